@@ -1,0 +1,100 @@
+//! Checksums over data: one per [`CHECKSUM_CHUNK`] bytes, so that reading a little of a large extent
+//! verifies a little.
+use crate::limits::CHECKSUM_CHUNK;
+use crc_fast::CrcAlgorithm;
+
+/// Which checksum a container asks for (DAOS: container property `csum`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Checksum {
+    /// None: damage goes unnoticed. The user has to ask for this.
+    Off = 0,
+    /// CRC-32C (Castagnoli), the default.
+    #[default]
+    Crc32c = 1,
+    /// CRC-64/NVME, kept in 8 bytes.
+    Crc64 = 2,
+}
+
+impl Checksum {
+    /// The checksum with this number in the on-disk format.
+    #[must_use]
+    pub fn from_code(code: u8) -> Option<Self> {
+        [Self::Off, Self::Crc32c, Self::Crc64].get(usize::from(code)).copied()
+    }
+
+    /// Bytes one sum takes.
+    #[must_use]
+    pub const fn width(self) -> usize {
+        match self {
+            Self::Off => 0,
+            Self::Crc32c => 4,
+            Self::Crc64 => 8,
+        }
+    }
+
+    /// The sum over `data`; zero for [`Checksum::Off`].
+    #[must_use]
+    pub fn sum(self, data: &[u8]) -> u64 {
+        match self {
+            Self::Off => 0,
+            Self::Crc32c => crc_fast::checksum(CrcAlgorithm::Crc32Iscsi, data),
+            Self::Crc64 => crc_fast::checksum(CrcAlgorithm::Crc64Nvme, data),
+        }
+    }
+
+    /// Number of sums that cover `bytes` bytes.
+    #[must_use]
+    pub const fn chunks(bytes: usize) -> usize {
+        bytes.div_ceil(CHECKSUM_CHUNK)
+    }
+
+    /// Appends the sum of one chunk to a table of sums.
+    pub fn push(self, data: &[u8], table: &mut Vec<u8>) {
+        let sum = self.sum(data).to_le_bytes();
+        table.extend_from_slice(&sum[..self.width()]);
+    }
+
+    /// Appends the sums of all chunks of `data` to a table of sums.
+    pub fn push_all(self, data: &[u8], table: &mut Vec<u8>) {
+        if self != Self::Off {
+            data.chunks(CHECKSUM_CHUNK).for_each(|chunk| self.push(chunk, table));
+        }
+    }
+
+    /// True where `data`, one chunk, has the sum at place `index` of the table.
+    #[must_use]
+    pub fn matches(self, data: &[u8], table: &[u8], index: usize) -> bool {
+        let width = self.width();
+        let sum = self.sum(data).to_le_bytes();
+        width == 0 || table.get(index * width..(index + 1) * width) == Some(&sum[..width])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_values() {
+        assert_eq!(Checksum::Crc32c.sum(b"123456789"), 0xe306_9283);
+        assert_eq!(Checksum::Crc64.sum(b"123456789"), 0xae8b_1486_0a79_9888);
+    }
+
+    #[test]
+    fn every_flipped_bit_is_seen() {
+        let data = vec![7u8; CHECKSUM_CHUNK + 100];
+        for checksum in [Checksum::Crc32c, Checksum::Crc64] {
+            let mut table = Vec::new();
+            checksum.push_all(&data, &mut table);
+            assert_eq!(table.len(), 2 * checksum.width());
+            assert!(checksum.matches(&data[CHECKSUM_CHUNK..], &table, 1));
+            for bit in 0..8 {
+                let mut bad = data[CHECKSUM_CHUNK..].to_vec();
+                bad[17] ^= 1 << bit;
+                assert!(!checksum.matches(&bad, &table, 1));
+            }
+            assert!(!checksum.matches(&data[..CHECKSUM_CHUNK], &table, 2));
+        }
+    }
+}

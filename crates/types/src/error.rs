@@ -1,0 +1,209 @@
+//! One error type for all of Esker. Its kind tells the caller what to do; the table in
+//! [`ErrorKind::codes`] maps each kind to its DAOS code, errno and Python exception.
+use std::fmt;
+
+/// Result with Esker's [`Error`].
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What went wrong, seen from what the caller can do about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ErrorKind {
+    /// The user or the handle may not do this; ask for access.
+    NoPermission,
+    /// The handle is unknown, closed, or of another sort; fix the program.
+    NoHandle,
+    /// An argument is wrong; fix the input.
+    Invalid,
+    /// The thing exists already.
+    Exists,
+    /// The thing does not exist.
+    NotFound,
+    /// The pool is full; delete something or make a larger pool.
+    NoSpace,
+    /// It was done before; nothing more to do.
+    Already,
+    /// Memory ran out, or a memory limit was hit.
+    NoMemory,
+    /// This release does not have the function.
+    NotImplemented,
+    /// This backend cannot do it; see its capabilities.
+    NotSupported,
+    /// It took longer than allowed; retry later.
+    TimedOut,
+    /// Somebody else holds it; retry when they are done.
+    Busy,
+    /// A passing shortage; retry now.
+    Again,
+    /// The library is not initialised.
+    Uninitialised,
+    /// The caller's buffer is too short.
+    Truncated,
+    /// A number does not fit, or a table is full.
+    Overflow,
+    /// The operation was cancelled.
+    Canceled,
+    /// A key exceeds a limit or the caller's buffer.
+    KeyTooBig,
+    /// A record exceeds a limit or the caller's buffer.
+    RecordTooBig,
+    /// The record size differs from the stored one.
+    RecordSize,
+    /// The medium failed; check the device.
+    Io,
+    /// Stored bytes do not match their checksum; restore them.
+    Checksum,
+    /// Structures on the medium are damaged; run `esker pool check`.
+    Corrupt,
+    /// The format is of a version this release cannot read.
+    Incompatible,
+    /// A transaction met a conflict; restart it.
+    TxRestart,
+    /// A path or URL does not lead to a pool.
+    BadPath,
+}
+
+/// How a kind appears at the edges: DAOS error code (negative), errno (positive), Python exception.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Codes {
+    /// DAOS code as its API returns it (`-DER_*`).
+    pub der: i32,
+    /// errno of the POSIX edges.
+    pub errno: i32,
+    /// Name of the Python exception.
+    pub python: &'static str,
+}
+
+const fn codes(der: i32, errno: i32, python: &'static str) -> Codes {
+    Codes { der, errno, python }
+}
+
+impl ErrorKind {
+    /// The one table that maps a kind to what each edge shows (codes: DAOS `daos_errno.h`).
+    #[must_use]
+    pub const fn codes(self) -> Codes {
+        use ErrorKind::*;
+        match self {
+            NoPermission => codes(-1001, 1, "PermissionError"),
+            NoHandle => codes(-1002, 9, "ValueError"),
+            Invalid => codes(-1003, 22, "ValueError"),
+            Exists => codes(-1004, 17, "FileExistsError"),
+            NotFound => codes(-1005, 2, "KeyError"),
+            NoSpace => codes(-1007, 28, "OSError"),
+            Already => codes(-1008, 114, "RuntimeError"),
+            NoMemory => codes(-1009, 12, "MemoryError"),
+            NotImplemented => codes(-1010, 38, "NotImplementedError"),
+            TimedOut => codes(-1011, 110, "TimeoutError"),
+            Busy => codes(-1012, 16, "BlockingIOError"),
+            Again => codes(-1013, 11, "BlockingIOError"),
+            Uninitialised => codes(-1015, 22, "RuntimeError"),
+            Truncated => codes(-1016, 34, "BufferError"),
+            Overflow => codes(-1017, 75, "OverflowError"),
+            Canceled => codes(-1018, 125, "InterruptedError"),
+            BadPath => codes(-1026, 2, "FileNotFoundError"),
+            Io => codes(-2001, 5, "OSError"),
+            KeyTooBig => codes(-2012, 7, "ValueError"),
+            RecordTooBig => codes(-2013, 7, "ValueError"),
+            Checksum => codes(-2021, 84, "OSError"),
+            Corrupt => codes(-2022, 117, "OSError"),
+            Incompatible => codes(-2023, 22, "OSError"),
+            RecordSize => codes(-2024, 22, "ValueError"),
+            TxRestart => codes(-2025, 85, "BlockingIOError"),
+            NotSupported => codes(-2037, 95, "NotImplementedError"),
+        }
+    }
+}
+
+/// An error of Esker: a kind for the program, a message for the person.
+///
+/// The message names the thing, the cause and the remedy. Some errors carry the size that would
+/// have been enough (DAOS reports it beside `-DER_TRUNC`, `-DER_REC2BIG` and `-DER_KEY2BIG`).
+#[derive(Clone, Debug)]
+pub struct Error {
+    kind: ErrorKind,
+    message: Box<str>,
+    needed: Option<u64>,
+}
+
+impl Error {
+    /// An error of `kind` with a message for the person who reads it.
+    #[cold]
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into().into_boxed_str(), needed: None }
+    }
+
+    /// Adds the size, in bytes or entries, that would have been enough.
+    #[must_use]
+    pub fn with_needed(mut self, needed: u64) -> Self {
+        self.needed = Some(needed);
+        self
+    }
+
+    /// What the caller can do about it.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    /// The size that would have been enough, where that is the trouble.
+    #[must_use]
+    pub fn needed(&self) -> Option<u64> {
+        self.needed
+    }
+
+    /// The message alone, without the kind.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// Code of the DAOS API (`-DER_*`).
+    #[must_use]
+    pub fn der(&self) -> i32 {
+        self.kind.codes().der
+    }
+
+    /// errno of the POSIX edges.
+    #[must_use]
+    pub fn errno(&self) -> i32 {
+        self.kind.codes().errno
+    }
+
+    /// From an I/O error, saying what was being done to what.
+    #[cold]
+    pub fn io(doing: impl fmt::Display, cause: &std::io::Error) -> Self {
+        Self::new(kind_of_io(cause), format!("{doing}: {cause}"))
+    }
+}
+
+fn kind_of_io(cause: &std::io::Error) -> ErrorKind {
+    use std::io::ErrorKind as K;
+    match cause.kind() {
+        K::NotFound => ErrorKind::NotFound,
+        K::PermissionDenied => ErrorKind::NoPermission,
+        K::AlreadyExists => ErrorKind::Exists,
+        K::StorageFull | K::QuotaExceeded => ErrorKind::NoSpace,
+        K::OutOfMemory => ErrorKind::NoMemory,
+        K::TimedOut => ErrorKind::TimedOut,
+        _ => ErrorKind::Io,
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl PartialEq for Error {
+    fn eq(&self, other: &Self) -> bool {
+        self.kind == other.kind
+    }
+}
+
+impl From<ErrorKind> for Error {
+    fn from(kind: ErrorKind) -> Self {
+        Self::new(kind, format!("{kind:?}"))
+    }
+}

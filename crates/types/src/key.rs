@@ -1,0 +1,162 @@
+//! dkeys and akeys: their kinds and the order-preserving encoding of the index.
+use crate::{Error, ErrorKind, Result, limits::KEY_MAX};
+
+/// How keys of a level of an object compare (DAOS: from the object's type).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyKind {
+    /// Byte strings. DAOS leaves the order of hashed keys open; Esker keeps both sorts sorted.
+    Bytes,
+    /// Native 64-bit integers, in numeric order.
+    Integer,
+}
+
+/// Ends an encoded byte string; sorts before any continuation.
+const END: [u8; 2] = [0, 0];
+/// A zero byte inside an encoded byte string.
+const ZERO: [u8; 2] = [0, 0xff];
+
+/// Appends `key` to `out` so that encoded keys compare as the keys do, and no key is a prefix of another.
+///
+/// # Errors
+/// [`ErrorKind::Invalid`] for an empty key or an integer that is not 8 bytes, [`ErrorKind::KeyTooBig`]
+/// for more than [`KEY_MAX`] bytes.
+pub fn encode_key(kind: KeyKind, key: &[u8], out: &mut Vec<u8>) -> Result<()> {
+    match kind {
+        KeyKind::Integer => out.extend_from_slice(&key_to_u64(key)?.to_be_bytes()),
+        KeyKind::Bytes => encode_bytes(key, out)?,
+    }
+    Ok(())
+}
+
+fn encode_bytes(key: &[u8], out: &mut Vec<u8>) -> Result<()> {
+    check_length(key)?;
+    if key.contains(&0) {
+        for &byte in key {
+            match byte {
+                0 => out.extend_from_slice(&ZERO),
+                _ => out.push(byte),
+            }
+        }
+    } else {
+        out.extend_from_slice(key);
+    }
+    out.extend_from_slice(&END);
+    Ok(())
+}
+
+fn check_length(key: &[u8]) -> Result<()> {
+    match key.len() {
+        0 => Err(Error::new(ErrorKind::Invalid, "a key must have at least one byte")),
+        n if n > KEY_MAX => Err(Error::new(
+            ErrorKind::KeyTooBig,
+            format!("key of {n} bytes: the limit is {KEY_MAX} (KEY_MAX)"),
+        )
+        .with_needed(KEY_MAX as u64)),
+        _ => Ok(()),
+    }
+}
+
+/// Length of the encoded key at the head of `encoded`, or `None` where it is damaged.
+#[must_use]
+pub fn encoded_len(kind: KeyKind, encoded: &[u8]) -> Option<usize> {
+    match kind {
+        KeyKind::Integer => (encoded.len() >= 8).then_some(8),
+        KeyKind::Bytes => bytes_len(encoded),
+    }
+}
+
+fn bytes_len(encoded: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        let zero = at + encoded.get(at..)?.iter().position(|&byte| byte == 0)?;
+        match encoded.get(zero + 1)? {
+            0 => return Some(zero + 2),
+            _ => at = zero + 2,
+        }
+    }
+}
+
+/// The key that [`encode_key`] made `encoded` of, or `None` where it is damaged.
+#[must_use]
+pub fn decode_key(kind: KeyKind, encoded: &[u8]) -> Option<Vec<u8>> {
+    match kind {
+        KeyKind::Integer => {
+            let number = u64::from_be_bytes(encoded.try_into().ok()?);
+            Some(number.to_ne_bytes().to_vec())
+        }
+        KeyKind::Bytes => decode_bytes(encoded),
+    }
+}
+
+fn decode_bytes(encoded: &[u8]) -> Option<Vec<u8>> {
+    let body = encoded.strip_suffix(&END)?;
+    let mut key = Vec::with_capacity(body.len());
+    let mut bytes = body.iter();
+    while let Some(&byte) = bytes.next() {
+        if byte == 0 && bytes.next() != Some(&0xff) {
+            return None;
+        }
+        key.push(byte);
+    }
+    Some(key)
+}
+
+/// An integer key's value; DAOS passes it as 8 bytes in the machine's order.
+pub fn key_to_u64(key: &[u8]) -> Result<u64> {
+    let bytes = key.try_into().map_err(|_| {
+        Error::new(
+            ErrorKind::Invalid,
+            format!("integer key of {} bytes: it must have 8", key.len()),
+        )
+    })?;
+    Ok(u64::from_ne_bytes(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn encoded(kind: KeyKind, key: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        encode_key(kind, key, &mut out).unwrap();
+        out
+    }
+
+    #[test]
+    fn encoding_keeps_the_order_and_comes_back() {
+        let keys: [&[u8]; 7] = [b"\0", b"\0\0", b"\0\x01", b"a", b"a\0", b"a\0b", b"ab"];
+        let all: Vec<_> = keys.iter().map(|key| encoded(KeyKind::Bytes, key)).collect();
+        assert!(all.is_sorted());
+        for (key, enc) in keys.iter().zip(&all) {
+            assert_eq!(decode_key(KeyKind::Bytes, enc).as_deref(), Some(*key));
+            let mut longer = enc.clone();
+            longer.extend_from_slice(b"rest\0\0");
+            assert_eq!(encoded_len(KeyKind::Bytes, &longer), Some(enc.len()));
+        }
+    }
+
+    #[test]
+    fn integers_sort_as_numbers() {
+        let numbers = [0u64, 1, 255, 256, 1 << 40, u64::MAX];
+        let all: Vec<_> =
+            numbers.iter().map(|n| encoded(KeyKind::Integer, &n.to_ne_bytes())).collect();
+        assert!(all.is_sorted());
+        assert_eq!(decode_key(KeyKind::Integer, &all[3]), Some(256u64.to_ne_bytes().to_vec()));
+    }
+
+    #[test]
+    fn bad_keys_are_refused() {
+        let mut out = Vec::new();
+        assert_eq!(
+            encode_key(KeyKind::Bytes, b"", &mut out).unwrap_err().kind(),
+            ErrorKind::Invalid
+        );
+        let long = vec![b'k'; KEY_MAX + 1];
+        let error = encode_key(KeyKind::Bytes, &long, &mut out).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::KeyTooBig);
+        assert!(encode_key(KeyKind::Integer, b"abc", &mut out).is_err());
+        assert_eq!(decode_key(KeyKind::Bytes, b"a\0"), None);
+        assert_eq!(decode_key(KeyKind::Bytes, b"a\0\x01\0\0"), None);
+        assert_eq!(encoded_len(KeyKind::Bytes, b"abc"), None);
+    }
+}

@@ -1,0 +1,27 @@
+//! The vocabulary of Esker: ids, object classes, keys, epochs, extents, errors, checksums and the
+//! operations every backend understands. Pure functions and plain data; nothing here does I/O.
+#![forbid(unsafe_code)]
+
+mod batch;
+pub mod checksum;
+pub mod epoch;
+mod error;
+mod extent;
+pub mod info;
+mod key;
+pub mod limits;
+pub(crate) mod oclass;
+pub mod oclass_names;
+mod oid;
+pub mod ops;
+mod uuid;
+
+pub use batch::KeyBatch;
+pub use checksum::Checksum;
+pub use epoch::Epoch;
+pub use error::{Error, ErrorKind, Result};
+pub use extent::Extent;
+pub use key::{KeyKind, decode_key, encode_key, encoded_len, key_to_u64};
+pub use oclass::{ClassError, ObjectClass, Redundancy};
+pub use oid::{ObjectId, ObjectType};
+pub use uuid::Uuid;

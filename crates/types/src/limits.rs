@@ -1,0 +1,58 @@
+//! Every bound of Esker in one place. A limit that is hit answers with a typed error that names it.
+
+/// Longest dkey or akey in bytes. A longer one is refused with [`crate::ErrorKind::KeyTooBig`].
+pub const KEY_MAX: usize = 1024;
+
+/// Longest dkey plus akey once encoded for the index (a zero byte inside a key takes two).
+pub const KEY_PAIR_MAX: usize = 1900;
+
+/// Longest pool or container label in bytes (DAOS: `DAOS_PROP_LABEL_MAX_LEN`).
+pub const LABEL_MAX: usize = 127;
+
+/// Longest name of a user attribute in bytes (DAOS: 511).
+pub const ATTR_NAME_MAX: usize = 511;
+
+/// Longest value of a user attribute in bytes.
+pub const ATTR_VALUE_MAX: usize = 64 * 1024;
+
+/// Values of at most this many bytes are kept inside the index, larger ones in segments.
+pub const INLINE_MAX: usize = 1024;
+
+/// Longest piece of data under one index entry; longer updates are cut into pieces of this size.
+pub const EXTENT_BYTES_MAX: usize = 4 << 20;
+
+/// Bytes under one checksum, so that a small read of a large extent verifies little (DAOS: csum chunk).
+pub const CHECKSUM_CHUNK: usize = 32 << 10;
+
+/// Longest single value in bytes.
+pub const SINGLE_VALUE_MAX: u64 = EXTENT_BYTES_MAX as u64;
+
+/// Largest record size of an array in bytes.
+pub const RECORD_SIZE_MAX: u64 = EXTENT_BYTES_MAX as u64;
+
+/// Most targets a pool can have.
+pub const TARGETS_MAX: usize = 64;
+
+/// Concurrent readers (threads, over all processes) one target admits.
+pub const READERS_MAX: u32 = 4096;
+
+/// Processes that may have one pool open at a time.
+pub const PROCESSES_MAX: usize = 4096;
+
+/// Most bytes of data and keys one transaction may buffer before its commit.
+pub const TX_BYTES_MAX: usize = 256 << 20;
+
+/// Most operations one transaction may buffer before its commit.
+pub const TX_OPS_MAX: usize = 1 << 16;
+
+/// Most akeys in one fetch or update.
+pub const AKEYS_PER_OP_MAX: usize = 4096;
+
+/// Most extents in one fetch or update.
+pub const EXTENTS_PER_OP_MAX: usize = 1 << 16;
+
+/// Most containers a pool can have over its life time.
+pub const CONTAINERS_MAX: u32 = u32::MAX - 1;
+
+/// Most snapshots one container can have at a time.
+pub const SNAPSHOTS_MAX: usize = 1024;

@@ -1,0 +1,288 @@
+//! Object classes: how an object spreads over targets (DAOS: `daos_oclass_id_t`).
+//!
+//! A class id holds a redundancy code in bits 31..24 and a number of groups in bits 15..0. Ids below
+//! 2^24 are the older, named classes. A class of as many groups as fit (`GX`) is fitted to the pool
+//! when an object id is made.
+use crate::{ObjectType, oclass_names};
+use std::fmt;
+
+/// A class of objects, by its DAOS id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ObjectClass(u32);
+
+/// How a group of a class protects data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Redundancy {
+    /// So many copies; one means no protection.
+    Replicas(u32),
+    /// Reed-Solomon: data cells and parity cells.
+    ErasureCode {
+        /// Data cells.
+        data: u32,
+        /// Parity cells.
+        parity: u32,
+    },
+}
+
+impl Redundancy {
+    /// Targets one group takes.
+    #[must_use]
+    pub fn group_size(self) -> u32 {
+        match self {
+            Self::Replicas(copies) => copies,
+            Self::ErasureCode { data, parity } => data + parity,
+        }
+    }
+}
+
+/// Why a class cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClassError {
+    /// No class has this id.
+    Unknown,
+    /// It asks for more targets or fault domains than the pool has.
+    DoesNotFit,
+}
+
+/// As many groups as fit.
+pub(crate) const GROUPS_X: u32 = 0xffff;
+const REDUNDANCY_SHIFT: u32 = 24;
+const FIRST_NEW_STYLE: u32 = 1 << REDUNDANCY_SHIFT;
+const SINGLE: u32 = 1;
+const RP_XSF: u32 = 80;
+
+/// Redundancy codes and what they stand for (DAOS: `enum daos_obj_redun`).
+pub(crate) const REDUNDANCIES: [(u32, Redundancy); 25] = {
+    use Redundancy::{ErasureCode as Ec, Replicas as Rp};
+    [
+        (SINGLE, Rp(1)),
+        (8, Rp(2)),
+        (9, Rp(3)),
+        (10, Rp(4)),
+        (11, Rp(5)),
+        (12, Rp(6)),
+        (13, Rp(8)),
+        (14, Rp(12)),
+        (15, Rp(16)),
+        (16, Rp(24)),
+        (17, Rp(32)),
+        (18, Rp(48)),
+        (19, Rp(64)),
+        (20, Rp(128)),
+        (32, Ec { data: 2, parity: 1 }),
+        (33, Ec { data: 2, parity: 2 }),
+        (34, Ec { data: 4, parity: 1 }),
+        (35, Ec { data: 4, parity: 2 }),
+        (36, Ec { data: 8, parity: 1 }),
+        (37, Ec { data: 8, parity: 2 }),
+        (38, Ec { data: 16, parity: 1 }),
+        (39, Ec { data: 16, parity: 2 }),
+        (40, Ec { data: 4, parity: 3 }),
+        (41, Ec { data: 8, parity: 3 }),
+        (42, Ec { data: 16, parity: 3 }),
+    ]
+};
+
+/// Older classes: id, redundancy code, groups (TINY 1, SMALL 4, LARGE 128, MAX as many as fit).
+const LEGACY: [(u32, u32, u32); 16] = [
+    (51, SINGLE, 1),
+    (52, SINGLE, 4),
+    (53, SINGLE, 128),
+    (54, SINGLE, GROUPS_X),
+    (60, 8, 1),
+    (61, 8, 4),
+    (62, 8, 128),
+    (63, 8, GROUPS_X),
+    (70, 14, 1),
+    (71, 14, 4),
+    (72, 14, 128),
+    (73, 14, GROUPS_X),
+    (100, 36, 1),
+    (101, 36, 4),
+    (102, 36, 128),
+    (103, 36, GROUPS_X),
+];
+
+impl ObjectClass {
+    /// One target.
+    pub const S1: Self = Self(0x0100_0001);
+    /// Two targets.
+    pub const S2: Self = Self(0x0100_0002);
+    /// Every target.
+    pub const SX: Self = Self(0x0100_ffff);
+
+    /// The class with this DAOS id; it may be unknown, which [`ObjectClass::fit`] finds out.
+    #[must_use]
+    pub const fn from_code(code: u32) -> Self {
+        Self(code)
+    }
+
+    /// Its DAOS id.
+    #[must_use]
+    pub const fn code(self) -> u32 {
+        self.0
+    }
+
+    /// The class of this name, written without `OC_` (`S1`, `SX`, `RP_2G1`, `EC_4P2GX`).
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        oclass_names::all().find(|(known, _)| known == name).map(|(_, class)| class)
+    }
+
+    /// Its name without `OC_`; a fitted class is named after its groups. `None` where unknown.
+    #[must_use]
+    pub fn name(self) -> Option<String> {
+        oclass_names::name_of(self)
+    }
+
+    /// Bits 31..24: the redundancy code, zero for older classes.
+    #[must_use]
+    pub const fn redundancy_code(self) -> u32 {
+        self.0 >> REDUNDANCY_SHIFT
+    }
+
+    /// Bits 15..0: groups as written in the id; the id itself for older classes.
+    #[must_use]
+    pub const fn groups(self) -> u32 {
+        self.0 & 0xffff
+    }
+
+    /// How a group of it protects data; `None` for an unknown class.
+    #[must_use]
+    pub fn redundancy(self) -> Option<Redundancy> {
+        let code = self.resolved().0;
+        REDUNDANCIES.iter().find(|(known, _)| *known == code).map(|(_, redundancy)| *redundancy)
+    }
+
+    /// Redundancy code and groups, older classes resolved.
+    fn resolved(self) -> (u32, u32) {
+        if self.0 >= FIRST_NEW_STYLE {
+            return (self.redundancy_code(), self.groups());
+        }
+        let legacy = LEGACY.iter().find(|(id, _, _)| *id == self.0);
+        legacy.map_or((0, 0), |&(_, redundancy, groups)| (redundancy, groups))
+    }
+
+    /// The class as a pool of `targets` targets in `domains` fault domains can hold it: `GX` becomes
+    /// a number of groups. Older classes keep their id. A pool's redundancy factor takes nothing
+    /// away from single-copy classes.
+    ///
+    /// # Errors
+    /// [`ClassError::Unknown`], or [`ClassError::DoesNotFit`] where groups times group size exceed the
+    /// targets, or a group exceeds the domains.
+    pub fn fit(self, targets: u32, domains: u32) -> Result<Self, ClassError> {
+        if self.0 == RP_XSF {
+            return if domains >= 2 { Ok(self) } else { Err(ClassError::DoesNotFit) };
+        }
+        let size = self.redundancy().ok_or(ClassError::Unknown)?.group_size();
+        let groups = self.resolved().1;
+        if groups == 0 {
+            return Err(ClassError::Unknown);
+        }
+        if size > domains.max(1) || size > targets {
+            return Err(ClassError::DoesNotFit);
+        }
+        match groups {
+            GROUPS_X => Ok(self.with_groups(targets / size)),
+            _ if groups * size > targets => Err(ClassError::DoesNotFit),
+            _ => Ok(self),
+        }
+    }
+
+    fn with_groups(self, groups: u32) -> Self {
+        if self.0 < FIRST_NEW_STYLE {
+            return self;
+        }
+        Self(self.redundancy_code() << REDUNDANCY_SHIFT | groups.clamp(1, GROUPS_X - 1))
+    }
+
+    /// Groups of an object of this (fitted) class on a pool of `targets` targets.
+    #[must_use]
+    pub fn groups_on(self, targets: u32) -> u32 {
+        let size = self.redundancy().map_or(1, Redundancy::group_size).max(1);
+        self.resolved().1.clamp(1, (targets / size).max(1))
+    }
+
+    /// The class DAOS picks where the user names none, on a pool that keeps one copy: arrays and
+    /// Key-Values go over all targets, other objects to one; `hints` holds the `DAOS_OCH_SHD_*` bits.
+    #[must_use]
+    pub fn automatic(otype: ObjectType, hints: u32, targets: u32) -> Self {
+        let share = |least: u32, percent: u32| least.max(targets * percent / 100).min(targets);
+        let groups = match hints >> SHARDING_SHIFT & SHARDING_MASK {
+            SHARDING_TINY => 1,
+            SHARDING_REGULAR => share(128, 25),
+            SHARDING_HIGH => share(256, 50),
+            SHARDING_EXTREME => share(1024, 70),
+            SHARDING_MAX => targets,
+            _ if otype.is_array() || otype.is_kv() => targets,
+            _ => 1,
+        };
+        Self::S1.with_groups(groups)
+    }
+}
+
+const SHARDING_SHIFT: u32 = 4;
+const SHARDING_MASK: u32 = 0x3f;
+const SHARDING_TINY: u32 = 1 << 1;
+const SHARDING_REGULAR: u32 = 1 << 2;
+const SHARDING_HIGH: u32 = 1 << 3;
+const SHARDING_EXTREME: u32 = 1 << 4;
+const SHARDING_MAX: u32 = 1 << 5;
+
+impl fmt::Display for ObjectClass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.name() {
+            Some(name) => f.write_str(&name),
+            None => write!(f, "UNKNOWN({:#x})", self.0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_ids_agree_with_daos() {
+        let known = [
+            ("S1", 0x0100_0001),
+            ("SX", 0x0100_ffff),
+            ("RP_2GX", 0x0800_ffff),
+            ("RP_12G1", 0x0e00_0001),
+            ("RP_128G1", 0x1400_0001),
+            ("EC_2P1G1", 0x2000_0001),
+            ("EC_16P3G1", 0x2a00_0001),
+            ("EC_8P2GX", 0x2500_ffff),
+            ("TINY", 51),
+            ("RP_XSF", 80),
+        ];
+        for (name, code) in known {
+            assert_eq!(ObjectClass::from_name(name), Some(ObjectClass(code)), "{name}");
+            assert_eq!(ObjectClass(code).name().as_deref(), Some(name));
+        }
+        assert_eq!(ObjectClass::from_name("OC_S1"), None);
+        assert_eq!(ObjectClass(0x0100_0010).name().as_deref(), Some("S16"));
+        assert_eq!(ObjectClass(0x0100_0003).name().as_deref(), Some("S3"));
+        assert_eq!(ObjectClass(0).name(), None);
+    }
+
+    #[test]
+    fn classes_are_fitted_to_the_pool() {
+        assert_eq!(ObjectClass::SX.fit(4, 1), Ok(ObjectClass(0x0100_0004)));
+        assert_eq!(ObjectClass::S2.fit(1, 1), Err(ClassError::DoesNotFit));
+        assert_eq!(ObjectClass::S2.fit(2, 1), Ok(ObjectClass::S2));
+        assert_eq!(ObjectClass(0x0800_0001).fit(8, 1), Err(ClassError::DoesNotFit));
+        assert_eq!(ObjectClass(0x0800_ffff).fit(8, 4), Ok(ObjectClass(0x0800_0004)));
+        assert_eq!(ObjectClass(0x0700_0001).fit(8, 8), Err(ClassError::Unknown));
+        assert_eq!(ObjectClass(0).fit(8, 8), Err(ClassError::Unknown));
+        assert_eq!(ObjectClass(54).groups_on(4), 4);
+    }
+
+    #[test]
+    fn automatic_classes() {
+        assert_eq!(ObjectClass::automatic(ObjectType::Array, 0, 4).groups(), 4);
+        assert_eq!(ObjectClass::automatic(ObjectType::MultiHashed, 0, 4).groups(), 1);
+        let max = SHARDING_MAX << SHARDING_SHIFT;
+        assert_eq!(ObjectClass::automatic(ObjectType::MultiHashed, max, 4).groups(), 4);
+    }
+}

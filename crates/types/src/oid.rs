@@ -1,0 +1,216 @@
+//! Object ids: 128 bits, 96 of them the user's (DAOS: `daos_obj_id_t`).
+use crate::{KeyKind, ObjectClass};
+use std::fmt;
+
+/// Id of an object in a container.
+///
+/// Bits 63..56 of `hi` hold the object type, 55..48 the redundancy of its class, 47..32 the number
+/// of groups; the low half of `hi` and all of `lo` belong to the user.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ObjectId {
+    /// Upper word: type, class and 32 user bits.
+    pub hi: u64,
+    /// Lower word: 64 user bits.
+    pub lo: u64,
+}
+
+const TYPE_SHIFT: u32 = 56;
+const REDUNDANCY_SHIFT: u32 = 48;
+const GROUPS_SHIFT: u32 = 32;
+const USER_MASK: u64 = 0xffff_ffff;
+
+impl ObjectId {
+    /// An id made of the user's 96 bits, a type and a fitted class. Whatever stands in the upper
+    /// half of `hi` is dropped, as `daos_obj_generate_oid` does.
+    #[must_use]
+    pub fn generate(hi: u64, lo: u64, otype: ObjectType, class: ObjectClass) -> Self {
+        let hi = hi & USER_MASK
+            | u64::from(otype as u8) << TYPE_SHIFT
+            | u64::from(class.redundancy_code()) << REDUNDANCY_SHIFT
+            | u64::from(class.groups()) << GROUPS_SHIFT;
+        Self { hi, lo }
+    }
+
+    /// The type in the id; `None` for a number no type has.
+    #[must_use]
+    pub fn object_type(self) -> Option<ObjectType> {
+        ObjectType::from_code((self.hi >> TYPE_SHIFT) as u8)
+    }
+
+    /// The class in the id, as it was fitted when the id was made.
+    #[must_use]
+    pub fn class(self) -> ObjectClass {
+        let redundancy = (self.hi >> REDUNDANCY_SHIFT & 0xff) as u32;
+        let groups = (self.hi >> GROUPS_SHIFT & 0xffff) as u32;
+        ObjectClass::from_code(redundancy << 24 | groups)
+    }
+
+    /// True where both words are zero.
+    #[must_use]
+    pub fn is_nil(self) -> bool {
+        self.hi == 0 && self.lo == 0
+    }
+
+    /// How this object's dkeys compare.
+    #[must_use]
+    pub fn dkey_kind(self) -> KeyKind {
+        self.object_type().map_or(KeyKind::Bytes, ObjectType::dkey_kind)
+    }
+
+    /// How this object's akeys compare.
+    #[must_use]
+    pub fn akey_kind(self) -> KeyKind {
+        self.object_type().map_or(KeyKind::Bytes, ObjectType::akey_kind)
+    }
+
+    /// 16 bytes that compare as ids do.
+    #[must_use]
+    pub fn to_bytes(self) -> [u8; 16] {
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&self.hi.to_be_bytes());
+        bytes[8..].copy_from_slice(&self.lo.to_be_bytes());
+        bytes
+    }
+
+    /// The id whose [`ObjectId::to_bytes`] are `bytes`.
+    #[must_use]
+    pub fn from_bytes(bytes: [u8; 16]) -> Self {
+        let whole = u128::from_be_bytes(bytes);
+        Self { hi: (whole >> 64) as u64, lo: whole as u64 }
+    }
+
+    /// Reads `HI.LO`, both decimal or `0x` hexadecimal; `None` for anything else.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let (hi, lo) = text.split_once('.')?;
+        Some(Self { hi: parse_word(hi)?, lo: parse_word(lo)? })
+    }
+}
+
+fn parse_word(text: &str) -> Option<u64> {
+    match text.strip_prefix("0x") {
+        Some(hex) => u64::from_str_radix(hex, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+impl fmt::Display for ObjectId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.hi, self.lo)
+    }
+}
+
+/// What an object is for, which decides how its keys compare (DAOS: `enum daos_otype_t`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum ObjectType {
+    /// Hashed dkeys and akeys.
+    MultiHashed = 0,
+    /// Object id table of a snapshot.
+    Oit = 1,
+    /// Integer dkeys.
+    DkeyInteger = 2,
+    /// Integer akeys.
+    AkeyInteger = 3,
+    /// Integer dkeys and akeys.
+    MultiInteger = 4,
+    /// Sorted dkeys.
+    DkeyLexical = 5,
+    /// Sorted akeys.
+    AkeyLexical = 6,
+    /// Sorted dkeys and akeys.
+    MultiLexical = 7,
+    /// Key-Value with hashed keys.
+    KvHashed = 8,
+    /// Key-Value with integer keys.
+    KvInteger = 9,
+    /// Key-Value with sorted keys.
+    KvLexical = 10,
+    /// Array that stores its own cell and chunk size.
+    Array = 11,
+    /// Array whose cell and chunk size its user keeps.
+    ArrayAttr = 12,
+    /// Array of bytes: reads fill holes with zeros and end at the array's size.
+    ArrayByte = 13,
+    /// Object id table, second version.
+    OitV2 = 14,
+}
+
+const TYPES: [ObjectType; 15] = {
+    use ObjectType::*;
+    [
+        MultiHashed,
+        Oit,
+        DkeyInteger,
+        AkeyInteger,
+        MultiInteger,
+        DkeyLexical,
+        AkeyLexical,
+        MultiLexical,
+        KvHashed,
+        KvInteger,
+        KvLexical,
+        Array,
+        ArrayAttr,
+        ArrayByte,
+        OitV2,
+    ]
+};
+
+impl ObjectType {
+    /// The type with this number, if there is one.
+    #[must_use]
+    pub fn from_code(code: u8) -> Option<Self> {
+        TYPES.get(usize::from(code)).copied()
+    }
+
+    /// How dkeys of such an object compare.
+    #[must_use]
+    pub fn dkey_kind(self) -> KeyKind {
+        use ObjectType::*;
+        match self {
+            DkeyInteger | MultiInteger | KvInteger | Array | ArrayAttr | ArrayByte => {
+                KeyKind::Integer
+            }
+            _ => KeyKind::Bytes,
+        }
+    }
+
+    /// How akeys of such an object compare.
+    #[must_use]
+    pub fn akey_kind(self) -> KeyKind {
+        use ObjectType::*;
+        match self {
+            AkeyInteger | MultiInteger => KeyKind::Integer,
+            _ => KeyKind::Bytes,
+        }
+    }
+
+    /// True for the three array types.
+    #[must_use]
+    pub fn is_array(self) -> bool {
+        matches!(self, Self::Array | Self::ArrayAttr | Self::ArrayByte)
+    }
+
+    /// True for the three Key-Value types.
+    #[must_use]
+    pub fn is_kv(self) -> bool {
+        matches!(self, Self::KvHashed | Self::KvInteger | Self::KvLexical)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn class_and_type_sit_in_the_upper_word() {
+        let class = ObjectClass::from_name("S2").unwrap();
+        let oid = ObjectId::generate(0xdead_beef_0000_0001, 7, ObjectType::Array, class);
+        assert_eq!(oid.hi, 0x0b01_0002_0000_0001);
+        assert_eq!(oid.class(), class);
+        assert_eq!(oid.object_type(), Some(ObjectType::Array));
+        assert_eq!(ObjectId::from_bytes(oid.to_bytes()), oid);
+        assert_eq!(ObjectId::parse(&oid.to_string()), Some(oid));
+    }
+}
