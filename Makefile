@@ -1,0 +1,56 @@
+# Esker's targets; `make help` lists them. Each does its own set-up.
+
+PREFIX ?= /usr/local
+DESTDIR ?=
+FILES ?=
+ARGS ?=
+
+# A fresh rustup is not on the PATH of the shell it was installed from.
+export PATH := $(PATH):$(HOME)/.cargo/bin
+
+RELEASE := $(or $(CARGO_TARGET_DIR),target)/release
+ESKER := $(RELEASE)/esker
+LIBDAOS := $(RELEASE)/libdaos.so
+SOURCES := $(shell find Cargo.toml Cargo.lock crates -name '*.rs' -o -name '*.toml' -o -name '*.lock')
+
+.PHONY: build demo test check bench install uninstall fmt clean help
+
+build: $(ESKER) $(LIBDAOS) ## Build the command line and libdaos, optimised
+
+# `touch`, because cargo leaves a file alone that would come out the same.
+$(ESKER) $(LIBDAOS) &: $(SOURCES)
+	scripts/setup.sh
+	cargo build --release -p esker-cli -p esker-libdaos
+	touch $(ESKER) $(LIBDAOS)
+
+demo: build ## Store and read back real fields from a C program (FILES="a.grib b.grib" for your own)
+	$(if $(FILES),,scripts/setup.sh samples)
+	scripts/demo.sh $(ESKER) $(LIBDAOS) $(FILES)
+
+test: ## Run every test: Rust, ABI, C programs
+	scripts/setup.sh samples
+	scripts/test.sh
+
+check: ## Check format, lints, dependencies and the style of the repository
+	scripts/setup.sh lint
+	scripts/check.sh
+
+bench: build ## Measure arrays and keys on this machine beside its own limit (ARGS= go to `esker bench`)
+	$(ESKER) bench array $(ARGS)
+	$(ESKER) bench kv $(ARGS)
+
+install: build ## Install below PREFIX (default /usr/local), staged in DESTDIR if given
+	scripts/install.sh $(ESKER) $(LIBDAOS) "$(DESTDIR)" "$(PREFIX)"
+
+uninstall: ## Remove what `make install` put below PREFIX
+	scripts/uninstall.sh "$(DESTDIR)$(PREFIX)"
+
+fmt: ## Format the Rust sources
+	cargo fmt --all
+
+clean: ## Remove everything that was built
+	cargo clean
+	rm -rf build
+
+help: ## List these targets
+	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12

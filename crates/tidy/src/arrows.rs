@@ -1,0 +1,98 @@
+//! The one direction of arrows: which crate of ours may depend on which.
+use crate::tree::{self, Finding};
+use serde_json::Value;
+
+/// Every crate and what it may depend on, development and build dependencies included.
+/// A new crate enters here, on the row of its rank: never an arrow upwards, nor one to a sibling.
+const ARROWS: [(&str, &[&str]); 7] = [
+    ("esker-types", &[]),
+    ("esker-store", &["esker-types"]),
+    ("esker", &["esker-types", "esker-store"]),
+    ("esker-libdaos", &["esker-types", "esker-store", "esker"]),
+    ("esker-bench", &["esker-types", "esker-store", "esker"]),
+    ("esker-cli", &["esker-types", "esker-store", "esker", "esker-bench"]),
+    ("esker-tidy", &[]),
+];
+
+/// Dependencies between the crates of the workspace that the table does not allow.
+///
+/// # Errors
+/// Says why where cargo cannot describe the workspace.
+pub fn forbidden() -> Result<Vec<Finding>, String> {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    let arguments = ["metadata", "--no-deps", "--offline", "--format-version", "1"];
+    let metadata = tree::run(&tree::repository(), &cargo, &arguments)?;
+    forbidden_in(&metadata).map_err(|error| format!("cargo metadata: {error}"))
+}
+
+fn forbidden_in(metadata: &str) -> serde_json::Result<Vec<Finding>> {
+    let metadata: Value = serde_json::from_str(metadata)?;
+    Ok(items(&metadata["packages"]).flat_map(forbidden_of).collect())
+}
+
+fn forbidden_of(package: &Value) -> Vec<Finding> {
+    let name = text(&package["name"]);
+    let Some((_, allowed)) = ARROWS.iter().find(|(known, _)| *known == name) else {
+        return vec![finding(package, format!("crate `{name}` has no row in {}", file!()))];
+    };
+    let ours = items(&package["dependencies"]).filter(|dependency| is_ours(dependency));
+    let wrong =
+        ours.map(|dependency| text(&dependency["name"])).filter(|wanted| !allowed.contains(wanted));
+    wrong.map(|wanted| finding(package, format!("`{name}` may not depend on `{wanted}`"))).collect()
+}
+
+fn is_ours(dependency: &Value) -> bool {
+    dependency["path"].is_string()
+        || ARROWS.iter().any(|(name, _)| *name == text(&dependency["name"]))
+}
+
+fn items(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+fn finding(package: &Value, message: String) -> Finding {
+    let manifest = text(&package["manifest_path"]);
+    let path = manifest.find("crates/").map_or(manifest, |start| &manifest[start..]);
+    Finding { path: path.to_owned(), line: 1, message }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn found(name: &str, dependency: Value) -> Vec<String> {
+        let package = json!({"name": name, "manifest_path": "/crates/a/Cargo.toml", "dependencies": [dependency]});
+        let found = forbidden_in(&json!({"packages": [package]}).to_string());
+        found.expect("valid metadata").iter().map(|finding| finding.message.clone()).collect()
+    }
+
+    #[test]
+    fn an_arrow_downwards_is_allowed() {
+        assert!(found("esker-store", json!({"name": "esker-types", "path": "/types"})).is_empty());
+        assert!(found("esker-types", json!({"name": "libc"})).is_empty());
+    }
+
+    #[test]
+    fn an_arrow_upwards_is_found() {
+        let message = "`esker-types` may not depend on `esker-store`";
+        assert_eq!(found("esker-types", json!({"name": "esker-store"})), [message]);
+    }
+
+    #[test]
+    fn a_crate_without_a_row_is_found() {
+        assert_eq!(found("esker-new", json!({"name": "libc"})).len(), 1);
+    }
+
+    #[test]
+    fn no_two_crates_of_the_table_depend_on_each_other() {
+        let rank = |name: &str| ARROWS.iter().position(|(known, _)| *known == name);
+        for (name, allowed) in ARROWS {
+            assert!(allowed.iter().all(|below| rank(below) < rank(name)), "{name}");
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Rust source as rules look at it: tokens with their lines, functions, and which lines are tests.
+use crate::Tree;
+use crate::tree::{File, Finding};
+use proc_macro2::{TokenStream, TokenTree};
+use std::ops::RangeInclusive;
+use syn::spanned::Spanned;
+use syn::visit::{self, Visit};
+
+/// Folders of tests, benchmarks and examples, and the file of out-of-line unit tests.
+const TEST_PLACES: [&str; 5] = ["tests", "benches", "examples", "fuzz", "tests.rs"];
+
+/// One Rust file, taken apart.
+pub(crate) struct Source<'a> {
+    pub(crate) file: &'a File,
+    pub(crate) tokens: Vec<Token>,
+    functions: Vec<Function>,
+    test_lines: Vec<RangeInclusive<usize>>,
+}
+
+/// A token, brackets included, and the line it starts on.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Token {
+    pub(crate) text: String,
+    pub(crate) line: usize,
+}
+
+/// A function, with the lines from its signature to its closing brace.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Function {
+    pub(crate) name: String,
+    pub(crate) line: usize,
+    pub(crate) line_count: usize,
+}
+
+/// Every Rust file of the tree that parses, and a finding for every one that does not.
+pub(crate) fn sources(tree: &Tree) -> (Vec<Source<'_>>, Vec<Finding>) {
+    let (mut sources, mut findings) = (Vec::new(), Vec::new());
+    for file in tree.files().filter(|file| file.extension() == "rs") {
+        match Source::parse(file) {
+            Ok(source) => sources.push(source),
+            Err(error) => findings.push(file.finding(error.span().start().line, error.to_string())),
+        }
+    }
+    (sources, findings)
+}
+
+impl<'a> Source<'a> {
+    fn parse(file: &'a File) -> syn::Result<Self> {
+        let syntax = syn::parse_file(&file.text)?;
+        let mut outline = Outline::default();
+        outline.visit_file(&syntax);
+        let mut tokens = Vec::new();
+        flatten(syn::parse_str(&file.text)?, &mut tokens);
+        Ok(Self { file, tokens, functions: outline.functions, test_lines: outline.test_lines })
+    }
+
+    /// The functions that are part of the product.
+    pub(crate) fn product_functions(&self) -> impl Iterator<Item = &Function> {
+        self.functions.iter().filter(|function| !self.is_test(function.line))
+    }
+
+    /// True for code that only tests run: these are asked for less.
+    pub(crate) fn is_test(&self, line: usize) -> bool {
+        self.is_test_file() || covers(&self.test_lines, line)
+    }
+
+    fn is_test_file(&self) -> bool {
+        self.file.path.split('/').any(|part| TEST_PLACES.contains(&part))
+    }
+
+    /// True where these tokens follow one another somewhere in the file.
+    pub(crate) fn contains(&self, wanted: &[&str]) -> bool {
+        (0..self.tokens.len()).any(|index| self.starts_with(index, wanted))
+    }
+
+    /// True where the tokens from `index` on are these.
+    pub(crate) fn starts_with(&self, index: usize, wanted: &[&str]) -> bool {
+        let here = self.tokens.iter().skip(index).map(|token| token.text.as_str());
+        here.take(wanted.len()).eq(wanted.iter().copied())
+    }
+}
+
+fn covers(ranges: &[RangeInclusive<usize>], line: usize) -> bool {
+    ranges.iter().any(|range| range.contains(&line))
+}
+
+/// Looks into macros too, which a syntax tree leaves closed.
+fn flatten(stream: TokenStream, tokens: &mut Vec<Token>) {
+    for tree in stream {
+        let line = tree.span().start().line;
+        let TokenTree::Group(group) = &tree else {
+            tokens.push(Token { text: tree.to_string(), line });
+            continue;
+        };
+        let (open, close) = brackets(group.delimiter());
+        tokens.push(Token { text: open.to_owned(), line });
+        flatten(group.stream(), tokens);
+        tokens.push(Token { text: close.to_owned(), line: group.span_close().start().line });
+    }
+}
+
+fn brackets(delimiter: proc_macro2::Delimiter) -> (&'static str, &'static str) {
+    match delimiter {
+        proc_macro2::Delimiter::Parenthesis => ("(", ")"),
+        proc_macro2::Delimiter::Brace => ("{", "}"),
+        proc_macro2::Delimiter::Bracket => ("[", "]"),
+        proc_macro2::Delimiter::None => ("", ""),
+    }
+}
+
+/// Collects functions and the lines of test code while walking a file.
+#[derive(Default)]
+struct Outline {
+    functions: Vec<Function>,
+    test_lines: Vec<RangeInclusive<usize>>,
+}
+
+impl Outline {
+    fn note_test(&mut self, attributes: &[syn::Attribute], item: &impl Spanned) {
+        if attributes.iter().any(is_test_attribute) {
+            let span = item.span();
+            self.test_lines.push(span.start().line..=span.end().line);
+        }
+    }
+
+    fn note_function(&mut self, signature: &syn::Signature, body: &syn::Block) {
+        let line = signature.span().start().line;
+        let line_count = body.span().end().line + 1 - line;
+        self.functions.push(Function { name: signature.ident.to_string(), line, line_count });
+    }
+}
+
+impl<'ast> Visit<'ast> for Outline {
+    fn visit_file(&mut self, file: &'ast syn::File) {
+        self.note_test(&file.attrs, file);
+        visit::visit_file(self, file);
+    }
+
+    fn visit_item_mod(&mut self, item: &'ast syn::ItemMod) {
+        self.note_test(&item.attrs, item);
+        visit::visit_item_mod(self, item);
+    }
+
+    fn visit_item_impl(&mut self, item: &'ast syn::ItemImpl) {
+        self.note_test(&item.attrs, item);
+        visit::visit_item_impl(self, item);
+    }
+
+    fn visit_item_fn(&mut self, item: &'ast syn::ItemFn) {
+        self.note_test(&item.attrs, item);
+        self.note_function(&item.sig, &item.block);
+        visit::visit_item_fn(self, item);
+    }
+
+    fn visit_impl_item_fn(&mut self, item: &'ast syn::ImplItemFn) {
+        self.note_test(&item.attrs, item);
+        self.note_function(&item.sig, &item.block);
+        visit::visit_impl_item_fn(self, item);
+    }
+
+    fn visit_trait_item_fn(&mut self, item: &'ast syn::TraitItemFn) {
+        item.default.iter().for_each(|body| self.note_function(&item.sig, body));
+        visit::visit_trait_item_fn(self, item);
+    }
+}
+
+/// `#[test]`, `#[some::test]`, and `#[cfg(..)]` that needs `test`.
+fn is_test_attribute(attribute: &syn::Attribute) -> bool {
+    let path = attribute.path();
+    if !path.is_ident("cfg") {
+        return path.segments.last().is_some_and(|segment| segment.ident == "test");
+    }
+    let mut tokens = Vec::new();
+    let condition = attribute.meta.require_list().map(|list| list.tokens.clone());
+    flatten(condition.unwrap_or_default(), &mut tokens);
+    let has = |word| tokens.iter().any(|token| token.text == word);
+    has("test") && !has("not")
+}

@@ -1,0 +1,71 @@
+//! The rules, one test each, on the whole repository.
+use esker_tidy::{Finding, Tree, arrows, fences, links, sizes, text};
+
+fn demand(rule: impl Fn(&Tree) -> Vec<Finding>) {
+    let tree = Tree::of_repository().expect("the tracked files can be read");
+    let findings: Vec<_> = rule(&tree).iter().map(Finding::to_string).collect();
+    assert!(findings.is_empty(), "{} findings:\n{}", findings.len(), findings.join("\n"));
+}
+
+#[test]
+fn files_are_short() {
+    demand(sizes::long_files);
+}
+
+#[test]
+fn functions_are_short() {
+    demand(sizes::long_functions);
+}
+
+#[test]
+fn most_functions_are_very_short() {
+    let tree = Tree::of_repository().expect("the tracked files can be read");
+    let distribution = sizes::Distribution::of(&tree);
+    println!("{distribution}");
+    assert!(distribution.is_within_limits(), "{distribution}");
+}
+
+#[test]
+fn arrows_point_one_way() {
+    demand(|_| arrows::forbidden().expect("cargo describes the workspace"));
+}
+
+#[test]
+fn unsafe_code_is_fenced_and_explained() {
+    demand(fences::unsafe_code);
+}
+
+#[test]
+fn crate_roots_keep_unsafe_code_out() {
+    demand(fences::crate_roots);
+}
+
+#[test]
+fn nothing_stops_the_host_program() {
+    demand(fences::fatal_calls);
+}
+
+#[test]
+fn public_items_must_be_documented() {
+    demand(text::manifests);
+}
+
+#[test]
+fn source_is_ascii() {
+    demand(text::not_ascii);
+}
+
+#[test]
+fn no_machine_is_named() {
+    demand(text::machine_paths);
+}
+
+#[test]
+fn links_lead_somewhere() {
+    demand(links::broken);
+}
+
+#[test]
+fn decisions_are_listed() {
+    demand(links::unlisted_decisions);
+}

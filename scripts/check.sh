@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# Everything a change is held to apart from working: format, lints, dependencies, style.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+step() {
+    echo "--- $*"
+    "$@"
+}
+
+skip() {
+    echo "--- skipped: $*"
+}
+
+# Tests may fail on purpose, in helper functions too; the product may not.
+in_tests=(-A clippy::unwrap_used -A clippy::expect_used -A clippy::panic)
+
+# The database of advisories lies on a host that not every network reaches.
+advisories() {
+    if timeout 60 cargo deny fetch db >/dev/null 2>&1; then
+        step cargo deny check --disable-fetch advisories
+    else
+        skip "security advisories, their database cannot be fetched"
+    fi
+}
+
+# Debian 12 has no package of ruff.
+python_lints() {
+    [ -n "$(git ls-files '*.py')" ] || return 0
+    if command -v ruff >/dev/null; then step ruff check; else skip "ruff is not installed"; fi
+}
+
+step cargo fetch --quiet --locked
+step cargo fmt --all --check
+step cargo clippy --quiet --workspace --lib --bins -- -D warnings
+step cargo clippy --quiet --workspace --all-targets -- -D warnings "${in_tests[@]}"
+step cargo deny --log-level error check licenses bans sources
+advisories
+step shellcheck .ci/run scripts/*.sh
+python_lints
+step cargo test --quiet -p esker-tidy

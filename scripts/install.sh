@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Installs what is built, and notes every file so that uninstall.sh finds it.
+# usage: install.sh ESKER LIBDAOS DESTDIR PREFIX
+set -euo pipefail
+cd "$(dirname "$0")/.."
+esker=$1 libdaos=$2 prefix=$4 root=$3$4
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+stage=$work/stage
+
+# put MODE FILE PLACE: the file goes to this place below the prefix.
+put() {
+    install -D -m "$1" "$2" "$stage/$3"
+}
+
+completion() {
+    "$esker" completions "$1" >"$work/completion"
+    put 644 "$work/completion" "$2"
+}
+
+pkg_config() {
+    local library
+    library=$(readlink "$stage/lib/libdaos.so.2")
+    cat <<END
+prefix=$prefix
+libdir=\${prefix}/lib
+includedir=\${prefix}/include
+
+Name: daos
+Description: The DAOS API on Esker
+Version: ${library#libdaos.so.}
+Libs: -L\${libdir} -ldaos
+Cflags: -I\${includedir}
+END
+}
+
+put 755 "$esker" bin/esker
+scripts/lay-out-library.sh "$libdaos" "$stage/lib"
+(cd include && find . -name '*.h' -exec install -D -m 644 {} "$stage/include/{}" \;)
+mkdir -p "$stage/share/man/man1" "$stage/lib/pkgconfig" "$stage/share/esker"
+"$esker" man --out "$stage/share/man/man1"
+completion bash share/bash-completion/completions/esker
+completion zsh share/zsh/site-functions/_esker
+completion fish share/fish/vendor_completions.d/esker.fish
+pkg_config >"$stage/lib/pkgconfig/daos.pc"
+
+manifest=share/esker/installed
+touch "$stage/$manifest"
+(cd "$stage" && find . -not -type d | sort) >"$work/list"
+mv "$work/list" "$stage/$manifest"
+
+mkdir -p "$root"
+tar -C "$stage" -c . | tar -C "$root" -x --no-same-owner --no-overwrite-dir
+echo "installed $(wc -l <"$root/$manifest") files in $root"

@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Puts libdaos into a folder under every name that linkers and loaders know it by.
+# usage: lay-out-library.sh LIBRARY FOLDER
+set -euo pipefail
+library=$1 folder=$2
+header=$(dirname "$0")/../include/daos_version.h
+version=$(sed -n 's/^#define DAOS_API_VERSION_[A-Z]* *//p' "$header" | paste -s -d .)
+
+install -D -m 755 "$library" "$folder/libdaos.so.$version"
+ln -sf "libdaos.so.$version" "$folder/libdaos.so.2"
+
+# Programs built for DAOS name its helper libraries too; all that clients use of them is in this one.
+for name in libdaos.so libdaos_common.so libgurt.so libgurt.so.4; do
+    ln -sf libdaos.so.2 "$folder/$name"
+done

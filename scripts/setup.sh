@@ -1,0 +1,104 @@
+#!/usr/bin/env bash
+# Sees to it that what the build needs is there: installs it where it may, lists it where it may not.
+# usage: setup.sh [samples] [lint]
+#   samples  also the sample fields of ecCodes
+#   lint     also rustfmt, clippy, cargo-deny and shellcheck
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+missing=()
+
+# need PACKAGE COMMAND...: the package is missing where the command fails.
+need() {
+    local package=$1
+    shift
+    "$@" >/dev/null 2>&1 || missing+=("$package")
+}
+
+has_header() {
+    echo "#include <$1>" | cc -E -x c -
+}
+
+cargo_is_recent() {
+    local oldest found
+    oldest=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+    found=$(cargo --version | cut -d ' ' -f 2)
+    printf '%s\n' "$oldest" "$found" | sort -C -V
+}
+
+as_root() {
+    if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi
+}
+
+can_install() {
+    command -v apt-get && as_root true
+} >/dev/null 2>&1
+
+# --no-remove: replacing a compiler somebody chose is for them to do.
+apt_get() {
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=120 "$@"
+}
+
+apt_install() {
+    apt_get install -y --no-remove --no-install-recommends "$@"
+}
+
+explain() {
+    cat >&2 <<END
+These are missing and cannot be installed from here:
+    $*
+On Debian 12:  apt-get install $*
+Elsewhere:     a C and a C++ compiler, pkg-config, the headers of libuuid, git, ecCodes' sample
+               fields (ECCODES_SAMPLES_PATH says where they are) and a recent Rust
+               with rustfmt and clippy (https://rustup.rs); shellcheck for \`make check\`
+END
+    exit 1
+}
+
+install_missing() {
+    [ $# -gt 0 ] || return 0
+    can_install || explain "$@"
+    echo "installing: $*"
+    apt_install "$@" >/dev/null 2>&1 && return
+    apt_get update || explain "$@"
+    apt_install "$@" >/dev/null || explain "$@"
+}
+
+need_build_tools() {
+    need ca-certificates test -s /etc/ssl/certs/ca-certificates.crt
+    need g++ command -v c++
+    need gcc command -v cc
+    need git command -v git
+    need pkg-config command -v pkg-config
+    need uuid-dev has_header uuid/uuid.h
+    need cargo-web cargo_is_recent
+}
+
+# The toolchain manager adds its own components; Debian's are for Debian's compiler.
+need_lint_tools() {
+    need shellcheck command -v shellcheck
+    if command -v rustup >/dev/null; then
+        rustup -q component add rustfmt clippy
+    else
+        need rustfmt-web cargo fmt --version
+        need rust-web-clippy cargo clippy --version
+    fi
+}
+
+# Unoptimised it is ready in a third of the time, and fast enough for what it reads.
+install_cargo_deny() {
+    cargo deny --version >/dev/null 2>&1 && return
+    echo "installing: cargo-deny (about a minute)"
+    CARGO_PROFILE_DEV_DEBUG=0 cargo install --quiet --locked --debug cargo-deny
+}
+
+need_build_tools
+for group in "$@"; do
+    case $group in
+    samples) need libeccodes-data scripts/samples.sh ;;
+    lint) need_lint_tools ;;
+    *) echo "setup.sh: no such group: $group" >&2 && exit 2 ;;
+    esac
+done
+install_missing "${missing[@]}"
+[[ " $* " != *" lint "* ]] || install_cargo_deny
