@@ -49,6 +49,19 @@ impl<T: Unpin> Future for Reply<'_, T> {
     }
 }
 
+/// The blocking face of every operation: `kv.put(...).wait()` in place of `kv.put(...).await`.
+///
+/// Operations on local targets are done at the first poll, so nothing is allocated and no runtime is
+/// touched; for others the calling thread sleeps until the answer comes.
+pub trait Wait: Future + Sized {
+    /// Runs the operation to its end on the calling thread.
+    fn wait(self) -> Self::Output {
+        block_on(self)
+    }
+}
+
+impl<F: Future> Wait for F {}
+
 struct Unpark(Thread);
 
 impl Wake for Unpark {
@@ -60,6 +73,14 @@ impl Wake for Unpark {
 /// Runs a future to its end on the calling thread.
 pub fn block_on<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
+    match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => output,
+        Poll::Pending => park_until_ready(future),
+    }
+}
+
+#[cold]
+fn park_until_ready<F: Future>(mut future: Pin<&mut F>) -> F::Output {
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
     let mut context = Context::from_waker(&waker);
     loop {

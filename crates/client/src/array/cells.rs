@@ -1,0 +1,230 @@
+//! Which cell lies where: cell `i` is record `i % chunk_size` under dkey `i / chunk_size + 1`.
+use super::ArrayAttributes;
+use esker_types::ops::{KeyFound, Source};
+use esker_types::{Error, ErrorKind, Extent, Result, key_to_u64};
+
+/// Ranges of at most this many cells count as short.
+const SHORT_RANGE_CELLS: u64 = 16;
+/// Most short ranges in one operation (DAOS: `DAOS_ARRAY_LIST_IO_LIMIT`).
+const SHORT_RANGES_MAX: usize = 16384;
+
+/// Cell and chunk size, both at least 1.
+#[derive(Clone, Copy)]
+pub(super) struct Layout(pub(super) ArrayAttributes);
+
+/// The part of a range that lies in one chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Piece {
+    /// The chunk's dkey.
+    pub(super) dkey: u64,
+    /// Records under that dkey.
+    pub(super) extent: Extent,
+    /// Where the piece begins in the buffers of the operation, in cells.
+    pub(super) offset: u64,
+}
+
+/// Pieces that follow each other in one chunk.
+pub(super) struct Chunk {
+    pub(super) dkey: [u8; 8],
+    pub(super) extents: Vec<Extent>,
+    /// Where they begin in the buffers of the operation, in cells.
+    pub(super) offset: u64,
+    /// Cells of all pieces.
+    pub(super) cells: u64,
+}
+
+impl Chunk {
+    pub(super) fn new(pieces: &[Piece]) -> Self {
+        let extents: Vec<_> = pieces.iter().map(|piece| piece.extent).collect();
+        Self {
+            dkey: pieces.first().map_or(0, |piece| piece.dkey).to_ne_bytes(),
+            offset: pieces.first().map_or(0, |piece| piece.offset),
+            cells: extents.iter().map(|extent| extent.count).sum(),
+            extents,
+        }
+    }
+}
+
+/// Runs of pieces in the same chunk.
+pub(super) fn chunks(pieces: &[Piece]) -> impl Iterator<Item = &[Piece]> {
+    pieces.chunk_by(|a, b| a.dkey == b.dkey)
+}
+
+impl Layout {
+    pub(super) fn cell_size(self) -> u64 {
+        self.0.cell_size
+    }
+
+    /// dkey and record of a cell.
+    pub(super) fn locate(self, cell: u64) -> (u64, u64) {
+        (cell / self.0.chunk_size + 1, cell % self.0.chunk_size)
+    }
+
+    /// Index of the cell that is record `record` under `dkey`, which is at least 1.
+    pub(super) fn cell_at(self, dkey: u64, record: u64) -> u64 {
+        (dkey - 1).saturating_mul(self.0.chunk_size).saturating_add(record)
+    }
+
+    /// The one piece of ranges that are but one, inside one chunk.
+    pub(super) fn only_piece(self, ranges: &[Extent]) -> Option<Piece> {
+        let [range] = ranges else { return None };
+        let (dkey, record) = self.locate(range.start);
+        let fits = range.count > 0 && record.checked_add(range.count)? <= self.0.chunk_size;
+        fits.then_some(Piece { dkey, extent: Extent::new(record, range.count), offset: 0 })
+    }
+
+    /// All pieces, in the order of the buffers.
+    pub(super) fn pieces(self, ranges: &[Extent]) -> Result<Vec<Piece>> {
+        let mut pieces = Vec::with_capacity(ranges.len());
+        let mut offset = 0;
+        for range in ranges {
+            range.check()?;
+            offset = self.cut(*range, offset, &mut pieces);
+        }
+        Ok(pieces)
+    }
+
+    /// Cuts `range` at the edges of chunks; returns the offset behind it.
+    fn cut(self, range: Extent, mut offset: u64, pieces: &mut Vec<Piece>) -> u64 {
+        let mut at = range.start;
+        while at < range.end() {
+            let (dkey, record) = self.locate(at);
+            let count = (self.0.chunk_size - record).min(range.end() - at);
+            pieces.push(Piece { dkey, extent: Extent::new(record, count), offset });
+            at += count;
+            offset += count;
+        }
+        offset
+    }
+
+    /// Refuses ranges that do not match a buffer of `bytes`, and too many short ones.
+    pub(super) fn check(self, ranges: &[Extent], bytes: u64) -> Result<()> {
+        esker_types::ops::check_array_len(self.cell_size(), ranges, bytes)?;
+        let is_short = |range: &&Extent| (1..=SHORT_RANGE_CELLS).contains(&range.count);
+        if ranges.len() > SHORT_RANGES_MAX
+            && ranges.iter().filter(is_short).count() > SHORT_RANGES_MAX
+        {
+            return Err(Error::new(
+                ErrorKind::NotSupported,
+                format!(
+                    "more than {SHORT_RANGES_MAX} ranges of at most {SHORT_RANGE_CELLS} cells in \
+                     one operation"
+                ),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Size of the array whose last extent is `found`.
+    pub(super) fn size_from(self, found: &KeyFound) -> Result<u64> {
+        match (key_to_u64(&found.dkey)?, found.extent) {
+            (dkey @ 1.., Some(extent)) => Ok(self.cell_at(dkey, extent.end())),
+            _ => Ok(0),
+        }
+    }
+}
+
+/// Buffers of a part of a source.
+pub(super) enum Part<'a> {
+    One(&'a [u8]),
+    Many(Vec<&'a [u8]>),
+}
+
+impl<'a> Part<'a> {
+    /// The `len` bytes of `source` from `offset` on.
+    pub(super) fn of(source: Source<'a>, offset: u64, len: u64) -> Self {
+        match source {
+            Source::One(buffer) => Self::One(slice(buffer, offset, len)),
+            Source::Many(buffers) => Self::Many(slices(buffers, offset, len)),
+        }
+    }
+
+    pub(super) fn source(&self) -> Source<'_> {
+        match self {
+            Self::One(buffer) => Source::One(buffer),
+            Self::Many(buffers) => Source::Many(buffers),
+        }
+    }
+}
+
+fn slice(buffer: &[u8], offset: u64, len: u64) -> &[u8] {
+    let end = usize::try_from(offset + len).unwrap_or(usize::MAX).min(buffer.len());
+    buffer.get(offset as usize..end).unwrap_or_default()
+}
+
+fn slices<'a>(buffers: &[&'a [u8]], offset: u64, len: u64) -> Vec<&'a [u8]> {
+    let mut at = 0;
+    let mut parts = Vec::new();
+    for buffer in buffers {
+        let from = offset.max(at);
+        let to = (offset + len).min(at + buffer.len() as u64);
+        if from < to {
+            parts.push(slice(buffer, from - at, to - from));
+        }
+        at += buffer.len() as u64;
+    }
+    parts
+}
+
+/// The records of `wanted` that are not in `filled`, ascending.
+pub(super) fn holes(wanted: Extent, filled: &[Extent]) -> Vec<Extent> {
+    let mut present: Vec<_> = filled.iter().filter_map(|f| f.intersect(wanted)).collect();
+    present.sort_unstable();
+    let mut missing = Vec::new();
+    let mut at = wanted.start;
+    for extent in present {
+        if at < extent.start {
+            missing.push(Extent::new(at, extent.start - at));
+        }
+        at = at.max(extent.end());
+    }
+    if at < wanted.end() {
+        missing.push(Extent::new(at, wanted.end() - at));
+    }
+    missing
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LAYOUT: Layout = Layout(ArrayAttributes { cell_size: 1, chunk_size: 10 });
+
+    #[test]
+    fn ranges_are_cut_at_the_edges_of_chunks() {
+        let pieces = LAYOUT.pieces(&[Extent::new(8, 14), Extent::new(3, 0), Extent::new(22, 1)]);
+        let of = |dkey, start, count, offset| {
+            let extent = Extent::new(start, count);
+            Piece { dkey, extent, offset }
+        };
+        let expected = [of(1, 8, 2, 0), of(2, 0, 10, 2), of(3, 0, 2, 12), of(3, 2, 1, 14)];
+        assert_eq!(pieces.unwrap(), expected);
+        assert_eq!(chunks(&expected).count(), 3);
+    }
+
+    #[test]
+    fn one_range_in_one_chunk_is_one_piece() {
+        assert_eq!(LAYOUT.only_piece(&[Extent::new(8, 3)]), None);
+        assert_eq!(LAYOUT.only_piece(&[Extent::new(8, 0)]), None);
+        let piece = LAYOUT.only_piece(&[Extent::new(18, 2)]).unwrap();
+        assert_eq!((piece.dkey, piece.extent), (2, Extent::new(8, 2)));
+        assert!(LAYOUT.pieces(&[Extent::new(u64::MAX, 2)]).is_err());
+    }
+
+    #[test]
+    fn holes_are_what_is_not_filled() {
+        let filled = [Extent::new(4, 2), Extent::new(0, 3), Extent::new(5, 3)];
+        let expected = [Extent::new(3, 1), Extent::new(8, 2)];
+        assert_eq!(holes(Extent::new(1, 9), &filled), expected);
+        assert_eq!(holes(Extent::new(4, 3), &filled), []);
+    }
+
+    #[test]
+    fn parts_cross_buffers() {
+        let buffers: [&[u8]; 3] = [b"abc", b"de", b"fgh"];
+        let part = Part::of(Source::Many(&buffers), 2, 4);
+        let mut seen = Vec::new();
+        part.source().visit(0, 10, |piece| seen.extend_from_slice(piece));
+        assert_eq!(seen, b"cdef");
+    }
+}

@@ -1,0 +1,243 @@
+//! Reading and writing ranges of cells.
+use super::cells::{Chunk, Part, Piece, chunks, holes};
+use super::{AKEY, Array};
+use crate::access::Access;
+use esker_types::ops::{Cond, Fetch, Sink, Source, Update, Value};
+use esker_types::{Extent, Result};
+
+/// What a read brought.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ArrayRead {
+    /// Bytes of the requested cells that lie below the array's size. For other types than
+    /// `ArrayByte` the size is not asked for, and these are all requested bytes.
+    pub bytes: u64,
+    /// Bytes of the requested cells that lie past it; their places in the sink are left as they
+    /// were.
+    pub short_bytes: u64,
+}
+
+/// A read under way: its access, and the array's size once somebody asked for it.
+struct Read<'a> {
+    array: &'a Array,
+    access: Access<'a>,
+    size: Option<u64>,
+}
+
+impl Array {
+    /// Writes the cells of `ranges`, all of them at one epoch. `source` holds them one after the
+    /// other.
+    ///
+    /// # Errors
+    /// [`esker_types::ErrorKind::Invalid`] where `source` does not hold exactly those cells,
+    /// [`esker_types::ErrorKind::NotSupported`] for more than 16384 ranges of at most 16 cells,
+    /// [`esker_types::ErrorKind::NoPermission`] where writing is not allowed,
+    /// [`esker_types::ErrorKind::NoSpace`].
+    pub async fn write(
+        &self,
+        ranges: &[Extent],
+        source: Source<'_>,
+        access: Access<'_>,
+    ) -> Result<()> {
+        self.object.check_writable()?;
+        self.layout.check(ranges, source.len())?;
+        match self.layout.only_piece(ranges) {
+            Some(piece) => self.write_piece(piece, source, access).await,
+            None => self.write_pieces(ranges, source, access).await,
+        }
+    }
+
+    async fn write_piece(
+        &self,
+        piece: Piece,
+        source: Source<'_>,
+        access: Access<'_>,
+    ) -> Result<()> {
+        let (dkey, extents) = (piece.dkey.to_ne_bytes(), [piece.extent]);
+        let updates = [self.update(&extents, source)];
+        self.object.container().write(&[self.write_op(&dkey, &updates)], access).await
+    }
+
+    async fn write_pieces(
+        &self,
+        ranges: &[Extent],
+        source: Source<'_>,
+        access: Access<'_>,
+    ) -> Result<()> {
+        let pieces = self.layout.pieces(ranges)?;
+        let cell = self.layout.cell_size();
+        let part = |chunk: Chunk| {
+            let part = Part::of(source, chunk.offset * cell, chunk.cells * cell);
+            (chunk, part)
+        };
+        let parts: Vec<_> = chunks(&pieces).map(Chunk::new).map(part).collect();
+        let updates: Vec<_> = parts
+            .iter()
+            .map(|(chunk, part)| [self.update(&chunk.extents, part.source())])
+            .collect();
+        let writes = parts.iter().zip(&updates);
+        let writes: Vec<_> = writes.map(|((chunk, _), u)| self.write_op(&chunk.dkey, u)).collect();
+        match writes.is_empty() {
+            true => Ok(()),
+            false => self.object.container().write(&writes, access).await,
+        }
+    }
+
+    fn update<'a>(&self, extents: &'a [Extent], data: Source<'a>) -> Update<'a> {
+        let value = Value::Array { record_size: self.layout.cell_size(), extents, data };
+        Update { akey: AKEY, value, cond: Cond::NONE }
+    }
+
+    /// Reads the cells of `ranges` into `sink`, one after the other. Each chunk is read of one
+    /// consistent state; those of several chunks may differ (use a transaction or snapshot).
+    ///
+    /// Places of cells that do not exist are left as they are. An `ArrayByte` differs: holes below
+    /// its size become zeros, and [`ArrayRead`] tells how much lies past its size.
+    ///
+    /// # Errors
+    /// [`esker_types::ErrorKind::Invalid`] where `sink` does not hold exactly those cells,
+    /// [`esker_types::ErrorKind::NotSupported`] for more than 16384 ranges of at most 16 cells; what
+    /// the backend meets.
+    pub async fn read(
+        &self,
+        ranges: &[Extent],
+        sink: Sink<'_>,
+        access: Access<'_>,
+    ) -> Result<ArrayRead> {
+        let bytes = sink.len();
+        self.layout.check(ranges, bytes)?;
+        let mut read = Read { array: self, access, size: None };
+        match self.layout.only_piece(ranges) {
+            Some(piece) => {
+                let dkey = piece.dkey.to_ne_bytes();
+                read.chunk(&dkey, &[piece.extent], sink).await?;
+            }
+            None => read.pieces(&self.layout.pieces(ranges)?, sink).await?,
+        }
+        Ok(read.answer(ranges, bytes))
+    }
+}
+
+impl Read<'_> {
+    async fn pieces(&mut self, pieces: &[Piece], sink: Sink<'_>) -> Result<()> {
+        let mut rest = Rest::new(sink);
+        let cell = self.array.layout.cell_size();
+        for chunk in chunks(pieces).map(Chunk::new) {
+            let sink = rest.take(chunk.cells * cell);
+            self.chunk(&chunk.dkey, &chunk.extents, sink).await?;
+        }
+        Ok(())
+    }
+
+    async fn chunk(&mut self, dkey: &[u8; 8], extents: &[Extent], sink: Sink<'_>) -> Result<()> {
+        let mut fetch = Fetch::array(AKEY, self.array.layout.cell_size(), extents, sink);
+        fetch.want_filled = self.array.bytes;
+        let fetches = std::slice::from_mut(&mut fetch);
+        self.array.object.fetch(dkey, Cond::NONE, fetches, self.access).await?;
+        if !self.array.bytes || fetch.filled == extents {
+            return Ok(());
+        }
+        self.zero_holes(u64::from_ne_bytes(*dkey), extents, fetch).await
+    }
+
+    /// Fills what was not found with zeros, up to the size of the array.
+    async fn zero_holes(&mut self, dkey: u64, extents: &[Extent], fetch: Fetch<'_>) -> Result<()> {
+        let Fetch { mut sink, filled, .. } = fetch;
+        let cell = self.array.layout.cell_size();
+        let mut offset = 0;
+        for &extent in extents {
+            for hole in holes(extent, &filled) {
+                let first = self.array.layout.cell_at(dkey, hole.start);
+                let zeros = self.size().await?.saturating_sub(first).min(hole.count);
+                let at = offset + (hole.start - extent.start);
+                sink.visit(at * cell, zeros * cell, |place| {
+                    place.fill(0);
+                    Ok(())
+                })?;
+            }
+            offset += extent.count;
+        }
+        Ok(())
+    }
+
+    async fn size(&mut self) -> Result<u64> {
+        if self.size.is_none() {
+            self.size = Some(self.array.size(self.access).await?);
+        }
+        Ok(self.size.unwrap_or(0))
+    }
+
+    /// Where the size was never asked for, nothing was missing.
+    fn answer(&self, ranges: &[Extent], bytes: u64) -> ArrayRead {
+        let Some(size) = self.size else { return ArrayRead { bytes, short_bytes: 0 } };
+        let below = |range: &Extent| size.saturating_sub(range.start).min(range.count);
+        let read = ranges.iter().map(below).sum::<u64>() * self.array.layout.cell_size();
+        ArrayRead { bytes: read, short_bytes: bytes - read }
+    }
+}
+
+/// What is left of a sink that is handed out from its beginning on.
+enum Rest<'a> {
+    None,
+    One(&'a mut [u8]),
+    Many(std::collections::VecDeque<&'a mut [u8]>),
+}
+
+impl<'a> Rest<'a> {
+    fn new(sink: Sink<'a>) -> Self {
+        match sink {
+            Sink::None => Self::None,
+            Sink::One(buffer) => Self::One(buffer),
+            Sink::Many(buffers) => Self::Many(buffers.into()),
+        }
+    }
+
+    /// The next `len` bytes.
+    fn take(&mut self, len: u64) -> Sink<'a> {
+        let len = usize::try_from(len).unwrap_or(usize::MAX);
+        match self {
+            Self::None => Sink::None,
+            Self::One(buffer) => Sink::One(split(buffer, len)),
+            Self::Many(buffers) => Sink::Many(take_many(buffers, len)),
+        }
+    }
+}
+
+/// Cuts the first `len` bytes (or all there are) off `buffer`.
+fn split<'a>(buffer: &mut &'a mut [u8], len: usize) -> &'a mut [u8] {
+    let whole = std::mem::take(buffer);
+    let (head, tail) = whole.split_at_mut(len.min(whole.len()));
+    *buffer = tail;
+    head
+}
+
+fn take_many<'a>(
+    buffers: &mut std::collections::VecDeque<&'a mut [u8]>,
+    mut len: usize,
+) -> Vec<&'a mut [u8]> {
+    let mut taken = Vec::new();
+    while let (true, Some(mut buffer)) = (len > 0, buffers.pop_front()) {
+        let head = split(&mut buffer, len);
+        len -= head.len();
+        taken.push(head);
+        if !buffer.is_empty() {
+            buffers.push_front(buffer);
+        }
+    }
+    taken
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sink_is_handed_out_piece_by_piece() {
+        let (mut a, mut b, mut c) = ([0; 3], [0; 0], [0; 4]);
+        let mut rest = Rest::new(Sink::Many(vec![&mut a, &mut b, &mut c]));
+        rest.take(2).put(0, b"ab");
+        rest.take(0).put(0, b"");
+        rest.take(3).put(0, b"cde");
+        rest.take(2).put(0, b"fg");
+        assert_eq!((&a, &c), (b"abc", b"defg"));
+    }
+}

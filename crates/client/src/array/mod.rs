@@ -1,0 +1,234 @@
+//! Arrays: equal cells in one long row, cut into chunks that spread over the targets.
+mod cells;
+mod io;
+mod resize;
+
+pub use io::ArrayRead;
+
+use crate::access::Access;
+use crate::object::Object;
+use cells::Layout;
+use esker_types::limits::RECORD_SIZE_MAX;
+use esker_types::ops::{Cond, Edge, Fetch, KeyQuery, Sink, Source, Update, Value, Write, WriteOp};
+use esker_types::{Epoch, Error, ErrorKind, Extent, ObjectId, ObjectType, Result};
+
+/// The akey that holds the cells of a chunk, and the attributes under dkey 0.
+const AKEY: &[u8] = b"0";
+/// The dkey of the attributes; chunk `n` has dkey `n + 1`.
+const ATTRIBUTES_DKEY: [u8; 8] = 0u64.to_ne_bytes();
+/// First word of stored attributes.
+const MAGIC: u64 = 0xdaca_55a9_daca_55a9;
+/// Bytes of stored attributes: the magic, the cell size and the chunk size.
+const STORED_BYTES: usize = 24;
+
+/// The two sizes that shape an array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ArrayAttributes {
+    /// Bytes per cell, 1 to [`RECORD_SIZE_MAX`].
+    pub cell_size: u64,
+    /// Cells per chunk, at least 1. A chunk lies on one target.
+    pub chunk_size: u64,
+}
+
+impl ArrayAttributes {
+    fn to_bytes(self) -> [u8; STORED_BYTES] {
+        let mut bytes = [0; STORED_BYTES];
+        let words = [MAGIC, self.cell_size, self.chunk_size];
+        for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// `None` where `bytes` are no attributes.
+    fn from_bytes(bytes: [u8; STORED_BYTES]) -> Option<Self> {
+        let mut words = bytes.chunks_exact(8).map(|word| word.try_into().map(u64::from_le_bytes));
+        let mut word = || words.next()?.ok();
+        let (magic, cell_size, chunk_size) = (word()?, word()?, word()?);
+        let attributes = Self { cell_size, chunk_size };
+        (magic == MAGIC && attributes.check().is_ok()).then_some(attributes)
+    }
+
+    fn check(self) -> Result<()> {
+        match (1..=RECORD_SIZE_MAX).contains(&self.cell_size) && self.chunk_size > 0 {
+            true => Ok(()),
+            false => Err(Error::new(
+                ErrorKind::Invalid,
+                format!(
+                    "cells of {} bytes in chunks of {}: cells have 1 to {RECORD_SIZE_MAX} bytes \
+                     (RECORD_SIZE_MAX), chunks at least one cell",
+                    self.cell_size, self.chunk_size
+                ),
+            )),
+        }
+    }
+}
+
+/// What [`Array::stat`] tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ArrayStat {
+    /// Cells up to and with the last one that exists.
+    pub size: u64,
+    /// When the array was last changed.
+    pub epoch: Epoch,
+}
+
+/// An array: an object of type `Array` (stores its attributes), `ArrayAttr` (its user keeps them) or
+/// `ArrayByte` (reads fill holes with zeros and end at the array's size). The errors that all
+/// operations share are those of [`Object`].
+#[derive(Clone)]
+pub struct Array {
+    object: Object,
+    layout: Layout,
+    bytes: bool,
+}
+
+impl Array {
+    pub(crate) async fn create(
+        object: Object,
+        attributes: ArrayAttributes,
+        access: Access<'_>,
+    ) -> Result<Self> {
+        check_type(&object, ObjectType::is_array)?;
+        attributes.check()?;
+        let stored = attributes.to_bytes();
+        let value = Value::Single(Source::One(&stored));
+        let updates = [Update { akey: AKEY, value, cond: Cond::AKEY_INSERT }];
+        object.update(&ATTRIBUTES_DKEY, Cond::DKEY_INSERT, &updates, access).await?;
+        Ok(Self::new(object, attributes))
+    }
+
+    pub(crate) async fn open(object: Object, access: Access<'_>) -> Result<Self> {
+        check_type(&object, |otype| otype == ObjectType::Array)?;
+        let mut stored = [0; STORED_BYTES];
+        let mut fetch = Fetch::single(AKEY, Sink::One(&mut stored));
+        let fetches = std::slice::from_mut(&mut fetch);
+        let fetched = object.fetch(&ATTRIBUTES_DKEY, Cond::NONE, fetches, access).await;
+        match (fetch.size as usize, fetched) {
+            (_, Err(error)) if error.kind() != ErrorKind::RecordTooBig => return Err(error),
+            (0, Ok(())) => return Err(no_array(&object)),
+            (STORED_BYTES, Ok(())) => {}
+            _ => return Err(no_attributes(&object)),
+        }
+        let attributes =
+            ArrayAttributes::from_bytes(stored).ok_or_else(|| no_attributes(&object))?;
+        Ok(Self::new(object, attributes))
+    }
+
+    pub(crate) fn with_attributes(object: Object, attributes: ArrayAttributes) -> Result<Self> {
+        let allowed = [ObjectType::ArrayAttr, ObjectType::ArrayByte];
+        check_type(&object, |otype| allowed.contains(&otype))?;
+        attributes.check()?;
+        Ok(Self::new(object, attributes))
+    }
+
+    fn new(object: Object, attributes: ArrayAttributes) -> Self {
+        let bytes = object.oid().object_type() == Some(ObjectType::ArrayByte);
+        Self { object, layout: Layout(attributes), bytes }
+    }
+
+    /// The same array, refusing every write with [`ErrorKind::NoPermission`].
+    #[must_use]
+    pub fn read_only(self) -> Self {
+        Self { object: self.object.read_only(), ..self }
+    }
+
+    /// Its id.
+    #[must_use]
+    pub fn oid(&self) -> ObjectId {
+        self.object.oid()
+    }
+
+    /// The object it is.
+    #[must_use]
+    pub fn object(&self) -> &Object {
+        &self.object
+    }
+
+    /// Its cell and chunk size.
+    #[must_use]
+    pub fn attributes(&self) -> ArrayAttributes {
+        self.layout.0
+    }
+
+    /// Its size in cells: one more than the index of the last cell that exists; 0 where none does.
+    ///
+    /// # Errors
+    /// What the backend meets.
+    pub async fn size(&self, access: Access<'_>) -> Result<u64> {
+        let query = KeyQuery {
+            edge: Edge::Max,
+            dkey: None,
+            akey: Some(AKEY),
+            want_akey: false,
+            want_extent: true,
+        };
+        match self.object.query_key(query, access).await? {
+            Some(found) => self.layout.size_from(&found),
+            None => Ok(0),
+        }
+    }
+
+    /// Its size and when it was last changed.
+    ///
+    /// # Errors
+    /// What the backend meets.
+    pub async fn stat(&self, access: Access<'_>) -> Result<ArrayStat> {
+        let size = self.size(access).await?;
+        Ok(ArrayStat { size, epoch: self.object.epoch(access).await? })
+    }
+
+    /// Removes cells: they become holes.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] for a range past 2^64, [`ErrorKind::NoPermission`] where writing is not
+    /// allowed.
+    pub async fn punch(&self, ranges: &[Extent], access: Access<'_>) -> Result<()> {
+        self.object.check_writable()?;
+        let pieces = self.layout.pieces(ranges)?;
+        let chunks: Vec<_> = cells::chunks(&pieces).map(cells::Chunk::new).collect();
+        let updates: Vec<_> = chunks.iter().map(|chunk| [punch_update(&chunk.extents)]).collect();
+        let writes = chunks.iter().zip(&updates);
+        let writes: Vec<_> = writes.map(|(chunk, u)| self.write_op(&chunk.dkey, u)).collect();
+        self.object.container().write(&writes, access).await
+    }
+
+    /// Removes the array with its attributes. Opening it fails from then on, this handle works.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoPermission`] where writing is not allowed.
+    pub async fn destroy(&self, access: Access<'_>) -> Result<()> {
+        self.object.punch(Cond::NONE, access).await
+    }
+
+    fn write_op<'a>(&self, dkey: &'a [u8], updates: &'a [Update<'a>]) -> Write<'a> {
+        Write { oid: self.object.oid(), op: WriteOp::Update { dkey, cond: Cond::NONE, updates } }
+    }
+}
+
+fn punch_update(extents: &[Extent]) -> Update<'_> {
+    Update { akey: AKEY, value: Value::PunchExtents(extents), cond: Cond::NONE }
+}
+
+fn check_type(object: &Object, allowed: impl Fn(ObjectType) -> bool) -> Result<()> {
+    match object.oid().object_type() {
+        Some(otype) if allowed(otype) => Ok(()),
+        _ => Err(Error::new(
+            ErrorKind::Invalid,
+            format!("object {} is not of a fitting array type", object.oid()),
+        )),
+    }
+}
+
+#[cold]
+fn no_array(object: &Object) -> Error {
+    Error::new(ErrorKind::NotFound, format!("there is no array {}", object.oid()))
+}
+
+#[cold]
+fn no_attributes(object: &Object) -> Error {
+    Error::new(
+        ErrorKind::NoPermission,
+        format!("object {} does not hold the attributes of an array", object.oid()),
+    )
+}

@@ -1,0 +1,73 @@
+//! Changing the size of an array.
+use super::{AKEY, Array, punch_update};
+use crate::access::Access;
+use esker_types::ops::{
+    Anchor, Cond, Fetch, ListLimit, Sink, Source, Update, Value, Write, WriteOp,
+};
+use esker_types::{Extent, Result, key_to_u64};
+
+/// dkeys looked at, and removed, in one step.
+const DKEYS_PER_STEP: usize = 1024;
+
+impl Array {
+    /// Makes the array `size` cells long: cells past it are removed; where the last cell does not
+    /// exist, it is written as zeros. Outside a transaction the array shrinks step by step.
+    ///
+    /// # Errors
+    /// [`esker_types::ErrorKind::NoPermission`] where writing is not allowed; what the backend meets.
+    pub async fn set_size(&self, size: u64, access: Access<'_>) -> Result<()> {
+        self.object.check_writable()?;
+        let Some(last) = size.checked_sub(1) else {
+            return self.remove_chunks_after(0, access).await;
+        };
+        let (dkey, record) = self.layout.locate(last);
+        self.remove_chunks_after(dkey, access).await?;
+        self.end_chunk_at(dkey, record, access).await
+    }
+
+    /// Removes all chunks with a dkey greater than `last`; never the attributes.
+    async fn remove_chunks_after(&self, last: u64, access: Access<'_>) -> Result<()> {
+        let mut anchor = Anchor::Start;
+        while !anchor.is_end() {
+            let limit = ListLimit::entries(DKEYS_PER_STEP);
+            let batch = self.object.list_dkeys(&mut anchor, limit, access).await?;
+            let behind = |dkey: &&[u8]| key_to_u64(dkey).is_ok_and(|dkey| dkey > last);
+            let writes: Vec<_> = batch.iter().filter(behind).map(|d| self.punch_chunk(d)).collect();
+            if !writes.is_empty() {
+                self.object.container().write(&writes, access).await?;
+            }
+        }
+        Ok(())
+    }
+
+    fn punch_chunk<'a>(&self, dkey: &'a [u8]) -> Write<'a> {
+        Write { oid: self.oid(), op: WriteOp::PunchDkey { dkey, cond: Cond::NONE } }
+    }
+
+    /// Removes the records after `last` of a chunk and sees to it that `last` exists.
+    async fn end_chunk_at(&self, dkey: u64, last: u64, access: Access<'_>) -> Result<()> {
+        let dkey = dkey.to_ne_bytes();
+        let present = self.has_record(&dkey, last, access).await?;
+        let tail = [Extent::new(last + 1, u64::MAX - (last + 1))];
+        let punch = [punch_update(&tail)];
+        let zeros = vec![0; if present { 0 } else { self.layout.cell_size() as usize }];
+        let last = [Extent::new(last, 1)];
+        let data = Source::One(&zeros);
+        let value = Value::Array { record_size: self.layout.cell_size(), extents: &last, data };
+        let zero = [Update { akey: AKEY, value, cond: Cond::NONE }];
+        let writes = [self.write_op(&dkey, &punch), self.write_op(&dkey, &zero)];
+        let count = if present { 1 } else { 2 };
+        self.object.container().write(&writes[..count], access).await
+    }
+
+    async fn has_record(&self, dkey: &[u8], record: u64, access: Access<'_>) -> Result<bool> {
+        let extents = [Extent::new(record, 1)];
+        let mut cell = vec![0; self.layout.cell_size() as usize];
+        let sink = Sink::One(&mut cell);
+        let mut fetch = Fetch::array(AKEY, self.layout.cell_size(), &extents, sink);
+        fetch.want_filled = true;
+        let fetches = std::slice::from_mut(&mut fetch);
+        self.object.fetch(dkey, Cond::NONE, fetches, access).await?;
+        Ok(!fetch.filled.is_empty())
+    }
+}

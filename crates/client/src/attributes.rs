@@ -1,0 +1,111 @@
+//! Named values that belong to a pool or container.
+use crate::backend::{Backend, Scope};
+use esker_types::limits::{ATTR_NAME_MAX, ATTR_VALUE_MAX};
+use esker_types::{Error, ErrorKind, Result};
+use std::sync::Arc;
+
+/// Prefix of the metadata that users set (DAOS: attributes).
+pub(crate) const USER: &str = "attr:";
+/// Prefix of the metadata that describes a pool or container (DAOS: properties).
+pub(crate) const PROPERTY: &str = "prop:";
+
+/// The attributes (or properties) of a pool or container: names with values of any bytes.
+///
+/// Names have 1 to [`ATTR_NAME_MAX`] bytes, values up to [`ATTR_VALUE_MAX`] bytes.
+#[derive(Clone)]
+pub struct Attributes {
+    backend: Arc<dyn Backend>,
+    scope: Scope,
+    prefix: &'static str,
+    writable: bool,
+}
+
+impl Attributes {
+    pub(crate) fn new(
+        backend: &Arc<dyn Backend>,
+        scope: Scope,
+        prefix: &'static str,
+        writable: bool,
+    ) -> Self {
+        Self { backend: Arc::clone(backend), scope, prefix, writable }
+    }
+
+    /// Value of `name`, `None` where there is none.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] for a bad name; what the backend meets.
+    pub async fn get(&self, name: &str) -> Result<Option<Vec<u8>>> {
+        let name = self.full_name(name)?;
+        self.backend.get_metadata(self.scope, &name).await
+    }
+
+    /// Sets one value.
+    ///
+    /// # Errors
+    /// As [`Attributes::change`].
+    pub async fn set(&self, name: &str, value: &[u8]) -> Result<()> {
+        self.change(&[(name, Some(value))]).await
+    }
+
+    /// Removes one value; a missing one is no error.
+    ///
+    /// # Errors
+    /// As [`Attributes::change`].
+    pub async fn remove(&self, name: &str) -> Result<()> {
+        self.change(&[(name, None)]).await
+    }
+
+    /// Sets (`Some`) and removes (`None`) several values, all or none.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoPermission`] where the pool or container is open for reading only,
+    /// [`ErrorKind::Invalid`] for a bad name, [`ErrorKind::Overflow`] for a value over
+    /// [`ATTR_VALUE_MAX`]; what the backend meets.
+    pub async fn change(&self, changes: &[(&str, Option<&[u8]>)]) -> Result<()> {
+        if !self.writable {
+            return Err(Error::new(ErrorKind::NoPermission, "attributes: opened read-only"));
+        }
+        let names: Vec<String> =
+            changes.iter().map(|(name, _)| self.full_name(name)).collect::<Result<_>>()?;
+        changes.iter().try_for_each(|(name, value)| check_value(name, *value))?;
+        let pairs = names.iter().map(String::as_str).zip(changes.iter().map(|(_, value)| *value));
+        let pairs: Vec<_> = pairs.collect();
+        self.backend.set_metadata(self.scope, &pairs).await
+    }
+
+    /// All names, sorted.
+    ///
+    /// # Errors
+    /// What the backend meets.
+    pub async fn list(&self) -> Result<Vec<String>> {
+        let names = self.backend.list_metadata(self.scope, self.prefix).await?;
+        let bare = |name: String| name.strip_prefix(self.prefix).map(str::to_owned);
+        Ok(names.into_iter().filter_map(bare).collect())
+    }
+
+    fn full_name(&self, name: &str) -> Result<String> {
+        if name.is_empty() || name.len() > ATTR_NAME_MAX {
+            return Err(Error::new(
+                ErrorKind::Invalid,
+                format!(
+                    "attribute name of {} bytes: it must have 1 to {ATTR_NAME_MAX} (ATTR_NAME_MAX)",
+                    name.len()
+                ),
+            ));
+        }
+        Ok(format!("{}{name}", self.prefix))
+    }
+}
+
+fn check_value(name: &str, value: Option<&[u8]>) -> Result<()> {
+    match value.map_or(0, <[u8]>::len) {
+        len if len > ATTR_VALUE_MAX => Err(Error::new(
+            ErrorKind::Overflow,
+            format!(
+                "value of attribute {name:?} has {len} bytes: the limit is {ATTR_VALUE_MAX} \
+                 (ATTR_VALUE_MAX)"
+            ),
+        )),
+        _ => Ok(()),
+    }
+}

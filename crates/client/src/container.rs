@@ -1,0 +1,353 @@
+//! Containers: sets of objects with snapshots and transactions of their own.
+use crate::access::Access;
+use crate::array::{Array, ArrayAttributes};
+use crate::attributes::{self, Attributes};
+use crate::backend::{Backend, Scope};
+use crate::kv::Kv;
+use crate::object::Object;
+use crate::pool::check_label;
+use crate::transaction::Transaction;
+use esker_types::info::{ContainerId, ContainerInfo, OpenMode, SnapshotInfo};
+use esker_types::ops::{Anchor, View, Write};
+use esker_types::{ClassError, Epoch, Error, ErrorKind, ObjectClass, ObjectId, ObjectType, Result};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A container that is open. Clones share it; it is closed by [`Container::close`], or with the last
+/// clone and the last object, Key-Value, array and transaction of it.
+#[derive(Clone)]
+pub struct Container(Arc<Handle>);
+
+struct Handle {
+    backend: Arc<dyn Backend>,
+    info: ContainerInfo,
+    mode: OpenMode,
+    closed: AtomicBool,
+}
+
+impl Handle {
+    /// True for the first caller only.
+    fn begin_close(&self) -> bool {
+        !self.closed.swap(true, Ordering::AcqRel)
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        if self.begin_close() {
+            let _ = self.backend.close_container(self.info.id).wait();
+        }
+    }
+}
+
+impl Container {
+    pub(crate) fn new(backend: &Arc<dyn Backend>, info: ContainerInfo, mode: OpenMode) -> Self {
+        let backend = Arc::clone(backend);
+        Self(Arc::new(Handle { backend, info, mode, closed: AtomicBool::new(false) }))
+    }
+
+    /// What the container said about itself when it was opened.
+    #[must_use]
+    pub fn info(&self) -> &ContainerInfo {
+        &self.0.info
+    }
+
+    /// What it says about itself now.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoHandle`] where it was closed or destroyed; what the backend meets.
+    pub async fn query(&self) -> Result<ContainerInfo> {
+        let all = self.backend()?.list_containers().await?;
+        all.into_iter().find(|info| info.id == self.id()).ok_or_else(closed)
+    }
+
+    /// How it was opened.
+    #[must_use]
+    pub fn mode(&self) -> OpenMode {
+        self.0.mode
+    }
+
+    /// Ends this use of it, for all clones: operations fail with [`ErrorKind::NoHandle`] from now on.
+    /// Closing twice is no error.
+    ///
+    /// # Errors
+    /// What the backend meets.
+    pub async fn close(&self) -> Result<()> {
+        match self.0.begin_close() {
+            true => self.0.backend.close_container(self.id()).await,
+            false => Ok(()),
+        }
+    }
+
+    /// Gives it another label; `None` takes it away.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Exists`] where another has it, [`ErrorKind::Invalid`] where it is no label,
+    /// [`ErrorKind::NoPermission`] where the container is open for reading only.
+    pub async fn rename(&self, label: Option<&str>) -> Result<()> {
+        label.map_or(Ok(()), check_label)?;
+        self.writable_backend()?.rename_container(self.id(), label).await
+    }
+
+    /// The attributes users keep with it.
+    #[must_use]
+    pub fn attributes(&self) -> Attributes {
+        self.metadata(attributes::USER)
+    }
+
+    /// The properties kept with it.
+    #[must_use]
+    pub fn properties(&self) -> Attributes {
+        self.metadata(attributes::PROPERTY)
+    }
+
+    /// First of `count` consecutive numbers that no other client of the container ever gets, fit
+    /// for the lower word of object ids.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] for no number at all, [`ErrorKind::NoPermission`] where the container is
+    /// open for reading only.
+    pub async fn allocate_oids(&self, count: u64) -> Result<u64> {
+        if count == 0 {
+            return Err(Error::new(ErrorKind::Invalid, "allocate_oids: the count is 0"));
+        }
+        self.writable_backend()?.allocate_oids(self.id(), count).await
+    }
+
+    /// Number the next [`Container::allocate_oids`] would begin with.
+    ///
+    /// # Errors
+    /// What the backend meets.
+    pub async fn next_oid(&self) -> Result<u64> {
+        self.backend()?.next_oid(self.id()).await
+    }
+
+    /// An object id: the user's 96 bits (all of `lo` and the lower half of `hi`), a type, and a class
+    /// fitted to the pool. Where no class is given, DAOS's rules pick one; `hints` are its
+    /// `DAOS_OCH_*` bits.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] where the class is unknown or needs more targets or fault domains than
+    /// the pool has.
+    pub fn generate_oid(
+        &self,
+        hi: u64,
+        lo: u64,
+        otype: ObjectType,
+        class: Option<ObjectClass>,
+        hints: u32,
+    ) -> Result<ObjectId> {
+        let able = self.backend()?.capabilities();
+        let class = class.unwrap_or_else(|| ObjectClass::automatic(otype, hints, able.targets));
+        let fitted = class.fit(able.targets, able.domains);
+        let fitted = fitted.map_err(|cause| refuse_class(class, cause, able.targets))?;
+        Ok(ObjectId::generate(hi, lo, otype, fitted))
+    }
+
+    /// An object. Nothing is read or written: it exists while it has a key.
+    #[must_use]
+    pub fn object(&self, oid: ObjectId) -> Object {
+        Object::new(self.clone(), oid)
+    }
+
+    /// A Key-Value. Nothing is read or written.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] where `oid` is of no Key-Value type.
+    pub fn kv(&self, oid: ObjectId) -> Result<Kv> {
+        Kv::new(self.object(oid))
+    }
+
+    /// Makes an array and stores its attributes with it; `oid` may have any array type.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Exists`]; [`ErrorKind::Invalid`] where the type is no array's or a size is 0;
+    /// [`ErrorKind::NoPermission`] where the container is open for reading only. In a transaction,
+    /// `Exists` comes with the commit.
+    pub async fn create_array(
+        &self,
+        oid: ObjectId,
+        attributes: ArrayAttributes,
+        access: Access<'_>,
+    ) -> Result<Array> {
+        Array::create(self.object(oid), attributes, access).await
+    }
+
+    /// Opens an array made by [`Container::create_array`].
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] where the type is not [`ObjectType::Array`], [`ErrorKind::NotFound`],
+    /// [`ErrorKind::NoPermission`] where what is stored are no attributes of an array.
+    pub async fn open_array(&self, oid: ObjectId, access: Access<'_>) -> Result<Array> {
+        Array::open(self.object(oid), access).await
+    }
+
+    /// An array whose attributes the caller keeps. Nothing is read or written.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] where the type is neither [`ObjectType::ArrayAttr`] nor
+    /// [`ObjectType::ArrayByte`], or a size is 0.
+    pub fn open_array_with_attributes(
+        &self,
+        oid: ObjectId,
+        attributes: ArrayAttributes,
+    ) -> Result<Array> {
+        Array::with_attributes(self.object(oid), attributes)
+    }
+
+    /// A transaction that reads and writes.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotSupported`] where the backend has none, [`ErrorKind::NoHandle`] where the
+    /// container is closed.
+    pub fn transaction(&self) -> Result<Transaction> {
+        self.new_transaction(View::Latest, true)
+    }
+
+    /// A transaction that only reads; its commit tells whether all it read stood together.
+    ///
+    /// # Errors
+    /// As [`Container::transaction`].
+    pub fn transaction_read_only(&self) -> Result<Transaction> {
+        self.new_transaction(View::Latest, false)
+    }
+
+    /// A transaction that reads a snapshot (DAOS: `daos_tx_open_snap`).
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] where there is no snapshot at `epoch`.
+    pub async fn transaction_at(&self, epoch: Epoch) -> Result<Transaction> {
+        self.check_snapshot(epoch).await?;
+        Ok(Transaction::new(self.clone(), View::Snapshot(epoch), false))
+    }
+
+    fn new_transaction(&self, view: View, writable: bool) -> Result<Transaction> {
+        if !self.backend()?.capabilities().transactions {
+            return Err(Error::new(ErrorKind::NotSupported, "this backend has no transactions"));
+        }
+        Ok(Transaction::new(self.clone(), view, writable))
+    }
+
+    /// Freezes the state of the container under a name, which may be empty.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotSupported`] where the backend has no snapshots, [`ErrorKind::NoPermission`]
+    /// where the container is open for reading only, [`ErrorKind::Overflow`] at the limit.
+    pub async fn create_snapshot(&self, name: &str) -> Result<Epoch> {
+        self.writable_backend()?.create_snapshot(self.id(), name).await
+    }
+
+    /// Its snapshots, oldest first.
+    ///
+    /// # Errors
+    /// What the backend meets.
+    pub async fn snapshots(&self) -> Result<Vec<SnapshotInfo>> {
+        self.backend()?.list_snapshots(self.id()).await
+    }
+
+    /// Drops a snapshot and what only it kept.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] where there is none at `epoch`, [`ErrorKind::NoPermission`] where the
+    /// container is open for reading only.
+    pub async fn destroy_snapshot(&self, epoch: Epoch) -> Result<()> {
+        self.writable_backend()?.destroy_snapshot(self.id(), epoch).await
+    }
+
+    /// The view of a snapshot that exists.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] where there is none at `epoch`.
+    pub async fn at(&self, epoch: Epoch) -> Result<Access<'static>> {
+        self.check_snapshot(epoch).await?;
+        Ok(Access::Snapshot(epoch))
+    }
+
+    async fn check_snapshot(&self, epoch: Epoch) -> Result<()> {
+        let known = self.snapshots().await?.iter().any(|snapshot| snapshot.epoch == epoch);
+        known.then_some(()).ok_or_else(|| {
+            Error::new(ErrorKind::NotFound, format!("no snapshot at epoch {}", epoch.0))
+        })
+    }
+
+    /// At most `entries` objects after `anchor`, which moves on.
+    ///
+    /// # Errors
+    /// What the backend meets.
+    pub async fn list_objects(
+        &self,
+        anchor: &mut Anchor,
+        entries: usize,
+        access: Access<'_>,
+    ) -> Result<Vec<ObjectId>> {
+        let reading = access.reading(self)?;
+        self.backend()?.list_objects(self.id(), anchor, entries, reading.at()).await
+    }
+
+    fn metadata(&self, prefix: &'static str) -> Attributes {
+        Attributes::new(&self.0.backend, Scope::Container(self.id()), prefix, self.is_writable())
+    }
+}
+
+/// What objects and transactions build on.
+impl Container {
+    pub(crate) fn id(&self) -> ContainerId {
+        self.0.info.id
+    }
+
+    /// The backend, unless the container was closed.
+    pub(crate) fn backend(&self) -> Result<&dyn Backend> {
+        match self.0.closed.load(Ordering::Acquire) {
+            false => Ok(&*self.0.backend),
+            true => Err(closed()),
+        }
+    }
+
+    /// The backend, where the container may be changed.
+    pub(crate) fn writable_backend(&self) -> Result<&dyn Backend> {
+        match self.is_writable() {
+            true => self.backend(),
+            false => Err(Error::new(
+                ErrorKind::NoPermission,
+                format!("container {:?} is open for reading only", self.0.info.label),
+            )),
+        }
+    }
+
+    fn is_writable(&self) -> bool {
+        self.0.mode != OpenMode::ReadOnly
+    }
+
+    /// True where both are the same container, however they were opened.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0.backend, &other.0.backend) && self.id() == other.id()
+    }
+
+    /// Does `writes` at one epoch, or leaves them to a transaction.
+    pub(crate) async fn write(&self, writes: &[Write<'_>], access: Access<'_>) -> Result<()> {
+        let backend = self.writable_backend()?;
+        match access {
+            Access::Latest => backend.write(self.id(), writes, None).await.map(drop),
+            Access::Tx(transaction) => transaction.buffer(self, writes),
+            Access::Snapshot(_) => {
+                Err(Error::new(ErrorKind::NoPermission, "a snapshot cannot be written"))
+            }
+        }
+    }
+}
+
+#[cold]
+fn closed() -> Error {
+    Error::new(ErrorKind::NoHandle, "the container is closed")
+}
+
+#[cold]
+fn refuse_class(class: ObjectClass, cause: ClassError, targets: u32) -> Error {
+    let message = match cause {
+        ClassError::Unknown => format!("{:#x} is no object class", class.code()),
+        ClassError::DoesNotFit => {
+            format!("object class {class} does not fit a pool of {targets} targets")
+        }
+    };
+    Error::new(ErrorKind::Invalid, message)
+}

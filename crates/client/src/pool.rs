@@ -1,0 +1,135 @@
+//! Pools: where containers live.
+use crate::attributes::{self, Attributes};
+use crate::backend::{Backend, Capabilities, NewContainer, Scope};
+use crate::container::Container;
+use esker_types::info::{ContainerInfo, ContainerRef, OpenMode, PoolInfo};
+use esker_types::limits::LABEL_MAX;
+use esker_types::{Error, ErrorKind, Result, Uuid};
+use std::sync::Arc;
+
+/// A pool that is open. Clones are cheap and share it.
+#[derive(Clone)]
+pub struct Pool {
+    backend: Arc<dyn Backend>,
+    mode: OpenMode,
+}
+
+impl Pool {
+    /// A pool on any backend.
+    #[must_use]
+    pub fn from_backend(backend: Arc<dyn Backend>, mode: OpenMode) -> Self {
+        Self { backend, mode }
+    }
+
+    /// What the backend can do.
+    #[must_use]
+    pub fn capabilities(&self) -> Capabilities {
+        self.backend.capabilities()
+    }
+
+    /// The backend itself.
+    #[must_use]
+    pub fn backend(&self) -> &Arc<dyn Backend> {
+        &self.backend
+    }
+
+    /// How the pool was opened.
+    #[must_use]
+    pub fn mode(&self) -> OpenMode {
+        self.mode
+    }
+
+    /// Name, space and state.
+    ///
+    /// # Errors
+    /// What the backend meets.
+    pub async fn info(&self) -> Result<PoolInfo> {
+        self.backend.pool_info().await
+    }
+
+    /// Makes a container.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Exists`] where the label or UUID is taken, [`ErrorKind::Invalid`] for a label that
+    /// [`check_label`] refuses, [`ErrorKind::NoPermission`] on a pool open for reading only.
+    pub async fn create_container(&self, new: &NewContainer<'_>) -> Result<ContainerInfo> {
+        self.check_writable("create a container")?;
+        new.label.map_or(Ok(()), check_label)?;
+        self.backend.create_container(new).await
+    }
+
+    /// Opens a container by its label or the text of its UUID.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`]; [`ErrorKind::Busy`] where exclusive use stands against it;
+    /// [`ErrorKind::NoPermission`] for writing on a pool open for reading only.
+    pub async fn open_container(&self, name: &str, mode: OpenMode) -> Result<Container> {
+        if mode != OpenMode::ReadOnly {
+            self.check_writable("open a container for writing")?;
+        }
+        let info = self.backend.open_container(ContainerRef::parse(name), mode).await?;
+        Ok(Container::new(&self.backend, info, mode))
+    }
+
+    /// Removes a container, by label or UUID, with all its objects.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`]; [`ErrorKind::Busy`] where it is open and `force` is not set;
+    /// [`ErrorKind::NoPermission`] on a pool open for reading only.
+    pub async fn destroy_container(&self, name: &str, force: bool) -> Result<()> {
+        self.check_writable("destroy a container")?;
+        self.backend.destroy_container(ContainerRef::parse(name), force).await
+    }
+
+    /// All containers, by label.
+    ///
+    /// # Errors
+    /// What the backend meets.
+    pub async fn containers(&self) -> Result<Vec<ContainerInfo>> {
+        self.backend.list_containers().await
+    }
+
+    /// The attributes users keep with the pool.
+    #[must_use]
+    pub fn attributes(&self) -> Attributes {
+        self.metadata(attributes::USER)
+    }
+
+    /// The properties kept with the pool.
+    #[must_use]
+    pub fn properties(&self) -> Attributes {
+        self.metadata(attributes::PROPERTY)
+    }
+
+    fn metadata(&self, prefix: &'static str) -> Attributes {
+        Attributes::new(&self.backend, Scope::Pool, prefix, self.mode != OpenMode::ReadOnly)
+    }
+
+    fn check_writable(&self, doing: &str) -> Result<()> {
+        match self.mode {
+            OpenMode::ReadOnly => Err(Error::new(
+                ErrorKind::NoPermission,
+                format!("cannot {doing}: the pool is open for reading only"),
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Refuses what is no label: 1 to [`LABEL_MAX`] of letters, digits and `:._-`, and not a UUID.
+///
+/// # Errors
+/// [`ErrorKind::Invalid`].
+pub fn check_label(label: &str) -> Result<()> {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b":._-".contains(&byte);
+    let valid = (1..=LABEL_MAX).contains(&label.len()) && label.bytes().all(allowed);
+    if valid && Uuid::parse(label).is_none() {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::Invalid,
+        format!(
+            "{label:?} is no label: 1 to {LABEL_MAX} letters, digits and \":._-\", not like a UUID"
+        ),
+    ))
+}
