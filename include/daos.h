@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ESKER_DAOS_H
+#define ESKER_DAOS_H
+
+/**
+ * @file
+ * The whole interface of libdaos.
+ *
+ * The order of a program: daos_init, connect to a pool, open a container, open objects, and the
+ * same backwards, ending with daos_fini. Functions that return int give 0 or a negated code of
+ * daos_errno.h unless their comment says otherwise. Sizes are in bytes, timeouts in microseconds.
+ */
+
+#include <daos_version.h>
+
+#include <daos_api.h>
+#include <daos_array.h>
+#include <daos_cont.h>
+#include <daos_event.h>
+#include <daos_kv.h>
+#include <daos_mgmt.h>
+#include <daos_obj.h>
+#include <daos_pool.h>
+#include <daos_prop.h>
+#include <daos_security.h>
+#include <daos_types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/**
+ * Start using the library in this process. Calls are counted: each needs its own daos_fini.
+ * @return 0 or a negated code.
+ */
+int
+daos_init(void);
+
+/** Undo one daos_init; the last one closes what is left. @return 0, or -DER_UNINIT without one. */
+int
+daos_fini(void);
+
+/** Make the library usable in a child after fork(); handles of the parent are not. */
+int
+daos_reinit(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* ESKER_DAOS_H */

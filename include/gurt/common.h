@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ESKER_GURT_COMMON_H
+#define ESKER_GURT_COMMON_H
+
+/**
+ * @file
+ * Small helpers around the basic types.
+ *
+ * Memory that the library hands out comes from malloc, and memory handed to it must too: D_FREE
+ * is free() that also clears the pointer.
+ */
+
+#include <daos_errno.h>
+#include <gurt/types.h>
+
+#ifndef likely
+#define likely(x)   __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+#endif
+
+/** The structure of the given type whose given member is *ptr. */
+#ifndef container_of
+#define container_of(ptr, type, member) ((type *)((char *)(ptr) - offsetof(type, member)))
+#endif
+
+#ifndef ARRAY_SIZE
+#define ARRAY_SIZE(array) (sizeof(array) / sizeof(*(array)))
+#endif
+
+#ifndef MIN
+#define MIN(a, b) ((b) < (a) ? (b) : (a))
+#endif
+#ifndef MAX
+#define MAX(a, b) ((a) < (b) ? (b) : (a))
+#endif
+
+/* In C++ these names would break the standard library. */
+#ifndef __cplusplus
+#ifndef min
+#define min(a, b) MIN(a, b)
+#endif
+#ifndef max
+#define max(a, b) MAX(a, b)
+#endif
+#endif
+
+/** x rounded up to a multiple of a, a power of two. */
+#define D_ALIGNUP(x, a)            (((x) + (a) - 1) & ~((a) - 1))
+
+/** Evaluate an expression, usually rc = value, and go to label. */
+#define D_GOTO(label, expr)                                                                        \
+	do {                                                                                       \
+		(void)(expr);                                                                      \
+		goto label;                                                                        \
+	} while (0)
+
+/** Point ptr at zeroed memory, or make it NULL. */
+#define D_ALLOC(ptr, size)         ((ptr) = (__typeof__(ptr))calloc(1, (size)))
+#define D_ALLOC_PTR(ptr)           D_ALLOC(ptr, sizeof(*(ptr)))
+#define D_ALLOC_ARRAY(ptr, count)  ((ptr) = (__typeof__(ptr))calloc((count), sizeof(*(ptr))))
+
+/** Free ptr and make it NULL. */
+#define D_FREE(ptr)                                                                                \
+	do {                                                                                       \
+		free(ptr);                                                                         \
+		(ptr) = NULL;                                                                      \
+	} while (0)
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Give sgl nr empty buffers. @return 0 or -DER_NOMEM. Undo with d_sgl_fini. */
+static inline int
+d_sgl_init(d_sg_list_t *sgl, unsigned int nr)
+{
+	sgl->sg_nr     = nr;
+	sgl->sg_nr_out = 0;
+	sgl->sg_iovs   = NULL;
+	if (nr == 0)
+		return 0;
+	D_ALLOC_ARRAY(sgl->sg_iovs, nr);
+	return sgl->sg_iovs != NULL ? 0 : -DER_NOMEM;
+}
+
+/** Free the buffer list of sgl, and with free_iovs each buffer too. */
+static inline void
+d_sgl_fini(d_sg_list_t *sgl, bool free_iovs)
+{
+	uint32_t i;
+
+	if (sgl == NULL || sgl->sg_iovs == NULL)
+		return;
+	for (i = 0; free_iovs && i < sgl->sg_nr; i++)
+		free(sgl->sg_iovs[i].iov_buf);
+	D_FREE(sgl->sg_iovs);
+	sgl->sg_nr     = 0;
+	sgl->sg_nr_out = 0;
+}
+
+/** Bytes that all buffers of sgl hold together. */
+static inline size_t
+d_sgl_buf_size(d_sg_list_t *sgl)
+{
+	size_t   total = 0;
+	uint32_t i;
+
+	for (i = 0; sgl->sg_iovs != NULL && i < sgl->sg_nr; i++)
+		total += sgl->sg_iovs[i].iov_buf_len;
+	return total;
+}
+
+/** The negated error code for an errno value; -DER_MISC when it has none. */
+static inline int
+d_errno2der(int err)
+{
+	switch (err) {
+	case 0:
+		return -DER_SUCCESS;
+	case EACCES:
+	case EPERM:
+		return -DER_NO_PERM;
+	case ENOENT:
+		return -DER_NONEXIST;
+	case EEXIST:
+		return -DER_EXIST;
+	case EBUSY:
+		return -DER_BUSY;
+	case ENOSPC:
+	case EDQUOT:
+		return -DER_NOSPACE;
+	case ENOMEM:
+		return -DER_NOMEM;
+	case ECANCELED:
+		return -DER_CANCELED;
+	default:
+		return -DER_MISC;
+	}
+}
+
+/** DJB2 hash of len bytes: start with 5381, then hash * 33 + byte for every byte. */
+uint32_t
+d_hash_string_u32(const char *string, unsigned int len);
+
+/** A list of size ranks 0, 1, 2 and so on, or NULL. Free it with d_rank_list_free. */
+d_rank_list_t *
+d_rank_list_alloc(uint32_t size);
+
+/** Copy a list; a NULL source gives a NULL copy. @return 0, -DER_INVAL or -DER_NOMEM. */
+int
+d_rank_list_dup(d_rank_list_t **dst, const d_rank_list_t *src);
+
+/** Free a list that the library made; NULL is allowed. */
+void
+d_rank_list_free(d_rank_list_t *rank_list);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* ESKER_GURT_COMMON_H */
