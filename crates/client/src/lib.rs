@@ -16,6 +16,7 @@ pub mod backend;
 pub mod check;
 mod container;
 mod kv;
+pub mod memory;
 mod object;
 mod pool;
 mod reply;

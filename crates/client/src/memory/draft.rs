@@ -1,0 +1,188 @@
+//! Writes before they take effect: they stand in a draft over the tree until all have succeeded.
+use super::records::{Records, Stored, copy};
+use super::tree::{Place, Tree, encode_akey, encode_dkey};
+use crate::check::check_write;
+use esker_types::ops::{Cond, Source, Update, Value, Write, WriteOp};
+use esker_types::{Epoch, Error, ErrorKind, Extent, ObjectId, Result};
+use std::collections::BTreeMap;
+
+/// The latest state of a container with writes on top of it.
+pub(super) struct Draft<'a> {
+    tree: &'a Tree,
+    epoch: Epoch,
+    changed: BTreeMap<Place, Option<Stored>>,
+}
+
+impl<'a> Draft<'a> {
+    pub(super) fn new(tree: &'a Tree, epoch: Epoch) -> Self {
+        Self { tree, epoch, changed: BTreeMap::new() }
+    }
+
+    /// Everything that changed, with its new content.
+    pub(super) fn finish(self) -> BTreeMap<Place, Option<Stored>> {
+        self.changed
+    }
+
+    /// Adds a write, which sees those before it.
+    pub(super) fn write(&mut self, write: &Write<'_>) -> Result<()> {
+        check_write(write)?;
+        let oid = write.oid;
+        match write.op {
+            WriteOp::Update { dkey, cond, updates } => self.update(oid, dkey, cond, updates),
+            WriteOp::PunchObject { cond } => self.punch(self.places(oid, None), cond),
+            WriteOp::PunchDkey { dkey, cond } => {
+                let dkey = encode_dkey(oid, dkey)?;
+                self.punch(self.places(oid, Some(&dkey)), cond)
+            }
+            WriteOp::PunchAkeys { dkey, akeys, cond } => self.punch_akeys(oid, dkey, akeys, cond),
+        }
+    }
+
+    fn current(&self, place: &Place) -> Option<&Stored> {
+        match self.changed.get(place) {
+            Some(value) => value.as_ref(),
+            None => self.tree.get(place, Epoch::MAX),
+        }
+    }
+
+    /// The akeys that exist, of an object or of one dkey.
+    fn places(&self, oid: ObjectId, dkey: Option<&[u8]>) -> Vec<Place> {
+        let start = Place { oid, dkey: dkey.unwrap_or_default().to_vec(), akey: Vec::new() };
+        let is_inside =
+            |place: &Place| place.oid == oid && dkey.is_none_or(|dkey| place.dkey == dkey);
+        let old = self.tree.from(start.clone(), Epoch::MAX).map(|seen| seen.place);
+        let old = old.take_while(|place| is_inside(place));
+        let new = self.changed.range(start..).map(|(place, _)| place);
+        let new = new.take_while(|place| is_inside(place));
+        let mut all: Vec<_> = old.chain(new).cloned().collect();
+        all.sort();
+        all.dedup();
+        all.retain(|place| self.current(place).is_some());
+        all
+    }
+
+    fn update(
+        &mut self,
+        oid: ObjectId,
+        dkey: &[u8],
+        cond: Cond,
+        updates: &[Update<'_>],
+    ) -> Result<()> {
+        let dkey = encode_dkey(oid, dkey)?;
+        let exists = || !self.places(oid, Some(&dkey)).is_empty();
+        check(cond, Cond::DKEY_INSERT, Cond::DKEY_UPDATE, exists, "dkey")?;
+        let place = |update: &Update<'_>| {
+            let akey = encode_akey(oid, update.akey)?;
+            Ok(Place { oid, dkey: dkey.clone(), akey })
+        };
+        let places: Vec<_> = updates.iter().map(place).collect::<Result<_>>()?;
+        for (update, place) in updates.iter().zip(&places) {
+            let exists = || self.current(place).is_some();
+            check(update.cond, Cond::AKEY_INSERT, Cond::AKEY_UPDATE, exists, "akey")?;
+        }
+        updates.iter().zip(places).try_for_each(|(update, place)| self.set(place, &update.value))
+    }
+
+    fn set(&mut self, place: Place, value: &Value<'_>) -> Result<()> {
+        let new = match *value {
+            Value::Single(data) => Some(self.single(&place, data)?),
+            Value::Array { record_size, extents, data } => {
+                let mut records = self.records(&place, Some(record_size))?;
+                let mut offset = 0;
+                for &extent in extents {
+                    records.write(extent, data, offset, self.epoch);
+                    offset += extent.count * record_size;
+                }
+                some_records(records)
+            }
+            Value::PunchExtents(extents) => {
+                let mut records = self.records(&place, None)?;
+                extents.iter().for_each(|&extent: &Extent| records.remove(extent));
+                some_records(records)
+            }
+        };
+        if new.is_some() || self.current(&place).is_some() {
+            self.changed.insert(place, new);
+        }
+        Ok(())
+    }
+
+    fn single(&self, place: &Place, data: Source<'_>) -> Result<Stored> {
+        match self.current(place) {
+            Some(Stored::Array(_)) => Err(mixed()),
+            _ => Ok(Stored::Single(copy(data, 0, data.len()))),
+        }
+    }
+
+    /// The records of an array to be changed; none of them where it does not exist.
+    fn records(&self, place: &Place, record_size: Option<u64>) -> Result<Records> {
+        match (self.current(place), record_size) {
+            (Some(Stored::Single(_)), _) => Err(mixed()),
+            (Some(Stored::Array(records)), Some(size)) if size != records.record_size => {
+                Err(Error::new(
+                    ErrorKind::Invalid,
+                    format!("records of {size} bytes, where {} are stored", records.record_size),
+                ))
+            }
+            (Some(Stored::Array(records)), _) => Ok(records.clone()),
+            (None, size) => Ok(Records::new(size.unwrap_or(1))),
+        }
+    }
+
+    fn punch(&mut self, places: Vec<Place>, cond: Cond) -> Result<()> {
+        if places.is_empty() && cond.has(Cond::PUNCH) {
+            return Err(missing("nothing to punch"));
+        }
+        self.changed.extend(places.into_iter().map(|place| (place, None)));
+        Ok(())
+    }
+
+    fn punch_akeys(
+        &mut self,
+        oid: ObjectId,
+        dkey: &[u8],
+        akeys: &[&[u8]],
+        cond: Cond,
+    ) -> Result<()> {
+        let dkey = encode_dkey(oid, dkey)?;
+        let mut places = Vec::new();
+        for akey in akeys {
+            let place = Place { oid, dkey: dkey.clone(), akey: encode_akey(oid, akey)? };
+            match self.current(&place) {
+                Some(_) => places.push(place),
+                None if cond.has(Cond::PUNCH) => return Err(missing("akey")),
+                None => {}
+            }
+        }
+        self.punch(places, Cond::NONE)
+    }
+}
+
+/// An array without records does not exist.
+fn some_records(records: Records) -> Option<Stored> {
+    (!records.is_empty()).then_some(Stored::Array(records))
+}
+
+fn check(
+    cond: Cond,
+    insert: Cond,
+    update: Cond,
+    exists: impl Fn() -> bool,
+    what: &str,
+) -> Result<()> {
+    if cond.has(insert) && exists() {
+        return Err(Error::new(ErrorKind::Exists, format!("the {what} exists")));
+    }
+    if cond.has(update) && !exists() {
+        return Err(missing(what));
+    }
+    Ok(())
+}
+
+pub(super) fn missing(what: &str) -> Error {
+    Error::new(ErrorKind::NotFound, format!("{what}: there is none"))
+}
+
+pub(super) fn mixed() -> Error {
+    Error::new(ErrorKind::NoPermission, "an akey holds either a single value or an array")
+}

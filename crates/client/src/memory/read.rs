@@ -1,0 +1,157 @@
+//! Reading one object.
+use super::conflicts::{Conflicts, Watched};
+use super::draft::{missing, mixed};
+use super::records::{Records, Stored};
+use super::tree::{Place, Tree, encode_akey, encode_dkey};
+use crate::check::{check_count, check_keys};
+use esker_types::info::ContainerId;
+use esker_types::limits::{AKEYS_PER_OP_MAX, EXTENTS_PER_OP_MAX};
+use esker_types::ops::{Cond, Fetch, ReadMarks, Sink, Wanted};
+use esker_types::{Epoch, Error, ErrorKind, Extent, ObjectId, Result};
+
+/// An object as a reader sees it.
+pub(super) struct Reader<'a> {
+    pub(super) id: ContainerId,
+    pub(super) oid: ObjectId,
+    pub(super) targets: u32,
+    pub(super) tree: &'a Tree,
+    pub(super) at: Epoch,
+    pub(super) marks: Option<&'a ReadMarks>,
+    pub(super) conflicts: &'a mut Conflicts,
+}
+
+impl Reader<'_> {
+    /// Tells the transaction what its answer depends on.
+    pub(super) fn note(&mut self, watched: Watched) {
+        if let Some(marks) = self.marks {
+            self.conflicts.note(self.id, watched, marks);
+        }
+    }
+
+    pub(super) fn note_dkey(&mut self, dkey: &[u8]) {
+        self.note(Watched::Dkey(self.oid, dkey.to_vec()));
+    }
+
+    /// When the object was last changed.
+    pub(super) fn epoch(&mut self) -> Epoch {
+        self.note(Watched::Object(self.oid));
+        self.tree.object(self.oid, self.at).map(|seen| seen.epoch).max().unwrap_or_default()
+    }
+
+    pub(super) fn fetch(
+        &mut self,
+        dkey: &[u8],
+        cond: Cond,
+        fetches: &mut [Fetch<'_>],
+    ) -> Result<()> {
+        check_count("akeys", fetches.len(), AKEYS_PER_OP_MAX)?;
+        check_keys(self.oid, dkey, None)?;
+        fetches.iter().try_for_each(|fetch| check_keys(self.oid, dkey, Some(fetch.akey)))?;
+        let dkey = encode_dkey(self.oid, dkey)?;
+        self.note_dkey(&dkey);
+        let stored = |fetch: &Fetch<'_>| {
+            let akey = encode_akey(self.oid, fetch.akey)?;
+            let place = Place { oid: self.oid, dkey: dkey.clone(), akey };
+            Ok(self.tree.get(&place, self.at))
+        };
+        let stored: Vec<_> = fetches.iter().map(stored).collect::<Result<_>>()?;
+        if cond.has(Cond::DKEY_FETCH) && self.tree.dkey(self.oid, &dkey, self.at).next().is_none() {
+            return Err(missing("dkey"));
+        }
+        let lacks = |(fetch, stored): (&Fetch<'_>, &Option<&Stored>)| {
+            fetch.cond.has(Cond::AKEY_FETCH) && stored.is_none()
+        };
+        if fetches.iter().zip(&stored).any(lacks) {
+            return Err(missing("akey"));
+        }
+        fill_all(fetches, &stored)
+    }
+}
+
+/// Answers every fetch, so that all sizes are known; the first error counts.
+fn fill_all(fetches: &mut [Fetch<'_>], stored: &[Option<&Stored>]) -> Result<()> {
+    let results = fetches.iter_mut().zip(stored).map(|(fetch, stored)| fill(fetch, *stored));
+    results.collect::<Vec<_>>().into_iter().collect()
+}
+
+fn fill(fetch: &mut Fetch<'_>, stored: Option<&Stored>) -> Result<()> {
+    fetch.filled.clear();
+    fetch.filled_bytes = 0;
+    match (fetch.wanted, stored) {
+        (_, None) => {
+            fetch.size = 0;
+            Ok(())
+        }
+        (Wanted::Single, Some(Stored::Single(value))) => fill_single(fetch, value),
+        (Wanted::Array(extents), Some(Stored::Array(records))) => {
+            fill_array(fetch, extents, records)
+        }
+        (Wanted::Single, Some(Stored::Array(_))) | (Wanted::Array(_), Some(Stored::Single(_))) => {
+            Err(mixed())
+        }
+    }
+}
+
+fn fill_single(fetch: &mut Fetch<'_>, value: &[u8]) -> Result<()> {
+    fetch.size = value.len() as u64;
+    if matches!(fetch.sink, Sink::None) {
+        return Ok(());
+    }
+    if fetch.sink.len() < fetch.size {
+        return Err(too_big("value", fetch.size));
+    }
+    fetch.sink.put(0, value);
+    fetch.filled_bytes = fetch.size;
+    Ok(())
+}
+
+fn fill_array(fetch: &mut Fetch<'_>, extents: &[Extent], records: &Records) -> Result<()> {
+    check_count("extents", extents.len(), EXTENTS_PER_OP_MAX)?;
+    extents.iter().try_for_each(|extent| extent.check())?;
+    check_record_size(fetch, records.record_size)?;
+    let total = extents.iter().fold(0u64, |sum, extent| sum.saturating_add(extent.count));
+    let needed = total.saturating_mul(records.record_size);
+    if !matches!(fetch.sink, Sink::None) && fetch.sink.len() < needed {
+        return Err(too_big("records", needed));
+    }
+    let mut offset = 0u64;
+    for &extent in extents {
+        fill_extent(fetch, extent, offset, records);
+        let bytes = extent.count.saturating_mul(records.record_size);
+        offset = offset.saturating_add(bytes);
+    }
+    Ok(())
+}
+
+fn check_record_size(fetch: &mut Fetch<'_>, stored: u64) -> Result<()> {
+    let expected = std::mem::replace(&mut fetch.size, stored);
+    match expected {
+        0 => Ok(()),
+        smaller if smaller < stored => Err(too_big("record", stored)),
+        larger if larger > stored => Err(Error::new(
+            ErrorKind::Invalid,
+            format!("records of {larger} bytes wanted, where {stored} are stored"),
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn fill_extent(fetch: &mut Fetch<'_>, extent: Extent, offset: u64, records: &Records) {
+    for run in records.overlapping(extent) {
+        let Some(part) = run.intersect(extent) else { continue };
+        if !matches!(fetch.sink, Sink::None) {
+            let bytes = records.bytes(run, part);
+            let at = offset + (part.start - extent.start) * records.record_size;
+            fetch.sink.put(at, bytes);
+            fetch.filled_bytes = at + bytes.len() as u64;
+        }
+        if fetch.want_filled {
+            fetch.filled.push(part);
+        }
+    }
+}
+
+fn too_big(what: &str, needed: u64) -> Error {
+    let message = format!("{what} of {needed} bytes: the buffer is too short");
+    Error::new(ErrorKind::RecordTooBig, message).with_needed(needed)
+}
