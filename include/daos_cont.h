@@ -34,7 +34,7 @@ extern "C" {
 #define DAOS_COO_EVICT         0x20U
 /** Take it from all handles. */
 #define DAOS_COO_EVICT_ALL     0x40U
-/** Open it even if its layout is newer than this library. */
+/** The caller knows the newer way of hashing objects to targets. Set by the library. */
 #define DAOS_COO_NEW_LAYOUT    0x80U
 #define DAOS_COO_NBITS         (8)
 #define DAOS_COO_MASK          0xffU
