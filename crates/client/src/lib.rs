@@ -14,11 +14,13 @@ mod array;
 mod attributes;
 pub mod backend;
 pub mod check;
+pub mod conformance;
 mod container;
 mod kv;
 pub mod memory;
 mod object;
 mod pool;
+mod random;
 mod reply;
 mod transaction;
 

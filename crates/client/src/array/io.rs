@@ -215,7 +215,8 @@ fn take_many<'a>(
     mut len: usize,
 ) -> Vec<&'a mut [u8]> {
     let mut taken = Vec::new();
-    while let (true, Some(mut buffer)) = (len > 0, buffers.pop_front()) {
+    while len > 0 {
+        let Some(mut buffer) = buffers.pop_front() else { break };
         let head = split(&mut buffer, len);
         len -= head.len();
         taken.push(head);

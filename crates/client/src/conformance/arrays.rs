@@ -1,0 +1,202 @@
+//! Arrays under an akey: overlapping, unaligned, sparse and overwriting extents, exact to the byte.
+use super::Make;
+use super::extents::Twin;
+use super::store::{Store, checks, refused, run};
+use crate::random::Random;
+use esker_types::limits::{EXTENT_BYTES_MAX, RECORD_SIZE_MAX};
+use esker_types::ops::{Source, Value};
+use esker_types::{ErrorKind, Extent, Result};
+
+/// Checks arrays.
+///
+/// # Panics
+/// Where the backend does not do as it must.
+pub fn arrays(make: Make<'_>) {
+    run(
+        "arrays",
+        make,
+        checks![
+            nothing_is_read_of_nothing,
+            an_extent_comes_back,
+            later_writes_cover_earlier_ones,
+            one_update_takes_several_extents,
+            one_fetch_takes_several_extents,
+            any_overlap_is_exact,
+            large_extents_are_exact,
+            many_small_extents,
+            punched_records_are_gone,
+            an_array_without_records_is_gone,
+            the_record_size_is_fixed,
+            a_short_sink_is_refused,
+            lengths_must_match,
+            far_records,
+        ],
+    );
+}
+
+fn extent(start: u64, count: u64) -> Extent {
+    Extent::new(start, count)
+}
+
+fn nothing_is_read_of_nothing(store: &Store) -> Result<()> {
+    Twin::new(store, 4)?.compare()
+}
+
+fn an_extent_comes_back(store: &Store) -> Result<()> {
+    for (record_size, records) in [(1, 1), (1, 1000), (8, 129), (3, 5000), (1000, 40), (4096, 3)] {
+        let mut twin = Twin::new(store, record_size)?;
+        twin.write(&[extent(5, records)], &Random::new(1).bytes(records * record_size))?;
+        twin.compare()?;
+        twin.compare_part(&[extent(0, 3)])?;
+        twin.compare_part(&[extent(4, 2)])?;
+        twin.compare_part(&[extent(5 + records / 2, records)])?;
+    }
+    Ok(())
+}
+
+fn later_writes_cover_earlier_ones(store: &Store) -> Result<()> {
+    let cases = [(10, 10), (5, 10), (15, 10), (12, 4), (5, 30), (10, 3), (17, 3), (0, 10), (20, 5)];
+    for (start, count) in cases {
+        let mut twin = Twin::new(store, 2)?;
+        twin.write(&[extent(10, 10)], &Random::new(1).bytes(20))?;
+        twin.write(&[extent(start, count)], &Random::new(2).bytes(2 * count))?;
+        twin.compare()?;
+    }
+    Ok(())
+}
+
+fn one_update_takes_several_extents(store: &Store) -> Result<()> {
+    let mut twin = Twin::new(store, 3)?;
+    let extents = [extent(100, 7), extent(0, 2), extent(50, 0), extent(2, 3), extent(60, 1)];
+    twin.write(&extents, &Random::new(1).bytes(13 * 3))?;
+    twin.compare()
+}
+
+fn one_fetch_takes_several_extents(store: &Store) -> Result<()> {
+    let mut twin = Twin::new(store, 1)?;
+    twin.write(&[extent(10, 90), extent(200, 3000)], &Random::new(1).bytes(3090))?;
+    twin.compare_part(&[extent(95, 10), extent(5, 10), extent(7, 0), extent(199, 2)])?;
+    twin.compare_part(&[extent(3199, 5), extent(200, 100), extent(0, 11)])
+}
+
+fn any_overlap_is_exact(store: &Store) -> Result<()> {
+    for (seed, record_size) in [(1, 1), (2, 1), (3, 7), (4, 64), (5, 1000)] {
+        let mut random = Random::new(seed);
+        let mut twin = Twin::new(store, record_size)?;
+        for step in 0..120 {
+            let extent = some_extent(&mut random, 600, 90);
+            match random.one_in(5) {
+                true => twin.punch(&[extent])?,
+                false => twin.write(&[extent], &random.bytes(extent.count * record_size))?,
+            }
+            twin.compare_part(&[
+                some_extent(&mut random, 600, 300),
+                some_extent(&mut random, 9, 9),
+            ])?;
+            if step % 20 == 19 {
+                twin.compare()?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn some_extent(random: &mut Random, starts: u64, counts: u64) -> Extent {
+    extent(random.below(starts), 1 + random.below(counts))
+}
+
+fn large_extents_are_exact(store: &Store) -> Result<()> {
+    let piece = EXTENT_BYTES_MAX as u64;
+    let mut random = Random::new(9);
+    let mut twin = Twin::new(store, 1)?;
+    twin.write(&[extent(777, 2 * piece + 12_345)], &random.bytes(2 * piece + 12_345))?;
+    twin.compare_part(&[extent(0, 2 * piece + 20_000)])?;
+    for (start, count) in [(piece - 1, 3), (40_000, 70_001), (piece + 5, piece), (0, 778)] {
+        twin.write(&[extent(start, count)], &random.bytes(count))?;
+    }
+    twin.punch(&[extent(1_000_000, 40_000)])?;
+    for (start, count) in [(0, 3 * piece), (piece - 5, 11), (39_999, 70_003), (999_999, 40_002)] {
+        twin.compare_part(&[extent(start, count)])?;
+    }
+    Ok(())
+}
+
+fn many_small_extents(store: &Store) -> Result<()> {
+    let mut twin = Twin::new(store, 8)?;
+    let extents: Vec<_> = (0..500).map(|index| extent(3 * index, 1)).collect();
+    twin.write(&extents, &Random::new(1).bytes(500 * 8))?;
+    twin.compare()?;
+    twin.write(&[extent(2, 1200)], &Random::new(2).bytes(1200 * 8))?;
+    twin.compare()
+}
+
+fn punched_records_are_gone(store: &Store) -> Result<()> {
+    let mut twin = Twin::new(store, 4)?;
+    twin.punch(&[extent(0, 100)])?;
+    twin.compare()?;
+    twin.write(&[extent(10, 100)], &Random::new(1).bytes(400))?;
+    twin.punch(&[extent(20, 5), extent(0, 11), extent(108, 50), extent(300, 0)])?;
+    twin.compare()?;
+    twin.write(&[extent(21, 2)], &Random::new(2).bytes(8))?;
+    twin.compare()
+}
+
+fn an_array_without_records_is_gone(store: &Store) -> Result<()> {
+    let mut twin = Twin::new(store, 4)?;
+    twin.write(&[extent(10, 10)], &Random::new(1).bytes(40))?;
+    twin.punch(&[extent(0, 1000)])?;
+    twin.compare()?;
+    twin.update(Value::Single(Source::One(b"another kind")))?;
+    Ok(())
+}
+
+fn the_record_size_is_fixed(store: &Store) -> Result<()> {
+    let mut twin = Twin::new(store, 4)?;
+    twin.write(&[extent(0, 2)], b"abcdefgh")?;
+    let extents = [extent(5, 1)];
+    let other = |record_size, data| Value::Array {
+        record_size,
+        extents: &extents,
+        data: Source::One(data),
+    };
+    twin.refuses(other(2, b"ab"), ErrorKind::Invalid);
+    twin.refuses(other(8, b"abcdefgh"), ErrorKind::Invalid);
+    twin.compare()
+}
+
+fn a_short_sink_is_refused(store: &Store) -> Result<()> {
+    let mut twin = Twin::new(store, 4)?;
+    twin.write(&[extent(0, 2)], b"abcdefgh")?;
+    for (size, len) in [(2, 2), (0, 3)] {
+        let (result, stored) = twin.fetch_sized(size, len);
+        refused(result, ErrorKind::RecordTooBig);
+        assert_eq!(stored, 4, "the fetch tells the record size");
+    }
+    assert_eq!(twin.fetch_sized(4, 4), (Ok(()), 4));
+    assert_eq!(twin.fetch_sized(0, 4), (Ok(()), 4));
+    Ok(())
+}
+
+fn lengths_must_match(store: &Store) -> Result<()> {
+    let twin = Twin::new(store, 4)?;
+    let extents = [extent(0, 2)];
+    let array =
+        |record_size, extents, data| Value::Array { record_size, extents, data: Source::One(data) };
+    twin.refuses(array(4, &extents, b"abcdefg"), ErrorKind::Invalid);
+    twin.refuses(array(4, &extents, b"abcdefghi"), ErrorKind::Invalid);
+    twin.refuses(array(0, &extents, b""), ErrorKind::Invalid);
+    twin.refuses(array(RECORD_SIZE_MAX + 1, &extents, b""), ErrorKind::RecordTooBig);
+    let past_the_end = [extent(u64::MAX, 2)];
+    twin.refuses(array(4, &past_the_end, b"abcdefgh"), ErrorKind::Invalid);
+    twin.refuses(Value::PunchExtents(&past_the_end), ErrorKind::Invalid);
+    twin.compare()
+}
+
+fn far_records(store: &Store) -> Result<()> {
+    let twin = Twin::new(store, 4)?;
+    let extents = [extent(u64::MAX - 3, 2), extent(1 << 40, 1)];
+    let data = Source::One(b"abcdefghijkl");
+    twin.update(Value::Array { record_size: 4, extents: &extents, data })?;
+    twin.update(Value::PunchExtents(&[extent(1 << 39, u64::MAX - (1 << 39))]))?;
+    twin.compare()
+}

@@ -1,0 +1,29 @@
+//! The conformance suite on every backend. Another backend is one more line at the end.
+use esker::backend::Backend;
+use esker::memory::Memory;
+use std::sync::Arc;
+
+/// One test per topic on the backend that the expression makes.
+macro_rules! conformance {
+    ($backend:ident, $make:expr) => {
+        conformance!(@ $backend, $make, containers metadata single_values arrays conditions punch
+            listing query snapshots transactions oids threads);
+    };
+    (@ $backend:ident, $make:expr, $($topic:ident)+) => {
+        mod $backend {
+            use super::*;
+            $(#[test]
+            fn $topic() {
+                esker::conformance::$topic(&|| -> Arc<dyn Backend> { Arc::new($make) });
+            })+
+        }
+    };
+}
+
+#[test]
+fn every_topic_is_run() {
+    assert_eq!(esker::conformance::TOPICS.len(), 12);
+}
+
+conformance!(memory, Memory::new(4));
+conformance!(memory_of_one_target, Memory::new(1));
