@@ -1,0 +1,430 @@
+//! Containers of a pool: who they are, who uses them, and their metadata. All of it is on target 0.
+use crate::commit::Change;
+use crate::io::txn::Txn;
+use crate::keys::{Key, Table};
+use crate::pool::State;
+use esker_types::info::{ContainerId, ContainerInfo, ContainerRef, OpenMode};
+use esker_types::limits::{CONTAINERS_MAX, LABEL_MAX};
+use esker_types::{Checksum, Epoch, Error, ErrorKind, Result, Uuid};
+use std::collections::HashMap;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A container as a process works with it.
+#[derive(Debug)]
+pub struct Container {
+    info: ContainerInfo,
+    /// Destroyed containers when this one was last known to exist.
+    seen: AtomicU64,
+}
+
+/// Containers this process uses.
+#[derive(Debug, Default)]
+pub(crate) struct Uses(HashMap<ContainerId, Use>);
+
+#[derive(Debug)]
+struct Use {
+    handles: u32,
+    exclusive: bool,
+}
+
+/// A container to be made.
+#[derive(Clone, Debug, Default)]
+pub struct ContainerSpec<'a> {
+    /// Its name; `None` for none.
+    pub label: Option<&'a str>,
+    /// Its id; `None` draws one.
+    pub uuid: Option<Uuid>,
+    /// Checksum over its data.
+    pub checksum: Checksum,
+    /// Metadata it has from the beginning.
+    pub metadata: &'a [(&'a str, &'a [u8])],
+    /// First object id that is handed out.
+    pub first_oid: u64,
+}
+
+impl Container {
+    /// Its number.
+    #[must_use]
+    pub fn id(&self) -> ContainerId {
+        self.info.id
+    }
+
+    /// Checksum over its data.
+    #[must_use]
+    pub fn checksum(&self) -> Checksum {
+        self.info.checksum
+    }
+
+    /// What was known of it when it was opened.
+    #[must_use]
+    pub fn info(&self) -> &ContainerInfo {
+        &self.info
+    }
+
+    /// Refuses to go on with a container that was destroyed behind its users' back. Nearly free while
+    /// no container is destroyed.
+    pub fn check_alive(&self, pool: &State) -> Result<()> {
+        let destroyed = pool.control.destroyed_containers().load(Ordering::Acquire);
+        if destroyed == self.seen.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let txn = pool.targets[0].index.read()?;
+        match txn.get(&container_key(self.info.uuid))? {
+            Some(_) => {
+                self.seen.store(destroyed, Ordering::Relaxed);
+                Ok(())
+            }
+            None => Err(Error::new(
+                ErrorKind::NoHandle,
+                format!("container {} was destroyed while it was open", self.info.uuid),
+            )),
+        }
+    }
+}
+
+fn container_key(uuid: Uuid) -> Key {
+    Key::table(Table::Container).push(&uuid.0)
+}
+
+fn label_key(label: &str) -> Key {
+    Key::table(Table::Label).push(label.as_bytes())
+}
+
+/// Value of a container: number, checksum, when created, label.
+fn encode(info: &ContainerInfo) -> Vec<u8> {
+    let mut out = info.id.0.to_le_bytes().to_vec();
+    out.push(info.checksum as u8);
+    out.extend_from_slice(&info.created.0.to_le_bytes());
+    out.extend_from_slice(info.label.as_bytes());
+    out
+}
+
+fn decode(key: &[u8], value: &[u8]) -> Result<ContainerInfo> {
+    try_decode(key, value).ok_or_else(|| {
+        Error::new(ErrorKind::Corrupt, "a container's record is damaged: run `esker pool check`")
+    })
+}
+
+fn try_decode(key: &[u8], value: &[u8]) -> Option<ContainerInfo> {
+    let uuid = Uuid(key.get(1..)?.try_into().ok()?);
+    let (id, rest) = value.split_first_chunk()?;
+    let (&checksum, rest) = rest.split_first()?;
+    let (created, label) = rest.split_first_chunk()?;
+    Some(ContainerInfo {
+        id: ContainerId(u32::from_le_bytes(*id)),
+        uuid,
+        label: String::from_utf8(label.to_vec()).ok()?,
+        checksum: Checksum::from_code(checksum)?,
+        created: Epoch(u64::from_le_bytes(*created)),
+        handles: 0,
+    })
+}
+
+fn find(txn: &Txn, name: ContainerRef<'_>) -> Result<ContainerInfo> {
+    let unknown = || {
+        let name = match name {
+            ContainerRef::Label(label) => label.to_owned(),
+            ContainerRef::Uuid(uuid) => uuid.to_string(),
+        };
+        Error::new(ErrorKind::NotFound, format!("the pool has no container {name}"))
+    };
+    let uuid = match name {
+        ContainerRef::Uuid(uuid) => uuid,
+        ContainerRef::Label(label) => {
+            let value = txn.get(&label_key(label))?.ok_or_else(unknown)?;
+            Uuid(value.try_into().map_err(|_| unknown())?)
+        }
+    };
+    let key = container_key(uuid);
+    decode(&key, txn.get(&key)?.ok_or_else(unknown)?)
+}
+
+/// Refuses labels that are empty, long, or could be taken for a UUID or a path.
+pub fn check_label(label: &str) -> Result<()> {
+    let sound = |byte: u8| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte);
+    let fine = !label.is_empty()
+        && label.len() <= LABEL_MAX
+        && label.bytes().all(sound)
+        && !label.starts_with('.')
+        && Uuid::parse(label).is_none();
+    if fine {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::Invalid,
+        format!(
+            "`{label}` is no label: 1 to {LABEL_MAX} letters, digits, `.`, `_`, `-` or `:`, not like a UUID"
+        ),
+    ))
+}
+
+impl State {
+    /// Makes a container.
+    ///
+    /// # Errors
+    /// `Exists` where label or UUID are taken.
+    pub fn create_container(&self, spec: &ContainerSpec<'_>) -> Result<ContainerInfo> {
+        spec.label.map_or(Ok(()), check_label)?;
+        let uuid = match spec.uuid {
+            Some(uuid) => uuid,
+            None => Uuid::from_random(crate::random_bytes()?),
+        };
+        self.targets[0].change(|change| {
+            change.check_room()?;
+            let info = ContainerInfo {
+                id: next_id(change)?,
+                uuid,
+                label: spec.label.unwrap_or_default().to_owned(),
+                checksum: spec.checksum,
+                created: change.epoch,
+                handles: 0,
+            };
+            insert(change, &info)?;
+            put_next_oid(change, info.id, spec.first_oid)?;
+            for (name, value) in spec.metadata {
+                change.put(&metadata_key(info.id, name), value)?;
+            }
+            Ok(info)
+        })
+    }
+
+    /// Opens a container.
+    ///
+    /// # Errors
+    /// `NotFound`; `Busy` where exclusive use stands against it.
+    pub fn open_container(&self, name: ContainerRef<'_>, mode: OpenMode) -> Result<Container> {
+        let mut uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
+        let seen = self.control.destroyed_containers().load(Ordering::Acquire);
+        let id = find(&*self.targets[0].read()?, name)?.id;
+        self.begin_use(&mut uses, id, mode)?;
+        match find(&*self.targets[0].read()?, name) {
+            Ok(mut info) if info.id == id => {
+                info.handles = self.handles(&uses, id);
+                Ok(Container { info, seen: AtomicU64::new(seen) })
+            }
+            other => {
+                self.end_use(&mut uses, id)?;
+                Err(other.err().unwrap_or_else(|| ErrorKind::NotFound.into()))
+            }
+        }
+    }
+
+    fn begin_use(&self, uses: &mut Uses, id: ContainerId, mode: OpenMode) -> Result<()> {
+        let exclusive = mode == OpenMode::Exclusive;
+        let busy = || Error::new(ErrorKind::Busy, "the container is in use, or in exclusive use");
+        match uses.0.get_mut(&id) {
+            Some(held) if held.exclusive || exclusive => return Err(busy()),
+            Some(held) => held.handles += 1,
+            None => {
+                if !self.control.use_container(id, Some(mode))? {
+                    return Err(busy());
+                }
+                uses.0.insert(id, Use { handles: 1, exclusive });
+            }
+        }
+        Ok(())
+    }
+
+    fn end_use(&self, uses: &mut Uses, id: ContainerId) -> Result<()> {
+        let Some(held) = uses.0.get_mut(&id) else { return Ok(()) };
+        held.handles -= 1;
+        if held.handles == 0 {
+            uses.0.remove(&id);
+            self.control.use_container(id, None)?;
+        }
+        Ok(())
+    }
+
+    /// Handles of this process, plus one where others have any.
+    fn handles(&self, uses: &Uses, id: ContainerId) -> u32 {
+        let mine = uses.0.get(&id).map_or(0, |held| held.handles);
+        mine + u32::from(self.control.container_used_by_other(id))
+    }
+
+    /// Ends one use of a container.
+    pub fn close_container(&self, id: ContainerId) -> Result<()> {
+        let mut uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
+        self.end_use(&mut uses, id)
+    }
+
+    /// Removes a container with all its objects. Others see it gone at once; its space is freed before
+    /// this returns, or by the next process that opens the pool if this one dies.
+    ///
+    /// # Errors
+    /// `Busy` where somebody has it open, unless `force`.
+    pub fn destroy_container(&self, name: ContainerRef<'_>, force: bool) -> Result<()> {
+        let info = find(&*self.targets[0].read()?, name)?;
+        {
+            let uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
+            if !force && self.handles(&uses, info.id) > 0 {
+                let message = format!("container {} is open: close it, or use force", info.uuid);
+                return Err(Error::new(ErrorKind::Busy, message));
+            }
+        }
+        self.control.destroyed_containers().fetch_add(1, Ordering::AcqRel);
+        self.targets[0].change(|change| {
+            find(change.txn(), ContainerRef::Uuid(info.uuid))?;
+            change.delete(&container_key(info.uuid))?;
+            if !info.label.is_empty() {
+                change.delete(&label_key(&info.label))?;
+            }
+            change.put(&Key::container(Table::Doomed, info.id), &[])
+        })?;
+        crate::doomed::empty(self, info.id)
+    }
+
+    /// All containers, by label.
+    pub fn list_containers(&self) -> Result<Vec<ContainerInfo>> {
+        let txn = self.targets[0].read()?;
+        let mut found = Vec::new();
+        each(&txn, &Key::table(Table::Container), |key, value| {
+            found.push(decode(key, value)?);
+            Ok(())
+        })?;
+        let uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
+        for info in &mut found {
+            info.handles = self.handles(&uses, info.id);
+        }
+        found.sort_by(|a, b| (&a.label, a.uuid).cmp(&(&b.label, b.uuid)));
+        Ok(found)
+    }
+
+    /// Gives a container another label; `None` takes it away.
+    pub fn rename_container(&self, container: &Container, label: Option<&str>) -> Result<()> {
+        label.map_or(Ok(()), check_label)?;
+        self.targets[0].change(|change| {
+            let mut info = find(change.txn(), ContainerRef::Uuid(container.info.uuid))?;
+            if info.label == label.unwrap_or_default() {
+                return Ok(());
+            }
+            if !info.label.is_empty() {
+                change.delete(&label_key(&info.label))?;
+            }
+            change.delete(&container_key(info.uuid))?;
+            info.label = label.unwrap_or_default().to_owned();
+            insert(change, &info)
+        })
+    }
+
+    /// First of `count` consecutive numbers nobody else gets.
+    pub fn allocate_oids(&self, container: &Container, count: u64) -> Result<u64> {
+        self.targets[0].change(|change| {
+            container.check_alive(self)?;
+            let first = next_oid(change.txn(), container.id())?;
+            let next = first.checked_add(count).ok_or_else(|| {
+                Error::new(ErrorKind::Overflow, "the container has no object ids left")
+            })?;
+            put_next_oid(change, container.id(), next)?;
+            Ok(first)
+        })
+    }
+
+    /// Number the next allocation would begin with.
+    pub fn next_oid(&self, container: &Container) -> Result<u64> {
+        next_oid(&*self.targets[0].read()?, container.id())
+    }
+
+    /// Value of a piece of metadata of a container, or of the pool.
+    pub fn get_metadata(&self, container: Option<ContainerId>, name: &str) -> Result<Option<Vec<u8>>> {
+        let txn = self.targets[0].read()?;
+        Ok(txn.get(&metadata_key(container.unwrap_or(POOL), name))?.map(<[u8]>::to_vec))
+    }
+
+    /// Sets or removes metadata, all or nothing.
+    pub fn set_metadata(
+        &self,
+        container: Option<ContainerId>,
+        changes: &[(&str, Option<&[u8]>)],
+    ) -> Result<()> {
+        self.targets[0].change(|change| {
+            for (name, value) in changes {
+                let key = metadata_key(container.unwrap_or(POOL), name);
+                match value {
+                    Some(value) => {
+                        change.check_room()?;
+                        change.put(&key, value)?;
+                    }
+                    None => {
+                        change.delete(&key)?;
+                    }
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Names of the metadata that begin with `prefix`, sorted.
+    pub fn list_metadata(&self, container: Option<ContainerId>, prefix: &str) -> Result<Vec<String>> {
+        let txn = self.targets[0].read()?;
+        let scope = Key::container(Table::Attribute, container.unwrap_or(POOL));
+        let mut names = Vec::new();
+        each(&txn, &scope.clone().push(prefix.as_bytes()), |key, _| {
+            names.push(String::from_utf8_lossy(&key[scope.len()..]).into_owned());
+            Ok(())
+        })?;
+        Ok(names)
+    }
+}
+
+/// Stands for the pool where metadata belongs to no container.
+const POOL: ContainerId = ContainerId(0);
+
+fn metadata_key(container: ContainerId, name: &str) -> Key {
+    Key::container(Table::Attribute, container).push(name.as_bytes())
+}
+
+/// Visits all entries under a prefix.
+pub(crate) fn each(
+    txn: &Txn,
+    prefix: &[u8],
+    mut visit: impl FnMut(&[u8], &[u8]) -> Result<()>,
+) -> Result<()> {
+    let mut cursor = txn.cursor()?;
+    let mut entry = cursor.seek(prefix)?;
+    while let Some((key, value)) = entry.filter(|(key, _)| key.starts_with(prefix)) {
+        visit(key, value)?;
+        entry = cursor.next()?;
+    }
+    Ok(())
+}
+
+fn insert(change: &mut Change<'_>, info: &ContainerInfo) -> Result<()> {
+    let key = container_key(info.uuid);
+    let taken = |what: &str| Error::new(ErrorKind::Exists, format!("container {what} exists already"));
+    if change.txn().get(&key)?.is_some() {
+        return Err(taken(&info.uuid.to_string()));
+    }
+    if !info.label.is_empty() {
+        let label = label_key(&info.label);
+        if change.txn().get(&label)?.is_some() {
+            return Err(taken(&info.label));
+        }
+        change.put(&label, &info.uuid.0)?;
+    }
+    change.put(&key, &encode(info))
+}
+
+/// Draws a number no container ever had.
+fn next_id(change: &mut Change<'_>) -> Result<ContainerId> {
+    let key = Key::table(Table::Next);
+    let last = change.txn().get(&key)?.and_then(|value| value.try_into().ok()).map_or(0, u32::from_le_bytes);
+    if last >= CONTAINERS_MAX {
+        return Err(Error::new(ErrorKind::Overflow, "the pool has no container numbers left"));
+    }
+    change.put(&key, &(last + 1).to_le_bytes())?;
+    Ok(ContainerId(last + 1))
+}
+
+fn oid_key(container: ContainerId) -> Key {
+    Key::container(Table::Oid, container)
+}
+
+fn next_oid(txn: &Txn, container: ContainerId) -> Result<u64> {
+    let value = txn.get(&oid_key(container))?;
+    Ok(value.and_then(|value| value.try_into().ok()).map_or(0, u64::from_le_bytes))
+}
+
+fn put_next_oid(change: &mut Change<'_>, container: ContainerId, next: u64) -> Result<()> {
+    change.put(&oid_key(container), &next.to_le_bytes())
+}

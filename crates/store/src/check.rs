@@ -1,0 +1,264 @@
+//! Finding damage: `check` looks at all structures, `scrub` reads all data.
+use crate::commit::recover;
+use crate::io::txn::Txn;
+use crate::keys::DataKey;
+use crate::pool::{Pool, Purpose, State, declare_sound};
+use crate::record::{Body, Record};
+use crate::segment::State as SegmentState;
+use crate::superblock::Superblock;
+use crate::target::Target;
+use crate::walk;
+use esker_types::Result;
+use std::path::Path;
+use std::sync::Arc;
+
+/// What a check found.
+#[derive(Clone, Debug, Default)]
+pub struct CheckReport {
+    /// What is wrong, in words; empty for a sound pool.
+    pub problems: Vec<String>,
+    /// What was mended.
+    pub repaired: Vec<String>,
+    /// Index records looked at.
+    pub records: u64,
+    /// Bytes of data they name.
+    pub live_bytes: u64,
+    /// Bytes that are neither alive nor free nor waiting to be collected.
+    pub lost_bytes: u64,
+}
+
+/// What a scrub found.
+#[derive(Clone, Debug, Default)]
+pub struct ScrubReport {
+    /// Records read.
+    pub records: u64,
+    /// Bytes of data read and compared with their checksums.
+    pub bytes: u64,
+    /// Damage, in words that name the object; empty for sound data.
+    pub damaged: Vec<String>,
+}
+
+/// Hears of work done and in all.
+pub type Progress<'p> = &'p mut dyn FnMut(u64, u64);
+
+impl Pool {
+    /// Looks at all structures of the pool at `path`. With `repair`, and nobody else in it, removes
+    /// damaged records and counts all space anew; a pool refused after a stop of the machine opens
+    /// again once a repairing check found it sound.
+    pub fn check(path: &Path, repair: bool, progress: Progress<'_>) -> Result<CheckReport> {
+        Superblock::read(path)?;
+        let path = path.canonicalize().map_err(|error| {
+            esker_types::Error::io(format_args!("looking at {}", path.display()), &error)
+        })?;
+        let mut report = CheckReport::default();
+        crate::pages::check_all(&path, &mut report.problems)?;
+        if !report.problems.is_empty() {
+            return Ok(report);
+        }
+        let state = State::shared(&path, Purpose::Check)?;
+        state.check(repair, progress, &mut report)?;
+        Ok(report)
+    }
+}
+
+impl State {
+    fn check(&self, repair: bool, progress: Progress<'_>, report: &mut CheckReport) -> Result<()> {
+        let alone = !self.control.others_alive();
+        if self.control.is_current() {
+            self.targets.iter().try_for_each(|target| target.collect())?;
+        } else {
+            recover(&self.targets)?;
+        }
+        let total = self.targets.len() as u64;
+        for (number, target) in self.targets.iter().enumerate() {
+            let damaged = check_records(target, report)?;
+            if repair && alone && !damaged.is_empty() {
+                remove(target, &damaged)?;
+                report.repaired.append(&mut report.problems);
+            }
+            if alone && self.control.is_current() {
+                check_space(target, report)?;
+            }
+            progress(number as u64 + 1, total);
+        }
+        let unclean = !self.control.is_current();
+        let accounting = report.lost_bytes > 0;
+        if repair && alone && report.problems.is_empty() && (unclean || accounting) {
+            declare_sound(&self.control, &self.targets)?;
+            if accounting {
+                report.repaired.push(format!("counted space anew: {} bytes", report.lost_bytes));
+                report.lost_bytes = 0;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads all data and compares it with its checksums.
+    pub fn scrub(&self, progress: Progress<'_>) -> Result<ScrubReport> {
+        let mut report = ScrubReport::default();
+        let used = |target: &Arc<Target>| walk::usage(target).map(|usage| live(&usage));
+        let total = self.targets.iter().map(used).sum::<Result<u64>>()?;
+        for target in &self.targets {
+            scrub_target(target, total, progress, &mut report)?;
+        }
+        Ok(report)
+    }
+
+    /// Compacts until nothing is left to gain; returns the bytes that became free.
+    pub fn compact(&self, progress: Progress<'_>) -> Result<u64> {
+        let mut freed = 0;
+        for (number, target) in self.targets.iter().enumerate() {
+            let before = target.whole_free_bytes();
+            while target.compact_step()? {}
+            freed += target.whole_free_bytes().saturating_sub(before);
+            progress(number as u64 + 1, self.targets.len() as u64);
+        }
+        Ok(freed)
+    }
+}
+
+fn live(usage: &walk::Usage) -> u64 {
+    usage.segments.values().map(|used| used.live).sum()
+}
+
+/// Looks at every record; returns the keys of those that are damaged.
+fn check_records(target: &Target, report: &mut CheckReport) -> Result<Vec<Vec<u8>>> {
+    let txn = target.index.read()?;
+    let mut damaged = Vec::new();
+    let mut previous: Option<(Vec<u8>, u64)> = None;
+    walk::records(&txn, |key, found| {
+        report.records += 1;
+        let trouble = match &found {
+            Err(error) => Some(error.to_string()),
+            Ok((parts, record)) => {
+                report.live_bytes += record.bytes();
+                misplaced(target, parts, record).or_else(|| overlaps(&mut previous, parts, record))
+            }
+        };
+        if let Some(trouble) = trouble {
+            report.problems.push(format!("{}: {trouble}", name(target, key)));
+            damaged.push(key.to_vec());
+        }
+        Ok(())
+    })?;
+    Ok(damaged)
+}
+
+fn name(target: &Target, key: &[u8]) -> String {
+    let place = DataKey::parse(key).map_or_else(
+        |_| "unknown object".to_owned(),
+        |parts| format!("object {} of container {}", parts.oid, parts.container().0),
+    );
+    format!("target {}, {place}", target.number())
+}
+
+fn misplaced(target: &Target, _: &DataKey<'_>, record: &Record<'_>) -> Option<String> {
+    let bytes = match record.body {
+        Body::Inline(data) => {
+            return (data.len() as u64 != record.bytes()).then(|| "inline data of a wrong length".to_owned());
+        }
+        Body::Segment(place) => place,
+    };
+    let end = u64::from(bytes.offset) + record.bytes();
+    let inside = bytes.segment < target.segment_count()
+        && end <= target.segment_bytes()
+        && bytes.base <= bytes.offset
+        && end <= u64::from(bytes.base) + u64::from(bytes.covered);
+    (!inside).then(|| "data outside the segments".to_owned())
+}
+
+/// Extents of one akey must not share records.
+fn overlaps(
+    previous: &mut Option<(Vec<u8>, u64)>,
+    parts: &DataKey<'_>,
+    record: &Record<'_>,
+) -> Option<String> {
+    let start = parts.start.filter(|_| parts.created.is_none())?;
+    let clash = previous
+        .as_ref()
+        .is_some_and(|(akey, end)| akey == parts.akey_prefix() && *end > start);
+    *previous = Some((parts.akey_prefix().to_vec(), start.saturating_add(record.count)));
+    clash.then(|| "extents that overlap".to_owned())
+}
+
+fn remove(target: &Target, keys: &[Vec<u8>]) -> Result<()> {
+    let mut txn = target.index.write()?;
+    for key in keys {
+        txn.delete(key)?;
+    }
+    txn.commit()
+}
+
+/// Compares the segments' counts with what the index names.
+fn check_space(target: &Target, report: &mut CheckReport) -> Result<()> {
+    let usage = walk::usage(target)?;
+    let words = target.words();
+    for number in 0..target.segment_count() {
+        let segment = words.segment(number);
+        let counted = segment.live(usage.dead.get(&number).copied().unwrap_or(0));
+        let named = usage.segments.get(&number).copied().unwrap_or_default();
+        let unusable = matches!(segment.load(), SegmentState::Free | SegmentState::Dead);
+        if counted < named.live || (unusable && named.live > 0) {
+            let message = format!(
+                "target {}, segment {number}: {} bytes named, {counted} counted, {:?}",
+                target.number(),
+                named.live,
+                segment.load()
+            );
+            report.problems.push(message);
+        }
+        report.lost_bytes += counted.saturating_sub(named.live);
+    }
+    Ok(())
+}
+
+fn scrub_target(
+    target: &Target,
+    total: u64,
+    progress: Progress<'_>,
+    report: &mut ScrubReport,
+) -> Result<()> {
+    let mut from = Some(Vec::new());
+    while let Some(position) = from {
+        let txn = target.read()?;
+        from = scrub_batch(target, &txn, &position, report)?;
+        progress(report.bytes, total);
+    }
+    Ok(())
+}
+
+/// Records scrubbed under one view, so that no view lives for long.
+const SCRUB_BATCH: u64 = 256;
+
+fn scrub_batch(
+    target: &Target,
+    txn: &Txn,
+    position: &[u8],
+    report: &mut ScrubReport,
+) -> Result<Option<Vec<u8>>> {
+    let mut seen = 0;
+    let mut next = None;
+    walk::records_from(txn, position, |key, found| {
+        if seen == SCRUB_BATCH {
+            next = Some(key.to_vec());
+            return Ok(false);
+        }
+        seen += 1;
+        report.records += 1;
+        if let Err(error) = found.and_then(|(_, record)| scrub_record(target, key, &record, report)) {
+            report.damaged.push(format!("{}: {error}", name(target, key)));
+        }
+        Ok(true)
+    })?;
+    Ok(next)
+}
+
+fn scrub_record(target: &Target, key: &[u8], record: &Record<'_>, report: &mut ScrubReport) -> Result<()> {
+    let Body::Segment(place) = record.body else { return Ok(()) };
+    if let Some(trouble) = DataKey::parse(key).ok().and_then(|parts| misplaced(target, &parts, record)) {
+        return Err(target.damaged(key, &trouble));
+    }
+    let mut bytes = vec![0; record.bytes() as usize];
+    report.bytes += record.bytes();
+    target.read_verified(key, &place, 0, &mut bytes)
+}

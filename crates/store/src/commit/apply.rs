@@ -1,0 +1,274 @@
+//! Applying staged writes to the index.
+use super::change::Change;
+use super::stage::{Content, Piece, Staged, StagedAkey};
+use crate::catalog::Container;
+use crate::keys::{ARRAY, DataKey, Key, SINGLE, Table};
+use crate::record::Record;
+use esker_types::info::ContainerId;
+use esker_types::ops::{Cond, Update, Write, WriteOp};
+use esker_types::{Error, ErrorKind, Extent, Result};
+
+/// Keys removed per round, so that memory stays bounded whatever is punched.
+const PUNCH_BATCH: usize = 1024;
+
+/// Applies `writes`, whose data is `staged`, to one target.
+pub(crate) fn apply(
+    change: &mut Change<'_>,
+    container: &Container,
+    writes: &[Write<'_>],
+    staged: &Staged<'_>,
+) -> Result<()> {
+    let mut applier = Applier { change, container: container.id() };
+    writes.iter().zip(&staged.writes).try_for_each(|(write, akeys)| applier.write(write, akeys))
+}
+
+struct Applier<'c, 't> {
+    change: &'c mut Change<'t>,
+    container: ContainerId,
+}
+
+/// A record of the index, out of the transaction's hands.
+struct Owned {
+    key: Vec<u8>,
+    value: Vec<u8>,
+}
+
+impl Owned {
+    fn record(&self) -> Result<Record<'_>> {
+        Record::decode(&self.key[1..], &self.value)
+    }
+}
+
+impl Applier<'_, '_> {
+    fn write(&mut self, write: &Write<'_>, akeys: &[StagedAkey]) -> Result<()> {
+        let (table, oid) = (Table::Data, write.oid);
+        match write.op {
+            WriteOp::Update { dkey, cond, updates } => {
+                self.change.check_room()?;
+                let prefix = Key::dkey(table, self.container, oid, dkey)?;
+                self.check_conditions(&prefix, cond, updates, akeys)?;
+                self.change.touch(self.container, oid, dkey);
+                akeys.iter().try_for_each(|akey| self.update(akey))
+            }
+            WriteOp::PunchObject { cond } => {
+                self.change.touch_all();
+                self.punch(&Key::object(table, self.container, oid), cond)
+            }
+            WriteOp::PunchDkey { dkey, cond } => {
+                self.change.touch(self.container, oid, dkey);
+                self.punch(&Key::dkey(table, self.container, oid, dkey)?, cond)
+            }
+            WriteOp::PunchAkeys { dkey, akeys, cond } => {
+                let prefix = Key::dkey(table, self.container, oid, dkey)?;
+                let keys = akeys.iter().map(|akey| prefix.akey(oid, akey));
+                let keys = keys.collect::<Result<Vec<_>>>()?;
+                if cond.has(Cond::PUNCH) {
+                    keys.iter().try_for_each(|key| self.must_exist(key, "akey"))?;
+                }
+                self.change.touch(self.container, oid, dkey);
+                keys.iter().try_for_each(|key| self.punch(key, Cond::NONE))
+            }
+        }
+    }
+
+    fn check_conditions(
+        &self,
+        dkey: &Key,
+        cond: Cond,
+        updates: &[Update<'_>],
+        akeys: &[StagedAkey],
+    ) -> Result<()> {
+        let dkey_insert = cond.has(Cond::DKEY_INSERT);
+        if dkey_insert {
+            self.must_not_exist(dkey, "dkey")?;
+        }
+        if cond.has(Cond::DKEY_UPDATE) {
+            self.must_exist(dkey, "dkey")?;
+        }
+        for (update, akey) in updates.iter().zip(akeys) {
+            if update.cond.has(Cond::AKEY_INSERT) && !dkey_insert {
+                self.must_not_exist(&akey.prefix, "akey")?;
+            }
+            if update.cond.has(Cond::AKEY_UPDATE) {
+                self.must_exist(&akey.prefix, "akey")?;
+            }
+        }
+        Ok(())
+    }
+
+    fn exists(&self, prefix: &Key) -> Result<bool> {
+        let first = self.change.txn().cursor()?.seek(prefix)?;
+        Ok(first.is_some_and(|(key, _)| key.starts_with(prefix)))
+    }
+
+    fn must_exist(&self, prefix: &Key, what: &str) -> Result<()> {
+        match self.exists(prefix)? {
+            true => Ok(()),
+            false => Err(Error::new(ErrorKind::NotFound, format!("the {what} does not exist"))),
+        }
+    }
+
+    fn must_not_exist(&self, prefix: &Key, what: &str) -> Result<()> {
+        match self.exists(prefix)? {
+            false => Ok(()),
+            true => Err(Error::new(ErrorKind::Exists, format!("the {what} exists already"))),
+        }
+    }
+
+    fn update(&mut self, akey: &StagedAkey) -> Result<()> {
+        match &akey.content {
+            Content::Single(piece) => self.put_single(&akey.prefix, piece),
+            Content::Array { record_size, pieces } => pieces
+                .iter()
+                .try_for_each(|piece| self.put_extent(&akey.prefix, *record_size, piece)),
+            Content::Punch(extents) => {
+                extents.iter().try_for_each(|extent| self.clear(&akey.prefix, *extent, None))
+            }
+        }
+    }
+
+    fn put_single(&mut self, prefix: &Key, piece: &Piece) -> Result<()> {
+        let key = prefix.single();
+        let old = {
+            let first = self.change.txn().cursor()?.seek(&key)?;
+            let first = first.filter(|(found, _)| found.starts_with(prefix));
+            if first.is_some_and(|(found, _)| found[prefix.len()] != SINGLE) {
+                return Err(mixed());
+            }
+            first.map(|(_, value)| value.to_vec())
+        };
+        if let Some(old) = old {
+            self.change.retire(self.container, &key, &Record::decode(&key[1..], &old)?)?;
+        }
+        let body = piece.body();
+        let size = match body {
+            crate::record::Body::Inline(data) => data.len() as u32,
+            crate::record::Body::Segment(place) => place.covered,
+        };
+        let record = Record { epoch: self.change.epoch, record_size: size, count: 1, body };
+        self.change.put_record(&key, &record)
+    }
+
+    fn put_extent(&mut self, prefix: &Key, record_size: u32, piece: &Piece) -> Result<()> {
+        self.clear(prefix, piece.extent, Some(record_size))?;
+        let record = Record {
+            epoch: self.change.epoch,
+            record_size,
+            count: piece.extent.count,
+            body: piece.body(),
+        };
+        self.change.put_record(&prefix.extent(piece.extent.start), &record)
+    }
+
+    /// Makes room for `extent`: what it covers is retired, what sticks out stays.
+    fn clear(&mut self, prefix: &Key, extent: Extent, record_size: Option<u32>) -> Result<()> {
+        for old in self.overlapping(prefix, extent, record_size)? {
+            let record = old.record()?;
+            let start = DataKey::parse(&old.key)?.start.unwrap_or(0);
+            let whole = Extent::new(start, record.count);
+            let Some(middle) = whole.intersect(extent) else { continue };
+            let retired = record.cut(start, middle);
+            self.change.retire(self.container, &prefix.extent(middle.start), &retired)?;
+            if whole.start < extent.start {
+                let left = Extent::new(start, extent.start - start);
+                self.change.put_record(&old.key, &record.cut(start, left))?;
+            } else if record_size.is_none() || whole.start != extent.start {
+                self.change.delete(&old.key)?;
+            }
+            if whole.end() > extent.end() {
+                let right = Extent::new(extent.end(), whole.end() - extent.end());
+                self.change.put_record(&prefix.extent(right.start), &record.cut(start, right))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Extents that share records with `extent`, last first. Refuses an akey that holds a single value
+    /// or (where `record_size` is given) records of another size.
+    fn overlapping(
+        &self,
+        prefix: &Key,
+        extent: Extent,
+        record_size: Option<u32>,
+    ) -> Result<Vec<Owned>> {
+        let mut found = Vec::new();
+        let mut cursor = self.change.txn().cursor()?;
+        let end = prefix.extent(extent.end());
+        let behind = cursor.seek(&end)?;
+        if let Some((key, value)) = behind {
+            check_neighbour(prefix, key, value, record_size)?;
+        }
+        let mut entry = match behind {
+            Some(_) => cursor.previous()?,
+            None => cursor.seek_before(&end)?,
+        };
+        while let Some((key, value)) = entry {
+            if !check_neighbour(prefix, key, value, record_size)? {
+                break;
+            }
+            let start = DataKey::parse(key)?.start.unwrap_or(0);
+            if start + Record::decode(&key[1..], value)?.count <= extent.start {
+                break;
+            }
+            found.push(Owned { key: key.to_vec(), value: value.to_vec() });
+            entry = cursor.previous()?;
+        }
+        Ok(found)
+    }
+
+    /// Removes everything under a prefix.
+    fn punch(&mut self, prefix: &Key, cond: Cond) -> Result<()> {
+        if cond.has(Cond::PUNCH) {
+            self.must_exist(prefix, "thing to punch")?;
+        }
+        loop {
+            let batch = self.batch(prefix)?;
+            for old in &batch {
+                self.change.retire(self.container, &old.key, &old.record()?)?;
+                self.change.delete(&old.key)?;
+            }
+            if batch.len() < PUNCH_BATCH {
+                return Ok(());
+            }
+        }
+    }
+
+    fn batch(&self, prefix: &Key) -> Result<Vec<Owned>> {
+        let mut cursor = self.change.txn().cursor()?;
+        let mut batch = Vec::new();
+        let mut entry = cursor.seek(prefix)?;
+        while let Some((key, value)) = entry.filter(|(key, _)| key.starts_with(prefix)) {
+            batch.push(Owned { key: key.to_vec(), value: value.to_vec() });
+            if batch.len() == PUNCH_BATCH {
+                break;
+            }
+            entry = cursor.next()?;
+        }
+        Ok(batch)
+    }
+}
+
+/// True where `key` is an extent of the akey; refuses what must not stand beside a new extent.
+fn check_neighbour(prefix: &Key, key: &[u8], value: &[u8], record_size: Option<u32>) -> Result<bool> {
+    if !key.starts_with(prefix) {
+        return Ok(false);
+    }
+    if key.get(prefix.len()) != Some(&ARRAY) {
+        return Err(mixed());
+    }
+    let stored = Record::decode(&key[1..], value)?.record_size;
+    match record_size {
+        Some(size) if size != stored => Err(Error::new(
+            ErrorKind::Invalid,
+            format!("records of {size} bytes for an akey that holds records of {stored}"),
+        )),
+        _ => Ok(true),
+    }
+}
+
+fn mixed() -> Error {
+    Error::new(
+        ErrorKind::NoPermission,
+        "an akey holds either a single value or an array: punch it before changing which",
+    )
+}

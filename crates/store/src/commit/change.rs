@@ -1,0 +1,176 @@
+//! A change of one target's index, under way.
+use crate::control::{conflict_slot, object_slot};
+use crate::io::txn::{Txn, WriteTxn};
+use crate::keys::{Key, Table, history_key};
+use crate::record::Record;
+use crate::target::Target;
+use esker_types::info::ContainerId;
+use esker_types::{Epoch, Error, ErrorKind, ObjectId, Result};
+use std::sync::atomic::Ordering;
+
+/// What a change did to one key: its new value, or `None` where it was removed.
+pub(crate) type Step = (Vec<u8>, Option<Vec<u8>>);
+
+/// A transaction with what has to be settled before its commit.
+pub(crate) struct Change<'t> {
+    target: &'t Target,
+    txn: &'t mut WriteTxn,
+    /// When this change happens.
+    pub(crate) epoch: Epoch,
+    /// Bytes that died, by segment.
+    dead: Vec<(u32, u64)>,
+    /// Newest snapshot of the container looked at last.
+    newest_snapshot: Option<(ContainerId, Option<Epoch>)>,
+    /// Every step, where a coordinator must be able to repeat them.
+    journal: Option<Vec<Step>>,
+    changed: bool,
+    scratch: Vec<u8>,
+}
+
+/// The part of the index that is kept free so that deletions always find room: one in sixteen pages,
+/// 64 at least.
+fn reserved_pages(total: u64) -> u64 {
+    (total / 16).max(64)
+}
+
+impl<'t> Change<'t> {
+    pub(crate) fn new(target: &'t Target, txn: &'t mut WriteTxn, epoch: Epoch) -> Self {
+        Self {
+            target,
+            txn,
+            epoch,
+            dead: Vec::new(),
+            newest_snapshot: None,
+            journal: None,
+            changed: false,
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Keeps every step for a coordinator.
+    pub(crate) fn with_journal(mut self) -> Self {
+        self.journal = Some(Vec::new());
+        self
+    }
+
+    pub(crate) fn target(&self) -> &'t Target {
+        self.target
+    }
+
+    /// The index as it stands with this change.
+    pub(crate) fn txn(&self) -> &Txn {
+        self.txn
+    }
+
+    /// Sets a key.
+    pub(crate) fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.changed = true;
+        if let Some(journal) = &mut self.journal {
+            journal.push((key.to_vec(), Some(value.to_vec())));
+        }
+        self.txn.put(key, value)
+    }
+
+    /// Removes a key.
+    pub(crate) fn delete(&mut self, key: &[u8]) -> Result<bool> {
+        self.changed = true;
+        if let Some(journal) = &mut self.journal {
+            journal.push((key.to_vec(), None));
+        }
+        self.txn.delete(key)
+    }
+
+    /// Sets a key of the data table to a record.
+    pub(crate) fn put_record(&mut self, key: &[u8], record: &Record<'_>) -> Result<()> {
+        let mut bytes = std::mem::take(&mut self.scratch);
+        bytes.clear();
+        record.encode(&key[1..], &mut bytes);
+        let result = self.put(key, &bytes);
+        self.scratch = bytes;
+        result
+    }
+
+    /// Refuses to go on where only deletions still have room.
+    pub(crate) fn check_room(&self) -> Result<()> {
+        let pages = self.txn.pages()?;
+        if pages.used + reserved_pages(pages.total) > pages.total {
+            return Err(Error::new(
+                ErrorKind::NoSpace,
+                format!(
+                    "the index of target {} is full: delete something, or make a pool with a larger \
+                     index share",
+                    self.target.number()
+                ),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Takes a record out of the present: into history where a snapshot shows it, else its bytes die.
+    /// The key itself is left to the caller.
+    pub(crate) fn retire(&mut self, container: ContainerId, key: &[u8], record: &Record<'_>) -> Result<()> {
+        if self.newest_snapshot(container)?.is_some_and(|newest| record.epoch <= newest) {
+            let mut value = self.epoch.0.to_le_bytes().to_vec();
+            record.encode(&key[1..], &mut value);
+            return self.put(&history_key(key, record.epoch), &value);
+        }
+        self.bury(record);
+        Ok(())
+    }
+
+    /// Notes that the bytes of a record are dead.
+    pub(crate) fn bury(&mut self, record: &Record<'_>) {
+        let Some((segment, bytes)) = record.holds() else { return };
+        match self.dead.iter_mut().find(|(known, _)| *known == segment) {
+            Some((_, sum)) => *sum += bytes,
+            None => self.dead.push((segment, bytes)),
+        }
+    }
+
+    fn newest_snapshot(&mut self, container: ContainerId) -> Result<Option<Epoch>> {
+        if self.target.words().snapshots.load(Ordering::Acquire) == 0 {
+            return Ok(None);
+        }
+        if let Some((_, newest)) = self.newest_snapshot.filter(|(known, _)| *known == container) {
+            return Ok(newest);
+        }
+        let newest = crate::snapshots::newest(self.txn, container)?;
+        self.newest_snapshot = Some((container, newest));
+        Ok(newest)
+    }
+
+    /// Notes for conflict detection that a dkey, or a whole object, is about to change.
+    pub(crate) fn touch(&self, container: ContainerId, oid: ObjectId, dkey: &[u8]) {
+        let (words, version) = (self.target.words(), self.txn.id());
+        for slot in [object_slot(container, oid), conflict_slot(container, oid, dkey)] {
+            words.conflicts[slot as usize].store(version, Ordering::Release);
+        }
+    }
+
+    /// Notes that everything on the target may change: what punches of whole objects do to all their
+    /// dkeys.
+    pub(crate) fn touch_all(&self) {
+        let (words, version) = (self.target.words(), self.txn.id());
+        words.conflicts.iter().for_each(|slot| slot.store(version, Ordering::Release));
+    }
+
+    /// Writes down what died; the last thing before the commit.
+    pub(crate) fn finish(&mut self) -> Result<()> {
+        for (segment, bytes) in std::mem::take(&mut self.dead) {
+            let key = Key::table(Table::Segment).push(&segment.to_be_bytes());
+            let before = self.txn.get(&key)?.map_or(0, crate::segment::collect::dead_bytes);
+            self.put(&key, &(before + bytes).to_le_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// The steps, for the coordinator.
+    pub(crate) fn into_journal(self) -> Vec<Step> {
+        self.journal.unwrap_or_default()
+    }
+
+    /// Says of an error whether the transaction it happened in can still be used by others.
+    pub(crate) fn failed(&self, error: Error) -> super::group::Failed {
+        super::group::Failed { error, spoiled: self.changed }
+    }
+}

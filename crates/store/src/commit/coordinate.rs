@@ -1,0 +1,254 @@
+//! Commits over several targets: atomic for readers, and repeated by whoever comes next if the
+//! process that decided on them dies half-way.
+//!
+//! The coordinator is the first target taking part. Its transaction holds its own changes and an
+//! intent: every step of the others. Its commit decides. Before it, all targets taking part are put in
+//! doubt, so that nobody looks at them until the last one has committed; whoever finds a target in
+//! doubt whose process is gone carries the intent out (or, where none was committed, drops it).
+use super::change::{Change, Step};
+use crate::io::txn::{Txn, WriteTxn};
+use crate::keys::{Key, Table};
+use crate::pool::State;
+use crate::target::Target;
+use esker_types::{Epoch, Error, ErrorKind, Result};
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+
+/// Key of the intent a target coordinated last.
+fn intent_key() -> Key {
+    Key::table(Table::Intent).push(b"D")
+}
+
+/// Key of the epoch of the last commit over several targets that reached this one.
+fn applied_key() -> Key {
+    Key::table(Table::Intent).push(b"A")
+}
+
+/// Lets `work` change each of `targets` (which come in rising order) and commits all or nothing.
+pub(crate) fn coordinated(
+    pool: &State,
+    targets: &[&Target],
+    mut work: impl FnMut(usize, &mut Change<'_>) -> Result<()>,
+) -> Result<Epoch> {
+    let _alone = pool.coordinating.lock().unwrap_or_else(PoisonError::into_inner);
+    while_held(targets, &mut || {
+        let mut txns = targets.iter().map(|target| begin(pool, target)).collect::<Result<Vec<_>>>()?;
+        let epoch = targets.iter().map(|target| target.words().next_epoch()).max().unwrap_or_default();
+        let mut journals = Vec::new();
+        for (number, (target, txn)) in targets.iter().zip(&mut txns).enumerate() {
+            let mut change = Change::new(target, txn, epoch).with_journal();
+            work(number, &mut change)?;
+            change.finish()?;
+            change.put(&applied_key(), &epoch.0.to_le_bytes())?;
+            journals.push(change.into_journal());
+        }
+        if targets.iter().any(|target| target.is_durable()) {
+            targets.iter().try_for_each(|target| target.data.sync())?;
+        }
+        let numbers: Vec<u32> = targets.iter().map(|target| target.number()).collect();
+        if let Some(first) = txns.first_mut() {
+            first.put(&intent_key(), &encode(epoch, &numbers, &journals))?;
+        }
+        commit_all(targets, txns, epoch)?;
+        Ok(epoch)
+    })
+}
+
+/// Holds every target's coordination lock, taken in order, while `work` runs.
+fn while_held<T>(targets: &[&Target], work: &mut dyn FnMut() -> Result<T>) -> Result<T> {
+    match targets.split_first() {
+        None => work(),
+        Some((first, rest)) => {
+            first.control.while_coordinating(first.number(), || while_held(rest, work))
+        }
+    }
+}
+
+/// A write transaction on a target whose coordination lock is held: what is still in doubt there was
+/// left by the dead.
+fn begin(pool: &State, target: &Target) -> Result<WriteTxn> {
+    loop {
+        let txn = target.index.write()?;
+        let epoch = target.words().in_doubt.load(Ordering::Acquire);
+        if epoch == 0 {
+            return Ok(txn);
+        }
+        drop(txn);
+        finish_dead(&pool.targets, target, epoch)?;
+    }
+}
+
+fn commit_all(targets: &[&Target], txns: Vec<WriteTxn>, epoch: Epoch) -> Result<()> {
+    for target in targets {
+        target.words().epoch.fetch_max(epoch.0, Ordering::AcqRel);
+        target.words().in_doubt.store(epoch.0, Ordering::SeqCst);
+    }
+    let mut decided = false;
+    for txn in txns {
+        if let Err(error) = txn.commit() {
+            if !decided {
+                clear(targets);
+            }
+            return Err(error);
+        }
+        decided = true;
+    }
+    clear(targets);
+    Ok(())
+}
+
+fn clear(targets: &[&Target]) {
+    for target in targets {
+        target.words().in_doubt.store(0, Ordering::SeqCst);
+    }
+}
+
+/// Waits until nothing is in doubt on `target`, finishing what a dead process left.
+pub(crate) fn settle(target: &Target) -> Result<()> {
+    let Some(pool) = target.pool() else { return Ok(()) };
+    let _alone = pool.coordinating.lock().unwrap_or_else(PoisonError::into_inner);
+    target.control.while_coordinating(target.number(), || {
+        match target.words().in_doubt.load(Ordering::Acquire) {
+            0 => Ok(()),
+            epoch => finish_dead(&pool.targets, target, epoch),
+        }
+    })
+}
+
+/// Carries out what a dead process decided on for `target`, if it did decide.
+fn finish_dead(targets: &[std::sync::Arc<Target>], target: &Target, epoch: u64) -> Result<()> {
+    for coordinator in targets {
+        let txn = coordinator.index.read()?;
+        let Some(value) = txn.get(&intent_key())? else { continue };
+        let intent = decode(value)?;
+        if intent.epoch.0 == epoch {
+            redo(target, &intent)?;
+            break;
+        }
+    }
+    target.words().in_doubt.store(0, Ordering::SeqCst);
+    Ok(())
+}
+
+/// Carries out what was decided before the machine stopped; runs alone, when a pool is set up.
+pub(crate) fn recover(targets: &[std::sync::Arc<Target>]) -> Result<()> {
+    for coordinator in targets {
+        let intent = {
+            let txn = coordinator.index.read()?;
+            txn.get(&intent_key())?.map(decode).transpose()?
+        };
+        if let Some(intent) = intent {
+            targets.iter().try_for_each(|target| redo(target, &intent))?;
+        }
+    }
+    targets.iter().for_each(|target| target.words().in_doubt.store(0, Ordering::SeqCst));
+    Ok(())
+}
+
+fn applied(txn: &Txn) -> Result<u64> {
+    let value = txn.get(&applied_key())?;
+    Ok(value.and_then(|value| value.try_into().ok()).map_or(0, u64::from_le_bytes))
+}
+
+/// Repeats the steps of an intent on one target, unless it has them already.
+fn redo(target: &Target, intent: &Intent) -> Result<()> {
+    let Some((_, steps)) = intent.parts.iter().find(|(number, _)| *number == target.number()) else {
+        return Ok(());
+    };
+    let mut txn = target.index.write()?;
+    if applied(&txn)? >= intent.epoch.0 {
+        return Ok(());
+    }
+    for (key, value) in steps {
+        match value {
+            Some(value) => txn.put(key, value)?,
+            None => {
+                txn.delete(key)?;
+            }
+        }
+    }
+    txn.commit()
+}
+
+/// What was decided.
+struct Intent {
+    epoch: Epoch,
+    parts: Vec<(u32, Vec<Step>)>,
+}
+
+const REMOVED: u32 = u32::MAX;
+
+fn encode(epoch: Epoch, targets: &[u32], journals: &[Vec<Step>]) -> Vec<u8> {
+    let mut out = epoch.0.to_le_bytes().to_vec();
+    let number = |number: usize, out: &mut Vec<u8>| {
+        out.extend_from_slice(&(number as u32).to_le_bytes());
+    };
+    for (target, steps) in targets.iter().zip(journals).skip(1) {
+        number(*target as usize, &mut out);
+        number(steps.len(), &mut out);
+        for (key, value) in steps {
+            number(key.len(), &mut out);
+            out.extend_from_slice(key);
+            number(value.as_ref().map_or(REMOVED as usize, Vec::len), &mut out);
+            out.extend_from_slice(value.as_deref().unwrap_or_default());
+        }
+    }
+    out
+}
+
+fn decode(bytes: &[u8]) -> Result<Intent> {
+    try_decode(bytes).ok_or_else(|| {
+        Error::new(ErrorKind::Corrupt, "a transaction's intent is damaged: run `esker pool check`")
+    })
+}
+
+fn try_decode(bytes: &[u8]) -> Option<Intent> {
+    let (epoch, mut rest) = bytes.split_first_chunk()?;
+    let mut parts = Vec::new();
+    while !rest.is_empty() {
+        let target = take_number(&mut rest)?;
+        let count = take_number(&mut rest)?;
+        let steps = (0..count).map(|_| take_step(&mut rest)).collect::<Option<_>>()?;
+        parts.push((target, steps));
+    }
+    Some(Intent { epoch: Epoch(u64::from_le_bytes(*epoch)), parts })
+}
+
+fn take_step(rest: &mut &[u8]) -> Option<Step> {
+    let key_len = take_number(rest)?;
+    let key = take_bytes(rest, key_len)?;
+    let value = match take_number(rest)? {
+        REMOVED => None,
+        len => Some(take_bytes(rest, len)?),
+    };
+    Some((key, value))
+}
+
+fn take_number(rest: &mut &[u8]) -> Option<u32> {
+    let (head, tail) = rest.split_first_chunk()?;
+    *rest = tail;
+    Some(u32::from_le_bytes(*head))
+}
+
+fn take_bytes(rest: &mut &[u8], len: u32) -> Option<Vec<u8>> {
+    let (head, tail) = rest.split_at_checked(len as usize)?;
+    *rest = tail;
+    Some(head.to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intents_come_back() {
+        let steps = vec![(b"key".to_vec(), Some(b"value".to_vec())), (b"gone".to_vec(), None)];
+        let journals = [Vec::new(), steps.clone()];
+        let bytes = encode(Epoch(9), &[0, 3], &journals);
+        let intent = decode(&bytes).unwrap();
+        assert_eq!((intent.epoch, intent.parts), (Epoch(9), vec![(3, steps)]));
+        for cut in 9..bytes.len() {
+            assert!(decode(&bytes[..cut]).is_err(), "cut at {cut} unnoticed");
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! Group commit: threads of one process that wait for the same sync of a durable target share one
+//! transaction. Targets that need no sync commit each change by itself.
+use crate::io::txn::WriteTxn;
+use crate::target::Target;
+use esker_types::{Epoch, Error, Result};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Most changes one sync carries.
+pub(crate) const GROUP_MAX: usize = 256;
+
+/// Why a change failed, and whether it left something in the transaction.
+#[derive(Debug)]
+pub(crate) struct Failed {
+    pub(crate) error: Error,
+    pub(crate) spoiled: bool,
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Self {
+        Self { error, spoiled: false }
+    }
+}
+
+/// A change that can be applied to a transaction, and again to another one if that one fails.
+pub(crate) type Job<'j> = &'j mut dyn FnMut(&mut WriteTxn) -> std::result::Result<Epoch, Failed>;
+
+/// Changes of one target that wait for the same sync.
+#[derive(Default)]
+pub(crate) struct Group {
+    state: Mutex<State>,
+    done: Condvar,
+    /// Threads on their way to `state`.
+    arriving: AtomicUsize,
+}
+
+#[derive(Default)]
+struct State {
+    /// The open batch, which anybody may join. Its leader began its transaction and will end it.
+    open: Option<Batch>,
+    /// Number of the batch begun last.
+    number: u64,
+    /// Outcomes that followers have yet to take.
+    outcomes: Vec<Outcome>,
+}
+
+struct Batch {
+    txn: WriteTxn,
+    followers: usize,
+    has_data: bool,
+    /// A member failed half-way: nothing of the batch can be committed.
+    spoiled: bool,
+}
+
+struct Outcome {
+    number: u64,
+    takers: usize,
+    end: End,
+}
+
+#[derive(Clone)]
+enum End {
+    Committed,
+    Failed(Error),
+    /// Through the fault of another member; each one tries again alone.
+    Spoiled,
+}
+
+/// Commits one change of `target`; `has_data` tells that segments were written to for it.
+pub(crate) fn commit(target: &Target, has_data: bool, job: Job<'_>) -> Result<Epoch> {
+    if !target.is_durable() {
+        return alone(target, false, job);
+    }
+    let group = &target.group;
+    group.arriving.fetch_add(1, Ordering::AcqRel);
+    let mut state = group.lock();
+    group.arriving.fetch_sub(1, Ordering::AcqRel);
+    match &mut state.open {
+        None => group.lead(state, target, has_data, job),
+        Some(batch) if batch.spoiled || batch.followers + 1 >= GROUP_MAX => {
+            drop(state);
+            alone(target, has_data, job)
+        }
+        Some(_) => group.follow(state, target, has_data, job),
+    }
+}
+
+fn alone(target: &Target, sync: bool, job: Job<'_>) -> Result<Epoch> {
+    if sync {
+        target.data.sync()?;
+    }
+    let mut txn = target.begin_write()?;
+    let epoch = job(&mut txn).map_err(|failed| failed.error)?;
+    txn.commit()?;
+    Ok(epoch)
+}
+
+impl Group {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Opens a batch, lets others join while the lock is contended, and commits it.
+    fn lead(
+        &self,
+        mut state: MutexGuard<'_, State>,
+        target: &Target,
+        has_data: bool,
+        job: Job<'_>,
+    ) -> Result<Epoch> {
+        let mut txn = target.begin_write()?;
+        let epoch = job(&mut txn).map_err(|failed| failed.error)?;
+        state.number += 1;
+        let number = state.number;
+        state.open = Some(Batch { txn, followers: 0, has_data, spoiled: false });
+        drop(state);
+        while self.arriving.load(Ordering::Acquire) > 0 && self.has_room() {
+            std::thread::yield_now();
+        }
+        let batch = self.lock().open.take();
+        let Some(batch) = batch else { return alone(target, has_data, job) };
+        let followers = batch.followers;
+        let end = close(target, batch);
+        self.announce(Outcome { number, takers: followers, end: end.clone() });
+        settle_end(end, epoch, || alone(target, has_data, job))
+    }
+
+    fn has_room(&self) -> bool {
+        self.lock().open.as_ref().is_some_and(|batch| {
+            !batch.spoiled && batch.followers + 1 < GROUP_MAX
+        })
+    }
+
+    fn announce(&self, outcome: Outcome) {
+        if outcome.takers > 0 {
+            self.lock().outcomes.push(outcome);
+            self.done.notify_all();
+        }
+    }
+
+    /// Joins the open batch and waits for its end.
+    fn follow(
+        &self,
+        mut state: MutexGuard<'_, State>,
+        target: &Target,
+        has_data: bool,
+        job: Job<'_>,
+    ) -> Result<Epoch> {
+        let number = state.number;
+        let Some(batch) = &mut state.open else {
+            drop(state);
+            return alone(target, has_data, job);
+        };
+        let epoch = match job(&mut batch.txn) {
+            Ok(epoch) => epoch,
+            Err(failed) => {
+                batch.spoiled |= failed.spoiled;
+                return Err(failed.error);
+            }
+        };
+        batch.followers += 1;
+        batch.has_data |= has_data;
+        let end = self.wait_for(state, number);
+        settle_end(end, epoch, || alone(target, has_data, job))
+    }
+
+    fn wait_for(&self, mut state: MutexGuard<'_, State>, number: u64) -> End {
+        loop {
+            let found = state.outcomes.iter().position(|outcome| outcome.number == number);
+            if let Some(index) = found {
+                let outcome = &mut state.outcomes[index];
+                outcome.takers -= 1;
+                let (end, last) = (outcome.end.clone(), outcome.takers == 0);
+                if last {
+                    state.outcomes.swap_remove(index);
+                }
+                return end;
+            }
+            state = self.done.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// Data first, then the index that names it.
+fn close(target: &Target, batch: Batch) -> End {
+    if batch.spoiled {
+        return End::Spoiled;
+    }
+    let synced = if batch.has_data { target.data.sync() } else { Ok(()) };
+    match synced.and_then(|()| batch.txn.commit()) {
+        Ok(()) => End::Committed,
+        Err(error) => End::Failed(error),
+    }
+}
+
+fn settle_end(end: End, epoch: Epoch, again: impl FnOnce() -> Result<Epoch>) -> Result<Epoch> {
+    match end {
+        End::Committed => Ok(epoch),
+        End::Failed(error) => Err(error),
+        End::Spoiled => again(),
+    }
+}

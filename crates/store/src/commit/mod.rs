@@ -1,0 +1,128 @@
+//! Changing targets: staging of data, conditions, application to the index, commit.
+//!
+//! Bulk data goes into segments first, without any lock; then one index transaction names it. A change
+//! of several targets goes through [`coordinate`].
+mod apply;
+mod change;
+mod coordinate;
+mod group;
+mod stage;
+
+pub(crate) use change::Change;
+pub(crate) use coordinate::{coordinated, recover, settle};
+pub(crate) use group::Group;
+
+use crate::catalog::Container;
+use crate::io::txn::WriteTxn;
+use crate::pool::State;
+use crate::target::Target;
+use esker_types::ops::{ReadMark, Write};
+use esker_types::{Epoch, Error, ErrorKind, Result};
+use std::sync::atomic::Ordering;
+
+impl Target {
+    /// The right to change the index, once no commit over several targets is half done.
+    pub(crate) fn begin_write(&self) -> Result<WriteTxn> {
+        loop {
+            let txn = self.index.write()?;
+            if self.words().in_doubt.load(Ordering::Acquire) == 0 {
+                return Ok(txn);
+            }
+            drop(txn);
+            settle(self)?;
+        }
+    }
+
+    /// Refuses a transaction whose reads of this target are out of date. Call with the write lock
+    /// held, or for reads alone.
+    pub(crate) fn check_marks(&self, marks: &[ReadMark]) -> Result<()> {
+        let words = self.words();
+        let stale = marks.iter().filter(|mark| mark.shard == self.number()).any(|mark| {
+            words.conflicts[mark.slot as usize].load(Ordering::Acquire) > mark.version
+        });
+        if stale {
+            return Err(Error::new(
+                ErrorKind::TxRestart,
+                "something the transaction read has changed since: restart it",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Runs `work` in a transaction of its own and commits what it did.
+    pub(crate) fn change<T>(
+        &self,
+        work: impl FnOnce(&mut Change<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let mut txn = self.begin_write()?;
+        let epoch = self.words().next_epoch();
+        let mut change = Change::new(self, &mut txn, epoch);
+        let result = work(&mut change)?;
+        change.finish()?;
+        txn.commit()?;
+        Ok(result)
+    }
+}
+
+impl State {
+    /// Does all of `writes`, which fall on target `number`, at one epoch, or nothing.
+    ///
+    /// # Errors
+    /// Of conditions, limits and space; `TxRestart` where `marks` are out of date.
+    pub fn write(
+        &self,
+        container: &Container,
+        number: u32,
+        writes: &[Write<'_>],
+        marks: &[ReadMark],
+    ) -> Result<Epoch> {
+        let target: &Target = &self.targets[number as usize];
+        let staged = stage::stage(target, container, writes)?;
+        let epoch = group::commit(target, staged.has_data(), &mut |txn| {
+            container.check_alive(self)?;
+            target.check_marks(marks)?;
+            staged.check_held()?;
+            let mut change = Change::new(target, txn, target.words().next_epoch());
+            match apply::apply(&mut change, container, writes, &staged) {
+                Ok(()) => change.finish()?,
+                Err(error) => return Err(change.failed(error)),
+            }
+            Ok(change.epoch)
+        })?;
+        staged.publish();
+        Ok(epoch)
+    }
+
+    /// Does the writes of all parts, which fall on different targets (in rising order), at one epoch,
+    /// or nothing. A part may be empty: its target's marks are checked with the others'.
+    ///
+    /// # Errors
+    /// As [`State::write`].
+    pub fn write_many(
+        &self,
+        container: &Container,
+        parts: &[(u32, Vec<Write<'_>>)],
+        marks: &[ReadMark],
+    ) -> Result<Epoch> {
+        let targets: Vec<&Target> =
+            parts.iter().map(|(number, _)| self.targets[*number as usize].as_ref()).collect();
+        let staged = targets
+            .iter()
+            .zip(parts)
+            .map(|(target, (_, writes))| stage::stage(target, container, writes))
+            .collect::<Result<Vec<_>>>()?;
+        let epoch = coordinated(self, &targets, |number, change| {
+            container.check_alive(self)?;
+            change.target().check_marks(marks)?;
+            staged[number].check_held()?;
+            apply::apply(change, container, &parts[number].1, &staged[number])
+        })?;
+        staged.into_iter().for_each(stage::Staged::publish);
+        Ok(epoch)
+    }
+
+    /// Refuses a transaction that only read, where what it read did not hold at one moment.
+    pub fn check_marks(&self, marks: &[ReadMark]) -> Result<()> {
+        self.targets.iter().try_for_each(|target| target.check_marks(marks))
+    }
+}

@@ -1,0 +1,202 @@
+//! Staging: cutting values into pieces and putting the large ones into segments, before any lock.
+use crate::catalog::Container;
+use crate::keys::{ARRAY, Key, SINGLE, Table};
+use crate::record::Body;
+use crate::segment::{Append, Placed, Writer};
+use crate::target::Target;
+use esker_types::limits::{
+    AKEYS_PER_OP_MAX, EXTENT_BYTES_MAX, EXTENTS_PER_OP_MAX, INLINE_MAX, RECORD_SIZE_MAX,
+    SINGLE_VALUE_MAX,
+};
+use esker_types::ops::{Source, Update, Value, Write, WriteOp, check_array_len};
+use esker_types::{Error, ErrorKind, Extent, Result};
+
+/// Data of some writes, ready to be named by the index. Dropped unpublished, it was never there.
+pub(crate) struct Staged<'t> {
+    writer: Option<Writer<'t>>,
+    /// One list of akeys per write.
+    pub(crate) writes: Vec<Vec<StagedAkey>>,
+}
+
+/// An akey's new content.
+pub(crate) struct StagedAkey {
+    /// Prefix of its keys in the data table.
+    pub(crate) prefix: Key,
+    pub(crate) content: Content,
+}
+
+/// What an akey is going to hold.
+pub(crate) enum Content {
+    Single(Piece),
+    Array { record_size: u32, pieces: Vec<Piece> },
+    Punch(Vec<Extent>),
+}
+
+/// A piece that gets one index entry.
+pub(crate) struct Piece {
+    /// Array records; for a single value `0..1`.
+    pub(crate) extent: Extent,
+    place: Place,
+}
+
+enum Place {
+    Inline(Vec<u8>),
+    Segment(Placed),
+}
+
+impl Piece {
+    /// As the body of a record.
+    pub(crate) fn body(&self) -> Body<'_> {
+        match &self.place {
+            Place::Inline(bytes) => Body::Inline(bytes),
+            Place::Segment(placed) => placed.body(),
+        }
+    }
+}
+
+impl Staged<'_> {
+    /// True where segments were written to.
+    pub(crate) fn has_data(&self) -> bool {
+        self.writer.is_some()
+    }
+
+    /// Refuses to go on where a segment was taken away, as from a process believed dead.
+    pub(crate) fn check_held(&self) -> Result<()> {
+        self.writer.as_ref().map_or(Ok(()), Writer::check_held)
+    }
+
+    /// Declares the data alive, after the commit.
+    pub(crate) fn publish(self) {
+        if let Some(writer) = self.writer {
+            writer.publish();
+        }
+    }
+}
+
+struct Stager<'t, 'c> {
+    target: &'t Target,
+    container: &'c Container,
+    writer: Option<Writer<'t>>,
+}
+
+/// Stages the data of all updates among `writes`.
+pub(crate) fn stage<'t>(
+    target: &'t Target,
+    container: &Container,
+    writes: &[Write<'_>],
+) -> Result<Staged<'t>> {
+    let mut stager = Stager { target, container, writer: None };
+    let writes = writes.iter().map(|write| stager.write(write)).collect::<Result<_>>()?;
+    Ok(Staged { writer: stager.writer, writes })
+}
+
+impl Stager<'_, '_> {
+    fn write(&mut self, write: &Write<'_>) -> Result<Vec<StagedAkey>> {
+        let WriteOp::Update { dkey, updates, .. } = write.op else { return Ok(Vec::new()) };
+        limit(updates.len(), AKEYS_PER_OP_MAX, "akeys", "AKEYS_PER_OP_MAX")?;
+        let dkey = Key::dkey(Table::Data, self.container.id(), write.oid, dkey)?;
+        updates
+            .iter()
+            .map(|update| {
+                let prefix = dkey.akey(write.oid, update.akey)?;
+                let content = self.content(&prefix, update)?;
+                Ok(StagedAkey { prefix, content })
+            })
+            .collect()
+    }
+
+    fn content(&mut self, prefix: &Key, update: &Update<'_>) -> Result<Content> {
+        match update.value {
+            Value::Single(source) => self.single(prefix, source),
+            Value::Array { record_size, extents, data } => {
+                self.array(prefix, record_size, extents, data)
+            }
+            Value::PunchExtents(extents) => {
+                limit(extents.len(), EXTENTS_PER_OP_MAX, "extents", "EXTENTS_PER_OP_MAX")?;
+                extents.iter().try_for_each(|extent| extent.check())?;
+                Ok(Content::Punch(extents.to_vec()))
+            }
+        }
+    }
+
+    fn single(&mut self, prefix: &Key, source: Source<'_>) -> Result<Content> {
+        let len = source.len();
+        if len > SINGLE_VALUE_MAX.min(self.piece_max()) {
+            return Err(Error::new(
+                ErrorKind::RecordTooBig,
+                format!("a single value of {len} bytes: the limit is {SINGLE_VALUE_MAX} (SINGLE_VALUE_MAX)"),
+            )
+            .with_needed(SINGLE_VALUE_MAX));
+        }
+        let key = prefix.clone().push(&[SINGLE]);
+        self.piece(&key, Extent::new(0, 1), source, 0, len).map(Content::Single)
+    }
+
+    /// Longest piece: a quarter of a segment at most, so that little is lost at its end.
+    fn piece_max(&self) -> u64 {
+        (EXTENT_BYTES_MAX as u64).min(self.target.segment_bytes() / 4)
+    }
+
+    fn array(
+        &mut self,
+        prefix: &Key,
+        record_size: u64,
+        extents: &[Extent],
+        data: Source<'_>,
+    ) -> Result<Content> {
+        limit(extents.len(), EXTENTS_PER_OP_MAX, "extents", "EXTENTS_PER_OP_MAX")?;
+        if record_size == 0 || record_size > RECORD_SIZE_MAX.min(self.piece_max()) {
+            let message = format!("records of {record_size} bytes: 1 to {RECORD_SIZE_MAX} (RECORD_SIZE_MAX)");
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
+        check_array_len(record_size, extents, data.len())?;
+        let step = self.piece_max() / record_size;
+        let mut pieces = Vec::with_capacity(extents.len());
+        let mut offset = 0;
+        for extent in extents {
+            let mut start = extent.start;
+            while start < extent.end() {
+                let part = Extent::new(start, step.min(extent.end() - start));
+                let key = prefix.clone().push(&[ARRAY]).push(&start.to_be_bytes());
+                let len = part.count * record_size;
+                pieces.push(self.piece(&key, part, data, offset, len)?);
+                offset += len;
+                start = part.end();
+            }
+        }
+        Ok(Content::Array { record_size: record_size as u32, pieces })
+    }
+
+    fn piece(
+        &mut self,
+        key: &[u8],
+        extent: Extent,
+        source: Source<'_>,
+        offset: u64,
+        len: u64,
+    ) -> Result<Piece> {
+        if len <= INLINE_MAX as u64 {
+            let mut bytes = Vec::with_capacity(len as usize);
+            source.visit(offset, len, |piece| bytes.extend_from_slice(piece));
+            return Ok(Piece { extent, place: Place::Inline(bytes) });
+        }
+        let writer = self.writer.get_or_insert_with(|| Writer::new(self.target));
+        let placed = writer.append(&Append {
+            key: &key[1..],
+            count: extent.count,
+            source,
+            offset,
+            len: len as u32,
+            checksum: self.container.checksum(),
+        })?;
+        Ok(Piece { extent, place: Place::Segment(placed) })
+    }
+}
+
+fn limit(number: usize, max: usize, what: &str, name: &str) -> Result<()> {
+    if number > max {
+        let message = format!("{number} {what} in one operation: the limit is {max} ({name})");
+        return Err(Error::new(ErrorKind::Overflow, message));
+    }
+    Ok(())
+}

@@ -1,0 +1,297 @@
+//! The control file: words that all processes of a pool share while it is in use.
+//!
+//! It holds what need not survive the machine: who owns which segment, the last epoch of each target,
+//! versions for conflict detection. After a restart of the machine it is made anew from the indexes.
+//! Bytes past the words exist only to be locked; `docs/format.md` draws both.
+use crate::io::{lock, map::Words, sys};
+use esker_types::info::{ContainerId, OpenMode};
+use esker_types::limits::PROCESSES_MAX;
+use esker_types::{Epoch, Error, ErrorKind, ObjectId, Result};
+use std::fs::File;
+use std::hash::{BuildHasher, Hasher};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const MAGIC: u64 = u64::from_le_bytes(*b"ESKRCTL1");
+const HEADER_WORDS: usize = 512;
+const TARGET_HEAD_WORDS: usize = 8;
+/// Slots of a target's conflict table.
+pub(crate) const CONFLICT_SLOTS: usize = 4096;
+const SEGMENT_WORDS: usize = 4;
+
+/// Locked while the control file is set up or repaired.
+const BYTE_SETUP: u64 = 1 << 40;
+/// Shared by every handle on the pool, exclusive for exclusive ones.
+const BYTE_POOL: u64 = BYTE_SETUP + 1;
+/// One byte per process: locked for as long as it lives.
+const BYTE_PROCESS: u64 = BYTE_SETUP + 1024;
+/// The bytes of all processes.
+pub(crate) const PROCESS_BYTES: std::ops::Range<u64> = BYTE_PROCESS..BYTE_PROCESS + PROCESSES_MAX as u64;
+/// One byte per container in use.
+const BYTE_CONTAINER: u64 = 1 << 41;
+/// One byte per target, held over a commit that spans several.
+const BYTE_TARGET: u64 = 1 << 42;
+
+/// Number of a process among those that have the pool open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ProcessSlot(pub(crate) u32);
+
+/// The control file of a pool, as one process has it open.
+pub(crate) struct Control {
+    file: File,
+    words: Words,
+    segments: usize,
+    /// This process.
+    pub(crate) slot: ProcessSlot,
+}
+
+/// Shared words of one target.
+pub(crate) struct TargetWords<'c> {
+    /// Epoch of the last commit.
+    pub(crate) epoch: &'c AtomicU64,
+    /// Not zero while a commit over several targets is under way: coordinator plus one.
+    pub(crate) in_doubt: &'c AtomicU64,
+    /// Not zero where some container has a snapshot.
+    pub(crate) snapshots: &'c AtomicU64,
+    /// Counts segments as they are freed, so that the last one freed is found.
+    pub(crate) freed: &'c AtomicU64,
+    /// Versions for conflict detection.
+    pub(crate) conflicts: &'c [AtomicU64],
+    /// The segment table.
+    pub(crate) segments: &'c [AtomicU64],
+}
+
+/// Shared words of one segment.
+pub(crate) struct SegmentWords<'c> {
+    /// State and owner.
+    pub(crate) state: &'c AtomicU64,
+    /// Bytes appended so far.
+    pub(crate) tail: &'c AtomicU64,
+    /// Bytes of data that commits have named.
+    pub(crate) published: &'c AtomicU64,
+    /// Dead: last transaction that may look at it. Free: when it was freed.
+    pub(crate) stamp: &'c AtomicU64,
+}
+
+impl<'c> TargetWords<'c> {
+    /// The words of segment `number`.
+    pub(crate) fn segment(&self, number: u32) -> SegmentWords<'c> {
+        let words = &self.segments[number as usize * SEGMENT_WORDS..][..SEGMENT_WORDS];
+        SegmentWords {
+            state: &words[0],
+            tail: &words[1],
+            published: &words[2],
+            stamp: &words[3],
+        }
+    }
+
+    /// An epoch later than all before; call with the index's write lock held.
+    pub(crate) fn next_epoch(&self) -> Epoch {
+        let epoch = Epoch::after(Epoch(self.epoch.load(Ordering::Relaxed)));
+        self.epoch.store(epoch.0, Ordering::Release);
+        epoch
+    }
+}
+
+/// Words one target takes.
+fn target_words(segments: usize) -> usize {
+    (TARGET_HEAD_WORDS + CONFLICT_SLOTS + segments * SEGMENT_WORDS).next_multiple_of(HEADER_WORDS)
+}
+
+/// Bytes of the control file of a pool.
+pub(crate) fn file_size(targets: usize, segments: usize) -> u64 {
+    ((HEADER_WORDS + targets * target_words(segments)) * 8) as u64
+}
+
+/// Slot of an object in a conflict table.
+pub(crate) fn object_slot(container: ContainerId, oid: ObjectId) -> u32 {
+    conflict_slot(container, oid, &[])
+}
+
+/// Slot of a dkey in a conflict table.
+pub(crate) fn conflict_slot(container: ContainerId, oid: ObjectId, dkey: &[u8]) -> u32 {
+    let mut hasher = StableHash.build_hasher();
+    hasher.write_u32(container.0);
+    hasher.write(&oid.to_bytes());
+    hasher.write(dkey);
+    hasher.finish() as u32 % CONFLICT_SLOTS as u32
+}
+
+/// A hash that is the same in all processes and releases (FNV-1a over words, finished by mixing).
+pub struct StableHash;
+
+impl BuildHasher for StableHash {
+    type Hasher = StableHasher;
+
+    fn build_hasher(&self) -> StableHasher {
+        StableHasher(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+/// State of [`StableHash`].
+pub struct StableHasher(u64);
+
+impl Hasher for StableHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            let mixed = (self.0 ^ u64::from_le_bytes(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            self.0 = mixed ^ mixed >> 32;
+        }
+    }
+
+    fn finish(&self) -> u64 {
+        let mixed = self.0.wrapping_mul(0xff51_afd7_ed55_8ccd);
+        mixed ^ mixed >> 33
+    }
+}
+
+fn failed(doing: &str, path: &Path) -> impl Fn(std::io::Error) -> Error {
+    let what = format!("{doing} {}", path.display());
+    move |error| Error::io(&what, &error)
+}
+
+impl Control {
+    /// Opens the control file at `path` and takes a process slot.
+    ///
+    /// # Errors
+    /// `Overflow` where [`PROCESSES_MAX`] processes have it open, `Busy` where they live in another
+    /// PID name space.
+    pub(crate) fn open(path: &Path, targets: usize, segments: usize) -> Result<Self> {
+        let file = File::options().read(true).write(true).open(path).map_err(failed("opening", path))?;
+        let size = file.metadata().map_err(failed("opening", path))?.len();
+        if size < file_size(targets, segments) {
+            let message = format!("{} is cut short: run `esker pool check`", path.display());
+            return Err(Error::new(ErrorKind::Corrupt, message));
+        }
+        let count = HEADER_WORDS + targets * target_words(segments);
+        let words = Words::new(&file, count).map_err(failed("mapping", path))?;
+        let mut control = Self { file, words, segments, slot: ProcessSlot(0) };
+        control.slot = control.take_slot()?;
+        Ok(control)
+    }
+
+    fn take_slot(&self) -> Result<ProcessSlot> {
+        let first = std::process::id() as usize;
+        for step in 0..PROCESSES_MAX {
+            let slot = (first + step) % PROCESSES_MAX;
+            if self.lock(lock::Kind::Exclusive, BYTE_PROCESS + slot as u64)? {
+                return Ok(ProcessSlot(slot as u32));
+            }
+        }
+        Err(Error::new(
+            ErrorKind::Overflow,
+            format!("{PROCESSES_MAX} processes (PROCESSES_MAX) have the pool open: close some"),
+        ))
+    }
+
+    fn lock(&self, kind: lock::Kind, byte: u64) -> Result<bool> {
+        lock::set(&self.file, kind, byte).map_err(|error| Error::io("locking the control file", &error))
+    }
+
+    /// True where the process behind `slot` lives.
+    pub(crate) fn is_alive(&self, slot: ProcessSlot) -> bool {
+        let byte = BYTE_PROCESS + u64::from(slot.0);
+        slot == self.slot || lock::held_by_other(&self.file, byte).unwrap_or(true)
+    }
+
+    /// Runs `work` while no other process sets up or repairs the pool.
+    pub(crate) fn exclusively<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.while_locked(BYTE_SETUP, work)
+    }
+
+    /// Runs `work` while no other process commits over several targets, this one among them.
+    pub(crate) fn while_coordinating<T>(&self, target: u32, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.while_locked(BYTE_TARGET + u64::from(target), work)
+    }
+
+    fn while_locked<T>(&self, byte: u64, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        lock::wait(&self.file, lock::Kind::Exclusive, byte)
+            .map_err(|error| Error::io("locking the control file", &error))?;
+        let result = work();
+        self.lock(lock::Kind::None, byte)?;
+        result
+    }
+
+    /// True where the words were set up since the machine started.
+    pub(crate) fn is_current(&self) -> bool {
+        self.words[0].load(Ordering::Acquire) == MAGIC
+            && self.words[1].load(Ordering::Acquire) == sys::boot_id()
+    }
+
+    /// True where the words were ever set up.
+    pub(crate) fn was_used(&self) -> bool {
+        self.words[0].load(Ordering::Acquire) == MAGIC
+    }
+
+    /// Declares the words set up.
+    pub(crate) fn set_current(&self) {
+        self.words[1].store(sys::boot_id(), Ordering::Release);
+        self.words[0].store(MAGIC, Ordering::Release);
+    }
+
+    /// Refuses to work beside processes of another PID name space, whose deaths nobody would see.
+    pub(crate) fn join_namespace(&self) -> Result<()> {
+        let mine = sys::pid_namespace();
+        let theirs = self.words[2].load(Ordering::Acquire);
+        if theirs != mine && self.others_alive() {
+            return Err(Error::new(
+                ErrorKind::Busy,
+                "the pool is in use by processes of another PID name space (a container?): \
+                 run all of them in one",
+            ));
+        }
+        self.words[2].store(mine, Ordering::Release);
+        Ok(())
+    }
+
+    /// True where any other process has the pool open.
+    pub(crate) fn others_alive(&self) -> bool {
+        lock::any_held_by_other(&self.file, PROCESS_BYTES).unwrap_or(true)
+    }
+
+    /// Counts destroyed containers, so that handles notice.
+    pub(crate) fn destroyed_containers(&self) -> &AtomicU64 {
+        &self.words[3]
+    }
+
+    /// The words of target `number`.
+    pub(crate) fn target(&self, number: u32) -> TargetWords<'_> {
+        let size = target_words(self.segments);
+        let words = &self.words[HEADER_WORDS + number as usize * size..][..size];
+        let (head, rest) = words.split_at(TARGET_HEAD_WORDS);
+        let (conflicts, rest) = rest.split_at(CONFLICT_SLOTS);
+        TargetWords {
+            epoch: &head[0],
+            in_doubt: &head[1],
+            snapshots: &head[2],
+            freed: &head[3],
+            conflicts,
+            segments: &rest[..self.segments * SEGMENT_WORDS],
+        }
+    }
+
+    /// Takes or changes this process's use of the pool; false where others stand against it.
+    pub(crate) fn use_pool(&self, mode: Option<OpenMode>) -> Result<bool> {
+        self.lock(kind_of(mode), BYTE_POOL)
+    }
+
+    /// Takes or changes this process's use of a container; false where others stand against it.
+    pub(crate) fn use_container(&self, container: ContainerId, mode: Option<OpenMode>) -> Result<bool> {
+        self.lock(kind_of(mode), BYTE_CONTAINER + u64::from(container.0))
+    }
+
+    /// True where another process uses the container.
+    pub(crate) fn container_used_by_other(&self, container: ContainerId) -> bool {
+        lock::held_by_other(&self.file, BYTE_CONTAINER + u64::from(container.0)).unwrap_or(true)
+    }
+}
+
+fn kind_of(mode: Option<OpenMode>) -> lock::Kind {
+    match mode {
+        None => lock::Kind::None,
+        Some(OpenMode::Exclusive) => lock::Kind::Exclusive,
+        Some(_) => lock::Kind::Shared,
+    }
+}

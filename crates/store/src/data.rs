@@ -1,0 +1,70 @@
+//! The data file of a target: all of its segments, one behind the other.
+use crate::io::map::Map;
+use esker_types::{Error, ErrorKind, Result};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+/// Bytes handled at a time, so that what was just copied is still in cache when it is summed.
+pub(crate) const RUN: usize = 256 << 10;
+
+/// An open data file, mapped where the medium is memory.
+pub(crate) struct Data {
+    file: File,
+    map: Option<Map>,
+}
+
+impl Data {
+    /// Opens the file at `path`, of `bytes` bytes.
+    pub(crate) fn open(path: &Path, bytes: u64, mapped: bool) -> Result<Self> {
+        let failed = |error| Error::io(format_args!("opening {}", path.display()), &error);
+        let file = File::options().read(true).write(true).open(path).map_err(failed)?;
+        if file.metadata().map_err(failed)?.len() < bytes {
+            let message = format!("{} is cut short: run `esker pool check`", path.display());
+            return Err(Error::new(ErrorKind::Corrupt, message));
+        }
+        let map = mapped.then(|| Map::new(&file, bytes as usize)).transpose().map_err(failed)?;
+        Ok(Self { file, map })
+    }
+
+    /// Writes `bytes` at `offset`.
+    pub(crate) fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        match &self.map {
+            Some(map) => map.write(offset, bytes).then_some(()).ok_or_else(outside),
+            None => self
+                .file
+                .write_all_at(bytes, offset)
+                .map_err(|error| Error::io("writing a segment", &error)),
+        }
+    }
+
+    /// Fills `bytes` from `offset` on.
+    pub(crate) fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {
+        match &self.map {
+            Some(map) => map.read(offset, bytes).then_some(()).ok_or_else(outside),
+            None => self
+                .file
+                .read_exact_at(bytes, offset)
+                .map_err(|error| Error::io("reading a segment", &error)),
+        }
+    }
+
+    /// Prepares pages that are about to be written.
+    pub(crate) fn prepare(&self, offset: u64, len: usize) {
+        if let Some(map) = &self.map {
+            map.populate(offset, len);
+        }
+    }
+
+    /// Waits until everything written is on the medium.
+    pub(crate) fn sync(&self) -> Result<()> {
+        self.file.sync_data().map_err(|error| Error::io("syncing a segment", &error))
+    }
+}
+
+fn outside() -> Error {
+    Error::new(
+        ErrorKind::Corrupt,
+        "the index names bytes outside the data file: run `esker pool check`",
+    )
+}

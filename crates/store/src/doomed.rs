@@ -1,0 +1,75 @@
+//! Emptying destroyed containers, a bounded batch per transaction. Whoever opens the pool next goes on
+//! where a process died.
+use crate::catalog::each;
+use crate::commit::Change;
+use crate::io::txn::Txn;
+use crate::keys::{DataKey, Key, Table};
+use crate::pool::State;
+use crate::record::Record;
+use crate::target::split_history;
+use esker_types::info::ContainerId;
+use esker_types::{Error, ErrorKind, Result};
+
+/// Entries removed per transaction.
+const BATCH: usize = 4096;
+
+/// Frees everything destroyed containers left.
+pub(crate) fn empty_all(pool: &State) -> Result<()> {
+    let prefix = Key::table(Table::Doomed);
+    let mut doomed = Vec::new();
+    each(&*pool.targets[0].read()?, &prefix, |key, _| {
+        if let Ok(number) = key[prefix.len()..].try_into() {
+            doomed.push(ContainerId(u32::from_be_bytes(number)));
+        }
+        Ok(())
+    })?;
+    doomed.into_iter().try_for_each(|container| empty(pool, container))
+}
+
+/// Frees everything a destroyed container left.
+pub(crate) fn empty(pool: &State, container: ContainerId) -> Result<()> {
+    for target in &pool.targets {
+        for table in [Table::Data, Table::History, Table::Snapshot, Table::Attribute, Table::Oid] {
+            let prefix = Key::container(table, container);
+            while target.change(|change| empty_batch(change, table, &prefix))? {}
+        }
+    }
+    pool.targets[0].change(|change| {
+        change.delete(&Key::container(Table::Doomed, container)).map(|_| ())
+    })
+}
+
+/// Removes one batch; true where there may be more.
+fn empty_batch(change: &mut Change<'_>, table: Table, prefix: &Key) -> Result<bool> {
+    let batch = collect(change.txn(), prefix)?;
+    for (key, value) in &batch {
+        if matches!(table, Table::Data | Table::History) {
+            change.bury(&record_of(table, key, value)?);
+        }
+        change.delete(key)?;
+    }
+    Ok(batch.len() == BATCH)
+}
+
+fn record_of<'v>(table: Table, key: &[u8], value: &'v [u8]) -> Result<Record<'v>> {
+    let record = match table {
+        Table::History => split_history(value)?.1,
+        _ => value,
+    };
+    Record::decode(DataKey::parse(key)?.body(), record)
+}
+
+type Entries = Vec<(Vec<u8>, Vec<u8>)>;
+
+fn collect(txn: &Txn, prefix: &Key) -> Result<Entries> {
+    let mut found = Vec::new();
+    let full = Error::from(ErrorKind::Again);
+    let result = each(txn, prefix, |key, value| {
+        found.push((key.to_vec(), value.to_vec()));
+        if found.len() == BATCH { Err(full.clone()) } else { Ok(()) }
+    });
+    match result {
+        Err(error) if error.kind() != ErrorKind::Again => Err(error),
+        _ => Ok(found),
+    }
+}

@@ -1,0 +1,97 @@
+//! Knowing that a process has forked, and a lock that a fork cannot leave locked.
+use std::cell::UnsafeCell;
+use std::ops::{Deref, DerefMut};
+use std::sync::Once;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+static GENERATION: AtomicU64 = AtomicU64::new(1);
+static REGISTER: Once = Once::new();
+
+extern "C" fn in_child() {
+    GENERATION.fetch_add(1, Ordering::SeqCst);
+}
+
+/// A number that differs between a process and each of its forked children. What was opened under
+/// another number belongs to an ancestor and must be neither used nor closed.
+pub(crate) fn generation() -> u64 {
+    REGISTER.call_once(|| {
+        // SAFETY: the handler touches nothing but an atomic, which is safe after fork.
+        unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+    });
+    GENERATION.load(Ordering::Relaxed)
+}
+
+/// A mutex whose content starts afresh in a forked child, whoever held it in the parent.
+pub(crate) struct ForkLock<T> {
+    /// Generation of the holder, zero when free.
+    holder: AtomicU64,
+    content: UnsafeCell<(u64, Option<T>)>,
+}
+
+// SAFETY: the content is reached through the guard only, and `holder` admits one guard at a time.
+unsafe impl<T: Send> Sync for ForkLock<T> {}
+
+impl<T: Default> ForkLock<T> {
+    pub(crate) const fn new() -> Self {
+        Self { holder: AtomicU64::new(0), content: UnsafeCell::new((0, None)) }
+    }
+
+    /// Waits for the lock. A parent's hold does not count in a child, and neither does its content,
+    /// which is left to leak: it may be half changed.
+    pub(crate) fn lock(&self) -> ForkGuard<'_, T> {
+        let mine = generation();
+        while !self.try_take(mine) {
+            std::thread::yield_now();
+        }
+        // SAFETY: `holder` is ours, so nobody else reads or writes the content.
+        let (stamp, content) = unsafe { &mut *self.content.get() };
+        if *stamp != mine {
+            std::mem::forget(content.take());
+            *stamp = mine;
+        }
+        content.get_or_insert_with(T::default);
+        ForkGuard { lock: self }
+    }
+
+    fn try_take(&self, mine: u64) -> bool {
+        let held = self.holder.load(Ordering::Relaxed);
+        held != mine
+            && self
+                .holder
+                .compare_exchange(held, mine, Ordering::Acquire, Ordering::Relaxed)
+                .is_ok()
+    }
+}
+
+/// Holds a [`ForkLock`].
+pub(crate) struct ForkGuard<'a, T> {
+    lock: &'a ForkLock<T>,
+}
+
+impl<T> ForkGuard<'_, T> {
+    fn slot(&self) -> *mut (u64, Option<T>) {
+        self.lock.content.get()
+    }
+}
+
+impl<T> Deref for ForkGuard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        // SAFETY: the guard holds the lock, and `lock` filled the content.
+        unsafe { (*self.slot()).1.as_ref().unwrap_unchecked() }
+    }
+}
+
+impl<T> DerefMut for ForkGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: the guard holds the lock, and `lock` filled the content.
+        unsafe { (*self.slot()).1.as_mut().unwrap_unchecked() }
+    }
+}
+
+impl<T> Drop for ForkGuard<'_, T> {
+    fn drop(&mut self) {
+        self.lock.holder.store(0, Ordering::Release);
+    }
+}

@@ -1,0 +1,98 @@
+//! A file mapped into memory and shared with other processes. Only copies and atomics get in and out:
+//! no plain reference to mapped bytes ever leaves this module.
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::ptr::NonNull;
+use std::sync::atomic::AtomicU64;
+
+/// A shared, writable mapping of the first `len` bytes of a file.
+pub(crate) struct Map {
+    base: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: the mapping is reached through bounds-checked copies and atomics only. Copies may race with
+// other processes by the nature of shared memory; who may touch which bytes is settled by segment
+// ownership, and what is read is verified by its checksum.
+unsafe impl Send for Map {}
+// SAFETY: as for Send.
+unsafe impl Sync for Map {}
+
+impl Map {
+    /// Maps the first `len` bytes of `file`, which must have them.
+    pub(crate) fn new(file: &File, len: usize) -> io::Result<Self> {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a fresh mapping at an address of the kernel's choice touches nothing of ours.
+        let base = unsafe {
+            libc::mmap(std::ptr::null_mut(), len, protection, libc::MAP_SHARED, file.as_raw_fd(), 0)
+        };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        match NonNull::new(base.cast()) {
+            Some(base) => Ok(Self { base, len }),
+            None => Err(io::Error::other("mmap returned a null address")),
+        }
+    }
+
+    /// Address of `len` bytes at `offset`, or `None` where they are not all inside.
+    fn place(&self, offset: u64, len: usize) -> Option<*mut u8> {
+        let offset = usize::try_from(offset).ok()?;
+        let inside = offset.checked_add(len).is_some_and(|end| end <= self.len);
+        // SAFETY: offset lies inside the mapping.
+        inside.then(|| unsafe { self.base.as_ptr().add(offset) })
+    }
+
+    /// Copies `from` to `offset`; false, and nothing done, where it does not fit.
+    pub(crate) fn write(&self, offset: u64, from: &[u8]) -> bool {
+        let Some(place) = self.place(offset, from.len()) else { return false };
+        // SAFETY: `place` has room for all of `from`, which as a Rust slice cannot be the mapping.
+        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), place, from.len()) };
+        true
+    }
+
+    /// Copies the bytes at `offset` to `to`; false, and nothing done, where they are not all inside.
+    pub(crate) fn read(&self, offset: u64, to: &mut [u8]) -> bool {
+        let Some(place) = self.place(offset, to.len()) else { return false };
+        // SAFETY: `place` has as many bytes as `to`, which as a Rust slice cannot be the mapping.
+        unsafe { std::ptr::copy_nonoverlapping(place, to.as_mut_ptr(), to.len()) };
+        true
+    }
+
+    /// Has the kernel enter the pages at `offset` into the page table in one go, which is several
+    /// times cheaper than one fault per page. Best effort: it fails on kernels before 5.14.
+    pub(crate) fn populate(&self, offset: u64, len: usize) {
+        if let Some(place) = self.place(offset, len) {
+            // SAFETY: the range is inside the mapping; the call changes no content.
+            unsafe { libc::madvise(place.cast(), len, libc::MADV_POPULATE_WRITE) };
+        }
+    }
+}
+
+/// A mapped file of 64-bit words shared between processes.
+pub(crate) struct Words(Map);
+
+impl Words {
+    /// Maps the first `count` words of `file`, which must have them.
+    pub(crate) fn new(file: &File, count: usize) -> io::Result<Self> {
+        Map::new(file, count * 8).map(Self)
+    }
+}
+
+impl std::ops::Deref for Words {
+    type Target = [AtomicU64];
+
+    fn deref(&self) -> &[AtomicU64] {
+        // SAFETY: the mapping is page-aligned and that long; it outlives the borrow, and all access
+        // to it, here and in other processes, goes through atomics.
+        unsafe { std::slice::from_raw_parts(self.0.base.as_ptr().cast(), self.0.len / 8) }
+    }
+}
+
+impl Drop for Map {
+    fn drop(&mut self) {
+        // SAFETY: the range was mapped by `new`, and no borrow of it outlives `self`.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
+    }
+}

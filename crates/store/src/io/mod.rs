@@ -1,0 +1,12 @@
+//! Mapping and I/O: the only place of the store where `unsafe` lives.
+//!
+//! Everything here turns a system facility (LMDB, mmap, record locks, fork) into a safe one. No
+//! knowledge of objects, segments or pools belongs here.
+#![allow(unsafe_code)]
+
+pub(crate) mod fork;
+pub(crate) mod index;
+pub(crate) mod lock;
+pub(crate) mod map;
+pub(crate) mod sys;
+pub(crate) mod txn;

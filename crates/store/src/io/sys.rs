@@ -1,0 +1,101 @@
+//! Facts about files and the machine.
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
+
+/// What a file system is, as far as it matters for a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FileSystem {
+    /// tmpfs and the like: files are memory.
+    Memory,
+    /// A local file system on a device.
+    Local,
+    /// Shared with other machines, by the name of its sort.
+    Network(&'static str),
+}
+
+/// Magic numbers of statfs(2); those that mean another machine is behind it.
+const NETWORK: [(i64, &str); 12] = [
+    (0x6969, "NFS"),
+    (0x0bd0_0bd0, "Lustre"),
+    (0x4750_4653, "GPFS"),
+    (0x517b, "SMB"),
+    (0xff53_4d42, "CIFS"),
+    (0xfe53_4d42, "SMB2"),
+    (0x00c3_6400, "CephFS"),
+    (0x0102_1997, "9p"),
+    (0x5346_414f, "AFS"),
+    (0x6573_5546, "FUSE"),
+    (0x1983_0326, "BeeGFS"),
+    (0x7461_636f, "OCFS2"),
+];
+const MEMORY: [i64; 2] = [0x0102_1994, 0x8584_58f6];
+
+/// Finds out what `file` lies on.
+pub(crate) fn file_system(file: &File) -> io::Result<FileSystem> {
+    // SAFETY: `statfs` is plain data, for which all zeros is a valid value.
+    let mut info: libc::statfs = unsafe { std::mem::zeroed() };
+    // SAFETY: the descriptor is open while `file` is borrowed, and `info` is ours to be written.
+    if unsafe { libc::fstatfs(file.as_raw_fd(), &raw mut info) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let magic = info.f_type as i64;
+    if MEMORY.contains(&magic) {
+        return Ok(FileSystem::Memory);
+    }
+    let network = NETWORK.iter().find(|(known, _)| *known == magic);
+    Ok(network.map_or(FileSystem::Local, |(_, name)| FileSystem::Network(name)))
+}
+
+/// Bytes the file system of `file` has free for this user.
+pub(crate) fn free_space(file: &File) -> io::Result<u64> {
+    // SAFETY: `statvfs` is plain data, for which all zeros is a valid value.
+    let mut info: libc::statvfs = unsafe { std::mem::zeroed() };
+    // SAFETY: the descriptor is open while `file` is borrowed, and `info` is ours to be written.
+    match unsafe { libc::fstatvfs(file.as_raw_fd(), &raw mut info) } {
+        0 => Ok(info.f_bavail as u64 * info.f_frsize as u64),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Reserves the blocks `offset..offset + len` of a file, so that no later write to them can run out
+/// of space (and no access through a mapping can kill the process).
+pub(crate) fn reserve(file: &File, offset: u64, len: u64) -> io::Result<()> {
+    // SAFETY: a call on an open descriptor that touches no memory of ours.
+    let result = unsafe {
+        libc::posix_fallocate(file.as_raw_fd(), offset as libc::off_t, len as libc::off_t)
+    };
+    match result {
+        0 => Ok(()),
+        error => Err(io::Error::from_raw_os_error(error)),
+    }
+}
+
+/// A number that changes with every start of the machine.
+pub(crate) fn boot_id() -> u64 {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    esker_types::Checksum::Crc64.sum(text.trim().as_bytes()) | 1
+}
+
+/// The PID name space of this process; record locks and LMDB tell processes apart by PID.
+pub(crate) fn pid_namespace() -> u64 {
+    std::fs::metadata("/proc/self/ns/pid").map_or(0, |info| info.ino())
+}
+
+/// 16 random bytes from the kernel.
+pub(crate) fn random_bytes() -> io::Result<[u8; 16]> {
+    let mut bytes = [0; 16];
+    io::Read::read_exact(&mut File::open("/dev/urandom")?, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// Group id of a group by name or number.
+pub(crate) fn group_id(name: &str) -> Option<u32> {
+    if let Ok(number) = name.parse() {
+        return Some(number);
+    }
+    let groups = std::fs::read_to_string("/etc/group").ok()?;
+    let entry = groups.lines().find(|line| line.split(':').next() == Some(name))?;
+    entry.split(':').nth(2)?.parse().ok()
+}

@@ -1,0 +1,246 @@
+//! Transactions and cursors of an index.
+use super::index::{IdleTxn, Index, Pages};
+use esker_types::{Error, ErrorKind, Result};
+use lmdb_master_sys as lmdb;
+use std::ops::Deref;
+use std::ptr::null_mut;
+use std::sync::Arc;
+
+/// What reading and writing transactions have in common: looking at the index.
+pub(crate) struct Txn {
+    raw: *mut lmdb::MDB_txn,
+    index: Arc<Index>,
+}
+
+/// A key and its value.
+pub(crate) type Entry<'t> = (&'t [u8], &'t [u8]);
+
+fn val(bytes: &[u8]) -> lmdb::MDB_val {
+    lmdb::MDB_val { mv_size: bytes.len(), mv_data: bytes.as_ptr().cast_mut().cast() }
+}
+
+fn empty() -> lmdb::MDB_val {
+    lmdb::MDB_val { mv_size: 0, mv_data: null_mut() }
+}
+
+impl Txn {
+    /// Number of the transaction: of a reader, the last one it sees; of a writer, its own.
+    pub(crate) fn id(&self) -> u64 {
+        // SAFETY: `raw` is a live transaction.
+        unsafe { lmdb::mdb_txn_id(self.raw) as u64 }
+    }
+
+    /// Value of a key.
+    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<&[u8]>> {
+        let (mut key, mut value) = (val(key), empty());
+        // SAFETY: `raw` is live; LMDB reads the key and points `value` into its mapping.
+        let code = unsafe {
+            lmdb::mdb_get(self.raw, self.index.dbi, &raw mut key, &raw mut value)
+        };
+        if code == lmdb::MDB_NOTFOUND {
+            return Ok(None);
+        }
+        self.index.check(code, "reading")?;
+        self.slice(value).map(Some)
+    }
+
+    /// What LMDB points to, if it can be: a damaged page may claim any length.
+    fn slice(&self, value: lmdb::MDB_val) -> Result<&[u8]> {
+        if value.mv_size > self.index.bytes {
+            return Err(Error::new(
+                ErrorKind::Corrupt,
+                "the index holds an impossible length: run `esker pool check`",
+            ));
+        }
+        if value.mv_size == 0 {
+            return Ok(&[]);
+        }
+        // SAFETY: LMDB points into its mapping, which lives as long as the transaction; in a writing
+        // transaction the next change needs `&mut`, which ends this borrow.
+        Ok(unsafe { std::slice::from_raw_parts(value.mv_data.cast(), value.mv_size) })
+    }
+
+    /// A position in the index.
+    pub(crate) fn cursor(&self) -> Result<Cursor<'_>> {
+        let mut raw = null_mut();
+        // SAFETY: `raw` is live; the cursor is closed before the transaction ends, for it borrows it.
+        let code =
+            unsafe { lmdb::mdb_cursor_open(self.raw, self.index.dbi, &raw mut raw) };
+        self.index.check(code, "reading")?;
+        Ok(Cursor { raw, txn: self })
+    }
+
+    /// Pages in use and in all.
+    pub(crate) fn pages(&self) -> Result<Pages> {
+        // SAFETY: `MDB_stat` is plain data, for which all zeros is a valid value.
+        let mut stat: lmdb::MDB_stat = unsafe { std::mem::zeroed() };
+        // SAFETY: `raw` is live and `stat` is ours to be written.
+        let code = unsafe { lmdb::mdb_stat(self.raw, self.index.dbi, &raw mut stat) };
+        self.index.check(code, "asking")?;
+        let used = stat.ms_branch_pages + stat.ms_leaf_pages + stat.ms_overflow_pages;
+        let total = self.index.bytes as u64 / super::index::PAGE;
+        Ok(Pages { used: used as u64, total })
+    }
+}
+
+/// A position in the index.
+pub(crate) struct Cursor<'t> {
+    raw: *mut lmdb::MDB_cursor,
+    txn: &'t Txn,
+}
+
+impl<'t> Cursor<'t> {
+    /// First entry whose key is `key` or comes after it.
+    pub(crate) fn seek(&mut self, key: &[u8]) -> Result<Option<Entry<'t>>> {
+        self.step(val(key), lmdb::MDB_SET_RANGE)
+    }
+
+    /// Last entry whose key comes before `key`.
+    pub(crate) fn seek_before(&mut self, key: &[u8]) -> Result<Option<Entry<'t>>> {
+        match self.seek(key)? {
+            Some(_) => self.previous(),
+            None => self.step(empty(), lmdb::MDB_LAST),
+        }
+    }
+
+    /// The entry behind the last one returned.
+    pub(crate) fn next(&mut self) -> Result<Option<Entry<'t>>> {
+        self.step(empty(), lmdb::MDB_NEXT)
+    }
+
+    /// The entry before the last one returned.
+    pub(crate) fn previous(&mut self) -> Result<Option<Entry<'t>>> {
+        self.step(empty(), lmdb::MDB_PREV)
+    }
+
+    fn step(&mut self, mut key: lmdb::MDB_val, op: lmdb::MDB_cursor_op) -> Result<Option<Entry<'t>>> {
+        let mut value = empty();
+        // SAFETY: the cursor is open; LMDB points `key` and `value` into its mapping.
+        let code = unsafe {
+            lmdb::mdb_cursor_get(self.raw, &raw mut key, &raw mut value, op)
+        };
+        if code == lmdb::MDB_NOTFOUND {
+            return Ok(None);
+        }
+        self.txn.index.check(code, "reading")?;
+        Ok(Some((self.txn.slice(key)?, self.txn.slice(value)?)))
+    }
+}
+
+impl Drop for Cursor<'_> {
+    fn drop(&mut self) {
+        // SAFETY: opened by `Txn::cursor`, closed once, before its transaction ends.
+        unsafe { lmdb::mdb_cursor_close(self.raw) };
+    }
+}
+
+/// A consistent view of the index.
+pub(crate) struct ReadTxn(Txn);
+
+impl ReadTxn {
+    pub(super) fn begin(index: &Arc<Index>) -> Result<Self> {
+        let mut raw = null_mut();
+        // SAFETY: the environment is open; `raw` receives the transaction.
+        let code = unsafe {
+            lmdb::mdb_txn_begin(index.env, null_mut(), lmdb::MDB_RDONLY, &raw mut raw)
+        };
+        index.check(code, "reading")?;
+        Ok(Self(Txn { raw, index: Arc::clone(index) }))
+    }
+
+    pub(super) fn renew(index: &Arc<Index>, idle: IdleTxn) -> Result<Self> {
+        // SAFETY: the transaction is a reset reader of this environment.
+        let code = unsafe { lmdb::mdb_txn_renew(idle.0) };
+        if code != 0 {
+            // SAFETY: as above; a reader that cannot be renewed is given up.
+            unsafe { lmdb::mdb_txn_abort(idle.0) };
+            index.check(code, "reading")?;
+        }
+        Ok(Self(Txn { raw: idle.0, index: Arc::clone(index) }))
+    }
+}
+
+impl Deref for ReadTxn {
+    type Target = Txn;
+
+    fn deref(&self) -> &Txn {
+        &self.0
+    }
+}
+
+impl Drop for ReadTxn {
+    fn drop(&mut self) {
+        // SAFETY: a live reader, whose borrows have ended; it is kept for the next one.
+        unsafe { lmdb::mdb_txn_reset(self.0.raw) };
+        self.0.index.park(IdleTxn(self.0.raw));
+    }
+}
+
+/// The right to change the index. Dropped without [`WriteTxn::commit`], it changes nothing.
+pub(crate) struct WriteTxn {
+    txn: Txn,
+    done: bool,
+}
+
+// SAFETY: LMDB binds a writer to its thread only through the mutex it holds. The group commit hands
+// the transaction to other threads under a lock, and the thread that began it commits it.
+unsafe impl Send for WriteTxn {}
+
+impl WriteTxn {
+    pub(super) fn begin(index: &Arc<Index>) -> Result<Self> {
+        let mut raw = null_mut();
+        // SAFETY: the environment is open; `raw` receives the transaction.
+        let code = unsafe { lmdb::mdb_txn_begin(index.env, null_mut(), 0, &raw mut raw) };
+        index.check(code, "writing")?;
+        Ok(Self { txn: Txn { raw, index: Arc::clone(index) }, done: false })
+    }
+
+    /// Sets the value of a key.
+    pub(crate) fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        let (mut key, mut value) = (val(key), val(value));
+        // SAFETY: the transaction is live; LMDB copies both.
+        let code = unsafe {
+            lmdb::mdb_put(self.txn.raw, self.txn.index.dbi, &raw mut key, &raw mut value, 0)
+        };
+        self.txn.index.check(code, "writing")
+    }
+
+    /// Removes a key; false where there was none.
+    pub(crate) fn delete(&mut self, key: &[u8]) -> Result<bool> {
+        let mut key = val(key);
+        // SAFETY: the transaction is live; LMDB reads the key.
+        let code = unsafe {
+            lmdb::mdb_del(self.txn.raw, self.txn.index.dbi, &raw mut key, null_mut())
+        };
+        if code == lmdb::MDB_NOTFOUND {
+            return Ok(false);
+        }
+        self.txn.index.check(code, "writing")?;
+        Ok(true)
+    }
+
+    /// Makes all changes visible at once.
+    pub(crate) fn commit(mut self) -> Result<()> {
+        self.done = true;
+        // SAFETY: the transaction is live and not used after this.
+        let code = unsafe { lmdb::mdb_txn_commit(self.txn.raw) };
+        self.txn.index.check(code, "committing")
+    }
+}
+
+impl Deref for WriteTxn {
+    type Target = Txn;
+
+    fn deref(&self) -> &Txn {
+        &self.txn
+    }
+}
+
+impl Drop for WriteTxn {
+    fn drop(&mut self) {
+        if !self.done {
+            // SAFETY: the transaction is live and not used after this.
+            unsafe { lmdb::mdb_txn_abort(self.txn.raw) };
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! Keys of the index: one byte for the table, then fields whose order is the order of the table.
+//! `docs/format.md` draws them.
+use esker_types::info::ContainerId;
+use esker_types::limits::KEY_PAIR_MAX;
+use esker_types::{Epoch, Error, ErrorKind, ObjectId, Result, decode_key, encode_key, encoded_len};
+
+/// The tables of an index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Table {
+    /// Attributes and properties of the pool and its containers (target 0).
+    Attribute = b'A',
+    /// Containers by UUID (target 0).
+    Container = b'C',
+    /// What objects hold now.
+    Data = b'D',
+    /// What snapshots still need of the past.
+    History = b'H',
+    /// A transaction over several targets whose outcome is decided.
+    Intent = b'I',
+    /// Containers by label (target 0).
+    Label = b'L',
+    /// Number of the next container (target 0).
+    Next = b'N',
+    /// Next object id of each container (target 0).
+    Oid = b'O',
+    /// Bytes of segments that are dead.
+    Segment = b'G',
+    /// Snapshots of containers.
+    Snapshot = b'S',
+    /// Containers being emptied.
+    Doomed = b'X',
+}
+
+/// Marks a single value behind an akey.
+pub(crate) const SINGLE: u8 = 1;
+/// Marks an extent of an array behind an akey; its first record follows.
+pub(crate) const ARRAY: u8 = 2;
+
+const TABLE_LEN: usize = 1;
+const CONTAINER_END: usize = TABLE_LEN + 4;
+/// Where the dkey begins in a data key.
+pub(crate) const OBJECT_END: usize = CONTAINER_END + 16;
+
+/// A key, or the beginning of keys, under construction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Key(Vec<u8>);
+
+impl Key {
+    /// All keys of a table.
+    pub(crate) fn table(table: Table) -> Self {
+        let mut bytes = Vec::with_capacity(96);
+        bytes.push(table as u8);
+        Self(bytes)
+    }
+
+    /// All keys of a table that belong to a container.
+    pub(crate) fn container(table: Table, container: ContainerId) -> Self {
+        Self::table(table).push(&container.0.to_be_bytes())
+    }
+
+    /// All data of an object.
+    pub(crate) fn object(table: Table, container: ContainerId, oid: ObjectId) -> Self {
+        Self::container(table, container).push(&oid.to_bytes())
+    }
+
+    /// All data under a dkey.
+    pub(crate) fn dkey(
+        table: Table,
+        container: ContainerId,
+        oid: ObjectId,
+        dkey: &[u8],
+    ) -> Result<Self> {
+        let mut key = Self::object(table, container, oid);
+        encode_key(oid.dkey_kind(), dkey, &mut key.0)?;
+        Ok(key)
+    }
+
+    /// All data under an akey of the dkey that `self` stands for.
+    pub(crate) fn akey(&self, oid: ObjectId, akey: &[u8]) -> Result<Self> {
+        let mut key = self.clone();
+        encode_key(oid.akey_kind(), akey, &mut key.0)?;
+        if key.0.len() > OBJECT_END + KEY_PAIR_MAX {
+            return Err(Error::new(
+                ErrorKind::KeyTooBig,
+                format!("dkey and akey exceed {KEY_PAIR_MAX} bytes (KEY_PAIR_MAX) together"),
+            ));
+        }
+        Ok(key)
+    }
+
+    /// The single value of the akey that `self` stands for.
+    pub(crate) fn single(&self) -> Self {
+        self.clone().push(&[SINGLE])
+    }
+
+    /// The extent that begins at record `start` of the akey that `self` stands for.
+    pub(crate) fn extent(&self, start: u64) -> Self {
+        self.clone().push(&[ARRAY]).push(&start.to_be_bytes())
+    }
+
+    /// With more bytes behind.
+    pub(crate) fn push(mut self, bytes: &[u8]) -> Self {
+        self.0.extend_from_slice(bytes);
+        self
+    }
+
+    /// The same key in the table of another.
+    pub(crate) fn with_table_of(mut self, other: &Self) -> Self {
+        if let (Some(mine), Some(theirs)) = (self.0.first_mut(), other.0.first()) {
+            *mine = *theirs;
+        }
+        self
+    }
+
+    /// The first key behind all keys that begin with `self`.
+    pub(crate) fn successor(&self) -> Self {
+        let mut bytes = self.0.clone();
+        while bytes.pop_if(|last| *last == 0xff).is_some() {}
+        if let Some(last) = bytes.last_mut() {
+            *last += 1;
+        }
+        Self(bytes)
+    }
+}
+
+impl std::ops::Deref for Key {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// The parts of a data or history key.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DataKey<'k> {
+    whole: &'k [u8],
+    /// The object.
+    pub(crate) oid: ObjectId,
+    dkey_end: usize,
+    akey_end: usize,
+    /// First record of an extent; `None` for a single value.
+    pub(crate) start: Option<u64>,
+    /// When the value of a history key was written.
+    pub(crate) created: Option<Epoch>,
+}
+
+fn damaged() -> Error {
+    Error::new(ErrorKind::Corrupt, "the index holds a damaged key: run `esker pool check`")
+}
+
+impl<'k> DataKey<'k> {
+    /// Takes a key of table [`Table::Data`] or [`Table::History`] apart.
+    pub(crate) fn parse(whole: &'k [u8]) -> Result<Self> {
+        Self::try_parse(whole).ok_or_else(damaged)
+    }
+
+    fn try_parse(whole: &'k [u8]) -> Option<Self> {
+        let oid = ObjectId::from_bytes(whole.get(CONTAINER_END..OBJECT_END)?.try_into().ok()?);
+        let dkey_end = OBJECT_END + encoded_len(oid.dkey_kind(), &whole[OBJECT_END..])?;
+        let akey_end = dkey_end + encoded_len(oid.akey_kind(), &whole[dkey_end..])?;
+        let (kind, mut rest) = whole[akey_end..].split_first()?;
+        let start = match *kind {
+            SINGLE => None,
+            ARRAY => Some(take_u64(&mut rest)?),
+            _ => return None,
+        };
+        let created = match whole.first() {
+            Some(&table) if table == Table::History as u8 => Some(Epoch(take_u64(&mut rest)?)),
+            _ => None,
+        };
+        rest.is_empty().then_some(Self { whole, oid, dkey_end, akey_end, start, created })
+    }
+
+    /// The container.
+    pub(crate) fn container(&self) -> ContainerId {
+        let bytes = self.whole[TABLE_LEN..CONTAINER_END].try_into().unwrap_or_default();
+        ContainerId(u32::from_be_bytes(bytes))
+    }
+
+    /// The dkey as its user wrote it.
+    pub(crate) fn dkey(&self) -> Result<Vec<u8>> {
+        let encoded = &self.whole[OBJECT_END..self.dkey_end];
+        decode_key(self.oid.dkey_kind(), encoded).ok_or_else(damaged)
+    }
+
+    /// The akey as its user wrote it.
+    pub(crate) fn akey(&self) -> Result<Vec<u8>> {
+        let encoded = &self.whole[self.dkey_end..self.akey_end];
+        decode_key(self.oid.akey_kind(), encoded).ok_or_else(damaged)
+    }
+
+    /// The part of the key up to and with the dkey.
+    pub(crate) fn dkey_prefix(&self) -> &'k [u8] {
+        &self.whole[..self.dkey_end]
+    }
+
+    /// The part of the key up to and with the akey.
+    pub(crate) fn akey_prefix(&self) -> &'k [u8] {
+        &self.whole[..self.akey_end]
+    }
+
+    /// Everything but the table and, for a history key, the epoch: the same in both tables.
+    pub(crate) fn body(&self) -> &'k [u8] {
+        let tail = if self.created.is_some() { 8 } else { 0 };
+        &self.whole[TABLE_LEN..self.whole.len() - tail]
+    }
+}
+
+fn take_u64(bytes: &mut &[u8]) -> Option<u64> {
+    let (head, rest) = bytes.split_first_chunk()?;
+    *bytes = rest;
+    Some(u64::from_be_bytes(*head))
+}
+
+/// Key of the past of the data key `data`, which was written at `created`.
+pub(crate) fn history_key(data: &[u8], created: Epoch) -> Key {
+    let body = data.get(TABLE_LEN..).unwrap_or_default();
+    Key::table(Table::History).push(body).push(&created.0.to_be_bytes())
+}
+
+/// The same position in another table.
+pub(crate) fn in_table(table: Table, key: &[u8]) -> Key {
+    Key::table(table).push(key.get(TABLE_LEN..).unwrap_or_default())
+}

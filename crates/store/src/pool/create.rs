@@ -1,0 +1,279 @@
+//! Creating and destroying pools.
+use super::{Pool, State, control_bytes};
+use crate::catalog::check_label;
+use crate::io::lock;
+use crate::io::sys::{self, FileSystem};
+use crate::superblock::{self, Access, Superblock};
+use crate::target::directory;
+use esker_types::info::{Durability, Medium};
+use esker_types::limits::TARGETS_MAX;
+use esker_types::{Error, ErrorKind, Result, Uuid};
+use std::fs::{self, File};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// A pool to be made.
+#[derive(Clone, Debug)]
+pub struct PoolSpec {
+    /// Its name, and that of its directory.
+    pub label: String,
+    /// Bytes it reserves, over all targets, indexes included.
+    pub size_bytes: u64,
+    /// Number of targets; by default one per core, 2 at least, 8 at most.
+    pub targets: Option<u32>,
+    /// What an acknowledged update survives; by default power loss on disks, processes in memory.
+    pub durability: Option<Durability>,
+    /// Keeps the index out of reach of stray pointers, at the price of slower commits.
+    pub guarded: bool,
+    /// Group whose members may use the pool, by name or number; by default only the owner may.
+    pub group: Option<String>,
+    /// Share of the index, in percent; by default 12.
+    pub index_percent: Option<u32>,
+    /// Bytes of a segment, a power of two; by default chosen by size.
+    pub segment_bytes: Option<u64>,
+}
+
+impl PoolSpec {
+    /// A pool of this name and size, everything else by default.
+    #[must_use]
+    pub fn new(label: &str, size_bytes: u64) -> Self {
+        Self {
+            label: label.to_owned(),
+            size_bytes,
+            targets: None,
+            durability: None,
+            guarded: false,
+            group: None,
+            index_percent: None,
+            segment_bytes: None,
+        }
+    }
+}
+
+const INDEX_PERCENT: u32 = 12;
+const INDEX_BYTES_MIN: u64 = 1 << 20;
+const SEGMENT_BYTES_MIN: u64 = 1 << 20;
+const SEGMENT_BYTES_MAX: u64 = 64 << 20;
+/// Segments a target has at least: fewer could not be collected while they are written.
+const SEGMENTS_MIN: u64 = 4;
+/// Bytes reserved between two reports of progress.
+const STEP: u64 = 256 << 20;
+
+fn invalid(message: String) -> Error {
+    Error::new(ErrorKind::Invalid, message)
+}
+
+fn default_targets() -> u32 {
+    let cores = std::thread::available_parallelism().map_or(2, usize::from);
+    cores.clamp(2, 8) as u32
+}
+
+/// Divides the pool's bytes between targets, indexes and segments.
+fn lay_out(spec: &PoolSpec, medium: Medium) -> Result<Superblock> {
+    let targets = spec.targets.unwrap_or_else(default_targets);
+    if targets == 0 || targets as usize > TARGETS_MAX {
+        return Err(invalid(format!("{targets} targets: 1 to {TARGETS_MAX} (TARGETS_MAX)")));
+    }
+    let percent = spec.index_percent.unwrap_or(INDEX_PERCENT);
+    if !(1..=90).contains(&percent) {
+        return Err(invalid(format!("an index share of {percent} percent: 1 to 90")));
+    }
+    let share = spec.size_bytes / u64::from(targets);
+    let index_bytes = (share / 100 * u64::from(percent)).max(INDEX_BYTES_MIN).next_multiple_of(1 << 16);
+    let data_bytes = share.saturating_sub(index_bytes);
+    let segment_bytes = spec.segment_bytes.unwrap_or_else(|| {
+        let wanted = (data_bytes / 64).clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX);
+        1 << wanted.ilog2()
+    });
+    let sound = segment_bytes.is_power_of_two() && (1 << 16..=1 << 30).contains(&segment_bytes);
+    if !sound {
+        return Err(invalid(format!("segments of {segment_bytes} bytes: a power of two, 64 KiB to 1 GiB")));
+    }
+    let segments = data_bytes / segment_bytes;
+    if segments < SEGMENTS_MIN {
+        let least = (SEGMENTS_MIN * segment_bytes + index_bytes) * u64::from(targets);
+        return Err(invalid(format!(
+            "a pool of {} bytes is too small for {targets} targets: make it {least} at least, or use \
+             fewer targets",
+            spec.size_bytes
+        )));
+    }
+    let automatic = if medium == Medium::Memory { Durability::Process } else { Durability::Commit };
+    Ok(Superblock {
+        uuid: Uuid::from_random(crate::random_bytes()?),
+        label: spec.label.clone(),
+        targets,
+        index_bytes,
+        segment_bytes,
+        segments: segments as u32,
+        medium,
+        durability: spec.durability.unwrap_or(automatic),
+        guarded: spec.guarded,
+        access: if spec.group.is_some() { Access::Group } else { Access::Private },
+    })
+}
+
+/// What the directory lies on.
+///
+/// # Errors
+/// `NotSupported` for file systems shared with other machines.
+fn medium_of(directory: &Path) -> Result<Medium> {
+    let failed = |error| Error::io(format_args!("looking at {}", directory.display()), &error);
+    let file = File::open(directory).map_err(failed)?;
+    match sys::file_system(&file).map_err(failed)? {
+        FileSystem::Memory => Ok(Medium::Memory),
+        FileSystem::Local => Ok(Medium::Block),
+        FileSystem::Network(sort) => Err(Error::new(
+            ErrorKind::NotSupported,
+            format!(
+                "{} is on {sort}, which other machines share: a pool needs a local file system; use a \
+                 `posix:` URL there",
+                directory.display()
+            ),
+        )),
+    }
+}
+
+impl Pool {
+    /// Makes a pool in `directory`, reserving all its space; `progress` hears of bytes done and in all.
+    ///
+    /// # Errors
+    /// `Exists` where there is one of this name; `NoSpace` where the file system is too full;
+    /// `NotSupported` on a network file system; `Invalid` for a size that does not work.
+    pub fn create(
+        directory: &Path,
+        spec: &PoolSpec,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Superblock> {
+        check_label(&spec.label)?;
+        fs::create_dir_all(directory)
+            .map_err(|error| Error::io(format_args!("making {}", directory.display()), &error))?;
+        let superblock = lay_out(spec, medium_of(directory)?)?;
+        let group = spec.group.as_deref().map(resolve_group).transpose()?;
+        let path = directory.join(&spec.label);
+        make_directory(&path, &superblock, group)?;
+        let built = Builder { path: &path, superblock: &superblock, group }.build(progress);
+        if let Err(error) = built {
+            let _ = fs::remove_dir_all(&path);
+            return Err(error);
+        }
+        Ok(superblock)
+    }
+
+    /// Removes the pool at `path` with everything in it.
+    ///
+    /// # Errors
+    /// `Busy` where a process has it open, unless `force`.
+    pub fn destroy(path: &Path, force: bool) -> Result<()> {
+        Superblock::read(path)?;
+        let control = path.join("control");
+        if !force && control.exists() && in_use(&control)? {
+            let message = format!("{} is in use: end its users, or use force", path.display());
+            return Err(Error::new(ErrorKind::Busy, message));
+        }
+        // The superblock goes first: half a pool is no pool.
+        let failed = |error| Error::io(format_args!("removing {}", path.display()), &error);
+        fs::remove_file(superblock::path(path)).map_err(failed)?;
+        fs::remove_dir_all(path).map_err(failed)
+    }
+}
+
+/// True where any process, this one included, has the pool open.
+fn in_use(control: &Path) -> Result<bool> {
+    let directory = control.parent().and_then(|path| path.canonicalize().ok()).unwrap_or_default();
+    if State::is_open_here(&directory) {
+        return Ok(true);
+    }
+    let failed = |error| Error::io(format_args!("looking at {}", control.display()), &error);
+    let file = File::options().read(true).write(true).open(control).map_err(failed)?;
+    lock::any_held_by_other(&file, crate::control::PROCESS_BYTES).map_err(failed)
+}
+
+fn resolve_group(name: &str) -> Result<u32> {
+    sys::group_id(name).ok_or_else(|| invalid(format!("there is no group `{name}`")))
+}
+
+fn make_directory(path: &Path, superblock: &Superblock, group: Option<u32>) -> Result<()> {
+    let failed = |error| Error::io(format_args!("making {}", path.display()), &error);
+    fs::DirBuilder::new().mode(0o700).create(path).map_err(failed)?;
+    if group.is_some() {
+        std::os::unix::fs::chown(path, None, group).map_err(failed)?;
+        let permissions = fs::Permissions::from_mode(superblock.directory_permissions());
+        fs::set_permissions(path, permissions).map_err(failed)?;
+    }
+    Ok(())
+}
+
+struct Builder<'b> {
+    path: &'b Path,
+    superblock: &'b Superblock,
+    group: Option<u32>,
+}
+
+impl Builder<'_> {
+    fn build(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<()> {
+        let superblock = self.superblock;
+        let total = superblock.data_bytes() + u64::from(superblock.targets) * superblock.index_bytes;
+        self.check_space(total)?;
+        let mut done = 0;
+        let mut report = |bytes| {
+            done += bytes;
+            progress(done, total);
+        };
+        for number in 0..superblock.targets {
+            let target = directory(self.path, number);
+            make_directory(&target, superblock, self.group)?;
+            make_directory(&target.join("index"), superblock, self.group)?;
+            self.reserve(target.join("index").join("data.mdb"), superblock.index_bytes, &mut report)?;
+            let data = u64::from(superblock.segments) * superblock.segment_bytes;
+            self.reserve(target.join("data"), data, &mut report)?;
+        }
+        self.reserve(self.path.join("control"), control_bytes(superblock), &mut |_| {})?;
+        self.write_superblock()
+    }
+
+    fn check_space(&self, total: u64) -> Result<()> {
+        let failed = |error| Error::io(format_args!("looking at {}", self.path.display()), &error);
+        let free = File::open(self.path).and_then(|file| sys::free_space(&file)).map_err(failed)?;
+        if free < total {
+            let message = format!("{} has {free} bytes free, the pool needs {total}", self.path.display());
+            return Err(Error::new(ErrorKind::NoSpace, message));
+        }
+        Ok(())
+    }
+
+    fn create(&self, path: &Path) -> Result<File> {
+        let failed = |error| Error::io(format_args!("making {}", path.display()), &error);
+        let mode = self.superblock.file_permissions();
+        let mut options = File::options();
+        options.read(true).write(true).create_new(true).mode(mode);
+        let file = options.open(path).map_err(failed)?;
+        file.set_permissions(fs::Permissions::from_mode(mode)).map_err(failed)?;
+        Ok(file)
+    }
+
+    /// Makes a file and reserves its blocks, so that no later access can run out of space.
+    fn reserve(&self, path: PathBuf, bytes: u64, report: &mut dyn FnMut(u64)) -> Result<()> {
+        let failed = |error| Error::io(format_args!("reserving {}", path.display()), &error);
+        let file = self.create(&path)?;
+        let mut done = 0;
+        while done < bytes {
+            let step = STEP.min(bytes - done);
+            sys::reserve(&file, done, step).map_err(failed)?;
+            done += step;
+            report(step);
+        }
+        Ok(())
+    }
+
+    /// Makes the pool a pool: everything else is in place and, where that matters, on the medium.
+    fn write_superblock(&self) -> Result<()> {
+        let draft = self.path.join("pool.new");
+        let failed = |error| Error::io(format_args!("writing {}", draft.display()), &error);
+        let mut file = self.create(&draft)?;
+        std::io::Write::write_all(&mut file, self.superblock.to_text().as_bytes()).map_err(failed)?;
+        file.sync_all().map_err(failed)?;
+        fs::rename(&draft, superblock::path(self.path)).map_err(failed)?;
+        File::open(self.path).and_then(|directory| directory.sync_all()).map_err(failed)
+    }
+}

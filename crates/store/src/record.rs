@@ -1,0 +1,233 @@
+//! Records: the values of the data table. `docs/format.md` draws them.
+//!
+//! A record says when something was written and holds it, or says where in a segment it lies. Its last
+//! four bytes are a checksum over key and record, so that damage to the index does not go unnoticed.
+use esker_types::limits::CHECKSUM_CHUNK;
+use esker_types::{Checksum, Epoch, Error, ErrorKind, Extent, Result};
+
+/// What an index entry says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Record<'r> {
+    /// When it was written.
+    pub(crate) epoch: Epoch,
+    /// Bytes per array record; for a single value, its size.
+    pub(crate) record_size: u32,
+    /// Number of array records; one for a single value.
+    pub(crate) count: u64,
+    /// The bytes, or where they are.
+    pub(crate) body: Body<'r>,
+}
+
+/// The bytes of a record, or where they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Body<'r> {
+    /// In the index.
+    Inline(&'r [u8]),
+    /// In a segment.
+    Segment(Location<'r>),
+}
+
+/// A place in a segment, with the checksums over it.
+///
+/// Sums cover [`CHECKSUM_CHUNK`] bytes each, from `base` on, `covered` bytes in all. What was cut from a
+/// larger extent keeps the sums of the chunks it touches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Location<'r> {
+    pub(crate) segment: u32,
+    /// First byte in the segment.
+    pub(crate) offset: u32,
+    /// First byte under the first sum.
+    pub(crate) base: u32,
+    /// Bytes under all sums.
+    pub(crate) covered: u32,
+    pub(crate) checksum: Checksum,
+    pub(crate) sums: &'r [u8],
+}
+
+const IN_SEGMENT: u8 = 1;
+const CHECKSUM_SHIFT: u8 = 4;
+const SEAL_LEN: usize = 4;
+
+/// Checksum over the key (without its table) and the record.
+fn seal(key: &[u8], record: &[u8]) -> [u8; SEAL_LEN] {
+    let sum = |bytes| Checksum::Crc32c.sum(bytes) as u32;
+    (sum(record) ^ sum(key).rotate_left(1)).to_le_bytes()
+}
+
+fn damaged() -> Error {
+    Error::new(ErrorKind::Checksum, "an index record does not match its checksum: run `esker pool check`")
+}
+
+impl<'r> Record<'r> {
+    /// Bytes of data it stands for.
+    pub(crate) fn bytes(&self) -> u64 {
+        u64::from(self.record_size) * self.count
+    }
+
+    /// Appends the record of key `key` (without its table) to `out`.
+    pub(crate) fn encode(&self, key: &[u8], out: &mut Vec<u8>) {
+        let from = out.len();
+        let flags = match self.body {
+            Body::Inline(_) => 0,
+            Body::Segment(place) => IN_SEGMENT | (place.checksum as u8) << CHECKSUM_SHIFT,
+        };
+        out.push(flags);
+        out.extend_from_slice(&self.epoch.0.to_le_bytes());
+        out.extend_from_slice(&self.record_size.to_le_bytes());
+        out.extend_from_slice(&self.count.to_le_bytes());
+        match self.body {
+            Body::Inline(data) => out.extend_from_slice(data),
+            Body::Segment(place) => place.encode(out),
+        }
+        let seal = seal(key, &out[from..]);
+        out.extend_from_slice(&seal);
+    }
+
+    /// Reads the record of key `key` (without its table).
+    ///
+    /// # Errors
+    /// [`ErrorKind::Checksum`] where key and record do not belong together or are damaged.
+    pub(crate) fn decode(key: &[u8], bytes: &'r [u8]) -> Result<Self> {
+        let (record, sum) = bytes.split_last_chunk::<SEAL_LEN>().ok_or_else(damaged)?;
+        if *sum != seal(key, record) {
+            return Err(damaged());
+        }
+        Self::parse(record).ok_or_else(damaged)
+    }
+
+    fn parse(bytes: &'r [u8]) -> Option<Self> {
+        let (flags, rest) = bytes.split_first()?;
+        let (epoch, rest) = rest.split_first_chunk()?;
+        let (record_size, rest) = rest.split_first_chunk()?;
+        let (count, rest) = rest.split_first_chunk()?;
+        let body = match flags & IN_SEGMENT {
+            0 => Body::Inline(rest),
+            _ => Body::Segment(Location::parse(flags >> CHECKSUM_SHIFT, rest)?),
+        };
+        Some(Self {
+            epoch: Epoch(u64::from_le_bytes(*epoch)),
+            record_size: u32::from_le_bytes(*record_size),
+            count: u64::from_le_bytes(*count),
+            body,
+        })
+    }
+
+    /// The part of this record, which begins at array record `start`, that holds `part`.
+    pub(crate) fn cut(&self, start: u64, part: Extent) -> Self {
+        let size = u64::from(self.record_size);
+        let (skip, len) = ((part.start - start) * size, part.count * size);
+        let body = match self.body {
+            Body::Inline(data) => {
+                let (skip, end) = (skip as usize, (skip + len) as usize);
+                Body::Inline(data.get(skip..end).unwrap_or_default())
+            }
+            Body::Segment(place) => Body::Segment(place.cut(skip as u32, len as u32)),
+        };
+        Self { count: part.count, body, ..*self }
+    }
+
+    /// Segment and bytes it keeps alive there.
+    pub(crate) fn holds(&self) -> Option<(u32, u64)> {
+        match self.body {
+            Body::Inline(_) => None,
+            Body::Segment(place) => Some((place.segment, self.bytes())),
+        }
+    }
+}
+
+impl<'r> Location<'r> {
+    fn encode(&self, out: &mut Vec<u8>) {
+        for word in [self.segment, self.offset, self.base, self.covered] {
+            out.extend_from_slice(&word.to_le_bytes());
+        }
+        out.extend_from_slice(self.sums);
+    }
+
+    fn parse(checksum: u8, bytes: &'r [u8]) -> Option<Self> {
+        let checksum = Checksum::from_code(checksum)?;
+        let (words, sums) = bytes.split_first_chunk::<16>()?;
+        let word = |at: usize| {
+            u32::from_le_bytes([words[at], words[at + 1], words[at + 2], words[at + 3]])
+        };
+        let (segment, offset, base, covered) = (word(0), word(4), word(8), word(12));
+        Some(Self { segment, offset, base, covered, checksum, sums })
+    }
+
+    /// `len` bytes from byte `skip` on, with the sums of the chunks they touch.
+    fn cut(&self, skip: u32, len: u32) -> Self {
+        let chunk = CHECKSUM_CHUNK as u32;
+        let offset = self.offset + skip;
+        let first = (offset - self.base) / chunk;
+        let base = self.base + first * chunk;
+        let end = (offset + len).next_multiple_of_from(self.base, chunk);
+        let covered = end.min(self.base + self.covered) - base;
+        let width = self.checksum.width();
+        let from = first as usize * width;
+        let to = from + Checksum::chunks(covered as usize) * width;
+        let sums = self.sums.get(from..to).unwrap_or_default();
+        Self { offset, base, covered, sums, ..*self }
+    }
+}
+
+trait NextMultipleFrom {
+    fn next_multiple_of_from(self, base: Self, step: Self) -> Self;
+}
+
+impl NextMultipleFrom for u32 {
+    /// Smallest `base + n * step` that is not below `self`.
+    fn next_multiple_of_from(self, base: u32, step: u32) -> u32 {
+        base.saturating_add((self - base).next_multiple_of(step))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn located(sums: &[u8]) -> Record<'_> {
+        let body = Body::Segment(Location {
+            segment: 3,
+            offset: 4096,
+            base: 4096,
+            covered: 100_000,
+            checksum: Checksum::Crc32c,
+            sums,
+        });
+        Record { epoch: Epoch(77), record_size: 10, count: 10_000, body }
+    }
+
+    #[test]
+    fn records_come_back() {
+        let sums: Vec<u8> = (0..16).collect();
+        for record in [
+            located(&sums),
+            Record { epoch: Epoch(1), record_size: 5, count: 1, body: Body::Inline(b"hello") },
+        ] {
+            let mut bytes = Vec::new();
+            record.encode(b"key", &mut bytes);
+            assert_eq!(Record::decode(b"key", &bytes), Ok(record));
+            assert!(Record::decode(b"kez", &bytes).is_err());
+            for at in 0..bytes.len() {
+                let mut bad = bytes.clone();
+                bad[at] ^= 0x10;
+                assert!(Record::decode(b"key", &bad).is_err(), "flip at {at} unnoticed");
+            }
+        }
+    }
+
+    #[test]
+    fn a_cut_keeps_the_sums_it_needs() {
+        let sums: Vec<u8> = (0..16).collect();
+        let whole = located(&sums);
+        let part = whole.cut(100, Extent::new(100 + 4000, 10));
+        assert_eq!(part.bytes(), 100);
+        let Body::Segment(place) = part.body else { panic!("moved inline") };
+        assert_eq!(place.offset, 4096 + 40_000);
+        assert_eq!((place.base, place.covered), (4096 + 32_768, 32_768));
+        assert_eq!(place.sums, [4, 5, 6, 7]);
+        let tail = whole.cut(0, Extent::new(9_999, 1));
+        let Body::Segment(place) = tail.body else { panic!("moved inline") };
+        assert_eq!((place.base, place.covered), (4096 + 98_304, 100_000 - 98_304));
+        assert_eq!(place.sums, [12, 13, 14, 15]);
+    }
+}

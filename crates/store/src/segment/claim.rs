@@ -1,0 +1,187 @@
+//! Getting hold of a segment to append to.
+use super::State;
+use crate::control::ProcessSlot;
+use crate::target::Target;
+use esker_types::{Error, ErrorKind, Result};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+
+/// Segments of one target this process appends to, one per lane: so many threads can append at once.
+pub(crate) struct Lanes {
+    lanes: Vec<Mutex<Option<u32>>>,
+    /// Takes what compaction moves; it must not wait for compaction itself.
+    compaction: Mutex<Option<u32>>,
+    turn: AtomicUsize,
+}
+
+/// A lane, held by one thread.
+pub(crate) struct Lane<'t> {
+    segment: MutexGuard<'t, Option<u32>>,
+    /// The segment is busy on behalf of this very lane.
+    busy: bool,
+    may_collect: bool,
+}
+
+impl Lanes {
+    pub(crate) fn new(count: usize) -> Self {
+        let lanes = (0..count.max(1)).map(|_| Mutex::new(None)).collect();
+        Self { lanes, compaction: Mutex::new(None), turn: AtomicUsize::new(0) }
+    }
+
+    /// A lane nobody is in, or the next one as soon as it is left.
+    pub(crate) fn enter(&self) -> Lane<'_> {
+        let free = self.lanes.iter().find_map(|lane| match lane.try_lock() {
+            Ok(segment) => Some(segment),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        });
+        let segment = free.unwrap_or_else(|| {
+            let turn = self.turn.fetch_add(1, Ordering::Relaxed) % self.lanes.len();
+            self.lanes[turn].lock().unwrap_or_else(PoisonError::into_inner)
+        });
+        Lane { segment, busy: false, may_collect: true }
+    }
+
+    /// The lane of compaction.
+    pub(crate) fn enter_compaction(&self) -> Lane<'_> {
+        let segment = self.compaction.lock().unwrap_or_else(PoisonError::into_inner);
+        Lane { segment, busy: false, may_collect: false }
+    }
+}
+
+impl Lane<'_> {
+    /// The lane's segment, made busy; `None` where it has none or lost it.
+    pub(crate) fn take(&mut self, target: &Target) -> Option<u32> {
+        let segment = (*self.segment)?;
+        let (open, busy) = (State::Open(Some(target.process())), State::Busy(target.process()));
+        self.busy = self.busy || target.words().segment(segment).change(open, busy);
+        if !self.busy {
+            *self.segment = None;
+        }
+        *self.segment
+    }
+
+    /// Gives the lane another busy segment with at least `need` bytes of room. A full one must have
+    /// been taken note of by the caller.
+    ///
+    /// # Errors
+    /// `NoSpace` where there is none, even after collection.
+    pub(crate) fn claim(&mut self, target: &Target, need: u64) -> Result<()> {
+        *self.segment = None;
+        self.busy = false;
+        let segment = match self.may_collect {
+            true => find(target, need, target.reserve()).map_or_else(|| collect_and_find(target, need), Ok),
+            false => find(target, need, 0).ok_or_else(|| full(target, need)),
+        };
+        *self.segment = Some(segment?);
+        self.busy = true;
+        Ok(())
+    }
+
+    /// Lets go of the lane's segment; it stays the lane's until somebody else needs it.
+    pub(crate) fn release(&mut self, target: &Target) {
+        if let Some(segment) = (*self.segment).filter(|_| self.busy) {
+            let slot = target.process();
+            target.words().segment(segment).change(State::Busy(slot), State::Open(Some(slot)));
+        }
+        self.busy = false;
+    }
+}
+
+fn collect_and_find(target: &Target, need: u64) -> Result<u32> {
+    let search = || find(target, need, target.reserve()).or_else(|| steal(target, need));
+    for _ in 0..2 {
+        target.collect()?;
+        if let Some(segment) = search() {
+            return Ok(segment);
+        }
+        if !target.compact_for_space()? {
+            break;
+        }
+    }
+    target.collect()?;
+    search().ok_or_else(|| full(target, need))
+}
+
+fn full(target: &Target, need: u64) -> Error {
+    Error::new(
+        ErrorKind::NoSpace,
+        format!(
+            "target {} has no segment with room for {need} bytes: delete something, or make a \
+             larger pool",
+            target.number()
+        ),
+    )
+}
+
+/// A segment left open by somebody who is gone, else the free one that was freed last.
+fn find(target: &Target, need: u64, keep: usize) -> Option<u32> {
+    abandoned(target, need).or_else(|| take_free(target, keep))
+}
+
+fn has_room(target: &Target, segment: u32, need: u64) -> bool {
+    let tail = target.words().segment(segment).tail.load(Ordering::Acquire);
+    tail + need <= target.segment_bytes()
+}
+
+fn abandoned(target: &Target, need: u64) -> Option<u32> {
+    let mine = State::Busy(target.process());
+    (0..target.segment_count()).find(|&segment| {
+        has_room(target, segment, need)
+            && target.words().segment(segment).change(State::Open(None), mine)
+    })
+}
+
+/// Takes the free segment that was freed last, for its pages are warm, unless only `keep` are left.
+fn take_free(target: &Target, keep: usize) -> Option<u32> {
+    let words = target.words();
+    let mine = State::Busy(target.process());
+    let mut free: Vec<(u64, u32)> = (0..target.segment_count())
+        .filter(|&segment| words.segment(segment).load() == State::Free)
+        .map(|segment| (words.segment(segment).stamp.load(Ordering::Relaxed), segment))
+        .collect();
+    free.sort_unstable_by_key(|&(stamp, segment)| (std::cmp::Reverse(stamp), segment));
+    let available = free.len().saturating_sub(keep);
+    let taken = free[..available]
+        .iter()
+        .map(|&(_, segment)| segment)
+        .find(|&segment| words.segment(segment).change(State::Free, mine))?;
+    target.begin_segment(taken);
+    Some(taken)
+}
+
+/// Takes an open segment from an owner that is not writing right now: the only way when many
+/// processes hold one each and none is free.
+fn steal(target: &Target, need: u64) -> Option<u32> {
+    let mine = State::Busy(target.process());
+    (0..target.segment_count()).find(|&segment| {
+        let words = target.words().segment(segment);
+        let state = words.load();
+        let stealable = matches!(state, State::Open(Some(_))) && has_room(target, segment, need);
+        stealable && words.change(state, mine)
+    })
+}
+
+/// Frees what dead processes held. Returns segments whose owner died while busy: what is alive in
+/// them has to be counted again.
+pub(crate) fn disown_dead(target: &Target) -> Vec<u32> {
+    let alive = |slot: ProcessSlot| target.is_alive(slot);
+    let words = target.words();
+    let mut orphans = Vec::new();
+    for segment in 0..target.segment_count() {
+        let state = words.segment(segment).load();
+        match (state, state.owner()) {
+            (_, Some(owner)) if alive(owner) => {}
+            (State::Open(Some(_)), _) => {
+                words.segment(segment).change(state, State::Open(None));
+            }
+            (State::Busy(_), _)
+                if words.segment(segment).change(state, State::Busy(target.process())) =>
+            {
+                orphans.push(segment);
+            }
+            _ => {}
+        }
+    }
+    orphans
+}

@@ -1,0 +1,122 @@
+//! Collection: finding dead segments and making them free again.
+use super::{State, claim, compact};
+use crate::io::txn::Txn;
+use crate::keys::{Key, Table};
+use crate::target::Target;
+use esker_types::Result;
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+
+/// Dead bytes in a value of table [`Table::Segment`].
+pub(crate) fn dead_bytes(value: &[u8]) -> u64 {
+    value.try_into().map_or(0, u64::from_le_bytes)
+}
+
+/// Dead bytes of all segments that have any.
+pub(crate) fn all_dead(txn: &Txn) -> Result<HashMap<u32, u64>> {
+    let prefix = Key::table(Table::Segment);
+    let mut dead = HashMap::new();
+    let mut cursor = txn.cursor()?;
+    let mut entry = cursor.seek(&prefix)?;
+    while let Some((key, value)) = entry.filter(|(key, _)| key.starts_with(&prefix)) {
+        if let Ok(number) = key[prefix.len()..].try_into() {
+            dead.insert(u32::from_be_bytes(number), dead_bytes(value));
+        }
+        entry = cursor.next()?;
+    }
+    Ok(dead)
+}
+
+impl Target {
+    /// Takes over what dead processes held, finds segments in which nothing is alive, and frees those
+    /// that no reader can still be looking at. Bounded by the number of segments.
+    pub(crate) fn collect(&self) -> Result<()> {
+        let orphans = claim::disown_dead(self);
+        orphans.into_iter().try_for_each(|segment| self.recount(segment))?;
+        self.bury_dead_segments()?;
+        self.free_dead_segments()
+    }
+
+    /// Counts again what is alive in a segment whose owner died while it was writing.
+    fn recount(&self, segment: u32) -> Result<()> {
+        let txn = self.read()?;
+        let live = compact::live_bytes(self, &txn, segment)?;
+        let dead = all_dead(&txn)?.get(&segment).copied().unwrap_or(0);
+        let words = self.words();
+        let words = words.segment(segment);
+        words.published.store(live + dead, Ordering::Release);
+        words.store(State::Sealed);
+        Ok(())
+    }
+
+    /// Marks full segments, and abandoned ones, in which nothing is alive.
+    fn bury_dead_segments(&self) -> Result<()> {
+        let txn = self.read()?;
+        let dead = all_dead(&txn)?;
+        let words = self.words();
+        for number in 0..self.segment_count() {
+            let segment = words.segment(number);
+            let state = segment.load();
+            if !matches!(state, State::Sealed | State::Open(None)) {
+                continue;
+            }
+            let live = segment.live(dead.get(&number).copied().unwrap_or(0));
+            if live == 0 && segment.tail.load(Ordering::Acquire) > 0 && segment.change(state, State::Dead) {
+                segment.stamp.store(txn.id(), Ordering::Release);
+            }
+        }
+        Ok(())
+    }
+
+    /// Frees dead segments that are out of every reader's sight.
+    fn free_dead_segments(&self) -> Result<()> {
+        let oldest = self.index.oldest_reader()?;
+        let words = self.words();
+        let mine = State::Busy(self.process());
+        let freed: Vec<u32> = (0..self.segment_count())
+            .filter(|&number| {
+                let segment = words.segment(number);
+                segment.load() == State::Dead
+                    && segment.stamp.load(Ordering::Acquire) <= oldest
+                    && segment.change(State::Dead, mine)
+            })
+            .collect();
+        if freed.is_empty() {
+            return Ok(());
+        }
+        self.change(|change| {
+            freed.iter().try_for_each(|segment| {
+                let key = Key::table(Table::Segment).push(&segment.to_be_bytes());
+                change.delete(&key).map(|_| ())
+            })
+        })?;
+        for &number in &freed {
+            let segment = words.segment(number);
+            segment.tail.store(0, Ordering::Release);
+            segment.published.store(0, Ordering::Release);
+            segment.stamp.store(words.freed.fetch_add(1, Ordering::AcqRel) + 1, Ordering::Release);
+            segment.store(State::Free);
+        }
+        Ok(())
+    }
+
+    /// Bytes of segments nothing is in.
+    pub(crate) fn whole_free_bytes(&self) -> u64 {
+        let words = self.words();
+        let free = (0..self.segment_count()).filter(|&s| words.segment(s).load() == State::Free);
+        free.count() as u64 * self.segment_bytes()
+    }
+
+    /// Data bytes that are free, or will be when readers are done and segments compacted.
+    pub(crate) fn free_data_bytes(&self) -> Result<u64> {
+        let txn = self.read()?;
+        let dead = all_dead(&txn)?;
+        let words = self.words();
+        let live: u64 = (0..self.segment_count())
+            .map(|number| {
+                words.segment(number).live(dead.get(&number).copied().unwrap_or(0))
+            })
+            .sum();
+        Ok((u64::from(self.segment_count()) * self.segment_bytes()).saturating_sub(live))
+    }
+}

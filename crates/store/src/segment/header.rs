@@ -1,0 +1,86 @@
+//! The header in front of every extent in a segment. It names the key the extent was written under,
+//! so that what is alive in a segment is found without going through the whole index.
+use esker_types::Checksum;
+
+/// What stands before an extent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    /// Key in the data table, without the table: where the extent's first record was put.
+    pub(crate) key: Vec<u8>,
+    /// Number of records.
+    pub(crate) count: u64,
+    /// Bytes of data behind the header.
+    pub(crate) data_len: u32,
+}
+
+const MAGIC: u32 = u32::from_le_bytes(*b"Xtnt");
+/// Magic, checksum, key length, data length, count.
+const FIXED: usize = 24;
+/// Headers and data begin at multiples of this, a cache line.
+pub(crate) const ALIGN: u64 = 64;
+
+/// Bytes from the beginning of the header to that of the data.
+pub(crate) fn data_offset(key_len: usize) -> u64 {
+    (FIXED + key_len).next_multiple_of(ALIGN as usize) as u64
+}
+
+/// Bytes the whole takes in the segment.
+pub(crate) fn footprint(key_len: usize, data_len: u64) -> u64 {
+    data_offset(key_len) + data_len.next_multiple_of(ALIGN)
+}
+
+/// Longest header.
+pub(crate) const HEADER_MAX: usize = 4096;
+
+impl Header {
+    /// The header's bytes, padded to where the data begins.
+    pub(crate) fn encode(key: &[u8], count: u64, data_len: u32, out: &mut Vec<u8>) {
+        out.clear();
+        out.extend_from_slice(&MAGIC.to_le_bytes());
+        out.extend_from_slice(&[0; 4]);
+        out.extend_from_slice(&(key.len() as u32).to_le_bytes());
+        out.extend_from_slice(&data_len.to_le_bytes());
+        out.extend_from_slice(&count.to_le_bytes());
+        out.extend_from_slice(key);
+        let sum = Checksum::Crc32c.sum(&out[8..]) as u32;
+        out[4..8].copy_from_slice(&sum.to_le_bytes());
+        out.resize(data_offset(key.len()) as usize, 0);
+    }
+
+    /// Reads a header from the beginning of `bytes`; `None` where there is none.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+        let word = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
+        let end = FIXED.checked_add(word(8)? as usize)?;
+        let covered = bytes.get(8..end)?;
+        if word(0)? != MAGIC || Checksum::Crc32c.sum(covered) as u32 != word(4)? {
+            return None;
+        }
+        let count = u64::from_le_bytes(bytes.get(16..24)?.try_into().ok()?);
+        Some(Self { key: bytes[FIXED..end].to_vec(), count, data_len: word(12)? })
+    }
+
+    /// Bytes the header and its data take.
+    pub(crate) fn footprint(&self) -> u64 {
+        footprint(self.key.len(), u64::from(self.data_len))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_come_back() {
+        let mut bytes = Vec::new();
+        Header::encode(b"some key", 9, 9000, &mut bytes);
+        assert_eq!(bytes.len(), 64);
+        let header = Header { key: b"some key".to_vec(), count: 9, data_len: 9000 };
+        assert_eq!(Header::decode(&bytes), Some(header.clone()));
+        assert_eq!(header.footprint(), 64 + 9024);
+        for at in 0..FIXED + 8 {
+            let mut bad = bytes.clone();
+            bad[at] ^= 1;
+            assert_eq!(Header::decode(&bad), None, "flip at {at} unnoticed");
+        }
+    }
+}

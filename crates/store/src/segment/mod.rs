@@ -1,0 +1,222 @@
+//! Segments: where large values lie. A process owns the segment it appends to; ownership is a word in
+//! the control file, so an idle owner can lose it and a dead one is found out.
+pub(crate) mod claim;
+pub(crate) mod collect;
+pub(crate) mod compact;
+pub(crate) mod header;
+mod state;
+
+pub(crate) use state::State;
+
+use crate::data::RUN;
+use crate::record::{Body, Location};
+use crate::target::Target;
+use esker_types::limits::CHECKSUM_CHUNK;
+use esker_types::ops::Source;
+use esker_types::{Checksum, Error, ErrorKind, Result};
+use header::Header;
+use std::sync::atomic::Ordering;
+
+/// Segments one operation is writing to. Dropped without [`Writer::publish`], what was appended counts
+/// as never having been there.
+pub(crate) struct Writer<'t> {
+    target: &'t Target,
+    lane: claim::Lane<'t>,
+    /// Segments filled on the way: each is busy until the operation ends.
+    full: Vec<u32>,
+    /// Bytes appended per segment, in the order they were claimed.
+    appended: Vec<(u32, u64)>,
+    /// Tail of the current segment when the operation began.
+    began_at: Option<(u32, u64)>,
+    scratch: Vec<u8>,
+}
+
+/// Where an extent went; owns its sums.
+#[derive(Clone, Debug)]
+pub(crate) struct Placed {
+    segment: u32,
+    offset: u32,
+    len: u32,
+    checksum: Checksum,
+    sums: Vec<u8>,
+}
+
+impl Placed {
+    /// As the body of a record.
+    pub(crate) fn body(&self) -> Body<'_> {
+        Body::Segment(Location {
+            segment: self.segment,
+            offset: self.offset,
+            base: self.offset,
+            covered: self.len,
+            checksum: self.checksum,
+            sums: &self.sums,
+        })
+    }
+}
+
+/// Which part of a source to append, and under which key.
+pub(crate) struct Append<'a> {
+    pub(crate) key: &'a [u8],
+    pub(crate) count: u64,
+    pub(crate) source: Source<'a>,
+    pub(crate) offset: u64,
+    pub(crate) len: u32,
+    pub(crate) checksum: Checksum,
+}
+
+impl<'t> Writer<'t> {
+    /// Begins to append; waits for a lane of this process.
+    pub(crate) fn new(target: &'t Target) -> Self {
+        Self::in_lane(target, target.lanes.enter())
+    }
+
+    /// Begins to append what compaction moves: takes the reserve, and never collects.
+    pub(crate) fn for_compaction(target: &'t Target) -> Self {
+        Self::in_lane(target, target.lanes.enter_compaction())
+    }
+
+    fn in_lane(target: &'t Target, lane: claim::Lane<'t>) -> Self {
+        Self {
+            target,
+            lane,
+            full: Vec::new(),
+            appended: Vec::new(),
+            began_at: None,
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Appends an extent.
+    ///
+    /// # Errors
+    /// `NoSpace` where no segment has room, even after collection.
+    pub(crate) fn append(&mut self, append: &Append<'_>) -> Result<Placed> {
+        let (segment, at) = self.room_for(append)?;
+        let begin = self.target.segment_offset(segment) + at;
+        let data_at = at + header::data_offset(append.key.len());
+        Header::encode(append.key, append.count, append.len, &mut self.scratch);
+        let sums = self.write(begin, append)?;
+        let words = self.target.words().segment(segment);
+        let tail = at + header::footprint(append.key.len(), u64::from(append.len));
+        words.tail.store(tail, Ordering::Release);
+        self.note(segment, u64::from(append.len));
+        Ok(Placed {
+            segment,
+            offset: data_at as u32,
+            len: append.len,
+            checksum: append.checksum,
+            sums,
+        })
+    }
+
+    fn note(&mut self, segment: u32, bytes: u64) {
+        match self.appended.last_mut() {
+            Some((last, sum)) if *last == segment => *sum += bytes,
+            _ => self.appended.push((segment, bytes)),
+        }
+    }
+
+    /// A busy segment with room, and its tail.
+    fn room_for(&mut self, append: &Append<'_>) -> Result<(u32, u64)> {
+        let need = header::footprint(append.key.len(), u64::from(append.len));
+        if need > self.target.segment_bytes() {
+            return Err(Error::new(
+                ErrorKind::RecordTooBig,
+                format!("an extent of {} bytes does not fit a segment of this pool", append.len),
+            ));
+        }
+        loop {
+            if let Some(current) = self.lane.take(self.target) {
+                let tail = self.target.words().segment(current).tail.load(Ordering::Acquire);
+                self.began_at.get_or_insert((current, tail));
+                if tail + need <= self.target.segment_bytes() {
+                    return Ok((current, tail));
+                }
+                self.full.push(current);
+            }
+            self.lane.claim(self.target, need)?;
+            self.began_at = None;
+        }
+    }
+
+    fn write(&mut self, begin: u64, append: &Append<'_>) -> Result<Vec<u8>> {
+        let chunks = Checksum::chunks(append.len as usize);
+        let mut sums = Vec::with_capacity(chunks * append.checksum.width());
+        let header_len = self.scratch.len() as u64;
+        let Source::One(whole) = append.source else {
+            return self.write_gathered(begin, append, sums);
+        };
+        let from = append.offset as usize;
+        let bytes = &whole[from..from + append.len as usize];
+        if bytes.len() <= RUN && !self.target.is_mapped() {
+            append.checksum.push_all(bytes, &mut sums);
+            self.scratch.extend_from_slice(bytes);
+            self.target.data.write(begin, &self.scratch)?;
+            return Ok(sums);
+        }
+        self.target.data.write(begin, &self.scratch)?;
+        let mut at = begin + header_len;
+        for run in bytes.chunks(RUN) {
+            self.target.data.write(at, run)?;
+            append.checksum.push_all(run, &mut sums);
+            at += run.len() as u64;
+        }
+        Ok(sums)
+    }
+
+    /// Sources of several buffers go through a scratch buffer, one checksum chunk at a time.
+    fn write_gathered(&mut self, begin: u64, append: &Append<'_>, mut sums: Vec<u8>) -> Result<Vec<u8>> {
+        let mut at = begin + self.scratch.len() as u64;
+        self.target.data.write(begin, &self.scratch)?;
+        let end = append.offset + u64::from(append.len);
+        let mut offset = append.offset;
+        while offset < end {
+            let len = (end - offset).min(CHECKSUM_CHUNK as u64);
+            self.scratch.clear();
+            append.source.visit(offset, len, |piece| self.scratch.extend_from_slice(piece));
+            self.target.data.write(at, &self.scratch)?;
+            append.checksum.push(&self.scratch, &mut sums);
+            offset += len;
+            at += len;
+        }
+        Ok(sums)
+    }
+
+    /// Refuses to go on where a segment was taken away, as from a process believed dead (one that
+    /// closed all its files, and its locks with them). Call with the index's write lock held.
+    pub(crate) fn check_held(&self) -> Result<()> {
+        let mine = State::Busy(self.target.process());
+        let words = self.target.words();
+        if self.appended.iter().all(|&(segment, _)| words.segment(segment).load() == mine) {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::Again,
+            "a segment was taken from this process: has it closed the pool's files?",
+        ))
+    }
+
+    /// Ends the operation after its commit: what was appended is alive now.
+    pub(crate) fn publish(mut self) {
+        for (segment, bytes) in std::mem::take(&mut self.appended) {
+            let words = self.target.words().segment(segment);
+            words.published.fetch_add(bytes, Ordering::AcqRel);
+        }
+        self.began_at = None;
+    }
+}
+
+impl Drop for Writer<'_> {
+    /// Gives up what was appended and not published, and lets go of the segments.
+    fn drop(&mut self) {
+        let words = self.target.words();
+        if let Some((segment, tail)) = self.began_at.filter(|_| self.appended.len() == 1) {
+            words.segment(segment).tail.store(tail, Ordering::Release);
+        }
+        for &segment in &self.full {
+            words.segment(segment).change(State::Busy(self.target.process()), State::Sealed);
+        }
+        self.lane.release(self.target);
+    }
+}

@@ -1,0 +1,146 @@
+//! Snapshots of containers. Every target has the list, so that each decides alone what to keep.
+use crate::catalog::Container;
+use crate::commit::{Change, coordinated};
+use crate::io::txn::Txn;
+use crate::keys::{DataKey, Key, Table};
+use crate::pool::State;
+use crate::record::Record;
+use crate::target::{Target, split_history};
+use esker_types::info::{ContainerId, SnapshotInfo};
+use esker_types::limits::SNAPSHOTS_MAX;
+use esker_types::{Epoch, Error, ErrorKind, Result};
+use std::sync::atomic::Ordering;
+
+/// History entries looked at per transaction when a snapshot goes.
+const PURGE_BATCH: usize = 4096;
+
+fn key(container: ContainerId, epoch: Epoch) -> Key {
+    Key::container(Table::Snapshot, container).push(&epoch.0.to_be_bytes())
+}
+
+/// Newest snapshot of a container.
+pub(crate) fn newest(txn: &Txn, container: ContainerId) -> Result<Option<Epoch>> {
+    let prefix = Key::container(Table::Snapshot, container);
+    let last = txn.cursor()?.seek_before(&prefix.successor())?;
+    Ok(last.filter(|(key, _)| key.starts_with(&prefix)).and_then(|(key, _)| epoch_of(key, &prefix)))
+}
+
+fn epoch_of(key: &[u8], prefix: &[u8]) -> Option<Epoch> {
+    let bytes = key.get(prefix.len()..)?.try_into().ok()?;
+    Some(Epoch(u64::from_be_bytes(bytes)))
+}
+
+/// Snapshots of a container, oldest first.
+fn all(txn: &Txn, container: ContainerId) -> Result<Vec<SnapshotInfo>> {
+    let prefix = Key::container(Table::Snapshot, container);
+    let mut found = Vec::new();
+    let mut cursor = txn.cursor()?;
+    let mut entry = cursor.seek(&prefix)?;
+    while let Some((key, name)) = entry.filter(|(key, _)| key.starts_with(&prefix)) {
+        if let Some(epoch) = epoch_of(key, &prefix) {
+            found.push(SnapshotInfo { epoch, name: String::from_utf8_lossy(name).into_owned() });
+        }
+        entry = cursor.next()?;
+    }
+    Ok(found)
+}
+
+/// True where any container of the target has a snapshot.
+pub(crate) fn any(txn: &Txn) -> Result<bool> {
+    let prefix = Key::table(Table::Snapshot);
+    let first = txn.cursor()?.seek(&prefix)?;
+    Ok(first.is_some_and(|(key, _)| key.starts_with(&prefix)))
+}
+
+impl State {
+    /// Freezes the state of a container at one moment over all targets.
+    ///
+    /// # Errors
+    /// `Overflow` beyond [`SNAPSHOTS_MAX`].
+    pub fn create_snapshot(&self, container: &Container, name: &str) -> Result<Epoch> {
+        if self.list_snapshots(container)?.len() >= SNAPSHOTS_MAX {
+            let message = format!("{SNAPSHOTS_MAX} snapshots (SNAPSHOTS_MAX): destroy one first");
+            return Err(Error::new(ErrorKind::Overflow, message));
+        }
+        let targets: Vec<&Target> = self.targets.iter().map(AsRef::as_ref).collect();
+        coordinated(self, &targets, |_, change| {
+            container.check_alive(self)?;
+            change.check_room()?;
+            change.target().words().snapshots.store(1, Ordering::Release);
+            change.put(&key(container.id(), change.epoch), name.as_bytes())
+        })
+    }
+
+    /// Snapshots of a container, oldest first.
+    pub fn list_snapshots(&self, container: &Container) -> Result<Vec<SnapshotInfo>> {
+        all(&*self.targets[0].read()?, container.id())
+    }
+
+    /// Drops a snapshot and what only it kept.
+    ///
+    /// # Errors
+    /// `NotFound` where there is none at `epoch`.
+    pub fn destroy_snapshot(&self, container: &Container, epoch: Epoch) -> Result<()> {
+        let targets: Vec<&Target> = self.targets.iter().map(AsRef::as_ref).collect();
+        coordinated(self, &targets, |number, change| {
+            let there = change.delete(&key(container.id(), epoch))?;
+            if number == 0 && !there {
+                let message = format!("no snapshot at epoch {}", epoch.0);
+                return Err(Error::new(ErrorKind::NotFound, message));
+            }
+            Ok(())
+        })?;
+        targets.iter().try_for_each(|target| purge(target, container.id()))
+    }
+}
+
+/// Removes what no snapshot of the container needs any more, a bounded batch per transaction.
+fn purge(target: &Target, container: ContainerId) -> Result<()> {
+    let mut from = Some(Key::container(Table::History, container));
+    while let Some(position) = from {
+        from = target.change(|change| purge_batch(change, container, &position))?;
+    }
+    target.change(|change| {
+        if !any(change.txn())? {
+            target.words().snapshots.store(0, Ordering::Release);
+        }
+        Ok(())
+    })
+}
+
+/// Looks at one batch from `position` on; returns where to go on.
+fn purge_batch(
+    change: &mut Change<'_>,
+    container: ContainerId,
+    position: &Key,
+) -> Result<Option<Key>> {
+    let prefix = Key::container(Table::History, container);
+    let kept: Vec<Epoch> = all(change.txn(), container)?.iter().map(|info| info.epoch).collect();
+    let (entries, next) = history_batch(change.txn(), &prefix, position)?;
+    for (key, value) in entries {
+        let (until, record) = split_history(&value)?;
+        let parts = DataKey::parse(&key)?;
+        let created = parts.created.unwrap_or_default();
+        if !kept.iter().any(|epoch| created <= *epoch && *epoch < until) {
+            change.bury(&Record::decode(parts.body(), record)?);
+            change.delete(&key)?;
+        }
+    }
+    Ok(next)
+}
+
+type Entries = Vec<(Vec<u8>, Vec<u8>)>;
+
+fn history_batch(txn: &Txn, prefix: &Key, position: &Key) -> Result<(Entries, Option<Key>)> {
+    let mut cursor = txn.cursor()?;
+    let mut entries = Vec::new();
+    let mut entry = cursor.seek(position)?;
+    while let Some((key, value)) = entry.filter(|(key, _)| key.starts_with(prefix)) {
+        if entries.len() == PURGE_BATCH {
+            return Ok((entries, Some(Key::table(Table::History).push(&key[1..]))));
+        }
+        entries.push((key.to_vec(), value.to_vec()));
+        entry = cursor.next()?;
+    }
+    Ok((entries, None))
+}

@@ -1,0 +1,205 @@
+//! The superblock: the file `pool` that says what a pool directory holds. Lines of `name = value`, so
+//! that people can read it; written once.
+use esker_types::info::{Durability, Medium};
+use esker_types::{Error, ErrorKind, Result, Uuid};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+/// Version of the format this release reads and writes.
+pub const FORMAT_VERSION: u32 = 1;
+
+/// Who besides the owner may use a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Nobody.
+    Private,
+    /// Members of the directory's group.
+    Group,
+}
+
+/// What a pool is made of; fixed when it is created.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Superblock {
+    /// Its id.
+    pub uuid: Uuid,
+    /// Its name.
+    pub label: String,
+    /// Number of targets.
+    pub targets: u32,
+    /// Bytes reserved for the index of each target.
+    pub index_bytes: u64,
+    /// Bytes of a segment.
+    pub segment_bytes: u64,
+    /// Segments of each target.
+    pub segments: u32,
+    /// What it lies on.
+    pub medium: Medium,
+    /// What an acknowledged update survives.
+    pub durability: Durability,
+    /// The index is written by system calls, out of reach of stray pointers.
+    pub guarded: bool,
+    /// Who may use it.
+    pub access: Access,
+}
+
+/// Path of the superblock of the pool at `pool`.
+pub(crate) fn path(pool: &Path) -> PathBuf {
+    pool.join("pool")
+}
+
+impl Superblock {
+    /// Permissions of files of the pool.
+    pub(crate) fn file_permissions(&self) -> u32 {
+        match self.access {
+            Access::Private => 0o600,
+            Access::Group => 0o660,
+        }
+    }
+
+    /// Permissions of directories of the pool.
+    pub(crate) fn directory_permissions(&self) -> u32 {
+        match self.access {
+            Access::Private => 0o700,
+            Access::Group => 0o2770,
+        }
+    }
+
+    /// Bytes reserved for data, over all targets.
+    pub(crate) fn data_bytes(&self) -> u64 {
+        u64::from(self.targets) * u64::from(self.segments) * self.segment_bytes
+    }
+
+    /// Reads the superblock of the pool at `pool`.
+    ///
+    /// # Errors
+    /// `NotFound` where there is no pool, `Incompatible` for another format version, `Corrupt` for
+    /// anything that does not make sense.
+    pub fn read(pool: &Path) -> Result<Self> {
+        let path = path(pool);
+        let text = std::fs::read_to_string(&path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => {
+                Error::new(ErrorKind::NotFound, format!("{} is not a pool", pool.display()))
+            }
+            _ => Error::io(format_args!("reading {}", path.display()), &error),
+        })?;
+        Self::parse(&text).map_err(|error| {
+            Error::new(error.kind(), format!("{}: {}", path.display(), error.message()))
+        })
+    }
+
+    fn parse(text: &str) -> Result<Self> {
+        let fields = Fields(text);
+        let version: u32 = fields.number("format")?;
+        if version != FORMAT_VERSION {
+            let message = format!(
+                "format version {version}, this release reads version {FORMAT_VERSION}: use the release \
+                 that made the pool"
+            );
+            return Err(Error::new(ErrorKind::Incompatible, message));
+        }
+        let superblock = Self {
+            uuid: Uuid::parse(fields.get("uuid")?).ok_or_else(|| bad("uuid"))?,
+            label: fields.get("label")?.to_owned(),
+            targets: fields.number("targets")?,
+            index_bytes: fields.number("index_bytes")?,
+            segment_bytes: fields.number("segment_bytes")?,
+            segments: fields.number("segments")?,
+            medium: fields.choice("medium", &[("memory", Medium::Memory), ("block", Medium::Block)])?,
+            durability: fields.choice(
+                "durability",
+                &[("process", Durability::Process), ("commit", Durability::Commit)],
+            )?,
+            guarded: fields.choice("index", &[("mapped", false), ("guarded", true)])?,
+            access: fields.choice("access", &[("private", Access::Private), ("group", Access::Group)])?,
+        };
+        superblock.check()?;
+        Ok(superblock)
+    }
+
+    /// Refuses numbers no pool is created with.
+    fn check(&self) -> Result<()> {
+        let targets = 1..=esker_types::limits::TARGETS_MAX as u32;
+        let sound = targets.contains(&self.targets)
+            && self.segment_bytes.is_power_of_two()
+            && (1 << 16..=1 << 30).contains(&self.segment_bytes)
+            && (1..1 << 24).contains(&self.segments)
+            && (1 << 16..1 << 46).contains(&self.index_bytes);
+        if sound { Ok(()) } else { Err(bad("sizes")) }
+    }
+
+    /// The text of the superblock.
+    pub(crate) fn to_text(&self) -> String {
+        let mut text = String::new();
+        let medium = if self.medium == Medium::Memory { "memory" } else { "block" };
+        let durability = if self.durability == Durability::Commit { "commit" } else { "process" };
+        let access = if self.access == Access::Group { "group" } else { "private" };
+        let index = if self.guarded { "guarded" } else { "mapped" };
+        let mut line = |name: &str, value: &dyn std::fmt::Display| {
+            let _ = writeln!(text, "{name} = {value}");
+        };
+        line("format", &FORMAT_VERSION);
+        line("uuid", &self.uuid);
+        line("label", &self.label);
+        line("targets", &self.targets);
+        line("index_bytes", &self.index_bytes);
+        line("segment_bytes", &self.segment_bytes);
+        line("segments", &self.segments);
+        line("medium", &medium);
+        line("durability", &durability);
+        line("index", &index);
+        line("access", &access);
+        text
+    }
+}
+
+struct Fields<'t>(&'t str);
+
+fn bad(name: &str) -> Error {
+    Error::new(ErrorKind::Corrupt, format!("`{name}` is missing or makes no sense"))
+}
+
+impl<'t> Fields<'t> {
+    fn get(&self, name: &str) -> Result<&'t str> {
+        let lines = self.0.lines().filter_map(|line| line.split_once('='));
+        let mut found = lines.filter(|(known, _)| known.trim() == name);
+        found.next().map(|(_, value)| value.trim()).ok_or_else(|| bad(name))
+    }
+
+    fn number<T: std::str::FromStr>(&self, name: &str) -> Result<T> {
+        self.get(name)?.parse().map_err(|_| bad(name))
+    }
+
+    fn choice<T: Copy>(&self, name: &str, choices: &[(&str, T)]) -> Result<T> {
+        let value = self.get(name)?;
+        let found = choices.iter().find(|(known, _)| *known == value);
+        found.map(|(_, choice)| *choice).ok_or_else(|| bad(name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_comes_back_and_other_versions_are_refused() {
+        let superblock = Superblock {
+            uuid: Uuid([7; 16]),
+            label: "tank".to_owned(),
+            targets: 2,
+            index_bytes: 1 << 24,
+            segment_bytes: 1 << 20,
+            segments: 64,
+            medium: Medium::Block,
+            durability: Durability::Commit,
+            guarded: false,
+            access: Access::Group,
+        };
+        let text = superblock.to_text();
+        assert_eq!(Superblock::parse(&text), Ok(superblock));
+        let newer = text.replace("format = 1", "format = 2");
+        assert_eq!(Superblock::parse(&newer).unwrap_err().kind(), ErrorKind::Incompatible);
+        for line in text.lines() {
+            assert!(Superblock::parse(&text.replace(line, "")).is_err(), "without {line}");
+        }
+    }
+}

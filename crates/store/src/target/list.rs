@@ -1,0 +1,128 @@
+//! Listings: keys, extents, objects.
+use super::{Target, scan};
+use crate::keys::{Key, OBJECT_END, Table};
+use esker_types::info::ContainerId;
+use esker_types::ops::{AkeyRef, Anchor, KeyScope, ListLimit, ReadAt, StoredExtent};
+use esker_types::{Error, ErrorKind, Extent, KeyBatch, ObjectId, Result};
+
+/// Where a listing of this shard goes on, or `None` where the anchor is behind it.
+fn resume(anchor: &Anchor, shard: u32) -> Option<&[u8]> {
+    match anchor {
+        Anchor::Start => Some(&[]),
+        Anchor::After { shard: at, position } if *at == shard => Some(position),
+        _ => None,
+    }
+}
+
+fn foreign_anchor() -> Error {
+    Error::new(ErrorKind::Invalid, "the anchor does not belong to this listing: zero it and start again")
+}
+
+impl Target {
+    /// Next dkeys or akeys this target has of an object. Sets the anchor to the last one, or to
+    /// [`Anchor::End`].
+    pub fn list_keys(
+        &self,
+        container: ContainerId,
+        oid: ObjectId,
+        scope: KeyScope<'_>,
+        anchor: &mut Anchor,
+        limit: ListLimit,
+        at: ReadAt<'_>,
+    ) -> Result<KeyBatch> {
+        let txn = self.read()?;
+        let (prefix, marked) = match scope {
+            KeyScope::Dkeys => (Key::object(Table::Data, container, oid), None),
+            KeyScope::Akeys(dkey) => (Key::dkey(Table::Data, container, oid, dkey)?, Some(dkey)),
+        };
+        self.mark(at, &txn, container, oid, marked);
+        let position = resume(anchor, self.number).ok_or_else(foreign_anchor)?;
+        let mut scan = scan::Scan::new(&txn, prefix.clone(), at.view)?;
+        let mut keys = KeyBatch::default();
+        // Entries of one key stand together: the next key begins behind them.
+        let mut from = match position {
+            [] => prefix.clone(),
+            last => prefix.clone().push(last).successor(),
+        };
+        let mut last = position.to_vec();
+        *anchor = loop {
+            let Some(visible) = scan.seek(&from)? else { break Anchor::End };
+            let parts = visible.parts()?;
+            let (key, group) = match scope {
+                KeyScope::Dkeys => (parts.dkey()?, parts.dkey_prefix()),
+                KeyScope::Akeys(_) => (parts.akey()?, parts.akey_prefix()),
+            };
+            let full = keys.len() >= limit.entries
+                || (!keys.is_empty() && keys.byte_len() + key.len() > limit.bytes);
+            if full {
+                break Anchor::After { shard: self.number, position: last };
+            }
+            keys.push(&key);
+            last = group[prefix.len()..].to_vec();
+            from = Key::table(Table::Data).push(&group[1..]).successor();
+        };
+        Ok(keys)
+    }
+
+    /// Next extents of an array akey; the anchor's position is the index to go on from.
+    pub fn list_extents(
+        &self,
+        container: ContainerId,
+        oid: ObjectId,
+        key: AkeyRef<'_>,
+        anchor: &mut Anchor,
+        entries: usize,
+        at: ReadAt<'_>,
+    ) -> Result<Vec<StoredExtent>> {
+        let txn = self.read()?;
+        self.mark(at, &txn, container, oid, Some(key.dkey));
+        let position = resume(anchor, self.number).ok_or_else(foreign_anchor)?;
+        let from = match position {
+            [] => 0,
+            bytes => u64::from_be_bytes(bytes.try_into().map_err(|_| foreign_anchor())?),
+        };
+        let akey = Key::dkey(Table::Data, container, oid, key.dkey)?.akey(oid, key.akey)?;
+        let prefix = akey.clone().push(&[crate::keys::ARRAY]);
+        let mut scan = scan::Scan::new(&txn, prefix, at.view)?;
+        let mut found = Vec::new();
+        let mut next = scan.seek(&akey.extent(from))?;
+        while let Some(visible) = next.take_if(|_| found.len() < entries) {
+            next = scan.after(&visible.key)?;
+            let record = visible.record()?;
+            found.push(StoredExtent {
+                extent: Extent::new(visible.start(), record.count),
+                record_size: u64::from(record.record_size),
+                epoch: record.epoch,
+            });
+        }
+        *anchor = next.map_or(Anchor::End, |visible| Anchor::After {
+            shard: self.number,
+            position: visible.start().to_be_bytes().to_vec(),
+        });
+        Ok(found)
+    }
+
+    /// Next objects of a container this target has something of, behind `after`.
+    pub fn list_objects(
+        &self,
+        container: ContainerId,
+        after: Option<ObjectId>,
+        entries: usize,
+        at: ReadAt<'_>,
+    ) -> Result<Vec<ObjectId>> {
+        let txn = self.read()?;
+        let prefix = Key::container(Table::Data, container);
+        let mut scan = scan::Scan::new(&txn, prefix.clone(), at.view)?;
+        let mut found = Vec::new();
+        let mut from = match after {
+            None => prefix,
+            Some(oid) => Key::object(Table::Data, container, oid).successor(),
+        };
+        while found.len() < entries {
+            let Some(visible) = scan.seek(&from)? else { break };
+            found.push(visible.parts()?.oid);
+            from = Key::table(Table::Data).push(&visible.key[1..OBJECT_END]).successor();
+        }
+        Ok(found)
+    }
+}

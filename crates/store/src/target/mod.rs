@@ -1,0 +1,194 @@
+//! A target: one shard of a pool. It answers reads by itself and takes changes from [`crate::commit`].
+mod list;
+mod query;
+mod read;
+mod scan;
+
+pub(crate) use scan::{UNTIL_LEN, split_history};
+
+use crate::control::{Control, ProcessSlot, TargetWords, conflict_slot, object_slot};
+use crate::data::Data;
+use crate::io::index::{Index, Mode};
+use crate::io::txn::ReadTxn;
+use crate::pool::State;
+use crate::segment::claim::Lanes;
+use crate::superblock::Superblock;
+use esker_types::info::{ContainerId, Durability, Medium};
+use esker_types::ops::{ReadAt, ReadMark};
+use esker_types::{Error, ErrorKind, ObjectId, Result};
+use std::path::Path;
+use std::sync::{Arc, OnceLock, Weak};
+use std::sync::atomic::Ordering;
+
+/// One shard of an open pool.
+pub struct Target {
+    number: u32,
+    pub(crate) index: Arc<Index>,
+    pub(crate) data: Data,
+    pub(crate) control: Arc<Control>,
+    pub(crate) lanes: Lanes,
+    segment_bytes: u64,
+    segments: u32,
+    mapped: bool,
+    durability: Durability,
+    /// Commits of threads of this process that wait for the same sync.
+    pub(crate) group: crate::commit::Group,
+    /// The pool it belongs to, once that is open.
+    pub(crate) pool: OnceLock<Weak<State>>,
+}
+
+/// Threads of one process that may append to one target at a time.
+const LANES: usize = 8;
+
+/// Directory of target `number` inside a pool.
+pub(crate) fn directory(pool: &Path, number: u32) -> std::path::PathBuf {
+    pool.join(format!("target-{number}"))
+}
+
+/// How the index of a pool is opened.
+fn index_mode(superblock: &Superblock) -> Mode {
+    match (superblock.durability, superblock.guarded) {
+        (Durability::Commit, _) => Mode::Synced,
+        (Durability::Process, true) => Mode::Guarded,
+        (Durability::Process, false) => Mode::Mapped,
+    }
+}
+
+impl Target {
+    pub(crate) fn open(
+        pool: &Path,
+        superblock: &Superblock,
+        control: Arc<Control>,
+        number: u32,
+    ) -> Result<Self> {
+        let directory = directory(pool, number);
+        let mapped = superblock.medium == Medium::Memory;
+        let data_bytes = superblock.segment_bytes * u64::from(superblock.segments);
+        let index = Index::open(
+            &directory.join("index"),
+            superblock.index_bytes,
+            index_mode(superblock),
+            superblock.file_permissions(),
+        )?;
+        Ok(Self {
+            number,
+            index,
+            data: Data::open(&directory.join("data"), data_bytes, mapped)?,
+            control,
+            lanes: Lanes::new(LANES),
+            segment_bytes: superblock.segment_bytes,
+            segments: superblock.segments,
+            mapped,
+            durability: superblock.durability,
+            group: crate::commit::Group::default(),
+            pool: OnceLock::new(),
+        })
+    }
+
+    /// Its number in the pool.
+    #[must_use]
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Bytes of a segment.
+    #[must_use]
+    pub fn segment_bytes(&self) -> u64 {
+        self.segment_bytes
+    }
+
+    /// Number of segments.
+    #[must_use]
+    pub fn segment_count(&self) -> u32 {
+        self.segments
+    }
+
+    /// The pool it belongs to; `None` while that is being set up.
+    pub(crate) fn pool(&self) -> Option<Arc<State>> {
+        self.pool.get().and_then(Weak::upgrade)
+    }
+
+    pub(crate) fn is_mapped(&self) -> bool {
+        self.mapped
+    }
+
+    pub(crate) fn is_durable(&self) -> bool {
+        self.durability == Durability::Commit
+    }
+
+    /// Where a segment begins in the data file.
+    pub(crate) fn segment_offset(&self, segment: u32) -> u64 {
+        u64::from(segment) * self.segment_bytes
+    }
+
+    /// Words shared with other processes.
+    pub(crate) fn words(&self) -> TargetWords<'_> {
+        self.control.target(self.number)
+    }
+
+    /// This process.
+    pub(crate) fn process(&self) -> ProcessSlot {
+        self.control.slot
+    }
+
+    /// True where the process behind `slot` lives.
+    pub(crate) fn is_alive(&self, slot: ProcessSlot) -> bool {
+        self.control.is_alive(slot)
+    }
+
+    /// Free segments kept back for compaction: without one, a full target could never be compacted.
+    pub(crate) fn reserve(&self) -> usize {
+        usize::from(self.segments >= 8)
+    }
+
+    /// Prepares a segment that was free for its first bytes.
+    pub(crate) fn begin_segment(&self, segment: u32) {
+        let words = self.words();
+        let words = words.segment(segment);
+        words.tail.store(0, Ordering::Release);
+        words.published.store(0, Ordering::Release);
+        self.data.prepare(self.segment_offset(segment), self.segment_bytes as usize);
+    }
+
+    /// A consistent view, once no commit over several targets is half done.
+    pub(crate) fn read(&self) -> Result<ReadTxn> {
+        loop {
+            let txn = self.index.read()?;
+            if self.words().in_doubt.load(Ordering::Acquire) == 0 {
+                return Ok(txn);
+            }
+            drop(txn);
+            crate::commit::settle(self)?;
+        }
+    }
+
+    /// Notes for a transaction what `txn` shows of a dkey, or of a whole object.
+    pub(crate) fn mark(
+        &self,
+        at: ReadAt<'_>,
+        txn: &ReadTxn,
+        container: ContainerId,
+        oid: ObjectId,
+        dkey: Option<&[u8]>,
+    ) {
+        if let Some(marks) = at.marks {
+            let slot = match dkey {
+                Some(dkey) => conflict_slot(container, oid, dkey),
+                None => object_slot(container, oid),
+            };
+            marks.add(ReadMark { shard: self.number, slot, version: txn.id() });
+        }
+    }
+
+    /// Damage found in data of this target, in words that name the object.
+    pub(crate) fn damaged(&self, key: &[u8], what: &str) -> Error {
+        let place = crate::keys::DataKey::parse(key).map_or_else(
+            |_| "an unknown object".to_owned(),
+            |key| format!("object {} of container {}", key.oid, key.container().0),
+        );
+        Error::new(
+            ErrorKind::Checksum,
+            format!("{what} of {place} on target {} does not match its checksum: restore it", self.number),
+        )
+    }
+}

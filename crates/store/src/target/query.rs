@@ -1,0 +1,129 @@
+//! Smallest and largest keys and extents, and the last epoch of an object.
+use super::{Target, scan};
+use crate::io::txn::ReadTxn;
+use crate::keys::{ARRAY, DataKey, Key, Table};
+use esker_types::info::ContainerId;
+use esker_types::ops::{Edge, KeyFound, KeyQuery, ReadAt, View};
+use esker_types::{Epoch, Extent, ObjectId, Result};
+
+/// A question about one shard, while it is being answered.
+struct Search<'t> {
+    txn: &'t ReadTxn,
+    view: View,
+    query: KeyQuery<'t>,
+    oid: ObjectId,
+}
+
+impl Target {
+    /// Smallest or largest key or extent this target has, `None` where there is nothing.
+    pub fn query_key(
+        &self,
+        container: ContainerId,
+        oid: ObjectId,
+        query: KeyQuery<'_>,
+        at: ReadAt<'_>,
+    ) -> Result<Option<KeyFound>> {
+        let txn = self.read()?;
+        self.mark(at, &txn, container, oid, query.dkey);
+        let search = Search { txn: &txn, view: at.view, query, oid };
+        match query.dkey {
+            Some(dkey) => search.in_dkey(&Key::dkey(Table::Data, container, oid, dkey)?, dkey),
+            None => search.over_dkeys(&Key::object(Table::Data, container, oid)),
+        }
+    }
+
+    /// When what exists of the object was last written; zero for nothing.
+    pub fn object_epoch(&self, container: ContainerId, oid: ObjectId, at: ReadAt<'_>) -> Result<Epoch> {
+        let txn = self.read()?;
+        self.mark(at, &txn, container, oid, None);
+        let prefix = Key::object(Table::Data, container, oid);
+        let mut scan = scan::Scan::new(&txn, prefix.clone(), at.view)?;
+        let mut latest = Epoch(0);
+        let mut next = scan.seek(&prefix)?;
+        while let Some(visible) = next {
+            latest = latest.max(visible.record()?.epoch);
+            next = scan.after(&visible.key)?;
+        }
+        Ok(latest)
+    }
+}
+
+impl Search<'_> {
+    /// The outermost dkey that has what else is asked for.
+    fn over_dkeys(&self, object: &Key) -> Result<Option<KeyFound>> {
+        let mut next = self.outermost(object, None)?;
+        while let Some(key) = next {
+            let parts = DataKey::parse(&key)?;
+            let prefix = Key::table(Table::Data).push(&parts.dkey_prefix()[1..]);
+            if let Some(found) = self.in_dkey(&prefix, &parts.dkey()?)? {
+                return Ok(Some(found));
+            }
+            next = self.outermost(object, Some(&prefix))?;
+        }
+        Ok(None)
+    }
+
+    fn in_dkey(&self, prefix: &Key, dkey: &[u8]) -> Result<Option<KeyFound>> {
+        if let (false, Some(akey)) = (self.query.want_akey, self.query.akey) {
+            return self.in_akey(&prefix.akey(self.oid, akey)?, dkey, akey);
+        }
+        if !self.query.want_akey {
+            let any = self.outermost(prefix, None)?;
+            let found = KeyFound { dkey: dkey.to_vec(), akey: Vec::new(), extent: None };
+            return Ok(any.map(|_| found));
+        }
+        let mut next = self.outermost(prefix, None)?;
+        while let Some(key) = next {
+            let parts = DataKey::parse(&key)?;
+            let akey_prefix = Key::table(Table::Data).push(&parts.akey_prefix()[1..]);
+            if let Some(found) = self.in_akey(&akey_prefix, dkey, &parts.akey()?)? {
+                return Ok(Some(found));
+            }
+            next = self.outermost(prefix, Some(&akey_prefix))?;
+        }
+        Ok(None)
+    }
+
+    fn in_akey(&self, prefix: &Key, dkey: &[u8], akey: &[u8]) -> Result<Option<KeyFound>> {
+        let mut found = KeyFound { dkey: dkey.to_vec(), akey: akey.to_vec(), extent: None };
+        if !self.query.want_extent {
+            return Ok(self.outermost(prefix, None)?.map(|_| found));
+        }
+        let Some(key) = self.outermost(&prefix.clone().push(&[ARRAY]), None)? else { return Ok(None) };
+        let start = DataKey::parse(&key)?.start.unwrap_or(0);
+        if let Some(visible) = scan::extents(self.txn, prefix, Extent::new(start, 1), self.view)?.first() {
+            found.extent = Some(Extent::new(visible.start(), visible.record()?.count));
+        }
+        Ok(Some(found))
+    }
+
+    /// Outermost visible data key under `prefix`, short of all keys under `bound`.
+    fn outermost(&self, prefix: &Key, bound: Option<&Key>) -> Result<Option<Vec<u8>>> {
+        match (self.query.edge, self.view) {
+            (Edge::Min, _) => {
+                let from = bound.map_or_else(|| prefix.clone(), Key::successor);
+                let first = scan::Scan::new(self.txn, prefix.clone(), self.view)?.seek(&from)?;
+                Ok(first.map(|visible| visible.key))
+            }
+            (Edge::Max, View::Latest) => {
+                let end = bound.cloned().unwrap_or_else(|| prefix.successor());
+                let last = self.txn.cursor()?.seek_before(&end)?;
+                let last = last.filter(|(key, _)| key.starts_with(prefix));
+                Ok(last.map(|(key, _)| key.to_vec()))
+            }
+            (Edge::Max, View::Snapshot(_)) => self.last_in_snapshot(prefix, bound),
+        }
+    }
+
+    /// Snapshots are merged forwards only, so the last key is found by going over all.
+    fn last_in_snapshot(&self, prefix: &Key, bound: Option<&Key>) -> Result<Option<Vec<u8>>> {
+        let mut scan = scan::Scan::new(self.txn, prefix.clone(), self.view)?;
+        let mut last = None;
+        let mut next = scan.seek(prefix)?;
+        while let Some(visible) = next.take_if(|v| bound.is_none_or(|bound| v.key[..] < bound[..])) {
+            next = scan.after(&visible.key)?;
+            last = Some(visible.key);
+        }
+        Ok(last)
+    }
+}

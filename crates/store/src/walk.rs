@@ -1,0 +1,87 @@
+//! Going over everything the index of a target names: the base of rebuilding, check and scrub.
+use crate::io::txn::Txn;
+use crate::keys::{DataKey, Key, Table};
+use crate::record::{Body, Record};
+use crate::segment::header::ALIGN;
+use crate::target::{Target, split_history};
+use esker_types::{Epoch, Result};
+use std::collections::HashMap;
+
+/// What the index says of a segment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Used {
+    /// Bytes of data it names.
+    pub(crate) live: u64,
+    /// End of the last byte it names, rounded to where the next header would begin.
+    pub(crate) end: u64,
+}
+
+/// What the index says of all segments.
+#[derive(Debug, Default)]
+pub(crate) struct Usage {
+    pub(crate) segments: HashMap<u32, Used>,
+    pub(crate) dead: HashMap<u32, u64>,
+    pub(crate) last_epoch: Epoch,
+    pub(crate) has_snapshots: bool,
+}
+
+/// A record with its key, or what is wrong with it.
+pub(crate) type Found<'r> = Result<(DataKey<'r>, Record<'r>)>;
+
+/// Visits every record: its key (with table), its parts, and the record or what is wrong with it.
+pub(crate) fn records(
+    txn: &Txn,
+    mut visit: impl FnMut(&[u8], Found<'_>) -> Result<()>,
+) -> Result<()> {
+    records_from(txn, &[], |key, found| visit(key, found).map(|()| true))
+}
+
+/// Visits records from key `position` on, for as long as `visit` returns true.
+pub(crate) fn records_from(
+    txn: &Txn,
+    position: &[u8],
+    mut visit: impl FnMut(&[u8], Found<'_>) -> Result<bool>,
+) -> Result<()> {
+    for table in [Table::Data, Table::History] {
+        let prefix = Key::table(table);
+        let mut cursor = txn.cursor()?;
+        let mut entry = cursor.seek(position.max(&prefix))?;
+        while let Some((key, value)) = entry.filter(|(key, _)| key.starts_with(&prefix)) {
+            if !visit(key, parse(table, key, value))? {
+                return Ok(());
+            }
+            entry = cursor.next()?;
+        }
+    }
+    Ok(())
+}
+
+fn parse<'r>(table: Table, key: &'r [u8], value: &'r [u8]) -> Result<(DataKey<'r>, Record<'r>)> {
+    let parts = DataKey::parse(key)?;
+    let bytes = if table == Table::History { split_history(value)?.1 } else { value };
+    let record = Record::decode(parts.body(), bytes)?;
+    Ok((parts, record))
+}
+
+/// Counts what each segment holds.
+pub(crate) fn usage(target: &Target) -> Result<Usage> {
+    let txn = target.index.read()?;
+    let mut usage = Usage {
+        dead: crate::segment::collect::all_dead(&txn)?,
+        has_snapshots: crate::snapshots::any(&txn)?,
+        ..Usage::default()
+    };
+    records(&txn, |_, found| {
+        if let Ok((_, record)) = found {
+            usage.last_epoch = usage.last_epoch.max(record.epoch);
+            if let Body::Segment(place) = record.body {
+                let used = usage.segments.entry(place.segment).or_default();
+                used.live += record.bytes();
+                let end = u64::from(place.base) + u64::from(place.covered);
+                used.end = used.end.max(end.next_multiple_of(ALIGN));
+            }
+        }
+        Ok(())
+    })?;
+    Ok(usage)
+}
