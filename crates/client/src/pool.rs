@@ -21,6 +21,15 @@ impl Pool {
         Self { backend, mode }
     }
 
+    /// Opens the pool of this label, UUID or URL (see [`crate::names`]).
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] where there is none, [`ErrorKind::Busy`] where exclusive use stands
+    /// against it.
+    pub fn connect(name: &str, mode: OpenMode) -> Result<Self> {
+        Ok(Self::from_backend(crate::names::connect(name, mode)?, mode))
+    }
+
     /// What the backend can do.
     #[must_use]
     pub fn capabilities(&self) -> Capabilities {

@@ -326,7 +326,11 @@ impl State {
     }
 
     /// Value of a piece of metadata of a container, or of the pool.
-    pub fn get_metadata(&self, container: Option<ContainerId>, name: &str) -> Result<Option<Vec<u8>>> {
+    pub fn get_metadata(
+        &self,
+        container: Option<ContainerId>,
+        name: &str,
+    ) -> Result<Option<Vec<u8>>> {
         let txn = self.targets[0].read()?;
         Ok(txn.get(&metadata_key(container.unwrap_or(POOL), name))?.map(<[u8]>::to_vec))
     }
@@ -355,7 +359,11 @@ impl State {
     }
 
     /// Names of the metadata that begin with `prefix`, sorted.
-    pub fn list_metadata(&self, container: Option<ContainerId>, prefix: &str) -> Result<Vec<String>> {
+    pub fn list_metadata(
+        &self,
+        container: Option<ContainerId>,
+        prefix: &str,
+    ) -> Result<Vec<String>> {
         let txn = self.targets[0].read()?;
         let scope = Key::container(Table::Attribute, container.unwrap_or(POOL));
         let mut names = Vec::new();
@@ -391,7 +399,8 @@ pub(crate) fn each(
 
 fn insert(change: &mut Change<'_>, info: &ContainerInfo) -> Result<()> {
     let key = container_key(info.uuid);
-    let taken = |what: &str| Error::new(ErrorKind::Exists, format!("container {what} exists already"));
+    let taken =
+        |what: &str| Error::new(ErrorKind::Exists, format!("container {what} exists already"));
     if change.txn().get(&key)?.is_some() {
         return Err(taken(&info.uuid.to_string()));
     }
@@ -408,7 +417,11 @@ fn insert(change: &mut Change<'_>, info: &ContainerInfo) -> Result<()> {
 /// Draws a number no container ever had.
 fn next_id(change: &mut Change<'_>) -> Result<ContainerId> {
     let key = Key::table(Table::Next);
-    let last = change.txn().get(&key)?.and_then(|value| value.try_into().ok()).map_or(0, u32::from_le_bytes);
+    let last = change
+        .txn()
+        .get(&key)?
+        .and_then(|value| value.try_into().ok())
+        .map_or(0, u32::from_le_bytes);
     if last >= CONTAINERS_MAX {
         return Err(Error::new(ErrorKind::Overflow, "the pool has no container numbers left"));
     }

@@ -155,7 +155,8 @@ fn name(target: &Target, key: &[u8]) -> String {
 fn misplaced(target: &Target, _: &DataKey<'_>, record: &Record<'_>) -> Option<String> {
     let bytes = match record.body {
         Body::Inline(data) => {
-            return (data.len() as u64 != record.bytes()).then(|| "inline data of a wrong length".to_owned());
+            return (data.len() as u64 != record.bytes())
+                .then(|| "inline data of a wrong length".to_owned());
         }
         Body::Segment(place) => place,
     };
@@ -174,9 +175,8 @@ fn overlaps(
     record: &Record<'_>,
 ) -> Option<String> {
     let start = parts.start.filter(|_| parts.created.is_none())?;
-    let clash = previous
-        .as_ref()
-        .is_some_and(|(akey, end)| akey == parts.akey_prefix() && *end > start);
+    let clash =
+        previous.as_ref().is_some_and(|(akey, end)| akey == parts.akey_prefix() && *end > start);
     *previous = Some((parts.akey_prefix().to_vec(), start.saturating_add(record.count)));
     clash.then(|| "extents that overlap".to_owned())
 }
@@ -245,7 +245,8 @@ fn scrub_batch(
         }
         seen += 1;
         report.records += 1;
-        if let Err(error) = found.and_then(|(_, record)| scrub_record(target, key, &record, report)) {
+        if let Err(error) = found.and_then(|(_, record)| scrub_record(target, key, &record, report))
+        {
             report.damaged.push(format!("{}: {error}", name(target, key)));
         }
         Ok(true)
@@ -253,9 +254,16 @@ fn scrub_batch(
     Ok(next)
 }
 
-fn scrub_record(target: &Target, key: &[u8], record: &Record<'_>, report: &mut ScrubReport) -> Result<()> {
+fn scrub_record(
+    target: &Target,
+    key: &[u8],
+    record: &Record<'_>,
+    report: &mut ScrubReport,
+) -> Result<()> {
     let Body::Segment(place) = record.body else { return Ok(()) };
-    if let Some(trouble) = DataKey::parse(key).ok().and_then(|parts| misplaced(target, &parts, record)) {
+    if let Some(trouble) =
+        DataKey::parse(key).ok().and_then(|parts| misplaced(target, &parts, record))
+    {
         return Err(target.damaged(key, &trouble));
     }
     let mut bytes = vec![0; record.bytes() as usize];

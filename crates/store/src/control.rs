@@ -26,7 +26,8 @@ const BYTE_POOL: u64 = BYTE_SETUP + 1;
 /// One byte per process: locked for as long as it lives.
 const BYTE_PROCESS: u64 = BYTE_SETUP + 1024;
 /// The bytes of all processes.
-pub(crate) const PROCESS_BYTES: std::ops::Range<u64> = BYTE_PROCESS..BYTE_PROCESS + PROCESSES_MAX as u64;
+pub(crate) const PROCESS_BYTES: std::ops::Range<u64> =
+    BYTE_PROCESS..BYTE_PROCESS + PROCESSES_MAX as u64;
 /// One byte per container in use.
 const BYTE_CONTAINER: u64 = 1 << 41;
 /// One byte per target, held over a commit that spans several.
@@ -77,12 +78,7 @@ impl<'c> TargetWords<'c> {
     /// The words of segment `number`.
     pub(crate) fn segment(&self, number: u32) -> SegmentWords<'c> {
         let words = &self.segments[number as usize * SEGMENT_WORDS..][..SEGMENT_WORDS];
-        SegmentWords {
-            state: &words[0],
-            tail: &words[1],
-            published: &words[2],
-            stamp: &words[3],
-        }
+        SegmentWords { state: &words[0], tail: &words[1], published: &words[2], stamp: &words[3] }
     }
 
     /// An epoch later than all before; call with the index's write lock held.
@@ -159,7 +155,8 @@ impl Control {
     /// `Overflow` where [`PROCESSES_MAX`] processes have it open, `Busy` where they live in another
     /// PID name space.
     pub(crate) fn open(path: &Path, targets: usize, segments: usize) -> Result<Self> {
-        let file = File::options().read(true).write(true).open(path).map_err(failed("opening", path))?;
+        let file =
+            File::options().read(true).write(true).open(path).map_err(failed("opening", path))?;
         let size = file.metadata().map_err(failed("opening", path))?.len();
         if size < file_size(targets, segments) {
             let message = format!("{} is cut short: run `esker pool check`", path.display());
@@ -187,7 +184,8 @@ impl Control {
     }
 
     fn lock(&self, kind: lock::Kind, byte: u64) -> Result<bool> {
-        lock::set(&self.file, kind, byte).map_err(|error| Error::io("locking the control file", &error))
+        lock::set(&self.file, kind, byte)
+            .map_err(|error| Error::io("locking the control file", &error))
     }
 
     /// True where the process behind `slot` lives.
@@ -202,7 +200,11 @@ impl Control {
     }
 
     /// Runs `work` while no other process commits over several targets, this one among them.
-    pub(crate) fn while_coordinating<T>(&self, target: u32, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    pub(crate) fn while_coordinating<T>(
+        &self,
+        target: u32,
+        work: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
         self.while_locked(BYTE_TARGET + u64::from(target), work)
     }
 
@@ -278,7 +280,11 @@ impl Control {
     }
 
     /// Takes or changes this process's use of a container; false where others stand against it.
-    pub(crate) fn use_container(&self, container: ContainerId, mode: Option<OpenMode>) -> Result<bool> {
+    pub(crate) fn use_container(
+        &self,
+        container: ContainerId,
+        mode: Option<OpenMode>,
+    ) -> Result<bool> {
         self.lock(kind_of(mode), BYTE_CONTAINER + u64::from(container.0))
     }
 

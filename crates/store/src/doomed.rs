@@ -34,9 +34,8 @@ pub(crate) fn empty(pool: &State, container: ContainerId) -> Result<()> {
             while target.change(|change| empty_batch(change, table, &prefix))? {}
         }
     }
-    pool.targets[0].change(|change| {
-        change.delete(&Key::container(Table::Doomed, container)).map(|_| ())
-    })
+    pool.targets[0]
+        .change(|change| change.delete(&Key::container(Table::Doomed, container)).map(|_| ()))
 }
 
 /// Removes one batch; true where there may be more.

@@ -55,7 +55,10 @@ fn seal(key: &[u8], record: &[u8]) -> [u8; SEAL_LEN] {
 }
 
 fn damaged() -> Error {
-    Error::new(ErrorKind::Checksum, "an index record does not match its checksum: run `esker pool check`")
+    Error::new(
+        ErrorKind::Checksum,
+        "an index record does not match its checksum: run `esker pool check`",
+    )
 }
 
 impl<'r> Record<'r> {

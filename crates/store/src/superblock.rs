@@ -104,13 +104,15 @@ impl Superblock {
             index_bytes: fields.number("index_bytes")?,
             segment_bytes: fields.number("segment_bytes")?,
             segments: fields.number("segments")?,
-            medium: fields.choice("medium", &[("memory", Medium::Memory), ("block", Medium::Block)])?,
+            medium: fields
+                .choice("medium", &[("memory", Medium::Memory), ("block", Medium::Block)])?,
             durability: fields.choice(
                 "durability",
                 &[("process", Durability::Process), ("commit", Durability::Commit)],
             )?,
             guarded: fields.choice("index", &[("mapped", false), ("guarded", true)])?,
-            access: fields.choice("access", &[("private", Access::Private), ("group", Access::Group)])?,
+            access: fields
+                .choice("access", &[("private", Access::Private), ("group", Access::Group)])?,
         };
         superblock.check()?;
         Ok(superblock)

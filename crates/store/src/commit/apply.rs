@@ -249,7 +249,12 @@ impl Applier<'_, '_> {
 }
 
 /// True where `key` is an extent of the akey; refuses what must not stand beside a new extent.
-fn check_neighbour(prefix: &Key, key: &[u8], value: &[u8], record_size: Option<u32>) -> Result<bool> {
+fn check_neighbour(
+    prefix: &Key,
+    key: &[u8],
+    value: &[u8],
+    record_size: Option<u32>,
+) -> Result<bool> {
     if !key.starts_with(prefix) {
         return Ok(false);
     }

@@ -108,7 +108,12 @@ impl<'t> Change<'t> {
 
     /// Takes a record out of the present: into history where a snapshot shows it, else its bytes die.
     /// The key itself is left to the caller.
-    pub(crate) fn retire(&mut self, container: ContainerId, key: &[u8], record: &Record<'_>) -> Result<()> {
+    pub(crate) fn retire(
+        &mut self,
+        container: ContainerId,
+        key: &[u8],
+        record: &Record<'_>,
+    ) -> Result<()> {
         if self.newest_snapshot(container)?.is_some_and(|newest| record.epoch <= newest) {
             let mut value = self.epoch.0.to_le_bytes().to_vec();
             record.encode(&key[1..], &mut value);

@@ -32,8 +32,10 @@ pub(crate) fn coordinated(
 ) -> Result<Epoch> {
     let _alone = pool.coordinating.lock().unwrap_or_else(PoisonError::into_inner);
     while_held(targets, &mut || {
-        let mut txns = targets.iter().map(|target| begin(pool, target)).collect::<Result<Vec<_>>>()?;
-        let epoch = targets.iter().map(|target| target.words().next_epoch()).max().unwrap_or_default();
+        let mut txns =
+            targets.iter().map(|target| begin(pool, target)).collect::<Result<Vec<_>>>()?;
+        let epoch =
+            targets.iter().map(|target| target.words().next_epoch()).max().unwrap_or_default();
         let mut journals = Vec::new();
         for (number, (target, txn)) in targets.iter().zip(&mut txns).enumerate() {
             let mut change = Change::new(target, txn, epoch).with_journal();
@@ -152,7 +154,8 @@ fn applied(txn: &Txn) -> Result<u64> {
 
 /// Repeats the steps of an intent on one target, unless it has them already.
 fn redo(target: &Target, intent: &Intent) -> Result<()> {
-    let Some((_, steps)) = intent.parts.iter().find(|(number, _)| *number == target.number()) else {
+    let Some((_, steps)) = intent.parts.iter().find(|(number, _)| *number == target.number())
+    else {
         return Ok(());
     };
     let mut txn = target.index.write()?;

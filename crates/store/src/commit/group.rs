@@ -126,9 +126,10 @@ impl Group {
     }
 
     fn has_room(&self) -> bool {
-        self.lock().open.as_ref().is_some_and(|batch| {
-            !batch.spoiled && batch.followers + 1 < GROUP_MAX
-        })
+        self.lock()
+            .open
+            .as_ref()
+            .is_some_and(|batch| !batch.spoiled && batch.followers + 1 < GROUP_MAX)
     }
 
     fn announce(&self, outcome: Outcome) {

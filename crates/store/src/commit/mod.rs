@@ -37,9 +37,10 @@ impl Target {
     /// held, or for reads alone.
     pub(crate) fn check_marks(&self, marks: &[ReadMark]) -> Result<()> {
         let words = self.words();
-        let stale = marks.iter().filter(|mark| mark.shard == self.number()).any(|mark| {
-            words.conflicts[mark.slot as usize].load(Ordering::Acquire) > mark.version
-        });
+        let stale = marks
+            .iter()
+            .filter(|mark| mark.shard == self.number())
+            .any(|mark| words.conflicts[mark.slot as usize].load(Ordering::Acquire) > mark.version);
         if stale {
             return Err(Error::new(
                 ErrorKind::TxRestart,
@@ -50,10 +51,7 @@ impl Target {
     }
 
     /// Runs `work` in a transaction of its own and commits what it did.
-    pub(crate) fn change<T>(
-        &self,
-        work: impl FnOnce(&mut Change<'_>) -> Result<T>,
-    ) -> Result<T> {
+    pub(crate) fn change<T>(&self, work: impl FnOnce(&mut Change<'_>) -> Result<T>) -> Result<T> {
         let mut txn = self.begin_write()?;
         let epoch = self.words().next_epoch();
         let mut change = Change::new(self, &mut txn, epoch);

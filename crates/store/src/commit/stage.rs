@@ -146,7 +146,8 @@ impl Stager<'_, '_> {
     ) -> Result<Content> {
         limit(extents.len(), EXTENTS_PER_OP_MAX, "extents", "EXTENTS_PER_OP_MAX")?;
         if record_size == 0 || record_size > RECORD_SIZE_MAX.min(self.piece_max()) {
-            let message = format!("records of {record_size} bytes: 1 to {RECORD_SIZE_MAX} (RECORD_SIZE_MAX)");
+            let message =
+                format!("records of {record_size} bytes: 1 to {RECORD_SIZE_MAX} (RECORD_SIZE_MAX)");
             return Err(Error::new(ErrorKind::Invalid, message));
         }
         check_array_len(record_size, extents, data.len())?;

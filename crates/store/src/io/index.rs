@@ -213,7 +213,10 @@ fn error_of(code: c_int, doing: &str, path: &Path) -> Error {
             (ErrorKind::Busy, "all 4096 reader slots (READERS_MAX) are taken: use fewer readers")
         }
         lmdb::MDB_VERSION_MISMATCH => (ErrorKind::Incompatible, "written by another release"),
-        lmdb::MDB_CORRUPTED | lmdb::MDB_PAGE_NOTFOUND | lmdb::MDB_INVALID | lmdb::MDB_PANIC
+        lmdb::MDB_CORRUPTED
+        | lmdb::MDB_PAGE_NOTFOUND
+        | lmdb::MDB_INVALID
+        | lmdb::MDB_PANIC
         | lmdb::MDB_CURSOR_FULL => (ErrorKind::Corrupt, "run `esker pool check`"),
         lmdb::MDB_BAD_VALSIZE => (ErrorKind::KeyTooBig, "a key does not fit the index"),
         code if code > 0 => {

@@ -43,7 +43,9 @@ fn control(file: &File, command: libc::c_int, lock: &mut libc::flock) -> io::Res
 pub(crate) fn set(file: &File, kind: Kind, byte: u64) -> io::Result<bool> {
     match control(file, libc::F_SETLK, &mut request(kind, byte)) {
         Ok(()) => Ok(true),
-        Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => Ok(false),
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => {
+            Ok(false)
+        }
         Err(error) => Err(error),
     }
 }

@@ -34,9 +34,7 @@ impl Txn {
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<&[u8]>> {
         let (mut key, mut value) = (val(key), empty());
         // SAFETY: `raw` is live; LMDB reads the key and points `value` into its mapping.
-        let code = unsafe {
-            lmdb::mdb_get(self.raw, self.index.dbi, &raw mut key, &raw mut value)
-        };
+        let code = unsafe { lmdb::mdb_get(self.raw, self.index.dbi, &raw mut key, &raw mut value) };
         if code == lmdb::MDB_NOTFOUND {
             return Ok(None);
         }
@@ -64,8 +62,7 @@ impl Txn {
     pub(crate) fn cursor(&self) -> Result<Cursor<'_>> {
         let mut raw = null_mut();
         // SAFETY: `raw` is live; the cursor is closed before the transaction ends, for it borrows it.
-        let code =
-            unsafe { lmdb::mdb_cursor_open(self.raw, self.index.dbi, &raw mut raw) };
+        let code = unsafe { lmdb::mdb_cursor_open(self.raw, self.index.dbi, &raw mut raw) };
         self.index.check(code, "reading")?;
         Ok(Cursor { raw, txn: self })
     }
@@ -113,12 +110,14 @@ impl<'t> Cursor<'t> {
         self.step(empty(), lmdb::MDB_PREV)
     }
 
-    fn step(&mut self, mut key: lmdb::MDB_val, op: lmdb::MDB_cursor_op) -> Result<Option<Entry<'t>>> {
+    fn step(
+        &mut self,
+        mut key: lmdb::MDB_val,
+        op: lmdb::MDB_cursor_op,
+    ) -> Result<Option<Entry<'t>>> {
         let mut value = empty();
         // SAFETY: the cursor is open; LMDB points `key` and `value` into its mapping.
-        let code = unsafe {
-            lmdb::mdb_cursor_get(self.raw, &raw mut key, &raw mut value, op)
-        };
+        let code = unsafe { lmdb::mdb_cursor_get(self.raw, &raw mut key, &raw mut value, op) };
         if code == lmdb::MDB_NOTFOUND {
             return Ok(None);
         }
@@ -141,9 +140,8 @@ impl ReadTxn {
     pub(super) fn begin(index: &Arc<Index>) -> Result<Self> {
         let mut raw = null_mut();
         // SAFETY: the environment is open; `raw` receives the transaction.
-        let code = unsafe {
-            lmdb::mdb_txn_begin(index.env, null_mut(), lmdb::MDB_RDONLY, &raw mut raw)
-        };
+        let code =
+            unsafe { lmdb::mdb_txn_begin(index.env, null_mut(), lmdb::MDB_RDONLY, &raw mut raw) };
         index.check(code, "reading")?;
         Ok(Self(Txn { raw, index: Arc::clone(index) }))
     }
@@ -209,9 +207,8 @@ impl WriteTxn {
     pub(crate) fn delete(&mut self, key: &[u8]) -> Result<bool> {
         let mut key = val(key);
         // SAFETY: the transaction is live; LMDB reads the key.
-        let code = unsafe {
-            lmdb::mdb_del(self.txn.raw, self.txn.index.dbi, &raw mut key, null_mut())
-        };
+        let code =
+            unsafe { lmdb::mdb_del(self.txn.raw, self.txn.index.dbi, &raw mut key, null_mut()) };
         if code == lmdb::MDB_NOTFOUND {
             return Ok(false);
         }

@@ -79,7 +79,8 @@ fn lay_out(spec: &PoolSpec, medium: Medium) -> Result<Superblock> {
         return Err(invalid(format!("an index share of {percent} percent: 1 to 90")));
     }
     let share = spec.size_bytes / u64::from(targets);
-    let index_bytes = (share / 100 * u64::from(percent)).max(INDEX_BYTES_MIN).next_multiple_of(1 << 16);
+    let index_bytes =
+        (share / 100 * u64::from(percent)).max(INDEX_BYTES_MIN).next_multiple_of(1 << 16);
     let data_bytes = share.saturating_sub(index_bytes);
     let segment_bytes = spec.segment_bytes.unwrap_or_else(|| {
         let wanted = (data_bytes / 64).clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX);
@@ -87,7 +88,9 @@ fn lay_out(spec: &PoolSpec, medium: Medium) -> Result<Superblock> {
     });
     let sound = segment_bytes.is_power_of_two() && (1 << 16..=1 << 30).contains(&segment_bytes);
     if !sound {
-        return Err(invalid(format!("segments of {segment_bytes} bytes: a power of two, 64 KiB to 1 GiB")));
+        return Err(invalid(format!(
+            "segments of {segment_bytes} bytes: a power of two, 64 KiB to 1 GiB"
+        )));
     }
     let segments = data_bytes / segment_bytes;
     if segments < SEGMENTS_MIN {
@@ -213,7 +216,8 @@ struct Builder<'b> {
 impl Builder<'_> {
     fn build(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<()> {
         let superblock = self.superblock;
-        let total = superblock.data_bytes() + u64::from(superblock.targets) * superblock.index_bytes;
+        let total =
+            superblock.data_bytes() + u64::from(superblock.targets) * superblock.index_bytes;
         self.check_space(total)?;
         let mut done = 0;
         let mut report = |bytes| {
@@ -224,7 +228,11 @@ impl Builder<'_> {
             let target = directory(self.path, number);
             make_directory(&target, superblock, self.group)?;
             make_directory(&target.join("index"), superblock, self.group)?;
-            self.reserve(target.join("index").join("data.mdb"), superblock.index_bytes, &mut report)?;
+            self.reserve(
+                target.join("index").join("data.mdb"),
+                superblock.index_bytes,
+                &mut report,
+            )?;
             let data = u64::from(superblock.segments) * superblock.segment_bytes;
             self.reserve(target.join("data"), data, &mut report)?;
         }
@@ -236,7 +244,8 @@ impl Builder<'_> {
         let failed = |error| Error::io(format_args!("looking at {}", self.path.display()), &error);
         let free = File::open(self.path).and_then(|file| sys::free_space(&file)).map_err(failed)?;
         if free < total {
-            let message = format!("{} has {free} bytes free, the pool needs {total}", self.path.display());
+            let message =
+                format!("{} has {free} bytes free, the pool needs {total}", self.path.display());
             return Err(Error::new(ErrorKind::NoSpace, message));
         }
         Ok(())
@@ -271,7 +280,8 @@ impl Builder<'_> {
         let draft = self.path.join("pool.new");
         let failed = |error| Error::io(format_args!("writing {}", draft.display()), &error);
         let mut file = self.create(&draft)?;
-        std::io::Write::write_all(&mut file, self.superblock.to_text().as_bytes()).map_err(failed)?;
+        std::io::Write::write_all(&mut file, self.superblock.to_text().as_bytes())
+            .map_err(failed)?;
         file.sync_all().map_err(failed)?;
         fs::rename(&draft, superblock::path(self.path)).map_err(failed)?;
         File::open(self.path).and_then(|directory| directory.sync_all()).map_err(failed)

@@ -34,7 +34,8 @@ pub(super) fn set_up(
         if !current && purpose == Purpose::Use {
             refuse_unclean(superblock, control)?;
         }
-        let open = |number| Target::open(path, superblock, Arc::clone(control), number).map(Arc::new);
+        let open =
+            |number| Target::open(path, superblock, Arc::clone(control), number).map(Arc::new);
         let targets = (0..superblock.targets).map(open).collect::<Result<Vec<_>>>()?;
         if current {
             targets.iter().for_each(|target| forget_predecessor(target, control.slot));

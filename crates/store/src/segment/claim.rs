@@ -70,7 +70,8 @@ impl Lane<'_> {
         *self.segment = None;
         self.busy = false;
         let segment = match self.may_collect {
-            true => find(target, need, target.reserve()).map_or_else(|| collect_and_find(target, need), Ok),
+            true => find(target, need, target.reserve())
+                .map_or_else(|| collect_and_find(target, need), Ok),
             false => find(target, need, 0).ok_or_else(|| full(target, need)),
         };
         *self.segment = Some(segment?);

@@ -61,7 +61,10 @@ impl Target {
                 continue;
             }
             let live = segment.live(dead.get(&number).copied().unwrap_or(0));
-            if live == 0 && segment.tail.load(Ordering::Acquire) > 0 && segment.change(state, State::Dead) {
+            if live == 0
+                && segment.tail.load(Ordering::Acquire) > 0
+                && segment.change(state, State::Dead)
+            {
                 segment.stamp.store(txn.id(), Ordering::Release);
             }
         }
@@ -113,9 +116,7 @@ impl Target {
         let dead = all_dead(&txn)?;
         let words = self.words();
         let live: u64 = (0..self.segment_count())
-            .map(|number| {
-                words.segment(number).live(dead.get(&number).copied().unwrap_or(0))
-            })
+            .map(|number| words.segment(number).live(dead.get(&number).copied().unwrap_or(0)))
             .sum();
         Ok((u64::from(self.segment_count()) * self.segment_bytes()).saturating_sub(live))
     }

@@ -64,7 +64,9 @@ impl Iterator for Headers<'_> {
             return None;
         }
         let mut bytes = vec![0; HEADER_MAX.min((self.tail - self.at) as usize)];
-        if let Err(error) = self.target.data.read(self.target.segment_offset(self.segment) + self.at, &mut bytes) {
+        if let Err(error) =
+            self.target.data.read(self.target.segment_offset(self.segment) + self.at, &mut bytes)
+        {
             self.at = self.tail;
             return Some(Err(error));
         }
@@ -178,7 +180,8 @@ impl Target {
         let txn = self.read()?;
         let dead = collect::all_dead(&txn)?;
         let words = self.words();
-        let live = |number: u32| words.segment(number).live(dead.get(&number).copied().unwrap_or(0));
+        let live =
+            |number: u32| words.segment(number).live(dead.get(&number).copied().unwrap_or(0));
         let limit = self.segment_bytes() / 8 * LIVE_EIGHTHS_MAX;
         Ok((0..self.segment_count())
             .filter(|&number| words.segment(number).load() == State::Sealed)
@@ -222,7 +225,8 @@ impl Target {
             return Ok(0);
         }
         let mut writer = Writer::for_compaction(self);
-        let copies = found.iter().map(|piece| self.copy(piece, &mut writer)).collect::<Result<Vec<_>>>()?;
+        let copies =
+            found.iter().map(|piece| self.copy(piece, &mut writer)).collect::<Result<Vec<_>>>()?;
         if self.is_durable() {
             self.data.sync()?;
         }

@@ -166,7 +166,12 @@ impl<'t> Writer<'t> {
     }
 
     /// Sources of several buffers go through a scratch buffer, one checksum chunk at a time.
-    fn write_gathered(&mut self, begin: u64, append: &Append<'_>, mut sums: Vec<u8>) -> Result<Vec<u8>> {
+    fn write_gathered(
+        &mut self,
+        begin: u64,
+        append: &Append<'_>,
+        mut sums: Vec<u8>,
+    ) -> Result<Vec<u8>> {
         let mut at = begin + self.scratch.len() as u64;
         self.target.data.write(begin, &self.scratch)?;
         let end = append.offset + u64::from(append.len);

@@ -15,7 +15,10 @@ fn resume(anchor: &Anchor, shard: u32) -> Option<&[u8]> {
 }
 
 fn foreign_anchor() -> Error {
-    Error::new(ErrorKind::Invalid, "the anchor does not belong to this listing: zero it and start again")
+    Error::new(
+        ErrorKind::Invalid,
+        "the anchor does not belong to this listing: zero it and start again",
+    )
 }
 
 impl Target {

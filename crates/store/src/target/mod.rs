@@ -17,8 +17,8 @@ use esker_types::info::{ContainerId, Durability, Medium};
 use esker_types::ops::{ReadAt, ReadMark};
 use esker_types::{Error, ErrorKind, ObjectId, Result};
 use std::path::Path;
-use std::sync::{Arc, OnceLock, Weak};
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock, Weak};
 
 /// One shard of an open pool.
 pub struct Target {
@@ -188,7 +188,10 @@ impl Target {
         );
         Error::new(
             ErrorKind::Checksum,
-            format!("{what} of {place} on target {} does not match its checksum: restore it", self.number),
+            format!(
+                "{what} of {place} on target {} does not match its checksum: restore it",
+                self.number
+            ),
         )
     }
 }

@@ -33,7 +33,12 @@ impl Target {
     }
 
     /// When what exists of the object was last written; zero for nothing.
-    pub fn object_epoch(&self, container: ContainerId, oid: ObjectId, at: ReadAt<'_>) -> Result<Epoch> {
+    pub fn object_epoch(
+        &self,
+        container: ContainerId,
+        oid: ObjectId,
+        at: ReadAt<'_>,
+    ) -> Result<Epoch> {
         let txn = self.read()?;
         self.mark(at, &txn, container, oid, None);
         let prefix = Key::object(Table::Data, container, oid);
@@ -89,9 +94,13 @@ impl Search<'_> {
         if !self.query.want_extent {
             return Ok(self.outermost(prefix, None)?.map(|_| found));
         }
-        let Some(key) = self.outermost(&prefix.clone().push(&[ARRAY]), None)? else { return Ok(None) };
+        let Some(key) = self.outermost(&prefix.clone().push(&[ARRAY]), None)? else {
+            return Ok(None);
+        };
         let start = DataKey::parse(&key)?.start.unwrap_or(0);
-        if let Some(visible) = scan::extents(self.txn, prefix, Extent::new(start, 1), self.view)?.first() {
+        if let Some(visible) =
+            scan::extents(self.txn, prefix, Extent::new(start, 1), self.view)?.first()
+        {
             found.extent = Some(Extent::new(visible.start(), visible.record()?.count));
         }
         Ok(Some(found))
@@ -120,7 +129,8 @@ impl Search<'_> {
         let mut scan = scan::Scan::new(self.txn, prefix.clone(), self.view)?;
         let mut last = None;
         let mut next = scan.seek(prefix)?;
-        while let Some(visible) = next.take_if(|v| bound.is_none_or(|bound| v.key[..] < bound[..])) {
+        while let Some(visible) = next.take_if(|v| bound.is_none_or(|bound| v.key[..] < bound[..]))
+        {
             next = scan.after(&visible.key)?;
             last = Some(visible.key);
         }

@@ -37,7 +37,8 @@ impl Target {
                 Wanted::Single => self.fetch_single(&txn, &akey, fetch, at.view)?,
                 Wanted::Array(extents) => self.fetch_array(&txn, &akey, extents, fetch, at.view)?,
             }
-            if fetch.size == 0 && fetch.cond.has(Cond::AKEY_FETCH) && !exists(&txn, &akey, at.view)? {
+            if fetch.size == 0 && fetch.cond.has(Cond::AKEY_FETCH) && !exists(&txn, &akey, at.view)?
+            {
                 return Err(missing("akey"));
             }
         }
@@ -75,7 +76,8 @@ impl Target {
             return Ok(());
         }
         if fetch.size > fetch.sink.len() {
-            let message = format!("a value of {} bytes for a buffer of {}", fetch.size, fetch.sink.len());
+            let message =
+                format!("a value of {} bytes for a buffer of {}", fetch.size, fetch.sink.len());
             return Err(Error::new(ErrorKind::RecordTooBig, message).with_needed(fetch.size));
         }
         fetch.filled_bytes = fetch.size;
@@ -98,7 +100,15 @@ impl Target {
                 for piece in scan::extents(txn, akey, extent, view)? {
                     let found = Extent::new(piece.start(), piece.record()?.count);
                     let record = piece.record()?;
-                    self.deliver_extent(&piece.key, &record, found, extent, before, wanted_size, fetch)?;
+                    self.deliver_extent(
+                        &piece.key,
+                        &record,
+                        found,
+                        extent,
+                        before,
+                        wanted_size,
+                        fetch,
+                    )?;
                 }
             }
             before += extent.count;
@@ -163,7 +173,8 @@ impl Target {
         let place = (before + part.start - extent.start) * size;
         let len = part.count * size;
         if place + len > fetch.sink.len() {
-            let message = format!("a buffer of {} bytes for {} records", fetch.sink.len(), extent.count);
+            let message =
+                format!("a buffer of {} bytes for {} records", fetch.sink.len(), extent.count);
             return Err(Error::new(ErrorKind::RecordTooBig, message).with_needed(place + len));
         }
         fetch.filled_bytes = fetch.filled_bytes.max(place + len);

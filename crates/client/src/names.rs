@@ -1,0 +1,106 @@
+//! How pools are named: the one place where a label, UUID or URL becomes a pool.
+//!
+//! | name | what it means |
+//! |---|---|
+//! | `tank` | the pool of this label in one of the pool directories |
+//! | a UUID | the pool of this id there |
+//! | `esker:/path/to/tank` | the pool in that directory |
+//! | `memory:name` | a pool in this process's memory, made when first named |
+use crate::backend::Backend;
+use crate::memory::Memory;
+use crate::native::Native;
+use esker_store::Superblock;
+use esker_types::info::OpenMode;
+use esker_types::{Error, ErrorKind, Result, Uuid};
+use std::collections::HashMap;
+use std::env;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+/// Variable with the pool directories, separated by colons; a new pool goes into the first.
+pub const POOLS_VARIABLE: &str = "ESKER_POOLS";
+
+/// Pools in memory, by name.
+static MEMORY: LazyLock<Mutex<HashMap<String, Arc<Memory>>>> = LazyLock::new(Mutex::default);
+
+/// Targets of a pool in memory.
+const MEMORY_TARGETS: u32 = 4;
+
+/// Directories that pools are looked for in: those of [`POOLS_VARIABLE`], else `esker/pools` in the
+/// user's data directory (`XDG_DATA_HOME`, `~/.local/share`).
+#[must_use]
+pub fn pool_directories() -> Vec<PathBuf> {
+    let named = env::var_os(POOLS_VARIABLE).unwrap_or_default();
+    let named: Vec<PathBuf> =
+        env::split_paths(&named).filter(|path| !path.as_os_str().is_empty()).collect();
+    if !named.is_empty() {
+        return named;
+    }
+    let home = || env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/share"));
+    let data = env::var_os("XDG_DATA_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    data.or_else(home).map(|data| data.join("esker").join("pools")).into_iter().collect()
+}
+
+/// All pools in the pool directories, by path. What is no pool, or cannot be read, is left out.
+#[must_use]
+pub fn list() -> Vec<(PathBuf, Superblock)> {
+    let entries = pool_directories().into_iter().filter_map(|path| path.read_dir().ok()).flatten();
+    let paths = entries.filter_map(|entry| entry.ok().map(|entry| entry.path()));
+    let mut pools: Vec<_> =
+        paths.filter_map(|path| Superblock::read(&path).ok().map(|pool| (path, pool))).collect();
+    pools.sort_by(|(a, _), (b, _)| a.cmp(b));
+    pools
+}
+
+/// Directory of the pool of this label, UUID or `esker:` URL.
+///
+/// # Errors
+/// `NotFound` where there is none; `BadPath` for a URL of another sort.
+pub fn find(name: &str) -> Result<PathBuf> {
+    if let Some(path) = name.strip_prefix("esker:") {
+        return Ok(PathBuf::from(path.strip_prefix("//").unwrap_or(path)));
+    }
+    if let Some((scheme, _)) = name.split_once(':') {
+        let message = format!("`{scheme}:` is no URL of a pool in a directory: use `esker:/path`");
+        return Err(Error::new(ErrorKind::BadPath, message));
+    }
+    let found = match Uuid::parse(name) {
+        Some(uuid) => list().into_iter().find(|(_, pool)| pool.uuid == uuid).map(|(path, _)| path),
+        None => by_label(name),
+    };
+    found.ok_or_else(|| unknown(name))
+}
+
+fn by_label(name: &str) -> Option<PathBuf> {
+    let plain = !name.is_empty() && !name.contains('/') && name != "." && name != "..";
+    let mut places = pool_directories().into_iter().map(|directory| directory.join(name));
+    places.find(|path| plain && path.join("pool").exists())
+}
+
+fn unknown(name: &str) -> Error {
+    let places: Vec<String> =
+        pool_directories().iter().map(|path| path.display().to_string()).collect();
+    Error::new(
+        ErrorKind::NotFound,
+        format!(
+            "there is no pool {name} in {}: `esker pool list` shows those there are, {POOLS_VARIABLE} \
+             says where to look",
+            places.join(":")
+        ),
+    )
+}
+
+/// Opens the pool of this name.
+pub(crate) fn connect(name: &str, mode: OpenMode) -> Result<Arc<dyn Backend>> {
+    if let Some(name) = name.strip_prefix("memory:") {
+        let mut pools = MEMORY.lock().unwrap_or_else(PoisonError::into_inner);
+        let pool =
+            pools.entry(name.to_owned()).or_insert_with(|| Arc::new(Memory::new(MEMORY_TARGETS)));
+        return Ok(Arc::<Memory>::clone(pool));
+    }
+    open(&find(name)?, mode)
+}
+
+fn open(path: &Path, mode: OpenMode) -> Result<Arc<dyn Backend>> {
+    Ok(Arc::new(Native::open(path, mode)?))
+}

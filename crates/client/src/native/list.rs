@@ -1,0 +1,128 @@
+//! Listings and queries that go over several targets.
+use esker_store::State;
+use esker_types::info::ContainerId;
+use esker_types::ops::{Anchor, Edge, KeyFound, KeyQuery, KeyScope, ListLimit, ReadAt};
+use esker_types::{Error, ErrorKind, KeyBatch, KeyKind, ObjectId, Result, encode_key};
+
+/// An object, or a whole container, being listed.
+pub(super) struct Lister<'l> {
+    pub(super) state: &'l State,
+    pub(super) container: ContainerId,
+    pub(super) oid: ObjectId,
+    pub(super) at: ReadAt<'l>,
+}
+
+impl Lister<'_> {
+    /// Next keys of the shards, one shard after the other.
+    pub(super) fn keys(
+        &self,
+        shards: &[u32],
+        scope: KeyScope<'_>,
+        anchor: &mut Anchor,
+        limit: ListLimit,
+    ) -> Result<KeyBatch> {
+        let mut keys = KeyBatch::default();
+        let mut turn = first_turn(shards, anchor)?;
+        while let Some(&shard) = shards.get(turn) {
+            let rest = ListLimit {
+                entries: limit.entries.saturating_sub(keys.len()),
+                bytes: limit.bytes.saturating_sub(keys.byte_len()),
+            };
+            if rest.entries == 0 {
+                break;
+            }
+            let before = anchor.clone();
+            let target = &self.state.targets[shard as usize];
+            let found = target.list_keys(self.container, self.oid, scope, anchor, rest, self.at)?;
+            if !keys.is_empty() && found.byte_len() > rest.bytes {
+                // A first key too long for what is left of the buffer waits for the next call.
+                *anchor = before;
+                break;
+            }
+            found.iter().for_each(|key| keys.push(key));
+            if !anchor.is_end() {
+                break;
+            }
+            turn += 1;
+            *anchor = shards
+                .get(turn)
+                .map_or(Anchor::End, |&shard| Anchor::After { shard, position: Vec::new() });
+        }
+        Ok(keys)
+    }
+
+    /// Next objects of the container: the targets' lists, merged.
+    pub(super) fn objects(&self, anchor: &mut Anchor, entries: usize) -> Result<Vec<ObjectId>> {
+        let after = match anchor {
+            Anchor::Start => None,
+            Anchor::End => return Ok(Vec::new()),
+            Anchor::After { position, .. } => Some(object_at(position)?),
+        };
+        let mut found = Vec::new();
+        for target in &self.state.targets {
+            found.extend(target.list_objects(self.container, after, entries, self.at)?);
+        }
+        found.sort_unstable();
+        found.dedup();
+        found.truncate(entries);
+        *anchor = match found.last() {
+            Some(last) if found.len() == entries => {
+                Anchor::After { shard: 0, position: last.to_bytes().to_vec() }
+            }
+            _ => Anchor::End,
+        };
+        Ok(found)
+    }
+
+    /// The outermost answer of the shards.
+    pub(super) fn query(&self, shards: &[u32], query: KeyQuery<'_>) -> Result<Option<KeyFound>> {
+        let mut best: Option<(Vec<u8>, KeyFound)> = None;
+        for &shard in shards {
+            let target = &self.state.targets[shard as usize];
+            let Some(found) = target.query_key(self.container, self.oid, query, self.at)? else {
+                continue;
+            };
+            let place = sort_key(self.oid.dkey_kind(), &found.dkey)?;
+            let better = best.as_ref().is_none_or(|(best, _)| match query.edge {
+                Edge::Min => place < *best,
+                Edge::Max => place > *best,
+            });
+            if better {
+                best = Some((place, found));
+            }
+        }
+        Ok(best.map(|(_, found)| found))
+    }
+}
+
+fn sort_key(kind: KeyKind, key: &[u8]) -> Result<Vec<u8>> {
+    let mut out = Vec::new();
+    encode_key(kind, key, &mut out)?;
+    Ok(out)
+}
+
+fn foreign_anchor() -> Error {
+    Error::new(
+        ErrorKind::Invalid,
+        "the anchor does not belong to this listing: zero it and start again",
+    )
+}
+
+fn object_at(position: &[u8]) -> Result<ObjectId> {
+    position.try_into().map(ObjectId::from_bytes).map_err(|_| foreign_anchor())
+}
+
+/// Place among `shards` of the one the anchor is in; a fresh anchor is put into the first.
+fn first_turn(shards: &[u32], anchor: &mut Anchor) -> Result<usize> {
+    match anchor {
+        Anchor::End => Ok(shards.len()),
+        Anchor::Start => {
+            let shard = shards.first().copied().unwrap_or(0);
+            *anchor = Anchor::After { shard, position: Vec::new() };
+            Ok(0)
+        }
+        Anchor::After { shard, .. } => {
+            shards.iter().position(|known| known == shard).ok_or_else(foreign_anchor)
+        }
+    }
+}
