@@ -25,6 +25,8 @@ mod store;
 mod threads;
 mod transactions;
 
+pub(crate) use extents::joined;
+
 pub use arrays::arrays;
 pub use conditions::conditions;
 pub use containers::containers;

@@ -3,23 +3,26 @@ use crate::check::check_write;
 use esker_types::limits::{TX_BYTES_MAX, TX_OPS_MAX};
 use esker_types::ops::{Cond, Source, Update, Value, Write, WriteOp};
 use esker_types::{Error, ErrorKind, Extent, ObjectId, Result};
+use std::fmt;
 
 /// Bookkeeping charged to the limit for every write, akey and extent, in bytes.
 const OVERHEAD_BYTES: usize = 64;
 
 /// Writes in order.
-#[derive(Default)]
-pub(super) struct Buffer {
+#[derive(Debug, Default)]
+pub(crate) struct Buffer {
     writes: Vec<Owned>,
     bytes: usize,
 }
 
+#[derive(Debug)]
 struct Owned {
     oid: ObjectId,
     cond: Cond,
     op: OwnedOp,
 }
 
+#[derive(Debug)]
 enum OwnedOp {
     Update { dkey: Vec<u8>, updates: Vec<OwnedUpdate> },
     PunchObject,
@@ -27,6 +30,7 @@ enum OwnedOp {
     PunchAkeys { dkey: Vec<u8>, akeys: Vec<Vec<u8>> },
 }
 
+#[derive(Debug)]
 struct OwnedUpdate {
     akey: Vec<u8>,
     cond: Cond,
@@ -39,16 +43,39 @@ enum OwnedValue {
     PunchExtents(Vec<Extent>),
 }
 
+/// Lengths in place of bytes.
+impl fmt::Debug for OwnedValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Single(data) => write!(f, "a single value of {} bytes", data.len()),
+            Self::Array { record_size, extents, .. } => {
+                write!(f, "records of {record_size} bytes in {extents:?}")
+            }
+            Self::PunchExtents(extents) => write!(f, "a punch of {extents:?}"),
+        }
+    }
+}
+
 /// The lists that a [`Write`] made of an [`Owned`] points to.
-pub(super) enum Parts<'a> {
+pub(crate) enum Parts<'a> {
     None,
     Updates(Vec<Update<'a>>),
     Akeys(Vec<&'a [u8]>),
 }
 
 impl Buffer {
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.writes.is_empty()
+    }
+
+    /// True where at most one thing can be wrong with it.
+    pub(crate) fn is_simple(&self) -> bool {
+        match self.writes.as_slice() {
+            [] => true,
+            [Owned { op: OwnedOp::Update { updates, .. }, .. }] => updates.len() == 1,
+            [_] => true,
+            _ => false,
+        }
     }
 
     /// Copies `writes` to the end: all of them, or none where one is refused.
@@ -56,7 +83,7 @@ impl Buffer {
     /// # Errors
     /// [`ErrorKind::Overflow`] at [`TX_OPS_MAX`], [`ErrorKind::NoMemory`] at [`TX_BYTES_MAX`], and
     /// those of [`check_write`].
-    pub(super) fn add(&mut self, writes: &[Write<'_>]) -> Result<()> {
+    pub(crate) fn add(&mut self, writes: &[Write<'_>]) -> Result<()> {
         writes.iter().try_for_each(check_write)?;
         let bytes = writes.iter().map(cost).fold(self.bytes, usize::saturating_add);
         check_limits(self.writes.len() + writes.len(), bytes)?;
@@ -66,12 +93,12 @@ impl Buffer {
     }
 
     /// What [`Buffer::writes`] needs to live.
-    pub(super) fn parts(&self) -> Vec<Parts<'_>> {
+    pub(crate) fn parts(&self) -> Vec<Parts<'_>> {
         self.writes.iter().map(Owned::parts).collect()
     }
 
     /// The writes in the form a backend takes; `parts` are those of [`Buffer::parts`].
-    pub(super) fn writes<'a>(&'a self, parts: &'a [Parts<'a>]) -> Vec<Write<'a>> {
+    pub(crate) fn writes<'a>(&'a self, parts: &'a [Parts<'a>]) -> Vec<Write<'a>> {
         self.writes.iter().zip(parts).map(|(owned, parts)| owned.write(parts)).collect()
     }
 }

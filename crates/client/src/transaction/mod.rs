@@ -1,9 +1,10 @@
 //! Transactions: writes that wait for one commit, reads that are proven unchanged at it.
 mod buffer;
 
+pub(crate) use buffer::Buffer;
+
 use crate::access::Reading;
 use crate::container::Container;
-use buffer::Buffer;
 use esker_types::ops::{ReadMarks, View, Write};
 use esker_types::{Epoch, Error, ErrorKind, Result};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

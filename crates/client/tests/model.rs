@@ -1,0 +1,23 @@
+//! Random operations on every backend and on the reference side by side.
+use esker::backend::Backend;
+use esker::memory::Memory;
+use esker::model;
+use std::sync::Arc;
+
+const STEPS: u64 = 3000;
+
+/// A random seed, printed where the test fails; `ESKER_SEED=<seed>` runs it again.
+#[test]
+fn memory_agrees_with_itself() {
+    let seed = model::seed();
+    println!("{}={seed}", model::SEED_VARIABLE);
+    model::run(seed, STEPS, &|| -> Arc<dyn Backend> { Arc::new(Memory::new(3)) });
+}
+
+/// Seeds that are always run.
+#[test]
+fn known_seeds() {
+    for seed in 1..=3 {
+        model::run(seed, STEPS, &|| -> Arc<dyn Backend> { Arc::new(Memory::new(1 + seed as u32)) });
+    }
+}
