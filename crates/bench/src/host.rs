@@ -1,0 +1,82 @@
+//! The machine a benchmark ran on.
+use crate::mounts::Mount;
+use esker_types::Result;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// What has to be known of a machine to make sense of a figure.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Host {
+    /// Model of the processor.
+    pub cpu: String,
+    /// Processors this process may use.
+    pub cpus: usize,
+    /// Release of the kernel.
+    pub kernel: String,
+    /// Memory of the machine.
+    pub memory_bytes: u64,
+    /// `memory`, `block` or `network`.
+    pub medium: String,
+    /// Type of the file system that was measured.
+    pub file_system: String,
+}
+
+impl Host {
+    /// This machine, and the medium that `folder` lies on.
+    ///
+    /// # Errors
+    /// Where the folder is not there.
+    pub fn of(folder: &Path) -> Result<Self> {
+        let mount = Mount::of(folder)?;
+        Ok(Self {
+            cpu: cpu_in(&read("/proc/cpuinfo")),
+            cpus: std::thread::available_parallelism().map_or(1, usize::from),
+            kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
+            memory_bytes: memory_in(&read("/proc/meminfo")),
+            medium: mount.media().name().to_owned(),
+            file_system: mount.sort,
+        })
+    }
+}
+
+fn read(path: &str) -> String {
+    std::fs::read_to_string(path).unwrap_or_default()
+}
+
+/// Processors of some makes have no name there.
+fn cpu_in(text: &str) -> String {
+    let name = text.lines().find_map(|line| value_of(line, "model name"));
+    name.unwrap_or(std::env::consts::ARCH).to_owned()
+}
+
+fn memory_in(text: &str) -> u64 {
+    let total = text.lines().find_map(|line| value_of(line, "MemTotal"));
+    let kib = total.and_then(|total| total.split(' ').next()?.parse::<u64>().ok());
+    kib.unwrap_or(0) * 1024
+}
+
+/// What follows the colon of a line that begins with `name`.
+fn value_of<'a>(line: &'a str, name: &str) -> Option<&'a str> {
+    let (found, value) = line.split_once(':')?;
+    (found.trim() == name).then_some(value.trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_s_tables_are_understood() {
+        assert_eq!(cpu_in("processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\n"), "Some CPU @ 2 GHz");
+        assert_eq!(cpu_in("processor\t: 0\n"), std::env::consts::ARCH);
+        assert_eq!(memory_in("MemFree: 1 kB\nMemTotal:       2048 kB\n"), 2 << 20);
+        assert_eq!(memory_in(""), 0);
+    }
+
+    #[test]
+    fn this_machine_has_something_of_each() {
+        let host = Host::of(Path::new("/")).unwrap();
+        assert!(!host.kernel.is_empty() && !host.cpu.is_empty() && !host.file_system.is_empty());
+        assert!(host.cpus > 0 && host.memory_bytes > 0);
+    }
+}

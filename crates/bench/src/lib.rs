@@ -1,0 +1,24 @@
+//! Benchmarks of Esker: what the medium gives, what the store makes of it, and the ratio.
+//!
+//! A benchmark is a few real processes ([`fleet`]) that do the same [`job::Step`] at the same time, and
+//! a [`report::Report`] of what they measured. The limit is measured by the same processes, on the
+//! same medium, between the same phases.
+//!
+//! First use of fresh memory is ten times slower than its reuse, so all that is measured has been
+//! touched before: the limit's file as well as the segments of the pool.
+#![forbid(unsafe_code)]
+
+pub mod fleet;
+pub mod host;
+pub mod janitor;
+pub mod job;
+pub mod latency;
+pub mod limit;
+pub mod load;
+pub mod measure;
+pub mod mounts;
+pub mod payload;
+pub mod report;
+pub mod table;
+pub mod units;
+pub mod worker;

@@ -1,0 +1,138 @@
+//! What the medium itself gives: the same blocks through pwrite, pread and memcpy.
+use crate::measure::{Measured, Until, measure};
+use esker_types::{Error, ErrorKind, Result};
+use std::fs::{File, OpenOptions};
+use std::hint::black_box;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+/// A file of this process, written through once so that every page of it has been touched. It has no
+/// name, so it is gone with the process.
+pub struct Limit {
+    file: File,
+    block: Vec<u8>,
+    blocks: u64,
+}
+
+impl Limit {
+    /// A file of `blocks` blocks in `folder`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoSpace`] where it does not fit, and what else the file system meets.
+    pub fn new(folder: &Path, block_bytes: u64, blocks: u64) -> Result<Self> {
+        let file = nameless_file(folder)?;
+        let limit = Self { file, block: vec![0xa5; usize_of(block_bytes)?], blocks: blocks.max(1) };
+        (0..limit.blocks).try_for_each(|index| limit.write(index))?;
+        limit.sync()?;
+        Ok(limit)
+    }
+
+    /// Writes blocks one after the other, over and over.
+    ///
+    /// # Errors
+    /// What the file system meets.
+    pub fn pwrite(&self, until: Until) -> Result<Measured> {
+        self.measure(until, |index| self.write(index))
+    }
+
+    /// The same, each block on the medium before the next.
+    ///
+    /// # Errors
+    /// What the file system meets.
+    pub fn pwrite_sync(&self, until: Until) -> Result<Measured> {
+        self.measure(until, |index| {
+            self.write(index)?;
+            self.sync()
+        })
+    }
+
+    /// Reads blocks one after the other, over and over.
+    ///
+    /// # Errors
+    /// What the file system meets.
+    pub fn pread(&self, until: Until) -> Result<Measured> {
+        let mut buffer = vec![0; self.block.len()];
+        self.measure(until, |index| {
+            let at = (index % self.blocks) * self.block.len() as u64;
+            let read = self.file.read_exact_at(&mut buffer, at);
+            read.map_err(|error| Error::io("pread of the limit's file", &error))
+        })
+    }
+
+    /// Copies the block to one place of memory after the other; the memory has the size of the file.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoMemory`] where it does not fit.
+    pub fn memcpy(&self, until: Until) -> Result<Measured> {
+        let bytes = usize_of(self.blocks * self.block.len() as u64)?;
+        let mut memory = Vec::new();
+        memory.try_reserve_exact(bytes).map_err(|_| too_large())?;
+        memory.resize(bytes, 1u8);
+        self.measure(until, |index| {
+            let at = (index % self.blocks) as usize * self.block.len();
+            black_box(&mut memory[at..at + self.block.len()]).copy_from_slice(&self.block);
+            Ok(())
+        })
+    }
+
+    fn measure(&self, until: Until, op: impl FnMut(u64) -> Result<()>) -> Result<Measured> {
+        measure(until, self.block.len() as u64, op)
+    }
+
+    fn write(&self, index: u64) -> Result<()> {
+        let at = (index % self.blocks) * self.block.len() as u64;
+        let written = self.file.write_all_at(&self.block, at);
+        written.map_err(|error| Error::io("pwrite of the limit's file", &error))
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.file.sync_data().map_err(|error| Error::io("sync of the limit's file", &error))
+    }
+}
+
+fn nameless_file(folder: &Path) -> Result<File> {
+    let path = folder.join(format!(".esker-limit-{}", std::process::id()));
+    let doing = || format!("creating {}", path.display());
+    let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path);
+    let file = file.map_err(|error| Error::io(doing(), &error))?;
+    std::fs::remove_file(&path).map_err(|error| Error::io(doing(), &error))?;
+    Ok(file)
+}
+
+fn usize_of(bytes: u64) -> Result<usize> {
+    usize::try_from(bytes).map_err(|_| too_large())
+}
+
+#[cold]
+fn too_large() -> Error {
+    Error::new(ErrorKind::NoMemory, "blocks of the limit do not fit in memory: measure less")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn every_phase_moves_what_it_says_and_leaves_nothing_behind() {
+        let folder = std::env::temp_dir().join(format!("esker-limit-test-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let limit = Limit::new(&folder, 4096, 3).unwrap();
+        type Phase = fn(&Limit, Until) -> Result<Measured>;
+        let phases: [Phase; 4] = [Limit::pwrite, Limit::pwrite_sync, Limit::pread, Limit::memcpy];
+        for phase in phases {
+            let measured = phase(&limit, Until::Ops(7)).unwrap();
+            assert_eq!((measured.ops, measured.bytes), (7, 7 * 4096));
+        }
+        assert!(limit.pread(Until::Elapsed(Duration::from_millis(1))).unwrap().ops > 0);
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
+        std::fs::remove_dir(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_folder_that_is_not_there_is_named() {
+        let error = Limit::new(Path::new("/nowhere/at/all"), 1, 1).err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::NotFound);
+        assert!(error.message().contains("/nowhere/at/all"));
+    }
+}

@@ -1,0 +1,98 @@
+//! The workloads: what one operation stores and how it is found again.
+mod array;
+mod kv;
+
+use crate::job::{Index, Job, Slot, StoreJob, Workload};
+use array::Arrays;
+use esker::types::info::OpenMode;
+use esker::{Container, Pool, Wait};
+use esker_types::{Error, ErrorKind, ObjectClass, Result};
+use kv::Keys;
+
+/// One kind of data, stored and read slot by slot.
+pub trait Load {
+    /// Stores the block of a slot.
+    ///
+    /// # Errors
+    /// What the store meets.
+    fn write(&mut self, slot: Slot, block: &[u8]) -> Result<()>;
+
+    /// Reads the block of a slot into `buffer`, which has its length.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] where it is not there, [`ErrorKind::Corrupt`] where it has another
+    /// length; what the store meets.
+    fn read(&mut self, slot: Slot, buffer: &mut [u8]) -> Result<()>;
+
+    /// Removes the block of a slot.
+    ///
+    /// # Errors
+    /// What the store meets.
+    fn remove(&mut self, slot: Slot) -> Result<()>;
+}
+
+/// Opens what a job works on.
+///
+/// # Errors
+/// Where the pool or container cannot be opened, or the class does not fit the pool.
+pub fn open(job: &Job, store: &StoreJob) -> Result<Box<dyn Load>> {
+    let pool = Pool::connect(&store.pool, OpenMode::ReadWrite)?;
+    load_in(&pool, job, store)
+}
+
+/// The same in a pool that is open.
+///
+/// # Errors
+/// As [`open`].
+pub fn load_in(pool: &Pool, job: &Job, store: &StoreJob) -> Result<Box<dyn Load>> {
+    let container = pool.open_container(&store.container, OpenMode::ReadWrite).wait()?;
+    let class = class_of(&store.class)?;
+    Ok(match store.workload {
+        Workload::Array(index) => Box::new(Arrays::new(container, class, index, job)?),
+        Workload::Kv => Box::new(Keys::new(container, class, job)?),
+    })
+}
+
+/// The class of this name, with or without `OC_`.
+///
+/// # Errors
+/// [`ErrorKind::Invalid`].
+pub fn class_of(name: &str) -> Result<ObjectClass> {
+    ObjectClass::from_name(name.strip_prefix("OC_").unwrap_or(name)).ok_or_else(|| {
+        let message = format!("{name:?} is no object class: take S1, S2, SX or another of DAOS's");
+        Error::new(ErrorKind::Invalid, message)
+    })
+}
+
+/// Key-Values, one of each process or one of all, by the process that writes to it.
+struct KeyValues(Vec<esker::Kv>);
+
+impl KeyValues {
+    fn new(container: &Container, class: ObjectClass, index: Index, procs: u32) -> Result<Self> {
+        let count = match index {
+            Index::None => 0,
+            Index::Own => procs,
+            Index::Shared => 1,
+        };
+        let kv = |rank| {
+            let otype = esker_types::ObjectType::KvHashed;
+            let oid = container.generate_oid(0, u64::from(rank), otype, Some(class), 0)?;
+            container.kv(oid)
+        };
+        (0..count).map(kv).collect::<Result<_>>().map(Self)
+    }
+
+    fn of(&self, rank: u32) -> Option<&esker::Kv> {
+        self.0.get(rank as usize).or(self.0.last())
+    }
+}
+
+#[cold]
+fn missing(slot: Slot) -> Error {
+    Error::new(ErrorKind::NotFound, format!("what was stored for {slot:?} is not there"))
+}
+
+#[cold]
+fn wrong_length(slot: Slot, found: u64) -> Error {
+    Error::new(ErrorKind::Corrupt, format!("what was stored for {slot:?} has {found} bytes"))
+}

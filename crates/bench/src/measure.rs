@@ -1,0 +1,163 @@
+//! What one process did in one phase, and what all processes did together.
+use crate::latency::Histogram;
+use crate::units::{mib_per_s, per_second};
+use esker_types::Result;
+use serde::{Deserialize, Serialize};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// How long a loop goes on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Until {
+    /// So many operations.
+    Ops(u64),
+    /// The first operation that ends after this time, and at least one.
+    Elapsed(Duration),
+}
+
+impl Until {
+    fn is_over(self, ops: u64, elapsed: Duration) -> bool {
+        match self {
+            Self::Ops(wanted) => ops >= wanted,
+            Self::Elapsed(wanted) => ops > 0 && elapsed >= wanted,
+        }
+    }
+}
+
+/// One phase of one process. Times are of the wall clock, so that those of processes compare.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Measured {
+    /// Operations done.
+    pub ops: u64,
+    /// Payload moved.
+    pub bytes: u64,
+    /// When the first operation began, in seconds.
+    pub start_s: f64,
+    /// When the last one ended.
+    pub end_s: f64,
+    /// How long each took.
+    pub latency: Histogram,
+}
+
+/// Does `op` again and again, telling it how often it was done before, and measures each.
+///
+/// # Errors
+/// The first error of `op`.
+pub fn measure(
+    until: Until,
+    bytes_per_op: u64,
+    mut op: impl FnMut(u64) -> Result<()>,
+) -> Result<Measured> {
+    let mut measured = Measured { start_s: wall_clock_s(), ..Measured::default() };
+    let begin = Instant::now();
+    let mut last = begin;
+    while !until.is_over(measured.ops, last - begin) {
+        op(measured.ops)?;
+        let now = Instant::now();
+        measured.latency.record(now - last);
+        measured.ops += 1;
+        last = now;
+    }
+    measured.bytes = measured.ops * bytes_per_op;
+    measured.end_s = measured.start_s + (last - begin).as_secs_f64();
+    Ok(measured)
+}
+
+fn wall_clock_s() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
+}
+
+/// A phase of all processes, over all rounds.
+///
+/// The time of a round goes from the start of the first process to the end of the last ("global
+/// timing"), so a process that lags is not hidden by one that was quick.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Tally {
+    /// Operations of all processes.
+    pub ops: u64,
+    /// Payload of all processes.
+    pub bytes: u64,
+    /// Time of all rounds.
+    pub seconds: f64,
+    /// Latencies of all operations.
+    pub latency: Histogram,
+}
+
+impl Tally {
+    /// Adds one round: one entry for each process.
+    pub fn add_round(&mut self, round: &[Measured]) {
+        let start = round.iter().map(|one| one.start_s).fold(f64::INFINITY, f64::min);
+        let end = round.iter().map(|one| one.end_s).fold(f64::NEG_INFINITY, f64::max);
+        self.seconds += (end - start).max(0.0);
+        for one in round {
+            self.ops += one.ops;
+            self.bytes += one.bytes;
+            self.latency.merge(&one.latency);
+        }
+    }
+
+    /// Operations per second.
+    #[must_use]
+    pub fn ops_per_s(&self) -> f64 {
+        per_second(self.ops as f64, self.seconds)
+    }
+
+    /// MiB per second.
+    #[must_use]
+    pub fn bandwidth_mib_s(&self) -> f64 {
+        mib_per_s(self.bytes, self.seconds)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use esker_types::{Error, ErrorKind};
+
+    #[test]
+    fn a_loop_counts_what_it_did() {
+        let mut seen = Vec::new();
+        let op = |index| {
+            seen.push(index);
+            Ok(())
+        };
+        let measured = measure(Until::Ops(3), 10, op).unwrap();
+        assert_eq!((measured.ops, measured.bytes, measured.latency.len()), (3, 30, 3));
+        assert!(measured.end_s >= measured.start_s);
+        assert_eq!(seen, [0, 1, 2]);
+    }
+
+    #[test]
+    fn a_loop_bound_by_time_does_something() {
+        assert_eq!(measure(Until::Elapsed(Duration::ZERO), 1, |_| Ok(())).unwrap().ops, 1);
+        let some = Until::Elapsed(Duration::from_millis(2));
+        assert!(measure(some, 1, |_| Ok(())).unwrap().ops > 1);
+        assert_eq!(measure(Until::Ops(0), 1, |_| Ok(())).unwrap().ops, 0);
+    }
+
+    #[test]
+    fn a_loop_ends_at_the_first_error() {
+        let mut count = 0;
+        let failed = measure(Until::Ops(5), 1, |index| {
+            count += 1;
+            if index == 1 { Err(Error::from(ErrorKind::Io)) } else { Ok(()) }
+        });
+        assert_eq!((failed.unwrap_err().kind(), count), (ErrorKind::Io, 2));
+    }
+
+    #[test]
+    fn a_round_lasts_from_the_first_start_to_the_last_end() {
+        let process = |start_s, end_s| Measured {
+            ops: 4,
+            bytes: 2 << 20,
+            start_s,
+            end_s,
+            ..Default::default()
+        };
+        let mut tally = Tally::default();
+        tally.add_round(&[process(10.0, 11.0), process(10.5, 12.0)]);
+        tally.add_round(&[process(20.0, 22.0), process(20.0, 21.0)]);
+        assert_eq!((tally.ops, tally.seconds), (16, 4.0));
+        assert_eq!((tally.ops_per_s(), tally.bandwidth_mib_s()), (4.0, 2.0));
+        assert_eq!(Tally::default().ops_per_s(), 0.0);
+    }
+}

@@ -1,0 +1,55 @@
+//! Data to store that tells where it belongs, made without cost to the phase that is measured.
+use crate::job::Slot;
+
+/// Blocks of one slot begin this far apart at most, so they differ without being made anew.
+const SPREAD_BYTES: usize = 4096;
+
+/// A run of bytes without pattern; the block of each slot is a window of it. Every process makes the
+/// same from the same seed.
+pub struct Payload {
+    bytes: Vec<u8>,
+    block_bytes: usize,
+}
+
+impl Payload {
+    /// Blocks of `block_bytes` each.
+    #[must_use]
+    pub fn new(seed: u64, block_bytes: usize) -> Self {
+        let mut state = seed;
+        let words = (block_bytes + SPREAD_BYTES).div_ceil(8);
+        let bytes = (0..words).flat_map(|_| next(&mut state).to_le_bytes()).collect();
+        Self { bytes, block_bytes }
+    }
+
+    /// The block that belongs to `slot`.
+    #[must_use]
+    pub fn block(&self, slot: Slot) -> &[u8] {
+        let mut state = slot.number();
+        let start = next(&mut state) as usize % SPREAD_BYTES;
+        &self.bytes[start..start + self.block_bytes]
+    }
+}
+
+/// The SplitMix64 sequence.
+fn next(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_is_the_same_everywhere_and_another_elsewhere() {
+        let slot = |rank, op| Slot { rank, round: 1, op };
+        let (here, there) = (Payload::new(7, 100), Payload::new(7, 100));
+        assert_eq!(here.block(slot(1, 5)), there.block(slot(1, 5)));
+        assert_eq!(here.block(slot(1, 5)).len(), 100);
+        assert_ne!(here.block(slot(1, 5)), here.block(slot(2, 5)));
+        assert_ne!(here.block(slot(1, 5)), here.block(slot(1, 6)));
+        assert_ne!(here.block(slot(1, 5)), Payload::new(8, 100).block(slot(1, 5)));
+    }
+}

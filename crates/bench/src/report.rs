@@ -1,0 +1,225 @@
+//! What a benchmark leaves behind: one shape for all of them, so that results can be compared.
+//!
+//! ```json
+//! {"schema": 1,
+//!  "host": {"cpu": "...", "cpus": 2, "kernel": "...", "memory_bytes": 1, "medium": "memory", "file_system": "tmpfs"},
+//!  "settings": {"version": "0.1.0", "commit": null, "seed": 1, "unix_time_s": 1, "rounds": 3},
+//!  "runs": [{"store": "esker", "workload": "array", "phase": "write", "procs": 2, "size_bytes": 1048576,
+//!            "ops": 1, "seconds": 1.0, "ops_per_s": 1.0, "bandwidth_mib_s": 1.0, "limit_mib_s": 1.0, "ratio": 1.0,
+//!            "latency_us": {"p50": 1.0, "p99": 1.0, "max": 1.0}}]}
+//! ```
+//!
+//! Readers must allow for further members. `limit_mib_s` and `ratio` are null where the run is itself
+//! a limit.
+use crate::host::Host;
+use crate::measure::Tally;
+use crate::units::rounded;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Version of the shape.
+pub const SCHEMA: u32 = 1;
+
+/// All that one call of a benchmark measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// The machine.
+    pub host: Host,
+    /// How it was measured.
+    pub settings: Settings,
+    /// What was measured.
+    pub runs: Vec<Run>,
+}
+
+/// How it was measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Settings {
+    /// Version of Esker.
+    pub version: String,
+    /// Commit it was built from, where that is known.
+    pub commit: Option<String>,
+    /// What the payload was made from.
+    pub seed: u64,
+    /// When it was measured.
+    pub unix_time_s: u64,
+    /// What else was asked for.
+    #[serde(flatten)]
+    pub options: Map<String, Value>,
+}
+
+impl Settings {
+    /// Those of this build and this moment.
+    #[must_use]
+    pub fn new(seed: u64, options: Map<String, Value>) -> Self {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            commit: option_env!("ESKER_COMMIT").map(str::to_owned),
+            seed,
+            unix_time_s: now.as_secs(),
+            options,
+        }
+    }
+}
+
+/// One phase of one workload.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// What was measured: `esker`, or `medium` for a limit.
+    pub store: String,
+    /// What was stored.
+    pub workload: String,
+    /// What was done with it.
+    pub phase: String,
+    /// Processes at once.
+    pub procs: u32,
+    /// Bytes of one operation.
+    pub size_bytes: u64,
+    /// Operations of all processes.
+    pub ops: u64,
+    /// Time they took, summed over rounds.
+    pub seconds: f64,
+    /// Operations per second of all processes.
+    pub ops_per_s: f64,
+    /// Payload per second of all processes.
+    pub bandwidth_mib_s: f64,
+    /// What the medium gave the same processes.
+    pub limit_mib_s: Option<f64>,
+    /// Share of the limit.
+    pub ratio: Option<f64>,
+    /// How long operations took.
+    pub latency_us: Latency,
+}
+
+/// Latencies in microseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    /// Half of the operations were no slower.
+    pub p50: f64,
+    /// Ninety-nine in a hundred were no slower.
+    pub p99: f64,
+    /// The slowest.
+    pub max: f64,
+}
+
+impl Run {
+    /// A run from what was counted; `limit` is the tally of its limit.
+    #[must_use]
+    pub fn new(name: &RunName<'_>, tally: &Tally, limit: Option<&Tally>) -> Self {
+        let bandwidth = tally.bandwidth_mib_s();
+        let limit = limit.map(Tally::bandwidth_mib_s).filter(|limit| *limit > 0.0);
+        Self {
+            store: name.store.to_owned(),
+            workload: name.workload.to_owned(),
+            phase: name.phase.to_owned(),
+            procs: name.procs,
+            size_bytes: name.size_bytes,
+            ops: tally.ops,
+            seconds: rounded(tally.seconds),
+            ops_per_s: rounded(tally.ops_per_s()),
+            bandwidth_mib_s: rounded(bandwidth),
+            limit_mib_s: limit.map(rounded),
+            ratio: limit.map(|limit| rounded(bandwidth / limit)),
+            latency_us: Latency {
+                p50: rounded(tally.latency.percentile_us(50.0)),
+                p99: rounded(tally.latency.percentile_us(99.0)),
+                max: rounded(tally.latency.max_us()),
+            },
+        }
+    }
+}
+
+/// What a run is called.
+#[derive(Clone, Copy, Debug)]
+pub struct RunName<'a> {
+    /// See [`Run::store`].
+    pub store: &'a str,
+    /// See [`Run::workload`].
+    pub workload: &'a str,
+    /// See [`Run::phase`].
+    pub phase: &'a str,
+    /// See [`Run::procs`].
+    pub procs: u32,
+    /// See [`Run::size_bytes`].
+    pub size_bytes: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::latency::Histogram;
+    use serde_json::json;
+    use std::time::Duration;
+
+    fn tally(bytes: u64, seconds: f64) -> Tally {
+        let mut latency = Histogram::default();
+        latency.record(Duration::from_micros(10));
+        Tally { ops: 4, bytes, seconds, latency }
+    }
+
+    fn report() -> Report {
+        let host = Host {
+            cpu: "abacus".to_owned(),
+            cpus: 2,
+            kernel: "6.1".to_owned(),
+            memory_bytes: 1 << 30,
+            medium: "memory".to_owned(),
+            file_system: "tmpfs".to_owned(),
+        };
+        let name = RunName {
+            store: "esker",
+            workload: "array",
+            phase: "write",
+            procs: 2,
+            size_bytes: 1 << 20,
+        };
+        let limit = tally(8 << 20, 1.0);
+        let runs = vec![
+            Run::new(&name, &tally(4 << 20, 2.0), Some(&limit)),
+            Run::new(&RunName { store: "medium", phase: "pwrite", ..name }, &limit, None),
+        ];
+        let mut options = Map::new();
+        options.insert("rounds".to_owned(), json!(3));
+        let settings = Settings { unix_time_s: 5, commit: None, ..Settings::new(1, options) };
+        Report { schema: SCHEMA, host, settings, runs }
+    }
+
+    #[test]
+    fn the_shape_is_the_documented_one() {
+        let latency = json!({"p50": 10.0, "p99": 10.0, "max": 10.0});
+        let expected = json!({
+            "schema": 1,
+            "host": {"cpu": "abacus", "cpus": 2, "kernel": "6.1", "memory_bytes": 1_073_741_824,
+                     "medium": "memory", "file_system": "tmpfs"},
+            "settings": {"version": env!("CARGO_PKG_VERSION"), "commit": null, "seed": 1,
+                         "unix_time_s": 5, "rounds": 3},
+            "runs": [
+                {"store": "esker", "workload": "array", "phase": "write", "procs": 2,
+                 "size_bytes": 1_048_576, "ops": 4, "seconds": 2.0, "ops_per_s": 2.0,
+                 "bandwidth_mib_s": 2.0, "limit_mib_s": 8.0, "ratio": 0.25, "latency_us": latency},
+                {"store": "medium", "workload": "array", "phase": "pwrite", "procs": 2,
+                 "size_bytes": 1_048_576, "ops": 4, "seconds": 1.0, "ops_per_s": 4.0,
+                 "bandwidth_mib_s": 8.0, "limit_mib_s": null, "ratio": null, "latency_us": latency},
+            ],
+        });
+        assert_eq!(serde_json::to_value(report()).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_report_can_be_read_back_and_may_hold_more() {
+        let mut value = serde_json::to_value(report()).unwrap();
+        assert_eq!(serde_json::from_value::<Report>(value.clone()).unwrap(), report());
+        value["runs"][0]["joules"] = json!(1);
+        assert!(serde_json::from_value::<Report>(value).is_ok());
+    }
+
+    #[test]
+    fn there_is_no_ratio_to_a_limit_of_nothing() {
+        let name = RunName { store: "a", workload: "b", phase: "c", procs: 1, size_bytes: 0 };
+        let run = Run::new(&name, &tally(0, 1.0), Some(&Tally::default()));
+        assert_eq!((run.limit_mib_s, run.ratio), (None, None));
+    }
+}

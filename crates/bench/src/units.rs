@@ -1,0 +1,139 @@
+//! Sizes in the units people write, and times in those they read.
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// A number of bytes that people write as `4G`, `512MiB`, `1.5 TiB` or `64`.
+///
+/// Letters with or without `iB` are powers of 1024, as memory and pools are counted; `kB`, `MB`, `GB`
+/// and `TB` are powers of 1000. Case does not matter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Bytes(pub u64);
+
+const BINARY: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+
+impl FromStr for Bytes {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let refuse = || format!("{text:?} is no size: write it as 64, 8K, 512MiB, 1.5G or 2TB");
+        let text = text.trim();
+        let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+        let (number, unit) = text.split_at(end);
+        let unit = unit_bytes(unit.trim()).ok_or_else(refuse)?;
+        match number.parse::<u64>() {
+            Ok(number) => number.checked_mul(unit).map(Self).ok_or_else(refuse),
+            Err(_) => fraction(number, unit).map(Self).ok_or_else(refuse),
+        }
+    }
+}
+
+/// Bytes of a unit; an empty one is the byte.
+fn unit_bytes(unit: &str) -> Option<u64> {
+    let unit = unit.to_ascii_lowercase();
+    let (prefix, base) = match unit.strip_suffix("ib").or(unit.strip_suffix('i')) {
+        Some(prefix) => (prefix, 1024),
+        None if unit.len() == 2 && unit.ends_with('b') => (&unit[..1], 1000),
+        None => (unit.as_str(), 1024),
+    };
+    let power = match prefix {
+        "" | "b" => 0,
+        "k" => 1,
+        "m" => 2,
+        "g" => 3,
+        "t" => 4,
+        "p" => 5,
+        _ => return None,
+    };
+    Some(u64::pow(base, power))
+}
+
+fn fraction(number: &str, unit: u64) -> Option<u64> {
+    let bytes = number.parse::<f64>().ok()? * unit as f64;
+    (bytes.is_finite() && bytes < u64::MAX as f64).then_some(bytes as u64)
+}
+
+impl fmt::Display for Bytes {
+    /// The largest unit that leaves at least 1 before the point, with two places where they are needed.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let power = (self.0.checked_ilog2().unwrap_or(0) / 10).min(5);
+        let unit = BINARY[power as usize];
+        let whole = 1u64 << (10 * power);
+        match self.0.is_multiple_of(whole) {
+            true => f.pad(&format!("{} {unit}", self.0 / whole)),
+            false => f.pad(&format!("{:.2} {unit}", self.0 as f64 / whole as f64)),
+        }
+    }
+}
+
+/// Numbers with three places behind the point, which is more than any measurement holds.
+#[must_use]
+pub fn rounded(number: f64) -> f64 {
+    (number * 1000.0).round() / 1000.0
+}
+
+/// MiB per second.
+#[must_use]
+pub fn mib_per_s(bytes: u64, seconds: f64) -> f64 {
+    per_second(bytes as f64 / f64::from(1 << 20), seconds)
+}
+
+/// So many of something in so many seconds; nothing where no time went by.
+#[must_use]
+pub fn per_second(count: f64, seconds: f64) -> f64 {
+    if seconds > 0.0 { count / seconds } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_as_people_write_them() {
+        let known = [
+            ("0", 0),
+            ("64", 64),
+            ("64B", 64),
+            ("8K", 8 << 10),
+            ("8KiB", 8 << 10),
+            ("8kb", 8000),
+            ("512 MiB", 512 << 20),
+            ("1.5G", 3 << 29),
+            ("4g", 4 << 30),
+            ("4Gi", 4 << 30),
+            ("2TB", 2_000_000_000_000),
+        ];
+        for (text, bytes) in known {
+            assert_eq!(text.parse(), Ok(Bytes(bytes)), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_size_is_refused() {
+        for text in ["", "G", "-1", "4X", "4 G G", "1.2.3", "99999999999G", "ib"] {
+            assert!(text.parse::<Bytes>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_shown_in_their_largest_unit() {
+        let known = [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1024, "1 KiB"),
+            (1536 << 20, "1.50 GiB"),
+            (u64::MAX, "16384.00 PiB"),
+        ];
+        for (bytes, text) in known {
+            assert_eq!(Bytes(bytes).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn rates_of_no_time_are_nothing() {
+        assert_eq!(mib_per_s(1 << 20, 0.0), 0.0);
+        assert_eq!(mib_per_s(3 << 20, 2.0), 1.5);
+        assert_eq!(rounded(1.23456), 1.235);
+    }
+}

@@ -1,0 +1,160 @@
+//! One process of a benchmark: reads a job, then steps, one line of JSON each, and answers each.
+use crate::job::{Job, Slot, Step};
+use crate::limit::Limit;
+use crate::load::{self, Load};
+use crate::measure::{Measured, Until, measure};
+use crate::payload::Payload;
+use esker_types::{Error, ErrorKind, Result};
+use serde::{Deserialize, Serialize};
+use std::io::{BufRead, Write};
+use std::time::Duration;
+
+/// The answer to a job or step.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// It was done. The answer to a job says that the worker is ready.
+    Done(Measured),
+    /// It could not be done; why.
+    Failed(String),
+}
+
+/// Serves until there is no more input.
+///
+/// # Errors
+/// Where the other side cannot be heard or told. What fails in a job or step is told to the other side.
+pub fn serve(mut input: impl BufRead, mut output: impl Write) -> Result<()> {
+    let Some(job) = receive::<Job>(&mut input)? else { return Ok(()) };
+    let mut worker = match Worker::new(job) {
+        Ok(worker) => worker,
+        Err(error) => return send(&mut output, &Answer::Failed(error.to_string())),
+    };
+    send(&mut output, &Answer::Done(Measured::default()))?;
+    while let Some(step) = receive::<Step>(&mut input)? {
+        let answer = match worker.run(step) {
+            Ok(measured) => Answer::Done(measured),
+            Err(error) => Answer::Failed(format!("{}: {error}", step.name())),
+        };
+        send(&mut output, &answer)?;
+    }
+    Ok(())
+}
+
+fn receive<T: for<'a> Deserialize<'a>>(input: &mut impl BufRead) -> Result<Option<T>> {
+    let mut line = String::new();
+    let read = input.read_line(&mut line);
+    match read.map_err(|error| Error::io("reading a line of a benchmark", &error))? {
+        0 => Ok(None),
+        _ => parse(&line).map(Some),
+    }
+}
+
+/// Reads what stands in a line.
+///
+/// # Errors
+/// [`ErrorKind::Invalid`] where it is something else.
+pub(crate) fn parse<T: for<'a> Deserialize<'a>>(line: &str) -> Result<T> {
+    serde_json::from_str(line)
+        .map_err(|error| Error::new(ErrorKind::Invalid, format!("line of a benchmark: {error}")))
+}
+
+/// Writes one line.
+///
+/// # Errors
+/// Where the other side is gone.
+pub(crate) fn send(output: &mut impl Write, message: &impl Serialize) -> Result<()> {
+    let gone = |error| Error::io("writing a line of a benchmark", &error);
+    let mut line = serde_json::to_vec(message).map_err(|error| gone(error.into()))?;
+    line.push(b'\n');
+    output.write_all(&line).and_then(|()| output.flush()).map_err(gone)
+}
+
+/// The state a worker keeps from step to step.
+struct Worker {
+    job: Job,
+    payload: Payload,
+    buffer: Vec<u8>,
+    limit: Limit,
+    load: Option<Box<dyn Load>>,
+}
+
+impl Worker {
+    fn new(job: Job) -> Result<Self> {
+        let load = job.store.as_ref().map(|store| load::open(&job, store)).transpose()?;
+        Self::with_load(job, load)
+    }
+
+    fn with_load(job: Job, load: Option<Box<dyn Load>>) -> Result<Self> {
+        let size = usize::try_from(job.size_bytes)
+            .map_err(|_| Error::new(ErrorKind::Invalid, "the size does not fit in memory"))?;
+        let limit = Limit::new(&job.folder, job.size_bytes, job.ops)?;
+        let payload = Payload::new(job.seed, size);
+        Ok(Self { payload, buffer: vec![0; size], limit, load, job })
+    }
+
+    fn run(&mut self, step: Step) -> Result<Measured> {
+        match step {
+            Step::Pwrite => self.limit.pwrite(self.until()),
+            Step::PwriteSync => self.limit.pwrite_sync(self.until()),
+            Step::Pread => self.limit.pread(self.until()),
+            Step::Memcpy => self.limit.memcpy(self.until()),
+            Step::Write(round) => self.each(self.job.rank, round, Self::write),
+            Step::Read(round) => self.each(self.neighbour(), round, Self::read),
+            Step::Verify(round) => self.each(self.neighbour(), round, Self::verify),
+            Step::Remove(round) => self.each(self.job.rank, round, Self::remove),
+        }
+    }
+
+    fn until(&self) -> Until {
+        let elapsed = self.job.seconds.and_then(|s| Duration::try_from_secs_f64(s).ok());
+        elapsed.map_or(Until::Ops(self.job.ops), Until::Elapsed)
+    }
+
+    /// Whose data this process reads: never its own where there is another.
+    fn neighbour(&self) -> u32 {
+        (self.job.rank + 1) % self.job.procs.max(1)
+    }
+
+    fn each(
+        &mut self,
+        rank: u32,
+        round: u32,
+        mut op: impl FnMut(&mut Self, &mut dyn Load, Slot) -> Result<()>,
+    ) -> Result<Measured> {
+        let Some(mut load) = self.load.take() else {
+            return Err(Error::new(ErrorKind::Invalid, "this job has no store"));
+        };
+        let (ops, bytes) = (Until::Ops(self.job.ops), self.job.size_bytes);
+        let measured =
+            measure(ops, bytes, |index| op(self, &mut *load, Slot { rank, round, op: index }));
+        self.load = Some(load);
+        measured
+    }
+
+    fn write(&mut self, load: &mut dyn Load, slot: Slot) -> Result<()> {
+        load.write(slot, self.payload.block(slot))
+    }
+
+    fn read(&mut self, load: &mut dyn Load, slot: Slot) -> Result<()> {
+        load.read(slot, &mut self.buffer)
+    }
+
+    fn verify(&mut self, load: &mut dyn Load, slot: Slot) -> Result<()> {
+        self.buffer.fill(0);
+        load.read(slot, &mut self.buffer)?;
+        match self.buffer == self.payload.block(slot) {
+            true => Ok(()),
+            false => Err(Error::new(
+                ErrorKind::Corrupt,
+                format!("what was read for {slot:?} is not what was written"),
+            )),
+        }
+    }
+
+    fn remove(&mut self, load: &mut dyn Load, slot: Slot) -> Result<()> {
+        load.remove(slot)
+    }
+}
+
+#[cfg(test)]
+mod tests;
