@@ -1,7 +1,10 @@
 //! Random operations on every backend and on the reference side by side.
+mod faulty;
+
 use esker::backend::Backend;
 use esker::memory::Memory;
 use esker::model;
+use faulty::{Fault, Faulty};
 use std::sync::Arc;
 
 const STEPS: u64 = 3000;
@@ -19,5 +22,22 @@ fn memory_agrees_with_itself() {
 fn known_seeds() {
     for seed in 1..=3 {
         model::run(seed, STEPS, &|| -> Arc<dyn Backend> { Arc::new(Memory::new(1 + seed as u32)) });
+    }
+}
+
+/// A comparison that never fails would prove nothing.
+#[test]
+fn faults_are_noticed() {
+    let faults = [
+        Fault::LostWrite,
+        Fault::FlippedBit,
+        Fault::MovingSnapshots,
+        Fault::MissedConflicts,
+        Fault::NeedlessRestarts,
+        Fault::ShortListings,
+    ];
+    for fault in faults {
+        let run = || model::run(7, STEPS, &|| -> Arc<dyn Backend> { Arc::new(Faulty::new(fault)) });
+        assert!(std::panic::catch_unwind(run).is_err(), "{fault:?} goes unnoticed");
     }
 }

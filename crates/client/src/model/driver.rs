@@ -150,7 +150,12 @@ impl Driver {
     }
 
     fn write(&mut self) -> Result<()> {
-        let buffer = changes(&mut self.random, &self.space, 1)?;
+        let space = self.space.clone();
+        self.write_in(&space)
+    }
+
+    fn write_in(&mut self, space: &Space) -> Result<()> {
+        let buffer = changes(&mut self.random, space, 1)?;
         let outcomes = [&self.subject, &self.reference].map(|side| side.write(&buffer, None));
         self.check_outcomes(&buffer, outcomes);
         Ok(())
@@ -181,27 +186,33 @@ impl Driver {
         Ok(())
     }
 
-    /// Reads, with changes by others in between, then a commit.
+    /// Reads, with changes by others in between, then a commit. All of it keeps to few objects, so
+    /// that conflicts are frequent.
     fn transaction(&mut self) -> Result<()> {
         self.transactions += 1;
+        let focus = self.space.focus(&mut self.random);
         let marks = [ReadMarks::default(), ReadMarks::default()];
         let mut noted = Noted::new();
         for _ in 0..self.random.below(4) {
-            let read = Read::random(&mut self.random, &self.space);
-            let found = self.subject.ask_marked(&read, &marks[0]);
-            let expected = self.reference.ask_marked(&read, &marks[1]);
-            self.check(found == expected, || {
-                format!("{read:?}:\nsubject   {found:?}\nreference {expected:?}")
-            });
-            noted.push((read, expected));
-            if self.random.one_in(5) {
-                self.write()?;
-            }
+            noted.push(self.read_in_transaction(&focus, &marks));
+        }
+        if self.random.one_in(2) {
+            (0..4).try_for_each(|_| self.write_in(&focus))?;
         }
         let count = self.random.below(6);
-        let buffer = changes(&mut self.random, &self.space, count)?;
+        let buffer = changes(&mut self.random, &focus, count)?;
         self.commit(&buffer, &marks, &noted);
         Ok(())
+    }
+
+    fn read_in_transaction(&mut self, focus: &Space, marks: &[ReadMarks; 2]) -> (Read, Answer) {
+        let read = Read::random(&mut self.random, focus);
+        let found = self.subject.ask_marked(&read, &marks[0]);
+        let expected = self.reference.ask_marked(&read, &marks[1]);
+        self.check(found == expected, || {
+            format!("{read:?}:\nsubject   {found:?}\nreference {expected:?}")
+        });
+        (read, expected)
     }
 
     /// A commit stands only where all reads would answer the same now. A restart is always allowed,

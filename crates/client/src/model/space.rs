@@ -19,6 +19,7 @@ const TYPES: [ObjectType; 6] = [
 ];
 
 /// The objects operations are done on.
+#[derive(Clone)]
 pub(super) struct Space {
     pub(super) oids: Vec<ObjectId>,
 }
@@ -32,6 +33,11 @@ impl Space {
             classes.iter().map(move |class| ObjectId::generate(0, number, *otype, *class))
         });
         Self { oids: ids.collect() }
+    }
+
+    /// Two of them, or one twice.
+    pub(super) fn focus(&self, random: &mut Random) -> Self {
+        Self { oids: vec![self.oid(random), self.oid(random)] }
     }
 
     pub(super) fn oid(&self, random: &mut Random) -> ObjectId {

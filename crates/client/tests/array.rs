@@ -1,0 +1,334 @@
+//! Arrays: every line of the semantics that speaks of them.
+use esker::backend::{Backend, NewContainer};
+use esker::memory::Memory;
+use esker::types::info::OpenMode;
+use esker::types::ops::{AkeyRef, Anchor, Cond, Fetch, ListLimit, Sink, Source, Update, Value};
+use esker::types::{ErrorKind, Extent, ObjectId, ObjectType, Result};
+use esker::{Access, Array, ArrayAttributes, ArrayRead, Container, Pool, Wait};
+use std::sync::Arc;
+
+const SHAPE: ArrayAttributes = ArrayAttributes { cell_size: 2, chunk_size: 10 };
+
+fn container() -> Container {
+    let backend: Arc<dyn Backend> = Arc::new(Memory::new(4));
+    let pool = Pool::from_backend(backend, OpenMode::ReadWrite);
+    let new = NewContainer { label: Some("test"), ..Default::default() };
+    pool.create_container(&new).wait().unwrap();
+    pool.open_container("test", OpenMode::ReadWrite).wait().unwrap()
+}
+
+fn oid(container: &Container, otype: ObjectType) -> ObjectId {
+    container.generate_oid(0, 1, otype, None, 0).unwrap()
+}
+
+fn array(container: &Container) -> Array {
+    let oid = oid(container, ObjectType::Array);
+    container.create_array(oid, SHAPE, Access::Latest).wait().unwrap()
+}
+
+fn byte_array(container: &Container) -> Array {
+    let shape = ArrayAttributes { cell_size: 1, chunk_size: 10 };
+    let oid = oid(container, ObjectType::ArrayByte);
+    container.open_array_with_attributes(oid, shape).unwrap()
+}
+
+fn write(array: &Array, start: u64, data: &[u8]) {
+    let count = data.len() as u64 / array.attributes().cell_size;
+    let ranges = [Extent::new(start, count)];
+    array.write(&ranges, Source::One(data), Access::Latest).wait().unwrap();
+}
+
+fn read_into(array: &Array, start: u64, buffer: &mut [u8]) -> ArrayRead {
+    let ranges = [Extent::new(start, buffer.len() as u64 / array.attributes().cell_size)];
+    array.read(&ranges, Sink::One(buffer), Access::Latest).wait().unwrap()
+}
+
+fn size(array: &Array) -> u64 {
+    array.size(Access::Latest).wait().unwrap()
+}
+
+fn kind<T>(result: Result<T>) -> Option<ErrorKind> {
+    result.err().map(|error| error.kind())
+}
+
+#[test]
+fn any_array_type_is_created_but_only_one_opened() {
+    let container = container();
+    for code in 0..=14 {
+        let otype = ObjectType::from_code(code).unwrap();
+        let oid = container.generate_oid(0, u64::from(code) + 1, otype, None, 0).unwrap();
+        let created = kind(container.create_array(oid, SHAPE, Access::Latest).wait());
+        let opened = kind(container.open_array(oid, Access::Latest).wait());
+        let shaped = kind(container.open_array_with_attributes(oid, SHAPE));
+        let bad = Some(ErrorKind::Invalid);
+        assert_eq!(created, if otype.is_array() { None } else { bad }, "create {otype:?}");
+        assert_eq!(opened, if code == 11 { None } else { bad }, "open {otype:?}");
+        assert_eq!(shaped, if code == 12 || code == 13 { None } else { bad }, "shape {otype:?}");
+    }
+}
+
+#[test]
+fn an_array_is_created_once() {
+    let container = container();
+    let oid = oid(&container, ObjectType::Array);
+    assert_eq!(kind(container.open_array(oid, Access::Latest).wait()), Some(ErrorKind::NotFound));
+    let created = array(&container);
+    let again = container.create_array(oid, SHAPE, Access::Latest).wait();
+    assert_eq!(kind(again), Some(ErrorKind::Exists));
+    let opened = container.open_array(oid, Access::Latest).wait().unwrap();
+    assert_eq!(opened.attributes(), SHAPE);
+    created.destroy(Access::Latest).wait().unwrap();
+    assert_eq!(kind(container.open_array(oid, Access::Latest).wait()), Some(ErrorKind::NotFound));
+}
+
+#[test]
+fn sizes_of_zero_are_refused() {
+    let container = container();
+    for (cell_size, chunk_size) in [(0, 1), (1, 0), (1 << 40, 1)] {
+        let shape = ArrayAttributes { cell_size, chunk_size };
+        let array = oid(&container, ObjectType::Array);
+        let created = container.create_array(array, shape, Access::Latest).wait();
+        assert_eq!(kind(created), Some(ErrorKind::Invalid));
+        let bytes = oid(&container, ObjectType::ArrayByte);
+        let shaped = container.open_array_with_attributes(bytes, shape);
+        assert_eq!(kind(shaped), Some(ErrorKind::Invalid));
+    }
+}
+
+#[test]
+fn attributes_are_stored_as_daos_does() {
+    let container = container();
+    let array = array(&container);
+    let mut stored = [0; 24];
+    let mut fetch = [Fetch::single(b"0", Sink::One(&mut stored))];
+    let dkey = 0u64.to_ne_bytes();
+    array.object().fetch(&dkey, Cond::NONE, &mut fetch, Access::Latest).wait().unwrap();
+    assert_eq!(fetch[0].size, 24);
+    let words = stored.chunks(8).map(|word| u64::from_le_bytes(word.try_into().unwrap()));
+    assert_eq!(words.collect::<Vec<_>>(), [0xdaca_55a9_daca_55a9, 2, 10]);
+}
+
+#[test]
+fn other_content_is_not_taken_for_attributes() {
+    let container = container();
+    let oid = oid(&container, ObjectType::Array);
+    let object = container.object(oid);
+    let zero_cell = [0xdaca_55a9_daca_55a9u64, 0, 10].map(u64::to_le_bytes).concat();
+    for stored in [vec![7; 24], vec![7; 5], vec![7; 30], zero_cell] {
+        let value = Value::Single(Source::One(&stored));
+        let update = Update { akey: b"0", value, cond: Cond::NONE };
+        let dkey = 0u64.to_ne_bytes();
+        object.update(&dkey, Cond::NONE, &[update], Access::Latest).wait().unwrap();
+        let opened = container.open_array(oid, Access::Latest).wait();
+        assert_eq!(kind(opened), Some(ErrorKind::NoPermission), "{stored:?}");
+    }
+}
+
+#[test]
+fn cells_lie_where_daos_puts_them() {
+    let container = container();
+    let array = array(&container);
+    write(&array, 18, b"aabbccdd");
+    let mut anchor = Anchor::Start;
+    let limit = ListLimit::entries(10);
+    let batch = array.object().list_dkeys(&mut anchor, limit, Access::Latest).wait().unwrap();
+    let mut dkeys: Vec<_> =
+        batch.iter().map(|key| u64::from_ne_bytes(key.try_into().unwrap())).collect();
+    dkeys.sort_unstable();
+    assert_eq!(dkeys, [0, 2, 3]);
+    let extents = |dkey: u64| {
+        let key = AkeyRef { dkey: &dkey.to_ne_bytes(), akey: b"0" };
+        let list = array.object().list_extents(key, &mut Anchor::Start, 9, Access::Latest).wait();
+        list.unwrap().iter().map(|stored| stored.extent).collect::<Vec<_>>()
+    };
+    assert_eq!(extents(2), [Extent::new(8, 2)]);
+    assert_eq!(extents(3), [Extent::new(0, 2)]);
+}
+
+#[test]
+fn ranges_and_buffers_are_cut_anyhow() {
+    let container = container();
+    let array = array(&container);
+    let data: Vec<u8> = (0..100).collect();
+    let ranges = [Extent::new(35, 20), Extent::new(7, 0), Extent::new(3, 30)];
+    let (head, tail) = data.split_at(33);
+    array.write(&ranges, Source::Many(&[head, tail]), Access::Latest).wait().unwrap();
+    let (mut first, mut second) = ([0; 61], [0; 39]);
+    let sink = Sink::Many(vec![&mut first, &mut second]);
+    let read = array.read(&ranges, sink, Access::Latest).wait().unwrap();
+    assert_eq!(read, ArrayRead { bytes: 100, short_bytes: 0 });
+    assert_eq!([&first[..], &second[..]].concat(), data);
+    let mut middle = [0; 10];
+    read_into(&array, 38, &mut middle);
+    assert_eq!(middle, data[6..16]);
+}
+
+#[test]
+fn lengths_must_match() {
+    let container = container();
+    let array = array(&container);
+    let ranges = [Extent::new(0, 3)];
+    for len in [5, 7] {
+        let data = vec![0; len];
+        let written = array.write(&ranges, Source::One(&data), Access::Latest).wait();
+        assert_eq!(kind(written), Some(ErrorKind::Invalid));
+        let mut buffer = vec![0; len];
+        let read = array.read(&ranges, Sink::One(&mut buffer), Access::Latest).wait();
+        assert_eq!(kind(read), Some(ErrorKind::Invalid));
+    }
+    array.write(&[], Source::One(&[]), Access::Latest).wait().unwrap();
+    array.read(&[Extent::new(9, 0)], Sink::One(&mut []), Access::Latest).wait().unwrap();
+    assert_eq!(size(&array), 0);
+}
+
+#[test]
+fn too_many_short_ranges_are_not_supported() {
+    let container = container();
+    let array = array(&container);
+    let ranges: Vec<_> = (0..16_385).map(|index| Extent::new(2 * index, 1)).collect();
+    let data = vec![7; 2 * 16_385];
+    let written = array.write(&ranges, Source::One(&data), Access::Latest).wait();
+    assert_eq!(kind(written), Some(ErrorKind::NotSupported));
+    array.write(&ranges[1..], Source::One(&data[2..]), Access::Latest).wait().unwrap();
+}
+
+#[test]
+fn holes_of_an_array_leave_the_buffer_alone() {
+    let container = container();
+    let array = array(&container);
+    write(&array, 5, b"aabb");
+    let mut buffer = [b'.'; 20];
+    let read = read_into(&array, 0, &mut buffer);
+    assert_eq!(&buffer, b"..........aabb......");
+    assert_eq!(read, ArrayRead { bytes: 20, short_bytes: 0 });
+}
+
+#[test]
+fn holes_of_bytes_are_zeros_up_to_the_size() {
+    let container = container();
+    let array = byte_array(&container);
+    let mut nothing = [b'.'; 4];
+    assert_eq!(read_into(&array, 0, &mut nothing), ArrayRead { bytes: 0, short_bytes: 4 });
+    assert_eq!(&nothing, b"....");
+    write(&array, 5, b"ab");
+    write(&array, 23, b"cd");
+    let mut buffer = [b'.'; 30];
+    assert_eq!(read_into(&array, 0, &mut buffer), ArrayRead { bytes: 25, short_bytes: 5 });
+    assert_eq!(&buffer, b"\0\0\0\0\0ab\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0cd.....");
+    let mut inside = [b'.'; 2];
+    assert_eq!(read_into(&array, 23, &mut inside), ArrayRead { bytes: 2, short_bytes: 0 });
+    let mut past = [b'.'; 2];
+    assert_eq!(read_into(&array, 25, &mut past), ArrayRead { bytes: 0, short_bytes: 2 });
+    assert_eq!(&past, b"..");
+}
+
+#[test]
+fn short_reads_count_every_range() {
+    let container = container();
+    let array = byte_array(&container);
+    write(&array, 0, b"0123456789abcde");
+    let ranges = [Extent::new(13, 4), Extent::new(2, 3), Extent::new(100, 2), Extent::new(9, 2)];
+    let mut buffer = [b'.'; 11];
+    let read = array.read(&ranges, Sink::One(&mut buffer), Access::Latest).wait().unwrap();
+    assert_eq!(read, ArrayRead { bytes: 7, short_bytes: 4 });
+    assert_eq!(&buffer, b"de..234..9a");
+}
+
+#[test]
+fn the_size_is_where_the_last_cell_ends() {
+    let container = container();
+    let array = array(&container);
+    assert_eq!(size(&array), 0);
+    write(&array, 34, b"aa");
+    assert_eq!(size(&array), 35);
+    write(&array, 2, b"aa");
+    assert_eq!(size(&array), 35);
+    array.punch(&[Extent::new(30, 10)], Access::Latest).wait().unwrap();
+    assert_eq!(size(&array), 3);
+    let stat = array.stat(Access::Latest).wait().unwrap();
+    assert_eq!(stat.size, 3);
+    assert!(stat.epoch.0 > 0);
+}
+
+#[test]
+fn an_array_shrinks_and_grows() {
+    for (old, new) in [(35, 35), (35, 34), (35, 31), (35, 30), (35, 12), (35, 1), (5, 40), (0, 7)] {
+        let container = container();
+        let array = byte_array(&container);
+        let data = vec![b'x'; old];
+        write(&array, 0, &data);
+        array.set_size(new, Access::Latest).wait().unwrap();
+        assert_eq!(size(&array), new, "from {old} to {new}");
+        let mut buffer = vec![b'.'; 50];
+        let read = read_into(&array, 0, &mut buffer);
+        assert_eq!(read.bytes, new);
+        let kept = old.min(new as usize);
+        assert!(buffer[..kept].iter().all(|byte| *byte == b'x'), "from {old} to {new}");
+        assert!(buffer[kept..new as usize].iter().all(|byte| *byte == 0));
+        assert!(buffer[new as usize..].iter().all(|byte| *byte == b'.'));
+    }
+}
+
+#[test]
+fn an_array_of_size_zero_is_still_there() {
+    let container = container();
+    let array = array(&container);
+    write(&array, 0, &[7; 200]);
+    array.set_size(0, Access::Latest).wait().unwrap();
+    assert_eq!(size(&array), 0);
+    container.open_array(array.oid(), Access::Latest).wait().unwrap();
+}
+
+#[test]
+fn the_last_cell_exists_after_a_resize() {
+    let container = container();
+    let array = array(&container);
+    write(&array, 0, b"aa");
+    write(&array, 25, b"bb");
+    array.set_size(12, Access::Latest).wait().unwrap();
+    let mut buffer = [b'.'; 26];
+    read_into(&array, 0, &mut buffer);
+    assert_eq!(&buffer, b"aa....................\0\0..");
+}
+
+#[test]
+fn a_read_only_array_refuses_writes() {
+    let container = container();
+    let array = array(&container).read_only();
+    let denied = Some(ErrorKind::NoPermission);
+    let ranges = [Extent::new(0, 1)];
+    assert_eq!(kind(array.write(&ranges, Source::One(b"aa"), Access::Latest).wait()), denied);
+    assert_eq!(kind(array.punch(&ranges, Access::Latest).wait()), denied);
+    assert_eq!(kind(array.set_size(1, Access::Latest).wait()), denied);
+    assert_eq!(kind(array.destroy(Access::Latest).wait()), denied);
+}
+
+#[test]
+fn transactions_and_snapshots_reach_arrays() {
+    let container = container();
+    let array = array(&container);
+    write(&array, 0, b"aabbcc");
+    let then = Access::Snapshot(container.create_snapshot("").wait().unwrap());
+    let transaction = container.transaction().unwrap();
+    let ranges = [Extent::new(0, 30)];
+    let in_tx = Access::Tx(&transaction);
+    array.write(&ranges, Source::One(&[b'x'; 60]), in_tx).wait().unwrap();
+    array.set_size(2, in_tx).wait().unwrap();
+    assert_eq!(size(&array), 3);
+    transaction.commit().wait().unwrap();
+    assert_eq!(array.size(then).wait(), Ok(3));
+    let mut buffer = [b'.'; 6];
+    array.read(&[Extent::new(0, 3)], Sink::One(&mut buffer), then).wait().unwrap();
+    assert_eq!(&buffer, b"aabbcc");
+}
+
+#[test]
+fn a_far_range_is_refused_or_reached() {
+    let container = container();
+    let array = byte_array(&container);
+    let past = [Extent::new(u64::MAX, 2)];
+    let written = array.write(&past, Source::One(b"ab"), Access::Latest).wait();
+    assert_eq!(kind(written), Some(ErrorKind::Invalid));
+    write(&array, u64::MAX - 2, b"ab");
+    assert_eq!(size(&array), u64::MAX);
+}

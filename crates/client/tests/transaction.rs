@@ -1,0 +1,130 @@
+//! Transactions: their limits and states, beyond what the conformance suite asks of backends.
+use esker::backend::{Backend, NewContainer};
+use esker::memory::Memory;
+use esker::types::info::OpenMode;
+use esker::types::limits::{SINGLE_VALUE_MAX, TX_BYTES_MAX, TX_OPS_MAX};
+use esker::types::ops::Cond;
+use esker::types::{ErrorKind, ObjectType, Result};
+use esker::{Access, Container, Kv, Pool, Wait};
+use std::sync::Arc;
+
+fn pool() -> Pool {
+    let backend: Arc<dyn Backend> = Arc::new(Memory::new(4));
+    let pool = Pool::from_backend(backend, OpenMode::ReadWrite);
+    let new = NewContainer { label: Some("test"), ..Default::default() };
+    pool.create_container(&new).wait().unwrap();
+    pool
+}
+
+fn container() -> Container {
+    pool().open_container("test", OpenMode::ReadWrite).wait().unwrap()
+}
+
+fn kv(container: &Container) -> Kv {
+    let oid = container.generate_oid(0, 1, ObjectType::KvHashed, None, 0).unwrap();
+    container.kv(oid).unwrap()
+}
+
+fn kind<T>(result: Result<T>) -> Option<ErrorKind> {
+    result.err().map(|error| error.kind())
+}
+
+#[test]
+fn operations_are_bounded() {
+    let container = container();
+    let kv = kv(&container);
+    let transaction = container.transaction().unwrap();
+    let put = |number: usize| {
+        kv.put(&number.to_le_bytes(), b"", Cond::NONE, Access::Tx(&transaction)).wait()
+    };
+    (0..TX_OPS_MAX).for_each(|number| put(number).unwrap());
+    let error = put(TX_OPS_MAX).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Overflow);
+    assert!(error.message().contains("TX_OPS_MAX"));
+    transaction.abort().unwrap();
+}
+
+#[test]
+fn bytes_are_bounded() {
+    let container = container();
+    let kv = kv(&container);
+    let transaction = container.transaction().unwrap();
+    let value = vec![0; SINGLE_VALUE_MAX as usize];
+    let put = |key: &[u8]| kv.put(key, &value, Cond::NONE, Access::Tx(&transaction)).wait();
+    let fit = TX_BYTES_MAX / value.len() - 1;
+    (0..fit).for_each(|number| put(&number.to_le_bytes()).unwrap());
+    let error = put(b"last").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NoMemory);
+    assert!(error.message().contains("TX_BYTES_MAX"));
+    transaction.abort().unwrap();
+}
+
+#[test]
+fn bad_writes_are_refused_when_they_are_made() {
+    let container = container();
+    let kv = kv(&container);
+    let transaction = container.transaction().unwrap();
+    let in_tx = Access::Tx(&transaction);
+    assert_eq!(kind(kv.put(b"", b"v", Cond::NONE, in_tx).wait()), Some(ErrorKind::Invalid));
+    let long = vec![0; SINGLE_VALUE_MAX as usize + 1];
+    let put = kv.put(b"key", &long, Cond::NONE, in_tx).wait();
+    assert_eq!(kind(put), Some(ErrorKind::RecordTooBig));
+    transaction.commit().wait().unwrap();
+    assert_eq!(transaction.epoch(), None);
+}
+
+#[test]
+fn a_failed_commit_can_be_aborted_or_restarted() {
+    let container = container();
+    let kv = kv(&container);
+    let failed = || {
+        let transaction = container.transaction().unwrap();
+        kv.put(b"key", b"v", Kv::UPDATE, Access::Tx(&transaction)).wait().unwrap();
+        assert_eq!(kind(transaction.commit().wait()), Some(ErrorKind::NotFound));
+        transaction
+    };
+    let aborted = failed();
+    assert_eq!(kind(aborted.commit().wait()), Some(ErrorKind::NoPermission));
+    aborted.abort().unwrap();
+    assert_eq!(kind(aborted.restart()), Some(ErrorKind::NoPermission));
+    let restarted = failed();
+    restarted.restart().unwrap();
+    restarted.commit().wait().unwrap();
+    assert_eq!(kind(kv.get(b"key", Access::Tx(&restarted)).wait()), Some(ErrorKind::NoPermission));
+}
+
+#[test]
+fn reading_needs_no_right_to_write() {
+    let pool = pool();
+    let writer = pool.open_container("test", OpenMode::ReadWrite).wait().unwrap();
+    kv(&writer).put(b"key", b"v", Cond::NONE, Access::Latest).wait().unwrap();
+    let reader = pool.open_container("test", OpenMode::ReadOnly).wait().unwrap();
+    let transaction = reader.transaction().unwrap();
+    let in_tx = Access::Tx(&transaction);
+    assert!(kv(&reader).get(b"key", in_tx).wait().unwrap().is_some());
+    let put = kv(&reader).put(b"key", b"w", Cond::NONE, in_tx).wait();
+    assert_eq!(kind(put), Some(ErrorKind::NoPermission));
+    transaction.commit().wait().unwrap();
+}
+
+#[test]
+fn a_closed_container_ends_its_transactions() {
+    let container = container();
+    let kv = kv(&container);
+    let transaction = container.transaction().unwrap();
+    kv.put(b"key", b"v", Cond::NONE, Access::Tx(&transaction)).wait().unwrap();
+    container.close().wait().unwrap();
+    assert_eq!(kind(transaction.commit().wait()), Some(ErrorKind::NoHandle));
+    assert_eq!(kind(container.transaction()), Some(ErrorKind::NoHandle));
+}
+
+#[test]
+fn another_handle_of_the_container_will_do() {
+    let pool = pool();
+    let first = pool.open_container("test", OpenMode::ReadWrite).wait().unwrap();
+    let second = pool.open_container("test", OpenMode::ReadWrite).wait().unwrap();
+    let transaction = first.transaction().unwrap();
+    kv(&second).put(b"key", b"v", Cond::NONE, Access::Tx(&transaction)).wait().unwrap();
+    transaction.commit().wait().unwrap();
+    assert!(kv(&first).get(b"key", Access::Latest).wait().unwrap().is_some());
+}
