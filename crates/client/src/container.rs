@@ -270,10 +270,11 @@ impl Container {
         })
     }
 
-    /// At most `entries` objects after `anchor`, which moves on.
+    /// At most `entries` objects after `anchor`, which moves on, of the latest state or a snapshot.
     ///
     /// # Errors
-    /// What the backend meets.
+    /// [`ErrorKind::NotSupported`] in a transaction that is not one of a snapshot: it could not prove
+    /// that no object came or went; what the backend meets.
     pub async fn list_objects(
         &self,
         anchor: &mut Anchor,
@@ -281,6 +282,12 @@ impl Container {
         access: Access<'_>,
     ) -> Result<Vec<ObjectId>> {
         let reading = access.reading(self)?;
+        if reading.attempt.is_some() {
+            return Err(Error::new(
+                ErrorKind::NotSupported,
+                "objects cannot be listed in a transaction; use a snapshot",
+            ));
+        }
         self.backend()?.list_objects(self.id(), anchor, entries, reading.at()).await
     }
 

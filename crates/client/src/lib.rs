@@ -7,6 +7,47 @@
 //!
 //! Operations are futures. On local targets they are ready at the first poll; [`Wait::wait`] is the
 //! blocking face, which touches no runtime.
+//!
+//! ```
+//! use esker::backend::NewContainer;
+//! use esker::types::info::OpenMode;
+//! use esker::types::ops::{Cond, Sink, Source};
+//! use esker::types::{Extent, ObjectType};
+//! use esker::{Access, ArrayAttributes, Pool, Wait};
+//!
+//! # fn main() -> esker::types::Result<()> {
+//! let pool = Pool::connect("memory:example", OpenMode::ReadWrite)?;
+//! let new = NewContainer { label: Some("run1"), ..Default::default() };
+//! pool.create_container(&new).wait()?;
+//! let container = pool.open_container("run1", OpenMode::ReadWrite).wait()?;
+//!
+//! // A value under a key. Without a class, Key-Values and arrays spread over all targets.
+//! let oid = container.generate_oid(0, 1, ObjectType::KvHashed, None, 0)?;
+//! let index = container.kv(oid)?;
+//! index.put(b"step 0", b"2.1", Cond::NONE, Access::Latest).wait()?;
+//! assert_eq!(index.get(b"step 0", Access::Latest).wait()?.as_deref(), Some(&b"2.1"[..]));
+//!
+//! // An array of 8-byte cells, 1024 of them per chunk.
+//! let oid = container.generate_oid(0, 2, ObjectType::Array, None, 0)?;
+//! let shape = ArrayAttributes { cell_size: 8, chunk_size: 1024 };
+//! let field = container.create_array(oid, shape, Access::Latest).wait()?;
+//! let range = [Extent::new(1000, 100)];
+//! field.write(&range, Source::One(&[7; 800]), Access::Latest).wait()?;
+//! let mut cells = [0; 800];
+//! field.read(&range, Sink::One(&mut cells), Access::Latest).wait()?;
+//! assert_eq!(field.size(Access::Latest).wait()?, 1100);
+//!
+//! // A snapshot stands still; a transaction changes several things at once, or nothing.
+//! let then = container.at(container.create_snapshot("before").wait()?).wait()?;
+//! let transaction = container.transaction()?;
+//! field.set_size(10, Access::Tx(&transaction)).wait()?;
+//! index.remove(b"step 0", Cond::NONE, Access::Tx(&transaction)).wait()?;
+//! transaction.commit().wait()?;
+//! assert_eq!(index.get(b"step 0", Access::Latest).wait()?, None);
+//! assert_eq!(index.get(b"step 0", then).wait()?.as_deref(), Some(&b"2.1"[..]));
+//! # Ok(())
+//! # }
+//! ```
 #![forbid(unsafe_code)]
 
 mod access;

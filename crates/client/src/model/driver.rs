@@ -206,7 +206,7 @@ impl Driver {
     }
 
     fn read_in_transaction(&mut self, focus: &Space, marks: &[ReadMarks; 2]) -> (Read, Answer) {
-        let read = Read::random(&mut self.random, focus);
+        let read = Read::random_in_transaction(&mut self.random, focus);
         let found = self.subject.ask_marked(&read, &marks[0]);
         let expected = self.reference.ask_marked(&read, &marks[1]);
         self.check(found == expected, || {

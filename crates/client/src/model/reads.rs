@@ -104,6 +104,16 @@ impl Read {
         }
     }
 
+    /// One that a transaction can do: it cannot list objects.
+    pub(super) fn random_in_transaction(random: &mut Random, space: &Space) -> Self {
+        loop {
+            match Self::random(random, space) {
+                Self::Objects { .. } => {}
+                read => return read,
+            }
+        }
+    }
+
     fn query(random: &mut Random, oid: ObjectId) -> Self {
         let edge = *pick(random, &[Edge::Min, Edge::Max]);
         let dkey = random.one_in(2).then(|| dkey(random, oid));
