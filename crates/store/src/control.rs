@@ -48,8 +48,6 @@ pub(crate) struct Control {
 
 /// Shared words of one target.
 pub(crate) struct TargetWords<'c> {
-    /// Epoch of the last commit.
-    pub(crate) epoch: &'c AtomicU64,
     /// Not zero while a commit over several targets is under way: coordinator plus one.
     pub(crate) in_doubt: &'c AtomicU64,
     /// Not zero where some container has a snapshot.
@@ -80,13 +78,6 @@ impl<'c> TargetWords<'c> {
         let words = &self.segments[number as usize * SEGMENT_WORDS..][..SEGMENT_WORDS];
         SegmentWords { state: &words[0], tail: &words[1], published: &words[2], stamp: &words[3] }
     }
-
-    /// An epoch later than all before; call with the index's write lock held.
-    pub(crate) fn next_epoch(&self) -> Epoch {
-        let epoch = Epoch::after(Epoch(self.epoch.load(Ordering::Relaxed)));
-        self.epoch.store(epoch.0, Ordering::Release);
-        epoch
-    }
 }
 
 /// Words one target takes.
@@ -102,6 +93,11 @@ pub(crate) fn file_size(targets: usize, segments: usize) -> u64 {
 /// Slot of an object in a conflict table.
 pub(crate) fn object_slot(container: ContainerId, oid: ObjectId) -> u32 {
     conflict_slot(container, oid, &[])
+}
+
+/// Slot of the list of a container's objects in a conflict table.
+pub(crate) fn container_slot(container: ContainerId) -> u32 {
+    conflict_slot(container, ObjectId { hi: u64::MAX, lo: u64::MAX }, &[])
 }
 
 /// Slot of a dkey in a conflict table.
@@ -258,6 +254,28 @@ impl Control {
         &self.words[3]
     }
 
+    /// An epoch later than all before, on whatever target and in whatever process. Call with the write
+    /// lock of the index held that will carry it.
+    pub(crate) fn next_epoch(&self) -> Epoch {
+        let last = Epoch(self.words[4].load(Ordering::Relaxed));
+        let wanted = Epoch::after(last);
+        match self.words[4].compare_exchange(last.0, wanted.0, Ordering::AcqRel, Ordering::Relaxed) {
+            Ok(_) => wanted,
+            Err(_) => self.next_epoch_contended(),
+        }
+    }
+
+    fn next_epoch_contended(&self) -> Epoch {
+        let now = Epoch::now().0;
+        self.words[4].fetch_max(now, Ordering::AcqRel);
+        Epoch(self.words[4].fetch_add(1, Ordering::AcqRel) + 1)
+    }
+
+    /// Makes sure that later epochs are later than `epoch`.
+    pub(crate) fn pass_epoch(&self, epoch: Epoch) {
+        self.words[4].fetch_max(epoch.0, Ordering::AcqRel);
+    }
+
     /// The words of target `number`.
     pub(crate) fn target(&self, number: u32) -> TargetWords<'_> {
         let size = target_words(self.segments);
@@ -265,10 +283,9 @@ impl Control {
         let (head, rest) = words.split_at(TARGET_HEAD_WORDS);
         let (conflicts, rest) = rest.split_at(CONFLICT_SLOTS);
         TargetWords {
-            epoch: &head[0],
-            in_doubt: &head[1],
-            snapshots: &head[2],
-            freed: &head[3],
+            in_doubt: &head[0],
+            snapshots: &head[1],
+            freed: &head[2],
             conflicts,
             segments: &rest[..self.segments * SEGMENT_WORDS],
         }

@@ -63,11 +63,13 @@ impl State {
             return Err(Error::new(ErrorKind::Overflow, message));
         }
         let targets: Vec<&Target> = self.targets.iter().map(AsRef::as_ref).collect();
-        coordinated(self, &targets, |_, change| {
+        coordinated(self, &targets, |changes| {
             container.check_alive(self)?;
-            change.check_room()?;
-            change.target().words().snapshots.store(1, Ordering::Release);
-            change.put(&key(container.id(), change.epoch), name.as_bytes())
+            changes.iter_mut().try_for_each(|change| {
+                change.check_room()?;
+                change.target().words().snapshots.store(1, Ordering::Release);
+                change.put(&key(container.id(), change.epoch), name.as_bytes())
+            })
         })
     }
 
@@ -82,13 +84,13 @@ impl State {
     /// `NotFound` where there is none at `epoch`.
     pub fn destroy_snapshot(&self, container: &Container, epoch: Epoch) -> Result<()> {
         let targets: Vec<&Target> = self.targets.iter().map(AsRef::as_ref).collect();
-        coordinated(self, &targets, |number, change| {
-            let there = change.delete(&key(container.id(), epoch))?;
-            if number == 0 && !there {
-                let message = format!("no snapshot at epoch {}", epoch.0);
-                return Err(Error::new(ErrorKind::NotFound, message));
+        coordinated(self, &targets, |changes| {
+            let mut there = false;
+            for change in changes {
+                there |= change.delete(&key(container.id(), epoch))?;
             }
-            Ok(())
+            let message = || format!("no snapshot at epoch {}", epoch.0);
+            if there { Ok(()) } else { Err(Error::new(ErrorKind::NotFound, message())) }
         })?;
         targets.iter().try_for_each(|target| purge(target, container.id()))
     }

@@ -18,13 +18,56 @@ pub(crate) fn apply(
     writes: &[Write<'_>],
     staged: &Staged<'_>,
 ) -> Result<()> {
-    let mut applier = Applier { change, container: container.id() };
+    let mut applier = Applier { change, container: container.id(), part: false };
     writes.iter().zip(&staged.writes).try_for_each(|(write, akeys)| applier.write(write, akeys))
+}
+
+/// Applies the writes of one target among several. Whether a whole object exists was settled by
+/// [`check_punches`]: a single target cannot know.
+pub(crate) fn apply_part(
+    change: &mut Change<'_>,
+    container: &Container,
+    writes: &[Write<'_>],
+    staged: &Staged<'_>,
+) -> Result<()> {
+    let mut applier = Applier { change, container: container.id(), part: true };
+    writes.iter().zip(&staged.writes).try_for_each(|(write, akeys)| applier.write(write, akeys))
+}
+
+/// Refuses conditional punches of objects that none of the targets has anything of.
+pub(crate) fn check_punches(
+    changes: &[Change<'_>],
+    container: &Container,
+    parts: &[(u32, Vec<Write<'_>>)],
+) -> Result<()> {
+    for write in parts.iter().flat_map(|(_, writes)| writes) {
+        let WriteOp::PunchObject { cond } = write.op else { continue };
+        let prefix = Key::object(Table::Data, container.id(), write.oid);
+        let mut there = false;
+        for change in changes {
+            there = there || exists(change, &prefix)?;
+        }
+        if cond.has(Cond::PUNCH) && !there {
+            return Err(missing("object"));
+        }
+    }
+    Ok(())
+}
+
+fn exists(change: &Change<'_>, prefix: &Key) -> Result<bool> {
+    let first = change.txn().cursor()?.seek(prefix)?;
+    Ok(first.is_some_and(|(key, _)| key.starts_with(prefix)))
+}
+
+fn missing(what: &str) -> Error {
+    Error::new(ErrorKind::NotFound, format!("the {what} does not exist"))
 }
 
 struct Applier<'c, 't> {
     change: &'c mut Change<'t>,
     container: ContainerId,
+    /// Other targets take part.
+    part: bool,
 }
 
 /// A record of the index, out of the transaction's hands.
@@ -52,6 +95,7 @@ impl Applier<'_, '_> {
             }
             WriteOp::PunchObject { cond } => {
                 self.change.touch_all();
+                let cond = if self.part { Cond::NONE } else { cond };
                 self.punch(&Key::object(table, self.container, oid), cond)
             }
             WriteOp::PunchDkey { dkey, cond } => {
@@ -96,20 +140,12 @@ impl Applier<'_, '_> {
         Ok(())
     }
 
-    fn exists(&self, prefix: &Key) -> Result<bool> {
-        let first = self.change.txn().cursor()?.seek(prefix)?;
-        Ok(first.is_some_and(|(key, _)| key.starts_with(prefix)))
-    }
-
     fn must_exist(&self, prefix: &Key, what: &str) -> Result<()> {
-        match self.exists(prefix)? {
-            true => Ok(()),
-            false => Err(Error::new(ErrorKind::NotFound, format!("the {what} does not exist"))),
-        }
+        if exists(self.change, prefix)? { Ok(()) } else { Err(missing(what)) }
     }
 
     fn must_not_exist(&self, prefix: &Key, what: &str) -> Result<()> {
-        match self.exists(prefix)? {
+        match exists(self.change, prefix)? {
             false => Ok(()),
             true => Err(Error::new(ErrorKind::Exists, format!("the {what} exists already"))),
         }

@@ -1,5 +1,5 @@
 //! A change of one target's index, under way.
-use crate::control::{conflict_slot, object_slot};
+use crate::control::{CONFLICT_SLOTS, conflict_slot, container_slot, object_slot};
 use crate::io::txn::{Txn, WriteTxn};
 use crate::keys::{Key, Table, history_key};
 use crate::record::Record;
@@ -19,6 +19,8 @@ pub(crate) struct Change<'t> {
     pub(crate) epoch: Epoch,
     /// Bytes that died, by segment.
     dead: Vec<(u32, u64)>,
+    /// Slots of the conflict table that change.
+    touched: Vec<u32>,
     /// Newest snapshot of the container looked at last.
     newest_snapshot: Option<(ContainerId, Option<Epoch>)>,
     /// Every step, where a coordinator must be able to repeat them.
@@ -40,6 +42,7 @@ impl<'t> Change<'t> {
             txn,
             epoch,
             dead: Vec::new(),
+            touched: Vec::new(),
             newest_snapshot: None,
             journal: None,
             changed: false,
@@ -144,23 +147,25 @@ impl<'t> Change<'t> {
         Ok(newest)
     }
 
-    /// Notes for conflict detection that a dkey, or a whole object, is about to change.
-    pub(crate) fn touch(&self, container: ContainerId, oid: ObjectId, dkey: &[u8]) {
-        let (words, version) = (self.target.words(), self.txn.id());
-        for slot in [object_slot(container, oid), conflict_slot(container, oid, dkey)] {
-            words.conflicts[slot as usize].store(version, Ordering::Release);
-        }
+    /// Notes for conflict detection that a dkey is about to change.
+    pub(crate) fn touch(&mut self, container: ContainerId, oid: ObjectId, dkey: &[u8]) {
+        let (object, dkey) = (object_slot(container, oid), conflict_slot(container, oid, dkey));
+        self.touched.extend([container_slot(container), object, dkey]);
     }
 
     /// Notes that everything on the target may change: what punches of whole objects do to all their
     /// dkeys.
-    pub(crate) fn touch_all(&self) {
-        let (words, version) = (self.target.words(), self.txn.id());
-        words.conflicts.iter().for_each(|slot| slot.store(version, Ordering::Release));
+    pub(crate) fn touch_all(&mut self) {
+        self.touched.extend(0..CONFLICT_SLOTS as u32);
     }
 
-    /// Writes down what died; the last thing before the commit.
+    /// Writes down what died and what changed; the last thing before the commit. (A version noted for
+    /// a change that is then given up would look like a conflict to all readers until the next one.)
     pub(crate) fn finish(&mut self) -> Result<()> {
+        let (words, version) = (self.target.words(), self.txn.id());
+        for slot in self.touched.drain(..) {
+            words.conflicts[slot as usize].store(version, Ordering::Release);
+        }
         for (segment, bytes) in std::mem::take(&mut self.dead) {
             let key = Key::table(Table::Segment).push(&segment.to_be_bytes());
             let before = self.txn.get(&key)?.map_or(0, crate::segment::collect::dead_bytes);

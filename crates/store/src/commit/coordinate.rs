@@ -24,26 +24,18 @@ fn applied_key() -> Key {
     Key::table(Table::Intent).push(b"A")
 }
 
-/// Lets `work` change each of `targets` (which come in rising order) and commits all or nothing.
+/// Lets `work` change `targets` (which come in rising order) and commits all or nothing.
 pub(crate) fn coordinated(
     pool: &State,
     targets: &[&Target],
-    mut work: impl FnMut(usize, &mut Change<'_>) -> Result<()>,
+    mut work: impl FnMut(&mut [Change<'_>]) -> Result<()>,
 ) -> Result<Epoch> {
     let _alone = pool.coordinating.lock().unwrap_or_else(PoisonError::into_inner);
     while_held(targets, &mut || {
         let mut txns =
             targets.iter().map(|target| begin(pool, target)).collect::<Result<Vec<_>>>()?;
-        let epoch =
-            targets.iter().map(|target| target.words().next_epoch()).max().unwrap_or_default();
-        let mut journals = Vec::new();
-        for (number, (target, txn)) in targets.iter().zip(&mut txns).enumerate() {
-            let mut change = Change::new(target, txn, epoch).with_journal();
-            work(number, &mut change)?;
-            change.finish()?;
-            change.put(&applied_key(), &epoch.0.to_le_bytes())?;
-            journals.push(change.into_journal());
-        }
+        let epoch = pool.control.next_epoch();
+        let journals = record(targets, &mut txns, epoch, &mut work)?;
         if targets.iter().any(|target| target.is_durable()) {
             targets.iter().try_for_each(|target| target.data.sync())?;
         }
@@ -54,6 +46,23 @@ pub(crate) fn coordinated(
         commit_all(targets, txns, epoch)?;
         Ok(epoch)
     })
+}
+
+/// Does the work in the open transactions; returns the steps of each.
+fn record(
+    targets: &[&Target],
+    txns: &mut [WriteTxn],
+    epoch: Epoch,
+    work: &mut dyn FnMut(&mut [Change<'_>]) -> Result<()>,
+) -> Result<Vec<Vec<Step>>> {
+    let begin = |(target, txn)| Change::new(target, txn, epoch).with_journal();
+    let mut changes: Vec<_> = targets.iter().copied().zip(txns).map(begin).collect();
+    work(&mut changes)?;
+    for change in &mut changes {
+        change.finish()?;
+        change.put(&applied_key(), &epoch.0.to_le_bytes())?;
+    }
+    Ok(changes.into_iter().map(Change::into_journal).collect())
 }
 
 /// Holds every target's coordination lock, taken in order, while `work` runs.
@@ -82,7 +91,6 @@ fn begin(pool: &State, target: &Target) -> Result<WriteTxn> {
 
 fn commit_all(targets: &[&Target], txns: Vec<WriteTxn>, epoch: Epoch) -> Result<()> {
     for target in targets {
-        target.words().epoch.fetch_max(epoch.0, Ordering::AcqRel);
         target.words().in_doubt.store(epoch.0, Ordering::SeqCst);
     }
     let mut decided = false;

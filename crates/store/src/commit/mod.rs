@@ -53,7 +53,7 @@ impl Target {
     /// Runs `work` in a transaction of its own and commits what it did.
     pub(crate) fn change<T>(&self, work: impl FnOnce(&mut Change<'_>) -> Result<T>) -> Result<T> {
         let mut txn = self.begin_write()?;
-        let epoch = self.words().next_epoch();
+        let epoch = self.control.next_epoch();
         let mut change = Change::new(self, &mut txn, epoch);
         let result = work(&mut change)?;
         change.finish()?;
@@ -80,7 +80,7 @@ impl State {
             container.check_alive(self)?;
             target.check_marks(marks)?;
             staged.check_held()?;
-            let mut change = Change::new(target, txn, target.words().next_epoch());
+            let mut change = Change::new(target, txn, self.control.next_epoch());
             match apply::apply(&mut change, container, writes, &staged) {
                 Ok(()) => change.finish()?,
                 Err(error) => return Err(change.failed(error)),
@@ -109,11 +109,15 @@ impl State {
             .zip(parts)
             .map(|(target, (_, writes))| stage::stage(target, container, writes))
             .collect::<Result<Vec<_>>>()?;
-        let epoch = coordinated(self, &targets, |number, change| {
+        let epoch = coordinated(self, &targets, |changes| {
             container.check_alive(self)?;
-            change.target().check_marks(marks)?;
-            staged[number].check_held()?;
-            apply::apply(change, container, &parts[number].1, &staged[number])
+            apply::check_punches(changes, container, parts)?;
+            for ((change, staged), (_, writes)) in changes.iter_mut().zip(&staged).zip(parts) {
+                change.target().check_marks(marks)?;
+                staged.check_held()?;
+                apply::apply_part(change, container, writes, staged)?;
+            }
+            Ok(())
         })?;
         staged.into_iter().for_each(stage::Staged::publish);
         Ok(epoch)

@@ -2,6 +2,7 @@
 use crate::catalog::Container;
 use crate::keys::{ARRAY, Key, SINGLE, Table};
 use crate::record::Body;
+use crate::segment::header::HEADER_MAX;
 use crate::segment::{Append, Placed, Writer};
 use crate::target::Target;
 use esker_types::limits::{
@@ -121,15 +122,23 @@ impl Stager<'_, '_> {
 
     fn single(&mut self, prefix: &Key, source: Source<'_>) -> Result<Content> {
         let len = source.len();
-        if len > SINGLE_VALUE_MAX.min(self.piece_max()) {
+        if len > SINGLE_VALUE_MAX.min(self.value_max()) {
             return Err(Error::new(
                 ErrorKind::RecordTooBig,
-                format!("a single value of {len} bytes: the limit is {SINGLE_VALUE_MAX} (SINGLE_VALUE_MAX)"),
+                format!(
+                    "a single value of {len} bytes: the limit is {SINGLE_VALUE_MAX} (SINGLE_VALUE_MAX), or a \
+                     segment of the pool"
+                ),
             )
             .with_needed(SINGLE_VALUE_MAX));
         }
         let key = prefix.clone().push(&[SINGLE]);
         self.piece(&key, Extent::new(0, 1), source, 0, len).map(Content::Single)
+    }
+
+    /// Longest value that is never cut: it must fit a segment with its header.
+    fn value_max(&self) -> u64 {
+        self.target.segment_bytes() - HEADER_MAX as u64
     }
 
     /// Longest piece: a quarter of a segment at most, so that little is lost at its end.
@@ -145,13 +154,18 @@ impl Stager<'_, '_> {
         data: Source<'_>,
     ) -> Result<Content> {
         limit(extents.len(), EXTENTS_PER_OP_MAX, "extents", "EXTENTS_PER_OP_MAX")?;
-        if record_size == 0 || record_size > RECORD_SIZE_MAX.min(self.piece_max()) {
-            let message =
-                format!("records of {record_size} bytes: 1 to {RECORD_SIZE_MAX} (RECORD_SIZE_MAX)");
-            return Err(Error::new(ErrorKind::Invalid, message));
+        if record_size == 0 {
+            return Err(Error::new(ErrorKind::Invalid, "array records must have at least one byte"));
+        }
+        if record_size > RECORD_SIZE_MAX.min(self.value_max()) {
+            let message = format!(
+                "records of {record_size} bytes: the limit is {RECORD_SIZE_MAX} (RECORD_SIZE_MAX), or a \
+                 segment of the pool"
+            );
+            return Err(Error::new(ErrorKind::RecordTooBig, message).with_needed(RECORD_SIZE_MAX));
         }
         check_array_len(record_size, extents, data.len())?;
-        let step = self.piece_max() / record_size;
+        let step = (self.piece_max() / record_size).max(1);
         let mut pieces = Vec::with_capacity(extents.len());
         let mut offset = 0;
         for extent in extents {

@@ -1,6 +1,7 @@
 //! Creating and destroying pools.
 use super::{Pool, State, control_bytes};
 use crate::catalog::check_label;
+use crate::io::index::{Index, Mode};
 use crate::io::lock;
 use crate::io::sys::{self, FileSystem};
 use crate::superblock::{self, Access, Superblock};
@@ -53,6 +54,8 @@ impl PoolSpec {
 const INDEX_PERCENT: u32 = 12;
 const INDEX_BYTES_MIN: u64 = 1 << 20;
 const SEGMENT_BYTES_MIN: u64 = 1 << 20;
+/// Segments the pool gets by itself hold the largest single value, if there are enough of them.
+const SEGMENT_BYTES_WANTED: u64 = 8 << 20;
 const SEGMENT_BYTES_MAX: u64 = 64 << 20;
 /// Segments a target has at least: fewer could not be collected while they are written.
 const SEGMENTS_MIN: u64 = 4;
@@ -83,8 +86,9 @@ fn lay_out(spec: &PoolSpec, medium: Medium) -> Result<Superblock> {
         (share / 100 * u64::from(percent)).max(INDEX_BYTES_MIN).next_multiple_of(1 << 16);
     let data_bytes = share.saturating_sub(index_bytes);
     let segment_bytes = spec.segment_bytes.unwrap_or_else(|| {
-        let wanted = (data_bytes / 64).clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX);
-        1 << wanted.ilog2()
+        let wanted = (data_bytes / 64).clamp(SEGMENT_BYTES_WANTED, SEGMENT_BYTES_MAX);
+        let few = (data_bytes / SEGMENTS_MIN).clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX);
+        1 << wanted.min(few).ilog2()
     });
     let sound = segment_bytes.is_power_of_two() && (1 << 16..=1 << 30).contains(&segment_bytes);
     if !sound {
@@ -228,11 +232,7 @@ impl Builder<'_> {
             let target = directory(self.path, number);
             make_directory(&target, superblock, self.group)?;
             make_directory(&target.join("index"), superblock, self.group)?;
-            self.reserve(
-                target.join("index").join("data.mdb"),
-                superblock.index_bytes,
-                &mut report,
-            )?;
+            self.make_index(&target.join("index"), &mut report)?;
             let data = u64::from(superblock.segments) * superblock.segment_bytes;
             self.reserve(target.join("data"), data, &mut report)?;
         }
@@ -251,6 +251,17 @@ impl Builder<'_> {
         Ok(())
     }
 
+    /// LMDB begins an index in an empty file only, so its space is reserved afterwards.
+    fn make_index(&self, path: &Path, report: &mut dyn FnMut(u64)) -> Result<()> {
+        let (bytes, mode) = (self.superblock.index_bytes, self.superblock.file_permissions());
+        self.create(&path.join("data.mdb"))?;
+        drop(Index::open(path, bytes, Mode::Synced, mode)?);
+        let lock = path.join("lock.mdb");
+        let failed = |error| Error::io(format_args!("making {}", lock.display()), &error);
+        fs::set_permissions(&lock, fs::Permissions::from_mode(mode)).map_err(failed)?;
+        self.reserve_file(&path.join("data.mdb"), bytes, report)
+    }
+
     fn create(&self, path: &Path) -> Result<File> {
         let failed = |error| Error::io(format_args!("making {}", path.display()), &error);
         let mode = self.superblock.file_permissions();
@@ -263,8 +274,13 @@ impl Builder<'_> {
 
     /// Makes a file and reserves its blocks, so that no later access can run out of space.
     fn reserve(&self, path: PathBuf, bytes: u64, report: &mut dyn FnMut(u64)) -> Result<()> {
+        self.create(&path)?;
+        self.reserve_file(&path, bytes, report)
+    }
+
+    fn reserve_file(&self, path: &Path, bytes: u64, report: &mut dyn FnMut(u64)) -> Result<()> {
         let failed = |error| Error::io(format_args!("reserving {}", path.display()), &error);
-        let file = self.create(&path)?;
+        let file = File::options().write(true).open(path).map_err(failed)?;
         let mut done = 0;
         while done < bytes {
             let step = STEP.min(bytes - done);

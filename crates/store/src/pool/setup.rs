@@ -114,7 +114,7 @@ pub(crate) fn rebuild(target: &Target) -> Result<()> {
         segment.store(SegmentState::Free);
         spent.push(number);
     }
-    words.epoch.fetch_max(usage.last_epoch.0, Ordering::AcqRel);
+    target.control.pass_epoch(usage.last_epoch);
     words.snapshots.store(u64::from(usage.has_snapshots), Ordering::Release);
     words.conflicts.iter().for_each(|slot| slot.store(0, Ordering::Release));
     forget_dead(target, &spent)

@@ -1,5 +1,6 @@
 //! Listings: keys, extents, objects.
 use super::{Target, scan};
+use crate::control::container_slot;
 use crate::keys::{Key, OBJECT_END, Table};
 use esker_types::info::ContainerId;
 use esker_types::ops::{AkeyRef, Anchor, KeyScope, ListLimit, ReadAt, StoredExtent};
@@ -85,23 +86,25 @@ impl Target {
             bytes => u64::from_be_bytes(bytes.try_into().map_err(|_| foreign_anchor())?),
         };
         let akey = Key::dkey(Table::Data, container, oid, key.dkey)?.akey(oid, key.akey)?;
-        let prefix = akey.clone().push(&[crate::keys::ARRAY]);
-        let mut scan = scan::Scan::new(&txn, prefix, at.view)?;
         let mut found = Vec::new();
-        let mut next = scan.seek(&akey.extent(from))?;
-        while let Some(visible) = next.take_if(|_| found.len() < entries) {
-            next = scan.after(&visible.key)?;
+        let rest = Extent::new(from, u64::MAX - from);
+        for visible in scan::extents(&txn, &akey, rest, at.view)?.iter().take(entries) {
             let record = visible.record()?;
+            // What was rewritten since may begin before the position: only the rest of it is news.
+            let extent = Extent::new(visible.start(), record.count).intersect(rest);
             found.push(StoredExtent {
-                extent: Extent::new(visible.start(), record.count),
+                extent: extent.unwrap_or_default(),
                 record_size: u64::from(record.record_size),
                 epoch: record.epoch,
             });
         }
-        *anchor = next.map_or(Anchor::End, |visible| Anchor::After {
-            shard: self.number,
-            position: visible.start().to_be_bytes().to_vec(),
-        });
+        *anchor = match found.last() {
+            Some(last) if found.len() == entries => Anchor::After {
+                shard: self.number,
+                position: last.extent.end().to_be_bytes().to_vec(),
+            },
+            _ => Anchor::End,
+        };
         Ok(found)
     }
 
@@ -114,6 +117,7 @@ impl Target {
         at: ReadAt<'_>,
     ) -> Result<Vec<ObjectId>> {
         let txn = self.read()?;
+        self.mark_slot(at, &txn, || container_slot(container));
         let prefix = Key::container(Table::Data, container);
         let mut scan = scan::Scan::new(&txn, prefix.clone(), at.view)?;
         let mut found = Vec::new();

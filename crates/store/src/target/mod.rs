@@ -171,12 +171,16 @@ impl Target {
         oid: ObjectId,
         dkey: Option<&[u8]>,
     ) {
+        self.mark_slot(at, txn, || match dkey {
+            Some(dkey) => conflict_slot(container, oid, dkey),
+            None => object_slot(container, oid),
+        });
+    }
+
+    /// Notes for a transaction what `txn` shows of a slot of the conflict table.
+    pub(crate) fn mark_slot(&self, at: ReadAt<'_>, txn: &ReadTxn, slot: impl FnOnce() -> u32) {
         if let Some(marks) = at.marks {
-            let slot = match dkey {
-                Some(dkey) => conflict_slot(container, oid, dkey),
-                None => object_slot(container, oid),
-            };
-            marks.add(ReadMark { shard: self.number, slot, version: txn.id() });
+            marks.add(ReadMark { shard: self.number, slot: slot(), version: txn.id() });
         }
     }
 

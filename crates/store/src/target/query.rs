@@ -4,7 +4,7 @@ use crate::io::txn::ReadTxn;
 use crate::keys::{ARRAY, DataKey, Key, Table};
 use esker_types::info::ContainerId;
 use esker_types::ops::{Edge, KeyFound, KeyQuery, ReadAt, View};
-use esker_types::{Epoch, Extent, ObjectId, Result};
+use esker_types::{Epoch, Error, ErrorKind, Extent, ObjectId, Result};
 
 /// A question about one shard, while it is being answered.
 struct Search<'t> {
@@ -23,6 +23,9 @@ impl Target {
         query: KeyQuery<'_>,
         at: ReadAt<'_>,
     ) -> Result<Option<KeyFound>> {
+        if query.want_extent && query.akey.is_none() && !query.want_akey {
+            return Err(Error::new(ErrorKind::Invalid, "an extent is asked for, but of no akey"));
+        }
         let txn = self.read()?;
         self.mark(at, &txn, container, oid, query.dkey);
         let search = Search { txn: &txn, view: at.view, query, oid };

@@ -73,7 +73,8 @@ impl<'t> Scan<'t> {
 
     /// First record behind `key`.
     pub(crate) fn after(&mut self, key: &[u8]) -> Result<Option<Visible>> {
-        let next: Vec<u8> = key.iter().copied().chain([0]).collect();
+        // Behind every version of the key in the history table, whose keys end with an epoch.
+        let next: Vec<u8> = key.iter().copied().chain([0xff; 9]).collect();
         self.seek(&next)
     }
 }

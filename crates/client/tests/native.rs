@@ -1,0 +1,97 @@
+//! The conformance suite and the model test on native pools: in memory, on a disk, and on a disk with
+//! every commit synced.
+use esker::backend::Backend;
+use esker::types::info::{Durability, OpenMode};
+use esker::{Native, conformance, model};
+use esker_store::{Pool, PoolSpec};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Sort of pool a test runs on.
+#[derive(Clone, Copy)]
+enum Sort {
+    Memory,
+    Disk(Durability),
+}
+
+/// A directory for pools, removed when the test ends.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(sort: Sort) -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let base = match sort {
+            Sort::Memory => PathBuf::from("/dev/shm"),
+            Sort::Disk(_) => PathBuf::from(env!("CARGO_TARGET_TMPDIR")),
+        };
+        Self(base.join(format!("esker-test-{}-{number}", std::process::id())))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A native pool that goes with its directory.
+fn pool(folder: &Folder, sort: Sort, targets: u32) -> Arc<dyn Backend> {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let label = format!("pool{}", NUMBER.fetch_add(1, Ordering::Relaxed));
+    let mut spec = PoolSpec::new(&label, 144 << 20);
+    spec.targets = Some(targets);
+    spec.segment_bytes = Some(8 << 20);
+    if let Sort::Disk(durability) = sort {
+        spec.durability = Some(durability);
+    }
+    Pool::create(&folder.0, &spec, &mut |_, _| {}).expect("creating a pool");
+    Arc::new(Native::open(&folder.0.join(label), OpenMode::ReadWrite).expect("opening the pool"))
+}
+
+/// One test per topic.
+macro_rules! conformance {
+    ($name:ident, $sort:expr, $targets:expr) => {
+        conformance!(@ $name, $sort, $targets, containers metadata single_values arrays conditions
+            punch listing query snapshots transactions oids threads);
+    };
+    (@ $name:ident, $sort:expr, $targets:expr, $($topic:ident)+) => {
+        mod $name {
+            use super::*;
+            $(#[test]
+            fn $topic() {
+                let folder = Folder::new($sort);
+                conformance::$topic(&|| pool(&folder, $sort, $targets));
+            })+
+        }
+    };
+}
+
+conformance!(memory, Sort::Memory, 3);
+conformance!(memory_of_one_target, Sort::Memory, 1);
+conformance!(disk, Sort::Disk(Durability::Process), 2);
+conformance!(durable, Sort::Disk(Durability::Commit), 2);
+
+fn compare(seed: u64, steps: u64, sort: Sort, targets: u32) {
+    let folder = Folder::new(sort);
+    println!("{}={seed}", model::SEED_VARIABLE);
+    model::run(seed, steps, &|| pool(&folder, sort, targets));
+}
+
+#[test]
+fn memory_agrees_with_the_model() {
+    compare(model::seed(), 6000, Sort::Memory, 3);
+}
+
+#[test]
+fn disk_agrees_with_the_model() {
+    compare(model::seed(), 2000, Sort::Disk(Durability::Process), 2);
+}
+
+#[test]
+fn known_seeds() {
+    for seed in 1..=4 {
+        compare(seed, 3000, Sort::Memory, seed as u32);
+    }
+}
