@@ -48,8 +48,8 @@ impl Object {
     ///
     /// # Errors
     /// [`ErrorKind::RecordTooBig`] where a sink is too short (the size is in [`Fetch::size`] and in the
-    /// error), [`ErrorKind::NotFound`] where a condition fails, [`ErrorKind::NoPermission`] where a
-    /// single value is asked of an array or an array of a single value.
+    /// error), [`ErrorKind::NotFound`] where a condition fails. A single value asked of an array, or
+    /// an array of a single value, is missing.
     pub async fn fetch<'b>(
         &self,
         dkey: &[u8],

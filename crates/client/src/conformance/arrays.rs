@@ -27,7 +27,7 @@ pub fn arrays(make: Make<'_>) {
             punched_records_are_gone,
             an_array_without_records_is_gone,
             the_record_size_is_fixed,
-            a_short_sink_is_refused,
+            sizes_must_fit,
             lengths_must_match,
             far_records,
         ],
@@ -164,7 +164,7 @@ fn the_record_size_is_fixed(store: &Store) -> Result<()> {
     twin.compare()
 }
 
-fn a_short_sink_is_refused(store: &Store) -> Result<()> {
+fn sizes_must_fit(store: &Store) -> Result<()> {
     let mut twin = Twin::new(store, 4)?;
     twin.write(&[extent(0, 2)], b"abcdefgh")?;
     for (size, len) in [(2, 2), (0, 3)] {
@@ -172,6 +172,7 @@ fn a_short_sink_is_refused(store: &Store) -> Result<()> {
         refused(result, ErrorKind::RecordTooBig);
         assert_eq!(stored, 4, "the fetch tells the record size");
     }
+    refused(twin.fetch_sized(8, 8).0, ErrorKind::Invalid);
     assert_eq!(twin.fetch_sized(4, 4), (Ok(()), 4));
     assert_eq!(twin.fetch_sized(0, 4), (Ok(()), 4));
     Ok(())

@@ -183,6 +183,6 @@ pub(super) fn missing(what: &str) -> Error {
     Error::new(ErrorKind::NotFound, format!("{what}: there is none"))
 }
 
-pub(super) fn mixed() -> Error {
+fn mixed() -> Error {
     Error::new(ErrorKind::NoPermission, "an akey holds either a single value or an array")
 }

@@ -1,6 +1,6 @@
 //! Reading one object.
 use super::conflicts::{Conflicts, Watched};
-use super::draft::{missing, mixed};
+use super::draft::missing;
 use super::records::{Records, Stored};
 use super::tree::{Place, Tree, encode_akey, encode_dkey};
 use crate::check::{check_count, check_keys};
@@ -74,20 +74,18 @@ fn fill_all(fetches: &mut [Fetch<'_>], stored: &[Option<&Stored>]) -> Result<()>
     results.collect::<Vec<_>>().into_iter().collect()
 }
 
+/// A value of the other kind is as good as none.
 fn fill(fetch: &mut Fetch<'_>, stored: Option<&Stored>) -> Result<()> {
     fetch.filled.clear();
     fetch.filled_bytes = 0;
     match (fetch.wanted, stored) {
-        (_, None) => {
-            fetch.size = 0;
-            Ok(())
-        }
         (Wanted::Single, Some(Stored::Single(value))) => fill_single(fetch, value),
         (Wanted::Array(extents), Some(Stored::Array(records))) => {
             fill_array(fetch, extents, records)
         }
-        (Wanted::Single, Some(Stored::Array(_))) | (Wanted::Array(_), Some(Stored::Single(_))) => {
-            Err(mixed())
+        _ => {
+            fetch.size = 0;
+            Ok(())
         }
     }
 }
@@ -108,23 +106,24 @@ fn fill_single(fetch: &mut Fetch<'_>, value: &[u8]) -> Result<()> {
 fn fill_array(fetch: &mut Fetch<'_>, extents: &[Extent], records: &Records) -> Result<()> {
     check_count("extents", extents.len(), EXTENTS_PER_OP_MAX)?;
     extents.iter().try_for_each(|extent| extent.check())?;
-    check_record_size(fetch, records.record_size)?;
-    let total = extents.iter().fold(0u64, |sum, extent| sum.saturating_add(extent.count));
-    let needed = total.saturating_mul(records.record_size);
-    if !matches!(fetch.sink, Sink::None) && fetch.sink.len() < needed {
-        return Err(too_big("records", needed));
-    }
+    let expected = std::mem::replace(&mut fetch.size, records.record_size);
     let mut offset = 0u64;
     for &extent in extents {
-        fill_extent(fetch, extent, offset, records);
+        for run in records.overlapping(extent) {
+            let Some(part) = run.intersect(extent) else { continue };
+            check_record_size(expected, records.record_size)?;
+            let skipped = (part.start - extent.start).saturating_mul(records.record_size);
+            let at = offset.saturating_add(skipped);
+            fill_records(fetch, part, at, records.bytes(run, part))?;
+        }
         let bytes = extent.count.saturating_mul(records.record_size);
         offset = offset.saturating_add(bytes);
     }
     Ok(())
 }
 
-fn check_record_size(fetch: &mut Fetch<'_>, stored: u64) -> Result<()> {
-    let expected = std::mem::replace(&mut fetch.size, stored);
+/// Only records that are there can be of the wrong size.
+fn check_record_size(expected: u64, stored: u64) -> Result<()> {
     match expected {
         0 => Ok(()),
         smaller if smaller < stored => Err(too_big("record", stored)),
@@ -136,19 +135,21 @@ fn check_record_size(fetch: &mut Fetch<'_>, stored: u64) -> Result<()> {
     }
 }
 
-fn fill_extent(fetch: &mut Fetch<'_>, extent: Extent, offset: u64, records: &Records) {
-    for run in records.overlapping(extent) {
-        let Some(part) = run.intersect(extent) else { continue };
-        if !matches!(fetch.sink, Sink::None) {
-            let bytes = records.bytes(run, part);
-            let at = offset + (part.start - extent.start) * records.record_size;
-            fetch.sink.put(at, bytes);
-            fetch.filled_bytes = at + bytes.len() as u64;
-        }
-        if fetch.want_filled {
-            fetch.filled.push(part);
-        }
+/// Puts the records `found` at byte `at` of the sink.
+fn fill_records(fetch: &mut Fetch<'_>, found: Extent, at: u64, bytes: &[u8]) -> Result<()> {
+    if fetch.want_filled {
+        fetch.filled.push(found);
     }
+    if matches!(fetch.sink, Sink::None) {
+        return Ok(());
+    }
+    let end = at.saturating_add(bytes.len() as u64);
+    if end > fetch.sink.len() {
+        return Err(too_big("records", end));
+    }
+    fetch.sink.put(at, bytes);
+    fetch.filled_bytes = end;
+    Ok(())
 }
 
 fn too_big(what: &str, needed: u64) -> Error {

@@ -81,13 +81,14 @@ pub(super) fn value_len(random: &mut Random) -> u64 {
     }
 }
 
+/// An extent with a record in it.
 pub(super) fn extent(random: &mut Random) -> Extent {
     let count = match random.below(4) {
         0 => random.below(RECORDS),
-        1 => 1,
+        1 => 0,
         _ => random.below(60),
     };
-    Extent::new(random.below(RECORDS), count)
+    Extent::new(random.below(RECORDS), 1 + count)
 }
 
 /// Extents that do not overlap, in any order.
