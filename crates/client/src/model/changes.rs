@@ -14,7 +14,7 @@ pub(super) fn changes(random: &mut Random, space: &Space, count: u64) -> Result<
     for _ in 0..count {
         let oid = space.oid(random);
         match random.below(20) {
-            0 => punch_object(random, oid, &mut buffer)?,
+            0 => punch_object(random, oid, count == 1, &mut buffer)?,
             1 | 2 => punch_dkey(random, oid, &mut buffer)?,
             3 | 4 => punch_akeys(random, oid, &mut buffer)?,
             _ => update(random, oid, &mut buffer)?,
@@ -30,8 +30,15 @@ fn condition(random: &mut Random, choices: &[Cond]) -> Cond {
     }
 }
 
-fn punch_object(random: &mut Random, oid: ObjectId, buffer: &mut Buffer) -> Result<()> {
-    let cond = condition(random, &[Cond::PUNCH]);
+/// Whether a condition on a whole object sees earlier writes of its transaction is open, so it only
+/// comes `alone`.
+fn punch_object(
+    random: &mut Random,
+    oid: ObjectId,
+    alone: bool,
+    buffer: &mut Buffer,
+) -> Result<()> {
+    let cond = if alone { condition(random, &[Cond::PUNCH]) } else { Cond::NONE };
     buffer.add(&[Write { oid, op: WriteOp::PunchObject { cond } }])
 }
 
