@@ -1,0 +1,78 @@
+//! The structures of the C interface, as the headers in `include/` lay them out.
+mod objects;
+mod pointer;
+mod pools;
+mod properties;
+
+pub use objects::*;
+pub use pointer::{Bytes, Ptr, Str};
+pub use pools::*;
+pub use properties::*;
+
+use std::ffi::c_int;
+
+/// `daos_handle_t`: something open. 0 is no handle, and no transaction.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Handle {
+    /// Type, place and generation, see [`crate::handles`].
+    pub cookie: u64,
+}
+
+/// `daos_epoch_range_t`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EpochRange {
+    /// First epoch.
+    pub lo: u64,
+    /// Last epoch.
+    pub hi: u64,
+}
+
+/// `d_iov_t`: one buffer.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Iov {
+    /// First byte.
+    pub buf: Bytes,
+    /// Bytes it can hold.
+    pub buf_len: usize,
+    /// Bytes in it that matter.
+    pub len: usize,
+}
+
+/// `d_sg_list_t`: buffers, one after the other.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Sgl {
+    /// Entries in `iovs`.
+    pub nr: u32,
+    /// Out: entries that were filled.
+    pub nr_out: u32,
+    /// The buffers.
+    pub iovs: Ptr<Iov>,
+}
+
+/// `d_rank_list_t`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RankList {
+    /// The ranks.
+    pub ranks: Ptr<u32>,
+    /// Entries in `ranks`.
+    pub nr: u32,
+}
+
+/// `daos_event_t`.
+#[repr(C)]
+pub struct Event {
+    /// The result.
+    pub error: c_int,
+    /// The library's own.
+    pub space: [u64; 20],
+    /// The library's own.
+    pub debug: u64,
+}
+
+/// `struct timespec`.
+pub type Timespec = libc::timespec;

@@ -1,0 +1,83 @@
+//! Results as C sees them: 0 or a negated code of `daos_errno.h`.
+use esker::types::{Error, ErrorKind};
+use std::ffi::c_int;
+use std::sync::OnceLock;
+
+/// An error code, negative.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Code(pub c_int);
+
+/// Result with a [`Code`].
+pub type Result<T> = std::result::Result<T, Code>;
+
+impl Code {
+    /// The caller may not do this.
+    pub const NO_PERM: Self = Self(-1001);
+    /// Not a valid handle.
+    pub const NO_HDL: Self = Self(-1002);
+    /// An argument is not valid.
+    pub const INVAL: Self = Self(-1003);
+    /// It exists already.
+    pub const EXIST: Self = Self(-1004);
+    /// There is no such thing.
+    pub const NONEXIST: Self = Self(-1005);
+    /// It was done before.
+    pub const ALREADY: Self = Self(-1008);
+    /// Memory exhausted.
+    pub const NOMEM: Self = Self(-1009);
+    /// This function is not offered.
+    pub const NOSYS: Self = Self(-1010);
+    /// The time ran out.
+    pub const TIMEDOUT: Self = Self(-1011);
+    /// It is in use.
+    pub const BUSY: Self = Self(-1012);
+    /// `daos_init` was not called.
+    pub const UNINIT: Self = Self(-1015);
+    /// The buffer is too small.
+    pub const TRUNC: Self = Self(-1016);
+    /// The value does not fit.
+    pub const OVERFLOW: Self = Self(-1017);
+    /// It was cancelled.
+    pub const CANCELED: Self = Self(-1018);
+    /// A failure without a code of its own.
+    pub const MISC: Self = Self(-1025);
+    /// The two differ.
+    pub const MISMATCH: Self = Self(-1031);
+    /// The key is larger than the space for it.
+    pub const KEY2BIG: Self = Self(-2012);
+    /// The record is larger than the space for it.
+    pub const REC2BIG: Self = Self(-2013);
+    /// This is not supported.
+    pub const NOTSUPPORTED: Self = Self(-2037);
+}
+
+impl From<Error> for Code {
+    #[cold]
+    fn from(error: Error) -> Self {
+        if is_talkative() {
+            eprintln!("libdaos: {error}");
+        }
+        Self(error.der())
+    }
+}
+
+impl From<ErrorKind> for Code {
+    fn from(kind: ErrorKind) -> Self {
+        Self(kind.codes().der)
+    }
+}
+
+/// A code has no room for a reason; the environment variable `ESKER_LOG` has it printed.
+fn is_talkative() -> bool {
+    static TALKATIVE: OnceLock<bool> = OnceLock::new();
+    *TALKATIVE.get_or_init(|| std::env::var_os("ESKER_LOG").is_some_and(|value| !value.is_empty()))
+}
+
+/// The code of a result.
+#[must_use]
+pub fn of(result: Result<()>) -> c_int {
+    match result {
+        Ok(()) => 0,
+        Err(Code(code)) => code,
+    }
+}

@@ -1,0 +1,26 @@
+//! Containers (`daos_cont.h`).
+pub mod open;
+
+pub use open::{daos_cont_close, daos_cont_create_with_label, daos_cont_open, daos_cont_open2};
+
+use crate::abi::{Event, Handle, Ptr};
+use crate::{edge, handles};
+use esker::Wait;
+use std::ffi::c_int;
+
+/// Numbers for identifiers of objects that nobody else gets.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_cont_alloc_oids(
+    coh: Handle,
+    num_oids: u64,
+    oid: Ptr<u64>,
+    ev: Ptr<Event>,
+) -> c_int {
+    edge::run(ev, || {
+        let container = handles::container(coh)?;
+        Ok(move || {
+            oid.needed()?.set(container.container.allocate_oids(num_oids).wait()?);
+            Ok(())
+        })
+    })
+}

@@ -1,0 +1,45 @@
+//! The edge every function goes through: nothing unwinds into C, nothing runs before `daos_init`,
+//! and every failure becomes a code.
+use crate::abi::{Event, Ptr};
+use crate::code::{self, Code, Result};
+use crate::{event, init};
+use std::ffi::c_int;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Does work that needs no initialised library.
+pub(crate) fn guard<T>(failed: T, work: impl FnOnce() -> T) -> T {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or(failed)
+}
+
+/// Does work at once.
+pub(crate) fn now(work: impl FnOnce() -> Result<()>) -> c_int {
+    match init::is_ready() {
+        true => guard(Code::MISC.0, || code::of(work())),
+        false => Code::UNINIT.0,
+    }
+}
+
+/// Does work that waits for storage. `prepare` looks handles up, on the calling thread; the work
+/// it returns is done at once, or with an event later, by another thread.
+pub(crate) fn run<W>(ev: Ptr<Event>, prepare: impl FnOnce() -> Result<W>) -> c_int
+where
+    W: FnOnce() -> Result<()> + Send + 'static,
+{
+    match ev.is_null() {
+        true => now(|| prepare()?()),
+        false => now(|| event::launch(ev, || guard(Err(Code::MISC), prepare))),
+    }
+}
+
+/// Does work that waits for nothing, at once even where there is an event.
+pub(crate) fn done(ev: Ptr<Event>, work: impl FnOnce() -> Result<()>) -> c_int {
+    match ev.is_null() {
+        true => now(work),
+        false => now(|| event::completed(ev, || guard(Err(Code::MISC), work))),
+    }
+}
+
+/// A function this release does not have.
+pub(crate) fn not_offered(ev: Ptr<Event>) -> c_int {
+    done(ev, || Err(Code::NOSYS))
+}

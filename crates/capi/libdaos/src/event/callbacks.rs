@@ -1,0 +1,67 @@
+//! Functions of the caller that run when an event completes.
+use super::private::{Ev, State};
+use super::queue;
+use crate::abi::{Bytes, Event, Ptr};
+use crate::code::Code;
+use crate::edge;
+use std::ffi::{c_int, c_void};
+
+/// `daos_event_comp_cb_t`.
+pub type CompletionCallback =
+    unsafe extern "C" fn(arg: *mut c_void, ev: *mut Event, rc: c_int) -> c_int;
+
+/// A callback and those registered before it.
+pub(super) struct Callback {
+    function: CompletionCallback,
+    arg: Bytes,
+    next: *mut Callback,
+}
+
+/// Has a function called when the event completes.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_event_register_comp_cb(
+    ev: Ptr<Event>,
+    cb: Option<CompletionCallback>,
+    arg: Bytes,
+) -> c_int {
+    edge::now(|| {
+        let ev = Ev::known(ev)?;
+        let function = cb.ok_or(Code::INVAL)?;
+        queue::of(ev)?.locked(|| {
+            if ev.get().state != State::Ready {
+                return Err(Code::NO_PERM);
+            }
+            let next = ev.get().callback;
+            let callback = Box::into_raw(Box::new(Callback { function, arg, next }));
+            ev.change(|private| private.callback = callback);
+            Ok(())
+        })
+    })
+}
+
+/// Takes the callbacks out of an event, the first registered first. To be called under its lock.
+pub(super) fn take(ev: Ev) -> Vec<Box<Callback>> {
+    let mut next = ev.get().callback;
+    ev.change(|private| private.callback = std::ptr::null_mut());
+    let mut callbacks = Vec::new();
+    while !next.is_null() {
+        // SAFETY: it was made by `Box::into_raw`, and the event has just lost it.
+        let callback = unsafe { Box::from_raw(next) };
+        next = callback.next;
+        callbacks.push(callback);
+    }
+    callbacks.reverse();
+    callbacks
+}
+
+/// Calls them. The first error, be it the event's or a callback's, is the result of the event.
+pub(super) fn call(callbacks: Vec<Box<Callback>>, ev: Ev) {
+    for callback in callbacks {
+        let event = Ev::pointer(Some(ev)).raw();
+        // SAFETY: the caller registered the function to be called so.
+        let code = unsafe { (callback.function)(callback.arg.raw(), event, ev.error()) };
+        if ev.error() == 0 {
+            ev.set_error(code);
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Event queues and events (`daos_event.h`): calls that another thread runs.
+mod callbacks;
+mod per_process;
+mod private;
+mod queue;
+mod queues;
+mod workers;
+
+pub use callbacks::{CompletionCallback, daos_event_register_comp_cb};
+pub use queue::Queue;
+pub use queues::{daos_eq_create, daos_eq_destroy, daos_eq_poll, daos_eq_query};
+pub(crate) use workers::stop;
+
+use crate::abi::{Event, Handle, Ptr};
+use crate::code::{self, Code, Result};
+use crate::edge::{self, guard};
+use private::{Ev, Private, State};
+use std::ffi::c_int;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Until when to wait; `None` for ever.
+fn deadline(timeout_us: i64) -> Option<Instant> {
+    let timeout = Duration::from_micros(u64::try_from(timeout_us).ok()?);
+    Instant::now().checked_add(timeout)
+}
+
+/// Runs the work that `prepare` returns in another thread; the event tells when it is done.
+pub(crate) fn launch<W>(ev: Ptr<Event>, prepare: impl FnOnce() -> Result<W>) -> Result<()>
+where
+    W: FnOnce() -> Result<()> + Send + 'static,
+{
+    let ev = Ev::known(ev)?;
+    let queue = queue::of(ev)?;
+    queue.start(ev)?;
+    match prepare() {
+        Err(Code(code)) => queue.settle(ev, code),
+        Ok(work) => {
+            queue.begin_job();
+            workers::submit(Box::new(move || {
+                let code = code::of(guard(Err(Code::MISC), work));
+                queue.settle(ev, code);
+                queue.end_job();
+            }));
+        }
+    }
+    Ok(())
+}
+
+/// Does the work at once and completes the event.
+pub(crate) fn completed(ev: Ptr<Event>, work: impl FnOnce() -> Result<()>) -> Result<()> {
+    let ev = Ev::known(ev)?;
+    let queue = queue::of(ev)?;
+    queue.start(ev)?;
+    queue.settle(ev, code::of(work()));
+    Ok(())
+}
+
+/// Makes an event ready.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_event_init(ev: Ptr<Event>, eqh: Handle, parent: Ptr<Event>) -> c_int {
+    edge::now(|| {
+        ev.needed()?;
+        let parent = if parent.is_null() { None } else { Some(Ev::known(parent)?) };
+        let cookie = parent.map_or(eqh.cookie, |parent| parent.get().queue);
+        let queue = queue::find(cookie)?;
+        let ev = Ev::fresh(ev, Private::new(cookie));
+        parent.map_or(Ok(()), |parent| queue.adopt(parent, ev))
+    })
+}
+
+/// Lets go of an event.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_event_fini(ev: Ptr<Event>) -> c_int {
+    edge::now(|| {
+        let ev = Ev::known(ev)?;
+        match queue::of(ev) {
+            Ok(queue) => queue.let_go(ev),
+            Err(_) => Ok(()),
+        }
+    })
+}
+
+/// The child after `child`, or the first.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_event_next(parent: Ptr<Event>, child: Ptr<Event>) -> Ptr<Event> {
+    guard(Ptr::null(), || {
+        let Ok(parent) = Ev::known(parent) else { return Ptr::null() };
+        match Ev::known(child) {
+            Ok(child) if child.get().parent == Some(parent) => Ev::pointer(child.get().sibling),
+            Ok(_) => Ptr::null(),
+            Err(_) if child.is_null() => Ev::pointer(parent.get().child),
+            Err(_) => Ptr::null(),
+        }
+    })
+}
+
+/// Waits for one event.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_event_test(ev: Ptr<Event>, timeout: i64, flag: Ptr<u8>) -> c_int {
+    edge::now(|| {
+        let ev = Ev::known(ev)?;
+        flag.needed()?;
+        if ev.get().parent.is_some() {
+            return Err(Code::NO_PERM);
+        }
+        let done = queue::of(ev)?.wait_for(ev, deadline(timeout));
+        flag.set(u8::from(done));
+        Ok(())
+    })
+}
+
+/// Launches a parent: it completes with the last of its children.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_event_parent_barrier(ev: Ptr<Event>) -> c_int {
+    edge::now(|| {
+        let ev = Ev::known(ev)?;
+        if ev.get().child.is_none() {
+            return Err(Code::INVAL);
+        }
+        let queue: Arc<Queue> = queue::of(ev)?;
+        queue.start(ev)?;
+        queue.settle(ev, 0);
+        Ok(())
+    })
+}
+
+/// Asks for a running event to end early; it runs to its end all the same.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_event_abort(ev: Ptr<Event>) -> c_int {
+    edge::now(|| {
+        let ev = Ev::known(ev)?;
+        match queue::of(ev)?.state_of(ev) {
+            State::Running => Ok(()),
+            _ => Err(Code::NO_PERM),
+        }
+    })
+}

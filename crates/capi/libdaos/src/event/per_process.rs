@@ -1,0 +1,45 @@
+//! Values a process makes for itself: a child after a fork makes its own, whatever state the
+//! parent's was in. Nothing locks.
+use std::sync::Arc;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// At most one value in each process.
+pub(super) struct PerProcess<T>(AtomicPtr<(u32, Arc<T>)>);
+
+impl<T: Default> PerProcess<T> {
+    pub(super) const fn new() -> Self {
+        Self(AtomicPtr::new(std::ptr::null_mut()))
+    }
+
+    /// The value of this process.
+    pub(super) fn get(&self) -> Arc<T> {
+        let known = self.0.load(Ordering::Acquire);
+        Self::read(known).unwrap_or_else(|| self.make(known))
+    }
+
+    /// The value of this process, where it was made; the next use makes another.
+    pub(super) fn take(&self) -> Option<Arc<T>> {
+        Self::read(self.0.swap(std::ptr::null_mut(), Ordering::AcqRel))
+    }
+
+    fn read(known: *mut (u32, Arc<T>)) -> Option<Arc<T>> {
+        // SAFETY: it is null, or was made by `make` and is never freed.
+        let (process, value) = unsafe { known.as_ref() }?;
+        (*process == std::process::id()).then(|| Arc::clone(value))
+    }
+
+    /// Values are not freed: another thread may be about to clone one, and a parent's are its own.
+    #[cold]
+    fn make(&self, known: *mut (u32, Arc<T>)) -> Arc<T> {
+        let value = Arc::<T>::default();
+        let made = Box::into_raw(Box::new((std::process::id(), Arc::clone(&value))));
+        match self.0.compare_exchange(known, made, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => value,
+            Err(now) => {
+                // SAFETY: another thread was first, so nobody knows of this one.
+                drop(unsafe { Box::from_raw(made) });
+                Self::read(now).unwrap_or(value)
+            }
+        }
+    }
+}

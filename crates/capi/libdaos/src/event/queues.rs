@@ -1,0 +1,93 @@
+//! Functions on event queues.
+use super::private::Ev;
+use super::queue::Queue;
+use crate::abi::{Event, Handle, Ptr};
+use crate::code::{Code, Result};
+use crate::edge;
+use crate::handles::{self, Entry, kind};
+use std::ffi::c_int;
+use std::sync::Arc;
+
+/// `DAOS_EQ_DESTROY_FORCE`.
+const FORCE: c_int = 1;
+/// `DAOS_EQR_COMPLETED`.
+const COMPLETED: u32 = 1;
+/// `DAOS_EQR_WAITING`.
+const WAITING: u32 = 2;
+
+/// Makes an event queue.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_eq_create(eqh: Ptr<Handle>) -> c_int {
+    edge::now(|| {
+        eqh.needed()?.set(handles::open(Entry::Queue(Arc::<Queue>::default()))?);
+        Ok(())
+    })
+}
+
+/// Frees an event queue.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_eq_destroy(eqh: Handle, flags: c_int) -> c_int {
+    edge::now(|| {
+        let queue = handles::queue(eqh)?;
+        if flags & FORCE == 0 && !queue.list(true, true).is_empty() {
+            return Err(Code::BUSY);
+        }
+        let closed = handles::close(eqh.cookie, &[kind::QUEUE]).map_err(|_| Code::NONEXIST)?;
+        queue.end();
+        drop(closed);
+        Ok(())
+    })
+}
+
+/// Takes completed events out of a queue.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_eq_poll(
+    eqh: Handle,
+    wait_running: c_int,
+    timeout: i64,
+    nevents: u32,
+    events: Ptr<Ptr<Event>>,
+) -> c_int {
+    count(|| {
+        if nevents == 0 || events.is_null() {
+            return Err(Code::INVAL);
+        }
+        let queue = handles::queue(eqh)?;
+        let most = nevents as usize;
+        Ok(put(&queue.poll(most, wait_running != 0, super::deadline(timeout)), events, most))
+    })
+}
+
+/// Counts the events of a queue.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_eq_query(
+    eqh: Handle,
+    query: u32,
+    nevents: u32,
+    events: Ptr<Ptr<Event>>,
+) -> c_int {
+    count(|| {
+        let queue = handles::queue(eqh)?;
+        let found = queue.list(query & COMPLETED != 0, query & WAITING != 0);
+        let most = if events.is_null() { 0 } else { nevents as usize };
+        put(&found, events, most);
+        Ok(found.len())
+    })
+}
+
+/// A count, or a code.
+fn count(work: impl FnOnce() -> Result<usize>) -> c_int {
+    let mut count = 0;
+    let code = edge::now(|| {
+        count = work()?;
+        Ok(())
+    });
+    if code == 0 { c_int::try_from(count).unwrap_or(c_int::MAX) } else { code }
+}
+
+fn put(found: &[Ev], events: Ptr<Ptr<Event>>, most: usize) -> usize {
+    for (index, ev) in found.iter().take(most).enumerate() {
+        events.at(index).set(Ev::pointer(Some(*ev)));
+    }
+    found.len().min(most)
+}

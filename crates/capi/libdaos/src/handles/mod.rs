@@ -1,0 +1,132 @@
+//! Handles: the cookies C holds, and what stands behind them.
+//!
+//! A cookie tells the type, the place in a table and the generation of that place, so that a wild,
+//! closed or zero handle is known as such and never followed. Looking one up takes no lock.
+mod entry;
+mod slab;
+
+pub(crate) use entry::{Entry, OpenContainer, OpenPool, Opened};
+pub(crate) use slab::{Held, close, close_all, forget_all};
+
+use crate::abi::Handle;
+use crate::code::{Code, Result};
+use crate::event::Queue;
+use crate::oit::Oit;
+use esker::{Access, Array, Kv, Object, Transaction};
+use std::sync::Arc;
+
+/// Types of handles, the lower four bits of a cookie.
+pub(crate) mod kind {
+    pub(crate) const QUEUE: u64 = 1;
+    pub(crate) const POOL: u64 = 3;
+    pub(crate) const CONTAINER: u64 = 5;
+    pub(crate) const OBJECT: u64 = 7;
+    pub(crate) const ARRAY: u64 = 9;
+    pub(crate) const TX: u64 = 11;
+    pub(crate) const KV: u64 = 13;
+    pub(crate) const OIT: u64 = 15;
+}
+
+/// Opens a handle.
+///
+/// # Errors
+/// [`Code::NOMEM`] where the table is full.
+pub(crate) fn open(entry: Entry) -> Result<Handle> {
+    slab::insert(entry).map(|cookie| Handle { cookie })
+}
+
+/// True where the handle is of this type, whether it is open or not.
+pub(crate) fn is(handle: Handle, kind: u64) -> bool {
+    handle.cookie & slab::KIND_MASK == kind
+}
+
+fn held<T>(handle: Handle, pick: impl FnOnce(&Entry) -> Option<&T>) -> Result<Held<T>> {
+    slab::hold(handle.cookie)?.pick(pick)
+}
+
+/// Anything open.
+pub(crate) fn entry(handle: Handle) -> Result<Held<Entry>> {
+    slab::hold(handle.cookie)
+}
+
+/// An open pool.
+pub(crate) fn pool(handle: Handle) -> Result<Held<OpenPool>> {
+    held(handle, |entry| match entry {
+        Entry::Pool(pool) => Some(pool),
+        _ => None,
+    })
+}
+
+/// An open container.
+pub(crate) fn container(handle: Handle) -> Result<Held<OpenContainer>> {
+    held(handle, |entry| match entry {
+        Entry::Container(container) => Some(container),
+        _ => None,
+    })
+}
+
+/// An object, however it was opened.
+pub(crate) fn object(handle: Handle) -> Result<Held<Object>> {
+    held(handle, Entry::object)
+}
+
+/// A Key-Value.
+pub(crate) fn kv(handle: Handle) -> Result<Held<Kv>> {
+    held(handle, |entry| match entry {
+        Entry::Kv(kv) => Some(&kv.it),
+        _ => None,
+    })
+}
+
+/// An array.
+pub(crate) fn array(handle: Handle) -> Result<Held<Array>> {
+    held(handle, |entry| match entry {
+        Entry::Array(array) => Some(&array.it),
+        _ => None,
+    })
+}
+
+/// A transaction.
+pub(crate) fn transaction(handle: Handle) -> Result<Held<Transaction>> {
+    held(handle, |entry| match entry {
+        Entry::Tx(transaction) => Some(transaction),
+        _ => None,
+    })
+}
+
+/// An object id table.
+pub(crate) fn oit(handle: Handle) -> Result<Held<Oit>> {
+    held(handle, |entry| match entry {
+        Entry::Oit(oit) => Some(oit),
+        _ => None,
+    })
+}
+
+/// An event queue; what is none does not exist, rather than being no handle.
+pub(crate) fn queue(handle: Handle) -> Result<Arc<Queue>> {
+    let queue = held(handle, |entry| match entry {
+        Entry::Queue(queue) => Some(queue),
+        _ => None,
+    });
+    queue.map(|queue| Arc::clone(&queue)).map_err(|_| Code::NONEXIST)
+}
+
+/// The `th` argument of an operation, kept while the operation lasts.
+pub(crate) struct Via(Option<Held<Transaction>>);
+
+impl Via {
+    pub(crate) fn access(&self) -> Access<'_> {
+        match &self.0 {
+            None => Access::Latest,
+            Some(transaction) => Access::Tx(transaction),
+        }
+    }
+}
+
+/// What an operation sees and where its changes go.
+pub(crate) fn via(handle: Handle) -> Result<Via> {
+    match handle.cookie {
+        0 => Ok(Via(None)),
+        _ => transaction(handle).map(|transaction| Via(Some(transaction))),
+    }
+}

@@ -1,0 +1,150 @@
+//! Key-Values (`daos_kv.h`).
+use crate::abi::{Anchor, Bytes, Event, Handle, KeyDesc, ObjId, Ptr, Sgl, Str};
+use crate::code::{Code, Result};
+use crate::handles::{self, Entry, Opened, kind};
+use crate::{convert, edge, list, object};
+use esker::types::ErrorKind;
+use esker::types::limits::KEY_MAX;
+use esker::types::ops::{Cond, Fetch, Sink};
+use esker::{Access, Kv, Wait};
+use std::ffi::c_int;
+
+/// Opens a Key-Value.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_kv_open(
+    coh: Handle,
+    oid: ObjId,
+    mode: u32,
+    oh: Ptr<Handle>,
+    ev: Ptr<Event>,
+) -> c_int {
+    edge::done(ev, || {
+        let container = handles::container(coh)?;
+        oh.needed()?;
+        let kv = container.container.kv(oid.into())?;
+        let kv = if convert::is_read_only(mode) { kv.read_only() } else { kv };
+        oh.set(handles::open(Entry::Kv(Opened::new(kv)))?);
+        Ok(())
+    })
+}
+
+/// Closes a Key-Value.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_kv_close(oh: Handle, ev: Ptr<Event>) -> c_int {
+    object::close(oh, &[kind::KV], ev)
+}
+
+/// Removes all keys.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_kv_destroy(oh: Handle, th: Handle, ev: Ptr<Event>) -> c_int {
+    edge::run(ev, || {
+        let (kv, via) = (handles::kv(oh)?, handles::via(th)?);
+        Ok(move || Ok(kv.destroy(via.access()).wait()?))
+    })
+}
+
+/// A key of a Key-Value: a string.
+fn key(key: &Str) -> Result<&[u8]> {
+    match key.bytes()? {
+        [] => Err(Code::INVAL),
+        long if long.len() > KEY_MAX => Err(ErrorKind::KeyTooBig.into()),
+        key => Ok(key),
+    }
+}
+
+/// Stores a value.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_kv_put(
+    oh: Handle,
+    th: Handle,
+    flags: u64,
+    name: Str,
+    size: u64,
+    buf: Bytes,
+    ev: Ptr<Event>,
+) -> c_int {
+    edge::run(ev, || {
+        let (kv, via) = (handles::kv(oh)?, handles::via(th)?);
+        Ok(move || {
+            let cond = convert::cond(flags, Kv::INSERT.with(Kv::UPDATE));
+            Ok(kv.put(key(&name)?, buf.read(size)?, cond, via.access()).wait()?)
+        })
+    })
+}
+
+/// Reads a value.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_kv_get(
+    oh: Handle,
+    th: Handle,
+    flags: u64,
+    name: Str,
+    size: Ptr<u64>,
+    buf: Bytes,
+    ev: Ptr<Event>,
+) -> c_int {
+    edge::run(ev, || {
+        let (kv, via) = (handles::kv(oh)?, handles::via(th)?);
+        Ok(move || get(&kv, key(&name)?, flags, size, buf, via.access()))
+    })
+}
+
+fn get(
+    kv: &Kv,
+    key: &[u8],
+    flags: u64,
+    size: Ptr<u64>,
+    mut buf: Bytes,
+    access: Access<'_>,
+) -> Result<()> {
+    let room = if buf.is_null() { 0 } else { size.get()? };
+    let sink = if room == 0 { Sink::None } else { Sink::One(buf.write(room)?) };
+    size.needed()?;
+    let cond = convert::cond(flags, Cond::DKEY_FETCH);
+    let mut fetch = Fetch::single(object::AKEY, sink);
+    let fetches = std::slice::from_mut(&mut fetch);
+    let fetched = kv.object().fetch(key, cond, fetches, access).wait();
+    match fetched {
+        Ok(()) => size.set(fetch.size),
+        Err(ref error) if error.kind() == ErrorKind::RecordTooBig => {
+            size.set(error.needed().unwrap_or(fetch.size));
+        }
+        Err(_) => {}
+    }
+    Ok(fetched?)
+}
+
+/// Removes a key.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_kv_remove(
+    oh: Handle,
+    th: Handle,
+    flags: u64,
+    name: Str,
+    ev: Ptr<Event>,
+) -> c_int {
+    edge::run(ev, || {
+        let (kv, via) = (handles::kv(oh)?, handles::via(th)?);
+        Ok(move || {
+            let cond = convert::cond(flags, Kv::REMOVE);
+            Ok(kv.remove(key(&name)?, cond, via.access()).wait()?)
+        })
+    })
+}
+
+/// Lists keys.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_kv_list(
+    oh: Handle,
+    th: Handle,
+    nr: Ptr<u32>,
+    kds: Ptr<KeyDesc>,
+    sgl: Ptr<Sgl>,
+    anchor: Ptr<Anchor>,
+    ev: Ptr<Event>,
+) -> c_int {
+    match handles::is(oh, kind::KV) {
+        true => list::daos_obj_list_dkey(oh, th, nr, kds, sgl, anchor, ev),
+        false => edge::done(ev, || Err(Code::NO_HDL)),
+    }
+}

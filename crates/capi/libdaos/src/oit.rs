@@ -1,0 +1,4 @@
+//! Object id tables.
+
+/// A table of a snapshot.
+pub(crate) struct Oit;
