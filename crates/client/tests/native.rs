@@ -40,7 +40,7 @@ impl Drop for Folder {
 fn pool(folder: &Folder, sort: Sort, targets: u32) -> Arc<dyn Backend> {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let label = format!("pool{}", NUMBER.fetch_add(1, Ordering::Relaxed));
-    let mut spec = PoolSpec::new(&label, 144 << 20);
+    let mut spec = PoolSpec::new(&label, 200 << 20);
     spec.targets = Some(targets);
     spec.segment_bytes = Some(8 << 20);
     if let Sort::Disk(durability) = sort {

@@ -259,7 +259,8 @@ impl Control {
     pub(crate) fn next_epoch(&self) -> Epoch {
         let last = Epoch(self.words[4].load(Ordering::Relaxed));
         let wanted = Epoch::after(last);
-        match self.words[4].compare_exchange(last.0, wanted.0, Ordering::AcqRel, Ordering::Relaxed) {
+        match self.words[4].compare_exchange(last.0, wanted.0, Ordering::AcqRel, Ordering::Relaxed)
+        {
             Ok(_) => wanted,
             Err(_) => self.next_epoch_contended(),
         }

@@ -10,12 +10,12 @@ use esker_types::info::{
     ContainerId, ContainerInfo, ContainerRef, OpenMode, PoolInfo, SnapshotInfo,
 };
 use esker_types::ops::{
-    AkeyRef, Anchor, Cond, Fetch, KeyFound, KeyQuery, KeyScope, ListLimit, ReadAt, ReadMarks,
-    StoredExtent, View, Write,
+    AkeyRef, Anchor, Cond, Fetch, KeyFound, KeyQuery, KeyScope, ListLimit, ReadAt, ReadMark,
+    ReadMarks, StoredExtent, View, Write,
 };
 use esker_types::{Epoch, Error, ErrorKind, KeyBatch, ObjectId, Result};
 use placement::Placement;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -103,21 +103,16 @@ impl Native {
         state: &State,
         container: &Container,
         writes: &[Write<'_>],
-        marks: &[esker_types::ops::ReadMark],
+        marks: &[ReadMark],
     ) -> Result<Epoch> {
-        let mut parts = vec![Vec::new(); state.targets.len()];
-        for write in writes {
-            for shard in self.placement.shards_of(write) {
-                parts[shard as usize].push(*write);
-            }
-        }
-        let marked = |shard: u32| marks.iter().any(|mark| mark.shard == shard);
-        let parts: Vec<(u32, Vec<Write<'_>>)> =
-            (0..).zip(parts).filter(|(shard, part)| !part.is_empty() || marked(*shard)).collect();
-        match &parts[..] {
-            [] => Ok(Epoch::now()),
-            [(shard, part)] => state.write(container, *shard, part, marks),
-            _ => state.write_many(container, &parts, marks),
+        let spread: Vec<(Write<'_>, Vec<u32>)> =
+            writes.iter().map(|write| (*write, self.placement.shards_of(write))).collect();
+        let shards = spread.iter().flat_map(|(_, shards)| shards.iter().copied());
+        let all: BTreeSet<u32> = shards.chain(marks.iter().map(|mark| mark.shard)).collect();
+        match all.first() {
+            None => Ok(Epoch::now()),
+            Some(&only) if all.len() == 1 => state.write(container, only, writes, marks),
+            Some(_) => state.write_many(container, &spread, marks),
         }
     }
 }

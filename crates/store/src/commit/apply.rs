@@ -22,36 +22,39 @@ pub(crate) fn apply(
     writes.iter().zip(&staged.writes).try_for_each(|(write, akeys)| applier.write(write, akeys))
 }
 
-/// Applies the writes of one target among several. Whether a whole object exists was settled by
-/// [`check_punches`]: a single target cannot know.
-pub(crate) fn apply_part(
-    change: &mut Change<'_>,
+/// Applies `writes` in order, each to its targets among `changes`. Whether a whole object exists is
+/// for all its targets to say: a single one cannot know.
+pub(crate) fn apply_many(
+    changes: &mut [Change<'_>],
     container: &Container,
-    writes: &[Write<'_>],
-    staged: &Staged<'_>,
+    writes: &[(Write<'_>, Vec<u32>)],
+    parts: &[Staged<'_>],
 ) -> Result<()> {
-    let mut applier = Applier { change, container: container.id(), part: true };
-    writes.iter().zip(&staged.writes).try_for_each(|(write, akeys)| applier.write(write, akeys))
-}
-
-/// Refuses conditional punches of objects that none of the targets has anything of.
-pub(crate) fn check_punches(
-    changes: &[Change<'_>],
-    container: &Container,
-    parts: &[(u32, Vec<Write<'_>>)],
-) -> Result<()> {
-    for write in parts.iter().flat_map(|(_, writes)| writes) {
-        let WriteOp::PunchObject { cond } = write.op else { continue };
-        let prefix = Key::object(Table::Data, container.id(), write.oid);
-        let mut there = false;
-        for change in changes {
-            there = there || exists(change, &prefix)?;
-        }
-        if cond.has(Cond::PUNCH) && !there {
-            return Err(missing("object"));
+    for (index, (write, targets)) in writes.iter().enumerate() {
+        check_punch(changes, container, write)?;
+        for (change, staged) in changes.iter_mut().zip(parts) {
+            if targets.contains(&change.target().number()) {
+                let mut applier = Applier { change, container: container.id(), part: true };
+                applier.write(write, &staged.writes[index])?;
+            }
         }
     }
     Ok(())
+}
+
+/// Refuses a conditional punch of an object that none of the targets has anything of.
+fn check_punch(changes: &[Change<'_>], container: &Container, write: &Write<'_>) -> Result<()> {
+    let WriteOp::PunchObject { cond } = write.op else { return Ok(()) };
+    if !cond.has(Cond::PUNCH) {
+        return Ok(());
+    }
+    let prefix = Key::object(Table::Data, container.id(), write.oid);
+    for change in changes {
+        if exists(change, &prefix)? {
+            return Ok(());
+        }
+    }
+    Err(missing("object"))
 }
 
 fn exists(change: &Change<'_>, prefix: &Key) -> Result<bool> {

@@ -18,6 +18,7 @@ use crate::pool::State;
 use crate::target::Target;
 use esker_types::ops::{ReadMark, Write};
 use esker_types::{Epoch, Error, ErrorKind, Result};
+use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
 impl Target {
@@ -91,35 +92,37 @@ impl State {
         Ok(epoch)
     }
 
-    /// Does the writes of all parts, which fall on different targets (in rising order), at one epoch,
-    /// or nothing. A part may be empty: its target's marks are checked with the others'.
+    /// Does all of `writes`, each on the targets that come with it, at one epoch, or nothing. Targets
+    /// of `marks` take part, so that nothing a transaction has read changes before its commit.
     ///
     /// # Errors
     /// As [`State::write`].
     pub fn write_many(
         &self,
         container: &Container,
-        parts: &[(u32, Vec<Write<'_>>)],
+        writes: &[(Write<'_>, Vec<u32>)],
         marks: &[ReadMark],
     ) -> Result<Epoch> {
-        let targets: Vec<&Target> =
-            parts.iter().map(|(number, _)| self.targets[*number as usize].as_ref()).collect();
-        let staged = targets
+        let numbers: BTreeSet<u32> = writes
             .iter()
-            .zip(parts)
-            .map(|(target, (_, writes))| stage::stage(target, container, writes))
+            .flat_map(|(_, targets)| targets.iter().copied())
+            .chain(marks.iter().map(|mark| mark.shard))
+            .collect();
+        let targets: Vec<&Target> =
+            numbers.iter().map(|&number| self.targets[number as usize].as_ref()).collect();
+        let mut parts = targets
+            .iter()
+            .map(|target| stage::stage_part(target, container, writes))
             .collect::<Result<Vec<_>>>()?;
         let epoch = coordinated(self, &targets, |changes| {
             container.check_alive(self)?;
-            apply::check_punches(changes, container, parts)?;
-            for ((change, staged), (_, writes)) in changes.iter_mut().zip(&staged).zip(parts) {
+            for (change, staged) in changes.iter().zip(&parts) {
                 change.target().check_marks(marks)?;
                 staged.check_held()?;
-                apply::apply_part(change, container, writes, staged)?;
             }
-            Ok(())
+            apply::apply_many(changes, container, writes, &parts)
         })?;
-        staged.into_iter().for_each(stage::Staged::publish);
+        parts.drain(..).for_each(stage::Staged::publish);
         Ok(epoch)
     }
 

@@ -91,6 +91,21 @@ pub(crate) fn stage<'t>(
     Ok(Staged { writer: stager.writer, writes })
 }
 
+/// Stages the data of those among `writes` that fall on `target`; the others get empty places.
+pub(crate) fn stage_part<'t>(
+    target: &'t Target,
+    container: &Container,
+    writes: &[(Write<'_>, Vec<u32>)],
+) -> Result<Staged<'t>> {
+    let mut stager = Stager { target, container, writer: None };
+    let mine = |(write, targets): &(Write<'_>, Vec<u32>)| match targets.contains(&target.number()) {
+        true => stager.write(write),
+        false => Ok(Vec::new()),
+    };
+    let writes = writes.iter().map(mine).collect::<Result<_>>()?;
+    Ok(Staged { writer: stager.writer, writes })
+}
+
 impl Stager<'_, '_> {
     fn write(&mut self, write: &Write<'_>) -> Result<Vec<StagedAkey>> {
         let WriteOp::Update { dkey, updates, .. } = write.op else { return Ok(Vec::new()) };
@@ -155,7 +170,10 @@ impl Stager<'_, '_> {
     ) -> Result<Content> {
         limit(extents.len(), EXTENTS_PER_OP_MAX, "extents", "EXTENTS_PER_OP_MAX")?;
         if record_size == 0 {
-            return Err(Error::new(ErrorKind::Invalid, "array records must have at least one byte"));
+            return Err(Error::new(
+                ErrorKind::Invalid,
+                "array records must have at least one byte",
+            ));
         }
         if record_size > RECORD_SIZE_MAX.min(self.value_max()) {
             let message = format!(

@@ -31,18 +31,29 @@ impl Target {
         if cond.has(Cond::DKEY_FETCH) && !exists(&txn, &prefix, at.view)? {
             return Err(missing("dkey"));
         }
+        let mut outcome = Ok(());
         for fetch in fetches {
-            let akey = prefix.akey(oid, fetch.akey)?;
-            match fetch.wanted {
-                Wanted::Single => self.fetch_single(&txn, &akey, fetch, at.view)?,
-                Wanted::Array(extents) => self.fetch_array(&txn, &akey, extents, fetch, at.view)?,
-            }
-            if fetch.size == 0 && fetch.cond.has(Cond::AKEY_FETCH) && !exists(&txn, &akey, at.view)?
-            {
-                return Err(missing("akey"));
-            }
+            // All are answered, so that the caller learns all sizes; the first error counts.
+            outcome = outcome.and(self.fetch_akey(&txn, &prefix, oid, fetch, at.view));
         }
-        Ok(())
+        outcome
+    }
+
+    fn fetch_akey(
+        &self,
+        txn: &ReadTxn,
+        dkey: &Key,
+        oid: ObjectId,
+        fetch: &mut Fetch<'_>,
+        view: View,
+    ) -> Result<()> {
+        let akey = dkey.akey(oid, fetch.akey)?;
+        match fetch.wanted {
+            Wanted::Single => self.fetch_single(txn, &akey, fetch, view)?,
+            Wanted::Array(extents) => self.fetch_array(txn, &akey, extents, fetch, view)?,
+        }
+        let empty = fetch.size == 0 && fetch.cond.has(Cond::AKEY_FETCH);
+        if empty && !exists(txn, &akey, view)? { Err(missing("akey")) } else { Ok(()) }
     }
 
     fn fetch_single(
@@ -111,7 +122,7 @@ impl Target {
                     )?;
                 }
             }
-            before += extent.count;
+            before = before.saturating_add(extent.count);
         }
         if fetch.size == 0 && !extents.iter().all(|extent| extent.is_empty()) {
             fetch.size = record_size(txn, akey, view)?;
@@ -159,10 +170,7 @@ impl Target {
     ) -> Result<()> {
         let size = u64::from(record.record_size);
         fetch.size = size;
-        if wanted_size != 0 && wanted_size < size {
-            let message = format!("records of {size} bytes, asked for as {wanted_size}");
-            return Err(Error::new(ErrorKind::RecordTooBig, message).with_needed(size));
-        }
+        check_record_size(wanted_size, size)?;
         let Some(part) = found.intersect(extent) else { return Ok(()) };
         if fetch.want_filled {
             push_joined(&mut fetch.filled, part);
@@ -170,12 +178,15 @@ impl Target {
         if matches!(fetch.sink, esker_types::ops::Sink::None) {
             return Ok(());
         }
-        let place = (before + part.start - extent.start) * size;
+        let skipped = before.saturating_add(part.start - extent.start);
+        let place = skipped.saturating_mul(size);
         let len = part.count * size;
-        if place + len > fetch.sink.len() {
+        if place.saturating_add(len) > fetch.sink.len() {
             let message =
                 format!("a buffer of {} bytes for {} records", fetch.sink.len(), extent.count);
-            return Err(Error::new(ErrorKind::RecordTooBig, message).with_needed(place + len));
+            return Err(
+                Error::new(ErrorKind::RecordTooBig, message).with_needed(place.saturating_add(len))
+            );
         }
         fetch.filled_bytes = fetch.filled_bytes.max(place + len);
         let from = (part.start - found.start) * size;
@@ -259,6 +270,17 @@ impl Target {
         });
         if sound { Ok(()) } else { Err(self.damaged(key, "data")) }
     }
+}
+
+fn check_record_size(wanted: u64, stored: u64) -> Result<()> {
+    let kind = match wanted {
+        0 => return Ok(()),
+        _ if wanted == stored => return Ok(()),
+        _ if wanted < stored => ErrorKind::RecordTooBig,
+        _ => ErrorKind::Invalid,
+    };
+    let message = format!("records of {stored} bytes, asked for as {wanted}");
+    Err(Error::new(kind, message).with_needed(stored))
 }
 
 fn nothing(fetch: &mut Fetch<'_>) -> Result<()> {
