@@ -95,6 +95,11 @@ pub(crate) fn object_slot(container: ContainerId, oid: ObjectId) -> u32 {
     conflict_slot(container, oid, &[])
 }
 
+/// Slot of the existence of an object as a whole, which its punch changes under all of its dkeys.
+pub(crate) fn punch_slot(container: ContainerId, oid: ObjectId) -> u32 {
+    conflict_slot(container, ObjectId { hi: !oid.hi, lo: !oid.lo }, &[])
+}
+
 /// Slot of the list of a container's objects in a conflict table.
 pub(crate) fn container_slot(container: ContainerId) -> u32 {
     conflict_slot(container, ObjectId { hi: u64::MAX, lo: u64::MAX }, &[])

@@ -97,7 +97,7 @@ impl Applier<'_, '_> {
                 akeys.iter().try_for_each(|akey| self.update(akey))
             }
             WriteOp::PunchObject { cond } => {
-                self.change.touch_all();
+                self.change.touch_object(self.container, oid);
                 let cond = if self.part { Cond::NONE } else { cond };
                 self.punch(&Key::object(table, self.container, oid), cond)
             }

@@ -1,5 +1,5 @@
 //! A change of one target's index, under way.
-use crate::control::{CONFLICT_SLOTS, conflict_slot, container_slot, object_slot};
+use crate::control::{conflict_slot, container_slot, object_slot, punch_slot};
 use crate::io::txn::{Txn, WriteTxn};
 use crate::keys::{Key, Table, history_key};
 use crate::record::Record;
@@ -153,10 +153,10 @@ impl<'t> Change<'t> {
         self.touched.extend([container_slot(container), object, dkey]);
     }
 
-    /// Notes that everything on the target may change: what punches of whole objects do to all their
-    /// dkeys.
-    pub(crate) fn touch_all(&mut self) {
-        self.touched.extend(0..CONFLICT_SLOTS as u32);
+    /// Notes for conflict detection that a whole object goes, with all its dkeys.
+    pub(crate) fn touch_object(&mut self, container: ContainerId, oid: ObjectId) {
+        let (object, punch) = (object_slot(container, oid), punch_slot(container, oid));
+        self.touched.extend([container_slot(container), object, punch]);
     }
 
     /// Writes down what died and what changed; the last thing before the commit. (A version noted for

@@ -70,8 +70,7 @@ impl Lane<'_> {
         *self.segment = None;
         self.busy = false;
         let segment = match self.may_collect {
-            true => find(target, need, target.reserve())
-                .map_or_else(|| collect_and_find(target, need), Ok),
+            true => claim_anywhere(target, need),
             false => find(target, need, 0).ok_or_else(|| full(target, need)),
         };
         *self.segment = Some(segment?);
@@ -89,8 +88,18 @@ impl Lane<'_> {
     }
 }
 
-fn collect_and_find(target: &Target, need: u64) -> Result<u32> {
-    let search = || find(target, need, target.reserve()).or_else(|| steal(target, need));
+/// A segment to append to. What has died is freed first: its memory is warm, where that of a segment
+/// never used may cost ten times as much to write.
+fn claim_anywhere(target: &Target, need: u64) -> Result<u32> {
+    if let Some(segment) = abandoned(target, need) {
+        return Ok(segment);
+    }
+    let search = || find(target, need, target.reserve());
+    target.recycle()?;
+    if let Some(segment) = search() {
+        return Ok(segment);
+    }
+    let search = || search().or_else(|| steal(target, need));
     for _ in 0..2 {
         target.collect()?;
         if let Some(segment) = search() {

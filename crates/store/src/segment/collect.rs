@@ -33,6 +33,11 @@ impl Target {
     pub(crate) fn collect(&self) -> Result<()> {
         let orphans = claim::disown_dead(self);
         orphans.into_iter().try_for_each(|segment| self.recount(segment))?;
+        self.recycle()
+    }
+
+    /// Finds segments in which nothing is alive, and frees those that no reader can still be looking at.
+    pub(crate) fn recycle(&self) -> Result<()> {
         self.bury_dead_segments()?;
         self.free_dead_segments()
     }
@@ -73,8 +78,11 @@ impl Target {
 
     /// Frees dead segments that are out of every reader's sight.
     fn free_dead_segments(&self) -> Result<()> {
-        let oldest = self.index.oldest_reader()?;
         let words = self.words();
+        if (0..self.segment_count()).all(|number| words.segment(number).load() != State::Dead) {
+            return Ok(());
+        }
+        let oldest = self.index.oldest_reader()?;
         let mine = State::Busy(self.process());
         let freed: Vec<u32> = (0..self.segment_count())
             .filter(|&number| {

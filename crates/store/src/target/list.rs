@@ -117,7 +117,7 @@ impl Target {
         at: ReadAt<'_>,
     ) -> Result<Vec<ObjectId>> {
         let txn = self.read()?;
-        self.mark_slot(at, &txn, || container_slot(container));
+        self.mark_slot(at, &txn, container_slot(container));
         let prefix = Key::container(Table::Data, container);
         let mut scan = scan::Scan::new(&txn, prefix.clone(), at.view)?;
         let mut found = Vec::new();

@@ -6,7 +6,7 @@ mod scan;
 
 pub(crate) use scan::{UNTIL_LEN, split_history};
 
-use crate::control::{Control, ProcessSlot, TargetWords, conflict_slot, object_slot};
+use crate::control::{Control, ProcessSlot, TargetWords, conflict_slot, object_slot, punch_slot};
 use crate::data::Data;
 use crate::io::index::{Index, Mode};
 use crate::io::txn::ReadTxn;
@@ -171,16 +171,21 @@ impl Target {
         oid: ObjectId,
         dkey: Option<&[u8]>,
     ) {
-        self.mark_slot(at, txn, || match dkey {
+        if at.marks.is_none() {
+            return;
+        }
+        let slot = match dkey {
             Some(dkey) => conflict_slot(container, oid, dkey),
             None => object_slot(container, oid),
-        });
+        };
+        self.mark_slot(at, txn, slot);
+        self.mark_slot(at, txn, punch_slot(container, oid));
     }
 
     /// Notes for a transaction what `txn` shows of a slot of the conflict table.
-    pub(crate) fn mark_slot(&self, at: ReadAt<'_>, txn: &ReadTxn, slot: impl FnOnce() -> u32) {
+    pub(crate) fn mark_slot(&self, at: ReadAt<'_>, txn: &ReadTxn, slot: u32) {
         if let Some(marks) = at.marks {
-            marks.add(ReadMark { shard: self.number, slot: slot(), version: txn.id() });
+            marks.add(ReadMark { shard: self.number, slot, version: txn.id() });
         }
     }
 
