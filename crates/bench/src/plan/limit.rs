@@ -1,0 +1,92 @@
+//! `esker bench limit`: what the medium itself gives.
+use super::{Note, add, check, fleet};
+use crate::fleet::Launcher;
+use crate::host::Host;
+use crate::job::{Job, Step};
+use crate::measure::Tally;
+use crate::report::{Report, Run, RunName, SCHEMA, Settings};
+use esker_types::Result;
+use serde_json::json;
+use std::path::PathBuf;
+
+/// What to measure of a medium.
+#[derive(Clone, Debug)]
+pub struct LimitPlan {
+    /// How to start processes.
+    pub launcher: Launcher,
+    /// A folder on the medium.
+    pub folder: PathBuf,
+    /// Bytes of a block, one set of runs for each.
+    pub sizes: Vec<u64>,
+    /// Processes at once, one set of runs for each.
+    pub procs: Vec<u32>,
+    /// Size of the files of all processes together.
+    pub total_bytes: u64,
+    /// How long each phase lasts.
+    pub seconds: f64,
+}
+
+const PHASES: [Step; 3] = [Step::Pwrite, Step::Pread, Step::Memcpy];
+
+impl LimitPlan {
+    /// Measures all of it.
+    ///
+    /// # Errors
+    /// Where the folder cannot be written, or a number makes no sense.
+    pub fn run(&self, note: Note<'_>) -> Result<Report> {
+        check(&self.sizes, &self.procs)?;
+        let host = Host::of(&self.folder)?;
+        let mut runs = Vec::new();
+        for &procs in &self.procs {
+            for &size in &self.sizes {
+                note("touching the file");
+                self.measure(procs, size, host.medium == "block", note, &mut runs)?;
+            }
+        }
+        Ok(Report { schema: SCHEMA, host, settings: self.settings(), runs })
+    }
+
+    /// A sync costs something on block media only.
+    fn measure(
+        &self,
+        procs: u32,
+        size: u64,
+        synced: bool,
+        note: Note<'_>,
+        runs: &mut Vec<Run>,
+    ) -> Result<()> {
+        let mut fleet = fleet(&self.launcher, &self.job(procs, size))?;
+        for step in PHASES.into_iter().chain(synced.then_some(Step::PwriteSync)) {
+            note(step.name());
+            let mut tally = Tally::default();
+            add(&mut tally, &mut fleet, step)?;
+            let name = RunName {
+                store: "medium",
+                workload: "limit",
+                phase: step.name(),
+                procs,
+                size_bytes: size,
+            };
+            runs.push(Run::new(&name, &tally, None));
+        }
+        Ok(())
+    }
+
+    fn job(&self, procs: u32, size: u64) -> Job {
+        Job {
+            rank: 0,
+            procs,
+            size_bytes: size,
+            ops: (self.total_bytes / u64::from(procs) / size).max(1),
+            seed: 0,
+            folder: self.folder.clone(),
+            seconds: Some(self.seconds),
+            store: None,
+        }
+    }
+
+    fn settings(&self) -> Settings {
+        let options = json!({"total_bytes": self.total_bytes, "seconds": self.seconds});
+        Settings::new(0, options.as_object().cloned().unwrap_or_default())
+    }
+}

@@ -1,0 +1,57 @@
+//! What a benchmark does, from its settings to its report.
+pub mod limit;
+mod scratch;
+pub mod store;
+
+pub use limit::LimitPlan;
+pub use store::{Place, Plan};
+
+use crate::fleet::{Fleet, Launcher};
+use crate::job::{Job, Step};
+use crate::measure::Tally;
+use esker_types::{Error, ErrorKind, Result};
+
+/// Hears what is being done, for people who wait.
+pub type Note<'n> = &'n mut dyn FnMut(&str);
+
+/// Most processes of one benchmark.
+pub const PROCS_MAX: u32 = 1024;
+
+/// Refuses numbers no benchmark can do anything with.
+fn check(sizes: &[u64], procs: &[u32]) -> Result<()> {
+    let refuse = |message: String| Err(Error::new(ErrorKind::Invalid, message));
+    if sizes.is_empty() || sizes.contains(&0) {
+        return refuse("a size must be at least one byte".to_owned());
+    }
+    if procs.is_empty() || !procs.iter().all(|procs| (1..=PROCS_MAX).contains(procs)) {
+        return refuse(format!("the number of processes must be 1 to {PROCS_MAX}"));
+    }
+    Ok(())
+}
+
+/// One process for each rank of a job.
+fn fleet(launcher: &Launcher, job: &Job) -> Result<Fleet> {
+    let jobs: Vec<_> = (0..job.procs).map(|rank| Job { rank, ..job.clone() }).collect();
+    Fleet::start(launcher, &jobs)
+}
+
+/// Takes a step and adds what it measured.
+fn add(tally: &mut Tally, fleet: &mut Fleet, step: Step) -> Result<()> {
+    tally.add_round(&fleet.step(step)?);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nonsense_is_refused() {
+        assert!(check(&[1], &[1, 1024]).is_ok());
+        for (sizes, procs) in
+            [(&[0][..], &[1][..]), (&[], &[1]), (&[1], &[]), (&[1], &[0]), (&[1], &[1025])]
+        {
+            assert_eq!(check(sizes, procs).unwrap_err().kind(), ErrorKind::Invalid);
+        }
+    }
+}

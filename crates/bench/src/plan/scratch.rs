@@ -1,0 +1,83 @@
+//! A pool that is there for one benchmark only.
+use super::Note;
+use crate::fleet::Launcher;
+use crate::units::Bytes;
+use esker_store::{Pool, PoolSpec};
+use esker_types::{Error, Result};
+use std::path::{Path, PathBuf};
+use std::process::Child;
+
+/// Name of the pool in its folder.
+const LABEL: &str = "bench";
+
+/// A folder with a pool in it. A process of its own removes it when this is dropped, and also where
+/// this process dies without dropping anything.
+pub(super) struct Scratch {
+    folder: PathBuf,
+    janitor: Child,
+}
+
+impl Scratch {
+    pub(super) fn new(
+        launcher: &Launcher,
+        within: &Path,
+        spec: &PoolSpec,
+        note: Note<'_>,
+    ) -> Result<Self> {
+        let folder = within.join(format!("esker-bench-{}", std::process::id()));
+        let janitor = launcher.start_janitor(&folder)?;
+        let scratch = Self { folder, janitor };
+        std::fs::create_dir(&scratch.folder)
+            .map_err(|error| Error::io(format!("creating {}", scratch.folder.display()), &error))?;
+        let size = Bytes(spec.size_bytes);
+        note(&format!("creating a pool of {size} in {}", scratch.folder.display()));
+        Pool::create(&scratch.folder, spec, &mut |_, _| {})?;
+        Ok(scratch)
+    }
+
+    /// URL of the pool.
+    pub(super) fn url(&self) -> String {
+        format!("esker:{}", self.folder.join(LABEL).display())
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        drop(self.janitor.stdin.take());
+        let _ = self.janitor.wait();
+    }
+}
+
+/// A pool that holds `data_bytes` of payload in `entries` index entries, with room for what is being
+/// freed. All keys may fall on one target.
+pub(super) fn spec(data_bytes: u64, entries: u64, targets: Option<u32>) -> PoolSpec {
+    const ENTRY_BYTES: u64 = 512;
+    const LEAST_BYTES: u64 = 64 << 20;
+    let shards = u64::from(targets.unwrap_or(8));
+    let data = data_bytes.saturating_mul(5) / 2 + shards * LEAST_BYTES;
+    let index = entries.saturating_mul(ENTRY_BYTES * shards) + LEAST_BYTES;
+    let total = data.saturating_add(index);
+    let percent = u128::from(index) * 100 / u128::from(total.max(1)) + 1;
+    PoolSpec {
+        targets,
+        index_percent: Some(percent.clamp(5, 80) as u32),
+        ..PoolSpec::new(LABEL, total)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pool_has_room_for_data_and_index() {
+        for (data, entries, targets) in
+            [(1 << 30, 1000, None), (64 << 20, 1_000_000, Some(2)), (0, 0, Some(8))]
+        {
+            let spec = spec(data, entries, targets);
+            let percent = u64::from(spec.index_percent.unwrap());
+            assert!(spec.size_bytes * (100 - percent) / 100 >= 2 * data);
+            assert!(spec.size_bytes * percent / 100 >= entries * 512);
+        }
+    }
+}

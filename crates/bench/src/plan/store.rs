@@ -1,0 +1,233 @@
+//! `esker bench array` and `esker bench kv`: what the store makes of the medium.
+use super::scratch::{self, Scratch};
+use super::{Note, add, check, fleet};
+use crate::fleet::{Fleet, Launcher};
+use crate::host::Host;
+use crate::job::{Index, Job, Step, StoreJob, WARM_UP, Workload};
+use crate::measure::Tally;
+use crate::report::{Report, Run, RunName, SCHEMA, Settings};
+use esker::backend::NewContainer;
+use esker::types::info::{Durability, OpenMode};
+use esker::{Pool, Wait};
+use esker_types::{Error, ErrorKind, Result};
+use serde_json::json;
+use std::path::PathBuf;
+
+/// Where a benchmark stores its data.
+#[derive(Clone, Debug)]
+pub enum Place {
+    /// In this pool, in a container of its own.
+    Pool(String),
+    /// In a pool of its own, in this folder.
+    Folder(PathBuf),
+}
+
+/// What to measure of the store.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// How to start processes.
+    pub launcher: Launcher,
+    /// Where.
+    pub place: Place,
+    /// What is stored.
+    pub workload: Workload,
+    /// Bytes of an operation, one set of runs for each.
+    pub sizes: Vec<u64>,
+    /// Processes at once, one set of runs for each.
+    pub procs: Vec<u32>,
+    /// Operations of each process in each phase; chosen by size where not given.
+    pub ops: Option<u64>,
+    /// How often all is repeated.
+    pub rounds: u32,
+    /// Targets of a pool of its own.
+    pub targets: Option<u32>,
+    /// Durability of a pool of its own.
+    pub durability: Option<Durability>,
+    /// Object class.
+    pub class: String,
+    /// Compares all that is read with what was written, in a phase of its own.
+    pub verify: bool,
+    /// What the payload is made from.
+    pub seed: u64,
+}
+
+/// Payload of one process in one phase, where the user does not say.
+const DEFAULT_BYTES: u64 = 512 << 20;
+const DEFAULT_OPS_MIN: u64 = 64;
+const DEFAULT_OPS_MAX: u64 = 200_000;
+/// Where every operation waits for the medium.
+const DEFAULT_OPS_DURABLE: u64 = 1000;
+
+/// What is measured at a time.
+#[derive(Clone, Copy)]
+struct Case {
+    procs: u32,
+    size: u64,
+    ops: u64,
+}
+
+/// The pool that is measured.
+struct Site {
+    pool: Pool,
+    url: String,
+    folder: PathBuf,
+    durable: bool,
+    /// Dropped last.
+    _scratch: Option<Scratch>,
+}
+
+/// The phases of a case, each beside its limit.
+#[derive(Default)]
+struct Tallies {
+    write_limit: Tally,
+    write: Tally,
+    read_limit: Tally,
+    read: Tally,
+}
+
+impl Plan {
+    /// Measures all of it.
+    ///
+    /// # Errors
+    /// Where the pool cannot be made or opened, is too small, or a number makes no sense; with
+    /// [`Plan::verify`], [`ErrorKind::Corrupt`] where something else was read than was written.
+    pub fn run(&self, note: Note<'_>) -> Result<Report> {
+        check(&self.sizes, &self.procs)?;
+        crate::load::class_of(&self.class)?;
+        if self.rounds == 0 || self.ops == Some(0) {
+            return Err(Error::new(ErrorKind::Invalid, "rounds and operations must be at least 1"));
+        }
+        let site = self.site(note)?;
+        let host = Host::of(&site.folder)?;
+        let mut runs = Vec::new();
+        for case in self.cases(site.durable) {
+            self.measure(&site, case, note, &mut runs)?;
+        }
+        let settings = self.settings(&site)?;
+        Ok(Report { schema: SCHEMA, host, settings, runs })
+    }
+
+    fn cases(&self, durable: bool) -> impl Iterator<Item = Case> {
+        let of = move |procs, size| Case { procs, size, ops: self.ops_of(size, durable) };
+        self.procs
+            .iter()
+            .flat_map(move |&procs| self.sizes.iter().map(move |&size| of(procs, size)))
+    }
+
+    fn ops_of(&self, size: u64, durable: bool) -> u64 {
+        let most = if durable { DEFAULT_OPS_DURABLE } else { DEFAULT_OPS_MAX };
+        self.ops.unwrap_or((DEFAULT_BYTES / size).clamp(DEFAULT_OPS_MIN, most))
+    }
+
+    fn site(&self, note: Note<'_>) -> Result<Site> {
+        match &self.place {
+            Place::Pool(name) => Site::open(name, esker::names::find(name)?, None),
+            Place::Folder(folder) => {
+                let bytes =
+                    self.cases(false).map(|case| u64::from(case.procs) * case.ops * case.size);
+                let entries = self.cases(false).map(|case| u64::from(case.procs) * case.ops * 2);
+                let (bytes, entries) = (bytes.max().unwrap_or(0), entries.max().unwrap_or(0));
+                let mut spec = scratch::spec(bytes, entries, self.targets);
+                spec.durability = self.durability;
+                let scratch = Scratch::new(&self.launcher, folder, &spec, note)?;
+                Site::open(&scratch.url(), folder.clone(), Some(scratch))
+            }
+        }
+    }
+
+    fn measure(&self, site: &Site, case: Case, note: Note<'_>, runs: &mut Vec<Run>) -> Result<()> {
+        let container = format!("esker-bench-{}", std::process::id());
+        let new = NewContainer { label: Some(&container), ..NewContainer::default() };
+        site.pool.create_container(&new).wait()?;
+        let measured = fleet(&self.launcher, &self.job(site, case, &container))
+            .and_then(|mut fleet| self.rounds(&mut fleet, site.durable, note));
+        site.pool.destroy_container(&container, true).wait()?;
+        runs.extend(self.runs(case, site.durable, &measured?));
+        Ok(())
+    }
+
+    fn job(&self, site: &Site, case: Case, container: &str) -> Job {
+        let store = StoreJob {
+            pool: site.url.clone(),
+            container: container.to_owned(),
+            class: self.class.clone(),
+            workload: self.workload,
+        };
+        Job {
+            rank: 0,
+            procs: case.procs,
+            size_bytes: case.size,
+            ops: case.ops,
+            seed: self.seed,
+            folder: site.folder.clone(),
+            seconds: None,
+            store: Some(store),
+        }
+    }
+
+    /// Store and limit take turns, so what else the machine does meets both alike.
+    fn rounds(&self, fleet: &mut Fleet, durable: bool, note: Note<'_>) -> Result<Tallies> {
+        let mut tallies = Tallies::default();
+        note("warming up");
+        fleet.step(Step::Write(WARM_UP))?;
+        fleet.step(Step::Remove(WARM_UP))?;
+        for round in 1..=self.rounds {
+            note(&format!("round {round} of {}", self.rounds));
+            add(&mut tallies.write_limit, fleet, write_limit(durable))?;
+            add(&mut tallies.write, fleet, Step::Write(round))?;
+            add(&mut tallies.read_limit, fleet, Step::Pread)?;
+            add(&mut tallies.read, fleet, Step::Read(round))?;
+            if self.verify {
+                fleet.step(Step::Verify(round))?;
+            }
+            fleet.step(Step::Remove(round))?;
+        }
+        Ok(tallies)
+    }
+
+    fn runs(&self, case: Case, durable: bool, tallies: &Tallies) -> [Run; 4] {
+        let name = |store, phase| RunName {
+            store,
+            workload: self.workload.name(),
+            phase,
+            procs: case.procs,
+            size_bytes: case.size,
+        };
+        let limit = |step: Step, tally| Run::new(&name("medium", step.name()), tally, None);
+        let store = |phase, tally, limit| Run::new(&name("esker", phase), tally, Some(limit));
+        [
+            limit(write_limit(durable), &tallies.write_limit),
+            store("write", &tallies.write, &tallies.write_limit),
+            limit(Step::Pread, &tallies.read_limit),
+            store("read", &tallies.read, &tallies.read_limit),
+        ]
+    }
+
+    fn settings(&self, site: &Site) -> Result<Settings> {
+        let info = site.pool.info().wait()?;
+        let options = json!({
+            "rounds": self.rounds,
+            "ops": self.ops,
+            "class": self.class,
+            "indexed": matches!(self.workload, Workload::Array(Index::Own | Index::Shared)),
+            "targets": info.targets.len(),
+            "durability": if site.durable { "commit" } else { "process" },
+            "verified": self.verify,
+        });
+        Ok(Settings::new(self.seed, options.as_object().cloned().unwrap_or_default()))
+    }
+}
+
+/// What the medium gives for the promise that a write of the store makes.
+fn write_limit(durable: bool) -> Step {
+    if durable { Step::PwriteSync } else { Step::Pwrite }
+}
+
+impl Site {
+    fn open(name: &str, folder: PathBuf, scratch: Option<Scratch>) -> Result<Self> {
+        let pool = Pool::connect(name, OpenMode::ReadWrite)?;
+        let info = pool.info().wait()?;
+        let durable = info.durability == Durability::Commit;
+        Ok(Self { pool, url: info.url, folder, durable, _scratch: scratch })
+    }
+}

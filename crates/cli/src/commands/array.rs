@@ -1,0 +1,259 @@
+//! `esker array`.
+use super::files;
+use crate::args::{ClassArg, ContainerArg, NAMING, SnapshotArg};
+use crate::naming::oid_of;
+use crate::output::Answer;
+use crate::progress::Bar;
+use crate::{shapes, when};
+use clap::{Args, Subcommand};
+use esker::types::info::OpenMode;
+use esker::types::ops::{Sink, Source};
+use esker::types::{Error, ErrorKind, Extent, ObjectId, ObjectType, Result};
+use esker::{Access, Array, ArrayAttributes, Container, Wait};
+use esker_bench::units::Bytes;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+
+/// Bytes moved at a time, roughly.
+const PIECE_BYTES: u64 = 4 << 20;
+
+/// Put files into Arrays, get them back, and look at them
+#[derive(Subcommand)]
+pub(crate) enum ArrayCommand {
+    Put(Put),
+    Get(Get),
+    Stat(Stat),
+}
+
+/// An Array in a container.
+#[derive(Args)]
+pub(crate) struct ArrayArg {
+    #[command(flatten)]
+    container: ContainerArg,
+    /// Array: a name, or an object id HI.LO
+    #[arg(value_name = "OBJECT")]
+    object: String,
+    #[command(flatten)]
+    class: ClassArg,
+}
+
+/// Store a file as an Array
+///
+/// An Array that exists is overwritten and gets the length of the file. The file goes over piece by
+/// piece: readers may see some of it before all is there.
+#[derive(Args)]
+#[command(after_long_help = NAMING)]
+pub(crate) struct Put {
+    #[command(flatten)]
+    array: ArrayArg,
+    /// File; - for standard input
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Bytes per cell of a new Array
+    #[arg(long, value_name = "SIZE", default_value = "1")]
+    cell_size: Bytes,
+    /// Bytes per chunk of a new Array; a chunk lies on one target
+    #[arg(long, value_name = "SIZE", default_value = "1MiB")]
+    chunk_size: Bytes,
+}
+
+/// Write an Array to a file
+///
+/// Cells that were never written come out as zeros.
+#[derive(Args)]
+#[command(after_long_help = NAMING)]
+pub(crate) struct Get {
+    #[command(flatten)]
+    array: ArrayArg,
+    /// File; - for standard output
+    #[arg(long, short, value_name = "FILE", default_value = "-")]
+    output: PathBuf,
+    #[command(flatten)]
+    snapshot: SnapshotArg,
+}
+
+/// Show the size of an Array, and when it last changed
+#[derive(Args)]
+#[command(after_long_help = NAMING)]
+pub(crate) struct Stat {
+    #[command(flatten)]
+    array: ArrayArg,
+    #[command(flatten)]
+    snapshot: SnapshotArg,
+}
+
+impl ArrayCommand {
+    pub(crate) fn run(self, json: bool) -> Result<Answer> {
+        match self {
+            Self::Put(put) => put.run(),
+            Self::Get(get) => get.run(json),
+            Self::Stat(stat) => stat.run(),
+        }
+    }
+}
+
+impl ArrayArg {
+    fn open(&self, mode: OpenMode) -> Result<(Container, ObjectId)> {
+        let container = self.container.open(mode)?;
+        let oid = oid_of(&container, &self.object, ObjectType::Array, self.class.class)?;
+        Ok((container, oid))
+    }
+
+    fn existing(&self, container: &Container, oid: ObjectId, access: Access<'_>) -> Result<Array> {
+        container.open_array(oid, access).wait().map_err(|error| match error.kind() {
+            ErrorKind::NotFound => Error::new(
+                ErrorKind::NotFound,
+                format!(
+                    "container {} has no Array {}: `esker object list` shows what it has (an Array of \
+                     another class has another id, see --class)",
+                    container.info().label, self.object
+                ),
+            ),
+            _ => error,
+        })
+    }
+}
+
+impl Put {
+    fn run(self) -> Result<Answer> {
+        let mut source = files::Source::open(&self.file)?;
+        let (container, oid) = self.array.open(OpenMode::ReadWrite)?;
+        let array = self.open_or_create(&container, oid)?;
+        let cell = array.attributes().cell_size;
+        let mut buffer = vec![0; piece_bytes(cell)];
+        let (bar, mut cells) = (Bar::bytes("storing"), 0);
+        loop {
+            let bytes = source.fill(&mut buffer)?;
+            let piece = whole_cells(bytes, cell)?;
+            let range = [Extent::new(cells, piece)];
+            array.write(&range, Source::One(&buffer[..bytes]), Access::Latest).wait()?;
+            cells += piece;
+            bar.update(cells * cell, source.len.unwrap_or(cells * cell));
+            if bytes < buffer.len() {
+                break;
+            }
+        }
+        array.set_size(cells, Access::Latest).wait()?;
+        let response = json!({"oid": oid.to_string(), "size_bytes": cells * cell});
+        Ok(Answer::new(response, ""))
+    }
+
+    /// Of two that create it at once, one finds it made.
+    fn open_or_create(&self, container: &Container, oid: ObjectId) -> Result<Array> {
+        let cell_size = self.cell_size.0;
+        let chunk_size = self.chunk_size.0 / cell_size.max(1);
+        let attributes = ArrayAttributes { cell_size, chunk_size };
+        match container.create_array(oid, attributes, Access::Latest).wait() {
+            Err(error) if error.kind() == ErrorKind::Exists => {
+                self.array.existing(container, oid, Access::Latest)
+            }
+            other => other,
+        }
+    }
+}
+
+/// About [`PIECE_BYTES`], and whole cells.
+fn piece_bytes(cell_size: u64) -> usize {
+    ((PIECE_BYTES / cell_size).max(1) * cell_size) as usize
+}
+
+fn whole_cells(bytes: usize, cell_size: u64) -> Result<u64> {
+    let bytes = bytes as u64;
+    match bytes.is_multiple_of(cell_size) {
+        true => Ok(bytes / cell_size),
+        false => Err(Error::new(
+            ErrorKind::Invalid,
+            format!(
+                "the file does not end with a whole cell: the Array has cells of {cell_size} bytes"
+            ),
+        )),
+    }
+}
+
+impl Get {
+    fn run(self, json: bool) -> Result<Answer> {
+        let to_stdout = self.output == Path::new("-");
+        if json && to_stdout {
+            let message = "standard output is taken by --json: name a file with --output";
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
+        let (container, oid) = self.array.open(OpenMode::ReadOnly)?;
+        let access = self.snapshot.access(&container)?;
+        let array = self.array.existing(&container, oid, access)?;
+        let bytes = self.copy(&array, access)?;
+        let response = json!({
+            "oid": oid.to_string(),
+            "size_bytes": bytes,
+            "output": self.output.display().to_string(),
+        });
+        Ok(Answer::new(response, ""))
+    }
+
+    /// Returns the bytes written.
+    fn copy(&self, array: &Array, access: Access<'_>) -> Result<u64> {
+        let cell = array.attributes().cell_size;
+        let cells = array.size(access).wait()?;
+        let mut sink = files::Sink::create(&self.output)?;
+        let mut buffer = vec![0; piece_bytes(cell)];
+        let (bar, mut at) = (Bar::bytes("reading"), 0);
+        while at < cells {
+            let piece = (buffer.len() as u64 / cell).min(cells - at);
+            let place = &mut buffer[..(piece * cell) as usize];
+            place.fill(0);
+            array.read(&[Extent::new(at, piece)], Sink::One(place), access).wait()?;
+            sink.write(place)?;
+            at += piece;
+            bar.update(at * cell, cells * cell);
+        }
+        sink.finish()?;
+        Ok(cells * cell)
+    }
+}
+
+impl Stat {
+    fn run(self) -> Result<Answer> {
+        let (container, oid) = self.array.open(OpenMode::ReadOnly)?;
+        let access = self.snapshot.access(&container)?;
+        let array = self.array.existing(&container, oid, access)?;
+        let stat = array.stat(access).wait()?;
+        let ArrayAttributes { cell_size, chunk_size } = array.attributes();
+        let mut response = shapes::object(oid);
+        response["cells"] = json!(stat.size);
+        response["cell_bytes"] = json!(cell_size);
+        response["chunk_cells"] = json!(chunk_size);
+        response["size_bytes"] = json!(stat.size.saturating_mul(cell_size));
+        response["changed"] = json!(when::utc(stat.epoch));
+        response["epoch"] = json!(stat.epoch.0);
+        let text = describe(&response);
+        Ok(Answer::new(response, text))
+    }
+}
+
+fn describe(response: &Value) -> String {
+    let number = |name: &str| response[name].as_u64().unwrap_or_default();
+    let text = |name: &str| response[name].as_str().unwrap_or_default().to_owned();
+    format!(
+        "oid      {}\nclass    {}\nsize     {} ({} cells of {})\nchunk    {} cells\nchanged  {}",
+        text("oid"),
+        text("class"),
+        Bytes(number("size_bytes")),
+        number("cells"),
+        Bytes(number("cell_bytes")),
+        number("chunk_cells"),
+        text("changed"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_whole_cells() {
+        assert_eq!(piece_bytes(1), 4 << 20);
+        assert_eq!(piece_bytes(3) % 3, 0);
+        assert_eq!(piece_bytes(5 << 20), 5 << 20);
+        assert_eq!(whole_cells(12, 4).unwrap(), 3);
+        assert_eq!(whole_cells(13, 4).unwrap_err().kind(), ErrorKind::Invalid);
+    }
+}

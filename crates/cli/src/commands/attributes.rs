@@ -1,0 +1,129 @@
+//! Attributes of pools and containers: names with values that users keep with them.
+use crate::args::{ContainerArg, PoolArg};
+use crate::output::Answer;
+use crate::shapes;
+use clap::{Args, Subcommand};
+use esker::types::info::OpenMode;
+use esker::types::{Error, ErrorKind, Result};
+use esker::{Attributes, Wait};
+use serde_json::{Map, Value, json};
+
+/// What has attributes.
+pub(crate) trait Scope: Args {
+    /// Its attributes.
+    fn attributes(&self, mode: OpenMode) -> Result<Attributes>;
+}
+
+impl Scope for PoolArg {
+    fn attributes(&self, mode: OpenMode) -> Result<Attributes> {
+        Ok(self.open(mode)?.attributes())
+    }
+}
+
+impl Scope for ContainerArg {
+    fn attributes(&self, mode: OpenMode) -> Result<Attributes> {
+        Ok(self.open(mode)?.attributes())
+    }
+}
+
+#[derive(Subcommand)]
+pub(crate) enum AttributeCommand<S: Scope> {
+    /// List the names of user attributes
+    #[command(name = "list-attr", visible_alias = "list-attrs")]
+    List(Named<S>),
+    /// Show user attributes: those named, else all
+    #[command(name = "get-attr", visible_alias = "get-attrs")]
+    Get(Names<S>),
+    /// Set user attributes, all or none
+    #[command(name = "set-attr")]
+    Set(Pairs<S>),
+    /// Remove user attributes, all or none
+    #[command(name = "del-attr")]
+    Remove(NamesToRemove<S>),
+}
+
+#[derive(Args)]
+pub(crate) struct Named<S: Scope> {
+    #[command(flatten)]
+    scope: S,
+}
+
+#[derive(Args)]
+pub(crate) struct Names<S: Scope> {
+    #[command(flatten)]
+    scope: S,
+    /// Names of attributes
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+}
+
+#[derive(Args)]
+pub(crate) struct Pairs<S: Scope> {
+    #[command(flatten)]
+    scope: S,
+    /// Names and values
+    #[arg(value_name = "NAME:VALUE", required = true)]
+    pairs: Vec<String>,
+}
+
+#[derive(Args)]
+pub(crate) struct NamesToRemove<S: Scope> {
+    #[command(flatten)]
+    scope: S,
+    /// Names of attributes
+    #[arg(value_name = "NAME", required = true)]
+    names: Vec<String>,
+}
+
+impl<S: Scope> AttributeCommand<S> {
+    pub(crate) fn run(self) -> Result<Answer> {
+        match self {
+            Self::List(named) => {
+                let names = named.scope.attributes(OpenMode::ReadOnly)?.list().wait()?;
+                Ok(Answer::new(json!(names), names.join("\n")))
+            }
+            Self::Get(names) => get(&names.scope.attributes(OpenMode::ReadOnly)?, names.names),
+            Self::Set(pairs) => {
+                let attributes = pairs.scope.attributes(OpenMode::ReadWrite)?;
+                let pairs =
+                    pairs.pairs.iter().map(|pair| split(pair)).collect::<Result<Vec<_>>>()?;
+                change(&attributes, &pairs)
+            }
+            Self::Remove(names) => {
+                let attributes = names.scope.attributes(OpenMode::ReadWrite)?;
+                names.names.iter().try_for_each(|name| value_of(&attributes, name).map(drop))?;
+                let pairs: Vec<_> = names.names.iter().map(|name| (name.as_str(), None)).collect();
+                change(&attributes, &pairs)
+            }
+        }
+    }
+}
+
+fn change(attributes: &Attributes, changes: &[(&str, Option<&[u8]>)]) -> Result<Answer> {
+    attributes.change(changes).wait()?;
+    let names: Vec<_> = changes.iter().map(|(name, _)| name).collect();
+    Ok(Answer::new(json!(names), ""))
+}
+
+fn split(pair: &str) -> Result<(&str, Option<&[u8]>)> {
+    let parts = pair.split_once(':').map(|(name, value)| (name, Some(value.as_bytes())));
+    parts.ok_or_else(|| Error::new(ErrorKind::Invalid, format!("{pair:?}: write it as NAME:VALUE")))
+}
+
+fn get(attributes: &Attributes, names: Vec<String>) -> Result<Answer> {
+    let names = if names.is_empty() { attributes.list().wait()? } else { names };
+    let (mut response, mut lines) = (Map::new(), Vec::new());
+    for name in names {
+        let value = value_of(attributes, &name)?;
+        lines.push(format!("{name}:{}", shapes::readable(&value)));
+        response.insert(name, shapes::bytes(&value));
+    }
+    Ok(Answer::new(Value::Object(response), lines.join("\n")))
+}
+
+fn value_of(attributes: &Attributes, name: &str) -> Result<Vec<u8>> {
+    attributes.get(name).wait()?.ok_or_else(|| {
+        let message = format!("there is no attribute {name:?}: list-attr shows those there are");
+        Error::new(ErrorKind::NotFound, message)
+    })
+}

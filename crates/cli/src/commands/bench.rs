@@ -1,0 +1,252 @@
+//! `esker bench`.
+use super::pool::DurabilityArg;
+use crate::output::Answer;
+use crate::progress::Bar;
+use clap::{Args, Subcommand};
+use esker::types::{Error, Result};
+use esker_bench::fleet::Launcher;
+use esker_bench::job::{Index, Workload};
+use esker_bench::plan::{LimitPlan, Place, Plan};
+use esker_bench::report::Report;
+use esker_bench::units::Bytes;
+use esker_bench::{janitor, worker};
+use serde_json::json;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+const METHOD: &str = "\
+The first use of fresh memory is ten times slower than its reuse, so a pass that is not measured warms up \
+the pool's segments, and the file of the limit is written once before it is measured.
+
+Each process is a real one. All begin a phase at the same moment; the time of a phase goes from the first \
+start to the last end. What a process reads is what another one wrote. The limit is pwrite and pread of \
+the same blocks into a file on the same medium, by the same processes, in turns with the store.";
+
+/// Measure this machine and the store on it
+#[derive(Subcommand)]
+pub(crate) enum BenchCommand {
+    Limit(Limit),
+    Array(Array),
+    Kv(Kv),
+    /// One process of a benchmark
+    #[command(hide = true)]
+    Worker,
+    /// Removes what a benchmark leaves
+    #[command(hide = true)]
+    Janitor {
+        /// What to remove
+        folder: PathBuf,
+    },
+}
+
+/// Measure what the medium gives: pwrite, pread, memcpy
+///
+/// Blocks go into a file that was allocated and touched before; on block media also with a sync after
+/// each.
+#[derive(Args)]
+#[command(after_long_help = "Example:
+  esker bench limit --path /dev/shm --size 8KiB,1MiB --procs 1,2")]
+pub(crate) struct Limit {
+    #[command(flatten)]
+    path: PathArg,
+    /// Bytes of a block; several, separated by commas, are measured one after the other
+    #[arg(long, value_name = "SIZE", default_value = "1MiB", value_delimiter = ',')]
+    size: Vec<Bytes>,
+    /// Processes at once; several, separated by commas, are measured one after the other
+    #[arg(long, value_name = "N", default_value = "1", value_delimiter = ',')]
+    procs: Vec<u32>,
+    /// Size of the files of all processes together
+    #[arg(long, value_name = "SIZE", default_value = "1GiB")]
+    total: Bytes,
+    /// How long each phase lasts
+    #[arg(long, value_name = "S", default_value = "1")]
+    seconds: f64,
+    #[command(flatten)]
+    json: JsonFile,
+}
+
+/// Measure Arrays: write each, optionally note it in a Key-Value; then find and read it
+#[derive(Args)]
+#[command(after_long_help = METHOD)]
+pub(crate) struct Array {
+    /// Bytes of an Array; several, separated by commas, are measured one after the other
+    #[arg(long, value_name = "SIZE", default_value = "1MiB", value_delimiter = ',')]
+    size: Vec<Bytes>,
+    /// Note each Array in a Key-Value of the process, and find it there before it is read
+    #[arg(long)]
+    indexed: bool,
+    /// The same in one Key-Value of all processes
+    #[arg(long)]
+    shared_index: bool,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Measure Key-Values: put values under keys, then get them
+#[derive(Args)]
+#[command(after_long_help = METHOD)]
+pub(crate) struct Kv {
+    /// Bytes of a value; several, separated by commas, are measured one after the other
+    #[arg(long, value_name = "SIZE", default_value = "64", value_delimiter = ',')]
+    value: Vec<Bytes>,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Where to measure.
+#[derive(Args)]
+struct PathArg {
+    /// Folder on the medium [default: memory where there is room, else where temporary files go]
+    #[arg(long, value_name = "DIR")]
+    path: Option<PathBuf>,
+}
+
+/// Where the report goes.
+#[derive(Args)]
+struct JsonFile {
+    /// Write the report to this file; - for standard output in place of the table
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// What array and kv share.
+#[derive(Args)]
+struct Common {
+    /// Pool to measure, in a container of its own [default: a pool that is made and removed]
+    #[arg(long, value_name = "POOL", conflicts_with_all = ["path", "targets", "durability"])]
+    pool: Option<String>,
+    #[command(flatten)]
+    path: PathArg,
+    /// Processes at once; several, separated by commas, are measured one after the other
+    #[arg(long, value_name = "N", default_value = "1", value_delimiter = ',')]
+    procs: Vec<u32>,
+    /// Operations of each process in each phase [default: 512 MiB, 64 to 200000 operations]
+    #[arg(long, value_name = "N")]
+    ops: Option<u64>,
+    /// How often writing and reading are repeated; figures are over all rounds
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    rounds: u32,
+    /// Targets of the pool that is made [default: one per core, 2 to 8]
+    #[arg(long, value_name = "T")]
+    targets: Option<u32>,
+    /// Durability of the pool that is made [default: process in memory, commit on block media]
+    #[arg(long, value_name = "LEVEL")]
+    durability: Option<DurabilityArg>,
+    /// Object class: S1 (one target), S2, SX (all targets) ...
+    #[arg(long, value_name = "CLASS", default_value = "S1")]
+    class: String,
+    /// Compare what is read with what was written, in a phase that is not measured
+    #[arg(long)]
+    verify: bool,
+    /// What the data is made from
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    #[command(flatten)]
+    json: JsonFile,
+}
+
+impl BenchCommand {
+    pub(crate) fn run(self) -> Result<Answer> {
+        match self {
+            Self::Limit(limit) => limit.run(),
+            Self::Array(array) => array.common.run(&array.size, array.workload()),
+            Self::Kv(kv) => kv.common.run(&kv.value, Workload::Kv),
+            Self::Worker => {
+                worker::serve(std::io::stdin().lock(), std::io::stdout())?;
+                Ok(Answer::new(json!(null), ""))
+            }
+            Self::Janitor { folder } => {
+                janitor::serve(std::io::stdin().lock(), &folder);
+                Ok(Answer::new(json!(null), ""))
+            }
+        }
+    }
+}
+
+impl Limit {
+    fn run(self) -> Result<Answer> {
+        let plan = LimitPlan {
+            launcher: launcher()?,
+            folder: self.path.folder(),
+            sizes: self.size.iter().map(|size| size.0).collect(),
+            procs: self.procs,
+            total_bytes: self.total.0,
+            seconds: self.seconds,
+        };
+        let bar = Bar::spinner();
+        let report = plan.run(&mut |what| bar.say(what))?;
+        drop(bar);
+        self.json.answer(&report)
+    }
+}
+
+impl Array {
+    fn workload(&self) -> Workload {
+        Workload::Array(match (self.indexed, self.shared_index) {
+            (_, true) => Index::Shared,
+            (true, false) => Index::Own,
+            (false, false) => Index::None,
+        })
+    }
+}
+
+impl Common {
+    fn run(&self, sizes: &[Bytes], workload: Workload) -> Result<Answer> {
+        let place = match &self.pool {
+            Some(pool) => Place::Pool(pool.clone()),
+            None => Place::Folder(self.path.folder()),
+        };
+        let plan = Plan {
+            launcher: launcher()?,
+            place,
+            workload,
+            sizes: sizes.iter().map(|size| size.0).collect(),
+            procs: self.procs.clone(),
+            ops: self.ops,
+            rounds: self.rounds,
+            targets: self.targets,
+            durability: self.durability.map(Into::into),
+            class: self.class.clone(),
+            verify: self.verify,
+            seed: self.seed,
+        };
+        let bar = Bar::spinner();
+        let report = plan.run(&mut |what| bar.say(what))?;
+        drop(bar);
+        self.json.answer(&report)
+    }
+}
+
+impl PathArg {
+    fn folder(&self) -> PathBuf {
+        self.path.clone().unwrap_or_else(|| {
+            let memory = Path::new("/dev/shm");
+            if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() }
+        })
+    }
+}
+
+impl JsonFile {
+    fn answer(&self, report: &Report) -> Result<Answer> {
+        let value = json!(report);
+        let text = format!("{value:#}\n");
+        match self.json.as_deref() {
+            Some(path) if path == Path::new("-") => Ok(Answer::new(value, text)),
+            Some(path) => {
+                let written = std::fs::write(path, text);
+                written
+                    .map_err(|error| Error::io(format!("writing {}", path.display()), &error))?;
+                Ok(Answer::new(value, report.to_string()))
+            }
+            None => Ok(Answer::new(value, report.to_string())),
+        }
+    }
+}
+
+/// This program again, as a worker or janitor.
+fn launcher() -> Result<Launcher> {
+    let program = std::env::current_exe();
+    let program = program.map_err(|error| Error::io("looking for this program", &error))?;
+    let arguments = |role: &str| ["bench", role].map(OsString::from).to_vec();
+    Ok(Launcher { program, worker: arguments("worker"), janitor: arguments("janitor") })
+}

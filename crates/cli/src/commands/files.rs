@@ -1,0 +1,116 @@
+//! Bytes from and to files, standard input and standard output.
+use esker::types::{Error, Result};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::Path;
+
+/// The value that an argument stands for: text, `@FILE`, `@@text`, or `-` for standard input.
+pub(super) fn value(text: &str) -> Result<Vec<u8>> {
+    if text == "-" {
+        let mut bytes = Vec::new();
+        let read = std::io::stdin().lock().read_to_end(&mut bytes);
+        return read.map(|_| bytes).map_err(|error| Error::io("reading standard input", &error));
+    }
+    match text.strip_prefix('@') {
+        Some(rest) if rest.starts_with('@') => Ok(rest.as_bytes().to_vec()),
+        Some(path) => {
+            std::fs::read(path).map_err(|error| Error::io(format!("reading {path}"), &error))
+        }
+        None => Ok(text.as_bytes().to_vec()),
+    }
+}
+
+/// A file or standard input, with its name for messages.
+pub(super) struct Source {
+    name: String,
+    inner: Box<dyn Read>,
+    /// Its length, where it has one.
+    pub(super) len: Option<u64>,
+}
+
+impl Source {
+    /// Opens a file to read; `-` is standard input.
+    pub(super) fn open(path: &Path) -> Result<Self> {
+        if path == Path::new("-") {
+            let (name, inner) = ("standard input".to_owned(), Box::new(std::io::stdin().lock()));
+            return Ok(Self { name, inner, len: None });
+        }
+        let name = path.display().to_string();
+        let failed = |error| Error::io(format!("reading {name}"), &error);
+        let file = File::open(path).map_err(failed)?;
+        let status = file.metadata().map_err(failed)?;
+        let len = status.is_file().then_some(status.len());
+        Ok(Self { name, inner: Box::new(file), len })
+    }
+
+    /// Fills `buffer`, or as much of it as there is left; returns how much.
+    pub(super) fn fill(&mut self, buffer: &mut [u8]) -> Result<usize> {
+        let mut filled = 0;
+        while filled < buffer.len() {
+            match self.inner.read(&mut buffer[filled..]) {
+                Ok(0) => break,
+                Ok(read) => filled += read,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(Error::io(format!("reading {}", self.name), &error)),
+            }
+        }
+        Ok(filled)
+    }
+}
+
+/// A file or standard output, with its name for messages.
+pub(super) struct Sink {
+    name: String,
+    inner: Box<dyn Write>,
+}
+
+impl Sink {
+    /// Creates a file to write; `-` is standard output.
+    pub(super) fn create(path: &Path) -> Result<Self> {
+        if path == Path::new("-") {
+            let name = "standard output".to_owned();
+            return Ok(Self { name, inner: Box::new(std::io::stdout().lock()) });
+        }
+        let name = path.display().to_string();
+        let file = File::create(path);
+        let file = file.map_err(|error| Error::io(format!("creating {name}"), &error))?;
+        Ok(Self { name, inner: Box::new(file) })
+    }
+
+    /// Writes all of `bytes`.
+    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.inner.write_all(bytes).map_err(|error| self.failed(&error))
+    }
+
+    /// Writes what is still held back.
+    pub(super) fn finish(mut self) -> Result<()> {
+        self.inner.flush().map_err(|error| self.failed(&error))
+    }
+
+    fn failed(&self, error: &std::io::Error) -> Error {
+        Error::io(format!("writing {}", self.name), error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_text_or_files() {
+        assert_eq!(value("text").unwrap(), b"text");
+        assert_eq!(value("@@at").unwrap(), b"@at");
+        assert_eq!(value("").unwrap(), b"");
+        assert!(value("@/no/such/file").unwrap_err().message().contains("/no/such/file"));
+    }
+
+    #[test]
+    fn a_source_is_read_to_its_end() {
+        let inner: Box<dyn Read> = Box::new("abcde".as_bytes());
+        let mut stream = Source { name: "test".to_owned(), inner, len: None };
+        let mut buffer = [0; 4];
+        assert_eq!((stream.fill(&mut buffer).unwrap(), &buffer), (4, b"abcd"));
+        assert_eq!(stream.fill(&mut buffer).unwrap(), 1);
+        assert_eq!(stream.fill(&mut buffer).unwrap(), 0);
+    }
+}

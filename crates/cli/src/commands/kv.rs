@@ -1,0 +1,196 @@
+//! `esker kv`.
+use super::files;
+use crate::args::{ClassArg, ContainerArg, NAMING, SnapshotArg};
+use crate::naming::oid_of;
+use crate::output::Answer;
+use crate::shapes;
+use clap::{Args, Subcommand};
+use esker::types::info::OpenMode;
+use esker::types::ops::{Anchor, ListLimit};
+use esker::types::{Error, ErrorKind, ObjectType, Result};
+use esker::{Access, Container, Kv, Wait};
+use serde_json::json;
+use std::io::IsTerminal;
+
+/// Keys asked for at a time.
+const KEYS_PER_CALL: usize = 4096;
+
+/// Put, get, list and remove values of Key-Values
+#[derive(Subcommand)]
+pub(crate) enum KvCommand {
+    Put(Put),
+    Get(Get),
+    List(List),
+    Rm(Remove),
+}
+
+/// A Key-Value in a container.
+#[derive(Args)]
+pub(crate) struct KvArg {
+    #[command(flatten)]
+    container: ContainerArg,
+    /// Key-Value: a name, or an object id HI.LO
+    #[arg(value_name = "OBJECT")]
+    object: String,
+    #[command(flatten)]
+    class: ClassArg,
+}
+
+/// Set the value of a key
+#[derive(Args)]
+#[command(after_long_help = NAMING)]
+pub(crate) struct Put {
+    #[command(flatten)]
+    kv: KvArg,
+    /// Key
+    #[arg(value_name = "KEY")]
+    key: String,
+    /// Value: text, @FILE for what a file holds (@@ for text that begins with @), - for standard input
+    #[arg(value_name = "VALUE", default_value = "-", allow_negative_numbers = true)]
+    value: String,
+    /// Fail where the key exists
+    #[arg(long, conflicts_with = "update")]
+    insert: bool,
+    /// Fail where the key does not exist
+    #[arg(long)]
+    update: bool,
+}
+
+/// Print the value of a key
+///
+/// The bytes are printed as they are; a terminal gets a line end behind them.
+#[derive(Args)]
+#[command(after_long_help = NAMING)]
+pub(crate) struct Get {
+    #[command(flatten)]
+    kv: KvArg,
+    /// Key
+    #[arg(value_name = "KEY")]
+    key: String,
+    #[command(flatten)]
+    snapshot: SnapshotArg,
+}
+
+/// List the keys of a Key-Value
+#[derive(Args)]
+#[command(after_long_help = NAMING)]
+pub(crate) struct List {
+    #[command(flatten)]
+    kv: KvArg,
+    #[command(flatten)]
+    snapshot: SnapshotArg,
+}
+
+/// Remove a key, or all of them
+#[derive(Args)]
+#[command(after_long_help = NAMING)]
+pub(crate) struct Remove {
+    #[command(flatten)]
+    kv: KvArg,
+    /// Key
+    #[arg(value_name = "KEY", required_unless_present = "all")]
+    key: Option<String>,
+    /// Remove all keys
+    #[arg(long, conflicts_with = "key")]
+    all: bool,
+}
+
+impl KvCommand {
+    pub(crate) fn run(self) -> Result<Answer> {
+        match self {
+            Self::Put(put) => put.run(),
+            Self::Get(get) => get.run(),
+            Self::List(list) => list.run(),
+            Self::Rm(remove) => remove.run(),
+        }
+    }
+}
+
+impl KvArg {
+    fn open(&self, mode: OpenMode) -> Result<(Container, Kv)> {
+        let container = self.container.open(mode)?;
+        let oid = oid_of(&container, &self.object, ObjectType::KvHashed, self.class.class)?;
+        let kv = container.kv(oid)?;
+        Ok((container, kv))
+    }
+}
+
+impl Put {
+    fn run(self) -> Result<Answer> {
+        let value = files::value(&self.value)?;
+        let (_, kv) = self.kv.open(OpenMode::ReadWrite)?;
+        let cond = match (self.insert, self.update) {
+            (true, _) => Kv::INSERT,
+            (_, true) => Kv::UPDATE,
+            _ => esker::types::ops::Cond::NONE,
+        };
+        let key = self.key.as_bytes();
+        let put = kv.put(key, &value, cond, Access::Latest).wait();
+        put.map_err(|error| explain(error, &self.key, &self.kv.object))?;
+        let response =
+            json!({"oid": kv.oid().to_string(), "key": self.key, "size_bytes": value.len()});
+        Ok(Answer::new(response, ""))
+    }
+}
+
+/// Says which key it was about.
+fn explain(error: Error, key: &str, object: &str) -> Error {
+    let message = match error.kind() {
+        ErrorKind::Exists => format!("{object} has a key {key:?} already: leave out --insert"),
+        ErrorKind::NotFound => {
+            format!("{object} has no key {key:?}: `esker kv list` shows those it has")
+        }
+        _ => return error,
+    };
+    Error::new(error.kind(), message)
+}
+
+impl Get {
+    fn run(self) -> Result<Answer> {
+        let (container, kv) = self.kv.open(OpenMode::ReadOnly)?;
+        let access = self.snapshot.access(&container)?;
+        let value = kv.get(self.key.as_bytes(), access).wait()?;
+        let missing = || explain(ErrorKind::NotFound.into(), &self.key, &self.kv.object);
+        let mut value = value.ok_or_else(missing)?;
+        let response = json!({
+            "oid": kv.oid().to_string(),
+            "key": self.key,
+            "size_bytes": value.len(),
+            "value": shapes::bytes(&value),
+        });
+        if std::io::stdout().is_terminal() {
+            value.push(b'\n');
+        }
+        Ok(Answer::bytes(response, value))
+    }
+}
+
+impl List {
+    fn run(self) -> Result<Answer> {
+        let (container, kv) = self.kv.open(OpenMode::ReadOnly)?;
+        let access = self.snapshot.access(&container)?;
+        let (mut keys, mut lines) = (Vec::new(), Vec::new());
+        let mut anchor = Anchor::Start;
+        while !anchor.is_end() {
+            let batch = kv.list(&mut anchor, ListLimit::entries(KEYS_PER_CALL), access).wait()?;
+            keys.extend(batch.iter().map(shapes::bytes));
+            lines.extend(batch.iter().map(shapes::readable));
+        }
+        let response = json!({"oid": kv.oid().to_string(), "keys": keys});
+        Ok(Answer::new(response, lines.join("\n")))
+    }
+}
+
+impl Remove {
+    fn run(self) -> Result<Answer> {
+        let (_, kv) = self.kv.open(OpenMode::ReadWrite)?;
+        match &self.key {
+            Some(key) => {
+                let removed = kv.remove(key.as_bytes(), Kv::REMOVE, Access::Latest).wait();
+                removed.map_err(|error| explain(error, key, &self.kv.object))?;
+            }
+            None => kv.destroy(Access::Latest).wait()?,
+        }
+        Ok(Answer::new(json!({"oid": kv.oid().to_string(), "key": self.key}), ""))
+    }
+}

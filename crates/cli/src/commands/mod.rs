@@ -1,0 +1,31 @@
+//! What each command does.
+pub(crate) mod array;
+mod attributes;
+pub(crate) mod bench;
+pub(crate) mod cont;
+mod files;
+pub(crate) mod kv;
+pub(crate) mod object;
+pub(crate) mod pool;
+mod properties;
+pub(crate) mod shell;
+mod snapshot;
+
+use crate::args::Command;
+use crate::output::Answer;
+use esker::types::Result;
+
+/// Runs a command.
+pub(crate) fn run(command: Command) -> Result<Answer> {
+    match command {
+        Command::Pool(group) => group.command.run(),
+        Command::Cont(group) => group.command.run(),
+        Command::Kv(group) => group.command.run(),
+        Command::Array(group) => group.command.run(group.json.json),
+        Command::Object(group) => group.command.run(),
+        Command::Doctor(doctor) => doctor.run(),
+        Command::Bench(command) => command.run(),
+        Command::Completions(completions) => completions.run(),
+        Command::Man(man) => man.run(),
+    }
+}

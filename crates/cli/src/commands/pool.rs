@@ -1,0 +1,352 @@
+//! `esker pool`.
+use super::attributes::AttributeCommand;
+use crate::args::PoolArg;
+use crate::output::Answer;
+use crate::progress::Bar;
+use crate::shapes;
+use clap::{Args, Subcommand, ValueEnum};
+use esker::types::info::{Durability, OpenMode, PoolInfo};
+use esker::types::{Error, ErrorKind, Result};
+use esker::{Wait, names};
+use esker_bench::table::Table;
+use esker_bench::units::Bytes;
+use esker_store::{CheckReport, PoolSpec, ScrubReport};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+
+/// Make, look at and look after pools
+#[derive(Subcommand)]
+pub(crate) enum PoolCommand {
+    Create(Create),
+    List(List),
+    Query(Query),
+    Destroy(Destroy),
+    Check(Check),
+    Scrub(Scrub),
+    Compact(Compact),
+    #[command(flatten)]
+    Attribute(AttributeCommand<PoolArg>),
+}
+
+/// Make a pool and reserve its space
+///
+/// All of the space is reserved at once, so that no write can run out of it later. The medium is found
+/// from the file system: memory (tmpfs, DAX) or block; network file systems are refused.
+#[derive(Args)]
+#[command(after_long_help = "Examples:
+  esker pool create tank --size 4G
+  esker pool create fast --size 1G --dir /dev/shm --targets 2
+  esker pool create safe --size 10G --durability commit")]
+pub(crate) struct Create {
+    /// Label: 1 to 127 letters, digits and ":._-"; the pool is the directory of this name
+    #[arg(value_name = "NAME", required_unless_present = "label")]
+    name: Option<String>,
+    /// The label, in another place
+    #[arg(long, value_name = "NAME", conflicts_with = "name", hide = true)]
+    label: Option<String>,
+    /// Size of the pool with its index: 512MiB, 4G, 1.5T (powers of 1024)
+    #[arg(long, short, value_name = "SIZE")]
+    size: Bytes,
+    /// Directory for the pool [default: the first of ESKER_POOLS, else the user's data directory]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Number of targets [default: one per core, 2 to 8]
+    #[arg(long, value_name = "N")]
+    targets: Option<u32>,
+    /// What an acknowledged update survives [default: process in memory, commit on block media]
+    #[arg(long, value_name = "LEVEL")]
+    durability: Option<DurabilityArg>,
+    /// Keep the index out of reach of stray pointers of programs; commits are slower
+    #[arg(long)]
+    guarded: bool,
+    /// Let the members of this group use the pool, not only its owner
+    #[arg(long, value_name = "GROUP")]
+    group: Option<String>,
+    /// Share of the space for the index [default: 12]
+    #[arg(long, value_name = "PERCENT")]
+    index_percent: Option<u32>,
+    /// Bytes of a segment, a power of two [default: by the size of the pool]
+    #[arg(long, value_name = "SIZE")]
+    segment_size: Option<Bytes>,
+}
+
+/// What an acknowledged update survives.
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum DurabilityArg {
+    /// The death of any process, not that of the machine
+    Process,
+    /// Loss of power as well
+    Commit,
+}
+
+impl From<DurabilityArg> for Durability {
+    fn from(level: DurabilityArg) -> Self {
+        match level {
+            DurabilityArg::Process => Self::Process,
+            DurabilityArg::Commit => Self::Commit,
+        }
+    }
+}
+
+/// List the pools in the pool directories
+#[derive(Args)]
+pub(crate) struct List {}
+
+/// Show a pool: space, targets, medium, containers
+#[derive(Args)]
+pub(crate) struct Query {
+    #[command(flatten)]
+    pool: PoolArg,
+}
+
+/// Remove a pool with everything in it
+#[derive(Args)]
+pub(crate) struct Destroy {
+    #[command(flatten)]
+    pool: PoolArg,
+    /// Also where processes use it
+    #[arg(long, short)]
+    force: bool,
+}
+
+/// Look for damage in the structures of a pool
+///
+/// Exit status 1 where something is wrong. A pool that does not survive a stop of the machine must pass
+/// a check with --repair before it opens again.
+#[derive(Args)]
+pub(crate) struct Check {
+    #[command(flatten)]
+    pool: PoolArg,
+    /// Remove damaged records and count all space anew; nobody else may use the pool
+    #[arg(long)]
+    repair: bool,
+}
+
+/// Read all data of a pool and compare it with its checksums
+///
+/// Names the object of everything that is damaged. Exit status 1 where anything is.
+#[derive(Args)]
+pub(crate) struct Scrub {
+    #[command(flatten)]
+    pool: PoolArg,
+}
+
+/// Move data together until no more space can be gained
+///
+/// Programs that write do this on their own, step by step.
+#[derive(Args)]
+pub(crate) struct Compact {
+    #[command(flatten)]
+    pool: PoolArg,
+}
+
+impl PoolCommand {
+    pub(crate) fn run(self) -> Result<Answer> {
+        match self {
+            Self::Create(create) => create.run(),
+            Self::List(_) => Ok(list()),
+            Self::Query(query) => query.run(),
+            Self::Destroy(destroy) => destroy.run(),
+            Self::Check(check) => check.run(),
+            Self::Scrub(scrub) => scrub.run(),
+            Self::Compact(compact) => compact.run(),
+            Self::Attribute(command) => command.run(),
+        }
+    }
+}
+
+impl Create {
+    fn run(self) -> Result<Answer> {
+        let spec = self.spec();
+        let directory = self.dir.map_or_else(first_directory, Ok)?;
+        let bar = Bar::bytes("reserving");
+        let pool =
+            esker_store::Pool::create(&directory, &spec, &mut |done, all| bar.update(done, all))?;
+        drop(bar);
+        let directory = directory.canonicalize().unwrap_or(directory);
+        let path = directory.join(&pool.label);
+        let mut text = format!(
+            "pool {} of {} in {} targets: {}",
+            pool.label,
+            Bytes(shapes::reserved_bytes(&pool)),
+            pool.targets,
+            path.display()
+        );
+        if !is_looked_in(&directory) {
+            text += &format!(
+                "\nuse it as esker:{}, or put {} in {}",
+                path.display(),
+                directory.display(),
+                names::POOLS_VARIABLE
+            );
+        }
+        Ok(Answer::new(shapes::superblock(&path, &pool), text))
+    }
+
+    fn spec(&self) -> PoolSpec {
+        let label = self.name.as_deref().or(self.label.as_deref()).unwrap_or_default();
+        PoolSpec {
+            targets: self.targets,
+            durability: self.durability.map(Durability::from),
+            guarded: self.guarded,
+            group: self.group.clone(),
+            index_percent: self.index_percent,
+            segment_bytes: self.segment_size.map(|size| size.0),
+            ..PoolSpec::new(label, self.size.0)
+        }
+    }
+}
+
+fn first_directory() -> Result<PathBuf> {
+    names::pool_directories().into_iter().next().ok_or_else(|| {
+        let message = format!(
+            "there is no place for pools: set {} or HOME, or use --dir",
+            names::POOLS_VARIABLE
+        );
+        Error::new(ErrorKind::BadPath, message)
+    })
+}
+
+fn is_looked_in(directory: &Path) -> bool {
+    let places = names::pool_directories();
+    places.iter().any(|place| place.canonicalize().is_ok_and(|place| place == directory))
+}
+
+fn list() -> Answer {
+    let pools = names::list();
+    let mut table = Table::new(&["label", "uuid", ">size", ">targets", "medium", "path"]);
+    for (path, pool) in &pools {
+        table.row([
+            pool.label.clone(),
+            pool.uuid.to_string(),
+            Bytes(shapes::reserved_bytes(pool)).to_string(),
+            pool.targets.to_string(),
+            shapes::medium(pool.medium).to_owned(),
+            path.display().to_string(),
+        ]);
+    }
+    let response: Vec<_> =
+        pools.iter().map(|(path, pool)| shapes::superblock(path, pool)).collect();
+    Answer::new(json!(response), if table.is_empty() { String::new() } else { table.to_string() })
+}
+
+impl Query {
+    fn run(self) -> Result<Answer> {
+        let pool = self.pool.open(OpenMode::ReadOnly)?;
+        let info = pool.info().wait()?;
+        let containers = pool.containers().wait()?.len();
+        let mut response = shapes::pool(&info);
+        response["containers"] = json!(containers);
+        Ok(Answer::new(response, describe(&info, containers)))
+    }
+}
+
+fn describe(info: &PoolInfo, containers: usize) -> String {
+    let sum = shapes::sum(&info.targets);
+    let mut text = format!(
+        "pool        {}\nuuid        {}\nurl         {}\nmedium      {}\ndurability  {}\n\
+         containers  {containers}\ndata        {}\nindex       {}\n\n",
+        info.label,
+        info.uuid,
+        info.url,
+        shapes::medium(info.medium),
+        shapes::durability(info.durability),
+        shapes::free(sum.data_free, sum.data_total),
+        shapes::free(sum.index_free, sum.index_total),
+    );
+    let mut table = Table::new(&[">target", ">data free", ">of", ">index free", ">of"]);
+    for (number, target) in info.targets.iter().enumerate() {
+        let sizes = [target.data_free, target.data_total, target.index_free, target.index_total];
+        let sizes = sizes.map(|size| Bytes(size).to_string());
+        table.row(std::iter::once(number.to_string()).chain(sizes));
+    }
+    text += &table.to_string();
+    text
+}
+
+impl Destroy {
+    fn run(self) -> Result<Answer> {
+        let path = names::find(&self.pool.pool)?;
+        esker_store::Pool::destroy(&path, self.force)?;
+        let response = json!({"url": format!("esker:{}", path.display())});
+        Ok(Answer::new(response, format!("pool {} is gone", path.display())))
+    }
+}
+
+impl Check {
+    fn run(self) -> Result<Answer> {
+        let path = names::find(&self.pool.pool)?;
+        let bar = Bar::steps("checking");
+        let report =
+            esker_store::Pool::check(&path, self.repair, &mut |done, all| bar.update(done, all))?;
+        drop(bar);
+        let trouble = found(ErrorKind::Corrupt, &report.problems, "esker pool check --repair");
+        Ok(check_answer(&report).with_trouble(trouble))
+    }
+}
+
+fn check_answer(report: &CheckReport) -> Answer {
+    let response = json!({
+        "problems": report.problems,
+        "repaired": report.repaired,
+        "records": report.records,
+        "live_bytes": report.live_bytes,
+        "lost_bytes": report.lost_bytes,
+    });
+    let mut lines: Vec<_> =
+        report.problems.iter().map(|problem| format!("problem: {problem}")).collect();
+    lines.extend(report.repaired.iter().map(|repaired| format!("repaired: {repaired}")));
+    lines.push(format!(
+        "{} records, {} of data, {} problems",
+        report.records,
+        Bytes(report.live_bytes),
+        report.problems.len()
+    ));
+    Answer::new(response, lines.join("\n"))
+}
+
+/// A failure where anything was found.
+fn found(kind: ErrorKind, problems: &[String], remedy: &str) -> Option<Error> {
+    let message = match problems {
+        [] => return None,
+        [one] => format!("{one}; to mend it: {remedy}"),
+        [one, rest @ ..] => format!("{one}, and {} more; to mend it: {remedy}", rest.len()),
+    };
+    Some(Error::new(kind, message))
+}
+
+impl Scrub {
+    fn run(self) -> Result<Answer> {
+        let pool = esker_store::Pool::open(&names::find(&self.pool.pool)?)?;
+        let bar = Bar::bytes("reading");
+        let report = pool.state()?.scrub(&mut |done, all| bar.update(done, all))?;
+        drop(bar);
+        let remedy = "write the object anew, or remove it";
+        let trouble = found(ErrorKind::Checksum, &report.damaged, remedy);
+        Ok(scrub_answer(&report).with_trouble(trouble))
+    }
+}
+
+fn scrub_answer(report: &ScrubReport) -> Answer {
+    let response =
+        json!({"records": report.records, "bytes": report.bytes, "damaged": report.damaged});
+    let mut lines: Vec<_> =
+        report.damaged.iter().map(|damage| format!("damaged: {damage}")).collect();
+    lines.push(format!(
+        "{} records, {} read, {} damaged",
+        report.records,
+        Bytes(report.bytes),
+        report.damaged.len()
+    ));
+    Answer::new(response, lines.join("\n"))
+}
+
+impl Compact {
+    fn run(self) -> Result<Answer> {
+        let pool = esker_store::Pool::open(&names::find(&self.pool.pool)?)?;
+        let bar = Bar::steps("compacting");
+        let freed = pool.state()?.compact(&mut |done, all| bar.update(done, all))?;
+        drop(bar);
+        Ok(Answer::new(json!({"freed_bytes": freed}), format!("{} became free", Bytes(freed))))
+    }
+}

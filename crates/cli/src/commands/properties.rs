@@ -1,0 +1,85 @@
+//! Properties of containers: what describes them.
+use crate::args::ContainerArg;
+use crate::output::Answer;
+use crate::shapes;
+use clap::Args;
+use esker::types::info::OpenMode;
+use esker::types::{Error, ErrorKind, Result};
+use esker::{Container, Wait};
+use serde_json::{Map, Value, json};
+
+/// Show the properties of a container
+#[derive(Args)]
+pub(crate) struct GetProp {
+    #[command(flatten)]
+    container: ContainerArg,
+    /// Names of properties [default: all]
+    #[arg(value_name = "PROP")]
+    names: Vec<String>,
+}
+
+/// Change a property of a container
+///
+/// The label is the only one that can change: `esker cont set-prop tank run1 label:run2`.
+#[derive(Args)]
+pub(crate) struct SetProp {
+    #[command(flatten)]
+    container: ContainerArg,
+    /// The property and its new value; an empty label takes the label away
+    #[arg(value_name = "PROP:VALUE")]
+    pair: String,
+}
+
+impl GetProp {
+    pub(crate) fn run(self) -> Result<Answer> {
+        let all = properties(&self.container.open(OpenMode::ReadOnly)?)?;
+        let missing = self.names.iter().find(|name| !all.contains_key(*name));
+        if let Some(missing) = missing {
+            let known: Vec<_> = all.keys().map(String::as_str).collect();
+            let message =
+                format!("there is no property {missing:?}; there are {}", known.join(", "));
+            return Err(Error::new(ErrorKind::NotFound, message));
+        }
+        let wanted = |name: &String| self.names.is_empty() || self.names.contains(name);
+        let chosen: Map<_, _> = all.into_iter().filter(|(name, _)| wanted(name)).collect();
+        let lines = chosen.iter().map(|(name, value)| format!("{name}:{}", readable(value)));
+        let lines: Vec<_> = lines.collect();
+        Ok(Answer::new(Value::Object(chosen), lines.join("\n")))
+    }
+}
+
+/// What the store knows of the container, and what programs have set when they made it.
+fn properties(container: &Container) -> Result<Map<String, Value>> {
+    let info = container.query().wait()?;
+    let mut all = Map::new();
+    let stored = container.properties();
+    for name in stored.list().wait()? {
+        let value = stored.get(&name).wait()?.unwrap_or_default();
+        all.insert(name, shapes::bytes(&value));
+    }
+    all.insert("label".to_owned(), json!(info.label));
+    all.insert("uuid".to_owned(), json!(info.uuid.to_string()));
+    all.insert("csum".to_owned(), json!(shapes::checksum(info.checksum)));
+    Ok(all)
+}
+
+fn readable(value: &Value) -> &str {
+    let stored = value.get("text").or(value.get("hex")).unwrap_or(value);
+    stored.as_str().unwrap_or_default()
+}
+
+impl SetProp {
+    pub(crate) fn run(self) -> Result<Answer> {
+        let Some(label) = self.pair.strip_prefix("label:") else {
+            let message = format!(
+                "{:?}: the label is the only property that can change, write it as label:NAME; the \
+                 checksum is chosen by `esker cont create --checksum`",
+                self.pair
+            );
+            return Err(Error::new(ErrorKind::NotSupported, message));
+        };
+        let container = self.container.open(OpenMode::ReadWrite)?;
+        container.rename(Some(label).filter(|label| !label.is_empty())).wait()?;
+        Ok(Answer::new(json!({"label": label}), ""))
+    }
+}

@@ -1,0 +1,157 @@
+//! Shared memory, limits, kernel and namespace.
+use super::Finding;
+use super::places::total_bytes;
+use esker_bench::units::Bytes;
+use std::path::Path;
+
+/// Less shared memory than this is what containers get by default.
+const SHARED_MEMORY_BYTES: u64 = 1 << 30;
+/// Files a program with several pools and sockets may have open.
+const OPEN_FILES: u64 = 1024;
+/// Open file description locks.
+const KERNEL_LEAST: (u32, u32) = (3, 15);
+/// Pages that are made present in one call, `MADV_POPULATE_WRITE`.
+const KERNEL_WANTED: (u32, u32) = (5, 14);
+/// Inode of the first PID namespace of every kernel.
+const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
+
+pub(super) fn check() -> Vec<Finding> {
+    let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+    let mut findings = vec![shared_memory(total_bytes(Path::new("/dev/shm")))];
+    findings.extend(check_limits(&limits));
+    findings.push(kernel(release.trim()));
+    findings.push(pid_namespace(&namespace.to_string_lossy()));
+    findings
+}
+
+fn shared_memory(total: Option<u64>) -> Finding {
+    const CHECK: &str = "/dev/shm";
+    match total {
+        Some(total) if total >= SHARED_MEMORY_BYTES => {
+            Finding::fine(CHECK, format!("{} in all", Bytes(total)))
+        }
+        Some(total) => Finding::warning(
+            CHECK,
+            format!("only {} in all: pools in memory will be small", Bytes(total)),
+            "mount -o remount,size=4G /dev/shm as root, or start the container with --shm-size=4g",
+        ),
+        None => {
+            let what = "there is none: pools in memory need another tmpfs";
+            Finding::warning(CHECK, what, "mount -t tmpfs tmpfs /dev/shm as root")
+        }
+    }
+}
+
+/// Limits that are in the way; one finding that all is well where none is.
+fn check_limits(table: &str) -> Vec<Finding> {
+    const CHECK: &str = "limits";
+    let too_low = [
+        limit_below(table, "Max open files", Some(OPEN_FILES))
+            .map(|limit| (format!("only {limit} open files"), format!("ulimit -n {OPEN_FILES}"))),
+        limit_below(table, "Max file locks", None)
+            .map(|limit| (format!("only {limit} file locks"), "ulimit -x unlimited".to_owned())),
+        limit_below(table, "Max address space", None).map(|limit| {
+            let what =
+                format!("only {limit} bytes of address space, and pools in memory are mapped");
+            (what, "ulimit -v unlimited".to_owned())
+        }),
+        limit_below(table, "Max file size", None).map(|limit| {
+            (format!("files of {limit} bytes at most"), "ulimit -f unlimited".to_owned())
+        }),
+    ];
+    let findings: Vec<_> = too_low
+        .into_iter()
+        .flatten()
+        .map(|(what, remedy)| Finding::warning(CHECK, what, remedy))
+        .collect();
+    if findings.is_empty() { vec![Finding::fine(CHECK, "none in the way")] } else { findings }
+}
+
+/// The soft limit of this name where it is lower than what is wanted; without that, where there is one.
+fn limit_below(table: &str, name: &str, wanted: Option<u64>) -> Option<u64> {
+    let line = table.lines().find_map(|line| line.strip_prefix(name))?;
+    let soft = line.split_whitespace().next()?.parse().ok()?;
+    (soft < wanted.unwrap_or(u64::MAX)).then_some(soft)
+}
+
+fn kernel(release: &str) -> Finding {
+    const CHECK: &str = "kernel";
+    let Some(version) = version_of(release) else {
+        return Finding::warning(
+            CHECK,
+            format!("{release:?} is not understood"),
+            "use Linux 5.14 or later",
+        );
+    };
+    if version < KERNEL_LEAST {
+        let what = format!("{release} has no locks of open file descriptions");
+        return Finding::wrong(CHECK, what, "use Linux 5.14 or later");
+    }
+    if version < KERNEL_WANTED {
+        let what = format!("{release}: fresh memory of a pool is slow at its first use");
+        return Finding::warning(CHECK, what, "use Linux 5.14 or later");
+    }
+    Finding::fine(CHECK, release)
+}
+
+/// `6.1.0-13-amd64` is 6.1.
+fn version_of(release: &str) -> Option<(u32, u32)> {
+    let mut parts = release.split(|c: char| !c.is_ascii_digit());
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
+
+fn pid_namespace(link: &str) -> Finding {
+    const CHECK: &str = "processes";
+    if link == FIRST_PID_NAMESPACE {
+        return Finding::fine(CHECK, "in the machine's PID namespace");
+    }
+    let what = "in a PID namespace of their own (a container): a pool cannot be shared with processes outside";
+    let remedy = "none needed, unless you want to share pools: start the container with --pid=host";
+    Finding::warning(CHECK, what, remedy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Status;
+    use super::*;
+
+    #[test]
+    fn kernels_are_told_apart() {
+        let status = |release: &str| kernel(release).status;
+        assert_eq!(status("6.1.0-13-amd64"), Status::Fine);
+        assert_eq!(status("5.14.0-362.el9"), Status::Fine);
+        assert_eq!(status("4.18.0-553.el8"), Status::Warning);
+        assert_eq!(status("3.10.0"), Status::Wrong);
+        assert_eq!(status("unheard of"), Status::Warning);
+    }
+
+    #[test]
+    fn limits_in_the_way_are_named() {
+        let table = "\
+Limit                     Soft Limit           Hard Limit           Units
+Max file size             unlimited            unlimited            bytes
+Max open files            256                  1048576              files
+Max address space         unlimited            unlimited            bytes
+Max file locks            unlimited            unlimited            locks
+";
+        let findings = check_limits(table);
+        assert_eq!(findings.len(), 1);
+        assert_eq!(findings[0].what, "only 256 open files");
+        assert_eq!(check_limits("")[0].status, Status::Fine);
+    }
+
+    #[test]
+    fn little_shared_memory_is_told_of() {
+        assert_eq!(shared_memory(Some(64 << 20)).status, Status::Warning);
+        assert_eq!(shared_memory(Some(8 << 30)).status, Status::Fine);
+        assert_eq!(shared_memory(None).status, Status::Warning);
+    }
+
+    #[test]
+    fn containers_are_told_of() {
+        assert_eq!(pid_namespace(FIRST_PID_NAMESPACE).status, Status::Fine);
+        assert_eq!(pid_namespace("pid:[4026532000]").status, Status::Warning);
+    }
+}

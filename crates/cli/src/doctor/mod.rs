@@ -1,0 +1,118 @@
+//! `esker doctor`: what is wrong on this machine, and how to mend it.
+mod library;
+mod machine;
+mod places;
+mod pools;
+
+use crate::args::JsonFlag;
+use crate::output::Answer;
+use clap::Args;
+use esker::types::{Error, ErrorKind, Result};
+use serde_json::{Value, json};
+
+/// Look for what is wrong on this machine, and say how to mend it
+///
+/// Looks at the pool directories and their file systems, the pools in them, /dev/shm, the limits of
+/// this shell, the kernel, the PID namespace and the library path. Exit status 1 where something keeps
+/// Esker from working; warnings do not count.
+#[derive(Args)]
+pub(crate) struct Doctor {
+    #[command(flatten)]
+    pub(crate) json: JsonFlag,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Status {
+    Fine,
+    Warning,
+    Wrong,
+}
+
+impl Status {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Fine => "ok",
+            Self::Warning => "warning",
+            Self::Wrong => "wrong",
+        }
+    }
+}
+
+/// What one check found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Finding {
+    check: &'static str,
+    status: Status,
+    what: String,
+    remedy: Option<String>,
+}
+
+impl Finding {
+    fn fine(check: &'static str, what: impl Into<String>) -> Self {
+        Self { check, status: Status::Fine, what: what.into(), remedy: None }
+    }
+
+    fn warning(check: &'static str, what: impl Into<String>, remedy: impl Into<String>) -> Self {
+        let remedy = Some(remedy.into());
+        Self { check, status: Status::Warning, what: what.into(), remedy }
+    }
+
+    fn wrong(check: &'static str, what: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { status: Status::Wrong, ..Self::warning(check, what, remedy) }
+    }
+
+    fn line(&self) -> String {
+        let first = format!("{:<8} {:<13} {}", self.status.name(), self.check, self.what);
+        match &self.remedy {
+            Some(remedy) => format!("{first}\n{:<22} to mend it: {remedy}", ""),
+            None => first,
+        }
+    }
+
+    fn to_json(&self) -> Value {
+        json!({
+            "check": self.check,
+            "status": self.status.name(),
+            "what": self.what,
+            "remedy": self.remedy,
+        })
+    }
+}
+
+impl Doctor {
+    #[expect(clippy::unused_self, reason = "commands are run alike")]
+    pub(crate) fn run(self) -> Result<Answer> {
+        let mut findings = places::check();
+        findings.extend(pools::check());
+        findings.extend(machine::check());
+        findings.extend(library::check());
+        Ok(answer(&findings))
+    }
+}
+
+fn answer(findings: &[Finding]) -> Answer {
+    let response: Vec<_> = findings.iter().map(Finding::to_json).collect();
+    let lines: Vec<_> = findings.iter().map(Finding::line).collect();
+    let wrong = findings.iter().filter(|finding| finding.status == Status::Wrong).count();
+    let trouble = (wrong > 0).then(|| {
+        let message =
+            format!("{wrong} of {} checks found something wrong, see there", findings.len());
+        Error::new(ErrorKind::Invalid, message)
+    });
+    Answer::new(json!(response), lines.join("\n")).with_trouble(trouble)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_finding_says_how_to_mend_it() {
+        let finding = Finding::wrong("kernel", "too old", "use a newer one");
+        assert_eq!(
+            finding.line(),
+            format!("wrong    kernel        too old\n{:22} to mend it: use a newer one", "")
+        );
+        assert_eq!(Finding::fine("kernel", "6.1").line(), "ok       kernel        6.1");
+    }
+}

@@ -1,0 +1,106 @@
+//! The pools in the pool directories, and what was left behind.
+use super::Finding;
+use esker::types::ErrorKind;
+use esker::types::info::OpenMode;
+use esker::{Pool, names};
+use esker_store::Superblock;
+use std::path::{Path, PathBuf};
+
+const CHECK: &str = "pool";
+const LEFT_BEHIND: &str = "left behind";
+
+pub(super) fn check() -> Vec<Finding> {
+    let places = names::pool_directories();
+    let mut findings: Vec<_> = places
+        .iter()
+        .flat_map(|place| entries(place))
+        .filter_map(|path| check_entry(&path))
+        .collect();
+    let scratch = places.into_iter().chain([PathBuf::from("/dev/shm"), std::env::temp_dir()]);
+    let mut scratch: Vec<_> = scratch.filter_map(|place| place.canonicalize().ok()).collect();
+    scratch.sort();
+    scratch.dedup();
+    findings.extend(
+        scratch.iter().flat_map(|place| entries(place)).filter_map(|path| check_scratch(&path)),
+    );
+    findings
+}
+
+fn entries(place: &Path) -> Vec<PathBuf> {
+    let entries = place.read_dir().into_iter().flatten();
+    let mut paths: Vec<_> =
+        entries.filter_map(|entry| entry.ok().map(|entry| entry.path())).collect();
+    paths.sort();
+    paths
+}
+
+/// A pool that does not open, and a directory that was to become or has been one.
+fn check_entry(path: &Path) -> Option<Finding> {
+    if path.join("pool").exists() {
+        return Some(check_pool(path));
+    }
+    let is_part = path.join("target-0").exists() || path.join("pool.new").exists();
+    is_part.then(|| {
+        let shown = path.display();
+        let what = format!(
+            "{shown} is part of a pool: its creation or removal was broken off, or goes on"
+        );
+        Finding::warning(LEFT_BEHIND, what, format!("rm -r {shown}, unless it goes on"))
+    })
+}
+
+fn check_pool(path: &Path) -> Finding {
+    let url = format!("esker:{}", path.display());
+    let opened = Superblock::read(path).and_then(|_| Pool::connect(&url, OpenMode::ReadOnly));
+    match opened {
+        Ok(_) => Finding::fine(CHECK, format!("{} opens", path.display())),
+        Err(error) if error.kind() == ErrorKind::Busy => {
+            Finding::fine(CHECK, format!("{} is in exclusive use", path.display()))
+        }
+        Err(error) => {
+            let remedy = match error.kind() {
+                ErrorKind::Incompatible => "use the release that made it".to_owned(),
+                ErrorKind::NoPermission => "ask its owner for access".to_owned(),
+                _ => format!("esker pool check --repair {url}"),
+            };
+            Finding::wrong(CHECK, format!("{} does not open: {error}", path.display()), remedy)
+        }
+    }
+}
+
+/// What benchmarks make is named after their process.
+fn check_scratch(path: &Path) -> Option<Finding> {
+    let process = path.file_name()?.to_str()?.strip_prefix("esker-bench-")?;
+    let is_number = process.bytes().all(|byte| byte.is_ascii_digit());
+    if !is_number || Path::new("/proc").join(process).exists() {
+        return None;
+    }
+    let what = format!("{} is of a benchmark that is gone", path.display());
+    Some(Finding::warning(LEFT_BEHIND, what, format!("rm -r {}", path.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Status;
+    use super::*;
+
+    #[test]
+    fn what_was_left_behind_is_found() {
+        let place = std::env::temp_dir().join(format!("esker-doctor-{}", std::process::id()));
+        let part = place.join("half");
+        std::fs::create_dir_all(part.join("target-0")).unwrap();
+        assert_eq!(check_entry(&part).unwrap().status, Status::Warning);
+        assert_eq!(check_entry(&place), None);
+        std::fs::write(part.join("pool"), "format = 0\n").unwrap();
+        assert_eq!(check_entry(&part).unwrap().status, Status::Wrong);
+        std::fs::remove_dir_all(&place).unwrap();
+    }
+
+    #[test]
+    fn benchmarks_that_go_on_are_left_alone() {
+        let of = |process: &str| check_scratch(Path::new(&format!("/tmp/esker-bench-{process}")));
+        assert_eq!(of(&std::process::id().to_string()), None);
+        assert_eq!(of("not-a-number"), None);
+        assert_eq!(of("4194305000").unwrap().status, Status::Warning);
+    }
+}

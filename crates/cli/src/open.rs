@@ -1,0 +1,46 @@
+//! Opening what the command line names.
+use crate::args::{ContainerArg, PoolArg, SnapshotArg};
+use esker::types::info::OpenMode;
+use esker::types::{Epoch, Error, ErrorKind, Result};
+use esker::{Access, Container, Pool, Wait};
+
+impl PoolArg {
+    pub(crate) fn open(&self, mode: OpenMode) -> Result<Pool> {
+        Pool::connect(&self.pool, mode)
+    }
+}
+
+impl ContainerArg {
+    pub(crate) fn open(&self, mode: OpenMode) -> Result<Container> {
+        self.pool.open(mode)?.open_container(&self.container, mode).wait()
+    }
+}
+
+impl SnapshotArg {
+    /// The snapshot asked for, else the latest state.
+    pub(crate) fn access(&self, container: &Container) -> Result<Access<'static>> {
+        match &self.snapshot {
+            Some(name) => snapshot(container, name).map(Access::Snapshot),
+            None => Ok(Access::Latest),
+        }
+    }
+}
+
+/// The snapshot of this name or epoch; of several of one name the last.
+///
+/// # Errors
+/// [`ErrorKind::NotFound`].
+pub(crate) fn snapshot(container: &Container, name: &str) -> Result<Epoch> {
+    let all = container.snapshots().wait()?;
+    let epoch = name.parse().ok().map(Epoch);
+    let is_it = |snapshot: &&esker::types::info::SnapshotInfo| {
+        snapshot.name == name || epoch == Some(snapshot.epoch)
+    };
+    all.iter().rev().find(is_it).map(|snapshot| snapshot.epoch).ok_or_else(|| {
+        let message = format!(
+            "container {} has no snapshot {name:?}: `esker cont snapshot list` shows those there are",
+            container.info().label
+        );
+        Error::new(ErrorKind::NotFound, message)
+    })
+}

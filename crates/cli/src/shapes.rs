@@ -1,0 +1,138 @@
+//! Things as they appear in JSON, and as people read them.
+use crate::when;
+use esker::types::info::{ContainerInfo, Durability, Medium, PoolInfo, SnapshotInfo, Space};
+use esker::types::{Checksum, ObjectId};
+use esker_bench::units::Bytes;
+use esker_store::Superblock;
+use serde_json::{Value, json};
+
+pub(crate) fn medium(medium: Medium) -> &'static str {
+    match medium {
+        Medium::Memory => "memory",
+        Medium::Block => "block",
+        Medium::Other => "other",
+    }
+}
+
+pub(crate) fn durability(durability: Durability) -> &'static str {
+    match durability {
+        Durability::Process => "process",
+        Durability::Commit => "commit",
+    }
+}
+
+pub(crate) fn checksum(checksum: Checksum) -> &'static str {
+    match checksum {
+        Checksum::Off => "off",
+        Checksum::Crc32c => "crc32c",
+        Checksum::Crc64 => "crc64",
+    }
+}
+
+/// Space of all targets together.
+pub(crate) fn sum(targets: &[Space]) -> Space {
+    targets.iter().fold(Space::default(), |sum, target| Space {
+        data_total: sum.data_total + target.data_total,
+        data_free: sum.data_free + target.data_free,
+        index_total: sum.index_total + target.index_total,
+        index_free: sum.index_free + target.index_free,
+    })
+}
+
+pub(crate) fn space(space: &Space) -> Value {
+    json!({
+        "data_total_bytes": space.data_total,
+        "data_free_bytes": space.data_free,
+        "index_total_bytes": space.index_total,
+        "index_free_bytes": space.index_free,
+    })
+}
+
+pub(crate) fn pool(info: &PoolInfo) -> Value {
+    json!({
+        "uuid": info.uuid.to_string(),
+        "label": info.label,
+        "url": info.url,
+        "medium": medium(info.medium),
+        "durability": durability(info.durability),
+        "space": space(&sum(&info.targets)),
+        "targets": info.targets.iter().map(space).collect::<Vec<_>>(),
+    })
+}
+
+/// Bytes that a pool reserves on its file system.
+pub(crate) fn reserved_bytes(pool: &Superblock) -> u64 {
+    u64::from(pool.targets) * (pool.index_bytes + u64::from(pool.segments) * pool.segment_bytes)
+}
+
+pub(crate) fn superblock(path: &std::path::Path, pool: &Superblock) -> Value {
+    json!({
+        "uuid": pool.uuid.to_string(),
+        "label": pool.label,
+        "url": format!("esker:{}", path.display()),
+        "medium": medium(pool.medium),
+        "durability": durability(pool.durability),
+        "size_bytes": reserved_bytes(pool),
+        "targets": pool.targets,
+    })
+}
+
+pub(crate) fn container(info: &ContainerInfo) -> Value {
+    json!({
+        "uuid": info.uuid.to_string(),
+        "label": info.label,
+        "checksum": checksum(info.checksum),
+        "created": when::utc(info.created),
+        "handles": info.handles,
+    })
+}
+
+pub(crate) fn snapshot(snapshot: &SnapshotInfo) -> Value {
+    json!({"epoch": snapshot.epoch.0, "name": snapshot.name, "created": when::utc(snapshot.epoch)})
+}
+
+pub(crate) fn object(oid: ObjectId) -> Value {
+    json!({
+        "oid": oid.to_string(),
+        "type": oid.object_type().map(|otype| format!("{otype:?}")),
+        "class": oid.class().name(),
+    })
+}
+
+/// Bytes as text where they are text, else in hexadecimal digits.
+pub(crate) fn bytes(bytes: &[u8]) -> Value {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => json!({"text": text}),
+        Err(_) => json!({"hex": hex(bytes)}),
+    }
+}
+
+/// Bytes as people read them: quoted and escaped where they are not plain text.
+pub(crate) fn readable(bytes: &[u8]) -> String {
+    match std::str::from_utf8(bytes) {
+        Ok(text) if !text.chars().any(char::is_control) => text.to_owned(),
+        _ => format!("0x{}", hex(bytes)),
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// `3 GiB of 4 GiB free`.
+pub(crate) fn free(free: u64, total: u64) -> String {
+    format!("{} of {} free", Bytes(free), Bytes(total))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_that_are_no_text_are_shown_as_digits() {
+        assert_eq!(bytes(b"abc"), json!({"text": "abc"}));
+        assert_eq!(bytes(&[0xff, 0x00]), json!({"hex": "ff00"}));
+        assert_eq!(readable(b"a b"), "a b");
+        assert_eq!(readable(b"a\n"), "0x610a");
+    }
+}
