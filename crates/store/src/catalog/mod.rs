@@ -1,4 +1,9 @@
 //! Containers of a pool: who they are, who uses them, and their metadata. All of it is on target 0.
+mod metadata;
+mod uses;
+
+pub(crate) use uses::Uses;
+
 use crate::commit::Change;
 use crate::io::txn::Txn;
 use crate::keys::{Key, Table};
@@ -6,7 +11,6 @@ use crate::pool::State;
 use esker_types::info::{ContainerId, ContainerInfo, ContainerRef, OpenMode};
 use esker_types::limits::{CONTAINERS_MAX, LABEL_MAX};
 use esker_types::{Checksum, Epoch, Error, ErrorKind, Result, Uuid};
-use std::collections::HashMap;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -16,16 +20,6 @@ pub struct Container {
     info: ContainerInfo,
     /// Destroyed containers when this one was last known to exist.
     seen: AtomicU64,
-}
-
-/// Containers this process uses.
-#[derive(Debug, Default)]
-pub(crate) struct Uses(HashMap<ContainerId, Use>);
-
-#[derive(Debug)]
-struct Use {
-    handles: u32,
-    exclusive: bool,
 }
 
 /// A container to be made.
@@ -181,9 +175,9 @@ impl State {
                 handles: 0,
             };
             insert(change, &info)?;
-            put_next_oid(change, info.id, spec.first_oid)?;
+            metadata::put_next_oid(change, info.id, spec.first_oid)?;
             for (name, value) in spec.metadata {
-                change.put(&metadata_key(info.id, name), value)?;
+                change.put(&metadata::key(info.id, name), value)?;
             }
             Ok(info)
         })
@@ -208,44 +202,6 @@ impl State {
                 Err(other.err().unwrap_or_else(|| ErrorKind::NotFound.into()))
             }
         }
-    }
-
-    fn begin_use(&self, uses: &mut Uses, id: ContainerId, mode: OpenMode) -> Result<()> {
-        let exclusive = mode == OpenMode::Exclusive;
-        let busy = || Error::new(ErrorKind::Busy, "the container is in use, or in exclusive use");
-        match uses.0.get_mut(&id) {
-            Some(held) if held.exclusive || exclusive => return Err(busy()),
-            Some(held) => held.handles += 1,
-            None => {
-                if !self.control.use_container(id, Some(mode))? {
-                    return Err(busy());
-                }
-                uses.0.insert(id, Use { handles: 1, exclusive });
-            }
-        }
-        Ok(())
-    }
-
-    fn end_use(&self, uses: &mut Uses, id: ContainerId) -> Result<()> {
-        let Some(held) = uses.0.get_mut(&id) else { return Ok(()) };
-        held.handles -= 1;
-        if held.handles == 0 {
-            uses.0.remove(&id);
-            self.control.use_container(id, None)?;
-        }
-        Ok(())
-    }
-
-    /// Handles of this process, plus one where others have any.
-    fn handles(&self, uses: &Uses, id: ContainerId) -> u32 {
-        let mine = uses.0.get(&id).map_or(0, |held| held.handles);
-        mine + u32::from(self.control.container_used_by_other(id))
-    }
-
-    /// Ends one use of a container.
-    pub fn close_container(&self, id: ContainerId) -> Result<()> {
-        let mut uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
-        self.end_use(&mut uses, id)
     }
 
     /// Removes a container with all its objects. Others see it gone at once; its space is freed before
@@ -306,80 +262,6 @@ impl State {
             insert(change, &info)
         })
     }
-
-    /// First of `count` consecutive numbers nobody else gets.
-    pub fn allocate_oids(&self, container: &Container, count: u64) -> Result<u64> {
-        self.targets[0].change(|change| {
-            container.check_alive(self)?;
-            let first = next_oid(change.txn(), container.id())?;
-            let next = first.checked_add(count).ok_or_else(|| {
-                Error::new(ErrorKind::Overflow, "the container has no object ids left")
-            })?;
-            put_next_oid(change, container.id(), next)?;
-            Ok(first)
-        })
-    }
-
-    /// Number the next allocation would begin with.
-    pub fn next_oid(&self, container: &Container) -> Result<u64> {
-        next_oid(&*self.targets[0].read()?, container.id())
-    }
-
-    /// Value of a piece of metadata of a container, or of the pool.
-    pub fn get_metadata(
-        &self,
-        container: Option<ContainerId>,
-        name: &str,
-    ) -> Result<Option<Vec<u8>>> {
-        let txn = self.targets[0].read()?;
-        Ok(txn.get(&metadata_key(container.unwrap_or(POOL), name))?.map(<[u8]>::to_vec))
-    }
-
-    /// Sets or removes metadata, all or nothing.
-    pub fn set_metadata(
-        &self,
-        container: Option<ContainerId>,
-        changes: &[(&str, Option<&[u8]>)],
-    ) -> Result<()> {
-        self.targets[0].change(|change| {
-            for (name, value) in changes {
-                let key = metadata_key(container.unwrap_or(POOL), name);
-                match value {
-                    Some(value) => {
-                        change.check_room()?;
-                        change.put(&key, value)?;
-                    }
-                    None => {
-                        change.delete(&key)?;
-                    }
-                }
-            }
-            Ok(())
-        })
-    }
-
-    /// Names of the metadata that begin with `prefix`, sorted.
-    pub fn list_metadata(
-        &self,
-        container: Option<ContainerId>,
-        prefix: &str,
-    ) -> Result<Vec<String>> {
-        let txn = self.targets[0].read()?;
-        let scope = Key::container(Table::Attribute, container.unwrap_or(POOL));
-        let mut names = Vec::new();
-        each(&txn, &scope.clone().push(prefix.as_bytes()), |key, _| {
-            names.push(String::from_utf8_lossy(&key[scope.len()..]).into_owned());
-            Ok(())
-        })?;
-        Ok(names)
-    }
-}
-
-/// Stands for the pool where metadata belongs to no container.
-const POOL: ContainerId = ContainerId(0);
-
-fn metadata_key(container: ContainerId, name: &str) -> Key {
-    Key::container(Table::Attribute, container).push(name.as_bytes())
 }
 
 /// Visits all entries under a prefix.
@@ -427,17 +309,4 @@ fn next_id(change: &mut Change<'_>) -> Result<ContainerId> {
     }
     change.put(&key, &(last + 1).to_le_bytes())?;
     Ok(ContainerId(last + 1))
-}
-
-fn oid_key(container: ContainerId) -> Key {
-    Key::container(Table::Oid, container)
-}
-
-fn next_oid(txn: &Txn, container: ContainerId) -> Result<u64> {
-    let value = txn.get(&oid_key(container))?;
-    Ok(value.and_then(|value| value.try_into().ok()).map_or(0, u64::from_le_bytes))
-}
-
-fn put_next_oid(change: &mut Change<'_>, container: ContainerId, next: u64) -> Result<()> {
-    change.put(&oid_key(container), &next.to_le_bytes())
 }

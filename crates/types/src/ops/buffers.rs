@@ -1,0 +1,134 @@
+//! The caller's buffers, taken as one stream of bytes.
+use crate::Result;
+
+/// Where the bytes of an update come from: the caller's buffers, in order.
+#[derive(Clone, Copy, Debug)]
+pub enum Source<'a> {
+    /// One buffer.
+    One(&'a [u8]),
+    /// Several, read one after the other.
+    Many(&'a [&'a [u8]]),
+}
+
+impl Source<'_> {
+    /// Bytes of all buffers together.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        match self {
+            Self::One(buffer) => buffer.len() as u64,
+            Self::Many(buffers) => buffers.iter().map(|buffer| buffer.len() as u64).sum(),
+        }
+    }
+
+    /// True where there is no byte in it.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Hands the `len` bytes from `offset` on to `visit`, piece by piece. Bytes past the end are left out.
+    pub fn visit(&self, offset: u64, len: u64, mut visit: impl FnMut(&[u8])) {
+        let end = offset.saturating_add(len);
+        let mut at = 0;
+        let mut piece = |buffer: &[u8]| {
+            if let Some((from, to)) = overlap(at, buffer.len(), offset, end) {
+                visit(&buffer[from..to]);
+            }
+            at += buffer.len() as u64;
+        };
+        match self {
+            Self::One(buffer) => piece(buffer),
+            Self::Many(buffers) => buffers.iter().for_each(|buffer| piece(buffer)),
+        }
+    }
+}
+
+/// Where the bytes of a fetch go: the caller's buffers, in order.
+#[derive(Debug, Default)]
+pub enum Sink<'a> {
+    /// Nowhere: only sizes are wanted.
+    #[default]
+    None,
+    /// One buffer.
+    One(&'a mut [u8]),
+    /// Several, filled one after the other.
+    Many(Vec<&'a mut [u8]>),
+}
+
+impl Sink<'_> {
+    /// Bytes of all buffers together.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        match self {
+            Self::None => 0,
+            Self::One(buffer) => buffer.len() as u64,
+            Self::Many(buffers) => buffers.iter().map(|buffer| buffer.len() as u64).sum(),
+        }
+    }
+
+    /// True where no byte fits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Hands the places of the `len` bytes from `offset` on to `fill`, piece by piece.
+    ///
+    /// # Errors
+    /// The first error of `fill`.
+    pub fn visit(
+        &mut self,
+        offset: u64,
+        len: u64,
+        mut fill: impl FnMut(&mut [u8]) -> Result<()>,
+    ) -> Result<()> {
+        let end = offset.saturating_add(len);
+        let mut at = 0;
+        let mut piece = |buffer: &mut [u8]| {
+            let range = overlap(at, buffer.len(), offset, end);
+            at += buffer.len() as u64;
+            range.map_or(Ok(()), |(from, to)| fill(&mut buffer[from..to]))
+        };
+        match self {
+            Self::None => Ok(()),
+            Self::One(buffer) => piece(buffer),
+            Self::Many(buffers) => buffers.iter_mut().try_for_each(|buffer| piece(buffer)),
+        }
+    }
+
+    /// Copies `bytes` to the places from `offset` on.
+    pub fn put(&mut self, offset: u64, bytes: &[u8]) {
+        let mut rest = bytes;
+        let _ = self.visit(offset, bytes.len() as u64, |place| {
+            let (head, tail) = rest.split_at(place.len());
+            place.copy_from_slice(head);
+            rest = tail;
+            Ok(())
+        });
+    }
+}
+
+/// Part of a buffer of `len` bytes that begins at stream offset `at` and lies in `offset..end`.
+fn overlap(at: u64, len: usize, offset: u64, end: u64) -> Option<(usize, usize)> {
+    let from = offset.clamp(at, at + len as u64) - at;
+    let to = end.clamp(at, at + len as u64) - at;
+    (from < to).then_some((from as usize, to as usize))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sources_and_sinks_cut_at_buffer_edges() {
+        let source = Source::Many(&[b"abc", b"", b"defg"]);
+        let mut seen = Vec::new();
+        source.visit(2, 3, |piece| seen.push(piece.to_vec()));
+        assert_eq!(seen, [b"c".to_vec(), b"de".to_vec()]);
+        let (mut a, mut b) = ([0; 3], [0; 4]);
+        let mut sink = Sink::Many(vec![&mut a, &mut b]);
+        sink.put(2, b"xyz");
+        assert_eq!(sink.len(), 7);
+        assert_eq!((a, b), ([0, 0, b'x'], [b'y', b'z', 0, 0]));
+    }
+}

@@ -1,0 +1,13 @@
+//! The operations on objects that every backend understands: fetch, write, list, query.
+//!
+//! The shapes follow the DAOS object API: a dkey names a distribution unit, an akey an attribute in
+//! it, and an akey holds either a single value or an array of equal records.
+mod buffers;
+mod list;
+mod read;
+mod write;
+
+pub use buffers::{Sink, Source};
+pub use list::{AkeyRef, Anchor, Edge, KeyFound, KeyQuery, KeyScope, ListLimit, StoredExtent};
+pub use read::{Fetch, ReadAt, ReadMark, ReadMarks, View, Wanted};
+pub use write::{Cond, Update, Value, Write, WriteOp, check_array_len};
