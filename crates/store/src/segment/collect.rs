@@ -95,12 +95,16 @@ impl Target {
         if freed.is_empty() {
             return Ok(());
         }
-        self.change(|change| {
+        let forgotten = self.change(|change| {
             freed.iter().try_for_each(|segment| {
                 let key = Key::table(Table::Segment).push(&segment.to_be_bytes());
                 change.delete(&key).map(|_| ())
             })
-        })?;
+        });
+        if let Err(error) = forgotten {
+            freed.iter().for_each(|&number| words.segment(number).store(State::Dead));
+            return Err(error);
+        }
         for &number in &freed {
             let segment = words.segment(number);
             segment.tail.store(0, Ordering::Release);
