@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the examples share: a container to work in, a clock, and an end with a reason. */
+#ifndef ESKER_EXAMPLE_H
+#define ESKER_EXAMPLE_H
+
+#include <daos.h>
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* A pool and a container, opened. */
+struct place {
+	daos_handle_t pool;
+	daos_handle_t cont;
+};
+
+/* Says what is wrong and ends the program. */
+static inline void
+fail(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vfprintf(stderr, format, args);
+	va_end(args);
+	fputc('\n', stderr);
+	exit(1);
+}
+
+/* Ends the program where a call of libdaos has failed. */
+static inline void
+check(int rc, const char *doing, const char *what)
+{
+	if (rc != 0)
+		fail("%s %s: %s: %s", doing, what, d_errstr(rc), d_errdesc(rc));
+}
+
+static inline void *
+allocate(size_t size)
+{
+	void *memory = calloc(size > 0 ? size : 1, 1);
+
+	if (memory == NULL)
+		fail("out of memory");
+	return memory;
+}
+
+/* Opens the container; where it may be written it is made first, unless it is there. */
+static inline struct place
+open_place(const char *pool, const char *cont, int writable)
+{
+	struct place place;
+	unsigned int pool_mode = writable ? DAOS_PC_RW : DAOS_PC_RO;
+	unsigned int cont_mode = writable ? DAOS_COO_RW : DAOS_COO_RO;
+	int          rc;
+
+	check(daos_init(), "starting", "libdaos");
+	check(daos_pool_connect(pool, NULL, pool_mode, &place.pool, NULL, NULL), "connecting to pool", pool);
+	if (writable) {
+		rc = daos_cont_create_with_label(place.pool, cont, NULL, NULL, NULL);
+		if (rc != -DER_EXIST)
+			check(rc, "creating container", cont);
+	}
+	check(daos_cont_open(place.pool, cont, cont_mode, &place.cont, NULL, NULL), "opening container",
+	      cont);
+	return place;
+}
+
+static inline void
+close_place(struct place *place)
+{
+	check(daos_cont_close(place->cont, NULL), "closing", "the container");
+	check(daos_pool_disconnect(place->pool, NULL), "leaving", "the pool");
+	check(daos_fini(), "ending", "libdaos");
+}
+
+/* Opens the Key-Value with these user bits. */
+static inline daos_handle_t
+open_kv(struct place *place, uint64_t hi, uint64_t lo, unsigned int mode)
+{
+	daos_obj_id_t oid = {.hi = hi, .lo = lo};
+	daos_handle_t kv;
+
+	check(daos_obj_generate_oid(place->cont, &oid, DAOS_OT_KV_HASHED, OC_S1, 0, 0), "naming",
+	      "a Key-Value");
+	check(daos_kv_open(place->cont, oid, mode, &kv, NULL), "opening", "a Key-Value");
+	return kv;
+}
+
+static inline double
+seconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+/* A whole number of at least 1, or the end of the program. */
+static inline unsigned long
+number(const char *text, const char *name)
+{
+	char         *end;
+	unsigned long value = text == NULL ? 0 : strtoul(text, &end, 10);
+
+	if (value == 0 || *end != '\0')
+		fail("%s needs a whole number, at least 1", name);
+	return value;
+}
+
+#endif /* ESKER_EXAMPLE_H */

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Finds GRIB messages in a file, editions 1 and 2. Of what they say it reads the length only. */
+#ifndef ESKER_EXAMPLE_GRIB_H
+#define ESKER_EXAMPLE_GRIB_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* Octets of the shortest message: the first section and the "7777" that ends all. */
+#define GRIB_SHORTEST 12
+
+static inline uint64_t
+grib_number(const unsigned char *octets, int count)
+{
+	uint64_t value = 0;
+
+	while (count-- > 0)
+		value = value << 8 | *octets++;
+	return value;
+}
+
+/*
+ * Length of the message that begins here, 0 where none does, or where it does not end as it should.
+ *
+ * Octet 8 is the edition. Edition 1 has its length in octets 5 to 7; with the highest bit set, it counts
+ * in steps of 120 octets, and what is too much stands in the length of section 4: such messages,
+ * over 8 MiB, are measured by their end.
+ */
+static inline size_t
+grib_length(const unsigned char *octets, size_t left)
+{
+	uint64_t length;
+
+	if (left < GRIB_SHORTEST || memcmp(octets, "GRIB", 4) != 0)
+		return 0;
+	if (octets[7] == 1)
+		length = grib_number(octets + 4, 3);
+	else if (octets[7] == 2 && left >= 16)
+		length = grib_number(octets + 8, 8);
+	else
+		return 0;
+	if (octets[7] == 1 && length >= 0x800000) {
+		uint64_t most = (length & 0x7fffff) * 120;
+
+		for (length = most; length + 120 > most && length >= GRIB_SHORTEST; length--)
+			if (length <= left && memcmp(octets + length - 4, "7777", 4) == 0)
+				return (size_t)length;
+		return 0;
+	}
+	if (length < GRIB_SHORTEST || length > left || memcmp(octets + length - 4, "7777", 4) != 0)
+		return 0;
+	return (size_t)length;
+}
+
+/* The next message from *at on: its length, with *at at its first octet; 0 where there is none. */
+static inline size_t
+grib_next(const unsigned char *octets, size_t size, size_t *at)
+{
+	size_t length;
+
+	for (; *at + GRIB_SHORTEST <= size; (*at)++) {
+		length = grib_length(octets + *at, size - *at);
+		if (length > 0)
+			return length;
+	}
+	return 0;
+}
+
+#endif /* ESKER_EXAMPLE_GRIB_H */
