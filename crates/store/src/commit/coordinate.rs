@@ -6,13 +6,14 @@
 //! doubt, so that nobody looks at them until the last one has committed; whoever finds a target in
 //! doubt whose process is gone carries the intent out (or, where none was committed, drops it).
 use super::change::{Change, Step};
+use super::room::with_room;
 use crate::io::txn::{Txn, WriteTxn};
 use crate::keys::{Key, Table};
 use crate::pool::State;
 use crate::target::Target;
 use esker_types::{Epoch, Error, ErrorKind, Result};
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
 /// Key of the intent a target coordinated last.
 fn intent_key() -> Key {
@@ -31,21 +32,26 @@ pub(crate) fn coordinated(
     mut work: impl FnMut(&mut [Change<'_>]) -> Result<()>,
 ) -> Result<Epoch> {
     let _alone = pool.coordinating.lock().unwrap_or_else(PoisonError::into_inner);
-    while_held(targets, &mut || {
-        let mut txns =
-            targets.iter().map(|target| begin(pool, target)).collect::<Result<Vec<_>>>()?;
-        let epoch = pool.control.next_epoch();
-        let journals = record(targets, &mut txns, epoch, &mut work)?;
-        if targets.iter().any(|target| target.is_durable()) {
-            targets.iter().try_for_each(|target| target.data.sync())?;
-        }
-        let numbers: Vec<u32> = targets.iter().map(|target| target.number()).collect();
-        if let Some(first) = txns.first_mut() {
-            first.put(&intent_key(), &encode(epoch, &numbers, &journals))?;
-        }
-        commit_all(targets, txns, epoch)?;
-        Ok(epoch)
-    })
+    while_held(targets, &mut || with_room(targets, || attempt(pool, targets, &mut work)))
+}
+
+fn attempt(
+    pool: &State,
+    targets: &[&Target],
+    work: &mut dyn FnMut(&mut [Change<'_>]) -> Result<()>,
+) -> Result<Epoch> {
+    let mut txns = targets.iter().map(|target| begin(pool, target)).collect::<Result<Vec<_>>>()?;
+    let epoch = pool.control.next_epoch();
+    let journals = record(targets, &mut txns, epoch, work)?;
+    if targets.iter().any(|target| target.is_durable()) {
+        targets.iter().try_for_each(|target| target.data.sync())?;
+    }
+    let numbers: Vec<u32> = targets.iter().map(|target| target.number()).collect();
+    if let Some(first) = txns.first_mut() {
+        first.put(&intent_key(), &encode(epoch, &numbers, &journals))?;
+    }
+    commit_all(targets, txns, epoch)?;
+    Ok(epoch)
 }
 
 /// Does the work in the open transactions; returns the steps of each.
@@ -93,17 +99,16 @@ fn commit_all(targets: &[&Target], txns: Vec<WriteTxn>, epoch: Epoch) -> Result<
     for target in targets {
         target.words().in_doubt.store(epoch.0, Ordering::SeqCst);
     }
-    let mut decided = false;
-    for txn in txns {
-        if let Err(error) = txn.commit() {
-            if !decided {
-                clear(targets);
-            }
-            return Err(error);
-        }
-        decided = true;
+    let mut txns = txns.into_iter();
+    if let Some(Err(error)) = txns.next().map(WriteTxn::commit) {
+        clear(targets);
+        return Err(error);
     }
-    clear(targets);
+    // Decided. A target that cannot follow now stays in doubt, and whoever needs it carries it out.
+    let followed = txns.map(WriteTxn::commit).collect::<Vec<_>>();
+    if followed.iter().all(Result::is_ok) {
+        clear(targets);
+    }
     Ok(())
 }
 
@@ -125,29 +130,34 @@ pub(crate) fn settle(target: &Target) -> Result<()> {
     })
 }
 
-/// Carries out what a dead process decided on for `target`, if it did decide.
-fn finish_dead(targets: &[std::sync::Arc<Target>], target: &Target, epoch: u64) -> Result<()> {
+/// Carries out what a dead process decided on for `target`, if it did decide. The next commit that
+/// `target` coordinates overwrites its intent, so everybody else's part in it comes first.
+fn finish_dead(targets: &[Arc<Target>], target: &Target, epoch: u64) -> Result<()> {
     for coordinator in targets {
-        let txn = coordinator.index.read()?;
-        let Some(value) = txn.get(&intent_key())? else { continue };
-        let intent = decode(value)?;
-        if intent.epoch.0 == epoch {
-            redo(target, &intent)?;
-            break;
+        let Some(intent) = intent_of(coordinator)?.filter(|intent| intent.epoch.0 == epoch) else {
+            continue;
+        };
+        redo(target, &intent)?;
+        let others = targets.iter().filter(|_| coordinator.number() == target.number());
+        for other in others.filter(|other| other.number() != target.number()) {
+            redo(other, &intent)?;
+            let doubt = other.words().in_doubt;
+            let _ = doubt.compare_exchange(epoch, 0, Ordering::SeqCst, Ordering::SeqCst);
         }
     }
     target.words().in_doubt.store(0, Ordering::SeqCst);
     Ok(())
 }
 
+fn intent_of(coordinator: &Target) -> Result<Option<Intent>> {
+    let txn = coordinator.index.read()?;
+    txn.get(&intent_key())?.map(decode).transpose()
+}
+
 /// Carries out what was decided before the machine stopped; runs alone, when a pool is set up.
-pub(crate) fn recover(targets: &[std::sync::Arc<Target>]) -> Result<()> {
+pub(crate) fn recover(targets: &[Arc<Target>]) -> Result<()> {
     for coordinator in targets {
-        let intent = {
-            let txn = coordinator.index.read()?;
-            txn.get(&intent_key())?.map(decode).transpose()?
-        };
-        if let Some(intent) = intent {
+        if let Some(intent) = intent_of(coordinator)? {
             targets.iter().try_for_each(|target| redo(target, &intent))?;
         }
     }
@@ -166,19 +176,21 @@ fn redo(target: &Target, intent: &Intent) -> Result<()> {
     else {
         return Ok(());
     };
-    let mut txn = target.index.write()?;
-    if applied(&txn)? >= intent.epoch.0 {
-        return Ok(());
-    }
-    for (key, value) in steps {
-        match value {
-            Some(value) => txn.put(key, value)?,
-            None => {
-                txn.delete(key)?;
+    target.with_room(|| {
+        let mut txn = target.index.write()?;
+        if applied(&txn)? >= intent.epoch.0 {
+            return Ok(());
+        }
+        for (key, value) in steps {
+            match value {
+                Some(value) => txn.put(key, value)?,
+                None => {
+                    txn.delete(key)?;
+                }
             }
         }
-    }
-    txn.commit()
+        txn.commit()
+    })
 }
 
 /// What was decided.

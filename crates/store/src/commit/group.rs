@@ -68,6 +68,10 @@ enum End {
 
 /// Commits one change of `target`; `has_data` tells that segments were written to for it.
 pub(crate) fn commit(target: &Target, has_data: bool, job: Job<'_>) -> Result<Epoch> {
+    target.with_room(|| try_commit(target, has_data, job))
+}
+
+fn try_commit(target: &Target, has_data: bool, job: Job<'_>) -> Result<Epoch> {
     if !target.is_durable() {
         return alone(target, false, job);
     }

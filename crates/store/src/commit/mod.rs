@@ -6,6 +6,7 @@ mod apply;
 mod change;
 mod coordinate;
 mod group;
+mod room;
 mod stage;
 
 pub(crate) use change::Change;
@@ -52,14 +53,19 @@ impl Target {
     }
 
     /// Runs `work` in a transaction of its own and commits what it did.
-    pub(crate) fn change<T>(&self, work: impl FnOnce(&mut Change<'_>) -> Result<T>) -> Result<T> {
-        let mut txn = self.begin_write()?;
-        let epoch = self.control.next_epoch();
-        let mut change = Change::new(self, &mut txn, epoch);
-        let result = work(&mut change)?;
-        change.finish()?;
-        txn.commit()?;
-        Ok(result)
+    pub(crate) fn change<T>(
+        &self,
+        mut work: impl FnMut(&mut Change<'_>) -> Result<T>,
+    ) -> Result<T> {
+        self.with_room(|| {
+            let mut txn = self.begin_write()?;
+            let epoch = self.control.next_epoch();
+            let mut change = Change::new(self, &mut txn, epoch);
+            let result = work(&mut change)?;
+            change.finish()?;
+            txn.commit()?;
+            Ok(result)
+        })
     }
 }
 

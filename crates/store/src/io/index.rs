@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// How commits reach the medium, and how the file is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +51,10 @@ pub(crate) struct Pages {
     /// All the file has.
     pub(crate) total: u64,
 }
+
+/// How often and how long to wait for readers of the past: a tenth of a second in all.
+const PATIENCE: u32 = 100;
+const MOMENT: Duration = Duration::from_millis(1);
 
 /// Page size LMDB uses on this machine.
 pub(crate) const PAGE: u64 = 4096;
@@ -134,6 +139,27 @@ impl Index {
     /// Oldest transaction some reader may still look at; all readers gone: the latest.
     pub(crate) fn oldest_reader(&self) -> Result<u64> {
         self.clear_stale_readers();
+        self.oldest_listed()
+    }
+
+    /// Waits a moment for the readers of the past, for they hold back pages; true where they moved on,
+    /// or were dead.
+    pub(crate) fn outwait_readers(&self) -> Result<bool> {
+        let latest = self.info()?.me_last_txnid as u64;
+        let before = self.oldest_listed()?;
+        for _ in 0..PATIENCE {
+            if before >= latest {
+                return Ok(false);
+            }
+            if self.oldest_reader()? > before {
+                return Ok(true);
+            }
+            std::thread::sleep(MOMENT);
+        }
+        Ok(false)
+    }
+
+    fn oldest_listed(&self) -> Result<u64> {
         let mut oldest = self.info()?.me_last_txnid as u64;
         let context = (&raw mut oldest).cast::<c_void>();
         // SAFETY: the callback gets `oldest`, which outlives the call.
