@@ -9,6 +9,7 @@ use crate::record::Record;
 use crate::target::split_history;
 use esker_types::info::ContainerId;
 use esker_types::{Error, ErrorKind, Result};
+use std::sync::atomic::Ordering;
 
 /// Entries removed per transaction.
 const BATCH: usize = 4096;
@@ -26,8 +27,10 @@ pub(crate) fn empty_all(pool: &State) -> Result<()> {
     doomed.into_iter().try_for_each(|container| empty(pool, container))
 }
 
-/// Frees everything a destroyed container left.
+/// Frees everything a destroyed container left. Whoever still has it open hears of its end first: one
+/// that asked before could believe in it for ever.
 pub(crate) fn empty(pool: &State, container: ContainerId) -> Result<()> {
+    pool.control.destroyed_containers().fetch_add(1, Ordering::AcqRel);
     for target in &pool.targets {
         for table in [Table::Data, Table::History, Table::Snapshot, Table::Attribute, Table::Oid] {
             let prefix = Key::container(table, container);

@@ -218,7 +218,6 @@ impl State {
                 return Err(Error::new(ErrorKind::Busy, message));
             }
         }
-        self.control.destroyed_containers().fetch_add(1, Ordering::AcqRel);
         self.targets[0].change(|change| {
             find(change.txn(), ContainerRef::Uuid(info.uuid))?;
             change.delete(&container_key(info.uuid))?;
