@@ -66,14 +66,30 @@ impl Target {
                 continue;
             }
             let live = segment.live(dead.get(&number).copied().unwrap_or(0));
-            if live == 0
-                && segment.tail.load(Ordering::Acquire) > 0
-                && segment.change(state, State::Dead)
-            {
-                segment.stamp.store(txn.id(), Ordering::Release);
+            if live == 0 && segment.tail.load(Ordering::Acquire) > 0 {
+                self.bury_segment(number, state)?;
             }
         }
         Ok(())
+    }
+
+    /// Marks a segment as dead if it is so now: since it was looked at it may have been freed and
+    /// filled anew, so it is looked at again while nobody else can touch it.
+    fn bury_segment(&self, number: u32, state: State) -> Result<()> {
+        let words = self.words();
+        let segment = words.segment(number);
+        if !segment.change(state, State::Busy(self.process())) {
+            return Ok(());
+        }
+        let dead = self.read().and_then(|txn| Ok((txn.id(), all_dead(&txn)?)));
+        match &dead {
+            Ok((id, dead)) if segment.live(dead.get(&number).copied().unwrap_or(0)) == 0 => {
+                segment.stamp.store(*id, Ordering::Release);
+                segment.store(State::Dead);
+            }
+            _ => segment.store(state),
+        }
+        dead.map(|_| ())
     }
 
     /// Frees dead segments that are out of every reader's sight.
@@ -87,9 +103,17 @@ impl Target {
         let freed: Vec<u32> = (0..self.segment_count())
             .filter(|&number| {
                 let segment = words.segment(number);
-                segment.load() == State::Dead
-                    && segment.stamp.load(Ordering::Acquire) <= oldest
-                    && segment.change(State::Dead, mine)
+                let unseen = || segment.stamp.load(Ordering::Acquire) <= oldest;
+                if segment.load() != State::Dead || !unseen() || !segment.change(State::Dead, mine)
+                {
+                    return false;
+                }
+                // It may have lived and died again since it was looked at.
+                if !unseen() {
+                    segment.store(State::Dead);
+                    return false;
+                }
+                true
             })
             .collect();
         if freed.is_empty() {
