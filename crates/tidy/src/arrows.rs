@@ -4,13 +4,14 @@ use serde_json::Value;
 
 /// Every crate and what it may depend on, development and build dependencies included.
 /// A new crate enters here, on the row of its rank: never an arrow upwards, nor one to a sibling.
-const ARROWS: [(&str, &[&str]); 7] = [
+const ARROWS: [(&str, &[&str]); 8] = [
     ("esker-types", &[]),
     ("esker-store", &["esker-types"]),
     ("esker", &["esker-types", "esker-store"]),
     ("esker-libdaos", &["esker-types", "esker-store", "esker"]),
     ("esker-bench", &["esker-types", "esker-store", "esker"]),
     ("esker-cli", &["esker-types", "esker-store", "esker", "esker-bench"]),
+    ("esker-torture", &["esker-types", "esker-store", "esker"]),
     ("esker-tidy", &[]),
 ];
 

@@ -1,0 +1,190 @@
+//! Pools for tests, and processes that work on them.
+use esker::{Native, Pool};
+use esker_store::{CheckReport, PoolSpec};
+use esker_types::info::{Durability, OpenMode};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// Environment variable that names the job of a process.
+pub(crate) const JOB: &str = "ESKER_TORTURE_JOB";
+/// Environment variable with the job's arguments, separated by spaces.
+pub(crate) const ARGUMENTS: &str = "ESKER_TORTURE_ARGUMENTS";
+
+/// Sort of pool a test runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sort {
+    Memory,
+    /// In memory, with the index written by system calls.
+    Guarded,
+    Disk,
+    Durable,
+}
+
+/// A directory for pools, removed when the test ends well; kept to be looked at when it fails.
+pub(crate) struct Folder(PathBuf);
+
+impl Folder {
+    pub(crate) fn new(sort: Sort) -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let base = match sort {
+            Sort::Memory | Sort::Guarded => PathBuf::from("/dev/shm"),
+            Sort::Disk | Sort::Durable => PathBuf::from(env!("CARGO_TARGET_TMPDIR")),
+        };
+        let path = base.join(format!("esker-torture-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("making a directory");
+        Self(path)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if !(std::thread::panicking() && std::env::var_os("ESKER_TORTURE_KEEP").is_some()) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+}
+
+/// How large a pool is: targets, segments of each, bytes of a segment, MiB of each index.
+#[derive(Clone, Copy)]
+pub(crate) struct Shape {
+    pub targets: u32,
+    pub segments: u64,
+    pub segment_bytes: u64,
+    pub index_bytes: u64,
+}
+
+impl Shape {
+    pub(crate) const SMALL: Self =
+        Self { targets: 3, segments: 24, segment_bytes: 1 << 20, index_bytes: 4 << 20 };
+
+    fn spec(self, label: &str, sort: Sort) -> PoolSpec {
+        let share = self.index_bytes + self.segments * self.segment_bytes;
+        let mut spec = PoolSpec::new(label, share * u64::from(self.targets));
+        let percent = (self.index_bytes * 100).div_ceil(share).clamp(1, 90);
+        spec.index_percent = Some(percent as u32);
+        spec.targets = Some(self.targets);
+        spec.segment_bytes = Some(self.segment_bytes);
+        spec.guarded = sort == Sort::Guarded;
+        spec.durability = match sort {
+            Sort::Memory | Sort::Guarded => None,
+            Sort::Disk => Some(Durability::Process),
+            Sort::Durable => Some(Durability::Commit),
+        };
+        spec
+    }
+}
+
+/// Makes a pool; returns its path.
+pub(crate) fn make(folder: &Folder, label: &str, sort: Sort, shape: Shape) -> PathBuf {
+    let spec = shape.spec(label, sort);
+    esker_store::Pool::create(folder.path(), &spec, &mut |_, _| {}).expect("creating a pool");
+    folder.path().join(label)
+}
+
+/// Opens a pool, as a client does.
+pub(crate) fn open(path: &Path) -> Pool {
+    try_open(path).unwrap_or_else(|error| panic!("opening {}: {error}", path.display()))
+}
+
+pub(crate) fn try_open(path: &Path) -> esker_types::Result<Pool> {
+    let native = Native::open(path, OpenMode::ReadWrite)?;
+    Ok(Pool::from_backend(Arc::new(native), OpenMode::ReadWrite))
+}
+
+/// Checks a pool and expects nothing wrong.
+pub(crate) fn expect_sound(path: &Path, repair: bool) -> CheckReport {
+    let report = esker_store::Pool::check(path, repair, &mut |_, _| {}).expect("checking");
+    assert!(report.problems.is_empty(), "problems: {:#?}", report.problems);
+    assert!(report.lost_bytes == 0, "lost bytes: {report:?}");
+    report
+}
+
+/// Scrubs a pool and expects nothing damaged.
+pub(crate) fn expect_clean(path: &Path) {
+    let pool = esker_store::Pool::open(path).expect("opening");
+    let report = pool.state().expect("state").scrub(&mut |_, _| {}).expect("scrubbing");
+    assert!(report.damaged.is_empty(), "damaged: {:#?}", report.damaged);
+}
+
+/// A process of this program with a job to do; killed when dropped.
+pub(crate) struct Worker(pub Child);
+
+impl Worker {
+    pub(crate) fn start(job: &str, arguments: &str) -> Self {
+        Self::start_with(job, arguments, |_| {})
+    }
+
+    pub(crate) fn start_with(job: &str, arguments: &str, set: impl FnOnce(&mut Command)) -> Self {
+        let program = std::env::current_exe().expect("own path");
+        let mut command = Command::new(program);
+        command.args(["--exact", "job", "--nocapture", "--test-threads=1", "--quiet"]);
+        command.env(JOB, job).env(ARGUMENTS, arguments);
+        command.stdout(Stdio::null());
+        set(&mut command);
+        Self(command.spawn().expect("starting a process"))
+    }
+
+    /// Kills it at once; it must have been alive until then.
+    pub(crate) fn kill(&mut self) {
+        if let Some(status) = self.0.try_wait().expect("looking at a worker") {
+            panic!("a worker ended by itself: {status}");
+        }
+        self.0.kill().expect("killing a worker");
+        self.0.wait().expect("waiting for a worker");
+    }
+
+    /// Waits for its end, which must be a good one.
+    pub(crate) fn finish(&mut self) {
+        let status = self.0.wait().expect("waiting for a worker");
+        assert!(status.success(), "a worker failed: {status}");
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The arguments of this process's job.
+pub(crate) fn arguments() -> Vec<String> {
+    let text = std::env::var(ARGUMENTS).unwrap_or_default();
+    text.split(' ').map(str::to_owned).collect()
+}
+
+/// Ends the process where something takes so long that it must be stuck.
+pub(crate) struct Watchdog(Arc<std::sync::atomic::AtomicBool>);
+
+impl Watchdog {
+    pub(crate) fn new(seconds: u64, what: String) -> Self {
+        let done = Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let seen = Arc::clone(&done);
+        std::thread::spawn(move || {
+            let end = Instant::now() + Duration::from_secs(seconds);
+            while Instant::now() < end {
+                std::thread::sleep(Duration::from_millis(50));
+                if seen.load(Ordering::Relaxed) {
+                    return;
+                }
+            }
+            eprintln!("stuck for {seconds} s: {what}");
+            std::process::abort();
+        });
+        Self(done)
+    }
+}
+
+impl Drop for Watchdog {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,197 @@
+//! Processes killed at random moments: nothing acknowledged is lost, no lock and no space is left.
+mod ops;
+pub(crate) mod worker;
+mod world;
+
+use crate::common::{self, Folder, Shape, Sort, Watchdog, Worker};
+use esker::Wait;
+use esker_torture::{Random, SEED_VARIABLE, scaled, seed};
+use esker_types::info::Space;
+use ops::{ACCOUNTS, BALANCE, Model, Op};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use world::World;
+
+/// Slots by process: one thread each.
+const PROCESSES: [&[u64]; 3] = [&[0, 1], &[2], &[3]];
+const SLOTS: u64 = 4;
+/// Rounds after which everything is deleted and all space must be back.
+const ROUNDS_PER_POOL: u64 = 20;
+
+/// Tight, so that collection and compaction go on all the time.
+const SHAPE: Shape =
+    Shape { targets: 3, segments: 20, segment_bytes: 512 << 10, index_bytes: 3 << 20 };
+
+struct Torture {
+    folder: Folder,
+    pool: PathBuf,
+    seed: u64,
+    random: Random,
+    models: Vec<Model>,
+    empty: Vec<Space>,
+    kills: u64,
+    acknowledged: u64,
+}
+
+impl Torture {
+    fn new(sort: Sort, seed: u64) -> Self {
+        let folder = Folder::new(sort);
+        let pool = common::make(&folder, "pool", sort, SHAPE);
+        let empty = space(&pool);
+        let random = Random::new(seed, 0);
+        Self { folder, pool, seed, random, models: Vec::new(), empty, kills: 0, acknowledged: 0 }
+    }
+
+    fn run(&mut self, sort: Sort, rounds: u64) {
+        for round in 0..rounds {
+            let replay = format!("{SEED_VARIABLE}={} {sort:?} round {round}", self.seed);
+            let _watchdog = Watchdog::new(120, replay.clone());
+            let failed = Announce(Some(replay));
+            if self.models.is_empty() {
+                self.prepare();
+            }
+            self.torment(round);
+            self.verify(round);
+            if (round + 1) % ROUNDS_PER_POOL == 0 || round + 1 == rounds {
+                self.expect_all_space_back();
+            }
+            failed.nothing();
+        }
+        eprintln!(
+            "{sort:?}: {rounds} rounds, {} processes killed, {} operations acknowledged",
+            self.kills, self.acknowledged
+        );
+    }
+
+    fn prepare(&mut self) {
+        world::prepare(&common::open(&self.pool), SLOTS).expect("preparing");
+        self.models = (0..SLOTS).map(|_| Model::new()).collect();
+    }
+
+    /// Starts workers and kills them one after the other.
+    fn torment(&mut self, round: u64) {
+        for slot in 0..SLOTS {
+            std::fs::write(worker::ack_path(self.folder.path(), slot), b"").expect("making acks");
+        }
+        let mut workers: Vec<_> =
+            PROCESSES.iter().map(|slots| self.start_worker(round, slots)).collect();
+        if !self.random.one_in(10) {
+            self.wait_for_first_acks();
+        }
+        while !workers.is_empty() {
+            let longest = if self.random.one_in(4) { 1500 } else { 30_000 };
+            std::thread::sleep(Duration::from_micros(self.random.below(longest)));
+            let next = self.random.below(workers.len() as u64) as usize;
+            workers.swap_remove(next).kill();
+            self.kills += 1;
+        }
+    }
+
+    fn start_worker(&self, round: u64, slots: &[u64]) -> Worker {
+        let (pool, folder) = (self.pool.display(), self.folder.path().display());
+        let slots: Vec<_> = slots.iter().map(u64::to_string).collect();
+        let arguments = format!("{pool} {} {round} {folder} {}", self.seed, slots.join(" "));
+        Worker::start("crash", &arguments)
+    }
+
+    fn acks(&self, slot: u64) -> u64 {
+        let path = worker::ack_path(self.folder.path(), slot);
+        std::fs::metadata(path).expect("looking at acks").len()
+    }
+
+    fn wait_for_first_acks(&self) {
+        while (0..SLOTS).any(|slot| self.acks(slot) == 0) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn verify(&mut self, round: u64) {
+        {
+            let pool = common::open(&self.pool);
+            let sum = world::balance(&pool).expect("reading the balance");
+            assert_eq!(sum, ACCOUNTS * BALANCE, "a transfer happened by half");
+            for slot in 0..SLOTS {
+                self.verify_slot(&World::open(&pool, slot).expect("opening"), round, slot);
+            }
+        }
+        common::expect_sound(&self.pool, false);
+        if round % 4 == 0 {
+            common::expect_clean(&self.pool);
+        }
+    }
+
+    /// What was acknowledged must be there; what was under way, wholly or not at all.
+    fn verify_slot(&mut self, world: &World, round: u64, slot: u64) {
+        let mut random = worker::stream(self.seed, round, slot);
+        let acks = self.acks(slot);
+        self.acknowledged += acks;
+        let model = &mut self.models[slot as usize];
+        (0..acks).for_each(|index| model.apply(&Op::draw(&mut random, index)));
+        let Some(without) = world.differs_from(model).expect("reading") else { return };
+        let under_way = Op::draw(&mut random, acks);
+        model.apply(&under_way);
+        if let Some(with) = world.differs_from(model).expect("reading") {
+            panic!(
+                "worker {slot} after {acks} operations: {without}\nwith the one under way: {with}\n\
+                 {under_way:.300?}"
+            );
+        }
+    }
+
+    fn expect_all_space_back(&mut self) {
+        world::clear(&common::open(&self.pool)).expect("deleting everything");
+        common::expect_sound(&self.pool, false);
+        let left = space(&self.pool);
+        for (now, empty) in left.iter().zip(&self.empty) {
+            assert_eq!(now.data_free, empty.data_free, "data space is lost: {left:?}");
+            let lost = empty.index_free.saturating_sub(now.index_free);
+            assert!(lost <= 64 << 10, "index space is lost: {left:?}, was {:?}", self.empty);
+        }
+        self.models.clear();
+    }
+}
+
+fn space(pool: &Path) -> Vec<Space> {
+    common::open(pool).info().wait().expect("asking for space").targets
+}
+
+/// Says how to replay a failure, unless there is none.
+struct Announce(Option<String>);
+
+impl Announce {
+    fn nothing(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Announce {
+    fn drop(&mut self) {
+        if let Some(replay) = &self.0 {
+            eprintln!("to replay: {replay}");
+        }
+    }
+}
+
+fn torture(sort: Sort, rounds: u64) {
+    Torture::new(sort, seed()).run(sort, scaled(rounds));
+}
+
+#[test]
+fn killed_in_memory() {
+    torture(Sort::Memory, 140);
+}
+
+#[test]
+fn killed_with_a_guarded_index() {
+    torture(Sort::Guarded, 30);
+}
+
+#[test]
+fn killed_on_disk() {
+    torture(Sort::Disk, 20);
+}
+
+#[test]
+fn killed_while_syncing() {
+    torture(Sort::Durable, 20);
+}
