@@ -2,7 +2,12 @@
 //! `docs/format.md` draws them.
 use esker_types::info::ContainerId;
 use esker_types::limits::KEY_PAIR_MAX;
-use esker_types::{Epoch, Error, ErrorKind, ObjectId, Result, decode_key, encode_key, encoded_len};
+use esker_types::{
+    Epoch, Error, ErrorKind, KeyBuffer, KeyKind, ObjectId, Result, decode_key, encode_key,
+    encoded_len,
+};
+
+use smallvec::{SmallVec, smallvec};
 
 /// The tables of an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,14 +49,15 @@ pub(crate) const OBJECT_END: usize = CONTAINER_END + 16;
 
 /// A key, or the beginning of keys, under construction.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Key(Vec<u8>);
+pub(crate) struct Key(SmallVec<[u8; KEY_INLINE]>);
+
+/// Bytes of a key that need no allocation: all that ordinary dkeys and akeys take.
+const KEY_INLINE: usize = 96;
 
 impl Key {
     /// All keys of a table.
     pub(crate) fn table(table: Table) -> Self {
-        let mut bytes = Vec::with_capacity(96);
-        bytes.push(table as u8);
-        Self(bytes)
+        Self(smallvec![table as u8])
     }
 
     /// All keys of a table that belong to a container.
@@ -72,14 +78,14 @@ impl Key {
         dkey: &[u8],
     ) -> Result<Self> {
         let mut key = Self::object(table, container, oid);
-        encode_key(oid.dkey_kind(), dkey, &mut key.0)?;
+        key.encode(oid.dkey_kind(), dkey)?;
         Ok(key)
     }
 
     /// All data under an akey of the dkey that `self` stands for.
     pub(crate) fn akey(&self, oid: ObjectId, akey: &[u8]) -> Result<Self> {
         let mut key = self.clone();
-        encode_key(oid.akey_kind(), akey, &mut key.0)?;
+        key.encode(oid.akey_kind(), akey)?;
         if key.0.len() > OBJECT_END + KEY_PAIR_MAX {
             return Err(Error::new(
                 ErrorKind::KeyTooBig,
@@ -87,6 +93,10 @@ impl Key {
             ));
         }
         Ok(key)
+    }
+
+    fn encode(&mut self, kind: KeyKind, part: &[u8]) -> Result<()> {
+        encode_key(kind, part, self)
     }
 
     /// The single value of the akey that `self` stands for.
@@ -116,11 +126,20 @@ impl Key {
     /// The first key behind all keys that begin with `self`.
     pub(crate) fn successor(&self) -> Self {
         let mut bytes = self.0.clone();
-        while bytes.pop_if(|last| *last == 0xff).is_some() {}
+        while bytes.last() == Some(&0xff) {
+            bytes.pop();
+        }
         if let Some(last) = bytes.last_mut() {
             *last += 1;
         }
         Self(bytes)
+    }
+}
+
+impl KeyBuffer for Key {
+    #[inline]
+    fn put(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
     }
 }
 

@@ -4,6 +4,7 @@
 //! four bytes are a checksum over key and record, so that damage to the index does not go unnoticed.
 use esker_types::limits::CHECKSUM_CHUNK;
 use esker_types::{Checksum, Epoch, Error, ErrorKind, Extent, Result};
+use smallvec::SmallVec;
 
 /// What an index entry says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +45,9 @@ pub(crate) struct Location<'r> {
     pub(crate) sums: &'r [u8],
 }
 
+/// The bytes of a record; small ones need no allocation.
+pub(crate) type RecordBytes = SmallVec<[u8; 192]>;
+
 const IN_SEGMENT: u8 = 1;
 const CHECKSUM_SHIFT: u8 = 4;
 const SEAL_LEN: usize = 4;
@@ -68,7 +72,7 @@ impl<'r> Record<'r> {
     }
 
     /// Appends the record of key `key` (without its table) to `out`.
-    pub(crate) fn encode(&self, key: &[u8], out: &mut Vec<u8>) {
+    pub(crate) fn encode(&self, key: &[u8], out: &mut RecordBytes) {
         let from = out.len();
         let flags = match self.body {
             Body::Inline(_) => 0,
@@ -139,7 +143,7 @@ impl<'r> Record<'r> {
 }
 
 impl<'r> Location<'r> {
-    fn encode(&self, out: &mut Vec<u8>) {
+    fn encode(&self, out: &mut RecordBytes) {
         for word in [self.segment, self.offset, self.base, self.covered] {
             out.extend_from_slice(&word.to_le_bytes());
         }
@@ -206,7 +210,7 @@ mod tests {
             located(&sums),
             Record { epoch: Epoch(1), record_size: 5, count: 1, body: Body::Inline(b"hello") },
         ] {
-            let mut bytes = Vec::new();
+            let mut bytes = RecordBytes::new();
             record.encode(b"key", &mut bytes);
             assert_eq!(Record::decode(b"key", &bytes), Ok(record));
             assert!(Record::decode(b"kez", &bytes).is_err());

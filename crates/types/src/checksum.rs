@@ -50,13 +50,13 @@ impl Checksum {
     }
 
     /// Appends the sum of one chunk to a table of sums.
-    pub fn push(self, data: &[u8], table: &mut Vec<u8>) {
+    pub fn push(self, data: &[u8], table: &mut impl Extend<u8>) {
         let sum = self.sum(data).to_le_bytes();
-        table.extend_from_slice(&sum[..self.width()]);
+        table.extend(sum.into_iter().take(self.width()));
     }
 
     /// Appends the sums of all chunks of `data` to a table of sums.
-    pub fn push_all(self, data: &[u8], table: &mut Vec<u8>) {
+    pub fn push_all(self, data: &[u8], table: &mut impl Extend<u8>) {
         if self != Self::Off {
             data.chunks(CHECKSUM_CHUNK).for_each(|chunk| self.push(chunk, table));
         }

@@ -10,6 +10,18 @@ pub enum KeyKind {
     Integer,
 }
 
+/// What [`encode_key`] writes to.
+pub trait KeyBuffer {
+    /// Appends bytes.
+    fn put(&mut self, bytes: &[u8]);
+}
+
+impl KeyBuffer for Vec<u8> {
+    fn put(&mut self, bytes: &[u8]) {
+        self.extend_from_slice(bytes);
+    }
+}
+
 /// Ends an encoded byte string; sorts before any continuation.
 const END: [u8; 2] = [0, 0];
 /// A zero byte inside an encoded byte string.
@@ -20,27 +32,27 @@ const ZERO: [u8; 2] = [0, 0xff];
 /// # Errors
 /// [`ErrorKind::Invalid`] for an empty key or an integer that is not 8 bytes, [`ErrorKind::KeyTooBig`]
 /// for more than [`KEY_MAX`] bytes.
-pub fn encode_key(kind: KeyKind, key: &[u8], out: &mut Vec<u8>) -> Result<()> {
+pub fn encode_key(kind: KeyKind, key: &[u8], out: &mut impl KeyBuffer) -> Result<()> {
     match kind {
-        KeyKind::Integer => out.extend_from_slice(&key_to_u64(key)?.to_be_bytes()),
+        KeyKind::Integer => out.put(&key_to_u64(key)?.to_be_bytes()),
         KeyKind::Bytes => encode_bytes(key, out)?,
     }
     Ok(())
 }
 
-fn encode_bytes(key: &[u8], out: &mut Vec<u8>) -> Result<()> {
+fn encode_bytes(key: &[u8], out: &mut impl KeyBuffer) -> Result<()> {
     check_length(key)?;
     if key.contains(&0) {
         for &byte in key {
             match byte {
-                0 => out.extend_from_slice(&ZERO),
-                _ => out.push(byte),
+                0 => out.put(&ZERO),
+                _ => out.put(&[byte]),
             }
         }
     } else {
-        out.extend_from_slice(key);
+        out.put(key);
     }
-    out.extend_from_slice(&END);
+    out.put(&END);
     Ok(())
 }
 

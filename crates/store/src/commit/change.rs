@@ -2,10 +2,11 @@
 use crate::control::{conflict_slot, container_slot, object_slot, punch_slot};
 use crate::io::txn::{Txn, WriteTxn};
 use crate::keys::{Key, Table, history_key};
-use crate::record::Record;
+use crate::record::{Record, RecordBytes};
 use crate::target::Target;
 use esker_types::info::ContainerId;
 use esker_types::{Epoch, Error, ErrorKind, ObjectId, Result};
+use smallvec::SmallVec;
 use std::sync::atomic::Ordering;
 
 /// What a change did to one key: its new value, or `None` where it was removed.
@@ -18,15 +19,15 @@ pub(crate) struct Change<'t> {
     /// When this change happens.
     pub(crate) epoch: Epoch,
     /// Bytes that died, by segment.
-    dead: Vec<(u32, u64)>,
+    dead: SmallVec<[(u32, u64); 4]>,
     /// Slots of the conflict table that change.
-    touched: Vec<u32>,
+    touched: SmallVec<[u32; 8]>,
     /// Newest snapshot of the container looked at last.
     newest_snapshot: Option<(ContainerId, Option<Epoch>)>,
     /// Every step, where a coordinator must be able to repeat them.
     journal: Option<Vec<Step>>,
     changed: bool,
-    scratch: Vec<u8>,
+    scratch: RecordBytes,
 }
 
 /// The part of the index that is kept free so that deletions always find room: one in sixteen pages,
@@ -41,12 +42,12 @@ impl<'t> Change<'t> {
             target,
             txn,
             epoch,
-            dead: Vec::new(),
-            touched: Vec::new(),
+            dead: SmallVec::new(),
+            touched: SmallVec::new(),
             newest_snapshot: None,
             journal: None,
             changed: false,
-            scratch: Vec::new(),
+            scratch: RecordBytes::new(),
         }
     }
 
@@ -118,7 +119,7 @@ impl<'t> Change<'t> {
         record: &Record<'_>,
     ) -> Result<()> {
         if self.newest_snapshot(container)?.is_some_and(|newest| record.epoch <= newest) {
-            let mut value = self.epoch.0.to_le_bytes().to_vec();
+            let mut value = RecordBytes::from_slice(&self.epoch.0.to_le_bytes());
             record.encode(&key[1..], &mut value);
             return self.put(&history_key(key, record.epoch), &value);
         }

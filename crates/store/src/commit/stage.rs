@@ -11,13 +11,17 @@ use esker_types::limits::{
 };
 use esker_types::ops::{Source, Update, Value, Write, WriteOp, check_array_len};
 use esker_types::{Error, ErrorKind, Extent, Result};
+use smallvec::SmallVec;
 
 /// Data of some writes, ready to be named by the index. Dropped unpublished, it was never there.
 pub(crate) struct Staged<'t> {
     writer: Option<Writer<'t>>,
     /// One list of akeys per write.
-    pub(crate) writes: Vec<Vec<StagedAkey>>,
+    pub(crate) writes: SmallVec<[StagedAkeys; 1]>,
 }
+
+/// The akeys of one write.
+pub(crate) type StagedAkeys = SmallVec<[StagedAkey; 1]>;
 
 /// An akey's new content.
 pub(crate) struct StagedAkey {
@@ -29,7 +33,7 @@ pub(crate) struct StagedAkey {
 /// What an akey is going to hold.
 pub(crate) enum Content {
     Single(Piece),
-    Array { record_size: u32, pieces: Vec<Piece> },
+    Array { record_size: u32, pieces: SmallVec<[Piece; 1]> },
     Punch(Vec<Extent>),
 }
 
@@ -41,7 +45,7 @@ pub(crate) struct Piece {
 }
 
 enum Place {
-    Inline(Vec<u8>),
+    Inline(SmallVec<[u8; 96]>),
     Segment(Placed),
 }
 
@@ -100,15 +104,17 @@ pub(crate) fn stage_part<'t>(
     let mut stager = Stager { target, container, writer: None };
     let mine = |(write, targets): &(Write<'_>, Vec<u32>)| match targets.contains(&target.number()) {
         true => stager.write(write),
-        false => Ok(Vec::new()),
+        false => Ok(StagedAkeys::new()),
     };
     let writes = writes.iter().map(mine).collect::<Result<_>>()?;
     Ok(Staged { writer: stager.writer, writes })
 }
 
 impl Stager<'_, '_> {
-    fn write(&mut self, write: &Write<'_>) -> Result<Vec<StagedAkey>> {
-        let WriteOp::Update { dkey, updates, .. } = write.op else { return Ok(Vec::new()) };
+    fn write(&mut self, write: &Write<'_>) -> Result<StagedAkeys> {
+        let WriteOp::Update { dkey, updates, .. } = write.op else {
+            return Ok(StagedAkeys::new());
+        };
         limit(updates.len(), AKEYS_PER_OP_MAX, "akeys", "AKEYS_PER_OP_MAX")?;
         let dkey = Key::dkey(Table::Data, self.container.id(), write.oid, dkey)?;
         updates
@@ -184,7 +190,7 @@ impl Stager<'_, '_> {
         }
         check_array_len(record_size, extents, data.len())?;
         let step = (self.piece_max() / record_size).max(1);
-        let mut pieces = Vec::with_capacity(extents.len());
+        let mut pieces = SmallVec::with_capacity(extents.len());
         let mut offset = 0;
         for extent in extents {
             let mut start = extent.start;
@@ -209,7 +215,7 @@ impl Stager<'_, '_> {
         len: u64,
     ) -> Result<Piece> {
         if len <= INLINE_MAX as u64 {
-            let mut bytes = Vec::with_capacity(len as usize);
+            let mut bytes = SmallVec::with_capacity(len as usize);
             source.visit(offset, len, |piece| bytes.extend_from_slice(piece));
             return Ok(Piece { extent, place: Place::Inline(bytes) });
         }

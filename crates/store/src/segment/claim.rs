@@ -8,15 +8,23 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 /// Segments of one target this process appends to, one per lane: so many threads can append at once.
 pub(crate) struct Lanes {
-    lanes: Vec<Mutex<Option<u32>>>,
+    lanes: Vec<Mutex<Held>>,
     /// Takes what compaction moves; it must not wait for compaction itself.
-    compaction: Mutex<Option<u32>>,
+    compaction: Mutex<Held>,
     turn: AtomicUsize,
+}
+
+/// What a lane keeps between operations.
+#[derive(Default)]
+pub(crate) struct Held {
+    segment: Option<u32>,
+    /// Room for headers and gathered data.
+    pub(super) scratch: Vec<u8>,
 }
 
 /// A lane, held by one thread.
 pub(crate) struct Lane<'t> {
-    segment: MutexGuard<'t, Option<u32>>,
+    held: MutexGuard<'t, Held>,
     /// The segment is busy on behalf of this very lane.
     busy: bool,
     may_collect: bool,
@@ -24,41 +32,55 @@ pub(crate) struct Lane<'t> {
 
 impl Lanes {
     pub(crate) fn new(count: usize) -> Self {
-        let lanes = (0..count.max(1)).map(|_| Mutex::new(None)).collect();
-        Self { lanes, compaction: Mutex::new(None), turn: AtomicUsize::new(0) }
+        let lanes = (0..count.max(1)).map(|_| Mutex::default()).collect();
+        Self { lanes, compaction: Mutex::default(), turn: AtomicUsize::new(0) }
     }
 
     /// A lane nobody is in, or the next one as soon as it is left.
     pub(crate) fn enter(&self) -> Lane<'_> {
         let free = self.lanes.iter().find_map(|lane| match lane.try_lock() {
-            Ok(segment) => Some(segment),
+            Ok(held) => Some(held),
             Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
             Err(TryLockError::WouldBlock) => None,
         });
-        let segment = free.unwrap_or_else(|| {
+        let held = free.unwrap_or_else(|| {
             let turn = self.turn.fetch_add(1, Ordering::Relaxed) % self.lanes.len();
             self.lanes[turn].lock().unwrap_or_else(PoisonError::into_inner)
         });
-        Lane { segment, busy: false, may_collect: true }
+        Lane { held, busy: false, may_collect: true }
     }
 
     /// The lane of compaction.
     pub(crate) fn enter_compaction(&self) -> Lane<'_> {
-        let segment = self.compaction.lock().unwrap_or_else(PoisonError::into_inner);
-        Lane { segment, busy: false, may_collect: false }
+        let held = self.compaction.lock().unwrap_or_else(PoisonError::into_inner);
+        Lane { held, busy: false, may_collect: false }
+    }
+}
+
+impl std::ops::Deref for Lane<'_> {
+    type Target = Held;
+
+    fn deref(&self) -> &Held {
+        &self.held
+    }
+}
+
+impl std::ops::DerefMut for Lane<'_> {
+    fn deref_mut(&mut self) -> &mut Held {
+        &mut self.held
     }
 }
 
 impl Lane<'_> {
     /// The lane's segment, made busy; `None` where it has none or lost it.
     pub(crate) fn take(&mut self, target: &Target) -> Option<u32> {
-        let segment = (*self.segment)?;
+        let segment = self.held.segment?;
         let (open, busy) = (State::Open(Some(target.process())), State::Busy(target.process()));
         self.busy = self.busy || target.words().segment(segment).change(open, busy);
         if !self.busy {
-            *self.segment = None;
+            self.held.segment = None;
         }
-        *self.segment
+        self.held.segment
     }
 
     /// Gives the lane another busy segment with at least `need` bytes of room. A full one must have
@@ -67,20 +89,20 @@ impl Lane<'_> {
     /// # Errors
     /// `NoSpace` where there is none, even after collection.
     pub(crate) fn claim(&mut self, target: &Target, need: u64) -> Result<()> {
-        *self.segment = None;
+        self.held.segment = None;
         self.busy = false;
         let segment = match self.may_collect {
             true => claim_anywhere(target, need),
             false => find(target, need, 0).ok_or_else(|| full(target, need)),
         };
-        *self.segment = Some(segment?);
+        self.held.segment = Some(segment?);
         self.busy = true;
         Ok(())
     }
 
     /// Lets go of the lane's segment; it stays the lane's until somebody else needs it.
     pub(crate) fn release(&mut self, target: &Target) {
-        if let Some(segment) = (*self.segment).filter(|_| self.busy) {
+        if let Some(segment) = self.held.segment.filter(|_| self.busy) {
             let slot = target.process();
             target.words().segment(segment).change(State::Busy(slot), State::Open(Some(slot)));
         }

@@ -3,7 +3,7 @@ use super::header::{HEADER_MAX, Header, data_offset};
 use super::{Append, Placed, State, Writer, collect};
 use crate::io::txn::{ReadTxn, Txn};
 use crate::keys::{ARRAY, DataKey, Key, Table};
-use crate::record::{Body, Record};
+use crate::record::{Body, Record, RecordBytes};
 use crate::target::{Target, UNTIL_LEN};
 use esker_types::ops::Source;
 use esker_types::{Error, ErrorKind, Result};
@@ -235,7 +235,7 @@ impl Target {
                 let old = piece.record()?;
                 let moved = Record { body: copy.body(), ..old };
                 if change.txn().get(&piece.key)? == Some(&piece.value[..]) {
-                    let mut value = piece.value[..piece.lead()].to_vec();
+                    let mut value = RecordBytes::from_slice(&piece.value[..piece.lead()]);
                     moved.encode(piece.sealed_key()?, &mut value);
                     change.put(&piece.key, &value)?;
                     change.bury(&old);

@@ -15,6 +15,7 @@ use esker_types::limits::CHECKSUM_CHUNK;
 use esker_types::ops::Source;
 use esker_types::{Checksum, Error, ErrorKind, Result};
 use header::Header;
+use smallvec::SmallVec;
 use std::sync::atomic::Ordering;
 
 /// Segments one operation is writing to. Dropped without [`Writer::publish`], what was appended counts
@@ -23,12 +24,11 @@ pub(crate) struct Writer<'t> {
     target: &'t Target,
     lane: claim::Lane<'t>,
     /// Segments filled on the way: each is busy until the operation ends.
-    full: Vec<u32>,
+    full: SmallVec<[u32; 2]>,
     /// Bytes appended per segment, in the order they were claimed.
-    appended: Vec<(u32, u64)>,
+    appended: SmallVec<[(u32, u64); 2]>,
     /// Tail of the current segment when the operation began.
     began_at: Option<(u32, u64)>,
-    scratch: Vec<u8>,
 }
 
 /// Where an extent went; owns its sums.
@@ -38,8 +38,11 @@ pub(crate) struct Placed {
     offset: u32,
     len: u32,
     checksum: Checksum,
-    sums: Vec<u8>,
+    sums: Sums,
 }
+
+/// The checksums of an extent; those of small ones need no allocation.
+type Sums = SmallVec<[u8; 32]>;
 
 impl Placed {
     /// As the body of a record.
@@ -77,14 +80,7 @@ impl<'t> Writer<'t> {
     }
 
     fn in_lane(target: &'t Target, lane: claim::Lane<'t>) -> Self {
-        Self {
-            target,
-            lane,
-            full: Vec::new(),
-            appended: Vec::new(),
-            began_at: None,
-            scratch: Vec::new(),
-        }
+        Self { target, lane, full: SmallVec::new(), appended: SmallVec::new(), began_at: None }
     }
 
     /// Appends an extent.
@@ -95,7 +91,7 @@ impl<'t> Writer<'t> {
         let (segment, at) = self.room_for(append)?;
         let begin = self.target.segment_offset(segment) + at;
         let data_at = at + header::data_offset(append.key.len());
-        Header::encode(append.key, append.count, append.len, &mut self.scratch);
+        Header::encode(append.key, append.count, append.len, &mut self.lane.scratch);
         let sums = self.write(begin, append)?;
         let words = self.target.words().segment(segment);
         let tail = at + header::footprint(append.key.len(), u64::from(append.len));
@@ -140,10 +136,10 @@ impl<'t> Writer<'t> {
         }
     }
 
-    fn write(&mut self, begin: u64, append: &Append<'_>) -> Result<Vec<u8>> {
+    fn write(&mut self, begin: u64, append: &Append<'_>) -> Result<Sums> {
         let chunks = Checksum::chunks(append.len as usize);
-        let mut sums = Vec::with_capacity(chunks * append.checksum.width());
-        let header_len = self.scratch.len() as u64;
+        let mut sums = Sums::with_capacity(chunks * append.checksum.width());
+        let header_len = self.lane.scratch.len() as u64;
         let Source::One(whole) = append.source else {
             return self.write_gathered(begin, append, sums);
         };
@@ -151,11 +147,11 @@ impl<'t> Writer<'t> {
         let bytes = &whole[from..from + append.len as usize];
         if bytes.len() <= RUN && !self.target.is_mapped() {
             append.checksum.push_all(bytes, &mut sums);
-            self.scratch.extend_from_slice(bytes);
-            self.target.data.write(begin, &self.scratch)?;
+            self.lane.scratch.extend_from_slice(bytes);
+            self.target.data.write(begin, &self.lane.scratch)?;
             return Ok(sums);
         }
-        self.target.data.write(begin, &self.scratch)?;
+        self.target.data.write(begin, &self.lane.scratch)?;
         let mut at = begin + header_len;
         for run in bytes.chunks(RUN) {
             self.target.data.write(at, run)?;
@@ -166,22 +162,18 @@ impl<'t> Writer<'t> {
     }
 
     /// Sources of several buffers go through a scratch buffer, one checksum chunk at a time.
-    fn write_gathered(
-        &mut self,
-        begin: u64,
-        append: &Append<'_>,
-        mut sums: Vec<u8>,
-    ) -> Result<Vec<u8>> {
-        let mut at = begin + self.scratch.len() as u64;
-        self.target.data.write(begin, &self.scratch)?;
+    fn write_gathered(&mut self, begin: u64, append: &Append<'_>, mut sums: Sums) -> Result<Sums> {
+        let scratch = &mut self.lane.scratch;
+        let mut at = begin + scratch.len() as u64;
+        self.target.data.write(begin, scratch)?;
         let end = append.offset + u64::from(append.len);
         let mut offset = append.offset;
         while offset < end {
             let len = (end - offset).min(CHECKSUM_CHUNK as u64);
-            self.scratch.clear();
-            append.source.visit(offset, len, |piece| self.scratch.extend_from_slice(piece));
-            self.target.data.write(at, &self.scratch)?;
-            append.checksum.push(&self.scratch, &mut sums);
+            scratch.clear();
+            append.source.visit(offset, len, |piece| scratch.extend_from_slice(piece));
+            self.target.data.write(at, scratch)?;
+            append.checksum.push(scratch, &mut sums);
             offset += len;
             at += len;
         }

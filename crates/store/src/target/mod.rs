@@ -17,7 +17,7 @@ use esker_types::info::{ContainerId, Durability, Medium};
 use esker_types::ops::{ReadAt, ReadMark};
 use esker_types::{Error, ErrorKind, ObjectId, Result};
 use std::path::Path;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 /// One shard of an open pool.
@@ -29,6 +29,8 @@ pub struct Target {
     pub(crate) lanes: Lanes,
     segment_bytes: u64,
     segments: u32,
+    /// Segments whose pages this process has entered into its page table.
+    prepared: Vec<AtomicBool>,
     mapped: bool,
     durability: Durability,
     /// Commits of threads of this process that wait for the same sync.
@@ -78,6 +80,7 @@ impl Target {
             lanes: Lanes::new(LANES),
             segment_bytes: superblock.segment_bytes,
             segments: superblock.segments,
+            prepared: (0..superblock.segments).map(|_| AtomicBool::new(false)).collect(),
             mapped,
             durability: superblock.durability,
             group: crate::commit::Group::default(),
@@ -147,7 +150,9 @@ impl Target {
         let words = words.segment(segment);
         words.tail.store(0, Ordering::Release);
         words.published.store(0, Ordering::Release);
-        self.data.prepare(self.segment_offset(segment), self.segment_bytes as usize);
+        if !self.prepared[segment as usize].swap(true, Ordering::Relaxed) {
+            self.data.prepare(self.segment_offset(segment), self.segment_bytes as usize);
+        }
     }
 
     /// A consistent view, once no commit over several targets is half done.
