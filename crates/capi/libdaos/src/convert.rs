@@ -1,5 +1,5 @@
 //! Arguments of C as the client takes them.
-use crate::abi::{Bytes, Iov, ObjId, Ptr, Range, Recx, Sgl};
+use crate::abi::{Iov, ObjId, Ptr, Range, Recx, Sgl};
 use crate::code::{Code, Result};
 use esker::types::info::OpenMode;
 use esker::types::limits::EXTENTS_PER_OP_MAX;
@@ -24,6 +24,18 @@ impl From<Range> for Extent {
     }
 }
 
+impl From<Extent> for Recx {
+    fn from(extent: Extent) -> Self {
+        Self { idx: extent.start, nr: extent.count }
+    }
+}
+
+impl From<Recx> for Extent {
+    fn from(recx: Recx) -> Self {
+        Self::new(recx.idx, recx.nr)
+    }
+}
+
 /// Modes of pools and containers: the bits are the same. The strongest one counts.
 pub(crate) fn open_mode(flags: u32) -> Result<OpenMode> {
     match flags {
@@ -31,6 +43,15 @@ pub(crate) fn open_mode(flags: u32) -> Result<OpenMode> {
         _ if flags & 2 != 0 => Ok(OpenMode::ReadWrite),
         _ if flags & 1 != 0 => Ok(OpenMode::ReadOnly),
         _ => Err(Code::INVAL),
+    }
+}
+
+/// The bit of a mode.
+pub(crate) fn mode_bit(mode: OpenMode) -> u32 {
+    match mode {
+        OpenMode::ReadOnly => 1,
+        OpenMode::ReadWrite => 2,
+        OpenMode::Exclusive => 4,
     }
 }
 
@@ -47,10 +68,48 @@ pub(crate) fn cond(flags: u64, known: Cond) -> Cond {
 }
 
 /// A key given as a buffer.
-pub(crate) fn key(key: &Iov) -> Result<&[u8]> {
+pub(crate) fn key<'a>(key: Ptr<Iov>) -> Result<&'a [u8]> {
+    key_in(&key.get()?)
+}
+
+/// The key in a buffer.
+pub(crate) fn key_in<'a>(key: &Iov) -> Result<&'a [u8]> {
     match key.buf.is_null() || key.len == 0 || key.len > key.buf_len {
         true => Err(Code::INVAL),
         false => key.buf.read(key.len as u64),
+    }
+}
+
+/// Ranges of an operation: nearly always one, which needs no list.
+pub(crate) enum Extents {
+    One([Extent; 1]),
+    Many(Vec<Extent>),
+}
+
+impl Extents {
+    pub(crate) fn new<T: Copy + Into<Extent>>(list: Ptr<T>, count: u64) -> Result<Self> {
+        if count == 1 {
+            return Ok(Self::One([list.get()?.into()]));
+        }
+        if count > EXTENTS_PER_OP_MAX as u64 {
+            return Err(Code::NOTSUPPORTED);
+        }
+        let ranges = list.list(count as usize)?;
+        Ok(Self::Many(ranges.into_iter().map(T::into).collect()))
+    }
+
+    pub(crate) fn as_slice(&self) -> &[Extent] {
+        match self {
+            Self::One(range) => range,
+            Self::Many(ranges) => ranges,
+        }
+    }
+
+    /// Bytes of all records.
+    pub(crate) fn bytes(&self, record_size: u64) -> Result<u64> {
+        let records =
+            self.as_slice().iter().try_fold(0u64, |sum, extent| sum.checked_add(extent.count));
+        records.and_then(|records| records.checked_mul(record_size)).ok_or(Code::INVAL)
     }
 }
 
@@ -58,7 +117,7 @@ pub(crate) fn key(key: &Iov) -> Result<&[u8]> {
 const BUFFERS_MAX: u32 = EXTENTS_PER_OP_MAX as u32;
 
 /// The buffers of a list.
-pub(crate) fn buffers(sgl: &Sgl) -> Result<impl Iterator<Item = Result<Iov>> + use<>> {
+fn buffers(sgl: &Sgl) -> Result<impl Iterator<Item = Result<Iov>> + use<>> {
     if sgl.nr > BUFFERS_MAX || (sgl.nr > 0 && sgl.iovs.is_null()) {
         return Err(Code::INVAL);
     }
@@ -66,72 +125,80 @@ pub(crate) fn buffers(sgl: &Sgl) -> Result<impl Iterator<Item = Result<Iov>> + u
     Ok((0..sgl.nr as usize).map(move |index| iovs.at(index).get()))
 }
 
-/// Data to be written: what is in the buffers of a list.
-pub(crate) struct Data(Vec<Iov>);
+/// Data to be written: what is in the buffers of a list, which nearly always has but one.
+pub(crate) enum Data<'a> {
+    One(&'a [u8]),
+    Many(Vec<&'a [u8]>),
+}
 
-impl Data {
-    /// The first `len` bytes in a list, or all of them.
-    pub(crate) fn new(sgl: Ptr<Sgl>, len: Option<u64>) -> Result<Self> {
-        let mut rest = len.unwrap_or(u64::MAX);
-        let mut iovs = Vec::new();
-        for iov in buffers(&sgl.get()?)? {
-            let mut iov = iov?;
-            if iov.len > iov.buf_len {
-                return Err(Code::INVAL);
+impl<'a> Data<'a> {
+    /// All that is in a list.
+    pub(crate) fn all(sgl: Ptr<Sgl>) -> Result<Self> {
+        let sgl = sgl.get()?;
+        if sgl.nr == 1 {
+            return filled(&sgl.iovs.get()?).map(Self::One);
+        }
+        let slices = buffers(&sgl)?.map(|iov| filled(&iov?));
+        slices.collect::<Result<_>>().map(Self::Many)
+    }
+
+    /// The first `len` bytes in a list, which must have so many.
+    pub(crate) fn first(sgl: Ptr<Sgl>, len: u64) -> Result<Self> {
+        if len == 0 {
+            return Ok(Self::One(&[]));
+        }
+        match Self::all(sgl)? {
+            Self::One(slice) => {
+                let len = usize::try_from(len).map_err(|_| Code::INVAL)?;
+                slice.get(..len).map(Self::One).ok_or(Code::INVAL)
             }
-            iov.len = rest.min(iov.len as u64) as usize;
-            iov.buf.read(iov.len as u64)?;
-            rest -= iov.len as u64;
-            iovs.push(iov);
-        }
-        match len.is_some() && rest > 0 {
-            true => Err(Code::INVAL),
-            false => Ok(Self(iovs)),
+            Self::Many(slices) => cut(slices, len).map(Self::Many),
         }
     }
 
-    pub(crate) fn slices(&self) -> Result<Vec<&[u8]>> {
-        self.0.iter().map(|iov| iov.buf.read(iov.len as u64)).collect()
+    pub(crate) fn source(&self) -> Source<'_> {
+        match self {
+            Self::One(slice) => Source::One(slice),
+            Self::Many(slices) => Source::Many(slices),
+        }
     }
 }
 
-/// The one buffer of a list of one, which is what nearly all callers pass.
-pub(crate) fn only_buffer(sgl: Ptr<Sgl>) -> Result<Option<Iov>> {
-    let sgl = sgl.get()?;
-    match sgl.nr {
-        1 => sgl.iovs.get().map(Some),
-        _ => Ok(None),
-    }
-}
-
-/// A source of one buffer.
-pub(crate) fn source(iov: &Iov) -> Result<Source<'_>> {
+fn filled<'a>(iov: &Iov) -> Result<&'a [u8]> {
     match iov.len > iov.buf_len {
         true => Err(Code::INVAL),
-        false => Ok(Source::One(iov.buf.read(iov.len as u64)?)),
+        false => iov.buf.read(iov.len as u64),
     }
 }
 
-/// Room to read into: the buffers of a list.
-pub(crate) struct Room(Vec<(Bytes, u64)>);
-
-impl Room {
-    /// The room `size` finds in each buffer.
-    pub(crate) fn new(sgl: Ptr<Sgl>, size: impl Fn(&Iov) -> usize) -> Result<Self> {
-        let room = buffers(&sgl.get()?)?.map(|iov| iov.map(|iov| (iov.buf, size(&iov) as u64)));
-        room.collect::<Result<_>>().map(Self)
-    }
-
-    pub(crate) fn sink(&mut self) -> Result<Sink<'_>> {
-        let slices = self.0.iter_mut().map(|(buffer, len)| buffer.write(*len));
-        slices.collect::<Result<_>>().map(Sink::Many)
+fn cut(slices: Vec<&[u8]>, len: u64) -> Result<Vec<&[u8]>> {
+    let mut rest = len;
+    let mut part = |slice: &mut &[u8]| {
+        let len = (slice.len() as u64).min(rest);
+        rest -= len;
+        *slice = &slice[..len as usize];
+    };
+    let mut slices = slices;
+    slices.iter_mut().for_each(&mut part);
+    match rest {
+        0 => Ok(slices),
+        _ => Err(Code::INVAL),
     }
 }
 
-impl Room {
-    /// Bytes of all buffers.
-    pub(crate) fn len(&self) -> u64 {
-        self.0.iter().fold(0, |sum, (_, len)| sum.saturating_add(*len))
+/// Room to read into: the first `size` bytes of each buffer of a list.
+pub(crate) fn room<'a>(sgl: Ptr<Sgl>, size: fn(&Iov) -> usize) -> Result<Sink<'a>> {
+    let sgl = sgl.get()?;
+    let place = |iov: &Iov| match size(iov) > iov.buf_len {
+        true => Err(Code::INVAL),
+        false => iov.buf.write(size(iov) as u64),
+    };
+    match sgl.nr {
+        1 => place(&sgl.iovs.get()?).map(Sink::One),
+        _ => {
+            let slices = buffers(&sgl)?.map(|iov| place(&iov?));
+            slices.collect::<Result<_>>().map(Sink::Many)
+        }
     }
 }
 
@@ -141,25 +208,15 @@ pub(crate) fn set_filled(list: Ptr<Sgl>, bytes: u64) -> Result<()> {
     let mut rest = bytes;
     sgl.nr_out = 0;
     for (index, iov) in buffers(&sgl)?.enumerate() {
+        if rest == 0 {
+            break;
+        }
         let mut iov = iov?;
-        let filled = rest.min(iov.buf_len as u64);
-        rest -= filled;
-        sgl.nr_out += u32::from(filled > 0);
-        iov.len = filled as usize;
+        iov.len = rest.min(iov.buf_len as u64) as usize;
+        rest -= iov.len as u64;
+        sgl.nr_out += 1;
         sgl.iovs.at(index).set(iov);
     }
     list.set(sgl);
     Ok(())
-}
-
-impl From<Extent> for Recx {
-    fn from(extent: Extent) -> Self {
-        Self { idx: extent.start, nr: extent.count }
-    }
-}
-
-impl From<Recx> for Extent {
-    fn from(recx: Recx) -> Self {
-        Self::new(recx.idx, recx.nr)
-    }
 }

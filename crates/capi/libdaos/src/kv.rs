@@ -44,7 +44,7 @@ pub extern "C" fn daos_kv_destroy(oh: Handle, th: Handle, ev: Ptr<Event>) -> c_i
 }
 
 /// A key of a Key-Value: a string.
-fn key(key: &Str) -> Result<&[u8]> {
+fn key<'a>(key: Str) -> Result<&'a [u8]> {
     match key.bytes()? {
         [] => Err(Code::INVAL),
         long if long.len() > KEY_MAX => Err(ErrorKind::KeyTooBig.into()),
@@ -67,7 +67,7 @@ pub extern "C" fn daos_kv_put(
         let (kv, via) = (handles::kv(oh)?, handles::via(th)?);
         Ok(move || {
             let cond = convert::cond(flags, Kv::INSERT.with(Kv::UPDATE));
-            Ok(kv.put(key(&name)?, buf.read(size)?, cond, via.access()).wait()?)
+            Ok(kv.put(key(name)?, buf.read(size)?, cond, via.access()).wait()?)
         })
     })
 }
@@ -85,7 +85,7 @@ pub extern "C" fn daos_kv_get(
 ) -> c_int {
     edge::run(ev, || {
         let (kv, via) = (handles::kv(oh)?, handles::via(th)?);
-        Ok(move || get(&kv, key(&name)?, flags, size, buf, via.access()))
+        Ok(move || get(&kv, key(name)?, flags, size, buf, via.access()))
     })
 }
 
@@ -94,7 +94,7 @@ fn get(
     key: &[u8],
     flags: u64,
     size: Ptr<u64>,
-    mut buf: Bytes,
+    buf: Bytes,
     access: Access<'_>,
 ) -> Result<()> {
     let room = if buf.is_null() { 0 } else { size.get()? };
@@ -127,7 +127,7 @@ pub extern "C" fn daos_kv_remove(
         let (kv, via) = (handles::kv(oh)?, handles::via(th)?);
         Ok(move || {
             let cond = convert::cond(flags, Kv::REMOVE);
-            Ok(kv.remove(key(&name)?, cond, via.access()).wait()?)
+            Ok(kv.remove(key(name)?, cond, via.access()).wait()?)
         })
     })
 }

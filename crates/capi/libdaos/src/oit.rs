@@ -1,4 +1,205 @@
-//! Object id tables.
+//! Object id tables (`daos/oit.h`): which objects a snapshot holds, and marks on them.
+//!
+//! The store lists the objects of a snapshot itself. Marks are kept in an object of the container
+//! whose type users cannot open, one for each snapshot.
+use crate::abi::{Anchor, Event, Handle, Iov, ObjId, Ptr};
+use crate::code::{Code, Result};
+use crate::edge;
+use crate::handles::{self, Entry, kind};
+use crate::list::{self, Parked};
+use esker::types::ops::{Cond, Fetch, Sink, Source, Update, Value};
+use esker::types::{Epoch, ObjectClass, ObjectId, ObjectType};
+use esker::{Access, Container, Object, Wait};
+use std::ffi::c_int;
 
-/// A table of a snapshot.
-pub(crate) struct Oit;
+/// `DAOS_OIT_MARKER_MAX_LEN`.
+const MARKER_MAX: usize = 32;
+const MARK: &[u8] = b"mark";
+
+/// `daos_oit_filter_cb`.
+pub type Filter = unsafe extern "C" fn(oid: ObjId, marker: *mut Iov) -> c_int;
+
+/// An open table.
+pub(crate) struct Oit {
+    container: Container,
+    epoch: Epoch,
+    parked: Parked,
+}
+
+/// Where the identifiers of a listing go.
+#[derive(Clone, Copy)]
+struct Page {
+    oids: Ptr<ObjId>,
+    nr: Ptr<u32>,
+    anchor: Ptr<Anchor>,
+}
+
+/// The object that holds the marks of a snapshot.
+fn marks(container: &Container, epoch: Epoch) -> Object {
+    container.object(ObjectId::generate(0, epoch.0, ObjectType::Oit, ObjectClass::S1))
+}
+
+/// Removes all marks of a snapshot.
+pub(crate) fn drop_marks(container: &Container, epoch: Epoch) -> Result<()> {
+    Ok(marks(container, epoch).punch(Cond::NONE, Access::Latest).wait()?)
+}
+
+impl Oit {
+    pub(crate) fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    fn marker(&self, oid: ObjectId) -> Result<Option<Vec<u8>>> {
+        let mut marker = [0; MARKER_MAX];
+        let mut fetch = Fetch::single(MARK, Sink::One(&mut marker));
+        fetch.cond = Cond::AKEY_FETCH;
+        let object = marks(&self.container, self.epoch);
+        let fetches = std::slice::from_mut(&mut fetch);
+        let result = object.fetch(&oid.to_bytes(), Cond::NONE, fetches, Access::Latest).wait();
+        let len = fetch.size as usize;
+        match result.map_err(Code::from) {
+            Ok(()) => Ok(Some(marker[..len].to_vec())),
+            Err(Code::NONEXIST) => Ok(None),
+            Err(code) => Err(code),
+        }
+    }
+
+    fn mark(&self, oid: ObjectId, marker: Ptr<Iov>) -> Result<()> {
+        let at = Access::Snapshot(self.epoch);
+        if self.container.object(oid).epoch(at).wait()? == Epoch::default() {
+            return Err(Code::NONEXIST);
+        }
+        let object = marks(&self.container, self.epoch);
+        let dkey = oid.to_bytes();
+        if marker.is_null() {
+            return Ok(object.punch_dkey(&dkey, Cond::NONE, Access::Latest).wait()?);
+        }
+        let marker = marker.get()?;
+        if marker.len > MARKER_MAX {
+            return Err(Code::INVAL);
+        }
+        let value = Value::Single(Source::One(marker.buf.read(marker.len as u64)?));
+        let updates = [Update { akey: MARK, value, cond: Cond::NONE }];
+        Ok(object.update(&dkey, Cond::NONE, &updates, Access::Latest).wait()?)
+    }
+
+    /// Goes on until a page has something or the table ends.
+    fn list(&self, page: Page, wanted: impl Fn(ObjectId) -> Result<bool>) -> Result<()> {
+        let room = page.nr.get()? as usize;
+        page.oids.needed()?;
+        if room == 0 {
+            return Err(Code::INVAL);
+        }
+        let mut at = list::read_anchor(page.anchor, &self.parked)?;
+        let mut found = Vec::new();
+        while found.is_empty() && !at.is_end() {
+            let access = Access::Snapshot(self.epoch);
+            for oid in self.container.list_objects(&mut at, room, access).wait()? {
+                if oid.object_type() != Some(ObjectType::Oit) && wanted(oid)? {
+                    found.push(oid);
+                }
+            }
+        }
+        for (index, oid) in found.iter().enumerate() {
+            page.oids.at(index).set((*oid).into());
+        }
+        page.nr.set(found.len() as u32);
+        list::write_anchor(page.anchor, at, &self.parked);
+        Ok(())
+    }
+}
+
+/// Opens the table of a snapshot.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_oit_open(coh: Handle, epoch: u64, oh: Ptr<Handle>, ev: Ptr<Event>) -> c_int {
+    edge::run(ev, || {
+        let container = handles::container(coh)?;
+        Ok(move || {
+            oh.needed()?;
+            let (container, epoch) = (container.container.clone(), Epoch(epoch));
+            container.at(epoch).wait()?;
+            let table = Oit { container, epoch, parked: Parked::default() };
+            oh.set(handles::open(Entry::Oit(table))?);
+            Ok(())
+        })
+    })
+}
+
+/// Closes a table.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_oit_close(oh: Handle, ev: Ptr<Event>) -> c_int {
+    edge::done(ev, || handles::close(oh.cookie, &[kind::OIT]).map(drop))
+}
+
+/// Lists identifiers.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_oit_list(
+    oh: Handle,
+    oids: Ptr<ObjId>,
+    nr: Ptr<u32>,
+    anchor: Ptr<Anchor>,
+    ev: Ptr<Event>,
+) -> c_int {
+    let page = Page { oids, nr, anchor };
+    edge::run(ev, || {
+        let table = handles::oit(oh)?;
+        Ok(move || table.list(page, |_| Ok(true)))
+    })
+}
+
+/// Lists identifiers without a mark.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_oit_list_unmarked(
+    oh: Handle,
+    oids: Ptr<ObjId>,
+    nr: Ptr<u32>,
+    anchor: Ptr<Anchor>,
+    ev: Ptr<Event>,
+) -> c_int {
+    let page = Page { oids, nr, anchor };
+    edge::run(ev, || {
+        let table = handles::oit(oh)?;
+        Ok(move || table.list(page, |oid| Ok(table.marker(oid)?.is_none())))
+    })
+}
+
+/// Lists identifiers that a filter lets through.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_oit_list_filter(
+    oh: Handle,
+    oids: Ptr<ObjId>,
+    nr: Ptr<u32>,
+    anchor: Ptr<Anchor>,
+    filter: Option<Filter>,
+    ev: Ptr<Event>,
+) -> c_int {
+    let page = Page { oids, nr, anchor };
+    edge::run(ev, || {
+        let table = handles::oit(oh)?;
+        let filter = filter.ok_or(Code::INVAL)?;
+        Ok(move || table.list(page, |oid| ask(filter, oid, table.marker(oid)?)))
+    })
+}
+
+/// An identifier without a mark comes with an empty marker.
+fn ask(filter: Filter, oid: ObjectId, marker: Option<Vec<u8>>) -> Result<bool> {
+    let mut marker = marker.unwrap_or_default();
+    let len = marker.len();
+    // SAFETY: the marker outlives the call of the filter.
+    let buf = unsafe { Ptr::new(marker.as_mut_ptr().cast()) };
+    let mut iov = Iov { buf: if len == 0 { Ptr::null() } else { buf }, buf_len: len, len };
+    // SAFETY: the caller passed the function to be called so.
+    match unsafe { filter(oid.into(), &raw mut iov) } {
+        error if error < 0 => Err(Code(error)),
+        answer => Ok(answer > 0),
+    }
+}
+
+/// Marks an identifier.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_oit_mark(oh: Handle, oid: ObjId, marker: Ptr<Iov>, ev: Ptr<Event>) -> c_int {
+    edge::run(ev, || {
+        let table = handles::oit(oh)?;
+        Ok(move || table.mark(oid.into(), marker))
+    })
+}

@@ -117,11 +117,11 @@ impl<T: Copy> Ptr<T> {
 }
 
 impl Bytes {
-    /// `len` bytes to read.
+    /// `len` bytes to read, good for as long as the pointer is.
     ///
     /// # Errors
     /// [`Code::INVAL`] for no pointer with a length, and for lengths no memory has.
-    pub fn read(&self, len: u64) -> Result<&[u8]> {
+    pub fn read<'a>(self, len: u64) -> Result<&'a [u8]> {
         let len = usize::try_from(len).map_err(|_| Code::INVAL)?;
         let bytes = self.cast::<u8>();
         bytes.bounded(len)?;
@@ -132,11 +132,11 @@ impl Bytes {
         }
     }
 
-    /// `len` bytes to write.
+    /// `len` bytes to write, good for as long as the pointer is.
     ///
     /// # Errors
     /// As [`Bytes::read`].
-    pub fn write(&mut self, len: u64) -> Result<&mut [u8]> {
+    pub fn write<'a>(self, len: u64) -> Result<&'a mut [u8]> {
         let len = usize::try_from(len).map_err(|_| Code::INVAL)?;
         let bytes = self.cast::<u8>();
         bytes.bounded(len)?;
@@ -152,11 +152,11 @@ impl Bytes {
 const STRING_MAX: usize = 1 << 20;
 
 impl Str {
-    /// The bytes before the NUL.
+    /// The bytes before the NUL, good for as long as the pointer is.
     ///
     /// # Errors
     /// [`Code::INVAL`] for no pointer.
-    pub fn bytes(&self) -> Result<&[u8]> {
+    pub fn bytes<'a>(self) -> Result<&'a [u8]> {
         self.needed()?;
         // SAFETY: the caller vouches for a string that ends in NUL.
         let len = unsafe { libc::strnlen(self.0, STRING_MAX) };
@@ -168,7 +168,7 @@ impl Str {
     ///
     /// # Errors
     /// [`Code::INVAL`].
-    pub fn text(&self) -> Result<&str> {
+    pub fn text<'a>(self) -> Result<&'a str> {
         std::str::from_utf8(self.bytes()?).map_err(|_| Code::INVAL)
     }
 }

@@ -4,11 +4,15 @@ mod io;
 pub use io::{daos_array_punch, daos_array_read, daos_array_write};
 
 use crate::abi::{ArrayStbuf, Event, Handle, ObjId, Ptr};
-use crate::code::Result;
-use crate::handles::{self, Entry, Opened, kind};
+use crate::code::{Code, Result};
+use crate::handles::{self, Entry, OpenArray, kind};
 use crate::{convert, edge, object};
+use esker::types::ObjectType;
 use esker::{Array, ArrayAttributes, Wait};
 use std::ffi::c_int;
+
+/// `DAOS_OO_RW`.
+const READ_WRITE: u32 = 0x4;
 
 /// Creates an array and opens it.
 #[unsafe(no_mangle)]
@@ -28,19 +32,16 @@ pub extern "C" fn daos_array_create(
             let attributes = ArrayAttributes { cell_size, chunk_size };
             let container = &container.container;
             let array = container.create_array(oid.into(), attributes, via.access()).wait()?;
-            give(array, oh)
+            give(array, READ_WRITE, oh)
         })
     })
 }
 
-fn give(array: Array, oh: Ptr<Handle>) -> Result<()> {
-    oh.set(handles::open(Entry::Array(Opened::new(array)))?);
+/// Opens a handle on an array, as `mode` asks for it.
+pub(crate) fn give(array: Array, mode: u32, oh: Ptr<Handle>) -> Result<()> {
+    let array = if convert::is_read_only(mode) { array.read_only() } else { array };
+    oh.set(handles::open(Entry::Array(OpenArray::new(array, mode)))?);
     Ok(())
-}
-
-/// The array as `mode` asks for it.
-fn with_mode(array: Array, mode: u32) -> Array {
-    if convert::is_read_only(mode) { array.read_only() } else { array }
 }
 
 /// Opens an array that stores its sizes.
@@ -61,7 +62,7 @@ pub extern "C" fn daos_array_open(
             oh.needed()?;
             let array = container.container.open_array(oid.into(), via.access()).wait()?;
             let attributes = array.attributes();
-            give(with_mode(array, mode), oh)?;
+            give(array, mode, oh)?;
             cell_size.set(attributes.cell_size);
             chunk_size.set(attributes.chunk_size);
             Ok(())
@@ -86,7 +87,7 @@ pub extern "C" fn daos_array_open_with_attr(
         oh.needed()?;
         let attributes = ArrayAttributes { cell_size, chunk_size };
         let array = container.container.open_array_with_attributes(oid.into(), attributes)?;
-        give(with_mode(array, mode), oh)
+        give(array, mode, oh)
     })
 }
 
@@ -161,6 +162,27 @@ pub extern "C" fn daos_array_get_attr(
         let attributes = handles::array(oh)?.attributes();
         chunk_size.needed()?.set(attributes.chunk_size);
         cell_size.needed()?.set(attributes.cell_size);
+        Ok(())
+    })
+}
+
+/// Changes the cells of a chunk that the handle reckons with. An array that stores its sizes keeps
+/// them.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_array_update_chunk_size(oh: Handle, chunk_size: u64) -> c_int {
+    edge::now(|| {
+        let open = handles::open_array(oh)?;
+        let array = open.array();
+        if chunk_size == 0 {
+            return Err(Code::INVAL);
+        }
+        if array.oid().object_type() == Some(ObjectType::Array) {
+            return Err(Code::NOTSUPPORTED);
+        }
+        let attributes = ArrayAttributes { chunk_size, ..array.attributes() };
+        let container = array.object().container();
+        let array = container.open_array_with_attributes(array.oid(), attributes)?;
+        open.change(if convert::is_read_only(open.mode) { array.read_only() } else { array });
         Ok(())
     })
 }

@@ -1,7 +1,8 @@
 //! Containers (`daos_cont.h`).
+pub mod access;
+pub mod info;
 pub mod open;
-
-pub use open::{daos_cont_close, daos_cont_create_with_label, daos_cont_open, daos_cont_open2};
+pub(crate) mod properties;
 
 use crate::abi::{Event, Handle, Ptr};
 use crate::{edge, handles};

@@ -1,28 +1,75 @@
 //! Creating, opening, closing, destroying containers.
+use super::{info, properties};
 use crate::abi::{ContInfo, Event, Handle, Prop, Ptr, Str, UuidBytes};
-use crate::handles::{self, Entry, kind};
+use crate::code::{Code, Result};
+use crate::handles::{self, Entry, OpenPool, kind};
 use crate::{convert, edge};
 use esker::Wait;
 use esker::backend::NewContainer;
 use std::ffi::c_int;
+
+/// Creates a container.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_cont_create2(
+    poh: Handle,
+    uuid: Ptr<UuidBytes>,
+    prop: Ptr<Prop>,
+    ev: Ptr<Event>,
+) -> c_int {
+    edge::run(ev, || {
+        let pool = handles::pool(poh)?;
+        Ok(move || create(&pool, None, prop, uuid))
+    })
+}
+
+/// As [`daos_cont_create2`], by its name of old.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_cont_create(
+    poh: Handle,
+    uuid: Ptr<UuidBytes>,
+    prop: Ptr<Prop>,
+    ev: Ptr<Event>,
+) -> c_int {
+    daos_cont_create2(poh, uuid, prop, ev)
+}
 
 /// Creates a container with a label.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_cont_create_with_label(
     poh: Handle,
     label: Str,
-    _cont_prop: Ptr<Prop>,
+    prop: Ptr<Prop>,
     uuid: Ptr<UuidBytes>,
     ev: Ptr<Event>,
 ) -> c_int {
     edge::run(ev, || {
         let pool = handles::pool(poh)?;
-        Ok(move || {
-            let new = NewContainer { label: Some(label.text()?), ..Default::default() };
-            uuid.set(pool.pool.create_container(&new).wait()?.uuid.0);
-            Ok(())
-        })
+        Ok(move || create(&pool, Some(label.text()?), prop, uuid))
     })
+}
+
+/// A label among the properties must be the one given beside them.
+fn create(
+    pool: &OpenPool,
+    label: Option<&str>,
+    prop: Ptr<Prop>,
+    uuid: Ptr<UuidBytes>,
+) -> Result<()> {
+    let wanted = properties::Wanted::read(prop)?;
+    if label.is_some() && wanted.label.as_deref().is_some_and(|other| Some(other) != label) {
+        return Err(Code::INVAL);
+    }
+    let metadata: Vec<_> =
+        wanted.metadata.iter().map(|(name, value)| (name.as_str(), value.as_slice())).collect();
+    let new = NewContainer {
+        label: label.or(wanted.label.as_deref()),
+        uuid: None,
+        checksum: wanted.checksum,
+        metadata: &metadata,
+        first_oid: wanted.first_oid,
+    };
+    uuid.set(pool.pool.create_container(&new).wait()?.uuid.0);
+    Ok(())
 }
 
 /// Opens a container.
@@ -32,7 +79,7 @@ pub extern "C" fn daos_cont_open2(
     cont: Str,
     flags: u32,
     coh: Ptr<Handle>,
-    _info: Ptr<ContInfo>,
+    about: Ptr<ContInfo>,
     ev: Ptr<Event>,
 ) -> c_int {
     edge::run(ev, || {
@@ -41,6 +88,9 @@ pub extern "C" fn daos_cont_open2(
             coh.needed()?;
             let mode = convert::open_mode(flags)?;
             let container = pool.pool.open_container(cont.text()?, mode).wait()?;
+            if !about.is_null() {
+                about.set(info::of(&container)?);
+            }
             coh.set(handles::open(Entry::Container(pool.with(container)))?);
             Ok(())
         })
@@ -54,10 +104,10 @@ pub extern "C" fn daos_cont_open(
     cont: Str,
     flags: u32,
     coh: Ptr<Handle>,
-    info: Ptr<ContInfo>,
+    about: Ptr<ContInfo>,
     ev: Ptr<Event>,
 ) -> c_int {
-    daos_cont_open2(poh, cont, flags, coh, info, ev)
+    daos_cont_open2(poh, cont, flags, coh, about, ev)
 }
 
 /// Closes a container.
@@ -71,4 +121,24 @@ pub extern "C" fn daos_cont_close(coh: Handle, ev: Ptr<Event>) -> c_int {
         })?;
         Ok(move || Ok(container.container.close().wait()?))
     })
+}
+
+/// Destroys a container and all that is in it.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_cont_destroy2(
+    poh: Handle,
+    cont: Str,
+    force: c_int,
+    ev: Ptr<Event>,
+) -> c_int {
+    edge::run(ev, || {
+        let pool = handles::pool(poh)?;
+        Ok(move || Ok(pool.pool.destroy_container(cont.text()?, force != 0).wait()?))
+    })
+}
+
+/// As [`daos_cont_destroy2`], by its name of old.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_cont_destroy(poh: Handle, cont: Str, force: c_int, ev: Ptr<Event>) -> c_int {
+    daos_cont_destroy2(poh, cont, force, ev)
 }

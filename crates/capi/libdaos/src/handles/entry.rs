@@ -1,18 +1,19 @@
 //! What stands behind a handle.
 use super::kind;
+use crate::code::Result;
 use crate::event::Queue;
 use crate::list::Parked;
 use crate::oit::Oit;
-use esker::{Array, Container, Kv, Object, Pool, Transaction};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use esker::{Array, Container, Kv, Object, Pool, Transaction, Wait};
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Something open.
 pub(crate) enum Entry {
     Pool(OpenPool),
     Container(OpenContainer),
     Object(Opened<Object>),
-    Array(Opened<Array>),
+    Array(OpenArray),
     Kv(Opened<Kv>),
     Tx(Transaction),
     Queue(Arc<Queue>),
@@ -38,7 +39,7 @@ impl Entry {
         match self {
             Self::Object(object) => Some(&object.it),
             Self::Kv(kv) => Some(kv.it.object()),
-            Self::Array(array) => Some(array.it.object()),
+            Self::Array(array) => Some(array.array().object()),
             _ => None,
         }
     }
@@ -54,15 +55,24 @@ impl Entry {
     }
 }
 
-/// A pool, and how many containers were opened through it.
+/// A pool, the name it was opened by, and how many containers were opened through it.
 pub(crate) struct OpenPool {
     pub(crate) pool: Pool,
+    name: Box<str>,
     uses: Arc<AtomicU32>,
 }
 
 impl OpenPool {
-    pub(crate) fn new(pool: Pool) -> Self {
-        Self { pool, uses: Arc::default() }
+    pub(crate) fn new(pool: Pool, name: &str) -> Self {
+        Self { pool, name: name.into(), uses: Arc::default() }
+    }
+
+    /// What other processes open it by: names mean the same to all only where they are URLs.
+    pub(crate) fn url(&self) -> Result<String> {
+        match self.name.contains(':') {
+            true => Ok(self.name.to_string()),
+            false => Ok(self.pool.info().wait()?.url),
+        }
     }
 
     pub(crate) fn is_used(&self) -> bool {
@@ -72,14 +82,13 @@ impl OpenPool {
     /// A container opened through this pool.
     pub(crate) fn with(&self, container: Container) -> OpenContainer {
         self.uses.fetch_add(1, Ordering::AcqRel);
-        OpenContainer { container, pool: self.pool.clone(), uses: Arc::clone(&self.uses) }
+        OpenContainer { container, uses: Arc::clone(&self.uses) }
     }
 }
 
-/// A container, and the pool it was opened through.
+/// A container, which counts as a use of the pool it was opened through.
 pub(crate) struct OpenContainer {
     pub(crate) container: Container,
-    pub(crate) pool: Pool,
     uses: Arc<AtomicU32>,
 }
 
@@ -89,7 +98,41 @@ impl Drop for OpenContainer {
     }
 }
 
-/// An object, array or Key-Value, and where its listings stand.
+/// An array, and the others that stood here before its chunk size was changed.
+pub(crate) struct OpenArray {
+    first: Array,
+    /// The mode it was opened with, `DAOS_OO_*`.
+    pub(crate) mode: u32,
+    pub(crate) parked: Parked,
+    latest: AtomicPtr<Array>,
+    later: Mutex<Vec<Box<Array>>>,
+}
+
+impl OpenArray {
+    pub(crate) fn new(array: Array, mode: u32) -> Self {
+        Self {
+            first: array,
+            mode,
+            parked: Parked::default(),
+            latest: AtomicPtr::new(std::ptr::null_mut()),
+            later: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn array(&self) -> &Array {
+        // SAFETY: it is null, or points into a box of `later`, which only grows.
+        unsafe { self.latest.load(Ordering::Acquire).as_ref() }.unwrap_or(&self.first)
+    }
+
+    /// Goes on with another array; who uses the one before may finish.
+    pub(crate) fn change(&self, array: Array) {
+        let mut array = Box::new(array);
+        self.latest.store(&raw mut *array, Ordering::Release);
+        self.later.lock().unwrap_or_else(PoisonError::into_inner).push(array);
+    }
+}
+
+/// An object or Key-Value, and where its listings stand.
 pub(crate) struct Opened<T> {
     pub(crate) it: T,
     pub(crate) parked: Parked,

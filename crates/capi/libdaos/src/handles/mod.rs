@@ -5,7 +5,7 @@
 mod entry;
 mod slab;
 
-pub(crate) use entry::{Entry, OpenContainer, OpenPool, Opened};
+pub(crate) use entry::{Entry, OpenArray, OpenContainer, OpenPool, Opened};
 pub(crate) use slab::{Held, close, close_all, forget_all};
 
 use crate::abi::Handle;
@@ -81,7 +81,15 @@ pub(crate) fn kv(handle: Handle) -> Result<Held<Kv>> {
 /// An array.
 pub(crate) fn array(handle: Handle) -> Result<Held<Array>> {
     held(handle, |entry| match entry {
-        Entry::Array(array) => Some(&array.it),
+        Entry::Array(array) => Some(array.array()),
+        _ => None,
+    })
+}
+
+/// An array with what belongs to its handle.
+pub(crate) fn open_array(handle: Handle) -> Result<Held<OpenArray>> {
+    held(handle, |entry| match entry {
+        Entry::Array(array) => Some(array),
         _ => None,
     })
 }

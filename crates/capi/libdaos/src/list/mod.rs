@@ -9,11 +9,11 @@ pub use split::{daos_obj_anchor_set, daos_obj_anchor_split, daos_obj_key2anchor}
 
 use crate::abi::{self, Event, Handle, Iov, KeyDesc, Ptr, Sgl};
 use crate::code::{Code, Result};
-use crate::convert::{self, Room};
+use crate::convert;
 use crate::handles::{self, Entry};
 use crate::{edge, object};
 use esker::types::KeyBatch;
-use esker::types::ops::{Anchor, ListLimit};
+use esker::types::ops::{Anchor, ListLimit, Sink};
 use esker::{Access, Object, Wait};
 use std::ffi::c_int;
 
@@ -81,10 +81,7 @@ pub extern "C" fn daos_obj_list_akey(
     let page = Page { nr, kds, sgl, anchor };
     edge::run(ev, || {
         let (entry, via) = (handles::entry(oh)?, handles::via(th)?);
-        Ok(move || {
-            let dkey = dkey.get()?;
-            page.fill(&entry, Level::Akeys(convert::key(&dkey)?), via.access())
-        })
+        Ok(move || page.fill(&entry, Level::Akeys(convert::key(dkey)?), via.access()))
     })
 }
 
@@ -94,7 +91,7 @@ impl Page {
         let mut at = anchor::read(self.anchor, parked)?;
         let entries = self.nr.get()? as usize;
         self.kds.needed()?;
-        let mut room = Room::new(self.sgl, |iov| iov.buf_len)?;
+        let mut room = convert::room(self.sgl, |iov| iov.buf_len)?;
         if entries == 0 {
             return Err(Code::INVAL);
         }
@@ -117,12 +114,11 @@ impl Page {
         Code::KEY2BIG
     }
 
-    fn put(&self, keys: &KeyBatch, room: &mut Room) -> Result<()> {
+    fn put(&self, keys: &KeyBatch, room: &mut Sink<'_>) -> Result<()> {
         let mut offset = 0;
-        let mut sink = room.sink()?;
         for (index, key) in keys.iter().enumerate() {
             let key_len = key.len() as u64;
-            sink.put(offset, key);
+            room.put(offset, key);
             self.kds.at(index).set(KeyDesc { key_len, val_type: 0 });
             offset += key_len;
         }

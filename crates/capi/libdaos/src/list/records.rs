@@ -41,8 +41,7 @@ pub extern "C" fn daos_obj_list_recx(
     edge::run(ev, || {
         let (entry, via) = (handles::entry(oh)?, handles::via(th)?);
         Ok(move || {
-            let (dkey, akey) = (dkey.get()?, akey.get()?);
-            let key = AkeyRef { dkey: convert::key(&dkey)?, akey: convert::key(&akey)? };
+            let key = AkeyRef { dkey: convert::key(dkey)?, akey: convert::key(akey)? };
             page.fill(&entry, key, via.access())
         })
     })

@@ -68,11 +68,10 @@ fn set_at_key(
     anchor: Ptr<abi::Anchor>,
 ) -> Result<()> {
     let (object, parked) = object::listed(entry)?;
-    let (dkey, anchor) = (dkey.get()?, anchor.needed()?);
-    let dkey = convert::key(&dkey)?;
+    let (dkey, anchor) = (convert::key(dkey)?, anchor.needed()?);
     let at = match akey.is_null() {
         true => find(object, Level::Dkeys, dkey, access)?,
-        false => find(object, Level::Akeys(dkey), convert::key(&akey.get()?)?, access)?,
+        false => find(object, Level::Akeys(dkey), convert::key(akey)?, access)?,
     };
     anchor::write(anchor, at, parked);
     Ok(())

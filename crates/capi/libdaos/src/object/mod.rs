@@ -1,4 +1,13 @@
 //! Objects (`daos_obj.h`).
+mod fetch;
+mod found;
+mod query;
+mod update;
+
+pub use fetch::daos_obj_fetch;
+pub use query::{daos_obj_query, daos_obj_query_key, daos_obj_query_max_epoch, daos_obj_verify};
+pub use update::{daos_obj_punch, daos_obj_punch_akeys, daos_obj_punch_dkeys, daos_obj_update};
+
 use crate::abi::{Event, Handle, ObjId, Ptr};
 use crate::code::{Code, Result};
 use crate::handles::{self, Entry, Opened, kind};

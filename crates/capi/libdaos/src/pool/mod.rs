@@ -1,4 +1,5 @@
 //! Pools (`daos_pool.h`).
 pub mod connect;
-
-pub use connect::{daos_pool_connect, daos_pool_connect2, daos_pool_disconnect};
+pub mod containers;
+pub mod filter;
+pub mod query;

@@ -1,0 +1,108 @@
+//! What a user may do, by a list, an owner and an owner group.
+use super::fields::{Ace, Kind, checked, unpack};
+use super::{principal, pure};
+use crate::abi::{Prop, Ptr};
+use crate::code::{Code, Result};
+use crate::property::{list, table};
+use std::ffi::c_int;
+
+const POOL_PERMS: u64 = 0x01f;
+const CONTAINER_PERMS: u64 = 0x1fb;
+/// What the owner of a container may always do: read and change its list.
+const OWNER_PERMS: u64 = 0x0c0;
+const GROUPS_MAX: usize = 1 << 16;
+
+/// A user with all groups, as principals.
+struct Who {
+    user: String,
+    groups: Vec<String>,
+}
+
+/// What decides.
+struct Rules {
+    aces: Vec<Ace>,
+    owner: String,
+    group: String,
+}
+
+impl Rules {
+    fn read(prop: Ptr<Prop>, acl: u32, owner: u32, group: u32) -> Result<Self> {
+        let entry = |kind| {
+            let found = list::daos_prop_entry_get(prop, kind);
+            found.get().map_err(|_| Code::INVAL)
+        };
+        Ok(Self {
+            aces: unpack(checked(entry(acl)?.pointer())?)?,
+            owner: entry(owner)?.string().text()?.to_owned(),
+            group: entry(group)?.string().text()?.to_owned(),
+        })
+    }
+
+    fn find(&self, kind: Kind, name: &str) -> Option<u64> {
+        self.aces.iter().find(|ace| ace.is(kind, name)).map(Ace::allowed)
+    }
+
+    /// The most particular entry counts: owner, user, all groups together, everyone.
+    fn perms(&self, who: &Who) -> u64 {
+        let is_owner = who.user == self.owner;
+        let owner = is_owner.then(|| self.find(Kind::Owner, "")).flatten();
+        let user = || self.find(Kind::User, &who.user);
+        let everyone = || self.find(Kind::Everyone, "");
+        owner.or_else(user).or_else(|| self.group_perms(who)).or_else(everyone).unwrap_or(0)
+    }
+
+    fn group_perms(&self, who: &Who) -> Option<u64> {
+        let named = who.groups.iter().filter_map(|group| self.find(Kind::Group, group));
+        let in_owners = who.groups.contains(&self.group);
+        let owners = in_owners.then(|| self.find(Kind::OwnerGroup, "")).flatten();
+        named.chain(owners).reduce(|all, perms| all | perms)
+    }
+}
+
+fn who(uid: libc::uid_t, gids: Ptr<libc::gid_t>, count: usize) -> Result<Who> {
+    if count > GROUPS_MAX {
+        return Err(Code::INVAL);
+    }
+    let principal = |name: String| format!("{name}@");
+    let names = gids.list(count)?.into_iter().filter_map(|gid| principal::group_name(gid).ok());
+    Ok(Who {
+        user: principal::user_name(uid).map(principal)?,
+        groups: names.map(principal).collect(),
+    })
+}
+
+/// What a user may do with a pool.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_pool_get_perms(
+    prop: Ptr<Prop>,
+    uid: libc::uid_t,
+    gids: Ptr<libc::gid_t>,
+    count: usize,
+    perms: Ptr<u64>,
+) -> c_int {
+    pure(|| {
+        perms.needed()?;
+        let rules = Rules::read(prop, table::PO_ACL, table::PO_OWNER, table::PO_OWNER_GROUP)?;
+        perms.set(rules.perms(&who(uid, gids, count)?) & POOL_PERMS);
+        Ok(())
+    })
+}
+
+/// What a user may do with a container.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_cont_get_perms(
+    prop: Ptr<Prop>,
+    uid: libc::uid_t,
+    gids: Ptr<libc::gid_t>,
+    count: usize,
+    perms: Ptr<u64>,
+) -> c_int {
+    pure(|| {
+        perms.needed()?;
+        let rules = Rules::read(prop, table::CO_ACL, table::CO_OWNER, table::CO_OWNER_GROUP)?;
+        let who = who(uid, gids, count)?;
+        let always = if who.user == rules.owner { OWNER_PERMS } else { 0 };
+        perms.set((rules.perms(&who) | always) & CONTAINER_PERMS);
+        Ok(())
+    })
+}

@@ -1,0 +1,189 @@
+//! Attributes of pools and containers: names with values, the user's own.
+use crate::abi::{Bytes, Event, Handle, Ptr, Str};
+use crate::code::{Code, Result};
+use crate::{edge, handles};
+use esker::{Attributes, Wait};
+use std::ffi::c_int;
+
+/// `DAOS_ATTR_NAME_MAX`.
+const NAME_MAX: usize = 511;
+/// Attributes of one call.
+const COUNT_MAX: usize = 1 << 16;
+
+/// Whose attributes.
+#[derive(Clone, Copy)]
+enum Owner {
+    Pool,
+    Container,
+}
+
+impl Owner {
+    fn attributes(self, handle: Handle) -> Result<Attributes> {
+        Ok(match self {
+            Self::Pool => handles::pool(handle)?.pool.attributes(),
+            Self::Container => handles::container(handle)?.container.attributes(),
+        })
+    }
+}
+
+/// How many names there are.
+fn count(n: c_int) -> Result<usize> {
+    match usize::try_from(n) {
+        Ok(count @ 1..=COUNT_MAX) => Ok(count),
+        _ => Err(Code::INVAL),
+    }
+}
+
+fn names<'a>(names: Ptr<Str>, count: usize) -> Result<Vec<&'a str>> {
+    names.list(count)?.into_iter().map(name).collect()
+}
+
+fn name<'a>(name: Str) -> Result<&'a str> {
+    let name = name.text()?;
+    match name.len() {
+        1..=NAME_MAX => Ok(name),
+        _ => Err(Code::INVAL),
+    }
+}
+
+fn list(owner: Owner, handle: Handle, buffer: Str, size: Ptr<u64>, ev: Ptr<Event>) -> c_int {
+    edge::run(ev, || {
+        let attributes = owner.attributes(handle)?;
+        Ok(move || {
+            let room = if buffer.is_null() { 0 } else { size.get()? };
+            size.needed()?;
+            let names = attributes.list().wait()?;
+            let all: Vec<u8> = names.iter().flat_map(|name| name.bytes().chain([0])).collect();
+            let fits = all.len().min(usize::try_from(room).unwrap_or(usize::MAX));
+            buffer.cast::<std::ffi::c_void>().write(fits as u64)?.copy_from_slice(&all[..fits]);
+            size.set(all.len() as u64);
+            Ok(())
+        })
+    })
+}
+
+fn get(
+    owner: Owner,
+    handle: Handle,
+    n: c_int,
+    wanted: Ptr<Str>,
+    buffers: Ptr<Bytes>,
+    sizes: Ptr<u64>,
+    ev: Ptr<Event>,
+) -> c_int {
+    edge::run(ev, || {
+        let attributes = owner.attributes(handle)?;
+        Ok(move || {
+            sizes.needed()?;
+            for (index, name) in names(wanted, count(n)?)?.into_iter().enumerate() {
+                let buffer =
+                    if buffers.is_null() { Ptr::null() } else { buffers.at(index).get()? };
+                let value = attributes.get(name).wait()?.unwrap_or_default();
+                give(&value, buffer, sizes.at(index))?;
+            }
+            Ok(())
+        })
+    })
+}
+
+/// As much of the value as fits, and its whole size.
+fn give(value: &[u8], buffer: Bytes, size: Ptr<u64>) -> Result<()> {
+    if !buffer.is_null() {
+        let fits = (value.len() as u64).min(size.get()?);
+        buffer.write(fits)?.copy_from_slice(&value[..fits as usize]);
+    }
+    size.set(value.len() as u64);
+    Ok(())
+}
+
+fn set(
+    owner: Owner,
+    handle: Handle,
+    n: c_int,
+    wanted: Ptr<Str>,
+    values: Ptr<Bytes>,
+    sizes: Ptr<u64>,
+    ev: Ptr<Event>,
+) -> c_int {
+    edge::run(ev, || {
+        let attributes = owner.attributes(handle)?;
+        Ok(move || {
+            let count = count(n)?;
+            let (values, sizes) = (values.list(count)?, sizes.list(count)?);
+            let values = values.iter().zip(sizes).map(|(value, size)| value.read(size));
+            let values = values.collect::<Result<Vec<_>>>()?;
+            let names = names(wanted, count)?;
+            let changes: Vec<_> = names.into_iter().zip(values.into_iter().map(Some)).collect();
+            Ok(attributes.change(&changes).wait()?)
+        })
+    })
+}
+
+fn remove(owner: Owner, handle: Handle, n: c_int, wanted: Ptr<Str>, ev: Ptr<Event>) -> c_int {
+    edge::run(ev, || {
+        let attributes = owner.attributes(handle)?;
+        Ok(move || {
+            let names = names(wanted, count(n)?)?;
+            let changes: Vec<_> = names.into_iter().map(|name| (name, None)).collect();
+            Ok(attributes.change(&changes).wait()?)
+        })
+    })
+}
+
+/// The four functions of one owner.
+macro_rules! functions {
+    ($owner:expr, $list:ident, $get:ident, $set:ident, $del:ident) => {
+        /// Lists names.
+        #[unsafe(no_mangle)]
+        pub extern "C" fn $list(oh: Handle, buf: Str, size: Ptr<u64>, ev: Ptr<Event>) -> c_int {
+            list($owner, oh, buf, size, ev)
+        }
+
+        /// Reads values.
+        #[unsafe(no_mangle)]
+        pub extern "C" fn $get(
+            oh: Handle,
+            n: c_int,
+            names: Ptr<Str>,
+            buffers: Ptr<Bytes>,
+            sizes: Ptr<u64>,
+            ev: Ptr<Event>,
+        ) -> c_int {
+            get($owner, oh, n, names, buffers, sizes, ev)
+        }
+
+        /// Sets values.
+        #[unsafe(no_mangle)]
+        pub extern "C" fn $set(
+            oh: Handle,
+            n: c_int,
+            names: Ptr<Str>,
+            values: Ptr<Bytes>,
+            sizes: Ptr<u64>,
+            ev: Ptr<Event>,
+        ) -> c_int {
+            set($owner, oh, n, names, values, sizes, ev)
+        }
+
+        /// Deletes values.
+        #[unsafe(no_mangle)]
+        pub extern "C" fn $del(oh: Handle, n: c_int, names: Ptr<Str>, ev: Ptr<Event>) -> c_int {
+            remove($owner, oh, n, names, ev)
+        }
+    };
+}
+
+functions!(
+    Owner::Pool,
+    daos_pool_list_attr,
+    daos_pool_get_attr,
+    daos_pool_set_attr,
+    daos_pool_del_attr
+);
+functions!(
+    Owner::Container,
+    daos_cont_list_attr,
+    daos_cont_get_attr,
+    daos_cont_set_attr,
+    daos_cont_del_attr
+);

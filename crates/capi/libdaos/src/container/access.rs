@@ -1,0 +1,134 @@
+//! Who may do what with a container. The list is kept and shown; what counts on this machine is
+//! the permissions of the pool's files.
+use super::properties;
+use crate::abi::{Bytes, Event, Handle, Prop, PropEntry, Ptr, Str};
+use crate::acl::{self, Ace, Kind};
+use crate::code::{Code, Result};
+use crate::property::table::{self, CONTAINER};
+use crate::property::{list, value::Value};
+use crate::{edge, handles};
+use esker::Container;
+use std::ffi::c_int;
+
+/// The list, the owner and the owner group, as a new list of properties.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_cont_get_acl(coh: Handle, out: Ptr<Ptr<Prop>>, ev: Ptr<Event>) -> c_int {
+    edge::run(ev, || {
+        let container = handles::container(coh)?;
+        Ok(move || {
+            out.needed()?;
+            let wanted = [table::CO_ACL, table::CO_OWNER, table::CO_OWNER_GROUP];
+            let made = list::alloc(wanted.len() as u32)?;
+            for (at, kind) in list::entries(made)?.into_iter().zip(wanted) {
+                at.set(PropEntry { kind, ..PropEntry::default() });
+            }
+            let container = &container.container;
+            properties::fill(made, &CONTAINER, |property| properties::get(container, property))?;
+            out.set(made);
+            Ok(())
+        })
+    })
+}
+
+fn keep(container: &Container, aces: Vec<Ace>) -> Result<()> {
+    properties::set_one(container, table::CO_ACL, &Value::Acl(acl::pack(aces)?))
+}
+
+/// Puts a list in place of the one before.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_cont_overwrite_acl(coh: Handle, acl: Bytes, ev: Ptr<Event>) -> c_int {
+    edge::run(ev, || {
+        let container = handles::container(coh)?;
+        Ok(move || keep(&container.container, acl::unpack(acl::checked(acl)?)?))
+    })
+}
+
+/// Adds entries; those for principals the list has replace theirs.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_cont_update_acl(coh: Handle, acl: Bytes, ev: Ptr<Event>) -> c_int {
+    edge::run(ev, || {
+        let container = handles::container(coh)?;
+        Ok(move || {
+            let new = acl::unpack(acl::checked(acl)?)?;
+            let mut aces = properties::acl_of(&container.container)?;
+            aces.retain(|old| !new.iter().any(|ace| ace.is(old.kind, &old.name)));
+            aces.extend(new);
+            keep(&container.container, aces)
+        })
+    })
+}
+
+/// Takes a principal out of the list.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_cont_delete_acl(coh: Handle, kind: u32, name: Str, ev: Ptr<Event>) -> c_int {
+    edge::run(ev, || {
+        let container = handles::container(coh)?;
+        Ok(move || {
+            let kind = Kind::from_code(kind)?;
+            let name = if kind.has_name() { name.text()? } else { "" };
+            let mut aces = properties::acl_of(&container.container)?;
+            let before = aces.len();
+            aces.retain(|ace| !ace.is(kind, name));
+            match aces.len() < before {
+                true => keep(&container.container, aces),
+                false => Err(Code::NONEXIST),
+            }
+        })
+    })
+}
+
+/// Gives a container to another user, group, or both, whom this machine knows.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_cont_set_owner(coh: Handle, user: Str, group: Str, ev: Ptr<Event>) -> c_int {
+    set_owner(coh, user, group, true, ev)
+}
+
+/// Gives a container to a user, a group, or both.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_cont_set_owner_no_check(
+    coh: Handle,
+    user: Str,
+    group: Str,
+    ev: Ptr<Event>,
+) -> c_int {
+    set_owner(coh, user, group, false, ev)
+}
+
+fn set_owner(coh: Handle, user: Str, group: Str, known: bool, ev: Ptr<Event>) -> c_int {
+    edge::run(ev, || {
+        let container = handles::container(coh)?;
+        Ok(move || {
+            if user.is_null() && group.is_null() {
+                return Err(Code::INVAL);
+            }
+            if known {
+                check_known(user, group)?;
+            }
+            for (id, name) in [(table::CO_OWNER, user), (table::CO_OWNER_GROUP, group)] {
+                give_to(&container.container, id, name)?;
+            }
+            Ok(())
+        })
+    })
+}
+
+fn check_known(user: Str, group: Str) -> Result<()> {
+    if !user.is_null() {
+        acl::principal::uid_of(acl::principal::local(user)?)?;
+    }
+    if !group.is_null() {
+        acl::principal::gid_of(acl::principal::local(group)?)?;
+    }
+    Ok(())
+}
+
+fn give_to(container: &Container, id: u32, name: Str) -> Result<()> {
+    if name.is_null() {
+        return Ok(());
+    }
+    let name = name.text()?;
+    match acl::principal::is_valid(name) {
+        true => properties::set_one(container, id, &Value::Text(name.to_owned())),
+        false => Err(Code::INVAL),
+    }
+}

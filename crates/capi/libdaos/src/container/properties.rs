@@ -1,0 +1,241 @@
+//! Properties of a container, kept with it as metadata.
+use crate::abi::{Prop, Ptr, Roots};
+use crate::acl;
+use crate::code::{Code, Result};
+use crate::property::list;
+use crate::property::table::{self, CONTAINER, Change, Property, Sort};
+use crate::property::value::Value;
+use esker::types::Checksum;
+use esker::{Container, Wait};
+
+/// The client keeps properties under this prefix; a new container gets them whole.
+const PREFIX: &str = "prop:";
+/// `DAOS_PROP_CO_LABEL_DEFAULT`.
+pub(crate) const NO_LABEL: &str = "container_label_not_set";
+/// `DAOS_PROP_CO_CLEAR`, in its place in a status.
+const CLEAR: u64 = 1 << 48;
+
+/// What a container is created with.
+#[derive(Default)]
+pub(crate) struct Wanted {
+    pub(crate) label: Option<String>,
+    pub(crate) checksum: Checksum,
+    pub(crate) first_oid: u64,
+    pub(crate) metadata: Vec<(String, Vec<u8>)>,
+}
+
+impl Wanted {
+    /// Reads a list; no list is an empty one.
+    pub(crate) fn read(prop: Ptr<Prop>) -> Result<Self> {
+        let mut wanted = Self::default();
+        for (property, value) in read(prop)? {
+            if property.change == Change::Never {
+                return Err(Code::NO_PERM);
+            }
+            wanted.take(property, value)?;
+        }
+        Ok(wanted)
+    }
+
+    fn take(&mut self, property: &Property, value: Value) -> Result<()> {
+        match (property.id, value) {
+            (table::CO_LABEL, Value::Text(label)) => self.label = Some(label),
+            (table::CO_ALLOCED_OID, Value::Number(first)) => self.first_oid = first,
+            (table::CO_CSUM, Value::Number(number)) => self.checksum = checksum(number)?,
+            (id, Value::Number(number)) if is_refused(id, number) => {
+                return Err(Code::NOTSUPPORTED);
+            }
+            (_, value) => {
+                self.metadata.push((format!("{PREFIX}{}", property.name), value.to_bytes()));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The properties of a list, with what each is.
+fn read(prop: Ptr<Prop>) -> Result<Vec<(&'static Property, Value)>> {
+    if prop.is_null() {
+        return Ok(Vec::new());
+    }
+    let read = |entry: crate::abi::PropEntry| {
+        let property = CONTAINER.iter().find(|property| property.id == entry.kind);
+        let property = property.ok_or(Code::INVAL)?;
+        Ok((property, Value::read(property, entry)?))
+    };
+    list::entries(prop)?.into_iter().map(|at| read(at.get()?)).collect()
+}
+
+/// Checksums of DAOS that there are here: none, CRC-32C, CRC-64.
+fn checksum(number: u64) -> Result<Checksum> {
+    match number {
+        0 => Ok(Checksum::Off),
+        2 => Ok(Checksum::Crc32c),
+        3 => Ok(Checksum::Crc64),
+        _ => Err(Code::NOTSUPPORTED),
+    }
+}
+
+fn checksum_number(checksum: Checksum) -> u64 {
+    match checksum {
+        Checksum::Off => 0,
+        Checksum::Crc32c => 2,
+        Checksum::Crc64 => 3,
+    }
+}
+
+/// What would be a promise that is not kept: copies, compression, encryption, deduplication.
+fn is_refused(id: u32, number: u64) -> bool {
+    let unkept = [table::CO_REDUN_FAC, table::CO_COMPRESS, table::CO_ENCRYPT, table::CO_DEDUP];
+    unkept.contains(&id) && number != 0
+}
+
+/// Most snapshots the container may have; 0 for any number.
+pub(crate) fn snapshots_max(container: &Container) -> Result<u64> {
+    match get(container, by_id(table::CO_SNAPSHOT_MAX)?)? {
+        Value::Number(most) => Ok(most),
+        _ => Ok(0),
+    }
+}
+
+fn by_id(id: u32) -> Result<&'static Property> {
+    CONTAINER.iter().find(|property| property.id == id).ok_or(Code::INVAL)
+}
+
+/// The value of a property, set or not.
+pub(crate) fn get(container: &Container, property: &Property) -> Result<Value> {
+    match property.id {
+        table::CO_LABEL => Ok(Value::Text(label(container)?)),
+        table::CO_CSUM => Ok(Value::Number(checksum_number(container.info().checksum))),
+        table::CO_ALLOCED_OID => Ok(Value::Number(container.next_oid().wait()?)),
+        _ => {
+            let kept = container.properties().get(property.name).wait()?;
+            let kept = kept.and_then(|bytes| Value::from_bytes(property.sort, bytes));
+            kept.map_or_else(|| default(property), Ok)
+        }
+    }
+}
+
+fn label(container: &Container) -> Result<String> {
+    let label = container.query().wait()?.label;
+    Ok(if label.is_empty() { NO_LABEL.to_owned() } else { label })
+}
+
+/// What a property is where nobody set it.
+pub(crate) fn default(property: &Property) -> Result<Value> {
+    Ok(match (property.id, property.sort) {
+        (_, Sort::Number) => Value::Number(property.default),
+        (_, Sort::Acl) => Value::Acl(default_acl(property.id)?),
+        (_, Sort::Roots) => Value::Roots(Roots::default()),
+        (_, Sort::Ranks) => Value::Ranks(vec![0]),
+        (table::PO_OWNER | table::CO_OWNER, _) => Value::Text(owner()),
+        (_, Sort::Text) => Value::Text(owner_group()),
+    })
+}
+
+/// The user of this process: pools are their owner's unless they are told otherwise.
+fn owner() -> String {
+    // SAFETY: it only asks for a number.
+    let uid = unsafe { libc::geteuid() };
+    let name = acl::principal::user_name(uid).unwrap_or_else(|_| uid.to_string());
+    format!("{name}@")
+}
+
+fn owner_group() -> String {
+    // SAFETY: it only asks for a number.
+    let gid = unsafe { libc::getegid() };
+    let name = acl::principal::group_name(gid).unwrap_or_else(|_| gid.to_string());
+    format!("{name}@")
+}
+
+/// The owner may do everything, the owner's group read and write.
+fn default_acl(id: u32) -> Result<Vec<u8>> {
+    let texts = match id {
+        table::PO_ACL => ["A::OWNER@:rwcdt", "A:G:GROUP@:rwcdt"],
+        _ => ["A::OWNER@:rwdtTaAo", "A:G:GROUP@:rwtT"],
+    };
+    acl::pack(texts.into_iter().map(acl::text::read).collect::<Result<_>>()?)
+}
+
+/// Fills a list with what it asks for; an empty one with everything.
+pub(crate) fn fill(
+    prop: Ptr<Prop>,
+    known: &[Property],
+    get: impl Fn(&Property) -> Result<Value>,
+) -> Result<()> {
+    if prop.is_null() {
+        return Ok(());
+    }
+    if prop.get()?.nr == 0 {
+        ask_for_all(prop, known)?;
+    }
+    for at in list::entries(prop)? {
+        let kind = at.get()?.kind;
+        let property = known.iter().find(|property| property.id == kind).ok_or(Code::INVAL)?;
+        get(property)?.give(at)?;
+    }
+    Ok(())
+}
+
+fn ask_for_all(prop: Ptr<Prop>, known: &[Property]) -> Result<()> {
+    let ids: Vec<_> = known
+        .iter()
+        .map(|property| crate::abi::PropEntry { kind: property.id, ..Default::default() })
+        .collect();
+    let list = prop.get()?;
+    prop.set(Prop { nr: ids.len() as u32, entries: crate::memory::copy(&ids)?, ..list });
+    Ok(())
+}
+
+/// Changes properties, all or none but for the label, which comes first.
+pub(crate) fn set(container: &Container, prop: Ptr<Prop>) -> Result<()> {
+    prop.needed()?;
+    let wanted = read(prop)?;
+    if wanted.is_empty() || wanted.iter().any(|(property, _)| property.change != Change::Always) {
+        return Err(if wanted.is_empty() { Code::INVAL } else { Code::NO_PERM });
+    }
+    let mut kept = Vec::new();
+    for (property, value) in &wanted {
+        match (property.id, value) {
+            (table::CO_LABEL, Value::Text(label)) => container.rename(Some(label)).wait()?,
+            (table::CO_STATUS, Value::Number(status)) => {
+                kept.push((property.name, health(*status)?))
+            }
+            (_, value) => kept.push((property.name, value.to_bytes())),
+        }
+    }
+    keep(container, &kept)
+}
+
+/// A status that is cleared is healthy.
+fn health(status: u64) -> Result<Vec<u8>> {
+    let status = if status & CLEAR == 0 { status } else { 0 };
+    Ok(status.to_le_bytes().to_vec())
+}
+
+fn keep(container: &Container, kept: &[(&str, Vec<u8>)]) -> Result<()> {
+    let changes: Vec<_> =
+        kept.iter().map(|(name, value)| (*name, Some(value.as_slice()))).collect();
+    match changes.is_empty() {
+        true => Ok(()),
+        false => Ok(container.properties().change(&changes).wait()?),
+    }
+}
+
+/// Sets one property to a value of any sort.
+pub(crate) fn set_one(container: &Container, id: u32, value: &Value) -> Result<()> {
+    keep(container, &[(by_id(id)?.name, value.to_bytes())])
+}
+
+/// The entries of the access control list.
+pub(crate) fn acl_of(container: &Container) -> Result<Vec<acl::Ace>> {
+    match get(container, by_id(table::CO_ACL)?)? {
+        Value::Acl(bytes) => acl::unpack(&bytes),
+        _ => Err(Code::INVAL),
+    }
+}
+
+/// Calls a container healthy.
+pub(crate) fn clear_status(container: &Container) -> Result<()> {
+    set_one(container, table::CO_STATUS, &Value::Number(0))
+}

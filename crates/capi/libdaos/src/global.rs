@@ -1,0 +1,172 @@
+//! Handles as bytes that other processes open: a magic number, then plain fields.
+use crate::abi::{Handle, Iov, ObjId, Ptr, UuidBytes};
+use crate::code::{Code, Result};
+use crate::handles::{self, Entry, OpenPool};
+use crate::{array, convert, edge};
+use esker::types::info::OpenMode;
+use esker::types::{ObjectId, ObjectType};
+use esker::{ArrayAttributes, Pool, Wait};
+use std::ffi::c_int;
+
+const POOL_MAGIC: u32 = 0xdaca_0ce1;
+const CONTAINER_MAGIC: u32 = 0xdaca_0cc2;
+const ARRAY_MAGIC: u32 = 0xdaca_0387;
+const CONTAINER_BYTES: usize = 24;
+const ARRAY_BYTES: usize = 72;
+
+/// The protocol of all three: no buffer asks for the size, a short one is told it.
+fn put(glob: Ptr<Iov>, blob: &[u8]) -> Result<()> {
+    let mut iov = glob.get()?;
+    let room = if iov.buf.is_null() { None } else { Some(iov.buf_len) };
+    iov.buf_len = blob.len();
+    match room {
+        None => glob.set(iov),
+        Some(room) if room < blob.len() => {
+            glob.set(iov);
+            return Err(Code::TRUNC);
+        }
+        Some(_) => {
+            iov.buf.write(blob.len() as u64)?.copy_from_slice(blob);
+            iov.len = blob.len();
+            glob.set(iov);
+        }
+    }
+    Ok(())
+}
+
+/// The bytes of a blob, where they have this magic number.
+fn take<'a>(glob: &Iov, magic: u32) -> Result<&'a [u8]> {
+    if glob.buf.is_null() || glob.len > glob.buf_len || glob.len < 8 {
+        return Err(Code::INVAL);
+    }
+    let blob = glob.buf.read(glob.len as u64)?;
+    match word(blob, 0)? == magic {
+        true => Ok(blob),
+        false => Err(Code::INVAL),
+    }
+}
+
+fn word(blob: &[u8], at: usize) -> Result<u32> {
+    let bytes = blob.get(at..at + 4).and_then(|bytes| bytes.try_into().ok());
+    bytes.map(u32::from_le_bytes).ok_or(Code::INVAL)
+}
+
+fn long(blob: &[u8], at: usize) -> Result<u64> {
+    let bytes = blob.get(at..at + 8).and_then(|bytes| bytes.try_into().ok());
+    bytes.map(u64::from_le_bytes).ok_or(Code::INVAL)
+}
+
+fn header(magic: u32, flags: u32) -> Vec<u8> {
+    [magic.to_le_bytes(), flags.to_le_bytes()].concat()
+}
+
+/// The mode of the process that opens a blob: exclusive use is of the one that made it.
+fn shared(flags: u32) -> Result<OpenMode> {
+    match convert::open_mode(flags)? {
+        OpenMode::ReadOnly => Ok(OpenMode::ReadOnly),
+        _ => Ok(OpenMode::ReadWrite),
+    }
+}
+
+/// Makes a connection known to other processes.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_pool_local2global(poh: Handle, glob: Ptr<Iov>) -> c_int {
+    edge::now(|| {
+        let pool = handles::pool(poh)?;
+        let mut blob = header(POOL_MAGIC, convert::mode_bit(pool.pool.mode()));
+        blob.extend_from_slice(pool.url()?.as_bytes());
+        put(glob, &blob)
+    })
+}
+
+/// Connects as another process did.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_pool_global2local(glob: Iov, poh: Ptr<Handle>) -> c_int {
+    edge::now(|| {
+        let blob = take(&glob, POOL_MAGIC)?;
+        poh.needed()?;
+        let mode = shared(word(blob, 4)?)?;
+        let url = std::str::from_utf8(&blob[8..]).map_err(|_| Code::INVAL)?;
+        let pool = OpenPool::new(Pool::connect(url, mode)?, url);
+        poh.set(handles::open(Entry::Pool(pool))?);
+        Ok(())
+    })
+}
+
+/// Makes an open container known to other processes.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_cont_local2global(coh: Handle, glob: Ptr<Iov>) -> c_int {
+    edge::now(|| {
+        let container = handles::container(coh)?;
+        let container = &container.container;
+        let mut blob = header(CONTAINER_MAGIC, convert::mode_bit(container.mode()));
+        blob.extend_from_slice(&container.info().uuid.0);
+        put(glob, &blob)
+    })
+}
+
+/// Opens a container as another process did.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_cont_global2local(poh: Handle, glob: Iov, coh: Ptr<Handle>) -> c_int {
+    edge::now(|| {
+        let pool = handles::pool(poh)?;
+        let blob = take(&glob, CONTAINER_MAGIC)?;
+        coh.needed()?;
+        if blob.len() != CONTAINER_BYTES {
+            return Err(Code::INVAL);
+        }
+        let uuid: UuidBytes = blob[8..].try_into().map_err(|_| Code::INVAL)?;
+        let name = esker::types::Uuid(uuid).to_string();
+        let container = pool.pool.open_container(&name, shared(word(blob, 4)?)?).wait()?;
+        coh.set(handles::open(Entry::Container(pool.with(container)))?);
+        Ok(())
+    })
+}
+
+/// Makes an open array known to other processes.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_array_local2global(oh: Handle, glob: Ptr<Iov>) -> c_int {
+    edge::now(|| {
+        let open = handles::open_array(oh)?;
+        let array = open.array();
+        let container = array.object().container();
+        let attributes = array.attributes();
+        let oid = ObjId::from(array.oid());
+        let mut blob = header(ARRAY_MAGIC, open.mode);
+        blob.extend_from_slice(&container.info().uuid.0);
+        for number in [oid.lo, oid.hi, attributes.cell_size, attributes.chunk_size] {
+            blob.extend_from_slice(&number.to_le_bytes());
+        }
+        blob.resize(ARRAY_BYTES, 0);
+        put(glob, &blob)
+    })
+}
+
+/// Opens an array as another process did.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_array_global2local(
+    coh: Handle,
+    glob: Iov,
+    mode: u32,
+    oh: Ptr<Handle>,
+) -> c_int {
+    edge::now(|| {
+        let container = handles::container(coh)?;
+        let blob = take(&glob, ARRAY_MAGIC)?;
+        oh.needed()?;
+        let container = &container.container;
+        if blob.len() != ARRAY_BYTES || blob[8..24] != container.info().uuid.0 {
+            return Err(Code::INVAL);
+        }
+        let oid = ObjectId { lo: long(blob, 24)?, hi: long(blob, 32)? };
+        let array = match oid.object_type() {
+            Some(ObjectType::Array) => container.open_array(oid, Default::default()).wait()?,
+            _ => container.open_array_with_attributes(
+                oid,
+                ArrayAttributes { cell_size: long(blob, 40)?, chunk_size: long(blob, 48)? },
+            )?,
+        };
+        let mode = if mode == 0 { word(blob, 4)? } else { mode };
+        array::give(array, mode, oh)
+    })
+}

@@ -1,0 +1,180 @@
+//! The system as a whole (`daos_mgmt.h`).
+use crate::abi::{Bytes, Event, Handle, Ptr, RankList, Str, UuidBytes};
+use crate::clock::VERSION;
+use crate::code::{self, Code, Result};
+use crate::edge::{self, guard};
+use crate::memory;
+use crate::property::value::rank_list;
+use esker::names;
+use std::ffi::{c_char, c_int};
+
+/// `daos_mgmt_pool_info_t`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ListedPool {
+    /// Its id.
+    pub uuid: UuidBytes,
+    /// Its name.
+    pub label: Str,
+    /// Ranks that hold its service.
+    pub svc: Ptr<RankList>,
+    /// The rank that leads it.
+    pub ldr: u32,
+}
+
+/// `struct daos_sys_info`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct SysInfo {
+    /// Name of the system.
+    pub system_name: [c_char; 64],
+    /// What its messages go over.
+    pub fabric_provider: [c_char; 64],
+    /// Where its agent listens.
+    pub agent_path: [c_char; 4096],
+    /// Entries in `ranks`.
+    pub nr_ranks: u32,
+    /// Ranks and where they listen.
+    pub ranks: Bytes,
+    /// Entries in `ms_ranks`.
+    pub nr_ms_ranks: u32,
+    /// Ranks of the management service.
+    pub ms_ranks: Ptr<u32>,
+}
+
+/// The system that `NULL` stands for.
+const SYSTEM: &str = "daos_server";
+
+fn text<const BYTES: usize>(text: &str) -> [c_char; BYTES] {
+    let mut room = [0; BYTES];
+    for (place, byte) in room[..BYTES - 1].iter_mut().zip(text.bytes()) {
+        *place = byte as c_char;
+    }
+    room
+}
+
+/// Tells about the system: there is no agent and no rank to talk to.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_mgmt_get_sys_info(sys: Str, info: Ptr<Ptr<SysInfo>>) -> c_int {
+    edge::now(|| {
+        let name = if sys.is_null() { SYSTEM } else { sys.text()? };
+        info.needed()?.set(memory::one(SysInfo {
+            system_name: text(name),
+            fabric_provider: text("local"),
+            agent_path: text(""),
+            nr_ranks: 0,
+            ranks: Ptr::null(),
+            nr_ms_ranks: 0,
+            ms_ranks: Ptr::null(),
+        })?);
+        Ok(())
+    })
+}
+
+/// Frees what was told about the system.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_mgmt_put_sys_info(info: Ptr<SysInfo>) {
+    memory::free(info);
+}
+
+/// Lists the pools in the pool directories.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_mgmt_list_pools(
+    _group: Str,
+    count: Ptr<u64>,
+    pools: Ptr<ListedPool>,
+    ev: Ptr<Event>,
+) -> c_int {
+    edge::run(ev, || Ok(move || list(count, pools)))
+}
+
+fn list(count: Ptr<u64>, pools: Ptr<ListedPool>) -> Result<()> {
+    let room = count.get()?;
+    let known = names::list();
+    count.set(known.len() as u64);
+    if pools.is_null() {
+        return Ok(());
+    }
+    if known.len() as u64 > room {
+        return Err(Code::TRUNC);
+    }
+    for (index, (_, pool)) in known.iter().enumerate() {
+        pools.at(index).set(ListedPool {
+            uuid: pool.uuid.0,
+            label: memory::string(pool.label.as_bytes())?,
+            svc: rank_list(&[0])?,
+            ldr: 0,
+        });
+    }
+    Ok(())
+}
+
+/// The version of the servers: there are none, it is that of the library.
+#[unsafe(no_mangle)]
+pub extern "C" fn dc_mgmt_srv_version(
+    major: Ptr<u32>,
+    minor: Ptr<u32>,
+    patch: Ptr<u32>,
+    tag: Ptr<Str>,
+) -> c_int {
+    guard(Code::MISC.0, || {
+        code::of((|| {
+            let places = [major.needed()?, minor.needed()?, patch.needed()?];
+            tag.needed()?.set(Ptr::null());
+            places.iter().zip(VERSION).for_each(|(place, number)| place.set(number.into()));
+            Ok(())
+        })())
+    })
+}
+
+/// Not offered.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_pool_stop_svc(_poh: Handle, ev: Ptr<Event>) -> c_int {
+    edge::not_offered(ev)
+}
+
+/// Not offered.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_debug_set_params(
+    _group: Str,
+    _rank: u32,
+    _key: u32,
+    _value: u64,
+    _extra: u64,
+    ev: Ptr<Event>,
+) -> c_int {
+    edge::not_offered(ev)
+}
+
+/// Not offered.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_debug_add_mark(_mark: Str) -> c_int {
+    edge::not_offered(Ptr::null())
+}
+
+/// Not offered.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_mgmt_get_bs_state(
+    _group: Str,
+    _uuid: Ptr<UuidBytes>,
+    _state: Ptr<c_int>,
+    ev: Ptr<Event>,
+) -> c_int {
+    edge::not_offered(ev)
+}
+
+/// Not offered: a transaction is of one process.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_tx_local2global(_th: Handle, _glob: Bytes) -> c_int {
+    edge::not_offered(Ptr::null())
+}
+
+/// Not offered.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_tx_global2local(
+    _coh: Handle,
+    _glob: crate::abi::Iov,
+    _th: Ptr<Handle>,
+) -> c_int {
+    edge::not_offered(Ptr::null())
+}

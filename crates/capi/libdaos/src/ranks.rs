@@ -1,0 +1,63 @@
+//! Lists of ranks. A pool on this machine is rank 0.
+use crate::abi::{Ptr, RankList, Str};
+use crate::code::{self, Code, Result};
+use crate::edge::guard;
+use crate::memory;
+use crate::property::value::rank_list;
+use std::ffi::c_int;
+
+/// Ranks in one list.
+const RANKS_MAX: u32 = 1 << 20;
+
+/// A list of ranks 0, 1, 2 and so on.
+#[unsafe(no_mangle)]
+pub extern "C" fn d_rank_list_alloc(size: u32) -> Ptr<RankList> {
+    guard(Ptr::null(), || match size {
+        0..=RANKS_MAX => rank_list(&(0..size).collect::<Vec<_>>()).unwrap_or(Ptr::null()),
+        _ => Ptr::null(),
+    })
+}
+
+/// A copy of a list.
+pub(crate) fn copy(list: Ptr<RankList>) -> Result<Ptr<RankList>> {
+    if list.is_null() {
+        return Ok(Ptr::null());
+    }
+    let list = list.get()?;
+    rank_list(&list.ranks.list(list.nr as usize)?)
+}
+
+/// Copies a list.
+#[unsafe(no_mangle)]
+pub extern "C" fn d_rank_list_dup(dst: Ptr<Ptr<RankList>>, src: Ptr<RankList>) -> c_int {
+    guard(Code::MISC.0, || {
+        code::of(dst.needed().and_then(|dst| {
+            dst.set(copy(src)?);
+            Ok(())
+        }))
+    })
+}
+
+/// Frees a list.
+#[unsafe(no_mangle)]
+pub extern "C" fn d_rank_list_free(list: Ptr<RankList>) {
+    if let Ok(known) = list.get() {
+        memory::free(known.ranks);
+        memory::free(list);
+    }
+}
+
+/// Reads ranks from text.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_rank_list_parse(text: Str, separator: Str) -> Ptr<RankList> {
+    guard(Ptr::null(), || parse(text, separator).unwrap_or(Ptr::null()))
+}
+
+fn parse(text: Str, separator: Str) -> Result<Ptr<RankList>> {
+    let separators = separator.text()?;
+    let is_separator = |c: char| separators.contains(c);
+    let ranks = text.text()?.split(is_separator).filter(|rank| !rank.is_empty());
+    let ranks = ranks.map(|rank| rank.trim().parse().map_err(|_| Code::INVAL));
+    let ranks = ranks.collect::<Result<Vec<u32>>>()?;
+    if ranks.is_empty() { Err(Code::INVAL) } else { rank_list(&ranks) }
+}

@@ -1,0 +1,152 @@
+//! Snapshots of containers (`daos_cont.h`).
+use crate::abi::{Anchor, EpochRange, Event, Handle, Ptr, Str};
+use crate::code::{Code, Result};
+use crate::container::properties;
+use crate::handles::{self, Held, OpenContainer};
+use crate::{edge, oit};
+use esker::Wait;
+use esker::types::Epoch;
+use std::ffi::c_int;
+
+/// `DAOS_SNAP_OPT_CR`.
+const CREATE: u32 = 1;
+/// `da_type` at the end of a listing.
+const END: u16 = 3;
+
+/// Makes a snapshot.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_cont_create_snap(
+    coh: Handle,
+    epoch: Ptr<u64>,
+    name: Str,
+    ev: Ptr<Event>,
+) -> c_int {
+    daos_cont_create_snap_opt(coh, epoch, name, CREATE, ev)
+}
+
+/// Makes a snapshot. Its table of objects needs no making.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_cont_create_snap_opt(
+    coh: Handle,
+    epoch: Ptr<u64>,
+    name: Str,
+    opts: u32,
+    ev: Ptr<Event>,
+) -> c_int {
+    edge::run(ev, || {
+        let container = handles::container(coh)?;
+        Ok(move || {
+            if opts & CREATE == 0 || !name.is_null() {
+                return Err(Code::NOSYS);
+            }
+            epoch.needed()?.set(create(&container)?.0);
+            Ok(())
+        })
+    })
+}
+
+fn create(container: &OpenContainer) -> Result<Epoch> {
+    let most = properties::snapshots_max(&container.container)?;
+    if most > 0 && container.container.snapshots().wait()?.len() as u64 >= most {
+        return Err(Code::OVERFLOW);
+    }
+    Ok(container.container.create_snapshot("").wait()?)
+}
+
+/// Lists snapshots.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_cont_list_snap(
+    coh: Handle,
+    nr: Ptr<c_int>,
+    epochs: Ptr<u64>,
+    _names: Ptr<Str>,
+    anchor: Ptr<Anchor>,
+    ev: Ptr<Event>,
+) -> c_int {
+    edge::run(ev, || {
+        let container = handles::container(coh)?;
+        Ok(move || list(&container, nr, epochs, anchor))
+    })
+}
+
+fn list(
+    container: &Held<OpenContainer>,
+    nr: Ptr<c_int>,
+    epochs: Ptr<u64>,
+    anchor: Ptr<Anchor>,
+) -> Result<()> {
+    let room = usize::try_from(nr.get()?).map_err(|_| Code::INVAL)?;
+    let mut end = anchor.get()?;
+    let snapshots = container.container.snapshots().wait()?;
+    if !epochs.is_null() {
+        for (index, snapshot) in snapshots.iter().take(room).enumerate() {
+            epochs.at(index).set(snapshot.epoch.0);
+        }
+    }
+    nr.set(c_int::try_from(snapshots.len()).unwrap_or(c_int::MAX));
+    end.kind = END;
+    anchor.set(end);
+    Ok(())
+}
+
+/// Deletes a snapshot, and the marks in its table of objects.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_cont_destroy_snap(coh: Handle, epr: EpochRange, ev: Ptr<Event>) -> c_int {
+    edge::run(ev, || {
+        let container = handles::container(coh)?;
+        Ok(move || {
+            match epr.lo.cmp(&epr.hi) {
+                std::cmp::Ordering::Greater => return Err(Code::INVAL),
+                std::cmp::Ordering::Less => return Err(Code::NOSYS),
+                std::cmp::Ordering::Equal => {}
+            }
+            let epoch = Epoch(epr.lo);
+            container.container.destroy_snapshot(epoch).wait()?;
+            oit::drop_marks(&container.container, epoch)
+        })
+    })
+}
+
+/// Checks that the snapshot is there; its table of objects needs no making.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_cont_snap_oit_create(
+    coh: Handle,
+    epoch: u64,
+    name: Str,
+    ev: Ptr<Event>,
+) -> c_int {
+    edge::run(ev, || {
+        let container = handles::container(coh)?;
+        Ok(move || match name.is_null() {
+            true => Ok(container.container.at(Epoch(epoch)).wait().map(drop)?),
+            false => Err(Code::NOSYS),
+        })
+    })
+}
+
+/// Deletes the marks in an open table of objects.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_cont_snap_oit_destroy(coh: Handle, oh: Handle, ev: Ptr<Event>) -> c_int {
+    edge::run(ev, || {
+        let (container, table) = (handles::container(coh)?, handles::oit(oh)?);
+        Ok(move || oit::drop_marks(&container.container, table.epoch()))
+    })
+}
+
+/// Nothing is kept of what was overwritten, unless a snapshot needs it, so nothing is to reclaim.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_cont_aggregate(coh: Handle, _epoch: u64, ev: Ptr<Event>) -> c_int {
+    edge::done(ev, || handles::container(coh).map(drop))
+}
+
+/// Not offered.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_cont_rollback(_coh: Handle, _epoch: u64, ev: Ptr<Event>) -> c_int {
+    edge::not_offered(ev)
+}
+
+/// Not offered.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_cont_subscribe(_coh: Handle, _epoch: Ptr<u64>, ev: Ptr<Event>) -> c_int {
+    edge::not_offered(ev)
+}

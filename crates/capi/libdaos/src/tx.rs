@@ -1,0 +1,92 @@
+//! Transactions (`daos_api.h`).
+use crate::abi::{Event, Handle, Ptr};
+use crate::code::{Code, Result};
+use crate::edge;
+use crate::handles::{self, Entry, kind};
+use esker::types::Epoch;
+use esker::{Transaction, Wait};
+use std::ffi::c_int;
+
+/// `DAOS_TF_RDONLY`.
+const READ_ONLY: u64 = 0x1;
+/// `DAOS_TF_ZERO_COPY`: leave to copy nothing; copying all the same is sound.
+const ZERO_COPY: u64 = 0x2;
+
+/// Opens a transaction.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_tx_open(coh: Handle, th: Ptr<Handle>, flags: u64, ev: Ptr<Event>) -> c_int {
+    edge::done(ev, || {
+        let container = handles::container(coh)?;
+        th.needed()?;
+        if flags & !(READ_ONLY | ZERO_COPY) != 0 {
+            return Err(Code::INVAL);
+        }
+        let container = &container.container;
+        give(
+            th,
+            match flags & READ_ONLY {
+                0 => container.transaction()?,
+                _ => container.transaction_read_only()?,
+            },
+        )
+    })
+}
+
+fn give(th: Ptr<Handle>, transaction: Transaction) -> Result<()> {
+    th.set(handles::open(Entry::Tx(transaction))?);
+    Ok(())
+}
+
+/// Opens a transaction that reads a snapshot.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_tx_open_snap(
+    coh: Handle,
+    epoch: u64,
+    th: Ptr<Handle>,
+    ev: Ptr<Event>,
+) -> c_int {
+    edge::run(ev, || {
+        let container = handles::container(coh)?;
+        Ok(move || {
+            th.needed()?;
+            give(th, container.container.transaction_at(Epoch(epoch)).wait()?)
+        })
+    })
+}
+
+/// Makes the writes visible.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_tx_commit(th: Handle, ev: Ptr<Event>) -> c_int {
+    edge::run(ev, || {
+        let transaction = handles::transaction(th)?;
+        Ok(move || Ok(transaction.commit().wait()?))
+    })
+}
+
+/// Drops the writes.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_tx_abort(th: Handle, ev: Ptr<Event>) -> c_int {
+    edge::done(ev, || Ok(handles::transaction(th)?.abort()?))
+}
+
+/// Closes a transaction.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_tx_close(th: Handle, ev: Ptr<Event>) -> c_int {
+    edge::done(ev, || handles::close(th.cookie, &[kind::TX]).map(drop))
+}
+
+/// Begins anew after a conflict.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_tx_restart(th: Handle, ev: Ptr<Event>) -> c_int {
+    edge::done(ev, || Ok(handles::transaction(th)?.restart()?))
+}
+
+/// The epoch of a transaction.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_tx_hdl2epoch(th: Handle, epoch: Ptr<u64>) -> c_int {
+    edge::now(|| {
+        let transaction = handles::transaction(th)?;
+        epoch.needed()?.set(transaction.epoch().ok_or(Code::UNINIT)?.0);
+        Ok(())
+    })
+}
