@@ -40,7 +40,9 @@ fn attempt(
     targets: &[&Target],
     work: &mut dyn FnMut(&mut [Change<'_>]) -> Result<()>,
 ) -> Result<Epoch> {
-    let mut txns = targets.iter().map(|target| begin(pool, target)).collect::<Result<Vec<_>>>()?;
+    targets.iter().try_for_each(|target| finish(pool, target))?;
+    let txns = targets.iter().map(|target| target.index.write());
+    let mut txns = txns.collect::<Result<Vec<_>>>()?;
     let epoch = pool.control.next_epoch();
     let journals = record(targets, &mut txns, epoch, work)?;
     if targets.iter().any(|target| target.is_durable()) {
@@ -81,17 +83,12 @@ fn while_held<T>(targets: &[&Target], work: &mut dyn FnMut() -> Result<T>) -> Re
     }
 }
 
-/// A write transaction on a target whose coordination lock is held: what is still in doubt there was
-/// left by the dead.
-fn begin(pool: &State, target: &Target) -> Result<WriteTxn> {
-    loop {
-        let txn = target.index.write()?;
-        let epoch = target.words().in_doubt.load(Ordering::Acquire);
-        if epoch == 0 {
-            return Ok(txn);
-        }
-        drop(txn);
-        finish_dead(&pool.targets, target, epoch)?;
+/// Finishes what the dead left in doubt on a target whose coordination lock is held. Nobody can put it
+/// in doubt again before the lock is let go.
+fn finish(pool: &State, target: &Target) -> Result<()> {
+    match target.words().in_doubt.load(Ordering::Acquire) {
+        0 => Ok(()),
+        epoch => finish_dead(&pool.targets, target, epoch),
     }
 }
 
@@ -122,16 +119,12 @@ fn clear(targets: &[&Target]) {
 pub(crate) fn settle(target: &Target) -> Result<()> {
     let Some(pool) = target.pool() else { return Ok(()) };
     let _alone = pool.coordinating.lock().unwrap_or_else(PoisonError::into_inner);
-    target.control.while_coordinating(target.number(), || {
-        match target.words().in_doubt.load(Ordering::Acquire) {
-            0 => Ok(()),
-            epoch => finish_dead(&pool.targets, target, epoch),
-        }
-    })
+    target.control.while_coordinating(target.number(), || finish(&pool, target))
 }
 
 /// Carries out what a dead process decided on for `target`, if it did decide. The next commit that
-/// `target` coordinates overwrites its intent, so everybody else's part in it comes first.
+/// `target` coordinates overwrites its intent, so everybody else's part in it comes first. Call with no
+/// transaction open.
 fn finish_dead(targets: &[Arc<Target>], target: &Target, epoch: u64) -> Result<()> {
     for coordinator in targets {
         let Some(intent) = intent_of(coordinator)?.filter(|intent| intent.epoch.0 == epoch) else {
@@ -149,8 +142,10 @@ fn finish_dead(targets: &[Arc<Target>], target: &Target, epoch: u64) -> Result<(
     Ok(())
 }
 
+/// Reads with the write lock held: a commit whose process died at its last step shows only once somebody
+/// has taken over the lock.
 fn intent_of(coordinator: &Target) -> Result<Option<Intent>> {
-    let txn = coordinator.index.read()?;
+    let txn = coordinator.index.write()?;
     txn.get(&intent_key())?.map(decode).transpose()
 }
 

@@ -3,7 +3,8 @@ use super::{State, claim, compact};
 use crate::io::txn::Txn;
 use crate::keys::{Key, Table};
 use crate::target::Target;
-use esker_types::Result;
+use crate::walk;
+use esker_types::{ErrorKind, Result};
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 
@@ -32,6 +33,10 @@ impl Target {
     /// that no reader can still be looking at. Bounded by the number of segments.
     pub(crate) fn collect(&self) -> Result<()> {
         let orphans = claim::disown_dead(self);
+        if !orphans.is_empty() {
+            // The last commit of a process that died in it shows only once its lock was taken over.
+            drop(self.begin_write()?);
+        }
         orphans.into_iter().try_for_each(|segment| self.recount(segment))?;
         self.recycle()
     }
@@ -42,16 +47,33 @@ impl Target {
         self.free_dead_segments()
     }
 
-    /// Counts again what is alive in a segment whose owner died while it was writing.
-    fn recount(&self, segment: u32) -> Result<()> {
-        let txn = self.read()?;
-        let live = compact::live_bytes(self, &txn, segment)?;
-        let dead = all_dead(&txn)?.get(&segment).copied().unwrap_or(0);
+    /// Counts again what is alive in a segment that is busy on behalf of this process: its owner died
+    /// while it was writing, or its count does not fit what is found in it. Leaves it sealed.
+    pub(super) fn recount(&self, segment: u32) -> Result<()> {
+        let counted = self.count_again(segment);
         let words = self.words();
         let words = words.segment(segment);
-        words.published.store(live + dead, Ordering::Release);
+        if let Ok(published) = counted {
+            words.published.store(published, Ordering::Release);
+        }
         words.store(State::Sealed);
-        Ok(())
+        counted.map(drop)
+    }
+
+    /// Bytes of a segment that commits have named, dead ones included.
+    fn count_again(&self, segment: u32) -> Result<u64> {
+        let txn = self.read()?;
+        let dead = all_dead(&txn)?.get(&segment).copied().unwrap_or(0);
+        let live = match compact::live_bytes(self, &txn, segment) {
+            // A damaged header hides what is behind it: the whole index knows, but takes longer.
+            Err(error) if error.kind() == ErrorKind::Checksum => {
+                let usage = walk::usage(self)?;
+                let live = usage.segments.get(&segment).map_or(0, |used| used.live);
+                return Ok(live + usage.dead.get(&segment).copied().unwrap_or(0));
+            }
+            live => live?,
+        };
+        Ok(live + dead)
     }
 
     /// Marks full segments, and abandoned ones, in which nothing is alive.
@@ -66,7 +88,9 @@ impl Target {
                 continue;
             }
             let live = segment.live(dead.get(&number).copied().unwrap_or(0));
-            if live == 0 && segment.tail.load(Ordering::Acquire) > 0 {
+            // One that is open and empty serves as it is.
+            let begun = state == State::Sealed || segment.tail.load(Ordering::Acquire) > 0;
+            if live == 0 && begun {
                 self.bury_segment(number, state)?;
             }
         }
