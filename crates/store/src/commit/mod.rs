@@ -82,7 +82,7 @@ impl State {
         marks: &[ReadMark],
     ) -> Result<Epoch> {
         let target: &Target = &self.targets[number as usize];
-        let staged = stage::stage(target, container, writes)?;
+        let staged = target.with_room(|| stage::stage(target, container, writes))?;
         let epoch = group::commit(target, staged.has_data(), &mut |txn| {
             container.check_alive(self)?;
             target.check_marks(marks)?;
@@ -118,7 +118,7 @@ impl State {
             numbers.iter().map(|&number| self.targets[number as usize].as_ref()).collect();
         let mut parts = targets
             .iter()
-            .map(|target| stage::stage_part(target, container, writes))
+            .map(|target| target.with_room(|| stage::stage_part(target, container, writes)))
             .collect::<Result<Vec<_>>>()?;
         let epoch = coordinated(self, &targets, |changes| {
             container.check_alive(self)?;

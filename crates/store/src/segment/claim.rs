@@ -127,6 +127,7 @@ fn claim_anywhere(target: &Target, need: u64) -> Result<u32> {
         if let Some(segment) = search() {
             return Ok(segment);
         }
+        seal_open(target);
         if !target.compact_for_space()? {
             break;
         }
@@ -192,6 +193,18 @@ fn steal(target: &Target, need: u64) -> Option<u32> {
         let stealable = matches!(state, State::Open(Some(_))) && has_room(target, segment, need);
         stealable && words.change(state, mine)
     })
+}
+
+/// Seals segments left open, which have no room for anybody by now, so that they can be compacted: an
+/// idle owner may never come back to them.
+fn seal_open(target: &Target) {
+    for segment in 0..target.segment_count() {
+        let words = target.words().segment(segment);
+        let state = words.load();
+        if matches!(state, State::Open(_)) {
+            words.change(state, State::Sealed);
+        }
+    }
 }
 
 /// Frees what dead processes held. Returns segments whose owner died while busy: what is alive in

@@ -143,9 +143,13 @@ impl Target {
     /// Compacts until a segment's worth of space is gained; false where nothing is left to gain.
     pub(crate) fn compact_for_space(&self) -> Result<bool> {
         let mut gained = false;
-        while let Some(victim) = self.victim()? {
-            if !self.compact_one(victim)? {
-                break;
+        let mut tried = Vec::new();
+        while let Some(victim) = self.victim(&tried)? {
+            match self.compact_one(victim) {
+                Ok(moved) if moved >= STEP_BYTES_MAX => {}
+                // One that is damaged, or that somebody else is at, must not stop everything else.
+                Err(error) if error.kind() != ErrorKind::Checksum => return Err(error),
+                _ => tried.push(victim),
             }
             gained = true;
             self.collect()?;
@@ -165,18 +169,19 @@ impl Target {
     /// Does one bounded step of compaction; false where nothing is left to gain.
     pub fn compact_step(&self) -> Result<bool> {
         self.collect()?;
-        match self.victim()? {
+        match self.victim(&[])? {
             None => Ok(false),
             Some(victim) => {
-                let moved = self.compact_one(victim)?;
+                let before = self.words().segment(victim).load();
+                self.compact_one(victim)?;
                 self.collect()?;
-                Ok(moved)
+                Ok(before == State::Sealed)
             }
         }
     }
 
-    /// The full segment with the fewest live bytes, if it is worth moving them.
-    fn victim(&self) -> Result<Option<u32>> {
+    /// The full segment with the fewest live bytes, if it is worth moving them and was not `tried`.
+    fn victim(&self, tried: &[u32]) -> Result<Option<u32>> {
         let txn = self.read()?;
         let dead = collect::all_dead(&txn)?;
         let words = self.words();
@@ -185,25 +190,31 @@ impl Target {
         let limit = self.segment_bytes() / 8 * LIVE_EIGHTHS_MAX;
         Ok((0..self.segment_count())
             .filter(|&number| words.segment(number).load() == State::Sealed)
+            .filter(|number| !tried.contains(number))
             .map(|number| (live(number), number))
             .filter(|&(live, _)| live <= limit)
             .min()
             .map(|(_, number)| number))
     }
 
-    /// Moves live data out of a segment, [`STEP_BYTES_MAX`] at most; false where somebody else is at it.
-    fn compact_one(&self, victim: u32) -> Result<bool> {
+    /// Moves live data out of a segment, about [`STEP_BYTES_MAX`] at most; returns how many bytes. None
+    /// where somebody else is at it. Where nothing is found that could be moved, it is counted again.
+    fn compact_one(&self, victim: u32) -> Result<u64> {
         let words = self.words();
         let words = words.segment(victim);
         if !words.change(State::Sealed, State::Busy(self.process())) {
-            return Ok(false);
+            return Ok(0);
         }
-        let moved = self.move_out(victim);
-        words.store(State::Sealed);
-        moved.map(|()| true)
+        match self.move_out(victim) {
+            Ok(0) => self.recount(victim).map(|()| 0),
+            moved => {
+                words.store(State::Sealed);
+                moved
+            }
+        }
     }
 
-    fn move_out(&self, victim: u32) -> Result<()> {
+    fn move_out(&self, victim: u32) -> Result<u64> {
         let mut moved = 0;
         for header in Headers::of(self, victim) {
             let (header, data_at) = header?;
@@ -216,7 +227,7 @@ impl Target {
                 break;
             }
         }
-        Ok(())
+        Ok(moved)
     }
 
     /// Copies pieces to another segment and has the index name the copies, unless it changed meanwhile.
