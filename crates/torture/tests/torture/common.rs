@@ -132,11 +132,15 @@ impl Worker {
         Self(command.spawn().expect("starting a process"))
     }
 
-    /// Kills it at once; it must have been alive until then.
-    pub(crate) fn kill(&mut self) {
+    pub(crate) fn expect_alive(&mut self) {
         if let Some(status) = self.0.try_wait().expect("looking at a worker") {
             panic!("a worker ended by itself: {status}");
         }
+    }
+
+    /// Kills it at once; it must have been alive until then.
+    pub(crate) fn kill(&mut self) {
+        self.expect_alive();
         self.0.kill().expect("killing a worker");
         self.0.wait().expect("waiting for a worker");
     }

@@ -22,6 +22,9 @@ const ROUNDS_PER_POOL: u64 = 20;
 const SHAPE: Shape =
     Shape { targets: 3, segments: 20, segment_bytes: 512 << 10, index_bytes: 3 << 20 };
 
+/// Bytes an empty pool must take at once: nine tenths of it.
+const USABLE: u64 = 3 * 18 * (512 << 10);
+
 struct Torture {
     folder: Folder,
     pool: PathBuf,
@@ -76,7 +79,7 @@ impl Torture {
         let mut workers: Vec<_> =
             PROCESSES.iter().map(|slots| self.start_worker(round, slots)).collect();
         if !self.random.one_in(10) {
-            self.wait_for_first_acks();
+            self.wait_for_first_acks(&mut workers);
         }
         while !workers.is_empty() {
             let longest = if self.random.one_in(4) { 1500 } else { 30_000 };
@@ -99,8 +102,9 @@ impl Torture {
         std::fs::metadata(path).expect("looking at acks").len()
     }
 
-    fn wait_for_first_acks(&self) {
+    fn wait_for_first_acks(&self, workers: &mut [Worker]) {
         while (0..SLOTS).any(|slot| self.acks(slot) == 0) {
+            workers.iter_mut().for_each(Worker::expect_alive);
             std::thread::sleep(Duration::from_millis(1));
         }
     }
@@ -147,6 +151,8 @@ impl Torture {
             let lost = empty.index_free.saturating_sub(now.index_free);
             assert!(lost <= 64 << 10, "index space is lost: {left:?}, was {:?}", self.empty);
         }
+        world::fill(&common::open(&self.pool), USABLE).expect("filling the empty pool");
+        world::clear(&common::open(&self.pool)).expect("deleting everything");
         self.models.clear();
     }
 }

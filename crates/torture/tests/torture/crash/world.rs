@@ -76,6 +76,18 @@ pub(crate) fn balance(pool: &Pool) -> Result<u64> {
     Ok(sum)
 }
 
+/// Writes so many bytes into an array of a container of its own.
+pub(crate) fn fill(pool: &Pool, bytes: u64) -> Result<()> {
+    make_container(pool, "filling")?;
+    let cells = array_of(&open_container(pool, "filling")?)?;
+    let chunk = vec![7; CHUNK as usize - 256];
+    for start in (0..bytes).step_by(CHUNK as usize) {
+        let range = [Extent::new(start, chunk.len() as u64)];
+        cells.write(&range, Source::One(&chunk), Access::Latest).wait()?;
+    }
+    Ok(())
+}
+
 /// Removes everything.
 pub(crate) fn clear(pool: &Pool) -> Result<()> {
     for container in pool.containers().wait()? {
