@@ -23,7 +23,7 @@ fn main() -> ExitCode {
     match Cli::try_parse() {
         Ok(cli) => {
             let json = cli.wants_json();
-            output::show(commands::run(cli.command), json)
+            output::show(commands::run(cli.command, json), json)
         }
         Err(error) => not_understood(&error),
     }

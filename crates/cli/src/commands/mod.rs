@@ -15,13 +15,13 @@ use crate::args::Command;
 use crate::output::Answer;
 use esker::types::Result;
 
-/// Runs a command.
-pub(crate) fn run(command: Command) -> Result<Answer> {
+/// Runs a command; `json` says that standard output is taken by the answer.
+pub(crate) fn run(command: Command, json: bool) -> Result<Answer> {
     match command {
         Command::Pool(group) => group.command.run(),
         Command::Cont(group) => group.command.run(),
         Command::Kv(group) => group.command.run(),
-        Command::Array(group) => group.command.run(group.json.json),
+        Command::Array(group) => group.command.run(json),
         Command::Object(group) => group.command.run(),
         Command::Doctor(doctor) => doctor.run(),
         Command::Bench(command) => command.run(),

@@ -1,0 +1,103 @@
+//! `esker cont`: containers, snapshots, properties, attributes; attributes of pools.
+mod support;
+
+use serde_json::json;
+use support::Site;
+
+#[test]
+fn a_container_is_made_found_and_removed() {
+    let site = Site::new();
+    site.create_pool();
+    let made = site.json(&["cont", "create", "tank", "run1", "--checksum", "crc64"]);
+    assert_eq!((&made["label"], &made["checksum"]), (&json!("run1"), &json!("crc64")));
+    let uuid = made["uuid"].as_str().unwrap();
+    assert_eq!(site.json(&["cont", "list", "tank"])[0]["uuid"], made["uuid"]);
+    assert!(site.ok(&["cont", "list", "tank"]).contains(uuid));
+    for name in ["run1", uuid] {
+        let info = site.json(&["container", "query", "tank", name]);
+        assert_eq!((&info["label"], &info["snapshots"]), (&json!("run1"), &json!([])));
+    }
+    site.ok(&["cont", "destroy", "tank", uuid]);
+    assert_eq!(site.json(&["cont", "list", "tank"]), json!([]));
+}
+
+#[test]
+fn labels_are_given_in_either_form_or_not_at_all() {
+    let site = Site::new();
+    site.create_pool();
+    site.ok(&["cont", "create", "tank", "--label", "other"]);
+    let nameless = site.json(&["cont", "create", "tank"]);
+    assert_eq!(nameless["label"], json!(""));
+    site.ok(&["cont", "query", "tank", nameless["uuid"].as_str().unwrap()]);
+    assert_eq!(site.json(&["cont", "list", "tank"]).as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn what_cannot_be_done_is_refused() {
+    let site = Site::with_container();
+    let fails = |arguments: &[&str]| site.fails(arguments);
+    assert_eq!(fails(&["cont", "create", "tank", "run1"]), ("exists".to_owned(), -1004));
+    assert_eq!(fails(&["cont", "create", "tank", "no label"]).0, "invalid");
+    assert_eq!(fails(&["cont", "query", "tank", "nothing"]), ("not_found".to_owned(), -1005));
+    assert_eq!(fails(&["cont", "destroy", "tank", "nothing"]).0, "not_found");
+    assert_eq!(fails(&["cont", "list", "nothing"]).0, "not_found");
+}
+
+#[test]
+fn snapshots_keep_what_was_there() {
+    let site = Site::with_container();
+    site.ok(&["kv", "put", "tank", "run1", "index", "key", "old"]);
+    let made = site.json(&["cont", "snapshot", "create", "tank", "run1", "before"]);
+    site.ok(&["kv", "put", "tank", "run1", "index", "key", "new"]);
+    assert_eq!(site.json(&["cont", "snapshot", "list", "tank", "run1"]), json!([made]));
+    let epoch = made["epoch"].to_string();
+    for snapshot in ["before", &epoch] {
+        let get = ["kv", "get", "tank", "run1", "index", "key", "--snapshot", snapshot];
+        assert_eq!(site.ok(&get), "old");
+    }
+    assert_eq!(site.ok(&["kv", "get", "tank", "run1", "index", "key"]), "new");
+    site.ok(&["cont", "snapshot", "destroy", "tank", "run1", "before"]);
+    assert_eq!(site.json(&["cont", "snapshot", "list", "tank", "run1"]), json!([]));
+    assert_eq!(
+        site.fails(&["cont", "snapshot", "destroy", "tank", "run1", "before"]).0,
+        "not_found"
+    );
+    assert_eq!(
+        site.fails(&["kv", "list", "tank", "run1", "index", "--snapshot", "x"]).0,
+        "not_found"
+    );
+}
+
+#[test]
+fn attributes_of_pools_and_containers_are_kept() {
+    let site = Site::with_container();
+    for scope in [&["pool"][..], &["cont"][..]] {
+        let names = if scope == ["pool"] { vec!["tank"] } else { vec!["tank", "run1"] };
+        let run = |verb: &'static str, more: &[&'static str]| {
+            let arguments = [scope, &[verb], &names[..], more].concat();
+            site.json(&arguments)
+        };
+        assert_eq!(run("list-attr", &[]), json!([]));
+        run("set-attr", &["owner:me", "path:a:b"]);
+        assert_eq!(run("list-attr", &[]), json!(["owner", "path"]));
+        assert_eq!(run("get-attr", &[]), json!({"owner": {"text": "me"}, "path": {"text": "a:b"}}));
+        assert_eq!(run("get-attr", &["owner"]), json!({"owner": {"text": "me"}}));
+        run("del-attr", &["owner"]);
+        assert_eq!(run("list-attr", &[]), json!(["path"]));
+        let fails = |verb, name| site.fails(&[scope, &[verb], &names[..], &[name]].concat()).0;
+        assert_eq!(fails("get-attr", "owner"), "not_found");
+        assert_eq!(fails("del-attr", "owner"), "not_found");
+        assert_eq!(fails("set-attr", "no colon"), "invalid");
+    }
+}
+
+#[test]
+fn the_label_is_a_property_that_can_change() {
+    let site = Site::with_container();
+    let properties = site.json(&["cont", "get-prop", "tank", "run1"]);
+    assert_eq!((&properties["label"], &properties["csum"]), (&json!("run1"), &json!("crc32c")));
+    site.ok(&["cont", "set-prop", "tank", "run1", "label:run2"]);
+    assert_eq!(site.json(&["cont", "get-prop", "tank", "run2", "label"]), json!({"label": "run2"}));
+    assert_eq!(site.fails(&["cont", "set-prop", "tank", "run2", "csum:off"]).0, "not_supported");
+    assert_eq!(site.fails(&["cont", "get-prop", "tank", "run2", "colour"]).0, "not_found");
+}

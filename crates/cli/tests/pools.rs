@@ -1,0 +1,124 @@
+//! `esker pool`, and its exit status where something is wrong.
+mod support;
+
+use serde_json::json;
+use std::os::unix::fs::FileExt;
+use support::{Site, noise};
+
+#[test]
+fn a_pool_is_made_found_and_removed() {
+    let site = Site::new();
+    assert_eq!(site.ok(&["pool", "list"]), "");
+    let made = site.json(&["pool", "create", "tank", "--size", "32MiB", "--targets", "2"]);
+    assert_eq!((&made["label"], &made["targets"]), (&json!("tank"), &json!(2)));
+    assert!(made["size_bytes"].as_u64().unwrap() <= 32 << 20);
+    assert_eq!(site.json(&["pool", "list"]), json!([made]));
+
+    let url = made["url"].as_str().unwrap();
+    for name in ["tank", made["uuid"].as_str().unwrap(), url] {
+        let info = site.json(&["pool", "query", name]);
+        assert_eq!((&info["uuid"], &info["url"]), (&made["uuid"], &made["url"]));
+        assert_eq!(
+            (&info["containers"], info["targets"].as_array().unwrap().len()),
+            (&json!(0), 2)
+        );
+    }
+    assert!(site.ok(&["pool", "query", "tank"]).contains("free"));
+    assert_eq!(site.json(&["pool", "destroy", "tank"]), json!({"url": url}));
+    assert_eq!(site.json(&["pool", "list"]), json!([]));
+}
+
+#[test]
+fn a_pool_in_another_directory_is_found_by_its_url() {
+    let (site, other) = (Site::new(), Site::new());
+    let dir = other.dir.display().to_string();
+    let said = site.ok(&["pool", "create", "--label", "tank", "--size", "32M", "--dir", &dir]);
+    assert!(said.contains("use it as esker:"), "{said}");
+    assert_eq!(site.json(&["pool", "list"]), json!([]));
+    site.ok(&["pool", "query", &format!("esker:{dir}/tank")]);
+    assert_eq!(site.fails(&["pool", "query", "tank"]), ("not_found".to_owned(), -1005));
+}
+
+#[test]
+fn options_of_a_pool_reach_it() {
+    let site = Site::new();
+    let options = ["--durability", "process", "--guarded", "--index-percent", "30"];
+    let base =
+        ["pool", "create", "tank", "--size", "64M", "--targets", "3", "--segment-size", "2M"];
+    let made = site.json(&[&base[..], &options[..]].concat());
+    assert_eq!((&made["durability"], &made["targets"]), (&json!("process"), &json!(3)));
+    let space = &site.json(&["pool", "query", "tank"])["space"];
+    let number = |name: &str| space[name].as_u64().unwrap();
+    assert!(number("index_total_bytes") > 18 << 20);
+    assert_eq!(number("data_total_bytes") % (3 * (2 << 20)), 0);
+}
+
+#[test]
+fn what_cannot_be_made_is_refused_with_a_reason() {
+    let site = Site::new();
+    site.create_pool();
+    let kind = |arguments: &[&str]| site.fails(arguments).0;
+    assert_eq!(kind(&["pool", "create", "tank", "--size", "32M"]), "exists");
+    assert_eq!(kind(&["pool", "create", "tiny", "--size", "1K"]), "invalid");
+    assert_eq!(kind(&["pool", "create", "no/label", "--size", "32M"]), "invalid");
+    assert_eq!(kind(&["pool", "create", "huge", "--size", "900P"]), "no_space");
+    for command in ["query", "destroy", "check", "scrub", "compact"] {
+        assert_eq!(kind(&["pool", command, "nothing"]), "not_found", "{command}");
+    }
+}
+
+#[test]
+fn a_sound_pool_passes_check_and_scrub() {
+    let site = Site::with_container();
+    let file = site.file("noise", &noise(100_000));
+    site.ok(&["array", "put", "tank", "run1", "field", &file]);
+    let check = site.json(&["pool", "check", "tank"]);
+    assert_eq!((&check["problems"], &check["repaired"]), (&json!([]), &json!([])));
+    assert!(check["live_bytes"].as_u64().unwrap() >= 100_000);
+    let scrub = site.json(&["pool", "scrub", "tank"]);
+    assert_eq!(scrub["damaged"], json!([]));
+    assert!(scrub["bytes"].as_u64().unwrap() >= 100_000);
+    assert!(site.json(&["pool", "compact", "tank"])["freed_bytes"].is_u64());
+}
+
+/// Changes bytes of a file of each target where `wanted` stands: `count` bytes from `before` it on.
+fn damage(site: &Site, file: &str, wanted: &[u8], before: usize, count: usize) {
+    let mut hits = 0;
+    for target in ["target-0", "target-1"] {
+        let path = site.dir.join("tank").join(target).join(file);
+        let bytes = std::fs::read(&path).unwrap();
+        let file = std::fs::File::options().write(true).open(&path).unwrap();
+        let places = bytes.windows(wanted.len()).enumerate().filter(|(_, found)| *found == wanted);
+        for (at, _) in places {
+            file.write_all_at(&vec![0xee; count], (at - before) as u64).unwrap();
+            hits += 1;
+        }
+    }
+    assert_ne!(hits, 0);
+}
+
+#[test]
+fn scrub_fails_where_data_is_damaged_and_names_the_object() {
+    let site = Site::with_container();
+    let bytes = noise(50_000);
+    let file = site.file("noise", &bytes);
+    let oid = site.json(&["array", "put", "tank", "run1", "field", &file])["oid"].clone();
+    damage(&site, "data", &bytes[..64], 0, 1);
+    assert_eq!(site.fails(&["pool", "scrub", "tank"]), ("checksum".to_owned(), -2021));
+    let envelope = site.failure(&["pool", "scrub", "tank"]);
+    let damaged: Vec<_> = envelope["response"]["damaged"].as_array().unwrap().iter().collect();
+    assert_eq!(damaged.len(), 1);
+    assert!(damaged[0].as_str().unwrap().contains(oid.as_str().unwrap()));
+    assert_eq!(site.fails(&["array", "get", "tank", "run1", "field", "-o", &file]).0, "checksum");
+}
+
+#[test]
+fn check_fails_where_a_record_of_the_index_is_damaged() {
+    let site = Site::with_container();
+    let value = "a value that stands nowhere else";
+    site.ok(&["kv", "put", "tank", "run1", "index", "key", value]);
+    damage(&site, "index/data.mdb", value.as_bytes(), 16, 16);
+    let envelope = site.failure(&["pool", "check", "tank"]);
+    assert_eq!(envelope["error"]["kind"], json!("corrupt"), "{envelope}");
+    assert_ne!(envelope["response"]["problems"], json!([]));
+}

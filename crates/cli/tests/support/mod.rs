@@ -1,0 +1,130 @@
+//! A directory of pools of its own for each test, and the program run in it.
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+use serde_json::Value;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+static NEXT: AtomicU32 = AtomicU32::new(0);
+
+/// A directory of pools, gone with the test.
+pub(crate) struct Site {
+    pub(crate) dir: PathBuf,
+}
+
+impl Site {
+    pub(crate) fn new() -> Self {
+        Self::within(Path::new(env!("CARGO_TARGET_TMPDIR")))
+    }
+
+    /// In memory where this machine has a place for that, for tests that write a lot.
+    pub(crate) fn in_memory() -> Self {
+        let memory = Path::new("/dev/shm");
+        if memory.is_dir() { Self::within(memory) } else { Self::new() }
+    }
+
+    fn within(place: &Path) -> Self {
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let dir = place.join(format!("esker-cli-test-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        Self { dir }
+    }
+
+    /// With a pool `tank` and in it a container `run1`.
+    pub(crate) fn with_container() -> Self {
+        let site = Self::new();
+        site.create_pool();
+        site.ok(&["cont", "create", "tank", "run1"]);
+        site
+    }
+
+    pub(crate) fn create_pool(&self) {
+        self.ok(&["pool", "create", "tank", "--size", "32M", "--targets", "2"]);
+    }
+
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_esker"));
+        command.args(arguments).env("ESKER_POOLS", &self.dir).env_remove("LD_LIBRARY_PATH");
+        command.stdin(Stdio::null());
+        command
+    }
+
+    pub(crate) fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    /// Standard output of a command that succeeds.
+    pub(crate) fn ok(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        assert!(output.status.success(), "{arguments:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// The response of a command that succeeds.
+    pub(crate) fn json(&self, arguments: &[&str]) -> Value {
+        let envelope: Value = serde_json::from_str(&self.ok(&with_json(arguments))).unwrap();
+        assert_eq!((&envelope["error"], &envelope["status"]), (&Value::Null, &Value::from(0)));
+        envelope["response"].clone()
+    }
+
+    /// The kind of error and the status in JSON of a command that fails; without --json it says so in
+    /// one line on standard error.
+    pub(crate) fn fails(&self, arguments: &[&str]) -> (String, i64) {
+        let plain = self.run(arguments);
+        assert_eq!(plain.status.code(), Some(1), "{arguments:?}: {plain:?}");
+        let said = String::from_utf8(plain.stderr).unwrap();
+        assert!(said.starts_with("esker: ") && said.lines().count() == 1, "{said}");
+        let envelope = self.failure(arguments);
+        (
+            envelope["error"]["kind"].as_str().unwrap().to_owned(),
+            envelope["status"].as_i64().unwrap(),
+        )
+    }
+
+    /// The JSON of a command that fails.
+    pub(crate) fn failure(&self, arguments: &[&str]) -> Value {
+        let output = self.run(&with_json(arguments));
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {output:?}");
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    /// Standard output of a command that succeeds, fed with `input`.
+    pub(crate) fn feed(&self, arguments: &[&str], input: &[u8]) -> Vec<u8> {
+        let mut command = self.command(arguments);
+        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        process.stdin.take().unwrap().write_all(input).unwrap();
+        let output = process.wait_with_output().unwrap();
+        assert!(output.status.success(), "{arguments:?}: {output:?}");
+        output.stdout
+    }
+
+    /// A file in the directory.
+    pub(crate) fn file(&self, name: &str, bytes: &[u8]) -> String {
+        let path = self.dir.join(name);
+        std::fs::write(&path, bytes).unwrap();
+        path.display().to_string()
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.dir);
+    }
+}
+
+fn with_json<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
+    [&["--json"], arguments].concat()
+}
+
+/// Bytes without pattern.
+pub(crate) fn noise(len: usize) -> Vec<u8> {
+    let mut state = 1u64;
+    let mut next = || {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 56) as u8
+    };
+    (0..len).map(|_| next()).collect()
+}
