@@ -5,6 +5,11 @@ use crate::target::Target;
 use esker_types::{Error, ErrorKind, Result};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Duration;
+
+/// How often and how long to wait for those who are about to free a segment: a fifth of a second in all.
+const PATIENCE: u32 = 200;
+const MOMENT: Duration = Duration::from_millis(1);
 
 /// Segments of one target this process appends to, one per lane: so many threads can append at once.
 pub(crate) struct Lanes {
@@ -132,8 +137,25 @@ fn claim_anywhere(target: &Target, need: u64) -> Result<u32> {
             break;
         }
     }
-    target.collect()?;
-    search().ok_or_else(|| full(target, need))
+    for _ in 0..PATIENCE {
+        target.collect()?;
+        if let Some(segment) = search() {
+            return Ok(segment);
+        }
+        if !anybody_busy(target) {
+            break;
+        }
+        std::thread::sleep(MOMENT);
+    }
+    Err(full(target, need))
+}
+
+/// True where somebody writes to a segment, moves data out of it, or is about to free it: there may be
+/// space in a moment.
+fn anybody_busy(target: &Target) -> bool {
+    let words = target.words();
+    (0..target.segment_count())
+        .any(|segment| matches!(words.segment(segment).load(), State::Busy(_)))
 }
 
 fn full(target: &Target, need: u64) -> Error {
