@@ -1,11 +1,86 @@
 //! Looking at the pages of an index before LMDB does: a damaged page could lead it anywhere.
 //!
-//! Knows the page format of LMDB (mdb.master): a header of 16 or 24 bytes, then sorted offsets of nodes.
+//! Knows the page format of LMDB (mdb.master on 64-bit machines): a header of 16 bytes, offsets of nodes,
+//! free space, nodes. Reads files with ordinary I/O, believes nothing, and stops at what it cannot follow.
+mod page;
+#[cfg(test)]
+mod tests;
+mod tree;
+
+use crate::superblock::Superblock;
+use crate::target::directory;
 use esker_types::{Error, Result};
+use page::Meta;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
+use tree::{Keys, Walk};
+
+/// Bytes of a page.
+const PAGE: usize = crate::io::index::PAGE as usize;
+
+/// Times a file is looked at that others change meanwhile.
+const ATTEMPTS: u32 = 5;
+
+/// Problems named per index: the first ones tell what happened.
+const PROBLEMS_MAX: usize = 16;
 
 /// Checks the index files of all targets of the pool at `pool`.
 pub(crate) fn check_all(pool: &Path, problems: &mut Vec<String>) -> Result<()> {
-    let _ = (pool, problems);
-    Ok::<(), Error>(())
+    let superblock = Superblock::read(pool)?;
+    for number in 0..superblock.targets {
+        let path = directory(pool, number).join("index").join("data.mdb");
+        for trouble in check(&path, superblock.index_bytes)? {
+            problems.push(format!("target {number}, index: {trouble}"));
+        }
+    }
+    Ok(())
+}
+
+/// What is wrong with one index file. Where others commit meanwhile, pages may be reused under our eyes:
+/// then only what is wrong with a state that lasted is believed.
+fn check(path: &Path, bytes: u64) -> Result<Vec<String>> {
+    let failed = |error| Error::io(format_args!("reading {}", path.display()), &error);
+    let file = File::open(path).map_err(failed)?;
+    for _ in 0..ATTEMPTS {
+        let before = newest_meta(&file);
+        let problems = match &before {
+            Ok(meta) => check_state(&file, meta, bytes),
+            Err(trouble) => vec![trouble.clone()],
+        };
+        if problems.is_empty() || newest_meta(&file) == before {
+            return Ok(problems);
+        }
+    }
+    Ok(Vec::new())
+}
+
+/// The meta page LMDB would begin with; LMDB wants both to be meta pages.
+fn newest_meta(file: &File) -> std::result::Result<Meta, String> {
+    let meta = |number: u64| {
+        let page =
+            read_page(file, number).ok_or_else(|| format!("meta page {number} is cut off"))?;
+        Meta::parse(&page).ok_or_else(|| format!("meta page {number} is damaged"))
+    };
+    let (first, second) = (meta(0)?, meta(1)?);
+    Ok(if first.txn < second.txn { second } else { first })
+}
+
+fn read_page(file: &File, number: u64) -> Option<Vec<u8>> {
+    let mut page = vec![0; PAGE];
+    let offset = number.checked_mul(PAGE as u64)?;
+    file.read_exact_at(&mut page, offset).ok()?;
+    Some(page)
+}
+
+fn check_state(file: &File, meta: &Meta, bytes: u64) -> Vec<String> {
+    let pages = bytes / PAGE as u64;
+    if meta.last_page < 1 || meta.last_page >= pages || meta.map_bytes > bytes {
+        return vec![format!("the meta page speaks of {} pages of {pages}", meta.last_page + 1)];
+    }
+    let mut walk = Walk::new(file, meta);
+    walk.tree(&meta.free, Keys::Numbers);
+    walk.tree(&meta.main, Keys::Bytes);
+    walk.problems.truncate(PROBLEMS_MAX);
+    walk.problems
 }
