@@ -31,7 +31,23 @@ say "creating a pool of 1 GiB in $work"
 "$esker" pool create demo --dir "$work" --size 1G
 
 say "writing the fields of ${#files[@]} files"
-build/demo/fields write demo "${files[@]}"
+build/demo/fields write --repeat 20 demo fields "${files[@]}" | tee "$work/written"
 
 say "reading them back in another process"
-build/demo/fields read demo "${files[@]}"
+build/demo/fields read --repeat 20 demo fields "${files[@]}" | tee "$work/read"
+
+# Lines of the example: WHAT: N fields, B MiB, R MiB/s, F fields/s
+mean_bytes=$(tail -n 1 "$work/written" | sed 's/.*: //' | awk '{printf "%d", $3 * 1048576 / $1}')
+say "what the medium itself gives for blocks of $mean_bytes bytes, the mean size of a field"
+"$esker" bench limit --path "$work" --size "$mean_bytes" --procs 1 | tee "$work/limit"
+
+ratio() {
+    local rate limit
+    rate=$(tail -n 1 "$work/$1" | sed 's/.*: //' | awk '{print $5}')
+    limit=$(awk -v phase="$2" '$1 == "limit" && $2 == phase {print $7}' "$work/limit")
+    awk -v what="$1" -v phase="$2" -v rate="$rate" -v limit="$limit" \
+        'BEGIN {printf "%s: %.2f of the limit (%s MiB/s; %s %s MiB/s)\n", what, rate / limit, rate, phase, limit}'
+}
+say "each field with its Array, its place in the index, checksums, and a comparison when read"
+ratio written pwrite
+ratio read pread
