@@ -5,6 +5,7 @@ use std::fs::{File, OpenOptions};
 use std::hint::black_box;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A file of this process, written through once so that every page of it has been touched. It has no
 /// name, so it is gone with the process.
@@ -90,13 +91,23 @@ impl Limit {
     }
 }
 
+/// Numbers the files of this process.
+static NEXT: AtomicU32 = AtomicU32::new(0);
+
+/// A name that is taken, by a process that died between the two steps, is passed over.
 fn nameless_file(folder: &Path) -> Result<File> {
-    let path = folder.join(format!(".esker-limit-{}", std::process::id()));
-    let doing = || format!("creating {}", path.display());
-    let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path);
-    let file = file.map_err(|error| Error::io(doing(), &error))?;
-    std::fs::remove_file(&path).map_err(|error| Error::io(doing(), &error))?;
-    Ok(file)
+    loop {
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = folder.join(format!(".esker-limit-{}-{number}", std::process::id()));
+        let failed = |error| Error::io(format!("creating {}", path.display()), &error);
+        match OpenOptions::new().read(true).write(true).create_new(true).open(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            file => {
+                let file = file.map_err(failed)?;
+                return std::fs::remove_file(&path).map(|()| file).map_err(failed);
+            }
+        }
+    }
 }
 
 fn usize_of(bytes: u64) -> Result<usize> {

@@ -25,9 +25,7 @@ fn table(runs: &[Run]) -> Table {
 }
 
 fn row(run: &Run) -> [String; 11] {
-    let or_dash = |number: Option<f64>, places| {
-        number.map_or_else(|| "-".to_owned(), |number| format!("{number:.places$}"))
-    };
+    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     let latency = run.latency_us;
     [
         run.workload.clone(),
@@ -35,13 +33,18 @@ fn row(run: &Run) -> [String; 11] {
         run.procs.to_string(),
         Bytes(run.size_bytes).to_string(),
         format!("{:.0}", run.ops_per_s),
-        format!("{:.1}", run.bandwidth_mib_s),
-        or_dash(run.limit_mib_s, 1),
-        or_dash(run.ratio, 2),
+        rate(run.bandwidth_mib_s),
+        or_dash(run.limit_mib_s.map(rate)),
+        or_dash(run.ratio.map(|ratio| format!("{ratio:.2}"))),
         format!("{:.1}", latency.p50),
         format!("{:.1}", latency.p99),
         format!("{:.1}", latency.max),
     ]
+}
+
+/// Small values move few bytes however fast they are.
+fn rate(mib_per_s: f64) -> String {
+    if mib_per_s < 10.0 { format!("{mib_per_s:.2}") } else { format!("{mib_per_s:.0}") }
 }
 
 #[cfg(test)]
@@ -58,6 +61,6 @@ mod tests {
         let run = Run::new(&name, &tally(2 << 20), Some(&tally(8 << 20)));
         let text = table(&[run]).to_string();
         let row: Vec<_> = text.lines().nth(1).unwrap().split_whitespace().collect();
-        assert_eq!(row[..9], ["kv", "write", "2", "64", "B", "500", "1.0", "4.0", "0.25"]);
+        assert_eq!(row[..9], ["kv", "write", "2", "64", "B", "500", "1.00", "4.00", "0.25"]);
     }
 }

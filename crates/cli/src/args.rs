@@ -123,9 +123,14 @@ pub(crate) struct SnapshotArg {
     pub(crate) snapshot: Option<String>,
 }
 
-/// The class of an object that is named by a name.
+/// A Key-Value or Array in a container.
 #[derive(Args)]
-pub(crate) struct ClassArg {
+pub(crate) struct ObjectArg {
+    #[command(flatten)]
+    pub(crate) container: ContainerArg,
+    /// Key-Value or Array: a name, or an object id HI.LO
+    #[arg(value_name = "OBJECT")]
+    pub(crate) object: String,
     /// Object class, where OBJECT is no full object id: S1 (one target), S2, SX (all targets) ...
     ///
     /// The class is part of the object's id: give the same one to all commands. Without it the object

@@ -1,7 +1,8 @@
 //! Opening what the command line names.
-use crate::args::{ContainerArg, PoolArg, SnapshotArg};
+use crate::args::{ContainerArg, ObjectArg, PoolArg, SnapshotArg};
+use crate::naming::oid_of;
 use esker::types::info::OpenMode;
-use esker::types::{Epoch, Error, ErrorKind, Result};
+use esker::types::{Epoch, Error, ErrorKind, ObjectId, ObjectType, Result};
 use esker::{Access, Container, Pool, Wait};
 
 impl PoolArg {
@@ -13,6 +14,15 @@ impl PoolArg {
 impl ContainerArg {
     pub(crate) fn open(&self, mode: OpenMode) -> Result<Container> {
         self.pool.open(mode)?.open_container(&self.container, mode).wait()
+    }
+}
+
+impl ObjectArg {
+    /// The container, and the object in it, which has `otype` where it is named by a name.
+    pub(crate) fn open(&self, mode: OpenMode, otype: ObjectType) -> Result<(Container, ObjectId)> {
+        let container = self.container.open(mode)?;
+        let oid = oid_of(&container, &self.object, otype, self.class)?;
+        Ok((container, oid))
     }
 }
 

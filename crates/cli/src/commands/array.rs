@@ -1,7 +1,6 @@
 //! `esker array`.
 use super::files;
-use crate::args::{ClassArg, ContainerArg, NAMING, SnapshotArg};
-use crate::naming::oid_of;
+use crate::args::{NAMING, ObjectArg, SnapshotArg};
 use crate::output::Answer;
 use crate::progress::Bar;
 use crate::{shapes, when};
@@ -25,18 +24,6 @@ pub(crate) enum ArrayCommand {
     Stat(Stat),
 }
 
-/// An Array in a container.
-#[derive(Args)]
-pub(crate) struct ArrayArg {
-    #[command(flatten)]
-    container: ContainerArg,
-    /// Array: a name, or an object id HI.LO
-    #[arg(value_name = "OBJECT")]
-    object: String,
-    #[command(flatten)]
-    class: ClassArg,
-}
-
 /// Store a file as an Array
 ///
 /// An Array that exists is overwritten and gets the length of the file. The file goes over piece by
@@ -45,7 +32,7 @@ pub(crate) struct ArrayArg {
 #[command(after_long_help = NAMING)]
 pub(crate) struct Put {
     #[command(flatten)]
-    array: ArrayArg,
+    array: ObjectArg,
     /// File; - for standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
@@ -64,7 +51,7 @@ pub(crate) struct Put {
 #[command(after_long_help = NAMING)]
 pub(crate) struct Get {
     #[command(flatten)]
-    array: ArrayArg,
+    array: ObjectArg,
     /// File; - for standard output
     #[arg(long, short, value_name = "FILE", default_value = "-")]
     output: PathBuf,
@@ -77,7 +64,7 @@ pub(crate) struct Get {
 #[command(after_long_help = NAMING)]
 pub(crate) struct Stat {
     #[command(flatten)]
-    array: ArrayArg,
+    array: ObjectArg,
     #[command(flatten)]
     snapshot: SnapshotArg,
 }
@@ -92,32 +79,31 @@ impl ArrayCommand {
     }
 }
 
-impl ArrayArg {
-    fn open(&self, mode: OpenMode) -> Result<(Container, ObjectId)> {
-        let container = self.container.open(mode)?;
-        let oid = oid_of(&container, &self.object, ObjectType::Array, self.class.class)?;
-        Ok((container, oid))
-    }
-
-    fn existing(&self, container: &Container, oid: ObjectId, access: Access<'_>) -> Result<Array> {
-        container.open_array(oid, access).wait().map_err(|error| match error.kind() {
-            ErrorKind::NotFound => Error::new(
-                ErrorKind::NotFound,
-                format!(
-                    "container {} has no Array {}: `esker object list` shows what it has (an Array of \
-                     another class has another id, see --class)",
-                    container.info().label, self.object
-                ),
+/// Opens an Array that should be there.
+fn existing(
+    name: &ObjectArg,
+    container: &Container,
+    oid: ObjectId,
+    access: Access<'_>,
+) -> Result<Array> {
+    container.open_array(oid, access).wait().map_err(|error| match error.kind() {
+        ErrorKind::NotFound => Error::new(
+            ErrorKind::NotFound,
+            format!(
+                "container {} has no Array {}: `esker object list` shows what it has (an Array of \
+                 another class has another id, see --class)",
+                container.info().label,
+                name.object
             ),
-            _ => error,
-        })
-    }
+        ),
+        _ => error,
+    })
 }
 
 impl Put {
     fn run(self) -> Result<Answer> {
         let mut source = files::Source::open(&self.file)?;
-        let (container, oid) = self.array.open(OpenMode::ReadWrite)?;
+        let (container, oid) = self.array.open(OpenMode::ReadWrite, ObjectType::Array)?;
         let array = self.open_or_create(&container, oid)?;
         let cell = array.attributes().cell_size;
         let mut buffer = vec![0; piece_bytes(cell)];
@@ -145,7 +131,7 @@ impl Put {
         let attributes = ArrayAttributes { cell_size, chunk_size };
         match container.create_array(oid, attributes, Access::Latest).wait() {
             Err(error) if error.kind() == ErrorKind::Exists => {
-                self.array.existing(container, oid, Access::Latest)
+                existing(&self.array, container, oid, Access::Latest)
             }
             other => other,
         }
@@ -177,9 +163,9 @@ impl Get {
             let message = "standard output is taken by --json: name a file with --output";
             return Err(Error::new(ErrorKind::Invalid, message));
         }
-        let (container, oid) = self.array.open(OpenMode::ReadOnly)?;
+        let (container, oid) = self.array.open(OpenMode::ReadOnly, ObjectType::Array)?;
         let access = self.snapshot.access(&container)?;
-        let array = self.array.existing(&container, oid, access)?;
+        let array = existing(&self.array, &container, oid, access)?;
         let bytes = self.copy(&array, access)?;
         let response = json!({
             "oid": oid.to_string(),
@@ -212,9 +198,9 @@ impl Get {
 
 impl Stat {
     fn run(self) -> Result<Answer> {
-        let (container, oid) = self.array.open(OpenMode::ReadOnly)?;
+        let (container, oid) = self.array.open(OpenMode::ReadOnly, ObjectType::Array)?;
         let access = self.snapshot.access(&container)?;
-        let array = self.array.existing(&container, oid, access)?;
+        let array = existing(&self.array, &container, oid, access)?;
         let stat = array.stat(access).wait()?;
         let ArrayAttributes { cell_size, chunk_size } = array.attributes();
         let mut response = shapes::object(oid);

@@ -1,7 +1,6 @@
 //! `esker kv`.
 use super::files;
-use crate::args::{ClassArg, ContainerArg, NAMING, SnapshotArg};
-use crate::naming::oid_of;
+use crate::args::{NAMING, ObjectArg, SnapshotArg};
 use crate::output::Answer;
 use crate::shapes;
 use clap::{Args, Subcommand};
@@ -24,24 +23,12 @@ pub(crate) enum KvCommand {
     Rm(Remove),
 }
 
-/// A Key-Value in a container.
-#[derive(Args)]
-pub(crate) struct KvArg {
-    #[command(flatten)]
-    container: ContainerArg,
-    /// Key-Value: a name, or an object id HI.LO
-    #[arg(value_name = "OBJECT")]
-    object: String,
-    #[command(flatten)]
-    class: ClassArg,
-}
-
 /// Set the value of a key
 #[derive(Args)]
 #[command(after_long_help = NAMING)]
 pub(crate) struct Put {
     #[command(flatten)]
-    kv: KvArg,
+    kv: ObjectArg,
     /// Key
     #[arg(value_name = "KEY")]
     key: String,
@@ -63,7 +50,7 @@ pub(crate) struct Put {
 #[command(after_long_help = NAMING)]
 pub(crate) struct Get {
     #[command(flatten)]
-    kv: KvArg,
+    kv: ObjectArg,
     /// Key
     #[arg(value_name = "KEY")]
     key: String,
@@ -76,7 +63,7 @@ pub(crate) struct Get {
 #[command(after_long_help = NAMING)]
 pub(crate) struct List {
     #[command(flatten)]
-    kv: KvArg,
+    kv: ObjectArg,
     #[command(flatten)]
     snapshot: SnapshotArg,
 }
@@ -86,7 +73,7 @@ pub(crate) struct List {
 #[command(after_long_help = NAMING)]
 pub(crate) struct Remove {
     #[command(flatten)]
-    kv: KvArg,
+    kv: ObjectArg,
     /// Key
     #[arg(value_name = "KEY", required_unless_present = "all")]
     key: Option<String>,
@@ -106,19 +93,16 @@ impl KvCommand {
     }
 }
 
-impl KvArg {
-    fn open(&self, mode: OpenMode) -> Result<(Container, Kv)> {
-        let container = self.container.open(mode)?;
-        let oid = oid_of(&container, &self.object, ObjectType::KvHashed, self.class.class)?;
-        let kv = container.kv(oid)?;
-        Ok((container, kv))
-    }
+fn open(kv: &ObjectArg, mode: OpenMode) -> Result<(Container, Kv)> {
+    let (container, oid) = kv.open(mode, ObjectType::KvHashed)?;
+    let kv = container.kv(oid)?;
+    Ok((container, kv))
 }
 
 impl Put {
     fn run(self) -> Result<Answer> {
         let value = files::value(&self.value)?;
-        let (_, kv) = self.kv.open(OpenMode::ReadWrite)?;
+        let (_, kv) = open(&self.kv, OpenMode::ReadWrite)?;
         let cond = match (self.insert, self.update) {
             (true, _) => Kv::INSERT,
             (_, true) => Kv::UPDATE,
@@ -147,7 +131,7 @@ fn explain(error: Error, key: &str, object: &str) -> Error {
 
 impl Get {
     fn run(self) -> Result<Answer> {
-        let (container, kv) = self.kv.open(OpenMode::ReadOnly)?;
+        let (container, kv) = open(&self.kv, OpenMode::ReadOnly)?;
         let access = self.snapshot.access(&container)?;
         let value = kv.get(self.key.as_bytes(), access).wait()?;
         let missing = || explain(ErrorKind::NotFound.into(), &self.key, &self.kv.object);
@@ -167,7 +151,7 @@ impl Get {
 
 impl List {
     fn run(self) -> Result<Answer> {
-        let (container, kv) = self.kv.open(OpenMode::ReadOnly)?;
+        let (container, kv) = open(&self.kv, OpenMode::ReadOnly)?;
         let access = self.snapshot.access(&container)?;
         let (mut keys, mut lines) = (Vec::new(), Vec::new());
         let mut anchor = Anchor::Start;
@@ -183,7 +167,7 @@ impl List {
 
 impl Remove {
     fn run(self) -> Result<Answer> {
-        let (_, kv) = self.kv.open(OpenMode::ReadWrite)?;
+        let (_, kv) = open(&self.kv, OpenMode::ReadWrite)?;
         match &self.key {
             Some(key) => {
                 let removed = kv.remove(key.as_bytes(), Kv::REMOVE, Access::Latest).wait();
