@@ -84,7 +84,7 @@ tell(const char *what, const struct load *load, double took)
 int
 main(int argc, char **argv)
 {
-	struct load   load = {.ops = 200000, .value_bytes = 64};
+	struct load   load = {.ops = 100000, .value_bytes = 64};
 	struct place  place;
 	daos_handle_t kv;
 	int           at = 1;
