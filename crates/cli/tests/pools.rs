@@ -122,3 +122,12 @@ fn check_fails_where_a_record_of_the_index_is_damaged() {
     assert_eq!(envelope["error"]["kind"], json!("corrupt"), "{envelope}");
     assert_ne!(envelope["response"]["problems"], json!([]));
 }
+
+#[test]
+fn check_fails_where_pages_of_the_index_are_damaged() {
+    let site = Site::with_container();
+    let path = site.dir.join("tank").join("target-0").join("index").join("data.mdb");
+    let file = std::fs::File::options().write(true).open(path).unwrap();
+    file.write_all_at(&[0xee; 64 << 10], 8 << 10).unwrap();
+    assert_eq!(site.fails(&["pool", "check", "tank"]).0, "corrupt");
+}
