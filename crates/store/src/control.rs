@@ -48,7 +48,7 @@ pub(crate) struct Control {
 
 /// Shared words of one target.
 pub(crate) struct TargetWords<'c> {
-    /// Not zero while a commit over several targets is under way: coordinator plus one.
+    /// Not zero while a commit over several targets is under way: its epoch.
     pub(crate) in_doubt: &'c AtomicU64,
     /// Not zero where some container has a snapshot.
     pub(crate) snapshots: &'c AtomicU64,
@@ -166,7 +166,10 @@ impl Control {
         let count = HEADER_WORDS + targets * target_words(segments);
         let words = Words::new(&file, count).map_err(failed("mapping", path))?;
         let mut control = Self { file, words, segments, slot: ProcessSlot(0) };
-        control.slot = control.take_slot()?;
+        control.slot = control.exclusively(|| {
+            control.join_namespace()?;
+            control.take_slot()
+        })?;
         Ok(control)
     }
 
@@ -228,14 +231,22 @@ impl Control {
         self.words[0].load(Ordering::Acquire) == MAGIC
     }
 
-    /// Declares the words set up.
-    pub(crate) fn set_current(&self) {
+    /// Forgets what the words said before the machine started: any of them may have been lost.
+    pub(crate) fn forget(&self) {
+        self.words[3].store(0, Ordering::Release);
+        self.words[4].store(0, Ordering::Release);
+    }
+
+    /// Declares the words set up. That they were must outlive the machine, or an unclean stop of it would
+    /// look like a pool never used.
+    pub(crate) fn set_current(&self) -> Result<()> {
         self.words[1].store(sys::boot_id(), Ordering::Release);
         self.words[0].store(MAGIC, Ordering::Release);
+        self.file.sync_data().map_err(|error| Error::io("syncing the control file", &error))
     }
 
     /// Refuses to work beside processes of another PID name space, whose deaths nobody would see.
-    pub(crate) fn join_namespace(&self) -> Result<()> {
+    fn join_namespace(&self) -> Result<()> {
         let mine = sys::pid_namespace();
         let theirs = self.words[2].load(Ordering::Acquire);
         if theirs != mine && self.others_alive() {

@@ -36,6 +36,12 @@ fn reserved_pages(total: u64) -> u64 {
     (total / 16).max(64)
 }
 
+/// True where not even deletions can hope for much room, whoever else is done with the index.
+pub(super) fn is_full(txn: &Txn) -> Result<bool> {
+    let pages = txn.pages()?;
+    Ok(pages.used + reserved_pages(pages.total) / 2 > pages.total)
+}
+
 impl<'t> Change<'t> {
     pub(crate) fn new(target: &'t Target, txn: &'t mut WriteTxn, epoch: Epoch) -> Self {
         Self {

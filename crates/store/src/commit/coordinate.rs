@@ -156,7 +156,11 @@ pub(crate) fn recover(targets: &[Arc<Target>]) -> Result<()> {
             targets.iter().try_for_each(|target| redo(target, &intent))?;
         }
     }
-    targets.iter().for_each(|target| target.words().in_doubt.store(0, Ordering::SeqCst));
+    for target in targets {
+        target.words().in_doubt.store(0, Ordering::SeqCst);
+        // Snapshots are no younger than this, and what comes must be younger than they.
+        target.control.pass_epoch(Epoch(applied(&*target.index.read()?)?));
+    }
     Ok(())
 }
 

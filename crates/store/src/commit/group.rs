@@ -66,15 +66,30 @@ enum End {
     Spoiled,
 }
 
-/// Commits one change of `target`; `has_data` tells that segments were written to for it.
-pub(crate) fn commit(target: &Target, has_data: bool, job: Job<'_>) -> Result<Epoch> {
-    target.with_room(|| try_commit(target, has_data, job))
+/// Whether a change may share a transaction with others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sharing {
+    /// It may.
+    Allowed,
+    /// It depends on what it has read, and must know its own changes from those of others.
+    Refused,
 }
 
-fn try_commit(target: &Target, has_data: bool, job: Job<'_>) -> Result<Epoch> {
-    if !target.is_durable() {
-        return alone(target, false, job);
-    }
+/// Commits one change of `target`; `has_data` tells that segments were written to for it.
+pub(crate) fn commit(
+    target: &Target,
+    sharing: Sharing,
+    has_data: bool,
+    job: Job<'_>,
+) -> Result<Epoch> {
+    target.with_room(|| match (target.is_durable(), sharing) {
+        (false, _) => alone(target, false, job),
+        (true, Sharing::Refused) => alone(target, has_data, job),
+        (true, Sharing::Allowed) => together(target, has_data, job),
+    })
+}
+
+fn together(target: &Target, has_data: bool, job: Job<'_>) -> Result<Epoch> {
     let group = &target.group;
     group.arriving.fetch_add(1, Ordering::AcqRel);
     let mut state = group.lock();
@@ -126,7 +141,7 @@ impl Group {
         let followers = batch.followers;
         let end = close(target, batch);
         self.announce(Outcome { number, takers: followers, end: end.clone() });
-        settle_end(end, epoch, || alone(target, has_data, job))
+        settle_end(end, Ok(epoch), || alone(target, has_data, job))
     }
 
     fn has_room(&self) -> bool {
@@ -156,17 +171,15 @@ impl Group {
             drop(state);
             return alone(target, has_data, job);
         };
-        let epoch = match job(&mut batch.txn) {
-            Ok(epoch) => epoch,
-            Err(failed) => {
-                batch.spoiled |= failed.spoiled;
-                return Err(failed.error);
-            }
-        };
+        // A refusal waits for the end as well: it may rest on what others of the batch did.
+        let outcome = job(&mut batch.txn).map_err(|failed| {
+            batch.spoiled |= failed.spoiled;
+            failed.error
+        });
         batch.followers += 1;
         batch.has_data |= has_data;
         let end = self.wait_for(state, number);
-        settle_end(end, epoch, || alone(target, has_data, job))
+        settle_end(end, outcome, || alone(target, has_data, job))
     }
 
     fn wait_for(&self, mut state: MutexGuard<'_, State>, number: u64) -> End {
@@ -198,9 +211,13 @@ fn close(target: &Target, batch: Batch) -> End {
     }
 }
 
-fn settle_end(end: End, epoch: Epoch, again: impl FnOnce() -> Result<Epoch>) -> Result<Epoch> {
+fn settle_end(
+    end: End,
+    outcome: Result<Epoch>,
+    again: impl FnOnce() -> Result<Epoch>,
+) -> Result<Epoch> {
     match end {
-        End::Committed => Ok(epoch),
+        End::Committed => outcome,
         End::Failed(error) => Err(error),
         End::Spoiled => again(),
     }

@@ -36,13 +36,14 @@ impl Target {
     }
 
     /// Refuses a transaction whose reads of this target are out of date. Call with the write lock
-    /// held, or for reads alone.
-    pub(crate) fn check_marks(&self, marks: &[ReadMark]) -> Result<()> {
+    /// held by transaction `own`, the first change of which is yet to come: a slot with that very
+    /// number was left by a change that died, or was given up, before its commit.
+    pub(crate) fn check_marks(&self, marks: &[ReadMark], own: u64) -> Result<()> {
         let words = self.words();
-        let stale = marks
-            .iter()
-            .filter(|mark| mark.shard == self.number())
-            .any(|mark| words.conflicts[mark.slot as usize].load(Ordering::Acquire) > mark.version);
+        let stale = marks.iter().filter(|mark| mark.shard == self.number()).any(|mark| {
+            let version = words.conflicts[mark.slot as usize].load(Ordering::Acquire);
+            version > mark.version && version != own
+        });
         if stale {
             return Err(Error::new(
                 ErrorKind::TxRestart,
@@ -82,10 +83,12 @@ impl State {
         marks: &[ReadMark],
     ) -> Result<Epoch> {
         let target: &Target = &self.targets[number as usize];
-        let staged = target.with_room(|| stage::stage(target, container, writes))?;
-        let epoch = group::commit(target, staged.has_data(), &mut |txn| {
+        let staged = target.with_segments(|| stage::stage(target, container, writes))?;
+        let sharing =
+            if marks.is_empty() { group::Sharing::Allowed } else { group::Sharing::Refused };
+        let epoch = group::commit(target, sharing, staged.has_data(), &mut |txn| {
             container.check_alive(self)?;
-            target.check_marks(marks)?;
+            target.check_marks(marks, txn.id())?;
             staged.check_held()?;
             let mut change = Change::new(target, txn, self.control.next_epoch());
             match apply::apply(&mut change, container, writes, &staged) {
@@ -118,12 +121,12 @@ impl State {
             numbers.iter().map(|&number| self.targets[number as usize].as_ref()).collect();
         let mut parts = targets
             .iter()
-            .map(|target| target.with_room(|| stage::stage_part(target, container, writes)))
+            .map(|target| target.with_segments(|| stage::stage_part(target, container, writes)))
             .collect::<Result<Vec<_>>>()?;
         let epoch = coordinated(self, &targets, |changes| {
             container.check_alive(self)?;
             for (change, staged) in changes.iter().zip(&parts) {
-                change.target().check_marks(marks)?;
+                change.target().check_marks(marks, change.txn().id())?;
                 staged.check_held()?;
             }
             apply::apply_many(changes, container, writes, &parts)
@@ -134,6 +137,14 @@ impl State {
 
     /// Refuses a transaction that only read, where what it read did not hold at one moment.
     pub fn check_marks(&self, marks: &[ReadMark]) -> Result<()> {
-        self.targets.iter().try_for_each(|target| target.check_marks(marks))
+        for target in &self.targets {
+            let none = 0;
+            if target.check_marks(marks, none).is_err() {
+                // It may be what a dead writer left: the write lock tells.
+                let txn = target.begin_write()?;
+                target.check_marks(marks, txn.id())?;
+            }
+        }
+        Ok(())
     }
 }

@@ -1,22 +1,28 @@
 //! Room in the index. Pages that a commit replaced are reused once no reader can look at them any more:
 //! one that was killed, or that the kernel keeps waiting, holds back all that was replaced since.
+use super::change::is_full;
+use crate::segment::State;
 use crate::target::Target;
 use esker_types::{ErrorKind, Result};
 
 /// Times something is tried again that found no room.
 const RETRIES: u32 = 6;
 
-/// Runs `work` on targets, and again where it found no room because readers of the past stood in the way.
-pub(super) fn with_room<T>(targets: &[&Target], mut work: impl FnMut() -> Result<T>) -> Result<T> {
+/// Runs `work`, and again where it found no room but readers of the past may give some back: as long as
+/// `hope` says so, and once more in any case, for whoever was in the way may just have gone.
+fn retry<T>(
+    targets: &[&Target],
+    hope: impl Fn(&Target) -> Result<bool>,
+    mut work: impl FnMut() -> Result<T>,
+) -> Result<T> {
     for retry in 0..RETRIES {
         match work() {
             Err(error) if error.kind() == ErrorKind::NoSpace => {
-                let mut moved = false;
+                let mut moved = retry == 0;
                 for target in targets {
-                    moved |= target.index.outwait_readers()?;
+                    moved |= hope(target)? && target.index.outwait_readers()?;
                 }
-                // Whoever was in the way may just have gone: the first time counts as waited.
-                if !moved && retry > 0 {
+                if !moved {
                     return Err(error);
                 }
             }
@@ -26,9 +32,21 @@ pub(super) fn with_room<T>(targets: &[&Target], mut work: impl FnMut() -> Result
     work()
 }
 
+/// Runs `work`, which changes the indexes of targets.
+pub(super) fn with_room<T>(targets: &[&Target], work: impl FnMut() -> Result<T>) -> Result<T> {
+    retry(targets, |target| Ok(!is_full(&*target.index.read()?)?), work)
+}
+
 impl Target {
-    /// Runs `work`, and again where it found no room because readers of the past stood in the way.
+    /// Runs `work`, which changes the index.
     pub(crate) fn with_room<T>(&self, work: impl FnMut() -> Result<T>) -> Result<T> {
         with_room(&[self], work)
+    }
+
+    /// Runs `work`, which writes to segments.
+    pub(super) fn with_segments<T>(&self, work: impl FnMut() -> Result<T>) -> Result<T> {
+        let words = self.words();
+        let any_dead = || (0..self.segment_count()).any(|s| words.segment(s).load() == State::Dead);
+        retry(&[self], |_| Ok(any_dead()), work)
     }
 }

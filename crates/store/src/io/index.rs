@@ -52,8 +52,9 @@ pub(crate) struct Pages {
     pub(crate) total: u64,
 }
 
-/// How often and how long to wait for readers of the past: a tenth of a second in all.
-const PATIENCE: u32 = 100;
+/// How often and how long to wait for readers of the past: two seconds in all, for a thousand of them may
+/// take turns on a processor.
+const PATIENCE: u32 = 2000;
 const MOMENT: Duration = Duration::from_millis(1);
 
 /// Page size LMDB uses on this machine.

@@ -29,7 +29,6 @@ pub(super) fn set_up(
     purpose: Purpose,
 ) -> Result<Vec<Arc<Target>>> {
     control.exclusively(|| {
-        control.join_namespace()?;
         let current = control.is_current();
         if !current && purpose == Purpose::Use {
             refuse_unclean(superblock, control)?;
@@ -40,9 +39,10 @@ pub(super) fn set_up(
         if current {
             targets.iter().for_each(|target| forget_predecessor(target, control.slot));
         } else if purpose == Purpose::Use {
+            control.forget();
             crate::commit::recover(&targets)?;
             targets.iter().try_for_each(|target| rebuild(target))?;
-            control.set_current();
+            control.set_current()?;
         }
         Ok(targets)
     })
@@ -66,10 +66,12 @@ fn refuse_unclean(superblock: &Superblock, control: &Control) -> Result<()> {
 /// Declares the pool whole after a check, with its control file made anew.
 pub(crate) fn declare_sound(control: &Control, targets: &[Arc<Target>]) -> Result<()> {
     control.exclusively(|| {
+        if !control.is_current() {
+            control.forget();
+        }
         crate::commit::recover(targets)?;
         targets.iter().try_for_each(|target| rebuild(target))?;
-        control.set_current();
-        Ok(())
+        control.set_current()
     })
 }
 
@@ -116,6 +118,7 @@ pub(crate) fn rebuild(target: &Target) -> Result<()> {
     }
     target.control.pass_epoch(usage.last_epoch);
     words.snapshots.store(u64::from(usage.has_snapshots), Ordering::Release);
+    words.freed.store(0, Ordering::Release);
     words.conflicts.iter().for_each(|slot| slot.store(0, Ordering::Release));
     forget_dead(target, &spent)
 }
