@@ -152,6 +152,18 @@ impl Worker {
     }
 }
 
+impl Worker {
+    /// Waits for its end, which must be a good one and come soon.
+    pub(crate) fn finish_within(&mut self, seconds: u64) {
+        let end = Instant::now() + Duration::from_secs(seconds);
+        while self.0.try_wait().expect("looking at a worker").is_none() {
+            assert!(Instant::now() < end, "a worker takes more than {seconds} s");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        self.finish();
+    }
+}
+
 impl Drop for Worker {
     fn drop(&mut self) {
         let _ = self.0.kill();

@@ -2,12 +2,23 @@
 //! damaged. Each failure names the seed it replays from (`ESKER_SEED`).
 mod common;
 mod crash;
+mod crowd;
+mod fork;
+mod machine;
+mod simple;
 
 /// Where processes that tests start begin: the job is named by the environment.
 #[test]
 fn job() {
     match std::env::var(common::JOB).as_deref() {
         Ok("crash") => crash::worker::run(),
+        Ok("fork") => fork::run(),
+        Ok("crowd-read") => crowd::read(),
+        Ok("crowd-hold") => crowd::hold(),
+        Ok("crowd-lock") => crowd::lock_all(),
+        Ok("machine-use") => machine::use_pool(),
+        Ok("machine-open") => machine::open_pool(),
+        Ok("machine-idle") => machine::idle(),
         Ok(other) => panic!("no job is called {other}"),
         Err(_) => {}
     }

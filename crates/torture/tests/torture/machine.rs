@@ -1,0 +1,143 @@
+//! What a stop of the machine leaves, and what a process takes of it.
+use crate::common::{self, Folder, Shape, Sort, Worker};
+use crate::simple;
+use esker_torture::{Random, SEED_VARIABLE, scaled, seed};
+use esker_types::ErrorKind;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+const LENGTHS: [usize; 3] = [50, 1500, 60_000];
+const KEYS: u64 = 40;
+
+fn filled(folder: &Folder, sort: Sort) -> std::path::PathBuf {
+    let path = common::make(folder, "pool", sort, Shape::SMALL);
+    let pool = common::open(&path);
+    let (_container, kv) = simple::kv(&pool, "machine").expect("opening");
+    (0..KEYS).for_each(|n| simple::put(&kv, n, LENGTHS[n as usize % 3]).expect("writing"));
+    path
+}
+
+fn expect_filled(path: &Path) {
+    let pool = common::open(path);
+    let (_container, kv) = simple::kv(&pool, "machine").expect("opening");
+    for number in 0..KEYS {
+        let there = simple::is_there(&kv, number, LENGTHS[number as usize % 3]).expect("reading");
+        assert!(there, "{number} is gone");
+    }
+    simple::put(&kv, 1, LENGTHS[1]).expect("writing");
+}
+
+/// Makes the control file look as one of an earlier start of the machine.
+pub(crate) fn restart_machine(path: &Path) {
+    let control = File::options().write(true).open(path.join("control")).expect("opening control");
+    control.write_all_at(&0x1111_u64.to_ne_bytes(), 8).expect("writing control");
+}
+
+#[test]
+fn an_unclean_stop_asks_for_a_check() {
+    let folder = Folder::new(Sort::Disk);
+    let path = filled(&folder, Sort::Disk);
+    restart_machine(&path);
+    let refused = |when: &str| {
+        let error = common::try_open(&path).err().unwrap_or_else(|| panic!("opened {when}"));
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+        assert!(error.message().contains("check"), "{error}");
+    };
+    refused("after the stop");
+    common::expect_sound(&path, false);
+    refused("after a check that repairs nothing");
+    common::expect_sound(&path, true);
+    expect_filled(&path);
+    common::expect_clean(&path);
+}
+
+#[test]
+fn a_durable_pool_just_opens() {
+    let folder = Folder::new(Sort::Durable);
+    let path = filled(&folder, Sort::Durable);
+    restart_machine(&path);
+    expect_filled(&path);
+    common::expect_sound(&path, false);
+}
+
+/// Whatever the words are after a stop of the machine, they are made anew from the indexes.
+#[test]
+fn random_words_of_an_earlier_start() {
+    let (folder, seed) = (Folder::new(Sort::Durable), seed());
+    let path = filled(&folder, Sort::Durable);
+    let mut random = Random::new(seed, 7);
+    let control = File::options().read(true).write(true).open(path.join("control"));
+    let control = control.expect("opening control");
+    let len = control.metadata().expect("metadata").len();
+    for round in 0..scaled(10) {
+        let mut words = random.bytes(len as usize);
+        if random.one_in(3) {
+            words.fill(if random.one_in(2) { 0 } else { 0xff });
+        }
+        control.write_all_at(&words, 0).expect("writing control");
+        println!("{SEED_VARIABLE}={seed} round {round}");
+        let mut worker = Worker::start("machine-use", &path.display().to_string());
+        worker.finish();
+        common::expect_sound(&path, false);
+    }
+}
+
+/// Words that a stray pointer hit while the machine runs: opening answers, one way or another.
+#[test]
+fn random_words_of_this_start_neither_crash_nor_hang() {
+    let (folder, seed) = (Folder::new(Sort::Memory), seed());
+    let path = filled(&folder, Sort::Memory);
+    let mut random = Random::new(seed, 8);
+    let control = File::options().read(true).write(true).open(path.join("control"));
+    let control = control.expect("opening control");
+    let mut sound = vec![0; control.metadata().expect("metadata").len() as usize];
+    control.read_exact_at(&mut sound, 0).expect("reading control");
+    for round in 0..scaled(20) {
+        let mut words = sound.clone();
+        for _ in 0..random.within(1..200) {
+            let at = 16 + 8 * random.below(words.len() as u64 / 8 - 2) as usize;
+            let word = if random.one_in(2) { random.draw() } else { random.below(5) << 32 };
+            words[at..at + 8].copy_from_slice(&word.to_ne_bytes());
+        }
+        control.write_all_at(&words, 0).expect("writing control");
+        println!("{SEED_VARIABLE}={seed} round {round}");
+        let mut worker = Worker::start("machine-open", &path.display().to_string());
+        worker.finish_within(20);
+    }
+}
+
+/// Argument: pool. Expects everything to be there.
+pub(crate) fn use_pool() {
+    expect_filled(Path::new(&common::arguments()[0]));
+}
+
+/// Argument: pool. Opens it and looks at everything; errors are fine.
+pub(crate) fn open_pool() {
+    let Ok(pool) = common::try_open(Path::new(&common::arguments()[0])) else { return };
+    let Ok((_container, kv)) = simple::kv(&pool, "machine") else { return };
+    for number in 0..KEYS {
+        let _ = simple::is_there(&kv, number, LENGTHS[number as usize % 3]);
+    }
+}
+
+/// Argument: pool. Has it open, and says what that takes.
+pub(crate) fn idle() {
+    let pool = common::open(Path::new(&common::arguments()[0]));
+    let (_container, kv) = simple::kv(&pool, "idle").expect("opening");
+    simple::put(&kv, 1, 100_000).expect("writing");
+    assert!(simple::is_there(&kv, 1, 100_000).expect("reading"), "the value is gone");
+    let status = std::fs::read_to_string("/proc/self/status").expect("status");
+    let line = status.lines().find(|line| line.starts_with("RssAnon:")).expect("RssAnon");
+    let kib: u64 = line.split_whitespace().nth(1).and_then(|n| n.parse().ok()).expect("a number");
+    eprintln!("a process with a pool of 4 GiB open has {kib} KiB of its own");
+    assert!(kib < 32 << 10, "{kib} KiB");
+}
+
+#[test]
+fn an_idle_process_is_small() {
+    let folder = Folder::new(Sort::Disk);
+    let shape = Shape { targets: 4, segments: 30, segment_bytes: 32 << 20, index_bytes: 128 << 20 };
+    let path = common::make(&folder, "pool", Sort::Disk, shape);
+    Worker::start("machine-idle", &path.display().to_string()).finish();
+}

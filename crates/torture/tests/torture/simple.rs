@@ -1,0 +1,42 @@
+//! A Key-Value that tests put numbered values into: each value follows from its number.
+use esker::backend::NewContainer;
+use esker::{Access, Container, Kv, Pool, Wait};
+use esker_torture::Random;
+use esker_types::info::OpenMode;
+use esker_types::ops::Cond;
+use esker_types::{ErrorKind, ObjectType, Result};
+
+/// The Key-Value of container `label`, which is made where there is none.
+pub(crate) fn kv(pool: &Pool, label: &str) -> Result<(Container, Kv)> {
+    let new = NewContainer { label: Some(label), ..Default::default() };
+    match pool.create_container(&new).wait() {
+        Err(error) if error.kind() != ErrorKind::Exists => return Err(error),
+        _ => {}
+    }
+    let container = pool.open_container(label, OpenMode::ReadWrite).wait()?;
+    let oid = container.generate_oid(0, 1, ObjectType::KvHashed, None, 0)?;
+    let kv = container.kv(oid)?;
+    Ok((container, kv))
+}
+
+/// Value of a number, of a length that follows from it too.
+pub(crate) fn value(number: u64, len: usize) -> Vec<u8> {
+    Random::new(number, len as u64).bytes(len)
+}
+
+pub(crate) fn put(kv: &Kv, number: u64, len: usize) -> Result<()> {
+    kv.put(&number.to_be_bytes(), &value(number, len), Cond::NONE, Access::Latest).wait()
+}
+
+pub(crate) fn remove(kv: &Kv, number: u64) -> Result<()> {
+    kv.remove(&number.to_be_bytes(), Cond::NONE, Access::Latest).wait()
+}
+
+/// True where the value is there and right, false where it is not there.
+pub(crate) fn is_there(kv: &Kv, number: u64, len: usize) -> Result<bool> {
+    let found = kv.get(&number.to_be_bytes(), Access::Latest).wait()?;
+    if let Some(found) = &found {
+        assert!(*found == value(number, len), "the value of {number} is a wrong one");
+    }
+    Ok(found.is_some())
+}
