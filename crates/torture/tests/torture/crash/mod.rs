@@ -1,5 +1,6 @@
 //! Processes killed at random moments: nothing acknowledged is lost, no lock and no space is left.
 mod ops;
+mod power;
 pub(crate) mod worker;
 mod world;
 
@@ -124,22 +125,11 @@ impl Torture {
         }
     }
 
-    /// What was acknowledged must be there; what was under way, wholly or not at all.
     fn verify_slot(&mut self, world: &World, round: u64, slot: u64) {
-        let mut random = worker::stream(self.seed, round, slot);
+        let random = worker::stream(self.seed, round, slot);
         let acks = self.acks(slot);
         self.acknowledged += acks;
-        let model = &mut self.models[slot as usize];
-        (0..acks).for_each(|index| model.apply(&Op::draw(&mut random, index)));
-        let Some(without) = world.differs_from(model).expect("reading") else { return };
-        let under_way = Op::draw(&mut random, acks);
-        model.apply(&under_way);
-        if let Some(with) = world.differs_from(model).expect("reading") {
-            panic!(
-                "worker {slot} after {acks} operations: {without}\nwith the one under way: {with}\n\
-                 {under_way:.300?}"
-            );
-        }
+        expect_acknowledged(world, &mut self.models[slot as usize], random, acks);
     }
 
     fn expect_all_space_back(&mut self) {
@@ -154,6 +144,19 @@ impl Torture {
         world::fill(&common::open(&self.pool), USABLE).expect("filling the empty pool");
         world::clear(&common::open(&self.pool)).expect("deleting everything");
         self.models.clear();
+    }
+}
+
+/// What was acknowledged must be there; what was under way, wholly or not at all.
+fn expect_acknowledged(world: &World, model: &mut Model, mut random: Random, acks: u64) {
+    (0..acks).for_each(|index| model.apply(&Op::draw(&mut random, index)));
+    let Some(without) = world.differs_from(model).expect("reading") else { return };
+    let under_way = Op::draw(&mut random, acks);
+    model.apply(&under_way);
+    if let Some(with) = world.differs_from(model).expect("reading") {
+        panic!(
+            "after {acks} operations: {without}\nwith the one under way: {with}\n{under_way:.300?}"
+        );
     }
 }
 

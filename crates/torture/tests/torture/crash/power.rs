@@ -1,0 +1,237 @@
+//! Power lost at any moment: what a disk could hold at each sync of a recorded run opens again, with
+//! everything that was acknowledged by then.
+use super::ops::{ACCOUNTS, BALANCE, Model};
+use super::world::{self, World};
+use super::{expect_acknowledged, worker};
+use crate::common::{self, Folder, Shape, Sort, Watchdog, Worker};
+use crate::machine;
+use esker_torture::{Random, SEED_VARIABLE, scaled, seed};
+use std::collections::HashMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+const SLOTS: u64 = 2;
+const SHAPE: Shape =
+    Shape { targets: 2, segments: 12, segment_bytes: 256 << 10, index_bytes: 1 << 20 };
+/// What a disk writes as a whole.
+const SECTOR: usize = 512;
+
+/// One line of the recorder's log.
+enum Event {
+    Write { file: PathBuf, offset: u64, bytes: Vec<u8>, synced: bool },
+    Sync { file: PathBuf },
+    Acknowledged { slot: u64, count: u64 },
+}
+
+fn build_recorder(folder: &Folder) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/crash/recorder.c");
+    let library = folder.path().join("recorder.so");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-O2", "-shared", "-fPIC", "-o"]).arg(&library).arg(source).arg("-ldl");
+    assert!(compiler.status().expect("running cc").success(), "cannot build the recorder");
+    library
+}
+
+fn parse(log: &[u8], pool: &Path) -> Vec<Event> {
+    let (mut rest, mut events) = (log, Vec::new());
+    while let Some((event, behind)) = parse_one(rest, pool) {
+        events.extend(event);
+        rest = behind;
+    }
+    events
+}
+
+/// The first event of a log and what is behind it; `None` at its end, where a line may be cut off.
+fn parse_one<'l>(log: &'l [u8], pool: &Path) -> Option<(Option<Event>, &'l [u8])> {
+    let end = log.iter().position(|byte| *byte == b'\n')?;
+    let (line, rest) = (std::str::from_utf8(&log[..end]).ok()?, &log[end + 1..]);
+    let fields: Vec<_> = line.split(' ').collect();
+    let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
+    let file = || Some(Path::new(fields.get(1)?).strip_prefix(pool).ok()?.to_owned());
+    match fields[0] {
+        "W" => {
+            let (bytes, rest) = rest.split_at_checked(number(3)? as usize)?;
+            let (offset, synced) = (number(2)?, number(4)? == 1);
+            Some((
+                Some(Event::Write { file: file()?, offset, bytes: bytes.to_vec(), synced }),
+                rest,
+            ))
+        }
+        "A" => {
+            let count = number(2)?;
+            let slot = fields[1].rsplit('-').next()?.parse().ok()?;
+            Some((Some(Event::Acknowledged { slot, count }), rest.get(count as usize..)?))
+        }
+        "S" => Some((file().map(|file| Event::Sync { file }), rest)),
+        other => panic!("the recorder saw `{other}`, which no image could show"),
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    let _ = std::fs::remove_dir_all(to);
+    std::fs::create_dir_all(to).expect("making a directory");
+    for entry in std::fs::read_dir(from).expect("listing").map(|entry| entry.expect("an entry")) {
+        let (path, copied) = (entry.path(), to.join(entry.file_name()));
+        if path.is_dir() {
+            copy(&path, &copied);
+        } else {
+            std::fs::copy(&path, &copied).expect("copying");
+        }
+    }
+}
+
+/// A run of workers on a pool, as the recorder saw it.
+struct Run {
+    folder: Folder,
+    base: PathBuf,
+    events: Vec<Event>,
+    seed: u64,
+}
+
+impl Run {
+    fn record(seed: u64, run: u64) -> Self {
+        let folder = Folder::new(Sort::Durable);
+        let root = folder.path().canonicalize().expect("own path");
+        common::make(&folder, "pool", Sort::Durable, SHAPE);
+        let (pool, base, log) = (root.join("pool"), root.join("base"), root.join("log"));
+        world::prepare(&common::open(&pool), SLOTS).expect("preparing");
+        copy(&pool, &base);
+        let library = build_recorder(&folder);
+        for slot in 0..SLOTS {
+            std::fs::write(worker::ack_path(&root, slot), b"").expect("making acks");
+        }
+        let arguments = format!("{} {seed} {run} {} 0 1", pool.display(), root.display());
+        let mut worker = Worker::start_with("crash", &arguments, |command| {
+            command.env("LD_PRELOAD", &library).env("RECORD_ROOT", &pool).env("RECORD_LOG", &log);
+            command.env("RECORD_ACKS", root.join("acks-"));
+        });
+        std::thread::sleep(Duration::from_millis(400));
+        worker.kill();
+        let events = parse(&std::fs::read(&log).expect("reading the log"), &pool);
+        Self { folder, base, events, seed }
+    }
+
+    /// Moments to cut the power at: before and behind every sync.
+    fn cuts(&self) -> Vec<usize> {
+        let is_sync =
+            |event: &Event| matches!(event, Event::Sync { .. } | Event::Write { synced: true, .. });
+        let syncs = self.events.iter().enumerate().filter(|(_, event)| is_sync(event));
+        syncs.flat_map(|(at, _)| [at, at + 1]).collect()
+    }
+
+    /// Events before `cut` after which the same file was synced, or which synced themselves.
+    fn durable(&self, cut: usize) -> Vec<bool> {
+        let mut last_sync: HashMap<&Path, usize> = HashMap::new();
+        for (at, event) in self.events[..cut].iter().enumerate() {
+            if let Event::Sync { file } = event {
+                last_sync.insert(file, at);
+            }
+        }
+        let is_durable = |(at, event): (usize, &Event)| match event {
+            Event::Write { file, synced, .. } => {
+                *synced || last_sync.get(file.as_path()).is_some_and(|sync| *sync > at)
+            }
+            _ => true,
+        };
+        self.events[..cut].iter().enumerate().map(is_durable).collect()
+    }
+
+    /// What the disk could hold: what was synced, and of the rest nothing, all, or any sectors.
+    fn image(&self, cut: usize, random: &mut Random) -> PathBuf {
+        let image = self.folder.path().join("image");
+        copy(&self.base, &image);
+        let mut durable = self.durable(cut);
+        // A write that syncs itself may have been under way.
+        let under_way = matches!(self.events.get(cut), Some(Event::Write { .. }));
+        durable.extend(under_way.then_some(false));
+        let luck = random.below(4);
+        for (event, durable) in self.events.iter().zip(durable) {
+            let Event::Write { file, offset, bytes, .. } = event else { continue };
+            let file = File::options().write(true).open(image.join(file)).expect("opening");
+            for (index, sector) in bytes.chunks(SECTOR).enumerate() {
+                let kept = match luck {
+                    0 => false,
+                    1 => true,
+                    _ => random.one_in(2),
+                };
+                if durable || kept {
+                    let at = offset + (index * SECTOR) as u64;
+                    file.write_all_at(sector, at).expect("writing");
+                }
+            }
+        }
+        self.lose_control(&image, random);
+        image
+    }
+
+    /// The control file is never synced on the way: anything may be in it, but not this start's number.
+    fn lose_control(&self, image: &Path, random: &mut Random) {
+        let path = image.join("control");
+        let len = std::fs::metadata(&path).expect("control").len() as usize;
+        match random.below(4) {
+            0 => std::fs::write(&path, vec![0; len]).expect("writing"),
+            1 => std::fs::write(&path, random.bytes(len)).expect("writing"),
+            2 => {
+                let last = self.folder.path().join("pool/control");
+                std::fs::copy(last, &path).expect("copying");
+            }
+            _ => {}
+        }
+        machine::restart_machine(image);
+    }
+
+    fn acknowledged(&self, cut: usize, wanted: u64) -> u64 {
+        let counts = self.events[..cut].iter().map(|event| match event {
+            Event::Acknowledged { slot, count } if *slot == wanted => *count,
+            _ => 0,
+        });
+        counts.sum()
+    }
+
+    fn verify(&self, image: &Path, cut: usize, run: u64) -> u64 {
+        let mut acknowledged = 0;
+        {
+            let pool = common::open(image);
+            let sum = world::balance(&pool).expect("reading the balance");
+            assert_eq!(sum, ACCOUNTS * BALANCE, "a transfer happened by half");
+            for slot in 0..SLOTS {
+                let world = World::open(&pool, slot).expect("opening");
+                let (random, acks) =
+                    (worker::stream(self.seed, run, slot), self.acknowledged(cut, slot));
+                expect_acknowledged(&world, &mut Model::new(), random, acks);
+                acknowledged += acks;
+            }
+        }
+        common::expect_sound(image, false);
+        common::expect_clean(image);
+        acknowledged
+    }
+}
+
+#[test]
+fn power_lost_at_any_sync() {
+    let (seed, runs, mut images) = (seed(), scaled(2), 0);
+    for number in 0..runs {
+        let run = Run::record(seed, number);
+        let mut random = Random::new(seed, 1000 + number);
+        let mut cuts = run.cuts();
+        let all = cuts.len();
+        while cuts.len() > 120 {
+            cuts.swap_remove(random.below(cuts.len() as u64) as usize);
+        }
+        let mut most = 0;
+        for cut in cuts {
+            let replay = format!("{SEED_VARIABLE}={seed} run {number} event {cut}");
+            println!("{replay}");
+            let _watchdog = Watchdog::new(60, replay);
+            let image = run.image(cut, &mut random);
+            most = most.max(run.verify(&image, cut, number));
+            images += 1;
+        }
+        assert!(all > 20 && most > 10, "{all} moments, {most} operations: too few to tell");
+    }
+    eprintln!("{images} images of lost power opened, over {runs} runs");
+}
