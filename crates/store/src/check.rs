@@ -62,33 +62,56 @@ impl Pool {
 }
 
 impl State {
+    /// Keeps others from opening the pool while it may be mended.
     fn check(&self, repair: bool, progress: Progress<'_>, report: &mut CheckReport) -> Result<()> {
-        let alone = !self.control.others_alive();
-        if self.control.is_current() {
-            self.targets.iter().try_for_each(|target| target.collect())?;
+        if repair || !self.control.is_current() {
+            self.control.exclusively(|| self.check_now(repair, progress, report))
         } else {
+            self.check_now(repair, progress, report)
+        }
+    }
+
+    fn check_now(
+        &self,
+        repair: bool,
+        progress: Progress<'_>,
+        report: &mut CheckReport,
+    ) -> Result<()> {
+        let alone = !self.control.others_alive();
+        let current = self.control.is_current();
+        if current {
+            self.targets.iter().try_for_each(|target| target.collect())?;
+        } else if alone {
             recover(&self.targets)?;
         }
         let total = self.targets.len() as u64;
+        let mut miscounted = Vec::new();
         for (number, target) in self.targets.iter().enumerate() {
-            let damaged = check_records(target, report)?;
+            let mut problems = Vec::new();
+            let damaged = check_records(target, report, &mut problems)?;
             if repair && alone && !damaged.is_empty() {
                 remove(target, &damaged)?;
-                report.repaired.append(&mut report.problems);
+                report.repaired.append(&mut problems);
             }
-            if alone && self.control.is_current() {
-                check_space(target, report)?;
+            report.problems.append(&mut problems);
+            if alone && current {
+                check_space(target, report, &mut miscounted)?;
             }
             progress(number as u64 + 1, total);
         }
-        let unclean = !self.control.is_current();
-        let accounting = report.lost_bytes > 0;
-        if repair && alone && report.problems.is_empty() && (unclean || accounting) {
-            declare_sound(&self.control, &self.targets)?;
-            if accounting {
-                report.repaired.push(format!("counted space anew: {} bytes", report.lost_bytes));
-                report.lost_bytes = 0;
-            }
+        if repair && alone && report.problems.is_empty() {
+            self.count_anew(&mut miscounted, report)?;
+        }
+        report.problems.append(&mut miscounted);
+        Ok(())
+    }
+
+    fn count_anew(&self, miscounted: &mut Vec<String>, report: &mut CheckReport) -> Result<()> {
+        declare_sound(&self.control, &self.targets)?;
+        report.repaired.append(miscounted);
+        if report.lost_bytes > 0 {
+            report.repaired.push(format!("counted space anew: {} bytes", report.lost_bytes));
+            report.lost_bytes = 0;
         }
         Ok(())
     }
@@ -109,7 +132,7 @@ impl State {
         let mut freed = 0;
         for (number, target) in self.targets.iter().enumerate() {
             let before = target.whole_free_bytes();
-            while target.compact_step()? {}
+            target.compact_all()?;
             freed += target.whole_free_bytes().saturating_sub(before);
             progress(number as u64 + 1, self.targets.len() as u64);
         }
@@ -122,7 +145,11 @@ fn live(usage: &walk::Usage) -> u64 {
 }
 
 /// Looks at every record; returns the keys of those that are damaged.
-fn check_records(target: &Target, report: &mut CheckReport) -> Result<Vec<Vec<u8>>> {
+fn check_records(
+    target: &Target,
+    report: &mut CheckReport,
+    problems: &mut Vec<String>,
+) -> Result<Vec<Vec<u8>>> {
     let txn = target.index.read()?;
     let mut damaged = Vec::new();
     let mut previous: Option<(Vec<u8>, u64)> = None;
@@ -136,7 +163,7 @@ fn check_records(target: &Target, report: &mut CheckReport) -> Result<Vec<Vec<u8
             }
         };
         if let Some(trouble) = trouble {
-            report.problems.push(format!("{}: {trouble}", name(target, key)));
+            problems.push(format!("{}: {trouble}", name(target, key)));
             damaged.push(key.to_vec());
         }
         Ok(())
@@ -190,7 +217,11 @@ fn remove(target: &Target, keys: &[Vec<u8>]) -> Result<()> {
 }
 
 /// Compares the segments' counts with what the index names.
-fn check_space(target: &Target, report: &mut CheckReport) -> Result<()> {
+fn check_space(
+    target: &Target,
+    report: &mut CheckReport,
+    miscounted: &mut Vec<String>,
+) -> Result<()> {
     let usage = walk::usage(target)?;
     let words = target.words();
     for number in 0..target.segment_count() {
@@ -205,7 +236,7 @@ fn check_space(target: &Target, report: &mut CheckReport) -> Result<()> {
                 named.live,
                 segment.load()
             );
-            report.problems.push(message);
+            miscounted.push(message);
         }
         report.lost_bytes += counted.saturating_sub(named.live);
     }

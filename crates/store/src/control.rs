@@ -42,6 +42,7 @@ pub(crate) struct Control {
     file: File,
     words: Words,
     segments: usize,
+    boot_id: u64,
     /// This process.
     pub(crate) slot: ProcessSlot,
 }
@@ -165,7 +166,8 @@ impl Control {
         }
         let count = HEADER_WORDS + targets * target_words(segments);
         let words = Words::new(&file, count).map_err(failed("mapping", path))?;
-        let mut control = Self { file, words, segments, slot: ProcessSlot(0) };
+        let boot_id = sys::boot_id().map_err(failed("reading the boot id for", path))?;
+        let mut control = Self { file, words, segments, boot_id, slot: ProcessSlot(0) };
         control.slot = control.exclusively(|| {
             control.join_namespace()?;
             control.take_slot()
@@ -223,7 +225,7 @@ impl Control {
     /// True where the words were set up since the machine started.
     pub(crate) fn is_current(&self) -> bool {
         self.words[0].load(Ordering::Acquire) == MAGIC
-            && self.words[1].load(Ordering::Acquire) == sys::boot_id()
+            && self.words[1].load(Ordering::Acquire) == self.boot_id
     }
 
     /// True where the words were ever set up.
@@ -240,7 +242,7 @@ impl Control {
     /// Declares the words set up. That they were must outlive the machine, or an unclean stop of it would
     /// look like a pool never used.
     pub(crate) fn set_current(&self) -> Result<()> {
-        self.words[1].store(sys::boot_id(), Ordering::Release);
+        self.words[1].store(self.boot_id, Ordering::Release);
         self.words[0].store(MAGIC, Ordering::Release);
         self.file.sync_data().map_err(|error| Error::io("syncing the control file", &error))
     }

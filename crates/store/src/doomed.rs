@@ -14,17 +14,25 @@ use std::sync::atomic::Ordering;
 /// Entries removed per transaction.
 const BATCH: usize = 4096;
 
-/// Frees everything destroyed containers left.
+/// Marks a container whose history is to be purged after a snapshot went.
+pub(crate) fn purge_key(container: ContainerId) -> Key {
+    Key::container(Table::Doomed, container).push(b"S")
+}
+
+/// Frees everything that destroyed containers and snapshots left.
 pub(crate) fn empty_all(pool: &State) -> Result<()> {
     let prefix = Key::table(Table::Doomed);
     let mut doomed = Vec::new();
     each(&*pool.targets[0].read()?, &prefix, |key, _| {
-        if let Ok(number) = key[prefix.len()..].try_into() {
-            doomed.push(ContainerId(u32::from_be_bytes(number)));
+        if let Some((number, rest)) = key[prefix.len()..].split_first_chunk() {
+            doomed.push((ContainerId(u32::from_be_bytes(*number)), rest.is_empty()));
         }
         Ok(())
     })?;
-    doomed.into_iter().try_for_each(|container| empty(pool, container))
+    doomed.into_iter().try_for_each(|(container, whole)| match whole {
+        true => empty(pool, container),
+        false => pool.purge_history(container),
+    })
 }
 
 /// Frees everything a destroyed container left. Whoever still has it open hears of its end first: one

@@ -16,8 +16,8 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use tree::{Keys, Walk};
 
-/// Bytes of a page.
-const PAGE: usize = crate::io::index::PAGE as usize;
+/// Bytes of a page on machines whose own pages are that large; LMDB takes those of the machine.
+const PAGE: usize = 4096;
 
 /// Times a file is looked at that others change meanwhile.
 const ATTEMPTS: u32 = 5;

@@ -45,6 +45,17 @@ fn all(txn: &Txn, container: ContainerId) -> Result<Vec<SnapshotInfo>> {
     Ok(found)
 }
 
+/// Newest snapshot of all containers; zero where there is none.
+pub(crate) fn last_of_all(txn: &Txn) -> Result<Epoch> {
+    let prefix = Key::table(Table::Snapshot);
+    let mut last = Epoch(0);
+    crate::catalog::each(txn, &prefix, |key, _| {
+        last = last.max(epoch_of(key, &key[..key.len().saturating_sub(8)]).unwrap_or_default());
+        Ok(())
+    })?;
+    Ok(last)
+}
+
 /// True where any container of the target has a snapshot.
 pub(crate) fn any(txn: &Txn) -> Result<bool> {
     let prefix = Key::table(Table::Snapshot);
@@ -86,13 +97,22 @@ impl State {
         let targets: Vec<&Target> = self.targets.iter().map(AsRef::as_ref).collect();
         coordinated(self, &targets, |changes| {
             let mut there = false;
-            for change in changes {
+            for change in changes.iter_mut() {
                 there |= change.delete(&key(container.id(), epoch))?;
             }
+            // Whoever opens the pool next goes on with the purge, should this process die in it.
+            changes[0].put(&crate::doomed::purge_key(container.id()), &[])?;
             let message = || format!("no snapshot at epoch {}", epoch.0);
             if there { Ok(()) } else { Err(Error::new(ErrorKind::NotFound, message())) }
         })?;
-        targets.iter().try_for_each(|target| purge(target, container.id()))
+        self.purge_history(container.id())
+    }
+
+    /// Removes what no snapshot of the container needs any more.
+    pub(crate) fn purge_history(&self, container: ContainerId) -> Result<()> {
+        self.targets.iter().try_for_each(|target| purge(target, container))?;
+        self.targets[0]
+            .change(|change| change.delete(&crate::doomed::purge_key(container)).map(|_| ()))
     }
 }
 

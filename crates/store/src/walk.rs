@@ -69,6 +69,7 @@ pub(crate) fn usage(target: &Target) -> Result<Usage> {
     let mut usage = Usage {
         dead: crate::segment::collect::all_dead(&txn)?,
         has_snapshots: crate::snapshots::any(&txn)?,
+        last_epoch: crate::snapshots::last_of_all(&txn)?.max(crate::commit::last_applied(&txn)?),
         ..Usage::default()
     };
     records(&txn, |_, found| {

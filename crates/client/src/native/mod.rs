@@ -72,6 +72,21 @@ impl Native {
         })
     }
 
+    /// As [`Native::within`], for reads: what a snapshot that goes meanwhile shows may have holes.
+    fn viewing<'a, T>(
+        &self,
+        id: ContainerId,
+        at: ReadAt<'_>,
+        work: impl FnOnce(&State, &Container) -> Result<T>,
+    ) -> Reply<'a, T> {
+        self.within(id, |state, container| {
+            check_view(state, container, at)?;
+            let seen = work(state, container)?;
+            check_view(state, container, at)?;
+            Ok(seen)
+        })
+    }
+
     fn note_opened(&self, container: Container) -> ContainerInfo {
         let info = container.info().clone();
         let container = Arc::new(container);
@@ -249,8 +264,7 @@ impl Backend for Native {
     where
         'b: 'a,
     {
-        self.within(container, |state, container| {
-            check_view(state, container, at)?;
+        self.viewing(container, at, |state, container| {
             let target = &state.targets[self.placement.shard(oid, dkey) as usize];
             target.fetch(container.id(), oid, dkey, cond, fetches, at)
         })
@@ -265,8 +279,7 @@ impl Backend for Native {
         limit: ListLimit,
         at: ReadAt<'a>,
     ) -> Reply<'a, KeyBatch> {
-        self.within(container, |state, container| {
-            check_view(state, container, at)?;
+        self.viewing(container, at, |state, container| {
             let lister = list::Lister { state, container: container.id(), oid, at };
             let shards = match scope {
                 KeyScope::Dkeys => self.placement.shards(oid),
@@ -285,8 +298,7 @@ impl Backend for Native {
         entries: usize,
         at: ReadAt<'a>,
     ) -> Reply<'a, Vec<StoredExtent>> {
-        self.within(container, |state, container| {
-            check_view(state, container, at)?;
+        self.viewing(container, at, |state, container| {
             let target = &state.targets[self.placement.shard(oid, key.dkey) as usize];
             target.list_extents(container.id(), oid, key, anchor, entries, at)
         })
@@ -299,8 +311,7 @@ impl Backend for Native {
         entries: usize,
         at: ReadAt<'a>,
     ) -> Reply<'a, Vec<ObjectId>> {
-        self.within(container, |state, container| {
-            check_view(state, container, at)?;
+        self.viewing(container, at, |state, container| {
             let oid = ObjectId::default();
             list::Lister { state, container: container.id(), oid, at }.objects(anchor, entries)
         })
@@ -313,8 +324,7 @@ impl Backend for Native {
         query: KeyQuery<'a>,
         at: ReadAt<'a>,
     ) -> Reply<'a, Option<KeyFound>> {
-        self.within(container, |state, container| {
-            check_view(state, container, at)?;
+        self.viewing(container, at, |state, container| {
             let lister = list::Lister { state, container: container.id(), oid, at };
             let shards = match query.dkey {
                 Some(dkey) => vec![self.placement.shard(oid, dkey)],
@@ -330,8 +340,7 @@ impl Backend for Native {
         oid: ObjectId,
         at: ReadAt<'a>,
     ) -> Reply<'a, Epoch> {
-        self.within(container, |state, container| {
-            check_view(state, container, at)?;
+        self.viewing(container, at, |state, container| {
             let shards = self.placement.shards(oid);
             let epochs = shards
                 .iter()

@@ -213,19 +213,24 @@ impl State {
         let info = find(&*self.targets[0].read()?, name)?;
         {
             let uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
-            if !force && self.handles(&uses, info.id) > 0 {
+            let free = || self.control.use_container(info.id, Some(OpenMode::Exclusive));
+            if !force && (self.handles(&uses, info.id) > 0 || !free()?) {
                 let message = format!("container {} is open: close it, or use force", info.uuid);
                 return Err(Error::new(ErrorKind::Busy, message));
             }
         }
-        self.targets[0].change(|change| {
+        let removed = self.targets[0].change(|change| {
             find(change.txn(), ContainerRef::Uuid(info.uuid))?;
             change.delete(&container_key(info.uuid))?;
             if !info.label.is_empty() {
                 change.delete(&label_key(&info.label))?;
             }
             change.put(&Key::container(Table::Doomed, info.id), &[])
-        })?;
+        });
+        if !force {
+            self.control.use_container(info.id, None)?;
+        }
+        removed?;
         crate::doomed::empty(self, info.id)
     }
 

@@ -90,7 +90,9 @@ impl Applier<'_, '_> {
         let (table, oid) = (Table::Data, write.oid);
         match write.op {
             WriteOp::Update { dkey, cond, updates } => {
-                self.change.check_room()?;
+                if akeys.iter().any(|akey| !matches!(akey.content, Content::Punch(_))) {
+                    self.change.check_room()?;
+                }
                 let prefix = Key::dkey(table, self.container, oid, dkey)?;
                 self.check_conditions(&prefix, cond, updates, akeys)?;
                 self.change.touch(self.container, oid, dkey);
@@ -260,11 +262,12 @@ impl Applier<'_, '_> {
         if cond.has(Cond::PUNCH) {
             self.must_exist(prefix, "thing to punch")?;
         }
+        self.change.announce_removal(prefix);
         loop {
             let batch = self.batch(prefix)?;
             for old in &batch {
                 self.change.retire(self.container, &old.key, &old.record()?)?;
-                self.change.delete(&old.key)?;
+                self.change.delete_announced(&old.key)?;
             }
             if batch.len() < PUNCH_BATCH {
                 return Ok(());

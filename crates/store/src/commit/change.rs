@@ -9,8 +9,16 @@ use esker_types::{Epoch, Error, ErrorKind, ObjectId, Result};
 use smallvec::SmallVec;
 use std::sync::atomic::Ordering;
 
-/// What a change did to one key: its new value, or `None` where it was removed.
-pub(crate) type Step = (Vec<u8>, Option<Vec<u8>>);
+/// What a change did to the index, as a coordinator writes it down.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// A key got a value.
+    Put(Vec<u8>, Vec<u8>),
+    /// A key was removed.
+    Delete(Vec<u8>),
+    /// All keys that begin so were removed: as short for a large object as for a small one.
+    DeleteAll(Vec<u8>),
+}
 
 /// A transaction with what has to be settled before its commit.
 pub(crate) struct Change<'t> {
@@ -76,7 +84,7 @@ impl<'t> Change<'t> {
     pub(crate) fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         self.changed = true;
         if let Some(journal) = &mut self.journal {
-            journal.push((key.to_vec(), Some(value.to_vec())));
+            journal.push(Step::Put(key.to_vec(), value.to_vec()));
         }
         self.txn.put(key, value)
     }
@@ -85,8 +93,21 @@ impl<'t> Change<'t> {
     pub(crate) fn delete(&mut self, key: &[u8]) -> Result<bool> {
         self.changed = true;
         if let Some(journal) = &mut self.journal {
-            journal.push((key.to_vec(), None));
+            journal.push(Step::Delete(key.to_vec()));
         }
+        self.txn.delete(key)
+    }
+
+    /// Announces that all keys with a prefix go, one by one, by [`Change::delete_announced`].
+    pub(crate) fn announce_removal(&mut self, prefix: &[u8]) {
+        if let Some(journal) = &mut self.journal {
+            journal.push(Step::DeleteAll(prefix.to_vec()));
+        }
+    }
+
+    /// Removes a key whose prefix was announced.
+    pub(crate) fn delete_announced(&mut self, key: &[u8]) -> Result<bool> {
+        self.changed = true;
         self.txn.delete(key)
     }
 
@@ -170,6 +191,9 @@ impl<'t> Change<'t> {
     /// a change that is then given up would look like a conflict to all readers until the next one.)
     pub(crate) fn finish(&mut self) -> Result<()> {
         let (words, version) = (self.target.words(), self.txn.id());
+        if !self.changed {
+            return Ok(());
+        }
         for slot in self.touched.drain(..) {
             words.conflicts[slot as usize].store(version, Ordering::Release);
         }

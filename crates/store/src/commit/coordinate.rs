@@ -49,11 +49,29 @@ fn attempt(
         targets.iter().try_for_each(|target| target.data.sync())?;
     }
     let numbers: Vec<u32> = targets.iter().map(|target| target.number()).collect();
+    let intent = encode(epoch, &numbers, &journals);
     if let Some(first) = txns.first_mut() {
-        first.put(&intent_key(), &encode(epoch, &numbers, &journals))?;
+        first.put(&intent_key(), &intent)?;
     }
     commit_all(targets, txns, epoch)?;
+    if intent.len() > INTENT_KEPT_MAX {
+        forget_intent(targets)?;
+    }
     Ok(epoch)
+}
+
+/// Longest intent that stays until the next one takes its place; longer ones would hold pages.
+const INTENT_KEPT_MAX: usize = 2048;
+
+/// Removes the intent of a commit that all targets have followed. Its coordination locks are held.
+fn forget_intent(targets: &[&Target]) -> Result<()> {
+    let [first, ..] = targets else { return Ok(()) };
+    if targets.iter().any(|target| target.words().in_doubt.load(Ordering::Acquire) != 0) {
+        return Ok(());
+    }
+    let mut txn = first.index.write()?;
+    txn.delete(&intent_key())?;
+    txn.commit()
 }
 
 /// Does the work in the open transactions; returns the steps of each.
@@ -63,8 +81,13 @@ fn record(
     epoch: Epoch,
     work: &mut dyn FnMut(&mut [Change<'_>]) -> Result<()>,
 ) -> Result<Vec<Vec<Step>>> {
-    let begin = |(target, txn)| Change::new(target, txn, epoch).with_journal();
-    let mut changes: Vec<_> = targets.iter().copied().zip(txns).map(begin).collect();
+    // The coordinator's own steps commit with the decision: nobody will have to repeat them.
+    let begin = |(number, (target, txn))| match number {
+        0 => Change::new(target, txn, epoch),
+        _ => Change::new(target, txn, epoch).with_journal(),
+    };
+    let pairs = targets.iter().copied().zip(txns).enumerate();
+    let mut changes: Vec<_> = pairs.map(begin).collect();
     work(&mut changes)?;
     for change in &mut changes {
         change.finish()?;
@@ -180,12 +203,11 @@ fn redo(target: &Target, intent: &Intent) -> Result<()> {
         if applied(&txn)? >= intent.epoch.0 {
             return Ok(());
         }
-        for (key, value) in steps {
-            match value {
-                Some(value) => txn.put(key, value)?,
-                None => {
-                    txn.delete(key)?;
-                }
+        for step in steps {
+            match step {
+                Step::Put(key, value) => txn.put(key, value)?,
+                Step::Delete(key) => txn.delete(key).map(|_| ())?,
+                Step::DeleteAll(prefix) => delete_all(&mut txn, prefix)?,
             }
         }
         txn.commit()
@@ -198,24 +220,55 @@ struct Intent {
     parts: Vec<(u32, Vec<Step>)>,
 }
 
-const REMOVED: u32 = u32::MAX;
+/// Keys removed per round.
+const DELETE_BATCH: usize = 1024;
+
+fn delete_all(txn: &mut WriteTxn, prefix: &[u8]) -> Result<()> {
+    loop {
+        let mut batch: Vec<Vec<u8>> = Vec::new();
+        let mut cursor = txn.cursor()?;
+        let mut entry = cursor.seek(prefix)?;
+        while let Some((key, _)) =
+            entry.filter(|(key, _)| key.starts_with(prefix) && batch.len() < DELETE_BATCH)
+        {
+            batch.push(key.to_vec());
+            entry = cursor.next()?;
+        }
+        drop(cursor);
+        if batch.is_empty() {
+            return Ok(());
+        }
+        for key in &batch {
+            txn.delete(key)?;
+        }
+    }
+}
+
+const PUT: u8 = 1;
+const DELETE: u8 = 2;
+const DELETE_ALL: u8 = 3;
 
 fn encode(epoch: Epoch, targets: &[u32], journals: &[Vec<Step>]) -> Vec<u8> {
     let mut out = epoch.0.to_le_bytes().to_vec();
-    let number = |number: usize, out: &mut Vec<u8>| {
-        out.extend_from_slice(&(number as u32).to_le_bytes());
-    };
     for (target, steps) in targets.iter().zip(journals).skip(1) {
-        number(*target as usize, &mut out);
-        number(steps.len(), &mut out);
-        for (key, value) in steps {
-            number(key.len(), &mut out);
-            out.extend_from_slice(key);
-            number(value.as_ref().map_or(REMOVED as usize, Vec::len), &mut out);
-            out.extend_from_slice(value.as_deref().unwrap_or_default());
-        }
+        out.extend_from_slice(&target.to_le_bytes());
+        out.extend_from_slice(&(steps.len() as u32).to_le_bytes());
+        steps.iter().for_each(|step| encode_step(step, &mut out));
     }
     out
+}
+
+fn encode_step(step: &Step, out: &mut Vec<u8>) {
+    let (tag, key, value) = match step {
+        Step::Put(key, value) => (PUT, key, Some(value)),
+        Step::Delete(key) => (DELETE, key, None),
+        Step::DeleteAll(prefix) => (DELETE_ALL, prefix, None),
+    };
+    out.push(tag);
+    for part in [Some(key), value].into_iter().flatten() {
+        out.extend_from_slice(&(part.len() as u32).to_le_bytes());
+        out.extend_from_slice(part);
+    }
 }
 
 fn decode(bytes: &[u8]) -> Result<Intent> {
@@ -237,13 +290,15 @@ fn try_decode(bytes: &[u8]) -> Option<Intent> {
 }
 
 fn take_step(rest: &mut &[u8]) -> Option<Step> {
-    let key_len = take_number(rest)?;
-    let key = take_bytes(rest, key_len)?;
-    let value = match take_number(rest)? {
-        REMOVED => None,
-        len => Some(take_bytes(rest, len)?),
-    };
-    Some((key, value))
+    let (&tag, tail) = rest.split_first()?;
+    *rest = tail;
+    let key = take_bytes(rest)?;
+    match tag {
+        PUT => Some(Step::Put(key, take_bytes(rest)?)),
+        DELETE => Some(Step::Delete(key)),
+        DELETE_ALL => Some(Step::DeleteAll(key)),
+        _ => None,
+    }
 }
 
 fn take_number(rest: &mut &[u8]) -> Option<u32> {
@@ -252,10 +307,16 @@ fn take_number(rest: &mut &[u8]) -> Option<u32> {
     Some(u32::from_le_bytes(*head))
 }
 
-fn take_bytes(rest: &mut &[u8], len: u32) -> Option<Vec<u8>> {
+fn take_bytes(rest: &mut &[u8]) -> Option<Vec<u8>> {
+    let len = take_number(rest)?;
     let (head, tail) = rest.split_at_checked(len as usize)?;
     *rest = tail;
     Some(head.to_vec())
+}
+
+/// Epoch of the last commit over several targets that reached the one `txn` looks at.
+pub(crate) fn last_applied(txn: &Txn) -> Result<Epoch> {
+    applied(txn).map(Epoch)
 }
 
 #[cfg(test)]
@@ -264,7 +325,11 @@ mod tests {
 
     #[test]
     fn intents_come_back() {
-        let steps = vec![(b"key".to_vec(), Some(b"value".to_vec())), (b"gone".to_vec(), None)];
+        let steps = vec![
+            Step::Put(b"key".to_vec(), b"value".to_vec()),
+            Step::Delete(b"gone".to_vec()),
+            Step::DeleteAll(b"all".to_vec()),
+        ];
         let journals = [Vec::new(), steps.clone()];
         let bytes = encode(Epoch(9), &[0, 3], &journals);
         let intent = decode(&bytes).unwrap();

@@ -10,7 +10,7 @@ mod room;
 mod stage;
 
 pub(crate) use change::Change;
-pub(crate) use coordinate::{coordinated, recover, settle};
+pub(crate) use coordinate::{coordinated, last_applied, recover, settle};
 pub(crate) use group::Group;
 
 use crate::catalog::Container;
@@ -36,13 +36,20 @@ impl Target {
     }
 
     /// Refuses a transaction whose reads of this target are out of date. Call with the write lock
-    /// held by transaction `own`, the first change of which is yet to come: a slot with that very
-    /// number was left by a change that died, or was given up, before its commit.
+    /// held by transaction `own`, the first change of which is yet to come.
+    ///
+    /// A slot may hold `own` already: from a change that died, or was given up, before its commit. When
+    /// the slot changed before that is lost, so the last commit is taken for it; a transaction that
+    /// restarts for this reads later than that and gets through.
     pub(crate) fn check_marks(&self, marks: &[ReadMark], own: u64) -> Result<()> {
         let words = self.words();
         let stale = marks.iter().filter(|mark| mark.shard == self.number()).any(|mark| {
-            let version = words.conflicts[mark.slot as usize].load(Ordering::Acquire);
-            version > mark.version && version != own
+            let slot = &words.conflicts[mark.slot as usize];
+            let version = slot.load(Ordering::Acquire);
+            if version >= own {
+                slot.store(own - 1, Ordering::Release);
+            }
+            version.min(own - 1) > mark.version
         });
         if stale {
             return Err(Error::new(
@@ -138,8 +145,7 @@ impl State {
     /// Refuses a transaction that only read, where what it read did not hold at one moment.
     pub fn check_marks(&self, marks: &[ReadMark]) -> Result<()> {
         for target in &self.targets {
-            let none = 0;
-            if target.check_marks(marks, none).is_err() {
+            if target.check_marks(marks, u64::MAX).is_err() {
                 // It may be what a dead writer left: the write lock tells.
                 let txn = target.begin_write()?;
                 target.check_marks(marks, txn.id())?;

@@ -50,15 +50,14 @@ pub(crate) struct Pages {
     pub(crate) used: u64,
     /// All the file has.
     pub(crate) total: u64,
+    /// Bytes of one.
+    pub(crate) bytes: u64,
 }
 
 /// How often and how long to wait for readers of the past: two seconds in all, for a thousand of them may
 /// take turns on a processor.
 const PATIENCE: u32 = 2000;
 const MOMENT: Duration = Duration::from_millis(1);
-
-/// Page size LMDB uses on this machine.
-pub(crate) const PAGE: u64 = 4096;
 
 impl Index {
     /// Opens the environment in directory `path`, whose file has `bytes` reserved bytes.

@@ -51,8 +51,18 @@ pub(crate) fn set(file: &File, kind: Kind, byte: u64) -> io::Result<bool> {
 }
 
 /// Takes this process's lock on a byte, waiting for others to let go.
+///
+/// The kernel looks for deadlocks between processes, and can take threads of one that wait for
+/// different things for one: then it is tried again.
 pub(crate) fn wait(file: &File, kind: Kind, byte: u64) -> io::Result<()> {
-    control(file, libc::F_SETLKW, &mut request(kind, byte))
+    loop {
+        match control(file, libc::F_SETLKW, &mut request(kind, byte)) {
+            Err(error) if error.raw_os_error() == Some(libc::EDEADLK) => {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+            result => return result,
+        }
+    }
 }
 
 /// True where another process holds a lock on the byte.

@@ -73,9 +73,12 @@ pub(crate) fn reserve(file: &File, offset: u64, len: u64) -> io::Result<()> {
 }
 
 /// A number that changes with every start of the machine.
-pub(crate) fn boot_id() -> u64 {
-    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    esker_types::Checksum::Crc64.sum(text.trim().as_bytes()) | 1
+///
+/// # Errors
+/// Where /proc does not tell: then nothing is known of the words other processes left.
+pub(crate) fn boot_id() -> io::Result<u64> {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
+    Ok(esker_types::Checksum::Crc64.sum(text.trim().as_bytes()) | 1)
 }
 
 /// The PID name space of this process; record locks and LMDB tell processes apart by PID.

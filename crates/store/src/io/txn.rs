@@ -75,8 +75,8 @@ impl Txn {
         let code = unsafe { lmdb::mdb_stat(self.raw, self.index.dbi, &raw mut stat) };
         self.index.check(code, "asking")?;
         let used = stat.ms_branch_pages + stat.ms_leaf_pages + stat.ms_overflow_pages;
-        let total = self.index.bytes as u64 / super::index::PAGE;
-        Ok(Pages { used: used as u64, total })
+        let total = self.index.bytes as u64 / u64::from(stat.ms_psize.max(1));
+        Ok(Pages { used: used as u64, total, bytes: u64::from(stat.ms_psize) })
     }
 }
 

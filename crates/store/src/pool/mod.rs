@@ -14,6 +14,7 @@ use arc_swap::{ArcSwap, Guard};
 use esker_types::info::{OpenMode, PoolInfo, Space};
 use esker_types::{Error, ErrorKind, Result};
 use std::collections::HashMap;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -55,7 +56,14 @@ struct Entry {
     closed: Arc<AtomicBool>,
 }
 
-type Registry = HashMap<PathBuf, Entry>;
+type Registry = HashMap<(u64, u64), Entry>;
+
+/// What a pool directory is, by whatever path it is reached.
+fn identity(path: &Path) -> Result<(u64, u64)> {
+    let failed = |error| Error::io(format_args!("looking at {}", path.display()), &error);
+    let info = path.metadata().map_err(failed)?;
+    Ok((info.dev(), info.ino()))
+}
 
 /// Tells that everything declared before it has been dropped.
 struct Closed(Arc<AtomicBool>);
@@ -66,7 +74,7 @@ impl Drop for Closed {
     }
 }
 
-/// Pools this process has open, by canonical path: an index must not be opened twice.
+/// Pools this process has open, by device and inode of the directory: an index must not be opened twice.
 static OPEN: ForkLock<Registry> = ForkLock::new();
 
 impl Pool {
@@ -90,8 +98,11 @@ impl Pool {
             return Ok(state);
         }
         let fresh = State::shared(&self.path, Purpose::Use)?;
-        // The parent's state is not this process's to close.
-        std::mem::forget(self.current.swap(fresh));
+        let replaced = self.current.swap(fresh);
+        if replaced.generation != fork::generation() {
+            // The parent's state is not this process's to close.
+            std::mem::forget(replaced);
+        }
         Ok(self.current.load())
     }
 
@@ -120,9 +131,13 @@ impl Drop for Pool {
 impl State {
     /// The state of the pool at `path` (canonical), opened if this process has not done so.
     pub(crate) fn shared(path: &Path, purpose: Purpose) -> Result<Arc<Self>> {
+        let identity = identity(path)?;
         let mut open = OPEN.lock();
-        if let Some(entry) = open.get(path) {
+        if let Some(entry) = open.get(&identity) {
             if let Some(state) = entry.state.upgrade() {
+                if purpose == Purpose::Use && !state.control.is_current() {
+                    return Err(Error::new(ErrorKind::Busy, "this process is checking the pool"));
+                }
                 return Ok(state);
             }
             while !entry.closed.load(Ordering::Acquire) {
@@ -134,17 +149,19 @@ impl State {
             let _ = target.pool.set(Arc::downgrade(&state));
         }
         let closed = Arc::clone(&state.closed.0);
-        open.insert(path.to_owned(), Entry { state: Arc::downgrade(&state), closed });
+        open.insert(identity, Entry { state: Arc::downgrade(&state), closed });
         drop(open);
         if purpose == Purpose::Use {
-            crate::doomed::empty_all(&state)?;
+            // Only space depends on it, and the next one to open the pool tries again.
+            let _ = crate::doomed::empty_all(&state);
         }
         Ok(state)
     }
 
     /// True where this process has the pool at `path` (canonical) open.
     pub(crate) fn is_open_here(path: &Path) -> bool {
-        OPEN.lock().get(path).is_some_and(|entry| entry.state.strong_count() > 0)
+        let Ok(identity) = identity(path) else { return false };
+        OPEN.lock().get(&identity).is_some_and(|entry| entry.state.strong_count() > 0)
     }
 
     fn open(path: &Path, purpose: Purpose) -> Result<Self> {
@@ -211,8 +228,8 @@ impl State {
         Ok(Space {
             data_total: u64::from(target.segment_count()) * target.segment_bytes(),
             data_free: target.free_data_bytes()?,
-            index_total: pages.total * crate::io::index::PAGE,
-            index_free: pages.total.saturating_sub(pages.used) * crate::io::index::PAGE,
+            index_total: pages.total * pages.bytes,
+            index_free: pages.total.saturating_sub(pages.used) * pages.bytes,
         })
     }
 

@@ -63,16 +63,15 @@ fn refuse_unclean(superblock: &Superblock, control: &Control) -> Result<()> {
     Ok(())
 }
 
-/// Declares the pool whole after a check, with its control file made anew.
+/// Declares the pool whole after a check, with its control file made anew. Call with the setup lock
+/// held, and nobody else in the pool.
 pub(crate) fn declare_sound(control: &Control, targets: &[Arc<Target>]) -> Result<()> {
-    control.exclusively(|| {
-        if !control.is_current() {
-            control.forget();
-        }
-        crate::commit::recover(targets)?;
-        targets.iter().try_for_each(|target| rebuild(target))?;
-        control.set_current()
-    })
+    if !control.is_current() {
+        control.forget();
+    }
+    crate::commit::recover(targets)?;
+    targets.iter().try_for_each(|target| rebuild(target))?;
+    control.set_current()
 }
 
 /// A dead process may have had this slot before: what it held belongs to nobody.

@@ -139,16 +139,20 @@ fn lies_in(piece: &Piece, segment: u32, data: &Range<u64>) -> Result<bool> {
     })
 }
 
+/// True for damage in one segment, which must not stop the compaction of others.
+fn is_local(error: &Error) -> bool {
+    error.kind() == ErrorKind::Checksum
+}
+
 impl Target {
     /// Compacts until a segment's worth of space is gained; false where nothing is left to gain.
     pub(crate) fn compact_for_space(&self) -> Result<bool> {
         let mut gained = false;
-        let mut tried = Vec::new();
+        let mut tried = self.not_full();
         while let Some(victim) = self.victim(&tried)? {
             match self.compact_one(victim) {
                 Ok(moved) if moved >= STEP_BYTES_MAX => {}
-                // One that is damaged, or that somebody else is at, must not stop everything else.
-                Err(error) if error.kind() != ErrorKind::Checksum => return Err(error),
+                Err(error) if !is_local(&error) => return Err(error),
                 _ => tried.push(victim),
             }
             gained = true;
@@ -160,24 +164,31 @@ impl Target {
         Ok(gained)
     }
 
+    /// Segments that are not full: no victims of this run, even if it fills them.
+    fn not_full(&self) -> Vec<u32> {
+        let words = self.words();
+        (0..self.segment_count()).filter(|&s| words.segment(s).load() != State::Sealed).collect()
+    }
+
     fn has_free(&self) -> bool {
         let words = self.words();
         let free = (0..self.segment_count()).filter(|&s| words.segment(s).load() == State::Free);
         free.count() > self.reserve()
     }
 
-    /// Does one bounded step of compaction; false where nothing is left to gain.
-    pub fn compact_step(&self) -> Result<bool> {
+    /// Compacts every segment that is worth it, once.
+    pub(crate) fn compact_all(&self) -> Result<()> {
         self.collect()?;
-        match self.victim(&[])? {
-            None => Ok(false),
-            Some(victim) => {
-                let before = self.words().segment(victim).load();
-                self.compact_one(victim)?;
-                self.collect()?;
-                Ok(before == State::Sealed)
+        let mut tried = self.not_full();
+        while let Some(victim) = self.victim(&tried)? {
+            match self.compact_one(victim) {
+                Ok(moved) if moved >= STEP_BYTES_MAX => {}
+                Err(error) if !is_local(&error) => return Err(error),
+                _ => tried.push(victim),
             }
+            self.collect()?;
         }
+        Ok(())
     }
 
     /// The full segment with the fewest live bytes, if it is worth moving them and was not `tried`.

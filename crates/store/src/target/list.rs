@@ -88,7 +88,7 @@ impl Target {
         let akey = Key::dkey(Table::Data, container, oid, key.dkey)?.akey(oid, key.akey)?;
         let mut found = Vec::new();
         let rest = Extent::new(from, u64::MAX - from);
-        for visible in scan::extents(&txn, &akey, rest, at.view)?.iter().take(entries) {
+        for visible in scan::extents(&txn, &akey, rest, at.view, entries)? {
             let record = visible.record()?;
             // What was rewritten since may begin before the position: only the rest of it is news.
             let extent = Extent::new(visible.start(), record.count).intersect(rest);

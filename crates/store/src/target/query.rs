@@ -102,7 +102,7 @@ impl Search<'_> {
         };
         let start = DataKey::parse(&key)?.start.unwrap_or(0);
         if let Some(visible) =
-            scan::extents(self.txn, prefix, Extent::new(start, 1), self.view)?.first()
+            scan::extents(self.txn, prefix, Extent::new(start, 1), self.view, 1)?.first()
         {
             found.extent = Some(Extent::new(visible.start(), visible.record()?.count));
         }

@@ -108,7 +108,7 @@ impl Target {
         for &extent in extents {
             extent.check()?;
             if !self.fetch_whole(txn, akey, extent, before, wanted_size, fetch, view)? {
-                for piece in scan::extents(txn, akey, extent, view)? {
+                for piece in scan::extents(txn, akey, extent, view, usize::MAX)? {
                     let found = Extent::new(piece.start(), piece.record()?.count);
                     let record = piece.record()?;
                     self.deliver_extent(

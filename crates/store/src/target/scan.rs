@@ -119,12 +119,13 @@ fn visible_then(
     Ok(None)
 }
 
-/// The records of an array akey that overlap `range`, as a view shows them, in order.
+/// The records of an array akey that overlap `range`, as a view shows them, in order; `most` at most.
 pub(crate) fn extents(
     txn: &Txn,
     akey: &Key,
     range: esker_types::Extent,
     view: View,
+    most: usize,
 ) -> Result<Vec<Visible>> {
     let prefix = akey.clone().push(&[crate::keys::ARRAY]);
     let first = match view {
@@ -134,7 +135,9 @@ pub(crate) fn extents(
     let mut scan = Scan::new(txn, prefix, view)?;
     let mut found = Vec::new();
     let mut next = scan.seek(&first)?;
-    while let Some(visible) = next.take_if(|visible| visible.start() < range.end()) {
+    while let Some(visible) =
+        next.take_if(|visible| visible.start() < range.end() && found.len() < most)
+    {
         next = scan.after(&visible.key)?;
         if visible.start() + visible.record()?.count > range.start {
             found.push(visible);
