@@ -1,0 +1,157 @@
+//! What must end, and what must always find room.
+use esker::types::info::OpenMode;
+use esker::types::ops::{Cond, Source};
+use esker::types::{ErrorKind, Extent, ObjectClass, ObjectType, Result};
+use esker::{Access, ArrayAttributes, Container, Kv, Pool, Wait};
+use esker_store::PoolSpec;
+use std::path::PathBuf;
+use std::sync::Barrier;
+use std::time::Instant;
+
+/// A pool in memory of this test's own, removed when it ends.
+struct Tank {
+    folder: PathBuf,
+    pool: Pool,
+    container: Container,
+}
+
+impl Tank {
+    fn new(name: &str, shape: impl FnOnce(&mut PoolSpec)) -> Self {
+        let folder = PathBuf::from(format!("/dev/shm/esker-bounds-{}-{name}", std::process::id()));
+        let mut spec = PoolSpec::new("tank", 64 << 20);
+        spec.targets = Some(2);
+        shape(&mut spec);
+        esker_store::Pool::create(&folder, &spec, &mut |_, _| {}).unwrap();
+        let url = format!("esker:{}/tank", folder.display());
+        let pool = Pool::connect(&url, OpenMode::ReadWrite).unwrap();
+        let new = esker::backend::NewContainer { label: Some("c"), ..Default::default() };
+        pool.create_container(&new).wait().unwrap();
+        let container = pool.open_container("c", OpenMode::ReadWrite).wait().unwrap();
+        Self { folder, pool, container }
+    }
+
+    fn kv(&self, class: ObjectClass) -> Kv {
+        let oid = self.container.generate_oid(0, 1, ObjectType::KvHashed, Some(class), 0).unwrap();
+        self.container.kv(oid).unwrap()
+    }
+
+    fn write_array(&self, number: u64, bytes: &[u8]) -> Result<()> {
+        let class = Some(ObjectClass::S1);
+        let oid = self.container.generate_oid(1, number, ObjectType::ArrayByte, class, 0)?;
+        let shape = ArrayAttributes { cell_size: 1, chunk_size: 8 << 20 };
+        let array = self.container.open_array_with_attributes(oid, shape)?;
+        let range = [Extent::new(0, bytes.len() as u64)];
+        array.write(&range, Source::One(bytes), Access::Latest).wait()
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.join("tank")
+    }
+}
+
+impl Drop for Tank {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// Puts until the pool is full; returns how many found room.
+fn fill(kv: &Kv) -> u64 {
+    for number in 0.. {
+        match kv.put(&u64::to_be_bytes(number), &[7; 200], Cond::NONE, Access::Latest).wait() {
+            Ok(()) => {}
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::NoSpace, "{error}");
+                return number;
+            }
+        }
+    }
+    unreachable!("a pool that is never full")
+}
+
+#[test]
+fn compaction_that_gains_nothing_ends() {
+    let tank = Tank::new("compact", |spec| {
+        spec.size_bytes = 220 << 20;
+        spec.segment_bytes = Some(8 << 20);
+    });
+    for number in 0..40 {
+        tank.write_array(number, &vec![1; 2 << 20]).unwrap();
+    }
+    let began = Instant::now();
+    esker_store::Pool::open(&tank.path())
+        .unwrap()
+        .state()
+        .unwrap()
+        .compact(&mut |_, _| {})
+        .unwrap();
+    println!("compacted in {:?}", began.elapsed());
+}
+
+#[test]
+fn a_full_index_is_emptied_by_one_punch() {
+    let tank = Tank::new("punch", |spec| spec.size_bytes = 40 << 20);
+    let kv = tank.kv(ObjectClass::SX);
+    for _ in 0..3 {
+        let keys = fill(&kv);
+        assert!(keys > 1000, "only {keys} keys found room");
+        kv.destroy(Access::Latest).wait().unwrap();
+    }
+}
+
+#[test]
+fn array_records_can_be_punched_in_a_full_index() {
+    let tank = Tank::new("extents", |spec| spec.size_bytes = 40 << 20);
+    tank.write_array(1, &[1; 100]).unwrap();
+    fill(&tank.kv(ObjectClass::SX));
+    let class = Some(ObjectClass::S1);
+    let oid = tank.container.generate_oid(1, 1, ObjectType::ArrayByte, class, 0).unwrap();
+    let shape = ArrayAttributes { cell_size: 1, chunk_size: 8 << 20 };
+    let array = tank.container.open_array_with_attributes(oid, shape).unwrap();
+    array.punch(&[Extent::new(0, 100)], Access::Latest).wait().unwrap();
+    assert_eq!(array.size(Access::Latest).wait().unwrap(), 0);
+}
+
+#[test]
+fn intents_of_large_transactions_do_not_stay() {
+    let tank = Tank::new("intents", |spec| spec.size_bytes = 40 << 20);
+    let kv = tank.kv(ObjectClass::SX);
+    let free = || -> u64 {
+        let info = tank.pool.info().wait().unwrap();
+        info.targets.iter().map(|space| space.index_free).sum()
+    };
+    let round = || {
+        let transaction = tank.container.transaction().unwrap();
+        for number in 0..2000u64 {
+            let access = Access::Tx(&transaction);
+            kv.put(&number.to_be_bytes(), &[7; 100], Cond::NONE, access).wait().unwrap();
+        }
+        transaction.commit().wait().unwrap();
+    };
+    round();
+    let after_one = free();
+    (0..20).for_each(|_| round());
+    assert!(free() + (1 << 20) > after_one, "{} bytes of {after_one} are left", free());
+}
+
+#[test]
+fn what_is_said_to_exist_can_be_read() {
+    let tank = Tank::new("group", |spec| {
+        spec.durability = Some(esker::types::info::Durability::Commit);
+    });
+    let kv = tank.kv(ObjectClass::S1);
+    let start = Barrier::new(4);
+    let insert_all = || {
+        start.wait();
+        for number in 0..200u64 {
+            let key = number.to_be_bytes();
+            match kv.put(&key, b"value", Kv::INSERT, Access::Latest).wait() {
+                Ok(()) => {}
+                Err(error) => assert_eq!(error.kind(), ErrorKind::Exists, "{error}"),
+            }
+            let found = kv.get(&key, Access::Latest).wait().unwrap();
+            assert_eq!(found.as_deref(), Some(&b"value"[..]), "key {number}");
+        }
+    };
+    std::thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(insert_all))));
+}
