@@ -155,12 +155,20 @@ impl Worker {
 impl Worker {
     /// Waits for its end, which must be a good one and come soon.
     pub(crate) fn finish_within(&mut self, seconds: u64) {
+        let status = self.wait_within(seconds);
+        assert!(status.success(), "a worker failed: {status}");
+    }
+
+    /// Waits for its end, which must come soon.
+    pub(crate) fn wait_within(&mut self, seconds: u64) -> std::process::ExitStatus {
         let end = Instant::now() + Duration::from_secs(seconds);
-        while self.0.try_wait().expect("looking at a worker").is_none() {
+        loop {
+            if let Some(status) = self.0.try_wait().expect("looking at a worker") {
+                return status;
+            }
             assert!(Instant::now() < end, "a worker takes more than {seconds} s");
             std::thread::sleep(Duration::from_millis(2));
         }
-        self.finish();
     }
 }
 

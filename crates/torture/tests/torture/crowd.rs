@@ -188,3 +188,25 @@ fn processes_beyond_the_limit_get_a_clear_error() {
     holder.kill();
     common::open(&path);
 }
+
+/// A key that comes and goes: whoever reads it gets the value or none, never other bytes.
+#[test]
+#[ignore = "Kv::get asks twice where it finds nothing, and believes the second answer without its bytes"]
+fn a_value_that_comes_and_goes() {
+    let folder = Folder::new(Sort::Memory);
+    let path = common::make(&folder, "pool", Sort::Memory, Shape::SMALL);
+    let pool = common::open(&path);
+    let (_container, kv) = simple::kv(&pool, "flicker").expect("opening");
+    let end = Instant::now() + Duration::from_millis(700);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while Instant::now() < end {
+                simple::put(&kv, 1, LEN).expect("writing");
+                simple::remove(&kv, 1).expect("removing");
+            }
+        });
+        while Instant::now() < end {
+            let _ = simple::is_there(&kv, 1, LEN).expect("reading");
+        }
+    });
+}

@@ -3,9 +3,11 @@
 mod common;
 mod crash;
 mod crowd;
+mod damage;
 mod fork;
 mod machine;
 mod simple;
+mod space;
 
 /// Where processes that tests start begin: the job is named by the environment.
 #[test]
@@ -16,6 +18,9 @@ fn job() {
         Ok("crowd-read") => crowd::read(),
         Ok("crowd-hold") => crowd::hold(),
         Ok("crowd-lock") => crowd::lock_all(),
+        Ok("damage-look") => damage::look(),
+        Ok("space-hold") => space::hold_view(),
+        Ok("space-idle") => space::idle(),
         Ok("machine-use") => machine::use_pool(),
         Ok("machine-open") => machine::open_pool(),
         Ok("machine-idle") => machine::idle(),

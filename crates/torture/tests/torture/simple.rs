@@ -36,7 +36,8 @@ pub(crate) fn remove(kv: &Kv, number: u64) -> Result<()> {
 pub(crate) fn is_there(kv: &Kv, number: u64, len: usize) -> Result<bool> {
     let found = kv.get(&number.to_be_bytes(), Access::Latest).wait()?;
     if let Some(found) = &found {
-        assert!(*found == value(number, len), "the value of {number} is a wrong one");
+        let right = *found == value(number, len);
+        assert!(right, "the value of {number}, {len} bytes, is a wrong one of {}", found.len());
     }
     Ok(found.is_some())
 }

@@ -1,0 +1,202 @@
+//! Bytes damaged behind the store's back: told of, never handed out as data.
+use crate::common::{self, Folder, Shape, Sort, Worker};
+use crate::simple;
+use esker::{Access, Wait};
+use esker_torture::{Random, SEED_VARIABLE, scaled, seed};
+use esker_types::ErrorKind;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+const LENGTHS: [usize; 4] = [50, 900, 5000, 50_000];
+const KEYS: u64 = 60;
+const SHAPE: Shape =
+    Shape { targets: 2, segments: 16, segment_bytes: 256 << 10, index_bytes: 1 << 20 };
+
+fn length(number: u64) -> usize {
+    LENGTHS[number as usize % LENGTHS.len()]
+}
+
+fn filled(folder: &Folder, sort: Sort) -> PathBuf {
+    let path = common::make(folder, "pool", sort, SHAPE);
+    let pool = common::open(&path);
+    let (_container, kv) = simple::kv(&pool, "damage").expect("opening");
+    (0..KEYS).for_each(|number| simple::put(&kv, number, length(number)).expect("writing"));
+    path
+}
+
+/// A file of a pool as it was when it was sound.
+struct Sound {
+    path: PathBuf,
+    bytes: Vec<u8>,
+}
+
+impl Sound {
+    fn of(path: PathBuf) -> Self {
+        let bytes = std::fs::read(&path).expect("reading");
+        Self { path, bytes }
+    }
+
+    fn damage(&self, places: &[(usize, u8)]) {
+        let file = File::options().write(true).open(&self.path).expect("opening");
+        for &(at, byte) in places {
+            file.write_all_at(&[byte], at as u64).expect("damaging");
+        }
+    }
+
+    fn mend(&self) {
+        let file = File::options().write(true).open(&self.path).expect("opening");
+        file.write_all_at(&self.bytes, 0).expect("mending");
+    }
+
+    /// Places to damage among those that hold something, and what to put there.
+    fn places(&self, random: &mut Random) -> Vec<(usize, u8)> {
+        let used = self.bytes.iter().rposition(|byte| *byte != 0).unwrap_or(0) as u64 + 1;
+        let one = |random: &mut Random| {
+            let at = random.below(used) as usize;
+            (at, self.bytes[at] ^ 1 << random.below(8))
+        };
+        match random.below(3) {
+            0 => vec![one(random)],
+            1 => (0..random.within(2..20)).map(|_| one(random)).collect(),
+            _ => {
+                let (from, len) = (random.below(used), random.within(1..3000));
+                (from..(from + len).min(used))
+                    .map(|at| (at as usize, random.draw() as u8))
+                    .collect()
+            }
+        }
+    }
+}
+
+fn target_of(random: &mut Random) -> String {
+    format!("target-{}", random.below(2))
+}
+
+fn damaged_data(sort: Sort) {
+    let (folder, seed) = (Folder::new(sort), seed());
+    let path = filled(&folder, sort);
+    let mut random = Random::new(seed, 20);
+    let mut noticed = 0;
+    for round in 0..scaled(40) {
+        println!("{SEED_VARIABLE}={seed} round {round}");
+        let sound = Sound::of(path.join(target_of(&mut random)).join("data"));
+        sound.damage(&sound.places(&mut random));
+        let pool = common::open(&path);
+        let (_container, kv) = simple::kv(&pool, "damage").expect("opening");
+        let mut lost = 0;
+        for number in 0..KEYS {
+            match simple::is_there(&kv, number, length(number)) {
+                Ok(there) => assert!(there, "{number} is gone"),
+                Err(error) => {
+                    assert_eq!(error.kind(), ErrorKind::Checksum, "{error}");
+                    assert!(error.message().contains("object"), "{error}");
+                    lost += 1;
+                }
+            }
+        }
+        let store = esker_store::Pool::open(&path).expect("opening");
+        let report = store.state().expect("state").scrub(&mut |_, _| {}).expect("scrubbing");
+        assert_eq!(report.damaged.len(), lost, "{:?}", report.damaged);
+        let oid = kv.oid().to_string();
+        assert!(report.damaged.iter().all(|line| line.contains(&oid)), "{:?}", report.damaged);
+        noticed += u64::from(lost > 0);
+        drop((store, _container, kv, pool));
+        sound.mend();
+    }
+    assert!(noticed > 0, "no damage hit anything");
+}
+
+#[test]
+fn damaged_data_in_memory() {
+    damaged_data(Sort::Memory);
+}
+
+#[test]
+fn damaged_data_on_disk() {
+    damaged_data(Sort::Disk);
+}
+
+/// Arguments: pool, what for. Checks, scrubs or reads it: answers are right or errors.
+pub(crate) fn look() {
+    let arguments = common::arguments();
+    let path = Path::new(&arguments[0]);
+    if arguments[1] == "check" {
+        // Status 3: something was found.
+        let report = esker_store::Pool::check(path, false, &mut |_, _| {});
+        let fine = report.is_ok_and(|report| report.problems.is_empty() && report.lost_bytes == 0);
+        std::process::exit(if fine { 0 } else { 3 });
+    }
+    let Ok(pool) = common::try_open(path) else { std::process::exit(3) };
+    let Ok(container) =
+        pool.open_container("damage", esker_types::info::OpenMode::ReadWrite).wait()
+    else {
+        std::process::exit(3)
+    };
+    let oid = container.generate_oid(0, 1, esker_types::ObjectType::KvHashed, None, 0);
+    let kv = container.kv(oid.expect("an id")).expect("a Key-Value");
+    let mut fine = true;
+    for number in 0..KEYS {
+        // A damaged page may hide a key from one search and show it to another: an empty value.
+        let len = kv.size(&number.to_be_bytes(), Access::Latest).wait();
+        let hidden = !matches!(len, Ok(Some(1..)));
+        fine &= !hidden && simple::is_there(&kv, number, length(number)).is_ok_and(|there| there);
+    }
+    let mut anchor = esker_types::ops::Anchor::Start;
+    while !anchor.is_end() {
+        let limit = esker_types::ops::ListLimit::entries(10);
+        if kv.list(&mut anchor, limit, Access::Latest).wait().is_err() {
+            fine = false;
+            break;
+        }
+    }
+    std::process::exit(if fine { 0 } else { 3 });
+}
+
+/// How a look at a damaged pool ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Fine,
+    Told,
+    Crashed,
+}
+
+fn look_at(path: &Path, what: &str) -> End {
+    let mut worker =
+        Worker::start_with("damage-look", &format!("{} {what}", path.display()), |command| {
+            command.stderr(std::process::Stdio::null());
+        });
+    let status = worker.wait_within(20);
+    match status.code() {
+        Some(0) => End::Fine,
+        Some(3) => End::Told,
+        Some(code) => panic!("looking at a damaged pool to {what} it failed with {code}"),
+        None => End::Crashed,
+    }
+}
+
+#[test]
+fn a_damaged_index_is_told_of() {
+    let (folder, seed) = (Folder::new(Sort::Disk), seed());
+    let path = filled(&folder, Sort::Disk);
+    let mut random = Random::new(seed, 21);
+    let (mut told, mut crashed, rounds) = (0, 0, scaled(60));
+    for round in 0..rounds {
+        println!("{SEED_VARIABLE}={seed} round {round}");
+        let sound = Sound::of(path.join(target_of(&mut random)).join("index/data.mdb"));
+        sound.damage(&sound.places(&mut random));
+        let read = look_at(&path, "read");
+        let sound_again = Sound::of(sound.path.clone());
+        let check = look_at(&path, "check");
+        assert!(check != End::Crashed, "a check crashed");
+        if check == End::Fine && sound_again.bytes == Sound::of(sound.path.clone()).bytes {
+            assert!(read != End::Crashed, "a check found nothing, but reading crashed");
+        }
+        told += u64::from(check == End::Told || read == End::Told);
+        crashed += u64::from(read == End::Crashed);
+        sound.mend();
+    }
+    eprintln!(
+        "{rounds} damaged indexes: {told} told of, {crashed} crashed a reader that did not check"
+    );
+}

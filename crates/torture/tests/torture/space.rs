@@ -1,0 +1,205 @@
+//! Full pools: a clear error, nothing lost, room to delete, and room again after it.
+use crate::common::{self, Folder, Shape, Sort, Watchdog, Worker};
+use crate::simple;
+use esker::{Kv, Pool, Wait};
+use esker_torture::{Random, scaled, seed};
+use esker_types::ErrorKind;
+use std::path::Path;
+use std::time::Duration;
+
+const SHAPE: Shape =
+    Shape { targets: 2, segments: 12, segment_bytes: 256 << 10, index_bytes: 1 << 20 };
+
+/// Puts values until the pool is full; returns how many there are.
+fn fill(kv: &Kv, from: u64, len: usize) -> u64 {
+    for number in from.. {
+        if let Err(error) = simple::put(kv, number, len) {
+            assert_eq!(error.kind(), ErrorKind::NoSpace, "{error}");
+            return number;
+        }
+    }
+    unreachable!("a pool without end")
+}
+
+fn expect_all(kv: &Kv, numbers: impl Iterator<Item = u64>, len: usize) {
+    for number in numbers {
+        assert!(simple::is_there(kv, number, len).expect("reading"), "{number} is gone");
+    }
+}
+
+/// Neighbours deleted together: pages of an index are shared by those whose keys are alike.
+const RUN: u64 = 40;
+
+/// Fills, deletes half, fills again, and deletes all.
+fn full_and_back(sort: Sort, len: usize, held: bool) {
+    let folder = Folder::new(sort);
+    let _watchdog = Watchdog::new(120, format!("filling {sort:?} with values of {len}"));
+    let path = common::make(&folder, "pool", sort, SHAPE);
+    let pool = common::open(&path);
+    let (container, kv) = simple::kv(&pool, "full").expect("opening");
+    let snapshot =
+        if held { Some(container.create_snapshot("held").wait().expect("one")) } else { None };
+    let count = fill(&kv, 0, len);
+    assert!(count > 50, "only {count} values of {len}");
+    expect_all(&kv, 0..count, len);
+    let half = |kept: u64| (0..count).filter(move |number| number / RUN % 2 == kept);
+    half(0).for_each(|number| simple::remove(&kv, number).expect("deleting"));
+    expect_all(&kv, half(1), len);
+    let again = fill(&kv, count, len);
+    assert!(again - count > count / 4, "{count} values, half deleted, then only {}", again - count);
+    expect_all(&kv, half(1).chain(count..again), len);
+    if let Some(epoch) = snapshot {
+        container.destroy_snapshot(epoch).wait().expect("destroying the snapshot");
+    }
+    (0..again).for_each(|number| simple::remove(&kv, number).expect("deleting"));
+    assert!(fill(&kv, 0, len) * 10 >= count * 9, "space is lost");
+    drop((container, kv, pool));
+    common::expect_sound(&path, false);
+    common::expect_clean(&path);
+}
+
+#[test]
+fn an_index_full_of_small_values() {
+    full_and_back(Sort::Memory, 500, false);
+    full_and_back(Sort::Disk, 500, false);
+}
+
+#[test]
+fn segments_full_of_large_values() {
+    full_and_back(Sort::Memory, 20_000, false);
+    full_and_back(Sort::Disk, 20_000, false);
+}
+
+#[test]
+fn full_with_a_snapshot_that_keeps_nothing() {
+    full_and_back(Sort::Memory, 500, true);
+    full_and_back(Sort::Memory, 20_000, true);
+}
+
+/// Arguments: pool, file to append to. Looks at one state until it is killed.
+pub(crate) fn hold_view() {
+    let arguments = common::arguments();
+    let pool = esker_store::Pool::open(Path::new(&arguments[0])).expect("opening");
+    let state = pool.state().expect("state");
+    let _ = state.scrub(&mut |_, _| {
+        std::fs::write(&arguments[1], b".").expect("signalling");
+        loop {
+            std::thread::park();
+        }
+    });
+}
+
+#[test]
+fn a_full_pool_with_a_reader_of_the_past() {
+    for len in [500, 20_000] {
+        let folder = Folder::new(Sort::Memory);
+        let _watchdog = Watchdog::new(200, "a reader of the past".to_owned());
+        let path = common::make(&folder, "pool", Sort::Memory, Shape { targets: 1, ..SHAPE });
+        let pool = common::open(&path);
+        let (_container, kv) = simple::kv(&pool, "full").expect("opening");
+        let count = fill(&kv, 0, len);
+        let signal = folder.path().join("signal");
+        let arguments = format!("{} {}", path.display(), signal.display());
+        let mut holder = Worker::start("space-hold", &arguments);
+        while !signal.exists() {
+            holder.expect_alive();
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        // Some room is kept for deletions, whatever readers hold back.
+        let deleted = (0..count).take_while(|number| simple::remove(&kv, *number).is_ok()).count();
+        assert!(deleted >= 5, "with a reader of the past only {deleted} could be deleted");
+        holder.kill();
+        (0..count).for_each(|number| simple::remove(&kv, number).expect("deleting"));
+        assert!(fill(&kv, 0, len) * 10 >= count * 9, "space is lost");
+        drop((_container, kv, pool));
+        common::expect_sound(&path, false);
+    }
+}
+
+fn capacity(pool: &Pool) -> u64 {
+    pool.info().wait().expect("info").targets.iter().map(|target| target.data_total).sum()
+}
+
+#[test]
+fn overwriting_for_ever() {
+    let (folder, seed) = (Folder::new(Sort::Memory), seed());
+    let _watchdog = Watchdog::new(120, "overwriting".to_owned());
+    let path = common::make(&folder, "pool", Sort::Memory, SHAPE);
+    let pool = common::open(&path);
+    let (_container, kv) = simple::kv(&pool, "over").expect("opening");
+    let mut random = Random::new(seed, 30);
+    let (keys, len) = (100, 20_000);
+    let mut written = 0;
+    while written < scaled(10) * capacity(&pool) {
+        simple::put(&kv, random.below(keys), len).expect("overwriting");
+        written += len as u64;
+    }
+    drop((_container, kv, pool));
+    common::expect_sound(&path, false);
+}
+
+/// Long-lived values among short-lived ones: no segment ever dies as a whole, so only compaction makes
+/// room for the last third.
+#[test]
+fn lifetimes_that_need_compaction() {
+    for sort in [Sort::Memory, Sort::Durable] {
+        let folder = Folder::new(sort);
+        let path = common::make(&folder, "pool", sort, SHAPE);
+        let pool = common::open(&path);
+        let (_container, kv) = simple::kv(&pool, "mixed").expect("opening");
+        let (len, total) = (8000, capacity(&pool));
+        let kept = total * 7 / 10 / len as u64;
+        for number in 0..kept {
+            simple::put(&kv, number, len).expect("writing what is kept");
+            simple::put(&kv, 1 << 40 | number % 16, len).expect("writing what is not");
+        }
+        expect_all(&kv, 0..kept, len);
+        drop((_container, kv, pool));
+        common::expect_sound(&path, false);
+        common::expect_clean(&path);
+    }
+}
+
+/// Arguments: pool, number, file. Writes a little and idles with segments half full.
+pub(crate) fn idle() {
+    let arguments = common::arguments();
+    let pool = common::open(Path::new(&arguments[0]));
+    let number: u64 = arguments[1].parse().expect("a number");
+    let (_container, kv) = simple::kv(&pool, "idle").expect("opening");
+    for step in 0..20 {
+        simple::put(&kv, number * 100 + step % 3, 9000).expect("writing");
+    }
+    std::fs::write(&arguments[2], b".").expect("signalling");
+    loop {
+        std::thread::park();
+    }
+}
+
+#[test]
+fn idle_processes_starve_nobody() {
+    let folder = Folder::new(Sort::Memory);
+    let _watchdog = Watchdog::new(120, "idle processes".to_owned());
+    let path = common::make(&folder, "pool", Sort::Memory, SHAPE);
+    drop(common::open(&path));
+    let mut workers = Vec::new();
+    for number in 0..16 {
+        let signal = folder.path().join(format!("signal-{number}"));
+        let arguments = format!("{} {number} {}", path.display(), signal.display());
+        let mut worker = Worker::start("space-idle", &arguments);
+        while !signal.exists() {
+            worker.expect_alive();
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        workers.push(worker);
+    }
+    let pool = common::open(&path);
+    let (_container, kv) = simple::kv(&pool, "busy").expect("opening");
+    let (len, room) = (20_000, capacity(&pool) * 11 / 20);
+    for number in 0..room / len as u64 {
+        simple::put(&kv, number, len).expect("writing beside idle processes");
+    }
+    let (_idle, theirs) = simple::kv(&pool, "idle").expect("opening");
+    for number in 0..16 {
+        expect_all(&theirs, (0..3).map(|step| number * 100 + step), 9000);
+    }
+}
