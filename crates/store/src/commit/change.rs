@@ -35,6 +35,8 @@ pub(crate) struct Change<'t> {
     /// Every step, where a coordinator must be able to repeat them.
     journal: Option<Vec<Step>>,
     changed: bool,
+    /// Pages in use before this change, where there are hardly any left.
+    tight: Option<u64>,
     scratch: RecordBytes,
 }
 
@@ -61,6 +63,7 @@ impl<'t> Change<'t> {
             newest_snapshot: None,
             journal: None,
             changed: false,
+            tight: None,
             scratch: RecordBytes::new(),
         }
     }
@@ -121,20 +124,29 @@ impl<'t> Change<'t> {
         result
     }
 
-    /// Refuses to go on where only deletions still have room.
-    pub(crate) fn check_room(&self) -> Result<()> {
+    /// Announces that the change adds something. Where only deletions still have room it is refused by
+    /// [`Change::finish`], unless it finds room on pages that deletions left half empty.
+    pub(crate) fn check_room(&mut self) -> Result<()> {
         let pages = self.txn.pages()?;
-        if pages.used + reserved_pages(pages.total) > pages.total {
-            return Err(Error::new(
-                ErrorKind::NoSpace,
-                format!(
-                    "the index of target {} is full: delete something, or make a pool with a larger \
-                     index share",
-                    self.target.number()
-                ),
-            ));
+        if self.tight.is_none() && pages.used + reserved_pages(pages.total) > pages.total {
+            self.tight = Some(pages.used);
         }
         Ok(())
+    }
+
+    fn check_growth(&self) -> Result<()> {
+        let Some(before) = self.tight else { return Ok(()) };
+        if self.txn.pages()?.used <= before {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::NoSpace,
+            format!(
+                "the index of target {} is full: delete something, or make a pool with a larger \
+                 index share",
+                self.target.number()
+            ),
+        ))
     }
 
     /// Takes a record out of the present: into history where a snapshot shows it, else its bytes die.
@@ -194,6 +206,7 @@ impl<'t> Change<'t> {
         if !self.changed {
             return Ok(());
         }
+        self.check_growth()?;
         for slot in self.touched.drain(..) {
             words.conflicts[slot as usize].store(version, Ordering::Release);
         }

@@ -98,11 +98,11 @@ impl State {
             target.check_marks(marks, txn.id())?;
             staged.check_held()?;
             let mut change = Change::new(target, txn, self.control.next_epoch());
-            match apply::apply(&mut change, container, writes, &staged) {
-                Ok(()) => change.finish()?,
-                Err(error) => return Err(change.failed(error)),
+            let applied = apply::apply(&mut change, container, writes, &staged);
+            match applied.and_then(|()| change.finish()) {
+                Ok(()) => Ok(change.epoch),
+                Err(error) => Err(change.failed(error)),
             }
-            Ok(change.epoch)
         })?;
         staged.publish();
         Ok(epoch)
