@@ -1,12 +1,15 @@
 //! The data file of a target: all of its segments, one behind the other.
 use crate::io::map::Map;
+use esker_types::limits::CHECKSUM_CHUNK;
 use esker_types::{Error, ErrorKind, Result};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// Bytes handled at a time, so that what was just copied is still in cache when it is summed.
-pub(crate) const RUN: usize = 256 << 10;
+/// Bytes handled at a time, so that what was just copied is still in cache when it is summed: where
+/// each run costs a system call, more of them.
+const RUN_MAPPED: usize = CHECKSUM_CHUNK;
+const RUN_CALLED: usize = 8 * CHECKSUM_CHUNK;
 
 /// An open data file, mapped where the medium is memory.
 pub(crate) struct Data {
@@ -25,6 +28,11 @@ impl Data {
         }
         let map = mapped.then(|| Map::new(&file, bytes as usize)).transpose().map_err(failed)?;
         Ok(Self { file, map })
+    }
+
+    /// Bytes to handle at a time.
+    pub(crate) fn run(&self) -> usize {
+        if self.map.is_some() { RUN_MAPPED } else { RUN_CALLED }
     }
 
     /// Writes `bytes` at `offset`.

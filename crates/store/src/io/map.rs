@@ -48,7 +48,7 @@ impl Map {
     pub(crate) fn write(&self, offset: u64, from: &[u8]) -> bool {
         let Some(place) = self.place(offset, from.len()) else { return false };
         // SAFETY: `place` has room for all of `from`, which as a Rust slice cannot be the mapping.
-        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), place, from.len()) };
+        unsafe { super::copy::copy(from, place) };
         true
     }
 

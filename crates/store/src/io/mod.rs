@@ -4,6 +4,7 @@
 //! knowledge of objects, segments or pools belongs here.
 #![allow(unsafe_code)]
 
+mod copy;
 pub(crate) mod fork;
 pub(crate) mod index;
 pub(crate) mod lock;

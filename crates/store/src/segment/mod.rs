@@ -8,7 +8,6 @@ mod state;
 
 pub(crate) use state::State;
 
-use crate::data::RUN;
 use crate::record::{Body, Location};
 use crate::target::Target;
 use esker_types::limits::CHECKSUM_CHUNK;
@@ -145,7 +144,7 @@ impl<'t> Writer<'t> {
         };
         let from = append.offset as usize;
         let bytes = &whole[from..from + append.len as usize];
-        if bytes.len() <= RUN && !self.target.is_mapped() {
+        if bytes.len() <= self.target.data.run() && !self.target.is_mapped() {
             append.checksum.push_all(bytes, &mut sums);
             self.lane.scratch.extend_from_slice(bytes);
             self.target.data.write(begin, &self.lane.scratch)?;
@@ -153,7 +152,7 @@ impl<'t> Writer<'t> {
         }
         self.target.data.write(begin, &self.lane.scratch)?;
         let mut at = begin + header_len;
-        for run in bytes.chunks(RUN) {
+        for run in bytes.chunks(self.target.data.run()) {
             self.target.data.write(at, run)?;
             append.checksum.push_all(run, &mut sums);
             at += run.len() as u64;

@@ -1,6 +1,5 @@
 //! Reading values.
 use super::{Target, scan};
-use crate::data::RUN;
 use crate::io::txn::ReadTxn;
 use crate::keys::{Key, Table};
 use crate::record::{Body, Location, Record};
@@ -242,7 +241,7 @@ impl Target {
         while at < end {
             let index = at / chunk;
             let from = index * chunk;
-            let whole_end = (from + RUN as u64).min(covered);
+            let whole_end = (from + self.data.run() as u64).min(covered);
             let done = (at - wanted) as usize;
             if at == from && (end >= whole_end || end - from >= chunk) {
                 let run_end = if end >= whole_end { whole_end } else { end / chunk * chunk };
