@@ -4,6 +4,7 @@ use crate::simple;
 use esker::{Kv, Pool, Wait};
 use esker_torture::{Random, scaled, seed};
 use esker_types::ErrorKind;
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
@@ -27,7 +28,7 @@ fn expect_all(kv: &Kv, numbers: impl Iterator<Item = u64>, len: usize) {
     }
 }
 
-/// Neighbours deleted together: pages of an index are shared by those whose keys are alike.
+/// Neighbours deleted together.
 const RUN: u64 = 40;
 
 /// Fills, deletes half, fills again, and deletes all.
@@ -42,12 +43,24 @@ fn full_and_back(sort: Sort, len: usize, held: bool) {
     let count = fill(&kv, 0, len);
     assert!(count > 50, "only {count} values of {len}");
     expect_all(&kv, 0..count, len);
-    let half = |kept: u64| (0..count).filter(move |number| number / RUN % 2 == kept);
-    half(0).for_each(|number| simple::remove(&kv, number).expect("deleting"));
-    expect_all(&kv, half(1), len);
+    let mut there: BTreeSet<u64> = (0..count).collect();
+    let delete = |there: &mut BTreeSet<u64>, gone: &dyn Fn(u64) -> bool| {
+        there.iter().filter(|n| gone(**n)).for_each(|n| simple::remove(&kv, *n).expect("deleting"));
+        there.retain(|number| !gone(*number));
+        expect_all(&kv, there.iter().copied(), len);
+    };
+    // Every other one: the same keys find room on the pages they left.
+    delete(&mut there, &|number| number % 2 == 0);
+    let back = (0..count).step_by(2).filter(|number| simple::put(&kv, *number, len).is_ok());
+    let back: Vec<_> = back.collect();
+    assert!(back.len() as u64 > count / 4, "{count} values, half deleted, {} put back", back.len());
+    there.extend(back);
+    // Neighbours: whole pages of the index come back, for any keys.
+    delete(&mut there, &|number| number / RUN % 2 == 0);
     let again = fill(&kv, count, len);
-    assert!(again - count > count / 4, "{count} values, half deleted, then only {}", again - count);
-    expect_all(&kv, half(1).chain(count..again), len);
+    assert!(again - count > count / 5, "{count} values, half deleted, {} new", again - count);
+    there.extend(count..again);
+    delete(&mut there, &|_| false);
     if let Some(epoch) = snapshot {
         container.destroy_snapshot(epoch).wait().expect("destroying the snapshot");
     }
