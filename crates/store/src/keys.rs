@@ -243,3 +243,25 @@ pub(crate) fn history_key(data: &[u8], created: Epoch) -> Key {
 pub(crate) fn in_table(table: Table, key: &[u8]) -> Key {
     Key::table(table).push(key.get(TABLE_LEN..).unwrap_or_default())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn random_keys_are_parsed_or_refused() {
+        let mut noise = crate::noise::Noise::new(3);
+        for round in 0..50_000 {
+            let mut key = noise.bytes(80);
+            if let Some(table) = key.first_mut() {
+                *table = if round % 2 == 0 { Table::Data as u8 } else { Table::History as u8 };
+            }
+            // Zeros and small bytes are what keys end with.
+            key.iter_mut().skip(OBJECT_END).for_each(|byte| *byte %= 4);
+            let Ok(parts) = DataKey::parse(&key) else { continue };
+            let _ = (parts.dkey(), parts.akey(), parts.container());
+            assert!(parts.dkey_prefix().len() <= parts.akey_prefix().len());
+            assert!(parts.akey_prefix().len() < key.len() && parts.body().len() < key.len());
+        }
+    }
+}

@@ -12,6 +12,8 @@ mod data;
 mod doomed;
 mod io;
 mod keys;
+#[cfg(test)]
+mod noise;
 mod pages;
 mod pool;
 mod record;

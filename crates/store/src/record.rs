@@ -237,4 +237,21 @@ mod tests {
         assert_eq!((place.base, place.covered), (4096 + 98_304, 100_000 - 98_304));
         assert_eq!(place.sums, [12, 13, 14, 15]);
     }
+
+    #[test]
+    fn random_records_are_read_or_refused() {
+        let mut noise = crate::noise::Noise::new(2);
+        for _ in 0..20_000 {
+            let mut bytes = noise.bytes(120);
+            let _ = Record::decode(b"key", &bytes);
+            // One that is sealed, whatever it says.
+            let sum = seal(b"key", &bytes);
+            bytes.extend_from_slice(&sum);
+            if let Ok(record) = Record::decode(b"key", &bytes) {
+                let mut again = RecordBytes::new();
+                record.encode(b"key", &mut again);
+                assert!(Record::decode(b"key", &again).is_ok());
+            }
+        }
+    }
 }

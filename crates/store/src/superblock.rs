@@ -204,4 +204,19 @@ mod tests {
             assert!(Superblock::parse(&text.replace(line, "")).is_err(), "without {line}");
         }
     }
+
+    #[test]
+    fn random_superblocks_are_read_or_refused() {
+        let mut noise = crate::noise::Noise::new(5);
+        let names = ["format", "uuid", "label", "targets", "index_bytes", "segment_bytes"];
+        for _ in 0..5_000 {
+            let line = |name: &&str| {
+                let value = String::from_utf8_lossy(&noise.bytes(24)).into_owned();
+                format!("{name} = {value}\n")
+            };
+            let text: String = names.iter().map(line).collect();
+            assert!(Superblock::parse(&text).is_err());
+            assert!(Superblock::parse(&String::from_utf8_lossy(&noise.bytes(300))).is_err());
+        }
+    }
 }

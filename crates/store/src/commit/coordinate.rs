@@ -339,4 +339,44 @@ mod tests {
             assert!(decode(&bytes[..cut]).is_err(), "cut at {cut} unnoticed");
         }
     }
+
+    #[test]
+    fn random_intents_are_read_or_refused() {
+        let mut noise = crate::noise::Noise::new(1);
+        for _ in 0..20_000 {
+            let mut bytes = noise.bytes(200);
+            // Small numbers lead further than any.
+            bytes.iter_mut().for_each(|byte| *byte %= 9);
+            let _ = decode(&bytes);
+        }
+    }
+
+    /// A process dies between the two commits of targets 0 and 1; then 0 coordinates another one.
+    #[test]
+    fn the_next_commit_of_a_dead_coordinator_keeps_its_promise() {
+        let folder = std::env::temp_dir().join(format!("esker-promise-{}", std::process::id()));
+        let mut spec = crate::PoolSpec::new("pool", 24 << 20);
+        spec.targets = Some(3);
+        crate::Pool::create(&folder, &spec, &mut |_, _| {}).unwrap();
+        let pool = crate::Pool::open(&folder.join("pool")).unwrap();
+        let state = pool.state().unwrap();
+        let [first, second, third] = [0, 1, 2].map(|number: usize| &*state.targets[number]);
+        let put = |changes: &mut [Change<'_>]| {
+            changes.iter_mut().try_for_each(|change| change.put(b"Tkey", b"value"))
+        };
+        {
+            let both = [first, second];
+            let mut txns: Vec<_> = both.iter().map(|t| t.index.write().unwrap()).collect();
+            let epoch = state.control.next_epoch();
+            let journals = record(&both, &mut txns, epoch, &mut { put }).unwrap();
+            txns[0].put(&intent_key(), &encode(epoch, &[0, 1], &journals)).unwrap();
+            both.iter().for_each(|t| t.words().in_doubt.store(epoch.0, Ordering::SeqCst));
+            txns.remove(0).commit().unwrap();
+        }
+        coordinated(&state, &[first, third], put).unwrap();
+        let txn = second.read().unwrap();
+        assert_eq!(txn.get(b"Tkey").unwrap(), Some(&b"value"[..]));
+        drop(txn);
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
 }

@@ -83,4 +83,26 @@ mod tests {
             assert_eq!(Header::decode(&bad), None, "flip at {at} unnoticed");
         }
     }
+
+    #[test]
+    fn random_headers_are_read_or_refused() {
+        let mut noise = crate::noise::Noise::new(4);
+        for _ in 0..20_000 {
+            let mut bytes = noise.bytes(200);
+            let _ = Header::decode(&bytes);
+            if bytes.len() < FIXED {
+                continue;
+            }
+            // The right magic and sum, and a key that may or may not fit.
+            bytes[..4].copy_from_slice(&MAGIC.to_le_bytes());
+            let key_len = bytes[8] as usize;
+            bytes[9..12].fill(0);
+            if let Some(covered) = bytes.get(8..FIXED + key_len) {
+                let sum = Checksum::Crc32c.sum(covered) as u32;
+                bytes[4..8].copy_from_slice(&sum.to_le_bytes());
+                let header = Header::decode(&bytes).unwrap();
+                assert!(header.footprint() >= u64::from(header.data_len));
+            }
+        }
+    }
 }
