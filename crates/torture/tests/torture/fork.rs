@@ -37,7 +37,7 @@ fn write_until(pool: &Pool, thread: u64, stop: &AtomicBool) {
         let (number, len) = (step % 50, LENGTHS[step as usize % 2]);
         simple::put(&kv, number, len).expect("writing");
         assert!(simple::is_there(&kv, number, len).expect("reading"), "{number} is not there");
-        if step % 20 == 0 {
+        if step.is_multiple_of(20) {
             let transaction = container.transaction().expect("a transaction");
             let access = Access::Tx(&transaction);
             for key in 100..106_u64 {
@@ -83,7 +83,7 @@ fn work_in_child(pool: &Pool, kv: &Kv, before: u64) {
     let (own, _) = simple::kv(pool, "forked").expect("opening");
     let epoch = own.create_snapshot("in a child").wait().expect("a snapshot");
     own.destroy_snapshot(epoch).wait().expect("no snapshot");
-    if before % 20 == 0 {
+    if before.is_multiple_of(20) {
         // Opens and closes for itself as well.
         drop(pool.clone());
         pool.containers().wait().expect("listing");

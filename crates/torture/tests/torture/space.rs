@@ -50,13 +50,13 @@ fn full_and_back(sort: Sort, len: usize, held: bool) {
         expect_all(&kv, there.iter().copied(), len);
     };
     // Every other one: the same keys find room on the pages they left.
-    delete(&mut there, &|number| number % 2 == 0);
+    delete(&mut there, &|number| number.is_multiple_of(2));
     let back = (0..count).step_by(2).filter(|number| simple::put(&kv, *number, len).is_ok());
     let back: Vec<_> = back.collect();
     assert!(back.len() as u64 > count / 4, "{count} values, half deleted, {} put back", back.len());
     there.extend(back);
     // Neighbours: whole pages of the index come back, for any keys.
-    delete(&mut there, &|number| number / RUN % 2 == 0);
+    delete(&mut there, &|number| (number / RUN).is_multiple_of(2));
     let again = fill(&kv, count, len);
     assert!(again - count > count / 5, "{count} values, half deleted, {} new", again - count);
     there.extend(count..again);
@@ -164,7 +164,7 @@ fn lifetimes_that_need_compaction() {
         let kept = total * 7 / 10 / len as u64;
         for number in 0..kept {
             simple::put(&kv, number, len).expect("writing what is kept");
-            simple::put(&kv, 1 << 40 | number % 16, len).expect("writing what is not");
+            simple::put(&kv, (1 << 40) | (number % 16), len).expect("writing what is not");
         }
         expect_all(&kv, 0..kept, len);
         drop((_container, kv, pool));

@@ -56,7 +56,7 @@ impl Torture {
             }
             self.torment(round);
             self.verify(round);
-            if (round + 1) % ROUNDS_PER_POOL == 0 || round + 1 == rounds {
+            if (round + 1).is_multiple_of(ROUNDS_PER_POOL) || round + 1 == rounds {
                 self.expect_all_space_back();
             }
             failed.nothing();
@@ -120,7 +120,7 @@ impl Torture {
             }
         }
         common::expect_sound(&self.pool, false);
-        if round % 4 == 0 {
+        if round.is_multiple_of(4) {
             common::expect_clean(&self.pool);
         }
     }
