@@ -32,6 +32,7 @@ pub(super) fn set_up(
         let current = control.is_current();
         if !current && purpose == Purpose::Use {
             refuse_unclean(superblock, control)?;
+            refuse_damaged(path)?;
         }
         let open =
             |number| Target::open(path, superblock, Arc::clone(control), number).map(Arc::new);
@@ -61,6 +62,20 @@ fn refuse_unclean(superblock: &Superblock, control: &Control) -> Result<()> {
         ));
     }
     Ok(())
+}
+
+/// The one time after a start of the machine when there is time to look at every page of the indexes,
+/// before a damaged one leads LMDB astray.
+fn refuse_damaged(path: &Path) -> Result<()> {
+    let mut problems = Vec::new();
+    crate::pages::check_all(path, &mut problems)?;
+    match problems.first() {
+        None => Ok(()),
+        Some(first) => Err(Error::new(
+            ErrorKind::Corrupt,
+            format!("{first}: run `esker pool check {}`", path.display()),
+        )),
+    }
 }
 
 /// Declares the pool whole after a check, with its control file made anew. Call with the setup lock
