@@ -1,6 +1,6 @@
 //! Bytes damaged behind the store's back: told of, never handed out as data.
 use crate::common::{self, Folder, Shape, Sort, Worker};
-use crate::simple;
+use crate::{machine, simple};
 use esker::{Access, Wait};
 use esker_torture::{Random, SEED_VARIABLE, scaled, seed};
 use esker_types::ErrorKind;
@@ -177,15 +177,29 @@ fn look_at(path: &Path, what: &str) -> End {
 
 #[test]
 fn a_damaged_index_is_told_of() {
-    let (folder, seed) = (Folder::new(Sort::Disk), seed());
-    let path = filled(&folder, Sort::Disk);
+    damaged_index(Sort::Disk, false);
+}
+
+/// The first to open a pool after a start of the machine looks at every page.
+#[test]
+fn an_index_damaged_before_the_machine_started_crashes_nobody() {
+    damaged_index(Sort::Durable, true);
+}
+
+fn damaged_index(sort: Sort, restarted: bool) {
+    let (folder, seed) = (Folder::new(sort), seed());
+    let path = filled(&folder, sort);
     let mut random = Random::new(seed, 21);
     let (mut told, mut crashed, rounds) = (0, 0, scaled(60));
     for round in 0..rounds {
         println!("{SEED_VARIABLE}={seed} round {round}");
         let sound = Sound::of(path.join(target_of(&mut random)).join("index/data.mdb"));
         sound.damage(&sound.places(&mut random));
+        if restarted {
+            machine::restart_machine(&path);
+        }
         let read = look_at(&path, "read");
+        assert!(!(restarted && read == End::Crashed), "the first reader crashed");
         let sound_again = Sound::of(sound.path.clone());
         let check = look_at(&path, "check");
         assert!(check != End::Crashed, "a check crashed");
