@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
-/// How often and how long to wait for those who are about to free a segment: a fifth of a second in all.
-const PATIENCE: u32 = 200;
+/// How often and how long to wait for those who are about to free a segment: a second in all, for the
+/// kernel may keep them waiting.
+const PATIENCE: u32 = 1000;
 const MOMENT: Duration = Duration::from_millis(1);
 
 /// Segments of one target this process appends to, one per lane: so many threads can append at once.
