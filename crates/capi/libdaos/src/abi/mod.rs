@@ -1,9 +1,11 @@
 //! The structures of the C interface, as the headers in `include/` lay them out.
+mod links;
 mod objects;
 mod pointer;
 mod pools;
 mod properties;
 
+pub use links::Link;
 pub use objects::*;
 pub use pointer::{Bytes, Ptr, Str};
 pub use pools::*;

@@ -40,13 +40,13 @@ pub extern "C" fn daos_event_register_comp_cb(
 }
 
 /// Takes the callbacks out of an event, the first registered first. To be called under its lock.
-pub(super) fn take(ev: Ev) -> Vec<Box<Callback>> {
+pub(super) fn take(ev: Ev) -> Vec<Callback> {
     let mut next = ev.get().callback;
     ev.change(|private| private.callback = std::ptr::null_mut());
     let mut callbacks = Vec::new();
     while !next.is_null() {
         // SAFETY: it was made by `Box::into_raw`, and the event has just lost it.
-        let callback = unsafe { Box::from_raw(next) };
+        let callback = *unsafe { Box::from_raw(next) };
         next = callback.next;
         callbacks.push(callback);
     }
@@ -55,7 +55,7 @@ pub(super) fn take(ev: Ev) -> Vec<Box<Callback>> {
 }
 
 /// Calls them. The first error, be it the event's or a callback's, is the result of the event.
-pub(super) fn call(callbacks: Vec<Box<Callback>>, ev: Ev) {
+pub(super) fn call(callbacks: Vec<Callback>, ev: Ev) {
     for callback in callbacks {
         let event = Ev::pointer(Some(ev)).raw();
         // SAFETY: the caller registered the function to be called so.

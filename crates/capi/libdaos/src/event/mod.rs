@@ -1,6 +1,5 @@
 //! Event queues and events (`daos_event.h`): calls that another thread runs.
 mod callbacks;
-mod per_process;
 mod private;
 mod queue;
 mod queues;

@@ -1,10 +1,10 @@
 //! A queue and the life of its events.
 use super::callbacks;
-use super::per_process::PerProcess;
 use super::private::{Ev, State};
 use crate::abi::Handle;
 use crate::code::{Code, Result};
 use crate::handles;
+use crate::per_process::PerProcess;
 use std::collections::{BTreeSet, VecDeque};
 use std::ffi::c_int;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -79,7 +79,8 @@ impl Queue {
         if known.state != State::Ready {
             return Err(Code::NO_PERM);
         }
-        ev.set_error(0);
+        let failed = ev.children().find(|child| has_failed(*child));
+        ev.set_error(failed.map_or(0, Ev::error));
         ev.change(|ev| {
             ev.state = State::Running;
             ev.pending = 1 + ev.children - ev.children_done.min(ev.children);
@@ -228,6 +229,11 @@ impl Queue {
         }
         events.completed.drain(..).for_each(rest);
     }
+}
+
+/// Completed before its parent was launched, and not well.
+fn has_failed(child: Ev) -> bool {
+    child.get().state == State::Completed && child.error() != 0
 }
 
 /// Back to ready, with all children.

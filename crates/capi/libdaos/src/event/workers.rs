@@ -1,6 +1,6 @@
 //! The threads that run calls with events. They start when they are needed, are bounded, and end
 //! with the last `daos_fini`.
-use super::per_process::PerProcess;
+use crate::per_process::PerProcess;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;

@@ -105,6 +105,8 @@ pub(crate) struct OpenArray {
     pub(crate) mode: u32,
     pub(crate) parked: Parked,
     latest: AtomicPtr<Array>,
+    /// Boxed, because `latest` points into it while it grows.
+    #[allow(clippy::vec_box)]
     later: Mutex<Vec<Box<Array>>>,
 }
 

@@ -4,21 +4,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// At most one value in each process.
-pub(super) struct PerProcess<T>(AtomicPtr<(u32, Arc<T>)>);
+pub(crate) struct PerProcess<T>(AtomicPtr<(u32, Arc<T>)>);
 
 impl<T: Default> PerProcess<T> {
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self(AtomicPtr::new(std::ptr::null_mut()))
     }
 
     /// The value of this process.
-    pub(super) fn get(&self) -> Arc<T> {
+    pub(crate) fn get(&self) -> Arc<T> {
         let known = self.0.load(Ordering::Acquire);
         Self::read(known).unwrap_or_else(|| self.make(known))
     }
 
     /// The value of this process, where it was made; the next use makes another.
-    pub(super) fn take(&self) -> Option<Arc<T>> {
+    pub(crate) fn take(&self) -> Option<Arc<T>> {
         Self::read(self.0.swap(std::ptr::null_mut(), Ordering::AcqRel))
     }
 

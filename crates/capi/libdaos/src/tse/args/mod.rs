@@ -1,0 +1,50 @@
+//! Arguments of tasks, laid out as `daos/task_args_*.h` say, and the calls they are for.
+mod objects;
+mod pools;
+
+use crate::abi::{Bytes, Event, Ptr};
+use crate::code::{self, Result};
+use std::ffi::c_int;
+
+/// A call of the interface that takes its arguments from memory.
+#[derive(Clone, Copy)]
+pub(super) struct Call(fn(Bytes) -> Result<c_int>);
+
+impl Call {
+    /// The call of an opcode.
+    pub(super) fn of(opcode: c_int) -> Option<Self> {
+        pools::of(opcode).or_else(|| objects::of(opcode)).map(Self)
+    }
+
+    /// Does it, waiting for it.
+    pub(super) fn run(self, args: Bytes) -> c_int {
+        crate::edge::guard(code::Code::MISC.0, || (self.0)(args).unwrap_or_else(|code| code.0))
+    }
+}
+
+/// Tasks wait for their calls.
+fn now() -> Ptr<Event> {
+    Ptr::null()
+}
+
+/// Opcodes, each with the fields of its arguments and the call they are for.
+macro_rules! calls {
+    ($($opcode:literal { $($field:ident: $type:ty),* } => $call:expr;)*) => {
+        pub(super) fn of(opcode: std::ffi::c_int) -> Option<super::Function> {
+            match opcode {
+                $($opcode => Some(|args| {
+                    #[repr(C)]
+                    #[derive(Clone, Copy)]
+                    struct Args { $($field: $type),* }
+                    let Args { $($field),* } = args.cast::<Args>().get()?;
+                    Ok($call)
+                }),)*
+                _ => None,
+            }
+        }
+    };
+}
+pub(crate) use calls;
+
+/// What does a call.
+type Function = fn(Bytes) -> Result<c_int>;

@@ -1,0 +1,43 @@
+//! Functions of the caller around a task.
+use super::memory::Task;
+use crate::abi::{Bytes, Ptr};
+use crate::code::{Code, Result};
+use std::ffi::c_int;
+
+/// `tse_task_cb_t`.
+pub type Function = unsafe extern "C" fn(task: Ptr<Task>, arg: Bytes) -> c_int;
+
+/// Most bytes of an argument that is copied.
+const ARG_MAX: usize = 1 << 20;
+
+/// A function, and its argument: a pointer, or bytes that were copied.
+pub(super) struct Callback {
+    function: Function,
+    arg: Bytes,
+    copy: Vec<u64>,
+}
+
+impl Callback {
+    pub(super) fn new(function: Function, arg: Bytes, size: usize) -> Result<Self> {
+        if size > ARG_MAX {
+            return Err(Code::INVAL);
+        }
+        let bytes = if arg.is_null() { &[][..] } else { arg.read(size as u64)? };
+        let word = |chunk: &[u8]| {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            u64::from_ne_bytes(word)
+        };
+        Ok(Self { function, arg, copy: bytes.chunks(8).map(word).collect() })
+    }
+
+    pub(super) fn call(mut self, task: Ptr<Task>) -> c_int {
+        let arg = match self.copy.is_empty() {
+            true => self.arg,
+            // SAFETY: the copy outlives the call.
+            false => unsafe { Ptr::new(self.copy.as_mut_ptr().cast()) },
+        };
+        // SAFETY: the caller registered the function to be called so.
+        unsafe { (self.function)(task, arg) }
+    }
+}

@@ -1,0 +1,110 @@
+//! Lists of tasks that do not run yet.
+use super::callbacks::Function;
+use super::memory::{State, Task, lock};
+use super::sched::pure;
+use super::{run, task};
+use crate::abi::{Bytes, Link, Ptr};
+use crate::code::Code;
+use crate::edge::guard;
+use std::ffi::c_int;
+
+fn tasks(head: Ptr<Link>) -> impl Iterator<Item = Ptr<Task>> {
+    head.links().map(Ptr::of_link)
+}
+
+/// Puts a task at the end of a list.
+#[unsafe(no_mangle)]
+pub extern "C" fn tse_task_list_add(task: Ptr<Task>, head: Ptr<Link>) -> c_int {
+    pure(|| {
+        head.needed()?;
+        match lock().task(task)?.state {
+            State::Fresh => {}
+            _ => return Err(Code::NO_PERM),
+        }
+        if !task.link().is_alone() {
+            return Err(Code::NO_PERM);
+        }
+        head.insert_before(task.link());
+        Ok(())
+    })
+}
+
+/// Takes a task out of its list.
+#[unsafe(no_mangle)]
+pub extern "C" fn tse_task_list_del(task: Ptr<Task>) {
+    if !task.is_null() {
+        task.link().remove();
+    }
+}
+
+/// The first task of a list.
+#[unsafe(no_mangle)]
+pub extern "C" fn tse_task_list_first(head: Ptr<Link>) -> Ptr<Task> {
+    tasks(head).next().unwrap_or(Ptr::null())
+}
+
+/// Schedules every task of a list.
+#[unsafe(no_mangle)]
+pub extern "C" fn tse_task_list_sched(head: Ptr<Link>, instant: bool) {
+    for task in tasks(head) {
+        tse_task_list_del(task);
+        task::tse_task_schedule(task, instant);
+    }
+}
+
+/// Takes every task out of a list and completes it.
+#[unsafe(no_mangle)]
+pub extern "C" fn tse_task_list_abort(head: Ptr<Link>, code: c_int) {
+    for task in tasks(head) {
+        tse_task_list_del(task);
+        guard((), || run::complete(task, code));
+    }
+}
+
+/// Lets every task of a list wait for a task.
+#[unsafe(no_mangle)]
+pub extern "C" fn tse_task_list_depend(head: Ptr<Link>, task: Ptr<Task>) -> c_int {
+    pure(|| tasks(head).try_for_each(|later| task::depend(&mut lock(), later, task)))
+}
+
+/// Lets a task wait for every task of a list.
+#[unsafe(no_mangle)]
+pub extern "C" fn tse_task_depend_list(task: Ptr<Task>, head: Ptr<Link>) -> c_int {
+    pure(|| tasks(head).try_for_each(|first| task::depend(&mut lock(), task, first)))
+}
+
+/// Calls a function for every task of a list.
+#[unsafe(no_mangle)]
+pub extern "C" fn tse_task_list_traverse(
+    head: Ptr<Link>,
+    function: Option<Function>,
+    arg: Bytes,
+) -> c_int {
+    let Some(function) = function else { return Code::INVAL.0 };
+    tasks(head).fold(0, |last, task| {
+        // SAFETY: the caller passed the function to be called so.
+        match unsafe { function(task, arg) } {
+            0 => last,
+            error => error,
+        }
+    })
+}
+
+/// As [`tse_task_list_traverse`], where the function may free the last task and the list: the last
+/// is known before it is called.
+#[unsafe(no_mangle)]
+pub extern "C" fn tse_task_list_traverse_adv(
+    head: Ptr<Link>,
+    function: Option<Function>,
+    arg: Bytes,
+) -> c_int {
+    let Some(function) = function else { return Code::INVAL.0 };
+    let all: Vec<_> = tasks(head).collect();
+    all.into_iter().fold(0, |last, task| {
+        // SAFETY: the caller passed the function to be called so.
+        match unsafe { function(task, arg) } {
+            0 => last,
+            error => error,
+        }
+    })
+}

@@ -1,0 +1,208 @@
+//! What C sees of tasks and schedulers, and what the library keeps behind it.
+use super::callbacks::Callback;
+use crate::abi::{Bytes, Link, Ptr};
+use crate::code::{Code, Result};
+use std::collections::VecDeque;
+use std::ffi::c_int;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+/// `TSE_TASK_ARG_LEN`.
+pub(super) const ARGS_BYTES: usize = 880;
+
+/// The body of a task, `tse_task_func_t`.
+pub type Body = unsafe extern "C" fn(task: Ptr<Task>) -> c_int;
+/// `tse_sched_comp_cb_t`.
+pub type SchedDone = unsafe extern "C" fn(args: Bytes, rc: c_int) -> c_int;
+
+/// `tse_task_t`.
+#[repr(C, align(16))]
+#[derive(Clone, Copy)]
+pub struct Task {
+    /// Its result.
+    pub result: c_int,
+    pad: c_int,
+    inner: *mut Inner,
+    link: Link,
+    args: [u8; ARGS_BYTES],
+    rest: [u8; 112],
+}
+
+/// `tse_sched_t`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Sched {
+    /// The first error of its tasks.
+    pub result: c_int,
+    /// The caller's pointer.
+    pub udata: Bytes,
+    inner: *mut SchedInner,
+    rest: [u64; 47],
+}
+
+const _: () = assert!(size_of::<Task>() == 1024 && size_of::<Sched>() == 400);
+
+/// Where a task is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// Not scheduled.
+    Fresh,
+    /// Waits for others, or for its turn.
+    Waiting,
+    Running,
+    /// Its callbacks run.
+    Completing,
+    Completed,
+}
+
+/// What is to be run.
+#[derive(Clone, Copy)]
+pub(super) enum Work {
+    Body(Option<Body>),
+    /// A call of the interface.
+    Call(super::args::Call),
+}
+
+pub(super) struct Inner {
+    pub(super) references: u32,
+    pub(super) sched: Ptr<Sched>,
+    pub(super) work: Work,
+    pub(super) private: Bytes,
+    pub(super) state: State,
+    /// Set anew while it runs or completes: it runs once more.
+    pub(super) again: bool,
+    pub(super) not_before: Option<Instant>,
+    /// Tasks it waits for.
+    pub(super) awaited: u32,
+    /// Tasks that wait for it.
+    pub(super) dependents: Vec<Ptr<Task>>,
+    pub(super) before: VecDeque<Callback>,
+    pub(super) after: Vec<Callback>,
+    pub(super) keeps_errors_out: bool,
+}
+
+pub(super) struct SchedInner {
+    pub(super) references: u32,
+    pub(super) ready: VecDeque<Ptr<Task>>,
+    /// Scheduled and not completed.
+    pub(super) in_flight: u32,
+    pub(super) cancelled: bool,
+    pub(super) done: Vec<(SchedDone, Bytes)>,
+}
+
+/// Guards all that is behind tasks and schedulers.
+static LOCK: Mutex<()> = Mutex::new(());
+static CHANGED: Condvar = Condvar::new();
+
+/// The right to look behind tasks and schedulers.
+pub(super) struct Held(MutexGuard<'static, ()>);
+
+pub(super) fn lock() -> Held {
+    Held(LOCK.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// Wakes those who wait for a change.
+pub(super) fn changed() {
+    CHANGED.notify_all();
+}
+
+impl Held {
+    /// Waits for a change, at most until then.
+    pub(super) fn wait(self, until: Option<Instant>) -> Self {
+        let Some(until) = until else {
+            return Self(CHANGED.wait(self.0).unwrap_or_else(PoisonError::into_inner));
+        };
+        let left = until.saturating_duration_since(Instant::now());
+        Self(CHANGED.wait_timeout(self.0, left).unwrap_or_else(PoisonError::into_inner).0)
+    }
+
+    /// What is behind a task.
+    pub(super) fn task(&mut self, at: Ptr<Task>) -> Result<&mut Inner> {
+        let inner = at.get_inner()?;
+        // SAFETY: the lock is held; the caller vouches for the task, which was made with it.
+        unsafe { inner.as_mut() }.ok_or(Code::INVAL)
+    }
+
+    /// What is behind a scheduler.
+    pub(super) fn sched(&mut self, at: Ptr<Sched>) -> Result<&mut SchedInner> {
+        let inner = at.get()?.inner;
+        // SAFETY: the lock is held; the caller vouches for the scheduler, which was made with it.
+        unsafe { inner.as_mut() }.ok_or(Code::INVAL)
+    }
+
+    pub(super) fn sched_of(&mut self, at: Ptr<Task>) -> Result<&mut SchedInner> {
+        let sched = self.task(at)?.sched;
+        self.sched(sched)
+    }
+}
+
+impl Ptr<Task> {
+    fn get_inner(self) -> Result<*mut Inner> {
+        let task = self.needed()?.raw();
+        // SAFETY: the caller vouches for the task; only one field is read.
+        Ok(unsafe { (&raw const (*task).inner).read_unaligned() })
+    }
+
+    /// Its result, the first word.
+    pub(super) fn result(self) -> c_int {
+        self.cast::<c_int>().get().unwrap_or(Code::INVAL.0)
+    }
+
+    pub(super) fn set_result(self, code: c_int) {
+        self.cast::<c_int>().set(code);
+    }
+
+    /// Room for arguments inside it.
+    pub(super) fn args(self) -> Bytes {
+        self.cast::<u8>().at(std::mem::offset_of!(Task, args)).cast()
+    }
+
+    /// Its link in lists of tasks.
+    pub(super) fn link(self) -> Ptr<Link> {
+        self.cast::<u8>().at(std::mem::offset_of!(Task, link)).cast()
+    }
+
+    /// The task whose link this is.
+    pub(super) fn of_link(link: Ptr<Link>) -> Self {
+        let address = link.raw() as usize - std::mem::offset_of!(Task, link);
+        // SAFETY: links of lists of tasks lie inside tasks.
+        unsafe { Self::new(address as *mut Task) }
+    }
+}
+
+/// Makes a task, with one reference.
+pub(super) fn make(inner: Inner) -> Result<Ptr<Task>> {
+    let task: Ptr<Task> = crate::memory::zeroed(1)?;
+    let inner = Box::into_raw(Box::new(inner));
+    let place = task.raw();
+    // SAFETY: the task was just made, zeroed and as large as this says.
+    unsafe { (&raw mut (*place).inner).write(inner) };
+    task.link().reset();
+    Ok(task)
+}
+
+/// Frees a task without references.
+pub(super) fn unmake(task: Ptr<Task>) {
+    if let Ok(inner) = task.get_inner() {
+        // SAFETY: it was made with a box, and nobody refers to the task any more.
+        drop(unsafe { Box::from_raw(inner) });
+        crate::memory::free(task);
+    }
+}
+
+/// Makes the caller's memory a scheduler.
+pub(super) fn make_sched(at: Ptr<Sched>, inner: SchedInner, udata: Bytes) -> Result<()> {
+    let inner = Box::into_raw(Box::new(inner));
+    at.needed()?.set(Sched { result: 0, udata, inner, rest: [0; 47] });
+    Ok(())
+}
+
+/// Frees what is behind a scheduler.
+pub(super) fn unmake_sched(at: Ptr<Sched>) {
+    let Ok(sched) = at.get() else { return };
+    if !sched.inner.is_null() {
+        // SAFETY: it was made with a box, and nobody refers to the scheduler any more.
+        drop(unsafe { Box::from_raw(sched.inner) });
+        at.set(Sched { inner: std::ptr::null_mut(), ..sched });
+    }
+}

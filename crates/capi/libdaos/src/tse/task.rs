@@ -1,0 +1,276 @@
+//! Tasks.
+use super::callbacks::{Callback, Function};
+use super::memory::{ARGS_BYTES, Body, Held, Inner, Sched, State, Task, Work, lock, make};
+use super::run;
+use super::sched::pure;
+use crate::abi::{Bytes, Ptr};
+use crate::code::{Code, Result};
+use crate::edge::guard;
+use std::collections::VecDeque;
+use std::ffi::c_int;
+use std::time::{Duration, Instant};
+
+/// Makes a task for any work.
+pub(super) fn create(
+    work: Work,
+    sched: Ptr<Sched>,
+    private: Bytes,
+    out: Ptr<Ptr<Task>>,
+) -> Result<Ptr<Task>> {
+    out.needed()?;
+    lock().sched(sched)?;
+    let task = make(Inner {
+        references: 1,
+        sched,
+        work,
+        private,
+        state: State::Fresh,
+        again: false,
+        not_before: None,
+        awaited: 0,
+        dependents: Vec::new(),
+        before: VecDeque::new(),
+        after: Vec::new(),
+        keeps_errors_out: false,
+    })?;
+    out.set(task);
+    Ok(task)
+}
+
+/// Makes a task.
+#[unsafe(no_mangle)]
+pub extern "C" fn tse_task_create(
+    body: Option<Body>,
+    sched: Ptr<Sched>,
+    private: Bytes,
+    out: Ptr<Ptr<Task>>,
+) -> c_int {
+    pure(|| create(Work::Body(body), sched, private, out).map(drop))
+}
+
+/// Hands a task to its scheduler.
+#[unsafe(no_mangle)]
+pub extern "C" fn tse_task_schedule(task: Ptr<Task>, instant: bool) -> c_int {
+    pure(|| run::schedule(task, instant, None))
+}
+
+fn after(delay_us: u64) -> Option<Instant> {
+    (delay_us > 0).then(|| Instant::now().checked_add(Duration::from_micros(delay_us)))?
+}
+
+/// Hands a task to its scheduler, to run later.
+#[unsafe(no_mangle)]
+pub extern "C" fn tse_task_schedule_with_delay(
+    task: Ptr<Task>,
+    instant: bool,
+    delay: u64,
+) -> c_int {
+    pure(|| run::schedule(task, instant, after(delay)))
+}
+
+/// Ends a task.
+#[unsafe(no_mangle)]
+pub extern "C" fn tse_task_complete(task: Ptr<Task>, code: c_int) {
+    guard((), || run::complete(task, code));
+}
+
+/// The buffer inside a task.
+#[unsafe(no_mangle)]
+pub extern "C" fn tse_task_buf_embedded(task: Ptr<Task>, size: c_int) -> Bytes {
+    match usize::try_from(size) {
+        Ok(0..=ARGS_BYTES) if !task.is_null() => task.args(),
+        _ => Ptr::null(),
+    }
+}
+
+/// The buffer inside a task.
+#[unsafe(no_mangle)]
+pub extern "C" fn tse_task2arg(task: Ptr<Task>) -> Bytes {
+    tse_task_buf_embedded(task, 0)
+}
+
+/// The caller's pointer.
+#[unsafe(no_mangle)]
+pub extern "C" fn tse_task_get_priv(task: Ptr<Task>) -> Bytes {
+    guard(Ptr::null(), || lock().task(task).map_or(Ptr::null(), |inner| inner.private))
+}
+
+/// Sets the caller's pointer.
+#[unsafe(no_mangle)]
+pub extern "C" fn tse_task_set_priv(task: Ptr<Task>, private: Bytes) -> Bytes {
+    guard(Ptr::null(), || {
+        let mut held = lock();
+        held.task(task).map_or(Ptr::null(), |inner| std::mem::replace(&mut inner.private, private))
+    })
+}
+
+/// The scheduler of a task.
+#[unsafe(no_mangle)]
+pub extern "C" fn tse_task2sched(task: Ptr<Task>) -> Ptr<Sched> {
+    guard(Ptr::null(), || lock().task(task).map_or(Ptr::null(), |inner| inner.sched))
+}
+
+/// Lets a task wait for another, unless that is completed.
+pub(super) fn depend(held: &mut Held, task: Ptr<Task>, on: Ptr<Task>) -> Result<()> {
+    let inner = held.task(task)?;
+    if !matches!(inner.state, State::Fresh | State::Waiting) && !inner.again {
+        return Err(Code::NO_PERM);
+    }
+    let first = held.task(on)?;
+    if first.state == State::Completed {
+        return Ok(());
+    }
+    first.dependents.push(task);
+    let inner = held.task(task)?;
+    inner.awaited += 1;
+    inner.references += 1;
+    if let Ok(sched) = held.sched_of(task) {
+        sched.ready.retain(|ready| !std::ptr::eq(ready.raw(), task.raw()));
+    }
+    Ok(())
+}
+
+/// Most tasks in one list of dependencies.
+const DEPENDENCIES_MAX: c_int = 1 << 20;
+
+/// Lets a task wait for others.
+#[unsafe(no_mangle)]
+pub extern "C" fn tse_task_register_deps(
+    task: Ptr<Task>,
+    count: c_int,
+    others: Ptr<Ptr<Task>>,
+) -> c_int {
+    pure(|| {
+        let count = match count {
+            0..=DEPENDENCIES_MAX => count as usize,
+            _ => return Err(Code::INVAL),
+        };
+        let others = others.list(count)?;
+        let mut held = lock();
+        others.into_iter().try_for_each(|other| depend(&mut held, task, other))
+    })
+}
+
+/// Has a function called when a task is complete.
+#[unsafe(no_mangle)]
+pub extern "C" fn tse_task_register_comp_cb(
+    task: Ptr<Task>,
+    function: Option<Function>,
+    arg: Bytes,
+    size: usize,
+) -> c_int {
+    tse_task_register_cbs(task, None, Ptr::null(), 0, function, arg, size)
+}
+
+/// Has functions called before a task and when it is complete.
+#[unsafe(no_mangle)]
+pub extern "C" fn tse_task_register_cbs(
+    task: Ptr<Task>,
+    before: Option<Function>,
+    before_arg: Bytes,
+    before_size: usize,
+    after: Option<Function>,
+    after_arg: Bytes,
+    after_size: usize,
+) -> c_int {
+    pure(|| {
+        let make = |function: Option<Function>, arg, size| {
+            function.map(|function| Callback::new(function, arg, size)).transpose()
+        };
+        let before = make(before, before_arg, before_size)?;
+        let after = make(after, after_arg, after_size)?;
+        let mut held = lock();
+        let inner = held.task(task)?;
+        if inner.state == State::Completed {
+            return Err(Code::NO_PERM);
+        }
+        inner.before.extend(before);
+        inner.after.extend(after);
+        Ok(())
+    })
+}
+
+/// Runs a task once more.
+#[unsafe(no_mangle)]
+pub extern "C" fn tse_task_reinit(task: Ptr<Task>) -> c_int {
+    tse_task_reinit_with_delay(task, 0)
+}
+
+/// Runs a task once more, later.
+#[unsafe(no_mangle)]
+pub extern "C" fn tse_task_reinit_with_delay(task: Ptr<Task>, delay: u64) -> c_int {
+    pure(|| {
+        let mut held = lock();
+        let inner = held.task(task)?;
+        if !matches!(inner.state, State::Running | State::Completing) {
+            return Err(Code::NO_PERM);
+        }
+        inner.again = true;
+        inner.not_before = after(delay);
+        inner.after.clear();
+        Ok(())
+    })
+}
+
+/// Registers a function and runs the task once more: both or neither.
+#[unsafe(no_mangle)]
+pub extern "C" fn tse_task_register_comp_cb_and_reinit(
+    task: Ptr<Task>,
+    function: Option<Function>,
+    arg: Bytes,
+    size: usize,
+    delay: u64,
+) -> c_int {
+    match tse_task_reinit_with_delay(task, delay) {
+        0 => tse_task_register_comp_cb(task, function, arg, size),
+        code => code,
+    }
+}
+
+/// Uses a task that is not scheduled for other work.
+pub(super) fn reuse(task: Ptr<Task>, work: Work, private: Option<Bytes>) -> Result<()> {
+    let mut held = lock();
+    let inner = held.task(task)?;
+    if !matches!(inner.state, State::Fresh | State::Completed) {
+        return Err(Code::NO_PERM);
+    }
+    inner.state = State::Fresh;
+    inner.work = work;
+    inner.private = private.unwrap_or(inner.private);
+    inner.before.clear();
+    inner.after.clear();
+    task.set_result(0);
+    Ok(())
+}
+
+/// Uses a task for something else.
+#[unsafe(no_mangle)]
+pub extern "C" fn tse_task_reset(task: Ptr<Task>, body: Option<Body>, private: Bytes) -> c_int {
+    pure(|| reuse(task, Work::Body(body), Some(private)))
+}
+
+/// Takes a reference.
+#[unsafe(no_mangle)]
+pub extern "C" fn tse_task_addref(task: Ptr<Task>) {
+    guard((), || {
+        if let Ok(inner) = lock().task(task) {
+            inner.references += 1;
+        }
+    });
+}
+
+/// Gives up a reference.
+#[unsafe(no_mangle)]
+pub extern "C" fn tse_task_decref(task: Ptr<Task>) {
+    guard((), || run::drop_reference(task));
+}
+
+/// Keeps errors of tasks it waits for out of a task.
+#[unsafe(no_mangle)]
+pub extern "C" fn tse_disable_propagate(task: Ptr<Task>) {
+    guard((), || {
+        if let Ok(inner) = lock().task(task) {
+            inner.keeps_errors_out = true;
+        }
+    });
+}

@@ -1,0 +1,282 @@
+//! Objects through the C functions.
+use crate::common::*;
+use daos::abi::{Handle, IOD_ARRAY, IOD_SINGLE, IOMF_DETAIL, Iod, Iom, ObjId, Ptr, Recx};
+use daos::memory::d_free;
+use daos::object::*;
+use std::ffi::c_int;
+
+fn open_object(store: &Store, otype: u32) -> Handle {
+    let mut oh = NONE;
+    let opened = daos_obj_open(store.coh, store.oid(otype, SX), OBJ_RW, at(&mut oh), WAIT);
+    assert_eq!(opened, 0);
+    oh
+}
+
+fn single(akey: &[u8], size: u64) -> Iod {
+    Iod { name: iov(akey), kind: IOD_SINGLE, size, flags: 0, nr: 1, recxs: Ptr::null() }
+}
+
+fn array(akey: &[u8], size: u64, recxs: &mut [Recx]) -> Iod {
+    let nr = recxs.len() as u32;
+    Iod { name: iov(akey), kind: IOD_ARRAY, size, flags: 0, nr, recxs: list(recxs) }
+}
+
+fn put(oh: Handle, flags: u64, akey: &[u8], value: &[u8]) -> c_int {
+    let mut iovs = [iov(value)];
+    let mut iod = single(akey, value.len() as u64);
+    let (mut dkey, mut sgl) = (iov(b"dkey"), sgl(&mut iovs));
+    daos_obj_update(oh, NONE, flags, at(&mut dkey), 1, at(&mut iod), at(&mut sgl), WAIT)
+}
+
+/// Result, size, buffers filled.
+fn get(oh: Handle, flags: u64, akey: &[u8], place: &mut [u8]) -> (c_int, u64, u32) {
+    let mut iovs = [iov_room(place)];
+    let mut iod = single(akey, 0);
+    let (mut dkey, mut sgl) = (iov(b"dkey"), sgl(&mut iovs));
+    let (dkey, sgls, iods) = (at(&mut dkey), at(&mut sgl), at(&mut iod));
+    let done = daos_obj_fetch(oh, NONE, flags, dkey, 1, iods, sgls, Ptr::null(), WAIT);
+    (done, iod.size, sgl.nr_out)
+}
+
+#[test]
+fn a_single_value_comes_back() {
+    let store = Store::new();
+    let oh = open_object(&store, MULTI_HASHED);
+    assert_eq!(put(oh, 0, b"akey", b"value"), 0);
+    let mut place = *b"........";
+    assert_eq!(get(oh, 0, b"akey", &mut place), (0, 5, 1));
+    assert_eq!(&place, b"value...");
+    assert_eq!(get(oh, 0, b"akey", &mut place[..3]), (REC2BIG, 5, 0));
+    assert_eq!(daos_obj_close(oh, WAIT), 0);
+}
+
+#[test]
+fn what_is_missing_is_no_error_unless_it_must_exist() {
+    const DKEY_FETCH: u64 = 8;
+    const AKEY_FETCH: u64 = 0x40;
+    let store = Store::new();
+    let oh = open_object(&store, MULTI_HASHED);
+    let mut place = *b"...";
+    assert_eq!(get(oh, 0, b"akey", &mut place), (0, 0, 0));
+    assert_eq!(get(oh, DKEY_FETCH, b"akey", &mut place).0, NONEXIST);
+    put(oh, 0, b"other", b"value");
+    assert_eq!(get(oh, DKEY_FETCH, b"akey", &mut place), (0, 0, 0));
+    assert_eq!(get(oh, AKEY_FETCH, b"akey", &mut place).0, NONEXIST);
+    assert_eq!(&place, b"...");
+}
+
+#[test]
+fn without_buffers_only_sizes_are_told() {
+    let store = Store::new();
+    let oh = open_object(&store, MULTI_HASHED);
+    put(oh, 0, b"akey", b"value");
+    let (mut dkey, mut iod) = (iov(b"dkey"), single(b"akey", 0));
+    let (dkey, iods, none) = (at(&mut dkey), at(&mut iod), Ptr::null());
+    assert_eq!(daos_obj_fetch(oh, NONE, 0, dkey, 1, iods, none, Ptr::null(), WAIT), 0);
+    assert_eq!(iod.size, 5);
+}
+
+#[test]
+fn an_empty_single_value_exists() {
+    let store = Store::new();
+    let oh = open_object(&store, MULTI_HASHED);
+    assert_eq!(put(oh, 0, b"akey", b""), 0);
+    assert_eq!(get(oh, 0x40, b"akey", &mut [0; 4]).0, 0);
+}
+
+#[test]
+fn several_akeys_change_together_or_not_at_all() {
+    const INSERT: u64 = 0x10;
+    const PER_AKEY: u64 = 0x80;
+    let store = Store::new();
+    let oh = open_object(&store, MULTI_HASHED);
+    put(oh, 0, b"b", b"old");
+    let mut iovs = [[iov(b"new")], [iov(b"new")]];
+    let mut iods = [single(b"a", 3), single(b"b", 3)];
+    let [first, second] = &mut iovs;
+    let mut sgls = [sgl(first), sgl(second)];
+    let mut dkey = iov(b"dkey");
+    let (dkey, iods, sgls) = (at(&mut dkey), list(&mut iods), list(&mut sgls));
+    let update = |flags| daos_obj_update(oh, NONE, flags, dkey, 2, iods, sgls, WAIT);
+    assert_eq!(update(INSERT), EXIST);
+    let mut place = [0; 3];
+    assert_eq!(get(oh, 0, b"a", &mut place).1, 0, "nothing was written");
+    let mut first = iods.get().unwrap();
+    first.flags = INSERT;
+    iods.set(first);
+    assert_eq!(update(PER_AKEY), 0, "the condition is on the first only");
+    get(oh, 0, b"b", &mut place);
+    assert_eq!(&place, b"new");
+}
+
+#[test]
+fn conditions_on_dkeys() {
+    const INSERT: u64 = 0x2;
+    const UPDATE: u64 = 0x4;
+    let store = Store::new();
+    let oh = open_object(&store, MULTI_HASHED);
+    assert_eq!(put(oh, UPDATE, b"a", b"x"), NONEXIST);
+    assert_eq!(put(oh, INSERT, b"a", b"x"), 0);
+    assert_eq!(put(oh, INSERT, b"b", b"x"), EXIST);
+    assert_eq!(put(oh, UPDATE, b"b", b"x"), 0);
+}
+
+fn records(oh: Handle, size: u64, recxs: &mut [Recx], data: &[u8]) -> c_int {
+    let mut iovs = [iov(data)];
+    let mut iod = array(b"array", size, recxs);
+    let (mut dkey, mut sgl) = (iov(b"dkey"), sgl(&mut iovs));
+    daos_obj_update(oh, NONE, 0, at(&mut dkey), 1, at(&mut iod), at(&mut sgl), WAIT)
+}
+
+fn fetch_records(oh: Handle, iod: &mut Iod, place: &mut [u8], iom: Ptr<Iom>) -> c_int {
+    let mut iovs = [iov_room(place)];
+    let (mut dkey, mut sgl) = (iov(b"dkey"), sgl(&mut iovs));
+    daos_obj_fetch(oh, NONE, 0, at(&mut dkey), 1, at(iod), at(&mut sgl), iom, WAIT)
+}
+
+fn recx(idx: u64, nr: u64) -> Recx {
+    Recx { idx, nr }
+}
+
+fn map(nr: u32, flags: u32, recxs: Ptr<Recx>) -> Iom {
+    Iom { kind: 0, nr, nr_out: 0, flags, size: 0, recx_lo: recx(0, 0), recx_hi: recx(0, 0), recxs }
+}
+
+#[test]
+fn holes_are_left_alone_and_a_map_tells_what_was_found() {
+    let store = Store::new();
+    let oh = open_object(&store, MULTI_HASHED);
+    assert_eq!(records(oh, 2, &mut [recx(1, 2), recx(6, 1)], b"aabbcc"), 0);
+    let mut wanted = [recx(0, 8)];
+    let mut iod = array(b"array", 0, &mut wanted);
+    let mut place = [b'.'; 16];
+    let mut iom = map(0, IOMF_DETAIL, Ptr::null());
+    assert_eq!(fetch_records(oh, &mut iod, &mut place, at(&mut iom)), 0);
+    assert_eq!(&place, b"..aabb......cc..");
+    assert_eq!((iod.size, iom.size, iom.kind, iom.nr_out), (2, 2, IOD_ARRAY, 2));
+    assert_eq!((iom.recx_lo, iom.recx_hi), (recx(1, 2), recx(6, 1)));
+    assert_eq!(iom.recxs.list(2).unwrap(), [recx(1, 2), recx(6, 1)]);
+    d_free(iom.recxs.cast());
+    let mut found = [recx(9, 9)];
+    let mut iom = map(1, IOMF_DETAIL, list(&mut found));
+    fetch_records(oh, &mut iod, &mut place, at(&mut iom));
+    assert_eq!((iom.nr_out, found[0]), (2, recx(1, 2)));
+}
+
+#[test]
+fn record_sizes_and_lengths_must_match() {
+    let store = Store::new();
+    let oh = open_object(&store, MULTI_HASHED);
+    assert_eq!(records(oh, 2, &mut [recx(0, 4)], b"1234567"), INVAL);
+    assert_eq!(records(oh, u64::MAX, &mut [recx(0, 4)], b"12345678"), INVAL);
+    assert_eq!(records(oh, 2, &mut [recx(u64::MAX, 4)], b"12345678"), INVAL);
+    assert_eq!(records(oh, 2, &mut [], b""), INVAL);
+    assert_eq!(records(oh, 2, &mut [recx(0, 4)], b"12345678"), 0);
+    let mut wanted = [recx(0, 4)];
+    let mut iod = array(b"array", 1, &mut wanted);
+    assert_eq!(fetch_records(oh, &mut iod, &mut [0; 8], Ptr::null()), REC2BIG);
+    assert_eq!(iod.size, 2);
+    let mut iod = array(b"array", 0, &mut wanted);
+    assert_eq!(fetch_records(oh, &mut iod, &mut [0; 7], Ptr::null()), REC2BIG);
+}
+
+#[test]
+fn a_record_size_of_zero_punches() {
+    let store = Store::new();
+    let oh = open_object(&store, MULTI_HASHED);
+    records(oh, 1, &mut [recx(0, 6)], b"abcdef");
+    let mut recxs = [recx(2, 2)];
+    let mut iod = array(b"array", 0, &mut recxs);
+    let mut dkey = iov(b"dkey");
+    let none = Ptr::null();
+    assert_eq!(daos_obj_update(oh, NONE, 0, at(&mut dkey), 1, at(&mut iod), none, WAIT), 0);
+    let mut wanted = [recx(0, 6)];
+    let mut place = *b"......";
+    fetch_records(oh, &mut array(b"array", 1, &mut wanted), &mut place, Ptr::null());
+    assert_eq!(&place, b"ab..ef");
+}
+
+#[test]
+fn punches() {
+    const PUNCH: u64 = 1;
+    let store = Store::new();
+    let oh = open_object(&store, MULTI_HASHED);
+    let mut dkeys = [iov(b"dkey"), iov(b"none")];
+    let mut akeys = [iov(b"a"), iov(b"b")];
+    let (dkey, both) = (at(&mut dkeys[0]), list(&mut akeys));
+    put(oh, 0, b"a", b"x");
+    assert_eq!(daos_obj_punch_akeys(oh, NONE, PUNCH, dkey, 2, both, WAIT), NONEXIST);
+    assert_eq!(get(oh, 0, b"a", &mut [0; 1]).1, 1, "none was removed");
+    assert_eq!(daos_obj_punch_akeys(oh, NONE, 0, dkey, 2, both, WAIT), 0);
+    assert_eq!(get(oh, 0, b"a", &mut [0; 1]).1, 0);
+    assert_eq!(daos_obj_punch_dkeys(oh, NONE, 0, 2, list(&mut dkeys), WAIT), INVAL);
+    assert_eq!(daos_obj_punch_dkeys(oh, NONE, 0, 0, list(&mut dkeys), WAIT), INVAL);
+    assert_eq!(daos_obj_punch_dkeys(oh, NONE, PUNCH, 1, at(&mut dkeys[1]), WAIT), NONEXIST);
+    assert_eq!(daos_obj_punch_dkeys(oh, NONE, 0, 1, at(&mut dkeys[1]), WAIT), 0);
+    assert_eq!(daos_obj_punch(oh, NONE, PUNCH, WAIT), NONEXIST);
+    assert_eq!(daos_obj_punch(oh, NONE, 0, WAIT), 0);
+}
+
+#[test]
+fn bad_arguments_are_refused() {
+    let store = Store::new();
+    let oh = open_object(&store, MULTI_HASHED);
+    let mut iovs = [iov(b"x")];
+    let (mut dkey, mut iod, mut sgl) = (iov(b"dkey"), single(b"a", 1), sgl(&mut iovs));
+    let (dkey, iods, sgls) = (at(&mut dkey), at(&mut iod), at(&mut sgl));
+    let update = |nr, iods, sgls| daos_obj_update(oh, NONE, 0, dkey, nr, iods, sgls, WAIT);
+    assert_eq!(update(0, iods, sgls), INVAL);
+    assert_eq!(update(u32::MAX, iods, sgls), INVAL);
+    assert_eq!(update(1, Ptr::null(), sgls), INVAL);
+    assert_eq!(update(1, iods, Ptr::null()), INVAL);
+    let none = Ptr::null();
+    assert_eq!(daos_obj_update(oh, NONE, 0, none, 1, iods, sgls, WAIT), INVAL);
+    for bad in [
+        Iod { kind: 0, ..single(b"a", 1) },
+        Iod { kind: 3, ..single(b"a", 1) },
+        Iod { nr: 2, ..single(b"a", 1) },
+        single(b"", 1),
+        single(b"a", 2),
+        Iod { kind: IOD_ARRAY, ..single(b"a", 1) },
+    ] {
+        let mut bad = bad;
+        assert_eq!(update(1, at(&mut bad), sgls), INVAL);
+    }
+    let mut oh = NONE;
+    let oid = ObjId::default();
+    assert_eq!(daos_obj_open(store.coh, oid, OBJ_RW, Ptr::null(), WAIT), INVAL);
+    assert_eq!(daos_obj_open(store.poh, oid, OBJ_RW, at(&mut oh), WAIT), NO_HDL);
+}
+
+#[test]
+fn identifiers_are_generated() {
+    let store = Store::new();
+    let generate = |hi, otype, class, hints| {
+        let mut oid = ObjId { lo: 5, hi };
+        let done = daos_obj_generate_oid(store.coh, at(&mut oid), otype, class, hints, 0);
+        (done, oid.hi)
+    };
+    assert_eq!(generate(0xdead_beef_0000_0009, ARRAY, S2, 0), (0, 0x0b01_0002_0000_0009));
+    assert_eq!(generate(9, KV_HASHED, SX, 0), (0, 0x0801_0004_0000_0009), "fitted to 4 targets");
+    assert_eq!(generate(9, ARRAY, 0, 0), (0, 0x0b01_0004_0000_0009), "chosen");
+    assert_eq!(generate(9, MULTI_HASHED, 0, 0), (0, 0x0001_0001_0000_0009));
+    assert_eq!(generate(9, MULTI_HASHED, 0, 0x200), (0, 0x0001_0004_0000_0009), "hints");
+    assert_eq!(generate(9, 15, S1, 0).0, INVAL);
+    assert_eq!(generate(9, u32::MAX, S1, 0).0, INVAL);
+    assert_eq!(generate(9, ARRAY, 0x0100_0020, 0).0, INVAL, "32 groups do not fit");
+    assert_eq!(generate(9, ARRAY, 7, 0).0, INVAL);
+    let mut oid = ObjId::default();
+    assert_eq!(daos_obj_generate_oid2(NONE, at(&mut oid), ARRAY, S1, 0, 0), NO_HDL);
+    assert_eq!(daos_obj_generate_oid2(store.coh, Ptr::null(), ARRAY, S1, 0, 0), INVAL);
+}
+
+#[test]
+fn what_is_not_offered_says_so() {
+    assert_eq!(daos::init::daos_init(), 0);
+    assert_eq!(daos_obj_query(NONE, Ptr::null(), Ptr::null(), WAIT), NOSYS);
+    let none = Ptr::null();
+    assert_eq!(daos::oclass::daos_obj_register_class(NONE, 0, none, WAIT), NOSYS);
+    assert_eq!(daos::oclass::daos_obj_query_class(NONE, 0, none, WAIT), NOSYS);
+    assert_eq!(daos::oclass::daos_obj_list_class(NONE, none, Ptr::null(), WAIT), NOSYS);
+    assert_eq!(daos::init::daos_fini(), 0);
+}
