@@ -4,10 +4,11 @@ set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 
 built=${CARGO_TARGET_DIR:-target}/debug
-export ESKER ESKER_LIB ESKER_INCLUDE
+export ESKER ESKER_LIB ESKER_INCLUDE LIBDAOS
 ESKER=$(realpath -m "$built/esker")
 ESKER_LIB=$(realpath -m build/test/lib)
 ESKER_INCLUDE=$(realpath -m include)
+LIBDAOS=$ESKER_LIB/libdaos.so.2
 
 summary=() failures=0
 
