@@ -72,9 +72,22 @@ impl Kv {
         buffer: &mut [u8],
         access: Access<'_>,
     ) -> Result<Option<u64>> {
-        match self.read(key, Sink::One(buffer), access).await? {
-            0 => self.empty_or_missing(key, access).await,
-            len => Ok(Some(len)),
+        loop {
+            match self.fetch(key, Sink::One(buffer), Cond::AKEY_FETCH, access).await {
+                Ok(len) => return Ok(Some(len)),
+                Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+                Err(_) if self.is_missing(key, access).await? => return Ok(None),
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// True where there is no such key now. What was not found may be something else (a snapshot, which
+    /// is an error), and what was missing a moment ago may be there.
+    async fn is_missing(&self, key: &[u8], access: Access<'_>) -> Result<bool> {
+        match self.fetch(key, Sink::None, Cond::NONE, access).await? {
+            0 => self.size(key, access).await.map(|size| size.is_none()),
+            _ => Ok(false),
         }
     }
 

@@ -191,7 +191,6 @@ fn processes_beyond_the_limit_get_a_clear_error() {
 
 /// A key that comes and goes: whoever reads it gets the value or none, never other bytes.
 #[test]
-#[ignore = "Kv::get asks twice where it finds nothing, and believes the second answer without its bytes"]
 fn a_value_that_comes_and_goes() {
     let folder = Folder::new(Sort::Memory);
     let path = common::make(&folder, "pool", Sort::Memory, Shape::SMALL);
