@@ -1,0 +1,83 @@
+#!/usr/bin/env bash
+# Runs ECMWF's Field I/O, unmodified, in its three builds: 4 processes write fields at once, 4 read them,
+# and every Array is compared with what was written.
+#
+# environment: FIELD_IO_SRC, a checkout of ecmwf-projects/daos-tests (without it nothing is run);
+#              DAOS_INCLUDE, the genuine DAOS headers, to compile against them as well; ESKER, the command;
+#              ESKER_LIB, the folder of the library; ESKER_INCLUDE, that of the headers; CC.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+if [ -z "${FIELD_IO_SRC:-}" ]; then
+    echo "skipped: FIELD_IO_SRC names no checkout of Field I/O"
+    exit 0
+fi
+sources=$FIELD_IO_SRC/src/field_io/src
+library=${ESKER_LIB:-$here/../../build/test/lib}
+ours=${ESKER_INCLUDE:-$here/../../include}
+base=/dev/shm
+[ -w $base ] || base=${TMPDIR:-/tmp}
+work=$(mktemp -d "$base/esker-field-io.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+export LD_LIBRARY_PATH=$library${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} ESKER_POOLS=$work
+fields=50
+
+# build MODE HEADERS: what its own build system would configure, then both programs.
+build() {
+    local mode=$1 headers=$2
+    local generated=$work/$mode/generated
+    mkdir -p "$generated"
+    {
+        case $mode in
+        arrays) echo "#define daos_field_io_HAVE_SIMPLIFIED" ;;
+        no-containers) echo "#define daos_field_io_HAVE_SIMPLIFIED_KVS" ;;
+        esac
+        echo '#define DAOS_FIELD_IO_OC_MAIN_KV "OC_SX"'
+        echo '#define DAOS_FIELD_IO_OC_INDEX_KV "OC_S2"'
+        echo '#define DAOS_FIELD_IO_OC_STORE_ARRAY "OC_S1"'
+    } >"$generated/daos_field_io_config.h"
+    echo "const char *daos_field_io_version();" >"$generated/daos_field_io_version.h"
+    for tool in write read; do
+        "${CC:-cc}" -O2 -w -I"$headers" -I"$generated" -I"$sources/daos_field_io" \
+            "$sources/tools/daos_field_$tool.c" "$sources/daos_field_io/daos_field_io.c" \
+            -o "$work/$mode/$tool" -L"$library" -ldaos -luuid
+    done
+}
+
+index() { echo "{\"class\":\"od\",\"date\":\"2026010$1\"}"; }
+
+# four MODE TOOL ARGUMENT...: four processes at once, each with its index; waits for all.
+four() {
+    local mode=$1 tool=$2 pids=() failed=0
+    shift 2
+    for process in 0 1 2 3; do
+        "$work/$mode/$tool" tank c1 "$(index $process)" '{"param":"t"}' "${@//PROCESS/$process}" \
+            >"$work/$mode/$tool.$process" 2>&1 &
+        pids+=($!)
+    done
+    for pid in "${pids[@]}"; do wait "$pid" || failed=1; done
+    [ $failed = 0 ] || { cat "$work/$mode/$tool".*; return 1; }
+}
+
+run() {
+    local mode=$1
+    "$ESKER" pool create tank --dir "$work" --size 512M >/dev/null
+    "$ESKER" cont create tank c1 >/dev/null
+    four "$mode" write "$work/field" 1 $fields 1 $fields 0 0 0 PROCESS 0
+    four "$mode" read "$work/unused" $fields 1 $fields 0 0 0 PROCESS 1 0
+    "$work/equal" tank "$work/field"
+    "$ESKER" pool check tank
+    "$ESKER" pool destroy tank >/dev/null
+}
+
+head -c 1048576 /dev/urandom >"$work/field"
+"${CC:-cc}" -O2 -Wall -I"$ours" "$here/field_io/equal.c" -o "$work/equal" -L"$library" -ldaos -luuid
+passed=0
+for headers in "$ours" ${DAOS_INCLUDE:+"$DAOS_INCLUDE"}; do
+    for mode in full no-containers arrays; do
+        echo "Field I/O, $mode, compiled with $headers"
+        build $mode "$headers"
+        run $mode
+        passed=$((passed + 1))
+    done
+done
+echo "$passed passed, 0 failed"
