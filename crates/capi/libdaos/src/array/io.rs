@@ -1,9 +1,9 @@
 //! Reading, writing and punching ranges of an array.
 use crate::abi::{ArrayIod, Event, Handle, Ptr, Sgl};
-use crate::code::Result;
+use crate::code::{Code, Result};
 use crate::convert::{self, Data, Extents};
 use crate::{edge, handles};
-use esker::types::ObjectType;
+use esker::types::{Extent, ObjectType};
 use esker::{Access, Array, Wait};
 use std::ffi::c_int;
 
@@ -68,9 +68,23 @@ pub extern "C" fn daos_array_punch(
 ) -> c_int {
     edge::run(ev, || {
         let (array, via) = (handles::array(oh)?, handles::via(th)?);
-        Ok(move || {
-            let ranges = ranges(&iod.get()?)?;
-            Ok(array.punch(ranges.as_slice(), via.access()).wait()?)
-        })
+        Ok(move || punch(&array, iod, via.access()))
     })
+}
+
+/// Most chunks that one punch may fall on.
+const CHUNKS_MAX: u64 = 1 << 20;
+
+/// Beyond the end there is nothing to remove, so ranges may be as long as they like.
+fn punch(array: &Array, iod: Ptr<ArrayIod>, access: Access<'_>) -> Result<()> {
+    let ranges = ranges(&iod.get()?)?;
+    ranges.as_slice().iter().try_for_each(|range| range.check())?;
+    let all = Extent::new(0, array.size(access).wait()?);
+    let within: Vec<_> =
+        ranges.as_slice().iter().filter_map(|range| range.intersect(all)).collect();
+    let chunks = within.iter().map(|range| range.count / array.attributes().chunk_size);
+    if chunks.fold(0, u64::saturating_add) > CHUNKS_MAX {
+        return Err(Code::NOTSUPPORTED);
+    }
+    Ok(array.punch(&within, access).wait()?)
 }
