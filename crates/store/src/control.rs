@@ -55,6 +55,8 @@ pub(crate) struct TargetWords<'c> {
     pub(crate) snapshots: &'c AtomicU64,
     /// Counts segments as they are freed, so that the last one freed is found.
     pub(crate) freed: &'c AtomicU64,
+    /// Index pages that are parked, as far as is known.
+    pub(crate) parked: &'c AtomicU64,
     /// Versions for conflict detection.
     pub(crate) conflicts: &'c [AtomicU64],
     /// The segment table.
@@ -305,6 +307,7 @@ impl Control {
             in_doubt: &head[0],
             snapshots: &head[1],
             freed: &head[2],
+            parked: &head[3],
             conflicts,
             segments: &rest[..self.segments * SEGMENT_WORDS],
         }

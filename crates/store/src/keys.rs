@@ -29,6 +29,8 @@ pub(crate) enum Table {
     Next = b'N',
     /// Next object id of each container (target 0).
     Oid = b'O',
+    /// Free pages out of use.
+    Parked = b'P',
     /// Bytes of segments that are dead.
     Segment = b'G',
     /// Snapshots of containers.

@@ -15,6 +15,7 @@ mod keys;
 #[cfg(test)]
 mod noise;
 mod pages;
+mod parking;
 mod pool;
 mod record;
 mod segment;

@@ -2,8 +2,9 @@
 use super::change::Change;
 use super::stage::{Content, Piece, Staged, StagedAkey};
 use crate::catalog::Container;
-use crate::keys::{ARRAY, DataKey, Key, SINGLE, Table};
-use crate::record::Record;
+use crate::io::txn::{Entry, Inserted};
+use crate::keys::{ARRAY, DataKey, Key, Table};
+use crate::record::{Body, Record, RecordBytes};
 use esker_types::info::ContainerId;
 use esker_types::ops::{Cond, Update, Write, WriteOp};
 use esker_types::{Error, ErrorKind, Extent, Result};
@@ -168,37 +169,49 @@ impl Applier<'_, '_> {
         }
     }
 
-    fn put_single(&mut self, prefix: &Key, piece: &Piece) -> Result<()> {
+    fn put_single(&mut self, prefix: &Key, piece: &Piece<'_>) -> Result<()> {
         let key = prefix.single();
-        let old = {
-            let first = self.change.txn().cursor()?.seek(&key)?;
-            let first = first.filter(|(found, _)| found.starts_with(prefix));
-            if first.is_some_and(|(found, _)| found[prefix.len()] != SINGLE) {
-                return Err(mixed());
-            }
-            first.map(|(_, value)| value.to_vec())
-        };
-        if let Some(old) = old {
-            self.change.retire(self.container, &key, &Record::decode(&key[1..], &old)?)?;
-        }
         let body = piece.body();
         let size = match body {
-            crate::record::Body::Inline(data) => data.len() as u32,
-            crate::record::Body::Segment(place) => place.covered,
+            Body::Inline(data) => data.len() as u32,
+            Body::Segment(place) => place.covered,
         };
         let record = Record { epoch: self.change.epoch, record_size: size, count: 1, body };
+        match self.change.insert_record(&key, &record)? {
+            Inserted::Between(_, Some((after, _))) if after.starts_with(prefix) => Err(mixed()),
+            Inserted::Between(..) => Ok(()),
+            Inserted::Existed(old) => {
+                let old = RecordBytes::from_slice(old);
+                self.replace(&key, &Record::decode(&key[1..], &old)?, &record)
+            }
+        }
+    }
+
+    fn put_extent(&mut self, prefix: &Key, record_size: u32, piece: &Piece<'_>) -> Result<()> {
+        let (key, count) = (prefix.extent(piece.extent.start), piece.extent.count);
+        let record = Record { epoch: self.change.epoch, record_size, count, body: piece.body() };
+        match self.change.insert_record(&key, &record)? {
+            Inserted::Between(before, after) => {
+                if stands_free(prefix, record_size, piece.extent, before, after) {
+                    return Ok(());
+                }
+                self.change.delete(&key)?;
+            }
+            Inserted::Existed(old) => {
+                let old = RecordBytes::from_slice(old);
+                let old = Record::decode(&key[1..], &old)?;
+                if (old.record_size, old.count) == (record_size, count) {
+                    return self.replace(&key, &old, &record);
+                }
+            }
+        }
+        self.clear(prefix, piece.extent, Some(record_size))?;
         self.change.put_record(&key, &record)
     }
 
-    fn put_extent(&mut self, prefix: &Key, record_size: u32, piece: &Piece) -> Result<()> {
-        self.clear(prefix, piece.extent, Some(record_size))?;
-        let record = Record {
-            epoch: self.change.epoch,
-            record_size,
-            count: piece.extent.count,
-            body: piece.body(),
-        };
-        self.change.put_record(&prefix.extent(piece.extent.start), &record)
+    fn replace(&mut self, key: &Key, old: &Record<'_>, new: &Record<'_>) -> Result<()> {
+        self.change.retire(self.container, key, old)?;
+        self.change.put_record(key, new)
     }
 
     /// Makes room for `extent`: what it covers is retired, what sticks out stays.
@@ -288,6 +301,29 @@ impl Applier<'_, '_> {
         }
         Ok(batch)
     }
+}
+
+/// True where `extent`, just put between two others, shares no record with them, and nothing else is
+/// wrong with them.
+fn stands_free(
+    prefix: &Key,
+    record_size: u32,
+    extent: Extent,
+    before: Option<Entry<'_>>,
+    after: Option<Entry<'_>>,
+) -> bool {
+    let is_apart = |entry: Option<Entry<'_>>, apart: &dyn Fn(Extent) -> bool| {
+        let Some((key, value)) = entry.filter(|(key, _)| key.starts_with(prefix)) else {
+            return true;
+        };
+        let (start, record) = (DataKey::parse(key), Record::decode(&key[1..], value));
+        let (Ok(DataKey { start: Some(start), .. }), Ok(record)) = (start, record) else {
+            return false;
+        };
+        record.record_size == record_size && apart(Extent::new(start, record.count))
+    };
+    is_apart(before, &|before| before.end() <= extent.start)
+        && is_apart(after, &|after| extent.end() <= after.start)
 }
 
 /// True where `key` is an extent of the akey; refuses what must not stand beside a new extent.

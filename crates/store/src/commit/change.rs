@@ -1,6 +1,6 @@
 //! A change of one target's index, under way.
 use crate::control::{conflict_slot, container_slot, object_slot, punch_slot};
-use crate::io::txn::{Txn, WriteTxn};
+use crate::io::txn::{Inserted, Txn, WriteTxn};
 use crate::keys::{Key, Table, history_key};
 use crate::record::{Record, RecordBytes};
 use crate::target::Target;
@@ -47,9 +47,9 @@ fn reserved_pages(total: u64) -> u64 {
 }
 
 /// True where not even deletions can hope for much room, whoever else is done with the index.
-pub(super) fn is_full(txn: &Txn) -> Result<bool> {
-    let pages = txn.pages()?;
-    Ok(pages.used + reserved_pages(pages.total) / 2 > pages.total)
+pub(super) fn is_full(target: &Target) -> Result<bool> {
+    let (used, total) = target.pages(&*target.index.read()?)?;
+    Ok(used + reserved_pages(total) / 2 > total)
 }
 
 impl<'t> Change<'t> {
@@ -116,27 +116,44 @@ impl<'t> Change<'t> {
 
     /// Sets a key of the data table to a record.
     pub(crate) fn put_record(&mut self, key: &[u8], record: &Record<'_>) -> Result<()> {
-        let mut bytes = std::mem::take(&mut self.scratch);
-        bytes.clear();
-        record.encode(&key[1..], &mut bytes);
-        let result = self.put(key, &bytes);
-        self.scratch = bytes;
-        result
+        self.scratch.clear();
+        record.encode(&key[1..], &mut self.scratch);
+        self.changed = true;
+        if let Some(journal) = &mut self.journal {
+            journal.push(Step::Put(key.to_vec(), self.scratch.to_vec()));
+        }
+        self.txn.put(key, &self.scratch)
+    }
+
+    /// Sets a key of the data table that is not there yet to a record.
+    pub(crate) fn insert_record(
+        &mut self,
+        key: &[u8],
+        record: &Record<'_>,
+    ) -> Result<Inserted<'_>> {
+        self.scratch.clear();
+        record.encode(&key[1..], &mut self.scratch);
+        self.changed = true;
+        let inserted = self.txn.insert(key, &self.scratch)?;
+        if let (Some(journal), Inserted::Between(..)) = (&mut self.journal, &inserted) {
+            journal.push(Step::Put(key.to_vec(), self.scratch.to_vec()));
+        }
+        Ok(inserted)
     }
 
     /// Announces that the change adds something. Where only deletions still have room it is refused by
     /// [`Change::finish`], unless it finds room on pages that deletions left half empty.
     pub(crate) fn check_room(&mut self) -> Result<()> {
-        let pages = self.txn.pages()?;
-        if self.tight.is_none() && pages.used + reserved_pages(pages.total) > pages.total {
-            self.tight = Some(pages.used);
+        let (used, total) = self.target.pages(self.txn)?;
+        if self.tight.is_none() && used + reserved_pages(total) > total {
+            self.tight = Some(used);
         }
         Ok(())
     }
 
     fn check_growth(&self) -> Result<()> {
         let Some(before) = self.tight else { return Ok(()) };
-        if self.txn.pages()?.used <= before {
+        if self.target.pages(self.txn)?.0 <= before {
             return Ok(());
         }
         Err(Error::new(

@@ -25,13 +25,22 @@ use std::sync::atomic::Ordering;
 impl Target {
     /// The right to change the index, once no commit over several targets is half done.
     pub(crate) fn begin_write(&self) -> Result<WriteTxn> {
+        let mut tended = false;
         loop {
             let txn = self.index.write()?;
-            if self.words().in_doubt.load(Ordering::Acquire) == 0 {
-                return Ok(txn);
+            if self.words().in_doubt.load(Ordering::Acquire) != 0 {
+                drop(txn);
+                settle(self)?;
+                continue;
             }
-            drop(txn);
-            settle(self)?;
+            match self.due(&txn)?.filter(|_| !tended) {
+                None => return Ok(txn),
+                // What goes wrong with free pages is no reason to refuse a change.
+                Some(due) => {
+                    tended = true;
+                    let _ = self.tend(txn, due);
+                }
+            }
         }
     }
 

@@ -8,11 +8,11 @@ use esker_types::{ErrorKind, Result};
 /// Times something is tried again that found no room.
 const RETRIES: u32 = 6;
 
-/// Runs `work`, and again where it found no room but readers of the past may give some back: as long as
-/// `hope` says so, and once more in any case, for whoever was in the way may just have gone.
+/// Runs `work`, and again where it found no room: as long as `help` says that it found some, and once more
+/// in any case, for whoever was in the way may just have gone.
 fn retry<T>(
     targets: &[&Target],
-    hope: impl Fn(&Target) -> Result<bool>,
+    help: impl Fn(&Target) -> Result<bool>,
     mut work: impl FnMut() -> Result<T>,
 ) -> Result<T> {
     for retry in 0..RETRIES {
@@ -20,7 +20,7 @@ fn retry<T>(
             Err(error) if error.kind() == ErrorKind::NoSpace => {
                 let mut moved = retry == 0;
                 for target in targets {
-                    moved |= hope(target)? && target.index.outwait_readers()?;
+                    moved |= help(target)?;
                 }
                 if !moved {
                     return Err(error);
@@ -34,7 +34,10 @@ fn retry<T>(
 
 /// Runs `work`, which changes the indexes of targets.
 pub(super) fn with_room<T>(targets: &[&Target], work: impl FnMut() -> Result<T>) -> Result<T> {
-    retry(targets, |target| Ok(!is_full(&*target.index.read()?)?), work)
+    let help = |target: &Target| {
+        Ok(target.return_pages()? || !is_full(target)? && target.index.outwait_readers()?)
+    };
+    retry(targets, help, work)
 }
 
 impl Target {
@@ -47,6 +50,6 @@ impl Target {
     pub(super) fn with_segments<T>(&self, work: impl FnMut() -> Result<T>) -> Result<T> {
         let words = self.words();
         let any_dead = || (0..self.segment_count()).any(|s| words.segment(s).load() == State::Dead);
-        retry(&[self], |_| Ok(any_dead()), work)
+        retry(&[self], |_| Ok(any_dead() && self.index.outwait_readers()?), work)
     }
 }

@@ -12,44 +12,45 @@ use esker_types::limits::{
 use esker_types::ops::{Source, Update, Value, Write, WriteOp, check_array_len};
 use esker_types::{Error, ErrorKind, Extent, Result};
 use smallvec::SmallVec;
+use std::borrow::Cow;
 
 /// Data of some writes, ready to be named by the index. Dropped unpublished, it was never there.
 pub(crate) struct Staged<'t> {
     writer: Option<Writer<'t>>,
     /// One list of akeys per write.
-    pub(crate) writes: SmallVec<[StagedAkeys; 1]>,
+    pub(crate) writes: SmallVec<[StagedAkeys<'t>; 1]>,
 }
 
 /// The akeys of one write.
-pub(crate) type StagedAkeys = SmallVec<[StagedAkey; 1]>;
+pub(crate) type StagedAkeys<'t> = SmallVec<[StagedAkey<'t>; 1]>;
 
 /// An akey's new content.
-pub(crate) struct StagedAkey {
+pub(crate) struct StagedAkey<'t> {
     /// Prefix of its keys in the data table.
     pub(crate) prefix: Key,
-    pub(crate) content: Content,
+    pub(crate) content: Content<'t>,
 }
 
 /// What an akey is going to hold.
-pub(crate) enum Content {
-    Single(Piece),
-    Array { record_size: u32, pieces: SmallVec<[Piece; 1]> },
+pub(crate) enum Content<'t> {
+    Single(Piece<'t>),
+    Array { record_size: u32, pieces: SmallVec<[Piece<'t>; 1]> },
     Punch(Vec<Extent>),
 }
 
 /// A piece that gets one index entry.
-pub(crate) struct Piece {
+pub(crate) struct Piece<'t> {
     /// Array records; for a single value `0..1`.
     pub(crate) extent: Extent,
-    place: Place,
+    place: Place<'t>,
 }
 
-enum Place {
-    Inline(SmallVec<[u8; 96]>),
+enum Place<'t> {
+    Inline(Cow<'t, [u8]>),
     Segment(Placed),
 }
 
-impl Piece {
+impl Piece<'_> {
     /// As the body of a record.
     pub(crate) fn body(&self) -> Body<'_> {
         match &self.place {
@@ -88,7 +89,7 @@ struct Stager<'t, 'c> {
 pub(crate) fn stage<'t>(
     target: &'t Target,
     container: &Container,
-    writes: &[Write<'_>],
+    writes: &[Write<'t>],
 ) -> Result<Staged<'t>> {
     let mut stager = Stager { target, container, writer: None };
     let writes = writes.iter().map(|write| stager.write(write)).collect::<Result<_>>()?;
@@ -99,10 +100,10 @@ pub(crate) fn stage<'t>(
 pub(crate) fn stage_part<'t>(
     target: &'t Target,
     container: &Container,
-    writes: &[(Write<'_>, Vec<u32>)],
+    writes: &[(Write<'t>, Vec<u32>)],
 ) -> Result<Staged<'t>> {
     let mut stager = Stager { target, container, writer: None };
-    let mine = |(write, targets): &(Write<'_>, Vec<u32>)| match targets.contains(&target.number()) {
+    let mine = |(write, targets): &(Write<'t>, Vec<u32>)| match targets.contains(&target.number()) {
         true => stager.write(write),
         false => Ok(StagedAkeys::new()),
     };
@@ -110,8 +111,8 @@ pub(crate) fn stage_part<'t>(
     Ok(Staged { writer: stager.writer, writes })
 }
 
-impl Stager<'_, '_> {
-    fn write(&mut self, write: &Write<'_>) -> Result<StagedAkeys> {
+impl<'t> Stager<'t, '_> {
+    fn write(&mut self, write: &Write<'t>) -> Result<StagedAkeys<'t>> {
         let WriteOp::Update { dkey, updates, .. } = write.op else {
             return Ok(StagedAkeys::new());
         };
@@ -127,7 +128,7 @@ impl Stager<'_, '_> {
             .collect()
     }
 
-    fn content(&mut self, prefix: &Key, update: &Update<'_>) -> Result<Content> {
+    fn content(&mut self, prefix: &Key, update: &Update<'t>) -> Result<Content<'t>> {
         match update.value {
             Value::Single(source) => self.single(prefix, source),
             Value::Array { record_size, extents, data } => {
@@ -141,7 +142,7 @@ impl Stager<'_, '_> {
         }
     }
 
-    fn single(&mut self, prefix: &Key, source: Source<'_>) -> Result<Content> {
+    fn single(&mut self, prefix: &Key, source: Source<'t>) -> Result<Content<'t>> {
         let len = source.len();
         if len > SINGLE_VALUE_MAX.min(self.value_max()) {
             return Err(Error::new(
@@ -172,8 +173,8 @@ impl Stager<'_, '_> {
         prefix: &Key,
         record_size: u64,
         extents: &[Extent],
-        data: Source<'_>,
-    ) -> Result<Content> {
+        data: Source<'t>,
+    ) -> Result<Content<'t>> {
         limit(extents.len(), EXTENTS_PER_OP_MAX, "extents", "EXTENTS_PER_OP_MAX")?;
         if record_size == 0 {
             return Err(Error::new(
@@ -210,14 +211,12 @@ impl Stager<'_, '_> {
         &mut self,
         key: &[u8],
         extent: Extent,
-        source: Source<'_>,
+        source: Source<'t>,
         offset: u64,
         len: u64,
-    ) -> Result<Piece> {
+    ) -> Result<Piece<'t>> {
         if len <= INLINE_MAX as u64 {
-            let mut bytes = SmallVec::with_capacity(len as usize);
-            source.visit(offset, len, |piece| bytes.extend_from_slice(piece));
-            return Ok(Piece { extent, place: Place::Inline(bytes) });
+            return Ok(Piece { extent, place: Place::Inline(source.part(offset, len)) });
         }
         let writer = self.writer.get_or_insert_with(|| Writer::new(self.target));
         let placed = writer.append(&Append {

@@ -27,6 +27,7 @@ pub(crate) struct Index {
     pub(super) dbi: lmdb::MDB_dbi,
     /// Bytes of the file, to check the lengths LMDB returns against.
     pub(super) bytes: usize,
+    mode: Mode,
     path: PathBuf,
     generation: u64,
     /// Reset read transactions, each with a reader slot, ready to be renewed.
@@ -67,18 +68,19 @@ impl Index {
             env,
             dbi: 0,
             bytes: bytes as usize,
+            mode,
             path: path.to_owned(),
             generation: fork::generation(),
             idle: Mutex::default(),
         };
-        index.start(mode, permissions)?;
+        index.start(permissions)?;
         Ok(Arc::new(index))
     }
 
-    fn start(&mut self, mode: Mode, permissions: u32) -> Result<()> {
+    fn start(&mut self, permissions: u32) -> Result<()> {
         let path = CString::new(self.path.as_os_str().as_bytes())
             .map_err(|_| Error::new(ErrorKind::BadPath, "a path with a zero byte"))?;
-        let flags = lmdb::MDB_NOTLS | lmdb::MDB_NORDAHEAD | flags_of(mode);
+        let flags = lmdb::MDB_NOTLS | lmdb::MDB_NORDAHEAD | flags_of(self.mode);
         // SAFETY: `env` is fresh and not open yet; `path` ends in a zero byte.
         let code = unsafe { lmdb::mdb_env_open(self.env, path.as_ptr(), flags, permissions) };
         self.check(code, "opening")?;
@@ -99,6 +101,11 @@ impl Index {
         self.check(code, "opening")
     }
 
+    /// True where commits write through a mapping.
+    pub(crate) fn is_mapped(&self) -> bool {
+        self.mode == Mode::Mapped
+    }
+
     fn info(&self) -> Result<lmdb::MDB_envinfo> {
         // SAFETY: `MDB_envinfo` is plain data, for which all zeros is a valid value.
         let mut info: lmdb::MDB_envinfo = unsafe { std::mem::zeroed() };
@@ -106,6 +113,11 @@ impl Index {
         let code = unsafe { lmdb::mdb_env_info(self.env, &raw mut info) };
         self.check(code, "asking")?;
         Ok(info)
+    }
+
+    /// Pages that were ever in use, in the latest state.
+    pub(crate) fn reach(&self) -> Result<u64> {
+        Ok(self.info()?.me_last_pgno as u64 + 1)
     }
 
     /// A consistent view of the index as of now.
@@ -159,7 +171,8 @@ impl Index {
         Ok(false)
     }
 
-    fn oldest_listed(&self) -> Result<u64> {
+    /// As [`Index::oldest_reader`], where dead readers count like live ones.
+    pub(crate) fn oldest_listed(&self) -> Result<u64> {
         let mut oldest = self.info()?.me_last_txnid as u64;
         let context = (&raw mut oldest).cast::<c_void>();
         // SAFETY: the callback gets `oldest`, which outlives the call.

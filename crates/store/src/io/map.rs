@@ -61,11 +61,13 @@ impl Map {
     }
 
     /// Has the kernel enter the pages at `offset` into the page table in one go, which is several
-    /// times cheaper than one fault per page. Best effort: it fails on kernels before 5.14.
+    /// times cheaper than one fault per page; as if for reading, for then it enters the neighbours of
+    /// a page with it (twice as fast), and they can be written all the same. Best effort: it fails on
+    /// kernels before 5.14.
     pub(crate) fn populate(&self, offset: u64, len: usize) {
         if let Some(place) = self.place(offset, len) {
             // SAFETY: the range is inside the mapping; the call changes no content.
-            unsafe { libc::madvise(place.cast(), len, libc::MADV_POPULATE_WRITE) };
+            unsafe { libc::madvise(place.cast(), len, libc::MADV_POPULATE_READ) };
         }
     }
 }

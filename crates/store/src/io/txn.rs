@@ -12,8 +12,21 @@ pub(crate) struct Txn {
     index: Arc<Index>,
 }
 
+/// LMDB's own database, which lists free pages.
+const TREE_OF_FREE_PAGES: lmdb::MDB_dbi = 0;
+/// Pages at the beginning of the file that belong to no tree.
+const META_PAGES: u64 = 2;
+
 /// A key and its value.
 pub(crate) type Entry<'t> = (&'t [u8], &'t [u8]);
+
+/// What came of an insertion.
+pub(crate) enum Inserted<'t> {
+    /// The key is there now, between these two.
+    Between(Option<Entry<'t>>, Option<Entry<'t>>),
+    /// It was there before; its value stays as it was.
+    Existed(&'t [u8]),
+}
 
 fn val(bytes: &[u8]) -> lmdb::MDB_val {
     lmdb::MDB_val { mv_size: bytes.len(), mv_data: bytes.as_ptr().cast_mut().cast() }
@@ -69,14 +82,24 @@ impl Txn {
 
     /// Pages in use and in all.
     pub(crate) fn pages(&self) -> Result<Pages> {
+        self.pages_of(self.index.dbi)
+    }
+
+    fn pages_of(&self, tree: lmdb::MDB_dbi) -> Result<Pages> {
         // SAFETY: `MDB_stat` is plain data, for which all zeros is a valid value.
         let mut stat: lmdb::MDB_stat = unsafe { std::mem::zeroed() };
         // SAFETY: `raw` is live and `stat` is ours to be written.
-        let code = unsafe { lmdb::mdb_stat(self.raw, self.index.dbi, &raw mut stat) };
+        let code = unsafe { lmdb::mdb_stat(self.raw, tree, &raw mut stat) };
         self.index.check(code, "asking")?;
         let used = stat.ms_branch_pages + stat.ms_leaf_pages + stat.ms_overflow_pages;
         let total = self.index.bytes as u64 / u64::from(stat.ms_psize.max(1));
         Ok(Pages { used: used as u64, total, bytes: u64::from(stat.ms_psize) })
+    }
+
+    /// Pages that were in use once and are free now, some of them perhaps not yet to be used again.
+    pub(crate) fn free_pages(&self) -> Result<u64> {
+        let used = self.pages()?.used + self.pages_of(TREE_OF_FREE_PAGES)?.used;
+        Ok(self.index.reach()?.saturating_sub(META_PAGES + used))
     }
 }
 
@@ -199,6 +222,40 @@ impl WriteTxn {
         // SAFETY: the transaction is live; LMDB copies both.
         let code = unsafe {
             lmdb::mdb_put(self.txn.raw, self.txn.index.dbi, &raw mut key, &raw mut value, 0)
+        };
+        self.txn.index.check(code, "writing")
+    }
+
+    /// Sets the value of a key that is not there yet, and looks around: all in one descent of the tree.
+    pub(crate) fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<Inserted<'_>> {
+        let (mut key, mut value) = (val(key), val(value));
+        let mut cursor = self.txn.cursor()?;
+        // SAFETY: the cursor is open; LMDB copies both, or points `value` into its mapping.
+        let code = unsafe {
+            let flags = lmdb::MDB_NOOVERWRITE;
+            lmdb::mdb_cursor_put(cursor.raw, &raw mut key, &raw mut value, flags)
+        };
+        if code == lmdb::MDB_KEYEXIST {
+            return Ok(Inserted::Existed(self.txn.slice(value)?));
+        }
+        self.txn.index.check(code, "writing")?;
+        // A step past the end leaves a cursor where it was; one before the beginning does not.
+        let after = cursor.next()?;
+        if after.is_some() {
+            cursor.previous()?;
+        }
+        Ok(Inserted::Between(cursor.previous()?, after))
+    }
+
+    /// Sets a key to `len` bytes, whatever they are.
+    pub(crate) fn reserve(&mut self, key: &[u8], len: usize) -> Result<()> {
+        let (mut key, mut value) = (val(key), empty());
+        value.mv_size = len;
+        // SAFETY: the transaction is live; LMDB copies the key and makes room of that length, which
+        // nobody writes to.
+        let code = unsafe {
+            let flags = lmdb::MDB_RESERVE;
+            lmdb::mdb_put(self.txn.raw, self.txn.index.dbi, &raw mut key, &raw mut value, flags)
         };
         self.txn.index.check(code, "writing")
     }

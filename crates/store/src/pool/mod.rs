@@ -224,12 +224,14 @@ impl State {
     }
 
     fn space(&self, target: &Target) -> Result<Space> {
-        let pages = target.index.read()?.pages()?;
+        let txn = target.index.read()?;
+        let (used, total) = target.pages(&txn)?;
+        let bytes = txn.pages()?.bytes;
         Ok(Space {
             data_total: u64::from(target.segment_count()) * target.segment_bytes(),
             data_free: target.free_data_bytes()?,
-            index_total: pages.total * pages.bytes,
-            index_free: pages.total.saturating_sub(pages.used) * pages.bytes,
+            index_total: total * bytes,
+            index_free: total.saturating_sub(used) * bytes,
         })
     }
 

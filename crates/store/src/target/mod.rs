@@ -17,7 +17,7 @@ use esker_types::info::{ContainerId, Durability, Medium};
 use esker_types::ops::{ReadAt, ReadMark};
 use esker_types::{Error, ErrorKind, ObjectId, Result};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 /// One shard of an open pool.
@@ -35,6 +35,8 @@ pub struct Target {
     durability: Durability,
     /// Commits of threads of this process that wait for the same sync.
     pub(crate) group: crate::commit::Group,
+    /// Number of the first transaction that may park pages again.
+    pub(crate) parking_pause: AtomicU64,
     /// The pool it belongs to, once that is open.
     pub(crate) pool: OnceLock<Weak<State>>,
 }
@@ -84,6 +86,7 @@ impl Target {
             mapped,
             durability: superblock.durability,
             group: crate::commit::Group::default(),
+            parking_pause: AtomicU64::new(0),
             pool: OnceLock::new(),
         })
     }

@@ -1,5 +1,6 @@
 //! The caller's buffers, taken as one stream of bytes.
 use crate::Result;
+use std::borrow::Cow;
 
 /// Where the bytes of an update come from: the caller's buffers, in order.
 #[derive(Clone, Copy, Debug)]
@@ -10,7 +11,7 @@ pub enum Source<'a> {
     Many(&'a [&'a [u8]]),
 }
 
-impl Source<'_> {
+impl<'a> Source<'a> {
     /// Bytes of all buffers together.
     #[must_use]
     pub fn len(&self) -> u64 {
@@ -24,6 +25,23 @@ impl Source<'_> {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// The `len` bytes from `offset` on in one piece; copied only where they come from several buffers.
+    /// Bytes past the end are left out.
+    #[must_use]
+    pub fn part(&self, offset: u64, len: u64) -> Cow<'a, [u8]> {
+        match self {
+            Self::One(buffer) => {
+                let range = overlap(0, buffer.len(), offset, offset.saturating_add(len));
+                Cow::Borrowed(range.map_or(&[], |(from, to)| &buffer[from..to]))
+            }
+            Self::Many(_) => {
+                let mut bytes = Vec::with_capacity(len as usize);
+                self.visit(offset, len, |piece| bytes.extend_from_slice(piece));
+                Cow::Owned(bytes)
+            }
+        }
     }
 
     /// Hands the `len` bytes from `offset` on to `visit`, piece by piece. Bytes past the end are left out.

@@ -1,0 +1,266 @@
+//! Free index pages kept out of use, so that those in use stay few and warm.
+//!
+//! LMDB takes the pages first that have been free for longest. After a large removal thousands of them go
+//! round: every commit writes to pages that left all caches long ago, and maintains a tree of free pages
+//! that has grown deep. So free pages beyond what commits need are parked as values of a table of their
+//! own, and come back before the index would grow. `docs/decisions/0014-parked-pages.md` has the figures.
+use crate::io::txn::{Txn, WriteTxn};
+use crate::keys::{Key, Table};
+use crate::target::Target;
+use esker_types::{ErrorKind, Result};
+use std::sync::atomic::Ordering;
+
+/// With fewer free pages than this, parked ones are brought back.
+const FREE_MIN: u64 = 96;
+/// With more free pages than this, some are parked.
+const FREE_MAX: u64 = 256;
+/// Pages parked or brought back by one commit.
+const BATCH: u64 = 64;
+/// Commits to let pass where readers of the past keep free pages from being used.
+const PAUSE: u64 = 256;
+/// Commits to let pass after pages were freed that cannot be used at once.
+const SETTLE: u64 = 4;
+/// A reader this many commits behind does not keep many pages from being used.
+const LAG_MAX: u64 = 8;
+/// Pages brought back by one commit where there is no room for a change: LMDB's note of them must not
+/// take several pages in a row.
+const RETURN_BATCH: u64 = 256;
+/// How many such commits may follow each other.
+const RETURNS_MAX: usize = 16;
+
+/// What fills one page that holds nothing else, less LMDB's header and some room to be sure.
+const MARGIN: u64 = 64;
+
+/// What there is to do about free pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Due {
+    /// So many are parked.
+    Parking(u64),
+    /// So many come back.
+    Return(u64),
+}
+
+fn parked_key(number: u32) -> Key {
+    Key::table(Table::Parked).push(&number.to_be_bytes())
+}
+
+/// Number of parked pages: their keys count from zero.
+fn count(txn: &Txn) -> Result<u32> {
+    let table = Key::table(Table::Parked);
+    let last = txn.cursor()?.seek_before(&table.successor())?;
+    let last = last.and_then(|(key, _)| key.strip_prefix(&*table));
+    Ok(last.and_then(|number| number.try_into().ok()).map_or(0, |n| u32::from_be_bytes(n) + 1))
+}
+
+impl Target {
+    /// Pages of the index that hold something, and all there are.
+    pub(crate) fn pages(&self, txn: &Txn) -> Result<(u64, u64)> {
+        let pages = txn.pages()?;
+        let parked = self.words().parked.load(Ordering::Relaxed);
+        Ok((pages.used.saturating_sub(parked), pages.total))
+    }
+
+    /// Counts parked pages anew.
+    pub(crate) fn count_parked(&self) -> Result<()> {
+        let parked = count(&*self.index.read()?)?;
+        self.words().parked.store(u64::from(parked), Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// What there is to do about free pages before a change, by [`Target::tend`].
+    pub(crate) fn due(&self, txn: &WriteTxn) -> Result<Option<Due>> {
+        if !self.index.is_mapped() {
+            return Ok(None);
+        }
+        let free = txn.free_pages()?;
+        if free < FREE_MIN {
+            let parked = self.words().parked.load(Ordering::Relaxed);
+            return Ok((parked > 0).then_some(Due::Return(BATCH)));
+        }
+        if free <= FREE_MAX || txn.id() < self.parking_pause.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        if self.index.oldest_listed()? + LAG_MAX < txn.id() {
+            self.parking_pause.store(txn.id() + PAUSE, Ordering::Relaxed);
+            return Ok(None);
+        }
+        Ok(Some(Due::Parking(BATCH.min(free - FREE_MAX))))
+    }
+
+    /// Uses up a transaction on free pages.
+    pub(crate) fn tend(&self, mut txn: WriteTxn, due: Due) -> Result<()> {
+        let (id, before) = (txn.id(), count(&txn)?);
+        let after = match due {
+            Due::Parking(pages) => park(&mut txn, before, pages)?,
+            Due::Return(pages) => bring_back(&mut txn, before, pages)?,
+        };
+        let reach = self.index.reach()?;
+        txn.commit()?;
+        self.words().parked.store(u64::from(after), Ordering::Relaxed);
+        if self.index.reach()? > reach {
+            // They were freed too recently to be had, so others were taken that had never been used.
+            self.parking_pause.store(id + SETTLE, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Brings parked pages back for a change that found no room; true where there were any.
+    pub(crate) fn return_pages(&self) -> Result<bool> {
+        let mut any = false;
+        // Bringing pages back takes pages too: the first few make room for the others.
+        let batches = (4..8).map(|power| 1 << power).chain([RETURN_BATCH; RETURNS_MAX]);
+        for batch in batches {
+            if self.words().parked.load(Ordering::Relaxed) == 0 {
+                break;
+            }
+            match self.tend(self.index.write()?, Due::Return(batch)) {
+                Err(error) if error.kind() == ErrorKind::NoSpace => break,
+                result => result?,
+            }
+            any = true;
+        }
+        Ok(any)
+    }
+}
+
+fn park(txn: &mut WriteTxn, parked: u32, pages: u64) -> Result<u32> {
+    let len = (txn.pages()?.bytes - MARGIN) as usize;
+    let after = parked + pages as u32;
+    (parked..after).try_for_each(|number| txn.reserve(&parked_key(number), len))?;
+    Ok(after)
+}
+
+fn bring_back(txn: &mut WriteTxn, parked: u32, pages: u64) -> Result<u32> {
+    let after = parked.saturating_sub(pages as u32);
+    for number in (after..parked).rev() {
+        txn.delete(&parked_key(number))?;
+    }
+    Ok(after)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pool::State;
+
+    const KEYS: u32 = 12_000;
+
+    /// Lets `test` work on the first target of a pool.
+    fn with_target(name: &str, medium: &str, test: impl FnOnce(&Target)) {
+        let name = format!("esker-parking-{name}-{}", std::process::id());
+        let folder = std::path::Path::new(medium).join(name);
+        let mut spec = crate::PoolSpec::new("pool", 256 << 20);
+        spec.targets = Some(2);
+        crate::Pool::create(&folder, &spec, &mut |_, _| {}).unwrap();
+        let pool = crate::Pool::open(&folder.join("pool")).unwrap();
+        let state: &State = &pool.state().unwrap();
+        test(&state.targets[0]);
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    fn key(number: u32) -> Vec<u8> {
+        [b"T".as_slice(), &number.to_be_bytes()].concat()
+    }
+
+    fn fill(target: &Target) {
+        for number in 0..KEYS {
+            target.change(|change| change.put(&key(number), &[7; 200])).unwrap();
+        }
+    }
+
+    fn empty(target: &Target, keys: std::ops::Range<u32>) {
+        let all = |change: &mut crate::commit::Change<'_>| {
+            keys.clone().try_for_each(|number| change.delete(&key(number)).map(drop))
+        };
+        target.change(all).unwrap();
+    }
+
+    fn commits(target: &Target, number: u32) {
+        for _ in 0..number {
+            target.change(|change| change.put(b"Rone", b"value")).unwrap();
+        }
+    }
+
+    fn parked(target: &Target) -> u64 {
+        target.words().parked.load(Ordering::Relaxed)
+    }
+
+    #[test]
+    fn what_a_removal_frees_is_parked_and_comes_back() {
+        with_target("round", "/dev/shm", |target| {
+            fill(target);
+            let mut most = u64::MAX;
+            let (used, _) = target.pages(&target.index.read().unwrap()).unwrap();
+            for _ in 0..3 {
+                empty(target, 0..KEYS);
+                commits(target, 100);
+                let txn = target.index.read().unwrap();
+                let free = txn.free_pages().unwrap();
+                assert!(parked(target) > used / 2, "{} of {used}", parked(target));
+                assert!((FREE_MIN..=FREE_MAX + BATCH).contains(&free), "{free} free");
+                assert_eq!(u64::from(count(&txn).unwrap()), parked(target));
+                assert!(target.pages(&txn).unwrap().0 < FREE_MIN, "parked pages count as used");
+                drop(txn);
+                fill(target);
+                let last = target.index.reach().unwrap();
+                assert!(last <= most, "{last} pages where {most} were enough");
+                most = last + last / 8;
+            }
+            target.words().parked.store(77, Ordering::Relaxed);
+            target.count_parked().unwrap();
+            assert_eq!(u64::from(count(&target.index.read().unwrap()).unwrap()), parked(target));
+        });
+    }
+
+    #[test]
+    fn what_a_reader_may_look_at_is_not_parked() {
+        with_target("reader", "/dev/shm", |target| {
+            fill(target);
+            let reader = target.index.read().unwrap();
+            empty(target, 0..KEYS);
+            commits(target, 2 * PAUSE as u32);
+            assert!(parked(target) <= 2 * BATCH, "{} parked", parked(target));
+            drop(reader);
+            commits(target, 2 * PAUSE as u32);
+            assert!(parked(target) > 500, "{} parked", parked(target));
+        });
+    }
+
+    /// Puts keys by the thousand until there is no room for more; returns how many there are.
+    fn fill_up(target: &Target) -> u32 {
+        let thousand = |first: u32| {
+            target.change(|change| {
+                change.check_room()?;
+                (first..first + 1000).try_for_each(|number| change.put(&key(number), &[7; 200]))
+            })
+        };
+        (0..).step_by(1000).find(|&first| thousand(first).is_err()).unwrap()
+    }
+
+    #[test]
+    fn a_full_index_can_be_filled_again_from_parked_pages() {
+        with_target("full", "/dev/shm", |target| {
+            let room = fill_up(target);
+            for _ in 0..3 {
+                (0..room).step_by(1000).for_each(|first| empty(target, first..first + 1000));
+                commits(target, 200);
+                assert!(parked(target) > 500, "{} parked", parked(target));
+                let again = fill_up(target);
+                assert!(again >= room / 20 * 19, "{again} keys where {room} found room");
+            }
+        });
+    }
+
+    #[test]
+    fn an_index_written_by_system_calls_is_left_alone() {
+        with_target("disk", "/var/tmp", |target| {
+            let all = |change: &mut crate::commit::Change<'_>| {
+                (0..KEYS).try_for_each(|number| change.put(&key(number), &[7; 200]))
+            };
+            target.change(all).unwrap();
+            empty(target, 0..KEYS);
+            commits(target, 20);
+            assert_eq!(parked(target), 0);
+        });
+    }
+}
