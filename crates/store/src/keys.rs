@@ -7,8 +7,6 @@ use esker_types::{
     encoded_len,
 };
 
-use smallvec::{SmallVec, smallvec};
-
 /// The tables of an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -49,17 +47,24 @@ const CONTAINER_END: usize = TABLE_LEN + 4;
 /// Where the dkey begins in a data key.
 pub(crate) const OBJECT_END: usize = CONTAINER_END + 16;
 
-/// A key, or the beginning of keys, under construction.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Key(SmallVec<[u8; KEY_INLINE]>);
+/// A key, or the beginning of keys, under construction. Ordinary ones need no allocation.
+#[derive(Clone, Debug)]
+pub(crate) struct Key {
+    len: usize,
+    short: [u8; SHORT_MAX],
+    /// The whole key, once it is longer than [`SHORT_MAX`].
+    long: Vec<u8>,
+}
 
-/// Bytes of a key that need no allocation: all that ordinary dkeys and akeys take.
-const KEY_INLINE: usize = 96;
+/// Bytes that all but unusual dkeys and akeys take.
+const SHORT_MAX: usize = 96;
 
 impl Key {
     /// All keys of a table.
     pub(crate) fn table(table: Table) -> Self {
-        Self(smallvec![table as u8])
+        let mut short = [0; SHORT_MAX];
+        short[0] = table as u8;
+        Self { len: 1, short, long: Vec::new() }
     }
 
     /// All keys of a table that belong to a container.
@@ -88,7 +93,7 @@ impl Key {
     pub(crate) fn akey(&self, oid: ObjectId, akey: &[u8]) -> Result<Self> {
         let mut key = self.clone();
         key.encode(oid.akey_kind(), akey)?;
-        if key.0.len() > OBJECT_END + KEY_PAIR_MAX {
+        if key.len() > OBJECT_END + KEY_PAIR_MAX {
             return Err(Error::new(
                 ErrorKind::KeyTooBig,
                 format!("dkey and akey exceed {KEY_PAIR_MAX} bytes (KEY_PAIR_MAX) together"),
@@ -112,14 +117,15 @@ impl Key {
     }
 
     /// With more bytes behind.
+    #[inline]
     pub(crate) fn push(mut self, bytes: &[u8]) -> Self {
-        self.0.extend_from_slice(bytes);
+        self.put(bytes);
         self
     }
 
     /// The same key in the table of another.
     pub(crate) fn with_table_of(mut self, other: &Self) -> Self {
-        if let (Some(mine), Some(theirs)) = (self.0.first_mut(), other.0.first()) {
+        if let (Some(mine), Some(theirs)) = (self.bytes_mut().first_mut(), other.first()) {
             *mine = *theirs;
         }
         self
@@ -127,29 +133,49 @@ impl Key {
 
     /// The first key behind all keys that begin with `self`.
     pub(crate) fn successor(&self) -> Self {
-        let mut bytes = self.0.clone();
-        while bytes.last() == Some(&0xff) {
-            bytes.pop();
-        }
-        if let Some(last) = bytes.last_mut() {
+        let kept = self.iter().rposition(|&byte| byte != 0xff).map_or(0, |last| last + 1);
+        let mut next = Self { len: 0, short: [0; SHORT_MAX], long: Vec::new() }.push(&self[..kept]);
+        if let Some(last) = next.bytes_mut().last_mut() {
             *last += 1;
         }
-        Self(bytes)
+        next
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        match self.long.is_empty() {
+            true => &mut self.short[..self.len],
+            false => &mut self.long,
+        }
+    }
+
+    #[cold]
+    fn put_long(&mut self, bytes: &[u8]) {
+        if self.long.is_empty() {
+            self.long.extend_from_slice(&self.short[..self.len]);
+        }
+        self.long.extend_from_slice(bytes);
     }
 }
 
 impl KeyBuffer for Key {
     #[inline]
     fn put(&mut self, bytes: &[u8]) {
-        self.0.extend_from_slice(bytes);
+        match self.short.get_mut(self.len..self.len + bytes.len()) {
+            Some(place) if self.long.is_empty() => {
+                place.copy_from_slice(bytes);
+                self.len += bytes.len();
+            }
+            _ => self.put_long(bytes),
+        }
     }
 }
 
 impl std::ops::Deref for Key {
     type Target = [u8];
 
+    #[inline]
     fn deref(&self) -> &[u8] {
-        &self.0
+        if self.long.is_empty() { &self.short[..self.len] } else { &self.long }
     }
 }
 
@@ -249,6 +275,26 @@ pub(crate) fn in_table(table: Table, key: &[u8]) -> Key {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn keys_of_any_length_are_built_alike() {
+        let mut key = Key::table(Table::Data);
+        let mut plain = vec![Table::Data as u8];
+        for len in (0..SHORT_MAX).chain([1, 500]) {
+            let piece = vec![len as u8; len % 7 + len / 100];
+            key = key.push(&piece);
+            plain.extend(&piece);
+            assert_eq!(*key, *plain);
+            assert_eq!(*key.clone().with_table_of(&Key::table(Table::Label)), *{
+                let mut other = plain.clone();
+                other[0] = Table::Label as u8;
+                other
+            });
+        }
+        let end = [plain.clone(), vec![0xff; 3]].concat();
+        let next = Key::table(Table::Data).push(&end[1..]).successor();
+        assert!(*next > *end && *next > *plain && next.len() == plain.len());
+    }
 
     #[test]
     fn random_keys_are_parsed_or_refused() {

@@ -207,13 +207,13 @@ impl<'t> Change<'t> {
     /// Notes for conflict detection that a dkey is about to change.
     pub(crate) fn touch(&mut self, container: ContainerId, oid: ObjectId, dkey: &[u8]) {
         let (object, dkey) = (object_slot(container, oid), conflict_slot(container, oid, dkey));
-        self.touched.extend([container_slot(container), object, dkey]);
+        self.touched.extend_from_slice(&[container_slot(container), object, dkey]);
     }
 
     /// Notes for conflict detection that a whole object goes, with all its dkeys.
     pub(crate) fn touch_object(&mut self, container: ContainerId, oid: ObjectId) {
         let (object, punch) = (object_slot(container, oid), punch_slot(container, oid));
-        self.touched.extend([container_slot(container), object, punch]);
+        self.touched.extend_from_slice(&[container_slot(container), object, punch]);
     }
 
     /// Writes down what died and what changed; the last thing before the commit. (A version noted for

@@ -88,12 +88,13 @@ impl<'t> Writer<'t> {
     /// `NoSpace` where no segment has room, even after collection.
     pub(crate) fn append(&mut self, append: &Append<'_>) -> Result<Placed> {
         let (segment, at) = self.room_for(append)?;
+        let tail = at + header::footprint(append.key.len(), u64::from(append.len));
+        self.target.prepare(segment, tail);
         let begin = self.target.segment_offset(segment) + at;
         let data_at = at + header::data_offset(append.key.len());
         Header::encode(append.key, append.count, append.len, &mut self.lane.scratch);
         let sums = self.write(begin, append)?;
         let words = self.target.words().segment(segment);
-        let tail = at + header::footprint(append.key.len(), u64::from(append.len));
         words.tail.store(tail, Ordering::Release);
         self.note(segment, u64::from(append.len));
         Ok(Placed {

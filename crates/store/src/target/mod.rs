@@ -17,7 +17,7 @@ use esker_types::info::{ContainerId, Durability, Medium};
 use esker_types::ops::{ReadAt, ReadMark};
 use esker_types::{Error, ErrorKind, ObjectId, Result};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 /// One shard of an open pool.
@@ -29,8 +29,8 @@ pub struct Target {
     pub(crate) lanes: Lanes,
     segment_bytes: u64,
     segments: u32,
-    /// Segments whose pages this process has entered into its page table.
-    prepared: Vec<AtomicBool>,
+    /// Bytes of each segment whose pages this process has entered into its page table.
+    prepared: Vec<AtomicU64>,
     mapped: bool,
     durability: Durability,
     /// Commits of threads of this process that wait for the same sync.
@@ -43,6 +43,10 @@ pub struct Target {
 
 /// Threads of one process that may append to one target at a time.
 const LANES: usize = 8;
+
+/// Bytes of a segment prepared at once. Fresh memory takes milliseconds per MiB, which one write should not
+/// have to wait for many times over.
+const PREPARED_AT_ONCE: u64 = 1 << 20;
 
 /// Directory of target `number` inside a pool.
 pub(crate) fn directory(pool: &Path, number: u32) -> std::path::PathBuf {
@@ -82,7 +86,7 @@ impl Target {
             lanes: Lanes::new(LANES),
             segment_bytes: superblock.segment_bytes,
             segments: superblock.segments,
-            prepared: (0..superblock.segments).map(|_| AtomicBool::new(false)).collect(),
+            prepared: (0..superblock.segments).map(|_| AtomicU64::new(0)).collect(),
             mapped,
             durability: superblock.durability,
             group: crate::commit::Group::default(),
@@ -153,8 +157,16 @@ impl Target {
         let words = words.segment(segment);
         words.tail.store(0, Ordering::Release);
         words.published.store(0, Ordering::Release);
-        if !self.prepared[segment as usize].swap(true, Ordering::Relaxed) {
-            self.data.prepare(self.segment_offset(segment), self.segment_bytes as usize);
+    }
+
+    /// Prepares the pages of a segment for writing up to `end`, and some more.
+    pub(crate) fn prepare(&self, segment: u32, end: u64) {
+        let prepared = &self.prepared[segment as usize];
+        let from = prepared.load(Ordering::Relaxed);
+        if end > from {
+            let until = end.next_multiple_of(PREPARED_AT_ONCE).min(self.segment_bytes);
+            self.data.prepare(self.segment_offset(segment) + from, (until - from) as usize);
+            prepared.store(until, Ordering::Relaxed);
         }
     }
 
