@@ -1,5 +1,5 @@
 //! One process of a benchmark: reads a job, then steps, one line of JSON each, and answers each.
-use crate::job::{Job, Slot, Step};
+use crate::job::{Job, Slot, Step, WARM_UP};
 use crate::limit::Limit;
 use crate::load::{self, Load};
 use crate::measure::{Measured, Until, measure};
@@ -124,11 +124,16 @@ impl Worker {
         let Some(mut load) = self.load.take() else {
             return Err(Error::new(ErrorKind::Invalid, "this job has no store"));
         };
-        let (ops, bytes) = (Until::Ops(self.job.ops), self.job.size_bytes);
+        let (ops, bytes) = (Until::Ops(self.ops_of(round)), self.job.size_bytes);
         let measured =
             measure(ops, bytes, |index| op(self, &mut *load, Slot { rank, round, op: index }));
         self.load = Some(load);
         measured
+    }
+
+    /// The warm-up takes an eighth more: how much falls on which target differs from round to round.
+    fn ops_of(&self, round: u32) -> u64 {
+        if round == WARM_UP { self.job.ops + self.job.ops / 8 } else { self.job.ops }
     }
 
     fn write(&mut self, load: &mut dyn Load, slot: Slot) -> Result<()> {

@@ -9,7 +9,9 @@ use std::path::Path;
 /// Bytes handled at a time, so that what was just copied is still in cache when it is summed: where
 /// each run costs a system call, more of them.
 const RUN_MAPPED: usize = CHECKSUM_CHUNK;
-const RUN_CALLED: usize = 8 * CHECKSUM_CHUNK;
+const RUN_CALLED: usize = 16 * CHECKSUM_CHUNK;
+/// Data up to this size is copied behind its header, where that saves a system call.
+const GATHER_MAX: usize = 2 * CHECKSUM_CHUNK;
 
 /// An open data file, mapped where the medium is memory.
 pub(crate) struct Data {
@@ -33,6 +35,11 @@ impl Data {
     /// Bytes to handle at a time.
     pub(crate) fn run(&self) -> usize {
         if self.map.is_some() { RUN_MAPPED } else { RUN_CALLED }
+    }
+
+    /// True where `len` bytes are better written in one call with the header before them.
+    pub(crate) fn gathers(&self, len: usize) -> bool {
+        self.map.is_none() && len <= GATHER_MAX
     }
 
     /// Writes `bytes` at `offset`.

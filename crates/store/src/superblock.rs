@@ -122,8 +122,7 @@ impl Superblock {
     fn check(&self) -> Result<()> {
         let targets = 1..=esker_types::limits::TARGETS_MAX as u32;
         let sound = targets.contains(&self.targets)
-            && self.segment_bytes.is_power_of_two()
-            && (1 << 16..=1 << 30).contains(&self.segment_bytes)
+            && is_segment_size(self.segment_bytes)
             && (1..1 << 24).contains(&self.segments)
             && (1 << 16..1 << 46).contains(&self.index_bytes);
         if sound { Ok(()) } else { Err(bad("sizes")) }
@@ -176,6 +175,11 @@ impl<'t> Fields<'t> {
         let found = choices.iter().find(|(known, _)| *known == value);
         found.map(|(_, choice)| *choice).ok_or_else(|| bad(name))
     }
+}
+
+/// True for what a segment may have: whole pages, and offsets of 32 bits.
+pub(crate) fn is_segment_size(bytes: u64) -> bool {
+    bytes.is_multiple_of(4096) && (1 << 16..=1 << 30).contains(&bytes)
 }
 
 #[cfg(test)]

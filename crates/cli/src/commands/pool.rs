@@ -65,7 +65,7 @@ pub(crate) struct Create {
     /// Share of the space for the index [default: 12]
     #[arg(long, value_name = "PERCENT")]
     index_percent: Option<u32>,
-    /// Bytes of a segment, a power of two [default: by the size of the pool]
+    /// Bytes of a segment, a multiple of 4096 [default: by the size of the pool]
     #[arg(long, value_name = "SIZE")]
     segment_size: Option<Bytes>,
 }

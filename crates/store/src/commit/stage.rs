@@ -163,9 +163,10 @@ impl<'t> Stager<'t, '_> {
         self.target.segment_bytes() - HEADER_MAX as u64
     }
 
-    /// Longest piece: a quarter of a segment at most, so that little is lost at its end.
+    /// Longest piece: a power of two, a quarter of a segment at most, so that little is lost at its end.
     fn piece_max(&self) -> u64 {
-        (EXTENT_BYTES_MAX as u64).min(self.target.segment_bytes() / 4)
+        let quarter = 1 << (self.target.segment_bytes() / 4).ilog2();
+        (EXTENT_BYTES_MAX as u64).min(quarter)
     }
 
     fn array(

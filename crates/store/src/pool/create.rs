@@ -30,7 +30,7 @@ pub struct PoolSpec {
     pub group: Option<String>,
     /// Share of the index, in percent; by default 12.
     pub index_percent: Option<u32>,
-    /// Bytes of a segment, a power of two; by default chosen by size.
+    /// Bytes of a segment, a multiple of 4096; by default chosen by size.
     pub segment_bytes: Option<u64>,
 }
 
@@ -59,6 +59,8 @@ const SEGMENT_BYTES_WANTED: u64 = 8 << 20;
 const SEGMENT_BYTES_MAX: u64 = 64 << 20;
 /// Segments a target has at least: fewer could not be collected while they are written.
 const SEGMENTS_MIN: u64 = 4;
+/// Most segments of a target, for their numbers have 24 bits.
+const SEGMENTS_MAX: u64 = (1 << 24) - 1;
 /// Bytes reserved between two reports of progress.
 const STEP: u64 = 256 << 20;
 
@@ -72,6 +74,12 @@ fn default_targets() -> u32 {
 }
 
 /// Divides the pool's bytes between targets, indexes and segments.
+/// Room for data whose size is a power of two, and for the headers before it: without some more, the end
+/// of each segment would be lost.
+fn with_slack(data: u64) -> u64 {
+    data + data / 128
+}
+
 fn lay_out(spec: &PoolSpec, medium: Medium) -> Result<Superblock> {
     let targets = spec.targets.unwrap_or_else(default_targets);
     if targets == 0 || targets as usize > TARGETS_MAX {
@@ -88,15 +96,21 @@ fn lay_out(spec: &PoolSpec, medium: Medium) -> Result<Superblock> {
     let segment_bytes = spec.segment_bytes.unwrap_or_else(|| {
         let wanted = (data_bytes / 64).clamp(SEGMENT_BYTES_WANTED, SEGMENT_BYTES_MAX);
         let few = (data_bytes / SEGMENTS_MIN).clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX);
-        1 << wanted.min(few).ilog2()
+        let data = wanted.min(few - few / 128).max(SEGMENT_BYTES_MIN);
+        with_slack(1 << data.ilog2())
     });
-    let sound = segment_bytes.is_power_of_two() && (1 << 16..=1 << 30).contains(&segment_bytes);
-    if !sound {
+    if !superblock::is_segment_size(segment_bytes) {
         return Err(invalid(format!(
-            "segments of {segment_bytes} bytes: a power of two, 64 KiB to 1 GiB"
+            "segments of {segment_bytes} bytes: a multiple of 4096, 64 KiB to 1 GiB"
         )));
     }
     let segments = data_bytes / segment_bytes;
+    if segments > SEGMENTS_MAX {
+        return Err(invalid(format!(
+            "{segments} segments of {segment_bytes} bytes on each target: {SEGMENTS_MAX} at most, make \
+             them larger"
+        )));
+    }
     if segments < SEGMENTS_MIN {
         let least = (SEGMENTS_MIN * segment_bytes + index_bytes) * u64::from(targets);
         return Err(invalid(format!(

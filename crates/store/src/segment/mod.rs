@@ -145,7 +145,7 @@ impl<'t> Writer<'t> {
         };
         let from = append.offset as usize;
         let bytes = &whole[from..from + append.len as usize];
-        if bytes.len() <= self.target.data.run() && !self.target.is_mapped() {
+        if self.target.data.gathers(bytes.len()) {
             append.checksum.push_all(bytes, &mut sums);
             self.lane.scratch.extend_from_slice(bytes);
             self.target.data.write(begin, &self.lane.scratch)?;

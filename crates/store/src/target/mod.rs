@@ -31,7 +31,6 @@ pub struct Target {
     segments: u32,
     /// Bytes of each segment whose pages this process has entered into its page table.
     prepared: Vec<AtomicU64>,
-    mapped: bool,
     durability: Durability,
     /// Commits of threads of this process that wait for the same sync.
     pub(crate) group: crate::commit::Group,
@@ -87,7 +86,6 @@ impl Target {
             segment_bytes: superblock.segment_bytes,
             segments: superblock.segments,
             prepared: (0..superblock.segments).map(|_| AtomicU64::new(0)).collect(),
-            mapped,
             durability: superblock.durability,
             group: crate::commit::Group::default(),
             parking_pause: AtomicU64::new(0),
@@ -116,10 +114,6 @@ impl Target {
     /// The pool it belongs to; `None` while that is being set up.
     pub(crate) fn pool(&self) -> Option<Arc<State>> {
         self.pool.get().and_then(Weak::upgrade)
-    }
-
-    pub(crate) fn is_mapped(&self) -> bool {
-        self.mapped
     }
 
     pub(crate) fn is_durable(&self) -> bool {
