@@ -61,7 +61,8 @@ fn what_cannot_be_made_is_refused_with_a_reason() {
     assert_eq!(kind(&["pool", "create", "tank", "--size", "32M"]), "exists");
     assert_eq!(kind(&["pool", "create", "tiny", "--size", "1K"]), "invalid");
     assert_eq!(kind(&["pool", "create", "no/label", "--size", "32M"]), "invalid");
-    assert_eq!(kind(&["pool", "create", "huge", "--size", "900P"]), "no_space");
+    assert_eq!(kind(&["pool", "create", "huge", "--size", "900T"]), "no_space");
+    assert_eq!(kind(&["pool", "create", "huge", "--size", "900P"]), "invalid");
     for command in ["query", "destroy", "check", "scrub", "compact"] {
         assert_eq!(kind(&["pool", command, "nothing"]), "not_found", "{command}");
     }
