@@ -106,6 +106,8 @@ impl Target {
 
     /// Brings parked pages back for a change that found no room; true where there were any.
     pub(crate) fn return_pages(&self) -> Result<bool> {
+        let latest = self.index.read()?.id();
+        self.parking_pause.store(latest + PAUSE, Ordering::Relaxed);
         let mut any = false;
         // Bringing pages back takes pages too: the first few make room for the others.
         let batches = (4..8).map(|power| 1 << power).chain([RETURN_BATCH; RETURNS_MAX]);

@@ -35,7 +35,9 @@ fn retry<T>(
 /// Runs `work`, which changes the indexes of targets.
 pub(super) fn with_room<T>(targets: &[&Target], work: impl FnMut() -> Result<T>) -> Result<T> {
     let help = |target: &Target| {
-        Ok(target.return_pages()? || !is_full(target)? && target.index.outwait_readers()?)
+        let returned = target.return_pages()?;
+        let waited = !is_full(target)? && target.index.outwait_readers()?;
+        Ok(returned || waited)
     };
     retry(targets, help, work)
 }
