@@ -132,3 +132,28 @@ fn check_fails_where_pages_of_the_index_are_damaged() {
     file.write_all_at(&[0xee; 64 << 10], 8 << 10).unwrap();
     assert_eq!(site.fails(&["pool", "check", "tank"]).0, "corrupt");
 }
+
+#[test]
+fn what_a_killed_creation_left_is_in_nobodys_way() {
+    let site = Site::in_memory();
+    let draft = site.dir.join("tank/pool.new");
+    let create = |size| ["pool", "create", "tank", "--targets", "2", "--size", size];
+    let mut killed = 0;
+    for _ in 0..20 {
+        let mut child = site.command(&create("1G")).spawn().unwrap();
+        while !draft.exists() && child.try_wait().unwrap().is_none() {
+            std::thread::yield_now();
+        }
+        let said = String::from_utf8(site.run(&create("32M")).stderr).unwrap();
+        assert!(said.contains("another process") || said.contains("exists"), "{said}");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        killed += u32::from(draft.exists());
+        if draft.exists() {
+            site.ok(&create("32M"));
+            assert!(site.ok(&["pool", "check", "tank"]).contains("0 problems"));
+        }
+        site.ok(&["pool", "destroy", "tank"]);
+    }
+    assert!(killed > 0, "no creation was caught half-way");
+}

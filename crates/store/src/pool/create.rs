@@ -12,6 +12,7 @@ use esker_types::{Error, ErrorKind, Result, Uuid};
 use std::fs::{self, File};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 /// A pool to be made.
 #[derive(Clone, Debug)]
@@ -172,6 +173,9 @@ impl Pool {
         let superblock = lay_out(spec, medium_of(directory)?)?;
         let group = spec.group.as_deref().map(resolve_group).transpose()?;
         let path = directory.join(&spec.label);
+        // Locks tell processes apart, not threads.
+        let _alone = CREATING.lock().unwrap_or_else(PoisonError::into_inner);
+        remove_abandoned(&path)?;
         make_directory(&path, &superblock, group)?;
         let built = Builder { path: &path, superblock: &superblock, group }.build(progress);
         if let Err(error) = built {
@@ -225,6 +229,36 @@ fn make_directory(path: &Path, superblock: &Superblock, group: Option<u32>) -> R
     Ok(())
 }
 
+static CREATING: Mutex<()> = Mutex::new(());
+
+/// What becomes the superblock. Whoever makes the pool holds a lock on it, so that what was abandoned
+/// half-made is told from what is being made.
+fn draft_of(pool: &Path) -> PathBuf {
+    pool.join("pool.new")
+}
+
+fn lock_draft(draft: &File, pool: &Path) -> Result<()> {
+    let failed = |error| Error::io(format_args!("locking {}", draft_of(pool).display()), &error);
+    if lock::set(draft, lock::Kind::Exclusive, 0).map_err(failed)? {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::Busy,
+        format!("{} is being made by another process: wait for it", pool.display()),
+    ))
+}
+
+/// Removes what a process left behind that was killed while it made a pool.
+fn remove_abandoned(path: &Path) -> Result<()> {
+    let draft = match File::options().read(true).write(true).open(draft_of(path)) {
+        Ok(draft) if !superblock::path(path).exists() => draft,
+        _ => return Ok(()),
+    };
+    lock_draft(&draft, path)?;
+    fs::remove_dir_all(path)
+        .map_err(|error| Error::io(format_args!("removing {}", path.display()), &error))
+}
+
 struct Builder<'b> {
     path: &'b Path,
     superblock: &'b Superblock,
@@ -237,6 +271,7 @@ impl Builder<'_> {
         let total =
             superblock.data_bytes() + u64::from(superblock.targets) * superblock.index_bytes;
         self.check_space(total)?;
+        let draft = self.make_draft()?;
         let mut done = 0;
         let mut report = |bytes| {
             done += bytes;
@@ -251,7 +286,17 @@ impl Builder<'_> {
             self.reserve(target.join("data"), data, &mut report)?;
         }
         self.reserve(self.path.join("control"), control_bytes(superblock), &mut |_| {})?;
-        self.write_superblock()
+        self.write_superblock(draft)
+    }
+
+    /// Nobody sees the draft before it is locked.
+    fn make_draft(&self) -> Result<File> {
+        let unlocked = self.path.join(format!("pool.{}", std::process::id()));
+        let draft = self.create(&unlocked)?;
+        lock_draft(&draft, self.path)?;
+        let failed = |error| Error::io(format_args!("making {}", unlocked.display()), &error);
+        fs::rename(&unlocked, draft_of(self.path)).map_err(failed)?;
+        Ok(draft)
     }
 
     fn check_space(&self, total: u64) -> Result<()> {
@@ -306,10 +351,9 @@ impl Builder<'_> {
     }
 
     /// Makes the pool a pool: everything else is in place and, where that matters, on the medium.
-    fn write_superblock(&self) -> Result<()> {
-        let draft = self.path.join("pool.new");
+    fn write_superblock(&self, mut file: File) -> Result<()> {
+        let draft = draft_of(self.path);
         let failed = |error| Error::io(format_args!("writing {}", draft.display()), &error);
-        let mut file = self.create(&draft)?;
         std::io::Write::write_all(&mut file, self.superblock.to_text().as_bytes())
             .map_err(failed)?;
         file.sync_all().map_err(failed)?;
