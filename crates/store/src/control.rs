@@ -57,6 +57,8 @@ pub(crate) struct TargetWords<'c> {
     pub(crate) freed: &'c AtomicU64,
     /// Index pages that are parked, as far as is known.
     pub(crate) parked: &'c AtomicU64,
+    /// The transaction that has, or had last, the right to change the index.
+    pub(crate) writer: &'c AtomicU64,
     /// Versions for conflict detection.
     pub(crate) conflicts: &'c [AtomicU64],
     /// The segment table.
@@ -308,6 +310,7 @@ impl Control {
             snapshots: &head[1],
             freed: &head[2],
             parked: &head[3],
+            writer: &head[4],
             conflicts,
             segments: &rest[..self.segments * SEGMENT_WORDS],
         }

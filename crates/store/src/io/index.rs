@@ -115,6 +115,11 @@ impl Index {
         Ok(info)
     }
 
+    /// Number of the last transaction that was committed.
+    pub(crate) fn last_commit(&self) -> Result<u64> {
+        Ok(self.info()?.me_last_txnid as u64)
+    }
+
     /// Pages that were ever in use, in the latest state.
     pub(crate) fn reach(&self) -> Result<u64> {
         Ok(self.info()?.me_last_pgno as u64 + 1)

@@ -133,6 +133,7 @@ pub(crate) fn rebuild(target: &Target) -> Result<()> {
     target.control.pass_epoch(usage.last_epoch);
     words.snapshots.store(u64::from(usage.has_snapshots), Ordering::Release);
     words.freed.store(0, Ordering::Release);
+    words.writer.store(0, Ordering::Release);
     target.count_parked()?;
     words.conflicts.iter().for_each(|slot| slot.store(0, Ordering::Release));
     forget_dead(target, &spent)
