@@ -112,7 +112,15 @@ pub(crate) struct Cursor<'t> {
 impl<'t> Cursor<'t> {
     /// First entry whose key is `key` or comes after it.
     pub(crate) fn seek(&mut self, key: &[u8]) -> Result<Option<Entry<'t>>> {
-        self.step(val(key), lmdb::MDB_SET_RANGE)
+        let found = self.step(val(key), lmdb::MDB_SET_RANGE)?;
+        if found.is_some_and(|(found, _)| found < key) {
+            // Whoever goes on from what it finds would go round for ever.
+            return Err(Error::new(
+                ErrorKind::Corrupt,
+                "the keys of the index are out of order: run `esker pool check`",
+            ));
+        }
+        Ok(found)
     }
 
     /// Last entry whose key comes before `key`.
