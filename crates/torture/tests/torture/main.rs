@@ -8,6 +8,7 @@ mod fork;
 mod machine;
 mod simple;
 mod space;
+mod views;
 
 /// Where processes that tests start begin: the job is named by the environment.
 #[test]
@@ -21,6 +22,7 @@ fn job() {
         Ok("damage-look") => damage::look(),
         Ok("space-hold") => space::hold_view(),
         Ok("space-idle") => space::idle(),
+        Ok("views-hold") => views::hold_exclusively(),
         Ok("machine-use") => machine::use_pool(),
         Ok("machine-open") => machine::open_pool(),
         Ok("machine-idle") => machine::idle(),

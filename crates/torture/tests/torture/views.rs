@@ -1,0 +1,113 @@
+//! What one handle sees of what another does: exclusive use over processes, arrays that shrink,
+//! snapshots that go.
+use crate::common::{self, Folder, Shape, Sort, Worker};
+use crate::simple;
+use esker::backend::NewContainer;
+use esker::{Access, ArrayAttributes, Wait};
+use esker_types::info::OpenMode;
+use esker_types::ops::{Sink, Source};
+use esker_types::{ErrorKind, Extent, ObjectType};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+const CELLS: u64 = 64 << 10;
+const CHUNK: u64 = 1 << 10;
+
+/// Arguments: pool, file to make once the container is open for this process alone. Waits to be killed.
+pub(crate) fn hold_exclusively() {
+    let arguments = common::arguments();
+    let pool = common::open(Path::new(&arguments[0]));
+    let _held = pool.open_container("c", OpenMode::Exclusive).wait().expect("opening");
+    std::fs::write(&arguments[1], b"").expect("signalling");
+    loop {
+        std::thread::park();
+    }
+}
+
+#[test]
+fn exclusive_use_stands_alone_over_processes() {
+    let folder = Folder::new(Sort::Memory);
+    let path = common::make(&folder, "pool", Sort::Memory, Shape::SMALL);
+    let pool = common::open(&path);
+    let new = NewContainer { label: Some("c"), ..Default::default() };
+    pool.create_container(&new).wait().expect("making a container");
+    for round in 0..3 {
+        let signal = folder.path().join(format!("held-{round}"));
+        let arguments = format!("{} {}", path.display(), signal.display());
+        let mut holder = Worker::start("views-hold", &arguments);
+        let end = Instant::now() + Duration::from_secs(20);
+        while !signal.exists() {
+            assert!(Instant::now() < end, "nobody took the container");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        for mode in [OpenMode::ReadOnly, OpenMode::ReadWrite, OpenMode::Exclusive] {
+            let refused = pool.open_container("c", mode).wait().map(drop);
+            assert_eq!(refused.map_err(|error| error.kind()), Err(ErrorKind::Busy), "{mode:?}");
+        }
+        holder.kill();
+        let opened = pool.open_container("c", OpenMode::Exclusive).wait().expect("opening");
+        opened.close().wait().expect("closing");
+    }
+}
+
+/// Others may see an array that shrinks half done, but no cell other than it was, or a hole.
+#[test]
+fn an_array_shrinks_step_by_step() {
+    let folder = Folder::new(Sort::Memory);
+    let path = common::make(&folder, "pool", Sort::Memory, Shape::SMALL);
+    let pool = common::open(&path);
+    let (container, _kv) = simple::kv(&pool, "c").expect("opening");
+    let oid = container.generate_oid(1, 1, ObjectType::ArrayByte, None, 0).expect("an id");
+    let shape = ArrayAttributes { cell_size: 1, chunk_size: CHUNK };
+    let array = container.open_array_with_attributes(oid, shape).expect("opening");
+    let whole = [Extent::new(0, CELLS)];
+    let full = vec![7; CELLS as usize];
+    for _ in 0..10 {
+        array.write(&whole, Source::One(&full), Access::Latest).wait().expect("writing");
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                array.set_size(100, Access::Latest).wait().expect("shrinking");
+                done.store(true, Ordering::Release);
+            });
+            while !done.load(Ordering::Acquire) {
+                let mut seen = vec![9; CELLS as usize];
+                array.read(&whole, Sink::One(&mut seen), Access::Latest).wait().expect("reading");
+                assert!(seen[..100].iter().all(|&cell| cell == 7), "a cell that stays was changed");
+                assert!(seen.iter().all(|cell| [0, 7, 9].contains(cell)), "a cell of nowhere");
+            }
+        });
+        assert_eq!(array.size(Access::Latest).wait().expect("asking"), 100);
+    }
+}
+
+/// A read of a snapshot either shows all of it or is refused, also while it is destroyed.
+#[test]
+fn a_read_of_a_snapshot_that_goes_shows_no_hole() {
+    let folder = Folder::new(Sort::Memory);
+    let path = common::make(&folder, "pool", Sort::Memory, Shape::SMALL);
+    let pool = common::open(&path);
+    let (container, kv) = simple::kv(&pool, "c").expect("opening");
+    let mut refused = 0;
+    for round in 0..20 {
+        (0..300).for_each(|number| simple::put(&kv, number, 2000).expect("writing"));
+        let epoch = container.create_snapshot(&format!("s{round}")).wait().expect("a snapshot");
+        let view = container.at(epoch).wait().expect("a view");
+        (0..300).for_each(|number| simple::remove(&kv, number).expect("removing"));
+        std::thread::scope(|scope| {
+            scope.spawn(|| container.destroy_snapshot(epoch).wait().expect("destroying"));
+            for number in 0..300_u64 {
+                match kv.get(&number.to_be_bytes(), view).wait() {
+                    Ok(Some(value)) => assert_eq!(value, simple::value(number, 2000)),
+                    Ok(None) => panic!("value {number} was taken for one that was never there"),
+                    Err(error) => {
+                        assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+                        refused += 1;
+                    }
+                }
+            }
+        });
+    }
+    assert!(refused > 0, "no read came too late");
+}
