@@ -95,8 +95,10 @@ impl Target {
             Due::Return(pages) => bring_back(&mut txn, before, pages)?,
         };
         let reach = self.index.reach()?;
-        txn.commit()?;
+        // With the write lock held, or a later count could be overwritten. Where the commit comes to
+        // nothing the next one counts again.
         self.words().parked.store(u64::from(after), Ordering::Relaxed);
+        txn.commit()?;
         if self.index.reach()? > reach {
             // They were freed too recently to be had, so others were taken that had never been used.
             self.parking_pause.store(id + SETTLE, Ordering::Relaxed);
@@ -106,6 +108,7 @@ impl Target {
 
     /// Brings parked pages back for a change that found no room; true where there were any.
     pub(crate) fn return_pages(&self) -> Result<bool> {
+        self.count_parked()?;
         let latest = self.index.read()?.id();
         self.parking_pause.store(latest + PAUSE, Ordering::Relaxed);
         let mut any = false;
@@ -247,6 +250,8 @@ mod tests {
                 (0..room).step_by(1000).for_each(|first| empty(target, first..first + 1000));
                 commits(target, 200);
                 assert!(parked(target) > 500, "{} parked", parked(target));
+                // As if a process had died before it noted what it parked.
+                target.words().parked.store(0, Ordering::Relaxed);
                 let again = fill_up(target);
                 assert!(again >= room / 20 * 19, "{again} keys where {room} found room");
             }
