@@ -25,7 +25,8 @@ fn applied_key() -> Key {
     Key::table(Table::Intent).push(b"A")
 }
 
-/// Lets `work` change `targets` (which come in rising order) and commits all or nothing.
+/// Lets `work` change `targets` (which come in rising order) and commits all or nothing. Data that the
+/// changes name must be where it has to be.
 pub(crate) fn coordinated(
     pool: &State,
     targets: &[&Target],
@@ -45,9 +46,6 @@ fn attempt(
     let mut txns = txns.collect::<Result<Vec<_>>>()?;
     let epoch = pool.control.next_epoch();
     let journals = record(targets, &mut txns, epoch, work)?;
-    if targets.iter().any(|target| target.is_durable()) {
-        targets.iter().try_for_each(|target| target.data.sync())?;
-    }
     let numbers: Vec<u32> = targets.iter().map(|target| target.number()).collect();
     let intent = encode(epoch, &numbers, &journals);
     if let Some(first) = txns.first_mut() {

@@ -159,6 +159,9 @@ impl State {
             .iter()
             .map(|target| target.with_segments(|| stage::stage_part(target, container, writes)))
             .collect::<Result<Vec<_>>>()?;
+        for (target, _) in targets.iter().zip(&parts).filter(|(_, staged)| staged.has_data()) {
+            target.sync_data()?;
+        }
         let epoch = coordinated(self, &targets, |changes| {
             container.check_alive(self)?;
             for (change, staged) in changes.iter().zip(&parts) {

@@ -120,6 +120,11 @@ impl Target {
         self.durability == Durability::Commit
     }
 
+    /// Puts what segments hold on the medium, where commits must survive the machine.
+    pub(crate) fn sync_data(&self) -> Result<()> {
+        if self.is_durable() { self.data.sync() } else { Ok(()) }
+    }
+
     /// Where a segment begins in the data file.
     pub(crate) fn segment_offset(&self, segment: u32) -> u64 {
         u64::from(segment) * self.segment_bytes
