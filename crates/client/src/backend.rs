@@ -17,6 +17,14 @@ pub struct Capabilities {
     pub snapshots: bool,
     /// Writes to several objects are atomic, and conflicts are found.
     pub transactions: bool,
+    /// Objects of Key-Value and array types hold any akeys and kinds of values, as others do. Without
+    /// it they hold what [`crate::Kv`] and [`crate::Array`] keep in them (akey `0`: a single value of
+    /// each key; attributes at dkey 0, records at others); the rest is refused with
+    /// [`esker_types::ErrorKind::NotSupported`].
+    pub any_akeys: bool,
+    /// Objects of array types know which of their records were never written or were punched. Without
+    /// it, such records before the last one of their chunk are there, as zeros.
+    pub holes: bool,
     /// Sharding width: targets over which an object class can spread.
     pub targets: u32,
     /// Fault domains among them.

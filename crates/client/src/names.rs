@@ -2,13 +2,15 @@
 //!
 //! | name | what it means |
 //! |---|---|
-//! | `tank` | the pool of this label in one of the pool directories |
+//! | `tank` | the pool of this label, native or of files, in one of the pool directories |
 //! | a UUID | the pool of this id there |
 //! | `esker:/path/to/tank` | the pool in that directory |
+//! | `posix:/path/to/tank` | the pool of files in that directory, on any file system; `?fsync=on` syncs |
 //! | `memory:name` | a pool in this process's memory, made when first named |
 use crate::backend::Backend;
 use crate::memory::Memory;
 use crate::native::Native;
+use crate::posix::{Posix, PosixPool, PosixUrl};
 use esker_store::Superblock;
 use esker_types::info::OpenMode;
 use esker_types::{Error, ErrorKind, Result, Uuid};
@@ -52,29 +54,91 @@ pub fn list() -> Vec<(PathBuf, Superblock)> {
     pools
 }
 
-/// Directory of the pool of this label, UUID or `esker:` URL.
+/// All pools of files in the pool directories, by path.
+#[must_use]
+pub fn list_posix() -> Vec<(PathBuf, PosixPool)> {
+    let entries = pool_directories().into_iter().filter_map(|path| path.read_dir().ok()).flatten();
+    let paths = entries.filter_map(|entry| entry.ok().map(|entry| entry.path()));
+    let mut pools: Vec<_> =
+        paths.filter_map(|path| PosixPool::read(&path).ok().map(|pool| (path, pool))).collect();
+    pools.sort_by(|(a, _), (b, _)| a.cmp(b));
+    pools
+}
+
+/// What a name stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Named {
+    /// A pool of this machine, by its directory.
+    Native(PathBuf),
+    /// A pool of files.
+    Posix(PosixUrl),
+}
+
+impl Named {
+    /// The directory of the pool.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        match self {
+            Self::Native(path) | Self::Posix(PosixUrl { path, .. }) => path,
+        }
+    }
+
+    fn at(path: PathBuf) -> Self {
+        match PosixPool::is_at(&path) {
+            true => Self::Posix(PosixUrl { path, fsync: None }),
+            false => Self::Native(path),
+        }
+    }
+}
+
+/// The pool in a directory that has this label, UUID, or `esker:` or `posix:` URL.
 ///
 /// # Errors
 /// `NotFound` where there is none; `BadPath` for a URL of another sort.
-pub fn find(name: &str) -> Result<PathBuf> {
+pub fn resolve(name: &str) -> Result<Named> {
+    if let Some(url) = PosixUrl::parse(name)? {
+        return Ok(Named::Posix(url));
+    }
     if let Some(path) = name.strip_prefix("esker:") {
-        return Ok(PathBuf::from(path.strip_prefix("//").unwrap_or(path)));
+        return Ok(Named::Native(PathBuf::from(path.strip_prefix("//").unwrap_or(path))));
     }
     if let Some((scheme, _)) = name.split_once(':') {
-        let message = format!("`{scheme}:` is no URL of a pool in a directory: use `esker:/path`");
+        let message = format!(
+            "`{scheme}:` is no URL of a pool in a directory: use `esker:/path` or `posix:/path`"
+        );
         return Err(Error::new(ErrorKind::BadPath, message));
     }
     let found = match Uuid::parse(name) {
-        Some(uuid) => list().into_iter().find(|(_, pool)| pool.uuid == uuid).map(|(path, _)| path),
+        Some(uuid) => by_uuid(uuid),
         None => by_label(name),
     };
-    found.ok_or_else(|| unknown(name))
+    found.map(Named::at).ok_or_else(|| unknown(name))
+}
+
+/// Directory of the pool of this machine that has this label, UUID or `esker:` URL.
+///
+/// # Errors
+/// As [`resolve`]; `NotSupported` for a pool of files, which has nothing of what this is asked for.
+pub fn find(name: &str) -> Result<PathBuf> {
+    match resolve(name)? {
+        Named::Native(path) => Ok(path),
+        Named::Posix(_) => Err(Error::new(
+            ErrorKind::NotSupported,
+            format!("{name} is a pool of files (posix): this is for pools of this machine only"),
+        )),
+    }
+}
+
+fn by_uuid(uuid: Uuid) -> Option<PathBuf> {
+    let native = list().into_iter().find(|(_, pool)| pool.uuid == uuid).map(|(path, _)| path);
+    let posix = || list_posix().into_iter().find(|(_, pool)| pool.uuid == uuid);
+    native.or_else(|| posix().map(|(path, _)| path))
 }
 
 fn by_label(name: &str) -> Option<PathBuf> {
     let plain = !name.is_empty() && !name.contains('/') && name != "." && name != "..";
     let mut places = pool_directories().into_iter().map(|directory| directory.join(name));
-    places.find(|path| plain && path.join("pool").exists())
+    places.find(|path| plain && (path.join("pool").exists() || PosixPool::is_at(path)))
 }
 
 fn unknown(name: &str) -> Error {
@@ -98,9 +162,8 @@ pub(crate) fn connect(name: &str, mode: OpenMode) -> Result<Arc<dyn Backend>> {
             pools.entry(name.to_owned()).or_insert_with(|| Arc::new(Memory::new(MEMORY_TARGETS)));
         return Ok(Arc::<Memory>::clone(pool));
     }
-    open(&find(name)?, mode)
-}
-
-fn open(path: &Path, mode: OpenMode) -> Result<Arc<dyn Backend>> {
-    Ok(Arc::new(Native::open(path, mode)?))
+    Ok(match resolve(name)? {
+        Named::Native(path) => Arc::new(Native::open(&path, mode)?),
+        Named::Posix(url) => Arc::new(Posix::open(&url, mode)?),
+    })
 }

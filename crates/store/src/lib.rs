@@ -31,7 +31,19 @@ pub use pool::{Pool, PoolSpec, State};
 pub use superblock::{Access, FORMAT_VERSION, Superblock};
 pub use target::Target;
 
+/// Free and total bytes of the file system a directory is on, as its user may fill it.
+///
+/// # Errors
+/// What the file system says.
+pub fn space_of(directory: &std::path::Path) -> esker_types::Result<(u64, u64)> {
+    let space = std::fs::File::open(directory).and_then(|file| io::sys::space(&file));
+    space.map_err(|error| esker_types::Error::io(directory.display(), &error))
+}
+
 /// 16 random bytes from the kernel.
-pub(crate) fn random_bytes() -> esker_types::Result<[u8; 16]> {
+///
+/// # Errors
+/// Where the kernel gives none.
+pub fn random_bytes() -> esker_types::Result<[u8; 16]> {
     io::sys::random_bytes().map_err(|error| esker_types::Error::io("reading random bytes", &error))
 }

@@ -121,7 +121,10 @@ impl Plan {
 
     fn site(&self, note: Note<'_>) -> Result<Site> {
         match &self.place {
-            Place::Pool(name) => Site::open(name, esker::names::find(name)?, None),
+            Place::Pool(name) => {
+                let folder = esker::names::resolve(name)?.path().to_owned();
+                Site::open(name, folder, None)
+            }
             Place::Folder(folder) => {
                 let bytes =
                     self.cases(false).map(|case| u64::from(case.procs) * case.ops * case.size);

@@ -49,6 +49,11 @@ impl ArrayAttributes {
         (magic == MAGIC && attributes.check().is_ok()).then_some(attributes)
     }
 
+    /// The attributes that `bytes` are, if they are any.
+    pub(crate) fn in_bytes(bytes: &[u8]) -> Option<Self> {
+        Self::from_bytes(bytes.try_into().ok()?)
+    }
+
     fn check(self) -> Result<()> {
         match (1..=RECORD_SIZE_MAX).contains(&self.cell_size) && self.chunk_size > 0 {
             true => Ok(()),

@@ -1,11 +1,12 @@
 //! Arrays under an akey: overlapping, unaligned, sparse and overwriting extents, exact to the byte.
 use super::Make;
-use super::extents::Twin;
+use super::extents::{Twin, UNTOUCHED};
 use super::store::{Store, checks, refused, run};
 use crate::random::Random;
+use crate::{Access, ArrayAttributes, Wait};
 use esker_types::limits::{EXTENT_BYTES_MAX, RECORD_SIZE_MAX};
-use esker_types::ops::{Source, Value};
-use esker_types::{ErrorKind, Extent, Result};
+use esker_types::ops::{Sink, Source, Value};
+use esker_types::{ErrorKind, Extent, ObjectType, Result};
 
 /// Checks arrays.
 ///
@@ -30,6 +31,7 @@ pub fn arrays(make: Make<'_>) {
             sizes_must_fit,
             lengths_must_match,
             far_records,
+            cells_between_others_are_holes_or_zeros,
         ],
     );
 }
@@ -200,4 +202,25 @@ fn far_records(store: &Store) -> Result<()> {
     twin.update(Value::Array { record_size: 4, extents: &extents, data })?;
     twin.update(Value::PunchExtents(&[extent(1 << 39, u64::MAX - (1 << 39))]))?;
     twin.compare()
+}
+
+/// What was never written before the last cell of a chunk is left alone by a read and does not count,
+/// or is zeros and counts where the backend declares that it does not know holes.
+fn cells_between_others_are_holes_or_zeros(store: &Store) -> Result<()> {
+    let attributes = ArrayAttributes { cell_size: 2, chunk_size: 8 };
+    let oid = store.oid(ObjectType::Array)?;
+    let array = store.container.create_array(oid, attributes, Access::Latest).wait()?;
+    for cell in [3, 5, 20] {
+        array.write(&[extent(cell, 1)], Source::One(b"ab"), Access::Latest).wait()?;
+    }
+    assert_eq!(array.size(Access::Latest).wait()?, 21);
+    array.punch(&[extent(5, 1)], Access::Latest).wait()?;
+    array.punch(&[extent(20, 9)], Access::Latest).wait()?;
+    let holes = store.pool.capabilities().holes;
+    assert_eq!(array.size(Access::Latest).wait()?, if holes { 4 } else { 20 });
+    let mut cells = [UNTOUCHED; 12];
+    array.read(&[extent(0, 6)], Sink::One(&mut cells), Access::Latest).wait()?;
+    let (hole, end) = (if holes { UNTOUCHED } else { 0 }, UNTOUCHED);
+    assert_eq!(cells, [hole, hole, hole, hole, hole, hole, b'a', b'b', hole, hole, end, end]);
+    Ok(())
 }

@@ -169,7 +169,7 @@ fn objects_are_listed_once(store: &Store) -> Result<()> {
             for dkey in 0..20u64 {
                 let object = store.container.object(store.oid_of_class(otype, class)?);
                 for number in 0..=dkey % 3 {
-                    put(&object, &(number + index as u64).to_ne_bytes(), b"a", b"v")?;
+                    put(&object, &(number + index as u64).to_ne_bytes(), b"0", b"v")?;
                 }
                 wanted.insert(object.oid(), 1);
             }

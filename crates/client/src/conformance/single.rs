@@ -28,6 +28,7 @@ pub fn single_values(make: Make<'_>) {
             bad_keys_are_refused,
             values_have_a_limit,
             an_akey_holds_one_kind_of_value,
+            key_values_hold_other_akeys_or_say_so,
         ],
     );
 }
@@ -216,5 +217,20 @@ fn an_akey_holds_one_kind_of_value(store: &Store) -> Result<()> {
     ];
     object.fetch(b"d", Cond::NONE, &mut fetches, Access::Latest).wait()?;
     assert_eq!(fetches.map(|fetch| fetch.size), [0, 0, 5], "the other kind is as good as none");
+    Ok(())
+}
+
+/// The type of an object decides nothing, or other akeys than that of the convention are refused.
+fn key_values_hold_other_akeys_or_say_so(store: &Store) -> Result<()> {
+    let object = store.object_of(ObjectType::KvHashed)?;
+    let written = put(&object, b"d", b"a", b"value");
+    match store.pool.capabilities().any_akeys {
+        true => written?,
+        false => drop(refused(written, ErrorKind::NotSupported)),
+    }
+    put(&object, b"d", b"0", b"own")?;
+    assert_eq!(get(&object, b"d", b"0")?.as_deref(), Some(&b"own"[..]));
+    let other = get(&object, b"d", b"a")?;
+    assert_eq!(other.is_some(), store.pool.capabilities().any_akeys);
     Ok(())
 }

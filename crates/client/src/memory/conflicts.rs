@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 /// What a read depends on. Every write to an object changes all three levels around it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Watched {
+pub(crate) enum Watched {
     /// Which objects there are.
     Objects,
     /// Everything of an object.
@@ -17,14 +17,14 @@ pub(super) enum Watched {
 
 /// A version for everything that was ever read in a transaction.
 #[derive(Default)]
-pub(super) struct Conflicts {
+pub(crate) struct Conflicts {
     slots: BTreeMap<(ContainerId, Watched), u32>,
     versions: Vec<u64>,
 }
 
 impl Conflicts {
     /// Notes in `marks` that `watched` was read as it is now.
-    pub(super) fn note(&mut self, container: ContainerId, watched: Watched, marks: &ReadMarks) {
+    pub(crate) fn note(&mut self, container: ContainerId, watched: Watched, marks: &ReadMarks) {
         let fresh = self.versions.len() as u32;
         let slot = *self.slots.entry((container, watched)).or_insert(fresh);
         if slot == fresh {
@@ -34,7 +34,7 @@ impl Conflicts {
     }
 
     /// Refuses marks of anything that was written since.
-    pub(super) fn check(&self, marks: &ReadMarks) -> Result<()> {
+    pub(crate) fn check(&self, marks: &ReadMarks) -> Result<()> {
         let holds = |mark: &ReadMark| self.versions.get(mark.slot as usize) == Some(&mark.version);
         match marks.to_vec().iter().all(holds) {
             true => Ok(()),
@@ -46,14 +46,14 @@ impl Conflicts {
     }
 
     /// Tells of a write.
-    pub(super) fn changed(&mut self, container: ContainerId, watched: Watched) {
+    pub(crate) fn changed(&mut self, container: ContainerId, watched: Watched) {
         if let Some(slot) = self.slots.get(&(container, watched)) {
             self.versions[*slot as usize] += 1;
         }
     }
 
     /// Tells of the punch of an object: all its dkeys change, missing ones too.
-    pub(super) fn punched(&mut self, container: ContainerId, oid: ObjectId) {
+    pub(crate) fn punched(&mut self, container: ContainerId, oid: ObjectId) {
         let first = (container, Watched::Dkey(oid, Vec::new()));
         let of_object = self.slots.range(first..);
         let of_object = of_object.take_while(|((id, watched), _)| {

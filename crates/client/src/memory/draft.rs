@@ -7,24 +7,24 @@ use esker_types::{Epoch, Error, ErrorKind, Extent, ObjectId, Result};
 use std::collections::BTreeMap;
 
 /// The latest state of a container with writes on top of it.
-pub(super) struct Draft<'a> {
+pub(crate) struct Draft<'a> {
     tree: &'a Tree,
     epoch: Epoch,
     changed: BTreeMap<Place, Option<Stored>>,
 }
 
 impl<'a> Draft<'a> {
-    pub(super) fn new(tree: &'a Tree, epoch: Epoch) -> Self {
+    pub(crate) fn new(tree: &'a Tree, epoch: Epoch) -> Self {
         Self { tree, epoch, changed: BTreeMap::new() }
     }
 
     /// Everything that changed, with its new content.
-    pub(super) fn finish(self) -> BTreeMap<Place, Option<Stored>> {
+    pub(crate) fn finish(self) -> BTreeMap<Place, Option<Stored>> {
         self.changed
     }
 
     /// Adds a write, which sees those before it.
-    pub(super) fn write(&mut self, write: &Write<'_>) -> Result<()> {
+    pub(crate) fn write(&mut self, write: &Write<'_>) -> Result<()> {
         check_write(write)?;
         let oid = write.oid;
         match write.op {
@@ -179,7 +179,7 @@ fn check(
     Ok(())
 }
 
-pub(super) fn missing(what: &str) -> Error {
+pub(crate) fn missing(what: &str) -> Error {
     Error::new(ErrorKind::NotFound, format!("{what}: there is none"))
 }
 

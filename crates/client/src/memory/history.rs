@@ -4,26 +4,26 @@ use esker_types::Epoch;
 use std::collections::BTreeMap;
 
 /// Snapshots of a container: their names by epoch.
-pub(super) type Snapshots = BTreeMap<Epoch, String>;
+pub(crate) type Snapshots = BTreeMap<Epoch, String>;
 
 /// Versions, oldest first. `None` is a punch.
 #[derive(Default)]
-pub(super) struct History(Vec<(Epoch, Option<Stored>)>);
+pub(crate) struct History(Vec<(Epoch, Option<Stored>)>);
 
 impl History {
     /// Adds the newest version.
-    pub(super) fn push(&mut self, epoch: Epoch, value: Option<Stored>) {
+    pub(crate) fn push(&mut self, epoch: Epoch, value: Option<Stored>) {
         self.0.push((epoch, value));
     }
 
     /// What a reader at `at` sees, and since when.
-    pub(super) fn at(&self, at: Epoch) -> Option<(Epoch, &Stored)> {
+    pub(crate) fn at(&self, at: Epoch) -> Option<(Epoch, &Stored)> {
         let (epoch, value) = self.0.iter().rev().find(|(epoch, _)| *epoch <= at)?;
         Some((*epoch, value.as_ref()?))
     }
 
     /// Drops what neither the latest state nor a snapshot shows.
-    pub(super) fn prune(&mut self, snapshots: &Snapshots) {
+    pub(crate) fn prune(&mut self, snapshots: &Snapshots) {
         let ends: Vec<_> = self.0.iter().skip(1).map(|(epoch, _)| *epoch).collect();
         let mut ends = ends.into_iter();
         self.0.retain(|(epoch, _)| match ends.next() {
@@ -35,7 +35,7 @@ impl History {
     }
 
     /// True where no reader can see anything.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }

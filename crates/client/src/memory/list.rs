@@ -9,10 +9,10 @@ use esker_types::{Error, ErrorKind, Extent, KeyBatch, KeyKind, ObjectId, Result,
 use std::collections::BTreeSet;
 
 /// Where an entry stands in a listing: its target, and its place among those of the target.
-type Position = (u32, Vec<u8>);
+pub(crate) type Position = (u32, Vec<u8>);
 
 impl Reader<'_> {
-    pub(super) fn list_keys(
+    pub(crate) fn list_keys(
         &mut self,
         scope: KeyScope<'_>,
         anchor: &mut Anchor,
@@ -46,7 +46,7 @@ impl Reader<'_> {
         page_of_keys(self.oid.akey_kind(), entries, anchor, limit)
     }
 
-    pub(super) fn list_objects(&mut self, anchor: &mut Anchor, entries: usize) -> Vec<ObjectId> {
+    pub(crate) fn list_objects(&mut self, anchor: &mut Anchor, entries: usize) -> Vec<ObjectId> {
         self.note(Watched::Objects);
         let all = self.tree.from(Place::default(), self.at).map(|seen| seen.place.oid);
         let all: BTreeSet<_> = all.collect();
@@ -59,7 +59,7 @@ impl Reader<'_> {
 
     /// The anchor is the record behind the last one listed, so that extents which are rewritten
     /// meanwhile are neither listed twice nor left out.
-    pub(super) fn list_extents(
+    pub(crate) fn list_extents(
         &mut self,
         key: AkeyRef<'_>,
         anchor: &mut Anchor,
@@ -108,7 +108,7 @@ fn hash(bytes: &[u8]) -> u32 {
         .fold(0x811c_9dc5, |sum: u32, byte| (sum ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
 }
 
-fn page_of_keys(
+pub(crate) fn page_of_keys(
     kind: KeyKind,
     entries: BTreeSet<Position>,
     anchor: &mut Anchor,
@@ -126,7 +126,11 @@ fn key_len(kind: KeyKind, encoded: &[u8]) -> usize {
     decode_key(kind, encoded).map_or(0, |key| key.len())
 }
 
-fn page(entries: BTreeSet<Position>, anchor: &mut Anchor, limit: ListLimit) -> Vec<Vec<u8>> {
+pub(crate) fn page(
+    entries: BTreeSet<Position>,
+    anchor: &mut Anchor,
+    limit: ListLimit,
+) -> Vec<Vec<u8>> {
     page_by(entries, anchor, limit, <[u8]>::len)
 }
 
@@ -159,12 +163,12 @@ fn page_by(
     left.into_iter().take(taken).map(|(_, position)| position).collect()
 }
 
-fn after(shard: u32, position: Vec<u8>) -> Anchor {
+pub(crate) fn after(shard: u32, position: Vec<u8>) -> Anchor {
     Anchor::After { shard, position }
 }
 
 /// The record a listing of extents goes on with, `None` where it is over.
-fn first_record(anchor: &Anchor) -> Result<Option<u64>> {
+pub(crate) fn first_record(anchor: &Anchor) -> Result<Option<u64>> {
     match anchor {
         Anchor::Start => Ok(Some(0)),
         Anchor::End => Ok(None),

@@ -1,15 +1,15 @@
 //! A backend that keeps everything in memory, one lock around it: the plain reference that other
 //! backends are compared with, and a stand-in where nothing has to last.
-mod conflicts;
+pub(crate) mod conflicts;
 mod container;
-mod draft;
-mod history;
-mod list;
+pub(crate) mod draft;
+pub(crate) mod history;
+pub(crate) mod list;
 mod query;
-mod read;
-mod records;
+pub(crate) mod read;
+pub(crate) mod records;
 mod state;
-mod tree;
+pub(crate) mod tree;
 
 use crate::backend::{Backend, Capabilities, NewContainer, Scope};
 use crate::reply::Reply;
@@ -51,6 +51,8 @@ impl Backend for Memory {
         Capabilities {
             snapshots: true,
             transactions: true,
+            any_akeys: true,
+            holes: true,
             targets: self.targets,
             domains: self.targets,
         }

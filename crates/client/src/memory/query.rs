@@ -11,7 +11,7 @@ use esker_types::{Error, ErrorKind, Extent, Result, decode_key};
 type Encoded = Option<Vec<u8>>;
 
 impl Reader<'_> {
-    pub(super) fn query(&mut self, query: KeyQuery<'_>) -> Result<Option<KeyFound>> {
+    pub(crate) fn query(&mut self, query: KeyQuery<'_>) -> Result<Option<KeyFound>> {
         let (dkey, akey) = self.given(&query)?;
         match &dkey {
             Some(dkey) => self.note_dkey(dkey),

@@ -10,35 +10,35 @@ use esker_types::ops::{Cond, Fetch, ReadMarks, Sink, Wanted};
 use esker_types::{Epoch, Error, ErrorKind, Extent, ObjectId, Result};
 
 /// An object as a reader sees it.
-pub(super) struct Reader<'a> {
-    pub(super) id: ContainerId,
-    pub(super) oid: ObjectId,
-    pub(super) targets: u32,
-    pub(super) tree: &'a Tree,
-    pub(super) at: Epoch,
-    pub(super) marks: Option<&'a ReadMarks>,
-    pub(super) conflicts: &'a mut Conflicts,
+pub(crate) struct Reader<'a> {
+    pub(crate) id: ContainerId,
+    pub(crate) oid: ObjectId,
+    pub(crate) targets: u32,
+    pub(crate) tree: &'a Tree,
+    pub(crate) at: Epoch,
+    pub(crate) marks: Option<&'a ReadMarks>,
+    pub(crate) conflicts: &'a mut Conflicts,
 }
 
 impl Reader<'_> {
     /// Tells the transaction what its answer depends on.
-    pub(super) fn note(&mut self, watched: Watched) {
+    pub(crate) fn note(&mut self, watched: Watched) {
         if let Some(marks) = self.marks {
             self.conflicts.note(self.id, watched, marks);
         }
     }
 
-    pub(super) fn note_dkey(&mut self, dkey: &[u8]) {
+    pub(crate) fn note_dkey(&mut self, dkey: &[u8]) {
         self.note(Watched::Dkey(self.oid, dkey.to_vec()));
     }
 
     /// When the object was last changed.
-    pub(super) fn epoch(&mut self) -> Epoch {
+    pub(crate) fn epoch(&mut self) -> Epoch {
         self.note(Watched::Object(self.oid));
         self.tree.object(self.oid, self.at).map(|seen| seen.epoch).max().unwrap_or_default()
     }
 
-    pub(super) fn fetch(
+    pub(crate) fn fetch(
         &mut self,
         dkey: &[u8],
         cond: Cond,
@@ -90,7 +90,7 @@ fn fill(fetch: &mut Fetch<'_>, stored: Option<&Stored>) -> Result<()> {
     }
 }
 
-fn fill_single(fetch: &mut Fetch<'_>, value: &[u8]) -> Result<()> {
+pub(crate) fn fill_single(fetch: &mut Fetch<'_>, value: &[u8]) -> Result<()> {
     fetch.size = value.len() as u64;
     if matches!(fetch.sink, Sink::None) {
         return Ok(());
@@ -123,7 +123,7 @@ fn fill_array(fetch: &mut Fetch<'_>, extents: &[Extent], records: &Records) -> R
 }
 
 /// Only records that are there can be of the wrong size.
-fn check_record_size(expected: u64, stored: u64) -> Result<()> {
+pub(crate) fn check_record_size(expected: u64, stored: u64) -> Result<()> {
     match expected {
         0 => Ok(()),
         smaller if smaller < stored => Err(too_big("record", stored)),
@@ -152,7 +152,7 @@ fn fill_records(fetch: &mut Fetch<'_>, found: Extent, at: u64, bytes: &[u8]) -> 
     Ok(())
 }
 
-fn too_big(what: &str, needed: u64) -> Error {
+pub(crate) fn too_big(what: &str, needed: u64) -> Error {
     let message = format!("{what} of {needed} bytes: the buffer is too short");
     Error::new(ErrorKind::RecordTooBig, message).with_needed(needed)
 }

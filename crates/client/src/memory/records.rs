@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 /// Content of an akey that exists.
 #[derive(Clone)]
-pub(super) enum Stored {
+pub(crate) enum Stored {
     Single(Arc<[u8]>),
     /// Never without a record.
     Array(Records),
@@ -14,8 +14,8 @@ pub(super) enum Stored {
 
 /// Records of an array: runs that do not overlap, by their first record.
 #[derive(Clone)]
-pub(super) struct Records {
-    pub(super) record_size: u64,
+pub(crate) struct Records {
+    pub(crate) record_size: u64,
     runs: BTreeMap<u64, Run>,
 }
 
@@ -27,16 +27,16 @@ struct Run {
 }
 
 impl Records {
-    pub(super) fn new(record_size: u64) -> Self {
+    pub(crate) fn new(record_size: u64) -> Self {
         Self { record_size, runs: BTreeMap::new() }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.runs.is_empty()
     }
 
     /// Replaces the records of `extent` by the bytes of `data` from `offset` on.
-    pub(super) fn write(&mut self, extent: Extent, data: Source<'_>, offset: u64, epoch: Epoch) {
+    pub(crate) fn write(&mut self, extent: Extent, data: Source<'_>, offset: u64, epoch: Epoch) {
         self.remove(extent);
         if !extent.is_empty() {
             let bytes = copy(data, offset, extent.count * self.record_size);
@@ -45,7 +45,7 @@ impl Records {
     }
 
     /// Removes the records of `extent`, cutting runs that reach over its edges.
-    pub(super) fn remove(&mut self, extent: Extent) {
+    pub(crate) fn remove(&mut self, extent: Extent) {
         for met in self.overlapping(extent) {
             let Some(run) = self.runs.remove(&met.start) else { continue };
             self.keep(&run, met, Extent::new(met.start, extent.start.saturating_sub(met.start)));
@@ -64,7 +64,7 @@ impl Records {
     }
 
     /// The runs that share a record with `extent`, in order.
-    pub(super) fn overlapping(&self, extent: Extent) -> Vec<Extent> {
+    pub(crate) fn overlapping(&self, extent: Extent) -> Vec<Extent> {
         let before = self.runs.range(..=extent.start).next_back();
         let after =
             self.runs.range(extent.start..).skip_while(|(start, _)| **start == extent.start);
@@ -75,7 +75,7 @@ impl Records {
     }
 
     /// Bytes of records that lie in the run that begins at `run.start`.
-    pub(super) fn bytes(&self, run: Extent, records: Extent) -> &[u8] {
+    pub(crate) fn bytes(&self, run: Extent, records: Extent) -> &[u8] {
         let from = ((records.start - run.start) * self.record_size) as usize;
         let len = (records.count * self.record_size) as usize;
         let whole = self.runs.get(&run.start).map(|run| &*run.bytes);
@@ -83,7 +83,7 @@ impl Records {
     }
 
     /// All runs, as listings show them.
-    pub(super) fn stored(&self) -> impl DoubleEndedIterator<Item = StoredExtent> {
+    pub(crate) fn stored(&self) -> impl DoubleEndedIterator<Item = StoredExtent> {
         self.runs.iter().map(|(start, run)| StoredExtent {
             extent: Extent::new(*start, run.count),
             record_size: self.record_size,
@@ -92,7 +92,7 @@ impl Records {
     }
 }
 
-pub(super) fn copy(source: Source<'_>, offset: u64, len: u64) -> Arc<[u8]> {
+pub(crate) fn copy(source: Source<'_>, offset: u64, len: u64) -> Arc<[u8]> {
     let mut bytes = Vec::with_capacity(len as usize);
     source.visit(offset, len, |piece| bytes.extend_from_slice(piece));
     bytes.into()

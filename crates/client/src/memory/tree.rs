@@ -6,58 +6,58 @@ use std::collections::BTreeMap;
 
 /// Where an akey is; its keys are encoded, so that these compare as DAOS orders them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
-    pub(super) oid: ObjectId,
-    pub(super) dkey: Vec<u8>,
-    pub(super) akey: Vec<u8>,
+pub(crate) struct Place {
+    pub(crate) oid: ObjectId,
+    pub(crate) dkey: Vec<u8>,
+    pub(crate) akey: Vec<u8>,
 }
 
 /// The dkey of an object in its encoded form.
-pub(super) fn encode_dkey(oid: ObjectId, dkey: &[u8]) -> Result<Vec<u8>> {
+pub(crate) fn encode_dkey(oid: ObjectId, dkey: &[u8]) -> Result<Vec<u8>> {
     let mut encoded = Vec::new();
     encode_key(oid.dkey_kind(), dkey, &mut encoded)?;
     Ok(encoded)
 }
 
 /// An akey of an object in its encoded form.
-pub(super) fn encode_akey(oid: ObjectId, akey: &[u8]) -> Result<Vec<u8>> {
+pub(crate) fn encode_akey(oid: ObjectId, akey: &[u8]) -> Result<Vec<u8>> {
     let mut encoded = Vec::new();
     encode_key(oid.akey_kind(), akey, &mut encoded)?;
     Ok(encoded)
 }
 
 /// An akey as a reader sees it.
-pub(super) struct Seen<'a> {
-    pub(super) place: &'a Place,
-    pub(super) epoch: Epoch,
-    pub(super) value: &'a Stored,
+pub(crate) struct Seen<'a> {
+    pub(crate) place: &'a Place,
+    pub(crate) epoch: Epoch,
+    pub(crate) value: &'a Stored,
 }
 
 /// Every akey there is or that a snapshot shows.
 #[derive(Default)]
-pub(super) struct Tree(BTreeMap<Place, History>);
+pub(crate) struct Tree(BTreeMap<Place, History>);
 
 impl Tree {
     /// Content of an akey.
-    pub(super) fn get(&self, place: &Place, at: Epoch) -> Option<&Stored> {
+    pub(crate) fn get(&self, place: &Place, at: Epoch) -> Option<&Stored> {
         self.0.get(place)?.at(at).map(|(_, value)| value)
     }
 
     /// All akeys that exist, in order, from `start` on.
-    pub(super) fn from(&self, start: Place, at: Epoch) -> impl Iterator<Item = Seen<'_>> {
+    pub(crate) fn from(&self, start: Place, at: Epoch) -> impl Iterator<Item = Seen<'_>> {
         self.0.range(start..).filter_map(move |(place, history)| {
             history.at(at).map(|(epoch, value)| Seen { place, epoch, value })
         })
     }
 
     /// Those of an object.
-    pub(super) fn object(&self, oid: ObjectId, at: Epoch) -> impl Iterator<Item = Seen<'_>> {
+    pub(crate) fn object(&self, oid: ObjectId, at: Epoch) -> impl Iterator<Item = Seen<'_>> {
         let start = Place { oid, ..Place::default() };
         self.from(start, at).take_while(move |seen| seen.place.oid == oid)
     }
 
     /// Those of a dkey.
-    pub(super) fn dkey<'a>(
+    pub(crate) fn dkey<'a>(
         &'a self,
         oid: ObjectId,
         dkey: &'a [u8],
@@ -69,7 +69,7 @@ impl Tree {
     }
 
     /// Gives an akey a new version.
-    pub(super) fn put(
+    pub(crate) fn put(
         &mut self,
         place: Place,
         epoch: Epoch,
@@ -85,7 +85,7 @@ impl Tree {
     }
 
     /// Drops what neither the latest state nor a snapshot shows.
-    pub(super) fn prune(&mut self, snapshots: &Snapshots) {
+    pub(crate) fn prune(&mut self, snapshots: &Snapshots) {
         self.0.retain(|_, history| {
             history.prune(snapshots);
             !history.is_empty()

@@ -29,7 +29,9 @@ impl Space {
         let classes = [ObjectClass::S1, ObjectClass::SX];
         let fitted = classes.map(|class| class.fit(able.targets, able.domains));
         let classes: Vec<_> = fitted.into_iter().flatten().collect();
-        let ids = TYPES.iter().zip(1..).flat_map(|(otype, number)| {
+        let convention = |otype: ObjectType| otype.is_kv() || otype.is_array();
+        let types = TYPES.iter().filter(|otype| able.any_akeys || !convention(**otype));
+        let ids = types.zip(1..).flat_map(|(otype, number)| {
             classes.iter().map(move |class| ObjectId::generate(0, number, *otype, *class))
         });
         Self { oids: ids.collect() }

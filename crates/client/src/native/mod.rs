@@ -158,7 +158,14 @@ fn check_view(state: &State, container: &Container, at: ReadAt<'_>) -> Result<()
 impl Backend for Native {
     fn capabilities(&self) -> Capabilities {
         let targets = self.placement.targets();
-        Capabilities { snapshots: true, transactions: true, targets, domains: 1 }
+        Capabilities {
+            snapshots: true,
+            transactions: true,
+            any_akeys: true,
+            holes: true,
+            targets,
+            domains: 1,
+        }
     }
 
     fn pool_info(&self) -> Reply<'_, PoolInfo> {

@@ -50,11 +50,19 @@ pub(crate) fn file_system(file: &File) -> io::Result<FileSystem> {
 
 /// Bytes the file system of `file` has free for this user.
 pub(crate) fn free_space(file: &File) -> io::Result<u64> {
+    space(file).map(|(free, _)| free)
+}
+
+/// Bytes the file system of `file` has free for this user, and in all.
+pub(crate) fn space(file: &File) -> io::Result<(u64, u64)> {
     // SAFETY: `statvfs` is plain data, for which all zeros is a valid value.
     let mut info: libc::statvfs = unsafe { std::mem::zeroed() };
     // SAFETY: the descriptor is open while `file` is borrowed, and `info` is ours to be written.
     match unsafe { libc::fstatvfs(file.as_raw_fd(), &raw mut info) } {
-        0 => Ok(info.f_bavail as u64 * info.f_frsize as u64),
+        0 => {
+            let unit = info.f_frsize as u64;
+            Ok((info.f_bavail as u64 * unit, info.f_blocks as u64 * unit))
+        }
         _ => Err(io::Error::last_os_error()),
     }
 }

@@ -1,0 +1,136 @@
+//! The three forms objects have on a file system, behind one face.
+use super::array::ArrayFiles;
+use super::container::{Container, Place};
+use super::general::General;
+use super::kv::KvDirectory;
+use esker_types::ops::{
+    AkeyRef, Anchor, Cond, Edge, Fetch, KeyFound, KeyQuery, KeyScope, ListLimit, StoredExtent,
+    WriteOp,
+};
+use esker_types::{
+    Epoch, Error, ErrorKind, KeyBatch, KeyKind, ObjectId, ObjectType, Result, encode_key,
+};
+use std::collections::BTreeSet;
+use std::fs::Metadata;
+use std::path::PathBuf;
+use std::time::UNIX_EPOCH;
+
+/// The akey that Key-Values and Arrays keep their content under.
+pub(super) const AKEY: &[u8] = b"0";
+
+/// An object with its place.
+pub(super) struct Object<'a> {
+    pub(super) place: &'a Place,
+    pub(super) container: &'a Container,
+    pub(super) oid: ObjectId,
+    /// The file or directory it is.
+    pub(super) path: PathBuf,
+}
+
+/// What can be done with an object.
+pub(super) trait Form {
+    fn write(&self, op: &WriteOp<'_>) -> Result<Epoch>;
+    fn fetch(&self, dkey: &[u8], cond: Cond, fetches: &mut [Fetch<'_>]) -> Result<()>;
+    fn list_keys(
+        &self,
+        scope: KeyScope<'_>,
+        anchor: &mut Anchor,
+        limit: ListLimit,
+    ) -> Result<KeyBatch>;
+    fn list_extents(
+        &self,
+        key: AkeyRef<'_>,
+        anchor: &mut Anchor,
+        entries: usize,
+    ) -> Result<Vec<StoredExtent>>;
+    fn query(&self, query: KeyQuery<'_>) -> Result<Option<KeyFound>>;
+    fn epoch(&self) -> Result<Epoch>;
+}
+
+/// The form of an object, which its type decides.
+pub(super) fn form<'a>(
+    place: &'a Place,
+    container: &'a Container,
+    oid: ObjectId,
+) -> Box<dyn Form + 'a> {
+    let path = container.object(oid);
+    let object = Object { place, container, oid, path };
+    match oid.object_type() {
+        Some(otype) if otype.is_kv() => Box::new(KvDirectory(object)),
+        Some(otype) if otype.is_array() => Box::new(ArrayFiles(object)),
+        _ => Box::new(General(object)),
+    }
+}
+
+/// Keys in the order listings hand them out.
+pub(super) fn sorted(
+    kind: KeyKind,
+    keys: impl IntoIterator<Item = Vec<u8>>,
+) -> Result<BTreeSet<(u32, Vec<u8>)>> {
+    let position = |key: Vec<u8>| {
+        let mut encoded = Vec::new();
+        encode_key(kind, &key, &mut encoded).map(|()| (0, encoded))
+    };
+    keys.into_iter().map(position).collect()
+}
+
+/// When a file was changed last. Zero stands for nothing, so files of before 2021 get one.
+pub(super) fn epoch_of(info: &Metadata) -> Epoch {
+    let since = info.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+    let origin = std::time::Duration::from_secs(esker_types::epoch::ORIGIN_UNIX_SECONDS);
+    let nanos = since.unwrap_or_default().saturating_sub(origin).as_nanos();
+    Epoch(u64::try_from(nanos).unwrap_or(u64::MAX).max(1))
+}
+
+/// One key with one akey and perhaps an extent, as the answer to a query.
+pub(super) fn found(
+    query: &KeyQuery<'_>,
+    dkey: Vec<u8>,
+    extent: Option<esker_types::Extent>,
+) -> KeyFound {
+    let wanted = query.want_akey || query.akey.is_some();
+    KeyFound { dkey, akey: if wanted { AKEY.to_vec() } else { Vec::new() }, extent }
+}
+
+/// Checks a query against an object that has the akey [`AKEY`] only; false where it asks for another.
+pub(super) fn asks_for_the_akey(query: &KeyQuery<'_>) -> Result<bool> {
+    if query.want_extent && query.akey.is_none() && !query.want_akey {
+        return Err(Error::new(ErrorKind::Invalid, "a query for extents needs an akey"));
+    }
+    Ok(query.akey.is_none_or(|akey| akey == AKEY))
+}
+
+/// The outermost of `keys`, in their order.
+pub(super) fn outermost<T>(edge: Edge, mut keys: impl DoubleEndedIterator<Item = T>) -> Option<T> {
+    match edge {
+        Edge::Min => keys.next(),
+        Edge::Max => keys.next_back(),
+    }
+}
+
+/// Forgets what an earlier use of a fetch left.
+pub(super) fn reset(fetch: &mut Fetch<'_>) {
+    fetch.filled.clear();
+    fetch.filled_bytes = 0;
+}
+
+/// Refuses what only objects of general types can hold here.
+#[cold]
+pub(super) fn unsupported(otype: Option<ObjectType>, what: &str) -> Error {
+    let otype = otype.map_or_else(String::new, |otype| format!(" of type {otype:?}"));
+    let message = format!(
+        "a posix pool keeps no {what} in an object{otype}: use a type without a convention, like \
+         MultiHashed or MultiInteger"
+    );
+    Error::new(ErrorKind::NotSupported, message)
+}
+
+#[cold]
+pub(super) fn missing(what: &str) -> Error {
+    Error::new(ErrorKind::NotFound, format!("{what}: there is none"))
+}
+
+#[cold]
+pub(super) fn exists(what: &str) -> Error {
+    Error::new(ErrorKind::Exists, format!("the {what} exists"))
+}
