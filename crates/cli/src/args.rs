@@ -14,7 +14,8 @@ const ABOUT: &str = "\
 Esker stores objects in pools on this machine and speaks the DAOS API. There is no server: this tool, \
 and every program, works on the pool itself.
 
-A POOL is named by its label, its UUID or a URL (esker:/path/to/pool). Labels and UUIDs are looked up \
+A POOL is named by its label, its UUID or a URL (esker:/path/to/pool, or \
+posix:/path/to/pool for one of plain files on any file system). Labels and UUIDs are looked up \
 in the directories of ESKER_POOLS (separated by colons), else in esker/pools in the user's data \
 directory (XDG_DATA_HOME, ~/.local/share). A CONTAINER is named by its label or UUID.";
 
@@ -100,7 +101,7 @@ impl Cli {
 /// A pool.
 #[derive(Args)]
 pub(crate) struct PoolArg {
-    /// Pool: label, UUID or URL (esker:/path/to/pool)
+    /// Pool: label, UUID or URL (esker:/path/to/pool, posix:/path/to/pool)
     #[arg(value_name = "POOL")]
     pub(crate) pool: String,
 }

@@ -1,5 +1,6 @@
 //! Things as they appear in JSON, and as people read them.
 use crate::when;
+use esker::PosixPool;
 use esker::types::info::{ContainerInfo, Durability, Medium, PoolInfo, SnapshotInfo, Space};
 use esker::types::{Checksum, ObjectId};
 use esker_bench::units::Bytes;
@@ -74,6 +75,20 @@ pub(crate) fn superblock(path: &std::path::Path, pool: &Superblock) -> Value {
         "durability": durability(pool.durability),
         "size_bytes": reserved_bytes(pool),
         "targets": pool.targets,
+    })
+}
+
+/// A pool of files: it has no size of its own.
+pub(crate) fn posix(path: &std::path::Path, pool: &PosixPool) -> Value {
+    let level = if pool.fsync { Durability::Commit } else { Durability::Process };
+    json!({
+        "uuid": pool.uuid.to_string(),
+        "label": pool.label,
+        "url": format!("posix:{}", path.display()),
+        "medium": medium(Medium::Other),
+        "durability": durability(level),
+        "size_bytes": null,
+        "targets": null,
     })
 }
 

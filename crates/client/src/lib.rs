@@ -78,6 +78,6 @@ pub use kv::Kv;
 pub use native::Native;
 pub use object::Object;
 pub use pool::{Pool, check_label};
-pub use posix::{Posix, PosixPool, PosixUrl};
+pub use posix::{Posix, PosixCheck, PosixPool, PosixUrl};
 pub use reply::{Reply, Wait, block_on};
 pub use transaction::Transaction;

@@ -100,7 +100,7 @@ pub fn resolve(name: &str) -> Result<Named> {
         return Ok(Named::Posix(url));
     }
     if let Some(path) = name.strip_prefix("esker:") {
-        return Ok(Named::Native(PathBuf::from(path.strip_prefix("//").unwrap_or(path))));
+        return Ok(Named::at(PathBuf::from(path.strip_prefix("//").unwrap_or(path))));
     }
     if let Some((scheme, _)) = name.split_once(':') {
         let message = format!(

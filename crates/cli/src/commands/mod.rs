@@ -7,6 +7,7 @@ mod files;
 pub(crate) mod kv;
 pub(crate) mod object;
 pub(crate) mod pool;
+mod pool_posix;
 mod properties;
 pub(crate) mod shell;
 mod snapshot;

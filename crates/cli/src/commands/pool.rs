@@ -1,13 +1,15 @@
 //! `esker pool`.
 use super::attributes::AttributeCommand;
+use super::pool_posix;
 use crate::args::PoolArg;
 use crate::output::Answer;
 use crate::progress::Bar;
 use crate::shapes;
 use clap::{Args, Subcommand, ValueEnum};
+use esker::names::Named;
 use esker::types::info::{Durability, OpenMode, PoolInfo};
 use esker::types::{Error, ErrorKind, Result};
-use esker::{Wait, names};
+use esker::{PosixUrl, Wait, names};
 use esker_bench::table::Table;
 use esker_bench::units::Bytes;
 use esker_store::{CheckReport, PoolSpec, ScrubReport};
@@ -32,13 +34,19 @@ pub(crate) enum PoolCommand {
 ///
 /// All of the space is reserved at once, so that no write can run out of it later. The medium is found
 /// from the file system: memory (tmpfs, DAX) or block; network file systems are refused.
+///
+/// NAME may also be posix:/path/NAME: a pool of plain files in that directory, on any file system,
+/// network file systems too. It reserves nothing and takes no option but --fsync; it has no snapshots
+/// and no transactions.
 #[derive(Args)]
 #[command(after_long_help = "Examples:
   esker pool create tank --size 4G
   esker pool create fast --size 1G --dir /dev/shm --targets 2
-  esker pool create safe --size 10G --durability commit")]
+  esker pool create safe --size 10G --durability commit
+  esker pool create posix:/lustre/project/fields")]
 pub(crate) struct Create {
-    /// Label: 1 to 127 letters, digits and ":._-"; the pool is the directory of this name
+    /// Label: 1 to 127 letters, digits and ":._-"; the pool is the directory of this name. Or the URL
+    /// posix:/path/NAME
     #[arg(value_name = "NAME", required_unless_present = "label")]
     name: Option<String>,
     /// The label, in another place
@@ -46,7 +54,7 @@ pub(crate) struct Create {
     label: Option<String>,
     /// Size of the pool with its index: 512MiB, 4G, 1.5T (powers of 1024)
     #[arg(long, short, value_name = "SIZE")]
-    size: Bytes,
+    size: Option<Bytes>,
     /// Directory for the pool [default: the first of ESKER_POOLS, else the user's data directory]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
@@ -68,6 +76,9 @@ pub(crate) struct Create {
     /// Bytes of a segment, a multiple of 4096 [default: by the size of the pool]
     #[arg(long, value_name = "SIZE")]
     segment_size: Option<Bytes>,
+    /// Sync files and directories before an operation returns (posix: only)
+    #[arg(long)]
+    pub(super) fsync: bool,
 }
 
 /// What an acknowledged update survives.
@@ -100,6 +111,9 @@ pub(crate) struct Query {
 }
 
 /// Remove a pool with everything in it
+///
+/// Who uses a pool of this machine is seen, and it stays without --force. Who uses a posix: pool is not
+/// seen: it goes.
 #[derive(Args)]
 pub(crate) struct Destroy {
     #[command(flatten)]
@@ -157,7 +171,10 @@ impl PoolCommand {
 
 impl Create {
     fn run(self) -> Result<Answer> {
-        let spec = self.spec();
+        if let Some(url) = PosixUrl::parse(self.label())? {
+            return pool_posix::create(&url, &self);
+        }
+        let spec = self.spec()?;
         let directory = self.dir.map_or_else(first_directory, Ok)?;
         let bar = Bar::bytes("reserving");
         let pool =
@@ -183,17 +200,35 @@ impl Create {
         Ok(Answer::new(shapes::superblock(&path, &pool), text))
     }
 
-    fn spec(&self) -> PoolSpec {
-        let label = self.name.as_deref().or(self.label.as_deref()).unwrap_or_default();
-        PoolSpec {
+    fn label(&self) -> &str {
+        self.name.as_deref().or(self.label.as_deref()).unwrap_or_default()
+    }
+
+    /// True where an option is set that only pools of this machine have.
+    pub(super) fn reserves(&self) -> bool {
+        let sizes =
+            [self.size.is_some(), self.segment_size.is_some(), self.index_percent.is_some()];
+        let others = [self.dir.is_some(), self.targets.is_some(), self.durability.is_some()];
+        sizes.contains(&true) || others.contains(&true) || self.guarded || self.group.is_some()
+    }
+
+    fn spec(&self) -> Result<PoolSpec> {
+        let wrong = |message| Err(Error::new(ErrorKind::Invalid, message));
+        let Some(size) = self.size else {
+            return wrong("how large is the pool to be? use --size, for example --size 4G");
+        };
+        if self.fsync {
+            return wrong("--fsync is for posix: pools: use --durability commit");
+        }
+        Ok(PoolSpec {
             targets: self.targets,
             durability: self.durability.map(Durability::from),
             guarded: self.guarded,
             group: self.group.clone(),
             index_percent: self.index_percent,
             segment_bytes: self.segment_size.map(|size| size.0),
-            ..PoolSpec::new(label, self.size.0)
-        }
+            ..PoolSpec::new(self.label(), size.0)
+        })
     }
 }
 
@@ -225,8 +260,14 @@ fn list() -> Answer {
             path.display().to_string(),
         ]);
     }
-    let response: Vec<_> =
+    let posix = names::list_posix();
+    for (path, pool) in &posix {
+        let (uuid, path) = (pool.uuid.to_string(), path.display().to_string());
+        table.row([pool.label.clone(), uuid, "-".into(), "-".into(), "posix".into(), path]);
+    }
+    let mut response: Vec<_> =
         pools.iter().map(|(path, pool)| shapes::superblock(path, pool)).collect();
+    response.extend(posix.iter().map(|(path, pool)| shapes::posix(path, pool)));
     Answer::new(json!(response), if table.is_empty() { String::new() } else { table.to_string() })
 }
 
@@ -266,7 +307,10 @@ fn describe(info: &PoolInfo, containers: usize) -> String {
 
 impl Destroy {
     fn run(self) -> Result<Answer> {
-        let path = names::find(&self.pool.pool)?;
+        let path = match names::resolve(&self.pool.pool)? {
+            Named::Posix(url) => return pool_posix::destroy(&url.path),
+            Named::Native(path) => path,
+        };
         esker_store::Pool::destroy(&path, self.force)?;
         let response = json!({"url": format!("esker:{}", path.display())});
         Ok(Answer::new(response, format!("pool {} is gone", path.display())))
@@ -275,7 +319,10 @@ impl Destroy {
 
 impl Check {
     fn run(self) -> Result<Answer> {
-        let path = names::find(&self.pool.pool)?;
+        let path = match names::resolve(&self.pool.pool)? {
+            Named::Posix(url) => return pool_posix::check(&url.path, self.repair),
+            Named::Native(path) => path,
+        };
         let bar = Bar::steps("checking");
         let report =
             esker_store::Pool::check(&path, self.repair, &mut |done, all| bar.update(done, all))?;
@@ -306,7 +353,7 @@ fn check_answer(report: &CheckReport) -> Answer {
 }
 
 /// A failure where anything was found.
-fn found(kind: ErrorKind, problems: &[String], remedy: &str) -> Option<Error> {
+pub(super) fn found(kind: ErrorKind, problems: &[String], remedy: &str) -> Option<Error> {
     let message = match problems {
         [] => return None,
         [one] => format!("{one}; to mend it: {remedy}"),

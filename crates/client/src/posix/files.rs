@@ -209,10 +209,11 @@ pub(super) fn none_if_missing<T>(outcome: io::Result<T>) -> io::Result<Option<T>
 /// system, not by that of this machine.
 pub(super) fn sweep(tmp: &Path, now: SystemTime) {
     for session in directory(tmp) {
+        let idle = is_old(&session, now);
         let (old, young): (Vec<_>, Vec<_>) =
             directory(&session).into_iter().partition(|path| is_old(path, now));
         old.iter().for_each(|path| discard(path));
-        if young.is_empty() && is_old(&session, now) {
+        if young.is_empty() && idle {
             let _ = fs::remove_dir(&session);
         }
     }

@@ -1,9 +1,10 @@
 //! Turns at changing a file that is read, changed and replaced: a lock file beside it.
 //!
 //! The lock only orders writers, so that none undoes another's change; whole values do not depend on it.
-//! It is a lease: a lock file that stood for [`LEASE`] belongs to a process that died and is taken over.
+//! It is a lease: a lock file whose owner is known to have ended, or that stood for [`LEASE`], is taken over.
 //! Ages are told by the clock of the file system.
-use super::files::{Files, Temporary, discard, failed, info};
+use super::files::{Files, Temporary, discard, failed, info, read, write_parts};
+use super::owner;
 use esker_types::{Error, ErrorKind, Result};
 use std::fs;
 use std::hash::{BuildHasher, Hasher};
@@ -62,7 +63,7 @@ impl<'a> Lock<'a> {
         let mut pause = PAUSES.0;
         while begun.elapsed() < PATIENCE {
             // Made anew each time: the lease counts from the making of the file.
-            let (own, since) = (files.temporary(|_| Ok(()))?, Instant::now());
+            let (own, since) = (own_file(files)?, Instant::now());
             match files.insert(&own, &path) {
                 Ok(true) => return Ok(Some(Self { path, own, since, _turn: turn })),
                 Ok(false) => return Ok(None),
@@ -99,7 +100,12 @@ impl Drop for Lock<'_> {
     }
 }
 
-/// Removes the lock file where it is older than a lease. What a rename caught is looked at again: a
+/// A lock file to be, which says whose it is.
+fn own_file(files: &Files) -> Result<Temporary> {
+    files.temporary(|file| write_parts(file, &[owner::own().as_bytes()]))
+}
+
+/// Removes the lock file where its owner has ended, or where it is older than a lease. What a rename caught is looked at again: a
 /// young one was somebody else's, and goes back.
 fn take_over_if_left(files: &Files, path: &Path, fresh: &Temporary) -> Result<()> {
     if !is_left(path, fresh)? {
@@ -116,8 +122,13 @@ fn take_over_if_left(files: &Files, path: &Path, fresh: &Temporary) -> Result<()
     Ok(())
 }
 
-/// True where the lock file is older by a lease than one made just now.
+/// True where the owner of the lock file is known to have ended, or where it is older by a lease than a
+/// file made just now.
 fn is_left(path: &Path, fresh: &Temporary) -> Result<bool> {
+    let line = read(path)?.unwrap_or_default();
+    if std::str::from_utf8(&line).is_ok_and(owner::has_ended) {
+        return Ok(true);
+    }
     let Some(lock) = info(path)? else { return Ok(false) };
     let made = lock.modified().map_err(|error| failed("looking at", path, &error))?;
     Ok(time_of(fresh)?.duration_since(made).is_ok_and(|age| age > LEASE))

@@ -7,6 +7,7 @@
 mod array;
 mod bundle;
 mod bytes;
+mod check;
 mod chunk;
 mod container;
 mod files;
@@ -18,9 +19,11 @@ mod meta;
 mod name;
 mod oids;
 mod open;
+mod owner;
 mod pool;
 mod table;
 
+pub use check::PosixCheck;
 pub use open::Posix;
 pub use pool::{PosixPool, PosixUrl};
 

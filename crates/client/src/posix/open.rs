@@ -129,7 +129,7 @@ impl Posix {
 }
 
 /// The object whose file or directory has this name.
-fn object_of(name: &str) -> Option<ObjectId> {
+pub(super) fn object_of(name: &str) -> Option<ObjectId> {
     let digits = name.strip_suffix(".d").unwrap_or(name);
     let number = u128::from_str_radix(digits, 16).ok().filter(|_| digits.len() == 32)?;
     Some(ObjectId::from_bytes(number.to_be_bytes()))

@@ -1,0 +1,124 @@
+//! Looking for damage: whether every file of a pool of files is what its name says.
+use super::bundle;
+use super::chunk::Chunk;
+use super::files::{self, failed};
+use super::meta::Meta;
+use super::open::object_of;
+use super::pool::{CONTAINERS, LABELS, META, PosixPool, TMP};
+use esker_types::{ObjectId, Result, Uuid};
+use std::fs;
+use std::path::Path;
+
+/// What a check of a pool of files found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PosixCheck {
+    /// What is damaged, and where.
+    pub problems: Vec<String>,
+    /// Files of containers, objects and labels.
+    pub files: u64,
+    /// Bytes in them.
+    pub bytes: u64,
+    /// Bytes in temporary files; what is left of ended processes goes a day later.
+    pub temporary_bytes: u64,
+}
+
+impl PosixPool {
+    /// Looks at all files of the pool at `path`. Values of Key-Values and records of Arrays carry no
+    /// checksum: only that they can be read is looked at.
+    ///
+    /// # Errors
+    /// `NotFound` where there is no pool; what the file system says.
+    pub fn check(path: &Path) -> Result<PosixCheck> {
+        Self::read(path)?;
+        let mut check = PosixCheck::default();
+        for name in files::names_in(&path.join(CONTAINERS))? {
+            check.container(&path.join(CONTAINERS).join(name))?;
+        }
+        for name in files::names_in(&path.join(LABELS))? {
+            check.label(path, &path.join(LABELS).join(name))?;
+        }
+        check.temporary_bytes = bytes_under(&path.join(TMP))?;
+        Ok(check)
+    }
+}
+
+impl PosixCheck {
+    fn note<T>(&mut self, outcome: Result<T>) -> Option<T> {
+        outcome.map_err(|error| self.problems.push(error.to_string())).ok()
+    }
+
+    fn count(&mut self, path: &Path) -> Result<()> {
+        if let Some(info) = files::info(path)? {
+            self.files += 1;
+            self.bytes += info.len();
+        }
+        Ok(())
+    }
+
+    fn label(&mut self, pool: &Path, path: &Path) -> Result<()> {
+        self.count(path)?;
+        let text = files::read(path)?.unwrap_or_default();
+        let uuid = std::str::from_utf8(&text).ok().and_then(Uuid::parse);
+        let there = uuid.map(|uuid| pool.join(CONTAINERS).join(uuid.to_string()).is_dir());
+        if there != Some(true) {
+            self.problems
+                .push(format!("{}: a label that leads nowhere: remove it", path.display()));
+        }
+        Ok(())
+    }
+
+    fn container(&mut self, path: &Path) -> Result<()> {
+        let meta = Meta::read(&path.join(META));
+        if self.note(meta).flatten().is_none() {
+            self.problems.push(format!("{}: a container without metadata", path.display()));
+        }
+        for name in files::names_in(path)? {
+            let place = path.join(&name);
+            match (object_of(&name), place.is_dir()) {
+                (Some(oid), true) => self.directory(oid, &place)?,
+                (Some(oid), false) => self.file(oid, &place)?,
+                (None, true) => {}
+                (None, false) => self.count(&place)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn directory(&mut self, oid: ObjectId, path: &Path) -> Result<()> {
+        for name in files::names_in(path)? {
+            self.file(oid, &path.join(name))?;
+        }
+        Ok(())
+    }
+
+    /// A file of an object, by the form of its type. Locks hold nothing.
+    fn file(&mut self, oid: ObjectId, path: &Path) -> Result<()> {
+        self.count(path)?;
+        let lock = path.to_string_lossy().ends_with("%lock");
+        match oid.object_type() {
+            Some(otype) if otype.is_kv() || lock => {}
+            Some(otype) if otype.is_array() => {
+                self.note(Chunk::open(path, false));
+            }
+            _ => {
+                let bytes = files::read(path)?.unwrap_or_default();
+                self.note(bundle::read(&bytes, oid, path));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn bytes_under(path: &Path) -> Result<u64> {
+    let mut bytes = 0;
+    for name in files::names_in(path)? {
+        let place = path.join(name);
+        match fs::symlink_metadata(&place) {
+            Ok(info) if info.is_dir() => bytes += bytes_under(&place)?,
+            Ok(info) => bytes += info.len(),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => return Err(failed("looking at", &place, &error)),
+        }
+    }
+    Ok(bytes)
+}

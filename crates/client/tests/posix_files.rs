@@ -1,0 +1,296 @@
+//! What pools of files promise beyond the suite: names that stay inside, processes that are killed,
+//! numbers that are used once, files that are left behind.
+use esker::backend::NewContainer;
+use esker::types::info::{Durability, OpenMode};
+use esker::types::ops::{Anchor, Cond, Fetch, ListLimit, Sink, Source, Update, Value};
+use esker::types::{ErrorKind, ObjectClass, ObjectId, ObjectType};
+use esker::{Access, Container, Kv, Pool, PosixPool, Wait};
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, SystemTime};
+
+/// What a child process is to do, and on which pool.
+const CHILD: &str = "ESKER_POSIX_CHILD";
+const KEYS: u64 = 8;
+
+/// A pool with a container `c`, removed when the test ends.
+struct Site(PathBuf);
+
+impl Site {
+    fn new() -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("esker-posix-files-{}-{number}", std::process::id());
+        let site = Self(PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name));
+        PosixPool::create(&site.0.join("tank"), false).unwrap();
+        let new = NewContainer { label: Some("c"), ..NewContainer::default() };
+        site.pool("").create_container(&new).wait().unwrap();
+        site
+    }
+
+    fn root(&self) -> PathBuf {
+        self.0.join("tank")
+    }
+
+    fn url(&self) -> String {
+        format!("posix:{}", self.root().display())
+    }
+
+    fn pool(&self, option: &str) -> Pool {
+        Pool::connect(&format!("{}{option}", self.url()), OpenMode::ReadWrite).unwrap()
+    }
+
+    fn container(&self) -> Container {
+        self.pool("").open_container("c", OpenMode::ReadWrite).wait().unwrap()
+    }
+
+    fn child(&self, work: &str) -> Child {
+        Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "work_of_a_child", "--ignored", "--nocapture"])
+            .env(CHILD, format!("{work} {}", self.url()))
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap()
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn oid(container: &Container, number: u64, otype: ObjectType) -> ObjectId {
+    container.generate_oid(0, number, otype, Some(ObjectClass::S1), 0).unwrap()
+}
+
+fn kv(container: &Container) -> Kv {
+    container.kv(oid(container, 1, ObjectType::KvHashed)).unwrap()
+}
+
+fn keys(kv: &Kv) -> Vec<Vec<u8>> {
+    let batch = kv.list(&mut Anchor::Start, ListLimit::entries(1000), Access::Latest).wait();
+    batch.unwrap().iter().map(<[u8]>::to_vec).collect()
+}
+
+/// Every file and directory below, as paths from there.
+fn entries(path: &Path) -> BTreeSet<PathBuf> {
+    let mut all = BTreeSet::new();
+    for entry in fs::read_dir(path).into_iter().flatten() {
+        let place = entry.unwrap().path();
+        all.extend(entries(&place));
+        all.insert(place);
+    }
+    all
+}
+
+#[test]
+fn keys_stay_in_their_directory_and_come_back() {
+    let site = Site::new();
+    let (long, other) = ([b'/'; 1024], [&[b'/'; 1023][..], b"x"].concat());
+    let strange: [&[u8]; 9] =
+        [b".", b"..", b"/", b"../../../escaped", b"\0", b"a\0b", b"%2E", &long, &other];
+    let container = site.container();
+    let (kv, general) =
+        (kv(&container), container.object(oid(&container, 2, ObjectType::MultiHashed)));
+    let before = entries(&site.0);
+    for key in strange {
+        kv.put(key, key, Cond::NONE, Access::Latest).wait().unwrap();
+        let value = Value::Single(Source::One(key));
+        let update = [Update { akey: b"/..", value, cond: Cond::NONE }];
+        general.update(key, Cond::NONE, &update, Access::Latest).wait().unwrap();
+    }
+    for key in strange {
+        assert_eq!(kv.get(key, Access::Latest).wait().unwrap().as_deref(), Some(key));
+    }
+    let wanted: BTreeSet<_> = strange.iter().map(|key| key.to_vec()).collect();
+    assert_eq!(keys(&kv).into_iter().collect::<BTreeSet<_>>(), wanted);
+    let made: Vec<_> = entries(&site.0).difference(&before).cloned().collect();
+    let inside = |path: &&PathBuf| path.starts_with(site.root().join("containers"));
+    assert_eq!(made.len(), 2 + 2 * strange.len(), "{made:?}");
+    assert!(made.iter().all(|path| inside(&path)), "{made:?}");
+    kv.remove(&long, Kv::REMOVE, Access::Latest).wait().unwrap();
+    assert_eq!(kv.get(&other, Access::Latest).wait().unwrap(), Some(other.clone()));
+    let refused = kv.put(&[b'k'; 2000], b"", Cond::NONE, Access::Latest).wait();
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::KeyTooBig);
+}
+
+#[test]
+fn a_value_is_the_content_of_its_file() {
+    let site = Site::new();
+    let container = site.container();
+    kv(&container).put(b"t2m", b"2.1", Cond::NONE, Access::Latest).wait().unwrap();
+    let file = entries(&site.root()).into_iter().find(|path| path.ends_with("t2m")).unwrap();
+    assert_eq!(fs::read(file).unwrap(), b"2.1");
+}
+
+/// A value that tells whether it is whole: its length, then one byte again and again.
+fn whole(number: u64) -> Vec<u8> {
+    let len = 8 + number * 7919 % 150_000;
+    let mut value = vec![number as u8; len as usize];
+    value[..8].copy_from_slice(&len.to_le_bytes());
+    value
+}
+
+fn is_whole(value: &[u8]) -> bool {
+    let rest = &value[8..];
+    value[..8] == (value.len() as u64).to_le_bytes() && rest.iter().all(|byte| *byte == rest[0])
+}
+
+fn put_number(container: &Container, number: u64) {
+    let key = [b'k', (number % KEYS) as u8];
+    kv(container).put(&key, &whole(number), Cond::NONE, Access::Latest).wait().unwrap();
+    let object = container.object(oid(container, 2, ObjectType::MultiHashed));
+    let value = Value::Single(Source::One(&[number as u8]));
+    let update = |akey| Update { akey, value, cond: Cond::NONE };
+    object.update(&key, Cond::NONE, &[update(b"a"), update(b"b")], Access::Latest).wait().unwrap();
+}
+
+/// All values are whole, and akeys that are written together are the same.
+fn check_all(container: &Container) {
+    for key in keys(&kv(container)) {
+        let value = kv(container).get(&key, Access::Latest).wait().unwrap().unwrap();
+        assert!(is_whole(&value), "half a value of {} bytes", value.len());
+    }
+    let object = container.object(oid(container, 2, ObjectType::MultiHashed));
+    for number in 0..KEYS as u8 {
+        let (mut a, mut b) = ([0xee], [0xee]);
+        let mut fetches =
+            [Fetch::single(b"a", Sink::One(&mut a)), Fetch::single(b"b", Sink::One(&mut b))];
+        object.fetch(&[b'k', number], Cond::NONE, &mut fetches, Access::Latest).wait().unwrap();
+        assert_eq!(a, b, "half an update");
+    }
+}
+
+#[test]
+fn killed_writers_leave_whole_values() {
+    let site = Site::new();
+    let container = site.container();
+    for round in 0..6 {
+        let children = [site.child("write"), site.child("write")];
+        let mut writing = children.map(|mut child| {
+            let said = BufReader::new(child.stdout.take().unwrap()).lines();
+            (child, said)
+        });
+        for ((_, said), lines) in writing.iter_mut().zip([1 + round * 3, 2 + round * 5]) {
+            let seen = said.by_ref().map_while(Result::ok).filter(|line| line.contains("wrote"));
+            assert_eq!(seen.take(lines).count(), lines, "the child writes until it is killed");
+        }
+        for (mut child, _said) in writing {
+            child.kill().unwrap();
+            assert_eq!(child.wait().unwrap().signal(), Some(9), "the child wrote to the end");
+        }
+        check_all(&container);
+    }
+    // Locks that were left are taken over, and everything can be written again.
+    (0..KEYS).for_each(|number| put_number(&container, number));
+    check_all(&container);
+    let outside = |path: &PathBuf| !path.starts_with(site.root().join("tmp"));
+    let left: Vec<_> = entries(&site.root()).into_iter().filter(outside).collect();
+    assert!(!left.iter().any(|path| path.display().to_string().ends_with("%lock")), "{left:?}");
+    assert_eq!(PosixPool::check(&site.root()).unwrap().problems, Vec::<String>::new());
+}
+
+#[test]
+fn processes_never_get_the_same_number() {
+    let site = Site::new();
+    let children: Vec<_> = (0..4).map(|_| site.child("allocate")).collect();
+    let mut numbers = Vec::new();
+    for mut child in children {
+        let said = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+        numbers.extend(said.filter_map(|line| line.strip_prefix("got ")?.parse::<u64>().ok()));
+        assert!(child.wait().unwrap().success());
+    }
+    numbers.sort_unstable();
+    assert_eq!(numbers.len(), 4 * 1500);
+    assert!(numbers.windows(2).all(|pair| pair[1] - pair[0] >= 3), "a number was given twice");
+}
+
+/// Not a test of its own: what the tests above have done in another process.
+#[test]
+#[ignore = "run by the others in a process of its own"]
+fn work_of_a_child() {
+    let told = std::env::var(CHILD).unwrap();
+    let (work, url) = told.split_once(' ').unwrap();
+    let pool = Pool::connect(url, OpenMode::ReadWrite).unwrap();
+    let container = pool.open_container("c", OpenMode::ReadWrite).wait().unwrap();
+    match work {
+        "write" => (0..).for_each(|number| {
+            put_number(&container, number);
+            println!("wrote {number}");
+        }),
+        _ => (0..1500).for_each(|_| println!("got {}", container.allocate_oids(3).wait().unwrap())),
+    }
+}
+
+#[test]
+fn fsync_is_an_option_of_the_pool_and_of_the_url() {
+    let site = Site::new();
+    let durability = |option| site.pool(option).info().wait().unwrap().durability;
+    assert_eq!(durability(""), Durability::Process);
+    assert_eq!(durability("?fsync=on"), Durability::Commit);
+    let synced = site.0.join("synced");
+    PosixPool::create(&synced, true).unwrap();
+    let of = |url: String| Pool::connect(&url, OpenMode::ReadWrite).unwrap().info().wait().unwrap();
+    assert_eq!(of(format!("posix:{}", synced.display())).durability, Durability::Commit);
+    assert_eq!(of(format!("posix:{}?fsync=off", synced.display())).durability, Durability::Process);
+}
+
+fn make_old(path: &Path) {
+    let long_ago = SystemTime::now() - Duration::from_secs(3 * 24 * 3600);
+    File::open(path).unwrap().set_modified(long_ago).unwrap();
+}
+
+#[test]
+fn temporary_files_of_long_ago_are_swept() {
+    let site = Site::new();
+    let (old, young) = (site.root().join("tmp/old"), site.root().join("tmp/young"));
+    for session in [&old, &young] {
+        fs::create_dir(session).unwrap();
+        fs::write(session.join("1-0"), b"half a value").unwrap();
+    }
+    make_old(&old.join("1-0"));
+    make_old(&old);
+    drop(site.pool(""));
+    assert!(!old.exists() && young.join("1-0").exists());
+}
+
+#[test]
+fn a_lock_of_long_ago_is_taken_over() {
+    let site = Site::new();
+    let container = site.container();
+    put_number(&container, 0);
+    let file =
+        entries(&site.root()).into_iter().find(|path| path.ends_with("k%00") && path.is_file());
+    let bundles: Vec<_> =
+        entries(&site.root()).into_iter().filter(|p| p.ends_with("k%00")).collect();
+    assert!(file.is_some() && bundles.len() == 2);
+    for bundle in bundles {
+        let lock = PathBuf::from(format!("{}%lock", bundle.display()));
+        fs::write(&lock, b"").unwrap();
+        make_old(&lock);
+    }
+    put_number(&container, KEYS);
+    check_all(&container);
+}
+
+#[test]
+fn a_container_destroyed_elsewhere_is_told_of() {
+    let site = Site::new();
+    let (container, other) = (site.container(), site.pool(""));
+    kv(&container).put(b"k", b"v", Cond::NONE, Access::Latest).wait().unwrap();
+    other.destroy_container("c", false).wait().unwrap();
+    let gone = [
+        kv(&container).put(b"k", b"v", Cond::NONE, Access::Latest).wait(),
+        kv(&container).get(b"k", Access::Latest).wait().map(drop),
+        container.allocate_oids(1).wait().map(drop),
+    ];
+    for outcome in gone {
+        assert_eq!(outcome.unwrap_err().kind(), ErrorKind::NoHandle);
+    }
+}
