@@ -13,6 +13,7 @@
 //! a limit.
 use crate::host::Host;
 use crate::measure::Tally;
+use crate::parallel::Parallel;
 use crate::units::rounded;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -92,6 +93,9 @@ pub struct Run {
     pub ratio: Option<f64>,
     /// How long operations took.
     pub latency_us: Latency,
+    /// What field-io and segments measure beyond that.
+    #[serde(flatten)]
+    pub parallel: Option<Box<Parallel>>,
 }
 
 /// Latencies in microseconds.
@@ -128,6 +132,7 @@ impl Run {
                 p99: rounded(tally.latency.percentile_us(99.0)),
                 max: rounded(tally.latency.max_us()),
             },
+            parallel: None,
         }
     }
 }

@@ -9,7 +9,7 @@ use esker_bench::job::{Index, Workload};
 use esker_bench::plan::{LimitPlan, Place, Plan};
 use esker_bench::report::Report;
 use esker_bench::units::Bytes;
-use esker_bench::{janitor, worker};
+use esker_bench::{janitor, whole, worker};
 use serde_json::json;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -233,9 +233,7 @@ impl JsonFile {
         match self.json.as_deref() {
             Some(path) if path == Path::new("-") => Ok(Answer::new(value, text)),
             Some(path) => {
-                let written = std::fs::write(path, text);
-                written
-                    .map_err(|error| Error::io(format!("writing {}", path.display()), &error))?;
+                whole::write(path, text.as_bytes())?;
                 Ok(Answer::new(value, report.to_string()))
             }
             None => Ok(Answer::new(value, report.to_string())),

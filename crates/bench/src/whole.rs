@@ -1,0 +1,120 @@
+//! Result files that appear only whole.
+use esker_types::{Error, Result};
+use std::fs::{File, OpenOptions};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+/// A file that is written under a temporary name beside its own, which it gets in [`WholeFile::finish`].
+/// Dropped before, it is removed.
+pub struct WholeFile {
+    path: PathBuf,
+    temporary: PathBuf,
+    file: Option<BufWriter<File>>,
+}
+
+impl WholeFile {
+    /// Begins the file `path`. A file of that name stays as it is until this one is whole.
+    ///
+    /// # Errors
+    /// Where the folder is not there or cannot be written.
+    pub fn create(path: &Path) -> Result<Self> {
+        let temporary = temporary_of(path);
+        let file = OpenOptions::new().write(true).create(true).truncate(true).open(&temporary);
+        let file = file.map_err(|error| failed(path, &error))?;
+        let file = Some(BufWriter::new(file));
+        Ok(Self { path: path.to_owned(), temporary, file })
+    }
+
+    /// Adds bytes.
+    ///
+    /// # Errors
+    /// Where the medium is full or fails.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        let path = &self.path;
+        let file = self.file.as_mut();
+        file.map_or(Ok(()), |file| file.write_all(bytes)).map_err(|error| failed(path, &error))
+    }
+
+    /// Puts the bytes on the medium and gives the file its name.
+    ///
+    /// # Errors
+    /// Where the medium is full or fails; then there is no file of this name, or the one there was.
+    pub fn finish(mut self) -> Result<()> {
+        let Some(file) = self.file.take() else { return Ok(()) };
+        let named = file
+            .into_inner()
+            .map_err(std::io::IntoInnerError::into_error)
+            .and_then(|file| file.sync_data())
+            .and_then(|()| std::fs::rename(&self.temporary, &self.path));
+        named.map_err(|error| {
+            let _ = std::fs::remove_file(&self.temporary);
+            failed(&self.path, &error)
+        })
+    }
+}
+
+impl Drop for WholeFile {
+    fn drop(&mut self) {
+        if self.file.take().is_some() {
+            let _ = std::fs::remove_file(&self.temporary);
+        }
+    }
+}
+
+/// Writes a whole file at once. What is there and no file (a pipe, a device) is written as it is.
+///
+/// # Errors
+/// As [`WholeFile::create`] and [`WholeFile::finish`].
+pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+    if path.metadata().is_ok_and(|there| !there.is_file()) {
+        return std::fs::write(path, bytes).map_err(|error| failed(path, &error));
+    }
+    let mut file = WholeFile::create(path)?;
+    file.write(bytes)?;
+    file.finish()
+}
+
+/// In the same folder, so that renaming is atomic; of this process, so that others do not meet it.
+fn temporary_of(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!(".{name}.{}.part", std::process::id()))
+}
+
+fn failed(path: &Path, error: &std::io::Error) -> Error {
+    Error::io(format!("writing {}", path.display()), error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(name: &str) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("esker-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        folder
+    }
+
+    fn names(folder: &Path) -> usize {
+        std::fs::read_dir(folder).unwrap().count()
+    }
+
+    #[test]
+    fn what_is_not_finished_was_never_there() {
+        let folder = folder("whole-dropped");
+        let path = folder.join("a");
+        write(&path, b"old").unwrap();
+        let mut file = WholeFile::create(&path).unwrap();
+        file.write(b"new").unwrap();
+        drop(file);
+        assert_eq!((std::fs::read(&path).unwrap(), names(&folder)), (b"old".to_vec(), 1));
+        write(&path, b"new").unwrap();
+        assert_eq!((std::fs::read(&path).unwrap(), names(&folder)), (b"new".to_vec(), 1));
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_folder_that_is_not_there_is_named() {
+        let error = write(Path::new("/no/such/file"), b"").unwrap_err();
+        assert!(error.message().contains("writing /no/such/file"), "{error}");
+    }
+}
