@@ -1,10 +1,15 @@
 //! The processes of a benchmark, started from this very program and kept in step over pipes.
-use crate::job::{Job, Step};
+use crate::interrupt;
+use crate::job::Step;
 use crate::measure::Measured;
 use crate::worker::{Answer, parse, send};
 use esker_types::{Error, ErrorKind, Result};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use serde::Serialize;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
@@ -20,9 +25,11 @@ pub struct Launcher {
 }
 
 impl Launcher {
+    /// In a group of its own: what is typed at a terminal to end the benchmark ends the first process,
+    /// and the end of that one the others.
     fn start(&self, arguments: &[OsString]) -> Result<Child> {
         let mut command = Command::new(&self.program);
-        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
         let doing = || format!("starting {}", self.program.display());
         command.spawn().map_err(|error| Error::io(doing(), &error))
     }
@@ -55,13 +62,10 @@ impl Fleet {
     ///
     /// # Errors
     /// Where a process cannot be started, or says why it cannot begin.
-    pub fn start(launcher: &Launcher, jobs: &[Job]) -> Result<Self> {
+    pub fn start(launcher: &Launcher, jobs: &[impl Serialize]) -> Result<Self> {
         let workers = jobs.iter().map(|_| Worker::start(launcher)).collect::<Result<_>>()?;
         let mut fleet = Self { workers, failed: false };
-        for (worker, job) in fleet.workers.iter_mut().zip(jobs) {
-            worker.tell(job)?;
-        }
-        fleet.hear().map(|_| fleet)
+        fleet.ask::<IgnoredAny>(jobs).map(|_| fleet)
     }
 
     /// Has all processes take a step at the same time; one entry for each.
@@ -69,22 +73,61 @@ impl Fleet {
     /// # Errors
     /// What went wrong in the first process in which something did.
     pub fn step(&mut self, step: Step) -> Result<Vec<Measured>> {
-        for worker in &mut self.workers {
-            worker.tell(&step)?;
-        }
-        self.hear()
+        self.ask(&vec![step; self.workers.len()])
     }
 
-    fn hear(&mut self) -> Result<Vec<Measured>> {
-        let heard = self.workers.iter_mut().enumerate().map(|(rank, worker)| {
-            worker.hear().map_err(|error| {
-                Error::new(error.kind(), format!("process {rank} of the benchmark: {error}"))
-            })
-        });
-        let heard: Result<_> = heard.collect();
-        self.failed |= heard.is_err();
-        heard
+    /// Tells each process something of its own, all at the same time; one answer for each.
+    ///
+    /// # Errors
+    /// What went wrong in the first process in which something did; [`ErrorKind::Canceled`] where this
+    /// process is told to end.
+    pub fn ask<A: DeserializeOwned>(&mut self, messages: &[impl Serialize]) -> Result<Vec<A>> {
+        let mut told = self.workers.iter_mut().zip(messages).enumerate();
+        let told = told.try_for_each(|(rank, (worker, message))| named(rank, worker.tell(message)));
+        let answers = told.and_then(|()| self.hear());
+        self.failed |= answers.is_err();
+        answers
     }
+
+    /// Whoever answers first is heard first, so that a death is noticed while others are at work.
+    fn hear<A: DeserializeOwned>(&mut self) -> Result<Vec<A>> {
+        let mut answers: Vec<Option<A>> = self.workers.iter().map(|_| None).collect();
+        while answers.iter().any(Option::is_none) {
+            for rank in self.ready(&answers)? {
+                if let (Some(worker), Some(place)) =
+                    (self.workers.get_mut(rank), answers.get_mut(rank))
+                {
+                    *place = Some(named(rank, worker.hear())?);
+                }
+            }
+        }
+        Ok(answers.into_iter().flatten().collect())
+    }
+
+    /// Processes that have something to say, of those that have not answered; maybe none for a while.
+    fn ready<A>(&self, answers: &[Option<A>]) -> Result<Vec<usize>> {
+        interrupt::check()?;
+        let silent =
+            || (0..answers.len()).filter(|&rank| answers.get(rank).is_some_and(Option::is_none));
+        let output = |rank: usize| self.workers.get(rank).map(|worker| worker.output.get_ref());
+        let mut polled: Vec<_> =
+            silent().filter_map(output).map(|output| PollFd::new(output, PollFlags::IN)).collect();
+        match poll(&mut polled, Some(&PATIENCE)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(Error::io("waiting for processes", &error.into())),
+        }
+        let spoke = silent().zip(&polled).filter(|(_, polled)| !polled.revents().is_empty());
+        Ok(spoke.map(|(rank, _)| rank).collect())
+    }
+}
+
+/// How long a wait goes on before it is looked whether this process is told to end.
+const PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+
+fn named<T>(rank: usize, result: Result<T>) -> Result<T> {
+    result.map_err(|error| {
+        Error::new(error.kind(), format!("process {rank} of the benchmark: {error}"))
+    })
 }
 
 impl Worker {
@@ -95,17 +138,17 @@ impl Worker {
         Ok(Self { process, input, output: BufReader::new(output) })
     }
 
-    fn tell(&mut self, message: &impl serde::Serialize) -> Result<()> {
-        send(self.input.as_mut().ok_or_else(gone)?, message)
+    fn tell(&mut self, message: &impl Serialize) -> Result<()> {
+        send(self.input.as_mut().ok_or_else(gone)?, message).map_err(|_| gone())
     }
 
-    fn hear(&mut self) -> Result<Measured> {
+    fn hear<A: DeserializeOwned>(&mut self) -> Result<A> {
         let mut line = String::new();
         let read = self.output.read_line(&mut line);
         match read.map_err(|error| Error::io("reading its answer", &error))? {
             0 => Err(gone()),
             _ => match parse(&line)? {
-                Answer::Done(measured) => Ok(measured),
+                Answer::Done(answer) => Ok(answer),
                 Answer::Failed(why) => Err(Error::new(ErrorKind::Io, why)),
             },
         }
@@ -135,6 +178,7 @@ fn gone() -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::job::Job;
 
     fn shell(script: &str) -> Launcher {
         let worker = ["-c", script].map(OsString::from).to_vec();
@@ -171,7 +215,7 @@ mod tests {
     fn a_process_that_dies_or_refuses_is_told_of() {
         let error = Fleet::start(&shell("read line"), &[job()]).err().unwrap();
         assert_eq!(error.message(), "process 0 of the benchmark: it has died");
-        let script = r#"read line; echo '{"failed":"no pool"}'; sleep 1000"#;
+        let script = r#"read line; echo '{"failed":"no pool"}'; exec sleep 1000"#;
         let error = Fleet::start(&shell(script), &[job()]).err().unwrap();
         assert_eq!(error.message(), "process 0 of the benchmark: no pool");
     }

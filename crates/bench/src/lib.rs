@@ -8,8 +8,11 @@
 //! touched before: the limit's file as well as the segments of the pool.
 #![forbid(unsafe_code)]
 
+pub mod clock;
+pub mod field_io;
 pub mod fleet;
 pub mod host;
+pub mod interrupt;
 pub mod janitor;
 pub mod job;
 pub mod latency;
@@ -20,7 +23,9 @@ pub mod metrics;
 pub mod mounts;
 pub mod parallel;
 pub mod payload;
+pub mod pin;
 pub mod plan;
+pub mod rendezvous;
 pub mod report;
 mod show;
 pub mod table;

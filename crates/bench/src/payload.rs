@@ -28,6 +28,19 @@ impl Payload {
         let start = next(&mut state) as usize % SPREAD_BYTES;
         &self.bytes[start..start + self.block_bytes]
     }
+
+    /// True where `bytes` are what lies at `at` in the block of one of `slots`.
+    #[must_use]
+    pub fn is_of_one(
+        &self,
+        bytes: &[u8],
+        at: usize,
+        mut slots: impl Iterator<Item = Slot>,
+    ) -> bool {
+        slots.any(|slot| {
+            self.block(slot).get(at..at + bytes.len()).is_some_and(|part| part == bytes)
+        })
+    }
 }
 
 /// The SplitMix64 sequence.

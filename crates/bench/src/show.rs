@@ -1,4 +1,5 @@
 //! Reports as people read them.
+use crate::parallel::Parallel;
 use crate::report::{Report, Run};
 use crate::table::Table;
 use crate::units::Bytes;
@@ -11,8 +12,60 @@ impl fmt::Display for Report {
         writeln!(f, "{} x {}, {memory}, Linux {}", host.cpus, host.cpu, host.kernel)?;
         writeln!(f, "{} ({})", host.file_system, host.medium)?;
         writeln!(f)?;
-        write!(f, "{}", table(&self.runs))
+        match self.runs.iter().any(|run| run.parallel.is_some()) {
+            true => write!(f, "{}", parallel_table(&self.runs)),
+            false => write!(f, "{}", table(&self.runs)),
+        }
     }
+}
+
+/// Runs of field-io and segments, with their limits in a column only: bandwidths are the means of
+/// global timing bandwidth, or synchronous bandwidth where iterations are.
+fn parallel_table(runs: &[Run]) -> Table {
+    let mut table = Table::new(&[
+        "mode",
+        "pattern",
+        "contention",
+        "class",
+        "phase",
+        ">procs",
+        ">size",
+        ">MiB/s",
+        ">+-",
+        ">limit",
+        ">ratio",
+        ">off_0 ms",
+        ">off_f ms",
+        ">p50 us",
+        ">p99 us",
+    ]);
+    let measured = runs.iter().filter_map(|run| Some((run, run.parallel.as_deref()?)));
+    measured.for_each(|(run, parallel)| table.row(parallel_row(run, parallel)));
+    table
+}
+
+fn parallel_row(run: &Run, parallel: &Parallel) -> [String; 15] {
+    let repeat = &parallel.repeat;
+    let spread = repeat.synchronous_bandwidth_mib_s.unwrap_or(repeat.global_timing_bandwidth_mib_s);
+    let classes = parallel.class_kv.iter().chain([&parallel.class_array]);
+    let ms = |seconds: f64| format!("{:.2}", seconds * 1000.0);
+    [
+        parallel.mode.clone(),
+        parallel.pattern.clone(),
+        parallel.contention.clone().unwrap_or_else(|| "-".to_owned()),
+        classes.cloned().collect::<Vec<_>>().join("/"),
+        run.phase.clone(),
+        parallel.phase_procs.to_string(),
+        Bytes(run.size_bytes).to_string(),
+        rate(spread.mean),
+        rate(spread.stddev),
+        rate(repeat.limit_mib_s.mean),
+        format!("{:.2}", repeat.ratio.mean),
+        ms(parallel.off_0),
+        ms(parallel.off_f),
+        format!("{:.1}", run.latency_us.p50),
+        format!("{:.1}", run.latency_us.p99),
+    ]
 }
 
 fn table(runs: &[Run]) -> Table {

@@ -66,12 +66,24 @@ impl Drop for WholeFile {
 /// # Errors
 /// As [`WholeFile::create`] and [`WholeFile::finish`].
 pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
-    if path.metadata().is_ok_and(|there| !there.is_file()) {
+    if is_special(path) {
         return std::fs::write(path, bytes).map_err(|error| failed(path, &error));
     }
     let mut file = WholeFile::create(path)?;
     file.write(bytes)?;
     file.finish()
+}
+
+/// Finds out whether a file of this name could be written.
+///
+/// # Errors
+/// As [`WholeFile::create`].
+pub fn check(path: &Path) -> Result<()> {
+    if is_special(path) { Ok(()) } else { WholeFile::create(path).map(drop) }
+}
+
+fn is_special(path: &Path) -> bool {
+    path.metadata().is_ok_and(|there| !there.is_file())
 }
 
 /// In the same folder, so that renaming is atomic; of this process, so that others do not meet it.

@@ -5,6 +5,7 @@ use crate::load::{self, Load};
 use crate::measure::{Measured, Until, measure};
 use crate::payload::Payload;
 use esker_types::{Error, ErrorKind, Result};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, Write};
 use std::time::Duration;
@@ -12,32 +13,71 @@ use std::time::Duration;
 /// The answer to a job or step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Answer {
+pub enum Answer<A> {
     /// It was done. The answer to a job says that the worker is ready.
-    Done(Measured),
+    Done(A),
     /// It could not be done; why.
     Failed(String),
+}
+
+/// What a worker process does: one job, and steps of it.
+pub trait Work: Sized {
+    /// What it is told once.
+    type Job: DeserializeOwned;
+    /// What it is told then, again and again.
+    type Step: DeserializeOwned;
+    /// What it answers to a step.
+    type Done: Serialize + Default;
+
+    /// Gets ready.
+    ///
+    /// # Errors
+    /// What stands against it.
+    fn begin(job: Self::Job) -> Result<Self>;
+
+    /// Takes a step.
+    ///
+    /// # Errors
+    /// What went wrong, with the name of the step.
+    fn take(&mut self, step: Self::Step) -> Result<Self::Done>;
+}
+
+/// Serves `array`, `kv` and limits until there is no more input.
+///
+/// # Errors
+/// As [`serve_work`].
+pub fn serve(input: impl BufRead, output: impl Write) -> Result<()> {
+    serve_work::<Worker>(input, output)
 }
 
 /// Serves until there is no more input.
 ///
 /// # Errors
 /// Where the other side cannot be heard or told. What fails in a job or step is told to the other side.
-pub fn serve(mut input: impl BufRead, mut output: impl Write) -> Result<()> {
-    let Some(job) = receive::<Job>(&mut input)? else { return Ok(()) };
-    let mut worker = match Worker::new(job) {
+pub fn serve_work<W: Work>(mut input: impl BufRead, mut output: impl Write) -> Result<()> {
+    let Some(job) = receive::<W::Job>(&mut input)? else { return Ok(()) };
+    let mut worker = match W::begin(job) {
         Ok(worker) => worker,
-        Err(error) => return send(&mut output, &Answer::Failed(error.to_string())),
+        Err(error) => return send(&mut output, &Answer::<W::Done>::Failed(error.to_string())),
     };
-    send(&mut output, &Answer::Done(Measured::default()))?;
-    while let Some(step) = receive::<Step>(&mut input)? {
-        let answer = match worker.run(step) {
-            Ok(measured) => Answer::Done(measured),
-            Err(error) => Answer::Failed(format!("{}: {error}", step.name())),
+    send(&mut output, &Answer::Done(W::Done::default()))?;
+    while let Some(step) = receive::<W::Step>(&mut input)? {
+        let answer = match worker.take(step) {
+            Ok(done) => Answer::Done(done),
+            Err(error) => Answer::Failed(error.to_string()),
         };
         send(&mut output, &answer)?;
     }
     Ok(())
+}
+
+/// From here on this process is ended when the one that started it dies, even in the middle of a step.
+///
+/// # Errors
+/// Where the system refuses.
+pub fn end_with_parent() -> Result<()> {
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
+        .map_err(|error| Error::io("asking to end with the benchmark", &error.into()))
 }
 
 fn receive<T: for<'a> Deserialize<'a>>(input: &mut impl BufRead) -> Result<Option<T>> {
@@ -76,6 +116,21 @@ struct Worker {
     buffer: Vec<u8>,
     limit: Limit,
     load: Option<Box<dyn Load>>,
+}
+
+impl Work for Worker {
+    type Job = Job;
+    type Step = Step;
+    type Done = Measured;
+
+    fn begin(job: Job) -> Result<Self> {
+        Self::new(job)
+    }
+
+    fn take(&mut self, step: Step) -> Result<Measured> {
+        self.run(step)
+            .map_err(|error| Error::new(error.kind(), format!("{}: {error}", step.name())))
+    }
 }
 
 impl Worker {

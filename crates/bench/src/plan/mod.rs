@@ -1,9 +1,11 @@
 //! What a benchmark does, from its settings to its report.
 pub mod limit;
+pub mod parallel;
 mod scratch;
 pub mod store;
 
 pub use limit::LimitPlan;
+pub use parallel::{Fields, ParallelPlan, Subject};
 pub use store::{Place, Plan};
 
 use crate::fleet::{Fleet, Launcher};

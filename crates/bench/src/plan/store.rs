@@ -222,7 +222,7 @@ impl Plan {
 }
 
 /// What the medium gives for the promise that a write of the store makes.
-fn write_limit(durable: bool) -> Step {
+pub(super) fn write_limit(durable: bool) -> Step {
     if durable { Step::PwriteSync } else { Step::Pwrite }
 }
 

@@ -103,7 +103,7 @@ fn other_data_than_was_written_is_found() {
     }
 }
 
-fn talk(lines: &[String]) -> Vec<Answer> {
+fn talk(lines: &[String]) -> Vec<Answer<Measured>> {
     let mut output = Vec::new();
     serve(lines.join("\n").as_bytes(), &mut output).unwrap();
     String::from_utf8(output).unwrap().lines().map(|line| parse(line).unwrap()).collect()

@@ -1,4 +1,6 @@
 //! `esker bench`.
+mod parallel;
+
 use super::pool::DurabilityArg;
 use crate::output::Answer;
 use crate::progress::Bar;
@@ -9,7 +11,8 @@ use esker_bench::job::{Index, Workload};
 use esker_bench::plan::{LimitPlan, Place, Plan};
 use esker_bench::report::Report;
 use esker_bench::units::Bytes;
-use esker_bench::{janitor, whole, worker};
+use esker_bench::{field_io, interrupt, janitor, whole, worker};
+use parallel::{FieldIo, Segments};
 use serde_json::json;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -28,9 +31,14 @@ pub(crate) enum BenchCommand {
     Limit(Limit),
     Array(Array),
     Kv(Kv),
+    FieldIo(FieldIo),
+    Segments(Segments),
     /// One process of a benchmark
     #[command(hide = true)]
     Worker,
+    /// One process of field-io or segments
+    #[command(hide = true)]
+    FieldWorker,
     /// Removes what a benchmark leaves
     #[command(hide = true)]
     Janitor {
@@ -147,12 +155,24 @@ struct Common {
 
 impl BenchCommand {
     pub(crate) fn run(self) -> Result<Answer> {
+        match &self {
+            Self::Janitor { .. } => {}
+            Self::Worker | Self::FieldWorker => worker::end_with_parent()?,
+            _ => interrupt::listen()?,
+        }
         match self {
+            Self::FieldIo(field_io) => field_io.run(),
+            Self::Segments(segments) => segments.run(),
             Self::Limit(limit) => limit.run(),
             Self::Array(array) => array.common.run(&array.size, array.workload()),
             Self::Kv(kv) => kv.common.run(&kv.value, Workload::Kv),
             Self::Worker => {
                 worker::serve(std::io::stdin().lock(), std::io::stdout())?;
+                Ok(Answer::new(json!(null), ""))
+            }
+            Self::FieldWorker => {
+                let (input, output) = (std::io::stdin().lock(), std::io::stdout());
+                worker::serve_work::<field_io::worker::Worker>(input, output)?;
                 Ok(Answer::new(json!(null), ""))
             }
             Self::Janitor { folder } => {
@@ -165,8 +185,9 @@ impl BenchCommand {
 
 impl Limit {
     fn run(self) -> Result<Answer> {
+        self.json.check()?;
         let plan = LimitPlan {
-            launcher: launcher()?,
+            launcher: launcher("worker")?,
             folder: self.path.folder(),
             sizes: self.size.iter().map(|size| size.0).collect(),
             procs: self.procs,
@@ -192,12 +213,13 @@ impl Array {
 
 impl Common {
     fn run(&self, sizes: &[Bytes], workload: Workload) -> Result<Answer> {
+        self.json.check()?;
         let place = match &self.pool {
             Some(pool) => Place::Pool(pool.clone()),
             None => Place::Folder(self.path.folder()),
         };
         let plan = Plan {
-            launcher: launcher()?,
+            launcher: launcher("worker")?,
             place,
             workload,
             sizes: sizes.iter().map(|size| size.0).collect(),
@@ -227,6 +249,12 @@ impl PathArg {
 }
 
 impl JsonFile {
+    /// Finds out before anything is measured whether the report can be written.
+    fn check(&self) -> Result<()> {
+        let path = self.json.as_deref().filter(|path| *path != Path::new("-"));
+        path.map_or(Ok(()), whole::check)
+    }
+
     fn answer(&self, report: &Report) -> Result<Answer> {
         let value = json!(report);
         let text = format!("{value:#}\n");
@@ -242,9 +270,9 @@ impl JsonFile {
 }
 
 /// This program again, as a worker or janitor.
-fn launcher() -> Result<Launcher> {
+fn launcher(worker: &str) -> Result<Launcher> {
     let program = std::env::current_exe();
     let program = program.map_err(|error| Error::io("looking for this program", &error))?;
     let arguments = |role: &str| ["bench", role].map(OsString::from).to_vec();
-    Ok(Launcher { program, worker: arguments("worker"), janitor: arguments("janitor") })
+    Ok(Launcher { program, worker: arguments(worker), janitor: arguments("janitor") })
 }

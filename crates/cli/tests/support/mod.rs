@@ -4,8 +4,9 @@
 use serde_json::Value;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
@@ -127,4 +128,30 @@ pub(crate) fn noise(len: usize) -> Vec<u8> {
         (state >> 56) as u8
     };
     (0..len).map(|_| next()).collect()
+}
+
+/// Waits for something that comes to pass sooner or later.
+pub(crate) fn wait_for(what: &str, done: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !done() && start.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(done(), "{what}");
+}
+
+/// Folders and files that are left in a site, but for those named.
+pub(crate) fn left(site: &Site, but: &[&str]) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(&site.dir).unwrap().map(|entry| entry.unwrap().path());
+    entries.filter(|path| !but.iter().any(|name| path.ends_with(name))).collect()
+}
+
+/// Ranks of nodes that are all this machine.
+pub(crate) fn nodes(site: &Site, arguments: &[&str], count: usize) -> Vec<Child> {
+    let start = |rank: usize| {
+        let mut command = site.command(arguments);
+        command.env("SLURM_PROCID", rank.to_string()).env("SLURM_NTASKS", count.to_string());
+        command.env("SLURMD_NODENAME", format!("node{rank}"));
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    (0..count).map(start).collect()
 }

@@ -1,0 +1,64 @@
+//! Clocks that the processes of a benchmark have in common.
+//!
+//! The monotonic clock is the same for all processes of a node. Nodes agree on the wall clock only, as
+//! well as whoever keeps it in step does; so a start is agreed on by the wall clock, and each node counts
+//! from it by its own monotonic clock.
+use rustix::time::{ClockId, Timespec, clock_gettime};
+use std::time::Duration;
+
+/// This long before a start, a process stops sleeping and watches the clock.
+const WATCH_NS: u64 = 200_000;
+
+/// The monotonic clock of this node in nanoseconds.
+#[must_use]
+pub fn monotonic_ns() -> u64 {
+    nanoseconds(clock_gettime(ClockId::Monotonic))
+}
+
+/// The wall clock in nanoseconds since 1970.
+#[must_use]
+pub fn unix_ns() -> u64 {
+    nanoseconds(clock_gettime(ClockId::Realtime))
+}
+
+/// What the monotonic clock of this node shows at a moment of the wall clock.
+#[must_use]
+pub fn monotonic_of(unix_time_ns: u64) -> u64 {
+    (monotonic_ns() + unix_time_ns).saturating_sub(unix_ns())
+}
+
+/// Waits until the monotonic clock shows `start_ns`.
+pub fn wait_until(start_ns: u64) {
+    let left = start_ns.saturating_sub(monotonic_ns());
+    if left > WATCH_NS {
+        std::thread::sleep(Duration::from_nanos(left - WATCH_NS));
+    }
+    while monotonic_ns() < start_ns {
+        std::hint::spin_loop();
+    }
+}
+
+fn nanoseconds(time: Timespec) -> u64 {
+    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000
+        + u64::try_from(time.tv_nsec).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_starts_early() {
+        let start = monotonic_ns() + 2_000_000;
+        wait_until(start);
+        assert!(monotonic_ns() >= start);
+        wait_until(0);
+    }
+
+    #[test]
+    fn moments_of_both_clocks_are_as_far_apart() {
+        let (now, later) = (unix_ns(), unix_ns() + 5_000_000_000);
+        let apart = monotonic_of(later) - monotonic_of(now);
+        assert!(apart.abs_diff(5_000_000_000) < 1_000_000_000, "{apart}");
+    }
+}

@@ -1,0 +1,152 @@
+//! Field I/O: weather fields written and read as the benchmark of ECMWF does it.
+//!
+//! "DAOS as HPC Storage: a View From Numerical Weather Prediction" (2023), section IV-B, Algorithms 1
+//! and 2: a main Key-Value maps the most significant part of a field's key to a forecast, whose
+//! Key-Value maps the rest of the key to an Array with the field's data. [`write`] and [`read`] follow
+//! the algorithms step by step; [`worker`] does so again and again in a process of its own, and
+//! [`crate::plan::parallel`] has many do so together.
+pub mod keys;
+pub mod read;
+pub mod segments;
+pub mod session;
+pub mod worker;
+pub mod write;
+
+use crate::clock::monotonic_ns;
+use crate::traces::{EVENTS, Stamps};
+use serde::{Deserialize, Serialize};
+
+/// How much of the functions is used (section V-B).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// All of it.
+    Full,
+    /// All Key-Values and Arrays lie in the main container.
+    NoContainers,
+    /// No Key-Values either: Arrays are named by the md5 of the whole key.
+    NoIndex,
+}
+
+impl Mode {
+    /// Its name in reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::NoContainers => "no-containers",
+            Self::NoIndex => "no-index",
+        }
+    }
+}
+
+/// Who shares a forecast index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Contention {
+    /// Each process has its own.
+    Low,
+    /// All have the same.
+    High,
+}
+
+impl Contention {
+    /// Its name in reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Low => "low",
+            Self::High => "high",
+        }
+    }
+}
+
+/// Who writes and reads when (section V-C).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Pattern {
+    /// Unique writes, then unique reads by another set of processes.
+    A,
+    /// Repeated writes by half of the processes while the other half reads the same fields.
+    B,
+}
+
+impl Pattern {
+    /// Its name in reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::A => "A",
+            Self::B => "B",
+        }
+    }
+}
+
+/// Which field: its owner, and which of the owner's fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// The process that writes it.
+    pub process: u32,
+    /// The how many-th of its fields, from 0.
+    pub index: u32,
+}
+
+/// Events whose time is noted, in the order of [`Stamps`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// I/O start: before the write or read function is called.
+    IoStart,
+    /// The object is about to be opened.
+    OpenStart,
+    /// It is open.
+    OpenEnd,
+    /// Data is about to be written or read.
+    TransferStart,
+    /// It was.
+    TransferEnd,
+    /// The object is about to be closed.
+    CloseStart,
+    /// It is closed.
+    CloseEnd,
+    /// I/O end: the function has returned.
+    IoEnd,
+}
+
+/// Notes when the events of one operation were.
+#[derive(Clone, Copy, Debug)]
+pub struct Stamper {
+    zero_ns: u64,
+    stamps: Stamps,
+}
+
+impl Stamper {
+    /// Counts from `zero_ns` of the monotonic clock.
+    #[must_use]
+    pub fn new(zero_ns: u64) -> Self {
+        Self { zero_ns, stamps: [0; EVENTS] }
+    }
+
+    /// Notes an event, which is now.
+    pub fn mark(&mut self, event: Event) {
+        self.stamps[event as usize] = monotonic_ns().saturating_sub(self.zero_ns);
+    }
+
+    /// The times.
+    #[must_use]
+    pub fn stamps(&self) -> Stamps {
+        self.stamps
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_noted_in_their_places() {
+        let mut stamper = Stamper::new(0);
+        stamper.mark(Event::IoStart);
+        stamper.mark(Event::IoEnd);
+        let stamps = stamper.stamps();
+        assert!(stamps[0] > 0 && stamps[EVENTS - 1] >= stamps[0] && stamps[3] == 0);
+    }
+}

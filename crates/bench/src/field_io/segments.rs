@@ -1,0 +1,126 @@
+//! IOR in segments mode (section V-A): each process transfers all its data parts in one operation.
+//!
+//! The block size and transfer size of IOR (`-b`, `-t`) are the size of a part, the segment count (`-s`)
+//! the number of parts of a process. With an object for each process (`-F`) the parts follow each other;
+//! in one object of all, part `p` of process `r` of `n` lies at part `p * n + r`.
+use super::session::{Session, missing};
+use super::{Event, Field, Stamper};
+use esker_types::{Extent, ObjectId, Result};
+use serde::{Deserialize, Serialize};
+use std::rc::Rc;
+
+/// Upper user bits of objects of this benchmark.
+const SEGMENTS_HI: u64 = 1;
+
+/// How the data of processes lies in objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Objects {
+    /// An object for each process and iteration.
+    Own,
+    /// One object of all processes for each iteration.
+    Shared,
+}
+
+impl Objects {
+    /// Its name in reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Own => "own",
+            Self::Shared => "shared",
+        }
+    }
+}
+
+/// What one operation transfers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Segments {
+    /// How data lies in objects.
+    pub objects: Objects,
+    /// Parts of a process.
+    pub count: u32,
+    /// Bytes of a part.
+    pub part_bytes: u64,
+    /// Processes that write.
+    pub procs: u32,
+}
+
+impl Segments {
+    fn ranges(self, process: u32) -> Vec<Extent> {
+        let part = self.part_bytes;
+        match self.objects {
+            Objects::Own => vec![Extent::new(0, part * u64::from(self.count))],
+            Objects::Shared => (0..u64::from(self.count))
+                .map(|index| index * u64::from(self.procs) + u64::from(process))
+                .map(|place| Extent::new(place * part, part))
+                .collect(),
+        }
+    }
+
+    fn bits(self, of: Field) -> ObjectId {
+        let owner = match self.objects {
+            Objects::Own => u64::from(of.process) + 1,
+            Objects::Shared => 0,
+        };
+        ObjectId { hi: SEGMENTS_HI, lo: owner << 32 | u64::from(of.index) }
+    }
+}
+
+impl Session {
+    /// Writes the parts of a process in one operation; `of` says whose and in which iteration.
+    ///
+    /// # Errors
+    /// What the store meets.
+    pub fn write_segments(
+        &mut self,
+        segments: Segments,
+        of: Field,
+        data: &[u8],
+        stamper: &mut Stamper,
+    ) -> Result<()> {
+        stamper.mark(Event::IoStart);
+        let store = Rc::clone(self.main());
+        let oid = self.array_oid(&store.container, segments.bits(of))?;
+        self.write_ranges(&store, oid, &segments.ranges(of.process), data, stamper)?;
+        stamper.mark(Event::IoEnd);
+        Ok(())
+    }
+
+    /// Reads the parts of a process in one operation.
+    ///
+    /// # Errors
+    /// [`esker_types::ErrorKind::NotFound`] where they are not there; what the store meets.
+    pub fn read_segments(
+        &mut self,
+        segments: Segments,
+        of: Field,
+        buffer: &mut [u8],
+        stamper: &mut Stamper,
+    ) -> Result<()> {
+        stamper.mark(Event::IoStart);
+        let store = Rc::clone(self.main());
+        let oid = self.array_oid(&store.container, segments.bits(of))?;
+        if self.read_ranges(&store, oid, &segments.ranges(of.process), buffer, stamper)? > 0 {
+            return Err(missing(&self.key(of), "object with segments"));
+        }
+        stamper.mark(Event::IoEnd);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_a_shared_object_take_turns() {
+        let own = Segments { objects: Objects::Own, count: 3, part_bytes: 10, procs: 2 };
+        assert_eq!(own.ranges(1), [Extent::new(0, 30)]);
+        let shared = Segments { objects: Objects::Shared, ..own };
+        assert_eq!(shared.ranges(1), [10, 30, 50].map(|at| Extent::new(at, 10)));
+        let bits = |segments: Segments, process| segments.bits(Field { process, index: 4 });
+        assert_ne!(bits(own, 0), bits(own, 1));
+        assert_eq!(bits(shared, 0), bits(shared, 1));
+    }
+}

@@ -1,0 +1,200 @@
+//! What a process keeps open: "Pool and container connections in a process are cached once
+//! initialised" (section V-B).
+use super::keys::Key;
+use super::{Contention, Field, Mode, keys};
+use crate::load::class_of;
+use esker::backend::NewContainer;
+use esker::types::info::OpenMode;
+use esker::{Access, Array, ArrayAttributes, Container, Kv, Pool, Wait};
+use esker_types::{Error, ErrorKind, ObjectClass, ObjectId, ObjectType, Result, Uuid};
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::rc::Rc;
+
+/// Object ids that are asked for at a time.
+const OID_BATCH: u64 = 1024;
+
+/// What a session works on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Layout {
+    /// Pool by name, UUID or URL.
+    pub pool: String,
+    /// Label of the main container, which is also the name of the experiment in keys.
+    pub container: String,
+    /// How much of the functions is used.
+    pub mode: Mode,
+    /// Who shares a forecast index.
+    pub contention: Contention,
+    /// Class of Key-Values.
+    pub class_kv: String,
+    /// Class of Arrays.
+    pub class_array: String,
+}
+
+/// A forecast: where its index and its fields are.
+pub(super) struct Forecast {
+    pub(super) index: Kv,
+    pub(super) store: Rc<Store>,
+}
+
+/// A container with fields, and object ids in it that are still free.
+pub(super) struct Store {
+    pub(super) container: Container,
+    pub(super) uuid: Uuid,
+}
+
+/// The pool and containers of one process.
+pub struct Session {
+    pub(super) layout: Layout,
+    pool: Pool,
+    main: Rc<Store>,
+    main_kv: Kv,
+    class_kv: ObjectClass,
+    class_array: ObjectClass,
+    attributes: ArrayAttributes,
+    pub(super) forecasts: HashMap<Uuid, Rc<Forecast>>,
+    stores: HashMap<Uuid, Rc<Store>>,
+    free_oids: HashMap<Uuid, std::ops::Range<u64>>,
+}
+
+impl Session {
+    /// Connects to the pool and opens the main container. Arrays are one chunk of `field_bytes`.
+    ///
+    /// # Errors
+    /// Where either cannot be opened, or a class is unknown.
+    pub fn open(layout: Layout, chunk_bytes: u64) -> Result<Self> {
+        let pool = Pool::connect(&layout.pool, OpenMode::ReadWrite)?;
+        Self::within(pool, layout, chunk_bytes)
+    }
+
+    /// The same in a pool that is open.
+    ///
+    /// # Errors
+    /// As [`Session::open`].
+    pub fn within(pool: Pool, layout: Layout, chunk_bytes: u64) -> Result<Self> {
+        let container = pool.open_container(&layout.container, OpenMode::ReadWrite).wait()?;
+        let uuid = container.info().uuid;
+        let (class_kv, class_array) = (class_of(&layout.class_kv)?, class_of(&layout.class_array)?);
+        let main_kv = kv_in(&container, keys::main_bits(), class_kv)?;
+        Ok(Self {
+            layout,
+            pool,
+            main: Rc::new(Store { container, uuid }),
+            main_kv,
+            class_kv,
+            class_array,
+            attributes: ArrayAttributes { cell_size: 1, chunk_size: chunk_bytes.max(1) },
+            forecasts: HashMap::new(),
+            stores: HashMap::new(),
+            free_oids: HashMap::new(),
+        })
+    }
+
+    pub(super) fn key(&self, field: Field) -> Key {
+        Key::of(&self.layout.container, self.layout.contention, field)
+    }
+
+    pub(super) fn main(&self) -> &Rc<Store> {
+        &self.main
+    }
+
+    /// The value of the main Key-Value under the most significant part of a key: the forecast's index
+    /// container (or, without containers, the sum that names the index).
+    pub(super) fn look_up_forecast(&self, key: &Key) -> Result<Option<Uuid>> {
+        let mut value = [0; 16];
+        let key = key.most_significant.as_bytes();
+        let found = self.main_kv.get_into(key, &mut value, Access::Latest).wait()?;
+        Ok(found.map(|_| Uuid(value)))
+    }
+
+    pub(super) fn main_kv(&self) -> &Kv {
+        &self.main_kv
+    }
+
+    pub(super) fn index_in(&self, container: &Container, key: &Key) -> Result<Kv> {
+        kv_in(container, key.index_bits(), self.class_kv)
+    }
+
+    /// A container with fields, which stays open.
+    pub(super) fn store(&mut self, uuid: Uuid) -> Result<Rc<Store>> {
+        if uuid == self.main.uuid {
+            return Ok(Rc::clone(&self.main));
+        }
+        if let Some(store) = self.stores.get(&uuid) {
+            return Ok(Rc::clone(store));
+        }
+        let store = Rc::new(Store { container: self.open_container(uuid)?, uuid });
+        self.stores.insert(uuid, Rc::clone(&store));
+        Ok(store)
+    }
+
+    pub(super) fn open_container(&self, uuid: Uuid) -> Result<Container> {
+        self.pool.open_container(&uuid.to_string(), OpenMode::ReadWrite).wait()
+    }
+
+    /// Makes a container, unless another process was faster.
+    pub(super) fn create_container(&self, uuid: Uuid) -> Result<()> {
+        let new = NewContainer { uuid: Some(uuid), ..NewContainer::default() };
+        match self.pool.create_container(&new).wait() {
+            Err(error) if error.kind() != ErrorKind::Exists => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// An id that no Array of the container has had.
+    pub(super) fn new_oid(&mut self, store: &Store) -> Result<ObjectId> {
+        let free = self.free_oids.entry(store.uuid).or_default();
+        if free.is_empty() {
+            let first = store.container.allocate_oids(OID_BATCH).wait()?;
+            *free = first..first + OID_BATCH;
+        }
+        let lo = free.next().unwrap_or_default();
+        self.array_oid(&store.container, ObjectId { hi: 0, lo })
+    }
+
+    pub(super) fn array_oid(&self, container: &Container, bits: ObjectId) -> Result<ObjectId> {
+        let class = Some(self.class_array);
+        container.generate_oid(bits.hi, bits.lo, ObjectType::ArrayByte, class, 0)
+    }
+
+    pub(super) fn array(&self, container: &Container, oid: ObjectId) -> Result<Array> {
+        container.open_array_with_attributes(oid, self.attributes)
+    }
+}
+
+fn kv_in(container: &Container, bits: ObjectId, class: ObjectClass) -> Result<Kv> {
+    let otype = ObjectType::KvHashed;
+    container.kv(container.generate_oid(bits.hi, bits.lo, otype, Some(class), 0)?)
+}
+
+/// Removes everything that processes `0..procs` made under a layout. What is not there is passed over.
+///
+/// # Errors
+/// What the store meets.
+pub fn remove(pool: &Pool, layout: &Layout, procs: u32) -> Result<()> {
+    let forecasts = match (layout.mode, layout.contention) {
+        (Mode::Full, Contention::Low) => procs,
+        (Mode::Full, Contention::High) => 1,
+        _ => 0,
+    };
+    for process in 0..forecasts {
+        let key = Key::of(&layout.container, layout.contention, Field { process, index: 0 });
+        remove_container(pool, &key.index_container().to_string())?;
+        remove_container(pool, &key.store_container().to_string())?;
+    }
+    remove_container(pool, &layout.container)
+}
+
+fn remove_container(pool: &Pool, name: &str) -> Result<()> {
+    match pool.destroy_container(name, true).wait() {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+#[cold]
+pub(super) fn missing(key: &Key, what: &str) -> Error {
+    let Key { most_significant, least_significant } = key;
+    let message = format!("there is no {what} for field {most_significant},{least_significant}");
+    Error::new(ErrorKind::NotFound, message)
+}

@@ -1,0 +1,173 @@
+//! One process of `field-io` or `segments`: it waits for the common start, then works without a pause.
+use super::segments::Segments;
+use super::session::{Layout, Session};
+use super::{Field, Mode, Pattern, Stamper};
+use crate::clock::{monotonic_ns, wait_until};
+use crate::job::Slot;
+use crate::payload::Payload;
+use crate::pin;
+use crate::traces::{Kind, Trace};
+use crate::worker::Work;
+use esker_types::{Error, ErrorKind, Result};
+use serde::{Deserialize, Serialize};
+
+/// Arrays have chunks of this size, the default of DAOS, or one chunk where they are smaller.
+pub const CHUNK_BYTES: u64 = 1 << 20;
+
+/// What one process works on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Job {
+    /// Name of its node.
+    pub node: String,
+    /// Its number over all nodes.
+    pub process: u32,
+    /// The processor to run on; any where none is given.
+    pub cpu: Option<u32>,
+    /// Where things are.
+    pub layout: Layout,
+    /// Set for `segments`.
+    pub segments: Option<Segments>,
+    /// Bytes of one operation.
+    pub io_bytes: u64,
+    /// What the payload is made from.
+    pub seed: u64,
+    /// Number of the repeat: the payload differs from repeat to repeat.
+    pub repeat: u32,
+}
+
+/// Some iterations of one process.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    /// What is done.
+    pub kind: Kind,
+    /// The pattern: in A every iteration has a field of its own, in B all have the same.
+    pub pattern: Pattern,
+    /// Whose fields they are.
+    pub owner: u32,
+    /// The first iteration. The writes of B count on from the one that sets up.
+    pub first: u32,
+    /// How many.
+    pub count: u32,
+    /// Time 0 of the traces, by the monotonic clock of the node.
+    pub zero_ns: u64,
+    /// The common start, by the same clock.
+    pub start_ns: u64,
+    /// For reads: what is compared with what was written, after the time of each I/O. In pattern B what
+    /// is read must be from one of the writes before this number.
+    pub verify_before: Option<u32>,
+}
+
+/// The state of a process.
+pub struct Worker {
+    job: Job,
+    session: Session,
+    payload: Payload,
+    buffer: Vec<u8>,
+}
+
+impl Work for Worker {
+    type Job = Job;
+    type Step = Step;
+    type Done = Trace;
+
+    fn begin(job: Job) -> Result<Self> {
+        job.cpu.map_or(Ok(()), pin::to)?;
+        let part_bytes = job.segments.map_or(job.io_bytes, |segments| segments.part_bytes);
+        let session = Session::open(job.layout.clone(), part_bytes.min(CHUNK_BYTES))?;
+        Self::new(job, session)
+    }
+
+    fn take(&mut self, step: Step) -> Result<Trace> {
+        let execution_start = monotonic_ns();
+        wait_until(step.start_ns);
+        let ios = (step.first..step.first + step.count).map(|iteration| {
+            let mut stamper = Stamper::new(step.zero_ns);
+            self.iterate(&step, iteration, &mut stamper)
+                .map_err(|error| self.failed(&step, iteration, &error))?;
+            Ok(stamper.stamps())
+        });
+        let ios = ios.collect::<Result<_>>()?;
+        Ok(Trace {
+            node: self.job.node.clone(),
+            process: self.job.process,
+            pid: std::process::id(),
+            cpu: self.job.cpu,
+            bytes: self.job.io_bytes,
+            execution_start_ns: execution_start.saturating_sub(step.zero_ns),
+            execution_end_ns: monotonic_ns().saturating_sub(step.zero_ns),
+            ios,
+        })
+    }
+}
+
+impl Worker {
+    fn new(job: Job, session: Session) -> Result<Self> {
+        let bytes = usize::try_from(job.io_bytes)
+            .map_err(|_| Error::new(ErrorKind::Invalid, "the size does not fit in memory"))?;
+        let payload = Payload::new(job.seed, bytes);
+        Ok(Self { session, payload, buffer: vec![0; bytes], job })
+    }
+
+    fn iterate(&mut self, step: &Step, iteration: u32, stamper: &mut Stamper) -> Result<()> {
+        let index = if step.pattern == Pattern::A { iteration } else { 0 };
+        let field = Field { process: step.owner, index };
+        match step.kind {
+            Kind::Write => self.write(field, iteration, stamper),
+            Kind::Read => {
+                if step.verify_before.is_some() {
+                    self.buffer.fill(0);
+                }
+                self.read(field, stamper)?;
+                match step.verify_before {
+                    Some(before) => self.verify(step, iteration, before),
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+
+    fn write(&mut self, field: Field, iteration: u32, stamper: &mut Stamper) -> Result<()> {
+        let data = self.payload.block(slot(self.job.repeat, field.process, iteration));
+        match self.job.segments {
+            Some(segments) => self.session.write_segments(segments, field, data, stamper),
+            None => self.session.write(field, data, stamper),
+        }
+    }
+
+    fn read(&mut self, field: Field, stamper: &mut Stamper) -> Result<()> {
+        let Self { session, buffer, .. } = self;
+        match self.job.segments {
+            Some(segments) => session.read_segments(segments, field, buffer, stamper),
+            None => session.read(field, buffer, stamper),
+        }
+    }
+
+    /// Without an index fields are overwritten in place, and each chunk is atomic by itself.
+    fn verify(&self, step: &Step, iteration: u32, before: u32) -> Result<()> {
+        let from = match step.pattern {
+            Pattern::A => iteration..iteration + 1,
+            Pattern::B => 0..before,
+        };
+        let slots = || from.clone().map(|written| slot(self.job.repeat, step.owner, written));
+        let in_place = self.job.layout.mode == Mode::NoIndex && self.job.segments.is_none();
+        let unit = if in_place { CHUNK_BYTES as usize } else { self.buffer.len() };
+        let mut units = self.buffer.chunks(unit.max(1)).enumerate();
+        match units.all(|(number, bytes)| self.payload.is_of_one(bytes, number * unit, slots())) {
+            true => Ok(()),
+            false => Err(Error::new(ErrorKind::Corrupt, "what was read is not what was written")),
+        }
+    }
+
+    fn failed(&self, step: &Step, iteration: u32, error: &Error) -> Error {
+        let (kind, owner) = (step.kind.name(), step.owner);
+        let message = format!("{kind} {iteration} of the fields of process {owner}: {error}");
+        Error::new(error.kind(), message)
+    }
+}
+
+fn slot(repeat: u32, rank: u32, iteration: u32) -> Slot {
+    Slot { rank, round: repeat, op: u64::from(iteration) }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,105 @@
+//! Which processor each process of a benchmark runs on.
+use esker_types::{Error, ErrorKind, Result};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use std::collections::BTreeMap;
+
+/// How processes are placed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pin {
+    /// On the sockets in turn, each on a core of its own while there are any.
+    Sockets,
+    /// On all cores of the first socket before those of the next.
+    Cores,
+    /// Wherever the kernel puts them.
+    None,
+}
+
+impl Pin {
+    /// Its name in settings.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Sockets => "sockets",
+            Self::Cores => "cores",
+            Self::None => "none",
+        }
+    }
+
+    /// The processors of the first, second, ... process; the list goes round.
+    ///
+    /// # Errors
+    /// Where the system does not say which processors this process may use.
+    pub fn order(self) -> Result<Vec<u32>> {
+        if self == Self::None {
+            return Ok(Vec::new());
+        }
+        let allowed = sched_getaffinity(None)
+            .map_err(|error| Error::io("asking which processors may be used", &error.into()))?;
+        let cpus = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu));
+        let cpus: Vec<_> = cpus.filter_map(|cpu| u32::try_from(cpu).ok()).collect();
+        Ok(self.order_of(&cpus, socket_of))
+    }
+
+    fn order_of(self, cpus: &[u32], socket_of: impl Fn(u32) -> u32) -> Vec<u32> {
+        let mut sockets = BTreeMap::<u32, Vec<u32>>::new();
+        for &cpu in cpus {
+            sockets.entry(socket_of(cpu)).or_default().push(cpu);
+        }
+        match self {
+            Self::Cores => sockets.into_values().flatten().collect(),
+            _ => {
+                let deepest = sockets.values().map(Vec::len).max().unwrap_or(0);
+                let row = |index| sockets.values().filter_map(move |cpus| cpus.get(index).copied());
+                (0..deepest).flat_map(row).collect()
+            }
+        }
+    }
+}
+
+/// Has this process run on one processor only.
+///
+/// # Errors
+/// [`ErrorKind::Invalid`] where there is no such processor; where the system refuses.
+pub fn to(cpu: u32) -> Result<()> {
+    let number = cpu as usize;
+    if number >= CpuSet::MAX_CPU {
+        return Err(Error::new(ErrorKind::Invalid, format!("there is no processor {cpu}")));
+    }
+    let mut set = CpuSet::new();
+    set.set(number);
+    sched_setaffinity(None, &set)
+        .map_err(|error| Error::io(format!("pinning to processor {cpu}"), &error.into()))
+}
+
+/// One socket where the system does not say.
+fn socket_of(cpu: u32) -> u32 {
+    let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/physical_package_id");
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    text.trim().parse().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processes_go_round_the_sockets_or_fill_them() {
+        let socket_of = |cpu| cpu / 4;
+        let cpus = [0, 1, 2, 4, 5];
+        assert_eq!(Pin::Sockets.order_of(&cpus, socket_of), [0, 4, 1, 5, 2]);
+        assert_eq!(Pin::Cores.order_of(&cpus, socket_of), [0, 1, 2, 4, 5]);
+        assert_eq!(Pin::None.order().unwrap(), [0; 0]);
+    }
+
+    #[test]
+    fn this_process_can_be_pinned_where_it_may_run() {
+        let first = Pin::Sockets.order().unwrap()[0];
+        std::thread::spawn(move || {
+            to(first).unwrap();
+            assert_eq!(Pin::Cores.order().unwrap(), [first]);
+        })
+        .join()
+        .unwrap();
+        assert_eq!(to(1 << 20).unwrap_err().kind(), ErrorKind::Invalid);
+    }
+}

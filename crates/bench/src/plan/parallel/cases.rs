@@ -1,0 +1,136 @@
+//! What is measured at a time, of all that was asked for.
+use super::{ParallelPlan, Subject};
+use crate::field_io::segments::{Objects, Segments};
+use crate::field_io::{Contention, Mode, Pattern};
+
+/// Payload of one process in one repeat, where the user does not say.
+const DEFAULT_BYTES: u64 = 512 << 20;
+const DEFAULT_OPS_MIN: u64 = 8;
+/// Iterations of the papers.
+const DEFAULT_OPS_MAX: u64 = 2000;
+/// Where every operation waits for the medium.
+const DEFAULT_OPS_DURABLE: u64 = 200;
+
+/// One combination of settings.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Case {
+    /// Of field-io; segments use the main container only.
+    pub(super) mode: Mode,
+    /// Of segments.
+    pub(super) objects: Option<(Objects, u32)>,
+    pub(super) pattern: Pattern,
+    pub(super) contention: Contention,
+    pub(super) class_kv: String,
+    pub(super) class_array: String,
+    /// Bytes of a field or part.
+    pub(super) size: u64,
+    pub(super) procs_per_node: u32,
+    pub(super) procs: u32,
+    pub(super) ops: u32,
+}
+
+impl Case {
+    /// Bytes of one operation.
+    pub(super) fn io_bytes(&self) -> u64 {
+        self.size * u64::from(self.objects.map_or(1, |(_, count)| count))
+    }
+
+    pub(super) fn segments(&self) -> Option<Segments> {
+        let (objects, count) = self.objects?;
+        Some(Segments { objects, count, part_bytes: self.size, procs: self.procs })
+    }
+
+    pub(super) fn mode_name(&self) -> &'static str {
+        self.objects.map_or(self.mode.name(), |(objects, _)| objects.name())
+    }
+
+    /// Processes that write, which in pattern B are the first half.
+    pub(super) fn writers(&self) -> u32 {
+        if self.pattern == Pattern::B { self.procs / 2 } else { self.procs }
+    }
+
+    /// Writes of one process in the longest of all repeats.
+    pub(super) fn writes_max(&self, verify: bool) -> u32 {
+        let again = u32::from(verify && self.pattern == Pattern::B) * self.ops;
+        (1 + self.ops + again).max(self.warm_up_ops())
+    }
+
+    /// The warm-up takes an eighth more: how much falls on which target differs from repeat to repeat.
+    pub(super) fn warm_up_ops(&self) -> u32 {
+        self.ops + self.ops / 8
+    }
+
+    /// Payload and index entries of the longest of all repeats.
+    pub(super) fn needs(&self, verify: bool) -> (u64, u64) {
+        let writes = u64::from(self.writers()) * u64::from(self.writes_max(verify));
+        (
+            writes * self.io_bytes(),
+            writes * (2 + self.io_bytes() / crate::field_io::worker::CHUNK_BYTES),
+        )
+    }
+}
+
+impl ParallelPlan {
+    /// All combinations, those that differ in mode next to each other.
+    pub(super) fn cases(&self, durable: bool) -> Vec<Case> {
+        let mut cases = Vec::new();
+        for &procs_per_node in &self.procs {
+            for &size in &self.sizes {
+                for class_array in &self.classes_array {
+                    self.add_cases(procs_per_node, size, class_array, durable, &mut cases);
+                }
+            }
+        }
+        cases
+    }
+
+    fn add_cases(
+        &self,
+        procs_per_node: u32,
+        size: u64,
+        class_array: &str,
+        durable: bool,
+        cases: &mut Vec<Case>,
+    ) {
+        let case = Case {
+            mode: Mode::NoIndex,
+            objects: None,
+            pattern: Pattern::A,
+            contention: Contention::Low,
+            class_kv: "SX".to_owned(),
+            class_array: class_array.to_owned(),
+            size,
+            procs_per_node,
+            procs: procs_per_node * self.who.ranks,
+            ops: 0,
+        };
+        let first = cases.len();
+        match &self.subject {
+            Subject::Segments { objects, count } => cases.extend(
+                objects.iter().map(|&one| Case { objects: Some((one, *count)), ..case.clone() }),
+            ),
+            Subject::Fields(fields) => {
+                for class_kv in &fields.classes_kv {
+                    for &pattern in &fields.patterns {
+                        for &contention in &fields.contentions {
+                            let class_kv = class_kv.clone();
+                            let of = Case { class_kv, pattern, contention, ..case.clone() };
+                            cases.extend(
+                                fields.modes.iter().map(|&mode| Case { mode, ..of.clone() }),
+                            );
+                        }
+                    }
+                }
+            }
+        }
+        for case in cases.iter_mut().skip(first) {
+            case.ops = self.ops.unwrap_or_else(|| default_ops(case.io_bytes(), durable));
+        }
+    }
+}
+
+fn default_ops(io_bytes: u64, durable: bool) -> u32 {
+    let most = if durable { DEFAULT_OPS_DURABLE } else { DEFAULT_OPS_MAX };
+    let ops = (DEFAULT_BYTES / io_bytes.max(1)).clamp(DEFAULT_OPS_MIN, most);
+    u32::try_from(ops).unwrap_or(u32::MAX)
+}

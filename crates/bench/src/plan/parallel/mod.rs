@@ -1,0 +1,315 @@
+//! `esker bench field-io` and `esker bench segments`: the benchmarks of the papers.
+//!
+//! On each node one call of the command is a rank, which starts the node's processes. All ranks go
+//! through the same cases, repeats and phases; rank 0 makes containers, names the moments at which phases
+//! start, and gathers what was measured.
+mod cases;
+mod repeat;
+mod results;
+
+use super::scratch::{self, Scratch};
+use super::{Note, Place, check};
+use crate::field_io::segments::Objects;
+use crate::field_io::{Contention, Mode, Pattern};
+use crate::fleet::Launcher;
+use crate::host::Host;
+use crate::pin::Pin;
+use crate::rendezvous::{Rank, Rendezvous};
+use crate::report::{Report, Run, SCHEMA, Settings};
+use crate::traces::{self, Kind, Writer};
+use cases::Case;
+use esker::types::info::{Durability, OpenMode};
+use esker::{Pool, Wait};
+use esker_types::{Error, ErrorKind, Result};
+use repeat::Stage;
+use results::{Done, Series};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+
+/// Most processes on all nodes together.
+pub const ALL_PROCS_MAX: u32 = 1 << 16;
+
+/// Most operations of one process in one repeat: their time stamps are kept in memory, 64 bytes each.
+pub const OPS_MAX: u32 = 1 << 20;
+
+/// Most repeats.
+pub const REPEATS_MAX: u32 = 255;
+
+/// What is measured.
+#[derive(Clone, Debug)]
+pub enum Subject {
+    /// Field I/O.
+    Fields(Fields),
+    /// IOR in segments mode.
+    Segments {
+        /// How data lies in objects.
+        objects: Vec<Objects>,
+        /// Parts of each process.
+        count: u32,
+    },
+}
+
+/// What is measured of Field I/O: all combinations.
+#[derive(Clone, Debug)]
+pub struct Fields {
+    /// Modes.
+    pub modes: Vec<Mode>,
+    /// Access patterns.
+    pub patterns: Vec<Pattern>,
+    /// Index contentions.
+    pub contentions: Vec<Contention>,
+    /// Classes of Key-Values.
+    pub classes_kv: Vec<String>,
+}
+
+/// A benchmark of the papers.
+#[derive(Clone, Debug)]
+pub struct ParallelPlan {
+    /// How to start processes that measure the limit, and the janitor.
+    pub launcher: Launcher,
+    /// How to start processes that work on the store.
+    pub field_launcher: Launcher,
+    /// Where.
+    pub place: Place,
+    /// What.
+    pub subject: Subject,
+    /// Bytes of a field or part.
+    pub sizes: Vec<u64>,
+    /// Processes on each node.
+    pub procs: Vec<u32>,
+    /// Operations of each process in each repeat; chosen by size where not given.
+    pub ops: Option<u32>,
+    /// How often each case is repeated.
+    pub repeat: u32,
+    /// Classes of Arrays.
+    pub classes_array: Vec<String>,
+    /// Targets of a pool of its own.
+    pub targets: Option<u32>,
+    /// Durability of a pool of its own.
+    pub durability: Option<Durability>,
+    /// Compares all that is read with what was written, in a pass that is not measured.
+    pub verify: bool,
+    /// What the payload is made from.
+    pub seed: u64,
+    /// How processes are placed.
+    pub pin: Pin,
+    /// Which rank this is.
+    pub who: Rank,
+    /// Folder in which ranks meet.
+    pub rendezvous: Option<PathBuf>,
+    /// Name of this node.
+    pub node: String,
+    /// File of the traces.
+    pub traces: Option<PathBuf>,
+}
+
+/// The pool that is measured.
+struct Site {
+    pool: Pool,
+    url: String,
+    folder: PathBuf,
+    durable: bool,
+    /// Dropped last.
+    _scratch: Option<Scratch>,
+}
+
+/// A node in the settings of a report.
+#[derive(Serialize, Deserialize)]
+struct Node {
+    node: String,
+    #[serde(flatten)]
+    host: Host,
+}
+
+impl ParallelPlan {
+    /// Measures all of it. Ranks other than the first get no report.
+    ///
+    /// # Errors
+    /// Where the pool cannot be made or opened, is too small, or a number makes no sense; what goes wrong
+    /// in a process or on another rank; with [`ParallelPlan::verify`], [`ErrorKind::Corrupt`] where
+    /// something else was read than was written.
+    pub fn run(&self, note: Note<'_>) -> Result<Option<Report>> {
+        self.check()?;
+        let mut meeting = Rendezvous::meet(self.who, self.rendezvous.as_deref())?;
+        let report = self.run_with(&mut meeting, note);
+        if let Err(error) = &report {
+            meeting.give_up(error);
+        }
+        report
+    }
+
+    fn run_with(&self, meeting: &mut Rendezvous, note: Note<'_>) -> Result<Option<Report>> {
+        let site = self.site(note)?;
+        let host = Host::of(&site.folder)?;
+        let nodes = meeting.gather(Node { node: self.node.clone(), host: host.clone() })?;
+        let settings = self.settings(&site, &nodes)?;
+        let mut traces = self.traces(&host, &settings)?;
+        let mut runs = Vec::new();
+        let cpus = self.pin.order()?;
+        for case in self.cases(site.durable) {
+            let series =
+                self.measure(&site, &case, &cpus, meeting, &mut traces, runs.len(), note)?;
+            let store = site.url.split(':').next().unwrap_or_default();
+            for series in series {
+                let number = runs.len() as u32;
+                runs.push(series.runs(&case, store, number, self.who.ranks, site.durable));
+            }
+        }
+        if !meeting.who().is_first() {
+            return Ok(None);
+        }
+        traces.map_or(Ok(()), Writer::finish)?;
+        let runs: Vec<Run> = runs.into_iter().flatten().collect();
+        Ok(Some(Report { schema: SCHEMA, host, settings, runs }))
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "the state of the whole benchmark")]
+    fn measure(
+        &self,
+        site: &Site,
+        case: &Case,
+        cpus: &[u32],
+        meeting: &mut Rendezvous,
+        traces: &mut Option<Writer>,
+        first_run: usize,
+        note: Note<'_>,
+    ) -> Result<[Series; 2]> {
+        let what =
+            format!("{} {} {}", case.mode_name(), case.pattern.name(), case.contention.name());
+        note(&format!("{what}: touching the file of the limit"));
+        let limits = Stage::limits(self, site, case)?;
+        let mut stage = Stage { plan: self, site, case, cpus, meeting, limits };
+        let mut series = [Kind::Write, Kind::Read].map(Series::new);
+        for repeat in 0..=self.repeat {
+            note(&match repeat {
+                0 => format!("{what}: warming up"),
+                _ => format!("{what}: repeat {repeat} of {}", self.repeat),
+            });
+            let done = stage.repeat(repeat)?;
+            if repeat > 0 && self.who.is_first() {
+                results::add_repeat(&mut series, case, &done);
+                keep(traces, first_run as u32, repeat, &done)?;
+            }
+        }
+        Ok(series)
+    }
+
+    fn traces(&self, host: &Host, settings: &Settings) -> Result<Option<Writer>> {
+        let path = self.traces.as_deref().filter(|_| self.who.is_first());
+        let facts = [("host", json!(host).to_string()), ("settings", json!(settings).to_string())];
+        path.map(|path| Writer::create(path, &facts)).transpose()
+    }
+
+    fn check(&self) -> Result<()> {
+        check(&self.sizes, &self.procs)?;
+        let classes_kv: &[String] = match &self.subject {
+            Subject::Fields(fields) => &fields.classes_kv,
+            Subject::Segments { .. } => &[],
+        };
+        for class in self.classes_array.iter().chain(classes_kv) {
+            crate::load::class_of(class)?;
+        }
+        let refuse = |message: String| Err(Error::new(ErrorKind::Invalid, message));
+        if !(1..=REPEATS_MAX).contains(&self.repeat) {
+            return refuse(format!("the number of repeats must be 1 to {REPEATS_MAX}"));
+        }
+        if self.ops.is_some_and(|ops| !(1..=OPS_MAX).contains(&ops)) {
+            return refuse(format!("the number of operations must be 1 to {OPS_MAX}"));
+        }
+        if matches!(self.subject, Subject::Segments { count: 0, .. }) {
+            return refuse("each process needs at least one segment".to_owned());
+        }
+        if self.who.ranks > 1 && matches!(self.place, Place::Folder(_)) {
+            return refuse(
+                "several nodes need a pool that all of them reach: give --pool".to_owned(),
+            );
+        }
+        self.check_procs()
+    }
+
+    fn check_procs(&self) -> Result<()> {
+        let halves = matches!(&self.subject, Subject::Fields(fields) if fields.patterns.contains(&Pattern::B));
+        for procs in &self.procs {
+            let all = procs.saturating_mul(self.who.ranks);
+            let message = match () {
+                () if all > ALL_PROCS_MAX => {
+                    format!("{all} processes on all nodes are too many: {ALL_PROCS_MAX} at most")
+                }
+                () if halves && !all.is_multiple_of(2) => format!(
+                    "pattern B has half of the processes write and half of them read: {all} is odd"
+                ),
+                () => continue,
+            };
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
+        Ok(())
+    }
+
+    fn site(&self, note: Note<'_>) -> Result<Site> {
+        match &self.place {
+            Place::Pool(name) => Site::open(name, None, None),
+            Place::Folder(folder) => {
+                let needs: Vec<_> =
+                    self.cases(false).iter().map(|case| case.needs(self.verify)).collect();
+                let bytes = needs.iter().map(|(bytes, _)| *bytes).max().unwrap_or(0);
+                let entries = needs.iter().map(|(_, entries)| *entries).max().unwrap_or(0);
+                let mut spec = scratch::spec(bytes, entries, self.targets);
+                spec.durability = self.durability;
+                let scratch = Scratch::new(&self.launcher, folder, &spec, note)?;
+                Site::open(&scratch.url(), Some(folder), Some(scratch))
+            }
+        }
+    }
+
+    fn settings(&self, site: &Site, nodes: &[Node]) -> Result<Settings> {
+        let info = site.pool.info().wait()?;
+        let segments = match self.subject {
+            Subject::Segments { count, .. } => Some(count),
+            Subject::Fields(_) => None,
+        };
+        let options = json!({
+            "nodes": nodes,
+            "pool": site.url,
+            "repeat": self.repeat,
+            "ops": self.ops,
+            "segments": segments,
+            "pin": self.pin.name(),
+            "targets": info.targets.len(),
+            "durability": if site.durable { "commit" } else { "process" },
+            "verified": self.verify,
+        });
+        Ok(Settings::new(self.seed, options.as_object().cloned().unwrap_or_default()))
+    }
+}
+
+fn keep(traces: &mut Option<Writer>, first_run: u32, repeat: u32, done: &[Done]) -> Result<()> {
+    let Some(writer) = traces else { return Ok(()) };
+    for (run, done) in (first_run..).zip(done) {
+        let place =
+            traces::Place { run, repeat, kind: done.kind, start_unix_ns: done.start_unix_ns };
+        writer.add(place, &done.traces)?;
+    }
+    Ok(())
+}
+
+impl Site {
+    /// The limit is measured where the pool lies, or in `folder` where that is known better.
+    fn open(name: &str, folder: Option<&Path>, scratch: Option<Scratch>) -> Result<Self> {
+        let pool = Pool::connect(name, OpenMode::ReadWrite)?;
+        let info = pool.info().wait()?;
+        let durable = info.durability == Durability::Commit;
+        let folder = folder.map_or_else(|| folder_of(&info.url), |folder| Ok(folder.to_owned()))?;
+        Ok(Self { pool, url: info.url, folder, durable, _scratch: scratch })
+    }
+}
+
+/// What follows the scheme of a pool's URL.
+fn folder_of(url: &str) -> Result<PathBuf> {
+    let path = url.split_once(':').map(|(_, path)| Path::new(path)).filter(|path| path.is_dir());
+    path.map(Path::to_owned).ok_or_else(|| {
+        let message =
+            format!("{url} is no pool that other processes reach: take one in a directory");
+        Error::new(ErrorKind::NotSupported, message)
+    })
+}

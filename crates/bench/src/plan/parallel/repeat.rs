@@ -1,0 +1,275 @@
+//! One repeat of one case: the phases of its access pattern, on all nodes together.
+use super::super::store::write_limit;
+use super::cases::Case;
+use super::results::Done;
+use super::{ParallelPlan, Site};
+use crate::clock::{monotonic_of, unix_ns};
+use crate::field_io::Pattern;
+use crate::field_io::session::{self, Layout};
+use crate::field_io::worker::{Job, Step};
+use crate::fleet::Fleet;
+use crate::job;
+use crate::measure::Measured;
+use crate::rendezvous::Rendezvous;
+use crate::traces::{Kind, Trace};
+use esker::Wait;
+use esker::backend::NewContainer;
+use esker_types::Result;
+
+/// Blocks of a process's file for the limit: much more than caches hold, so it is memory that is met.
+const LIMIT_FILE_BYTES: u64 = 512 << 20;
+
+/// From the decision to start until the start: all processes must have heard of it.
+const NOTICE_NS: u64 = 2_000_000;
+/// For each process, which is told over a pipe.
+const NOTICE_PER_PROCESS_NS: u64 = 50_000;
+/// Where other nodes have to see a file.
+const NOTICE_NODES_NS: u64 = 500_000_000;
+
+/// Everything that lasts for one case.
+pub(super) struct Stage<'p> {
+    pub(super) plan: &'p ParallelPlan,
+    pub(super) site: &'p Site,
+    pub(super) case: &'p Case,
+    pub(super) cpus: &'p [u32],
+    pub(super) meeting: &'p mut Rendezvous,
+    /// Processes that measure the limit, as many as work on the store.
+    pub(super) limits: Fleet,
+}
+
+/// Time 0 of the traces of a repeat.
+#[derive(Clone, Copy)]
+struct Zero {
+    unix_ns: u64,
+    monotonic_ns: u64,
+}
+
+/// What one process is to do, by its number; none where it has nothing to do.
+type Role<'r> = &'r dyn Fn(u32) -> Option<Step>;
+
+impl Stage<'_> {
+    /// Processes that measure the limit of a case.
+    pub(super) fn limits(plan: &ParallelPlan, site: &Site, case: &Case) -> Result<Fleet> {
+        let job = job::Job {
+            rank: 0,
+            procs: case.procs_per_node,
+            size_bytes: case.io_bytes(),
+            ops: u64::from(case.ops).min(LIMIT_FILE_BYTES / case.io_bytes().max(1)).max(1),
+            seed: plan.seed,
+            folder: site.folder.clone(),
+            seconds: None,
+            store: None,
+        };
+        super::super::fleet(&plan.launcher, &job)
+    }
+
+    /// Repeat 0 warms up and measures nothing.
+    pub(super) fn repeat(&mut self, repeat: u32) -> Result<Vec<Done>> {
+        let layout = self.create(repeat)?;
+        let done = match self.case.pattern {
+            Pattern::A => self.pattern_a(&layout, repeat),
+            Pattern::B => self.pattern_b(&layout, repeat),
+        };
+        let met = done.is_ok().then(|| self.meeting.barrier());
+        let removed = match self.meeting.who().is_first() {
+            true => session::remove(&self.site.pool, &layout, self.case.procs),
+            false => Ok(()),
+        };
+        let done = done?;
+        met.transpose()?;
+        removed?;
+        Ok(done)
+    }
+
+    fn create(&mut self, repeat: u32) -> Result<Layout> {
+        let Self { site, case, meeting, .. } = self;
+        let container = meeting.tell(|| {
+            let label = format!("esker-bench-{}-{repeat}", std::process::id());
+            let new = NewContainer { label: Some(&label), ..NewContainer::default() };
+            site.pool.create_container(&new).wait()?;
+            Ok(label)
+        })?;
+        Ok(Layout {
+            pool: site.url.clone(),
+            container,
+            mode: case.mode,
+            contention: case.contention,
+            class_kv: case.class_kv.clone(),
+            class_array: case.class_array.clone(),
+        })
+    }
+
+    /// Unique writes; when all writers have ended, unique reads by other processes.
+    fn pattern_a(&mut self, layout: &Layout, repeat: u32) -> Result<Vec<Done>> {
+        let count = if repeat == 0 { self.case.warm_up_ops() } else { self.case.ops };
+        let step = |kind, owner| Step { count, ..step(kind, Pattern::A, owner) };
+        let limit = self.limit(|_| write_limit(self.site.durable))?;
+        let mut writers = self.fleet(layout, repeat, &|_| true)?;
+        let zero = self.zero()?;
+        let traces = self.phase(&mut writers, zero, &|process| Some(step(Kind::Write, process)))?;
+        drop(writers);
+        let write = Done { kind: Kind::Write, traces, limit, start_unix_ns: zero.unix_ns };
+        if repeat == 0 {
+            return Ok(vec![write]);
+        }
+        let limit = self.limit(|_| job::Step::Pread)?;
+        let mut readers = self.fleet(layout, repeat, &|_| true)?;
+        let owner = |process| owner_of(self.case, process);
+        let reads = |process| Some(step(Kind::Read, owner(process)));
+        let traces = self.phase(&mut readers, zero, &reads)?;
+        if self.plan.verify {
+            let verify =
+                |process| reads(process).map(|step| Step { verify_before: Some(count), ..step });
+            self.phase(&mut readers, zero, &verify)?;
+        }
+        let read = Done { kind: Kind::Read, traces, limit, start_unix_ns: zero.unix_ns };
+        Ok(vec![write, read])
+    }
+
+    /// One write by each process of the first half; when they have ended, they write the same fields
+    /// again and again while the others read them.
+    fn pattern_b(&mut self, layout: &Layout, repeat: u32) -> Result<Vec<Done>> {
+        let (writers, ops) = (self.case.writers(), self.case.ops);
+        let durable = self.site.durable;
+        let set_up = |process| (process < writers).then(|| step(Kind::Write, Pattern::B, process));
+        let mut fleet = self.fleet(layout, repeat, &|process| process < writers)?;
+        let zero = self.zero()?;
+        self.phase(&mut fleet, zero, &set_up)?;
+        drop(fleet);
+        let limit = self.limit(|process| match process < writers {
+            true => write_limit(durable),
+            false => job::Step::Pread,
+        })?;
+        let role = |process: u32, first, verify_before| match process < writers {
+            true => Step { first, count: ops, ..step(Kind::Write, Pattern::B, process) },
+            false => Step {
+                count: ops,
+                verify_before,
+                ..step(Kind::Read, Pattern::B, process - writers)
+            },
+        };
+        let mut fleet = self.fleet(layout, repeat, &|_| true)?;
+        let zero = self.zero()?;
+        let traces = self.phase(&mut fleet, zero, &|process| Some(role(process, 1, None)))?;
+        if self.plan.verify {
+            let verified = Some(1 + 2 * ops);
+            self.phase(&mut fleet, zero, &|process| Some(role(process, 1 + ops, verified)))?;
+        }
+        let (write_traces, read_traces) =
+            traces.into_iter().partition(|trace: &Trace| trace.process < writers);
+        let (write_limit, read_limit) = split(limit, writers as usize);
+        let start_unix_ns = zero.unix_ns;
+        Ok(vec![
+            Done { kind: Kind::Write, traces: write_traces, limit: write_limit, start_unix_ns },
+            Done { kind: Kind::Read, traces: read_traces, limit: read_limit, start_unix_ns },
+        ])
+    }
+
+    /// Numbers of the processes of this node.
+    fn processes(&self) -> std::ops::Range<u32> {
+        let first = self.meeting.who().rank * self.case.procs_per_node;
+        first..first + self.case.procs_per_node
+    }
+
+    /// New processes on this node, for those that take part.
+    fn fleet(
+        &self,
+        layout: &Layout,
+        repeat: u32,
+        takes_part: &dyn Fn(u32) -> bool,
+    ) -> Result<Fleet> {
+        let first = self.processes().start;
+        let cpu = |process: u32| match self.cpus.len() {
+            0 => None,
+            count => self.cpus.get((process - first) as usize % count).copied(),
+        };
+        let jobs: Vec<_> = self
+            .processes()
+            .filter(|&process| takes_part(process))
+            .map(|process| Job {
+                node: self.plan.node.clone(),
+                process,
+                cpu: cpu(process),
+                layout: layout.clone(),
+                segments: self.case.segments(),
+                io_bytes: self.case.io_bytes(),
+                seed: self.plan.seed,
+                repeat,
+            })
+            .collect();
+        Fleet::start(&self.plan.field_launcher, &jobs)
+    }
+
+    /// The moment from which a repeat counts, a little ahead.
+    fn zero(&mut self) -> Result<Zero> {
+        let unix_ns = self.agree()?;
+        Ok(Zero { unix_ns, monotonic_ns: monotonic_of(unix_ns) })
+    }
+
+    /// Rank 0 names a moment once all are ready.
+    fn agree(&mut self) -> Result<u64> {
+        let nodes = if self.meeting.who().ranks > 1 { NOTICE_NODES_NS } else { 0 };
+        let notice = NOTICE_NS + NOTICE_PER_PROCESS_NS * u64::from(self.case.procs) + nodes;
+        self.meeting.barrier()?;
+        self.meeting.tell(|| Ok(unix_ns() + notice))
+    }
+
+    /// Has the processes of all nodes begin at the same time. Segments do so in every iteration: the
+    /// barriers that IOR has before the open and after the close.
+    fn phase(&mut self, fleet: &mut Fleet, zero: Zero, role: Role<'_>) -> Result<Vec<Trace>> {
+        if self.case.objects.is_none() {
+            return self.together(fleet, zero, role);
+        }
+        let mut all: Vec<Trace> = Vec::new();
+        let count = self.processes().find_map(role).map_or(0, |step| step.count);
+        for first in 0..count {
+            let one = |process| role(process).map(|step| Step { first, count: 1, ..step });
+            let traces = self.together(fleet, zero, &one)?;
+            match all.is_empty() {
+                true => all = traces,
+                false => append(&mut all, traces),
+            }
+        }
+        Ok(all)
+    }
+
+    fn together(&mut self, fleet: &mut Fleet, zero: Zero, role: Role<'_>) -> Result<Vec<Trace>> {
+        let start = self.agree()?.max(zero.unix_ns);
+        let start_ns = zero.monotonic_ns + (start - zero.unix_ns);
+        let timed = |step| Step { zero_ns: zero.monotonic_ns, start_ns, ..step };
+        let steps: Vec<_> = self.processes().filter_map(role).map(timed).collect();
+        let traces: Vec<Trace> = fleet.ask(&steps)?;
+        Ok(self.meeting.gather(traces)?.into_iter().flatten().collect())
+    }
+
+    /// What the medium gives the processes of all nodes, each of which does what `step` says.
+    fn limit(&mut self, step: impl Fn(u32) -> job::Step) -> Result<Vec<Measured>> {
+        let steps: Vec<_> = self.processes().map(step).collect();
+        self.meeting.barrier()?;
+        let measured: Vec<Measured> = self.limits.ask(&steps)?;
+        Ok(self.meeting.gather(measured)?.into_iter().flatten().collect())
+    }
+}
+
+fn step(kind: Kind, pattern: Pattern, owner: u32) -> Step {
+    Step { kind, pattern, owner, first: 0, count: 1, zero_ns: 0, start_ns: 0, verify_before: None }
+}
+
+/// Whose fields a reader of pattern A reads: those of the next process, on the next node where there is
+/// one, so that it does not find them in caches of its own.
+fn owner_of(case: &Case, process: u32) -> u32 {
+    let shift = if case.procs > case.procs_per_node { case.procs_per_node } else { 1 };
+    (process + shift) % case.procs.max(1)
+}
+
+fn append(all: &mut [Trace], more: Vec<Trace>) {
+    for (trace, more) in all.iter_mut().zip(more) {
+        trace.execution_end_ns = more.execution_end_ns;
+        trace.ios.extend(more.ios);
+    }
+}
+
+fn split<T>(mut all: Vec<T>, at: usize) -> (Vec<T>, Vec<T>) {
+    let rest = all.split_off(at.min(all.len()));
+    (all, rest)
+}

@@ -1,0 +1,180 @@
+//! From the traces of repeats to the runs of a report.
+use super::cases::Case;
+use crate::job::Step;
+use crate::latency::Histogram;
+use crate::measure::{Measured, Tally};
+use crate::metrics::{Phase, po_0_ns, po_f_ns};
+use crate::parallel::{Parallel, Percentiles, Repeat, RepeatStatistics, Spread};
+use crate::report::{Run, RunName};
+use crate::traces::{EVENTS, Kind, Trace, phase_of};
+use crate::units::rounded;
+use std::time::Duration;
+
+const MIB: f64 = (1u64 << 20) as f64;
+
+/// One phase of one repeat, of all processes.
+pub(super) struct Done {
+    pub(super) kind: Kind,
+    pub(super) traces: Vec<Trace>,
+    pub(super) limit: Vec<Measured>,
+    pub(super) start_unix_ns: u64,
+}
+
+/// All repeats of one phase.
+pub(super) struct Series {
+    kind: Kind,
+    latency: Histogram,
+    tally: Tally,
+    limit: Tally,
+    repeats: Vec<Repeat>,
+}
+
+impl Series {
+    pub(super) fn new(kind: Kind) -> Self {
+        let (latency, tally, limit) = Default::default();
+        Self { kind, latency, tally, limit, repeats: Vec::new() }
+    }
+
+    /// Adds a repeat; `other` is the phase that ran at the same time, in pattern B.
+    pub(super) fn add(&mut self, case: &Case, done: &Done, phase: &Phase, other: Option<&Phase>) {
+        for stamps in done.traces.iter().flat_map(|trace| &trace.ios) {
+            self.latency.record(Duration::from_nanos(stamps[EVENTS - 1].saturating_sub(stamps[0])));
+        }
+        self.tally.ops += phase.ios().len() as u64;
+        self.tally.bytes += phase.bytes();
+        self.tally.seconds += seconds(phase.total_wall_clock_ns());
+        self.limit.add_round(&done.limit);
+        let mut limit = Tally::default();
+        limit.add_round(&done.limit);
+        let repeat = self.repeat(case, done.start_unix_ns, phase, other, limit.bandwidth_mib_s());
+        self.repeats.push(repeat);
+    }
+
+    fn repeat(
+        &self,
+        case: &Case,
+        start_unix_ns: u64,
+        phase: &Phase,
+        other: Option<&Phase>,
+        limit_mib_s: f64,
+    ) -> Repeat {
+        let global = phase.global_timing_bandwidth() / MIB;
+        let synchronous = case.objects.map(|_| rounded(phase.synchronous_bandwidth() / MIB));
+        Repeat {
+            repeat: self.repeats.len() as u32 + 1,
+            start_unix_ns,
+            global_timing_bandwidth_mib_s: rounded(global),
+            synchronous_bandwidth_mib_s: synchronous,
+            total_wall_clock_s: seconds(phase.total_wall_clock_ns()),
+            off_0: seconds(phase.off_0_ns()),
+            off_f: seconds(phase.off_f_ns()),
+            po_0: other.map(|other| seconds(po_0_ns(phase, other))),
+            po_f: other.map(|other| seconds(po_f_ns(phase, other))),
+            limit_mib_s: rounded(limit_mib_s),
+            ratio: if limit_mib_s > 0.0 { rounded(global / limit_mib_s) } else { 0.0 },
+        }
+    }
+
+    /// The run of the report, and that of its limit.
+    pub(super) fn runs(
+        &self,
+        case: &Case,
+        store: &str,
+        number: u32,
+        nodes: u32,
+        durable: bool,
+    ) -> [Run; 2] {
+        let workload = if case.objects.is_some() { "segments" } else { "field-io" };
+        let name = RunName {
+            store,
+            workload,
+            phase: self.kind.name(),
+            procs: case.procs,
+            size_bytes: case.size,
+        };
+        let tally = Tally { latency: self.latency.clone(), ..self.tally.clone() };
+        let parallel = Some(Box::new(self.parallel(case, number, nodes)));
+        let run = Run { parallel, ..Run::new(&name, &tally, Some(&self.limit)) };
+        let phase = match self.kind {
+            Kind::Write => super::super::store::write_limit(durable).name(),
+            Kind::Read => Step::Pread.name(),
+        };
+        let limit = RunName { store: "medium", phase, size_bytes: case.io_bytes(), ..name };
+        [Run::new(&limit, &self.limit, None), run]
+    }
+
+    fn parallel(&self, case: &Case, run: u32, nodes: u32) -> Parallel {
+        let fields = case.objects.is_none();
+        let repeat = self.statistics();
+        let optional = |of: fn(&Repeat) -> Option<f64>| {
+            self.repeats
+                .first()
+                .and_then(of)
+                .map(|_| mean(&self.repeats, |repeat| of(repeat).unwrap_or(0.0)))
+        };
+        Parallel {
+            run,
+            mode: case.mode_name().to_owned(),
+            pattern: case.pattern.name().to_owned(),
+            contention: fields.then(|| case.contention.name().to_owned()),
+            class_kv: fields.then(|| case.class_kv.clone()),
+            class_array: case.class_array.clone(),
+            nodes,
+            procs_per_node: case.procs_per_node,
+            phase_procs: case.writers(),
+            iterations: case.ops,
+            global_timing_bandwidth_mib_s: repeat.global_timing_bandwidth_mib_s.mean,
+            synchronous_bandwidth_mib_s: repeat.synchronous_bandwidth_mib_s.map(|of| of.mean),
+            total_wall_clock_s: mean(&self.repeats, |repeat| repeat.total_wall_clock_s),
+            off_0: mean(&self.repeats, |repeat| repeat.off_0),
+            off_f: mean(&self.repeats, |repeat| repeat.off_f),
+            po_0: optional(|repeat| repeat.po_0),
+            po_f: optional(|repeat| repeat.po_f),
+            latency_percentiles_us: Percentiles::from(&self.latency),
+            repeat,
+            repeats: self.repeats.clone(),
+        }
+    }
+
+    fn statistics(&self) -> RepeatStatistics {
+        let of = |value: fn(&Repeat) -> f64| {
+            Spread::of(&self.repeats.iter().map(value).collect::<Vec<_>>())
+        };
+        let synchronous: Vec<_> =
+            self.repeats.iter().filter_map(|repeat| repeat.synchronous_bandwidth_mib_s).collect();
+        RepeatStatistics {
+            count: self.repeats.len() as u32,
+            global_timing_bandwidth_mib_s: of(|repeat| repeat.global_timing_bandwidth_mib_s),
+            synchronous_bandwidth_mib_s: (!synchronous.is_empty())
+                .then(|| Spread::of(&synchronous)),
+            limit_mib_s: of(|repeat| repeat.limit_mib_s),
+            ratio: of(|repeat| repeat.ratio),
+        }
+    }
+}
+
+/// The phases of one repeat; in pattern B each is the other one of the other.
+pub(super) fn add_repeat(series: &mut [Series; 2], case: &Case, done: &[Done]) {
+    let phases: Vec<_> = done.iter().map(|done| phase_of(&done.traces)).collect();
+    for (index, (done, phase)) in done.iter().zip(&phases).enumerate() {
+        let other = phases.get(1 - index.min(1));
+        let other = other.filter(|_| case.pattern == crate::field_io::Pattern::B);
+        if let Some(series) = series.iter_mut().find(|series| series.kind == done.kind) {
+            series.add(case, done, phase, other);
+        }
+    }
+}
+
+fn mean(repeats: &[Repeat], of: impl Fn(&Repeat) -> f64) -> f64 {
+    let sum: f64 = repeats.iter().map(of).sum();
+    micro(sum / repeats.len().max(1) as f64)
+}
+
+fn seconds(ns: u64) -> f64 {
+    micro(ns as f64 / 1e9)
+}
+
+/// Seconds to the microsecond: offsets are short.
+fn micro(seconds: f64) -> f64 {
+    (seconds * 1e6).round() / 1e6
+}

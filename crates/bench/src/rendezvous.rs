@@ -1,0 +1,370 @@
+//! How the ranks of a benchmark on several nodes find each other: through files in a folder that all of
+//! them see. Files appear by renaming, so they are always whole; there is no network of our own.
+//!
+//! A rank is one call of the command, by `srun`, `mpirun` or `ssh`. All ranks do the same things in the
+//! same order, so each exchange has a number. What an earlier benchmark left in the folder does no harm:
+//! each rank says hello with a word drawn at random, and joins the session whose roster has it.
+use crate::clock::{monotonic_ns, unix_ns};
+use crate::{interrupt, whole};
+use esker_types::{Error, ErrorKind, Result};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How often the folder is looked at.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// How long the others may stay silent.
+pub const SILENCE_MAX: Duration = Duration::from_secs(600);
+
+/// Which rank this process is, of how many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rank {
+    /// From 0.
+    pub rank: u32,
+    /// How many there are.
+    pub ranks: u32,
+}
+
+/// Variables in which starters of parallel programs keep rank and number of ranks: Slurm, Open MPI, and
+/// PMI as of MPICH and Intel MPI.
+const VARIABLES: [(&str, &str); 3] = [
+    ("SLURM_PROCID", "SLURM_NTASKS"),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("PMI_RANK", "PMI_SIZE"),
+];
+
+impl Rank {
+    /// The only one.
+    pub const ALONE: Self = Self { rank: 0, ranks: 1 };
+
+    /// As the environment says; [`Rank::ALONE`] where it says nothing.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] where it says something that makes no sense.
+    pub fn of_environment() -> Result<Self> {
+        Self::of(|name| std::env::var(name).ok())
+    }
+
+    fn of(variable: impl Fn(&str) -> Option<String>) -> Result<Self> {
+        let found = VARIABLES.iter().find_map(|(rank, ranks)| {
+            Some((rank, variable(rank)?, variable(ranks).unwrap_or_else(|| "1".to_owned())))
+        });
+        let Some((name, rank, ranks)) = found else { return Ok(Self::ALONE) };
+        let wrong = || {
+            let message =
+                format!("{name} is {rank} of {ranks}, which is no rank: give --rank and --ranks");
+            Error::new(ErrorKind::Invalid, message)
+        };
+        let number = |text: &str| text.parse().map_err(|_| wrong());
+        Self { rank: number(&rank)?, ranks: number(&ranks)? }.checked().map_err(|_| wrong())
+    }
+
+    /// Refuses a rank that is not below the number of ranks.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`].
+    pub fn checked(self) -> Result<Self> {
+        match self.rank < self.ranks {
+            true => Ok(self),
+            false => Err(Error::new(
+                ErrorKind::Invalid,
+                format!("rank {} of {}: ranks are counted from 0", self.rank, self.ranks),
+            )),
+        }
+    }
+
+    /// True for the one that reports.
+    #[must_use]
+    pub fn is_first(self) -> bool {
+        self.rank == 0
+    }
+}
+
+/// What rank 0 writes once it has heard from all.
+#[derive(Serialize, Deserialize)]
+struct Roster {
+    session: String,
+    words: Vec<String>,
+}
+
+/// A meeting of all ranks.
+pub struct Rendezvous {
+    who: Rank,
+    /// The folder of this session; none for a rank that is alone.
+    session: Option<PathBuf>,
+    exchanges: u64,
+}
+
+impl Rendezvous {
+    /// Meets all other ranks in `folder`. A rank that is alone needs none.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] where there are others and no folder; [`ErrorKind::TimedOut`] where they do
+    /// not come; where the folder cannot be written.
+    pub fn meet(who: Rank, folder: Option<&Path>) -> Result<Self> {
+        let session = match (who.ranks, folder) {
+            (1, _) => None,
+            (_, Some(folder)) => Some(meet_in(who, folder)?),
+            (_, None) => {
+                let message = format!(
+                    "this is one of {} ranks: give all of them --rendezvous with a folder they share",
+                    who.ranks
+                );
+                return Err(Error::new(ErrorKind::Invalid, message));
+            }
+        };
+        Ok(Self { who, session, exchanges: 0 })
+    }
+
+    /// Which rank this is.
+    #[must_use]
+    pub fn who(&self) -> Rank {
+        self.who
+    }
+
+    /// What each rank gives, in their order, for rank 0; nothing for the others.
+    ///
+    /// # Errors
+    /// What went wrong on another rank; [`ErrorKind::TimedOut`] where one is not heard of.
+    pub fn gather<T: Serialize + DeserializeOwned>(&mut self, mine: T) -> Result<Vec<T>> {
+        let Some(session) = self.session.clone() else { return Ok(vec![mine]) };
+        self.exchanges += 1;
+        let path = |rank| session.join(format!("{}.{rank}", self.exchanges));
+        if !self.who.is_first() {
+            write(&path(self.who.rank), &mine)?;
+            return Ok(Vec::new());
+        }
+        let others = (1..self.who.ranks).map(|rank| {
+            let heard = await_file(&path(rank), Some(&session), &format!("rank {rank}"));
+            let _ = std::fs::remove_file(path(rank));
+            heard
+        });
+        std::iter::once(Ok(mine)).chain(others).collect()
+    }
+
+    /// What rank 0 gives, for all; `mine` is asked on rank 0 only.
+    ///
+    /// # Errors
+    /// As [`Rendezvous::gather`], and what `mine` meets.
+    pub fn tell<T: Serialize + DeserializeOwned>(
+        &mut self,
+        mine: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
+        let Some(session) = self.session.clone() else { return mine() };
+        self.exchanges += 1;
+        let path = session.join(format!("{}.all", self.exchanges));
+        match self.who.is_first() {
+            true => {
+                let mine = mine()?;
+                write(&path, &mine)?;
+                Ok(mine)
+            }
+            false => await_file(&path, Some(&session), "rank 0"),
+        }
+    }
+
+    /// Waits until all ranks have come this far.
+    ///
+    /// # Errors
+    /// As [`Rendezvous::gather`].
+    pub fn barrier(&mut self) -> Result<()> {
+        self.gather(())?;
+        self.tell(|| Ok(()))
+    }
+
+    /// Lets the other ranks know why this one gives up, so that they do not wait for it.
+    pub fn give_up(&self, error: &Error) {
+        if let Some(session) = &self.session {
+            let said = format!("rank {}: {error}", self.who.rank);
+            let _ = write(&session.join(FAILED), &said);
+        }
+    }
+}
+
+impl Drop for Rendezvous {
+    /// The last thing all ranks wait for is what rank 0 tells; so rank 0 goes last.
+    fn drop(&mut self) {
+        if self.gather(()).is_ok() && self.who.is_first() {
+            let _ = self.session.take().map(std::fs::remove_dir_all);
+        }
+    }
+}
+
+/// File of the first rank that gives up.
+const FAILED: &str = "failed";
+
+fn meet_in(who: Rank, folder: &Path) -> Result<PathBuf> {
+    std::fs::create_dir_all(folder)
+        .map_err(|error| Error::io(format!("creating {}", folder.display()), &error))?;
+    let word = format!("{}-{}-{}", std::process::id(), unix_ns(), who.rank);
+    let hello = |rank| folder.join(format!("hello.{rank}"));
+    write(&hello(who.rank), &word)?;
+    let roster = folder.join("roster");
+    if who.is_first() {
+        return invite(who, folder, &word, hello);
+    }
+    let session = wait("rank 0", None, || {
+        let roster: Option<Roster> = read(&roster);
+        let mine = |roster: &Roster| roster.words.get(who.rank as usize) == Some(&word);
+        roster.filter(mine).map(|roster| folder.join(roster.session))
+    })?;
+    write(&session.join(format!("joined.{}", who.rank)), &())?;
+    Ok(session)
+}
+
+/// Rank 0 writes the roster anew until all have joined: a hello may be one of an earlier benchmark.
+fn invite(who: Rank, folder: &Path, word: &str, hello: impl Fn(u32) -> PathBuf) -> Result<PathBuf> {
+    let session = folder.join(format!("session-{word}"));
+    std::fs::create_dir(&session)
+        .map_err(|error| Error::io(format!("creating {}", session.display()), &error))?;
+    let mut invited = Vec::new();
+    wait("the other ranks", None, || {
+        let words: Vec<String> =
+            (0..who.ranks).map(|rank| read(&hello(rank)).unwrap_or_default()).collect();
+        if words != invited {
+            let roster = Roster { session: format!("session-{word}"), words: words.clone() };
+            write(&folder.join("roster"), &roster).ok()?;
+            invited = words;
+        }
+        let joined = |rank| session.join(format!("joined.{rank}")).exists();
+        (1..who.ranks).all(joined).then_some(())
+    })?;
+    let _ = std::fs::remove_file(folder.join("roster"));
+    (0..who.ranks).for_each(|rank| drop(std::fs::remove_file(hello(rank))));
+    Ok(session)
+}
+
+fn await_file<T: DeserializeOwned>(path: &Path, session: Option<&Path>, whom: &str) -> Result<T> {
+    wait(whom, session, || read(path))
+}
+
+/// Looks again and again until something is there.
+fn wait<T>(whom: &str, session: Option<&Path>, mut look: impl FnMut() -> Option<T>) -> Result<T> {
+    let start = monotonic_ns();
+    loop {
+        interrupt::check()?;
+        if let Some(found) = look() {
+            return Ok(found);
+        }
+        if let Some(why) = session.and_then(|session| read::<String>(&session.join(FAILED))) {
+            return Err(Error::new(ErrorKind::Canceled, format!("the benchmark failed on {why}")));
+        }
+        if u128::from(monotonic_ns() - start) > SILENCE_MAX.as_nanos() {
+            let message = format!(
+                "{whom} was not heard of for {} seconds: see that all ranks were started, with the \
+                 same --rendezvous on a file system they share",
+                SILENCE_MAX.as_secs()
+            );
+            return Err(Error::new(ErrorKind::TimedOut, message));
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+fn write(path: &Path, value: &impl Serialize) -> Result<()> {
+    let text = serde_json::to_vec(value)
+        .map_err(|error| Error::new(ErrorKind::Invalid, format!("what is exchanged: {error}")))?;
+    whole::write(path, &text)
+}
+
+fn read<T: DeserializeOwned>(path: &Path) -> Option<T> {
+    serde_json::from_slice(&std::fs::read(path).ok()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(name: &str) -> PathBuf {
+        std::env::temp_dir().join(format!("esker-{name}-{}", std::process::id()))
+    }
+
+    /// Ranks in threads: each does the same.
+    fn together<T: Send>(
+        folder: &Path,
+        ranks: u32,
+        each: impl Fn(Rendezvous) -> T + Sync,
+    ) -> Vec<T> {
+        std::thread::scope(|scope| {
+            let start = |rank| {
+                let each = &each;
+                let meet = move || Rendezvous::meet(Rank { rank, ranks }, Some(folder)).unwrap();
+                scope.spawn(move || each(meet()))
+            };
+            let threads: Vec<_> = (0..ranks).map(start).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        })
+    }
+
+    #[test]
+    fn ranks_are_those_of_the_environment() {
+        let of = |known: &[(&str, &str)]| {
+            Rank::of(|name| {
+                known.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
+            })
+        };
+        assert_eq!(of(&[]).unwrap(), Rank::ALONE);
+        let slurm = of(&[("SLURM_PROCID", "2"), ("SLURM_NTASKS", "4")]).unwrap();
+        assert_eq!(slurm, Rank { rank: 2, ranks: 4 });
+        assert_eq!(
+            of(&[("PMI_RANK", "1"), ("PMI_SIZE", "2")]).unwrap(),
+            Rank { rank: 1, ranks: 2 }
+        );
+        assert!(of(&[("PMI_RANK", "2"), ("PMI_SIZE", "2")]).is_err());
+        assert!(of(&[("PMI_RANK", "x")]).is_err());
+    }
+
+    #[test]
+    fn what_ranks_say_is_heard_in_their_order() {
+        let folder = folder("gather");
+        let heard = together(&folder, 3, |mut meeting| {
+            let rank = meeting.who().rank;
+            let first = meeting.gather(rank * 10).unwrap();
+            meeting.barrier().unwrap();
+            let told = meeting.tell(|| Ok(first.iter().sum::<u32>())).unwrap();
+            (first, told)
+        });
+        assert_eq!(heard[0], (vec![0, 10, 20], 30));
+        assert_eq!(heard[2], (vec![], 30));
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn what_an_earlier_benchmark_left_does_no_harm() {
+        let folder = folder("stale");
+        std::fs::create_dir_all(folder.join("session-old")).unwrap();
+        write(&folder.join("hello.1"), &"old").unwrap();
+        let words = vec!["old".to_owned(), "old".to_owned()];
+        write(&folder.join("roster"), &Roster { session: "session-old".to_owned(), words })
+            .unwrap();
+        let heard = together(&folder, 2, |mut meeting| meeting.gather(meeting.who().rank).unwrap());
+        assert_eq!(heard[0], [0, 1]);
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn who_gives_up_is_not_waited_for() {
+        let folder = folder("failed");
+        let heard = together(&folder, 2, |mut meeting| match meeting.who().rank {
+            0 => meeting.gather(0).unwrap_err().to_string(),
+            _ => {
+                meeting.give_up(&Error::new(ErrorKind::NoSpace, "the pool is full"));
+                String::new()
+            }
+        });
+        assert!(heard[0].contains("failed on rank 1: the pool is full"), "{heard:?}");
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn others_need_a_folder_to_meet_in() {
+        let error = Rendezvous::meet(Rank { rank: 0, ranks: 2 }, None).err().unwrap();
+        assert!(error.message().contains("--rendezvous"), "{error}");
+        let mut alone = Rendezvous::meet(Rank::ALONE, None).unwrap();
+        assert_eq!(alone.gather(5).unwrap(), [5]);
+        assert_eq!(alone.tell(|| Ok(6)).unwrap(), 6);
+    }
+}
