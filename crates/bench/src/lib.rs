@@ -26,6 +26,7 @@ pub mod payload;
 pub mod pin;
 pub mod plan;
 pub mod rendezvous;
+pub mod plot;
 pub mod report;
 mod show;
 pub mod table;
