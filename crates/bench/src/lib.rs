@@ -10,6 +10,7 @@
 
 pub mod clock;
 pub mod field_io;
+pub mod figures;
 pub mod fleet;
 pub mod host;
 pub mod interrupt;
@@ -21,6 +22,7 @@ pub mod load;
 pub mod measure;
 pub mod metrics;
 pub mod mounts;
+pub mod page;
 pub mod parallel;
 pub mod payload;
 pub mod pin;
@@ -28,6 +30,7 @@ pub mod plan;
 pub mod rendezvous;
 pub mod plot;
 pub mod report;
+pub mod results;
 mod show;
 pub mod table;
 pub mod traces;

@@ -2,6 +2,7 @@
 mod parallel;
 
 use super::pool::DurabilityArg;
+use super::report::ReportCommand;
 use crate::output::Answer;
 use crate::progress::Bar;
 use clap::{Args, Subcommand};
@@ -33,6 +34,7 @@ pub(crate) enum BenchCommand {
     Kv(Kv),
     FieldIo(FieldIo),
     Segments(Segments),
+    Report(ReportCommand),
     /// One process of a benchmark
     #[command(hide = true)]
     Worker,
@@ -166,6 +168,7 @@ impl BenchCommand {
             Self::Limit(limit) => limit.run(),
             Self::Array(array) => array.common.run(&array.size, array.workload()),
             Self::Kv(kv) => kv.common.run(&kv.value, Workload::Kv),
+            Self::Report(report) => report.run(),
             Self::Worker => {
                 worker::serve(std::io::stdin().lock(), std::io::stdout())?;
                 Ok(Answer::new(json!(null), ""))

@@ -9,6 +9,7 @@ pub(crate) mod object;
 pub(crate) mod pool;
 mod pool_posix;
 mod properties;
+mod report;
 pub(crate) mod shell;
 mod snapshot;
 

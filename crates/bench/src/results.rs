@@ -1,0 +1,266 @@
+//! Result files of benchmarks, read back. Members that a file does not have are left open, so files of
+//! all benchmarks, and of versions that measured less or more, can stand beside each other.
+use crate::host::Host;
+use crate::report::{Latency, SCHEMA, Settings};
+use esker_types::{Error, ErrorKind, Result};
+use serde::Deserialize;
+use serde_json::Value;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// Longest result file that is read.
+pub const RESULTS_BYTES_MAX: u64 = 64 << 20;
+
+/// One file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Results {
+    /// Name of the file, or of what was run.
+    pub name: String,
+    /// The machine.
+    pub host: Host,
+    /// How it was measured.
+    pub settings: Settings,
+    /// What was measured.
+    pub runs: Vec<Measurement>,
+    /// The traces beside the file.
+    pub traces: Option<PathBuf>,
+}
+
+/// One phase of one workload: docs/cli.md says what the members mean.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[allow(missing_docs, reason = "the members of the result file, by its names")]
+pub struct Measurement {
+    pub run: Option<u32>,
+    pub store: String,
+    pub workload: String,
+    pub phase: String,
+    pub procs: u32,
+    pub size_bytes: u64,
+    pub ops: u64,
+    pub seconds: f64,
+    pub ops_per_s: f64,
+    pub bandwidth_mib_s: f64,
+    pub limit_mib_s: Option<f64>,
+    pub ratio: Option<f64>,
+    pub latency_us: Option<Latency>,
+    pub mode: Option<String>,
+    pub pattern: Option<String>,
+    pub contention: Option<String>,
+    #[serde(alias = "class")]
+    pub class_array: Option<String>,
+    pub class_kv: Option<String>,
+    pub nodes: Option<u32>,
+    pub iterations: Option<u64>,
+    pub global_timing_bandwidth_mib_s: Option<f64>,
+    pub synchronous_bandwidth_mib_s: Option<f64>,
+    pub total_wall_clock_s: Option<f64>,
+    pub off_0: Option<f64>,
+    pub off_f: Option<f64>,
+    pub po_0: Option<f64>,
+    pub po_f: Option<f64>,
+    pub repeat: Option<Repeat>,
+}
+
+/// The spread over repeats.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[allow(missing_docs, reason = "the members of the result file, by its names")]
+pub struct Repeat {
+    pub count: u64,
+    pub global_timing_bandwidth_mib_s: Option<Spread>,
+    pub synchronous_bandwidth_mib_s: Option<Spread>,
+    pub ratio: Option<Spread>,
+}
+
+/// Mean, least, greatest and standard deviation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
+#[allow(missing_docs, reason = "the members of the result file, by its names")]
+pub struct Spread {
+    pub mean: f64,
+    pub min: f64,
+    pub max: f64,
+    pub stddev: Option<f64>,
+}
+
+/// What all result files have.
+#[derive(Deserialize)]
+struct Document {
+    host: Host,
+    settings: Settings,
+    runs: Vec<Measurement>,
+}
+
+impl Measurement {
+    /// True for what the medium itself gives.
+    #[must_use]
+    pub fn is_limit(&self) -> bool {
+        self.store == "medium"
+    }
+
+    /// The bandwidth that the papers use for this workload: synchronous for segments, else global
+    /// timing. Files that have neither were measured by global timing.
+    #[must_use]
+    pub fn bandwidth(&self) -> f64 {
+        let synchronous = self.synchronous_bandwidth_mib_s.filter(|_| self.workload == "segments");
+        synchronous.or(self.global_timing_bandwidth_mib_s).unwrap_or(self.bandwidth_mib_s)
+    }
+
+    /// Its spread over repeats, where there were several.
+    #[must_use]
+    pub fn spread(&self) -> Option<Spread> {
+        let repeat = self.repeat.as_ref()?;
+        let synchronous =
+            repeat.synchronous_bandwidth_mib_s.filter(|_| self.workload == "segments");
+        synchronous.or(repeat.global_timing_bandwidth_mib_s)
+    }
+}
+
+impl Results {
+    /// Reads a file, and looks for traces beside it.
+    ///
+    /// # Errors
+    /// Names the file: where it cannot be read, is longer than [`RESULTS_BYTES_MAX`], is no result of
+    /// `esker bench`, or has another schema.
+    pub fn read(path: &Path) -> Result<Self> {
+        let text = read_bounded(path)?;
+        let value = serde_json::from_slice(&text)
+            .map_err(|error| foreign(&path.display().to_string(), &format!("no JSON: {error}")))?;
+        let mut results = Self::of(&path.display().to_string(), value)?;
+        if let Some(name) = path.file_name() {
+            results.name = name.to_string_lossy().into_owned();
+        }
+        results.traces = Some(path.with_extension("traces.csv")).filter(|traces| traces.is_file());
+        Ok(results)
+    }
+
+    /// The same from what stands in the file; an envelope of `--json` is opened.
+    ///
+    /// # Errors
+    /// As [`Results::read`].
+    pub fn of(name: &str, mut value: Value) -> Result<Self> {
+        if let Some(response) = value.get_mut("response") {
+            value = response.take();
+        }
+        check_schema(name, &value)?;
+        let document: Document =
+            serde_json::from_value(value).map_err(|error| foreign(name, &error.to_string()))?;
+        let class = document.settings.options.get("class").and_then(Value::as_str);
+        let class = class.map(str::to_owned);
+        let mut runs = document.runs;
+        for run in &mut runs {
+            run.class_array = run.class_array.take().or_else(|| class.clone());
+        }
+        let (host, settings) = (document.host, document.settings);
+        Ok(Self { name: name.to_owned(), host, settings, runs, traces: None })
+    }
+}
+
+fn check_schema(name: &str, value: &Value) -> Result<()> {
+    match value.get("schema") {
+        Some(schema) if *schema == SCHEMA => Ok(()),
+        Some(schema) => Err(Error::new(
+            ErrorKind::Invalid,
+            format!(
+                "{name} has schema {schema}, and this esker reads schema {SCHEMA}: \
+                 use the esker that wrote it, or measure again"
+            ),
+        )),
+        None => Err(foreign(name, "it has no member `schema`")),
+    }
+}
+
+#[cold]
+fn foreign(name: &str, why: &str) -> Error {
+    let message = format!(
+        "{name} is no result of `esker bench` ({why}): give files that `esker bench ... --json FILE` wrote"
+    );
+    Error::new(ErrorKind::Invalid, message)
+}
+
+fn read_bounded(path: &Path) -> Result<Vec<u8>> {
+    let failed = |error| Error::io(format!("reading {}", path.display()), &error);
+    let file = std::fs::File::open(path).map_err(failed)?;
+    let mut text = Vec::new();
+    file.take(RESULTS_BYTES_MAX + 1).read_to_end(&mut text).map_err(failed)?;
+    if text.len() as u64 > RESULTS_BYTES_MAX {
+        let name = path.display().to_string();
+        return Err(foreign(&name, &format!("longer than {RESULTS_BYTES_MAX} bytes")));
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// A document with these runs; what a run leaves open is filled in.
+    pub(crate) fn document(runs: &[Value]) -> Value {
+        let runs: Vec<_> = runs
+            .iter()
+            .map(|run| {
+                let mut whole = json!({
+                    "store": "esker", "workload": "field-io", "phase": "write", "procs": 2,
+                    "size_bytes": 1 << 20, "ops": 100, "seconds": 1.0, "ops_per_s": 100.0,
+                    "bandwidth_mib_s": 100.0, "limit_mib_s": null, "ratio": null,
+                    "latency_us": {"p50": 1.0, "p99": 2.0, "max": 3.0},
+                });
+                for (name, value) in run.as_object().unwrap() {
+                    whole[name] = value.clone();
+                }
+                whole
+            })
+            .collect();
+        json!({
+            "schema": 1,
+            "host": {"cpu": "abacus <9> & co", "cpus": 2, "kernel": "6.1", "memory_bytes": 1 << 30,
+                     "medium": "memory", "file_system": "tmpfs"},
+            "settings": {"version": "0.1.0", "commit": null, "seed": 1, "unix_time_s": 5, "class": "S1"},
+            "runs": runs,
+        })
+    }
+
+    pub(crate) fn results(runs: &[Value]) -> Results {
+        Results::of("test.json", document(runs)).unwrap()
+    }
+
+    #[test]
+    fn the_bandwidth_is_the_one_the_papers_use() {
+        let bandwidths =
+            json!({"global_timing_bandwidth_mib_s": 7.0, "synchronous_bandwidth_mib_s": 9.0});
+        let run = |workload: &str, more: &Value| {
+            let mut run = more.clone();
+            run["workload"] = json!(workload);
+            results(&[run]).runs[0].bandwidth()
+        };
+        assert_eq!(run("segments", &bandwidths), 9.0);
+        assert_eq!(run("field-io", &bandwidths), 7.0);
+        assert_eq!(run("array", &json!({})), 100.0);
+    }
+
+    #[test]
+    fn an_envelope_is_opened_and_the_class_is_found_in_the_settings() {
+        let envelope = json!({"response": document(&[json!({})]), "error": null, "status": 0});
+        let results = Results::of("a", envelope).unwrap();
+        assert_eq!(results.runs[0].class_array.as_deref(), Some("S1"));
+    }
+
+    #[test]
+    fn what_is_not_ours_is_refused_by_name() {
+        let message = |value| Results::of("odd.json", value).unwrap_err().message().to_owned();
+        assert!(message(json!({"a": 1})).starts_with("odd.json is no result of `esker bench`"));
+        assert!(message(json!([])).starts_with("odd.json is no result"));
+        let mut newer = document(&[]);
+        newer["schema"] = json!(2);
+        assert!(message(newer).starts_with("odd.json has schema 2, and this esker reads schema 1"));
+        let mut broken = document(&[]);
+        broken["runs"] = json!([{"store": 5}]);
+        assert!(message(broken).starts_with("odd.json is no result"));
+    }
+
+    #[test]
+    fn files_are_named_in_errors() {
+        let missing = Results::read(Path::new("/no/such.json")).unwrap_err();
+        assert_eq!(missing.kind(), ErrorKind::NotFound);
+        assert!(missing.message().contains("/no/such.json"));
+    }
+}

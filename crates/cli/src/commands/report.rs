@@ -1,0 +1,70 @@
+//! `esker bench report`.
+use crate::output::Answer;
+use clap::Args;
+use esker::types::{Error, Result};
+use esker_bench::page::{self, Page};
+use esker_bench::results::Results;
+use esker_bench::whole;
+use serde_json::json;
+use std::path::{Path, PathBuf};
+
+const EXAMPLES: &str = "\
+What varies in the files makes the figures: bandwidth against processes, nodes and object size, by mode, \
+pattern and object class, and side by side where there are several stores. Traces beside a file \
+(FILE.traces.csv beside FILE.json) make the timelines. The page needs no network; each plot on it can be \
+saved as SVG or PNG.
+
+Example:
+  esker bench array --procs 1,2 --size 8KiB,1MiB --json here.json
+  esker bench report here.json -o report.html";
+
+/// Draw the figures of result files on one page
+#[derive(Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct ReportCommand {
+    /// Files that `esker bench ... --json FILE` wrote
+    #[arg(value_name = "RESULTS", required = true)]
+    results: Vec<PathBuf>,
+    /// Page to write
+    #[arg(short, long, value_name = "FILE", default_value = "report.html")]
+    output: PathBuf,
+    /// Title of the page
+    #[arg(long, value_name = "TEXT", default_value = "Benchmark results of Esker")]
+    title: String,
+    /// Write each plot into this folder too, as a file of its own
+    #[arg(long, value_name = "DIR")]
+    svg: Option<PathBuf>,
+}
+
+impl ReportCommand {
+    pub(crate) fn run(&self) -> Result<Answer> {
+        let files = self.results.iter().map(|path| Results::read(path));
+        let page = page::report(&self.title, &files.collect::<Result<Vec<_>>>()?)?;
+        write(&page, &self.output, self.svg.as_deref())
+    }
+}
+
+/// Writes a page, and its plots where a folder is given; what is there already stays until it is
+/// replaced as a whole.
+pub(super) fn write(page: &Page, output: &Path, svg: Option<&Path>) -> Result<Answer> {
+    let plots = svg.map(|folder| write_plots(page, folder)).transpose()?.unwrap_or_default();
+    whole::write(output, page.html.as_bytes())?;
+    let figures = page.figures.len();
+    let response = json!({
+        "report": output.display().to_string(),
+        "figures": figures,
+        "plots": plots,
+    });
+    Ok(Answer::new(response, format!("{} with {figures} figures", output.display())))
+}
+
+fn write_plots(page: &Page, folder: &Path) -> Result<Vec<String>> {
+    let made = std::fs::create_dir_all(folder);
+    made.map_err(|error| Error::io(format!("creating {}", folder.display()), &error))?;
+    let write = |figure: &esker_bench::figures::Figure| {
+        let path = folder.join(format!("{}.svg", figure.id));
+        whole::write(&path, figure.svg.as_bytes())?;
+        Ok(path.display().to_string())
+    };
+    page.figures.iter().map(write).collect()
+}
