@@ -1,5 +1,6 @@
 //! The workloads: what one operation stores and how it is found again.
 mod array;
+pub mod files;
 mod kv;
 
 use crate::job::{Index, Job, Slot, StoreJob, Workload};
@@ -36,6 +37,9 @@ pub trait Load {
 /// # Errors
 /// Where the pool or container cannot be opened, or the class does not fit the pool.
 pub fn open(job: &Job, store: &StoreJob) -> Result<Box<dyn Load>> {
+    if let Some(url) = files::FilesUrl::parse(&store.pool) {
+        return Ok(Box::new(files::Files::new(&url, &store.container, job.procs)?));
+    }
     let pool = Pool::connect(&store.pool, OpenMode::ReadWrite)?;
     load_in(&pool, job, store)
 }

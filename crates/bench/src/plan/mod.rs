@@ -2,6 +2,7 @@
 pub mod limit;
 pub mod parallel;
 mod scratch;
+mod site;
 pub mod store;
 
 pub use limit::LimitPlan;

@@ -1,14 +1,13 @@
 //! `esker bench array` and `esker bench kv`: what the store makes of the medium.
 use super::scratch::{self, Scratch};
+use super::site::Site;
 use super::{Note, add, check, fleet};
 use crate::fleet::{Fleet, Launcher};
 use crate::host::Host;
 use crate::job::{Index, Job, Step, StoreJob, WARM_UP, Workload};
 use crate::measure::Tally;
 use crate::report::{Report, Run, RunName, SCHEMA, Settings};
-use esker::backend::NewContainer;
-use esker::types::info::{Durability, OpenMode};
-use esker::{Pool, Wait};
+use esker::types::info::Durability;
 use esker_types::{Error, ErrorKind, Result};
 use serde_json::json;
 use std::path::PathBuf;
@@ -66,16 +65,6 @@ struct Case {
     ops: u64,
 }
 
-/// The pool that is measured.
-struct Site {
-    pool: Pool,
-    url: String,
-    folder: PathBuf,
-    durable: bool,
-    /// Dropped last.
-    _scratch: Option<Scratch>,
-}
-
 /// The phases of a case, each beside its limit.
 #[derive(Default)]
 struct Tallies {
@@ -121,10 +110,7 @@ impl Plan {
 
     fn site(&self, note: Note<'_>) -> Result<Site> {
         match &self.place {
-            Place::Pool(name) => {
-                let folder = esker::names::resolve(name)?.path().to_owned();
-                Site::open(name, folder, None)
-            }
+            Place::Pool(name) => Site::named(name),
             Place::Folder(folder) => {
                 let bytes =
                     self.cases(false).map(|case| u64::from(case.procs) * case.ops * case.size);
@@ -140,12 +126,11 @@ impl Plan {
 
     fn measure(&self, site: &Site, case: Case, note: Note<'_>, runs: &mut Vec<Run>) -> Result<()> {
         let container = format!("esker-bench-{}", std::process::id());
-        let new = NewContainer { label: Some(&container), ..NewContainer::default() };
-        site.pool.create_container(&new).wait()?;
+        site.create_container(&container)?;
         let measured = fleet(&self.launcher, &self.job(site, case, &container))
             .and_then(|mut fleet| self.rounds(&mut fleet, site.durable, note));
-        site.pool.destroy_container(&container, true).wait()?;
-        runs.extend(self.runs(case, site.durable, &measured?));
+        site.destroy_container(&container)?;
+        runs.extend(self.runs(case, site, &measured?));
         Ok(())
     }
 
@@ -188,7 +173,7 @@ impl Plan {
         Ok(tallies)
     }
 
-    fn runs(&self, case: Case, durable: bool, tallies: &Tallies) -> [Run; 4] {
+    fn runs(&self, case: Case, site: &Site, tallies: &Tallies) -> [Run; 4] {
         let name = |store, phase| RunName {
             store,
             workload: self.workload.name(),
@@ -197,9 +182,9 @@ impl Plan {
             size_bytes: case.size,
         };
         let limit = |step: Step, tally| Run::new(&name("medium", step.name()), tally, None);
-        let store = |phase, tally, limit| Run::new(&name("esker", phase), tally, Some(limit));
+        let store = |phase, tally, limit| Run::new(&name(site.store(), phase), tally, Some(limit));
         [
-            limit(write_limit(durable), &tallies.write_limit),
+            limit(write_limit(site.durable), &tallies.write_limit),
             store("write", &tallies.write, &tallies.write_limit),
             limit(Step::Pread, &tallies.read_limit),
             store("read", &tallies.read, &tallies.read_limit),
@@ -207,13 +192,12 @@ impl Plan {
     }
 
     fn settings(&self, site: &Site) -> Result<Settings> {
-        let info = site.pool.info().wait()?;
         let options = json!({
             "rounds": self.rounds,
             "ops": self.ops,
             "class": self.class,
             "indexed": matches!(self.workload, Workload::Array(Index::Own | Index::Shared)),
-            "targets": info.targets.len(),
+            "targets": site.targets()?,
             "durability": if site.durable { "commit" } else { "process" },
             "verified": self.verify,
         });
@@ -224,13 +208,4 @@ impl Plan {
 /// What the medium gives for the promise that a write of the store makes.
 pub(super) fn write_limit(durable: bool) -> Step {
     if durable { Step::PwriteSync } else { Step::Pwrite }
-}
-
-impl Site {
-    fn open(name: &str, folder: PathBuf, scratch: Option<Scratch>) -> Result<Self> {
-        let pool = Pool::connect(name, OpenMode::ReadWrite)?;
-        let info = pool.info().wait()?;
-        let durable = info.durability == Durability::Commit;
-        Ok(Self { pool, url: info.url, folder, durable, _scratch: scratch })
-    }
 }

@@ -1,0 +1,159 @@
+//! Plain files, for comparison: one for each operation, in a folder of the process.
+use super::{Load, missing, wrong_length};
+use crate::job::Slot;
+use esker_types::{Error, ErrorKind, Result};
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// Where plain files go: `files:/path`, with `?fsync=on` where each is synced before it is closed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FilesUrl {
+    /// The folder.
+    pub folder: PathBuf,
+    /// Each file is synced.
+    pub fsync: bool,
+}
+
+impl FilesUrl {
+    /// Reads a URL; none of another scheme.
+    #[must_use]
+    pub fn parse(url: &str) -> Option<Self> {
+        let rest = url.strip_prefix("files:")?;
+        let (path, fsync) = match rest.strip_suffix("?fsync=on") {
+            Some(path) => (path, true),
+            None => (rest.strip_suffix("?fsync=off").unwrap_or(rest), false),
+        };
+        Some(Self { folder: PathBuf::from(path), fsync })
+    }
+}
+
+/// Files named by their slots.
+pub(super) struct Files {
+    folder: PathBuf,
+    fsync: bool,
+}
+
+impl Files {
+    /// In the folder `container` of `url`, which is there.
+    pub(super) fn new(url: &FilesUrl, container: &str, procs: u32) -> Result<Self> {
+        let folder = url.folder.join(container);
+        for rank in 0..procs {
+            let own = folder.join(rank.to_string());
+            std::fs::create_dir_all(&own).map_err(|error| failed("creating", &own, &error))?;
+        }
+        Ok(Self { folder, fsync: url.fsync })
+    }
+
+    fn path(&self, slot: Slot) -> PathBuf {
+        let key = slot.key();
+        self.folder.join(slot.rank.to_string()).join(String::from_utf8_lossy(&key).as_ref())
+    }
+}
+
+impl Load for Files {
+    fn write(&mut self, slot: Slot, block: &[u8]) -> Result<()> {
+        let path = self.path(slot);
+        let written = OpenOptions::new().write(true).create(true).truncate(true).open(&path);
+        let written = written.and_then(|mut file| {
+            file.write_all(block)?;
+            if self.fsync { file.sync_data() } else { Ok(()) }
+        });
+        written.map_err(|error| failed("writing", &path, &error))
+    }
+
+    fn read(&mut self, slot: Slot, buffer: &mut [u8]) -> Result<()> {
+        let path = self.path(slot);
+        let file = match File::open(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Err(missing(slot));
+            }
+            file => file.map_err(|error| failed("opening", &path, &error))?,
+        };
+        match file.read_exact_at(buffer, 0) {
+            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
+                Err(wrong_length(slot, file.metadata().map_or(0, |status| status.len())))
+            }
+            read => read.map_err(|error| failed("reading", &path, &error)),
+        }
+    }
+
+    fn remove(&mut self, slot: Slot) -> Result<()> {
+        let path = self.path(slot);
+        std::fs::remove_file(&path).map_err(|error| failed("removing", &path, &error))
+    }
+}
+
+#[cold]
+fn failed(doing: &str, path: &Path, error: &std::io::Error) -> Error {
+    Error::io(format!("{doing} {}", path.display()), error)
+}
+
+/// Begins a container: a folder in that of the URL.
+///
+/// # Errors
+/// [`ErrorKind::Exists`] where it is there already, and what the file system meets.
+pub fn create_container(url: &FilesUrl, container: &str) -> Result<()> {
+    let folder = url.folder.join(container);
+    std::fs::create_dir(&folder).map_err(|error| failed("creating", &folder, &error))
+}
+
+/// Removes it with all files in it.
+///
+/// # Errors
+/// What the file system meets.
+pub fn destroy_container(url: &FilesUrl, container: &str) -> Result<()> {
+    let folder = url.folder.join(container);
+    std::fs::remove_dir_all(&folder).map_err(|error| failed("removing", &folder, &error))
+}
+
+/// Refuses a folder that is not there.
+///
+/// # Errors
+/// [`ErrorKind::NotFound`].
+pub fn check(url: &FilesUrl) -> Result<()> {
+    match url.folder.is_dir() {
+        true => Ok(()),
+        false => Err(Error::new(
+            ErrorKind::NotFound,
+            format!("{} is no folder: make it, or name another one", url.folder.display()),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_written_read_and_removed() {
+        let folder = std::env::temp_dir().join(format!("esker-files-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let url = FilesUrl::parse(&format!("files:{}?fsync=on", folder.display())).unwrap();
+        assert!(url.fsync);
+        create_container(&url, "c").unwrap();
+        let mut files = Files::new(&url, "c", 2).unwrap();
+        let slot = Slot { rank: 1, round: 1, op: 3 };
+        assert_eq!(files.read(slot, &mut [0; 3]).unwrap_err().kind(), ErrorKind::NotFound);
+        files.write(slot, b"abc").unwrap();
+        let mut read = [0; 3];
+        files.read(slot, &mut read).unwrap();
+        assert_eq!(&read, b"abc");
+        assert_eq!(files.read(slot, &mut [0; 4]).unwrap_err().kind(), ErrorKind::Corrupt);
+        files.remove(slot).unwrap();
+        assert_eq!(files.read(slot, &mut read).unwrap_err().kind(), ErrorKind::NotFound);
+        destroy_container(&url, "c").unwrap();
+        std::fs::remove_dir(&folder).unwrap();
+        assert_eq!(check(&url).unwrap_err().kind(), ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn urls_name_a_folder_and_whether_files_are_synced() {
+        let url = |fsync| Some(FilesUrl { folder: "/a".into(), fsync });
+        assert_eq!(FilesUrl::parse("files:/a"), url(false));
+        assert_eq!(FilesUrl::parse("files:/a?fsync=off"), url(false));
+        assert_eq!(FilesUrl::parse("files:/a?fsync=on"), url(true));
+        assert_eq!(FilesUrl::parse("esker:/a"), None);
+    }
+}
