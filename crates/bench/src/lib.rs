@@ -31,6 +31,7 @@ pub mod rendezvous;
 pub mod plot;
 pub mod report;
 pub mod results;
+pub mod runner;
 mod show;
 pub mod table;
 pub mod traces;

@@ -1,9 +1,10 @@
 //! Result files of benchmarks, read back. Members that a file does not have are left open, so files of
 //! all benchmarks, and of versions that measured less or more, can stand beside each other.
 use crate::host::Host;
-use crate::report::{Latency, SCHEMA, Settings};
+pub use crate::report::Latency;
+use crate::report::{SCHEMA, Settings};
 use esker_types::{Error, ErrorKind, Result};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -27,7 +28,7 @@ pub struct Results {
 }
 
 /// One phase of one workload: docs/cli.md says what the members mean.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the members of the result file, by its names")]
 pub struct Measurement {
     pub run: Option<u32>,
@@ -62,7 +63,7 @@ pub struct Measurement {
 }
 
 /// The spread over repeats.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the members of the result file, by its names")]
 pub struct Repeat {
     pub count: u64,
@@ -72,13 +73,27 @@ pub struct Repeat {
 }
 
 /// Mean, least, greatest and standard deviation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the members of the result file, by its names")]
 pub struct Spread {
     pub mean: f64,
     pub min: f64,
     pub max: f64,
     pub stddev: Option<f64>,
+}
+
+impl Spread {
+    /// That of some values; nothing where there are none. The deviation is that of the sample.
+    #[must_use]
+    pub fn of(values: &[f64]) -> Option<Self> {
+        let count = values.len() as f64;
+        let mean = values.iter().sum::<f64>() / count;
+        let squares: f64 = values.iter().map(|value| (value - mean) * (value - mean)).sum();
+        let min = values.iter().copied().reduce(f64::min)?;
+        let max = values.iter().copied().reduce(f64::max)?;
+        let stddev = (values.len() > 1).then(|| (squares / (count - 1.0)).sqrt());
+        Some(Self { mean, min, max, stddev })
+    }
 }
 
 /// What all result files have.
@@ -94,6 +109,17 @@ impl Measurement {
     #[must_use]
     pub fn is_limit(&self) -> bool {
         self.store == "medium"
+    }
+
+    /// True where both are the same phase of the same workload, whatever was measured.
+    #[must_use]
+    pub fn is_like(&self, other: &Self) -> bool {
+        let key = |run: &Self| {
+            let names = [&run.mode, &run.pattern, &run.contention, &run.class_array, &run.class_kv];
+            let names = names.map(Clone::clone);
+            (run.workload.clone(), run.phase.clone(), run.procs, run.size_bytes, run.nodes, names)
+        };
+        key(self) == key(other)
     }
 
     /// The bandwidth that the papers use for this workload: synchronous for segments, else global
@@ -235,6 +261,14 @@ pub(crate) mod tests {
         assert_eq!(run("segments", &bandwidths), 9.0);
         assert_eq!(run("field-io", &bandwidths), 7.0);
         assert_eq!(run("array", &json!({})), 100.0);
+    }
+
+    #[test]
+    fn a_spread_is_that_of_the_sample() {
+        let spread = Spread { mean: 2.0, min: 1.0, max: 3.0, stddev: Some(1.0) };
+        assert_eq!(Spread::of(&[1.0, 2.0, 3.0]), Some(spread));
+        assert_eq!(Spread::of(&[5.0]).unwrap().stddev, None);
+        assert_eq!(Spread::of(&[]), None);
     }
 
     #[test]

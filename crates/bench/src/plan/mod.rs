@@ -1,10 +1,13 @@
 //! What a benchmark does, from its settings to its report.
+pub mod arena;
+pub mod compare;
 pub mod limit;
 pub mod parallel;
 mod scratch;
 mod site;
 pub mod store;
 
+pub use compare::Comparison;
 pub use limit::LimitPlan;
 pub use parallel::{Fields, ParallelPlan, Subject};
 pub use store::{Place, Plan};

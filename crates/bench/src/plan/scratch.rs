@@ -24,15 +24,31 @@ impl Scratch {
         spec: &PoolSpec,
         note: Note<'_>,
     ) -> Result<Self> {
+        let scratch = Self::folder(launcher, within)?;
+        scratch.add_pool(spec, note)?;
+        Ok(scratch)
+    }
+
+    /// The same without a pool.
+    pub(super) fn folder(launcher: &Launcher, within: &Path) -> Result<Self> {
         let folder = within.join(format!("esker-bench-{}", std::process::id()));
         let janitor = launcher.start_janitor(&folder)?;
         let scratch = Self { folder, janitor };
         std::fs::create_dir(&scratch.folder)
             .map_err(|error| Error::io(format!("creating {}", scratch.folder.display()), &error))?;
-        let size = Bytes(spec.size_bytes);
-        note(&format!("creating a pool of {size} in {}", scratch.folder.display()));
-        Pool::create(&scratch.folder, spec, &mut |_, _| {})?;
         Ok(scratch)
+    }
+
+    /// Makes the pool.
+    pub(super) fn add_pool(&self, spec: &PoolSpec, note: Note<'_>) -> Result<()> {
+        let size = Bytes(spec.size_bytes);
+        note(&format!("creating a pool of {size} in {}", self.folder.display()));
+        Pool::create(&self.folder, spec, &mut |_, _| {}).map(|_| ())
+    }
+
+    /// The folder.
+    pub(super) fn path(&self) -> &Path {
+        &self.folder
     }
 
     /// URL of the pool.

@@ -1,6 +1,7 @@
 //! `esker bench`.
 mod parallel;
 
+use super::compare::CompareCommand;
 use super::pool::DurabilityArg;
 use super::report::ReportCommand;
 use crate::output::Answer;
@@ -15,6 +16,8 @@ use esker_bench::units::Bytes;
 use esker_bench::{field_io, interrupt, janitor, whole, worker};
 use parallel::{FieldIo, Segments};
 use serde_json::json;
+use esker_bench::{janitor, whole, worker};
+use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -34,6 +37,7 @@ pub(crate) enum BenchCommand {
     Kv(Kv),
     FieldIo(FieldIo),
     Segments(Segments),
+    Compare(CompareCommand),
     Report(ReportCommand),
     /// One process of a benchmark
     #[command(hide = true)]
@@ -105,7 +109,7 @@ pub(crate) struct Kv {
 
 /// Where to measure.
 #[derive(Args)]
-struct PathArg {
+pub(super) struct PathArg {
     /// Folder on the medium [default: memory where there is room, else where temporary files go]
     #[arg(long, value_name = "DIR")]
     path: Option<PathBuf>,
@@ -113,7 +117,7 @@ struct PathArg {
 
 /// Where the report goes.
 #[derive(Args)]
-struct JsonFile {
+pub(super) struct JsonFile {
     /// Write the report to this file; - for standard output in place of the table
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -168,6 +172,7 @@ impl BenchCommand {
             Self::Limit(limit) => limit.run(),
             Self::Array(array) => array.common.run(&array.size, array.workload()),
             Self::Kv(kv) => kv.common.run(&kv.value, Workload::Kv),
+            Self::Compare(compare) => compare.run(),
             Self::Report(report) => report.run(),
             Self::Worker => {
                 worker::serve(std::io::stdin().lock(), std::io::stdout())?;
@@ -243,7 +248,7 @@ impl Common {
 }
 
 impl PathArg {
-    fn folder(&self) -> PathBuf {
+    pub(super) fn folder(&self) -> PathBuf {
         self.path.clone().unwrap_or_else(|| {
             let memory = Path::new("/dev/shm");
             if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() }
@@ -259,21 +264,26 @@ impl JsonFile {
     }
 
     fn answer(&self, report: &Report) -> Result<Answer> {
-        let value = json!(report);
-        let text = format!("{value:#}\n");
+        self.answer_with(json!(report), report.to_string())
+    }
+
+    /// The same with any report, and its text for people.
+    pub(super) fn answer_with(&self, report: Value, text: String) -> Result<Answer> {
+        let document = format!("{report:#}\n");
         match self.json.as_deref() {
-            Some(path) if path == Path::new("-") => Ok(Answer::new(value, text)),
+            Some(path) if path == Path::new("-") => Ok(Answer::new(report, document)),
             Some(path) => {
-                whole::write(path, text.as_bytes())?;
-                Ok(Answer::new(value, report.to_string()))
+                whole::write(path, document.as_bytes())?;
+                Ok(Answer::new(report, text))
             }
-            None => Ok(Answer::new(value, report.to_string())),
+            None => Ok(Answer::new(report, text)),
         }
     }
 }
 
 /// This program again, as a worker or janitor.
 fn launcher(worker: &str) -> Result<Launcher> {
+pub(super) fn launcher() -> Result<Launcher> {
     let program = std::env::current_exe();
     let program = program.map_err(|error| Error::io("looking for this program", &error))?;
     let arguments = |role: &str| ["bench", role].map(OsString::from).to_vec();

@@ -2,6 +2,7 @@
 pub(crate) mod array;
 mod attributes;
 pub(crate) mod bench;
+mod compare;
 pub(crate) mod cont;
 mod files;
 pub(crate) mod kv;

@@ -1,0 +1,321 @@
+//! `esker bench compare`: the same workload on several stores in turn, A B A B.
+use super::Note;
+use super::arena::{Arena, Room, Store};
+use crate::fleet::Launcher;
+use crate::report::SCHEMA;
+use crate::results::{Latency, Measurement, Repeat, Results, Spread};
+use crate::runner::Runner;
+use crate::table::Table;
+use crate::units::{Bytes, rounded};
+use esker::types::info::Durability;
+use esker_types::{Error, ErrorKind, Result};
+use serde_json::{Value, json};
+use std::path::PathBuf;
+
+/// What is measured on each store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `bench array`, with these options.
+    Array(Vec<String>),
+    /// `bench kv`.
+    Kv,
+    /// `bench field-io`, with these options.
+    FieldIo(Vec<String>),
+}
+
+/// What to compare.
+#[derive(Clone, Debug)]
+pub struct Comparison {
+    /// How to start processes.
+    pub launcher: Launcher,
+    /// Where stores are made.
+    pub folder: PathBuf,
+    /// The stores; ratios are to the first.
+    pub stores: Vec<Store>,
+    /// What is measured.
+    pub kind: Kind,
+    /// Bytes of an operation.
+    pub sizes: Vec<u64>,
+    /// Processes at once.
+    pub procs: Vec<u32>,
+    /// Operations of each process in each phase; chosen by size where not given.
+    pub ops: Option<u64>,
+    /// How often all stores are measured.
+    pub rounds: u32,
+    /// What a write survives, for stores that are made.
+    pub durability: Durability,
+    /// Compares all that is read with what was written.
+    pub verify: bool,
+}
+
+/// Payload of one process in one phase, where the user does not say.
+const DEFAULT_BYTES: u64 = 256 << 20;
+const DEFAULT_OPS_MIN: u64 = 64;
+const DEFAULT_OPS_MAX: u64 = 20_000;
+
+/// What all rounds gave.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Compared {
+    stores: Vec<String>,
+    lines: Vec<Line>,
+    /// The same as result files have it, with the members of the comparison.
+    pub report: Value,
+}
+
+/// One phase: each store in each round.
+#[derive(Clone, Debug, PartialEq)]
+struct Line {
+    like: Measurement,
+    /// By store, then by round.
+    runs: Vec<Vec<Measurement>>,
+}
+
+impl Comparison {
+    /// Measures all stores in all rounds.
+    ///
+    /// # Errors
+    /// Where a store cannot be made, or measuring it fails.
+    pub fn run(&self, note: Note<'_>) -> Result<Compared> {
+        self.check()?;
+        let arena = Arena::new(&self.launcher, &self.folder, &self.stores, &self.room(), note)?;
+        let runner = Runner { program: self.launcher.program.clone() };
+        let mut measured: Vec<(usize, Results)> = Vec::new();
+        for round in 1..=self.rounds {
+            for (index, store) in self.stores.iter().enumerate() {
+                for &size in &self.sizes {
+                    for &procs in &self.procs {
+                        note(&format!(
+                            "round {round} of {}: {store}, {procs} x {}",
+                            self.rounds,
+                            Bytes(size)
+                        ));
+                        let words = self.words(store, &arena.url(store), size, procs);
+                        measured.push((index, runner.bench(&words)?));
+                    }
+                }
+            }
+        }
+        Ok(self.compared(&measured))
+    }
+
+    fn check(&self) -> Result<()> {
+        super::check(&self.sizes, &self.procs)?;
+        let refuse = |message: &str| Err(Error::new(ErrorKind::Invalid, message));
+        let twice = |store: &Store| self.stores.iter().filter(|one| *one == store).count() > 1;
+        match &self.kind {
+            _ if self.rounds == 0 || self.ops == Some(0) => {
+                refuse("rounds and operations must be at least 1")
+            }
+            _ if self.stores.len() < 2 || self.stores.iter().any(twice) => {
+                refuse("name at least two different stores: --stores native,posix")
+            }
+            Kind::FieldIo(options)
+                if self.stores.iter().any(Store::is_files)
+                    && options.iter().any(|word| word == "B") =>
+            {
+                refuse(
+                    "plain files have no index to re-write and read at once: leave out `files`, or take pattern A",
+                )
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn ops_of(&self, size: u64) -> u64 {
+        self.ops.unwrap_or((DEFAULT_BYTES / size.max(1)).clamp(DEFAULT_OPS_MIN, DEFAULT_OPS_MAX))
+    }
+
+    fn room(&self) -> Room {
+        let procs = u64::from(self.procs.iter().copied().max().unwrap_or(1));
+        let bytes = self.sizes.iter().map(|&size| procs * self.ops_of(size) * size).max();
+        let entries = self.sizes.iter().map(|&size| procs * self.ops_of(size) * 2).max();
+        let (bytes, entries) = (bytes.unwrap_or(0), entries.unwrap_or(0));
+        Room { bytes, entries, targets: None, durability: self.durability }
+    }
+
+    /// Plain files know one file for each object only, whatever the index of the others.
+    fn words(&self, store: &Store, url: &str, size: u64, procs: u32) -> Vec<String> {
+        let (workload, sized, rounds, options): (_, _, _, &[String]) = match &self.kind {
+            Kind::Kv => ("kv", "--value", "--rounds", &[]),
+            Kind::Array(options) => ("array", "--size", "--rounds", options),
+            Kind::FieldIo(_) if store.is_files() => ("array", "--size", "--rounds", &[]),
+            Kind::FieldIo(options) => ("field-io", "--size", "--repeat", options),
+        };
+        let numbers = [size.to_string(), procs.to_string(), self.ops_of(size).to_string()];
+        let [size, procs, ops] = numbers.each_ref().map(String::as_str);
+        let fixed =
+            [workload, "--pool", url, sized, size, "--procs", procs, "--ops", ops, rounds, "1"];
+        let mut words: Vec<_> = fixed.iter().map(|word| (*word).to_owned()).collect();
+        words.extend(options.iter().cloned());
+        words.extend(self.verify.then(|| "--verify".to_owned()));
+        words
+    }
+
+    fn compared(&self, measured: &[(usize, Results)]) -> Compared {
+        let stores: Vec<_> = self.stores.iter().map(Store::to_string).collect();
+        let mut lines: Vec<Line> = Vec::new();
+        for (index, results) in measured {
+            for run in results.runs.iter().filter(|run| !run.is_limit()) {
+                let line = match lines.iter().position(|line| is_same_phase(&line.like, run)) {
+                    Some(known) => known,
+                    None => {
+                        let runs = vec![Vec::new(); stores.len()];
+                        lines.push(Line { like: run.clone(), runs });
+                        lines.len() - 1
+                    }
+                };
+                lines[line].runs[*index].push(run.clone());
+            }
+        }
+        let report = self.report(measured, &stores, &lines);
+        Compared { stores, lines, report }
+    }
+
+    fn report(&self, measured: &[(usize, Results)], stores: &[String], lines: &[Line]) -> Value {
+        let runs: Vec<_> = lines.iter().flat_map(|line| line.merged(stores)).collect();
+        let ratios: Vec<_> = lines.iter().map(|line| line.ratios(stores)).collect();
+        let Some((_, first)) = measured.first() else { return Value::Null };
+        let mut settings = json!(first.settings);
+        settings["stores"] = json!(stores);
+        settings["rounds"] = json!(self.rounds);
+        settings["durability"] =
+            json!(if self.durability == Durability::Commit { "commit" } else { "process" });
+        json!({
+            "schema": SCHEMA, "host": first.host, "settings": settings, "runs": runs, "compared": ratios,
+        })
+    }
+}
+
+/// Field I/O of a pool and plain files of the same phase stand in one line.
+fn is_same_phase(one: &Measurement, other: &Measurement) -> bool {
+    (&one.phase, one.procs, one.size_bytes) == (&other.phase, other.procs, other.size_bytes)
+}
+
+impl Line {
+    /// One run for each store, with the spread over rounds.
+    fn merged(&self, stores: &[String]) -> Vec<Measurement> {
+        let runs = stores.iter().zip(&self.runs);
+        runs.filter_map(|(store, runs)| self.merge(store, runs)).collect()
+    }
+
+    fn merge(&self, store: &str, runs: &[Measurement]) -> Option<Measurement> {
+        let bandwidth = Spread::of(&values(runs, |run| Some(run.bandwidth())))?;
+        let limit = Spread::of(&values(runs, |run| run.limit_mib_s));
+        let count = runs.len() as f64;
+        let sum = |of: fn(&Measurement) -> f64| runs.iter().map(of).sum::<f64>();
+        let like = &self.like;
+        Some(Measurement {
+            store: store.to_owned(),
+            ops: runs.iter().map(|run| run.ops).sum(),
+            seconds: rounded(sum(|run| run.seconds)),
+            ops_per_s: rounded(sum(|run| run.ops_per_s) / count),
+            bandwidth_mib_s: rounded(bandwidth.mean),
+            global_timing_bandwidth_mib_s: Some(rounded(bandwidth.mean)),
+            limit_mib_s: limit.map(|limit| rounded(limit.mean)),
+            ratio: limit.map(|limit| rounded(bandwidth.mean / limit.mean)),
+            latency_us: latency(runs),
+            repeat: Some(Repeat {
+                count: runs.len() as u64,
+                global_timing_bandwidth_mib_s: Some(bandwidth),
+                ..Repeat::default()
+            }),
+            workload: like.workload.clone(),
+            ..runs.first()?.clone()
+        })
+    }
+
+    /// What the medium gave, over all stores and rounds.
+    fn limit(&self) -> Option<f64> {
+        let all = self.runs.concat();
+        Spread::of(&values(&all, |run| run.limit_mib_s)).map(|limit| limit.mean)
+    }
+
+    fn mean(&self, store: usize) -> Option<f64> {
+        Spread::of(&values(&self.runs[store], |run| Some(run.bandwidth())))
+            .map(|spread| spread.mean)
+    }
+
+    /// How many times as much the first store gave as another one: the mean of the rounds' ratios, so
+    /// that what changes from round to round meets both.
+    fn times(&self, store: usize) -> Option<f64> {
+        let rounds = self.runs.first()?.iter().zip(&self.runs[store]);
+        let ratios: Vec<_> =
+            rounds.map(|(first, other)| first.bandwidth() / other.bandwidth().max(1e-9)).collect();
+        Spread::of(&ratios).map(|spread| spread.mean)
+    }
+
+    fn ratios(&self, stores: &[String]) -> Value {
+        let by_store = |of: &dyn Fn(usize) -> Option<f64>| -> Value {
+            let named = stores
+                .iter()
+                .enumerate()
+                .map(|(index, store)| (store.clone(), json!(of(index).map(rounded))));
+            Value::Object(named.collect())
+        };
+        let limit = self.limit();
+        json!({
+            "workload": self.like.workload, "phase": self.like.phase, "procs": self.like.procs,
+            "size_bytes": self.like.size_bytes, "limit_mib_s": limit.map(rounded),
+            "bandwidth_mib_s": by_store(&|index| self.mean(index)),
+            "ratio_to_limit": by_store(&|index| Some(self.mean(index)? / limit?)),
+            "first_store_over": by_store(&|index| self.times(index)),
+        })
+    }
+}
+
+fn values(runs: &[Measurement], of: impl Fn(&Measurement) -> Option<f64>) -> Vec<f64> {
+    runs.iter().filter_map(of).collect()
+}
+
+/// Means of percentiles, and the slowest of all.
+fn latency(runs: &[Measurement]) -> Option<Latency> {
+    let mean = |of: fn(&Latency) -> f64| {
+        Spread::of(&values(runs, |run| run.latency_us.as_ref().map(of)))
+            .map(|spread| rounded(spread.mean))
+    };
+    let slowest = runs.iter().filter_map(|run| run.latency_us).map(|latency| latency.max);
+    Some(Latency {
+        p50: mean(|one| one.p50)?,
+        p99: mean(|one| one.p99)?,
+        max: slowest.fold(0.0, f64::max),
+    })
+}
+
+impl std::fmt::Display for Compared {
+    /// Bandwidths with their shares of the limit, then how many times the first is as fast as each.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut headings: Vec<String> =
+            ["phase", ">procs", ">size", ">limit"].map(str::to_owned).to_vec();
+        headings.extend(self.stores.iter().map(|store| format!(">{store}")));
+        let first = self.stores.first().map_or("", String::as_str);
+        headings.extend(self.stores.iter().skip(1).map(|store| format!(">{first}/{store}")));
+        let mut table = Table::new(&headings.iter().map(String::as_str).collect::<Vec<_>>());
+        self.lines.iter().for_each(|line| table.row(row(line, self.stores.len())));
+        writeln!(
+            f,
+            "MiB/s, and the share of the limit; {first}/STORE: how many times as much {first} gives"
+        )?;
+        write!(f, "{table}")
+    }
+}
+
+fn row(line: &Line, stores: usize) -> Vec<String> {
+    let or_dash = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
+    let limit = line.limit();
+    let mut cells = vec![
+        line.like.phase.clone(),
+        line.like.procs.to_string(),
+        Bytes(line.like.size_bytes).to_string(),
+        or_dash(limit.map(|limit| format!("{limit:.0}"))),
+    ];
+    let share = |mean: f64| limit.map_or(String::new(), |limit| format!(" ({:.2})", mean / limit));
+    let mean = |store| line.mean(store).map(|mean| format!("{mean:.0}{}", share(mean)));
+    cells.extend((0..stores).map(|store| or_dash(mean(store))));
+    cells.extend(
+        (1..stores).map(|store| or_dash(line.times(store).map(|times| format!("{times:.2}")))),
+    );
+    cells
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,81 @@
+use super::*;
+use crate::results::tests::results;
+
+fn comparison(stores: &[&str], kind: Kind) -> Comparison {
+    let launcher =
+        Launcher { program: "/bin/false".into(), worker: Vec::new(), janitor: Vec::new() };
+    Comparison {
+        launcher,
+        folder: "/dev/shm".into(),
+        stores: stores.iter().map(|store| store.parse().unwrap()).collect(),
+        kind,
+        sizes: vec![1 << 20],
+        procs: vec![2],
+        ops: Some(10),
+        rounds: 2,
+        durability: Durability::Process,
+        verify: false,
+    }
+}
+
+fn measured(mib_s: f64) -> Results {
+    let run = |store: &str| json!({"store": store, "workload": "array", "bandwidth_mib_s": mib_s, "limit_mib_s": 200.0});
+    results(&[run("medium"), run("esker")])
+}
+
+#[test]
+fn ratios_are_those_of_each_round() {
+    let comparison = comparison(&["native", "files"], Kind::Array(Vec::new()));
+    let all =
+        [(0, measured(100.0)), (1, measured(50.0)), (0, measured(300.0)), (1, measured(75.0))];
+    let compared = comparison.compared(&all);
+    let line = &compared.report["compared"][0];
+    assert_eq!(line["first_store_over"], json!({"native": 1.0, "files": 3.0}));
+    assert_eq!(line["ratio_to_limit"], json!({"native": 1.0, "files": 0.313}));
+    let text = compared.to_string();
+    let row: Vec<_> = text.lines().last().unwrap().split_whitespace().collect();
+    assert_eq!(row, ["write", "2", "1", "MiB", "200", "200", "(1.00)", "62", "(0.31)", "3.00"]);
+    assert!(text.contains("native/files"), "{text}");
+}
+
+#[test]
+fn a_comparison_is_a_result_file_too() {
+    let comparison = comparison(&["native", "files"], Kind::Array(Vec::new()));
+    let all =
+        [(0, measured(100.0)), (1, measured(50.0)), (0, measured(300.0)), (1, measured(75.0))];
+    let report = comparison.compared(&all).report;
+    let read = Results::of("compared", report).unwrap();
+    let stores: Vec<_> = read.runs.iter().map(|run| run.store.as_str()).collect();
+    assert_eq!(stores, ["native", "files"]);
+    let spread = read.runs[0].spread().unwrap();
+    assert_eq!((spread.mean, spread.min, spread.max), (200.0, 100.0, 300.0));
+}
+
+#[test]
+fn plain_files_stand_in_for_field_io_without_an_index() {
+    let options = ["--mode", "full", "--pattern", "A"].map(str::to_owned).to_vec();
+    let comparison = comparison(&["native", "files"], Kind::FieldIo(options));
+    let words = |store: &Store| comparison.words(store, "u", 8, 2).join(" ");
+    let native = words(&Store::Native);
+    assert_eq!(
+        native,
+        "field-io --pool u --size 8 --procs 2 --ops 10 --repeat 1 --mode full --pattern A"
+    );
+    assert_eq!(words(&Store::Files), "array --pool u --size 8 --procs 2 --ops 10 --rounds 1");
+}
+
+#[test]
+fn what_cannot_be_compared_is_refused() {
+    let kind = |comparison: Comparison| comparison.check().unwrap_err().kind();
+    let array = || Kind::Array(Vec::new());
+    assert_eq!(kind(comparison(&["native"], array())), ErrorKind::Invalid);
+    assert_eq!(kind(comparison(&["native", "native"], array())), ErrorKind::Invalid);
+    assert_eq!(
+        kind(Comparison { rounds: 0, ..comparison(&["native", "files"], array()) }),
+        ErrorKind::Invalid
+    );
+    let pattern_b = Kind::FieldIo(["--pattern", "B"].map(str::to_owned).to_vec());
+    assert_eq!(kind(comparison(&["native", "files"], pattern_b)), ErrorKind::Invalid);
+    assert!(comparison(&["native", "files"], array()).check().is_ok());
+    assert!("".parse::<Store>().is_err());
+}
