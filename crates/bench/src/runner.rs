@@ -1,49 +1,81 @@
 //! This very program, started to measure something by itself: what it is told can be repeated by
 //! hand.
+use crate::interrupt;
 use crate::results::Results;
 use esker_types::{Error, ErrorKind, Result};
+use std::io::Read;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
 
 /// Starts the program and waits for it.
 #[derive(Clone, Debug)]
 pub struct Runner {
     /// The program.
     pub program: PathBuf,
+    /// Folder for result files.
+    pub folder: PathBuf,
 }
 
+/// How often a child is looked after.
+const PAUSE: Duration = Duration::from_millis(20);
+
 impl Runner {
-    /// Runs a benchmark and reads its report from standard output; `arguments` follow `bench`.
+    /// Runs a benchmark and reads its results; `arguments` follow `bench`. `name` is that of the file
+    /// within the folder, which stays, with its traces.
     ///
     /// # Errors
-    /// Where the program cannot be started, fails, or answers something else.
-    pub fn bench(&self, arguments: &[String]) -> Result<Results> {
-        let words = [&["bench".to_owned()], arguments, &["--json".to_owned(), "-".to_owned()]];
-        let output = self.run(&words.concat())?;
-        let name = format!("esker bench {}", arguments.join(" "));
-        let value = serde_json::from_slice(&output)
-            .map_err(|error| Error::new(ErrorKind::Io, format!("`{name}` answered: {error}")))?;
-        Results::of(&name, value)
+    /// Where the program cannot be started or fails, or this process is told to end.
+    pub fn bench(&self, name: &str, arguments: &[String]) -> Result<Results> {
+        let path = self.folder.join(format!("{name}.json"));
+        let file = path.display().to_string();
+        self.run(&[&["bench".to_owned()], arguments, &["--json".to_owned(), file]].concat())?;
+        let mut results = Results::read(&path)?;
+        results.name = format!("esker bench {}", arguments.join(" "));
+        Ok(results)
     }
 
-    /// Standard output of a command that succeeds. Like every child it is stopped by Ctrl-C in a
-    /// terminal.
+    /// Runs a command that succeeds. It is stopped where this process is told to end.
     ///
     /// # Errors
     /// Where the program cannot be started or fails: what it said.
-    pub fn run(&self, arguments: &[String]) -> Result<Vec<u8>> {
+    pub fn run(&self, arguments: &[String]) -> Result<()> {
         let mut command = Command::new(&self.program);
-        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let output = command
-            .output()
+        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let started = command.spawn();
+        let mut child = started
             .map_err(|error| Error::io(format!("starting {}", self.program.display()), &error))?;
-        if output.status.success() {
-            return Ok(output.stdout);
+        let status = wait(&mut child)?;
+        if status.success() {
+            return Ok(());
         }
-        let said = String::from_utf8_lossy(&output.stderr);
+        interrupt::check()?;
+        let mut said = String::new();
+        if let Some(stderr) = child.stderr.take() {
+            let _ = stderr.take(STDERR_BYTES_MAX).read_to_string(&mut said);
+        }
         let why = said.lines().last().unwrap_or("it was stopped").trim_start_matches("esker: ");
         let message = format!("`esker {}`: {why}", arguments.join(" "));
         Err(Error::new(ErrorKind::Io, message))
+    }
+}
+
+/// What is heard of a child that fails.
+const STDERR_BYTES_MAX: u64 = 64 << 10;
+
+/// A child is killed where this process is told to end: its own helpers notice, and clean up.
+fn wait(child: &mut Child) -> Result<ExitStatus> {
+    loop {
+        let done = child.try_wait().map_err(|error| Error::io("waiting for a child", &error))?;
+        if let Some(status) = done {
+            return Ok(status);
+        }
+        if let Err(told) = interrupt::check() {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(told);
+        }
+        std::thread::sleep(PAUSE);
     }
 }
 
@@ -52,7 +84,7 @@ mod tests {
     use super::*;
 
     fn shell() -> Runner {
-        Runner { program: "/bin/sh".into() }
+        Runner { program: "/bin/sh".into(), folder: PathBuf::new() }
     }
 
     fn words(words: &[&str]) -> Vec<String> {
@@ -60,11 +92,11 @@ mod tests {
     }
 
     #[test]
-    fn what_a_command_says_is_heard() {
-        assert_eq!(shell().run(&words(&["-c", "echo out"])).unwrap(), b"out\n");
+    fn what_a_command_that_fails_says_is_heard() {
+        assert!(shell().run(&words(&["-c", "true"])).is_ok());
         let failed = shell().run(&words(&["-c", "echo esker: no room >&2; exit 1"])).unwrap_err();
         assert!(failed.message().ends_with(": no room"), "{failed}");
-        let missing = Runner { program: "/no/program".into() };
+        let missing = Runner { program: "/no/program".into(), ..shell() };
         assert!(missing.run(&[]).unwrap_err().message().contains("/no/program"));
     }
 }

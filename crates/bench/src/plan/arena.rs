@@ -100,7 +100,7 @@ impl Arena {
         }
         if stores.contains(&Store::Posix) {
             let words = ["pool".to_owned(), "create".to_owned(), arena.bare_url("posix")];
-            Runner { program: launcher.program.clone() }.run(&words)?;
+            arena.runner(launcher).run(&words)?;
         }
         if stores.contains(&Store::Files) {
             let place = arena.scratch.path().join("files");
@@ -108,6 +108,13 @@ impl Arena {
                 .map_err(|error| Error::io(format!("creating {}", place.display()), &error))?;
         }
         Ok(arena)
+    }
+
+    /// Runs benchmarks whose result files lie here.
+    #[must_use]
+    pub fn runner(&self, launcher: &Launcher) -> Runner {
+        let (program, folder) = (launcher.program.clone(), self.scratch.path().to_owned());
+        Runner { program, folder }
     }
 
     /// Where a store is found.

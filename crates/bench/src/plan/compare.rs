@@ -4,7 +4,6 @@ use super::arena::{Arena, Room, Store};
 use crate::fleet::Launcher;
 use crate::report::SCHEMA;
 use crate::results::{Latency, Measurement, Repeat, Results, Spread};
-use crate::runner::Runner;
 use crate::table::Table;
 use crate::units::{Bytes, rounded};
 use esker::types::info::Durability;
@@ -78,7 +77,7 @@ impl Comparison {
     pub fn run(&self, note: Note<'_>) -> Result<Compared> {
         self.check()?;
         let arena = Arena::new(&self.launcher, &self.folder, &self.stores, &self.room(), note)?;
-        let runner = Runner { program: self.launcher.program.clone() };
+        let runner = arena.runner(&self.launcher);
         let mut measured: Vec<(usize, Results)> = Vec::new();
         for round in 1..=self.rounds {
             for (index, store) in self.stores.iter().enumerate() {
@@ -90,7 +89,7 @@ impl Comparison {
                             Bytes(size)
                         ));
                         let words = self.words(store, &arena.url(store), size, procs);
-                        measured.push((index, runner.bench(&words)?));
+                        measured.push((index, runner.bench("round", &words)?));
                     }
                 }
             }

@@ -15,8 +15,6 @@ use esker_bench::report::Report;
 use esker_bench::units::Bytes;
 use esker_bench::{field_io, interrupt, janitor, whole, worker};
 use parallel::{FieldIo, Segments};
-use serde_json::json;
-use esker_bench::{janitor, whole, worker};
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -258,7 +256,7 @@ impl PathArg {
 
 impl JsonFile {
     /// Finds out before anything is measured whether the report can be written.
-    fn check(&self) -> Result<()> {
+    pub(super) fn check(&self) -> Result<()> {
         let path = self.json.as_deref().filter(|path| *path != Path::new("-"));
         path.map_or(Ok(()), whole::check)
     }
@@ -282,8 +280,7 @@ impl JsonFile {
 }
 
 /// This program again, as a worker or janitor.
-fn launcher(worker: &str) -> Result<Launcher> {
-pub(super) fn launcher() -> Result<Launcher> {
+pub(super) fn launcher(worker: &str) -> Result<Launcher> {
     let program = std::env::current_exe();
     let program = program.map_err(|error| Error::io("looking for this program", &error))?;
     let arguments = |role: &str| ["bench", role].map(OsString::from).to_vec();

@@ -91,8 +91,9 @@ enum WorkloadArg {
 
 impl CompareCommand {
     pub(crate) fn run(self) -> Result<Answer> {
+        self.json.check()?;
         let plan = Comparison {
-            launcher: launcher()?,
+            launcher: launcher("worker")?,
             folder: self.path.folder(),
             kind: self.kind(),
             stores: self.stores,
