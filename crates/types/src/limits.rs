@@ -56,3 +56,10 @@ pub const CONTAINERS_MAX: u32 = u32::MAX - 1;
 
 /// Most snapshots one container can have at a time.
 pub const SNAPSHOTS_MAX: usize = 1024;
+
+/// Most bytes in one dkey of an object without a convention in a posix pool: its file is written anew by
+/// every change.
+pub const POSIX_DKEY_MAX: u64 = 256 << 20;
+
+/// Longest single value at dkey 0 of an object of an array type in a posix pool.
+pub const POSIX_ARRAY_VALUE_MAX: u64 = 1024;

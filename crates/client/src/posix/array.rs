@@ -1,5 +1,5 @@
 //! Arrays: one file with the attributes and the first chunk, further chunks in a directory beside it.
-use super::chunk::{Chunk, Header, VALUE_MAX};
+use super::chunk::{Chunk, Header};
 use super::container::{destroyed, gone};
 use super::files;
 use super::form::{
@@ -9,6 +9,7 @@ use super::form::{
 use crate::array::ArrayAttributes;
 use crate::memory::list::{after, first_record, page_of_keys};
 use crate::memory::read::{check_record_size, too_big};
+use esker_types::limits::POSIX_ARRAY_VALUE_MAX;
 use esker_types::ops::{
     AkeyRef, Anchor, Cond, Fetch, KeyFound, KeyQuery, KeyScope, ListLimit, Sink, Source,
     StoredExtent, Update, Value, Wanted, WriteOp,
@@ -79,8 +80,8 @@ impl ArrayFiles<'_> {
 
     /// Sets the value of dkey 0. Attributes say how large the records will be.
     fn set_value(&self, data: Source<'_>, inserts: bool) -> Result<()> {
-        if data.len() > VALUE_MAX {
-            return Err(self.refused("value over 1024 bytes at dkey 0"));
+        if data.len() > POSIX_ARRAY_VALUE_MAX {
+            return Err(self.refused("value over 1024 bytes (POSIX_ARRAY_VALUE_MAX) at dkey 0"));
         }
         let value = data.part(0, data.len()).into_owned();
         loop {

@@ -14,9 +14,6 @@ const MAGIC: &[u8; 8] = b"ESKRDKEY";
 const SINGLE: u32 = 0;
 const ARRAY: u32 = 1;
 
-/// Most bytes in the file of one dkey, which every change writes anew.
-pub(super) const BUNDLE_MAX: u64 = 256 << 20;
-
 /// A dkey with its akeys; its key is encoded.
 pub(super) struct Bundle {
     pub(super) dkey: Vec<u8>,

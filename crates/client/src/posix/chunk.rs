@@ -13,8 +13,6 @@ use std::path::{Path, PathBuf};
 const MAGIC: &[u8; 8] = b"ESKRCHNK";
 /// Bytes before the first record, so that records keep the alignment they have in memory.
 pub(super) const HEADER_BYTES: u64 = 4096;
-/// Longest value of dkey 0; the attributes of an array take 24 bytes.
-pub(super) const VALUE_MAX: u64 = 1024;
 /// Times a header is read that another process is writing.
 const TORN_TRIES: u32 = 100;
 /// Zeros written at a time.
@@ -243,7 +241,7 @@ mod tests {
         let headers = [
             Header::default(),
             Header { record_size: 8, value: None },
-            Header { record_size: 1, value: Some(vec![7; VALUE_MAX as usize]) },
+            Header { record_size: 1, value: Some(vec![7; 1024]) },
             Header { record_size: 3, value: Some(Vec::new()) },
         ];
         for header in headers {

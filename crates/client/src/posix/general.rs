@@ -2,7 +2,7 @@
 //!
 //! Such a file is read, changed as the in-memory reference does it, and replaced, in turn with others
 //! that change it.
-use super::bundle::{self, BUNDLE_MAX};
+use super::bundle;
 use super::container::{destroyed, gone};
 use super::files;
 use super::form::{Form, Object, missing, outermost, sorted};
@@ -14,6 +14,7 @@ use crate::memory::history::Snapshots;
 use crate::memory::list::page_of_keys;
 use crate::memory::read::Reader;
 use crate::memory::tree::{Place as Spot, Tree, encode_dkey};
+use esker_types::limits::POSIX_DKEY_MAX;
 use esker_types::ops::{
     AkeyRef, Anchor, Cond, Fetch, KeyFound, KeyQuery, KeyScope, ListLimit, StoredExtent, Write,
     WriteOp,
@@ -88,7 +89,7 @@ impl General<'_> {
             return files.remove(path).map(drop);
         }
         let bytes = bundle::to_bytes(tree, self.0.oid, &encode_dkey(self.0.oid, dkey)?);
-        if bytes.len() as u64 > BUNDLE_MAX {
+        if bytes.len() as u64 > POSIX_DKEY_MAX {
             return Err(too_large(path));
         }
         let file = files.temporary(|file| files::write_parts(file, &[&bytes]))?;
@@ -163,7 +164,7 @@ impl General<'_> {
 #[cold]
 fn too_large(path: &Path) -> Error {
     let message = format!(
-        "{}: a dkey of a posix pool holds at most {BUNDLE_MAX} bytes (BUNDLE_MAX): use an Array, or \
+        "{}: a dkey of a posix pool holds at most {POSIX_DKEY_MAX} bytes (POSIX_DKEY_MAX): use an Array, or \
          more dkeys",
         path.display()
     );
