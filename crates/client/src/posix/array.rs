@@ -62,7 +62,8 @@ impl ArrayFiles<'_> {
         };
         let inserts = cond.has(Cond::DKEY_INSERT) || update.cond.has(Cond::AKEY_INSERT);
         let needs = cond.has(Cond::DKEY_UPDATE) || update.cond.has(Cond::AKEY_UPDATE);
-        if inserts && self.has(dkey)? {
+        // The attributes are looked at where they are set.
+        if inserts && dkey != ATTRIBUTES && self.has(dkey)? {
             return Err(exists("dkey"));
         }
         if needs && !self.has(dkey)? {

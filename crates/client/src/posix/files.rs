@@ -1,5 +1,6 @@
 //! How files come into being: whole, by a rename or a link, so that nobody ever sees half of one.
 use esker_types::{Error, ErrorKind, Result};
+use std::cell::Cell;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::MetadataExt;
@@ -21,15 +22,18 @@ pub(super) struct Files {
     pub(super) fsync: bool,
 }
 
-/// A file nobody else knows of; removed when dropped.
+/// A file nobody else knows of; removed when dropped, unless it was given its place.
 pub(super) struct Temporary {
     pub(super) path: PathBuf,
     pub(super) file: File,
+    placed: Cell<bool>,
 }
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.path);
+        if !self.placed.get() {
+            let _ = fs::remove_file(&self.path);
+        }
     }
 }
 
@@ -80,7 +84,7 @@ impl Files {
         loop {
             let path = self.fresh_path();
             match OpenOptions::new().read(true).write(true).create_new(true).open(&path) {
-                Ok(file) => return Ok(Temporary { path, file }),
+                Ok(file) => return Ok(Temporary { path, file, placed: Cell::new(false) }),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound && !made => {
                     self.make_session()?;
@@ -94,7 +98,10 @@ impl Files {
     /// Gives `temporary` its place, over whatever is there. False where the directory is missing.
     pub(super) fn replace(&self, temporary: &Temporary, to: &Path) -> Result<bool> {
         match fs::rename(&temporary.path, to) {
-            Ok(()) => self.sync_parent(to).map(|()| true),
+            Ok(()) => {
+                temporary.placed.set(true);
+                self.sync_parent(to).map(|()| true)
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(error) => Err(failed("renaming to", to, &error)),
         }
