@@ -260,7 +260,9 @@ impl Place {
         self.files.make_session()?;
         fs::rename(&place, &hidden).map_err(|error| failed("removing", &place, &error))?;
         self.files.sync_parent(&place)?;
-        fs::remove_dir_all(&hidden).map_err(|error| failed("removing", &hidden, &error))
+        // What a sweep removes at the same time is gone as well.
+        let removed = files::none_if_missing(fs::remove_dir_all(&hidden)).map(drop);
+        removed.map_err(|error| failed("removing", &hidden, &error))
     }
 
     /// Changes the metadata in `directory`, in turn with others. The pool's begin with `fresh`.

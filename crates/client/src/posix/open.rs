@@ -14,10 +14,16 @@ use esker_types::info::{
 use esker_types::ops::{Anchor, ListLimit};
 use esker_types::{Error, ErrorKind, ObjectId, Result};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Targets such a pool claims to have, so that programs may ask for any class up to this width. Where
 /// data goes is up to the file system.
 pub(super) const TARGETS: u32 = 8;
+
+/// The file in the directory for temporary files whose age tells when it was swept last.
+const SWEPT: &str = "swept";
+/// Time between two sweeps.
+const SWEEP_PAUSE: Duration = Duration::from_secs(3600);
 
 /// A pool on a POSIX file system.
 pub struct Posix {
@@ -135,11 +141,21 @@ pub(super) fn object_of(name: &str) -> Option<ObjectId> {
     Some(ObjectId::from_bytes(number.to_be_bytes()))
 }
 
-/// Best effort: where this user may not write, somebody else will sweep.
+/// Removes what was left behind long ago, once in an hour over all who open the pool: a thousand processes
+/// that start together must not all look. Best effort: where this user may not write, another will.
 fn sweep(place: &Place) {
-    let now = place.files.temporary(|_| Ok(())).and_then(|probe| time_of(&probe));
+    let tmp = place.root.join(TMP);
+    let mark = tmp.join(SWEPT);
+    let swept = std::fs::metadata(&mark).and_then(|info| info.modified());
+    if swept.is_ok_and(|swept| swept.elapsed().is_ok_and(|age| age < SWEEP_PAUSE)) {
+        return;
+    }
+    let now = place.files.temporary(|_| Ok(())).and_then(|probe| {
+        let now = time_of(&probe)?;
+        place.files.replace(&probe, &mark).map(|_| now)
+    });
     if let Ok(now) = now {
-        files::sweep(&place.root.join(TMP), now);
+        files::sweep(&tmp, now);
     }
 }
 
