@@ -6,6 +6,9 @@
 //!
 //! First use of fresh memory is ten times slower than its reuse, so all that is measured has been
 //! touched before: the limit's file as well as the segments of the pool.
+//!
+//! [`field_io`] is the benchmark of the papers: its processes stamp every event ([`traces`]), all figures
+//! follow from the stamps ([`metrics`]), and several nodes meet through files ([`rendezvous`]).
 #![forbid(unsafe_code)]
 
 pub mod clock;

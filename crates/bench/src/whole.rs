@@ -5,11 +5,11 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 /// A file that is written under a temporary name beside its own, which it gets in [`WholeFile::finish`].
-/// Dropped before, it is removed.
+/// Dropped before, it is removed. What is there and no file (a pipe, a device) is written as it is.
 pub struct WholeFile {
     path: PathBuf,
-    temporary: PathBuf,
-    file: Option<BufWriter<File>>,
+    temporary: Option<PathBuf>,
+    file: BufWriter<File>,
 }
 
 impl WholeFile {
@@ -18,10 +18,11 @@ impl WholeFile {
     /// # Errors
     /// Where the folder is not there or cannot be written.
     pub fn create(path: &Path) -> Result<Self> {
-        let temporary = temporary_of(path);
-        let file = OpenOptions::new().write(true).create(true).truncate(true).open(&temporary);
-        let file = file.map_err(|error| failed(path, &error))?;
-        let file = Some(BufWriter::new(file));
+        let temporary = (!is_special(path)).then(|| temporary_of(path));
+        let mut options = OpenOptions::new();
+        options.write(true).create(temporary.is_some()).truncate(temporary.is_some());
+        let file = options.open(temporary.as_deref().unwrap_or(path));
+        let file = BufWriter::new(file.map_err(|error| failed(path, &error))?);
         Ok(Self { path: path.to_owned(), temporary, file })
     }
 
@@ -30,9 +31,7 @@ impl WholeFile {
     /// # Errors
     /// Where the medium is full or fails.
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        let path = &self.path;
-        let file = self.file.as_mut();
-        file.map_or(Ok(()), |file| file.write_all(bytes)).map_err(|error| failed(path, &error))
+        self.file.write_all(bytes).map_err(|error| failed(&self.path, &error))
     }
 
     /// Puts the bytes on the medium and gives the file its name.
@@ -40,35 +39,33 @@ impl WholeFile {
     /// # Errors
     /// Where the medium is full or fails; then there is no file of this name, or the one there was.
     pub fn finish(mut self) -> Result<()> {
-        let Some(file) = self.file.take() else { return Ok(()) };
-        let named = file
-            .into_inner()
-            .map_err(std::io::IntoInnerError::into_error)
-            .and_then(|file| file.sync_data())
-            .and_then(|()| std::fs::rename(&self.temporary, &self.path));
-        named.map_err(|error| {
-            let _ = std::fs::remove_file(&self.temporary);
-            failed(&self.path, &error)
-        })
+        self.named().map_err(|error| failed(&self.path, &error))
+    }
+
+    fn named(&mut self) -> std::io::Result<()> {
+        self.file.flush()?;
+        if let Some(temporary) = &self.temporary {
+            self.file.get_ref().sync_data()?;
+            std::fs::rename(temporary, &self.path)?;
+            self.temporary = None;
+        }
+        Ok(())
     }
 }
 
 impl Drop for WholeFile {
     fn drop(&mut self) {
-        if self.file.take().is_some() {
-            let _ = std::fs::remove_file(&self.temporary);
+        if let Some(temporary) = self.temporary.take() {
+            let _ = std::fs::remove_file(temporary);
         }
     }
 }
 
-/// Writes a whole file at once. What is there and no file (a pipe, a device) is written as it is.
+/// Writes a whole file at once.
 ///
 /// # Errors
 /// As [`WholeFile::create`] and [`WholeFile::finish`].
 pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
-    if is_special(path) {
-        return std::fs::write(path, bytes).map_err(|error| failed(path, &error));
-    }
     let mut file = WholeFile::create(path)?;
     file.write(bytes)?;
     file.finish()
@@ -79,7 +76,7 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
 /// # Errors
 /// As [`WholeFile::create`].
 pub fn check(path: &Path) -> Result<()> {
-    if is_special(path) { Ok(()) } else { WholeFile::create(path).map(drop) }
+    WholeFile::create(path).map(drop)
 }
 
 fn is_special(path: &Path) -> bool {
@@ -122,6 +119,15 @@ mod tests {
         write(&path, b"new").unwrap();
         assert_eq!((std::fs::read(&path).unwrap(), names(&folder)), (b"new".to_vec(), 1));
         std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn devices_stay_what_they_are_and_a_full_one_is_named() {
+        write(Path::new("/dev/null"), b"gone").unwrap();
+        assert!(is_special(Path::new("/dev/null")));
+        let error = write(Path::new("/dev/full"), b"no room").unwrap_err();
+        assert_eq!(error.kind(), esker_types::ErrorKind::NoSpace);
+        assert!(error.message().contains("/dev/full"), "{error}");
     }
 
     #[test]

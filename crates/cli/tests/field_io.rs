@@ -106,6 +106,8 @@ fn all_modes_patterns_and_contentions_are_measured_and_verified() {
     let report = read(&file);
     assert_eq!((&report["schema"], &report["settings"]["verified"]), (&json!(1), &json!(true)));
     assert_eq!(store_runs(&report).len(), 3 * 2 * 2 * 2);
+    let typed: esker_bench::report::Report = serde_json::from_value(report.clone()).unwrap();
+    assert_eq!(typed.runs.iter().filter(|run| run.parallel.is_some()).count(), 24);
     let traces = Traces::of(&site.dir.join("report.traces.csv"));
     check_against_traces(&report, &traces, 6);
     for pair in store_runs(&report).chunks(2) {

@@ -149,6 +149,8 @@ fn what_cannot_be_written_is_found_out_before_anything_is_measured() {
         |more: &[&str]| site.fails(&[&["bench", "field-io", "--path", &dir], more].concat()).0;
     assert_eq!(kind(&["--json", "/no/such/a.json"]), "not_found");
     assert_eq!(kind(&["--traces", "/no/such/a.csv", "--ops", "1"]), "not_found");
+    let small = ["--targets", "2", "--ops", "2", "--size", "1K"];
+    assert_eq!(kind(&[&small[..], &["--traces", "/dev/full"]].concat()), "no_space");
     assert_eq!(site.fails(&["bench", "field-io", "--path", "/no/such"]).0, "not_found");
     for nonsense in [
         &["--procs", "3", "--pattern", "B"][..],
