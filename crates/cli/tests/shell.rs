@@ -9,10 +9,12 @@ use support::Site;
 fn what_is_not_understood_has_a_status_of_its_own() {
     let site = Site::new();
     for arguments in
-        [&["pool"][..], &["pool", "create", "tank"], &["nonsense"], &["pool", "list", "--odd"]]
+        [&["pool"][..], &["pool", "create"], &["nonsense"], &["pool", "list", "--odd"]]
     {
         assert_eq!(site.run(arguments).status.code(), Some(2), "{arguments:?}");
     }
+    // Pools of files have no size, so it is not the syntax that is wrong.
+    assert_eq!(site.fails(&["pool", "create", "tank"]).0, "invalid");
     let output = site.run(&["--json", "pool", "create", "tank", "--size", "lots"]);
     assert_eq!(output.status.code(), Some(2));
     let envelope: Value = serde_json::from_slice(&output.stdout).unwrap();
