@@ -72,6 +72,7 @@ pub fn serve_work<W: Work>(mut input: impl BufRead, mut output: impl Write) -> R
 }
 
 /// From here on this process is ended when the one that started it dies, even in the middle of a step.
+/// To Linux that is the thread that started it: fleets must be started by one that lasts as long as they.
 ///
 /// # Errors
 /// Where the system refuses.
