@@ -8,8 +8,7 @@ use support::Site;
 #[test]
 fn what_is_not_understood_has_a_status_of_its_own() {
     let site = Site::new();
-    for arguments in
-        [&["pool"][..], &["pool", "create"], &["nonsense"], &["pool", "list", "--odd"]]
+    for arguments in [&["pool"][..], &["pool", "create"], &["nonsense"], &["pool", "list", "--odd"]]
     {
         assert_eq!(site.run(arguments).status.code(), Some(2), "{arguments:?}");
     }
