@@ -180,8 +180,10 @@ fn segments_are_synchronised() {
     let traces = Traces::of(&site.dir.join("s.traces.csv"));
     for run in store_runs(&report) {
         assert!(run["synchronous_bandwidth_mib_s"].as_f64().unwrap() > 0.0);
-        let lines =
-            traces.0.iter().filter(|line| line[0] == run["run"].to_string() && line[1] == "1");
+        let lines = traces
+            .0
+            .iter()
+            .filter(|line| run["run"] == line[0].parse::<u64>().unwrap() && line[1] == "1");
         let of = |iteration: &str, event: &str| -> Vec<u64> {
             let here = lines.clone().filter(|line| line[7] == iteration && line[8] == event);
             here.map(|line| line[9].parse().unwrap()).collect()
