@@ -221,7 +221,7 @@ fn work_of_a_child() {
     let pool = Pool::connect(url, OpenMode::ReadWrite).unwrap();
     let container = pool.open_container("c", OpenMode::ReadWrite).wait().unwrap();
     match work {
-        "write" => (0..).for_each(|number| {
+        "write" => (0..1_000_000).for_each(|number| {
             put_number(&container, number);
             println!("wrote {number}");
         }),
