@@ -53,6 +53,13 @@ fn count(txn: &Txn) -> Result<u32> {
 }
 
 impl Target {
+    /// As [`Target::pages`], with parked ones counted: their word may be off after the death of a process,
+    /// by a batch at most, until the next time something is parked or brought back.
+    pub(crate) fn pages_counted(&self, txn: &Txn) -> Result<(u64, u64)> {
+        let pages = txn.pages()?;
+        Ok((pages.used.saturating_sub(u64::from(count(txn)?)), pages.total))
+    }
+
     /// Pages of the index that hold something, and all there are.
     pub(crate) fn pages(&self, txn: &Txn) -> Result<(u64, u64)> {
         let pages = txn.pages()?;

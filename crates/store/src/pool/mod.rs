@@ -225,7 +225,7 @@ impl State {
 
     fn space(&self, target: &Target) -> Result<Space> {
         let txn = target.index.read()?;
-        let (used, total) = target.pages(&txn)?;
+        let (used, total) = target.pages_counted(&txn)?;
         let bytes = txn.pages()?.bytes;
         Ok(Space {
             data_total: u64::from(target.segment_count()) * target.segment_bytes(),
