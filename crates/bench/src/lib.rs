@@ -26,6 +26,7 @@ pub mod measure;
 pub mod metrics;
 pub mod mounts;
 pub mod page;
+pub mod paper;
 pub mod parallel;
 pub mod payload;
 pub mod pin;

@@ -79,7 +79,7 @@ impl Sample {
         }
         let is_beside = |other: &&Self| {
             other.phase == "read"
-                && other.run.run == self.run.run
+                && other.run.run == self.run.run.map(|run| run + 1)
                 && other.text(Dim::All) == self.text(Dim::All)
                 && other.text(Dim::Procs) == self.text(Dim::Procs)
         };

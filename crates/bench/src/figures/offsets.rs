@@ -18,7 +18,7 @@ const OFFSETS: [Offset; 4] = [
 
 impl Figures {
     /// One chart for all runs that have offsets, or none.
-    pub(super) fn offsets(&mut self, files: &[Results]) -> Option<Figure> {
+    pub(crate) fn offsets(&mut self, files: &[Results]) -> Option<Figure> {
         let runs = files.iter().flat_map(|file| &file.runs);
         let with: Vec<_> =
             runs.filter(|run| run.off_0.is_some() && wall_clock(run) > 0.0).collect();

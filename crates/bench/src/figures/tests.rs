@@ -57,7 +57,9 @@ fn modes_stand_beside_each_other_and_pattern_b_has_a_sum() {
     for mode in ["full", "no-index"] {
         for procs in [2, 4] {
             runs.push(run(mode, "B", "write", procs, 100.0));
-            runs.push(run(mode, "B", "read", procs, 150.0));
+            let mut read = run(mode, "B", "read", procs, 150.0);
+            read["run"] = json!(2);
+            runs.push(read);
         }
     }
     let figures = figures(&runs);
@@ -112,11 +114,13 @@ fn trace_lines(read_from_ns: u64) -> String {
         "# esker traces 1\nrun,repeat,phase,node,process,pid,cpu,iteration,event,time_ns\n"
             .to_owned();
     for (phase, start) in [("write", 0), ("read", read_from_ns)] {
+        let run = if phase == "write" { 1 } else { 2 };
         for process in 0..2 {
             for iteration in 0..2 {
                 let at = start + 1000 * iteration + 100 * process;
                 for (event, time) in [("io_start", at), ("io_end", at + 900)] {
-                    lines += &format!("1,1,{phase},n0,{process},9,,{iteration},{event},{time}\n");
+                    lines +=
+                        &format!("{run},1,{phase},n0,{process},9,,{iteration},{event},{time}\n");
                 }
             }
         }
@@ -128,7 +132,9 @@ fn with_traces(name: &str, lines: &str) -> Results {
     let path = std::env::temp_dir().join(format!("esker-{name}-{}.csv", std::process::id()));
     std::fs::write(&path, lines).unwrap();
     let traces = Some::<PathBuf>(path);
-    Results { traces, ..results(&[run("full", "A", "write", 2, 1.0)]) }
+    let mut read = run("full", "A", "read", 2, 1.0);
+    read["run"] = json!(2);
+    Results { traces, ..results(&[run("full", "A", "write", 2, 1.0), read]) }
 }
 
 fn timelines(name: &str, lines: &str) -> Result<Vec<Figure>> {

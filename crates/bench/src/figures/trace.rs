@@ -44,11 +44,12 @@ impl Figures {
     /// Where its traces cannot be read or are no traces; names them.
     pub fn timelines(&mut self, file: &Results) -> Result<Vec<Figure>> {
         let Some(path) = &file.traces else { return Ok(Vec::new()) };
-        let mut runs: Vec<u32> = file.runs.iter().filter_map(|run| run.run).collect();
+        let pairs = pairs(&file.runs);
+        let mut runs: Vec<u32> = pairs.values().copied().collect();
         runs.dedup();
         let drawn = runs.len().min(TIMELINES_MAX);
         let mut figures = Vec::new();
-        for (run, trace) in read(path, &runs[..drawn])? {
+        for (run, trace) in read(path, &runs[..drawn], &pairs)? {
             let same = file.runs.iter().find(|one| one.run == Some(run));
             let Some(measurement) = same else { continue };
             let more = (runs.len() > drawn)
@@ -117,6 +118,20 @@ impl Figures {
     }
 }
 
+/// Each run with the run whose timeline it is in: reads belong to the writes before them.
+fn pairs(runs: &[Measurement]) -> BTreeMap<u32, u32> {
+    let mut pairs = BTreeMap::new();
+    let mut write: Option<&Measurement> = None;
+    for run in runs.iter().filter(|run| !run.is_limit()) {
+        let Some(number) = run.run else { continue };
+        let as_write = Measurement { phase: "write".to_owned(), ..run.clone() };
+        let belongs = write.filter(|write| run.phase == "read" && write.is_like(&as_write));
+        pairs.insert(number, belongs.and_then(|write| write.run).unwrap_or(number));
+        write = (run.phase == "write").then_some(run);
+    }
+    pairs
+}
+
 fn later(span: &Span, by_s: f64) -> Span {
     Span { start_s: span.start_s + by_s, end_s: span.end_s + by_s, ..*span }
 }
@@ -178,11 +193,11 @@ fn sentence(trace: &Trace, timeline: &Timeline) -> String {
 }
 
 /// The first repeat of these runs.
-fn read(path: &Path, runs: &[u32]) -> Result<BTreeMap<u32, Trace>> {
+fn read(path: &Path, runs: &[u32], pairs: &BTreeMap<u32, u32>) -> Result<BTreeMap<u32, Trace>> {
     let failed = |error| Error::io(format!("reading {}", path.display()), &error);
     let mut lines = BufReader::new(File::open(path).map_err(failed)?);
     let mut columns = None;
-    let mut reader = Reader::new(runs);
+    let mut reader = Reader::new(runs, pairs);
     let mut line = String::new();
     for number in 1.. {
         line.clear();
@@ -237,21 +252,23 @@ impl Columns {
 /// Puts events together to operations.
 struct Reader<'r> {
     runs: &'r [u32],
+    pairs: &'r BTreeMap<u32, u32>,
     repeats: BTreeMap<u32, u32>,
     traces: BTreeMap<u32, Trace>,
     started_s: f64,
 }
 
 impl<'r> Reader<'r> {
-    fn new(runs: &'r [u32]) -> Self {
-        Self { runs, repeats: BTreeMap::new(), traces: BTreeMap::new(), started_s: 0.0 }
+    fn new(runs: &'r [u32], pairs: &'r BTreeMap<u32, u32>) -> Self {
+        Self { runs, pairs, repeats: BTreeMap::new(), traces: BTreeMap::new(), started_s: 0.0 }
     }
 
     /// One line; nothing where it is not like the others. Events of a process are in order.
     fn take(&mut self, columns: &Columns, line: &str) -> Option<()> {
         let cells: Vec<_> = line.split(',').collect();
         let cell = |index: usize| cells.get(index).copied();
-        let run = cell(columns.run)?.parse().ok()?;
+        let number = cell(columns.run)?.parse().ok()?;
+        let run = self.pairs.get(&number).copied().unwrap_or(number);
         let repeat = cell(columns.repeat)?.parse().ok()?;
         let time_s = cell(columns.time_ns)?.parse::<f64>().ok()? / 1e9;
         let process = cell(columns.process)?.parse().ok()?;

@@ -2,8 +2,8 @@
 //!
 //! The page is XHTML, so that it can be parsed; it needs no network, and is legible without scripts.
 mod html;
-mod machine;
-mod numbers;
+pub(crate) mod machine;
+pub(crate) mod numbers;
 
 pub use html::Html;
 

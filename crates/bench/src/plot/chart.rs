@@ -92,13 +92,7 @@ impl Chart {
         let legend_height = legend::height(&labels);
         let height = TITLE_HEIGHT + legend_height + PANEL_HEIGHT;
         let mut svg = Svg::new(WIDTH, height, &self.title);
-        svg.words_with(
-            12.0,
-            20.0,
-            "start",
-            &self.title,
-            &[("font-size", &"15"), ("font-weight", &"600")],
-        );
+        svg.heading(WIDTH, &self.title);
         if self.mark == Mark::Bars {
             bars::patterns(&mut svg, &self.id, &labels);
         }

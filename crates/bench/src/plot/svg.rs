@@ -61,6 +61,19 @@ impl Svg {
         }
     }
 
+    /// The heading of a plot of this width, in letters that let it fit.
+    pub(super) fn heading(&mut self, width: f64, heading: &str) {
+        let fitting = (width - 24.0) / (heading.chars().count().max(1) as f64 * 0.57);
+        let size = number(fitting.clamp(9.0, 15.0));
+        self.words_with(
+            12.0,
+            20.0,
+            "start",
+            heading,
+            &[("font-size", &size), ("font-weight", &"600")],
+        );
+    }
+
     /// Words at a place; `anchor` is `start`, `middle` or `end`.
     pub fn words(&mut self, x: f64, y: f64, anchor: &str, words: &str) {
         self.words_with(x, y, anchor, words, &[]);

@@ -79,13 +79,7 @@ impl Timeline {
         let lanes = self.lanes.len() as f64 * LANE;
         let bottom = TOP + self.offsets.len() as f64 * OFFSET_ROW + lanes;
         let mut svg = Svg::new(WIDTH, bottom + BELOW, &self.title);
-        svg.words_with(
-            12.0,
-            20.0,
-            "start",
-            &self.title,
-            &[("font-size", &"15"), ("font-weight", &"600")],
-        );
+        svg.heading(WIDTH, &self.title);
         key(&mut svg, SpanSort::Write, 12.0);
         key(&mut svg, SpanSort::Read, 110.0);
         let scale = self.draw_axis(&mut svg, bottom);

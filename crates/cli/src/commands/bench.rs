@@ -2,6 +2,7 @@
 mod parallel;
 
 use super::compare::CompareCommand;
+use super::paper::PaperCommand;
 use super::pool::DurabilityArg;
 use super::report::ReportCommand;
 use crate::output::Answer;
@@ -36,6 +37,7 @@ pub(crate) enum BenchCommand {
     FieldIo(FieldIo),
     Segments(Segments),
     Compare(CompareCommand),
+    Paper(PaperCommand),
     Report(ReportCommand),
     /// One process of a benchmark
     #[command(hide = true)]
@@ -171,6 +173,7 @@ impl BenchCommand {
             Self::Array(array) => array.common.run(&array.size, array.workload()),
             Self::Kv(kv) => kv.common.run(&kv.value, Workload::Kv),
             Self::Compare(compare) => compare.run(),
+            Self::Paper(paper) => paper.run(),
             Self::Report(report) => report.run(),
             Self::Worker => {
                 worker::serve(std::io::stdin().lock(), std::io::stdout())?;

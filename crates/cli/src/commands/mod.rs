@@ -7,6 +7,7 @@ pub(crate) mod cont;
 mod files;
 pub(crate) mod kv;
 pub(crate) mod object;
+mod paper;
 pub(crate) mod pool;
 mod pool_posix;
 mod properties;
