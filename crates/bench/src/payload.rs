@@ -29,6 +29,19 @@ impl Payload {
         &self.bytes[start..start + self.block_bytes]
     }
 
+    /// True where each of `bytes` is what lies there, from `at` on, in the block of one of `slots`.
+    #[must_use]
+    pub fn is_mixed(&self, bytes: &[u8], at: usize, slots: impl Iterator<Item = Slot>) -> bool {
+        let mut known = vec![false; bytes.len()];
+        for slot in slots {
+            let block = self.block(slot).get(at..).unwrap_or_default();
+            for ((known, byte), right) in known.iter_mut().zip(bytes).zip(block) {
+                *known |= byte == right;
+            }
+        }
+        known.iter().all(|&known| known)
+    }
+
     /// True where `bytes` are what lies at `at` in the block of one of `slots`.
     #[must_use]
     pub fn is_of_one(
@@ -64,5 +77,17 @@ mod tests {
         assert_ne!(here.block(slot(1, 5)), here.block(slot(2, 5)));
         assert_ne!(here.block(slot(1, 5)), here.block(slot(1, 6)));
         assert_ne!(here.block(slot(1, 5)), Payload::new(8, 100).block(slot(1, 5)));
+    }
+
+    #[test]
+    fn a_mixture_is_of_none_but_every_byte_of_some() {
+        let payload = Payload::new(7, 100);
+        let slots = || (0..3).map(|op| Slot { rank: 1, round: 1, op });
+        let blocks: Vec<_> = slots().map(|slot| payload.block(slot)).collect();
+        let mut mixed = [&blocks[0][20..50], &blocks[2][50..100]].concat();
+        assert!(!payload.is_of_one(&mixed, 20, slots()) && payload.is_mixed(&mixed, 20, slots()));
+        let nowhere = (0..=255).find(|byte| blocks.iter().all(|block| block[60] != *byte));
+        mixed[40] = nowhere.unwrap();
+        assert!(!payload.is_mixed(&mixed, 20, slots()));
     }
 }

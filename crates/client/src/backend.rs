@@ -25,6 +25,9 @@ pub struct Capabilities {
     /// Objects of array types know which of their records were never written or were punched. Without
     /// it, such records before the last one of their chunk are there, as zeros.
     pub holes: bool,
+    /// A read sees a write to a chunk of an array whole or not at all. Without it a read that is under
+    /// way at the same time may bring parts of what was there before.
+    pub atomic_arrays: bool,
     /// Sharding width: targets over which an object class can spread.
     pub targets: u32,
     /// Fault domains among them.

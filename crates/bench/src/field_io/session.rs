@@ -58,6 +58,12 @@ pub struct Session {
 }
 
 impl Session {
+    /// True where a read sees a write to an Array whole or not at all.
+    #[must_use]
+    pub fn is_atomic(&self) -> bool {
+        self.pool.capabilities().atomic_arrays
+    }
+
     /// Connects to the pool and opens the main container. Arrays are one chunk of `field_bytes`.
     ///
     /// # Errors

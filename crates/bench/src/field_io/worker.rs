@@ -142,7 +142,8 @@ impl Worker {
         }
     }
 
-    /// Without an index fields are overwritten in place, and each chunk is atomic by itself.
+    /// Without an index fields are overwritten in place: then each chunk is atomic by itself, or, on
+    /// plain files, each byte.
     fn verify(&self, step: &Step, iteration: u32, before: u32) -> Result<()> {
         let from = match step.pattern {
             Pattern::A => iteration..iteration + 1,
@@ -152,7 +153,14 @@ impl Worker {
         let in_place = self.job.layout.mode == Mode::NoIndex && self.job.segments.is_none();
         let unit = if in_place { CHUNK_BYTES as usize } else { self.buffer.len() };
         let mut units = self.buffer.chunks(unit.max(1)).enumerate();
-        match units.all(|(number, bytes)| self.payload.is_of_one(bytes, number * unit, slots())) {
+        let is_torn = |at: usize, bytes: &[u8]| {
+            in_place && !self.session.is_atomic() && self.payload.is_mixed(bytes, at, slots())
+        };
+        let is_right = |(number, bytes): (usize, &[u8])| {
+            let at = number * unit;
+            self.payload.is_of_one(bytes, at, slots()) || is_torn(at, bytes)
+        };
+        match units.all(is_right) {
             true => Ok(()),
             false => Err(Error::new(ErrorKind::Corrupt, "what was read is not what was written")),
         }

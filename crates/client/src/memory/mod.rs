@@ -53,6 +53,7 @@ impl Backend for Memory {
             transactions: true,
             any_akeys: true,
             holes: true,
+            atomic_arrays: true,
             targets: self.targets,
             domains: self.targets,
         }

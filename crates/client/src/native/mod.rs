@@ -163,6 +163,7 @@ impl Backend for Native {
             transactions: true,
             any_akeys: true,
             holes: true,
+            atomic_arrays: true,
             targets,
             domains: 1,
         }

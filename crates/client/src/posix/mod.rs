@@ -106,6 +106,7 @@ impl Backend for Posix {
             transactions: false,
             any_akeys: false,
             holes: false,
+            atomic_arrays: false,
             targets: TARGETS,
             domains: 1,
         }
