@@ -51,6 +51,7 @@ pub struct Measurement {
     pub class_array: Option<String>,
     pub class_kv: Option<String>,
     pub nodes: Option<u32>,
+    pub phase_procs: Option<u32>,
     pub iterations: Option<u64>,
     pub global_timing_bandwidth_mib_s: Option<f64>,
     pub synchronous_bandwidth_mib_s: Option<f64>,

@@ -192,7 +192,7 @@ impl Pick {
     }
 }
 
-/// The least and greatest share over all runs of a step, by percent.
+/// The least and greatest share over all runs of a step. One process alone has no offsets.
 fn offsets(
     files: &[Results],
     step: &'static str,
@@ -200,7 +200,8 @@ fn offsets(
 ) -> Vec<(&'static str, f64)> {
     let pick = Pick { step, ..Pick::default() };
     let share = |run: &Measurement| Some(of(run)? / run.total_wall_clock_s.filter(|s| *s > 0.0)?);
-    let shares: Vec<_> = pick.runs(files).filter_map(share).collect();
+    let several = pick.runs(files).filter(|run| run.phase_procs.unwrap_or(run.procs) > 1);
+    let shares: Vec<_> = several.filter_map(share).collect();
     let least = shares.iter().copied().reduce(f64::min);
     let greatest = shares.iter().copied().reduce(f64::max);
     [least.map(|least| ("least", least)), greatest.map(|greatest| ("greatest", greatest))]
