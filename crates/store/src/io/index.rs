@@ -159,14 +159,14 @@ impl Index {
         self.oldest_listed()
     }
 
-    /// Waits a moment for the readers of the past, for they hold back pages; true where they moved on,
-    /// or were dead.
+    /// Waits a moment for the readers of the past, for they hold back pages and segments; true where they
+    /// moved on, or were dead, or nobody looks at the past any more.
     pub(crate) fn outwait_readers(&self) -> Result<bool> {
         let latest = self.info()?.me_last_txnid as u64;
         let before = self.oldest_listed()?;
         for _ in 0..PATIENCE {
             if before >= latest {
-                return Ok(false);
+                return Ok(true);
             }
             if self.oldest_reader()? > before {
                 return Ok(true);

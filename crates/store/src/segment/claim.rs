@@ -11,6 +11,8 @@ use std::time::Duration;
 /// kernel may keep them waiting.
 const PATIENCE: u32 = 1000;
 const MOMENT: Duration = Duration::from_millis(1);
+/// Rounds of waiting after which compaction is tried again, twice.
+const COMPACT_EVERY: u32 = 16;
 
 /// Segments of one target this process appends to, one per lane: so many threads can append at once.
 pub(crate) struct Lanes {
@@ -99,7 +101,7 @@ impl Lane<'_> {
         self.busy = false;
         let segment = match self.may_collect {
             true => claim_anywhere(target, need),
-            false => find(target, need, 0).ok_or_else(|| full(target, need)),
+            false => claim_any(target, need, 0).ok_or_else(|| full(target, need)),
         };
         self.held.segment = Some(segment?);
         self.busy = true;
@@ -118,37 +120,49 @@ impl Lane<'_> {
 
 /// A segment to append to. What has died is freed first: its memory is warm, where that of a segment
 /// never used may cost ten times as much to write.
+///
+/// As long as the reserve is in use, what is open with room is left to compaction: without it nothing
+/// would ever become free.
 fn claim_anywhere(target: &Target, need: u64) -> Result<u32> {
-    if let Some(segment) = abandoned(target, need) {
+    let open = |target| if has_reserve(target) { abandoned(target, need) } else { None };
+    let search = || open(target).or_else(|| take_free(target, target.reserve()));
+    if let Some(segment) = open(target) {
         return Ok(segment);
     }
-    let search = || find(target, need, target.reserve());
     target.recycle()?;
     if let Some(segment) = search() {
         return Ok(segment);
     }
-    let search = || search().or_else(|| steal(target, need));
-    for _ in 0..2 {
+    let steal = || if has_reserve(target) { steal(target, need) } else { None };
+    for round in 0..PATIENCE {
         target.collect()?;
-        if let Some(segment) = search() {
+        if let Some(segment) = search().or_else(steal) {
             return Ok(segment);
         }
-        seal_open(target);
-        if !target.compact_for_space()? {
+        // Now and then again: those one waits for may need what only compaction brings.
+        if round % COMPACT_EVERY < 2 {
+            seal_open(target, need);
+            target.compact_for_space()?;
+        } else if anybody_busy(target) {
+            std::thread::sleep(MOMENT);
+        } else {
             break;
         }
     }
-    for _ in 0..PATIENCE {
-        target.collect()?;
-        if let Some(segment) = search() {
-            return Ok(segment);
-        }
-        if !anybody_busy(target) {
-            break;
-        }
-        std::thread::sleep(MOMENT);
-    }
-    Err(full(target, need))
+    target.collect()?;
+    claim_any(target, need, target.reserve()).ok_or_else(|| full(target, need))
+}
+
+/// True where the segments kept back for compaction are free.
+fn has_reserve(target: &Target) -> bool {
+    let words = target.words();
+    let free = |&segment: &u32| words.segment(segment).load() == State::Free;
+    (0..target.segment_count()).filter(free).take(target.reserve()).count() == target.reserve()
+}
+
+/// Whatever has room, but for `keep` free segments.
+fn claim_any(target: &Target, need: u64, keep: usize) -> Option<u32> {
+    abandoned(target, need).or_else(|| take_free(target, keep)).or_else(|| steal(target, need))
 }
 
 /// True where somebody writes to a segment, moves data out of it, or is about to free it: there may be
@@ -168,11 +182,6 @@ fn full(target: &Target, need: u64) -> Error {
             target.number()
         ),
     )
-}
-
-/// A segment left open by somebody who is gone, else the free one that was freed last.
-fn find(target: &Target, need: u64, keep: usize) -> Option<u32> {
-    abandoned(target, need).or_else(|| take_free(target, keep))
 }
 
 fn has_room(target: &Target, segment: u32, need: u64) -> bool {
@@ -220,11 +229,11 @@ fn steal(target: &Target, need: u64) -> Option<u32> {
 
 /// Seals segments left open, which have no room for anybody by now, so that they can be compacted: an
 /// idle owner may never come back to them.
-fn seal_open(target: &Target) {
+fn seal_open(target: &Target, need: u64) {
     for segment in 0..target.segment_count() {
         let words = target.words().segment(segment);
         let state = words.load();
-        if matches!(state, State::Open(_)) {
+        if matches!(state, State::Open(_)) && !has_room(target, segment, need) {
             words.change(state, State::Sealed);
         }
     }
