@@ -52,6 +52,12 @@ pub(super) fn is_full(target: &Target) -> Result<bool> {
     Ok(used + reserved_pages(total) / 2 > total)
 }
 
+fn note_put(journal: &mut Option<Vec<Step>>, key: &[u8], value: &[u8]) {
+    if let Some(journal) = journal {
+        journal.push(Step::Put(key.to_vec(), value.to_vec()));
+    }
+}
+
 impl<'t> Change<'t> {
     pub(crate) fn new(target: &'t Target, txn: &'t mut WriteTxn, epoch: Epoch) -> Self {
         Self {
@@ -86,9 +92,7 @@ impl<'t> Change<'t> {
     /// Sets a key.
     pub(crate) fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         self.changed = true;
-        if let Some(journal) = &mut self.journal {
-            journal.push(Step::Put(key.to_vec(), value.to_vec()));
-        }
+        note_put(&mut self.journal, key, value);
         self.txn.put(key, value)
     }
 
@@ -119,9 +123,7 @@ impl<'t> Change<'t> {
         self.scratch.clear();
         record.encode(&key[1..], &mut self.scratch);
         self.changed = true;
-        if let Some(journal) = &mut self.journal {
-            journal.push(Step::Put(key.to_vec(), self.scratch.to_vec()));
-        }
+        note_put(&mut self.journal, key, &self.scratch);
         self.txn.put(key, &self.scratch)
     }
 
@@ -135,8 +137,8 @@ impl<'t> Change<'t> {
         record.encode(&key[1..], &mut self.scratch);
         self.changed = true;
         let inserted = self.txn.insert(key, &self.scratch)?;
-        if let (Some(journal), Inserted::Between(..)) = (&mut self.journal, &inserted) {
-            journal.push(Step::Put(key.to_vec(), self.scratch.to_vec()));
+        if let Inserted::Between(..) = inserted {
+            note_put(&mut self.journal, key, &self.scratch);
         }
         Ok(inserted)
     }

@@ -124,19 +124,20 @@ impl Lane<'_> {
 /// As long as the reserve is in use, what is open with room is left to compaction: without it nothing
 /// would ever become free.
 fn claim_anywhere(target: &Target, need: u64) -> Result<u32> {
-    let open = |target| if has_reserve(target) { abandoned(target, need) } else { None };
-    let search = || open(target).or_else(|| take_free(target, target.reserve()));
-    if let Some(segment) = open(target) {
+    let spare = |take: fn(&Target, u64) -> Option<u32>| {
+        if has_reserve(target) { take(target, need) } else { None }
+    };
+    let search = || spare(abandoned).or_else(|| take_free(target, target.reserve()));
+    if let Some(segment) = spare(abandoned) {
         return Ok(segment);
     }
     target.recycle()?;
     if let Some(segment) = search() {
         return Ok(segment);
     }
-    let steal = || if has_reserve(target) { steal(target, need) } else { None };
     for round in 0..PATIENCE {
         target.collect()?;
-        if let Some(segment) = search().or_else(steal) {
+        if let Some(segment) = search().or_else(|| spare(steal)) {
             return Ok(segment);
         }
         // Now and then again: those one waits for may need what only compaction brings.
