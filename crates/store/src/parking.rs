@@ -49,22 +49,26 @@ fn count(txn: &Txn) -> Result<u32> {
     let table = Key::table(Table::Parked);
     let last = txn.cursor()?.seek_before(&table.successor())?;
     let last = last.and_then(|(key, _)| key.strip_prefix(&*table));
-    Ok(last.and_then(|number| number.try_into().ok()).map_or(0, |n| u32::from_be_bytes(n) + 1))
+    Ok(last
+        .and_then(|number| number.try_into().ok())
+        .map_or(0, |n| u32::from_be_bytes(n).saturating_add(1)))
+}
+
+fn used_and_total(txn: &Txn, parked: u64) -> Result<(u64, u64)> {
+    let pages = txn.pages()?;
+    Ok((pages.used.saturating_sub(parked), pages.total))
 }
 
 impl Target {
     /// As [`Target::pages`], with parked ones counted: their word may be off after the death of a process,
     /// by a batch at most, until the next time something is parked or brought back.
     pub(crate) fn pages_counted(&self, txn: &Txn) -> Result<(u64, u64)> {
-        let pages = txn.pages()?;
-        Ok((pages.used.saturating_sub(u64::from(count(txn)?)), pages.total))
+        used_and_total(txn, count(txn)?.into())
     }
 
     /// Pages of the index that hold something, and all there are.
     pub(crate) fn pages(&self, txn: &Txn) -> Result<(u64, u64)> {
-        let pages = txn.pages()?;
-        let parked = self.words().parked.load(Ordering::Relaxed);
-        Ok((pages.used.saturating_sub(parked), pages.total))
+        used_and_total(txn, self.words().parked.load(Ordering::Relaxed))
     }
 
     /// Counts parked pages anew.
@@ -137,7 +141,7 @@ impl Target {
 
 fn park(txn: &mut WriteTxn, parked: u32, pages: u64) -> Result<u32> {
     let len = (txn.pages()?.bytes - MARGIN) as usize;
-    let after = parked + pages as u32;
+    let after = parked.saturating_add(pages as u32);
     (parked..after).try_for_each(|number| txn.reserve(&parked_key(number), len))?;
     Ok(after)
 }
@@ -221,6 +225,17 @@ mod tests {
             target.words().parked.store(77, Ordering::Relaxed);
             target.count_parked().unwrap();
             assert_eq!(u64::from(count(&target.index.read().unwrap()).unwrap()), parked(target));
+        });
+    }
+
+    #[test]
+    fn a_damaged_count_is_no_reason_to_panic() {
+        with_target("damaged", "/dev/shm", |target| {
+            target.change(|change| change.put(&parked_key(u32::MAX), b"x")).unwrap();
+            target.count_parked().unwrap();
+            commits(target, 10);
+            target.return_pages().unwrap();
+            commits(target, 10);
         });
     }
 
