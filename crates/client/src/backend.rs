@@ -28,6 +28,9 @@ pub struct Capabilities {
     /// A read sees a write to a chunk of an array whole or not at all. Without it a read that is under
     /// way at the same time may bring parts of what was there before.
     pub atomic_arrays: bool,
+    /// Holds ([`Backend::hold`]) of other processes are seen. Without it those of this handle on the pool
+    /// are, and a process that removes an object does so under the hands of others.
+    pub shared_holds: bool,
     /// Sharding width: targets over which an object class can spread.
     pub targets: u32,
     /// Fault domains among them.
@@ -195,4 +198,19 @@ pub trait Backend: Send + Sync {
 
     /// Drops a snapshot and what only it kept. `NotFound` where there is none at `epoch`.
     fn destroy_snapshot(&self, container: ContainerId, epoch: Epoch) -> Reply<'_, ()>;
+
+    /// Declares that this process uses an object, so that who removes it can leave that to the last user
+    /// ([`Backend::doom`]). Nothing is read: to be sure that the object is still there, look after this call.
+    /// Each success is undone by one [`Backend::release`]; the death of the process undoes all of its holds.
+    /// A child made by fork holds nothing until it says so itself.
+    fn hold(&self, container: ContainerId, oid: ObjectId) -> Reply<'_, ()>;
+
+    /// Ends one hold. True where the object was doomed and nobody holds it any more: the caller removes it.
+    /// Of several who end theirs at one time more than one may be told.
+    fn release(&self, container: ContainerId, oid: ObjectId) -> Reply<'_, bool>;
+
+    /// Leaves the removal of an object, whose name must be gone by now, to the last who holds it. False
+    /// where nobody does: the caller removes it. Where the last holder is killed, or the backend has lost
+    /// count, nobody is told: whoever sweeps up later asks this again.
+    fn doom(&self, container: ContainerId, oid: ObjectId) -> Reply<'_, bool>;
 }

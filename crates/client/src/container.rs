@@ -310,6 +310,11 @@ impl Container {
         }
     }
 
+    /// The backend, whether or not the container was closed.
+    pub(crate) fn backend_anyhow(&self) -> &dyn Backend {
+        &*self.0.backend
+    }
+
     /// The backend, where the container may be changed.
     pub(crate) fn writable_backend(&self) -> Result<&dyn Backend> {
         match self.is_writable() {

@@ -1,6 +1,7 @@
 //! Objects: dkeys, under them akeys, under those single values or arrays.
 use crate::access::Access;
 use crate::container::Container;
+use crate::hold::Hold;
 use esker_types::ops::{
     AkeyRef, Anchor, Cond, Fetch, KeyFound, KeyQuery, KeyScope, ListLimit, StoredExtent, Update,
     Write, WriteOp,
@@ -188,6 +189,28 @@ impl Object {
     pub async fn epoch(&self, access: Access<'_>) -> Result<Epoch> {
         let reading = access.reading(&self.container)?;
         self.container.backend()?.object_epoch(self.container.id(), self.oid, reading.at()).await
+    }
+
+    /// Declares that this process uses it, until the [`Hold`] ends. Nothing is read: to be sure that the
+    /// object is still there, look after this call.
+    ///
+    /// # Errors
+    /// What the backend meets.
+    pub async fn hold(&self) -> Result<Hold> {
+        self.container.backend()?;
+        Hold::take(self.container.clone(), self.oid).await
+    }
+
+    /// Leaves its removal to the last who holds it, in whatever process; this one counts too. False where
+    /// nobody does: the caller removes it ([`Object::punch`]). Call it when no way leads to the object any
+    /// more, so that who takes a hold from now on finds that out and lets go.
+    ///
+    /// Where the last holder is killed nobody is told: whoever sweeps up later asks this again.
+    ///
+    /// # Errors
+    /// What the backend meets.
+    pub async fn doom(&self) -> Result<bool> {
+        self.container.backend()?.doom(self.container.id(), self.oid).await
     }
 
     pub(crate) async fn write(&self, op: WriteOp<'_>, access: Access<'_>) -> Result<()> {

@@ -54,7 +54,7 @@ fn pool(folder: &Folder, sort: Sort, targets: u32) -> Arc<dyn Backend> {
 macro_rules! conformance {
     ($name:ident, $sort:expr, $targets:expr) => {
         conformance!(@ $name, $sort, $targets, containers metadata single_values arrays conditions
-            punch listing query snapshots transactions oids threads);
+            punch listing query snapshots transactions oids holds threads);
     };
     (@ $name:ident, $sort:expr, $targets:expr, $($topic:ident)+) => {
         mod $name {

@@ -48,7 +48,7 @@ macro_rules! conformance {
 }
 
 conformance!(plain, false, containers metadata single_values arrays conditions punch listing query
-    snapshots transactions oids threads);
+    snapshots transactions oids holds threads);
 conformance!(synced, true, containers metadata conditions punch query oids);
 
 fn compare(seed: u64, steps: u64) {

@@ -3,6 +3,7 @@
 //! It holds what need not survive the machine: who owns which segment, the last epoch of each target,
 //! versions for conflict detection. After a restart of the machine it is made anew from the indexes.
 //! Bytes past the words exist only to be locked; `docs/format.md` draws both.
+use crate::holds::{self, HOLD_WORDS};
 use crate::io::{lock, map::Words, sys};
 use esker_types::info::{ContainerId, OpenMode};
 use esker_types::limits::PROCESSES_MAX;
@@ -18,6 +19,7 @@ const TARGET_HEAD_WORDS: usize = 8;
 /// Slots of a target's conflict table.
 pub(crate) const CONFLICT_SLOTS: usize = 4096;
 const SEGMENT_WORDS: usize = 4;
+const PROCESS_WORDS: usize = 2;
 
 /// Locked while the control file is set up or repaired.
 const BYTE_SETUP: u64 = 1 << 40;
@@ -41,6 +43,8 @@ pub(crate) struct ProcessSlot(pub(crate) u32);
 pub(crate) struct Control {
     file: File,
     words: Words,
+    /// Words before those of processes.
+    targets_end: usize,
     segments: usize,
     boot_id: u64,
     /// This process.
@@ -77,6 +81,12 @@ pub(crate) struct SegmentWords<'c> {
     pub(crate) stamp: &'c AtomicU64,
 }
 
+/// Shared words of one process.
+pub(crate) struct ProcessWords<'c> {
+    /// Not zero where it has, or had, an object in use.
+    pub(crate) held: &'c AtomicU64,
+}
+
 impl<'c> TargetWords<'c> {
     /// The words of segment `number`.
     pub(crate) fn segment(&self, number: u32) -> SegmentWords<'c> {
@@ -90,9 +100,30 @@ fn target_words(segments: usize) -> usize {
     (TARGET_HEAD_WORDS + CONFLICT_SLOTS + segments * SEGMENT_WORDS).next_multiple_of(HEADER_WORDS)
 }
 
+/// Words in front of those of processes.
+fn targets_end(targets: usize, segments: usize) -> usize {
+    HEADER_WORDS + targets * target_words(segments)
+}
+
 /// Bytes of the control file of a pool.
 pub(crate) fn file_size(targets: usize, segments: usize) -> u64 {
-    ((HEADER_WORDS + targets * target_words(segments)) * 8) as u64
+    let words = targets_end(targets, segments) + PROCESSES_MAX * PROCESS_WORDS + HOLD_WORDS;
+    (words * 8) as u64
+}
+
+/// Gives the control file of a pool the words it lacks: the first release made it without those of
+/// processes.
+fn lengthen(file: &File, targets: usize, segments: usize, path: &Path) -> Result<()> {
+    let size = file.metadata().map_err(failed("opening", path))?.len();
+    let (old, new) = ((targets_end(targets, segments) * 8) as u64, file_size(targets, segments));
+    if size < old {
+        let message = format!("{} is cut short: run `esker pool check`", path.display());
+        return Err(Error::new(ErrorKind::Corrupt, message));
+    }
+    match size < new {
+        true => sys::reserve(file, size, new - size).map_err(failed("lengthening", path)),
+        false => Ok(()),
+    }
 }
 
 /// Slot of an object in a conflict table.
@@ -120,6 +151,7 @@ pub(crate) fn conflict_slot(container: ContainerId, oid: ObjectId, dkey: &[u8]) 
 }
 
 /// A hash that is the same in all processes and releases (FNV-1a over words, finished by mixing).
+#[derive(Clone, Copy, Debug, Default)]
 pub struct StableHash;
 
 impl BuildHasher for StableHash {
@@ -163,18 +195,18 @@ impl Control {
     pub(crate) fn open(path: &Path, targets: usize, segments: usize) -> Result<Self> {
         let file =
             File::options().read(true).write(true).open(path).map_err(failed("opening", path))?;
-        let size = file.metadata().map_err(failed("opening", path))?.len();
-        if size < file_size(targets, segments) {
-            let message = format!("{} is cut short: run `esker pool check`", path.display());
-            return Err(Error::new(ErrorKind::Corrupt, message));
-        }
-        let count = HEADER_WORDS + targets * target_words(segments);
+        lengthen(&file, targets, segments, path)?;
+        let count = (file_size(targets, segments) / 8) as usize;
         let words = Words::new(&file, count).map_err(failed("mapping", path))?;
         let boot_id = sys::boot_id().map_err(failed("reading the boot id for", path))?;
-        let mut control = Self { file, words, segments, boot_id, slot: ProcessSlot(0) };
+        let targets_end = targets_end(targets, segments);
+        let slot = ProcessSlot(0);
+        let mut control = Self { file, words, targets_end, segments, boot_id, slot };
         control.slot = control.exclusively(|| {
             control.join_namespace()?;
-            control.take_slot()
+            let slot = control.take_slot()?;
+            holds::forget_predecessors(&control, slot);
+            Ok(slot)
         })?;
         Ok(control)
     }
@@ -241,6 +273,7 @@ impl Control {
     pub(crate) fn forget(&self) {
         self.words[3].store(0, Ordering::Release);
         self.words[4].store(0, Ordering::Release);
+        holds::forget_all(self);
     }
 
     /// Declares the words set up. That they were must outlive the machine, or an unclean stop of it would
@@ -297,6 +330,22 @@ impl Control {
     /// Makes sure that later epochs are later than `epoch`.
     pub(crate) fn pass_epoch(&self, epoch: Epoch) {
         self.words[4].fetch_max(epoch.0, Ordering::AcqRel);
+    }
+
+    /// Counts holds that found no room, as long as anybody has the pool open.
+    pub(crate) fn unplaced_holds(&self) -> &AtomicU64 {
+        &self.words[5]
+    }
+
+    /// The words of a process.
+    pub(crate) fn process(&self, slot: ProcessSlot) -> ProcessWords<'_> {
+        let words = &self.words[self.targets_end + slot.0 as usize * PROCESS_WORDS..];
+        ProcessWords { held: &words[0] }
+    }
+
+    /// The table of holds.
+    pub(crate) fn holds(&self) -> &[AtomicU64] {
+        &self.words[self.targets_end + PROCESSES_MAX * PROCESS_WORDS..][..HOLD_WORDS]
     }
 
     /// The words of target `number`.

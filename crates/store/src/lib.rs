@@ -10,6 +10,7 @@ mod commit;
 mod control;
 mod data;
 mod doomed;
+mod holds;
 mod io;
 mod keys;
 #[cfg(test)]
@@ -22,11 +23,14 @@ mod segment;
 mod snapshots;
 mod superblock;
 mod target;
+#[cfg(test)]
+mod tests;
 mod walk;
 
 pub use catalog::{Container, ContainerSpec, check_label};
 pub use check::{CheckReport, Progress, ScrubReport};
 pub use control::StableHash;
+pub use io::fork::{ForkGuard, ForkLock, generation};
 pub use pool::{Pool, PoolSpec, State};
 pub use superblock::{Access, FORMAT_VERSION, Superblock};
 pub use target::Target;

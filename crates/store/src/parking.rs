@@ -157,21 +157,15 @@ fn bring_back(txn: &mut WriteTxn, parked: u32, pages: u64) -> Result<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pool::State;
+    use crate::tests::Scratch;
 
     const KEYS: u32 = 12_000;
 
     /// Lets `test` work on the first target of a pool.
-    fn with_target(name: &str, medium: &str, test: impl FnOnce(&Target)) {
-        let name = format!("esker-parking-{name}-{}", std::process::id());
-        let folder = std::path::Path::new(medium).join(name);
-        let mut spec = crate::PoolSpec::new("pool", 256 << 20);
-        spec.targets = Some(2);
-        crate::Pool::create(&folder, &spec, &mut |_, _| {}).unwrap();
-        let pool = crate::Pool::open(&folder.join("pool")).unwrap();
-        let state: &State = &pool.state().unwrap();
-        test(&state.targets[0]);
-        std::fs::remove_dir_all(folder).unwrap();
+    fn with_target(medium: &str, test: impl FnOnce(&Target)) {
+        let medium = std::path::Path::new(medium);
+        let pool = Scratch::on(medium, 256 << 20, |spec| spec.targets = Some(2));
+        test(&pool.state().targets[0]);
     }
 
     fn key(number: u32) -> Vec<u8> {
@@ -203,7 +197,7 @@ mod tests {
 
     #[test]
     fn what_a_removal_frees_is_parked_and_comes_back() {
-        with_target("round", "/dev/shm", |target| {
+        with_target("/dev/shm", |target| {
             fill(target);
             let mut most = u64::MAX;
             let (used, _) = target.pages(&target.index.read().unwrap()).unwrap();
@@ -230,7 +224,7 @@ mod tests {
 
     #[test]
     fn a_damaged_count_is_no_reason_to_panic() {
-        with_target("damaged", "/dev/shm", |target| {
+        with_target("/dev/shm", |target| {
             target.change(|change| change.put(&parked_key(u32::MAX), b"x")).unwrap();
             target.count_parked().unwrap();
             commits(target, 10);
@@ -241,7 +235,7 @@ mod tests {
 
     #[test]
     fn what_a_reader_may_look_at_is_not_parked() {
-        with_target("reader", "/dev/shm", |target| {
+        with_target("/dev/shm", |target| {
             fill(target);
             let reader = target.index.read().unwrap();
             empty(target, 0..KEYS);
@@ -266,7 +260,7 @@ mod tests {
 
     #[test]
     fn a_full_index_can_be_filled_again_from_parked_pages() {
-        with_target("full", "/dev/shm", |target| {
+        with_target("/dev/shm", |target| {
             let room = fill_up(target);
             for _ in 0..3 {
                 (0..room).step_by(1000).for_each(|first| empty(target, first..first + 1000));
@@ -282,7 +276,7 @@ mod tests {
 
     #[test]
     fn an_index_written_by_system_calls_is_left_alone() {
-        with_target("disk", "/var/tmp", |target| {
+        with_target("/var/tmp", |target| {
             let all = |change: &mut crate::commit::Change<'_>| {
                 (0..KEYS).try_for_each(|number| change.put(&key(number), &[7; 200]))
             };

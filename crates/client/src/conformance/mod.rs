@@ -14,6 +14,7 @@ mod arrays;
 mod conditions;
 mod containers;
 mod extents;
+mod holds;
 mod listing;
 mod metadata;
 mod oids;
@@ -30,6 +31,7 @@ pub(crate) use extents::joined;
 pub use arrays::arrays;
 pub use conditions::conditions;
 pub use containers::containers;
+pub use holds::holds;
 pub use listing::listing;
 pub use metadata::metadata;
 pub use oids::oids;
@@ -50,7 +52,7 @@ pub type Make<'a> = &'a dyn Fn() -> Arc<dyn Backend>;
 pub type Topic = fn(Make<'_>);
 
 /// Every topic with its name.
-pub const TOPICS: [(&str, Topic); 12] = [
+pub const TOPICS: [(&str, Topic); 13] = [
     ("containers", containers),
     ("metadata", metadata),
     ("single_values", single_values),
@@ -62,6 +64,7 @@ pub const TOPICS: [(&str, Topic); 12] = [
     ("snapshots", snapshots),
     ("transactions", transactions),
     ("oids", oids),
+    ("holds", holds),
     ("threads", threads),
 ];
 

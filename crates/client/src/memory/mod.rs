@@ -12,6 +12,7 @@ mod state;
 pub(crate) mod tree;
 
 use crate::backend::{Backend, Capabilities, NewContainer, Scope};
+use crate::holds::Holds;
 use crate::reply::Reply;
 use esker_types::info::{
     ContainerId, ContainerInfo, ContainerRef, OpenMode, PoolInfo, SnapshotInfo,
@@ -30,6 +31,7 @@ use std::sync::{Mutex, PoisonError};
 pub struct Memory {
     targets: u32,
     state: Mutex<State>,
+    holds: Holds,
 }
 
 impl Memory {
@@ -37,7 +39,7 @@ impl Memory {
     #[must_use]
     pub fn new(targets: u32) -> Self {
         let targets = targets.max(1);
-        Self { targets, state: Mutex::new(State::new(targets)) }
+        Self { targets, state: Mutex::new(State::new(targets)), holds: Holds::default() }
     }
 
     fn with<'a, T>(&self, work: impl FnOnce(&mut State) -> Result<T>) -> Reply<'a, T> {
@@ -54,6 +56,7 @@ impl Backend for Memory {
             any_akeys: true,
             holes: true,
             atomic_arrays: true,
+            shared_holds: true,
             targets: self.targets,
             domains: self.targets,
         }
@@ -216,5 +219,18 @@ impl Backend for Memory {
 
     fn destroy_snapshot(&self, container: ContainerId, epoch: Epoch) -> Reply<'_, ()> {
         self.with(|state| state.container(container)?.destroy_snapshot(epoch))
+    }
+
+    fn hold(&self, container: ContainerId, oid: ObjectId) -> Reply<'_, ()> {
+        self.holds.hold(container, oid);
+        Reply::Ready(Ok(()))
+    }
+
+    fn release(&self, container: ContainerId, oid: ObjectId) -> Reply<'_, bool> {
+        Reply::Ready(Ok(self.holds.release(container, oid)))
+    }
+
+    fn doom(&self, container: ContainerId, oid: ObjectId) -> Reply<'_, bool> {
+        Reply::Ready(Ok(self.holds.doom(container, oid)))
     }
 }

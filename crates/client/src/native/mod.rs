@@ -164,6 +164,7 @@ impl Backend for Native {
             any_akeys: true,
             holes: true,
             atomic_arrays: true,
+            shared_holds: true,
             targets,
             domains: 1,
         }
@@ -367,6 +368,21 @@ impl Backend for Native {
 
     fn destroy_snapshot(&self, container: ContainerId, epoch: Epoch) -> Reply<'_, ()> {
         self.within(container, |state, container| state.destroy_snapshot(container, epoch))
+    }
+
+    fn hold(&self, container: ContainerId, oid: ObjectId) -> Reply<'_, ()> {
+        self.with(|state| {
+            state.hold(container, oid);
+            Ok(())
+        })
+    }
+
+    fn release(&self, container: ContainerId, oid: ObjectId) -> Reply<'_, bool> {
+        self.with(|state| Ok(state.release(container, oid)))
+    }
+
+    fn doom(&self, container: ContainerId, oid: ObjectId) -> Reply<'_, bool> {
+        self.with(|state| Ok(state.doom(container, oid)))
     }
 }
 

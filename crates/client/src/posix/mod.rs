@@ -107,6 +107,7 @@ impl Backend for Posix {
             any_akeys: false,
             holes: false,
             atomic_arrays: false,
+            shared_holds: false,
             targets: TARGETS,
             domains: 1,
         }
@@ -296,5 +297,18 @@ impl Backend for Posix {
 
     fn destroy_snapshot(&self, _: ContainerId, _: Epoch) -> Reply<'_, ()> {
         Reply::Ready(Err(no_snapshots()))
+    }
+
+    fn hold(&self, container: ContainerId, oid: ObjectId) -> Reply<'_, ()> {
+        self.holds.hold(container, oid);
+        Reply::Ready(Ok(()))
+    }
+
+    fn release(&self, container: ContainerId, oid: ObjectId) -> Reply<'_, bool> {
+        Reply::Ready(Ok(self.holds.release(container, oid)))
+    }
+
+    fn doom(&self, container: ContainerId, oid: ObjectId) -> Reply<'_, bool> {
+        Reply::Ready(Ok(self.holds.doom(container, oid)))
     }
 }

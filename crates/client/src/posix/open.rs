@@ -7,6 +7,7 @@ use super::meta::Meta;
 use super::pool::{META, PosixPool, PosixUrl, TMP};
 use super::table::Table;
 use crate::backend::Scope;
+use crate::holds::Holds;
 use crate::memory::list::page;
 use esker_types::info::{
     ContainerId, ContainerInfo, Durability, Medium, OpenMode, PoolInfo, Space,
@@ -29,6 +30,7 @@ const SWEEP_PAUSE: Duration = Duration::from_secs(3600);
 pub struct Posix {
     pub(super) place: Place,
     pub(super) table: Table,
+    pub(super) holds: Holds,
     pool: PosixPool,
 }
 
@@ -51,7 +53,7 @@ impl Posix {
         if mode != OpenMode::ReadOnly {
             sweep(&place);
         }
-        Ok(Self { place, table: Table::default(), pool })
+        Ok(Self { place, table: Table::default(), holds: Holds::default(), pool })
     }
 
     pub(super) fn info(&self) -> Result<PoolInfo> {

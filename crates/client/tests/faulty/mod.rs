@@ -223,4 +223,16 @@ impl Backend for Faulty {
     fn destroy_snapshot(&self, container: ContainerId, epoch: Epoch) -> Reply<'_, ()> {
         self.memory.destroy_snapshot(container, epoch)
     }
+
+    fn hold(&self, container: ContainerId, oid: ObjectId) -> Reply<'_, ()> {
+        self.memory.hold(container, oid)
+    }
+
+    fn release(&self, container: ContainerId, oid: ObjectId) -> Reply<'_, bool> {
+        self.memory.release(container, oid)
+    }
+
+    fn doom(&self, container: ContainerId, oid: ObjectId) -> Reply<'_, bool> {
+        self.memory.doom(container, oid)
+    }
 }

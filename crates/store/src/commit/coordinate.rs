@@ -321,6 +321,7 @@ pub(crate) fn last_applied(txn: &Txn) -> Result<Epoch> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::Scratch;
 
     #[test]
     fn intents_come_back() {
@@ -352,12 +353,8 @@ mod tests {
     /// A process dies between the two commits of targets 0 and 1; then 0 coordinates another one.
     #[test]
     fn the_next_commit_of_a_dead_coordinator_keeps_its_promise() {
-        let folder = std::env::temp_dir().join(format!("esker-promise-{}", std::process::id()));
-        let mut spec = crate::PoolSpec::new("pool", 24 << 20);
-        spec.targets = Some(3);
-        crate::Pool::create(&folder, &spec, &mut |_, _| {}).unwrap();
-        let pool = crate::Pool::open(&folder.join("pool")).unwrap();
-        let state = pool.state().unwrap();
+        let pool = Scratch::new(24 << 20, |spec| spec.targets = Some(3));
+        let state = pool.state();
         let [first, second, third] = [0, 1, 2].map(|number: usize| &*state.targets[number]);
         let put = |changes: &mut [Change<'_>]| {
             changes.iter_mut().try_for_each(|change| change.put(b"Tkey", b"value"))
@@ -374,7 +371,5 @@ mod tests {
         coordinated(&state, &[first, third], put).unwrap();
         let txn = second.read().unwrap();
         assert_eq!(txn.get(b"Tkey").unwrap(), Some(&b"value"[..]));
-        drop(txn);
-        std::fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -190,16 +190,13 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::Scratch;
 
     /// What a dead or failed writer leaves in its word delays others, and no more.
     #[test]
     fn a_writer_that_never_commits_holds_nobody_up() {
-        let folder = std::env::temp_dir().join(format!("esker-turn-{}", std::process::id()));
-        let mut spec = crate::PoolSpec::new("pool", 24 << 20);
-        spec.targets = Some(2);
-        crate::Pool::create(&folder, &spec, &mut |_, _| {}).unwrap();
-        let pool = crate::Pool::open(&folder.join("pool")).unwrap();
-        let state = pool.state().unwrap();
+        let pool = Scratch::new(24 << 20, |spec| spec.targets = Some(2));
+        let state = pool.state();
         let target = &state.targets[0];
         for word in [u64::MAX, 0, 7] {
             target.words().writer.store(word, Ordering::Release);
@@ -207,6 +204,5 @@ mod tests {
             let txn = target.read().unwrap();
             assert_eq!(txn.get(b"Tkey").unwrap(), Some(&word.to_le_bytes()[..]));
         }
-        std::fs::remove_dir_all(&folder).unwrap();
     }
 }

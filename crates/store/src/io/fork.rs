@@ -13,7 +13,7 @@ extern "C" fn in_child() {
 
 /// A number that differs between a process and each of its forked children. What was opened under
 /// another number belongs to an ancestor and must be neither used nor closed.
-pub(crate) fn generation() -> u64 {
+pub fn generation() -> u64 {
     REGISTER.call_once(|| {
         // SAFETY: the handler touches nothing but an atomic, which is safe after fork.
         unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
@@ -22,7 +22,7 @@ pub(crate) fn generation() -> u64 {
 }
 
 /// A mutex whose content starts afresh in a forked child, whoever held it in the parent.
-pub(crate) struct ForkLock<T> {
+pub struct ForkLock<T> {
     /// Generation of the holder, zero when free.
     holder: AtomicU64,
     content: UnsafeCell<(u64, Option<T>)>,
@@ -38,7 +38,7 @@ impl<T: Default> ForkLock<T> {
 
     /// Waits for the lock. A parent's hold does not count in a child, and neither does its content,
     /// which is left to leak: it may be half changed.
-    pub(crate) fn lock(&self) -> ForkGuard<'_, T> {
+    pub fn lock(&self) -> ForkGuard<'_, T> {
         let mine = generation();
         while !self.try_take(mine) {
             std::thread::yield_now();
@@ -63,8 +63,14 @@ impl<T: Default> ForkLock<T> {
     }
 }
 
+impl<T: Default> Default for ForkLock<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 /// Holds a [`ForkLock`].
-pub(crate) struct ForkGuard<'a, T> {
+pub struct ForkGuard<'a, T> {
     lock: &'a ForkLock<T>,
 }
 

@@ -7,6 +7,7 @@ pub(crate) use setup::{Purpose, declare_sound};
 
 use crate::catalog::Uses;
 use crate::control::{self, Control};
+use crate::holds::Holds;
 use crate::io::fork::{self, ForkLock};
 use crate::superblock::Superblock;
 use crate::target::Target;
@@ -37,6 +38,7 @@ pub struct State {
     /// Held over a commit of several targets.
     pub(crate) coordinating: Mutex<()>,
     handles: Mutex<Handles>,
+    pub(crate) holds: Holds,
     generation: u64,
     /// Dropped last.
     closed: Closed,
@@ -178,6 +180,7 @@ impl State {
             uses: Mutex::default(),
             coordinating: Mutex::default(),
             handles: Mutex::default(),
+            holds: Holds::default(),
             generation: fork::generation(),
             closed: Closed(Arc::default()),
         })
@@ -256,6 +259,7 @@ impl Drop for State {
             std::mem::forget(std::mem::take(&mut self.targets));
             return;
         }
+        self.release_all();
         setup::release_segments(&self.targets);
     }
 }

@@ -5,6 +5,7 @@ mod crash;
 mod crowd;
 mod damage;
 mod fork;
+mod holds;
 mod machine;
 mod simple;
 mod space;
@@ -16,6 +17,7 @@ fn job() {
     match std::env::var(common::JOB).as_deref() {
         Ok("crash") => crash::worker::run(),
         Ok("fork") => fork::run(),
+        Ok("holds") => holds::run(),
         Ok("crowd-read") => crowd::read(),
         Ok("crowd-hold") => crowd::hold(),
         Ok("crowd-lock") => crowd::lock_all(),

@@ -1,0 +1,54 @@
+//! What tests share: a pool, gone with its value.
+use crate::pool::State;
+use crate::{Pool, PoolSpec};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+pub(crate) struct Scratch {
+    folder: PathBuf,
+    pool: Option<Pool>,
+}
+
+impl Scratch {
+    /// A pool in memory, as `set` wants it.
+    pub(crate) fn new(bytes: u64, set: impl FnOnce(&mut PoolSpec)) -> Self {
+        Self::on(Path::new("/dev/shm"), bytes, set)
+    }
+
+    /// A pool in a directory of its own in `place`.
+    pub(crate) fn on(place: &Path, bytes: u64, set: impl FnOnce(&mut PoolSpec)) -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let folder = place.join(format!("esker-scratch-{}-{number}", std::process::id()));
+        let mut spec = PoolSpec::new("pool", bytes);
+        set(&mut spec);
+        Pool::create(&folder, &spec, &mut |_, _| {}).unwrap();
+        let pool = Some(Pool::open(&folder.join("pool")).unwrap());
+        Self { folder, pool }
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        self.folder.join("pool")
+    }
+
+    pub(crate) fn state(&self) -> Arc<State> {
+        Arc::clone(&self.pool.as_ref().unwrap().state().unwrap())
+    }
+
+    pub(crate) fn close(&mut self) {
+        self.pool = None;
+    }
+
+    pub(crate) fn reopen(&mut self) {
+        self.close();
+        self.pool = Some(Pool::open(&self.path()).unwrap());
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        self.close();
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}

@@ -1,0 +1,206 @@
+//! Files of several processes: opened, unlinked while others have them open, their data removed by the
+//! last. What somebody has open is there; what nobody has and no name leads to is gone.
+use crate::common::{self, Folder, Shape, Sort, Watchdog, Worker};
+use crate::simple;
+use esker::{Access, Container, Hold, Kv, Object, Wait};
+use esker_torture::{Random, scaled, seed};
+use esker_types::ops::{Anchor, Cond, Fetch, Sink, Source, Update, Value};
+use esker_types::{ErrorKind, ObjectClass, ObjectId, ObjectType, Result};
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::Duration;
+
+const NAMES: u64 = 6;
+const OPEN_MAX: usize = 4;
+const WORKERS: u64 = 3;
+
+/// Names that lead to objects, by a Key-Value, and the objects.
+struct Files {
+    container: Container,
+    names: Kv,
+}
+
+impl Files {
+    fn open(path: &Path) -> Self {
+        let pool = common::open(path);
+        let (container, names) = simple::kv(&pool, "files").expect("opening");
+        Self { container, names }
+    }
+
+    fn object(&self, number: u64) -> Object {
+        let (otype, class) = (ObjectType::MultiHashed, Some(ObjectClass::S1));
+        let oid = self.container.generate_oid(1, number, otype, class, 0).expect("an id");
+        self.container.object(oid)
+    }
+
+    /// The object a name leads to.
+    fn look(&self, name: u64, access: Access<'_>) -> Result<Option<u64>> {
+        let found = self.names.get(&name.to_be_bytes(), access).wait()?;
+        Ok(found.map(|bytes| u64::from_be_bytes(bytes.try_into().expect("a number"))))
+    }
+
+    fn create(&self, name: u64) -> Result<()> {
+        let number = self.container.allocate_oids(1).wait()?;
+        let (object, data) = (self.object(number), simple::value(number, 300));
+        let value = Value::Single(Source::One(&data));
+        let update = [Update { akey: b"a", value, cond: Cond::NONE }];
+        object.update(b"d", Cond::NONE, &update, Access::Latest).wait()?;
+        let (key, target) = (name.to_be_bytes(), number.to_be_bytes());
+        match self.names.put(&key, &target, Kv::INSERT, Access::Latest).wait() {
+            Err(error) if error.kind() == ErrorKind::Exists => punch(&object),
+            result => result,
+        }
+    }
+
+    /// Holds what a name leads to, if it still does once it is held.
+    fn hold(&self, name: u64) -> Result<Option<(u64, Hold)>> {
+        let Some(number) = self.look(name, Access::Latest)? else { return Ok(None) };
+        let hold = self.object(number).hold().wait()?;
+        if self.look(name, Access::Latest)? == Some(number) {
+            return Ok(Some((number, hold)));
+        }
+        self.release(number, hold).map(|()| None)
+    }
+
+    fn release(&self, number: u64, hold: Hold) -> Result<()> {
+        match hold.release().wait()? {
+            true => punch(&self.object(number)),
+            false => Ok(()),
+        }
+    }
+
+    fn expect_there(&self, number: u64) -> Result<()> {
+        let mut data = [0; 300];
+        let mut fetch = [Fetch::single(b"a", Sink::One(&mut data))];
+        self.object(number).fetch(b"d", Cond::NONE, &mut fetch, Access::Latest).wait()?;
+        assert!(fetch[0].size == 300, "what is open was removed");
+        assert_eq!(data.as_slice(), simple::value(number, 300));
+        Ok(())
+    }
+
+    fn unlink(&self, name: u64) -> Result<()> {
+        let transaction = self.container.transaction()?;
+        let access = Access::Tx(&transaction);
+        let Some(number) = self.look(name, access)? else { return Ok(()) };
+        self.names.remove(&name.to_be_bytes(), Cond::NONE, access).wait()?;
+        match transaction.commit().wait() {
+            Err(error) if error.kind() == ErrorKind::TxRestart => return Ok(()),
+            result => result?,
+        }
+        let object = self.object(number);
+        match object.doom().wait()? {
+            true => Ok(()),
+            false => punch(&object),
+        }
+    }
+
+    /// Objects that no name leads to.
+    fn nameless(&self) -> Vec<ObjectId> {
+        let mut named = BTreeSet::from([self.names.oid()]);
+        for name in 0..NAMES {
+            let number = self.look(name, Access::Latest).expect("looking");
+            named.extend(number.map(|number| self.object(number).oid()));
+        }
+        let (mut all, mut anchor) = (Vec::new(), Anchor::Start);
+        while !anchor.is_end() {
+            let found = self.container.list_objects(&mut anchor, 100, Access::Latest).wait();
+            all.extend(found.expect("listing"));
+        }
+        all.retain(|oid| !named.contains(oid));
+        all
+    }
+
+    fn work(&self, random: &mut Random, open: &mut Vec<(u64, Hold)>) -> Result<()> {
+        let name = random.below(NAMES);
+        match random.below(8) {
+            0 | 1 => self.create(name),
+            2 => self.unlink(name),
+            3..=5 if open.len() < OPEN_MAX => {
+                open.extend(self.hold(name)?);
+                Ok(())
+            }
+            6 if !open.is_empty() => {
+                let (number, hold) = open.swap_remove(random.below(open.len() as u64) as usize);
+                self.expect_there(number)?;
+                self.release(number, hold)
+            }
+            _ => open.iter().try_for_each(|(number, _)| self.expect_there(*number)),
+        }
+    }
+}
+
+fn punch(object: &Object) -> Result<()> {
+    object.punch(Cond::NONE, Access::Latest).wait()
+}
+
+/// Arguments: pool, seed, number of this process, steps. Works with two threads.
+pub(crate) fn run() {
+    let arguments = common::arguments();
+    let number = |at: usize| arguments[at].parse::<u64>().expect("a number");
+    let files = Files::open(Path::new(&arguments[0]));
+    std::thread::scope(|scope| {
+        for thread in 0..2 {
+            let mut random = Random::new(number(1), number(2) * 2 + thread);
+            let files = &files;
+            scope.spawn(move || {
+                let mut open = Vec::new();
+                for step in 0..number(3) {
+                    let done = files.work(&mut random, &mut open);
+                    done.unwrap_or_else(|error| panic!("step {step}: {error}"));
+                }
+                for (number, hold) in open {
+                    files.expect_there(number).expect("reading");
+                    files.release(number, hold).expect("closing");
+                }
+            });
+        }
+    });
+}
+
+fn start(path: &Path, seed: u64, number: u64, steps: u64) -> Worker {
+    Worker::start("holds", &format!("{} {seed} {number} {steps}", path.display()))
+}
+
+#[test]
+fn what_is_open_stays_and_nothing_else() {
+    let folder = Folder::new(Sort::Memory);
+    let seed = seed();
+    println!("{}={seed}", esker_torture::SEED_VARIABLE);
+    let _watchdog = Watchdog::new(180, format!("holds, seed {seed}"));
+    let path = common::make(&folder, "pool", Sort::Memory, Shape::SMALL);
+    let files = Files::open(&path);
+    let steps = scaled(8000);
+    let mut workers: Vec<_> = (0..WORKERS).map(|n| start(&path, seed, n, steps)).collect();
+    workers.iter_mut().for_each(Worker::finish);
+    assert_eq!(files.nameless(), [], "left behind (seed {seed})");
+}
+
+#[test]
+fn killed_holders_hold_nothing() {
+    let folder = Folder::new(Sort::Memory);
+    let seed = seed();
+    println!("{}={seed}", esker_torture::SEED_VARIABLE);
+    let _watchdog = Watchdog::new(180, format!("killed holders, seed {seed}"));
+    let path = common::make(&folder, "pool", Sort::Memory, Shape::SMALL);
+    let files = Files::open(&path);
+    let mut random = Random::new(seed, 99);
+    let mut workers: Vec<_> = (0..WORKERS).map(|n| start(&path, seed, n, u64::MAX)).collect();
+    for round in 0..scaled(20) {
+        std::thread::sleep(Duration::from_millis(random.below(60)));
+        let index = random.below(WORKERS) as usize;
+        workers[index].kill();
+        workers[index] = start(&path, seed, WORKERS + round, u64::MAX);
+    }
+    workers.iter_mut().for_each(Worker::kill);
+    for oid in files.nameless() {
+        let object = files.container.object(oid);
+        assert!(!object.doom().wait().expect("asking"), "{oid} is held by the dead (seed {seed})");
+        punch(&object).expect("sweeping");
+    }
+    assert_eq!(files.nameless(), []);
+    for name in 0..NAMES {
+        if let Some(number) = files.look(name, Access::Latest).expect("looking") {
+            files.expect_there(number).expect("reading");
+        }
+    }
+}
