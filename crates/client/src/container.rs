@@ -7,7 +7,7 @@ use crate::kv::Kv;
 use crate::object::Object;
 use crate::pool::check_label;
 use crate::transaction::Transaction;
-use esker_types::info::{ContainerId, ContainerInfo, OpenMode, SnapshotInfo};
+use esker_types::info::{ContainerId, ContainerInfo, OpenMode, PoolInfo, SnapshotInfo};
 use esker_types::ops::{Anchor, View, Write};
 use esker_types::{ClassError, Epoch, Error, ErrorKind, ObjectClass, ObjectId, ObjectType, Result};
 use std::sync::Arc;
@@ -59,6 +59,14 @@ impl Container {
     pub async fn query(&self) -> Result<ContainerInfo> {
         let all = self.backend()?.list_containers().await?;
         all.into_iter().find(|info| info.id == self.id()).ok_or_else(closed)
+    }
+
+    /// Name, space and state of the pool it is in.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoHandle`] where it was closed; what the backend meets.
+    pub async fn pool_info(&self) -> Result<PoolInfo> {
+        self.backend()?.pool_info().await
     }
 
     /// How it was opened.
@@ -335,8 +343,13 @@ impl Container {
         Arc::ptr_eq(&self.0.backend, &other.0.backend) && self.id() == other.id()
     }
 
-    /// Does `writes` at one epoch, or leaves them to a transaction.
-    pub(crate) async fn write(&self, writes: &[Write<'_>], access: Access<'_>) -> Result<()> {
+    /// Does `writes`, to any objects of the container, at one epoch and all or nothing; in a
+    /// transaction they wait for its commit.
+    ///
+    /// # Errors
+    /// Those of the operations; [`ErrorKind::NoPermission`] on a snapshot and where the container is
+    /// open for reading only.
+    pub async fn write(&self, writes: &[Write<'_>], access: Access<'_>) -> Result<()> {
         let backend = self.writable_backend()?;
         match access {
             Access::Latest => backend.write(self.id(), writes, None).await.map(drop),

@@ -60,6 +60,26 @@ pub enum ErrorKind {
     TxRestart,
     /// A path or URL does not lead to a pool.
     BadPath,
+    /// The mode bits of a file forbid it; ask its owner.
+    AccessDenied,
+    /// A part of a path that must be a directory is none.
+    NotDirectory,
+    /// The operation is not one for directories.
+    IsDirectory,
+    /// The directory has entries; remove them first.
+    NotEmpty,
+    /// A path leads through too many symbolic links.
+    Loop,
+    /// A name or path of a file is too long.
+    NameTooLong,
+    /// The file has no such attribute.
+    NoAttribute,
+    /// The file system is mounted for reading only.
+    ReadOnly,
+    /// The position lies past the end of the file.
+    PastEnd,
+    /// A file would exceed the largest size.
+    FileTooBig,
 }
 
 /// How a kind appears at the edges: DAOS error code (negative), errno (positive), Python exception.
@@ -109,6 +129,17 @@ impl ErrorKind {
             RecordSize => codes(-2024, 22, "ValueError"),
             TxRestart => codes(-2025, 85, "BlockingIOError"),
             NotSupported => codes(-2037, 95, "NotImplementedError"),
+            // DAOS has no codes of its own for what only file systems meet.
+            AccessDenied => codes(-1001, 13, "PermissionError"),
+            NotDirectory => codes(-1003, 20, "NotADirectoryError"),
+            IsDirectory => codes(-1003, 21, "IsADirectoryError"),
+            NotEmpty => codes(-1012, 39, "OSError"),
+            Loop => codes(-1003, 40, "OSError"),
+            NameTooLong => codes(-1003, 36, "OSError"),
+            NoAttribute => codes(-1005, 61, "OSError"),
+            ReadOnly => codes(-1001, 30, "OSError"),
+            PastEnd => codes(-1005, 6, "OSError"),
+            FileTooBig => codes(-1017, 27, "OSError"),
         }
     }
 }

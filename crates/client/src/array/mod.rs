@@ -2,6 +2,7 @@
 mod cells;
 mod io;
 mod resize;
+mod seek;
 
 pub use io::ArrayRead;
 

@@ -1,0 +1,181 @@
+//! Attributes: what `stat` shows and `chmod`, `chown`, `utimens` and `truncate` change.
+use crate::inode::{Inode, Kind, MODE_MASK};
+use crate::mount::Dfs;
+use crate::node::Node;
+use crate::place::Place;
+use crate::time::Time;
+use esker::types::{ObjectId, ObjectType, Result};
+use esker::{Array, ArrayAttributes, Wait};
+
+/// Bytes that `stat` shows as the size of a directory, however many entries it has (DAOS: the size of
+/// its handle, 104).
+const DIRECTORY_BYTES: u64 = 104;
+/// Bytes per block in `st_blocks` (POSIX leaves it open; everybody uses 512).
+const STAT_BLOCK: u64 = 512;
+
+/// Attributes of a file, directory or link (POSIX: `struct stat`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attr {
+    /// The object that holds the content.
+    pub oid: ObjectId,
+    /// What it is.
+    pub kind: Kind,
+    /// Permission bits with set-id and sticky bits; see [`Attr::full_mode`].
+    pub mode: u32,
+    /// Names it has: 1, or 0 once it was removed.
+    pub nlink: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Bytes of a file's content, or of a link's target.
+    pub size: u64,
+    /// Bytes per chunk of a file, best for reading and writing.
+    pub block_size: u64,
+    /// When the content changed.
+    pub mtime: Time,
+    /// When anything of it changed.
+    pub ctime: Time,
+}
+
+/// Changes to attributes; what is `None` stays.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SetAttr {
+    /// Permission bits.
+    pub mode: Option<u32>,
+    /// Owner.
+    pub uid: Option<u32>,
+    /// Group.
+    pub gid: Option<u32>,
+    /// Size of a file in bytes.
+    pub size: Option<u64>,
+    /// When the content changed.
+    pub mtime: Option<Time>,
+}
+
+/// May be read, written, run: the bits of `access(2)`.
+pub const READ: u32 = 4;
+/// See [`READ`].
+pub const WRITE: u32 = 2;
+/// See [`READ`].
+pub const EXECUTE: u32 = 1;
+
+impl Attr {
+    pub(crate) fn of(fs: &Dfs, inode: &Inode) -> Result<Self> {
+        let size = match inode.kind {
+            Kind::File => content(fs, inode)?.size(fs.view()).wait()?,
+            Kind::Directory => DIRECTORY_BYTES,
+            Kind::Symlink => inode.link_len,
+        };
+        let times = fs.mounted().waiting_time(inode);
+        Ok(Self {
+            oid: inode.oid,
+            kind: inode.kind,
+            mode: inode.mode,
+            nlink: 1,
+            uid: inode.uid,
+            gid: inode.gid,
+            size,
+            block_size: chunk_size(fs, inode),
+            mtime: times.map_or(inode.mtime, |time| time.max(inode.mtime)),
+            ctime: times.map_or(inode.ctime, |time| time.max(inode.ctime)),
+        })
+    }
+
+    /// The number of the file (POSIX: `st_ino`), its own in the container.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        crate::inode::number_of(self.oid)
+    }
+
+    /// Blocks of 512 bytes (POSIX: `st_blocks`). Holes are counted, as in DFS.
+    #[must_use]
+    pub fn blocks(&self) -> u64 {
+        self.size.div_ceil(STAT_BLOCK)
+    }
+
+    /// The mode with the bits of the kind (POSIX: `st_mode`).
+    #[must_use]
+    pub fn full_mode(&self) -> u32 {
+        self.kind.bits() | self.mode
+    }
+
+    /// True where the mode bits allow all of `mask` ([`READ`], [`WRITE`], [`EXECUTE`]) to a user with
+    /// these groups (POSIX: `access`). The superuser may all but run what nobody may.
+    #[must_use]
+    pub fn allows(&self, uid: u32, gids: &[u32], mask: u32) -> bool {
+        if uid == 0 {
+            let runs = self.kind == Kind::Directory || self.mode & 0o111 != 0;
+            return mask & EXECUTE == 0 || runs;
+        }
+        let shift = match () {
+            () if uid == self.uid => 6,
+            () if gids.contains(&self.gid) => 3,
+            () => 0,
+        };
+        self.mode >> shift & mask == mask
+    }
+}
+
+/// The array that holds the content of a file.
+pub(crate) fn content(fs: &Dfs, inode: &Inode) -> Result<Array> {
+    let attributes = ArrayAttributes { cell_size: 1, chunk_size: chunk_size(fs, inode) };
+    fs.container().open_array_with_attributes(inode.oid, attributes)
+}
+
+fn chunk_size(fs: &Dfs, inode: &Inode) -> u64 {
+    match inode.chunk_size {
+        0 => fs.superblock().chunk_size,
+        own => own,
+    }
+}
+
+/// The type of the object that holds the content of a kind.
+pub(crate) const fn object_type(kind: Kind) -> ObjectType {
+    match kind {
+        Kind::File => ObjectType::ArrayByte,
+        Kind::Directory | Kind::Symlink => ObjectType::MultiHashed,
+    }
+}
+
+impl Node {
+    /// Changes attributes (POSIX: `chmod`, `chown`, `utimens`, `truncate`). The time of change of
+    /// attributes becomes the present one.
+    ///
+    /// # Errors
+    /// `NotFound` where the entry is gone, `IsDirectory` for the size of a directory, `Invalid` for that
+    /// of a link, `ReadOnly`.
+    pub fn set_attr(&self, set: &SetAttr) -> Result<Attr> {
+        self.fs().check_writable()?;
+        if let Some(size) = set.size {
+            self.open_for_writing()?.set_len(size)?;
+        }
+        store(self.fs(), &self.place(), self.oid(), set)
+    }
+}
+
+/// Stores all but the size in the entry at `place`, as long as it names `oid`.
+pub(crate) fn store(fs: &Dfs, place: &Place, oid: ObjectId, set: &SetAttr) -> Result<Attr> {
+    fs.check_writable()?;
+    let inode = fs.transact(|access| {
+        let found = place.inode(fs.container(), access)?;
+        let inode = found.filter(|inode| inode.oid == oid).ok_or_else(|| place.gone())?;
+        let inode = set.applied(inode);
+        place.store(fs.container(), &inode, access)?;
+        Ok(inode)
+    })?;
+    fs.mounted().attributes_set(oid);
+    Attr::of(fs, &inode)
+}
+
+impl SetAttr {
+    fn applied(&self, mut inode: Inode) -> Inode {
+        let now = Time::now();
+        inode.mode = self.mode.map_or(inode.mode, |mode| mode & MODE_MASK);
+        inode.uid = self.uid.unwrap_or(inode.uid);
+        inode.gid = self.gid.unwrap_or(inode.gid);
+        inode.mtime = self.mtime.unwrap_or(if self.size.is_some() { now } else { inode.mtime });
+        inode.ctime = now;
+        inode
+    }
+}

@@ -1,0 +1,198 @@
+//! New entries: files, directories, symbolic links.
+use crate::attr::object_type;
+use crate::entry::{self, INODE_EXTENT};
+use crate::inode::{Inode, Kind, MODE_MASK};
+use crate::limits::{CHUNK_BYTES, PATH_MAX};
+use crate::node::Node;
+use crate::superblock::pick;
+use crate::time::Time;
+use esker::types::ops::{Cond, Update, Write, WriteOp};
+use esker::types::{Error, ErrorKind, ObjectClass, ObjectId, Result};
+use esker::{Access, Wait};
+use rustix::process::{getegid, geteuid};
+
+/// How an entry is made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Create {
+    /// Permission bits, as they are to be stored: the caller has applied its umask.
+    pub mode: u32,
+    /// Owner and group; `None` for those of the process.
+    pub owner: Option<(u32, u32)>,
+    /// Fail with [`ErrorKind::Exists`] where a file is there already (POSIX: `O_EXCL`).
+    pub exclusive: bool,
+    /// Bytes per chunk of a file, or of files in a directory; `None` for what the directory says.
+    pub chunk_size: Option<u64>,
+    /// Object class of a file or directory; `None` for what the directory or container says.
+    pub class: Option<ObjectClass>,
+}
+
+impl Create {
+    /// With these permission bits.
+    #[must_use]
+    pub fn with_mode(mode: u32) -> Self {
+        Self { mode, ..Self::default() }
+    }
+
+    fn check(&self) -> Result<()> {
+        match self.chunk_size {
+            Some(size) if !CHUNK_BYTES.contains(&size) => Err(Error::new(
+                ErrorKind::Invalid,
+                format!(
+                    "chunks of {size} bytes: they have {} to {} (CHUNK_BYTES)",
+                    CHUNK_BYTES.start(),
+                    CHUNK_BYTES.end()
+                ),
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Node {
+    /// Makes an empty regular file in this directory; one that is there is returned, unless
+    /// `new.exclusive` (POSIX: `open` with `O_CREAT`).
+    ///
+    /// # Errors
+    /// [`ErrorKind::Exists`]; [`ErrorKind::IsDirectory`] where a directory has the name;
+    /// [`ErrorKind::NotFound`] where this directory was removed; [`ErrorKind::NotDirectory`],
+    /// [`ErrorKind::NameTooLong`], [`ErrorKind::ReadOnly`], [`ErrorKind::NoSpace`]. A symbolic link is
+    /// returned as it is.
+    pub fn create(&self, name: &[u8], new: &Create) -> Result<Self> {
+        loop {
+            match self.insert(name, Kind::File, new, &[]) {
+                Err(error) if error.kind() == ErrorKind::Exists && !new.exclusive => {}
+                result => return result,
+            }
+            // Gone again since: made anew.
+            match self.lookup(name) {
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Ok(found) if found.kind() == Kind::Directory => {
+                    return Err(Error::new(
+                        ErrorKind::IsDirectory,
+                        format!("{} is a directory", String::from_utf8_lossy(&found.path())),
+                    ));
+                }
+                result => return result,
+            }
+        }
+    }
+
+    /// Makes a directory in this one.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Exists`]; else as [`Node::create`].
+    pub fn mkdir(&self, name: &[u8], new: &Create) -> Result<Self> {
+        self.insert(name, Kind::Directory, new, &[])
+    }
+
+    /// Makes a symbolic link to `target`, which need not exist.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Exists`]; [`ErrorKind::NotFound`] for an empty target (as Linux does),
+    /// [`ErrorKind::NameTooLong`] for one beyond [`PATH_MAX`]; else as [`Node::create`].
+    pub fn symlink(&self, name: &[u8], target: &[u8], new: &Create) -> Result<Self> {
+        match target.len() {
+            0 => Err(Error::new(ErrorKind::NotFound, "a symbolic link to nothing")),
+            1..PATH_MAX => self.insert(name, Kind::Symlink, new, target),
+            len => Err(Error::new(
+                ErrorKind::NameTooLong,
+                format!("a link to a path of {len} bytes: they end below {PATH_MAX} (PATH_MAX)"),
+            )),
+        }
+    }
+
+    fn insert(&self, name: &[u8], kind: Kind, new: &Create, target: &[u8]) -> Result<Self> {
+        let dir = self.directory()?;
+        entry::check_name(name)?;
+        new.check()?;
+        if self.fs().is_read_only() && self.find(name, self.fs().view())?.is_some() {
+            return Err(self.exists(name));
+        }
+        self.fs().check_writable()?;
+        let inode = self.new_inode(kind, new, target)?;
+        if kind == Kind::Directory {
+            entry::mark(&self.fs().container().object(inode.oid), Access::Latest)?;
+        }
+        match self.write_entry(dir.oid(), name, &inode, target) {
+            Ok(()) => {
+                self.fs().mounted().times.touch(self)?;
+                self.child(name, inode)
+            }
+            Err(error) => {
+                if kind == Kind::Directory {
+                    let made = self.fs().container().object(inode.oid);
+                    let _ = made.punch(Cond::NONE, Access::Latest).wait();
+                }
+                Err(if error.kind() == ErrorKind::Exists { self.exists(name) } else { error })
+            }
+        }
+    }
+
+    fn new_inode(&self, kind: Kind, new: &Create, target: &[u8]) -> Result<Inode> {
+        let (own, superblock) = (self.inode(), self.fs().superblock());
+        let class = match (new.class, kind) {
+            (Some(class), _) => Some(class),
+            (None, Kind::Directory) => pick(superblock.dir_class, superblock.class),
+            (None, Kind::File) => {
+                pick(own.class, pick_code(superblock.file_class, superblock.class))
+            }
+            (None, Kind::Symlink) => Some(ObjectClass::S1),
+        };
+        let mounted = self.fs().mounted();
+        let oid = mounted.oids.next(self.fs().container(), object_type(kind), class)?;
+        let (uid, gid) = new.owner.unwrap_or_else(|| (geteuid().as_raw(), getegid().as_raw()));
+        let chunk_size = match (new.chunk_size, own.chunk_size, kind) {
+            (_, _, Kind::Symlink) => 0,
+            (Some(size), _, _) => size,
+            (None, 0, Kind::File) => superblock.chunk_size,
+            (None, inherited, _) => inherited,
+        };
+        Ok(Inode {
+            mode: new.mode & MODE_MASK,
+            uid,
+            gid,
+            chunk_size,
+            class: if kind == Kind::Directory { own.class } else { 0 },
+            link_len: target.len() as u64,
+            ..Inode::new(kind, oid, Time::now())
+        })
+    }
+
+    /// One change: the entry where none was, as long as the directory exists.
+    fn write_entry(&self, dir: ObjectId, name: &[u8], inode: &Inode, target: &[u8]) -> Result<()> {
+        let (extent, bytes) = ([INODE_EXTENT], inode.to_bytes());
+        let updates: [Update<'_>; 2] =
+            [entry::inode_update(&extent, &bytes), entry::link_update(target)];
+        let updates = &updates[..if target.is_empty() { 1 } else { 2 }];
+        let op = WriteOp::Update { dkey: name, cond: Cond::DKEY_INSERT, updates };
+        let writes = [entry::require_mark(dir), Write { oid: dir, op }];
+        loop {
+            match self.fs().container().write(&writes, Access::Latest).wait() {
+                Err(error) if error.kind() == ErrorKind::NotFound => self.mark_anew()?,
+                result => return result,
+            }
+        }
+    }
+
+    /// Marks a directory that was made by other software than this.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] where the directory was removed.
+    fn mark_anew(&self) -> Result<()> {
+        self.fs().transact(|access| {
+            self.stored(access)?;
+            entry::mark(&self.object(), access)
+        })
+    }
+
+    #[cold]
+    fn exists(&self, name: &[u8]) -> Error {
+        let (dir, name) = (self.path(), String::from_utf8_lossy(name));
+        let dir = String::from_utf8_lossy(&dir);
+        Error::new(ErrorKind::Exists, format!("there is a {name:?} in {dir} already"))
+    }
+}
+
+fn pick_code(special: u32, general: u32) -> u32 {
+    if special != 0 { special } else { general }
+}

@@ -1,0 +1,187 @@
+//! Entries: what a directory's object holds under each name.
+//!
+//! A name is a dkey. Its akey `DFS_INODE` holds the inode, `DFS_SLINK` the target of a symbolic link,
+//! `x:NAME` an extended attribute. The dkey `/` is no name: it marks a directory that exists, so that
+//! nothing is made in one that was removed.
+use crate::inode::{INODE_BYTES, Inode};
+use crate::limits::NAME_MAX;
+use esker::types::limits::{INLINE_MAX, SINGLE_VALUE_MAX};
+use esker::types::ops::{
+    Anchor, Cond, Fetch, ListLimit, Sink, Source, Update, Value, Write, WriteOp,
+};
+use esker::types::{Error, ErrorKind, Extent, ObjectId, Result};
+use esker::{Access, Object, Wait};
+
+/// The akey of the inode.
+pub(crate) const INODE_AKEY: &[u8] = b"DFS_INODE";
+/// The akey of a symbolic link's target.
+pub(crate) const LINK_AKEY: &[u8] = b"DFS_SLINK";
+/// Beginning of the akey of an extended attribute.
+pub(crate) const XATTR_PREFIX: &[u8] = b"x:";
+/// The dkey that marks a directory that exists.
+pub(crate) const MARK: &[u8] = b"/";
+/// The akey under the mark.
+const MARK_AKEY: &[u8] = b"DFS_DIRECTORY";
+/// Records of an inode: its bytes.
+pub(crate) const INODE_EXTENT: Extent = Extent::new(0, INODE_BYTES as u64);
+/// Akeys of one entry that are asked for at a time.
+const AKEYS_BATCH: usize = 64;
+
+/// Refuses what cannot be a name: empty, `.`, `..`, too long, or with a slash or a zero byte in it.
+///
+/// # Errors
+/// [`ErrorKind::NameTooLong`], [`ErrorKind::Invalid`].
+pub(crate) fn check_name(name: &[u8]) -> Result<()> {
+    if name.len() > NAME_MAX {
+        let message = format!("a name of {} bytes: the limit is {NAME_MAX} (NAME_MAX)", name.len());
+        return Err(Error::new(ErrorKind::NameTooLong, message));
+    }
+    let special = matches!(name, b"" | b"." | b"..");
+    match special || name.iter().any(|byte| matches!(byte, b'/' | 0)) {
+        false => Ok(()),
+        true => Err(Error::new(
+            ErrorKind::Invalid,
+            format!("{:?} cannot be the name of an entry", String::from_utf8_lossy(name)),
+        )),
+    }
+}
+
+/// The inode under a name, `None` where there is no such name.
+pub(crate) fn fetch(dir: &Object, name: &[u8], access: Access<'_>) -> Result<Option<Inode>> {
+    let mut bytes = [0; INODE_BYTES];
+    let extent = [INODE_EXTENT];
+    let mut fetch = Fetch::array(INODE_AKEY, 1, &extent, Sink::One(&mut bytes));
+    dir.fetch(name, Cond::NONE, std::slice::from_mut(&mut fetch), access).wait()?;
+    match fetch.size {
+        0 => Ok(None),
+        _ => Inode::from_bytes(&bytes).map(Some),
+    }
+}
+
+/// True where the directory's mark stands.
+pub(crate) fn is_marked(dir: &Object, access: Access<'_>) -> Result<bool> {
+    let mut fetch = Fetch::single(MARK_AKEY, Sink::None);
+    fetch.cond = Cond::AKEY_FETCH;
+    match dir.fetch(MARK, Cond::NONE, std::slice::from_mut(&mut fetch), access).wait() {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Sets the mark of a directory.
+pub(crate) fn mark(dir: &Object, access: Access<'_>) -> Result<()> {
+    dir.update(MARK, Cond::NONE, &[mark_update()], access).wait()
+}
+
+/// What sets the mark.
+pub(crate) fn mark_update() -> Update<'static> {
+    Update { akey: MARK_AKEY, value: Value::Single(Source::One(&[])), cond: Cond::NONE }
+}
+
+/// Fails with [`ErrorKind::NotFound`] where the directory is not marked; changes nothing.
+pub(crate) fn require_mark(dir: ObjectId) -> Write<'static> {
+    Write { oid: dir, op: WriteOp::Update { dkey: MARK, cond: Cond::DKEY_UPDATE, updates: &[] } }
+}
+
+/// What stores an inode; `extent` is one [`INODE_EXTENT`].
+pub(crate) fn inode_update<'a>(extent: &'a [Extent], bytes: &'a [u8]) -> Update<'a> {
+    let data = Source::One(bytes);
+    let value = Value::Array { record_size: 1, extents: extent, data };
+    Update { akey: INODE_AKEY, value, cond: Cond::NONE }
+}
+
+/// What stores the target of a symbolic link.
+pub(crate) fn link_update(target: &[u8]) -> Update<'_> {
+    Update { akey: LINK_AKEY, value: Value::Single(Source::One(target)), cond: Cond::NONE }
+}
+
+/// Replaces the inode of an entry.
+pub(crate) fn store(dir: &Object, name: &[u8], inode: &Inode, access: Access<'_>) -> Result<()> {
+    let (extent, bytes) = ([INODE_EXTENT], inode.to_bytes());
+    let updates = [inode_update(&extent, &bytes)];
+    dir.update(name, Cond::DKEY_UPDATE, &updates, access).wait()
+}
+
+/// Value of an akey of an entry, `None` where there is none.
+pub(crate) fn value(
+    dir: &Object,
+    name: &[u8],
+    akey: &[u8],
+    access: Access<'_>,
+) -> Result<Option<Vec<u8>>> {
+    let mut bytes = vec![0; INLINE_MAX];
+    loop {
+        let mut fetch = Fetch::single(akey, Sink::One(&mut bytes));
+        fetch.cond = Cond::AKEY_FETCH;
+        let fetched = dir.fetch(name, Cond::NONE, std::slice::from_mut(&mut fetch), access).wait();
+        let size = fetch.size.min(SINGLE_VALUE_MAX) as usize;
+        match fetched {
+            Ok(()) => {
+                bytes.truncate(size);
+                return Ok(Some(bytes));
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.kind() == ErrorKind::RecordTooBig => bytes.resize(size, 0),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Everything that stands under a name.
+pub(crate) struct Whole {
+    pub(crate) inode: Inode,
+    /// Akeys other than the inode's, with their values.
+    others: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+impl Whole {
+    /// Reads an entry, `None` where there is no such name.
+    pub(crate) fn read(dir: &Object, name: &[u8], access: Access<'_>) -> Result<Option<Self>> {
+        let Some(inode) = fetch(dir, name, access)? else { return Ok(None) };
+        let mut others = Vec::new();
+        for akey in akeys(dir, name, access)? {
+            if akey != INODE_AKEY {
+                let value = value(dir, name, &akey, access)?.unwrap_or_default();
+                others.push((akey, value));
+            }
+        }
+        Ok(Some(Self { inode, others }))
+    }
+
+    /// Writes all of it under another name, where nothing stands.
+    pub(crate) fn write(&self, dir: &Object, name: &[u8], access: Access<'_>) -> Result<()> {
+        let (extent, bytes) = ([INODE_EXTENT], self.inode.to_bytes());
+        let mut updates = vec![inode_update(&extent, &bytes)];
+        updates.extend(self.others.iter().map(|(akey, value)| Update {
+            akey,
+            value: Value::Single(Source::One(value)),
+            cond: Cond::NONE,
+        }));
+        dir.update(name, Cond::NONE, &updates, access).wait()
+    }
+}
+
+/// All akeys of an entry.
+pub(crate) fn akeys(dir: &Object, name: &[u8], access: Access<'_>) -> Result<Vec<Vec<u8>>> {
+    let mut anchor = Anchor::Start;
+    let mut akeys = Vec::new();
+    while !anchor.is_end() {
+        let limit = ListLimit::entries(AKEYS_BATCH);
+        let batch = dir.list_akeys(name, &mut anchor, limit, access).wait()?;
+        akeys.extend(batch.iter().map(<[u8]>::to_vec));
+    }
+    Ok(akeys)
+}
+
+/// True where nothing but the mark stands in the directory.
+pub(crate) fn is_empty(dir: &Object, access: Access<'_>) -> Result<bool> {
+    let mut anchor = Anchor::Start;
+    while !anchor.is_end() {
+        let batch = dir.list_dkeys(&mut anchor, ListLimit::entries(2), access).wait()?;
+        if batch.iter().any(|name| name != MARK) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}

@@ -1,0 +1,310 @@
+//! Open files.
+use crate::attr::{self, Attr, SetAttr};
+use crate::inode::Kind;
+use crate::limits::FILE_SIZE_MAX;
+use crate::node::Node;
+use crate::open::OpenFile;
+use esker::types::ops::{Sink, Source};
+use esker::types::{Error, ErrorKind, Extent, Result};
+use esker::{Access, Array, Wait};
+use std::sync::Arc;
+
+/// How a file is opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Open {
+    /// It may be read.
+    pub read: bool,
+    /// It may be written.
+    pub write: bool,
+    /// It is emptied (POSIX: `O_TRUNC`).
+    pub truncate: bool,
+}
+
+impl Open {
+    /// For reading.
+    pub const READ: Self = Self { read: true, write: false, truncate: false };
+    /// For writing.
+    pub const WRITE: Self = Self { read: false, write: true, truncate: false };
+    /// For both.
+    pub const BOTH: Self = Self { read: true, write: true, truncate: false };
+}
+
+/// Bytes of one atomic append; a longer one is done in steps.
+const APPEND_BYTES_MAX: usize = 64 << 20;
+
+/// A regular file that is open. As long as it is, its content stays, even where its name is removed.
+pub struct File {
+    node: Node,
+    open: Open,
+    shared: Arc<OpenFile>,
+    content: Array,
+    closed: bool,
+}
+
+impl Node {
+    /// Opens this regular file (POSIX: `open` without `O_CREAT`).
+    ///
+    /// # Errors
+    /// [`ErrorKind::IsDirectory`], [`ErrorKind::Loop`] for a symbolic link, [`ErrorKind::ReadOnly`] for
+    /// writing where the file system is mounted so.
+    pub fn open(&self, open: Open) -> Result<File> {
+        let refuse = |kind, what: &str| {
+            let path = self.path();
+            Err(Error::new(kind, format!("{} is {what}", String::from_utf8_lossy(&path))))
+        };
+        match self.kind() {
+            Kind::File => {}
+            Kind::Directory => return refuse(ErrorKind::IsDirectory, "a directory"),
+            Kind::Symlink => return refuse(ErrorKind::Loop, "a symbolic link"),
+        }
+        if open.write || open.truncate {
+            self.fs().check_writable()?;
+        }
+        let content = attr::content(self.fs(), self.inode())?;
+        let shared = self.fs().mounted().open_files.open(self);
+        let file = File { node: self.clone(), open, shared, content, closed: false };
+        if open.truncate {
+            file.resize(0)?;
+        }
+        Ok(file)
+    }
+
+    pub(crate) fn open_for_writing(&self) -> Result<File> {
+        match self.kind() {
+            Kind::Symlink => {
+                Err(Error::new(ErrorKind::Invalid, "a symbolic link has no size to be set"))
+            }
+            _ => self.open(Open::WRITE),
+        }
+    }
+}
+
+impl File {
+    /// The node it was opened from.
+    #[must_use]
+    pub fn node(&self) -> &Node {
+        &self.node
+    }
+
+    /// How it was opened.
+    #[must_use]
+    pub fn mode(&self) -> Open {
+        self.open
+    }
+
+    /// The array that holds the bytes.
+    #[must_use]
+    pub fn array(&self) -> &Array {
+        &self.content
+    }
+
+    /// Reads from `offset` on and tells how many bytes there were: fewer than asked for only at the end
+    /// of the file. Holes are zeros (POSIX: `pread`).
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoHandle`] where it is not open for reading; what the backend meets.
+    pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        self.check_readable()?;
+        let most = FILE_SIZE_MAX.saturating_sub(offset).min(buffer.len() as u64) as usize;
+        if most == 0 {
+            return Ok(0);
+        }
+        let sink = Sink::One(&mut buffer[..most]);
+        let range = [Extent::new(offset, most as u64)];
+        Ok(self.content.read(&range, sink, self.node.fs().view()).wait()?.bytes as usize)
+    }
+
+    /// As [`File::read_at`], into several buffers one after the other (POSIX: `preadv`).
+    ///
+    /// # Errors
+    /// As [`File::read_at`].
+    pub fn read_vectored_at(&self, offset: u64, buffers: Vec<&mut [u8]>) -> Result<usize> {
+        self.check_readable()?;
+        let sink = Sink::Many(buffers);
+        let len = sink.len();
+        if len == 0 || offset.saturating_add(len) > FILE_SIZE_MAX {
+            return Ok(0);
+        }
+        let range = [Extent::new(offset, len)];
+        Ok(self.content.read(&range, sink, self.node.fs().view()).wait()?.bytes as usize)
+    }
+
+    /// Writes all of `data` from `offset` on (POSIX: `pwrite`). What lies in one chunk changes at once;
+    /// a reader may see the chunks of one call change one after the other.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoHandle`] where it is not open for writing, [`ErrorKind::FileTooBig`] beyond
+    /// [`FILE_SIZE_MAX`], [`ErrorKind::NoSpace`].
+    pub fn write_at(&self, offset: u64, data: &[u8]) -> Result<usize> {
+        self.write_vectored_at(offset, &[data])
+    }
+
+    /// As [`File::write_at`], from several buffers one after the other (POSIX: `pwritev`).
+    ///
+    /// # Errors
+    /// As [`File::write_at`].
+    pub fn write_vectored_at(&self, offset: u64, data: &[&[u8]]) -> Result<usize> {
+        self.check_writable()?;
+        let source = match data {
+            [one] => Source::One(one),
+            many => Source::Many(many),
+        };
+        let len = source.len();
+        self.check_end(offset, len)?;
+        if len == 0 {
+            return Ok(0);
+        }
+        self.write_chunks(offset, source)?;
+        self.noted()?;
+        Ok(len as usize)
+    }
+
+    /// Chunk by chunk: each is one change on one target, without the coordination of several.
+    fn write_chunks(&self, offset: u64, source: Source<'_>) -> Result<()> {
+        let (chunk, len) = (self.content.attributes().chunk_size, source.len());
+        let first = (chunk - offset % chunk).min(len);
+        if first == len {
+            let range = [Extent::new(offset, len)];
+            return self.content.write(&range, source, Access::Latest).wait();
+        }
+        let mut done = 0;
+        while done < len {
+            let count = (chunk - (offset + done) % chunk).min(len - done);
+            let part = source.part(done, count);
+            let range = [Extent::new(offset + done, count)];
+            self.content.write(&range, Source::One(&part), Access::Latest).wait()?;
+            done += count;
+        }
+        Ok(())
+    }
+
+    /// Writes `data` at the end of the file and tells where that was. Of several at once each is whole
+    /// and none overwrites another, over all processes (POSIX: `O_APPEND`).
+    ///
+    /// # Errors
+    /// As [`File::write_at`].
+    pub fn append(&self, data: &[u8]) -> Result<u64> {
+        self.check_writable()?;
+        let mut begin = None;
+        for piece in data.chunks(APPEND_BYTES_MAX) {
+            let at = self.append_piece(piece)?;
+            begin.get_or_insert(at);
+        }
+        self.noted()?;
+        begin.map_or_else(|| self.size(), Ok)
+    }
+
+    fn append_piece(&self, piece: &[u8]) -> Result<u64> {
+        self.node.fs().transact(|access| {
+            let end = self.content.size(access).wait()?;
+            self.check_end(end, piece.len() as u64)?;
+            let range = [Extent::new(end, piece.len() as u64)];
+            self.content.write(&range, Source::One(piece), access).wait()?;
+            Ok(end)
+        })
+    }
+
+    /// Its size in bytes.
+    ///
+    /// # Errors
+    /// What the backend meets.
+    pub fn size(&self) -> Result<u64> {
+        self.content.size(self.node.fs().view()).wait()
+    }
+
+    /// Its attributes (POSIX: `fstat`). One whose name was removed has no link; of one that another
+    /// process moved, what the name says now is not known, and those of the opening are told.
+    ///
+    /// # Errors
+    /// What the backend meets.
+    pub fn attr(&self) -> Result<Attr> {
+        let fs = self.node.fs();
+        let found = match self.shared.is_removed() {
+            true => None,
+            false => self.shared.place().inode(fs.container(), fs.view())?,
+        };
+        match found.filter(|inode| inode.oid == self.node.oid()) {
+            Some(inode) => Attr::of(fs, &inode),
+            None => {
+                let nlink = u32::from(!self.is_removed()?);
+                Ok(Attr { nlink, ..Attr::of(fs, self.node.inode())? })
+            }
+        }
+    }
+
+    /// Changes attributes (POSIX: `fchmod`, `fchown`, `futimens`, `ftruncate`).
+    ///
+    /// # Errors
+    /// As [`Node::set_attr`]; [`ErrorKind::NotFound`] where its name was removed, or changed by another
+    /// process.
+    pub fn set_attr(&self, set: &SetAttr) -> Result<Attr> {
+        if let Some(size) = set.size {
+            self.set_len(size)?;
+        }
+        attr::store(self.node.fs(), &self.shared.place(), self.node.oid(), set)
+    }
+
+    /// Stores what waits to be stored of it (POSIX: `fsync`). Its bytes are as durable as the pool
+    /// makes every write.
+    ///
+    /// # Errors
+    /// What the backend meets.
+    pub fn sync(&self) -> Result<()> {
+        self.shared.store_time(self.node.fs().mounted())
+    }
+
+    /// Closes it. Dropping it does the same, with nobody to tell of an error.
+    ///
+    /// # Errors
+    /// What the backend meets.
+    pub fn close(mut self) -> Result<()> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<()> {
+        if std::mem::replace(&mut self.closed, true) {
+            return Ok(());
+        }
+        let mounted = self.node.fs().mounted();
+        let stored = self.shared.store_time(mounted);
+        mounted.closed(&self.node, &self.shared).and(stored)
+    }
+
+    fn is_removed(&self) -> Result<bool> {
+        Ok(self.shared.is_removed())
+    }
+
+    pub(crate) fn noted(&self) -> Result<()> {
+        self.shared.note_write(self.node.fs().mounted())
+    }
+
+    fn check_readable(&self) -> Result<()> {
+        match self.open.read {
+            true => Ok(()),
+            false => Err(Error::new(ErrorKind::NoHandle, "the file is not open for reading")),
+        }
+    }
+
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        match self.open.write {
+            true => Ok(()),
+            false => Err(Error::new(ErrorKind::NoHandle, "the file is not open for writing")),
+        }
+    }
+
+    pub(crate) fn check_end(&self, offset: u64, len: u64) -> Result<()> {
+        match offset.checked_add(len) {
+            Some(end) if end <= FILE_SIZE_MAX => Ok(()),
+            _ => Err(Error::new(
+                ErrorKind::FileTooBig,
+                format!("a file has at most {FILE_SIZE_MAX} bytes (FILE_SIZE_MAX)"),
+            )),
+        }
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        let _ = self.end();
+    }
+}

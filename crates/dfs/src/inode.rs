@@ -1,0 +1,214 @@
+//! What stands under a name: the 88 bytes that DFS keeps for each file, directory and link.
+use crate::time::Time;
+use esker::types::{Error, ErrorKind, ObjectId, Result};
+
+/// Bytes of a stored inode.
+pub(crate) const INODE_BYTES: usize = 88;
+
+/// Bits of the mode that tell the kind (POSIX: `S_IFMT`).
+pub const KIND_MASK: u32 = 0o170_000;
+/// Bits of the mode that a caller may set.
+pub const MODE_MASK: u32 = 0o7777;
+
+/// What a name stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link.
+    Symlink,
+}
+
+impl Kind {
+    /// Its bits in a mode (POSIX: `S_IFREG`, `S_IFDIR`, `S_IFLNK`).
+    #[must_use]
+    pub const fn bits(self) -> u32 {
+        match self {
+            Self::File => 0o100_000,
+            Self::Directory => 0o040_000,
+            Self::Symlink => 0o120_000,
+        }
+    }
+
+    /// The kind in a mode; `None` for one that this file system does not have.
+    #[must_use]
+    pub const fn of_mode(mode: u32) -> Option<Self> {
+        match mode & KIND_MASK {
+            0o100_000 => Some(Self::File),
+            0o040_000 => Some(Self::Directory),
+            0o120_000 => Some(Self::Symlink),
+            _ => None,
+        }
+    }
+}
+
+/// An inode as it is stored under a name of a directory (layout: DFS, akey `DFS_INODE`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Inode {
+    /// What it is.
+    pub kind: Kind,
+    /// Permission bits, with set-id and sticky bits.
+    pub mode: u32,
+    /// The object that holds the content.
+    pub oid: ObjectId,
+    /// When the content changed, as far as it was stored.
+    pub mtime: Time,
+    /// When anything of it changed.
+    pub ctime: Time,
+    /// Bytes per chunk of a file, or of files made in a directory; 0 for what the container says.
+    pub chunk_size: u64,
+    /// Object class of files made in a directory; 0 for what the container says.
+    pub class: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Bytes of a symbolic link's target.
+    pub link_len: u64,
+}
+
+impl Inode {
+    /// A fresh one, with every permission bit off and nobody's but root's.
+    pub(crate) fn new(kind: Kind, oid: ObjectId, now: Time) -> Self {
+        Self {
+            kind,
+            mode: 0,
+            oid,
+            mtime: now,
+            ctime: now,
+            chunk_size: 0,
+            class: 0,
+            uid: 0,
+            gid: 0,
+            link_len: 0,
+        }
+    }
+
+    /// The mode with the bits of the kind (POSIX: `st_mode`).
+    #[must_use]
+    pub const fn full_mode(&self) -> u32 {
+        self.kind.bits() | self.mode
+    }
+
+    /// The same, its attributes changed at `time`.
+    #[must_use]
+    pub(crate) fn changed(self, time: Time) -> Self {
+        Self { ctime: time, ..self }
+    }
+
+    /// A number that is its own in the container (POSIX: `st_ino`).
+    #[must_use]
+    pub const fn number(&self) -> u64 {
+        number_of(self.oid)
+    }
+
+    pub(crate) fn to_bytes(self) -> [u8; INODE_BYTES] {
+        let mut bytes = [0; INODE_BYTES];
+        let mut at = 0;
+        let mut put = |field: &[u8]| {
+            bytes[at..at + field.len()].copy_from_slice(field);
+            at += field.len();
+        };
+        put(&self.full_mode().to_le_bytes());
+        put(&self.oid.lo.to_le_bytes());
+        put(&self.oid.hi.to_le_bytes());
+        put(&self.mtime.seconds.to_le_bytes());
+        put(&self.ctime.seconds.to_le_bytes());
+        put(&self.chunk_size.to_le_bytes());
+        put(&self.class.to_le_bytes());
+        put(&u64::from(self.mtime.nanos).to_le_bytes());
+        put(&u64::from(self.ctime.nanos).to_le_bytes());
+        put(&self.uid.to_le_bytes());
+        put(&self.gid.to_le_bytes());
+        put(&self.link_len.to_le_bytes());
+        bytes
+    }
+
+    /// # Errors
+    /// [`ErrorKind::Corrupt`] where the bytes are no inode.
+    pub(crate) fn from_bytes(bytes: &[u8; INODE_BYTES]) -> Result<Self> {
+        let mut fields = Fields(bytes);
+        let mode = fields.u32();
+        let kind = Kind::of_mode(mode).ok_or_else(|| unknown_kind(mode))?;
+        let (lo, hi) = (fields.u64(), fields.u64());
+        let (mtime, ctime) = (fields.u64(), fields.u64());
+        let (chunk_size, class) = (fields.u64(), fields.u32());
+        let (mtime_nanos, ctime_nanos) = (fields.u64(), fields.u64());
+        let time = |seconds: u64, nanos: u64| Time {
+            seconds: seconds as i64,
+            nanos: (nanos % 1_000_000_000) as u32,
+        };
+        Ok(Self {
+            kind,
+            mode: mode & MODE_MASK,
+            oid: ObjectId { hi, lo },
+            mtime: time(mtime, mtime_nanos),
+            ctime: time(ctime, ctime_nanos),
+            chunk_size,
+            class,
+            uid: fields.u32(),
+            gid: fields.u32(),
+            link_len: fields.u64(),
+        })
+    }
+}
+
+/// The inode number of an object. Ids are made of a counter in the upper word and the number of the
+/// process that made them in the lower one, so their low halves together are unique.
+pub(crate) const fn number_of(oid: ObjectId) -> u64 {
+    oid.lo << 32 | oid.hi & 0xffff_ffff
+}
+
+/// Reads fields one after the other; past the end they are zero.
+struct Fields<'a>(&'a [u8]);
+
+impl Fields<'_> {
+    fn take<const N: usize>(&mut self) -> [u8; N] {
+        let (head, tail) = self.0.split_first_chunk::<N>().unwrap_or((&[0; N], &[]));
+        self.0 = tail;
+        *head
+    }
+
+    fn u32(&mut self) -> u32 {
+        u32::from_le_bytes(self.take())
+    }
+
+    fn u64(&mut self) -> u64 {
+        u64::from_le_bytes(self.take())
+    }
+}
+
+#[cold]
+fn unknown_kind(mode: u32) -> Error {
+    Error::new(ErrorKind::Corrupt, format!("an entry with mode {mode:#o} is no file of DFS"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn inodes_stand_as_dfs_lays_them_out() {
+        let inode = Inode {
+            kind: Kind::File,
+            mode: 0o640,
+            oid: ObjectId { hi: 7, lo: 8 },
+            mtime: Time { seconds: -1, nanos: 9 },
+            ctime: Time { seconds: 10, nanos: 11 },
+            chunk_size: 1 << 20,
+            class: 12,
+            uid: 13,
+            gid: 14,
+            link_len: 15,
+        };
+        let bytes = inode.to_bytes();
+        assert_eq!(bytes[..4], 0o100_640u32.to_le_bytes());
+        assert_eq!((bytes[4], bytes[12], bytes[20], bytes[28]), (8, 7, 0xff, 10));
+        assert_eq!((bytes[38], bytes[44], bytes[48], bytes[56]), (0x10, 12, 9, 11));
+        assert_eq!((bytes[64], bytes[68], bytes[72], bytes[80]), (13, 14, 15, 0));
+        assert_eq!(Inode::from_bytes(&bytes).unwrap(), inode);
+        assert!(Inode::from_bytes(&[0; INODE_BYTES]).is_err());
+    }
+}

@@ -1,0 +1,66 @@
+//! A POSIX namespace in a container: DFS, the file system of DAOS, on any backend with transactions.
+//!
+//! A [`Dfs`] is mounted on a container. A [`Node`] is a file, directory or symbolic link, found by its
+//! parent and its name or by a path ([`Dfs::resolve`]); a [`File`] is one that is open. Calls block and
+//! errors carry the errno of POSIX. What is relaxed against POSIX stands in `docs/semantics.md`.
+//!
+//! ```
+//! use dfs::{Create, Dfs, Follow, MountOptions, NewDfs, Open};
+//! use esker::Pool;
+//! use esker::backend::NewContainer;
+//! use esker::types::info::OpenMode;
+//!
+//! # fn main() -> esker::types::Result<()> {
+//! let pool = Pool::connect("memory:example-of-dfs", OpenMode::ReadWrite)?;
+//! let label = NewContainer { label: Some("home"), ..Default::default() };
+//! Dfs::create_container(&pool, &label, &NewDfs::default())?;
+//!
+//! let fs = Dfs::open("memory:example-of-dfs", "home", MountOptions::default())?;
+//! let dir = fs.root().mkdir(b"run1", &Create::with_mode(0o755))?;
+//! let file = dir.create(b"out", &Create::with_mode(0o644))?.open(Open::BOTH)?;
+//! file.write_at(0, b"step 0\n")?;
+//! assert_eq!(file.append(b"step 1\n")?, 7);
+//! file.close()?;
+//!
+//! dir.rename(b"out", &fs.root(), b"result", Default::default())?;
+//! let found = fs.resolve(&fs.root(), b"/run1/../result", Follow::All)?;
+//! assert_eq!(found.attr()?.size, 14);
+//! # Ok(())
+//! # }
+//! ```
+#![forbid(unsafe_code)]
+
+mod attr;
+mod create;
+mod entry;
+mod file;
+mod inode;
+mod lazy;
+pub mod limits;
+mod list;
+mod mount;
+mod node;
+mod oids;
+mod open;
+mod path;
+mod place;
+mod remove;
+mod rename;
+mod resize;
+mod superblock;
+mod time;
+mod xattr;
+
+pub use attr::{Attr, EXECUTE, READ, SetAttr, WRITE};
+pub use create::Create;
+pub use esker::types::ops::Anchor;
+pub use file::{File, Open};
+pub use inode::{Inode, KIND_MASK, Kind, MODE_MASK};
+pub use list::{DirEntry, DirStream};
+pub use mount::{Dfs, FsSpace, MountOptions};
+pub use node::Node;
+pub use path::{Follow, Parent, Step};
+pub use rename::RenameMode;
+pub use superblock::{CHUNK_SIZE, NewDfs, Roots, Superblock};
+pub use time::Time;
+pub use xattr::XattrMode;

@@ -1,0 +1,157 @@
+//! Listing directories.
+use crate::entry;
+use crate::inode::{Inode, Kind};
+use crate::limits::LIST_BATCH;
+use crate::node::Node;
+use esker::Wait;
+use esker::types::ops::{Anchor, ListLimit};
+use esker::types::{KeyBatch, Result};
+
+/// An entry of a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DirEntry {
+    /// Its name.
+    pub name: Vec<u8>,
+    /// Its inode.
+    pub inode: Inode,
+}
+
+impl DirEntry {
+    /// What it is.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        self.inode.kind
+    }
+
+    /// Its number (POSIX: `d_ino`).
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        self.inode.number()
+    }
+}
+
+impl Node {
+    /// Entries after `anchor`, which moves on, at most `entries` (DAOS: `dfs_readdirplus`). `.` and `..`
+    /// are not among them. An entry that stays is seen exactly once, whatever comes and goes meanwhile.
+    ///
+    /// # Errors
+    /// [`esker::types::ErrorKind::NotDirectory`]; what the backend meets.
+    pub fn read_dir(&self, anchor: &mut Anchor, entries: usize) -> Result<Vec<DirEntry>> {
+        let dir = self.directory()?;
+        let mut found = Vec::new();
+        while found.is_empty() && !anchor.is_end() {
+            for name in self.read_names(anchor, entries)?.iter() {
+                let inode = entry::fetch(&dir, name, self.fs().view())?;
+                let entry = inode.map(|inode| DirEntry { name: name.to_vec(), inode });
+                found.extend(entry.filter(|_| name != entry::MARK));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Names after `anchor`, which moves on, at most `entries` (DAOS: `dfs_readdir`). May bring none
+    /// before the end.
+    ///
+    /// # Errors
+    /// As [`Node::read_dir`].
+    pub fn read_names(&self, anchor: &mut Anchor, entries: usize) -> Result<KeyBatch> {
+        let limit = ListLimit::entries(entries.max(1));
+        let found = self.directory()?.list_dkeys(anchor, limit, self.fs().view()).wait()?;
+        let mut names = KeyBatch::default();
+        found.iter().filter(|name| *name != entry::MARK).for_each(|name| names.push(name));
+        Ok(names)
+    }
+
+    /// True where nothing stands in this directory.
+    ///
+    /// # Errors
+    /// As [`Node::read_dir`].
+    pub fn is_empty(&self) -> Result<bool> {
+        entry::is_empty(&self.directory()?, self.fs().view())
+    }
+
+    /// The entries one by one, with positions to come back to (POSIX: `opendir`).
+    ///
+    /// # Errors
+    /// [`esker::types::ErrorKind::NotDirectory`].
+    pub fn entries(&self) -> Result<DirStream> {
+        self.directory()?;
+        Ok(DirStream::new(self.clone()))
+    }
+}
+
+/// A listing under way (POSIX: `DIR`). It holds one batch of entries ([`LIST_BATCH`]) and one anchor
+/// for each batch it has seen, so memory stays small for any directory.
+pub struct DirStream {
+    node: Node,
+    /// Where each batch begins; the last one is where the next begins.
+    anchors: Vec<(u64, Anchor)>,
+    batch: Vec<DirEntry>,
+    /// Number of the first entry of `batch` in the stream.
+    first: u64,
+    /// Number of the next entry.
+    next: u64,
+}
+
+impl DirStream {
+    fn new(node: Node) -> Self {
+        Self { node, anchors: vec![(0, Anchor::Start)], batch: Vec::new(), first: 0, next: 0 }
+    }
+
+    /// The directory.
+    #[must_use]
+    pub fn node(&self) -> &Node {
+        &self.node
+    }
+
+    /// The next entry, `None` at the end.
+    ///
+    /// # Errors
+    /// What the backend meets.
+    pub fn read(&mut self) -> Result<Option<DirEntry>> {
+        if !self.is_buffered() && !self.load()? {
+            return Ok(None);
+        }
+        let entry = self.batch.get((self.next - self.first) as usize).cloned();
+        self.next += u64::from(entry.is_some());
+        Ok(entry)
+    }
+
+    /// The position of the next entry (POSIX: `telldir`).
+    #[must_use]
+    pub fn tell(&self) -> u64 {
+        self.next
+    }
+
+    /// Goes to a position that [`DirStream::tell`] gave; 0 begins anew and sees what came since
+    /// (POSIX: `seekdir`, `rewinddir`).
+    pub fn seek(&mut self, position: u64) {
+        if position == 0 {
+            *self = Self::new(self.node.clone());
+        }
+        self.next = position;
+    }
+
+    fn is_buffered(&self) -> bool {
+        (self.first..self.first + self.batch.len() as u64).contains(&self.next)
+    }
+
+    /// Brings the batch that holds the next entry; false at the end.
+    fn load(&mut self) -> Result<bool> {
+        let known = self.anchors.partition_point(|(first, _)| *first <= self.next);
+        self.anchors.truncate(known.max(1));
+        while let Some((first, anchor)) = self.anchors.last() {
+            let (first, mut anchor) = (*first, anchor.clone());
+            if anchor.is_end() {
+                return Ok(false);
+            }
+            self.batch = self.node.read_dir(&mut anchor, LIST_BATCH)?;
+            self.first = first;
+            self.anchors.push((first + self.batch.len() as u64, anchor));
+            if self.is_buffered() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}

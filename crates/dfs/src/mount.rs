@@ -1,0 +1,298 @@
+//! A file system in use.
+use crate::entry;
+use crate::inode::{Inode, Kind};
+use crate::lazy::DirectoryTimes;
+use crate::limits::RETRIES_MAX;
+use crate::node::Node;
+use crate::oids::Oids;
+use crate::open::OpenFiles;
+use crate::superblock::{self, NewDfs, ROOT_NAME, Roots, Superblock};
+use esker::backend::NewContainer;
+use esker::types::info::{ContainerInfo, OpenMode, Space};
+use esker::types::{Epoch, Error, ErrorKind, Result};
+use esker::{Access, Container, Pool, Transaction, Wait};
+use std::sync::{Arc, OnceLock};
+
+/// How a file system is mounted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MountOptions {
+    /// Nothing may be changed.
+    pub read_only: bool,
+    /// The state of this snapshot instead of the latest; implies `read_only`.
+    pub snapshot: Option<Epoch>,
+}
+
+/// A mounted file system: a POSIX namespace in a container (DAOS: `dfs_t`). Clones share it.
+///
+/// All calls block, as those of POSIX do. Errors carry the errno of POSIX ([`Error::errno`]).
+#[derive(Clone)]
+pub struct Dfs(Arc<Mounted>);
+
+pub(crate) struct Mounted {
+    container: Container,
+    superblock: Superblock,
+    roots: Roots,
+    view: Access<'static>,
+    read_only: bool,
+    root: Inode,
+    mount_point: OnceLock<Box<[u8]>>,
+    pub(crate) oids: Oids,
+    pub(crate) open_files: OpenFiles,
+    pub(crate) times: DirectoryTimes,
+}
+
+/// Space of a file system (POSIX: `statvfs`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FsSpace {
+    /// Bytes per block; what the other numbers of bytes are rounded to.
+    pub block_size: u64,
+    /// Bytes of the pool for data.
+    pub total: u64,
+    /// Of them, free.
+    pub free: u64,
+    /// Entries that would fit the index, roughly.
+    pub files: u64,
+    /// Of them, free.
+    pub files_free: u64,
+}
+
+/// Bytes per block as `statvfs` shows them.
+const BLOCK_SIZE: u64 = 4096;
+/// Bytes of the index that a file takes, roughly: its entry, its share of pages.
+const INDEX_BYTES_PER_FILE: u64 = 512;
+
+impl Dfs {
+    /// Makes a container that holds a file system (DAOS: `dfs_cont_create`).
+    ///
+    /// # Errors
+    /// [`ErrorKind::Exists`] where the label is taken, [`ErrorKind::Invalid`] for sizes or classes that
+    /// cannot be, [`ErrorKind::NotSupported`] where the pool has no transactions.
+    pub fn create_container(
+        pool: &Pool,
+        container: &NewContainer<'_>,
+        new: &NewDfs,
+    ) -> Result<ContainerInfo> {
+        let info = pool.create_container(container).wait()?;
+        let name = info.uuid.to_string();
+        let made = || {
+            let container = pool.open_container(&name, OpenMode::ReadWrite).wait()?;
+            Self::format(&container, new)?;
+            container.close().wait()
+        };
+        match made() {
+            Ok(()) => Ok(info),
+            Err(error) => {
+                let _ = pool.destroy_container(&name, true).wait();
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes a file system in a container that has none.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Exists`] where there is one: of racing callers one wins; else as
+    /// [`Dfs::create_container`].
+    pub fn format(container: &Container, new: &NewDfs) -> Result<()> {
+        container.transaction().map(drop).map_err(unsuitable)?;
+        let roots = superblock::format(container, new)?;
+        let properties = superblock::properties(roots);
+        let changes: Vec<_> =
+            properties.iter().map(|(name, value)| (*name, Some(value.as_slice()))).collect();
+        container.properties().change(&changes).wait()
+    }
+
+    /// Opens the pool and the container of these names and mounts what is in it.
+    ///
+    /// # Errors
+    /// As [`Pool::connect`], [`Pool::open_container`] and [`Dfs::mount`].
+    pub fn open(pool: &str, container: &str, options: MountOptions) -> Result<Self> {
+        let read_only = options.read_only || options.snapshot.is_some();
+        let mode = if read_only { OpenMode::ReadOnly } else { OpenMode::ReadWrite };
+        let container = Pool::connect(pool, mode)?.open_container(container, mode).wait()?;
+        Self::mount(container, options)
+    }
+
+    /// Mounts the file system of an open container (DAOS: `dfs_mount`).
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] where the container holds none, [`ErrorKind::NotFound`] for an unknown
+    /// snapshot, [`ErrorKind::NotSupported`] where the backend has no transactions.
+    pub fn mount(container: Container, options: MountOptions) -> Result<Self> {
+        container.transaction_read_only().map(drop).map_err(unsuitable)?;
+        let view = match options.snapshot {
+            Some(epoch) => container.at(epoch).wait()?,
+            None => Access::Latest,
+        };
+        let superblock = Superblock::read(&container, view)?;
+        let roots = Roots::of(&container, &superblock)?;
+        let root = entry::fetch(&container.object(roots.superblock), ROOT_NAME, view)?;
+        let root = root.filter(|root| root.kind == Kind::Directory).ok_or_else(no_root)?;
+        let read_only = options.read_only
+            || options.snapshot.is_some()
+            || container.mode() == OpenMode::ReadOnly;
+        let mounted = Mounted {
+            container,
+            superblock,
+            roots,
+            view,
+            read_only,
+            root,
+            mount_point: OnceLock::new(),
+            oids: Oids::default(),
+            open_files: OpenFiles::default(),
+            times: DirectoryTimes::default(),
+        };
+        Ok(Self(Arc::new(mounted)))
+    }
+
+    /// The root directory.
+    #[must_use]
+    pub fn root(&self) -> Node {
+        Node::root(self, self.0.root)
+    }
+
+    /// What the container says about the file system.
+    #[must_use]
+    pub fn superblock(&self) -> &Superblock {
+        &self.0.superblock
+    }
+
+    /// The container it lies in.
+    #[must_use]
+    pub fn container(&self) -> &Container {
+        &self.0.container
+    }
+
+    /// Ids of the objects every file system has.
+    #[must_use]
+    pub fn roots(&self) -> Roots {
+        self.0.roots
+    }
+
+    /// True where nothing may be changed.
+    #[must_use]
+    pub fn is_read_only(&self) -> bool {
+        self.0.read_only
+    }
+
+    /// Says where programs see the file system, so that absolute targets of symbolic links that lead
+    /// there are followed. Counts once; later calls change nothing.
+    pub fn set_mount_point(&self, path: &[u8]) {
+        let path = path.strip_suffix(b"/").unwrap_or(path);
+        let _ = self.0.mount_point.set(path.into());
+    }
+
+    /// Where programs see the file system, if somebody said so.
+    #[must_use]
+    pub fn mount_point(&self) -> Option<&[u8]> {
+        self.0.mount_point.get().map(|path| &**path)
+    }
+
+    /// Space (DAOS: `dfs_query`, POSIX: `statvfs`).
+    ///
+    /// # Errors
+    /// What the backend meets.
+    pub fn space(&self) -> Result<FsSpace> {
+        let targets = self.0.container.pool_info().wait()?.targets;
+        let sum = |part: fn(&Space) -> u64| targets.iter().map(part).sum::<u64>();
+        Ok(FsSpace {
+            block_size: BLOCK_SIZE,
+            total: sum(|target| target.data_total),
+            free: sum(|target| target.data_free),
+            files: sum(|target| target.index_total) / INDEX_BYTES_PER_FILE,
+            files_free: sum(|target| target.index_free) / INDEX_BYTES_PER_FILE,
+        })
+    }
+
+    /// Stores the times of files and directories that wait for it.
+    ///
+    /// # Errors
+    /// What the backend meets.
+    pub fn flush(&self) -> Result<()> {
+        self.0.open_files.store_times(&self.0)?;
+        self.0.times.store_all(&self.0)
+    }
+}
+
+/// For the other modules.
+impl Dfs {
+    pub(crate) fn mounted(&self) -> &Mounted {
+        &self.0
+    }
+
+    /// What reads see.
+    pub(crate) fn view(&self) -> Access<'static> {
+        self.0.view
+    }
+
+    /// # Errors
+    /// [`ErrorKind::ReadOnly`].
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        match self.0.read_only {
+            false => Ok(()),
+            true => Err(Error::new(ErrorKind::ReadOnly, "the file system is mounted read-only")),
+        }
+    }
+
+    /// As [`Mounted::transact`].
+    pub(crate) fn transact<T>(&self, work: impl FnMut(Access<'_>) -> Result<T>) -> Result<T> {
+        self.0.transact(work)
+    }
+}
+
+impl Mounted {
+    pub(crate) fn container(&self) -> &Container {
+        &self.container
+    }
+
+    pub(crate) fn roots(&self) -> Roots {
+        self.roots
+    }
+
+    /// Runs `work` in a transaction, anew after conflicts, and commits it.
+    pub(crate) fn transact<T>(&self, mut work: impl FnMut(Access<'_>) -> Result<T>) -> Result<T> {
+        for _ in 0..RETRIES_MAX {
+            let transaction = self.container.transaction()?;
+            match attempt(&transaction, &mut work) {
+                Err(error) if error.kind() == ErrorKind::TxRestart => std::thread::yield_now(),
+                result => return result,
+            }
+        }
+        Err(Error::new(
+            ErrorKind::Again,
+            format!("{RETRIES_MAX} attempts met conflicts (RETRIES_MAX); try again later"),
+        ))
+    }
+}
+
+fn attempt<T>(
+    transaction: &Transaction,
+    work: &mut impl FnMut(Access<'_>) -> Result<T>,
+) -> Result<T> {
+    let value = work(Access::Tx(transaction))?;
+    transaction.commit().wait()?;
+    Ok(value)
+}
+
+impl Drop for Mounted {
+    /// Times that wait are lost only where the store fails, and there is nobody to tell.
+    fn drop(&mut self) {
+        let _ = self.times.store_all(self);
+    }
+}
+
+fn unsuitable(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::NotSupported => Error::new(
+            ErrorKind::NotSupported,
+            "a file system needs transactions, which this pool does not have; use a native pool",
+        ),
+        _ => error,
+    }
+}
+
+#[cold]
+fn no_root() -> Error {
+    Error::new(ErrorKind::Corrupt, "the file system has no root directory; run `esker fs check`")
+}

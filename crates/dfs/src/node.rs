@@ -1,0 +1,197 @@
+//! Nodes: what the tree consists of, each found by its parent and its name.
+use crate::attr::Attr;
+use crate::entry;
+use crate::inode::{Inode, Kind};
+use crate::limits::{DEPTH_MAX, NAME_MAX};
+use crate::mount::Dfs;
+use crate::place::Place;
+use crate::superblock::ROOT_NAME;
+use esker::types::{Error, ErrorKind, ObjectId, Result};
+use esker::{Access, Object};
+use std::sync::Arc;
+
+/// A file, directory or symbolic link: where its entry stands, and its inode as of the lookup
+/// (DAOS: `dfs_obj_t`). Clones share it. A node of something that was moved or removed since goes on
+/// naming the object, but no longer finds its entry.
+#[derive(Clone)]
+pub struct Node(Arc<Inner>);
+
+struct Inner {
+    fs: Dfs,
+    parent: Option<Node>,
+    name: Box<[u8]>,
+    depth: u32,
+    inode: Inode,
+}
+
+impl Node {
+    pub(crate) fn root(fs: &Dfs, inode: Inode) -> Self {
+        let inner = Inner { fs: fs.clone(), parent: None, name: ROOT_NAME.into(), depth: 0, inode };
+        Self(Arc::new(inner))
+    }
+
+    /// The node of an entry of this directory.
+    pub(crate) fn child(&self, name: &[u8], inode: Inode) -> Result<Self> {
+        let depth = self.0.depth + 1;
+        if depth > DEPTH_MAX {
+            return Err(Error::new(
+                ErrorKind::NameTooLong,
+                format!("directories stand at most {DEPTH_MAX} deep (DEPTH_MAX)"),
+            ));
+        }
+        let (fs, parent) = (self.0.fs.clone(), Some(self.clone()));
+        Ok(Self(Arc::new(Inner { fs, parent, name: name.into(), depth, inode })))
+    }
+
+    /// The file system it is in.
+    #[must_use]
+    pub fn fs(&self) -> &Dfs {
+        &self.0.fs
+    }
+
+    /// Its inode as of the lookup.
+    #[must_use]
+    pub fn inode(&self) -> &Inode {
+        &self.0.inode
+    }
+
+    /// What it is.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        self.0.inode.kind
+    }
+
+    /// The object that holds its content.
+    #[must_use]
+    pub fn oid(&self) -> ObjectId {
+        self.0.inode.oid
+    }
+
+    /// The directory it was found in; `None` for the root.
+    #[must_use]
+    pub fn parent(&self) -> Option<&Self> {
+        self.0.parent.as_ref()
+    }
+
+    /// The name it was found under; `/` for the root.
+    #[must_use]
+    pub fn name(&self) -> &[u8] {
+        &self.0.name
+    }
+
+    /// The path it was found under, from the root of the file system.
+    #[must_use]
+    pub fn path(&self) -> Vec<u8> {
+        let mut names = Vec::new();
+        let mut node = self;
+        while let Some(parent) = node.parent() {
+            names.push(node.name());
+            node = parent;
+        }
+        match names.is_empty() {
+            true => ROOT_NAME.to_vec(),
+            false => names.iter().rev().flat_map(|name| [b"/", *name].concat()).collect(),
+        }
+    }
+
+    /// The entry of this name in this directory.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`], [`ErrorKind::NotDirectory`], [`ErrorKind::NameTooLong`].
+    pub fn lookup(&self, name: &[u8]) -> Result<Self> {
+        let inode = self.find(name, self.0.fs.view())?.ok_or_else(|| self.missing(name))?;
+        self.child(name, inode)
+    }
+
+    /// The same node with its inode as it is now.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] where the entry is gone or names something else.
+    pub fn refresh(&self) -> Result<Self> {
+        let inode = self.stored(self.0.fs.view())?;
+        match &self.0.parent {
+            Some(parent) => parent.child(&self.0.name, inode),
+            None => Ok(Self::root(&self.0.fs, inode)),
+        }
+    }
+
+    /// Its attributes as they are now (DAOS: `dfs_ostat`). Where the entry was moved or removed, those
+    /// of the lookup with the size as it is now, and no link where it was removed.
+    ///
+    /// # Errors
+    /// What the backend meets.
+    pub fn attr(&self) -> Result<Attr> {
+        match self.stored(self.0.fs.view()) {
+            Ok(inode) => Attr::of(&self.0.fs, &inode),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let attr = Attr::of(&self.0.fs, &self.0.inode)?;
+                Ok(Attr { nlink: 0, ..attr })
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// For the other modules.
+impl Node {
+    /// Where its entry stands.
+    pub(crate) fn place(&self) -> Place {
+        let mounted = self.0.fs.mounted();
+        let dir = self.parent().map_or(mounted.roots().superblock, Self::oid);
+        Place { dir, name: self.0.name.clone() }
+    }
+
+    /// The object of this directory.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotDirectory`].
+    pub(crate) fn directory(&self) -> Result<Object> {
+        match self.kind() {
+            Kind::Directory => Ok(self.object()),
+            _ => Err(Error::new(
+                ErrorKind::NotDirectory,
+                format!("{} is no directory", String::from_utf8_lossy(&self.path())),
+            )),
+        }
+    }
+
+    pub(crate) fn object(&self) -> Object {
+        self.0.fs.container().object(self.oid())
+    }
+
+    /// The inode under a name of this directory, if there is one.
+    pub(crate) fn find(&self, name: &[u8], access: Access<'_>) -> Result<Option<Inode>> {
+        let dir = self.directory()?;
+        if name.len() > NAME_MAX {
+            entry::check_name(name)?;
+        }
+        match name {
+            b"" | entry::MARK => Ok(None),
+            _ => entry::fetch(&dir, name, access),
+        }
+    }
+
+    /// Its own inode as it is stored now.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] where the entry is gone or names something else.
+    pub(crate) fn stored(&self, access: Access<'_>) -> Result<Inode> {
+        let place = self.place();
+        let found = place.inode(self.0.fs.container(), access)?;
+        found.filter(|inode| inode.oid == self.oid()).ok_or_else(|| self.gone())
+    }
+
+    #[cold]
+    pub(crate) fn missing(&self, name: &[u8]) -> Error {
+        let (dir, name) = (self.path(), String::from_utf8_lossy(name));
+        let dir = String::from_utf8_lossy(&dir);
+        Error::new(ErrorKind::NotFound, format!("there is no {name:?} in {dir}"))
+    }
+
+    #[cold]
+    pub(crate) fn gone(&self) -> Error {
+        let path = self.path();
+        let path = String::from_utf8_lossy(&path);
+        Error::new(ErrorKind::NotFound, format!("{path} was moved or removed"))
+    }
+}

@@ -1,0 +1,210 @@
+//! Paths: from names to nodes.
+use crate::inode::Kind;
+use crate::limits::{LINKS_MAX, PATH_MAX};
+use crate::mount::Dfs;
+use crate::node::Node;
+use esker::types::{Error, ErrorKind, Result};
+
+/// Whether a symbolic link at the end of a path is followed. Those before are always.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Follow {
+    /// It is.
+    All,
+    /// It is not (POSIX: `lstat`, `O_NOFOLLOW`).
+    AllButLast,
+}
+
+/// Where a path leads.
+#[derive(Clone)]
+pub enum Step {
+    /// To a node.
+    Node(Node),
+    /// Out of the file system, by a symbolic link: to this path of the host.
+    Outside(Vec<u8>),
+}
+
+/// The last part of a path and the directory it is in.
+#[derive(Clone)]
+pub enum Parent {
+    /// An entry of a directory; the name may be `.` or `..`, and is empty for the root. A slash behind
+    /// the name stays.
+    Entry(Node, Vec<u8>),
+    /// Out of the file system: to this path of the host.
+    Outside(Vec<u8>),
+}
+
+impl Dfs {
+    /// The node that a path names, from `base` where it is relative. `..` is the directory above, as in
+    /// every Unix; above the root is the root.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`], also for a link that leads out of the file system;
+    /// [`ErrorKind::NotDirectory`] where a part is none; [`ErrorKind::Loop`] after [`LINKS_MAX`] links;
+    /// [`ErrorKind::NameTooLong`].
+    pub fn resolve(&self, base: &Node, path: &[u8], follow: Follow) -> Result<Node> {
+        match self.resolve_step(base, path, follow)? {
+            Step::Node(node) => Ok(node),
+            Step::Outside(path) => Err(leads_out(&path)),
+        }
+    }
+
+    /// As [`Dfs::resolve`], telling where a path leads that leaves the file system.
+    ///
+    /// # Errors
+    /// As [`Dfs::resolve`].
+    pub fn resolve_step(&self, base: &Node, path: &[u8], follow: Follow) -> Result<Step> {
+        check_path(path)?;
+        let mut walk = Walk::new(self, base, path);
+        let must_be_directory = path.ends_with(b"/");
+        while let Some(name) = walk.parts.pop() {
+            let last = walk.parts.is_empty() && !must_be_directory;
+            if let Some(outside) = walk.step(&name, !last || follow == Follow::All)? {
+                return Ok(Step::Outside(outside));
+            }
+        }
+        if must_be_directory {
+            walk.node.directory()?;
+        }
+        Ok(Step::Node(walk.node))
+    }
+
+    /// The directory that a path's last name is in, and that name, for what makes, moves and removes
+    /// entries.
+    ///
+    /// # Errors
+    /// As [`Dfs::resolve`]; [`ErrorKind::NotFound`] for an empty path and for links that lead out.
+    pub fn resolve_parent<'p>(&self, base: &Node, path: &'p [u8]) -> Result<(Node, &'p [u8])> {
+        let (above, name) = split_last(path)?;
+        let dir = self.resolve(base, above, Follow::All)?;
+        dir.directory()?;
+        Ok((dir, name))
+    }
+
+    /// As [`Dfs::resolve_parent`], telling where a path leads that leaves the file system.
+    ///
+    /// # Errors
+    /// As [`Dfs::resolve_parent`].
+    pub fn resolve_parent_step(&self, base: &Node, path: &[u8]) -> Result<Parent> {
+        let (above, name) = split_last(path)?;
+        match self.resolve_step(base, above, Follow::All)? {
+            Step::Node(dir) => {
+                dir.directory()?;
+                Ok(Parent::Entry(dir, name.to_vec()))
+            }
+            Step::Outside(mut path) => {
+                path.push(b'/');
+                path.extend_from_slice(name);
+                Ok(Parent::Outside(path))
+            }
+        }
+    }
+}
+
+/// Cuts the last name off; slashes behind it are left out.
+fn split_last(path: &[u8]) -> Result<(&[u8], &[u8])> {
+    check_path(path)?;
+    let end = path.iter().rposition(|byte| *byte != b'/').map_or(0, |at| at + 1);
+    let start = path[..end].iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);
+    let (above, name) = (&path[..start], &path[start..end]);
+    // A path without a directory stands in the one it is relative to.
+    Ok((if above.is_empty() && !name.is_empty() { b"." } else { above }, name))
+}
+
+fn check_path(path: &[u8]) -> Result<()> {
+    match path.len() {
+        0 => Err(Error::new(ErrorKind::NotFound, "an empty path names nothing")),
+        1..PATH_MAX => Ok(()),
+        len => Err(Error::new(
+            ErrorKind::NameTooLong,
+            format!("a path of {len} bytes: they end below {PATH_MAX} (PATH_MAX)"),
+        )),
+    }
+}
+
+#[cold]
+fn leads_out(path: &[u8]) -> Error {
+    let path = String::from_utf8_lossy(path);
+    Error::new(
+        ErrorKind::NotFound,
+        format!("a symbolic link leads to {path}, out of the file system"),
+    )
+}
+
+/// A path that is being followed.
+struct Walk<'a> {
+    fs: &'a Dfs,
+    node: Node,
+    /// Names still to be gone through, the next one last.
+    parts: Vec<Vec<u8>>,
+    links: usize,
+}
+
+impl<'a> Walk<'a> {
+    fn new(fs: &'a Dfs, base: &Node, path: &[u8]) -> Self {
+        let node = if path.starts_with(b"/") { fs.root() } else { base.clone() };
+        let mut walk = Self { fs, node, parts: Vec::new(), links: 0 };
+        walk.push(path);
+        walk
+    }
+
+    fn push(&mut self, path: &[u8]) {
+        let parts = path.split(|byte| *byte == b'/').filter(|part| !part.is_empty());
+        self.parts.extend(parts.rev().map(<[u8]>::to_vec));
+    }
+
+    /// Goes to an entry of the present node. Where that leads out of the file system, where to.
+    fn step(&mut self, name: &[u8], follow: bool) -> Result<Option<Vec<u8>>> {
+        self.node.directory()?;
+        match name {
+            b"." => {}
+            b".." => self.node = self.node.parent().unwrap_or(&self.node).clone(),
+            _ => {
+                let found = self.node.lookup(name)?;
+                if found.kind() == Kind::Symlink && follow {
+                    return self.follow(&found);
+                }
+                self.node = found;
+            }
+        }
+        Ok(None)
+    }
+
+    fn follow(&mut self, link: &Node) -> Result<Option<Vec<u8>>> {
+        self.links += 1;
+        if self.links > LINKS_MAX {
+            return Err(Error::new(
+                ErrorKind::Loop,
+                format!("a path leads through more than {LINKS_MAX} symbolic links (LINKS_MAX)"),
+            ));
+        }
+        let target = link.read_link()?;
+        if !target.starts_with(b"/") {
+            self.push(&target);
+            return Ok(None);
+        }
+        match self.below_mount_point(&target) {
+            Some(inside) => {
+                self.node = self.fs.root();
+                self.push(&inside);
+                Ok(None)
+            }
+            None => Ok(Some(self.outside(target))),
+        }
+    }
+
+    /// What is left of an absolute target that lies in the file system. Where nobody said where it is
+    /// mounted, its root is that of the target.
+    fn below_mount_point(&self, target: &[u8]) -> Option<Vec<u8>> {
+        let Some(mount_point) = self.fs.mount_point() else { return Some(target.to_vec()) };
+        let rest = target.strip_prefix(mount_point)?;
+        (rest.is_empty() || rest.starts_with(b"/")).then(|| rest.to_vec())
+    }
+
+    fn outside(&self, mut target: Vec<u8>) -> Vec<u8> {
+        for part in self.parts.iter().rev() {
+            target.push(b'/');
+            target.extend_from_slice(part);
+        }
+        target
+    }
+}

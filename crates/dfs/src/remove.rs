@@ -1,0 +1,123 @@
+//! Entries that go.
+use crate::attr;
+use crate::entry;
+use crate::inode::{Inode, Kind};
+use crate::limits::LIST_BATCH;
+use crate::node::Node;
+use esker::types::ops::{Anchor, Cond, ListLimit};
+use esker::types::{Error, ErrorKind, Result};
+use esker::{Access, Wait};
+
+impl Node {
+    /// Removes a file or link from this directory (POSIX: `unlink`). A file that somebody on this
+    /// machine has open keeps its content until the last of them closes it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`], [`ErrorKind::IsDirectory`], [`ErrorKind::ReadOnly`].
+    pub fn unlink(&self, name: &[u8]) -> Result<()> {
+        self.remove(name, |inode| match inode.kind {
+            Kind::Directory => Err(self.refuse(name, ErrorKind::IsDirectory, "is a directory")),
+            _ => Ok(()),
+        })
+    }
+
+    /// Removes an empty directory from this one.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`], [`ErrorKind::NotDirectory`], [`ErrorKind::NotEmpty`],
+    /// [`ErrorKind::ReadOnly`]; [`ErrorKind::Invalid`] for `.`, [`ErrorKind::NotEmpty`] for `..`.
+    pub fn rmdir(&self, name: &[u8]) -> Result<()> {
+        self.remove(name, |inode| match inode.kind {
+            Kind::Directory => Ok(()),
+            _ => Err(self.refuse(name, ErrorKind::NotDirectory, "is no directory")),
+        })
+    }
+
+    /// Removes an entry with everything below it (DAOS: `dfs_remove` with `force`) and tells how many
+    /// entries went.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`], [`ErrorKind::ReadOnly`]. Stops at the first error; what was removed
+    /// stays so.
+    pub fn remove_tree(&self, name: &[u8]) -> Result<u64> {
+        let node = self.lookup(name)?;
+        if node.kind() != Kind::Directory {
+            return self.unlink(name).map(|()| 1);
+        }
+        loop {
+            let below = node.remove_entries()?;
+            match self.rmdir(name) {
+                // Somebody made an entry in the meantime.
+                Err(error) if error.kind() == ErrorKind::NotEmpty => {}
+                result => return result.map(|()| below + 1),
+            }
+        }
+    }
+
+    fn remove_entries(&self) -> Result<u64> {
+        let (dir, mut anchor, mut removed) = (self.directory()?, Anchor::Start, 0);
+        while !anchor.is_end() {
+            let limit = ListLimit::entries(LIST_BATCH);
+            let names = dir.list_dkeys(&mut anchor, limit, self.fs().view()).wait()?;
+            for name in names.iter().filter(|name| *name != entry::MARK) {
+                match self.remove_tree(name) {
+                    Err(error) if error.kind() == ErrorKind::NotFound => {}
+                    result => removed += result?,
+                }
+            }
+        }
+        Ok(removed)
+    }
+
+    fn remove(&self, name: &[u8], check: impl Fn(&Inode) -> Result<()>) -> Result<()> {
+        let dir = self.directory()?;
+        if self.fs().is_read_only() {
+            let inode = self.find(name, self.fs().view())?.ok_or_else(|| self.missing(name))?;
+            check(&inode)?;
+        }
+        self.fs().check_writable()?;
+        let inode = self.fs().transact(|access| {
+            let inode = self.find(name, access)?.ok_or_else(|| self.missing(name))?;
+            check(&inode)?;
+            if inode.kind == Kind::Directory {
+                self.take_directory(name, &inode, access)?;
+            }
+            dir.punch_dkey(name, Cond::NONE, access).wait()?;
+            Ok(inode)
+        })?;
+        self.fs().mounted().times.touch(self)?;
+        self.drop_content(&inode)
+    }
+
+    /// Removes the mark of an empty directory, so that nothing can be made in it any more.
+    pub(crate) fn take_directory(
+        &self,
+        name: &[u8],
+        inode: &Inode,
+        access: Access<'_>,
+    ) -> Result<()> {
+        let gone = self.fs().container().object(inode.oid);
+        if !entry::is_empty(&gone, access)? {
+            return Err(self.refuse(name, ErrorKind::NotEmpty, "is not empty"));
+        }
+        gone.punch(Cond::NONE, access).wait()
+    }
+
+    /// Frees the content of something that has no name any more, or leaves that to who has it open.
+    pub(crate) fn drop_content(&self, inode: &Inode) -> Result<()> {
+        if inode.kind != Kind::File || self.fs().mounted().orphan(inode)? {
+            return Ok(());
+        }
+        let content = attr::content(self.fs(), inode)?;
+        match content.size(Access::Latest).wait()? {
+            0 => Ok(()),
+            _ => content.destroy(Access::Latest).wait(),
+        }
+    }
+
+    #[cold]
+    pub(crate) fn refuse(&self, name: &[u8], kind: ErrorKind, why: &str) -> Error {
+        let (dir, name) = (self.path(), String::from_utf8_lossy(name));
+        Error::new(kind, format!("{name:?} in {} {why}", String::from_utf8_lossy(&dir)))
+    }
+}

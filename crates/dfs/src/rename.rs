@@ -1,0 +1,162 @@
+//! Entries that move.
+use crate::entry::{self, Whole};
+use crate::inode::{Inode, Kind};
+use crate::node::Node;
+use crate::place::Place;
+use crate::time::Time;
+use esker::types::ops::Cond;
+use esker::types::{Error, ErrorKind, Result};
+use esker::{Access, Wait};
+
+/// What becomes of an entry that has the new name already (Linux: the flags of `renameat2`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RenameMode {
+    /// It is replaced.
+    #[default]
+    Replace,
+    /// It stays, and the call fails with [`ErrorKind::Exists`].
+    NoReplace,
+    /// It gets the old name; it must exist.
+    Exchange,
+}
+
+/// A rename: from a name of a directory to a name of another.
+struct Rename<'a> {
+    from: &'a Node,
+    name: &'a [u8],
+    to: &'a Node,
+    new_name: &'a [u8],
+    mode: RenameMode,
+}
+
+/// What a rename did: what moved, and what has no name any more or the old one.
+struct Moved {
+    inode: Inode,
+    other: Option<Inode>,
+}
+
+impl Node {
+    /// Gives an entry of this directory another name, there or in another directory. Nobody ever sees
+    /// both names, or neither (POSIX: `rename`; DAOS: `dfs_move`, `dfs_exchange`).
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`]; [`ErrorKind::Exists`] with [`RenameMode::NoReplace`];
+    /// [`ErrorKind::NotDirectory`] for a directory over something else, [`ErrorKind::IsDirectory`] the
+    /// other way; [`ErrorKind::NotEmpty`] over a directory with entries; [`ErrorKind::Invalid`] for a
+    /// directory into itself; [`ErrorKind::ReadOnly`].
+    pub fn rename(&self, name: &[u8], to: &Self, new_name: &[u8], mode: RenameMode) -> Result<()> {
+        let rename = Rename { from: self, name, to, new_name, mode };
+        let moved = rename.run()?;
+        let Some(moved) = moved else { return Ok(()) };
+        rename.note(&moved)
+    }
+}
+
+impl Rename<'_> {
+    /// `None` where both names are the same entry.
+    fn run(&self) -> Result<Option<Moved>> {
+        self.from.directory()?;
+        self.to.directory()?;
+        let source = self.from.find(self.name, self.from.fs().view())?;
+        source.ok_or_else(|| self.from.missing(self.name))?;
+        entry::check_name(self.name)?;
+        entry::check_name(self.new_name)?;
+        self.from.fs().check_writable()?;
+        self.from.fs().transact(|access| self.attempt(access))
+    }
+
+    fn attempt(&self, access: Access<'_>) -> Result<Option<Moved>> {
+        let (from, to) = (self.from.directory()?, self.to.directory()?);
+        let source = Whole::read(&from, self.name, access)?;
+        let mut source = source.ok_or_else(|| self.from.missing(self.name))?;
+        let target = Whole::read(&to, self.new_name, access)?;
+        self.check_mark(access)?;
+        self.check_descent(&source.inode, self.to, access)?;
+        let moved = Moved { inode: source.inode, other: target.as_ref().map(|other| other.inode) };
+        if self.mode == RenameMode::NoReplace && target.is_some() {
+            return Err(self.to.refuse(self.new_name, ErrorKind::Exists, "exists already"));
+        }
+        if moved.other.is_some_and(|other| other.oid == source.inode.oid) {
+            return Ok(None);
+        }
+        source.inode.ctime = Time::now();
+        match (self.mode, target) {
+            (RenameMode::Exchange, Some(mut target)) => {
+                self.check_descent(&target.inode, self.from, access)?;
+                target.inode.ctime = source.inode.ctime;
+                from.punch_dkey(self.name, Cond::NONE, access).wait()?;
+                to.punch_dkey(self.new_name, Cond::NONE, access).wait()?;
+                target.write(&from, self.name, access)?;
+            }
+            (RenameMode::Exchange, None) => return Err(self.to.missing(self.new_name)),
+            (_, target) => {
+                if let Some(target) = target {
+                    self.replace(&source.inode, &target.inode, access)?;
+                    to.punch_dkey(self.new_name, Cond::NONE, access).wait()?;
+                }
+                from.punch_dkey(self.name, Cond::NONE, access).wait()?;
+            }
+        }
+        source.write(&to, self.new_name, access)?;
+        Ok(Some(moved))
+    }
+
+    /// Nothing moves into a directory that was removed.
+    fn check_mark(&self, access: Access<'_>) -> Result<()> {
+        if entry::is_marked(&self.to.directory()?, access)? {
+            return Ok(());
+        }
+        self.to.stored(access).map(drop)
+    }
+
+    /// Refuses a directory that would come to stand below itself, and proves by the transaction that
+    /// the way up stays as it is.
+    fn check_descent(&self, moving: &Inode, to: &Node, access: Access<'_>) -> Result<()> {
+        if moving.kind != Kind::Directory || self.from.oid() == self.to.oid() {
+            return Ok(());
+        }
+        let mut node = to;
+        loop {
+            if node.oid() == moving.oid {
+                return Err(Error::new(
+                    ErrorKind::Invalid,
+                    format!("{:?} cannot move below itself", String::from_utf8_lossy(self.name)),
+                ));
+            }
+            let Some(parent) = node.parent() else { return Ok(()) };
+            node.stored(access)?;
+            node = parent;
+        }
+    }
+
+    fn replace(&self, source: &Inode, target: &Inode, access: Access<'_>) -> Result<()> {
+        let refuse = |kind, why| Err(self.to.refuse(self.new_name, kind, why));
+        match (source.kind, target.kind) {
+            (Kind::Directory, Kind::Directory) => {
+                self.to.take_directory(self.new_name, target, access)
+            }
+            (Kind::Directory, _) => refuse(ErrorKind::NotDirectory, "is no directory"),
+            (_, Kind::Directory) => refuse(ErrorKind::IsDirectory, "is a directory"),
+            _ => Ok(()),
+        }
+    }
+
+    /// Tells this process what happened.
+    fn note(&self, moved: &Moved) -> Result<()> {
+        let mounted = self.from.fs().mounted();
+        let place = |dir: &Node, name: &[u8]| Place { dir: dir.oid(), name: name.into() };
+        mounted.moved(&moved.inode, &place(self.to, self.new_name));
+        mounted.times.touch(self.from)?;
+        if self.from.oid() != self.to.oid() {
+            mounted.times.touch(self.to)?;
+        }
+        match (self.mode, &moved.other) {
+            (RenameMode::Exchange, Some(other)) => {
+                mounted.moved(other, &place(self.from, self.name));
+                Ok(())
+            }
+            (_, Some(other)) => self.to.drop_content(other),
+            (_, None) => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Sizes, holes and room of open files.
+use crate::file::File;
+use esker::types::ops::Source;
+use esker::types::{Error, ErrorKind, Extent, Result};
+use esker::{Access, Wait};
+
+/// Chunks that one transaction removes; a longer file shrinks step by step.
+const CHUNKS_AT_ONCE_MAX: u64 = 8192;
+
+impl File {
+    /// Makes the file `size` bytes long; what is added is a hole (POSIX: `ftruncate`).
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoHandle`] where it is not open for writing, [`ErrorKind::FileTooBig`],
+    /// [`ErrorKind::NoSpace`].
+    pub fn set_len(&self, size: u64) -> Result<()> {
+        self.check_writable()?;
+        self.resize(size)
+    }
+
+    pub(crate) fn resize(&self, size: u64) -> Result<()> {
+        self.check_end(size, 0)?;
+        let current = self.array().size(Access::Latest).wait()?;
+        if current == size {
+            return self.noted();
+        }
+        let chunks = current.saturating_sub(size) / self.array().attributes().chunk_size;
+        if chunks > CHUNKS_AT_ONCE_MAX {
+            self.array().set_size(size, Access::Latest).wait()?;
+            return self.noted();
+        }
+        self.node().fs().transact(|access| {
+            let current = self.array().size(access).wait()?;
+            match size > current {
+                true => self.end_at(size, access),
+                false => self.array().set_size(size, access).wait(),
+            }
+        })?;
+        self.noted()
+    }
+
+    /// Writes the last byte of a file that grows.
+    fn end_at(&self, size: u64, access: Access<'_>) -> Result<()> {
+        let last = [Extent::new(size - 1, 1)];
+        self.array().write(&last, Source::One(&[0]), access).wait()
+    }
+
+    /// Makes a hole; the size stays (Linux: `fallocate` with `FALLOC_FL_PUNCH_HOLE`).
+    ///
+    /// # Errors
+    /// As [`File::set_len`]; [`ErrorKind::Invalid`] for no bytes.
+    pub fn punch(&self, offset: u64, len: u64) -> Result<()> {
+        self.check_range(offset, len)?;
+        self.node().fs().transact(|access| self.punch_in(offset, len, access))?;
+        self.noted()
+    }
+
+    fn punch_in(&self, offset: u64, len: u64, access: Access<'_>) -> Result<()> {
+        let size = self.array().size(access).wait()?;
+        let end = size.min(offset + len);
+        if offset >= end {
+            return Ok(());
+        }
+        self.array().punch(&[Extent::new(offset, end - offset)], access).wait()?;
+        // The last byte is what the size is told by.
+        if end == size { self.end_at(size, access) } else { Ok(()) }
+    }
+
+    /// Makes bytes zero; the file grows where they lie past its end, unless `keep_size` (Linux:
+    /// `FALLOC_FL_ZERO_RANGE`).
+    ///
+    /// # Errors
+    /// As [`File::punch`].
+    pub fn zero(&self, offset: u64, len: u64, keep_size: bool) -> Result<()> {
+        self.punch(offset, len)?;
+        self.allocate(offset, len, keep_size)
+    }
+
+    /// Makes the file long enough for `len` bytes from `offset` on, unless `keep_size` (POSIX:
+    /// `posix_fallocate`). No space is set aside: a later write may still meet [`ErrorKind::NoSpace`].
+    ///
+    /// # Errors
+    /// As [`File::punch`]; [`ErrorKind::NoSpace`] where the pool has less room than that now.
+    pub fn allocate(&self, offset: u64, len: u64, keep_size: bool) -> Result<()> {
+        self.check_range(offset, len)?;
+        let free = self.node().fs().space()?.free;
+        if len > free {
+            return Err(Error::new(
+                ErrorKind::NoSpace,
+                format!("{len} bytes are more than the {free} that the pool has left"),
+            ));
+        }
+        if keep_size {
+            return Ok(());
+        }
+        self.node().fs().transact(|access| {
+            let size = self.array().size(access).wait()?;
+            if offset + len > size { self.end_at(offset + len, access) } else { Ok(()) }
+        })?;
+        self.noted()
+    }
+
+    fn check_range(&self, offset: u64, len: u64) -> Result<()> {
+        self.check_writable()?;
+        match len {
+            0 => Err(Error::new(ErrorKind::Invalid, "a range of no bytes")),
+            _ => self.check_end(offset, len),
+        }
+    }
+
+    /// The first byte from `offset` on that was written (POSIX: `SEEK_DATA`).
+    ///
+    /// # Errors
+    /// [`ErrorKind::PastEnd`] where there is none.
+    pub fn seek_data(&self, offset: u64) -> Result<u64> {
+        let found = self.array().next_data(offset, self.node().fs().view()).wait()?;
+        found.ok_or_else(|| past_end(offset))
+    }
+
+    /// The first byte from `offset` on that was not written; the end of the file counts as a hole
+    /// (POSIX: `SEEK_HOLE`).
+    ///
+    /// # Errors
+    /// [`ErrorKind::PastEnd`] where `offset` is not below the size.
+    pub fn seek_hole(&self, offset: u64) -> Result<u64> {
+        match offset < self.size()? {
+            true => self.array().next_hole(offset, self.node().fs().view()).wait(),
+            false => Err(past_end(offset)),
+        }
+    }
+}
+
+#[cold]
+fn past_end(offset: u64) -> Error {
+    Error::new(ErrorKind::PastEnd, format!("there is nothing from byte {offset} on"))
+}

@@ -1,0 +1,273 @@
+//! The superblock: what a container says about the file system in it.
+use crate::entry;
+use crate::inode::{Inode, Kind, MODE_MASK};
+use crate::limits::CHUNK_BYTES;
+use crate::time::Time;
+use esker::types::ops::{Cond, Fetch, Sink, Source, Update, Value, Write, WriteOp};
+use esker::types::{Error, ErrorKind, ObjectClass, ObjectId, ObjectType, Result};
+use esker::{Access, Container, Wait};
+use rustix::process::{getegid, geteuid};
+
+/// The dkey that holds the superblock.
+const DKEY: &[u8] = b"DFS_SB_METADATA";
+/// The name of the root's entry, in the superblock's object.
+pub(crate) const ROOT_NAME: &[u8] = b"/";
+const MAGIC: u64 = 0xda05_df50_da05_df50;
+const VERSION: u16 = 2;
+const LAYOUT_VERSION: u16 = 3;
+/// `DAOS_PROP_CO_LAYOUT_POSIX`.
+const LAYOUT_POSIX: u64 = 1;
+/// Longest text of hints in bytes.
+const HINTS_MAX: usize = 127;
+/// Longest value in the superblock.
+const VALUE_MAX: usize = 128;
+
+/// Bytes per chunk of a file where nobody says otherwise (DAOS: `DFS_DEFAULT_CHUNK_SIZE`).
+pub const CHUNK_SIZE: u64 = 1 << 20;
+
+/// A file system to be made (DAOS: `dfs_attr_t`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewDfs {
+    /// Bytes per chunk of a file, within [`CHUNK_BYTES`].
+    pub chunk_size: u64,
+    /// Object class of everything; `None` for what DAOS's rules pick.
+    pub class: Option<ObjectClass>,
+    /// Object class of directories, where it is another one.
+    pub dir_class: Option<ObjectClass>,
+    /// Object class of files, where it is another one.
+    pub file_class: Option<ObjectClass>,
+    /// Consistency mode (DAOS: `DFS_RELAXED`, `DFS_BALANCED`). Kept; ours is always balanced.
+    pub consistency: u32,
+    /// Hints, kept as they are.
+    pub hints: String,
+    /// Permission bits of the root directory.
+    pub root_mode: u32,
+    /// Owner and group of the root directory; `None` for those of the process.
+    pub root_owner: Option<(u32, u32)>,
+}
+
+impl Default for NewDfs {
+    fn default() -> Self {
+        Self {
+            chunk_size: CHUNK_SIZE,
+            class: None,
+            dir_class: None,
+            file_class: None,
+            consistency: 0,
+            hints: String::new(),
+            root_mode: 0o755,
+            root_owner: None,
+        }
+    }
+}
+
+/// What the container says about its file system.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Superblock {
+    /// Bytes per chunk of a file.
+    pub chunk_size: u64,
+    /// Object class of everything; 0 for what DAOS's rules pick.
+    pub class: u32,
+    /// Object class of directories; 0 for `class`.
+    pub dir_class: u32,
+    /// Object class of files; 0 for `class`.
+    pub file_class: u32,
+    /// Consistency mode (DAOS: `DFS_RELAXED`, `DFS_BALANCED`).
+    pub consistency: u32,
+    /// Hints.
+    pub hints: String,
+}
+
+/// Ids of the objects that every file system has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Roots {
+    /// The superblock.
+    pub superblock: ObjectId,
+    /// The root directory.
+    pub root: ObjectId,
+}
+
+impl Roots {
+    /// Those of a container, which follow from the class of directories alone.
+    pub(crate) fn of(container: &Container, superblock: &Superblock) -> Result<Self> {
+        let class = pick(superblock.dir_class, superblock.class);
+        let oid = |hi| container.generate_oid(hi, 0, ObjectType::MultiHashed, class, 0);
+        Ok(Self { superblock: superblock_oid(container)?, root: oid(1)? })
+    }
+
+    /// As the container property `roots` holds them (DAOS: `struct daos_prop_co_roots`).
+    pub(crate) fn to_bytes(self) -> Vec<u8> {
+        let words = [self.superblock, self.root].into_iter().flat_map(|oid| [oid.lo, oid.hi]);
+        words.chain([0; 4]).flat_map(u64::to_le_bytes).collect()
+    }
+}
+
+/// The superblock lies where it is found without knowing anything.
+fn superblock_oid(container: &Container) -> Result<ObjectId> {
+    container.generate_oid(0, 0, ObjectType::MultiHashed, Some(ObjectClass::S1), 0)
+}
+
+/// The class that applies: the special one, else the general one, else what the rules pick.
+pub(crate) fn pick(special: u32, general: u32) -> Option<ObjectClass> {
+    let code = if special != 0 { special } else { general };
+    (code != 0).then(|| ObjectClass::from_code(code))
+}
+
+/// Properties that tell others that the container holds a file system.
+pub(crate) fn properties(roots: Roots) -> [(&'static str, Vec<u8>); 2] {
+    [("layout_type", LAYOUT_POSIX.to_le_bytes().to_vec()), ("roots", roots.to_bytes())]
+}
+
+impl NewDfs {
+    pub(crate) fn superblock(&self) -> Result<Superblock> {
+        if !CHUNK_BYTES.contains(&self.chunk_size) || self.hints.len() > HINTS_MAX {
+            return Err(refused(self));
+        }
+        let code = |class: Option<ObjectClass>| class.map_or(0, ObjectClass::code);
+        Ok(Superblock {
+            chunk_size: self.chunk_size,
+            class: code(self.class),
+            dir_class: code(self.dir_class),
+            file_class: code(self.file_class),
+            consistency: self.consistency,
+            hints: self.hints.clone(),
+        })
+    }
+
+    fn root(&self, oid: ObjectId) -> Inode {
+        let now = Time::now();
+        let own = || (geteuid().as_raw(), getegid().as_raw());
+        let (uid, gid) = self.root_owner.unwrap_or_else(own);
+        let mode = self.root_mode & MODE_MASK;
+        Inode { mode, uid, gid, ..Inode::new(Kind::Directory, oid, now) }
+    }
+}
+
+#[cold]
+fn refused(new: &NewDfs) -> Error {
+    let (least, most) = CHUNK_BYTES.into_inner();
+    Error::new(
+        ErrorKind::Invalid,
+        format!(
+            "chunks of {} bytes, hints of {}: chunks have {least} to {most} bytes, hints at most \
+             {HINTS_MAX}",
+            new.chunk_size,
+            new.hints.len()
+        ),
+    )
+}
+
+/// Makes a file system in `container`.
+///
+/// # Errors
+/// [`ErrorKind::Exists`] where there is one: of racing callers one wins.
+pub(crate) fn format(container: &Container, new: &NewDfs) -> Result<Roots> {
+    let superblock = new.superblock()?;
+    let roots = Roots::of(container, &superblock)?;
+    let values = superblock.values();
+    let updates: Vec<_> = values.iter().map(|(akey, value)| single(akey, value)).collect();
+    let root = new.root(roots.root).to_bytes();
+    let extent = [entry::INODE_EXTENT];
+    let inode = [entry::inode_update(&extent, &root)];
+    let mark = [entry::mark_update()];
+    let write =
+        |oid, dkey, cond, updates| Write { oid, op: WriteOp::Update { dkey, cond, updates } };
+    let writes = [
+        write(roots.superblock, DKEY, Cond::DKEY_INSERT, &updates),
+        write(roots.superblock, ROOT_NAME, Cond::NONE, &inode),
+        write(roots.root, entry::MARK, Cond::NONE, &mark),
+    ];
+    container.write(&writes, Access::Latest).wait()?;
+    Ok(roots)
+}
+
+fn single<'a>(akey: &'a str, value: &'a [u8]) -> Update<'a> {
+    Update { akey: akey.as_bytes(), value: Value::Single(Source::One(value)), cond: Cond::NONE }
+}
+
+impl Superblock {
+    fn values(&self) -> [(&'static str, Vec<u8>); 9] {
+        [
+            ("DFS_MAGIC", MAGIC.to_le_bytes().to_vec()),
+            ("DFS_SB_VERSION", VERSION.to_le_bytes().to_vec()),
+            ("DFS_LAYOUT_VERSION", LAYOUT_VERSION.to_le_bytes().to_vec()),
+            ("DFS_CHUNK_SIZE", self.chunk_size.to_le_bytes().to_vec()),
+            ("DFS_OBJ_CLASS", self.class.to_le_bytes().to_vec()),
+            ("DFS_DIR_OBJ_CLASS", self.dir_class.to_le_bytes().to_vec()),
+            ("DFS_FILE_OBJ_CLASS", self.file_class.to_le_bytes().to_vec()),
+            ("DFS_MODE", self.consistency.to_le_bytes().to_vec()),
+            ("DFS_HINTS", self.hints.clone().into_bytes()),
+        ]
+    }
+
+    /// Reads the superblock of a container.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] where the container holds no file system,
+    /// [`ErrorKind::Incompatible`] where it is one of another version.
+    pub(crate) fn read(container: &Container, access: Access<'_>) -> Result<Self> {
+        let names = Self::empty().values().map(|(name, _)| name);
+        let mut values = [[0; VALUE_MAX]; 9];
+        let sinks = values.iter_mut().zip(names);
+        let mut fetches: Vec<_> =
+            sinks.map(|(value, name)| Fetch::single(name.as_bytes(), Sink::One(value))).collect();
+        let object = container.object(superblock_oid(container)?);
+        object.fetch(DKEY, Cond::NONE, &mut fetches, access).wait()?;
+        let sizes: Vec<_> = fetches.iter().map(|fetch| fetch.size as usize).collect();
+        let value = |at: usize| &values[at][..sizes[at].min(VALUE_MAX)];
+        if number(value(0)) != MAGIC {
+            return Err(no_file_system(container));
+        }
+        let versions = (number(value(1)), number(value(2)));
+        if versions != (u64::from(VERSION), u64::from(LAYOUT_VERSION)) {
+            return Err(other_version(versions));
+        }
+        Ok(Self {
+            chunk_size: number(value(3)),
+            class: number(value(4)) as u32,
+            dir_class: number(value(5)) as u32,
+            file_class: number(value(6)) as u32,
+            consistency: number(value(7)) as u32,
+            hints: String::from_utf8_lossy(value(8)).into_owned(),
+        })
+    }
+
+    fn empty() -> Self {
+        Self {
+            chunk_size: 0,
+            class: 0,
+            dir_class: 0,
+            file_class: 0,
+            consistency: 0,
+            hints: String::new(),
+        }
+    }
+}
+
+/// A little-endian number of up to 8 bytes.
+fn number(bytes: &[u8]) -> u64 {
+    bytes.iter().take(8).rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
+#[cold]
+fn no_file_system(container: &Container) -> Error {
+    let info = container.info();
+    let name = if info.label.is_empty() { info.uuid.to_string() } else { info.label.clone() };
+    Error::new(
+        ErrorKind::Invalid,
+        format!(
+            "container {name} holds no file system; make one with `esker cont create --type posix`"
+        ),
+    )
+}
+
+#[cold]
+fn other_version((version, layout): (u64, u64)) -> Error {
+    Error::new(
+        ErrorKind::Incompatible,
+        format!(
+            "the file system has version {version}, layout {layout}; this release reads version \
+             {VERSION}, layout {LAYOUT_VERSION}"
+        ),
+    )
+}

@@ -1,0 +1,150 @@
+//! Extended attributes, and the targets of symbolic links: what else stands in an entry.
+use crate::entry::{self, LINK_AKEY, XATTR_PREFIX};
+use crate::inode::Kind;
+use crate::limits::{XATTR_NAME_MAX, XATTR_VALUE_MAX};
+use crate::node::Node;
+use crate::time::Time;
+use esker::types::ops::{Cond, Source, Update, Value};
+use esker::types::{Error, ErrorKind, Result};
+use esker::{Access, Wait};
+
+/// Whether an extended attribute may be there before it is set (Linux: the flags of `setxattr`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum XattrMode {
+    /// It may.
+    #[default]
+    Any,
+    /// It must not: [`ErrorKind::Exists`].
+    Create,
+    /// It must: [`ErrorKind::NoAttribute`].
+    Replace,
+}
+
+impl Node {
+    /// The target of this symbolic link (POSIX: `readlink`).
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] for anything else, [`ErrorKind::NotFound`] where the entry is gone.
+    pub fn read_link(&self) -> Result<Vec<u8>> {
+        if self.kind() != Kind::Symlink {
+            let path = self.path();
+            let message = format!("{} is no symbolic link", String::from_utf8_lossy(&path));
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
+        self.entry_value(LINK_AKEY)?.ok_or_else(|| self.gone())
+    }
+
+    /// Value of an extended attribute.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoAttribute`] where there is none, [`ErrorKind::NotFound`] where the entry is gone.
+    pub fn get_xattr(&self, name: &[u8]) -> Result<Vec<u8>> {
+        let akey = akey(name)?;
+        match self.entry_value(&akey)? {
+            Some(value) => Ok(value),
+            None => Err(self.stored(self.fs().view()).map_or_else(|gone| gone, |_| none(name))),
+        }
+    }
+
+    /// Sets an extended attribute.
+    ///
+    /// # Errors
+    /// As `mode` says; [`ErrorKind::Truncated`] (ERANGE) for a bad name, [`ErrorKind::RecordTooBig`]
+    /// for a value beyond [`XATTR_VALUE_MAX`]; [`ErrorKind::NotFound`] where the entry is gone;
+    /// [`ErrorKind::ReadOnly`].
+    pub fn set_xattr(&self, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
+        self.fs().check_writable()?;
+        let akey = akey(name)?;
+        if value.len() > XATTR_VALUE_MAX {
+            let message = format!(
+                "an extended attribute of {} bytes: the limit is {XATTR_VALUE_MAX} (XATTR_VALUE_MAX)",
+                value.len()
+            );
+            return Err(Error::new(ErrorKind::RecordTooBig, message));
+        }
+        self.change_xattr(name, mode, |dir, entry, access| {
+            let value = Value::Single(Source::One(value));
+            let updates = [Update { akey: &akey, value, cond: Cond::NONE }];
+            dir.update(entry, Cond::DKEY_UPDATE, &updates, access).wait()
+        })
+    }
+
+    /// Removes an extended attribute.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoAttribute`]; else as [`Node::set_xattr`].
+    pub fn remove_xattr(&self, name: &[u8]) -> Result<()> {
+        self.fs().check_writable()?;
+        let akey = akey(name)?;
+        self.change_xattr(name, XattrMode::Replace, |dir, entry, access| {
+            dir.punch_akeys(entry, &[&akey], Cond::NONE, access).wait()
+        })
+    }
+
+    /// Names of all extended attributes, sorted.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] where the entry is gone.
+    pub fn list_xattrs(&self) -> Result<Vec<Vec<u8>>> {
+        self.stored(self.fs().view())?;
+        let place = self.place();
+        let dir = self.fs().container().object(place.dir);
+        let akeys = entry::akeys(&dir, &place.name, self.fs().view())?;
+        let names = akeys.iter().filter_map(|akey| akey.strip_prefix(XATTR_PREFIX));
+        Ok(names.map(<[u8]>::to_vec).collect())
+    }
+
+    /// Changes the attribute and the entry's time of change, as long as `mode` allows it.
+    fn change_xattr(
+        &self,
+        name: &[u8],
+        mode: XattrMode,
+        change: impl Fn(&esker::Object, &[u8], Access<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let (place, akey) = (self.place(), akey(name)?);
+        let dir = self.fs().container().object(place.dir);
+        self.fs().transact(|access| {
+            let inode = self.stored(access)?;
+            let there = entry::value(&dir, &place.name, &akey, access)?.is_some();
+            match (mode, there) {
+                (XattrMode::Create, true) => return Err(set_already(name)),
+                (XattrMode::Replace, false) => return Err(none(name)),
+                _ => {}
+            }
+            change(&dir, &place.name, access)?;
+            place.store(self.fs().container(), &inode.changed(Time::now()), access)
+        })
+    }
+
+    fn entry_value(&self, akey: &[u8]) -> Result<Option<Vec<u8>>> {
+        let place = self.place();
+        let dir = self.fs().container().object(place.dir);
+        entry::value(&dir, &place.name, akey, self.fs().view())
+    }
+}
+
+/// The akey of an extended attribute.
+fn akey(name: &[u8]) -> Result<Vec<u8>> {
+    match name.len() {
+        1..=XATTR_NAME_MAX => Ok([XATTR_PREFIX, name].concat()),
+        len => Err(Error::new(
+            ErrorKind::Truncated,
+            format!(
+                "the name of an extended attribute has {len} bytes: it has 1 to {XATTR_NAME_MAX} \
+                 (XATTR_NAME_MAX)"
+            ),
+        )),
+    }
+}
+
+#[cold]
+fn none(name: &[u8]) -> Error {
+    let name = String::from_utf8_lossy(name);
+    Error::new(ErrorKind::NoAttribute, format!("there is no extended attribute {name:?}"))
+}
+
+#[cold]
+fn set_already(name: &[u8]) -> Error {
+    let name = String::from_utf8_lossy(name);
+    Error::new(ErrorKind::Exists, format!("extended attribute {name:?} is set already"))
+}

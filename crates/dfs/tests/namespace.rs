@@ -1,0 +1,237 @@
+//! What the calls do, one by one, on a pool in memory.
+#![forbid(unsafe_code)]
+
+use dfs::{
+    Create, Dfs, Follow, Kind, MountOptions, NewDfs, Node, Open, RenameMode, SetAttr, Time,
+    XattrMode,
+};
+use esker::Pool;
+use esker::backend::NewContainer;
+use esker::types::ErrorKind;
+use esker::types::info::OpenMode;
+
+const FILE: Create =
+    Create { mode: 0o644, owner: None, exclusive: true, chunk_size: None, class: None };
+
+fn mounted(name: &str) -> Dfs {
+    let url = format!("memory:{name}");
+    let pool = Pool::connect(&url, OpenMode::ReadWrite).unwrap();
+    let label = NewContainer { label: Some("fs"), ..Default::default() };
+    Dfs::create_container(&pool, &label, &NewDfs::default()).unwrap();
+    Dfs::open(&url, "fs", MountOptions::default()).unwrap()
+}
+
+fn write(dir: &Node, name: &[u8], bytes: &[u8]) {
+    let file = dir.create(name, &FILE).unwrap().open(Open::BOTH).unwrap();
+    assert_eq!(file.write_at(0, bytes).unwrap(), bytes.len());
+    file.close().unwrap();
+}
+
+fn read(node: &Node) -> Vec<u8> {
+    let file = node.open(Open::READ).unwrap();
+    let mut bytes = vec![0; file.size().unwrap() as usize + 10];
+    let len = file.read_at(0, &mut bytes).unwrap();
+    bytes.truncate(len);
+    bytes
+}
+
+fn kind<T>(result: esker::types::Result<T>) -> ErrorKind {
+    result.err().expect("an error").kind()
+}
+
+fn names(dir: &Node) -> Vec<String> {
+    let mut stream = dir.entries().unwrap();
+    let entries = std::iter::from_fn(|| stream.read().unwrap());
+    let mut names: Vec<_> = entries.map(|e| String::from_utf8(e.name).unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn files_and_directories_come_and_go() {
+    let fs = mounted("come-and-go");
+    let root = fs.root();
+    let dir = root.mkdir(b"dir", &Create::with_mode(0o750)).unwrap();
+    write(&dir, b"file", b"hello");
+    assert_eq!(read(&dir.lookup(b"file").unwrap()), b"hello");
+    assert_eq!(kind(dir.create(b"file", &FILE)), ErrorKind::Exists);
+    assert_eq!(kind(root.mkdir(b"dir", &FILE)), ErrorKind::Exists);
+    assert_eq!(kind(root.rmdir(b"dir")), ErrorKind::NotEmpty);
+    assert_eq!(kind(root.unlink(b"dir")), ErrorKind::IsDirectory);
+    assert_eq!(kind(dir.rmdir(b"file")), ErrorKind::NotDirectory);
+    assert_eq!(kind(dir.lookup(b"file").unwrap().lookup(b"x")), ErrorKind::NotDirectory);
+    dir.unlink(b"file").unwrap();
+    assert_eq!(kind(dir.unlink(b"file")), ErrorKind::NotFound);
+    root.rmdir(b"dir").unwrap();
+    assert_eq!(kind(dir.create(b"late", &FILE)), ErrorKind::NotFound);
+    assert_eq!(names(&root), [""; 0]);
+}
+
+#[test]
+fn attributes_are_kept() {
+    let fs = mounted("attributes");
+    write(&fs.root(), b"f", &[1; 3000]);
+    let node = fs.root().lookup(b"f").unwrap();
+    let before = node.attr().unwrap();
+    assert_eq!((before.size, before.nlink, before.full_mode()), (3000, 1, 0o100_644));
+    let mtime = Time { seconds: -5, nanos: 7 };
+    let set = SetAttr {
+        mode: Some(0o4711),
+        uid: Some(3),
+        gid: Some(4),
+        size: Some(10),
+        mtime: Some(mtime),
+    };
+    node.set_attr(&set).unwrap();
+    let after = node.attr().unwrap();
+    assert_eq!((after.size, after.mode, after.uid, after.gid), (10, 0o4711, 3, 4));
+    assert_eq!(after.mtime, mtime);
+    assert!(after.ctime > before.ctime);
+    node.set_xattr(b"user.a", b"1", XattrMode::Create).unwrap();
+    assert_eq!(kind(node.set_xattr(b"user.a", b"1", XattrMode::Create)), ErrorKind::Exists);
+    assert_eq!(node.list_xattrs().unwrap(), [b"user.a".to_vec()]);
+    fs.root().rename(b"f", &fs.root(), b"g", RenameMode::Replace).unwrap();
+    let node = fs.root().lookup(b"g").unwrap();
+    assert_eq!(node.get_xattr(b"user.a").unwrap(), b"1");
+    node.remove_xattr(b"user.a").unwrap();
+    assert_eq!(kind(node.get_xattr(b"user.a")), ErrorKind::NoAttribute);
+}
+
+#[test]
+fn renames_replace_exchange_and_refuse() {
+    let fs = mounted("renames");
+    let root = fs.root();
+    let (a, b) = (root.mkdir(b"a", &FILE).unwrap(), root.mkdir(b"b", &FILE).unwrap());
+    write(&a, b"x", b"from a");
+    write(&b, b"y", b"from b");
+    a.rename(b"x", &b, b"y", RenameMode::Exchange).unwrap();
+    assert_eq!(read(&a.lookup(b"x").unwrap()), b"from b");
+    assert_eq!(kind(a.rename(b"x", &b, b"y", RenameMode::NoReplace)), ErrorKind::Exists);
+    a.rename(b"x", &b, b"y", RenameMode::Replace).unwrap();
+    assert_eq!(read(&b.lookup(b"y").unwrap()), b"from b");
+    assert_eq!(kind(root.rename(b"a", &a, b"z", RenameMode::Replace)), ErrorKind::Invalid);
+    assert_eq!(kind(root.rename(b"a", &root, b"b", RenameMode::Replace)), ErrorKind::NotEmpty);
+    root.rename(b"b", &root, b"a", RenameMode::Replace).unwrap();
+    assert_eq!(names(&root), ["a"]);
+    assert_eq!(names(&root.lookup(b"a").unwrap()), ["y"]);
+}
+
+#[test]
+fn paths_lead_through_links() {
+    let fs = mounted("paths");
+    let root = fs.root();
+    let dir = root.mkdir(b"dir", &FILE).unwrap();
+    write(&dir, b"f", b"found");
+    root.symlink(b"link", b"dir/./f", &FILE).unwrap();
+    dir.symlink(b"up", b"../link", &FILE).unwrap();
+    dir.symlink(b"out", b"/etc/hosts", &FILE).unwrap();
+    root.symlink(b"loop", b"loop", &FILE).unwrap();
+    let find = |path: &[u8]| fs.resolve(&root, path, Follow::All);
+    assert_eq!(read(&find(b"/dir/up").unwrap()), b"found");
+    assert_eq!(read(&fs.resolve(&dir, b"../dir/../dir/f", Follow::All).unwrap()), b"found");
+    assert_eq!(fs.resolve(&root, b"link", Follow::AllButLast).unwrap().kind(), Kind::Symlink);
+    assert_eq!(kind(find(b"loop")), ErrorKind::Loop);
+    assert_eq!(kind(find(b"link/")), ErrorKind::NotDirectory);
+    fs.set_mount_point(b"/esker");
+    let step = fs.resolve_step(&dir, b"out", Follow::All).unwrap();
+    assert!(matches!(step, dfs::Step::Outside(path) if path == b"/etc/hosts"));
+}
+
+#[test]
+fn a_removed_file_lives_until_it_is_closed() {
+    let fs = mounted("removed");
+    write(&fs.root(), b"f", b"still here");
+    let node = fs.root().lookup(b"f").unwrap();
+    let file = node.open(Open::BOTH).unwrap();
+    fs.root().unlink(b"f").unwrap();
+    let mut bytes = [0; 10];
+    assert_eq!(file.read_at(0, &mut bytes).unwrap(), 10);
+    assert_eq!(&bytes, b"still here");
+    assert_eq!(file.attr().unwrap().nlink, 0);
+    file.close().unwrap();
+    let again = node.open(Open::READ).unwrap();
+    assert_eq!(again.size().unwrap(), 0);
+}
+
+#[test]
+fn files_have_holes() {
+    let fs = mounted("holes");
+    let node = fs.root().create(b"f", &FILE).unwrap();
+    let file = node.open(Open::BOTH).unwrap();
+    file.write_at(3 << 20, b"end").unwrap();
+    assert_eq!(file.size().unwrap(), (3 << 20) + 3);
+    assert_eq!(file.seek_data(0).unwrap(), 3 << 20);
+    assert_eq!(file.seek_hole(3 << 20).unwrap(), (3 << 20) + 3);
+    assert_eq!(kind(file.seek_data(4 << 20)), ErrorKind::PastEnd);
+    file.write_at(0, &[7; 100]).unwrap();
+    file.punch(10, 4 << 20).unwrap();
+    assert_eq!(file.size().unwrap(), (3 << 20) + 3);
+    let mut bytes = [9; 20];
+    assert_eq!(file.read_at((3 << 20) - 10, &mut bytes).unwrap(), 13);
+    assert_eq!(bytes[..13], [0; 13]);
+    file.set_len(5).unwrap();
+    file.set_len(20).unwrap();
+    assert_eq!(file.read_at(0, &mut bytes).unwrap(), 20);
+    assert_eq!(bytes, [7, 7, 7, 7, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+}
+
+#[test]
+fn large_writes_cross_chunks() {
+    let fs = mounted("chunks");
+    let new = Create { chunk_size: Some(4096), ..FILE };
+    let file = fs.root().create(b"f", &new).unwrap().open(Open::BOTH).unwrap();
+    let bytes: Vec<u8> = (0..20_000u32).map(|at| at as u8).collect();
+    file.write_vectored_at(1000, &[&bytes[..7], &bytes[7..]]).unwrap();
+    assert_eq!(file.append(&bytes).unwrap(), 21_000);
+    let mut back = vec![1; 50_000];
+    assert_eq!(file.read_at(0, &mut back).unwrap(), 41_000);
+    assert_eq!((&back[..1000], &back[1000..21_000]), (&[0; 1000][..], &bytes[..]));
+    assert_eq!(&back[21_000..41_000], &bytes);
+}
+
+#[test]
+fn listings_go_on_where_they_stopped() {
+    let fs = mounted("listings");
+    let dir = fs.root().mkdir(b"many", &FILE).unwrap();
+    for number in 0..3000 {
+        dir.create(format!("{number:05}").as_bytes(), &FILE).unwrap();
+    }
+    assert_eq!(names(&dir).len(), 3000);
+    let mut stream = dir.entries().unwrap();
+    let mut seen = Vec::new();
+    while stream.tell() < 2500 {
+        seen.push(stream.read().unwrap().unwrap().name);
+    }
+    stream.seek(1500);
+    assert_eq!(stream.read().unwrap().unwrap().name, seen[1500]);
+    stream.seek(2499);
+    assert_eq!(stream.read().unwrap().unwrap().name, seen[2499]);
+    assert_eq!(std::iter::from_fn(|| stream.read().unwrap()).count(), 500);
+    stream.seek(0);
+    assert_eq!(stream.read().unwrap().unwrap().name, seen[0]);
+}
+
+#[test]
+fn trees_go_as_a_whole() {
+    let fs = mounted("trees");
+    let mut dir = fs.root().mkdir(b"top", &FILE).unwrap();
+    for _ in 0..20 {
+        write(&dir, b"file", b"x");
+        dir.symlink(b"link", b"nowhere", &FILE).unwrap();
+        dir = dir.mkdir(b"below", &FILE).unwrap();
+    }
+    assert_eq!(fs.root().remove_tree(b"top").unwrap(), 61);
+    assert!(fs.root().is_empty().unwrap());
+}
+
+#[test]
+fn nothing_changes_where_it_is_mounted_read_only() {
+    let fs = mounted("read-only");
+    write(&fs.root(), b"f", b"1");
+    let options = MountOptions { read_only: true, ..Default::default() };
+    let fs = Dfs::open("memory:read-only", "fs", options).unwrap();
+    assert_eq!(read(&fs.root().lookup(b"f").unwrap()), b"1");
+    assert_eq!(kind(fs.root().create(b"g", &FILE)), ErrorKind::ReadOnly);
+    assert_eq!(kind(fs.root().unlink(b"f")), ErrorKind::ReadOnly);
+    assert_eq!(kind(fs.root().lookup(b"f").unwrap().open(Open::BOTH)), ErrorKind::ReadOnly);
+}
