@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Attributes: modes, owners, times, access, statx, extended ones; the older names of stat too. */
+#include "check.h"
+
+#include <sys/statvfs.h>
+#include <sys/sysmacros.h>
+#include <sys/time.h>
+#include <sys/xattr.h>
+#include <utime.h>
+
+static void
+modes(void)
+{
+	struct stat info;
+	int         fd;
+
+	umask(027);
+	fd = open("file", O_RDWR | O_CREAT, 0666);
+	OK(fstat(fd, &info));
+	GIVES(S_IFREG | 0640, info.st_mode);
+	OK(mkdir("dir", 0777));
+	OK(stat("dir", &info));
+	GIVES(S_IFDIR | 0750, info.st_mode);
+	OK(chmod("file", 0751));
+	OK(fstat(fd, &info));
+	GIVES(S_IFREG | 0751, info.st_mode);
+	OK(fchmod(fd, 0600));
+	OK(fchmodat(AT_FDCWD, "dir", 01777, 0));
+	OK(stat("dir", &info));
+	GIVES(S_IFDIR | 01777, info.st_mode);
+	OK(symlink("file", "link"));
+	OK(chmod("link", 0444));
+	OK(stat("file", &info));
+	GIVES(S_IFREG | 0444, info.st_mode);
+	FAILS(ENOENT, chmod("none", 0600));
+	umask(022);
+	OK(close(creat("made", 0666)));
+	OK(stat("made", &info));
+	GIVES(S_IFREG | 0644, info.st_mode);
+	GIVES(0, info.st_size);
+	CHECK(info.st_nlink == 1 && info.st_uid == geteuid() && info.st_blksize >= 512);
+}
+
+static void
+owners(void)
+{
+	struct stat info;
+	int         fd = new_file("file", 1, 1);
+
+	OK(chown("file", geteuid(), getegid()));
+	OK(fchown(fd, (uid_t)-1, (gid_t)-1));
+	OK(symlink("none", "link"));
+	OK(lchown("link", geteuid(), getegid()));
+	if (geteuid() != 0)
+		return;
+	OK(chown("file", 12, 34));
+	OK(fstat(fd, &info));
+	CHECK(info.st_uid == 12 && info.st_gid == 34);
+	OK(fchownat(AT_FDCWD, "link", 56, 78, AT_SYMLINK_NOFOLLOW));
+	OK(lstat("link", &info));
+	CHECK(info.st_uid == 56 && info.st_gid == 78);
+	OK(fchown(fd, 0, (gid_t)-1));
+	OK(stat("file", &info));
+	CHECK(info.st_uid == 0 && info.st_gid == 34);
+}
+
+static void
+times(void)
+{
+	struct timespec exact[2] = {{1234567890, 123456789}, {987654321, 987654321}};
+	struct timespec parts[2] = {{0, UTIME_OMIT}, {0, UTIME_NOW}};
+	struct timeval  micro[2] = {{1000, 500000}, {2000, 250000}};
+	struct utimbuf  seconds = {3000, 4000};
+	struct stat     info;
+	int             fd = new_file("file", 1, 1);
+
+	OK(utimensat(AT_FDCWD, "file", exact, 0));
+	OK(stat("file", &info));
+	CHECK(info.st_mtim.tv_sec == 987654321 && info.st_mtim.tv_nsec == 987654321);
+	OK(utimes("file", micro));
+	OK(stat("file", &info));
+	CHECK(info.st_mtim.tv_sec == 2000 && info.st_mtim.tv_nsec == 250000000);
+	OK(utime("file", &seconds));
+	OK(fstat(fd, &info));
+	GIVES(4000, info.st_mtime);
+	OK(futimens(fd, exact));
+	OK(fstat(fd, &info));
+	GIVES(987654321, info.st_mtime);
+	OK(futimes(fd, micro));
+	OK(futimesat(AT_FDCWD, "file", micro));
+	OK(utimensat(AT_FDCWD, "file", parts, 0));
+	OK(fstat(fd, &info));
+	CHECK(info.st_mtime > 1600000000);
+	OK(symlink("file", "link"));
+	OK(utimensat(AT_FDCWD, "link", exact, AT_SYMLINK_NOFOLLOW));
+	OK(lutimes("link", micro));
+	OK(lstat("link", &info));
+	GIVES(2000, info.st_mtime);
+	OK(stat("link", &info));
+	CHECK(info.st_mtime > 1600000000);
+	OK(mkdir("dir", 0755));
+	OK(utimensat(AT_FDCWD, "dir", exact, 0));
+	OK(stat("dir", &info));
+	GIVES(987654321, info.st_mtime);
+	OK(utimensat(AT_FDCWD, "dir", NULL, 0));
+	exact[0].tv_nsec = 2000000000;
+	FAILS(EINVAL, utimensat(AT_FDCWD, "file", exact, 0));
+}
+
+static void
+permitted(void)
+{
+	put("file", "x");
+	OK(access("file", R_OK | W_OK));
+	FAILS(EACCES, access("file", X_OK));
+	FAILS(ENOENT, access("none", F_OK));
+	OK(eaccess("file", R_OK));
+	OK(euidaccess("file", F_OK));
+	OK(faccessat(AT_FDCWD, "file", R_OK, AT_EACCESS));
+	OK(symlink("none", "link"));
+	FAILS(ENOENT, access("link", F_OK));
+	OK(faccessat(AT_FDCWD, "link", F_OK, AT_SYMLINK_NOFOLLOW));
+	OK(chmod("file", 0700));
+	OK(access("file", X_OK));
+}
+
+static void
+extended_stat(void)
+{
+	struct statx   full;
+	struct stat    info;
+	struct stat64  wide;
+	struct statvfs space;
+	int            fd = new_file("file", 1000, 1);
+
+	OK(statx(AT_FDCWD, "file", 0, STATX_BASIC_STATS | STATX_BTIME, &full));
+	OK(stat("file", &info));
+	CHECK(full.stx_size == 1000 && full.stx_ino == info.st_ino && full.stx_mode == info.st_mode);
+	CHECK((full.stx_mask & STATX_BASIC_STATS) == STATX_BASIC_STATS);
+	CHECK(makedev(full.stx_dev_major, full.stx_dev_minor) == info.st_dev);
+	GIVES(info.st_mtime, full.stx_mtime.tv_sec);
+	OK(statx(fd, "", AT_EMPTY_PATH, STATX_SIZE, &full));
+	GIVES(1000, full.stx_size);
+	OK(symlink("file", "link"));
+	OK(statx(AT_FDCWD, "link", AT_SYMLINK_NOFOLLOW, STATX_ALL, &full));
+	CHECK(S_ISLNK(full.stx_mode));
+	OK(fstat64(fd, &wide));
+	GIVES(1000, wide.st_size);
+	OK(stat64("link", &wide));
+	GIVES(1000, wide.st_size);
+	OK(lstat64("link", &wide));
+	GIVES(4, wide.st_size);
+	OK(fstatat64(AT_FDCWD, "file", &wide, 0));
+	CHECK(wide.st_ino == info.st_ino && wide.st_dev == info.st_dev);
+	OK(statvfs(".", &space));
+	CHECK(space.f_blocks > 0 && space.f_frsize > 0 && space.f_namemax == 255);
+	OK(fstatvfs(fd, &space));
+	CHECK(space.f_blocks > 0);
+}
+
+/* What programs linked before glibc 2.33 call instead of stat. */
+#if defined(__x86_64__) && defined(__GLIBC__)
+int old_stat(int, const char *, struct stat *);
+int old_lstat(int, const char *, struct stat *);
+int old_fstat(int, int, struct stat *);
+int old_fstatat(int, int, const char *, struct stat *, int);
+int old_stat64(int, const char *, struct stat64 *);
+int old_lstat64(int, const char *, struct stat64 *);
+int old_fstat64(int, int, struct stat64 *);
+int old_fstatat64(int, int, const char *, struct stat64 *, int);
+__asm__(".symver old_stat, __xstat@GLIBC_2.2.5");
+__asm__(".symver old_lstat, __lxstat@GLIBC_2.2.5");
+__asm__(".symver old_fstat, __fxstat@GLIBC_2.2.5");
+__asm__(".symver old_fstatat, __fxstatat@GLIBC_2.4");
+__asm__(".symver old_stat64, __xstat64@GLIBC_2.2.5");
+__asm__(".symver old_lstat64, __lxstat64@GLIBC_2.2.5");
+__asm__(".symver old_fstat64, __fxstat64@GLIBC_2.2.5");
+__asm__(".symver old_fstatat64, __fxstatat64@GLIBC_2.4");
+
+static void
+older_names(void)
+{
+	struct stat   info;
+	struct stat64 wide;
+	int           fd = new_file("file", 1000, 1), dir = open(".", O_RDONLY);
+
+	OK(symlink("file", "link"));
+	OK(old_stat(1, "link", &info));
+	GIVES(1000, info.st_size);
+	OK(old_lstat(1, "link", &info));
+	GIVES(4, info.st_size);
+	OK(old_fstat(1, fd, &info));
+	GIVES(1000, info.st_size);
+	OK(old_fstatat(1, dir, "file", &info, 0));
+	GIVES(1000, info.st_size);
+	OK(old_stat64(1, "link", &wide));
+	GIVES(1000, wide.st_size);
+	OK(old_lstat64(1, "link", &wide));
+	GIVES(4, wide.st_size);
+	OK(old_fstat64(1, fd, &wide));
+	GIVES(1000, wide.st_size);
+	OK(old_fstatat64(1, dir, "link", &wide, AT_SYMLINK_NOFOLLOW));
+	GIVES(4, wide.st_size);
+	FAILS(ENOENT, old_stat(1, "none", &info));
+}
+#else
+static void
+older_names(void)
+{
+}
+#endif
+
+static void
+extended_attributes(void)
+{
+	char    value[100], names[200];
+	int     fd = new_file("file", 1, 1);
+	ssize_t length;
+
+	if (setxattr("file", "user.one", "value", 5, 0) != 0) {
+		GIVES(ENOTSUP, errno);
+		FAILS(ENOTSUP, fsetxattr(fd, "user.one", "value", 5, 0));
+		return;
+	}
+	GIVES(5, getxattr("file", "user.one", value, sizeof(value)));
+	CHECK(memcmp(value, "value", 5) == 0);
+	GIVES(5, fgetxattr(fd, "user.one", NULL, 0));
+	FAILS(ERANGE, getxattr("file", "user.one", value, 2));
+	FAILS(EEXIST, setxattr("file", "user.one", "x", 1, XATTR_CREATE));
+	FAILS(ENODATA, setxattr("file", "user.two", "x", 1, XATTR_REPLACE));
+	OK(fsetxattr(fd, "user.two", "", 0, 0));
+	length = listxattr("file", names, sizeof(names));
+	CHECK(length >= 18 && memmem(names, (size_t)length, "user.one", 9) != NULL);
+	GIVES(length, flistxattr(fd, NULL, 0));
+	OK(rename("file", "moved"));
+	GIVES(5, lgetxattr("moved", "user.one", value, sizeof(value)));
+	OK(removexattr("moved", "user.one"));
+	FAILS(ENODATA, getxattr("moved", "user.one", value, sizeof(value)));
+	OK(fremovexattr(fd, "user.two"));
+	OK(mkdir("dir", 0755));
+	OK(setxattr("dir", "user.d", "dir", 3, 0));
+	GIVES(3, getxattr("dir", "user.d", value, sizeof(value)));
+}
+
+static void
+open_flags(void)
+{
+	int fd = open("file", O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644), flags;
+
+	flags = fcntl(fd, F_GETFL);
+	CHECK((flags & O_ACCMODE) == O_RDWR && (flags & O_APPEND) != 0);
+	GIVES(FD_CLOEXEC, fcntl(fd, F_GETFD));
+	GIVES(3, write(fd, "abc", 3));
+	GIVES(0, lseek(fd, 0, SEEK_SET));
+	GIVES(3, write(fd, "def", 3));
+	OK(fcntl(fd, F_SETFL, flags & ~O_APPEND));
+	GIVES(0, lseek(fd, 0, SEEK_SET));
+	GIVES(1, write(fd, "X", 1));
+	holds("file", "Xbcdef");
+	OK(fcntl(fd, F_SETFL, O_APPEND));
+	GIVES(1, write(fd, "Y", 1));
+	holds("file", "XbcdefY");
+	CHECK((fd = open("file", O_RDONLY)) >= 0);
+	GIVES(O_RDONLY, fcntl(fd, F_GETFL) & O_ACCMODE);
+	CHECK((fd = open("file", O_WRONLY | O_SYNC)) >= 0);
+	OK(fsync(fd));
+	OK(fdatasync(fd));
+	OK(syncfs(fd));
+	OK(sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE));
+	CHECK(!isatty(fd));
+}
+
+int
+main(int argc, char **argv)
+{
+	static const struct test tests[] = {
+		TEST(modes), TEST(owners), TEST(times), TEST(permitted), TEST(extended_stat),
+		TEST(older_names), TEST(extended_attributes), TEST(open_flags),
+	};
+
+	return RUN(argc, argv, tests);
+}

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# fio: what it wrote by several of its engines, it reads back and compares by checksums.
+# shellcheck source-path=SCRIPTDIR source=lib.sh
+. "$(dirname "$0")/lib.sh"
+need fio
+
+# verified ENGINE OPTION...: two jobs write at random, then compare.
+verified() {
+    local engine=$1
+    shift
+    fio --minimal --name=job --directory="$PWD" --aux-path="$outside" --ioengine="$engine" --size=4m --numjobs=2 \
+        --rw=randwrite --bsrange=512-64k --verify=crc32c --do_verify=1 --verify_fatal=1 --randseed=7 "$@"
+    is "$(stat -c %s job.0.0 job.1.0 | tr '\n' ' ')" "4194304 4194304 "
+}
+
+test_pread_and_pwrite() { verified psync; }
+test_read_and_write() { verified sync; }
+test_vectors() { verified vsync; }
+test_position_vectors() { verified pvsync; }
+test_position_vectors_with_flags() { verified pvsync2; }
+test_threads() { verified psync --thread; }
+test_preallocated() { verified psync --fallocate=posix --fsync=16; }
+
+test_one_shared_file() {
+    fio --minimal --name=job --filename="$PWD/shared" --aux-path="$outside" --ioengine=psync --size=1m --numjobs=4 \
+        --offset_increment=1m --rw=write --bs=4k --verify=crc32c --do_verify=1 --verify_fatal=1
+    is "$(stat -c %s shared)" 4194304
+}
+
+test_read_while_mapped() {
+    verified psync
+    fio --minimal --name=job --directory="$PWD" --aux-path="$outside" --ioengine=mmap --size=4m --numjobs=2 --rw=read --bs=4k
+}
+
+run_tests

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Descriptors over fork, exec, spawn and vfork; copied, moved, closed in ranges. */
+#include "check.h"
+
+#include <dirent.h>
+#include <spawn.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+
+extern char **environ;
+
+static void
+shared_offset_after_fork(void)
+{
+	int   fd = new_file("file", 100, 1);
+	char  back[20];
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		GIVES(10, read(fd, back, 10));
+		_exit(is_pattern(back, 10, 0, 1) ? 0 : 1);
+	}
+	child_succeeds(pid);
+	GIVES(10, read(fd, back, 10));
+	CHECK(is_pattern(back, 10, 10, 1));
+	GIVES(20, lseek(fd, 0, SEEK_CUR));
+	pid = fork();
+	if (pid == 0) {
+		GIVES(50, lseek(fd, 50, SEEK_SET));
+		GIVES(3, write(fd, "abc", 3));
+		_exit(0);
+	}
+	child_succeeds(pid);
+	GIVES(53, lseek(fd, 0, SEEK_CUR));
+	GIVES(3, pread(fd, back, 3, 50));
+	CHECK(memcmp(back, "abc", 3) == 0);
+}
+
+static void
+sh(const char *text)
+{
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		execl("/bin/sh", "sh", "-c", text, (char *)NULL);
+		_exit(127);
+	}
+	child_succeeds(pid);
+}
+
+static void
+kept_over_exec(void)
+{
+	int  fd = new_file("file", 0, 1);
+	char text[128];
+
+	GIVES(6, write(fd, "first\n", 6));
+	snprintf(text, sizeof(text), "echo second >&%d && echo third >&%d", fd, fd);
+	sh(text);
+	GIVES(19, lseek(fd, 0, SEEK_CUR));
+	holds("file", "first\nsecond\nthird\n");
+	GIVES(6, lseek(fd, 6, SEEK_SET));
+	snprintf(text, sizeof(text), "read x <&%d && [ \"$x\" = second ]", fd);
+	sh(text);
+	OK(unlink("file"));
+	snprintf(text, sizeof(text), "echo unlinked >&%d", fd);
+	sh(text);
+	CHECK(access("file", F_OK) == -1);
+	OK(fcntl(fd, F_SETFD, FD_CLOEXEC));
+	snprintf(text, sizeof(text), "! { true >&%d; } 2>/dev/null", fd);
+	sh(text);
+}
+
+static void
+redirected_output(void)
+{
+	int fd = open("out", O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644), saved = dup(1);
+
+	GIVES(1, dup2(fd, 1));
+	OK(system("echo one; (echo two); echo three | cat; /bin/echo four"));
+	GIVES(1, dup2(saved, 1));
+	holds("out", "one\ntwo\nthree\nfour\n");
+	sh("cat <out >copy; exec 0<copy; cat >last");
+	holds("last", "one\ntwo\nthree\nfour\n");
+}
+
+static void
+spawned(void)
+{
+	posix_spawn_file_actions_t actions;
+	char                      *argv[] = {"sh", "-c", "cat; echo $0; cat <&9", NULL};
+	pid_t                      pid;
+
+	put("in", "from in\n");
+	put("nine", "from nine\n");
+	OK(posix_spawn_file_actions_init(&actions));
+	OK(posix_spawn_file_actions_addopen(&actions, 0, "in", O_RDONLY, 0));
+	OK(posix_spawn_file_actions_addopen(&actions, 1, "out", O_WRONLY | O_CREAT | O_TRUNC, 0644));
+	OK(posix_spawn_file_actions_addopen(&actions, 8, "nine", O_RDONLY, 0));
+	OK(posix_spawn_file_actions_adddup2(&actions, 8, 9));
+	OK(posix_spawn_file_actions_addclose(&actions, 8));
+	OK(posix_spawn(&pid, "/bin/sh", &actions, NULL, argv, environ));
+	child_succeeds(pid);
+	holds("out", "from in\nsh\nfrom nine\n");
+	OK(posix_spawnp(&pid, "true", NULL, NULL, argv, environ));
+	child_succeeds(pid);
+	OK(posix_spawn_file_actions_destroy(&actions));
+}
+
+static void
+vforked(void)
+{
+	int   fd = open("out", O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+	pid_t pid = vfork();
+
+	if (pid == 0) {
+		dup2(fd, 1);
+		execl("/bin/sh", "sh", "-c", "echo vforked", (char *)NULL);
+		_exit(127);
+	}
+	child_succeeds(pid);
+	GIVES(8, lseek(fd, 0, SEEK_CUR));
+	holds("out", "vforked\n");
+	FILE *pipe = popen("cat out; echo more >>out", "r");
+	char  line[32];
+	CHECK(pipe != NULL && fgets(line, sizeof(line), pipe) != NULL && strcmp(line, "vforked\n") == 0);
+	OK(pclose(pipe));
+	holds("out", "vforked\nmore\n");
+}
+
+static void
+copies(void)
+{
+	int         fd = new_file("file", 100, 1), other = new_file("other", 50, 2), two;
+	struct stat info;
+
+	two = dup(fd);
+	GIVES(10, lseek(two, 10, SEEK_SET));
+	GIVES(10, lseek(fd, 0, SEEK_CUR));
+	GIVES(500, dup2(fd, 500));
+	GIVES(fd, dup2(fd, fd));
+	GIVES(other, dup2(fd, other));
+	OK(fstat(other, &info));
+	GIVES(100, info.st_size);
+	GIVES(600, dup3(fd, 600, O_CLOEXEC));
+	GIVES(FD_CLOEXEC, fcntl(600, F_GETFD));
+	CHECK(fcntl(fd, F_DUPFD, 700) >= 700);
+	CHECK(fcntl(fd, F_DUPFD_CLOEXEC, 800) >= 800);
+	OK(close(fd));
+	GIVES(20, lseek(500, 20, SEEK_SET));
+	GIVES(20, lseek(two, 0, SEEK_CUR));
+	FAILS(EBADF, lseek(fd, 0, SEEK_CUR));
+	FAILS(EINVAL, dup3(two, two, 0));
+	FAILS(EBADF, dup2(fd, 5));
+	two = open("/dev/null", O_RDWR);
+	GIVES(500, dup2(two, 500));
+	GIVES(1, write(500, "x", 1));
+	OK(fstat(600, &info));
+	GIVES(100, info.st_size);
+	GIVES(two, dup2(600, two));
+	OK(fstat(two, &info));
+	GIVES(100, info.st_size);
+}
+
+static void
+closed_in_ranges(void)
+{
+	int  fd = new_file("file", 10, 1), low = dup(fd), first = fd;
+	char back[10];
+
+	for (int to = 100; to < 200; to++)
+		GIVES(to, dup2(fd, to));
+	OK(close_range(100, 149, 0));
+	FAILS(EBADF, pread(149, back, 10, 0));
+	GIVES(10, pread(150, back, 10, 0));
+	OK(close_range(150, 199, CLOSE_RANGE_CLOEXEC));
+	GIVES(FD_CLOEXEC, fcntl(150, F_GETFD));
+	OK(close(fd));
+	closefrom(low + 1);
+	FAILS(EBADF, pread(160, back, 10, 0));
+	GIVES(10, pread(low, back, 10, 0));
+	CHECK(is_pattern(back, 10, 0, 1));
+	fd = open("file", O_RDONLY);
+	GIVES(first, fd);
+}
+
+/* A daemon's beginning: everything is closed, by force, and files are used afterwards. */
+static void
+closed_altogether(void)
+{
+	int   fd = new_file("file", 10, 1), other;
+	pid_t pid = fork();
+	char  back[10];
+
+	if (pid == 0) {
+		for (int i = 0; i < 1024; i++)
+			close(i);
+		fd = open("file", O_RDWR);
+		if (fd != 0)
+			_exit(1);
+		GIVES(1, dup(fd));
+		GIVES(2, dup(fd));
+		GIVES(10, pread(2, back, 10, 0));
+		put("new", "new");
+		holds("new", "new");
+		_exit(is_pattern(back, 10, 0, 1) ? 0 : 2);
+	}
+	child_succeeds(pid);
+	pid = fork();
+	if (pid == 0) {
+		syscall(SYS_close_range, 3, ~0u, 0);
+		other = open("file", O_RDWR);
+		GIVES(10, pread(other, back, 10, 0));
+		put("newer", "newer");
+		holds("newer", "newer");
+		_exit(other == 3 ? 0 : 1);
+	}
+	child_succeeds(pid);
+	GIVES(10, pread(fd, back, 10, 0));
+}
+
+/* The lowest free number is given, as the kernel does. */
+static void
+lowest_numbers(void)
+{
+	int one = open("file", O_RDWR | O_CREAT, 0644), two = open("file", O_RDWR), three = open("/dev/null", O_RDONLY);
+
+	GIVES(one + 1, two);
+	GIVES(one + 2, three);
+	OK(close(one));
+	GIVES(one, open("/dev/null", O_RDONLY));
+	OK(close(two));
+	GIVES(two, open("file", O_RDONLY));
+	int ends[2];
+	OK(close(one));
+	OK(pipe(ends));
+	GIVES(one, ends[0]);
+}
+
+static void
+many_descriptors(void)
+{
+	struct rlimit limit;
+	int           fds[600], count = 600;
+	struct stat   info;
+
+	OK(getrlimit(RLIMIT_NOFILE, &limit));
+	if (limit.rlim_cur < 700)
+		count = (int)limit.rlim_cur - 50;
+	OK(close(new_file("file", 10, 1)));
+	for (int i = 0; i < count; i++)
+		CHECK((fds[i] = open("file", O_RDONLY)) >= 0);
+	for (int i = 0; i < count; i++)
+		OK(fstat(fds[i], &info));
+	for (int i = 0; i < count; i++)
+		OK(close(fds[i]));
+	limit.rlim_cur = 32;
+	OK(setrlimit(RLIMIT_NOFILE, &limit));
+	count = 0;
+	while ((fds[count] = open("file", O_RDONLY)) >= 0)
+		count++;
+	GIVES(EMFILE, errno);
+	CHECK(count > 15);
+	OK(close(fds[0]));
+	CHECK(open("file", O_RDONLY) >= 0);
+}
+
+int
+main(int argc, char **argv)
+{
+	static const struct test tests[] = {
+		TEST(shared_offset_after_fork), TEST(kept_over_exec), TEST(redirected_output),
+		TEST(spawned), TEST(vforked), TEST(copies), TEST(closed_in_ranges),
+		TEST(closed_altogether), TEST(lowest_numbers), TEST(many_descriptors),
+	};
+
+	return RUN(argc, argv, tests);
+}

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* flock, fcntl's record locks and those of open files: they really exclude between processes. */
+#include "check.h"
+
+#include <signal.h>
+#include <sys/file.h>
+#include <time.h>
+
+#define WORKERS 4
+#define ROUNDS  50
+
+/* Status of a function in a child. */
+static int
+child(int (*run)(void))
+{
+	int   status;
+	pid_t pid = fork();
+
+	CHECK(pid >= 0);
+	if (pid == 0)
+		_exit(run());
+	GIVES(pid, waitpid(pid, &status, 0));
+	CHECK(WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+static int
+take_flock(int how)
+{
+	int fd = open("file", O_RDWR);
+
+	if (fd < 0)
+		return 2;
+	return flock(fd, how | LOCK_NB) == 0 ? 0 : errno == EWOULDBLOCK ? 1 : 3;
+}
+
+static int
+take_flock_shared(void)
+{
+	return take_flock(LOCK_SH);
+}
+
+static int
+take_flock_exclusive(void)
+{
+	return take_flock(LOCK_EX);
+}
+
+static void
+flock_excludes(void)
+{
+	int fd = new_file("file", 10, 1), copy, other;
+
+	OK(flock(fd, LOCK_EX));
+	GIVES(1, child(take_flock_shared));
+	OK(flock(fd, LOCK_SH));
+	GIVES(0, child(take_flock_shared));
+	GIVES(1, child(take_flock_exclusive));
+	copy = dup(fd);
+	OK(close(fd));
+	GIVES(1, child(take_flock_exclusive));
+	OK(flock(copy, LOCK_UN));
+	GIVES(0, child(take_flock_exclusive));
+	OK(flock(copy, LOCK_EX | LOCK_NB));
+	other = open("file", O_RDONLY);
+	FAILS(EWOULDBLOCK, flock(other, LOCK_SH | LOCK_NB));
+	OK(close(copy));
+	OK(flock(other, LOCK_SH | LOCK_NB));
+	OK(close(other));
+	GIVES(0, child(take_flock_exclusive));
+}
+
+static struct flock
+record(short type, off_t from, off_t length)
+{
+	return (struct flock){.l_type = type, .l_whence = SEEK_SET, .l_start = from, .l_len = length};
+}
+
+static int command = F_SETLK;
+
+static int
+take_record(short type, off_t from, off_t length)
+{
+	struct flock lock = record(type, from, length);
+	int          fd = open("file", O_RDWR);
+
+	if (fd < 0)
+		return 2;
+	if (fcntl(fd, command, &lock) == 0)
+		return 0;
+	return errno == EAGAIN || errno == EACCES ? 1 : 3;
+}
+
+static int
+take_first(void)
+{
+	return take_record(F_WRLCK, 0, 10);
+}
+
+static int
+take_second(void)
+{
+	return take_record(F_WRLCK, 10, 10);
+}
+
+static int
+read_second(void)
+{
+	return take_record(F_RDLCK, 10, 10);
+}
+
+static int
+take_end(void)
+{
+	return take_record(F_WRLCK, 1000, 0);
+}
+
+static void
+records_exclude(void)
+{
+	int          fd = new_file("file", 10, 1);
+	struct flock lock = record(F_WRLCK, 0, 10), asked;
+
+	OK(fcntl(fd, command, &lock));
+	GIVES(1, child(take_first));
+	GIVES(0, child(take_second));
+	lock = record(F_RDLCK, 10, 10);
+	OK(fcntl(fd, command, &lock));
+	GIVES(0, child(read_second));
+	GIVES(1, child(take_second));
+	GIVES(0, child(take_end));
+	lock = record(F_WRLCK, 500, 0);
+	OK(fcntl(fd, command, &lock));
+	GIVES(1, child(take_end));
+	lock = record(F_UNLCK, 0, 0);
+	OK(fcntl(fd, command, &lock));
+	GIVES(0, child(take_first));
+	GIVES(0, child(take_end));
+	asked = record(F_WRLCK, 0, 10);
+	OK(fcntl(fd, command == F_SETLK ? F_GETLK : F_OFD_GETLK, &asked));
+	GIVES(F_UNLCK, asked.l_type);
+}
+
+static void
+open_file_records_exclude(void)
+{
+	struct flock lock = record(F_WRLCK, 0, 10);
+	int          one, other;
+
+	command = F_OFD_SETLK;
+	records_exclude();
+	one = open("file", O_RDWR);
+	other = open("file", O_RDWR);
+	OK(fcntl(one, F_OFD_SETLK, &lock));
+	lock = record(F_WRLCK, 5, 10);
+	FAILS(EAGAIN, fcntl(other, F_OFD_SETLK, &lock));
+	OK(close(one));
+	OK(fcntl(other, F_OFD_SETLK, &lock));
+}
+
+static int
+asks_who(void)
+{
+	struct flock asked = record(F_WRLCK, 3, 1);
+	int          fd = open("file", O_RDWR);
+
+	if (fcntl(fd, F_GETLK, &asked) != 0)
+		return 2;
+	return asked.l_type == F_WRLCK && asked.l_pid == getppid() && asked.l_start == 0 && asked.l_len == 10 ? 0 : 1;
+}
+
+/* A record lock names its holder, ends with any close of the file, and a child has it not. */
+static void
+records_belong_to_a_process(void)
+{
+	int          fd = new_file("file", 10, 1), other;
+	struct flock lock = record(F_WRLCK, 0, 10);
+
+	OK(fcntl(fd, F_SETLK, &lock));
+	GIVES(0, child(asks_who));
+	other = open("file", O_RDONLY);
+	OK(close(other));
+	GIVES(0, child(take_first));
+	lock = record(F_RDLCK, 0, 1);
+	OK(close(fd));
+	fd = open("file", O_WRONLY);
+	FAILS(EBADF, fcntl(fd, F_SETLK, &lock));
+	OK(lseek(fd, 0, SEEK_SET));
+	OK(lockf(fd, F_TLOCK, 10));
+	GIVES(1, child(take_first));
+	OK(lockf(fd, F_ULOCK, 10));
+	OK(lockf(fd, F_TEST, 10));
+}
+
+static void
+dead_holders_hold_nothing(void)
+{
+	int   fd = new_file("file", 10, 1), ready[2];
+	char  byte;
+	pid_t pid;
+
+	OK(pipe(ready));
+	pid = fork();
+	if (pid == 0) {
+		struct flock lock = record(F_WRLCK, 0, 0);
+		int          own = open("file", O_RDWR);
+
+		OK(fcntl(own, F_SETLK, &lock));
+		OK(flock(own, LOCK_EX));
+		GIVES(1, write(ready[1], "x", 1));
+		pause();
+	}
+	GIVES(1, read(ready[0], &byte, 1));
+	GIVES(1, child(take_first));
+	GIVES(1, child(take_flock_shared));
+	OK(kill(pid, 9));
+	GIVES(pid, waitpid(pid, NULL, 0));
+	GIVES(0, child(take_first));
+	GIVES(0, child(take_flock_exclusive));
+	OK(close(fd));
+}
+
+enum way { FLOCK, RECORD, OPEN_FILE };
+
+/* Read a number, wait a little, write one more: without exclusion numbers get lost. */
+static void
+count_up(enum way way)
+{
+	struct timespec little = {0, 200000};
+	struct flock    lock = record(F_WRLCK, 100, 1);
+	int             fd = open("counter", O_RDWR), wait = way == RECORD ? F_SETLKW : F_OFD_SETLKW;
+	uint64_t        number;
+
+	CHECK(fd >= 0);
+	for (int i = 0; i < ROUNDS; i++) {
+		lock.l_type = F_WRLCK;
+		OK(way == FLOCK ? flock(fd, LOCK_EX) : fcntl(fd, wait, &lock));
+		GIVES(8, pread(fd, &number, 8, 0));
+		nanosleep(&little, NULL);
+		number++;
+		GIVES(8, pwrite(fd, &number, 8, 0));
+		lock.l_type = F_UNLCK;
+		OK(way == FLOCK ? flock(fd, LOCK_UN) : fcntl(fd, wait, &lock));
+	}
+	_exit(0);
+}
+
+static void
+counters(void)
+{
+	uint64_t number = 0;
+	pid_t    pids[WORKERS];
+	int      fd;
+
+	for (enum way way = FLOCK; way <= OPEN_FILE; way++) {
+		fd = open("counter", O_RDWR | O_CREAT | O_TRUNC, 0644);
+		number = 0;
+		GIVES(8, pwrite(fd, &number, 8, 0));
+		for (int i = 0; i < WORKERS; i++)
+			if ((pids[i] = fork()) == 0)
+				count_up(way);
+		for (int i = 0; i < WORKERS; i++)
+			child_succeeds(pids[i]);
+		GIVES(8, pread(fd, &number, 8, 0));
+		GIVES(WORKERS * ROUNDS, number);
+		OK(close(fd));
+	}
+}
+
+int
+main(int argc, char **argv)
+{
+	static const struct test tests[] = {
+		TEST(flock_excludes), TEST(records_exclude), TEST(open_file_records_exclude),
+		TEST(records_belong_to_a_process), TEST(dead_holders_hold_nothing), TEST(counters),
+	};
+
+	return RUN(argc, argv, tests);
+}

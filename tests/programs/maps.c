@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* mmap: private and shared, of parts, beyond the end, after close; a written shared one, or an error. */
+#include "check.h"
+
+#include <sys/mman.h>
+
+#define SIZE 300000
+
+static void
+private_reading(void)
+{
+	int            fd = new_file("file", SIZE, 1);
+	unsigned char *map = mmap(NULL, SIZE, PROT_READ, MAP_PRIVATE, fd, 0);
+
+	CHECK(map != MAP_FAILED);
+	OK(close(fd));
+	CHECK(is_pattern(map, SIZE, 0, 1));
+	/* The rest of the last page reads as zeros. */
+	CHECK(is_zero(map + SIZE, 4096 - SIZE % 4096));
+	OK(madvise(map, SIZE, MADV_SEQUENTIAL));
+	OK(munmap(map, SIZE));
+}
+
+static void
+private_writing(void)
+{
+	int            fd = new_file("file", SIZE, 2);
+	unsigned char *map = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+	unsigned char  back[100];
+
+	CHECK(map != MAP_FAILED);
+	memset(map + 5000, 0, 100);
+	CHECK(is_zero(map + 5000, 100));
+	GIVES(100, pread(fd, back, 100, 5000));
+	CHECK(is_pattern(back, 100, 5000, 2));
+	OK(munmap(map, SIZE));
+	OK(close(fd));
+}
+
+static void
+shared_reading(void)
+{
+	int            fd = new_file("file", SIZE, 3);
+	unsigned char *map = mmap(NULL, SIZE, PROT_READ, MAP_SHARED, fd, 0);
+
+	CHECK(map != MAP_FAILED);
+	CHECK(is_pattern(map, SIZE, 0, 3));
+	OK(munmap(map, SIZE));
+	OK(close(fd));
+	fd = open("file", O_RDONLY);
+	map = mmap(NULL, SIZE, PROT_READ, MAP_SHARED, fd, 0);
+	CHECK(map != MAP_FAILED && is_pattern(map, SIZE, 0, 3));
+	OK(munmap(map, SIZE));
+	OK(close(fd));
+}
+
+static void
+parts(void)
+{
+	int            fd = new_file("file", SIZE, 4);
+	unsigned char *map = mmap64(NULL, 10000, PROT_READ, MAP_PRIVATE, fd, 8192);
+
+	CHECK(map != MAP_FAILED && is_pattern(map, 10000, 8192, 4));
+	OK(munmap(map, 10000));
+	CHECK(mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 100) == MAP_FAILED && errno == EINVAL);
+	CHECK(mmap(NULL, 0, PROT_READ, MAP_PRIVATE, fd, 0) == MAP_FAILED && errno == EINVAL);
+	map = mmap(NULL, 1 << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	CHECK(map != MAP_FAILED);
+	CHECK(mmap(map + 65536, 8192, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd, 4096) == map + 65536);
+	CHECK(is_pattern(map + 65536, 8192, 4096, 4));
+	OK(munmap(map, 1 << 20));
+	OK(close(fd));
+}
+
+static void
+refused(void)
+{
+	int   fd = new_file("file", SIZE, 5);
+	void *map;
+
+	OK(close(fd));
+	fd = open("file", O_WRONLY);
+	CHECK(mmap(NULL, SIZE, PROT_READ, MAP_PRIVATE, fd, 0) == MAP_FAILED && errno == EACCES);
+	OK(close(fd));
+	fd = open("file", O_RDONLY);
+	map = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	CHECK(map == MAP_FAILED);
+	OK(close(fd));
+	fd = open(".", O_RDONLY);
+	CHECK(mmap(NULL, SIZE, PROT_READ, MAP_PRIVATE, fd, 0) == MAP_FAILED);
+	OK(close(fd));
+}
+
+/* Works with all it promises, or is refused: never written into the void. */
+static void
+shared_writing(void)
+{
+	int            fd = new_file("file", SIZE, 6);
+	unsigned char *map = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	unsigned char  back[100];
+	pid_t          pid;
+
+	if (map == MAP_FAILED) {
+		CHECK(errno == ENODEV || errno == ENOTSUP || errno == EACCES);
+		return;
+	}
+	memset(map + 100000, 0, 50);
+	OK(msync(map, SIZE, MS_SYNC));
+	GIVES(100, pread(fd, back, 100, 99975));
+	CHECK(is_pattern(back, 25, 99975, 6) && is_zero(back + 25, 50));
+	CHECK(is_pattern(back + 75, 25, 100050, 6));
+	pid = fork();
+	if (pid == 0) {
+		map[0] = 77;
+		_exit(0);
+	}
+	child_succeeds(pid);
+	GIVES(77, map[0]);
+	map[1] = 78;
+	OK(munmap(map, SIZE));
+	GIVES(2, pread(fd, back, 2, 0));
+	CHECK(back[0] == 77 && back[1] == 78);
+	OK(close(fd));
+}
+
+static void
+in_a_child(void)
+{
+	int            fd = new_file("file", SIZE, 7);
+	unsigned char *map = mmap(NULL, SIZE, PROT_READ, MAP_PRIVATE, fd, 0);
+	pid_t          pid;
+
+	CHECK(map != MAP_FAILED);
+	pid = fork();
+	if (pid == 0)
+		_exit(is_pattern(map, SIZE, 0, 7) ? 0 : 1);
+	child_succeeds(pid);
+	OK(unlink("file"));
+	CHECK(is_pattern(map, SIZE, 0, 7));
+	OK(close(fd));
+}
+
+static void
+untouched(void)
+{
+	char           name[256];
+	unsigned char *map;
+	int            fd;
+
+	snprintf(name, sizeof(name), "/esker-check-%d", (int)getpid());
+	fd = shm_open(name, O_RDWR | O_CREAT | O_EXCL, 0600);
+	CHECK(fd >= 0);
+	OK(ftruncate(fd, 8192));
+	map = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	CHECK(map != MAP_FAILED);
+	OK(shm_unlink(name));
+	memset(map, 1, 8192);
+	OK(munmap(map, 8192));
+	OK(close(fd));
+	fd = memfd_create("check", 0);
+	CHECK(fd >= 0);
+	GIVES(4, write(fd, "text", 4));
+	map = mmap(NULL, 4, PROT_READ, MAP_SHARED, fd, 0);
+	CHECK(map != MAP_FAILED && memcmp(map, "text", 4) == 0);
+}
+
+int
+main(int argc, char **argv)
+{
+	static const struct test tests[] = {
+		TEST(private_reading), TEST(private_writing), TEST(shared_reading), TEST(parts),
+		TEST(refused), TEST(shared_writing), TEST(in_a_child), TEST(untouched),
+	};
+
+	return RUN(argc, argv, tests);
+}

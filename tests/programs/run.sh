@@ -1,0 +1,90 @@
+#!/usr/bin/env bash
+# Runs real programs on files in a directory and compares what comes out with what must.
+#
+# usage: run.sh DIR [NAME...]
+#   DIR   a directory of the file system under test; each check works in one of its own below it
+#   NAME  a check, without .sh, .py or .c; all of them without
+#
+# Each check has a line: `ok`, `FAILED` with the place of its log, or `skipped` with what is missing.
+# The status is 0 where nothing failed.
+#
+# environment: WITH    a command each check is started by, as in WITH="esker run --mount /esker --"
+#              PYTHON  the Python interpreter, python3 without; CC, the C compiler, cc without
+#              LOGS    where logs and what is compiled go, a new folder of TMPDIR without
+#              LIMIT   seconds a check may take, 300 without
+set -uo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+[ $# -ge 1 ] || { sed -n '2,/^set/{s/^# \{0,1\}//p}' "$0" >&2; exit 2; }
+target=$1
+shift
+logs=${LOGS:-$(mktemp -d "${TMPDIR:-/tmp}/esker-programs.XXXXXX")}
+mkdir -p "$logs"
+read -r -a with <<<"${WITH:-}"
+passed=0 failed=0 skipped=0
+
+# The spellings of one source: names without and with 64, and those that check lengths.
+declare -A builds=([plain]=-O1 [large]="-O1 -D_FILE_OFFSET_BITS=64" [fortified]="-O2 -D_FORTIFY_SOURCE=2")
+
+# in_place NAME COMMAND...: the command with a fresh directory under test and one outside of it.
+in_place() {
+    local name=$1 place=$target/$1.$$ outside=$logs/$1.out
+    shift
+    mkdir -p "$outside"
+    "${with[@]}" mkdir -p "$place" || return 1
+    timeout -k 5 "${LIMIT:-300}" "${with[@]}" "$@" "$place" "$outside"
+    local status=$?
+    [ $status -ne 0 ] || "${with[@]}" rm -rf "$place" || return 1
+    return $status
+}
+
+build_and_run() {
+    local name=$1 build flags
+    for build in "${!builds[@]}"; do
+        read -r -a flags <<<"${builds[$build]}"
+        "${CC:-cc}" -std=gnu11 -g -Wall -Wextra -Werror -D_GNU_SOURCE "${flags[@]}" -o "$logs/$name-$build" \
+            "$here/$name.c" -lpthread || return 1
+        echo "=== $build"
+        in_place "$name" "$logs/$name-$build" || return $?
+    done
+}
+
+check() {
+    local name=$1
+    if [ -f "$here/$name.sh" ]; then
+        in_place "$name" bash "$here/$name.sh"
+    elif [ -f "$here/$name.py" ]; then
+        in_place "$name" "${PYTHON:-python3}" -B "$here/$name.py"
+    elif [ -f "$here/$name.c" ]; then
+        command -v "${CC:-cc}" >/dev/null || { echo "${CC:-cc} is not installed"; return 77; }
+        build_and_run "$name"
+    else
+        echo "there is no check of that name in $here"
+        return 1
+    fi
+}
+
+report() {
+    local name=$1 log=$logs/$1.log
+    check "$name" >"$log" 2>&1
+    case $? in
+        0) passed=$((passed + 1)) && echo "ok       $name" ;;
+        77) skipped=$((skipped + 1)) && echo "skipped  $name: $(tail -n 1 "$log")" ;;
+        *)
+            failed=$((failed + 1)) && echo "FAILED   $name: $log"
+            grep -a '^FAILED' "$log" | sed 's/^/         /'
+            ;;
+    esac
+}
+
+all_checks() {
+    find "$here" -maxdepth 1 -name '*.sh' ! -name run.sh ! -name lib.sh -o -maxdepth 1 -name '*.c' \
+        -o -maxdepth 1 -name '*.py' ! -name lib.py | sed 's|.*/||; s|\.[a-z]*$||' | sort
+}
+
+names=("$@")
+[ $# -gt 0 ] || mapfile -t names < <(all_checks)
+for name in "${names[@]}"; do
+    report "$name"
+done
+echo "$passed passed, $failed failed, $skipped skipped; logs in $logs"
+[ "$failed" -eq 0 ]
