@@ -103,6 +103,12 @@ pub(crate) fn store(dir: &Object, name: &[u8], inode: &Inode, access: Access<'_>
     dir.update(name, Cond::DKEY_UPDATE, &updates, access).wait()
 }
 
+/// Writes the inode of an entry, whether or not there is one.
+pub(crate) fn put(dir: &Object, name: &[u8], inode: &Inode) -> Result<()> {
+    let (extent, bytes) = ([INODE_EXTENT], inode.to_bytes());
+    dir.update(name, Cond::NONE, &[inode_update(&extent, &bytes)], Access::Latest).wait()
+}
+
 /// Value of an akey of an entry, `None` where there is none.
 pub(crate) fn value(
     dir: &Object,

@@ -4,6 +4,7 @@ use crate::inode::Kind;
 use crate::limits::FILE_SIZE_MAX;
 use crate::node::Node;
 use crate::open::OpenFile;
+use crate::orphans;
 use esker::types::ops::{Sink, Source};
 use esker::types::{Error, ErrorKind, Extent, Result};
 use esker::{Access, Array, Wait};
@@ -46,7 +47,8 @@ impl Node {
     ///
     /// # Errors
     /// [`ErrorKind::IsDirectory`], [`ErrorKind::Loop`] for a symbolic link, [`ErrorKind::ReadOnly`] for
-    /// writing where the file system is mounted so.
+    /// writing where the file system is mounted so; [`ErrorKind::NotFound`] where the name was removed or
+    /// moved since the lookup.
     pub fn open(&self, open: Open) -> Result<File> {
         let refuse = |kind, what: &str| {
             let path = self.path();
@@ -61,8 +63,12 @@ impl Node {
             self.fs().check_writable()?;
         }
         let content = attr::content(self.fs(), self.inode())?;
-        let shared = self.fs().mounted().open_files.open(self);
+        let shared = self.fs().mounted().open_files.open(self)?;
         let file = File { node: self.clone(), open, shared, content, closed: false };
+        // Removed between the lookup and the hold, its content may be gone.
+        if !file.shared.is_removed() {
+            self.stored(self.fs().view())?;
+        }
         if open.truncate {
             file.resize(0)?;
         }
@@ -226,7 +232,8 @@ impl File {
         match found.filter(|inode| inode.oid == self.node.oid()) {
             Some(inode) => Attr::of(fs, &inode),
             None => {
-                let nlink = u32::from(!self.is_removed()?);
+                let removed = self.shared.is_removed() || orphans::is_orphan(fs, self.node.oid())?;
+                let nlink = u32::from(!removed);
                 Ok(Attr { nlink, ..Attr::of(fs, self.node.inode())? })
             }
         }
@@ -267,11 +274,10 @@ impl File {
         }
         let mounted = self.node.fs().mounted();
         let stored = self.shared.store_time(mounted);
-        mounted.closed(&self.node, &self.shared).and(stored)
-    }
-
-    fn is_removed(&self) -> Result<bool> {
-        Ok(self.shared.is_removed())
+        if mounted.open_files.close(self.node.oid())? {
+            orphans::bury(self.node.fs(), self.node.inode())?;
+        }
+        stored
     }
 
     pub(crate) fn noted(&self) -> Result<()> {

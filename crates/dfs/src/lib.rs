@@ -42,6 +42,7 @@ mod mount;
 mod node;
 mod oids;
 mod open;
+mod orphans;
 mod path;
 mod place;
 mod remove;

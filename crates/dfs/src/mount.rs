@@ -6,6 +6,7 @@ use crate::limits::RETRIES_MAX;
 use crate::node::Node;
 use crate::oids::Oids;
 use crate::open::OpenFiles;
+use crate::orphans;
 use crate::superblock::{self, NewDfs, ROOT_NAME, Roots, Superblock};
 use esker::backend::NewContainer;
 use esker::types::info::{ContainerInfo, OpenMode, Space};
@@ -143,7 +144,11 @@ impl Dfs {
             open_files: OpenFiles::default(),
             times: DirectoryTimes::default(),
         };
-        Ok(Self(Arc::new(mounted)))
+        let fs = Self(Arc::new(mounted));
+        if !read_only {
+            orphans::sweep(&fs)?;
+        }
+        Ok(fs)
     }
 
     /// The root directory.
@@ -203,6 +208,15 @@ impl Dfs {
             files: sum(|target| target.index_total) / INDEX_BYTES_PER_FILE,
             files_free: sum(|target| target.index_free) / INDEX_BYTES_PER_FILE,
         })
+    }
+
+    /// In a child made by fork, tells other processes that the files its parent had open are in use here
+    /// too. Until then only the parent keeps those that lost their name.
+    ///
+    /// # Errors
+    /// What the backend meets.
+    pub fn hold_inherited(&self) -> Result<()> {
+        self.0.open_files.renew(&self.0.container)
     }
 
     /// Stores the times of files and directories that wait for it.

@@ -1,5 +1,4 @@
 //! Files that this process has open: where their entries stand, and what waits to be stored of them.
-use crate::attr;
 use crate::inode::{Inode, Kind};
 use crate::lazy::{self, GRAIN, LAG_MAX};
 use crate::mount::Mounted;
@@ -7,7 +6,7 @@ use crate::node::Node;
 use crate::place::Place;
 use crate::time::Time;
 use esker::types::{ObjectId, Result};
-use esker::{Access, Wait};
+use esker::{Container, Hold, Wait};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,6 +18,16 @@ pub(crate) struct OpenFiles(Mutex<HashMap<ObjectId, Counted>>);
 struct Counted {
     file: Arc<OpenFile>,
     handles: usize,
+    hold: Hold,
+}
+
+impl Counted {
+    fn renew(&mut self, container: &Container) -> Result<()> {
+        if !self.hold.counts() {
+            self.hold = container.object(self.file.oid).hold().wait()?;
+        }
+        Ok(())
+    }
 }
 
 /// A file that is open, whatever the number of its handles.
@@ -37,26 +46,38 @@ struct Times {
 }
 
 impl OpenFiles {
-    /// Counts a handle of the file that `node` names.
-    pub(crate) fn open(&self, node: &Node) -> Arc<OpenFile> {
+    /// Counts a handle of the file that `node` names. The first one tells all processes that the file
+    /// is in use.
+    pub(crate) fn open(&self, node: &Node) -> Result<Arc<OpenFile>> {
         let mut files = self.lock();
-        let counted = files
-            .entry(node.oid())
-            .or_insert_with(|| Counted { file: Arc::new(OpenFile::new(node)), handles: 0 });
-        counted.handles += 1;
-        Arc::clone(&counted.file)
+        if let Some(counted) = files.get_mut(&node.oid()) {
+            counted.handles += 1;
+            counted.renew(node.fs().container())?;
+            return Ok(Arc::clone(&counted.file));
+        }
+        let hold = node.object().hold().wait()?;
+        let file = Arc::new(OpenFile::new(node));
+        files.insert(node.oid(), Counted { file: Arc::clone(&file), handles: 1, hold });
+        Ok(file)
     }
 
-    /// Takes a handle off the count; true for the last one.
-    pub(crate) fn close(&self, oid: ObjectId) -> bool {
+    /// Takes a handle off the count. True where the file lost its name and nobody has it open any more:
+    /// the caller frees its content.
+    pub(crate) fn close(&self, oid: ObjectId) -> Result<bool> {
         let mut files = self.lock();
-        let Some(counted) = files.get_mut(&oid) else { return false };
-        counted.handles -= 1;
-        let last = counted.handles == 0;
-        if last {
-            files.remove(&oid);
+        let Some(counted) = files.get_mut(&oid) else { return Ok(false) };
+        counted.handles = counted.handles.saturating_sub(1);
+        if counted.handles > 0 {
+            return Ok(false);
         }
-        last
+        let last = files.remove(&oid);
+        drop(files);
+        last.map_or(Ok(false), |counted| counted.hold.release().wait())
+    }
+
+    /// In a child made by fork: tells all processes that it uses what its parent had open.
+    pub(crate) fn renew(&self, container: &Container) -> Result<()> {
+        self.lock().values_mut().try_for_each(|counted| counted.renew(container))
     }
 
     /// Stores the times of all files.
@@ -155,23 +176,10 @@ impl Mounted {
         }
     }
 
-    /// A file lost its name. True where somebody has it open: the last one to close it frees its
-    /// content.
-    pub(crate) fn orphan(&self, inode: &Inode) -> Result<bool> {
-        let open = self.open_files.get(inode.oid);
-        if let Some(file) = &open {
+    /// A file lost its name.
+    pub(crate) fn removed(&self, oid: ObjectId) {
+        if let Some(file) = self.open_files.get(oid) {
             file.removed.store(true, Ordering::Release);
         }
-        Ok(open.is_some())
-    }
-
-    /// A handle was closed.
-    pub(crate) fn closed(&self, node: &Node, file: &OpenFile) -> Result<()> {
-        let last = self.open_files.close(file.oid);
-        if last && file.is_removed() {
-            let content = attr::content(node.fs(), node.inode())?;
-            return content.destroy(Access::Latest).wait();
-        }
-        Ok(())
     }
 }

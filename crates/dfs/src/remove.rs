@@ -1,9 +1,9 @@
 //! Entries that go.
-use crate::attr;
 use crate::entry;
 use crate::inode::{Inode, Kind};
 use crate::limits::LIST_BATCH;
 use crate::node::Node;
+use crate::orphans;
 use esker::types::ops::{Anchor, Cond, ListLimit};
 use esker::types::{Error, ErrorKind, Result};
 use esker::{Access, Wait};
@@ -105,13 +105,13 @@ impl Node {
 
     /// Frees the content of something that has no name any more, or leaves that to who has it open.
     pub(crate) fn drop_content(&self, inode: &Inode) -> Result<()> {
-        if inode.kind != Kind::File || self.fs().mounted().orphan(inode)? {
-            return Ok(());
-        }
-        let content = attr::content(self.fs(), inode)?;
-        match content.size(Access::Latest).wait()? {
-            0 => Ok(()),
-            _ => content.destroy(Access::Latest).wait(),
+        match inode.kind {
+            Kind::File => {
+                self.fs().mounted().removed(inode.oid);
+                orphans::abandon(self.fs(), inode)
+            }
+            // A directory's object went with its name; a link has none.
+            Kind::Directory | Kind::Symlink => Ok(()),
         }
     }
 

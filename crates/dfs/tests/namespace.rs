@@ -5,10 +5,10 @@ use dfs::{
     Create, Dfs, Follow, Kind, MountOptions, NewDfs, Node, Open, RenameMode, SetAttr, Time,
     XattrMode,
 };
-use esker::Pool;
 use esker::backend::NewContainer;
-use esker::types::ErrorKind;
 use esker::types::info::OpenMode;
+use esker::types::{Epoch, ErrorKind};
+use esker::{Access, Pool, Wait};
 
 const FILE: Create =
     Create { mode: 0o644, owner: None, exclusive: true, chunk_size: None, class: None };
@@ -149,8 +149,9 @@ fn a_removed_file_lives_until_it_is_closed() {
     assert_eq!(&bytes, b"still here");
     assert_eq!(file.attr().unwrap().nlink, 0);
     file.close().unwrap();
-    let again = node.open(Open::READ).unwrap();
-    assert_eq!(again.size().unwrap(), 0);
+    assert_eq!(kind(node.open(Open::READ)), ErrorKind::NotFound);
+    let content = fs.container().object(node.oid());
+    assert_eq!(content.epoch(Access::Latest).wait().unwrap(), Epoch(0));
 }
 
 #[test]
