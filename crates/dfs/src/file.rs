@@ -1,14 +1,13 @@
 //! Open files.
 use crate::attr::{self, Attr, SetAttr};
-use crate::inode::Kind;
+use crate::inode::{Inode, Kind};
 use crate::limits::FILE_SIZE_MAX;
 use crate::node::Node;
-use crate::open::OpenFile;
 use crate::orphans;
+use crate::place::Place;
 use esker::types::ops::{Sink, Source};
 use esker::types::{Error, ErrorKind, Extent, Result};
 use esker::{Access, Array, Wait};
-use std::sync::Arc;
 
 /// How a file is opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,7 +36,6 @@ const APPEND_BYTES_MAX: usize = 64 << 20;
 pub struct File {
     node: Node,
     open: Open,
-    shared: Arc<OpenFile>,
     content: Array,
     closed: bool,
 }
@@ -63,12 +61,10 @@ impl Node {
             self.fs().check_writable()?;
         }
         let content = attr::content(self.fs(), self.inode())?;
-        let shared = self.fs().mounted().open_files.open(self)?;
-        let file = File { node: self.clone(), open, shared, content, closed: false };
+        self.fs().mounted().open_files.open(self)?;
+        let file = File { node: self.clone(), open, content, closed: false };
         // Removed between the lookup and the hold, its content may be gone.
-        if !file.shared.is_removed() {
-            self.stored(self.fs().view())?;
-        }
+        file.stored()?.ok_or_else(|| self.gone())?;
         if open.truncate {
             file.resize(0)?;
         }
@@ -225,18 +221,11 @@ impl File {
     /// What the backend meets.
     pub fn attr(&self) -> Result<Attr> {
         let fs = self.node.fs();
-        let found = match self.shared.is_removed() {
-            true => None,
-            false => self.shared.place().inode(fs.container(), fs.view())?,
-        };
-        match found.filter(|inode| inode.oid == self.node.oid()) {
-            Some(inode) => Attr::of(fs, &inode),
-            None => {
-                let removed = self.shared.is_removed() || orphans::is_orphan(fs, self.node.oid())?;
-                let nlink = u32::from(!removed);
-                Ok(Attr { nlink, ..Attr::of(fs, self.node.inode())? })
-            }
+        if let Some(inode) = self.stored()? {
+            return Attr::of(fs, &inode);
         }
+        let removed = self.place().is_none() || orphans::is_orphan(fs, self.node.oid())?;
+        Ok(Attr { nlink: u32::from(!removed), ..Attr::of(fs, self.node.inode())? })
     }
 
     /// Changes attributes (POSIX: `fchmod`, `fchown`, `futimens`, `ftruncate`).
@@ -248,7 +237,8 @@ impl File {
         if let Some(size) = set.size {
             self.set_len(size)?;
         }
-        attr::store(self.node.fs(), &self.shared.place(), self.node.oid(), set)
+        let place = self.place().ok_or_else(|| self.node.gone())?;
+        attr::store(self.node.fs(), &place, self.node.oid(), set)
     }
 
     /// Stores what waits to be stored of it (POSIX: `fsync`). Its bytes are as durable as the pool
@@ -257,7 +247,17 @@ impl File {
     /// # Errors
     /// What the backend meets.
     pub fn sync(&self) -> Result<()> {
-        self.shared.store_time(self.node.fs().mounted())
+        let mounted = self.node.fs().mounted();
+        mounted.open_files.store_time(mounted, self.node.oid())
+    }
+
+    /// Once in a child made by fork, tells other processes that the file is in use here too. Until then, or
+    /// until the child writes to it, only the parent keeps its content should it lose its name.
+    ///
+    /// # Errors
+    /// What the backend meets.
+    pub fn inherit(&self) -> Result<()> {
+        self.node.fs().mounted().open_files.open(&self.node)
     }
 
     /// Closes it. Dropping it does the same, with nobody to tell of an error.
@@ -273,15 +273,27 @@ impl File {
             return Ok(());
         }
         let mounted = self.node.fs().mounted();
-        let stored = self.shared.store_time(mounted);
+        let stored = self.sync();
         if mounted.open_files.close(self.node.oid())? {
             orphans::bury(self.node.fs(), self.node.inode())?;
         }
         stored
     }
 
+    /// Where its entry stands, as far as this process knows.
+    fn place(&self) -> Option<Place> {
+        self.node.fs().mounted().open_files.place(&self.node)
+    }
+
+    /// Its inode, where its entry is found.
+    fn stored(&self) -> Result<Option<Inode>> {
+        let (fs, Some(place)) = (self.node.fs(), self.place()) else { return Ok(None) };
+        let inode = place.inode(fs.container(), fs.view())?;
+        Ok(inode.filter(|inode| inode.oid == self.node.oid()))
+    }
+
     pub(crate) fn noted(&self) -> Result<()> {
-        self.shared.note_write(self.node.fs().mounted())
+        self.node.fs().mounted().open_files.note_write(&self.node)
     }
 
     fn check_readable(&self) -> Result<()> {

@@ -8,8 +8,8 @@ use crate::node::Node;
 use crate::place::Place;
 use crate::time::Time;
 use esker::types::{ObjectId, Result};
+use esker_store::{ForkGuard, ForkLock};
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Longest time by which stored times are behind.
@@ -33,9 +33,9 @@ pub(crate) fn store(mounted: &Mounted, place: &Place, oid: ObjectId, time: Time)
     })
 }
 
-/// Times of directories whose entries change.
+/// Times of directories whose entries change. A child made by fork begins with none.
 #[derive(Default)]
-pub(crate) struct DirectoryTimes(Mutex<HashMap<ObjectId, Waiting>>);
+pub(crate) struct DirectoryTimes(ForkLock<HashMap<ObjectId, Waiting>>);
 
 struct Waiting {
     place: Place,
@@ -97,7 +97,7 @@ impl DirectoryTimes {
         due.try_for_each(|(oid, known)| store(mounted, &known.place, oid, known.changed))
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<ObjectId, Waiting>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> ForkGuard<'_, HashMap<ObjectId, Waiting>> {
+        self.0.lock()
     }
 }

@@ -210,15 +210,6 @@ impl Dfs {
         })
     }
 
-    /// In a child made by fork, tells other processes that the files its parent had open are in use here
-    /// too. Until then only the parent keeps those that lost their name.
-    ///
-    /// # Errors
-    /// What the backend meets.
-    pub fn hold_inherited(&self) -> Result<()> {
-        self.0.open_files.renew(&self.0.container)
-    }
-
     /// Stores the times of files and directories that wait for it.
     ///
     /// # Errors

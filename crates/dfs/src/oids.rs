@@ -1,19 +1,19 @@
 //! Ids for new objects: one number of the container per process, then a counter of its own.
 use esker::types::{ObjectClass, ObjectId, ObjectType, Result};
 use esker::{Container, Wait};
-use std::sync::{Mutex, PoisonError};
+use esker_store::ForkLock;
 
 /// The first id of the upper word that is not taken by what every file system has.
 const FIRST: u32 = 16;
 
-/// Makes ids that nobody else makes (DAOS: `oid_gen` of DFS).
+/// Makes ids that nobody else makes (DAOS: `oid_gen` of DFS). A child made by fork begins a series of its
+/// own.
 #[derive(Default)]
-pub(crate) struct Oids(Mutex<Option<Series>>);
+pub(crate) struct Oids(ForkLock<Option<Series>>);
 
 /// Ids of one process: a lower word of its own, the upper one counts.
 #[derive(Clone, Copy)]
 struct Series {
-    process: u32,
     lo: u64,
     next: u32,
 }
@@ -31,13 +31,10 @@ impl Oids {
     }
 
     fn number(&self, container: &Container) -> Result<(u32, u64)> {
-        let mut series = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let process = std::process::id();
-        // A forked child has a copy of its parent's series, and must not go on with it.
-        let own = series.filter(|series| series.process == process && series.next < u32::MAX);
-        let current = match own {
+        let mut series = self.0.lock();
+        let current = match series.filter(|series| series.next < u32::MAX) {
             Some(current) => current,
-            None => Series { process, lo: fresh(container)?, next: FIRST },
+            None => Series { lo: fresh(container)?, next: FIRST },
         };
         *series = Some(Series { next: current.next + 1, ..current });
         Ok((current.next, current.lo))

@@ -6,147 +6,111 @@ use crate::node::Node;
 use crate::place::Place;
 use crate::time::Time;
 use esker::types::{ObjectId, Result};
-use esker::{Container, Hold, Wait};
+use esker::{Hold, Wait};
+use esker_store::ForkLock;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::hash_map::Entry;
 
-/// All files that are open.
+/// All files that are open. A child made by fork begins with none, and notes those it inherited when it
+/// first uses them.
 #[derive(Default)]
-pub(crate) struct OpenFiles(Mutex<HashMap<ObjectId, Counted>>);
-
-struct Counted {
-    file: Arc<OpenFile>,
-    handles: usize,
-    hold: Hold,
-}
-
-impl Counted {
-    fn renew(&mut self, container: &Container) -> Result<()> {
-        if !self.hold.counts() {
-            self.hold = container.object(self.file.oid).hold().wait()?;
-        }
-        Ok(())
-    }
-}
+pub(crate) struct OpenFiles(ForkLock<HashMap<ObjectId, OpenFile>>);
 
 /// A file that is open, whatever the number of its handles.
-pub(crate) struct OpenFile {
-    oid: ObjectId,
-    place: Mutex<Place>,
-    times: Mutex<Times>,
-    removed: AtomicBool,
-}
-
-struct Times {
+struct OpenFile {
+    handles: usize,
+    /// Tells all processes that the file is in use.
+    hold: Hold,
+    /// Where its entry stands, as far as this process knows; nowhere once this process removed it.
+    place: Option<Place>,
     /// When somebody wrote through a handle of this process, as long as it is not stored.
     written: Option<Time>,
     /// What is stored.
     stored: Time,
 }
 
+impl OpenFile {
+    fn new(node: &Node) -> Result<Self> {
+        let (hold, place) = (node.object().hold().wait()?, Some(node.place()));
+        Ok(Self { handles: 0, hold, place, written: None, stored: node.inode().mtime })
+    }
+
+    /// What has to be stored at once, if `due`.
+    fn take_due(&mut self, time: Time, due: bool) -> Option<(Place, Time)> {
+        let place = self.place.clone().filter(|_| due)?;
+        self.stored = time;
+        Some((place, time))
+    }
+}
+
 impl OpenFiles {
-    /// Counts a handle of the file that `node` names. The first one tells all processes that the file
-    /// is in use.
-    pub(crate) fn open(&self, node: &Node) -> Result<Arc<OpenFile>> {
-        let mut files = self.lock();
-        if let Some(counted) = files.get_mut(&node.oid()) {
-            counted.handles += 1;
-            counted.renew(node.fs().container())?;
-            return Ok(Arc::clone(&counted.file));
-        }
-        let hold = node.object().hold().wait()?;
-        let file = Arc::new(OpenFile::new(node));
-        files.insert(node.oid(), Counted { file: Arc::clone(&file), handles: 1, hold });
-        Ok(file)
+    /// Counts a handle of the file that `node` names; in a child made by fork, one that it inherited.
+    pub(crate) fn open(&self, node: &Node) -> Result<()> {
+        self.with(node, |file| file.handles += 1)
     }
 
     /// Takes a handle off the count. True where the file lost its name and nobody has it open any more:
     /// the caller frees its content.
     pub(crate) fn close(&self, oid: ObjectId) -> Result<bool> {
-        let mut files = self.lock();
-        let Some(counted) = files.get_mut(&oid) else { return Ok(false) };
-        counted.handles = counted.handles.saturating_sub(1);
-        if counted.handles > 0 {
-            return Ok(false);
-        }
-        let last = files.remove(&oid);
-        drop(files);
-        last.map_or(Ok(false), |counted| counted.hold.release().wait())
+        let last = {
+            let mut files = self.0.lock();
+            let Entry::Occupied(mut file) = files.entry(oid) else { return Ok(false) };
+            file.get_mut().handles = file.get().handles.saturating_sub(1);
+            if file.get().handles > 0 {
+                return Ok(false);
+            }
+            file.remove()
+        };
+        last.hold.release().wait()
     }
 
-    /// In a child made by fork: tells all processes that it uses what its parent had open.
-    pub(crate) fn renew(&self, container: &Container) -> Result<()> {
-        self.lock().values_mut().try_for_each(|counted| counted.renew(container))
+    /// Where the entry of a file stands, as far as this process knows.
+    pub(crate) fn place(&self, node: &Node) -> Option<Place> {
+        self.0.lock().get(&node.oid()).map_or_else(|| Some(node.place()), |file| file.place.clone())
+    }
+
+    /// Notes that somebody wrote, and stores the time where what is stored is too old.
+    pub(crate) fn note_write(&self, node: &Node) -> Result<()> {
+        let now = Time::now();
+        let due = self.with(node, |file| {
+            file.written = Some(now);
+            file.take_due(now, now.since(file.stored) >= LAG_MAX)
+        })?;
+        store(node.fs().mounted(), node.oid(), due)
+    }
+
+    /// Stores the time of the last write to a file, where that makes a difference.
+    pub(crate) fn store_time(&self, mounted: &Mounted, oid: ObjectId) -> Result<()> {
+        let due = self.0.lock().get_mut(&oid).and_then(|file| {
+            let time = file.written?;
+            file.take_due(time, time.since(file.stored) >= GRAIN)
+        });
+        store(mounted, oid, due)
     }
 
     /// Stores the times of all files.
     pub(crate) fn store_times(&self, mounted: &Mounted) -> Result<()> {
-        let files: Vec<_> = self.lock().values().map(|counted| Arc::clone(&counted.file)).collect();
-        files.iter().try_for_each(|file| file.store_time(mounted))
+        let files: Vec<_> = self.0.lock().keys().copied().collect();
+        files.into_iter().try_for_each(|oid| self.store_time(mounted, oid))
     }
 
-    fn get(&self, oid: ObjectId) -> Option<Arc<OpenFile>> {
-        self.lock().get(&oid).map(|counted| Arc::clone(&counted.file))
+    /// Runs `work` on a file, which is noted first where it is not.
+    fn with<T>(&self, node: &Node, work: impl FnOnce(&mut OpenFile) -> T) -> Result<T> {
+        match self.0.lock().entry(node.oid()) {
+            Entry::Occupied(mut file) => Ok(work(file.get_mut())),
+            Entry::Vacant(free) => Ok(work(free.insert(OpenFile::new(node)?))),
+        }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<ObjectId, Counted>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn change(&self, oid: ObjectId, work: impl FnOnce(&mut OpenFile)) {
+        if let Some(file) = self.0.lock().get_mut(&oid) {
+            work(file);
+        }
     }
 }
 
-impl OpenFile {
-    fn new(node: &Node) -> Self {
-        let times = Times { written: None, stored: node.inode().mtime };
-        Self {
-            oid: node.oid(),
-            place: Mutex::new(node.place()),
-            times: Mutex::new(times),
-            removed: AtomicBool::new(false),
-        }
-    }
-
-    /// Where its entry stands, as far as this process knows.
-    pub(crate) fn place(&self) -> Place {
-        self.place.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// True once its entry was removed by this process.
-    pub(crate) fn is_removed(&self) -> bool {
-        self.removed.load(Ordering::Acquire)
-    }
-
-    /// Notes that somebody wrote, and stores the time where what is stored is too old.
-    pub(crate) fn note_write(&self, mounted: &Mounted) -> Result<()> {
-        let now = Time::now();
-        let mut times = self.times();
-        times.written = Some(now);
-        if now.since(times.stored) < LAG_MAX {
-            return Ok(());
-        }
-        drop(times);
-        self.store(mounted, now)
-    }
-
-    /// Stores the time of the last write, where that makes a difference.
-    pub(crate) fn store_time(&self, mounted: &Mounted) -> Result<()> {
-        let times = self.times();
-        let due = times.written.filter(|written| written.since(times.stored) >= GRAIN);
-        drop(times);
-        due.map_or(Ok(()), |time| self.store(mounted, time))
-    }
-
-    fn store(&self, mounted: &Mounted, time: Time) -> Result<()> {
-        self.times().stored = time;
-        match self.is_removed() {
-            true => Ok(()),
-            false => lazy::store(mounted, &self.place(), self.oid, time),
-        }
-    }
-
-    fn times(&self) -> MutexGuard<'_, Times> {
-        self.times.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+fn store(mounted: &Mounted, oid: ObjectId, due: Option<(Place, Time)>) -> Result<()> {
+    due.map_or(Ok(()), |(place, time)| lazy::store(mounted, &place, oid, time))
 }
 
 /// What this process knows of files beyond what is stored.
@@ -154,7 +118,7 @@ impl Mounted {
     /// When something changed, where that is later than what is stored.
     pub(crate) fn waiting_time(&self, inode: &Inode) -> Option<Time> {
         match inode.kind {
-            Kind::File => self.open_files.get(inode.oid)?.times().written,
+            Kind::File => self.open_files.0.lock().get(&inode.oid)?.written,
             Kind::Directory => self.times.last(inode.oid),
             Kind::Symlink => None,
         }
@@ -163,23 +127,17 @@ impl Mounted {
     /// The attributes of an object were set just now: times that waited are out of date.
     pub(crate) fn attributes_set(&self, oid: ObjectId) {
         self.times.forget(oid);
-        if let Some(file) = self.open_files.get(oid) {
-            *file.times() = Times { written: None, stored: Time::now() };
-        }
+        self.open_files.change(oid, |file| (file.written, file.stored) = (None, Time::now()));
     }
 
     /// An entry has another place now.
     pub(crate) fn moved(&self, inode: &Inode, place: &Place) {
         self.times.moved(inode.oid, place);
-        if let Some(file) = self.open_files.get(inode.oid) {
-            *file.place.lock().unwrap_or_else(PoisonError::into_inner) = place.clone();
-        }
+        self.open_files.change(inode.oid, |file| file.place = Some(place.clone()));
     }
 
     /// A file lost its name.
     pub(crate) fn removed(&self, oid: ObjectId) {
-        if let Some(file) = self.open_files.get(oid) {
-            file.removed.store(true, Ordering::Release);
-        }
+        self.open_files.change(oid, |file| file.place = None);
     }
 }
