@@ -103,6 +103,11 @@ impl Node {
 
     fn insert(&self, name: &[u8], kind: Kind, new: &Create, target: &[u8]) -> Result<Self> {
         let dir = self.directory()?;
+        if entry::is_special(name) {
+            let file = kind == Kind::File;
+            let kind = if file { ErrorKind::IsDirectory } else { ErrorKind::Exists };
+            return Err(self.refuse(name, kind, "is a directory"));
+        }
         entry::check_name(name)?;
         new.check()?;
         if self.fs().is_read_only() && self.find(name, self.fs().view())?.is_some() {

@@ -27,6 +27,11 @@ pub(crate) const INODE_EXTENT: Extent = Extent::new(0, INODE_BYTES as u64);
 /// Akeys of one entry that are asked for at a time.
 const AKEYS_BATCH: usize = 64;
 
+/// True for what stands for a directory in every path, and can be no entry: `.`, `..`, and nothing.
+pub(crate) fn is_special(name: &[u8]) -> bool {
+    matches!(name, b"" | b"." | b"..")
+}
+
 /// Refuses what cannot be a name: empty, `.`, `..`, too long, or with a slash or a zero byte in it.
 ///
 /// # Errors
@@ -36,8 +41,7 @@ pub(crate) fn check_name(name: &[u8]) -> Result<()> {
         let message = format!("a name of {} bytes: the limit is {NAME_MAX} (NAME_MAX)", name.len());
         return Err(Error::new(ErrorKind::NameTooLong, message));
     }
-    let special = matches!(name, b"" | b"." | b"..");
-    match special || name.iter().any(|byte| matches!(byte, b'/' | 0)) {
+    match is_special(name) || name.iter().any(|byte| matches!(byte, b'/' | 0)) {
         false => Ok(()),
         true => Err(Error::new(
             ErrorKind::Invalid,

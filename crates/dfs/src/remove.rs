@@ -15,6 +15,9 @@ impl Node {
     /// # Errors
     /// [`ErrorKind::NotFound`], [`ErrorKind::IsDirectory`], [`ErrorKind::ReadOnly`].
     pub fn unlink(&self, name: &[u8]) -> Result<()> {
+        if entry::is_special(name) {
+            return Err(self.refuse(name, ErrorKind::IsDirectory, "is a directory"));
+        }
         self.remove(name, |inode| match inode.kind {
             Kind::Directory => Err(self.refuse(name, ErrorKind::IsDirectory, "is a directory")),
             _ => Ok(()),
@@ -25,8 +28,18 @@ impl Node {
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`], [`ErrorKind::NotDirectory`], [`ErrorKind::NotEmpty`],
-    /// [`ErrorKind::ReadOnly`]; [`ErrorKind::Invalid`] for `.`, [`ErrorKind::NotEmpty`] for `..`.
+    /// [`ErrorKind::ReadOnly`]; [`ErrorKind::Invalid`] for `.`, [`ErrorKind::NotEmpty`] for `..`,
+    /// [`ErrorKind::Busy`] for the root (an empty name).
     pub fn rmdir(&self, name: &[u8]) -> Result<()> {
+        let special = match name {
+            b"." => Some(ErrorKind::Invalid),
+            b".." => Some(ErrorKind::NotEmpty),
+            b"" => Some(ErrorKind::Busy),
+            _ => None,
+        };
+        if let Some(kind) = special {
+            return Err(self.refuse(name, kind, "cannot be removed"));
+        }
         self.remove(name, |inode| match inode.kind {
             Kind::Directory => Ok(()),
             _ => Err(self.refuse(name, ErrorKind::NotDirectory, "is no directory")),

@@ -43,7 +43,7 @@ impl Node {
     /// [`ErrorKind::NotFound`]; [`ErrorKind::Exists`] with [`RenameMode::NoReplace`];
     /// [`ErrorKind::NotDirectory`] for a directory over something else, [`ErrorKind::IsDirectory`] the
     /// other way; [`ErrorKind::NotEmpty`] over a directory with entries; [`ErrorKind::Invalid`] for a
-    /// directory into itself; [`ErrorKind::ReadOnly`].
+    /// directory into itself; [`ErrorKind::Busy`] for `.`, `..` and the root; [`ErrorKind::ReadOnly`].
     pub fn rename(&self, name: &[u8], to: &Self, new_name: &[u8], mode: RenameMode) -> Result<()> {
         let rename = Rename { from: self, name, to, new_name, mode };
         let moved = rename.run()?;
@@ -57,6 +57,11 @@ impl Rename<'_> {
     fn run(&self) -> Result<Option<Moved>> {
         self.from.directory()?;
         self.to.directory()?;
+        for (dir, name) in [(self.from, self.name), (self.to, self.new_name)] {
+            if entry::is_special(name) {
+                return Err(dir.refuse(name, ErrorKind::Busy, "cannot be renamed"));
+            }
+        }
         let source = self.from.find(self.name, self.from.fs().view())?;
         source.ok_or_else(|| self.from.missing(self.name))?;
         entry::check_name(self.name)?;

@@ -68,6 +68,24 @@ fn files_and_directories_come_and_go() {
 }
 
 #[test]
+fn special_names_are_refused_as_by_linux() {
+    let fs = mounted("special");
+    let dir = fs.root().mkdir(b"dir", &FILE).unwrap();
+    for name in [&b"."[..], b"..", b""] {
+        assert_eq!(kind(dir.mkdir(name, &FILE)), ErrorKind::Exists);
+        assert_eq!(kind(dir.create(name, &FILE)), ErrorKind::IsDirectory);
+        assert_eq!(kind(dir.unlink(name)), ErrorKind::IsDirectory);
+        assert_eq!(kind(dir.rename(name, &dir, b"x", RenameMode::Replace)), ErrorKind::Busy);
+    }
+    let rmdir =
+        [(&b"."[..], ErrorKind::Invalid), (b"..", ErrorKind::NotEmpty), (b"", ErrorKind::Busy)];
+    rmdir.into_iter().for_each(|(name, expected)| assert_eq!(kind(dir.rmdir(name)), expected));
+    assert_eq!(kind(dir.mkdir(b"a/b", &FILE)), ErrorKind::Invalid);
+    assert_eq!(kind(dir.mkdir(&[b'a'; 256], &FILE)), ErrorKind::NameTooLong);
+    dir.mkdir(&[b'a'; 255], &FILE).unwrap();
+}
+
+#[test]
 fn attributes_are_kept() {
     let fs = mounted("attributes");
     write(&fs.root(), b"f", &[1; 3000]);
