@@ -51,8 +51,8 @@ tree() {
 
 # describe DIR: types, modes, sizes, whole seconds of files, links and sums of a tree.
 describe() {
-    (cd "$1" && find . ! -type d -printf '%y %m %s %T@ %P %l\n' | sed 's/\.[0-9]* / /' | sort -k 5 &&
-        find . -type d -printf '%y %m %P\n' | sort -k 3 &&
+    (cd "$1" && find . -type f -printf '%m %s %T@ %P\n' | sed 's/\.[0-9]* / /' | sort -k 4 &&
+        find . -type l -printf '%P %l\n' | sort && find . -type d -printf '%m %P\n' | sort -k 2 &&
         find . -type f -exec cksum {} + | sort -k 3)
 }
 

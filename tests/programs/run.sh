@@ -29,6 +29,7 @@ declare -A builds=([plain]=-O1 [large]="-O1 -D_FILE_OFFSET_BITS=64" [fortified]=
 in_place() {
     local name=$1 place=$target/$1.$$ outside=$logs/$1.out
     shift
+    rm -rf "$outside"
     mkdir -p "$outside"
     "${with[@]}" mkdir -p "$place" || return 1
     timeout -k 5 "${LIMIT:-300}" "${with[@]}" "$@" "$place" "$outside"
