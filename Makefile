@@ -11,17 +11,19 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 RELEASE := $(or $(CARGO_TARGET_DIR),target)/release
 ESKER := $(RELEASE)/esker
 LIBDAOS := $(RELEASE)/libdaos.so
+PRELOAD := $(RELEASE)/libesker_preload.so
+BUILT := $(ESKER) $(LIBDAOS) $(PRELOAD)
 SOURCES := $(shell find Cargo.toml Cargo.lock crates -name '*.rs' -o -name '*.toml' -o -name '*.lock')
 
 .PHONY: build demo test check bench install uninstall fmt clean help
 
-build: $(ESKER) $(LIBDAOS) ## Build the command line and libdaos, optimised
+build: $(BUILT) ## Build the command line, libdaos and the interception library, optimised
 
 # `touch`, because cargo leaves a file alone that would come out the same.
-$(ESKER) $(LIBDAOS) &: $(SOURCES)
+$(BUILT) &: $(SOURCES)
 	scripts/setup.sh
-	cargo build --release -p esker-cli -p esker-libdaos
-	touch $(ESKER) $(LIBDAOS)
+	cargo build --release -p esker-cli -p esker-libdaos -p esker-preload
+	touch $(BUILT)
 
 demo: build ## Store and read back real fields from a C program (FILES="a.grib b.grib" for your own)
 	$(if $(FILES),,scripts/setup.sh samples)
@@ -40,7 +42,7 @@ bench: build ## Measure arrays and keys on this machine beside its own limit (AR
 	$(ESKER) bench kv $(ARGS)
 
 install: build ## Install below PREFIX (default /usr/local), staged in DESTDIR if given
-	scripts/install.sh $(ESKER) $(LIBDAOS) "$(DESTDIR)" "$(PREFIX)"
+	scripts/install.sh $(BUILT) "$(DESTDIR)" "$(PREFIX)"
 
 uninstall: ## Remove what `make install` put below PREFIX
 	scripts/uninstall.sh "$(DESTDIR)$(PREFIX)"

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Installs what is built, and notes every file so that uninstall.sh finds it.
-# usage: install.sh ESKER LIBDAOS DESTDIR PREFIX
+# usage: install.sh ESKER LIBDAOS PRELOAD DESTDIR PREFIX
 set -euo pipefail
 cd "$(dirname "$0")/.."
-esker=$1 libdaos=$2 prefix=$4 root=$3$4
+esker=$1 libdaos=$2 preload=$3 prefix=$5 root=$4$5
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 stage=$work/stage
@@ -35,6 +35,7 @@ END
 }
 
 put 755 "$esker" bin/esker
+put 755 "$preload" lib/esker/libesker_preload.so
 scripts/lay-out-library.sh "$libdaos" "$stage/lib"
 (cd include && find . -name '*.h' -exec install -D -m 644 {} "$stage/include/{}" \;)
 mkdir -p "$stage/share/man/man1" "$stage/lib/pkgconfig" "$stage/share/esker"
