@@ -5,6 +5,7 @@ use crate::commands::cont::ContCommand;
 use crate::commands::kv::KvCommand;
 use crate::commands::object::ObjectCommand;
 use crate::commands::pool::PoolCommand;
+use crate::commands::run::Run;
 use crate::commands::shell::{Completions, Man};
 use crate::doctor::Doctor;
 use clap::{Args, Parser, Subcommand};
@@ -58,6 +59,7 @@ pub(crate) enum Command {
     Array(Group<ArrayCommand>),
     #[command(visible_alias = "obj")]
     Object(Group<ObjectCommand>),
+    Run(Run),
     Doctor(Doctor),
     #[command(subcommand)]
     Bench(BenchCommand),
@@ -92,7 +94,7 @@ impl Cli {
             Command::Array(group) => group.json.json,
             Command::Object(group) => group.json.json,
             Command::Doctor(doctor) => doctor.json.json,
-            Command::Bench(_) | Command::Completions(_) | Command::Man(_) => false,
+            Command::Run(_) | Command::Bench(_) | Command::Completions(_) | Command::Man(_) => false,
         };
         self.json || within
     }

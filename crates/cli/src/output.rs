@@ -9,6 +9,7 @@ pub(crate) struct Answer {
     response: Value,
     text: Vec<u8>,
     trouble: Option<Error>,
+    code: ExitCode,
 }
 
 impl Answer {
@@ -18,12 +19,17 @@ impl Answer {
         if !text.is_empty() && !text.ends_with('\n') {
             text.push('\n');
         }
-        Self { response, text: text.into_bytes(), trouble: None }
+        Self::bytes(response, text.into_bytes())
     }
 
     /// The same with bytes that are written to standard output as they are.
     pub(crate) fn bytes(response: Value, bytes: Vec<u8>) -> Self {
-        Self { response, text: bytes, trouble: None }
+        Self { response, text: bytes, trouble: None, code: ExitCode::SUCCESS }
+    }
+
+    /// Another program did the work, and this is how it ended.
+    pub(crate) fn ended(code: ExitCode) -> Self {
+        Self { code, ..Self::bytes(Value::Null, Vec::new()) }
     }
 
     /// The work was done, and what it found is a reason to fail.
@@ -34,6 +40,7 @@ impl Answer {
 
 /// Prints an outcome. Success only where all went well.
 pub(crate) fn show(outcome: Result<Answer>, json: bool) -> ExitCode {
+    let code = outcome.as_ref().map_or(ExitCode::FAILURE, |answer| answer.code);
     let (answer, error) = match outcome {
         Ok(mut answer) => {
             let trouble = answer.trouble.take();
@@ -50,7 +57,7 @@ pub(crate) fn show(outcome: Result<Answer>, json: bool) -> ExitCode {
         eprintln!("esker: {error}");
     }
     match (printed, error) {
-        (Ok(()), None) => ExitCode::SUCCESS,
+        (Ok(()), None) => code,
         (Err(cause), _) => {
             eprintln!("esker: writing to standard output: {cause}");
             ExitCode::FAILURE

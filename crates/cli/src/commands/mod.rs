@@ -12,6 +12,7 @@ pub(crate) mod pool;
 mod pool_posix;
 mod properties;
 mod report;
+pub(crate) mod run;
 pub(crate) mod shell;
 mod snapshot;
 
@@ -27,6 +28,7 @@ pub(crate) fn run(command: Command, json: bool) -> Result<Answer> {
         Command::Kv(group) => group.command.run(),
         Command::Array(group) => group.command.run(json),
         Command::Object(group) => group.command.run(),
+        Command::Run(run) => run.run(),
         Command::Doctor(doctor) => doctor.run(),
         Command::Bench(command) => command.run(),
         Command::Completions(completions) => completions.run(),

@@ -1,0 +1,268 @@
+//! Changing attributes: modes, owners, times, sizes, space.
+use crate::answer::{Answer, no};
+use crate::edge::{In, Text, export};
+use crate::open_file::OpenFile;
+use crate::paths::Spot;
+use crate::serve::{at, on};
+use crate::special;
+use dfs::{Follow, Node, SetAttr, Time};
+use std::ffi::{c_int, c_long};
+
+const HERE: c_int = libc::AT_FDCWD;
+
+fn follow(flags: c_int) -> Follow {
+    if flags & libc::AT_SYMLINK_NOFOLLOW != 0 { Follow::AllButLast } else { Follow::All }
+}
+
+/// What attributes are set of.
+trait Target {
+    fn set(&self, change: &SetAttr) -> Answer<c_int>;
+}
+
+impl Target for Node {
+    fn set(&self, change: &SetAttr) -> Answer<c_int> {
+        self.set_attr(change)?;
+        Ok(0)
+    }
+}
+
+impl Target for OpenFile {
+    fn set(&self, change: &SetAttr) -> Answer<c_int> {
+        self.set_attr(change)
+    }
+}
+
+fn mode(mode: u32) -> SetAttr {
+    SetAttr { mode: Some(mode & 0o7777), ..SetAttr::default() }
+}
+
+/// -1 leaves an owner as it is.
+fn owner(user: u32, group: u32) -> SetAttr {
+    let changed = |id: u32| (id != u32::MAX).then_some(id);
+    SetAttr { uid: changed(user), gid: changed(group), ..SetAttr::default() }
+}
+
+/// What `utimensat` is told: the time of access is not kept, but must be right.
+fn times(times: In<libc::timespec>) -> Answer<Option<SetAttr>> {
+    let now = SetAttr { mtime: Some(Time::now()), ..SetAttr::default() };
+    let [access, change] = times.values(2) else { return Ok(Some(now)) };
+    let is_special = |nanos: c_long| nanos == libc::UTIME_NOW || nanos == libc::UTIME_OMIT;
+    let is_good = |time: &libc::timespec| {
+        (0..1_000_000_000).contains(&time.tv_nsec) || is_special(time.tv_nsec)
+    };
+    if !is_good(access) || !is_good(change) {
+        return no(libc::EINVAL);
+    }
+    Ok(match change.tv_nsec {
+        libc::UTIME_OMIT => None,
+        libc::UTIME_NOW => Some(now),
+        nanos => {
+            let time = Time { seconds: change.tv_sec, nanos: nanos as u32 };
+            Some(SetAttr { mtime: Some(time), ..SetAttr::default() })
+        }
+    })
+}
+
+fn set_times(to: &impl Target, wanted: In<libc::timespec>) -> Answer<c_int> {
+    match times(wanted)? {
+        Some(change) => to.set(&change),
+        None => Ok(0),
+    }
+}
+
+/// Microseconds as nanoseconds; `None` for the present.
+fn of_micros(times: In<libc::timeval>) -> Answer<Option<[libc::timespec; 2]>> {
+    let [access, change] = times.values(2) else { return Ok(None) };
+    let time = |time: &libc::timeval| match time.tv_usec {
+        micros @ 0..1_000_000 => {
+            Ok(libc::timespec { tv_sec: time.tv_sec, tv_nsec: micros * 1000 })
+        }
+        _ => no(libc::EINVAL),
+    };
+    Ok(Some([time(access)?, time(change)?]))
+}
+
+fn set_micros(node: &impl Target, wanted: In<libc::timeval>) -> Answer<c_int> {
+    match of_micros(wanted)? {
+        Some(times) => set_times(node, In::of(&times)),
+        None => set_times(node, In::null()),
+    }
+}
+
+fn set_seconds(node: &impl Target, wanted: In<libc::utimbuf>) -> Answer<c_int> {
+    match wanted.get() {
+        Some(times) => {
+            let time = |seconds| libc::timespec { tv_sec: seconds, tv_nsec: 0 };
+            set_times(node, In::of(&[time(times.actime), time(times.modtime)]))
+        }
+        None => set_times(node, In::null()),
+    }
+}
+
+fn size(length: i64) -> Answer<u64> {
+    u64::try_from(length).or_else(|_| no(libc::EINVAL))
+}
+
+fn truncate_path(spot: &Spot<'_>, length: i64) -> Answer<c_int> {
+    let node = spot.node(Follow::All)?;
+    node.set(&SetAttr { size: Some(size(length)?), ..SetAttr::default() })
+}
+
+fn truncate_open(file: &OpenFile, length: i64) -> Answer<c_int> {
+    let length = size(length)?;
+    let to_invalid = |_| crate::answer::Fail::Errno(libc::EINVAL);
+    file.file(|file| Ok(file.set_len(length).map(|()| 0)?)).map_err(|error| match error {
+        crate::answer::Fail::Errno(libc::EBADF | libc::EISDIR) => to_invalid(()),
+        error => error,
+    })
+}
+
+/// POSIX: `posix_fallocate`; Linux: `fallocate`.
+fn allocate(file: &OpenFile, mode: c_int, offset: i64, length: i64) -> Answer<c_int> {
+    if offset < 0 || length <= 0 {
+        return no(libc::EINVAL);
+    }
+    let (offset, length) = (offset as u64, length as u64);
+    const KEEP: c_int = libc::FALLOC_FL_KEEP_SIZE;
+    const PUNCH: c_int = libc::FALLOC_FL_PUNCH_HOLE | KEEP;
+    const ZERO: c_int = libc::FALLOC_FL_ZERO_RANGE;
+    const ZERO_KEEP: c_int = ZERO | KEEP;
+    file.file(|file| {
+        match mode {
+            0 => file.allocate(offset, length, false)?,
+            KEEP => file.allocate(offset, length, true)?,
+            PUNCH => file.punch(offset, length)?,
+            ZERO => file.zero(offset, length, false)?,
+            ZERO_KEEP => file.zero(offset, length, true)?,
+            _ => return no(libc::EOPNOTSUPP),
+        }
+        Ok(0)
+    })
+}
+
+/// As `fallocate`, but the error is what is returned.
+fn told(answer: c_int) -> c_int {
+    if answer == 0 { 0 } else { crate::thread::errno() }
+}
+
+/// Functions of one form under several names.
+macro_rules! alike {
+    ($($form:ident: $($name:ident)*;)*) => {$($(alike! { @$form $name })*)*};
+    (@truncate $name:ident) => { export! {
+        fn $name(path: Text, length: i64) -> c_int | next {
+            at(HERE, path, |spot| truncate_path(&spot, length), |_, path| next(path, length))
+        }
+    } };
+    (@ftruncate $name:ident) => { export! {
+        fn $name(fd: c_int, length: i64) -> c_int | next {
+            on(fd, |file| truncate_open(file, length), || next(fd, length))
+        }
+    } };
+    (@fallocate $name:ident) => { export! {
+        fn $name(fd: c_int, mode: c_int, offset: i64, length: i64) -> c_int | next {
+            let ours = |file: &OpenFile| allocate(file, mode, offset, length);
+            on(fd, ours, || next(fd, mode, offset, length))
+        }
+    } };
+    (@posix_fallocate $name:ident) => { export! {
+        fn $name(fd: c_int, offset: i64, length: i64) -> c_int | next {
+            match crate::descriptors::is_ours(fd) {
+                true => told(on(fd, |file| allocate(file, 0, offset, length), || 0)),
+                false => next(fd, offset, length),
+            }
+        }
+    } };
+}
+
+alike! {
+    truncate: truncate truncate64;
+    ftruncate: ftruncate ftruncate64;
+    fallocate: fallocate fallocate64;
+    posix_fallocate: posix_fallocate posix_fallocate64;
+}
+
+export! {
+    fn chmod(path: Text, bits: u32) -> c_int | next {
+        match special::descriptor(path) {
+            Some(fd) => on(fd, |file| file.set(&mode(bits)), || 0),
+            None => at(HERE, path, |spot| spot.node(Follow::All)?.set(&mode(bits)),
+                |_, path| next(path, bits)),
+        }
+    }
+
+    fn lchmod(path: Text, bits: u32) -> c_int | next {
+        at(HERE, path, |_| no(libc::EOPNOTSUPP), |_, path| next(path, bits))
+    }
+
+    fn fchmod(fd: c_int, bits: u32) -> c_int | next {
+        on(fd, |file| file.set(&mode(bits)), || next(fd, bits))
+    }
+
+    fn fchmodat(dir: c_int, path: Text, bits: u32, flags: c_int) -> c_int | next {
+        let ours = |spot: Spot<'_>| {
+            let node = spot.node(follow(flags))?;
+            if node.kind() == dfs::Kind::Symlink { no(libc::EOPNOTSUPP) } else { node.set(&mode(bits)) }
+        };
+        at(dir, path, ours, |dir, path| next(dir, path, bits, flags))
+    }
+
+    fn chown(path: Text, user: u32, group: u32) -> c_int | next {
+        let ours = |spot: Spot<'_>| spot.node(Follow::All)?.set(&owner(user, group));
+        at(HERE, path, ours, |_, path| next(path, user, group))
+    }
+
+    fn lchown(path: Text, user: u32, group: u32) -> c_int | next {
+        let ours = |spot: Spot<'_>| spot.node(Follow::AllButLast)?.set(&owner(user, group));
+        at(HERE, path, ours, |_, path| next(path, user, group))
+    }
+
+    fn fchown(fd: c_int, user: u32, group: u32) -> c_int | next {
+        on(fd, |file| file.set(&owner(user, group)), || next(fd, user, group))
+    }
+
+    fn fchownat(dir: c_int, path: Text, user: u32, group: u32, flags: c_int) -> c_int | next {
+        if path.is_empty() && flags & libc::AT_EMPTY_PATH != 0 {
+            let ours = |file: &OpenFile| file.set(&owner(user, group));
+            return on(dir, ours, || next(dir, path, user, group, flags));
+        }
+        let ours = |spot: Spot<'_>| spot.node(follow(flags))?.set(&owner(user, group));
+        at(dir, path, ours, |dir, path| next(dir, path, user, group, flags))
+    }
+
+    fn utimensat(dir: c_int, path: Text, times: In<libc::timespec>, flags: c_int) -> c_int | next {
+        if path.is_empty() {
+            let ours = |file: &OpenFile| set_times(file, times);
+            return on(dir, ours, || next(dir, path, times, flags));
+        }
+        let ours = |spot: Spot<'_>| set_times(&spot.node(follow(flags))?, times);
+        at(dir, path, ours, |dir, path| next(dir, path, times, flags))
+    }
+
+    fn futimens(fd: c_int, times: In<libc::timespec>) -> c_int | next {
+        on(fd, |file| set_times(file, times), || next(fd, times))
+    }
+
+    fn utimes(path: Text, times: In<libc::timeval>) -> c_int | next {
+        let ours = |spot: Spot<'_>| set_micros(&spot.node(Follow::All)?, times);
+        at(HERE, path, ours, |_, path| next(path, times))
+    }
+
+    fn lutimes(path: Text, times: In<libc::timeval>) -> c_int | next {
+        let ours = |spot: Spot<'_>| set_micros(&spot.node(Follow::AllButLast)?, times);
+        at(HERE, path, ours, |_, path| next(path, times))
+    }
+
+    fn futimes(fd: c_int, times: In<libc::timeval>) -> c_int | next {
+        on(fd, |file| set_micros(file, times), || next(fd, times))
+    }
+
+    fn futimesat(dir: c_int, path: Text, times: In<libc::timeval>) -> c_int | next {
+        let ours = |spot: Spot<'_>| set_micros(&spot.node(Follow::All)?, times);
+        at(dir, path, ours, |dir, path| next(dir, path, times))
+    }
+
+    fn utime(path: Text, times: In<libc::utimbuf>) -> c_int | next {
+        let ours = |spot: Spot<'_>| set_seconds(&spot.node(Follow::All)?, times);
+        at(HERE, path, ours, |_, path| next(path, times))
+    }
+}

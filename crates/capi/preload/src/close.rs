@@ -1,0 +1,124 @@
+//! Closing and duplicating descriptors.
+use crate::answer::{Answer, fail, no, tell};
+use crate::edge::export;
+use crate::{descriptors, internal, locks, maps, raw, report, thread};
+use crate::serve::serve;
+use std::ffi::{c_int, c_uint};
+
+/// Forgets a descriptor of ours; the kernel's is closed by the caller.
+pub(crate) fn forget(fd: c_int) {
+    let _ = thread::inside(|| {
+        let file = descriptors::take(fd);
+        if let Some(file) = file {
+            maps::write_back_of(file.identity().oid);
+            locks::drop_records(file.identity().oid);
+        }
+        Ok(())
+    });
+}
+
+/// Forgets a descriptor that the C library may have closed or given to something else on its own.
+pub(crate) fn forget_if_gone(fd: c_int) {
+    if descriptors::is_ours(fd) && !descriptors::is_still(fd) {
+        forget(fd);
+    }
+}
+
+fn close_ours(fd: c_int) -> c_int {
+    report::served();
+    forget(fd);
+    raw::close(fd);
+    0
+}
+
+/// Makes `to` the same open file as `from`, by a call that the kernel answers.
+fn duplicate(from: c_int, to: c_int, next: impl FnOnce() -> c_int) -> c_int {
+    if internal::has(from) || internal::has(to) {
+        return fail(libc::EBADF);
+    }
+    if !descriptors::is_ours(from) && !descriptors::is_ours(to) {
+        return next();
+    }
+    let file = serve(|| Ok(descriptors::get(from).ok())).ok().flatten();
+    let result = next();
+    let _ = thread::inside(|| {
+        if result >= 0 && result != from {
+            forget(result);
+            if let Some(file) = file {
+                descriptors::put(result, file);
+            }
+        }
+        Ok(())
+    });
+    result
+}
+
+/// Closes all descriptors from `first` to `last` but those of the store.
+fn close_between(first: c_uint, last: c_uint, flags: c_uint) -> Answer<c_int> {
+    if first > last {
+        return no(libc::EINVAL);
+    }
+    let only_marks = flags & libc::CLOSE_RANGE_CLOEXEC != 0;
+    if !only_marks {
+        let ours: Vec<_> = descriptors::within(first, last).collect();
+        ours.into_iter().for_each(forget);
+    }
+    internal::between(first, last, |first, last| raw::close_range(first, last, flags).map(drop))?;
+    Ok(0)
+}
+
+export! {
+    @inside_too
+    fn close(fd: c_int) -> c_int | next {
+        if thread::is_inside() {
+            internal::forget(fd);
+            return next(fd);
+        }
+        match () {
+            () if descriptors::is_ours(fd) => close_ours(fd),
+            () if internal::has(fd) => fail(libc::EBADF),
+            () => next(fd),
+        }
+    }
+}
+
+export! {
+    @inside_too
+    fn __close(fd: c_int) -> c_int | next {
+        if thread::is_inside() {
+            internal::forget(fd);
+            return next(fd);
+        }
+        match () {
+            () if descriptors::is_ours(fd) => close_ours(fd),
+            () if internal::has(fd) => fail(libc::EBADF),
+            () => next(fd),
+        }
+    }
+}
+
+export! {
+    fn close_range(first: c_uint, last: c_uint, flags: c_uint) -> c_int | _next {
+        tell(thread::inside(|| close_between(first, last, flags)))
+    }
+
+    fn closefrom(first: c_int) -> () | _next {
+        let _ = thread::inside(|| close_between(first.max(0) as c_uint, c_uint::MAX, 0));
+    }
+
+    fn dup(fd: c_int) -> c_int | next {
+        duplicate(fd, -1, || next(fd))
+    }
+
+    fn dup2(from: c_int, to: c_int) -> c_int | next {
+        duplicate(from, to, || next(from, to))
+    }
+
+    fn __dup2(from: c_int, to: c_int) -> c_int | next {
+        duplicate(from, to, || next(from, to))
+    }
+
+    fn dup3(from: c_int, to: c_int, flags: c_int) -> c_int | next {
+        duplicate(from, to, || next(from, to, flags))
+    }
+}

@@ -1,0 +1,81 @@
+//! What the environment says, read once when the library is loaded.
+use std::ffi::CString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::sync::OnceLock;
+
+/// Names of the variables that `esker run` sets. All are handed on to every program that is started.
+pub(crate) const VARIABLES: [&str; 9] = [
+    "LD_PRELOAD",
+    "ESKER_MOUNT",
+    "ESKER_POOL",
+    "ESKER_CONT",
+    "ESKER_RUN_DIR",
+    "ESKER_REPORT",
+    "ESKER_READ_ONLY",
+    "ESKER_POOLS",
+    "XDG_DATA_HOME",
+];
+
+/// Where programs see the file system, and which it is.
+#[derive(Default)]
+pub(crate) struct Config {
+    /// The mount point, absolute and without a slash at the end; empty where there is none.
+    pub(crate) mount: Vec<u8>,
+    /// The pool: label, UUID or URL.
+    pub(crate) pool: String,
+    /// The container: label or UUID.
+    pub(crate) container: String,
+    /// Directory for what the processes of this run share.
+    pub(crate) run_dir: Vec<u8>,
+    /// File of the report.
+    pub(crate) report: Option<CString>,
+    /// Nothing may be changed.
+    pub(crate) read_only: bool,
+    /// The variables as they were, `NAME=VALUE`.
+    pub(crate) variables: Vec<CString>,
+}
+
+static CONFIG: OnceLock<Config> = OnceLock::new();
+
+/// The settings; those of a library without a mount point before [`load`].
+#[inline]
+pub(crate) fn get() -> &'static Config {
+    static NONE: Config = Config {
+        mount: Vec::new(),
+        pool: String::new(),
+        container: String::new(),
+        run_dir: Vec::new(),
+        report: None,
+        read_only: false,
+        variables: Vec::new(),
+    };
+    CONFIG.get().unwrap_or(&NONE)
+}
+
+/// Reads the environment. False where it names no mount point: then everything passes through.
+pub(crate) fn load() -> bool {
+    let config = read();
+    let is_usable = config.mount.len() > 1 && config.mount[0] == b'/';
+    is_usable && CONFIG.set(config).is_ok()
+}
+
+fn read() -> Config {
+    let bytes = |name| std::env::var_os(name).map(OsStringExt::into_vec).unwrap_or_default();
+    let text = |name| String::from_utf8(bytes(name)).unwrap_or_default();
+    let mount = bytes("ESKER_MOUNT");
+    let mount = mount.strip_suffix(b"/").unwrap_or(&mount);
+    Config {
+        mount: mount.to_vec(),
+        pool: text("ESKER_POOL"),
+        container: text("ESKER_CONT"),
+        run_dir: bytes("ESKER_RUN_DIR"),
+        report: CString::new(bytes("ESKER_REPORT")).ok().filter(|path| !path.is_empty()),
+        read_only: !bytes("ESKER_READ_ONLY").is_empty(),
+        variables: VARIABLES.iter().filter_map(|name| variable(name)).collect(),
+    }
+}
+
+fn variable(name: &str) -> Option<CString> {
+    let value = std::env::var_os(name)?;
+    CString::new([name.as_bytes(), b"=", value.as_bytes()].concat()).ok()
+}

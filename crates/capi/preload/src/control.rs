@@ -1,0 +1,159 @@
+//! fcntl, flock, lockf and ioctl.
+use crate::answer::{Answer, no, tell};
+use crate::edge::{Out, export};
+use crate::open_file::OpenFile;
+use crate::{descriptors, locks, raw, serve};
+use std::ffi::{c_int, c_ulong};
+
+/// Flags that `F_SETFL` may change.
+const CHANGEABLE: c_int = libc::O_APPEND | libc::O_NONBLOCK | libc::O_NOATIME;
+
+/// Largest file offset shown by `F_GETFL`, as 64-bit programs see it.
+const LARGE_FILE: c_int = if cfg!(target_arch = "aarch64") { 0o400_000 } else { 0o100_000 };
+
+fn control(fd: c_int, command: c_int, argument: usize) -> c_int {
+    use libc::{F_GETLK, F_OFD_GETLK, F_OFD_SETLK, F_OFD_SETLKW, F_SETLK, F_SETLKW};
+    match command {
+        F_GETLK | F_SETLK | F_SETLKW | F_OFD_GETLK | F_OFD_SETLK | F_OFD_SETLKW => {
+            record_lock(fd, command, Out::at(argument))
+        }
+        _ => tell(serve::serve(|| plain_control(fd, &*descriptors::get(fd)?, command, argument))),
+    }
+}
+
+fn plain_control(fd: c_int, file: &OpenFile, command: c_int, argument: usize) -> Answer<c_int> {
+    match command {
+        libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => {
+            let new = raw::control(fd, command, argument)?;
+            descriptors::put(new, descriptors::get(fd)?);
+            Ok(new)
+        }
+        libc::F_GETFL => {
+            let kernel = raw::control(fd, command, 0)? & CHANGEABLE;
+            Ok(kernel | file.identity().flags | LARGE_FILE)
+        }
+        libc::F_SETFL => {
+            let flags = argument as c_int & CHANGEABLE;
+            raw::control(fd, command, flags as usize)?;
+            file.set_appends(flags & libc::O_APPEND != 0);
+            Ok(0)
+        }
+        libc::F_GETFD | libc::F_SETFD | libc::F_GETOWN | libc::F_SETOWN => raw::control(fd, command, argument),
+        _ => no(libc::EINVAL),
+    }
+}
+
+/// The kernel may wait long: that is done outside, so that forks need not wait.
+fn record_lock(fd: c_int, command: c_int, lock: Out<libc::flock>) -> c_int {
+    let Some(wanted) = lock.get() else { return tell(no(libc::EFAULT)) };
+    let asked = serve::serve(|| locks::range(fd, &*descriptors::get(fd)?, command, wanted));
+    tell(asked.and_then(|(held, mut range)| {
+        let answer = raw::lock_range(held, command, &mut range)?;
+        if matches!(command, libc::F_GETLK | libc::F_OFD_GETLK) {
+            lock.set(range);
+        }
+        Ok(answer)
+    }))
+}
+
+fn whole_lock(fd: c_int, operation: c_int) -> c_int {
+    let held = serve::serve(|| locks::descriptor(fd, &*descriptors::get(fd)?));
+    tell(held.and_then(|held| raw::lock_whole(held, operation)))
+}
+
+/// `lockf` is `fcntl` from the offset on.
+fn lock_from_here(fd: c_int, operation: c_int, length: i64) -> c_int {
+    let (command, kind) = match operation {
+        libc::F_LOCK => (libc::F_SETLKW, libc::F_WRLCK),
+        libc::F_TLOCK => (libc::F_SETLK, libc::F_WRLCK),
+        libc::F_ULOCK => (libc::F_SETLK, libc::F_UNLCK),
+        libc::F_TEST => (libc::F_GETLK, libc::F_WRLCK),
+        _ => return tell(no(libc::EINVAL)),
+    };
+    let (l_type, l_whence) = (kind as i16, libc::SEEK_CUR as i16);
+    let mut lock = libc::flock { l_type, l_whence, l_start: 0, l_len: length, l_pid: 0 };
+    let result = record_lock(fd, command, Out::of(&mut lock));
+    let is_held = c_int::from(lock.l_type) != libc::F_UNLCK;
+    match operation {
+        libc::F_TEST if result == 0 && is_held => tell(no(libc::EACCES)),
+        _ => result,
+    }
+}
+
+fn device_control(fd: c_int, request: c_ulong, argument: usize) -> Answer<c_int> {
+    match request as u64 {
+        FIOCLEX => raw::control(fd, libc::F_SETFD, libc::FD_CLOEXEC as usize),
+        FIONCLEX => raw::control(fd, libc::F_SETFD, 0),
+        FIONBIO => Ok(0),
+        FIONREAD => descriptors::get(fd)?.file(|file| {
+            let left = file.size()? as i64 - raw::seek(fd, 0, libc::SEEK_CUR)?;
+            Out::<c_int>::at(argument).set(left.clamp(0, i64::from(c_int::MAX)) as c_int);
+            Ok(0)
+        }),
+        // Copying by sharing blocks: callers fall back to copying.
+        FICLONE | FICLONERANGE => no(libc::EOPNOTSUPP),
+        _ => no(libc::ENOTTY),
+    }
+}
+
+const FIOCLEX: u64 = 0x5451;
+const FIONCLEX: u64 = 0x5450;
+const FIONBIO: u64 = 0x5421;
+const FIONREAD: u64 = 0x541b;
+const FICLONE: u64 = 0x4004_9409;
+const FICLONERANGE: u64 = 0x4020_940d;
+
+export! {
+    fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int | next {
+        match descriptors::is_ours(fd) {
+            true => control(fd, command, argument),
+            false => serve::on(fd, |_| no(libc::EBADF), || next(fd, command, argument)),
+        }
+    }
+
+    fn fcntl64(fd: c_int, command: c_int, argument: usize) -> c_int | next {
+        match descriptors::is_ours(fd) {
+            true => control(fd, command, argument),
+            false => serve::on(fd, |_| no(libc::EBADF), || next(fd, command, argument)),
+        }
+    }
+
+    fn __fcntl(fd: c_int, command: c_int, argument: usize) -> c_int | next {
+        match descriptors::is_ours(fd) {
+            true => control(fd, command, argument),
+            false => serve::on(fd, |_| no(libc::EBADF), || next(fd, command, argument)),
+        }
+    }
+
+    fn flock(fd: c_int, operation: c_int) -> c_int | next {
+        if descriptors::is_ours(fd) { whole_lock(fd, operation) } else { next(fd, operation) }
+    }
+
+    fn lockf(fd: c_int, operation: c_int, length: i64) -> c_int | next {
+        match descriptors::is_ours(fd) {
+            true => lock_from_here(fd, operation, length),
+            false => next(fd, operation, length),
+        }
+    }
+
+    fn lockf64(fd: c_int, operation: c_int, length: i64) -> c_int | next {
+        match descriptors::is_ours(fd) {
+            true => lock_from_here(fd, operation, length),
+            false => next(fd, operation, length),
+        }
+    }
+
+    fn ioctl(fd: c_int, request: c_ulong, argument: usize) -> c_int | next {
+        serve::on(fd, |_| device_control(fd, request, argument), || next(fd, request, argument))
+    }
+
+    fn isatty(fd: c_int) -> c_int | next {
+        match descriptors::is_ours(fd) {
+            true => {
+                crate::thread::set_errno(libc::ENOTTY);
+                0
+            }
+            false => next(fd),
+        }
+    }
+}

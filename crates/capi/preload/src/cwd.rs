@@ -1,0 +1,168 @@
+//! The working directory.
+//!
+//! While it lies in the mount point, the kernel's is an empty directory whose path says which: below
+//! the run directory, then the path in the file system. So children and programs that are started find it.
+use crate::answer::{Answer, no};
+use crate::edge::{Out, Text, export};
+use crate::paths::{Spot, shown};
+use crate::{config, mounted, raw, serve};
+use arc_swap::ArcSwapOption;
+use dfs::{Follow, Kind, Node};
+use std::ffi::{CString, c_char, c_int};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Name of the folder of the run directory that stands for the mount point.
+const FOLDER: &[u8] = b"/cwd";
+
+static IS_OURS: AtomicBool = AtomicBool::new(false);
+static CURRENT: ArcSwapOption<Current> = ArcSwapOption::const_empty();
+
+struct Current {
+    path: Vec<u8>,
+    /// Nothing before the first use of what was inherited from another program.
+    node: ArcSwapOption<Node>,
+}
+
+/// True while it lies in the mount point.
+#[inline]
+pub(crate) fn is_ours() -> bool {
+    IS_OURS.load(Ordering::Relaxed)
+}
+
+/// The node of the working directory.
+pub(crate) fn node() -> Answer<Node> {
+    let Some(current) = CURRENT.load_full() else { return no(libc::ENOENT) };
+    if let Some(node) = current.node.load_full() {
+        return Ok((*node).clone());
+    }
+    let fs = mounted::get()?;
+    let node = fs.resolve(&fs.root(), &current.path, Follow::All)?;
+    current.node.store(Some(Arc::new(node.clone())));
+    Ok(node)
+}
+
+/// Its path as programs see it, while it lies in the mount point.
+pub(crate) fn path() -> Option<Vec<u8>> {
+    let current = CURRENT.load_full().filter(|_| is_ours())?;
+    Some(shown(&current.path))
+}
+
+/// Finds where the program that this process was before left it.
+pub(crate) fn inherit() {
+    let mut room = [0; crate::limits::PATH_MAX];
+    let Ok(found) = raw::read_link(c"/proc/self/cwd", &mut room) else { return };
+    let found = found.strip_suffix(b" (deleted)").unwrap_or(found);
+    let folder = folder();
+    let Some(rest) = found.strip_prefix(folder.as_slice()) else { return };
+    if rest.is_empty() || rest[0] == b'/' {
+        let path = if rest.is_empty() { b"/".to_vec() } else { rest.to_vec() };
+        keep(path, None);
+    }
+}
+
+fn folder() -> Vec<u8> {
+    let dir = &config::get().run_dir;
+    [if dir.is_empty() { b"/tmp" } else { dir.as_slice() }, FOLDER].concat()
+}
+
+fn keep(path: Vec<u8>, node: Option<Node>) {
+    let node = ArcSwapOption::from(node.map(Arc::new));
+    CURRENT.store(Some(Arc::new(Current { path, node })));
+    IS_OURS.store(true, Ordering::Relaxed);
+}
+
+/// The directory of the kernel that stands for one of the mount point, for a program that starts there.
+pub(crate) fn real(node: &Node) -> Answer<CString> {
+    if node.kind() != Kind::Directory {
+        return no(libc::ENOTDIR);
+    }
+    let path = node.path();
+    let tail = if path == b"/" { &[][..] } else { &path };
+    make_real(&[&folder(), tail].concat())
+}
+
+/// Makes a directory of the mount point the working directory.
+fn enter(node: Node) -> Answer<c_int> {
+    raw::change_directory(&real(&node)?)?;
+    keep(node.path(), Some(node));
+    Ok(0)
+}
+
+fn make_real(path: &[u8]) -> Answer<CString> {
+    let name = |bytes: &[u8]| CString::new(bytes).or_else(|_| no(libc::EINVAL));
+    let whole = name(path)?;
+    if raw::is_there(&whole) {
+        return Ok(whole);
+    }
+    let ends = path.iter().enumerate().skip(1).filter(|(_, byte)| **byte == b'/');
+    for end in ends.map(|(at, _)| at).chain([path.len()]) {
+        let _ = raw::make_directory(&name(&path[..end])?, 0o700);
+    }
+    Ok(whole)
+}
+
+fn left(result: c_int) -> c_int {
+    if result == 0 {
+        IS_OURS.store(false, Ordering::Relaxed);
+    }
+    result
+}
+
+/// A copy for C of a path, in its own buffer where it passed none.
+pub(crate) fn give(path: &[u8], buffer: Out<u8>, size: usize) -> Answer<*mut c_char> {
+    let length = path.len() + 1;
+    if buffer.is_null() {
+        if size != 0 && size < length {
+            return no(libc::ERANGE);
+        }
+        let path = CString::new(path).or_else(|_| no(libc::EINVAL))?;
+        // SAFETY: a string that ends with a zero byte.
+        let copy = unsafe { libc::strdup(path.as_ptr()) };
+        return if copy.is_null() { no(libc::ENOMEM) } else { Ok(copy) };
+    }
+    match size {
+        0 => no(libc::EINVAL),
+        _ if size < length => no(libc::ERANGE),
+        _ => {
+            let room = buffer.values(length);
+            room[..path.len()].copy_from_slice(path);
+            room[path.len()] = 0;
+            Ok(buffer.pointer().cast())
+        }
+    }
+}
+
+fn current(buffer: Out<u8>, size: usize) -> *mut c_char {
+    crate::answer::tell(serve::serve(|| {
+        let Some(path) = path() else { return no(libc::ENOENT) };
+        give(&path, buffer, size)
+    }))
+}
+
+export! {
+    fn chdir(path: Text) -> c_int | next {
+        let ours = |spot: Spot<'_>| enter(spot.node(Follow::All)?);
+        serve::at(libc::AT_FDCWD, path, ours, |_, path| left(next(path)))
+    }
+
+    fn fchdir(fd: c_int) -> c_int | next {
+        serve::on(fd, |file| enter(file.node()?), || left(next(fd)))
+    }
+
+    fn getcwd(buffer: Out<u8>, size: usize) -> *mut c_char | next {
+        if is_ours() { current(buffer, size) } else { next(buffer, size) }
+    }
+
+    fn __getcwd_chk(buffer: Out<u8>, size: usize, room: usize) -> *mut c_char | next {
+        if is_ours() { current(buffer, size.min(room)) } else { next(buffer, size, room) }
+    }
+
+    fn get_current_dir_name() -> *mut c_char | next {
+        if is_ours() { current(Out::null(), 0) } else { next() }
+    }
+
+    fn getwd(buffer: Out<u8>) -> *mut c_char | next {
+        if is_ours() { current(buffer, crate::limits::PATH_MAX) } else { next(buffer) }
+    }
+}

@@ -1,0 +1,154 @@
+//! Which descriptors are files of the mount point.
+//!
+//! Each open file is an anonymous file of the kernel, whose name says what was opened and whose offset
+//! is the offset of the open file, so that dup, fork and exec share it as POSIX says. The kernel is
+//! the truth; the table here only spares asking it. A system call that goes past this library meets
+//! an empty sealed file, so that it changes nothing and a write fails.
+use crate::answer::{Answer, no};
+use crate::identity::Identity;
+use crate::limits::DESCRIPTORS_MAX;
+use crate::open_file::OpenFile;
+use crate::{locks, raw, stdio};
+use arc_swap::ArcSwapOption;
+use std::ffi::{CString, c_int};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const WORDS: usize = DESCRIPTORS_MAX / 64;
+
+static OPEN: [ArcSwapOption<OpenFile>; DESCRIPTORS_MAX] =
+    [const { ArcSwapOption::const_empty() }; DESCRIPTORS_MAX];
+/// One bit for each entry of `OPEN` that is taken, for the quick answer to "is it ours".
+static TAKEN: [AtomicU64; WORDS] = [const { AtomicU64::new(0) }; WORDS];
+
+/// True for a file of the mount point. Touches no lock and takes no memory.
+#[inline]
+pub(crate) fn is_ours(fd: c_int) -> bool {
+    let fd = fd as usize;
+    fd < DESCRIPTORS_MAX && TAKEN[fd / 64].load(Ordering::Acquire) >> (fd % 64) & 1 != 0
+}
+
+/// True where any descriptor is ours.
+pub(crate) fn any() -> bool {
+    TAKEN.iter().any(|word| word.load(Ordering::Acquire) != 0)
+}
+
+/// The open file of a descriptor.
+///
+/// # Errors
+/// `EBADF` where it is none of ours, or was closed meanwhile.
+pub(crate) fn get(fd: c_int) -> Answer<Arc<OpenFile>> {
+    let entry = usize::try_from(fd).ok().and_then(|fd| OPEN.get(fd));
+    entry.and_then(ArcSwapOption::load_full).map_or_else(|| no(libc::EBADF), Ok)
+}
+
+/// Gives an open file a descriptor.
+///
+/// # Errors
+/// `EMFILE`, `ENFILE`, `ENOMEM` from the kernel; `EMFILE` beyond [`DESCRIPTORS_MAX`].
+pub(crate) fn allot(file: OpenFile, cloexec: bool) -> Answer<c_int> {
+    stdio::take_over();
+    let fd = file.identity().make_descriptor(cloexec)?;
+    if fd as usize >= DESCRIPTORS_MAX {
+        raw::close(fd);
+        return no(libc::EMFILE);
+    }
+    if file.appends() {
+        let _ = raw::control(fd, libc::F_SETFL, libc::O_APPEND as usize);
+    }
+    put(fd, Arc::new(file));
+    Ok(fd)
+}
+
+/// Notes that `fd` is this open file.
+pub(crate) fn put(fd: c_int, file: Arc<OpenFile>) {
+    let number = fd as usize;
+    if number < DESCRIPTORS_MAX {
+        OPEN[number].store(Some(file));
+        TAKEN[number / 64].fetch_or(1 << (number % 64), Ordering::Release);
+    }
+}
+
+/// Notes that `fd` is not ours any more; gives back what it was. The kernel's descriptor stays.
+pub(crate) fn take(fd: c_int) -> Option<Arc<OpenFile>> {
+    let number = usize::try_from(fd).ok().filter(|fd| *fd < DESCRIPTORS_MAX)?;
+    TAKEN[number / 64].fetch_and(!(1 << (number % 64)), Ordering::AcqRel);
+    OPEN[number].swap(None)
+}
+
+/// Every descriptor of ours between two numbers.
+pub(crate) fn within(first: u32, last: u32) -> impl Iterator<Item = c_int> {
+    let words = (first as usize / 64)..=((last as usize).min(DESCRIPTORS_MAX - 1) / 64);
+    let taken = words.flat_map(|word| {
+        let bits = TAKEN[word].load(Ordering::Acquire);
+        (0..64).filter(move |bit| bits >> bit & 1 != 0).map(move |bit| (word * 64 + bit) as u32)
+    });
+    taken.filter(move |fd| (first..=last).contains(fd)).map(|fd| fd as c_int)
+}
+
+/// Finds what was inherited from the program that this process was before. Called as the library is
+/// loaded, when there is one thread.
+pub(crate) fn inherit() {
+    let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
+    let Ok(listing) = raw::open(c"/proc/self/fd", flags, 0) else { return };
+    let (mut room, mut lock_files) = ([0_u8; 4096], Vec::new());
+    while let Ok(length @ 1..) = raw::entries(listing, &mut room) {
+        for fd in numbers(&room[..length]).filter(|fd| *fd != listing) {
+            match identify(fd) {
+                Some(Found::File(identity)) => inherit_file(fd, identity),
+                Some(Found::Lock) => lock_files.push(fd),
+                None => {}
+            }
+        }
+    }
+    raw::close(listing);
+    lock_files.into_iter().for_each(locks::inherit);
+}
+
+/// The numbers that are names in what the kernel lists. Names begin at byte 19 of each record.
+fn numbers(records: &[u8]) -> impl Iterator<Item = c_int> {
+    let mut rest = records;
+    std::iter::from_fn(move || {
+        let length = usize::from(u16::from_ne_bytes([*rest.get(16)?, *rest.get(17)?]));
+        let (record, after) = rest.split_at_checked(length)?;
+        rest = after;
+        let name = record.get(19..)?.split(|byte| *byte == 0).next()?;
+        Some(std::str::from_utf8(name).ok().and_then(|name| name.parse().ok()))
+    })
+    .flatten()
+}
+
+fn inherit_file(fd: c_int, identity: Identity) {
+    let flags = raw::control(fd, libc::F_GETFL, 0).unwrap_or(0);
+    let same = within(0, u32::MAX).find(|other| is_same(*other, fd));
+    let file = same.and_then(|other| get(other).ok());
+    let appends = flags & libc::O_APPEND != 0;
+    put(fd, file.unwrap_or_else(|| Arc::new(OpenFile::inherited(identity, appends))));
+}
+
+enum Found {
+    File(Identity),
+    /// The file that stands for the locks of an open file.
+    Lock,
+}
+
+fn identify(fd: c_int) -> Option<Found> {
+    let mut room = [0_u8; 512];
+    let path = CString::new(format!("/proc/self/fd/{fd}")).ok()?;
+    let name = raw::read_link(&path, &mut room).ok()?;
+    if locks::is_lock_file(name) {
+        return Some(Found::Lock);
+    }
+    Identity::parse(fd, name).map(Found::File)
+}
+
+/// True where the kernel's descriptor is still the one of the table.
+pub(crate) fn is_still(fd: c_int) -> bool {
+    matches!(identify(fd), Some(Found::File(_)))
+}
+
+/// True where two descriptors are duplicates or were inherited as such: the same anonymous file.
+pub(crate) fn is_same(one: c_int, other: c_int) -> bool {
+    let number = |fd| raw::status(fd).map(|status| (status.st_dev, status.st_ino));
+    matches!((number(one), number(other)), (Ok(one), Ok(other)) if one == other)
+}

@@ -1,0 +1,322 @@
+//! Directory streams: opendir and its relatives.
+use crate::answer::{Answer, Returned, no, tell};
+use crate::edge::{Out, Text, export};
+use crate::open::open_path;
+use crate::paths::Spot;
+use crate::serve::{at, on, serve};
+use crate::{close, descriptors, raw, thread};
+use dfs::{DirStream, Kind, Node};
+use std::ffi::{c_char, c_int, c_long, c_void};
+use std::sync::{Mutex, PoisonError};
+
+/// Begins every stream of ours. The C library's begin with a descriptor, which is never negative.
+const MARK: u64 = 0xe5ce_d1e5_8000_0e5c;
+
+/// What stands behind a `DIR` of ours.
+#[repr(C)]
+struct Stream {
+    mark: u64,
+    fd: c_int,
+    inner: Mutex<Listing>,
+    /// What the last call returned.
+    entry: libc::dirent64,
+}
+
+/// A listing with `.` and `..` before all others.
+pub(crate) struct Listing {
+    position: u64,
+    entries: DirStream,
+}
+
+/// An entry as C sees it.
+pub(crate) struct Entry {
+    pub(crate) name: Vec<u8>,
+    pub(crate) number: u64,
+    pub(crate) kind: u8,
+    /// Position of the next one.
+    pub(crate) next: u64,
+}
+
+/// Entries that every directory has besides those that are listed.
+const DOTS: u64 = 2;
+
+impl Listing {
+    pub(crate) fn new(node: &Node) -> Answer<Self> {
+        Ok(Self { position: 0, entries: node.entries()? })
+    }
+
+    pub(crate) fn next(&mut self) -> Answer<Option<Entry>> {
+        let node = self.entries.node();
+        let dots = |name: &[u8], node: &Node| (name.to_vec(), node.inode().number(), libc::DT_DIR);
+        let (name, number, kind) = match self.position {
+            0 => dots(b".", node),
+            1 => dots(b"..", node.parent().unwrap_or(node)),
+            _ => match self.entries.read()? {
+                Some(entry) => {
+                    let (number, kind) = (entry.number(), letter(entry.kind()));
+                    (entry.name, number, kind)
+                }
+                None => return Ok(None),
+            },
+        };
+        self.position = if self.position < DOTS { self.position + 1 } else { self.tell() };
+        Ok(Some(Entry { name, number, kind, next: self.position }))
+    }
+
+    fn tell(&self) -> u64 {
+        if self.position < DOTS { self.position } else { DOTS + self.entries.tell() }
+    }
+
+    pub(crate) fn seek(&mut self, position: u64) {
+        self.entries.seek(position.saturating_sub(DOTS));
+        self.position = position;
+    }
+}
+
+fn letter(kind: Kind) -> u8 {
+    match kind {
+        Kind::File => libc::DT_REG,
+        Kind::Directory => libc::DT_DIR,
+        Kind::Symlink => libc::DT_LNK,
+    }
+}
+
+impl Entry {
+    pub(crate) fn write(&self, to: &mut libc::dirent64) {
+        to.d_ino = self.number;
+        to.d_off = self.next as i64;
+        to.d_type = self.kind;
+        to.d_reclen = size_of::<libc::dirent64>() as u16;
+        let length = self.name.len().min(to.d_name.len() - 1);
+        for (to, byte) in to.d_name.iter_mut().zip(&self.name[..length]) {
+            *to = *byte as c_char;
+        }
+        to.d_name[length] = 0;
+    }
+}
+
+/// A `DIR` of C: ours or the C library's.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+struct Dir(*mut c_void);
+
+impl Returned for Dir {
+    const FAILED: Self = Self(std::ptr::null_mut());
+}
+
+impl Dir {
+    fn new(fd: c_int) -> Answer<Self> {
+        let inner = Mutex::new(Listing::new(&descriptors::get(fd)?.node()?)?);
+        // SAFETY: an entry of C is made of numbers, for which zero is good.
+        let entry = unsafe { std::mem::zeroed() };
+        let stream = Box::new(Stream { mark: MARK, fd, inner, entry });
+        Ok(Self(Box::into_raw(stream).cast()))
+    }
+
+    fn is_ours(self) -> bool {
+        // SAFETY: what is not null is a stream, ours or one of the C library, which is longer than this.
+        !self.0.is_null() && unsafe { self.0.cast::<u64>().read() } == MARK
+    }
+
+    /// The stream, where it is ours. One thread at a time uses it, as the C library demands.
+    fn stream<'a>(self) -> Option<&'a mut Stream> {
+        // SAFETY: it is one of ours, which lives until it is closed.
+        self.is_ours().then(|| unsafe { &mut *self.0.cast() })
+    }
+
+    fn free(self) {
+        // SAFETY: called once, for a stream of ours that came from a box.
+        drop(unsafe { Box::from_raw(self.0.cast::<Stream>()) });
+    }
+}
+
+impl Stream {
+    fn listing<T>(&mut self, work: impl FnOnce(&mut Listing) -> T) -> T {
+        work(self.inner.get_mut().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The next entry for C; null at the end, with errno as it was.
+    fn read(&mut self) -> *mut libc::dirent64 {
+        match serve(|| self.listing(Listing::next)) {
+            Ok(Some(entry)) => {
+                entry.write(&mut self.entry);
+                &raw mut self.entry
+            }
+            Ok(None) => std::ptr::null_mut(),
+            Err(error) => tell(Err(error)),
+        }
+    }
+
+    /// As [`Stream::read`], for the form with room of the caller's.
+    fn read_into(&mut self, entry: Out<libc::dirent64>, result: Out<*mut libc::dirent64>) -> c_int {
+        match serve(|| self.listing(Listing::next)) {
+            Ok(Some(found)) => {
+                if let Some(to) = entry.values(1).first_mut() {
+                    found.write(to);
+                }
+                result.set(entry.pointer());
+                0
+            }
+            Ok(None) => {
+                result.set(std::ptr::null_mut());
+                0
+            }
+            Err(error) => {
+                result.set(std::ptr::null_mut());
+                let _: c_int = tell(Err(error));
+                thread::errno()
+            }
+        }
+    }
+}
+
+fn open_stream(spot: &Spot<'_>) -> Answer<Dir> {
+    let fd = open_path(spot, libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC, 0)?;
+    Dir::new(fd)
+}
+
+fn close_stream(dir: Dir, fd: c_int) -> c_int {
+    let _ = serve(|| {
+        dir.free();
+        Ok(())
+    });
+    close::forget(fd);
+    raw::close(fd);
+    0
+}
+
+fn adopt(fd: c_int) -> Answer<Dir> {
+    match descriptors::get(fd)?.is_directory() {
+        true => Dir::new(fd),
+        false => no(libc::ENOTDIR),
+    }
+}
+
+/// Functions of one form under several names.
+macro_rules! alike {
+    ($($form:ident: $($name:ident)*;)*) => {$($(alike! { @$form $name })*)*};
+    (@read $name:ident) => { export! {
+        fn $name(dir: Dir) -> *mut libc::dirent64 | next {
+            match dir.stream() {
+                Some(stream) => stream.read(),
+                None => next(dir),
+            }
+        }
+    } };
+    (@read_into $name:ident) => { export! {
+        fn $name(dir: Dir, entry: Out<libc::dirent64>, result: Out<*mut libc::dirent64>) -> c_int
+        | next {
+            match dir.stream() {
+                Some(stream) => stream.read_into(entry, result),
+                None => next(dir, entry, result),
+            }
+        }
+    } };
+}
+
+alike! {
+    read: readdir readdir64;
+    read_into: readdir_r readdir64_r;
+}
+
+export! {
+    fn opendir(path: Text) -> Dir | next {
+        at(libc::AT_FDCWD, path, |spot| open_stream(&spot), |_, path| next(path))
+    }
+
+    fn fdopendir(fd: c_int) -> Dir | next {
+        on(fd, |_| adopt(fd), || next(fd))
+    }
+
+    fn closedir(dir: Dir) -> c_int | next {
+        match dir.stream().map(|stream| stream.fd) {
+            Some(fd) => close_stream(dir, fd),
+            None => next(dir),
+        }
+    }
+
+    fn rewinddir(dir: Dir) -> () | next {
+        match dir.stream() {
+            Some(stream) => stream.listing(|listing| listing.seek(0)),
+            None => next(dir),
+        }
+    }
+
+    fn telldir(dir: Dir) -> c_long | next {
+        match dir.stream() {
+            Some(stream) => stream.listing(|listing| listing.tell() as c_long),
+            None => next(dir),
+        }
+    }
+
+    fn seekdir(dir: Dir, position: c_long) -> () | next {
+        match dir.stream() {
+            Some(stream) => stream.listing(|listing| listing.seek(position.max(0) as u64)),
+            None => next(dir, position),
+        }
+    }
+
+    fn dirfd(dir: Dir) -> c_int | next {
+        match dir.stream() {
+            Some(stream) => stream.fd,
+            None => next(dir),
+        }
+    }
+
+    fn getdents64(fd: c_int, room: Out<u8>, size: usize) -> isize | next {
+        on(fd, |_| raw_entries(fd, room, size), || next(fd, room, size))
+    }
+}
+
+/// Bytes of a raw entry before its name.
+const HEAD: usize = 19;
+
+/// The listing that raw calls went on with last, and its descriptor.
+static LAST: Mutex<Option<(c_int, Listing)>> = Mutex::new(None);
+
+/// Entries in the form of the kernel. The position is the offset of the descriptor.
+pub(crate) fn raw_entries(fd: c_int, room: Out<u8>, size: usize) -> Answer<isize> {
+    let file = descriptors::get(fd)?;
+    if !file.is_directory() {
+        return no(libc::ENOTDIR);
+    }
+    let position = raw::seek(fd, 0, libc::SEEK_CUR)? as u64;
+    let node = file.node()?;
+    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_same = |(of, listing): &(c_int, Listing)| {
+        *of == fd && listing.entries.node().oid() == node.oid() && position != 0
+    };
+    let mut listing = match last.take().filter(is_same) {
+        Some((_, listing)) => listing,
+        None => Listing::new(&node)?,
+    };
+    if listing.tell() != position {
+        listing.seek(position);
+    }
+    let room = room.values(size);
+    let filled = fill(&mut listing, room)?;
+    raw::seek(fd, listing.tell() as i64, libc::SEEK_SET)?;
+    *last = Some((fd, listing));
+    Ok(filled as isize)
+}
+
+fn fill(listing: &mut Listing, room: &mut [u8]) -> Answer<usize> {
+    let mut used = 0;
+    loop {
+        let before = listing.tell();
+        let Some(entry) = listing.next()? else { return Ok(used) };
+        let length = (HEAD + entry.name.len() + 1).next_multiple_of(8);
+        let Some(record) = room.get_mut(used..used + length) else {
+            listing.seek(before);
+            return if used == 0 { no(libc::EINVAL) } else { Ok(used) };
+        };
+        record.fill(0);
+        record[..8].copy_from_slice(&entry.number.to_ne_bytes());
+        record[8..16].copy_from_slice(&entry.next.to_ne_bytes());
+        record[16..18].copy_from_slice(&(length as u16).to_ne_bytes());
+        record[18] = entry.kind;
+        record[HEAD..HEAD + entry.name.len()].copy_from_slice(&entry.name);
+        used += length;
+    }
+}
+

@@ -1,0 +1,252 @@
+//! What C hands over, as types whose methods are safe to use, and the form of every exported function.
+//!
+//! Only C makes values of these types, by calling an exported function: that their pointers are good
+//! is what the C library demands of its callers too.
+use std::ffi::{CStr, c_char};
+
+/// Defines exported functions. `next` in `| next` names the function that ours stands in front of.
+/// A thread that is inside this library always means that one, unless `@inside_too` says that the
+/// function decides itself.
+macro_rules! export {
+    (@inside_too $(fn $name:ident($($arg:ident: $kind:ty),* $(,)?) -> $result:ty
+        | $next:ident $body:block)*) => {$(
+        $crate::edge::export! { @one ($name) ($($arg: $kind),*) ($result) ($next) {} $body }
+    )*};
+    (@one ($name:ident) ($($arg:ident: $kind:ty),*) ($result:ty) ($next:ident) $before:block
+        $body:block) => {
+        /// # Safety
+        /// As for the function of this name in the C library: pointers must be good.
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $name($($arg: $kind),*) -> $result {
+            type Real = extern "C" fn($($kind),*) -> $result;
+            const NAME: &std::ffi::CStr = $crate::edge::name(concat!(stringify!($name), "\0"));
+            static NEXT: $crate::next::Next = $crate::next::Next::new(NAME);
+            static COUNT: $crate::report::Counter = $crate::report::Counter::new(stringify!($name));
+            // SAFETY: the next function of this name has the same type.
+            let $next: Real = unsafe { std::mem::transmute(NEXT.address()) };
+            $before
+            $crate::report::enter(&COUNT);
+            $body
+        }
+    };
+    ($(fn $name:ident($($arg:ident: $kind:ty),* $(,)?) -> $result:ty
+        | $next:ident $body:block)*) => {$(
+        $crate::edge::export! { @one ($name) ($($arg: $kind),*) ($result) ($next) {
+            if $crate::thread::is_inside() {
+                return $next($($arg),*);
+            }
+        } $body }
+    )*};
+}
+
+/// Declares the next functions of these names as plain functions, for use where no call of the
+/// program's is being answered.
+macro_rules! real {
+    ($(fn $name:ident($($arg:ident: $kind:ty),* $(,)?) -> $result:ty;)*) => {$(
+        pub(crate) fn $name($($arg: $kind),*) -> $result {
+            type Real = extern "C" fn($($kind),*) -> $result;
+            const NAME: &std::ffi::CStr = $crate::edge::name(concat!(stringify!($name), "\0"));
+            static NEXT: $crate::next::Next = $crate::next::Next::new(NAME);
+            // SAFETY: the next function of this name has this type.
+            let next: Real = unsafe { std::mem::transmute(NEXT.address()) };
+            next($($arg),*)
+        }
+    )*};
+}
+
+pub(crate) use {export, real};
+
+/// A name that ends with a zero byte, as the linker knows it.
+pub(crate) const fn name(text: &'static str) -> &'static CStr {
+    match CStr::from_bytes_with_nul(text.as_bytes()) {
+        Ok(name) => name,
+        Err(_) => c"",
+    }
+}
+
+/// A string of C, perhaps null.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub(crate) struct Text(*const c_char);
+
+impl Text {
+    /// The bytes before the zero byte; `None` for a null pointer.
+    pub(crate) fn bytes<'a>(self) -> Option<&'a [u8]> {
+        self.c_str().map(CStr::to_bytes)
+    }
+
+    pub(crate) fn c_str<'a>(self) -> Option<&'a CStr> {
+        // SAFETY: what is not null is a string that ends with a zero byte, as C demands.
+        (!self.0.is_null()).then(|| unsafe { CStr::from_ptr(self.0) })
+    }
+
+    /// For a call by number, whose arguments are words.
+    pub(crate) fn at(argument: usize) -> Self {
+        Self(argument as *const c_char)
+    }
+
+    /// True for a null pointer and for a string without bytes.
+    pub(crate) fn is_empty(self) -> bool {
+        self.bytes().is_none_or(<[u8]>::is_empty)
+    }
+
+    /// For a call of the C library during the life of `text`.
+    pub(crate) fn of(text: &CStr) -> Self {
+        Self(text.as_ptr())
+    }
+
+    pub(crate) fn is_null(self) -> bool {
+        self.0.is_null()
+    }
+}
+
+/// Where a value goes that C waits for, perhaps null.
+#[repr(transparent)]
+pub(crate) struct Out<T>(*mut T);
+
+impl<T> Clone for Out<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Out<T> {}
+
+impl<T> Out<T> {
+    /// For a call of the C library during the life of `value`.
+    pub(crate) fn of(value: &mut T) -> Self {
+        Self(value)
+    }
+
+    /// For a call whose last argument is a number or a pointer.
+    pub(crate) fn at(argument: usize) -> Self {
+        Self(argument as *mut T)
+    }
+
+    pub(crate) fn null() -> Self {
+        Self(std::ptr::null_mut())
+    }
+
+    pub(crate) fn is_null(self) -> bool {
+        self.0.is_null()
+    }
+
+    pub(crate) fn set(self, value: T) {
+        if !self.0.is_null() {
+            // SAFETY: what is not null has room for a value; it need not hold one before.
+            unsafe { self.0.write(value) };
+        }
+    }
+
+    /// The values that begin here; none for a null pointer.
+    pub(crate) fn values<'a>(self, count: usize) -> &'a mut [T] {
+        match self.0.is_null() {
+            true => &mut [],
+            // SAFETY: C says that there are so many, and nobody else changes them meanwhile.
+            false => unsafe { std::slice::from_raw_parts_mut(self.0, count) },
+        }
+    }
+
+    pub(crate) fn pointer(self) -> *mut T {
+        self.0
+    }
+}
+
+impl Out<u8> {
+    /// For a call of the C library during the life of `room`.
+    pub(crate) fn of_slice(room: &mut [u8]) -> Self {
+        Self(room.as_mut_ptr())
+    }
+
+    /// Bytes before the zero byte of the string that C passed here.
+    pub(crate) fn text_length(self) -> usize {
+        Text(self.0.cast()).bytes().map_or(0, <[u8]>::len)
+    }
+}
+
+impl<T: Copy> Out<T> {
+    /// The value that C passed here; `None` for a null pointer.
+    pub(crate) fn get(self) -> Option<T> {
+        self.values(1).first().copied()
+    }
+}
+
+/// Values that C passes, perhaps null.
+#[repr(transparent)]
+pub(crate) struct In<T>(*const T);
+
+impl<T> Clone for In<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for In<T> {}
+
+impl<T> In<T> {
+    /// For a call by number, whose arguments are words.
+    pub(crate) fn at(argument: usize) -> Self {
+        Self(argument as *const T)
+    }
+
+    pub(crate) fn null() -> Self {
+        Self(std::ptr::null())
+    }
+
+    /// For a call of the C library during the life of `values`.
+    pub(crate) fn of(values: &[T]) -> Self {
+        Self(values.as_ptr())
+    }
+
+    /// The values that begin here; none for a null pointer.
+    pub(crate) fn values<'a>(self, count: usize) -> &'a [T] {
+        match self.0.is_null() {
+            true => &[],
+            // SAFETY: C says that there are so many, and that nobody changes them meanwhile.
+            false => unsafe { std::slice::from_raw_parts(self.0, count) },
+        }
+    }
+}
+
+/// A value copied from C; `None` for a null pointer.
+impl<T: Copy> In<T> {
+    pub(crate) fn get(self) -> Option<T> {
+        self.values(1).first().copied()
+    }
+}
+
+/// Bytes of a buffer and its vector form.
+pub(crate) fn buffers<'a>(vector: In<libc::iovec>, count: i32) -> Option<Vec<&'a mut [u8]>> {
+    let count = usize::try_from(count).ok().filter(|count| *count <= IOV_MAX)?;
+    let part = |part: &libc::iovec| Out(part.iov_base.cast::<u8>()).values(part.iov_len);
+    Some(vector.values(count).iter().map(part).collect())
+}
+
+/// Parts of one vector call (Linux: `UIO_MAXIOV`).
+const IOV_MAX: usize = 1024;
+
+/// A null-terminated array of strings, as `argv` and `envp` are.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub(crate) struct Texts(*const *const c_char);
+
+impl Texts {
+    /// Its strings; none for a null pointer.
+    pub(crate) fn list<'a>(self) -> Vec<&'a CStr> {
+        let mut list = Vec::new();
+        let mut next = self.0;
+        // SAFETY: the array ends with a null pointer, and what stands before are strings.
+        unsafe {
+            while !next.is_null() && !(*next).is_null() {
+                list.push(CStr::from_ptr(*next));
+                next = next.add(1);
+            }
+        }
+        list
+    }
+
+    /// For a call of the C library during the life of `pointers`, which end with a null pointer.
+    pub(crate) fn of(pointers: &[*const c_char]) -> Self {
+        Self(pointers.as_ptr())
+    }
+}

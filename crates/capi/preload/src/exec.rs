@@ -1,0 +1,284 @@
+//! Starting programs: what is handed on to them, and programs that lie in the mount point themselves.
+use crate::answer::{Answer, Fail, no, tell};
+use crate::edge::{Text, Texts, export, real};
+use crate::limits::{LINKS_MAX, PATH_MAX};
+use crate::paths::{self, Spot, shown};
+use crate::serve::serve;
+use crate::{config, descriptors, process, raw};
+use dfs::{Follow, Node, Open};
+use std::ffi::{CStr, CString, c_char, c_int};
+
+/// Bytes of a first line that the kernel looks at (Linux: `BINPRM_BUF_SIZE`).
+const FIRST_LINE_MAX: usize = 256;
+
+/// Bytes copied at a time.
+const STEP: usize = 1 << 20;
+
+/// A program as the kernel is to run it.
+pub(crate) struct Program {
+    pub(crate) path: CString,
+    pub(crate) arguments: Vec<CString>,
+    pub(crate) environment: Vec<CString>,
+    /// Descriptor of a copy in memory, -1 where there is none.
+    copy: c_int,
+}
+
+impl Program {
+    /// Of the arguments of an `exec` call.
+    pub(crate) fn new(path: &CStr, arguments: Texts, environment: Texts) -> Self {
+        let own = |list: Texts| list.list().into_iter().map(CStr::to_owned).collect();
+        let environment = handed_on(own(environment));
+        Self { path: path.to_owned(), arguments: own(arguments), environment, copy: -1 }
+    }
+
+    /// Replaces a path in the mount point by what the kernel can run: the interpreter of a script, or a
+    /// copy in memory.
+    pub(crate) fn reach(&mut self) -> Answer<()> {
+        for _ in 0..LINKS_MAX {
+            let path = self.path.to_bytes();
+            if !paths::is_ours(libc::AT_FDCWD, path) {
+                return Ok(());
+            }
+            let found = Spot::new(libc::AT_FDCWD, path).and_then(|spot| spot.node(Follow::All));
+            match found {
+                Ok(node) => self.reach_node(&node)?,
+                Err(Fail::Outside(host)) => {
+                    self.path = CString::new(host).or_else(|_| no(libc::ENOENT))?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        no(libc::ELOOP)
+    }
+
+    pub(crate) fn reach_node(&mut self, node: &Node) -> Answer<()> {
+        let attr = node.attr()?;
+        if !attr.allows(0, &[], dfs::EXECUTE) || node.kind() != dfs::Kind::File {
+            return no(libc::EACCES);
+        }
+        let file = node.open(Open::READ)?;
+        let mut first = [0; FIRST_LINE_MAX];
+        let length = file.read_at(0, &mut first)?;
+        match interpreter(&first[..length]) {
+            Some((interpreter, argument)) => {
+                let script = c_string(shown(&node.path()))?;
+                let rest = self.arguments.split_off(self.arguments.len().min(1));
+                let mut arguments = vec![c_string(interpreter.to_vec())?];
+                arguments.extend(argument.map(|text| c_string(text.to_vec())).transpose()?);
+                arguments.push(script);
+                arguments.extend(rest);
+                (self.path, self.arguments) = (arguments[0].clone(), arguments);
+            }
+            None => {
+                self.copy = copy(&file, node.name())?;
+                self.path = c_string(format!("/proc/self/fd/{}", self.copy).into_bytes())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Closes the copy in memory; who runs it has it open.
+    pub(crate) fn close_copy(&self) {
+        if self.copy >= 0 {
+            raw::close(self.copy);
+        }
+    }
+
+    /// Runs `work` with the program in the form of C.
+    pub(crate) fn with<T>(&self, work: impl FnOnce(Text, Texts, Texts) -> T) -> T {
+        let (arguments, environment) = (pointers(&self.arguments), pointers(&self.environment));
+        work(Text::of(&self.path), Texts::of(&arguments), Texts::of(&environment))
+    }
+}
+
+fn c_string(bytes: Vec<u8>) -> Answer<CString> {
+    CString::new(bytes).or_else(|_| no(libc::EINVAL))
+}
+
+fn pointers(texts: &[CString]) -> Vec<*const c_char> {
+    texts.iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect()
+}
+
+/// The interpreter that a script names, and the one argument it may give.
+fn interpreter(first: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
+    let line = first.strip_prefix(b"#!")?;
+    let line = line.split(|byte| *byte == b'\n').next()?.trim_ascii();
+    let end = line.iter().position(u8::is_ascii_whitespace).unwrap_or(line.len());
+    let argument = Some(line[end..].trim_ascii()).filter(|argument| !argument.is_empty());
+    Some((&line[..end], argument))
+}
+
+/// A copy of a program in memory.
+fn copy(file: &dfs::File, name: &[u8]) -> Answer<c_int> {
+    let name = c_string(name[..name.len().min(200)].to_vec())?;
+    let fd = raw::anonymous(&name, libc::MFD_CLOEXEC)?;
+    let (mut room, mut offset) = (vec![0; STEP], 0);
+    loop {
+        let length = file.read_at(offset, &mut room)?;
+        let mut part = &room[..length];
+        while !part.is_empty() {
+            part = &part[raw::write(fd, part)?..];
+        }
+        offset += length as u64;
+        if length < room.len() {
+            return Ok(fd);
+        }
+    }
+}
+
+/// An environment with our variables in it, whatever the program made of them.
+pub(crate) fn handed_on(mut environment: Vec<CString>) -> Vec<CString> {
+    for ours in &config::get().variables {
+        let ours_bytes = ours.to_bytes();
+        let name_end = ours_bytes.iter().position(|byte| *byte == b'=').map_or(0, |at| at + 1);
+        let (name, value) = ours_bytes.split_at(name_end);
+        let found = environment.iter_mut().find(|text| text.to_bytes().starts_with(name));
+        match found {
+            None => environment.push(ours.clone()),
+            Some(text) if name == b"LD_PRELOAD=" && !contains(text.to_bytes(), value) => {
+                let both = [name, value, b":", &text.to_bytes()[name.len()..]].concat();
+                *text = CString::new(both).unwrap_or_else(|_| ours.clone());
+            }
+            Some(_) => {}
+        }
+    }
+    environment
+}
+
+fn contains(text: &[u8], part: &[u8]) -> bool {
+    text.windows(part.len().max(1)).any(|window| window == part)
+}
+
+mod c {
+    use super::{Text, Texts, c_int, real};
+
+    real! {
+        fn execve(path: Text, arguments: Texts, environment: Texts) -> c_int;
+        fn execvpe(file: Text, arguments: Texts, environment: Texts) -> c_int;
+    }
+}
+
+fn run(path: &CStr, arguments: Texts, environment: Texts) -> c_int {
+    let program = serve_program(|| {
+        let mut program = Program::new(path, arguments, environment);
+        program.reach()?;
+        Ok(program)
+    });
+    match program {
+        Ok(program) => {
+            process::before_end();
+            program.with(c::execve)
+        }
+        Err(error) => tell(Err(error)),
+    }
+}
+
+/// Prepares a program; counted as served only by what it touches.
+pub(crate) fn serve_program<T>(work: impl FnOnce() -> Answer<T>) -> Answer<T> {
+    crate::thread::inside(work)
+}
+
+/// Looks for a program as a shell does. The C library does it, unless a folder of `PATH` is ours.
+fn search(file: Text, arguments: Texts, environment: Texts) -> c_int {
+    let Some(name) = file.c_str() else { return tell(no(libc::EFAULT)) };
+    if name.to_bytes().contains(&b'/') {
+        return run(name, arguments, environment);
+    }
+    if let Ok(path) = serve_program(|| in_our_folders(name.to_bytes())) {
+        return run(&path, arguments, environment);
+    }
+    let Ok(program) = serve_program(|| Ok(Program::new(name, arguments, environment))) else {
+        return tell(no(libc::ENOMEM));
+    };
+    process::before_end();
+    program.with(c::execvpe)
+}
+
+/// The program of this name in the first folder of `PATH` that has it, where that one is ours.
+pub(crate) fn in_our_folders(name: &[u8]) -> Answer<CString> {
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::os::unix::ffi::OsStrExt::as_bytes(folders.as_os_str());
+    let is_ours = |folder: &&[u8]| paths::is_ours(libc::AT_FDCWD, folder);
+    if !folders.split(|byte| *byte == b':').any(|folder| is_ours(&folder)) {
+        return no(libc::ENOENT);
+    }
+    for folder in folders.split(|byte| *byte == b':') {
+        let path = [folder, b"/", name].concat();
+        if path.len() >= PATH_MAX {
+            continue;
+        }
+        let path = c_string(path)?;
+        if !is_ours(&folder) {
+            // SAFETY: the path ends with a zero byte.
+            if unsafe { libc::access(path.as_ptr(), libc::X_OK) } == 0 {
+                return no(libc::ENOENT);
+            }
+        } else if Spot::new(libc::AT_FDCWD, path.to_bytes())
+            .and_then(|spot| spot.node(Follow::All))
+            .is_ok()
+        {
+            return Ok(path);
+        }
+    }
+    no(libc::ENOENT)
+}
+
+/// The environment of this process.
+fn environment() -> Texts {
+    unsafe extern "C" {
+        static environ: Texts;
+    }
+    // SAFETY: the C library's variable; who changes it while a program is started breaks that program.
+    unsafe { environ }
+}
+
+fn run_open(fd: c_int, arguments: Texts, environment: Texts) -> c_int {
+    let program = serve(|| {
+        let node = descriptors::get(fd)?.node()?;
+        let mut program = Program::new(c"", arguments, environment);
+        program.reach_node(&node)?;
+        program.reach()?;
+        Ok(program)
+    });
+    match program {
+        Ok(program) => {
+            process::before_end();
+            program.with(c::execve)
+        }
+        Err(error) => tell(Err(error)),
+    }
+}
+
+export! {
+    fn execve(path: Text, arguments: Texts, environment: Texts) -> c_int | next {
+        match path.c_str() {
+            Some(path) => run(path, arguments, environment),
+            None => next(path, arguments, environment),
+        }
+    }
+
+    fn execv(path: Text, arguments: Texts) -> c_int | next {
+        match path.c_str() {
+            Some(path) => run(path, arguments, environment()),
+            None => next(path, arguments),
+        }
+    }
+
+    fn execvp(file: Text, arguments: Texts) -> c_int | _next {
+        search(file, arguments, environment())
+    }
+
+    fn execvpe(file: Text, arguments: Texts, environment: Texts) -> c_int | _next {
+        search(file, arguments, environment)
+    }
+
+    fn fexecve(fd: c_int, arguments: Texts, environment: Texts) -> c_int | next {
+        match descriptors::is_ours(fd) {
+            true => run_open(fd, arguments, environment),
+            false => {
+                process::before_end();
+                next(fd, arguments, environment)
+            }
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Descriptors of the store. They stand at high numbers, and programs cannot reach them: a program
+//! that closes everything would take the store's files from under it, and its locks with them.
+use crate::answer::Answer;
+use crate::limits::{DESCRIPTORS_MAX, INTERNAL_MAX};
+use crate::raw;
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+
+const WORDS: usize = DESCRIPTORS_MAX / 64;
+
+/// Highest number that is looked for, so that the kernel's table of a process stays small: it is copied
+/// at each fork.
+const HIGHEST: u64 = 4096;
+
+static MEMBERS: [AtomicU64; WORDS] = [const { AtomicU64::new(0) }; WORDS];
+static BASE: AtomicI32 = AtomicI32::new(0);
+
+fn place(fd: c_int) -> Option<(&'static AtomicU64, u64)> {
+    let number = usize::try_from(fd).ok()?;
+    MEMBERS.get(number / 64).map(|word| (word, 1 << (number % 64)))
+}
+
+/// Picks where descriptors of the store stand, by the limit of the process.
+pub(crate) fn choose_base() {
+    let mut limit = libc::rlimit { rlim_cur: 1024, rlim_max: 1024 };
+    // SAFETY: `limit` has room for the answer.
+    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
+    let top = limit.rlim_cur.min(HIGHEST);
+    BASE.store((top - INTERNAL_MAX.min(top / 2)) as c_int, Ordering::Relaxed);
+}
+
+/// Moves a descriptor of the store out of the program's way. Where there is no room it stays.
+pub(crate) fn keep(fd: c_int) -> c_int {
+    let base = BASE.load(Ordering::Relaxed);
+    let moved = match fd {
+        ..0 => return fd,
+        _ if fd >= base => fd,
+        _ => match raw::control(fd, libc::F_DUPFD_CLOEXEC, base as usize) {
+            Ok(moved) => {
+                raw::close(fd);
+                moved
+            }
+            Err(_) => fd,
+        },
+    };
+    add(moved);
+    moved
+}
+
+pub(crate) fn add(fd: c_int) {
+    if let Some((word, bit)) = place(fd) {
+        word.fetch_or(bit, Ordering::Relaxed);
+    }
+}
+
+/// The store has closed it.
+pub(crate) fn forget(fd: c_int) {
+    if let Some((word, bit)) = place(fd) {
+        word.fetch_and(!bit, Ordering::Relaxed);
+    }
+}
+
+/// True for a descriptor of the store.
+#[inline]
+pub(crate) fn has(fd: c_int) -> bool {
+    place(fd).is_some_and(|(word, bit)| word.load(Ordering::Relaxed) & bit != 0)
+}
+
+/// Runs `work` on the ranges of numbers between descriptors of the store.
+pub(crate) fn between(
+    first: u32,
+    last: u32,
+    mut work: impl FnMut(u32, u32) -> Answer<()>,
+) -> Answer<()> {
+    let mut start = first;
+    for fd in members().filter(|fd| (first..=last).contains(fd)) {
+        if fd > start {
+            work(start, fd - 1)?;
+        }
+        start = fd + 1;
+    }
+    if start <= last { work(start, last) } else { Ok(()) }
+}
+
+fn members() -> impl Iterator<Item = u32> {
+    let words = MEMBERS.iter().map(|word| word.load(Ordering::Relaxed)).enumerate();
+    let taken = words.filter(|(_, bits)| *bits != 0);
+    taken.flat_map(|(word, bits)| {
+        (0..64).filter(move |bit| bits >> bit & 1 != 0).map(move |bit| (word * 64 + bit) as u32)
+    })
+}

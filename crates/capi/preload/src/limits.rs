@@ -1,0 +1,22 @@
+//! Limits of this library. Each is described in docs/semantics.md.
+
+/// Descriptors below this number can be files of the mount point.
+pub(crate) const DESCRIPTORS_MAX: usize = 65_536;
+
+/// Most bytes of one read or write, as in Linux.
+pub(crate) const TRANSFER_MAX: usize = 0x7fff_f000;
+
+/// Longest path (POSIX: `PATH_MAX`).
+pub(crate) const PATH_MAX: usize = 4096;
+
+/// Symbolic links followed for one path (Linux: 40).
+pub(crate) const LINKS_MAX: usize = 40;
+
+/// Bytes that programs are told to read and write at once (POSIX: `st_blksize`).
+pub(crate) const BLOCK_SIZE: u64 = 65_536;
+
+/// Descriptors that are kept free at the upper end for the store.
+pub(crate) const INTERNAL_MAX: u64 = 256;
+
+/// Different remarks that one process puts into the report.
+pub(crate) const NOTES_MAX: usize = 64;

@@ -1,0 +1,169 @@
+//! Locks: flock and those of fcntl.
+//!
+//! The kernel does the locking, on a file that stands for the object and is the same for all processes.
+//! An open file opens it at its first lock, or before a fork, so that whoever shares the open file shares
+//! its locks. The offset of that descriptor is the number of the anonymous file it belongs to, by which
+//! a program that is started finds its own.
+use crate::answer::{Answer, no};
+use crate::open_file::OpenFile;
+use crate::{config, descriptors, internal, raw, thread};
+use esker::types::ObjectId;
+use std::ffi::{CString, c_int};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// Folders for lock files, the first that can be used. They lose their content with the machine, as
+/// locks do.
+const FOLDERS: [&str; 2] = ["/dev/shm/esker-locks", "/tmp/esker-locks"];
+
+/// Everybody may lock who may use the pool.
+const FILE_MODE: u32 = 0o666;
+const FOLDER_MODE: u32 = 0o1777;
+
+/// Objects on which this process may hold record locks: closing any descriptor of one drops them.
+static HELD: Mutex<Vec<ObjectId>> = Mutex::new(Vec::new());
+static HELD_COUNT: AtomicUsize = AtomicUsize::new(0);
+
+/// True for the name of a lock file.
+pub(crate) fn is_lock_file(path: &[u8]) -> bool {
+    FOLDERS.iter().any(|folder| path.starts_with(folder.as_bytes()))
+}
+
+fn open_file(oid: ObjectId) -> Answer<c_int> {
+    let flags = libc::O_RDWR | libc::O_CLOEXEC | libc::O_NOFOLLOW;
+    let mut result = no(libc::ENOLCK);
+    for folder in FOLDERS {
+        let name = format!("{folder}/{}.{:x}.{:x}", config::get().container, oid.hi, oid.lo);
+        let (folder, name) = (c_string(folder)?, c_string(&name)?);
+        // Those of other users are opened without O_CREAT: kernels refuse it in shared folders.
+        result = raw::open(&name, flags, 0).or_else(|_| {
+            let before = raw::set_umask(0);
+            let _ = raw::make_directory(&folder, FOLDER_MODE);
+            let fd = raw::open(&name, flags | libc::O_CREAT, FILE_MODE);
+            raw::set_umask(before);
+            fd
+        });
+        if result.is_ok() {
+            break;
+        }
+    }
+    result
+}
+
+fn c_string(text: &str) -> Answer<CString> {
+    CString::new(text).or_else(|_| no(libc::EINVAL))
+}
+
+/// The descriptor on which the locks of an open file stand.
+pub(crate) fn descriptor(fd: c_int, file: &OpenFile) -> Answer<c_int> {
+    let known = file.lock.load(Ordering::Acquire);
+    if known >= 0 {
+        return Ok(known);
+    }
+    let opened = internal::keep(open_file(file.identity().oid)?);
+    let number = raw::status(fd)?.st_ino;
+    raw::seek(opened, number as i64, libc::SEEK_SET)?;
+    // Inherited with the open file; a program that does not inherit that closes it.
+    raw::control(opened, libc::F_SETFD, 0)?;
+    match file.lock.compare_exchange(-1, opened, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => Ok(opened),
+        Err(other) => {
+            internal::forget(opened);
+            raw::close(opened);
+            Ok(other)
+        }
+    }
+}
+
+/// Before a fork: what the child inherits can be locked by either from then on.
+pub(crate) fn share() {
+    let _ = thread::inside(|| {
+        for fd in descriptors::within(0, u32::MAX) {
+            let file = descriptors::get(fd)?;
+            if file.identity().flags & (libc::O_DIRECTORY | libc::O_PATH) == 0 {
+                descriptor(fd, &file)?;
+            }
+        }
+        Ok(())
+    });
+}
+
+/// Gives an inherited lock descriptor to the open file it belongs to; closes it where that was not
+/// inherited.
+pub(crate) fn inherit(lock: c_int) {
+    let number = raw::seek(lock, 0, libc::SEEK_CUR).unwrap_or(-1);
+    let belongs = |fd: &c_int| raw::status(*fd).is_ok_and(|status| status.st_ino as i64 == number);
+    let file = descriptors::within(0, u32::MAX).find(belongs).map(descriptors::get);
+    match file {
+        Some(Ok(file)) => {
+            file.lock.store(lock, Ordering::Release);
+            internal::add(lock);
+        }
+        _ => raw::close(lock),
+    }
+}
+
+/// The last descriptor of an open file is closed.
+pub(crate) fn closed(file: &OpenFile) {
+    let lock = file.lock.swap(-1, Ordering::AcqRel);
+    if lock >= 0 {
+        internal::forget(lock);
+        raw::close(lock);
+    }
+}
+
+/// A descriptor of the object is closed: record locks of this process on it go (POSIX: `fcntl`).
+pub(crate) fn drop_records(oid: ObjectId) {
+    if HELD_COUNT.load(Ordering::Relaxed) == 0 {
+        return;
+    }
+    let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+    let before = held.len();
+    held.retain(|other| *other != oid);
+    HELD_COUNT.store(held.len(), Ordering::Relaxed);
+    if held.len() < before
+        && let Ok(fd) = open_file(oid)
+    {
+        // The kernel drops record locks when any descriptor of the file is closed.
+        raw::close(fd);
+    }
+}
+
+fn note_records(oid: ObjectId) {
+    let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+    if !held.contains(&oid) {
+        held.push(oid);
+        HELD_COUNT.store(held.len(), Ordering::Relaxed);
+    }
+}
+
+/// What the kernel is asked for a record lock: the descriptor, and the range from the file's start.
+pub(crate) fn range(
+    fd: c_int,
+    file: &OpenFile,
+    command: c_int,
+    mut lock: libc::flock,
+) -> Answer<(c_int, libc::flock)> {
+    let access = file.identity().flags & libc::O_ACCMODE;
+    let is_query = matches!(command, libc::F_GETLK | libc::F_OFD_GETLK);
+    let refused = match c_int::from(lock.l_type) {
+        libc::F_RDLCK => access == libc::O_WRONLY,
+        libc::F_WRLCK => access == libc::O_RDONLY,
+        _ => false,
+    };
+    if refused && !is_query {
+        return no(libc::EBADF);
+    }
+    let origin = match c_int::from(lock.l_whence) {
+        libc::SEEK_SET => 0,
+        libc::SEEK_CUR => raw::seek(fd, 0, libc::SEEK_CUR)?,
+        libc::SEEK_END => file.file(|file| Ok(file.size()? as i64))?,
+        _ => return no(libc::EINVAL),
+    };
+    let start = origin.checked_add(lock.l_start).map_or(no(libc::EOVERFLOW), Ok)?;
+    (lock.l_start, lock.l_whence) = (start, libc::SEEK_SET as i16);
+    if matches!(command, libc::F_SETLK | libc::F_SETLKW) {
+        note_records(file.identity().oid);
+    }
+    Ok((descriptor(fd, file)?, lock))
+}

@@ -1,0 +1,57 @@
+//! The file system behind the mount point, opened at the first touch.
+use crate::answer::{Answer, no};
+use crate::{config, fork, internal, raw, report};
+use arc_swap::ArcSwapOption;
+use dfs::{Dfs, MountOptions};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+static MOUNTED: ArcSwapOption<Dfs> = ArcSwapOption::const_empty();
+static OPENING: Mutex<()> = Mutex::new(());
+static TOLD: AtomicBool = AtomicBool::new(false);
+
+/// The file system. It is opened by the first call; children share what their parent opened, and the
+/// store opens its files anew in them.
+///
+/// # Errors
+/// `ENXIO` where it cannot be opened; standard error says why, once.
+pub(crate) fn get() -> Answer<Arc<Dfs>> {
+    match MOUNTED.load_full() {
+        Some(fs) => Ok(fs),
+        None => open(),
+    }
+}
+
+/// The file system if anything of it was touched.
+pub(crate) fn if_open() -> Option<Arc<Dfs>> {
+    MOUNTED.load_full()
+}
+
+#[cold]
+fn open() -> Answer<Arc<Dfs>> {
+    let _one = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(fs) = MOUNTED.load_full() {
+        return Ok(fs);
+    }
+    let config = config::get();
+    fork::watch();
+    internal::choose_base();
+    let options = MountOptions { read_only: config.read_only, ..MountOptions::default() };
+    match Dfs::open(&config.pool, &config.container, options) {
+        Ok(fs) => {
+            fs.set_mount_point(&config.mount);
+            let fs = Arc::new(fs);
+            MOUNTED.store(Some(fs.clone()));
+            Ok(fs)
+        }
+        Err(error) => {
+            report::trouble(&error);
+            if !TOLD.swap(true, Ordering::Relaxed) {
+                let mount = String::from_utf8_lossy(&config.mount);
+                let text = format!("esker: {mount} is not there: {}\n", error.message());
+                let _ = raw::write(libc::STDERR_FILENO, text.as_bytes());
+            }
+            no(libc::ENXIO)
+        }
+    }
+}

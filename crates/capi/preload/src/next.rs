@@ -1,0 +1,61 @@
+//! The functions that ours stand in front of: those of the C library, or of another library between.
+use std::ffi::{CStr, c_char, c_int, c_long, c_void};
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// Version under which the C library keeps spellings that it no longer offers to new programs.
+#[cfg(target_arch = "x86_64")]
+const OLDEST: &CStr = c"GLIBC_2.2.5";
+#[cfg(target_arch = "aarch64")]
+const OLDEST: &CStr = c"GLIBC_2.17";
+
+/// The next function of one name, looked up when it is first needed.
+pub(crate) struct Next {
+    name: &'static CStr,
+    address: AtomicPtr<c_void>,
+}
+
+impl Next {
+    pub(crate) const fn new(name: &'static CStr) -> Self {
+        Self { name, address: AtomicPtr::new(std::ptr::null_mut()) }
+    }
+
+    /// Where it is; a function that fails with `ENOSYS` where no library has it.
+    #[inline]
+    pub(crate) fn address(&self) -> *mut c_void {
+        let known = self.address.load(Ordering::Relaxed);
+        if known.is_null() { self.look_up() } else { known }
+    }
+
+    #[cold]
+    fn look_up(&self) -> *mut c_void {
+        let found = find(self.name).unwrap_or(absent as *mut c_void);
+        self.address.store(found, Ordering::Relaxed);
+        found
+    }
+}
+
+/// The next symbol of this name after ours.
+fn find(name: &CStr) -> Option<*mut c_void> {
+    // SAFETY: the names are strings that end with a zero byte.
+    let default = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
+    if !default.is_null() {
+        return Some(default);
+    }
+    // SAFETY: as above.
+    let old = unsafe { dlvsym(libc::RTLD_NEXT, name.as_ptr(), OLDEST.as_ptr()) };
+    (!old.is_null()).then_some(old)
+}
+
+/// A symbol of the C library that is data, such as a table; `None` where there is none.
+pub(crate) fn data(name: &CStr) -> Option<*mut c_void> {
+    find(name)
+}
+
+unsafe extern "C" {
+    fn dlvsym(handle: *mut c_void, name: *const c_char, version: *const c_char) -> *mut c_void;
+}
+
+extern "C" fn absent() -> c_long {
+    crate::thread::set_errno(libc::ENOSYS);
+    c_long::from(-1 as c_int)
+}

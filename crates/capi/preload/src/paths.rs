@@ -1,0 +1,199 @@
+//! Paths: which lie in the mount point, and where they lead there.
+use crate::answer::{Answer, Fail, no};
+use crate::limits::{LINKS_MAX, PATH_MAX};
+use crate::{config, cwd, descriptors, mounted};
+use dfs::{Dfs, Follow, Node, Parent, Step};
+use std::borrow::Cow;
+use std::ffi::c_int;
+use std::sync::Arc;
+
+/// True for a path in the mount point: an absolute one that begins with it, or one relative to a
+/// directory in it. Touches no file and takes no memory, unless the path has a detour.
+#[inline]
+pub(crate) fn is_ours(dir: c_int, path: &[u8]) -> bool {
+    match path {
+        [] => false,
+        [b'/', b'/' | b'.', ..] => below_mount(&plain(path)).is_some(),
+        [b'/', ..] => below_mount(path).is_some() || (has_detour(path) && leads_in(path)),
+        _ if dir == libc::AT_FDCWD => cwd::is_ours(),
+        _ => descriptors::is_ours(dir),
+    }
+}
+
+/// What is left of a path behind the mount point, if it begins with that.
+pub(crate) fn below_mount(path: &[u8]) -> Option<&[u8]> {
+    let mount = &*config::get().mount;
+    let rest = path.strip_prefix(mount).filter(|_| !mount.is_empty())?;
+    (rest.is_empty() || rest[0] == b'/').then_some(rest)
+}
+
+/// True where a path goes up again behind its first name.
+fn has_detour(path: &[u8]) -> bool {
+    path.windows(3).any(|part| part == b"/..")
+}
+
+#[cold]
+fn leads_in(path: &[u8]) -> bool {
+    below_mount(&plain(path)).is_some()
+}
+
+/// An absolute path without `.`, `..` and double slashes, by its text alone. A slash at the end stays.
+pub(crate) fn plain(path: &[u8]) -> Vec<u8> {
+    let mut parts: Vec<&[u8]> = Vec::new();
+    for part in path.split(|byte| *byte == b'/') {
+        match part {
+            b"" | b"." => {}
+            b".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    let mut plain: Vec<u8> = parts.iter().flat_map(|part| [b"/", *part].concat()).collect();
+    if plain.is_empty() || path.ends_with(b"/") {
+        plain.push(b'/');
+    }
+    plain
+}
+
+/// A path in the mount point.
+pub(crate) struct Spot<'a> {
+    fs: Arc<Dfs>,
+    base: Node,
+    path: Cow<'a, [u8]>,
+}
+
+impl<'a> Spot<'a> {
+    /// For a path of which [`is_ours`] holds.
+    pub(crate) fn new(dir: c_int, path: &'a [u8]) -> Answer<Self> {
+        if path.len() >= PATH_MAX {
+            return no(libc::ENAMETOOLONG);
+        }
+        let fs = mounted::get()?;
+        let (base, path) = match path {
+            [b'/', ..] => (fs.root(), absolute(path)),
+            _ if dir == libc::AT_FDCWD => (cwd::node()?, Cow::Borrowed(path)),
+            _ => (descriptors::get(dir)?.node()?, Cow::Borrowed(path)),
+        };
+        Self { fs, base, path }.without_detours()
+    }
+
+    /// A path relative to a node.
+    pub(crate) fn below(base: &Node, path: Vec<u8>) -> Answer<Self> {
+        let spot = Self { fs: mounted::get()?, base: base.clone(), path: Cow::Owned(path) };
+        spot.without_detours()
+    }
+
+    /// The path with its `..` gone through: the directory above the root is outside.
+    fn without_detours(mut self) -> Answer<Self> {
+        for _ in 0..PATH_MAX {
+            let Some((before, after)) = split_at_parent(&self.path) else { return Ok(self) };
+            let (before, after) = (before.to_vec(), after.to_vec());
+            let dir = if before.is_empty() { self.base.clone() } else { self.go(&before)? };
+            let rest = if after.is_empty() { b".".to_vec() } else { after };
+            let Some(above) = dir.parent() else { return self.out(&rest) };
+            (self.base, self.path) = (above.clone(), Cow::Owned(rest));
+        }
+        no(libc::ELOOP)
+    }
+
+    fn go(&self, path: &[u8]) -> Answer<Node> {
+        match self.fs.resolve_step(&self.base, path, Follow::All)? {
+            Step::Node(node) => Ok(node),
+            Step::Outside(mut path) => {
+                path.extend_from_slice(b"/..");
+                Err(Fail::Outside(path))
+            }
+        }
+    }
+
+    /// Goes on above the mount point, from where the path may lead back in.
+    fn out(mut self, rest: &[u8]) -> Answer<Self> {
+        let mount = &*config::get().mount;
+        let host = plain(&[mount, &b"/../"[..], rest].concat());
+        match below_mount(&host) {
+            Some(_) => {
+                self.path = Cow::Owned(absolute(&host).into_owned());
+                self.base = self.fs.root();
+                Ok(self)
+            }
+            None => Err(Fail::Outside(host)),
+        }
+    }
+
+    /// What it names.
+    ///
+    /// # Errors
+    /// Those of path resolution; [`Fail::Outside`] where a symbolic link leads out.
+    pub(crate) fn node(&self, follow: Follow) -> Answer<Node> {
+        match self.fs.resolve_step(&self.base, &self.path, follow)? {
+            Step::Node(node) => Ok(node),
+            Step::Outside(path) => Err(Fail::Outside(path)),
+        }
+    }
+
+    /// The directory it stands in and its name there.
+    ///
+    /// # Errors
+    /// As [`Spot::node`]; `EBUSY` for the mount point itself.
+    pub(crate) fn parent(&self) -> Answer<(Node, Vec<u8>)> {
+        match self.fs.resolve_parent_step(&self.base, &self.path)? {
+            Parent::Entry(_, name) if name.is_empty() => no(libc::EBUSY),
+            Parent::Entry(dir, name) => Ok((dir, name)),
+            Parent::Outside(path) => Err(Fail::Outside(path)),
+        }
+    }
+
+    /// True where a slash at the end says that it must be a directory.
+    pub(crate) fn must_be_directory(&self) -> bool {
+        self.path.ends_with(b"/")
+    }
+
+    /// Where a symbolic link at its end leads, for what is made there.
+    pub(crate) fn behind(&self, link: &Node, links: usize) -> Answer<Spot<'static>> {
+        if links >= LINKS_MAX {
+            return no(libc::ELOOP);
+        }
+        let target = link.read_link()?;
+        match target.first() {
+            Some(b'/') => match below_mount(&target) {
+                Some(_) => Spot::below(&self.fs.root(), absolute(&target).into_owned()),
+                None => Err(Fail::Outside(target)),
+            },
+            _ => Spot::below(link.parent().unwrap_or(&self.base), target),
+        }
+    }
+}
+
+/// A path of the host as one of the file system.
+fn absolute(path: &[u8]) -> Cow<'_, [u8]> {
+    match below_mount(path) {
+        Some([]) => Cow::Borrowed(b"/"),
+        Some(rest) => Cow::Borrowed(rest),
+        None => {
+            let plain = plain(path);
+            let rest = below_mount(&plain).filter(|rest| !rest.is_empty()).unwrap_or(b"/");
+            Cow::Owned(rest.to_vec())
+        }
+    }
+}
+
+/// What stands before and behind the first `..` of a path.
+fn split_at_parent(path: &[u8]) -> Option<(&[u8], &[u8])> {
+    if !path.windows(2).any(|two| two == b"..") {
+        return None;
+    }
+    let mut start = 0;
+    for part in path.split(|byte| *byte == b'/') {
+        let end = start + part.len();
+        if part == b".." {
+            return Some((&path[..start], path.get(end + 1..).unwrap_or_default()));
+        }
+        start = end + 1;
+    }
+    None
+}
+
+/// The path of a node as programs see it.
+pub(crate) fn shown(path: &[u8]) -> Vec<u8> {
+    let mount = &*config::get().mount;
+    if path == b"/" { mount.to_vec() } else { [mount, path].concat() }
+}

@@ -1,0 +1,100 @@
+//! Beginning and end of the process.
+use crate::answer::Answer;
+use crate::edge::export;
+use crate::{config, cwd, descriptors, fork, maps, mounted, report, stdio, thread, umask};
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Generation in which the store was used last: a child that only starts a program leaves it alone.
+static USED: AtomicU64 = AtomicU64::new(0);
+
+/// The end has begun: what is written from now on is stored at once.
+static ENDING: AtomicBool = AtomicBool::new(false);
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static START: extern "C" fn() = start;
+
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static END: extern "C" fn() = end;
+
+extern "C" fn start() {
+    if !config::load() {
+        return;
+    }
+    umask::learn();
+    if config::get().report.is_some() {
+        report::enable();
+    }
+    cwd::inherit();
+    descriptors::inherit();
+    if descriptors::any() {
+        stdio::take_over();
+    }
+}
+
+/// The C library empties its streams after this, so it is made to do so before.
+extern "C" fn end() {
+    if descriptors::any() {
+        // SAFETY: empties all streams that have something to write.
+        unsafe { libc::fflush(std::ptr::null_mut()) };
+    }
+    before_end();
+    ENDING.store(true, Ordering::Relaxed);
+}
+
+/// Notes that this process uses the store. The first time, files that its parent had open are in use
+/// here too.
+#[inline]
+pub(crate) fn used() -> Answer<()> {
+    let now = fork::generation();
+    if USED.load(Ordering::Relaxed) != now {
+        USED.store(now, Ordering::Relaxed);
+        if let Some(fs) = mounted::if_open() {
+            let _ = &fs; //HOLD
+        }
+    }
+    Ok(())
+}
+
+/// True once nothing is left that would store what waits.
+pub(crate) fn is_ending() -> bool {
+    ENDING.load(Ordering::Relaxed)
+}
+
+/// Stores what waits to be stored, and the report: the process ends or becomes another program.
+pub(crate) fn before_end() {
+    let _ = thread::inside(|| {
+        if USED.load(Ordering::Relaxed) == fork::generation() {
+            maps::write_back_all();
+            if let Some(fs) = mounted::if_open() {
+                let _ = fs.flush();
+            }
+        }
+        report::write();
+        Ok(())
+    });
+}
+
+export! {
+    fn _exit(status: c_int) -> () | next {
+        before_end();
+        next(status)
+    }
+
+    fn _Exit(status: c_int) -> () | next {
+        before_end();
+        next(status)
+    }
+
+    fn vfork() -> c_int | _next {
+        // SAFETY: a full copy of the process is more than `vfork` promises.
+        unsafe { libc::fork() }
+    }
+
+    fn __vfork() -> c_int | _next {
+        // SAFETY: as for `vfork`.
+        unsafe { libc::fork() }
+    }
+}

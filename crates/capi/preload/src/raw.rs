@@ -1,0 +1,187 @@
+//! System calls of this library itself. They go past the C library, so they can be made anywhere:
+//! in a signal handler, in a child between fork and exec, before anything is set up.
+use crate::answer::{Answer, Fail};
+use std::arch::asm;
+use std::ffi::{CStr, c_int, c_long, c_uint};
+
+/// A system call with up to six arguments; a negative result is an errno.
+///
+/// # Safety
+/// As the call says of its arguments.
+#[cfg(target_arch = "x86_64")]
+pub(crate) unsafe fn call(number: c_long, with: [usize; 6]) -> isize {
+    let result;
+    // SAFETY: the registers are those of the system call convention; the kernel keeps the others.
+    unsafe {
+        asm!("syscall", inlateout("rax") number as isize => result,
+            in("rdi") with[0], in("rsi") with[1], in("rdx") with[2],
+            in("r10") with[3], in("r8") with[4], in("r9") with[5],
+            lateout("rcx") _, lateout("r11") _, options(nostack));
+    }
+    result
+}
+
+/// A system call with up to six arguments; a negative result is an errno.
+///
+/// # Safety
+/// As the call says of its arguments.
+#[cfg(target_arch = "aarch64")]
+pub(crate) unsafe fn call(number: c_long, with: [usize; 6]) -> isize {
+    let result;
+    // SAFETY: the registers are those of the system call convention; the kernel keeps the others.
+    unsafe {
+        asm!("svc 0", in("x8") number, inlateout("x0") with[0] as isize => result,
+            in("x1") with[1], in("x2") with[2], in("x3") with[3],
+            in("x4") with[4], in("x5") with[5], options(nostack));
+    }
+    result
+}
+
+fn checked(result: isize) -> Answer<isize> {
+    match result {
+        -4095..=-1 => Err(Fail::Errno(-result as c_int)),
+        _ => Ok(result),
+    }
+}
+
+/// A call whose arguments are numbers.
+fn numbers(number: c_long, a: usize, b: usize, c: usize) -> Answer<isize> {
+    // SAFETY: callers here name calls that take numbers only, which cannot harm memory.
+    checked(unsafe { call(number, [a, b, c, 0, 0, 0]) })
+}
+
+pub(crate) fn seek(fd: c_int, offset: i64, whence: c_int) -> Answer<i64> {
+    numbers(libc::SYS_lseek, fd as usize, offset as usize, whence as usize).map(|at| at as i64)
+}
+
+pub(crate) fn close(fd: c_int) {
+    let _ = numbers(libc::SYS_close, fd as usize, 0, 0);
+}
+
+pub(crate) fn control(fd: c_int, command: c_int, argument: usize) -> Answer<c_int> {
+    numbers(libc::SYS_fcntl, fd as usize, command as usize, argument).map(|value| value as c_int)
+}
+
+pub(crate) fn duplicate(from: c_int, to: c_int, flags: c_int) -> Answer<c_int> {
+    numbers(libc::SYS_dup3, from as usize, to as usize, flags as usize).map(|fd| fd as c_int)
+}
+
+pub(crate) fn lock_whole(fd: c_int, operation: c_int) -> Answer<c_int> {
+    numbers(libc::SYS_flock, fd as usize, operation as usize, 0).map(|value| value as c_int)
+}
+
+pub(crate) fn pid() -> c_int {
+    numbers(libc::SYS_getpid, 0, 0, 0).map_or(0, |pid| pid as c_int)
+}
+
+/// Effective user and group.
+pub(crate) fn user() -> (u32, u32) {
+    let number = |call| numbers(call, 0, 0, 0).map_or(0, |id| id as u32);
+    (number(libc::SYS_geteuid), number(libc::SYS_getegid))
+}
+
+/// Real user and group.
+pub(crate) fn real_user() -> (u32, u32) {
+    let number = |call| numbers(call, 0, 0, 0).map_or(0, |id| id as u32);
+    (number(libc::SYS_getuid), number(libc::SYS_getgid))
+}
+
+pub(crate) fn set_umask(mask: u32) -> u32 {
+    numbers(libc::SYS_umask, mask as usize, 0, 0).map_or(0, |before| before as u32)
+}
+
+pub(crate) fn close_range(first: c_uint, last: c_uint, flags: c_uint) -> Answer<c_int> {
+    numbers(libc::SYS_close_range, first as usize, last as usize, flags as usize)
+        .map(|value| value as c_int)
+}
+
+/// An anonymous file of the kernel.
+pub(crate) fn anonymous(name: &CStr, flags: c_uint) -> Answer<c_int> {
+    let with = [name.as_ptr() as usize, flags as usize, 0, 0, 0, 0];
+    // SAFETY: the name ends with a zero byte.
+    checked(unsafe { call(libc::SYS_memfd_create, with) }).map(|fd| fd as c_int)
+}
+
+pub(crate) fn open(path: &CStr, flags: c_int, mode: u32) -> Answer<c_int> {
+    let at = libc::AT_FDCWD as usize;
+    let with = [at, path.as_ptr() as usize, flags as usize, mode as usize, 0, 0];
+    // SAFETY: the path ends with a zero byte.
+    checked(unsafe { call(libc::SYS_openat, with) }).map(|fd| fd as c_int)
+}
+
+pub(crate) fn make_directory(path: &CStr, mode: u32) -> Answer<()> {
+    let at = libc::AT_FDCWD as usize;
+    let with = [at, path.as_ptr() as usize, mode as usize, 0, 0, 0];
+    // SAFETY: the path ends with a zero byte.
+    checked(unsafe { call(libc::SYS_mkdirat, with) }).map(drop)
+}
+
+pub(crate) fn is_there(path: &CStr) -> bool {
+    let with = [libc::AT_FDCWD as usize, path.as_ptr() as usize, 0, 0, 0, 0];
+    // SAFETY: the path ends with a zero byte.
+    checked(unsafe { call(libc::SYS_faccessat, with) }).is_ok()
+}
+
+pub(crate) fn change_directory(path: &CStr) -> Answer<()> {
+    let with = [path.as_ptr() as usize, 0, 0, 0, 0, 0];
+    // SAFETY: the path ends with a zero byte.
+    checked(unsafe { call(libc::SYS_chdir, with) }).map(drop)
+}
+
+pub(crate) fn read_link<'a>(path: &CStr, room: &'a mut [u8]) -> Answer<&'a [u8]> {
+    let at = libc::AT_FDCWD as usize;
+    let with = [at, path.as_ptr() as usize, room.as_mut_ptr() as usize, room.len(), 0, 0];
+    // SAFETY: the path ends with a zero byte, and the room is as long as said.
+    let length = checked(unsafe { call(libc::SYS_readlinkat, with) })?;
+    Ok(&room[..length as usize])
+}
+
+pub(crate) fn write(fd: c_int, data: &[u8]) -> Answer<usize> {
+    let with = [fd as usize, data.as_ptr() as usize, data.len(), 0, 0, 0];
+    // SAFETY: the data is as long as said.
+    checked(unsafe { call(libc::SYS_write, with) }).map(|count| count as usize)
+}
+
+pub(crate) fn read_at(fd: c_int, room: &mut [u8], offset: i64) -> Answer<usize> {
+    let with = [fd as usize, room.as_mut_ptr() as usize, room.len(), offset as usize, 0, 0];
+    // SAFETY: the room is as long as said.
+    checked(unsafe { call(libc::SYS_pread64, with) }).map(|count| count as usize)
+}
+
+/// Entries of a directory as the kernel writes them.
+pub(crate) fn entries(fd: c_int, room: &mut [u8]) -> Answer<usize> {
+    let with = [fd as usize, room.as_mut_ptr() as usize, room.len(), 0, 0, 0];
+    // SAFETY: the room is as long as said.
+    checked(unsafe { call(libc::SYS_getdents64, with) }).map(|count| count as usize)
+}
+
+/// A record lock; `lock` also takes what the kernel answers.
+pub(crate) fn lock_range(fd: c_int, command: c_int, lock: &mut libc::flock) -> Answer<c_int> {
+    let with = [fd as usize, command as usize, std::ptr::from_mut(lock) as usize, 0, 0, 0];
+    // SAFETY: the commands that callers use take a `flock` of C.
+    checked(unsafe { call(libc::SYS_fcntl, with) }).map(|value| value as c_int)
+}
+
+/// Attributes of a descriptor as the kernel has them.
+pub(crate) fn status(fd: c_int) -> Answer<libc::stat> {
+    let mut status = std::mem::MaybeUninit::<libc::stat>::zeroed();
+    let with = [fd as usize, status.as_mut_ptr() as usize, 0, 0, 0, 0];
+    // SAFETY: the room is a `stat` of C, which is that of the kernel on 64-bit machines.
+    checked(unsafe { call(libc::SYS_fstat, with) })?;
+    // SAFETY: the kernel filled it.
+    Ok(unsafe { status.assume_init() })
+}
+
+pub(crate) fn protect(start: usize, length: usize, protection: c_int) -> Answer<()> {
+    numbers(libc::SYS_mprotect, start, length, protection as usize).map(drop)
+}
+
+pub(crate) fn page_size() -> usize {
+    // SAFETY: only asks for a number.
+    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
+}
+
+/// Gives up memory that this library mapped and told nobody of.
+pub(crate) fn unmap(start: usize, length: usize) {
+    let _ = numbers(libc::SYS_munmap, start, length, 0);
+}

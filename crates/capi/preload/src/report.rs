@@ -1,0 +1,133 @@
+//! Counting what is served, for `esker run --report`.
+//!
+//! Each process appends lines to one file as it ends or becomes another program: `served NAME COUNT` and
+//! `note TEXT`. Without that file nothing is counted.
+use crate::config;
+use crate::limits::NOTES_MAX;
+use crate::raw;
+use esker::types::Error;
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::ffi::c_int;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use std::sync::{Mutex, TryLockError};
+
+/// How often one function was served. Those that were are linked to a list.
+pub(crate) struct Counter {
+    name: &'static str,
+    count: AtomicU64,
+    linked: AtomicBool,
+    next: AtomicPtr<Counter>,
+}
+
+static ENABLED: AtomicBool = AtomicBool::new(false);
+static FIRST: AtomicPtr<Counter> = AtomicPtr::new(null_mut());
+static NOTES: Mutex<BTreeMap<String, u64>> = Mutex::new(BTreeMap::new());
+
+thread_local! {
+    static CURRENT: Cell<Option<&'static Counter>> = const { Cell::new(None) };
+}
+
+impl Counter {
+    pub(crate) const fn new(name: &'static str) -> Self {
+        let (count, linked) = (AtomicU64::new(0), AtomicBool::new(false));
+        Self { name, count, linked, next: AtomicPtr::new(null_mut()) }
+    }
+
+    fn add(&'static self) {
+        self.count.fetch_add(1, Ordering::Relaxed);
+        if !self.linked.swap(true, Ordering::Relaxed) {
+            let this = std::ptr::from_ref(self).cast_mut();
+            let link = |first| {
+                self.next.store(first, Ordering::Relaxed);
+                Some(this)
+            };
+            let _ = FIRST.fetch_update(Ordering::Release, Ordering::Relaxed, link);
+        }
+    }
+}
+
+/// Counts from now on.
+pub(crate) fn enable() {
+    ENABLED.store(true, Ordering::Relaxed);
+}
+
+/// Notes which function the thread called.
+#[inline]
+pub(crate) fn enter(counter: &'static Counter) {
+    if ENABLED.load(Ordering::Relaxed) {
+        CURRENT.with(|current| current.set(Some(counter)));
+    }
+}
+
+/// Counts the function that the thread called last as served.
+#[inline]
+pub(crate) fn served() {
+    if ENABLED.load(Ordering::Relaxed)
+        && let Some(counter) = CURRENT.with(Cell::take)
+    {
+        counter.add();
+    }
+}
+
+/// Puts a remark into the report. Called inside only, for it takes memory.
+#[cold]
+pub(crate) fn note(text: &str) {
+    if !ENABLED.load(Ordering::Relaxed) {
+        return;
+    }
+    let mut notes = match NOTES.try_lock() {
+        Ok(notes) => notes,
+        Err(TryLockError::Poisoned(notes)) => notes.into_inner(),
+        Err(TryLockError::WouldBlock) => return,
+    };
+    if notes.len() < NOTES_MAX || notes.contains_key(text) {
+        *notes.entry(text.replace('\n', " ")).or_default() += 1;
+    }
+}
+
+/// A failure that its errno does not explain.
+#[cold]
+pub(crate) fn trouble(error: &Error) {
+    note(&format!("failed: {error}"));
+}
+
+/// Begins anew in a forked child: what its parent counted, its parent reports.
+pub(crate) fn forget() {
+    each(|counter| counter.count.store(0, Ordering::Relaxed));
+    if let Ok(mut notes) = NOTES.try_lock() {
+        notes.clear();
+    }
+}
+
+/// Appends what was counted to the file of the report.
+pub(crate) fn write() {
+    let Some(path) = config::get().report.as_deref() else { return };
+    let mut lines = String::new();
+    each(|counter| match counter.count.swap(0, Ordering::Relaxed) {
+        0 => {}
+        count => lines.push_str(&format!("served {} {count}\n", counter.name)),
+    });
+    let notes = NOTES.try_lock().map(|mut notes| std::mem::take(&mut *notes)).unwrap_or_default();
+    for text in notes.keys() {
+        lines.push_str(&format!("note {text}\n"));
+    }
+    if lines.is_empty() {
+        return;
+    }
+    let flags: c_int = libc::O_WRONLY | libc::O_APPEND | libc::O_CREAT | libc::O_CLOEXEC;
+    if let Ok(fd) = raw::open(path, flags, 0o600) {
+        let _ = raw::write(fd, lines.as_bytes());
+        raw::close(fd);
+    }
+}
+
+fn each(mut work: impl FnMut(&'static Counter)) {
+    let mut next = FIRST.load(Ordering::Acquire);
+    // SAFETY: what is linked are counters, which are all static.
+    while let Some(counter) = unsafe { next.as_ref() } {
+        work(counter);
+        next = counter.next.load(Ordering::Relaxed);
+    }
+}

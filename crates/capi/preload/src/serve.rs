@@ -1,0 +1,64 @@
+//! The fork in the road of every call: to the store, or on to the C library.
+use crate::answer::{Answer, Fail, Returned, fail, tell};
+use crate::edge::Text;
+use crate::open_file::OpenFile;
+use crate::paths::{self, Spot};
+use crate::{descriptors, internal, process, report, thread};
+use std::ffi::{CString, c_int};
+
+/// Answers a call on a descriptor: `ours` for a file of the mount point, else `theirs`.
+#[inline]
+pub(crate) fn on<T: Returned>(
+    fd: c_int,
+    ours: impl FnOnce(&OpenFile) -> Answer<T>,
+    theirs: impl FnOnce() -> T,
+) -> T {
+    if descriptors::is_ours(fd) {
+        return tell(serve(|| ours(&*descriptors::get(fd)?)));
+    }
+    if internal::has(fd) { fail(libc::EBADF) } else { theirs() }
+}
+
+/// Answers a call on a path below the descriptor `dir`: `ours` where it lies in the mount point, else
+/// `theirs`, with another path where a symbolic link or `..` leads out.
+#[inline]
+pub(crate) fn at<T: Returned>(
+    dir: c_int,
+    path: Text,
+    ours: impl FnOnce(Spot<'_>) -> Answer<T>,
+    theirs: impl FnOnce(c_int, Text) -> T,
+) -> T {
+    match path.bytes() {
+        Some(bytes) if paths::is_ours(dir, bytes) => {
+            settle(serve(|| ours(Spot::new(dir, bytes)?)), theirs)
+        }
+        _ => theirs(dir, path),
+    }
+}
+
+/// Tells an answer, or goes on outside.
+pub(crate) fn settle<T: Returned>(
+    answer: Answer<T>,
+    theirs: impl FnOnce(c_int, Text) -> T,
+) -> T {
+    match answer {
+        Err(Fail::Outside(host)) => match CString::new(host) {
+            Ok(host) => theirs(libc::AT_FDCWD, Text::of(&host)),
+            Err(_) => fail(libc::ENOENT),
+        },
+        answer => tell(answer),
+    }
+}
+
+/// Runs a call that the store answers.
+pub(crate) fn serve<T>(work: impl FnOnce() -> Answer<T>) -> Answer<T> {
+    report::served();
+    let answer = thread::inside(|| {
+        process::used()?;
+        work()
+    });
+    if process::is_ending() {
+        process::before_end();
+    }
+    answer
+}

@@ -1,0 +1,131 @@
+//! posix_spawn: the C library does it; what names the mount point in its arguments is replaced before.
+use crate::answer::{Answer, Fail, no};
+use crate::edge::{Text, Texts, export};
+use crate::exec::{Program, in_our_folders, serve_program};
+use crate::open::open_path;
+use crate::paths::{self, Spot};
+use crate::serve::{at, serve};
+use crate::{close, cwd, internal, locks, raw};
+use dfs::Follow;
+use std::ffi::{CStr, CString, c_int, c_void};
+use std::sync::{Mutex, PoisonError};
+
+/// Descriptors that were opened for lists of actions, by the address of the list.
+static OPENED: Mutex<Vec<(usize, c_int)>> = Mutex::new(Vec::new());
+
+type Spawn = extern "C" fn(*mut c_int, Text, *const c_void, *const c_void, Texts, Texts) -> c_int;
+
+fn spawn(
+    (pid, path): (*mut c_int, &CStr),
+    (actions, attributes): (*const c_void, *const c_void),
+    (arguments, environment): (Texts, Texts),
+    real: Spawn,
+) -> c_int {
+    let program = serve_program(|| {
+        let mut program = Program::new(path, arguments, environment);
+        program.reach()?;
+        Ok(program)
+    });
+    match program {
+        Ok(program) => {
+            locks::share();
+            let start = |path, arguments, environment| {
+                real(pid, path, actions, attributes, arguments, environment)
+            };
+            let result = program.with(start);
+            let _ = serve_program(|| {
+                program.close_copy();
+                Ok(())
+            });
+            result
+        }
+        Err(Fail::Errno(errno)) => errno,
+        Err(Fail::Outside(_)) => libc::ENOENT,
+    }
+}
+
+/// The descriptor that an action opens. It is opened now, and becomes the wanted number in the child.
+fn open_now(list: usize, spot: &Spot<'_>, flags: c_int, mode: u32) -> Answer<c_int> {
+    let fd = open_path(spot, flags | libc::O_CLOEXEC, mode)?;
+    let kept = raw::control(fd, libc::F_DUPFD_CLOEXEC, libc::STDERR_FILENO as usize + 1)?;
+    close::forget(fd);
+    raw::close(fd);
+    let kept = internal::keep(kept);
+    OPENED.lock().unwrap_or_else(PoisonError::into_inner).push((list, kept));
+    Ok(kept)
+}
+
+fn forget_list(list: usize) {
+    let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
+    opened.retain(|(of, fd)| {
+        if *of == list {
+            internal::forget(*fd);
+            raw::close(*fd);
+        }
+        *of != list
+    });
+}
+
+/// Adds an action that makes `fd` a copy of `from`.
+fn add_copy(list: *mut c_void, from: c_int, fd: c_int) -> c_int {
+    // SAFETY: the list is the caller's, which the C library set up.
+    unsafe { libc::posix_spawn_file_actions_adddup2(list.cast(), from, fd) }
+}
+
+export! {
+    fn posix_spawn(
+        pid: *mut c_int, path: Text, actions: *const c_void, attributes: *const c_void,
+        arguments: Texts, environment: Texts,
+    ) -> c_int | next {
+        let Some(path) = path.c_str() else { return libc::EFAULT };
+        spawn((pid, path), (actions, attributes), (arguments, environment), next)
+    }
+
+    fn posix_spawnp(
+        pid: *mut c_int, file: Text, actions: *const c_void, attributes: *const c_void,
+        arguments: Texts, environment: Texts,
+    ) -> c_int | next {
+        let Some(name) = file.c_str() else { return libc::EFAULT };
+        let is_path = name.to_bytes().contains(&b'/');
+        let found: Answer<CString> =
+            if is_path { no(libc::ENOENT) } else { serve_program(|| in_our_folders(name.to_bytes())) };
+        let path = found.unwrap_or_else(|_| name.to_owned());
+        spawn((pid, &path), (actions, attributes), (arguments, environment), next)
+    }
+
+    fn posix_spawn_file_actions_addopen(
+        list: *mut c_void, fd: c_int, path: Text, flags: c_int, mode: u32,
+    ) -> c_int | next {
+        if !paths::is_ours(libc::AT_FDCWD, path.bytes().unwrap_or_default()) {
+            return next(list, fd, path, flags, mode);
+        }
+        let bytes = path.bytes().unwrap_or_default();
+        let opened = serve(|| {
+            open_now(list as usize, &Spot::new(libc::AT_FDCWD, bytes)?, flags, mode)
+        });
+        match opened {
+            Ok(kept) => add_copy(list, kept, fd),
+            Err(Fail::Errno(errno)) => errno,
+            Err(Fail::Outside(host)) => match CString::new(host) {
+                Ok(host) => next(list, fd, Text::of(&host), flags, mode),
+                Err(_) => libc::ENOENT,
+            },
+        }
+    }
+
+    fn posix_spawn_file_actions_destroy(list: *mut c_void) -> c_int | next {
+        let _ = serve_program(|| {
+            forget_list(list as usize);
+            Ok(())
+        });
+        next(list)
+    }
+
+    fn posix_spawn_file_actions_addchdir_np(list: *mut c_void, path: Text) -> c_int | next {
+        let ours = |spot: Spot<'_>| {
+            let real = cwd::real(&spot.node(Follow::All)?)?;
+            Ok(next(list, Text::of(&real)))
+        };
+        at(libc::AT_FDCWD, path, ours, |_, path| next(list, path))
+    }
+}

@@ -1,0 +1,227 @@
+//! Attributes of files: the stat family.
+use crate::answer::{Answer, no};
+use crate::edge::{Out, Text, export};
+use crate::limits::BLOCK_SIZE;
+use crate::paths::Spot;
+use crate::serve::{at, on};
+use crate::{config, descriptors, special};
+use dfs::{Attr, Follow, Time};
+use std::ffi::{c_int, c_uint};
+
+/// Device number of the file system: one of the upper minor numbers of a major number that no driver has.
+const MAJOR: u32 = 0xe5;
+
+/// Minor number: by the container, so that two of them differ.
+fn minor() -> u32 {
+    let hash = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+    config::get().container.bytes().fold(0x811c_9dc5, hash) & 0xf_ffff
+}
+
+/// The device number as programs see it.
+pub(crate) fn device() -> u64 {
+    libc::makedev(MAJOR, minor())
+}
+
+/// As C sees attributes.
+pub(crate) fn c_stat(attr: &Attr) -> libc::stat {
+    // SAFETY: a `stat` of C is made of numbers, for which zero is good.
+    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+    stat.st_dev = device();
+    stat.st_ino = attr.number();
+    stat.st_nlink = attr.nlink.into();
+    stat.st_mode = attr.full_mode();
+    (stat.st_uid, stat.st_gid) = (attr.uid, attr.gid);
+    stat.st_size = attr.size as i64;
+    stat.st_blksize = BLOCK_SIZE as _;
+    stat.st_blocks = attr.blocks() as i64;
+    (stat.st_atime, stat.st_atime_nsec) = (attr.mtime.seconds, attr.mtime.nanos.into());
+    (stat.st_mtime, stat.st_mtime_nsec) = (attr.mtime.seconds, attr.mtime.nanos.into());
+    (stat.st_ctime, stat.st_ctime_nsec) = (attr.ctime.seconds, attr.ctime.nanos.into());
+    stat
+}
+
+fn c_statx(attr: &Attr) -> libc::statx {
+    // SAFETY: a `statx` of C is made of numbers, for which zero is good.
+    let mut stat: libc::statx = unsafe { std::mem::zeroed() };
+    stat.stx_mask = libc::STATX_BASIC_STATS;
+    stat.stx_blksize = BLOCK_SIZE as u32;
+    stat.stx_nlink = attr.nlink;
+    (stat.stx_uid, stat.stx_gid) = (attr.uid, attr.gid);
+    stat.stx_mode = attr.full_mode() as u16;
+    (stat.stx_ino, stat.stx_size, stat.stx_blocks) = (attr.number(), attr.size, attr.blocks());
+    let times = [
+        (&mut stat.stx_atime, attr.mtime),
+        (&mut stat.stx_mtime, attr.mtime),
+        (&mut stat.stx_ctime, attr.ctime),
+    ];
+    for (to, Time { seconds, nanos }) in times {
+        (to.tv_sec, to.tv_nsec) = (seconds, nanos);
+    }
+    (stat.stx_dev_major, stat.stx_dev_minor) = (MAJOR, minor());
+    stat
+}
+
+type Stat = Out<libc::stat>;
+
+fn give(attr: &Attr, out: Stat) -> Answer<c_int> {
+    out.set(c_stat(attr));
+    Ok(0)
+}
+
+fn follow(flags: c_int) -> Follow {
+    if flags & libc::AT_SYMLINK_NOFOLLOW != 0 { Follow::AllButLast } else { Follow::All }
+}
+
+/// The descriptor that is meant itself, by an empty path.
+fn itself(dir: c_int, path: Text, flags: c_int) -> Option<c_int> {
+    let is_empty = path.bytes().is_none_or(<[u8]>::is_empty);
+    (is_empty && flags & libc::AT_EMPTY_PATH != 0 && descriptors::is_ours(dir)).then_some(dir)
+}
+
+fn stat_at(
+    dir: c_int,
+    path: Text,
+    out: Stat,
+    flags: c_int,
+    theirs: impl Fn(c_int, Text) -> c_int,
+) -> c_int {
+    let named = if flags & libc::AT_SYMLINK_NOFOLLOW == 0 { special::descriptor(path) } else { None };
+    match itself(dir, path, flags).or(named) {
+        Some(fd) => on(fd, |file| give(&file.attr()?, out), || theirs(dir, path)),
+        None => {
+            let ours = |spot: Spot<'_>| give(&spot.node(follow(flags))?.attr()?, out);
+            at(dir, path, ours, theirs)
+        }
+    }
+}
+
+const HERE: c_int = libc::AT_FDCWD;
+const LINK: c_int = libc::AT_SYMLINK_NOFOLLOW;
+
+/// Functions of one form under several names; the old ones begin with a version of the structure.
+macro_rules! alike {
+    ($($form:ident: $($name:ident)*;)*) => {$($(alike! { @$form $name })*)*};
+    (@stat $name:ident) => { export! {
+        fn $name(path: Text, out: Stat) -> c_int | next {
+            stat_at(HERE, path, out, 0, |_, path| next(path, out))
+        }
+    } };
+    (@lstat $name:ident) => { export! {
+        fn $name(path: Text, out: Stat) -> c_int | next {
+            stat_at(HERE, path, out, LINK, |_, path| next(path, out))
+        }
+    } };
+    (@fstat $name:ident) => { export! {
+        fn $name(fd: c_int, out: Stat) -> c_int | next {
+            on(fd, |file| give(&file.attr()?, out), || next(fd, out))
+        }
+    } };
+    (@fstatat $name:ident) => { export! {
+        fn $name(dir: c_int, path: Text, out: Stat, flags: c_int) -> c_int | next {
+            stat_at(dir, path, out, flags, |dir, path| next(dir, path, out, flags))
+        }
+    } };
+    (@old_stat $name:ident) => { export! {
+        fn $name(version: c_int, path: Text, out: Stat) -> c_int | next {
+            stat_at(HERE, path, out, 0, |_, path| next(version, path, out))
+        }
+    } };
+    (@old_lstat $name:ident) => { export! {
+        fn $name(version: c_int, path: Text, out: Stat) -> c_int | next {
+            stat_at(HERE, path, out, LINK, |_, path| next(version, path, out))
+        }
+    } };
+    (@old_fstat $name:ident) => { export! {
+        fn $name(version: c_int, fd: c_int, out: Stat) -> c_int | next {
+            on(fd, |file| give(&file.attr()?, out), || next(version, fd, out))
+        }
+    } };
+    (@old_fstatat $name:ident) => { export! {
+        fn $name(version: c_int, dir: c_int, path: Text, out: Stat, flags: c_int) -> c_int | next {
+            stat_at(dir, path, out, flags, |dir, path| next(version, dir, path, out, flags))
+        }
+    } };
+}
+
+alike! {
+    stat: stat stat64;
+    lstat: lstat lstat64;
+    fstat: fstat fstat64;
+    fstatat: fstatat fstatat64;
+    old_stat: __xstat __xstat64;
+    old_lstat: __lxstat __lxstat64;
+    old_fstat: __fxstat __fxstat64;
+    old_fstatat: __fxstatat __fxstatat64;
+}
+
+fn statx_of(attr: &Attr, out: Out<libc::statx>) -> Answer<c_int> {
+    out.set(c_statx(attr));
+    Ok(0)
+}
+
+export! {
+    fn statx(dir: c_int, path: Text, flags: c_int, mask: c_uint, out: Out<libc::statx>) -> c_int
+    | next {
+        let theirs = |dir, path| next(dir, path, flags, mask, out);
+        match itself(dir, path, flags) {
+            Some(fd) => on(fd, |file| statx_of(&file.attr()?, out), || theirs(dir, path)),
+            None => {
+                let ours = |spot: Spot<'_>| statx_of(&spot.node(follow(flags))?.attr()?, out);
+                at(dir, path, ours, theirs)
+            }
+        }
+    }
+}
+
+/// Checks what `access` asks of a file.
+fn check_access(attr: &Attr, mode: c_int, user: (u32, u32)) -> Answer<c_int> {
+    let groups = [&[user.1][..], &groups()].concat();
+    match mode {
+        0 => Ok(0),
+        1..=7 if attr.allows(user.0, &groups, mode as u32) => Ok(0),
+        1..=7 => no(libc::EACCES),
+        _ => no(libc::EINVAL),
+    }
+}
+
+/// Further groups of the process.
+fn groups() -> Vec<u32> {
+    let mut room = [0; 64];
+    // SAFETY: the room is as long as said.
+    let count = unsafe { libc::getgroups(room.len() as c_int, room.as_mut_ptr()) };
+    room[..usize::try_from(count).unwrap_or(0)].to_vec()
+}
+
+fn access_at(
+    dir: c_int,
+    path: Text,
+    mode: c_int,
+    flags: c_int,
+    theirs: impl Fn(c_int, Text) -> c_int,
+) -> c_int {
+    let effective = flags & libc::AT_EACCESS != 0;
+    let user = if effective { crate::raw::user() } else { crate::raw::real_user() };
+    if let Some(fd) = itself(dir, path, flags) {
+        return on(fd, |file| check_access(&file.attr()?, mode, user), || theirs(dir, path));
+    }
+    let ours = |spot: Spot<'_>| check_access(&spot.node(follow(flags))?.attr()?, mode, user);
+    at(dir, path, ours, theirs)
+}
+
+export! {
+    fn access(path: Text, mode: c_int) -> c_int | next {
+        access_at(HERE, path, mode, 0, |_, path| next(path, mode))
+    }
+
+    fn eaccess(path: Text, mode: c_int) -> c_int | next {
+        access_at(HERE, path, mode, libc::AT_EACCESS, |_, path| next(path, mode))
+    }
+
+    fn euidaccess(path: Text, mode: c_int) -> c_int | next {
+        access_at(HERE, path, mode, libc::AT_EACCESS, |_, path| next(path, mode))
+    }
+
+    fn faccessat(dir: c_int, path: Text, mode: c_int, flags: c_int) -> c_int | next {
+        access_at(dir, path, mode, flags, |dir, path| next(dir, path, mode, flags))
+    }
+}

@@ -1,0 +1,311 @@
+//! Streams of the C library. It reads and writes them by calls of its own that no library can stand in
+//! front of; but it makes them through a table of functions for each kind of stream. Five entries of the
+//! tables for files are exchanged with ours, when the first file of the mount point is there.
+use crate::answer::{Answer, Returned, no, tell};
+use crate::edge::{In, Out, Text, export, real};
+use crate::next::data;
+use crate::serve::{on, serve, settle};
+use crate::thread::is_inside;
+use crate::{close, descriptors, open, paths, raw, report, special, stat};
+use libc::FILE;
+use std::ffi::{CString, c_int, c_void};
+use std::sync::Once;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Entries of a table (glibc: `struct _IO_jump_t`).
+const READ: usize = 14;
+const WRITE: usize = 15;
+const SEEK: usize = 16;
+const CLOSE: usize = 17;
+const STAT: usize = 18;
+const ENTRIES: usize = 21;
+
+type Slots = [AtomicUsize; ENTRIES];
+
+/// What stood in the table for files, which is the same in both.
+static BEFORE: [AtomicUsize; ENTRIES] = [const { AtomicUsize::new(0) }; ENTRIES];
+static ONCE: Once = Once::new();
+
+/// Exchanges the entries. Called when there is a file of the mount point for the first time.
+pub(crate) fn take_over() {
+    ONCE.call_once(|| {
+        let tables = [data(c"_IO_file_jumps"), data(c"_IO_wfile_jumps")];
+        let expected = [
+            (READ, data(c"_IO_file_read")),
+            (WRITE, data(c"_IO_file_write")),
+            (SEEK, data(c"_IO_file_seek")),
+            (CLOSE, data(c"_IO_file_close")),
+            (STAT, data(c"_IO_file_stat")),
+        ];
+        let done = tables.into_iter().all(|table| table.is_some_and(|t| exchange(t, &expected)));
+        if !done {
+            report::note("streams (fopen, printf) on files of the mount point are not caught: this C \
+                          library keeps them in another way");
+        }
+    });
+}
+
+fn ours(entry: usize) -> usize {
+    match entry {
+        READ => slot_read as *const () as usize,
+        WRITE => slot_write as *const () as usize,
+        SEEK => slot_seek as *const () as usize,
+        CLOSE => slot_close as *const () as usize,
+        _ => slot_stat as *const () as usize,
+    }
+}
+
+/// True where the table was as expected and has our entries now.
+fn exchange(table: *mut c_void, expected: &[(usize, Option<*mut c_void>)]) -> bool {
+    // SAFETY: the symbol names a table of so many pointers, which lives as long as the process.
+    let slots: &Slots = unsafe { &*table.cast() };
+    let holds = |(entry, wanted): &(usize, Option<*mut c_void>)| {
+        wanted.is_some_and(|wanted| slots[*entry].load(Ordering::Relaxed) == wanted as usize)
+    };
+    if !expected.iter().all(holds) || !protect(table, libc::PROT_READ | libc::PROT_WRITE) {
+        return false;
+    }
+    for (entry, _) in expected {
+        BEFORE[*entry].store(slots[*entry].load(Ordering::Relaxed), Ordering::Relaxed);
+        slots[*entry].store(ours(*entry), Ordering::Release);
+    }
+    protect(table, libc::PROT_READ)
+}
+
+fn protect(table: *mut c_void, protection: c_int) -> bool {
+    const PAGE: usize = 4096;
+    let size = raw::page_size().max(PAGE);
+    let start = table as usize & !(size - 1);
+    let end = (table as usize + size_of::<Slots>()).next_multiple_of(size);
+    raw::protect(start, end - start, protection).is_ok()
+}
+
+/// The descriptor of a stream.
+fn number(stream: *mut FILE) -> c_int {
+    // SAFETY: the C library calls with its own streams; this reads one number of it, without a lock.
+    unsafe { libc::fileno(stream) }
+}
+
+/// The function that stood in the table.
+macro_rules! before {
+    ($entry:ident: fn($($kind:ty),*) -> $result:ty) => {{
+        let address = BEFORE[$entry].load(Ordering::Relaxed);
+        // SAFETY: the table holds functions of this type at this place, and it was read from there.
+        unsafe { std::mem::transmute::<usize, extern "C" fn($($kind),*) -> $result>(address) }
+    }};
+}
+
+fn is_ours(stream: *mut FILE) -> Option<c_int> {
+    (!is_inside()).then(|| number(stream)).filter(|fd| descriptors::is_ours(*fd))
+}
+
+extern "C" fn slot_read(stream: *mut FILE, buffer: Out<u8>, length: isize) -> isize {
+    match is_ours(stream) {
+        Some(fd) => tell(serve(|| {
+            descriptors::get(fd)?.read(fd, buffer.values(usize::try_from(length).unwrap_or(0)))
+        })),
+        None => before!(READ: fn(*mut FILE, Out<u8>, isize) -> isize)(stream, buffer, length),
+    }
+}
+
+/// The C library expects all to be written; what is short of that is a failure, with the errno of the
+/// last attempt.
+extern "C" fn slot_write(stream: *mut FILE, bytes: In<u8>, length: isize) -> isize {
+    let Some(fd) = is_ours(stream) else {
+        return before!(WRITE: fn(*mut FILE, In<u8>, isize) -> isize)(stream, bytes, length);
+    };
+    let bytes = bytes.values(usize::try_from(length).unwrap_or(0));
+    let written: isize = tell(serve(|| descriptors::get(fd)?.write(fd, &[bytes])));
+    written.max(0)
+}
+
+extern "C" fn slot_seek(stream: *mut FILE, offset: i64, whence: c_int) -> i64 {
+    match is_ours(stream) {
+        Some(fd) => tell(serve(|| descriptors::get(fd)?.seek(fd, offset, whence))),
+        None => before!(SEEK: fn(*mut FILE, i64, c_int) -> i64)(stream, offset, whence),
+    }
+}
+
+extern "C" fn slot_close(stream: *mut FILE) -> c_int {
+    match is_ours(stream) {
+        Some(fd) => {
+            close::forget(fd);
+            raw::close(fd);
+            0
+        }
+        None => before!(CLOSE: fn(*mut FILE) -> c_int)(stream),
+    }
+}
+
+extern "C" fn slot_stat(stream: *mut FILE, out: Out<libc::stat>) -> c_int {
+    match is_ours(stream) {
+        Some(fd) => tell(serve(|| {
+            out.set(stat::c_stat(&descriptors::get(fd)?.attr()?));
+            Ok(0)
+        })),
+        None => before!(STAT: fn(*mut FILE, Out<libc::stat>) -> c_int)(stream, out),
+    }
+}
+
+/// The flags of `open` that a mode of `fopen` means.
+fn flags(mode: &[u8]) -> Answer<c_int> {
+    let (base, plus) = match mode.first() {
+        Some(b'r') => (0, libc::O_RDONLY),
+        Some(b'w') => (libc::O_CREAT | libc::O_TRUNC, libc::O_WRONLY),
+        Some(b'a') => (libc::O_CREAT | libc::O_APPEND, libc::O_WRONLY),
+        _ => return no(libc::EINVAL),
+    };
+    let letters = mode[1..].split(|byte| *byte == b',').next().unwrap_or_default();
+    let has = |letter| letters.contains(&letter);
+    let access = if has(b'+') { libc::O_RDWR } else { plus };
+    let exclusive = if has(b'x') { libc::O_EXCL } else { 0 };
+    Ok(base | access | exclusive | if has(b'e') { libc::O_CLOEXEC } else { 0 })
+}
+
+/// Permission bits of files that streams make, before the umask.
+const MODE: u32 = 0o666;
+
+mod c {
+    use super::{FILE, Text, c_int, real};
+
+    real! {
+        fn fdopen(fd: c_int, mode: Text) -> *mut FILE;
+    }
+}
+
+/// Opens a path of ours as a new stream.
+fn open_stream(path: Text, mode: Text, theirs: impl Fn(Text) -> *mut FILE) -> *mut FILE {
+    let named = special::descriptor(path);
+    let bytes = path.bytes().unwrap_or_default();
+    if named.is_none() && !paths::is_ours(libc::AT_FDCWD, bytes) {
+        return theirs(path);
+    }
+    let opened = serve(|| open_descriptor(named, bytes, mode.bytes().unwrap_or_default()));
+    match opened {
+        Ok(fd) => stream_of(fd, mode),
+        Err(error) => settle(Err(error), |_, path| theirs(path)),
+    }
+}
+
+fn open_descriptor(named: Option<c_int>, path: &[u8], mode: &[u8]) -> Answer<c_int> {
+    let flags = flags(mode)?;
+    match named {
+        Some(fd) => special::reopen(fd, flags),
+        None => open::open_path(&paths::Spot::new(libc::AT_FDCWD, path)?, flags, MODE),
+    }
+}
+
+/// The letters that the C library must not see: mapping the file, and making it.
+fn stream_of(fd: c_int, mode: Text) -> *mut FILE {
+    let kept = mode.bytes().unwrap_or_default().iter().filter(|byte| !b"mx".contains(byte));
+    let mode = CString::new(kept.copied().collect::<Vec<_>>()).unwrap_or_default();
+    take_over();
+    let stream = c::fdopen(fd, Text::of(&mode));
+    if stream.is_null() {
+        close::forget(fd);
+        raw::close(fd);
+    }
+    stream
+}
+
+/// Opens a path of ours in place of what a stream was: by way of the null device, so that the C library
+/// sets up the stream.
+fn reopen_stream(
+    path: Text,
+    mode: Text,
+    stream: *mut FILE,
+    theirs: impl Fn(Text) -> *mut FILE,
+) -> *mut FILE {
+    let old = number(stream);
+    let bytes = path.bytes().unwrap_or_default();
+    let named = if path.is_null() { Some(old) } else { special::descriptor(path) };
+    let named = named.filter(|fd| descriptors::is_ours(*fd));
+    if named.is_none() && !paths::is_ours(libc::AT_FDCWD, bytes) {
+        let result = theirs(path);
+        close::forget_if_gone(old);
+        return result;
+    }
+    let opened = serve(|| open_descriptor(named, bytes, mode.bytes().unwrap_or_default()));
+    match opened {
+        Ok(fd) => exchange_descriptor(fd, theirs(Text::of(c"/dev/null")), old),
+        Err(error) => {
+            // SAFETY: the stream is the caller's, which `freopen` closes when it fails.
+            unsafe { libc::fclose(stream) };
+            tell(Err(error))
+        }
+    }
+}
+
+fn exchange_descriptor(fd: c_int, stream: *mut FILE, old: c_int) -> *mut FILE {
+    close::forget_if_gone(old);
+    if stream.is_null() {
+        close::forget(fd);
+        raw::close(fd);
+        return stream;
+    }
+    take_over();
+    let to = number(stream);
+    let _ = serve(|| {
+        raw::duplicate(fd, to, 0)?;
+        descriptors::put(to, descriptors::get(fd)?);
+        Ok(())
+    });
+    close::forget(fd);
+    raw::close(fd);
+    stream
+}
+
+/// What `fdopen` does to a descriptor: check that the mode fits, and append.
+fn adopt(fd: c_int, mode: Text) -> Answer<c_int> {
+    let (file, wanted) = (descriptors::get(fd)?, flags(mode.bytes().unwrap_or_default())?);
+    let (access, wanted_access) =
+        (file.identity().flags & libc::O_ACCMODE, wanted & libc::O_ACCMODE);
+    if access != libc::O_RDWR && access != wanted_access {
+        return no(libc::EINVAL);
+    }
+    if wanted & libc::O_APPEND != 0 {
+        file.set_appends(true);
+    }
+    Ok(0)
+}
+
+fn adopt_stream(fd: c_int, mode: Text, theirs: impl FnOnce() -> *mut FILE) -> *mut FILE {
+    let adopted: c_int = on(fd, |_| adopt(fd, mode), || 0);
+    if adopted != 0 {
+        return Returned::FAILED;
+    }
+    take_over_for(fd);
+    theirs()
+}
+
+fn take_over_for(fd: c_int) {
+    if descriptors::is_ours(fd) {
+        take_over();
+    }
+}
+
+export! {
+    fn fopen(path: Text, mode: Text) -> *mut FILE | next {
+        open_stream(path, mode, |path| next(path, mode))
+    }
+
+    fn fopen64(path: Text, mode: Text) -> *mut FILE | next {
+        open_stream(path, mode, |path| next(path, mode))
+    }
+
+    fn freopen(path: Text, mode: Text, stream: *mut FILE) -> *mut FILE | next {
+        reopen_stream(path, mode, stream, |path| next(path, mode, stream))
+    }
+
+    fn freopen64(path: Text, mode: Text, stream: *mut FILE) -> *mut FILE | next {
+        reopen_stream(path, mode, stream, |path| next(path, mode, stream))
+    }
+
+    fn fdopen(fd: c_int, mode: Text) -> *mut FILE | next {
+        adopt_stream(fd, mode, || next(fd, mode))
+    }
+
+    fn _IO_fdopen(fd: c_int, mode: Text) -> *mut FILE | next {
+        adopt_stream(fd, mode, || next(fd, mode))
+    }
+}

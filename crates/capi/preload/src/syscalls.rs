@@ -1,0 +1,123 @@
+//! `syscall`: the calls by number that programs use past the functions of the C library.
+use crate::answer::{Answer, no, tell};
+use crate::edge::{In, Out, Text, export};
+use crate::{descriptors, internal, paths, report, thread};
+use libc::c_long;
+use std::ffi::{c_int, c_uint};
+
+/// Our functions, for calls by number.
+mod named {
+    use super::{In, Out, Text, c_int, c_uint};
+
+    unsafe extern "C" {
+        pub(super) safe fn read(fd: c_int, buffer: Out<u8>, length: usize) -> isize;
+        pub(super) safe fn write(fd: c_int, data: In<u8>, length: usize) -> isize;
+        pub(super) safe fn pread64(fd: c_int, buffer: Out<u8>, length: usize, at: i64) -> isize;
+        pub(super) safe fn pwrite64(fd: c_int, data: In<u8>, length: usize, at: i64) -> isize;
+        pub(super) safe fn close(fd: c_int) -> c_int;
+        pub(super) safe fn close_range(first: c_uint, last: c_uint, flags: c_uint) -> c_int;
+        pub(super) safe fn openat(dir: c_int, path: Text, flags: c_int, mode: u32) -> c_int;
+        pub(super) safe fn lseek(fd: c_int, offset: i64, whence: c_int) -> i64;
+        pub(super) safe fn fsync(fd: c_int) -> c_int;
+        pub(super) safe fn ftruncate(fd: c_int, length: i64) -> c_int;
+        pub(super) safe fn getdents64(fd: c_int, room: Out<u8>, size: usize) -> isize;
+        pub(super) safe fn statx(
+            dir: c_int, path: Text, flags: c_int, mask: c_uint, out: Out<libc::statx>,
+        ) -> c_int;
+        pub(super) safe fn renameat2(
+            dir: c_int, path: Text, new_dir: c_int, new_path: Text, flags: c_uint,
+        ) -> c_int;
+        pub(super) safe fn unlinkat(dir: c_int, path: Text, flags: c_int) -> c_int;
+        pub(super) safe fn mkdirat(dir: c_int, path: Text, mode: u32) -> c_int;
+        pub(super) safe fn faccessat(dir: c_int, path: Text, mode: c_int, flags: c_int) -> c_int;
+        pub(super) safe fn dup3(from: c_int, to: c_int, flags: c_int) -> c_int;
+        pub(super) safe fn fallocate(fd: c_int, mode: c_int, offset: i64, length: i64) -> c_int;
+        pub(super) safe fn copy_file_range(
+            from: c_int, from_at: Out<i64>, to: c_int, to_at: Out<i64>, length: usize, flags: c_uint,
+        ) -> isize;
+        pub(super) safe fn sendfile64(to: c_int, from: c_int, at: Out<i64>, length: usize) -> isize;
+    }
+}
+
+/// The answer by our function of that name; `None` for calls that are not among ours.
+fn by_name(number: c_long, a: [usize; 6]) -> Option<c_long> {
+    let int = |at: usize| a[at] as c_int;
+    let uint = |at: usize| a[at] as c_uint;
+    let text = |at: usize| Text::at(a[at]);
+    Some(match number {
+        libc::SYS_read => named::read(int(0), Out::at(a[1]), a[2]) as c_long,
+        libc::SYS_write => named::write(int(0), In::at(a[1]), a[2]) as c_long,
+        libc::SYS_pread64 => named::pread64(int(0), Out::at(a[1]), a[2], a[3] as i64) as c_long,
+        libc::SYS_pwrite64 => named::pwrite64(int(0), In::at(a[1]), a[2], a[3] as i64) as c_long,
+        libc::SYS_close => named::close(int(0)).into(),
+        libc::SYS_close_range => named::close_range(uint(0), uint(1), uint(2)).into(),
+        libc::SYS_openat => named::openat(int(0), text(1), int(2), uint(3)).into(),
+        libc::SYS_lseek => named::lseek(int(0), a[1] as i64, int(2)),
+        libc::SYS_fsync | libc::SYS_fdatasync => named::fsync(int(0)).into(),
+        libc::SYS_ftruncate => named::ftruncate(int(0), a[1] as i64).into(),
+        libc::SYS_getdents64 => named::getdents64(int(0), Out::at(a[1]), a[2]) as c_long,
+        libc::SYS_statx => named::statx(int(0), text(1), int(2), uint(3), Out::at(a[4])).into(),
+        libc::SYS_renameat2 => named::renameat2(int(0), text(1), int(2), text(3), uint(4)).into(),
+        libc::SYS_unlinkat => named::unlinkat(int(0), text(1), int(2)).into(),
+        libc::SYS_mkdirat => named::mkdirat(int(0), text(1), uint(2)).into(),
+        libc::SYS_faccessat => named::faccessat(int(0), text(1), int(2), 0).into(),
+        libc::SYS_faccessat2 => named::faccessat(int(0), text(1), int(2), int(3)).into(),
+        libc::SYS_dup3 => named::dup3(int(0), int(1), int(2)).into(),
+        libc::SYS_fallocate => named::fallocate(int(0), int(1), a[2] as i64, a[3] as i64).into(),
+        libc::SYS_copy_file_range => {
+            let (from, to) = (Out::at(a[1]), Out::at(a[3]));
+            named::copy_file_range(int(0), from, int(2), to, a[4], uint(5)) as c_long
+        }
+        libc::SYS_sendfile => named::sendfile64(int(0), int(1), Out::at(a[2]), a[3]) as c_long,
+        _ => return None,
+    })
+}
+
+/// Calls whose first argument is a directory and whose second a path.
+const WITH_PATH: [c_long; 8] = [
+    libc::SYS_openat, libc::SYS_statx, libc::SYS_renameat2, libc::SYS_unlinkat, libc::SYS_mkdirat,
+    libc::SYS_faccessat, libc::SYS_faccessat2, libc::SYS_newfstatat,
+];
+
+/// Calls whose first argument is a descriptor.
+const WITH_DESCRIPTOR: [c_long; 12] = [
+    libc::SYS_read, libc::SYS_write, libc::SYS_pread64, libc::SYS_pwrite64, libc::SYS_close,
+    libc::SYS_lseek, libc::SYS_fsync, libc::SYS_fdatasync, libc::SYS_ftruncate,
+    libc::SYS_getdents64, libc::SYS_dup3, libc::SYS_fallocate,
+];
+
+fn is_ours(number: c_long, a: [usize; 6]) -> bool {
+    let is_known = |fd: usize| {
+        let fd = fd as c_int;
+        descriptors::is_ours(fd) || internal::has(fd)
+    };
+    match number {
+        libc::SYS_close_range => true,
+        libc::SYS_copy_file_range => is_known(a[0]) || is_known(a[2]),
+        libc::SYS_sendfile => is_known(a[0]) || is_known(a[1]),
+        _ if WITH_DESCRIPTOR.contains(&number) => is_known(a[0]),
+        _ if WITH_PATH.contains(&number) => {
+            let path = Text::at(a[1]).bytes().unwrap_or_default();
+            paths::is_ours(a[0] as c_int, path) || (path.is_empty() && is_known(a[0]))
+        }
+        _ => false,
+    }
+}
+
+fn refuse_ring() -> Answer<c_long> {
+    report::note("io_uring was refused, for it goes past this library; programs do without");
+    no(libc::ENOSYS)
+}
+
+export! {
+    fn syscall(
+        number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize,
+    ) -> c_long | next {
+        let with = [a, b, c, d, e, f];
+        if number == libc::SYS_io_uring_setup {
+            return tell(thread::inside(refuse_ring));
+        }
+        let answer = if is_ours(number, with) { by_name(number, with) } else { None };
+        answer.unwrap_or_else(|| next(number, a, b, c, d, e, f))
+    }
+}

@@ -1,0 +1,148 @@
+//! Names for temporary files: mkstemp and its relatives.
+use crate::answer::{Answer, Fail, no, tell};
+use crate::edge::{Out, Text, export};
+use crate::open::{new_entry, open_path};
+use crate::paths::{self, Spot};
+use crate::serve::serve;
+use std::ffi::{c_char, c_int};
+use std::hash::{BuildHasher, RandomState};
+
+/// Letters at the end of a template that are replaced.
+const LETTERS: usize = 6;
+const ALPHABET: &[u8; 62] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+
+/// Names that are tried before giving up (glibc tries 62^3).
+const ATTEMPTS_MAX: u64 = 10_000;
+
+/// Fills the template with names until `attempt` finds one that is free.
+fn fill<T>(
+    template: Out<u8>,
+    suffix: c_int,
+    attempt: impl Fn(&Spot<'_>) -> Answer<T>,
+) -> Answer<T> {
+    let length = template.text_length();
+    let Some(end) = length.checked_sub(usize::try_from(suffix).unwrap_or(usize::MAX)) else {
+        return no(libc::EINVAL);
+    };
+    let text = template.values(length);
+    if end < LETTERS || text[end - LETTERS..end] != *b"XXXXXX" {
+        return no(libc::EINVAL);
+    }
+    let random = RandomState::new();
+    for number in 0..ATTEMPTS_MAX {
+        let mut value = random.hash_one(number);
+        for letter in &mut text[end - LETTERS..end] {
+            *letter = ALPHABET[(value % ALPHABET.len() as u64) as usize];
+            value /= ALPHABET.len() as u64;
+        }
+        match attempt(&Spot::new(libc::AT_FDCWD, text)?) {
+            Err(Fail::Errno(libc::EEXIST)) => {}
+            answer => return answer,
+        }
+    }
+    no(libc::EEXIST)
+}
+
+fn file(template: Out<u8>, suffix: c_int, flags: c_int, theirs: impl FnOnce() -> c_int) -> c_int {
+    if !is_ours(template) {
+        return theirs();
+    }
+    let flags = flags & !libc::O_ACCMODE | libc::O_RDWR | libc::O_CREAT | libc::O_EXCL;
+    tell(serve(|| fill(template, suffix, |spot| open_path(spot, flags, 0o600))))
+}
+
+fn is_ours(template: Out<u8>) -> bool {
+    !template.is_null()
+        && paths::is_ours(libc::AT_FDCWD, template.values(template.text_length()))
+}
+
+fn make_directory(spot: &Spot<'_>) -> Answer<()> {
+    let (dir, name) = spot.parent()?;
+    dir.mkdir(&name, &new_entry(&dir, 0o700, true))?;
+    Ok(())
+}
+
+fn find_free(spot: &Spot<'_>) -> Answer<()> {
+    match spot.node(dfs::Follow::AllButLast) {
+        Ok(_) => no(libc::EEXIST),
+        Err(error) if error.is_missing() => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Functions of one form under several names.
+macro_rules! alike {
+    ($($form:ident: $($name:ident)*;)*) => {$($(alike! { @$form $name })*)*};
+    (@plain $name:ident) => { export! {
+        fn $name(template: Out<u8>) -> c_int | next {
+            file(template, 0, 0, || next(template))
+        }
+    } };
+    (@flags $name:ident) => { export! {
+        fn $name(template: Out<u8>, flags: c_int) -> c_int | next {
+            file(template, 0, flags, || next(template, flags))
+        }
+    } };
+    (@suffix $name:ident) => { export! {
+        fn $name(template: Out<u8>, suffix: c_int) -> c_int | next {
+            file(template, suffix, 0, || next(template, suffix))
+        }
+    } };
+    (@both $name:ident) => { export! {
+        fn $name(template: Out<u8>, suffix: c_int, flags: c_int) -> c_int | next {
+            file(template, suffix, flags, || next(template, suffix, flags))
+        }
+    } };
+}
+
+alike! {
+    plain: mkstemp mkstemp64;
+    flags: mkostemp mkostemp64;
+    suffix: mkstemps mkstemps64;
+    both: mkostemps mkostemps64;
+}
+
+export! {
+    fn mkdtemp(template: Out<u8>) -> *mut c_char | next {
+        if !is_ours(template) {
+            return next(template);
+        }
+        let made = serve(|| fill(template, 0, make_directory));
+        tell(made.map(|()| template.pointer().cast()))
+    }
+
+    fn mktemp(template: Out<u8>) -> *mut c_char | next {
+        if !is_ours(template) {
+            return next(template);
+        }
+        let found = serve(|| fill(template, 0, find_free));
+        tell(found.map(|()| template.pointer().cast()))
+    }
+}
+
+/// A path of ours, resolved as a whole.
+fn resolve(path: Text, room: Out<u8>, theirs: impl Fn(Text) -> *mut c_char) -> *mut c_char {
+    let ours = |spot: Spot<'_>| {
+        let node = spot.node(dfs::Follow::All)?;
+        if spot.must_be_directory() && node.kind() != dfs::Kind::Directory {
+            return no(libc::ENOTDIR);
+        }
+        let size = if room.is_null() { 0 } else { crate::limits::PATH_MAX };
+        crate::cwd::give(&paths::shown(&node.path()), room, size)
+    };
+    crate::serve::at(libc::AT_FDCWD, path, ours, |_, path| theirs(path))
+}
+
+export! {
+    fn realpath(path: Text, room: Out<u8>) -> *mut c_char | next {
+        resolve(path, room, |path| next(path, room))
+    }
+
+    fn __realpath_chk(path: Text, room: Out<u8>, size: usize) -> *mut c_char | next {
+        resolve(path, room, |path| next(path, room, size))
+    }
+
+    fn canonicalize_file_name(path: Text) -> *mut c_char | next {
+        resolve(path, Out::null(), |path| next(path))
+    }
+}

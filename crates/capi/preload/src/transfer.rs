@@ -1,0 +1,225 @@
+//! Moving bytes between descriptors: sendfile, copy_file_range, splice.
+use crate::answer::{Answer, Fail, no, tell};
+use crate::edge::{In, Out, export, real};
+use crate::limits::TRANSFER_MAX;
+use crate::serve::{on, serve};
+use crate::{descriptors, internal};
+use std::ffi::{c_int, c_uint};
+
+/// Bytes moved at a time.
+const STEP: usize = 1 << 20;
+
+/// One end: a descriptor, at its own offset or at one of the caller's, which moves on.
+#[derive(Clone, Copy)]
+struct End {
+    fd: c_int,
+    offset: Out<i64>,
+}
+
+mod c {
+    use super::{In, Out, c_int, real};
+
+    real! {
+        fn read(fd: c_int, buffer: Out<u8>, length: usize) -> isize;
+        fn write(fd: c_int, data: In<u8>, length: usize) -> isize;
+        fn pread64(fd: c_int, buffer: Out<u8>, length: usize, offset: i64) -> isize;
+        fn pwrite64(fd: c_int, data: In<u8>, length: usize, offset: i64) -> isize;
+    }
+}
+
+/// What a function of the C library returned.
+fn known(result: isize) -> Answer<usize> {
+    usize::try_from(result).or_else(|_| Err(Fail::Errno(crate::thread::errno())))
+}
+
+impl End {
+    fn is_ours(self) -> bool {
+        descriptors::is_ours(self.fd)
+    }
+
+    fn read(self, room: &mut [u8]) -> Answer<usize> {
+        let result = match (self.is_ours(), self.offset.get()) {
+            (true, None) => serve(|| descriptors::get(self.fd)?.read(self.fd, room))?,
+            (true, Some(at)) => {
+                serve(|| descriptors::get(self.fd)?.read_at(vec![&mut *room], at))?
+            }
+            (false, None) => c::read(self.fd, Out::of_slice(room), room.len()),
+            (false, Some(at)) => c::pread64(self.fd, Out::of_slice(room), room.len(), at),
+        };
+        known(result).inspect(|done| self.move_on(*done as i64))
+    }
+
+    fn write(self, data: &[u8]) -> Answer<usize> {
+        let result = match (self.is_ours(), self.offset.get()) {
+            (true, None) => serve(|| descriptors::get(self.fd)?.write(self.fd, &[data]))?,
+            (true, Some(at)) => serve(|| descriptors::get(self.fd)?.write_at(&[data], at))?,
+            (false, None) => c::write(self.fd, In::of(data), data.len()),
+            (false, Some(at)) => c::pwrite64(self.fd, In::of(data), data.len(), at),
+        };
+        known(result).inspect(|done| self.move_on(*done as i64))
+    }
+
+    fn move_on(self, by: i64) {
+        if let Some(at) = self.offset.get() {
+            self.offset.set(at + by);
+        }
+    }
+
+    /// Takes back what was read and found no place.
+    fn move_back(self, by: usize) {
+        match self.offset.get() {
+            Some(_) => self.move_on(-(by as i64)),
+            None => drop(crate::raw::seek(self.fd, -(by as i64), libc::SEEK_CUR)),
+        }
+    }
+}
+
+/// Copies until the source ends, `length` is reached or the target takes no more.
+fn copy(from: End, to: End, length: usize) -> Answer<isize> {
+    let length = length.min(TRANSFER_MAX);
+    let mut room = vec![0; length.clamp(1, STEP)];
+    let mut done = 0;
+    while done < length {
+        let wanted = (length - done).min(room.len());
+        let result = step(from, to, &mut room[..wanted]);
+        match result {
+            Ok(0) => break,
+            Ok(count) => done += count,
+            Err(error) if done == 0 => return Err(error),
+            Err(_) => break,
+        }
+        if !from.is_ours() && !to.is_ours() {
+            break;
+        }
+    }
+    Ok(done as isize)
+}
+
+fn step(from: End, to: End, room: &mut [u8]) -> Answer<usize> {
+    let count = from.read(room)?;
+    let mut done = 0;
+    while done < count {
+        match to.write(&room[done..count]) {
+            Ok(0) => break,
+            Ok(more) => done += more,
+            Err(error) if done == 0 => {
+                from.move_back(count);
+                return Err(error);
+            }
+            Err(_) => break,
+        }
+    }
+    if done < count {
+        from.move_back(count - done);
+    }
+    Ok(done)
+}
+
+fn check_range(from: End, to: End, length: usize, flags: c_uint) -> Answer<()> {
+    let target = descriptors::get(to.fd);
+    if flags != 0 {
+        return no(libc::EINVAL);
+    }
+    if target.is_ok_and(|file| file.appends()) {
+        return no(libc::EBADF);
+    }
+    match (from.offset.get(), to.offset.get()) {
+        (Some(a), Some(b)) if same(from.fd, to.fd) && a.abs_diff(b) < length as u64 => {
+            no(libc::EINVAL)
+        }
+        _ => Ok(()),
+    }
+}
+
+fn same(one: c_int, other: c_int) -> bool {
+    match (descriptors::get(one), descriptors::get(other)) {
+        (Ok(one), Ok(other)) => one.identity().oid == other.identity().oid,
+        _ => false,
+    }
+}
+
+fn touches_ours(one: c_int, other: c_int) -> bool {
+    descriptors::is_ours(one) || descriptors::is_ours(other)
+}
+
+/// A call that only works on pipes is refused for files of ours: callers copy instead.
+fn refused(fd: c_int, other: c_int, theirs: impl FnOnce() -> isize) -> isize {
+    match touches_ours(fd, other) || internal::has(fd) || internal::has(other) {
+        true => tell(no(libc::EINVAL)),
+        false => theirs(),
+    }
+}
+
+fn send(to: c_int, from: c_int, offset: Out<i64>, length: usize) -> isize {
+    tell(copy(End { fd: from, offset }, End { fd: to, offset: Out::null() }, length))
+}
+
+export! {
+    fn sendfile(to: c_int, from: c_int, offset: Out<i64>, length: usize) -> isize | next {
+        match touches_ours(to, from) {
+            true => send(to, from, offset, length),
+            false => next(to, from, offset, length),
+        }
+    }
+
+    fn sendfile64(to: c_int, from: c_int, offset: Out<i64>, length: usize) -> isize | next {
+        match touches_ours(to, from) {
+            true => send(to, from, offset, length),
+            false => next(to, from, offset, length),
+        }
+    }
+
+    fn copy_file_range(
+        from: c_int, from_offset: Out<i64>, to: c_int, to_offset: Out<i64>, length: usize,
+        flags: c_uint,
+    ) -> isize | next {
+        if !touches_ours(from, to) {
+            return next(from, from_offset, to, to_offset, length, flags);
+        }
+        let ends = (End { fd: from, offset: from_offset }, End { fd: to, offset: to_offset });
+        let checked = serve(|| check_range(ends.0, ends.1, length, flags));
+        tell(checked.and_then(|()| copy(ends.0, ends.1, length)))
+    }
+
+    fn splice(
+        from: c_int, from_offset: Out<i64>, to: c_int, to_offset: Out<i64>, length: usize,
+        flags: c_uint,
+    ) -> isize | next {
+        refused(from, to, || next(from, from_offset, to, to_offset, length, flags))
+    }
+
+    fn tee(from: c_int, to: c_int, length: usize, flags: c_uint) -> isize | next {
+        refused(from, to, || next(from, to, length, flags))
+    }
+}
+
+// What says how a file will be used, or that it should be stored.
+export! {
+    fn fsync(fd: c_int) -> c_int | next {
+        on(fd, |file| file.sync(), || next(fd))
+    }
+
+    fn fdatasync(fd: c_int) -> c_int | next {
+        on(fd, |file| file.sync(), || next(fd))
+    }
+
+    fn syncfs(fd: c_int) -> c_int | next {
+        on(fd, |file| file.sync(), || next(fd))
+    }
+
+    fn sync_file_range(fd: c_int, offset: i64, length: i64, flags: c_uint) -> c_int | next {
+        on(fd, |file| file.sync(), || next(fd, offset, length, flags))
+    }
+
+    fn posix_fadvise(fd: c_int, offset: i64, length: i64, advice: c_int) -> c_int | next {
+        on(fd, |_| Ok(0), || next(fd, offset, length, advice))
+    }
+
+    fn posix_fadvise64(fd: c_int, offset: i64, length: i64, advice: c_int) -> c_int | next {
+        on(fd, |_| Ok(0), || next(fd, offset, length, advice))
+    }
+
+    fn readahead(fd: c_int, offset: i64, length: usize) -> isize | next {
+        on(fd, |_| Ok(0), || next(fd, offset, length))
+    }
+}

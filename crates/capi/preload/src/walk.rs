@@ -1,0 +1,278 @@
+//! What the C library builds of directory streams without their symbols: scandir, glob, ftw, nftw.
+use crate::answer::{Answer, fail, no, tell};
+use crate::dirs::Listing;
+use crate::edge::{Out, Text, export};
+use crate::paths::{self, Spot};
+use crate::serve::serve;
+use crate::stat::c_stat;
+use dfs::{Follow, Kind, Node};
+use libc::dirent64;
+use std::ffi::{CString, c_char, c_int, c_void};
+
+type Filter = Option<extern "C" fn(*const dirent64) -> c_int>;
+type Compare = Option<extern "C" fn(*const *const dirent64, *const *const dirent64) -> c_int>;
+
+/// Names of a directory as entries of C, each in memory of `malloc`, as the caller frees them.
+fn entries(node: &Node) -> Answer<Vec<*mut dirent64>> {
+    let mut listing = Listing::new(node)?;
+    let mut list = Vec::new();
+    while let Some(entry) = listing.next()? {
+        // SAFETY: memory for one entry, which `write` fills; C frees it.
+        let place = unsafe { libc::calloc(1, size_of::<dirent64>()).cast::<dirent64>().as_mut() };
+        let Some(place) = place else { return no(libc::ENOMEM) };
+        entry.write(place);
+        list.push(&raw mut *place);
+    }
+    Ok(list)
+}
+
+fn free<T>(memory: *mut T) {
+    // SAFETY: memory of `malloc` that nobody uses any more.
+    unsafe { libc::free(memory.cast()) };
+}
+
+fn scan(
+    list: Vec<*mut dirent64>,
+    out: Out<*mut *mut dirent64>,
+    filter: Filter,
+    compare: Compare,
+) -> c_int {
+    let wanted = |entry: &*mut dirent64| match filter {
+        Some(filter) if filter(*entry) == 0 => {
+            free(*entry);
+            false
+        }
+        _ => true,
+    };
+    let mut kept: Vec<_> = list.into_iter().filter(wanted).collect();
+    if let Some(compare) = compare {
+        kept.sort_by(|one, other| {
+            compare((&raw const *one).cast(), (&raw const *other).cast()).cmp(&0)
+        });
+    }
+    // SAFETY: memory for so many pointers; C frees it.
+    let array = unsafe { libc::calloc(kept.len().max(1), size_of::<*mut dirent64>()) };
+    if array.is_null() {
+        return fail(libc::ENOMEM);
+    }
+    // SAFETY: the memory was just taken, for so many pointers.
+    unsafe { std::ptr::copy(kept.as_ptr(), array.cast(), kept.len()) };
+    out.set(array.cast());
+    kept.len() as c_int
+}
+
+fn scan_at(
+    dir: c_int,
+    path: Text,
+    (out, filter, compare): (Out<*mut *mut dirent64>, Filter, Compare),
+    theirs: impl Fn(c_int, Text) -> c_int,
+) -> c_int {
+    let bytes = path.bytes().unwrap_or_default();
+    if !paths::is_ours(dir, bytes) {
+        return theirs(dir, path);
+    }
+    match serve(|| entries(&Spot::new(dir, bytes)?.node(Follow::All)?)) {
+        // The program's functions run outside, for they may call anything.
+        Ok(list) => scan(list, out, filter, compare),
+        Err(error) => crate::serve::settle(Err(error), theirs),
+    }
+}
+
+/// `glob_t` of C, with the functions by which it looks at files.
+#[repr(C)]
+struct Glob {
+    count: usize,
+    paths: *mut *mut c_char,
+    offset: usize,
+    flags: c_int,
+    functions: [usize; 5],
+}
+
+/// The functions in `Glob` are used (glibc: `GLOB_ALTDIRFUNC`).
+const GLOB_ALTDIRFUNC: c_int = 1 << 6;
+
+unsafe extern "C" {
+    fn closedir(dir: *mut c_void) -> c_int;
+    fn readdir64(dir: *mut c_void) -> *mut dirent64;
+    fn opendir(path: *const c_char) -> *mut c_void;
+    fn lstat64(path: *const c_char, out: *mut libc::stat) -> c_int;
+    fn stat64(path: *const c_char, out: *mut libc::stat) -> c_int;
+}
+
+/// The flags with which the C library asks our functions, where the pattern begins in the mount point.
+fn glob_flags(pattern: Text, flags: c_int, glob: Out<Glob>) -> c_int {
+    let bytes = pattern.bytes().unwrap_or_default();
+    let is_ours = paths::is_ours(libc::AT_FDCWD, bytes) && flags & GLOB_ALTDIRFUNC == 0;
+    match glob.values(1) {
+        [glob] if is_ours => {
+            glob.functions = [
+                closedir as *const () as usize,
+                readdir64 as *const () as usize,
+                opendir as *const () as usize,
+                lstat64 as *const () as usize,
+                stat64 as *const () as usize,
+            ];
+            flags | GLOB_ALTDIRFUNC
+        }
+        _ => flags,
+    }
+}
+
+type Visit = extern "C" fn(*const c_char, *const libc::stat, c_int, *mut Place) -> c_int;
+
+/// `struct FTW` of C.
+#[repr(C)]
+struct Place {
+    base: c_int,
+    level: c_int,
+}
+
+const FTW_F: c_int = 0;
+const FTW_D: c_int = 1;
+const FTW_DNR: c_int = 2;
+const FTW_NS: c_int = 3;
+const FTW_SL: c_int = 4;
+const FTW_DP: c_int = 5;
+const FTW_SLN: c_int = 6;
+
+const FTW_PHYS: c_int = 1;
+const FTW_CHDIR: c_int = 4;
+const FTW_DEPTH: c_int = 8;
+const FTW_ACTIONRETVAL: c_int = 16;
+const SKIP_SUBTREE: c_int = 2;
+const SKIP_SIBLINGS: c_int = 3;
+
+/// A walk through a tree of ours.
+struct Walk {
+    visit: Visit,
+    flags: c_int,
+}
+
+/// What stands at a path: its attributes and the letter that `nftw` has for it.
+fn look(path: &[u8], flags: c_int) -> Answer<(Node, libc::stat, c_int)> {
+    let spot = Spot::new(libc::AT_FDCWD, path)?;
+    let follow = if flags & FTW_PHYS != 0 { Follow::AllButLast } else { Follow::All };
+    let (node, dangling) = match spot.node(follow) {
+        Err(error) if error.is_missing() => (spot.node(Follow::AllButLast)?, true),
+        node => (node?, false),
+    };
+    let kind = match node.kind() {
+        Kind::Directory => FTW_D,
+        Kind::Symlink if dangling => FTW_SLN,
+        Kind::Symlink => FTW_SL,
+        Kind::File => FTW_F,
+    };
+    let stat = c_stat(&node.attr()?);
+    Ok((node, stat, kind))
+}
+
+impl Walk {
+    fn go(&self, path: &[u8], level: c_int) -> c_int {
+        let (node, stat, kind) = match serve(|| look(path, self.flags)) {
+            Ok(found) => found,
+            Err(_) if level > 0 => {
+                // SAFETY: a `stat` of C is made of numbers, for which zero is good.
+                return self.call(path, &unsafe { std::mem::zeroed() }, FTW_NS, level);
+            }
+            Err(error) => return tell(Err(error)),
+        };
+        if kind != FTW_D {
+            return self.call(path, &stat, kind, level);
+        }
+        let names = serve(|| names(&node));
+        let Ok(names) = names else { return self.call(path, &stat, FTW_DNR, level) };
+        let depth = self.flags & FTW_DEPTH != 0;
+        let before = if depth { 0 } else { self.call(path, &stat, FTW_D, level) };
+        let below = match before {
+            0 => self.go_below(path, &names, level),
+            SKIP_SUBTREE if self.flags & FTW_ACTIONRETVAL != 0 => 0,
+            other => return other,
+        };
+        if below != 0 || !depth { below } else { self.call(path, &stat, FTW_DP, level) }
+    }
+
+    fn go_below(&self, path: &[u8], names: &[Vec<u8>], level: c_int) -> c_int {
+        let separator: &[u8] = if path.ends_with(b"/") { b"" } else { b"/" };
+        for name in names {
+            match self.go(&[path, separator, name].concat(), level + 1) {
+                0 => {}
+                SKIP_SIBLINGS if self.flags & FTW_ACTIONRETVAL != 0 => return 0,
+                other => return other,
+            }
+        }
+        0
+    }
+
+    fn call(&self, path: &[u8], stat: &libc::stat, kind: c_int, level: c_int) -> c_int {
+        let base = path.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);
+        let mut place = Place { base: base as c_int, level };
+        let Ok(path) = CString::new(path) else { return 0 };
+        (self.visit)(path.as_ptr(), stat, kind, &raw mut place)
+    }
+}
+
+fn names(node: &Node) -> Answer<Vec<Vec<u8>>> {
+    let mut listing = Listing::new(node)?;
+    let mut names = Vec::new();
+    while let Some(entry) = listing.next()? {
+        if !matches!(&*entry.name, b"." | b"..") {
+            names.push(entry.name);
+        }
+    }
+    Ok(names)
+}
+
+/// Walks with the forms of `ftw` and `nftw`; `ftw` ignores the last argument of its function.
+fn walk(path: Text, visit: Visit, flags: c_int, theirs: impl Fn(Text) -> c_int) -> c_int {
+    let Some(bytes) = path.bytes() else { return theirs(path) };
+    if !paths::is_ours(libc::AT_FDCWD, bytes) {
+        return theirs(path);
+    }
+    if flags & FTW_CHDIR != 0 {
+        return tell(no(libc::EOPNOTSUPP));
+    }
+    Walk { visit, flags }.go(bytes, 0)
+}
+
+/// Functions of one form under several names.
+macro_rules! alike {
+    ($($form:ident: $($name:ident)*;)*) => {$($(alike! { @$form $name })*)*};
+    (@scandir $name:ident) => { export! {
+        fn $name(path: Text, out: Out<*mut *mut dirent64>, filter: Filter, compare: Compare) -> c_int
+        | next {
+            let theirs = |_, path| next(path, out, filter, compare);
+            scan_at(libc::AT_FDCWD, path, (out, filter, compare), theirs)
+        }
+    } };
+    (@scandirat $name:ident) => { export! {
+        fn $name(
+            dir: c_int, path: Text, out: Out<*mut *mut dirent64>, filter: Filter, compare: Compare,
+        ) -> c_int | next {
+            let theirs = |dir, path| next(dir, path, out, filter, compare);
+            scan_at(dir, path, (out, filter, compare), theirs)
+        }
+    } };
+    (@glob $name:ident) => { export! {
+        fn $name(pattern: Text, flags: c_int, error: usize, glob: Out<Glob>) -> c_int | next {
+            next(pattern, glob_flags(pattern, flags, glob), error, glob)
+        }
+    } };
+    (@ftw $name:ident) => { export! {
+        fn $name(path: Text, visit: Visit, descriptors: c_int) -> c_int | next {
+            walk(path, visit, 0, |path| next(path, visit, descriptors))
+        }
+    } };
+    (@nftw $name:ident) => { export! {
+        fn $name(path: Text, visit: Visit, descriptors: c_int, flags: c_int) -> c_int | next {
+            walk(path, visit, flags, |path| next(path, visit, descriptors, flags))
+        }
+    } };
+}
+
+alike! {
+    scandir: scandir scandir64;
+    scandirat: scandirat scandirat64;
+    glob: glob glob64;
+    ftw: ftw ftw64;
+    nftw: nftw nftw64;
+}

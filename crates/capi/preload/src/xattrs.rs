@@ -1,0 +1,112 @@
+//! Extended attributes.
+use crate::answer::{Answer, no};
+use crate::edge::{In, Out, Text, export};
+use crate::open_file::OpenFile;
+use crate::paths::Spot;
+use crate::serve::{at, on};
+use dfs::{Follow, Node, XattrMode};
+use std::ffi::c_int;
+
+const HERE: c_int = libc::AT_FDCWD;
+
+/// A value in the caller's room; its length alone where the room has none.
+fn give(value: &[u8], room: Out<u8>, size: usize) -> Answer<isize> {
+    match size {
+        0 => {}
+        _ if size < value.len() => return no(libc::ERANGE),
+        _ => room.values(value.len()).copy_from_slice(value),
+    }
+    Ok(value.len() as isize)
+}
+
+fn get(node: &Node, name: Text, room: Out<u8>, size: usize) -> Answer<isize> {
+    let value = node.get_xattr(name.bytes().unwrap_or_default())?;
+    give(&value, room, size)
+}
+
+fn list(node: &Node, room: Out<u8>, size: usize) -> Answer<isize> {
+    let names = node.list_xattrs()?;
+    let text: Vec<u8> = names.iter().flat_map(|name| [&**name, b"\0"].concat()).collect();
+    give(&text, room, size)
+}
+
+fn set(node: &Node, name: Text, value: In<u8>, size: usize, flags: c_int) -> Answer<c_int> {
+    let mode = match flags {
+        0 => XattrMode::Any,
+        libc::XATTR_CREATE => XattrMode::Create,
+        libc::XATTR_REPLACE => XattrMode::Replace,
+        _ => return no(libc::EINVAL),
+    };
+    let name = name.bytes().unwrap_or_default();
+    // As on other file systems that keep no access lists.
+    if name.starts_with(b"system.posix_acl") {
+        return no(libc::EOPNOTSUPP);
+    }
+    node.set_xattr(name, value.values(size), mode)?;
+    Ok(0)
+}
+
+fn remove(node: &Node, name: Text) -> Answer<c_int> {
+    node.remove_xattr(name.bytes().unwrap_or_default())?;
+    Ok(0)
+}
+
+export! {
+    fn getxattr(path: Text, name: Text, room: Out<u8>, size: usize) -> isize | next {
+        let ours = |spot: Spot<'_>| get(&spot.node(Follow::All)?, name, room, size);
+        at(HERE, path, ours, |_, path| next(path, name, room, size))
+    }
+
+    fn lgetxattr(path: Text, name: Text, room: Out<u8>, size: usize) -> isize | next {
+        let ours = |spot: Spot<'_>| get(&spot.node(Follow::AllButLast)?, name, room, size);
+        at(HERE, path, ours, |_, path| next(path, name, room, size))
+    }
+
+    fn fgetxattr(fd: c_int, name: Text, room: Out<u8>, size: usize) -> isize | next {
+        let ours = |file: &OpenFile| get(&file.node()?, name, room, size);
+        on(fd, ours, || next(fd, name, room, size))
+    }
+
+    fn listxattr(path: Text, room: Out<u8>, size: usize) -> isize | next {
+        let ours = |spot: Spot<'_>| list(&spot.node(Follow::All)?, room, size);
+        at(HERE, path, ours, |_, path| next(path, room, size))
+    }
+
+    fn llistxattr(path: Text, room: Out<u8>, size: usize) -> isize | next {
+        let ours = |spot: Spot<'_>| list(&spot.node(Follow::AllButLast)?, room, size);
+        at(HERE, path, ours, |_, path| next(path, room, size))
+    }
+
+    fn flistxattr(fd: c_int, room: Out<u8>, size: usize) -> isize | next {
+        on(fd, |file| list(&file.node()?, room, size), || next(fd, room, size))
+    }
+
+    fn setxattr(path: Text, name: Text, value: In<u8>, size: usize, flags: c_int) -> c_int | next {
+        let ours = |spot: Spot<'_>| set(&spot.node(Follow::All)?, name, value, size, flags);
+        at(HERE, path, ours, |_, path| next(path, name, value, size, flags))
+    }
+
+    fn lsetxattr(path: Text, name: Text, value: In<u8>, size: usize, flags: c_int) -> c_int | next {
+        let ours = |spot: Spot<'_>| set(&spot.node(Follow::AllButLast)?, name, value, size, flags);
+        at(HERE, path, ours, |_, path| next(path, name, value, size, flags))
+    }
+
+    fn fsetxattr(fd: c_int, name: Text, value: In<u8>, size: usize, flags: c_int) -> c_int | next {
+        let ours = |file: &OpenFile| set(&file.node()?, name, value, size, flags);
+        on(fd, ours, || next(fd, name, value, size, flags))
+    }
+
+    fn removexattr(path: Text, name: Text) -> c_int | next {
+        let ours = |spot: Spot<'_>| remove(&spot.node(Follow::All)?, name);
+        at(HERE, path, ours, |_, path| next(path, name))
+    }
+
+    fn lremovexattr(path: Text, name: Text) -> c_int | next {
+        let ours = |spot: Spot<'_>| remove(&spot.node(Follow::AllButLast)?, name);
+        at(HERE, path, ours, |_, path| next(path, name))
+    }
+
+    fn fremovexattr(fd: c_int, name: Text) -> c_int | next {
+        on(fd, |file| remove(&file.node()?, name), || next(fd, name))
+    }
+}

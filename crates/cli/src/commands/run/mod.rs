@@ -1,0 +1,225 @@
+//! `esker run`: programs that know only files.
+mod program;
+mod report;
+
+use crate::output::Answer;
+use clap::Args;
+use dfs::{Dfs, MountOptions, NewDfs};
+use esker::backend::NewContainer;
+use esker::types::info::OpenMode;
+use esker::types::{Error, ErrorKind, Result};
+use esker::{Pool, Wait};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, ExitStatus};
+
+/// File name of the interception library.
+const LIBRARY: &str = "libesker_preload.so";
+
+/// Run a program that finds a file system of Esker at a path
+///
+/// The program, and all it starts, see the file system in the container at the mount point. It is not
+/// mounted in the kernel: a library in the program (LD_PRELOAD) answers calls of the C library on paths
+/// below the mount point; all others go to the system. Nothing needs to be installed or privileged. What
+/// is served and what is not is described in docs/semantics.md. A statically linked program is not
+/// reached, and a warning says so: use `esker mount` for it.
+#[derive(Args)]
+#[command(after_long_help = "Examples:
+  esker run --pool tank --cont home -- cp -r /data/run1 /esker/
+  esker run --pool tank --cont home -- bash
+  esker run --pool tank --cont home --report -- python3 train.py /esker/set
+  ESKER_POOL=tank ESKER_CONT=home esker run -- mpirun -n 4 ior -a POSIX -o /esker/ior
+
+Exit status: that of the program; 128 and the number of the signal that killed it; 126 where it could
+not be run, 127 where it was not found.")]
+pub(crate) struct Run {
+    /// Where programs see the file system; need not exist
+    #[arg(long, value_name = "PATH", default_value = "/esker", env = "ESKER_MOUNT")]
+    mount: PathBuf,
+    /// Pool: label, UUID or URL
+    #[arg(long, value_name = "POOL", env = "ESKER_POOL")]
+    pool: String,
+    /// Container with the file system: label or UUID
+    #[arg(long, value_name = "CONT", env = "ESKER_CONT")]
+    cont: String,
+    /// Make the container where there is none of this name
+    #[arg(long)]
+    create: bool,
+    /// Refuse every change
+    #[arg(long)]
+    read_only: bool,
+    /// At the end print to standard error what was served, and what was not
+    #[arg(long)]
+    report: bool,
+    /// The program and its arguments
+    #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    program: Vec<OsString>,
+}
+
+impl Run {
+    /// Runs the program and ends as it did.
+    pub(crate) fn run(self) -> Result<Answer> {
+        let (library, mount) = (library()?, self.mount_point()?);
+        let container = self.check_container()?;
+        let (program, arguments) = self.program.split_first().ok_or_else(no_program)?;
+        program::warn(program, &mount);
+        let dir = RunDir::new()?;
+        let mut command = start(program, &mount);
+        command.args(arguments).env("LD_PRELOAD", preload(&library));
+        command.env("ESKER_MOUNT", &mount).env("ESKER_RUN_DIR", &dir.0);
+        command.env("ESKER_POOL", &self.pool).env("ESKER_CONT", container);
+        command.env_remove("ESKER_REPORT").env_remove("ESKER_READ_ONLY");
+        if self.read_only {
+            command.env("ESKER_READ_ONLY", "1");
+        }
+        let report = dir.0.join("report");
+        if self.report {
+            command.env("ESKER_REPORT", &report);
+        }
+        let status = wait(&mut command);
+        if self.report {
+            eprint!("{}", report::read(&report));
+        }
+        Ok(Answer::ended(match status {
+            Ok(status) => code(status),
+            Err(cause) => not_run(program, &cause),
+        }))
+    }
+
+    /// The mount point as programs are to write it: absolute, without detours.
+    fn mount_point(&self) -> Result<PathBuf> {
+        let plain: PathBuf = self.mount.components().collect();
+        let is_good = plain.is_absolute()
+            && plain.parent().is_some()
+            && !plain.components().any(|part| part == std::path::Component::ParentDir);
+        match is_good {
+            true => Ok(plain),
+            false => Err(Error::new(
+                ErrorKind::Invalid,
+                format!(
+                    "{} cannot be a mount point: it must be an absolute path below /",
+                    self.mount.display()
+                ),
+            )),
+        }
+    }
+
+    /// Makes sure that there is a file system, so that its lack is told here and not by each program. The
+    /// UUID of the container.
+    fn check_container(&self) -> Result<String> {
+        let mode = if self.read_only { OpenMode::ReadOnly } else { OpenMode::ReadWrite };
+        let pool = Pool::connect(&self.pool, mode)?;
+        if self.create {
+            let new = NewContainer { label: Some(&self.cont), ..NewContainer::default() };
+            match Dfs::create_container(&pool, &new, &NewDfs::default()) {
+                Err(error) if error.kind() != ErrorKind::Exists => return Err(error),
+                _ => {}
+            }
+        }
+        let container = pool.open_container(&self.cont, mode).wait()?;
+        let uuid = container.info().uuid.to_string();
+        let options = MountOptions { read_only: self.read_only, ..MountOptions::default() };
+        Dfs::mount(container, options)?;
+        Ok(uuid)
+    }
+}
+
+/// What the processes of a run share, gone with it.
+struct RunDir(PathBuf);
+
+impl RunDir {
+    fn new() -> Result<Self> {
+        let memory = Path::new("/dev/shm");
+        let place = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+        for number in 0.. {
+            let dir = place.join(format!("esker-run-{}-{number}", std::process::id()));
+            match std::fs::create_dir(&dir) {
+                Ok(()) => return Ok(Self(dir)),
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(Error::io(format!("making {}", dir.display()), &error)),
+            }
+        }
+        Err(no_program())
+    }
+}
+
+impl Drop for RunDir {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The library: what `ESKER_LIB` names, else beside this program or in the folder of its libraries.
+fn library() -> Result<PathBuf> {
+    let named = std::env::var_os("ESKER_LIB").map(PathBuf::from);
+    let named = named.map(|path| if path.is_dir() { path.join(LIBRARY) } else { path });
+    let places = match named {
+        Some(path) => vec![path],
+        None => {
+            let program = std::env::current_exe().and_then(std::fs::canonicalize).unwrap_or_default();
+            let folder = program.parent().unwrap_or(Path::new(""));
+            ["", "deps", "../lib/esker", "../lib"].map(|to| folder.join(to).join(LIBRARY)).into()
+        }
+    };
+    let found = places.iter().find_map(|path| std::fs::canonicalize(path).ok());
+    found.ok_or_else(|| {
+        let places: Vec<_> = places.iter().map(|path| path.display().to_string()).collect();
+        Error::new(
+            ErrorKind::NotFound,
+            format!(
+                "the interception library is not there; looked for {}; set ESKER_LIB to its path",
+                places.join(", ")
+            ),
+        )
+    })
+}
+
+/// Our library before those that are preloaded anyway.
+fn preload(library: &Path) -> OsString {
+    let mut value = library.as_os_str().to_owned();
+    let others = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty());
+    if let Some(others) = others.filter(|others| others != library.as_os_str()) {
+        value.push(":");
+        value.push(others);
+    }
+    value
+}
+
+/// A program in the file system is started by one outside, which sees it.
+fn start(program: &OsStr, mount: &Path) -> Command {
+    if !Path::new(program).starts_with(mount) {
+        return Command::new(program);
+    }
+    let mut command = Command::new("env");
+    command.arg("--").arg(program);
+    command
+}
+
+/// Runs the program. What the terminal sends to end it goes to the program as well, which decides.
+fn wait(command: &mut Command) -> std::io::Result<ExitStatus> {
+    let mut child = command.spawn()?;
+    let ignored = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGQUIT] {
+        let _ = signal_hook::flag::register(signal, ignored.clone());
+    }
+    child.wait()
+}
+
+fn code(status: ExitStatus) -> ExitCode {
+    let killed = status.signal().map(|signal| 128 + signal);
+    let code = status.code().or(killed).unwrap_or(1);
+    ExitCode::from(u8::try_from(code).unwrap_or(1))
+}
+
+fn not_run(program: &OsStr, cause: &std::io::Error) -> ExitCode {
+    eprintln!("esker: cannot run {}: {cause}", program.display());
+    match cause.kind() {
+        std::io::ErrorKind::NotFound => ExitCode::from(127),
+        _ => ExitCode::from(126),
+    }
+}
+
+fn no_program() -> Error {
+    Error::new(ErrorKind::Invalid, "name the program to be run behind --")
+}
