@@ -64,7 +64,9 @@ impl Node {
         self.fs().mounted().open_files.open(self)?;
         let file = File { node: self.clone(), open, content, closed: false };
         // Removed between the lookup and the hold, its content may be gone.
-        file.stored()?.ok_or_else(|| self.gone())?;
+        if file.stored()?.is_none() && !orphans::is_orphan(self.fs(), self.oid())? {
+            return Err(self.gone());
+        }
         if open.truncate {
             file.resize(0)?;
         }

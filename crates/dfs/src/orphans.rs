@@ -7,8 +7,9 @@ use crate::entry;
 use crate::inode::Inode;
 use crate::limits::LIST_BATCH;
 use crate::mount::Dfs;
+use crate::node::Node;
 use esker::types::ops::{Anchor, Cond, ListLimit};
-use esker::types::{ObjectClass, ObjectId, ObjectType, Result};
+use esker::types::{Error, ErrorKind, ObjectClass, ObjectId, ObjectType, Result};
 use esker::{Access, Container, Object, Wait};
 
 /// The upper word of the object's id; the lower one is 0.
@@ -39,6 +40,19 @@ pub(crate) fn abandon(fs: &Dfs, inode: &Inode) -> Result<()> {
 pub(crate) fn bury(fs: &Dfs, inode: &Inode) -> Result<()> {
     free(fs, inode)?;
     object(fs.container())?.punch_dkey(&name(inode.oid), Cond::NONE, Access::Latest).wait()
+}
+
+impl Dfs {
+    /// A file that lost its name and is in use somewhere, for who knows its id: a program that was
+    /// started with it open. Its name is none that stands anywhere.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] where no such file is in use.
+    pub fn orphan(&self, oid: ObjectId) -> Result<Node> {
+        let inode = entry::fetch(&object(self.container())?, &name(oid), self.view())?;
+        let gone = || Error::new(ErrorKind::NotFound, format!("no removed file {oid} is in use"));
+        self.root().child(&name(oid), inode.ok_or_else(gone)?)
+    }
 }
 
 /// True where the file is an orphan.

@@ -32,7 +32,8 @@ pub(crate) fn is_ours() -> bool {
 
 /// The node of the working directory.
 pub(crate) fn node() -> Answer<Node> {
-    let Some(current) = CURRENT.load_full() else { return no(libc::ENOENT) };
+    let current = CURRENT.load_full().filter(|_| is_ours());
+    let Some(current) = current else { return no(libc::ENOENT) };
     if let Some(node) = current.node.load_full() {
         return Ok((*node).clone());
     }
@@ -83,7 +84,7 @@ pub(crate) fn real(node: &Node) -> Answer<CString> {
 }
 
 /// Makes a directory of the mount point the working directory.
-fn enter(node: Node) -> Answer<c_int> {
+pub(crate) fn enter(node: Node) -> Answer<c_int> {
     raw::change_directory(&real(&node)?)?;
     keep(node.path(), Some(node));
     Ok(0)

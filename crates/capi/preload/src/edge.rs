@@ -69,15 +69,18 @@ pub(crate) const fn name(text: &'static str) -> &'static CStr {
 #[repr(transparent)]
 pub(crate) struct Text(*const c_char);
 
+/// Nothing lies below this address, so that bad pointers are seen.
+const FIRST_PAGE: usize = 4096;
+
 impl Text {
-    /// The bytes before the zero byte; `None` for a null pointer.
+    /// The bytes before the zero byte; `None` for a pointer that cannot be good, which the kernel refuses.
     pub(crate) fn bytes<'a>(self) -> Option<&'a [u8]> {
         self.c_str().map(CStr::to_bytes)
     }
 
     pub(crate) fn c_str<'a>(self) -> Option<&'a CStr> {
-        // SAFETY: what is not null is a string that ends with a zero byte, as C demands.
-        (!self.0.is_null()).then(|| unsafe { CStr::from_ptr(self.0) })
+        // SAFETY: what is not in the first page is a string that ends with a zero byte, as C demands.
+        (self.0 as usize >= FIRST_PAGE).then(|| unsafe { CStr::from_ptr(self.0) })
     }
 
     /// For a call by number, whose arguments are words.

@@ -61,7 +61,7 @@ impl Program {
         let length = file.read_at(0, &mut first)?;
         match interpreter(&first[..length]) {
             Some((interpreter, argument)) => {
-                let script = c_string(shown(&node.path()))?;
+                let script = self.script(node)?;
                 let rest = self.arguments.split_off(self.arguments.len().min(1));
                 let mut arguments = vec![c_string(interpreter.to_vec())?];
                 arguments.extend(argument.map(|text| c_string(text.to_vec())).transpose()?);
@@ -75,6 +75,14 @@ impl Program {
             }
         }
         Ok(())
+    }
+
+    /// What the interpreter is told: the path as it was given, as the kernel does.
+    fn script(&self, node: &Node) -> Answer<CString> {
+        match self.path.is_empty() {
+            true => c_string(shown(&node.path())),
+            false => Ok(self.path.clone()),
+        }
     }
 
     /// Closes the copy in memory; who runs it has it open.

@@ -71,7 +71,8 @@ fn make_link(spot: &Spot<'_>, target: Text) -> Answer<c_int> {
     if spot.must_be_directory() {
         return no(libc::ENOENT);
     }
-    dir.symlink(&name, target, &new_entry(&dir, 0o777, true)).map(drop)?;
+    let new = dfs::Create { mode: 0o777, ..new_entry(&dir, 0, true) };
+    dir.symlink(&name, target, &new)?;
     Ok(0)
 }
 

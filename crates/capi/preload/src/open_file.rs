@@ -105,7 +105,8 @@ impl OpenFile {
         let node = fs.resolve(&fs.root(), &self.identity.path, Follow::AllButLast);
         let node = match node {
             Ok(node) if node.oid() == self.identity.oid => node,
-            _ => return no(libc::ESTALE),
+            // Removed since, while somebody has it open, or moved.
+            _ => fs.orphan(self.identity.oid).or_else(|_| no(libc::ESTALE))?,
         };
         let content = Arc::new(Content::open(node, self.identity.flags)?);
         self.content.store(Some(content.clone()));

@@ -1,10 +1,10 @@
 //! Paths: which lie in the mount point, and where they lead there.
 use crate::answer::{Answer, Fail, no};
 use crate::limits::{LINKS_MAX, PATH_MAX};
-use crate::{config, cwd, descriptors, mounted};
+use crate::{config, cwd, descriptors, mounted, raw};
 use dfs::{Dfs, Follow, Node, Parent, Step};
 use std::borrow::Cow;
-use std::ffi::c_int;
+use std::ffi::{CString, c_int};
 use std::sync::Arc;
 
 /// True for a path in the mount point: an absolute one that begins with it, or one relative to a
@@ -15,9 +15,30 @@ pub(crate) fn is_ours(dir: c_int, path: &[u8]) -> bool {
         [] => false,
         [b'/', b'/' | b'.', ..] => below_mount(&plain(path)).is_some(),
         [b'/', ..] => below_mount(path).is_some() || (has_detour(path) && leads_in(path)),
-        _ if dir == libc::AT_FDCWD => cwd::is_ours(),
-        _ => descriptors::is_ours(dir),
+        _ if dir == libc::AT_FDCWD && cwd::is_ours() => true,
+        _ if descriptors::is_ours(dir) => true,
+        _ => may_lead_in(path) && from_above(dir, path).is_some(),
     }
+}
+
+/// True where a relative path begins with a name of the mount point's path, as it does where somebody
+/// walks there from the root, name by name.
+fn may_lead_in(path: &[u8]) -> bool {
+    let first = path.split(|byte| *byte == b'/').next().unwrap_or_default();
+    config::get().mount.split(|byte| *byte == b'/').any(|name| name == first && !name.is_empty())
+}
+
+/// The absolute form of a path relative to a directory above the mount point, where it leads there.
+#[cold]
+fn from_above(dir: c_int, path: &[u8]) -> Option<Vec<u8>> {
+    let link = match dir {
+        libc::AT_FDCWD => CString::new("/proc/self/cwd"),
+        _ => CString::new(format!("/proc/self/fd/{dir}")),
+    };
+    let mut room = [0; PATH_MAX];
+    let base = raw::read_link(&link.ok()?, &mut room).ok()?;
+    let whole = plain(&[base, b"/", path].concat());
+    below_mount(&whole).is_some().then_some(whole)
 }
 
 /// What is left of a path behind the mount point, if it begins with that.
@@ -70,8 +91,14 @@ impl<'a> Spot<'a> {
         let fs = mounted::get()?;
         let (base, path) = match path {
             [b'/', ..] => (fs.root(), absolute(path)),
-            _ if dir == libc::AT_FDCWD => (cwd::node()?, Cow::Borrowed(path)),
-            _ => (descriptors::get(dir)?.node()?, Cow::Borrowed(path)),
+            _ if dir == libc::AT_FDCWD && cwd::is_ours() => (cwd::node()?, Cow::Borrowed(path)),
+            _ if descriptors::is_ours(dir) => {
+                (descriptors::get(dir)?.node()?, Cow::Borrowed(path))
+            }
+            _ => {
+                let whole = from_above(dir, path).unwrap_or_default();
+                (fs.root(), Cow::Owned(absolute(&whole).into_owned()))
+            }
         };
         Self { fs, base, path }.without_detours()
     }

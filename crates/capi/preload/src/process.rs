@@ -1,5 +1,4 @@
 //! Beginning and end of the process.
-use crate::answer::Answer;
 use crate::edge::export;
 use crate::{config, cwd, descriptors, fork, maps, mounted, report, stdio, thread, umask};
 use std::ffi::c_int;
@@ -44,18 +43,13 @@ extern "C" fn end() {
     ENDING.store(true, Ordering::Relaxed);
 }
 
-/// Notes that this process uses the store. The first time, files that its parent had open are in use
-/// here too.
+/// Notes that this process uses the store.
 #[inline]
-pub(crate) fn used() -> Answer<()> {
+pub(crate) fn used() {
     let now = fork::generation();
     if USED.load(Ordering::Relaxed) != now {
         USED.store(now, Ordering::Relaxed);
-        if let Some(fs) = mounted::if_open() {
-            let _ = &fs; //HOLD
-        }
     }
-    Ok(())
 }
 
 /// True once nothing is left that would store what waits.

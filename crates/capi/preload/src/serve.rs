@@ -53,10 +53,8 @@ pub(crate) fn settle<T: Returned>(
 /// Runs a call that the store answers.
 pub(crate) fn serve<T>(work: impl FnOnce() -> Answer<T>) -> Answer<T> {
     report::served();
-    let answer = thread::inside(|| {
-        process::used()?;
-        work()
-    });
+    process::used();
+    let answer = thread::inside(work);
     if process::is_ending() {
         process::before_end();
     }

@@ -1,5 +1,5 @@
 //! posix_spawn: the C library does it; what names the mount point in its arguments is replaced before.
-use crate::answer::{Answer, Fail, no};
+use crate::answer::{Answer, Fail};
 use crate::edge::{Text, Texts, export};
 use crate::exec::{Program, in_our_folders, serve_program};
 use crate::open::open_path;
@@ -42,6 +42,23 @@ fn spawn(
         Err(Fail::Errno(errno)) => errno,
         Err(Fail::Outside(_)) => libc::ENOENT,
     }
+}
+
+/// Starts a program that the C library looks for in folders that are not ours.
+fn spawn_found(
+    pid: *mut c_int,
+    name: &CStr,
+    (actions, attributes): (*const c_void, *const c_void),
+    (arguments, environment): (Texts, Texts),
+    real: Spawn,
+) -> c_int {
+    locks::share();
+    let Ok(program) = serve_program(|| Ok(Program::new(name, arguments, environment))) else {
+        return libc::ENOMEM;
+    };
+    program.with(|name, arguments, environment| {
+        real(pid, name, actions, attributes, arguments, environment)
+    })
 }
 
 /// The descriptor that an action opens. It is opened now, and becomes the wanted number in the child.
@@ -87,10 +104,12 @@ export! {
     ) -> c_int | next {
         let Some(name) = file.c_str() else { return libc::EFAULT };
         let is_path = name.to_bytes().contains(&b'/');
-        let found: Answer<CString> =
-            if is_path { no(libc::ENOENT) } else { serve_program(|| in_our_folders(name.to_bytes())) };
-        let path = found.unwrap_or_else(|_| name.to_owned());
-        spawn((pid, &path), (actions, attributes), (arguments, environment), next)
+        let how = ((actions, attributes), (arguments, environment));
+        match serve_program(|| in_our_folders(name.to_bytes())) {
+            Ok(path) if !is_path => spawn((pid, &path), how.0, how.1, next),
+            _ if is_path => spawn((pid, name), how.0, how.1, next),
+            _ => spawn_found(pid, name, how.0, how.1, next),
+        }
     }
 
     fn posix_spawn_file_actions_addopen(

@@ -20,6 +20,11 @@ const CLOSE: usize = 17;
 const STAT: usize = 18;
 const ENTRIES: usize = 21;
 
+/// Byte of a stream at which its offset stands, -1 where it is not known (glibc: `_offset`).
+const OFFSET: usize = 144;
+/// A write or read failed (glibc: `_IO_ERR_SEEN`).
+const ERROR_SEEN: c_int = 0x20;
+
 type Slots = [AtomicUsize; ENTRIES];
 
 /// What stood in the table for files, which is the same in both.
@@ -108,15 +113,26 @@ extern "C" fn slot_read(stream: *mut FILE, buffer: Out<u8>, length: isize) -> is
     }
 }
 
-/// The C library expects all to be written; what is short of that is a failure, with the errno of the
-/// last attempt.
+/// Keeps what the C library keeps here: where the stream stands, and whether a write failed.
 extern "C" fn slot_write(stream: *mut FILE, bytes: In<u8>, length: isize) -> isize {
     let Some(fd) = is_ours(stream) else {
         return before!(WRITE: fn(*mut FILE, In<u8>, isize) -> isize)(stream, bytes, length);
     };
     let bytes = bytes.values(usize::try_from(length).unwrap_or(0));
     let written: isize = tell(serve(|| descriptors::get(fd)?.write(fd, &[bytes])));
-    written.max(0)
+    let done = written.max(0);
+    // SAFETY: the C library calls with a stream of its own that it has locked; these two members have
+    // stood at these places since its first version.
+    unsafe {
+        let (flags, offset) = (stream.cast::<c_int>(), stream.byte_add(OFFSET).cast::<i64>());
+        if written < 0 {
+            *flags |= ERROR_SEEN;
+        }
+        if *offset >= 0 {
+            *offset += done as i64;
+        }
+    }
+    done
 }
 
 extern "C" fn slot_seek(stream: *mut FILE, offset: i64, whence: c_int) -> i64 {

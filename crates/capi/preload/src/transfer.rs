@@ -3,7 +3,7 @@ use crate::answer::{Answer, Fail, no, tell};
 use crate::edge::{In, Out, export, real};
 use crate::limits::TRANSFER_MAX;
 use crate::serve::{on, serve};
-use crate::{descriptors, internal};
+use crate::descriptors;
 use std::ffi::{c_int, c_uint};
 
 /// Bytes moved at a time.
@@ -142,12 +142,16 @@ fn touches_ours(one: c_int, other: c_int) -> bool {
     descriptors::is_ours(one) || descriptors::is_ours(other)
 }
 
-/// A call that only works on pipes is refused for files of ours: callers copy instead.
-fn refused(fd: c_int, other: c_int, theirs: impl FnOnce() -> isize) -> isize {
-    match touches_ours(fd, other) || internal::has(fd) || internal::has(other) {
-        true => tell(no(libc::EINVAL)),
-        false => theirs(),
-    }
+/// Bytes that a pipe holds, so that moving them to one does not wait for its reader (Linux).
+const PIPE: usize = 65_536;
+
+/// One end must be a pipe (Linux: `splice`).
+fn check_pipe(from: End, to: End) -> Answer<()> {
+    let is_pipe = |end: End| {
+        let mode = crate::raw::status(end.fd).map_or(0, |status| status.st_mode);
+        !end.is_ours() && mode & libc::S_IFMT == libc::S_IFIFO && end.offset.is_null()
+    };
+    if is_pipe(from) || is_pipe(to) { Ok(()) } else { no(libc::EINVAL) }
 }
 
 fn send(to: c_int, from: c_int, offset: Out<i64>, length: usize) -> isize {
@@ -185,11 +189,11 @@ export! {
         from: c_int, from_offset: Out<i64>, to: c_int, to_offset: Out<i64>, length: usize,
         flags: c_uint,
     ) -> isize | next {
-        refused(from, to, || next(from, from_offset, to, to_offset, length, flags))
-    }
-
-    fn tee(from: c_int, to: c_int, length: usize, flags: c_uint) -> isize | next {
-        refused(from, to, || next(from, to, length, flags))
+        if !touches_ours(from, to) {
+            return next(from, from_offset, to, to_offset, length, flags);
+        }
+        let ends = (End { fd: from, offset: from_offset }, End { fd: to, offset: to_offset });
+        tell(check_pipe(ends.0, ends.1).and_then(|()| copy(ends.0, ends.1, length.min(PIPE))))
     }
 }
 

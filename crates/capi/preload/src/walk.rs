@@ -1,5 +1,6 @@
 //! What the C library builds of directory streams without their symbols: scandir, glob, ftw, nftw.
 use crate::answer::{Answer, fail, no, tell};
+use crate::cwd;
 use crate::dirs::Listing;
 use crate::edge::{Out, Text, export};
 use crate::paths::{self, Spot};
@@ -89,7 +90,7 @@ struct Glob {
 }
 
 /// The functions in `Glob` are used (glibc: `GLOB_ALTDIRFUNC`).
-const GLOB_ALTDIRFUNC: c_int = 1 << 6;
+const GLOB_ALTDIRFUNC: c_int = 1 << 9;
 
 unsafe extern "C" {
     fn closedir(dir: *mut c_void) -> c_int;
@@ -146,29 +147,38 @@ const SKIP_SIBLINGS: c_int = 3;
 struct Walk {
     visit: Visit,
     flags: c_int,
-}
-
-/// What stands at a path: its attributes and the letter that `nftw` has for it.
-fn look(path: &[u8], flags: c_int) -> Answer<(Node, libc::stat, c_int)> {
-    let spot = Spot::new(libc::AT_FDCWD, path)?;
-    let follow = if flags & FTW_PHYS != 0 { Follow::AllButLast } else { Follow::All };
-    let (node, dangling) = match spot.node(follow) {
-        Err(error) if error.is_missing() => (spot.node(Follow::AllButLast)?, true),
-        node => (node?, false),
-    };
-    let kind = match node.kind() {
-        Kind::Directory => FTW_D,
-        Kind::Symlink if dangling => FTW_SLN,
-        Kind::Symlink => FTW_SL,
-        Kind::File => FTW_F,
-    };
-    let stat = c_stat(&node.attr()?);
-    Ok((node, stat, kind))
+    /// The working directory at the beginning, where the walk changes it.
+    base: Option<Node>,
 }
 
 impl Walk {
+    fn spot<'p>(&self, path: &'p [u8]) -> Answer<Spot<'p>> {
+        match &self.base {
+            Some(base) if !path.starts_with(b"/") => Spot::below(base, path.to_vec()),
+            _ => Spot::new(libc::AT_FDCWD, path),
+        }
+    }
+
+    /// What stands at a path: its attributes and the letter that `nftw` has for it.
+    fn look(&self, path: &[u8]) -> Answer<(Node, libc::stat, c_int)> {
+        let spot = self.spot(path)?;
+        let follow = if self.flags & FTW_PHYS != 0 { Follow::AllButLast } else { Follow::All };
+        let (node, dangling) = match spot.node(follow) {
+            Err(error) if error.is_missing() => (spot.node(Follow::AllButLast)?, true),
+            node => (node?, false),
+        };
+        let kind = match node.kind() {
+            Kind::Directory => FTW_D,
+            Kind::Symlink if dangling => FTW_SLN,
+            Kind::Symlink => FTW_SL,
+            Kind::File => FTW_F,
+        };
+        let stat = c_stat(&node.attr()?);
+        Ok((node, stat, kind))
+    }
+
     fn go(&self, path: &[u8], level: c_int) -> c_int {
-        let (node, stat, kind) = match serve(|| look(path, self.flags)) {
+        let (node, stat, kind) = match serve(|| self.look(path)) {
             Ok(found) => found,
             Err(_) if level > 0 => {
                 // SAFETY: a `stat` of C is made of numbers, for which zero is good.
@@ -206,6 +216,14 @@ impl Walk {
     fn call(&self, path: &[u8], stat: &libc::stat, kind: c_int, level: c_int) -> c_int {
         let base = path.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);
         let mut place = Place { base: base as c_int, level };
+        if self.base.is_some() {
+            let above = if base > 1 { &path[..base - 1] } else { &path[..base] };
+            let above = if above.is_empty() { b"." } else { above };
+            let entered = serve(|| cwd::enter(self.spot(above)?.node(Follow::All)?));
+            if entered.is_err() {
+                return tell(entered);
+            }
+        }
         let Ok(path) = CString::new(path) else { return 0 };
         (self.visit)(path.as_ptr(), stat, kind, &raw mut place)
     }
@@ -228,10 +246,18 @@ fn walk(path: Text, visit: Visit, flags: c_int, theirs: impl Fn(Text) -> c_int) 
     if !paths::is_ours(libc::AT_FDCWD, bytes) {
         return theirs(path);
     }
-    if flags & FTW_CHDIR != 0 {
-        return tell(no(libc::EOPNOTSUPP));
+    if flags & FTW_CHDIR == 0 {
+        return Walk { visit, flags, base: None }.go(bytes, 0);
     }
-    Walk { visit, flags }.go(bytes, 0)
+    match serve(cwd::node) {
+        Ok(base) => {
+            let result = Walk { visit, flags, base: Some(base.clone()) }.go(bytes, 0);
+            let _ = serve(|| cwd::enter(base));
+            result
+        }
+        // A walk that would have to come back to a directory outside.
+        Err(_) => tell(no(libc::EOPNOTSUPP)),
+    }
 }
 
 /// Functions of one form under several names.
