@@ -94,7 +94,9 @@ impl Cli {
             Command::Array(group) => group.json.json,
             Command::Object(group) => group.json.json,
             Command::Doctor(doctor) => doctor.json.json,
-            Command::Run(_) | Command::Bench(_) | Command::Completions(_) | Command::Man(_) => false,
+            Command::Run(_) | Command::Bench(_) | Command::Completions(_) | Command::Man(_) => {
+                false
+            }
         };
         self.json || within
     }

@@ -74,9 +74,7 @@ fn set_times(to: &impl Target, wanted: In<libc::timespec>) -> Answer<c_int> {
 fn of_micros(times: In<libc::timeval>) -> Answer<Option<[libc::timespec; 2]>> {
     let [access, change] = times.values(2) else { return Ok(None) };
     let time = |time: &libc::timeval| match time.tv_usec {
-        micros @ 0..1_000_000 => {
-            Ok(libc::timespec { tv_sec: time.tv_sec, tv_nsec: micros * 1000 })
-        }
+        micros @ 0..1_000_000 => Ok(libc::timespec { tv_sec: time.tv_sec, tv_nsec: micros * 1000 }),
         _ => no(libc::EINVAL),
     };
     Ok(Some([time(access)?, time(change)?]))

@@ -1,8 +1,8 @@
 //! Closing and duplicating descriptors.
 use crate::answer::{Answer, fail, no, tell};
 use crate::edge::export;
-use crate::{descriptors, internal, locks, maps, raw, report, thread};
 use crate::serve::serve;
+use crate::{descriptors, internal, locks, maps, raw, report, thread};
 use std::ffi::{c_int, c_uint};
 
 /// Forgets a descriptor of ours; the kernel's is closed by the caller.

@@ -38,7 +38,9 @@ fn plain_control(fd: c_int, file: &OpenFile, command: c_int, argument: usize) ->
             file.set_appends(flags & libc::O_APPEND != 0);
             Ok(0)
         }
-        libc::F_GETFD | libc::F_SETFD | libc::F_GETOWN | libc::F_SETOWN => raw::control(fd, command, argument),
+        libc::F_GETFD | libc::F_SETFD | libc::F_GETOWN | libc::F_SETOWN => {
+            raw::control(fd, command, argument)
+        }
         _ => no(libc::EINVAL),
     }
 }

@@ -319,4 +319,3 @@ fn fill(listing: &mut Listing, room: &mut [u8]) -> Answer<usize> {
         used += length;
     }
 }
-

@@ -174,7 +174,7 @@ fn run(path: &CStr, arguments: Texts, environment: Texts) -> c_int {
     });
     match program {
         Ok(program) => {
-            process::before_end();
+            process::before_exec();
             program.with(c::execve)
         }
         Err(error) => tell(Err(error)),
@@ -198,7 +198,7 @@ fn search(file: Text, arguments: Texts, environment: Texts) -> c_int {
     let Ok(program) = serve_program(|| Ok(Program::new(name, arguments, environment))) else {
         return tell(no(libc::ENOMEM));
     };
-    process::before_end();
+    process::before_exec();
     program.with(c::execvpe)
 }
 
@@ -250,7 +250,7 @@ fn run_open(fd: c_int, arguments: Texts, environment: Texts) -> c_int {
     });
     match program {
         Ok(program) => {
-            process::before_end();
+            process::before_exec();
             program.with(c::execve)
         }
         Err(error) => tell(Err(error)),
@@ -284,7 +284,7 @@ export! {
         match descriptors::is_ours(fd) {
             true => run_open(fd, arguments, environment),
             false => {
-                process::before_end();
+                process::before_exec();
                 next(fd, arguments, environment)
             }
         }

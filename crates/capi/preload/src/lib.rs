@@ -17,6 +17,7 @@ mod dirs;
 mod edge;
 mod exec;
 mod fork;
+mod handover;
 mod identity;
 mod internal;
 mod io;

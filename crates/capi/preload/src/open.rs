@@ -3,9 +3,9 @@ use crate::answer::{Answer, no, tell};
 use crate::edge::{Text, export};
 use crate::open_file::OpenFile;
 use crate::paths::Spot;
-use crate::{descriptors, internal, special, umask};
 use crate::serve::{at, serve};
 use crate::thread::is_inside;
+use crate::{descriptors, internal, special, umask};
 use dfs::{Create, Follow, Kind, Node};
 use std::ffi::c_int;
 

@@ -15,8 +15,9 @@ pub(crate) struct OpenFile {
     appends: AtomicBool,
     /// Nothing before the first use of what was inherited from another program.
     content: ArcSwapOption<Content>,
-    /// The process that opened it.
+    /// The process that opened it, and how often it had forked.
     generation: u64,
+    forks: u64,
     /// Descriptor of the file that stands for its locks, -1 before the first one.
     pub(crate) lock: AtomicI32,
 }
@@ -54,8 +55,7 @@ impl OpenFile {
     pub(crate) fn new(node: Node, flags: c_int) -> Answer<Self> {
         let kind = if node.kind() == Kind::Directory { libc::O_DIRECTORY } else { 0 };
         let kept = flags & (libc::O_ACCMODE | libc::O_PATH);
-        let identity =
-            Identity { path: node.path().into(), oid: node.oid(), flags: kept | kind };
+        let identity = Identity { path: node.path().into(), oid: node.oid(), flags: kept | kind };
         let appends = flags & libc::O_APPEND != 0;
         Ok(Self::with(identity, appends, Some(Content::open(node, flags)?)))
     }
@@ -71,6 +71,7 @@ impl OpenFile {
             appends: AtomicBool::new(appends),
             content: ArcSwapOption::from(content.map(Arc::new)),
             generation: fork::generation(),
+            forks: fork::count(),
             lock: AtomicI32::new(-1),
         }
     }
@@ -86,6 +87,25 @@ impl OpenFile {
 
     pub(crate) fn set_appends(&self, appends: bool) {
         self.appends.store(appends, Ordering::Relaxed);
+    }
+
+    /// True where no other process can have it open by inheritance.
+    pub(crate) fn is_private(&self) -> bool {
+        let opened_here = self.generation == fork::generation() && self.forks == fork::count();
+        opened_here && self.identity.flags & (libc::O_DIRECTORY | libc::O_PATH) == 0
+    }
+
+    /// Copies on to the end of a file of the kernel, which tells how far it has come.
+    pub(crate) fn copy_next(&self, to: c_int, room: &mut [u8]) -> Answer<usize> {
+        let node = self.node()?;
+        let file = node.open(Open::READ)?;
+        let done = raw::seek(to, 0, libc::SEEK_END)?;
+        let length = file.read_at(done as u64, room)?;
+        let mut part = &room[..length];
+        while !part.is_empty() {
+            part = &part[raw::write(to, part)?..];
+        }
+        Ok(length)
     }
 
     pub(crate) fn is_directory(&self) -> bool {
@@ -235,7 +255,9 @@ impl OpenFile {
         }
         let from = |offset: i64| u64::try_from(offset).or_else(|_| no(libc::ENXIO));
         let to = self.file(|file| match whence {
-            libc::SEEK_END => (file.size()? as i64).checked_add(offset).map_or(no(libc::EOVERFLOW), Ok),
+            libc::SEEK_END => {
+                (file.size()? as i64).checked_add(offset).map_or(no(libc::EOVERFLOW), Ok)
+            }
             libc::SEEK_DATA => seek_data(file, from(offset)?),
             libc::SEEK_HOLE => seek_data(file, from(offset)?).and_then(|_| Ok(file.size()? as i64)),
             _ => no(libc::EINVAL),

@@ -92,9 +92,7 @@ impl<'a> Spot<'a> {
         let (base, path) = match path {
             [b'/', ..] => (fs.root(), absolute(path)),
             _ if dir == libc::AT_FDCWD && cwd::is_ours() => (cwd::node()?, Cow::Borrowed(path)),
-            _ if descriptors::is_ours(dir) => {
-                (descriptors::get(dir)?.node()?, Cow::Borrowed(path))
-            }
+            _ if descriptors::is_ours(dir) => (descriptors::get(dir)?.node()?, Cow::Borrowed(path)),
             _ => {
                 let whole = from_above(dir, path).unwrap_or_default();
                 (fs.root(), Cow::Owned(absolute(&whole).into_owned()))

@@ -1,6 +1,8 @@
 //! Beginning and end of the process.
 use crate::edge::export;
-use crate::{config, cwd, descriptors, fork, maps, mounted, report, stdio, thread, umask};
+use crate::{
+    config, cwd, descriptors, fork, handover, maps, mounted, report, stdio, thread, umask,
+};
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -55,6 +57,17 @@ pub(crate) fn used() {
 /// True once nothing is left that would store what waits.
 pub(crate) fn is_ending() -> bool {
     ENDING.load(Ordering::Relaxed)
+}
+
+/// The process becomes another program.
+pub(crate) fn before_exec() {
+    if descriptors::any() {
+        let _ = thread::inside(|| {
+            handover::before_exec();
+            Ok(())
+        });
+    }
+    before_end();
 }
 
 /// Stores what waits to be stored, and the report: the process ends or becomes another program.

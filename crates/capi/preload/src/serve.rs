@@ -37,10 +37,7 @@ pub(crate) fn at<T: Returned>(
 }
 
 /// Tells an answer, or goes on outside.
-pub(crate) fn settle<T: Returned>(
-    answer: Answer<T>,
-    theirs: impl FnOnce(c_int, Text) -> T,
-) -> T {
+pub(crate) fn settle<T: Returned>(answer: Answer<T>, theirs: impl FnOnce(c_int, Text) -> T) -> T {
     match answer {
         Err(Fail::Outside(host)) => match CString::new(host) {
             Ok(host) => theirs(libc::AT_FDCWD, Text::of(&host)),

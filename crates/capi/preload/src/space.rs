@@ -55,7 +55,9 @@ fn limit(name: c_int) -> Answer<c_long> {
         libc::_PC_FILESIZEBITS => Ok(64),
         libc::_PC_SYMLINK_MAX => Ok(PATH_MAX as c_long - 1),
         libc::_PC_2_SYMLINKS => Ok(1),
-        libc::_PC_ALLOC_SIZE_MIN | libc::_PC_REC_XFER_ALIGN | libc::_PC_REC_MIN_XFER_SIZE => Ok(4096),
+        libc::_PC_ALLOC_SIZE_MIN | libc::_PC_REC_XFER_ALIGN | libc::_PC_REC_MIN_XFER_SIZE => {
+            Ok(4096)
+        }
         _ => no(libc::EINVAL),
     }
 }

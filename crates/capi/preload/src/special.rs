@@ -9,7 +9,8 @@ use std::ffi::c_int;
 /// The descriptor that a path names, if that is a file of the mount point.
 #[inline]
 pub(crate) fn descriptor(path: Text) -> Option<c_int> {
-    let path = path.bytes().filter(|path| path.starts_with(b"/dev/") || path.starts_with(b"/proc/"))?;
+    let path =
+        path.bytes().filter(|path| path.starts_with(b"/dev/") || path.starts_with(b"/proc/"))?;
     parse(path).filter(|fd| descriptors::is_ours(*fd))
 }
 

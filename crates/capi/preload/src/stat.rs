@@ -85,7 +85,8 @@ fn stat_at(
     flags: c_int,
     theirs: impl Fn(c_int, Text) -> c_int,
 ) -> c_int {
-    let named = if flags & libc::AT_SYMLINK_NOFOLLOW == 0 { special::descriptor(path) } else { None };
+    let named =
+        if flags & libc::AT_SYMLINK_NOFOLLOW == 0 { special::descriptor(path) } else { None };
     match itself(dir, path, flags).or(named) {
         Some(fd) => on(fd, |file| give(&file.attr()?, out), || theirs(dir, path)),
         None => {

@@ -44,8 +44,10 @@ pub(crate) fn take_over() {
         ];
         let done = tables.into_iter().all(|table| table.is_some_and(|t| exchange(t, &expected)));
         if !done {
-            report::note("streams (fopen, printf) on files of the mount point are not caught: this C \
-                          library keeps them in another way");
+            report::note(
+                "streams (fopen, printf) on files of the mount point are not caught: this C \
+                          library keeps them in another way",
+            );
         }
     });
 }

@@ -22,10 +22,18 @@ mod named {
         pub(super) safe fn ftruncate(fd: c_int, length: i64) -> c_int;
         pub(super) safe fn getdents64(fd: c_int, room: Out<u8>, size: usize) -> isize;
         pub(super) safe fn statx(
-            dir: c_int, path: Text, flags: c_int, mask: c_uint, out: Out<libc::statx>,
+            dir: c_int,
+            path: Text,
+            flags: c_int,
+            mask: c_uint,
+            out: Out<libc::statx>,
         ) -> c_int;
         pub(super) safe fn renameat2(
-            dir: c_int, path: Text, new_dir: c_int, new_path: Text, flags: c_uint,
+            dir: c_int,
+            path: Text,
+            new_dir: c_int,
+            new_path: Text,
+            flags: c_uint,
         ) -> c_int;
         pub(super) safe fn unlinkat(dir: c_int, path: Text, flags: c_int) -> c_int;
         pub(super) safe fn mkdirat(dir: c_int, path: Text, mode: u32) -> c_int;
@@ -33,9 +41,15 @@ mod named {
         pub(super) safe fn dup3(from: c_int, to: c_int, flags: c_int) -> c_int;
         pub(super) safe fn fallocate(fd: c_int, mode: c_int, offset: i64, length: i64) -> c_int;
         pub(super) safe fn copy_file_range(
-            from: c_int, from_at: Out<i64>, to: c_int, to_at: Out<i64>, length: usize, flags: c_uint,
+            from: c_int,
+            from_at: Out<i64>,
+            to: c_int,
+            to_at: Out<i64>,
+            length: usize,
+            flags: c_uint,
         ) -> isize;
-        pub(super) safe fn sendfile64(to: c_int, from: c_int, at: Out<i64>, length: usize) -> isize;
+        pub(super) safe fn sendfile64(to: c_int, from: c_int, at: Out<i64>, length: usize)
+        -> isize;
     }
 }
 
@@ -75,15 +89,30 @@ fn by_name(number: c_long, a: [usize; 6]) -> Option<c_long> {
 
 /// Calls whose first argument is a directory and whose second a path.
 const WITH_PATH: [c_long; 8] = [
-    libc::SYS_openat, libc::SYS_statx, libc::SYS_renameat2, libc::SYS_unlinkat, libc::SYS_mkdirat,
-    libc::SYS_faccessat, libc::SYS_faccessat2, libc::SYS_newfstatat,
+    libc::SYS_openat,
+    libc::SYS_statx,
+    libc::SYS_renameat2,
+    libc::SYS_unlinkat,
+    libc::SYS_mkdirat,
+    libc::SYS_faccessat,
+    libc::SYS_faccessat2,
+    libc::SYS_newfstatat,
 ];
 
 /// Calls whose first argument is a descriptor.
 const WITH_DESCRIPTOR: [c_long; 12] = [
-    libc::SYS_read, libc::SYS_write, libc::SYS_pread64, libc::SYS_pwrite64, libc::SYS_close,
-    libc::SYS_lseek, libc::SYS_fsync, libc::SYS_fdatasync, libc::SYS_ftruncate,
-    libc::SYS_getdents64, libc::SYS_dup3, libc::SYS_fallocate,
+    libc::SYS_read,
+    libc::SYS_write,
+    libc::SYS_pread64,
+    libc::SYS_pwrite64,
+    libc::SYS_close,
+    libc::SYS_lseek,
+    libc::SYS_fsync,
+    libc::SYS_fdatasync,
+    libc::SYS_ftruncate,
+    libc::SYS_getdents64,
+    libc::SYS_dup3,
+    libc::SYS_fallocate,
 ];
 
 fn is_ours(number: c_long, a: [usize; 6]) -> bool {

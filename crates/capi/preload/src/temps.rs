@@ -52,8 +52,7 @@ fn file(template: Out<u8>, suffix: c_int, flags: c_int, theirs: impl FnOnce() ->
 }
 
 fn is_ours(template: Out<u8>) -> bool {
-    !template.is_null()
-        && paths::is_ours(libc::AT_FDCWD, template.values(template.text_length()))
+    !template.is_null() && paths::is_ours(libc::AT_FDCWD, template.values(template.text_length()))
 }
 
 fn make_directory(spot: &Spot<'_>) -> Answer<()> {

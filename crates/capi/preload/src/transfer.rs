@@ -1,9 +1,9 @@
 //! Moving bytes between descriptors: sendfile, copy_file_range, splice.
 use crate::answer::{Answer, Fail, no, tell};
+use crate::descriptors;
 use crate::edge::{In, Out, export, real};
 use crate::limits::TRANSFER_MAX;
 use crate::serve::{on, serve};
-use crate::descriptors;
 use std::ffi::{c_int, c_uint};
 
 /// Bytes moved at a time.
@@ -40,9 +40,7 @@ impl End {
     fn read(self, room: &mut [u8]) -> Answer<usize> {
         let result = match (self.is_ours(), self.offset.get()) {
             (true, None) => serve(|| descriptors::get(self.fd)?.read(self.fd, room))?,
-            (true, Some(at)) => {
-                serve(|| descriptors::get(self.fd)?.read_at(vec![&mut *room], at))?
-            }
+            (true, Some(at)) => serve(|| descriptors::get(self.fd)?.read_at(vec![&mut *room], at))?,
             (false, None) => c::read(self.fd, Out::of_slice(room), room.len()),
             (false, Some(at)) => c::pread64(self.fd, Out::of_slice(room), room.len(), at),
         };

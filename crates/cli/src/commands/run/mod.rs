@@ -53,7 +53,12 @@ pub(crate) struct Run {
     #[arg(long)]
     report: bool,
     /// The program and its arguments
-    #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    #[arg(
+        value_name = "PROGRAM",
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
     program: Vec<OsString>,
 }
 
@@ -157,7 +162,8 @@ fn library() -> Result<PathBuf> {
     let places = match named {
         Some(path) => vec![path],
         None => {
-            let program = std::env::current_exe().and_then(std::fs::canonicalize).unwrap_or_default();
+            let program =
+                std::env::current_exe().and_then(std::fs::canonicalize).unwrap_or_default();
             let folder = program.parent().unwrap_or(Path::new(""));
             ["", "deps", "../lib/esker", "../lib"].map(|to| folder.join(to).join(LIBRARY)).into()
         }

@@ -1,0 +1,123 @@
+//! `esker run`: real programs on a file system that only they see.
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+use support::Site;
+
+/// The interception library, built when the first test asks for it: a library of C is no dependency of a
+/// program, so cargo does not build it by itself.
+fn library() -> &'static Path {
+    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+    LIBRARY.get_or_init(|| {
+        let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+        let built = Command::new(cargo).args(["build", "-q", "-p", "esker-preload"]).status();
+        assert!(built.unwrap().success());
+        let program = Path::new(env!("CARGO_BIN_EXE_esker"));
+        let debug = program.parent().unwrap().parent().unwrap().join("debug");
+        debug.join("libesker_preload.so")
+    })
+}
+
+/// A file system in memory.
+fn site() -> Site {
+    let site = Site::in_memory();
+    site.ok(&["pool", "create", "tank", "--size", "64M", "--targets", "2"]);
+    site
+}
+
+fn run(site: &Site, options: &[&str], program: &[&str]) -> Output {
+    let base = ["run", "--pool", "tank", "--cont", "home", "--create"];
+    let arguments = [&base, options, &["--"], program].concat();
+    site.command(&arguments).env("ESKER_LIB", library()).output().unwrap()
+}
+
+/// Standard output of a script of the shell that succeeds.
+fn shell(site: &Site, script: &str) -> String {
+    let output = run(site, &[], &["bash", "-euc", script]);
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn a_shell_writes_and_reads() {
+    let site = site();
+    assert_eq!(shell(&site, "echo hi >/esker/a; cat /esker/a; ls /esker"), "hi\na\n");
+    assert_eq!(shell(&site, "cat /esker/a"), "hi\n", "another run");
+    assert!(!Path::new("/esker/a").exists(), "only programs that are run see it");
+}
+
+#[test]
+fn descriptors_are_shared_over_fork_and_exec() {
+    let script =
+        "exec 3<>/esker/log; echo one >&3; (echo two >&3); /bin/echo three >&3; rm /esker/log
+                  /bin/echo four >&3; cat /proc/self/fd/3";
+    assert_eq!(shell(&site(), script), "one\ntwo\nthree\nfour\n");
+}
+
+#[test]
+fn names_and_directories_work() {
+    let script =
+        "cd /esker; mkdir -p d/e; echo x >d/e/f; mv d/e d/g; mv d/g/f d/g/h; ln -s g/h d/l; cat d/l
+                  cd d/g; pwd; cat ../g/h; cd ../../..; pwd; rm -r /esker/d; ls /esker";
+    assert_eq!(shell(&site(), script), "x\n/esker/d/g\nx\n/\n");
+}
+
+#[test]
+fn tools_edit_and_pack() {
+    let script =
+        "cd /esker; printf 'a\\nb\\n' >t; sed -i s/b/c/ t; tail -n 1 t; tar cf x.tar t; mkdir y
+                  tar xf x.tar -C y; cmp t y/t; cp t u; mv -f u t; stat -c %s t";
+    assert_eq!(shell(&site(), script), "c\n4\n");
+}
+
+#[test]
+fn locks_exclude_between_processes() {
+    let script = "cd /esker; : >lock; exec 9>lock; flock 9; flock -n lock true && echo taken
+                  flock -u 9; flock -n lock echo free";
+    assert_eq!(shell(&site(), script), "free\n");
+}
+
+#[test]
+fn children_that_close_everything_leave_the_store_alone() {
+    let script =
+        "exec 5>/esker/f; for fd in $(seq 3 1023); do eval \"exec $fd>&-\" 2>/dev/null || :; done
+                  echo fine >/esker/f; cat /esker/f";
+    assert_eq!(shell(&site(), script), "fine\n");
+}
+
+#[test]
+fn nothing_is_changed_read_only() {
+    let site = site();
+    shell(&site, "echo hi >/esker/a");
+    let refused = run(&site, &["--read-only"], &["bash", "-c", "echo no >/esker/a"]);
+    assert!(!refused.status.success());
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(said.contains("Read-only file system"), "{said}");
+    assert_eq!(shell(&site, "cat /esker/a"), "hi\n");
+}
+
+#[test]
+fn the_status_is_that_of_the_program() {
+    let site = site();
+    assert_eq!(run(&site, &[], &["bash", "-c", "exit 7"]).status.code(), Some(7));
+    assert_eq!(run(&site, &[], &["bash", "-c", "kill -9 $$"]).status.code(), Some(137));
+    assert_eq!(run(&site, &[], &["/no/such/program"]).status.code(), Some(127));
+}
+
+#[test]
+fn the_report_counts_what_was_served() {
+    let output = run(&site(), &["--report"], &["bash", "-c", "echo hi >/esker/a; cat /esker/a"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("calls that were served") && said.contains("open"), "{said}");
+}
+
+#[test]
+fn another_mount_point_serves_as_well() {
+    let output =
+        run(&site(), &["--mount", "/data/set/"], &["bash", "-c", "cd /data/set; pwd; ls -d ."]);
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "/data/set\n.\n");
+    let refused = run(&site(), &["--mount", "here"], &["true"]);
+    assert_eq!(refused.status.code(), Some(1));
+}
