@@ -31,6 +31,7 @@
 #![forbid(unsafe_code)]
 
 mod attr;
+pub mod check;
 mod create;
 mod entry;
 mod file;
@@ -50,6 +51,8 @@ mod rename;
 mod resize;
 mod superblock;
 mod time;
+pub mod transfer;
+mod walk;
 mod xattr;
 
 pub use attr::{Attr, EXECUTE, READ, SetAttr, WRITE};
@@ -64,4 +67,5 @@ pub use path::{Follow, Parent, Step};
 pub use rename::RenameMode;
 pub use superblock::{CHUNK_SIZE, NewDfs, Roots, Superblock};
 pub use time::Time;
+pub use walk::{Visit, Walk};
 pub use xattr::XattrMode;

@@ -1,0 +1,227 @@
+//! The way through all entries.
+use super::{Check, Trouble, is_damage};
+use crate::attr::object_type;
+use crate::entry::{self, LINK_AKEY, MARK, XATTR_PREFIX};
+use crate::inode::{Inode, Kind};
+use crate::limits::LIST_BATCH;
+use esker::types::ops::{Anchor, Cond, ListLimit, Sink};
+use esker::types::{Error, Extent, ObjectId, Result};
+use esker::{Access, ArrayAttributes, Object, Wait};
+
+/// Bytes of a file that are read at a time.
+const READ_BYTES: u64 = 4 << 20;
+/// Entries between two words to who watches.
+const WATCH_EVERY: u64 = 1024;
+
+/// What is wrong with an entry, and how it is mended.
+enum Wrong {
+    /// The entry goes.
+    Remove(Trouble),
+    /// The directory gets its mark.
+    Mark(ObjectId),
+}
+
+impl Check<'_> {
+    /// Goes through a directory and all below it.
+    pub(super) fn walk(&mut self, top: ObjectId, path: &[u8]) -> Result<()> {
+        let mut waiting = vec![(top, path.to_vec())];
+        self.directory(top, path)?;
+        while let Some((dir, path)) = waiting.pop() {
+            if let Err(error) = self.list(dir, &path, &mut waiting) {
+                if !is_damage(&error) {
+                    return Err(error);
+                }
+                self.found(&path, Trouble::Listing(error.message().into()), |_| Ok(false))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn list(
+        &mut self,
+        oid: ObjectId,
+        path: &[u8],
+        waiting: &mut Vec<(ObjectId, Vec<u8>)>,
+    ) -> Result<()> {
+        let (dir, mut anchor) = (self.object(oid), Anchor::Start);
+        while !anchor.is_end() {
+            let limit = ListLimit::entries(LIST_BATCH);
+            let names = dir.list_dkeys(&mut anchor, limit, Access::Latest).wait()?;
+            for name in names.iter().filter(|name| *name != MARK) {
+                let path = join(path, name);
+                let Some(inode) = self.entry(&dir, name, &path)? else { continue };
+                if inode.kind == Kind::Directory {
+                    waiting.push((inode.oid, path));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks at an entry; gives it back where it is to be gone into.
+    fn entry(&mut self, dir: &Object, name: &[u8], path: &[u8]) -> Result<Option<Inode>> {
+        if self.report.entries().is_multiple_of(WATCH_EVERY) {
+            (self.watch)(self.report.entries());
+        }
+        let mut looked = self.look(dir, name)?;
+        // Others may have changed it between two looks.
+        if looked.1.is_some() {
+            looked = self.look(dir, name)?;
+        }
+        let (inode, wrong) = looked;
+        if let Some(wrong) = wrong {
+            self.wrong(dir, name, path, wrong)?;
+        }
+        let Some(inode) = inode else { return Ok(None) };
+        if inode.kind != Kind::Symlink && !self.named.insert(inode.oid) {
+            self.twice.push((inode.oid, path.to_vec()));
+            return Ok(None);
+        }
+        self.count(&inode, path)?;
+        if self.options.data {
+            self.xattrs(dir, name, path)?;
+        }
+        Ok(Some(inode))
+    }
+
+    fn xattrs(&mut self, dir: &Object, name: &[u8], path: &[u8]) -> Result<()> {
+        for akey in entry::akeys(dir, name, Access::Latest)? {
+            if !akey.starts_with(XATTR_PREFIX) {
+                continue;
+            }
+            match entry::value(dir, name, &akey, Access::Latest) {
+                Err(error) if is_damage(&error) => {
+                    self.found(path, Trouble::Xattr(error.message().into()), |_| {
+                        dir.punch_akeys(name, &[&akey], Cond::NONE, Access::Latest).wait()?;
+                        Ok(true)
+                    })?;
+                }
+                read => read.map(drop)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn wrong(&mut self, dir: &Object, name: &[u8], path: &[u8], wrong: Wrong) -> Result<()> {
+        match wrong {
+            Wrong::Remove(trouble) => self.found(path, trouble, |_| {
+                dir.punch_dkey(name, Cond::NONE, Access::Latest).wait().map(|()| true)
+            }),
+            Wrong::Mark(oid) => self.unmarked(oid, path),
+        }
+    }
+
+    fn unmarked(&mut self, oid: ObjectId, path: &[u8]) -> Result<()> {
+        self.found(path, Trouble::Unmarked, |check| {
+            entry::mark(&check.object(oid), Access::Latest).map(|()| true)
+        })
+    }
+
+    /// The mark of the directory where a walk begins.
+    fn directory(&mut self, oid: ObjectId, path: &[u8]) -> Result<()> {
+        self.report.directories += 1;
+        match entry::is_marked(&self.object(oid), Access::Latest)? {
+            true => Ok(()),
+            false => self.unmarked(oid, path),
+        }
+    }
+
+    /// An entry with what is wrong with it; nothing where it is gone.
+    fn look(&self, dir: &Object, name: &[u8]) -> Result<(Option<Inode>, Option<Wrong>)> {
+        if entry::check_name(name).is_err() {
+            return Ok((None, Some(Wrong::Remove(Trouble::Name))));
+        }
+        let inode = match entry::fetch(dir, name, Access::Latest) {
+            Ok(Some(inode)) => inode,
+            Ok(None) => return Ok((None, self.without_inode(dir, name)?)),
+            Err(error) if is_damage(&error) => return Ok((None, Some(unreadable(&error)))),
+            Err(error) => return Err(error),
+        };
+        if inode.kind != Kind::Symlink && inode.oid.object_type() != Some(object_type(inode.kind)) {
+            return Ok((None, Some(Wrong::Remove(Trouble::WrongObject(inode.oid)))));
+        }
+        match inode.kind {
+            Kind::File => Ok((Some(inode), None)),
+            Kind::Directory => {
+                let marked = entry::is_marked(&self.object(inode.oid), Access::Latest)?;
+                Ok((Some(inode), (!marked).then_some(Wrong::Mark(inode.oid))))
+            }
+            Kind::Symlink => match has_target(dir, name, &inode)? {
+                true => Ok((Some(inode), None)),
+                false => Ok((None, Some(Wrong::Remove(Trouble::NoTarget)))),
+            },
+        }
+    }
+
+    /// A name under which there is something, but no inode; or the name is gone.
+    fn without_inode(&self, dir: &Object, name: &[u8]) -> Result<Option<Wrong>> {
+        let there = !entry::akeys(dir, name, Access::Latest)?.is_empty();
+        Ok(there.then(|| Wrong::Remove(Trouble::Entry("it has no inode".into()))))
+    }
+
+    /// Counts an entry; reads what it holds where that is wished.
+    fn count(&mut self, inode: &Inode, path: &[u8]) -> Result<()> {
+        match inode.kind {
+            Kind::Directory => self.report.directories += 1,
+            Kind::Symlink => self.report.links += 1,
+            Kind::File => {
+                self.report.files += 1;
+                let size = self.content(inode.oid, inode.chunk_size)?.size(Access::Latest).wait();
+                match size {
+                    Ok(size) => self.report.bytes += size,
+                    Err(error) if is_damage(&error) => return self.bad_data(path, &error),
+                    Err(error) => return Err(error),
+                }
+                if self.options.data {
+                    return self.data(inode, path);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The array that holds a file.
+    pub(super) fn content(&self, oid: ObjectId, chunk_size: u64) -> Result<esker::Array> {
+        let chunk_size = if chunk_size == 0 { self.superblock.chunk_size } else { chunk_size };
+        let attributes = ArrayAttributes { cell_size: 1, chunk_size };
+        self.container.open_array_with_attributes(oid, attributes)
+    }
+
+    fn data(&mut self, inode: &Inode, path: &[u8]) -> Result<()> {
+        let content = self.content(inode.oid, inode.chunk_size)?;
+        let size = content.size(Access::Latest).wait()?;
+        let (mut at, mut buffer) = (0, vec![0; size.min(READ_BYTES) as usize]);
+        while at < size {
+            let count = (size - at).min(READ_BYTES);
+            let sink = Sink::One(&mut buffer[..count as usize]);
+            match content.read(&[Extent::new(at, count)], sink, Access::Latest).wait() {
+                Ok(_) => at += count,
+                Err(error) if is_damage(&error) => return self.bad_data(path, &error),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn bad_data(&mut self, path: &[u8], error: &Error) -> Result<()> {
+        self.found(path, Trouble::Data(error.message().into()), |_| Ok(false))
+    }
+}
+
+fn unreadable(error: &Error) -> Wrong {
+    Wrong::Remove(Trouble::Entry(error.message().into()))
+}
+
+fn has_target(dir: &Object, name: &[u8], inode: &Inode) -> Result<bool> {
+    match entry::value(dir, name, LINK_AKEY, Access::Latest) {
+        Ok(target) => Ok(target.is_some_and(|target| target.len() as u64 == inode.link_len)),
+        Err(error) if is_damage(&error) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// The path of an entry.
+fn join(dir: &[u8], name: &[u8]) -> Vec<u8> {
+    let slash: &[u8] = if dir.ends_with(b"/") { b"" } else { b"/" };
+    [dir, slash, name].concat()
+}

@@ -1,0 +1,149 @@
+//! Is a tree whole? Goes through all entries from the root, then through all objects of the container.
+//!
+//! The death of a program at any point leaves a tree that is whole, and at most objects that no entry names:
+//! content of files that were removed while in use, directories that were being made. Those are leftovers,
+//! which nobody sees and which take room. Anything else that does not fit is damage.
+//!
+//! Others may use the container meanwhile: whatever seems wrong is looked at again before it counts. To
+//! repair, the container must be open exclusively. Memory is bounded by [`BYTES_PER_ENTRY`] for each entry
+//! and each object, and the paths of directories that are still to be gone through.
+mod entries;
+mod objects;
+mod report;
+
+pub use report::{CheckReport, Finding, Leftovers, Trouble};
+
+use crate::entry;
+use crate::inode::{Inode, Kind};
+use crate::orphans;
+use crate::superblock::{ROOT_NAME, Roots, Superblock};
+use esker::types::info::OpenMode;
+use esker::types::{Error, ErrorKind, ObjectId, Result};
+use esker::{Access, Container, Object};
+use std::collections::HashSet;
+
+/// Bytes of memory that a check takes for each entry and each object, roughly.
+pub const BYTES_PER_ENTRY: usize = 48;
+
+/// Findings that a report lists; more are only counted.
+pub const FINDINGS_MAX: usize = 1000;
+
+/// What a check does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CheckOptions {
+    /// Read the data of all files, and compare it with its checksums.
+    pub data: bool,
+    /// Mend what can be mended. The container must be open exclusively.
+    pub repair: bool,
+}
+
+/// Checks the file system of a container. `watch` is told the number of entries seen, from time to time.
+///
+/// With [`CheckOptions::repair`] leftovers are removed, marks are set anew, and entries that cannot be read
+/// are removed. What has lost its name by damage goes to `/lost+found`, under the id of its object.
+///
+/// # Errors
+/// [`ErrorKind::Invalid`] where the container holds no file system or is to be repaired and not open
+/// exclusively; what the backend meets, but for data that does not fit its checksum, which is a finding.
+pub fn check(
+    container: &Container,
+    options: CheckOptions,
+    watch: &mut dyn FnMut(u64),
+) -> Result<CheckReport> {
+    if options.repair && container.mode() != OpenMode::Exclusive {
+        let message = "a file system is repaired only where the container is open exclusively";
+        return Err(Error::new(ErrorKind::Invalid, message));
+    }
+    let superblock = Superblock::read(container, Access::Latest)?;
+    let roots = Roots::of(container, &superblock)?;
+    let objects = objects::list(container)?;
+    let named = HashSet::with_capacity(objects.len());
+    let report = CheckReport::default();
+    let mut check = Check {
+        container,
+        superblock,
+        roots,
+        options,
+        named,
+        twice: Vec::new(),
+        names_lost: false,
+        report,
+        watch,
+    };
+    check.tree()?;
+    check.objects(objects)?;
+    Ok(check.report)
+}
+
+/// A check that is under way.
+struct Check<'a> {
+    container: &'a Container,
+    superblock: Superblock,
+    roots: Roots,
+    options: CheckOptions,
+    /// Objects that an entry names.
+    named: HashSet<ObjectId>,
+    /// Objects that a second entry names, and the path of that.
+    twice: Vec<(ObjectId, Vec<u8>)>,
+    /// Damage was found that may have taken the name of something.
+    names_lost: bool,
+    report: CheckReport,
+    watch: &'a mut dyn FnMut(u64),
+}
+
+impl Check<'_> {
+    fn object(&self, oid: ObjectId) -> Object {
+        self.container.object(oid)
+    }
+
+    /// Begins at the root.
+    fn tree(&mut self) -> Result<()> {
+        let above = self.object(self.roots.superblock);
+        let root = match entry::fetch(&above, ROOT_NAME, Access::Latest) {
+            Ok(root) => {
+                root.filter(|root| root.kind == Kind::Directory && root.oid == self.roots.root)
+            }
+            Err(error) if is_damage(&error) => None,
+            Err(error) => return Err(error),
+        };
+        self.named.insert(self.roots.root);
+        if root.is_none() {
+            self.found(ROOT_NAME, Trouble::NoRoot, Self::mend_root)?;
+        }
+        self.walk(self.roots.root, b"/")
+    }
+
+    fn mend_root(&mut self) -> Result<bool> {
+        let above = self.object(self.roots.superblock);
+        let now = crate::Time::now();
+        let root = Inode { mode: 0o755, ..Inode::new(Kind::Directory, self.roots.root, now) };
+        entry::put(&above, ROOT_NAME, &root).map(|()| true)
+    }
+
+    /// Notes what was found at `path`, and mends it where that is wished.
+    fn found(
+        &mut self,
+        path: &[u8],
+        trouble: Trouble,
+        mend: impl FnOnce(&mut Self) -> Result<bool>,
+    ) -> Result<()> {
+        self.names_lost |= trouble.may_lose_names();
+        let repaired = self.options.repair && mend(self)?;
+        self.report.add(Finding { path: path.to_vec(), trouble, repaired });
+        Ok(())
+    }
+
+    /// Objects that belong to the file system itself.
+    fn is_own(&self, oid: ObjectId) -> Result<bool> {
+        let orphans = orphans::object(self.container)?.oid();
+        Ok([self.roots.superblock, self.roots.root, orphans].contains(&oid))
+    }
+}
+
+/// True for what reads say where bytes are not what they should be.
+fn is_damage(error: &Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::Corrupt | ErrorKind::Checksum | ErrorKind::RecordSize | ErrorKind::Incompatible
+    )
+}

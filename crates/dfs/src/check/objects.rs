@@ -1,0 +1,214 @@
+//! The objects of the container: which of them does no entry name?
+use super::{Check, Trouble, is_damage};
+use crate::create::Create;
+use crate::entry::{self, MARK};
+use crate::inode::{Inode, Kind};
+use crate::limits::LIST_BATCH;
+use crate::mount::{Dfs, MountOptions};
+use crate::orphans;
+use crate::time::Time;
+use esker::types::ops::{Anchor, Cond, ListLimit};
+use esker::types::{ErrorKind, ObjectId, ObjectType, Result};
+use esker::{Access, Container, Wait};
+use std::collections::HashSet;
+
+/// Where things go whose names are lost, in the root.
+const LOST_AND_FOUND: &[u8] = b"lost+found";
+
+/// What an object that no entry names seems to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stray {
+    /// It is gone in the meantime.
+    Gone,
+    /// Content of a file, of so many bytes.
+    File(u64),
+    EmptyDirectory,
+    Directory,
+    /// Nothing of the file system.
+    Other,
+}
+
+/// All objects of a container.
+pub(super) fn list(container: &Container) -> Result<Vec<ObjectId>> {
+    let (mut anchor, mut objects) = (Anchor::Start, Vec::new());
+    while !anchor.is_end() {
+        objects.extend(container.list_objects(&mut anchor, LIST_BATCH, Access::Latest).wait()?);
+    }
+    Ok(objects)
+}
+
+impl Check<'_> {
+    /// Looks at objects, which were listed before the way through the tree began, and at those that two
+    /// entries name.
+    pub(super) fn objects(&mut self, mut objects: Vec<ObjectId>) -> Result<()> {
+        objects.retain(|oid| !self.named.contains(oid));
+        let mut strays = Vec::new();
+        for oid in objects {
+            if !self.is_own(oid)? {
+                strays.push(oid);
+            }
+        }
+        self.confirm(&mut strays)?;
+        for (oid, path) in std::mem::take(&mut self.twice) {
+            self.found(&path, Trouble::NamedTwice(oid), |_| Ok(false))?;
+        }
+        self.lost_directories(&strays)?;
+        // What was in them has a name now.
+        strays.retain(|oid| !self.named.contains(oid));
+        strays.into_iter().try_for_each(|oid| self.stray(oid))
+    }
+
+    /// Goes through the tree once more where somebody may have moved things in the meantime, and forgets
+    /// what fits now.
+    fn confirm(&mut self, strays: &mut Vec<ObjectId>) -> Result<()> {
+        let exclusive = self.options.repair;
+        if exclusive || strays.is_empty() && self.twice.is_empty() {
+            return Ok(());
+        }
+        let doubted: HashSet<_> =
+            strays.iter().copied().chain(self.twice.iter().map(|(oid, _)| *oid)).collect();
+        let (mut once, mut again) = (HashSet::new(), HashSet::new());
+        let mut waiting = vec![self.roots.root];
+        let mut seen = HashSet::from([self.roots.root]);
+        while let Some(dir) = waiting.pop() {
+            for inode in self.inodes(dir)? {
+                if doubted.contains(&inode.oid) && !once.insert(inode.oid) {
+                    again.insert(inode.oid);
+                }
+                if inode.kind == Kind::Directory && seen.insert(inode.oid) {
+                    waiting.push(inode.oid);
+                }
+            }
+        }
+        strays.retain(|oid| !once.contains(oid));
+        self.twice.retain(|(oid, _)| again.contains(oid));
+        Ok(())
+    }
+
+    /// The inodes of a directory that can be read.
+    fn inodes(&self, oid: ObjectId) -> Result<Vec<Inode>> {
+        let (dir, mut anchor, mut inodes) = (self.object(oid), Anchor::Start, Vec::new());
+        while !anchor.is_end() {
+            let limit = ListLimit::entries(LIST_BATCH);
+            let names = match dir.list_dkeys(&mut anchor, limit, Access::Latest).wait() {
+                Err(error) if is_damage(&error) => break,
+                names => names?,
+            };
+            for name in names.iter().filter(|name| *name != MARK) {
+                match entry::fetch(&dir, name, Access::Latest) {
+                    Err(error) if is_damage(&error) => {}
+                    inode => inodes.extend(inode?),
+                }
+            }
+        }
+        Ok(inodes)
+    }
+
+    /// Directories with entries that no entry names, but for those that are in others of them.
+    fn lost_directories(&mut self, strays: &[ObjectId]) -> Result<()> {
+        let (mut lost, mut below) = (Vec::new(), HashSet::new());
+        for oid in strays {
+            if self.kind_of(*oid)? == Stray::Directory {
+                below.extend(self.inodes(*oid)?.iter().map(|inode| inode.oid));
+                lost.push(*oid);
+            }
+        }
+        // Where they name each other in a circle, any of them may come first.
+        lost.sort_by_key(|oid| below.contains(oid));
+        for oid in lost {
+            if !self.named.insert(oid) {
+                continue;
+            }
+            let path = lost_path(oid);
+            self.found(&path, Trouble::Lost(oid), |check| check.link(oid, Kind::Directory))?;
+            self.walk(oid, &path)?;
+        }
+        Ok(())
+    }
+
+    /// Counts what is left over; with repair it goes, or gets a name where it may have had one.
+    fn stray(&mut self, oid: ObjectId) -> Result<()> {
+        let kind = self.kind_of(oid)?;
+        let leftovers = &mut self.report.leftovers;
+        match kind {
+            Stray::Gone => return Ok(()),
+            Stray::File(1..) if self.names_lost => {
+                let path = lost_path(oid);
+                let trouble = Trouble::LostFile(oid);
+                return self.found(&path, trouble, |check| check.link(oid, Kind::File));
+            }
+            Stray::File(bytes) => {
+                leftovers.files += 1;
+                leftovers.bytes += bytes;
+            }
+            Stray::EmptyDirectory => leftovers.directories += 1,
+            Stray::Other | Stray::Directory => {
+                leftovers.others += 1;
+                return Ok(());
+            }
+        }
+        if self.options.repair {
+            self.object(oid).punch(Cond::NONE, Access::Latest).wait()?;
+            let orphans = orphans::object(self.container)?;
+            orphans.punch_dkey(oid.to_string().as_bytes(), Cond::NONE, Access::Latest).wait()?;
+            self.report.leftovers.removed += 1;
+        }
+        Ok(())
+    }
+
+    fn kind_of(&self, oid: ObjectId) -> Result<Stray> {
+        match oid.object_type() {
+            Some(ObjectType::ArrayByte) => {
+                match self.content(oid, 0)?.size(Access::Latest).wait() {
+                    Err(error) if !is_damage(&error) => Err(error),
+                    // An object that holds nothing does not exist, unless it cannot be read.
+                    Ok(0) => Ok(Stray::Gone),
+                    size => Ok(Stray::File(size.unwrap_or(0))),
+                }
+            }
+            Some(ObjectType::MultiHashed) => self.kind_of_keys(oid),
+            _ => Ok(Stray::Other),
+        }
+    }
+
+    fn kind_of_keys(&self, oid: ObjectId) -> Result<Stray> {
+        let object = self.object(oid);
+        let names =
+            object.list_dkeys(&mut Anchor::Start, ListLimit::entries(2), Access::Latest).wait()?;
+        if names.iter().next().is_none() {
+            return Ok(Stray::Gone);
+        }
+        let is_marked = entry::is_marked(&object, Access::Latest)?;
+        let is_empty = entry::is_empty(&object, Access::Latest)?;
+        match (is_marked, is_empty) {
+            (true, true) => Ok(Stray::EmptyDirectory),
+            (_, false) if !self.inodes(oid)?.is_empty() => Ok(Stray::Directory),
+            (true, false) => Ok(Stray::Directory),
+            _ => Ok(Stray::Other),
+        }
+    }
+
+    /// Gives something a name again, that of its object.
+    fn link(&mut self, oid: ObjectId, kind: Kind) -> Result<bool> {
+        let fs = Dfs::mount(self.container.clone(), MountOptions::default())?;
+        let root = fs.root();
+        let dir = match root.mkdir(LOST_AND_FOUND, &Create::with_mode(0o700)) {
+            Err(error) if error.kind() == ErrorKind::Exists => root.lookup(LOST_AND_FOUND)?,
+            made => made?,
+        };
+        if kind == Kind::Directory {
+            entry::mark(&self.object(oid), Access::Latest)?;
+        }
+        let mode = if kind == Kind::Directory { 0o700 } else { 0o600 };
+        let chunk_size = if kind == Kind::File { self.superblock.chunk_size } else { 0 };
+        let inode = Inode { mode, chunk_size, ..Inode::new(kind, oid, Time::now()) };
+        entry::put(&dir.directory()?, oid.to_string().as_bytes(), &inode)?;
+        self.named.extend([oid, dir.oid()]);
+        Ok(true)
+    }
+}
+
+/// Where something goes that has no name.
+fn lost_path(oid: ObjectId) -> Vec<u8> {
+    [b"/", LOST_AND_FOUND, b"/", oid.to_string().as_bytes()].concat()
+}

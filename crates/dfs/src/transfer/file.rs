@@ -1,0 +1,226 @@
+//! How one file is copied: at once, or in parts by several workers.
+use super::progress::add;
+use super::tree::{Child, Meta, Tree};
+use super::walk::OpenDir;
+use super::worker::{Buffers, Copier, Job};
+use super::{BUFFER_BYTES, PART_BYTES};
+use crate::Kind;
+use esker::types::{Error, ErrorKind, Result};
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A file that is being copied. Who lets go of it last closes it.
+struct Copying<S: Tree, D: Tree> {
+    node: S::Node,
+    meta: Meta,
+    source: S::File,
+    made: D::Node,
+    target: D::File,
+    into: Arc<OpenDir<D>>,
+    has_failed: AtomicBool,
+}
+
+/// A part of a file.
+pub(super) struct Part<S: Tree, D: Tree> {
+    whole: Arc<Copying<S, D>>,
+    range: Range<u64>,
+}
+
+impl<S: Tree, D: Tree> Copier<'_, S, D> {
+    /// Copies a file, or leaves it alone where it is there already.
+    pub(super) fn file(
+        &self,
+        into: &Arc<OpenDir<D>>,
+        child: &Child<S::Node>,
+        buffers: &mut Buffers,
+    ) -> Result<()> {
+        let meta = self.from.meta(&child.node)?;
+        add(&self.progress.bytes_found, meta.size);
+        if let Some((there, found)) = self.present(into, &child.name)? {
+            if self.is_done(&child.node, &meta, (&there, &found), buffers)? {
+                add(&self.progress.skipped, 1);
+                add(&self.progress.bytes_passed, meta.size);
+                return Ok(());
+            }
+            if found.kind != Some(Kind::File) {
+                self.make_way(into, &child.name, &found)?;
+            }
+        }
+        let source = self.from.open(&child.node)?;
+        let (made, target) = self.to.create(&into.node, &child.name, &self.as_kept(meta))?;
+        if meta.may_have_holes() {
+            self.to.set_len(&target, meta.size)?;
+        }
+        let (into, has_failed) = (Arc::clone(into), AtomicBool::new(false));
+        let node = child.node.clone();
+        let copying = Copying { node, meta, source, made, target, into, has_failed };
+        self.parts(Arc::new(copying), buffers);
+        Ok(())
+    }
+
+    /// True where the copy is there already.
+    fn is_done(
+        &self,
+        node: &S::Node,
+        meta: &Meta,
+        (there, found): (&D::Node, &Meta),
+        buffers: &mut Buffers,
+    ) -> Result<bool> {
+        if !self.options.resume || !meta.looks_like(found) {
+            return Ok(false);
+        }
+        if !self.options.verify {
+            return Ok(true);
+        }
+        let (source, target) = (self.from.open(node)?, self.to.open(there)?);
+        self.is_same((&source, &target), 0..meta.size, buffers)
+    }
+
+    /// Leaves the parts of a large file to whoever is free, and does those there is no room for.
+    fn parts(&self, whole: Arc<Copying<S, D>>, buffers: &mut Buffers) {
+        let size = whole.meta.size;
+        let count = size.div_ceil(PART_BYTES).max(1);
+        // The first goes into the queue last, for it is taken from there first.
+        for number in (0..count).rev() {
+            let start = number * PART_BYTES;
+            let range = start..(start + PART_BYTES).min(size);
+            let part = Part { whole: Arc::clone(&whole), range };
+            match self.hand_over(part, count) {
+                Some(part) => self.part(part, buffers),
+                None => {}
+            }
+        }
+        self.release(whole);
+    }
+
+    /// Puts a part into the queue; gives back what is better done at once.
+    fn hand_over(&self, part: Part<S, D>, count: u64) -> Option<Part<S, D>> {
+        if count == 1 {
+            return Some(part);
+        }
+        match self.queue.try_push(Job::Part(part)) {
+            Err(Job::Part(part)) => Some(part),
+            _ => None,
+        }
+    }
+
+    pub(super) fn part(&self, part: Part<S, D>, buffers: &mut Buffers) {
+        let Part { whole, range } = part;
+        if !whole.has_failed.load(Ordering::Relaxed) {
+            let copied = self.range(&whole, range, buffers);
+            if let Err(error) = copied
+                && !whole.has_failed.swap(true, Ordering::Relaxed)
+            {
+                self.progress.fail(self.from.path(&whole.node), error);
+            }
+        }
+        self.release(whole);
+    }
+
+    /// Copies what data there is in a range, and compares it with its original where that is wished.
+    fn range(&self, file: &Copying<S, D>, range: Range<u64>, buffers: &mut Buffers) -> Result<()> {
+        let mut at = range.start;
+        while at < range.end && !self.progress.is_stopped() {
+            let data = self.next_data(file, at, range.end)?;
+            add(&self.progress.bytes_passed, data.start - at);
+            self.stretch(file, data.clone(), &mut buffers.data)?;
+            at = data.end;
+        }
+        let files = (&file.source, &file.target);
+        match !self.options.verify || self.is_same(files, range, buffers)? {
+            true => Ok(()),
+            false => Err(differs()),
+        }
+    }
+
+    /// The next range that has to be copied, empty at `end` where there is none.
+    fn next_data(&self, file: &Copying<S, D>, at: u64, end: u64) -> Result<Range<u64>> {
+        if !file.meta.may_have_holes() {
+            return Ok(at..end);
+        }
+        let (start, stop) = self.from.data(&file.source, at)?.unwrap_or((end, end));
+        Ok(start.clamp(at, end)..stop.clamp(at, end))
+    }
+
+    fn stretch(&self, file: &Copying<S, D>, range: Range<u64>, buffer: &mut [u8]) -> Result<()> {
+        let mut at = range.start;
+        while at < range.end {
+            let wanted = piece(at, range.end);
+            let count = self.from.read(&file.source, at, &mut buffer[..wanted])?;
+            if count == 0 {
+                return Err(changed());
+            }
+            self.to.write(&file.target, at, &buffer[..count])?;
+            add(&self.progress.bytes, count as u64);
+            add(&self.progress.bytes_passed, count as u64);
+            at += count as u64;
+        }
+        Ok(())
+    }
+
+    /// Compares a range on both sides, byte for byte.
+    fn is_same(
+        &self,
+        (source, target): (&S::File, &D::File),
+        range: Range<u64>,
+        buffers: &mut Buffers,
+    ) -> Result<bool> {
+        let mut at = range.start;
+        while at < range.end {
+            let wanted = piece(at, range.end);
+            let ours = self.from.read(source, at, &mut buffers.data[..wanted])?;
+            let theirs = self.to.read(target, at, &mut buffers.other[..wanted])?;
+            if ours < wanted || buffers.data[..ours] != buffers.other[..theirs] {
+                return Ok(false);
+            }
+            add(&self.progress.bytes_verified, ours as u64);
+            at += ours as u64;
+        }
+        Ok(true)
+    }
+
+    fn release(&self, whole: Arc<Copying<S, D>>) {
+        let Some(whole) = Arc::into_inner(whole) else { return };
+        let Copying { node, meta, source, made, target, into, has_failed } = whole;
+        drop(source);
+        if !has_failed.into_inner() && !self.progress.is_stopped() {
+            match self.finish(&node, &meta, made, target) {
+                Ok(()) => add(&self.progress.files, 1),
+                Err(error) => self.progress.fail(self.from.path(&node), error),
+            }
+        }
+        self.leave(into);
+    }
+
+    /// Makes a file whole that has all its data.
+    fn finish(&self, node: &S::Node, meta: &Meta, made: D::Node, target: D::File) -> Result<()> {
+        let now = self.from.meta(node)?;
+        if !now.looks_like(meta) {
+            return Err(changed());
+        }
+        if meta.names > 1 {
+            add(&self.progress.more_names, 1);
+        }
+        self.copy_xattrs(node, &made)?;
+        self.to.seal(&made, target, self.options.keep.then_some(meta))
+    }
+}
+
+/// Bytes to move next.
+fn piece(at: u64, end: u64) -> usize {
+    (end - at).min(BUFFER_BYTES as u64) as usize
+}
+
+#[cold]
+fn changed() -> Error {
+    Error::new(ErrorKind::Busy, "changed while it was copied; copy it again when nobody writes it")
+}
+
+#[cold]
+fn differs() -> Error {
+    Error::new(
+        ErrorKind::Checksum,
+        "what was read back is not what was written: a fault of the medium or the memory",
+    )
+}

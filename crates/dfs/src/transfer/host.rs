@@ -1,0 +1,259 @@
+//! The host's own file system as a side of a copy.
+use super::tree::{Child, Meta, Tree};
+use crate::{Kind, Time};
+use esker::types::{Error, ErrorKind, Result};
+use rustix::fs::{self, AtFlags, CWD, Gid, Mode, OFlags, SeekFrom, Timespec, Timestamps, Uid};
+use rustix::io::Errno;
+use std::ffi::OsStr;
+use std::fmt::Display;
+use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Bytes that the names of extended attributes, and the value of one, may have (Linux: `XATTR_LIST_MAX`,
+/// `XATTR_SIZE_MAX`).
+const XATTR_BYTES_MAX: usize = 64 << 10;
+/// Mode bits that somebody may misuse who gets a file that was another's.
+const SET_ID: u32 = 0o6000;
+
+/// The host's file system. A node is a path.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Host;
+
+/// An open file of the host.
+#[derive(Debug)]
+pub struct HostFile {
+    file: File,
+    path: Arc<Path>,
+}
+
+impl Tree for Host {
+    type Node = Arc<Path>;
+    type File = HostFile;
+
+    fn path(&self, node: &Arc<Path>) -> Vec<u8> {
+        node.as_os_str().as_bytes().to_vec()
+    }
+
+    fn meta(&self, node: &Arc<Path>) -> Result<Meta> {
+        let stat = fs::lstat(&**node).map_err(|cause| failed("looking at", node, cause))?;
+        Ok(meta_of(&stat))
+    }
+
+    fn entries(
+        &self,
+        dir: &Arc<Path>,
+        each: &mut dyn FnMut(Child<Arc<Path>>) -> bool,
+    ) -> Result<()> {
+        let unreadable = |cause| Error::io(doing("listing", dir), &cause);
+        for entry in std::fs::read_dir(dir).map_err(unreadable)? {
+            let entry = entry.map_err(unreadable)?;
+            let kind = kind_of(entry.file_type().map_err(unreadable)?);
+            let name = entry.file_name().as_bytes().to_vec();
+            if !each(Child { name, node: entry.path().into(), kind }) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn find(&self, dir: &Arc<Path>, name: &[u8]) -> Result<Option<(Arc<Path>, Meta)>> {
+        let path = within(dir, name);
+        match fs::lstat(&*path) {
+            Ok(stat) => Ok(Some((path, meta_of(&stat)))),
+            Err(Errno::NOENT) => Ok(None),
+            Err(cause) => Err(failed("looking at", &path, cause)),
+        }
+    }
+
+    fn target(&self, link: &Arc<Path>) -> Result<Vec<u8>> {
+        let target = fs::readlink(&**link, Vec::new());
+        let target = target.map_err(|cause| failed("reading the link", link, cause))?;
+        Ok(target.into_bytes())
+    }
+
+    fn xattrs(&self, node: &Arc<Path>) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+        let unreadable = |cause| failed("reading extended attributes of", node, cause);
+        match fs::llistxattr_query(&**node) {
+            Err(Errno::OPNOTSUPP) | Ok(0) => return Ok(Vec::new()),
+            _ => {}
+        }
+        let mut names = vec![0u8; XATTR_BYTES_MAX];
+        let listed = fs::llistxattr(&**node, &mut names[..]).map_err(unreadable)?;
+        let names = names[..listed].split(|byte| *byte == 0).filter(|name| !name.is_empty());
+        let value = |name: &[u8]| {
+            let mut value = vec![0; XATTR_BYTES_MAX];
+            let len = fs::lgetxattr(&**node, name, &mut value[..]).map_err(unreadable)?;
+            value.truncate(len);
+            Ok((name.to_vec(), value))
+        };
+        names.map(value).collect()
+    }
+
+    fn open(&self, file: &Arc<Path>) -> Result<HostFile> {
+        open(file, OFlags::RDONLY, 0).map_err(|cause| failed("opening", file, cause))
+    }
+
+    fn read(&self, file: &HostFile, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        let mut filled = 0;
+        while filled < buffer.len() {
+            match file.file.read_at(&mut buffer[filled..], offset + filled as u64) {
+                Ok(0) => break,
+                Ok(count) => filled += count,
+                Err(cause) if cause.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(cause) => return Err(Error::io(doing("reading", &file.path), &cause)),
+            }
+        }
+        Ok(filled)
+    }
+
+    fn data(&self, file: &HostFile, offset: u64) -> Result<Option<(u64, u64)>> {
+        let seek = |to| fs::seek(&file.file, to);
+        let start = match seek(SeekFrom::Data(offset)) {
+            Err(Errno::NXIO) => return Ok(None),
+            start => start,
+        };
+        let range = start.and_then(|start| Ok((start, seek(SeekFrom::Hole(start))?)));
+        range.map(Some).map_err(|cause| failed("looking for holes in", &file.path, cause))
+    }
+
+    fn mkdir(&self, dir: &Arc<Path>, name: &[u8], meta: &Meta) -> Result<Arc<Path>> {
+        let path = within(dir, name);
+        let made = fs::mkdirat(CWD, &*path, Mode::from_raw_mode(meta.mode & 0o777 | 0o700));
+        made.map_err(|cause| failed("making the directory", &path, cause))?;
+        Ok(path)
+    }
+
+    fn symlink(
+        &self,
+        dir: &Arc<Path>,
+        name: &[u8],
+        target: &[u8],
+        _meta: &Meta,
+    ) -> Result<Arc<Path>> {
+        let path = within(dir, name);
+        let made = fs::symlinkat(target, CWD, &*path);
+        made.map_err(|cause| failed("making the symbolic link", &path, cause))?;
+        Ok(path)
+    }
+
+    fn create(&self, dir: &Arc<Path>, name: &[u8], meta: &Meta) -> Result<(Arc<Path>, HostFile)> {
+        let path = within(dir, name);
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC;
+        let make = || open(&path, flags, meta.mode & 0o777 | 0o600);
+        let made = match make() {
+            // Its mode or a program that runs it stands against writing, not against a new one.
+            Err(Errno::ACCESS | Errno::TXTBSY) => fs::unlink(&*path).and_then(|()| make()),
+            made => made,
+        };
+        let file = made.map_err(|cause| failed("creating", &path, cause))?;
+        Ok((path, file))
+    }
+
+    fn write(&self, file: &HostFile, offset: u64, data: &[u8]) -> Result<()> {
+        let written = file.file.write_all_at(data, offset);
+        written.map_err(|cause| Error::io(doing("writing", &file.path), &cause))
+    }
+
+    fn set_len(&self, file: &HostFile, size: u64) -> Result<()> {
+        let set = file.file.set_len(size);
+        set.map_err(|cause| Error::io(doing("setting the length of", &file.path), &cause))
+    }
+
+    fn seal(&self, node: &Arc<Path>, file: HostFile, keep: Option<&Meta>) -> Result<()> {
+        let Some(meta) = keep else { return Ok(()) };
+        let file = &file.file;
+        let owned = fs::fchown(file, Some(Uid::from_raw(meta.uid)), Some(Gid::from_raw(meta.gid)));
+        allowed_mode(owned, meta.mode)
+            .and_then(|mode| fs::fchmod(file, mode))
+            .and_then(|()| fs::futimens(file, &times(meta.mtime)))
+            .map_err(|cause| failed("setting mode and time of", node, cause))
+    }
+
+    fn remove(&self, dir: &Arc<Path>, name: &[u8]) -> Result<()> {
+        let path = within(dir, name);
+        fs::unlink(&*path).map_err(|cause| failed("removing", &path, cause))
+    }
+
+    fn set_xattr(&self, node: &Arc<Path>, name: &[u8], value: &[u8]) -> Result<()> {
+        let set = fs::lsetxattr(&**node, name, value, fs::XattrFlags::empty());
+        set.map_err(|cause| failed("setting an extended attribute of", node, cause))
+    }
+
+    fn set_meta(&self, node: &Arc<Path>, meta: &Meta) -> Result<()> {
+        let (uid, gid) = (Some(Uid::from_raw(meta.uid)), Some(Gid::from_raw(meta.gid)));
+        let still = AtFlags::SYMLINK_NOFOLLOW;
+        let set_mode = |mode| match meta.kind {
+            Some(Kind::Symlink) => Ok(()),
+            _ => fs::chmod(&**node, mode),
+        };
+        allowed_mode(fs::chownat(CWD, &**node, uid, gid, still), meta.mode)
+            .and_then(set_mode)
+            .and_then(|()| fs::utimensat(CWD, &**node, &times(meta.mtime), still))
+            .map_err(|cause| failed("setting mode and time of", node, cause))
+    }
+}
+
+fn within(dir: &Path, name: &[u8]) -> Arc<Path> {
+    dir.join(OsStr::from_bytes(name)).into()
+}
+
+fn open(path: &Arc<Path>, flags: OFlags, mode: u32) -> rustix::io::Result<HostFile> {
+    let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let fd = fs::open(&**path, flags, Mode::from_raw_mode(mode))?;
+    Ok(HostFile { file: fd.into(), path: Arc::clone(path) })
+}
+
+/// The mode that a thing gets once its owner was set. Only the system's administrator may give things away;
+/// for others they stay the caller's, and then act for nobody else.
+fn allowed_mode(owned: rustix::io::Result<()>, mode: u32) -> rustix::io::Result<Mode> {
+    match owned {
+        Ok(()) => Ok(Mode::from_raw_mode(mode)),
+        Err(Errno::PERM) => Ok(Mode::from_raw_mode(mode & !SET_ID)),
+        Err(cause) => Err(cause),
+    }
+}
+
+fn times(mtime: Time) -> Timestamps {
+    let time = Timespec { tv_sec: mtime.seconds, tv_nsec: mtime.nanos.into() };
+    Timestamps { last_access: time, last_modification: time }
+}
+
+fn meta_of(stat: &fs::Stat) -> Meta {
+    Meta {
+        kind: Kind::of_mode(stat.st_mode),
+        mode: stat.st_mode & 0o7777,
+        uid: stat.st_uid,
+        gid: stat.st_gid,
+        size: stat.st_size as u64,
+        stored: stat.st_blocks as u64 * 512,
+        names: stat.st_nlink,
+        mtime: Time { seconds: stat.st_mtime, nanos: stat.st_mtime_nsec as u32 },
+    }
+}
+
+fn kind_of(kind: std::fs::FileType) -> Option<Kind> {
+    match () {
+        () if kind.is_dir() => Some(Kind::Directory),
+        () if kind.is_symlink() => Some(Kind::Symlink),
+        () if kind.is_file() => Some(Kind::File),
+        () => None,
+    }
+}
+
+fn doing(what: &str, path: &Path) -> impl Display {
+    format!("{what} {}", path.display())
+}
+
+#[cold]
+fn failed(what: &str, path: &Path, cause: Errno) -> Error {
+    match cause {
+        Errno::OPNOTSUPP => Error::new(
+            ErrorKind::NotSupported,
+            format!("{}: the file system there does not support it", doing(what, path)),
+        ),
+        _ => Error::io(doing(what, path), &cause.into()),
+    }
+}

@@ -1,0 +1,115 @@
+//! How far a copy is, and what came of it.
+use super::FAILURES_MAX;
+use esker::types::{Error, ErrorKind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// Something that could not be copied.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// Where the original is.
+    pub path: Vec<u8>,
+    /// What happened.
+    pub error: Error,
+}
+
+/// Counts of a copy, which others may watch while it runs.
+#[derive(Debug, Default)]
+pub struct Progress {
+    pub(super) files: AtomicU64,
+    pub(super) directories: AtomicU64,
+    pub(super) links: AtomicU64,
+    pub(super) skipped: AtomicU64,
+    pub(super) more_names: AtomicU64,
+    pub(super) lost_xattrs: AtomicU64,
+    pub(super) bytes: AtomicU64,
+    pub(super) bytes_found: AtomicU64,
+    pub(super) bytes_passed: AtomicU64,
+    pub(super) bytes_verified: AtomicU64,
+    failed: AtomicU64,
+    stopped: AtomicBool,
+    failures: Mutex<Vec<Failure>>,
+}
+
+/// What came of a copy.
+#[derive(Clone, Debug, Default)]
+pub struct Summary {
+    /// Files copied.
+    pub files: u64,
+    /// Directories made, or found and given what they lacked.
+    pub directories: u64,
+    /// Symbolic links made.
+    pub links: u64,
+    /// Files and symbolic links that were there already.
+    pub skipped: u64,
+    /// Files with more than one name: each name became a file of its own.
+    pub more_names: u64,
+    /// Extended attributes of the system, not of users, that the other side does not take.
+    pub lost_xattrs: u64,
+    /// Bytes copied. Holes do not count.
+    pub bytes: u64,
+    /// Bytes of all files seen so far, holes too.
+    pub bytes_found: u64,
+    /// Bytes of them that are done with: copied, found to be there, or holes.
+    pub bytes_passed: u64,
+    /// Bytes that were read back and compared.
+    pub bytes_verified: u64,
+    /// Things that could not be copied.
+    pub failed: u64,
+    /// The first [`FAILURES_MAX`] of them.
+    pub failures: Vec<Failure>,
+    /// True where the copy ended before its time, because nothing more would have succeeded.
+    pub stopped: bool,
+}
+
+impl Progress {
+    /// The counts as they are now, with the failures.
+    #[must_use]
+    pub fn summary(&self) -> Summary {
+        let failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Summary { failures, ..self.counts() }
+    }
+
+    /// The counts as they are now.
+    #[must_use]
+    pub fn counts(&self) -> Summary {
+        let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        Summary {
+            files: of(&self.files),
+            directories: of(&self.directories),
+            links: of(&self.links),
+            skipped: of(&self.skipped),
+            more_names: of(&self.more_names),
+            lost_xattrs: of(&self.lost_xattrs),
+            bytes: of(&self.bytes),
+            bytes_found: of(&self.bytes_found),
+            bytes_passed: of(&self.bytes_passed),
+            bytes_verified: of(&self.bytes_verified),
+            failed: of(&self.failed),
+            failures: Vec::new(),
+            stopped: self.is_stopped(),
+        }
+    }
+
+    /// Notes that something could not be copied.
+    pub(super) fn fail(&self, path: Vec<u8>, error: Error) {
+        if matches!(error.kind(), ErrorKind::NoSpace | ErrorKind::NoHandle) {
+            self.stopped.store(true, Ordering::Relaxed);
+        }
+        self.failed.fetch_add(1, Ordering::Relaxed);
+        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        if failures.len() < FAILURES_MAX {
+            failures.push(Failure { path, error });
+        }
+    }
+
+    /// True where nothing more would succeed.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
+    }
+}
+
+/// Adds to a count.
+pub(super) fn add(count: &AtomicU64, by: u64) {
+    count.fetch_add(by, Ordering::Relaxed);
+}

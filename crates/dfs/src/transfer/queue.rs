@@ -1,0 +1,108 @@
+//! Work that waits for workers.
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// A queue that ends when its giver has closed it and all work, also that which came of work, is done.
+pub(super) struct Queue<J> {
+    state: Mutex<State<J>>,
+    /// Something came, or nothing will come any more.
+    came: Condvar,
+    /// Something went.
+    went: Condvar,
+    max: usize,
+}
+
+struct State<J> {
+    jobs: VecDeque<J>,
+    /// Jobs that are being done.
+    busy: usize,
+    is_open: bool,
+}
+
+impl<J> Queue<J> {
+    /// An empty one that holds at most `max` jobs.
+    pub(super) fn new(max: usize) -> Self {
+        let state = State { jobs: VecDeque::with_capacity(max), busy: 0, is_open: true };
+        Self { state: Mutex::new(state), came: Condvar::new(), went: Condvar::new(), max }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<J>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a job, when there is room.
+    pub(super) fn push(&self, job: J) {
+        let full = |state: &mut State<J>| state.jobs.len() >= self.max;
+        let state = self.went.wait_while(self.lock(), full);
+        state.unwrap_or_else(PoisonError::into_inner).jobs.push_back(job);
+        self.came.notify_one();
+    }
+
+    /// Adds a job ahead of all others; gives it back where there is no room. This is for workers, who would
+    /// wait for themselves.
+    pub(super) fn try_push(&self, job: J) -> Result<(), J> {
+        let mut state = self.lock();
+        if state.jobs.len() >= self.max {
+            return Err(job);
+        }
+        state.jobs.push_front(job);
+        self.came.notify_one();
+        Ok(())
+    }
+
+    /// Nothing comes from outside any more.
+    pub(super) fn close(&self) {
+        self.lock().is_open = false;
+        self.came.notify_all();
+    }
+
+    /// Does jobs with `work` until no more can come.
+    pub(super) fn drain(&self, mut work: impl FnMut(J)) {
+        while let Some(job) = self.pop() {
+            work(job);
+            self.done();
+        }
+    }
+
+    fn pop(&self) -> Option<J> {
+        let may_come =
+            |state: &mut State<J>| state.jobs.is_empty() && (state.is_open || state.busy > 0);
+        let state = self.came.wait_while(self.lock(), may_come);
+        let mut state = state.unwrap_or_else(PoisonError::into_inner);
+        let job = state.jobs.pop_front()?;
+        state.busy += 1;
+        self.went.notify_one();
+        Some(job)
+    }
+
+    fn done(&self) {
+        let mut state = self.lock();
+        state.busy -= 1;
+        if state.busy == 0 && state.jobs.is_empty() && !state.is_open {
+            self.came.notify_all();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    #[test]
+    fn all_work_is_done_once_also_what_comes_of_work() {
+        let (queue, done) = (Queue::new(3), AtomicUsize::new(0));
+        let work = |job: usize| {
+            let more = (0..job).filter(|_| queue.try_push(0).is_err()).count();
+            done.fetch_add(1 + more, Ordering::Relaxed);
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| queue.drain(work));
+            }
+            (0..100).for_each(|_| queue.push(2));
+            queue.close();
+        });
+        assert_eq!(done.into_inner(), 300);
+    }
+}

@@ -1,0 +1,145 @@
+//! The walker: goes through the directories and makes them on the other side.
+use super::Target;
+use super::progress::add;
+use super::tree::{Child, Meta, Tree};
+use super::worker::{Copier, Job};
+use crate::Kind;
+use esker::types::{Error, ErrorKind, Result};
+use std::sync::Arc;
+
+/// Mode bits that the owner of a directory needs to put things into it.
+const OWN: u32 = 0o700;
+
+/// A directory of the copy that is not finished: things that go into it hold it.
+pub(super) struct OpenDir<D: Tree> {
+    pub(super) node: D::Node,
+    /// What it gets at the end; `None` for the one that all goes into, which stays as it is.
+    finish: Option<Meta>,
+    parent: Option<Arc<Self>>,
+    /// It was made just now, so nobody has put anything into it yet.
+    pub(super) is_new: bool,
+}
+
+/// A directory of the original that waits to be listed.
+struct Waiting<S: Tree, D: Tree> {
+    into: Arc<OpenDir<D>>,
+    name: Vec<u8>,
+    node: S::Node,
+}
+
+impl<S: Tree, D: Tree> Copier<'_, S, D> {
+    /// Copies `source` and all below it to `target`.
+    pub(super) fn walk(&self, source: &S::Node, target: Target<'_, D::Node>) -> Result<()> {
+        let meta = self.from.meta(source)?;
+        let top = match target {
+            Target::Into(dir) => {
+                let finish = self.options.keep.then_some(meta);
+                self.copy_xattrs(source, dir)?;
+                Arc::new(OpenDir { node: dir.clone(), finish, parent: None, is_new: false })
+            }
+            Target::Name(dir, name) => {
+                let node = dir.clone();
+                let into = Arc::new(OpenDir { node, finish: None, parent: None, is_new: false });
+                let (name, node) = (name.to_vec(), source.clone());
+                if meta.kind != Some(Kind::Directory) {
+                    let child = Child { name, node, kind: meta.kind };
+                    self.queue.push(Job::Entry { into, child });
+                    return Ok(());
+                }
+                self.enter(&Waiting { into, name, node })?
+            }
+        };
+        self.descend(source, top);
+        Ok(())
+    }
+
+    fn descend(&self, source: &S::Node, top: Arc<OpenDir<D>>) {
+        let mut waiting = Vec::new();
+        self.list(source, top, &mut waiting);
+        while let Some(next) = waiting.pop() {
+            match self.enter(&next) {
+                _ if self.progress.is_stopped() => {}
+                Ok(dir) => self.list(&next.node, dir, &mut waiting),
+                Err(error) => self.progress.fail(self.from.path(&next.node), error),
+            }
+            self.leave(next.into);
+        }
+    }
+
+    /// Makes the directory on the other side, or finds it there.
+    fn enter(&self, waiting: &Waiting<S, D>) -> Result<Arc<OpenDir<D>>> {
+        let meta = self.as_kept(self.from.meta(&waiting.node)?);
+        let (dir, name) = (&waiting.into.node, &waiting.name);
+        let found = if waiting.into.is_new { None } else { self.to.find(dir, name)? };
+        let (node, is_new) = match found {
+            Some((node, there)) if there.kind == Some(Kind::Directory) => {
+                if there.mode & OWN != OWN {
+                    self.to.set_meta(&node, &Meta { mode: there.mode | OWN, ..there })?;
+                }
+                (node, false)
+            }
+            Some((node, _)) => return Err(in_the_way(&self.to.path(&node))),
+            None => (self.to.mkdir(dir, name, &meta)?, true),
+        };
+        let finish = (is_new || self.options.keep).then_some(meta);
+        self.copy_xattrs(&waiting.node, &node)?;
+        add(&self.progress.directories, 1);
+        let parent = Some(Arc::clone(&waiting.into));
+        Ok(Arc::new(OpenDir { node, finish, parent, is_new }))
+    }
+
+    /// Hands out all that is in a directory; its directories wait.
+    fn list(&self, dir: &S::Node, into: Arc<OpenDir<D>>, waiting: &mut Vec<Waiting<S, D>>) {
+        let listed = self.from.entries(dir, &mut |child| {
+            let into = Arc::clone(&into);
+            match child.kind {
+                Some(Kind::Directory) => {
+                    waiting.push(Waiting { into, name: child.name, node: child.node });
+                }
+                _ => self.queue.push(Job::Entry { into, child }),
+            }
+            !self.progress.is_stopped()
+        });
+        if let Err(error) = listed {
+            self.progress.fail(self.from.path(dir), error);
+        }
+        self.leave(into);
+    }
+
+    /// Lets go of a directory. Who does so last gives it what it needs its content for.
+    pub(super) fn leave(&self, dir: Arc<OpenDir<D>>) {
+        let mut held = Some(dir);
+        while let Some(dir) = held.and_then(Arc::into_inner) {
+            let finished = match &dir.finish {
+                Some(meta) => self.finish_dir(&dir.node, meta),
+                None => Ok(()),
+            };
+            if let Err(error) = finished {
+                self.progress.fail(self.to.path(&dir.node), error);
+            }
+            held = dir.parent;
+        }
+    }
+
+    fn finish_dir(&self, node: &D::Node, meta: &Meta) -> Result<()> {
+        match self.options.keep {
+            true => self.to.set_meta(node, meta),
+            // Times are those of the copy; the mode may forbid what was done in it.
+            false => {
+                let now = self.to.meta(node)?;
+                self.to.set_meta(node, &Meta { mode: meta.mode, ..now })
+            }
+        }
+    }
+}
+
+#[cold]
+fn in_the_way(path: &[u8]) -> Error {
+    Error::new(
+        ErrorKind::NotDirectory,
+        format!(
+            "{} is there and is no directory; remove it, or copy to another place",
+            String::from_utf8_lossy(path)
+        ),
+    )
+}

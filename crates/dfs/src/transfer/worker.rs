@@ -1,0 +1,148 @@
+//! The workers: copy what stands in directories.
+use super::file::Part;
+use super::progress::{Progress, add};
+use super::queue::Queue;
+use super::tree::{Child, Meta, Tree};
+use super::walk::OpenDir;
+use super::{BUFFER_BYTES, Options};
+use crate::Kind;
+use esker::types::{Error, ErrorKind, Result};
+use rustix::process::{getegid, geteuid};
+use std::sync::Arc;
+
+/// Beginning of the names of extended attributes that belong to users. Others (security labels, access
+/// lists) are the system's, and not every file system takes them.
+const USERS: &[u8] = b"user.";
+
+/// A copy that is under way.
+pub(super) struct Copier<'a, S: Tree, D: Tree> {
+    pub(super) from: &'a S,
+    pub(super) to: &'a D,
+    pub(super) options: &'a Options,
+    pub(super) progress: &'a Progress,
+    pub(super) queue: &'a Queue<Job<S, D>>,
+}
+
+/// Something for a worker to do.
+pub(super) enum Job<S: Tree, D: Tree> {
+    /// Copy this, which is no directory.
+    Entry { into: Arc<OpenDir<D>>, child: Child<S::Node> },
+    /// Copy a part of a large file.
+    Part(Part<S, D>),
+}
+
+/// A worker's memory: two buffers, the second to compare with.
+pub(super) struct Buffers {
+    pub(super) data: Vec<u8>,
+    pub(super) other: Vec<u8>,
+}
+
+impl<S: Tree, D: Tree> Copier<'_, S, D> {
+    /// Works until nothing is left.
+    pub(super) fn work(&self) {
+        let other = if self.options.verify { vec![0; BUFFER_BYTES] } else { Vec::new() };
+        let mut buffers = Buffers { data: vec![0; BUFFER_BYTES], other };
+        self.queue.drain(|job| match job {
+            Job::Entry { into, child } => self.entry(into, &child, &mut buffers),
+            Job::Part(part) => self.part(part, &mut buffers),
+        });
+    }
+
+    fn entry(&self, into: Arc<OpenDir<D>>, child: &Child<S::Node>, buffers: &mut Buffers) {
+        let copied = match child.kind {
+            _ if self.progress.is_stopped() => Ok(()),
+            Some(Kind::File) => self.file(&into, child, buffers),
+            Some(Kind::Symlink) => self.link(&into, child),
+            Some(Kind::Directory) | None => Err(no_kind()),
+        };
+        if let Err(error) = copied {
+            self.progress.fail(self.from.path(&child.node), error);
+        }
+        self.leave(into);
+    }
+
+    fn link(&self, into: &OpenDir<D>, child: &Child<S::Node>) -> Result<()> {
+        let meta = self.from.meta(&child.node)?;
+        let target = self.from.target(&child.node)?;
+        if let Some((there, found)) = self.present(into, &child.name)? {
+            let is_link = found.kind == Some(Kind::Symlink);
+            if is_link && self.options.resume && self.to.target(&there)? == target {
+                add(&self.progress.skipped, 1);
+                return self.keep(&there, &meta);
+            }
+            self.make_way(into, &child.name, &found)?;
+        }
+        let made = self.to.symlink(&into.node, &child.name, &target, &self.as_kept(meta))?;
+        add(&self.progress.links, 1);
+        self.copy_xattrs(&child.node, &made)?;
+        self.keep(&made, &meta)
+    }
+
+    /// What stands under a name on the other side.
+    pub(super) fn present(
+        &self,
+        into: &OpenDir<D>,
+        name: &[u8],
+    ) -> Result<Option<(D::Node, Meta)>> {
+        if into.is_new { Ok(None) } else { self.to.find(&into.node, name) }
+    }
+
+    /// Removes the file or symbolic link that stands under a name.
+    pub(super) fn make_way(&self, into: &OpenDir<D>, name: &[u8], found: &Meta) -> Result<()> {
+        match found.kind {
+            Some(Kind::File | Kind::Symlink) => self.to.remove(&into.node, name),
+            Some(Kind::Directory) => Err(in_the_way(ErrorKind::IsDirectory, "a directory")),
+            None => Err(in_the_way(ErrorKind::Exists, "a device, pipe or socket")),
+        }
+    }
+
+    fn keep(&self, made: &D::Node, meta: &Meta) -> Result<()> {
+        if self.options.keep { self.to.set_meta(made, meta) } else { Ok(()) }
+    }
+
+    /// What a copy should get of `meta`.
+    pub(super) fn as_kept(&self, meta: Meta) -> Meta {
+        match self.options.keep {
+            true => meta,
+            false => Meta {
+                mode: meta.mode & 0o777 & !self.options.mask,
+                uid: geteuid().as_raw(),
+                gid: getegid().as_raw(),
+                ..meta
+            },
+        }
+    }
+
+    pub(super) fn copy_xattrs(&self, from: &S::Node, to: &D::Node) -> Result<()> {
+        if !self.options.keep {
+            return Ok(());
+        }
+        for (name, value) in self.from.xattrs(from)? {
+            match self.to.set_xattr(to, &name, &value) {
+                Err(error) if may_be_lost(&name, &error) => add(&self.progress.lost_xattrs, 1),
+                set => set?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// True for an attribute of the system that the other side has no place for.
+fn may_be_lost(name: &[u8], error: &Error) -> bool {
+    use ErrorKind::{AccessDenied, NoPermission, NotSupported};
+    !name.starts_with(USERS) && matches!(error.kind(), NotSupported | NoPermission | AccessDenied)
+}
+
+#[cold]
+fn in_the_way(kind: ErrorKind, what: &str) -> Error {
+    let message = format!("{what} is in its way there; remove that, or copy to another place");
+    Error::new(kind, message)
+}
+
+#[cold]
+fn no_kind() -> Error {
+    Error::new(
+        ErrorKind::NotSupported,
+        "is a device, pipe or socket; only files, directories and symbolic links can be copied",
+    )
+}

@@ -1,0 +1,257 @@
+//! Does the check find damage that was made on purpose, mend it, and keep quiet about what is whole?
+use dfs::check::{CheckOptions, CheckReport, Trouble, check};
+use dfs::{Create, Dfs, MountOptions, NewDfs, Node, Open};
+use esker::backend::NewContainer;
+use esker::types::info::OpenMode;
+use esker::types::ops::{Anchor, Cond, Source, Update, Value};
+use esker::types::{ErrorKind, Extent, ObjectType};
+use esker::{Access, Container, Pool, Wait};
+
+const INODE: &[u8] = b"DFS_INODE";
+
+/// A pool in memory with a file system in it.
+struct Place {
+    pool: Pool,
+    container: Container,
+}
+
+impl Place {
+    fn new(name: &str) -> Self {
+        let pool = Pool::connect(&format!("memory:check-{name}"), OpenMode::ReadWrite).unwrap();
+        let label = NewContainer { label: Some("fs"), ..Default::default() };
+        Dfs::create_container(&pool, &label, &NewDfs::default()).unwrap();
+        let container = pool.open_container("fs", OpenMode::ReadWrite).wait().unwrap();
+        let place = Self { pool, container };
+        let root = place.root();
+        let dir = root.mkdir(b"dir", &Create::with_mode(0o755)).unwrap();
+        root.symlink(b"link", b"dir/file", &Create::with_mode(0o777)).unwrap();
+        dir.mkdir(b"below", &Create::with_mode(0o755)).unwrap();
+        write(&dir, b"file", b"what the file holds");
+        place
+    }
+
+    fn root(&self) -> Node {
+        Dfs::mount(self.container.clone(), MountOptions::default()).unwrap().root()
+    }
+
+    fn node(&self, path: &[u8]) -> Node {
+        let root = self.root();
+        root.fs().resolve(&root, path, dfs::Follow::AllButLast).unwrap()
+    }
+
+    fn check(&self) -> CheckReport {
+        check(&self.container, CheckOptions { data: true, repair: false }, &mut |_| {}).unwrap()
+    }
+
+    /// Repairs, and looks whether all is whole then.
+    fn repair(mut self) -> (CheckReport, Self) {
+        self.container.close().wait().unwrap();
+        let alone = self.pool.open_container("fs", OpenMode::Exclusive).wait().unwrap();
+        let options = CheckOptions { data: true, repair: true };
+        let report = check(&alone, options, &mut |_| {}).unwrap();
+        let after = check(&alone, options, &mut |_| {}).unwrap();
+        assert_eq!((after.damaged, after.leftovers.count()), (0, 0), "{after:?}");
+        alone.close().wait().unwrap();
+        self.container = self.pool.open_container("fs", OpenMode::ReadWrite).wait().unwrap();
+        (report, self)
+    }
+
+    /// The one thing that is damaged.
+    fn only(&self) -> (String, Trouble) {
+        let report = self.check();
+        assert_eq!(report.damaged, 1, "{report:?}");
+        let finding = report.findings[0].clone();
+        (String::from_utf8(finding.path).unwrap(), finding.trouble)
+    }
+
+    fn punch(&self, dir: &Node, name: &[u8]) {
+        let object = self.container.object(dir.oid());
+        object.punch_dkey(name, Cond::NONE, Access::Latest).wait().unwrap();
+    }
+
+    fn put_inode(&self, dir: &Node, name: &[u8], bytes: &[u8]) {
+        let extents = [Extent::new(0, bytes.len() as u64)];
+        let data = Source::One(bytes);
+        let value = Value::Array { record_size: 1, extents: &extents, data };
+        let update = [Update { akey: INODE, value, cond: Cond::NONE }];
+        let object = self.container.object(dir.oid());
+        object.update(name, Cond::NONE, &update, Access::Latest).wait().unwrap();
+    }
+}
+
+fn write(dir: &Node, name: &[u8], bytes: &[u8]) {
+    let node = dir.create(name, &Create::with_mode(0o644)).unwrap();
+    let file = node.open(Open::BOTH).unwrap();
+    file.write_at(0, bytes).unwrap();
+    file.close().unwrap();
+}
+
+fn read(node: &Node) -> Vec<u8> {
+    let mut bytes = vec![0; 100];
+    let len = node.open(Open::READ).unwrap().read_at(0, &mut bytes).unwrap();
+    bytes.truncate(len);
+    bytes
+}
+
+#[test]
+fn a_tree_that_is_whole_is_whole() {
+    let place = Place::new("whole");
+    let report = place.check();
+    assert!(report.is_whole(), "{report:?}");
+    let counts = (report.files, report.directories, report.links, report.bytes);
+    assert_eq!((counts, report.leftovers.count()), ((1, 3, 1, 19), 0));
+}
+
+#[test]
+fn files_that_lost_their_entry_are_leftovers() {
+    let place = Place::new("leftover");
+    place.punch(&place.node(b"/dir"), b"file");
+    let report = place.check();
+    assert_eq!((report.damaged, report.leftovers.files, report.leftovers.bytes), (0, 1, 19));
+    let (report, _) = place.repair();
+    assert_eq!((report.leftovers.removed, report.damaged), (1, 0));
+}
+
+#[test]
+fn directories_half_made_are_leftovers() {
+    let place = Place::new("half-made");
+    place.punch(&place.node(b"/dir"), b"below");
+    assert_eq!(place.check().leftovers.directories, 1);
+    assert_eq!(place.repair().0.leftovers.removed, 1);
+}
+
+#[test]
+fn what_is_open_and_removed_is_left_over_until_it_is_closed() {
+    let place = Place::new("open");
+    let dir = place.node(b"/dir");
+    let file = dir.lookup(b"file").unwrap().open(Open::BOTH).unwrap();
+    dir.unlink(b"file").unwrap();
+    assert_eq!(place.check().leftovers.files, 1);
+    file.close().unwrap();
+    assert_eq!(place.check().leftovers.count(), 0);
+}
+
+#[test]
+fn entries_that_cannot_be_read_go_and_their_files_come_back() {
+    let place = Place::new("entry");
+    let dir = place.node(b"/dir");
+    let oid = dir.lookup(b"file").unwrap().oid();
+    place.put_inode(&dir, b"file", &[0; 88]);
+    let report = place.check();
+    assert_eq!(report.damaged, 2, "{report:?}");
+    assert!(matches!(&report.findings[0].trouble, Trouble::Entry(_)));
+    assert_eq!(report.findings[0].path, b"/dir/file");
+    assert_eq!(report.findings[1].trouble, Trouble::LostFile(oid));
+    let (report, place) = place.repair();
+    assert_eq!(report.repaired, 2);
+    let found = place.node(format!("/lost+found/{oid}").as_bytes());
+    assert_eq!(read(&found), b"what the file holds");
+}
+
+#[test]
+fn kinds_that_nobody_knows_are_damage() {
+    let place = Place::new("kind");
+    let mut inode = [0; 88];
+    inode[..4].copy_from_slice(&0o060_644u32.to_le_bytes());
+    place.put_inode(&place.root(), b"device", &inode);
+    let (path, trouble) = place.only();
+    assert!(path == "/device" && matches!(trouble, Trouble::Entry(_)), "{path} {trouble}");
+    place.repair();
+}
+
+#[test]
+fn directories_without_mark_get_it_back() {
+    let place = Place::new("mark");
+    let dir = place.node(b"/dir");
+    place.punch(&dir, b"/");
+    assert_eq!(place.only(), ("/dir".to_owned(), Trouble::Unmarked));
+    let below = place.container.object(dir.lookup(b"below").unwrap().oid());
+    below.punch(Cond::NONE, Access::Latest).wait().unwrap();
+    assert_eq!(place.check().damaged, 2);
+    let (_, place) = place.repair();
+    assert_eq!(read(&place.node(b"/dir/file")), b"what the file holds");
+    place.node(b"/dir/below").mkdir(b"new", &Create::with_mode(0o755)).unwrap();
+}
+
+#[test]
+fn links_without_target_go() {
+    let place = Place::new("link");
+    let object = place.container.object(place.root().oid());
+    object.punch_akeys(b"link", &[b"DFS_SLINK"], Cond::NONE, Access::Latest).wait().unwrap();
+    assert_eq!(place.only(), ("/link".to_owned(), Trouble::NoTarget));
+    let (_, place) = place.repair();
+    assert_eq!(place.root().lookup(b"link").err().unwrap().kind(), ErrorKind::NotFound);
+}
+
+#[test]
+fn two_names_of_one_object_are_told() {
+    let place = Place::new("twice");
+    let dir = place.node(b"/dir");
+    let file = dir.lookup(b"file").unwrap();
+    let object = place.container.object(dir.oid());
+    let mut inode = [0; 88];
+    let extents = [Extent::new(0, 88)];
+    let sink = esker::types::ops::Sink::One(&mut inode);
+    let mut fetch = esker::types::ops::Fetch::array(INODE, 1, &extents, sink);
+    let fetches = std::slice::from_mut(&mut fetch);
+    object.fetch(b"file", Cond::NONE, fetches, Access::Latest).wait().unwrap();
+    place.put_inode(&place.root(), b"other", &inode);
+    let (_, trouble) = place.only();
+    assert_eq!(trouble, Trouble::NamedTwice(file.oid()));
+}
+
+#[test]
+fn lost_directories_come_back_with_all_that_is_in_them() {
+    let place = Place::new("lost");
+    let dir = place.node(b"/dir");
+    write(&dir.lookup(b"below").unwrap(), b"deep", b"deep");
+    place.punch(&place.root(), b"dir");
+    let (path, trouble) = place.only();
+    assert_eq!(trouble, Trouble::Lost(dir.oid()));
+    assert_eq!(path, format!("/lost+found/{}", dir.oid()));
+    let (report, place) = place.repair();
+    assert_eq!((report.files, report.directories, report.leftovers.count()), (2, 3, 0));
+    let found = place.node(format!("/lost+found/{}/below/deep", dir.oid()).as_bytes());
+    assert_eq!(read(&found), b"deep");
+}
+
+#[test]
+fn a_root_without_entry_gets_one() {
+    let place = Place::new("root");
+    let superblock = place.container.generate_oid(
+        0,
+        0,
+        ObjectType::MultiHashed,
+        esker::types::ObjectClass::from_name("S1"),
+        0,
+    );
+    let object = place.container.object(superblock.unwrap());
+    object.punch_dkey(b"/", Cond::NONE, Access::Latest).wait().unwrap();
+    assert_eq!(place.only(), ("/".to_owned(), Trouble::NoRoot));
+    let (_, place) = place.repair();
+    assert_eq!(read(&place.node(b"/dir/file")), b"what the file holds");
+}
+
+#[test]
+fn repair_wants_the_container_for_itself() {
+    let place = Place::new("alone");
+    let options = CheckOptions { data: false, repair: true };
+    let refused = check(&place.container, options, &mut |_| {}).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Invalid);
+    let busy = place.pool.open_container("fs", OpenMode::Exclusive).wait();
+    assert_eq!(busy.err().unwrap().kind(), ErrorKind::Busy);
+}
+
+#[test]
+fn objects_of_others_are_left_alone() {
+    let place = Place::new("others");
+    let container = &place.container;
+    let oid = container.generate_oid(7, 7, ObjectType::KvHashed, None, 0).unwrap();
+    let kv = container.kv(oid).unwrap();
+    kv.put(b"key", b"value", Cond::NONE, Access::Latest).wait().unwrap();
+    assert_eq!(place.check().leftovers.others, 1);
+    let mut anchor = Anchor::Start;
+    assert!(
+        container.list_objects(&mut anchor, 100, Access::Latest).wait().unwrap().contains(&oid)
+    );
+}

@@ -1,0 +1,166 @@
+//! Programs that change a tree at random are killed at random: the tree is whole each time. `ESKER_SEED`
+//! replays a run, `ESKER_TORTURE_ROUNDS` makes it longer.
+use dfs::check::{CheckOptions, check};
+use dfs::{Create, Dfs, MountOptions, NewDfs, Node, Open, RenameMode, SetAttr, XattrMode};
+use esker::backend::NewContainer;
+use esker::types::info::OpenMode;
+use esker::{Container, Pool, Wait};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, SystemTime};
+
+const CHILD: &str = "ESKER_DFS_CHILD";
+const NAMES: u64 = 12;
+
+/// Numbers without pattern (SplitMix64).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ mixed >> 31) % end
+    }
+
+    fn name(&mut self) -> Vec<u8> {
+        format!("name {}", self.below(NAMES)).into_bytes()
+    }
+}
+
+/// A pool in a directory of its own, gone with the test.
+struct Place(PathBuf);
+
+impl Place {
+    fn new() -> Self {
+        let memory = PathBuf::from("/dev/shm");
+        let base = if memory.is_dir() { memory } else { env!("CARGO_TARGET_TMPDIR").into() };
+        let dir = base.join(format!("esker-dfs-killed-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let mut spec = esker_store::PoolSpec::new("tank", 96 << 20);
+        spec.targets = Some(3);
+        esker_store::Pool::create(&dir, &spec, &mut |_, _| {}).unwrap();
+        let place = Self(dir);
+        let pool = Pool::connect(&place.url(), OpenMode::ReadWrite).unwrap();
+        let label = NewContainer { label: Some("fs"), ..Default::default() };
+        Dfs::create_container(&pool, &label, &NewDfs::default()).unwrap();
+        place
+    }
+
+    fn url(&self) -> String {
+        format!("esker:{}", self.0.join("tank").display())
+    }
+
+    fn open(&self, mode: OpenMode) -> Container {
+        let pool = Pool::connect(&self.url(), OpenMode::ReadWrite).unwrap();
+        pool.open_container("fs", mode).wait().unwrap()
+    }
+
+    /// Starts a process that changes the tree until it is killed.
+    fn child(&self, seed: u64) -> Child {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "child", "--nocapture"]).stdout(Stdio::null());
+        command.env(CHILD, format!("{} {seed}", self.url())).spawn().unwrap()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Where the processes that are killed begin.
+#[test]
+fn child() {
+    let Ok(arguments) = std::env::var(CHILD) else { return };
+    let (url, seed) = arguments.split_once(' ').unwrap();
+    let fs = Dfs::open(url, "fs", MountOptions::default()).unwrap();
+    let mut random = Random(seed.parse().unwrap());
+    loop {
+        // Others make and remove the same names, and at times there is no room: any answer is fine.
+        let _ = step(&fs, &mut random);
+    }
+}
+
+/// A directory, at most three levels down.
+fn directory(fs: &Dfs, random: &mut Random) -> Node {
+    let mut dir = fs.root();
+    for _ in 0..random.below(4) {
+        match dir.lookup(&random.name()) {
+            Ok(below) if below.kind() == dfs::Kind::Directory => dir = below,
+            _ => break,
+        }
+    }
+    dir
+}
+
+fn step(fs: &Dfs, random: &mut Random) -> esker::types::Result<()> {
+    let (dir, name) = (directory(fs, random), random.name());
+    let (other, other_name) = (directory(fs, random), random.name());
+    let new = Create::with_mode(0o755);
+    match random.below(16) {
+        0..4 => {
+            let file = dir.create(&name, &new)?.open(Open::BOTH)?;
+            let bytes = vec![random.below(256) as u8; random.below(40_000) as usize];
+            file.write_at(random.below(3_000_000), &bytes)?;
+            file.append(b"the end")?;
+            if random.below(3) == 0 {
+                dir.unlink(&name)?;
+                file.write_at(0, b"still there")?;
+            }
+            file.close()
+        }
+        4..6 => dir.mkdir(&name, &new).map(drop),
+        6 => dir.symlink(&name, b"name 1/name 2", &new).map(drop),
+        7 => dir.unlink(&name),
+        8 => dir.rmdir(&name),
+        9 => dir.remove_tree(&name).map(drop),
+        10 => dir.rename(&name, &other, &other_name, RenameMode::Replace),
+        11 => dir.rename(&name, &other, &other_name, RenameMode::Exchange),
+        12 => dir.lookup(&name)?.set_xattr(b"user.x", &[1; 2000], XattrMode::Any),
+        13 => {
+            let size = Some(random.below(100_000));
+            dir.lookup(&name)?.set_attr(&SetAttr { size, ..SetAttr::default() }).map(drop)
+        }
+        14 => {
+            let mode = Some(random.below(0o1000) as u32);
+            dir.lookup(&name)?.set_attr(&SetAttr { mode, ..SetAttr::default() }).map(drop)
+        }
+        _ => fs.flush(),
+    }
+}
+
+#[test]
+fn a_tree_stays_whole_whoever_is_killed() {
+    let rounds = std::env::var("ESKER_TORTURE_ROUNDS").ok().and_then(|rounds| rounds.parse().ok());
+    let now =
+        || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos() as u64;
+    let seed = std::env::var("ESKER_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seed = seed.unwrap_or_else(now);
+    println!("ESKER_SEED={seed}");
+    let (mut random, place) = (Random(seed), Place::new());
+    let options = CheckOptions { data: true, repair: false };
+    let mut left = 0;
+    for round in 0..rounds.unwrap_or(15u64) {
+        let mut children: Vec<_> =
+            (0..=random.below(3)).map(|child| place.child(seed ^ round << 8 ^ child)).collect();
+        std::thread::sleep(Duration::from_millis(20 + random.below(150)));
+        for child in &mut children {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            let report = check(&place.open(OpenMode::ReadOnly), options, &mut |_| {}).unwrap();
+            assert!(report.is_whole(), "seed {seed}, round {round}: {report:?}");
+            left = left.max(report.leftovers.count());
+        }
+    }
+    println!("at most {left} objects were left over");
+    let alone = place.open(OpenMode::Exclusive);
+    let repair = CheckOptions { data: true, repair: true };
+    let repaired = check(&alone, repair, &mut |_| {}).unwrap();
+    assert!(repaired.damaged == 0, "seed {seed}: {repaired:?}");
+    let after = check(&alone, options, &mut |_| {}).unwrap();
+    let others = after.leftovers.count();
+    assert!(after.is_whole() && others == 0, "seed {seed}: {after:?}");
+    assert_eq!((after.files, after.links), (repaired.files, repaired.links), "seed {seed}");
+}

@@ -1,0 +1,168 @@
+//! Copies of trees, from the host to the host: what is copied, kept, left alone and refused.
+use dfs::transfer::{self, Host, Options, Progress, Summary, Target};
+use rustix::fs::{self, CWD, Mode, Timespec, Timestamps, XattrFlags};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A directory that is gone with the test.
+struct Place(PathBuf);
+
+impl Place {
+    fn new(name: &str) -> Self {
+        let dir = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let dir = dir.join(format!("transfer-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&dir);
+        std::fs::create_dir_all(dir.join("from")).unwrap();
+        Self(dir)
+    }
+
+    fn from(&self, name: &str) -> PathBuf {
+        self.0.join("from").join(name)
+    }
+
+    fn to(&self, name: &str) -> PathBuf {
+        self.0.join("to").join(name)
+    }
+
+    fn copy(&self, options: &Options) -> Summary {
+        let progress = Progress::default();
+        let source: Arc<Path> = self.0.join("from").into();
+        let dir: Arc<Path> = self.0.clone().into();
+        let to = (&Host, Target::Name(&dir, b"to"));
+        transfer::copy((&Host, &source), to, options, &progress).unwrap();
+        progress.summary()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn set_mtime(path: &Path, tv_sec: i64, tv_nsec: i64) {
+    let time = Timespec { tv_sec, tv_nsec };
+    let times = Timestamps { last_access: time, last_modification: time };
+    fs::utimensat(CWD, path, &times, fs::AtFlags::SYMLINK_NOFOLLOW).unwrap();
+}
+
+#[test]
+fn a_tree_comes_over_with_all_that_is_known_of_it() {
+    let place = Place::new("tree");
+    let deep = place.from(&"d/".repeat(50));
+    std::fs::create_dir_all(&deep).unwrap();
+    std::fs::write(deep.join("leaf"), b"deep").unwrap();
+    let odd = std::ffi::OsStr::from_bytes(b"new\nline \xff");
+    std::fs::write(place.0.join("from").join(odd), b"odd").unwrap();
+    std::fs::write(place.from("empty"), b"").unwrap();
+    set_mtime(&place.from("empty"), -1_000_000, 123_456_789);
+    std::fs::set_permissions(place.from("empty"), PermissionsExt::from_mode(0o4701)).unwrap();
+    symlink("/no/where", place.from("dangling")).unwrap();
+    set_mtime(&place.from("dangling"), 5, 6);
+    let _ = fs::lsetxattr(place.from("d"), "user.colour", b"blue", XattrFlags::empty());
+    set_mtime(&place.from("d"), 7, 8);
+    let summary = place.copy(&Options { verify: true, ..Options::default() });
+    assert_eq!((summary.failed, summary.files, summary.directories), (0, 3, 51), "{summary:?}");
+    assert_eq!((summary.links, summary.bytes, summary.bytes_verified), (1, 7, 7));
+    let copied = std::fs::read(place.to(&"d/".repeat(50)).join("leaf")).unwrap();
+    assert_eq!(copied, b"deep");
+    assert_eq!(std::fs::read(place.0.join("to").join(odd)).unwrap(), b"odd");
+    let empty = place.to("empty").metadata().unwrap();
+    let seen = (empty.mtime(), empty.mtime_nsec(), empty.mode() & 0o7777);
+    assert_eq!(seen, (-1_000_000, 123_456_789, 0o4701));
+    let link = place.to("dangling").symlink_metadata().unwrap();
+    assert_eq!((link.mtime(), link.mtime_nsec()), (5, 6));
+    assert_eq!(std::fs::read_link(place.to("dangling")).unwrap(), Path::new("/no/where"));
+    let dir = place.to("d").metadata().unwrap();
+    assert_eq!((dir.mtime(), dir.mtime_nsec()), (7, 8));
+    let mut value = [0; 8];
+    if fs::lgetxattr(place.from("d"), "user.colour", &mut value).is_ok() {
+        assert_eq!(fs::lgetxattr(place.to("d"), "user.colour", &mut value).unwrap(), 4);
+    }
+}
+
+#[test]
+fn what_is_there_is_left_alone_and_what_is_not_whole_is_done_again() {
+    let place = Place::new("again");
+    for name in ["same", "cut", "stale", "changed"] {
+        std::fs::write(place.from(name), format!("what {name} holds")).unwrap();
+        set_mtime(&place.from(name), 1_000, 0);
+    }
+    assert_eq!(place.copy(&Options::default()).files, 4);
+    let resumed = place.copy(&Options::default());
+    assert_eq!((resumed.files, resumed.skipped, resumed.failed), (0, 4, 0));
+    std::fs::write(place.to("cut"), b"what").unwrap();
+    set_mtime(&place.to("cut"), 1_000, 0);
+    set_mtime(&place.to("stale"), 2_000, 0);
+    // Only a comparison sees this one.
+    std::fs::write(place.to("changed"), b"WHAT changed holds").unwrap();
+    set_mtime(&place.to("changed"), 1_000, 0);
+    let resumed = place.copy(&Options::default());
+    assert_eq!((resumed.files, resumed.skipped, resumed.failed), (2, 2, 0));
+    assert_eq!(std::fs::read(place.to("changed")).unwrap(), b"WHAT changed holds");
+    let resumed = place.copy(&Options { verify: true, ..Options::default() });
+    assert_eq!((resumed.files, resumed.skipped, resumed.failed), (1, 3, 0));
+    for name in ["same", "cut", "stale", "changed"] {
+        assert_eq!(
+            std::fs::read(place.to(name)).unwrap(),
+            std::fs::read(place.from(name)).unwrap()
+        );
+    }
+}
+
+#[test]
+fn large_files_go_in_parts_and_holes_stay_holes() {
+    let place = Place::new("large");
+    let len = 3 * transfer::PART_BYTES + 12_345;
+    let file = std::fs::File::create(place.from("large")).unwrap();
+    file.set_len(len).unwrap();
+    for at in [0, 4096 * 777 + 1, transfer::PART_BYTES - 3, 2 * transfer::PART_BYTES, len - 6] {
+        file.write_all_at(b"island", at).unwrap();
+    }
+    let options = Options { workers: 3, verify: true, ..Options::default() };
+    let summary = place.copy(&options);
+    assert_eq!((summary.failed, summary.files), (0, 1), "{summary:?}");
+    assert_eq!(summary.bytes_passed, len);
+    assert!(summary.bytes < 16 << 20, "holes were copied: {summary:?}");
+    let (from, to) =
+        (place.from("large").metadata().unwrap(), place.to("large").metadata().unwrap());
+    assert_eq!((from.len(), from.mtime_nsec()), (to.len(), to.mtime_nsec()));
+    assert!(to.blocks() <= from.blocks() + 64, "{} {}", from.blocks(), to.blocks());
+    let same = |at: u64| {
+        let read = |path| {
+            let mut bytes = vec![0; 1 << 20];
+            let file: std::fs::File = std::fs::File::open(path).unwrap();
+            let count = file.read_at(&mut bytes, at).unwrap();
+            bytes.truncate(count);
+            bytes
+        };
+        read(place.from("large")) == read(place.to("large"))
+    };
+    assert!((0..len).step_by(1 << 20).all(same));
+}
+
+#[test]
+fn what_cannot_be_copied_is_listed_and_the_rest_is_copied() {
+    let place = Place::new("refused");
+    std::fs::write(place.from("fine"), b"fine").unwrap();
+    std::fs::create_dir(place.from("blocked")).unwrap();
+    std::fs::write(place.from("swapped"), b"file").unwrap();
+    let fifo = Mode::from_raw_mode(0o600);
+    fs::mknodat(CWD, place.from("pipe"), fs::FileType::Fifo, fifo, 0).unwrap();
+    std::fs::create_dir_all(place.to("swapped")).unwrap();
+    std::fs::write(place.to("blocked"), b"in the way").unwrap();
+    let summary = place.copy(&Options::default());
+    assert_eq!((summary.files, summary.failed, summary.stopped), (1, 3, false));
+    let mut names: Vec<_> = summary
+        .failures
+        .iter()
+        .map(|failure| {
+            String::from_utf8_lossy(&failure.path).rsplit('/').next().unwrap().to_owned()
+        })
+        .collect();
+    names.sort();
+    assert_eq!(names, ["blocked", "pipe", "swapped"]);
+    assert_eq!(std::fs::read(place.to("blocked")).unwrap(), b"in the way");
+}
