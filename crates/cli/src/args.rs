@@ -2,6 +2,7 @@
 use crate::commands::array::ArrayCommand;
 use crate::commands::bench::BenchCommand;
 use crate::commands::cont::ContCommand;
+use crate::commands::fs::FsCommand;
 use crate::commands::kv::KvCommand;
 use crate::commands::object::ObjectCommand;
 use crate::commands::pool::PoolCommand;
@@ -27,6 +28,8 @@ Examples:
   esker kv put tank run1 index t2m 'step 0'
   esker kv get tank run1 index t2m
   esker array put tank run1 field-1 field.grib
+  esker cont create tank home --type posix
+  esker fs import ./data tank/home:/data
   esker doctor
 
 Exit status:
@@ -57,6 +60,8 @@ pub(crate) enum Command {
     Cont(Group<ContCommand>),
     Kv(Group<KvCommand>),
     Array(Group<ArrayCommand>),
+    #[command(visible_alias = "filesystem")]
+    Fs(Group<FsCommand>),
     #[command(visible_alias = "obj")]
     Object(Group<ObjectCommand>),
     Run(Run),
@@ -92,6 +97,7 @@ impl Cli {
             Command::Cont(group) => group.json.json,
             Command::Kv(group) => group.json.json,
             Command::Array(group) => group.json.json,
+            Command::Fs(group) => group.json.json,
             Command::Object(group) => group.json.json,
             Command::Doctor(doctor) => doctor.json.json,
             Command::Run(_) | Command::Bench(_) | Command::Completions(_) | Command::Man(_) => {
@@ -144,7 +150,7 @@ pub(crate) struct ObjectArg {
     pub(crate) class: Option<ObjectClass>,
 }
 
-fn parse_class(text: &str) -> Result<ObjectClass, String> {
+pub(crate) fn parse_class(text: &str) -> Result<ObjectClass, String> {
     esker_bench::load::class_of(text).map_err(|error| error.to_string())
 }
 

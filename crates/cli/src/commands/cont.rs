@@ -1,11 +1,13 @@
 //! `esker cont`.
 use super::attributes::AttributeCommand;
+use super::posix::Layout;
 use super::properties::{GetProp, SetProp};
 use super::snapshot::SnapshotCommand;
 use crate::args::{ContainerArg, PoolArg};
 use crate::output::Answer;
 use crate::{shapes, when};
 use clap::{Args, Subcommand, ValueEnum};
+use dfs::Dfs;
 use esker::Wait;
 use esker::backend::NewContainer;
 use esker::types::info::{ContainerInfo, OpenMode};
@@ -29,6 +31,8 @@ pub(crate) enum ContCommand {
 }
 
 /// Make a container
+///
+/// With --type posix it holds a file system: see `esker fs`.
 #[derive(Args)]
 pub(crate) struct Create {
     #[command(flatten)]
@@ -39,9 +43,11 @@ pub(crate) struct Create {
     /// The label, in another place
     #[arg(long, value_name = "LABEL", conflicts_with = "name", hide = true)]
     label: Option<String>,
-    /// Checksum over the data
-    #[arg(long, value_name = "SUM", default_value = "crc32c")]
-    checksum: ChecksumArg,
+    /// Checksum over the data [default: crc32c]
+    #[arg(long, value_name = "SUM")]
+    checksum: Option<ChecksumArg>,
+    #[command(flatten)]
+    layout: Layout,
 }
 
 /// Checksum over the data of a container.
@@ -106,13 +112,24 @@ impl ContCommand {
 
 impl Create {
     fn run(self) -> Result<Answer> {
+        let (file_system, properties) = (self.layout.file_system()?, self.layout.properties()?);
         let pool = self.pool.open(OpenMode::ReadWrite)?;
-        let label = self.name.as_deref().or(self.label.as_deref());
-        let checksum = self.checksum.into();
-        let new = NewContainer { label, checksum, ..NewContainer::default() };
-        let info = pool.create_container(&new).wait()?;
-        let text = format!("container {} {}", info.uuid, info.label);
-        Ok(Answer::new(shapes::container(&info), text.trim_end()))
+        let label = self.name.or(self.label).or(properties.label);
+        let checksum = self.checksum.map(Checksum::from).or(properties.checksum);
+        let checksum = checksum.unwrap_or(Checksum::Crc32c);
+        let new = NewContainer { label: label.as_deref(), checksum, ..NewContainer::default() };
+        let info = match file_system {
+            Some(file_system) => Dfs::create_container(&pool, &new, &file_system)?,
+            None => pool.create_container(&new).wait()?,
+        };
+        // Scripts written for DAOS look for these words.
+        let text = format!(
+            "  Container UUID : {}\n  Container Label: {}\n  Container Type : {}",
+            info.uuid,
+            info.label,
+            self.layout.name()
+        );
+        Ok(Answer::new(shapes::container(&info), text))
     }
 }
 

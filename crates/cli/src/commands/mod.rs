@@ -5,11 +5,13 @@ pub(crate) mod bench;
 mod compare;
 pub(crate) mod cont;
 mod files;
+pub(crate) mod fs;
 pub(crate) mod kv;
 pub(crate) mod object;
 mod paper;
 pub(crate) mod pool;
 mod pool_posix;
+mod posix;
 mod properties;
 mod report;
 pub(crate) mod run;
@@ -27,6 +29,7 @@ pub(crate) fn run(command: Command, json: bool) -> Result<Answer> {
         Command::Cont(group) => group.command.run(),
         Command::Kv(group) => group.command.run(),
         Command::Array(group) => group.command.run(json),
+        Command::Fs(group) => group.command.run(json),
         Command::Object(group) => group.command.run(),
         Command::Run(run) => run.run(),
         Command::Doctor(doctor) => doctor.run(),

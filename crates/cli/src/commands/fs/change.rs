@@ -1,0 +1,307 @@
+//! `esker fs mkdir`, `rm`, `mv`, `ln`, `touch`, `chmod`: changes to a tree.
+use super::mode::ModeChange;
+use super::place::{FsPath, Mounts, NAMING, at, inside};
+use super::umask;
+use crate::output::Answer;
+use clap::Args;
+use dfs::{Create, Follow, Kind, Node, RenameMode, SetAttr, Time};
+use esker::types::{Error, ErrorKind, Result};
+use serde_json::json;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+
+/// Make directories
+#[derive(Args)]
+#[command(after_long_help = NAMING)]
+pub(crate) struct Mkdir {
+    /// Directories to make
+    #[arg(value_name = "PATH", required = true, value_parser = inside())]
+    paths: Vec<FsPath>,
+    /// Also those above; one that is there is no error
+    #[arg(long, short)]
+    parents: bool,
+    /// Mode bits, octal [default: 777 less the umask]
+    #[arg(long, short, value_name = "MODE", value_parser = super::mode::octal)]
+    mode: Option<u32>,
+}
+
+impl Mkdir {
+    pub(super) fn run(self) -> Result<Answer> {
+        let mut mounts = Mounts::writing();
+        let above = Create::with_mode(0o777 & !umask());
+        let last = self.mode.map_or(above, Create::with_mode);
+        for path in &self.paths {
+            if self.parents {
+                make_all(&mut mounts, path, &above, &last)?;
+            } else {
+                let (dir, name) = mounts.parent(path)?;
+                dir.mkdir(&name, &last).map_err(|error| at(path, &error))?;
+            }
+        }
+        done(&mounts, self.paths.len())
+    }
+}
+
+/// Makes a directory and those above it that are missing.
+pub(super) fn make_all(
+    mounts: &mut Mounts,
+    path: &FsPath,
+    above: &Create,
+    last: &Create,
+) -> Result<Node> {
+    let fs = mounts.fs(path)?;
+    let names: Vec<_> =
+        path.path.split(|byte| *byte == b'/').filter(|name| !name.is_empty()).collect();
+    let mut dir = fs.root();
+    for (number, name) in names.iter().enumerate() {
+        let new = if number + 1 == names.len() { last } else { above };
+        dir = step(&dir, name, new).map_err(|error| at(path, &error))?;
+    }
+    match dir.kind() {
+        Kind::Directory => Ok(dir),
+        _ => Err(at(path, &Error::new(ErrorKind::Exists, "is there and is no directory"))),
+    }
+}
+
+fn step(dir: &Node, name: &[u8], new: &Create) -> Result<Node> {
+    let find = || dir.fs().resolve(dir, name, Follow::All);
+    match find() {
+        Err(error) if error.kind() == ErrorKind::NotFound => match dir.mkdir(name, new) {
+            Err(error) if error.kind() == ErrorKind::Exists => find(),
+            made => made,
+        },
+        found => found,
+    }
+}
+
+/// Remove files, symbolic links and, with -r, directories
+#[derive(Args)]
+#[command(after_long_help = NAMING)]
+pub(crate) struct Rm {
+    /// What to remove
+    #[arg(value_name = "PATH", required = true, value_parser = inside())]
+    paths: Vec<FsPath>,
+    /// Directories too, with all that is in them
+    #[arg(long, short, short_alias = 'R')]
+    recursive: bool,
+    /// What is not there is no error
+    #[arg(long, short)]
+    force: bool,
+    /// Directories too, when they are empty
+    #[arg(long, short)]
+    dir: bool,
+}
+
+impl Rm {
+    pub(super) fn run(self) -> Result<Answer> {
+        let (mut mounts, mut removed) = (Mounts::writing(), 0);
+        for path in &self.paths {
+            let gone = mounts
+                .parent(path)
+                .and_then(|(dir, name)| self.remove(&dir, &name).map_err(|error| at(path, &error)));
+            match gone {
+                Err(error) if self.force && error.kind() == ErrorKind::NotFound => {}
+                gone => removed += gone?,
+            }
+        }
+        done(&mounts, removed as usize)
+    }
+
+    fn remove(&self, dir: &Node, name: &[u8]) -> Result<u64> {
+        if self.recursive {
+            return dir.remove_tree(name);
+        }
+        match dir.unlink(name) {
+            Err(error) if error.kind() == ErrorKind::IsDirectory => match self.dir {
+                true => dir.rmdir(name).map(|()| 1),
+                false => Err(Error::new(
+                    ErrorKind::IsDirectory,
+                    "is a directory; -r removes it with all that is in it, -d when it is empty",
+                )),
+            },
+            removed => removed.map(|()| 1),
+        }
+    }
+}
+
+/// Move or rename within a container
+///
+/// A file that is there is replaced, at once for all who look. With several SOURCEs, or where DEST is a
+/// directory, they move into it.
+#[derive(Args)]
+#[command(after_long_help = NAMING)]
+pub(crate) struct Mv {
+    /// What to move, then where
+    #[arg(value_names = ["SOURCE", "DEST"], required = true, num_args = 2.., value_parser = inside())]
+    paths: Vec<FsPath>,
+    /// Replace nothing
+    #[arg(long, short)]
+    no_clobber: bool,
+    /// Let both change places
+    #[arg(long, conflicts_with = "no_clobber")]
+    exchange: bool,
+    /// DEST is the new name, also where it is a directory
+    #[arg(long, short = 'T')]
+    no_target_directory: bool,
+}
+
+impl Mv {
+    pub(super) fn run(self) -> Result<Answer> {
+        let mut mounts = Mounts::writing();
+        let Some((dest, sources)) = self.paths.split_last() else { return done(&mounts, 0) };
+        let into = match self.no_target_directory || self.exchange {
+            true => None,
+            false => directory(&mut mounts, dest)?,
+        };
+        if into.is_none() && sources.len() > 1 {
+            return Err(at(dest, &Error::new(ErrorKind::NotDirectory, "is no directory")));
+        }
+        for source in sources {
+            if (&source.pool, &source.container) != (&dest.pool, &dest.container) {
+                return Err(at(
+                    source,
+                    &Error::new(
+                        ErrorKind::NotSupported,
+                        "DEST is in another container; copy it there with `esker fs cp -rp`, then remove it",
+                    ),
+                ));
+            }
+            let (dir, name) = mounts.parent(source)?;
+            let (to, to_name) = match &into {
+                Some(into) => (into.clone(), name.clone()),
+                None => mounts.parent(dest)?,
+            };
+            dir.rename(&name, &to, &to_name, self.mode()).map_err(|error| at(source, &error))?;
+        }
+        done(&mounts, sources.len())
+    }
+
+    fn mode(&self) -> RenameMode {
+        match (self.no_clobber, self.exchange) {
+            (true, _) => RenameMode::NoReplace,
+            (_, true) => RenameMode::Exchange,
+            _ => RenameMode::Replace,
+        }
+    }
+}
+
+/// The directory that a path names, if it does.
+pub(super) fn directory(mounts: &mut Mounts, path: &FsPath) -> Result<Option<Node>> {
+    match mounts.node(path, Follow::All) {
+        Ok(node) => Ok(Some(node).filter(|node| node.kind() == Kind::Directory)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Make a symbolic link
+///
+/// There are no hard links in the file system of a container.
+#[derive(Args)]
+#[command(after_long_help = NAMING)]
+pub(crate) struct Ln {
+    /// Make a symbolic link; always needed
+    #[arg(long, short, required = true)]
+    symbolic: bool,
+    /// Where the link leads: a path as it is to be stored, from the link's directory or from the root
+    #[arg(value_name = "TARGET")]
+    target: OsString,
+    /// The link
+    #[arg(value_name = "LINK", value_parser = inside())]
+    link: FsPath,
+    /// Replace a file or link that is there
+    #[arg(long, short)]
+    force: bool,
+}
+
+impl Ln {
+    pub(super) fn run(self) -> Result<Answer> {
+        let mut mounts = Mounts::writing();
+        let (dir, name) = mounts.parent(&self.link)?;
+        let make = || dir.symlink(&name, self.target.as_bytes(), &Create::with_mode(0o777));
+        let made = match make() {
+            Err(error) if error.kind() == ErrorKind::Exists && self.force => {
+                dir.unlink(&name).and_then(|()| make())
+            }
+            made => made,
+        };
+        made.map_err(|error| at(&self.link, &error))?;
+        done(&mounts, 1)
+    }
+}
+
+/// Make empty files, or set the time of change of those that are there to now
+#[derive(Args)]
+#[command(after_long_help = NAMING)]
+pub(crate) struct Touch {
+    /// Files or directories
+    #[arg(value_name = "PATH", required = true, value_parser = inside())]
+    paths: Vec<FsPath>,
+    /// Make nothing
+    #[arg(long, short = 'c')]
+    no_create: bool,
+}
+
+impl Touch {
+    pub(super) fn run(self) -> Result<Answer> {
+        let mut mounts = Mounts::writing();
+        for path in &self.paths {
+            match mounts.node(path, Follow::All) {
+                Ok(node) => {
+                    let now = SetAttr { mtime: Some(Time::now()), ..SetAttr::default() };
+                    node.set_attr(&now).map_err(|error| at(path, &error))?;
+                }
+                Err(error) if error.kind() == ErrorKind::NotFound && !self.no_create => {
+                    let (dir, name) = mounts.parent(path)?;
+                    let new = Create::with_mode(0o666 & !umask());
+                    dir.create(&name, &new).map_err(|error| at(path, &error))?;
+                }
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        done(&mounts, self.paths.len())
+    }
+}
+
+/// Change mode bits
+///
+/// Mode bits are kept and shown; who may use the pool may use all files in it.
+#[derive(Args)]
+#[command(after_long_help = NAMING)]
+pub(crate) struct Chmod {
+    /// Octal (644), or changes as of chmod(1): u+x, go-w, a=r, +X
+    #[arg(value_name = "MODE", allow_hyphen_values = true)]
+    mode: ModeChange,
+    /// Files or directories
+    #[arg(value_name = "PATH", required = true, value_parser = inside())]
+    paths: Vec<FsPath>,
+    /// Also all that is below
+    #[arg(long, short = 'R')]
+    recursive: bool,
+}
+
+impl Chmod {
+    pub(super) fn run(self) -> Result<Answer> {
+        let (mut mounts, mut count) = (Mounts::writing(), 0);
+        for path in &self.paths {
+            let node = mounts.node(path, Follow::All)?;
+            let mut walk = node.walk(if self.recursive { usize::MAX } else { 0 });
+            while let Some(visit) = walk.visit()? {
+                let inode = visit.node.inode();
+                if inode.kind != Kind::Symlink {
+                    let mode = self.mode.apply(inode.mode, inode.kind == Kind::Directory, umask());
+                    visit.node.set_attr(&SetAttr { mode: Some(mode), ..SetAttr::default() })?;
+                    count += 1;
+                }
+            }
+        }
+        done(&mounts, count)
+    }
+}
+
+/// Brings home what waits, and answers.
+fn done(mounts: &Mounts, count: usize) -> Result<Answer> {
+    mounts.flush()?;
+    Ok(Answer::new(json!({"count": count}), ""))
+}

@@ -1,0 +1,184 @@
+//! `esker fs cp`.
+use super::change::directory;
+use super::place::{Either, FsPath, Mounts, NAMING, at, either, os};
+use super::run::{Run, last_name};
+use super::umask;
+use crate::commands::files;
+use crate::output::Answer;
+use clap::Args;
+use dfs::transfer::{self, Host, Inside, Options, Target, Tree};
+use dfs::{Create, Follow, Kind, Node, Open};
+use esker::types::{Error, ErrorKind, Result};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Copy files within and between containers, and from and to the host
+///
+/// With several SOURCEs, or where DEST is a directory, they go into it. SOURCE - is standard input. Files that
+/// are there are overwritten. See `esker fs import` for large trees.
+#[derive(Args)]
+#[command(after_long_help = NAMING)]
+pub(crate) struct Cp {
+    /// What to copy, then where
+    #[arg(value_names = ["SOURCE", "DEST"], required = true, num_args = 2.., value_parser = either())]
+    paths: Vec<Either>,
+    /// Directories too, with all that is in them; symbolic links stay links
+    #[arg(long, short, short_alias = 'R')]
+    recursive: bool,
+    /// Keep modes, times, owners and extended attributes
+    #[arg(long, short)]
+    preserve: bool,
+    /// The same as -r -p
+    #[arg(long, short)]
+    archive: bool,
+    /// Threads that copy [default: one for each processor]
+    #[arg(long, short = 'j', value_name = "N", default_value_t = 0, hide_default_value = true)]
+    workers: usize,
+}
+
+impl Cp {
+    pub(super) fn run(self) -> Result<Answer> {
+        let (keep, mask) = (self.preserve || self.archive, umask());
+        let options = Options { workers: self.workers, keep, mask, resume: false, verify: false };
+        let (run, mut mounts) = (Run::new("copying", options), Mounts::writing());
+        let Some((dest, sources)) = self.paths.split_last() else { return Ok(run.answer()) };
+        for source in sources {
+            match dest {
+                Either::Inside(dest) => self.inside(&run, &mut mounts, source, dest)?,
+                Either::Host(dest) => self.outside(&run, &mut mounts, source, dest)?,
+            }
+        }
+        mounts.flush()?;
+        Ok(run.answer())
+    }
+
+    fn is_into(&self) -> bool {
+        self.paths.len() > 2
+    }
+
+    fn inside(&self, run: &Run, mounts: &mut Mounts, source: &Either, dest: &FsPath) -> Result<()> {
+        let (dir, name) = match directory(mounts, dest)? {
+            Some(dir) => (dir, None),
+            None if self.is_into() => return Err(no_directory(&dest.shown(&dest.path))),
+            None => mounts.parent(dest).map(|(dir, name)| (dir, Some(name)))?,
+        };
+        match source {
+            Either::Host(path) if path == Path::new("-") => self.standard_input(run, &dir, name),
+            Either::Host(path) => {
+                let node = followed(path, self.is_recursive());
+                self.check(Host.meta(&node)?.kind, path)?;
+                match name.or_else(|| last_name(path)) {
+                    Some(name) => run.copy(&Host, &node, &Inside, Target::Name(&dir, &name)),
+                    None => run.copy(&Host, &node, &Inside, Target::Into(&dir)),
+                }
+            }
+            Either::Inside(path) => {
+                let node = self.source(mounts, path)?;
+                let name = name.unwrap_or_else(|| node.name().to_vec());
+                refuse_itself(&node, &dir, &name).map_err(|error| at(path, &error))?;
+                run.copy(&Inside, &node, &Inside, Target::Name(&dir, &name))
+            }
+        }
+    }
+
+    fn outside(&self, run: &Run, mounts: &mut Mounts, source: &Either, dest: &Path) -> Result<()> {
+        let Either::Inside(path) = source else {
+            let message =
+                "neither SOURCE nor DEST is in a container; cp of the host copies such files";
+            return Err(Error::new(ErrorKind::Invalid, message));
+        };
+        let node = self.source(mounts, path)?;
+        let (dir, name) = host_spot(dest, true)?;
+        if name.is_some() && self.is_into() {
+            return Err(no_directory(dest.as_os_str().as_bytes()));
+        }
+        let name = name.unwrap_or_else(|| node.name().to_vec());
+        run.copy(&Inside, &node, &Host, Target::Name(&dir, &name))
+    }
+
+    fn is_recursive(&self) -> bool {
+        self.recursive || self.archive
+    }
+
+    /// What is copied of a container; a link that is named itself is followed, as in cp(1), unless trees are
+    /// copied.
+    fn source(&self, mounts: &mut Mounts, path: &FsPath) -> Result<Node> {
+        let follow = if self.is_recursive() { Follow::AllButLast } else { Follow::All };
+        let node = mounts.node(path, follow)?;
+        let shown = os(path.shown(&path.path));
+        self.check(Some(node.kind()), Path::new(&shown))?;
+        Ok(node)
+    }
+
+    fn check(&self, kind: Option<Kind>, path: &Path) -> Result<()> {
+        match kind == Some(Kind::Directory) && !self.is_recursive() {
+            false => Ok(()),
+            true => Err(Error::new(
+                ErrorKind::IsDirectory,
+                format!("{} is a directory; -r copies it with all that is in it", path.display()),
+            )),
+        }
+    }
+
+    fn standard_input(&self, run: &Run, dir: &Node, name: Option<Vec<u8>>) -> Result<()> {
+        let Some(name) = name else {
+            let message = "standard input has no name of its own; let DEST name a file";
+            return Err(Error::new(ErrorKind::IsDirectory, message));
+        };
+        let mut source = files::Source::open(Path::new("-"))?;
+        let node = dir.create(&name, &Create::with_mode(0o666 & !run.options.mask))?;
+        let file = node.open(Open { truncate: true, ..Open::WRITE })?;
+        let (mut buffer, mut offset) = (vec![0; transfer::BUFFER_BYTES], 0);
+        loop {
+            let count = source.fill(&mut buffer)?;
+            file.write_at(offset, &buffer[..count])?;
+            offset += count as u64;
+            if count < buffer.len() {
+                return file.close();
+            }
+        }
+    }
+}
+
+/// Refuses to copy a file over itself, and a directory into itself.
+fn refuse_itself(node: &Node, dir: &Node, name: &[u8]) -> Result<()> {
+    let same_fs = node.fs().container().info().id == dir.fs().container().info().id;
+    let mut above = Some(dir);
+    while let Some(dir) = above {
+        if same_fs && dir.oid() == node.oid() {
+            return Err(Error::new(ErrorKind::Invalid, "a directory cannot be copied into itself"));
+        }
+        above = dir.parent();
+    }
+    match dir.lookup(name) {
+        Ok(there) if same_fs && there.oid() == node.oid() => {
+            Err(Error::new(ErrorKind::Invalid, "SOURCE and DEST are the same file"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A path of the host with a symbolic link at its end followed, unless trees are copied.
+fn followed(path: &Path, as_it_is: bool) -> Arc<Path> {
+    match std::fs::canonicalize(path) {
+        Ok(real) if !as_it_is => real.into(),
+        _ => path.into(),
+    }
+}
+
+/// Where something goes on the host: a directory that is there, or a directory and a new name.
+pub(super) fn host_spot(path: &Path, into: bool) -> Result<(Arc<Path>, Option<Vec<u8>>)> {
+    if into && path.is_dir() {
+        return Ok((path.into(), None));
+    }
+    let name = path.file_name().ok_or_else(|| no_directory(path.as_os_str().as_bytes()))?;
+    let dir = path.parent().filter(|dir| *dir != Path::new("")).unwrap_or(Path::new("."));
+    Ok((dir.into(), Some(name.as_bytes().to_vec())))
+}
+
+#[cold]
+fn no_directory(path: &[u8]) -> Error {
+    let message = format!("{} is no directory", String::from_utf8_lossy(path));
+    Error::new(ErrorKind::NotDirectory, message)
+}

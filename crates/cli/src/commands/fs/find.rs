@@ -1,0 +1,94 @@
+//! `esker fs find`.
+use super::expression::{Expression, Reference};
+use super::place::{FsPath, Mounts, NAMING, os};
+use super::show::{self, Lines};
+use crate::output::Answer;
+use clap::Args;
+use dfs::{Follow, Time, Visit};
+use esker::types::{Error, ErrorKind, Result};
+use serde_json::json;
+use std::ffi::OsString;
+
+const EXPRESSIONS: &str = "\
+Tests, all of which must hold (! or -not turns the next one round):
+  -name GLOB       the last name matches; * ? [a-z] as in a shell
+  -iname GLOB      the same, whatever the case of letters
+  -path GLOB       the whole path in the container matches; * also takes slashes
+  -type f|d|l      file, directory, symbolic link
+  -size [+-]N[u]   size in blocks of 512 bytes, rounded up; u: c bytes, k, M, G; + more, - less
+  -newer PATH      changed later than PATH, of a container or the host
+  -mtime [+-]N     changed N days ago; + longer, - less
+  -mmin [+-]N      the same in minutes
+  -perm MODE       exactly these bits, octal; -MODE: all of these, /MODE: any of these
+  -uid N, -gid N   owner, group
+  -empty           an empty file or directory
+Others:
+  -maxdepth N      only so many levels below PATH
+  -mindepth N      only from this level on
+  -print0          names end with a zero byte in place of a line feed
+
+Examples:
+  esker fs find tank/run1:/ -name '*.grib' -size +1M
+  esker fs find tank/run1:/out -type f -newer ./started -print0 | xargs -0 ...";
+
+/// Find files, directories and symbolic links in a tree
+#[derive(Args)]
+#[command(after_long_help = format!("{EXPRESSIONS}\n\n{NAMING}"))]
+pub(crate) struct Find {
+    /// Where to begin, then tests
+    #[arg(value_name = "PATH [TEST]...", required = true, num_args = 1.., allow_hyphen_values = true)]
+    #[arg(trailing_var_arg = true)]
+    arguments: Vec<OsString>,
+}
+
+impl Find {
+    pub(super) fn run(self, json: bool) -> Result<Answer> {
+        let is_test = |word: &OsString| word == "!" || word.as_encoded_bytes().starts_with(b"-");
+        let tests = self.arguments.iter().position(is_test).unwrap_or(self.arguments.len());
+        let (paths, words) = self.arguments.split_at(tests);
+        let mut mounts = Mounts::reading();
+        let expression = Expression::parse(words, &mut |path| newer_than(&mut mounts, path))?;
+        // A program's --json may stand behind the tests.
+        let json = json || expression.json;
+        let (mut lines, mut found) =
+            (Lines::new(if expression.print0 { 0 } else { b'\n' }), Vec::new());
+        for path in paths {
+            let path = FsPath::parse(path).ok_or_else(|| no_path(path))?;
+            let mut walk = mounts.node(&path, Follow::AllButLast)?.walk(expression.depth_max);
+            while let Some(visit) = walk.visit()? {
+                if !expression.holds(&visit)? {
+                    continue;
+                }
+                match json {
+                    true => found.push(show::attr(&visit.node.path(), &visit.node.attr()?)),
+                    false if lines.line("", &shown(&path, &visit))? => {}
+                    false => return Ok(Answer::new(json!(null), "")),
+                }
+            }
+        }
+        lines.finish()?;
+        Ok(Answer::new(json!(found), ""))
+    }
+}
+
+fn shown(path: &FsPath, visit: &Visit) -> Vec<u8> {
+    path.shown(&visit.node.path())
+}
+
+fn newer_than(mounts: &mut Mounts, reference: &Reference) -> Result<Time> {
+    match FsPath::parse_full(reference) {
+        Some(path) => Ok(mounts.node(&path, Follow::All)?.attr()?.mtime),
+        None => {
+            let stat = rustix::fs::stat(reference.as_os_str()).map_err(|cause| {
+                Error::io(format!("looking at {}", reference.display()), &cause.into())
+            })?;
+            Ok(Time { seconds: stat.st_mtime, nanos: stat.st_mtime_nsec as u32 })
+        }
+    }
+}
+
+#[cold]
+fn no_path(word: &OsString) -> Error {
+    let message = format!("{word:?} is no path in a container; write POOL/CONT:/path, then tests");
+    Error::new(ErrorKind::Invalid, message)
+}

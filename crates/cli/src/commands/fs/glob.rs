@@ -1,0 +1,123 @@
+//! Patterns of names, as shells have them, on bytes.
+
+/// Whether the case of letters counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Case {
+    Matters,
+    Ignored,
+}
+
+/// True where `name` as a whole matches `pattern`: `*` is anything, `?` one byte, `[a-z]` and `[!a-z]` one of
+/// a set or none of it, and `\` takes the next byte as it is. Takes time in proportion to the product of both
+/// lengths at most.
+pub(super) fn matches(pattern: &[u8], name: &[u8], case: Case) -> bool {
+    let (mut at, mut seen) = (0, 0);
+    // Where to go on when what follows the last star does not fit: with one more byte under the star.
+    let mut retry = None;
+    while seen < name.len() {
+        if pattern.get(at) == Some(&b'*') {
+            retry = Some((at + 1, seen));
+            at += 1;
+            continue;
+        }
+        match one(&pattern[at..], name[seen], case) {
+            Some(len) => (at, seen) = (at + len, seen + 1),
+            None => {
+                let Some((behind, under)) = retry else { return false };
+                retry = Some((behind, under + 1));
+                (at, seen) = (behind, under + 1);
+            }
+        }
+    }
+    pattern[at..].iter().all(|byte| *byte == b'*')
+}
+
+/// Length of the beginning of the pattern that takes this byte.
+fn one(pattern: &[u8], byte: u8, case: Case) -> Option<usize> {
+    let same = |a: u8, b: u8| match case {
+        Case::Matters => a == b,
+        Case::Ignored => a.eq_ignore_ascii_case(&b),
+    };
+    match *pattern {
+        [b'?', ..] => Some(1),
+        [b'\\', next, ..] => same(next, byte).then_some(2),
+        [b'[', ref set @ ..] => match set_end(set) {
+            Some(end) => in_set(&set[..end], byte, same).then_some(end + 2),
+            None => same(b'[', byte).then_some(1),
+        },
+        [first, ..] => same(first, byte).then_some(1),
+        [] => None,
+    }
+}
+
+/// Where a set ends; a bracket that comes first in it is one of its members.
+fn set_end(set: &[u8]) -> Option<usize> {
+    let first = usize::from(matches!(set.first(), Some(b'!' | b'^'))) + 1;
+    let end = set.get(first..)?.iter().position(|byte| *byte == b']')?;
+    Some(first + end)
+}
+
+fn in_set(set: &[u8], byte: u8, same: impl Fn(u8, u8) -> bool) -> bool {
+    let (negated, mut rest) = match set {
+        [b'!' | b'^', rest @ ..] => (true, rest),
+        _ => (false, set),
+    };
+    let mut found = false;
+    while let [first, tail @ ..] = rest {
+        rest = match tail {
+            [b'-', last, tail @ ..] => {
+                found |= (*first..=*last).any(|member| same(member, byte));
+                tail
+            }
+            _ => {
+                found |= same(*first, byte);
+                tail
+            }
+        };
+    }
+    found != negated
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_match_as_in_a_shell() {
+        let fits =
+            |pattern: &str, name: &str| matches(pattern.as_bytes(), name.as_bytes(), Case::Matters);
+        for (pattern, name) in [
+            ("*", ""),
+            ("*", "abc"),
+            ("a*c", "abbc"),
+            ("*.grib", "x.grib"),
+            ("a?c", "abc"),
+            ("[a-c]x", "bx"),
+            ("[!a-c]x", "dx"),
+            ("[]]", "]"),
+            ("\\*", "*"),
+            ("a*b*c", "aXbYbZc"),
+            ("[", "["),
+            ("[a-", "[a-"),
+            ("*a*a*a*", "aaa"),
+        ] {
+            assert!(fits(pattern, name), "{pattern} {name}");
+        }
+        for (pattern, name) in [
+            ("", "a"),
+            ("a", ""),
+            ("a*c", "abb"),
+            ("?", ""),
+            ("[a-c]", "d"),
+            ("[!a]", "a"),
+            ("\\*", "a"),
+            ("*b", "bc"),
+            ("A", "a"),
+        ] {
+            assert!(!fits(pattern, name), "{pattern} {name}");
+        }
+        assert!(matches(b"*.GRIB", b"x.grib", Case::Ignored));
+        assert!(matches(b"[A-C]", b"b", Case::Ignored));
+        assert!(matches(b"?\xff*", b"\xfe\xff\n", Case::Matters));
+    }
+}

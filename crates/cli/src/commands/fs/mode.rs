@@ -1,0 +1,132 @@
+//! Mode bits as users write them.
+use std::str::FromStr;
+
+/// A mode, or changes to one (POSIX: `chmod`).
+#[derive(Clone, Debug)]
+pub(crate) struct ModeChange(Vec<Clause>);
+
+/// `u+rw`: who, how, what.
+#[derive(Clone, Debug)]
+struct Clause {
+    /// Bits that it is about; `None` for all, less the umask.
+    who: Option<u32>,
+    how: char,
+    what: What,
+}
+
+#[derive(Clone, Debug)]
+enum What {
+    /// Bits, and whether `X` is among them.
+    Bits(u32, bool),
+    /// All bits, as an octal number has them.
+    Whole(u32),
+}
+
+/// For clap: an octal mode.
+pub(super) fn octal(text: &str) -> Result<u32, String> {
+    let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o7777);
+    mode.ok_or_else(|| format!("{text:?} is no octal mode: write it as 755"))
+}
+
+impl FromStr for ModeChange {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Ok(mode) = octal(text) {
+            return Ok(Self(vec![Clause { who: None, how: '=', what: What::Whole(mode) }]));
+        }
+        let refuse = || format!("{text:?} is no mode: write it as 644, u+x, go-w or a=rX");
+        let clauses = text.split(',').map(|clause| Clause::parse(clause).ok_or_else(refuse));
+        clauses.collect::<Result<_, _>>().map(Self)
+    }
+}
+
+impl Clause {
+    fn parse(text: &str) -> Option<Self> {
+        let at = text.find(['+', '-', '='])?;
+        let (who, rest) = text.split_at(at);
+        let who = who.chars().try_fold(0, |bits, letter| Some(bits | who_bits(letter)?))?;
+        let mut letters = rest.chars();
+        let (how, mut bits, mut runs) = (letters.next()?, 0, false);
+        for letter in letters {
+            runs |= letter == 'X';
+            bits |= what_bits(letter)?;
+        }
+        Some(Self { who: Some(who).filter(|who| *who != 0), how, what: What::Bits(bits, runs) })
+    }
+
+    fn apply(&self, mode: u32, is_directory: bool, umask: u32) -> u32 {
+        let (bits, runs) = match self.what {
+            What::Whole(mode) => return mode,
+            What::Bits(bits, runs) => (bits, runs && (is_directory || mode & 0o111 != 0)),
+        };
+        let bits = bits | if runs { 0o111 } else { 0 };
+        let (who, bits) = match self.who {
+            Some(who) => (who, bits & who),
+            None => (0o7777, bits & !umask),
+        };
+        match self.how {
+            '+' => mode | bits,
+            '-' => mode & !bits,
+            _ => mode & !who | bits,
+        }
+    }
+}
+
+fn who_bits(letter: char) -> Option<u32> {
+    match letter {
+        'u' => Some(0o4700),
+        'g' => Some(0o2070),
+        'o' => Some(0o1007),
+        'a' => Some(0o7777),
+        _ => None,
+    }
+}
+
+fn what_bits(letter: char) -> Option<u32> {
+    match letter {
+        'r' => Some(0o444),
+        'w' => Some(0o222),
+        'x' => Some(0o111),
+        's' => Some(0o6000),
+        't' => Some(0o1000),
+        'X' => Some(0),
+        _ => None,
+    }
+}
+
+impl ModeChange {
+    /// The mode that comes of `mode`.
+    pub(super) fn apply(&self, mode: u32, is_directory: bool, umask: u32) -> u32 {
+        self.0.iter().fold(mode, |mode, clause| clause.apply(mode, is_directory, umask))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modes_change_as_chmod_changes_them() {
+        let change =
+            |text: &str, mode| text.parse::<ModeChange>().unwrap().apply(mode, false, 0o022);
+        for (text, before, after) in [
+            ("640", 0o777, 0o640),
+            ("u+x", 0o644, 0o744),
+            ("go-r", 0o644, 0o600),
+            ("a=r", 0o777, 0o444),
+            ("+w", 0o444, 0o644),
+            ("u=rw,g=r,o=", 0o777, 0o640),
+            ("+X", 0o644, 0o644),
+            ("+X", 0o744, 0o755),
+            ("u+s", 0o755, 0o4755),
+            ("o+t", 0o755, 0o1755),
+        ] {
+            assert_eq!(change(text, before), after, "{text} of {before:o}");
+        }
+        assert_eq!("a+X".parse::<ModeChange>().unwrap().apply(0o600, true, 0), 0o711);
+        for text in ["", "8", "u", "u+q", "z+r", "77777"] {
+            assert!(text.parse::<ModeChange>().is_err(), "{text}");
+        }
+    }
+}

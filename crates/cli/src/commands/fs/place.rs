@@ -1,0 +1,207 @@
+//! How things in file systems are named on the command line.
+use clap::builder::{OsStringValueParser, TypedValueParser};
+use dfs::{Dfs, Follow, MountOptions, Node};
+use esker::types::{Error, ErrorKind, Result};
+use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+
+/// How things are named, for the help of commands that take them.
+pub(super) const NAMING: &str = "\
+A PATH is POOL/CONT:/path/in/the/container, or daos://POOL/CONT/path/in/the/container. POOL/CONT: is the root. \
+POOL may be a label, a UUID or a URL (esker:/path/to/pool/CONT:/path). Where a command takes paths of the host as \
+well, anything that begins with / or . and anything without a colon before a slash is one.";
+
+/// A path in the file system of a container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct FsPath {
+    pub(super) pool: String,
+    pub(super) container: String,
+    /// From the root, beginning with a slash.
+    pub(super) path: Vec<u8>,
+}
+
+/// A path in a container, or one of the host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Either {
+    Inside(FsPath),
+    Host(PathBuf),
+}
+
+/// For clap: a path in a container; the colon of a root may be left out.
+pub(super) fn inside() -> impl TypedValueParser<Value = FsPath> {
+    OsStringValueParser::new().try_map(|text| FsPath::parse(&text).ok_or_else(|| refused(&text)))
+}
+
+/// For clap: a path in a container, or of the host.
+pub(super) fn either() -> impl TypedValueParser<Value = Either> {
+    OsStringValueParser::new().map(|text| match (is_host(&text), FsPath::parse_full(&text)) {
+        (false, Some(path)) => Either::Inside(path),
+        _ => Either::Host(text.into()),
+    })
+}
+
+fn is_host(text: &OsStr) -> bool {
+    matches!(text.as_bytes().first(), Some(b'/' | b'.') | None)
+}
+
+fn refused(text: &OsStr) -> String {
+    format!("{text:?} names nothing in a container; write POOL/CONT:/path or daos://POOL/CONT/path")
+}
+
+impl FsPath {
+    /// Also understands POOL/CONT.
+    fn parse(text: &OsStr) -> Option<Self> {
+        Self::parse_full(text).or_else(|| Self::of(text.as_bytes(), b"/"))
+    }
+
+    fn parse_full(text: &OsStr) -> Option<Self> {
+        let bytes = text.as_bytes();
+        if let Some(rest) = bytes.strip_prefix(b"daos://") {
+            let mut parts = rest.splitn(3, |byte| *byte == b'/');
+            let (pool, container) = (parts.next()?, parts.next()?);
+            let path = [b"/", parts.next().unwrap_or_default()].concat();
+            return Self::of(&[pool, container].join(&b'/'), &path);
+        }
+        // The colon of a URL's scheme comes before the path of the pool.
+        let scheme =
+            bytes.iter().position(|byte| *byte == b':').filter(|at| is_scheme(&bytes[..*at]));
+        let from = scheme.map_or(0, |at| at + 1);
+        let colon = from
+            + bytes[from..].windows(2).position(|pair| pair == b":/").or_else(|| {
+                (bytes.len() > from && bytes.ends_with(b":")).then(|| bytes.len() - 1 - from)
+            })?;
+        let path = &bytes[colon + 1..];
+        Self::of(&bytes[..colon], if path.is_empty() { b"/" } else { path })
+    }
+
+    fn of(names: &[u8], path: &[u8]) -> Option<Self> {
+        let names = std::str::from_utf8(names).ok()?;
+        let (pool, container) = names.rsplit_once('/')?;
+        let some = !pool.is_empty() && !container.is_empty();
+        let (pool, container) = (pool.to_owned(), container.to_owned());
+        some.then(|| Self { pool, container, path: path.to_vec() })
+    }
+
+    /// As it is written on the command line, with another path.
+    pub(super) fn shown(&self, path: &[u8]) -> Vec<u8> {
+        [self.pool.as_bytes(), b"/", self.container.as_bytes(), b":", path].concat()
+    }
+}
+
+fn is_scheme(text: &[u8]) -> bool {
+    matches!(text, b"esker" | b"posix" | b"memory")
+}
+
+/// File systems that a command has mounted: each once.
+pub(super) struct Mounts {
+    read_only: bool,
+    mounted: HashMap<(String, String), Dfs>,
+}
+
+impl Mounts {
+    /// For commands that only look.
+    pub(super) fn reading() -> Self {
+        Self { read_only: true, mounted: HashMap::new() }
+    }
+
+    /// For commands that change something.
+    pub(super) fn writing() -> Self {
+        Self { read_only: false, mounted: HashMap::new() }
+    }
+
+    /// The file system that a path is in.
+    pub(super) fn fs(&mut self, path: &FsPath) -> Result<Dfs> {
+        let key = (path.pool.clone(), path.container.clone());
+        if let Some(fs) = self.mounted.get(&key) {
+            return Ok(fs.clone());
+        }
+        let options = MountOptions { read_only: self.read_only, ..MountOptions::default() };
+        let fs = Dfs::open(&path.pool, &path.container, options)?;
+        self.mounted.insert(key, fs.clone());
+        Ok(fs)
+    }
+
+    /// What a path names.
+    pub(super) fn node(&mut self, path: &FsPath, follow: Follow) -> Result<Node> {
+        let fs = self.fs(path)?;
+        fs.resolve(&fs.root(), &path.path, follow).map_err(|error| at(path, &error))
+    }
+
+    /// The directory that the last name of a path is in, and that name.
+    pub(super) fn parent(&mut self, path: &FsPath) -> Result<(Node, Vec<u8>)> {
+        let fs = self.fs(path)?;
+        let (dir, name) =
+            fs.resolve_parent(&fs.root(), &path.path).map_err(|error| at(path, &error))?;
+        match name {
+            b"" | b"." | b".." => Err(at(path, &Error::new(ErrorKind::Invalid, "names no entry"))),
+            _ => Ok((dir, name.to_vec())),
+        }
+    }
+
+    /// Stores what waits to be stored.
+    pub(super) fn flush(&self) -> Result<()> {
+        self.mounted.values().try_for_each(Dfs::flush)
+    }
+}
+
+/// The error with the path as the user wrote it.
+pub(super) fn at(path: &FsPath, error: &Error) -> Error {
+    let shown = path.shown(&path.path);
+    let message = format!("{}: {}", String::from_utf8_lossy(&shown), error.message());
+    Error::new(error.kind(), message)
+}
+
+/// Bytes as an argument of the operating system.
+pub(super) fn os(bytes: Vec<u8>) -> OsString {
+    OsString::from_vec(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> Option<(String, String, String)> {
+        let path = FsPath::parse(OsStr::new(text))?;
+        Some((path.pool, path.container, String::from_utf8(path.path).unwrap()))
+    }
+
+    #[test]
+    fn paths_have_a_pool_a_container_and_the_rest() {
+        for (text, pool, container, path) in [
+            ("tank/run1:/a/b", "tank", "run1", "/a/b"),
+            ("tank/run1:/a:/b", "tank", "run1", "/a:/b"),
+            ("tank/run1:", "tank", "run1", "/"),
+            ("tank/run1", "tank", "run1", "/"),
+            ("tank/a:b:/c", "tank", "a:b", "/c"),
+            ("esker:/dev/shm/tank/run1:/a", "esker:/dev/shm/tank", "run1", "/a"),
+            ("esker:/dev/shm/tank/run1:", "esker:/dev/shm/tank", "run1", "/"),
+            ("memory:x/run1:/a", "memory:x", "run1", "/a"),
+            ("daos://tank/run1/a/b", "tank", "run1", "/a/b"),
+            ("daos://tank/run1", "tank", "run1", "/"),
+        ] {
+            let wanted = Some((pool.to_owned(), container.to_owned(), path.to_owned()));
+            assert_eq!(parsed(text), wanted, "{text}");
+        }
+        for text in ["", "tank", "tank:", "/", "tank/:/a", "daos://tank", ":/a"] {
+            assert_eq!(parsed(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn host_paths_are_what_looks_like_them() {
+        let parse = |text: &str| {
+            let command =
+                clap::Command::new("test").arg(clap::Arg::new("path").value_parser(either()));
+            let matches = command.get_matches_from(["test", text]);
+            matches.get_one::<Either>("path").cloned().unwrap()
+        };
+        for text in ["/tank/run1:/a", "./tank/run1:/a", "file", "dir/file", "a:b"] {
+            assert_eq!(parse(text), Either::Host(text.into()), "{text}");
+        }
+        for text in ["tank/run1:/a", "tank/run1:", "daos://tank/run1"] {
+            assert!(matches!(parse(text), Either::Inside(_)), "{text}");
+        }
+    }
+}

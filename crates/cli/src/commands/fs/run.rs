@@ -1,0 +1,143 @@
+//! A copy that is under way, and what came of it.
+use crate::output::Answer;
+use crate::progress::Bar;
+use crate::shapes;
+use dfs::Kind;
+use dfs::transfer::{self, Options, Progress, Summary, Target, Tree};
+use esker::types::{Error, Result};
+use esker_bench::units::{Bytes, mib_per_s};
+use serde_json::{Value, json};
+use std::ffi::OsStr;
+use std::io::IsTerminal;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// How often the bar moves.
+const TICK: Duration = Duration::from_millis(100);
+
+/// A copy with its bar.
+pub(super) struct Run {
+    what: &'static str,
+    pub(super) options: Options,
+    progress: Progress,
+    start: Instant,
+}
+
+impl Run {
+    pub(super) fn new(what: &'static str, options: Options) -> Self {
+        Self { what, options, progress: Progress::default(), start: Instant::now() }
+    }
+
+    /// What is in `source` goes into `dir`, or itself where it is no directory.
+    pub(super) fn into<S: Tree, D: Tree>(
+        &self,
+        from: &S,
+        source: &S::Node,
+        to: &D,
+        dir: &D::Node,
+    ) -> Result<()> {
+        let path = from.path(source);
+        match (from.meta(source)?.kind, last_name(Path::new(OsStr::from_bytes(&path)))) {
+            (Some(Kind::Directory), _) | (_, None) => {
+                self.copy(from, source, to, Target::Into(dir))
+            }
+            (_, Some(name)) => self.copy(from, source, to, Target::Name(dir, &name)),
+        }
+    }
+
+    pub(super) fn copy<S: Tree, D: Tree>(
+        &self,
+        from: &S,
+        source: &S::Node,
+        to: &D,
+        target: Target<'_, D::Node>,
+    ) -> Result<()> {
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            if std::io::stderr().is_terminal() {
+                scope.spawn(|| self.watch(&done));
+            }
+            let copied =
+                transfer::copy((from, source), (to, target), &self.options, &self.progress);
+            done.store(true, Ordering::Relaxed);
+            copied
+        })
+    }
+
+    fn watch(&self, done: &AtomicBool) {
+        let bar = Bar::bytes(self.what);
+        while !done.load(Ordering::Relaxed) {
+            let counts = self.progress.counts();
+            bar.update(counts.bytes_passed, counts.bytes_found);
+            std::thread::sleep(TICK);
+        }
+    }
+
+    pub(super) fn answer(self) -> Answer {
+        let (summary, seconds) = (self.progress.summary(), self.start.elapsed().as_secs_f64());
+        let trouble = trouble(&summary);
+        Answer::new(shape(&summary, seconds), text(&summary, seconds)).with_trouble(trouble)
+    }
+}
+
+fn trouble(summary: &Summary) -> Option<Error> {
+    let first = summary.failures.first()?;
+    let more = match summary.stopped {
+        true => "the copy was stopped, for nothing more would have succeeded",
+        false => "all else was copied",
+    };
+    let message = format!("{} things could not be copied; {more}", summary.failed);
+    Some(Error::new(first.error.kind(), message))
+}
+
+fn shape(summary: &Summary, seconds: f64) -> Value {
+    let failures = summary.failures.iter().map(
+        |failure| json!({"path": shapes::bytes(&failure.path), "message": failure.error.message()}),
+    );
+    json!({
+        "files": summary.files,
+        "directories": summary.directories,
+        "links": summary.links,
+        "skipped": summary.skipped,
+        "hard_links": summary.more_names,
+        "lost_xattrs": summary.lost_xattrs,
+        "copied_bytes": summary.bytes,
+        "found_bytes": summary.bytes_found,
+        "verified_bytes": summary.bytes_verified,
+        "seconds": seconds,
+        "failed": summary.failed,
+        "failures": failures.collect::<Vec<_>>(),
+    })
+}
+
+fn text(summary: &Summary, seconds: f64) -> String {
+    let mut lines: Vec<_> = summary
+        .failures
+        .iter()
+        .map(|failure| {
+            let path = String::from_utf8_lossy(&failure.path).escape_debug().to_string();
+            format!("not copied: {path}: {}", failure.error.message())
+        })
+        .collect();
+    lines.push(format!(
+        "{} files, {} directories, {} links; {} were there already",
+        summary.files, summary.directories, summary.links, summary.skipped
+    ));
+    let rate = mib_per_s(summary.bytes, seconds);
+    lines.push(format!("{} in {seconds:.2} s, {rate:.0} MiB/s", Bytes(summary.bytes)));
+    let notes = [
+        (summary.bytes_verified, "bytes were read back and are the same"),
+        (summary.more_names, "files had hard links; each name is a file of its own now"),
+        (summary.lost_xattrs, "extended attributes of the system could not be kept"),
+    ];
+    let notes = notes.into_iter().filter(|(count, _)| *count > 0);
+    lines.extend(notes.map(|(count, what)| format!("{count} {what}")));
+    lines.join("\n")
+}
+
+/// `None` for `.`, `..` and `/`.
+pub(super) fn last_name(path: &Path) -> Option<Vec<u8>> {
+    path.file_name().map(|name| name.as_bytes().to_vec())
+}
