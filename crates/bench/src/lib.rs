@@ -32,6 +32,7 @@ pub mod payload;
 pub mod pin;
 pub mod plan;
 pub mod plot;
+pub mod posix;
 pub mod rendezvous;
 pub mod report;
 pub mod results;

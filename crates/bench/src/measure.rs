@@ -12,13 +12,25 @@ pub enum Until {
     Ops(u64),
     /// The first operation that ends after this time, and at least one.
     Elapsed(Duration),
+    /// So many operations, or the first that ends after this time.
+    Either(u64, Duration),
 }
 
 impl Until {
+    /// So many operations, and no longer than so many seconds where that is bounded.
+    #[must_use]
+    pub fn of(ops: u64, seconds: Option<f64>) -> Self {
+        match seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()) {
+            Some(elapsed) => Self::Either(ops, elapsed),
+            None => Self::Ops(ops),
+        }
+    }
+
     fn is_over(self, ops: u64, elapsed: Duration) -> bool {
         match self {
             Self::Ops(wanted) => ops >= wanted,
             Self::Elapsed(wanted) => ops > 0 && elapsed >= wanted,
+            Self::Either(wanted, time) => ops >= wanted || (ops > 0 && elapsed >= time),
         }
     }
 }
@@ -36,6 +48,14 @@ pub struct Measured {
     pub end_s: f64,
     /// How long each took.
     pub latency: Histogram,
+}
+
+impl Measured {
+    /// Time from the first operation to the last.
+    #[must_use]
+    pub fn seconds(&self) -> f64 {
+        (self.end_s - self.start_s).max(0.0)
+    }
 }
 
 /// Does `op` again and again, telling it how often it was done before, and measures each.
@@ -132,6 +152,9 @@ mod tests {
         let some = Until::Elapsed(Duration::from_millis(2));
         assert!(measure(some, 1, |_| Ok(())).unwrap().ops > 1);
         assert_eq!(measure(Until::Ops(0), 1, |_| Ok(())).unwrap().ops, 0);
+        assert_eq!(measure(Until::Either(0, Duration::ZERO), 1, |_| Ok(())).unwrap().ops, 0);
+        assert_eq!(measure(Until::Either(9, Duration::ZERO), 1, |_| Ok(())).unwrap().ops, 1);
+        assert_eq!(measure(Until::Either(3, Duration::MAX), 1, |_| Ok(())).unwrap().ops, 3);
     }
 
     #[test]

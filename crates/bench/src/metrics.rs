@@ -171,6 +171,19 @@ impl Statistics {
             stddev: (squares / (count - 1.0).max(1.0)).sqrt(),
         }
     }
+
+    /// The value in the middle, or the mean of the two there; 0 where there is none.
+    #[must_use]
+    pub fn median(values: &[f64]) -> f64 {
+        let mut sorted = values.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let middle = sorted.len() / 2;
+        match (sorted.len() % 2, sorted.get(middle)) {
+            (_, None) => 0.0,
+            (1, Some(value)) => *value,
+            (_, Some(value)) => f64::midpoint(sorted[middle - 1], *value),
+        }
+    }
 }
 
 fn between(start: Option<u64>, end: Option<u64>) -> u64 {
@@ -188,6 +201,13 @@ fn per_second(bytes: u64, ns: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_median_is_in_the_middle() {
+        assert_eq!(Statistics::median(&[]), 0.0);
+        assert_eq!(Statistics::median(&[5.0, 1.0, 9.0]), 5.0);
+        assert_eq!(Statistics::median(&[4.0, 1.0, 9.0, 2.0]), 3.0);
+    }
 
     fn io(process: u32, iteration: u32, start_ns: u64, end_ns: u64) -> Io {
         Io { process, iteration, bytes: 1000, start_ns, end_ns }

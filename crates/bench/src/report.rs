@@ -14,6 +14,7 @@
 use crate::host::Host;
 use crate::measure::Tally;
 use crate::parallel::Parallel;
+use crate::plan::posix::Repeated;
 use crate::units::rounded;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -96,6 +97,9 @@ pub struct Run {
     /// What field-io and segments measure beyond that.
     #[serde(flatten)]
     pub parallel: Option<Box<Parallel>>,
+    /// What mdtest and ior measure beyond that.
+    #[serde(flatten)]
+    pub repeated: Option<Box<Repeated>>,
 }
 
 /// Latencies in microseconds.
@@ -133,6 +137,7 @@ impl Run {
                 max: rounded(tally.latency.max_us()),
             },
             parallel: None,
+            repeated: None,
         }
     }
 }

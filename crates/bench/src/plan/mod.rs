@@ -3,6 +3,7 @@ pub mod arena;
 pub mod compare;
 pub mod limit;
 pub mod parallel;
+pub mod posix;
 mod scratch;
 mod site;
 pub mod store;

@@ -31,7 +31,15 @@ impl Scratch {
 
     /// The same without a pool.
     pub(super) fn folder(launcher: &Launcher, within: &Path) -> Result<Self> {
-        let folder = within.join(format!("esker-bench-{}", std::process::id()));
+        Self::called(launcher, within.join(format!("esker-bench-{}", std::process::id())))
+    }
+
+    /// The same beside that one.
+    pub(super) fn beside(launcher: &Launcher, within: &Path) -> Result<Self> {
+        Self::called(launcher, within.join(format!("esker-beside-{}", std::process::id())))
+    }
+
+    fn called(launcher: &Launcher, folder: PathBuf) -> Result<Self> {
         let janitor = launcher.start_janitor(&folder)?;
         let scratch = Self { folder, janitor };
         std::fs::create_dir(&scratch.folder)

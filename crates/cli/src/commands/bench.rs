@@ -1,5 +1,9 @@
 //! `esker bench`.
+mod beside;
+mod ior;
+mod mdtest;
 mod parallel;
+mod refused;
 
 use super::compare::CompareCommand;
 use super::paper::PaperCommand;
@@ -14,7 +18,9 @@ use esker_bench::job::{Index, Workload};
 use esker_bench::plan::{LimitPlan, Place, Plan};
 use esker_bench::report::Report;
 use esker_bench::units::Bytes;
-use esker_bench::{field_io, interrupt, janitor, whole, worker};
+use esker_bench::{field_io, interrupt, janitor, posix, whole, worker};
+use ior::Ior;
+use mdtest::Mdtest;
 use parallel::{FieldIo, Segments};
 use serde_json::{Value, json};
 use std::ffi::OsString;
@@ -36,6 +42,8 @@ pub(crate) enum BenchCommand {
     Kv(Kv),
     FieldIo(FieldIo),
     Segments(Segments),
+    Mdtest(Mdtest),
+    Ior(Ior),
     Compare(CompareCommand),
     Paper(PaperCommand),
     Report(ReportCommand),
@@ -45,6 +53,9 @@ pub(crate) enum BenchCommand {
     /// One process of field-io or segments
     #[command(hide = true)]
     FieldWorker,
+    /// One process of mdtest or ior
+    #[command(hide = true)]
+    PosixWorker,
     /// Removes what a benchmark leaves
     #[command(hide = true)]
     Janitor {
@@ -163,12 +174,14 @@ impl BenchCommand {
     pub(crate) fn run(self) -> Result<Answer> {
         match &self {
             Self::Janitor { .. } => {}
-            Self::Worker | Self::FieldWorker => worker::end_with_parent()?,
+            Self::Worker | Self::FieldWorker | Self::PosixWorker => worker::end_with_parent()?,
             _ => interrupt::listen()?,
         }
         match self {
             Self::FieldIo(field_io) => field_io.run(),
             Self::Segments(segments) => segments.run(),
+            Self::Mdtest(mdtest) => mdtest.run(),
+            Self::Ior(ior) => ior.run(),
             Self::Limit(limit) => limit.run(),
             Self::Array(array) => array.common.run(&array.size, array.workload()),
             Self::Kv(kv) => kv.common.run(&kv.value, Workload::Kv),
@@ -179,17 +192,20 @@ impl BenchCommand {
                 worker::serve(std::io::stdin().lock(), std::io::stdout())?;
                 Ok(Answer::new(json!(null), ""))
             }
-            Self::FieldWorker => {
-                let (input, output) = (std::io::stdin().lock(), std::io::stdout());
-                worker::serve_work::<field_io::worker::Worker>(input, output)?;
-                Ok(Answer::new(json!(null), ""))
-            }
+            Self::FieldWorker => serve::<field_io::worker::Worker>(),
+            Self::PosixWorker => serve::<posix::worker::Worker>(),
             Self::Janitor { folder } => {
                 janitor::serve(std::io::stdin().lock(), &folder);
                 Ok(Answer::new(json!(null), ""))
             }
         }
     }
+}
+
+/// One process of a benchmark, told what to do on standard input.
+fn serve<W: worker::Work>() -> Result<Answer> {
+    worker::serve_work::<W>(std::io::stdin().lock(), std::io::stdout())?;
+    Ok(Answer::new(json!(null), ""))
 }
 
 impl Limit {

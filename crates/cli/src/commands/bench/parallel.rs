@@ -170,7 +170,7 @@ enum ObjectsArg {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum PinArg {
+pub(super) enum PinArg {
     Sockets,
     Cores,
     None,

@@ -1,0 +1,210 @@
+//! `esker bench ior`: transfers to and from files.
+use super::super::Note;
+use super::crew::Crew;
+use super::{Line, Outcome, Sample, Setting, Sites};
+use crate::measure::{Measured, Tally};
+use crate::posix::ior::{Access, Options, Step};
+use crate::posix::worker::{Done, Load, Step as Order};
+use crate::report::Settings;
+use esker_types::Result;
+use serde_json::{Map, Value};
+
+/// What to measure.
+#[derive(Clone, Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "each is an option of ior")]
+pub struct IorPlan {
+    /// What both benchmarks are told.
+    pub setting: Setting,
+    /// The work.
+    pub options: Options,
+    /// Files are written.
+    pub write: bool,
+    /// What was written is compared by its readers right after it, which is not measured.
+    pub check_write: bool,
+    /// Files are read.
+    pub read: bool,
+    /// What is read is compared, in a pass of its own, which is not measured.
+    pub check_read: bool,
+    /// Files that are there are not removed before they are written.
+    pub existing: bool,
+    /// Files stay.
+    pub keep: bool,
+    /// All processes wait for each other between opening, transfers and closing.
+    pub barriers: bool,
+    /// After the stonewall all processes go on until they have done as much as the one that did most.
+    pub wear_out: bool,
+    /// All options, for the report.
+    pub told: Map<String, Value>,
+}
+
+struct Run<'p> {
+    plan: &'p IorPlan,
+    crew: Crew,
+    lines: [Line; 2],
+    /// Transfers that each process wrote, by site.
+    written: Vec<Vec<u64>>,
+}
+
+const WARM_UP: u32 = 0;
+
+impl IorPlan {
+    /// Measures all sites.
+    ///
+    /// # Errors
+    /// Where a number makes no sense, what the file systems meet, and with [`IorPlan::check_write`] or
+    /// [`IorPlan::check_read`] [`esker_types::ErrorKind::Corrupt`] where something else was read than was
+    /// written.
+    pub fn run(&self, sites: Sites, note: Note<'_>) -> Result<Outcome> {
+        self.setting.check()?;
+        self.options.check()?;
+        let crew = Crew::start(&self.setting, &sites.all, &Load::Ior(self.options.clone()))?;
+        let count = sites.all.len();
+        let lines = [Line::new("write", "write", count), Line::new("read", "read", count)];
+        let all = vec![self.options.transfers(); self.setting.procs as usize];
+        let mut run = Run { plan: self, crew, lines, written: vec![all; count] };
+        let first = if self.write && !self.keep { WARM_UP } else { 1 };
+        for iteration in first..=self.setting.iterations {
+            self.setting.pause()?;
+            run.iteration(iteration, note)?;
+        }
+        let Run { lines, .. } = run;
+        Ok(Outcome {
+            workload: "ior",
+            procs: self.setting.procs,
+            size_bytes: self.options.transfer_bytes,
+            sites: sites.all.clone(),
+            missing: sites.missing.clone(),
+            host: sites.host.clone(),
+            settings: Settings::new(self.setting.seed, self.told.clone()),
+            lines: lines.into_iter().filter(|line| !line.rates(0).is_empty()).collect(),
+            notes: Vec::new(),
+        })
+    }
+
+    /// Files that stay are for later runs, which do not know in which iteration they were written.
+    fn round(&self, iteration: u32) -> u32 {
+        if self.keep || !self.write { 1 } else { iteration }
+    }
+}
+
+impl Run<'_> {
+    /// All sites take turns in each phase.
+    fn iteration(&mut self, iteration: u32, note: Note<'_>) -> Result<()> {
+        let plan = self.plan;
+        let phases = [
+            (plan.write && !plan.existing, Access::Remove, "removing old files"),
+            (plan.write, Access::Write, "write"),
+            (plan.check_write, Access::Check, "checking what was written"),
+            (plan.read, Access::Read, "read"),
+            (plan.check_read, Access::Check, "checking what is read"),
+            (!plan.keep && plan.write, Access::Remove, "removing files"),
+        ];
+        for (_, access, what) in phases.into_iter().filter(|(wanted, ..)| *wanted) {
+            match iteration {
+                WARM_UP => note(&format!("warming up: {what}")),
+                _ => note(&format!("iteration {iteration} of {}: {what}", plan.setting.iterations)),
+            }
+            for site in 0..self.written.len() {
+                self.phase(site, iteration, access)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn phase(&mut self, site: usize, iteration: u32, access: Access) -> Result<()> {
+        let seconds = self.plan.setting.stonewall_s;
+        let seconds = seconds.filter(|_| matches!(access, Access::Write | Access::Read));
+        let round = self.plan.round(iteration);
+        let whole = Step { access, round, open: true, first: 0, end: 0, seconds, close: true };
+        let parted = self.plan.barriers || (seconds.is_some() && self.plan.wear_out);
+        let done = match parted && access != Access::Remove {
+            true => self.in_parts(site, &whole)?,
+            false => vec![self.ask(site, &self.ends(site, &whole))?],
+        };
+        if access == Access::Write {
+            self.written[site] = moved_by_process(&done);
+        }
+        let line = match access {
+            Access::Write => &mut self.lines[0],
+            Access::Read => &mut self.lines[1],
+            Access::Check | Access::Remove => return Ok(()),
+        };
+        if iteration != WARM_UP {
+            line.samples[site].push(sample(iteration, &done));
+        }
+        Ok(())
+    }
+
+    /// One step for each process: up to what there is for it.
+    fn ends(&self, site: usize, step: &Step) -> Vec<Step> {
+        let offset = match step.access {
+            Access::Read | Access::Check => self.plan.options.task_offset as usize,
+            Access::Write | Access::Remove => 0,
+        };
+        let written = &self.written[site];
+        let all = self.plan.options.transfers();
+        let end = |rank: usize| match step.access {
+            Access::Write => all,
+            _ => written.get((rank + offset) % written.len().max(1)).copied().unwrap_or(all),
+        };
+        (0..written.len()).map(|rank| Step { end: end(rank), ..*step }).collect()
+    }
+
+    /// Opening, transfers, what is left of them after the stonewall, closing: everybody waits in between.
+    fn in_parts(&mut self, site: usize, whole: &Step) -> Result<Vec<Vec<Done>>> {
+        let nothing = Step { open: false, close: false, seconds: None, ..*whole };
+        let all = self.ends(site, whole);
+        let same = |step: Step| vec![step; all.len()];
+        let opened = self.ask(site, &same(Step { open: true, ..nothing }))?;
+        let walled: Vec<_> = all
+            .iter()
+            .map(|step| Step { end: step.end, seconds: whole.seconds, ..nothing })
+            .collect();
+        let moved = self.ask(site, &walled)?;
+        let mut done = vec![opened, moved];
+        if whole.seconds.is_some() && self.plan.wear_out {
+            let counts = moved_by_process(&done);
+            let most = counts.iter().copied().max().unwrap_or(0);
+            let rest = counts.iter().zip(&all);
+            let rest: Vec<_> = rest
+                .map(|(&first, step)| Step { first, end: most.min(step.end), ..nothing })
+                .collect();
+            done.push(self.ask(site, &rest)?);
+        }
+        done.push(self.ask(site, &same(Step { close: true, ..nothing }))?);
+        Ok(done)
+    }
+
+    fn ask(&mut self, site: usize, steps: &[Step]) -> Result<Vec<Done>> {
+        let orders: Vec<_> = steps.iter().map(|&step| Order::Ior(step)).collect();
+        self.crew.each(site, &orders)
+    }
+}
+
+/// Transfers of each process, over the parts of a phase.
+fn moved_by_process(done: &[Vec<Done>]) -> Vec<u64> {
+    let count = done.first().map_or(0, Vec::len);
+    let of = |rank: usize| {
+        let parts = done.iter().filter_map(|round| round.get(rank)?.parts.get(1));
+        parts.map(|moved| moved.ops).sum()
+    };
+    (0..count).map(of).collect()
+}
+
+/// Times are from the first start to the last end: of opening, transfers, closing, and of all of it.
+fn sample(iteration: u32, done: &[Vec<Done>]) -> Sample {
+    let all = |part: usize| -> Vec<Measured> {
+        let of = done.iter().flatten().filter_map(|one| one.parts.get(part));
+        of.filter(|one| one.ops > 0 || one.seconds() > 0.0).cloned().collect()
+    };
+    let seconds = |of: &[Measured]| {
+        let mut tally = Tally::default();
+        tally.add_round(of);
+        if of.is_empty() { 0.0 } else { tally.seconds }
+    };
+    let parts = [all(0), all(1), all(2)];
+    let mut tally = Tally::default();
+    tally.add_round(&parts[1]);
+    tally.seconds = seconds(&parts.concat());
+    Sample { iteration, tally, parts: Some(parts.each_ref().map(|part| seconds(part))) }
+}

@@ -1,0 +1,218 @@
+//! What was measured: by phase, by site, by iteration.
+use super::Site;
+use crate::host::Host;
+use crate::measure::{Measured, Tally};
+use crate::metrics::Statistics;
+use crate::report::{Report, Run, RunName, SCHEMA, Settings};
+use crate::units::{per_second, rounded};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// One phase of one iteration on one site.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sample {
+    /// Number of the iteration, from 1.
+    pub iteration: u32,
+    /// All processes, from the first start to the last end.
+    pub tally: Tally,
+    /// Of a transfer: how long opening, the transfers and closing took, in seconds.
+    pub parts: Option<[f64; 3]>,
+}
+
+impl Sample {
+    /// A phase that has one part.
+    pub(super) fn of(iteration: u32, rounds: &[Vec<Measured>]) -> Self {
+        let all = rounds.concat();
+        let mut tally = Tally::default();
+        tally.add_round(&all);
+        Self { iteration, tally, parts: None }
+    }
+
+    /// What the table is about: MiB per second of transfers, else operations per second.
+    #[must_use]
+    pub fn rate(&self) -> f64 {
+        match self.parts {
+            Some(_) => self.tally.bandwidth_mib_s(),
+            None => self.tally.ops_per_s(),
+        }
+    }
+}
+
+/// One phase.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Line {
+    /// What stands in tables.
+    pub title: String,
+    /// What stands in reports.
+    pub phase: String,
+    /// By site, then by iteration.
+    pub samples: Vec<Vec<Sample>>,
+}
+
+impl Line {
+    pub(super) fn new(title: &str, phase: &str, sites: usize) -> Self {
+        Self { title: title.to_owned(), phase: phase.to_owned(), samples: vec![Vec::new(); sites] }
+    }
+
+    pub(super) fn rates(&self, site: usize) -> Vec<f64> {
+        self.samples.get(site).into_iter().flatten().map(Sample::rate).collect()
+    }
+
+    /// The rate of a site.
+    #[must_use]
+    pub fn median(&self, site: usize) -> f64 {
+        Statistics::median(&self.rates(site))
+    }
+
+    /// What one site gives as a multiple of another: the median of the iterations' ratios, so that what
+    /// changes from iteration to iteration meets both. None where there is nothing to compare.
+    #[must_use]
+    pub fn ratio(&self, site: usize, other: usize) -> Option<f64> {
+        let (rates, others) = (self.rates(site), self.rates(other));
+        let pairs = rates.iter().zip(&others).filter(|(_, other)| **other > 0.0);
+        let ratios: Vec<_> = pairs.map(|(rate, other)| rate / other).collect();
+        (!ratios.is_empty()).then(|| Statistics::median(&ratios))
+    }
+
+    /// All iterations of a site.
+    #[must_use]
+    pub fn tally(&self, site: usize) -> Tally {
+        let mut all = Tally::default();
+        for sample in self.samples.get(site).into_iter().flatten() {
+            all.ops += sample.tally.ops;
+            all.bytes += sample.tally.bytes;
+            all.seconds += sample.tally.seconds;
+            all.latency.merge(&sample.tally.latency);
+        }
+        all
+    }
+}
+
+/// All that one benchmark measured.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// `mdtest` or `ior`.
+    pub workload: &'static str,
+    /// Processes at once.
+    pub procs: u32,
+    /// Bytes of an operation.
+    pub size_bytes: u64,
+    /// The sites; the first is the one in question.
+    pub sites: Vec<Site>,
+    /// What was looked for and not found.
+    pub missing: Vec<String>,
+    /// The machine.
+    pub host: Host,
+    /// How it was measured.
+    pub settings: Settings,
+    /// The phases, in the order of the table.
+    pub lines: Vec<Line>,
+    /// Further things to say below the table.
+    pub notes: Vec<String>,
+}
+
+/// Further members of a [`Run`] of `mdtest` or `ior`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Repeated {
+    /// `ops/s` or `MiB/s`.
+    pub unit: String,
+    /// Over iterations.
+    pub rate: Rates,
+    /// What this site gives as a multiple of each other one: the median of the iterations' ratios.
+    pub ratio_to: BTreeMap<String, f64>,
+    /// Each iteration.
+    pub repeats: Vec<Repeat>,
+}
+
+/// What iterations have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the names say it")]
+pub struct Rates {
+    pub max: f64,
+    pub min: f64,
+    pub mean: f64,
+    pub stddev: f64,
+    pub median: f64,
+}
+
+/// One iteration.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Repeat {
+    /// Its number, from 1.
+    pub repeat: u32,
+    /// In the unit.
+    pub rate: f64,
+    /// Operations of all processes.
+    pub ops: u64,
+    /// From the first start to the last end.
+    pub seconds: f64,
+    /// Of transfers: opening, transfers and closing, in seconds.
+    pub parts_s: Option<[f64; 3]>,
+}
+
+impl Rates {
+    pub(super) fn of(rates: &[f64]) -> Self {
+        let known = Statistics::of(rates);
+        Self {
+            max: rounded(known.max),
+            min: rounded(known.min),
+            mean: rounded(known.mean),
+            stddev: rounded(known.stddev),
+            median: rounded(Statistics::median(rates)),
+        }
+    }
+}
+
+impl Outcome {
+    /// One run for each phase and site.
+    #[must_use]
+    pub fn report(&self) -> Report {
+        let sites = 0..self.sites.len();
+        let pairs = self.lines.iter().flat_map(|line| sites.clone().map(move |site| (line, site)));
+        let measured = pairs.filter(|(line, site)| !line.rates(*site).is_empty());
+        let runs = measured.map(|(line, site)| self.run(line, site)).collect();
+        Report { schema: SCHEMA, host: self.host.clone(), settings: self.settings.clone(), runs }
+    }
+
+    fn run(&self, line: &Line, site: usize) -> Run {
+        let name = RunName {
+            store: &self.sites[site].name,
+            workload: self.workload,
+            phase: &line.phase,
+            procs: self.procs,
+            size_bytes: self.size_bytes,
+        };
+        let others = (0..self.sites.len()).filter(|other| *other != site);
+        let ratio = |other: usize| {
+            Some((self.sites[other].name.clone(), rounded(line.ratio(site, other)?)))
+        };
+        let samples = line.samples.get(site).into_iter().flatten();
+        let repeated = Repeated {
+            unit: if samples.clone().any(|one| one.parts.is_some()) { "MiB/s" } else { "ops/s" }
+                .to_owned(),
+            rate: Rates::of(&line.rates(site)),
+            ratio_to: others.filter_map(ratio).collect(),
+            repeats: samples.map(Repeat::from).collect(),
+        };
+        Run { repeated: Some(Box::new(repeated)), ..Run::new(&name, &line.tally(site), None) }
+    }
+}
+
+impl From<&Sample> for Repeat {
+    fn from(sample: &Sample) -> Self {
+        Self {
+            repeat: sample.iteration,
+            rate: rounded(sample.rate()),
+            ops: sample.tally.ops,
+            seconds: sample.tally.seconds,
+            parts_s: sample.parts,
+        }
+    }
+}
+
+/// Mean latency of an operation in seconds: the time of all processes over all operations.
+pub(super) fn mean_latency_s(sample: &Sample, procs: u32) -> f64 {
+    let transfer_s = sample.parts.map_or(sample.tally.seconds, |parts| parts[1]);
+    let rate = per_second(sample.tally.ops as f64, transfer_s);
+    per_second(f64::from(procs), rate)
+}

@@ -1,0 +1,138 @@
+//! The tables of mdtest and ior, with what other file systems gave beside them.
+use super::outcome::{Rates, mean_latency_s};
+use super::{Line, Outcome, Sample};
+use crate::table::Table;
+use crate::units::{Bytes, per_second};
+use std::fmt;
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let host = &self.host;
+        let memory = Bytes(host.memory_bytes);
+        writeln!(f, "{} x {}, {memory}, Linux {}", host.cpus, host.cpu, host.kernel)?;
+        for site in &self.sites {
+            writeln!(f, "{:<8}{}", site.name, site.about)?;
+        }
+        self.missing.iter().try_for_each(|missing| writeln!(f, "        {missing}"))?;
+        match self.is_transfer() {
+            true => self.transfers(f)?,
+            false => self.operations(f)?,
+        }
+        self.notes.iter().try_for_each(|note| write!(f, "\n{note}"))
+    }
+}
+
+impl Outcome {
+    fn is_transfer(&self) -> bool {
+        let mut samples = self.lines.iter().flat_map(|line| &line.samples).flatten();
+        samples.any(|sample| sample.parts.is_some())
+    }
+
+    fn iterations(&self) -> usize {
+        self.lines.iter().map(|line| line.rates(0).len()).max().unwrap_or(0)
+    }
+
+    fn operations(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ops = self.lines.iter().flat_map(|line| line.samples.first()?.first());
+        let ops = ops.map(|sample| sample.tally.ops).max().unwrap_or(0);
+        writeln!(f, "{} processes, {ops} files/directories\n", self.procs)?;
+        writeln!(
+            f,
+            "SUMMARY rate (in ops/sec): {} ({} iterations)",
+            self.subject(),
+            self.iterations()
+        )?;
+        write!(f, "{}", self.summary("Operation", 3))?;
+        write!(f, "\n{BESIDE}")
+    }
+
+    fn transfers(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{} processes\n", self.procs)?;
+        writeln!(f, "{}\n", self.results())?;
+        writeln!(f, "Summary (MiB/s): {} ({} iterations)", self.subject(), self.iterations())?;
+        write!(f, "{}", self.summary("Operation", 2))?;
+        write!(f, "\n{BESIDE}")
+    }
+
+    fn subject(&self) -> &str {
+        self.sites.first().map_or("", |site| &site.name)
+    }
+
+    /// Over iterations, of the first site; then the medians of the others and the ratios to them.
+    fn summary(&self, first: &str, places: usize) -> Table {
+        let mut headings: Vec<String> =
+            [first, ">Max", ">Min", ">Mean", ">Std Dev", ">Median"].map(str::to_owned).to_vec();
+        for site in self.sites.iter().skip(1) {
+            headings.extend([format!(">{}", site.name), format!(">x {}", site.name)]);
+        }
+        let mut table = Table::new(&headings.iter().map(String::as_str).collect::<Vec<_>>());
+        for line in self.lines.iter().filter(|line| !line.rates(0).is_empty()) {
+            table.row(summary_row(line, places));
+        }
+        table
+    }
+
+    fn results(&self) -> Table {
+        let mut table = Table::new(&[
+            "access",
+            "on",
+            ">bw(MiB/s)",
+            ">IOPS",
+            ">Latency(s)",
+            ">block(KiB)",
+            ">xfer(KiB)",
+            ">open(s)",
+            ">wr/rd(s)",
+            ">close(s)",
+            ">total(s)",
+            ">iter",
+        ]);
+        for number in 0..self.iterations() {
+            for line in &self.lines {
+                for (site, samples) in self.sites.iter().zip(&line.samples) {
+                    let sample = samples.get(number);
+                    sample
+                        .into_iter()
+                        .for_each(|sample| table.row(self.result(line, &site.name, sample)));
+                }
+            }
+        }
+        table
+    }
+
+    fn result(&self, line: &Line, on: &str, sample: &Sample) -> [String; 12] {
+        let [open, moved, close] = sample.parts.unwrap_or_default();
+        let kib = |bytes: u64| format!("{:.2}", bytes as f64 / 1024.0);
+        let block = self.settings.options.get("block_bytes").and_then(serde_json::Value::as_u64);
+        [
+            line.title.clone(),
+            on.to_owned(),
+            format!("{:.2}", sample.rate()),
+            format!("{:.2}", per_second(sample.tally.ops as f64, moved)),
+            format!("{:.9}", mean_latency_s(sample, self.procs)),
+            kib(block.unwrap_or(0)),
+            kib(self.size_bytes),
+            format!("{open:.6}"),
+            format!("{moved:.6}"),
+            format!("{close:.6}"),
+            format!("{:.6}", sample.tally.seconds),
+            (sample.iteration - 1).to_string(),
+        ]
+    }
+}
+
+const BESIDE: &str = "\
+Beside it: the medians of the same work on the other file systems, in turns with it, and what it gives as a \
+multiple of them (the median of the iterations' ratios).";
+
+fn summary_row(line: &Line, places: usize) -> Vec<String> {
+    let rates = Rates::of(&line.rates(0));
+    let number = |value: f64| format!("{value:.places$}");
+    let mut row = vec![line.title.clone()];
+    row.extend([rates.max, rates.min, rates.mean, rates.stddev, rates.median].map(number));
+    for site in 1..line.samples.len() {
+        let ratio = line.ratio(0, site).map_or("-".to_owned(), |ratio| format!("{ratio:.2}"));
+        row.extend([number(line.median(site)), ratio]);
+    }
+    row
+}

@@ -1,0 +1,163 @@
+//! Where the work is done: the file system in question, and those beside it.
+use super::super::Note;
+use super::super::scratch::Scratch;
+use crate::fleet::Launcher;
+use crate::host::Host;
+use crate::mounts::{Media, Mount};
+use crate::posix::Place;
+use esker_types::{Error, Result};
+use std::path::{Path, PathBuf};
+
+/// The interface that is measured, by the name that ior and mdtest give it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Api {
+    /// The calls of the system.
+    Posix,
+}
+
+/// The file system in question.
+#[derive(Clone, Debug)]
+pub struct Subject {
+    /// The interface.
+    pub api: Api,
+    /// Where files go.
+    pub folder: PathBuf,
+    /// All that is made is removed, however the benchmark ends. Else what is there may be of an earlier
+    /// one, or for a later one.
+    pub cleared: bool,
+}
+
+/// What is measured beside it.
+#[derive(Clone, Debug)]
+pub struct Beside {
+    /// Nothing is.
+    pub nothing: bool,
+    /// A folder in memory; the usual one where none is given.
+    pub memory: Option<PathBuf>,
+    /// A folder on the disk; one that is found where none is given.
+    pub disk: Option<PathBuf>,
+}
+
+/// One file system.
+#[derive(Clone, Debug)]
+pub struct Site {
+    /// What it is called in tables.
+    pub name: String,
+    /// What it is.
+    pub about: String,
+    /// Where files are.
+    pub place: Place,
+    /// How its processes are started.
+    pub launcher: Launcher,
+}
+
+/// All file systems of a benchmark; the first is the one in question.
+pub struct Sites {
+    /// In the order in which they take turns.
+    pub all: Vec<Site>,
+    /// The machine, and the medium of the first.
+    pub host: Host,
+    /// What was looked for and not found.
+    pub missing: Vec<String>,
+    /// Folders that go when this does.
+    scratches: Vec<Scratch>,
+}
+
+impl Sites {
+    /// Makes what has to be there.
+    ///
+    /// # Errors
+    /// Where a folder cannot be made.
+    pub fn new(
+        launcher: &Launcher,
+        subject: &Subject,
+        beside: &Beside,
+        note: Note<'_>,
+    ) -> Result<Self> {
+        note("getting ready");
+        let mut scratches = Vec::new();
+        let folder = match subject.cleared {
+            true => {
+                make(&subject.folder)?;
+                let scratch = Scratch::folder(launcher, &subject.folder)?;
+                let folder = scratch.path().to_owned();
+                scratches.push(scratch);
+                folder
+            }
+            false => subject.folder.clone(),
+        };
+        make(&folder)?;
+        let host = Host::of(&folder)?;
+        let name = match subject.api {
+            Api::Posix => "POSIX",
+        };
+        let first = posix_site(launcher, name, &folder)?;
+        let mut sites = Self { all: vec![first], host, missing: Vec::new(), scratches };
+        if !beside.nothing {
+            sites.add_memory(launcher, beside.memory.as_deref())?;
+            sites.add_disk(launcher, beside.disk.as_deref())?;
+        }
+        Ok(sites)
+    }
+
+    fn add_memory(&mut self, launcher: &Launcher, given: Option<&Path>) -> Result<()> {
+        match given.map(Path::to_owned).or_else(memory_folder) {
+            Some(folder) => self.add_folder(launcher, &folder),
+            None => {
+                self.missing.push("no file system in memory was found: give --tmpfs".to_owned());
+                Ok(())
+            }
+        }
+    }
+
+    fn add_disk(&mut self, launcher: &Launcher, given: Option<&Path>) -> Result<()> {
+        match given.map(Path::to_owned).or_else(disk_folder) {
+            Some(folder) => self.add_folder(launcher, &folder),
+            None => {
+                self.missing.push("no file system on a disk was found: give --disk".to_owned());
+                Ok(())
+            }
+        }
+    }
+
+    /// A folder of its own in `within`, called after the type of the file system.
+    fn add_folder(&mut self, launcher: &Launcher, within: &Path) -> Result<()> {
+        let scratch = Scratch::beside(launcher, within)?;
+        let sort = Mount::of(within)?.sort;
+        self.all.push(posix_site(launcher, &sort, scratch.path())?);
+        self.scratches.push(scratch);
+        Ok(())
+    }
+}
+
+fn posix_site(launcher: &Launcher, name: &str, folder: &Path) -> Result<Site> {
+    let mount = Mount::of(folder)?;
+    Ok(Site {
+        name: name.to_owned(),
+        about: format!("{} ({}, {})", folder.display(), mount.sort, mount.media().name()),
+        place: Place::Posix { folder: folder.to_owned() },
+        launcher: launcher.clone(),
+    })
+}
+
+fn make(folder: &Path) -> Result<()> {
+    std::fs::create_dir_all(folder)
+        .map_err(|error| Error::io(format!("creating {}", folder.display()), &error))
+}
+
+fn memory_folder() -> Option<PathBuf> {
+    let usual = Path::new("/dev/shm");
+    lies_on(usual, Media::Memory).then(|| usual.to_owned())
+}
+
+/// Where temporary files go, if that is a disk; else where this program was started.
+fn disk_folder() -> Option<PathBuf> {
+    let here = std::env::current_dir().ok();
+    let candidates = [Some(std::env::temp_dir()), Some("/var/tmp".into()), here];
+    candidates.into_iter().flatten().find(|folder| lies_on(folder, Media::Block))
+}
+
+fn lies_on(folder: &Path, media: Media) -> bool {
+    let writable = rustix::fs::access(folder, rustix::fs::Access::WRITE_OK).is_ok();
+    writable && Mount::of(folder).is_ok_and(|mount| mount.media() == media)
+}

@@ -1,0 +1,177 @@
+//! The work of `ior`: large transfers to and from files, one for each process or one of all.
+mod work;
+
+pub(super) use work::Session;
+
+use esker_types::{Error, ErrorKind, Result};
+use serde::{Deserialize, Serialize};
+
+/// Most bytes of one transfer, which is kept in memory.
+pub const TRANSFER_BYTES_MAX: u64 = 1 << 30;
+
+/// Most transfers of one process in one phase.
+pub const TRANSFERS_MAX: u64 = 1 << 32;
+
+/// What is done; the same for all processes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Options {
+    /// Bytes of a process that lie in one piece.
+    pub block_bytes: u64,
+    /// Bytes of one read or write.
+    pub transfer_bytes: u64,
+    /// How often the blocks of all processes follow each other.
+    pub segments: u64,
+    /// A file for each process in place of one for all.
+    pub file_per_process: bool,
+    /// Name of the file.
+    pub file: String,
+    /// Readers take what was written by the process so many numbers on.
+    pub task_offset: u32,
+    /// What was written is synced at the end of the phase.
+    pub sync: bool,
+    /// Each write is synced.
+    pub sync_each: bool,
+    /// Transfers come in random order.
+    pub random: bool,
+}
+
+/// What is done with a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Access {
+    /// It is removed where it is there.
+    Remove,
+    /// It is written.
+    Write,
+    /// It is read.
+    Read,
+    /// It is read and compared with what was written; this is not measured.
+    Check,
+}
+
+/// A part of a phase of one process.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    /// What is done.
+    pub access: Access,
+    /// What the data is made from, besides the process and the offset.
+    pub round: u32,
+    /// The file is opened first.
+    pub open: bool,
+    /// The first transfer.
+    pub first: u64,
+    /// The transfer before which it ends.
+    pub end: u64,
+    /// Ends after this time even if transfers are left.
+    pub seconds: Option<f64>,
+    /// The file is synced, where that is wanted at all, and closed at last.
+    pub close: bool,
+}
+
+impl Options {
+    /// Transfers of one process in one phase.
+    #[must_use]
+    pub fn transfers(&self) -> u64 {
+        (self.block_bytes / self.transfer_bytes.max(1)).saturating_mul(self.segments)
+    }
+
+    /// Bytes of all processes in one phase.
+    #[must_use]
+    pub fn bytes(&self, procs: u32) -> u64 {
+        self.block_bytes.saturating_mul(self.segments).saturating_mul(u64::from(procs))
+    }
+
+    /// Refuses what cannot be done.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`], naming the option.
+    pub fn check(&self) -> Result<()> {
+        let refuse = |message: String| Err(Error::new(ErrorKind::Invalid, message));
+        if !(1..=TRANSFER_BYTES_MAX).contains(&self.transfer_bytes) {
+            return refuse(format!("a transfer -t must have 1 to {TRANSFER_BYTES_MAX} bytes"));
+        }
+        if self.block_bytes == 0 || !self.block_bytes.is_multiple_of(self.transfer_bytes) {
+            return refuse("a block -b must be a multiple of the transfer -t".to_owned());
+        }
+        if !(1..=TRANSFERS_MAX).contains(&self.transfers()) || self.bytes(u32::MAX) == u64::MAX {
+            return refuse(format!(
+                "each process must have 1 to {TRANSFERS_MAX} transfers: change -b, -t or -s"
+            ));
+        }
+        match self.file.is_empty() {
+            true => refuse("the file -o has no name".to_owned()),
+            false => Ok(()),
+        }
+    }
+
+    /// Where a transfer of a process lies in its file.
+    #[must_use]
+    pub fn offset(&self, rank: u32, procs: u32, transfer: u64) -> u64 {
+        let in_block = self.block_bytes / self.transfer_bytes;
+        let (segment, within) = (transfer / in_block, transfer % in_block);
+        let block = match self.file_per_process {
+            true => segment,
+            false => segment * u64::from(procs) + u64::from(rank),
+        };
+        block * self.block_bytes + within * self.transfer_bytes
+    }
+
+    /// The file of a process.
+    #[must_use]
+    pub fn path(&self, rank: u32) -> String {
+        match self.file_per_process {
+            true => format!("{}.{rank:08}", self.file),
+            false => self.file.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options() -> Options {
+        Options {
+            block_bytes: 40,
+            transfer_bytes: 10,
+            segments: 2,
+            file_per_process: false,
+            file: "f".to_owned(),
+            task_offset: 0,
+            sync: false,
+            sync_each: false,
+            random: false,
+        }
+    }
+
+    #[test]
+    fn every_byte_of_a_shared_file_belongs_to_one_transfer() {
+        let options = options();
+        let offsets = |rank| (0..options.transfers()).map(move |index| (rank, index));
+        let mut all: Vec<_> =
+            (0..3).flat_map(offsets).map(|(rank, index)| options.offset(rank, 3, index)).collect();
+        assert_eq!(options.offset(1, 3, 5), 40 * 4 + 10);
+        all.sort_unstable();
+        assert_eq!(all, (0..24).map(|index| index * 10).collect::<Vec<_>>());
+        assert_eq!(options.path(1), "f");
+    }
+
+    #[test]
+    fn a_file_of_one_process_has_no_holes() {
+        let options = Options { file_per_process: true, ..options() };
+        let all: Vec<_> = (0..8).map(|index| options.offset(1, 3, index)).collect();
+        assert_eq!(all, (0..8).map(|index| index * 10).collect::<Vec<_>>());
+        assert_eq!(options.path(1), "f.00000001");
+    }
+
+    #[test]
+    fn what_does_not_divide_is_refused() {
+        assert!(options().check().is_ok());
+        let refused = |options: Options| options.check().unwrap_err().message().to_owned();
+        assert!(refused(Options { block_bytes: 45, ..options() }).contains("-b"));
+        assert!(refused(Options { transfer_bytes: 0, ..options() }).contains("-t"));
+        assert!(refused(Options { segments: 0, ..options() }).contains("-s"));
+        assert!(refused(Options { segments: u64::MAX, ..options() }).contains("-s"));
+        assert!(refused(Options { file: String::new(), ..options() }).contains("-o"));
+    }
+}

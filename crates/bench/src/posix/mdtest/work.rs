@@ -1,0 +1,195 @@
+//! What one process does with items.
+use super::tree::{Paths, top};
+use super::{Kind, Options, Phase, Step};
+use crate::job::Slot;
+use crate::measure::{Measured, Until, measure};
+use crate::payload::Payload;
+use crate::posix::files::{FileSystem, Use};
+use crate::posix::{compare, shuffled};
+use esker_types::{Error, ErrorKind, Result};
+
+/// The state of a process.
+pub(in crate::posix) struct Session {
+    files: Box<dyn FileSystem>,
+    options: Options,
+    rank: u32,
+    procs: u32,
+    payload: Payload,
+    seed: u64,
+    buffer: Vec<u8>,
+    path: String,
+    /// Of the iteration that is under way.
+    paths: Option<(u32, Paths)>,
+    /// The order in which items are looked at, where that is random.
+    order: Vec<u64>,
+}
+
+impl Session {
+    pub(in crate::posix) fn new(
+        files: Box<dyn FileSystem>,
+        options: Options,
+        (rank, procs): (u32, u32),
+        seed: u64,
+    ) -> Self {
+        let bytes = options.write_bytes.max(options.read_bytes) as usize;
+        let payload = Payload::new(seed, bytes);
+        let (path, order, paths) = Default::default();
+        Self {
+            files,
+            options,
+            rank,
+            procs,
+            payload,
+            seed,
+            buffer: vec![0; bytes],
+            path,
+            paths,
+            order,
+        }
+    }
+
+    /// What has to be known before the clock runs.
+    pub(in crate::posix) fn prepare(&mut self, step: &Step) {
+        if self.paths.as_ref().is_none_or(|(iteration, _)| *iteration != step.iteration) {
+            self.paths =
+                Some((step.iteration, Paths::new(&self.options, self.procs, step.iteration)));
+        }
+        self.order = match (step.phase, self.options.random_stat) {
+            (Phase::Stat(_), true) => shuffled(step.end, self.seed ^ u64::from(self.rank)),
+            _ => Vec::new(),
+        };
+    }
+
+    /// Does it.
+    pub(in crate::posix) fn run(&mut self, step: &Step) -> Result<Measured> {
+        let Some((_, paths)) = self.paths.take() else { return Ok(Measured::default()) };
+        let measured = match step.phase {
+            Phase::TopCreate | Phase::TopRemove => self.top(step),
+            Phase::TreeCreate | Phase::TreeRemove => self.tree(step, &paths),
+            Phase::List(_) => self.list(step, &paths),
+            _ => self.items(step, &paths),
+        };
+        self.paths = Some((step.iteration, paths));
+        measured
+    }
+
+    /// The first process makes and removes what all others work in.
+    fn top(&self, step: &Step) -> Result<Measured> {
+        let top = top(step.iteration);
+        match (self.rank, step.phase) {
+            (0, Phase::TopCreate) => self.files.make_dir(&top)?,
+            (0, _) => self.files.remove_dir(&top)?,
+            _ => {}
+        }
+        Ok(Measured::default())
+    }
+
+    /// Directories of the tree that this process looks after: all of its own tree; of one that all
+    /// share, the first process.
+    fn tree(&self, step: &Step, paths: &Paths) -> Result<Measured> {
+        let mine =
+            if self.options.unique || self.rank == 0 { paths.directories(self.rank) } else { &[] };
+        measure(until_all(mine), 0, |index| match step.phase {
+            Phase::TreeCreate => self.files.make_dir(&mine[index as usize]),
+            _ => self.files.remove_dir(&mine[mine.len() - 1 - index as usize]),
+        })
+    }
+
+    /// Names are counted, not calls.
+    fn list(&self, _step: &Step, paths: &Paths) -> Result<Measured> {
+        let all = paths.directories(self.rank);
+        let step_by = if self.options.unique { 1 } else { self.procs as usize };
+        let from = if self.options.unique { 0 } else { self.rank as usize };
+        let mine: Vec<_> = all.iter().skip(from).step_by(step_by).collect();
+        let mut names = 0;
+        let mut measured = measure(until_all(&mine), 0, |index| {
+            names += self.files.list(mine[index as usize])?;
+            Ok(())
+        })?;
+        measured.ops = names;
+        Ok(measured)
+    }
+
+    fn items(&mut self, step: &Step, paths: &Paths) -> Result<Measured> {
+        let owner = self.owner(step.phase);
+        let bytes = match step.phase {
+            Phase::Create(Kind::File) => self.options.write_bytes,
+            Phase::Read => self.options.read_bytes,
+            _ => 0,
+        };
+        let mut path = std::mem::take(&mut self.path);
+        let measured =
+            measure(Until::of(step.end.saturating_sub(step.first), step.seconds), bytes, |index| {
+                let item = self.order.get(index as usize).copied().unwrap_or(step.first + index);
+                let slot = Slot { rank: owner, round: step.iteration, op: item };
+                paths.item(&mut path, step.phase.kind(), owner, item);
+                self.item(step.phase, &path, slot)
+            });
+        self.path = path;
+        measured
+    }
+
+    /// Whose items this process takes: each phase goes on by a stride.
+    fn owner(&self, phase: Phase) -> u32 {
+        let strides = match phase {
+            Phase::Stat(_) => 1,
+            Phase::Read => 2,
+            Phase::Remove(_) => 3,
+            _ => 0,
+        };
+        let on = u64::from(self.options.stride) * strides;
+        ((u64::from(self.rank) + on) % u64::from(self.procs.max(1))) as u32
+    }
+
+    fn item(&mut self, phase: Phase, path: &str, slot: Slot) -> Result<()> {
+        match phase {
+            Phase::Create(Kind::Directory) => self.files.make_dir(path),
+            Phase::Create(Kind::File) => self.create(path, slot),
+            Phase::Stat(kind) => self.stat(kind, path),
+            Phase::Read => self.read(path, slot),
+            Phase::Remove(Kind::Directory) => self.files.remove_dir(path),
+            _ => self.files.remove(path),
+        }
+    }
+
+    fn create(&self, path: &str, slot: Slot) -> Result<()> {
+        let file = self.files.open(path, Use::Create)?;
+        if self.options.write_bytes > 0 {
+            file.write_at(0, &self.payload.block(slot)[..self.options.write_bytes as usize])?;
+        }
+        if self.options.sync {
+            file.sync()?;
+        }
+        file.close()
+    }
+
+    fn stat(&self, kind: Kind, path: &str) -> Result<()> {
+        let size = self.files.stat(path)?;
+        match self.options.verify && kind == Kind::File && size != self.options.write_bytes {
+            true => Err(wrong_length(path, size, self.options.write_bytes)),
+            false => Ok(()),
+        }
+    }
+
+    fn read(&mut self, path: &str, slot: Slot) -> Result<()> {
+        let file = self.files.open(path, Use::Read)?;
+        let wanted = self.options.read_bytes as usize;
+        if wanted > 0 {
+            file.read_at(0, &mut self.buffer[..wanted])?;
+        }
+        if self.options.verify {
+            compare(path, 0, &self.buffer[..wanted], self.payload.block(slot))?;
+        }
+        file.close()
+    }
+}
+
+fn until_all<T>(all: &[T]) -> Until {
+    Until::Ops(all.len() as u64)
+}
+
+#[cold]
+fn wrong_length(path: &str, found: u64, written: u64) -> Error {
+    let message = format!("{path} has {found} bytes, and {written} were written");
+    Error::new(ErrorKind::Corrupt, message)
+}

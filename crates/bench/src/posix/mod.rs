@@ -1,0 +1,52 @@
+//! The work of `mdtest` and `ior`: what many processes do with files and directories, on any file system.
+//!
+//! A [`files::FileSystem`] is where the files are: a folder of the system, or a file system in a container.
+//! [`mdtest`] and [`ior`] say what is done; [`worker`] is one process of it.
+mod files;
+pub mod ior;
+pub mod mdtest;
+mod plain;
+pub mod worker;
+
+use crate::payload;
+use esker_types::{Error, ErrorKind, Result};
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// Where files are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Place {
+    /// Below this folder, by the calls of the system.
+    Posix {
+        /// The folder; it is made where it is missing.
+        folder: PathBuf,
+    },
+}
+
+/// Refuses bytes that are not those that were written.
+fn compare(path: &str, offset: u64, found: &[u8], written: &[u8]) -> Result<()> {
+    let differing = found.iter().zip(written).position(|(found, written)| found != written);
+    match differing {
+        None => Ok(()),
+        Some(at) => Err(differs(path, offset + at as u64, written[at], found[at])),
+    }
+}
+
+#[cold]
+fn differs(path: &str, offset: u64, written: u8, found: u8) -> Error {
+    let message = format!(
+        "{path}: byte {offset} is {found:#04x} and was written as {written:#04x}: the data is not what was written"
+    );
+    Error::new(ErrorKind::Corrupt, message)
+}
+
+/// The numbers below `count` in an order that follows from `seed`.
+fn shuffled(count: u64, seed: u64) -> Vec<u64> {
+    let mut numbers: Vec<u64> = (0..count).collect();
+    let mut state = seed;
+    for at in (1..numbers.len()).rev() {
+        numbers.swap(at, (payload::next(&mut state) % (at as u64 + 1)) as usize);
+    }
+    numbers
+}

@@ -1,0 +1,110 @@
+//! Files by the calls of the system: any file system that is mounted, and what is intercepted.
+use super::files::{FileSystem, OpenFile, Use};
+use esker_types::{Error, ErrorKind, Result};
+use std::cell::RefCell;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// A folder. Paths are put together in one buffer, so that each call costs what the system takes.
+pub(super) struct Plain {
+    folder: String,
+    path: RefCell<String>,
+}
+
+impl Plain {
+    pub(super) fn new(folder: &Path) -> Result<Self> {
+        fs::create_dir_all(folder).map_err(|error| failed("creating", folder, &error))?;
+        let Some(text) = folder.to_str() else {
+            let message = format!("{} is not UTF-8: take another folder", folder.display());
+            return Err(Error::new(ErrorKind::Invalid, message));
+        };
+        Ok(Self { folder: text.to_owned(), path: RefCell::default() })
+    }
+
+    fn with<T>(
+        &self,
+        doing: &str,
+        path: &str,
+        call: impl FnOnce(&Path) -> io::Result<T>,
+    ) -> Result<T> {
+        let mut full = self.path.borrow_mut();
+        full.clear();
+        full.push_str(&self.folder);
+        full.push('/');
+        full.push_str(path);
+        let full = Path::new(full.as_str());
+        call(full).map_err(|error| failed(doing, full, &error))
+    }
+}
+
+impl FileSystem for Plain {
+    fn make_dir(&self, path: &str) -> Result<()> {
+        self.with("creating", path, |path| fs::create_dir(path))
+    }
+
+    fn remove_dir(&self, path: &str) -> Result<()> {
+        self.with("removing", path, |path| fs::remove_dir(path))
+    }
+
+    fn open(&self, path: &str, used: Use) -> Result<Box<dyn OpenFile>> {
+        let opened = self.with("opening", path, |path| match used {
+            Use::Create => {
+                OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)
+            }
+            Use::Read => File::open(path),
+        });
+        Ok(Box::new(PlainFile { file: opened?, name: path.to_owned() }))
+    }
+
+    fn stat(&self, path: &str) -> Result<u64> {
+        self.with("looking at", path, |path| fs::symlink_metadata(path)).map(|status| status.len())
+    }
+
+    fn remove(&self, path: &str) -> Result<()> {
+        self.with("removing", path, |path| fs::remove_file(path))
+    }
+
+    fn list(&self, path: &str) -> Result<u64> {
+        let count =
+            |path: &Path| fs::read_dir(path)?.try_fold(0, |count, entry| entry.map(|_| count + 1));
+        self.with("listing", path, count)
+    }
+}
+
+struct PlainFile {
+    file: File,
+    name: String,
+}
+
+impl PlainFile {
+    fn checked<T>(&self, doing: &str, result: io::Result<T>) -> Result<T> {
+        result.map_err(|error| failed(doing, &PathBuf::from(&self.name), &error))
+    }
+}
+
+impl OpenFile for PlainFile {
+    fn write_at(&self, offset: u64, data: &[u8]) -> Result<()> {
+        self.checked("writing", self.file.write_all_at(data, offset))
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        self.checked("reading", self.file.read_exact_at(buffer, offset))
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.checked("syncing", self.file.sync_all())
+    }
+
+    /// The standard library has no closing that could fail.
+    fn close(self: Box<Self>) -> Result<()> {
+        drop(self.file);
+        Ok(())
+    }
+}
+
+#[cold]
+fn failed(doing: &str, path: &Path, error: &io::Error) -> Error {
+    Error::io(format!("{doing} {}", path.display()), error)
+}

@@ -1,0 +1,120 @@
+//! One process of `mdtest` or `ior`.
+use super::{Place, files, ior, mdtest};
+use crate::clock::wait_until;
+use crate::measure::Measured;
+use crate::pin;
+use crate::worker::Work;
+use esker_types::{Error, ErrorKind, Result};
+use serde::{Deserialize, Serialize};
+
+/// What one process works on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Job {
+    /// Number of the process, from 0.
+    pub rank: u32,
+    /// Processes in all.
+    pub procs: u32,
+    /// The processor to run on; any where none is given.
+    pub cpu: Option<u32>,
+    /// Where its files are.
+    pub place: Place,
+    /// What it does.
+    pub load: Load,
+    /// What the data is made from.
+    pub seed: u64,
+}
+
+/// What a process does.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Load {
+    /// Items in a tree of directories.
+    Mdtest(mdtest::Options),
+    /// Transfers to and from files.
+    Ior(ior::Options),
+}
+
+/// What it is told to do next.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Order {
+    /// The common start, by the monotonic clock of the node.
+    pub start_ns: u64,
+    /// The work.
+    pub step: Step,
+}
+
+/// A phase of either benchmark.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Step {
+    /// Of mdtest.
+    Mdtest(mdtest::Step),
+    /// Of ior.
+    Ior(ior::Step),
+}
+
+/// What it did.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Done {
+    /// The parts of the phase: one of mdtest; opening, transfers and closing of ior.
+    pub parts: Vec<Measured>,
+    /// The most memory the process ever had, what it shares with others included, in bytes.
+    pub peak_bytes: u64,
+    /// Memory that is its own at the end of the phase, in bytes.
+    pub own_bytes: u64,
+}
+
+/// The state of a process.
+pub struct Worker(Session);
+
+enum Session {
+    Mdtest(mdtest::Session),
+    Ior(ior::Session),
+}
+
+impl Work for Worker {
+    type Job = Job;
+    type Step = Order;
+    type Done = Done;
+
+    fn begin(job: Job) -> Result<Self> {
+        job.cpu.map_or(Ok(()), pin::to)?;
+        let files = files::open(&job.place)?;
+        let who = (job.rank, job.procs);
+        Ok(Self(match job.load {
+            Load::Mdtest(options) => {
+                Session::Mdtest(mdtest::Session::new(files, options, who, job.seed))
+            }
+            Load::Ior(options) => Session::Ior(ior::Session::new(files, options, who, job.seed)),
+        }))
+    }
+
+    fn take(&mut self, order: Order) -> Result<Done> {
+        let parts = match (&mut self.0, order.step) {
+            (Session::Mdtest(session), Step::Mdtest(step)) => {
+                session.prepare(&step);
+                wait_until(order.start_ns);
+                vec![session.run(&step)?]
+            }
+            (Session::Ior(session), Step::Ior(step)) => {
+                session.prepare(&step);
+                wait_until(order.start_ns);
+                session.run(&step)?
+            }
+            _ => return Err(Error::new(ErrorKind::Invalid, "a step of another benchmark")),
+        };
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let (peak_bytes, own_bytes) = (bytes_in(&status, "VmHWM"), bytes_in(&status, "RssAnon"));
+        Ok(Done { parts, peak_bytes, own_bytes })
+    }
+}
+
+/// A line of the kernel's status of a process; 0 where it has none.
+fn bytes_in(status: &str, name: &str) -> u64 {
+    let value = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    let kib = value.and_then(|value| value.split_whitespace().next()?.parse::<u64>().ok());
+    kib.unwrap_or(0) * 1024
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,184 @@
+use super::*;
+use crate::posix::ior::Access;
+use crate::posix::mdtest::{Kind, Phase, Tree};
+use std::path::{Path, PathBuf};
+
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let folder =
+            std::env::temp_dir().join(format!("esker-posix-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        Self(folder)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn workers(folder: &Path, load: &Load, procs: u32) -> Vec<Worker> {
+    let place = Place::Posix { folder: folder.to_owned() };
+    let job =
+        |rank| Job { rank, procs, cpu: None, place: place.clone(), load: load.clone(), seed: 7 };
+    (0..procs).map(|rank| Worker::begin(job(rank)).unwrap()).collect()
+}
+
+/// What all processes do, one after the other: the operations of each.
+fn take(workers: &mut [Worker], step: Step) -> Result<Vec<u64>> {
+    let order = Order { start_ns: 0, step };
+    let ops = |done: Done| done.parts.iter().map(|part| part.ops).max().unwrap_or(0);
+    workers.iter_mut().map(|worker| worker.take(order).map(ops)).collect()
+}
+
+fn mdtest() -> mdtest::Options {
+    mdtest::Options {
+        tree: Tree { depth: 1, branch: 2, leaf_only: false },
+        items_per_dir: 5,
+        unique: false,
+        stride: 1,
+        write_bytes: 100,
+        read_bytes: 100,
+        sync: false,
+        verify: true,
+        random_stat: true,
+    }
+}
+
+fn phase(phase: Phase, end: u64) -> Step {
+    Step::Mdtest(mdtest::Step { phase, iteration: 1, first: 0, end, seconds: None })
+}
+
+#[test]
+fn items_are_made_looked_at_read_and_removed() {
+    for unique in [false, true] {
+        let folder = Folder::new(if unique { "own" } else { "common" });
+        let options = mdtest::Options { unique, ..mdtest() };
+        let mut crew = workers(&folder.0, &Load::Mdtest(options.clone()), 2);
+        let items = options.items();
+        assert_eq!(items, 15);
+        take(&mut crew, phase(Phase::TopCreate, 0)).unwrap();
+        let tree = take(&mut crew, phase(Phase::TreeCreate, 0)).unwrap();
+        assert_eq!(tree, if unique { [3, 3] } else { [3, 0] });
+        for kind in [Kind::Directory, Kind::File] {
+            assert_eq!(take(&mut crew, phase(Phase::Create(kind), items)).unwrap(), [15, 15]);
+            assert_eq!(take(&mut crew, phase(Phase::Stat(kind), items)).unwrap(), [15, 15]);
+            let names: u64 = take(&mut crew, phase(Phase::List(kind), 0)).unwrap().iter().sum();
+            assert_eq!(names, 30 + if unique { 4 } else { 2 });
+            if kind == Kind::File {
+                assert_eq!(take(&mut crew, phase(Phase::Read, items)).unwrap(), [15, 15]);
+            }
+            assert_eq!(take(&mut crew, phase(Phase::Remove(kind), items)).unwrap(), [15, 15]);
+        }
+        take(&mut crew, phase(Phase::TreeRemove, 0)).unwrap();
+        take(&mut crew, phase(Phase::TopRemove, 0)).unwrap();
+        assert_eq!(std::fs::read_dir(&folder.0).unwrap().count(), 0);
+    }
+}
+
+#[test]
+fn a_file_that_is_not_as_it_was_written_is_found() {
+    let folder = Folder::new("flipped-item");
+    let mut crew = workers(&folder.0, &Load::Mdtest(mdtest()), 2);
+    let create = Phase::Create(Kind::File);
+    for (step, end) in
+        [(Phase::TopCreate, 0), (Phase::TreeCreate, 0), (create, 15), (Phase::Read, 15)]
+    {
+        take(&mut crew, phase(step, end)).unwrap();
+    }
+    let path = folder.0.join("test-dir.1/mdtest_tree/mdtest_tree.1/file.mdtest.1.7");
+    flip(&path, 40);
+    let error = take(&mut crew, phase(Phase::Read, 15)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupt);
+    assert!(error.message().contains("file.mdtest.1.7: byte 40"), "{error}");
+    std::fs::File::options().write(true).open(&path).unwrap().set_len(99).unwrap();
+    let error = take(&mut crew, phase(Phase::Stat(Kind::File), 15)).unwrap_err();
+    assert!(error.message().contains("has 99 bytes"), "{error}");
+}
+
+fn flip(path: &Path, at: usize) {
+    let mut bytes = std::fs::read(path).unwrap();
+    bytes[at] ^= 1;
+    std::fs::write(path, bytes).unwrap();
+}
+
+fn ior(file_per_process: bool) -> ior::Options {
+    ior::Options {
+        block_bytes: 4000,
+        transfer_bytes: 1000,
+        segments: 3,
+        file_per_process,
+        file: "f".to_owned(),
+        task_offset: 1,
+        sync: true,
+        sync_each: false,
+        random: true,
+    }
+}
+
+fn access(access: Access, end: u64) -> Step {
+    let (round, first, seconds) = (1, 0, None);
+    Step::Ior(ior::Step { access, round, open: true, first, end, seconds, close: true })
+}
+
+#[test]
+fn transfers_are_written_read_and_compared() {
+    for file_per_process in [false, true] {
+        let folder = Folder::new(if file_per_process { "files" } else { "shared" });
+        let mut crew = workers(&folder.0, &Load::Ior(ior(file_per_process)), 3);
+        take(&mut crew, access(Access::Remove, 0)).unwrap();
+        assert_eq!(take(&mut crew, access(Access::Write, 12)).unwrap(), [12, 12, 12]);
+        assert_eq!(take(&mut crew, access(Access::Read, 12)).unwrap(), [12, 12, 12]);
+        assert_eq!(take(&mut crew, access(Access::Check, 12)).unwrap(), [12, 12, 12]);
+        let name = if file_per_process { "f.00000001" } else { "f" };
+        let path = folder.0.join(name);
+        let whole = std::fs::metadata(&path).unwrap().len();
+        assert_eq!(whole, if file_per_process { 12_000 } else { 36_000 });
+        flip(&path, 5123);
+        assert!(take(&mut crew, access(Access::Read, 12)).is_ok());
+        let error = take(&mut crew, access(Access::Check, 12)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt);
+        assert!(error.message().contains(&format!("{name}: byte 5123")), "{error}");
+        take(&mut crew, access(Access::Remove, 0)).unwrap();
+        assert_eq!(std::fs::read_dir(&folder.0).unwrap().count(), 0);
+    }
+}
+
+/// Data of another round at the right place is found too.
+#[test]
+fn old_data_is_not_taken_for_new() {
+    let folder = Folder::new("old");
+    let mut crew = workers(&folder.0, &Load::Ior(ior(false)), 2);
+    take(&mut crew, access(Access::Write, 12)).unwrap();
+    let Step::Ior(check) = access(Access::Check, 12) else { return };
+    let error = take(&mut crew, Step::Ior(ior::Step { round: 2, ..check })).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupt);
+}
+
+#[test]
+fn the_stonewall_ends_a_phase_early() {
+    let folder = Folder::new("wall");
+    let mut crew = workers(&folder.0, &Load::Ior(ior(true)), 1);
+    let Step::Ior(write) = access(Access::Write, 12) else { return };
+    let walled = ior::Step { seconds: Some(0.0), ..write };
+    assert_eq!(take(&mut crew, Step::Ior(walled)).unwrap(), [1]);
+    assert_eq!(take(&mut crew, access(Access::Check, 1)).unwrap(), [1]);
+    assert!(take(&mut crew, access(Access::Check, 12)).is_err());
+}
+
+#[test]
+fn a_step_of_the_other_benchmark_is_refused() {
+    let folder = Folder::new("other");
+    let mut crew = workers(&folder.0, &Load::Ior(ior(true)), 1);
+    assert_eq!(take(&mut crew, phase(Phase::Read, 1)).unwrap_err().kind(), ErrorKind::Invalid);
+}
+
+#[test]
+fn memory_is_read_from_the_kernel_s_status() {
+    let status = "Name:\tx\nVmHWM:\t    2048 kB\nRssAnon:\t  12 kB\n";
+    assert_eq!((bytes_in(status, "VmHWM"), bytes_in(status, "RssAnon")), (2 << 20, 12 << 10));
+    assert_eq!(bytes_in(status, "VmSwap"), 0);
+}
