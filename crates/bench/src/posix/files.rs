@@ -1,5 +1,6 @@
 //! What the benchmarks do with files, whatever keeps them.
 use super::Place;
+use super::mounted::Mounted;
 use super::plain::Plain;
 use esker_types::Result;
 
@@ -55,5 +56,8 @@ pub(super) trait OpenFile {
 pub(super) fn open(place: &Place) -> Result<Box<dyn FileSystem>> {
     match place {
         Place::Posix { folder } => Ok(Box::new(Plain::new(folder)?)),
+        Place::Dfs { pool, container, folder } => {
+            Ok(Box::new(Mounted::new(pool, container, folder)?))
+        }
     }
 }

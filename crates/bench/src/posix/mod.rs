@@ -5,6 +5,7 @@
 mod files;
 pub mod ior;
 pub mod mdtest;
+mod mounted;
 mod plain;
 pub mod worker;
 
@@ -21,6 +22,15 @@ pub enum Place {
     Posix {
         /// The folder; it is made where it is missing.
         folder: PathBuf,
+    },
+    /// In a directory of the file system that a container holds, by the calls of [`dfs`].
+    Dfs {
+        /// Pool by name, UUID or URL.
+        pool: String,
+        /// Container in it.
+        container: String,
+        /// Path of the directory; it is made where it is missing.
+        folder: String,
     },
 }
 

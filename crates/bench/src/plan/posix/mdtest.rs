@@ -40,6 +40,9 @@ struct Run<'p> {
     lines: Vec<Line>,
     /// Files of each process, by site: fewer than wanted where the stonewall came first.
     files: Vec<u64>,
+    sites: &'p Sites,
+    /// Most files there were in the container, and bytes of its pool's index then.
+    index: Option<(u64, u64)>,
 }
 
 const WARM_UP: u32 = 0;
@@ -56,18 +59,18 @@ impl MdtestPlan {
         let crew = Crew::start(&self.setting, &sites.all, &Load::Mdtest(self.options.clone()))?;
         let files = vec![self.options.items(); sites.all.len()];
         let lines = self.titles(sites.all.len());
-        let mut run = Run { plan: self, crew, lines, files };
+        let mut run = Run { plan: self, crew, lines, files, sites: &sites, index: None };
         let first = if self.create && self.remove { WARM_UP } else { 1 };
         for iteration in first..=self.setting.iterations {
             self.setting.pause()?;
             run.iteration(iteration, note)?;
         }
-        let Run { crew, lines, .. } = run;
+        let Run { crew, lines, index, .. } = run;
         Ok(Outcome {
             workload: "mdtest",
             procs: self.setting.procs,
             size_bytes: self.options.write_bytes.max(self.options.read_bytes),
-            notes: self.notes(&sites, &crew),
+            notes: notes(&sites, &crew, index),
             sites: sites.all.clone(),
             missing: sites.missing.clone(),
             host: sites.host.clone(),
@@ -112,18 +115,35 @@ impl MdtestPlan {
         phases
     }
 
-    fn notes(&self, sites: &Sites, crew: &Crew) -> Vec<String> {
-        let memory = sites.all.iter().zip(crew.memory());
-        let said = memory.map(|(site, (peak, own))| {
-            format!(
-                "{} {} of its own, {} at most with what is shared",
-                site.name,
-                Bytes(*own),
-                Bytes(*peak)
-            )
-        });
-        vec![format!("memory of a process: {}", said.collect::<Vec<_>>().join("; "))]
+    /// What the file systems must have room for: files and directories of all processes.
+    #[must_use]
+    pub fn entries(&self) -> u64 {
+        let each = self.options.items().saturating_mul(self.kinds.len() as u64);
+        let trees = if self.options.unique { u64::from(self.setting.procs) } else { 1 };
+        let directories = self.options.tree.directories().unwrap_or(0).saturating_mul(trees);
+        each.saturating_mul(u64::from(self.setting.procs)).saturating_add(directories)
     }
+
+    /// Bytes in the files of all processes.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        let files = self.options.items().saturating_mul(u64::from(self.setting.procs));
+        files.saturating_mul(self.options.write_bytes)
+    }
+}
+
+fn notes(sites: &Sites, crew: &Crew, index: Option<(u64, u64)>) -> Vec<String> {
+    let memory = sites.all.iter().zip(crew.memory());
+    let said = memory.map(|(site, (peak, own))| {
+        let (own, peak) = (Bytes(*own), Bytes(*peak));
+        format!("{} {own} of its own, {peak} at most with what is shared", site.name)
+    });
+    let mut notes = vec![format!("memory of a process: {}", said.collect::<Vec<_>>().join("; "))];
+    notes.extend(index.map(|(files, bytes)| {
+        let each = bytes / files.max(1);
+        format!("index of the pool with {files} files: {} ({each} bytes each)", Bytes(bytes))
+    }));
+    notes
 }
 
 const STONEWALL: &str = " (stonewall)";
@@ -169,6 +189,9 @@ impl Run<'_> {
         let sample = Sample::of(iteration, &rounds);
         if let Phase::List(kind) = phase {
             self.check_listed(site, kind, sample.tally.ops)?;
+        }
+        if let Some(bytes) = self.sites.index_bytes().filter(|_| is_walled && site == 0) {
+            self.index = Some((sample.tally.ops, bytes));
         }
         self.note(site, phase.title(), sample);
         Ok(())

@@ -1,5 +1,6 @@
 //! `esker bench mdtest` and `esker bench ior`: the same work on a file system and, in turns with it, on
 //! plain memory and on the disk of this machine.
+mod container;
 mod crew;
 mod ior;
 mod mdtest;
@@ -7,10 +8,11 @@ mod outcome;
 mod show;
 mod site;
 
+pub use container::DfsSubject;
 pub use ior::IorPlan;
 pub use mdtest::MdtestPlan;
 pub use outcome::{Line, Outcome, Rates, Repeat, Repeated, Sample};
-pub use site::{Api, Beside, Site, Sites, Subject};
+pub use site::{Beside, Site, Sites, Subject};
 
 use crate::pin::Pin;
 use esker_types::{Error, ErrorKind, Result};

@@ -1,6 +1,7 @@
 //! Where the work is done: the file system in question, and those beside it.
 use super::super::Note;
 use super::super::scratch::Scratch;
+use super::container::{DfsSubject, OpenContainer};
 use crate::fleet::Launcher;
 use crate::host::Host;
 use crate::mounts::{Media, Mount};
@@ -8,23 +9,19 @@ use crate::posix::Place;
 use esker_types::{Error, Result};
 use std::path::{Path, PathBuf};
 
-/// The interface that is measured, by the name that ior and mdtest give it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Api {
-    /// The calls of the system.
-    Posix,
-}
-
 /// The file system in question.
 #[derive(Clone, Debug)]
-pub struct Subject {
-    /// The interface.
-    pub api: Api,
-    /// Where files go.
-    pub folder: PathBuf,
-    /// All that is made is removed, however the benchmark ends. Else what is there may be of an earlier
-    /// one, or for a later one.
-    pub cleared: bool,
+pub enum Subject {
+    /// A folder, by the calls of the system.
+    Posix {
+        /// The folder; it is made where it is missing.
+        folder: PathBuf,
+        /// All that is made is removed, however the benchmark ends. Else what is there may be of an
+        /// earlier one, or for a later one.
+        cleared: bool,
+    },
+    /// A file system in a container, by the calls of [`dfs`].
+    Dfs(DfsSubject),
 }
 
 /// What is measured beside it.
@@ -59,7 +56,9 @@ pub struct Sites {
     pub host: Host,
     /// What was looked for and not found.
     pub missing: Vec<String>,
-    /// Folders that go when this does.
+    /// The one in question, where it is one.
+    container: Option<OpenContainer>,
+    /// Folders that go when this does, after the container.
     scratches: Vec<Scratch>,
 }
 
@@ -75,29 +74,47 @@ impl Sites {
         note: Note<'_>,
     ) -> Result<Self> {
         note("getting ready");
-        let mut scratches = Vec::new();
-        let folder = match subject.cleared {
-            true => {
-                make(&subject.folder)?;
-                let scratch = Scratch::folder(launcher, &subject.folder)?;
-                let folder = scratch.path().to_owned();
-                scratches.push(scratch);
-                folder
-            }
-            false => subject.folder.clone(),
+        let mut sites = match subject {
+            Subject::Posix { folder, cleared } => Self::of_folder(launcher, folder, *cleared)?,
+            Subject::Dfs(subject) => Self::of_container(launcher, subject, note)?,
         };
-        make(&folder)?;
-        let host = Host::of(&folder)?;
-        let name = match subject.api {
-            Api::Posix => "POSIX",
-        };
-        let first = posix_site(launcher, name, &folder)?;
-        let mut sites = Self { all: vec![first], host, missing: Vec::new(), scratches };
         if !beside.nothing {
             sites.add_memory(launcher, beside.memory.as_deref())?;
             sites.add_disk(launcher, beside.disk.as_deref())?;
         }
         Ok(sites)
+    }
+
+    fn of_folder(launcher: &Launcher, folder: &Path, cleared: bool) -> Result<Self> {
+        make(folder)?;
+        let scratch = cleared.then(|| Scratch::folder(launcher, folder)).transpose()?;
+        let folder = scratch.as_ref().map_or(folder, Scratch::path);
+        Ok(Self {
+            all: vec![posix_site(launcher, "POSIX", folder)?],
+            host: Host::of(folder)?,
+            missing: Vec::new(),
+            container: None,
+            scratches: scratch.into_iter().collect(),
+        })
+    }
+
+    fn of_container(launcher: &Launcher, subject: &DfsSubject, note: Note<'_>) -> Result<Self> {
+        let (container, scratch) = OpenContainer::new(launcher, subject, note)?;
+        let (place, about) = (container.place(&subject.folder), container.about());
+        let site = Site { name: "DFS".to_owned(), about, place, launcher: launcher.clone() };
+        Ok(Self {
+            all: vec![site],
+            host: Host::of(container.medium())?,
+            missing: Vec::new(),
+            container: Some(container),
+            scratches: scratch.into_iter().collect(),
+        })
+    }
+
+    /// Bytes of the index that the pool of the first one uses; none where it has no pool.
+    #[must_use]
+    pub fn index_bytes(&self) -> Option<u64> {
+        self.container.as_ref().and_then(OpenContainer::index_bytes)
     }
 
     fn add_memory(&mut self, launcher: &Launcher, given: Option<&Path>) -> Result<()> {

@@ -1,5 +1,5 @@
 //! `esker bench ior`.
-use super::beside::Common;
+use super::beside::{Common, Work};
 use super::refused::{Original, Refused};
 use crate::output::Answer;
 use clap::Args;
@@ -25,6 +25,7 @@ not measured and compare every byte.
 
 Examples:
   esker bench ior --procs 2 -F -t 8k -b 64m -C -i 3 -o /dev/shm/file
+  esker bench ior -a DFS -F -t 1m -b 256m -i 3 -o /file
   esker bench ior -w -r -W -R -t 1m -b 256m -s 2 -D 10 -O stoneWallingWearOut=1 -o /mnt/esker/file
   esker run -- esker bench ior -F -t 1m -b 256m -o /esker/file";
 
@@ -133,7 +134,13 @@ impl Ior {
         let cleared = plan.write && !plan.keep && !plan.existing;
         let folder = self.file.parent().filter(|folder| !folder.as_os_str().is_empty());
         let folder = folder.unwrap_or(Path::new(".")).to_owned();
-        self.common.run(folder, cleared, |sites, note| plan.run(sites, note))
+        let work = Work {
+            folder,
+            cleared,
+            bytes: plan.options.bytes(plan.setting.procs),
+            entries: u64::from(plan.setting.procs),
+        };
+        self.common.run(work, |sites, note| plan.run(sites, note))
     }
 
     fn plan(&self, file: &str) -> Result<IorPlan> {

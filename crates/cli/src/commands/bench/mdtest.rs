@@ -1,5 +1,5 @@
 //! `esker bench mdtest`.
-use super::beside::Common;
+use super::beside::{Common, Work};
 use super::refused::{Original, Refused};
 use crate::output::Answer;
 use clap::Args;
@@ -23,7 +23,7 @@ the rate up to the stonewall has a line of its own.
 
 Examples:
   esker bench mdtest --procs 2 -n 10000 -d /dev/shm/md -i 3
-  esker bench mdtest -n 1000000 -F --list -d /mnt/esker --procs 1
+  esker bench mdtest -a DFS --procs 1 -n 1000000 -F --list -d /one
   esker run -- esker bench mdtest -n 10000 -F -w 3901 -e 3901 -X -d /esker/md";
 
 /// Measure names: make, look at, read and remove directories and files, as mdtest does
@@ -134,8 +134,13 @@ impl Original for TheOriginal {
 impl Mdtest {
     pub(crate) fn run(self) -> Result<Answer> {
         let plan = self.plan();
-        let cleared = plan.create && plan.remove;
-        self.common.run(self.folder, cleared, |sites, note| plan.run(sites, note))
+        let work = Work {
+            folder: self.folder,
+            cleared: plan.create && plan.remove,
+            bytes: plan.bytes(),
+            entries: plan.entries(),
+        };
+        self.common.run(work, |sites, note| plan.run(sites, note))
     }
 
     fn plan(&self) -> MdtestPlan {

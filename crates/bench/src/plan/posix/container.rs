@@ -1,0 +1,118 @@
+//! A container that holds a file system, for as long as it is measured.
+use super::super::Note;
+use super::super::scratch::{self, Scratch};
+use crate::fleet::Launcher;
+use crate::posix::Place;
+use crate::units::Bytes;
+use dfs::{Dfs, NewDfs};
+use esker::backend::NewContainer;
+use esker::types::info::{OpenMode, Space};
+use esker::{Pool, Wait};
+use esker_types::Result;
+use std::path::{Path, PathBuf};
+
+/// A file system in a container.
+#[derive(Clone, Debug)]
+pub struct DfsSubject {
+    /// Pool of the user's; none for one that is made.
+    pub pool: Option<String>,
+    /// Container of the user's; none for one that is made.
+    pub container: Option<String>,
+    /// Where files go in it.
+    pub folder: String,
+    /// How a container is made.
+    pub new: NewDfs,
+    /// Where a pool is made.
+    pub within: PathBuf,
+    /// Targets of a pool that is made; one per processor, 2 to 8, where none is given.
+    pub targets: Option<u32>,
+    /// Bytes in the files of all processes together.
+    pub bytes: u64,
+    /// Files and directories of all processes together.
+    pub entries: u64,
+}
+
+/// The pool and container. What was made goes when this does.
+pub(super) struct OpenContainer {
+    pool: Pool,
+    url: String,
+    medium: PathBuf,
+    label: String,
+    made: bool,
+}
+
+/// A chunk of a file is an entry too, but for what is counted already.
+const CHUNK_ENTRIES_MIN_BYTES: u64 = 64 << 10;
+
+impl OpenContainer {
+    pub(super) fn new(
+        launcher: &Launcher,
+        subject: &DfsSubject,
+        note: Note<'_>,
+    ) -> Result<(Self, Option<Scratch>)> {
+        let scratch = match subject.pool {
+            Some(_) => None,
+            None => Some(Scratch::new(launcher, &subject.within, &subject.spec(), note)?),
+        };
+        let (name, medium) = match (&subject.pool, &scratch) {
+            (Some(name), _) => (name.clone(), esker::names::resolve(name)?.path().to_owned()),
+            (None, made) => {
+                (made.as_ref().map(Scratch::url).unwrap_or_default(), subject.within.clone())
+            }
+        };
+        let pool = Pool::connect(&name, OpenMode::ReadWrite)?;
+        let url = pool.info().wait()?.url;
+        let made = subject.container.is_none();
+        let own = || format!("esker-bench-{}", std::process::id());
+        let label = subject.container.clone().unwrap_or_else(own);
+        if made {
+            let new = NewContainer { label: Some(&label), ..NewContainer::default() };
+            Dfs::create_container(&pool, &new, &subject.new)?;
+        }
+        Ok((Self { pool, url, medium, label, made }, scratch))
+    }
+
+    pub(super) fn place(&self, folder: &str) -> Place {
+        let (pool, container) = (self.url.clone(), self.label.clone());
+        Place::Dfs { pool, container, folder: folder.trim_matches('/').to_owned() }
+    }
+
+    pub(super) fn about(&self) -> String {
+        let targets = self.pool.info().wait().map_or(0, |info| info.targets.len());
+        let size: u64 = self.spaces().iter().map(|space| space.data_total).sum();
+        let size = Bytes(size);
+        format!("container {} in {} ({targets} targets, {size} for data)", self.label, self.url)
+    }
+
+    pub(super) fn medium(&self) -> &Path {
+        &self.medium
+    }
+
+    pub(super) fn index_bytes(&self) -> Option<u64> {
+        let spaces = self.spaces();
+        let used = |space: &Space| space.index_total.saturating_sub(space.index_free);
+        (!spaces.is_empty()).then(|| spaces.iter().map(used).sum())
+    }
+
+    fn spaces(&self) -> Vec<Space> {
+        self.pool.info().wait().map(|info| info.targets).unwrap_or_default()
+    }
+}
+
+impl DfsSubject {
+    fn spec(&self) -> esker_store::PoolSpec {
+        let cores = std::thread::available_parallelism().map_or(2, usize::from);
+        let targets = self.targets.unwrap_or(cores.clamp(2, 8) as u32);
+        let chunks = self.bytes / CHUNK_ENTRIES_MIN_BYTES.min(self.new.chunk_size).max(1);
+        let entries = (self.entries + chunks).saturating_mul(2);
+        scratch::spec(self.bytes, entries, Some(targets))
+    }
+}
+
+impl Drop for OpenContainer {
+    fn drop(&mut self) {
+        if self.made {
+            let _ = self.pool.destroy_container(&self.label, true).wait();
+        }
+    }
+}
