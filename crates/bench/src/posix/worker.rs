@@ -34,13 +34,19 @@ pub enum Load {
     Ior(ior::Options),
 }
 
-/// What it is told to do next.
+/// What it is told.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Order {
-    /// The common start, by the monotonic clock of the node.
-    pub start_ns: u64,
-    /// The work.
-    pub step: Step,
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// To get ready for a step.
+    Prepare(Step),
+    /// To take it.
+    Begin {
+        /// The step.
+        step: Step,
+        /// The common start, by the monotonic clock of the node.
+        start_ns: u64,
+    },
 }
 
 /// A phase of either benchmark.
@@ -90,22 +96,46 @@ impl Work for Worker {
     }
 
     fn take(&mut self, order: Order) -> Result<Done> {
-        let parts = match (&mut self.0, order.step) {
-            (Session::Mdtest(session), Step::Mdtest(step)) => {
-                session.prepare(&step);
-                wait_until(order.start_ns);
-                vec![session.run(&step)?]
+        match order {
+            Order::Prepare(step) => self.0.prepare(&step).map(|()| Done::default()),
+            Order::Begin { step, start_ns } => {
+                wait_until(start_ns);
+                Ok(Done::with(self.0.run(&step)?))
             }
-            (Session::Ior(session), Step::Ior(step)) => {
-                session.prepare(&step);
-                wait_until(order.start_ns);
-                session.run(&step)?
-            }
-            _ => return Err(Error::new(ErrorKind::Invalid, "a step of another benchmark")),
-        };
+        }
+    }
+}
+
+impl Session {
+    fn prepare(&mut self, step: &Step) -> Result<()> {
+        match (self, step) {
+            (Self::Mdtest(session), Step::Mdtest(step)) => session.prepare(step),
+            (Self::Ior(session), Step::Ior(step)) => session.prepare(step),
+            _ => return Err(foreign()),
+        }
+        Ok(())
+    }
+
+    fn run(&mut self, step: &Step) -> Result<Vec<Measured>> {
+        match (self, step) {
+            (Self::Mdtest(session), Step::Mdtest(step)) => Ok(vec![session.run(step)?]),
+            (Self::Ior(session), Step::Ior(step)) => session.run(step),
+            _ => Err(foreign()),
+        }
+    }
+}
+
+#[cold]
+fn foreign() -> Error {
+    Error::new(ErrorKind::Invalid, "a step of another benchmark")
+}
+
+impl Done {
+    /// With the memory of this process.
+    fn with(parts: Vec<Measured>) -> Self {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
         let (peak_bytes, own_bytes) = (bytes_in(&status, "VmHWM"), bytes_in(&status, "RssAnon"));
-        Ok(Done { parts, peak_bytes, own_bytes })
+        Self { parts, peak_bytes, own_bytes }
     }
 }
 

@@ -3,6 +3,7 @@ mod beside;
 mod ior;
 mod mdtest;
 mod parallel;
+mod posix;
 mod refused;
 
 use super::compare::CompareCommand;
@@ -18,10 +19,11 @@ use esker_bench::job::{Index, Workload};
 use esker_bench::plan::{LimitPlan, Place, Plan};
 use esker_bench::report::Report;
 use esker_bench::units::Bytes;
-use esker_bench::{field_io, interrupt, janitor, posix, whole, worker};
+use esker_bench::{field_io, interrupt, janitor, whole, worker};
 use ior::Ior;
 use mdtest::Mdtest;
 use parallel::{FieldIo, Segments};
+use posix::Posix;
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -44,6 +46,7 @@ pub(crate) enum BenchCommand {
     Segments(Segments),
     Mdtest(Mdtest),
     Ior(Ior),
+    Posix(Posix),
     Compare(CompareCommand),
     Paper(PaperCommand),
     Report(ReportCommand),
@@ -182,6 +185,7 @@ impl BenchCommand {
             Self::Segments(segments) => segments.run(),
             Self::Mdtest(mdtest) => mdtest.run(),
             Self::Ior(ior) => ior.run(),
+            Self::Posix(posix) => posix.run(),
             Self::Limit(limit) => limit.run(),
             Self::Array(array) => array.common.run(&array.size, array.workload()),
             Self::Kv(kv) => kv.common.run(&kv.value, Workload::Kv),
@@ -193,7 +197,7 @@ impl BenchCommand {
                 Ok(Answer::new(json!(null), ""))
             }
             Self::FieldWorker => serve::<field_io::worker::Worker>(),
-            Self::PosixWorker => serve::<posix::worker::Worker>(),
+            Self::PosixWorker => serve::<esker_bench::posix::worker::Worker>(),
             Self::Janitor { folder } => {
                 janitor::serve(std::io::stdin().lock(), &folder);
                 Ok(Answer::new(json!(null), ""))

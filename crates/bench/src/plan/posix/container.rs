@@ -77,6 +77,11 @@ impl OpenContainer {
         Place::Dfs { pool, container, folder: folder.trim_matches('/').to_owned() }
     }
 
+    /// Pool and container as commands take them.
+    pub(super) fn names(&self) -> (&str, &str) {
+        (&self.url, &self.label)
+    }
+
     pub(super) fn about(&self) -> String {
         let targets = self.pool.info().wait().map_or(0, |info| info.targets.len());
         let size: u64 = self.spaces().iter().map(|space| space.data_total).sum();

@@ -46,9 +46,11 @@ impl Crew {
     /// Has each process of a site do something of its own, all at the same time.
     pub(super) fn each(&mut self, site: usize, steps: &[Step]) -> Result<Vec<Done>> {
         let Some(fleet) = self.fleets.get_mut(site) else { return Ok(Vec::new()) };
+        let prepare: Vec<_> = steps.iter().map(|&step| Order::Prepare(step)).collect();
+        fleet.ask::<Done>(&prepare)?;
         let start_ns = monotonic_ns() + NOTICE_NS + NOTICE_PER_PROCESS_NS * u64::from(self.procs);
-        let orders: Vec<_> = steps.iter().map(|&step| Order { start_ns, step }).collect();
-        let done: Vec<Done> = fleet.ask(&orders)?;
+        let begin: Vec<_> = steps.iter().map(|&step| Order::Begin { step, start_ns }).collect();
+        let done: Vec<Done> = fleet.ask(&begin)?;
         let (peak, own) = &mut self.memory[site];
         for one in &done {
             (*peak, *own) = ((*peak).max(one.peak_bytes), (*own).max(one.own_bytes));

@@ -54,7 +54,7 @@ impl IorPlan {
     /// Where a number makes no sense, what the file systems meet, and with [`IorPlan::check_write`] or
     /// [`IorPlan::check_read`] [`esker_types::ErrorKind::Corrupt`] where something else was read than was
     /// written.
-    pub fn run(&self, sites: Sites, note: Note<'_>) -> Result<Outcome> {
+    pub fn run(&self, sites: &Sites, note: Note<'_>) -> Result<Outcome> {
         self.setting.check()?;
         self.options.check()?;
         let crew = Crew::start(&self.setting, &sites.all, &Load::Ior(self.options.clone()))?;

@@ -53,13 +53,13 @@ impl MdtestPlan {
     /// # Errors
     /// Where a number makes no sense, what the file systems meet, and with [`Options::verify`]
     /// [`ErrorKind::Corrupt`] where something else was read than was written.
-    pub fn run(&self, sites: Sites, note: Note<'_>) -> Result<Outcome> {
+    pub fn run(&self, sites: &Sites, note: Note<'_>) -> Result<Outcome> {
         self.setting.check()?;
         self.options.check()?;
         let crew = Crew::start(&self.setting, &sites.all, &Load::Mdtest(self.options.clone()))?;
         let files = vec![self.options.items(); sites.all.len()];
         let lines = self.titles(sites.all.len());
-        let mut run = Run { plan: self, crew, lines, files, sites: &sites, index: None };
+        let mut run = Run { plan: self, crew, lines, files, sites, index: None };
         let first = if self.create && self.remove { WARM_UP } else { 1 };
         for iteration in first..=self.setting.iterations {
             self.setting.pause()?;
@@ -70,7 +70,7 @@ impl MdtestPlan {
             workload: "mdtest",
             procs: self.setting.procs,
             size_bytes: self.options.write_bytes.max(self.options.read_bytes),
-            notes: notes(&sites, &crew, index),
+            notes: notes(sites, &crew, index),
             sites: sites.all.clone(),
             missing: sites.missing.clone(),
             host: sites.host.clone(),

@@ -7,12 +7,15 @@ mod mdtest;
 mod outcome;
 mod show;
 mod site;
+mod table;
+mod through;
 
 pub use container::DfsSubject;
 pub use ior::IorPlan;
 pub use mdtest::MdtestPlan;
 pub use outcome::{Line, Outcome, Rates, Repeat, Repeated, Sample};
 pub use site::{Beside, Site, Sites, Subject};
+pub use table::{TablePlan, Tabled};
 
 use crate::pin::Pin;
 use esker_types::{Error, ErrorKind, Result};

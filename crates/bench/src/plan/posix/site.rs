@@ -2,6 +2,7 @@
 use super::super::Note;
 use super::super::scratch::Scratch;
 use super::container::{DfsSubject, OpenContainer};
+use super::through::Mounted;
 use crate::fleet::Launcher;
 use crate::host::Host;
 use crate::mounts::{Media, Mount};
@@ -56,8 +57,10 @@ pub struct Sites {
     pub host: Host,
     /// What was looked for and not found.
     pub missing: Vec<String>,
+    /// The container through the kernel.
+    pub(super) mounted: Option<Mounted>,
     /// The one in question, where it is one.
-    container: Option<OpenContainer>,
+    pub(super) container: Option<OpenContainer>,
     /// Folders that go when this does, after the container.
     scratches: Vec<Scratch>,
 }
@@ -93,6 +96,7 @@ impl Sites {
             all: vec![posix_site(launcher, "POSIX", folder)?],
             host: Host::of(folder)?,
             missing: Vec::new(),
+            mounted: None,
             container: None,
             scratches: scratch.into_iter().collect(),
         })
@@ -106,6 +110,7 @@ impl Sites {
             all: vec![site],
             host: Host::of(container.medium())?,
             missing: Vec::new(),
+            mounted: None,
             container: Some(container),
             scratches: scratch.into_iter().collect(),
         })
@@ -140,8 +145,11 @@ impl Sites {
     /// A folder of its own in `within`, called after the type of the file system.
     fn add_folder(&mut self, launcher: &Launcher, within: &Path) -> Result<()> {
         let scratch = Scratch::beside(launcher, within)?;
-        let sort = Mount::of(within)?.sort;
-        self.all.push(posix_site(launcher, &sort, scratch.path())?);
+        let mut name = Mount::of(within)?.sort;
+        if self.all.iter().any(|site| site.name == name) {
+            name.push_str("-2");
+        }
+        self.all.push(posix_site(launcher, &name, scratch.path())?);
         self.scratches.push(scratch);
         Ok(())
     }

@@ -29,9 +29,13 @@ fn workers(folder: &Path, load: &Load, procs: u32) -> Vec<Worker> {
 
 /// What all processes do, one after the other: the operations of each.
 fn take(workers: &mut [Worker], step: Step) -> Result<Vec<u64>> {
-    let order = Order { start_ns: 0, step };
+    let begin = Order::Begin { step, start_ns: 0 };
     let ops = |done: Done| done.parts.iter().map(|part| part.ops).max().unwrap_or(0);
-    workers.iter_mut().map(|worker| worker.take(order).map(ops)).collect()
+    let take = |worker: &mut Worker| {
+        worker.take(Order::Prepare(step))?;
+        worker.take(begin).map(ops)
+    };
+    workers.iter_mut().map(take).collect()
 }
 
 fn mdtest() -> mdtest::Options {

@@ -6,8 +6,8 @@ use crate::progress::Bar;
 use clap::{Args, ValueEnum};
 use dfs::NewDfs;
 use esker::types::Result;
-use esker_bench::plan::Note;
 use esker_bench::load::class_of;
+use esker_bench::plan::Note;
 use esker_bench::plan::posix::{Beside, DfsSubject, Outcome, Setting, Sites, Subject};
 use esker_bench::units::Bytes;
 use serde_json::json;
@@ -104,7 +104,7 @@ impl Common {
     pub(super) fn run(
         &self,
         work: Work,
-        measure: impl FnOnce(Sites, Note<'_>) -> Result<Outcome>,
+        measure: impl FnOnce(&Sites, Note<'_>) -> Result<Outcome>,
     ) -> Result<Answer> {
         self.json.check()?;
         let bar = Bar::spinner();
@@ -116,7 +116,7 @@ impl Common {
             Beside { nothing: self.alone, memory: self.tmpfs.clone(), disk: self.disk.clone() };
         let note: Note<'_> = &mut |what| bar.say(what);
         let sites = Sites::new(&launcher("posix-worker")?, &subject, &beside, note)?;
-        let outcome = measure(sites, note)?;
+        let outcome = measure(&sites, note)?;
         drop(bar);
         self.json.answer_with(json!(outcome.report()), outcome.to_string())
     }

@@ -1,0 +1,182 @@
+//! `esker bench posix`: one table of everything, over all file systems of this machine.
+mod rows;
+mod show;
+
+use super::super::Note;
+use super::{Beside, DfsSubject, IorPlan, MdtestPlan, Outcome, Setting, Sites, Subject};
+use crate::fleet::Launcher;
+use crate::pin::Pin;
+use crate::posix::ior::Options as IorOptions;
+use crate::posix::mdtest::{Kind, Options as MdtestOptions, Tree};
+use crate::report::Report;
+use dfs::NewDfs;
+use esker_types::{Error, ErrorKind, Result};
+use rows::Row;
+use serde_json::{Map, Value, json};
+use std::path::PathBuf;
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub struct TablePlan {
+    /// How to start processes.
+    pub launcher: Launcher,
+    /// Where the pool is made.
+    pub within: PathBuf,
+    /// Targets of the pool.
+    pub targets: Option<u32>,
+    /// What is measured beside it.
+    pub beside: Beside,
+    /// Leave out `esker run` and `esker mount`.
+    pub only_dfs: bool,
+    /// Processes at once.
+    pub procs: u32,
+    /// How often all is repeated.
+    pub iterations: u32,
+    /// Files of each process.
+    pub files: u64,
+    /// Bytes that each process writes in transfers of 8 KiB.
+    pub small_bytes: u64,
+    /// Bytes that each process writes in transfers of 1 MiB.
+    pub large_bytes: u64,
+    /// What the data is made from.
+    pub seed: u64,
+    /// How processes are placed.
+    pub pin: Pin,
+}
+
+/// The whole table.
+#[derive(Clone, Debug)]
+pub struct Tabled {
+    /// By [`rows::ROWS`] and [`rows::LATENCIES`].
+    outcomes: Vec<Outcome>,
+    rows: Vec<Row>,
+}
+
+const SMALL: u64 = 8 << 10;
+const LARGE: u64 = 1 << 20;
+
+impl TablePlan {
+    /// Measures all of it: names, small transfers to files of each process and to one of all, large
+    /// transfers; then names and small transfers of one process alone.
+    ///
+    /// # Errors
+    /// Where there is no room, a number makes no sense, and what the file systems meet.
+    pub fn run(&self, note: Note<'_>) -> Result<Tabled> {
+        let mut sites = Sites::new(&self.launcher, &self.subject(), &self.beside, note)?;
+        if !sites.all.iter().any(|site| site.name == rows::BASE) {
+            let message = "ratios are to a tmpfs, and there is none: give --tmpfs a folder on one";
+            return Err(Error::new(ErrorKind::NotFound, message));
+        }
+        if !self.only_dfs {
+            sites.add_programs(&self.launcher);
+        }
+        let outcomes = vec![
+            self.names(self.procs).run(&sites, note)?,
+            self.transfers(self.procs, SMALL, true).run(&sites, note)?,
+            self.transfers(self.procs, SMALL, false).run(&sites, note)?,
+            self.transfers(self.procs, LARGE, true).run(&sites, note)?,
+            self.names(1).run(&sites, note)?,
+            self.transfers(1, SMALL, true).run(&sites, note)?,
+        ];
+        let rows = rows::of(&outcomes);
+        Ok(Tabled { outcomes, rows })
+    }
+
+    fn subject(&self) -> Subject {
+        let each = self.small_bytes.max(self.large_bytes);
+        let through = if self.only_dfs { 1 } else { 3 };
+        Subject::Dfs(DfsSubject {
+            pool: None,
+            container: None,
+            folder: "dfs".to_owned(),
+            new: NewDfs::default(),
+            within: self.within.clone(),
+            targets: self.targets,
+            bytes: each.saturating_mul(u64::from(self.procs) * through),
+            entries: self.files.saturating_mul(u64::from(self.procs) * through),
+        })
+    }
+
+    fn setting(&self, procs: u32) -> Setting {
+        Setting {
+            procs,
+            iterations: self.iterations,
+            delay_s: 0,
+            stonewall_s: None,
+            seed: self.seed,
+            pin: self.pin,
+        }
+    }
+
+    fn names(&self, procs: u32) -> MdtestPlan {
+        MdtestPlan {
+            setting: self.setting(procs),
+            options: MdtestOptions {
+                tree: Tree { depth: 0, branch: 1, leaf_only: false },
+                items_per_dir: self.files,
+                unique: false,
+                stride: 1,
+                write_bytes: 0,
+                read_bytes: 0,
+                sync: false,
+                verify: false,
+                random_stat: false,
+            },
+            kinds: vec![Kind::File],
+            create: true,
+            stat: true,
+            list: false,
+            read: false,
+            remove: true,
+            told: self.told(),
+        }
+    }
+
+    fn transfers(&self, procs: u32, transfer_bytes: u64, file_per_process: bool) -> IorPlan {
+        let bytes = if transfer_bytes == SMALL { self.small_bytes } else { self.large_bytes };
+        IorPlan {
+            setting: self.setting(procs),
+            options: IorOptions {
+                block_bytes: bytes / transfer_bytes * transfer_bytes,
+                transfer_bytes,
+                segments: 1,
+                file_per_process,
+                file: "file".to_owned(),
+                task_offset: 1,
+                sync: false,
+                sync_each: false,
+                random: false,
+            },
+            write: true,
+            check_write: false,
+            read: true,
+            check_read: true,
+            existing: false,
+            keep: false,
+            barriers: false,
+            wear_out: false,
+            told: self.told(),
+        }
+    }
+
+    fn told(&self) -> Map<String, Value> {
+        let told = json!({
+            "procs": self.procs, "iterations": self.iterations, "files": self.files,
+            "small_bytes": self.small_bytes, "large_bytes": self.large_bytes,
+        });
+        told.as_object().cloned().unwrap_or_default()
+    }
+}
+
+impl Tabled {
+    /// All runs in one report, with the table as `table`.
+    #[must_use]
+    pub fn report(&self) -> Value {
+        let reports: Vec<_> = self.outcomes.iter().map(Outcome::report).collect();
+        let runs = reports.iter().flat_map(|report| report.runs.clone()).collect();
+        let Some(first) = reports.first() else { return Value::Null };
+        let mut report = json!(Report { runs, ..first.clone() });
+        report["table"] = json!(self.rows);
+        report
+    }
+}

@@ -1,0 +1,134 @@
+//! What stands in the table: work, who did it how fast, and what was aimed at.
+use super::super::{Line, Outcome};
+use crate::units::rounded;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The file system that ratios are to.
+pub(super) const BASE: &str = "tmpfs";
+
+/// One line of the table.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Row {
+    /// What was done.
+    pub(super) work: String,
+    /// What `base` is in.
+    pub(super) unit: String,
+    /// What [`BASE`] gave.
+    pub(super) base: f64,
+    /// What each site gave: a multiple of `base`, or the value itself where the row says so.
+    pub(super) sites: BTreeMap<String, f64>,
+    /// What is aimed at, by site.
+    pub(super) goals: BTreeMap<String, f64>,
+    /// True where values are to be below the goals.
+    pub(super) below: bool,
+}
+
+/// Work that is compared by its rate: its name, the outcome and phase it is in, and the goals.
+struct Rate(&'static str, usize, &'static str, Goals);
+
+/// For `DFS` and `run`.
+type Goals = [f64; 2];
+
+const RATES: [Rate; 8] = [
+    Rate("create, one directory", 0, "file-creation", [0.5, 0.25]),
+    Rate("stat", 0, "file-stat", [0.5, 0.3]),
+    Rate("remove", 0, "file-removal", [0.5, 0.25]),
+    Rate("8 KiB write, own file", 1, "write", [0.8, 0.6]),
+    Rate("8 KiB read, own file", 1, "read", [0.9, 0.7]),
+    Rate("8 KiB write, shared file", 2, "write", [1.0, 0.8]),
+    Rate("1 MiB write, own file", 3, "write", [1.5, 1.5]),
+    Rate("1 MiB read, own file", 3, "read", [2.5, 2.5]),
+];
+
+/// Work of one process: its name, the outcome and phase it is in.
+const LATENCIES: [(&str, usize, &str); 5] = [
+    ("create, 1 process", 4, "file-creation"),
+    ("stat, 1 process", 4, "file-stat"),
+    ("remove, 1 process", 4, "file-removal"),
+    ("8 KiB write, 1 process", 5, "write"),
+    ("8 KiB read, 1 process", 5, "read"),
+];
+
+/// Half of the operations of one process are to take no longer.
+const LATENCY_GOAL_US: f64 = 10.0;
+
+/// What a shared file is to keep of the rate of own files.
+const SHARED_GOAL: f64 = 0.9;
+
+pub(super) fn of(outcomes: &[Outcome]) -> Vec<Row> {
+    let rates = RATES.iter().filter_map(|rate| rate.row(outcomes));
+    let latencies = LATENCIES
+        .iter()
+        .filter_map(|&(work, outcome, phase)| latency(work, outcomes.get(outcome)?, phase));
+    rates.chain(shared(outcomes)).chain(latencies).collect()
+}
+
+fn line<'o>(outcome: &'o Outcome, phase: &str) -> Option<&'o Line> {
+    outcome.lines.iter().find(|line| line.phase == phase)
+}
+
+fn base_of(outcome: &Outcome) -> Option<usize> {
+    outcome.sites.iter().position(|site| site.name == BASE)
+}
+
+fn goals(of: Goals) -> BTreeMap<String, f64> {
+    ["DFS", "run"].map(str::to_owned).into_iter().zip(of).collect()
+}
+
+/// A number for each site.
+fn by_site(outcome: &Outcome, of: impl Fn(usize) -> Option<f64>) -> BTreeMap<String, f64> {
+    let sites = outcome.sites.iter().enumerate();
+    sites.filter_map(|(index, site)| Some((site.name.clone(), rounded(of(index)?)))).collect()
+}
+
+impl Rate {
+    fn row(&self, outcomes: &[Outcome]) -> Option<Row> {
+        let Self(work, outcome, phase, aims) = *self;
+        let outcome = outcomes.get(outcome)?;
+        let (line, base) = (line(outcome, phase)?, base_of(outcome)?);
+        let mut sites = by_site(outcome, |site| line.ratio(site, base));
+        sites.remove(BASE);
+        Some(Row {
+            work: work.to_owned(),
+            unit: if outcome.workload == "ior" { "MiB/s" } else { "/s" }.to_owned(),
+            base: rounded(line.median(base)),
+            sites,
+            goals: goals(aims),
+            below: false,
+        })
+    }
+}
+
+/// The rate into one file of all as a share of that into own files, by site.
+fn shared(outcomes: &[Outcome]) -> Option<Row> {
+    let (own, common) = (outcomes.get(1)?, outcomes.get(2)?);
+    let (own_line, common_line) = (line(own, "write")?, line(common, "write")?);
+    let share = |site| {
+        let own = own_line.median(site);
+        (own > 0.0).then(|| common_line.median(site) / own)
+    };
+    let mut sites = by_site(common, share);
+    Some(Row {
+        work: "shared file over own files, 8 KiB write".to_owned(),
+        unit: "ratio".to_owned(),
+        base: sites.remove(BASE)?,
+        sites,
+        goals: goals([SHARED_GOAL; 2]),
+        below: false,
+    })
+}
+
+fn latency(work: &str, outcome: &Outcome, phase: &str) -> Option<Row> {
+    let line = line(outcome, phase)?;
+    let median = |site| Some(line.tally(site).latency.percentile_us(50.0));
+    let mut sites = by_site(outcome, median);
+    Some(Row {
+        work: work.to_owned(),
+        unit: "us".to_owned(),
+        base: sites.remove(BASE)?,
+        sites,
+        goals: goals([LATENCY_GOAL_US; 2]),
+        below: true,
+    })
+}

@@ -1,0 +1,84 @@
+//! The container of a benchmark as programs reach it that know only files.
+use super::{Site, Sites};
+use crate::fleet::Launcher;
+use crate::posix::Place;
+use crate::runner::Runner;
+use esker_types::{Error, Result};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// Where intercepted processes see the container.
+const SEEN_AT: &str = "/esker";
+
+/// A mount that goes when this does.
+pub(super) struct Mounted {
+    runner: Runner,
+    dir: PathBuf,
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = self.runner.run(&words(&["umount", &self.dir.display().to_string()]));
+        let _ = std::fs::remove_dir(&self.dir);
+    }
+}
+
+impl Sites {
+    /// Adds what the interception library and the mount make of the container; what does not work here
+    /// is noted as missing.
+    pub(super) fn add_programs(&mut self, launcher: &Launcher) {
+        if let Err(error) = self.add_run(launcher) {
+            self.missing.push(format!("without esker run: {}", error.message()));
+        }
+        if let Err(error) = self.add_mount(launcher) {
+            self.missing.push(format!("without a mount: {}", error.message()));
+        }
+    }
+
+    fn add_run(&mut self, launcher: &Launcher) -> Result<()> {
+        let Some((pool, container)) = self.container.as_ref().map(|one| one.names()) else {
+            return Ok(());
+        };
+        let program = launcher.program.display().to_string();
+        let run = ["run", "--mount", SEEN_AT, "--pool", pool, "--cont", container, "--", &program];
+        let runner = Runner { program: launcher.program.clone(), folder: PathBuf::new() };
+        runner.run(&words(&[&run[..], &["--version"]].concat()))?;
+        let mut worker: Vec<OsString> = run.iter().map(OsString::from).collect();
+        worker.extend(launcher.worker.iter().cloned());
+        self.all.push(Site {
+            name: "run".to_owned(),
+            about: format!("the same container through esker run, at {SEEN_AT}"),
+            place: Place::Posix { folder: Path::new(SEEN_AT).join("run") },
+            launcher: Launcher { worker, ..launcher.clone() },
+        });
+        Ok(())
+    }
+
+    fn add_mount(&mut self, launcher: &Launcher) -> Result<()> {
+        let Some((pool, container)) = self.container.as_ref().map(|one| one.names()) else {
+            return Ok(());
+        };
+        let dir = std::env::temp_dir().join(format!("esker-bench-mount-{}", std::process::id()));
+        std::fs::create_dir(&dir)
+            .map_err(|error| Error::io(format!("creating {}", dir.display()), &error))?;
+        let runner = Runner { program: launcher.program.clone(), folder: PathBuf::new() };
+        let (source, at) = (format!("{pool}/{container}"), dir.display().to_string());
+        let mounted = runner.run(&words(&["mount", &source, &at]));
+        if mounted.is_err() {
+            let _ = std::fs::remove_dir(&dir);
+        }
+        mounted?;
+        self.all.push(Site {
+            name: "mount".to_owned(),
+            about: format!("the same container through esker mount, at {at}"),
+            place: Place::Posix { folder: dir.join("mount") },
+            launcher: launcher.clone(),
+        });
+        self.mounted = Some(Mounted { runner, dir });
+        Ok(())
+    }
+}
+
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
