@@ -1,14 +1,18 @@
 //! A small generator of random numbers that a seed determines (SplitMix64).
 
 /// Random numbers; the same seed gives the same ones.
-pub(crate) struct Random(u64);
+#[derive(Clone, Debug)]
+pub struct Random(u64);
 
 impl Random {
-    pub(crate) fn new(seed: u64) -> Self {
+    /// Numbers that follow from `seed`.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    pub(crate) fn word(&mut self) -> u64 {
+    /// Any number.
+    pub fn word(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -16,16 +20,17 @@ impl Random {
     }
 
     /// A number below `end`, which is at least 1.
-    pub(crate) fn below(&mut self, end: u64) -> u64 {
+    pub fn below(&mut self, end: u64) -> u64 {
         self.word() % end.max(1)
     }
 
     /// True once in `times`.
-    pub(crate) fn one_in(&mut self, times: u64) -> bool {
+    pub fn one_in(&mut self, times: u64) -> bool {
         self.below(times) == 0
     }
 
-    pub(crate) fn bytes(&mut self, len: u64) -> Vec<u8> {
+    /// `len` random bytes.
+    pub fn bytes(&mut self, len: u64) -> Vec<u8> {
         (0..len).map(|_| self.word() as u8).collect()
     }
 }

@@ -13,6 +13,7 @@ mod reads;
 mod space;
 
 use crate::backend::Backend;
+pub use crate::random::Random;
 use driver::Driver;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;

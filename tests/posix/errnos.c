@@ -1,0 +1,614 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * What calls answer where they must fail, and what else POSIX and Linux promise of single calls.
+ * Everything is checked before the program ends; what is wrong is printed.
+ *
+ * usage: errnos DIR     works in a fresh directory in there, and removes it
+ */
+
+#define _GNU_SOURCE
+#include "posix.h"
+
+#include <dirent.h>
+#include <limits.h>
+#include <sys/uio.h>
+#include <sys/xattr.h>
+
+static int checked, wrong;
+
+/** One check: the call fails with this errno. */
+#define FAILS(expected, call)                                                                      \
+	do {                                                                                       \
+		errno = 0;                                                                         \
+		long result_ = (long)(call);                                                       \
+		checked++;                                                                         \
+		if (result_ != -1 || errno != (expected)) {                                        \
+			printf("line %d: %s gives %ld, %s; not %s\n", __LINE__, #call, result_,    \
+			       strerror(errno), strerror(expected));                               \
+			wrong++;                                                                   \
+		}                                                                                  \
+	} while (0)
+
+/** One check: the call does not fail. */
+#define WORKS(call)                                                                                \
+	do {                                                                                       \
+		errno = 0;                                                                         \
+		long result_ = (long)(call);                                                       \
+		checked++;                                                                         \
+		if (result_ < 0) {                                                                 \
+			printf("line %d: %s fails: %s\n", __LINE__, #call, strerror(errno));       \
+			wrong++;                                                                   \
+		}                                                                                  \
+	} while (0)
+
+#define HOLDS(condition)                                                                           \
+	do {                                                                                       \
+		checked++;                                                                         \
+		if (!(condition)) {                                                                \
+			printf("line %d: not so: %s\n", __LINE__, #condition);                     \
+			wrong++;                                                                   \
+		}                                                                                  \
+	} while (0)
+
+static char name255[256], name256[257], path4096[4097], path4095[4096];
+
+static struct stat
+stat_of(const char *path)
+{
+	struct stat st = {0};
+
+	WORKS(lstat(path, &st));
+	return st;
+}
+
+static int
+make(const char *path, int flags, mode_t mode)
+{
+	int fd = open(path, O_RDWR | O_CREAT | flags, mode);
+
+	if (fd < 0)
+		FAIL("making %s", path);
+	return fd;
+}
+
+static void
+touch(const char *path)
+{
+	close(make(path, 0, 0644));
+}
+
+/** A tree that the checks may use: a file, a directory, one with an entry, links. */
+static void
+set_up(void)
+{
+	memset(name256, 'n', 256);
+	memset(name255, 'n', 255);
+	memset(path4096, '/', 4096);
+	for (int at = 0; at < 4095; at += 2)
+		path4095[at] = '.', path4095[at + 1] = '/';
+	path4095[4095] = 0;
+	touch("file");
+	WORKS(mkdir("empty", 0755));
+	WORKS(mkdir("full", 0755));
+	WORKS(mkdir("full/sub", 0755));
+	touch("full/file");
+	WORKS(symlink("file", "link"));
+	WORKS(symlink("full", "dirlink"));
+	WORKS(symlink("nowhere", "dangling"));
+	WORKS(symlink("loop", "loop"));
+}
+
+static void
+names_too_long(void)
+{
+	struct stat st;
+
+	WORKS(close(open(name255, O_CREAT | O_WRONLY, 0644)));
+	WORKS(stat(name255, &st));
+	WORKS(unlink(name255));
+	WORKS(mkdir(name255, 0755));
+	WORKS(rename(name255, "short"));
+	WORKS(rename("short", name255));
+	WORKS(rmdir(name255));
+	FAILS(ENAMETOOLONG, open(name256, O_CREAT | O_WRONLY, 0644));
+	FAILS(ENAMETOOLONG, open(name256, O_RDONLY));
+	FAILS(ENAMETOOLONG, mkdir(name256, 0755));
+	FAILS(ENAMETOOLONG, rmdir(name256));
+	FAILS(ENAMETOOLONG, unlink(name256));
+	FAILS(ENAMETOOLONG, rename("file", name256));
+	FAILS(ENAMETOOLONG, rename(name256, "file"));
+	FAILS(ENAMETOOLONG, symlink("file", name256));
+	FAILS(ENAMETOOLONG, stat(name256, &st));
+	FAILS(ENAMETOOLONG, truncate(name256, 0));
+	FAILS(ENAMETOOLONG, stat(path4096, &st));
+	FAILS(ENAMETOOLONG, open(path4096, O_RDONLY));
+	FAILS(ENAMETOOLONG, mkdir(path4096, 0755));
+	FAILS(ENAMETOOLONG, symlink(path4096, "too-long"));
+	WORKS(stat(path4095, &st));
+}
+
+static void
+paths_that_lead_nowhere(void)
+{
+	struct stat st;
+	char        target[16];
+
+	FAILS(ENOENT, open("", O_RDONLY));
+	FAILS(ENOENT, stat("", &st));
+	FAILS(ENOENT, mkdir("", 0755));
+	FAILS(ENOENT, unlink(""));
+	FAILS(ENOENT, rmdir(""));
+	FAILS(ENOENT, rename("", "x"));
+	FAILS(ENOENT, rename("file", ""));
+	FAILS(ENOENT, symlink("", "x"));
+	FAILS(ENOENT, symlink("x", ""));
+	FAILS(ENOENT, open("missing", O_RDWR));
+	FAILS(ENOENT, open("missing/x", O_RDWR | O_CREAT, 0644));
+	FAILS(ENOENT, mkdir("missing/x", 0755));
+	FAILS(ENOENT, symlink("x", "missing/x"));
+	FAILS(ENOENT, rename("missing", "x"));
+	FAILS(ENOENT, rename("file", "missing/x"));
+	FAILS(ENOENT, unlink("missing"));
+	FAILS(ENOENT, rmdir("missing"));
+	FAILS(ENOENT, readlink("missing", target, sizeof(target)));
+	FAILS(ENOENT, truncate("missing", 0));
+	FAILS(ENOENT, chmod("missing", 0644));
+	FAILS(ENOENT, access("missing", F_OK));
+	FAILS(ENOENT, stat("dangling", &st));
+	FAILS(ENOENT, open("dangling", O_RDONLY));
+	FAILS(ENOENT, access("dangling", F_OK));
+	FAILS(ENOENT, chmod("dangling", 0644));
+	FAILS(ENOENT, utimensat(AT_FDCWD, "missing", NULL, 0));
+	FAILS(ENOENT, renameat2(AT_FDCWD, "file", AT_FDCWD, "missing", RENAME_EXCHANGE));
+	WORKS(lstat("dangling", &st));
+}
+
+static void
+not_directories(void)
+{
+	struct stat st;
+	char        target[16];
+
+	FAILS(ENOTDIR, stat("file/x", &st));
+	FAILS(ENOTDIR, lstat("file/x", &st));
+	FAILS(ENOTDIR, stat("file/", &st));
+	FAILS(ENOTDIR, stat("file/.", &st));
+	FAILS(ENOTDIR, stat("file/..", &st));
+	FAILS(ENOTDIR, stat("link/x", &st));
+	FAILS(ENOTDIR, open("file/x", O_RDONLY));
+	FAILS(ENOTDIR, open("file/x", O_RDWR | O_CREAT, 0644));
+	FAILS(ENOTDIR, open("file", O_RDONLY | O_DIRECTORY));
+	FAILS(ENOTDIR, open("file/", O_RDONLY));
+	FAILS(ENOTDIR, mkdir("file/x", 0755));
+	FAILS(ENOTDIR, rmdir("file"));
+	FAILS(ENOTDIR, rmdir("link"));
+	FAILS(ENOTDIR, rmdir("dirlink"));
+	FAILS(ENOTDIR, unlink("file/x"));
+	FAILS(ENOTDIR, unlink("file/"));
+	FAILS(ENOTDIR, symlink("x", "file/x"));
+	FAILS(ENOTDIR, readlink("file/x", target, sizeof(target)));
+	FAILS(ENOTDIR, readlink("file/", target, sizeof(target)));
+	FAILS(ENOTDIR, truncate("file/x", 0));
+	FAILS(ENOTDIR, chmod("file/x", 0644));
+	FAILS(ENOTDIR, rename("file/x", "y"));
+	FAILS(ENOTDIR, rename("empty", "file"));
+	FAILS(ENOTDIR, rename("file", "full/file/x"));
+	FAILS(ENOTDIR, rename("file/", "y"));
+	FAILS(ENOTDIR, rename("file", "y/"));
+	HOLDS(opendir("file") == NULL && errno == ENOTDIR);
+}
+
+static void
+directories_where_files_are_wanted(void)
+{
+	int  fd = open("empty", O_RDONLY);
+	char byte;
+
+	WORKS(fd);
+	FAILS(EISDIR, open("empty", O_WRONLY));
+	FAILS(EISDIR, open("empty", O_RDWR));
+	FAILS(EISDIR, open("empty", O_RDWR | O_CREAT, 0644));
+	FAILS(EISDIR, open("new/", O_RDWR | O_CREAT, 0644));
+	FAILS(EISDIR, open(".", O_RDWR));
+	FAILS(EISDIR, unlink("empty"));
+	FAILS(EISDIR, unlink("."));
+	FAILS(EISDIR, truncate("empty", 0));
+	FAILS(EISDIR, rename("file", "empty"));
+	FAILS(EISDIR, read(fd, &byte, 1));
+	FAILS(EISDIR, pread(fd, &byte, 1, 0));
+	FAILS(EBADF, write(fd, &byte, 1));
+	FAILS(EINVAL, ftruncate(fd, 0));
+	WORKS(fsync(fd));
+	WORKS(close(fd));
+}
+
+static void
+things_that_exist(void)
+{
+	FAILS(EEXIST, open("file", O_RDWR | O_CREAT | O_EXCL, 0644));
+	FAILS(EEXIST, open("empty", O_RDWR | O_CREAT | O_EXCL, 0644));
+	FAILS(EEXIST, open("link", O_RDWR | O_CREAT | O_EXCL, 0644));
+	FAILS(EEXIST, open("dangling", O_RDWR | O_CREAT | O_EXCL, 0644));
+	FAILS(EEXIST, mkdir("file", 0755));
+	FAILS(EEXIST, mkdir("empty", 0755));
+	FAILS(EEXIST, mkdir("empty/", 0755));
+	FAILS(EEXIST, mkdir("dangling", 0755));
+	FAILS(EEXIST, mkdir(".", 0755));
+	FAILS(EEXIST, mkdir("empty/..", 0755));
+	FAILS(EEXIST, symlink("x", "file"));
+	FAILS(EEXIST, symlink("x", "dangling"));
+	FAILS(EEXIST, renameat2(AT_FDCWD, "file", AT_FDCWD, "link", RENAME_NOREPLACE));
+	FAILS(EEXIST, renameat2(AT_FDCWD, "file", AT_FDCWD, "empty", RENAME_NOREPLACE));
+	FAILS(EEXIST, renameat2(AT_FDCWD, "file", AT_FDCWD, "file", RENAME_NOREPLACE));
+}
+
+static void
+directories_that_may_not_go(void)
+{
+	FAILS(ENOTEMPTY, rmdir("full"));
+	FAILS(ENOTEMPTY, rename("empty", "full"));
+	FAILS(ENOTEMPTY, rmdir("full/.."));
+	FAILS(EINVAL, rmdir("empty/."));
+	FAILS(EINVAL, rename("full", "full/inside"));
+	FAILS(EINVAL, rename("full", "full/sub/inside"));
+	FAILS(EINVAL, renameat2(AT_FDCWD, "full", AT_FDCWD, "full/sub", RENAME_EXCHANGE));
+	FAILS(EINVAL, renameat2(AT_FDCWD, "full/sub", AT_FDCWD, "full", RENAME_EXCHANGE));
+	FAILS(ENOTEMPTY, rename("full/sub", "full"));
+	FAILS(EBUSY, rename("full/.", "x"));
+	FAILS(EBUSY, rename("full/..", "x"));
+	FAILS(EBUSY, rename("full", "empty/.."));
+}
+
+static void
+arguments_that_make_no_sense(void)
+{
+	struct timespec times[2] = {{0, 1000000000}, {0, 1000000000}};
+	struct iovec    iov = {times, 1};
+	/* The compiler must not know better. */
+	volatile int    negative = -1, many = IOV_MAX + 1;
+	int             fd = open("file", O_RDWR);
+	char            byte = 0;
+
+	FAILS(EINVAL, readlink("file", &byte, 1));
+	FAILS(EINVAL, readlink("empty", &byte, 1));
+	FAILS(EINVAL, readlink("link", &byte, 0));
+	FAILS(EINVAL, truncate("file", -1));
+	FAILS(EINVAL, ftruncate(fd, -1));
+	FAILS(EINVAL, pread(fd, &byte, 1, -1));
+	FAILS(EINVAL, pwrite(fd, &byte, 1, -1));
+	FAILS(EINVAL, preadv(fd, &iov, 1, -1));
+	FAILS(EINVAL, readv(fd, &iov, negative));
+	FAILS(EINVAL, writev(fd, &iov, many));
+	FAILS(EINVAL, lseek(fd, -1, SEEK_SET));
+	FAILS(EINVAL, lseek(fd, -1, SEEK_CUR));
+	FAILS(EINVAL, lseek(fd, 0, 99));
+	FAILS(EINVAL, fallocate(fd, 0, 0, 0));
+	FAILS(EINVAL, fallocate(fd, 0, -1, 1));
+	FAILS(EOPNOTSUPP, fallocate(fd, FALLOC_FL_PUNCH_HOLE, 0, 1));
+	FAILS(EINVAL, utimensat(AT_FDCWD, "file", times, 0));
+	FAILS(EINVAL, renameat2(AT_FDCWD, "file", AT_FDCWD, "x", RENAME_EXCHANGE | RENAME_NOREPLACE));
+	FAILS(EINVAL, renameat2(AT_FDCWD, "file", AT_FDCWD, "x", 1 << 20));
+	FAILS(ENXIO, lseek(fd, 0, SEEK_DATA));
+	FAILS(ENXIO, lseek(fd, 0, SEEK_HOLE));
+	FAILS(ENXIO, lseek(fd, 1 << 20, SEEK_DATA));
+	FAILS(ENOTTY, isatty(fd) ? 0 : -1);
+	FAILS(EXDEV, rename("file", "/proc/self/esker"));
+	WORKS(close(fd));
+}
+
+static void
+loops(void)
+{
+	struct stat st;
+	char        from[16], to[16];
+
+	FAILS(ELOOP, stat("loop", &st));
+	FAILS(ELOOP, open("loop", O_RDONLY));
+	FAILS(ELOOP, open("loop", O_RDWR | O_CREAT, 0644));
+	FAILS(ELOOP, stat("loop/x", &st));
+	FAILS(ELOOP, mkdir("loop/x", 0755));
+	FAILS(ELOOP, truncate("loop", 0));
+	FAILS(ELOOP, open("link", O_RDONLY | O_NOFOLLOW));
+	FAILS(ELOOP, open("dangling", O_RDWR | O_CREAT | O_NOFOLLOW, 0644));
+	for (int at = 0; at < 41; at++) {
+		snprintf(from, sizeof(from), "chain%d", at);
+		snprintf(to, sizeof(to), at ? "chain%d" : "file", at - 1);
+		WORKS(symlink(to, from));
+	}
+	WORKS(stat("chain39", &st));
+	FAILS(ELOOP, stat("chain40", &st));
+	for (int at = 0; at < 41; at++) {
+		snprintf(from, sizeof(from), "chain%d", at);
+		WORKS(unlink(from));
+	}
+}
+
+static void
+descriptors(void)
+{
+	int  closed = open("file", O_RDONLY), reading, writing;
+	char byte = 1;
+
+	struct stat st;
+
+	WORKS(close(closed));
+	FAILS(EBADF, close(closed));
+	FAILS(EBADF, read(closed, &byte, 1));
+	FAILS(EBADF, write(closed, &byte, 1));
+	FAILS(EBADF, fstat(closed, &st));
+	FAILS(EBADF, lseek(closed, 0, SEEK_SET));
+	FAILS(EBADF, fsync(closed));
+	FAILS(EBADF, ftruncate(closed, 0));
+	FAILS(EBADF, dup(closed));
+	FAILS(EBADF, fchmod(closed, 0644));
+	FAILS(EBADF, openat(closed, "file", O_RDONLY));
+	FAILS(EBADF, mkdirat(closed, "x", 0755));
+	WORKS(reading = open("file", O_RDONLY));
+	WORKS(writing = open("file", O_WRONLY));
+	FAILS(EBADF, write(reading, &byte, 1));
+	FAILS(EBADF, pwrite(reading, &byte, 1, 0));
+	FAILS(EBADF, read(writing, &byte, 1));
+	FAILS(EBADF, pread(writing, &byte, 1, 0));
+	FAILS(EBADF, fallocate(reading, 0, 0, 1));
+	FAILS(EINVAL, ftruncate(reading, 0));
+	FAILS(ENOTDIR, openat(reading, "x", O_RDONLY));
+	FAILS(ENOTDIR, mkdirat(reading, "x", 0755));
+	WORKS(close(reading));
+	WORKS(close(writing));
+}
+
+static void
+attributes(void)
+{
+	char value[8], names[64];
+
+	WORKS(setxattr("file", "user.a", "12345", 5, 0));
+	FAILS(EEXIST, setxattr("file", "user.a", "1", 1, XATTR_CREATE));
+	FAILS(ENODATA, setxattr("file", "user.b", "1", 1, XATTR_REPLACE));
+	FAILS(ENODATA, getxattr("file", "user.b", value, sizeof(value)));
+	FAILS(ENODATA, removexattr("file", "user.b"));
+	FAILS(ERANGE, getxattr("file", "user.a", value, 4));
+	FAILS(ERANGE, listxattr("file", names, 3));
+	FAILS(ENOENT, getxattr("missing", "user.a", value, 1));
+	HOLDS(getxattr("file", "user.a", NULL, 0) == 5);
+	HOLDS(listxattr("file", NULL, 0) >= 7);
+	HOLDS(getxattr("file", "user.a", value, 8) == 5 && !memcmp(value, "12345", 5));
+	WORKS(setxattr("empty", "user.empty", "", 0, 0));
+	HOLDS(getxattr("empty", "user.empty", value, 8) == 0);
+	WORKS(removexattr("file", "user.a"));
+	WORKS(removexattr("empty", "user.empty"));
+}
+
+/** Where there are no hard links and special files, the answer is the one POSIX has for that. */
+static void
+what_a_file_system_may_lack(void)
+{
+	if (link("file", "hard")) {
+		HOLDS(errno == EPERM || errno == EOPNOTSUPP);
+	} else {
+		HOLDS(stat_of("file").st_nlink == 2);
+		WORKS(unlink("hard"));
+	}
+	if (mkfifo("fifo", 0644))
+		HOLDS(errno == EPERM || errno == EOPNOTSUPP);
+	else
+		WORKS(unlink("fifo"));
+	int fd = open(".", O_RDWR | O_TMPFILE, 0600);
+
+	HOLDS(fd >= 0 || errno == EOPNOTSUPP || errno == EISDIR);
+	if (fd >= 0)
+		close(fd);
+}
+
+static void
+modes_and_owners(void)
+{
+	umask(027);
+	touch("masked");
+	WORKS(mkdir("masked-dir", 0777));
+	umask(0);
+	HOLDS((stat_of("masked").st_mode & 07777) == 0640);
+	HOLDS((stat_of("masked-dir").st_mode & 07777) == 0750);
+	HOLDS(stat_of("masked").st_uid == geteuid());
+	HOLDS(S_ISREG(stat_of("masked").st_mode));
+	HOLDS(S_ISDIR(stat_of("masked-dir").st_mode));
+	HOLDS(S_ISLNK(stat_of("link").st_mode));
+	WORKS(chmod("masked", 01777));
+	HOLDS((stat_of("masked").st_mode & 07777) == 01777);
+	WORKS(chown("masked", -1, -1));
+	WORKS(unlink("masked"));
+	WORKS(rmdir("masked-dir"));
+}
+
+static void
+removed_files_live_on(void)
+{
+	char byte = 0;
+	int  fd = make("open", O_EXCL, 0644), other;
+
+	struct stat st;
+
+	WORKS(write(fd, "x", 1));
+	WORKS(unlink("open"));
+	HOLDS(!fstat(fd, &st) && st.st_nlink == 0 && st.st_size == 1);
+	other = make("open", O_EXCL, 0644);
+	HOLDS(read(other, &byte, 1) == 0);
+	HOLDS(pread(fd, &byte, 1, 0) == 1 && byte == 'x');
+	WORKS(pwrite(fd, "y", 1, 5000));
+	HOLDS(pread(fd, &byte, 1, 5000) == 1 && byte == 'y');
+	WORKS(ftruncate(fd, 10));
+	WORKS(fchmod(fd, 0600));
+	HOLDS(!fstat(fd, &st) && st.st_size == 10);
+	WORKS(close(fd));
+	WORKS(write(other, "z", 1));
+	WORKS(rename("file", "open"));
+	HOLDS(pread(other, &byte, 1, 0) == 1 && byte == 'z');
+	HOLDS(!fstat(other, &st) && st.st_nlink == 0);
+	WORKS(close(other));
+	WORKS(rename("open", "file"));
+}
+
+static void
+removed_directories_stay_empty(void)
+{
+	struct stat st;
+	int         fd;
+	DIR        *stream;
+
+	WORKS(mkdir("gone", 0755));
+	WORKS(fd = open("gone", O_RDONLY | O_DIRECTORY));
+	WORKS(rmdir("gone"));
+	FAILS(ENOENT, openat(fd, "x", O_RDWR | O_CREAT, 0644));
+	FAILS(ENOENT, mkdirat(fd, "x", 0755));
+	FAILS(ENOENT, symlinkat("x", fd, "x"));
+	FAILS(ENOENT, renameat(AT_FDCWD, "file", fd, "x"));
+	FAILS(ENOENT, fstatat(fd, "x", &st, 0));
+	WORKS(fstat(fd, &st));
+	stream = fdopendir(fd);
+	HOLDS(stream);
+	for (struct dirent *entry; stream && (entry = readdir(stream));)
+		HOLDS(!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."));
+	WORKS(closedir(stream));
+}
+
+static void
+names_move_with_what_they_name(void)
+{
+	struct stat before = stat_of("full/file"), dir = stat_of("full/sub");
+	int         fd = open("full", O_RDONLY | O_DIRECTORY);
+
+	WORKS(rename("full", "empty/full"));
+	HOLDS(stat_of("empty/full/file").st_ino == before.st_ino);
+	HOLDS(stat_of("empty/full/..").st_ino == stat_of("empty").st_ino);
+	HOLDS(stat_of("empty/full/sub/../..").st_ino == stat_of("empty").st_ino);
+	WORKS(close(openat(fd, "through", O_RDWR | O_CREAT, 0644)));
+	WORKS(unlink("empty/full/through"));
+	WORKS(renameat2(AT_FDCWD, "file", AT_FDCWD, "empty/full/sub", RENAME_EXCHANGE));
+	HOLDS(stat_of("file").st_ino == dir.st_ino && S_ISDIR(stat_of("file").st_mode));
+	WORKS(renameat2(AT_FDCWD, "file", AT_FDCWD, "empty/full/sub", RENAME_EXCHANGE));
+	WORKS(rename("empty/full", "full"));
+	WORKS(rename("full", "full"));
+	HOLDS(stat_of("full/file").st_ino == before.st_ino);
+	WORKS(close(fd));
+}
+
+static void
+listings_tell_what_stat_tells(void)
+{
+	DIR           *stream = opendir(".");
+	int            dots = 0, others = 0;
+	struct dirent *entry;
+
+	HOLDS(stream);
+	while (stream && (entry = readdir(stream))) {
+		struct stat st = stat_of(entry->d_name);
+
+		if (strcmp(entry->d_name, ".."))
+			HOLDS(entry->d_ino == st.st_ino);
+		HOLDS(entry->d_type == DT_UNKNOWN || entry->d_type == IFTODT(st.st_mode));
+		if (entry->d_name[0] == '.')
+			dots++;
+		else
+			others++;
+	}
+	HOLDS(dots == 2 && others == 7);
+	WORKS(closedir(stream));
+}
+
+static int
+later(struct timespec a, struct timespec b)
+{
+	return a.tv_sec > b.tv_sec || (a.tv_sec == b.tv_sec && a.tv_nsec > b.tv_nsec);
+}
+
+static void
+times_follow_changes(void)
+{
+	struct timespec old[2] = {{1000, 1}, {1000, 1}}, omit[2] = {{0, UTIME_OMIT}, {2000, 2}};
+	int             fd = make("timed", 0, 0644);
+
+	WORKS(utimensat(AT_FDCWD, "timed", old, 0));
+	HOLDS(stat_of("timed").st_mtim.tv_sec == 1000 && stat_of("timed").st_mtim.tv_nsec == 1);
+	HOLDS(later(stat_of("timed").st_ctim, old[0]));
+	WORKS(write(fd, "", 0));
+	HOLDS(stat_of("timed").st_mtim.tv_sec == 1000);
+	WORKS(write(fd, "x", 1));
+	WORKS(fsync(fd));
+	HOLDS(later(stat_of("timed").st_mtim, old[0]));
+	WORKS(futimens(fd, old));
+	WORKS(chmod("timed", 0600));
+	HOLDS(stat_of("timed").st_mtim.tv_sec == 1000);
+	WORKS(ftruncate(fd, 0));
+	WORKS(close(fd));
+	HOLDS(later(stat_of("timed").st_mtim, old[0]));
+	WORKS(utimensat(AT_FDCWD, "timed", omit, 0));
+	HOLDS(stat_of("timed").st_mtim.tv_sec == 2000);
+	WORKS(utimensat(AT_FDCWD, "timed", NULL, 0));
+	HOLDS(later(stat_of("timed").st_mtim, omit[1]));
+	WORKS(utimensat(AT_FDCWD, "link", old, AT_SYMLINK_NOFOLLOW));
+	HOLDS(stat_of("link").st_mtim.tv_sec == 1000 && stat_of("file").st_mtim.tv_sec != 1000);
+	WORKS(unlink("timed"));
+	WORKS(mkdir("timed", 0755));
+	WORKS(utimensat(AT_FDCWD, "timed", old, 0));
+	touch("timed/x");
+	HOLDS(later(stat_of("timed").st_mtim, old[0]));
+	WORKS(utimensat(AT_FDCWD, "timed", old, 0));
+	WORKS(unlink("timed/x"));
+	HOLDS(later(stat_of("timed").st_mtim, old[0]));
+	WORKS(rmdir("timed"));
+}
+
+static void
+tear_down(void)
+{
+	static const char *const names[] = {"file", "link", "dirlink", "dangling", "loop", "full/file"};
+
+	for (size_t at = 0; at < sizeof(names) / sizeof(*names); at++)
+		WORKS(unlink(names[at]));
+	WORKS(rmdir("full/sub"));
+	WORKS(rmdir("full"));
+	WORKS(rmdir("empty"));
+}
+
+int
+main(int argc, char **argv)
+{
+	static void (*const groups[])(void) = {
+	    names_too_long,
+	    paths_that_lead_nowhere,
+	    not_directories,
+	    directories_where_files_are_wanted,
+	    things_that_exist,
+	    directories_that_may_not_go,
+	    arguments_that_make_no_sense,
+	    loops,
+	    descriptors,
+	    attributes,
+	    what_a_file_system_may_lack,
+	    modes_and_owners,
+	    removed_files_live_on,
+	    removed_directories_stay_empty,
+	    names_move_with_what_they_name,
+	    listings_tell_what_stat_tells,
+	    times_follow_changes,
+	};
+	char dir[4096];
+
+	if (argc < 2) {
+		fprintf(stderr, "usage: errnos DIR\n");
+		return 2;
+	}
+	umask(0);
+	snprintf(dir, sizeof(dir), "%s/errnos-%d", argv[1], (int)getpid());
+	if (mkdir(dir, 0755) || chdir(dir))
+		FAIL("making %s", dir);
+	set_up();
+	for (size_t at = 0; at < sizeof(groups) / sizeof(*groups); at++)
+		groups[at]();
+	tear_down();
+	if (chdir("/") || rmdir(dir))
+		FAIL("removing %s", dir);
+	printf("errnos: %d of %d checks wrong\n", wrong, checked);
+	return wrong != 0;
+}
