@@ -1,5 +1,5 @@
-//! Torture of the native store: processes killed, forked and crowded, power cut, pools filled, bytes
-//! damaged. Each failure names the seed it replays from (`ESKER_SEED`).
+//! Torture of the native store and of namespaces in it: processes killed, forked and crowded, power cut,
+//! pools filled, bytes damaged. Each failure names the seed it replays from (`ESKER_SEED`).
 mod common;
 mod crash;
 mod crowd;
@@ -7,6 +7,7 @@ mod damage;
 mod fork;
 mod holds;
 mod machine;
+mod namespace;
 mod simple;
 mod space;
 mod views;
@@ -22,6 +23,16 @@ fn job() {
         Ok("crowd-hold") => crowd::hold(),
         Ok("crowd-lock") => crowd::lock_all(),
         Ok("damage-look") => damage::look(),
+        Ok("namespace-race") => namespace::races::race(),
+        Ok("namespace-append") => namespace::files::append(),
+        Ok("namespace-stripes") => namespace::files::stripes(),
+        Ok("namespace-overlap") => namespace::files::overlap(),
+        Ok("namespace-removed") => namespace::files::removed(),
+        Ok("namespace-replace") => namespace::dirs::replace(),
+        Ok("namespace-vanish") => namespace::dirs::vanish(),
+        Ok("namespace-listed") => namespace::dirs::listed(),
+        Ok("namespace-shuffle") => namespace::dirs::shuffle(),
+        Ok("namespace-mix") => namespace::kills::mix(),
         Ok("space-hold") => space::hold_view(),
         Ok("space-idle") => space::idle(),
         Ok("views-hold") => views::hold_exclusively(),

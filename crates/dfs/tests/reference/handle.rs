@@ -1,0 +1,258 @@
+//! Descriptors: what a kernel keeps of an open file, its offset and how it was opened.
+use crate::namespace::fail;
+use crate::words;
+use dfs::{File, Kind, Node, Open, SetAttr};
+use esker::types::{ErrorKind, Result};
+use std::cell::Cell;
+use std::rc::Rc;
+
+const SLOTS: usize = 8;
+/// How far into a hole it is read, and how far back from its end.
+const LOOK: u64 = 4 << 20;
+
+/// An open file or directory; duplicates share it.
+pub(crate) struct Descriptor {
+    node: Node,
+    /// Nothing for a directory.
+    file: Option<File>,
+    append: bool,
+    offset: Cell<u64>,
+}
+
+#[derive(Default)]
+pub(crate) struct Handles([Option<Rc<Descriptor>>; SLOTS]);
+
+impl Handles {
+    pub(crate) fn put(&mut self, word: &str, descriptor: Descriptor) {
+        *self.slot(word) = Some(Rc::new(descriptor));
+    }
+
+    fn slot(&mut self, word: &str) -> &mut Option<Rc<Descriptor>> {
+        &mut self.0[words::number::<usize>(word) % SLOTS]
+    }
+
+    fn get(&mut self, word: &str) -> Result<Rc<Descriptor>> {
+        self.slot(word).clone().ok_or_else(|| ErrorKind::NoHandle.into())
+    }
+
+    /// Operations on descriptors; nothing for others.
+    pub(crate) fn perform(&mut self, name: &str, arguments: &[&str]) -> Option<Result<String>> {
+        let done = |result: Result<()>| Some(result.map(|()| String::new()));
+        match (name, arguments) {
+            ("close", [file]) => {
+                let taken = self.get(file);
+                *self.slot(file) = None;
+                done(taken.map(drop))
+            }
+            ("dup", [from, to]) => {
+                let shared = self.get(from);
+                done(shared.map(|shared| *self.slot(to) = Some(shared)))
+            }
+            (_, [file, rest @ ..]) => {
+                let descriptor = match self.get(file) {
+                    Ok(descriptor) => descriptor,
+                    Err(error) => return is_known(name).then(|| refused(name, rest, error)),
+                };
+                descriptor.perform(name, rest)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Names of operations whose first word is a descriptor.
+fn is_known(name: &str) -> bool {
+    const NAMES: [&str; 16] = [
+        "fsync", "fdatasync", "read", "readv", "pread", "preadv", "write", "writev", "pwrite",
+        "pwritev", "seek", "ftruncate", "fallocate", "fstat", "fchmod", "futimens",
+    ];
+    NAMES.contains(&name)
+}
+
+/// Linux looks at some numbers before it looks at the descriptor.
+fn refused(name: &str, arguments: &[&str], error: esker::types::Error) -> Result<String> {
+    let first = arguments.first().map_or(0, |word| words::number::<i64>(word));
+    match name {
+        "pread" | "pwrite" | "preadv" | "pwritev" | "ftruncate" if first < 0 => {
+            fail(ErrorKind::Invalid)
+        }
+        _ => Err(error),
+    }
+}
+
+/// A number that must not be negative.
+fn unsigned(word: &str) -> Result<u64> {
+    u64::try_from(words::number::<i64>(word)).or_else(|_| fail(ErrorKind::Invalid))
+}
+
+fn lens(word: &str) -> Vec<usize> {
+    word.split(',').map(words::number).collect()
+}
+
+impl Descriptor {
+    pub(crate) fn new(node: Node, flags: &str) -> Result<Self> {
+        let open = Open {
+            read: flags.starts_with('r'),
+            write: flags.starts_with('w') || flags.starts_with("rw"),
+            truncate: flags.contains("+trunc"),
+        };
+        let file = match node.kind() {
+            Kind::Directory => None,
+            _ => Some(node.open(open)?),
+        };
+        Ok(Self { node, file, append: flags.contains("+append"), offset: Cell::new(0) })
+    }
+
+    fn perform(&self, name: &str, arguments: &[&str]) -> Option<Result<String>> {
+        let done = |result: Result<()>| result.map(|()| String::new());
+        Some(match (name, arguments) {
+            ("fsync" | "fdatasync", []) => done(self.file.as_ref().map_or(Ok(()), File::sync)),
+            ("read", [len]) => self.read(None, &[words::number(len)]),
+            ("readv", [all]) => self.read(None, &lens(all)),
+            ("pread", [at, len]) => {
+                unsigned(at).and_then(|at| self.read(Some(at), &[words::number(len)]))
+            }
+            ("preadv", [at, all]) => unsigned(at).and_then(|at| self.read(Some(at), &lens(all))),
+            ("write", [len, seed]) => self.write(None, &[words::number(len)], seed),
+            ("writev", [all, seed]) => self.write(None, &lens(all), seed),
+            ("pwrite", [at, len, seed]) => {
+                unsigned(at).and_then(|at| self.write(Some(at), &[words::number(len)], seed))
+            }
+            ("pwritev", [at, all, seed]) => {
+                unsigned(at).and_then(|at| self.write(Some(at), &lens(all), seed))
+            }
+            ("seek", [whence, offset]) => self.seek(whence, words::number(offset)),
+            ("ftruncate", [len]) => done(self.truncate(len)),
+            ("fallocate", [how, at, len]) => done(self.allocate(how, at, len)),
+            ("fstat", []) => self.attr().map(|attr| words::attr(&attr)),
+            ("fchmod", [mode]) => {
+                self.set(SetAttr { mode: Some(words::octal(mode)), ..SetAttr::default() })
+            }
+            ("futimens", [time]) => {
+                self.set(SetAttr { mtime: words::time(time), ..SetAttr::default() })
+            }
+            _ => return None,
+        })
+    }
+
+    fn attr(&self) -> Result<dfs::Attr> {
+        match &self.file {
+            Some(file) => file.attr(),
+            None => self.node.attr(),
+        }
+    }
+
+    fn set(&self, set: SetAttr) -> Result<String> {
+        if set != SetAttr::default() {
+            match &self.file {
+                Some(file) => file.set_attr(&set)?,
+                None => self.node.set_attr(&set)?,
+            };
+        }
+        Ok(String::new())
+    }
+
+    fn read(&self, at: Option<u64>, lens: &[usize]) -> Result<String> {
+        let Some(file) = &self.file else {
+            // Nothing is read of a directory, unless nothing is asked for in vectors.
+            return fail(ErrorKind::IsDirectory);
+        };
+        let mut buffers: Vec<_> = lens.iter().map(|len| vec![0xee_u8; *len]).collect();
+        let offset = at.unwrap_or(self.offset.get());
+        let got = match buffers.as_mut_slice() {
+            [one] => file.read_at(offset, one)?,
+            many => {
+                file.read_vectored_at(offset, many.iter_mut().map(Vec::as_mut_slice).collect())?
+            }
+        };
+        if at.is_none() {
+            self.offset.set(offset + got as u64);
+        }
+        Ok(words::bytes(&buffers.concat()[..got]))
+    }
+
+    fn write(&self, at: Option<u64>, lens: &[usize], seed: &str) -> Result<String> {
+        let Some(file) = self.file.as_ref().filter(|file| file.mode().write) else {
+            return fail(ErrorKind::NoHandle);
+        };
+        let data = words::fill(lens.iter().sum(), words::number(seed));
+        let offset = at.unwrap_or(self.offset.get());
+        let end = match (self.append, lens) {
+            (true, _) => file.append(&data)? + data.len() as u64,
+            (false, [_]) => offset + file.write_at(offset, &data)? as u64,
+            (false, many) => {
+                let mut rest = data.as_slice();
+                let cut = |len: &usize| {
+                    let (part, after) = rest.split_at(*len);
+                    rest = after;
+                    part
+                };
+                let parts: Vec<_> = many.iter().map(cut).collect();
+                offset + file.write_vectored_at(offset, &parts)? as u64
+            }
+        };
+        if at.is_none() && !data.is_empty() {
+            self.offset.set(end);
+        }
+        Ok(data.len().to_string())
+    }
+
+    fn truncate(&self, len: &str) -> Result<()> {
+        let len = unsigned(len)?;
+        match &self.file {
+            Some(file) if file.mode().write => file.set_len(len),
+            _ => fail(ErrorKind::Invalid),
+        }
+    }
+
+    fn allocate(&self, how: &str, at: &str, len: &str) -> Result<()> {
+        let (at, len) = (unsigned(at)?, unsigned(len)?);
+        if len == 0 {
+            return fail(ErrorKind::Invalid);
+        }
+        let Some(file) = &self.file else { return fail(ErrorKind::NoHandle) };
+        match how {
+            "punch" => file.punch(at, len),
+            _ => file.allocate(at, len, how == "keep"),
+        }
+    }
+
+    fn seek(&self, whence: &str, offset: i64) -> Result<String> {
+        let Some(file) = &self.file else { return Ok(String::new()) };
+        let from = match whence {
+            "set" => 0,
+            "cur" => self.offset.get() as i64,
+            "end" => file.size()? as i64,
+            _ => return self.seek_hole(file, whence, offset),
+        };
+        let to = from.checked_add(offset).filter(|to| *to >= 0);
+        let Some(to) = to else { return fail(ErrorKind::Invalid) };
+        self.offset.set(to as u64);
+        Ok(to.to_string())
+    }
+
+    /// Where holes begin is the file system's choice; that there is no data in them is not.
+    fn seek_hole(&self, file: &File, whence: &str, offset: i64) -> Result<String> {
+        let size = file.size()?;
+        let Some(offset) = u64::try_from(offset).ok().filter(|offset| *offset < size) else {
+            return fail(ErrorKind::PastEnd);
+        };
+        let begin = if whence == "hole" { file.seek_hole(offset)? } else { offset };
+        let end = match file.seek_data(begin) {
+            Err(error) if error.kind() == ErrorKind::PastEnd => size,
+            end => end?,
+        };
+        let (whole, read) = ((begin, end), file.node().open(Open::READ)?);
+        let parts = match end - begin > LOOK {
+            true => [(begin, begin + LOOK), (end - LOOK, end)],
+            false => [whole, (end, end)],
+        };
+        for (from, to) in parts {
+            let mut bytes = vec![0xee; (to - from) as usize];
+            let got = read.read_at(from, &mut bytes)?;
+            assert!(bytes[..got].iter().all(|byte| *byte == 0), "data in a hole");
+        }
+        self.offset.set(0);
+        Ok(String::new())
+    }
+}

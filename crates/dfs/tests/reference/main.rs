@@ -1,0 +1,100 @@
+//! The namespace beside a reference: random sequences of file operations on a directory in memory and
+//! on what is tested, every result, every errno and the final tree compared.
+//!
+//! `ESKER_SEED` replays a failure, `ESKER_REFERENCE_ROUNDS` sets how many sequences are tried.
+mod compare;
+mod faulty;
+mod handle;
+mod namespace;
+mod paths;
+mod replay;
+mod sequence;
+mod whole;
+mod words;
+
+use compare::{Tree, agree, difference, rounds};
+use dfs::NewDfs;
+use esker::types::info::OpenMode;
+use esker::{Pool, model};
+use faulty::{FAULTS, Faulty};
+use replay::Replay;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Chunks small enough that files have many.
+const SMALL_CHUNKS: u64 = 4096;
+
+fn in_memory(name: &str, chunk_size: u64) -> namespace::Namespace {
+    let pool = Pool::connect(&format!("memory:{name}"), OpenMode::ReadWrite).expect("a pool");
+    namespace::make(pool, "reference", &NewDfs { chunk_size, ..NewDfs::default() })
+}
+
+#[test]
+fn the_backend_in_memory_agrees() {
+    let subject = in_memory("agrees", SMALL_CHUNKS);
+    agree(model::seed(), rounds(100), &Replay::in_memory(), &subject);
+}
+
+/// What the environment names: a mount, or a directory behind the preloaded library.
+#[test]
+fn the_directory_of_the_environment_agrees_with_memory() {
+    if let Some(subject) = Replay::from_environment() {
+        agree(model::seed(), rounds(100), &Replay::in_memory(), &subject);
+    }
+}
+
+/// A reference that disagrees with itself would prove nothing.
+#[test]
+fn memory_agrees_with_itself() {
+    agree(model::seed(), rounds(30), &Replay::in_memory(), &Replay::in_memory());
+}
+
+/// Nor would a comparison that never fails.
+#[test]
+fn faults_are_noticed() {
+    for fault in FAULTS {
+        let noticed = |seed| {
+            let sequence = sequence::random(seed, 150);
+            Replay::in_memory().replay(&sequence) != Faulty(fault).replay(&sequence)
+        };
+        assert!((0..200).any(noticed), "{} goes unnoticed", fault.name);
+    }
+}
+
+#[test]
+fn a_failing_sequence_is_made_small() {
+    let mut sequence = sequence::random(model::seed(), 150);
+    let needed = ["open 0 ~/here-only rw+creat 600", "write 0 100 1", "fallocate 0 punch 10 20"];
+    sequence.extend(needed.map(str::to_owned));
+    sequence.push("pread 0 0 100".to_owned());
+    let punch_does_nothing = Faulty(FAULTS[5]);
+    let report = difference(&sequence, &Replay::in_memory(), &punch_does_nothing);
+    let report = report.expect("a difference");
+    assert!(report.matches("reference:").count() <= 12, "not small:\n{report}");
+}
+
+/// Sequences must not fail all the time, nor always succeed: each operation does both.
+#[test]
+fn random_sequences_reach_everything() {
+    let mut seen = BTreeMap::new();
+    for seed in 0..60 {
+        let sequence = sequence::random(seed, 150);
+        for (line, result) in sequence.iter().zip(Replay::in_memory().replay(&sequence)) {
+            let operation = line.split(' ').next().unwrap_or_default().to_owned();
+            let result = match result.strip_prefix("ok") {
+                Some(_) => "ok".to_owned(),
+                None => result,
+            };
+            *seen.entry((operation, result)).or_insert(0) += 1;
+        }
+    }
+    println!("{seen:#?}");
+    let never_fails = ["tree"];
+    let operations: BTreeSet<_> = seen.keys().map(|(operation, _)| operation.clone()).collect();
+    for operation in operations {
+        let mut results = seen.keys().filter(|(of, _)| *of == operation).map(|(_, result)| result);
+        let is_ok = |result: &&String| *result == "ok";
+        assert!(results.clone().any(|result| is_ok(&result)), "{operation} never succeeds");
+        let fails = results.any(|result| !is_ok(&result));
+        assert!(fails || never_fails.contains(&operation.as_str()), "{operation} never fails");
+    }
+}

@@ -1,0 +1,186 @@
+//! One directory, many processes.
+use super::{Arena, DIRECTORY, FILE, Part, WORKERS, expect_error, names, read_file, write_file};
+use dfs::{Kind, Node, RenameMode};
+use esker_torture::{Random, scaled};
+use esker_types::ErrorKind;
+use std::collections::BTreeSet;
+
+/// The first worker replaces a file by renaming others over it; the rest look at it.
+pub(crate) fn replace() {
+    let mut part = Part::take();
+    if part.worker > 1 {
+        return (0..part.rounds * 4).for_each(|_| look_at_settings(&part.root));
+    }
+    for number in 0..part.rounds {
+        let fresh = format!("fresh{}", part.worker);
+        let data = [part.worker, number].map(u64::to_le_bytes).concat().repeat(200);
+        write_file(&part.root, &fresh, &data).expect("writing");
+        let renamed = part.root.rename(fresh.as_bytes(), &part.root, b"settings", RenameMode::Replace);
+        renamed.expect("renaming over a file");
+        part.note(&number.to_string());
+    }
+}
+
+fn look_at_settings(root: &Node) {
+    let node = root.lookup(b"settings").expect("a name that is renamed over is always there");
+    match read_file(&node) {
+        Ok(data) => {
+            assert_eq!(data.len(), 3200, "a file that was whole before it got its name");
+            let first = &data[..16];
+            assert!(data.chunks(16).all(|part| part == first), "parts of two files");
+        }
+        // It was replaced between the look-up and the opening: open(2) would look again.
+        Err(error) => assert_eq!(error.kind(), ErrorKind::NotFound, "{error}"),
+    }
+}
+
+#[test]
+fn a_name_renamed_over_is_always_there() {
+    let arena = Arena::new();
+    let root = arena.mount().root();
+    write_file(&root, "settings", &[7_u8; 16].repeat(200)).expect("writing");
+    arena.run("replace", scaled(100));
+    assert_eq!(names(&root), ["settings"]);
+}
+
+/// Half of the workers remove a directory again and again, the others make files in it.
+pub(crate) fn vanish() {
+    let part = Part::take();
+    for number in 0..part.rounds {
+        match part.worker % 2 {
+            0 => make_and_remove(&part.root),
+            _ => make_inside(&part.root, &format!("file{}-{number}", part.worker)),
+        }
+    }
+}
+
+fn make_and_remove(root: &Node) {
+    let _ = root.mkdir(b"dir", &DIRECTORY);
+    match root.rmdir(b"dir") {
+        Ok(()) => {}
+        lost => expect_error(lost, &[ErrorKind::NotFound, ErrorKind::NotEmpty], "rmdir"),
+    }
+}
+
+/// What was made stands in the way of a removal: until it is gone, the directory is there.
+fn make_inside(root: &Node, name: &str) {
+    let Ok(dir) = root.lookup(b"dir") else { return };
+    match dir.create(name.as_bytes(), &FILE) {
+        Err(error) => assert_eq!(error.kind(), ErrorKind::NotFound, "{error}"),
+        Ok(_) => {
+            let now = root.lookup(b"dir").expect("a directory with an entry was removed");
+            assert_eq!(now.oid(), dir.oid(), "a file was made in a directory that was removed");
+            now.unlink(name.as_bytes()).expect("what was made is not there");
+        }
+    }
+}
+
+#[test]
+fn nothing_is_made_in_a_directory_that_was_removed() {
+    let arena = Arena::new();
+    arena.run("vanish", scaled(300));
+}
+
+const STAYING: u64 = 1500;
+
+fn staying(number: u64) -> String {
+    format!("stays{number}")
+}
+
+/// The first worker lists, the others make, rename and remove what is beside those that stay.
+pub(crate) fn listed() {
+    let part = Part::take();
+    if part.worker == 0 {
+        return (0..part.rounds / 10 + 2).for_each(|_| list(&part.root));
+    }
+    for number in 0..part.rounds * 4 {
+        let (name, other) = (format!("p{}-{number}", part.worker), format!("q{}-{number}", part.worker));
+        part.root.create(name.as_bytes(), &FILE).expect("creating");
+        let renamed = part.root.rename(name.as_bytes(), &part.root, other.as_bytes(), RenameMode::Replace);
+        renamed.expect("renaming");
+        if number > 20 {
+            let old = format!("q{}-{}", part.worker, number - 20);
+            part.root.unlink(old.as_bytes()).expect("removing");
+        }
+    }
+}
+
+fn list(root: &Node) {
+    let seen = names(root);
+    let distinct: BTreeSet<_> = seen.iter().cloned().collect();
+    assert_eq!(distinct.len(), seen.len(), "a name is listed twice");
+    for number in 0..STAYING {
+        assert!(distinct.contains(&staying(number)), "{} is not listed", staying(number));
+    }
+}
+
+#[test]
+fn what_stays_is_listed_exactly_once() {
+    let arena = Arena::new();
+    let root = arena.mount().root();
+    for number in 0..STAYING {
+        root.create(staying(number).as_bytes(), &FILE).expect("creating");
+    }
+    arena.run("listed", scaled(60));
+}
+
+const MOVING: u64 = 6;
+
+/// Everybody moves directories into each other. None may get lost, none may get below itself.
+pub(crate) fn shuffle() {
+    let mut part = Part::take();
+    for _ in 0..part.rounds {
+        let places = find_all(&part.root);
+        let pick = |random: &mut Random| random.below(places.len() as u64) as usize;
+        let (from, to) = (pick(&mut part.random), pick(&mut part.random));
+        let Some((above, name)) = places[from].1.clone() else { continue };
+        let renamed = above.rename(name.as_bytes(), &places[to].0, name.as_bytes(), RenameMode::Replace);
+        if let Err(error) = renamed {
+            // Somebody was faster, or it would stand below itself.
+            let expected = [ErrorKind::NotFound, ErrorKind::Invalid, ErrorKind::NotEmpty];
+            assert!(expected.contains(&error.kind()), "{error}");
+        }
+    }
+}
+
+type Found = (Node, Option<(Node, String)>);
+
+/// All directories, each with where it stands; some may be missed while others move them.
+fn find_all(root: &Node) -> Vec<Found> {
+    let mut found: Vec<Found> = vec![(root.clone(), None)];
+    let mut at = 0;
+    while at < found.len() && found.len() < 100 {
+        let dir = found[at].0.clone();
+        for name in names(&dir) {
+            match dir.lookup(name.as_bytes()) {
+                Ok(node) if node.kind() == Kind::Directory => {
+                    found.push((node, Some((dir.clone(), name))));
+                }
+                _ => {}
+            }
+        }
+        at += 1;
+    }
+    found
+}
+
+#[test]
+fn directories_moved_into_each_other_stay_one_tree() {
+    let arena = Arena::new();
+    let root = arena.mount().root();
+    for number in 0..MOVING {
+        let dir = root.mkdir(format!("dir{number}").as_bytes(), &DIRECTORY).expect("a directory");
+        write_file(&dir, "inside", number.to_string().as_bytes()).expect("writing");
+    }
+    arena.run("shuffle", scaled(100));
+    let all = find_all(&arena.mount().root());
+    let found: BTreeSet<_> = all.iter().filter_map(|(_, at)| Some(at.clone()?.1)).collect();
+    let wanted: BTreeSet<_> = (0..MOVING).map(|number| format!("dir{number}")).collect();
+    assert_eq!(found, wanted, "of {WORKERS} workers' moves");
+    assert_eq!(all.len() as u64, MOVING + 1, "a directory stands in two places");
+    for (dir, at) in all.iter().skip(1) {
+        let inside = read_file(&dir.lookup(b"inside").expect("its file")).expect("reading");
+        let name = at.as_ref().map_or("", |(_, name)| name);
+        assert_eq!(format!("dir{}", String::from_utf8_lossy(&inside)), name);
+    }
+}

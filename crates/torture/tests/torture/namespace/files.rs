@@ -1,0 +1,178 @@
+//! One file, many writers.
+use super::{Arena, CHUNK, FILE, Part, WORKERS, read_file};
+use crate::common::Worker;
+use dfs::{File, Open};
+use esker_torture::{Random, scaled};
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// What begins a record: worker, number and length, 8 bytes each.
+const HEAD: usize = 24;
+
+/// A record nobody else writes.
+fn record(worker: u64, number: u64) -> Vec<u8> {
+    let mut random = Random::new(worker, number + 1);
+    let len = if random.one_in(6) { random.below(3 * CHUNK) } else { random.below(300) };
+    let head = [worker, number, len].map(u64::to_le_bytes).concat();
+    [head, random.bytes(len as usize)].concat()
+}
+
+/// Cuts a file into its records.
+fn records(data: &[u8]) -> Vec<(u64, u64)> {
+    let (mut found, mut at) = (Vec::new(), 0);
+    while at < data.len() {
+        let word = |index: usize| {
+            let bytes = data.get(at + 8 * index..at + 8 * index + 8);
+            u64::from_le_bytes(bytes.expect("a whole head").try_into().expect("8 bytes"))
+        };
+        let (worker, number) = (word(0), word(1));
+        let end = at + HEAD + word(2) as usize;
+        let whole = data.get(at..end).unwrap_or_else(|| panic!("no whole record at {at}"));
+        assert!(whole == record(worker, number), "record {number} of {worker} at {at} is torn");
+        found.push((worker, number));
+        at = end;
+    }
+    found
+}
+
+fn shared(part: &Part) -> File {
+    part.root.lookup(b"shared").and_then(|node| node.open(Open::BOTH)).expect("the shared file")
+}
+
+/// Goes on behind what the worker wrote down before, for it may have been killed.
+fn first_number(part: &Part) -> u64 {
+    let path = super::history_path(part_folder().as_ref(), part.worker);
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    let last = text.lines().last().and_then(|line| line.split(' ').next()?.parse::<u64>().ok());
+    // The one after the last may be in the file without having been written down.
+    last.map_or(0, |last| last + 2)
+}
+
+fn part_folder() -> String {
+    crate::common::arguments()[1].clone()
+}
+
+pub(crate) fn append() {
+    let mut part = Part::take();
+    let file = shared(&part);
+    let first = first_number(&part);
+    for number in first..first + part.rounds {
+        let offset = file.append(&record(part.worker, number)).expect("appending");
+        part.note(&format!("{number} {offset}."));
+    }
+}
+
+fn check_appends(arena: &Arena) {
+    let file = arena.mount().root().lookup(b"shared").expect("the shared file");
+    let found = records(&read_file(&file).expect("reading"));
+    let distinct: BTreeSet<_> = found.iter().copied().collect();
+    assert_eq!(distinct.len(), found.len(), "a record is there twice");
+    for worker in 0..WORKERS {
+        let numbers: Vec<_> = found.iter().filter(|of| of.0 == worker).map(|of| of.1).collect();
+        assert!(numbers.is_sorted(), "records of {worker} are out of order");
+        for line in arena.history(worker) {
+            let number = line.split(' ').next().and_then(|word| word.parse().ok());
+            let number: u64 = number.expect("a number");
+            assert!(distinct.contains(&(worker, number)), "record {number} of {worker} is lost");
+        }
+    }
+}
+
+fn arena_with_file() -> Arena {
+    let arena = Arena::new();
+    arena.mount().root().create(b"shared", &FILE).expect("the shared file");
+    arena
+}
+
+#[test]
+fn every_append_is_there_once_and_whole() {
+    let arena = arena_with_file();
+    arena.run("append", scaled(100));
+    check_appends(&arena);
+}
+
+#[test]
+fn appends_of_killed_processes_are_whole_or_not_there() {
+    let arena = arena_with_file();
+    let mut random = Random::new(arena.seed, 99);
+    let start = |worker| arena.start("append", worker, 1_000_000);
+    let mut workers: Vec<Worker> = (0..WORKERS).map(start).collect();
+    for _ in 0..scaled(10) {
+        std::thread::sleep(Duration::from_millis(random.below(100)));
+        let victim = random.below(WORKERS);
+        workers[victim as usize].kill();
+        workers[victim as usize] = start(victim);
+    }
+    workers.iter_mut().for_each(Worker::kill);
+    check_appends(&arena);
+}
+
+const STRIPE: u64 = 777;
+
+/// Stripes of all workers take turns in the file.
+pub(crate) fn stripes() {
+    let mut part = Part::take();
+    let file = shared(&part);
+    for number in 0..part.rounds {
+        let place = number * WORKERS + part.worker;
+        let data = Random::new(place, 1).bytes(STRIPE as usize);
+        file.write_at(place * STRIPE, &data).expect("writing");
+        part.note(&number.to_string());
+    }
+}
+
+#[test]
+fn writers_of_one_file_do_not_disturb_each_other() {
+    let (arena, rounds) = (arena_with_file(), scaled(150));
+    arena.run("stripes", rounds);
+    let data = read_file(&arena.mount().root().lookup(b"shared").expect("it")).expect("reading");
+    assert_eq!(data.len() as u64, rounds * WORKERS * STRIPE, "the size of the file");
+    for (place, stripe) in (0..).zip(data.chunks(STRIPE as usize)) {
+        assert!(stripe == Random::new(place, 1).bytes(STRIPE as usize), "stripe {place} is wrong");
+    }
+}
+
+/// All write the same bytes of one chunk, over and over, and read them: never of two writers.
+pub(crate) fn overlap() {
+    let part = Part::take();
+    let file = shared(&part);
+    for number in 0..part.rounds {
+        let word = (number * WORKERS + part.worker + 1).to_le_bytes();
+        file.write_at(100, &word.repeat(1500)).expect("writing");
+        let mut seen = vec![0; 12_000];
+        assert_eq!(file.read_at(100, &mut seen).expect("reading"), seen.len());
+        let (first, _) = seen.split_at(8);
+        assert!(seen.chunks(8).all(|word| word == first), "a read saw two writers");
+    }
+}
+
+#[test]
+fn what_lies_in_one_chunk_changes_at_once() {
+    arena_with_file().run("overlap", scaled(200));
+}
+
+/// Makes a file, removes it at once, and looks at what it can still do with it.
+pub(crate) fn removed() {
+    let part = Part::take();
+    for number in 0..part.rounds {
+        let name = format!("file{number}").into_bytes();
+        let Ok(node) = part.root.create(&name, &dfs::Create { exclusive: false, ..FILE }) else {
+            continue;
+        };
+        let Ok(file) = node.open(Open::BOTH) else { continue };
+        let data = Random::new(part.worker, number).bytes(5000);
+        let offset = file.append(&data).expect("appending");
+        let _ = part.root.unlink(&name);
+        let mut seen = vec![0; data.len()];
+        assert_eq!(file.read_at(offset, &mut seen).expect("reading"), seen.len(), "file {number}");
+        assert!(seen == data, "file {number}: what was written is gone while it is open");
+        file.close().expect("closing");
+    }
+}
+
+#[test]
+fn removed_files_live_until_the_last_process_closes_them() {
+    let arena = Arena::new();
+    arena.run("removed", scaled(150));
+    assert_eq!(super::names(&arena.mount().root()), Vec::<String>::new());
+}

@@ -1,0 +1,114 @@
+//! Processes that do everything at once in one small tree, killed at any moment. The tree must be whole.
+use super::{Arena, CHUNK, DIRECTORY, FILE, Part, WORKERS};
+use crate::common::{self, Worker};
+use dfs::{Create, Dfs, Follow, Kind, Node, Open, RenameMode, SetAttr, XattrMode};
+use esker_torture::{Random, scaled};
+use esker_types::{ErrorKind, Result};
+use std::time::Duration;
+
+const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
+
+/// What processes that get into each other's way may be told; anything else is a mistake.
+const EXPECTED: [ErrorKind; 7] = [
+    ErrorKind::NotFound,
+    ErrorKind::Exists,
+    ErrorKind::NotDirectory,
+    ErrorKind::IsDirectory,
+    ErrorKind::NotEmpty,
+    ErrorKind::Invalid,
+    ErrorKind::Loop,
+];
+
+pub(crate) fn mix() {
+    let mut part = Part::take();
+    for step in 0..part.rounds {
+        let random = &mut part.random;
+        let done = step_in(&part.fs, random);
+        if let Err(error) = done {
+            let known = EXPECTED.contains(&error.kind());
+            assert!(known, "worker {}, step {step}: {error} ({:?})", part.worker, error.kind());
+        }
+    }
+}
+
+fn path(random: &mut Random) -> Vec<u8> {
+    let depth = 1 + random.below(3);
+    let names: Vec<_> = (0..depth).map(|_| NAMES[random.below(5) as usize]).collect();
+    format!("/{}", names.join("/")).into_bytes()
+}
+
+fn step_in(fs: &Dfs, random: &mut Random) -> Result<()> {
+    let (path, other) = (path(random), path(random));
+    let root = fs.root();
+    let (dir, name) = fs.resolve_parent(&root, &path)?;
+    match random.below(12) {
+        0..=1 => dir.mkdir(name, &DIRECTORY).map(drop),
+        2..=4 => write(&dir, name, random),
+        5..=6 => {
+            let (to, new_name) = fs.resolve_parent(&root, &other)?;
+            let modes = [RenameMode::Replace, RenameMode::NoReplace, RenameMode::Exchange];
+            dir.rename(name, &to, new_name, modes[random.below(3) as usize])
+        }
+        7 => dir.unlink(name),
+        8 => dir.rmdir(name),
+        9 => dir.symlink(name, &other, &FILE).map(drop),
+        10 => {
+            let node = fs.resolve(&root, &path, Follow::All)?;
+            node.set_xattr(b"user.x", &random.bytes(100), XattrMode::Any)?;
+            node.set_attr(&SetAttr { mode: Some(0o700), ..SetAttr::default() }).map(drop)
+        }
+        _ => dir.remove_tree(name).map(drop),
+    }
+}
+
+fn write(dir: &Node, name: &[u8], random: &mut Random) -> Result<()> {
+    let node = dir.create(name, &Create { exclusive: random.one_in(3), ..FILE })?;
+    let file = node.open(Open { truncate: random.one_in(4), ..Open::BOTH })?;
+    let data = random.bytes(random.clone().below(2 * CHUNK) as usize);
+    match random.below(4) {
+        0 => file.append(&data).map(drop),
+        1 => file.set_len(random.below(5 * CHUNK)),
+        2 => file.punch(random.below(CHUNK), 1 + random.below(2 * CHUNK)),
+        _ => file.write_at(random.below(3 * CHUNK), &data).map(drop),
+    }?;
+    file.close()
+}
+
+/// Everything that is listed is there, and can be read.
+fn look_at_everything(dir: &Node) {
+    for name in super::names(dir) {
+        let node = dir.lookup(name.as_bytes()).expect("what is listed");
+        match node.kind() {
+            Kind::Directory => look_at_everything(&node),
+            Kind::Symlink => drop(node.read_link().expect("a link's target")),
+            Kind::File => {
+                let data = super::read_file(&node).expect("a file's data");
+                assert_eq!(data.len() as u64, node.attr().expect("attributes").size);
+            }
+        }
+    }
+}
+
+#[test]
+fn trees_are_whole_after_kills() {
+    let arena = Arena::new();
+    let mut random = Random::new(arena.seed, 77);
+    // Each has a seed of its own, so that it does not do the same again after its death.
+    let start = |number: u64| arena.start("mix", number, 1_000_000);
+    let mut workers: Vec<Worker> = (0..WORKERS).map(start).collect();
+    for number in 0..scaled(25) {
+        std::thread::sleep(Duration::from_millis(random.below(80)));
+        let victim = random.below(WORKERS) as usize;
+        workers[victim].kill();
+        workers[victim] = start(WORKERS + number);
+    }
+    workers.iter_mut().for_each(Worker::kill);
+    let fs = arena.mount();
+    look_at_everything(&fs.root());
+    for name in super::names(&fs.root()) {
+        fs.root().remove_tree(name.as_bytes()).expect("removing the tree");
+    }
+    drop(fs);
+    common::expect_sound(&arena.pool, false);
+    common::expect_clean(&arena.pool);
+}
