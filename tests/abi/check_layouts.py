@@ -17,7 +17,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 # Structures of headers that are not part of this interface (yet).
 ELSEWHERE = re.compile(
-    r"dfs_\w+|struct duns_attr_t|daos_filter(_part)?_t|daos_pipeline(_stats)?_t"
+    r"daos_filter(_part)?_t|daos_pipeline(_stats)?_t"
     r"|struct daos_obj_(layout|shard)|struct daos_shard_loc"
 )
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Check that symbols.c names every function that the headers declare, and no other."""
+"""Check that symbols.c and symbols_fs.h name every function that the headers declare, and no other."""
 
 import pathlib
 import re
@@ -23,7 +23,8 @@ def declared():
 
 def main():
     wanted = declared()
-    named = NAMED.findall((HERE / "symbols.c").read_text(encoding="ascii"))
+    tables = [HERE / "symbols.c", HERE / "symbols_fs.h"]
+    named = [name for table in tables for name in NAMED.findall(table.read_text(encoding="ascii"))]
     problems = [f"declared but not in symbols.c: {name}" for name in sorted(wanted - set(named))]
     problems += [f"in symbols.c but not declared: {name}" for name in sorted(set(named) - wanted)]
     twice = sorted({name for name in named if named.count(name) > 1})

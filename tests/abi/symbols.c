@@ -8,7 +8,10 @@
 #include <stdio.h>
 
 #include <daos.h>
+#include <daos_fs.h>
+#include <daos_fs_sys.h>
 #include <daos_task.h>
+#include <daos_uns.h>
 #include <gurt/common.h>
 #include <gurt/hash.h>
 
@@ -303,6 +306,8 @@ const struct symbol symbols[] = {
 	NAME(d_rank_list_alloc),
 	NAME(d_rank_list_dup),
 	NAME(d_rank_list_free),
+
+#include "symbols_fs.h"
 };
 
 int
