@@ -142,6 +142,10 @@ d_errno2der(int err)
 uint32_t
 d_hash_string_u32(const char *string, unsigned int len);
 
+/** MurmurHash64A of key_len bytes. */
+uint64_t
+d_hash_murmur64(const unsigned char *key, unsigned int key_len, unsigned int seed);
+
 /** A list of size ranks 0, 1, 2 and so on, or NULL. Free it with d_rank_list_free. */
 d_rank_list_t *
 d_rank_list_alloc(uint32_t size);

@@ -284,6 +284,7 @@ const struct symbol symbols[] = {
 	/* helpers */
 	NAME(d_errdesc),
 	NAME(d_errstr),
+	NAME(d_hash_murmur64),
 	NAME(d_hash_rec_addref),
 	NAME(d_hash_rec_decref),
 	NAME(d_hash_rec_delete),

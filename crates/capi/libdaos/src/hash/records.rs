@@ -1,24 +1,10 @@
 //! Records of tables.
+use super::functions::djb2;
 use super::table::{EPHEMERAL, Known, LRU, Table};
-use crate::abi::{Bytes, Link, Ptr, Str};
+use crate::abi::{Bytes, Link, Ptr};
 use crate::code::{self, Code, Result};
 use crate::edge::guard;
-use std::ffi::{c_int, c_void};
-
-/// First value and factor of the DJB2 hash.
-const DJB2_START: u32 = 5381;
-const DJB2_FACTOR: u32 = 33;
-
-fn djb2(bytes: &[u8]) -> u32 {
-    let step = |hash: u32, byte: &u8| hash.wrapping_mul(DJB2_FACTOR).wrapping_add(u32::from(*byte));
-    bytes.iter().fold(DJB2_START, step)
-}
-
-/// DJB2 hash of bytes.
-#[unsafe(no_mangle)]
-pub extern "C" fn d_hash_string_u32(text: Str, len: u32) -> u32 {
-    guard(0, || text.cast::<c_void>().read(len.into()).map_or(0, djb2))
-}
+use std::ffi::c_int;
 
 impl Known {
     fn bucket_of(&self, key: Bytes, len: u32) -> Result<Ptr<Link>> {

@@ -87,10 +87,16 @@ const EPHEMERAL: u32 = 0x8;
 const LRU: u32 = 0x10;
 
 #[test]
-fn the_hash_is_djb2() {
+fn hashes_are_the_known_ones() {
     assert_eq!(d_hash_string_u32(text(c""), 0), 5381);
     assert_eq!(d_hash_string_u32(text(c"a"), 1), 5381 * 33 + 97);
     assert_eq!(d_hash_string_u32(Ptr::null(), 1), 0);
+    let murmur = |len| d_hash_murmur64(bytes(b"0123456789abcdefghijklmn"), len, 5381);
+    assert_eq!(murmur(0), 0x62f6_5c69_0342_0d05);
+    assert_eq!(murmur(7), 0x9b03_6bb6_a881_a0eb);
+    assert_eq!(murmur(8), 0x5cb7_10aa_e320_6cc6);
+    assert_eq!(murmur(17), 0x4936_9833_7ddb_7259);
+    assert_eq!(d_hash_murmur64(Ptr::null(), 1, 0), 0);
 }
 
 #[test]
