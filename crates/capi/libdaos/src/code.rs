@@ -54,9 +54,7 @@ impl Code {
 impl From<Error> for Code {
     #[cold]
     fn from(error: Error) -> Self {
-        if is_talkative() {
-            eprintln!("libdaos: {error}");
-        }
+        tell(&error);
         Self(error.der())
     }
 }
@@ -64,6 +62,13 @@ impl From<Error> for Code {
 impl From<ErrorKind> for Code {
     fn from(kind: ErrorKind) -> Self {
         Self(kind.codes().der)
+    }
+}
+
+/// Prints why something failed, where that is wanted.
+pub(crate) fn tell(error: &Error) {
+    if is_talkative() {
+        eprintln!("libdaos: {error}");
     }
 }
 

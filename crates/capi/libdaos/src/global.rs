@@ -15,7 +15,7 @@ const CONTAINER_BYTES: usize = 24;
 const ARRAY_BYTES: usize = 72;
 
 /// The protocol of all three: no buffer asks for the size, a short one is told it.
-fn put(glob: Ptr<Iov>, blob: &[u8]) -> Result<()> {
+pub(crate) fn put(glob: Ptr<Iov>, blob: &[u8]) -> Result<()> {
     let mut iov = glob.get()?;
     let room = if iov.buf.is_null() { None } else { Some(iov.buf_len) };
     iov.buf_len = blob.len();
@@ -35,7 +35,7 @@ fn put(glob: Ptr<Iov>, blob: &[u8]) -> Result<()> {
 }
 
 /// The bytes of a blob, where they have this magic number.
-fn take<'a>(glob: &Iov, magic: u32) -> Result<&'a [u8]> {
+pub(crate) fn take<'a>(glob: &Iov, magic: u32) -> Result<&'a [u8]> {
     if glob.buf.is_null() || glob.len > glob.buf_len || glob.len < 8 {
         return Err(Code::INVAL);
     }
@@ -46,22 +46,22 @@ fn take<'a>(glob: &Iov, magic: u32) -> Result<&'a [u8]> {
     }
 }
 
-fn word(blob: &[u8], at: usize) -> Result<u32> {
+pub(crate) fn word(blob: &[u8], at: usize) -> Result<u32> {
     let bytes = blob.get(at..at + 4).and_then(|bytes| bytes.try_into().ok());
     bytes.map(u32::from_le_bytes).ok_or(Code::INVAL)
 }
 
-fn long(blob: &[u8], at: usize) -> Result<u64> {
+pub(crate) fn long(blob: &[u8], at: usize) -> Result<u64> {
     let bytes = blob.get(at..at + 8).and_then(|bytes| bytes.try_into().ok());
     bytes.map(u64::from_le_bytes).ok_or(Code::INVAL)
 }
 
-fn header(magic: u32, flags: u32) -> Vec<u8> {
+pub(crate) fn header(magic: u32, flags: u32) -> Vec<u8> {
     [magic.to_le_bytes(), flags.to_le_bytes()].concat()
 }
 
 /// The mode of the process that opens a blob: exclusive use is of the one that made it.
-fn shared(flags: u32) -> Result<OpenMode> {
+pub(crate) fn shared(flags: u32) -> Result<OpenMode> {
     match convert::open_mode(flags)? {
         OpenMode::ReadOnly => Ok(OpenMode::ReadOnly),
         _ => Ok(OpenMode::ReadWrite),

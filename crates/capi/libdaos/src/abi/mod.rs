@@ -1,10 +1,12 @@
 //! The structures of the C interface, as the headers in `include/` lay them out.
+mod files;
 mod links;
 mod objects;
 mod pointer;
 mod pools;
 mod properties;
 
+pub use files::*;
 pub use links::Link;
 pub use objects::*;
 pub use pointer::{Bytes, Ptr, Str};

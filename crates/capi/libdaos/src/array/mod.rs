@@ -39,9 +39,13 @@ pub extern "C" fn daos_array_create(
 
 /// Opens a handle on an array, as `mode` asks for it.
 pub(crate) fn give(array: Array, mode: u32, oh: Ptr<Handle>) -> Result<()> {
-    let array = if convert::is_read_only(mode) { array.read_only() } else { array };
-    oh.set(handles::open(Entry::Array(OpenArray::new(array, mode)))?);
+    oh.set(handles::open(Entry::Array(OpenArray::new(as_asked(array, mode), mode)))?);
     Ok(())
+}
+
+/// An array for what `mode` allows.
+pub(crate) fn as_asked(array: Array, mode: u32) -> Array {
+    if convert::is_read_only(mode) { array.read_only() } else { array }
 }
 
 /// Opens an array that stores its sizes.
@@ -182,7 +186,7 @@ pub extern "C" fn daos_array_update_chunk_size(oh: Handle, chunk_size: u64) -> c
         let attributes = ArrayAttributes { chunk_size, ..array.attributes() };
         let container = array.object().container();
         let array = container.open_array_with_attributes(array.oid(), attributes)?;
-        open.change(if convert::is_read_only(open.mode) { array.read_only() } else { array });
+        open.change(as_asked(array, open.mode));
         Ok(())
     })
 }

@@ -5,7 +5,6 @@ use crate::code::{Code, Result};
 use crate::handles::{self, Entry, OpenPool, kind};
 use crate::{convert, edge};
 use esker::Wait;
-use esker::backend::NewContainer;
 use std::ffi::c_int;
 
 /// Creates a container.
@@ -59,16 +58,8 @@ fn create(
     if label.is_some() && wanted.label.as_deref().is_some_and(|other| Some(other) != label) {
         return Err(Code::INVAL);
     }
-    let metadata: Vec<_> =
-        wanted.metadata.iter().map(|(name, value)| (name.as_str(), value.as_slice())).collect();
-    let new = NewContainer {
-        label: label.or(wanted.label.as_deref()),
-        uuid: None,
-        checksum: wanted.checksum,
-        metadata: &metadata,
-        first_oid: wanted.first_oid,
-    };
-    uuid.set(pool.pool.create_container(&new).wait()?.uuid.0);
+    let info = wanted.describe(label, |new| pool.pool.create_container(new).wait())?;
+    uuid.set(info.uuid.0);
     Ok(())
 }
 

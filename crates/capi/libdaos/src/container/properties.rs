@@ -5,6 +5,7 @@ use crate::code::{Code, Result};
 use crate::property::list;
 use crate::property::table::{self, CONTAINER, Change, Property, Sort};
 use crate::property::value::Value;
+use esker::backend::NewContainer;
 use esker::types::Checksum;
 use esker::{Container, Wait};
 
@@ -35,6 +36,30 @@ impl Wanted {
             wanted.take(property, value)?;
         }
         Ok(wanted)
+    }
+
+    /// Adds a property to be kept.
+    pub(crate) fn set(&mut self, id: u32, value: &Value) -> Result<()> {
+        let property = by_id(id)?;
+        self.metadata.push((format!("{PREFIX}{}", property.name), value.to_bytes()));
+        Ok(())
+    }
+
+    /// The container to be made; a label given beside the list counts more than one in it.
+    pub(crate) fn describe<T>(
+        &self,
+        label: Option<&str>,
+        make: impl FnOnce(&NewContainer<'_>) -> T,
+    ) -> T {
+        let metadata: Vec<_> =
+            self.metadata.iter().map(|(name, value)| (name.as_str(), value.as_slice())).collect();
+        make(&NewContainer {
+            label: label.or(self.label.as_deref()),
+            uuid: None,
+            checksum: self.checksum,
+            metadata: &metadata,
+            first_oid: self.first_oid,
+        })
     }
 
     fn take(&mut self, property: &Property, value: Value) -> Result<()> {

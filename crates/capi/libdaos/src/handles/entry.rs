@@ -1,6 +1,8 @@
 //! What stands behind a handle.
 use super::kind;
 use crate::code::Result;
+use crate::dfs::{Mount, OpenFile};
+use crate::dfs_sys::{OpenDir, Sys};
 use crate::event::Queue;
 use crate::list::Parked;
 use crate::oit::Oit;
@@ -18,6 +20,10 @@ pub(crate) enum Entry {
     Tx(Transaction),
     Queue(Arc<Queue>),
     Oit(Oit),
+    Mount(Mount),
+    File(OpenFile),
+    Sys(Sys),
+    Dir(OpenDir),
 }
 
 impl Entry {
@@ -31,6 +37,10 @@ impl Entry {
             Self::Tx(_) => kind::TX,
             Self::Queue(_) => kind::QUEUE,
             Self::Oit(_) => kind::OIT,
+            Self::Mount(_) => kind::MOUNT,
+            Self::File(_) => kind::FILE,
+            Self::Sys(_) => kind::SYS,
+            Self::Dir(_) => kind::DIR,
         }
     }
 

@@ -8,8 +8,10 @@ mod slab;
 pub(crate) use entry::{Entry, OpenArray, OpenContainer, OpenPool, Opened};
 pub(crate) use slab::{Held, close, close_all, forget_all};
 
-use crate::abi::Handle;
+use crate::abi::{Dfs, DfsObj, DfsSys, Dir, Handle, Ptr};
 use crate::code::{Code, Result};
+use crate::dfs::{Mount, OpenFile};
+use crate::dfs_sys::{OpenDir, Sys};
 use crate::event::Queue;
 use crate::oit::Oit;
 use esker::{Access, Array, Kv, Object, Transaction};
@@ -18,9 +20,13 @@ use std::sync::Arc;
 /// Types of handles, the lower four bits of a cookie.
 pub(crate) mod kind {
     pub(crate) const QUEUE: u64 = 1;
+    pub(crate) const MOUNT: u64 = 2;
     pub(crate) const POOL: u64 = 3;
+    pub(crate) const FILE: u64 = 4;
     pub(crate) const CONTAINER: u64 = 5;
+    pub(crate) const SYS: u64 = 6;
     pub(crate) const OBJECT: u64 = 7;
+    pub(crate) const DIR: u64 = 8;
     pub(crate) const ARRAY: u64 = 9;
     pub(crate) const TX: u64 = 11;
     pub(crate) const KV: u64 = 13;
@@ -33,6 +39,18 @@ pub(crate) mod kind {
 /// [`Code::NOMEM`] where the table is full.
 pub(crate) fn open(entry: Entry) -> Result<Handle> {
     slab::insert(entry).map(|cookie| Handle { cookie })
+}
+
+/// The handle that C holds in place of a pointer.
+pub(crate) fn behind<T>(pointer: Ptr<T>) -> Handle {
+    Handle { cookie: pointer.raw().addr() as u64 }
+}
+
+/// The handle in place of a pointer, which nobody follows: so wild ones do no harm.
+pub(crate) fn as_pointer<T>(handle: Handle) -> Ptr<T> {
+    let pointer = std::ptr::without_provenance_mut(handle.cookie as usize);
+    // SAFETY: what the headers say of it is that it is one of ours, and only `behind` takes it.
+    unsafe { Ptr::new(pointer) }
 }
 
 /// True where the handle is of this type, whether it is open or not.
@@ -106,6 +124,38 @@ pub(crate) fn transaction(handle: Handle) -> Result<Held<Transaction>> {
 pub(crate) fn oit(handle: Handle) -> Result<Held<Oit>> {
     held(handle, |entry| match entry {
         Entry::Oit(oit) => Some(oit),
+        _ => None,
+    })
+}
+
+/// A mounted file system.
+pub(crate) fn mount(dfs: Ptr<Dfs>) -> Result<Held<Mount>> {
+    held(behind(dfs), |entry| match entry {
+        Entry::Mount(mount) => Some(mount),
+        _ => None,
+    })
+}
+
+/// An open file, directory or symlink.
+pub(crate) fn file(obj: Ptr<DfsObj>) -> Result<Held<OpenFile>> {
+    held(behind(obj), |entry| match entry {
+        Entry::File(file) => Some(file),
+        _ => None,
+    })
+}
+
+/// A file system that is used by paths.
+pub(crate) fn sys(sys: Ptr<DfsSys>) -> Result<Held<Sys>> {
+    held(behind(sys), |entry| match entry {
+        Entry::Sys(sys) => Some(sys),
+        _ => None,
+    })
+}
+
+/// An open directory of a file system that is used by paths.
+pub(crate) fn dir(dir: Ptr<Dir>) -> Result<Held<OpenDir>> {
+    held(behind(dir), |entry| match entry {
+        Entry::Dir(dir) => Some(dir),
         _ => None,
     })
 }

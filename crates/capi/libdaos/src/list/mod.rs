@@ -5,6 +5,7 @@ mod split;
 
 pub(crate) use anchor::{Parked, read as read_anchor, write as write_anchor};
 pub use records::daos_obj_list_recx;
+pub(crate) use split::find;
 pub use split::{daos_obj_anchor_set, daos_obj_anchor_split, daos_obj_key2anchor};
 
 use crate::abi::{self, Event, Handle, Iov, KeyDesc, Ptr, Sgl};

@@ -55,6 +55,7 @@ pub(crate) const PO_OWNER: u32 = 6;
 pub(crate) const PO_OWNER_GROUP: u32 = 7;
 pub(crate) const PO_SVC_LIST: u32 = 8;
 pub(crate) const CO_LABEL: u32 = 0x1001;
+pub(crate) const CO_LAYOUT_TYPE: u32 = 0x1002;
 pub(crate) const CO_CSUM: u32 = 0x1004;
 pub(crate) const CO_REDUN_FAC: u32 = 0x1007;
 pub(crate) const CO_SNAPSHOT_MAX: u32 = 0x1009;
@@ -82,7 +83,7 @@ pub(crate) const CONTAINER: [Property; 26] = {
     use Sort::{Acl, Roots, Text};
     [
         Property::new(CO_LABEL, "label", Text, Always),
-        Property::number(0x1002, "layout_type", AtCreation, 0, 0xffff),
+        Property::number(CO_LAYOUT_TYPE, "layout_type", AtCreation, 0, 0xffff),
         Property::number(0x1003, "layout_ver", AtCreation, 1, ANY),
         Property::number(CO_CSUM, "cksum", AtCreation, 0, 7),
         Property::number(0x1005, "cksum_size", AtCreation, CHECKSUM_CHUNK_BYTES, ANY),

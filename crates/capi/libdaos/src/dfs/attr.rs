@@ -1,0 +1,297 @@
+//! Attributes of files, directories and symlinks.
+use super::{OpenFile, parent_of};
+use crate::abi::{Dfs, DfsObj, DfsObjInfo, ObjId, Ptr, Str, Zeroed};
+use crate::dfs::open::class_of;
+use crate::errno::{self, Errno, Result};
+use crate::handles::{self, Held};
+use ::dfs::{Attr, Follow, Kind, MODE_MASK, Node, SetAttr, Time};
+use std::ffi::{c_int, c_long};
+
+const SET_MODE: c_int = 1 << 0;
+const SET_ATIME: c_int = 1 << 1;
+const SET_MTIME: c_int = 1 << 2;
+const SET_SIZE: c_int = 1 << 3;
+const SET_UID: c_int = 1 << 4;
+const SET_GID: c_int = 1 << 5;
+const SET_ALL: c_int = SET_MODE | SET_ATIME | SET_MTIME | SET_SIZE | SET_UID | SET_GID;
+
+/// Leaves an owner as it is.
+const SAME: u32 = u32::MAX;
+
+/// Attributes as C has them. Times of access are not kept: those of modification stand in.
+pub(crate) fn stat_of(attr: &Attr) -> libc::stat {
+    libc::stat {
+        st_ino: attr.number(),
+        st_mode: attr.full_mode(),
+        st_nlink: attr.nlink.into(),
+        st_uid: attr.uid,
+        st_gid: attr.gid,
+        st_size: attr.size as i64,
+        st_blksize: attr.block_size as _,
+        st_blocks: attr.blocks() as i64,
+        st_atime: attr.mtime.seconds,
+        st_atime_nsec: c_long::from(attr.mtime.nanos),
+        st_mtime: attr.mtime.seconds,
+        st_mtime_nsec: c_long::from(attr.mtime.nanos),
+        st_ctime: attr.ctime.seconds,
+        st_ctime_nsec: c_long::from(attr.ctime.nanos),
+        ..libc::stat::zeroed()
+    }
+}
+
+/// Attributes of an entry.
+#[unsafe(no_mangle)]
+pub extern "C" fn dfs_stat(
+    dfs: Ptr<Dfs>,
+    parent: Ptr<DfsObj>,
+    name: Str,
+    stat: Ptr<libc::stat>,
+) -> c_int {
+    errno::now(|| {
+        let (mount, parent) = (handles::mount(dfs)?, parent_of(parent)?);
+        stat.needed()?;
+        let node = parent.find(&mount.fs, name)?;
+        stat.set(stat_of(&mount.fs.attr_of(node.inode())?));
+        Ok(())
+    })
+}
+
+/// Attributes of an open object.
+#[unsafe(no_mangle)]
+pub extern "C" fn dfs_ostat(dfs: Ptr<Dfs>, obj: Ptr<DfsObj>, stat: Ptr<libc::stat>) -> c_int {
+    errno::now(|| {
+        let open = open(dfs, obj)?;
+        stat.needed()?.set(stat_of(&current(&open)?));
+        Ok(())
+    })
+}
+
+fn open(dfs: Ptr<Dfs>, obj: Ptr<DfsObj>) -> Result<Held<OpenFile>> {
+    handles::mount(dfs)?;
+    Ok(handles::file(obj)?)
+}
+
+fn current(open: &OpenFile) -> Result<Attr> {
+    match &open.file {
+        Some(file) => Ok(file.attr()?),
+        None => Ok(open.node().attr()?),
+    }
+}
+
+/// Sets attributes of an open object.
+#[unsafe(no_mangle)]
+pub extern "C" fn dfs_osetattr(
+    dfs: Ptr<Dfs>,
+    obj: Ptr<DfsObj>,
+    stat: Ptr<libc::stat>,
+    flags: c_int,
+) -> c_int {
+    errno::now(|| {
+        let open = open(dfs, obj)?;
+        let set = wanted(&stat.get()?, flags)?;
+        let attr = match &open.file {
+            Some(file) => file.set_attr(&set)?,
+            None => open.node().set_attr(&set)?,
+        };
+        stat.set(stat_of(&attr));
+        Ok(())
+    })
+}
+
+/// What is to be set.
+pub(crate) fn wanted(stat: &libc::stat, flags: c_int) -> Result<SetAttr> {
+    if flags & !SET_ALL != 0 {
+        return Err(Errno::INVAL);
+    }
+    let has = |flag| flags & flag != 0;
+    let time = |seconds, nanos: c_long| match u32::try_from(nanos) {
+        Ok(nanos @ 0..1_000_000_000) => Ok(Time { seconds, nanos }),
+        _ => Err(Errno::INVAL),
+    };
+    let size = has(SET_SIZE).then(|| u64::try_from(stat.st_size)).transpose();
+    let mtime = has(SET_MTIME).then(|| time(stat.st_mtime, stat.st_mtime_nsec)).transpose()?;
+    Ok(SetAttr {
+        mode: has(SET_MODE).then_some(stat.st_mode & MODE_MASK),
+        uid: has(SET_UID).then_some(stat.st_uid),
+        gid: has(SET_GID).then_some(stat.st_gid),
+        size: size.map_err(|_| Errno::INVAL)?,
+        mtime,
+        ..SetAttr::default()
+    })
+}
+
+/// An entry with symlinks followed, unless they are not to be.
+fn target(dfs: Ptr<Dfs>, parent: Ptr<DfsObj>, name: Str, flags: c_int) -> Result<Node> {
+    let (mount, parent) = (handles::mount(dfs)?, parent_of(parent)?);
+    let node = parent.find(&mount.fs, name)?;
+    match (node.kind(), flags & libc::O_NOFOLLOW) {
+        (Kind::Symlink, 0) => {
+            Ok(mount.fs.resolve(&parent.node(&mount.fs), node.name(), Follow::All)?)
+        }
+        _ => Ok(node),
+    }
+}
+
+/// Asks whether the user may do something with an entry.
+#[unsafe(no_mangle)]
+pub extern "C" fn dfs_access(
+    dfs: Ptr<Dfs>,
+    parent: Ptr<DfsObj>,
+    name: Str,
+    mask: c_int,
+) -> c_int {
+    errno::now(|| may(&target(dfs, parent, name, 0)?, mask))
+}
+
+/// Compares the bits of `access(2)` with those of a node.
+pub(crate) fn may(node: &Node, mask: c_int) -> Result<()> {
+    let mask = u32::try_from(mask).ok().filter(|mask| *mask <= 7).ok_or(Errno::INVAL)?;
+    if mask & ::dfs::WRITE != 0 && node.fs().is_read_only() {
+        return Err(Errno::PERM);
+    }
+    // SAFETY: it only asks for a number.
+    let uid = unsafe { libc::geteuid() };
+    match mask == 0 || node.fs().attr_of(node.inode())?.allows(uid, &groups(), mask) {
+        true => Ok(()),
+        false => Err(Errno::ACCES),
+    }
+}
+
+/// Groups of this process.
+fn groups() -> Vec<u32> {
+    // SAFETY: with room for none it only counts.
+    let count = unsafe { libc::getgroups(0, std::ptr::null_mut()) };
+    let mut groups = vec![0; usize::try_from(count).unwrap_or(0)];
+    // SAFETY: there is room for so many.
+    let count = unsafe { libc::getgroups(count, groups.as_mut_ptr()) };
+    groups.truncate(usize::try_from(count).unwrap_or(0));
+    // SAFETY: it only asks for a number.
+    groups.push(unsafe { libc::getegid() });
+    groups
+}
+
+/// Changes permissions.
+#[unsafe(no_mangle)]
+pub extern "C" fn dfs_chmod(
+    dfs: Ptr<Dfs>,
+    parent: Ptr<DfsObj>,
+    name: Str,
+    mode: libc::mode_t,
+) -> c_int {
+    errno::now(|| {
+        let set = SetAttr { mode: Some(mode & MODE_MASK), ..SetAttr::default() };
+        target(dfs, parent, name, 0)?.set_attr(&set)?;
+        Ok(())
+    })
+}
+
+/// Changes owners.
+#[unsafe(no_mangle)]
+pub extern "C" fn dfs_chown(
+    dfs: Ptr<Dfs>,
+    parent: Ptr<DfsObj>,
+    name: Str,
+    uid: libc::uid_t,
+    gid: libc::gid_t,
+    flags: c_int,
+) -> c_int {
+    errno::now(|| chown(&target(dfs, parent, name, flags)?, uid, gid))
+}
+
+/// Changes owners of a node, where they are given.
+pub(crate) fn chown(node: &Node, uid: u32, gid: u32) -> Result<()> {
+    let given = |id: u32| (id != SAME).then_some(id);
+    let set = SetAttr { uid: given(uid), gid: given(gid), ..SetAttr::default() };
+    if set != SetAttr::default() {
+        node.set_attr(&set)?;
+    }
+    Ok(())
+}
+
+/// The mode of an open object.
+#[unsafe(no_mangle)]
+pub extern "C" fn dfs_get_mode(obj: Ptr<DfsObj>, mode: Ptr<libc::mode_t>) -> c_int {
+    errno::now(|| {
+        mode.needed()?.set(handles::file(obj)?.node().inode().full_mode());
+        Ok(())
+    })
+}
+
+/// The identifier of an object.
+#[unsafe(no_mangle)]
+pub extern "C" fn dfs_obj2id(obj: Ptr<DfsObj>, oid: Ptr<ObjId>) -> c_int {
+    errno::now(|| {
+        oid.needed()?.set(handles::file(obj)?.node().oid().into());
+        Ok(())
+    })
+}
+
+/// Class, chunk size and identifier of an object.
+#[unsafe(no_mangle)]
+pub extern "C" fn dfs_obj_get_info(
+    dfs: Ptr<Dfs>,
+    obj: Ptr<DfsObj>,
+    info: Ptr<DfsObjInfo>,
+) -> c_int {
+    errno::now(|| {
+        let open = open(dfs, obj)?;
+        info.needed()?;
+        let node = open.node();
+        let superblock = node.fs().superblock();
+        let or = |own: u32, general: u32| if own == 0 { general } else { own };
+        let own = if node.kind() == Kind::Directory { node.inode().class } else { 0 };
+        let defaults = |class| match node.kind() {
+            Kind::Directory => or(or(own, class), superblock.class),
+            _ => 0,
+        };
+        info.set(DfsObjInfo {
+            oclass: node.oid().class().code(),
+            chunk_size: node.fs().attr_of(node.inode())?.block_size,
+            dir_oclass: defaults(superblock.dir_class),
+            file_oclass: defaults(superblock.file_class),
+            oid: node.oid().into(),
+        });
+        Ok(())
+    })
+}
+
+/// Bytes of a file's chunks.
+#[unsafe(no_mangle)]
+pub extern "C" fn dfs_get_chunk_size(obj: Ptr<DfsObj>, chunk_size: Ptr<u64>) -> c_int {
+    errno::now(|| {
+        let open = handles::file(obj)?;
+        chunk_size.needed()?.set(open.file()?.array().attributes().chunk_size);
+        Ok(())
+    })
+}
+
+/// Sets a default of what is made in a directory.
+fn set_default(dfs: Ptr<Dfs>, obj: Ptr<DfsObj>, set: SetAttr) -> c_int {
+    errno::now(|| {
+        open(dfs, obj)?.directory()?.set_attr(&set)?;
+        Ok(())
+    })
+}
+
+/// Sets the class of what is made in a directory.
+#[unsafe(no_mangle)]
+pub extern "C" fn dfs_obj_set_oclass(
+    dfs: Ptr<Dfs>,
+    obj: Ptr<DfsObj>,
+    _flags: c_int,
+    class: u32,
+) -> c_int {
+    let class = Some(class_of(class));
+    set_default(dfs, obj, SetAttr { class, ..SetAttr::default() })
+}
+
+/// Sets the chunk size of files made in a directory.
+#[unsafe(no_mangle)]
+pub extern "C" fn dfs_obj_set_chunk_size(
+    dfs: Ptr<Dfs>,
+    obj: Ptr<DfsObj>,
+    _flags: c_int,
+    chunk_size: u64,
+) -> c_int {
+    set_default(dfs, obj, SetAttr { chunk_size: Some(chunk_size), ..SetAttr::default() })
+}

@@ -1,0 +1,71 @@
+//! Looking at a file system as a whole.
+use crate::abi::{Handle, Str};
+use crate::errno::{self, Errno, Result};
+use crate::handles;
+use ::dfs::{Dfs, Follow, Kind, MountOptions, Node};
+use esker::Wait;
+use esker::types::info::OpenMode;
+use std::ffi::c_int;
+
+/// What there is below a directory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Count {
+    files: u64,
+    directories: u64,
+    symlinks: u64,
+    bytes: u64,
+    largest: u64,
+    deepest: u64,
+}
+
+impl Count {
+    /// Directories wait in a list of their own, so that depth costs no stack.
+    fn of(top: Node) -> Result<Self> {
+        let mut count = Self::default();
+        let mut waiting = vec![(top, 0)];
+        while let Some((dir, depth)) = waiting.pop() {
+            count.deepest = count.deepest.max(depth);
+            let mut entries = dir.entries()?;
+            while let Some(entry) = entries.read()? {
+                match entry.kind() {
+                    Kind::File => count.add_file(dir.fs().attr_of(&entry.inode)?.size),
+                    Kind::Symlink => count.symlinks += 1,
+                    Kind::Directory => {
+                        count.directories += 1;
+                        waiting.push((dir.lookup(&entry.name)?, depth + 1));
+                    }
+                }
+            }
+        }
+        Ok(count)
+    }
+
+    fn add_file(&mut self, bytes: u64) {
+        self.files += 1;
+        self.bytes += bytes;
+        self.largest = self.largest.max(bytes);
+    }
+}
+
+fn mounted(poh: Handle, cont: Str) -> Result<Dfs> {
+    let pool = handles::pool(poh)?;
+    let container = pool.pool.open_container(cont.text()?, OpenMode::ReadOnly).wait()?;
+    Ok(Dfs::mount(container, MountOptions { read_only: true, snapshot: None })?)
+}
+
+/// Prints how much there is.
+#[unsafe(no_mangle)]
+pub extern "C" fn dfs_cont_scan(poh: Handle, cont: Str, _flags: u64, name: Str) -> c_int {
+    errno::now(|| {
+        let fs = mounted(poh, cont)?;
+        let path = if name.is_null() { b"/" } else { name.bytes()? };
+        let count = Count::of(fs.resolve(&fs.root(), path, Follow::All)?)?;
+        println!("files: {}", count.files);
+        println!("directories: {}", count.directories);
+        println!("symlinks: {}", count.symlinks);
+        println!("bytes in files: {}", count.bytes);
+        println!("largest file in bytes: {}", count.largest);
+        println!("deepest directory: {}", count.deepest);
+        Ok(())
+    })
+}

@@ -1,0 +1,118 @@
+//! Mounts that begin with the names of a pool and a container.
+use super::create;
+use super::mount::{self, How, are_users, give};
+use crate::abi::{Dfs, DfsAttr, Event, Ptr, Str};
+use crate::errno::{self, Errno, Result};
+use crate::handles::{self, Entry, OpenPool, kind};
+use esker::types::ErrorKind;
+use esker::types::info::OpenMode;
+use esker::{Pool, Wait};
+use std::ffi::c_int;
+
+/// A container with its pool, both to be opened.
+pub(crate) struct Place<'a> {
+    pub(crate) pool: &'a str,
+    pub(crate) container: &'a str,
+}
+
+impl<'a> Place<'a> {
+    fn read(pool: Str, container: Str) -> Result<Self> {
+        Ok(Self { pool: pool.text()?, container: container.text()? })
+    }
+
+    /// Connects, opens and mounts. Where the container is missing, `make` may make it.
+    pub(crate) fn mount(
+        &self,
+        how: How,
+        make: impl FnOnce(&Pool) -> Result<()>,
+    ) -> Result<Ptr<Dfs>> {
+        let pool = OpenPool::new(Pool::connect(self.pool, mount::mode(how.flags))?, self.pool);
+        let open = || pool.pool.open_container(self.container, mount::mode(how.flags)).wait();
+        let container = match open() {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                make(&pool.pool)?;
+                open()?
+            }
+            result => result?,
+        };
+        let open = pool.with(container.clone());
+        let poh = handles::open(Entry::Pool(pool))?;
+        let coh = handles::open(Entry::Container(open));
+        let dfs = coh.map_err(Errno::from).and_then(|coh| give(container, (poh, coh), how, true));
+        if dfs.is_err() {
+            drop(coh.map(|coh| handles::close(coh.cookie, &[kind::CONTAINER])));
+            drop(handles::close(poh.cookie, &[kind::POOL]));
+        }
+        dfs
+    }
+}
+
+pub(crate) fn connect(
+    (pool, cont): (Str, Str),
+    how: How,
+    attr: Ptr<DfsAttr>,
+    dfs: Ptr<Ptr<Dfs>>,
+) -> Result<()> {
+    if !are_users() {
+        return Err(Errno::ACCES);
+    }
+    dfs.needed()?;
+    let place = Place::read(pool, cont)?;
+    let make = |pool: &Pool| match how.flags & libc::O_CREAT {
+        0 => Err(Errno::NOENT),
+        _ => match create::make(pool, Some(place.container), attr) {
+            Err(Errno::EXIST) => Ok(()),
+            made => made.map(drop),
+        },
+    };
+    dfs.set(place.mount(how, make)?);
+    Ok(())
+}
+
+/// Connects, opens and mounts.
+#[unsafe(no_mangle)]
+pub extern "C" fn dfs_connect(
+    pool: Str,
+    _sys: Str,
+    cont: Str,
+    flags: c_int,
+    attr: Ptr<DfsAttr>,
+    dfs: Ptr<Ptr<Dfs>>,
+) -> c_int {
+    errno::always(|| connect((pool, cont), How { flags, snapshot: 0 }, attr, dfs))
+}
+
+/// Connects, opens and mounts a snapshot.
+#[unsafe(no_mangle)]
+pub extern "C" fn dfs_connect_snap(
+    pool: Str,
+    _sys: Str,
+    cont: Str,
+    _flags: c_int,
+    epoch: u64,
+    name: Str,
+    dfs: Ptr<Ptr<Dfs>>,
+) -> c_int {
+    errno::always(|| {
+        let how = How { flags: libc::O_RDONLY, snapshot: mount::snapshot(epoch, name)? };
+        connect((pool, cont), how, Ptr::null(), dfs)
+    })
+}
+
+/// Destroys a container.
+#[unsafe(no_mangle)]
+pub extern "C" fn dfs_destroy(
+    pool: Str,
+    _sys: Str,
+    cont: Str,
+    force: c_int,
+    ev: Ptr<Event>,
+) -> c_int {
+    errno::run(ev, || {
+        Ok(move || {
+            let place = Place::read(pool, cont)?;
+            let pool = Pool::connect(place.pool, OpenMode::ReadWrite)?;
+            Ok(pool.destroy_container(place.container, force != 0).wait()?)
+        })
+    })
+}

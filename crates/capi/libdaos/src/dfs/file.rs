@@ -1,0 +1,141 @@
+//! Open files, directories and symlinks.
+use crate::abi::{DfsObj, Handle, Ptr, Str};
+use crate::array;
+use crate::errno::{self, Errno, Result};
+use crate::handles::{self, Entry, OpenArray, kind};
+use crate::list::Parked;
+use ::dfs::{File, Kind, Node, Open};
+use std::ffi::c_int;
+use std::sync::{OnceLock, PoisonError, RwLock};
+
+/// An open file, directory or symlink.
+pub(crate) struct OpenFile {
+    /// Where it stands; `dfs_update_parent` changes that.
+    node: RwLock<Node>,
+    /// `O_RDONLY`, `O_WRONLY` or `O_RDWR`.
+    pub(crate) flags: c_int,
+    /// Of a file.
+    pub(crate) file: Option<File>,
+    /// The array of a file, for those who asked for it.
+    array: OnceLock<Handle>,
+    /// Of a directory: where listings stand.
+    pub(crate) parked: Parked,
+}
+
+impl OpenFile {
+    /// Opens what a node stands for.
+    pub(crate) fn new(node: Node, flags: c_int) -> Result<Self> {
+        let file = match node.kind() {
+            Kind::File => Some(node.open(how(&node, flags))?),
+            Kind::Directory | Kind::Symlink => None,
+        };
+        let flags = flags & libc::O_ACCMODE;
+        let (array, parked) = (OnceLock::new(), Parked::default());
+        Ok(Self { node: RwLock::new(node), flags, file, array, parked })
+    }
+
+    /// Where it stands.
+    pub(crate) fn node(&self) -> Node {
+        self.node.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// It as a directory.
+    pub(crate) fn directory(&self) -> Result<Node> {
+        let node = self.node();
+        if node.kind() == Kind::Directory { Ok(node) } else { Err(Errno::NOTDIR) }
+    }
+
+    /// It as a file.
+    pub(crate) fn file(&self) -> Result<&File> {
+        self.file.as_ref().ok_or(Errno::INVAL)
+    }
+
+    /// It as a file to be read.
+    pub(crate) fn readable(&self) -> Result<&File> {
+        let file = self.file()?;
+        if file.mode().read { Ok(file) } else { Err(Errno::PERM) }
+    }
+
+    /// It as a file to be written.
+    pub(crate) fn writable(&self) -> Result<&File> {
+        let file = self.file()?;
+        if file.mode().write { Ok(file) } else { Err(Errno::PERM) }
+    }
+
+    /// A handle on the array of a file, which ends with the file.
+    fn array(&self) -> Result<Handle> {
+        const READ: u32 = 0x2;
+        const READ_WRITE: u32 = 0x4;
+        let file = self.file()?;
+        if let Some(known) = self.array.get() {
+            return Ok(*known);
+        }
+        let mode = if file.mode().write { READ_WRITE } else { READ };
+        let array = array::as_asked(file.array().clone(), mode);
+        let made = handles::open(Entry::Array(OpenArray::new(array, mode)))?;
+        let kept = *self.array.get_or_init(|| made);
+        if kept != made {
+            drop(handles::close(made.cookie, &[kind::ARRAY]));
+        }
+        Ok(kept)
+    }
+}
+
+impl Drop for OpenFile {
+    fn drop(&mut self) {
+        if let Some(array) = self.array.get() {
+            drop(handles::close(array.cookie, &[kind::ARRAY]));
+        }
+    }
+}
+
+/// A mount for reading only opens files so, whatever they are opened for.
+fn how(node: &Node, flags: c_int) -> Open {
+    let mode = flags & libc::O_ACCMODE;
+    let write = mode != libc::O_RDONLY && !node.fs().is_read_only();
+    let truncate = write && flags & libc::O_TRUNC != 0;
+    Open { read: mode != libc::O_WRONLY, write, truncate }
+}
+
+/// Opens a node for C.
+pub(crate) fn give(node: Node, flags: c_int, obj: Ptr<Ptr<DfsObj>>) -> Result<()> {
+    let file = OpenFile::new(node, flags)?;
+    obj.set(handles::as_pointer(handles::open(Entry::File(file))?));
+    Ok(())
+}
+
+/// Closes an object.
+#[unsafe(no_mangle)]
+pub extern "C" fn dfs_release(obj: Ptr<DfsObj>) -> c_int {
+    errno::now(|| Ok(handles::close(handles::behind(obj).cookie, &[kind::FILE]).map(drop)?))
+}
+
+/// The array a file is.
+#[unsafe(no_mangle)]
+pub extern "C" fn dfs_get_file_oh(obj: Ptr<DfsObj>, oh: Ptr<Handle>) -> c_int {
+    errno::now(|| {
+        oh.needed()?.set(handles::file(obj)?.array()?);
+        Ok(())
+    })
+}
+
+/// Tells an object that it stands elsewhere now.
+#[unsafe(no_mangle)]
+pub extern "C" fn dfs_update_parent(
+    obj: Ptr<DfsObj>,
+    src_obj: Ptr<DfsObj>,
+    name: Str,
+) -> c_int {
+    errno::now(|| {
+        let (open, other) = (handles::file(obj)?, handles::file(src_obj)?);
+        let node = open.node();
+        let dir = other.node().parent().cloned().ok_or(Errno::INVAL)?;
+        let name = if name.is_null() { node.name() } else { super::Name::read(name)?.0 };
+        let found = dir.lookup(name)?;
+        if found.oid() != node.oid() {
+            return Err(Errno::NOENT);
+        }
+        *open.node.write().unwrap_or_else(PoisonError::into_inner) = found;
+        Ok(())
+    })
+}

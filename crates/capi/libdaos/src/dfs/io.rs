@@ -1,0 +1,181 @@
+//! Reading and writing files.
+use super::OpenFile;
+use crate::abi::{Dfs, DfsIod, DfsObj, Event, ObjId, Ptr, Sgl};
+use crate::convert::{self, Data, Extents};
+use crate::errno::{self, Errno, Result};
+use crate::handles::{self, Held};
+use ::dfs::File;
+use esker::types::ops::{Sink, Source};
+use esker::{ArrayAttributes, Wait};
+use std::ffi::c_int;
+
+/// `DFS_MAX_FSIZE`.
+const TO_THE_END: u64 = u64::MAX;
+
+/// The object of a call that names its mount as well.
+fn open(dfs: Ptr<Dfs>, obj: Ptr<DfsObj>) -> Result<Held<OpenFile>> {
+    handles::mount(dfs)?;
+    Ok(handles::file(obj)?)
+}
+
+/// Reads from an offset on.
+#[unsafe(no_mangle)]
+pub extern "C" fn dfs_read(
+    dfs: Ptr<Dfs>,
+    obj: Ptr<DfsObj>,
+    sgl: Ptr<Sgl>,
+    offset: u64,
+    read_size: Ptr<u64>,
+    ev: Ptr<Event>,
+) -> c_int {
+    errno::run(ev, || {
+        let open = open(dfs, obj)?;
+        Ok(move || {
+            let file = open.readable()?;
+            let read = match convert::room(sgl, |iov| iov.len)? {
+                Sink::One(room) => file.read_at(offset, room)?,
+                Sink::Many(rooms) => file.read_vectored_at(offset, rooms)?,
+            };
+            read_size.needed()?.set(read as u64);
+            Ok(convert::set_filled(sgl, read as u64)?)
+        })
+    })
+}
+
+/// Reads several ranges.
+#[unsafe(no_mangle)]
+pub extern "C" fn dfs_readx(
+    dfs: Ptr<Dfs>,
+    obj: Ptr<DfsObj>,
+    iod: Ptr<DfsIod>,
+    sgl: Ptr<Sgl>,
+    read_size: Ptr<u64>,
+    ev: Ptr<Event>,
+) -> c_int {
+    errno::run(ev, || {
+        let open = open(dfs, obj)?;
+        Ok(move || {
+            let file = open.readable()?;
+            let ranges = ranges(iod)?;
+            let room = convert::room(sgl, |iov| iov.len)?;
+            let access = file.node().fs().view();
+            let read = file.array().read(ranges.as_slice(), room, access).wait()?;
+            read_size.needed()?.set(read.bytes);
+            Ok(())
+        })
+    })
+}
+
+fn ranges(iod: Ptr<DfsIod>) -> Result<Extents> {
+    let iod = iod.get()?;
+    Ok(Extents::new(iod.rgs, iod.nr)?)
+}
+
+/// Writes from an offset on.
+#[unsafe(no_mangle)]
+pub extern "C" fn dfs_write(
+    dfs: Ptr<Dfs>,
+    obj: Ptr<DfsObj>,
+    sgl: Ptr<Sgl>,
+    offset: u64,
+    ev: Ptr<Event>,
+) -> c_int {
+    errno::run(ev, || {
+        let open = open(dfs, obj)?;
+        Ok(move || {
+            let file = open.writable()?;
+            match Data::all(sgl)? {
+                Data::One(data) => file.write_at(offset, data)?,
+                Data::Many(data) => file.write_vectored_at(offset, &data)?,
+            };
+            Ok(())
+        })
+    })
+}
+
+/// Writes several ranges.
+#[unsafe(no_mangle)]
+pub extern "C" fn dfs_writex(
+    dfs: Ptr<Dfs>,
+    obj: Ptr<DfsObj>,
+    iod: Ptr<DfsIod>,
+    sgl: Ptr<Sgl>,
+    ev: Ptr<Event>,
+) -> c_int {
+    errno::run(ev, || {
+        let open = open(dfs, obj)?;
+        Ok(move || {
+            let file = open.writable()?;
+            let (ranges, data) = (ranges(iod)?, Data::all(sgl)?);
+            write_ranges(file, &ranges, &data.source())
+        })
+    })
+}
+
+/// Range by range: each is on the times of the file as any write.
+fn write_ranges(file: &File, ranges: &Extents, data: &Source<'_>) -> Result<()> {
+    if ranges.bytes(1)? != data.len() {
+        return Err(Errno::INVAL);
+    }
+    let mut done = 0;
+    for range in ranges.as_slice() {
+        let part = data.part(done, range.count);
+        file.write_at(range.start, &part)?;
+        done += range.count;
+    }
+    Ok(())
+}
+
+/// Bytes of a file.
+#[unsafe(no_mangle)]
+pub extern "C" fn dfs_get_size(dfs: Ptr<Dfs>, obj: Ptr<DfsObj>, size: Ptr<u64>) -> c_int {
+    errno::now(|| {
+        let open = open(dfs, obj)?;
+        size.needed()?.set(open.file()?.size()?);
+        Ok(())
+    })
+}
+
+/// Bytes of a file that is known by its identifier.
+#[unsafe(no_mangle)]
+pub extern "C" fn dfs_get_size_by_oid(
+    dfs: Ptr<Dfs>,
+    oid: ObjId,
+    chunk_size: u64,
+    size: Ptr<u64>,
+) -> c_int {
+    errno::now(|| {
+        let mount = handles::mount(dfs)?;
+        size.needed()?;
+        let chunk_size = match chunk_size {
+            0 => mount.fs.superblock().chunk_size,
+            given => given,
+        };
+        let attributes = ArrayAttributes { cell_size: 1, chunk_size };
+        let array = mount.fs.container().open_array_with_attributes(oid.into(), attributes)?;
+        size.set(array.size(mount.fs.view()).wait()?);
+        Ok(())
+    })
+}
+
+/// Makes a hole, or cuts or grows a file.
+#[unsafe(no_mangle)]
+pub extern "C" fn dfs_punch(dfs: Ptr<Dfs>, obj: Ptr<DfsObj>, offset: u64, len: u64) -> c_int {
+    errno::now(|| {
+        let open = open(dfs, obj)?;
+        punch(open.writable()?, offset, len)
+    })
+}
+
+/// A hole that reaches the end cuts the file, as in DAOS.
+pub(crate) fn punch(file: &File, offset: u64, len: u64) -> Result<()> {
+    let end = offset.saturating_add(len);
+    let size = if len == TO_THE_END { 0 } else { file.size()? };
+    match () {
+        () if len == TO_THE_END => file.set_len(offset)?,
+        () if len == 0 || size <= offset => {}
+        () if size <= end => file.set_len(offset)?,
+        () => file.punch(offset, len)?,
+    }
+    Ok(())
+}

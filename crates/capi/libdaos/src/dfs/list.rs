@@ -1,0 +1,231 @@
+//! Listing directories.
+use super::OpenFile;
+use crate::abi::{Anchor, Dfs, DfsObj, Ptr, Str, Zeroed};
+use crate::dfs::{Name, attr};
+use crate::errno::{self, Errno, Result};
+use crate::handles::{self, Held};
+use crate::list::{self, Level};
+use ::dfs::limits::NAME_MAX;
+use ::dfs::{DirEntry, Node};
+use esker::types::KeyBatch;
+use esker::types::ops::Anchor as At;
+use std::ffi::{c_char, c_int, c_void};
+
+/// A directory and where its listing stands.
+pub(crate) struct Listing {
+    open: Held<OpenFile>,
+    node: Node,
+    anchor: Ptr<Anchor>,
+    at: At,
+}
+
+impl Listing {
+    fn new(obj: Ptr<DfsObj>, anchor: Ptr<Anchor>) -> Result<Self> {
+        let open = handles::file(obj)?;
+        let node = open.directory()?;
+        let at = list::read_anchor(anchor, &open.parked)?;
+        Ok(Self { open, node, anchor, at })
+    }
+
+    fn names(&mut self, most: usize) -> Result<KeyBatch> {
+        match self.at.is_end() {
+            true => Ok(KeyBatch::default()),
+            false => Ok(self.node.read_names(&mut self.at, most)?),
+        }
+    }
+
+    fn entries(&mut self, most: usize) -> Result<Vec<DirEntry>> {
+        match self.at.is_end() {
+            true => Ok(Vec::new()),
+            false => Ok(self.node.read_dir(&mut self.at, most)?),
+        }
+    }
+
+    /// Tells where it stands now.
+    fn keep(self) {
+        list::write_anchor(self.anchor, self.at, &self.open.parked);
+    }
+}
+
+/// Most entries of one call; what asks for more gets so many.
+const ENTRIES_MAX: u32 = 1 << 16;
+
+fn most(nr: Ptr<u32>) -> Result<usize> {
+    match nr.get()? {
+        0 => Err(Errno::INVAL),
+        most => Ok(most.min(ENTRIES_MAX) as usize),
+    }
+}
+
+/// An entry with its name only.
+pub(crate) fn dirent(name: &[u8]) -> libc::dirent {
+    let mut entry = libc::dirent::zeroed();
+    for (place, byte) in entry.d_name[..NAME_MAX].iter_mut().zip(name) {
+        *place = *byte as c_char;
+    }
+    entry
+}
+
+/// Lists names.
+#[unsafe(no_mangle)]
+pub extern "C" fn dfs_readdir(
+    dfs: Ptr<Dfs>,
+    obj: Ptr<DfsObj>,
+    anchor: Ptr<Anchor>,
+    nr: Ptr<u32>,
+    dirs: Ptr<libc::dirent>,
+) -> c_int {
+    errno::now(|| {
+        handles::mount(dfs)?;
+        let mut listing = Listing::new(obj, anchor)?;
+        let (most, dirs) = (most(nr)?, dirs.needed()?);
+        let names = listing.names(most)?;
+        for (index, name) in names.iter().enumerate() {
+            dirs.at(index).set(dirent(name));
+        }
+        nr.set(names.len() as u32);
+        listing.keep();
+        Ok(())
+    })
+}
+
+/// Lists names and attributes.
+#[unsafe(no_mangle)]
+pub extern "C" fn dfs_readdirplus(
+    dfs: Ptr<Dfs>,
+    obj: Ptr<DfsObj>,
+    anchor: Ptr<Anchor>,
+    nr: Ptr<u32>,
+    dirs: Ptr<libc::dirent>,
+    stats: Ptr<libc::stat>,
+) -> c_int {
+    errno::now(|| {
+        let mount = handles::mount(dfs)?;
+        let mut listing = Listing::new(obj, anchor)?;
+        let (most, dirs, stats) = (most(nr)?, dirs.needed()?, stats.needed()?);
+        let entries = listing.entries(most)?;
+        for (index, entry) in entries.iter().enumerate() {
+            dirs.at(index).set(dirent(&entry.name));
+            stats.at(index).set(attr::stat_of(&mount.fs.attr_of(&entry.inode)?));
+        }
+        nr.set(entries.len() as u32);
+        listing.keep();
+        Ok(())
+    })
+}
+
+/// `dfs_filler_cb_t`.
+pub type Filler = unsafe extern "C" fn(
+    dfs: *mut Dfs,
+    obj: *mut DfsObj,
+    name: *const c_char,
+    arg: *mut c_void,
+) -> c_int;
+
+/// Calls a function for entries.
+#[unsafe(no_mangle)]
+pub extern "C" fn dfs_iterate(
+    dfs: Ptr<Dfs>,
+    obj: Ptr<DfsObj>,
+    anchor: Ptr<Anchor>,
+    nr: Ptr<u32>,
+    size: usize,
+    op: Option<Filler>,
+    arg: Ptr<c_void>,
+) -> c_int {
+    errno::now(|| {
+        handles::mount(dfs)?;
+        let mut listing = Listing::new(obj, anchor)?;
+        let most = most(nr)?;
+        let (mut entries, mut bytes) = (0, 0);
+        nr.set(0);
+        while entries < most && !listing.at.is_end() {
+            let before = listing.at.clone();
+            let names = listing.names(1)?;
+            let len = names.iter().map(|name| name.len() + 1).sum::<usize>();
+            if bytes + len > size {
+                listing.at = before;
+                break;
+            }
+            bytes += len;
+            for name in names.iter() {
+                entries += 1;
+                call(op, (dfs, obj), name, arg)?;
+            }
+        }
+        nr.set(entries as u32);
+        let full = entries == 0 && !listing.at.is_end();
+        listing.keep();
+        if full { Err(Errno::TOOBIG) } else { Ok(()) }
+    })
+}
+
+fn call(
+    op: Option<Filler>,
+    (dfs, obj): (Ptr<Dfs>, Ptr<DfsObj>),
+    name: &[u8],
+    arg: Ptr<c_void>,
+) -> Result<()> {
+    let Some(op) = op else { return Ok(()) };
+    let entry = dirent(name);
+    // SAFETY: the caller's own function, with a name that ends in NUL.
+    match unsafe { op(dfs.raw(), obj.raw(), entry.d_name.as_ptr(), arg.raw()) } {
+        0 => Ok(()),
+        errno => Err(Errno(errno)),
+    }
+}
+
+/// An anchor from which a listing goes on at an entry.
+#[unsafe(no_mangle)]
+pub extern "C" fn dfs_dir_anchor_set(
+    obj: Ptr<DfsObj>,
+    name: Str,
+    anchor: Ptr<Anchor>,
+) -> c_int {
+    errno::now(|| {
+        let open = handles::file(obj)?;
+        let (node, name) = (open.directory()?, Name::read(name)?);
+        let dir = node.fs().container().object(node.oid());
+        let at = list::find(&dir, Level::Dkeys, name.0, node.fs().view())?;
+        list::write_anchor(anchor.needed()?, at, &open.parked);
+        Ok(())
+    })
+}
+
+/// Counts the parts of a listing: always one.
+#[unsafe(no_mangle)]
+pub extern "C" fn dfs_obj_anchor_split(
+    obj: Ptr<DfsObj>,
+    nr: Ptr<u32>,
+    anchors: Ptr<Anchor>,
+) -> c_int {
+    errno::now(|| {
+        let open = handles::file(obj)?;
+        open.directory()?;
+        nr.needed()?;
+        if !anchors.is_null() {
+            list::write_anchor(anchors, At::Start, &open.parked);
+        }
+        nr.set(1);
+        Ok(())
+    })
+}
+
+/// The beginning of a part of a listing.
+#[unsafe(no_mangle)]
+pub extern "C" fn dfs_obj_anchor_set(
+    obj: Ptr<DfsObj>,
+    index: u32,
+    anchor: Ptr<Anchor>,
+) -> c_int {
+    errno::now(|| {
+        let open = handles::file(obj)?;
+        open.directory()?;
+        anchor.needed()?;
+        if index > 0 {
+            return Err(Errno::INVAL);
+        }
+        list::write_anchor(anchor, At::Start, &open.parked);
+        Ok(())
+    })
+}

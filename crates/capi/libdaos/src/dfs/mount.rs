@@ -1,0 +1,233 @@
+//! Beginning and ending mounts.
+use crate::abi::{Dfs, Handle, Ptr, Str};
+use crate::container::open::daos_cont_close;
+use crate::errno::{self, Errno, Result};
+use crate::handles::{self, Entry, kind};
+use crate::init::{daos_fini, daos_init};
+use crate::pool::connect::daos_pool_disconnect;
+use ::dfs::MountOptions;
+use esker::types::info::OpenMode;
+use esker::Container;
+use esker::types::Epoch;
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{PoisonError, RwLock};
+
+/// A mounted file system.
+pub(crate) struct Mount {
+    pub(crate) fs: ::dfs::Dfs,
+    pub(crate) poh: Handle,
+    pub(crate) coh: Handle,
+    /// The snapshot it shows, 0 for the latest state.
+    pub(crate) snapshot: u64,
+    /// The handles end with it.
+    owns_handles: bool,
+    prefix: RwLock<Vec<u8>>,
+}
+
+impl Mount {
+    /// The path without the prefix, where it has it.
+    pub(crate) fn strip(&self, path: &[u8]) -> Vec<u8> {
+        let prefix = self.prefix.read().unwrap_or_else(PoisonError::into_inner);
+        match path.strip_prefix(&prefix[..]) {
+            Some([]) => b"/".to_vec(),
+            Some(rest) if rest.starts_with(b"/") => rest.to_vec(),
+            _ => path.to_vec(),
+        }
+    }
+
+    /// `O_RDWR` or `O_RDONLY`.
+    pub(crate) fn flags(&self) -> c_int {
+        if self.fs.is_read_only() { libc::O_RDONLY } else { libc::O_RDWR }
+    }
+}
+
+/// `dfs_init` calls without their `dfs_fini`.
+static USERS: AtomicU32 = AtomicU32::new(0);
+
+/// Starts using `dfs_connect`.
+#[unsafe(no_mangle)]
+pub extern "C" fn dfs_init() -> c_int {
+    let started = daos_init();
+    if started == 0 {
+        USERS.fetch_add(1, Ordering::AcqRel);
+    }
+    errno::always(|| errno::code(started))
+}
+
+/// Undoes one `dfs_init`.
+#[unsafe(no_mangle)]
+pub extern "C" fn dfs_fini() -> c_int {
+    let less = |users: u32| users.checked_sub(1);
+    errno::always(|| match USERS.fetch_update(Ordering::AcqRel, Ordering::Acquire, less) {
+        Ok(_) => errno::code(daos_fini()),
+        Err(_) => Err(Errno::INVAL),
+    })
+}
+
+/// True between `dfs_init` and `dfs_fini`.
+pub(super) fn are_users() -> bool {
+    USERS.load(Ordering::Acquire) > 0
+}
+
+/// True for what a mount for writing is asked for by.
+pub(crate) fn is_for_writing(flags: c_int) -> bool {
+    flags & libc::O_ACCMODE != libc::O_RDONLY
+}
+
+pub(super) fn mode(flags: c_int) -> OpenMode {
+    if is_for_writing(flags) { OpenMode::ReadWrite } else { OpenMode::ReadOnly }
+}
+
+/// How and what is mounted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct How {
+    pub(crate) flags: c_int,
+    /// 0 for the latest state.
+    pub(crate) snapshot: u64,
+}
+
+/// Mounts what is in an open container.
+pub(crate) fn mount(poh: Handle, coh: Handle, how: How) -> Result<Ptr<Dfs>> {
+    handles::pool(poh)?;
+    let container = handles::container(coh)?.container.clone();
+    give(container, (poh, coh), how, false)
+}
+
+pub(super) fn give(
+    container: Container,
+    (poh, coh): (Handle, Handle),
+    How { flags, snapshot }: How,
+    owns_handles: bool,
+) -> Result<Ptr<Dfs>> {
+    let writing = is_for_writing(flags) && snapshot == 0;
+    if writing && container.mode() == OpenMode::ReadOnly {
+        return Err(Errno::PERM);
+    }
+    let snapshot_of = |epoch| (epoch != 0).then_some(Epoch(epoch));
+    let options = MountOptions { read_only: !writing, snapshot: snapshot_of(snapshot) };
+    let fs = ::dfs::Dfs::mount(container, options)?;
+    let prefix = RwLock::default();
+    let mount = Mount { fs, poh, coh, snapshot, owns_handles, prefix };
+    Ok(handles::as_pointer(handles::open(Entry::Mount(mount))?))
+}
+
+/// Mounts the file system of an open container.
+#[unsafe(no_mangle)]
+pub extern "C" fn dfs_mount(poh: Handle, coh: Handle, flags: c_int, dfs: Ptr<Ptr<Dfs>>) -> c_int {
+    errno::now(|| {
+        dfs.needed()?.set(mount(poh, coh, How { flags, snapshot: 0 })?);
+        Ok(())
+    })
+}
+
+/// Mounts a snapshot.
+#[unsafe(no_mangle)]
+pub extern "C" fn dfs_mount_snap(
+    poh: Handle,
+    coh: Handle,
+    flags: c_int,
+    epoch: u64,
+    name: Str,
+    dfs: Ptr<Ptr<Dfs>>,
+) -> c_int {
+    errno::now(|| {
+        let snapshot = snapshot(epoch, name)?;
+        dfs.needed()?.set(mount(poh, coh, How { flags, snapshot })?);
+        Ok(())
+    })
+}
+
+/// Snapshots have no names.
+pub(super) fn snapshot(epoch: u64, name: Str) -> Result<u64> {
+    match (epoch, name.is_null()) {
+        (0, true) => Err(Errno::INVAL),
+        (_, true) => Ok(epoch),
+        (_, false) => Err(Errno::NOTSUP),
+    }
+}
+
+/// Ends a mount, of whatever kind.
+pub(crate) fn end(dfs: Ptr<Dfs>) -> Result<()> {
+    let mount = handles::mount(dfs)?;
+    let flushed = mount.fs.flush();
+    drop(handles::close(handles::behind(dfs).cookie, &[kind::MOUNT])?);
+    let (owned, poh, coh) = (mount.owns_handles, mount.poh, mount.coh);
+    drop(mount);
+    if owned {
+        errno::code(daos_cont_close(coh, Ptr::null()))?;
+        errno::code(daos_pool_disconnect(poh, Ptr::null()))?;
+    }
+    Ok(flushed?)
+}
+
+/// Ends a mount.
+#[unsafe(no_mangle)]
+pub extern "C" fn dfs_umount(dfs: Ptr<Dfs>) -> c_int {
+    errno::now(|| end(dfs))
+}
+
+/// Ends a mount with its handles.
+#[unsafe(no_mangle)]
+pub extern "C" fn dfs_disconnect(dfs: Ptr<Dfs>) -> c_int {
+    errno::now(|| end(dfs))
+}
+
+/// Takes a handle of a mount back; there is nothing to count.
+fn put(ours: impl FnOnce(&Mount) -> Handle, dfs: Ptr<Dfs>, handle: Handle) -> Result<()> {
+    match ours(&*handles::mount(dfs)?) == handle {
+        true => Ok(()),
+        false => Err(Errno::INVAL),
+    }
+}
+
+/// The handle of the pool.
+#[unsafe(no_mangle)]
+pub extern "C" fn dfs_pool_get(dfs: Ptr<Dfs>, poh: Ptr<Handle>) -> c_int {
+    errno::now(|| {
+        poh.needed()?.set(handles::mount(dfs)?.poh);
+        Ok(())
+    })
+}
+
+/// Gives the handle of the pool back.
+#[unsafe(no_mangle)]
+pub extern "C" fn dfs_pool_put(dfs: Ptr<Dfs>, poh: Handle) -> c_int {
+    errno::now(|| put(|mount| mount.poh, dfs, poh))
+}
+
+/// The handle of the container.
+#[unsafe(no_mangle)]
+pub extern "C" fn dfs_cont_get(dfs: Ptr<Dfs>, coh: Ptr<Handle>) -> c_int {
+    errno::now(|| {
+        coh.needed()?.set(handles::mount(dfs)?.coh);
+        Ok(())
+    })
+}
+
+/// Gives the handle of the container back.
+#[unsafe(no_mangle)]
+pub extern "C" fn dfs_cont_put(dfs: Ptr<Dfs>, coh: Handle) -> c_int {
+    errno::now(|| put(|mount| mount.coh, dfs, coh))
+}
+
+/// Has lookups take a prefix off paths.
+#[unsafe(no_mangle)]
+pub extern "C" fn dfs_set_prefix(dfs: Ptr<Dfs>, prefix: Str) -> c_int {
+    errno::now(|| {
+        let mount = handles::mount(dfs)?;
+        let new = if prefix.is_null() { b"" } else { prefix.bytes()? };
+        if !new.is_empty() && !new.starts_with(b"/") {
+            return Err(Errno::INVAL);
+        }
+        let end = new.iter().rposition(|byte| *byte != b'/').map_or(0, |last| last + 1);
+        *mount.prefix.write().unwrap_or_else(PoisonError::into_inner) = new[..end].to_vec();
+        Ok(())
+    })
+}
+
+/// Stores times that wait for it.
+#[unsafe(no_mangle)]
+pub extern "C" fn dfs_sync(dfs: Ptr<Dfs>) -> c_int {
+    errno::now(|| Ok(handles::mount(dfs)?.fs.flush()?))
+}

@@ -1,0 +1,55 @@
+//! Names of entries, and the directories they are in.
+use super::OpenFile;
+use crate::abi::{DfsObj, Ptr, Str};
+use crate::errno::{Errno, Result};
+use crate::handles::{self, Held};
+use ::dfs::limits::NAME_MAX;
+use ::dfs::{Dfs, Node};
+
+/// The name of an entry: one component.
+#[derive(Clone, Copy)]
+pub(crate) struct Name<'a>(pub(crate) &'a [u8]);
+
+impl Name<'_> {
+    /// Reads a name, which must be one.
+    pub(crate) fn read(name: Str) -> Result<Self> {
+        let name = name.bytes()?;
+        match name {
+            b"." => Err(Errno::NOTSUP),
+            _ if name.is_empty() || name.len() > NAME_MAX || name.contains(&b'/') => {
+                Err(Errno::INVAL)
+            }
+            _ => Ok(Self(name)),
+        }
+    }
+}
+
+/// A parent directory as it is given: kept while the call lasts, or none for the root.
+pub(crate) struct Parent(Option<Held<OpenFile>>);
+
+/// The directory an object stands for; no object stands for the root.
+pub(crate) fn parent_of(obj: Ptr<DfsObj>) -> Result<Parent> {
+    match obj.is_null() {
+        true => Ok(Parent(None)),
+        false => Ok(Parent(Some(handles::file(obj)?))),
+    }
+}
+
+impl Parent {
+    /// Its node.
+    pub(crate) fn node(&self, fs: &Dfs) -> Node {
+        self.0.as_ref().map_or_else(|| fs.root(), |open| open.node())
+    }
+
+    /// What a name stands for there, symlinks not followed. No name, or that of the root, stands
+    /// for the root itself.
+    pub(crate) fn find(&self, fs: &Dfs, name: Str) -> Result<Node> {
+        let node = self.node(fs);
+        let is_root = node.parent().is_none();
+        match name.is_null() || is_root && name.bytes()? == b"/" {
+            true if is_root => Ok(node),
+            true => Err(Errno::INVAL),
+            false => Ok(node.lookup(Name::read(name)?.0)?),
+        }
+    }
+}

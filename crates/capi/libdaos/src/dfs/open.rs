@@ -1,0 +1,209 @@
+//! Finding and opening, and making what is not there.
+use super::{Name, file, parent_of};
+use crate::abi::{Dfs, DfsObj, Ptr, Str};
+use crate::dfs::attr;
+use crate::errno::{self, Errno, Result};
+use crate::handles;
+use ::dfs::{Create, Follow, KIND_MASK, Kind, MODE_MASK, Node};
+use esker::types::{Error, ErrorKind, ObjectClass};
+use std::ffi::c_int;
+
+/// What is told of something that was found, where that is wanted.
+#[derive(Clone, Copy)]
+struct Told {
+    obj: Ptr<Ptr<DfsObj>>,
+    mode: Ptr<libc::mode_t>,
+    stat: Ptr<libc::stat>,
+}
+
+impl Told {
+    fn of(self, node: Node, flags: c_int) -> Result<()> {
+        if !self.stat.is_null() {
+            self.stat.set(attr::stat_of(&node.fs().attr_of(node.inode())?));
+        }
+        self.mode.set(node.inode().full_mode());
+        file::give(node, flags, self.obj)
+    }
+}
+
+pub(crate) fn follow(flags: c_int) -> Follow {
+    if flags & libc::O_NOFOLLOW == 0 { Follow::All } else { Follow::AllButLast }
+}
+
+/// Opens what a path leads to.
+#[unsafe(no_mangle)]
+pub extern "C" fn dfs_lookup(
+    dfs: Ptr<Dfs>,
+    path: Str,
+    flags: c_int,
+    obj: Ptr<Ptr<DfsObj>>,
+    mode: Ptr<libc::mode_t>,
+    stat: Ptr<libc::stat>,
+) -> c_int {
+    errno::now(|| {
+        let mount = handles::mount(dfs)?;
+        let path = mount.strip(path.bytes()?);
+        obj.needed()?;
+        if !path.starts_with(b"/") {
+            return Err(Errno::INVAL);
+        }
+        let node = mount.fs.resolve(&mount.fs.root(), &path, follow(flags))?;
+        Told { obj, mode, stat }.of(node, flags)
+    })
+}
+
+/// Opens an entry of a directory.
+#[unsafe(no_mangle)]
+pub extern "C" fn dfs_lookup_rel(
+    dfs: Ptr<Dfs>,
+    parent: Ptr<DfsObj>,
+    name: Str,
+    flags: c_int,
+    obj: Ptr<Ptr<DfsObj>>,
+    mode: Ptr<libc::mode_t>,
+    stat: Ptr<libc::stat>,
+) -> c_int {
+    errno::now(|| {
+        let (mount, parent) = (handles::mount(dfs)?, parent_of(parent)?);
+        obj.needed()?;
+        if flags & libc::O_APPEND != 0 {
+            return Err(Errno::NOTSUP);
+        }
+        let dir = parent.node(&mount.fs);
+        let node = mount.fs.resolve(&dir, Name::read(name)?.0, follow(flags))?;
+        Told { obj, mode, stat }.of(node, flags)
+    })
+}
+
+/// What `dfs_open` and its like are to open, or make where it is missing.
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted<'a> {
+    /// Type and permissions.
+    pub(crate) mode: libc::mode_t,
+    pub(crate) flags: c_int,
+    pub(crate) class: u32,
+    pub(crate) chunk_size: u64,
+    /// Target of a symlink.
+    pub(crate) target: Option<&'a [u8]>,
+}
+
+impl Wanted<'_> {
+    fn create(&self) -> Create {
+        Create {
+            mode: self.mode & MODE_MASK,
+            exclusive: self.flags & libc::O_EXCL != 0,
+            chunk_size: (self.chunk_size != 0).then_some(self.chunk_size),
+            class: class_of(self.class),
+            ..Create::default()
+        }
+    }
+
+    /// The node of this name, made where that is asked for.
+    pub(crate) fn node(&self, dir: &Node, name: &[u8]) -> Result<Node> {
+        let kind = Kind::of_mode(self.mode & KIND_MASK).ok_or(Errno::INVAL)?;
+        if self.flags & libc::O_APPEND != 0 {
+            return Err(Errno::NOTSUP);
+        }
+        let node = match self.flags & libc::O_CREAT {
+            0 => dir.lookup(name)?,
+            _ => self.made(dir, name, kind)?,
+        };
+        of_kind(node, kind)
+    }
+
+    fn made(&self, dir: &Node, name: &[u8], kind: Kind) -> Result<Node> {
+        let new = self.create();
+        let made = match kind {
+            Kind::File => dir.create(name, &new),
+            Kind::Directory => self.or_found(dir, name, dir.mkdir(name, &new)),
+            Kind::Symlink => {
+                let target = self.target.ok_or(Errno::INVAL)?;
+                self.or_found(dir, name, dir.symlink(name, target, &new))
+            }
+        };
+        Ok(made?)
+    }
+
+    fn or_found(
+        &self,
+        dir: &Node,
+        name: &[u8],
+        made: std::result::Result<Node, Error>,
+    ) -> std::result::Result<Node, Error> {
+        match made {
+            Err(error) if error.kind() == ErrorKind::Exists && self.flags & libc::O_EXCL == 0 => {
+                dir.lookup(name)
+            }
+            made => made,
+        }
+    }
+}
+
+/// Refuses a node of another kind.
+pub(crate) fn of_kind(node: Node, kind: Kind) -> Result<Node> {
+    match kind {
+        _ if node.kind() == kind => Ok(node),
+        Kind::Directory => Err(Errno::NOTDIR),
+        Kind::File | Kind::Symlink => Err(Errno::INVAL),
+    }
+}
+
+/// A class as it is given; 0 is none.
+pub(crate) fn class_of(code: u32) -> Option<ObjectClass> {
+    (code != 0).then(|| ObjectClass::from_code(code))
+}
+
+/// Opens or makes a file, directory or symlink.
+#[unsafe(no_mangle)]
+pub extern "C" fn dfs_open(
+    dfs: Ptr<Dfs>,
+    parent: Ptr<DfsObj>,
+    name: Str,
+    mode: libc::mode_t,
+    flags: c_int,
+    class: u32,
+    chunk_size: u64,
+    value: Str,
+    obj: Ptr<Ptr<DfsObj>>,
+) -> c_int {
+    errno::now(|| {
+        let (mount, parent) = (handles::mount(dfs)?, parent_of(parent)?);
+        obj.needed()?;
+        let target = if value.is_null() { None } else { Some(value.bytes()?) };
+        let wanted = Wanted { mode, flags, class, chunk_size, target };
+        let node = wanted.node(&parent.node(&mount.fs), Name::read(name)?.0)?;
+        file::give(node, flags, obj)
+    })
+}
+
+/// Opens the same object once more.
+#[unsafe(no_mangle)]
+pub extern "C" fn dfs_dup(
+    dfs: Ptr<Dfs>,
+    obj: Ptr<DfsObj>,
+    flags: c_int,
+    new_obj: Ptr<Ptr<DfsObj>>,
+) -> c_int {
+    errno::now(|| {
+        let (_mount, open) = (handles::mount(dfs)?, handles::file(obj)?);
+        new_obj.needed()?;
+        file::give(open.node(), flags, new_obj)
+    })
+}
+
+/// Makes a directory.
+#[unsafe(no_mangle)]
+pub extern "C" fn dfs_mkdir(
+    dfs: Ptr<Dfs>,
+    parent: Ptr<DfsObj>,
+    name: Str,
+    mode: libc::mode_t,
+    class: u32,
+) -> c_int {
+    errno::now(|| {
+        let (mount, parent) = (handles::mount(dfs)?, parent_of(parent)?);
+        let new = Create { class: class_of(class), ..Create::with_mode(mode & MODE_MASK) };
+        parent.node(&mount.fs).mkdir(Name::read(name)?.0, &new)?;
+        Ok(())
+    })
+}

@@ -1,0 +1,102 @@
+//! Attributes by paths.
+use super::mount::find;
+use crate::abi::{DfsSys, Ptr, Str, Timespec};
+use crate::dfs::attr::{self, stat_of};
+use crate::errno::{self, Errno, Result};
+use ::dfs::{MODE_MASK, SetAttr, Time};
+use std::ffi::c_int;
+
+/// Asks whether the user may do something.
+#[unsafe(no_mangle)]
+pub extern "C" fn dfs_sys_access(
+    sys: Ptr<DfsSys>,
+    path: Str,
+    mask: c_int,
+    flags: c_int,
+) -> c_int {
+    errno::now(|| attr::may(&find(sys, path, flags)?, mask))
+}
+
+/// Changes permissions.
+#[unsafe(no_mangle)]
+pub extern "C" fn dfs_sys_chmod(sys: Ptr<DfsSys>, path: Str, mode: libc::mode_t) -> c_int {
+    errno::now(|| {
+        let set = SetAttr { mode: Some(mode & MODE_MASK), ..SetAttr::default() };
+        find(sys, path, 0)?.set_attr(&set)?;
+        Ok(())
+    })
+}
+
+/// Changes owners.
+#[unsafe(no_mangle)]
+pub extern "C" fn dfs_sys_chown(
+    sys: Ptr<DfsSys>,
+    path: Str,
+    uid: libc::uid_t,
+    gid: libc::gid_t,
+    flags: c_int,
+) -> c_int {
+    errno::now(|| attr::chown(&find(sys, path, flags)?, uid, gid))
+}
+
+/// Sets attributes.
+#[unsafe(no_mangle)]
+pub extern "C" fn dfs_sys_setattr(
+    sys: Ptr<DfsSys>,
+    path: Str,
+    stat: Ptr<libc::stat>,
+    flags: c_int,
+    sflags: c_int,
+) -> c_int {
+    errno::now(|| {
+        let set = attr::wanted(&stat.get()?, flags)?;
+        stat.set(stat_of(&find(sys, path, sflags)?.set_attr(&set)?));
+        Ok(())
+    })
+}
+
+/// A time of `utimensat(2)`; none for one that stays.
+fn time(time: Timespec) -> Result<Option<Time>> {
+    match time.tv_nsec {
+        libc::UTIME_NOW => Ok(Some(Time::now())),
+        libc::UTIME_OMIT => Ok(None),
+        nanos @ 0..1_000_000_000 => {
+            Ok(Some(Time { seconds: time.tv_sec, nanos: nanos as u32 }))
+        }
+        _ => Err(Errno::INVAL),
+    }
+}
+
+/// Sets the time of modification.
+#[unsafe(no_mangle)]
+pub extern "C" fn dfs_sys_utimens(
+    sys: Ptr<DfsSys>,
+    path: Str,
+    times: Ptr<Timespec>,
+    flags: c_int,
+) -> c_int {
+    errno::now(|| {
+        let node = find(sys, path, flags)?;
+        let mtime = time(times.needed()?.at(1).get()?)?;
+        if mtime.is_some() {
+            node.set_attr(&SetAttr { mtime, ..SetAttr::default() })?;
+        }
+        Ok(())
+    })
+}
+
+/// Attributes.
+#[unsafe(no_mangle)]
+pub extern "C" fn dfs_sys_stat(
+    sys: Ptr<DfsSys>,
+    path: Str,
+    flags: c_int,
+    stat: Ptr<libc::stat>,
+) -> c_int {
+    errno::now(|| {
+        stat.needed()?;
+        let node = find(sys, path, flags)?;
+        stat.set(stat_of(&node.fs().attr_of(node.inode())?));
+        Ok(())
+    })
+}

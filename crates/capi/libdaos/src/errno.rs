@@ -1,0 +1,117 @@
+//! Results of the file system calls as C sees them, 0 or a positive errno, and the edge those calls
+//! go through.
+use crate::abi::{Event, Ptr};
+use crate::code::{self, Code};
+use crate::{edge, init};
+use esker::types::{Error, ErrorKind};
+use std::ffi::c_int;
+
+/// An errno, positive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Errno(pub(crate) c_int);
+
+/// Result with an [`Errno`].
+pub(crate) type Result<T> = std::result::Result<T, Errno>;
+
+impl Errno {
+    /// An argument is not valid.
+    pub(crate) const INVAL: Self = Self(libc::EINVAL);
+    /// The mount or the object was not opened for that.
+    pub(crate) const PERM: Self = Self(libc::EPERM);
+    /// The permission bits forbid it.
+    pub(crate) const ACCES: Self = Self(libc::EACCES);
+    /// There is no such thing.
+    pub(crate) const NOENT: Self = Self(libc::ENOENT);
+    /// It exists already.
+    pub(crate) const EXIST: Self = Self(libc::EEXIST);
+    /// It is no directory.
+    pub(crate) const NOTDIR: Self = Self(libc::ENOTDIR);
+    /// It is a directory.
+    pub(crate) const ISDIR: Self = Self(libc::EISDIR);
+    /// It is in use.
+    pub(crate) const BUSY: Self = Self(libc::EBUSY);
+    /// This is not offered.
+    pub(crate) const NOTSUP: Self = Self(libc::ENOTSUP);
+    /// The value is larger than the room for it.
+    pub(crate) const TOOBIG: Self = Self(libc::E2BIG);
+    /// The same, of the calls by path.
+    pub(crate) const RANGE: Self = Self(libc::ERANGE);
+    /// There is no such attribute.
+    pub(crate) const NODATA: Self = Self(libc::ENODATA);
+}
+
+impl From<Error> for Errno {
+    /// What a mount for reading only refuses is not permitted, as in DAOS, rather than `EROFS`.
+    #[cold]
+    fn from(error: Error) -> Self {
+        code::tell(&error);
+        match error.kind() {
+            ErrorKind::ReadOnly => Self::PERM,
+            kind => Self(kind.codes().errno),
+        }
+    }
+}
+
+impl From<Code> for Errno {
+    #[cold]
+    fn from(code: Code) -> Self {
+        Self(match code {
+            Code::NO_PERM => libc::EPERM,
+            Code::INVAL | Code::NO_HDL | Code::UNINIT => libc::EINVAL,
+            Code::EXIST => libc::EEXIST,
+            Code::NONEXIST => libc::ENOENT,
+            Code::NOMEM => libc::ENOMEM,
+            Code::BUSY => libc::EBUSY,
+            Code::TRUNC => libc::ERANGE,
+            Code::OVERFLOW => libc::EOVERFLOW,
+            Code::KEY2BIG | Code::REC2BIG => libc::E2BIG,
+            Code::NOSYS | Code::NOTSUPPORTED => libc::ENOTSUP,
+            _ => libc::EIO,
+        })
+    }
+}
+
+fn of(result: Result<()>) -> c_int {
+    match result {
+        Ok(()) => 0,
+        Err(Errno(errno)) => errno,
+    }
+}
+
+/// Does work that needs no initialised library.
+pub(crate) fn always(work: impl FnOnce() -> Result<()>) -> c_int {
+    edge::guard(libc::EIO, || of(work()))
+}
+
+/// Does work at once.
+pub(crate) fn now(work: impl FnOnce() -> Result<()>) -> c_int {
+    match init::is_ready() {
+        true => always(work),
+        false => libc::EINVAL,
+    }
+}
+
+/// Does work that waits for storage, with an event in another thread; see [`edge::run`].
+pub(crate) fn run<W>(ev: Ptr<Event>, prepare: impl FnOnce() -> Result<W>) -> c_int
+where
+    W: FnOnce() -> Result<()> + Send + 'static,
+{
+    if ev.is_null() {
+        return now(|| prepare()?());
+    }
+    // An event holds the errno as it is.
+    let in_event = |Errno(errno)| Code(errno);
+    let launched = edge::run(ev, || {
+        let work = prepare().map_err(in_event)?;
+        Ok(move || work().map_err(in_event))
+    });
+    of(code(launched))
+}
+
+/// The result of a call that returns codes.
+pub(crate) fn code(code: c_int) -> Result<()> {
+    match code {
+        0 => Ok(()),
+        _ => Err(Code(code).into()),
+    }
+}
