@@ -255,7 +255,10 @@ dfs_getxattr(dfs_t *dfs, dfs_obj_t *obj, const char *name, void *value, daos_siz
 int
 dfs_removexattr(dfs_t *dfs, dfs_obj_t *obj, const char *name);
 
-/** The names of all extended attributes, each with its NUL; size as of dfs_getxattr. */
+/**
+ * The names of extended attributes, each with its NUL: those that fit.
+ * @param size  in: room in list; out: bytes of all names.
+ */
 int
 dfs_listxattr(dfs_t *dfs, dfs_obj_t *obj, char *list, daos_size_t *size);
 

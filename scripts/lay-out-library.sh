@@ -10,6 +10,6 @@ install -D -m 755 "$library" "$folder/libdaos.so.$version"
 ln -sf "libdaos.so.$version" "$folder/libdaos.so.2"
 
 # Programs built for DAOS name its helper libraries too; all that clients use of them is in this one.
-for name in libdaos.so libdaos_common.so libgurt.so libgurt.so.4; do
+for name in libdaos.so libdaos_common.so libgurt.so libgurt.so.4 libdfs.so libdfs.so.2 libduns.so libduns.so.2; do
     ln -sf libdaos.so.2 "$folder/$name"
 done

@@ -1,8 +1,10 @@
 //! Attributes: what `stat` shows and `chmod`, `chown`, `utimens` and `truncate` change.
+use crate::create::check_chunk_size;
 use crate::inode::{Inode, Kind, MODE_MASK};
 use crate::mount::Dfs;
 use crate::node::Node;
 use crate::place::Place;
+use crate::superblock::pick;
 use crate::time::Time;
 use esker::types::{ObjectId, ObjectType, Result};
 use esker::{Array, ArrayAttributes, Wait};
@@ -51,6 +53,10 @@ pub struct SetAttr {
     pub size: Option<u64>,
     /// When the content changed.
     pub mtime: Option<Time>,
+    /// Bytes per chunk of files made in a directory from now on; 0 for what the container says.
+    pub chunk_size: Option<u64>,
+    /// Object class of files made in a directory from now on; 0 for what the container says.
+    pub class: Option<u32>,
 }
 
 /// May be read, written, run: the bits of `access(2)`.
@@ -144,13 +150,29 @@ impl Node {
     ///
     /// # Errors
     /// `NotFound` where the entry is gone, `IsDirectory` for the size of a directory, `Invalid` for that
-    /// of a link, `ReadOnly`.
+    /// of a link, `NotDirectory` for the defaults of anything but a directory, `ReadOnly`.
     pub fn set_attr(&self, set: &SetAttr) -> Result<Attr> {
         self.fs().check_writable()?;
+        self.check_defaults(set)?;
         if let Some(size) = set.size {
             self.open_for_writing()?.set_len(size)?;
         }
         store(self.fs(), &self.place(), self.oid(), set)
+    }
+
+    /// What is made in a directory later must be something that can be made.
+    fn check_defaults(&self, set: &SetAttr) -> Result<()> {
+        if set.chunk_size.or(set.class.map(u64::from)).is_some() {
+            self.directory()?;
+        }
+        if let Some(size) = set.chunk_size.filter(|size| *size != 0) {
+            check_chunk_size(size)?;
+        }
+        if let Some(class) = set.class.and_then(|class| pick(class, 0)) {
+            let file = object_type(Kind::File);
+            self.fs().container().generate_oid(0, 0, file, Some(class), 0)?;
+        }
+        Ok(())
     }
 }
 
@@ -174,6 +196,8 @@ impl SetAttr {
         inode.mode = self.mode.map_or(inode.mode, |mode| mode & MODE_MASK);
         inode.uid = self.uid.unwrap_or(inode.uid);
         inode.gid = self.gid.unwrap_or(inode.gid);
+        inode.chunk_size = self.chunk_size.unwrap_or(inode.chunk_size);
+        inode.class = self.class.unwrap_or(inode.class);
         inode.mtime = self.mtime.unwrap_or(if self.size.is_some() { now } else { inode.mtime });
         inode.ctime = now;
         inode

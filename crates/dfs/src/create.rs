@@ -32,19 +32,20 @@ impl Create {
     pub fn with_mode(mode: u32) -> Self {
         Self { mode, ..Self::default() }
     }
+}
 
-    fn check(&self) -> Result<()> {
-        match self.chunk_size {
-            Some(size) if !CHUNK_BYTES.contains(&size) => Err(Error::new(
-                ErrorKind::Invalid,
-                format!(
-                    "chunks of {size} bytes: they have {} to {} (CHUNK_BYTES)",
-                    CHUNK_BYTES.start(),
-                    CHUNK_BYTES.end()
-                ),
-            )),
-            _ => Ok(()),
-        }
+/// Refuses chunks that are too small or too large.
+pub(crate) fn check_chunk_size(size: u64) -> Result<()> {
+    match CHUNK_BYTES.contains(&size) {
+        true => Ok(()),
+        false => Err(Error::new(
+            ErrorKind::Invalid,
+            format!(
+                "chunks of {size} bytes: they have {} to {} (CHUNK_BYTES)",
+                CHUNK_BYTES.start(),
+                CHUNK_BYTES.end()
+            ),
+        )),
     }
 }
 
@@ -109,7 +110,7 @@ impl Node {
             return Err(self.refuse(name, kind, "is a directory"));
         }
         entry::check_name(name)?;
-        new.check()?;
+        new.chunk_size.map_or(Ok(()), check_chunk_size)?;
         if self.fs().is_read_only() && self.find(name, self.fs().view())?.is_some() {
             return Err(self.exists(name));
         }

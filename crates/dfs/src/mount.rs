@@ -1,4 +1,5 @@
 //! A file system in use.
+use crate::attr::Attr;
 use crate::entry;
 use crate::inode::{Inode, Kind};
 use crate::lazy::DirectoryTimes;
@@ -194,6 +195,20 @@ impl Dfs {
         self.0.mount_point.get().map(|path| &**path)
     }
 
+    /// What reads of it see: the latest state, or that of a snapshot.
+    #[must_use]
+    pub fn view(&self) -> Access<'static> {
+        self.0.view
+    }
+
+    /// Attributes of something whose inode was just read; the size of a file is asked for now.
+    ///
+    /// # Errors
+    /// What the backend meets.
+    pub fn attr_of(&self, inode: &Inode) -> Result<Attr> {
+        Attr::of(self, inode)
+    }
+
     /// Space (DAOS: `dfs_query`, POSIX: `statvfs`).
     ///
     /// # Errors
@@ -224,11 +239,6 @@ impl Dfs {
 impl Dfs {
     pub(crate) fn mounted(&self) -> &Mounted {
         &self.0
-    }
-
-    /// What reads see.
-    pub(crate) fn view(&self) -> Access<'static> {
-        self.0.view
     }
 
     /// # Errors

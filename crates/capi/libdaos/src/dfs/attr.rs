@@ -1,7 +1,6 @@
 //! Attributes of files, directories and symlinks.
 use super::{OpenFile, parent_of};
 use crate::abi::{Dfs, DfsObj, DfsObjInfo, ObjId, Ptr, Str, Zeroed};
-use crate::dfs::open::class_of;
 use crate::errno::{self, Errno, Result};
 use crate::handles::{self, Held};
 use ::dfs::{Attr, Follow, Kind, MODE_MASK, Node, SetAttr, Time};
@@ -20,23 +19,22 @@ const SAME: u32 = u32::MAX;
 
 /// Attributes as C has them. Times of access are not kept: those of modification stand in.
 pub(crate) fn stat_of(attr: &Attr) -> libc::stat {
-    libc::stat {
-        st_ino: attr.number(),
-        st_mode: attr.full_mode(),
-        st_nlink: attr.nlink.into(),
-        st_uid: attr.uid,
-        st_gid: attr.gid,
-        st_size: attr.size as i64,
-        st_blksize: attr.block_size as _,
-        st_blocks: attr.blocks() as i64,
-        st_atime: attr.mtime.seconds,
-        st_atime_nsec: c_long::from(attr.mtime.nanos),
-        st_mtime: attr.mtime.seconds,
-        st_mtime_nsec: c_long::from(attr.mtime.nanos),
-        st_ctime: attr.ctime.seconds,
-        st_ctime_nsec: c_long::from(attr.ctime.nanos),
-        ..libc::stat::zeroed()
-    }
+    let mut stat = libc::stat::zeroed();
+    stat.st_ino = attr.number();
+    stat.st_mode = attr.full_mode();
+    stat.st_nlink = attr.nlink.into();
+    stat.st_uid = attr.uid;
+    stat.st_gid = attr.gid;
+    stat.st_size = attr.size as i64;
+    stat.st_blksize = attr.block_size as _;
+    stat.st_blocks = attr.blocks() as i64;
+    stat.st_atime = attr.mtime.seconds;
+    stat.st_atime_nsec = c_long::from(attr.mtime.nanos);
+    stat.st_mtime = attr.mtime.seconds;
+    stat.st_mtime_nsec = c_long::from(attr.mtime.nanos);
+    stat.st_ctime = attr.ctime.seconds;
+    stat.st_ctime_nsec = c_long::from(attr.ctime.nanos);
+    stat
 }
 
 /// Attributes of an entry.
@@ -134,12 +132,7 @@ fn target(dfs: Ptr<Dfs>, parent: Ptr<DfsObj>, name: Str, flags: c_int) -> Result
 
 /// Asks whether the user may do something with an entry.
 #[unsafe(no_mangle)]
-pub extern "C" fn dfs_access(
-    dfs: Ptr<Dfs>,
-    parent: Ptr<DfsObj>,
-    name: Str,
-    mask: c_int,
-) -> c_int {
+pub extern "C" fn dfs_access(dfs: Ptr<Dfs>, parent: Ptr<DfsObj>, name: Str, mask: c_int) -> c_int {
     errno::now(|| may(&target(dfs, parent, name, 0)?, mask))
 }
 
@@ -281,8 +274,7 @@ pub extern "C" fn dfs_obj_set_oclass(
     _flags: c_int,
     class: u32,
 ) -> c_int {
-    let class = Some(class_of(class));
-    set_default(dfs, obj, SetAttr { class, ..SetAttr::default() })
+    set_default(dfs, obj, SetAttr { class: Some(class), ..SetAttr::default() })
 }
 
 /// Sets the chunk size of files made in a directory.

@@ -69,3 +69,9 @@ pub extern "C" fn dfs_cont_scan(poh: Handle, cont: Str, _flags: u64, name: Str) 
         Ok(())
     })
 }
+
+/// Checks of the tree are the business of `esker fs check`.
+#[unsafe(no_mangle)]
+pub extern "C" fn dfs_cont_check(_poh: Handle, _cont: Str, _flags: u64, _name: Str) -> c_int {
+    errno::now(|| Err(Errno::NOTSUP))
+}

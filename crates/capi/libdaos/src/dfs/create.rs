@@ -181,12 +181,13 @@ pub extern "C" fn dfs_cont_set_owner(
     errno::now(|| {
         let container = handles::container(coh)?.container.clone();
         let given = |id: u32| (id != NO_ID).then_some(id);
-        let own = |name: Str, id: u32, known: fn(&str) -> crate::code::Result<u32>| {
-            match (name.is_null(), given(id)) {
-                (true, _) => Ok(None),
-                (false, Some(id)) => Ok(Some(id)),
-                (false, None) => known(principal::local(name)?).map(Some),
-            }
+        let own = |name: Str, id: u32, known: fn(&str) -> crate::code::Result<u32>| match (
+            name.is_null(),
+            given(id),
+        ) {
+            (true, _) => Ok(None),
+            (false, Some(id)) => Ok(Some(id)),
+            (false, None) => known(principal::local(name)?).map(Some),
         };
         let uid = own(user, uid, principal::uid_of)?;
         let gid = own(group, gid, principal::gid_of)?;

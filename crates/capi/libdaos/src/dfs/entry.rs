@@ -50,7 +50,8 @@ pub extern "C" fn dfs_move(
 ) -> c_int {
     errno::now(|| {
         let mount = handles::mount(dfs)?;
-        let (from, to) = (parent_of(parent)?.node(&mount.fs), parent_of(new_parent)?.node(&mount.fs));
+        let (from, to) =
+            (parent_of(parent)?.node(&mount.fs), parent_of(new_parent)?.node(&mount.fs));
         let (name, new_name) = (Name::read(name)?.0, Name::read(new_name)?.0);
         let replaced = match oid.is_null() {
             true => None,
@@ -75,7 +76,8 @@ pub extern "C" fn dfs_exchange(
 ) -> c_int {
     errno::now(|| {
         let mount = handles::mount(dfs)?;
-        let (one, other) = (parent_of(parent1)?.node(&mount.fs), parent_of(parent2)?.node(&mount.fs));
+        let (one, other) =
+            (parent_of(parent1)?.node(&mount.fs), parent_of(parent2)?.node(&mount.fs));
         let (name, other_name) = (Name::read(name1)?.0, Name::read(name2)?.0);
         Ok(one.rename(name, &other, other_name, RenameMode::Exchange)?)
     })

@@ -121,11 +121,7 @@ pub extern "C" fn dfs_get_file_oh(obj: Ptr<DfsObj>, oh: Ptr<Handle>) -> c_int {
 
 /// Tells an object that it stands elsewhere now.
 #[unsafe(no_mangle)]
-pub extern "C" fn dfs_update_parent(
-    obj: Ptr<DfsObj>,
-    src_obj: Ptr<DfsObj>,
-    name: Str,
-) -> c_int {
+pub extern "C" fn dfs_update_parent(obj: Ptr<DfsObj>, src_obj: Ptr<DfsObj>, name: Str) -> c_int {
     errno::now(|| {
         let (open, other) = (handles::file(obj)?, handles::file(src_obj)?);
         let node = open.node();

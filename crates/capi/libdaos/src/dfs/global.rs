@@ -113,11 +113,7 @@ pub extern "C" fn dfs_global2local_all(flags: c_int, glob: Iov, dfs: Ptr<Ptr<Dfs
 
 /// Makes an open object known to other processes.
 #[unsafe(no_mangle)]
-pub extern "C" fn dfs_obj_local2global(
-    dfs: Ptr<Dfs>,
-    obj: Ptr<DfsObj>,
-    glob: Ptr<Iov>,
-) -> c_int {
+pub extern "C" fn dfs_obj_local2global(dfs: Ptr<Dfs>, obj: Ptr<DfsObj>, glob: Ptr<Iov>) -> c_int {
     errno::now(|| {
         let (mount, open) = (handles::mount(dfs)?, handles::file(obj)?);
         let node = open.node();

@@ -35,6 +35,7 @@ pub extern "C" fn dfs_read(
             let read = match convert::room(sgl, |iov| iov.len)? {
                 Sink::One(room) => file.read_at(offset, room)?,
                 Sink::Many(rooms) => file.read_vectored_at(offset, rooms)?,
+                Sink::None => 0,
             };
             read_size.needed()?.set(read as u64);
             Ok(convert::set_filled(sgl, read as u64)?)

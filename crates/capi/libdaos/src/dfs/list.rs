@@ -177,11 +177,7 @@ fn call(
 
 /// An anchor from which a listing goes on at an entry.
 #[unsafe(no_mangle)]
-pub extern "C" fn dfs_dir_anchor_set(
-    obj: Ptr<DfsObj>,
-    name: Str,
-    anchor: Ptr<Anchor>,
-) -> c_int {
+pub extern "C" fn dfs_dir_anchor_set(obj: Ptr<DfsObj>, name: Str, anchor: Ptr<Anchor>) -> c_int {
     errno::now(|| {
         let open = handles::file(obj)?;
         let (node, name) = (open.directory()?, Name::read(name)?);
@@ -213,11 +209,7 @@ pub extern "C" fn dfs_obj_anchor_split(
 
 /// The beginning of a part of a listing.
 #[unsafe(no_mangle)]
-pub extern "C" fn dfs_obj_anchor_set(
-    obj: Ptr<DfsObj>,
-    index: u32,
-    anchor: Ptr<Anchor>,
-) -> c_int {
+pub extern "C" fn dfs_obj_anchor_set(obj: Ptr<DfsObj>, index: u32, anchor: Ptr<Anchor>) -> c_int {
     errno::now(|| {
         let open = handles::file(obj)?;
         open.directory()?;

@@ -12,14 +12,6 @@ fn open(dfs: Ptr<Dfs>, obj: Ptr<DfsObj>) -> Result<Held<OpenFile>> {
     Ok(handles::file(obj)?)
 }
 
-/// The node that has an object's attributes now.
-fn node(open: &OpenFile) -> Result<Node> {
-    match &open.file {
-        Some(file) => Ok(file.current()?),
-        None => Ok(open.node()),
-    }
-}
-
 pub(crate) fn name<'a>(name: Str) -> Result<&'a [u8]> {
     match name.bytes()? {
         bytes if (1..=XATTR_NAME_MAX).contains(&bytes.len()) => Ok(bytes),
@@ -54,7 +46,7 @@ pub extern "C" fn dfs_setxattr(
     size: u64,
     flags: c_int,
 ) -> c_int {
-    errno::now(|| set(&node(&*open(dfs, obj)?)?, attribute, (value, size), flags))
+    errno::now(|| set(&open(dfs, obj)?.node(), attribute, (value, size), flags))
 }
 
 /// Sets an attribute of a node.
@@ -86,7 +78,7 @@ pub extern "C" fn dfs_getxattr(
     size: Ptr<u64>,
 ) -> c_int {
     errno::now(|| {
-        let found = node(&*open(dfs, obj)?)?.get_xattr(name(attribute)?)?;
+        let found = open(dfs, obj)?.node().get_xattr(name(attribute)?)?;
         give(&found, value, size, Errno::TOOBIG)
     })
 }
@@ -94,7 +86,7 @@ pub extern "C" fn dfs_getxattr(
 /// Removes an attribute.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_removexattr(dfs: Ptr<Dfs>, obj: Ptr<DfsObj>, attribute: Str) -> c_int {
-    errno::now(|| Ok(node(&*open(dfs, obj)?)?.remove_xattr(name(attribute)?)?))
+    errno::now(|| Ok(open(dfs, obj)?.node().remove_xattr(name(attribute)?)?))
 }
 
 /// The names of all attributes, each with a NUL behind it.
@@ -104,7 +96,7 @@ pub(crate) fn names(node: &Node) -> Result<Vec<u8>> {
     Ok(names.concat())
 }
 
-/// Lists the names of attributes.
+/// Lists the names of attributes: those that fit, and the bytes of all.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_listxattr(
     dfs: Ptr<Dfs>,
@@ -113,9 +105,20 @@ pub extern "C" fn dfs_listxattr(
     size: Ptr<u64>,
 ) -> c_int {
     errno::now(|| {
-        let names = names(&node(&*open(dfs, obj)?)?)?;
-        give(&names, list.cast(), size, Errno::TOOBIG)
+        let names = names(&open(dfs, obj)?.node())?;
+        let room = if list.is_null() { 0 } else { size.get()? };
+        let fits = fitting(&names, room);
+        let place: Bytes = list.cast();
+        place.write(fits as u64)?.copy_from_slice(&names[..fits]);
+        size.needed()?.set(names.len() as u64);
+        Ok(())
     })
+}
+
+/// Bytes of the first names that fit whole.
+fn fitting(names: &[u8], room: u64) -> usize {
+    let room = usize::try_from(room).unwrap_or(usize::MAX).min(names.len());
+    names[..room].iter().rposition(|byte| *byte == 0).map_or(0, |end| end + 1)
 }
 
 /// Tells where a symlink leads, cut to the room there is for it.

@@ -8,12 +8,7 @@ use std::ffi::c_int;
 
 /// Asks whether the user may do something.
 #[unsafe(no_mangle)]
-pub extern "C" fn dfs_sys_access(
-    sys: Ptr<DfsSys>,
-    path: Str,
-    mask: c_int,
-    flags: c_int,
-) -> c_int {
+pub extern "C" fn dfs_sys_access(sys: Ptr<DfsSys>, path: Str, mask: c_int, flags: c_int) -> c_int {
     errno::now(|| attr::may(&find(sys, path, flags)?, mask))
 }
 
@@ -60,9 +55,7 @@ fn time(time: Timespec) -> Result<Option<Time>> {
     match time.tv_nsec {
         libc::UTIME_NOW => Ok(Some(Time::now())),
         libc::UTIME_OMIT => Ok(None),
-        nanos @ 0..1_000_000_000 => {
-            Ok(Some(Time { seconds: time.tv_sec, nanos: nanos as u32 }))
-        }
+        nanos @ 0..1_000_000_000 => Ok(Some(Time { seconds: time.tv_sec, nanos: nanos as u32 })),
         _ => Err(Errno::INVAL),
     }
 }

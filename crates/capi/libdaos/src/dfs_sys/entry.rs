@@ -105,12 +105,7 @@ fn step(dir: &Node, name: &[u8], new: &Create) -> Result<Node> {
 
 /// Removes an entry.
 #[unsafe(no_mangle)]
-pub extern "C" fn dfs_sys_remove(
-    sys: Ptr<DfsSys>,
-    path: Str,
-    force: u8,
-    oid: Ptr<ObjId>,
-) -> c_int {
+pub extern "C" fn dfs_sys_remove(sys: Ptr<DfsSys>, path: Str, force: u8, oid: Ptr<ObjId>) -> c_int {
     dfs_sys_remove_type(sys, path, force, 0, oid)
 }
 

@@ -63,11 +63,6 @@ pub extern "C" fn dfs_sys_removexattr(
 
 /// Tells where a symlink leads.
 #[unsafe(no_mangle)]
-pub extern "C" fn dfs_sys_readlink(
-    sys: Ptr<DfsSys>,
-    path: Str,
-    buf: Str,
-    size: Ptr<u64>,
-) -> c_int {
+pub extern "C" fn dfs_sys_readlink(sys: Ptr<DfsSys>, path: Str, buf: Str, size: Ptr<u64>) -> c_int {
     errno::now(|| xattr::read_link(&find(sys, path, libc::O_NOFOLLOW)?, buf, size))
 }

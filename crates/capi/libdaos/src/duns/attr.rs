@@ -90,16 +90,25 @@ mod tests {
             let link = Link { layout, pool: pool.clone(), container: container.clone() };
             assert_eq!(Link::parse(link.text().unwrap().as_bytes()), Some(link));
         }
-        assert_eq!(Link { layout: 9, pool: pool.clone(), container: container.clone() }.text(), None);
+        assert_eq!(
+            Link { layout: 9, pool: pool.clone(), container: container.clone() }.text(),
+            None
+        );
         assert_eq!(Link { layout: 0, pool, container }.text(), None);
         assert!(Link::parse(b"DAOS.HDF5://p/c\0\0").is_some());
     }
 
     #[test]
     fn what_is_no_value_is_none() {
-        for value in
-            ["", "DAOS", "DAOS.POSIX", "DAOS.POSIX://p", "DAOS.posix://p/c", "DAOS.POSIX:///c", "DAOS.POSIX://p/c/d"]
-        {
+        for value in [
+            "",
+            "DAOS",
+            "DAOS.POSIX",
+            "DAOS.POSIX://p",
+            "DAOS.posix://p/c",
+            "DAOS.POSIX:///c",
+            "DAOS.POSIX://p/c/d",
+        ] {
             assert_eq!(Link::parse(value.as_bytes()), None, "{value}");
         }
         assert_eq!(Link::parse(b"DAOS.POSIX://\xff/c"), None);

@@ -38,7 +38,9 @@ fn with_entry<T>(path: &Path, layout: u16, then: impl FnOnce() -> Result<T>) -> 
         HDF5 => drop(fs::File::create_new(path)?),
         _ => return Err(Errno::INVAL),
     }
-    then().inspect_err(|_| drop(remove_entry(path)))
+    then().inspect_err(|_| {
+        let _ = remove_entry(path);
+    })
 }
 
 fn remove_entry(path: &Path) -> Result<()> {

@@ -78,7 +78,12 @@ fn set_at_key(
 }
 
 /// The position before `key`: that of the page it is on, moved on by the keys before it.
-pub(crate) fn find(object: &Object, level: Level<'_>, key: &[u8], access: Access<'_>) -> Result<Anchor> {
+pub(crate) fn find(
+    object: &Object,
+    level: Level<'_>,
+    key: &[u8],
+    access: Access<'_>,
+) -> Result<Anchor> {
     let mut at = Anchor::Start;
     while !at.is_end() {
         let mut page = at.clone();

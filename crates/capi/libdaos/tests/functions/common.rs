@@ -74,6 +74,30 @@ pub(crate) fn text(text: &CStr) -> Str {
     unsafe { Ptr::new(text.as_ptr().cast_mut()) }
 }
 
+/// A pointer that leads nowhere, for what must not be followed.
+pub(crate) fn wild<T>(address: u64) -> Ptr<T> {
+    // SAFETY: handles in place of pointers are not followed.
+    unsafe { Ptr::new(std::ptr::without_provenance_mut(address as usize)) }
+}
+
+/// What a callback was given.
+pub(crate) fn at_address<T>(address: *mut c_void) -> Ptr<T> {
+    // SAFETY: tests hand their own values to callbacks.
+    unsafe { Ptr::new(address.cast()) }
+}
+
+/// Attributes of nothing.
+pub(crate) fn stat() -> libc::stat {
+    // SAFETY: zeros are numbers.
+    unsafe { std::mem::zeroed() }
+}
+
+/// A directory entry of nothing.
+pub(crate) fn dirent() -> libc::dirent {
+    // SAFETY: zeros are numbers.
+    unsafe { std::mem::zeroed() }
+}
+
 /// The string at a pointer.
 pub(crate) fn read(text: Str) -> String {
     text.text().unwrap().to_owned()

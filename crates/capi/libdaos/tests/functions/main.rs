@@ -4,6 +4,7 @@ mod array;
 mod attribute;
 mod common;
 mod container;
+mod dfs;
 mod event;
 mod fuzz;
 mod hash;

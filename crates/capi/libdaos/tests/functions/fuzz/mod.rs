@@ -38,6 +38,8 @@ macro_rules! throw {
     (@ $fuzz:ident $kind:ident) => { $fuzz.$kind() };
 }
 
+mod files;
+
 throw! { fuzz;
     daos_kv_open(handle, oid, mode, ptr, ev);
     daos_kv_put(handle, th, flags, str, len, ptr, ev);

@@ -1,0 +1,162 @@
+//! Attributes, extended ones too, and where symlinks lead.
+use super::*;
+use daos::abi::{DfsObjInfo, Str};
+use daos::dfs::attr::*;
+use daos::dfs::xattr::*;
+use std::ffi::c_void;
+
+fn stat_of(fs: &Fs, parent: Ptr<DfsObj>, name: Str) -> Result<libc::stat, c_int> {
+    let mut found = stat();
+    match dfs_stat(fs.dfs, parent, name, at(&mut found)) {
+        0 => Ok(found),
+        errno => Err(errno),
+    }
+}
+
+#[test]
+fn the_root_is_found_without_a_name() {
+    let fs = Fs::new();
+    for name in [Ptr::null(), text(c"/")] {
+        assert_eq!(stat_of(&fs, ROOT, name).unwrap().st_mode & libc::S_IFMT, DIR);
+    }
+    let dir = fs.dir(c"d");
+    assert_eq!(stat_of(&fs, dir, Ptr::null()).map(drop), Err(libc::EINVAL));
+    assert_eq!(stat_of(&fs, dir, text(c"none")).map(drop), Err(libc::ENOENT));
+    release(dir);
+}
+
+#[test]
+fn attributes_are_set() {
+    const MODE: c_int = 1;
+    const MTIME: c_int = 4;
+    const SIZE: c_int = 8;
+    let fs = Fs::new();
+    let file = fs.file(c"f", b"0123456789");
+    let mut set = stat();
+    (set.st_mode, set.st_size) = (0o600, 4);
+    (set.st_mtime, set.st_mtime_nsec) = (1234, 567);
+    assert_eq!(dfs_osetattr(fs.dfs, file, at(&mut set), MODE | MTIME | SIZE), 0);
+    assert_eq!((set.st_mode, set.st_size), (FILE | 0o600, 4));
+    assert_eq!((set.st_mtime, set.st_mtime_nsec), (1234, 567));
+    let mut seen = stat();
+    assert_eq!(dfs_ostat(fs.dfs, file, at(&mut seen)), 0);
+    assert_eq!((seen.st_mode, seen.st_size, seen.st_mtime), (FILE | 0o600, 4, 1234));
+    assert_eq!(dfs_osetattr(fs.dfs, file, at(&mut set), 1 << 9), libc::EINVAL);
+    set.st_mtime_nsec = 1_000_000_000;
+    assert_eq!(dfs_osetattr(fs.dfs, file, at(&mut set), MTIME), libc::EINVAL);
+    set.st_size = -1;
+    assert_eq!(dfs_osetattr(fs.dfs, file, at(&mut set), SIZE), libc::EINVAL);
+    release(file);
+}
+
+#[test]
+fn modes_and_owners_of_entries_change() {
+    let fs = Fs::new();
+    release(fs.file(c"f", b""));
+    let (name, link, mut obj) = (text(c"f"), text(c"l"), Ptr::null());
+    let made = dfs_open(fs.dfs, ROOT, link, LINK | 0o777, CREAT, 0, 0, name, at(&mut obj));
+    assert_eq!(made, 0);
+    release(obj);
+    assert_eq!(dfs_chmod(fs.dfs, ROOT, link, 0o604), 0);
+    assert_eq!(stat_of(&fs, ROOT, name).unwrap().st_mode, FILE | 0o604, "followed");
+    assert_eq!(dfs_chown(fs.dfs, ROOT, name, 12, u32::MAX, 0), 0);
+    assert_eq!(dfs_chown(fs.dfs, ROOT, link, u32::MAX, 34, 0), 0);
+    let seen = stat_of(&fs, ROOT, name).unwrap();
+    assert_eq!((seen.st_uid, seen.st_gid), (12, 34));
+    assert_eq!(dfs_chown(fs.dfs, ROOT, link, 56, u32::MAX, libc::O_NOFOLLOW), 0);
+    assert_eq!(stat_of(&fs, ROOT, link).unwrap().st_uid, 56);
+    assert_eq!(stat_of(&fs, ROOT, name).unwrap().st_uid, 12);
+    assert_eq!(dfs_access(fs.dfs, ROOT, link, libc::F_OK), 0);
+    assert_eq!(dfs_access(fs.dfs, ROOT, name, 8), libc::EINVAL);
+    assert_eq!(dfs_access(fs.dfs, ROOT, text(c"none"), libc::R_OK), libc::ENOENT);
+    let dfs = fs.mount(RDONLY);
+    assert_eq!(dfs_access(dfs, ROOT, Ptr::null(), libc::W_OK), libc::EPERM);
+    assert_eq!(dfs_access(dfs, ROOT, Ptr::null(), libc::R_OK), 0);
+    dfs_umount(dfs);
+}
+
+#[test]
+fn what_is_made_later_is_settled_by_its_directory() {
+    let fs = Fs::new();
+    let (dir, file) = (fs.dir(c"d"), fs.file(c"f", b""));
+    assert_eq!(dfs_obj_set_chunk_size(fs.dfs, dir, 0, 65536), 0);
+    assert_eq!(dfs_obj_set_oclass(fs.dfs, dir, 0, S1), 0);
+    assert_eq!(dfs_obj_set_chunk_size(fs.dfs, dir, 0, 3), libc::EINVAL);
+    assert_eq!(dfs_obj_set_chunk_size(fs.dfs, file, 0, 65536), libc::ENOTDIR);
+    assert_eq!(dfs_obj_set_oclass(fs.dfs, file, 0, S1), libc::ENOTDIR);
+    release(dir);
+    let dir = fs.lookup(c"/d", RDWR).unwrap();
+    let (mut info, mut chunk) = (DfsObjInfo::default(), 0);
+    assert_eq!(dfs_obj_get_info(fs.dfs, dir, at(&mut info)), 0);
+    assert_eq!((info.chunk_size, info.file_oclass), (65536, S1));
+    let inside = fs.open(dir, c"g", FILE, RDWR | CREAT).unwrap();
+    assert_eq!(dfs_obj_get_info(fs.dfs, inside, at(&mut info)), 0);
+    assert_eq!((info.chunk_size, info.oclass), (65536, S1));
+    assert_eq!(dfs_get_chunk_size(inside, at(&mut chunk)), 0);
+    assert_eq!(chunk, 65536);
+    assert_eq!(dfs_get_chunk_size(dir, at(&mut chunk)), libc::EINVAL);
+    let mut mode = 0;
+    assert_eq!(dfs_get_mode(dir, at(&mut mode)), 0);
+    assert_eq!(mode, DIR | 0o755);
+    [dir, file, inside].into_iter().for_each(release);
+}
+
+#[test]
+fn extended_attributes_come_back() {
+    let fs = Fs::new();
+    let file = fs.file(c"f", b"");
+    let name = text(c"user.colour");
+    let set = |value: &[u8], flags| {
+        dfs_setxattr(fs.dfs, file, name, bytes(value), value.len() as u64, flags)
+    };
+    let mut place = [0; 8];
+    let mut get = |size: &mut u64| dfs_getxattr(fs.dfs, file, name, room(&mut place), at(size));
+    assert_eq!(get(&mut 8), libc::ENODATA);
+    assert_eq!(set(b"red", libc::XATTR_REPLACE), libc::ENODATA);
+    assert_eq!(set(b"red", libc::XATTR_CREATE), 0);
+    assert_eq!(set(b"blue", libc::XATTR_CREATE), libc::EEXIST);
+    assert_eq!(set(b"green", 0), 0);
+    assert_eq!(set(b"green", 8), libc::EINVAL);
+    let mut size = 3;
+    assert_eq!((get(&mut size), size), (libc::E2BIG, 5));
+    size = 0;
+    assert_eq!((get(&mut size), size), (0, 5));
+    size = 8;
+    assert_eq!((get(&mut size), size, &place[..5]), (0, 5, &b"green"[..]));
+    let mut names = [0; 32];
+    size = 32;
+    let listed = dfs_listxattr(fs.dfs, file, room(&mut names).cast(), at(&mut size));
+    assert_eq!((listed, &names[..size as usize]), (0, &b"user.colour\0"[..]));
+    assert_eq!(dfs_setxattr(fs.dfs, file, text(c"user.z"), bytes(b"1"), 1, 0), 0);
+    size = 15;
+    let listed = dfs_listxattr(fs.dfs, file, room(&mut names).cast(), at(&mut size));
+    assert_eq!((listed, size, &names[..13]), (0, 19, &b"user.colour\0\0"[..]), "what fits");
+    assert_eq!(dfs_removexattr(fs.dfs, file, name), 0);
+    assert_eq!(dfs_removexattr(fs.dfs, file, name), libc::ENODATA);
+    assert_eq!(dfs_removexattr(fs.dfs, file, text(c"")), libc::EINVAL);
+    let huge = vec![0; 65537];
+    assert_eq!(set(&huge, 0), libc::EINVAL);
+    assert_eq!(set(&huge[..65536], 0), 0);
+    release(file);
+}
+
+#[test]
+fn a_symlink_tells_where_it_leads() {
+    let fs = Fs::new();
+    let (mut link, value) = (Ptr::null(), text(c"over/there"));
+    let name = text(c"l");
+    assert_eq!(dfs_open(fs.dfs, ROOT, name, LINK, CREAT, 0, 0, value, at(&mut link)), 0);
+    let mut place = [7u8; 16];
+    let mut read =
+        |size: &mut u64, buf: Ptr<c_void>| dfs_get_symlink_value(link, buf.cast(), at(size));
+    let mut size = 0;
+    assert_eq!((read(&mut size, Ptr::null()), size), (0, 11));
+    size = 4;
+    assert_eq!((read(&mut size, room(&mut place)), size, &place[..5]), (0, 11, &b"over\x07"[..]));
+    size = 16;
+    assert_eq!((read(&mut size, room(&mut place)), &place[..11]), (0, &b"over/there\0"[..]));
+    release(link);
+    let file = fs.file(c"f", b"");
+    assert_eq!(dfs_get_symlink_value(file, Ptr::null(), at(&mut size)), libc::EINVAL);
+    release(file);
+}

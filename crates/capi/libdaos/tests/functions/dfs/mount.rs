@@ -1,0 +1,209 @@
+//! Beginning and ending mounts, making file systems.
+use super::*;
+use daos::abi::{DfsAttr, text_bytes, text_of};
+use daos::container::open::daos_cont_open2;
+use daos::dfs::check::dfs_cont_scan;
+use daos::dfs::connect::*;
+use daos::dfs::create::*;
+use daos::dfs::mount::*;
+use daos::dfs::open::dfs_dup;
+use daos::snapshot::daos_cont_create_snap;
+
+fn attr() -> DfsAttr {
+    DfsAttr {
+        id: 0,
+        chunk_size: 0,
+        oclass: 0,
+        props: Ptr::null(),
+        mode: 0,
+        dir_oclass: 0,
+        file_oclass: 0,
+        hints: text_of(b""),
+    }
+}
+
+#[test]
+fn a_file_system_knows_what_it_was_made_with() {
+    let store = Store::new();
+    let mut wanted = DfsAttr { chunk_size: 8192, hints: text_of(b"file:single"), ..attr() };
+    wanted.dir_oclass = SX;
+    let (mut uuid, mut coh, mut dfs) = ([0; 16], NONE, Ptr::null());
+    let label = text(c"home");
+    let wanted = at(&mut wanted);
+    let make =
+        |coh, dfs| dfs_cont_create_with_label(store.poh, label, wanted, Ptr::null(), coh, dfs);
+    assert_eq!(make(Ptr::null(), at(&mut dfs)), libc::EINVAL, "a mount needs its handle");
+    let made = dfs_cont_create_with_label(
+        store.poh,
+        label,
+        wanted,
+        at(&mut uuid),
+        at(&mut coh),
+        at(&mut dfs),
+    );
+    assert_eq!(made, 0);
+    assert_ne!(uuid, [0; 16]);
+    assert_eq!(make(Ptr::null(), Ptr::null()), libc::EEXIST);
+    let mut known = attr();
+    assert_eq!(dfs_query(dfs, at(&mut known)), 0);
+    assert_eq!((known.chunk_size, known.dir_oclass, known.file_oclass), (8192, SX, S1));
+    assert_eq!(text_bytes(&known.hints), b"file:single");
+    assert_eq!(dfs_cont_scan(store.poh, label, 0, Ptr::null()), 0);
+    assert_eq!(dfs_umount(dfs), 0);
+    assert_eq!(dfs_umount(dfs), libc::EINVAL);
+    assert_eq!(daos_cont_close(coh, WAIT), 0);
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let store = Store::new();
+    let make = |attr: &mut DfsAttr| {
+        dfs_cont_create(store.poh, Ptr::null(), at(attr), Ptr::null(), Ptr::null())
+    };
+    for mut wrong in [
+        DfsAttr { chunk_size: 1, ..attr() },
+        DfsAttr { hints: text_of(b"everything:fast"), ..attr() },
+        DfsAttr { hints: text_of(b"\xff"), ..attr() },
+    ] {
+        assert_eq!(make(&mut wrong), libc::EINVAL);
+    }
+    let mut dfs = Ptr::null();
+    assert_eq!(dfs_mount(store.poh, store.coh, RDWR, at(&mut dfs)), libc::EINVAL, "no file system");
+    assert_eq!(dfs_mount(store.poh, NONE, RDWR, at(&mut dfs)), libc::EINVAL);
+    assert_eq!(dfs_mount(NONE, store.coh, RDWR, at(&mut dfs)), libc::EINVAL);
+    assert_eq!(
+        dfs_cont_create(NONE, Ptr::null(), Ptr::null(), Ptr::null(), Ptr::null()),
+        libc::EINVAL
+    );
+}
+
+#[test]
+fn classes_are_suggested() {
+    let fs = Fs::new();
+    let mut class = 77;
+    let mut suggest = |hint| (dfs_suggest_oclass(fs.dfs, text(hint), at(&mut class)), class);
+    assert_eq!(suggest(c"max"), (0, SX));
+    assert_eq!(suggest(c"file:single"), (0, S1));
+    assert_eq!(suggest(c""), (0, 0));
+    assert_eq!(suggest(c"quickly").0, libc::EINVAL);
+}
+
+#[test]
+fn a_mount_for_reading_changes_nothing() {
+    let fs = Fs::new();
+    release(fs.file(c"f", b"data"));
+    let dfs = fs.mount(RDONLY);
+    assert_eq!(open_in(dfs, ROOT, c"g", FILE, RDWR | CREAT), Err(libc::EPERM));
+    assert_eq!(dfs_mkdir(dfs, ROOT, text(c"d"), 0o755, 0), libc::EPERM);
+    let file = lookup_in(dfs, c"/f", RDWR).unwrap();
+    assert_eq!(fs.write(file, b"x", 0), libc::EPERM);
+    assert_eq!(fs.read(file, 0), Ok(b"data".to_vec()));
+    release(file);
+    assert_eq!(dfs_umount(dfs), 0);
+}
+
+#[test]
+fn a_container_open_for_reading_is_mounted_so() {
+    let fs = Fs::new();
+    let (mut coh, mut dfs) = (NONE, Ptr::null());
+    let made = dfs_cont_create_with_label(
+        fs.store.poh,
+        text(c"label"),
+        Ptr::null(),
+        Ptr::null(),
+        Ptr::null(),
+        Ptr::null(),
+    );
+    assert_eq!(made, 0);
+    let name = text(c"label");
+    assert_eq!(daos_cont_open2(fs.store.poh, name, RO, at(&mut coh), Ptr::null(), WAIT), 0);
+    assert_eq!(dfs_mount(fs.store.poh, coh, RDWR, at(&mut dfs)), libc::EPERM);
+    assert_eq!(dfs_mount(fs.store.poh, coh, RDONLY, at(&mut dfs)), 0);
+    assert_eq!(dfs_umount(dfs), 0);
+    assert_eq!(daos_cont_close(coh, WAIT), 0);
+}
+
+#[test]
+fn a_snapshot_is_mounted() {
+    let fs = Fs::new();
+    let file = fs.file(c"f", b"before");
+    let (mut epoch, mut dfs) = (0, Ptr::null());
+    assert_eq!(daos_cont_create_snap(fs.coh, at(&mut epoch), Ptr::null(), WAIT), 0);
+    assert_eq!(fs.write(file, b"after.", 0), 0);
+    let (poh, coh) = (fs.store.poh, fs.coh);
+    let mut mount = |epoch, name| dfs_mount_snap(poh, coh, RDONLY, epoch, name, at(&mut dfs));
+    assert_eq!(mount(0, Ptr::null()), libc::EINVAL);
+    assert_eq!(mount(epoch, text(c"name")), libc::ENOTSUP);
+    assert_eq!(mount(epoch + 1, Ptr::null()), libc::ENOENT);
+    assert_eq!(mount(epoch, Ptr::null()), 0);
+    let then = lookup_in(dfs, c"/f", RDONLY).unwrap();
+    assert_eq!(fs.read(then, 0), Ok(b"before".to_vec()));
+    assert_eq!(fs.read(file, 0), Ok(b"after.".to_vec()));
+    [then, file].into_iter().for_each(release);
+    assert_eq!(dfs_umount(dfs), 0);
+}
+
+#[test]
+fn names_of_pool_and_container_are_enough() {
+    let store = Store::new();
+    let (pool, mut dfs) = (text(&store.name), Ptr::null());
+    let mut connect = |name: &CStr, flags| {
+        dfs_connect(pool, Ptr::null(), text(name), flags, Ptr::null(), at(&mut dfs))
+    };
+    assert_eq!(dfs_init(), 0);
+    assert_eq!(connect(c"new", RDWR), libc::ENOENT);
+    assert_eq!(connect(c"test", RDWR), libc::EINVAL, "no file system");
+    assert_eq!(connect(c"new", RDWR | CREAT), 0);
+    let (mut poh, mut coh) = (NONE, NONE);
+    assert_eq!((dfs_pool_get(dfs, at(&mut poh)), dfs_cont_get(dfs, at(&mut coh))), (0, 0));
+    assert_ne!((poh, coh), (NONE, NONE));
+    assert_eq!((dfs_pool_put(dfs, poh), dfs_cont_put(dfs, coh)), (0, 0));
+    assert_eq!(dfs_pool_put(dfs, coh), libc::EINVAL);
+    assert_eq!(dfs_destroy(pool, Ptr::null(), text(c"new"), 0, WAIT), libc::EBUSY);
+    assert_eq!(dfs_disconnect(dfs), 0);
+    assert_eq!(daos_cont_close(coh, WAIT), NO_HDL, "the handle ended with the mount");
+    assert_eq!(dfs_destroy(pool, Ptr::null(), text(c"new"), 0, WAIT), 0);
+    assert_eq!(dfs_destroy(pool, Ptr::null(), text(c"new"), 0, WAIT), libc::ENOENT);
+    assert_eq!(dfs_fini(), 0);
+}
+
+#[test]
+fn a_prefix_is_taken_off() {
+    let fs = Fs::new();
+    release(fs.file(c"f", b"data"));
+    assert_eq!(dfs_set_prefix(fs.dfs, text(c"relative")), libc::EINVAL);
+    assert_eq!(dfs_set_prefix(fs.dfs, text(c"/mnt/fs/")), 0);
+    for path in [c"/mnt/fs/f", c"/f", c"/mnt/fs", c"/mnt/fs/"] {
+        release(fs.lookup(path, RDONLY).unwrap());
+    }
+    assert_eq!(fs.lookup(c"/mnt/fsf", RDONLY), Err(libc::ENOENT));
+    assert_eq!(dfs_set_prefix(fs.dfs, Ptr::null()), 0);
+    assert_eq!(fs.lookup(c"/mnt/fs/f", RDONLY), Err(libc::ENOENT));
+    assert_eq!(dfs_sync(fs.dfs), 0);
+}
+
+#[test]
+fn objects_outlive_their_mount() {
+    let fs = Fs::new();
+    let dfs = fs.mount(RDWR);
+    let file = open_in(dfs, ROOT, c"f", FILE | 0o644, RDWR | CREAT).unwrap();
+    assert_eq!(dfs_umount(dfs), 0);
+    assert_eq!(fs.write(file, b"data", 0), 0, "through another mount");
+    let mut other = Ptr::null();
+    assert_eq!(dfs_dup(dfs, file, RDWR, at(&mut other)), libc::EINVAL);
+    release(file);
+}
+
+#[test]
+fn owners_of_container_and_root_change_together() {
+    let fs = Fs::new();
+    let mut seen = stat();
+    let owner = |user, uid| dfs_cont_set_owner(fs.coh, user, uid, Ptr::null(), u32::MAX);
+    assert_eq!(owner(text(c"someone@"), 4321), 0);
+    let dfs = fs.mount(RDONLY);
+    assert_eq!(daos::dfs::attr::dfs_stat(dfs, ROOT, Ptr::null(), at(&mut seen)), 0);
+    assert_eq!(seen.st_uid, 4321);
+    assert_eq!(dfs_umount(dfs), 0);
+    assert_eq!(owner(text(c"no name"), 1), libc::EINVAL);
+    assert_eq!(owner(Ptr::null(), 1), libc::EINVAL);
+}

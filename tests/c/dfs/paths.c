@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The calls by paths, and paths of another file system that stand for containers. */
+
+#include <errno.h>
+
+#include "mounted.h"
+
+static void
+by_paths(struct mounted *m)
+{
+	struct dirent *entry;
+	struct stat    st;
+	dfs_sys_t     *sys;
+	dfs_obj_t     *file;
+	daos_size_t    size = 5;
+	char           place[8];
+	int            count = 0;
+	DIR           *dir;
+
+	OK(dfs_sys_mount(m->poh, m->coh, O_RDWR, DFS_SYS_NO_LOCK, &sys));
+	OK(dfs_sys_mkdir_p(sys, "/a/b/c", 0755, 0));
+	OK(dfs_sys_open(sys, "/a/b/f", S_IFREG | 0600, O_RDWR | O_CREAT, 0, 0, NULL, &file));
+	OK(dfs_sys_write(sys, file, "hello", 0, &size, NULL));
+	size = sizeof(place);
+	OK(dfs_sys_read(sys, file, place, 1, &size, NULL));
+	CHECK(size == 4 && memcmp(place, "ello", 4) == 0);
+	OK(dfs_sys_close(file));
+	OK(dfs_sys_symlink(sys, "b/f", "/a/l"));
+	OK(dfs_sys_stat(sys, "/a/l", 0, &st));
+	CHECK(S_ISREG(st.st_mode) && st.st_size == 5);
+	OK(dfs_sys_stat(sys, "/a/l", O_NOFOLLOW, &st));
+	CHECK(S_ISLNK(st.st_mode));
+	OK(dfs_sys_opendir(sys, "/a", 0, &dir));
+	do {
+		OK(dfs_sys_readdir(sys, dir, &entry));
+		count += entry != NULL;
+	} while (entry != NULL);
+	CHECK(count == 2);
+	OK(dfs_sys_closedir(dir));
+	GIVES(ENOTEMPTY, dfs_sys_remove(sys, "/a", false, NULL));
+	OK(dfs_sys_remove_type(sys, "/a/l", false, S_IFLNK, NULL));
+	OK(dfs_sys_umount(sys));
+}
+
+/** Connects by the path daos://POOL/CONTAINER, as programs that know only paths do. */
+static void
+by_names(const char *pool, struct mounted *m)
+{
+	struct duns_attr_t attr = {0};
+	dfs_t             *dfs;
+	dfs_obj_t         *file;
+	char               path[256];
+
+	snprintf(path, sizeof(path), "daos://test/%s/a/b/f", m->label);
+	OK(duns_resolve_path(path, &attr));
+	CHECK(strcmp(attr.da_cont, m->label) == 0 && strcmp(attr.da_rel_path, "/a/b/f") == 0);
+	OK(dfs_init());
+	OK(dfs_connect(pool, NULL, attr.da_cont, O_RDONLY, NULL, &dfs));
+	OK(dfs_lookup(dfs, attr.da_rel_path, O_RDONLY, &file, NULL, NULL));
+	OK(dfs_release(file));
+	OK(dfs_disconnect(dfs));
+	OK(dfs_fini());
+	duns_destroy_attr(&attr);
+}
+
+static void
+stands_for(struct mounted *m, const char *folder)
+{
+	struct duns_attr_t attr = {0}, found = {0};
+	char               path[512];
+	int                rc;
+
+	snprintf(path, sizeof(path), "%s/home", folder);
+	attr.da_type = DAOS_PROP_CO_LAYOUT_POSIX;
+	rc = duns_create_path(m->poh, path, &attr);
+	if (rc == ENOTSUP) {
+		printf("skipped: %s has no extended attributes\n", folder);
+		return;
+	}
+	OK(rc);
+	OK(duns_resolve_path(path, &found));
+	CHECK(found.da_type == DAOS_PROP_CO_LAYOUT_POSIX);
+	CHECK(strcmp(found.da_cont, attr.da_cont) == 0);
+	duns_destroy_attr(&found);
+	OK(duns_destroy_path(m->poh, path));
+	GIVES(ENODATA, duns_resolve_path(path, &found));
+}
+
+int
+main(int argc, char **argv)
+{
+	struct mounted m = mount_new(argv[1], "paths");
+
+	CHECK(argc == 3);
+	by_paths(&m);
+	by_names(argv[1], &m);
+	stands_for(&m, argv[2]);
+	mount_end(&m);
+	return 0;
+}
