@@ -1,8 +1,9 @@
 //! Attributes of files, directories and symlinks.
+use super::file::opened;
 use super::{OpenFile, parent_of};
 use crate::abi::{Dfs, DfsObj, DfsObjInfo, ObjId, Ptr, Str, Zeroed};
 use crate::errno::{self, Errno, Result};
-use crate::handles::{self, Held};
+use crate::handles;
 use ::dfs::{Attr, Follow, Kind, MODE_MASK, Node, SetAttr, Time};
 use std::ffi::{c_int, c_long};
 
@@ -58,15 +59,10 @@ pub extern "C" fn dfs_stat(
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_ostat(dfs: Ptr<Dfs>, obj: Ptr<DfsObj>, stat: Ptr<libc::stat>) -> c_int {
     errno::now(|| {
-        let open = open(dfs, obj)?;
+        let open = opened(dfs, obj)?;
         stat.needed()?.set(stat_of(&current(&open)?));
         Ok(())
     })
-}
-
-fn open(dfs: Ptr<Dfs>, obj: Ptr<DfsObj>) -> Result<Held<OpenFile>> {
-    handles::mount(dfs)?;
-    Ok(handles::file(obj)?)
 }
 
 fn current(open: &OpenFile) -> Result<Attr> {
@@ -85,7 +81,7 @@ pub extern "C" fn dfs_osetattr(
     flags: c_int,
 ) -> c_int {
     errno::now(|| {
-        let open = open(dfs, obj)?;
+        let open = opened(dfs, obj)?;
         let set = wanted(&stat.get()?, flags)?;
         let attr = match &open.file {
             Some(file) => file.set_attr(&set)?,
@@ -227,7 +223,7 @@ pub extern "C" fn dfs_obj_get_info(
     info: Ptr<DfsObjInfo>,
 ) -> c_int {
     errno::now(|| {
-        let open = open(dfs, obj)?;
+        let open = opened(dfs, obj)?;
         info.needed()?;
         let node = open.node();
         let superblock = node.fs().superblock();
@@ -261,7 +257,7 @@ pub extern "C" fn dfs_get_chunk_size(obj: Ptr<DfsObj>, chunk_size: Ptr<u64>) -> 
 /// Sets a default of what is made in a directory.
 fn set_default(dfs: Ptr<Dfs>, obj: Ptr<DfsObj>, set: SetAttr) -> c_int {
     errno::now(|| {
-        open(dfs, obj)?.directory()?.set_attr(&set)?;
+        opened(dfs, obj)?.directory()?.set_attr(&set)?;
         Ok(())
     })
 }

@@ -1,8 +1,8 @@
 //! Open files, directories and symlinks.
-use crate::abi::{DfsObj, Handle, Ptr, Str};
+use crate::abi::{Dfs, DfsObj, Handle, Ptr, Str};
 use crate::array;
 use crate::errno::{self, Errno, Result};
-use crate::handles::{self, Entry, OpenArray, kind};
+use crate::handles::{self, Entry, Held, OpenArray, kind};
 use crate::list::Parked;
 use ::dfs::{File, Kind, Node, Open};
 use std::ffi::c_int;
@@ -95,6 +95,12 @@ fn how(node: &Node, flags: c_int) -> Open {
     let write = mode != libc::O_RDONLY && !node.fs().is_read_only();
     let truncate = write && flags & libc::O_TRUNC != 0;
     Open { read: mode != libc::O_WRONLY, write, truncate }
+}
+
+/// The object of a call that names its mount as well.
+pub(crate) fn opened(dfs: Ptr<Dfs>, obj: Ptr<DfsObj>) -> Result<Held<OpenFile>> {
+    handles::mount(dfs)?;
+    Ok(handles::file(obj)?)
 }
 
 /// Opens a node for C.

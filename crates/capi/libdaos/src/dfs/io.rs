@@ -1,9 +1,9 @@
 //! Reading and writing files.
-use super::OpenFile;
+use super::file::opened;
 use crate::abi::{Dfs, DfsIod, DfsObj, Event, ObjId, Ptr, Sgl};
 use crate::convert::{self, Data, Extents};
 use crate::errno::{self, Errno, Result};
-use crate::handles::{self, Held};
+use crate::handles;
 use ::dfs::File;
 use esker::types::ops::{Sink, Source};
 use esker::{ArrayAttributes, Wait};
@@ -11,12 +11,6 @@ use std::ffi::c_int;
 
 /// `DFS_MAX_FSIZE`.
 const TO_THE_END: u64 = u64::MAX;
-
-/// The object of a call that names its mount as well.
-fn open(dfs: Ptr<Dfs>, obj: Ptr<DfsObj>) -> Result<Held<OpenFile>> {
-    handles::mount(dfs)?;
-    Ok(handles::file(obj)?)
-}
 
 /// Reads from an offset on.
 #[unsafe(no_mangle)]
@@ -29,7 +23,7 @@ pub extern "C" fn dfs_read(
     ev: Ptr<Event>,
 ) -> c_int {
     errno::run(ev, || {
-        let open = open(dfs, obj)?;
+        let open = opened(dfs, obj)?;
         Ok(move || {
             let file = open.readable()?;
             let read = match convert::room(sgl, |iov| iov.len)? {
@@ -54,7 +48,7 @@ pub extern "C" fn dfs_readx(
     ev: Ptr<Event>,
 ) -> c_int {
     errno::run(ev, || {
-        let open = open(dfs, obj)?;
+        let open = opened(dfs, obj)?;
         Ok(move || {
             let file = open.readable()?;
             let ranges = ranges(iod)?;
@@ -82,7 +76,7 @@ pub extern "C" fn dfs_write(
     ev: Ptr<Event>,
 ) -> c_int {
     errno::run(ev, || {
-        let open = open(dfs, obj)?;
+        let open = opened(dfs, obj)?;
         Ok(move || {
             let file = open.writable()?;
             match Data::all(sgl)? {
@@ -104,7 +98,7 @@ pub extern "C" fn dfs_writex(
     ev: Ptr<Event>,
 ) -> c_int {
     errno::run(ev, || {
-        let open = open(dfs, obj)?;
+        let open = opened(dfs, obj)?;
         Ok(move || {
             let file = open.writable()?;
             let (ranges, data) = (ranges(iod)?, Data::all(sgl)?);
@@ -131,7 +125,7 @@ fn write_ranges(file: &File, ranges: &Extents, data: &Source<'_>) -> Result<()> 
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_get_size(dfs: Ptr<Dfs>, obj: Ptr<DfsObj>, size: Ptr<u64>) -> c_int {
     errno::now(|| {
-        let open = open(dfs, obj)?;
+        let open = opened(dfs, obj)?;
         size.needed()?.set(open.file()?.size()?);
         Ok(())
     })
@@ -163,7 +157,7 @@ pub extern "C" fn dfs_get_size_by_oid(
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_punch(dfs: Ptr<Dfs>, obj: Ptr<DfsObj>, offset: u64, len: u64) -> c_int {
     errno::now(|| {
-        let open = open(dfs, obj)?;
+        let open = opened(dfs, obj)?;
         punch(open.writable()?, offset, len)
     })
 }

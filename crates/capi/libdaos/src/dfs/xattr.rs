@@ -1,16 +1,11 @@
 //! Extended attributes, and where symlinks lead.
-use super::OpenFile;
+use super::file::opened;
 use crate::abi::{Bytes, Dfs, DfsObj, Ptr, Str};
 use crate::errno::{self, Errno, Result};
-use crate::handles::{self, Held};
+use crate::handles;
 use ::dfs::limits::{XATTR_NAME_MAX, XATTR_VALUE_MAX};
 use ::dfs::{Node, XattrMode};
 use std::ffi::c_int;
-
-fn open(dfs: Ptr<Dfs>, obj: Ptr<DfsObj>) -> Result<Held<OpenFile>> {
-    handles::mount(dfs)?;
-    Ok(handles::file(obj)?)
-}
 
 pub(crate) fn name<'a>(name: Str) -> Result<&'a [u8]> {
     match name.bytes()? {
@@ -46,7 +41,7 @@ pub extern "C" fn dfs_setxattr(
     size: u64,
     flags: c_int,
 ) -> c_int {
-    errno::now(|| set(&open(dfs, obj)?.node(), attribute, (value, size), flags))
+    errno::now(|| set(&opened(dfs, obj)?.node(), attribute, (value, size), flags))
 }
 
 /// Sets an attribute of a node.
@@ -78,7 +73,7 @@ pub extern "C" fn dfs_getxattr(
     size: Ptr<u64>,
 ) -> c_int {
     errno::now(|| {
-        let found = open(dfs, obj)?.node().get_xattr(name(attribute)?)?;
+        let found = opened(dfs, obj)?.node().get_xattr(name(attribute)?)?;
         give(&found, value, size, Errno::TOOBIG)
     })
 }
@@ -86,7 +81,7 @@ pub extern "C" fn dfs_getxattr(
 /// Removes an attribute.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_removexattr(dfs: Ptr<Dfs>, obj: Ptr<DfsObj>, attribute: Str) -> c_int {
-    errno::now(|| Ok(open(dfs, obj)?.node().remove_xattr(name(attribute)?)?))
+    errno::now(|| Ok(opened(dfs, obj)?.node().remove_xattr(name(attribute)?)?))
 }
 
 /// The names of all attributes, each with a NUL behind it.
@@ -105,7 +100,7 @@ pub extern "C" fn dfs_listxattr(
     size: Ptr<u64>,
 ) -> c_int {
     errno::now(|| {
-        let names = names(&open(dfs, obj)?.node())?;
+        let names = names(&opened(dfs, obj)?.node())?;
         let room = if list.is_null() { 0 } else { size.get()? };
         let fits = fitting(&names, room);
         let place: Bytes = list.cast();

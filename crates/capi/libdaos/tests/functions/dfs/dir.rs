@@ -87,7 +87,7 @@ fn iterations_stop_at_whichever_limit_comes_first() {
     let counter = at(&mut counted).cast::<c_void>();
     let (mut anchor, mut nr) = (start(), 1000);
     // Names have 9 bytes and a NUL.
-    let mut iterate = |nr: &mut u32, anchor: &mut Anchor, size, op| {
+    let iterate = |nr: &mut u32, anchor: &mut Anchor, size, op| {
         dfs_iterate(fs.dfs, dir, at(anchor), at(nr), size, op, counter)
     };
     assert_eq!(iterate(&mut nr, &mut anchor, 59, Some(count)), 0);

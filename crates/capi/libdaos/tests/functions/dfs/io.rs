@@ -103,7 +103,7 @@ fn an_event_holds_a_positive_errno() {
     let (mut place, mut read) = ([0; 9], 0);
     let mut parts = [iov_room(&mut place)];
     let mut room = sgl(&mut parts);
-    let mut wait = |launched: c_int, ev: &mut daos::abi::Event| {
+    let wait = |launched: c_int, ev: &mut daos::abi::Event| {
         let mut done = 0;
         assert_eq!(launched, 0);
         assert_eq!(daos_event_test(at(ev), -1, at(&mut done)), 0);
