@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Sees to it that what the build needs is there: installs it where it may, lists it where it may not.
-# usage: setup.sh [samples] [lint]
+# usage: setup.sh [samples] [fuse] [lint]
 #   samples  also the sample fields of ecCodes
+#   fuse     also what mounting takes, where this machine has the device
 #   lint     also rustfmt, clippy, cargo-deny and shellcheck
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -48,8 +49,8 @@ explain() {
 These are missing and cannot be installed from here:
     $*
 On Debian 12:  apt-get install $*
-Elsewhere:     a C and a C++ compiler, pkg-config, the headers of libuuid, git, ecCodes' sample
-               fields (ECCODES_SAMPLES_PATH says where they are) and a recent Rust
+Elsewhere:     a C and a C++ compiler, pkg-config, the headers of libuuid, git, fusermount3, ecCodes'
+               sample fields (ECCODES_SAMPLES_PATH says where they are) and a recent Rust
                with rustfmt and clippy (https://rustup.rs); shellcheck for \`make check\`
 END
     exit 1
@@ -96,6 +97,7 @@ need_build_tools
 for group in "$@"; do
     case $group in
     samples) need libeccodes-data scripts/samples.sh ;;
+    fuse) [ ! -e /dev/fuse ] || need fuse3 command -v fusermount3 ;;
     lint) need_lint_tools ;;
     *) echo "setup.sh: no such group: $group" >&2 && exit 2 ;;
     esac

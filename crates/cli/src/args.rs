@@ -4,6 +4,7 @@ use crate::commands::bench::BenchCommand;
 use crate::commands::cont::ContCommand;
 use crate::commands::fs::FsCommand;
 use crate::commands::kv::KvCommand;
+use crate::commands::mount::{MountCommand, Unmount};
 use crate::commands::object::ObjectCommand;
 use crate::commands::pool::PoolCommand;
 use crate::commands::run::Run;
@@ -65,6 +66,9 @@ pub(crate) enum Command {
     #[command(visible_alias = "obj")]
     Object(Group<ObjectCommand>),
     Run(Run),
+    Mount(MountCommand),
+    #[command(visible_alias = "unmount")]
+    Umount(Unmount),
     Doctor(Doctor),
     #[command(subcommand)]
     Bench(BenchCommand),
@@ -99,6 +103,8 @@ impl Cli {
             Command::Array(group) => group.json.json,
             Command::Fs(group) => group.json.json,
             Command::Object(group) => group.json.json,
+            Command::Mount(mount) => mount.json.json,
+            Command::Umount(unmount) => unmount.json.json,
             Command::Doctor(doctor) => doctor.json.json,
             Command::Run(_) | Command::Bench(_) | Command::Completions(_) | Command::Man(_) => {
                 false

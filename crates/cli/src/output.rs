@@ -9,7 +9,8 @@ pub(crate) struct Answer {
     response: Value,
     text: Vec<u8>,
     trouble: Option<Error>,
-    code: ExitCode,
+    /// How another program ended that did the work and gave the answer.
+    ended: Option<ExitCode>,
 }
 
 impl Answer {
@@ -24,12 +25,12 @@ impl Answer {
 
     /// The same with bytes that are written to standard output as they are.
     pub(crate) fn bytes(response: Value, bytes: Vec<u8>) -> Self {
-        Self { response, text: bytes, trouble: None, code: ExitCode::SUCCESS }
+        Self { response, text: bytes, trouble: None, ended: None }
     }
 
-    /// Another program did the work, and this is how it ended.
+    /// Another program did the work and gave the answer, and this is how it ended.
     pub(crate) fn ended(code: ExitCode) -> Self {
-        Self { code, ..Self::bytes(Value::Null, Vec::new()) }
+        Self { ended: Some(code), ..Self::bytes(Value::Null, Vec::new()) }
     }
 
     /// The work was done, and what it found is a reason to fail.
@@ -40,7 +41,9 @@ impl Answer {
 
 /// Prints an outcome. Success only where all went well.
 pub(crate) fn show(outcome: Result<Answer>, json: bool) -> ExitCode {
-    let code = outcome.as_ref().map_or(ExitCode::FAILURE, |answer| answer.code);
+    if let Ok(Answer { ended: Some(code), .. }) = outcome {
+        return code;
+    }
     let (answer, error) = match outcome {
         Ok(mut answer) => {
             let trouble = answer.trouble.take();
@@ -57,7 +60,7 @@ pub(crate) fn show(outcome: Result<Answer>, json: bool) -> ExitCode {
         eprintln!("esker: {error}");
     }
     match (printed, error) {
-        (Ok(()), None) => code,
+        (Ok(()), None) => ExitCode::SUCCESS,
         (Err(cause), _) => {
             eprintln!("esker: writing to standard output: {cause}");
             ExitCode::FAILURE

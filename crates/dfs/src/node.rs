@@ -130,6 +130,15 @@ impl Node {
             Err(error) => Err(error),
         }
     }
+
+    /// Its attributes as of the lookup, with the size as it is now: one read less than [`Node::attr`],
+    /// for those who have only just looked it up.
+    ///
+    /// # Errors
+    /// What the backend meets.
+    pub fn attr_as_found(&self) -> Result<Attr> {
+        Attr::of(&self.0.fs, &self.0.inode)
+    }
 }
 
 /// For the other modules.

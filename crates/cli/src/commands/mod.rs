@@ -7,6 +7,7 @@ pub(crate) mod cont;
 mod files;
 pub(crate) mod fs;
 pub(crate) mod kv;
+pub(crate) mod mount;
 pub(crate) mod object;
 mod paper;
 pub(crate) mod pool;
@@ -32,6 +33,8 @@ pub(crate) fn run(command: Command, json: bool) -> Result<Answer> {
         Command::Fs(group) => group.command.run(json),
         Command::Object(group) => group.command.run(),
         Command::Run(run) => run.run(),
+        Command::Mount(mount) => mount.run(),
+        Command::Umount(unmount) => unmount.run(),
         Command::Doctor(doctor) => doctor.run(),
         Command::Bench(command) => command.run(),
         Command::Completions(completions) => completions.run(),

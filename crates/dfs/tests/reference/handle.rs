@@ -63,8 +63,22 @@ impl Handles {
 /// Names of operations whose first word is a descriptor.
 fn is_known(name: &str) -> bool {
     const NAMES: [&str; 16] = [
-        "fsync", "fdatasync", "read", "readv", "pread", "preadv", "write", "writev", "pwrite",
-        "pwritev", "seek", "ftruncate", "fallocate", "fstat", "fchmod", "futimens",
+        "fsync",
+        "fdatasync",
+        "read",
+        "readv",
+        "pread",
+        "preadv",
+        "write",
+        "writev",
+        "pwrite",
+        "pwritev",
+        "seek",
+        "ftruncate",
+        "fallocate",
+        "fstat",
+        "fchmod",
+        "futimens",
     ];
     NAMES.contains(&name)
 }

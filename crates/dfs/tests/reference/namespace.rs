@@ -93,9 +93,7 @@ impl Run {
     fn place(&self, word: &str) -> Result<Place> {
         let (from, word) = match word.strip_prefix('@').and_then(|rest| rest.split_once(':')) {
             None => (Some(self.base.clone()), word),
-            Some((stream, path)) => {
-                (self.stream(stream).map(|stream| stream.node().clone()), path)
-            }
+            Some((stream, path)) => (self.stream(stream).map(|stream| stream.node().clone()), path),
         };
         let path = words::decode(word, &self.base_path);
         match from {
@@ -122,9 +120,7 @@ impl Run {
             }
             ["rmdir", path] => self.place(path).and_then(|place| paths::rmdir(&place)),
             ["unlink", path] => self.place(path).and_then(|place| paths::unlink(&place)),
-            ["rename", from, to, how] => {
-                paths::rename(self.place(from), self.place(to), how)
-            }
+            ["rename", from, to, how] => paths::rename(self.place(from), self.place(to), how),
             ["symlink", target, path] => {
                 let target = words::decode(target, &self.base_path);
                 match target.is_empty() {
@@ -272,7 +268,8 @@ pub(crate) fn make(pool: esker::Pool, label: &str, new: &dfs::NewDfs) -> Namespa
     Namespace {
         mount: Box::new(move || {
             let container = pool.open_container(&label, esker::types::info::OpenMode::ReadWrite);
-            Dfs::mount(container.wait().expect("opening"), MountOptions::default()).expect("mounting")
+            Dfs::mount(container.wait().expect("opening"), MountOptions::default())
+                .expect("mounting")
         }),
     }
 }

@@ -77,8 +77,8 @@ fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
         let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/posix/replay.c");
-        let program = Path::new(env!("CARGO_TARGET_TMPDIR"))
-            .join(format!("replay-{}", std::process::id()));
+        let program =
+            Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("replay-{}", std::process::id()));
         let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
         let mut command = Command::new(compiler);
         command.args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", source, "-o"]);

@@ -217,7 +217,9 @@ impl Maker {
         match self.random.below(8) {
             0 => "now".to_owned(),
             1 => "omit".to_owned(),
-            _ => format!("{}.{}", self.random.below(1_500_000_000), self.random.below(1000_000_000)),
+            _ => {
+                format!("{}.{}", self.random.below(1_500_000_000), self.random.below(1000_000_000))
+            }
         }
     }
 

@@ -73,8 +73,7 @@ pub(crate) fn fill(len: usize, seed: u64) -> Vec<u8> {
 
 /// Length and hash of what was read (FNV-1a).
 pub(crate) fn bytes(data: &[u8]) -> String {
-    let step =
-        |hash: u64, &byte: &u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    let step = |hash: u64, &byte: &u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     let hash = data.iter().fold(0xcbf2_9ce4_8422_2325, step);
     format!("{} {hash:016x}", data.len())
 }

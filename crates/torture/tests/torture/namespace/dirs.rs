@@ -15,7 +15,8 @@ pub(crate) fn replace() {
         let fresh = format!("fresh{}", part.worker);
         let data = [part.worker, number].map(u64::to_le_bytes).concat().repeat(200);
         write_file(&part.root, &fresh, &data).expect("writing");
-        let renamed = part.root.rename(fresh.as_bytes(), &part.root, b"settings", RenameMode::Replace);
+        let renamed =
+            part.root.rename(fresh.as_bytes(), &part.root, b"settings", RenameMode::Replace);
         renamed.expect("renaming over a file");
         part.note(&number.to_string());
     }
@@ -94,9 +95,11 @@ pub(crate) fn listed() {
         return (0..part.rounds / 10 + 2).for_each(|_| list(&part.root));
     }
     for number in 0..part.rounds * 4 {
-        let (name, other) = (format!("p{}-{number}", part.worker), format!("q{}-{number}", part.worker));
+        let (name, other) =
+            (format!("p{}-{number}", part.worker), format!("q{}-{number}", part.worker));
         part.root.create(name.as_bytes(), &FILE).expect("creating");
-        let renamed = part.root.rename(name.as_bytes(), &part.root, other.as_bytes(), RenameMode::Replace);
+        let renamed =
+            part.root.rename(name.as_bytes(), &part.root, other.as_bytes(), RenameMode::Replace);
         renamed.expect("renaming");
         if number > 20 {
             let old = format!("q{}-{}", part.worker, number - 20);
@@ -134,7 +137,8 @@ pub(crate) fn shuffle() {
         let pick = |random: &mut Random| random.below(places.len() as u64) as usize;
         let (from, to) = (pick(&mut part.random), pick(&mut part.random));
         let Some((above, name)) = places[from].1.clone() else { continue };
-        let renamed = above.rename(name.as_bytes(), &places[to].0, name.as_bytes(), RenameMode::Replace);
+        let renamed =
+            above.rename(name.as_bytes(), &places[to].0, name.as_bytes(), RenameMode::Replace);
         if let Err(error) = renamed {
             // Somebody was faster, or it would stand below itself.
             let expected = [ErrorKind::NotFound, ErrorKind::Invalid, ErrorKind::NotEmpty];

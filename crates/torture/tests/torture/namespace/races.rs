@@ -7,9 +7,21 @@ use std::collections::BTreeMap;
 
 /// Ways of racing: a name, what all do, and what the losers are told.
 const RACES: [(&str, fn(&Node, u64, u64) -> Result<()>, ErrorKind); 8] = [
-    ("create", |root, number, _| root.create(&name("c", number), &FILE).map(drop), ErrorKind::Exists),
-    ("mkdir", |root, number, _| root.mkdir(&name("k", number), &DIRECTORY).map(drop), ErrorKind::Exists),
-    ("symlink", |root, number, _| root.symlink(&name("s", number), b"x", &FILE).map(drop), ErrorKind::Exists),
+    (
+        "create",
+        |root, number, _| root.create(&name("c", number), &FILE).map(drop),
+        ErrorKind::Exists,
+    ),
+    (
+        "mkdir",
+        |root, number, _| root.mkdir(&name("k", number), &DIRECTORY).map(drop),
+        ErrorKind::Exists,
+    ),
+    (
+        "symlink",
+        |root, number, _| root.symlink(&name("s", number), b"x", &FILE).map(drop),
+        ErrorKind::Exists,
+    ),
     ("noreplace", rename_own, ErrorKind::Exists),
     ("unlink", |root, number, _| root.unlink(&name("u", number)), ErrorKind::NotFound),
     ("rmdir", |root, number, _| root.rmdir(&name("r", number)), ErrorKind::NotFound),

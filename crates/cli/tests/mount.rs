@@ -1,0 +1,494 @@
+//! File systems mounted through FUSE. Without /dev/fuse and fusermount3 these tests say so and pass.
+mod support;
+
+use dfs::{Dfs, Follow, MountOptions, NewDfs, Open};
+use esker::Pool;
+use esker::backend::NewContainer;
+use esker::types::info::OpenMode;
+use rustix::fs::{FallocateFlags, Mode, RenameFlags, SeekFrom, XattrFlags};
+use rustix::io::Errno;
+use serde_json::json;
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read, Seek, Write};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::{Duration, SystemTime};
+use support::{Site, wait_for};
+
+/// A pool with a file system `tank/home`, and a directory to mount it on.
+struct Place {
+    dir: PathBuf,
+    site: Site,
+}
+
+impl Place {
+    /// `None` where this machine cannot mount.
+    fn new() -> Option<Self> {
+        let device = OpenOptions::new().read(true).write(true).open("/dev/fuse");
+        let helper = Command::new("fusermount3").arg("--version").output();
+        if device.is_err() || helper.is_err() {
+            eprintln!("skipped: this machine has no /dev/fuse or no fusermount3");
+            return None;
+        }
+        let site = Site::in_memory();
+        site.ok(&["pool", "create", "tank", "--size", "256M", "--targets", "2"]);
+        let place = Self { dir: site.dir.join("mnt"), site };
+        let pool = Pool::connect(&place.pool(), OpenMode::ReadWrite).unwrap();
+        let label = NewContainer { label: Some("home"), ..Default::default() };
+        Dfs::create_container(&pool, &label, &NewDfs::default()).unwrap();
+        fs::create_dir(&place.dir).unwrap();
+        Some(place)
+    }
+
+    fn mounted(options: &[&str]) -> Option<Self> {
+        let place = Self::new()?;
+        place.mount(options);
+        Some(place)
+    }
+
+    fn mount(&self, options: &[&str]) {
+        self.site.ok(&[&["mount", "tank/home", self.dir()], options].concat());
+    }
+
+    fn umount(&self) {
+        self.site.ok(&["umount", self.dir()]);
+    }
+
+    fn dir(&self) -> &str {
+        self.dir.to_str().unwrap()
+    }
+
+    fn at(&self, path: &str) -> PathBuf {
+        self.dir.join(path)
+    }
+
+    fn pool(&self) -> String {
+        format!("esker:{}/tank", self.site.dir.display())
+    }
+
+    /// The same file system without the mount.
+    fn direct(&self) -> Dfs {
+        Dfs::open(&self.pool(), "home", MountOptions::default()).unwrap()
+    }
+
+    fn is_mounted(&self) -> bool {
+        fs::read_to_string("/proc/self/mountinfo").unwrap().contains(self.dir())
+    }
+
+    /// The process that serves the mount.
+    fn server(&self) -> String {
+        let mut text = [0; 16];
+        let len = rustix::fs::getxattr(&self.dir, "esker.pid", &mut text).unwrap();
+        String::from_utf8(text[..len].to_vec()).unwrap()
+    }
+
+    fn signal(&self, signal: &str) {
+        let server = self.server();
+        assert!(Command::new("kill").args([signal, &server]).status().unwrap().success());
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if self.is_mounted() {
+            self.site.run(&["umount", "--lazy", self.dir()]);
+        }
+    }
+}
+
+fn errno<T>(result: std::io::Result<T>) -> Option<i32> {
+    result.err().and_then(|error| error.raw_os_error())
+}
+
+fn is(result: std::io::Result<()>, expected: Errno) {
+    assert_eq!(errno(result), Some(expected.raw_os_error()));
+}
+
+#[test]
+fn files_hold_what_was_written() {
+    let Some(place) = Place::mounted(&[]) else { return };
+    let bytes = support::noise(3_000_001);
+    fs::write(place.at("file"), &bytes).unwrap();
+    assert!(fs::read(place.at("file")).unwrap() == bytes);
+    let file = OpenOptions::new().read(true).write(true).open(place.at("file")).unwrap();
+    file.write_all_at(b"inside", 1_500_000).unwrap();
+    let mut part = [0; 8];
+    file.read_exact_at(&mut part, 1_499_999).unwrap();
+    assert_eq!(part[1..7], *b"inside");
+    file.set_len(1_500_003).unwrap();
+    assert_eq!(fs::metadata(place.at("file")).unwrap().len(), 1_500_003);
+    let truncated = File::create(place.at("file")).unwrap();
+    assert_eq!(truncated.metadata().unwrap().len(), 0);
+    drop((file, truncated));
+    place.umount();
+    let found = place.direct().root().lookup(b"file").unwrap();
+    assert_eq!(found.attr().unwrap().size, 0);
+}
+
+#[test]
+fn names_come_move_and_go() {
+    let Some(place) = Place::mounted(&[]) else { return };
+    fs::create_dir_all(place.at("a/b")).unwrap();
+    fs::write(place.at("a/b/file"), "1").unwrap();
+    fs::write(place.at("a/other"), "2").unwrap();
+    let number = fs::metadata(place.at("a/b/file")).unwrap().ino();
+    // What is known below a directory stays known when that moves, and so does the way up.
+    fs::rename(place.at("a"), place.at("z")).unwrap();
+    assert_eq!(fs::metadata(place.at("z/b/file")).unwrap().ino(), number);
+    fs::create_dir(place.at("z/b/c")).unwrap();
+    fs::rename(place.at("z/b/c"), place.at("z/c")).unwrap();
+    fs::rename(place.at("z/c"), place.at("z/b/c")).unwrap();
+    is(fs::rename(place.at("z"), place.at("z/b/c/z")), Errno::INVAL);
+    fs::rename(place.at("z/b/file"), place.at("z/other")).unwrap();
+    assert_eq!(fs::read(place.at("z/other")).unwrap(), b"1");
+    is(fs::remove_dir(place.at("z")), Errno::NOTEMPTY);
+    is(fs::remove_dir(place.at("z/other")), Errno::NOTDIR);
+    is(fs::remove_file(place.at("z/b")), Errno::ISDIR);
+    is(fs::create_dir(place.at("z/b")), Errno::EXIST);
+    is(fs::create_dir(place.at(&"n".repeat(256))), Errno::NAMETOOLONG);
+    is(fs::metadata(place.at("a")).map(drop), Errno::NOENT);
+    is(fs::hard_link(place.at("z/other"), place.at("hard")), Errno::PERM);
+    let pipe = rustix::fs::mknodat(
+        rustix::fs::CWD,
+        place.at("pipe"),
+        rustix::fs::FileType::Fifo,
+        Mode::RUSR,
+        0,
+    );
+    assert_eq!(pipe, Err(Errno::PERM));
+    fs::remove_dir_all(place.at("z")).unwrap();
+    assert_eq!(fs::read_dir(&place.dir).unwrap().count(), 0);
+}
+
+#[test]
+fn renames_have_flags() {
+    let Some(place) = Place::mounted(&[]) else { return };
+    fs::create_dir(place.at("dir")).unwrap();
+    fs::write(place.at("dir/inside"), "1").unwrap();
+    fs::write(place.at("file"), "2").unwrap();
+    let cwd = rustix::fs::CWD;
+    let rename =
+        |flags| rustix::fs::renameat_with(cwd, place.at("dir"), cwd, place.at("file"), flags);
+    assert_eq!(rename(RenameFlags::NOREPLACE), Err(Errno::EXIST));
+    rename(RenameFlags::EXCHANGE).unwrap();
+    assert_eq!(fs::read(place.at("file/inside")).unwrap(), b"1");
+    assert_eq!(fs::read(place.at("dir")).unwrap(), b"2");
+    fs::write(place.at("file/inside"), "3").unwrap();
+    assert_eq!(fs::read(place.at("file/inside")).unwrap(), b"3");
+    assert_eq!(rename(RenameFlags::WHITEOUT), Err(Errno::INVAL));
+}
+
+#[test]
+fn attributes_are_kept() {
+    let Some(place) = Place::mounted(&[]) else { return };
+    let path = place.at("file");
+    fs::write(&path, "12345").unwrap();
+    fs::set_permissions(&path, PermissionsExt::from_mode(0o640)).unwrap();
+    let file = OpenOptions::new().write(true).open(&path).unwrap();
+    let time = SystemTime::UNIX_EPOCH + Duration::new(1_000_000_000, 123_456_789);
+    file.set_modified(time).unwrap();
+    let shown = file.metadata().unwrap();
+    assert_eq!((shown.mode(), shown.len(), shown.nlink()), (0o100_640, 5, 1));
+    assert_eq!(shown.modified().unwrap(), time);
+    let before = SystemTime::UNIX_EPOCH - Duration::from_millis(800);
+    file.set_modified(before).unwrap();
+    drop(file);
+    assert_eq!(fs::metadata(&path).unwrap().modified().unwrap(), before);
+    fs::write(&path, "6").unwrap();
+    assert!(fs::metadata(&path).unwrap().modified().unwrap() > time);
+    symlink("file", place.at("link")).unwrap();
+    assert_eq!(fs::read_link(place.at("link")).unwrap(), PathBuf::from("file"));
+    assert_eq!(fs::read(place.at("link")).unwrap(), b"6");
+    assert!(fs::symlink_metadata(place.at("link")).unwrap().is_symlink());
+    let space = rustix::fs::statvfs(&place.dir).unwrap();
+    assert!(space.f_blocks > 0 && space.f_bavail <= space.f_blocks && space.f_namemax == 255);
+}
+
+#[test]
+fn extended_attributes_are_kept() {
+    let Some(place) = Place::mounted(&[]) else { return };
+    let path = place.at("file");
+    fs::write(&path, "").unwrap();
+    let set = |value: &[u8], flags| rustix::fs::setxattr(&path, "user.colour", value, flags);
+    assert_eq!(set(b"red", XattrFlags::REPLACE), Err(Errno::NODATA));
+    set(b"red", XattrFlags::CREATE).unwrap();
+    assert_eq!(set(b"blue", XattrFlags::CREATE), Err(Errno::EXIST));
+    let mut value = [0; 16];
+    assert_eq!(rustix::fs::getxattr(&path, "user.colour", &mut value), Ok(3));
+    assert_eq!(rustix::fs::getxattr(&path, "user.colour", &mut [0; 1]), Err(Errno::RANGE));
+    let mut names = [0; 64];
+    let len = rustix::fs::listxattr(&path, &mut names).unwrap();
+    assert_eq!(names[..len], *b"user.colour\0");
+    rustix::fs::removexattr(&path, "user.colour").unwrap();
+    assert_eq!(rustix::fs::getxattr(&path, "user.colour", &mut value), Err(Errno::NODATA));
+}
+
+#[test]
+fn holes_are_zeros_and_are_found() {
+    let Some(place) = Place::mounted(&[]) else { return };
+    let path = place.at("file");
+    let mut file = File::create_new(&path).unwrap();
+    file.write_all_at(b"end", 3 << 20).unwrap();
+    assert_eq!(rustix::fs::seek(&file, SeekFrom::Data(0)), Ok(3 << 20));
+    assert_eq!(rustix::fs::seek(&file, SeekFrom::Hole(0)), Ok(0));
+    assert_eq!(rustix::fs::seek(&file, SeekFrom::Data(4 << 20)), Err(Errno::NXIO));
+    file.rewind().unwrap();
+    file.write_all(&[7; 8192]).unwrap();
+    let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    rustix::fs::fallocate(&file, punch, 0, 4096).unwrap();
+    rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, 4 << 20).unwrap();
+    let collapse = rustix::fs::fallocate(&file, FallocateFlags::COLLAPSE_RANGE, 0, 4096);
+    assert_eq!(collapse, Err(Errno::OPNOTSUPP));
+    let read = fs::read(&path).unwrap();
+    assert_eq!((read.len(), &read[4094..4098]), (4 << 20, &[0, 0, 7, 7][..]));
+    assert!(read[8192..3 << 20].iter().all(|byte| *byte == 0));
+}
+
+#[test]
+fn files_without_a_name_live_until_they_are_closed() {
+    let Some(place) = Place::mounted(&[]) else { return };
+    let path = place.at("file");
+    fs::write(&path, "one").unwrap();
+    let mut file = OpenOptions::new().read(true).write(true).open(&path).unwrap();
+    fs::remove_file(&path).unwrap();
+    fs::write(&path, "another").unwrap();
+    let mut text = String::new();
+    file.read_to_string(&mut text).unwrap();
+    assert_eq!(text, "one");
+    file.write_all(b" more").unwrap();
+    file.set_len(6).unwrap();
+    let shown = file.metadata().unwrap();
+    assert_eq!((shown.len(), shown.nlink()), (6, 0));
+    let mut rest = [0; 6];
+    file.read_exact_at(&mut rest, 0).unwrap();
+    assert_eq!(&rest, b"one mo");
+    fs::write(place.at("third"), "3").unwrap();
+    fs::rename(place.at("third"), &path).unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"3");
+}
+
+#[test]
+fn long_listings_are_whole() {
+    let Some(place) = Place::mounted(&[]) else { return };
+    let names: Vec<_> = (0..3000).map(|number| format!("entry-{number:05}")).collect();
+    for name in &names {
+        File::create(place.at(name)).unwrap();
+    }
+    let mut found: Vec<_> = fs::read_dir(&place.dir)
+        .unwrap()
+        .map(|entry| {
+            let entry = entry.unwrap();
+            assert_eq!(entry.metadata().unwrap().ino(), entry.ino());
+            entry.file_name().into_string().unwrap()
+        })
+        .collect();
+    found.sort_unstable();
+    assert_eq!(found, names);
+    // Entries that go while they are listed do not hide others.
+    let listed: Vec<_> = fs::read_dir(&place.dir)
+        .unwrap()
+        .map(|entry| {
+            let path = entry.unwrap().path();
+            fs::remove_file(&path).unwrap();
+            path
+        })
+        .collect();
+    assert_eq!(listed.len(), names.len());
+    assert_eq!(fs::read_dir(&place.dir).unwrap().count(), 0);
+}
+
+/// By programs on the mount and by a process that does not use it.
+#[test]
+fn appends_never_overwrite_each_other() {
+    let Some(place) = Place::mounted(&[]) else { return };
+    let path = place.at("log");
+    fs::write(&path, "").unwrap();
+    let direct = place.direct();
+    let line = |who: usize, number: usize| format!("{who} {number:05}\n");
+    std::thread::scope(|scope| {
+        for who in 0..2 {
+            let path = &path;
+            scope.spawn(move || {
+                let mut file = OpenOptions::new().append(true).open(path).unwrap();
+                (0..300).for_each(|number| file.write_all(line(who, number).as_bytes()).unwrap());
+            });
+        }
+        let file = direct.root().lookup(b"log").unwrap().open(Open::BOTH).unwrap();
+        (0..300).for_each(|number| drop(file.append(line(2, number).as_bytes()).unwrap()));
+    });
+    let text = fs::read_to_string(&path).unwrap();
+    let mut lines: Vec<_> = text.lines().map(|found| format!("{found}\n")).collect();
+    lines.sort_unstable();
+    let mut expected: Vec<_> =
+        (0..3).flat_map(|who| (0..300).map(move |number| line(who, number))).collect();
+    expected.sort_unstable();
+    assert_eq!(lines, expected);
+}
+
+#[test]
+fn what_others_change_is_seen() {
+    let Some(place) = Place::mounted(&[]) else { return };
+    let path = place.at("file");
+    fs::write(&path, "before").unwrap();
+    let open = File::open(&path).unwrap();
+    let mut bytes = [0; 6];
+    open.read_exact_at(&mut bytes, 0).unwrap();
+    let direct = place.direct();
+    let root = direct.root();
+    let other = root.lookup(b"file").unwrap().open(Open::BOTH).unwrap();
+    other.write_at(0, b"behind and longer").unwrap();
+    other.sync().unwrap();
+    // Whoever opens it sees it at once, who has it open within a moment.
+    assert_eq!(fs::read(&path).unwrap(), b"behind and longer");
+    wait_for("the new content", || {
+        let mut bytes = [0; 17];
+        open.read_exact_at(&mut bytes, 0).is_ok() && &bytes == b"behind and longer"
+    });
+    root.rename(b"file", &root, b"moved", Default::default()).unwrap();
+    wait_for("the old name to go", || fs::metadata(&path).is_err());
+    assert_eq!(fs::read(place.at("moved")).unwrap(), b"behind and longer");
+    open.read_exact_at(&mut bytes, 0).unwrap();
+    assert_eq!(&bytes, b"behind");
+    // And the other way round, at once.
+    fs::write(place.at("mine"), "mine").unwrap();
+    let mine = direct.resolve(&root, b"/mine", Follow::All).unwrap();
+    assert_eq!(mine.attr().unwrap().size, 4);
+}
+
+#[test]
+fn copies_stay_in_the_store() {
+    let Some(place) = Place::mounted(&[]) else { return };
+    let bytes = support::noise(2_500_000);
+    fs::write(place.at("from"), &bytes).unwrap();
+    let from = File::open(place.at("from")).unwrap();
+    let to = File::create_new(place.at("to")).unwrap();
+    let mut offsets = (1_000u64, 0u64);
+    let copied = rustix::fs::copy_file_range(
+        &from,
+        Some(&mut offsets.0),
+        &to,
+        Some(&mut offsets.1),
+        usize::MAX >> 1,
+    );
+    assert_eq!(copied, Ok(bytes.len() - 1_000));
+    assert!(fs::read(place.at("to")).unwrap() == bytes[1_000..]);
+}
+
+#[test]
+fn every_cache_holds_files() {
+    let bytes = support::noise(300_000);
+    for cache in ["none", "auto", "writeback"] {
+        let Some(place) = Place::mounted(&["--cache", cache, "--threads", "1"]) else { return };
+        fs::write(place.at("file"), &bytes).unwrap();
+        let mut file = OpenOptions::new().append(true).open(place.at("file")).unwrap();
+        file.write_all(b"tail").unwrap();
+        drop(file);
+        let expected = [&bytes[..], b"tail"].concat();
+        assert!(fs::read(place.at("file")).unwrap() == expected, "{cache}");
+        place.umount();
+        let file = place.direct().root().lookup(b"file").unwrap().open(Open::READ).unwrap();
+        let mut read = vec![0; expected.len()];
+        assert_eq!(file.read_at(0, &mut read).unwrap(), expected.len());
+        assert!(read == expected, "{cache}");
+    }
+}
+
+#[test]
+fn nothing_changes_what_is_read_only() {
+    let Some(place) = Place::mounted(&[]) else { return };
+    fs::write(place.at("file"), "then").unwrap();
+    place.umount();
+    place.site.ok(&["cont", "snapshot", "create", "tank", "home", "then"]);
+    place.mount(&[]);
+    fs::write(place.at("file"), "now").unwrap();
+    place.umount();
+    for (options, content) in [(&["--snapshot", "then"][..], "then"), (&["--read-only"], "now")] {
+        place.mount(options);
+        assert_eq!(fs::read_to_string(place.at("file")).unwrap(), content);
+        is(fs::write(place.at("file"), "never"), Errno::ROFS);
+        is(fs::remove_file(place.at("file")), Errno::ROFS);
+        place.umount();
+    }
+}
+
+#[test]
+fn a_mount_in_use_stays_unless_told_otherwise() {
+    let Some(place) = Place::mounted(&[]) else { return };
+    fs::write(place.at("file"), "content").unwrap();
+    let mut open = File::open(place.at("file")).unwrap();
+    assert_eq!(place.site.fails(&["umount", place.dir()]).0, "busy");
+    assert!(place.is_mounted());
+    place.site.ok(&["umount", "--lazy", place.dir()]);
+    assert!(!place.is_mounted());
+    let mut text = String::new();
+    open.read_to_string(&mut text).unwrap();
+    assert_eq!(text, "content");
+    drop(open);
+    assert_eq!(place.site.fails(&["umount", place.dir()]).0, "not_found");
+    wait_for("the server to let the pool go", || {
+        place.site.run(&["pool", "destroy", "tank"]).status.success()
+    });
+}
+
+#[test]
+fn signals_unmount() {
+    for signal in ["-TERM", "-INT", "-HUP"] {
+        let Some(place) = Place::mounted(&[]) else { return };
+        fs::write(place.at("file"), "content").unwrap();
+        place.signal(signal);
+        wait_for("the end of the mount", || !place.is_mounted());
+        place.mount(&[]);
+        assert_eq!(fs::read(place.at("file")).unwrap(), b"content");
+        place.umount();
+    }
+}
+
+#[test]
+fn a_killed_server_loses_nothing() {
+    let Some(place) = Place::mounted(&[]) else { return };
+    fs::write(place.at("file"), "content").unwrap();
+    place.signal("-KILL");
+    wait_for("the end of the server", || {
+        errno(fs::metadata(&place.dir)) == Some(Errno::NOTCONN.raw_os_error())
+    });
+    let said = place.site.failure(&["mount", "tank/home", place.dir()]);
+    assert!(said["error"]["message"].as_str().unwrap().contains("esker umount"), "{said}");
+    place.umount();
+    place.mount(&[]);
+    assert_eq!(fs::read(place.at("file")).unwrap(), b"content");
+    place.umount();
+    assert_eq!(place.site.json(&["pool", "check", "tank"])["problems"], json!([]));
+}
+
+#[test]
+fn in_the_foreground_it_ends_with_the_command() {
+    let Some(place) = Place::new() else { return };
+    let mut command = place.site.command(&["mount", "tank/home", place.dir(), "--foreground"]);
+    let mut server = command.stdout(Stdio::null()).spawn().unwrap();
+    wait_for("the mount", || place.is_mounted());
+    fs::write(place.at("file"), "content").unwrap();
+    assert_eq!(place.server(), server.id().to_string());
+    place.umount();
+    assert!(server.wait().unwrap().success());
+}
+
+#[test]
+fn what_cannot_be_mounted_is_told() {
+    let Some(place) = Place::new() else { return };
+    place.site.ok(&["cont", "create", "tank", "objects"]);
+    let dir = place.dir();
+    let nowhere = format!("{dir}/nowhere");
+    let file = place.site.file("file", b"");
+    let kind = |arguments: &[&str]| place.site.fails(&[&["mount"], arguments].concat()).0;
+    assert_eq!(kind(&["tank", dir]), "invalid");
+    assert_eq!(kind(&["tank/none", dir]), "not_found");
+    assert_eq!(kind(&["tank/objects", dir]), "invalid");
+    assert_eq!(kind(&["tank/home", &nowhere]), "not_found");
+    assert_eq!(kind(&["tank/home", &file]), "not_directory");
+    assert_eq!(kind(&["tank/home", dir, "--threads", "0"]), "invalid");
+    assert_eq!(kind(&["tank/home", dir, "--snapshot", "none"]), "not_found");
+    assert_eq!(place.site.fails(&["umount", dir]).0, "not_found");
+    let mounted = place.site.json(&["mount", "tank/home", dir]);
+    assert_eq!(mounted, json!({"source": "tank/home", "dir": dir}));
+}

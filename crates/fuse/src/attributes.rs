@@ -1,0 +1,200 @@
+//! Attributes as the kernel has them.
+use crate::answer::{Answer, of_number};
+use crate::inodes::Inode;
+use crate::served::Served;
+use dfs::{Attr, Kind, SetAttr, Time};
+use esker::types::ErrorKind;
+use fuser::{Errno, FileAttr, FileType, INodeNo, TimeOrNow};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Set-user-id.
+const SET_USER: u32 = 0o4000;
+/// Set-group-id; on a directory, that what is made in it belongs to its group.
+pub(crate) const SET_GROUP: u32 = 0o2000;
+pub(crate) const SET_IDS: u32 = SET_USER | SET_GROUP;
+const GROUP_RUNS: u32 = 0o0010;
+
+/// What `setattr` asks for.
+pub(crate) struct Wanted {
+    pub(crate) set: SetAttr,
+    /// True where the caller is not root, who keeps set-id bits when files are cut.
+    pub(crate) by_user: bool,
+}
+
+impl Served {
+    pub(crate) fn attributes(&self, number: u64) -> Answer<FileAttr> {
+        let inode = self.inode(number)?;
+        Ok(shown(number, &self.attr_of(&inode)?))
+    }
+
+    /// Attributes as they are now. A file without a name is one only as long as it is open.
+    pub(crate) fn attr_of(&self, inode: &Inode) -> Answer<Attr> {
+        if let Some(file) = inode.file() {
+            let attr = of_number(file.attr())?;
+            return Ok(if attr.nlink == 0 { inode.with_kept(attr) } else { attr });
+        }
+        let attr = of_number(inode.node().attr())?;
+        match attr.nlink {
+            0 => Err(Errno::ESTALE.into()),
+            _ => Ok(attr),
+        }
+    }
+
+    pub(crate) fn set_attributes(&self, number: u64, wanted: Wanted) -> Answer<FileAttr> {
+        let inode = self.inode(number)?;
+        let Wanted { mut set, by_user } = wanted;
+        let takes_set_ids =
+            set.uid.is_some() || set.gid.is_some() || (set.size.is_some() && by_user);
+        if takes_set_ids && set.mode.is_none() {
+            set.mode = without_set_ids(&self.attr_of(&inode)?);
+        }
+        // The size of a file that lost its name can be set, for it needs no entry.
+        if let (Some(size), Some(file)) = (set.size, inode.file()) {
+            of_number(file.set_len(size))?;
+            set.size = None;
+        }
+        if set == SetAttr::default() {
+            return self.attributes(number);
+        }
+        let changed = match inode.file() {
+            Some(file) => file.set_attr(&set),
+            None => inode.node().set_attr(&set),
+        };
+        let attr = match changed {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                return self.keep_nameless(&inode, &set);
+            }
+            changed => changed?,
+        };
+        if set.mode.is_some() || set.gid.is_some() {
+            inode.see(of_number(inode.node().refresh())?);
+        }
+        Ok(shown(number, &attr))
+    }
+
+    /// Sets attributes of a file that is open without a name.
+    fn keep_nameless(&self, inode: &Inode, set: &SetAttr) -> Answer<FileAttr> {
+        if inode.file().is_none() || self.attr_of(inode)?.nlink != 0 {
+            return Err(Errno::ESTALE.into());
+        }
+        inode.keep(set);
+        self.attributes(inode.number())
+    }
+
+    /// Takes the set-id bits off a file that somebody without the right to keep them writes to.
+    pub(crate) fn drop_set_ids(&self, inode: &Inode) -> Answer<()> {
+        let mode = without_set_ids(&self.attr_of(inode)?);
+        if let Some(mode) = mode {
+            let set = SetAttr { mode: Some(mode), ..SetAttr::default() };
+            of_number(inode.node().set_attr(&set))?;
+            inode.see(of_number(inode.node().refresh())?);
+        }
+        Ok(())
+    }
+}
+
+/// The mode without set-id bits, where a file has some to lose. Without leave to run it for the group,
+/// the second one means something else.
+fn without_set_ids(attr: &Attr) -> Option<u32> {
+    let group = if attr.mode & GROUP_RUNS == 0 { 0 } else { SET_GROUP };
+    let lost = attr.mode & (SET_USER | group);
+    (attr.kind == Kind::File && lost != 0).then_some(attr.mode & !lost)
+}
+
+/// Attributes for the kernel, under the number that it knows the file by.
+pub(crate) fn shown(number: u64, attr: &Attr) -> FileAttr {
+    let mtime = system_time(attr.mtime);
+    FileAttr {
+        ino: INodeNo(number),
+        size: attr.size,
+        blocks: attr.blocks(),
+        atime: mtime,
+        mtime,
+        ctime: system_time(attr.ctime),
+        crtime: UNIX_EPOCH,
+        kind: file_type(attr.kind),
+        perm: attr.mode as u16,
+        nlink: attr.nlink,
+        uid: attr.uid,
+        gid: attr.gid,
+        rdev: 0,
+        blksize: u32::try_from(attr.block_size).unwrap_or(u32::MAX),
+        flags: 0,
+    }
+}
+
+pub(crate) const fn file_type(kind: Kind) -> FileType {
+    match kind {
+        Kind::File => FileType::RegularFile,
+        Kind::Directory => FileType::Directory,
+        Kind::Symlink => FileType::Symlink,
+    }
+}
+
+/// A time that a program sets.
+pub(crate) fn wanted_time(time: TimeOrNow) -> Time {
+    match time {
+        TimeOrNow::Now => Time::now(),
+        TimeOrNow::SpecificTime(time) => time_of(time),
+    }
+}
+
+fn system_time(time: Time) -> SystemTime {
+    let seconds = Duration::from_secs(time.seconds.unsigned_abs());
+    let whole = match time.seconds {
+        0.. => UNIX_EPOCH.checked_add(seconds),
+        _ => UNIX_EPOCH.checked_sub(seconds),
+    };
+    whole.unwrap_or(UNIX_EPOCH) + Duration::from_nanos(u64::from(time.nanos))
+}
+
+fn time_of(time: SystemTime) -> Time {
+    let seconds = |duration: Duration| i64::try_from(duration.as_secs()).unwrap_or(i64::MAX);
+    match time.duration_since(UNIX_EPOCH) {
+        Ok(since) => Time { seconds: seconds(since), nanos: since.subsec_nanos() },
+        // The crate `fuser` adds the nanoseconds of such a time in the wrong direction.
+        Err(before) => {
+            let before = before.duration();
+            Time { seconds: -seconds(before), nanos: before.subsec_nanos() }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use esker::types::ObjectId;
+
+    fn file(mode: u32) -> Attr {
+        Attr {
+            oid: ObjectId { hi: 7, lo: 0 },
+            kind: Kind::File,
+            mode,
+            nlink: 1,
+            uid: 0,
+            gid: 0,
+            size: 0,
+            block_size: 1 << 40,
+            mtime: Time { seconds: -1, nanos: 200_000_000 },
+            ctime: Time { seconds: 5, nanos: 6 },
+        }
+    }
+
+    #[test]
+    fn set_id_bits_are_lost_where_they_let_somebody_in() {
+        assert_eq!(without_set_ids(&file(0o6755)), Some(0o0755));
+        assert_eq!(without_set_ids(&file(0o4644)), Some(0o0644));
+        assert_eq!(without_set_ids(&file(0o2644)), None);
+        assert_eq!(without_set_ids(&file(0o0755)), None);
+        let dir = Attr { kind: Kind::Directory, ..file(0o6755) };
+        assert_eq!(without_set_ids(&dir), None);
+    }
+
+    #[test]
+    fn times_before_1970_are_shown() {
+        let shown = shown(7, &file(0o644));
+        assert_eq!(shown.mtime, UNIX_EPOCH - Duration::from_millis(800));
+        assert_eq!(shown.ctime, UNIX_EPOCH + Duration::new(5, 6));
+        assert_eq!(shown.blksize, u32::MAX);
+    }
+}

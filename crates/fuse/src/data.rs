@@ -1,0 +1,144 @@
+//! Requests about the bytes of files.
+use crate::answer::{Answer, of_number};
+use crate::attributes::SET_IDS;
+use crate::inodes::Inode;
+use crate::limits::{COPY_BYTES_MAX, REQUEST_BYTES_MAX};
+use crate::served::Served;
+use dfs::File;
+use fuser::{Errno, WriteFlags};
+use rustix::fs::{FallocateFlags, OFlags};
+use std::cell::RefCell;
+use std::sync::Arc;
+
+/// Linux: `SEEK_DATA`.
+const SEEK_DATA: i32 = 3;
+/// Linux: `SEEK_HOLE`.
+const SEEK_HOLE: i32 = 4;
+
+thread_local! {
+    /// What is on its way to the kernel or from file to file; kept, for fresh memory is slow.
+    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A write of a program, or of the kernel for programs that wrote to its cache.
+pub(crate) struct Written<'a> {
+    pub(crate) offset: u64,
+    pub(crate) data: &'a [u8],
+    pub(crate) how: WriteFlags,
+    pub(crate) flags: i32,
+}
+
+/// A range to be copied.
+pub(crate) struct Copy {
+    pub(crate) from: (u64, u64),
+    pub(crate) to: (u64, u64),
+    pub(crate) len: u64,
+}
+
+impl Served {
+    /// Hands what was read to `send`.
+    pub(crate) fn read(
+        &self,
+        number: u64,
+        offset: u64,
+        len: u32,
+        send: impl FnOnce(Answer<&[u8]>),
+    ) {
+        with_buffer(len as usize, |buffer| {
+            let read = self.open_file(number).and_then(|file| Ok(file.read_at(offset, buffer)?));
+            send(read.map(|len| &buffer[..len]));
+        });
+    }
+
+    pub(crate) fn write(&self, number: u64, written: &Written<'_>) -> Answer<u32> {
+        let inode = self.inode(number)?;
+        let file = inode.file().ok_or(Errno::EBADF)?;
+        let takes_set_ids = written.how.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
+        if takes_set_ids && inode.node().inode().mode & SET_IDS != 0 {
+            self.drop_set_ids(&inode)?;
+        }
+        // What comes from the kernel's cache has its place already.
+        let cached = written.how.contains(WriteFlags::FUSE_WRITE_CACHE);
+        match has(written.flags, OFlags::APPEND) && !cached {
+            true => file.append(written.data).map(drop)?,
+            false => file.write_at(written.offset, written.data).map(drop)?,
+        }
+        Ok(written.data.len() as u32)
+    }
+
+    /// Where data or a hole begins.
+    pub(crate) fn seek(&self, number: u64, offset: i64, whence: i32) -> Answer<i64> {
+        let file = self.open_file(number)?;
+        let offset = u64::try_from(offset).map_err(|_| Errno::ENXIO)?;
+        let found = match whence {
+            SEEK_DATA => file.seek_data(offset)?,
+            SEEK_HOLE => file.seek_hole(offset)?,
+            _ => return Err(Errno::EINVAL.into()),
+        };
+        i64::try_from(found).map_err(|_| Errno::EOVERFLOW.into())
+    }
+
+    pub(crate) fn allocate(&self, number: u64, offset: u64, len: u64, mode: i32) -> Answer<()> {
+        let file = self.open_file(number)?;
+        let mode = FallocateFlags::from_bits_retain(mode as u32);
+        let keep = FallocateFlags::KEEP_SIZE;
+        let keeps = mode.contains(keep);
+        match mode.difference(keep) {
+            FallocateFlags::PUNCH_HOLE if keeps => file.punch(offset, len)?,
+            FallocateFlags::ZERO_RANGE => file.zero(offset, len, keeps)?,
+            none if none.is_empty() => file.allocate(offset, len, keeps)?,
+            _ => return Err(Errno::EOPNOTSUPP.into()),
+        }
+        Ok(())
+    }
+
+    /// Copies within the store and tells how many bytes; what is missing of `len` was not there, or is
+    /// left to the next call.
+    pub(crate) fn copy(&self, copy: &Copy) -> Answer<u32> {
+        let (from, to) = (self.open_file(copy.from.0)?, self.open_file(copy.to.0)?);
+        let len = copy.len.min(COPY_BYTES_MAX);
+        let mut done = 0;
+        with_buffer(REQUEST_BYTES_MAX as usize, |buffer| {
+            while done < len {
+                let want = (len - done).min(buffer.len() as u64) as usize;
+                let read = from.read_at(copy.from.1 + done, &mut buffer[..want])?;
+                if read == 0 {
+                    break;
+                }
+                to.write_at(copy.to.1 + done, &buffer[..read])?;
+                done += read as u64;
+            }
+            Ok(done as u32)
+        })
+    }
+
+    pub(crate) fn sync(&self, number: u64) -> Answer<()> {
+        of_number(self.open_file(number)?.sync())
+    }
+
+    fn open_file(&self, number: u64) -> Answer<Arc<File>> {
+        self.inode(number)?.file().ok_or(Errno::EBADF.into())
+    }
+}
+
+/// Opens a file, for the first or another time, and empties it where `flags` say so.
+pub(crate) fn open(inode: &Inode, flags: i32) -> Answer<Arc<File>> {
+    let file = inode.open()?;
+    if has(flags, OFlags::TRUNC) {
+        file.set_len(0).inspect_err(|_| inode.close())?;
+    }
+    Ok(file)
+}
+
+pub(crate) fn has(flags: i32, wanted: OFlags) -> bool {
+    OFlags::from_bits_retain(flags as u32).contains(wanted)
+}
+
+fn with_buffer<T>(len: usize, work: impl FnOnce(&mut [u8]) -> T) -> T {
+    BUFFER.with_borrow_mut(|buffer| {
+        if buffer.len() < len {
+            buffer.resize(len, 0);
+        }
+        work(&mut buffer[..len])
+    })
+}

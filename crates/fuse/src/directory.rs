@@ -1,0 +1,160 @@
+//! Listings under way.
+use crate::answer::{Answer, Refusal, of_number};
+use crate::attributes::{file_type, shown};
+use crate::inodes::ROOT;
+use crate::served::{GENERATION, Served};
+use dfs::{DirEntry, DirStream, Kind, Node};
+use fuser::{Errno, FileType, INodeNo, ReplyDirectory, ReplyDirectoryPlus};
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Positions of `.` and `..`, which the store does not have: its own come behind them.
+const DOTS: u64 = 2;
+
+/// All directories that programs are listing.
+#[derive(Default)]
+pub(crate) struct Listings {
+    open: Mutex<HashMap<u64, Arc<Listing>>>,
+    next: AtomicU64,
+}
+
+/// A directory that a program is listing.
+pub(crate) struct Listing {
+    pub(crate) dir: Node,
+    number: u64,
+    stream: Mutex<DirStream>,
+}
+
+/// What comes next in a listing.
+pub(crate) enum Item {
+    /// The directory itself (`.`) or the one above (`..`).
+    Dots { name: &'static str, number: u64 },
+    /// An entry.
+    Entry(DirEntry),
+}
+
+impl Listings {
+    pub(crate) fn get(&self, handle: u64) -> Answer<Arc<Listing>> {
+        self.lock().get(&handle).map(Arc::clone).ok_or(Errno::EBADF.into())
+    }
+
+    pub(crate) fn close(&self, handle: u64) {
+        self.lock().remove(&handle);
+    }
+
+    fn add(&self, listing: Listing) -> u64 {
+        let handle = self.next.fetch_add(1, Ordering::Relaxed);
+        self.lock().insert(handle, Arc::new(listing));
+        handle
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Arc<Listing>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Listing {
+    /// Gives `take` what stands from `position` on, each with the position behind it, until it says
+    /// that it is full. An error after something was taken is left to the next call.
+    pub(crate) fn from(
+        &self,
+        position: u64,
+        mut take: impl FnMut(Item, u64) -> Answer<bool>,
+    ) -> Answer<()> {
+        for (at, item) in (0..).zip(self.dots()).skip(position.min(DOTS) as usize) {
+            if take(item, at + 1)? {
+                return Ok(());
+            }
+        }
+        let mut stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
+        let position = position.saturating_sub(DOTS);
+        if position == 0 || position != stream.tell() {
+            stream.seek(position);
+        }
+        let mut taken = false;
+        loop {
+            let next = match stream.read() {
+                Err(_) if taken => return Ok(()),
+                next => next?,
+            };
+            let Some(entry) = next else { return Ok(()) };
+            match take(Item::Entry(entry), stream.tell() + DOTS) {
+                Ok(false) => taken = true,
+                Err(_) if taken => return Ok(()),
+                full => return full.map(drop),
+            }
+        }
+    }
+
+    fn dots(&self) -> [Item; DOTS as usize] {
+        let above = self.dir.parent().map_or(ROOT, |parent| parent.inode().number());
+        let dots = |name, number| Item::Dots { name, number };
+        [dots(".", self.number), dots("..", above)]
+    }
+}
+
+impl Served {
+    pub(crate) fn list(
+        &self,
+        handle: u64,
+        position: u64,
+        reply: &mut ReplyDirectory,
+    ) -> Answer<()> {
+        self.listings.get(handle)?.from(position, |item, next| {
+            Ok(match item {
+                Item::Dots { name, number } => {
+                    reply.add(INodeNo(number), next, FileType::Directory, name)
+                }
+                Item::Entry(entry) => {
+                    let (number, kind) = (INodeNo(entry.number()), file_type(entry.kind()));
+                    reply.add(number, next, kind, OsStr::from_bytes(&entry.name))
+                }
+            })
+        })
+    }
+
+    /// A listing in which each entry is also a lookup.
+    pub(crate) fn list_with_attributes(
+        &self,
+        handle: u64,
+        position: u64,
+        reply: &mut ReplyDirectoryPlus,
+    ) -> Answer<()> {
+        let listing = self.listings.get(handle)?;
+        listing.from(position, |item, next| {
+            let entry = match item {
+                Item::Entry(entry) => entry,
+                // The kernel knows these; it only wants them to be there.
+                Item::Dots { name, number } => {
+                    let attr = shown(number, &of_number(listing.dir.attr())?);
+                    let number = INodeNo(number);
+                    return Ok(reply.add(number, next, name, &self.fresh, &attr, GENERATION));
+                }
+            };
+            let attr = match self.look_up(listing.number, &entry.name) {
+                Ok(attr) => attr,
+                // Gone since it was listed.
+                Err(Refusal(Errno::ENOENT)) => return Ok(false),
+                Err(refusal) => return Err(refusal),
+            };
+            let name = OsStr::from_bytes(&entry.name);
+            let full = reply.add(attr.ino, next, name, &self.fresh, &attr, GENERATION);
+            if full {
+                self.inodes.forget(attr.ino.0, 1);
+            }
+            Ok(full)
+        })
+    }
+
+    pub(crate) fn open_directory(&self, number: u64) -> Answer<u64> {
+        let dir = self.inode(number)?.node();
+        if dir.kind() != Kind::Directory {
+            return Err(Errno::ENOTDIR.into());
+        }
+        let stream = Mutex::new(dir.entries()?);
+        Ok(self.listings.add(Listing { dir, number, stream }))
+    }
+}

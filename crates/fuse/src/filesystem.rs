@@ -1,0 +1,346 @@
+//! What the kernel asks, one method each, handed on to those who know.
+use crate::answer::Refusal;
+use crate::attributes::{Wanted, wanted_time};
+use crate::data::{self, Copy, Written};
+use crate::limits::{BACKGROUND_MAX, REQUEST_BYTES_MAX};
+use crate::names::New;
+use crate::options::Cache;
+use crate::served::{GENERATION, Served, done, sized, written};
+use dfs::SetAttr;
+use fuser::{
+    BsdFileFlags, CopyFileRangeFlags, FileHandle, Filesystem, FopenFlags, INodeNo, InitFlags,
+    KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
+    ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs,
+    ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
+};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::time::SystemTime;
+
+impl Filesystem for Served {
+    fn init(&mut self, _: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
+        let mut wanted = InitFlags::FUSE_ATOMIC_O_TRUNC
+            | InitFlags::FUSE_AUTO_INVAL_DATA
+            | InitFlags::FUSE_ASYNC_DIO
+            | InitFlags::FUSE_CACHE_SYMLINKS
+            | InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP
+            | InitFlags::FUSE_DO_READDIRPLUS
+            | InitFlags::FUSE_HANDLE_KILLPRIV_V2
+            | InitFlags::FUSE_PARALLEL_DIROPS
+            | InitFlags::FUSE_READDIRPLUS_AUTO;
+        wanted.set(InitFlags::FUSE_WRITEBACK_CACHE, self.cache == Cache::Writeback);
+        // What this kernel does not know it does without.
+        let known = wanted & config.capabilities();
+        let _ = config.add_capabilities(known);
+        let _ = config.set_max_write(REQUEST_BYTES_MAX);
+        let _ = config.set_max_background(BACKGROUND_MAX);
+        Ok(())
+    }
+
+    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        self.entry(reply, self.look_up(parent.0, name.as_bytes()));
+    }
+
+    fn forget(&self, _: &Request, ino: INodeNo, nlookup: u64) {
+        self.inodes.forget(ino.0, nlookup);
+    }
+
+    fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        self.attr(reply, self.attributes(ino.0));
+    }
+
+    fn setattr(
+        &self,
+        request: &Request,
+        ino: INodeNo,
+        mode: Option<u32>,
+        uid: Option<u32>,
+        gid: Option<u32>,
+        size: Option<u64>,
+        _atime: Option<TimeOrNow>,
+        mtime: Option<TimeOrNow>,
+        _ctime: Option<SystemTime>,
+        _: Option<FileHandle>,
+        _crtime: Option<SystemTime>,
+        _chgtime: Option<SystemTime>,
+        _bkuptime: Option<SystemTime>,
+        _flags: Option<BsdFileFlags>,
+        reply: ReplyAttr,
+    ) {
+        let mode = mode.map(|mode| mode & dfs::MODE_MASK);
+        let mtime = mtime.map(wanted_time);
+        let set = SetAttr { mode, uid, gid, size, mtime, ..SetAttr::default() };
+        let wanted = Wanted { set, by_user: request.uid() != 0 };
+        self.attr(reply, self.set_attributes(ino.0, wanted));
+    }
+
+    fn readlink(&self, _: &Request, ino: INodeNo, reply: ReplyData) {
+        match self.read_link(ino.0) {
+            Ok(target) => reply.data(&target),
+            Err(Refusal(errno)) => reply.error(errno),
+        }
+    }
+
+    fn mknod(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _umask: u32,
+        _rdev: u32,
+        reply: ReplyEntry,
+    ) {
+        self.entry(reply, self.make_file(parent.0, name.as_bytes(), New::by(request, mode)));
+    }
+
+    fn mkdir(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _umask: u32,
+        reply: ReplyEntry,
+    ) {
+        self.entry(reply, self.make_directory(parent.0, name.as_bytes(), New::by(request, mode)));
+    }
+
+    fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        done(reply, Served::unlink(self, parent.0, name.as_bytes()));
+    }
+
+    fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        done(reply, self.remove_directory(parent.0, name.as_bytes()));
+    }
+
+    fn symlink(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        target: &Path,
+        reply: ReplyEntry,
+    ) {
+        let (target, new) = (target.as_os_str().as_bytes(), New::by(request, 0o777));
+        self.entry(reply, self.make_link(parent.0, name.as_bytes(), target, new));
+    }
+
+    fn rename(
+        &self,
+        _: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        newparent: INodeNo,
+        newname: &OsStr,
+        flags: RenameFlags,
+        reply: ReplyEmpty,
+    ) {
+        let (from, to) = ((parent.0, name.as_bytes()), (newparent.0, newname.as_bytes()));
+        done(reply, Served::rename(self, from, to, flags));
+    }
+
+    fn open(&self, _: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        match self.inode(ino.0).and_then(|inode| data::open(&inode, flags.0)) {
+            // Files are told apart by their number alone.
+            Ok(_) => reply.opened(FileHandle(0), self.treatment(flags.0)),
+            Err(Refusal(errno)) => reply.error(errno),
+        }
+    }
+
+    fn create(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _umask: u32,
+        flags: i32,
+        reply: ReplyCreate,
+    ) {
+        let new = New::by(request, mode);
+        match Served::create(self, parent.0, name.as_bytes(), new, flags) {
+            Ok(attr) => {
+                let treatment = self.treatment(flags);
+                reply.created(&self.fresh, &attr, GENERATION, FileHandle(0), treatment);
+            }
+            Err(Refusal(errno)) => reply.error(errno),
+        }
+    }
+
+    fn read(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        size: u32,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        Served::read(self, ino.0, offset, size, |read| match read {
+            Ok(bytes) => reply.data(bytes),
+            Err(Refusal(errno)) => reply.error(errno),
+        });
+    }
+
+    fn write(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        data: &[u8],
+        how: WriteFlags,
+        flags: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        let request = Written { offset, data, how, flags: flags.0 };
+        written(reply, Served::write(self, ino.0, &request));
+    }
+
+    fn release(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        _: FileHandle,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        _: bool,
+        reply: ReplyEmpty,
+    ) {
+        done(reply, self.inode(ino.0).map(|inode| inode.close()));
+    }
+
+    fn fsync(&self, _: &Request, ino: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        done(reply, self.sync(ino.0));
+    }
+
+    fn opendir(&self, _: &Request, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        match self.open_directory(ino.0) {
+            Ok(handle) => reply.opened(FileHandle(handle), FopenFlags::empty()),
+            Err(Refusal(errno)) => reply.error(errno),
+        }
+    }
+
+    fn readdir(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        fh: FileHandle,
+        offset: u64,
+        mut reply: ReplyDirectory,
+    ) {
+        match self.list(fh.0, offset, &mut reply) {
+            Ok(()) => reply.ok(),
+            Err(Refusal(errno)) => reply.error(errno),
+        }
+    }
+
+    fn readdirplus(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        fh: FileHandle,
+        offset: u64,
+        mut reply: ReplyDirectoryPlus,
+    ) {
+        match self.list_with_attributes(fh.0, offset, &mut reply) {
+            Ok(()) => reply.ok(),
+            Err(Refusal(errno)) => reply.error(errno),
+        }
+    }
+
+    fn releasedir(&self, _: &Request, _: INodeNo, fh: FileHandle, _: OpenFlags, reply: ReplyEmpty) {
+        self.listings.close(fh.0);
+        reply.ok();
+    }
+
+    fn fsyncdir(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        done(reply, self.dfs.flush().map_err(Refusal::from));
+    }
+
+    fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
+        let space = match self.dfs.space() {
+            Ok(space) => space,
+            Err(error) => return reply.error(Refusal::from(error).0),
+        };
+        let (block, blocks) = (space.block_size, |bytes: u64| bytes / space.block_size);
+        let (total, free) = (blocks(space.total), blocks(space.free));
+        let (files, name) = ((space.files, space.files_free), dfs::limits::NAME_MAX as u32);
+        reply.statfs(total, free, free, files.0, files.1, block as u32, name, block as u32);
+    }
+
+    fn setxattr(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        name: &OsStr,
+        value: &[u8],
+        flags: i32,
+        _: u32,
+        reply: ReplyEmpty,
+    ) {
+        done(reply, self.set_attribute(ino.0, name.as_bytes(), value, flags));
+    }
+
+    fn getxattr(&self, _: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        sized(reply, size, self.attribute(ino.0, name.as_bytes()));
+    }
+
+    fn listxattr(&self, _: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
+        sized(reply, size, self.attribute_names(ino.0));
+    }
+
+    fn removexattr(&self, _: &Request, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        done(reply, self.remove_attribute(ino.0, name.as_bytes()));
+    }
+
+    fn fallocate(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        length: u64,
+        mode: i32,
+        reply: ReplyEmpty,
+    ) {
+        done(reply, self.allocate(ino.0, offset, length, mode));
+    }
+
+    fn lseek(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        _: FileHandle,
+        offset: i64,
+        whence: i32,
+        reply: ReplyLseek,
+    ) {
+        match self.seek(ino.0, offset, whence) {
+            Ok(found) => reply.offset(found),
+            Err(Refusal(errno)) => reply.error(errno),
+        }
+    }
+
+    fn copy_file_range(
+        &self,
+        _: &Request,
+        ino_in: INodeNo,
+        _: FileHandle,
+        offset_in: u64,
+        ino_out: INodeNo,
+        _: FileHandle,
+        offset_out: u64,
+        len: u64,
+        _: CopyFileRangeFlags,
+        reply: ReplyWrite,
+    ) {
+        let copy = Copy { from: (ino_in.0, offset_in), to: (ino_out.0, offset_out), len };
+        written(reply, self.copy(&copy));
+    }
+}

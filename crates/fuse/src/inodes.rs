@@ -1,0 +1,175 @@
+//! What the kernel knows by number: each number it was told, until it forgets it.
+use crate::answer::{Answer, of_number};
+use dfs::{Attr, File, Node, Open, SetAttr};
+use esker::types::ObjectId;
+use fuser::Errno;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The number of the root (FUSE: `FUSE_ROOT_ID`).
+pub(crate) const ROOT: u64 = 1;
+
+/// All that the kernel knows.
+pub(crate) struct Inodes(Mutex<HashMap<u64, Known>>);
+
+struct Known {
+    inode: Arc<Inode>,
+    /// How often the kernel was told the number and has not said that it forgot.
+    told: u64,
+}
+
+/// A file, directory or link that the kernel knows.
+pub(crate) struct Inode {
+    number: u64,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// Where it was seen last.
+    node: Node,
+    /// The file, as long as programs have it open. One serves them all: the kernel has checked who may
+    /// read and write.
+    file: Option<Arc<File>>,
+    opens: u64,
+    /// Attributes set since the open file lost its name, with which it lost its place for them.
+    nameless: SetAttr,
+}
+
+impl Inodes {
+    pub(crate) fn new(root: Node) -> Self {
+        let root = Known { inode: Arc::new(Inode::new(ROOT, root)), told: 1 };
+        Self(Mutex::new(HashMap::from([(ROOT, root)])))
+    }
+
+    pub(crate) fn get(&self, number: u64) -> Answer<Arc<Inode>> {
+        self.lock().get(&number).map(|known| Arc::clone(&known.inode)).ok_or(Errno::ESTALE.into())
+    }
+
+    /// Notes that the kernel is told of what `node` names, which may have had another name before.
+    pub(crate) fn tell(&self, node: Node) -> Arc<Inode> {
+        let mut inodes = self.lock();
+        let number = free_or_own(&inodes, &node);
+        let known = inodes.entry(number).or_insert_with(|| Known {
+            inode: Arc::new(Inode::new(number, node.clone())),
+            told: 0,
+        });
+        known.told += 1;
+        known.inode.see(node);
+        Arc::clone(&known.inode)
+    }
+
+    /// Where something that the kernel may know stands now.
+    pub(crate) fn moved(&self, node: Node) {
+        let inodes = self.lock();
+        if let Some(known) = inodes.get(&free_or_own(&inodes, &node)) {
+            known.inode.see(node);
+        }
+    }
+
+    /// The kernel forgot a number that it was told `times` times.
+    pub(crate) fn forget(&self, number: u64, times: u64) {
+        let mut inodes = self.lock();
+        let Some(known) = inodes.get_mut(&number) else { return };
+        known.told = known.told.saturating_sub(times);
+        if known.told == 0 {
+            let gone = inodes.remove(&number);
+            drop(inodes);
+            // What this closes takes its time.
+            drop(gone);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Known>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The number of a node. Ids made by other software may share one; then the next that is free does.
+fn free_or_own(inodes: &HashMap<u64, Known>, node: &Node) -> u64 {
+    let mut number = node.inode().number();
+    while inodes.get(&number).is_some_and(|known| known.inode.oid() != node.oid()) {
+        number = number.wrapping_add(1).max(ROOT + 1);
+    }
+    number
+}
+
+impl Inode {
+    fn new(number: u64, node: Node) -> Self {
+        Self {
+            number,
+            state: Mutex::new(State { node, file: None, opens: 0, nameless: SetAttr::default() }),
+        }
+    }
+
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Where it was seen last.
+    pub(crate) fn node(&self) -> Node {
+        self.state().node.clone()
+    }
+
+    /// It stands at `node` now, with its inode.
+    pub(crate) fn see(&self, node: Node) {
+        self.state().node = node;
+    }
+
+    fn oid(&self) -> ObjectId {
+        self.state().node.oid()
+    }
+
+    /// The file, where it is open.
+    pub(crate) fn file(&self) -> Option<Arc<File>> {
+        self.state().file.clone()
+    }
+
+    /// Counts an opening, by any program.
+    pub(crate) fn open(&self) -> Answer<Arc<File>> {
+        let mut state = self.state();
+        let file = match &state.file {
+            Some(file) => Arc::clone(file),
+            None => {
+                let open = if state.node.fs().is_read_only() { Open::READ } else { Open::BOTH };
+                Arc::new(of_number(state.node.open(open))?)
+            }
+        };
+        state.file = Some(Arc::clone(&file));
+        state.opens += 1;
+        Ok(file)
+    }
+
+    /// Takes an opening off the count; the last one closes the file.
+    pub(crate) fn close(&self) {
+        let mut state = self.state();
+        state.opens = state.opens.saturating_sub(1);
+        let last = if state.opens == 0 { state.file.take() } else { None };
+        drop(state);
+        drop(last);
+    }
+
+    /// Keeps attributes of a file that is open without a name.
+    pub(crate) fn keep(&self, set: &SetAttr) {
+        let kept = &mut self.state().nameless;
+        kept.mode = set.mode.or(kept.mode);
+        kept.uid = set.uid.or(kept.uid);
+        kept.gid = set.gid.or(kept.gid);
+        kept.mtime = set.mtime.or(kept.mtime);
+    }
+
+    /// Attributes with those that were kept.
+    pub(crate) fn with_kept(&self, attr: Attr) -> Attr {
+        let kept = self.state().nameless;
+        Attr {
+            mode: kept.mode.unwrap_or(attr.mode),
+            uid: kept.uid.unwrap_or(attr.uid),
+            gid: kept.gid.unwrap_or(attr.gid),
+            mtime: kept.mtime.unwrap_or(attr.mtime),
+            ..attr
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

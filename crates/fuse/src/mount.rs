@@ -1,0 +1,145 @@
+//! A mounted file system, from the mount to the end.
+use crate::limits::THREADS_MAX;
+use crate::options::Options;
+use crate::served::Served;
+use crate::unmount::{When, detach};
+use dfs::Dfs;
+use esker::types::{Error, ErrorKind, Result};
+use fuser::{Config, MountOption, Session, SessionACL};
+use rustix::io::Errno;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::flag;
+use signal_hook::iterator::Signals;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::thread;
+
+/// What the kernel is spoken to through.
+const DEVICE: &str = "/dev/fuse";
+
+/// A file system on a directory. Dropped, it is unmounted.
+pub struct Mount {
+    session: Session<Served>,
+    dfs: Dfs,
+    dir: PathBuf,
+}
+
+impl Mount {
+    /// Mounts `dfs` on `dir`. Whoever uses it waits until [`Self::serve`] runs.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] for options that cannot be, [`ErrorKind::NotFound`] where there is no such
+    /// directory, no FUSE, or no `fusermount3` for a user other than root; what the system says.
+    pub fn new(dfs: Dfs, dir: &Path, options: &Options) -> Result<Self> {
+        check(dir, options)?;
+        let read_only = dfs.is_read_only();
+        let served = Served::new(dfs.clone(), options.cache, options.snapshot);
+        let session = Session::new(served, dir, &config(options, read_only))
+            .map_err(|error| Error::io(format!("mounting on {}", dir.display()), &error))?;
+        let dir = dir
+            .canonicalize()
+            .map_err(|error| Error::io(format!("looking for {}", dir.display()), &error))?;
+        Ok(Self { session, dfs, dir })
+    }
+
+    /// Answers the kernel until the file system is unmounted, by anybody or because this process gets
+    /// SIGHUP, SIGINT or SIGTERM. Calls `ready` when the mount answers. Where files are open, the first
+    /// signal takes the mount out of the tree and waits for them; the second ends the process.
+    ///
+    /// # Errors
+    /// Those of `ready`, of the kernel's connection, and of what is written at the end.
+    pub fn serve(self, ready: impl FnOnce() -> Result<()>) -> Result<()> {
+        let Self { session, dfs, dir } = self;
+        let failed = |error| Error::io(format!("serving {}", dir.display()), &error);
+        let mut signals = listen().map_err(failed)?;
+        let listening = signals.handle();
+        let session = session.spawn().map_err(failed)?;
+        thread::scope(|scope| {
+            scope.spawn(|| signals.forever().for_each(|_| end(&dir)));
+            let told = std::fs::metadata(&dir).map_err(failed).and_then(|_| ready());
+            if told.is_err() {
+                end(&dir);
+            }
+            let served = session.join().map_err(failed);
+            listening.close();
+            told.and(served).and(dfs.flush())
+        })
+    }
+}
+
+fn check(dir: &Path, options: &Options) -> Result<()> {
+    if !(1..=THREADS_MAX).contains(&options.threads) {
+        let message = format!("{} threads: it can be 1 to {THREADS_MAX}", options.threads);
+        return Err(Error::new(ErrorKind::Invalid, message));
+    }
+    match std::fs::metadata(dir) {
+        Ok(found) if !found.is_dir() => {
+            let message = format!("{} is no directory: mount on one", dir.display());
+            return Err(Error::new(ErrorKind::NotDirectory, message));
+        }
+        Ok(_) => {}
+        Err(error) if error.raw_os_error() == Some(Errno::NOTCONN.raw_os_error()) => {
+            return Err(stale(dir));
+        }
+        Err(error) => return Err(Error::io(format!("mounting on {}", dir.display()), &error)),
+    }
+    match Path::new(DEVICE).exists() {
+        true => Ok(()),
+        false => Err(no_device()),
+    }
+}
+
+#[cold]
+fn stale(dir: &Path) -> Error {
+    let dir = dir.display();
+    let message = format!("{dir} is a mount whose server died: `esker umount {dir}` takes it away");
+    Error::new(ErrorKind::Busy, message)
+}
+
+#[cold]
+fn no_device() -> Error {
+    let message = format!(
+        "this machine has no {DEVICE}: load the kernel module `fuse`, or let the container have the \
+         device"
+    );
+    Error::new(ErrorKind::NotFound, message)
+}
+
+fn config(options: &Options, read_only: bool) -> Config {
+    // A comma would end the option.
+    let source = options.source.replace(',', "_");
+    let mut config = Config::default();
+    config.mount_options = vec![
+        MountOption::FSName(source),
+        MountOption::Subtype("esker".to_owned()),
+        MountOption::DefaultPermissions,
+        MountOption::NoAtime,
+    ];
+    config.mount_options.extend(read_only.then_some(MountOption::RO));
+    config.acl = if options.allow_other { SessionACL::All } else { SessionACL::Owner };
+    config.n_threads = Some(options.threads);
+    config.clone_fd = true;
+    config
+}
+
+/// A second signal finds the flag set, and does what it does to any process.
+fn listen() -> std::io::Result<Signals> {
+    let told = Arc::new(AtomicBool::new(false));
+    let signals = [SIGHUP, SIGINT, SIGTERM];
+    for signal in signals {
+        flag::register_conditional_default(signal, Arc::clone(&told))?;
+        flag::register(signal, Arc::clone(&told))?;
+    }
+    Signals::new(signals)
+}
+
+fn end(dir: &Path) {
+    let left = detach(dir, When::Unused).or_else(|error| {
+        eprintln!("esker: {error}; serving those until they close them");
+        detach(dir, When::Closed)
+    });
+    if let Err(error) = left {
+        eprintln!("esker: {error}");
+    }
+}

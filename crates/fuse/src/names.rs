@@ -1,0 +1,149 @@
+//! Requests about names: what stands in directories, comes, goes and moves.
+use crate::answer::{Answer, of_number};
+use crate::attributes::{SET_GROUP, shown};
+use crate::data::{has, open};
+use crate::served::Served;
+use dfs::{Create, Kind, Node, RenameMode};
+use esker::types::ErrorKind;
+use fuser::{Errno, FileAttr, RenameFlags, Request};
+use rustix::fs::OFlags;
+
+/// An entry that a program makes.
+pub(crate) struct New {
+    pub(crate) mode: u32,
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+}
+
+impl New {
+    /// By the user who asks; the kernel has applied the umask.
+    pub(crate) fn by(request: &Request, mode: u32) -> Self {
+        Self { mode, uid: request.uid(), gid: request.gid() }
+    }
+
+    fn within(self, dir: &Node, kind: Kind) -> Create {
+        let inode = dir.inode();
+        let inherits = inode.mode & SET_GROUP != 0;
+        let passed_on = if inherits && kind == Kind::Directory { SET_GROUP } else { 0 };
+        let gid = if inherits { inode.gid } else { self.gid };
+        Create {
+            mode: self.mode & dfs::MODE_MASK | passed_on,
+            owner: Some((self.uid, gid)),
+            ..Create::default()
+        }
+    }
+}
+
+impl Served {
+    pub(crate) fn look_up(&self, parent: u64, name: &[u8]) -> Answer<FileAttr> {
+        self.told(self.inode(parent)?.node().lookup(name)?)
+    }
+
+    /// Makes a file, or takes the one that is there where `flags` allow it, and opens it.
+    pub(crate) fn create(
+        &self,
+        parent: u64,
+        name: &[u8],
+        new: New,
+        flags: i32,
+    ) -> Answer<FileAttr> {
+        let dir = self.inode(parent)?.node();
+        let exclusive = has(flags, OFlags::EXCL);
+        let create = Create { exclusive, ..new.within(&dir, Kind::File) };
+        let node = dir.create(name, &create)?;
+        let inode = self.inodes.tell(node.clone());
+        let attr = open(&inode, flags)
+            .and_then(|_| Ok(node.attr_as_found().inspect_err(|_| inode.close())?));
+        attr.map(|attr| shown(inode.number(), &attr))
+            .inspect_err(|_| self.inodes.forget(inode.number(), 1))
+    }
+
+    /// Makes a file without opening it.
+    pub(crate) fn make_file(&self, parent: u64, name: &[u8], new: New) -> Answer<FileAttr> {
+        // Neither devices nor sockets nor pipes.
+        if new.mode & dfs::KIND_MASK != Kind::File.bits() {
+            return Err(Errno::EPERM.into());
+        }
+        let dir = self.inode(parent)?.node();
+        let create = Create { exclusive: true, ..new.within(&dir, Kind::File) };
+        self.told(dir.create(name, &create)?)
+    }
+
+    pub(crate) fn make_directory(&self, parent: u64, name: &[u8], new: New) -> Answer<FileAttr> {
+        let dir = self.inode(parent)?.node();
+        self.told(dir.mkdir(name, &new.within(&dir, Kind::Directory))?)
+    }
+
+    pub(crate) fn make_link(
+        &self,
+        parent: u64,
+        name: &[u8],
+        target: &[u8],
+        new: New,
+    ) -> Answer<FileAttr> {
+        let dir = self.inode(parent)?.node();
+        self.told(dir.symlink(name, target, &new.within(&dir, Kind::Symlink))?)
+    }
+
+    pub(crate) fn read_link(&self, number: u64) -> Answer<Vec<u8>> {
+        of_number(self.inode(number)?.node().read_link())
+    }
+
+    pub(crate) fn unlink(&self, parent: u64, name: &[u8]) -> Answer<()> {
+        Ok(self.inode(parent)?.node().unlink(name)?)
+    }
+
+    pub(crate) fn remove_directory(&self, parent: u64, name: &[u8]) -> Answer<()> {
+        Ok(self.inode(parent)?.node().rmdir(name)?)
+    }
+
+    pub(crate) fn rename(
+        &self,
+        (parent, name): (u64, &[u8]),
+        (new_parent, new_name): (u64, &[u8]),
+        flags: RenameFlags,
+    ) -> Answer<()> {
+        let mode = match flags {
+            RenameFlags::RENAME_NOREPLACE => RenameMode::NoReplace,
+            RenameFlags::RENAME_EXCHANGE => RenameMode::Exchange,
+            none if none.is_empty() => RenameMode::Replace,
+            _ => return Err(Errno::EINVAL.into()),
+        };
+        let mut from = self.inode(parent)?.node();
+        let mut to = self.inode(new_parent)?.node();
+        if parent != new_parent {
+            (from, to) = (self.as_it_stands(from)?, self.as_it_stands(to)?);
+        }
+        from.rename(name, &to, new_name, mode)?;
+        self.note_move(&to, new_name)?;
+        if mode == RenameMode::Exchange {
+            self.note_move(&from, name)?;
+        }
+        Ok(())
+    }
+
+    fn note_move(&self, dir: &Node, name: &[u8]) -> Answer<()> {
+        match dir.lookup(name) {
+            Ok(node) => self.inodes.moved(node),
+            // It moved on already.
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
+    /// The directory with its way up as it is now: those above may have been renamed since it was looked
+    /// up, and a rename proves that none moves below itself.
+    fn as_it_stands(&self, dir: Node) -> Answer<Node> {
+        let Some(parent) = dir.parent() else { return Ok(dir) };
+        let known = self.inodes.get(parent.inode().number());
+        let parent = known.map_or_else(|_| parent.clone(), |parent| parent.node());
+        of_number(self.as_it_stands(parent)?.lookup(dir.name()))
+    }
+
+    /// What the kernel is told of a node.
+    pub(crate) fn told(&self, node: Node) -> Answer<FileAttr> {
+        let attr = node.attr_as_found()?;
+        Ok(shown(self.inodes.tell(node).number(), &attr))
+    }
+}

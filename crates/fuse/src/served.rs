@@ -1,0 +1,98 @@
+//! A file system that is served to the kernel, and how it is answered.
+use crate::answer::{Answer, Refusal};
+use crate::data::has;
+use crate::directory::Listings;
+use crate::inodes::{Inode, Inodes};
+use crate::limits::{FRESH, FRESH_SNAPSHOT};
+use crate::options::Cache;
+use dfs::Dfs;
+use fuser::{
+    Errno, FileAttr, FopenFlags, Generation, ReplyAttr, ReplyEmpty, ReplyEntry, ReplyWrite,
+    ReplyXattr,
+};
+use rustix::fs::OFlags;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Numbers are never used for something else.
+pub(crate) const GENERATION: Generation = Generation(0);
+
+/// A file system with what the kernel knows of it.
+pub(crate) struct Served {
+    pub(crate) dfs: Dfs,
+    pub(crate) inodes: Inodes,
+    pub(crate) listings: Listings,
+    pub(crate) cache: Cache,
+    /// It is one of the past, which nobody changes.
+    still: bool,
+    /// How long the kernel may answer from what it was told.
+    pub(crate) fresh: Duration,
+}
+
+impl Served {
+    pub(crate) fn new(dfs: Dfs, cache: Cache, still: bool) -> Self {
+        let inodes = Inodes::new(dfs.root());
+        let fresh = if still { FRESH_SNAPSHOT } else { FRESH };
+        Self { dfs, inodes, listings: Listings::default(), cache, still, fresh }
+    }
+
+    pub(crate) fn inode(&self, number: u64) -> Answer<Arc<Inode>> {
+        self.inodes.get(number)
+    }
+
+    /// How the kernel treats an open file. What is appended does not go through its cache, for it could
+    /// not know where other processes let it end up.
+    pub(crate) fn treatment(&self, flags: i32) -> FopenFlags {
+        let kept = self.still || self.cache == Cache::Writeback;
+        let direct = match self.cache {
+            Cache::None => true,
+            Cache::Auto => has(flags, OFlags::APPEND),
+            Cache::Writeback => false,
+        };
+        let mut treatment = FopenFlags::empty();
+        treatment.set(FopenFlags::FOPEN_KEEP_CACHE, kept);
+        treatment.set(FopenFlags::FOPEN_DIRECT_IO, direct);
+        treatment.set(FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES, direct);
+        // Nothing waits to be written when a file is closed.
+        treatment.set(FopenFlags::FOPEN_NOFLUSH, self.cache != Cache::Writeback);
+        treatment
+    }
+
+    pub(crate) fn entry(&self, reply: ReplyEntry, answer: Answer<FileAttr>) {
+        match answer {
+            Ok(attr) => reply.entry(&self.fresh, &attr, GENERATION),
+            Err(Refusal(errno)) => reply.error(errno),
+        }
+    }
+
+    pub(crate) fn attr(&self, reply: ReplyAttr, answer: Answer<FileAttr>) {
+        match answer {
+            Ok(attr) => reply.attr(&self.fresh, &attr),
+            Err(Refusal(errno)) => reply.error(errno),
+        }
+    }
+}
+
+pub(crate) fn done(reply: ReplyEmpty, answer: Answer<()>) {
+    match answer {
+        Ok(()) => reply.ok(),
+        Err(Refusal(errno)) => reply.error(errno),
+    }
+}
+
+pub(crate) fn written(reply: ReplyWrite, answer: Answer<u32>) {
+    match answer {
+        Ok(len) => reply.written(len),
+        Err(Refusal(errno)) => reply.error(errno),
+    }
+}
+
+/// The kernel asks for the size with room for nothing.
+pub(crate) fn sized(reply: ReplyXattr, room: u32, answer: Answer<Vec<u8>>) {
+    match answer {
+        Ok(value) if room == 0 => reply.size(value.len() as u32),
+        Ok(value) if value.len() > room as usize => reply.error(Errno::ERANGE),
+        Ok(value) => reply.data(&value),
+        Err(Refusal(errno)) => reply.error(errno),
+    }
+}

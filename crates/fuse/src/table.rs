@@ -1,0 +1,115 @@
+//! The kernel's table of mounts, as far as unmounting needs it.
+use esker::types::{Error, ErrorKind, Result};
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Component, Path, PathBuf};
+
+/// A FUSE file system in the table of mounts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mounted {
+    /// The directory it covers.
+    pub dir: PathBuf,
+    /// What its server called the source.
+    pub source: String,
+}
+
+impl Mounted {
+    /// What is mounted through FUSE on `dir`. Works where the server has died, when the directory can
+    /// no longer be looked at.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] where nothing is; what reading the table meets.
+    pub fn on(dir: &Path) -> Result<Self> {
+        let dir = absolute(dir)?;
+        let table = std::fs::read_to_string("/proc/self/mountinfo")
+            .map_err(|error| Error::io("reading /proc/self/mountinfo", &error))?;
+        find(&table, &dir).ok_or_else(|| {
+            let message = format!("nothing is mounted through FUSE on {}", dir.display());
+            Error::new(ErrorKind::NotFound, message)
+        })
+    }
+}
+
+/// The path as the table has it: links in its parents followed, its last part not looked at, for a mount
+/// without a server cannot be.
+fn absolute(dir: &Path) -> Result<PathBuf> {
+    let failed = |error| Error::io(format!("looking for {}", dir.display()), &error);
+    let full = std::path::absolute(dir).map_err(failed)?;
+    match (full.parent(), full.components().next_back()) {
+        (Some(parent), Some(Component::Normal(name))) => {
+            Ok(parent.canonicalize().map_err(failed)?.join(name))
+        }
+        _ => full.canonicalize().map_err(failed),
+    }
+}
+
+/// The last line that names the directory counts: later mounts cover earlier ones.
+fn find(table: &str, dir: &Path) -> Option<Mounted> {
+    let on_dir = |line: &&str| line.split(' ').nth(4).is_some_and(|at| unescaped(at) == dir);
+    let line = table.lines().rev().find(on_dir)?;
+    let (_, tail) = line.split_once(" - ")?;
+    let mut tail = tail.split(' ');
+    let (sort, source) = (tail.next()?, tail.next()?);
+    let source = unescaped(source).display().to_string();
+    (sort == "fuse" || sort.starts_with("fuse.")).then(|| Mounted { dir: dir.to_owned(), source })
+}
+
+/// The table writes blanks, tabs, line ends and backslashes as `\ooo`.
+fn unescaped(field: &str) -> PathBuf {
+    let (mut bytes, mut rest) = (Vec::new(), field.as_bytes());
+    while let Some((&byte, tail)) = rest.split_first() {
+        let octal = tail.get(..3).and_then(|digits| std::str::from_utf8(digits).ok());
+        match octal.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            Some(code) if byte == b'\\' => {
+                bytes.push(code);
+                rest = &tail[3..];
+            }
+            _ => {
+                bytes.push(byte);
+                rest = tail;
+            }
+        }
+    }
+    PathBuf::from(OsString::from_vec(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: &str = "\
+22 1 8:1 / / rw,relatime - ext4 /dev/root rw
+40 22 0:35 / /mnt/a\\040b rw,nosuid,nodev shared:7 - fuse tank/run1 rw,user_id=0,group_id=0
+41 22 0:36 / /mnt/c rw - fuse.esker esker:/p\\054q/run1 rw
+42 22 0:37 / /mnt/d rw - tmpfs none rw
+43 41 0:38 / /mnt/c rw - fuse other rw
+";
+
+    fn source(dir: &str) -> Option<String> {
+        find(TABLE, Path::new(dir)).map(|mounted| mounted.source)
+    }
+
+    #[test]
+    fn mounts_are_found_by_their_directory() {
+        assert_eq!(source("/mnt/a b").as_deref(), Some("tank/run1"));
+        assert_eq!(source("/mnt/d"), None);
+        assert_eq!(source("/mnt"), None);
+    }
+
+    #[test]
+    fn the_last_of_several_counts() {
+        assert_eq!(source("/mnt/c").as_deref(), Some("other"));
+    }
+
+    #[test]
+    fn escapes_are_read() {
+        assert_eq!(unescaped("/a\\040b\\134\\054"), Path::new("/a b\\,"));
+        assert_eq!(unescaped("/a\\04"), Path::new("/a\\04"));
+    }
+
+    #[test]
+    fn what_is_not_mounted_is_told() {
+        let error = Mounted::on(Path::new("/proc/self")).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotFound);
+    }
+}

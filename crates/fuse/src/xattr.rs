@@ -1,0 +1,66 @@
+//! Extended attributes.
+use crate::answer::{Answer, of_number};
+use crate::inodes::ROOT;
+use crate::served::Served;
+use crate::unmount::SERVER_ATTRIBUTE;
+use dfs::XattrMode;
+use fuser::Errno;
+
+/// Beginnings of the names that are kept. The kernel asks for others on its own account (access control
+/// lists), and takes the answer for all files.
+const KEPT: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
+/// Linux: `XATTR_CREATE`.
+const CREATE: i32 = 1;
+/// Linux: `XATTR_REPLACE`.
+const REPLACE: i32 = 2;
+
+impl Served {
+    pub(crate) fn attribute(&self, number: u64, name: &[u8]) -> Answer<Vec<u8>> {
+        if number == ROOT && name == SERVER_ATTRIBUTE.as_bytes() {
+            return Ok(std::process::id().to_string().into_bytes());
+        }
+        check_name(name)?;
+        of_number(self.inode(number)?.node().get_xattr(name))
+    }
+
+    pub(crate) fn set_attribute(
+        &self,
+        number: u64,
+        name: &[u8],
+        value: &[u8],
+        flags: i32,
+    ) -> Answer<()> {
+        check_name(name)?;
+        let mode = match flags {
+            0 => XattrMode::Any,
+            CREATE => XattrMode::Create,
+            REPLACE => XattrMode::Replace,
+            _ => return Err(Errno::EINVAL.into()),
+        };
+        of_number(self.inode(number)?.node().set_xattr(name, value, mode))
+    }
+
+    pub(crate) fn remove_attribute(&self, number: u64, name: &[u8]) -> Answer<()> {
+        check_name(name)?;
+        of_number(self.inode(number)?.node().remove_xattr(name))
+    }
+
+    /// The names, each with a zero byte behind it.
+    pub(crate) fn attribute_names(&self, number: u64) -> Answer<Vec<u8>> {
+        let names = of_number(self.inode(number)?.node().list_xattrs())?;
+        Ok(names
+            .into_iter()
+            .flat_map(|mut name| {
+                name.push(0);
+                name
+            })
+            .collect())
+    }
+}
+
+fn check_name(name: &[u8]) -> Answer<()> {
+    match KEPT.iter().any(|prefix| name.starts_with(prefix)) {
+        true => Ok(()),
+        false => Err(Errno::EOPNOTSUPP.into()),
+    }
+}
