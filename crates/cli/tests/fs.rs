@@ -91,6 +91,7 @@ fn a_tree_is_made_listed_moved_and_removed() {
     assert_eq!(fails(&["fs", "cat", "tank/home:/a/b/link"]), "not_found");
     assert_eq!(fails(&["fs", "rm", "tank/home:/a"]), "is_directory");
     assert_eq!(fails(&["fs", "rm", "-d", "tank/home:/a"]), "not_empty");
+    assert_eq!(fails(&["fs", "ln", "a", "tank/home:/hard"]), "not_supported");
     assert_eq!(fails(&["fs", "mkdir", "tank/home:/a"]), "exists");
     assert_eq!(fails(&["fs", "mkdir", "-p", "tank/home:/moved/x"]), "not_directory");
     site.ok(&["fs", "rm", "-r", "tank/home:/a"]);

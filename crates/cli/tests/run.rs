@@ -24,11 +24,13 @@ fn library() -> &'static Path {
 fn site() -> Site {
     let site = Site::in_memory();
     site.ok(&["pool", "create", "tank", "--size", "64M", "--targets", "2"]);
+    let made = run(&site, &["--create"], &["true"]);
+    assert!(made.status.success(), "{made:?}");
     site
 }
 
 fn run(site: &Site, options: &[&str], program: &[&str]) -> Output {
-    let base = ["run", "--pool", "tank", "--cont", "home", "--create"];
+    let base = ["run", "--pool", "tank", "--cont", "home"];
     let arguments = [&base, options, &["--"], program].concat();
     site.command(&arguments).env("ESKER_LIB", library()).output().unwrap()
 }

@@ -27,17 +27,13 @@ impl Served {
         Ok(shown(number, &self.attr_of(&inode)?))
     }
 
-    /// Attributes as they are now. A file without a name is one only as long as it is open.
+    /// Attributes as they are now. What lost its name without having lost its users has no link.
     pub(crate) fn attr_of(&self, inode: &Inode) -> Answer<Attr> {
-        if let Some(file) = inode.file() {
-            let attr = of_number(file.attr())?;
-            return Ok(if attr.nlink == 0 { inode.with_kept(attr) } else { attr });
-        }
-        let attr = of_number(inode.node().attr())?;
-        match attr.nlink {
-            0 => Err(Errno::ESTALE.into()),
-            _ => Ok(attr),
-        }
+        let attr = match inode.file() {
+            Some(file) => file.attr()?,
+            None => inode.node().attr()?,
+        };
+        Ok(if attr.nlink == 0 { inode.with_kept(attr) } else { attr })
     }
 
     pub(crate) fn set_attributes(&self, number: u64, wanted: Wanted) -> Answer<FileAttr> {
@@ -66,15 +62,15 @@ impl Served {
             }
             changed => changed?,
         };
-        if set.mode.is_some() || set.gid.is_some() {
-            inode.see(of_number(inode.node().refresh())?);
-        }
+        inode.see_again();
         Ok(shown(number, &attr))
     }
 
-    /// Sets attributes of a file that is open without a name.
+    /// Sets attributes of what is open without a name. The kernel does not say which directories are.
     fn keep_nameless(&self, inode: &Inode, set: &SetAttr) -> Answer<FileAttr> {
-        if inode.file().is_none() || self.attr_of(inode)?.nlink != 0 {
+        let attr = self.attr_of(inode)?;
+        let may_be_open = attr.kind == Kind::Directory || inode.file().is_some();
+        if attr.nlink != 0 || !may_be_open {
             return Err(Errno::ESTALE.into());
         }
         inode.keep(set);
@@ -87,7 +83,7 @@ impl Served {
         if let Some(mode) = mode {
             let set = SetAttr { mode: Some(mode), ..SetAttr::default() };
             of_number(inode.node().set_attr(&set))?;
-            inode.see(of_number(inode.node().refresh())?);
+            inode.see_again();
         }
         Ok(())
     }

@@ -31,7 +31,7 @@ struct State {
     /// read and write.
     file: Option<Arc<File>>,
     opens: u64,
-    /// Attributes set since the open file lost its name, with which it lost its place for them.
+    /// Attributes set since what is open lost its name, and with that its place for them.
     nameless: SetAttr,
 }
 
@@ -115,6 +115,14 @@ impl Inode {
         self.state().node = node;
     }
 
+    /// Its attributes have changed.
+    pub(crate) fn see_again(&self) {
+        // Where another process moved it, the next lookup brings them.
+        if let Ok(node) = self.node().refresh() {
+            self.see(node);
+        }
+    }
+
     fn oid(&self) -> ObjectId {
         self.state().node.oid()
     }
@@ -148,7 +156,7 @@ impl Inode {
         drop(last);
     }
 
-    /// Keeps attributes of a file that is open without a name.
+    /// Keeps attributes of what is open without a name.
     pub(crate) fn keep(&self, set: &SetAttr) {
         let kept = &mut self.state().nameless;
         kept.mode = set.mode.or(kept.mode);

@@ -134,10 +134,14 @@ fn listen() -> std::io::Result<Signals> {
     Signals::new(signals)
 }
 
+/// Takes the mount out of the tree, in use or not; the session ends when nobody uses it any more.
 fn end(dir: &Path) {
-    let left = detach(dir, When::Unused).or_else(|error| {
-        eprintln!("esker: {error}; serving those until they close them");
-        detach(dir, When::Closed)
+    let left = detach(dir, When::Unused).or_else(|error| match error.kind() {
+        ErrorKind::Busy => {
+            eprintln!("esker: {} stays for those who have files open there", dir.display());
+            detach(dir, When::Closed)
+        }
+        _ => Err(error),
     });
     if let Err(error) = left {
         eprintln!("esker: {error}");

@@ -7,9 +7,9 @@ pub mod ior;
 pub mod mdtest;
 mod mounted;
 mod plain;
+mod process;
 pub mod worker;
 
-use crate::payload;
 use esker_types::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -49,14 +49,4 @@ fn differs(path: &str, offset: u64, written: u8, found: u8) -> Error {
         "{path}: byte {offset} is {found:#04x} and was written as {written:#04x}: the data is not what was written"
     );
     Error::new(ErrorKind::Corrupt, message)
-}
-
-/// The numbers below `count` in an order that follows from `seed`.
-fn shuffled(count: u64, seed: u64) -> Vec<u64> {
-    let mut numbers: Vec<u64> = (0..count).collect();
-    let mut state = seed;
-    for at in (1..numbers.len()).rev() {
-        numbers.swap(at, (payload::next(&mut state) % (at as u64 + 1)) as usize);
-    }
-    numbers
 }

@@ -1,5 +1,5 @@
 //! One process of `mdtest` or `ior`.
-use super::{Place, files, ior, mdtest};
+use super::{Place, ior, mdtest};
 use crate::clock::wait_until;
 use crate::measure::Measured;
 use crate::pin;
@@ -85,13 +85,9 @@ impl Work for Worker {
 
     fn begin(job: Job) -> Result<Self> {
         job.cpu.map_or(Ok(()), pin::to)?;
-        let files = files::open(&job.place)?;
-        let who = (job.rank, job.procs);
-        Ok(Self(match job.load {
-            Load::Mdtest(options) => {
-                Session::Mdtest(mdtest::Session::new(files, options, who, job.seed))
-            }
-            Load::Ior(options) => Session::Ior(ior::Session::new(files, options, who, job.seed)),
+        Ok(Self(match job.load.clone() {
+            Load::Mdtest(options) => Session::Mdtest(mdtest::Session::new(&job, options)?),
+            Load::Ior(options) => Session::Ior(ior::Session::new(&job, options)?),
         }))
     }
 

@@ -1,7 +1,7 @@
 //! Removed files that the next program of this process inherits.
 //!
 //! A removed file lives as long as somebody has it open, and this process ceases to have it open when it
-//! becomes another program. Where nobody else can have it, its content moves to an anonymous file of the
+//! becomes another program. Where nobody else has it, its content moves to an anonymous file of the
 //! kernel, in place of the descriptor: nobody can tell the difference, for it has no name.
 use crate::answer::Answer;
 use crate::open_file::OpenFile;
@@ -12,13 +12,13 @@ use std::sync::Arc;
 /// Bytes copied at a time.
 const STEP: usize = 1 << 20;
 
-/// Moves the content of removed files that only this process can have open. Called inside.
+/// Moves the content of removed files that only this process has open. Called inside.
 pub(crate) fn before_exec() {
     let inherited = |fd: &c_int| raw::control(*fd, libc::F_GETFD, 0).is_ok_and(|flags| flags == 0);
     let open: Vec<_> = descriptors::within(0, u32::MAX).filter(inherited).collect();
     for fd in open {
         if let Ok(file) = descriptors::get(fd)
-            && file.is_private()
+            && file.is_own()
             && file.attr().is_ok_and(|attr| attr.nlink == 0)
         {
             let _ = move_content(fd, &file);
@@ -35,6 +35,10 @@ fn move_content(fd: c_int, file: &Arc<OpenFile>) -> Answer<()> {
         if length == 0 {
             break;
         }
+    }
+    if !file.is_last_user()? {
+        raw::close(copy);
+        return Ok(());
     }
     raw::seek(copy, offset, libc::SEEK_SET)?;
     let flags = if file.appends() { libc::O_APPEND } else { 0 };

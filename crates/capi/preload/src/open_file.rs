@@ -89,10 +89,18 @@ impl OpenFile {
         self.appends.store(appends, Ordering::Relaxed);
     }
 
-    /// True where no other process can have it open by inheritance.
-    pub(crate) fn is_private(&self) -> bool {
-        let opened_here = self.generation == fork::generation() && self.forks == fork::count();
-        opened_here && self.identity.flags & (libc::O_DIRECTORY | libc::O_PATH) == 0
+    /// True for a regular file that this process opened, not the one it is a copy of.
+    pub(crate) fn is_own(&self) -> bool {
+        let is_file = self.identity.flags & (libc::O_DIRECTORY | libc::O_PATH) == 0;
+        is_file && self.generation == fork::generation()
+    }
+
+    /// Lets go of a removed file. True where no other process uses it, so that it is gone now, or where
+    /// none can have inherited it.
+    pub(crate) fn is_last_user(&self) -> Answer<bool> {
+        drop(self.content.swap(None));
+        let is_gone = mounted::get()?.orphan(self.identity.oid).is_err();
+        Ok(is_gone || self.forks == fork::count())
     }
 
     /// Copies on to the end of a file of the kernel, which tells how far it has come.

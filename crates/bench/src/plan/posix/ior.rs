@@ -11,7 +11,6 @@ use serde_json::{Map, Value};
 
 /// What to measure.
 #[derive(Clone, Debug)]
-#[allow(clippy::struct_excessive_bools, reason = "each is an option of ior")]
 pub struct IorPlan {
     /// What both benchmarks are told.
     pub setting: Setting,

@@ -3,20 +3,16 @@ use super::tree::{Paths, top};
 use super::{Kind, Options, Phase, Step};
 use crate::job::Slot;
 use crate::measure::{Measured, Until, measure};
-use crate::payload::Payload;
-use crate::posix::files::{FileSystem, Use};
-use crate::posix::{compare, shuffled};
+use crate::posix::compare;
+use crate::posix::files::Use;
+use crate::posix::process::Process;
+use crate::posix::worker::Job;
 use esker_types::{Error, ErrorKind, Result};
 
 /// The state of a process.
 pub(in crate::posix) struct Session {
-    files: Box<dyn FileSystem>,
+    process: Process,
     options: Options,
-    rank: u32,
-    procs: u32,
-    payload: Payload,
-    seed: u64,
-    buffer: Vec<u8>,
     path: String,
     /// Of the iteration that is under way.
     paths: Option<(u32, Paths)>,
@@ -25,37 +21,22 @@ pub(in crate::posix) struct Session {
 }
 
 impl Session {
-    pub(in crate::posix) fn new(
-        files: Box<dyn FileSystem>,
-        options: Options,
-        (rank, procs): (u32, u32),
-        seed: u64,
-    ) -> Self {
-        let bytes = options.write_bytes.max(options.read_bytes) as usize;
-        let payload = Payload::new(seed, bytes);
+    pub(in crate::posix) fn new(job: &Job, options: Options) -> Result<Self> {
+        let process = Process::new(job, options.write_bytes.max(options.read_bytes))?;
         let (path, order, paths) = Default::default();
-        Self {
-            files,
-            options,
-            rank,
-            procs,
-            payload,
-            seed,
-            buffer: vec![0; bytes],
-            path,
-            paths,
-            order,
-        }
+        Ok(Self { process, options, path, paths, order })
     }
 
     /// What has to be known before the clock runs.
     pub(in crate::posix) fn prepare(&mut self, step: &Step) {
         if self.paths.as_ref().is_none_or(|(iteration, _)| *iteration != step.iteration) {
-            self.paths =
-                Some((step.iteration, Paths::new(&self.options, self.procs, step.iteration)));
+            self.paths = Some((
+                step.iteration,
+                Paths::new(&self.options, self.process.procs(), step.iteration),
+            ));
         }
         self.order = match (step.phase, self.options.random_stat) {
-            (Phase::Stat(_), true) => shuffled(step.end, self.seed ^ u64::from(self.rank)),
+            (Phase::Stat(_), true) => self.process.shuffled(step.end, self.process.rank),
             _ => Vec::new(),
         };
     }
@@ -76,9 +57,9 @@ impl Session {
     /// The first process makes and removes what all others work in.
     fn top(&self, step: &Step) -> Result<Measured> {
         let top = top(step.iteration);
-        match (self.rank, step.phase) {
-            (0, Phase::TopCreate) => self.files.make_dir(&top)?,
-            (0, _) => self.files.remove_dir(&top)?,
+        match (self.process.rank, step.phase) {
+            (0, Phase::TopCreate) => self.process.files.make_dir(&top)?,
+            (0, _) => self.process.files.remove_dir(&top)?,
             _ => {}
         }
         Ok(Measured::default())
@@ -87,23 +68,26 @@ impl Session {
     /// Directories of the tree that this process looks after: all of its own tree; of one that all
     /// share, the first process.
     fn tree(&self, step: &Step, paths: &Paths) -> Result<Measured> {
-        let mine =
-            if self.options.unique || self.rank == 0 { paths.directories(self.rank) } else { &[] };
+        let mine = if self.options.unique || self.process.rank == 0 {
+            paths.directories(self.process.rank)
+        } else {
+            &[]
+        };
         measure(until_all(mine), 0, |index| match step.phase {
-            Phase::TreeCreate => self.files.make_dir(&mine[index as usize]),
-            _ => self.files.remove_dir(&mine[mine.len() - 1 - index as usize]),
+            Phase::TreeCreate => self.process.files.make_dir(&mine[index as usize]),
+            _ => self.process.files.remove_dir(&mine[mine.len() - 1 - index as usize]),
         })
     }
 
     /// Names are counted, not calls.
     fn list(&self, _step: &Step, paths: &Paths) -> Result<Measured> {
-        let all = paths.directories(self.rank);
-        let step_by = if self.options.unique { 1 } else { self.procs as usize };
-        let from = if self.options.unique { 0 } else { self.rank as usize };
+        let all = paths.directories(self.process.rank);
+        let step_by = if self.options.unique { 1 } else { self.process.procs() as usize };
+        let from = if self.options.unique { 0 } else { self.process.rank as usize };
         let mine: Vec<_> = all.iter().skip(from).step_by(step_by).collect();
         let mut names = 0;
         let mut measured = measure(until_all(&mine), 0, |index| {
-            names += self.files.list(mine[index as usize])?;
+            names += self.process.files.list(mine[index as usize])?;
             Ok(())
         })?;
         measured.ops = names;
@@ -137,25 +121,27 @@ impl Session {
             Phase::Remove(_) => 3,
             _ => 0,
         };
-        let on = u64::from(self.options.stride) * strides;
-        ((u64::from(self.rank) + on) % u64::from(self.procs.max(1))) as u32
+        self.process.neighbour(u64::from(self.options.stride) * strides)
     }
 
     fn item(&mut self, phase: Phase, path: &str, slot: Slot) -> Result<()> {
         match phase {
-            Phase::Create(Kind::Directory) => self.files.make_dir(path),
+            Phase::Create(Kind::Directory) => self.process.files.make_dir(path),
             Phase::Create(Kind::File) => self.create(path, slot),
             Phase::Stat(kind) => self.stat(kind, path),
             Phase::Read => self.read(path, slot),
-            Phase::Remove(Kind::Directory) => self.files.remove_dir(path),
-            _ => self.files.remove(path),
+            Phase::Remove(Kind::Directory) => self.process.files.remove_dir(path),
+            _ => self.process.files.remove(path),
         }
     }
 
     fn create(&self, path: &str, slot: Slot) -> Result<()> {
-        let file = self.files.open(path, Use::Create)?;
+        let file = self.process.files.open(path, Use::Create)?;
         if self.options.write_bytes > 0 {
-            file.write_at(0, &self.payload.block(slot)[..self.options.write_bytes as usize])?;
+            file.write_at(
+                0,
+                &self.process.payload.block(slot)[..self.options.write_bytes as usize],
+            )?;
         }
         if self.options.sync {
             file.sync()?;
@@ -164,7 +150,7 @@ impl Session {
     }
 
     fn stat(&self, kind: Kind, path: &str) -> Result<()> {
-        let size = self.files.stat(path)?;
+        let size = self.process.files.stat(path)?;
         match self.options.verify && kind == Kind::File && size != self.options.write_bytes {
             true => Err(wrong_length(path, size, self.options.write_bytes)),
             false => Ok(()),
@@ -172,13 +158,13 @@ impl Session {
     }
 
     fn read(&mut self, path: &str, slot: Slot) -> Result<()> {
-        let file = self.files.open(path, Use::Read)?;
+        let file = self.process.files.open(path, Use::Read)?;
         let wanted = self.options.read_bytes as usize;
         if wanted > 0 {
-            file.read_at(0, &mut self.buffer[..wanted])?;
+            file.read_at(0, &mut self.process.buffer[..wanted])?;
         }
         if self.options.verify {
-            compare(path, 0, &self.buffer[..wanted], self.payload.block(slot))?;
+            compare(path, 0, &self.process.buffer[..wanted], self.process.payload.block(slot))?;
         }
         file.close()
     }

@@ -32,7 +32,6 @@ Examples:
 /// Measure transfers: write and read files, one of each process or one of all, as ior does
 #[derive(Args)]
 #[command(after_long_help = ABOUT)]
-#[allow(clippy::struct_excessive_bools, reason = "each is an option of ior")]
 pub(crate) struct Ior {
     /// File; with -F the number of the process follows its name
     #[arg(short = 'o', value_name = "FILE")]

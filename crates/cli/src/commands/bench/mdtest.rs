@@ -29,7 +29,6 @@ Examples:
 /// Measure names: make, look at, read and remove directories and files, as mdtest does
 #[derive(Args)]
 #[command(after_long_help = ABOUT)]
-#[allow(clippy::struct_excessive_bools, reason = "each is an option of mdtest")]
 pub(crate) struct Mdtest {
     /// Folder for all of it
     #[arg(short = 'd', value_name = "DIR")]

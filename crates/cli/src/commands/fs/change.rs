@@ -200,8 +200,8 @@ pub(super) fn directory(mounts: &mut Mounts, path: &FsPath) -> Result<Option<Nod
 #[derive(Args)]
 #[command(after_long_help = NAMING)]
 pub(crate) struct Ln {
-    /// Make a symbolic link; always needed
-    #[arg(long, short, required = true)]
+    /// Make a symbolic link: there are no others
+    #[arg(long, short)]
     symbolic: bool,
     /// Where the link leads: a path as it is to be stored, from the link's directory or from the root
     #[arg(value_name = "TARGET")]
@@ -216,6 +216,10 @@ pub(crate) struct Ln {
 
 impl Ln {
     pub(super) fn run(self) -> Result<Answer> {
+        if !self.symbolic {
+            let message = "there are no hard links in containers; -s makes a symbolic link";
+            return Err(Error::new(ErrorKind::NotSupported, message));
+        }
         let mut mounts = Mounts::writing();
         let (dir, name) = mounts.parent(&self.link)?;
         let make = || dir.symlink(&name, self.target.as_bytes(), &Create::with_mode(0o777));

@@ -48,7 +48,7 @@ impl Check {
         let pool = Pool::connect(&self.container.pool, pool_mode)?;
         let container = pool.open_container(&self.container.container, mode).wait()?;
         let bar = Bar::spinner();
-        let mut watch = |entries| bar.say(&format!("{entries} entries"));
+        let mut watch = |entries: u64| bar.say(&format!("{entries} entries"));
         let options = CheckOptions { data: self.data, repair: self.repair };
         let report = dfs::check::check(&container, options, &mut watch)?;
         drop(bar);

@@ -1,8 +1,9 @@
 //! `esker fs ls`, `du` and `stat`: what there is.
+use super::long_help;
 use super::place::{FsPath, Mounts, NAMING, inside};
 use super::show::{self, Lines};
 use crate::output::Answer;
-use clap::{ArgAction, Args};
+use clap::Args;
 use dfs::{Attr, Follow, Kind, Node, Visit};
 use esker::types::Result;
 use serde_json::{Value, json};
@@ -12,7 +13,7 @@ use serde_json::{Value, json};
 /// Entries come in the order of the store. Names are written as they are; on a terminal what is not plain
 /// text is escaped as in C.
 #[derive(Args)]
-#[command(after_long_help = NAMING, disable_help_flag = true)]
+#[command(after_long_help = NAMING, disable_help_flag = true, arg = long_help())]
 pub(crate) struct Ls {
     /// Directories, or other things to show
     #[arg(value_name = "PATH", required = true, value_parser = inside())]
@@ -32,9 +33,6 @@ pub(crate) struct Ls {
     /// Directories themselves, not what is in them
     #[arg(long, short)]
     directory: bool,
-    /// Print help
-    #[arg(long, action = ArgAction::Help)]
-    help: Option<bool>,
 }
 
 impl Ls {
@@ -188,7 +186,7 @@ fn described(value: &Value) -> String {
 ///
 /// Counted are the bytes of files as `ls` shows them, holes too.
 #[derive(Args)]
-#[command(after_long_help = NAMING, disable_help_flag = true)]
+#[command(after_long_help = NAMING, disable_help_flag = true, arg = long_help())]
 pub(crate) struct Du {
     /// Directories or files
     #[arg(value_name = "PATH", required = true, value_parser = inside())]
@@ -205,9 +203,6 @@ pub(crate) struct Du {
     /// Sizes with units
     #[arg(long, short)]
     human_readable: bool,
-    /// Print help
-    #[arg(long, action = ArgAction::Help)]
-    help: Option<bool>,
 }
 
 /// A directory that is being summed up.

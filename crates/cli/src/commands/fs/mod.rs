@@ -17,7 +17,7 @@ mod stage;
 pub(super) use mode::octal;
 
 use crate::output::Answer;
-use clap::Subcommand;
+use clap::{Arg, ArgAction, Subcommand};
 use esker::types::Result;
 use rustix::fs::Mode;
 
@@ -74,4 +74,9 @@ fn umask() -> u32 {
     let mask = rustix::process::umask(Mode::empty());
     rustix::process::umask(mask);
     mask.as_raw_mode()
+}
+
+/// Help without its short form, for commands in which -h means readable by people.
+fn long_help() -> Arg {
+    Arg::new("help").long("help").help("Print help").action(ArgAction::Help)
 }

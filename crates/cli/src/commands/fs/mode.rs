@@ -23,7 +23,7 @@ enum What {
 }
 
 /// For clap: an octal mode.
-pub(super) fn octal(text: &str) -> Result<u32, String> {
+pub(crate) fn octal(text: &str) -> Result<u32, String> {
     let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o7777);
     mode.ok_or_else(|| format!("{text:?} is no octal mode: write it as 755"))
 }

@@ -52,11 +52,11 @@ fn refused(text: &OsStr) -> String {
 
 impl FsPath {
     /// Also understands POOL/CONT.
-    fn parse(text: &OsStr) -> Option<Self> {
+    pub(super) fn parse(text: &OsStr) -> Option<Self> {
         Self::parse_full(text).or_else(|| Self::of(text.as_bytes(), b"/"))
     }
 
-    fn parse_full(text: &OsStr) -> Option<Self> {
+    pub(super) fn parse_full(text: &OsStr) -> Option<Self> {
         let bytes = text.as_bytes();
         if let Some(rest) = bytes.strip_prefix(b"daos://") {
             let mut parts = rest.splitn(3, |byte| *byte == b'/');

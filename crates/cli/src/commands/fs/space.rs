@@ -1,8 +1,9 @@
 //! `esker fs df`.
+use super::long_help;
 use super::place::{FsPath, Mounts, NAMING, inside};
 use super::show;
 use crate::output::Answer;
-use clap::{ArgAction, Args};
+use clap::Args;
 use esker::types::Result;
 use esker_bench::table::Table;
 use serde_json::json;
@@ -11,7 +12,7 @@ use serde_json::json;
 ///
 /// The room is that of the pool, which all its containers share.
 #[derive(Args)]
-#[command(after_long_help = NAMING, disable_help_flag = true)]
+#[command(after_long_help = NAMING, disable_help_flag = true, arg = long_help())]
 pub(crate) struct Df {
     /// Containers, or anything in them
     #[arg(value_name = "PATH", required = true, value_parser = inside())]
@@ -19,9 +20,6 @@ pub(crate) struct Df {
     /// Sizes with units
     #[arg(long, short)]
     human_readable: bool,
-    /// Print help
-    #[arg(long, action = ArgAction::Help)]
-    help: Option<bool>,
 }
 
 impl Df {
