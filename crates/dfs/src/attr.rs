@@ -73,7 +73,7 @@ impl Attr {
             Kind::Directory => DIRECTORY_BYTES,
             Kind::Symlink => inode.link_len,
         };
-        let times = fs.mounted().waiting_time(inode);
+        let waiting = fs.mounted().waiting_time(inode);
         Ok(Self {
             oid: inode.oid,
             kind: inode.kind,
@@ -83,8 +83,8 @@ impl Attr {
             gid: inode.gid,
             size,
             block_size: chunk_size(fs, inode),
-            mtime: times.map_or(inode.mtime, |time| time.max(inode.mtime)),
-            ctime: times.map_or(inode.ctime, |time| time.max(inode.ctime)),
+            mtime: waiting.unwrap_or(inode.mtime),
+            ctime: waiting.unwrap_or(inode.ctime),
         })
     }
 
@@ -182,24 +182,24 @@ pub(crate) fn store(fs: &Dfs, place: &Place, oid: ObjectId, set: &SetAttr) -> Re
     let inode = fs.transact(|access| {
         let found = place.inode(fs.container(), access)?;
         let inode = found.filter(|inode| inode.oid == oid).ok_or_else(|| place.gone())?;
-        let inode = set.applied(inode);
+        let inode = set.applied(fs, inode);
         place.store(fs.container(), &inode, access)?;
         Ok(inode)
     })?;
-    fs.mounted().attributes_set(oid);
+    fs.mounted().attributes_set(place, &inode);
     Attr::of(fs, &inode)
 }
 
 impl SetAttr {
-    fn applied(&self, mut inode: Inode) -> Inode {
-        let now = Time::now();
+    fn applied(&self, fs: &Dfs, mut inode: Inode) -> Inode {
+        fs.mounted().stamp(&mut inode);
         inode.mode = self.mode.map_or(inode.mode, |mode| mode & MODE_MASK);
         inode.uid = self.uid.unwrap_or(inode.uid);
         inode.gid = self.gid.unwrap_or(inode.gid);
         inode.chunk_size = self.chunk_size.unwrap_or(inode.chunk_size);
         inode.class = self.class.unwrap_or(inode.class);
-        inode.mtime = self.mtime.unwrap_or(if self.size.is_some() { now } else { inode.mtime });
-        inode.ctime = now;
+        let unset = if self.size.is_some() { inode.ctime } else { inode.mtime };
+        inode.mtime = self.mtime.unwrap_or(unset);
         inode
     }
 }

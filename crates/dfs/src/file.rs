@@ -64,7 +64,7 @@ impl Node {
         self.fs().mounted().open_files.open(self)?;
         let file = File { node: self.clone(), open, content, closed: false };
         // Removed between the lookup and the hold, its content may be gone.
-        if file.stored()?.is_none() && !orphans::is_orphan(self.fs(), self.oid())? {
+        if file.named()?.is_none() && file.at(file.orphan_place()?)?.is_none() {
             return Err(self.gone());
         }
         if open.truncate {
@@ -223,23 +223,28 @@ impl File {
     /// What the backend meets.
     pub fn attr(&self) -> Result<Attr> {
         let fs = self.node.fs();
-        if let Some(inode) = self.stored()? {
-            return Attr::of(fs, &inode);
+        let orphan = self.orphan_place()?;
+        match self.stored(&orphan)? {
+            Some((place, inode)) => {
+                Ok(Attr { nlink: u32::from(place != orphan), ..Attr::of(fs, &inode)? })
+            }
+            None => {
+                let nlink = u32::from(self.place().is_some());
+                Ok(Attr { nlink, ..Attr::of(fs, self.node.inode())? })
+            }
         }
-        let removed = self.place().is_none() || orphans::is_orphan(fs, self.node.oid())?;
-        Ok(Attr { nlink: u32::from(!removed), ..Attr::of(fs, self.node.inode())? })
     }
 
     /// Changes attributes (POSIX: `fchmod`, `fchown`, `futimens`, `ftruncate`).
     ///
     /// # Errors
-    /// As [`Node::set_attr`]; [`ErrorKind::NotFound`] where its name was removed, or changed by another
-    /// process.
+    /// As [`Node::set_attr`]; [`ErrorKind::NotFound`] where another process changed its name.
     pub fn set_attr(&self, set: &SetAttr) -> Result<Attr> {
         if let Some(size) = set.size {
             self.set_len(size)?;
         }
-        let place = self.place().ok_or_else(|| self.node.gone())?;
+        let orphan = self.orphan_place()?;
+        let (place, _) = self.stored(&orphan)?.ok_or_else(|| self.node.gone())?;
         attr::store(self.node.fs(), &place, self.node.oid(), set)
     }
 
@@ -287,11 +292,27 @@ impl File {
         self.node.fs().mounted().open_files.place(&self.node)
     }
 
-    /// Its inode, where its entry is found.
-    fn stored(&self) -> Result<Option<Inode>> {
-        let (fs, Some(place)) = (self.node.fs(), self.place()) else { return Ok(None) };
+    /// Its inode and where that stands: in its entry or, once that was removed, at `orphan`.
+    fn stored(&self, orphan: &Place) -> Result<Option<(Place, Inode)>> {
+        match self.named()? {
+            None => self.at(orphan.clone()),
+            named => Ok(named),
+        }
+    }
+
+    /// Where its inode stands should it have lost its name.
+    fn orphan_place(&self) -> Result<Place> {
+        orphans::place(self.node.fs().container(), self.node.oid())
+    }
+
+    fn named(&self) -> Result<Option<(Place, Inode)>> {
+        self.place().map_or(Ok(None), |place| self.at(place))
+    }
+
+    fn at(&self, place: Place) -> Result<Option<(Place, Inode)>> {
+        let fs = self.node.fs();
         let inode = place.inode(fs.container(), fs.view())?;
-        Ok(inode.filter(|inode| inode.oid == self.node.oid()))
+        Ok(inode.filter(|inode| inode.oid == self.node.oid()).map(|inode| (place, inode)))
     }
 
     pub(crate) fn noted(&self) -> Result<()> {

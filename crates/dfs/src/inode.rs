@@ -92,12 +92,6 @@ impl Inode {
         self.kind.bits() | self.mode
     }
 
-    /// The same, its attributes changed at `time`.
-    #[must_use]
-    pub(crate) fn changed(self, time: Time) -> Self {
-        Self { ctime: time, ..self }
-    }
-
     /// A number that is its own in the container (POSIX: `st_ino`).
     #[must_use]
     pub const fn number(&self) -> u64 {

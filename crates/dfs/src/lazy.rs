@@ -40,7 +40,8 @@ pub(crate) struct DirectoryTimes(ForkLock<HashMap<ObjectId, Waiting>>);
 struct Waiting {
     place: Place,
     stored: Time,
-    changed: Time,
+    /// When an entry came or went; not since the time was set.
+    changed: Option<Time>,
 }
 
 impl DirectoryTimes {
@@ -55,16 +56,17 @@ impl DirectoryTimes {
         let mut waiting = self.lock();
         let full = waiting.len() >= WAITING_TIMES_MAX;
         if let Some(known) = waiting.get_mut(&dir.oid()) {
-            known.changed = now;
-            if now.since(known.stored) < LAG_MAX {
+            known.changed = Some(now);
+            if now.apart(known.stored) < LAG_MAX {
                 return None;
             }
             known.stored = now;
             return Some((known.place.clone(), now));
         }
         let (place, stored) = (dir.place(), dir.inode().mtime);
-        let due = now.since(stored) >= LAG_MAX || full;
-        let known = Waiting { place, stored: if due { now } else { stored }, changed: now };
+        let due = now.apart(stored) >= LAG_MAX || full;
+        let stored = if due { now } else { stored };
+        let known = Waiting { place, stored, changed: Some(now) };
         let due = due.then(|| (known.place.clone(), now));
         if !full {
             waiting.insert(dir.oid(), known);
@@ -79,22 +81,28 @@ impl DirectoryTimes {
         }
     }
 
-    /// The times of `oid` were set: what waits is out of date.
-    pub(crate) fn forget(&self, oid: ObjectId) {
-        self.lock().remove(&oid);
+    /// The time of `oid` was set: what waits is out of date. To know what is stored matters, for nodes
+    /// that were found before do not.
+    pub(crate) fn set(&self, oid: ObjectId, place: &Place, stored: Time) {
+        let mut waiting = self.lock();
+        if waiting.len() < WAITING_TIMES_MAX {
+            waiting.insert(oid, Waiting { place: place.clone(), stored, changed: None });
+        } else {
+            waiting.remove(&oid);
+        }
     }
 
     /// When an entry of the directory changed last, as far as this process knows.
     pub(crate) fn last(&self, oid: ObjectId) -> Option<Time> {
-        self.lock().get(&oid).map(|known| known.changed)
+        self.lock().get(&oid)?.changed
     }
 
     /// Stores all that wait.
     pub(crate) fn store_all(&self, mounted: &Mounted) -> Result<()> {
         let all = std::mem::take(&mut *self.lock());
-        let due = |known: &Waiting| known.changed.since(known.stored) >= GRAIN;
-        let mut due = all.into_iter().filter(|(_, known)| due(known));
-        due.try_for_each(|(oid, known)| store(mounted, &known.place, oid, known.changed))
+        let due = |known: &Waiting| known.changed.filter(|time| time.apart(known.stored) >= GRAIN);
+        let mut due = all.into_iter().filter_map(|(oid, known)| Some((oid, due(&known)?, known.place)));
+        due.try_for_each(|(oid, time, place)| store(mounted, &place, oid, time))
     }
 
     fn lock(&self) -> ForkGuard<'_, HashMap<ObjectId, Waiting>> {

@@ -74,7 +74,7 @@ impl OpenFiles {
         let now = Time::now();
         let due = self.with(node, |file| {
             file.written = Some(now);
-            file.take_due(now, now.since(file.stored) >= LAG_MAX)
+            file.take_due(now, now.apart(file.stored) >= LAG_MAX)
         })?;
         store(node.fs().mounted(), node.oid(), due)
     }
@@ -83,7 +83,7 @@ impl OpenFiles {
     pub(crate) fn store_time(&self, mounted: &Mounted, oid: ObjectId) -> Result<()> {
         let due = self.0.lock().get_mut(&oid).and_then(|file| {
             let time = file.written?;
-            file.take_due(time, time.since(file.stored) >= GRAIN)
+            file.take_due(time, time.apart(file.stored) >= GRAIN)
         });
         store(mounted, oid, due)
     }
@@ -115,19 +115,31 @@ fn store(mounted: &Mounted, oid: ObjectId, due: Option<(Place, Time)>) -> Result
 
 /// What this process knows of files beyond what is stored.
 impl Mounted {
-    /// When something changed, where that is later than what is stored.
+    /// When its content changed, where that waits to be stored. What was stored later comes first: somebody
+    /// may have set the time.
     pub(crate) fn waiting_time(&self, inode: &Inode) -> Option<Time> {
-        match inode.kind {
+        let changed = match inode.kind {
             Kind::File => self.open_files.0.lock().get(&inode.oid)?.written,
             Kind::Directory => self.times.last(inode.oid),
             Kind::Symlink => None,
-        }
+        };
+        changed.filter(|time| *time > inode.ctime)
     }
 
-    /// The attributes of an object were set just now: times that waited are out of date.
-    pub(crate) fn attributes_set(&self, oid: ObjectId) {
-        self.times.forget(oid);
-        self.open_files.change(oid, |file| (file.written, file.stored) = (None, Time::now()));
+    /// Puts into an inode that is about to be stored that it changes now, and what waits to be stored.
+    pub(crate) fn stamp(&self, inode: &mut Inode) {
+        inode.mtime = self.waiting_time(inode).unwrap_or(inode.mtime);
+        inode.ctime = Time::now();
+    }
+
+    /// The attributes of what stands at `place` were stored.
+    pub(crate) fn attributes_set(&self, place: &Place, inode: &Inode) {
+        match inode.kind {
+            Kind::Directory => self.times.set(inode.oid, place, inode.mtime),
+            _ => self.open_files.change(inode.oid, |file| {
+                (file.written, file.stored) = (None, inode.mtime);
+            }),
+        }
     }
 
     /// An entry has another place now.

@@ -8,6 +8,7 @@ use crate::inode::Inode;
 use crate::limits::LIST_BATCH;
 use crate::mount::Dfs;
 use crate::node::Node;
+use crate::place::Place;
 use esker::types::ops::{Anchor, Cond, ListLimit};
 use esker::types::{Error, ErrorKind, ObjectClass, ObjectId, ObjectType, Result};
 use esker::{Access, Container, Object, Wait};
@@ -55,9 +56,9 @@ impl Dfs {
     }
 }
 
-/// True where the file is an orphan.
-pub(crate) fn is_orphan(fs: &Dfs, oid: ObjectId) -> Result<bool> {
-    Ok(entry::fetch(&object(fs.container())?, &name(oid), fs.view())?.is_some())
+/// Where the inode of a file stands once it is an orphan.
+pub(crate) fn place(container: &Container, oid: ObjectId) -> Result<Place> {
+    Ok(Place { dir: object(container)?.oid(), name: name(oid).into() })
 }
 
 /// Frees what killed processes had open.

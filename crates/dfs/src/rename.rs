@@ -3,7 +3,6 @@ use crate::entry::{self, Whole};
 use crate::inode::{Inode, Kind};
 use crate::node::Node;
 use crate::place::Place;
-use crate::time::Time;
 use esker::types::ops::Cond;
 use esker::types::{Error, ErrorKind, Result};
 use esker::{Access, Wait};
@@ -76,19 +75,19 @@ impl Rename<'_> {
         let mut source = source.ok_or_else(|| self.from.missing(self.name))?;
         let target = Whole::read(&to, self.new_name, access)?;
         self.check_mark(access)?;
-        self.check_descent(&source.inode, self.to, access)?;
-        let moved = Moved { inode: source.inode, other: target.as_ref().map(|other| other.inode) };
         if self.mode == RenameMode::NoReplace && target.is_some() {
             return Err(self.to.refuse(self.new_name, ErrorKind::Exists, "exists already"));
         }
+        self.check_descent(&source.inode, self.to, access)?;
+        let moved = Moved { inode: source.inode, other: target.as_ref().map(|other| other.inode) };
         if moved.other.is_some_and(|other| other.oid == source.inode.oid) {
             return Ok(None);
         }
-        source.inode.ctime = Time::now();
+        self.from.fs().mounted().stamp(&mut source.inode);
         match (self.mode, target) {
             (RenameMode::Exchange, Some(mut target)) => {
                 self.check_descent(&target.inode, self.from, access)?;
-                target.inode.ctime = source.inode.ctime;
+                self.from.fs().mounted().stamp(&mut target.inode);
                 from.punch_dkey(self.name, Cond::NONE, access).wait()?;
                 to.punch_dkey(self.new_name, Cond::NONE, access).wait()?;
                 target.write(&from, self.name, access)?;
@@ -141,9 +140,18 @@ impl Rename<'_> {
                 self.to.take_directory(self.new_name, target, access)
             }
             (Kind::Directory, _) => refuse(ErrorKind::NotDirectory, "is no directory"),
+            // As Linux has it: what stands in it keeps it from being replaced, whatever that is.
+            (_, Kind::Directory) if self.is_below(target) => {
+                refuse(ErrorKind::NotEmpty, "is not empty")
+            }
             (_, Kind::Directory) => refuse(ErrorKind::IsDirectory, "is a directory"),
             _ => Ok(()),
         }
+    }
+
+    /// True where what moves stands somewhere in `dir`.
+    fn is_below(&self, dir: &Inode) -> bool {
+        std::iter::successors(Some(self.from), |node| node.parent()).any(|node| node.oid() == dir.oid)
     }
 
     /// Tells this process what happened.

@@ -19,10 +19,10 @@ impl Time {
         Self { seconds: now.tv_sec, nanos: now.tv_nsec as u32 }
     }
 
-    /// How much later this is than `earlier`; zero where it is not.
-    pub(crate) fn since(self, earlier: Self) -> Duration {
+    /// How far apart the two are, whichever is the later one: a time that was set may lie in the future.
+    pub(crate) fn apart(self, other: Self) -> Duration {
         let nanos = |time: Self| i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanos);
-        let between = (nanos(self) - nanos(earlier)).clamp(0, i128::from(u64::MAX));
+        let between = (nanos(self) - nanos(other)).unsigned_abs().min(u128::from(u64::MAX));
         Duration::from_nanos(between as u64)
     }
 }

@@ -3,7 +3,6 @@ use crate::entry::{self, LINK_AKEY, XATTR_PREFIX};
 use crate::inode::Kind;
 use crate::limits::{XATTR_NAME_MAX, XATTR_VALUE_MAX};
 use crate::node::Node;
-use crate::time::Time;
 use esker::types::ops::{Cond, Source, Update, Value};
 use esker::types::{Error, ErrorKind, Result};
 use esker::{Access, Wait};
@@ -104,7 +103,7 @@ impl Node {
         let (place, akey) = (self.place(), akey(name)?);
         let dir = self.fs().container().object(place.dir);
         self.fs().transact(|access| {
-            let inode = self.stored(access)?;
+            let mut inode = self.stored(access)?;
             let there = entry::value(&dir, &place.name, &akey, access)?.is_some();
             match (mode, there) {
                 (XattrMode::Create, true) => return Err(set_already(name)),
@@ -112,7 +111,8 @@ impl Node {
                 _ => {}
             }
             change(&dir, &place.name, access)?;
-            place.store(self.fs().container(), &inode.changed(Time::now()), access)
+            self.fs().mounted().stamp(&mut inode);
+            place.store(self.fs().container(), &inode, access)
         })
     }
 
