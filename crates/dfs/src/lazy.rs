@@ -101,7 +101,8 @@ impl DirectoryTimes {
     pub(crate) fn store_all(&self, mounted: &Mounted) -> Result<()> {
         let all = std::mem::take(&mut *self.lock());
         let due = |known: &Waiting| known.changed.filter(|time| time.apart(known.stored) >= GRAIN);
-        let mut due = all.into_iter().filter_map(|(oid, known)| Some((oid, due(&known)?, known.place)));
+        let mut due =
+            all.into_iter().filter_map(|(oid, known)| Some((oid, due(&known)?, known.place)));
         due.try_for_each(|(oid, time, place)| store(mounted, &place, oid, time))
     }
 

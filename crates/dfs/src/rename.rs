@@ -151,7 +151,8 @@ impl Rename<'_> {
 
     /// True where what moves stands somewhere in `dir`.
     fn is_below(&self, dir: &Inode) -> bool {
-        std::iter::successors(Some(self.from), |node| node.parent()).any(|node| node.oid() == dir.oid)
+        std::iter::successors(Some(self.from), |node| node.parent())
+            .any(|node| node.oid() == dir.oid)
     }
 
     /// Tells this process what happened.

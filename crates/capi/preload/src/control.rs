@@ -83,7 +83,7 @@ fn lock_from_here(fd: c_int, operation: c_int, length: i64) -> c_int {
 }
 
 fn device_control(fd: c_int, request: c_ulong, argument: usize) -> Answer<c_int> {
-    match request as u64 {
+    match request {
         FIOCLEX => raw::control(fd, libc::F_SETFD, libc::FD_CLOEXEC as usize),
         FIONCLEX => raw::control(fd, libc::F_SETFD, 0),
         FIONBIO => Ok(0),

@@ -150,7 +150,7 @@ fn map(
     if access == libc::O_WRONLY || (is_written && access != libc::O_RDWR) {
         return no(libc::EACCES);
     }
-    if length == 0 || offset < 0 || offset as usize % PAGE != 0 {
+    if length == 0 || offset < 0 || !(offset as usize).is_multiple_of(PAGE) {
         return no(libc::EINVAL);
     }
     if file.is_directory() {

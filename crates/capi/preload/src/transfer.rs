@@ -29,7 +29,7 @@ mod c {
 
 /// What a function of the C library returned.
 fn known(result: isize) -> Answer<usize> {
-    usize::try_from(result).or_else(|_| Err(Fail::Errno(crate::thread::errno())))
+    usize::try_from(result).map_err(|_| Fail::Errno(crate::thread::errno()))
 }
 
 impl End {

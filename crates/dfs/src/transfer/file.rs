@@ -86,9 +86,8 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
             let start = number * PART_BYTES;
             let range = start..(start + PART_BYTES).min(size);
             let part = Part { whole: Arc::clone(&whole), range };
-            match self.hand_over(part, count) {
-                Some(part) => self.part(part, buffers),
-                None => {}
+            if let Some(part) = self.hand_over(part, count) {
+                self.part(part, buffers);
             }
         }
         self.release(whole);

@@ -76,9 +76,8 @@ impl Tree for Host {
 
     fn xattrs(&self, node: &Arc<Path>) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
         let unreadable = |cause| failed("reading extended attributes of", node, cause);
-        match fs::llistxattr_query(&**node) {
-            Err(Errno::OPNOTSUPP) | Ok(0) => return Ok(Vec::new()),
-            _ => {}
+        if let Err(Errno::OPNOTSUPP) | Ok(0) = fs::llistxattr_query(&**node) {
+            return Ok(Vec::new());
         }
         let mut names = vec![0u8; XATTR_BYTES_MAX];
         let listed = fs::llistxattr(&**node, &mut names[..]).map_err(unreadable)?;

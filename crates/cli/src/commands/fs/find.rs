@@ -1,6 +1,6 @@
 //! `esker fs find`.
 use super::expression::{Expression, Reference};
-use super::place::{FsPath, Mounts, NAMING, os};
+use super::place::{FsPath, Mounts, NAMING};
 use super::show::{self, Lines};
 use crate::output::Answer;
 use clap::Args;
@@ -79,7 +79,7 @@ fn newer_than(mounts: &mut Mounts, reference: &Reference) -> Result<Time> {
     match FsPath::parse_full(reference) {
         Some(path) => Ok(mounts.node(&path, Follow::All)?.attr()?.mtime),
         None => {
-            let stat = rustix::fs::stat(reference.as_os_str()).map_err(|cause| {
+            let stat = rustix::fs::stat(reference).map_err(|cause| {
                 Error::io(format!("looking at {}", reference.display()), &cause.into())
             })?;
             Ok(Time { seconds: stat.st_mtime, nanos: stat.st_mtime_nsec as u32 })

@@ -31,7 +31,7 @@ impl Run {
     }
 
     /// What is in `source` goes into `dir`, or itself where it is no directory.
-    pub(super) fn into<S: Tree, D: Tree>(
+    pub(super) fn fill<S: Tree, D: Tree>(
         &self,
         from: &S,
         source: &S::Node,

@@ -92,7 +92,7 @@ impl Import {
             _ => directory(&mut mounts, &self.dest)?,
         };
         match into {
-            Some(dir) => run.into(&Host, &source, &Inside, &dir)?,
+            Some(dir) => run.fill(&Host, &source, &Inside, &dir)?,
             None => {
                 let (dir, name) = mounts.parent(&self.dest)?;
                 run.copy(&Host, &source, &Inside, Target::Name(&dir, &name))?;
@@ -114,7 +114,7 @@ impl Export {
         }
         let (dir, name) = host_spot(&self.dest, is_directory)?;
         match name {
-            None => run.into(&Inside, &source, &Host, &dir)?,
+            None => run.fill(&Inside, &source, &Host, &dir)?,
             Some(name) => run.copy(&Inside, &source, &Host, Target::Name(&dir, &name))?,
         }
         Ok(run.answer())

@@ -6,7 +6,10 @@ use esker_types::{ErrorKind, Result};
 use std::collections::BTreeMap;
 
 /// Ways of racing: a name, what all do, and what the losers are told.
-const RACES: [(&str, fn(&Node, u64, u64) -> Result<()>, ErrorKind); 8] = [
+/// What is raced for, how, and what the losers are told.
+type Race = (&'static str, fn(&Node, u64, u64) -> Result<()>, ErrorKind);
+
+const RACES: [Race; 8] = [
     (
         "create",
         |root, number, _| root.create(&name("c", number), &FILE).map(drop),
