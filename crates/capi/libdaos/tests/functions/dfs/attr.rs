@@ -147,8 +147,7 @@ fn a_symlink_tells_where_it_leads() {
     let name = text(c"l");
     assert_eq!(dfs_open(fs.dfs, ROOT, name, LINK, CREAT, 0, 0, value, at(&mut link)), 0);
     let mut place = [7u8; 16];
-    let mut read =
-        |size: &mut u64, buf: Ptr<c_void>| dfs_get_symlink_value(link, buf.cast(), at(size));
+    let read = |size: &mut u64, buf: Ptr<c_void>| dfs_get_symlink_value(link, buf.cast(), at(size));
     let mut size = 0;
     assert_eq!((read(&mut size, Ptr::null()), size), (0, 11));
     size = 4;

@@ -2,7 +2,7 @@
 use super::arguments::Fuzz;
 use super::setting;
 use crate::common::*;
-use crate::dfs::{DIR, FILE, Fs, RDWR, ROOT, release};
+use crate::dfs::{DIR, FILE, Fs, RDWR, release};
 use daos::abi::*;
 use daos::dfs::{
     attr::*, connect::*, create::*, entry::*, file::*, global::*, io::*, list::*, mount::*,
@@ -198,7 +198,7 @@ fn no_argument_crashes_the_file_system() {
         let call = fuzz.random.below(CALLS.len());
         CALLS[call](&mut fuzz);
     }
-    assert_ne!(fs.lookup(c"/", RDWR), Ok(ROOT), "the mount still stands");
+    assert!(fs.lookup(c"/", RDWR).is_ok(), "the mount still stands");
     [file, dir].into_iter().for_each(release);
     assert_eq!(dfs_sys_closedir(listing), 0);
     assert_eq!(dfs_sys_umount(sys), 0);
