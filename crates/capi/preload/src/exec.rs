@@ -233,6 +233,7 @@ pub(crate) fn in_our_folders(name: &[u8]) -> Answer<CString> {
 
 /// The environment of this process.
 fn environment() -> Texts {
+    // SAFETY: the C library has this variable, of this type.
     unsafe extern "C" {
         static environ: Texts;
     }

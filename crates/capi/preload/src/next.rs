@@ -51,6 +51,7 @@ pub(crate) fn data(name: &CStr) -> Option<*mut c_void> {
     find(name)
 }
 
+// SAFETY: as the C library declares it.
 unsafe extern "C" {
     fn dlvsym(handle: *mut c_void, name: *const c_char, version: *const c_char) -> *mut c_void;
 }

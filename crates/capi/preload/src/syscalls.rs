@@ -9,6 +9,7 @@ use std::ffi::{c_int, c_uint};
 mod named {
     use super::{In, Out, Text, c_int, c_uint};
 
+    // SAFETY: these are ours; with what C passed them they are as safe as the calls by number.
     unsafe extern "C" {
         pub(super) safe fn read(fd: c_int, buffer: Out<u8>, length: usize) -> isize;
         pub(super) safe fn write(fd: c_int, data: In<u8>, length: usize) -> isize;

@@ -56,6 +56,7 @@ fn set_cancel_state(state: c_int) -> c_int {
     before
 }
 
+// SAFETY: as the C library declares it.
 unsafe extern "C" {
     fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
 }

@@ -92,6 +92,7 @@ struct Glob {
 /// The functions in `Glob` are used (glibc: `GLOB_ALTDIRFUNC`).
 const GLOB_ALTDIRFUNC: c_int = 1 << 9;
 
+// SAFETY: these are ours, in the form in which C calls them.
 unsafe extern "C" {
     fn closedir(dir: *mut c_void) -> c_int;
     fn readdir64(dir: *mut c_void) -> *mut dirent64;
