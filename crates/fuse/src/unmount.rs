@@ -116,7 +116,7 @@ fn wait_for_end(server: Pid) -> Result<()> {
 
 #[cold]
 fn still_there() -> Error {
-    let message = "it is unmounted, but the process that served it has not ended yet: somebody \
-                   still has files of it open";
+    let message = "it is unmounted, but the process that served it is still busy: the pool stays in \
+                   use until that has ended";
     Error::new(ErrorKind::TimedOut, message)
 }

@@ -1,0 +1,99 @@
+//! A file system on a directory, and the errors of calls on it.
+use crate::support::Site;
+use dfs::{Dfs, MountOptions, NewDfs};
+use esker::Pool;
+use esker::backend::NewContainer;
+use esker::types::info::OpenMode;
+use rustix::io::Errno;
+use std::fs::{self, OpenOptions};
+use std::path::PathBuf;
+use std::process::Command;
+
+/// A pool with a file system `tank/home`, and a directory to mount it on.
+pub(crate) struct Place {
+    pub(crate) dir: PathBuf,
+    pub(crate) site: Site,
+}
+
+impl Place {
+    /// `None` where this machine cannot mount.
+    pub(crate) fn new() -> Option<Self> {
+        let device = OpenOptions::new().read(true).write(true).open("/dev/fuse");
+        let helper = Command::new("fusermount3").arg("--version").output();
+        if device.is_err() || helper.is_err() {
+            eprintln!("skipped: this machine has no /dev/fuse or no fusermount3");
+            return None;
+        }
+        let site = Site::in_memory();
+        site.ok(&["pool", "create", "tank", "--size", "256M", "--targets", "2"]);
+        let place = Self { dir: site.dir.join("mnt"), site };
+        let pool = Pool::connect(&place.pool(), OpenMode::ReadWrite).unwrap();
+        let label = NewContainer { label: Some("home"), ..Default::default() };
+        Dfs::create_container(&pool, &label, &NewDfs::default()).unwrap();
+        fs::create_dir(&place.dir).unwrap();
+        Some(place)
+    }
+
+    pub(crate) fn mounted(options: &[&str]) -> Option<Self> {
+        let place = Self::new()?;
+        place.mount(options);
+        Some(place)
+    }
+
+    pub(crate) fn mount(&self, options: &[&str]) {
+        self.site.ok(&[&["mount", "tank/home", self.dir()], options].concat());
+    }
+
+    pub(crate) fn umount(&self) {
+        self.site.ok(&["umount", self.dir()]);
+    }
+
+    pub(crate) fn dir(&self) -> &str {
+        self.dir.to_str().unwrap()
+    }
+
+    pub(crate) fn at(&self, path: &str) -> PathBuf {
+        self.dir.join(path)
+    }
+
+    pub(crate) fn pool(&self) -> String {
+        format!("esker:{}/tank", self.site.dir.display())
+    }
+
+    /// The same file system without the mount.
+    pub(crate) fn direct(&self) -> Dfs {
+        Dfs::open(&self.pool(), "home", MountOptions::default()).unwrap()
+    }
+
+    pub(crate) fn is_mounted(&self) -> bool {
+        fs::read_to_string("/proc/self/mountinfo").unwrap().contains(self.dir())
+    }
+
+    /// The process that serves the mount.
+    pub(crate) fn server(&self) -> String {
+        let mut text = [0; 16];
+        let len = rustix::fs::getxattr(&self.dir, "esker.pid", &mut text).unwrap();
+        String::from_utf8(text[..len].to_vec()).unwrap()
+    }
+
+    pub(crate) fn signal(&self, signal: &str) {
+        let server = self.server();
+        assert!(Command::new("kill").args([signal, &server]).status().unwrap().success());
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if self.is_mounted() {
+            self.site.run(&["umount", "--lazy", self.dir()]);
+        }
+    }
+}
+
+pub(crate) fn errno<T>(result: std::io::Result<T>) -> Option<i32> {
+    result.err().and_then(|error| error.raw_os_error())
+}
+
+pub(crate) fn is(result: std::io::Result<()>, expected: Errno) {
+    assert_eq!(errno(result), Some(expected.raw_os_error()));
+}
