@@ -44,6 +44,7 @@
 #define DEPTH    8
 #define DATA_MAX (1 << 20)
 #define NAMES_MAX 4096
+#define NAMES_SORTED_MAX 256
 /* Times before it were set by the sequence; all others are of now. */
 #define LONG_AGO 1600000000
 
@@ -624,17 +625,26 @@ compare(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/** Prints the names of attributes that users may set, sorted. */
-static void
-say_names(char *names, long len)
+/** Sorts the names of attributes that users may set, and tells how many there are. */
+static int
+sort_names(char *names, long len, char *sorted[NAMES_SORTED_MAX])
 {
-	char *sorted[256];
-	int   count = 0;
+	int count = 0;
 
-	for (char *name = names; name < names + len && count < 256; name += strlen(name) + 1)
+	for (char *name = names; name < names + len && count < NAMES_SORTED_MAX; name += strlen(name) + 1)
 		if (!strncmp(name, "user.", 5))
 			sorted[count++] = name;
 	qsort(sorted, count, sizeof(*sorted), compare);
+	return count;
+}
+
+/** Prints those names. */
+static void
+say_names(char *names, long len)
+{
+	char *sorted[NAMES_SORTED_MAX];
+	int   count = sort_names(names, len, sorted);
+
 	for (int at = 0; at < count; at++) {
 		say(at ? "," : " ");
 		say_word(sorted[at]);
@@ -789,15 +799,15 @@ say_content(const char *path)
 static void
 say_attributes(const char *path)
 {
-	char names[4096];
-	long len = listxattr(path, names, sizeof(names));
+	char  names[4096], *sorted[NAMES_SORTED_MAX];
+	long  len = listxattr(path, names, sizeof(names));
+	int   count = sort_names(names, len, sorted);
 
 	say_names(names, len);
-	for (char *name = names; name < names + len; name += strlen(name) + 1)
-		if (!strncmp(name, "user.", 5)) {
-			say(" ");
-			say_bytes(getxattr(path, name, data, DATA_MAX));
-		}
+	for (int at = 0; at < count; at++) {
+		say(" ");
+		say_bytes(getxattr(path, sorted[at], data, DATA_MAX));
+	}
 }
 
 static void say_tree(const char *path, size_t skip);
