@@ -123,6 +123,45 @@ shared_writing(void)
 	OK(close(fd));
 }
 
+/* Two processes that each map the file see what the other writes, or are refused: sqlite's index of a
+ * write-ahead log lives by it. */
+static void
+shared_between_processes(void)
+{
+	int            fd = new_file("file", SIZE, 8), back[2], forth[2];
+	unsigned char *map;
+	char           byte;
+	pid_t          pid;
+
+	OK(pipe(forth));
+	OK(pipe(back));
+	pid = fork();
+	CHECK(pid >= 0);
+	fd = open("file", O_RDWR);
+	map = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (pid == 0) {
+		GIVES(1, write(back[1], map == MAP_FAILED ? "n" : "y", 1));
+		GIVES(1, read(forth[0], &byte, 1));
+		if (map == MAP_FAILED || byte == 'n')
+			_exit(0);
+		CHECK(map[1000] == 11);
+		map[200000] = 22;
+		GIVES(1, write(back[1], "d", 1));
+		_exit(0);
+	}
+	GIVES(1, read(back[0], &byte, 1));
+	if (map == MAP_FAILED || byte == 'n') {
+		GIVES(1, write(forth[1], "n", 1));
+		child_succeeds(pid);
+		return;
+	}
+	map[1000] = 11;
+	GIVES(1, write(forth[1], "g", 1));
+	GIVES(1, read(back[0], &byte, 1));
+	GIVES(22, map[200000]);
+	child_succeeds(pid);
+}
+
 static void
 in_a_child(void)
 {
@@ -169,7 +208,8 @@ main(int argc, char **argv)
 {
 	static const struct test tests[] = {
 		TEST(private_reading), TEST(private_writing), TEST(shared_reading), TEST(parts),
-		TEST(refused), TEST(shared_writing), TEST(in_a_child), TEST(untouched),
+		TEST(refused), TEST(shared_writing), TEST(shared_between_processes), TEST(in_a_child),
+		TEST(untouched),
 	};
 
 	return RUN(argc, argv, tests);
