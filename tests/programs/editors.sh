@@ -64,7 +64,7 @@ test_vi() {
     editor=$(command -v vim || command -v vim.tiny) || return 0
     seq 10 >file
     chmod 600 file
-    "$editor" -es -u NONE -i NONE -c 'set backup swapfile' -c '2d' -c '%s/7/seven/' -c 'w' -c 'w other' -c 'q!' file </dev/null
+    "$editor" -es -u NONE -i NONE -c 'set backup swapfile backupskip=' -c '2d' -c '%s/7/seven/' -c 'w' -c 'w other' -c 'q!' file </dev/null
     is "$(tr '\n' ' ' <file)" "1 3 4 5 6 seven 8 9 10 "
     cmp file other
     cmp file~ <(seq 10)
