@@ -57,6 +57,9 @@ struct test {
 
 #define TEST(function) {#function, function}
 
+/** After so long a test that waits for what does not come is ended. */
+#define SECONDS_MAX 60
+
 /** A directory that is not under test. */
 static const char *outside;
 
@@ -171,6 +174,7 @@ run_tests(int argc, char **argv, const struct test *tests, size_t count)
 		pid = argc > 3 ? 0 : fork();
 		CHECK(pid >= 0);
 		if (pid == 0) {
+			alarm(argc > 3 ? 0 : SECONDS_MAX);
 			enter(argv[1], tests[i].name);
 			tests[i].run();
 			fflush(NULL);
