@@ -3,6 +3,9 @@
 //! It holds what need not survive the machine: who owns which segment, the last epoch of each target,
 //! versions for conflict detection. After a restart of the machine it is made anew from the indexes.
 //! Bytes past the words exist only to be locked; `docs/format.md` draws both.
+mod processes;
+
+use crate::copies;
 use crate::holds::{self, HOLD_WORDS};
 use crate::io::{lock, map::Words, sys};
 use esker_types::info::{ContainerId, OpenMode};
@@ -79,12 +82,6 @@ pub(crate) struct SegmentWords<'c> {
     pub(crate) published: &'c AtomicU64,
     /// Dead: last transaction that may look at it. Free: when it was freed.
     pub(crate) stamp: &'c AtomicU64,
-}
-
-/// Shared words of one process.
-pub(crate) struct ProcessWords<'c> {
-    /// Not zero where it has, or had, an object in use.
-    pub(crate) held: &'c AtomicU64,
 }
 
 impl<'c> TargetWords<'c> {
@@ -202,12 +199,18 @@ impl Control {
         let targets_end = targets_end(targets, segments);
         let slot = ProcessSlot(0);
         let mut control = Self { file, words, targets_end, segments, boot_id, slot };
+        if let Err(refused) = copies::refuse(&control) {
+            // To close the file would drop the locks of the copy that has the pool open.
+            std::mem::forget(control);
+            return Err(refused);
+        }
         control.slot = control.exclusively(|| {
             control.join_namespace()?;
             let slot = control.take_slot()?;
             holds::forget_predecessors(&control, slot);
             Ok(slot)
         })?;
+        copies::enter(&control);
         Ok(control)
     }
 
@@ -330,22 +333,6 @@ impl Control {
     /// Makes sure that later epochs are later than `epoch`.
     pub(crate) fn pass_epoch(&self, epoch: Epoch) {
         self.words[4].fetch_max(epoch.0, Ordering::AcqRel);
-    }
-
-    /// Counts holds that found no room, as long as anybody has the pool open.
-    pub(crate) fn unplaced_holds(&self) -> &AtomicU64 {
-        &self.words[5]
-    }
-
-    /// The words of a process.
-    pub(crate) fn process(&self, slot: ProcessSlot) -> ProcessWords<'_> {
-        let words = &self.words[self.targets_end + slot.0 as usize * PROCESS_WORDS..];
-        ProcessWords { held: &words[0] }
-    }
-
-    /// The table of holds.
-    pub(crate) fn holds(&self) -> &[AtomicU64] {
-        &self.words[self.targets_end + PROCESSES_MAX * PROCESS_WORDS..][..HOLD_WORDS]
     }
 
     /// The words of target `number`.

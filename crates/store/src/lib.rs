@@ -8,6 +8,7 @@ mod catalog;
 mod check;
 mod commit;
 mod control;
+mod copies;
 mod data;
 mod doomed;
 mod holds;

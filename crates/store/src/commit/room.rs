@@ -1,7 +1,6 @@
 //! Room in the index. Pages that a commit replaced are reused once no reader can look at them any more:
 //! one that was killed, or that the kernel keeps waiting, holds back all that was replaced since.
 use super::change::is_full;
-use crate::segment::State;
 use crate::target::Target;
 use esker_types::{ErrorKind, Result};
 
@@ -48,10 +47,12 @@ impl Target {
         with_room(&[self], work)
     }
 
-    /// Runs `work`, which writes to segments.
-    pub(super) fn with_segments<T>(&self, work: impl FnMut() -> Result<T>) -> Result<T> {
-        let words = self.words();
-        let any_dead = || (0..self.segment_count()).any(|s| words.segment(s).load() == State::Dead);
-        retry(&[self], |_| Ok(any_dead() && self.index.outwait_readers()?), work)
+    /// Runs `work`, which writes to segments; once more where it found no room, for what it had filled
+    /// itself is free to be compacted by then.
+    pub(super) fn with_segments<T>(&self, mut work: impl FnMut() -> Result<T>) -> Result<T> {
+        match work() {
+            Err(error) if error.kind() == ErrorKind::NoSpace => work(),
+            result => result,
+        }
     }
 }

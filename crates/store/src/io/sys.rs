@@ -3,6 +3,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What a file system is, as far as it matters for a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,13 +86,34 @@ pub(crate) fn reserve(file: &File, offset: u64, len: u64) -> io::Result<()> {
 /// # Errors
 /// Where /proc does not tell: then nothing is known of the words other processes left.
 pub(crate) fn boot_id() -> io::Result<u64> {
+    static KNOWN: AtomicU64 = AtomicU64::new(0);
+    let known = KNOWN.load(Ordering::Relaxed);
+    if known != 0 {
+        return Ok(known);
+    }
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
-    Ok(esker_types::Checksum::Crc64.sum(text.trim().as_bytes()) | 1)
+    let id = esker_types::Checksum::Crc64.sum(text.trim().as_bytes()) | 1;
+    KNOWN.store(id, Ordering::Relaxed);
+    Ok(id)
 }
 
 /// The PID name space of this process; record locks and LMDB tell processes apart by PID.
 pub(crate) fn pid_namespace() -> u64 {
     std::fs::metadata("/proc/self/ns/pid").map_or(0, |info| info.ino())
+}
+
+/// True where `file` is what this process has mapped at an address.
+pub(crate) fn is_mapped_at(file: &File, address: u64) -> io::Result<bool> {
+    let inode = file.metadata()?.ino().to_string();
+    let maps = std::fs::read_to_string("/proc/self/maps")?;
+    Ok(maps.lines().any(|line| {
+        let mut fields = line.split_whitespace();
+        let range = fields.next().and_then(|range| range.split_once('-'));
+        let number = |text: &str| u64::from_str_radix(text, 16).unwrap_or(0);
+        let inside =
+            range.is_some_and(|(begin, end)| (number(begin)..number(end)).contains(&address));
+        inside && fields.nth(3) == Some(&inode)
+    }))
 }
 
 /// 16 random bytes from the kernel.

@@ -260,6 +260,7 @@ impl Drop for State {
             return;
         }
         self.release_all();
+        crate::copies::leave(&self.control);
         setup::release_segments(&self.targets);
     }
 }

@@ -7,12 +7,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
-/// How often and how long to wait for those who are about to free a segment: a second in all, for the
-/// kernel may keep them waiting.
-const PATIENCE: u32 = 1000;
+/// How often and how long to wait for those who are about to free a segment: two seconds in all, and more
+/// on a machine with so much to do that the kernel keeps them waiting.
+const PATIENCE: u32 = 2000;
 const MOMENT: Duration = Duration::from_millis(1);
-/// Rounds of waiting after which compaction is tried again, twice.
+/// Rounds of waiting after which compaction is tried again.
 const COMPACT_EVERY: u32 = 16;
+/// How often it is tried then, and where there is nobody to wait for.
+const TRIES_ALONE: u32 = 2;
 
 /// Segments of one target this process appends to, one per lane: so many threads can append at once.
 pub(crate) struct Lanes {
@@ -135,19 +137,23 @@ fn claim_anywhere(target: &Target, need: u64) -> Result<u32> {
     if let Some(segment) = search() {
         return Ok(segment);
     }
+    let mut alone = 0;
     for round in 0..PATIENCE {
         target.collect()?;
         if let Some(segment) = search().or_else(|| spare(steal)) {
             return Ok(segment);
         }
-        // Now and then again: those one waits for may need what only compaction brings.
-        if round % COMPACT_EVERY < 2 {
-            seal_open(target, need);
-            target.compact_for_space()?;
-        } else if anybody_busy(target) {
-            std::thread::sleep(MOMENT);
-        } else {
+        alone = if may_free(target) { 0 } else { alone + 1 };
+        if alone > TRIES_ALONE {
             break;
+        }
+        // Now and then again: those one waits for may need what only compaction brings, and may have let go
+        // of the room for it.
+        if alone > 0 || round % COMPACT_EVERY < TRIES_ALONE {
+            seal_open(target, need);
+            compact(target)?;
+        } else {
+            std::thread::sleep(MOMENT);
         }
     }
     target.collect()?;
@@ -166,12 +172,21 @@ fn claim_any(target: &Target, need: u64, keep: usize) -> Option<u32> {
     abandoned(target, need).or_else(|| take_free(target, keep)).or_else(|| steal(target, need))
 }
 
-/// True where somebody writes to a segment, moves data out of it, or is about to free it: there may be
-/// space in a moment.
-fn anybody_busy(target: &Target) -> bool {
+/// Compacts as far as there is room to move to. That there is none says nothing yet: it may be held by
+/// others who compact, or wait for readers.
+fn compact(target: &Target) -> Result<()> {
+    match target.compact_for_space() {
+        Err(error) if error.kind() == ErrorKind::NoSpace => Ok(()),
+        result => result.map(drop),
+    }
+}
+
+/// True where somebody writes to a segment, moves data out of it, or is about to free it, or where readers
+/// still look at a dead one: there may be space in a moment.
+fn may_free(target: &Target) -> bool {
     let words = target.words();
     (0..target.segment_count())
-        .any(|segment| matches!(words.segment(segment).load(), State::Busy(_)))
+        .any(|segment| matches!(words.segment(segment).load(), State::Busy(_) | State::Dead))
 }
 
 fn full(target: &Target, need: u64) -> Error {
@@ -253,13 +268,24 @@ pub(crate) fn disown_dead(target: &Target) -> Vec<u32> {
             (State::Open(Some(_)), _) => {
                 words.segment(segment).change(state, State::Open(None));
             }
-            (State::Busy(_), _)
-                if words.segment(segment).change(state, State::Busy(target.process())) =>
-            {
-                orphans.push(segment);
-            }
+            (State::Busy(owner), _) if take_over(target, segment, owner) => orphans.push(segment),
             _ => {}
         }
     }
     orphans
+}
+
+/// Takes a busy segment from an owner that is dead. Since it was found dead, another process may have got
+/// its slot, and then the segment: that one keeps it.
+fn take_over(target: &Target, segment: u32, owner: ProcessSlot) -> bool {
+    let words = target.words().segment(segment);
+    let (theirs, mine) = (State::Busy(owner), State::Busy(target.process()));
+    if !words.change(theirs, mine) {
+        return false;
+    }
+    let dead = !target.is_alive(owner);
+    if !dead {
+        words.change(mine, theirs);
+    }
+    dead
 }

@@ -37,7 +37,8 @@ impl Target {
             // The last commit of a process that died in it shows only once its lock was taken over.
             drop(self.begin_write()?);
         }
-        orphans.into_iter().try_for_each(|segment| self.recount(segment))?;
+        let counted: Vec<_> = orphans.into_iter().map(|segment| self.recount(segment)).collect();
+        counted.into_iter().collect::<Result<()>>()?;
         self.recycle()
     }
 
@@ -105,15 +106,17 @@ impl Target {
         if !segment.change(state, State::Busy(self.process())) {
             return Ok(());
         }
-        let dead = self.read().and_then(|txn| Ok((txn.id(), all_dead(&txn)?)));
+        // The number comes last: LMDB may show a later state than the one whose number a reader has.
+        let dead = self.read().and_then(|txn| all_dead(&txn));
+        let dead = dead.and_then(|dead| Ok((dead, self.index.last_commit()?)));
         match &dead {
-            Ok((id, dead)) if segment.live(dead.get(&number).copied().unwrap_or(0)) == 0 => {
-                segment.stamp.store(*id, Ordering::Release);
+            Ok((dead, last)) if segment.live(dead.get(&number).copied().unwrap_or(0)) == 0 => {
+                segment.stamp.store(*last, Ordering::Release);
                 segment.store(State::Dead);
             }
             _ => segment.store(state),
         }
-        dead.map(|_| ())
+        dead.map(drop)
     }
 
     /// Frees dead segments that are out of every reader's sight.

@@ -5,6 +5,8 @@ pub(crate) mod collect;
 pub(crate) mod compact;
 pub(crate) mod header;
 mod state;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use state::State;
 
@@ -183,9 +185,7 @@ impl<'t> Writer<'t> {
     /// Refuses to go on where a segment was taken away, as from a process believed dead (one that
     /// closed all its files, and its locks with them). Call with the index's write lock held.
     pub(crate) fn check_held(&self) -> Result<()> {
-        let mine = State::Busy(self.target.process());
-        let words = self.target.words();
-        if self.appended.iter().all(|&(segment, _)| words.segment(segment).load() == mine) {
+        if self.appended.iter().all(|&(segment, _)| self.is_mine(segment)) {
             return Ok(());
         }
         Err(Error::new(
@@ -194,11 +194,18 @@ impl<'t> Writer<'t> {
         ))
     }
 
-    /// Ends the operation after its commit: what was appended is alive now.
+    fn is_mine(&self, segment: u32) -> bool {
+        self.target.words().segment(segment).load() == State::Busy(self.target.process())
+    }
+
+    /// Ends the operation after its commit: what was appended is alive now. Whoever took a segment away
+    /// meanwhile has counted it, for that is done after the commit of its owner.
     pub(crate) fn publish(mut self) {
         for (segment, bytes) in std::mem::take(&mut self.appended) {
-            let words = self.target.words().segment(segment);
-            words.published.fetch_add(bytes, Ordering::AcqRel);
+            if self.is_mine(segment) {
+                let words = self.target.words().segment(segment);
+                words.published.fetch_add(bytes, Ordering::AcqRel);
+            }
         }
         self.began_at = None;
     }
@@ -208,7 +215,9 @@ impl Drop for Writer<'_> {
     /// Gives up what was appended and not published, and lets go of the segments.
     fn drop(&mut self) {
         let words = self.target.words();
-        if let Some((segment, tail)) = self.began_at.filter(|_| self.appended.len() == 1) {
+        if let Some((segment, tail)) = self.began_at.filter(|_| self.appended.len() == 1)
+            && self.is_mine(segment)
+        {
             words.segment(segment).tail.store(tail, Ordering::Release);
         }
         for &segment in &self.full {

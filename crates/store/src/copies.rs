@@ -1,0 +1,106 @@
+//! Two copies of this code in one process, as a preloaded library beside libdaos.so: each has a registry of
+//! open pools of its own, and LMDB must not open an index twice in a process. Every process notes in the
+//! words of its slot where it has mapped the control file; a copy that finds such a mapping of its own
+//! process which it did not make itself keeps out.
+use crate::control::Control;
+use esker_types::{Error, ErrorKind, Result};
+use std::sync::atomic::Ordering;
+
+const PID_SHIFT: u32 = 40;
+const PAGE_SHIFT: u32 = 12;
+
+/// What a process notes: its number, and the page at which the control file begins in its memory.
+fn note(address: usize) -> u64 {
+    u64::from(std::process::id()) << PID_SHIFT | address as u64 >> PAGE_SHIFT
+}
+
+fn address_in(note: u64) -> u64 {
+    note % (1 << PID_SHIFT) << PAGE_SHIFT
+}
+
+/// Refuses to go on where another copy of this code has the pool open in this process. A note may be left
+/// from a process that died, or that became another program: the memory map tells.
+///
+/// # Errors
+/// `Busy`.
+pub(crate) fn refuse(control: &Control) -> Result<()> {
+    let mine = note(control.address());
+    let of_this_process = |note: &u64| *note >> PID_SHIFT == mine >> PID_SHIFT && *note != mine;
+    let notes = control.mappings().map(|word| word.load(Ordering::Acquire));
+    match notes.filter(of_this_process).any(|note| control.is_mapped_at(address_in(note))) {
+        false => Ok(()),
+        true => Err(Error::new(
+            ErrorKind::Busy,
+            "the pool is open in this process through another copy of Esker (a preloaded library beside \
+             libdaos.so?): use one of them",
+        )),
+    }
+}
+
+/// Notes that this process has the pool open.
+pub(crate) fn enter(control: &Control) {
+    control.process(control.slot).mapping.store(note(control.address()), Ordering::Release);
+}
+
+/// Takes the note back.
+pub(crate) fn leave(control: &Control) {
+    control.process(control.slot).mapping.store(0, Ordering::Release);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::Scratch;
+
+    /// Opens the control file past the registry of this process, as another copy of this code does.
+    fn open_again(pool: &Scratch) -> Result<()> {
+        let superblock = crate::Superblock::read(&pool.path())?;
+        let (targets, segments) = (superblock.targets as usize, superblock.segments as usize);
+        Control::open(&pool.path().join("control"), targets, segments).map(drop)
+    }
+
+    fn locks_of_this_process(pool: &Scratch) -> usize {
+        use std::os::unix::fs::MetadataExt;
+        let inode = std::fs::metadata(pool.path().join("control")).unwrap().ino();
+        let (pid, inode) = (format!(" {} ", std::process::id()), format!(":{inode} "));
+        let locks = std::fs::read_to_string("/proc/locks").unwrap();
+        locks.lines().filter(|line| line.contains(&pid) && line.contains(&inode)).count()
+    }
+
+    #[test]
+    fn a_second_copy_is_refused_and_the_first_keeps_its_locks() {
+        let mut pool = Scratch::new(24 << 20, |spec| spec.targets = Some(2));
+        let before = locks_of_this_process(&pool);
+        assert!(before >= 1, "the slot of this process is locked");
+        for _ in 0..2 {
+            let refused = open_again(&pool).unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::Busy, "{refused}");
+            assert!(refused.message().contains("another copy"), "{refused}");
+        }
+        assert_eq!(locks_of_this_process(&pool), before);
+        pool.close();
+        open_again(&pool).unwrap();
+        pool.reopen();
+    }
+
+    #[test]
+    fn notes_of_the_dead_and_of_other_programs_stand_in_nobodys_way() {
+        let mut pool = Scratch::new(24 << 20, |spec| spec.targets = Some(2));
+        let control = std::sync::Arc::clone(&pool.state().control);
+        let other = crate::control::ProcessSlot((control.slot.0 + 1) % 4096);
+        // This process number, and memory that is something else.
+        let elsewhere = &raw const pool as usize;
+        control.process(other).mapping.store(note(elsewhere), Ordering::Release);
+        drop(control);
+        pool.reopen();
+        let state = pool.state();
+        assert_ne!(state.control.process(state.control.slot).mapping.load(Ordering::Acquire), 0);
+    }
+
+    #[test]
+    fn notes_keep_address_and_process() {
+        let note = note(0x7f12_3456_7000);
+        assert_eq!(address_in(note), 0x7f12_3456_7000);
+        assert_eq!(note >> PID_SHIFT, u64::from(std::process::id()));
+    }
+}

@@ -1,0 +1,207 @@
+//! Segments that somebody else has, takes, or is about to free.
+use super::{Append, State, Writer};
+use crate::catalog::{Container, ContainerSpec};
+use crate::control::ProcessSlot;
+use crate::keys::{Key, Table};
+use crate::pool::State as Pool;
+use crate::target::Target;
+use crate::tests::Scratch;
+use esker_types::info::{ContainerRef, OpenMode};
+use esker_types::ops::{Cond, Source, Update, Value, Write, WriteOp};
+use esker_types::{Checksum, ErrorKind, ObjectClass, ObjectId, ObjectType, Result};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// 24 segments of 256 KiB, on one target.
+fn pool() -> Scratch {
+    Scratch::new(8 << 20, |spec| {
+        spec.targets = Some(1);
+        spec.segment_bytes = Some(256 << 10);
+        spec.index_percent = Some(25);
+    })
+}
+
+fn container(pool: &Pool) -> Container {
+    let spec = ContainerSpec { label: Some("c"), ..ContainerSpec::default() };
+    pool.create_container(&spec).unwrap();
+    pool.open_container(ContainerRef::Label("c"), OpenMode::ReadWrite).unwrap()
+}
+
+fn write(pool: &Pool, container: &Container, op: WriteOp<'_>) -> Result<()> {
+    let oid = ObjectId::generate(0, 1, ObjectType::MultiHashed, ObjectClass::S1);
+    pool.write(container, 0, &[Write { oid, op }], &[]).map(drop)
+}
+
+fn put(pool: &Pool, container: &Container, number: u64, len: usize) -> Result<()> {
+    let (dkey, value) = (number.to_be_bytes(), vec![number as u8; len]);
+    let value = Value::Single(Source::One(&value));
+    let updates = [Update { akey: b"a", value, cond: Cond::NONE }];
+    write(pool, container, WriteOp::Update { dkey: &dkey, cond: Cond::NONE, updates: &updates })
+}
+
+fn remove(pool: &Pool, container: &Container, number: u64) -> Result<()> {
+    let dkey = number.to_be_bytes();
+    write(pool, container, WriteOp::PunchDkey { dkey: &dkey, cond: Cond::NONE })
+}
+
+fn in_state(target: &Target, wanted: impl Fn(State) -> bool) -> Vec<u32> {
+    let words = target.words();
+    (0..target.segment_count()).filter(|&number| wanted(words.segment(number).load())).collect()
+}
+
+fn other_process(target: &Target) -> ProcessSlot {
+    ProcessSlot((target.process().0 + 1) % 4096)
+}
+
+/// Makes every segment full of what nobody names any more.
+fn let_all_die(target: &Target) {
+    for number in 0..target.segment_count() {
+        let words = target.words();
+        let words = words.segment(number);
+        words.tail.store(target.segment_bytes(), Ordering::Release);
+        words.published.store(1000, Ordering::Release);
+        words.store(State::Sealed);
+    }
+    let count = |number: u32| Key::table(Table::Segment).push(&number.to_be_bytes());
+    let mut segments = 0..target.segment_count();
+    target
+        .change(|change| segments.try_for_each(|n| change.put(&count(n), &1000_u64.to_le_bytes())))
+        .unwrap();
+}
+
+#[test]
+fn a_claim_waits_for_readers_of_the_past_while_all_is_dead() {
+    let pool = pool();
+    let state = pool.state();
+    let target = &*state.targets[0];
+    let one_more = |number: u64| {
+        let reader = target.index.read().unwrap();
+        target.change(|change| change.put(b"Tkey", &number.to_le_bytes())).unwrap();
+        reader
+    };
+    let readers: Vec<_> = (0..12).map(one_more).collect();
+    let_all_die(target);
+    std::thread::scope(|scope| {
+        let claim = scope.spawn(|| target.lanes.enter().claim(target, 1000));
+        for reader in readers {
+            std::thread::sleep(Duration::from_millis(10));
+            drop(reader);
+        }
+        claim.join().unwrap().unwrap();
+    });
+}
+
+#[test]
+fn compaction_without_room_waits_for_who_has_it() {
+    let pool = pool();
+    let state = pool.state();
+    let (target, container) = (&*state.targets[0], container(&state));
+    let count = (0..).find(|&number| put(&state, &container, number, 8000).is_err()).unwrap();
+    let gone = (0..count).filter(|number| number % 8 != 0);
+    gone.for_each(|number| remove(&state, &container, number).unwrap());
+    target.collect().unwrap();
+    for number in in_state(target, |state| matches!(state, State::Open(_))) {
+        target.words().segment(number).store(State::Sealed);
+    }
+    // As if another one, busy with compaction, had what is free.
+    let taken = in_state(target, |state| state == State::Free);
+    taken.iter().for_each(|&n| target.words().segment(n).store(State::Busy(target.process())));
+    std::thread::scope(|scope| {
+        let claim = scope.spawn(|| target.lanes.enter().claim(target, 1000));
+        std::thread::sleep(Duration::from_millis(50));
+        taken.iter().for_each(|&number| target.words().segment(number).store(State::Free));
+        claim.join().unwrap().unwrap();
+    });
+    put(&state, &container, 0, 8000).unwrap();
+}
+
+/// Appends 5000 bytes; returns the segment they are in.
+fn append(target: &Target, writer: &mut Writer<'_>) -> u32 {
+    let before = in_state(target, |state| state == State::Busy(target.process()));
+    let source = Source::One(&[7; 5000]);
+    let (key, checksum) = (b"key".as_slice(), Checksum::Crc32c);
+    writer.append(&Append { key, count: 1, source, offset: 0, len: 5000, checksum }).unwrap();
+    let busy = in_state(target, |state| state == State::Busy(target.process()));
+    busy.into_iter().find(|number| !before.contains(number)).unwrap()
+}
+
+#[test]
+fn what_was_taken_away_is_left_alone() {
+    let pool = pool();
+    let state = pool.state();
+    let target = &*state.targets[0];
+    for publish in [false, true] {
+        let mut writer = Writer::new(target);
+        let segment = append(target, &mut writer);
+        writer.check_held().unwrap();
+        let words = target.words();
+        let words = words.segment(segment);
+        words.store(State::Busy(other_process(target)));
+        assert_eq!(writer.check_held().unwrap_err().kind(), ErrorKind::Again);
+        // Its new owner counts it, and goes on.
+        words.published.store(111, Ordering::Release);
+        words.tail.store(100_000, Ordering::Release);
+        if publish {
+            writer.publish()
+        } else {
+            drop(writer)
+        }
+        assert_eq!(words.load(), State::Busy(other_process(target)));
+        assert_eq!(words.published.load(Ordering::Acquire), 111);
+        assert_eq!(words.tail.load(Ordering::Acquire), 100_000);
+        let mut writer = Writer::new(target);
+        assert_ne!(append(target, &mut writer), segment, "appended to what is another's");
+    }
+}
+
+/// Between the staging of data and its commit.
+#[test]
+fn a_commit_makes_sure_that_its_segments_are_still_its_own() {
+    let pool = pool();
+    let state = pool.state();
+    let (target, container) = (&*state.targets[0], container(&state));
+    std::thread::scope(|scope| {
+        let lock = target.begin_write().unwrap();
+        let writer = scope.spawn(|| put(&state, &container, 1, 5000));
+        let mine = |state| state == State::Busy(target.process());
+        let staged = loop {
+            let busy = in_state(target, mine);
+            let tail = |number: u32| target.words().segment(number).tail.load(Ordering::Acquire);
+            match busy.first() {
+                Some(&segment) if tail(segment) >= 5000 => break segment,
+                _ => std::thread::yield_now(),
+            }
+        };
+        target.words().segment(staged).store(State::Busy(other_process(target)));
+        drop(lock);
+        assert_eq!(writer.join().unwrap().unwrap_err().kind(), ErrorKind::Again);
+    });
+    let txn = target.read().unwrap();
+    let mut cursor = txn.cursor().unwrap();
+    let first = cursor.seek(&Key::table(Table::Data)).unwrap();
+    assert!(first.is_none_or(|(key, _)| key[0] != Table::Data as u8), "a record was made");
+}
+
+#[test]
+fn segments_of_the_dead_are_counted_again() {
+    let pool = pool();
+    let state = pool.state();
+    let (target, container) = (&*state.targets[0], container(&state));
+    (0..3).for_each(|number| put(&state, &container, number, 5000).unwrap());
+    let [segment] = in_state(target, |state| matches!(state, State::Open(_)))[..] else {
+        panic!("one segment is open")
+    };
+    let words = target.words();
+    let words = words.segment(segment);
+    words.published.store(10_000, Ordering::Release);
+    words.store(State::Busy(other_process(target)));
+    target.collect().unwrap();
+    assert_eq!(words.load(), State::Sealed);
+    assert_eq!(words.published.load(Ordering::Acquire), 15_000);
+    // One whose owner lives is not.
+    words.store(State::Busy(target.process()));
+    words.published.store(10_000, Ordering::Release);
+    target.collect().unwrap();
+    assert_eq!(words.load(), State::Busy(target.process()));
+    assert_eq!(words.published.load(Ordering::Acquire), 10_000);
+}
