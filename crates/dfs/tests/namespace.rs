@@ -99,6 +99,7 @@ fn attributes_are_kept() {
         gid: Some(4),
         size: Some(10),
         mtime: Some(mtime),
+        ..SetAttr::default()
     };
     node.set_attr(&set).unwrap();
     let after = node.attr().unwrap();

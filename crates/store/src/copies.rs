@@ -15,7 +15,7 @@ fn note(address: usize) -> u64 {
 }
 
 fn address_in(note: u64) -> u64 {
-    note % (1 << PID_SHIFT) << PAGE_SHIFT
+    (note % (1 << PID_SHIFT)) << PAGE_SHIFT
 }
 
 /// Refuses to go on where another copy of this code has the pool open in this process. A note may be left

@@ -219,7 +219,9 @@ fn appends_never_overwrite_each_other() {
             });
         }
         let file = direct.root().lookup(b"log").unwrap().open(Open::BOTH).unwrap();
-        (0..300).for_each(|number| drop(file.append(line(2, number).as_bytes()).unwrap()));
+        for number in 0..300 {
+            file.append(line(2, number).as_bytes()).unwrap();
+        }
     });
     let text = fs::read_to_string(&path).unwrap();
     let mut lines: Vec<_> = text.lines().map(|found| format!("{found}\n")).collect();
