@@ -42,7 +42,7 @@ impl Cp {
         let (keep, mask) = (self.preserve || self.archive, umask());
         let options = Options { workers: self.workers, keep, mask, resume: false, verify: false };
         let (run, mut mounts) = (Run::new("copying", options), Mounts::writing());
-        let Some((dest, sources)) = self.paths.split_last() else { return Ok(run.answer()) };
+        let Some((dest, sources)) = self.paths.split_last() else { return Ok(run.quiet_answer()) };
         for source in sources {
             match dest {
                 Either::Inside(dest) => self.inside(&run, &mut mounts, source, dest)?,
@@ -50,7 +50,7 @@ impl Cp {
             }
         }
         mounts.flush()?;
-        Ok(run.answer())
+        Ok(run.quiet_answer())
     }
 
     fn is_into(&self) -> bool {

@@ -3,7 +3,7 @@ use crate::output::Answer;
 use crate::progress::Bar;
 use crate::shapes;
 use dfs::Kind;
-use dfs::transfer::{self, Options, Progress, Summary, Target, Tree};
+use dfs::transfer::{self, Failure, Options, Progress, Summary, Target, Tree};
 use esker::types::{Error, Result};
 use esker_bench::units::{Bytes, mib_per_s};
 use serde_json::{Value, json};
@@ -75,10 +75,23 @@ impl Run {
         }
     }
 
+    /// Tells people what was done, and at what rate.
     pub(super) fn answer(self) -> Answer {
-        let (summary, seconds) = (self.progress.summary(), self.start.elapsed().as_secs_f64());
-        let trouble = trouble(&summary);
-        Answer::new(shape(&summary, seconds), text(&summary, seconds)).with_trouble(trouble)
+        let seconds = self.start.elapsed().as_secs_f64();
+        let summary = self.progress.summary();
+        let lines = [failures(&summary), counts(&summary, seconds)].concat();
+        Self::answer_with(&summary, seconds, &lines)
+    }
+
+    /// Tells people only what went wrong.
+    pub(super) fn quiet_answer(self) -> Answer {
+        let seconds = self.start.elapsed().as_secs_f64();
+        let summary = self.progress.summary();
+        Self::answer_with(&summary, seconds, &failures(&summary))
+    }
+
+    fn answer_with(summary: &Summary, seconds: f64, lines: &[String]) -> Answer {
+        Answer::new(shape(summary, seconds), lines.join("\n")).with_trouble(trouble(summary))
     }
 }
 
@@ -112,19 +125,22 @@ fn shape(summary: &Summary, seconds: f64) -> Value {
     })
 }
 
-fn text(summary: &Summary, seconds: f64) -> String {
-    let mut lines: Vec<_> = summary
-        .failures
-        .iter()
-        .map(|failure| {
-            let path = String::from_utf8_lossy(&failure.path).escape_debug().to_string();
-            format!("not copied: {path}: {}", failure.error.message())
-        })
-        .collect();
-    lines.push(format!(
+/// A line for each thing that could not be copied.
+fn failures(summary: &Summary) -> Vec<String> {
+    let failures = summary.failures.iter();
+    let line = |failure: &Failure| {
+        let path = String::from_utf8_lossy(&failure.path).escape_debug().to_string();
+        format!("not copied: {path}: {}", failure.error.message())
+    };
+    failures.map(line).collect()
+}
+
+/// What was copied.
+fn counts(summary: &Summary, seconds: f64) -> Vec<String> {
+    let mut lines = vec![format!(
         "{} files, {} directories, {} links; {} were there already",
         summary.files, summary.directories, summary.links, summary.skipped
-    ));
+    )];
     let rate = mib_per_s(summary.bytes, seconds);
     lines.push(format!("{} in {seconds:.2} s, {rate:.0} MiB/s", Bytes(summary.bytes)));
     let notes = [
@@ -134,7 +150,7 @@ fn text(summary: &Summary, seconds: f64) -> String {
     ];
     let notes = notes.into_iter().filter(|(count, _)| *count > 0);
     lines.extend(notes.map(|(count, what)| format!("{count} {what}")));
-    lines.join("\n")
+    lines
 }
 
 /// `None` for `.`, `..` and `/`.
