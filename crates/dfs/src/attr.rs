@@ -157,7 +157,8 @@ impl Node {
         if let Some(size) = set.size {
             self.open_for_writing()?.set_len(size)?;
         }
-        store(self.fs(), &self.place(), self.oid(), set)
+        let (place, _) = self.located(self.fs().view())?;
+        store(self.fs(), &place, self.oid(), set)
     }
 
     /// What is made in a directory later must be something that can be made.

@@ -40,6 +40,7 @@ mod lazy;
 pub mod limits;
 mod list;
 mod mount;
+mod moves;
 mod node;
 mod oids;
 mod open;

@@ -27,6 +27,9 @@ pub const LIST_BATCH: usize = 1024;
 /// Directories whose times wait to be stored; beyond it they are stored at once.
 pub const WAITING_TIMES_MAX: usize = 1024;
 
+/// Directories that a process remembers it has moved.
+pub const MOVES_MAX: usize = 1024;
+
 /// Times a transaction is tried anew after conflicts before the caller is told to try later.
 pub const RETRIES_MAX: u32 = 10_000;
 

@@ -4,6 +4,7 @@ use crate::entry;
 use crate::inode::{Inode, Kind};
 use crate::lazy::DirectoryTimes;
 use crate::limits::RETRIES_MAX;
+use crate::moves::Moves;
 use crate::node::Node;
 use crate::oids::Oids;
 use crate::open::OpenFiles;
@@ -41,6 +42,7 @@ pub(crate) struct Mounted {
     pub(crate) oids: Oids,
     pub(crate) open_files: OpenFiles,
     pub(crate) times: DirectoryTimes,
+    pub(crate) moves: Moves,
 }
 
 /// Space of a file system (POSIX: `statvfs`).
@@ -144,6 +146,7 @@ impl Dfs {
             oids: Oids::default(),
             open_files: OpenFiles::default(),
             times: DirectoryTimes::default(),
+            moves: Moves::default(),
         };
         let fs = Self(Arc::new(mounted));
         if !read_only {

@@ -185,9 +185,26 @@ impl Node {
     /// # Errors
     /// [`ErrorKind::NotFound`] where the entry is gone or names something else.
     pub(crate) fn stored(&self, access: Access<'_>) -> Result<Inode> {
+        Ok(self.located(access)?.1)
+    }
+
+    /// Where its entry stands now, as far as this process knows, and its inode.
+    ///
+    /// # Errors
+    /// As [`Node::stored`].
+    pub(crate) fn located(&self, access: Access<'_>) -> Result<(Place, Inode)> {
         let place = self.place();
+        if let Some(inode) = self.inode_at(&place, access)? {
+            return Ok((place, inode));
+        }
+        let moved = self.0.fs.mounted().moved_to(self.oid()).ok_or_else(|| self.gone())?;
+        let inode = self.inode_at(&moved, access)?.ok_or_else(|| self.gone())?;
+        Ok((moved, inode))
+    }
+
+    fn inode_at(&self, place: &Place, access: Access<'_>) -> Result<Option<Inode>> {
         let found = place.inode(self.0.fs.container(), access)?;
-        found.filter(|inode| inode.oid == self.oid()).ok_or_else(|| self.gone())
+        Ok(found.filter(|inode| inode.oid == self.oid()))
     }
 
     #[cold]

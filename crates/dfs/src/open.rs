@@ -145,6 +145,9 @@ impl Mounted {
     /// An entry has another place now.
     pub(crate) fn moved(&self, inode: &Inode, place: &Place) {
         self.times.moved(inode.oid, place);
+        if inode.kind == Kind::Directory {
+            self.moves.note(inode.oid, place);
+        }
         self.open_files.change(inode.oid, |file| file.place = Some(place.clone()));
     }
 

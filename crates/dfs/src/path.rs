@@ -106,8 +106,13 @@ fn split_last(path: &[u8]) -> Result<(&[u8], &[u8])> {
     let end = path.iter().rposition(|byte| *byte != b'/').map_or(0, |at| at + 1);
     let start = path[..end].iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);
     let (above, name) = (&path[..start], &path[start..end]);
-    // A path without a directory stands in the one it is relative to.
-    Ok((if above.is_empty() && !name.is_empty() { b"." } else { above }, name))
+    let above = match (above.is_empty(), name.is_empty()) {
+        (_, true) => b"/",
+        // A path without a directory stands in the one it is relative to.
+        (true, false) => b".",
+        (false, false) => above,
+    };
+    Ok((above, name))
 }
 
 fn check_path(path: &[u8]) -> Result<()> {

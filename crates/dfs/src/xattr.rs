@@ -3,6 +3,7 @@ use crate::entry::{self, LINK_AKEY, XATTR_PREFIX};
 use crate::inode::Kind;
 use crate::limits::{XATTR_NAME_MAX, XATTR_VALUE_MAX};
 use crate::node::Node;
+use crate::place::Place;
 use esker::types::ops::{Cond, Source, Update, Value};
 use esker::types::{Error, ErrorKind, Result};
 use esker::{Access, Wait};
@@ -85,8 +86,7 @@ impl Node {
     /// # Errors
     /// [`ErrorKind::NotFound`] where the entry is gone.
     pub fn list_xattrs(&self) -> Result<Vec<Vec<u8>>> {
-        self.stored(self.fs().view())?;
-        let place = self.place();
+        let (place, _) = self.located(self.fs().view())?;
         let dir = self.fs().container().object(place.dir);
         let akeys = entry::akeys(&dir, &place.name, self.fs().view())?;
         let names = akeys.iter().filter_map(|akey| akey.strip_prefix(XATTR_PREFIX));
@@ -100,10 +100,10 @@ impl Node {
         mode: XattrMode,
         change: impl Fn(&esker::Object, &[u8], Access<'_>) -> Result<()>,
     ) -> Result<()> {
-        let (place, akey) = (self.place(), akey(name)?);
-        let dir = self.fs().container().object(place.dir);
+        let akey = akey(name)?;
         self.fs().transact(|access| {
-            let mut inode = self.stored(access)?;
+            let (place, mut inode) = self.located(access)?;
+            let dir = self.fs().container().object(place.dir);
             let there = entry::value(&dir, &place.name, &akey, access)?.is_some();
             match (mode, there) {
                 (XattrMode::Create, true) => return Err(set_already(name)),
@@ -117,9 +117,14 @@ impl Node {
     }
 
     fn entry_value(&self, akey: &[u8]) -> Result<Option<Vec<u8>>> {
-        let place = self.place();
-        let dir = self.fs().container().object(place.dir);
-        entry::value(&dir, &place.name, akey, self.fs().view())
+        let at = |place: &Place| {
+            let dir = self.fs().container().object(place.dir);
+            entry::value(&dir, &place.name, akey, self.fs().view())
+        };
+        match (at(&self.place())?, self.fs().mounted().moved_to(self.oid())) {
+            (None, Some(moved)) => at(&moved),
+            (found, _) => Ok(found),
+        }
     }
 }
 

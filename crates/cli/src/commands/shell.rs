@@ -66,7 +66,9 @@ mod tests {
         if command.get_about().is_none() {
             unexplained.push(command.get_name().to_owned());
         }
-        let arguments = command.get_arguments().filter(|argument| argument.get_help().is_none());
+        // What is hidden is refused, and says so.
+        let shown = command.get_arguments().filter(|argument| !argument.is_hide_set());
+        let arguments = shown.filter(|argument| argument.get_help().is_none());
         unexplained.extend(arguments.map(|argument| format!("{} {argument}", command.get_name())));
         command.get_subcommands().for_each(|command| visit(command, unexplained));
     }

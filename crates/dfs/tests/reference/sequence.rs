@@ -218,7 +218,7 @@ impl Maker {
             0 => "now".to_owned(),
             1 => "omit".to_owned(),
             _ => {
-                format!("{}.{}", self.random.below(1_500_000_000), self.random.below(1000_000_000))
+                format!("{}.{}", self.random.below(1_500_000_000), self.random.below(1_000_000_000))
             }
         }
     }

@@ -53,7 +53,9 @@ fn refused(text: &OsStr) -> String {
 impl FsPath {
     /// Also understands POOL/CONT.
     pub(super) fn parse(text: &OsStr) -> Option<Self> {
-        Self::parse_full(text).or_else(|| Self::of(text.as_bytes(), b"/"))
+        let whole = || Self::of(text.as_bytes(), b"/").filter(|path| !path.pool.ends_with(':'));
+        let is_url = text.as_bytes().starts_with(b"daos://");
+        Self::parse_full(text).or_else(|| whole().filter(|_| !is_url))
     }
 
     pub(super) fn parse_full(text: &OsStr) -> Option<Self> {

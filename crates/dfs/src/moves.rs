@@ -1,0 +1,28 @@
+//! Directories that this process moved, so that who has one open still finds its entry.
+use crate::limits::MOVES_MAX;
+use crate::mount::Mounted;
+use crate::place::Place;
+use esker::types::ObjectId;
+use esker_store::ForkLock;
+use std::collections::HashMap;
+
+/// Where they stand now. Beyond [`MOVES_MAX`] all are forgotten, and begin anew.
+#[derive(Default)]
+pub(crate) struct Moves(ForkLock<HashMap<ObjectId, Place>>);
+
+impl Moves {
+    pub(crate) fn note(&self, oid: ObjectId, place: &Place) {
+        let mut moves = self.0.lock();
+        if moves.len() >= MOVES_MAX {
+            moves.clear();
+        }
+        moves.insert(oid, place.clone());
+    }
+}
+
+impl Mounted {
+    /// Where a directory stands that this process moved.
+    pub(crate) fn moved_to(&self, oid: ObjectId) -> Option<Place> {
+        self.moves.0.lock().get(&oid).cloned()
+    }
+}
