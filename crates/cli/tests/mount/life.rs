@@ -70,8 +70,12 @@ fn signals_unmount() {
     for signal in ["-TERM", "-INT", "-HUP"] {
         let Some(place) = Place::mounted(&[]) else { return };
         fs::write(place.at("file"), "content").unwrap();
+        let server = place.server();
         place.signal(signal);
         wait_for("the end of the mount", || !place.is_mounted());
+        wait_for("the end of the server", || {
+            fs::read(format!("/proc/{server}/cmdline")).unwrap_or_default().is_empty()
+        });
         place.mount(&[]);
         assert_eq!(fs::read(place.at("file")).unwrap(), b"content");
         place.umount();
