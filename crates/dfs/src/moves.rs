@@ -21,8 +21,9 @@ impl Moves {
 }
 
 impl Mounted {
-    /// Where a directory stands that this process moved.
+    /// Where something stands that this process moved: a directory, or a file while it is open.
     pub(crate) fn moved_to(&self, oid: ObjectId) -> Option<Place> {
-        self.moves.0.lock().get(&oid).cloned()
+        let moved = self.moves.0.lock().get(&oid).cloned();
+        moved.or_else(|| self.open_files.known_place(oid))
     }
 }

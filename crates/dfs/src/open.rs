@@ -69,6 +69,11 @@ impl OpenFiles {
         self.0.lock().get(&node.oid()).map_or_else(|| Some(node.place()), |file| file.place.clone())
     }
 
+    /// Where the entry of a file stands that is open here.
+    pub(crate) fn known_place(&self, oid: ObjectId) -> Option<Place> {
+        self.0.lock().get(&oid).and_then(|file| file.place.clone())
+    }
+
     /// Notes that somebody wrote, and stores the time where what is stored is too old.
     pub(crate) fn note_write(&self, node: &Node) -> Result<()> {
         let now = Time::now();

@@ -78,6 +78,9 @@ impl Rename<'_> {
         if self.mode == RenameMode::NoReplace && target.is_some() {
             return Err(self.to.refuse(self.new_name, ErrorKind::Exists, "exists already"));
         }
+        if self.mode == RenameMode::Exchange && target.is_none() {
+            return Err(self.to.missing(self.new_name));
+        }
         self.check_descent(&source.inode, self.to, access)?;
         let moved = Moved { inode: source.inode, other: target.as_ref().map(|other| other.inode) };
         if moved.other.is_some_and(|other| other.oid == source.inode.oid) {
@@ -92,7 +95,6 @@ impl Rename<'_> {
                 to.punch_dkey(self.new_name, Cond::NONE, access).wait()?;
                 target.write(&from, self.name, access)?;
             }
-            (RenameMode::Exchange, None) => return Err(self.to.missing(self.new_name)),
             (_, target) => {
                 if let Some(target) = target {
                     self.replace(&source.inode, &target.inode, access)?;

@@ -117,6 +117,26 @@ fn attributes_are_kept() {
 }
 
 #[test]
+fn what_is_moved_while_it_is_in_use_is_still_found() {
+    let fs = mounted("moved");
+    let root = fs.root();
+    let dir = root.mkdir(b"dir", &FILE).unwrap();
+    write(&root, b"f", b"1");
+    let node = root.lookup(b"f").unwrap();
+    let file = node.open(Open::BOTH).unwrap();
+    root.rename(b"f", &dir, b"g", RenameMode::Replace).unwrap();
+    root.rename(b"dir", &root, b"moved", RenameMode::Replace).unwrap();
+    let mode = SetAttr { mode: Some(0o600), ..SetAttr::default() };
+    assert_eq!(file.set_attr(&mode).unwrap().mode, 0o600);
+    assert_eq!(file.attr().unwrap().nlink, 1);
+    node.set_xattr(b"user.a", b"1", XattrMode::Create).unwrap();
+    assert_eq!(dir.lookup(b"g").unwrap().get_xattr(b"user.a").unwrap(), b"1");
+    assert_eq!(dir.set_attr(&mode).unwrap().mode, 0o600);
+    dir.set_xattr(b"user.b", b"2", XattrMode::Create).unwrap();
+    assert_eq!(root.lookup(b"moved").unwrap().get_xattr(b"user.b").unwrap(), b"2");
+}
+
+#[test]
 fn renames_replace_exchange_and_refuse() {
     let fs = mounted("renames");
     let root = fs.root();

@@ -122,11 +122,13 @@ impl Descriptor {
         Some(match (name, arguments) {
             ("fsync" | "fdatasync", []) => done(self.file.as_ref().map_or(Ok(()), File::sync)),
             ("read", [len]) => self.read(None, &[words::number(len)]),
-            ("readv", [all]) => self.read(None, &lens(all)),
+            ("readv", [all]) => self.read_vectors(None, &lens(all)),
             ("pread", [at, len]) => {
                 unsigned(at).and_then(|at| self.read(Some(at), &[words::number(len)]))
             }
-            ("preadv", [at, all]) => unsigned(at).and_then(|at| self.read(Some(at), &lens(all))),
+            ("preadv", [at, all]) => {
+                unsigned(at).and_then(|at| self.read_vectors(Some(at), &lens(all)))
+            }
             ("write", [len, seed]) => self.write(None, &[words::number(len)], seed),
             ("writev", [all, seed]) => self.write(None, &lens(all), seed),
             ("pwrite", [at, len, seed]) => {
@@ -166,9 +168,16 @@ impl Descriptor {
         Ok(String::new())
     }
 
+    /// Nothing is read of a directory, unless nothing is asked for, in vectors.
+    fn read_vectors(&self, at: Option<u64>, lens: &[usize]) -> Result<String> {
+        match self.file.is_none() && lens.iter().all(|len| *len == 0) {
+            true => Ok(words::bytes(&[])),
+            false => self.read(at, lens),
+        }
+    }
+
     fn read(&self, at: Option<u64>, lens: &[usize]) -> Result<String> {
         let Some(file) = &self.file else {
-            // Nothing is read of a directory, unless nothing is asked for in vectors.
             return fail(ErrorKind::IsDirectory);
         };
         let mut buffers: Vec<_> = lens.iter().map(|len| vec![0xee_u8; *len]).collect();

@@ -43,6 +43,11 @@ impl Last {
     }
 }
 
+/// The letters before the first `+` say for what; the words behind it may contain any letter.
+pub(crate) fn is_for_writing(flags: &str) -> bool {
+    flags.split('+').next().is_some_and(|letters| letters.contains('w'))
+}
+
 /// What `open` found or made.
 pub(crate) fn open(place: &Place, flags: &str, mode: u32) -> Result<Node> {
     let nofollow = flags.contains("+nofollow");
@@ -53,7 +58,7 @@ pub(crate) fn open(place: &Place, flags: &str, mode: u32) -> Result<Node> {
     match node.kind() {
         Kind::Symlink => fail(ErrorKind::Loop),
         Kind::File if flags.contains("+dir") => fail(ErrorKind::NotDirectory),
-        Kind::Directory if flags.contains('w') => fail(ErrorKind::IsDirectory),
+        Kind::Directory if is_for_writing(flags) => fail(ErrorKind::IsDirectory),
         _ => Ok(node),
     }
 }

@@ -285,10 +285,15 @@ impl Maker {
         format!("{start}{}{end}", names.join(between))
     }
 
-    /// A path that may begin at an open directory.
+    /// A path that may begin at an open directory. Not one that goes up from there: `..` of a directory
+    /// that was moved while it was open is what it was when it was found (docs/semantics.md).
     fn path_or_at(&mut self) -> String {
-        let directory = self.directory();
-        if self.random.one_in(10) { format!("@{directory}:{}", self.path()) } else { self.path() }
+        let (directory, path) = (self.directory(), self.path());
+        let goes_up = path.split('/').any(|name| name == "..");
+        match self.random.one_in(10) && !goes_up {
+            true => format!("@{directory}:{path}"),
+            false => path,
+        }
     }
 
     fn target(&mut self) -> String {
