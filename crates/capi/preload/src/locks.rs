@@ -129,6 +129,12 @@ pub(crate) fn drop_records(oid: ObjectId) {
     }
 }
 
+/// True where this process may hold record locks on the object.
+pub(crate) fn has_records(oid: ObjectId) -> bool {
+    HELD_COUNT.load(Ordering::Relaxed) != 0
+        && HELD.lock().unwrap_or_else(PoisonError::into_inner).contains(&oid)
+}
+
 fn note_records(oid: ObjectId) {
     let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
     if !held.contains(&oid) {

@@ -7,7 +7,7 @@ use crate::answer::{Answer, no, tell};
 use crate::edge::export;
 use crate::open_file::OpenFile;
 use crate::serve::serve;
-use crate::{descriptors, raw, thread};
+use crate::{descriptors, locks, raw, report, thread};
 use esker::types::ObjectId;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -149,6 +149,12 @@ fn map(
     let is_written = is_shared && protection & libc::PROT_WRITE != 0;
     if access == libc::O_WRONLY || (is_written && access != libc::O_RDWR) {
         return no(libc::EACCES);
+    }
+    // Who locks it shares it with other processes, whose changes it would not see: sqlite's
+    // write-ahead log does so.
+    if is_written && locks::has_records(file.identity().oid) {
+        report::note("a shared writable mapping of a file with record locks was refused");
+        return no(libc::ENODEV);
     }
     if length == 0 || offset < 0 || !(offset as usize).is_multiple_of(PAGE) {
         return no(libc::EINVAL);

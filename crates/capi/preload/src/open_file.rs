@@ -7,7 +7,7 @@ use arc_swap::ArcSwapOption;
 use dfs::{Attr, File, Follow, Kind, Node, Open, SetAttr};
 use std::ffi::c_int;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
 /// What stands behind a descriptor. Its offset is the kernel's, of the descriptor.
 pub(crate) struct OpenFile {
@@ -18,6 +18,8 @@ pub(crate) struct OpenFile {
     /// The process that opened it, and how often it had forked.
     generation: u64,
     forks: u64,
+    /// The process that used it last.
+    used_in: AtomicU64,
     /// Descriptor of the file that stands for its locks, -1 before the first one.
     pub(crate) lock: AtomicI32,
 }
@@ -71,6 +73,7 @@ impl OpenFile {
             appends: AtomicBool::new(appends),
             content: ArcSwapOption::from(content.map(Arc::new)),
             generation: fork::generation(),
+            used_in: AtomicU64::new(fork::generation()),
             forks: fork::count(),
             lock: AtomicI32::new(-1),
         }
@@ -122,8 +125,25 @@ impl OpenFile {
 
     fn content(&self) -> Answer<Arc<Content>> {
         match self.content.load_full() {
-            Some(content) => Ok(content),
+            Some(content) => {
+                self.inherit(&content)?;
+                Ok(content)
+            }
             None => self.reopen(),
+        }
+    }
+
+    /// At the first use in a forked child: tells other processes that the file is in use here too.
+    fn inherit(&self, content: &Content) -> Answer<()> {
+        let now = fork::generation();
+        if self.used_in.load(Ordering::Relaxed) == now
+            || self.used_in.swap(now, Ordering::Relaxed) == now
+        {
+            return Ok(());
+        }
+        match content {
+            Content::File(file) => Ok(file.inherit()?),
+            Content::Node(_) => Ok(()),
         }
     }
 
