@@ -1,6 +1,7 @@
 //! `esker run`: real programs on a file system that only they see.
 mod support;
 
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
@@ -104,7 +105,9 @@ fn nothing_is_changed_read_only() {
 fn the_status_is_that_of_the_program() {
     let site = site();
     assert_eq!(run(&site, &[], &["bash", "-c", "exit 7"]).status.code(), Some(7));
-    assert_eq!(run(&site, &[], &["bash", "-c", "kill -9 $$"]).status.code(), Some(137));
+    let killed = &["bash", "-c", "kill -9 $$"];
+    assert_eq!(run(&site, &[], killed).status.signal(), Some(9));
+    assert_eq!(run(&site, &["--report"], killed).status.code(), Some(137));
     assert_eq!(run(&site, &[], &["/no/such/program"]).status.code(), Some(127));
 }
 

@@ -10,7 +10,7 @@ use esker::types::info::OpenMode;
 use esker::types::{Error, ErrorKind, Result};
 use esker::{Pool, Wait};
 use std::ffi::{OsStr, OsString};
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus};
 
@@ -31,8 +31,8 @@ const LIBRARY: &str = "libesker_preload.so";
   esker run --pool tank --cont home --report -- python3 train.py /esker/set
   ESKER_POOL=tank ESKER_CONT=home esker run -- mpirun -n 4 ior -a POSIX -o /esker/ior
 
-Exit status: that of the program; 128 and the number of the signal that killed it; 126 where it could
-not be run, 127 where it was not found.")]
+Exit status: that of the program, or the signal that killed it (with --report, 128 and its number); 126
+where it could not be run, 127 where it was not found.")]
 pub(crate) struct Run {
     /// Where programs see the file system; need not exist
     #[arg(long, value_name = "PATH", default_value = "/esker", env = "ESKER_MOUNT")]
@@ -82,10 +82,13 @@ impl Run {
         if self.report {
             command.env("ESKER_REPORT", &report);
         }
-        let status = wait(&mut command);
-        if self.report {
-            eprint!("{}", report::read(&report));
+        if !self.report {
+            // In place of this process, so that signals reach the program.
+            let cause = command.exec();
+            return Ok(Answer::ended(not_run(program, &cause)));
         }
+        let status = wait(&mut command);
+        eprint!("{}", report::read(&report));
         Ok(Answer::ended(match status {
             Ok(status) => code(status),
             Err(cause) => not_run(program, &cause),
@@ -130,15 +133,19 @@ impl Run {
     }
 }
 
-/// What the processes of a run share, gone with it.
+/// What the processes of a run share, gone with it or with the next one.
 struct RunDir(PathBuf);
+
+/// How the folders begin that are named by the process of a run.
+const RUN_DIR: &str = "esker-run-";
 
 impl RunDir {
     fn new() -> Result<Self> {
         let memory = Path::new("/dev/shm");
         let place = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+        sweep(&place);
         for number in 0.. {
-            let dir = place.join(format!("esker-run-{}-{number}", std::process::id()));
+            let dir = place.join(format!("{RUN_DIR}{}-{number}", std::process::id()));
             match std::fs::create_dir(&dir) {
                 Ok(()) => return Ok(Self(dir)),
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
@@ -146,6 +153,19 @@ impl RunDir {
             }
         }
         Err(no_program())
+    }
+}
+
+/// Removes what runs left that are over.
+fn sweep(place: &Path) {
+    let Ok(entries) = std::fs::read_dir(place) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let rest = name.to_str().and_then(|name| name.strip_prefix(RUN_DIR));
+        let process = rest.and_then(|rest| rest.split('-').next()?.parse::<u32>().ok());
+        if process.is_some_and(|process| !Path::new(&format!("/proc/{process}")).exists()) {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
     }
 }
 
