@@ -438,11 +438,24 @@ stat_result(int result, const struct stat *st)
 		say_stat(st);
 }
 
+/** What a directory that was removed shows of itself is relaxed: nothing is done with it. */
+static int
+is_removed_directory(int fd)
+{
+	struct stat st;
+
+	return !fstat(fd, &st) && S_ISDIR(st.st_mode) && st.st_nlink == 0;
+}
+
 static void
 do_fstat(char **w)
 {
 	struct stat st;
 
+	if (is_removed_directory(*file(w[0]))) {
+		say("ok");
+		return;
+	}
 	stat_result(fstat(*file(w[0]), &st), &st);
 }
 
@@ -484,7 +497,7 @@ do_chmod(char **w)
 static void
 do_fchmod(char **w)
 {
-	done(fchmod(*file(w[0]), octal(w[1])));
+	done(is_removed_directory(*file(w[0])) ? 0 : fchmod(*file(w[0]), octal(w[1])));
 }
 
 /** Access and modification time of a word. */
@@ -512,7 +525,7 @@ do_utimens(char **w)
 static void
 do_futimens(char **w)
 {
-	done(futimens(*file(w[0]), times(w[1])));
+	done(is_removed_directory(*file(w[0])) ? 0 : futimens(*file(w[0]), times(w[1])));
 }
 
 static void

@@ -189,6 +189,9 @@ impl File {
     /// As [`File::write_at`].
     pub fn append(&self, data: &[u8]) -> Result<u64> {
         self.check_writable()?;
+        if data.is_empty() {
+            return self.size();
+        }
         let mut begin = None;
         for piece in data.chunks(APPEND_BYTES_MAX) {
             let at = self.append_piece(piece)?;

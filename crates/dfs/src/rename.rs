@@ -75,8 +75,12 @@ impl Rename<'_> {
         let mut source = source.ok_or_else(|| self.from.missing(self.name))?;
         let target = Whole::read(&to, self.new_name, access)?;
         self.check_mark(access)?;
-        if self.mode == RenameMode::NoReplace && target.is_some() {
-            return Err(self.to.refuse(self.new_name, ErrorKind::Exists, "exists already"));
+        match (self.mode, &target) {
+            (RenameMode::NoReplace, Some(_)) => {
+                return Err(self.to.refuse(self.new_name, ErrorKind::Exists, "exists already"));
+            }
+            (RenameMode::Exchange, None) => return Err(self.to.missing(self.new_name)),
+            _ => {}
         }
         if self.mode == RenameMode::Exchange && target.is_none() {
             return Err(self.to.missing(self.new_name));

@@ -92,13 +92,12 @@ impl File {
                 format!("{len} bytes are more than the {free} that the pool has left"),
             ));
         }
-        if keep_size {
-            return Ok(());
+        if !keep_size {
+            self.node().fs().transact(|access| {
+                let size = self.array().size(access).wait()?;
+                if offset + len > size { self.end_at(offset + len, access) } else { Ok(()) }
+            })?;
         }
-        self.node().fs().transact(|access| {
-            let size = self.array().size(access).wait()?;
-            if offset + len > size { self.end_at(offset + len, access) } else { Ok(()) }
-        })?;
         self.noted()
     }
 

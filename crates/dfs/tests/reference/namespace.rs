@@ -248,16 +248,18 @@ impl Run {
         let again = some_names(stream, usize::MAX)?;
         assert_eq!(rest, again, "told {place}, then sought");
         names.extend(rest);
-        names.sort_unstable();
-        Ok(names.join(","))
+        names.sort_unstable_by_key(|(name, _)| [name.as_slice(), b":".as_slice()].concat());
+        let words = names.iter().map(|(name, kind)| format!("{}:{kind}", words::encode(name)));
+        Ok(words.collect::<Vec<_>>().join(","))
     }
 }
 
-fn some_names(stream: &mut DirStream, limit: usize) -> Result<Vec<String>> {
+fn some_names(stream: &mut DirStream, limit: usize) -> Result<Vec<(Vec<u8>, char)>> {
     let mut names = Vec::new();
     while names.len() < limit {
         let Some(entry) = stream.read()? else { break };
-        names.push(format!("{}:{}", words::encode(&entry.name), words::kind(entry.kind())));
+        let kind = words::kind(entry.kind());
+        names.push((entry.name, kind));
     }
     Ok(names)
 }

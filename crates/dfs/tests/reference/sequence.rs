@@ -97,7 +97,7 @@ impl Maker {
             add(&mut self.random, 5, "+append");
         }
         add(&mut self.random, 8, "+nofollow");
-        format!("open {file} {} {flags} {}", self.path_or_at(), self.mode(0o600))
+        format!("open {file} {} {flags} {}", self.path(), self.mode(0o600))
     }
 
     /// A mode whose owner may go on working with it, whoever runs this.
@@ -200,14 +200,14 @@ impl Maker {
     fn on_attributes(&mut self) -> String {
         let file = self.file();
         match self.random.below(12) {
-            0..=2 => format!("stat {}", self.path_or_at()),
+            0..=2 => format!("stat {}", self.path()),
             3..=4 => format!("lstat {}", self.path_or_at()),
             5 => format!("access {}", self.path()),
-            6..=7 => format!("chmod {} {}", self.path_or_at(), self.mode(0o700)),
+            6..=7 => format!("chmod {} {}", self.path(), self.mode(0o700)),
             8 => format!("fchmod {file} {}", self.mode(0o700)),
             9..=10 => {
                 let how = self.pick(&["follow", "nofollow"]);
-                format!("utimens {} {} {how}", self.path_or_at(), self.time())
+                format!("utimens {} {} {how}", self.path(), self.time())
             }
             _ => format!("futimens {file} {}", self.time()),
         }
@@ -285,14 +285,12 @@ impl Maker {
         format!("{start}{}{end}", names.join(between))
     }
 
-    /// A path that may begin at an open directory. Not one that goes up from there: `..` of a directory
-    /// that was moved while it was open is what it was when it was found (docs/semantics.md).
+    /// A path, or now and then a name in an open directory. For operations that follow no link there: where
+    /// `..` leads from a directory that moved while it is open is relaxed.
     fn path_or_at(&mut self) -> String {
-        let (directory, path) = (self.directory(), self.path());
-        let goes_up = path.split('/').any(|name| name == "..");
-        match self.random.one_in(10) && !goes_up {
-            true => format!("@{directory}:{path}"),
-            false => path,
+        match self.random.one_in(10) {
+            true => format!("@{}:{}", self.directory(), self.pick(&INNER)),
+            false => self.path(),
         }
     }
 

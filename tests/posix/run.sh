@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# Runs the programs of this folder on a file system of Esker, each way it can be reached.
+#
+# usage: run.sh [WAY...]
+#   WAY  memory, a plain directory: what the programs want is what Linux does; run, under `esker run`;
+#        mount, on a mount; all three without
+#
+# environment: ESKER, the command; CC, the C compiler; ESKER_POSIX_ROUNDS, how often fsx goes round, 3
+#              without; ESKER_REFERENCE, the test `reference` of crates/dfs as cargo built it: where it is
+#              named, random sequences of operations are compared with a directory in memory too
+set -uo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+: "${ESKER:?names the command}"
+work=$(mktemp -d /dev/shm/esker-posix.XXXXXX)
+mount=$work/mount
+trap '"$ESKER" umount "$mount" >/dev/null 2>&1; rm -rf "$work"' EXIT
+failed=0
+
+# check WHAT COMMAND...: says what came of it, with what was printed where that was nothing good.
+check() {
+    local what=$1
+    shift
+    if timeout 300 "$@" >"$work/log" 2>&1; then
+        echo "ok      $what"
+    else
+        echo "FAILED  $what" && sed 's/^/        /' "$work/log"
+        failed=$((failed + 1))
+    fi
+}
+
+# on NAME DIR [COMMAND...]: all programs in a directory, started by the command.
+on() {
+    local name=$1 dir=$2 round
+    shift 2
+    check "$name: errnos" "$@" "$work/errnos" "$dir"
+    for ((round = 0; round < ${ESKER_POSIX_ROUNDS:-3}; round++)); do
+        check "$name: fsx" "$@" "$work/fsx" "$dir"
+    done
+    [ -z "${ESKER_REFERENCE:-}" ] || check "$name: sequences" env ESKER_REFERENCE_DIR="$dir" \
+        ESKER_REFERENCE_WRAP="$*" "$ESKER_REFERENCE" the_directory_of_the_environment
+}
+
+way() {
+    case $1 in
+        memory) mkdir "$work/plain" && on memory "$work/plain" ;;
+        run) on run /esker "$ESKER" run --pool "esker:$work/pool" --cont tree -- ;;
+        mount)
+            [ -w /dev/fuse ] || { echo "skipped mount: /dev/fuse is not there" && return; }
+            mkdir "$mount" && check "mount" "$ESKER" mount "esker:$work/pool/tree" "$mount" || return
+            on mount "$mount"
+            ;;
+        *) echo "no such way: $1" >&2 && exit 2 ;;
+    esac
+}
+
+for program in errnos fsx; do
+    "${CC:-cc}" -std=gnu11 -O1 -g -Wall -Wextra -Werror -o "$work/$program" "$here/$program.c" || exit 1
+done
+"$ESKER" pool create pool --dir "$work" --size 512M >/dev/null || exit 1
+"$ESKER" cont create "esker:$work/pool" tree --type posix >/dev/null || exit 1
+ways=("$@")
+[ $# -gt 0 ] || ways=(memory run mount)
+for name in "${ways[@]}"; do
+    way "$name"
+done
+[ "$failed" -eq 0 ]
