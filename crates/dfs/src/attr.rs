@@ -154,11 +154,20 @@ impl Node {
     pub fn set_attr(&self, set: &SetAttr) -> Result<Attr> {
         self.fs().check_writable()?;
         self.check_defaults(set)?;
-        if let Some(size) = set.size {
-            self.open_for_writing()?.set_len(size)?;
-        }
+        let resized = set.size.map_or(Ok(false), |size| self.resize(size))?;
         let (place, _) = self.located(self.fs().view())?;
-        store(self.fs(), &place, self.oid(), set)
+        let set = SetAttr { size: set.size.filter(|_| resized), ..*set };
+        store(self.fs(), &place, self.oid(), &set)
+    }
+
+    /// True where that changes the size: by a path, nothing else changes the time (Linux: `truncate`).
+    fn resize(&self, size: u64) -> Result<bool> {
+        let file = self.open_for_writing()?;
+        let resized = file.size()? != size;
+        if resized {
+            file.set_len(size)?;
+        }
+        Ok(resized)
     }
 
     /// What is made in a directory later must be something that can be made.

@@ -202,7 +202,7 @@ impl Node {
         Ok((moved, inode))
     }
 
-    fn inode_at(&self, place: &Place, access: Access<'_>) -> Result<Option<Inode>> {
+    pub(crate) fn inode_at(&self, place: &Place, access: Access<'_>) -> Result<Option<Inode>> {
         let found = place.inode(self.0.fs.container(), access)?;
         Ok(found.filter(|inode| inode.oid == self.oid()))
     }

@@ -183,6 +183,10 @@ impl<'a> Walk<'a> {
             ));
         }
         let target = link.read_link()?;
+        if target.ends_with(b"/") {
+            // It leads to a directory or nowhere, whatever comes after it.
+            self.parts.push(b".".to_vec());
+        }
         if !target.starts_with(b"/") {
             self.push(&target);
             return Ok(None);

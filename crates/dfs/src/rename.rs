@@ -134,7 +134,8 @@ impl Rename<'_> {
                 ));
             }
             let Some(parent) = node.parent() else { return Ok(()) };
-            node.stored(access)?;
+            // Where it was found: what is above a directory that moved since is not known.
+            node.inode_at(&node.place(), access)?.ok_or_else(|| node.gone())?;
             node = parent;
         }
     }

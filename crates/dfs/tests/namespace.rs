@@ -275,3 +275,18 @@ fn nothing_changes_where_it_is_mounted_read_only() {
     assert_eq!(kind(fs.root().unlink(b"f")), ErrorKind::ReadOnly);
     assert_eq!(kind(fs.root().lookup(b"f").unwrap().open(Open::BOTH)), ErrorKind::ReadOnly);
 }
+
+/// What is above a directory that moved since it was found is not known: nothing may come to stand below
+/// itself through it.
+#[test]
+fn nothing_moves_below_itself_through_a_directory_that_moved() {
+    let fs = mounted("below-itself");
+    let root = fs.root();
+    let mkdir = |dir: &Node, name: &[u8]| dir.mkdir(name, &Create::with_mode(0o755)).unwrap();
+    let (a, c) = (mkdir(&root, b"a"), mkdir(&root, b"c"));
+    let moving = mkdir(&c, b"x");
+    c.rename(b"x", &a, b"x", RenameMode::Replace).unwrap();
+    assert_eq!(kind(root.rename(b"a", &moving, b"a", RenameMode::Replace)), ErrorKind::NotFound);
+    assert_eq!(names(&root), ["a", "c"]);
+    assert_eq!(names(&a), ["x"]);
+}

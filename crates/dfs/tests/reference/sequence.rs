@@ -184,7 +184,7 @@ impl Maker {
             0..=2 => format!("mkdir {} {}", self.path_or_at(), self.mode(0o700)),
             3..=4 => format!("rmdir {}", self.path_or_at()),
             5..=6 => format!("unlink {}", self.path_or_at()),
-            7..=9 => format!("rename {} {} replace", self.path_or_at(), self.path_or_at()),
+            7..=9 => format!("rename {} {} replace", self.path(), self.path()),
             10 => format!("rename {} {} noreplace", self.path(), self.path()),
             _ => format!("rename {} {} exchange", self.path(), self.path()),
         }
