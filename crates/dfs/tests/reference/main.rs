@@ -18,9 +18,11 @@ use compare::{Tree, agree, difference, rounds};
 use dfs::NewDfs;
 use esker::types::info::OpenMode;
 use esker::{Pool, model};
+use esker_store::PoolSpec;
 use faulty::{FAULTS, Faulty};
 use replay::Replay;
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 /// Chunks small enough that files have many.
 const SMALL_CHUNKS: u64 = 4096;
@@ -39,6 +41,28 @@ fn seed() -> u64 {
 fn the_backend_in_memory_agrees() {
     let subject = in_memory("agrees", SMALL_CHUNKS);
     agree(seed(), rounds(100), &Replay::in_memory(), &subject);
+}
+
+#[test]
+fn a_pool_of_three_targets_agrees() {
+    let place = Folder(PathBuf::from(format!("/dev/shm/esker-reference-{}", std::process::id())));
+    let mut spec = PoolSpec::new("pool", 256 << 20);
+    (spec.targets, spec.segment_bytes) = (Some(3), Some(4 << 20));
+    esker_store::Pool::create(&place.0, &spec, &mut |_, _| {}).expect("creating a pool");
+    let name = format!("esker:{}", place.0.join("pool").display());
+    let pool = Pool::connect(&name, OpenMode::ReadWrite).expect("a pool");
+    let new = NewDfs { chunk_size: SMALL_CHUNKS, ..NewDfs::default() };
+    let subject = namespace::make(pool, "reference", &new);
+    agree(model::seed(), rounds(60), &Replay::in_memory(), &subject);
+}
+
+/// A directory that goes with the test.
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
 }
 
 /// What the environment names: a mount, or a directory behind the preloaded library.

@@ -13,7 +13,7 @@ const FILES: u64 = 4;
 const DIRECTORIES: u64 = 2;
 /// Sizes next to which mistakes hide: pages, and the chunks of the files that tests make.
 const EDGES: [u64; 3] = [4096, 8192, 65536];
-const FAR: u64 = 1 << 26;
+const FAR: u64 = 1 << 40;
 /// Paths at which there is something more often than not.
 const LIKELY: [&str; 11] = ["f", "g", "a/f", "a/g", "a/b/f", "l/f", "c/g", "a", "a/b", "c", "l"];
 /// What there is to work on from the start.
