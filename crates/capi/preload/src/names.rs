@@ -143,6 +143,7 @@ fn both(
             let answer = serve(|| ours(Spot::new(dir, old)?, Spot::new(new_dir, new)?));
             settle(answer, |_, _| fail(libc::EXDEV))
         }
+        _ if old.is_empty() || new.is_empty() => fail(libc::ENOENT),
         _ => fail(libc::EXDEV),
     }
 }

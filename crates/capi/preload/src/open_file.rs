@@ -1,5 +1,5 @@
 //! An open file of the mount point: what all descriptors share that were duplicated from one.
-use crate::answer::{Answer, no};
+use crate::answer::{Answer, Fail, no};
 use crate::identity::Identity;
 use crate::limits::TRANSFER_MAX;
 use crate::{fork, locks, maps, mounted, raw};
@@ -184,6 +184,17 @@ impl OpenFile {
         }
     }
 
+    /// As [`OpenFile::file`], for what changes the content: no directory is open for that.
+    ///
+    /// # Errors
+    /// `EBADF` for a directory, and for what was opened as a path only.
+    pub(crate) fn for_writing<T>(&self, work: impl FnOnce(&File) -> Answer<T>) -> Answer<T> {
+        match self.file(work) {
+            Err(Fail::Errno(libc::EISDIR)) => no(libc::EBADF),
+            answer => answer,
+        }
+    }
+
     pub(crate) fn attr(&self) -> Answer<Attr> {
         match &*self.content()? {
             Content::File(file) => Ok(file.attr()?),
@@ -232,7 +243,7 @@ impl OpenFile {
     /// Writes at the offset of `fd`, or at the end of the file, and moves the offset on.
     pub(crate) fn write(&self, fd: c_int, parts: &[&[u8]]) -> Answer<isize> {
         let length: usize = parts.iter().map(|part| part.len()).sum();
-        self.file(|file| {
+        self.for_writing(|file| {
             if self.appends() {
                 return append(file, fd, parts, length);
             }
@@ -265,7 +276,7 @@ impl OpenFile {
     /// Writes at a given place; to the end where writes go there, as Linux does.
     pub(crate) fn write_at(&self, parts: &[&[u8]], offset: i64) -> Answer<isize> {
         let Ok(offset) = u64::try_from(offset) else { return no(libc::EINVAL) };
-        self.file(|file| match self.appends() {
+        self.for_writing(|file| match self.appends() {
             true => append_parts(file, parts).map(|(_, length)| length as isize),
             false => Ok(self.put(file, offset, parts)? as isize),
         })
