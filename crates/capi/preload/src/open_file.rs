@@ -297,8 +297,8 @@ impl OpenFile {
             libc::SEEK_END => {
                 (file.size()? as i64).checked_add(offset).map_or(no(libc::EOVERFLOW), Ok)
             }
-            libc::SEEK_DATA => seek_data(file, from(offset)?),
-            libc::SEEK_HOLE => seek_data(file, from(offset)?).and_then(|_| Ok(file.size()? as i64)),
+            libc::SEEK_DATA => Ok(file.seek_data(from(offset)?)? as i64),
+            libc::SEEK_HOLE => Ok(file.seek_hole(from(offset)?)? as i64),
             _ => no(libc::EINVAL),
         })?;
         if to < 0 {
@@ -306,11 +306,6 @@ impl OpenFile {
         }
         raw::seek(fd, to, libc::SEEK_SET)
     }
-}
-
-/// The file system does not tell where holes are, so all before the end is data, as POSIX allows.
-fn seek_data(file: &File, offset: u64) -> Answer<i64> {
-    if offset < file.size()? { Ok(offset as i64) } else { no(libc::ENXIO) }
 }
 
 fn append(file: &File, fd: c_int, parts: &[&[u8]], length: usize) -> Answer<isize> {
