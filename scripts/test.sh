@@ -35,7 +35,7 @@ programs() {
     dir=$(mktemp -d "${1:-/dev/shm}/esker-test.XXXXXX")
     ESKER_POOLS=$dir "$ESKER" pool create programs --size 1G >/dev/null &&
         ESKER_POOLS=$dir "$ESKER" cont create programs fs --type posix >/dev/null &&
-        ESKER_POOLS=$dir WITH="$ESKER run --pool programs --cont fs --" tests/programs/run.sh /esker "${known[@]}"
+        ESKER_POOLS=$dir ESKER_LIB=$(dirname "$ESKER") WITH="$ESKER run --pool programs --cont fs --" tests/programs/run.sh /esker "${known[@]}"
     status=$?
     rm -rf "$dir"
     return $status
