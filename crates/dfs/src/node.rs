@@ -137,7 +137,7 @@ impl Node {
     /// # Errors
     /// What the backend meets.
     pub fn attr_as_found(&self) -> Result<Attr> {
-        Attr::of(&self.0.fs, &self.0.inode)
+        self.0.fs.attr_of(&self.0.inode)
     }
 }
 

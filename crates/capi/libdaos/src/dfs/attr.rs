@@ -50,7 +50,7 @@ pub extern "C" fn dfs_stat(
         let (mount, parent) = (handles::mount(dfs)?, parent_of(parent)?);
         stat.needed()?;
         let node = parent.find(&mount.fs, name)?;
-        stat.set(stat_of(&mount.fs.attr_of(node.inode())?));
+        stat.set(stat_of(&node.attr_as_found()?));
         Ok(())
     })
 }
@@ -140,7 +140,7 @@ pub(crate) fn may(node: &Node, mask: c_int) -> Result<()> {
     }
     // SAFETY: it only asks for a number.
     let uid = unsafe { libc::geteuid() };
-    match mask == 0 || node.fs().attr_of(node.inode())?.allows(uid, &groups(), mask) {
+    match mask == 0 || node.attr_as_found()?.allows(uid, &groups(), mask) {
         true => Ok(()),
         false => Err(Errno::ACCES),
     }
@@ -235,7 +235,7 @@ pub extern "C" fn dfs_obj_get_info(
         };
         info.set(DfsObjInfo {
             oclass: node.oid().class().code(),
-            chunk_size: node.fs().attr_of(node.inode())?.block_size,
+            chunk_size: node.attr_as_found()?.block_size,
             dir_oclass: defaults(superblock.dir_class),
             file_oclass: defaults(superblock.file_class),
             oid: node.oid().into(),

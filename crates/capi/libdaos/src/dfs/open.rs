@@ -19,7 +19,7 @@ struct Told {
 impl Told {
     fn of(self, node: Node, flags: c_int) -> Result<()> {
         if !self.stat.is_null() {
-            self.stat.set(attr::stat_of(&node.fs().attr_of(node.inode())?));
+            self.stat.set(attr::stat_of(&node.attr_as_found()?));
         }
         self.mode.set(node.inode().full_mode());
         file::give(node, flags, self.obj)

@@ -89,7 +89,7 @@ pub extern "C" fn dfs_sys_stat(
     errno::now(|| {
         stat.needed()?;
         let node = find(sys, path, flags)?;
-        stat.set(stat_of(&node.fs().attr_of(node.inode())?));
+        stat.set(stat_of(&node.attr_as_found()?));
         Ok(())
     })
 }
