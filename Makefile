@@ -29,7 +29,7 @@ demo: build ## Store and read back real fields from a C program (FILES="a.grib b
 	$(if $(FILES),,scripts/setup.sh samples)
 	scripts/demo.sh $(ESKER) $(LIBDAOS) $(FILES)
 
-test: ## Run every test: Rust, ABI, C programs
+test: ## Run every test: Rust, ABI, C programs, real programs
 	scripts/setup.sh samples fuse
 	scripts/test.sh
 
