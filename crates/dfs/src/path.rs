@@ -1,4 +1,5 @@
 //! Paths: from names to nodes.
+use crate::attr::Attr;
 use crate::inode::Kind;
 use crate::limits::{LINKS_MAX, PATH_MAX};
 use crate::mount::Dfs;
@@ -16,9 +17,9 @@ pub enum Follow {
 
 /// Where a path leads.
 #[derive(Clone)]
-pub enum Step {
-    /// To a node.
-    Node(Node),
+pub enum Step<T = Node> {
+    /// To a node: that, or what was asked of it.
+    Node(T),
     /// Out of the file system, by a symbolic link: to this path of the host.
     Outside(Vec<u8>),
 }
@@ -53,6 +54,28 @@ impl Dfs {
     /// # Errors
     /// As [`Dfs::resolve`].
     pub fn resolve_step(&self, base: &Node, path: &[u8], follow: Follow) -> Result<Step> {
+        self.walk(base, path, follow, |walk| Ok(walk.node))
+    }
+
+    /// The attributes of what a path names, telling where a path leads that leaves the file system. One
+    /// read less than [`Dfs::resolve_step`] and [`Node::attr`], where the last step was a lookup.
+    ///
+    /// # Errors
+    /// As [`Dfs::resolve`].
+    pub fn attr_step(&self, base: &Node, path: &[u8], follow: Follow) -> Result<Step<Attr>> {
+        self.walk(base, path, follow, |walk| match walk.was_found {
+            true => walk.node.attr_as_found(),
+            false => walk.node.attr(),
+        })
+    }
+
+    fn walk<T>(
+        &self,
+        base: &Node,
+        path: &[u8],
+        follow: Follow,
+        end: impl FnOnce(Walk<'_>) -> Result<T>,
+    ) -> Result<Step<T>> {
         check_path(path)?;
         let mut walk = Walk::new(self, base, path);
         let must_be_directory = path.ends_with(b"/");
@@ -65,7 +88,7 @@ impl Dfs {
         if must_be_directory {
             walk.node.directory()?;
         }
-        Ok(Step::Node(walk.node))
+        end(walk).map(Step::Node)
     }
 
     /// The directory that a path's last name is in, and that name, for what makes, moves and removes
@@ -139,6 +162,8 @@ fn leads_out(path: &[u8]) -> Error {
 struct Walk<'a> {
     fs: &'a Dfs,
     node: Node,
+    /// The node was looked up on the way, not known before.
+    was_found: bool,
     /// Names still to be gone through, the next one last.
     parts: Vec<Vec<u8>>,
     links: usize,
@@ -147,7 +172,7 @@ struct Walk<'a> {
 impl<'a> Walk<'a> {
     fn new(fs: &'a Dfs, base: &Node, path: &[u8]) -> Self {
         let node = if path.starts_with(b"/") { fs.root() } else { base.clone() };
-        let mut walk = Self { fs, node, parts: Vec::new(), links: 0 };
+        let mut walk = Self { fs, node, was_found: false, parts: Vec::new(), links: 0 };
         walk.push(path);
         walk
     }
@@ -162,16 +187,20 @@ impl<'a> Walk<'a> {
         self.node.directory()?;
         match name {
             b"." => {}
-            b".." => self.node = self.node.parent().unwrap_or(&self.node).clone(),
+            b".." => self.know(self.node.parent().unwrap_or(&self.node).clone()),
             _ => {
                 let found = self.node.lookup(name)?;
                 if found.kind() == Kind::Symlink && follow {
                     return self.follow(&found);
                 }
-                self.node = found;
+                (self.node, self.was_found) = (found, true);
             }
         }
         Ok(None)
+    }
+
+    fn know(&mut self, node: Node) {
+        (self.node, self.was_found) = (node, false);
     }
 
     fn follow(&mut self, link: &Node) -> Result<Option<Vec<u8>>> {
@@ -193,7 +222,7 @@ impl<'a> Walk<'a> {
         }
         match self.below_mount_point(&target) {
             Some(inside) => {
-                self.node = self.fs.root();
+                self.know(self.fs.root());
                 self.push(&inside);
                 Ok(None)
             }

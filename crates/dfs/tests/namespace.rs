@@ -177,6 +177,22 @@ fn paths_lead_through_links() {
 }
 
 #[test]
+fn attributes_by_path_are_those_of_now() {
+    let fs = mounted("by-path");
+    let root = fs.root();
+    let dir = root.mkdir(b"dir", &FILE).unwrap();
+    root.symlink(b"link", b".", &FILE).unwrap();
+    let mode = SetAttr { mode: Some(0o511), ..SetAttr::default() };
+    root.lookup(b"dir").unwrap().set_attr(&mode).unwrap();
+    for path in [&b"/dir"[..], b".", b"./", b"../dir/.", b"../link/../dir", b"/link/dir/"] {
+        let dfs::Step::Node(attr) = fs.attr_step(&dir, path, Follow::All).unwrap() else {
+            panic!("{path:?} leads out")
+        };
+        assert_eq!((attr.mode, attr.number()), (0o511, dir.inode().number()), "{path:?}");
+    }
+}
+
+#[test]
 fn a_removed_file_lives_until_it_is_closed() {
     let fs = mounted("removed");
     write(&fs.root(), b"f", b"still here");

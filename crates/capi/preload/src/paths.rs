@@ -2,7 +2,7 @@
 use crate::answer::{Answer, Fail, no};
 use crate::limits::{LINKS_MAX, PATH_MAX};
 use crate::{config, cwd, descriptors, mounted, raw};
-use dfs::{Dfs, Follow, Node, Parent, Step};
+use dfs::{Attr, Dfs, Follow, Node, Parent, Step};
 use std::borrow::Cow;
 use std::ffi::{CString, c_int};
 use std::sync::Arc;
@@ -151,6 +151,17 @@ impl<'a> Spot<'a> {
     pub(crate) fn node(&self, follow: Follow) -> Answer<Node> {
         match self.fs.resolve_step(&self.base, &self.path, follow)? {
             Step::Node(node) => Ok(node),
+            Step::Outside(path) => Err(Fail::Outside(path)),
+        }
+    }
+
+    /// The attributes of what it names.
+    ///
+    /// # Errors
+    /// As [`Spot::node`].
+    pub(crate) fn attr(&self, follow: Follow) -> Answer<Attr> {
+        match self.fs.attr_step(&self.base, &self.path, follow)? {
+            Step::Node(attr) => Ok(attr),
             Step::Outside(path) => Err(Fail::Outside(path)),
         }
     }

@@ -90,7 +90,7 @@ fn stat_at(
     match itself(dir, path, flags).or(named) {
         Some(fd) => on(fd, |file| give(&file.attr()?, out), || theirs(dir, path)),
         None => {
-            let ours = |spot: Spot<'_>| give(&spot.node(follow(flags))?.attr()?, out);
+            let ours = |spot: Spot<'_>| give(&spot.attr(follow(flags))?, out);
             at(dir, path, ours, theirs)
         }
     }
@@ -167,7 +167,7 @@ export! {
         match itself(dir, path, flags) {
             Some(fd) => on(fd, |file| statx_of(&file.attr()?, out), || theirs(dir, path)),
             None => {
-                let ours = |spot: Spot<'_>| statx_of(&spot.node(follow(flags))?.attr()?, out);
+                let ours = |spot: Spot<'_>| statx_of(&spot.attr(follow(flags))?, out);
                 at(dir, path, ours, theirs)
             }
         }
@@ -205,7 +205,7 @@ fn access_at(
     if let Some(fd) = itself(dir, path, flags) {
         return on(fd, |file| check_access(&file.attr()?, mode, user), || theirs(dir, path));
     }
-    let ours = |spot: Spot<'_>| check_access(&spot.node(follow(flags))?.attr()?, mode, user);
+    let ours = |spot: Spot<'_>| check_access(&spot.attr(follow(flags))?, mode, user);
     at(dir, path, ours, theirs)
 }
 
