@@ -11,6 +11,7 @@
 # environment: WITH    a command each check is started by, as in WITH="esker run --mount /esker --"
 #              PYTHON  the Python interpreter, python3 without; CC, the C compiler, cc without
 #              LOGS    where logs and what is compiled go, a new folder of TMPDIR without
+#              TAIL    lines shown of the log of a check that failed, 40 without
 #              LIMIT   seconds a check may take, 300 without
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -21,6 +22,8 @@ logs=${LOGS:-$(mktemp -d "${TMPDIR:-/tmp}/esker-programs.XXXXXX")}
 mkdir -p "$logs"
 read -r -a with <<<"${WITH:-}"
 passed=0 failed=0 skipped=0
+# Started by make, a make of a check would say that it is an inner one.
+unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
 
 # The spellings of one source: names without and with 64, and those that check lengths.
 declare -A builds=([plain]=-O1 [large]="-O1 -D_FILE_OFFSET_BITS=64" [fortified]="-O2 -D_FORTIFY_SOURCE=2")
@@ -73,6 +76,7 @@ report() {
         *)
             failed=$((failed + 1)) && echo "FAILED   $name: $log"
             grep -a '^FAILED' "$log" | sed 's/^/         /'
+            tail -n "${TAIL:-40}" "$log" | sed 's/^/    | /'
             ;;
     esac
 }
