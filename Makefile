@@ -30,7 +30,7 @@ demo: build ## Store and read back real fields from a C program (FILES="a.grib b
 	scripts/demo.sh $(ESKER) $(LIBDAOS) $(FILES)
 
 test: ## Run every test: Rust, ABI, C programs, real programs
-	scripts/setup.sh samples fuse
+	scripts/setup.sh samples fields fuse
 	scripts/test.sh
 
 check: ## Check format, lints, dependencies and the style of the repository

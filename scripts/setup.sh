@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Sees to it that what the build needs is there: installs it where it may, lists it where it may not.
-# usage: setup.sh [samples] [fuse] [lint]
+# usage: setup.sh [samples] [fields] [fuse] [lint]
 #   samples  also the sample fields of ecCodes
+#   fields   also ecCodes, which reads GRIB
 #   fuse     also what mounting takes, where this machine has the device
 #   lint     also rustfmt, clippy, cargo-deny and shellcheck
 set -euo pipefail
@@ -18,6 +19,11 @@ need() {
 
 has_header() {
     echo "#include <$1>" | cc -E -x c -
+}
+
+# ldconfig is not on the path of everyone.
+has_eccodes() {
+    [ -n "${ESKER_ECCODES:-}" ] || PATH=$PATH:/sbin ldconfig -p | grep -F libeccodes.so
 }
 
 cargo_is_recent() {
@@ -50,8 +56,8 @@ These are missing and cannot be installed from here:
     $*
 On Debian 12:  apt-get install $*
 Elsewhere:     a C and a C++ compiler, pkg-config, the headers of libuuid, git, fusermount3, ecCodes'
-               sample fields (ECCODES_SAMPLES_PATH says where they are) and a recent Rust
-               with rustfmt and clippy (https://rustup.rs); shellcheck for \`make check\`
+               library and sample fields (ESKER_ECCODES and ECCODES_SAMPLES_PATH say where they are)
+               and a recent Rust with rustfmt and clippy (https://rustup.rs); shellcheck for \`make check\`
 END
     exit 1
 }
@@ -97,6 +103,7 @@ need_build_tools
 for group in "$@"; do
     case $group in
     samples) need libeccodes-data scripts/samples.sh ;;
+    fields) need libeccodes0 has_eccodes ;;
     fuse) [ ! -e /dev/fuse ] || need fuse3 command -v fusermount3 ;;
     lint) need_lint_tools ;;
     *) echo "setup.sh: no such group: $group" >&2 && exit 2 ;;

@@ -4,8 +4,9 @@ use serde_json::Value;
 
 /// Every crate and what it may depend on, development and build dependencies included.
 /// A new crate enters here, on the row of its rank: never an arrow upwards, nor one to a sibling.
-const ARROWS: [(&str, &[&str]); 11] = [
+const ARROWS: [(&str, &[&str]); 12] = [
     ("esker-types", &[]),
+    ("esker-eccodes", &["esker-types"]),
     ("esker-store", &["esker-types"]),
     ("esker", &["esker-types", "esker-store"]),
     ("esker-dfs", &["esker-types", "esker-store", "esker"]),

@@ -1,0 +1,94 @@
+//! What ecCodes answers and says, as errors.
+use crate::api::{Context, Functions};
+use crate::limits::EXPLANATION_BYTES_MAX;
+use esker_types::{Error, ErrorKind, Result};
+use std::cell::RefCell;
+use std::ffi::{CStr, c_char, c_int};
+use std::fmt::Display;
+
+/// Severity of errors in what ecCodes logs (`GRIB_LOG_ERROR`); fatal ones are 3, debugging output is 4.
+const LOG_ERROR: c_int = 2;
+const LOG_FATAL: c_int = 3;
+
+/// Codes of `grib_api_errors.h` that callers can act on.
+const NOT_FOUND: c_int = -10;
+const OUT_OF_MEMORY: c_int = -17;
+
+thread_local! {
+    /// The first complaint of ecCodes during a call of this thread: later ones are its consequences.
+    static COMPLAINT: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// Forgets what was said before.
+pub(crate) fn listen() {
+    COMPLAINT.with_borrow_mut(String::clear);
+}
+
+/// Takes what ecCodes logs, in place of its own output to standard error.
+///
+/// # Safety
+/// `text` is null or a C string, as ecCodes passes it.
+pub(crate) unsafe extern "C" fn log(_: *const Context, severity: c_int, text: *const c_char) {
+    if text.is_null() || !(LOG_ERROR..=LOG_FATAL).contains(&severity) {
+        return;
+    }
+    // SAFETY: not null, so a C string by this function's contract.
+    let text = unsafe { CStr::from_ptr(text) }.to_string_lossy();
+    let first: String = text.trim().chars().take(EXPLANATION_BYTES_MAX / 4).collect();
+    let _ = COMPLAINT.try_with(|complaint| {
+        if let Ok(mut complaint) = complaint.try_borrow_mut()
+            && complaint.is_empty()
+        {
+            *complaint = first;
+        }
+    });
+}
+
+/// An error for `code` if that is one; `doing` says what was asked.
+pub(crate) fn check(functions: &Functions, code: c_int, doing: impl Display) -> Result<()> {
+    if code == 0 {
+        return Ok(());
+    }
+    // SAFETY: ecCodes answers any number with a C string that is never freed.
+    let meaning = unsafe { (functions.codes_get_error_message)(code) };
+    let meaning = match meaning.is_null() {
+        true => format!("error {code}").into(),
+        // SAFETY: not null, and a C string as said above.
+        false => unsafe { CStr::from_ptr(meaning) }.to_string_lossy(),
+    };
+    let kind = match code {
+        NOT_FOUND => ErrorKind::NotFound,
+        OUT_OF_MEMORY => ErrorKind::NoMemory,
+        _ => ErrorKind::Invalid,
+    };
+    Err(explained(kind, format!("ecCodes cannot {doing}: {meaning}")))
+}
+
+/// An error with what ecCodes complained of.
+pub(crate) fn explained(kind: ErrorKind, message: String) -> Error {
+    match COMPLAINT.with_borrow_mut(std::mem::take) {
+        complaint if complaint.is_empty() => Error::new(kind, message),
+        complaint => Error::new(kind, format!("{message} ({complaint})")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn say(severity: c_int, text: &CStr) {
+        // SAFETY: a C string.
+        unsafe { log(std::ptr::null(), severity, text.as_ptr()) };
+    }
+
+    #[test]
+    fn the_first_complaint_is_part_of_the_error() {
+        listen();
+        say(1, c"a warning");
+        say(LOG_ERROR, c"the cause");
+        say(LOG_ERROR, c"a consequence");
+        let error = explained(ErrorKind::Invalid, "it failed".to_owned());
+        assert_eq!(error.message(), "it failed (the cause)");
+        assert_eq!(explained(ErrorKind::Invalid, "again".to_owned()).message(), "again");
+    }
+}

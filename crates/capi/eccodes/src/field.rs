@@ -1,0 +1,227 @@
+//! A message that is read.
+use crate::api::{Functions, Handle, Keys};
+use crate::library::c_string;
+use crate::limits::{KEYS_MAX, TEXT_BYTES_MAX, VALUES_MAX};
+use crate::{Library, failure};
+use esker_types::{Error, ErrorKind, Result};
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::marker::PhantomData;
+use std::ptr::{self, NonNull};
+
+/// The walk over keys leaves out those it had before (`CODES_KEYS_ITERATOR_SKIP_DUPLICATES`).
+const SKIP_DUPLICATES: std::ffi::c_ulong = 1 << 5;
+
+/// One GRIB message as ecCodes understands it, for reading. Of a message with several fields it is the
+/// first.
+pub struct Field<'a> {
+    library: &'a Library,
+    handle: NonNull<Handle>,
+    message: PhantomData<&'a [u8]>,
+}
+
+impl<'a> Field<'a> {
+    /// Owns `handle`, which `library` made of a message that lives as long as `'a`.
+    pub(crate) fn new(library: &'a Library, handle: NonNull<Handle>) -> Self {
+        Self { library, handle, message: PhantomData }
+    }
+
+    pub(crate) fn library(&self) -> &'a Library {
+        self.library
+    }
+
+    pub(crate) fn handle(&self) -> *mut Handle {
+        self.handle.as_ptr()
+    }
+
+    /// The edition of GRIB: 1 or 2.
+    ///
+    /// # Errors
+    /// As [`Field::long`].
+    pub fn edition(&self) -> Result<i64> {
+        self.long("edition")
+    }
+
+    /// The value of a key as text, as ecCodes spells it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] where the message has no such key; [`ErrorKind::Invalid`] where its value
+    /// cannot be worked out.
+    pub fn text(&self, key: &str) -> Result<String> {
+        let name = c_string(key)?;
+        self.text_of(key, |f, buffer, bytes| {
+            // SAFETY: the handle lives; the buffer has as many bytes as `bytes` says.
+            unsafe { (f.codes_get_string)(self.handle(), name.as_ptr(), buffer, bytes) }
+        })
+    }
+
+    /// The value of a key as a whole number.
+    ///
+    /// # Errors
+    /// As [`Field::text`].
+    pub fn long(&self, key: &str) -> Result<i64> {
+        let (name, mut value) = (c_string(key)?, 0);
+        // SAFETY: the handle lives; name and value are there during the call.
+        let get = |f: &Functions| unsafe {
+            (f.codes_get_long)(self.handle(), name.as_ptr(), &raw mut value)
+        };
+        let code = self.library.call(get);
+        self.library.check(code, format_args!("tell the value of {key:?}"))?;
+        Ok(value)
+    }
+
+    /// Names and values of a name space, such as `mars`, in the order of ecCodes.
+    ///
+    /// # Errors
+    /// As [`Field::text`]; [`ErrorKind::Overflow`] beyond [`KEYS_MAX`] keys.
+    pub fn keys(&self, space: &str) -> Result<Vec<(String, String)>> {
+        let walk = Walk::new(self, space)?;
+        let mut keys = Vec::new();
+        while walk.advance() {
+            if keys.len() == KEYS_MAX {
+                let message = format!("the name space {space:?} has over {KEYS_MAX} keys");
+                return Err(Error::new(ErrorKind::Overflow, message));
+            }
+            let name = walk.name();
+            let value = walk.value(&name)?;
+            keys.push((name, value));
+        }
+        Ok(keys)
+    }
+
+    /// The values of the field, unpacked, in the order of the message; where the bitmap has none stands
+    /// the value of the key `missingValue`.
+    ///
+    /// # Errors
+    /// As [`Field::text`]; [`ErrorKind::NoMemory`] where there is no room, or beyond [`VALUES_MAX`] values.
+    pub fn values(&self) -> Result<Vec<f64>> {
+        let (name, mut count) = (c"values".as_ptr(), 0);
+        // SAFETY: the handle lives, `count` is there during the call.
+        let code = self
+            .library
+            .call(|f| unsafe { (f.codes_get_size)(self.handle(), name, &raw mut count) });
+        self.library.check(code, "count the values")?;
+        let mut values = room_for(count)?;
+        // SAFETY: the handle lives; there are as many values as `count` says.
+        let code = self.library.call(|f| unsafe {
+            (f.codes_get_double_array)(self.handle(), name, values.as_mut_ptr(), &raw mut count)
+        });
+        self.library.check(code, "unpack the values")?;
+        values.truncate(count);
+        Ok(values)
+    }
+
+    /// The bytes of the message.
+    ///
+    /// # Errors
+    /// As [`Field::text`].
+    pub fn message(&self) -> Result<Vec<u8>> {
+        let (mut data, mut bytes) = (ptr::null::<c_void>(), 0);
+        let mut copy = Vec::new();
+        let code = self.library.call(|f| {
+            // SAFETY: the handle lives; the two are there during the call.
+            let code =
+                unsafe { (f.codes_get_message)(self.handle(), &raw mut data, &raw mut bytes) };
+            if code == 0 && !data.is_null() {
+                // SAFETY: ecCodes says that so many bytes are there; nothing changes them meanwhile.
+                copy.extend_from_slice(unsafe {
+                    std::slice::from_raw_parts(data.cast::<u8>(), bytes)
+                });
+            }
+            code
+        });
+        self.library.check(code, "give the message back")?;
+        Ok(copy)
+    }
+
+    /// Has `get` fill a buffer of so many bytes with a C string.
+    fn text_of(
+        &self,
+        key: &str,
+        get: impl FnOnce(&Functions, *mut c_char, *mut usize) -> c_int,
+    ) -> Result<String> {
+        let (mut buffer, mut bytes) = ([0_u8; TEXT_BYTES_MAX], TEXT_BYTES_MAX - 1);
+        let code = self.library.call(|f| get(f, buffer.as_mut_ptr().cast(), &raw mut bytes));
+        self.library.check(code, format_args!("tell the value of {key:?}"))?;
+        let text = buffer.split(|byte| *byte == 0).next().unwrap_or_default();
+        Ok(String::from_utf8_lossy(text).into_owned())
+    }
+}
+
+impl Drop for Field<'_> {
+    fn drop(&mut self) {
+        // SAFETY: the handle is this field's own and is not used after this.
+        self.library.call(|f| unsafe { (f.codes_handle_delete)(self.handle()) });
+    }
+}
+
+impl std::fmt::Debug for Field<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Field").finish_non_exhaustive()
+    }
+}
+
+/// Zeros for `count` values; never aborts for want of memory.
+fn room_for(count: usize) -> Result<Vec<f64>> {
+    let mut values = Vec::new();
+    if count > VALUES_MAX || values.try_reserve_exact(count).is_err() {
+        let message =
+            format!("no room for {count} values; at most {VALUES_MAX} are unpacked at once");
+        return Err(Error::new(ErrorKind::NoMemory, message));
+    }
+    values.resize(count, 0.0);
+    Ok(values)
+}
+
+/// A walk over the keys of a name space.
+struct Walk<'a> {
+    field: &'a Field<'a>,
+    keys: NonNull<Keys>,
+}
+
+impl<'a> Walk<'a> {
+    fn new(field: &'a Field<'a>, space: &str) -> Result<Self> {
+        let name = c_string(space)?;
+        // SAFETY: the handle lives longer than the walk; ecCodes copies the name.
+        let keys = field.library.call(|f| unsafe {
+            (f.codes_keys_iterator_new)(field.handle(), SKIP_DUPLICATES, name.as_ptr())
+        });
+        let message = || format!("ecCodes cannot list the keys of the name space {space:?}");
+        let keys =
+            NonNull::new(keys).ok_or_else(|| failure::explained(ErrorKind::Invalid, message()))?;
+        Ok(Self { field, keys })
+    }
+
+    /// Goes to the next key, if there is one.
+    fn advance(&self) -> bool {
+        // SAFETY: the walk lives.
+        self.field.library.call(|f| unsafe { (f.codes_keys_iterator_next)(self.keys.as_ptr()) })
+            == 1
+    }
+
+    /// The name of the key.
+    fn name(&self) -> String {
+        self.field.library.call(|f| {
+            // SAFETY: the walk lives and stands on a key; the name is a C string until it moves on.
+            let name = unsafe { (f.codes_keys_iterator_get_name)(self.keys.as_ptr()) };
+            // SAFETY: as above, and not null.
+            let name =
+                NonNull::new(name.cast_mut()).map(|name| unsafe { CStr::from_ptr(name.as_ptr()) });
+            name.map(CStr::to_string_lossy).unwrap_or_default().into_owned()
+        })
+    }
+
+    /// The value of the key.
+    fn value(&self, name: &str) -> Result<String> {
+        self.field.text_of(name, |f, buffer, bytes| {
+            // SAFETY: the walk lives and stands on a key; the buffer has as many bytes as `bytes` says.
+            unsafe { (f.codes_keys_iterator_get_string)(self.keys.as_ptr(), buffer, bytes) }
+        })
+    }
+}
+
+impl Drop for Walk<'_> {
+    fn drop(&mut self) {
+        // SAFETY: the walk is not used after this.
+        self.field.library.call(|f| unsafe { (f.codes_keys_iterator_delete)(self.keys.as_ptr()) });
+    }
+}

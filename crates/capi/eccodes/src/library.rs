@@ -1,0 +1,231 @@
+//! The loaded library.
+use crate::api::{Context, Functions, Handle};
+use crate::{Draft, Field, envelope, failure, search};
+use esker_types::{Error, ErrorKind, Result};
+use std::ffi::{CString, OsStr, OsString, c_int, c_void};
+use std::path::{Path, PathBuf};
+use std::ptr::NonNull;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// Held during each call: not every build of ecCodes may be used by several threads.
+static CALLS: Mutex<()> = Mutex::new(());
+
+/// ecCodes, loaded. It stays loaded until the process ends.
+pub struct Library {
+    functions: Functions,
+    file: PathBuf,
+}
+
+impl Library {
+    /// The library of this process, which is looked for by the first call: in the file that the environment
+    /// variable `ESKER_ECCODES` names; else in the folders that `ECCODES_DIR`, `ECCODES_HOME`, `ECCODES_PATH`,
+    /// `VIRTUAL_ENV` and `CONDA_PREFIX` name, where it may be part of the Python package `eccodeslib`; else
+    /// where the system has its libraries.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotSupported`] where there is none, with what was tried and what to install.
+    pub fn shared() -> Result<&'static Self> {
+        static SHARED: OnceLock<Result<Library>> = OnceLock::new();
+        SHARED.get_or_init(|| Self::first_of(&search::candidates())).as_ref().map_err(Error::clone)
+    }
+
+    /// The library in `file`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotSupported`] where it cannot be loaded.
+    pub fn load(file: &Path) -> Result<Self> {
+        Self::first_of(&[file.as_os_str().to_owned()])
+    }
+
+    fn first_of(candidates: &[OsString]) -> Result<Self> {
+        let mut tried = Vec::new();
+        for candidate in candidates {
+            match Self::open(candidate) {
+                Ok(library) => return Ok(library),
+                Err(error) => tried.push(error.to_string()),
+            }
+        }
+        Err(missing(&tried))
+    }
+
+    fn open(file: &OsStr) -> std::result::Result<Self, libloading::Error> {
+        for companion in search::companions(Path::new(file)) {
+            // One that fails is named by the error of what needs it.
+            let _ = load(companion.as_os_str()).map(std::mem::forget);
+        }
+        let library = load(file)?;
+        let functions = Functions::of(&library)?;
+        // The pointers live as long as the process, so the library does.
+        std::mem::forget(library);
+        let loaded = Self { functions, file: PathBuf::from(file) };
+        // SAFETY: `log` lives as long as the process and keeps to the type of the function.
+        loaded.call(|f| unsafe { (f.codes_context_set_logging_proc)(context(f), failure::log) });
+        Ok(loaded)
+    }
+
+    /// The file, or the name by which the system found it.
+    #[must_use]
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// The release, such as `2.28.0`.
+    #[must_use]
+    pub fn version(&self) -> String {
+        // SAFETY: it takes nothing and answers with a number.
+        let version = self.call(|f| unsafe { (f.codes_get_api_version)() });
+        format!("{}.{}.{}", version / 10_000, version / 100 % 100, version % 100)
+    }
+
+    /// Reads `message` where it lies: one whole GRIB message, nothing before or after it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] where ecCodes does not understand it.
+    pub fn field<'a>(&'a self, message: &'a [u8]) -> Result<Field<'a>> {
+        envelope::check(message)?;
+        let (data, bytes) = (message.as_ptr().cast::<c_void>(), message.len());
+        // SAFETY: the bytes are there as long as the field, and a field is only read.
+        let made =
+            self.make(|f| unsafe { (f.codes_handle_new_from_message)(context(f), data, bytes) });
+        Ok(Field::new(self, made.ok_or_else(|| not_understood(bytes))?))
+    }
+
+    /// A message of its own to change, which begins as a copy of `message`.
+    ///
+    /// # Errors
+    /// As [`Library::field`].
+    pub fn draft(&self, message: &[u8]) -> Result<Draft<'_>> {
+        envelope::check(message)?;
+        let (data, bytes) = (message.as_ptr().cast::<c_void>(), message.len());
+        let make = |f: &Functions| {
+            // SAFETY: the bytes are there during the call, and ecCodes takes a copy.
+            unsafe { (f.codes_handle_new_from_message_copy)(context(f), data, bytes) }
+        };
+        let made = self.make(make).ok_or_else(|| not_understood(bytes))?;
+        Ok(Draft::new(Field::new(self, made)))
+    }
+
+    /// A message to change, which begins as the sample of ecCodes with this name, such as `GRIB2`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] where ecCodes has no such sample.
+    pub fn sample(&self, name: &str) -> Result<Draft<'_>> {
+        let text = c_string(name)?;
+        // SAFETY: a C string that is there during the call.
+        let make = |f: &Functions| unsafe {
+            (f.codes_grib_handle_new_from_samples)(context(f), text.as_ptr())
+        };
+        let made = self.make(make).ok_or_else(|| {
+            let remedy =
+                "install the samples (Debian: libeccodes-data) or set ECCODES_SAMPLES_PATH";
+            failure::explained(
+                ErrorKind::NotFound,
+                format!("ecCodes has no sample {name:?}; {remedy}"),
+            )
+        })?;
+        Ok(Draft::new(Field::new(self, made)))
+    }
+
+    /// The fields of a message with several, as messages with one field each: the multi-field support of
+    /// ecCodes. A message with one field comes back as it is.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] where ecCodes does not understand it.
+    pub fn split(&self, message: &[u8]) -> Result<Vec<Vec<u8>>> {
+        envelope::check(message)?;
+        // ecCodes wants a pointer that it may move, and keeps where it is between calls.
+        let mut copy = message.to_vec();
+        let (mut data, mut bytes) = (copy.as_mut_ptr().cast::<c_void>(), copy.len());
+        let mut fields = Vec::new();
+        while bytes > 0 {
+            let (made, code) = self.next_of(&mut data, &mut bytes);
+            failure::check(&self.functions, code, "split a message")?;
+            let Some(made) = made else { break };
+            fields.push(Field::new(self, made).message()?);
+        }
+        Ok(fields)
+    }
+
+    /// The next field of a message with several, and a code.
+    fn next_of(
+        &self,
+        data: &mut *mut c_void,
+        bytes: &mut usize,
+    ) -> (Option<NonNull<Handle>>, c_int) {
+        let mut code = 0;
+        // SAFETY: `data` and `bytes` name bytes of a copy that lives longer than this call, which moves
+        // them forward; the support is switched on only while the lock is held.
+        let made = self.make(|f| unsafe {
+            (f.codes_grib_multi_support_on)(context(f));
+            let made = (f.codes_grib_handle_new_from_multi_message)(
+                context(f),
+                data,
+                bytes,
+                &raw mut code,
+            );
+            (f.codes_grib_multi_support_off)(context(f));
+            made
+        });
+        (made, code)
+    }
+
+    /// Calls what makes a handle.
+    fn make(&self, make: impl FnOnce(&Functions) -> *mut Handle) -> Option<NonNull<Handle>> {
+        NonNull::new(self.call(make))
+    }
+
+    /// Calls functions of the library: one thread at a time, and what it complains of is kept.
+    pub(crate) fn call<T>(&self, call: impl FnOnce(&Functions) -> T) -> T {
+        let _one_at_a_time = lock();
+        failure::listen();
+        call(&self.functions)
+    }
+
+    /// An error for a code of the call before, if it is one.
+    pub(crate) fn check(&self, code: c_int, doing: impl std::fmt::Display) -> Result<()> {
+        failure::check(&self.functions, code, doing)
+    }
+}
+
+impl std::fmt::Debug for Library {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Library").field("file", &self.file).finish_non_exhaustive()
+    }
+}
+
+fn load(file: &OsStr) -> std::result::Result<libloading::Library, libloading::Error> {
+    // SAFETY: what runs on loading is the library's own; the user or the system named it as ecCodes.
+    unsafe { libloading::Library::new(file) }
+}
+
+fn lock() -> MutexGuard<'static, ()> {
+    CALLS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The one context that is used.
+fn context(functions: &Functions) -> *mut Context {
+    // SAFETY: it takes nothing; null would be understood as the same context.
+    unsafe { (functions.codes_context_get_default)() }
+}
+
+pub(crate) fn c_string(text: &str) -> Result<CString> {
+    let invalid =
+        |_| Error::new(ErrorKind::Invalid, format!("{text:?} has a zero byte; leave it out"));
+    CString::new(text).map_err(invalid)
+}
+
+fn not_understood(bytes: usize) -> Error {
+    let message = format!("ecCodes does not understand a message of {bytes} bytes");
+    failure::explained(ErrorKind::Invalid, message)
+}
+
+fn missing(tried: &[String]) -> Error {
+    let remedy = format!(
+        "install it (Debian: apt-get install libeccodes0, Python: pip install eccodeslib) or name its file \
+         in {}",
+        search::VARIABLE
+    );
+    let message =
+        format!("ecCodes, which reads GRIB, cannot be loaded: {}; {remedy}", tried.join("; "));
+    Error::new(ErrorKind::NotSupported, message)
+}

@@ -1,0 +1,13 @@
+//! Every bound of the use of ecCodes in one place.
+
+/// Longest value of a key as text, in bytes, its end mark included.
+pub const TEXT_BYTES_MAX: usize = 1024;
+
+/// Most keys of one name space.
+pub const KEYS_MAX: usize = 4096;
+
+/// Most values of one field: 8 GiB as numbers of 64 bits.
+pub const VALUES_MAX: usize = 1 << 30;
+
+/// Longest explanation of ecCodes that is kept, in bytes.
+pub const EXPLANATION_BYTES_MAX: usize = 512;

@@ -1,0 +1,79 @@
+//! Where ecCodes may be.
+use std::env;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// Environment variable that names the file of the library; nothing else is tried where it is set.
+pub const VARIABLE: &str = "ESKER_ECCODES";
+
+/// Names that the system's search for libraries is asked for.
+const NAMES: [&str; 3] = ["libeccodes.so.0", "libeccodes.so", "libeccodes.dylib"];
+
+/// Variables that name a folder ecCodes or a whole environment was installed to.
+const PREFIXES: [&str; 5] =
+    ["ECCODES_DIR", "ECCODES_HOME", "ECCODES_PATH", "VIRTUAL_ENV", "CONDA_PREFIX"];
+
+/// Folders with libraries below a prefix.
+const FOLDERS: [&str; 2] = ["lib", "lib64"];
+
+/// Libraries of the Python package `eckitlib` that ecCodes of the package `eccodeslib` beside it needs and
+/// does not find by itself.
+const COMPANIONS: [&str; 5] = [
+    "libeckit.so",
+    "libeckit_codec.so",
+    "libeckit_maths.so",
+    "libeckit_spec.so",
+    "libeckit_geo.so",
+];
+
+/// What to try, in this order: what the user named, what the environment in use has, what the system has.
+pub(crate) fn candidates() -> Vec<OsString> {
+    let Some(named) = env::var_os(VARIABLE).filter(|file| !file.is_empty()) else {
+        let prefixes = PREFIXES.iter().filter_map(env::var_os).map(PathBuf::from);
+        let found = prefixes.flat_map(|prefix| below(&prefix));
+        return found.map(PathBuf::into_os_string).chain(NAMES.map(OsString::from)).collect();
+    };
+    vec![named]
+}
+
+/// The files of ecCodes below a prefix, a Python environment's package `eccodeslib` included.
+fn below(prefix: &Path) -> Vec<PathBuf> {
+    let own = FOLDERS.iter().map(|folder| prefix.join(folder));
+    let packages = python_packages(prefix).into_iter().map(|package| package.join("eccodeslib"));
+    let packed = packages.flat_map(|package| FOLDERS.map(|folder| package.join(folder)));
+    let files = own.chain(packed).flat_map(|folder| NAMES.map(|name| folder.join(name)));
+    files.filter(|file| file.is_file()).collect()
+}
+
+/// The folders of Python packages below a prefix.
+fn python_packages(prefix: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = prefix.join("lib").read_dir() else { return Vec::new() };
+    let pythons = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    pythons.map(|python| python.join("site-packages")).filter(|folder| folder.is_dir()).collect()
+}
+
+/// What has to be loaded before `file`, if that lies in a Python package.
+pub(crate) fn companions(file: &Path) -> Vec<PathBuf> {
+    let Some(packages) = file.ancestors().nth(3) else { return Vec::new() };
+    let folders = FOLDERS.map(|folder| packages.join("eckitlib").join(folder));
+    let files = folders.iter().flat_map(|folder| COMPANIONS.map(|name| folder.join(name)));
+    files.filter(|file| file.is_file()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn a_python_environment_is_searched() {
+        let prefix = env::temp_dir().join(format!("esker-eccodes-{}", std::process::id()));
+        let folder = prefix.join("lib/python3.11/site-packages/eccodeslib/lib64");
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("libeccodes.so"), "").unwrap();
+        let found = below(&prefix);
+        fs::remove_dir_all(&prefix).unwrap();
+        assert_eq!(found, [folder.join("libeccodes.so")]);
+        assert!(below(&prefix).is_empty());
+    }
+}
