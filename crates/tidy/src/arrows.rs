@@ -4,19 +4,28 @@ use serde_json::Value;
 
 /// Every crate and what it may depend on, development and build dependencies included.
 /// A new crate enters here, on the row of its rank: never an arrow upwards, nor one to a sibling.
-const ARROWS: [(&str, &[&str]); 12] = [
+const ARROWS: [(&str, &[&str]); 13] = [
     ("esker-types", &[]),
     ("esker-eccodes", &["esker-types"]),
     ("esker-store", &["esker-types"]),
     ("esker", &["esker-types", "esker-store"]),
     ("esker-dfs", &["esker-types", "esker-store", "esker"]),
+    ("esker-fields", &["esker-types", "esker-eccodes", "esker-store", "esker"]),
     ("esker-libdaos", &["esker-types", "esker-store", "esker", "esker-dfs"]),
     ("esker-preload", &["esker-types", "esker-store", "esker", "esker-dfs"]),
     ("esker-fuse", &["esker-types", "esker-store", "esker", "esker-dfs"]),
     ("esker-bench", &["esker-types", "esker-store", "esker", "esker-dfs"]),
     (
         "esker-cli",
-        &["esker-types", "esker-store", "esker", "esker-dfs", "esker-fuse", "esker-bench"],
+        &[
+            "esker-types",
+            "esker-store",
+            "esker",
+            "esker-dfs",
+            "esker-fields",
+            "esker-fuse",
+            "esker-bench",
+        ],
     ),
     ("esker-torture", &["esker-types", "esker-store", "esker", "esker-dfs"]),
     ("esker-tidy", &[]),

@@ -1,0 +1,221 @@
+//! Keys: ordered pairs of name and value, kept as they are spelt.
+use crate::limits::{KEY_BYTES_MAX, KEY_PAIRS_MAX, NAME_BYTES_MAX, VALUE_BYTES_MAX};
+use esker_types::{Error, ErrorKind, Result};
+use std::fmt;
+use std::str::FromStr;
+
+/// Ordered pairs of name and value, spelt `class=od,expver=0001`.
+///
+/// Names are lower-case letters, digits and underscores and stand once each. A value is any text without
+/// commas and control characters; one without characters says that the name has no value. Two keys are equal
+/// where their spellings are, so the order of the pairs counts; keys of a [`crate::schema::Split`] have the
+/// order of the schema. Limits: [`crate::limits`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key {
+    /// The spelling: one allocation, and nothing to format when it is shown or stored.
+    text: String,
+}
+
+impl Key {
+    /// A key without pairs.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { text: String::new() }
+    }
+
+    /// A key of these pairs, in their order.
+    ///
+    /// # Errors
+    /// As [`Key::set`], and where a name stands twice.
+    pub fn from_pairs<N: AsRef<str>, V: AsRef<str>>(
+        pairs: impl IntoIterator<Item = (N, V)>,
+    ) -> Result<Self> {
+        let mut key = Self::new();
+        for (name, value) in pairs {
+            let name = checked_name(name.as_ref())?;
+            if key.get(&name).is_some() {
+                return Err(invalid(format!("{name} stands twice in a key; give it once")));
+            }
+            key.append(&name, checked_value(&name, value.as_ref())?)?;
+        }
+        Ok(key)
+    }
+
+    /// Reads `class=od,expver=0001`. Blanks around names and values are dropped.
+    ///
+    /// # Errors
+    /// As [`Key::from_pairs`], and where a pair has no `=`.
+    pub fn parse(text: &str) -> Result<Self> {
+        if text.trim().is_empty() {
+            return Ok(Self::new());
+        }
+        let pairs: Result<Vec<_>> = text.split(',').map(|pair| pair_of(pair, text)).collect();
+        Self::from_pairs(pairs?)
+    }
+
+    /// The value of `name`, which is lower-case.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
+    }
+
+    /// Gives `name` a value: in its place where the key has it, else at the end.
+    ///
+    /// # Errors
+    /// Where the name, the value or the key goes beyond its limit, or holds what it may not.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
+        let name = checked_name(name)?;
+        let value = checked_value(&name, value)?;
+        if self.get(&name).is_none() {
+            return self.append(&name, value);
+        }
+        let mut changed = Self::new();
+        for (known, old) in self.iter() {
+            changed.append(known, if known == name { value } else { old })?;
+        }
+        *self = changed;
+        Ok(())
+    }
+
+    /// The pairs in their order.
+    #[must_use]
+    pub fn iter(&self) -> Pairs<'_> {
+        Pairs { rest: &self.text }
+    }
+
+    /// How many pairs it has.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.iter().count()
+    }
+
+    /// Whether it has no pairs.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.text.is_empty()
+    }
+
+    /// Its spelling, `class=od,expver=0001`, as [`fmt::Display`] shows it.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Adds a pair that was checked before and whose name is new.
+    fn append(&mut self, name: &str, value: &str) -> Result<()> {
+        let bytes = self.text.len() + name.len() + value.len() + 2;
+        if bytes > KEY_BYTES_MAX + 1 {
+            return Err(too_big(format!(
+                "the key has over {KEY_BYTES_MAX} bytes at {name}={value}"
+            )));
+        }
+        if self.len() == KEY_PAIRS_MAX {
+            return Err(too_big(format!(
+                "a key has at most {KEY_PAIRS_MAX} pairs; {name} is beyond"
+            )));
+        }
+        self.push(name, value);
+        Ok(())
+    }
+
+    /// Adds a pair without any check, for those who know that it holds.
+    pub(crate) fn push(&mut self, name: &str, value: &str) {
+        if !self.text.is_empty() {
+            self.text.push(',');
+        }
+        self.text.push_str(name);
+        self.text.push('=');
+        self.text.push_str(value);
+    }
+
+    /// An empty key with room for `bytes` of spelling.
+    pub(crate) fn with_capacity(bytes: usize) -> Self {
+        Self { text: String::with_capacity(bytes) }
+    }
+}
+
+/// The pairs of a key in their order.
+#[derive(Clone, Debug)]
+pub struct Pairs<'a> {
+    rest: &'a str,
+}
+
+impl<'a> Iterator for Pairs<'a> {
+    type Item = (&'a str, &'a str);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (name, rest) = self.rest.split_once('=')?;
+        let (value, rest) = rest.split_once(',').unwrap_or((rest, ""));
+        self.rest = rest;
+        Some((name, value))
+    }
+}
+
+impl<'a> IntoIterator for &'a Key {
+    type Item = (&'a str, &'a str);
+    type IntoIter = Pairs<'a>;
+
+    fn into_iter(self) -> Pairs<'a> {
+        self.iter()
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl FromStr for Key {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        Self::parse(text)
+    }
+}
+
+fn pair_of<'a>(pair: &'a str, text: &str) -> Result<(&'a str, &'a str)> {
+    pair.split_once('=').ok_or_else(|| {
+        invalid(format!("{pair:?} in the key {text:?} has no '='; write name=value,name=value"))
+    })
+}
+
+/// The name as keys have it.
+fn checked_name(name: &str) -> Result<String> {
+    let name = name.trim().to_ascii_lowercase();
+    if name.len() > NAME_BYTES_MAX {
+        return Err(too_big(format!("the name {name:?} has over {NAME_BYTES_MAX} bytes")));
+    }
+    if !is_name(&name) {
+        let rule = "names are letters, digits and underscores and begin with a letter";
+        return Err(invalid(format!("{name:?} is no name of a key: {rule}")));
+    }
+    Ok(name)
+}
+
+/// Whether `text` can be a name of a key.
+pub(crate) fn is_name(text: &str) -> bool {
+    let rest = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    text.starts_with(|c: char| c.is_ascii_lowercase()) && text.chars().all(rest)
+}
+
+/// The value as keys have it.
+pub(crate) fn checked_value<'a>(name: &str, value: &'a str) -> Result<&'a str> {
+    let value = value.trim();
+    if value.len() > VALUE_BYTES_MAX {
+        return Err(too_big(format!("the value of {name} has over {VALUE_BYTES_MAX} bytes")));
+    }
+    if value.contains(|c: char| c == ',' || c.is_control()) {
+        let rule = "values have no commas and no control characters";
+        return Err(invalid(format!("{name}={value:?}: {rule}")));
+    }
+    Ok(value)
+}
+
+fn invalid(message: String) -> Error {
+    Error::new(ErrorKind::Invalid, message)
+}
+
+fn too_big(message: String) -> Error {
+    Error::new(ErrorKind::KeyTooBig, message)
+}

@@ -1,0 +1,41 @@
+//! Values that are numbers.
+use std::borrow::Cow;
+
+/// From here on a number is written with an exponent, so that its spelling stays short.
+const PLAIN_BELOW: f64 = 1e15;
+
+/// Below this, too.
+const PLAIN_FROM: f64 = 1e-5;
+
+/// A whole number without leading zeros.
+pub(super) fn integer(value: &str) -> Option<Cow<'_, str>> {
+    if is_plain(value) {
+        return Some(Cow::Borrowed(value));
+    }
+    value.parse::<i64>().ok().map(|number| Cow::Owned(number.to_string()))
+}
+
+/// A finite number in its shortest spelling.
+pub(super) fn double(value: &str) -> Option<Cow<'_, str>> {
+    if is_plain(value) && value.len() <= 15 {
+        return Some(Cow::Borrowed(value));
+    }
+    let starts = value.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '.' | '-' | '+'));
+    let number: f64 = value.parse().ok().filter(|number: &f64| starts && number.is_finite())?;
+    Some(Cow::Owned(shortest(number)))
+}
+
+fn shortest(number: f64) -> String {
+    let size = number.abs();
+    match size {
+        0.0 => "0".to_owned(),
+        _ if (PLAIN_FROM..PLAIN_BELOW).contains(&size) => number.to_string(),
+        _ => format!("{number:e}"),
+    }
+}
+
+/// Whether it is the canonical spelling of a whole number of no more than 18 digits and no sign.
+fn is_plain(value: &str) -> bool {
+    let digits = value.bytes().all(|byte| byte.is_ascii_digit());
+    digits && (1..=18).contains(&value.len()) && (value.len() == 1 || !value.starts_with('0'))
+}

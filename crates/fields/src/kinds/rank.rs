@@ -1,0 +1,44 @@
+//! The order of values on an axis.
+use super::{KeyType, Span};
+
+/// Where a canonical value stands on its axis: numbers first, by number, then texts.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Rank {
+    number: i64,
+    end: u32,
+    text: Box<str>,
+}
+
+impl Rank {
+    /// The rank of a canonical value.
+    pub(crate) fn of(kind: KeyType, value: &str) -> Self {
+        if kind == KeyType::Step
+            && let Some(span) = Span::parse(value)
+        {
+            return Self {
+                number: ordered(f64::from(span.from)),
+                end: span.to,
+                text: Box::default(),
+            };
+        }
+        let text = || Box::from(value);
+        match number_of(value) {
+            // Spellings of equal numbers, such as 1 and 0001, are different texts.
+            Some(number) => Self { number: ordered(number), end: 0, text: text() },
+            None => Self { number: i64::MAX, end: 0, text: text() },
+        }
+    }
+}
+
+/// The number that a text begins and ends with, where it is one.
+fn number_of(value: &str) -> Option<f64> {
+    let first = value.bytes().next()?;
+    let may_be = first.is_ascii_digit() || first == b'-';
+    if may_be { value.parse().ok().filter(|number: &f64| number.is_finite()) } else { None }
+}
+
+/// An integer that is ordered as the number is: the bits, with those of negative numbers turned over.
+fn ordered(number: f64) -> i64 {
+    let bits = number.to_bits().cast_signed();
+    bits ^ (((bits >> 63).cast_unsigned() >> 1).cast_signed())
+}

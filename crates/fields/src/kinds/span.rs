@@ -1,0 +1,137 @@
+//! Values that are times of day and forecast steps.
+use std::borrow::Cow;
+use std::fmt;
+
+const MINUTE: u32 = 60;
+const HOUR: u32 = 60 * MINUTE;
+const DAY: u32 = 24 * HOUR;
+
+/// `0600` from itself and from `6`, `06`, `600`, `06:00`, `06:00:00` and `060000`; seconds must be zero.
+pub(super) fn time(value: &str) -> Option<Cow<'_, str>> {
+    let (hour, minute) = hour_and_minute(value)?;
+    if hour > 23 || minute > 59 {
+        return None;
+    }
+    let done = value.len() == 4 && !value.contains(':');
+    Some(if done { Cow::Borrowed(value) } else { Cow::Owned(format!("{hour:02}{minute:02}")) })
+}
+
+fn hour_and_minute(value: &str) -> Option<(u32, u32)> {
+    if value.contains(':') {
+        let mut parts = value.split(':');
+        let (hour, minute) = (two(parts.next()?)?, two(parts.next()?)?);
+        let seconds = parts.next().map_or(Some(0), two)?;
+        return (seconds == 0 && parts.next().is_none()).then_some((hour, minute));
+    }
+    let number = digits(value)?;
+    match value.len() {
+        1 | 2 => Some((number, 0)),
+        3 | 4 => Some((number / 100, number % 100)),
+        6 => (number % 100 == 0).then_some((number / 10_000, number / 100 % 100)),
+        _ => None,
+    }
+}
+
+fn two(text: &str) -> Option<u32> {
+    if text.len() <= 2 { digits(text) } else { None }
+}
+
+fn digits(text: &str) -> Option<u32> {
+    let plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if plain { text.parse().ok() } else { None }
+}
+
+/// `24`, `0-24`, `1h30m` from themselves and from other spellings of the same, such as `024`, `90m`, `1d`.
+pub(super) fn step(value: &str) -> Option<Cow<'_, str>> {
+    if is_hours(value) {
+        return Some(Cow::Borrowed(value));
+    }
+    let form = Span::parse(value)?.to_string();
+    Some(if form == value { Cow::Borrowed(value) } else { Cow::Owned(form) })
+}
+
+/// Whether it is a canonical number of hours, short enough to be in range.
+fn is_hours(value: &str) -> bool {
+    let bytes = value.as_bytes();
+    let plain = bytes.iter().all(u8::is_ascii_digit);
+    plain && matches!(bytes.len(), 1..=5) && (bytes.len() == 1 || bytes[0] != b'0')
+}
+
+/// A forecast step or a range of them, in seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Span {
+    /// Where the range begins.
+    pub(crate) from: u32,
+    /// Where it ends; the same as `from` for a single step.
+    pub(crate) to: u32,
+}
+
+impl Span {
+    /// A single step, this many seconds after the start.
+    pub(crate) const fn single(seconds: u32) -> Self {
+        Self { from: seconds, to: seconds }
+    }
+
+    /// Reads `24`, `1h30m`, `0-24`.
+    pub(crate) fn parse(value: &str) -> Option<Self> {
+        let Some((from, to)) = value.split_once('-') else {
+            return duration(value).map(Self::single);
+        };
+        let span = Self { from: duration(from)?, to: duration(to)? };
+        (span.from <= span.to).then_some(span)
+    }
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_duration(f, self.from)?;
+        if self.from == self.to {
+            return Ok(());
+        }
+        f.write_str("-")?;
+        write_duration(f, self.to)
+    }
+}
+
+/// Whole hours as a number; else hours, minutes and seconds with their letters, as FDB writes them.
+fn write_duration(f: &mut fmt::Formatter<'_>, seconds: u32) -> fmt::Result {
+    let (hours, rest) = (seconds / HOUR, seconds % HOUR);
+    if rest == 0 {
+        return write!(f, "{hours}");
+    }
+    for (count, unit) in [(hours, 'h'), (rest / MINUTE, 'm'), (rest % MINUTE, 's')] {
+        if count > 0 {
+            write!(f, "{count}{unit}")?;
+        }
+    }
+    Ok(())
+}
+
+/// Seconds of `24` (hours), `90m`, `1h30m`, `2d`. Larger units stand before smaller ones.
+pub(crate) fn duration(text: &str) -> Option<u32> {
+    if let Some(hours) = digits(text) {
+        return hours.checked_mul(HOUR);
+    }
+    let (mut seconds, mut number, mut last) = (0u32, None, u32::MAX);
+    for byte in text.bytes() {
+        if byte.is_ascii_digit() {
+            let digit = u32::from(byte - b'0');
+            number = Some(number.unwrap_or(0u32).checked_mul(10)?.checked_add(digit)?);
+            continue;
+        }
+        let unit = unit_seconds(byte).filter(|unit| *unit < last)?;
+        seconds = seconds.checked_add(number.take()?.checked_mul(unit)?)?;
+        last = unit;
+    }
+    (number.is_none() && last != u32::MAX).then_some(seconds)
+}
+
+fn unit_seconds(letter: u8) -> Option<u32> {
+    match letter.to_ascii_lowercase() {
+        b'd' => Some(DAY),
+        b'h' => Some(HOUR),
+        b'm' => Some(MINUTE),
+        b's' => Some(1),
+        _ => None,
+    }
+}

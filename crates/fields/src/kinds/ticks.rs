@@ -1,0 +1,93 @@
+//! Ranges: values as whole numbers of the smallest distance that a type knows.
+use super::calendar::yyyy_mm_dd;
+use super::span::{Span, duration};
+use super::{KeyType, number};
+use crate::date::Date;
+
+const MICRO: f64 = 1e6;
+const MINUTES_A_DAY: i64 = 24 * 60;
+
+/// The distance between the values of a range that does not say, as in the MARS language.
+pub(crate) fn default_distance(kind: KeyType) -> Option<i64> {
+    match kind {
+        KeyType::Double => tick(kind, "1"),
+        KeyType::Time => Some(6 * 60),
+        KeyType::Step => Some(12 * 3600),
+        KeyType::Param | KeyType::ParamId | KeyType::Expver => None,
+        KeyType::First3 | KeyType::Grid | KeyType::Ignore => None,
+        _ => Some(1),
+    }
+}
+
+/// The distance that `by/...` gives: days of dates, hours of times and steps, else a number.
+pub(crate) fn distance(kind: KeyType, by: &str) -> Option<i64> {
+    let (sign, size) = by.strip_prefix('-').map_or((1, by), |size| (-1, size));
+    let size = match kind {
+        KeyType::Step => i64::from(duration(size)?),
+        KeyType::Time if size.len() == 4 || size.contains(':') => {
+            tick(kind, &super::span::time(size)?)?
+        }
+        KeyType::Time => i64::from(duration(size)?) / 60,
+        KeyType::Double => tick(kind, size)?,
+        _ => size.parse().ok()?,
+    };
+    Some(sign * size)
+}
+
+/// The number that stands for a canonical value; none where the type has no ranges.
+pub(crate) fn tick(kind: KeyType, value: &str) -> Option<i64> {
+    match kind {
+        KeyType::Integer | KeyType::Default | KeyType::Year | KeyType::Month => value.parse().ok(),
+        KeyType::ClimateMonthly | KeyType::MonthOfDate => value.parse().ok(),
+        KeyType::Double => micros(value.parse().ok()?),
+        KeyType::Date => yyyy_mm_dd(value).map(Date::days),
+        KeyType::ClimateDaily => yyyy_mm_dd(&format!("2000{value}")).map(Date::days),
+        KeyType::Time => split_number(value, 100).map(|(hour, minute)| hour * 60 + minute),
+        KeyType::YearMonth => split_number(value, 100).map(|(year, month)| year * 12 + month - 1),
+        KeyType::Step => {
+            Span::parse(value).filter(|span| span.from == span.to).map(|span| span.to.into())
+        }
+        _ => None,
+    }
+}
+
+/// The canonical value that a number stands for.
+pub(crate) fn value_at(kind: KeyType, tick: i64) -> Option<String> {
+    match kind {
+        KeyType::Integer | KeyType::Default => Some(tick.to_string()),
+        KeyType::Double => number::double(&decimal(tick)).map(Into::into),
+        KeyType::Date => Date::from_days(tick).map(|day| day.to_string()),
+        KeyType::ClimateDaily => {
+            let day = Date::from_days(tick).filter(|day| day.year() == 2000)?;
+            Some(format!("{:02}{:02}", day.month(), day.day()))
+        }
+        KeyType::Time if (0..MINUTES_A_DAY).contains(&tick) => {
+            Some(format!("{:02}{:02}", tick / 60, tick % 60))
+        }
+        KeyType::YearMonth => {
+            Some(format!("{:04}{:02}", tick.div_euclid(12), tick.rem_euclid(12) + 1))
+        }
+        KeyType::Step => Some(Span::single(u32::try_from(tick).ok()?).to_string()),
+        _ => kind.form(&tick.to_string(), None).map(Into::into),
+    }
+}
+
+/// A number in millionths, where it is that fine and no finer.
+fn micros(number: f64) -> Option<i64> {
+    let scaled = (number * MICRO).round();
+    let exact = (scaled / MICRO - number).abs() <= f64::EPSILON * number.abs();
+    // Below 2^53 every whole number is exact.
+    #[expect(clippy::cast_possible_truncation, reason = "it is whole and below 2^53")]
+    (exact && scaled.abs() < 9e15).then_some(scaled as i64)
+}
+
+fn decimal(micros: i64) -> String {
+    let sign = if micros < 0 { "-" } else { "" };
+    let (whole, rest) = (micros.unsigned_abs() / 1_000_000, micros.unsigned_abs() % 1_000_000);
+    let text = format!("{sign}{whole}.{rest:06}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+fn split_number(value: &str, by: i64) -> Option<(i64, i64)> {
+    value.parse::<i64>().ok().map(|number| (number / by, number % by))
+}

@@ -1,0 +1,20 @@
+//! The field store: weather and climate fields by key, on the objects of Esker.
+//!
+//! A field is bytes under a [`Key`], such as `class=od,date=20200131,step=24,param=167`. A [`schema::Schema`]
+//! says which names a key has, of which type each value is, and how a key splits into the three levels of
+//! the store: database, index, datum. A [`request::Request`] in the MARS language names many fields at once;
+//! expanded by a schema it is a [`request::Selection`]. The languages are described in `docs/fields.md`.
+#![forbid(unsafe_code)]
+
+mod axes;
+mod date;
+mod key;
+mod kinds;
+pub mod limits;
+pub mod request;
+pub mod schema;
+
+pub use axes::Axes;
+pub use date::Date;
+pub use key::{Key, Pairs};
+pub use kinds::KeyType;

@@ -1,0 +1,34 @@
+//! Every bound of the field store in one place.
+
+/// Pairs of name and value that a key may have.
+pub const KEY_PAIRS_MAX: usize = 64;
+
+/// Longest spelling of a key in bytes: it has room in one key of an object (`esker_types::limits::KEY_MAX`).
+pub const KEY_BYTES_MAX: usize = 1000;
+
+/// Longest name of a pair in bytes.
+pub const NAME_BYTES_MAX: usize = 64;
+
+/// Longest value of a pair in bytes.
+pub const VALUE_BYTES_MAX: usize = 255;
+
+/// Longest text of a schema in bytes.
+pub const SCHEMA_BYTES_MAX: usize = 1 << 20;
+
+/// Rules of a schema, counted by their third level.
+pub const SCHEMA_RULES_MAX: usize = 4096;
+
+/// Different names in one schema.
+pub const SCHEMA_NAMES_MAX: usize = 128;
+
+/// Longest text of requests in bytes.
+pub const REQUEST_BYTES_MAX: usize = 16 << 20;
+
+/// Requests in one text.
+pub const REQUESTS_MAX: usize = 1 << 16;
+
+/// Values that one name of a request may expand to.
+pub const REQUEST_VALUES_MAX: usize = 1 << 20;
+
+/// Combinations of values that are walked one by one.
+pub const COMBINATIONS_MAX: u64 = 1 << 24;

@@ -1,0 +1,238 @@
+//! What a request selects.
+use super::invalid;
+use crate::key::Key;
+use crate::kinds::{KeyType, Rank};
+use crate::limits::{COMBINATIONS_MAX, KEY_BYTES_MAX};
+use crate::schema::Schema;
+use esker_types::{Error, ErrorKind, Result};
+use std::collections::HashMap;
+
+/// Lists of at most this many values are searched one by one.
+const SHORT: usize = 8;
+
+/// The fields that a request selects: for each of its names all values, or a list of canonical ones.
+#[derive(Clone, Debug)]
+pub struct Selection {
+    schema: Schema,
+    wanted: Vec<Wanted>,
+}
+
+/// What is wanted of one name.
+#[derive(Clone, Debug)]
+pub(super) struct Wanted {
+    name: String,
+    kind: KeyType,
+    /// None where all values are wanted.
+    values: Option<Vec<String>>,
+    /// Every form that a wanted value has in some rule, with the place of the value in the list.
+    forms: Vec<(Box<str>, u32)>,
+    /// The same for quick search, where there are many.
+    places: HashMap<Box<str>, u32>,
+}
+
+impl Wanted {
+    /// `values` of a name that has these types, at least one.
+    pub(super) fn new(name: &str, kinds: &[KeyType], values: Option<Vec<String>>) -> Self {
+        let mut places = HashMap::new();
+        let mut forms = Vec::new();
+        for (place, value) in (0..).zip(values.iter().flatten()) {
+            let own = std::iter::once(value.as_str().into());
+            for form in own.chain(kinds.iter().filter_map(|kind| kind.form(value, None))) {
+                if !form.is_empty() && !places.contains_key(&*form) {
+                    places.insert(Box::from(&*form), place);
+                    forms.push((Box::from(&*form), place));
+                }
+            }
+        }
+        let kind = kinds.first().copied().unwrap_or_default();
+        Self { name: name.to_owned(), kind, values, forms, places }
+    }
+
+    /// The place of a value among those that are wanted; 0 where all are.
+    fn place(&self, value: &str) -> Option<u32> {
+        if self.values.is_none() {
+            return Some(0);
+        }
+        if self.forms.len() <= SHORT {
+            return self.forms.iter().find(|(form, _)| **form == *value).map(|(_, place)| *place);
+        }
+        self.places.get(value).copied()
+    }
+}
+
+/// Where a field stands in the order of a request. Smaller ones come first.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Position {
+    parts: Vec<(u32, Option<Rank>)>,
+}
+
+impl Selection {
+    pub(super) fn new(schema: &Schema, wanted: Vec<Wanted>) -> Self {
+        Self { schema: schema.clone(), wanted }
+    }
+
+    /// Selects every field.
+    #[must_use]
+    pub fn everything(schema: &Schema) -> Self {
+        Self::new(schema, Vec::new())
+    }
+
+    /// Whether a field of this key is selected. The key has canonical values; a name that it does not have
+    /// is as good as any only where all values of it are wanted.
+    #[must_use]
+    pub fn matches(&self, key: &Key) -> bool {
+        let mut found = 0;
+        for (name, value) in key {
+            if let Some(wanted) = self.wanted(name) {
+                if wanted.place(value).is_none() {
+                    return false;
+                }
+                found += 1;
+            }
+        }
+        found == self.wanted.len() || self.has_listed(key)
+    }
+
+    /// Whether the key has every name of which values are listed.
+    fn has_listed(&self, key: &Key) -> bool {
+        let mut listed = self.wanted.iter().filter(|wanted| wanted.values.is_some());
+        listed.all(|wanted| key.get(&wanted.name).is_some())
+    }
+
+    /// Whether fields below a part of a key, such as [`crate::schema::Split::database`], may be selected:
+    /// what the part has is wanted.
+    #[must_use]
+    pub fn may_match(&self, part: &Key) -> bool {
+        let mut pairs = part.iter();
+        pairs.all(|(name, value)| {
+            self.wanted(name).is_none_or(|wanted| wanted.place(value).is_some())
+        })
+    }
+
+    /// The names of the request, in its order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.wanted.iter().map(|wanted| wanted.name.as_str())
+    }
+
+    /// The values that are listed for a name, in the order of the request; none where all are wanted.
+    #[must_use]
+    pub fn values(&self, name: &str) -> Option<&[String]> {
+        self.wanted(name)?.values.as_deref()
+    }
+
+    /// Number of combinations of the listed values; none where all values of some name are wanted, or
+    /// where the number is beyond `u64`.
+    #[must_use]
+    pub fn count(&self) -> Option<u64> {
+        self.wanted.iter().try_fold(1u64, |count, wanted| {
+            count.checked_mul(wanted.values.as_ref()?.len().try_into().ok()?)
+        })
+    }
+
+    /// Every combination of the listed values in the order of the request, the last name changing fastest.
+    ///
+    /// # Errors
+    /// Where all values of some name are wanted, so that the combinations are not known, and where they
+    /// are more than [`COMBINATIONS_MAX`] or would be longer than keys may be.
+    pub fn keys(&self) -> Result<Keys<'_>> {
+        if let Some(wanted) = self.wanted.iter().find(|wanted| wanted.values.is_none()) {
+            let name = &wanted.name;
+            return Err(invalid(format!(
+                "{name}=all names no values; list them, or look up what exists"
+            )));
+        }
+        let count = self.count().filter(|count| *count <= COMBINATIONS_MAX).ok_or_else(|| {
+            let message = "the request has over {} combinations; ask for fewer at a time";
+            too_many(message.replace("{}", &COMBINATIONS_MAX.to_string()))
+        })?;
+        let longest: usize = self.wanted.iter().map(longest).sum();
+        if longest > KEY_BYTES_MAX + 1 {
+            return Err(too_many(format!("keys of the request have over {KEY_BYTES_MAX} bytes")));
+        }
+        Ok(Keys { selection: self, next: 0, count, bytes: longest })
+    }
+
+    /// Where a field stands in the order of the request; none where it is not selected. Values are in the
+    /// order in which they were listed; where all are wanted, in the order of their type. Names that the
+    /// request does not have follow, in the order of their types.
+    #[must_use]
+    pub fn position(&self, key: &Key) -> Option<Position> {
+        if !self.matches(key) {
+            return None;
+        }
+        let mut parts = Vec::with_capacity(self.wanted.len());
+        for wanted in &self.wanted {
+            let value = key.get(&wanted.name);
+            let ranked = wanted.values.is_none() || wanted.forms.len() > wanted.count();
+            let rank = value.filter(|_| ranked).map(|value| Rank::of(wanted.kind, value));
+            parts.push((value.and_then(|value| wanted.place(value)).unwrap_or(0), rank));
+        }
+        for (name, value) in key.iter().filter(|(name, _)| self.wanted(name).is_none()) {
+            let kind = self.schema.type_of(name).unwrap_or_default();
+            parts.push((0, Some(Rank::of(kind, value))));
+        }
+        Some(Position { parts })
+    }
+
+    fn wanted(&self, name: &str) -> Option<&Wanted> {
+        self.wanted.iter().find(|wanted| wanted.name == name)
+    }
+}
+
+impl Wanted {
+    fn count(&self) -> usize {
+        self.values.as_ref().map_or(0, Vec::len)
+    }
+}
+
+/// Bytes that a name takes in a key at most.
+fn longest(wanted: &Wanted) -> usize {
+    let value = wanted.values.iter().flatten().map(String::len).max();
+    wanted.name.len() + value.unwrap_or(0) + 2
+}
+
+fn too_many(message: String) -> Error {
+    Error::new(ErrorKind::Overflow, message)
+}
+
+/// The combinations of a selection; see [`Selection::keys`].
+#[derive(Clone, Debug)]
+pub struct Keys<'a> {
+    selection: &'a Selection,
+    next: u64,
+    count: u64,
+    /// Room that one key needs at most.
+    bytes: usize,
+}
+
+impl Keys<'_> {
+    fn key(&self, number: u64) -> Key {
+        let mut key = Key::with_capacity(self.bytes);
+        let mut weight = self.count;
+        for wanted in &self.selection.wanted {
+            let values = wanted.values.as_deref().unwrap_or_default();
+            let Ok(len @ 1..) = u64::try_from(values.len()) else { continue };
+            weight /= len;
+            let place = usize::try_from(number / weight % len).unwrap_or(0);
+            key.push(&wanted.name, &values[place]);
+        }
+        key
+    }
+}
+
+impl Iterator for Keys<'_> {
+    type Item = Key;
+
+    fn next(&mut self) -> Option<Key> {
+        let number = self.next;
+        (number < self.count).then(|| {
+            self.next += 1;
+            self.key(number)
+        })
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = usize::try_from(self.count - self.next).ok();
+        (left.unwrap_or(usize::MAX), left)
+    }
+}

@@ -1,0 +1,85 @@
+//! Why a schema does not take a key.
+use super::rule::{Part, Presence, Rule, Values};
+use super::{Schema, Slots};
+use crate::key::Key;
+use crate::kinds::nearest;
+use esker_types::{Error, ErrorKind, Result};
+use std::borrow::Cow;
+
+/// The canonical form of a value at its place in a rule.
+pub(super) fn canonical<'a>(part: &Part, value: &'a str) -> Result<Cow<'a, str>> {
+    part.kind
+        .canonical(value, None)
+        .map_err(|error| Error::new(error.kind(), format!("{}={}", part.name, error.message())))
+}
+
+/// A name that stands in no rule.
+#[cold]
+pub(super) fn unknown_name(schema: &Schema, name: &str) -> Error {
+    let hint = nearest(name, schema.names());
+    let mut known: Vec<_> = schema.names().collect();
+    known.sort_unstable();
+    let (source, known) = (schema.source(), known.join(", "));
+    let message = format!("the schema {source} has no name {name}{hint}; it has {known}");
+    Error::new(ErrorKind::Invalid, message)
+}
+
+/// No rule takes the key: shows what keeps it from the one that comes nearest.
+#[cold]
+pub(super) fn no_rule(schema: &Schema, key: &Key, values: &Slots<'_>, present: u128) -> Error {
+    let complaints =
+        schema.rules().iter().map(|rule| (rule, complaints(schema, rule, values, present)));
+    let nearest = complaints.min_by_key(|(_, complaints)| weight(complaints));
+    let Some((rule, complaints)) = nearest else {
+        return Error::new(
+            ErrorKind::Invalid,
+            format!("the schema {} has no rule", schema.source()),
+        );
+    };
+    let said: Vec<_> = complaints.iter().map(|(_, text)| text.as_str()).collect();
+    let (said, source, line) = (said.join("; "), schema.source(), rule.line());
+    let message = format!(
+        "no rule of the schema {source} takes {key}: {said}. Nearest rule, line {line}: {rule}"
+    );
+    Error::new(ErrorKind::Invalid, message)
+}
+
+/// How far a rule is from a key.
+fn weight(complaints: &[(usize, String)]) -> usize {
+    complaints.iter().map(|(weight, _)| weight).sum()
+}
+
+/// A value that is not admitted tells rules apart more than a name that is missing.
+fn complaints(
+    schema: &Schema,
+    rule: &Rule,
+    values: &Slots<'_>,
+    present: u128,
+) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    for part in rule.parts() {
+        let value = values.0[part.slot];
+        if value.is_empty() {
+            if part.presence == Presence::Required {
+                found.push((2, format!("{} is missing ({})", part.name, part.kind.examples())));
+            }
+        } else if !part.admits(value) {
+            found.push((5, refused(part, value)));
+        }
+    }
+    let names = schema.names().enumerate();
+    let surplus = names.filter(|(slot, _)| present & !rule.allowed & (1 << slot) != 0);
+    found.extend(surplus.map(|(slot, name)| (3, format!("{name}={} is surplus", values.0[slot]))));
+    found
+}
+
+fn refused(part: &Part, value: &str) -> String {
+    if let Err(error) = canonical(part, value) {
+        return error.to_string();
+    }
+    match &part.values {
+        Values::OneOf(listed) => format!("{}={value} is none of {}", part.name, listed.join("/")),
+        Values::NoneOf(listed) => format!("{}={value} is one of {}", part.name, listed.join("/")),
+        Values::Any => format!("{}={value} is not taken", part.name),
+    }
+}

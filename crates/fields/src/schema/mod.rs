@@ -1,0 +1,225 @@
+//! Schemas: which names a key has, of which types its values are, and how it splits.
+//!
+//! The language is FDB's: see `docs/fields.md`.
+mod explain;
+mod parse;
+mod rule;
+mod tokens;
+
+pub use rule::{Level, Part, Presence, Rule, Values};
+
+use crate::key::Key;
+use crate::kinds::KeyType;
+use crate::limits::{SCHEMA_BYTES_MAX, SCHEMA_NAMES_MAX};
+use esker_types::{Error, ErrorKind, Result};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The schema that comes with Esker.
+const DEFAULT_MARS: &str = include_str!("../../schema/mars");
+
+/// A parsed schema. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Schema {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    text: String,
+    source: String,
+    rules: Vec<Rule>,
+    /// Names by slot, and the slots sorted by name.
+    names: Vec<String>,
+    sorted: Vec<usize>,
+    /// For each slot the types it has in rules and declarations, the one for requests first.
+    kinds: Vec<Vec<KeyType>>,
+}
+
+/// A key in the three levels of its rule, all values canonical.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Split {
+    /// Which of [`Schema::rules`] took the key.
+    pub rule: usize,
+    /// What names the database.
+    pub database: Key,
+    /// What names the index in its database.
+    pub index: Key,
+    /// What names the field in its index.
+    pub datum: Key,
+}
+
+impl Split {
+    /// The whole key: database, index and datum. Of a name that stands in more than one level it has the
+    /// value of the innermost, at the place of the outermost.
+    ///
+    /// # Errors
+    /// Where the whole is beyond the limits of a key.
+    pub fn key(&self) -> Result<Key> {
+        let mut whole = self.database.clone();
+        for (name, value) in self.index.iter().chain(&self.datum) {
+            whole.set(name, value)?;
+        }
+        Ok(whole)
+    }
+}
+
+impl Schema {
+    /// Reads a schema. Errors call the text `source`.
+    ///
+    /// # Errors
+    /// Names the line, what is wrong there and what would be right.
+    pub fn parse(text: &str, source: &str) -> Result<Self> {
+        if text.len() > SCHEMA_BYTES_MAX {
+            let message = format!("{source}: a schema has at most {SCHEMA_BYTES_MAX} bytes");
+            return Err(Error::new(ErrorKind::Overflow, message));
+        }
+        let parsed = parse::parse(text, source)?;
+        let mut sorted: Vec<usize> = (0..parsed.names.len()).collect();
+        sorted.sort_by_key(|slot| &parsed.names[*slot]);
+        let kinds = parsed.names.iter().enumerate();
+        let kinds = kinds.map(|(slot, name)| kinds_of(slot, name, &parsed.types, &parsed.rules));
+        let kinds = kinds.collect();
+        let (rules, names) = (parsed.rules, parsed.names);
+        let (text, source) = (text.to_owned(), source.to_owned());
+        Ok(Self { inner: Arc::new(Inner { text, source, rules, names, sorted, kinds }) })
+    }
+
+    /// The schema that comes with Esker, for keys of the MARS language.
+    ///
+    /// # Errors
+    /// None in a build that passed its tests: it is parsed like any other.
+    pub fn default_mars() -> Result<Self> {
+        Self::parse(DEFAULT_MARS, "default")
+    }
+
+    /// The text it was read from.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.inner.text
+    }
+
+    /// What its text is called, a file name for instance.
+    #[must_use]
+    pub fn source(&self) -> &str {
+        &self.inner.source
+    }
+
+    /// The rules in the order in which they are tried.
+    #[must_use]
+    pub fn rules(&self) -> &[Rule] {
+        &self.inner.rules
+    }
+
+    /// The names of its rules, in the order of their first appearance.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.inner.names.iter().map(String::as_str)
+    }
+
+    /// The type of a name in requests: the declared one; else the finest that a rule gives it.
+    #[must_use]
+    pub fn type_of(&self, name: &str) -> Option<KeyType> {
+        self.kinds(name).first().copied()
+    }
+
+    /// Every type that a name has somewhere, the one for requests first.
+    pub(crate) fn kinds(&self, name: &str) -> &[KeyType] {
+        self.slot(name).map_or(&[], |slot| &self.inner.kinds[slot])
+    }
+
+    /// Splits a key by the first rule that takes it: one for which the key has all and only the names it
+    /// wants, with values that it admits. An empty value counts as none.
+    ///
+    /// # Errors
+    /// Says what is missing, surplus or invalid, of which type it is, and what would be right.
+    pub fn split(&self, key: &Key) -> Result<Split> {
+        let (values, present) = self.values(key)?;
+        let rules = self.inner.rules.iter().enumerate();
+        let mut fitting = rules.filter(|(_, rule)| rule.fits(present));
+        let found = fitting.find(|(_, rule)| rule.parts().all(|part| values.admitted_by(part)));
+        let Some((index, rule)) = found else {
+            return Err(explain::no_rule(self, key, &values, present));
+        };
+        let [database, index_key, datum] = &rule.levels;
+        Ok(Split {
+            rule: index,
+            database: values.level(database)?,
+            index: values.level(index_key)?,
+            datum: values.level(datum)?,
+        })
+    }
+
+    /// The values of a key by slot, and which slots have one.
+    fn values<'a>(&self, key: &'a Key) -> Result<(Slots<'a>, u128)> {
+        let mut values = Slots([""; SCHEMA_NAMES_MAX]);
+        let mut present = 0;
+        for (name, value) in key {
+            let slot = self.slot(name).ok_or_else(|| explain::unknown_name(self, name))?;
+            values.0[slot] = value;
+            present |= u128::from(!value.is_empty()) << slot;
+        }
+        Ok((values, present))
+    }
+
+    fn slot(&self, name: &str) -> Option<usize> {
+        let (names, sorted) = (&self.inner.names, &self.inner.sorted);
+        let place = sorted.binary_search_by(|slot| names[*slot].as_str().cmp(name)).ok()?;
+        sorted.get(place).copied()
+    }
+
+    /// An error that says that it has no such name.
+    pub(crate) fn unknown_name(&self, name: &str) -> Error {
+        explain::unknown_name(self, name)
+    }
+}
+
+/// Values of a key by the slots of their names; those without are empty.
+struct Slots<'a>([&'a str; SCHEMA_NAMES_MAX]);
+
+impl Slots<'_> {
+    fn admitted_by(&self, part: &Part) -> bool {
+        let value = self.0[part.slot];
+        (value.is_empty() && part.presence != Presence::Required) || part.admits(value)
+    }
+
+    /// The part of the key that belongs to a level.
+    fn level(&self, parts: &[Part]) -> Result<Key> {
+        let mut key = Key::with_capacity(16 * parts.len());
+        for part in parts.iter().filter(|part| part.is_kept()) {
+            let value = self.0[part.slot];
+            match &part.presence {
+                Presence::Default(default) if value.is_empty() => key.push(&part.name, default),
+                _ if value.is_empty() => {}
+                _ => key.push(&part.name, &explain::canonical(part, value)?),
+            }
+        }
+        Ok(key)
+    }
+}
+
+/// The types of a name, the one for requests first.
+fn kinds_of(
+    slot: usize,
+    name: &str,
+    declared: &BTreeMap<String, KeyType>,
+    rules: &[Rule],
+) -> Vec<KeyType> {
+    let parts = rules.iter().flat_map(Rule::parts).filter(|part| part.slot == slot);
+    let mut kinds: Vec<KeyType> = parts.map(|part| part.kind).collect();
+    // Stable: of types that are equally fine, the first one of the schema stays first.
+    kinds.sort_by_key(|kind| (*kind != KeyType::Date, matches!(kind, KeyType::Ignore)));
+    if let Some(kind) = declared.get(name) {
+        kinds.insert(0, *kind);
+    }
+    let mut seen = Vec::new();
+    kinds.retain(|kind| {
+        !seen.contains(kind) && {
+            seen.push(*kind);
+            true
+        }
+    });
+    kinds
+}
+
+#[cfg(test)]
+mod tests;

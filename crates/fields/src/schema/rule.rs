@@ -1,0 +1,179 @@
+//! Rules: what keys they take, and how they split them.
+use crate::kinds::KeyType;
+use std::fmt;
+
+/// The three parts into which a rule splits a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Level {
+    /// What names a database: a run of a model, say.
+    Database,
+    /// What names an index of a database: a kind of level, say.
+    Index,
+    /// What names a field in an index: step, level, parameter.
+    Datum,
+}
+
+impl Level {
+    /// The levels from the outermost to the innermost.
+    pub const ALL: [Self; 3] = [Self::Database, Self::Index, Self::Datum];
+}
+
+/// What becomes of a key that does not have the name of a [`Part`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Presence {
+    /// The rule does not take the key.
+    Required,
+    /// The name is left out.
+    Optional,
+    /// The name gets this canonical value.
+    Default(String),
+    /// The name is left out, and it is dropped from keys that have it.
+    Hidden,
+}
+
+/// Which values a [`Part`] takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Values {
+    /// Every value of its type.
+    Any,
+    /// These canonical values.
+    OneOf(Vec<String>),
+    /// Every value of its type but these canonical ones.
+    NoneOf(Vec<String>),
+}
+
+/// One name in a level of a rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    pub(super) name: String,
+    pub(super) kind: KeyType,
+    pub(super) presence: Presence,
+    pub(super) values: Values,
+    /// Number of the name in its schema.
+    pub(super) slot: usize,
+}
+
+impl Part {
+    /// The name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The type its values have at this place.
+    #[must_use]
+    pub fn kind(&self) -> KeyType {
+        self.kind
+    }
+
+    /// What becomes of a key without the name.
+    #[must_use]
+    pub fn presence(&self) -> &Presence {
+        &self.presence
+    }
+
+    /// Which values it takes.
+    #[must_use]
+    pub fn values(&self) -> &Values {
+        &self.values
+    }
+
+    /// Whether keys that are split have it.
+    pub(super) fn is_kept(&self) -> bool {
+        self.presence != Presence::Hidden && self.kind != KeyType::Ignore
+    }
+
+    /// Whether it takes a value as it was given; an empty one stands for none.
+    pub(super) fn admits(&self, value: &str) -> bool {
+        let (listed, wanted) = match &self.values {
+            Values::Any => return true,
+            Values::OneOf(listed) => (listed, true),
+            Values::NoneOf(listed) => (listed, false),
+        };
+        if self.kind == KeyType::Default {
+            return listed.iter().any(|one| one.eq_ignore_ascii_case(value)) == wanted;
+        }
+        self.kind
+            .form(value, None)
+            .is_some_and(|form| listed.iter().any(|one| **one == *form) == wanted)
+    }
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)?;
+        if self.kind != KeyType::Default {
+            write!(f, ": {}", self.kind)?;
+        }
+        match &self.presence {
+            Presence::Required => {}
+            Presence::Optional => f.write_str("?")?,
+            Presence::Default(value) => write!(f, "?{value}")?,
+            Presence::Hidden => f.write_str("-")?,
+        }
+        match &self.values {
+            Values::Any => Ok(()),
+            Values::OneOf(listed) => write!(f, "={}", listed.join("/")),
+            Values::NoneOf(listed) => write!(f, "=!{}", listed.join("/")),
+        }
+    }
+}
+
+/// One way through the three levels of a schema.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    pub(super) levels: [Vec<Part>; 3],
+    pub(super) line: usize,
+    /// Names that a key must have, and those it may have: one bit for each name of the schema.
+    pub(super) required: u128,
+    pub(super) allowed: u128,
+}
+
+impl Rule {
+    /// A rule of these levels whose last one begins at a line of the schema's text.
+    pub(super) fn new(levels: [Vec<Part>; 3], line: usize) -> Self {
+        let mut rule = Self { levels, line, required: 0, allowed: 0 };
+        for part in rule.levels.iter().flatten() {
+            rule.allowed |= 1 << part.slot;
+            if part.presence == Presence::Required {
+                rule.required |= 1 << part.slot;
+            }
+        }
+        rule
+    }
+
+    /// The parts of a level, in their order.
+    #[must_use]
+    pub fn level(&self, level: Level) -> &[Part] {
+        &self.levels[level as usize]
+    }
+
+    /// The parts of all levels.
+    pub fn parts(&self) -> impl Iterator<Item = &Part> {
+        self.levels.iter().flatten()
+    }
+
+    /// The line of the schema's text where its last level begins, counted from 1.
+    #[must_use]
+    pub fn line(&self) -> usize {
+        self.line
+    }
+
+    /// Whether keys with these names, one bit each, have all and only what the rule wants.
+    pub(super) fn fits(&self, present: u128) -> bool {
+        self.required & !present == 0 && present & !self.allowed == 0
+    }
+}
+
+/// As in a schema, the three levels on one line.
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (depth, level) in self.levels.iter().enumerate() {
+            f.write_str(if depth == 0 { "[" } else { " [" })?;
+            for (index, part) in level.iter().enumerate() {
+                write!(f, "{}{part}", if index == 0 { "" } else { ", " })?;
+            }
+        }
+        f.write_str("]]]")
+    }
+}
