@@ -131,8 +131,10 @@ names_too_long(void)
 static void
 paths_that_lead_nowhere(void)
 {
-	struct stat st;
-	char        target[16];
+	struct timespec nothing[2] = {{0, UTIME_OMIT}, {0, UTIME_OMIT}};
+	struct timespec no_change[2] = {{0, UTIME_NOW}, {0, UTIME_OMIT}};
+	struct stat     st;
+	char            target[16];
 
 	FAILS(ENOENT, open("", O_RDONLY));
 	FAILS(ENOENT, stat("", &st));
@@ -142,6 +144,7 @@ paths_that_lead_nowhere(void)
 	FAILS(ENOENT, rename("", "x"));
 	FAILS(ENOENT, rename("file", ""));
 	FAILS(ENOENT, symlink("", "x"));
+	FAILS(ENOENT, symlink("", "file/.."));
 	FAILS(ENOENT, symlink("x", ""));
 	FAILS(ENOENT, open("missing", O_RDWR));
 	FAILS(ENOENT, open("missing/x", O_RDWR | O_CREAT, 0644));
@@ -159,7 +162,13 @@ paths_that_lead_nowhere(void)
 	FAILS(ENOENT, open("dangling", O_RDONLY));
 	FAILS(ENOENT, access("dangling", F_OK));
 	FAILS(ENOENT, chmod("dangling", 0644));
+	FAILS(ENOENT, open("missing/x/", O_RDWR | O_CREAT, 0644));
+	FAILS(ENOENT, symlink("x", "new/"));
+	FAILS(ENOENT, rename("missing/", "file/"));
 	FAILS(ENOENT, utimensat(AT_FDCWD, "missing", NULL, 0));
+	FAILS(ENOENT, utimensat(AT_FDCWD, "missing", no_change, 0));
+	WORKS(utimensat(AT_FDCWD, "missing", nothing, 0));
+	WORKS(utimensat(AT_FDCWD, "missing/..", nothing, 0));
 	FAILS(ENOENT, renameat2(AT_FDCWD, "file", AT_FDCWD, "missing", RENAME_EXCHANGE));
 	WORKS(lstat("dangling", &st));
 }
@@ -186,24 +195,33 @@ not_directories(void)
 	FAILS(ENOTDIR, rmdir("dirlink"));
 	FAILS(ENOTDIR, unlink("file/x"));
 	FAILS(ENOTDIR, unlink("file/"));
+	FAILS(ENOTDIR, unlink("dirlink/"));
+	FAILS(ENOTDIR, unlink("dangling/"));
+	FAILS(ENOTDIR, rmdir("dirlink/"));
 	FAILS(ENOTDIR, symlink("x", "file/x"));
 	FAILS(ENOTDIR, readlink("file/x", target, sizeof(target)));
 	FAILS(ENOTDIR, readlink("file/", target, sizeof(target)));
 	FAILS(ENOTDIR, truncate("file/x", 0));
 	FAILS(ENOTDIR, chmod("file/x", 0644));
 	FAILS(ENOTDIR, rename("file/x", "y"));
+	FAILS(ENOTDIR, rename("file/x", ""));
+	FAILS(ENOTDIR, rename("file/x", "missing/../x"));
 	FAILS(ENOTDIR, rename("empty", "file"));
 	FAILS(ENOTDIR, rename("file", "full/file/x"));
 	FAILS(ENOTDIR, rename("file/", "y"));
 	FAILS(ENOTDIR, rename("file", "y/"));
+	FAILS(ENOTDIR, rename("dirlink/", "y"));
+	FAILS(ENOTDIR, renameat2(AT_FDCWD, "empty", AT_FDCWD, "file/", RENAME_EXCHANGE));
+	FAILS(ENOTDIR, renameat2(AT_FDCWD, "file/", AT_FDCWD, "empty", RENAME_EXCHANGE));
 	HOLDS(opendir("file") == NULL && errno == ENOTDIR);
 }
 
 static void
 directories_where_files_are_wanted(void)
 {
-	int  fd = open("empty", O_RDONLY);
-	char byte;
+	int          fd = open("empty", O_RDONLY);
+	char         byte;
+	struct iovec nothing = {&byte, 0};
 
 	WORKS(fd);
 	FAILS(EISDIR, open("empty", O_WRONLY));
@@ -211,15 +229,26 @@ directories_where_files_are_wanted(void)
 	FAILS(EISDIR, open("empty", O_RDWR | O_CREAT, 0644));
 	FAILS(EISDIR, open("new/", O_RDWR | O_CREAT, 0644));
 	FAILS(EISDIR, open(".", O_RDWR));
+	FAILS(EISDIR, open(".", O_RDWR | O_CREAT, 0644));
+	FAILS(EISDIR, open("full/..", O_RDWR | O_CREAT, 0644));
+	FAILS(EISDIR, open("empty/", O_RDWR | O_CREAT | O_EXCL, 0644));
 	FAILS(EISDIR, unlink("empty"));
 	FAILS(EISDIR, unlink("."));
+	FAILS(EISDIR, unlink("empty/"));
+	FAILS(EISDIR, unlink("full/.."));
 	FAILS(EISDIR, truncate("empty", 0));
 	FAILS(EISDIR, rename("file", "empty"));
 	FAILS(EISDIR, read(fd, &byte, 1));
 	FAILS(EISDIR, pread(fd, &byte, 1, 0));
 	FAILS(EBADF, write(fd, &byte, 1));
+	FAILS(EBADF, fallocate(fd, 0, 0, 1));
 	FAILS(EINVAL, ftruncate(fd, 0));
+	HOLDS(readv(fd, &nothing, 1) == 0);
+	HOLDS(preadv(fd, &nothing, 1, 0) == 0);
 	WORKS(fsync(fd));
+	WORKS(close(fd));
+	WORKS(fd = open("empty", O_PATH));
+	FAILS(EBADF, read(fd, &byte, 1));
 	WORKS(close(fd));
 }
 
@@ -230,6 +259,8 @@ things_that_exist(void)
 	FAILS(EEXIST, open("empty", O_RDWR | O_CREAT | O_EXCL, 0644));
 	FAILS(EEXIST, open("link", O_RDWR | O_CREAT | O_EXCL, 0644));
 	FAILS(EEXIST, open("dangling", O_RDWR | O_CREAT | O_EXCL, 0644));
+	FAILS(EEXIST, open(".", O_RDWR | O_CREAT | O_EXCL, 0644));
+	FAILS(EEXIST, open("full/../", O_RDWR | O_CREAT | O_EXCL, 0644));
 	FAILS(EEXIST, mkdir("file", 0755));
 	FAILS(EEXIST, mkdir("empty", 0755));
 	FAILS(EEXIST, mkdir("empty/", 0755));
@@ -238,9 +269,16 @@ things_that_exist(void)
 	FAILS(EEXIST, mkdir("empty/..", 0755));
 	FAILS(EEXIST, symlink("x", "file"));
 	FAILS(EEXIST, symlink("x", "dangling"));
+	FAILS(EEXIST, symlink("x", "empty/"));
+	FAILS(EEXIST, symlink("x", "."));
+	FAILS(EEXIST, symlink("x", "full/.."));
 	FAILS(EEXIST, renameat2(AT_FDCWD, "file", AT_FDCWD, "link", RENAME_NOREPLACE));
 	FAILS(EEXIST, renameat2(AT_FDCWD, "file", AT_FDCWD, "empty", RENAME_NOREPLACE));
 	FAILS(EEXIST, renameat2(AT_FDCWD, "file", AT_FDCWD, "file", RENAME_NOREPLACE));
+	FAILS(EEXIST, renameat2(AT_FDCWD, "file", AT_FDCWD, "empty/", RENAME_NOREPLACE));
+	FAILS(EEXIST, renameat2(AT_FDCWD, "file/", AT_FDCWD, "link/", RENAME_NOREPLACE));
+	FAILS(EEXIST, renameat2(AT_FDCWD, "file", AT_FDCWD, ".", RENAME_NOREPLACE));
+	FAILS(EEXIST, renameat2(AT_FDCWD, "file", AT_FDCWD, "full/..", RENAME_NOREPLACE));
 }
 
 static void
@@ -249,6 +287,8 @@ directories_that_may_not_go(void)
 	FAILS(ENOTEMPTY, rmdir("full"));
 	FAILS(ENOTEMPTY, rename("empty", "full"));
 	FAILS(ENOTEMPTY, rmdir("full/.."));
+	FAILS(ENOTEMPTY, rmdir("dirlink/.."));
+	FAILS(ENOTEMPTY, rmdir("full/sub/..//"));
 	FAILS(EINVAL, rmdir("empty/."));
 	FAILS(EINVAL, rename("full", "full/inside"));
 	FAILS(EINVAL, rename("full", "full/sub/inside"));
@@ -257,6 +297,7 @@ directories_that_may_not_go(void)
 	FAILS(ENOTEMPTY, rename("full/sub", "full"));
 	FAILS(EBUSY, rename("full/.", "x"));
 	FAILS(EBUSY, rename("full/..", "x"));
+	FAILS(EBUSY, rename("file", "full/../"));
 	FAILS(EBUSY, rename("full", "empty/.."));
 }
 
@@ -274,6 +315,7 @@ arguments_that_make_no_sense(void)
 	FAILS(EINVAL, readlink("empty", &byte, 1));
 	FAILS(EINVAL, readlink("link", &byte, 0));
 	FAILS(EINVAL, truncate("file", -1));
+	FAILS(EINVAL, truncate("missing/..", -1));
 	FAILS(EINVAL, ftruncate(fd, -1));
 	FAILS(EINVAL, pread(fd, &byte, 1, -1));
 	FAILS(EINVAL, pwrite(fd, &byte, 1, -1));
@@ -482,11 +524,16 @@ names_move_with_what_they_name(void)
 	HOLDS(stat_of("empty/full/file").st_ino == before.st_ino);
 	HOLDS(stat_of("empty/full/..").st_ino == stat_of("empty").st_ino);
 	HOLDS(stat_of("empty/full/sub/../..").st_ino == stat_of("empty").st_ino);
+	HOLDS(stat_of("empty/full/sub/..//file").st_ino == before.st_ino);
+	HOLDS(stat_of("empty/full/sub/..//").st_ino == stat_of("empty/full").st_ino);
+	HOLDS(stat_of(".//empty//full/sub//../file").st_ino == before.st_ino);
 	WORKS(close(openat(fd, "through", O_RDWR | O_CREAT, 0644)));
 	WORKS(unlink("empty/full/through"));
 	WORKS(renameat2(AT_FDCWD, "file", AT_FDCWD, "empty/full/sub", RENAME_EXCHANGE));
 	HOLDS(stat_of("file").st_ino == dir.st_ino && S_ISDIR(stat_of("file").st_mode));
 	WORKS(renameat2(AT_FDCWD, "file", AT_FDCWD, "empty/full/sub", RENAME_EXCHANGE));
+	WORKS(renameat2(AT_FDCWD, "file", AT_FDCWD, "empty/full/sub/", RENAME_EXCHANGE));
+	WORKS(renameat2(AT_FDCWD, "file/", AT_FDCWD, "empty/full/sub", RENAME_EXCHANGE));
 	WORKS(rename("empty/full", "full"));
 	WORKS(rename("full", "full"));
 	HOLDS(stat_of("full/file").st_ino == before.st_ino);

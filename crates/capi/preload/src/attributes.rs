@@ -2,7 +2,7 @@
 use crate::answer::{Answer, no};
 use crate::edge::{In, Text, export};
 use crate::open_file::OpenFile;
-use crate::paths::Spot;
+use crate::paths::{self, Spot};
 use crate::serve::{at, on};
 use crate::special;
 use dfs::{Follow, Node, SetAttr, Time};
@@ -42,7 +42,8 @@ fn owner(user: u32, group: u32) -> SetAttr {
     SetAttr { uid: changed(user), gid: changed(group), ..SetAttr::default() }
 }
 
-/// What `utimensat` is told: the time of access is not kept, but must be right.
+/// What `utimensat` is told: the time of access is not kept, but must be right. `None` where neither is
+/// to be set, for which Linux does not even look whether the file is there.
 fn times(times: In<libc::timespec>) -> Answer<Option<SetAttr>> {
     let now = SetAttr { mtime: Some(Time::now()), ..SetAttr::default() };
     let [access, change] = times.values(2) else { return Ok(Some(now)) };
@@ -54,7 +55,8 @@ fn times(times: In<libc::timespec>) -> Answer<Option<SetAttr>> {
         return no(libc::EINVAL);
     }
     Ok(match change.tv_nsec {
-        libc::UTIME_OMIT => None,
+        libc::UTIME_OMIT if access.tv_nsec == libc::UTIME_OMIT => None,
+        libc::UTIME_OMIT => Some(SetAttr::default()),
         libc::UTIME_NOW => Some(now),
         nanos => {
             let time = Time { seconds: change.tv_sec, nanos: nanos as u32 };
@@ -64,10 +66,7 @@ fn times(times: In<libc::timespec>) -> Answer<Option<SetAttr>> {
 }
 
 fn set_times(to: &impl Target, wanted: In<libc::timespec>) -> Answer<c_int> {
-    match times(wanted)? {
-        Some(change) => to.set(&change),
-        None => Ok(0),
-    }
+    times(wanted)?.map_or(Ok(0), |change| to.set(&change))
 }
 
 /// Microseconds as nanoseconds; `None` for the present.
@@ -102,8 +101,8 @@ fn size(length: i64) -> Answer<u64> {
 }
 
 fn truncate_path(spot: &Spot<'_>, length: i64) -> Answer<c_int> {
-    let node = spot.node(Follow::All)?;
-    node.set(&SetAttr { size: Some(size(length)?), ..SetAttr::default() })
+    let change = SetAttr { size: Some(size(length)?), ..SetAttr::default() };
+    spot.node(Follow::All)?.set(&change)
 }
 
 fn truncate_open(file: &OpenFile, length: i64) -> Answer<c_int> {
@@ -125,7 +124,7 @@ fn allocate(file: &OpenFile, mode: c_int, offset: i64, length: i64) -> Answer<c_
     const PUNCH: c_int = libc::FALLOC_FL_PUNCH_HOLE | KEEP;
     const ZERO: c_int = libc::FALLOC_FL_ZERO_RANGE;
     const ZERO_KEEP: c_int = ZERO | KEEP;
-    file.file(|file| {
+    file.for_writing(|file| {
         match mode {
             0 => file.allocate(offset, length, false)?,
             KEEP => file.allocate(offset, length, true)?,
@@ -148,6 +147,10 @@ macro_rules! alike {
     ($($form:ident: $($name:ident)*;)*) => {$($(alike! { @$form $name })*)*};
     (@truncate $name:ident) => { export! {
         fn $name(path: Text, length: i64) -> c_int | next {
+            if length < 0 {
+                // Refused by the system, whatever the path.
+                return next(path, length);
+            }
             at(HERE, path, |spot| truncate_path(&spot, length), |_, path| next(path, length))
         }
     } };
@@ -231,6 +234,10 @@ export! {
         if path.is_empty() {
             let ours = |file: &OpenFile| set_times(file, times);
             return on(dir, ours, || next(dir, path, times, flags));
+        }
+        let is_ours = path.bytes().is_some_and(|path| paths::is_ours(dir, path));
+        if is_ours && matches!(self::times(times), Ok(None)) {
+            return 0;
         }
         let ours = |spot: Spot<'_>| set_times(&spot.node(follow(flags))?, times);
         at(dir, path, ours, |dir, path| next(dir, path, times, flags))

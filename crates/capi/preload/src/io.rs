@@ -17,7 +17,7 @@ fn write_all(file: &OpenFile, fd: c_int, data: In<u8>, length: usize) -> Answer<
 }
 
 fn read_at(file: &OpenFile, buffer: Out<u8>, length: usize, offset: i64) -> Answer<isize> {
-    file.read_at(vec![buffer.values(length.min(TRANSFER_MAX))], offset)
+    file.read_at(buffer.values(length.min(TRANSFER_MAX)), offset)
 }
 
 fn write_at(file: &OpenFile, data: In<u8>, length: usize, offset: i64) -> Answer<isize> {
@@ -40,7 +40,7 @@ fn write_vector(file: &OpenFile, fd: c_int, vector: Vector, count: c_int) -> Ans
 
 fn read_vector_at(file: &OpenFile, vector: Vector, count: c_int, offset: i64) -> Answer<isize> {
     match buffers(vector, count) {
-        Some(buffers) => file.read_at(buffers, offset),
+        Some(buffers) => file.read_vector_at(buffers, offset),
         None => no(libc::EINVAL),
     }
 }

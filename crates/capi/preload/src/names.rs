@@ -2,7 +2,7 @@
 use crate::answer::{Answer, Fail, fail, no};
 use crate::edge::{Out, Text, export};
 use crate::open::new_entry;
-use crate::paths::{self, Spot};
+use crate::paths::{self, Last, Spot};
 use crate::serve::{at, serve, settle};
 use crate::special;
 use dfs::{Follow, Kind, Node, RenameMode};
@@ -11,39 +11,38 @@ use std::ffi::{c_int, c_uint};
 const HERE: c_int = libc::AT_FDCWD;
 
 fn make_directory(spot: &Spot<'_>, mode: u32) -> Answer<c_int> {
-    let (dir, name) = match spot.parent() {
-        Err(Fail::Errno(libc::EBUSY)) => return no(libc::EEXIST),
-        found => found?,
-    };
-    if matches!(&*name, b"." | b"..") {
+    let last = spot.last()?;
+    if last.is_special() {
         return no(libc::EEXIST);
     }
-    let mut new = new_entry(&dir, mode, true);
-    new.mode |= dir.inode().mode & libc::S_ISGID;
-    dir.mkdir(&name, &new)?;
+    let mut new = new_entry(&last.dir, mode, true);
+    new.mode |= last.dir.inode().mode & libc::S_ISGID;
+    last.dir.mkdir(&last.name, &new)?;
     Ok(0)
 }
 
 pub(crate) fn unlink_file(spot: &Spot<'_>) -> Answer<c_int> {
-    let (dir, name) = spot.parent()?;
-    if spot.must_be_directory() {
-        return match spot.node(Follow::All)?.kind() {
-            Kind::Directory => no(libc::EISDIR),
-            _ => no(libc::ENOTDIR),
-        };
+    let last = spot.last()?;
+    if last.is_special() {
+        return no(libc::EISDIR);
     }
-    match &*name {
-        b"." | b".." => no(libc::EISDIR),
-        _ => Ok(dir.unlink(&name).map(|()| 0)?),
+    if last.slash && last.find()?.is_some_and(|node| !is_directory(&node)) {
+        return no(libc::ENOTDIR);
     }
+    Ok(last.dir.unlink(&last.name).map(|()| 0)?)
+}
+
+fn is_directory(node: &Node) -> bool {
+    node.kind() == Kind::Directory
 }
 
 fn remove_directory(spot: &Spot<'_>) -> Answer<c_int> {
-    let (dir, name) = spot.parent()?;
-    match &*name {
+    let last = spot.last()?;
+    match &*last.name {
+        b"" => no(libc::EBUSY),
         b"." => no(libc::EINVAL),
         b".." => no(libc::ENOTEMPTY),
-        _ => Ok(dir.rmdir(&name).map(|()| 0)?),
+        name => Ok(last.dir.rmdir(name).map(|()| 0)?),
     }
 }
 
@@ -64,15 +63,15 @@ fn unlink_by(spot: &Spot<'_>, flags: c_int) -> Answer<c_int> {
 
 fn make_link(spot: &Spot<'_>, target: Text) -> Answer<c_int> {
     let Some(target) = target.bytes() else { return no(libc::EFAULT) };
-    let (dir, name) = match spot.parent() {
-        Err(Fail::Errno(libc::EBUSY)) => return no(libc::EEXIST),
-        found => found?,
-    };
-    if spot.must_be_directory() {
+    let last = spot.last()?;
+    if last.is_special() || last.slash && last.find()?.is_some() {
+        return no(libc::EEXIST);
+    }
+    if last.slash {
         return no(libc::ENOENT);
     }
-    let new = dfs::Create { mode: 0o777, ..new_entry(&dir, 0, true) };
-    dir.symlink(&name, target, &new)?;
+    let new = dfs::Create { mode: 0o777, ..new_entry(&last.dir, 0, true) };
+    last.dir.symlink(&last.name, target, &new)?;
     Ok(0)
 }
 
@@ -103,29 +102,43 @@ fn read_link_at(
     }
 }
 
-fn move_entry(from: &Spot<'_>, to: &Spot<'_>, flags: c_uint) -> Answer<c_int> {
+/// Looks for the last part of a path when it is asked for: of two that are wrong, the first one counts.
+type Find<'a> = &'a dyn Fn() -> Answer<Last>;
+
+fn move_entry(from: Find<'_>, to: Find<'_>, flags: c_uint) -> Answer<c_int> {
     let mode = match flags {
         0 => RenameMode::Replace,
         libc::RENAME_NOREPLACE => RenameMode::NoReplace,
         libc::RENAME_EXCHANGE => RenameMode::Exchange,
         _ => return no(libc::EINVAL),
     };
-    let ((dir, name), (new_dir, new_name)) = (from.parent()?, to.parent()?);
-    if [&name, &new_name].iter().any(|name| matches!(&***name, b"." | b"..")) {
+    let (from, to) = (from()?, to()?);
+    if from.is_special() {
         return no(libc::EBUSY);
     }
-    if from.must_be_directory() || to.must_be_directory() {
-        check_directory(&dir, &name)?;
+    if to.is_special() {
+        return no(if mode == RenameMode::NoReplace { libc::EEXIST } else { libc::EBUSY });
     }
-    dir.rename(&name, &new_dir, &new_name, mode)?;
+    if from.slash || to.slash {
+        check_slashes(&from, &to, mode)?;
+    }
+    from.dir.rename(&from.name, &to.dir, &to.name, mode)?;
     Ok(0)
 }
 
-fn check_directory(dir: &Node, name: &[u8]) -> Answer<()> {
-    match dir.lookup(name)?.kind() {
-        Kind::Directory => Ok(()),
-        _ => no(libc::ENOTDIR),
-    }
+/// A slash at the end asks for a directory. Of several errors the one is told that Linux tells.
+fn check_slashes(from: &Last, to: &Last, mode: RenameMode) -> Answer<()> {
+    let Some(source) = from.find()? else { return no(libc::ENOENT) };
+    let must_be_directory = match (mode, to.find()?) {
+        (RenameMode::NoReplace, Some(_)) => return no(libc::EEXIST),
+        (RenameMode::Exchange, None) => return no(libc::ENOENT),
+        (RenameMode::Exchange, Some(target)) if to.slash && !is_directory(&target) => {
+            return no(libc::ENOTDIR);
+        }
+        (RenameMode::Exchange, Some(_)) => from.slash,
+        _ => true,
+    };
+    if must_be_directory && !is_directory(&source) { no(libc::ENOTDIR) } else { Ok(()) }
 }
 
 /// Answers a call on two paths: both in the mount point, both outside, or one of each, which is as
@@ -133,17 +146,18 @@ fn check_directory(dir: &Node, name: &[u8]) -> Answer<()> {
 fn both(
     (dir, path): (c_int, Text),
     (new_dir, new_path): (c_int, Text),
-    ours: impl FnOnce(Spot<'_>, Spot<'_>) -> Answer<c_int>,
+    ours: impl FnOnce(Find<'_>, Find<'_>) -> Answer<c_int>,
     theirs: impl FnOnce() -> c_int,
 ) -> c_int {
     let (Some(old), Some(new)) = (path.bytes(), new_path.bytes()) else { return theirs() };
+    let (from, to) = (|| Spot::new(dir, old)?.last(), || Spot::new(new_dir, new)?.last());
     match (paths::is_ours(dir, old), paths::is_ours(new_dir, new)) {
         (false, false) => theirs(),
-        (true, true) => {
-            let answer = serve(|| ours(Spot::new(dir, old)?, Spot::new(new_dir, new)?));
-            settle(answer, |_, _| fail(libc::EXDEV))
+        (true, true) => settle(serve(|| ours(&from, &to)), |_, _| fail(libc::EXDEV)),
+        (true, false) if new.is_empty() => {
+            settle(serve(|| from().and_then(|_| no(libc::ENOENT))), |_, _| fail(libc::ENOENT))
         }
-        _ if old.is_empty() || new.is_empty() => fail(libc::ENOENT),
+        _ if old.is_empty() => fail(libc::ENOENT),
         _ => fail(libc::EXDEV),
     }
 }
@@ -179,10 +193,16 @@ export! {
     }
 
     fn symlink(target: Text, path: Text) -> c_int | next {
+        if target.is_empty() {
+            return next(target, path);
+        }
         at(HERE, path, |spot| make_link(&spot, target), |_, path| next(target, path))
     }
 
     fn symlinkat(target: Text, dir: c_int, path: Text) -> c_int | next {
+        if target.is_empty() {
+            return next(target, dir, path);
+        }
         at(dir, path, |spot| make_link(&spot, target), |dir, path| next(target, dir, path))
     }
 
@@ -206,18 +226,18 @@ export! {
     }
 
     fn rename(path: Text, new_path: Text) -> c_int | next {
-        let ours = |from: Spot<'_>, to: Spot<'_>| move_entry(&from, &to, 0);
+        let ours = |from: Find<'_>, to: Find<'_>| move_entry(from, to, 0);
         both((HERE, path), (HERE, new_path), ours, || next(path, new_path))
     }
 
     fn renameat(dir: c_int, path: Text, new_dir: c_int, new_path: Text) -> c_int | next {
-        let ours = |from: Spot<'_>, to: Spot<'_>| move_entry(&from, &to, 0);
+        let ours = |from: Find<'_>, to: Find<'_>| move_entry(from, to, 0);
         both((dir, path), (new_dir, new_path), ours, || next(dir, path, new_dir, new_path))
     }
 
     fn renameat2(dir: c_int, path: Text, new_dir: c_int, new_path: Text, flags: c_uint) -> c_int
     | next {
-        let ours = |from: Spot<'_>, to: Spot<'_>| move_entry(&from, &to, flags);
+        let ours = |from: Find<'_>, to: Find<'_>| move_entry(from, to, flags);
         both((dir, path), (new_dir, new_path), ours, || next(dir, path, new_dir, new_path, flags))
     }
 

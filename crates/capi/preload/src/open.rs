@@ -27,16 +27,15 @@ fn find(spot: &Spot<'_>, flags: c_int, mode: u32, links: usize) -> Answer<Node> 
     if flags & libc::O_CREAT == 0 || flags & libc::O_PATH != 0 {
         return spot.node(follow(flags));
     }
-    if spot.must_be_directory() {
-        return no(libc::EISDIR);
-    }
-    let (dir, name) = spot.parent()?;
-    if matches!(&*name, b"." | b"..") {
-        return no(libc::EISDIR);
-    }
     let exclusive = flags & libc::O_EXCL != 0;
-    let new = new_entry(&dir, mode, exclusive);
-    let found = dir.create(&name, &new)?;
+    let last = spot.last()?;
+    if last.is_special() {
+        return no(if exclusive { libc::EEXIST } else { libc::EISDIR });
+    }
+    if last.slash {
+        return no(libc::EISDIR);
+    }
+    let found = last.dir.create(&last.name, &new_entry(&last.dir, mode, exclusive))?;
     if found.kind() != Kind::Symlink {
         return Ok(found);
     }

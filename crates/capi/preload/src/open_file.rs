@@ -123,6 +123,11 @@ impl OpenFile {
         self.identity.flags & libc::O_DIRECTORY != 0
     }
 
+    /// True for a directory that was not opened as a path only.
+    fn lists(&self) -> bool {
+        self.identity.flags & (libc::O_DIRECTORY | libc::O_PATH) == libc::O_DIRECTORY
+    }
+
     fn content(&self) -> Answer<Arc<Content>> {
         match self.content.load_full() {
             Some(content) => {
@@ -179,7 +184,7 @@ impl OpenFile {
     pub(crate) fn whole<T>(&self, work: impl FnOnce(&File) -> Answer<T>) -> Answer<T> {
         match &*self.content()? {
             Content::File(file) => work(file),
-            Content::Node(_) if self.is_directory() => no(libc::EISDIR),
+            Content::Node(_) if self.lists() => no(libc::EISDIR),
             Content::Node(_) => no(libc::EBADF),
         }
     }
@@ -232,9 +237,12 @@ impl OpenFile {
         })
     }
 
-    /// As [`OpenFile::read`], into several buffers.
+    /// As [`OpenFile::read`], into several buffers. Nothing can be read of a directory, as in Linux.
     pub(crate) fn read_vector(&self, fd: c_int, buffers: Vec<&mut [u8]>) -> Answer<isize> {
         let length = buffers.iter().map(|buffer| buffer.len()).sum();
+        if length == 0 && self.lists() {
+            return Ok(0);
+        }
         self.file(|file| {
             self.moving(fd, length, |offset| Ok(file.read_vectored_at(offset, buffers)?))
         })
@@ -282,8 +290,18 @@ impl OpenFile {
         })
     }
 
-    pub(crate) fn read_at(&self, buffers: Vec<&mut [u8]>, offset: i64) -> Answer<isize> {
+    /// Reads at a given place, into one buffer.
+    pub(crate) fn read_at(&self, buffer: &mut [u8], offset: i64) -> Answer<isize> {
         let Ok(offset) = u64::try_from(offset) else { return no(libc::EINVAL) };
+        self.file(|file| Ok(file.read_at(offset, buffer)? as isize))
+    }
+
+    /// As [`OpenFile::read_at`], into several buffers. Nothing can be read of a directory, as in Linux.
+    pub(crate) fn read_vector_at(&self, buffers: Vec<&mut [u8]>, offset: i64) -> Answer<isize> {
+        let Ok(offset) = u64::try_from(offset) else { return no(libc::EINVAL) };
+        if self.lists() && buffers.iter().all(|buffer| buffer.is_empty()) {
+            return Ok(0);
+        }
         self.file(|file| Ok(file.read_vectored_at(offset, buffers)? as isize))
     }
 

@@ -3,6 +3,7 @@ use crate::answer::{Answer, Fail, no};
 use crate::limits::{LINKS_MAX, PATH_MAX};
 use crate::{config, cwd, descriptors, mounted, raw};
 use dfs::{Attr, Dfs, Follow, Node, Parent, Step};
+use esker::types::ErrorKind;
 use std::borrow::Cow;
 use std::ffi::{CString, c_int};
 use std::sync::Arc;
@@ -80,6 +81,36 @@ pub(crate) struct Spot<'a> {
     fs: Arc<Dfs>,
     base: Node,
     path: Cow<'a, [u8]>,
+    /// Its last name was `..`, which has been gone through.
+    climbed: bool,
+}
+
+/// The last part of a path.
+pub(crate) struct Last {
+    /// The directory it stands in.
+    pub dir: Node,
+    /// Its name there; empty for the mount point itself.
+    pub name: Vec<u8>,
+    /// A slash behind it says that it must be a directory.
+    pub slash: bool,
+}
+
+impl Last {
+    /// True where it names no entry that could be made, moved or removed.
+    pub(crate) fn is_special(&self) -> bool {
+        matches!(&*self.name, b"" | b"." | b"..")
+    }
+
+    /// What stands there, if anything does.
+    ///
+    /// # Errors
+    /// What the backend meets.
+    pub(crate) fn find(&self) -> Answer<Option<Node>> {
+        match self.dir.lookup(&self.name) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            found => Ok(Some(found?)),
+        }
+    }
 }
 
 impl<'a> Spot<'a> {
@@ -98,13 +129,13 @@ impl<'a> Spot<'a> {
                 (fs.root(), Cow::Owned(absolute(&whole).into_owned()))
             }
         };
-        Self { fs, base, path }.without_detours()
+        Self { fs, base, path, climbed: false }.without_detours()
     }
 
     /// A path relative to a node.
     pub(crate) fn below(base: &Node, path: Vec<u8>) -> Answer<Self> {
-        let spot = Self { fs: mounted::get()?, base: base.clone(), path: Cow::Owned(path) };
-        spot.without_detours()
+        let (fs, base) = (mounted::get()?, base.clone());
+        Self { fs, base, path: Cow::Owned(path), climbed: false }.without_detours()
     }
 
     /// The path with its `..` gone through: the directory above the root is outside.
@@ -113,6 +144,7 @@ impl<'a> Spot<'a> {
             let Some((before, after)) = split_at_parent(&self.path) else { return Ok(self) };
             let (before, after) = (before.to_vec(), after.to_vec());
             let dir = if before.is_empty() { self.base.clone() } else { self.go(&before)? };
+            self.climbed = after.is_empty();
             let rest = if after.is_empty() { b".".to_vec() } else { after };
             let Some(above) = dir.parent() else { return self.out(&rest) };
             (self.base, self.path) = (above.clone(), Cow::Owned(rest));
@@ -166,14 +198,16 @@ impl<'a> Spot<'a> {
         }
     }
 
-    /// The directory it stands in and its name there.
+    /// Its last part.
     ///
     /// # Errors
-    /// As [`Spot::node`]; `EBUSY` for the mount point itself.
-    pub(crate) fn parent(&self) -> Answer<(Node, Vec<u8>)> {
+    /// As [`Spot::node`].
+    pub(crate) fn last(&self) -> Answer<Last> {
         match self.fs.resolve_parent_step(&self.base, &self.path)? {
-            Parent::Entry(_, name) if name.is_empty() => no(libc::EBUSY),
-            Parent::Entry(dir, name) => Ok((dir, name)),
+            Parent::Entry(dir, name) => {
+                let name = if self.climbed { b"..".to_vec() } else { name };
+                Ok(Last { dir, name, slash: self.must_be_directory() })
+            }
             Parent::Outside(path) => Err(Fail::Outside(path)),
         }
     }
@@ -212,7 +246,7 @@ fn absolute(path: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// What stands before and behind the first `..` of a path.
+/// What stands before and behind the first `..` of a path and its slashes.
 fn split_at_parent(path: &[u8]) -> Option<(&[u8], &[u8])> {
     if !path.windows(2).any(|two| two == b"..") {
         return None;
@@ -221,7 +255,8 @@ fn split_at_parent(path: &[u8]) -> Option<(&[u8], &[u8])> {
     for part in path.split(|byte| *byte == b'/') {
         let end = start + part.len();
         if part == b".." {
-            return Some((&path[..start], path.get(end + 1..).unwrap_or_default()));
+            let after = path[end..].iter().position(|byte| *byte != b'/');
+            return Some((&path[..start], after.map_or(&[], |after| &path[end + after..])));
         }
         start = end + 1;
     }

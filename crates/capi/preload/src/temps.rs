@@ -56,8 +56,8 @@ fn is_ours(template: Out<u8>) -> bool {
 }
 
 fn make_directory(spot: &Spot<'_>) -> Answer<()> {
-    let (dir, name) = spot.parent()?;
-    dir.mkdir(&name, &new_entry(&dir, 0o700, true))?;
+    let last = spot.last()?;
+    last.dir.mkdir(&last.name, &new_entry(&last.dir, 0o700, true))?;
     Ok(())
 }
 

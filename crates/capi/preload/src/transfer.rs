@@ -40,7 +40,7 @@ impl End {
     fn read(self, room: &mut [u8]) -> Answer<usize> {
         let result = match (self.is_ours(), self.offset.get()) {
             (true, None) => serve(|| descriptors::get(self.fd)?.read(self.fd, room))?,
-            (true, Some(at)) => serve(|| descriptors::get(self.fd)?.read_at(vec![&mut *room], at))?,
+            (true, Some(at)) => serve(|| descriptors::get(self.fd)?.read_at(room, at))?,
             (false, None) => c::read(self.fd, Out::of_slice(room), room.len()),
             (false, Some(at)) => c::pread64(self.fd, Out::of_slice(room), room.len(), at),
         };
