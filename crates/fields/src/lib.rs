@@ -4,6 +4,9 @@
 //! says which names a key has, of which type each value is, and how a key splits into the three levels of
 //! the store: database, index, datum. A [`request::Request`] in the MARS language names many fields at once;
 //! expanded by a schema it is a [`request::Selection`]. The languages are described in `docs/fields.md`.
+//!
+//! A [`FieldStore`] keeps fields in a container: a [`FieldWriter`] archives and flushes them, and all others
+//! list, find and read what was flushed.
 #![forbid(unsafe_code)]
 
 mod axes;
@@ -13,8 +16,13 @@ mod kinds;
 pub mod limits;
 pub mod request;
 pub mod schema;
+mod store;
 
 pub use axes::Axes;
 pub use date::Date;
 pub use key::{Key, Pairs};
 pub use kinds::KeyType;
+pub use schema::{Schema, Split};
+pub use store::{
+    Field, FieldStore, FieldWriter, Found, Holder, Listed, Place, Purged, Stats, Watch, Wiped,
+};

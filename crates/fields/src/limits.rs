@@ -32,3 +32,18 @@ pub const REQUEST_VALUES_MAX: usize = 1 << 20;
 
 /// Combinations of values that are walked one by one.
 pub const COMBINATIONS_MAX: u64 = 1 << 24;
+
+/// Bytes of a field.
+pub const FIELD_BYTES_MAX: u64 = 1 << 40;
+
+/// Fields that a writer keeps for its flush.
+pub const PENDING_MAX: usize = 1 << 20;
+
+/// Times that a change is begun again because others were in the way.
+pub const RESTARTS_MAX: u32 = 1000;
+
+/// Longest path of an adopted file in bytes.
+pub const PATH_BYTES_MAX: usize = 4096;
+
+/// Missing fields, or values that are there, that an answer names.
+pub const MISSING_NAMED: usize = 10;

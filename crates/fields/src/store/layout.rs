@@ -1,0 +1,116 @@
+//! Where things stand in a container of fields (docs/format.md, "The fields of a container").
+use esker::{Array, ArrayAttributes, Container, Object};
+use esker_types::{ObjectClass, ObjectId, ObjectType, Result};
+
+/// Upper words of object ids, by what the object is.
+const CATALOGUE: u64 = 1;
+const INDEX: u64 = 2;
+const FIELD: u64 = 3;
+const MARKER: u64 = 4;
+
+/// Dkeys of the catalogue.
+pub(crate) const DATABASES: &[u8] = b"databases";
+pub(crate) const WRITERS: &[u8] = b"writers";
+
+/// What the names of a container's properties begin with.
+pub(crate) const PROPERTY: &str = "prop:";
+/// Property with the version of the layout.
+pub(crate) const VERSION: &str = "prop:fields_layout";
+/// Property with the text of the schema.
+pub(crate) const SCHEMA: &str = "prop:fields_schema";
+
+/// Version of this layout.
+pub(crate) const LAYOUT_VERSION: u32 = 1;
+
+/// What the first byte of a dkey of an index says that its akeys are.
+const CURRENT: u8 = b'i';
+const MASKED: u8 = b'm';
+
+/// Dkey of an index that changes with every flush.
+pub(crate) const FLUSHES: &[u8] = b"flushes";
+
+/// Different places in [`FLUSHES`]: writers share them, so that there never are more.
+pub(crate) const FLUSH_PLACES: u64 = 64;
+
+/// Bytes of a chunk of a field. A field up to this length lies on one target and is written by one commit.
+const CHUNK: u64 = 4 << 20;
+
+/// The object that knows all databases.
+pub(crate) fn catalogue(container: &Container) -> Result<Object> {
+    on_one_target(container, CATALOGUE, 0)
+}
+
+/// Id of the index with a number.
+pub(crate) fn index_oid(container: &Container, number: u64) -> Result<ObjectId> {
+    Ok(on_one_target(container, INDEX, number)?.oid())
+}
+
+/// What the writer of a batch of fields, named by the first, holds as long as it lives.
+pub(crate) fn marker(container: &Container, first: u64) -> Result<Object> {
+    on_one_target(container, MARKER, first)
+}
+
+/// One target: whatever one flush writes to one database is a commit of one target.
+fn on_one_target(container: &Container, hi: u64, lo: u64) -> Result<Object> {
+    let class = Some(ObjectClass::S1);
+    let oid = container.generate_oid(hi, lo, ObjectType::KvHashed, class, 0)?;
+    Ok(container.object(oid))
+}
+
+/// Id of the array that holds a field.
+pub(crate) fn field_oid(container: &Container, number: u64) -> Result<ObjectId> {
+    container.generate_oid(FIELD, number, ObjectType::ArrayByte, None, 0)
+}
+
+/// The bytes of a field.
+pub(crate) fn field(container: &Container, oid: ObjectId) -> Result<Array> {
+    container.open_array_with_attributes(oid, ArrayAttributes { cell_size: 1, chunk_size: CHUNK })
+}
+
+/// Dkey of the fields of an index that are current.
+pub(crate) fn current(index: &str) -> Vec<u8> {
+    prefixed(CURRENT, index)
+}
+
+/// Dkey of the fields of an index that others mask.
+pub(crate) fn masked(index: &str) -> Vec<u8> {
+    prefixed(MASKED, index)
+}
+
+fn prefixed(prefix: u8, index: &str) -> Vec<u8> {
+    let mut dkey = Vec::with_capacity(1 + index.len());
+    dkey.push(prefix);
+    dkey.extend_from_slice(index.as_bytes());
+    dkey
+}
+
+/// What a dkey of an index is.
+pub(crate) enum Dkey<'a> {
+    Current(&'a str),
+    Masked(&'a str),
+    Other,
+}
+
+impl<'a> Dkey<'a> {
+    pub(crate) fn of(dkey: &'a [u8]) -> Self {
+        match dkey.split_first().map(|(tag, rest)| (*tag, std::str::from_utf8(rest))) {
+            Some((CURRENT, Ok(index))) => Self::Current(index),
+            Some((MASKED, Ok(index))) => Self::Masked(index),
+            _ => Self::Other,
+        }
+    }
+}
+
+/// Akey of a masked field: there may be many of one datum, each in an object or a place of its own.
+pub(crate) fn masked_akey(datum: &str, serial: u64) -> Vec<u8> {
+    let mut akey = datum.as_bytes().to_vec();
+    akey.push(0);
+    akey.extend_from_slice(&serial.to_be_bytes());
+    akey
+}
+
+/// The datum of the akey of a masked field.
+pub(crate) fn masked_datum(akey: &[u8]) -> Option<&str> {
+    let datum = akey.len().checked_sub(9)?;
+    std::str::from_utf8(&akey[..datum]).ok()
+}

@@ -1,0 +1,171 @@
+//! Listing: which fields there are.
+use super::layout::{self, Dkey};
+use super::place::Place;
+use super::{FieldStore, all_dkeys, each_akey, fetch_many};
+use crate::request::Selection;
+use crate::{Axes, Key};
+use esker::{Access, Object};
+use esker_types::Result;
+
+/// A field of the store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// Its whole key: database, index, datum.
+    pub key: Key,
+    /// Where its bytes are.
+    pub place: Place,
+}
+
+/// The current or the masked fields of one index.
+pub(super) struct Level {
+    pub(super) object: Object,
+    /// Key of the database, and of database and index together.
+    pub(super) database: Key,
+    key: Key,
+    pub(super) dkey: Vec<u8>,
+    masked: bool,
+}
+
+impl FieldStore {
+    /// Calls `visit` with every field that a selection matches, until it says `false`: the latest of each
+    /// key, or with `masked` those that later ones took the place of. Index by index, in each by key.
+    ///
+    /// Fields of one index are those of a few moments (batches); what is flushed meanwhile may be among them.
+    ///
+    /// # Errors
+    /// What the backend meets; what `visit` returns.
+    pub fn visit(
+        &self,
+        selection: &Selection,
+        masked: bool,
+        mut visit: impl FnMut(Listed) -> Result<bool>,
+    ) -> Result<()> {
+        for level in self.levels(selection, masked)? {
+            let mut more = true;
+            level.each(selection, |found| {
+                more = more && level.visit(found, &mut visit)?;
+                Ok(())
+            })?;
+            if !more {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// All fields that a selection matches, as [`FieldStore::visit`] finds them.
+    ///
+    /// # Errors
+    /// What the backend meets.
+    pub fn list(&self, selection: &Selection) -> Result<Vec<Listed>> {
+        let mut all = Vec::new();
+        self.visit(selection, false, |listed| {
+            all.push(listed);
+            Ok(true)
+        })?;
+        Ok(all)
+    }
+
+    /// The values that the fields of a selection have, by name.
+    ///
+    /// # Errors
+    /// What the backend meets.
+    pub fn axes(&self, selection: &Selection) -> Result<Axes> {
+        let mut axes = Axes::new(self.schema());
+        for level in self.levels(selection, false)? {
+            level.each(selection, |found| {
+                found.iter().for_each(|(key, _)| axes.add(key));
+                Ok(())
+            })?;
+        }
+        Ok(axes)
+    }
+
+    /// The indexes that a selection matches, sorted.
+    pub(super) fn levels(&self, selection: &Selection, masked: bool) -> Result<Vec<Level>> {
+        let mut found = Vec::new();
+        for database in self.databases()? {
+            let key = Key::parse(&database)?;
+            if !selection.may_match(&key) {
+                continue;
+            }
+            if let Some(object) = self.index_of(&database)? {
+                found.extend(levels_of(&object, &key, selection, masked)?);
+            }
+        }
+        found.sort_by(|a, b| a.key.cmp(&b.key));
+        Ok(found)
+    }
+}
+
+fn levels_of(
+    object: &Object,
+    database: &Key,
+    selection: &Selection,
+    masked: bool,
+) -> Result<Vec<Level>> {
+    let mut found = Vec::new();
+    for dkey in all_dkeys(object)? {
+        let index = match Dkey::of(&dkey) {
+            Dkey::Current(index) if !masked => index,
+            Dkey::Masked(index) if masked => index,
+            _ => continue,
+        };
+        let key = joined(database, index)?;
+        if selection.may_match(&key) {
+            let (object, database) = (object.clone(), database.clone());
+            found.push(Level { object, database, key, dkey, masked });
+        }
+    }
+    Ok(found)
+}
+
+/// A key with the pairs of another behind its own.
+fn joined(key: &Key, more: &str) -> Result<Key> {
+    match (key.is_empty(), more.is_empty()) {
+        (true, _) => Key::parse(more),
+        (_, true) => Ok(key.clone()),
+        _ => Key::parse(&format!("{key},{more}")),
+    }
+}
+
+impl Level {
+    /// Calls `visit` with batches of whole keys that a selection matches, each with its akey.
+    pub(super) fn each(
+        &self,
+        selection: &Selection,
+        mut visit: impl FnMut(&[(Key, &[u8])]) -> Result<()>,
+    ) -> Result<()> {
+        each_akey(&self.object, &self.dkey, |batch| {
+            let whole = |akey| Some((joined(&self.key, self.datum(akey)?).ok()?, akey));
+            let all = batch.iter().filter_map(whole);
+            let found: Vec<_> = all.filter(|(key, _)| selection.matches(key)).collect();
+            visit(&found)
+        })
+    }
+
+    fn datum<'a>(&self, akey: &'a [u8]) -> Option<&'a str> {
+        match self.masked {
+            true => layout::masked_datum(akey),
+            false => std::str::from_utf8(akey).ok(),
+        }
+    }
+
+    /// Fetches the places of akeys and hands them on; false where `visit` has enough.
+    pub(super) fn visit(
+        &self,
+        found: &[(Key, &[u8])],
+        visit: &mut impl FnMut(Listed) -> Result<bool>,
+    ) -> Result<bool> {
+        let names: Vec<&[u8]> = found.iter().map(|(_, akey)| *akey).collect();
+        let places = fetch_many(&self.object, &self.dkey, &names, Access::Latest)?;
+        for ((key, _), place) in found.iter().zip(places) {
+            // One that went since it was listed is none any more.
+            let Some(place) = place else { continue };
+            if !visit(Listed { key: key.clone(), place: Place::decode(&place)? })? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}

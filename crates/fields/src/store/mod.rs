@@ -1,0 +1,293 @@
+//! The field store on objects of Esker: one container, in it a catalogue of databases, an index for each, and
+//! an array for each field (after section IV of the 2023 paper on Field I/O, without a container per forecast).
+mod layout;
+mod list;
+mod place;
+mod purge;
+mod retrieve;
+mod stats;
+mod watch;
+mod wipe;
+mod writer;
+
+pub use list::Listed;
+pub use place::{Holder, Place};
+pub use purge::Purged;
+pub use retrieve::{Field, Found};
+pub use stats::Stats;
+pub use watch::Watch;
+pub use wipe::Wiped;
+pub use writer::FieldWriter;
+
+use crate::limits::RESTARTS_MAX;
+use crate::request::Selection;
+use crate::schema::Schema;
+use esker::backend::NewContainer;
+use esker::{Access, Container, Object, Pool, Transaction, Wait};
+use esker_types::info::OpenMode;
+use esker_types::ops::{Anchor, Cond, Fetch, ListLimit, Sink, Source, Update, Value};
+use esker_types::{Error, ErrorKind, KeyBatch, ObjectId, Result};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Keys asked for at a time.
+pub(crate) const BATCH: usize = 4096;
+
+/// A store of fields in a container of its own.
+///
+/// A [`FieldWriter`] archives; everything else reads. Clones are cheap and share what they know. A handle
+/// may be used by many threads at once, and in children made by fork.
+#[derive(Clone)]
+pub struct FieldStore(Arc<Inner>);
+
+struct Inner {
+    container: Container,
+    schema: Schema,
+    catalogue: Object,
+    /// Databases that were met. An index is never given to another database.
+    known: Mutex<HashMap<String, ObjectId>>,
+}
+
+impl FieldStore {
+    /// Makes a store in a new container of `pool`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Exists`] where `label` is taken, [`ErrorKind::NotSupported`] where the pool has no
+    /// transactions.
+    pub fn create(pool: &Pool, label: &str, schema: &Schema) -> Result<Self> {
+        if !pool.capabilities().transactions {
+            let text = "fields need a pool with transactions; this one has none";
+            return Err(Error::new(ErrorKind::NotSupported, text));
+        }
+        let version = layout::LAYOUT_VERSION.to_string();
+        let metadata: [(&str, &[u8]); 2] =
+            [(layout::VERSION, version.as_bytes()), (layout::SCHEMA, schema.text().as_bytes())];
+        let new = NewContainer { label: Some(label), metadata: &metadata, ..Default::default() };
+        pool.create_container(&new).wait()?;
+        let container = pool.open_container(label, OpenMode::ReadWrite).wait()?;
+        Self::of(container, schema.clone())
+    }
+
+    /// Opens a store.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] where there is no such container, [`ErrorKind::Invalid`] where it holds no
+    /// fields, [`ErrorKind::Incompatible`] where a later release made it.
+    pub fn open(pool: &Pool, label: &str, mode: OpenMode) -> Result<Self> {
+        let container = pool.open_container(label, mode).wait()?;
+        let about = |name: &str| {
+            let value =
+                container.properties().get(name.trim_start_matches(layout::PROPERTY)).wait()?;
+            let text = value.and_then(|value| String::from_utf8(value).ok());
+            text.ok_or_else(|| no_fields(label))
+        };
+        if about(layout::VERSION)? != layout::LAYOUT_VERSION.to_string() {
+            let text = format!("container {label} holds fields of a later release: use that");
+            return Err(Error::new(ErrorKind::Incompatible, text));
+        }
+        let text = about(layout::SCHEMA)?;
+        let schema = Schema::parse(&text, &format!("schema of container {label}"))?;
+        Self::of(container, schema)
+    }
+
+    /// Opens a store, or makes it with `schema`; of several who do so at once one makes it.
+    ///
+    /// # Errors
+    /// As [`FieldStore::open`] and [`FieldStore::create`].
+    pub fn open_or_create(pool: &Pool, label: &str, schema: &Schema) -> Result<Self> {
+        match Self::open(pool, label, OpenMode::ReadWrite) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            other => return other,
+        }
+        match Self::create(pool, label, schema) {
+            Err(error) if error.kind() == ErrorKind::Exists => {
+                Self::open(pool, label, OpenMode::ReadWrite)
+            }
+            other => other,
+        }
+    }
+
+    fn of(container: Container, schema: Schema) -> Result<Self> {
+        let catalogue = layout::catalogue(&container)?;
+        Ok(Self(Arc::new(Inner { container, schema, catalogue, known: Mutex::default() })))
+    }
+
+    /// What its keys must look like.
+    #[must_use]
+    pub fn schema(&self) -> &Schema {
+        &self.0.schema
+    }
+
+    /// The container it is in.
+    #[must_use]
+    pub fn container(&self) -> &Container {
+        &self.0.container
+    }
+
+    fn catalogue(&self) -> &Object {
+        &self.0.catalogue
+    }
+
+    /// The index of a database, if it has one.
+    fn index_of(&self, database: &str) -> Result<Option<Object>> {
+        let known = self.known().get(database).copied();
+        if let Some(oid) = known {
+            return Ok(Some(self.0.container.object(oid)));
+        }
+        let found = fetch(self.catalogue(), layout::DATABASES, database.as_bytes())?;
+        found.map(|oid| self.remember(database, &oid)).transpose()
+    }
+
+    /// The index of a database, made where it has none.
+    fn index_for(&self, database: &str) -> Result<Object> {
+        if let Some(index) = self.index_of(database)? {
+            return Ok(index);
+        }
+        let number = self.0.container.allocate_oids(1).wait()?;
+        let oid = layout::index_oid(&self.0.container, number)?.to_bytes();
+        let insert = [Update { cond: Cond::AKEY_INSERT, ..put(database.as_bytes(), &oid) }];
+        let catalogue = self.catalogue();
+        match catalogue.update(layout::DATABASES, Cond::NONE, &insert, Access::Latest).wait() {
+            Err(error) if error.kind() != ErrorKind::Exists => return Err(error),
+            _ => {}
+        }
+        self.index_of(database)?.ok_or_else(damaged)
+    }
+
+    fn remember(&self, database: &str, oid: &[u8]) -> Result<Object> {
+        let oid = ObjectId::from_bytes(oid.try_into().map_err(|_| damaged())?);
+        self.known().insert(database.to_owned(), oid);
+        Ok(self.0.container.object(oid))
+    }
+
+    fn known(&self) -> std::sync::MutexGuard<'_, HashMap<String, ObjectId>> {
+        self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All databases, by their keys.
+    fn databases(&self) -> Result<Vec<String>> {
+        let keys = all_akeys(self.catalogue(), layout::DATABASES)?;
+        Ok(keys.into_iter().filter_map(|key| String::from_utf8(key).ok()).collect())
+    }
+
+    /// All fields there are.
+    fn everything(&self) -> Selection {
+        Selection::everything(self.schema())
+    }
+}
+
+impl FieldStore {
+    /// Commits what `work` does in a transaction, again where others were in the way.
+    fn atomically<T>(&self, work: impl Fn(&Transaction) -> Result<T>) -> Result<T> {
+        let transaction = self.container().transaction()?;
+        for _ in 0..RESTARTS_MAX {
+            let result = work(&transaction)?;
+            match transaction.commit().wait() {
+                Ok(()) => return Ok(result),
+                Err(error) if error.kind() == ErrorKind::TxRestart => transaction.restart()?,
+                Err(error) => return Err(error),
+            }
+        }
+        let text = format!("others were in the way {RESTARTS_MAX} times (RESTARTS_MAX): try again");
+        Err(Error::new(ErrorKind::Again, text))
+    }
+}
+
+fn no_fields(label: &str) -> Error {
+    let text =
+        format!("container {label} holds no fields: `esker fields archive` makes one that does");
+    Error::new(ErrorKind::Invalid, text)
+}
+
+fn damaged() -> Error {
+    Error::new(
+        ErrorKind::Corrupt,
+        "the catalogue of the field store is damaged: run `esker pool check`",
+    )
+}
+
+/// An update of a single value.
+fn put<'a>(akey: &'a [u8], value: &'a [u8]) -> Update<'a> {
+    Update { akey, value: Value::Single(Source::One(value)), cond: Cond::NONE }
+}
+
+/// A single value of any length.
+fn fetch(object: &Object, dkey: &[u8], akey: &[u8]) -> Result<Option<Vec<u8>>> {
+    fetch_long(object, dkey, akey, Access::Latest)
+}
+
+fn fetch_long(
+    object: &Object,
+    dkey: &[u8],
+    akey: &[u8],
+    access: Access<'_>,
+) -> Result<Option<Vec<u8>>> {
+    let mut value = vec![0; place::PLACE_BYTES_MAX];
+    let mut fetches = [Fetch::single(akey, Sink::One(&mut value))];
+    object.fetch(dkey, Cond::NONE, &mut fetches, access).wait()?;
+    let len = fetches[0].size as usize;
+    value.truncate(len);
+    Ok((len > 0).then_some(value))
+}
+
+/// Calls `visit` with all akeys of a dkey, in batches.
+fn each_akey(
+    object: &Object,
+    dkey: &[u8],
+    mut visit: impl FnMut(&KeyBatch) -> Result<()>,
+) -> Result<()> {
+    let mut anchor = Anchor::Start;
+    while !anchor.is_end() {
+        let limit = ListLimit::entries(BATCH);
+        visit(&object.list_akeys(dkey, &mut anchor, limit, Access::Latest).wait()?)?;
+    }
+    Ok(())
+}
+
+/// All dkeys of an object.
+fn all_dkeys(object: &Object) -> Result<Vec<Vec<u8>>> {
+    let (mut anchor, mut found) = (Anchor::Start, Vec::new());
+    while !anchor.is_end() {
+        let limit = ListLimit::entries(BATCH);
+        let batch = object.list_dkeys(&mut anchor, limit, Access::Latest).wait()?;
+        found.extend(batch.iter().map(<[u8]>::to_vec));
+    }
+    Ok(found)
+}
+
+/// Values that are short, of many akeys of one dkey as they stand at one moment.
+fn fetch_many(
+    object: &Object,
+    dkey: &[u8],
+    akeys: &[&[u8]],
+    access: Access<'_>,
+) -> Result<Vec<Option<Vec<u8>>>> {
+    const ROOM: usize = 64;
+    let mut room = vec![0; akeys.len() * ROOM];
+    let mut fetches: Vec<_> = akeys
+        .iter()
+        .zip(room.chunks_mut(ROOM))
+        .map(|(akey, sink)| Fetch::single(akey, Sink::One(sink)))
+        .collect();
+    match object.fetch(dkey, Cond::NONE, &mut fetches, access).wait() {
+        // Places in files are longer: seldom, and no hurry.
+        Err(error) if error.kind() == ErrorKind::RecordTooBig => {
+            drop(fetches);
+            return akeys.iter().map(|akey| fetch_long(object, dkey, akey, access)).collect();
+        }
+        result => result?,
+    }
+    let sizes: Vec<usize> = fetches.iter().map(|fetch| fetch.size as usize).collect();
+    let values = room.chunks(ROOM).zip(sizes);
+    Ok(values.map(|(value, size)| (size > 0).then(|| value[..size].to_vec())).collect())
+}
+
+/// All akeys of a dkey that has few.
+fn all_akeys(object: &Object, dkey: &[u8]) -> Result<Vec<Vec<u8>>> {
+    let mut found = Vec::new();
+    each_akey(object, dkey, |batch| {
+        found.extend(batch.iter().map(<[u8]>::to_vec));
+        Ok(())
+    })?;
+    Ok(found)
+}

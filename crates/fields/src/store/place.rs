@@ -1,0 +1,153 @@
+//! Where the bytes of a field are, as an index says it.
+use crate::limits::PATH_BYTES_MAX;
+use esker_types::{Error, ErrorKind, ObjectId, Result};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// First byte of every place.
+const VERSION: u8 = 1;
+const IN_ARRAY: u8 = 0;
+const IN_FILE: u8 = 1;
+const HEAD: usize = 18;
+
+/// Longest encoding of a place in bytes.
+pub(crate) const PLACE_BYTES_MAX: usize = HEAD + 8 + PATH_BYTES_MAX;
+
+/// Where the bytes of a field are, how many, and since when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Length in bytes.
+    pub bytes: u64,
+    /// When it was archived.
+    pub archived: SystemTime,
+    /// What holds the bytes.
+    pub holder: Holder,
+}
+
+/// What holds the bytes of a field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Holder {
+    /// An array of the store.
+    Array(ObjectId),
+    /// A file that was adopted: it is not the store's, and nothing keeps it as it is.
+    File {
+        /// Its path.
+        path: PathBuf,
+        /// Where the field begins in it, in bytes.
+        offset: u64,
+    },
+}
+
+impl Place {
+    /// A place as of now.
+    pub(crate) fn new(bytes: u64, holder: Holder) -> Self {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let archived = UNIX_EPOCH + Duration::from_nanos(now.as_nanos() as u64);
+        Self { bytes, archived, holder }
+    }
+
+    /// The array that holds it, if one does.
+    pub(crate) fn array(&self) -> Option<ObjectId> {
+        match self.holder {
+            Holder::Array(oid) => Some(oid),
+            Holder::File { .. } => None,
+        }
+    }
+
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let kind = if self.array().is_some() { IN_ARRAY } else { IN_FILE };
+        let archived = self.archived.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let mut out = Vec::with_capacity(HEAD + 16);
+        out.extend_from_slice(&[VERSION, kind]);
+        out.extend_from_slice(&self.bytes.to_le_bytes());
+        out.extend_from_slice(&(archived.as_nanos() as u64).to_le_bytes());
+        match &self.holder {
+            Holder::Array(oid) => out.extend_from_slice(&oid.to_bytes()),
+            Holder::File { path, offset } => {
+                out.extend_from_slice(&offset.to_le_bytes());
+                out.extend_from_slice(path.as_os_str().as_encoded_bytes());
+            }
+        }
+        out
+    }
+
+    /// Reads what an index holds.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Corrupt`]; [`ErrorKind::Incompatible`] for a later version.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self> {
+        match bytes.first() {
+            Some(&VERSION) => Self::try_decode(bytes).ok_or_else(damaged),
+            Some(version) => Err(Error::new(
+                ErrorKind::Incompatible,
+                format!("an index entry of version {version}: read it with a later release"),
+            )),
+            None => Err(damaged()),
+        }
+    }
+
+    fn try_decode(bytes: &[u8]) -> Option<Self> {
+        let number = |at: usize| Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
+        let archived = UNIX_EPOCH + Duration::from_nanos(number(10)?);
+        let rest = bytes.get(HEAD..)?;
+        let holder = match *bytes.get(1)? {
+            IN_ARRAY => Holder::Array(ObjectId::from_bytes(rest.try_into().ok()?)),
+            IN_FILE => {
+                let path = Path::new(std::str::from_utf8(rest.get(8..)?).ok()?).to_path_buf();
+                Holder::File { path, offset: number(HEAD)? }
+            }
+            _ => return None,
+        };
+        Some(Self { bytes: number(2)?, archived, holder })
+    }
+}
+
+pub(super) fn check_path(path: &Path) -> Result<()> {
+    let refused = |kind, text: String| Err(Error::new(kind, format!("{}: {text}", path.display())));
+    match path.to_str() {
+        None => refused(ErrorKind::Invalid, "a path that is no UTF-8: rename the file".to_owned()),
+        Some(text) if text.len() > PATH_BYTES_MAX => {
+            let text = format!("a path of over {PATH_BYTES_MAX} bytes (PATH_BYTES_MAX)");
+            refused(ErrorKind::NameTooLong, text)
+        }
+        Some(_) if !path.is_absolute() => {
+            refused(ErrorKind::Invalid, "a relative path, which others would not find".to_owned())
+        }
+        Some(_) => Ok(()),
+    }
+}
+
+fn damaged() -> Error {
+    Error::new(ErrorKind::Corrupt, "an index entry of the field store is damaged")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn places() -> [Place; 2] {
+        let file = Holder::File { path: "/data/forecast.grib".into(), offset: 77 };
+        let array = Holder::Array(ObjectId::from_bytes([7; 16]));
+        [Place::new(1 << 20, array), Place::new(12, file)]
+    }
+
+    #[test]
+    fn places_come_back() {
+        for place in places() {
+            assert_eq!(Place::decode(&place.encode()).unwrap(), place);
+        }
+    }
+
+    #[test]
+    fn damage_is_an_error() {
+        for place in places() {
+            let bytes = place.encode();
+            for cut in 0..HEAD + 8 {
+                assert!(Place::decode(&bytes[..cut]).is_err(), "cut at {cut}");
+            }
+            let mut later = bytes.clone();
+            later[0] = 2;
+            assert_eq!(Place::decode(&later).unwrap_err().kind(), ErrorKind::Incompatible);
+        }
+    }
+}

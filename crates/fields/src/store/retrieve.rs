@@ -1,0 +1,238 @@
+//! Retrieval: the fields of a request, in its order.
+use super::place::{Holder, Place};
+use super::{BATCH, FieldStore, fetch_many, layout};
+use crate::Key;
+use crate::limits::MISSING_NAMED;
+use crate::request::Selection;
+use esker::{Access, Wait};
+use esker_types::ops::Sink;
+use esker_types::{Error, ErrorKind, Extent, ObjectId, Result};
+use std::collections::HashMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+/// A field that was found, to be read.
+#[derive(Clone)]
+pub struct Field {
+    store: FieldStore,
+    key: Key,
+    place: Place,
+}
+
+/// What a request found.
+pub struct Found {
+    /// The fields, in the request's order: as its names stand in it, the last one fastest.
+    pub fields: Vec<Field>,
+    /// Keys that the request names and the store does not have; the first of them.
+    pub missing: Vec<Key>,
+    /// How many those are in all.
+    pub missing_count: u64,
+}
+
+/// Where a combination of a request stands, if it does.
+type Slot = Option<(Key, Place)>;
+
+/// A combination of a request: where it stands, its key, its datum.
+type Wanted = (usize, Key, String);
+
+impl FieldStore {
+    /// Looks for every field of a selection. Names that it does not have may have any value; of those it has,
+    /// each combination is a field of its own, found or missing.
+    ///
+    /// # Errors
+    /// What the backend meets; those of [`Selection::keys`].
+    pub fn find(&self, selection: &Selection) -> Result<Found> {
+        match self.find_by_key(selection)? {
+            Some(found) => Ok(found),
+            None => self.find_by_listing(selection),
+        }
+    }
+
+    /// As [`FieldStore::find`], where nothing may be missing.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] names what is missing, or where nothing matches what there is.
+    pub fn retrieve(&self, selection: &Selection) -> Result<Vec<Field>> {
+        let found = self.find(selection)?;
+        match found.missing_count {
+            0 if found.fields.is_empty() => Err(self.nothing(selection)?),
+            0 => Ok(found.fields),
+            count => Err(missing(&found.missing, count, found.fields.len())),
+        }
+    }
+
+    /// The field of one key.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] where it does not fit the schema, [`ErrorKind::NotFound`].
+    pub fn field(&self, key: &Key) -> Result<Field> {
+        let split = self.schema().split(key)?;
+        let (index, datum) = (layout::current(split.index.as_str()), split.datum.as_str());
+        let place = match self.index_of(split.database.as_str())? {
+            Some(object) => fetch_many(&object, &index, &[datum.as_bytes()], Access::Latest)?.pop(),
+            None => None,
+        };
+        let place = place.flatten().ok_or_else(|| missing(std::slice::from_ref(key), 1, 0))?;
+        let key = split.key()?;
+        Ok(Field { store: self.clone(), key, place: Place::decode(&place)? })
+    }
+
+    /// Looks every combination up, index by index; `None` where the selection leaves names open.
+    fn find_by_key(&self, selection: &Selection) -> Result<Option<Found>> {
+        let Some(count) = selection.count() else { return Ok(None) };
+        let mut wanted: HashMap<(String, String), Vec<Wanted>> = HashMap::new();
+        for (position, key) in selection.keys()?.enumerate() {
+            let Ok(split) = self.schema().split(&key) else { return Ok(None) };
+            let level = (split.database.to_string(), split.index.to_string());
+            let datum = split.datum.to_string();
+            wanted.entry(level).or_default().push((position, split.key()?, datum));
+        }
+        let mut slots: Vec<Slot> = vec![None; count as usize];
+        let mut missing = Vec::new();
+        for ((database, index), data) in wanted {
+            self.look_up(&database, &index, &data, &mut slots, &mut missing)?;
+        }
+        missing.sort_by_key(|(position, _)| *position);
+        let missing_count = missing.len() as u64;
+        let missing = missing.into_iter().take(MISSING_NAMED).map(|(_, key)| key).collect();
+        let fields =
+            slots.into_iter().flatten().map(|(key, place)| self.found(key, place)).collect();
+        Ok(Some(Found { fields, missing, missing_count }))
+    }
+
+    fn look_up(
+        &self,
+        database: &str,
+        index: &str,
+        data: &[Wanted],
+        slots: &mut [Slot],
+        missing: &mut Vec<(usize, Key)>,
+    ) -> Result<()> {
+        let object = self.index_of(database)?;
+        let dkey = layout::current(index);
+        for part in data.chunks(BATCH) {
+            let akeys: Vec<&[u8]> = part.iter().map(|(_, _, datum)| datum.as_bytes()).collect();
+            let places = match &object {
+                Some(object) => fetch_many(object, &dkey, &akeys, Access::Latest)?,
+                None => vec![None; akeys.len()],
+            };
+            for ((position, key, _), place) in part.iter().zip(places) {
+                match place {
+                    Some(place) => slots[*position] = Some((key.clone(), Place::decode(&place)?)),
+                    None => missing.push((*position, key.clone())),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Lists what matches and puts it in the request's order.
+    fn find_by_listing(&self, selection: &Selection) -> Result<Found> {
+        let mut found = self.list(selection)?;
+        found.sort_by_cached_key(|listed| (selection.position(&listed.key), listed.key.clone()));
+        let fields = found
+            .into_iter()
+            .map(|listed| self.found(listed.key, listed.place))
+            .collect::<Vec<_>>();
+        Ok(Found { fields, missing: Vec::new(), missing_count: 0 })
+    }
+
+    pub(super) fn found(&self, key: Key, place: Place) -> Field {
+        Field { store: self.clone(), key, place }
+    }
+
+    /// Why nothing was found: the first name of the selection none of whose values is there.
+    fn nothing(&self, selection: &Selection) -> Result<Error> {
+        let axes = self.axes(&self.everything())?;
+        for name in selection.names() {
+            let Some(values) = selection.values(name) else { continue };
+            let mut there = axes.values(name);
+            if values.iter().any(|value| axes.contains(name, value)) {
+                continue;
+            }
+            let some: Vec<&str> = there.by_ref().take(MISSING_NAMED).collect();
+            let more = if there.next().is_some() { "/..." } else { "" };
+            let (wanted, some) = (values.join("/"), some.join("/"));
+            let text = format!("no field has {name}={wanted}: there is {some}{more}");
+            return Ok(Error::new(ErrorKind::NotFound, text));
+        }
+        let text = "no field matches all of the request: `esker fields list` and `axes` show what there is";
+        Ok(Error::new(ErrorKind::NotFound, text))
+    }
+}
+
+fn missing(keys: &[Key], count: u64, there: usize) -> Error {
+    let first: Vec<String> = keys.iter().take(3).map(Key::to_string).collect();
+    let text = format!(
+        "{count} of {} fields are not there: {}{}",
+        count + there as u64,
+        first.join("; "),
+        if count > first.len() as u64 { "; ..." } else { "" }
+    );
+    Error::new(ErrorKind::NotFound, text)
+}
+
+impl Field {
+    /// Its whole key.
+    #[must_use]
+    pub fn key(&self) -> &Key {
+        &self.key
+    }
+
+    /// Where its bytes are, how many, and since when.
+    #[must_use]
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// Its length in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.place.bytes
+    }
+
+    /// All its bytes, compared with their checksums (those of an adopted file have none).
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] where it was wiped or purged since it was found; [`ErrorKind::Checksum`].
+    pub fn read(&self) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; self.place.bytes as usize];
+        self.read_at(0, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Fills `buffer` with its bytes from `offset` on.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] past its end; as [`Field::read`].
+    pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let end = offset.checked_add(buffer.len() as u64);
+        if end.is_none_or(|end| end > self.place.bytes) {
+            let (key, bytes, len) = (&self.key, self.place.bytes, buffer.len());
+            let text = format!("{key}: {len} bytes from {offset} on of a field of {bytes} bytes");
+            return Err(Error::new(ErrorKind::Invalid, text));
+        }
+        if buffer.is_empty() {
+            return Ok(());
+        }
+        match &self.place.holder {
+            Holder::Array(oid) => self.read_array(*oid, offset, buffer),
+            Holder::File { path, offset: begin } => File::open(path)
+                .and_then(|file| file.read_exact_at(buffer, begin + offset))
+                .map_err(|error| Error::io(format_args!("reading {}", path.display()), &error)),
+        }
+    }
+
+    fn read_array(&self, oid: ObjectId, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let range = [Extent::new(offset, buffer.len() as u64)];
+        let array = layout::field(self.store.container(), oid)?;
+        let read = array.read(&range, Sink::One(buffer), Access::Latest).wait()?;
+        match read.short_bytes {
+            0 => Ok(()),
+            _ => Err(Error::new(
+                ErrorKind::NotFound,
+                format!("{}: it was wiped or purged while it was being read", self.key),
+            )),
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Counting what a store holds.
+use super::FieldStore;
+use crate::request::Selection;
+use esker_types::Result;
+
+/// What the fields of a selection come to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Databases that have a field.
+    pub databases: u64,
+    /// Indexes that have one.
+    pub indexes: u64,
+    /// Fields readers see.
+    pub fields: u64,
+    /// Bytes of those in the store.
+    pub bytes: u64,
+    /// Fields that stay in files which are not the store's.
+    pub adopted: u64,
+    /// Bytes of those.
+    pub adopted_bytes: u64,
+    /// Fields that later ones mask.
+    pub masked: u64,
+    /// Bytes of those in the store.
+    pub masked_bytes: u64,
+}
+
+impl FieldStore {
+    /// Counts the fields of a selection.
+    ///
+    /// # Errors
+    /// What the backend meets.
+    pub fn stats(&self, selection: &Selection) -> Result<Stats> {
+        let mut stats = Stats::default();
+        let mut last = None;
+        for level in self.levels(selection, false)? {
+            let before = stats.fields;
+            level.each(selection, |found| {
+                level.visit(found, &mut |listed| {
+                    stats.fields += 1;
+                    stats.bytes += listed.stored_bytes();
+                    if listed.place.array().is_none() {
+                        stats.adopted += 1;
+                        stats.adopted_bytes += listed.place.bytes;
+                    }
+                    Ok(true)
+                })?;
+                Ok(())
+            })?;
+            if stats.fields > before {
+                stats.indexes += 1;
+                stats.databases += u64::from(last.as_ref() != Some(&level.database));
+                last = Some(level.database);
+            }
+        }
+        self.visit(selection, true, |listed| {
+            stats.masked += 1;
+            stats.masked_bytes += listed.stored_bytes();
+            Ok(true)
+        })?;
+        Ok(stats)
+    }
+}

@@ -1,0 +1,239 @@
+//! Archiving: bytes go to the store at once, the index names them at the flush.
+use super::place::{Holder, Place, check_path};
+use super::{FieldStore, fetch_many, layout, put};
+use crate::limits::{FIELD_BYTES_MAX, PENDING_MAX};
+use crate::{Key, Split};
+use esker::{Access, Hold, Object, Transaction, Wait, generation};
+use esker_types::limits::AKEYS_PER_OP_MAX;
+use esker_types::ops::{Cond, Source, Update};
+use esker_types::{Error, ErrorKind, Extent, Result};
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hasher};
+use std::path::Path;
+
+/// Numbers of fields that a writer takes at a time.
+const NUMBERS: u64 = 256;
+
+/// Archives fields. What it archived becomes visible to readers at [`FieldWriter::flush`], all of it at one
+/// moment; what was not flushed when the writer is dropped or dies never does.
+///
+/// A writer belongs to one thread; a process may have many.
+pub struct FieldWriter {
+    store: FieldStore,
+    numbers: Option<Numbers>,
+    pending: Pending,
+    fields: usize,
+    bytes: u64,
+}
+
+/// What waits for the flush: by database and index, the place of each datum. Of two under one key the later
+/// counts; the earlier is masked.
+type Pending = BTreeMap<(String, String), BTreeMap<String, Vec<Place>>>;
+
+/// Numbers that nobody else gives to a field. As long as they are held their arrays are nobody's leftovers.
+struct Numbers {
+    next: u64,
+    end: u64,
+    generation: u64,
+    _held: Vec<Hold>,
+}
+
+impl FieldStore {
+    /// A writer with nothing archived yet.
+    #[must_use]
+    pub fn writer(&self) -> FieldWriter {
+        let (pending, numbers) = (Pending::new(), None);
+        FieldWriter { store: self.clone(), numbers, pending, fields: 0, bytes: 0 }
+    }
+}
+
+impl FieldWriter {
+    /// The store it archives to.
+    #[must_use]
+    pub fn store(&self) -> &FieldStore {
+        &self.store
+    }
+
+    /// Fields archived since the last flush, and their bytes.
+    #[must_use]
+    pub fn pending(&self) -> (usize, u64) {
+        (self.fields, self.bytes)
+    }
+
+    /// Archives `data` under `key`. The bytes are stored when it returns; they become visible at the flush.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] where the key does not fit the schema or there are no bytes,
+    /// [`ErrorKind::RecordTooBig`] over [`FIELD_BYTES_MAX`], [`ErrorKind::NoSpace`],
+    /// [`ErrorKind::Overflow`] where [`PENDING_MAX`] fields wait for a flush.
+    pub fn archive(&mut self, key: &Key, data: &[u8]) -> Result<()> {
+        let split = self.store.schema().split(key)?;
+        check(key, data.len() as u64)?;
+        self.check_room()?;
+        let oid =
+            self.number().and_then(|number| layout::field_oid(self.store.container(), number))?;
+        let array = layout::field(self.store.container(), oid)?;
+        let range = [Extent::new(0, data.len() as u64)];
+        array.write(&range, Source::One(data), Access::Latest).wait()?;
+        self.enter(split, Place::new(data.len() as u64, Holder::Array(oid)));
+        Ok(())
+    }
+
+    /// Archives bytes that stay in a file which is not the store's: its path, where they begin, how many.
+    ///
+    /// # Errors
+    /// As [`FieldWriter::archive`]; [`ErrorKind::NameTooLong`] for a path beyond its limit or one that is
+    /// no UTF-8.
+    pub fn adopt(&mut self, key: &Key, path: &Path, offset: u64, bytes: u64) -> Result<()> {
+        let split = self.store.schema().split(key)?;
+        check(key, bytes)?;
+        self.check_room()?;
+        check_path(path)?;
+        self.enter(split, Place::new(bytes, Holder::File { path: path.to_path_buf(), offset }));
+        Ok(())
+    }
+
+    fn check_room(&self) -> Result<()> {
+        if self.fields < PENDING_MAX {
+            return Ok(());
+        }
+        let text =
+            format!("{PENDING_MAX} fields (PENDING_MAX) wait to be flushed: flush more often");
+        Err(Error::new(ErrorKind::Overflow, text))
+    }
+
+    fn enter(&mut self, split: Split, place: Place) {
+        self.fields += 1;
+        self.bytes += place.bytes;
+        let level = (split.database.to_string(), split.index.to_string());
+        let data = self.pending.entry(level).or_default();
+        data.entry(split.datum.to_string()).or_default().push(place);
+    }
+
+    /// A number for a field's array.
+    fn number(&mut self) -> Result<u64> {
+        let now = generation();
+        let numbers = self.numbers.take().filter(|numbers| numbers.generation == now);
+        let mut numbers = match numbers {
+            Some(numbers) if numbers.next < numbers.end => numbers,
+            older => self.take_numbers(older)?,
+        };
+        numbers.next += 1;
+        let number = numbers.next - 1;
+        self.numbers = Some(numbers);
+        Ok(number)
+    }
+
+    /// Further numbers, in a batch that is entered in the catalogue: what it leaves behind can be found.
+    fn take_numbers(&self, older: Option<Numbers>) -> Result<Numbers> {
+        let container = self.store.container();
+        let first = container.allocate_oids(NUMBERS).wait()?;
+        let mut held = older.map_or_else(Vec::new, |numbers| numbers._held);
+        held.push(layout::marker(container, first)?.hold().wait()?);
+        let (akey, count) = (first.to_be_bytes(), NUMBERS.to_le_bytes());
+        let catalogue = self.store.catalogue();
+        catalogue
+            .update(layout::WRITERS, Cond::NONE, &[put(&akey, &count)], Access::Latest)
+            .wait()?;
+        Ok(Numbers { next: first, end: first + NUMBERS, generation: generation(), _held: held })
+    }
+
+    /// Makes everything archived visible at one moment. Fields that were there under the same keys are
+    /// masked: they stay in the store until it is purged.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoSpace`] and what else the backend meets: then nothing of it is visible, and the flush
+    /// can be repeated.
+    pub fn flush(&mut self) -> Result<()> {
+        if self.pending.is_empty() {
+            return Ok(());
+        }
+        self.store.atomically(|transaction| self.stage(transaction))?;
+        self.pending.clear();
+        (self.fields, self.bytes) = (0, 0);
+        self.release_spent();
+        Ok(())
+    }
+
+    /// Lets go of batches that were used up: all of them is in the index now.
+    fn release_spent(&mut self) {
+        if let Some(numbers) = &mut self.numbers {
+            let spent = numbers._held.len().saturating_sub(1);
+            numbers._held.drain(..spent);
+        }
+    }
+
+    fn stage(&self, transaction: &Transaction) -> Result<()> {
+        let mut marked = None;
+        for ((database, index), data) in &self.pending {
+            let object = self.store.index_for(database)?;
+            let data: Vec<_> = data.iter().collect();
+            for part in data.chunks(AKEYS_PER_OP_MAX / 2) {
+                stage_part(&object, index, part, transaction)?;
+            }
+            if marked.as_ref() != Some(database) {
+                mark(&object, transaction)?;
+                marked = Some(database.clone());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Changes what watchers look at.
+fn mark(index: &Object, transaction: &Transaction) -> Result<()> {
+    let now =
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let place = [(u64::from(std::process::id()) % layout::FLUSH_PLACES) as u8];
+    let value = (now.as_nanos() as u64).to_le_bytes();
+    index
+        .update(layout::FLUSHES, Cond::NONE, &[put(&place, &value)], Access::Tx(transaction))
+        .wait()
+}
+
+/// Puts fields of one index, with those they mask.
+fn stage_part(
+    object: &Object,
+    index: &str,
+    part: &[(&String, &Vec<Place>)],
+    transaction: &Transaction,
+) -> Result<()> {
+    let dkey = layout::current(index);
+    let akeys: Vec<&[u8]> = part.iter().map(|(datum, _)| datum.as_bytes()).collect();
+    let before = fetch_many(object, &dkey, &akeys, Access::Tx(transaction))?;
+    let mut masked = Vec::new();
+    for ((datum, places), before) in part.iter().zip(before) {
+        let earlier = places[..places.len() - 1].iter().map(Place::encode);
+        let all = before.into_iter().chain(earlier);
+        masked.extend(all.map(|place| (masked_akey(datum, &place), place)));
+    }
+    let places: Vec<Vec<u8>> =
+        part.iter().filter_map(|(_, all)| Some(all.last()?.encode())).collect();
+    let current: Vec<Update<'_>> =
+        akeys.iter().zip(&places).map(|(akey, place)| put(akey, place)).collect();
+    object.update(&dkey, Cond::NONE, &current, Access::Tx(transaction)).wait()?;
+    if masked.is_empty() {
+        return Ok(());
+    }
+    let masked: Vec<Update<'_>> = masked.iter().map(|(akey, place)| put(akey, place)).collect();
+    let dkey = layout::masked(index);
+    object.update(&dkey, Cond::NONE, &masked, Access::Tx(transaction)).wait()
+}
+
+/// A key no other masked field of the datum has: places differ in their array, or in when they were archived.
+fn masked_akey(datum: &str, place: &[u8]) -> Vec<u8> {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(place);
+    layout::masked_akey(datum, hasher.finish())
+}
+
+fn check(key: &Key, bytes: u64) -> Result<()> {
+    if bytes == 0 {
+        return Err(Error::new(ErrorKind::Invalid, format!("{key}: a field of no bytes")));
+    }
+    if bytes > FIELD_BYTES_MAX {
+        let text = format!("{key}: {bytes} bytes, at most {FIELD_BYTES_MAX} (FIELD_BYTES_MAX)");
+        return Err(Error::new(ErrorKind::RecordTooBig, text));
+    }
+    Ok(())
+}

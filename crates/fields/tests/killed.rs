@@ -1,0 +1,197 @@
+//! Writers are killed in the middle of steps while others read: readers see every flushed field, none that was
+//! not flushed, and no error. `ESKER_SEED` replays a run, `ESKER_TORTURE_ROUNDS` makes it longer.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, missing_docs)]
+
+use esker::Pool;
+use esker_fields::request::Selection;
+use esker_fields::{FieldStore, Key, Schema};
+use esker_types::info::OpenMode;
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+const CHILD: &str = "ESKER_FIELDS_CHILD";
+const WRITERS: u64 = 3;
+/// Fields of a step, flushed together; their databases are two.
+const FIELDS: u64 = 12;
+
+/// Numbers without pattern (SplitMix64).
+fn mixed(seed: u64) -> u64 {
+    let mixed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb)
+}
+
+fn key(writer: u64, step: u64, field: u64) -> Key {
+    let (stream, param) = (["oper", "enda"][(field % 2) as usize], 100 + field);
+    let text = format!(
+        "class=od,expver=000{writer},stream={stream},date=20240610,time=0000,type=fc,levtype=sfc,\
+         step={step},param={param}"
+    );
+    Key::parse(&text).unwrap()
+}
+
+/// What a field holds: as long and as filled as its key says, so that a half one is noticed.
+fn data(writer: u64, step: u64, field: u64) -> Vec<u8> {
+    let number = mixed(writer << 40 | step << 8 | field);
+    vec![number as u8; 1 + (number >> 8) as usize % 60_000]
+}
+
+fn open(url: &str) -> FieldStore {
+    let pool = Pool::connect(url, OpenMode::ReadWrite).unwrap();
+    FieldStore::open(&pool, "fields", OpenMode::ReadWrite).unwrap()
+}
+
+/// Archives step after step until it is killed, and notes each that was flushed.
+#[test]
+fn child() {
+    let Ok(arguments) = std::env::var(CHILD) else { return };
+    let arguments: Vec<&str> = arguments.split(' ').collect();
+    let (writer, first) = (arguments[1].parse().unwrap(), arguments[2].parse().unwrap());
+    let mut flushed = std::fs::File::options().append(true).open(arguments[3]).unwrap();
+    let store = open(arguments[0]);
+    let mut writing = store.writer();
+    for step in first..400 {
+        for field in 0..FIELDS {
+            writing.archive(&key(writer, step, field), &data(writer, step, field)).unwrap();
+        }
+        writing.flush().unwrap();
+        flushed.write_all(b".").unwrap();
+    }
+    std::thread::sleep(Duration::from_secs(60));
+}
+
+struct Place(PathBuf);
+
+impl Place {
+    fn new() -> Self {
+        let memory = PathBuf::from("/dev/shm");
+        let base = if memory.is_dir() { memory } else { env!("CARGO_TARGET_TMPDIR").into() };
+        let dir = base.join(format!("esker-fields-killed-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let mut spec = esker_store::PoolSpec::new("tank", 512 << 20);
+        spec.targets = Some(3);
+        esker_store::Pool::create(&dir, &spec, &mut |_, _| {}).unwrap();
+        let place = Self(dir);
+        let pool = Pool::connect(&place.url(), OpenMode::ReadWrite).unwrap();
+        FieldStore::create(&pool, "fields", &Schema::default_mars().unwrap()).unwrap();
+        place
+    }
+
+    fn url(&self) -> String {
+        format!("esker:{}", self.pool().display())
+    }
+
+    fn pool(&self) -> PathBuf {
+        self.0.join("tank")
+    }
+
+    fn flushed(&self, writer: u64) -> PathBuf {
+        self.0.join(format!("flushed-{writer}"))
+    }
+
+    fn child(&self, writer: u64, first: u64) -> Child {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "child", "--nocapture"]).stdout(Stdio::null());
+        let flushed = self.flushed(writer);
+        std::fs::write(&flushed, b"").unwrap();
+        let arguments = format!("{} {writer} {first} {}", self.url(), flushed.display());
+        command.env(CHILD, arguments).spawn().unwrap()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn len(path: &Path) -> u64 {
+    std::fs::metadata(path).unwrap().len()
+}
+
+fn numbers(key: &Key) -> (u64, u64, u64) {
+    let number = |name: &str| key.get(name).unwrap().parse::<u64>().unwrap();
+    (number("expver"), number("step"), number("param") - 100)
+}
+
+/// Reads all there is; returns how many fields each step of each writer has.
+fn look(store: &FieldStore) -> BTreeMap<(u64, u64), u64> {
+    let mut steps = BTreeMap::new();
+    let everything = Selection::everything(store.schema());
+    for field in store.find(&everything).unwrap().fields {
+        let (writer, step, number) = numbers(field.key());
+        assert_eq!(field.read().unwrap(), data(writer, step, number), "{}", field.key());
+        *steps.entry((writer, step)).or_default() += 1;
+    }
+    steps
+}
+
+/// Whole steps only. The two databases are looked at one after the other: of the second there may be later steps.
+fn expect_whole(steps: &BTreeMap<(u64, u64), u64>) {
+    for writer in 0..WRITERS {
+        let fields = || steps.range((writer, 0)..(writer + 1, 0)).map(|(_, fields)| *fields);
+        let whole = fields().take_while(|fields| *fields == FIELDS).count();
+        let later = fields().skip(whole).all(|fields| fields == FIELDS / 2);
+        assert!(later, "writer {writer}: {:?}", fields().collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn killed_writers_leave_whole_steps() {
+    let seed = std::env::var("ESKER_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seed = seed.unwrap_or_else(|| u64::from(std::process::id()));
+    let rounds = std::env::var("ESKER_TORTURE_ROUNDS").ok().and_then(|rounds| rounds.parse().ok());
+    eprintln!("ESKER_SEED={seed}");
+    let place = Place::new();
+    let (mut first, mut expected) = ([0; WRITERS as usize], [0; WRITERS as usize]);
+    for round in 0..rounds.unwrap_or(4u64) {
+        let stop = AtomicBool::new(false);
+        let mut children: Vec<_> =
+            (0..WRITERS).map(|writer| place.child(writer, first[writer as usize])).collect();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let store = open(&place.url());
+                while !stop.load(Ordering::Relaxed) {
+                    expect_whole(&look(&store));
+                }
+            });
+            while (0..WRITERS).any(|writer| len(&place.flushed(writer)) == 0) {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            for (number, child) in children.iter_mut().enumerate() {
+                let pause = mixed(seed ^ round << 8 ^ number as u64) % 40_000;
+                std::thread::sleep(Duration::from_micros(pause));
+                child.kill().unwrap();
+                child.wait().unwrap();
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+        let store = open(&place.url());
+        let steps = look(&store);
+        for writer in 0..WRITERS {
+            let slot = writer as usize;
+            expected[slot] += len(&place.flushed(writer));
+            let there = steps.iter().filter(|((w, _), fields)| *w == writer && **fields == FIELDS);
+            let there = there.count() as u64;
+            let one_more = expected[slot] + 1;
+            assert!(
+                there == expected[slot] || there == one_more,
+                "{there}, {} known",
+                expected[slot]
+            );
+            (first[slot], expected[slot]) = (there, there);
+        }
+        assert!(steps.values().all(|fields| *fields == FIELDS), "a half step: {steps:?}");
+        let everything = Selection::everything(store.schema());
+        store.purge(&everything, true, |_| Ok(())).unwrap();
+        assert_eq!(store.purge(&everything, true, |_| Ok(())).unwrap(), Default::default());
+        assert_eq!(look(&store), steps);
+        drop(store);
+        let report = esker_store::Pool::check(&place.pool(), false, &mut |_, _| {}).unwrap();
+        assert!(report.problems.is_empty(), "{:?}", report.problems);
+    }
+}

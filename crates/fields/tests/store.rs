@@ -1,0 +1,326 @@
+//! The store of fields: what becomes visible when, in which order it comes back, and what goes.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, missing_docs)]
+
+use esker::Pool;
+use esker_fields::request::{Request, Selection};
+use esker_fields::{Date, FieldStore, Key, Schema};
+use esker_types::ErrorKind;
+use esker_types::info::OpenMode;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+fn store() -> (Pool, FieldStore) {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let name = format!("memory:fields-{}", NEXT.fetch_add(1, Ordering::Relaxed));
+    let pool = Pool::connect(&name, OpenMode::ReadWrite).unwrap();
+    let store = FieldStore::create(&pool, "fields", &Schema::default_mars().unwrap()).unwrap();
+    (pool, store)
+}
+
+fn key(step: u32, param: &str) -> Key {
+    let text = format!(
+        "class=od,expver=0001,stream=oper,date=20240610,time=0000,type=fc,levtype=sfc,step={step},param={param}"
+    );
+    Key::parse(&text).unwrap()
+}
+
+fn select(store: &FieldStore, request: &str) -> Selection {
+    let today = Date::new(2024, 6, 15).unwrap();
+    Request::parse(request).unwrap().expand(store.schema(), today).unwrap()
+}
+
+fn archive(store: &FieldStore, fields: &[(u32, &str, &str)]) {
+    let mut writer = store.writer();
+    for (step, param, data) in fields {
+        writer.archive(&key(*step, param), data.as_bytes()).unwrap();
+    }
+    writer.flush().unwrap();
+}
+
+fn text(store: &FieldStore, request: &str) -> Vec<String> {
+    let fields = store.retrieve(&select(store, request)).unwrap();
+    fields.iter().map(|field| String::from_utf8(field.read().unwrap()).unwrap()).collect()
+}
+
+fn list(store: &FieldStore) -> usize {
+    store.list(&Selection::everything(store.schema())).unwrap().len()
+}
+
+#[test]
+fn a_flush_makes_all_of_it_visible_at_once() {
+    let (_, store) = store();
+    let mut writer = store.writer();
+    for step in [0, 6, 12] {
+        writer.archive(&key(step, "167"), format!("{step}").as_bytes()).unwrap();
+    }
+    assert_eq!((list(&store), writer.pending()), (0, (3, 4)));
+    writer.flush().unwrap();
+    assert_eq!((list(&store), writer.pending()), (3, (0, 0)));
+    let again = store.field(&key(6, "167")).unwrap();
+    assert_eq!((again.bytes(), again.read().unwrap()), (1, b"6".to_vec()));
+    writer.flush().unwrap();
+}
+
+#[test]
+fn what_is_not_flushed_never_appears_and_is_swept_up() {
+    let (_, store) = store();
+    let mut writer = store.writer();
+    writer.archive(&key(0, "167"), b"lost").unwrap();
+    let everything = Selection::everything(store.schema());
+    assert_eq!(
+        store.purge(&everything, true, |_| Ok(())).unwrap().unflushed,
+        0,
+        "it is being written"
+    );
+    drop(writer);
+    assert_eq!(list(&store), 0);
+    let dry = store.purge(&everything, false, |_| Ok(())).unwrap();
+    assert_eq!((dry.unflushed, dry.bytes), (1, 4));
+    assert_eq!(store.purge(&everything, true, |_| Ok(())).unwrap(), dry);
+    assert_eq!(store.purge(&everything, true, |_| Ok(())).unwrap().unflushed, 0);
+}
+
+#[test]
+fn fields_come_in_the_order_of_the_request() {
+    let (_, store) = store();
+    archive(&store, &[(0, "167", "0t"), (6, "167", "6t"), (0, "151", "0p"), (6, "151", "6p")]);
+    assert_eq!(text(&store, "class=od,step=6/0,param=151/167"), ["6p", "6t", "0p", "0t"]);
+    assert_eq!(text(&store, "param=167/151,step=0/to/6/by/6"), ["0t", "6t", "0p", "6p"]);
+    let whole =
+        "class=od,expver=1,stream=oper,date=-5,time=0,type=fc,levtype=sfc,step=6/0,param=167";
+    assert_eq!(text(&store, whole), ["6t", "0t"]);
+}
+
+#[test]
+fn what_is_missing_is_named() {
+    let (_, store) = store();
+    archive(&store, &[(0, "167", "0t")]);
+    let failed = |request: &str| match store.retrieve(&select(&store, request)) {
+        Err(error) => (error.kind(), error.to_string()),
+        Ok(found) => panic!("found {}", found.len()),
+    };
+    let whole =
+        "class=od,expver=1,stream=oper,date=20240610,time=0,type=fc,levtype=sfc,step=0/6,param=167";
+    let (kind, message) = failed(whole);
+    assert_eq!(kind, ErrorKind::NotFound);
+    assert!(message.contains("1 of 2") && message.contains("step=6"), "{message}");
+    let (kind, message) = failed("param=151");
+    assert_eq!(kind, ErrorKind::NotFound);
+    assert!(message.contains("param=151") && message.contains("167"), "{message}");
+    let found = store.find(&select(&store, whole)).unwrap();
+    assert_eq!((found.fields.len(), found.missing_count), (1, 1));
+    assert_eq!(store.field(&key(9, "167")).err().map(|e| e.kind()), Some(ErrorKind::NotFound));
+}
+
+#[test]
+fn archiving_again_masks_and_purging_removes() {
+    let (_, store) = store();
+    archive(&store, &[(0, "167", "first"), (6, "167", "other")]);
+    archive(&store, &[(0, "167", "second")]);
+    let mut writer = store.writer();
+    writer.archive(&key(0, "167"), b"third").unwrap();
+    writer.archive(&key(0, "167"), b"fourth").unwrap();
+    writer.flush().unwrap();
+    assert_eq!(text(&store, "step=0"), ["fourth"]);
+    let everything = Selection::everything(store.schema());
+    let stats = store.stats(&everything).unwrap();
+    assert_eq!((stats.fields, stats.masked, stats.masked_bytes), (2, 3, 5 + 6 + 5));
+    assert_eq!((stats.databases, stats.indexes, stats.bytes), (1, 1, 11));
+    let purged = store.purge(&everything, true, |_| Ok(())).unwrap();
+    assert_eq!((purged.masked, purged.bytes), (3, 16));
+    assert_eq!(store.stats(&everything).unwrap().masked, 0);
+    assert_eq!(text(&store, "step=0/6"), ["fourth", "other"]);
+}
+
+#[test]
+fn a_wipe_needs_the_whole_database_and_doit() {
+    let (_, store) = store();
+    archive(&store, &[(0, "167", "a"), (6, "167", "b")]);
+    archive(&store, &[(0, "167", "c")]);
+    let wipe = |request: &str, doit| store.wipe(&select(&store, request), doit, |_| Ok(()));
+    let refused = wipe("step=0", true).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Invalid);
+    assert!(refused.to_string().contains("class=od"), "{refused}");
+    let database = "class=od,expver=1,stream=oper,date=20240610,time=0";
+    let dry = wipe(database, false).unwrap();
+    assert_eq!((dry.fields, dry.masked, dry.bytes, dry.databases.len()), (2, 1, 3, 1));
+    let part = wipe(&format!("{database},step=6"), true).unwrap();
+    assert_eq!((part.fields, part.masked), (1, 0));
+    let rest = wipe(database, true).unwrap();
+    assert_eq!((rest.fields, rest.masked), (1, 1));
+    assert_eq!(list(&store), 0);
+    archive(&store, &[(0, "167", "again")]);
+    assert_eq!(text(&store, "step=0"), ["again"]);
+}
+
+#[test]
+fn a_field_wiped_while_it_is_held_says_so() {
+    let (_, store) = store();
+    archive(&store, &[(0, "167", "a")]);
+    let field = store.field(&key(0, "167")).unwrap();
+    let database = "class=od,expver=1,stream=oper,date=20240610,time=0";
+    store.wipe(&select(&store, database), true, |_| Ok(())).unwrap();
+    assert_eq!(field.read().unwrap_err().kind(), ErrorKind::NotFound);
+}
+
+#[test]
+fn bad_input_is_refused_before_anything_is_stored() {
+    let (_, store) = store();
+    let mut writer = store.writer();
+    let bad = Key::parse("class=od,date=notadate").unwrap();
+    assert_eq!(writer.archive(&bad, b"x").unwrap_err().kind(), ErrorKind::Invalid);
+    assert_eq!(writer.archive(&key(0, "167"), b"").unwrap_err().kind(), ErrorKind::Invalid);
+    let relative = writer.adopt(&key(0, "167"), "data.grib".as_ref(), 0, 1);
+    assert_eq!(relative.unwrap_err().kind(), ErrorKind::Invalid);
+    writer.flush().unwrap();
+    assert_eq!(list(&store), 0);
+}
+
+#[test]
+fn adopted_fields_are_read_from_their_file() {
+    let (_, store) = store();
+    let path = std::env::temp_dir().join(format!("esker-adopted-{}", std::process::id()));
+    std::fs::write(&path, b"..field..").unwrap();
+    let mut writer = store.writer();
+    writer.adopt(&key(0, "167"), &path, 2, 5).unwrap();
+    writer.flush().unwrap();
+    assert_eq!(text(&store, "step=0"), ["field"]);
+    let mut part = [0; 2];
+    store.field(&key(0, "167")).unwrap().read_at(3, &mut part).unwrap();
+    assert_eq!(&part, b"ld");
+    std::fs::remove_file(&path).unwrap();
+    let gone = store.field(&key(0, "167")).unwrap().read().unwrap_err();
+    assert_eq!(gone.kind(), ErrorKind::NotFound);
+    assert!(gone.to_string().contains("esker-adopted"), "{gone}");
+}
+
+#[test]
+fn parts_of_a_field_and_what_lies_past_it() {
+    let (_, store) = store();
+    let data: Vec<u8> = (0..9_000_000u32).map(|n| (n % 251) as u8).collect();
+    let mut writer = store.writer();
+    writer.archive(&key(0, "167"), &data).unwrap();
+    writer.flush().unwrap();
+    let field = store.field(&key(0, "167")).unwrap();
+    assert_eq!(field.read().unwrap(), data);
+    let mut part = vec![0; 3_000_000];
+    field.read_at(4_000_000, &mut part).unwrap();
+    assert_eq!(part, data[4_000_000..7_000_000]);
+    assert_eq!(field.read_at(8_999_999, &mut [0; 2]).unwrap_err().kind(), ErrorKind::Invalid);
+}
+
+#[test]
+fn axes_and_listings() {
+    let (pool, store) = store();
+    archive(&store, &[(6, "167", "a"), (0, "151", "b"), (12, "167", "c")]);
+    let other = FieldStore::open(&pool, "fields", OpenMode::ReadOnly).unwrap();
+    let axes = other.axes(&select(&other, "param=167")).unwrap();
+    assert_eq!(axes.values("step").collect::<Vec<_>>(), ["6", "12"]);
+    assert_eq!(axes.values("param").collect::<Vec<_>>(), ["167"]);
+    let listed = other.list(&select(&other, "step=0")).unwrap();
+    assert_eq!(listed.len(), 1);
+    assert_eq!(listed[0].key.get("class"), Some("od"));
+    assert_eq!(listed[0].place.bytes, 1);
+}
+
+#[test]
+fn a_watch_yields_what_is_flushed() {
+    let (_, store) = store();
+    archive(&store, &[(0, "167", "before")]);
+    let selection = select(&store, "param=167");
+    let mut watch = store.watch(&selection, false).unwrap();
+    let moment = Duration::from_millis(5);
+    assert!(watch.next(moment).unwrap().is_none());
+    let other = store.clone();
+    let writer = std::thread::spawn(move || {
+        for step in 1..=20 {
+            archive(&other, &[(step, "167", "x"), (step, "151", "y")]);
+        }
+    });
+    let mut steps = Vec::new();
+    while steps.len() < 20 {
+        let field = watch.next(Duration::from_secs(20)).unwrap().expect("a field");
+        steps.push(field.key().get("step").unwrap().parse::<u32>().unwrap());
+    }
+    writer.join().unwrap();
+    steps.sort_unstable();
+    assert_eq!(steps, (1..=20).collect::<Vec<_>>());
+    archive(&store, &[(3, "167", "anew")]);
+    let anew = watch.next(Duration::from_secs(20)).unwrap().expect("the new one");
+    assert_eq!(anew.read().unwrap(), b"anew");
+    let mut all = store.watch(&selection, true).unwrap();
+    let mut count = 0;
+    while all.next(moment).unwrap().is_some() {
+        count += 1;
+    }
+    assert_eq!(count, 21);
+}
+
+#[test]
+fn stores_are_made_once_and_known_again() {
+    let (pool, _) = store();
+    let schema = Schema::default_mars().unwrap();
+    let twice = FieldStore::create(&pool, "fields", &schema).err().map(|error| error.kind());
+    assert_eq!(twice, Some(ErrorKind::Exists));
+    FieldStore::open_or_create(&pool, "fields", &schema).unwrap();
+    FieldStore::open_or_create(&pool, "more", &schema).unwrap();
+    let none = FieldStore::open(&pool, "none", OpenMode::ReadOnly).err().map(|error| error.kind());
+    assert_eq!(none, Some(ErrorKind::NotFound));
+    let new = esker::backend::NewContainer { label: Some("plain"), ..Default::default() };
+    esker::Wait::wait(pool.create_container(&new)).unwrap();
+    let plain =
+        FieldStore::open(&pool, "plain", OpenMode::ReadOnly).err().map(|error| error.kind());
+    assert_eq!(plain, Some(ErrorKind::Invalid));
+}
+
+/// Random archiving, flushing, wiping and purging beside a plain map.
+#[test]
+fn random_sequences_agree_with_a_map() {
+    let seed = std::env::var("ESKER_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seed: u64 = seed.unwrap_or_else(|| u64::from(std::process::id()) << 20 | 0x5eed);
+    eprintln!("ESKER_SEED={seed}");
+    let mut state = seed | 1;
+    let mut random = move |below: u64| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state % below
+    };
+    let (_, store) = store();
+    let everything = Selection::everything(store.schema());
+    let (mut writer, mut pending) = (store.writer(), BTreeMap::new());
+    let mut model: BTreeMap<(u32, u64), Vec<u8>> = BTreeMap::new();
+    for _ in 0..3000 {
+        let (step, param) = (random(8) as u32, 150 + random(6));
+        match random(20) {
+            0..12 => {
+                let data = vec![random(256) as u8; 1 + random(5000) as usize];
+                writer.archive(&key(step, &param.to_string()), &data).unwrap();
+                pending.insert((step, param), data);
+            }
+            12..15 => {
+                writer.flush().unwrap();
+                model.append(&mut pending);
+            }
+            15 => {
+                (writer, pending) = (store.writer(), BTreeMap::new());
+            }
+            16 => {
+                let database = "class=od,expver=1,stream=oper,date=20240610,time=0";
+                let part = select(&store, &format!("{database},step={step}"));
+                let wiped = store.wipe(&part, true, |_| Ok(())).unwrap();
+                let before = model.len();
+                model.retain(|(known, _), _| *known != step);
+                assert_eq!(wiped.fields as usize, before - model.len());
+            }
+            17 => drop(store.purge(&everything, true, |_| Ok(())).unwrap()),
+            _ => {
+                let found = store.field(&key(step, &param.to_string()));
+                let found = found.ok().map(|field| field.read().unwrap());
+                assert_eq!(found.as_ref(), model.get(&(step, param)));
+            }
+        }
+        assert_eq!(list(&store), model.len());
+    }
+}
