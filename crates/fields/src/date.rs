@@ -100,3 +100,6 @@ impl fmt::Display for Date {
         write!(f, "{:04}{:02}{:02}", self.year, self.month, self.day)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -46,8 +46,9 @@ impl Key {
     /// # Errors
     /// As [`Key::from_pairs`], and where a pair has no `=`.
     pub fn parse(text: &str) -> Result<Self> {
-        if text.trim().is_empty() {
-            return Ok(Self::new());
+        let text = text.trim();
+        if is_canonical(text) {
+            return Ok(Self { text: text.to_owned() });
         }
         let pairs: Result<Vec<_>> = text.split(',').map(|pair| pair_of(pair, text)).collect();
         Self::from_pairs(pairs?)
@@ -101,10 +102,32 @@ impl Key {
         &self.text
     }
 
+    /// The pairs of all `parts` in their order. A name that stands in more than one of them has the value of
+    /// the last, at the place of the first.
+    ///
+    /// # Errors
+    /// Where the whole is beyond the limits of a key.
+    pub fn joined(parts: &[&Self]) -> Result<Self> {
+        let room = parts.iter().map(|part| part.text.len() + 1).sum();
+        let mut whole = Self::with_capacity(room);
+        for part in parts.iter().filter(|part| !part.is_empty()) {
+            whole.text.push_str(if whole.is_empty() { "" } else { "," });
+            whole.text.push_str(&part.text);
+        }
+        if is_canonical(&whole.text) {
+            return Ok(whole);
+        }
+        let mut whole = Self::new();
+        for (name, value) in parts.iter().flat_map(|part| part.iter()) {
+            whole.set(name, value)?;
+        }
+        Ok(whole)
+    }
+
     /// Adds a pair that was checked before and whose name is new.
     fn append(&mut self, name: &str, value: &str) -> Result<()> {
-        let bytes = self.text.len() + name.len() + value.len() + 2;
-        if bytes > KEY_BYTES_MAX + 1 {
+        let comma = usize::from(!self.is_empty());
+        if self.text.len() + comma + name.len() + 1 + value.len() > KEY_BYTES_MAX {
             return Err(too_big(format!(
                 "the key has over {KEY_BYTES_MAX} bytes at {name}={value}"
             )));
@@ -195,8 +218,34 @@ fn checked_name(name: &str) -> Result<String> {
 
 /// Whether `text` can be a name of a key.
 pub(crate) fn is_name(text: &str) -> bool {
-    let rest = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-    text.starts_with(|c: char| c.is_ascii_lowercase()) && text.chars().all(rest)
+    let rest = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+    text.starts_with(|c: char| c.is_ascii_lowercase()) && text.bytes().all(rest)
+}
+
+/// Whether `text` is what a key is spelt like, names once each and within all limits. Seen in one pass, for
+/// this is what nearly all texts are that programs hand on. Values beyond ASCII are left to the slow way.
+fn is_canonical(text: &str) -> bool {
+    let mut names = [""; KEY_PAIRS_MAX];
+    let mut rest = Pairs { rest: text };
+    let (mut count, mut bytes) = (0, 0);
+    for (name, value) in rest.by_ref() {
+        let known = &names[..count];
+        if count == KEY_PAIRS_MAX || known.contains(&name) || !is_plain(name, value) {
+            return false;
+        }
+        names[count] = name;
+        count += 1;
+        bytes += name.len() + value.len() + 2;
+    }
+    // What is not counted is a comma at the end, or a last pair without '='.
+    text.len() <= KEY_BYTES_MAX && bytes == text.len() + usize::from(count > 0)
+}
+
+/// Whether a pair can stand in a key as it is.
+fn is_plain(name: &str, value: &str) -> bool {
+    let inside = |byte: u8| (b'!'..=b'~').contains(&byte) && byte != b',';
+    let short = name.len() <= NAME_BYTES_MAX && value.len() <= VALUE_BYTES_MAX;
+    short && is_name(name) && value.bytes().all(inside)
 }
 
 /// The value as keys have it.
@@ -219,3 +268,6 @@ fn invalid(message: String) -> Error {
 fn too_big(message: String) -> Error {
     Error::new(ErrorKind::KeyTooBig, message)
 }
+
+#[cfg(test)]
+mod tests;

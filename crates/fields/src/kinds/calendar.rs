@@ -8,7 +8,7 @@ const MONTHS: [&str; 12] =
 /// `20200131` from itself, from `2020-01-31`, and from `0`, `-1` where today is known.
 pub(super) fn date(value: &str, today: Option<Date>) -> Option<Cow<'_, str>> {
     if let Some(day) = yyyy_mm_dd(value) {
-        let done = value.len() == 8;
+        let done = value.len() == 8 && !value.contains('-');
         return Some(if done { Cow::Borrowed(value) } else { Cow::Owned(day.to_string()) });
     }
     day_in(value, today).map(|day| Cow::Owned(day.to_string()))

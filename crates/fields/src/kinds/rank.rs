@@ -21,13 +21,20 @@ impl Rank {
                 text: Box::default(),
             };
         }
-        let text = || Box::from(value);
-        match number_of(value) {
+        let text = |number: i64| Self { number, end: 0, text: Box::from(value) };
+        match number_of(value).map(ordered) {
+            Some(number) if is_number(kind) => Self { number, end: 0, text: Box::default() },
             // Spellings of equal numbers, such as 1 and 0001, are different texts.
-            Some(number) => Self { number: ordered(number), end: 0, text: text() },
-            None => Self { number: i64::MAX, end: 0, text: text() },
+            Some(number) => text(number),
+            None => text(i64::MAX),
         }
     }
+}
+
+/// Whether each number has one canonical spelling only.
+fn is_number(kind: KeyType) -> bool {
+    use KeyType::{Default, Expver, First3, Grid, Ignore};
+    !matches!(kind, Default | Expver | First3 | Grid | Ignore)
 }
 
 /// The number that a text begins and ends with, where it is one.

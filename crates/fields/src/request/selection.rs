@@ -58,6 +58,12 @@ impl Wanted {
         }
         self.places.get(value).copied()
     }
+
+    /// Where a value stands among those that are wanted: in the list, or in the order of the type.
+    fn position(&self, value: &str) -> (u32, Option<Rank>) {
+        let rank = self.values.is_none().then(|| Rank::of(self.kind, value));
+        (self.place(value).unwrap_or(u32::MAX), rank)
+    }
 }
 
 /// Where a field stands in the order of a request. Smaller ones come first.
@@ -160,28 +166,21 @@ impl Selection {
         if !self.matches(key) {
             return None;
         }
-        let mut parts = Vec::with_capacity(self.wanted.len());
-        for wanted in &self.wanted {
-            let value = key.get(&wanted.name);
-            let ranked = wanted.values.is_none() || wanted.forms.len() > wanted.count();
-            let rank = value.filter(|_| ranked).map(|value| Rank::of(wanted.kind, value));
-            parts.push((value.and_then(|value| wanted.place(value)).unwrap_or(0), rank));
-        }
-        for (name, value) in key.iter().filter(|(name, _)| self.wanted(name).is_none()) {
-            let kind = self.schema.type_of(name).unwrap_or_default();
-            parts.push((0, Some(Rank::of(kind, value))));
+        let mut parts = vec![(0, None); self.wanted.len()];
+        for (name, value) in key {
+            match self.wanted.iter().position(|wanted| wanted.name == name) {
+                Some(place) => parts[place] = self.wanted[place].position(value),
+                None => {
+                    let kind = self.schema.type_of(name).unwrap_or_default();
+                    parts.push((0, Some(Rank::of(kind, value))));
+                }
+            }
         }
         Some(Position { parts })
     }
 
     fn wanted(&self, name: &str) -> Option<&Wanted> {
         self.wanted.iter().find(|wanted| wanted.name == name)
-    }
-}
-
-impl Wanted {
-    fn count(&self) -> usize {
-        self.values.as_ref().map_or(0, Vec::len)
     }
 }
 

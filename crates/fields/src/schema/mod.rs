@@ -56,11 +56,7 @@ impl Split {
     /// # Errors
     /// Where the whole is beyond the limits of a key.
     pub fn key(&self) -> Result<Key> {
-        let mut whole = self.database.clone();
-        for (name, value) in self.index.iter().chain(&self.datum) {
-            whole.set(name, value)?;
-        }
-        Ok(whole)
+        Key::joined(&[&self.database, &self.index, &self.datum])
     }
 }
 

@@ -1,0 +1,76 @@
+use super::*;
+
+fn kind(result: Result<Key>) -> ErrorKind {
+    result.expect_err("refused").kind()
+}
+
+#[test]
+fn pairs_keep_their_order() {
+    let mut key = Key::parse("class=od,expver=0001").expect("a key");
+    key.set("date", "20200131").expect("room");
+    key.set("class", "rd").expect("room");
+    assert_eq!(key.to_string(), "class=rd,expver=0001,date=20200131");
+    assert_eq!(key.len(), 3);
+    assert_eq!(key.get("expver"), Some("0001"));
+    assert_eq!(key.get("step"), None);
+    assert_eq!(key.iter().next(), Some(("class", "rd")));
+}
+
+#[test]
+fn blanks_and_cases_are_tidied() {
+    let key = Key::parse(" Class = od , grid=0.25/0.25,domain= ").expect("a key");
+    assert_eq!(key.as_str(), "class=od,grid=0.25/0.25,domain=");
+    assert_eq!(key.get("domain"), Some(""));
+    assert!(Key::parse("  ").expect("a key").is_empty());
+    let odd = Key::parse("a=b=c,d=two words,e=\u{e9}").expect("a key");
+    assert_eq!(odd.get("a"), Some("b=c"));
+    assert_eq!(odd.get("d"), Some("two words"));
+    assert_eq!(odd.get("e"), Some("\u{e9}"));
+}
+
+#[test]
+fn what_is_no_key_is_refused() {
+    for text in
+        ["a", "a=1,", "a=1,,b=2", "=1", "1a=2", "a=1,a=2", "A=1,a=2", "a b=1", "a=1\u{7},b=2"]
+    {
+        assert_eq!(kind(Key::parse(text)), ErrorKind::Invalid, "{text}");
+    }
+    let mut key = Key::parse("a=1").expect("a key");
+    key.set("b", "1,c=2").expect_err("a comma would make two pairs");
+    key.set("b\n", "\n").expect("blanks around are dropped");
+    assert_eq!(key.as_str(), "a=1,b=");
+}
+
+#[test]
+fn keys_are_joined_with_the_innermost_value() {
+    let [outer, empty, inner] = ["date=2020,class=d1", "", "date=20200131,step=0"]
+        .map(|text| Key::parse(text).expect("a key"));
+    let whole = Key::joined(&[&outer, &empty, &inner]).expect("short");
+    assert_eq!(whole.as_str(), "date=20200131,class=d1,step=0");
+    assert_eq!(Key::joined(&[&empty, &outer]).expect("short"), outer);
+}
+
+#[test]
+fn limits_hold_to_the_byte() {
+    let name = "n".repeat(NAME_BYTES_MAX);
+    let value = "v".repeat(VALUE_BYTES_MAX);
+    let key = Key::parse(&format!("{name}={value}")).expect("at the limits");
+    assert_eq!(key.get(&name), Some(value.as_str()));
+    assert_eq!(kind(Key::parse(&format!("{name}n=1"))), ErrorKind::KeyTooBig);
+    assert_eq!(kind(Key::parse(&format!("n={value}v"))), ErrorKind::KeyTooBig);
+
+    let pairs = |count: usize| (0..count).map(|n| (format!("n{n}"), "1"));
+    assert_eq!(Key::from_pairs(pairs(KEY_PAIRS_MAX)).expect("fits").len(), KEY_PAIRS_MAX);
+    assert_eq!(kind(Key::from_pairs(pairs(KEY_PAIRS_MAX + 1))), ErrorKind::KeyTooBig);
+}
+
+#[test]
+fn a_whole_key_has_room_in_a_key_of_an_object() {
+    let text = |bytes: usize| {
+        let text = ["a", "b", "c"].map(|name| format!("{name}={}", "v".repeat(248))).join(",");
+        format!("{text},d={}", "v".repeat(bytes - text.len() - 3))
+    };
+    assert_eq!(Key::parse(&text(KEY_BYTES_MAX)).expect("fits").as_str().len(), KEY_BYTES_MAX);
+    assert_eq!(kind(Key::parse(&text(KEY_BYTES_MAX + 1))), ErrorKind::KeyTooBig);
+    const { assert!(KEY_BYTES_MAX <= esker_types::limits::KEY_MAX) };
+}
