@@ -6,11 +6,12 @@
 //! expanded by a schema it is a [`request::Selection`]. The languages are described in `docs/fields.md`.
 //!
 //! A [`FieldStore`] keeps fields in a container: a [`FieldWriter`] archives and flushes them, and all others
-//! list, find and read what was flushed.
+//! list, find and read what was flushed. [`grib`] finds GRIB messages and the keys of their fields.
 #![forbid(unsafe_code)]
 
 mod axes;
 mod date;
+pub mod grib;
 mod key;
 mod kinds;
 pub mod limits;

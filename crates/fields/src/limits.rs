@@ -47,3 +47,13 @@ pub const PATH_BYTES_MAX: usize = 4096;
 
 /// Missing fields, or values that are there, that an answer names.
 pub const MISSING_NAMED: usize = 10;
+
+/// Longest GRIB message in bytes.
+pub const GRIB_MESSAGE_BYTES_MAX: usize = 1 << 30;
+
+/// Longest header of a GRIB message, in bytes, by which its identity is learned; for longer ones ecCodes is
+/// always asked.
+pub const GRIB_HEADER_BYTES_MAX: usize = 1 << 20;
+
+/// Most memory for what was learned of GRIB headers, in bytes.
+pub const GRIB_KINDS_BYTES_MAX: usize = 64 << 20;

@@ -1,0 +1,292 @@
+//! Identities that were learned, so that ecCodes need not work out each anew.
+use super::header::{Header, Slot};
+use super::identify::Identify;
+use crate::Key;
+use crate::limits::GRIB_KINDS_BYTES_MAX;
+use esker_types::{Result, checksum::Checksum};
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Values given to the quantities of a message to see what becomes of its key: date, time, step, level,
+/// number. No two of a row are spelt alike, nor any quantity twice.
+const PROBES: [[u64; 5]; 2] = [[19_870_611, 721, 93, 300, 5], [20_311_124, 1_943, 186, 70, 37]];
+
+/// Identity as another one tells it, learned by kinds of messages.
+///
+/// Messages of a kind differ in nothing but their data and plain quantities: date, time, step, level and
+/// number, where these stand in octets that mean nothing else. When a second message of a kind is seen, the
+/// other one is asked for it and for two copies with other quantities. Where each value of the key stays, or
+/// follows one of the quantities in all three, that becomes the rule of the kind; else its messages are
+/// learned one by one, by all of their header. A message of several fields is always asked for.
+///
+/// What is known takes at most [`GRIB_KINDS_BYTES_MAX`] bytes; what was not wanted for longest goes.
+#[derive(Debug)]
+pub struct Learned<I> {
+    teacher: I,
+    known: Mutex<Known>,
+    asked: AtomicU64,
+}
+
+impl<I: Identify> Learned<I> {
+    /// Nothing learned yet from `teacher`.
+    pub fn new(teacher: I) -> Self {
+        Self { teacher, known: Mutex::default(), asked: AtomicU64::new(0) }
+    }
+
+    /// How many times the teacher was asked.
+    pub fn asked(&self) -> u64 {
+        self.asked.load(Ordering::Relaxed)
+    }
+
+    fn ask(&self, message: &[u8]) -> Result<Key> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        self.teacher.identify(message)
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks for a message of a kind of which nothing is known.
+    fn meet(&self, header: &Header<'_>) -> Result<Key> {
+        let key = self.ask(header.message())?;
+        if !header.slots().is_empty() {
+            self.known().keep(|kind| header.write_kind(kind), Learnt::Seen);
+        }
+        self.keep_exactly(header, &key);
+        Ok(key)
+    }
+
+    /// Asks for another message of a kind, and for what is like it.
+    fn learn(&self, header: &Header<'_>) -> Result<Key> {
+        let key = self.ask(header.message())?;
+        let rule = self.rule(header, &key);
+        if rule.is_none() {
+            self.keep_exactly(header, &key);
+        }
+        let learnt = rule.map_or(Learnt::NoRule, Learnt::Rule);
+        self.known().keep(|kind| header.write_kind(kind), learnt);
+        Ok(key)
+    }
+
+    fn keep_exactly(&self, header: &Header<'_>, key: &Key) {
+        let rule = Learnt::Rule(Rule::constant(key));
+        self.known().keep(|kind| header.write_exact(kind), rule);
+    }
+
+    /// The rule of a kind of which `header` and `key` are an example; none where there is no plain one.
+    fn rule(&self, header: &Header<'_>, key: &Key) -> Option<Rule> {
+        let mut copy = header.message().to_vec();
+        let mut examples = vec![Example::of(header.message(), header, key.clone())?];
+        for values in PROBES {
+            for slot in header.slots() {
+                slot.write(&mut copy, values[slot.quantity as usize]);
+            }
+            examples.push(Example::of(&copy, header, self.ask(&copy).ok()?)?);
+        }
+        Rule::constant(key).explaining(&examples, header)
+    }
+}
+
+impl<I: Identify> Identify for Learned<I> {
+    fn identify(&self, message: &[u8]) -> Result<Key> {
+        let Some(header) = Header::of(message) else { return self.ask(message) };
+        let found = self.known().find(&header);
+        match found {
+            Found::Key(key) => Ok(key),
+            Found::Nothing => self.meet(&header),
+            Found::Kind => self.learn(&header),
+            Found::NoRule => {
+                let key = self.ask(message)?;
+                self.keep_exactly(&header, &key);
+                Ok(key)
+            }
+        }
+    }
+}
+
+/// A message and its key, by the values of its slots as the key would spell them.
+struct Example {
+    spelt: Vec<String>,
+    key: Key,
+}
+
+impl Example {
+    fn of(message: &[u8], header: &Header<'_>, key: Key) -> Option<Self> {
+        let spell = |slot: &Slot| {
+            let mut text = String::new();
+            slot.spell(slot.read(message)?, &mut text);
+            Some(text)
+        };
+        Some(Self { spelt: header.slots().iter().map(spell).collect::<Option<_>>()?, key })
+    }
+}
+
+/// How the key of a message of a kind comes about.
+#[derive(Debug)]
+struct Rule {
+    parts: Vec<(Box<str>, Value)>,
+    /// Bytes to have ready for a key.
+    bytes: usize,
+}
+
+#[derive(Debug)]
+enum Value {
+    Constant(Box<str>),
+    Quantity(Slot),
+}
+
+impl Rule {
+    /// The key is always this one.
+    fn constant(key: &Key) -> Self {
+        let part = |(name, value): (&str, &str)| (name.into(), Value::Constant(value.into()));
+        Self { parts: key.iter().map(part).collect(), bytes: key.as_str().len() + 16 }
+    }
+
+    /// The same, where the examples differ by the quantities that they follow; none if they do otherwise.
+    fn explaining(mut self, examples: &[Example], header: &Header<'_>) -> Option<Self> {
+        for (index, (name, value)) in self.parts.iter_mut().enumerate() {
+            let values: Option<Vec<_>> = examples.iter().map(|e| e.key.iter().nth(index)).collect();
+            let values = values?;
+            if values.iter().any(|(other, _)| *other != &**name) {
+                return None;
+            }
+            if values.iter().any(|(_, other)| *other != values[0].1) {
+                let follows = |place: &usize| {
+                    examples.iter().zip(&values).all(|(e, (_, value))| e.spelt[*place] == *value)
+                };
+                let place = (0..header.slots().len()).find(follows)?;
+                *value = Value::Quantity(header.slots()[place]);
+            }
+        }
+        let count = self.parts.len();
+        examples.iter().all(|example| example.key.len() == count).then_some(self)
+    }
+
+    /// The key of a message of the kind.
+    fn key(&self, message: &[u8]) -> Option<Key> {
+        let mut key = Key::with_capacity(self.bytes);
+        let mut text = String::new();
+        for (name, value) in &self.parts {
+            match value {
+                Value::Constant(value) => key.push(name, value),
+                Value::Quantity(slot) => {
+                    text.clear();
+                    slot.spell(slot.read(message)?, &mut text);
+                    key.push(name, &text);
+                }
+            }
+        }
+        Some(key)
+    }
+}
+
+/// What is known of a kind, or of one header.
+#[derive(Debug)]
+enum Learnt {
+    Rule(Rule),
+    /// One of its messages was seen.
+    Seen,
+    /// Its messages have to be known one by one.
+    NoRule,
+}
+
+/// What was found of a message.
+enum Found {
+    Key(Key),
+    Nothing,
+    /// Its kind was seen.
+    Kind,
+    /// Its kind has no rule.
+    NoRule,
+}
+
+type Kinds = HashMap<Box<[u8]>, Learnt, BuildHasherDefault<Crc>>;
+
+/// What was learned, in two halves: what is wanted from the older one moves over, and when the younger one is
+/// full the older one goes.
+#[derive(Debug, Default)]
+struct Known {
+    young: Kinds,
+    old: Kinds,
+    /// Bytes of the younger half.
+    bytes: usize,
+    /// Where kinds are written to look for them.
+    kind: Vec<u8>,
+}
+
+impl Known {
+    fn find(&mut self, header: &Header<'_>) -> Found {
+        header.write_kind(&mut self.kind);
+        let otherwise = match self.get() {
+            None => return Found::Nothing,
+            Some(Learnt::Rule(rule)) => {
+                return rule.key(header.message()).map_or(Found::NoRule, Found::Key);
+            }
+            Some(Learnt::Seen) => Found::Kind,
+            Some(Learnt::NoRule) => Found::NoRule,
+        };
+        header.write_exact(&mut self.kind);
+        match self.get() {
+            Some(Learnt::Rule(rule)) => rule.key(header.message()).map_or(otherwise, Found::Key),
+            _ => otherwise,
+        }
+    }
+
+    /// What is known of what was written.
+    fn get(&mut self) -> Option<&Learnt> {
+        if let Some((kind, learnt)) = self.old.remove_entry(self.kind.as_slice()) {
+            self.insert(kind, learnt);
+        }
+        self.young.get(self.kind.as_slice())
+    }
+
+    /// Keeps what was learned of what `write` writes.
+    fn keep(&mut self, write: impl FnOnce(&mut Vec<u8>), learnt: Learnt) {
+        write(&mut self.kind);
+        let kind = self.kind.as_slice().into();
+        self.insert(kind, learnt);
+    }
+
+    fn insert(&mut self, kind: Box<[u8]>, learnt: Learnt) {
+        let bytes = kind.len() + learnt.bytes();
+        if self.bytes + bytes > GRIB_KINDS_BYTES_MAX / 2 {
+            self.old = std::mem::take(&mut self.young);
+            self.bytes = 0;
+        }
+        self.bytes += bytes;
+        self.young.insert(kind, learnt);
+    }
+}
+
+impl Learnt {
+    /// About what it takes, with its place in a table.
+    fn bytes(&self) -> usize {
+        const PLACE: usize = 128;
+        match self {
+            Self::Rule(rule) => {
+                PLACE + rule.bytes + rule.parts.len() * size_of::<(Box<str>, Value)>()
+            }
+            Self::Seen | Self::NoRule => PLACE,
+        }
+    }
+}
+
+/// Kinds are some kilobytes long and come from the user's own files: a checksum spreads them well and is
+/// faster than a hash that withstands attackers. Kinds are compared whole.
+#[derive(Debug, Default)]
+struct Crc(u64);
+
+impl Hasher for Crc {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = self.0.rotate_left(32) ^ Checksum::Crc64.sum(bytes);
+    }
+
+    fn write_usize(&mut self, _: usize) {}
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}

@@ -1,0 +1,256 @@
+//! Messages in a stream of bytes.
+use super::frame::{BEGIN, Frame, frame};
+use esker_types::{Error, ErrorKind, Result};
+use memchr::memmem;
+use std::io::{self, Read};
+
+/// Bytes that are read at once.
+const READ_BYTES: usize = 256 << 10;
+
+/// Bytes that are taken from memory because a message says that it has them; beyond that they have to come.
+const RESERVED_BYTES: usize = 16 << 20;
+
+/// A message and where it was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message<B> {
+    /// Its number in the stream, from 1; damaged ones count.
+    pub number: u64,
+    /// Where it begins, in bytes from the beginning of the stream.
+    pub offset: u64,
+    /// The whole message, from `GRIB` to `7777`.
+    pub bytes: B,
+}
+
+/// Bytes that belong to no message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Skipped {
+    /// Zeros between messages.
+    pub padding: u64,
+    /// Anything else between messages.
+    pub junk: u64,
+    /// From the beginning of a damaged message to the next message.
+    pub damaged: u64,
+}
+
+/// Messages of both editions in bytes that are there, without a copy.
+///
+/// What lies between messages is skipped and counted. A damaged message is an error that says where it is
+/// and what is wrong with it; the walk goes on with the next message.
+///
+/// ```
+/// let mut messages = esker_fields::grib::Scan::new(b"\0\0GRIB and so on");
+/// let error = messages.next().unwrap().unwrap_err();
+/// assert!(error.message().starts_with("damaged GRIB message 1 at byte 2: "));
+/// assert!(messages.next().is_none());
+/// assert_eq!((messages.skipped().padding, messages.skipped().damaged), (2, 14));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Scan<'a> {
+    rest: &'a [u8],
+    tally: Tally,
+}
+
+impl<'a> Scan<'a> {
+    /// The messages in `bytes`.
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self { rest: bytes, tally: Tally::default() }
+    }
+
+    /// What was skipped so far.
+    #[must_use]
+    pub fn skipped(&self) -> Skipped {
+        self.tally.skipped
+    }
+}
+
+impl<'a> Iterator for Scan<'a> {
+    type Item = Result<Message<&'a [u8]>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (window, step) = (self.rest, step(self.rest, true));
+        let used = self.tally.take(window, &step);
+        self.rest = window.get(used..).unwrap_or_default();
+        match step {
+            Step::Whole(at, length) => {
+                let bytes = window.get(at..at + length).unwrap_or_default();
+                Some(Ok(self.tally.message(bytes)))
+            }
+            Step::Damaged(_, what) => Some(Err(self.tally.error(&what))),
+            Step::Nothing(_) | Step::More(..) => None,
+        }
+    }
+}
+
+/// Messages of both editions in what is read from `R`, as [`Scan`] finds them.
+///
+/// Memory: one message and 256 KiB. An error of reading ends the walk.
+#[derive(Debug)]
+pub struct Messages<R> {
+    input: R,
+    /// What was read and not yet passed; `start` is where it goes on.
+    window: Vec<u8>,
+    start: usize,
+    ended: bool,
+    tally: Tally,
+}
+
+impl<R: Read> Messages<R> {
+    /// The messages in `input`.
+    pub fn new(input: R) -> Self {
+        Self { input, window: Vec::new(), start: 0, ended: false, tally: Tally::default() }
+    }
+
+    /// What was skipped so far.
+    pub fn skipped(&self) -> Skipped {
+        self.tally.skipped
+    }
+
+    /// Reads until `bytes` are there from `start` on, or the input ends.
+    fn fill(&mut self, bytes: usize) -> io::Result<()> {
+        // Moving what is there costs no more than was passed since the last time.
+        if self.start >= self.window.len() / 2 {
+            self.window.drain(..self.start);
+            self.start = 0;
+        }
+        let missing = (self.start + bytes).saturating_sub(self.window.len());
+        let wanted = missing.next_multiple_of(READ_BYTES);
+        self.window.reserve(wanted.min(RESERVED_BYTES));
+        let read = (&mut self.input).take(wanted as u64).read_to_end(&mut self.window)?;
+        self.ended = read < wanted;
+        Ok(())
+    }
+
+    /// The `length` bytes at `at`: copied where they are the smaller part of what was read.
+    fn cut(&mut self, at: usize, length: usize) -> Vec<u8> {
+        if at > 0 || length < self.window.len() / 2 {
+            self.start = at + length;
+            return self.window.get(at..self.start).unwrap_or_default().to_vec();
+        }
+        let rest = self.window.get(length..).unwrap_or_default().to_vec();
+        let mut message = std::mem::replace(&mut self.window, rest);
+        message.truncate(length);
+        message
+    }
+
+    fn failed(&mut self, error: &io::Error) -> Error {
+        (self.ended, self.start) = (true, self.window.len());
+        Error::io(format_args!("reading GRIB messages beyond byte {}", self.tally.offset), error)
+    }
+}
+
+impl<R: Read> Iterator for Messages<R> {
+    type Item = Result<Message<Vec<u8>>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let window = self.window.get(self.start..).unwrap_or_default();
+            let step = step(window, self.ended);
+            let used = self.tally.take(window, &step);
+            let wanted = match step {
+                Step::Whole(at, length) => {
+                    let bytes = self.cut(self.start + at, length);
+                    return Some(Ok(self.tally.message(bytes)));
+                }
+                Step::Damaged(_, what) => {
+                    self.start += used;
+                    return Some(Err(self.tally.error(&what)));
+                }
+                Step::Nothing(_) if self.ended => return None,
+                Step::Nothing(_) => BEGIN.len(),
+                Step::More(_, wanted) => wanted,
+            };
+            self.start += used;
+            if let Err(error) = self.fill(wanted) {
+                return Some(Err(self.failed(&error)));
+            }
+        }
+    }
+}
+
+/// What to do with what is there.
+enum Step {
+    /// Nothing begins in so many bytes.
+    Nothing(usize),
+    /// A message: where it begins, its length.
+    Whole(usize, usize),
+    /// A message may begin here; so many bytes are wanted to tell.
+    More(usize, usize),
+    /// A damaged message: where it begins, what is wrong.
+    Damaged(usize, String),
+}
+
+/// Looks at what is there; `ended` says that nothing comes after it.
+fn step(window: &[u8], ended: bool) -> Step {
+    let Some(at) = memmem::find(window, BEGIN) else {
+        let begun = if ended { 0 } else { BEGIN.len() - 1 };
+        return Step::Nothing(window.len().saturating_sub(begun));
+    };
+    let there = window.get(at..).unwrap_or_default();
+    match frame(there) {
+        Frame::Whole(length) => Step::Whole(at, length),
+        Frame::Damaged(what) => Step::Damaged(at, what),
+        Frame::More(wanted) if !ended => Step::More(at, wanted),
+        Frame::More(wanted) => {
+            let what = format!("it ends after {} of {wanted} bytes", there.len());
+            Step::Damaged(at, what)
+        }
+    }
+}
+
+/// Where the walk is, and what it passed.
+#[derive(Clone, Debug, Default)]
+struct Tally {
+    number: u64,
+    /// Where the walk goes on.
+    offset: u64,
+    /// Where the message of the last step begins.
+    found: u64,
+    /// Whether the message before was damaged, so that what follows is part of it.
+    in_damage: bool,
+    skipped: Skipped,
+}
+
+impl Tally {
+    /// Passes what `step` says of `window`: how many bytes.
+    fn take(&mut self, window: &[u8], step: &Step) -> usize {
+        let (at, rest) = match *step {
+            Step::Nothing(bytes) => (bytes, 0),
+            Step::More(at, _) => (at, 0),
+            Step::Whole(at, length) => (at, length),
+            Step::Damaged(at, _) => (at, BEGIN.len()),
+        };
+        self.skip(window.get(..at).unwrap_or_default());
+        self.found = self.offset + at as u64;
+        self.offset = self.found + rest as u64;
+        if rest > 0 {
+            self.number += 1;
+            self.in_damage = matches!(step, Step::Damaged(..));
+        }
+        if self.in_damage {
+            self.skipped.damaged += rest as u64;
+        }
+        at + rest
+    }
+
+    fn skip(&mut self, bytes: &[u8]) {
+        let zeros = bytes.iter().filter(|byte| **byte == 0).count() as u64;
+        let others = bytes.len() as u64 - zeros;
+        if self.in_damage {
+            self.skipped.damaged += zeros + others;
+        } else {
+            self.skipped.padding += zeros;
+            self.skipped.junk += others;
+        }
+    }
+
+    fn message<B>(&self, bytes: B) -> Message<B> {
+        Message { number: self.number, offset: self.found, bytes }
+    }
+
+    fn error(&self, what: &str) -> Error {
+        let (number, offset) = (self.number, self.found);
+        let message = format!("damaged GRIB message {number} at byte {offset}: {what}");
+        Error::new(ErrorKind::Invalid, message)
+    }
+}
