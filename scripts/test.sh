@@ -25,20 +25,26 @@ build() {
     cargo build --quiet --workspace && scripts/lay-out-library.sh "$built/libdaos.so" "$ESKER_LIB"
 }
 
-# Programs that nobody here wrote, on a file system of ours. What fails today is left out, and named in docs/semantics.md.
+# Programs that nobody here wrote, on a file system of ours. Tests of what is not done are left out; docs/semantics.md
+# names them.
 programs() {
-    local known=() dir name status
-    for name in tests/programs/*.sh tests/programs/*.py tests/programs/*.c; do
-        name=$(basename "${name%.*}")
-        case $name in run | lib | attributes | dirs | maps | sizes | fio | mpi) ;; *) known+=("$name") ;; esac
-    done
+    local dir status
     dir=$(mktemp -d "${1:-/dev/shm}/esker-test.XXXXXX")
     ESKER_POOLS=$dir "$ESKER" pool create programs --size 1G >/dev/null &&
         ESKER_POOLS=$dir "$ESKER" cont create programs fs --type posix >/dev/null &&
-        ESKER_POOLS=$dir ESKER_LIB=$(dirname "$ESKER") WITH="$ESKER run --pool programs --cont fs --" tests/programs/run.sh /esker "${known[@]}"
+        ESKER_POOLS=$dir WITH="$ESKER run programs/fs --" \
+            WITHOUT="shared_between_processes walked_by_fts holes_take_no_blocks" tests/programs/run.sh /esker
     status=$?
     rm -rf "$dir"
     return $status
+}
+
+# Errnos, one file at random, and random sequences of calls: on a plain directory, under `esker run`, on a mount.
+posix() {
+    local reference
+    reference=$(cargo test --workspace --test reference --no-run 2>&1 | sed -n 's/.*Executable.*(\(.*\))$/\1/p')
+    [ -x "$reference" ] || { echo "the test 'reference' is not built" >&2 && return 1; }
+    ESKER_REFERENCE=$(realpath "$reference") ESKER_REFERENCE_ROUNDS=40 tests/posix/run.sh
 }
 
 suite "build" build
@@ -47,6 +53,7 @@ for script in tests/abi/run.sh tests/c/*.sh; do
     [ ! -f "$script" ] || suite "$script" bash "$script"
 done
 
+suite "files, each way they are reached" posix
 suite "programs under esker run" programs
 
 echo "--- summary"

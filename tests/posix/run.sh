@@ -43,9 +43,10 @@ on() {
 way() {
     case $1 in
         memory) mkdir "$work/plain" && on memory "$work/plain" ;;
-        run) on run /esker "$ESKER" run --pool "esker:$work/pool" --cont tree -- ;;
+        run) on run /esker "$ESKER" run "esker:$work/pool/tree" -- ;;
         mount)
             [ -w /dev/fuse ] || { echo "skipped mount: /dev/fuse is not there" && return; }
+            command -v fusermount3 >/dev/null || { echo "skipped mount: no fusermount3" && return; }
             mkdir "$mount" && check "mount" "$ESKER" mount "esker:$work/pool/tree" "$mount" || return
             on mount "$mount"
             ;;

@@ -76,9 +76,11 @@ test_hard_links_in_tar() {
     echo text >"$outside/h/one"
     ln "$outside/h/one" "$outside/h/two"
     tar -C "$outside" -cf h.tar h
-    tar xf h.tar || ! ln h/one probe
-    holds h/one text
-    [ ! -e h/two ] || holds h/two text
+    # Where there are no hard links, only the first of the two comes out, whichever that is.
+    tar xf h.tar || ! ln h/* probe
+    for name in h/*; do
+        holds "$name" text
+    done
 }
 
 test_gzip() {

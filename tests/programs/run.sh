@@ -8,7 +8,8 @@
 # Each check has a line: `ok`, `FAILED` with the place of its log, or `skipped` with what is missing.
 # The status is 0 where nothing failed.
 #
-# environment: WITH    a command each check is started by, as in WITH="esker run --mount /esker --"
+# environment: WITH    a command each check is started by, as in WITH="esker run tank/home --"
+#              WITHOUT tests of the checks in C that are left out, by their names
 #              PYTHON  the Python interpreter, python3 without; CC, the C compiler, cc without
 #              LOGS    where logs and what is compiled go, a new folder of TMPDIR without
 #              TAIL    lines shown of the log of a check that failed, 40 without

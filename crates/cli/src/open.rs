@@ -54,3 +54,33 @@ pub(crate) fn snapshot(container: &Container, name: &str) -> Result<Epoch> {
         Error::new(ErrorKind::NotFound, message)
     })
 }
+
+/// The pool and the container of `POOL/CONT`; a URL of a pool has slashes of its own.
+///
+/// # Errors
+/// [`ErrorKind::Invalid`] for anything else.
+pub(crate) fn split(source: &str) -> Result<(&str, &str)> {
+    match source.rsplit_once('/') {
+        Some((pool, container)) if !pool.is_empty() && !container.is_empty() => {
+            Ok((pool, container))
+        }
+        _ => Err(Error::new(
+            ErrorKind::Invalid,
+            format!("{source:?} names no file system: give POOL/CONT, as in tank/home"),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_container_is_what_follows_the_last_slash() {
+        assert_eq!(split("tank/home").unwrap(), ("tank", "home"));
+        assert_eq!(split("esker:/p/tank/home").unwrap(), ("esker:/p/tank", "home"));
+        for wrong in ["tank", "/home", "tank/", ""] {
+            assert_eq!(split(wrong).unwrap_err().kind(), ErrorKind::Invalid, "{wrong}");
+        }
+    }
+}

@@ -31,9 +31,9 @@ fn site() -> Site {
 }
 
 fn run(site: &Site, options: &[&str], program: &[&str]) -> Output {
-    let base = ["run", "--pool", "tank", "--cont", "home"];
+    let base = ["run", "tank/home"];
     let arguments = [&base, options, &["--"], program].concat();
-    site.command(&arguments).env("ESKER_LIB", library()).output().unwrap()
+    site.command(&arguments).env("ESKER_PRELOAD", library()).output().unwrap()
 }
 
 /// Standard output of a script of the shell that succeeds.

@@ -216,6 +216,7 @@ fn files_have_holes() {
     let file = node.open(Open::BOTH).unwrap();
     file.write_at(3 << 20, b"end").unwrap();
     assert_eq!(file.size().unwrap(), (3 << 20) + 3);
+    assert_eq!(file.attr().unwrap().blocks(), (3 << 11) + 1, "holes are counted");
     assert_eq!(file.seek_data(0).unwrap(), 3 << 20);
     assert_eq!(file.seek_hole(3 << 20).unwrap(), (3 << 20) + 3);
     assert_eq!(kind(file.seek_data(4 << 20)), ErrorKind::PastEnd);

@@ -5,7 +5,7 @@ use crate::output::Answer;
 use clap::{Args, ValueEnum};
 use dfs::{Dfs, MountOptions};
 use esker::types::info::OpenMode;
-use esker::types::{Error, ErrorKind, Result};
+use esker::types::{Error, Result};
 use esker::{Pool, Wait};
 use esker_fuse::{Cache, Mount, Options, When};
 use rustix::stdio;
@@ -127,7 +127,7 @@ impl MountCommand {
     }
 
     fn open(&self) -> Result<Dfs> {
-        let (pool, container) = split(&self.source)?;
+        let (pool, container) = open::split(&self.source)?;
         let read_only = self.read_only || self.snapshot.is_some();
         let mode = if read_only { OpenMode::ReadOnly } else { OpenMode::ReadWrite };
         let container = Pool::connect(pool, mode)?.open_container(container, mode).wait()?;
@@ -184,19 +184,6 @@ impl Unmount {
     }
 }
 
-/// The pool and the container of `POOL/CONT`; a URL of a pool has slashes of its own.
-fn split(source: &str) -> Result<(&str, &str)> {
-    match source.rsplit_once('/') {
-        Some((pool, container)) if !pool.is_empty() && !container.is_empty() => {
-            Ok((pool, container))
-        }
-        _ => Err(Error::new(
-            ErrorKind::Invalid,
-            format!("{source:?} names no file system: give POOL/CONT, as in tank/home"),
-        )),
-    }
-}
-
 /// Becomes a process of its own: of no terminal, in no directory, without anybody's output. Then says
 /// that the mount answers.
 fn detach() -> Result<()> {
@@ -212,18 +199,4 @@ fn detach() -> Result<()> {
     // Whoever waited may have been killed meanwhile; the mount stays.
     let _ = UnixStream::from(waiting).write_all(&[READY]);
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_container_is_what_follows_the_last_slash() {
-        assert_eq!(split("tank/home").unwrap(), ("tank", "home"));
-        assert_eq!(split("esker:/p/tank/home").unwrap(), ("esker:/p/tank", "home"));
-        for wrong in ["tank", "/home", "tank/", ""] {
-            assert_eq!(split(wrong).unwrap_err().kind(), ErrorKind::Invalid, "{wrong}");
-        }
-    }
 }

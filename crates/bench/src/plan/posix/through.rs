@@ -40,7 +40,8 @@ impl Sites {
             return Ok(());
         };
         let program = launcher.program.display().to_string();
-        let run = ["run", "--mount", SEEN_AT, "--pool", pool, "--cont", container, "--", &program];
+        let source = format!("{pool}/{container}");
+        let run = ["run", &source, "--mount", SEEN_AT, "--", &program];
         let runner = Runner { program: launcher.program.clone(), folder: PathBuf::new() };
         runner.run(&words(&[&run[..], &["--version"]].concat()))?;
         let mut worker: Vec<OsString> = run.iter().map(OsString::from).collect();

@@ -27,7 +27,7 @@ Examples:
   esker bench ior --procs 2 -F -t 8k -b 64m -C -i 3 -o /dev/shm/file
   esker bench ior -a DFS -F -t 1m -b 256m -i 3 -o /file
   esker bench ior -w -r -W -R -t 1m -b 256m -s 2 -D 10 -O stoneWallingWearOut=1 -o /mnt/esker/file
-  esker run -- esker bench ior -F -t 1m -b 256m -o /esker/file";
+  esker run tank/home -- esker bench ior -F -t 1m -b 256m -o /esker/file";
 
 /// Measure transfers: write and read files, one of each process or one of all, as ior does
 #[derive(Args)]

@@ -24,7 +24,7 @@ the rate up to the stonewall has a line of its own.
 Examples:
   esker bench mdtest --procs 2 -n 10000 -d /dev/shm/md -i 3
   esker bench mdtest -a DFS --procs 1 -n 1000000 -F --list -d /one
-  esker run -- esker bench mdtest -n 10000 -F -w 3901 -e 3901 -X -d /esker/md";
+  esker run tank/home -- esker bench mdtest -n 10000 -F -w 3901 -e 3901 -X -d /esker/md";
 
 /// Measure names: make, look at, read and remove directories and files, as mdtest does
 #[derive(Args)]

@@ -2,6 +2,7 @@
 mod program;
 mod report;
 
+use crate::open;
 use crate::output::Answer;
 use clap::Args;
 use dfs::{Dfs, MountOptions, NewDfs};
@@ -26,23 +27,20 @@ const LIBRARY: &str = "libesker_preload.so";
 /// reached, and a warning says so: use `esker mount` for it.
 #[derive(Args)]
 #[command(after_long_help = "Examples:
-  esker run --pool tank --cont home -- cp -r /data/run1 /esker/
-  esker run --pool tank --cont home -- bash
-  esker run --pool tank --cont home --report -- python3 train.py /esker/set
-  ESKER_POOL=tank ESKER_CONT=home esker run -- mpirun -n 4 ior -a POSIX -o /esker/ior
+  esker run tank/home -- cp -r /data/run1 /esker/
+  esker run tank/home --mount /scratch -- bash
+  esker run tank/home --report -- python3 train.py /esker/set
+  esker run tank/home -- mpirun -n 4 ior -a POSIX -o /esker/ior
 
 Exit status: that of the program, or the signal that killed it (with --report, 128 and its number); 126
 where it could not be run, 127 where it was not found.")]
 pub(crate) struct Run {
+    /// File system: a pool and a container in it, by label, UUID or URL
+    #[arg(value_name = "POOL/CONT")]
+    source: String,
     /// Where programs see the file system; need not exist
     #[arg(long, value_name = "PATH", default_value = "/esker", env = "ESKER_MOUNT")]
     mount: PathBuf,
-    /// Pool: label, UUID or URL
-    #[arg(long, value_name = "POOL", env = "ESKER_POOL")]
-    pool: String,
-    /// Container with the file system: label or UUID
-    #[arg(long, value_name = "CONT", env = "ESKER_CONT")]
-    cont: String,
     /// Make the container where there is none of this name
     #[arg(long)]
     create: bool,
@@ -53,12 +51,7 @@ pub(crate) struct Run {
     #[arg(long)]
     report: bool,
     /// The program and its arguments
-    #[arg(
-        value_name = "PROGRAM",
-        required = true,
-        trailing_var_arg = true,
-        allow_hyphen_values = true
-    )]
+    #[arg(value_name = "PROGRAM", required = true, last = true)]
     program: Vec<OsString>,
 }
 
@@ -66,14 +59,14 @@ impl Run {
     /// Runs the program and ends as it did.
     pub(crate) fn run(self) -> Result<Answer> {
         let (library, mount) = (library()?, self.mount_point()?);
-        let container = self.check_container()?;
+        let (pool, container) = self.check_container()?;
         let (program, arguments) = self.program.split_first().ok_or_else(no_program)?;
         program::warn(program, &mount);
         let dir = RunDir::new()?;
         let mut command = start(program, &mount);
         command.args(arguments).env("LD_PRELOAD", preload(&library));
         command.env("ESKER_MOUNT", &mount).env("ESKER_RUN_DIR", &dir.0);
-        command.env("ESKER_POOL", &self.pool).env("ESKER_CONT", container);
+        command.env("ESKER_POOL", pool).env("ESKER_CONT", container);
         command.env_remove("ESKER_REPORT").env_remove("ESKER_READ_ONLY");
         if self.read_only {
             command.env("ESKER_READ_ONLY", "1");
@@ -114,22 +107,23 @@ impl Run {
     }
 
     /// Makes sure that there is a file system, so that its lack is told here and not by each program. The
-    /// UUID of the container.
-    fn check_container(&self) -> Result<String> {
+    /// pool, and the UUID of the container.
+    fn check_container(&self) -> Result<(&str, String)> {
+        let (name, label) = open::split(&self.source)?;
         let mode = if self.read_only { OpenMode::ReadOnly } else { OpenMode::ReadWrite };
-        let pool = Pool::connect(&self.pool, mode)?;
+        let pool = Pool::connect(name, mode)?;
         if self.create {
-            let new = NewContainer { label: Some(&self.cont), ..NewContainer::default() };
+            let new = NewContainer { label: Some(label), ..NewContainer::default() };
             match Dfs::create_container(&pool, &new, &NewDfs::default()) {
                 Err(error) if error.kind() != ErrorKind::Exists => return Err(error),
                 _ => {}
             }
         }
-        let container = pool.open_container(&self.cont, mode).wait()?;
+        let container = pool.open_container(label, mode).wait()?;
         let uuid = container.info().uuid.to_string();
         let options = MountOptions { read_only: self.read_only, ..MountOptions::default() };
         Dfs::mount(container, options)?;
-        Ok(uuid)
+        Ok((name, uuid))
     }
 }
 
@@ -175,9 +169,9 @@ impl Drop for RunDir {
     }
 }
 
-/// The library: what `ESKER_LIB` names, else beside this program or in the folder of its libraries.
+/// The library: what `ESKER_PRELOAD` names, else beside this program or in the folder of its libraries.
 fn library() -> Result<PathBuf> {
-    let named = std::env::var_os("ESKER_LIB").map(PathBuf::from);
+    let named = std::env::var_os("ESKER_PRELOAD").map(PathBuf::from);
     let named = named.map(|path| if path.is_dir() { path.join(LIBRARY) } else { path });
     let places = match named {
         Some(path) => vec![path],
@@ -194,7 +188,7 @@ fn library() -> Result<PathBuf> {
         Error::new(
             ErrorKind::NotFound,
             format!(
-                "the interception library is not there; looked for {}; set ESKER_LIB to its path",
+                "the interception library is not there; looked for {}; set ESKER_PRELOAD to its path",
                 places.join(", ")
             ),
         )
