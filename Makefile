@@ -15,7 +15,7 @@ PRELOAD := $(RELEASE)/libesker_preload.so
 BUILT := $(ESKER) $(LIBDAOS) $(PRELOAD)
 SOURCES := $(shell find Cargo.toml Cargo.lock crates -name '*.rs' -o -name '*.toml' -o -name '*.lock')
 
-.PHONY: build demo test check bench install uninstall fmt clean help
+.PHONY: build demo test check bench wheel install uninstall fmt clean help
 
 build: $(BUILT) ## Build the command line, libdaos and the interception library, optimised
 
@@ -29,13 +29,17 @@ demo: build ## Store and read back real fields from a C program (FILES="a.grib b
 	$(if $(FILES),,scripts/setup.sh samples)
 	scripts/demo.sh $(ESKER) $(LIBDAOS) $(FILES)
 
-test: ## Run every test: Rust, ABI, C programs, real programs
-	scripts/setup.sh samples fields fuse
+test: ## Run every test: Rust, ABI, C programs, real programs, Python
+	scripts/setup.sh samples fields fuse python
 	scripts/test.sh
 
 check: ## Check format, lints, dependencies and the style of the repository
-	scripts/setup.sh lint
+	scripts/setup.sh lint python
 	scripts/check.sh
+
+wheel: ## Build the Python package into build/wheels
+	scripts/setup.sh python
+	scripts/wheel.sh build/wheels release
 
 bench: build ## Measure arrays and keys on this machine beside its own limit (ARGS= go to `esker bench`)
 	$(ESKER) bench array $(ARGS)

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Sees to it that what the build needs is there: installs it where it may, lists it where it may not.
-# usage: setup.sh [samples] [fields] [fuse] [lint]
+# usage: setup.sh [samples] [fields] [fuse] [lint] [python]
 #   samples  also the sample fields of ecCodes
 #   fields   also ecCodes, which reads GRIB
 #   fuse     also what mounting takes, where this machine has the device
 #   lint     also rustfmt, clippy, cargo-deny and shellcheck
+#   python   also what builds, checks and tests the Python package, into build/python
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -57,7 +58,8 @@ These are missing and cannot be installed from here:
 On Debian 12:  apt-get install $*
 Elsewhere:     a C and a C++ compiler, pkg-config, the headers of libuuid, git, fusermount3, ecCodes'
                library and sample fields (ESKER_ECCODES and ECCODES_SAMPLES_PATH say where they are)
-               and a recent Rust with rustfmt and clippy (https://rustup.rs); shellcheck for \`make check\`
+               and a recent Rust with rustfmt and clippy (https://rustup.rs); shellcheck for \`make check\`;
+               Python 3.11 or later with its modules venv and ensurepip
 END
     exit 1
 }
@@ -99,6 +101,20 @@ install_cargo_deny() {
     CARGO_PROFILE_DEV_DEBUG=0 cargo install --quiet --locked --debug cargo-deny
 }
 
+has_python() {
+    python3 -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))'
+}
+
+# The environment is made anew when what should be in it changes, or its interpreter is gone.
+install_python_tools() {
+    local tools=build/python wanted=python/requirements.txt
+    cmp -s "$wanted" "$tools/requirements.txt" && "$tools/bin/maturin" --version >/dev/null 2>&1 && return
+    echo "installing: maturin, pytest and ruff into $tools"
+    python3 -m venv --clear "$tools"
+    "$tools/bin/pip" install --quiet --disable-pip-version-check --requirement "$wanted"
+    cp "$wanted" "$tools/requirements.txt"
+}
+
 need_build_tools
 for group in "$@"; do
     case $group in
@@ -106,8 +122,10 @@ for group in "$@"; do
     fields) need libeccodes0 has_eccodes ;;
     fuse) [ ! -e /dev/fuse ] || need fuse3 command -v fusermount3 ;;
     lint) need_lint_tools ;;
+    python) need python3-venv has_python ;;
     *) echo "setup.sh: no such group: $group" >&2 && exit 2 ;;
     esac
 done
 install_missing "${missing[@]}"
 [[ " $* " != *" lint "* ]] || install_cargo_deny
+[[ " $* " != *" python "* ]] || install_python_tools

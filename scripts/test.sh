@@ -53,7 +53,13 @@ for script in tests/abi/run.sh tests/c/*.sh; do
     [ ! -f "$script" ] || suite "$script" bash "$script"
 done
 
+# In a folder of its own, so that no wheel for use is replaced by one for tests.
+python_package() {
+    scripts/wheel.sh build/test/wheels dev && scripts/test-python.sh build/test/wheels
+}
+
 suite "files, each way they are reached" posix
+suite "Python" python_package
 suite "programs under esker run" programs
 
 echo "--- summary"

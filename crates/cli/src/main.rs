@@ -4,7 +4,6 @@
 mod args;
 mod commands;
 mod doctor;
-mod naming;
 mod open;
 mod output;
 mod progress;

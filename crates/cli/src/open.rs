@@ -1,8 +1,7 @@
 //! Opening what the command line names.
 use crate::args::{ContainerArg, ObjectArg, PoolArg, SnapshotArg};
-use crate::naming::oid_of;
 use esker::types::info::OpenMode;
-use esker::types::{Epoch, Error, ErrorKind, ObjectId, ObjectType, Result};
+use esker::types::{Error, ErrorKind, ObjectId, ObjectType, Result};
 use esker::{Access, Container, Pool, Wait};
 
 impl PoolArg {
@@ -21,7 +20,7 @@ impl ObjectArg {
     /// The container, and the object in it, which has `otype` where it is named by a name.
     pub(crate) fn open(&self, mode: OpenMode, otype: ObjectType) -> Result<(Container, ObjectId)> {
         let container = self.container.open(mode)?;
-        let oid = oid_of(&container, &self.object, otype, self.class)?;
+        let oid = container.named_oid(&self.object, otype, self.class)?;
         Ok((container, oid))
     }
 }
@@ -30,29 +29,10 @@ impl SnapshotArg {
     /// The snapshot asked for, else the latest state.
     pub(crate) fn access(&self, container: &Container) -> Result<Access<'static>> {
         match &self.snapshot {
-            Some(name) => snapshot(container, name).map(Access::Snapshot),
+            Some(name) => container.find_snapshot(name).wait().map(Access::Snapshot),
             None => Ok(Access::Latest),
         }
     }
-}
-
-/// The snapshot of this name or epoch; of several of one name the last.
-///
-/// # Errors
-/// [`ErrorKind::NotFound`].
-pub(crate) fn snapshot(container: &Container, name: &str) -> Result<Epoch> {
-    let all = container.snapshots().wait()?;
-    let epoch = name.parse().ok().map(Epoch);
-    let is_it = |snapshot: &&esker::types::info::SnapshotInfo| {
-        snapshot.name == name || epoch == Some(snapshot.epoch)
-    };
-    all.iter().rev().find(is_it).map(|snapshot| snapshot.epoch).ok_or_else(|| {
-        let message = format!(
-            "container {} has no snapshot {name:?}: `esker cont snapshot list` shows those there are",
-            container.info().label
-        );
-        Error::new(ErrorKind::NotFound, message)
-    })
 }
 
 /// The pool and the container of `POOL/CONT`; a URL of a pool has slashes of its own.

@@ -63,6 +63,7 @@ mod kv;
 pub mod memory;
 pub mod model;
 pub mod names;
+mod naming;
 mod native;
 mod object;
 mod pool;

@@ -43,6 +43,18 @@ pub fn pool_directories() -> Vec<PathBuf> {
     data.or_else(home).map(|data| data.join("esker").join("pools")).into_iter().collect()
 }
 
+/// Where a new pool goes unless its maker says so: the first of [`pool_directories`].
+///
+/// # Errors
+/// `BadPath` where there is none.
+pub fn new_pool_directory() -> Result<PathBuf> {
+    pool_directories().into_iter().next().ok_or_else(|| {
+        let message =
+            format!("there is no place for pools: set {POOLS_VARIABLE} or HOME, or name one");
+        Error::new(ErrorKind::BadPath, message)
+    })
+}
+
 /// All pools in the pool directories, by path. What is no pool, or cannot be read, is left out.
 #[must_use]
 pub fn list() -> Vec<(PathBuf, Superblock)> {

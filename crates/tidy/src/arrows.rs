@@ -4,7 +4,7 @@ use serde_json::Value;
 
 /// Every crate and what it may depend on, development and build dependencies included.
 /// A new crate enters here, on the row of its rank: never an arrow upwards, nor one to a sibling.
-const ARROWS: [(&str, &[&str]); 13] = [
+const ARROWS: [(&str, &[&str]); 14] = [
     ("esker-types", &[]),
     ("esker-eccodes", &["esker-types"]),
     ("esker-store", &["esker-types"]),
@@ -13,6 +13,7 @@ const ARROWS: [(&str, &[&str]); 13] = [
     ("esker-fields", &["esker-types", "esker-eccodes", "esker-store", "esker"]),
     ("esker-libdaos", &["esker-types", "esker-store", "esker", "esker-dfs"]),
     ("esker-preload", &["esker-types", "esker-store", "esker", "esker-dfs"]),
+    ("esker-python", &["esker-types", "esker-store", "esker", "esker-dfs"]),
     ("esker-fuse", &["esker-types", "esker-store", "esker", "esker-dfs"]),
     ("esker-bench", &["esker-types", "esker-store", "esker", "esker-dfs"]),
     (

@@ -3,8 +3,9 @@ use crate::rust::{self, Source};
 use crate::tree::File;
 use crate::{Finding, Tree};
 
-/// The only product code that may be unsafe: what touches mapped memory, and what C calls.
-const UNSAFE_PLACES: [&str; 2] = ["crates/store/src/io/", "crates/capi/"];
+/// The only product code that may be unsafe: what touches mapped memory, what C calls, and the memory of
+/// Python objects.
+const UNSAFE_PLACES: [&str; 3] = ["crates/store/src/io/", "crates/capi/", "python/src/buffer.rs"];
 
 /// Lines of code that may stand between a SAFETY comment and the `unsafe` it is for.
 const CODE_BETWEEN_MAX: usize = 2;
@@ -71,11 +72,12 @@ pub fn crate_roots(tree: &Tree) -> Vec<Finding> {
     })
 }
 
-/// The store denies, so that its one folder can allow; a crate of the C API is made of unsafe code.
+/// The store and the Python module deny, so that their one place can allow; a crate of the C API is made of
+/// unsafe code.
 fn fence_owed(path: &str) -> Option<&'static str> {
     let parts: Vec<_> = path.split('/').collect();
     match parts.as_slice() {
-        ["crates", "store", "src", "lib.rs"] => Some("deny"),
+        ["crates", "store", "src", "lib.rs"] | ["python", "src", "lib.rs"] => Some("deny"),
         ["crates", _, "src", "lib.rs" | "main.rs"] | ["crates", _, "src", "bin", ..] => {
             Some("forbid")
         }
@@ -168,6 +170,7 @@ mod tests {
         assert_eq!(lines(crate_roots, "crates/types/src/lib.rs", "#![forbid(unsafe_code)]"), NONE);
         assert_eq!(lines(crate_roots, "crates/types/src/lib.rs", "#![deny(unsafe_code)]"), [1]);
         assert_eq!(lines(crate_roots, "crates/store/src/lib.rs", "#![deny(unsafe_code)]"), NONE);
+        assert_eq!(lines(crate_roots, "python/src/lib.rs", "#![deny(unsafe_code)]"), NONE);
         assert_eq!(lines(crate_roots, CAPI, ""), NONE);
     }
 

@@ -3,8 +3,8 @@ use crate::tree::File;
 use crate::{Finding, Tree};
 
 /// Extensions, and names without one, of what people write here.
-const SOURCE_EXTENSIONS: [&str; 12] =
-    ["rs", "c", "h", "cpp", "sh", "py", "toml", "md", "json", "yml", "yaml", "map"];
+const SOURCE_EXTENSIONS: [&str; 13] =
+    ["rs", "c", "h", "cpp", "sh", "py", "pyi", "toml", "md", "json", "yml", "yaml", "map"];
 const SOURCE_NAMES: [&str; 4] = ["Makefile", "LICENSE", "run", ".gitignore"];
 
 /// Folders that belong to one machine: what lies in them is not there for the reader.

@@ -82,64 +82,107 @@ pub enum ErrorKind {
     FileTooBig,
 }
 
-/// How a kind appears at the edges: DAOS error code (negative), errno (positive), Python exception.
+/// How a kind appears at the edges: DAOS error code (negative), errno (positive), Python exceptions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Codes {
     /// DAOS code as its API returns it (`-DER_*`).
     pub der: i32,
     /// errno of the POSIX edges.
     pub errno: i32,
-    /// Name of the Python exception.
-    pub python: &'static str,
+    /// The builtin Python exceptions as which it can be caught, beside the one of its own name.
+    pub python: &'static [&'static str],
 }
 
-const fn codes(der: i32, errno: i32, python: &'static str) -> Codes {
+const fn codes(der: i32, errno: i32, python: &'static [&'static str]) -> Codes {
     Codes { der, errno, python }
 }
 
 impl ErrorKind {
+    /// Every kind.
+    pub const ALL: [Self; 36] = {
+        use ErrorKind::*;
+        [
+            NoPermission,
+            NoHandle,
+            Invalid,
+            Exists,
+            NotFound,
+            NoSpace,
+            Already,
+            NoMemory,
+            NotImplemented,
+            NotSupported,
+            TimedOut,
+            Busy,
+            Again,
+            Uninitialised,
+            Truncated,
+            Overflow,
+            Canceled,
+            KeyTooBig,
+            RecordTooBig,
+            RecordSize,
+            Io,
+            Checksum,
+            Corrupt,
+            Incompatible,
+            TxRestart,
+            BadPath,
+            AccessDenied,
+            NotDirectory,
+            IsDirectory,
+            NotEmpty,
+            Loop,
+            NameTooLong,
+            NoAttribute,
+            ReadOnly,
+            PastEnd,
+            FileTooBig,
+        ]
+    };
+
     /// The one table that maps a kind to what each edge shows (codes: DAOS `daos_errno.h`).
     #[must_use]
     pub const fn codes(self) -> Codes {
         use ErrorKind::*;
         match self {
-            NoPermission => codes(-1001, 1, "PermissionError"),
-            NoHandle => codes(-1002, 9, "ValueError"),
-            Invalid => codes(-1003, 22, "ValueError"),
-            Exists => codes(-1004, 17, "FileExistsError"),
-            NotFound => codes(-1005, 2, "KeyError"),
-            NoSpace => codes(-1007, 28, "OSError"),
-            Already => codes(-1008, 114, "RuntimeError"),
-            NoMemory => codes(-1009, 12, "MemoryError"),
-            NotImplemented => codes(-1010, 38, "NotImplementedError"),
-            TimedOut => codes(-1011, 110, "TimeoutError"),
-            Busy => codes(-1012, 16, "BlockingIOError"),
-            Again => codes(-1013, 11, "BlockingIOError"),
-            Uninitialised => codes(-1015, 22, "RuntimeError"),
-            Truncated => codes(-1016, 34, "BufferError"),
-            Overflow => codes(-1017, 75, "OverflowError"),
-            Canceled => codes(-1018, 125, "InterruptedError"),
-            BadPath => codes(-1026, 2, "FileNotFoundError"),
-            Io => codes(-2001, 5, "OSError"),
-            KeyTooBig => codes(-2012, 7, "ValueError"),
-            RecordTooBig => codes(-2013, 7, "ValueError"),
-            Checksum => codes(-2021, 84, "OSError"),
-            Corrupt => codes(-2022, 117, "OSError"),
-            Incompatible => codes(-2023, 22, "OSError"),
-            RecordSize => codes(-2024, 22, "ValueError"),
-            TxRestart => codes(-2025, 85, "BlockingIOError"),
-            NotSupported => codes(-2037, 95, "NotImplementedError"),
+            NoPermission => codes(-1001, 1, &["PermissionError"]),
+            NoHandle => codes(-1002, 9, &["ValueError"]),
+            Invalid => codes(-1003, 22, &["ValueError"]),
+            Exists => codes(-1004, 17, &["FileExistsError"]),
+            NotFound => codes(-1005, 2, &["KeyError", "FileNotFoundError"]),
+            NoSpace => codes(-1007, 28, &["OSError"]),
+            Already => codes(-1008, 114, &["RuntimeError"]),
+            NoMemory => codes(-1009, 12, &["MemoryError"]),
+            NotImplemented => codes(-1010, 38, &["NotImplementedError"]),
+            TimedOut => codes(-1011, 110, &["TimeoutError"]),
+            Busy => codes(-1012, 16, &["BlockingIOError"]),
+            Again => codes(-1013, 11, &["BlockingIOError"]),
+            Uninitialised => codes(-1015, 22, &["RuntimeError"]),
+            Truncated => codes(-1016, 34, &["BufferError"]),
+            Overflow => codes(-1017, 75, &["OverflowError"]),
+            Canceled => codes(-1018, 125, &["InterruptedError"]),
+            BadPath => codes(-1026, 2, &["FileNotFoundError"]),
+            Io => codes(-2001, 5, &["OSError"]),
+            KeyTooBig => codes(-2012, 7, &["ValueError"]),
+            RecordTooBig => codes(-2013, 7, &["ValueError"]),
+            Checksum => codes(-2021, 84, &["OSError"]),
+            Corrupt => codes(-2022, 117, &["OSError"]),
+            Incompatible => codes(-2023, 22, &["OSError"]),
+            RecordSize => codes(-2024, 22, &["ValueError"]),
+            TxRestart => codes(-2025, 85, &["BlockingIOError"]),
+            NotSupported => codes(-2037, 95, &["NotImplementedError"]),
             // DAOS has no codes of its own for what only file systems meet.
-            AccessDenied => codes(-1001, 13, "PermissionError"),
-            NotDirectory => codes(-1003, 20, "NotADirectoryError"),
-            IsDirectory => codes(-1003, 21, "IsADirectoryError"),
-            NotEmpty => codes(-1012, 39, "OSError"),
-            Loop => codes(-1003, 40, "OSError"),
-            NameTooLong => codes(-1003, 36, "OSError"),
-            NoAttribute => codes(-1005, 61, "OSError"),
-            ReadOnly => codes(-1001, 30, "OSError"),
-            PastEnd => codes(-1005, 6, "OSError"),
-            FileTooBig => codes(-1017, 27, "OSError"),
+            AccessDenied => codes(-1001, 13, &["PermissionError"]),
+            NotDirectory => codes(-1003, 20, &["NotADirectoryError"]),
+            IsDirectory => codes(-1003, 21, &["IsADirectoryError"]),
+            NotEmpty => codes(-1012, 39, &["OSError"]),
+            Loop => codes(-1003, 40, &["OSError"]),
+            NameTooLong => codes(-1003, 36, &["OSError"]),
+            NoAttribute => codes(-1005, 61, &["OSError"]),
+            ReadOnly => codes(-1001, 30, &["OSError"]),
+            PastEnd => codes(-1005, 6, &["OSError"]),
+            FileTooBig => codes(-1017, 27, &["OSError"]),
         }
     }
 }

@@ -132,7 +132,7 @@ impl MountCommand {
         let mode = if read_only { OpenMode::ReadOnly } else { OpenMode::ReadWrite };
         let container = Pool::connect(pool, mode)?.open_container(container, mode).wait()?;
         let snapshot =
-            self.snapshot.as_ref().map(|name| open::snapshot(&container, name)).transpose()?;
+            self.snapshot.as_ref().map(|name| container.find_snapshot(name).wait()).transpose()?;
         Dfs::mount(container, MountOptions { read_only, snapshot })
     }
 

@@ -175,7 +175,7 @@ impl Create {
             return pool_posix::create(&url, &self);
         }
         let spec = self.spec()?;
-        let directory = self.dir.map_or_else(first_directory, Ok)?;
+        let directory = self.dir.map_or_else(names::new_pool_directory, Ok)?;
         let bar = Bar::bytes("reserving");
         let pool =
             esker_store::Pool::create(&directory, &spec, &mut |done, all| bar.update(done, all))?;
@@ -230,16 +230,6 @@ impl Create {
             ..PoolSpec::new(self.label(), size.0)
         })
     }
-}
-
-fn first_directory() -> Result<PathBuf> {
-    names::pool_directories().into_iter().next().ok_or_else(|| {
-        let message = format!(
-            "there is no place for pools: set {} or HOME, or use --dir",
-            names::POOLS_VARIABLE
-        );
-        Error::new(ErrorKind::BadPath, message)
-    })
 }
 
 fn is_looked_in(directory: &Path) -> bool {

@@ -1,7 +1,7 @@
 //! `esker cont snapshot`.
 use crate::args::ContainerArg;
 use crate::output::Answer;
-use crate::{open, shapes, when};
+use crate::{shapes, when};
 use clap::{Args, Subcommand};
 use esker::Wait;
 use esker::types::Result;
@@ -82,7 +82,7 @@ impl List {
 impl Destroy {
     fn run(self) -> Result<Answer> {
         let container = self.container.open(OpenMode::ReadWrite)?;
-        let epoch = open::snapshot(&container, &self.snapshot)?;
+        let epoch = container.find_snapshot(&self.snapshot).wait()?;
         container.destroy_snapshot(epoch).wait()?;
         Ok(Answer::new(
             json!({"epoch": epoch.0}),

@@ -79,6 +79,12 @@ impl Transaction {
         self.state().epoch
     }
 
+    /// True as long as it takes operations: neither committed nor aborted, and no commit has failed.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.state().phase == Phase::Open
+    }
+
     /// Makes all writes take effect, after proving that all reads still hold. Without either it
     /// only ends the transaction.
     ///

@@ -1,0 +1,58 @@
+"""Esker, an object store for HPC, from Python.
+
+    import esker
+
+    pool = esker.Pool.create("tank", size=1 << 30)        # later: esker.Pool("tank")
+    with pool.create_container("run1") as container:
+        index = container.kv("index")                      # a mutable mapping of bytes
+        index["step 0"] = b"2.1"
+        field = container.create_array("t2m", cell_size=8)
+        field.write(0, numpy_array)                        # in place, without the GIL
+        field.read_into(0, numpy_array)
+        before = container.create_snapshot("before")
+        with container.transaction() as tx:                # both or none
+            index.at(tx)["step 1"] = b"2.2"
+            field.at(tx).set_size(0)
+        index.at(before)["step 0"]
+
+A container made with `posix=True` holds files: `FileSystem(container)`, and `esker://POOL/CONTAINER/path`
+for what knows fsspec (pandas, zarr, torch).
+
+Everything that may wait also has an asyncio variant of the same name with an `a` before it:
+`await index.aget("step 0")`. Errors are exceptions of `esker.errors`, all of them `esker.Error`.
+"""
+
+from . import _aio, _files, _mapping
+from ._esker import Array, Attributes, Container, File, FileSystem, Kv, Pool, Snapshot, Transaction
+from .errors import (
+    Error,
+    Exists,
+    Invalid,
+    NoPermission,
+    NoSpace,
+    NotFound,
+    TxRestart,
+)
+
+__all__ = [
+    "Array",
+    "Attributes",
+    "Container",
+    "Error",
+    "Exists",
+    "File",
+    "FileSystem",
+    "Invalid",
+    "Kv",
+    "NoPermission",
+    "NoSpace",
+    "NotFound",
+    "Pool",
+    "Snapshot",
+    "Transaction",
+    "TxRestart",
+]
+
+_mapping.complete()
+_files.complete()
+_aio.complete()

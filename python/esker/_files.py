@@ -1,0 +1,113 @@
+"""Files with a position, as Python's own: what `FileSystem.open` gives."""
+
+import io
+
+from ._esker import FileSystem
+
+#: Bytes of a buffer, where nobody says how many.
+BUFFER_BYTES = 64 << 10
+
+
+class RawFile(io.RawIOBase):
+    """An open file with a position, without a buffer."""
+
+    def __init__(self, file, name, mode):
+        """Begins at the end of a file that is appended to, else at its beginning."""
+        self._file, self.name, self.mode = file, name, mode
+        self._at = file.size() if "a" in mode else 0
+
+    def readable(self):
+        """Tell whether it was opened for reading."""
+        return self._file.readable
+
+    def writable(self):
+        """Tell whether it was opened for writing."""
+        return self._file.writable
+
+    def seekable(self):
+        """Tell that it has a position."""
+        self._check()
+        return True
+
+    def readinto(self, buffer):
+        """Fill a buffer from the position on; fewer bytes than fit only at the end of the file."""
+        self._check()
+        count = self._file.read_into(self._at, buffer)
+        self._at += count
+        return count
+
+    def readall(self):
+        """All that is left, in one piece."""
+        self._check()
+        found = self._file.read(self._at, max(0, self._file.size() - self._at))
+        self._at += len(found)
+        return found
+
+    def write(self, buffer):
+        """Write all of a buffer at the position."""
+        self._check()
+        self._at = self._file.write(self._at, buffer)
+        return memoryview(buffer).nbytes
+
+    def seek(self, offset, whence=io.SEEK_SET):
+        """Go to a position, counted from the beginning, from here, or from the end."""
+        self._check()
+        begin = {io.SEEK_SET: 0, io.SEEK_CUR: self._at}
+        at = (begin[whence] if whence in begin else self._file.size()) + offset
+        if at < 0:
+            raise ValueError(f"{self.name}: position {at} lies before the beginning")
+        self._at = at
+        return at
+
+    def tell(self):
+        """Tell the position in bytes."""
+        self._check()
+        return self._at
+
+    def truncate(self, size=None):
+        """Cut it, or let it grow, to `size` bytes: the position where none is given."""
+        self._check()
+        size = self._at if size is None else size
+        self._file.set_size(size)
+        return size
+
+    def close(self):
+        """Close it. Closing twice is no error."""
+        if not self.closed:
+            try:
+                super().close()
+            finally:
+                self._file.close()
+
+    def _check(self):
+        if self.closed:
+            raise ValueError(f"{self.name}: I/O operation on closed file")
+
+
+def _open(self, path, mode="r", buffering=-1, encoding=None, errors=None, newline=None):
+    """Open a file as Python's own `open` does, with the same arguments."""
+    text, binary = "t" in mode or "b" not in mode, mode.replace("t", "").replace("b", "")
+    if text and "b" in mode:
+        raise ValueError("a file has text or bytes: use one of t and b")
+    raw = RawFile(self.open_file(path, binary), path, mode)
+    if buffering == 0:
+        if text:
+            raw.close()
+            raise ValueError("text cannot be without a buffer")
+        return raw
+    size = BUFFER_BYTES if buffering in (-1, 1) else buffering
+    if "+" in mode:
+        buffered = io.BufferedRandom(raw, size)
+    else:
+        buffered = io.BufferedReader(raw, size) if binary == "r" else io.BufferedWriter(raw, size)
+    if not text:
+        return buffered
+    wrapped = io.TextIOWrapper(buffered, encoding, errors, newline, line_buffering=buffering == 1)
+    wrapped.mode = mode
+    return wrapped
+
+
+def complete():
+    """Add `open` to FileSystem."""
+    _open.__name__, _open.__qualname__ = "open", "FileSystem.open"
+    FileSystem.open = _open

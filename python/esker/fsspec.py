@@ -1,0 +1,215 @@
+"""A file system of fsspec: `esker://POOL/CONTAINER/path`, for pandas, zarr, torch and others.
+
+POOL is a label, a UUID or `memory:NAME`; CONTAINER holds a file system (`esker cont create --type posix`, or
+`mkdir` of `esker://POOL/CONTAINER`). Pools are looked for where ESKER_POOLS says.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from datetime import UTC, datetime
+
+from fsspec import AbstractFileSystem
+from fsspec.utils import stringify_path
+
+from . import FileSystem, Pool
+from .errors import Exists, NotFound
+
+#: Bytes copied at a time.
+COPY_BYTES = 4 << 20
+
+
+class EskerFileSystem(AbstractFileSystem):
+    """Files in containers of Esker, for reading and writing.
+
+    With `auto_mkdir` (the default) what is written gets the directories it lies in. With `read_only` nothing
+    can be changed, and `snapshot` (an epoch or a name) shows the files as they were.
+    """
+
+    protocol = "esker"
+    root_marker = ""
+
+    def __init__(self, auto_mkdir=True, read_only=False, snapshot=None, **storage_options):
+        """Open nothing yet."""
+        super().__init__(auto_mkdir=auto_mkdir, read_only=read_only, snapshot=snapshot, **storage_options)
+        self.auto_mkdir, self.read_only, self.snapshot = auto_mkdir, read_only, snapshot
+        self._mounted = {}
+
+    def _parts(self, path):
+        """Pool, container, and the path within it; what is missing is empty."""
+        parts = self._strip_protocol(path).lstrip("/").split("/", 2)
+        return (*parts, "", "", "")[:3]
+
+    def _mount(self, pool, container):
+        mode = "r" if self.read_only or self.snapshot is not None else "rw"
+        if (pool, container) not in self._mounted:
+            opened = Pool(pool, mode).container(container, at=self.snapshot)
+            self._mounted[pool, container] = FileSystem(opened, self.read_only)
+        return self._mounted[pool, container]
+
+    def _place(self, path):
+        """The file system a path is in, and the path within it."""
+        pool, container, inner = self._parts(path)
+        if not container:
+            raise NotFound(2, f"{path!r} names no container: use esker://POOL/CONTAINER/path")
+        return self._mount(pool, container), f"/{inner}"
+
+    def _make_parents(self, path):
+        if self.auto_mkdir:
+            files, inner = self._place(path)
+            files.mkdir(posixpath.dirname(inner), parents=True)
+
+    def info(self, path, **kwargs):
+        """Name, size in bytes, type and times of what a path names; links are followed."""
+        path = self._strip_protocol(path)
+        pool, container, _ = self._parts(path)
+        if not container:
+            if pool:
+                Pool(pool, "r").close()
+            return {"name": path, "size": 0, "type": "directory"}
+        files, inner = self._place(path)
+        return self._shown(path, files.stat(inner))
+
+    @staticmethod
+    def _shown(path, stat):
+        size = stat["size"] if stat["type"] == "file" else 0
+        return {**stat, "name": path, "size": size}
+
+    def ls(self, path, detail=True, **kwargs):
+        """What a directory has, sorted by name; a file alone."""
+        path = self._strip_protocol(path)
+        pool, container, _ = self._parts(path)
+        if not pool:
+            names = sorted(posixpath.basename(url) for url in Pool.list())
+            found = [{"name": name, "size": 0, "type": "directory"} for name in names]
+        elif not container:
+            found = self._containers(pool)
+        else:
+            found = self._entries(path)
+        return found if detail else [entry["name"] for entry in found]
+
+    @staticmethod
+    def _containers(pool):
+        names = sorted(known["label"] or known["uuid"] for known in Pool(pool, "r").containers())
+        return [{"name": f"{pool}/{name}", "size": 0, "type": "directory"} for name in names]
+
+    def _entries(self, path):
+        files, inner = self._place(path)
+        here = files.stat(inner)
+        if here["type"] != "directory":
+            return [self._shown(path, here)]
+        entries = sorted(files.scandir(inner), key=lambda entry: entry[0])
+        return [self._entry(files, inner, path, name, stat) for name, stat in entries]
+
+    def _entry(self, files, inner, path, name, stat):
+        if stat["type"] == "link":
+            try:
+                stat = {**files.stat(posixpath.join(inner, name)), "islink": True}
+            except NotFound:
+                stat = {**stat, "islink": True}
+        return self._shown(f"{path}/{name}", stat)
+
+    def mkdir(self, path, create_parents=True, **kwargs):
+        """Make a directory; one of `esker://POOL/CONTAINER` makes the container."""
+        pool, container, inner = self._parts(path)
+        if not inner:
+            Pool(pool).create_container(container, posix=True).close()
+            return
+        files, inner = self._place(path)
+        if files.exists(inner):
+            raise Exists(17, f"{path} exists already")
+        files.mkdir(inner, parents=create_parents)
+
+    def makedirs(self, path, exist_ok=False):
+        """Make a directory and those above it, in a container that exists."""
+        files, inner = self._place(path)
+        if not exist_ok and files.exists(inner):
+            raise Exists(17, f"{path} exists already")
+        files.mkdir(inner, parents=True)
+
+    def rmdir(self, path):
+        """Remove an empty directory."""
+        files, inner = self._place(path)
+        files.rmdir(inner)
+
+    def _rm(self, path):
+        files, inner = self._place(path)
+        files.remove(inner)
+
+    def rm_file(self, path):
+        """Remove a file."""
+        self._rm(path)
+
+    def rm(self, path, recursive=False, maxdepth=None):
+        """Remove files and, where `recursive`, directories with all that is in them."""
+        if maxdepth is not None:
+            super().rm(path, recursive=recursive, maxdepth=maxdepth)
+            return
+        for one in self.expand_path(path):
+            files, inner = self._place(one)
+            if not recursive:
+                files.remove(inner)
+            elif inner == "/":
+                for name in files.listdir("/"):
+                    files.remove_tree(f"/{name}")
+            else:
+                files.remove_tree(inner)
+
+    def cp_file(self, path1, path2, **kwargs):
+        """Copy a file, or make a directory where the first is one."""
+        (source, old), (target, new) = self._place(path1), self._place(path2)
+        if source.stat(old)["type"] == "directory":
+            target.mkdir(new, parents=True)
+            return
+        self._make_parents(path2)
+        piece = memoryview(bytearray(COPY_BYTES))
+        with source.open_file(old) as reader, target.open_file(new, "w") as writer:
+            at = 0
+            while count := reader.read_into(at, piece):
+                at = writer.write(at, piece[:count])
+
+    def mv(self, path1, path2, recursive=False, maxdepth=None, **kwargs):
+        """Move something: at once within a container, else by copying."""
+        (source, old), (target, new) = self._place(path1), self._place(path2)
+        if source is not target or self.isdir(path2) or any(mark in old for mark in "*?["):
+            super().mv(path1, path2, recursive=recursive, maxdepth=maxdepth, **kwargs)
+            return
+        self._make_parents(path2)
+        source.rename(old, new)
+
+    def _open(self, path, mode="rb", block_size=None, autocommit=True, cache_options=None, **kwargs):
+        if not autocommit:
+            raise NotImplementedError("files of Esker cannot wait for a transaction of fsspec")
+        if "r" not in mode:
+            self._make_parents(path)
+        files, inner = self._place(path)
+        return files.open(inner, mode, -1 if block_size in (None, "default") else block_size)
+
+    def touch(self, path, truncate=True, **kwargs):
+        """Make a file; one that is there is emptied, or with `truncate=False` only its time is set."""
+        self._make_parents(path)
+        files, inner = self._place(path)
+        with files.open_file(inner, "w" if truncate else "a"):
+            pass
+        if not truncate:
+            files.set(inner, mtime=datetime.now().timestamp())
+
+    def cat_file(self, path, start=None, end=None, **kwargs):
+        """Bytes of a file, from `start` to `end` (from its end where negative)."""
+        files, inner = self._place(path)
+        with files.open_file(inner) as file:
+            begin, stop, _ = slice(start, end).indices(file.size())
+            return file.read(begin, max(0, stop - begin))
+
+    def modified(self, path):
+        """When the content of a file changed."""
+        return datetime.fromtimestamp(self.info(path)["mtime"], tz=UTC)
+
+    created = modified
+
+    @classmethod
+    def _strip_protocol(cls, path):
+        if isinstance(path, list):
+            return [cls._strip_protocol(one) for one in path]
+        path = stringify_path(path)
+        return path.removeprefix("esker://").removeprefix("esker:").rstrip("/")

@@ -1,0 +1,181 @@
+//! Arrays.
+use crate::buffer::{Readable, Writable};
+use crate::call::call;
+use crate::container::Container;
+use crate::view::{At, View};
+use esker::types::ops::{Sink, Source};
+use esker::types::{Error, ErrorKind, Extent, ObjectId, Result};
+use esker::{Access, ArrayAttributes, Wait};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+/// Bytes of a chunk where nobody says how many.
+const CHUNK_BYTES: u64 = 1 << 20;
+
+/// What an array is to be when it is made.
+pub(crate) struct Shape {
+    pub(crate) cell_size: u64,
+    pub(crate) chunk_size: Option<u64>,
+    pub(crate) exist_ok: bool,
+}
+
+impl Shape {
+    pub(crate) fn create(
+        &self,
+        container: &esker::Container,
+        oid: ObjectId,
+        access: Access<'_>,
+    ) -> Result<esker::Array> {
+        let usual = || (CHUNK_BYTES / self.cell_size.max(1)).max(1);
+        let chunk_size = self.chunk_size.unwrap_or_else(usual);
+        let attributes = ArrayAttributes { cell_size: self.cell_size, chunk_size };
+        match container.create_array(oid, attributes, access).wait() {
+            Err(error) if self.exist_ok && error.kind() == ErrorKind::Exists => {
+                container.open_array(oid, access).wait()
+            }
+            made => made,
+        }
+    }
+}
+
+/// An Array: equal cells in a row, cut into chunks; `Container.array` and `Container.create_array` make it.
+///
+/// Offsets and counts are in cells. Buffers are used in place: bytes, bytearray, memoryview, arrays of
+/// numpy, whatever offers the buffer protocol and is contiguous.
+#[pyclass(frozen, module = "esker")]
+pub(crate) struct Array {
+    container: Py<Container>,
+    array: esker::Array,
+    view: View,
+}
+
+impl Array {
+    pub(crate) fn new(container: &Bound<'_, Container>, array: esker::Array, view: View) -> Self {
+        Self { container: container.clone().unbind(), array, view }
+    }
+
+    /// The range of cells that `bytes` fill from `offset` on.
+    fn range(&self, offset: u64, bytes: usize) -> Result<[Extent; 1]> {
+        let cell = self.cell_size();
+        match (bytes as u64).is_multiple_of(cell) {
+            true => Ok([Extent::new(offset, bytes as u64 / cell)]),
+            false => Err(Error::new(
+                ErrorKind::Invalid,
+                format!("a buffer of {bytes} bytes is no whole number of cells of {cell} bytes"),
+            )),
+        }
+    }
+
+    fn fill(&self, offset: u64, place: &mut [u8]) -> Result<()> {
+        let range = self.range(offset, place.len())?;
+        self.array.read(&range, Sink::One(place), self.view.access()).wait().map(drop)
+    }
+
+    fn bytes_of(&self, count: u64) -> Result<usize> {
+        let bytes = count.checked_mul(self.cell_size()).map(usize::try_from);
+        bytes.and_then(std::result::Result::ok).ok_or_else(|| {
+            Error::new(
+                ErrorKind::Overflow,
+                format!("{count} cells are more bytes than fit in memory"),
+            )
+        })
+    }
+}
+
+#[pymethods]
+impl Array {
+    /// The container it is in.
+    #[getter]
+    fn container(&self, py: Python<'_>) -> Py<Container> {
+        self.container.clone_ref(py)
+    }
+
+    /// Its object id, "HI.LO".
+    #[getter]
+    fn oid(&self) -> String {
+        self.array.oid().to_string()
+    }
+
+    /// Bytes per cell.
+    #[getter]
+    fn cell_size(&self) -> u64 {
+        self.array.attributes().cell_size
+    }
+
+    /// Cells per chunk; a chunk lies on one target.
+    #[getter]
+    fn chunk_size(&self) -> u64 {
+        self.array.attributes().chunk_size
+    }
+
+    /// The same Array as it was at a snapshot, for reading; or in a transaction. None gives the latest
+    /// state.
+    #[pyo3(signature = (at))]
+    fn at(&self, py: Python<'_>, at: Option<At<'_>>) -> PyResult<Self> {
+        let view = View::of(py, self.container.get().client(), at)?;
+        Ok(Self { container: self.container.clone_ref(py), array: self.array.clone(), view })
+    }
+
+    /// Writes the cells of `buffer` (whole cells) from cell `offset` on, all at once.
+    fn write(&self, py: Python<'_>, offset: u64, buffer: Readable) -> PyResult<()> {
+        let data = buffer.bytes();
+        call(py, || {
+            let range = self.range(offset, data.len())?;
+            self.array.write(&range, Source::One(data), self.view.access()).wait()
+        })
+    }
+
+    /// `count` cells from cell `offset` on, as bytes. Cells that were never written are zeros.
+    fn read<'py>(&self, py: Python<'py>, offset: u64, count: u64) -> PyResult<Bound<'py, PyBytes>> {
+        let len = call(py, || self.bytes_of(count))?;
+        PyBytes::new_with(py, len, |place| call(py, || self.fill(offset, place)))
+    }
+
+    /// Fills `buffer` (whole cells, writable) with the cells from cell `offset` on. Places of cells that
+    /// were never written are left as they are.
+    fn read_into(&self, py: Python<'_>, offset: u64, mut buffer: Writable) -> PyResult<()> {
+        let place = buffer.bytes();
+        call(py, || self.fill(offset, place))
+    }
+
+    /// Its size in cells: one more than the index of the last cell that exists.
+    fn size(&self, py: Python<'_>) -> PyResult<u64> {
+        call(py, || self.array.size(self.view.access()).wait())
+    }
+
+    /// Cuts it to `size` cells, or lets it end there with cells of zeros.
+    fn set_size(&self, py: Python<'_>, size: u64) -> PyResult<()> {
+        call(py, || self.array.set_size(size, self.view.access()).wait())
+    }
+
+    /// Removes `count` cells from cell `offset` on: they become holes.
+    fn punch(&self, py: Python<'_>, offset: u64, count: u64) -> PyResult<()> {
+        let range = [Extent::new(offset, count)];
+        call(py, || self.array.punch(&range, self.view.access()).wait())
+    }
+
+    /// Removes it with its sizes; opening it fails from then on.
+    fn destroy(&self, py: Python<'_>) -> PyResult<()> {
+        call(py, || self.array.destroy(self.view.access()).wait())
+    }
+
+    /// Its size in cells.
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        let size = self.size(py)?;
+        usize::try_from(size).map_err(Into::into)
+    }
+
+    /// Found again by URL, UUID and object id, in another process too.
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (String,))> {
+        let container = Container::viewing(py, &self.container, self.view.clone());
+        Ok((Bound::new(py, container)?.getattr("array")?, (self.oid(),)))
+    }
+
+    fn __repr__(&self) -> String {
+        let ArrayAttributes { cell_size, chunk_size } = self.array.attributes();
+        format!(
+            "<esker.Array {} of {cell_size}-byte cells, {chunk_size} a chunk>",
+            self.array.oid()
+        )
+    }
+}

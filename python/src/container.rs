@@ -1,0 +1,297 @@
+//! Containers.
+use crate::array::{Array, Shape};
+use crate::attributes::Attributes;
+use crate::call::call;
+use crate::errors;
+use crate::kv::Kv;
+use crate::pool::Pool;
+use crate::snapshot::Snapshot;
+use crate::text;
+use crate::transaction::Transaction;
+use crate::view::{At, View};
+use dfs::{Dfs, NewDfs};
+use esker::Wait;
+use esker::backend::NewContainer;
+use esker::types::info::{ContainerInfo, OpenMode};
+use esker::types::ops::Anchor;
+use esker::types::{Epoch, ErrorKind, ObjectType, Result};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+
+/// Objects brought by one look at a container.
+const LIST_BATCH: usize = 1024;
+
+/// Name, mode and snapshot to open a container by.
+type Reopening = (String, &'static str, Option<u64>);
+
+/// A container that is open; `Pool.container` and `Pool.create_container` make it.
+///
+/// It holds Key-Values and Arrays, each known by a name or by an object id "HI.LO". A name stands for the
+/// same object as in the command line tool.
+#[pyclass(frozen, module = "esker")]
+pub(crate) struct Container {
+    pool: Py<Pool>,
+    container: esker::Container,
+    view: View,
+}
+
+impl Container {
+    pub(crate) fn open(
+        pool: &Bound<'_, Pool>,
+        name: &str,
+        mode: OpenMode,
+        at: Option<At<'_>>,
+    ) -> PyResult<Self> {
+        let (py, opened) = (pool.py(), pool.get());
+        let container = call(py, || opened.open_container(name, mode))?;
+        let view = View::of(py, &container, at)?;
+        Ok(Self { pool: pool.clone().unbind(), container, view })
+    }
+
+    /// The same container, seen otherwise.
+    pub(crate) fn viewing(py: Python<'_>, this: &Py<Self>, view: View) -> Self {
+        let this = this.get();
+        Self { pool: this.pool.clone_ref(py), container: this.container.clone(), view }
+    }
+
+    /// The snapshot it shows, if any.
+    pub(crate) fn snapshot(&self) -> Option<Epoch> {
+        match self.view {
+            View::Snapshot(epoch) => Some(epoch),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn client(&self) -> &esker::Container {
+        &self.container
+    }
+}
+
+#[pymethods]
+impl Container {
+    /// The pool it is in.
+    #[getter]
+    fn pool(&self, py: Python<'_>) -> Py<Pool> {
+        self.pool.clone_ref(py)
+    }
+
+    /// Its label; empty where it has none.
+    #[getter]
+    fn label(&self) -> &str {
+        &self.container.info().label
+    }
+
+    /// Its UUID.
+    #[getter]
+    fn uuid(&self) -> String {
+        self.container.info().uuid.to_string()
+    }
+
+    /// How it was opened: "r", "rw" or "exclusive".
+    #[getter]
+    fn mode(&self) -> &'static str {
+        text::mode_name(self.container.mode())
+    }
+
+    /// What it says about itself: label, uuid, checksum, created (seconds since 1970), handles.
+    fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        describe(py, &call(py, || self.container.query().wait())?)
+    }
+
+    /// The attributes users keep with it.
+    #[getter]
+    fn attributes(&self) -> Attributes {
+        Attributes::new(self.container.attributes())
+    }
+
+    /// The same container as it was at a snapshot (a Snapshot, its epoch or its name), for reading; or in
+    /// a transaction. None gives the latest state.
+    #[pyo3(signature = (at))]
+    fn at(slf: &Bound<'_, Self>, at: Option<At<'_>>) -> PyResult<Self> {
+        let view = View::of(slf.py(), &slf.get().container, at)?;
+        Ok(Self::viewing(slf.py(), slf.as_unbound(), view))
+    }
+
+    /// A Key-Value, by name or object id. Nothing is read: it exists while it has a key.
+    ///
+    /// `keys` says how its keys compare, where it is named by a name: "hashed", "lexical" (listed in
+    /// order on each target) or "integer"; `oclass` its object class, such as "S1" or "SX".
+    #[pyo3(signature = (name, *, keys = "hashed", oclass = None))]
+    fn kv(slf: &Bound<'_, Self>, name: &str, keys: &str, oclass: Option<&str>) -> PyResult<Kv> {
+        let (this, otype) = (slf.get(), text::kv_type(keys)?);
+        let class = text::object_class(oclass)?;
+        let found = || this.container.kv(this.container.named_oid(name, otype, class)?);
+        Ok(Kv::new(slf, call(slf.py(), found)?, this.view.clone()))
+    }
+
+    /// An Array that exists, by name or object id.
+    #[pyo3(signature = (name, *, oclass = None))]
+    fn array(slf: &Bound<'_, Self>, name: &str, oclass: Option<&str>) -> PyResult<Array> {
+        let (this, class) = (slf.get(), text::object_class(oclass)?);
+        let found = || {
+            let oid = this.container.named_oid(name, ObjectType::Array, class)?;
+            this.container.open_array(oid, this.view.access()).wait()
+        };
+        Ok(Array::new(slf, call(slf.py(), found)?, this.view.clone()))
+    }
+
+    /// Makes an Array.
+    ///
+    /// `cell_size` in bytes, `chunk_size` in cells (a chunk lies on one target; 1 MiB by default). With
+    /// `exist_ok` one that exists is opened, whatever its sizes.
+    #[pyo3(signature = (name, cell_size = 1, chunk_size = None, *, oclass = None, exist_ok = false))]
+    fn create_array(
+        slf: &Bound<'_, Self>,
+        name: &str,
+        cell_size: u64,
+        chunk_size: Option<u64>,
+        oclass: Option<&str>,
+        exist_ok: bool,
+    ) -> PyResult<Array> {
+        let (this, class) = (slf.get(), text::object_class(oclass)?);
+        let shape = Shape { cell_size, chunk_size, exist_ok };
+        let made = || {
+            let oid = this.container.named_oid(name, ObjectType::Array, class)?;
+            shape.create(&this.container, oid, this.view.access())
+        };
+        Ok(Array::new(slf, call(slf.py(), made)?, this.view.clone()))
+    }
+
+    /// Ids of all objects in it, of the latest state or its snapshot.
+    fn objects(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        call(py, || {
+            let (mut anchor, mut ids) = (Anchor::Start, Vec::new());
+            while !anchor.is_end() {
+                let access = self.view.access();
+                let some = self.container.list_objects(&mut anchor, LIST_BATCH, access).wait()?;
+                ids.extend(some.iter().map(ToString::to_string));
+            }
+            Ok(ids)
+        })
+    }
+
+    /// First of `count` consecutive numbers that no other user of the container ever gets, for object
+    /// ids "0.NUMBER".
+    #[pyo3(signature = (count = 1))]
+    fn allocate_oids(&self, py: Python<'_>, count: u64) -> PyResult<u64> {
+        call(py, || self.container.allocate_oids(count).wait())
+    }
+
+    /// Freezes its state under a name, which may be empty.
+    #[pyo3(signature = (name = ""))]
+    fn create_snapshot(&self, py: Python<'_>, name: &str) -> PyResult<Snapshot> {
+        let made = || {
+            let epoch = self.container.create_snapshot(name).wait()?;
+            Ok(esker::types::info::SnapshotInfo { epoch, name: name.to_owned() })
+        };
+        call(py, made).map(Snapshot::of)
+    }
+
+    /// Its snapshots, oldest first.
+    fn snapshots(&self, py: Python<'_>) -> PyResult<Vec<Snapshot>> {
+        let all = call(py, || self.container.snapshots().wait())?;
+        Ok(all.into_iter().map(Snapshot::of).collect())
+    }
+
+    /// Drops a snapshot and what only it kept.
+    fn destroy_snapshot(&self, py: Python<'_>, snapshot: &Snapshot) -> PyResult<()> {
+        call(py, || self.container.destroy_snapshot(Epoch(snapshot.epoch)).wait())
+    }
+
+    /// A transaction, to be used in a `with` statement. One that only reads proves at its commit that
+    /// all it read stood together.
+    #[pyo3(signature = (*, read_only = false))]
+    fn transaction(&self, py: Python<'_>, read_only: bool) -> PyResult<Transaction> {
+        let transaction = call(py, || match read_only {
+            true => self.container.transaction_read_only(),
+            false => self.container.transaction(),
+        });
+        transaction.map(Transaction::new)
+    }
+
+    /// Calls `work(tx)` with a transaction, commits, and returns what `work` returned; where the commit
+    /// meets a conflict, `work` is called again with a new one, `attempts` times at most.
+    #[pyo3(signature = (work, *, attempts = 100))]
+    fn transact<'py>(
+        &self,
+        work: &Bound<'py, PyAny>,
+        attempts: u32,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = work.py();
+        for _ in 0..attempts {
+            match self.attempt(work) {
+                Err(error) if errors::is_conflict(py, &error) => py.check_signals()?,
+                other => return other,
+            }
+        }
+        let message = format!("the transaction met a conflict {attempts} times: try again later");
+        Err(errors::raise(py, ErrorKind::TxRestart, message))
+    }
+
+    /// Ends this use of it: all its handles fail from now on. Closing twice is no error.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        call(py, || self.container.close().wait())
+    }
+
+    fn __enter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_details))]
+    fn __exit__(&self, py: Python<'_>, _details: Bound<'_, PyTuple>) -> PyResult<()> {
+        self.close(py)
+    }
+
+    /// Found again by URL and UUID, in another process too.
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Reopening)> {
+        let open = self.pool.bind(py).getattr("container")?;
+        Ok((open, (self.uuid(), self.mode(), self.view.pickled()?)))
+    }
+
+    fn __repr__(&self) -> String {
+        let info = self.container.info();
+        format!("<esker.Container {:?} {}>", info.label, info.uuid)
+    }
+}
+
+impl Container {
+    fn attempt<'py>(&self, work: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let py = work.py();
+        let transaction = Bound::new(py, self.transaction(py, false)?)?;
+        let answer = work.call1((&transaction,))?;
+        match transaction.get().shared().is_open() {
+            true => transaction.get().commit(py).map(|()| answer),
+            false => Ok(answer),
+        }
+    }
+}
+
+/// Makes a container and returns the UUID to open it by.
+pub(crate) fn create(
+    pool: &esker::Pool,
+    new: &NewContainer<'_>,
+    posix: bool,
+    exist_ok: bool,
+) -> Result<String> {
+    let made = match posix {
+        true => Dfs::create_container(pool, new, &NewDfs::default()),
+        false => pool.create_container(new).wait(),
+    };
+    match (made, new.label) {
+        (Ok(info), _) => Ok(info.uuid.to_string()),
+        (Err(error), Some(label)) if exist_ok && error.kind() == ErrorKind::Exists => {
+            Ok(label.to_owned())
+        }
+        (Err(error), _) => Err(error),
+    }
+}
+
+pub(crate) fn describe<'py>(py: Python<'py>, info: &ContainerInfo) -> PyResult<Bound<'py, PyDict>> {
+    let shown = PyDict::new(py);
+    shown.set_item("label", &info.label)?;
+    shown.set_item("uuid", info.uuid.to_string())?;
+    shown.set_item("checksum", text::checksum_name(info.checksum))?;
+    shown.set_item("created", info.created.unix_time().as_secs_f64())?;
+    shown.set_item("handles", info.handles)?;
+    Ok(shown)
+}

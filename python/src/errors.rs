@@ -1,0 +1,46 @@
+//! Errors as exceptions: each kind has a class of its name in `esker.errors`.
+use esker::types::{Error, ErrorKind};
+use pyo3::prelude::*;
+
+/// Module with the classes.
+const MODULE: &str = "esker.errors";
+
+/// The exception for an error.
+pub(crate) fn exception(py: Python<'_>, error: &Error) -> PyErr {
+    build(py, error).map_or_else(|trouble| trouble, PyErr::from_value)
+}
+
+/// An exception of `kind`.
+pub(crate) fn raise(py: Python<'_>, kind: ErrorKind, message: impl Into<String>) -> PyErr {
+    exception(py, &Error::new(kind, message))
+}
+
+/// The arguments are those of `OSError`, as some of the classes are.
+fn build<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'py, PyAny>> {
+    let class = py.import(MODULE)?.getattr(name(error.kind()))?;
+    let exception = class.call1((error.errno(), error.message()))?;
+    exception.setattr("needed", error.needed())?;
+    Ok(exception)
+}
+
+/// Name of the class of a kind.
+fn name(kind: ErrorKind) -> String {
+    format!("{kind:?}")
+}
+
+/// True for an exception that says that a transaction met a conflict.
+pub(crate) fn is_conflict(py: Python<'_>, error: &PyErr) -> bool {
+    let class = py.import(MODULE).and_then(|module| module.getattr(name(ErrorKind::TxRestart)));
+    class.is_ok_and(|class| error.is_instance(py, &class))
+}
+
+/// What each kind of error is to Python: its name, its errno, its DAOS code, and the builtin exceptions
+/// its class derives from.
+#[pyfunction]
+pub(crate) fn error_table() -> Vec<(String, i32, i32, Vec<&'static str>)> {
+    let row = |kind: ErrorKind| {
+        let codes = kind.codes();
+        (name(kind), codes.errno, codes.der, codes.python.to_vec())
+    };
+    ErrorKind::ALL.into_iter().map(row).collect()
+}

@@ -1,0 +1,314 @@
+//! The file system in a container: what a path names.
+use crate::call::call;
+use crate::container::Container;
+use crate::file::File;
+use crate::text;
+use dfs::{
+    Anchor, Attr, Create, Dfs, Follow, Kind, MountOptions, Node, Open, RenameMode, SetAttr, Time,
+};
+use esker::types::{Error, ErrorKind, Result};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+/// Names brought by one look at a directory.
+const LIST_BATCH: usize = 1024;
+
+/// The file system in a container: FileSystem(container, read_only=False).
+///
+/// The container was made with `posix=True`, or by `esker cont create --type posix`. Paths begin at its
+/// root, with or without a slash. A container at a snapshot gives the files as they were then. Times are in
+/// seconds since 1970, sizes in bytes.
+#[pyclass(frozen, module = "esker")]
+pub(crate) struct FileSystem {
+    container: Py<Container>,
+    fs: Dfs,
+}
+
+impl FileSystem {
+    fn node(&self, path: &Path, follow: bool) -> Result<Node> {
+        let follow = if follow { Follow::All } else { Follow::AllButLast };
+        self.fs.resolve(&self.fs.root(), path.as_os_str().as_bytes(), follow)
+    }
+
+    /// The directory a path's last name is in, and that name.
+    fn parent<'p>(&self, path: &'p Path) -> Result<(Node, &'p [u8])> {
+        self.fs.resolve_parent(&self.fs.root(), path.as_os_str().as_bytes())
+    }
+
+    fn attr(&self, path: &Path, follow: bool) -> Result<Attr> {
+        self.node(path, follow)?.attr_as_found()
+    }
+
+    /// The file at `path`, made where it is missing and `new` says how.
+    fn opened(&self, path: &Path, open: Open, new: Option<Create>) -> Result<dfs::File> {
+        match (self.node(path, true), new) {
+            (Ok(_), Some(new)) if new.exclusive => Err(taken(path)),
+            (Ok(node), _) => node.open(open),
+            (Err(error), Some(new)) if error.kind() == ErrorKind::NotFound => {
+                let (dir, name) = self.parent(path)?;
+                dir.create(name, &new)?.open(open)
+            }
+            (Err(error), _) => Err(error),
+        }
+    }
+
+    fn make_directories(&self, path: &Path, new: &Create) -> Result<()> {
+        let mut node = self.fs.root();
+        for part in path.as_os_str().as_bytes().split(|byte| *byte == b'/') {
+            if !part.is_empty() {
+                node = match node.mkdir(part, new) {
+                    Err(error) if error.kind() == ErrorKind::Exists => {
+                        self.fs.resolve(&node, part, Follow::All)?
+                    }
+                    made => made?,
+                };
+            }
+        }
+        match node.kind() {
+            Kind::Directory => Ok(()),
+            _ => Err(taken(path)),
+        }
+    }
+}
+
+#[pymethods]
+impl FileSystem {
+    #[new]
+    #[pyo3(signature = (container, read_only = false))]
+    fn new(container: &Bound<'_, Container>, read_only: bool) -> PyResult<Self> {
+        let this = container.get();
+        let options = MountOptions { read_only, snapshot: this.snapshot() };
+        let fs = call(container.py(), || Dfs::mount(this.client().clone(), options))?;
+        Ok(Self { container: container.clone().unbind(), fs })
+    }
+
+    /// The container it lies in.
+    #[getter]
+    fn container(&self, py: Python<'_>) -> Py<Container> {
+        self.container.clone_ref(py)
+    }
+
+    /// True where nothing may be changed.
+    #[getter]
+    fn read_only(&self) -> bool {
+        self.fs.is_read_only()
+    }
+
+    /// Opens a file for access by offsets; `FileSystem.open` gives one with a position.
+    ///
+    /// `mode` is one of Python's: "r", "r+", "w", "w+", "x", "x+", "a", "a+"; `permissions` are those of
+    /// a new file.
+    #[pyo3(signature = (path, mode = "r", *, permissions = 0o644))]
+    fn open_file(
+        &self,
+        py: Python<'_>,
+        path: PathBuf,
+        mode: &str,
+        permissions: u32,
+    ) -> PyResult<File> {
+        let how = text::file_mode(mode)?;
+        let new = how
+            .create
+            .then(|| Create { exclusive: how.exclusive, ..Create::with_mode(permissions) });
+        call(py, || self.opened(&path, how.open, new)).map(|file| File::new(file, how.append))
+    }
+
+    /// What a path names: type ("file", "directory", "link"), size, mode, uid, gid, nlink, ino, mtime,
+    /// ctime, blksize.
+    #[pyo3(signature = (path, *, follow = true))]
+    fn stat<'py>(
+        &self,
+        py: Python<'py>,
+        path: PathBuf,
+        follow: bool,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        describe(py, &call(py, || self.attr(&path, follow))?)
+    }
+
+    /// True where a path names something.
+    fn exists(&self, py: Python<'_>, path: PathBuf) -> PyResult<bool> {
+        call(py, || match self.node(&path, true) {
+            Err(error) if is_absence(error.kind()) => Ok(false),
+            found => found.map(|_| true),
+        })
+    }
+
+    /// Names in a directory, in no order.
+    #[pyo3(signature = (path = PathBuf::from("/")))]
+    fn listdir(&self, py: Python<'_>, path: PathBuf) -> PyResult<Vec<OsString>> {
+        call(py, || {
+            let (node, mut anchor, mut names) =
+                (self.node(&path, true)?, Anchor::Start, Vec::new());
+            while !anchor.is_end() {
+                let some = node.read_names(&mut anchor, LIST_BATCH)?;
+                names.extend(some.iter().map(|name| OsString::from_vec(name.to_vec())));
+            }
+            Ok(names)
+        })
+    }
+
+    /// Names in a directory, each with what `stat` would say of it (links are not followed).
+    #[pyo3(signature = (path = PathBuf::from("/")))]
+    fn scandir<'py>(
+        &self,
+        py: Python<'py>,
+        path: PathBuf,
+    ) -> PyResult<Vec<(OsString, Bound<'py, PyDict>)>> {
+        let found = call(py, || {
+            let (node, mut anchor, mut found) =
+                (self.node(&path, true)?, Anchor::Start, Vec::new());
+            while !anchor.is_end() {
+                for entry in node.read_dir(&mut anchor, LIST_BATCH)? {
+                    let attr = self.fs.attr_of(&entry.inode)?;
+                    found.push((OsString::from_vec(entry.name), attr));
+                }
+            }
+            Ok(found)
+        })?;
+        found.into_iter().map(|(name, attr)| Ok((name, describe(py, &attr)?))).collect()
+    }
+
+    /// Makes a directory; with `parents` those above it as well, and one that exists is no error.
+    #[pyo3(signature = (path, *, parents = false, permissions = 0o755))]
+    fn mkdir(
+        &self,
+        py: Python<'_>,
+        path: PathBuf,
+        parents: bool,
+        permissions: u32,
+    ) -> PyResult<()> {
+        let new = Create::with_mode(permissions);
+        call(py, || match parents {
+            true => self.make_directories(&path, &new),
+            false => {
+                let (dir, name) = self.parent(&path)?;
+                dir.mkdir(name, &new).map(drop)
+            }
+        })
+    }
+
+    /// Removes an empty directory.
+    fn rmdir(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        call(py, || {
+            let (dir, name) = self.parent(&path)?;
+            dir.rmdir(name)
+        })
+    }
+
+    /// Removes a file or symbolic link. Who has it open can use it on.
+    fn remove(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        call(py, || {
+            let (dir, name) = self.parent(&path)?;
+            dir.unlink(name)
+        })
+    }
+
+    /// Removes something with everything below it, and tells how many entries went.
+    fn remove_tree(&self, py: Python<'_>, path: PathBuf) -> PyResult<u64> {
+        call(py, || {
+            let (dir, name) = self.parent(&path)?;
+            dir.remove_tree(name)
+        })
+    }
+
+    /// Gives something another path. Nobody ever sees both, or neither. What has the new path already is
+    /// replaced, or with `replace=False` stays and raises Exists.
+    #[pyo3(signature = (path, new_path, *, replace = true))]
+    fn rename(
+        &self,
+        py: Python<'_>,
+        path: PathBuf,
+        new_path: PathBuf,
+        replace: bool,
+    ) -> PyResult<()> {
+        let mode = if replace { RenameMode::Replace } else { RenameMode::NoReplace };
+        call(py, || {
+            let ((dir, name), (to, new_name)) = (self.parent(&path)?, self.parent(&new_path)?);
+            dir.rename(name, &to, new_name, mode)
+        })
+    }
+
+    /// Makes a symbolic link at `path` that leads to `target`.
+    fn symlink(&self, py: Python<'_>, target: PathBuf, path: PathBuf) -> PyResult<()> {
+        call(py, || {
+            let (dir, name) = self.parent(&path)?;
+            dir.symlink(name, target.as_os_str().as_bytes(), &Create::with_mode(0o777)).map(drop)
+        })
+    }
+
+    /// Where a symbolic link leads.
+    fn readlink(&self, py: Python<'_>, path: PathBuf) -> PyResult<OsString> {
+        call(py, || self.node(&path, false)?.read_link()).map(OsString::from_vec)
+    }
+
+    /// Changes attributes: permission bits, size in bytes, time of the last change of the content.
+    #[pyo3(signature = (path, *, mode = None, size = None, mtime = None))]
+    fn set(
+        &self,
+        py: Python<'_>,
+        path: PathBuf,
+        mode: Option<u32>,
+        size: Option<u64>,
+        mtime: Option<f64>,
+    ) -> PyResult<()> {
+        let set = SetAttr { mode, size, mtime: mtime.map(time), ..SetAttr::default() };
+        call(py, || self.node(&path, true)?.set_attr(&set).map(drop))
+    }
+
+    /// Space: total and free, in bytes.
+    fn space(&self, py: Python<'_>) -> PyResult<(u64, u64)> {
+        call(py, || self.fs.space().map(|space| (space.total, space.free)))
+    }
+
+    /// Found again by its container, in another process too.
+    fn __reduce__(slf: &Bound<'_, Self>) -> (Py<PyAny>, (Py<Container>, bool)) {
+        let this = slf.get();
+        let container = this.container.clone_ref(slf.py());
+        (slf.get_type().into_any().unbind(), (container, this.read_only()))
+    }
+
+    fn __repr__(&self) -> String {
+        let info = self.fs.container().info();
+        format!("<esker.FileSystem in {:?} {}>", info.label, info.uuid)
+    }
+}
+
+fn is_absence(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::NotFound | ErrorKind::NotDirectory | ErrorKind::BadPath)
+}
+
+fn taken(path: &Path) -> Error {
+    Error::new(ErrorKind::Exists, format!("{} exists already", path.display()))
+}
+
+fn time(seconds: f64) -> Time {
+    let whole = seconds.floor();
+    Time { seconds: whole as i64, nanos: (((seconds - whole) * 1e9) as u32).min(999_999_999) }
+}
+
+fn seconds(time: Time) -> f64 {
+    time.seconds as f64 + f64::from(time.nanos) / 1e9
+}
+
+fn describe<'py>(py: Python<'py>, attr: &Attr) -> PyResult<Bound<'py, PyDict>> {
+    let kind = match attr.kind {
+        Kind::File => "file",
+        Kind::Directory => "directory",
+        Kind::Symlink => "link",
+    };
+    let shown = PyDict::new(py);
+    shown.set_item("type", kind)?;
+    shown.set_item("size", attr.size)?;
+    shown.set_item("mode", attr.full_mode())?;
+    shown.set_item("uid", attr.uid)?;
+    shown.set_item("gid", attr.gid)?;
+    shown.set_item("nlink", attr.nlink)?;
+    shown.set_item("ino", attr.number())?;
+    shown.set_item("mtime", seconds(attr.mtime))?;
+    shown.set_item("ctime", seconds(attr.ctime))?;
+    shown.set_item("blksize", attr.block_size)?;
+    Ok(shown)
+}

@@ -1,0 +1,186 @@
+//! Key-Values.
+use crate::buffer::{Readable, Writable};
+use crate::call::call;
+use crate::container::Container;
+use crate::key::{self, Key};
+use crate::listing::{Listing, What};
+use crate::view::{At, View};
+use esker::Wait;
+use esker::types::ops::{Anchor, Cond, ListLimit};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+/// Keys brought by one look, where they are counted.
+const COUNT_BATCH: usize = 4096;
+
+/// A Key-Value: one value of up to 4 MiB under each key; `Container.kv` makes it.
+///
+/// It is a mutable mapping. Keys are bytes (text stands for its UTF-8), or numbers where it has integer
+/// keys; values are bytes, set from anything that offers the buffer protocol. Keys are listed target by
+/// target, sorted in each.
+#[pyclass(frozen, module = "esker")]
+pub(crate) struct Kv {
+    container: Py<Container>,
+    kv: esker::Kv,
+    view: View,
+}
+
+impl Kv {
+    pub(crate) fn new(container: &Bound<'_, Container>, kv: esker::Kv, view: View) -> Self {
+        Self { container: container.clone().unbind(), kv, view }
+    }
+
+    fn find(&self, py: Python<'_>, key: &[u8]) -> PyResult<Option<Vec<u8>>> {
+        call(py, || self.kv.get(key, self.view.access()).wait())
+    }
+
+    fn key(&self, key: Key) -> PyResult<Vec<u8>> {
+        key.within(self.kv.oid())
+    }
+
+    fn list(&self, what: What) -> Listing {
+        Listing::new(self.kv.clone(), self.view.clone(), what)
+    }
+}
+
+#[pymethods]
+impl Kv {
+    /// The container it is in.
+    #[getter]
+    fn container(&self, py: Python<'_>) -> Py<Container> {
+        self.container.clone_ref(py)
+    }
+
+    /// Its object id, "HI.LO".
+    #[getter]
+    fn oid(&self) -> String {
+        self.kv.oid().to_string()
+    }
+
+    /// The same Key-Value as it was at a snapshot, for reading; or in a transaction. None gives the latest
+    /// state.
+    #[pyo3(signature = (at))]
+    fn at(&self, py: Python<'_>, at: Option<At<'_>>) -> PyResult<Self> {
+        let view = View::of(py, self.container.get().client(), at)?;
+        Ok(Self { container: self.container.clone_ref(py), kv: self.kv.clone(), view })
+    }
+
+    /// The value of a key, `default` where there is none.
+    #[pyo3(signature = (key, default = None))]
+    fn get<'py>(
+        &self,
+        py: Python<'py>,
+        key: Key,
+        default: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let found = self.find(py, &self.key(key)?)?;
+        Ok(found.map(|value| PyBytes::new(py, &value).into_any()).or(default))
+    }
+
+    /// Reads the value of a key into a buffer and returns its length in bytes; None where there is no such
+    /// key. Raises RecordTooBig where the buffer is too short.
+    fn get_into(&self, py: Python<'_>, key: Key, mut buffer: Writable) -> PyResult<Option<u64>> {
+        let (key, place) = (self.key(key)?, buffer.bytes());
+        call(py, || self.kv.get_into(&key, place, self.view.access()).wait())
+    }
+
+    /// Length of the value of a key in bytes; None where there is no such key.
+    fn size(&self, py: Python<'_>, key: Key) -> PyResult<Option<u64>> {
+        let key = self.key(key)?;
+        call(py, || self.kv.size(&key, self.view.access()).wait())
+    }
+
+    /// Sets the value of a key. `condition` "insert" raises Exists where there is one, "update" raises
+    /// NotFound where there is none (in a transaction: at its commit).
+    #[pyo3(signature = (key, value, condition = None))]
+    fn put(
+        &self,
+        py: Python<'_>,
+        key: Key,
+        value: Readable,
+        condition: Option<&str>,
+    ) -> PyResult<()> {
+        let cond = match condition {
+            None => Cond::NONE,
+            Some("insert") => esker::Kv::INSERT,
+            Some("update") => esker::Kv::UPDATE,
+            Some(other) => return Err(unknown(other)),
+        };
+        let (key, value) = (self.key(key)?, value.bytes());
+        call(py, || self.kv.put(&key, value, cond, self.view.access()).wait())
+    }
+
+    /// Removes a key; a missing one is no error.
+    fn discard(&self, py: Python<'_>, key: Key) -> PyResult<()> {
+        let key = self.key(key)?;
+        call(py, || self.kv.remove(&key, Cond::NONE, self.view.access()).wait())
+    }
+
+    /// Removes all keys.
+    fn clear(&self, py: Python<'_>) -> PyResult<()> {
+        call(py, || self.kv.destroy(self.view.access()).wait())
+    }
+
+    fn __getitem__<'py>(&self, py: Python<'py>, key: Key) -> PyResult<Bound<'py, PyBytes>> {
+        let key = self.key(key)?;
+        match self.find(py, &key)? {
+            Some(value) => Ok(PyBytes::new(py, &value)),
+            None => Err(key::missing(py, self.kv.oid(), &key)),
+        }
+    }
+
+    fn __setitem__(&self, py: Python<'_>, key: Key, value: Readable) -> PyResult<()> {
+        self.put(py, key, value, None)
+    }
+
+    fn __delitem__(&self, py: Python<'_>, key: Key) -> PyResult<()> {
+        let key = self.key(key)?;
+        call(py, || self.kv.remove(&key, esker::Kv::REMOVE, self.view.access()).wait())
+    }
+
+    fn __contains__(&self, py: Python<'_>, key: Key) -> PyResult<bool> {
+        Ok(self.size(py, key)?.is_some())
+    }
+
+    /// Counts the keys, one look at all of them.
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        call(py, || {
+            let (mut anchor, mut count) = (Anchor::Start, 0);
+            while !anchor.is_end() {
+                let limit = ListLimit::entries(COUNT_BATCH);
+                count += self.kv.list(&mut anchor, limit, self.view.access()).wait()?.len();
+            }
+            Ok(count)
+        })
+    }
+
+    fn __iter__(&self) -> Listing {
+        self.list(What::Keys)
+    }
+
+    /// Values, brought in batches: what `values()` goes through.
+    fn _values(&self) -> Listing {
+        self.list(What::Values)
+    }
+
+    /// Pairs of key and value, brought in batches: what `items()` goes through.
+    fn _items(&self) -> Listing {
+        self.list(What::Items)
+    }
+
+    /// Found again by URL, UUID and object id, in another process too.
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (String,))> {
+        let container = Container::viewing(py, &self.container, self.view.clone());
+        Ok((Bound::new(py, container)?.getattr("kv")?, (self.oid(),)))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<esker.Kv {}>", self.kv.oid())
+    }
+}
+
+fn unknown(condition: &str) -> PyErr {
+    let message = format!("condition {condition:?} is unknown: use \"insert\" or \"update\"");
+    PyValueError::new_err(message)
+}

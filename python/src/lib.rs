@@ -1,0 +1,51 @@
+//! Esker from Python: the module `esker._esker`, which the package `esker` shows under better names.
+//!
+//! Each class is a thin handle on a thing of the client. Whatever may wait is done by [`call::call`],
+//! without the interpreter's lock; what fails becomes an exception in [`errors`].
+#![deny(unsafe_code)]
+
+mod array;
+mod attributes;
+mod buffer;
+mod call;
+mod container;
+mod errors;
+mod file;
+mod files;
+mod key;
+mod kv;
+mod listing;
+mod pool;
+mod snapshot;
+mod text;
+mod transaction;
+mod view;
+
+use pyo3::pymodule;
+
+/// The store, its pools, containers and objects.
+#[pymodule]
+mod _esker {
+    #[pymodule_export]
+    use crate::array::Array;
+    #[pymodule_export]
+    use crate::attributes::Attributes;
+    #[pymodule_export]
+    use crate::container::Container;
+    #[pymodule_export]
+    use crate::errors::error_table;
+    #[pymodule_export]
+    use crate::file::File;
+    #[pymodule_export]
+    use crate::files::FileSystem;
+    #[pymodule_export]
+    use crate::kv::Kv;
+    #[pymodule_export]
+    use crate::listing::Listing;
+    #[pymodule_export]
+    use crate::pool::Pool;
+    #[pymodule_export]
+    use crate::snapshot::Snapshot;
+    #[pymodule_export]
+    use crate::transaction::Transaction;
+}

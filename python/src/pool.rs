@@ -1,0 +1,252 @@
+//! Pools.
+use crate::attributes::Attributes;
+use crate::call::call;
+use crate::container::{self, Container};
+use crate::text;
+use crate::view::At;
+use esker::backend::NewContainer;
+use esker::names::{self, Named};
+use esker::types::info::{OpenMode, PoolInfo, Space};
+use esker::types::{Error, ErrorKind, Result};
+use esker::{PosixPool, PosixUrl, Wait};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+/// A pool that is open: Pool(name, mode="rw").
+///
+/// `name` is a label, a UUID, or a URL: `esker:/path/to/pool`, `posix:/path/to/pool` (plain files, on any
+/// file system), `memory:name` (in this process only, made when first named). `mode` is "r", "rw" or
+/// "exclusive".
+#[pyclass(frozen, module = "esker")]
+pub(crate) struct Pool {
+    name: String,
+    mode: OpenMode,
+    /// None once it is closed.
+    pool: Mutex<Option<esker::Pool>>,
+}
+
+/// What a new pool is to be, apart from its name.
+#[derive(Default)]
+struct Wanted {
+    size: Option<u64>,
+    directory: Option<PathBuf>,
+    targets: Option<u32>,
+    durability: Option<esker::types::info::Durability>,
+}
+
+impl Pool {
+    fn opened(&self) -> Result<esker::Pool> {
+        let pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
+        pool.clone().ok_or_else(|| {
+            Error::new(ErrorKind::NoHandle, format!("pool {} is closed: open it anew", self.name))
+        })
+    }
+
+    fn connect(py: Python<'_>, name: String, mode: OpenMode) -> PyResult<Self> {
+        let pool = call(py, || esker::Pool::connect(&name, mode))?;
+        Ok(Self { name, mode, pool: Mutex::new(Some(pool)) })
+    }
+
+    /// Opens a container of it.
+    pub(crate) fn open_container(&self, name: &str, mode: OpenMode) -> Result<esker::Container> {
+        self.opened()?.open_container(name, mode).wait()
+    }
+}
+
+#[pymethods]
+impl Pool {
+    #[new]
+    #[pyo3(signature = (name, mode = "rw"))]
+    fn new(py: Python<'_>, name: String, mode: &str) -> PyResult<Self> {
+        Self::connect(py, name, text::open_mode(mode)?)
+    }
+
+    /// Makes a pool, reserves its space, and opens it.
+    ///
+    /// `size` in bytes, with its index; `dir` where it is made (else the first of ESKER_POOLS, else the
+    /// user's data directory); `targets` one per core by default; `durability` "process" or "commit". A
+    /// name `posix:/path/NAME` makes a pool of files, which takes none of them but durability.
+    #[staticmethod]
+    #[pyo3(signature = (name, size = None, *, dir = None, targets = None, durability = None))]
+    fn create(
+        py: Python<'_>,
+        name: &str,
+        size: Option<u64>,
+        dir: Option<PathBuf>,
+        targets: Option<u32>,
+        durability: Option<&str>,
+    ) -> PyResult<Self> {
+        let durability = durability.map(text::durability).transpose()?;
+        let wanted = Wanted { size, directory: dir, targets, durability };
+        let url = call(py, || create(name, wanted))?;
+        Self::connect(py, url, OpenMode::ReadWrite)
+    }
+
+    /// URLs of the pools in the pool directories (see ESKER_POOLS), by path.
+    #[staticmethod]
+    fn list(py: Python<'_>) -> PyResult<Vec<String>> {
+        call(py, || {
+            let native =
+                names::list().into_iter().map(|(path, _)| format!("esker:{}", path.display()));
+            let files = names::list_posix().into_iter();
+            Ok(native.chain(files.map(|(path, _)| format!("posix:{}", path.display()))).collect())
+        })
+    }
+
+    /// Removes a pool with everything in it; with `force` also where processes use it.
+    #[staticmethod]
+    #[pyo3(signature = (name, *, force = false))]
+    fn destroy(py: Python<'_>, name: &str, force: bool) -> PyResult<()> {
+        call(py, || match names::resolve(name)? {
+            Named::Posix(url) => PosixPool::destroy(&url.path),
+            Named::Native(path) => esker_store::Pool::destroy(&path, force),
+        })
+    }
+
+    /// The name it was opened by.
+    #[getter]
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// How it was opened: "r", "rw" or "exclusive".
+    #[getter]
+    fn mode(&self) -> &'static str {
+        text::mode_name(self.mode)
+    }
+
+    /// What it says about itself: label, uuid, url, medium, durability, targets, and its space in bytes.
+    fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        describe(py, &call(py, || self.opened()?.info().wait())?)
+    }
+
+    /// The attributes users keep with it.
+    #[getter]
+    fn attributes(&self, py: Python<'_>) -> PyResult<Attributes> {
+        call(py, || Ok(Attributes::new(self.opened()?.attributes())))
+    }
+
+    /// Opens a container by its label or UUID.
+    ///
+    /// `mode` is that of the pool unless given; `at` (a Snapshot, its epoch or its name) shows that state
+    /// instead of the latest.
+    #[pyo3(signature = (name, mode = None, at = None))]
+    fn container<'py>(
+        slf: &Bound<'py, Self>,
+        name: &str,
+        mode: Option<&str>,
+        at: Option<At<'py>>,
+    ) -> PyResult<Container> {
+        let mode = mode.map_or(Ok(slf.get().mode), text::open_mode)?;
+        Container::open(slf, name, mode, at)
+    }
+
+    /// Makes a container and opens it.
+    ///
+    /// Without a label it is known by its UUID. `checksum` is "crc32c", "crc64" or "off"; with `exist_ok`
+    /// one that exists is opened; with `posix` it holds a file system (see FileSystem).
+    #[pyo3(signature = (label = None, *, checksum = "crc32c", posix = false, exist_ok = false))]
+    fn create_container(
+        slf: &Bound<'_, Self>,
+        label: Option<&str>,
+        checksum: &str,
+        posix: bool,
+        exist_ok: bool,
+    ) -> PyResult<Container> {
+        let new =
+            NewContainer { label, checksum: text::checksum(checksum)?, ..NewContainer::default() };
+        let (py, pool) = (slf.py(), slf.get());
+        let name = call(py, || container::create(&pool.opened()?, &new, posix, exist_ok))?;
+        Container::open(slf, &name, pool.mode, None)
+    }
+
+    /// What its containers say about themselves, by label.
+    fn containers<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        let all = call(py, || self.opened()?.containers().wait())?;
+        all.iter().map(|info| container::describe(py, info)).collect()
+    }
+
+    /// Removes a container with all its objects; with `force` also where somebody has it open.
+    #[pyo3(signature = (name, *, force = false))]
+    fn destroy_container(&self, py: Python<'_>, name: &str, force: bool) -> PyResult<()> {
+        call(py, || self.opened()?.destroy_container(name, force).wait())
+    }
+
+    /// Ends this use of it. Containers that are open stay so.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        let pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner).take();
+        call(py, || {
+            drop(pool);
+            Ok(())
+        })
+    }
+
+    fn __enter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_details))]
+    fn __exit__(&self, py: Python<'_>, _details: Bound<'_, pyo3::types::PyTuple>) -> PyResult<()> {
+        self.close(py)
+    }
+
+    fn __reduce__(slf: &Bound<'_, Self>) -> (Py<PyAny>, (String, &'static str)) {
+        (slf.get_type().into_any().unbind(), (slf.get().name.clone(), slf.get().mode()))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Pool({:?}, {:?})", self.name, self.mode())
+    }
+}
+
+/// Makes a pool and returns its URL.
+fn create(name: &str, wanted: Wanted) -> Result<String> {
+    match PosixUrl::parse(name)? {
+        Some(url) => create_files(&url, &wanted),
+        None => reserve(name, wanted),
+    }
+}
+
+fn create_files(url: &PosixUrl, wanted: &Wanted) -> Result<String> {
+    if wanted.size.is_some() || wanted.directory.is_some() || wanted.targets.is_some() {
+        let message = "a posix pool takes no size, directory or targets: it reserves nothing";
+        return Err(Error::new(ErrorKind::Invalid, message));
+    }
+    let durable = wanted.durability == Some(esker::types::info::Durability::Commit);
+    PosixPool::create(&url.path, durable || url.fsync == Some(true))?;
+    Ok(format!("posix:{}", url.path.canonicalize().unwrap_or_else(|_| url.path.clone()).display()))
+}
+
+fn reserve(label: &str, wanted: Wanted) -> Result<String> {
+    let Some(size) = wanted.size else {
+        let message = "how large is the pool to be? give a size in bytes, for example 4 << 30";
+        return Err(Error::new(ErrorKind::Invalid, message));
+    };
+    let spec = esker_store::PoolSpec {
+        targets: wanted.targets,
+        durability: wanted.durability,
+        ..esker_store::PoolSpec::new(label, size)
+    };
+    let directory = wanted.directory.map_or_else(names::new_pool_directory, Ok)?;
+    let pool = esker_store::Pool::create(&directory, &spec, &mut |_, _| {})?;
+    let directory = directory.canonicalize().unwrap_or(directory);
+    Ok(format!("esker:{}", directory.join(pool.label).display()))
+}
+
+fn describe<'py>(py: Python<'py>, info: &PoolInfo) -> PyResult<Bound<'py, PyDict>> {
+    let shown = PyDict::new(py);
+    shown.set_item("label", &info.label)?;
+    shown.set_item("uuid", info.uuid.to_string())?;
+    shown.set_item("url", &info.url)?;
+    shown.set_item("medium", text::medium_name(info.medium))?;
+    shown.set_item("durability", text::durability_name(info.durability))?;
+    shown.set_item("targets", info.targets.len())?;
+    let sum = |of: fn(&Space) -> u64| info.targets.iter().map(of).sum::<u64>();
+    shown.set_item("data_total_bytes", sum(|space| space.data_total))?;
+    shown.set_item("data_free_bytes", sum(|space| space.data_free))?;
+    shown.set_item("index_total_bytes", sum(|space| space.index_total))?;
+    shown.set_item("index_free_bytes", sum(|space| space.index_free))?;
+    Ok(shown)
+}

@@ -1,0 +1,38 @@
+"""The asyncio variants."""
+
+import asyncio
+import inspect
+
+import esker
+from esker import _aio
+
+
+def test_the_loop_goes_on(container):
+    async def main():
+        kv = container.kv("index")
+        await asyncio.gather(*(kv.aput(f"{number}", b"x" * number) for number in range(50)))
+        values = await asyncio.gather(*(kv.aget(f"{number}") for number in range(50)))
+        assert [len(value) for value in values] == list(range(50))
+        cells = await container.acreate_array("cells")
+        await cells.awrite(0, b"abc")
+        assert await cells.aread(0, 3) == b"abc"
+        answer = await container.atransact(lambda tx: kv.at(tx).put("n", b"1") or "done")
+        assert answer == "done" and await kv.asize("n") == 1
+
+    asyncio.run(main())
+
+
+def test_every_variant_tells_what_it_is():
+    for cls, names in _aio._WAITING.items():
+        for name in names:
+            variant = getattr(cls, f"a{name}")
+            assert inspect.iscoroutinefunction(variant) and name in variant.__doc__
+
+
+def test_everything_public_has_a_docstring():
+    for name in esker.__all__:
+        thing = getattr(esker, name)
+        assert thing.__doc__, name
+        for member, value in vars(thing).items():
+            if not member.startswith("_") and (callable(value) or inspect.isdatadescriptor(value)):
+                assert value.__doc__, f"{name}.{member}"

@@ -1,0 +1,53 @@
+"""Errors: one table, one class for each of its rows."""
+
+import builtins
+import multiprocessing
+import pickle
+
+import pytest
+
+import esker
+from esker import _esker, errors
+
+TABLE = _esker.error_table()
+
+
+@pytest.mark.parametrize(("kind", "errno", "der", "bases"), TABLE)
+def test_every_kind_has_its_class(kind, errno, der, bases):
+    cls = getattr(errors, kind)
+    assert issubclass(cls, esker.Error) and der < 0 and cls.__doc__
+    assert cls.__bases__ == (esker.Error, *(getattr(builtins, base) for base in bases))
+    error = cls(errno, "what happened")
+    assert (str(error), error.errno, error.kind, error.needed) == ("what happened", errno, kind, None)
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is cls and str(again) == "what happened"
+
+
+def test_there_are_no_other_classes():
+    known = {name for name, value in vars(errors).items() if isinstance(value, type)}
+    assert known == {"Error"} | {row[0] for row in TABLE}
+
+
+def _fail(url):
+    esker.Pool(url).container("missing")
+
+
+def test_errors_cross_processes(native_url):
+    with (
+        multiprocessing.get_context("spawn").Pool(1) as workers,
+        pytest.raises(esker.NotFound, match="missing"),
+    ):
+        workers.apply(_fail, (native_url,))
+
+
+def test_a_full_pool_is_an_os_error(tmp_path):
+    with (
+        esker.Pool.create("small", 32 << 20, dir=tmp_path, targets=2) as pool,
+        pool.create_container() as container,
+    ):
+        cells = container.create_array("cells")
+        with pytest.raises(OSError) as caught:
+            for number in range(64):
+                cells.write(number << 20, bytes(1 << 20))
+        assert isinstance(caught.value, esker.NoSpace) and caught.value.errno == 28
+        assert cells.read(0, 1) == b"\0"

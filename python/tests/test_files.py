@@ -1,0 +1,151 @@
+"""Files in a container."""
+
+import io
+import pickle
+
+import pytest
+
+import esker
+
+
+@pytest.fixture
+def files(posix):
+    """A file system, mounted."""
+    return esker.FileSystem(posix)
+
+
+def test_files_are_those_of_python(files):
+    with files.open("/a.txt", "w", encoding="utf-8") as file:
+        file.write("one\ntwo\n")
+    with files.open("a.txt") as file:
+        assert file.readlines() == ["one\n", "two\n"] and file.mode == "r"
+    with files.open("a.txt", "rb") as file:
+        assert file.read() == b"one\ntwo\n" and file.seek(-4, io.SEEK_END) == 4
+        assert file.read(3) == b"two" and file.tell() == 7 and file.seekable()
+    with files.open("a.txt", "ab") as file:
+        file.write(b"three\n")
+    with files.open("a.txt", "r+b") as file:
+        file.write(b"ONE")
+        file.truncate(8)
+        file.seek(0)
+        assert file.read() == b"ONE\ntwo\n"
+    with files.open("a.txt", "rb", buffering=0) as raw:
+        place = bytearray(3)
+        assert raw.readinto(place) == 3 and place == b"ONE" and raw.readall() == b"\ntwo\n"
+        with pytest.raises(io.UnsupportedOperation):
+            raw.fileno()
+    with pytest.raises(ValueError, match="closed"):
+        raw.read()
+
+
+def test_large_files(files):
+    data = bytes(range(256)) * 20_000
+    with files.open("large", "wb") as file:
+        for begin in range(0, len(data), 10_007):
+            file.write(data[begin : begin + 10_007])
+    with files.open("large", "rb") as file:
+        assert file.read() == data
+    with files.open_file("large", "r+") as file:
+        assert file.size() == len(data) and file.read(len(data) - 2, 10) == data[-2:]
+        file.set_size(10)
+        assert file.read(0, 100) == data[:10] and file.write(20, b"x") == 21
+        assert file.read(8, 20) == data[8:10] + bytes(10) + b"x"
+
+
+def test_modes(files):
+    with pytest.raises(FileNotFoundError, match="gone"):
+        files.open("gone")
+    with files.open("a", "x"), pytest.raises(FileExistsError):
+        files.open("a", "x")
+    with pytest.raises(ValueError):
+        files.open("a", "q")
+    with files.open("a", "rb") as file, pytest.raises(io.UnsupportedOperation):
+        file.write(b"x")
+    with files.open_file("a", "r") as file, pytest.raises(ValueError, match="writing"):
+        file.write(0, b"x")
+    file.close()
+    assert file.closed
+    with pytest.raises(ValueError, match="closed"):
+        file.size()
+
+
+def test_directories(files):
+    files.mkdir("/run/step0", parents=True)
+    files.mkdir("run/step0", parents=True)
+    with pytest.raises(FileExistsError):
+        files.mkdir("run")
+    with pytest.raises(FileNotFoundError):
+        files.mkdir("no/such")
+    files.open("run/out", "w").close()
+    assert sorted(files.listdir("run")) == ["out", "step0"]
+    kinds = {name: stat["type"] for name, stat in files.scandir("run")}
+    assert kinds == {"out": "file", "step0": "directory"}
+    with pytest.raises(NotADirectoryError):
+        files.listdir("run/out")
+    with pytest.raises(OSError) as caught:
+        files.rmdir("run")
+    assert isinstance(caught.value, esker.errors.NotEmpty) and caught.value.errno == 39
+    with pytest.raises(IsADirectoryError):
+        files.remove("run/step0")
+    with pytest.raises(FileExistsError):
+        files.mkdir("run/out", parents=True)
+    files.rename("run/step0", "run/step1")
+    assert files.remove_tree("run") == 3 and files.listdir() == []
+
+
+def test_attributes(files):
+    with files.open("a", "w") as file:
+        file.write("12345")
+    files.set("a", mode=0o600, mtime=1e9)
+    stat = files.stat("a")
+    assert (stat["type"], stat["size"], stat["mode"], stat["mtime"]) == ("file", 5, 0o100600, 1e9)
+    files.set("a", size=2)
+    assert files.stat("a")["size"] == 2 and files.exists("a") and not files.exists("a/b")
+    files.symlink("a", "link")
+    assert files.readlink("link") == "a" and files.stat("link")["ino"] == stat["ino"]
+    assert files.stat("link", follow=False)["type"] == "link"
+    files.open("b", "w").close()
+    with pytest.raises(FileExistsError):
+        files.rename("a", "b", replace=False)
+    files.rename("a", "b")
+    assert files.stat("b")["size"] == 2 and 0 < files.space()[1] <= files.space()[0]
+
+
+def test_odd_names(files):
+    for name in ("caf\u00e9", "a b", "\udcff\udcfe", "x" * 255):
+        files.open(name, "w").close()
+    assert sorted(files.listdir()) == sorted(["caf\u00e9", "a b", "\udcff\udcfe", "x" * 255])
+    with pytest.raises(OSError) as caught:
+        files.open("x" * 256, "w")
+    assert isinstance(caught.value, esker.errors.NameTooLong)
+
+
+def test_snapshots_and_read_only(posix, files):
+    with files.open("a", "w") as file:
+        file.write("old")
+    before = posix.create_snapshot("before")
+    files.open("a", "w").close()
+    then = esker.FileSystem(posix.at(before))
+    assert then.read_only and then.open("a").read() == "old"
+    reader = esker.FileSystem(posix, read_only=True)
+    for refused in (then, reader):
+        with pytest.raises(OSError) as caught:
+            refused.open("a", "w")
+        assert isinstance(caught.value, esker.errors.ReadOnly)
+    again = pickle.loads(pickle.dumps((files, then, reader)))
+    assert [one.read_only for one in again] == [False, True, True]
+    assert again[1].open("a").read() == "old" and again[2].open("a").read() == ""
+
+
+def test_a_container_without_files_says_so(native):
+    with pytest.raises(ValueError):
+        esker.FileSystem(native)
+
+
+def test_a_removed_file_can_be_used_on(files):
+    with files.open("a", "w+b") as file:
+        file.write(b"abc")
+        files.remove("a")
+        file.seek(0)
+        assert file.read() == b"abc"
+    assert files.listdir() == []

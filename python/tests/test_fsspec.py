@@ -1,0 +1,176 @@
+"""The file system of fsspec, with the tests that fsspec has for all of them."""
+
+import os
+import pickle
+import urllib.parse
+
+import pytest
+
+import esker
+
+fsspec = pytest.importorskip("fsspec")
+abstract = pytest.importorskip("fsspec.tests.abstract")
+
+
+@pytest.fixture
+def root(posix, monkeypatch):
+    """URL of a new container with a file system."""
+    folder, label = os.path.split(urllib.parse.urlsplit(posix.pool.name).path)
+    monkeypatch.setenv("ESKER_POOLS", folder)
+    fsspec.AbstractFileSystem.clear_instance_cache()
+    return f"esker://{label}/{posix.label}"
+
+
+class Fixtures(abstract.AbstractFixtures):
+    """What fsspec's own tests run on."""
+
+    @pytest.fixture
+    def fs(self, root):
+        """Ours."""
+        return fsspec.filesystem("esker")
+
+    @pytest.fixture
+    def fs_path(self, root):
+        """Where the tests work."""
+        return root.removeprefix("esker://")
+
+    @pytest.fixture
+    def fs_join(self):
+        """How paths are joined."""
+        return lambda *parts: "/".join(parts)
+
+
+class TestCopy(abstract.AbstractCopyTests, Fixtures):
+    """Copying within it."""
+
+
+class TestGet(abstract.AbstractGetTests, Fixtures):
+    """Bringing files out."""
+
+
+class TestPut(abstract.AbstractPutTests, Fixtures):
+    """Bringing files in."""
+
+
+class TestOpen(abstract.AbstractOpenTests, Fixtures):
+    """Opening."""
+
+
+class TestPipe(abstract.AbstractPipeTests, Fixtures):
+    """Values as files."""
+
+
+def test_urls_open(root):
+    with fsspec.open(f"{root}/deep/down/a.txt", "w") as file:
+        file.write("text")
+    with fsspec.open(f"{root}/deep/down/a.txt") as file:
+        assert file.read() == b"text"
+    with fsspec.open(f"{root}/a.gz", "wt", compression="infer") as file:
+        file.write("pressed")
+    with fsspec.open(f"{root}/a.gz", "rt", compression="infer") as file:
+        assert file.read() == "pressed"
+
+
+def test_looking(root):
+    fs, path = fsspec.core.url_to_fs(root)
+    fs.pipe({f"{path}/a/1": b"1", f"{path}/a/22": b"22", f"{path}/b": b"b"})
+    assert fs.ls(path, detail=False) == [f"{path}/a", f"{path}/b"]
+    assert fs.find(path) == [f"{path}/a/1", f"{path}/a/22", f"{path}/b"]
+    assert fs.glob(f"{path}/*/2*") == [f"{path}/a/22"] and fs.du(path) == 4
+    assert fs.info(f"{path}/b")["size"] == 1 and fs.isdir(f"{path}/a") and fs.isfile(f"{path}/b")
+    assert not fs.exists(f"{path}/c") and fs.exists(path) and fs.exists(path.split("/")[0])
+    assert path in fs.ls(path.split("/")[0], detail=False) and path.split("/")[0] in fs.ls("", detail=False)
+    assert fs.cat_file(f"{path}/a/22", 1) == b"2" and fs.cat_file(f"{path}/a/22", -2, -1) == b"2"
+    assert fs.cat(f"{path}/a/*") == {f"{path}/a/1": b"1", f"{path}/a/22": b"22"}
+    assert abs(fs.modified(f"{path}/b").timestamp() - fs.info(f"{path}/b")["mtime"]) < 1e-3
+    for missing in (f"{path}/c", path + "x", "no-pool/c", "no-pool"):
+        with pytest.raises(FileNotFoundError):
+            fs.info(missing)
+        with pytest.raises(FileNotFoundError):
+            fs.ls(missing)
+
+
+def test_changing(root):
+    fs, path = fsspec.core.url_to_fs(root)
+    fs.pipe(f"{path}/a/1", b"1")
+    fs.mv(f"{path}/a/1", f"{path}/c/2")
+    assert fs.find(path) == [f"{path}/c/2"]
+    fs.touch(f"{path}/c/2", truncate=False)
+    assert fs.cat(f"{path}/c/2") == b"1"
+    fs.touch(f"{path}/c/2")
+    assert fs.cat(f"{path}/c/2") == b""
+    with pytest.raises(OSError):
+        fs.rmdir(f"{path}/c")
+    with pytest.raises(IsADirectoryError):
+        fs.rm(f"{path}/c")
+    fs.rm(f"{path}/c", recursive=True)
+    fs.rmdir(f"{path}/a")
+    assert fs.ls(path) == []
+    fs.pipe(f"{path}/d/1", b"1")
+    fs.rm(path, recursive=True)
+    assert fs.ls(path) == [] and fs.exists(path)
+    strict = fsspec.filesystem("esker", auto_mkdir=False)
+    with pytest.raises(FileNotFoundError):
+        strict.pipe(f"{path}/e/1", b"1")
+
+
+def test_making_a_container(root):
+    fs, path = fsspec.core.url_to_fs(f"{root}-more")
+    fs.mkdir(path)
+    with pytest.raises(FileExistsError):
+        fs.mkdir(path)
+    fs.pipe(f"{path}/a", b"1")
+    assert fs.cat(f"{path}/a") == b"1"
+    with pytest.raises(FileNotFoundError, match="names no container"):
+        fs.pipe("esker://pool", b"1")
+
+
+def test_reading_only_and_snapshots(root, posix):
+    fs, path = fsspec.core.url_to_fs(root)
+    fs.pipe(f"{path}/a", b"old")
+    posix.create_snapshot("before")
+    fs.pipe(f"{path}/a", b"new")
+    assert fsspec.filesystem("esker", snapshot="before").cat(f"{path}/a") == b"old"
+    reader = fsspec.filesystem("esker", read_only=True)
+    assert reader.cat(f"{path}/a") == b"new"
+    with pytest.raises(OSError):
+        reader.pipe(f"{path}/a", b"x")
+
+
+def test_it_pickles(root):
+    fs, path = fsspec.core.url_to_fs(root)
+    fs.pipe(f"{path}/a", b"1")
+    assert pickle.loads(pickle.dumps(fs)).cat(f"{path}/a") == b"1"
+    opened = pickle.loads(pickle.dumps(fsspec.open(f"{root}/a")))
+    with opened as file:
+        assert file.read() == b"1"
+
+
+def test_a_pool_in_memory():
+    with esker.Pool("memory:fsspec") as pool, pool.create_container("c", posix=True):
+        with fsspec.open("esker://memory:fsspec/c/a", "wb") as file:
+            file.write(b"1")
+        assert fsspec.filesystem("esker").cat("memory:fsspec/c/a") == b"1"
+
+
+def test_pandas(root):
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame({"a": [1, 2], "b": ["x", "y"]})
+    table.to_csv(f"{root}/tables/t.csv", index=False)
+    assert pandas.read_csv(f"{root}/tables/t.csv").equals(table)
+
+
+def test_zarr(root):
+    zarr = pytest.importorskip("zarr")
+    numpy = pytest.importorskip("numpy")
+    values = numpy.arange(100.0).reshape(10, 10)
+    zarr.save(f"{root}/field.zarr", values)
+    assert (zarr.load(f"{root}/field.zarr") == values).all()
+
+
+def test_torch(root):
+    torch = pytest.importorskip("torch")
+    with fsspec.open(f"{root}/model.pt", "wb") as file:
+        torch.save({"weight": torch.arange(10)}, file)
+    with fsspec.open(f"{root}/model.pt") as file:
+        assert torch.load(file)["weight"].tolist() == list(range(10))

@@ -1,0 +1,232 @@
+"""Handles across pickles, forks, spawned processes, threads, and the end of the interpreter."""
+
+import contextlib
+import multiprocessing
+import os
+import pickle
+import subprocess
+import sys
+import threading
+
+import pytest
+
+#: Seconds after which something hangs.
+PATIENCE = 120
+
+
+def test_handles_pickle(native):
+    kv, cells = native.kv("index"), native.create_array("cells", 2, 10)
+    kv["a"] = b"1"
+    cells.write(0, b"abcd")
+    before = native.create_snapshot("before")
+    kv["a"] = b"2"
+    again = pickle.loads(
+        pickle.dumps((native.pool, native, kv, cells, kv.at(before), native.at(before), before))
+    )
+    pool, container, index, field, old_index, old_container, snapshot = again
+    assert pool.name == native.pool.name and container.uuid == native.uuid and snapshot == before
+    assert index["a"] == b"2" and field.read(1, 1) == b"cd" and field.chunk_size == 10
+    assert old_index["a"] == old_container.kv("index")["a"] == b"1"
+    with native.transaction() as tx, pytest.raises(TypeError, match="transaction"):
+        pickle.dumps(kv.at(tx))
+
+
+def _fill(kv, cells, number):
+    kv[f"{number}"] = b"x" * number
+    cells.write(number, bytes([number]))
+    return os.getpid()
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_workers(native, method):
+    kv, cells = native.kv("index"), native.create_array("cells")
+    with multiprocessing.get_context(method).Pool(2) as workers:
+        pids = workers.starmap(_fill, [(kv, cells, number) for number in range(20)])
+    assert os.getpid() not in pids
+    assert {len(value) for value in kv.values()} == set(range(20))
+    assert cells.read(0, 20) == bytes(range(20))
+
+
+def test_a_forked_child_uses_what_it_inherits(native):
+    kv = native.kv("index")
+    kv["parent"] = b"1"
+    listing = iter(kv)
+    child = os.fork()
+    if child == 0:
+        try:
+            assert next(listing) == b"parent" and kv["parent"] == b"1"
+            kv["child"] = b"2"
+            with native.transaction() as tx:
+                kv.at(tx)["tx"] = b"3"
+            native.close()
+        except BaseException:
+            os._exit(1)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+    assert sorted(kv) == [b"child", b"parent", b"tx"]
+    kv["parent"] = b"still works"
+
+
+def test_threads(native):
+    kv, cells = native.kv("index"), native.create_array("cells", 1, 4096)
+    failures = []
+
+    def work(number):
+        try:
+            for step in range(40):
+                kv[f"{number} {step}"] = bytes([number]) * 100
+                cells.write((number * 40 + step) * 4096, bytes([number]) * 4096)
+                assert cells.read(number * 40 * 4096, 1) == bytes([number])
+                assert kv[f"{number} {step}"] == bytes([number]) * 100
+        except BaseException as failure:
+            failures.append(failure)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(1, 5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures and len(kv) == 160
+
+
+def test_one_iterator_in_two_threads_is_an_error_or_works(native):
+    kv = native.kv("index")
+    kv.update({f"{number}": b"x" for number in range(200)})
+    listing, seen = iter(kv.items()), []
+
+    def drain():
+        with contextlib.suppress(RuntimeError):  # raised where the other thread uses it
+            seen.extend(listing)
+
+    threads = [threading.Thread(target=drain) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(seen) == len(set(seen)) <= 200
+
+
+def run(code, *arguments):
+    """Runs Python code in an interpreter of its own, in development mode."""
+    command = [sys.executable, "-X", "dev", "-W", "error", "-c", code, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    return done.stdout
+
+
+OPEN_HANDLES = """
+import sys, esker
+pool = esker.Pool(sys.argv[1])
+container = pool.container(sys.argv[2])
+kv = container.kv("index")
+kv["a"] = b"1"
+listing = iter(kv)
+next(listing)
+tx = container.transaction()
+kv.at(tx)["b"] = b"2"
+"""
+
+
+def test_exit_with_open_handles(native):
+    run(OPEN_HANDLES, native.pool.name, native.uuid)
+    assert list(native.kv("index")) == [b"a"]
+
+
+EXIT_WITH_THREADS = """
+import sys, threading, esker
+container = esker.Pool(sys.argv[1]).container(sys.argv[2])
+kv, cells = container.kv("index"), container.create_array("cells", exist_ok=True)
+running = threading.Event()
+
+def work():
+    while True:
+        kv["a"] = b"x" * 1000
+        cells.write(0, b"y" * 100_000)
+        running.set()
+
+for _ in range(4):
+    threading.Thread(target=work, daemon=True).start()
+running.wait()
+"""
+
+
+def test_exit_while_threads_work(native):
+    for _ in range(3):
+        run(EXIT_WITH_THREADS, native.pool.name, native.uuid)
+    assert native.kv("index")["a"] == b"x" * 1000
+
+
+FORK_AND_EXIT = """
+import os, sys, esker
+container = esker.Pool(sys.argv[1]).container(sys.argv[2])
+kv = container.kv("index")
+kv["a"] = b"1"
+if os.fork():
+    os.wait()
+    kv["parent"] = b"1"
+else:
+    kv["child"] = b"1"
+"""
+
+
+def test_parent_and_child_both_exit(native):
+    run(FORK_AND_EXIT, native.pool.name, native.uuid)
+    assert sorted(native.kv("index")) == [b"a", b"child", b"parent"]
+
+
+LEAKS = """
+import gc, os, sys, esker
+pool = esker.Pool(sys.argv[1])
+
+def once():
+    with pool.container(sys.argv[2]) as container:
+        kv, cells = container.kv("index"), container.create_array("cells", exist_ok=True)
+        kv["a"] = bytes(100_000)
+        place = bytearray(100_000)
+        kv.get_into("a", place)
+        cells.write(0, place)
+        cells.read(0, 100_000)
+        list(kv.items())
+        try:
+            kv["missing"]
+        except KeyError:
+            pass
+
+def resident():
+    gc.collect()
+    with open("/proc/self/status") as status:
+        kinds = dict(line.split(":", 1) for line in status)
+    return int(kinds["RssAnon"].split()[0])
+
+for _ in range(100):
+    once()
+before, files = resident(), len(os.listdir("/proc/self/fd"))
+for _ in range(300):
+    once()
+grown = resident() - before
+assert grown < 4096, f"grown by {grown} KiB"
+assert len(os.listdir("/proc/self/fd")) == files
+"""
+
+
+def test_nothing_leaks(native):
+    run(LEAKS, native.pool.name, native.uuid)
+
+
+def test_a_killed_writer_leaves_whole_values(native):
+    code = """
+import os, sys, esker
+kv = esker.Pool(sys.argv[1]).container(sys.argv[2]).kv("index")
+for number in range(1_000_000):
+    kv["a"] = bytes([number % 256]) * 50_000
+    if number == 50:
+        print("ready", flush=True)
+"""
+    command = [sys.executable, "-c", code, native.pool.name, native.uuid]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as writer:
+        assert writer.stdout.readline() == b"ready\n"
+        writer.kill()
+    value = native.kv("index")["a"]
+    assert len(value) == 50_000 and len(set(value)) == 1
+    native.kv("index")["a"] = b"written by another"

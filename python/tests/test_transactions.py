@@ -1,0 +1,100 @@
+"""Transactions: all or nothing, and conflicts found."""
+
+import threading
+
+import pytest
+
+import esker
+
+
+def test_all_or_nothing(container):
+    kv, cells = container.kv("index"), container.create_array("cells")
+    with container.transaction() as tx:
+        kv.at(tx)["a"] = b"1"
+        cells.at(tx).write(0, b"abc")
+        assert "a" not in kv and tx.epoch is None
+    assert kv["a"] == b"1" and cells.read(0, 3) == b"abc" and tx.epoch
+    with pytest.raises(ZeroDivisionError), container.transaction() as tx:
+        kv.at(tx)["a"] = b"2"
+        1 / 0  # noqa: B018
+    assert kv["a"] == b"1"
+    with pytest.raises(PermissionError, match="over"):
+        kv.at(tx)["a"] = b"2"
+
+
+def test_it_can_be_ended_early(container):
+    kv = container.kv("index")
+    with container.transaction() as tx:
+        kv.at(tx)["a"] = b"1"
+        tx.abort()
+    assert "a" not in kv
+    with container.transaction() as tx:
+        kv.at(tx)["a"] = b"1"
+        tx.commit()
+    assert kv["a"] == b"1"
+
+
+def test_a_conflict_is_an_exception_of_its_own(container):
+    kv = container.kv("index")
+    kv["a"] = b"1"
+    with pytest.raises(esker.TxRestart), container.transaction() as tx:
+        mine = kv.at(tx)
+        value = mine["a"]
+        kv["a"] = b"2"
+        mine["b"] = value
+    assert "b" not in kv
+
+
+def test_conditions_count_at_the_commit(container):
+    kv = container.kv("index")
+    kv["a"] = b"1"
+    with pytest.raises(esker.Exists), container.transaction() as tx:
+        kv.at(tx).put("a", b"2", "insert")
+
+
+def test_reads_that_stood_together(container):
+    kv = container.kv("index")
+    with container.transaction(read_only=True) as tx:
+        assert "a" not in kv.at(tx)
+        with pytest.raises(PermissionError):
+            kv.at(tx)["a"] = b"1"
+
+
+def test_no_increment_is_lost(container):
+    kv = container.kv("index")
+    kv["n"] = b"0"
+
+    def increment(tx):
+        mine = kv.at(tx)
+        number = int(mine["n"]) + 1
+        mine["n"] = str(number).encode()
+        return number
+
+    def work():
+        for _ in range(50):
+            container.transact(increment, attempts=10_000)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert kv["n"] == b"200"
+
+
+def test_transact_gives_up_and_passes_on(container):
+    kv = container.kv("index")
+    kv["a"] = b"1"
+    calls = []
+
+    def always_in_conflict(tx):
+        calls.append(kv.at(tx)["a"])
+        kv["a"] = b"2"
+        kv.at(tx)["b"] = b"1"
+
+    with pytest.raises(esker.TxRestart, match="3 times"):
+        container.transact(always_in_conflict, attempts=3)
+    assert len(calls) == 3
+    with pytest.raises(ZeroDivisionError):
+        container.transact(lambda tx: 1 / 0)
+    assert container.transact(lambda tx: "answer") == "answer"

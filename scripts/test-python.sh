@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Installs a wheel into an empty virtual environment and runs the tests of the Python package there, where
+# nothing but the wheel can be imported.
+# usage: test-python.sh WHEELS-FOLDER [PYTEST-ARGUMENT...]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+tools=build/python/bin empty=build/test/python
+wheel=$(echo "$1"/esker-*.whl)
+shift
+"$tools/python" -m venv --clear --without-pip "$empty"
+"$tools/pip" --python "$empty/bin/python" install --quiet --disable-pip-version-check \
+    --constraint python/requirements.txt pytest fsspec "$wheel"
+cd python/tests
+"../../$empty/bin/python" -B -X dev -m pytest --rootdir . -c ../pyproject.toml "$@" .
