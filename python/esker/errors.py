@@ -8,17 +8,19 @@ Each is an `Error` and also the builtin exceptions that Python's users expect, s
 class Error(Exception):
     """Something that Esker could not do. Its class says what the caller can do about it."""
 
+    #: The errno of POSIX that comes closest.
+    errno: int | None
     #: Bytes or entries that would have been enough, where that is the trouble.
     needed: int | None = None
+
+    def __init__(self, *args: object) -> None:
+        """Take an errno and a message, as OSError does."""
+        super().__init__(*args)
+        self.errno = args[0] if len(args) > 1 and isinstance(args[0], int) else None
 
     def __str__(self) -> str:
         """The message, for the person who reads it."""
         return str(self.args[-1]) if self.args else type(self).__name__
-
-    @property
-    def errno(self) -> int | None:
-        """The errno of POSIX that comes closest."""
-        return self.args[0] if len(self.args) > 1 else None
 
     @property
     def kind(self) -> str:

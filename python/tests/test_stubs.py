@@ -1,0 +1,50 @@
+"""The types that are promised are those that are there."""
+
+import ast
+import inspect
+import pathlib
+from collections.abc import MutableMapping
+
+import pytest
+
+import esker
+from esker import _esker
+
+STUB = ast.parse(pathlib.Path(esker.__file__).with_name("_esker.pyi").read_text())
+CLASSES = {node.name: node for node in STUB.body if isinstance(node, ast.ClassDef)}
+
+
+def members(name):
+    """The functions that the stub of a class has, its bases of the stub included."""
+    node = CLASSES[name]
+    found = {}
+    for base in node.bases:
+        if isinstance(base, ast.Name) and base.id in CLASSES:
+            found |= members(base.id)
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+    return found | {child.name: child for child in node.body if isinstance(child, kinds)}
+
+
+def parameters(function):
+    """Names of the parameters that a stub gives, without the first."""
+    arguments = function.args
+    return [argument.arg for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
+
+
+@pytest.mark.parametrize("name", sorted(CLASSES.keys() - {"_Closing"}))
+def test_every_member_is_in_the_stub(name):
+    cls = getattr(_esker, name)
+    inherited = set(dir(MutableMapping)) if issubclass(cls, MutableMapping) else set()
+    public = {member for member in vars(cls) if not member.startswith("_")}
+    stub = {member: node for member, node in members(name).items() if not member.startswith("_")}
+    assert public - inherited == stub.keys() - inherited
+
+
+@pytest.mark.parametrize("name", sorted(CLASSES.keys() - {"_Closing"}))
+def test_parameters_have_the_same_names(name):
+    for member, node in members(name).items():
+        value = inspect.getattr_static(getattr(_esker, name), member)
+        if member.startswith("_") or inspect.isdatadescriptor(value):
+            continue
+        runtime = list(inspect.signature(getattr(getattr(_esker, name), member)).parameters)
+        assert parameters(node) == runtime, f"{name}.{member}"
