@@ -23,7 +23,18 @@ Everything that may wait also has an asyncio variant of the same name with an `a
 """
 
 from . import _aio, _files, _mapping
-from ._esker import Array, Attributes, Container, File, FileSystem, Kv, Pool, Snapshot, Transaction
+from ._esker import (
+    Array,
+    Attributes,
+    Container,
+    File,
+    FileSystem,
+    Kv,
+    Pool,
+    Snapshot,
+    Transaction,
+    __version__,
+)
 from .errors import (
     Error,
     Exists,
@@ -51,6 +62,7 @@ __all__ = [
     "Snapshot",
     "Transaction",
     "TxRestart",
+    "__version__",
 ]
 
 _mapping.complete()

@@ -14,6 +14,8 @@ _Key: TypeAlias = Buffer | str | int
 _Path: TypeAlias = str | PathLike[str]
 _T = TypeVar("_T")
 
+__version__: str
+
 def error_table() -> list[tuple[str, int, int, list[str]]]: ...
 
 class _Closing:

@@ -42,8 +42,8 @@ impl Container {
         mode: OpenMode,
         at: Option<At<'_>>,
     ) -> PyResult<Self> {
-        let (py, opened) = (pool.py(), pool.get());
-        let container = call(py, || opened.open_container(name, mode))?;
+        let (py, opened) = (pool.py(), pool.get().opened(pool.py())?);
+        let container = call(py, || opened.open_container(name, mode).wait())?;
         let view = View::of(py, &container, at)?;
         Ok(Self { pool: pool.clone().unbind(), container, view })
     }

@@ -1,7 +1,8 @@
 //! Open files.
 use crate::buffer::{Readable, Writable};
 use crate::call::call;
-use esker::types::{Error, ErrorKind, Result};
+use crate::errors;
+use esker::types::{ErrorKind, Result};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,9 +20,10 @@ impl File {
         Self { file: Mutex::new(Some(Arc::new(file))), append }
     }
 
-    fn open(&self) -> Result<Arc<dfs::File>> {
+    /// The file itself. The lock is never held without that of the interpreter, so no fork finds it taken.
+    fn open(&self, py: Python<'_>) -> PyResult<Arc<dfs::File>> {
         let file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        file.clone().ok_or_else(|| Error::new(ErrorKind::NoHandle, "the file is closed"))
+        file.clone().ok_or_else(|| errors::raise(py, ErrorKind::NoHandle, "the file is closed"))
     }
 
     fn with<T: Send>(
@@ -29,7 +31,8 @@ impl File {
         py: Python<'_>,
         work: impl FnOnce(&dfs::File) -> Result<T> + Send,
     ) -> PyResult<T> {
-        call(py, || work(&*self.open()?))
+        let file = self.open(py)?;
+        call(py, move || work(&file))
     }
 }
 

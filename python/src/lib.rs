@@ -26,6 +26,11 @@ use pyo3::pymodule;
 /// The store, its pools, containers and objects.
 #[pymodule]
 mod _esker {
+    /// Version of the package.
+    #[pymodule_export]
+    #[allow(non_upper_case_globals)]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+
     #[pymodule_export]
     use crate::array::Array;
     #[pymodule_export]

@@ -2,6 +2,7 @@
 use crate::attributes::Attributes;
 use crate::call::call;
 use crate::container::{self, Container};
+use crate::errors;
 use crate::text;
 use crate::view::At;
 use esker::backend::NewContainer;
@@ -37,21 +38,18 @@ struct Wanted {
 }
 
 impl Pool {
-    fn opened(&self) -> Result<esker::Pool> {
+    /// The pool itself. The lock is never held without that of the interpreter, so no fork finds it taken.
+    pub(crate) fn opened(&self, py: Python<'_>) -> PyResult<esker::Pool> {
         let pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
         pool.clone().ok_or_else(|| {
-            Error::new(ErrorKind::NoHandle, format!("pool {} is closed: open it anew", self.name))
+            let message = format!("pool {} is closed: open it anew", self.name);
+            errors::raise(py, ErrorKind::NoHandle, message)
         })
     }
 
     fn connect(py: Python<'_>, name: String, mode: OpenMode) -> PyResult<Self> {
         let pool = call(py, || esker::Pool::connect(&name, mode))?;
         Ok(Self { name, mode, pool: Mutex::new(Some(pool)) })
-    }
-
-    /// Opens a container of it.
-    pub(crate) fn open_container(&self, name: &str, mode: OpenMode) -> Result<esker::Container> {
-        self.opened()?.open_container(name, mode).wait()
     }
 }
 
@@ -119,13 +117,14 @@ impl Pool {
 
     /// What it says about itself: label, uuid, url, medium, durability, targets, and its space in bytes.
     fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        describe(py, &call(py, || self.opened()?.info().wait())?)
+        let pool = self.opened(py)?;
+        describe(py, &call(py, || pool.info().wait())?)
     }
 
     /// The attributes users keep with it.
     #[getter]
     fn attributes(&self, py: Python<'_>) -> PyResult<Attributes> {
-        call(py, || Ok(Attributes::new(self.opened()?.attributes())))
+        Ok(Attributes::new(self.opened(py)?.attributes()))
     }
 
     /// Opens a container by its label or UUID.
@@ -157,21 +156,23 @@ impl Pool {
     ) -> PyResult<Container> {
         let new =
             NewContainer { label, checksum: text::checksum(checksum)?, ..NewContainer::default() };
-        let (py, pool) = (slf.py(), slf.get());
-        let name = call(py, || container::create(&pool.opened()?, &new, posix, exist_ok))?;
-        Container::open(slf, &name, pool.mode, None)
+        let (py, pool) = (slf.py(), slf.get().opened(slf.py())?);
+        let name = call(py, || container::create(&pool, &new, posix, exist_ok))?;
+        Container::open(slf, &name, pool.mode(), None)
     }
 
     /// What its containers say about themselves, by label.
     fn containers<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
-        let all = call(py, || self.opened()?.containers().wait())?;
+        let pool = self.opened(py)?;
+        let all = call(py, || pool.containers().wait())?;
         all.iter().map(|info| container::describe(py, info)).collect()
     }
 
     /// Removes a container with all its objects; with `force` also where somebody has it open.
     #[pyo3(signature = (name, *, force = false))]
     fn destroy_container(&self, py: Python<'_>, name: &str, force: bool) -> PyResult<()> {
-        call(py, || self.opened()?.destroy_container(name, force).wait())
+        let pool = self.opened(py)?;
+        call(py, || pool.destroy_container(name, force).wait())
     }
 
     /// Ends this use of it. Containers that are open stay so.

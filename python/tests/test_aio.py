@@ -32,6 +32,8 @@ def test_every_variant_tells_what_it_is():
 def test_everything_public_has_a_docstring():
     for name in esker.__all__:
         thing = getattr(esker, name)
+        if isinstance(thing, str):
+            continue
         assert thing.__doc__, name
         for member, value in vars(thing).items():
             if not member.startswith("_") and (callable(value) or inspect.isdatadescriptor(value)):

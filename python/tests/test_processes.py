@@ -230,3 +230,45 @@ for number in range(1_000_000):
     value = native.kv("index")["a"]
     assert len(value) == 50_000 and len(set(value)) == 1
     native.kv("index")["a"] = b"written by another"
+
+
+FORK_AMONG_THREADS = """
+import os, sys, threading, esker
+container = esker.Pool(sys.argv[1]).container(sys.argv[2])
+kv, cells = container.kv("index"), container.create_array("cells", exist_ok=True)
+files = esker.FileSystem(esker.Pool(sys.argv[1]).container(sys.argv[3]))
+ended = threading.Event()
+
+def work(number):
+    while not ended.is_set():
+        kv[f"thread {number}"] = b"x" * 2000
+        cells.write(number * 5000, b"y" * 5000)
+        with files.open(f"{number}", "ab") as file:
+            file.write(b"z")
+        container.info()
+
+threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
+for thread in threads:
+    thread.start()
+for child in range(20):
+    if not os.fork():
+        code = 1
+        try:
+            kv[f"child {child}"] = kv.get("thread 0", b"")
+            with files.open(f"child {child}", "wb") as file:
+                file.write(b"z")
+            container.info(), cells.read(0, 1)
+            code = 0
+        finally:
+            os._exit(code)
+    _, status = os.wait()
+    assert status == 0, status
+ended.set()
+for thread in threads:
+    thread.join()
+assert len(kv) == 23 and len(files.listdir()) == 23
+"""
+
+
+def test_forks_among_threads_that_work(native, posix):
+    run(FORK_AMONG_THREADS, native.pool.name, native.uuid, posix.uuid)
