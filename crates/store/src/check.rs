@@ -25,6 +25,8 @@ pub struct CheckReport {
     pub live_bytes: u64,
     /// Bytes that are neither alive nor free nor waiting to be collected.
     pub lost_bytes: u64,
+    /// Where lost bytes are, in words, a segment each.
+    pub lost: Vec<String>,
 }
 
 /// What a scrub found.
@@ -111,6 +113,7 @@ impl State {
         report.repaired.append(miscounted);
         if report.lost_bytes > 0 {
             report.repaired.push(format!("counted space anew: {} bytes", report.lost_bytes));
+            report.repaired.append(&mut report.lost);
             report.lost_bytes = 0;
         }
         Ok(())
@@ -226,19 +229,24 @@ fn check_space(
     let words = target.words();
     for number in 0..target.segment_count() {
         let segment = words.segment(number);
-        let counted = segment.live(usage.dead.get(&number).copied().unwrap_or(0));
-        let named = usage.segments.get(&number).copied().unwrap_or_default();
-        let unusable = matches!(segment.load(), SegmentState::Free | SegmentState::Dead);
-        if counted < named.live || (unusable && named.live > 0) {
-            let message = format!(
-                "target {}, segment {number}: {} bytes named, {counted} counted, {:?}",
-                target.number(),
-                named.live,
-                segment.load()
-            );
-            miscounted.push(message);
+        let dead = usage.dead.get(&number).copied().unwrap_or(0);
+        let (counted, state) = (segment.live(dead), segment.load());
+        let named = usage.segments.get(&number).copied().unwrap_or_default().live;
+        let message = || {
+            format!(
+                "target {}, segment {number}: {named} bytes named, {counted} counted, {dead} dead, \
+                 {state:?}",
+                target.number()
+            )
+        };
+        let unusable = matches!(state, SegmentState::Free | SegmentState::Dead);
+        if counted < named || (unusable && named > 0) {
+            miscounted.push(message());
         }
-        report.lost_bytes += counted.saturating_sub(named.live);
+        if counted > named {
+            report.lost.push(message());
+        }
+        report.lost_bytes += counted.saturating_sub(named);
     }
     Ok(())
 }
@@ -300,4 +308,30 @@ fn scrub_record(
     let mut bytes = vec![0; record.bytes() as usize];
     report.bytes += record.bytes();
     target.read_verified(key, &place, 0, &mut bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::Scratch;
+    use std::sync::atomic::Ordering;
+
+    #[test]
+    fn lost_bytes_are_named_and_found_again() {
+        let pool = Scratch::new(24 << 20, |spec| spec.targets = Some(2));
+        let state = pool.state();
+        let words = state.targets[1].words();
+        let segment = words.segment(2);
+        segment.published.store(1119, Ordering::Release);
+        segment.store(SegmentState::Sealed);
+        let check = |repair| Pool::check(&pool.path(), repair, &mut |_, _| {}).unwrap();
+        let (found, where_they_are) =
+            (check(false), "target 1, segment 2: 0 bytes named, 1119 counted, 0 dead, Sealed");
+        assert_eq!((found.lost_bytes, &found.lost[..]), (1119, &[where_they_are.to_owned()][..]));
+        assert_eq!(found.problems, [""; 0], "lost bytes are no damage");
+        let mended = check(true);
+        assert_eq!((mended.lost_bytes, mended.lost.len()), (0, 0));
+        assert!(mended.repaired.iter().any(|line| line == where_they_are), "{mended:?}");
+        assert_eq!(check(false).lost_bytes, 0);
+    }
 }

@@ -14,6 +14,7 @@ use esker_types::{Epoch, Error, ErrorKind, ObjectId, Result};
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher};
 use std::path::Path;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"ESKRCTL1");
@@ -50,6 +51,8 @@ pub(crate) struct Control {
     targets_end: usize,
     segments: usize,
     boot_id: u64,
+    /// Held over what is done to the dead: record locks do not tell the threads of a process apart.
+    burying: Mutex<()>,
     /// This process.
     pub(crate) slot: ProcessSlot,
 }
@@ -197,8 +200,8 @@ impl Control {
         let words = Words::new(&file, count).map_err(failed("mapping", path))?;
         let boot_id = sys::boot_id().map_err(failed("reading the boot id for", path))?;
         let targets_end = targets_end(targets, segments);
-        let slot = ProcessSlot(0);
-        let mut control = Self { file, words, targets_end, segments, boot_id, slot };
+        let (burying, slot) = (Mutex::default(), ProcessSlot(0));
+        let mut control = Self { file, words, targets_end, segments, boot_id, burying, slot };
         if let Err(refused) = copies::refuse(&control) {
             // To close the file would drop the locks of the copy that has the pool open.
             std::mem::forget(control);

@@ -329,16 +329,16 @@ fn check_answer(report: &CheckReport) -> Answer {
         "records": report.records,
         "live_bytes": report.live_bytes,
         "lost_bytes": report.lost_bytes,
+        "lost": report.lost,
     });
-    let mut lines: Vec<_> =
-        report.problems.iter().map(|problem| format!("problem: {problem}")).collect();
-    lines.extend(report.repaired.iter().map(|repaired| format!("repaired: {repaired}")));
-    lines.push(format!(
-        "{} records, {} of data, {} problems",
-        report.records,
-        Bytes(report.live_bytes),
-        report.problems.len()
-    ));
+    let mut lines = Vec::new();
+    let texts =
+        [("problem", &report.problems), ("lost", &report.lost), ("repaired", &report.repaired)];
+    for (what, texts) in texts {
+        lines.extend(texts.iter().map(|text| format!("{what}: {text}")));
+    }
+    let (data, problems) = (Bytes(report.live_bytes), report.problems.len());
+    lines.push(format!("{} records, {data} of data, {problems} problems", report.records));
     Answer::new(response, lines.join("\n"))
 }
 

@@ -41,6 +41,7 @@ pub(super) fn check(path: &Path, repair: bool) -> Result<Answer> {
         "records": report.files,
         "live_bytes": report.bytes,
         "lost_bytes": report.temporary_bytes,
+        "lost": [],
     });
     let mut lines: Vec<_> =
         report.problems.iter().map(|problem| format!("problem: {problem}")).collect();

@@ -236,9 +236,9 @@ impl State {
 
     /// All containers, by label.
     pub fn list_containers(&self) -> Result<Vec<ContainerInfo>> {
-        let txn = self.targets[0].read()?;
         let mut found = Vec::new();
-        each(&txn, &Key::table(Table::Container), |key, value| {
+        // No view is kept: whoever has `uses` may wait for what waits for views to go.
+        each(&*self.targets[0].read()?, &Key::table(Table::Container), |key, value| {
             found.push(decode(key, value)?);
             Ok(())
         })?;
@@ -313,4 +313,34 @@ fn next_id(change: &mut Change<'_>) -> Result<ContainerId> {
     }
     change.put(&key, &(last + 1).to_le_bytes())?;
     Ok(ContainerId(last + 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::tests::Scratch;
+    use std::sync::Barrier;
+
+    #[test]
+    fn a_list_waits_for_others_without_a_view() {
+        let pool = Scratch::new(24 << 20, |spec| spec.targets = Some(2));
+        let state = pool.state();
+        let target = &state.targets[0];
+        let begun = Barrier::new(2);
+        std::thread::scope(|scope| {
+            let opening = state.uses.lock().unwrap();
+            let list = scope.spawn(|| {
+                begun.wait();
+                state.list_containers()
+            });
+            begun.wait();
+            let moves_on = |number: u64| {
+                target.change(|change| change.put(b"Tkey", &number.to_le_bytes())).unwrap();
+                target.index.outwait_readers().unwrap()
+            };
+            let stuck = (0..1000).find(|&number| !moves_on(number));
+            drop(opening);
+            list.join().unwrap().unwrap();
+            assert_eq!(stuck, None, "a list that waits keeps its view");
+        });
+    }
 }

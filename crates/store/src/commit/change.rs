@@ -185,9 +185,10 @@ impl<'t> Change<'t> {
         Ok(())
     }
 
-    /// Notes that the bytes of a record are dead.
+    /// Notes that the bytes of a record are dead: a change even where nothing else is one.
     pub(crate) fn bury(&mut self, record: &Record<'_>) {
         let Some((segment, bytes)) = record.holds() else { return };
+        self.changed = true;
         match self.dead.iter_mut().find(|(known, _)| *known == segment) {
             Some((_, sum)) => *sum += bytes,
             None => self.dead.push((segment, bytes)),

@@ -1,8 +1,10 @@
 //! Words of the control file that belong to processes: what each has noted, and what they hold.
-use super::{Control, PROCESS_WORDS, ProcessSlot};
+use super::{BYTE_PROCESS, Control, PROCESS_WORDS, ProcessSlot};
 use crate::holds::HOLD_WORDS;
-use crate::io::sys;
+use crate::io::{lock, sys};
+use esker_types::Result;
 use esker_types::limits::PROCESSES_MAX;
+use std::sync::PoisonError;
 use std::sync::atomic::AtomicU64;
 
 /// Shared words of one process.
@@ -17,6 +19,23 @@ impl Control {
     /// Counts holds that found no room, as long as anybody has the pool open.
     pub(crate) fn unplaced_holds(&self) -> &AtomicU64 {
         &self.words[5]
+    }
+
+    /// Runs `work` where no process has `slot`, and none can get it meanwhile; false where one has it, or
+    /// another does such work for it.
+    pub(crate) fn while_dead(
+        &self,
+        slot: ProcessSlot,
+        work: impl FnOnce() -> bool,
+    ) -> Result<bool> {
+        let _alone = self.burying.lock().unwrap_or_else(PoisonError::into_inner);
+        let byte = BYTE_PROCESS + u64::from(slot.0);
+        if slot == self.slot || !self.lock(lock::Kind::Exclusive, byte)? {
+            return Ok(false);
+        }
+        let done = work();
+        self.lock(lock::Kind::None, byte)?;
+        Ok(done)
     }
 
     /// The words of a process.
@@ -44,5 +63,34 @@ impl Control {
     /// The table of holds.
     pub(crate) fn holds(&self) -> &[AtomicU64] {
         &self.words[self.targets_end + PROCESSES_MAX * PROCESS_WORDS..][..HOLD_WORDS]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::Scratch;
+
+    /// Locks on the byte of a slot, by whatever process.
+    fn locks_on(pool: &Scratch, slot: ProcessSlot) -> usize {
+        use std::os::unix::fs::MetadataExt;
+        let inode = std::fs::metadata(pool.path().join("control")).unwrap().ino();
+        let byte = BYTE_PROCESS + u64::from(slot.0);
+        let (inode, range) = (format!(":{inode} "), format!(" {byte} {byte}"));
+        let locks = std::fs::read_to_string("/proc/locks").unwrap();
+        locks.lines().filter(|line| line.contains(&inode) && line.ends_with(&range)).count()
+    }
+
+    #[test]
+    fn nobody_gets_the_slot_of_the_dead_while_they_are_dealt_with() {
+        let pool = Scratch::new(24 << 20, |spec| spec.targets = Some(2));
+        let state = pool.state();
+        let own = state.control.slot;
+        // Not its neighbour: the kernel shows locks side by side as one.
+        let dead = ProcessSlot((own.0 + 2) % PROCESSES_MAX as u32);
+        assert!(!state.control.while_dead(own, || true).unwrap(), "this process lives");
+        assert_eq!((locks_on(&pool, own), locks_on(&pool, dead)), (1, 0));
+        assert!(state.control.while_dead(dead, || locks_on(&pool, dead) == 1).unwrap());
+        assert_eq!((locks_on(&pool, own), locks_on(&pool, dead)), (1, 0));
     }
 }

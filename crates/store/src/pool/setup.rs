@@ -1,7 +1,6 @@
 //! Setting a pool up for use: joining those that have it open, or, after a restart of the machine,
 //! making the control file anew from the indexes.
 use crate::control::{Control, ProcessSlot};
-use crate::keys::{Key, Table};
 use crate::segment::State as SegmentState;
 use crate::superblock::Superblock;
 use crate::target::Target;
@@ -113,7 +112,6 @@ fn nobody() -> ProcessSlot {
 pub(crate) fn rebuild(target: &Target) -> Result<()> {
     let usage = walk::usage(target)?;
     let words = target.words();
-    let mut spent = Vec::new();
     for number in 0..target.segment_count() {
         let segment = words.segment(number);
         let used = usage.segments.get(&number).copied().unwrap_or_default();
@@ -121,31 +119,20 @@ pub(crate) fn rebuild(target: &Target) -> Result<()> {
         segment.tail.store(used.end, Ordering::Release);
         segment.published.store(used.live + dead, Ordering::Release);
         segment.stamp.store(0, Ordering::Release);
-        if used.live > 0 {
-            segment.store(SegmentState::Sealed);
-            continue;
-        }
-        segment.published.store(0, Ordering::Release);
-        segment.tail.store(0, Ordering::Release);
-        segment.store(SegmentState::Free);
-        spent.push(number);
+        segment.store(match (used.live, dead) {
+            (0, 0) => SegmentState::Free,
+            // Its count of dead bytes goes when the next collection frees it: opening a pool needs no
+            // room in the index.
+            (0, _) => SegmentState::Dead,
+            _ => SegmentState::Sealed,
+        });
     }
     target.control.pass_epoch(usage.last_epoch);
     words.snapshots.store(u64::from(usage.has_snapshots), Ordering::Release);
     words.freed.store(0, Ordering::Release);
     words.writer.store(0, Ordering::Release);
-    target.count_parked()?;
     words.conflicts.iter().for_each(|slot| slot.store(0, Ordering::Release));
-    forget_dead(target, &spent)
-}
-
-/// Removes the counts of segments that are free.
-fn forget_dead(target: &Target, segments: &[u32]) -> Result<()> {
-    let mut txn = target.index.write()?;
-    for segment in segments {
-        txn.delete(&Key::table(Table::Segment).push(&segment.to_be_bytes()))?;
-    }
-    txn.commit()
+    target.count_parked()
 }
 
 /// Leaves this process's segments to others; called when it closes the pool.
@@ -156,5 +143,40 @@ pub(super) fn release_segments(targets: &[Arc<Target>]) {
             let mine = SegmentState::Open(Some(target.process()));
             words.segment(number).change(mine, SegmentState::Open(None));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keys::{Key, Table};
+    use crate::tests::Scratch;
+
+    /// Where nobody has had the pool open since the machine started.
+    #[test]
+    fn to_open_a_pool_takes_no_room_in_the_index() {
+        let mut pool = Scratch::new(24 << 20, |spec| {
+            spec.targets = Some(2);
+            spec.durability = Some(Durability::Commit);
+        });
+        let last_commit = {
+            let state = pool.state();
+            let target = &state.targets[1];
+            let dead = Key::table(Table::Segment).push(&1_u32.to_be_bytes());
+            target.change(|change| change.put(&dead, &1000_u64.to_le_bytes())).unwrap();
+            target.index.last_commit().unwrap()
+        };
+        pool.close();
+        let control = std::fs::File::options().write(true).open(pool.path().join("control"));
+        std::os::unix::fs::FileExt::write_all_at(&control.unwrap(), &[0; 8], 8).unwrap();
+        pool.reopen();
+        let state = pool.state();
+        let target = &state.targets[1];
+        assert_eq!(target.index.last_commit().unwrap(), last_commit);
+        let whole = u64::from(target.segment_count()) * target.segment_bytes();
+        assert_eq!(target.free_data_bytes().unwrap(), whole);
+        assert_eq!(target.words().segment(1).load(), SegmentState::Dead);
+        target.recycle().unwrap();
+        assert_eq!(target.whole_free_bytes(), whole);
     }
 }

@@ -280,12 +280,5 @@ pub(crate) fn disown_dead(target: &Target) -> Vec<u32> {
 fn take_over(target: &Target, segment: u32, owner: ProcessSlot) -> bool {
     let words = target.words().segment(segment);
     let (theirs, mine) = (State::Busy(owner), State::Busy(target.process()));
-    if !words.change(theirs, mine) {
-        return false;
-    }
-    let dead = !target.is_alive(owner);
-    if !dead {
-        words.change(mine, theirs);
-    }
-    dead
+    target.control.while_dead(owner, || words.change(theirs, mine)).unwrap_or(false)
 }

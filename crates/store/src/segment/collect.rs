@@ -79,8 +79,8 @@ impl Target {
 
     /// Marks full segments, and abandoned ones, in which nothing is alive.
     fn bury_dead_segments(&self) -> Result<()> {
-        let txn = self.read()?;
-        let dead = all_dead(&txn)?;
+        // No view is kept: whatever has to be finished for the next one may need the pages it holds back.
+        let dead = all_dead(&*self.read()?)?;
         let words = self.words();
         for number in 0..self.segment_count() {
             let segment = words.segment(number);

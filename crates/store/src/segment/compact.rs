@@ -17,7 +17,7 @@ const STEP_BYTES_MAX: u64 = 16 << 20;
 const LIVE_EIGHTHS_MAX: u64 = 6;
 
 /// An index entry that lies in the segment.
-struct Piece {
+pub(super) struct Piece {
     /// Its key, in the data or the history table.
     key: Vec<u8>,
     /// Its value as it was read.
@@ -41,7 +41,7 @@ impl Piece {
 }
 
 /// The headers of a segment, from its beginning to its tail.
-struct Headers<'t> {
+pub(super) struct Headers<'t> {
     target: &'t Target,
     segment: u32,
     at: u64,
@@ -49,7 +49,7 @@ struct Headers<'t> {
 }
 
 impl Headers<'_> {
-    fn of(target: &Target, segment: u32) -> Headers<'_> {
+    pub(super) fn of(target: &Target, segment: u32) -> Headers<'_> {
         let tail = target.words().segment(segment).tail.load(Ordering::Acquire);
         Headers { target, segment, at: 0, tail }
     }
@@ -99,7 +99,7 @@ pub(crate) fn live_bytes(target: &Target, txn: &ReadTxn, segment: u32) -> Result
 }
 
 /// Index entries that lie in the data behind `header`.
-fn pieces(txn: &Txn, header: &Header, segment: u32, data_at: u64) -> Result<Vec<Piece>> {
+pub(super) fn pieces(txn: &Txn, header: &Header, segment: u32, data_at: u64) -> Result<Vec<Piece>> {
     let data = data_at..data_at + u64::from(header.data_len);
     let mut found = Vec::new();
     for table in [Table::Data, Table::History] {
@@ -242,7 +242,7 @@ impl Target {
     }
 
     /// Copies pieces to another segment and has the index name the copies, unless it changed meanwhile.
-    fn move_pieces(&self, found: &[Piece]) -> Result<u64> {
+    pub(super) fn move_pieces(&self, found: &[Piece]) -> Result<u64> {
         if found.is_empty() {
             return Ok(0);
         }

@@ -1,4 +1,5 @@
 //! Segments that somebody else has, takes, or is about to free.
+use super::compact::{Headers, pieces};
 use super::{Append, State, Writer};
 use crate::catalog::{Container, ContainerSpec};
 use crate::control::ProcessSlot;
@@ -6,6 +7,7 @@ use crate::keys::{Key, Table};
 use crate::pool::State as Pool;
 use crate::target::Target;
 use crate::tests::Scratch;
+use crate::walk;
 use esker_types::info::{ContainerRef, OpenMode};
 use esker_types::ops::{Cond, Source, Update, Value, Write, WriteOp};
 use esker_types::{Checksum, ErrorKind, ObjectClass, ObjectId, ObjectType, Result};
@@ -204,4 +206,68 @@ fn segments_of_the_dead_are_counted_again() {
     target.collect().unwrap();
     assert_eq!(words.load(), State::Busy(target.process()));
     assert_eq!(words.published.load(Ordering::Acquire), 10_000);
+}
+
+/// Bytes each segment counts as alive, less those the index names.
+fn miscounted(target: &Target) -> Vec<(u32, i64)> {
+    let usage = walk::usage(target).unwrap();
+    let off = |number: u32| {
+        let dead = usage.dead.get(&number).copied().unwrap_or(0);
+        let named = usage.segments.get(&number).map_or(0, |used| used.live);
+        let counted = target.words().segment(number).published.load(Ordering::Acquire) as i64;
+        (number, counted - dead as i64 - named as i64)
+    };
+    (0..target.segment_count()).map(off).filter(|&(_, off)| off != 0).collect()
+}
+
+/// Between the copying of what a header names and the commit that was to name the copies.
+#[test]
+fn copies_of_what_died_meanwhile_count_as_dead() {
+    for overwritten in [true, false] {
+        let pool = pool();
+        let state = pool.state();
+        let (target, container) = (&*state.targets[0], container(&state));
+        put(&state, &container, 1, 5000).unwrap();
+        let [segment] = in_state(target, |state| matches!(state, State::Open(_)))[..] else {
+            panic!("one segment is open")
+        };
+        target.words().segment(segment).store(State::Sealed);
+        let (header, data_at) = Headers::of(target, segment).next().unwrap().unwrap();
+        let found = pieces(&target.read().unwrap(), &header, segment, data_at).unwrap();
+        assert_eq!(found.len(), 1);
+        match overwritten {
+            true => put(&state, &container, 1, 6000).unwrap(),
+            false => remove(&state, &container, 1).unwrap(),
+        }
+        target.move_pieces(&found).unwrap();
+        assert_eq!(miscounted(target), [], "overwritten: {overwritten}");
+    }
+}
+
+/// A commit over several targets that finds no room waits for views of the past, and they must not wait
+/// for it in turn.
+#[test]
+fn who_waits_for_a_commit_over_several_targets_keeps_no_view() {
+    let pool = pool();
+    let state = pool.state();
+    let target = &*state.targets[0];
+    for _ in 0..50 {
+        let_all_die(target);
+        std::thread::scope(|scope| {
+            let collection = scope.spawn(|| target.recycle());
+            let under_way = state.coordinating.lock().unwrap();
+            while target.words().segment(0).load() == State::Sealed {
+                std::hint::spin_loop();
+            }
+            target.words().in_doubt.store(1, Ordering::SeqCst);
+            let mut txn = target.index.write().unwrap();
+            txn.put(b"Tkey", b"value").unwrap();
+            txn.commit().unwrap();
+            let gone = target.index.outwait_readers().unwrap();
+            target.words().in_doubt.store(0, Ordering::SeqCst);
+            drop(under_way);
+            collection.join().unwrap().unwrap();
+            assert!(gone, "a view of the past stays as long as the commit is under way");
+        });
+    }
 }
