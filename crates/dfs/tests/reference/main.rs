@@ -1,9 +1,7 @@
 //! The namespace beside a reference: random sequences of file operations on a directory in memory and
 //! on what is tested, every result, every errno and the final tree compared.
 //!
-//! `ESKER_SEED` replays a failure, `ESKER_REFERENCE_ROUNDS` sets how many sequences are tried. Without a seed
-//! they are always the same ones: about one random sequence in a thousand still meets a difference that
-//! docs/semantics.md lists as open.
+//! `ESKER_SEED` replays a failure, `ESKER_REFERENCE_ROUNDS` sets how many sequences are tried.
 mod compare;
 mod faulty;
 mod handle;
@@ -32,15 +30,10 @@ fn in_memory(name: &str, chunk_size: u64) -> namespace::Namespace {
     namespace::make(pool, "reference", &NewDfs { chunk_size, ..NewDfs::default() })
 }
 
-/// The seed of the environment, else one that is known to pass.
-fn seed() -> u64 {
-    if std::env::var_os("ESKER_SEED").is_some() { model::seed() } else { 1 }
-}
-
 #[test]
 fn the_backend_in_memory_agrees() {
     let subject = in_memory("agrees", SMALL_CHUNKS);
-    agree(seed(), rounds(100), &Replay::in_memory(), &subject);
+    agree(model::seed(), rounds(100), &Replay::in_memory(), &subject);
 }
 
 #[test]
