@@ -2,6 +2,7 @@
 /* flock, fcntl's record locks and those of open files: they really exclude between processes. */
 #include "check.h"
 
+#include <sched.h>
 #include <signal.h>
 #include <sys/file.h>
 #include <time.h>
@@ -267,12 +268,77 @@ counters(void)
 	}
 }
 
+/* As count_up, but each round opens the file anew: the lock outlives nobody, and is always the same one. */
+static void
+count_up_anew(int seed)
+{
+	struct flock lock = record(F_WRLCK, 0, 0);
+	uint64_t     number;
+
+	for (int i = 0; i < ROUNDS; i++) {
+		int fd = open("counter", O_RDWR);
+
+		CHECK(fd >= 0);
+		/* Locks of the two kinds do not see each other: all take both, in one order. */
+		OK(flock(fd, LOCK_EX));
+		OK(fcntl(fd, F_OFD_SETLKW, &lock));
+		GIVES(8, pread(fd, &number, 8, 0));
+		if ((i + seed) % 3 == 0)
+			sched_yield();
+		number++;
+		GIVES(8, pwrite(fd, &number, 8, 0));
+		OK(close(fd));
+	}
+	_exit(0);
+}
+
+static void
+opened_for_each_lock(void)
+{
+	uint64_t number = 0;
+	pid_t    pids[WORKERS];
+	int      fd = open("counter", O_RDWR | O_CREAT, 0644);
+
+	GIVES(8, pwrite(fd, &number, 8, 0));
+	OK(close(fd));
+	for (int i = 0; i < WORKERS; i++)
+		if ((pids[i] = fork()) == 0)
+			count_up_anew(i);
+	for (int i = 0; i < WORKERS; i++)
+		child_succeeds(pids[i]);
+	fd = open("counter", O_RDONLY);
+	GIVES(8, pread(fd, &number, 8, 0));
+	GIVES(WORKERS * ROUNDS, number);
+	OK(close(fd));
+}
+
+/* A lock to the end of the file is told as one, however far files may reach. */
+static void
+to_the_end(void)
+{
+	struct flock all = record(F_WRLCK, 10, 0), asked = record(F_WRLCK, 0, 0);
+	int          fd = new_file("file", 100, 1), other = open("file", O_RDWR);
+
+	OK(fcntl(fd, F_OFD_SETLK, &all));
+	OK(fcntl(other, F_OFD_GETLK, &asked));
+	GIVES(F_WRLCK, asked.l_type);
+	CHECK(asked.l_start == 10 && asked.l_len == 0);
+	all = record(F_UNLCK, 0, 0);
+	OK(fcntl(fd, F_OFD_SETLK, &all));
+	asked = record(F_WRLCK, 0, 0);
+	OK(fcntl(other, F_OFD_GETLK, &asked));
+	CHECK(asked.l_type == F_UNLCK && asked.l_start == 0 && asked.l_len == 0);
+	OK(close(fd));
+	OK(close(other));
+}
+
 int
 main(int argc, char **argv)
 {
 	static const struct test tests[] = {
 		TEST(flock_excludes), TEST(records_exclude), TEST(open_file_records_exclude),
 		TEST(records_belong_to_a_process), TEST(dead_holders_hold_nothing), TEST(counters),
+		TEST(opened_for_each_lock), TEST(to_the_end),
 	};
 
 	return RUN(argc, argv, tests);

@@ -83,6 +83,18 @@ fn locks_exclude_between_processes() {
 }
 
 #[test]
+fn nothing_stays_of_locks() {
+    let site = site();
+    let script = "cd /esker; exec 8>one 9>two; flock 8; for n in 1 2 3; do (echo $n >&9); done
+                  exec 8>&-; (exec 7>three; flock 7); flock four true; ls /dev/shm/esker-locks";
+    let during = shell(&site, script);
+    let list = site.json(&["cont", "list", "tank"]);
+    let uuid = list[0]["uuid"].as_str().unwrap();
+    assert_eq!(during.matches(uuid).count(), 1, "two is open:\n{during}");
+    assert_eq!(shell(&site, "ls /dev/shm/esker-locks").matches(uuid).count(), 0);
+}
+
+#[test]
 fn children_that_close_everything_leave_the_store_alone() {
     let script =
         "exec 5>/esker/f; for fd in $(seq 3 1023); do eval \"exec $fd>&-\" 2>/dev/null || :; done

@@ -52,7 +52,7 @@ fn record_lock(fd: c_int, command: c_int, lock: Out<libc::flock>) -> c_int {
     tell(asked.and_then(|(held, mut range)| {
         let answer = raw::lock_range(held, command, &mut range)?;
         if matches!(command, libc::F_GETLK | libc::F_OFD_GETLK) {
-            lock.set(range);
+            lock.set(locks::shown(range));
         }
         Ok(answer)
     }))

@@ -3,8 +3,8 @@
 //! The kernel does the locking, on a file that stands for the object and is the same for all processes.
 //! An open file opens it at its first lock, or before a fork, so that whoever shares the open file shares
 //! its locks. The offset of that descriptor is the number of the anonymous file it belongs to, by which
-//! a program that is started finds its own.
-use crate::answer::{Answer, no};
+//! a program that is started finds its own. Whoever closes that file last removes it.
+use crate::answer::{Answer, Fail, no};
 use crate::open_file::OpenFile;
 use crate::{config, descriptors, internal, raw, thread};
 use esker::types::ObjectId;
@@ -15,6 +15,10 @@ use std::sync::{Mutex, PoisonError};
 /// Folders for lock files, the first that can be used. They lose their content with the machine, as
 /// locks do.
 const FOLDERS: [&str; 2] = ["/dev/shm/esker-locks", "/tmp/esker-locks"];
+
+/// The last byte a file can have. Whoever has a lock file open has a shared lock on it, by which the last
+/// one knows that it is; what programs lock ends before it.
+const PRESENCE: i64 = i64::MAX;
 
 /// Everybody may lock who may use the pool.
 const FILE_MODE: u32 = 0o666;
@@ -29,17 +33,37 @@ pub(crate) fn is_lock_file(path: &[u8]) -> bool {
     FOLDERS.iter().any(|folder| path.starts_with(folder.as_bytes()))
 }
 
+const FLAGS: c_int = libc::O_RDWR | libc::O_CLOEXEC | libc::O_NOFOLLOW;
+
+fn name(folder: &str, oid: ObjectId) -> Answer<CString> {
+    c_string(&format!("{folder}/{}.{:x}.{:x}", config::get().container, oid.hi, oid.lo))
+}
+
+/// The lock file of an object, with a shared lock on its last byte.
 fn open_file(oid: ObjectId) -> Answer<c_int> {
-    let flags = libc::O_RDWR | libc::O_CLOEXEC | libc::O_NOFOLLOW;
+    loop {
+        let fd = find_or_make(oid)?;
+        match presence(fd, libc::F_OFD_SETLKW, libc::F_RDLCK).and_then(|_| raw::status(fd)) {
+            Ok(status) if status.st_nlink > 0 => return Ok(fd),
+            // Just removed, by the last one who had it open; or a signal came.
+            Ok(_) | Err(Fail::Errno(libc::EINTR)) => raw::close(fd),
+            Err(error) => {
+                raw::close(fd);
+                return Err(error);
+            }
+        }
+    }
+}
+
+fn find_or_make(oid: ObjectId) -> Answer<c_int> {
     let mut result = no(libc::ENOLCK);
     for folder in FOLDERS {
-        let name = format!("{folder}/{}.{:x}.{:x}", config::get().container, oid.hi, oid.lo);
-        let (folder, name) = (c_string(folder)?, c_string(&name)?);
+        let (name, folder) = (name(folder, oid)?, c_string(folder)?);
         // Those of other users are opened without O_CREAT: kernels refuse it in shared folders.
-        result = raw::open(&name, flags, 0).or_else(|_| {
+        result = raw::open(&name, FLAGS, 0).or_else(|_| {
             let before = raw::set_umask(0);
             let _ = raw::make_directory(&folder, FOLDER_MODE);
-            let fd = raw::open(&name, flags | libc::O_CREAT, FILE_MODE);
+            let fd = raw::open(&name, FLAGS | libc::O_CREAT, FILE_MODE);
             raw::set_umask(before);
             fd
         });
@@ -48,6 +72,27 @@ fn open_file(oid: ObjectId) -> Answer<c_int> {
         }
     }
     result
+}
+
+fn presence(fd: c_int, command: c_int, kind: c_int) -> Answer<c_int> {
+    let (l_type, l_whence) = (kind as i16, libc::SEEK_SET as i16);
+    let mut lock = libc::flock { l_type, l_whence, l_start: PRESENCE, l_len: 1, l_pid: 0 };
+    raw::lock_range(fd, command, &mut lock)
+}
+
+/// Closes a lock file, and removes it where nobody else has it open. Whoever opens it meanwhile waits for
+/// the lock on its last byte, and then sees that it was removed.
+fn close_file(fd: c_int, oid: ObjectId) {
+    raw::close(fd);
+    for folder in FOLDERS {
+        let Ok(name) = name(folder, oid) else { return };
+        let Ok(fd) = raw::open(&name, FLAGS, 0) else { continue };
+        let is_last = presence(fd, libc::F_OFD_SETLK, libc::F_WRLCK).is_ok();
+        if is_last && raw::status(fd).is_ok_and(|status| status.st_nlink > 0) {
+            raw::unlink(&name);
+        }
+        raw::close(fd);
+    }
 }
 
 fn c_string(text: &str) -> Answer<CString> {
@@ -108,7 +153,16 @@ pub(crate) fn closed(file: &OpenFile) {
     let lock = file.lock.swap(-1, Ordering::AcqRel);
     if lock >= 0 {
         internal::forget(lock);
-        raw::close(lock);
+        close_file(lock, file.identity().oid);
+    }
+}
+
+/// The process ends, and with it its descriptors.
+pub(crate) fn end() {
+    for fd in descriptors::within(0, u32::MAX) {
+        if let Ok(file) = descriptors::get(fd) {
+            closed(&file);
+        }
     }
 }
 
@@ -125,7 +179,7 @@ pub(crate) fn drop_records(oid: ObjectId) {
         && let Ok(fd) = open_file(oid)
     {
         // The kernel drops record locks when any descriptor of the file is closed.
-        raw::close(fd);
+        close_file(fd, oid);
     }
 }
 
@@ -168,8 +222,22 @@ pub(crate) fn range(
     };
     let start = origin.checked_add(lock.l_start).map_or(no(libc::EOVERFLOW), Ok)?;
     (lock.l_start, lock.l_whence) = (start, libc::SEEK_SET as i16);
+    if start == PRESENCE {
+        return no(libc::EOVERFLOW);
+    }
+    if lock.l_len == 0 || lock.l_len > PRESENCE - start {
+        lock.l_len = PRESENCE - start;
+    }
     if matches!(command, libc::F_SETLK | libc::F_SETLKW) {
         note_records(file.identity().oid);
     }
     Ok((descriptor(fd, file)?, lock))
+}
+
+/// A lock that the kernel told of, as programs see it: one to the end has no length.
+pub(crate) fn shown(mut lock: libc::flock) -> libc::flock {
+    if lock.l_len == PRESENCE - lock.l_start {
+        lock.l_len = 0;
+    }
+    lock
 }

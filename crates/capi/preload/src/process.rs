@@ -1,7 +1,7 @@
 //! Beginning and end of the process.
 use crate::edge::export;
 use crate::{
-    config, cwd, descriptors, fork, handover, maps, mounted, report, stdio, thread, umask,
+    config, cwd, descriptors, fork, handover, locks, maps, mounted, report, stdio, thread, umask,
 };
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -43,6 +43,17 @@ extern "C" fn end() {
     }
     before_end();
     ENDING.store(true, Ordering::Relaxed);
+    let_go();
+}
+
+/// Lets go of locks, so that nothing stays of them. Not before another program, which inherits them.
+fn let_go() {
+    if descriptors::any() {
+        let _ = thread::inside(|| {
+            locks::end();
+            Ok(())
+        });
+    }
 }
 
 /// Notes that this process uses the store.
@@ -87,11 +98,13 @@ pub(crate) fn before_end() {
 export! {
     fn _exit(status: c_int) -> () | next {
         before_end();
+        let_go();
         next(status)
     }
 
     fn _Exit(status: c_int) -> () | next {
         before_end();
+        let_go();
         next(status)
     }
 

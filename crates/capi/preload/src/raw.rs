@@ -116,6 +116,12 @@ pub(crate) fn make_directory(path: &CStr, mode: u32) -> Answer<()> {
     checked(unsafe { call(libc::SYS_mkdirat, with) }).map(drop)
 }
 
+pub(crate) fn unlink(path: &CStr) {
+    let with = [libc::AT_FDCWD as usize, path.as_ptr() as usize, 0, 0, 0, 0];
+    // SAFETY: the path ends with a zero byte.
+    let _ = unsafe { call(libc::SYS_unlinkat, with) };
+}
+
 pub(crate) fn is_there(path: &CStr) -> bool {
     let with = [libc::AT_FDCWD as usize, path.as_ptr() as usize, 0, 0, 0, 0];
     // SAFETY: the path ends with a zero byte.
