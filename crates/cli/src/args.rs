@@ -2,6 +2,7 @@
 use crate::commands::array::ArrayCommand;
 use crate::commands::bench::BenchCommand;
 use crate::commands::cont::ContCommand;
+use crate::commands::fields::FieldsCommand;
 use crate::commands::fs::FsCommand;
 use crate::commands::kv::KvCommand;
 use crate::commands::mount::{MountCommand, Unmount};
@@ -31,6 +32,7 @@ Examples:
   esker array put tank run1 field-1 field.grib
   esker cont create tank home --type posix
   esker fs import ./data tank/home:/data
+  esker fields archive --store tank/fields forecast.grib
   esker doctor
 
 Exit status:
@@ -40,6 +42,7 @@ Exit status:
 
 Environment:
   ESKER_POOLS    directories of pools, separated by colons; a new pool goes into the first
+  ESKER_FIELDS   store of `esker fields`, as POOL/CONT
   XDG_DATA_HOME  where pools are looked for without it, in esker/pools";
 
 /// Object store for HPC that speaks the DAOS API and needs no server
@@ -63,6 +66,8 @@ pub(crate) enum Command {
     Array(Group<ArrayCommand>),
     #[command(visible_alias = "filesystem")]
     Fs(Group<FsCommand>),
+    #[command(visible_alias = "fdb")]
+    Fields(Group<FieldsCommand>),
     #[command(visible_alias = "obj")]
     Object(Group<ObjectCommand>),
     Run(Run),
@@ -102,6 +107,7 @@ impl Cli {
             Command::Kv(group) => group.json.json,
             Command::Array(group) => group.json.json,
             Command::Fs(group) => group.json.json,
+            Command::Fields(group) => group.json.json,
             Command::Object(group) => group.json.json,
             Command::Mount(mount) => mount.json.json,
             Command::Umount(unmount) => unmount.json.json,

@@ -46,7 +46,7 @@ pub(crate) fn split(source: &str) -> Result<(&str, &str)> {
         }
         _ => Err(Error::new(
             ErrorKind::Invalid,
-            format!("{source:?} names no file system: give POOL/CONT, as in tank/home"),
+            format!("{source:?} names no container: give POOL/CONT, as in tank/home"),
         )),
     }
 }

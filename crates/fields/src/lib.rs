@@ -23,7 +23,9 @@ pub use axes::Axes;
 pub use date::Date;
 pub use key::{Key, Pairs};
 pub use kinds::KeyType;
+pub use request::Selection;
 pub use schema::{Schema, Split};
 pub use store::{
     Field, FieldStore, FieldWriter, Found, Holder, Listed, Place, Purged, Stats, Watch, Wiped,
+    read_ahead,
 };

@@ -48,6 +48,12 @@ pub const PATH_BYTES_MAX: usize = 4096;
 /// Missing fields, or values that are there, that an answer names.
 pub const MISSING_NAMED: usize = 10;
 
+/// Fields that are read before they are wanted.
+pub const AHEAD_FIELDS: usize = 16;
+
+/// Bytes that are read before they are wanted.
+pub const AHEAD_BYTES: u64 = 64 << 20;
+
 /// Longest GRIB message in bytes.
 pub const GRIB_MESSAGE_BYTES_MAX: usize = 1 << 30;
 

@@ -4,6 +4,7 @@ mod attributes;
 pub(crate) mod bench;
 mod compare;
 pub(crate) mod cont;
+pub(crate) mod fields;
 mod files;
 pub(crate) mod fs;
 pub(crate) mod kv;
@@ -31,6 +32,7 @@ pub(crate) fn run(command: Command, json: bool) -> Result<Answer> {
         Command::Kv(group) => group.command.run(),
         Command::Array(group) => group.command.run(json),
         Command::Fs(group) => group.command.run(json),
+        Command::Fields(group) => group.command.run(json),
         Command::Object(group) => group.command.run(),
         Command::Run(run) => run.run(),
         Command::Mount(mount) => mount.run(),

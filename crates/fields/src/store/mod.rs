@@ -1,5 +1,6 @@
 //! The field store on objects of Esker: one container, in it a catalogue of databases, an index for each, and
 //! an array for each field (after section IV of the 2023 paper on Field I/O, without a container per forecast).
+mod ahead;
 mod layout;
 mod list;
 mod place;
@@ -10,6 +11,7 @@ mod watch;
 mod wipe;
 mod writer;
 
+pub use ahead::read_ahead;
 pub use list::Listed;
 pub use place::{Holder, Place};
 pub use purge::Purged;

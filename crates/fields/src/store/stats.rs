@@ -1,5 +1,6 @@
 //! Counting what a store holds.
 use super::FieldStore;
+use crate::Key;
 use crate::request::Selection;
 use esker_types::Result;
 
@@ -25,6 +26,30 @@ pub struct Stats {
 }
 
 impl FieldStore {
+    /// Each database with its fields of a selection: how many, and their bytes, adopted ones among them.
+    ///
+    /// # Errors
+    /// What the backend meets.
+    pub fn by_database(&self, selection: &Selection) -> Result<Vec<(Key, u64, u64)>> {
+        let mut rows: Vec<(Key, u64, u64)> = Vec::new();
+        for level in self.levels(selection, false)? {
+            let (mut fields, mut bytes) = (0, 0);
+            level.each(selection, |found| {
+                level.visit(found, &mut |listed| {
+                    (fields, bytes) = (fields + 1, bytes + listed.place.bytes);
+                    Ok(true)
+                })?;
+                Ok(())
+            })?;
+            match rows.last_mut().filter(|row| row.0 == level.database) {
+                Some(row) => (row.1, row.2) = (row.1 + fields, row.2 + bytes),
+                None if fields > 0 => rows.push((level.database, fields, bytes)),
+                None => {}
+            }
+        }
+        Ok(rows)
+    }
+
     /// Counts the fields of a selection.
     ///
     /// # Errors

@@ -1,0 +1,190 @@
+//! `esker fields archive` and `adopt`.
+use super::files::{self, Run, collect, is_there};
+use super::select::{NAMING, StoreArg};
+use crate::output::Answer;
+use clap::Args;
+use esker::types::{Error, ErrorKind, Result};
+use esker_fields::grib::{EcCodes, Identify, Learned, Message, Messages};
+use esker_fields::{FieldStore, Key};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+/// Archive GRIB files, or any bytes under a key
+///
+/// Each message of a GRIB file becomes a field under the key that ecCodes tells of it. Of directories all files
+/// below them are archived. What a file holds becomes visible at its end, all at one moment; a field that was there
+/// under the same key is masked and stays until `esker fields purge`.
+///
+/// Messages without MARS labels, as other centres write them, are filed under class=unknown, expver=0001,
+/// stream=unknown and type=unknown; --set gives them others.
+///
+/// A damaged message is told and left out; the rest of its file is archived, and the exit status is 1.
+#[derive(Args)]
+#[command(after_long_help = format!("Examples:
+  esker fields archive --store tank/fields forecast.grib
+  esker fields archive --store tank/fields --resume runs/
+  esker fields archive --store tank/fields --key class=rd,expver=x,stream=oper,...,param=t map.png
+
+{NAMING}"))]
+pub(crate) struct Archive {
+    #[command(flatten)]
+    what: What,
+    /// Archive each file as one field of this key, whatever is in it
+    #[arg(long, value_name = "NAME=VALUE,...", conflicts_with = "set")]
+    key: Option<Key>,
+    /// Leave alone what is there with the same bytes, to go on where a run was stopped
+    #[arg(long)]
+    resume: bool,
+}
+
+/// Enter GRIB files in the store and leave their bytes where they are
+///
+/// Nothing is copied: the files must stay where and as they are. `esker fields wipe` does not touch them.
+#[derive(Args)]
+#[command(after_long_help = NAMING)]
+pub(crate) struct Adopt {
+    #[command(flatten)]
+    what: What,
+}
+
+/// What is archived where.
+#[derive(Args)]
+struct What {
+    #[command(flatten)]
+    store: StoreArg,
+    /// Schema of a store that is made, in FDB's language [default: one for MARS keys]
+    #[arg(long, value_name = "FILE")]
+    schema: Option<PathBuf>,
+    /// Values that go before those of the messages
+    #[arg(long, value_name = "NAME=VALUE,...")]
+    set: Option<Key>,
+    /// Files, and directories of files
+    #[arg(value_name = "PATH", required = true)]
+    paths: Vec<PathBuf>,
+}
+
+/// What a message is, with the values that were set.
+struct Keys {
+    learned: Learned<EcCodes>,
+    set: Option<Key>,
+}
+
+/// What messages of other centres lack, and what they are filed under.
+const UNLABELLED: [(&str, &str); 4] =
+    [("class", "unknown"), ("expver", "0001"), ("stream", "unknown"), ("type", "unknown")];
+
+impl Keys {
+    fn of(&self, message: &[u8]) -> Result<Key> {
+        let mut key = self.learned.identify(message)?;
+        for (name, value) in UNLABELLED {
+            if key.get(name).is_none() {
+                key.set(name, value)?;
+            }
+        }
+        for (name, value) in self.set.iter().flatten() {
+            key.set(name, value)?;
+        }
+        Ok(key)
+    }
+}
+
+impl What {
+    fn open(&self) -> Result<FieldStore> {
+        self.store.open_or_create(self.schema.as_ref())
+    }
+
+    /// Calls `each` with every message of every file, and flushes at the end of a file.
+    fn messages(
+        &self,
+        what: &'static str,
+        mut each: impl FnMut(&mut Run, &Path, Key, Message<Vec<u8>>) -> Result<()>,
+    ) -> Result<Answer> {
+        let keys = Keys { learned: Learned::new(EcCodes::new()?), set: self.set.clone() };
+        let store = self.open()?;
+        let (files, bytes) = collect(&self.paths)?;
+        let mut run = Run::new(&store, what, bytes);
+        for path in &files {
+            let input = File::open(path)
+                .map_err(|error| Error::io(format_args!("opening {}", path.display()), &error))?;
+            let mut messages = 0;
+            for message in Messages::new(input) {
+                messages += 1;
+                let entered = message.and_then(|message| {
+                    let numbered = |error: Error| numbered(&error, message.number, message.offset);
+                    let key = keys.of(&message.bytes).map_err(numbered)?;
+                    each(&mut run, path, key, message)
+                });
+                match entered {
+                    Err(error) if is_of_input(&error) => run.trouble(path, &error),
+                    other => other?,
+                }
+            }
+            if messages == 0 {
+                run.trouble(
+                    path,
+                    &Error::new(ErrorKind::Invalid, "there is no GRIB message in it"),
+                );
+            }
+            run.writer.flush()?;
+        }
+        Ok(run.answer(files.len()))
+    }
+}
+
+/// What is wrong with a message does not keep others from being archived; a full pool does.
+fn is_of_input(error: &Error) -> bool {
+    use ErrorKind::{Corrupt, Invalid, KeyTooBig, NotFound, NotSupported, RecordTooBig};
+    matches!(error.kind(), Corrupt | Invalid | KeyTooBig | NotFound | NotSupported | RecordTooBig)
+}
+
+fn numbered(error: &Error, number: u64, offset: u64) -> Error {
+    Error::new(error.kind(), format!("GRIB message {number} at byte {offset}: {error}"))
+}
+
+impl Archive {
+    pub(super) fn run(self) -> Result<Answer> {
+        match &self.key {
+            Some(key) => self.whole_files(key),
+            None => self
+                .what
+                .messages("archiving", |run, _, key, message| self.enter(run, key, &message.bytes)),
+        }
+    }
+
+    fn enter(&self, run: &mut Run, key: Key, data: &[u8]) -> Result<()> {
+        if self.resume && is_there(run.writer.store(), &key, data)? {
+            run.was_there(key, data.len() as u64);
+            return Ok(());
+        }
+        run.writer.archive(&key, data)?;
+        run.archived(key, data.len() as u64);
+        Ok(())
+    }
+
+    fn whole_files(&self, key: &Key) -> Result<Answer> {
+        let store = self.what.open()?;
+        let (files, bytes) = files::collect(&self.what.paths)?;
+        let mut run = Run::new(&store, "archiving", bytes);
+        for path in &files {
+            let data = std::fs::read(path)
+                .map_err(|error| Error::io(format_args!("reading {}", path.display()), &error))?;
+            self.enter(&mut run, key.clone(), &data)?;
+        }
+        run.writer.flush()?;
+        Ok(run.answer(files.len()))
+    }
+}
+
+impl Adopt {
+    pub(super) fn run(self) -> Result<Answer> {
+        self.what.messages("adopting", |run, path, key, message| {
+            let whole = path.canonicalize();
+            let whole = whole
+                .map_err(|error| Error::io(format_args!("finding {}", path.display()), &error))?;
+            let bytes = message.bytes.len() as u64;
+            run.writer.adopt(&key, &whole, message.offset, bytes)?;
+            run.archived(key, bytes);
+            Ok(())
+        })
+    }
+}

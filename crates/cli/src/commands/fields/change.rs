@@ -1,0 +1,159 @@
+//! Commands that move and remove fields. All are dry runs without `--doit`.
+use super::files::copy;
+use super::select::{NAMING, RequestArg, StoreArg, open_or_create};
+use super::shown;
+use crate::output::Answer;
+use clap::Args;
+use esker::types::Result;
+use esker::types::info::OpenMode;
+use esker_bench::units::Bytes;
+use esker_fields::{FieldStore, Listed, Purged, Wiped};
+use serde_json::{Value, json};
+
+/// What a command that changes things is told.
+#[derive(Args)]
+struct Change {
+    #[command(flatten)]
+    store: StoreArg,
+    #[command(flatten)]
+    request: RequestArg,
+    /// Do it; without, only say what would be done
+    #[arg(long)]
+    doit: bool,
+    /// Print only the keys, one in a line, for scripts
+    #[arg(long)]
+    porcelain: bool,
+}
+
+impl Change {
+    fn open(&self) -> Result<FieldStore> {
+        self.store.open(if self.doit { OpenMode::ReadWrite } else { OpenMode::ReadOnly })
+    }
+
+    /// The keys for scripts, or one line for people.
+    fn answer(&self, keys: &[String], response: Value, done: &str) -> Answer {
+        let dry = if self.doit { "" } else { " would be: nothing was changed; --doit does it" };
+        let text = match self.porcelain {
+            true => keys.join("\n"),
+            false => format!("{done}{dry}"),
+        };
+        Answer::new(response, text)
+    }
+}
+
+fn note(keys: &mut Vec<String>) -> impl FnMut(&Listed) -> Result<()> + '_ {
+    |listed| {
+        keys.push(listed.key.to_string());
+        Ok(())
+    }
+}
+
+/// Remove fields and their bytes
+///
+/// The request must name every value of the databases that it meets. Readers that have found a field may find it gone.
+#[derive(Args)]
+#[command(after_long_help = NAMING)]
+pub(crate) struct Wipe {
+    #[command(flatten)]
+    change: Change,
+}
+
+impl Wipe {
+    pub(super) fn run(self) -> Result<Answer> {
+        let change = self.change;
+        let store = change.open()?;
+        let (mut keys, mut all) = (Vec::new(), Wiped::default());
+        for selection in change.request.demanded(&store)? {
+            let wiped = store.wipe(&selection, change.doit, note(&mut keys))?;
+            all.fields += wiped.fields;
+            all.masked += wiped.masked;
+            all.bytes += wiped.bytes;
+            all.databases.extend(wiped.databases);
+        }
+        let response = json!({
+            "done": change.doit, "fields": all.fields, "masked": all.masked, "bytes": all.bytes,
+            "databases": all.databases.iter().map(shown::key).collect::<Vec<_>>(),
+        });
+        let done = format!(
+            "{} fields and {} masked ones, {}, wiped",
+            all.fields,
+            all.masked,
+            Bytes(all.bytes)
+        );
+        Ok(change.answer(&keys, response, &done))
+    }
+}
+
+/// Give back the space of masked fields, and of fields that were never flushed
+#[derive(Args)]
+#[command(after_long_help = NAMING)]
+pub(crate) struct Purge {
+    #[command(flatten)]
+    change: Change,
+}
+
+impl Purge {
+    pub(super) fn run(self) -> Result<Answer> {
+        let change = self.change;
+        // To ask whether a writer lives is a change of sorts.
+        let store = change.store.open(OpenMode::ReadWrite)?;
+        let (mut keys, mut all) = (Vec::new(), Purged::default());
+        for selection in change.request.selections(&store)? {
+            let purged = store.purge(&selection, change.doit, note(&mut keys))?;
+            all.masked += purged.masked;
+            all.unflushed += purged.unflushed;
+            all.bytes += purged.bytes;
+        }
+        let response = json!({
+            "done": change.doit, "masked": all.masked, "unflushed": all.unflushed, "bytes": all.bytes,
+        });
+        let (masked, unflushed, bytes) = (all.masked, all.unflushed, Bytes(all.bytes));
+        let done = format!("{masked} masked and {unflushed} unflushed fields, {bytes}, purged");
+        Ok(change.answer(&keys, response, &done))
+    }
+}
+
+/// Move fields to another store
+///
+/// They are copied and flushed there first, then wiped here. The other store is made with the schema of this one
+/// where it is not there.
+#[derive(Args)]
+#[command(after_long_help = NAMING)]
+pub(crate) struct Move {
+    #[command(flatten)]
+    change: Change,
+    /// Store to move them to
+    #[arg(long, value_name = "POOL/CONT")]
+    to: String,
+    /// Leave them here as well
+    #[arg(long)]
+    keep: bool,
+}
+
+impl Move {
+    pub(super) fn run(self) -> Result<Answer> {
+        let (change, mut keys, mut bytes) = (self.change, Vec::new(), 0);
+        let store = change.open()?;
+        for selection in change.request.demanded(&store)? {
+            // Refused as a whole where it may not be wiped.
+            if !self.keep {
+                store.wipe(&selection, false, |_| Ok(()))?;
+            }
+            let found = store.find(&selection)?;
+            keys.extend(found.fields.iter().map(|field| field.key().to_string()));
+            bytes += found.fields.iter().map(esker_fields::Field::bytes).sum::<u64>();
+            if change.doit {
+                let other = open_or_create(&self.to, store.schema())?;
+                copy(&store, &selection, &mut other.writer())?;
+                if !self.keep {
+                    store.wipe(&selection, true, |_| Ok(()))?;
+                }
+            }
+        }
+        let response =
+            json!({"done": change.doit, "fields": keys.len(), "bytes": bytes, "to": self.to});
+        let word = if self.keep { "copied" } else { "moved" };
+        let done = format!("{} fields, {}, {word} to {}", keys.len(), Bytes(bytes), self.to);
+        Ok(change.answer(&keys, response, &done))
+    }
+}

@@ -1,0 +1,136 @@
+//! Files to archive, and what became of them.
+use crate::output::Answer;
+use crate::progress::Bar;
+use esker::types::{Error, ErrorKind, Result};
+use esker_bench::units::Bytes;
+use esker_fields::{FieldStore, FieldWriter, Key, Selection};
+use serde_json::json;
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+/// Troubles that are told one by one.
+const TROUBLES_SHOWN: u64 = 20;
+
+/// Files below paths, sorted in each directory, with the bytes of all.
+pub(super) fn collect(paths: &[PathBuf]) -> Result<(Vec<PathBuf>, u64)> {
+    let (mut found, mut bytes) = (Vec::new(), 0);
+    let mut open: Vec<PathBuf> = paths.iter().rev().cloned().collect();
+    while let Some(path) = open.pop() {
+        let failed = |error| Error::io(format_args!("looking at {}", path.display()), &error);
+        let meta = std::fs::metadata(&path).map_err(failed)?;
+        if meta.is_file() {
+            bytes += meta.len();
+            found.push(path);
+            continue;
+        }
+        let entries = std::fs::read_dir(&path).map_err(failed)?;
+        let entries = entries.map(|entry| entry.map(|entry| entry.path()));
+        let mut entries = entries.collect::<std::io::Result<Vec<_>>>().map_err(failed)?;
+        entries.sort_unstable_by(|a, b| b.cmp(a));
+        open.append(&mut entries);
+    }
+    Ok((found, bytes))
+}
+
+/// An archiving under way.
+pub(super) struct Run {
+    pub(super) writer: FieldWriter,
+    bar: Bar,
+    total: u64,
+    done: u64,
+    fields: u64,
+    bytes: u64,
+    there: u64,
+    seen: HashSet<Key>,
+    duplicates: u64,
+    troubles: u64,
+}
+
+impl Run {
+    pub(super) fn new(store: &FieldStore, what: &'static str, total: u64) -> Self {
+        Self {
+            writer: store.writer(),
+            bar: Bar::bytes(what),
+            total,
+            done: 0,
+            fields: 0,
+            bytes: 0,
+            there: 0,
+            seen: HashSet::new(),
+            duplicates: 0,
+            troubles: 0,
+        }
+    }
+
+    /// Notes a field that was archived.
+    pub(super) fn archived(&mut self, key: Key, bytes: u64) {
+        self.fields += 1;
+        self.bytes += bytes;
+        self.passed(bytes);
+        self.duplicates += u64::from(!self.seen.insert(key));
+    }
+
+    /// Notes a field that was there before.
+    pub(super) fn was_there(&mut self, key: Key, bytes: u64) {
+        self.there += 1;
+        self.passed(bytes);
+        self.seen.insert(key);
+    }
+
+    fn passed(&mut self, bytes: u64) {
+        self.done += bytes;
+        self.bar.update(self.done.min(self.total), self.total);
+    }
+
+    /// Tells what could not be archived, and goes on.
+    pub(super) fn trouble(&mut self, path: &Path, error: &Error) {
+        self.troubles += 1;
+        if self.troubles <= TROUBLES_SHOWN {
+            eprintln!("esker: {}: {error}", path.display());
+        }
+    }
+
+    /// What became of it.
+    pub(super) fn answer(self, files: usize) -> Answer {
+        let mut lines =
+            vec![format!("{} fields, {} from {files} files", self.fields, Bytes(self.bytes))];
+        if self.there > 0 {
+            lines.push(format!("{} were there already", self.there));
+        }
+        if self.duplicates > 0 {
+            lines.push(format!("{} came more than once: the last of each counts", self.duplicates));
+        }
+        let trouble = (self.troubles > 0).then(|| {
+            let text =
+                format!("{} messages or files could not be archived; the rest was", self.troubles);
+            Error::new(ErrorKind::Invalid, text)
+        });
+        let response = json!({
+            "files": files, "fields": self.fields, "bytes": self.bytes, "there": self.there,
+            "duplicates": self.duplicates, "troubles": self.troubles,
+        });
+        Answer::new(response, lines.join("\n")).with_trouble(trouble)
+    }
+}
+
+/// True where the store has the same bytes under a key.
+pub(super) fn is_there(store: &FieldStore, key: &Key, data: &[u8]) -> Result<bool> {
+    match store.field(key) {
+        Ok(field) if field.bytes() == data.len() as u64 => Ok(field.read()? == data),
+        Ok(_) => Ok(false),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// The selections of commands are of one store.
+pub(super) fn copy(from: &FieldStore, selection: &Selection, to: &mut FieldWriter) -> Result<u64> {
+    let found = from.find(selection)?.fields;
+    let mut bytes = 0;
+    for field in &found {
+        to.archive(field.key(), &field.read()?)?;
+        bytes += field.bytes();
+    }
+    to.flush()?;
+    Ok(bytes)
+}

@@ -1,0 +1,239 @@
+//! Looking at what a store holds.
+use super::select::{NAMING, RequestArg, StoreArg};
+use super::shown;
+use crate::output::Answer;
+use clap::Args;
+use esker::Wait;
+use esker::types::info::OpenMode;
+use esker::types::{Error, ErrorKind, Result};
+use esker_bench::units::Bytes;
+use esker_fields::{FieldStore, Listed};
+use serde_json::json;
+
+/// Which fields of which store.
+#[derive(Args)]
+pub(super) struct Look {
+    #[command(flatten)]
+    store: StoreArg,
+    #[command(flatten)]
+    request: RequestArg,
+}
+
+impl Look {
+    fn open(&self) -> Result<FieldStore> {
+        self.store.open(OpenMode::ReadOnly)
+    }
+
+    /// The fields of all requests, those that later ones mask last.
+    fn listed(&self, masked: bool) -> Result<Vec<Listed>> {
+        let store = self.open()?;
+        let mut all = Vec::new();
+        for selection in self.request.selections(&store)? {
+            for masked in [false, true].into_iter().take(1 + usize::from(masked)) {
+                store.visit(&selection, masked, |listed| {
+                    all.push(listed);
+                    Ok(true)
+                })?;
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// List fields by their keys
+#[derive(Args)]
+#[command(after_long_help = NAMING)]
+pub(crate) struct List {
+    #[command(flatten)]
+    look: Look,
+    /// Show length, time of archiving and place of each
+    #[arg(long, short)]
+    long: bool,
+}
+
+impl List {
+    pub(super) fn run(self) -> Result<Answer> {
+        let all = self.look.listed(false)?;
+        let line = |listed: &Listed| match self.long {
+            true => shown::long(&listed.key, &listed.place),
+            false => listed.key.to_string(),
+        };
+        let lines: Vec<String> = all.iter().map(line).collect();
+        let response = json!({"fields": all.iter().map(shown::listed).collect::<Vec<_>>()});
+        Ok(Answer::new(response, lines.join("\n")))
+    }
+}
+
+/// Find the fields of a request, and say which are missing
+///
+/// Nothing is read. The exit status is 1 where a field is missing.
+#[derive(Args)]
+#[command(after_long_help = NAMING)]
+pub(crate) struct Inspect {
+    #[command(flatten)]
+    look: Look,
+}
+
+impl Inspect {
+    pub(super) fn run(self) -> Result<Answer> {
+        let store = self.look.open()?;
+        let (mut fields, mut lines, mut missing, mut count) =
+            (Vec::new(), Vec::new(), Vec::new(), 0);
+        for selection in self.look.request.demanded(&store)? {
+            let found = store.find(&selection)?;
+            for field in &found.fields {
+                fields.push(shown::with_place(field.key(), field.place()));
+                lines.push(shown::long(field.key(), field.place()));
+            }
+            missing.extend(found.missing.iter().map(|key| format!("missing: {key}")));
+            count += found.missing_count;
+        }
+        let trouble = (count > 0 || fields.is_empty()).then(|| {
+            let text = format!("{} fields found, {count} missing", fields.len());
+            Error::new(ErrorKind::NotFound, text)
+        });
+        lines.append(&mut missing);
+        let response = json!({"fields": fields, "missing": count});
+        Ok(Answer::new(response, lines.join("\n")).with_trouble(trouble))
+    }
+}
+
+/// Show which values the keys of fields have
+#[derive(Args)]
+#[command(after_long_help = NAMING)]
+pub(crate) struct Axes {
+    #[command(flatten)]
+    look: Look,
+}
+
+impl Axes {
+    pub(super) fn run(self) -> Result<Answer> {
+        let store = self.look.open()?;
+        let mut axes = esker_fields::Axes::new(store.schema());
+        for selection in self.look.request.selections(&store)? {
+            for (name, values) in store.axes(&selection)?.iter() {
+                values.for_each(|value| axes.add_value(name, value));
+            }
+        }
+        let axes = axes.to_map();
+        let lines: Vec<_> =
+            axes.iter().map(|(name, values)| format!("{name}={}", values.join("/"))).collect();
+        Ok(Answer::new(json!({"axes": axes}), lines.join("\n")))
+    }
+}
+
+/// Show databases and how many fields each has
+#[derive(Args)]
+#[command(after_long_help = NAMING)]
+pub(crate) struct Status {
+    #[command(flatten)]
+    look: Look,
+}
+
+impl Status {
+    pub(super) fn run(self) -> Result<Answer> {
+        let store = self.look.open()?;
+        let (mut rows, mut lines) = (Vec::new(), Vec::new());
+        for selection in self.look.request.selections(&store)? {
+            for (database, fields, bytes) in store.by_database(&selection)? {
+                lines.push(format!("{database}  {fields} fields  {}", Bytes(bytes)));
+                rows.push(
+                    json!({"database": shown::key(&database), "fields": fields, "bytes": bytes}),
+                );
+            }
+        }
+        if lines.is_empty() {
+            lines.push("no fields".to_owned());
+        }
+        Ok(Answer::new(json!({"databases": rows}), lines.join("\n")))
+    }
+}
+
+/// Count fields and bytes
+#[derive(Args)]
+#[command(after_long_help = NAMING)]
+pub(crate) struct Stats {
+    #[command(flatten)]
+    look: Look,
+}
+
+impl Stats {
+    pub(super) fn run(self) -> Result<Answer> {
+        let store = self.look.open()?;
+        let (mut rows, mut lines) = (Vec::new(), Vec::new());
+        for selection in self.look.request.selections(&store)? {
+            let stats = store.stats(&selection)?;
+            lines.push(format!(
+                "databases  {}\nindexes    {}\nfields     {}  {}\nadopted    {}  {} in files\nmasked     {}  {}",
+                stats.databases,
+                stats.indexes,
+                stats.fields,
+                Bytes(stats.bytes),
+                stats.adopted,
+                Bytes(stats.adopted_bytes),
+                stats.masked,
+                Bytes(stats.masked_bytes),
+            ));
+            rows.push(json!({
+                "databases": stats.databases, "indexes": stats.indexes,
+                "fields": stats.fields, "bytes": stats.bytes,
+                "adopted": stats.adopted, "adopted_bytes": stats.adopted_bytes,
+                "masked": stats.masked, "masked_bytes": stats.masked_bytes,
+            }));
+        }
+        Ok(Answer::new(json!({"stats": rows}), lines.join("\n")))
+    }
+}
+
+/// Say where a store is
+#[derive(Args)]
+#[command(after_long_help = NAMING)]
+pub(crate) struct Where {
+    #[command(flatten)]
+    store: StoreArg,
+}
+
+impl Where {
+    pub(super) fn run(self) -> Result<Answer> {
+        let store = self.store.open(OpenMode::ReadOnly)?;
+        let pool = store.container().pool_info().wait()?;
+        let container = store.container().info();
+        let text = format!(
+            "pool       {} ({})\ncontainer  {} ({})",
+            pool.label, pool.uuid, container.label, container.uuid
+        );
+        let response = json!({
+            "store": self.store.name(),
+            "pool": {"label": pool.label, "uuid": pool.uuid.to_string()},
+            "container": {"label": container.label, "uuid": container.uuid.to_string()},
+        });
+        Ok(Answer::new(response, text))
+    }
+}
+
+/// Show every entry of the indexes, also those that later ones mask
+#[derive(Args)]
+#[command(after_long_help = NAMING)]
+pub(crate) struct Dump {
+    #[command(flatten)]
+    look: Look,
+}
+
+impl Dump {
+    pub(super) fn run(self) -> Result<Answer> {
+        let current = self.look.listed(false)?.len();
+        let all = self.look.listed(true)?;
+        let state = |at: usize| if at < current { "current" } else { "masked" };
+        let lines = all.iter().enumerate();
+        let lines: Vec<_> = lines
+            .map(|(at, listed)| {
+                format!("{:7}  {}", state(at), shown::long(&listed.key, &listed.place))
+            })
+            .collect();
+        let response = json!({
+            "current": all.iter().take(current).map(shown::listed).collect::<Vec<_>>(),
+            "masked": all.iter().skip(current).map(shown::listed).collect::<Vec<_>>(),
+        });
+        Ok(Answer::new(response, lines.join("\n")))
+    }
+}

@@ -1,0 +1,97 @@
+//! `esker fields retrieve`.
+use super::select::{NAMING, RequestArg, StoreArg};
+use crate::output::Answer;
+use crate::progress::Bar;
+use clap::Args;
+use esker::types::info::OpenMode;
+use esker::types::{Error, ErrorKind, Result};
+use esker_bench::units::Bytes;
+use esker_fields::{Field, FieldStore};
+use serde_json::json;
+use std::fs::File;
+use std::io::{BufWriter, IsTerminal, Write};
+use std::path::PathBuf;
+
+/// Read fields, one after the other in the order of the request
+///
+/// The names of a request are its axes: the last one changes fastest. A field that the request names and the store
+/// does not have is an error, and nothing is written; with --partial the rest is.
+#[derive(Args)]
+#[command(after_long_help = format!("Examples:
+  esker fields retrieve --store tank/fields class=od,date=-1,step=0/to/24/by/6,param=167 -o t2m.grib
+  esker fields retrieve --store tank/fields --from request.txt > out.grib
+
+{NAMING}"))]
+pub(crate) struct Retrieve {
+    #[command(flatten)]
+    store: StoreArg,
+    #[command(flatten)]
+    request: RequestArg,
+    /// File to write, - for standard output
+    #[arg(long, short, value_name = "FILE", default_value = "-")]
+    output: PathBuf,
+    /// Go on where fields are missing
+    #[arg(long)]
+    partial: bool,
+}
+
+impl Retrieve {
+    pub(super) fn run(self, json: bool) -> Result<Answer> {
+        let to_standard = self.output.as_os_str() == "-";
+        if to_standard && (json || std::io::stdout().is_terminal()) {
+            let text = "fields are bytes: name a file for them with -o";
+            return Err(Error::new(ErrorKind::Invalid, text));
+        }
+        let store = self.store.open(OpenMode::ReadOnly)?;
+        let (fields, missing) = self.find(&store)?;
+        let total = fields.iter().map(Field::bytes).sum();
+        let written = match to_standard {
+            true => write(&fields, total, std::io::stdout().lock()),
+            false => File::create(&self.output)
+                .map_err(|error| self.failed(&error))
+                .and_then(|file| write(&fields, total, file)),
+        };
+        written?;
+        let response = json!({"fields": fields.len(), "bytes": total, "missing": missing});
+        let text = format!("{} fields, {}", fields.len(), Bytes(total));
+        let trouble = (missing > 0).then(|| {
+            Error::new(
+                ErrorKind::NotFound,
+                format!("{missing} fields are missing; the rest was written"),
+            )
+        });
+        let text = if to_standard { String::new() } else { text };
+        Ok(Answer::new(response, text).with_trouble(trouble))
+    }
+
+    fn find(&self, store: &FieldStore) -> Result<(Vec<Field>, u64)> {
+        let (mut fields, mut missing) = (Vec::new(), 0);
+        for selection in self.request.demanded(store)? {
+            if self.partial {
+                let mut found = store.find(&selection)?;
+                missing += found.missing_count;
+                fields.append(&mut found.fields);
+            } else {
+                fields.append(&mut store.retrieve(&selection)?);
+            }
+        }
+        Ok((fields, missing))
+    }
+
+    fn failed(&self, error: &std::io::Error) -> Error {
+        Error::io(format_args!("making {}", self.output.display()), error)
+    }
+}
+
+/// Writes fields one after the other; those that come are read meanwhile.
+fn write(fields: &[Field], total: u64, out: impl Write) -> Result<()> {
+    let (mut out, bar, mut done) = (BufWriter::new(out), Bar::bytes("retrieving"), 0);
+    let wrong = |error: std::io::Error| Error::io("writing fields", &error);
+    esker_fields::read_ahead(fields, |_, bytes| {
+        out.write_all(bytes).map_err(wrong)?;
+        done += bytes.len() as u64;
+        bar.update(done, total);
+        Ok(())
+    })?;
+    out.flush().map_err(wrong)
+}

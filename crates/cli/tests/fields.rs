@@ -1,0 +1,135 @@
+//! `esker fields`: what a user archives, lists, reads and removes.
+mod support;
+
+use serde_json::{Value, json};
+use support::Site;
+
+const DATABASE: &str = "class=od,expver=0001,stream=oper,date=20240610,time=0000";
+
+fn key(step: u32) -> String {
+    format!("{DATABASE},type=fc,levtype=sfc,step={step},param=167")
+}
+
+/// A site with a pool, and steps archived in tank/fields, each of a file that holds its number.
+fn site(steps: &[u32]) -> Site {
+    let site = Site::in_memory();
+    site.ok(&["pool", "create", "tank", "--size", "64M"]);
+    for step in steps {
+        archive(&site, *step, &format!("step {step}"));
+    }
+    site
+}
+
+fn archive(site: &Site, step: u32, text: &str) {
+    let file = site.dir.join("field");
+    std::fs::write(&file, text).unwrap();
+    fields(site, &["archive", "--key", &key(step), file.to_str().unwrap()]);
+}
+
+fn fields(site: &Site, arguments: &[&str]) -> String {
+    let (command, rest) = arguments.split_first().unwrap();
+    site.ok(&[&["fields", command, "--store", "tank/fields"][..], rest].concat())
+}
+
+/// What standard error says of a command that fails.
+fn refused(site: &Site, arguments: &[&str]) -> String {
+    let output = site.run(arguments);
+    assert!(!output.status.success(), "{arguments:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+fn answer(site: &Site, arguments: &[&str]) -> Value {
+    let text = fields(site, &[arguments, &["--json"]].concat());
+    serde_json::from_str::<Value>(&text).unwrap()["response"].clone()
+}
+
+#[test]
+fn what_is_archived_is_listed_and_comes_back_in_order() {
+    let site = site(&[0, 6, 12]);
+    let listed = fields(&site, &["list", "step=6/12"]);
+    assert_eq!(listed.lines().count(), 2);
+    assert!(listed.contains("step=6,param=167"), "{listed}");
+    assert!(fields(&site, &["axes"]).contains("step=0/6/12\n"));
+    let out = site.dir.join("out");
+    fields(&site, &["retrieve", "step=12/0/6", "param=167", "-o", out.to_str().unwrap()]);
+    assert_eq!(std::fs::read(&out).unwrap(), b"step 12step 0step 6");
+    assert!(fields(&site, &["status"]).contains("3 fields"));
+    assert!(fields(&site, &["where"]).contains("tank"));
+    assert!(
+        fields(&site, &["list", "--long"])
+            .lines()
+            .all(|line| line.contains("  6  ") || line.contains("  7  "))
+    );
+}
+
+#[test]
+fn what_is_missing_or_wrong_is_named() {
+    let site = site(&[0]);
+    let store = ["--store", "tank/fields"];
+    let error = |arguments: &[&str]| refused(&site, &[&["fields"][..], arguments, &store].concat());
+    let missing = error(&[
+        "retrieve",
+        &format!("{},step=0/24", key(0).replace(",step=0", "")),
+        "-o",
+        "/dev/null",
+    ]);
+    assert!(missing.contains("1 of 2") && missing.contains("step=24"), "{missing}");
+    assert!(error(&["list", "date=notadate"]).contains("date=notadate"));
+    assert!(error(&["list", "parm=167"]).contains("param"));
+    assert!(error(&["retrieve", "-o", "/dev/null"]).contains("request"));
+    assert!(error(&["wipe", "step=0", "--doit"]).contains("class=od"));
+    let none = refused(&site, &["fields", "list", "--store", "tank/nothing"]);
+    assert!(none.contains("nothing"), "{none}");
+    let inspected = error(&["inspect", &key(0).replace("step=0", "step=0/3")]);
+    assert!(inspected.contains("1 fields found, 1 missing"), "{inspected}");
+}
+
+#[test]
+fn archiving_again_masks_until_the_purge() {
+    let site = site(&[0, 6]);
+    archive(&site, 0, "step 0 anew");
+    assert_eq!(answer(&site, &["stats"])["stats"][0]["masked"], json!(1));
+    assert_eq!(fields(&site, &["dump"]).matches("masked").count(), 1);
+    assert_eq!(answer(&site, &["purge"])["masked"], json!(1));
+    assert_eq!(answer(&site, &["purge", "--doit"])["masked"], json!(1));
+    assert_eq!(answer(&site, &["purge"])["masked"], json!(0));
+    let out = site.dir.join("out");
+    fields(&site, &["retrieve", "step=0", "-o", out.to_str().unwrap()]);
+    assert_eq!(std::fs::read(&out).unwrap(), b"step 0 anew");
+}
+
+#[test]
+fn wiping_and_moving_are_dry_without_doit() {
+    let site = site(&[0, 6]);
+    assert!(fields(&site, &["wipe", DATABASE]).contains("nothing was changed"));
+    assert_eq!(fields(&site, &["wipe", DATABASE, "--porcelain"]).lines().count(), 2);
+    assert_eq!(fields(&site, &["list"]).lines().count(), 2);
+    let part = format!("{DATABASE},step=0");
+    assert!(fields(&site, &["move", &part, "--to", "tank/other"]).contains("nothing was changed"));
+    fields(&site, &["move", &part, "--to", "tank/other", "--doit"]);
+    assert_eq!(fields(&site, &["list"]).lines().count(), 1);
+    let other = site.ok(&["fields", "list", "--store", "tank/other"]);
+    assert!(other.contains("step=0,"), "{other}");
+    fields(&site, &["wipe", DATABASE, "--doit"]);
+    assert_eq!(fields(&site, &["list"]), "");
+}
+
+#[test]
+fn going_on_leaves_alone_what_is_there() {
+    let site = site(&[0]);
+    let file = site.dir.join("field");
+    std::fs::write(&file, "step 0").unwrap();
+    let resumed = answer(&site, &["archive", "--resume", "--key", &key(0), file.to_str().unwrap()]);
+    assert_eq!((&resumed["fields"], &resumed["there"]), (&json!(0), &json!(1)));
+    std::fs::write(&file, "step X").unwrap();
+    let resumed = answer(&site, &["archive", "--resume", "--key", &key(0), file.to_str().unwrap()]);
+    assert_eq!(resumed["fields"], json!(1));
+}
+
+#[test]
+fn a_watch_tells_each_field() {
+    let site = site(&[0, 6]);
+    let seen = fields(&site, &["watch", "--existing", "--count", "2"]);
+    assert_eq!(seen.lines().count(), 2, "{seen}");
+    assert_eq!(fields(&site, &["watch", "--timeout", "0.05"]), "");
+}

@@ -1,0 +1,122 @@
+//! Reading many fields, the next ones while one is being used.
+use super::retrieve::Field;
+use crate::limits::{AHEAD_BYTES, AHEAD_FIELDS};
+use esker_types::{Error, ErrorKind, Result};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Threads that read; the caller's own uses what they read.
+const READERS: usize = 2;
+
+/// Calls `visit` with each field and its bytes, in order. Others are read meanwhile: at most [`AHEAD_FIELDS`],
+/// and of at most [`AHEAD_BYTES`] unless one alone is longer.
+///
+/// # Errors
+/// The first of reading, in order; what `visit` returns.
+pub fn read_ahead(
+    fields: &[Field],
+    mut visit: impl FnMut(&Field, &[u8]) -> Result<()>,
+) -> Result<()> {
+    if let [field] = fields {
+        return visit(field, &field.read()?);
+    }
+    let queue = Queue::default();
+    std::thread::scope(|scope| {
+        for _ in 0..READERS.min(fields.len()) {
+            scope.spawn(|| queue.fill(fields));
+        }
+        let result = queue.drain(fields, &mut visit);
+        queue.stop();
+        result
+    })
+}
+
+/// Fields that were read and not yet used.
+#[derive(Default)]
+struct Queue {
+    state: Mutex<State>,
+    changed: Condvar,
+    stopped: AtomicBool,
+}
+
+#[derive(Default)]
+struct State {
+    /// The next one to be read.
+    next: usize,
+    /// The one that is wanted.
+    wanted: usize,
+    bytes: u64,
+    read: BTreeMap<usize, Result<Vec<u8>>>,
+}
+
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn stop(&self) {
+        self.stopped.store(true, Ordering::Release);
+        // Nobody may be between looking and waiting.
+        drop(self.lock());
+        self.changed.notify_all();
+    }
+
+    /// Takes the next field to read, once there is room for it.
+    fn take(&self, fields: &[Field]) -> Option<usize> {
+        let mut state = self.lock();
+        loop {
+            let next = state.next;
+            let field = fields.get(next)?;
+            if self.stopped.load(Ordering::Acquire) {
+                return None;
+            }
+            let fits =
+                state.bytes + field.bytes() <= AHEAD_BYTES && next < state.wanted + AHEAD_FIELDS;
+            if fits || next == state.wanted {
+                state.next += 1;
+                state.bytes += field.bytes();
+                return Some(next);
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn fill(&self, fields: &[Field]) {
+        while let Some(at) = self.take(fields) {
+            let bytes = fields.get(at).map_or_else(lost, Field::read);
+            self.lock().read.insert(at, bytes);
+            self.changed.notify_all();
+        }
+    }
+
+    fn drain(
+        &self,
+        fields: &[Field],
+        visit: &mut impl FnMut(&Field, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        for (at, field) in fields.iter().enumerate() {
+            visit(field, &self.wait_for(at)?)?;
+            let mut state = self.lock();
+            state.bytes -= field.bytes();
+            state.wanted = at + 1;
+            drop(state);
+            self.changed.notify_all();
+        }
+        Ok(())
+    }
+
+    fn wait_for(&self, at: usize) -> Result<Vec<u8>> {
+        let mut state = self.lock();
+        loop {
+            if let Some(bytes) = state.read.remove(&at) {
+                return bytes;
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+fn lost() -> Result<Vec<u8>> {
+    Err(Error::new(ErrorKind::Canceled, "a field was lost between threads"))
+}
