@@ -47,6 +47,7 @@ functions! {
     codes_grib_handle_new_from_multi_message: fn(*mut Context, *mut *mut c_void, *mut usize, *mut c_int) -> *mut Handle;
     codes_grib_multi_support_on: fn(*mut Context);
     codes_grib_multi_support_off: fn(*mut Context);
+    codes_grib_multi_support_reset_file: fn(*mut Context, *mut c_void);
     codes_handle_clone: fn(*const Handle) -> *mut Handle;
     codes_handle_delete: fn(*mut Handle) -> c_int;
     codes_get_message: fn(*const Handle, *mut *const c_void, *mut usize) -> c_int;

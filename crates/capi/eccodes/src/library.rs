@@ -4,7 +4,7 @@ use crate::{Draft, Field, envelope, failure, search};
 use esker_types::{Error, ErrorKind, Result};
 use std::ffi::{CString, OsStr, OsString, c_int, c_void};
 use std::path::{Path, PathBuf};
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Held during each call: not every build of ecCodes may be used by several threads.
@@ -133,25 +133,28 @@ impl Library {
     /// [`ErrorKind::Invalid`] where ecCodes does not understand it.
     pub fn split(&self, message: &[u8]) -> Result<Vec<Vec<u8>>> {
         envelope::check(message)?;
-        // ecCodes wants a pointer that it may move, and keeps where it is between calls.
+        // Where it is in a message, ecCodes keeps for the whole process.
+        static SPLITS: Mutex<()> = Mutex::new(());
+        let _one_at_a_time = lock(&SPLITS);
         let mut copy = message.to_vec();
         let (mut data, mut bytes) = (copy.as_mut_ptr().cast::<c_void>(), copy.len());
         let mut fields = Vec::new();
-        while bytes > 0 {
-            let (made, code) = self.next_of(&mut data, &mut bytes);
-            failure::check(&self.functions, code, "split a message")?;
-            let Some(made) = made else { break };
+        // SAFETY: null names what is read from memory; where it was there is forgotten.
+        self.call(|f| unsafe {
+            (f.codes_grib_multi_support_reset_file)(context(f), ptr::null_mut())
+        });
+        while let Some(made) = self.next_of(&mut data, &mut bytes)? {
             fields.push(Field::new(self, made).message()?);
         }
         Ok(fields)
     }
 
-    /// The next field of a message with several, and a code.
+    /// The next field of a message with several; none after the last.
     fn next_of(
         &self,
         data: &mut *mut c_void,
         bytes: &mut usize,
-    ) -> (Option<NonNull<Handle>>, c_int) {
+    ) -> Result<Option<NonNull<Handle>>> {
         let mut code = 0;
         // SAFETY: `data` and `bytes` name bytes of a copy that lives longer than this call, which moves
         // them forward; the support is switched on only while the lock is held.
@@ -166,7 +169,10 @@ impl Library {
             (f.codes_grib_multi_support_off)(context(f));
             made
         });
-        (made, code)
+        if made.is_none() && *bytes > 0 {
+            self.check(code, "split a message")?;
+        }
+        Ok(made)
     }
 
     /// Calls what makes a handle.
@@ -176,7 +182,7 @@ impl Library {
 
     /// Calls functions of the library: one thread at a time, and what it complains of is kept.
     pub(crate) fn call<T>(&self, call: impl FnOnce(&Functions) -> T) -> T {
-        let _one_at_a_time = lock();
+        let _one_at_a_time = lock(&CALLS);
         failure::listen();
         call(&self.functions)
     }
@@ -198,8 +204,8 @@ fn load(file: &OsStr) -> std::result::Result<libloading::Library, libloading::Er
     unsafe { libloading::Library::new(file) }
 }
 
-fn lock() -> MutexGuard<'static, ()> {
-    CALLS.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(mutex: &Mutex<()>) -> MutexGuard<'_, ()> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The one context that is used.

@@ -68,6 +68,9 @@ const PLAIN_STATUS: Range<u64> = 0..4;
 /// Hours, as unit of a step (code table 4.4; in edition 1 table 4).
 const HOURS: u64 = 1;
 
+/// Largest plain number: ecCodes rounds larger ones where it spells them.
+const PLAIN_MAX: u64 = 99_999;
+
 /// ECMWF, whose definitions name no parameter by a level of pressure or of the model.
 const ECMWF: u64 = 98;
 
@@ -92,7 +95,10 @@ impl Slot {
                 let count = octets(0, len).filter(|count| count % unit == 0)?;
                 // All bits say that there is none; of four octets the highest bit is a sign.
                 let end = if len == 4 { 1 << 31 } else { (1 << (8 * len)) - 1 };
-                (1..end).contains(&count).then_some(count / unit)
+                (1..end)
+                    .contains(&count)
+                    .then_some(count / unit)
+                    .filter(|value| *value <= PLAIN_MAX)
             }
         }
     }

@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Values given to the quantities of a message to see what becomes of its key: date, time, step, level,
-/// number. No two of a row are spelt alike, nor any quantity twice.
-const PROBES: [[u64; 5]; 2] = [[19_870_611, 721, 93, 300, 5], [20_311_124, 1_943, 186, 70, 37]];
+/// number. One row is low and the other is high, so that a rule that changes somewhere between is noticed; no
+/// two of a row are spelt alike, nor any quantity twice.
+const PROBES: [[u64; 5]; 2] = [[19_010_101, 0, 3, 2, 4], [20_991_231, 2_359, 251, 1_007, 249]];
 
 /// Identity as another one tells it, learned by kinds of messages.
 ///

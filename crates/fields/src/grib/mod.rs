@@ -1,6 +1,6 @@
 //! GRIB, editions 1 and 2: messages in files and streams, and the keys of their fields.
 //!
-//! [`Scan`] and [`Messages`] find messages. [`Identify`] tells the key of a field: [`EcCodes`] asks ecCodes,
+//! [`Scan`] and [`Messages`] find messages, [`Fields`] takes those with several fields apart. [`Identify`] tells the key of a field: [`EcCodes`] asks ecCodes,
 //! [`Learned`] asks only for what is new to it.
 mod frame;
 mod header;
@@ -8,7 +8,9 @@ mod identify;
 mod learned;
 mod messages;
 mod octets;
+mod split;
 
 pub use identify::{EcCodes, Identify};
 pub use learned::Learned;
 pub use messages::{Message, Messages, Scan, Skipped};
+pub use split::Fields;
