@@ -28,7 +28,7 @@ pub const REQUEST_BYTES_MAX: usize = 16 << 20;
 pub const REQUESTS_MAX: usize = 1 << 16;
 
 /// Values that one name of a request may expand to.
-pub const REQUEST_VALUES_MAX: usize = 1 << 20;
+pub const REQUEST_VALUES_MAX: usize = 1 << 18;
 
 /// Combinations of values that are walked one by one.
 pub const COMBINATIONS_MAX: u64 = 1 << 24;

@@ -86,6 +86,11 @@ impl Request {
         if values.is_empty() || values.iter().any(String::is_empty) {
             return Err(invalid(format!("{name} lacks a value; write {name}=a/b")));
         }
+        if let Some(value) = values.iter().find(|value| !parse::has_spelling(value)) {
+            let message =
+                format!("{name}: {value:?} has both quotes or an end of line; no request can");
+            return Err(invalid(message));
+        }
         if self.pairs.len() == KEY_PAIRS_MAX {
             let message = format!("a request has at most {KEY_PAIRS_MAX} names; {name} is beyond");
             return Err(Error::new(ErrorKind::Overflow, message));

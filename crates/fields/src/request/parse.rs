@@ -34,6 +34,12 @@ pub(super) fn quoted(value: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{quote}{value}{quote}"))
 }
 
+/// Whether a request can spell the value, between quotes if need be.
+pub(super) fn has_spelling(value: &str) -> bool {
+    let both = value.contains('"') && value.contains('\'');
+    !both && !value.contains('\n')
+}
+
 struct Parser<'a> {
     rest: &'a str,
     line: usize,

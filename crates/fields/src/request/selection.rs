@@ -24,39 +24,54 @@ pub(super) struct Wanted {
     kind: KeyType,
     /// None where all values are wanted.
     values: Option<Vec<String>>,
-    /// Every form that a wanted value has in some rule, with the place of the value in the list.
-    forms: Vec<(Box<str>, u32)>,
-    /// The same for quick search, where there are many.
-    places: HashMap<Box<str>, u32>,
+    places: Places,
+}
+
+/// Every form that a wanted value has in some rule, with the place of the value in the list.
+#[derive(Clone, Debug)]
+enum Places {
+    /// A few, searched one by one.
+    Few(Vec<(Box<str>, u32)>),
+    Many(HashMap<Box<str>, u32>),
+}
+
+impl Places {
+    fn new(kinds: &[KeyType], values: &[String]) -> Self {
+        let mut places = HashMap::new();
+        for (place, value) in (0..).zip(values) {
+            let forms = kinds.iter().filter_map(|kind| kind.form(value, None));
+            for form in forms.chain([value.as_str().into()]).filter(|form| !form.is_empty()) {
+                places.entry(form.into()).or_insert(place);
+            }
+        }
+        if places.len() > SHORT {
+            Self::Many(places)
+        } else {
+            Self::Few(places.into_iter().collect())
+        }
+    }
+
+    fn get(&self, value: &str) -> Option<u32> {
+        match self {
+            Self::Few(places) => {
+                places.iter().find(|(form, _)| **form == *value).map(|(_, place)| *place)
+            }
+            Self::Many(places) => places.get(value).copied(),
+        }
+    }
 }
 
 impl Wanted {
     /// `values` of a name that has these types, at least one.
     pub(super) fn new(name: &str, kinds: &[KeyType], values: Option<Vec<String>>) -> Self {
-        let mut places = HashMap::new();
-        let mut forms = Vec::new();
-        for (place, value) in (0..).zip(values.iter().flatten()) {
-            let own = std::iter::once(value.as_str().into());
-            for form in own.chain(kinds.iter().filter_map(|kind| kind.form(value, None))) {
-                if !form.is_empty() && !places.contains_key(&*form) {
-                    places.insert(Box::from(&*form), place);
-                    forms.push((Box::from(&*form), place));
-                }
-            }
-        }
         let kind = kinds.first().copied().unwrap_or_default();
-        Self { name: name.to_owned(), kind, values, forms, places }
+        let places = Places::new(kinds, values.as_deref().unwrap_or_default());
+        Self { name: name.to_owned(), kind, values, places }
     }
 
     /// The place of a value among those that are wanted; 0 where all are.
     fn place(&self, value: &str) -> Option<u32> {
-        if self.values.is_none() {
-            return Some(0);
-        }
-        if self.forms.len() <= SHORT {
-            return self.forms.iter().find(|(form, _)| **form == *value).map(|(_, place)| *place);
-        }
-        self.places.get(value).copied()
+        if self.values.is_none() { Some(0) } else { self.places.get(value) }
     }
 
     /// Where a value stands among those that are wanted: in the list, or in the order of the type.
