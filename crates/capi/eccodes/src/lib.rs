@@ -3,9 +3,9 @@
 //!
 //! [`Library`] is the loaded library, [`Field`] reads a message in place, [`Draft`] makes one. Not every
 //! build of ecCodes may be used by several threads at once (that of Debian may not), so one lock of the process
-//! stands before every call; other users of the same ecCodes in the process do not know of it. What ecCodes
-//! says about an error becomes part of the error. ecCodes ends the process where one of its own assertions
-//! fails, which nothing here can prevent.
+//! stands before every call, and a fork waits for the call that is under way; other users of the same ecCodes
+//! in the process do not know of it. What ecCodes says about an error becomes part of the error. ecCodes ends the
+//! process where one of its own assertions fails, which nothing here can prevent.
 //!
 //! Functions, constants and their meaning: the public C API of ecCodes (`eccodes.h`).
 mod api;
@@ -16,6 +16,7 @@ mod field;
 mod library;
 pub mod limits;
 mod search;
+mod turn;
 
 pub use draft::Draft;
 pub use field::Field;

@@ -1,14 +1,11 @@
 //! The loaded library.
 use crate::api::{Context, Functions, Handle};
-use crate::{Draft, Field, envelope, failure, search};
+use crate::{Draft, Field, envelope, failure, search, turn};
 use esker_types::{Error, ErrorKind, Result};
 use std::ffi::{CString, OsStr, OsString, c_int, c_void};
 use std::path::{Path, PathBuf};
 use std::ptr::{self, NonNull};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
-
-/// Held during each call: not every build of ecCodes may be used by several threads.
-static CALLS: Mutex<()> = Mutex::new(());
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// ecCodes, loaded. It stays loaded until the process ends.
 pub struct Library {
@@ -135,7 +132,7 @@ impl Library {
         envelope::check(message)?;
         // Where it is in a message, ecCodes keeps for the whole process.
         static SPLITS: Mutex<()> = Mutex::new(());
-        let _one_at_a_time = lock(&SPLITS);
+        let _one_at_a_time = SPLITS.lock().unwrap_or_else(PoisonError::into_inner);
         let mut copy = message.to_vec();
         let (mut data, mut bytes) = (copy.as_mut_ptr().cast::<c_void>(), copy.len());
         let mut fields = Vec::new();
@@ -182,7 +179,7 @@ impl Library {
 
     /// Calls functions of the library: one thread at a time, and what it complains of is kept.
     pub(crate) fn call<T>(&self, call: impl FnOnce(&Functions) -> T) -> T {
-        let _one_at_a_time = lock(&CALLS);
+        let _one_at_a_time = turn::take();
         failure::listen();
         call(&self.functions)
     }
@@ -202,10 +199,6 @@ impl std::fmt::Debug for Library {
 fn load(file: &OsStr) -> std::result::Result<libloading::Library, libloading::Error> {
     // SAFETY: what runs on loading is the library's own; the user or the system named it as ecCodes.
     unsafe { libloading::Library::new(file) }
-}
-
-fn lock(mutex: &Mutex<()>) -> MutexGuard<'_, ()> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The one context that is used.
