@@ -71,7 +71,7 @@ impl Wipe {
             all.databases.extend(wiped.databases);
         }
         let response = json!({
-            "done": change.doit, "fields": all.fields, "masked": all.masked, "bytes": all.bytes,
+            "done": change.doit, "fields": all.fields, "masked": all.masked, "size_bytes": all.bytes,
             "databases": all.databases.iter().map(shown::key).collect::<Vec<_>>(),
         });
         let done = format!(
@@ -105,7 +105,7 @@ impl Purge {
             all.bytes += purged.bytes;
         }
         let response = json!({
-            "done": change.doit, "masked": all.masked, "unflushed": all.unflushed, "bytes": all.bytes,
+            "done": change.doit, "masked": all.masked, "unflushed": all.unflushed, "size_bytes": all.bytes,
         });
         let (masked, unflushed, bytes) = (all.masked, all.unflushed, Bytes(all.bytes));
         let done = format!("{masked} masked and {unflushed} unflushed fields, {bytes}, purged");
@@ -151,7 +151,7 @@ impl Move {
             }
         }
         let response =
-            json!({"done": change.doit, "fields": keys.len(), "bytes": bytes, "to": self.to});
+            json!({"done": change.doit, "fields": keys.len(), "size_bytes": bytes, "to": self.to});
         let word = if self.keep { "copied" } else { "moved" };
         let done = format!("{} fields, {}, {word} to {}", keys.len(), Bytes(bytes), self.to);
         Ok(change.answer(&keys, response, &done))

@@ -106,7 +106,7 @@ impl Run {
             Error::new(ErrorKind::Invalid, text)
         });
         let response = json!({
-            "files": files, "fields": self.fields, "bytes": self.bytes, "there": self.there,
+            "files": files, "fields": self.fields, "size_bytes": self.bytes, "there": self.there,
             "duplicates": self.duplicates, "troubles": self.troubles,
         });
         Answer::new(response, lines.join("\n")).with_trouble(trouble)

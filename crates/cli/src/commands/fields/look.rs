@@ -138,7 +138,7 @@ impl Status {
             for (database, fields, bytes) in store.by_database(&selection)? {
                 lines.push(format!("{database}  {fields} fields  {}", Bytes(bytes)));
                 rows.push(
-                    json!({"database": shown::key(&database), "fields": fields, "bytes": bytes}),
+                    json!({"database": shown::key(&database), "fields": fields, "size_bytes": bytes}),
                 );
             }
         }
@@ -176,7 +176,7 @@ impl Stats {
             ));
             rows.push(json!({
                 "databases": stats.databases, "indexes": stats.indexes,
-                "fields": stats.fields, "bytes": stats.bytes,
+                "fields": stats.fields, "size_bytes": stats.bytes,
                 "adopted": stats.adopted, "adopted_bytes": stats.adopted_bytes,
                 "masked": stats.masked, "masked_bytes": stats.masked_bytes,
             }));

@@ -52,7 +52,7 @@ impl Retrieve {
                 .and_then(|file| write(&fields, total, file)),
         };
         written?;
-        let response = json!({"fields": fields.len(), "bytes": total, "missing": missing});
+        let response = json!({"fields": fields.len(), "size_bytes": total, "missing": missing});
         let text = format!("{} fields, {}", fields.len(), Bytes(total));
         let trouble = (missing > 0).then(|| {
             Error::new(

@@ -16,7 +16,7 @@ pub(super) fn listed(listed: &Listed) -> Value {
 pub(super) fn with_place(name: &Key, place: &Place) -> Value {
     json!({
         "key": key(name),
-        "bytes": place.bytes,
+        "size_bytes": place.bytes,
         "archived": archived(place),
         "holder": holder(place),
     })
