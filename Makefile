@@ -25,8 +25,8 @@ $(BUILT) &: $(SOURCES)
 	cargo build --release -p esker-cli -p esker-libdaos -p esker-preload
 	touch $(BUILT)
 
-demo: build ## Store and read back real fields from a C program (FILES="a.grib b.grib" for your own)
-	$(if $(FILES),,scripts/setup.sh samples)
+demo: build ## Archive and retrieve real fields by key and from a C program (FILES="a.grib b.grib" for your own)
+	scripts/setup.sh fields $(if $(FILES),,samples)
 	scripts/demo.sh $(ESKER) $(LIBDAOS) $(FILES)
 
 test: ## Run every test: Rust, ABI, C programs, real programs, Python

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Stores GRIB fields with an index from a C program and reads them back from another process.
+# Archives GRIB fields by key and retrieves them; then a C program stores them with an index and another process reads them.
 # usage: demo.sh ESKER LIBDAOS [FILE...]; without files, the samples of ecCodes
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -22,13 +22,24 @@ say() {
     echo "--- $*"
 }
 
+say "creating a pool of 1 GiB in $work"
+export ESKER_POOLS=$work ESKER_FIELDS=demo/archive
+"$esker" pool create demo --dir "$work" --size 1G
+
+say "archiving the fields of ${#files[@]} files by the keys that their GRIB messages bring"
+"$esker" fields archive "${files[@]}" || say "what is said above could not be archived, the rest was"
+"$esker" fields status
+
+say "the axes of what is there"
+"$esker" fields axes
+
+say "retrieving all of it by a MARS request, in the order of its axes"
+"$esker" fields retrieve class=all,date=all,step=all,param=all -o "$work/retrieved.grib"
+
 say "building the example with include/daos.h and libdaos"
 scripts/lay-out-library.sh "$libdaos" build/demo/lib
 cc -O2 -Wall -Iinclude examples/c/fields.c -o build/demo/fields -Lbuild/demo/lib -ldaos -luuid
-export LD_LIBRARY_PATH=$PWD/build/demo/lib ESKER_POOLS=$work
-
-say "creating a pool of 1 GiB in $work"
-"$esker" pool create demo --dir "$work" --size 1G
+export LD_LIBRARY_PATH=$PWD/build/demo/lib
 
 say "writing the fields of ${#files[@]} files"
 build/demo/fields write --repeat 20 demo fields "${files[@]}" | tee "$work/written"
