@@ -10,6 +10,8 @@ import threading
 
 import pytest
 
+import esker
+
 #: Seconds after which something hangs.
 PATIENCE = 120
 
@@ -272,3 +274,29 @@ assert len(kv) == 23 and len(files.listdir()) == 23
 
 def test_forks_among_threads_that_work(native, posix):
     run(FORK_AMONG_THREADS, native.pool.name, native.uuid, posix.uuid)
+
+
+WAITING = """
+import errno, os, sys, threading, time, esker
+folder = sys.argv[1]
+(superblock,) = [entry.path for entry in os.scandir(folder) if entry.is_file()]
+with open(superblock, "rb") as file:
+    content = file.read()
+os.remove(superblock)
+os.mkfifo(superblock)
+threading.Thread(target=esker.Pool, args=(f"posix:{folder}",), daemon=True).start()
+while True:
+    try:
+        fifo = os.open(superblock, os.O_WRONLY | os.O_NONBLOCK)
+        break
+    except OSError as error:
+        assert error.errno == errno.ENXIO  # nobody reads it yet
+        time.sleep(0.001)
+os.write(fifo, content)
+"""
+
+
+def test_others_run_while_a_call_waits(tmp_path):
+    """The call waits in the kernel for what only another thread of Python can give it."""
+    esker.Pool.create(f"posix:{tmp_path}/files").close()
+    run(WAITING, f"{tmp_path}/files")
