@@ -16,6 +16,11 @@ class RawFile(io.RawIOBase):
         self._file, self.name, self.mode = file, name, mode
         self._at = file.size() if "a" in mode else 0
 
+    @property
+    def size(self):
+        """Bytes it has."""
+        return self._file.size()
+
     def readable(self):
         """Tell whether it was opened for reading."""
         return self._file.readable

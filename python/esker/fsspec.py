@@ -183,7 +183,10 @@ class EskerFileSystem(AbstractFileSystem):
         if "r" not in mode:
             self._make_parents(path)
         files, inner = self._place(path)
-        return files.open(inner, mode, -1 if block_size in (None, "default") else block_size)
+        opened = files.open(inner, mode, -1 if block_size in (None, "default") else block_size)
+        if mode == "rb":
+            opened.size = getattr(opened, "raw", opened).size  # wanted by who reads in blocks
+        return opened
 
     def touch(self, path, truncate=True, **kwargs):
         """Make a file; one that is there is emptied, or with `truncate=False` only its time is set."""

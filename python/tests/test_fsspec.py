@@ -90,6 +90,21 @@ def test_looking(root):
             fs.ls(missing)
 
 
+def test_reading_in_blocks(root):
+    fs, path = fsspec.core.url_to_fs(root)
+    fs.pipe(f"{path}/a", b"one\ntwo\nthree\n")
+    assert fs.read_block(f"{path}/a", 2, 4, delimiter=b"\n") == b"two\n"
+    assert fs.head(f"{path}/a", 3) == b"one" and fs.tail(f"{path}/a", 3) == b"ee\n"
+    assert fs.cat_ranges([f"{path}/a"] * 2, [0, 4], [3, 7]) == [b"one", b"two"]
+    with fs.open(f"{path}/a", "rb") as file:
+        assert file.size == 14
+    with fsspec.open(f"simplecache::{root}/a") as file:
+        assert file.read() == b"one\ntwo\nthree\n"
+    mapper = fsspec.get_mapper(f"{root}/map")
+    mapper["a/b"] = b"1"
+    assert dict(mapper) == {"a/b": b"1"}
+
+
 def test_changing(root):
     fs, path = fsspec.core.url_to_fs(root)
     fs.pipe(f"{path}/a/1", b"1")
