@@ -270,6 +270,9 @@ fn times_of_an_identity() {
         }
         let message = draft.message().unwrap();
         let learned = Learned::new(direct);
+        // Of a kind of which another message was seen.
+        let _ = draft.set_long("step", 12);
+        learned.identify(&draft.message().unwrap()).unwrap();
         let first = time(1, || learned.identify(&message).unwrap());
         let by_eccodes = time(300, || direct.identify(&message).unwrap());
         let by_learned = time(300_000, || learned.identify(&message).unwrap());
