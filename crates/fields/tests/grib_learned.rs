@@ -268,6 +268,7 @@ fn times_of_an_identity() {
             let values: Vec<_> = (0..524_000).map(|index| f64::from(index % 1000)).collect();
             draft.set_values(&values).unwrap();
         }
+        let _ = draft.set_long("step", 6);
         let message = draft.message().unwrap();
         let learned = Learned::new(direct);
         // Of a kind of which another message was seen.
