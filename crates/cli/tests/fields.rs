@@ -133,3 +133,26 @@ fn a_watch_tells_each_field() {
     assert_eq!(seen.lines().count(), 2, "{seen}");
     assert_eq!(fields(&site, &["watch", "--timeout", "0.05"]), "");
 }
+
+#[test]
+fn a_schema_is_printed_checked_and_explained() {
+    let site = Site::in_memory();
+    let schema = ["fields", "schema"];
+    let file = site.dir.join("schema");
+    std::fs::write(&file, site.ok(&schema)).unwrap();
+    let file = file.to_str().unwrap();
+    site.ok(&[&schema[..], &[file]].concat());
+
+    let explained = site.ok(&[&schema[..], &["--explain", &key(6), file]].concat());
+    assert!(explained.contains(&format!("database  {DATABASE},domain=g\n")), "{explained}");
+    assert!(explained.contains("\n          step=6 (Step)\n"), "{explained}");
+    let json = site.ok(&[&schema[..], &["--explain", &key(6), "--json"]].concat());
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["response"]["datum"], json!({"step": "6", "param": "167"}));
+
+    let error = refused(&site, &[&schema[..], &["--explain", "class=od"]].concat());
+    assert!(error.contains("expver is missing") && error.contains("Nearest rule"), "{error}");
+    std::fs::write(file, "date: Date;\n[a [b]]").unwrap();
+    let error = refused(&site, &[&schema[..], &[file]].concat());
+    assert!(error.contains("schema:2: the rule ends at level 2 of three"), "{error}");
+}

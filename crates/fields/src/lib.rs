@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod axes;
+mod cursor;
 mod date;
 pub mod grib;
 mod key;

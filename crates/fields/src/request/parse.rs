@@ -1,20 +1,24 @@
 //! From text to requests.
 use super::{Request, invalid};
+use crate::cursor::Cursor;
 use crate::limits::{REQUEST_BYTES_MAX, REQUEST_VALUES_MAX, REQUESTS_MAX};
 use esker_types::{Error, ErrorKind, Result};
 use std::borrow::Cow;
 
-/// Characters that end a word without quotes.
-const ENDS: &str = ",/=\"'#!";
+/// Characters that begin a comment.
+const COMMENTS: &str = "#!";
+
+/// Other characters that end a word without quotes.
+const ENDS: &str = ",/=\"'";
 
 pub(super) fn parse_all(text: &str) -> Result<Vec<Request>> {
     if text.len() > REQUEST_BYTES_MAX {
         let message = format!("requests have at most {REQUEST_BYTES_MAX} bytes in one text");
         return Err(Error::new(ErrorKind::Overflow, message));
     }
-    let mut parser = Parser { rest: text, line: 1 };
+    let mut parser = Parser { cursor: Cursor::new(text, COMMENTS) };
     let mut requests = Vec::new();
-    while parser.skip_blank(true).is_some() {
+    while parser.cursor.peek(true).is_some() {
         if requests.len() == REQUESTS_MAX {
             let message = format!("one text has at most {REQUESTS_MAX} requests");
             return Err(Error::new(ErrorKind::Overflow, message));
@@ -26,7 +30,7 @@ pub(super) fn parse_all(text: &str) -> Result<Vec<Request>> {
 
 /// A value as a request must spell it: in quotes where it would mean something else without.
 pub(super) fn quoted(value: &str) -> Cow<'_, str> {
-    let special = |c: char| c.is_whitespace() || ENDS.contains(c);
+    let special = |c: char| c.is_whitespace() || ENDS.contains(c) || COMMENTS.contains(c);
     if !value.contains(special) {
         return Cow::Borrowed(value);
     }
@@ -41,40 +45,18 @@ pub(super) fn has_spelling(value: &str) -> bool {
 }
 
 struct Parser<'a> {
-    rest: &'a str,
-    line: usize,
+    cursor: Cursor<'a>,
 }
 
-impl<'a> Parser<'a> {
-    /// The next character behind blanks and comments; ends of lines are skipped where `lines` says so.
-    fn skip_blank(&mut self, lines: bool) -> Option<char> {
-        loop {
-            let next = self.rest.chars().next()?;
-            match next {
-                '#' | '!' => self.skip(self.rest.find('\n').unwrap_or(self.rest.len())),
-                '\n' if !lines => return Some(next),
-                '\n' => {
-                    self.line += 1;
-                    self.skip(1);
-                }
-                _ if next.is_whitespace() => self.skip(next.len_utf8()),
-                _ => return Some(next),
-            }
-        }
-    }
-
-    fn skip(&mut self, bytes: usize) {
-        self.rest = self.rest.get(bytes..).unwrap_or_default();
-    }
-
+impl Parser<'_> {
     /// Whether `mark` comes next, on this line or, with a comma, on a later one; then it is read.
     fn takes(&mut self, mark: char) -> bool {
-        let before = (self.rest, self.line);
-        let found = self.skip_blank(mark == ',') == Some(mark);
+        let before = self.cursor;
+        let found = self.cursor.peek(mark == ',') == Some(mark);
         if found {
-            self.skip(1);
+            self.cursor.skip(1);
         } else {
-            (self.rest, self.line) = before;
+            self.cursor = before;
         }
         found
     }
@@ -89,7 +71,7 @@ impl<'a> Parser<'a> {
             request.verb = self.verb(&first)?;
         }
         while self.takes(',') {
-            if self.skip_blank(true).is_none() {
+            if self.cursor.peek(true).is_none() {
                 break;
             }
             let name = self.word("a name")?;
@@ -98,7 +80,7 @@ impl<'a> Parser<'a> {
             }
             self.values(&mut request, &name)?;
         }
-        match self.skip_blank(false) {
+        match self.cursor.peek(false) {
             None | Some('\n') => Ok(request),
             Some(other) => {
                 Err(self.error(format!("a comma or the end of the line is due before '{other}'")))
@@ -118,7 +100,7 @@ impl<'a> Parser<'a> {
     fn values(&mut self, request: &mut Request, name: &str) -> Result<()> {
         let mut values = Vec::new();
         loop {
-            self.skip_blank(true);
+            self.cursor.peek(true);
             values.push(self.word("a value")?);
             if values.len() > REQUEST_VALUES_MAX {
                 let message = format!("{name} has over {REQUEST_VALUES_MAX} values");
@@ -133,14 +115,12 @@ impl<'a> Parser<'a> {
 
     /// A word, or what stands between quotes.
     fn word(&mut self, what: &str) -> Result<String> {
-        if let Some(quote @ ('"' | '\'')) = self.skip_blank(false) {
+        if let Some(quote @ ('"' | '\'')) = self.cursor.peek(false) {
             return self.text_in_quotes(quote);
         }
-        let ends = |c: char| c.is_whitespace() || ENDS.contains(c);
-        let (word, rest) = self.rest.split_at(self.rest.find(ends).unwrap_or(self.rest.len()));
-        self.rest = rest;
+        let word = self.cursor.word(|c| ENDS.contains(c));
         if word.is_empty() {
-            let next = self.rest.chars().next().filter(|c| *c != '\n');
+            let next = self.cursor.rest().chars().next().filter(|c| *c != '\n');
             let found =
                 next.map_or("at the end of the line".to_owned(), |c| format!("before '{c}'"));
             return Err(self.error(format!("{what} is missing {found}")));
@@ -149,18 +129,18 @@ impl<'a> Parser<'a> {
     }
 
     fn text_in_quotes(&mut self, quote: char) -> Result<String> {
-        self.skip(1);
-        let inside = self.rest.find(quote).and_then(|end| self.rest.get(..end));
+        self.cursor.skip(1);
+        let inside = self.cursor.rest().split_once(quote).map(|(inside, _)| inside);
         let Some(inside) = inside.filter(|inside| !inside.contains('\n')) else {
             return Err(
                 self.error(format!("the text that begins with {quote} lacks its end on this line"))
             );
         };
-        self.skip(inside.len() + 1);
+        self.cursor.skip(inside.len() + 1);
         Ok(inside.to_owned())
     }
 
     fn error(&self, message: String) -> Error {
-        invalid(format!("request, line {}: {message}", self.line))
+        invalid(format!("request, line {}: {message}", self.cursor.line()))
     }
 }

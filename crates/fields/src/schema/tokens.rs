@@ -1,4 +1,5 @@
 //! The words and marks of a schema.
+use crate::cursor::Cursor;
 use esker_types::{Error, ErrorKind, Result};
 
 /// Marks that end a word.
@@ -6,47 +7,31 @@ const MARKS: &str = "/=,;:[]?";
 
 /// Reads a schema word by word.
 pub(super) struct Tokens<'a> {
-    rest: &'a str,
+    cursor: Cursor<'a>,
     source: &'a str,
-    line: usize,
 }
 
 impl<'a> Tokens<'a> {
     /// Reads `text`, which errors call `source`.
     pub(super) fn new(text: &'a str, source: &'a str) -> Self {
-        Self { rest: text, source, line: 1 }
+        Self { cursor: Cursor::new(text, "#"), source }
     }
 
     /// The line that is being read, counted from 1.
     pub(super) fn line(&self) -> usize {
-        self.line
+        self.cursor.line()
     }
 
     /// The next character that is neither blank nor in a comment.
     pub(super) fn peek(&mut self) -> Option<char> {
-        loop {
-            let next = self.rest.chars().next()?;
-            match next {
-                '#' => self.skip(self.rest.find('\n').unwrap_or(self.rest.len())),
-                '\n' => {
-                    self.line += 1;
-                    self.skip(1);
-                }
-                _ if next.is_whitespace() => self.skip(next.len_utf8()),
-                _ => return Some(next),
-            }
-        }
-    }
-
-    fn skip(&mut self, bytes: usize) {
-        self.rest = self.rest.get(bytes..).unwrap_or_default();
+        self.cursor.peek(true)
     }
 
     /// Whether `mark` comes next; then it is read.
     pub(super) fn takes(&mut self, mark: char) -> bool {
         let found = self.peek() == Some(mark);
         if found {
-            self.skip(mark.len_utf8());
+            self.cursor.skip(mark.len_utf8());
         }
         found
     }
@@ -77,10 +62,7 @@ impl<'a> Tokens<'a> {
 
     fn word(&mut self, also_ends: impl Fn(char) -> bool) -> &'a str {
         self.peek();
-        let ends = |c: char| c.is_whitespace() || c == '#' || MARKS.contains(c) || also_ends(c);
-        let (word, rest) = self.rest.split_at(self.rest.find(ends).unwrap_or(self.rest.len()));
-        self.rest = rest;
-        word
+        self.cursor.word(|c| MARKS.contains(c) || also_ends(c))
     }
 
     /// What comes next, for people.
@@ -90,6 +72,6 @@ impl<'a> Tokens<'a> {
 
     /// An error that names the place.
     pub(super) fn error(&self, message: String) -> Error {
-        Error::new(ErrorKind::Invalid, format!("{}:{}: {message}", self.source, self.line))
+        Error::new(ErrorKind::Invalid, format!("{}:{}: {message}", self.source, self.line()))
     }
 }

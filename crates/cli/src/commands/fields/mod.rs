@@ -4,6 +4,7 @@ mod change;
 mod files;
 mod look;
 mod retrieve;
+mod schema;
 mod select;
 mod shown;
 mod watch;
@@ -32,6 +33,7 @@ pub(crate) enum FieldsCommand {
     Move(change::Move),
     Wipe(change::Wipe),
     Purge(change::Purge),
+    Schema(schema::Schema),
 }
 
 impl FieldsCommand {
@@ -51,6 +53,7 @@ impl FieldsCommand {
             Self::Move(moved) => moved.run(),
             Self::Wipe(wipe) => wipe.run(),
             Self::Purge(purge) => purge.run(),
+            Self::Schema(schema) => schema.run(),
         }
     }
 }

@@ -33,18 +33,21 @@ impl StoreArg {
 
     /// The store, made with the schema of a file or the default one where it is not there.
     pub(super) fn open_or_create(&self, schema: Option<&PathBuf>) -> Result<FieldStore> {
-        let schema = schema.map_or_else(Schema::default_mars, |path| {
-            let text = std::fs::read_to_string(path);
-            let text = text
-                .map_err(|error| Error::io(format_args!("reading {}", path.display()), &error))?;
-            Schema::parse(&text, &path.display().to_string())
-        })?;
-        open_or_create(&self.store, &schema)
+        open_or_create(&self.store, &read_schema(schema)?)
     }
 
     pub(super) fn name(&self) -> &str {
         &self.store
     }
+}
+
+/// The schema of a file, or the default one.
+pub(super) fn read_schema(file: Option<&PathBuf>) -> Result<Schema> {
+    let Some(path) = file else { return Schema::default_mars() };
+    let text = std::fs::read_to_string(path);
+    let text =
+        text.map_err(|error| Error::io(format_args!("reading {}", path.display()), &error))?;
+    Schema::parse(&text, &path.display().to_string())
 }
 
 fn open(store: &str, mode: OpenMode) -> Result<FieldStore> {

@@ -1,0 +1,54 @@
+//! A place in a text that is read word by word.
+
+/// What is left of a text, and the line it begins on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cursor<'a> {
+    rest: &'a str,
+    line: usize,
+    /// Characters that begin a comment, which goes up to the end of its line.
+    comments: &'static str,
+}
+
+impl<'a> Cursor<'a> {
+    pub(crate) fn new(text: &'a str, comments: &'static str) -> Self {
+        Self { rest: text, line: 1, comments }
+    }
+
+    /// The line that is being read, counted from 1.
+    pub(crate) fn line(&self) -> usize {
+        self.line
+    }
+
+    /// What has not been read.
+    pub(crate) fn rest(&self) -> &'a str {
+        self.rest
+    }
+
+    /// The next character behind blanks and comments; ends of lines are blanks where `lines` says so.
+    pub(crate) fn peek(&mut self, lines: bool) -> Option<char> {
+        loop {
+            let next = self.rest.chars().next()?;
+            if self.comments.contains(next) {
+                self.skip(self.rest.find('\n').unwrap_or(self.rest.len()));
+            } else if !next.is_whitespace() || (next == '\n' && !lines) {
+                return Some(next);
+            } else {
+                self.line += usize::from(next == '\n');
+                self.skip(next.len_utf8());
+            }
+        }
+    }
+
+    /// Leaves out so many bytes, which end between characters.
+    pub(crate) fn skip(&mut self, bytes: usize) {
+        self.rest = self.rest.get(bytes..).unwrap_or_default();
+    }
+
+    /// Reads up to a blank, a comment or what `ends` the word; it may be empty.
+    pub(crate) fn word(&mut self, ends: impl Fn(char) -> bool) -> &'a str {
+        let end = |c: char| c.is_whitespace() || self.comments.contains(c) || ends(c);
+        let (word, rest) = self.rest.split_at(self.rest.find(end).unwrap_or(self.rest.len()));
+        self.rest = rest;
+        word
+    }
+}
