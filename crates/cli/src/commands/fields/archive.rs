@@ -4,14 +4,15 @@ use super::select::{NAMING, StoreArg};
 use crate::output::Answer;
 use clap::Args;
 use esker::types::{Error, ErrorKind, Result};
-use esker_fields::grib::{EcCodes, Identify, Learned, Message, Messages};
+use esker_fields::grib::{EcCodes, Fields, Identify, Learned, Message, Messages};
 use esker_fields::{FieldStore, Key};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
 /// Archive GRIB files, or any bytes under a key
 ///
-/// Each message of a GRIB file becomes a field under the key that ecCodes tells of it. Of directories all files
+/// Each field of a GRIB file becomes one of the store, under the key that ecCodes tells of it; a message of several
+/// fields is taken apart. Of directories all files
 /// below them are archived. What a file holds becomes visible at its end, all at one moment; a field that was there
 /// under the same key is masked and stays until `esker fields purge`.
 ///
@@ -97,7 +98,7 @@ impl What {
     fn messages(
         &self,
         what: &'static str,
-        mut each: impl FnMut(&mut Run, &Path, Key, Message<Vec<u8>>) -> Result<()>,
+        mut each: impl FnMut(&mut Run, &Path, &Keys, &Message<Vec<u8>>) -> Result<()>,
     ) -> Result<Answer> {
         let keys = Keys { learned: Learned::new(EcCodes::new()?), set: self.set.clone() };
         let store = self.open()?;
@@ -110,9 +111,9 @@ impl What {
             for message in Messages::new(input) {
                 messages += 1;
                 let entered = message.and_then(|message| {
-                    let numbered = |error: Error| numbered(&error, message.number, message.offset);
-                    let key = keys.of(&message.bytes).map_err(numbered)?;
-                    each(&mut run, path, key, message)
+                    let (number, offset) = (message.number, message.offset);
+                    let entered = each(&mut run, path, &keys, &message);
+                    entered.map_err(|error| numbered(&error, number, offset))
                 });
                 match entered {
                     Err(error) if is_of_input(&error) => run.trouble(path, &error),
@@ -145,9 +146,12 @@ impl Archive {
     pub(super) fn run(self) -> Result<Answer> {
         match &self.key {
             Some(key) => self.whole_files(key),
-            None => self
-                .what
-                .messages("archiving", |run, _, key, message| self.enter(run, key, &message.bytes)),
+            None => self.what.messages("archiving", |run, _, keys, message| {
+                Fields::of(&message.bytes).try_for_each(|field| {
+                    let field = field?;
+                    self.enter(run, keys.of(&field)?, &field)
+                })
+            }),
         }
     }
 
@@ -177,7 +181,12 @@ impl Archive {
 
 impl Adopt {
     pub(super) fn run(self) -> Result<Answer> {
-        self.what.messages("adopting", |run, path, key, message| {
+        self.what.messages("adopting", |run, path, keys, message| {
+            if Fields::of(&message.bytes).nth(1).is_some() {
+                let text = "it holds several fields, which share what it says of them: archive it";
+                return Err(Error::new(ErrorKind::NotSupported, text));
+            }
+            let key = keys.of(&message.bytes)?;
             let whole = path.canonicalize();
             let whole = whole
                 .map_err(|error| Error::io(format_args!("finding {}", path.display()), &error))?;
