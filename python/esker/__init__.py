@@ -15,6 +15,15 @@
             field.at(tx).set_size(0)
         index.at(before)["step 0"]
 
+Fields of weather and climate models are archived and found by key:
+
+    with esker.FieldStore("tank/fields") as store:         # made where it is not there
+        store.archive("forecast.grib")                     # visible at the end of `with`, or at flush()
+    for field in esker.FieldStore("tank/fields", "r").retrieve({"param": 167, "step": [0, 6]}):
+        field.key, field.data, field.values                # a dict, bytes, an array of float64
+
+`xarray.open_dataset("esker://tank/fields?param=167", engine="esker")` shows them as a dataset.
+
 A container made with `posix=True` holds files: `FileSystem(container)`, and `esker://POOL/CONTAINER/path`
 for what knows fsspec (pandas, zarr, torch).
 
@@ -22,18 +31,23 @@ Everything that may wait also has an asyncio variant of the same name with an `a
 `await index.aget("step 0")`. Errors are exceptions of `esker.errors`, all of them `esker.Error`.
 """
 
-from . import _aio, _files, _mapping
+from . import _aio, _fields, _files, _mapping
 from ._esker import (
     Array,
     Attributes,
     Container,
+    Field,
+    Fields,
+    FieldStore,
     File,
     FileSystem,
     Kv,
     Pool,
     Snapshot,
     Transaction,
+    Watch,
     __version__,
+    make_grib,
 )
 from .errors import (
     Error,
@@ -51,6 +65,9 @@ __all__ = [
     "Container",
     "Error",
     "Exists",
+    "Field",
+    "FieldStore",
+    "Fields",
     "File",
     "FileSystem",
     "Invalid",
@@ -62,9 +79,12 @@ __all__ = [
     "Snapshot",
     "Transaction",
     "TxRestart",
+    "Watch",
     "__version__",
+    "make_grib",
 ]
 
 _mapping.complete()
 _files.complete()
+_fields.complete()
 _aio.complete()

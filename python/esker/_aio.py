@@ -7,7 +7,7 @@ all they need; the loop goes on with its other tasks.
 import asyncio
 import functools
 
-from ._esker import Array, Container, File, FileSystem, Kv, Pool, Transaction
+from ._esker import Array, Container, Field, Fields, FieldStore, File, FileSystem, Kv, Pool, Transaction
 
 _WAITING = {
     Pool: ("info", "container", "create_container", "containers", "destroy_container"),
@@ -16,6 +16,20 @@ _WAITING = {
     Array: ("read", "read_into", "write", "size", "set_size", "punch", "destroy"),
     Transaction: ("commit", "abort"),
     File: ("read", "read_into", "write", "size", "set_size", "close"),
+    FieldStore: (
+        "archive",
+        "flush",
+        "discard",
+        "retrieve",
+        "list",
+        "inspect",
+        "axes",
+        "stats",
+        "wipe",
+        "purge",
+    ),
+    Field: ("read", "read_range", "read_into", "metadata"),
+    Fields: ("read",),
     FileSystem: ("open_file", "stat", "exists", "listdir", "scandir", "mkdir", "remove", "rename"),
 }
 

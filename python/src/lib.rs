@@ -10,6 +10,7 @@ mod buffer;
 mod call;
 mod container;
 mod errors;
+mod fields;
 mod file;
 mod files;
 mod key;
@@ -39,6 +40,10 @@ mod _esker {
     use crate::container::Container;
     #[pymodule_export]
     use crate::errors::error_table;
+    #[pymodule_export]
+    use crate::fields::grib::make_grib;
+    #[pymodule_export]
+    use crate::fields::{Field, FieldStore, Fields, Watch};
     #[pymodule_export]
     use crate::file::File;
     #[pymodule_export]

@@ -105,7 +105,7 @@ impl Pool {
 
     /// The name it was opened by.
     #[getter]
-    fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         &self.name
     }
 

@@ -92,22 +92,32 @@ impl<'a> Field<'a> {
     /// the value of the key `missingValue`.
     ///
     /// # Errors
-    /// As [`Field::text`]; [`ErrorKind::NoMemory`] where there is no room, or beyond [`VALUES_MAX`] values.
+    /// As [`Field::doubles`].
     pub fn values(&self) -> Result<Vec<f64>> {
-        let (name, mut count) = (c"values".as_ptr(), 0);
-        // SAFETY: the handle lives, `count` is there during the call.
+        self.doubles("values")
+    }
+
+    /// The numbers of a key that has many, such as `values`, `latitudes` or `longitudes` (degrees, in the
+    /// order of the values).
+    ///
+    /// # Errors
+    /// As [`Field::text`]; [`ErrorKind::NoMemory`] where there is no room, or beyond [`VALUES_MAX`] numbers.
+    pub fn doubles(&self, key: &str) -> Result<Vec<f64>> {
+        let (name, mut count) = (c_string(key)?, 0);
+        // SAFETY: the handle lives, `name` and `count` are there during the call.
         let code = self
             .library
-            .call(|f| unsafe { (f.codes_get_size)(self.handle(), name, &raw mut count) });
-        self.library.check(code, "count the values")?;
-        let mut values = room_for(count)?;
-        // SAFETY: the handle lives; there are as many values as `count` says.
+            .call(|f| unsafe { (f.codes_get_size)(self.handle(), name.as_ptr(), &raw mut count) });
+        self.library.check(code, format_args!("count the numbers of {key:?}"))?;
+        let mut numbers = room_for(count)?;
+        let place = numbers.as_mut_ptr();
+        // SAFETY: the handle lives; at `place` there is room for as many numbers as `count` says.
         let code = self.library.call(|f| unsafe {
-            (f.codes_get_double_array)(self.handle(), name, values.as_mut_ptr(), &raw mut count)
+            (f.codes_get_double_array)(self.handle(), name.as_ptr(), place, &raw mut count)
         });
-        self.library.check(code, "unpack the values")?;
-        values.truncate(count);
-        Ok(values)
+        self.library.check(code, format_args!("unpack {key:?}"))?;
+        numbers.truncate(count);
+        Ok(numbers)
     }
 
     /// The bytes of the message.

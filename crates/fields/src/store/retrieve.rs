@@ -1,4 +1,5 @@
 //! Retrieval: the fields of a request, in its order.
+use super::list::Listed;
 use super::place::{Holder, Place};
 use super::{BATCH, FieldStore, fetch_many, layout};
 use crate::Key;
@@ -77,6 +78,12 @@ impl FieldStore {
         Ok(Field { store: self.clone(), key, place: Place::decode(&place)? })
     }
 
+    /// A field that a listing found, to be read.
+    #[must_use]
+    pub fn listed(&self, listed: Listed) -> Field {
+        self.found(listed.key, listed.place)
+    }
+
     /// Looks every combination up, index by index; `None` where the selection leaves names open.
     fn find_by_key(&self, selection: &Selection) -> Result<Option<Found>> {
         let Some(count) = selection.count() else { return Ok(None) };
@@ -130,10 +137,7 @@ impl FieldStore {
     fn find_by_listing(&self, selection: &Selection) -> Result<Found> {
         let mut found = self.list(selection)?;
         found.sort_by_cached_key(|listed| (selection.position(&listed.key), listed.key.clone()));
-        let fields = found
-            .into_iter()
-            .map(|listed| self.found(listed.key, listed.place))
-            .collect::<Vec<_>>();
+        let fields = found.into_iter().map(|listed| self.listed(listed)).collect::<Vec<_>>();
         Ok(Found { fields, missing: Vec::new(), missing_count: 0 })
     }
 

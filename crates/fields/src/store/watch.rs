@@ -67,7 +67,7 @@ impl Watch {
         let (begin, mut pause) = (Instant::now(), PAUSE_MIN);
         loop {
             if let Some(listed) = self.ready.pop_front() {
-                return Ok(Some(self.store.found(listed.key, listed.place)));
+                return Ok(Some(self.store.listed(listed)));
             }
             self.look()?;
             if !self.ready.is_empty() {

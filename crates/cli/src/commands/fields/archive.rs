@@ -4,7 +4,7 @@ use super::select::{NAMING, StoreArg};
 use crate::output::Answer;
 use clap::Args;
 use esker::types::{Error, ErrorKind, Result};
-use esker_fields::grib::{EcCodes, Fields, Identify, Learned, Message, Messages};
+use esker_fields::grib::{EcCodes, Fields, Identify, Labelled, Learned, Message, Messages};
 use esker_fields::{FieldStore, Key};
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -66,22 +66,13 @@ struct What {
 
 /// What a message is, with the values that were set.
 struct Keys {
-    learned: Learned<EcCodes>,
+    told: Labelled<Learned<EcCodes>>,
     set: Option<Key>,
 }
 
-/// What messages of other centres lack, and what they are filed under.
-const UNLABELLED: [(&str, &str); 4] =
-    [("class", "unknown"), ("expver", "0001"), ("stream", "unknown"), ("type", "unknown")];
-
 impl Keys {
     fn of(&self, message: &[u8]) -> Result<Key> {
-        let mut key = self.learned.identify(message)?;
-        for (name, value) in UNLABELLED {
-            if key.get(name).is_none() {
-                key.set(name, value)?;
-            }
-        }
+        let mut key = self.told.identify(message)?;
         for (name, value) in self.set.iter().flatten() {
             key.set(name, value)?;
         }
@@ -100,7 +91,7 @@ impl What {
         what: &'static str,
         mut each: impl FnMut(&mut Run, &Path, &Keys, &Message<Vec<u8>>) -> Result<()>,
     ) -> Result<Answer> {
-        let keys = Keys { learned: Learned::new(EcCodes::new()?), set: self.set.clone() };
+        let keys = Keys { told: Labelled(Learned::new(EcCodes::new()?)), set: self.set.clone() };
         let store = self.open()?;
         let (files, bytes) = collect(&self.paths)?;
         let mut run = Run::new(&store, what, bytes);

@@ -1,0 +1,129 @@
+"""Axes and grids of datasets, named as cfgrib names them."""
+
+import re
+
+import numpy as np
+
+#: Axes come in this order, then others, before the grid.
+_ORDER = ("number", "time", "step", "isobaricInhPa", "level")
+
+_ATTRIBUTES = {
+    "number": {"long_name": "ensemble member numerical id", "units": "1", "standard_name": "realization"},
+    "time": {"long_name": "initial time of forecast", "standard_name": "forecast_reference_time"},
+    "step": {"long_name": "time since forecast_reference_time", "standard_name": "forecast_period"},
+    "isobaricInhPa": {
+        "long_name": "pressure",
+        "units": "hPa",
+        "positive": "down",
+        "stored_direction": "decreasing",
+        "standard_name": "air_pressure",
+    },
+    "level": {"long_name": "level", "units": "1"},
+}
+
+_UNITS = {"": "h", "h": "h", "m": "m", "s": "s", "d": "D"}
+
+
+class Axis:
+    """The values that a name has in the fields of a dataset."""
+
+    def __init__(self, name):
+        """Begin without values."""
+        self.name = name
+        self._values = {}
+        self._places = None
+
+    def add(self, values):
+        """Take in more values."""
+        self._values |= dict.fromkeys(values)
+
+    def __len__(self):
+        """Count the values."""
+        return len(self._values)
+
+    def values(self):
+        """The values in their order: pressure falls, all else rises."""
+        try:
+            return sorted(self._values, reverse=self.name == "isobaricInhPa")
+        except TypeError:
+            return sorted(self._values, key=str)
+
+    def index(self, value):
+        """The place of a value."""
+        if self._places is None:
+            self._places = {value: place for place, value in enumerate(self.values())}
+        return self._places[value]
+
+    def rank(self):
+        """Where the axis stands among others."""
+        return (_ORDER.index(self.name) if self.name in _ORDER else len(_ORDER), self.name)
+
+    def coordinate(self):
+        """The coordinate: of one dimension, or a scalar where there is one value."""
+        values = np.array(self.values())
+        if values.dtype.kind in "mM":
+            values = values.astype(f"{values.dtype.kind}8[ns]")
+        attributes = _ATTRIBUTES.get(self.name, {})
+        return ((self.name,), values, attributes) if len(self) > 1 else ((), values[0], attributes)
+
+
+def level_name(levtype):
+    """The name of the axis of levels of a type."""
+    return "isobaricInhPa" if levtype == "pl" else "level"
+
+
+def time(date, hour):
+    """The moment of a date (20240610, or 202406 of months) and a time (1200); texts of others."""
+    day = re.fullmatch(r"(\d{4})(\d{2})(\d{2})?", date)
+    if not day:
+        return f"{date} {hour}".strip()
+    year, month, day = day.groups()
+    hour = f"{hour:0<4}" if hour.isdigit() else "0000"
+    return np.datetime64(f"{year}-{month}-{day or '01'}T{hour[:2]}:{hour[2:4]}", "s")
+
+
+def step(text):
+    """The end of a step (24, 0-24, 90m) as a time; texts of others."""
+    parts = re.fullmatch(r"(?:\d+[hmsd]?-)?(\d+)([hmsd]?)", text)
+    return np.timedelta64(int(parts[1]), _UNITS[parts[2]]).astype("m8[s]") if parts else text
+
+
+class Grid:
+    """Where the values of a field are: names, shape and coordinates of the dimensions."""
+
+    def __init__(self, dims, shape, coordinates):
+        """Take what there is."""
+        self.dims, self.shape, self.coordinates = dims, shape, coordinates
+
+    def same(self, other):
+        """Tell whether another one has the same points."""
+        return self.dims == other.dims and all(
+            np.array_equal(variable[1], other.coordinates.get(name, (None, ()))[1])
+            for name, variable in self.coordinates.items()
+        )
+
+
+_NORTH = {"units": "degrees_north", "standard_name": "latitude", "long_name": "latitude"}
+_EAST = {"units": "degrees_east", "standard_name": "longitude", "long_name": "longitude"}
+
+
+def grid(field):
+    """The grid of a field, as ecCodes tells it."""
+    about = field.metadata("gridType", "Ni", "Nj", "numberOfPoints")
+    points = len(field.values) if about["gridType"] == "sh" else int(about["numberOfPoints"])
+    try:
+        north, east = field.latitudes, field.longitudes
+    except (KeyError, ValueError):
+        return Grid(("values",), (points,), {})
+    if about["gridType"] in ("regular_ll", "regular_gg"):
+        rows, columns = int(about["Nj"]), int(about["Ni"])
+        if rows * columns == north.size:
+            lines, meridians = north.reshape(rows, columns), east.reshape(rows, columns)
+            if (lines == lines[:, :1]).all() and np.allclose(meridians, meridians[:1]):
+                coordinates = {
+                    "latitude": (("latitude",), lines[:, 0], _NORTH),
+                    "longitude": (("longitude",), meridians[0], _EAST),
+                }
+                return Grid(("latitude", "longitude"), (rows, columns), coordinates)
+    coordinates = {"latitude": (("values",), north, _NORTH), "longitude": (("values",), east, _EAST)}
+    return Grid(("values",), (north.size,), coordinates)

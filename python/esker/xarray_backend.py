@@ -1,0 +1,220 @@
+"""Fields as an xarray dataset: `xr.open_dataset("esker://POOL/CONTAINER?class=od&step=0/6", engine="esker")`.
+
+One variable per parameter, named and described as cfgrib does. Nothing but keys and one message per parameter is
+read before values are asked for, and then only the fields they are in.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from urllib.parse import parse_qsl, urlsplit
+
+import numpy as np
+import xarray as xr
+from xarray.backends import BackendArray, BackendEntrypoint
+from xarray.core import indexing
+
+from . import FieldStore
+from ._axes import Axis, grid, level_name, step, time
+from .errors import NotFound
+
+#: What a variable says about its parameter, by the names that cfgrib uses.
+_DESCRIBED = ("paramId", "shortName", "units", "name", "cfName", "typeOfLevel", "gridType", "dataType")
+
+#: Names of a key that become dimensions of another name, or of none.
+_GEOMETRY = ("date", "time", "step", "number", "levelist", "levtype", "param")
+
+
+class FieldArray(BackendArray):
+    """The values of one parameter: float32, of the shape of its axes and its grid."""
+
+    def __init__(self, fields, grid_shape):
+        """Take an array of fields, None where there is none, and the shape of the grid of each."""
+        self.fields, self.grid_shape = fields, tuple(grid_shape)
+        self.shape = fields.shape + self.grid_shape
+        self.dtype = np.dtype("float32")
+
+    def __getitem__(self, key):
+        """Read what a key of xarray selects."""
+        return indexing.explicit_indexing_adapter(
+            key, self.shape, indexing.IndexingSupport.OUTER, self._read
+        )
+
+    def _read(self, key):
+        outer, inner = key[: self.fields.ndim], key[self.fields.ndim :]
+        wanted = _outer(self.fields, outer)
+        points = _outer(np.arange(int(np.prod(self.grid_shape))).reshape(self.grid_shape), inner)
+        values = np.full(wanted.shape + points.shape, np.nan, self.dtype)
+        for place, field in np.ndenumerate(wanted):
+            if field is not None:
+                values[place] = self._values(field)[points]
+        return values
+
+    def _values(self, field):
+        values = field.values
+        if values.size != int(np.prod(self.grid_shape)):
+            shape = " x ".join(map(str, self.grid_shape))
+            raise ValueError(f"{field.key}: {values.size} values, not {shape}: ask for one grid at a time")
+        return values
+
+
+def _outer(array, key):
+    """Each dimension by its own key, as xarray's outer indexing does."""
+    for axis in reversed(range(array.ndim)):
+        one = key[axis]
+        array = array[(slice(None),) * axis + (one,)]
+    return array
+
+
+class EskerBackend(BackendEntrypoint):
+    """Opens what a request to a field store finds."""
+
+    description = "Fields of an Esker field store by MARS request (esker://POOL/CONTAINER?class=od&...)"
+    url = "https://github.com/esker/esker"
+    open_dataset_parameters = ("filename_or_obj", "request", "drop_variables")
+
+    def guess_can_open(self, filename_or_obj):
+        """Tell whether it is a URL of a store with a request."""
+        return (
+            isinstance(filename_or_obj, str)
+            and filename_or_obj.startswith("esker://")
+            and "?" in filename_or_obj
+        )
+
+    def open_dataset(self, filename_or_obj, *, request=None, drop_variables=None):
+        """Open the fields of a request: of the URL, of `request` (a dict, or MARS text), or of both."""
+        store, wanted = _source(filename_or_obj, request)
+        found = store.list(wanted)
+        if not len(found):
+            store.retrieve(wanted)
+            raise NotFound(2, f"{filename_or_obj}: the store has no fields")
+        return _dataset(found, set([drop_variables] if isinstance(drop_variables, str) else drop_variables or ()))
+
+
+def _source(source, request):
+    """The store, and the request as a dict or a text."""
+    if isinstance(source, FieldStore):
+        return source, request or {}
+    url = urlsplit(source)
+    if url.scheme != "esker":
+        raise ValueError(f"{source!r} is no esker://POOL/CONTAINER?name=value&...")
+    name = (url.netloc + url.path).rstrip("/")
+    pool = posixpath.dirname(name)
+    store = FieldStore(f"esker:{name}" if pool.startswith("/") else name, "r")
+    asked = dict(parse_qsl(url.query, strict_parsing=bool(url.query)))
+    if isinstance(request, str):
+        if asked:
+            raise ValueError("a request in the URL and one as text: give one, or the second as a dict")
+        return store, request
+    return store, asked | dict(request or {})
+
+
+def _dataset(found, dropped):
+    """The dataset of these fields."""
+    groups = {}
+    for field in found:
+        key = field.key
+        groups.setdefault((key.get("param"), key.get("levtype")), []).append((key, field))
+    kinds = {group: _Kind(members) for group, members in groups.items()}
+    sizes = _union(kinds.values())
+    variables, coordinates, place = {}, {}, None
+    for kind in kinds.values():
+        name = kind.name if kind.name not in variables else f"{kind.name}_{kind.levtype}"
+        if name in dropped:
+            continue
+        where = grid(kind.first)
+        if place is not None and not place.same(where):
+            raise ValueError(
+                f"{name} is on another grid than {', '.join(variables)}: ask for parameters of one grid"
+            )
+        place = place or where
+        variables[name] = kind.variable(sizes, where)
+    for axis in sizes.values():
+        coordinates[axis.name] = axis.coordinate()
+    if place is not None:
+        coordinates |= place.coordinates
+    dataset = xr.Dataset(variables, coordinates, _labels(found))
+    return _with_valid_time(dataset)
+
+
+def _labels(found):
+    """What all fields have in common besides their axes."""
+    keys = [field.key for field in found]
+    names = [name for name in keys[0] if name not in _GEOMETRY]
+    common = {name: {key.get(name) for key in keys} for name in names}
+    labels = {f"mars_{name}": values.pop() for name, values in common.items() if len(values) == 1}
+    return {"Conventions": "CF-1.7", **labels}
+
+
+def _union(kinds):
+    """The axes of all variables, each with the values of all."""
+    axes = {}
+    for kind in kinds:
+        for name, values in kind.axes.items():
+            axes.setdefault(name, Axis(name)).add(values)
+    return axes
+
+
+def _with_valid_time(dataset):
+    if {"time", "step"} <= set(dataset.coords) and dataset["time"].dtype.kind == "M":
+        if dataset["step"].dtype.kind == "m":
+            valid = dataset["time"] + dataset["step"]
+            valid.attrs = {"standard_name": "time", "long_name": "time"}
+            return dataset.assign_coords(valid_time=valid)
+    return dataset
+
+
+class _Kind:
+    """The fields of one parameter on one type of level."""
+
+    def __init__(self, members):
+        self.first = members[0][1]
+        self.levtype = members[0][0].get("levtype", "")
+        self.about = self.first.metadata(*_DESCRIBED)
+        self.name = self._known("shortName") or f"p{members[0][0].get('param', 'aram')}"
+        self.places = [(self._place(key), field) for key, field in members]
+        self.axes = {}
+        for place, _ in self.places:
+            for name, value in place.items():
+                self.axes.setdefault(name, {})[value] = None
+
+    def _known(self, name):
+        value = self.about.get(name)
+        return None if value in (None, "", "unknown", "~") else value
+
+    def _place(self, key):
+        """Where a field stands on the axes of the dataset."""
+        place = {}
+        for name, value in key.items():
+            if value != "" and name not in ("param", "levtype", "date", "time"):
+                if name == "levelist":
+                    place[level_name(self.levtype)] = float(value)
+                else:
+                    place[name] = step(value) if name == "step" else value
+        if "number" in place and place["number"].isdigit():
+            place["number"] = int(place["number"])
+        if key.get("date"):
+            place["time"] = time(key["date"], key.get("time", ""))
+        return place
+
+    def variable(self, sizes, where):
+        """The variable, over the axes that have more than one value."""
+        axes = [sizes[name] for name in self.axes if len(sizes[name]) > 1]
+        axes.sort(key=Axis.rank)
+        fields = np.full([len(axis) for axis in axes], None, object)
+        for place, field in self.places:
+            at = tuple(axis.index(place[axis.name]) for axis in axes)
+            if fields[at] is not None:
+                raise ValueError(f"{field.key} is there twice on the axes {[axis.name for axis in axes]}")
+            fields[at] = field
+        dims = [axis.name for axis in axes] + list(where.dims)
+        data = indexing.LazilyIndexedArray(FieldArray(fields, where.shape))
+        encoding = {"preferred_chunks": {axis.name: 1 for axis in axes} | dict(zip(where.dims, where.shape))}
+        return xr.Variable(dims, data, self._attributes(), encoding)
+
+    def _attributes(self):
+        described = {f"GRIB_{name}": value for name in _DESCRIBED if (value := self._known(name))}
+        if "GRIB_paramId" in described:
+            described["GRIB_paramId"] = int(described["GRIB_paramId"])
+        plain = {"long_name": "name", "units": "units", "standard_name": "cfName"}
+        return described | {name: value for name, key in plain.items() if (value := self._known(key))}

@@ -1,0 +1,153 @@
+//! Archiving from Python.
+use crate::buffer::Readable;
+use esker::generation;
+use esker::types::{Error, ErrorKind, Result};
+use esker_fields::grib::{self, EcCodes, Identify, Labelled, Learned, Message, Messages, Scan};
+use esker_fields::{FieldStore, FieldWriter, Key};
+use pyo3::prelude::*;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// Where bytes come from.
+pub(super) enum Source {
+    Memory(Readable),
+    Path(PathBuf),
+}
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Source {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        if let Ok(path) = object.extract::<PathBuf>() {
+            return Ok(Self::Path(path));
+        }
+        match object.hasattr("read")? {
+            true => object.call_method0("read")?.extract().map(Self::Memory),
+            false => object.extract().map(Self::Memory),
+        }
+    }
+}
+
+/// The writer of a store, with what it learned of messages. It is of one process: a child made by fork has
+/// one of its own, as a lock of its parent may be held for ever in the child.
+pub(super) struct Archiver {
+    generation: u64,
+    store: FieldStore,
+    writer: Mutex<FieldWriter>,
+    told: OnceLock<Labelled<Learned<EcCodes>>>,
+}
+
+impl Archiver {
+    pub(super) fn new(store: &FieldStore) -> Self {
+        let (writer, told) = (Mutex::new(store.writer()), OnceLock::new());
+        Self { generation: generation(), store: store.clone(), writer, told }
+    }
+
+    /// True in a child of the process that made it.
+    pub(super) fn is_inherited(&self) -> bool {
+        self.generation != generation()
+    }
+
+    fn writer(&self) -> MutexGuard<'_, FieldWriter> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Archives all bytes as one field.
+    pub(super) fn field(&self, key: &Key, data: &Source) -> Result<()> {
+        match data {
+            Source::Memory(bytes) => self.writer().archive(key, bytes.bytes()),
+            Source::Path(path) => {
+                let bytes = std::fs::read(path).map_err(|error| failed("reading", path, &error))?;
+                self.writer().archive(key, &bytes)
+            }
+        }
+    }
+
+    /// Archives the fields of GRIB messages, and counts them.
+    pub(super) fn messages(&self, data: &Source) -> Result<usize> {
+        match data {
+            Source::Memory(bytes) => self.all(Scan::new(bytes.bytes())),
+            Source::Path(path) => {
+                let file = File::open(path).map_err(|error| failed("opening", path, &error))?;
+                self.all(Messages::new(file)).map_err(|error| {
+                    Error::new(error.kind(), format!("{}: {error}", path.display()))
+                })
+            }
+        }
+    }
+
+    /// Damage does not keep what comes after it from being archived.
+    fn all<B: AsRef<[u8]>>(
+        &self,
+        messages: impl Iterator<Item = Result<Message<B>>>,
+    ) -> Result<usize> {
+        let (mut count, mut damage) = (0, None);
+        for message in messages {
+            match message.and_then(|message| self.message(&message)) {
+                Ok(fields) => count += fields,
+                Err(error) if is_of_input(&error) => damage = damage.or(Some(error)),
+                Err(error) => return Err(error),
+            }
+        }
+        match damage {
+            Some(error) => {
+                let text = format!("{error} ({count} other fields were archived)");
+                Err(Error::new(error.kind(), text))
+            }
+            None if count == 0 => {
+                let text = "there is no GRIB message in it: give a key to archive other bytes";
+                Err(Error::new(ErrorKind::Invalid, text))
+            }
+            None => Ok(count),
+        }
+    }
+
+    /// Archives the fields of one message.
+    fn message<B: AsRef<[u8]>>(&self, message: &Message<B>) -> Result<usize> {
+        let told = self.told()?;
+        let mut count = 0;
+        for field in grib::Fields::of(message.bytes.as_ref()) {
+            let entered =
+                field.and_then(|field| self.writer().archive(&told.identify(&field)?, &field));
+            entered.map_err(|error| {
+                let (number, offset) = (message.number, message.offset);
+                let text = format!("GRIB message {number} at byte {offset}: {error}");
+                Error::new(error.kind(), text)
+            })?;
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    fn told(&self) -> Result<&Labelled<Learned<EcCodes>>> {
+        if let Some(told) = self.told.get() {
+            return Ok(told);
+        }
+        let told = Labelled(Learned::new(EcCodes::new()?));
+        Ok(self.told.get_or_init(|| told))
+    }
+
+    pub(super) fn flush(&self) -> Result<()> {
+        self.writer().flush()
+    }
+
+    pub(super) fn discard(&self) -> Result<()> {
+        *self.writer() = self.store.writer();
+        Ok(())
+    }
+
+    pub(super) fn pending(&self) -> Result<(usize, u64)> {
+        Ok(self.writer().pending())
+    }
+}
+
+/// What is wrong with a message does not keep others from being archived; a full pool does.
+fn is_of_input(error: &Error) -> bool {
+    use ErrorKind::{Corrupt, Invalid, KeyTooBig, NotFound, RecordTooBig};
+    matches!(error.kind(), Corrupt | Invalid | KeyTooBig | NotFound | RecordTooBig)
+}
+
+fn failed(doing: &str, path: &Path, error: &std::io::Error) -> Error {
+    Error::io(format_args!("{doing} {}", path.display()), error)
+}

@@ -1,0 +1,86 @@
+//! Questions to a store, of any number of requests at once.
+use super::request::Wanted;
+use esker::types::Result;
+use esker_fields::{Axes, FieldStore, Found, Purged, Stats, Wiped};
+use std::collections::BTreeMap;
+
+/// Numbers by name.
+pub(super) type Counts = Vec<(&'static str, u64)>;
+
+/// The fields of all requests; without `partial` none may be missing.
+pub(super) fn find(store: &FieldStore, wanted: Wanted, partial: bool) -> Result<Found> {
+    let mut all = Found { fields: Vec::new(), missing: Vec::new(), missing_count: 0 };
+    wanted.each(store, |selection| {
+        if !partial {
+            all.fields.append(&mut store.retrieve(selection)?);
+            return Ok(());
+        }
+        let mut found = store.find(selection)?;
+        all.fields.append(&mut found.fields);
+        all.missing.append(&mut found.missing);
+        all.missing_count += found.missing_count;
+        Ok(())
+    })?;
+    Ok(all)
+}
+
+/// The fields that match, the current or the masked ones.
+pub(super) fn list(store: &FieldStore, wanted: Wanted, masked: bool) -> Result<Found> {
+    let mut fields = Vec::new();
+    wanted.each(store, |selection| {
+        store.visit(selection, masked, |listed| {
+            fields.push(store.listed(listed));
+            Ok(true)
+        })
+    })?;
+    Ok(Found { fields, missing: Vec::new(), missing_count: 0 })
+}
+
+/// The values of each name, of all requests.
+pub(super) fn axes(store: &FieldStore, wanted: Wanted) -> Result<BTreeMap<String, Vec<String>>> {
+    let mut axes = Axes::new(store.schema());
+    for some in wanted.each(store, |selection| store.axes(selection))? {
+        for (name, values) in some.iter() {
+            values.for_each(|value| axes.add_value(name, value));
+        }
+    }
+    Ok(axes.to_map())
+}
+
+/// What the fields come to.
+pub(super) fn stats(store: &FieldStore, wanted: Wanted) -> Result<Counts> {
+    let all = wanted.each(store, |selection| store.stats(selection))?;
+    let sum = |of: fn(&Stats) -> u64| all.iter().map(of).sum();
+    Ok(vec![
+        ("databases", sum(|stats| stats.databases)),
+        ("indexes", sum(|stats| stats.indexes)),
+        ("fields", sum(|stats| stats.fields)),
+        ("bytes", sum(|stats| stats.bytes)),
+        ("adopted", sum(|stats| stats.adopted)),
+        ("adopted_bytes", sum(|stats| stats.adopted_bytes)),
+        ("masked", sum(|stats| stats.masked)),
+        ("masked_bytes", sum(|stats| stats.masked_bytes)),
+    ])
+}
+
+/// What a wipe removed, or would.
+pub(super) fn wipe(store: &FieldStore, wanted: Wanted, doit: bool) -> Result<Counts> {
+    let all = wanted.each(store, |selection| store.wipe(selection, doit, |_| Ok(())))?;
+    let sum = |of: fn(&Wiped) -> u64| all.iter().map(of).sum();
+    Ok(vec![
+        ("fields", sum(|wiped| wiped.fields)),
+        ("masked", sum(|wiped| wiped.masked)),
+        ("bytes", sum(|wiped| wiped.bytes)),
+    ])
+}
+
+/// What a purge removed, or would.
+pub(super) fn purge(store: &FieldStore, wanted: Wanted, doit: bool) -> Result<Counts> {
+    let all = wanted.each(store, |selection| store.purge(selection, doit, |_| Ok(())))?;
+    let sum = |of: fn(&Purged) -> u64| all.iter().map(of).sum();
+    Ok(vec![
+        ("masked", sum(|purged| purged.masked)),
+        ("unflushed", sum(|purged| purged.unflushed)),
+        ("bytes", sum(|purged| purged.bytes)),
+    ])
+}

@@ -1,0 +1,224 @@
+//! Fields that were found.
+use super::{FieldStore, grib, request};
+use crate::buffer::Writable;
+use crate::call::call;
+use esker::types::{Error, ErrorKind};
+use esker_fields::Holder;
+use pyo3::exceptions::{PyIndexError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyByteArray, PyBytes, PyDict, PySlice};
+use std::time::UNIX_EPOCH;
+
+/// A field of a store: Field(store, key). Nothing is read before it is asked for.
+#[pyclass(frozen, module = "esker")]
+pub(crate) struct Field {
+    store: Py<FieldStore>,
+    field: esker_fields::Field,
+}
+
+impl Field {
+    pub(super) fn of(store: Py<FieldStore>, field: esker_fields::Field) -> Self {
+        Self { store, field }
+    }
+
+    fn all(&self, py: Python<'_>) -> PyResult<Vec<u8>> {
+        call(py, || self.field.read())
+    }
+}
+
+#[pymethods]
+impl Field {
+    #[new]
+    fn new(store: &Bound<'_, FieldStore>, key: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let (py, key, fields) = (store.py(), request::key(key)?, store.get().store(store.py())?);
+        let field = call(py, || fields.field(&key?))?;
+        Ok(Self::of(store.clone().unbind(), field))
+    }
+
+    /// The store it is in.
+    #[getter]
+    fn store(&self, py: Python<'_>) -> Py<FieldStore> {
+        self.store.clone_ref(py)
+    }
+
+    /// Its whole key, values as text, in the order of the schema.
+    #[getter]
+    fn key<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        request::shown(py, self.field.key())
+    }
+
+    /// Its length in bytes.
+    #[getter]
+    fn nbytes(&self) -> u64 {
+        self.field.bytes()
+    }
+
+    /// When it was archived, in seconds since 1970.
+    #[getter]
+    fn archived(&self) -> f64 {
+        let since = self.field.place().archived.duration_since(UNIX_EPOCH);
+        since.unwrap_or_default().as_secs_f64()
+    }
+
+    /// The file that has its bytes and where they begin, of a field that was adopted; else None.
+    #[getter]
+    fn adopted(&self) -> Option<(String, u64)> {
+        match &self.field.place().holder {
+            Holder::File { path, offset } => Some((path.display().to_string(), *offset)),
+            Holder::Array(_) => None,
+        }
+    }
+
+    /// All its bytes, read now.
+    #[getter]
+    fn data<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        self.read(py)
+    }
+
+    /// All its bytes, compared with their checksums.
+    fn read<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        self.read_range(py, 0, self.field.bytes())
+    }
+
+    /// `count` bytes from `offset` on.
+    fn read_range<'py>(
+        &self,
+        py: Python<'py>,
+        offset: u64,
+        count: u64,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let bytes = self.field.bytes();
+        if offset.checked_add(count).is_none_or(|end| end > bytes) {
+            let message = format!("{count} bytes from {offset} on of a field of {bytes} bytes");
+            return Err(PyValueError::new_err(message));
+        }
+        PyBytes::new_with(py, count as usize, |place| {
+            call(py, || self.field.read_at(offset, place))
+        })
+    }
+
+    /// Fills `buffer` (writable) with its bytes from `offset` on.
+    #[pyo3(signature = (buffer, offset = 0))]
+    fn read_into(&self, py: Python<'_>, mut buffer: Writable, offset: u64) -> PyResult<()> {
+        let place = buffer.bytes();
+        call(py, || self.field.read_at(offset, place))
+    }
+
+    /// The numbers of a key of ecCodes that has many: a bytearray of 8-byte floats.
+    fn _numbers<'py>(&self, py: Python<'py>, key: &str) -> PyResult<Bound<'py, PyByteArray>> {
+        let numbers = call(py, || grib::numbers(&self.field.read()?, key))?;
+        grib::shown(py, &numbers)
+    }
+
+    /// What ecCodes tells of the message: a text for a name, a dict for several; None for what it does not
+    /// have. Names are keys of ecCodes, such as "shortName" or "gridType".
+    #[pyo3(signature = (*names))]
+    fn metadata<'py>(&self, py: Python<'py>, names: Vec<String>) -> PyResult<Bound<'py, PyAny>> {
+        let message = self.all(py)?;
+        let told = call(py, || grib::metadata(&message, &names))?;
+        if let [value] = &told[..] {
+            return Ok(value.into_pyobject(py)?.into_any());
+        }
+        let shown = PyDict::new(py);
+        names.iter().zip(told).try_for_each(|(name, value)| shown.set_item(name, value))?;
+        Ok(shown.into_any())
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyAny>, (Py<FieldStore>, String)) {
+        let this = slf.get();
+        let arguments = (this.store.clone_ref(slf.py()), this.field.key().to_string());
+        (slf.get_type().into_any(), arguments)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<esker.Field {} of {} bytes>", self.field.key(), self.field.bytes())
+    }
+}
+
+/// Fields of a store, in order: what `FieldStore.retrieve` and `FieldStore.list` return.
+#[pyclass(frozen, module = "esker", sequence)]
+pub(crate) struct Fields {
+    store: Py<FieldStore>,
+    found: esker_fields::Found,
+}
+
+impl Fields {
+    pub(super) fn new(store: &Bound<'_, FieldStore>, found: esker_fields::Found) -> Self {
+        Self { store: store.clone().unbind(), found }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.found.fields.is_empty()
+    }
+
+    fn part(&self, py: Python<'_>, slice: &Bound<'_, PySlice>) -> PyResult<Self> {
+        let all = &self.found.fields;
+        let range = slice.indices(all.len() as isize)?;
+        let at = |number: usize| (range.start + number as isize * range.step) as usize;
+        let fields = (0..range.slicelength).filter_map(|number| all.get(at(number)).cloned());
+        let found =
+            esker_fields::Found { fields: fields.collect(), missing: Vec::new(), missing_count: 0 };
+        Ok(Self { store: self.store.clone_ref(py), found })
+    }
+}
+
+#[pymethods]
+impl Fields {
+    /// Keys that the request names and the store does not have: the first of them.
+    #[getter]
+    fn missing<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        self.found.missing.iter().map(|key| request::shown(py, key)).collect()
+    }
+
+    /// How many fields are missing in all.
+    #[getter]
+    fn missing_count(&self) -> u64 {
+        self.found.missing_count
+    }
+
+    /// The bytes of all of them together.
+    #[getter]
+    fn nbytes(&self) -> u64 {
+        self.found.fields.iter().map(esker_fields::Field::bytes).sum()
+    }
+
+    /// The bytes of all of them, one field after the other.
+    fn read<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let too_long = |_| Error::new(ErrorKind::Overflow, "more bytes than fit in memory");
+        let bytes = call(py, || usize::try_from(self.nbytes()).map_err(too_long))?;
+        PyBytes::new_with(py, bytes, |place| {
+            call(py, move || {
+                let mut place = place;
+                for field in &self.found.fields {
+                    let (own, rest) = place.split_at_mut(field.bytes() as usize);
+                    field.read_at(0, own)?;
+                    place = rest;
+                }
+                Ok(())
+            })
+        })
+    }
+
+    fn __len__(&self) -> usize {
+        self.found.fields.len()
+    }
+
+    fn __getitem__<'py>(
+        &self,
+        py: Python<'py>,
+        index: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        if let Ok(slice) = index.cast::<PySlice>() {
+            return Ok(Bound::new(py, self.part(py, slice)?)?.into_any());
+        }
+        let (index, len) = (index.extract::<isize>()?, self.found.fields.len() as isize);
+        let at = if index < 0 { index + len } else { index };
+        let field = usize::try_from(at).ok().and_then(|at| self.found.fields.get(at));
+        let field = field.ok_or_else(|| PyIndexError::new_err("no field has this number"))?;
+        Ok(Bound::new(py, Field::of(self.store.clone_ref(py), field.clone()))?.into_any())
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<esker.Fields: {} of {} bytes>", self.found.fields.len(), self.nbytes())
+    }
+}

@@ -1,0 +1,104 @@
+//! Requests and keys as Python has them: dicts, or texts.
+use esker::types::Result;
+use esker_fields::request::Request;
+use esker_fields::{Date, FieldStore, Key, Selection};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyMapping, PyString};
+
+/// Requests that were taken from Python, to be understood without the interpreter.
+pub(super) enum Wanted {
+    Everything,
+    Text(String),
+    Pairs(Vec<(String, Vec<String>)>),
+}
+
+impl Wanted {
+    pub(super) fn of(request: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
+        let Some(request) = request else { return Ok(Self::Everything) };
+        if let Ok(text) = request.cast::<PyString>() {
+            return Ok(Self::Text(text.to_str()?.to_owned()));
+        }
+        let Ok(mapping) = request.cast::<PyMapping>() else {
+            let message =
+                "a request is a dict such as {\"step\": [0, 6]}, or a text in the MARS language";
+            return Err(PyTypeError::new_err(message));
+        };
+        if mapping.is_empty()? {
+            return Ok(Self::Everything);
+        }
+        let pairs = mapping.items()?.iter().map(|item| {
+            let (name, value): (String, Bound<'_, PyAny>) = item.extract()?;
+            Ok((name, values(&value)?))
+        });
+        pairs.collect::<PyResult<_>>().map(Self::Pairs)
+    }
+
+    /// Does `work` for what each request selects.
+    pub(super) fn each<T>(
+        self,
+        store: &FieldStore,
+        work: impl FnMut(&Selection) -> Result<T>,
+    ) -> Result<Vec<T>> {
+        self.expand(store)?.iter().map(work).collect()
+    }
+
+    /// What each request selects.
+    fn expand(self, store: &FieldStore) -> Result<Vec<Selection>> {
+        let everything = || Ok(vec![Selection::everything(store.schema())]);
+        let requests = match self {
+            Self::Everything => return everything(),
+            Self::Text(text) if text.trim().is_empty() => return everything(),
+            Self::Text(text) => Request::parse_all(&text)?,
+            Self::Pairs(pairs) => {
+                let mut request = Request::default();
+                pairs.into_iter().try_for_each(|(name, values)| request.add(&name, values))?;
+                vec![request]
+            }
+        };
+        let today = Date::today();
+        requests.iter().map(|request| request.expand(store.schema(), today)).collect()
+    }
+}
+
+/// The values of a name: a text with slashes, or anything that can be gone through.
+fn values(value: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
+    if let Ok(text) = value.cast::<PyString>() {
+        return Ok(text.to_str()?.split('/').map(|part| part.trim().to_owned()).collect());
+    }
+    match value.try_iter() {
+        Ok(several) => several.map(|one| spelt(&one?)).collect(),
+        Err(_) => Ok(vec![spelt(value)?]),
+    }
+}
+
+/// A value as keys spell it; dates as 20240610.
+fn spelt(value: &Bound<'_, PyAny>) -> PyResult<String> {
+    if value.hasattr("strftime")? {
+        return value.call_method1("strftime", ("%Y%m%d",))?.extract();
+    }
+    Ok(value.str()?.to_str()?.to_owned())
+}
+
+/// The key that a dict or a text spells.
+pub(super) fn key(key: &Bound<'_, PyAny>) -> PyResult<Result<Key>> {
+    if let Ok(text) = key.cast::<PyString>() {
+        return Ok(Key::parse(text.to_str()?));
+    }
+    let Ok(mapping) = key.cast::<PyMapping>() else {
+        let message = "a key is a dict, or a text such as \"class=od,date=20240610,...\"";
+        return Err(PyTypeError::new_err(message));
+    };
+    let pairs = mapping.items()?.iter().map(|item| {
+        let (name, value): (String, Bound<'_, PyAny>) = item.extract()?;
+        Ok((name, spelt(&value)?))
+    });
+    Ok(Key::from_pairs(pairs.collect::<PyResult<Vec<_>>>()?))
+}
+
+/// A key as a dict.
+pub(super) fn shown<'py>(py: Python<'py>, key: &Key) -> PyResult<Bound<'py, PyDict>> {
+    let shown = PyDict::new(py);
+    key.iter().try_for_each(|(name, value)| shown.set_item(name, value))?;
+    Ok(shown)
+}
