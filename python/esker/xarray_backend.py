@@ -1,7 +1,7 @@
 """Fields as an xarray dataset: `xr.open_dataset("esker://POOL/CONTAINER?class=od&step=0/6", engine="esker")`.
 
-One variable per parameter, named and described as cfgrib does. Nothing but keys and one message per parameter is
-read before values are asked for, and then only the fields they are in.
+One variable per parameter, named and described as cfgrib does. Nothing but keys and one message per parameter
+is read before values are asked for, and then only the fields they are in.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from .errors import NotFound
 #: What a variable says about its parameter, by the names that cfgrib uses.
 _DESCRIBED = ("paramId", "shortName", "units", "name", "cfName", "typeOfLevel", "gridType", "dataType")
 
-#: Names of a key that become dimensions of another name, or of none.
-_GEOMETRY = ("date", "time", "step", "number", "levelist", "levtype", "param")
+#: Names of a key that are shown as axes or variables.
+_SHOWN = ("date", "time", "step", "number", "levelist", "levtype", "param")
 
 
 class FieldArray(BackendArray):
@@ -36,9 +36,7 @@ class FieldArray(BackendArray):
 
     def __getitem__(self, key):
         """Read what a key of xarray selects."""
-        return indexing.explicit_indexing_adapter(
-            key, self.shape, indexing.IndexingSupport.OUTER, self._read
-        )
+        return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.OUTER, self._read)
 
     def _read(self, key):
         outer, inner = key[: self.fields.ndim], key[self.fields.ndim :]
@@ -61,8 +59,8 @@ class FieldArray(BackendArray):
 def _outer(array, key):
     """Each dimension by its own key, as xarray's outer indexing does."""
     for axis in reversed(range(array.ndim)):
-        one = key[axis]
-        array = array[(slice(None),) * axis + (one,)]
+        # The dots keep it an array where no dimension is left.
+        array = array[(slice(None),) * axis + (key[axis], ...)]
     return array
 
 
@@ -70,7 +68,6 @@ class EskerBackend(BackendEntrypoint):
     """Opens what a request to a field store finds."""
 
     description = "Fields of an Esker field store by MARS request (esker://POOL/CONTAINER?class=od&...)"
-    url = "https://github.com/esker/esker"
     open_dataset_parameters = ("filename_or_obj", "request", "drop_variables")
 
     def guess_can_open(self, filename_or_obj):
@@ -88,7 +85,8 @@ class EskerBackend(BackendEntrypoint):
         if not len(found):
             store.retrieve(wanted)
             raise NotFound(2, f"{filename_or_obj}: the store has no fields")
-        return _dataset(found, set([drop_variables] if isinstance(drop_variables, str) else drop_variables or ()))
+        dropped = [drop_variables] if isinstance(drop_variables, str) else drop_variables
+        return _dataset(found, set(dropped or ()))
 
 
 def _source(source, request):
@@ -140,7 +138,7 @@ def _dataset(found, dropped):
 def _labels(found):
     """What all fields have in common besides their axes."""
     keys = [field.key for field in found]
-    names = [name for name in keys[0] if name not in _GEOMETRY]
+    names = [name for name in keys[0] if name not in _SHOWN]
     common = {name: {key.get(name) for key in keys} for name in names}
     labels = {f"mars_{name}": values.pop() for name, values in common.items() if len(values) == 1}
     return {"Conventions": "CF-1.7", **labels}
@@ -156,12 +154,12 @@ def _union(kinds):
 
 
 def _with_valid_time(dataset):
-    if {"time", "step"} <= set(dataset.coords) and dataset["time"].dtype.kind == "M":
-        if dataset["step"].dtype.kind == "m":
-            valid = dataset["time"] + dataset["step"]
-            valid.attrs = {"standard_name": "time", "long_name": "time"}
-            return dataset.assign_coords(valid_time=valid)
-    return dataset
+    kinds = {name: dataset[name].dtype.kind for name in ("time", "step") if name in dataset.coords}
+    if kinds != {"time": "M", "step": "m"}:
+        return dataset
+    valid = dataset["time"] + dataset["step"]
+    valid.attrs = {"standard_name": "time", "long_name": "time"}
+    return dataset.assign_coords(valid_time=valid)
 
 
 class _Kind:
@@ -209,7 +207,8 @@ class _Kind:
             fields[at] = field
         dims = [axis.name for axis in axes] + list(where.dims)
         data = indexing.LazilyIndexedArray(FieldArray(fields, where.shape))
-        encoding = {"preferred_chunks": {axis.name: 1 for axis in axes} | dict(zip(where.dims, where.shape))}
+        chunks = [1] * len(axes) + list(where.shape)
+        encoding = {"preferred_chunks": dict(zip(dims, chunks, strict=True))}
         return xr.Variable(dims, data, self._attributes(), encoding)
 
     def _attributes(self):

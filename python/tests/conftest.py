@@ -53,3 +53,25 @@ def native(native_url):
 def posix(native_url):
     """A new container with a file system."""
     yield from _container(esker.Pool(native_url), posix=True)
+
+
+@pytest.fixture(params=["memory", "native"])
+def store(request):
+    """A new field store on each backend that has everything."""
+    url = f"memory:fields-{next(_numbers)}"
+    if request.param == "native":
+        url = request.getfixturevalue("native_url")
+    yield from _field_store(url)
+
+
+@pytest.fixture
+def shared(native_url):
+    """A new field store of the pool on this machine, for what crosses processes."""
+    yield from _field_store(native_url)
+
+
+def _field_store(url):
+    label = f"fields{next(_numbers)}"
+    with esker.FieldStore(f"{url}/{label}") as store:
+        yield store
+    esker.Pool(url).destroy_container(label, force=True)

@@ -28,28 +28,6 @@ KEY = {
 }
 
 
-@pytest.fixture(params=["memory", "native"])
-def store(request):
-    """A new store on each backend that has everything."""
-    url = f"memory:fields-{next(_numbers)}"
-    if request.param == "native":
-        url = request.getfixturevalue("native_url")
-    yield from _made(url)
-
-
-@pytest.fixture
-def shared(native_url):
-    """A new store of the pool on this machine, for what crosses processes."""
-    yield from _made(native_url)
-
-
-def _made(url):
-    label = f"fields{next(_numbers)}"
-    with esker.FieldStore(f"{url}/{label}") as store:
-        yield store
-    esker.Pool(url).destroy_container(label, force=True)
-
-
 def fill(store, steps=range(3), params=(167, 168)):
     """Archive and flush a few fields whose bytes say what they are."""
     for step in steps:
@@ -136,8 +114,14 @@ def test_axes_stats_wipe_and_purge(store):
     assert store.axes({"param": 167})["step"] == ["0", "1", "2"]
     assert store.axes()["param"] == ["167", "168"]
     assert store.stats({"step": 0}) | {"databases": 0} == {
-        "databases": 0, "indexes": 1, "fields": 2, "bytes": 10, "adopted": 0, "adopted_bytes": 0,
-        "masked": 2, "masked_bytes": 10,
+        "databases": 0,
+        "indexes": 1,
+        "fields": 2,
+        "bytes": 10,
+        "adopted": 0,
+        "adopted_bytes": 0,
+        "masked": 2,
+        "masked_bytes": 10,
     }
     assert [field.data for field in store.list({"param": 167}, masked=True)] == [b"0 167"]
     assert store.purge()["masked"] == 2 and len(store.list(masked=True)) == 2
@@ -161,7 +145,10 @@ def test_paths_and_files_under_a_key(store, tmp_path):
     store.flush()
     found = store.retrieve({"step": [0, 1, 2, 3]})
     assert [field.data for field in found] == [
-        b"from a file", b"from a file", b"from an object", b"from a view",
+        b"from a file",
+        b"from a file",
+        b"from an object",
+        b"from a view",
     ]
     with pytest.raises(FileNotFoundError, match="nowhere"):
         store.archive(tmp_path / "nowhere", KEY)

@@ -28,7 +28,9 @@ def members(name):
 def parameters(function):
     """Names of the parameters that a stub gives, without the first."""
     arguments = function.args
-    return [argument.arg for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
+    several = [arguments.vararg] if arguments.vararg else []
+    every = (*arguments.posonlyargs, *arguments.args, *several, *arguments.kwonlyargs)
+    return [argument.arg for argument in every]
 
 
 @pytest.mark.parametrize("name", sorted(CLASSES.keys() - {"_Closing"}))

@@ -1,0 +1,87 @@
+"""Fields as datasets of xarray."""
+
+import pickle
+
+import pytest
+from made import NI, NJ, forecast, level
+
+import esker
+
+numpy = pytest.importorskip("numpy")
+xarray = pytest.importorskip("xarray")
+
+
+def test_axes_become_dimensions(shared):
+    kept = forecast(shared)
+    found = xarray.open_dataset(f"esker://{shared.name.removeprefix('esker:')}", engine="esker")
+    assert set(found.data_vars) == {"t", "2t"}
+    assert found.t.dims == ("number", "step", "isobaricInhPa", "latitude", "longitude")
+    assert found["2t"].dims == ("number", "step", "latitude", "longitude")
+    assert found.t.shape == (2, 2, 2, NJ, NI) and found.t.dtype == "float32"
+    assert found.t.attrs["units"] == "K" and found.t.attrs["GRIB_paramId"] == 130
+    assert found.t.attrs["long_name"] == "Temperature"
+    assert list(found.isobaricInhPa.values) == [850, 500] and list(found.number.values) == [1, 2]
+    assert found.time.values == numpy.datetime64("2024-06-10T12:00")
+    assert list(found.step.values) == [numpy.timedelta64(0, "h"), numpy.timedelta64(6, "h")]
+    assert found.valid_time.values[1] == numpy.datetime64("2024-06-10T18:00")
+    assert list(found.latitude.values) == [60, 55, 50, 45, 40] and found.longitude.values[-1] == 35
+    for (step, member, pressure), values in kept.items():
+        where = {"step": numpy.timedelta64(step, "h"), "number": member}
+        one = found.t.sel(**where, isobaricInhPa=pressure) if pressure else found["2t"].sel(**where)
+        numpy.testing.assert_allclose(one.values.ravel(), values, atol=1e-2)
+
+
+def test_only_what_is_asked_for_is_read(shared, monkeypatch):
+    kept = forecast(shared)
+    read = []
+    from esker import xarray_backend
+
+    whole = xarray_backend.FieldArray._values
+    monkeypatch.setattr(
+        xarray_backend.FieldArray, "_values", lambda *args: read.append(args[1].key) or whole(*args)
+    )
+    request = {"param": 130, "levelist": 850}
+    found = xarray.open_dataset(shared, engine="esker", request=request)
+    assert found.t.dims == ("number", "step", "latitude", "longitude") and found.isobaricInhPa == 850
+    assert not read
+    part = found.t.isel(number=1, step=[1], latitude=slice(1, 3), longitude=[0, 7]).values
+    assert part.shape == (1, 2, 2) and [key["step"] for key in read] == ["6"]
+    numpy.testing.assert_allclose(part[0], kept[6, 2, 850].reshape(NJ, NI)[1:3][:, [0, 7]], atol=1e-2)
+
+
+def test_what_is_not_there_is_nan(shared):
+    for step, pressure in ((0, 850), (6, 850), (6, 500)):
+        shared.archive(level(step, pressure)[0])
+    shared.flush()
+    found = xarray.open_dataset(shared, engine="esker")
+    assert numpy.isnan(found.t.isel(step=0).sel(isobaricInhPa=500)).all()
+    assert not numpy.isnan(found.t.isel(step=1)).any()
+
+
+def test_requests_of_the_url(shared):
+    forecast(shared)
+    url = f"esker://{shared.name.removeprefix('esker:')}?param=167&step=6"
+    assert xarray.open_dataset(url)["2t"].dims == ("number", "latitude", "longitude")
+    with pytest.raises(KeyError, match="param=1"):
+        xarray.open_dataset(url.replace("167", "1"), engine="esker")
+    with pytest.raises(ValueError, match="esker://"):
+        xarray.open_dataset("other://x/y", engine="esker")
+
+
+def test_dask_and_pickle(shared):
+    pytest.importorskip("dask")
+    kept = forecast(shared)
+    found = xarray.open_dataset(shared, engine="esker", chunks={})
+    mean = found.t.mean("number").sel(step=numpy.timedelta64(6, "h"), isobaricInhPa=500).values
+    numpy.testing.assert_allclose(mean.ravel(), (kept[6, 1, 500] + kept[6, 2, 500]) / 2, atol=1e-2)
+    lazy = pickle.loads(pickle.dumps(xarray.open_dataset(shared, engine="esker")))
+    assert lazy.t.shape == (2, 2, 2, NJ, NI)
+    assert float(lazy.t[0, 0, 0, 0, 0]) == pytest.approx(kept[0, 1, 850][0], abs=1e-2)
+
+
+def test_other_grids(shared):
+    shared.archive(esker.make_grib("reduced_gg_pl_32_grib2", {"paramId": 130}))
+    shared.flush()
+    found = xarray.open_dataset(shared, engine="esker")
+    assert found.t.dims == ("values",) and found.latitude.dims == ("values",)
+    assert found.t.size == found.latitude.size == found.t.values.size
