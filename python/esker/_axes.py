@@ -1,5 +1,6 @@
 """Axes and grids of datasets, named as cfgrib names them."""
 
+import contextlib
 import re
 
 import numpy as np
@@ -61,6 +62,8 @@ class Axis:
     def coordinate(self):
         """The coordinate: of one dimension, or a scalar where there is one value."""
         values = np.array(self.values())
+        if self.name == "isobaricInhPa" and values.dtype.kind in "iu":
+            values = values.astype("float64")
         if values.dtype.kind in "mM":
             values = values.astype(f"{values.dtype.kind}8[ns]")
         attributes = _ATTRIBUTES.get(self.name, {})
@@ -70,6 +73,15 @@ class Axis:
 def level_name(levtype):
     """The name of the axis of levels of a type."""
     return "isobaricInhPa" if levtype == "pl" else "level"
+
+
+def number(text):
+    """The number that a text spells and that would be spelt so; texts of others, such as 0001."""
+    for kind in (int, float):
+        with contextlib.suppress(ValueError):
+            if str(kind(text)) == text:
+                return kind(text)
+    return text
 
 
 def time(date, hour):

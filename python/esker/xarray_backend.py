@@ -15,14 +15,11 @@ from xarray.backends import BackendArray, BackendEntrypoint
 from xarray.core import indexing
 
 from . import FieldStore
-from ._axes import Axis, grid, level_name, step, time
+from ._axes import Axis, grid, level_name, number, step, time
 from .errors import NotFound
 
 #: What a variable says about its parameter, by the names that cfgrib uses.
 _DESCRIBED = ("paramId", "shortName", "units", "name", "cfName", "typeOfLevel", "gridType", "dataType")
-
-#: Names of a key that are shown as axes or variables.
-_SHOWN = ("date", "time", "step", "number", "levelist", "levtype", "param")
 
 
 class FieldArray(BackendArray):
@@ -131,17 +128,8 @@ def _dataset(found, dropped):
         coordinates[axis.name] = axis.coordinate()
     if place is not None:
         coordinates |= place.coordinates
-    dataset = xr.Dataset(variables, coordinates, _labels(found))
+    dataset = xr.Dataset(variables, coordinates, {"Conventions": "CF-1.7"})
     return _with_valid_time(dataset)
-
-
-def _labels(found):
-    """What all fields have in common besides their axes."""
-    keys = [field.key for field in found]
-    names = [name for name in keys[0] if name not in _SHOWN]
-    common = {name: {key.get(name) for key in keys} for name in names}
-    labels = {f"mars_{name}": values.pop() for name, values in common.items() if len(values) == 1}
-    return {"Conventions": "CF-1.7", **labels}
 
 
 def _union(kinds):
@@ -184,13 +172,12 @@ class _Kind:
         """Where a field stands on the axes of the dataset."""
         place = {}
         for name, value in key.items():
-            if value != "" and name not in ("param", "levtype", "date", "time"):
-                if name == "levelist":
-                    place[level_name(self.levtype)] = float(value)
-                else:
-                    place[name] = step(value) if name == "step" else value
-        if "number" in place and place["number"].isdigit():
-            place["number"] = int(place["number"])
+            if value == "" or name in ("param", "levtype", "date", "time"):
+                continue
+            if name == "levelist":
+                place[level_name(self.levtype)] = number(value)
+            else:
+                place[name] = step(value) if name == "step" else number(value)
         if key.get("date"):
             place["time"] = time(key["date"], key.get("time", ""))
         return place

@@ -35,6 +35,6 @@ def test_everything_public_has_a_docstring():
         if isinstance(thing, str):
             continue
         assert thing.__doc__, name
-        for member, value in vars(thing).items():
+        for member, value in getattr(thing, "__dict__", {}).items():
             if not member.startswith("_") and (callable(value) or inspect.isdatadescriptor(value)):
                 assert value.__doc__, f"{name}.{member}"

@@ -13,7 +13,10 @@ const ARROWS: [(&str, &[&str]); 14] = [
     ("esker-fields", &["esker-types", "esker-eccodes", "esker-store", "esker"]),
     ("esker-libdaos", &["esker-types", "esker-store", "esker", "esker-dfs"]),
     ("esker-preload", &["esker-types", "esker-store", "esker", "esker-dfs"]),
-    ("esker-python", &["esker-types", "esker-store", "esker", "esker-dfs"]),
+    (
+        "esker-python",
+        &["esker-types", "esker-store", "esker", "esker-dfs", "esker-fields", "esker-eccodes"],
+    ),
     ("esker-fuse", &["esker-types", "esker-store", "esker", "esker-dfs"]),
     ("esker-bench", &["esker-types", "esker-store", "esker", "esker-dfs"]),
     (
