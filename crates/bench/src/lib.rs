@@ -13,6 +13,7 @@
 
 pub mod clock;
 pub mod field_io;
+pub mod fields;
 pub mod figures;
 pub mod fleet;
 pub mod host;

@@ -67,19 +67,45 @@ pub fn measure(
     bytes_per_op: u64,
     mut op: impl FnMut(u64) -> Result<()>,
 ) -> Result<Measured> {
-    let mut measured = Measured { start_s: wall_clock_s(), ..Measured::default() };
-    let begin = Instant::now();
-    let mut last = begin;
-    while !until.is_over(measured.ops, last - begin) {
-        op(measured.ops)?;
-        let now = Instant::now();
-        measured.latency.record(now - last);
-        measured.ops += 1;
-        last = now;
+    let mut meter = Meter::start();
+    while !until.is_over(meter.measured.ops, meter.last - meter.begin) {
+        op(meter.measured.ops)?;
+        meter.tick(1, bytes_per_op);
     }
-    measured.bytes = measured.ops * bytes_per_op;
-    measured.end_s = measured.start_s + (last - begin).as_secs_f64();
-    Ok(measured)
+    Ok(meter.finish())
+}
+
+/// Measures operations that follow each other and are begun elsewhere.
+pub struct Meter {
+    measured: Measured,
+    begin: Instant,
+    last: Instant,
+}
+
+impl Meter {
+    /// The first operation begins now.
+    #[must_use]
+    pub fn start() -> Self {
+        let now = Instant::now();
+        let measured = Measured { start_s: wall_clock_s(), ..Measured::default() };
+        Self { measured, begin: now, last: now }
+    }
+
+    /// So many operations, which moved so many bytes, have ended now; their time is noted as one.
+    pub fn tick(&mut self, ops: u64, bytes: u64) {
+        let now = Instant::now();
+        self.measured.latency.record(now - self.last);
+        self.measured.ops += ops;
+        self.measured.bytes += bytes;
+        self.last = now;
+    }
+
+    /// What was measured, up to the end of the last operation.
+    #[must_use]
+    pub fn finish(mut self) -> Measured {
+        self.measured.end_s = self.measured.start_s + (self.last - self.begin).as_secs_f64();
+        self.measured
+    }
 }
 
 fn wall_clock_s() -> f64 {

@@ -30,14 +30,14 @@ impl FilesUrl {
 }
 
 /// Files named by their slots.
-pub(super) struct Files {
+pub(crate) struct Files {
     folder: PathBuf,
     fsync: bool,
 }
 
 impl Files {
     /// In the folder `container` of `url`, which is there.
-    pub(super) fn new(url: &FilesUrl, container: &str, procs: u32) -> Result<Self> {
+    pub(crate) fn new(url: &FilesUrl, container: &str, procs: u32) -> Result<Self> {
         let folder = url.folder.join(container);
         for rank in 0..procs {
             let own = folder.join(rank.to_string());

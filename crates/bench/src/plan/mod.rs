@@ -1,6 +1,7 @@
 //! What a benchmark does, from its settings to its report.
 pub mod arena;
 pub mod compare;
+pub mod fields;
 pub mod limit;
 pub mod parallel;
 pub mod posix;
@@ -9,10 +10,12 @@ mod site;
 pub mod store;
 
 pub use compare::Comparison;
+pub use fields::FieldsPlan;
 pub use limit::LimitPlan;
 pub use parallel::{Fields, ParallelPlan, Subject};
 pub use store::{Place, Plan};
 
+use crate::clock::monotonic_ns;
 use crate::fleet::{Fleet, Launcher};
 use crate::job::{Job, Step};
 use crate::measure::Tally;
@@ -20,6 +23,16 @@ use esker_types::{Error, ErrorKind, Result};
 
 /// Hears what is being done, for people who wait.
 pub type Note<'n> = &'n mut dyn FnMut(&str);
+
+/// From the decision to start until the start: all processes must have heard of it.
+const NOTICE_NS: u64 = 2_000_000;
+/// For each process, which is told over a pipe.
+const NOTICE_PER_PROCESS_NS: u64 = 50_000;
+
+/// A common start of so many processes that are still to be told, by the monotonic clock.
+fn soon(procs: u32) -> u64 {
+    monotonic_ns() + NOTICE_NS + NOTICE_PER_PROCESS_NS * u64::from(procs)
+}
 
 /// Most processes of one benchmark.
 pub const PROCS_MAX: u32 = 1024;

@@ -63,6 +63,14 @@ impl Site {
         }
     }
 
+    /// The pool; none where there are plain files.
+    pub(super) fn pool(&self) -> Option<&Pool> {
+        match &self.kind {
+            Kind::Pool(pool) => Some(pool),
+            Kind::Files(_) => None,
+        }
+    }
+
     pub(super) fn create_container(&self, label: &str) -> Result<()> {
         match &self.kind {
             Kind::Pool(pool) => {

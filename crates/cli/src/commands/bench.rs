@@ -1,5 +1,6 @@
 //! `esker bench`.
 mod beside;
+mod fields;
 mod ior;
 mod mdtest;
 mod parallel;
@@ -20,6 +21,7 @@ use esker_bench::plan::{LimitPlan, Place, Plan};
 use esker_bench::report::Report;
 use esker_bench::units::Bytes;
 use esker_bench::{field_io, interrupt, janitor, whole, worker};
+use fields::Fields;
 use ior::Ior;
 use mdtest::Mdtest;
 use parallel::{FieldIo, Segments};
@@ -43,6 +45,7 @@ pub(crate) enum BenchCommand {
     Array(Array),
     Kv(Kv),
     FieldIo(FieldIo),
+    Fields(Fields),
     Segments(Segments),
     Mdtest(Mdtest),
     Ior(Ior),
@@ -56,6 +59,9 @@ pub(crate) enum BenchCommand {
     /// One process of field-io or segments
     #[command(hide = true)]
     FieldWorker,
+    /// One process of fields
+    #[command(hide = true)]
+    FieldsWorker,
     /// One process of mdtest or ior
     #[command(hide = true)]
     PosixWorker,
@@ -177,11 +183,14 @@ impl BenchCommand {
     pub(crate) fn run(self) -> Result<Answer> {
         match &self {
             Self::Janitor { .. } => {}
-            Self::Worker | Self::FieldWorker | Self::PosixWorker => worker::end_with_parent()?,
+            Self::Worker | Self::FieldWorker | Self::FieldsWorker | Self::PosixWorker => {
+                worker::end_with_parent()?;
+            }
             _ => interrupt::listen()?,
         }
         match self {
             Self::FieldIo(field_io) => field_io.run(),
+            Self::Fields(fields) => fields.run(),
             Self::Segments(segments) => segments.run(),
             Self::Mdtest(mdtest) => mdtest.run(),
             Self::Ior(ior) => ior.run(),
@@ -197,6 +206,7 @@ impl BenchCommand {
                 Ok(Answer::new(json!(null), ""))
             }
             Self::FieldWorker => serve::<field_io::worker::Worker>(),
+            Self::FieldsWorker => serve::<esker_bench::fields::worker::Worker>(),
             Self::PosixWorker => serve::<esker_bench::posix::worker::Worker>(),
             Self::Janitor { folder } => {
                 janitor::serve(std::io::stdin().lock(), &folder);

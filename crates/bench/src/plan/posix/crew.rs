@@ -1,14 +1,9 @@
 //! The processes of all sites. They are there for the whole benchmark and take turns.
+use super::super::soon;
 use super::{Setting, Site};
-use crate::clock::monotonic_ns;
 use crate::fleet::Fleet;
 use crate::posix::worker::{Done, Job, Load, Order, Step};
 use esker_types::Result;
-
-/// From the decision to start until the start: all processes must have heard of it.
-const NOTICE_NS: u64 = 2_000_000;
-/// For each process, which is told over a pipe.
-const NOTICE_PER_PROCESS_NS: u64 = 50_000;
 
 /// As many processes for each site.
 pub(super) struct Crew {
@@ -48,7 +43,7 @@ impl Crew {
         let Some(fleet) = self.fleets.get_mut(site) else { return Ok(Vec::new()) };
         let prepare: Vec<_> = steps.iter().map(|&step| Order::Prepare(step)).collect();
         fleet.ask::<Done>(&prepare)?;
-        let start_ns = monotonic_ns() + NOTICE_NS + NOTICE_PER_PROCESS_NS * u64::from(self.procs);
+        let start_ns = soon(self.procs);
         let begin: Vec<_> = steps.iter().map(|&step| Order::Begin { step, start_ns }).collect();
         let done: Vec<Done> = fleet.ask(&begin)?;
         let (peak, own) = &mut self.memory[site];

@@ -21,7 +21,7 @@ pub struct Sample {
 
 impl Sample {
     /// A phase that has one part.
-    pub(super) fn of(iteration: u32, rounds: &[Vec<Measured>]) -> Self {
+    pub(in crate::plan) fn of(iteration: u32, rounds: &[Vec<Measured>]) -> Self {
         let all = rounds.concat();
         let mut tally = Tally::default();
         tally.add_round(&all);
@@ -50,11 +50,11 @@ pub struct Line {
 }
 
 impl Line {
-    pub(super) fn new(title: &str, phase: &str, sites: usize) -> Self {
+    pub(in crate::plan) fn new(title: &str, phase: &str, sites: usize) -> Self {
         Self { title: title.to_owned(), phase: phase.to_owned(), samples: vec![Vec::new(); sites] }
     }
 
-    pub(super) fn rates(&self, site: usize) -> Vec<f64> {
+    pub(in crate::plan) fn rates(&self, site: usize) -> Vec<f64> {
         self.samples.get(site).into_iter().flatten().map(Sample::rate).collect()
     }
 
@@ -151,7 +151,7 @@ pub struct Repeat {
 }
 
 impl Rates {
-    pub(super) fn of(rates: &[f64]) -> Self {
+    pub(in crate::plan) fn of(rates: &[f64]) -> Self {
         let known = Statistics::of(rates);
         Self {
             max: rounded(known.max),

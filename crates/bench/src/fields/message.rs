@@ -1,0 +1,134 @@
+//! What a field holds: on each page the sum of its key and a checksum of the rest, so that whoever reads it
+//! can tell whether it is whole and the right one.
+use crate::payload;
+use esker_fields::Key;
+use esker_types::{Error, ErrorKind, Result};
+use md5::{Digest, Md5};
+
+/// Bytes of a page.
+const PAGE_BYTES: usize = 4096;
+
+/// A page begins with the md5 sum of the key and then that of what all pages hold behind their stamps.
+const STAMP_BYTES: usize = 32;
+
+/// Least bytes of a field: one stamp.
+pub const BYTES_MIN: u64 = STAMP_BYTES as u64;
+
+/// Most bytes of a field: each process has two of them in memory.
+pub const BYTES_MAX: u64 = 4 << 30;
+
+type Sum = [u8; 16];
+
+/// Bytes that are made once; only the sum of the key differs from field to field.
+pub struct Message {
+    bytes: Vec<u8>,
+    key_bytes: Vec<u8>,
+}
+
+impl Message {
+    /// Of so many bytes, the same for the same seed.
+    #[must_use]
+    pub fn new(seed: u64, bytes: usize) -> Self {
+        let mut state = seed;
+        let words = (0..bytes.div_ceil(8)).flat_map(|_| payload::next(&mut state).to_le_bytes());
+        let mut bytes: Vec<u8> = words.take(bytes).collect();
+        let sum = content_sum(&bytes);
+        for stamp in stamps(&mut bytes) {
+            stamp[16..].copy_from_slice(&sum);
+        }
+        Self { bytes, key_bytes: Vec::new() }
+    }
+
+    /// The field of a key.
+    pub fn of(&mut self, key: &Key) -> &[u8] {
+        let sum = key_sum(&mut self.key_bytes, key);
+        for stamp in stamps(&mut self.bytes) {
+            stamp[..16].copy_from_slice(&sum);
+        }
+        &self.bytes
+    }
+
+    /// Refuses anything but the field of a key, made from any seed.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Corrupt`] says what is wrong where.
+    pub fn check(&mut self, key: &Key, found: &[u8]) -> Result<()> {
+        let wrong = |what: String| Err(Error::new(ErrorKind::Corrupt, format!("{key}: {what}")));
+        if found.len() != self.bytes.len() {
+            return wrong(format!(
+                "{} bytes where {} were archived",
+                found.len(),
+                self.bytes.len()
+            ));
+        }
+        let mut right = [0; STAMP_BYTES];
+        right[..16].copy_from_slice(&key_sum(&mut self.key_bytes, key));
+        right[16..].copy_from_slice(&content_sum(found));
+        let stamped = |page: &[u8]| page.get(..STAMP_BYTES).is_none_or(|stamp| stamp == right);
+        match found.chunks(PAGE_BYTES).position(|page| !stamped(page)) {
+            None => Ok(()),
+            Some(page) => wrong(format!(
+                "the stamp at byte {} is not that of its key and content: the data is not what was archived",
+                page * PAGE_BYTES
+            )),
+        }
+    }
+}
+
+fn stamps(bytes: &mut [u8]) -> impl Iterator<Item = &mut [u8]> {
+    bytes.chunks_mut(PAGE_BYTES).filter_map(|page| page.get_mut(..STAMP_BYTES))
+}
+
+/// Sorted by name: stores may give the pairs of a key another order.
+fn key_sum(room: &mut Vec<u8>, key: &Key) -> Sum {
+    let mut pairs: Vec<_> = key.iter().collect();
+    pairs.sort_unstable();
+    room.clear();
+    for (name, value) in pairs {
+        room.extend([name, "=", value, ","].map(str::as_bytes).concat());
+    }
+    Md5::digest(room.as_slice()).into()
+}
+
+/// What is behind the stamps. A last page too short for a stamp is all content.
+fn content_sum(bytes: &[u8]) -> Sum {
+    let mut sum = Md5::new();
+    for page in bytes.chunks(PAGE_BYTES) {
+        sum.update(page.get(STAMP_BYTES..).unwrap_or(page));
+    }
+    sum.finalize().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(step: u32) -> Key {
+        Key::parse(&format!("class=rd,step={step}")).unwrap()
+    }
+
+    #[test]
+    fn a_field_proves_itself_by_its_key_alone() {
+        for bytes in [32, 33, 4095, 4096, 4097, 4096 + 31, 4096 + 32, 10_000] {
+            let field = Message::new(7, bytes).of(&key(1)).to_vec();
+            assert_eq!(field.len(), bytes);
+            let mut other = Message::new(8, bytes);
+            other.check(&key(1), &field).unwrap();
+            other.check(&Key::parse("step=1,class=rd").unwrap(), &field).unwrap();
+            assert_eq!(other.check(&key(2), &field).unwrap_err().kind(), ErrorKind::Corrupt);
+            assert!(other.check(&key(1), &field[1..]).is_err());
+        }
+    }
+
+    #[test]
+    fn any_bit_that_flips_is_noticed() {
+        let mut message = Message::new(1, 9000);
+        let field = message.of(&key(1)).to_vec();
+        for at in (0..9000).step_by(7).chain([8191, 8192, 8999]) {
+            let mut damaged = field.clone();
+            damaged[at] ^= 1 << (at % 8);
+            let error = message.check(&key(1), &damaged).unwrap_err();
+            assert!(error.message().contains("class=rd,step=1: the stamp at byte"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! What a process of `fields` has open, and what it does with it.
+use super::message::Message;
+use super::worker::{Done, Job, Moment};
+use super::{Field, Phase};
+use crate::clock::monotonic_ns;
+use crate::job::Slot;
+use crate::load::Load;
+use crate::load::files::{Files, FilesUrl};
+use crate::measure::{Measured, Until, measure};
+use esker::Pool;
+use esker::types::info::OpenMode;
+use esker_fields::request::Request;
+use esker_fields::{Date, FieldStore, Selection, Watch};
+use esker_types::{Error, ErrorKind, Result};
+
+/// The state of a process.
+pub(super) struct Session {
+    pub(super) job: Job,
+    pub(super) message: Message,
+    pub(super) buffer: Vec<u8>,
+    /// The round, and what is open of it.
+    open: Option<(u32, Open)>,
+    pub(super) watch: Option<Watch>,
+}
+
+struct Open {
+    store: FieldStore,
+    files: Files,
+}
+
+impl Session {
+    pub(super) fn new(job: Job) -> Result<Self> {
+        let bytes = usize::try_from(job.shape.size_bytes)
+            .map_err(|_| Error::new(ErrorKind::Invalid, "the size does not fit in memory"))?;
+        let message = Message::new(job.seed, bytes);
+        Ok(Self { message, buffer: vec![0; bytes], job, open: None, watch: None })
+    }
+
+    /// Opens what a round works on.
+    pub(super) fn enter(&mut self, round: u32) -> Result<()> {
+        if self.open.as_ref().is_some_and(|(known, _)| *known == round) {
+            return Ok(());
+        }
+        self.watch = None;
+        self.open = None;
+        let Job { pool, files, procs, durable, .. } = &self.job;
+        let label = label(pool.container.as_str(), round);
+        let store = FieldStore::open(
+            &Pool::connect(&pool.url, OpenMode::ReadWrite)?,
+            &label,
+            OpenMode::ReadWrite,
+        )?;
+        let url = FilesUrl { folder: files.clone(), fsync: *durable };
+        let files = Files::new(&url, &label, *procs)?;
+        self.open = Some((round, Open { store, files }));
+        Ok(())
+    }
+
+    pub(super) fn store(&self) -> Result<FieldStore> {
+        self.open.as_ref().map(|(_, open)| open.store.clone()).ok_or_else(closed)
+    }
+
+    /// Whose fields this process reads: never its own where there is another.
+    pub(super) fn neighbour(&self) -> u32 {
+        (self.job.rank + 1) % self.job.procs.max(1)
+    }
+
+    /// The fields of some processes.
+    pub(super) fn selection(&self, owners: std::ops::Range<u32>) -> Result<Selection> {
+        let request = Request::from_pairs(self.job.shape.request(owners))?;
+        request.expand(self.store()?.schema(), Date::today())
+    }
+
+    /// Writes or reads a plain file for each field.
+    pub(super) fn files(&mut self, phase: Phase, round: u32) -> Result<Measured> {
+        let (shape, own, next) = (self.job.shape, self.job.rank, self.neighbour());
+        let Self { open, message, buffer, .. } = self;
+        let (_, open) = open.as_mut().ok_or_else(closed)?;
+        measure(Until::Ops(shape.fields()), shape.size_bytes, |index| {
+            let slot = |rank| Slot { rank, round, op: index };
+            if phase == Phase::FileRead {
+                return open.files.read(slot(next), buffer);
+            }
+            let key = shape.key(Field { owner: own, index })?;
+            open.files.write(slot(own), message.of(&key))
+        })
+    }
+
+    /// Archives all fields and flushes each step; with the moments at which flushes began.
+    pub(super) fn archive(&mut self) -> Result<Done> {
+        let (shape, owner) = (self.job.shape, self.job.rank);
+        let mut writer = self.store()?.writer();
+        let mut moments = Vec::new();
+        let measured = measure(Until::Ops(shape.fields()), shape.size_bytes, |index| {
+            let key = shape.key(Field { owner, index })?;
+            writer.archive(&key, self.message.of(&key))?;
+            if (index + 1) % shape.per_step() == 0 {
+                let step = index / shape.per_step();
+                moments.push(Moment { writer: owner, step, ns: monotonic_ns() });
+                writer.flush()?;
+            }
+            Ok(())
+        })?;
+        Ok(Done { measured, moments })
+    }
+}
+
+/// Name of the container of a round, and of its folder of plain files.
+#[must_use]
+pub fn label(container: &str, round: u32) -> String {
+    format!("{container}-{round}")
+}
+
+#[cold]
+fn closed() -> Error {
+    Error::new(ErrorKind::Invalid, "a step before its round was opened")
+}

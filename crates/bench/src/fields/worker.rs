@@ -1,0 +1,172 @@
+//! One process of `fields`.
+use super::session::Session;
+pub use super::session::label;
+use super::{Phase, Shape};
+use crate::clock::wait_until;
+use crate::limit::Limit;
+use crate::measure::{Measured, Until};
+use crate::pin;
+use crate::worker::Work;
+use esker_types::{Error, Result};
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// Most bytes in the file of the limit of one process.
+const LIMIT_BYTES_MAX: u64 = 512 << 20;
+
+/// What one process works on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Job {
+    /// Number of the process, from 0. Those from `procs` on only watch.
+    pub rank: u32,
+    /// Processes that archive.
+    pub procs: u32,
+    /// The processor to run on; any where none is given.
+    pub cpu: Option<u32>,
+    /// The store.
+    pub pool: Containers,
+    /// Folder on the same medium for plain files.
+    pub files: PathBuf,
+    /// Every write waits for the medium.
+    pub durable: bool,
+    /// What is archived.
+    pub shape: Shape,
+    /// What is read while others write is compared.
+    pub verify: bool,
+    /// What the data is made from.
+    pub seed: u64,
+}
+
+/// Where the field stores of rounds are.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Containers {
+    /// Pool by name, UUID or URL.
+    pub url: String,
+    /// How names of its containers begin.
+    pub container: String,
+}
+
+/// A phase of a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Step {
+    /// What is done.
+    pub phase: Phase,
+    /// Number of the round; 0 warms up.
+    pub round: u32,
+}
+
+/// What a process is told.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// To get ready for a step.
+    Prepare(Step),
+    /// To take it.
+    Begin {
+        /// The step.
+        step: Step,
+        /// The common start, by the monotonic clock of the node.
+        start_ns: u64,
+    },
+}
+
+/// What it did.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Done {
+    /// The phase.
+    pub measured: Measured,
+    /// When flushes began, or when fields were seen.
+    pub moments: Vec<Moment>,
+}
+
+/// When something happened to fields of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Moment {
+    /// The process that archived them.
+    pub writer: u32,
+    /// Their step.
+    pub step: u64,
+    /// By the monotonic clock of the node.
+    pub ns: u64,
+}
+
+/// The state of a process.
+pub struct Worker {
+    session: Session,
+    /// None for those that only watch.
+    limit: Option<Limit>,
+}
+
+impl Work for Worker {
+    type Job = Job;
+    type Step = Order;
+    type Done = Done;
+
+    fn begin(job: Job) -> Result<Self> {
+        job.cpu.map_or(Ok(()), pin::to)?;
+        let size = job.shape.size_bytes;
+        let blocks = job.shape.fields().min((LIMIT_BYTES_MAX / size).max(1));
+        let works = job.rank < job.procs;
+        let limit = works.then(|| Limit::new(&job.files, size, blocks)).transpose()?;
+        Ok(Self { session: Session::new(job)?, limit })
+    }
+
+    fn take(&mut self, order: Order) -> Result<Done> {
+        let named = |step: Step, error: Error| {
+            Error::new(error.kind(), format!("{}: {error}", step.phase.name()))
+        };
+        match order {
+            Order::Prepare(step) => self.prepare(step).map_err(|error| named(step, error)),
+            Order::Begin { step, start_ns } => {
+                wait_until(start_ns);
+                self.run(step).map_err(|error| named(step, error))
+            }
+        }
+    }
+}
+
+impl Worker {
+    fn prepare(&mut self, step: Step) -> Result<Done> {
+        match step.phase {
+            Phase::Rest | Phase::Pwrite | Phase::PwriteSync | Phase::Pread => {}
+            Phase::Watch => {
+                self.session.enter(step.round)?;
+                self.session.look_out()?;
+            }
+            _ => self.session.enter(step.round)?,
+        }
+        Ok(Done::default())
+    }
+
+    fn run(&mut self, step: Step) -> Result<Done> {
+        let session = &mut self.session;
+        let measured = match step.phase {
+            Phase::Rest => return Ok(Done::default()),
+            Phase::Archive | Phase::ArchiveWatched => return session.archive(),
+            Phase::Watch => return session.watch(),
+            Phase::Pwrite | Phase::PwriteSync | Phase::Pread => self.limit(step.phase),
+            Phase::FileWrite | Phase::FileRead => session.files(step.phase, step.round),
+            Phase::List => session.list(),
+            Phase::Axes => session.axes(),
+            Phase::Retrieve => session.retrieve(session.job.shape.fields()),
+            Phase::Request => session.request(false),
+            Phase::InOrder => session.retrieve(session.some()),
+            Phase::Scattered => session.scattered(),
+            Phase::Verify => session.request(true),
+        };
+        Ok(Done { measured: measured?, moments: Vec::new() })
+    }
+
+    fn limit(&self, phase: Phase) -> Result<Measured> {
+        let Some(limit) = &self.limit else { return Ok(Measured::default()) };
+        let ops = Until::Ops(self.session.job.shape.fields());
+        match phase {
+            Phase::PwriteSync => limit.pwrite_sync(ops),
+            Phase::Pwrite => limit.pwrite(ops),
+            _ => limit.pread(ops),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

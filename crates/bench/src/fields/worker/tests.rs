@@ -1,0 +1,118 @@
+use super::*;
+use crate::fields::Field;
+use esker::types::info::OpenMode;
+use esker::{Pool, Wait};
+use esker_fields::{FieldStore, Schema};
+use esker_store::PoolSpec;
+use esker_types::ErrorKind;
+
+const SHAPE: Shape = Shape { steps: 3, levels: 2, params: 2, members: 2, size_bytes: 5000 };
+
+/// A pool with the store of round 1, gone with the test.
+struct Place {
+    folder: PathBuf,
+    pool: Pool,
+}
+
+impl Place {
+    fn new(name: &str) -> Self {
+        let folder =
+            std::env::temp_dir().join(format!("esker-fields-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        esker_store::Pool::create(&folder, &PoolSpec::new("p", 96 << 20), &mut |_, _| {}).unwrap();
+        let pool = Pool::connect(&url(&folder), OpenMode::ReadWrite).unwrap();
+        FieldStore::create(&pool, &label("c", 1), &Schema::default_mars().unwrap()).unwrap();
+        std::fs::create_dir(folder.join(label("c", 1))).unwrap();
+        Self { folder, pool }
+    }
+
+    fn worker(&self, rank: u32) -> Worker {
+        let job = Job {
+            rank,
+            procs: 2,
+            cpu: None,
+            pool: Containers { url: url(&self.folder), container: "c".to_owned() },
+            files: self.folder.clone(),
+            durable: false,
+            shape: SHAPE,
+            verify: true,
+            seed: 5,
+        };
+        Worker::begin(job).unwrap()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn url(folder: &std::path::Path) -> String {
+    format!("esker:{}", folder.join("p").display())
+}
+
+fn take(worker: &mut Worker, phase: Phase) -> Result<Done> {
+    let step = Step { phase, round: 1 };
+    worker.take(Order::Prepare(step))?;
+    worker.take(Order::Begin { step, start_ns: 0 })
+}
+
+#[test]
+fn every_phase_does_what_it_counts() {
+    let place = Place::new("phases");
+    let mut workers = [place.worker(0), place.worker(1)];
+    let phases = [
+        (Phase::Pwrite, 24, 24 * 5000),
+        (Phase::Pread, 24, 24 * 5000),
+        (Phase::FileWrite, 24, 24 * 5000),
+        (Phase::FileRead, 24, 24 * 5000),
+        (Phase::Archive, 24, 24 * 5000),
+        (Phase::List, 48, 0),
+        (Phase::Axes, 48, 0),
+        (Phase::Retrieve, 24, 24 * 5000),
+        (Phase::Request, 24, 24 * 5000),
+        (Phase::InOrder, 24, 24 * 5000),
+        (Phase::Scattered, 24, 24 * 5000),
+        (Phase::Verify, 24, 24 * 5000),
+    ];
+    for (phase, ops, bytes) in phases {
+        let done = workers.each_mut().map(|worker| take(worker, phase));
+        for done in done {
+            let measured = done.unwrap().measured;
+            assert_eq!((measured.ops, measured.bytes), (ops, bytes), "{phase:?}");
+        }
+    }
+    let step = Step { phase: Phase::Watch, round: 1 };
+    let mut watcher = place.worker(2);
+    watcher.take(Order::Prepare(step)).unwrap();
+    let seen = watcher.take(Order::Begin { step, start_ns: 0 }).unwrap();
+    assert_eq!((seen.measured.ops, seen.moments.len()), (48, 48));
+}
+
+#[test]
+fn a_damaged_and_a_missing_field_are_told_of() {
+    let place = Place::new("damage");
+    let mut workers = [place.worker(0), place.worker(1)];
+    for worker in &mut workers {
+        take(worker, Phase::Archive).unwrap();
+    }
+    let store = FieldStore::open(&place.pool, &label("c", 1), OpenMode::ReadWrite).unwrap();
+    let key = SHAPE.key(Field { owner: 1, index: 7 }).unwrap();
+    let mut bytes = store.field(&key).unwrap().read().unwrap();
+    bytes[4711] ^= 4;
+    let mut writer = store.writer();
+    writer.archive(&key, &bytes).unwrap();
+    writer.flush().unwrap();
+    let error = take(&mut workers[0], Phase::Verify).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupt);
+    assert!(error.message().contains(key.as_str()), "{error}");
+    take(&mut workers[1], Phase::Verify).unwrap();
+    take(&mut workers[0], Phase::Retrieve).unwrap();
+    place.pool.destroy_container(&label("c", 1), true).wait().unwrap();
+    FieldStore::create(&place.pool, &label("c", 1), store.schema()).unwrap();
+    let mut late = place.worker(0);
+    for phase in [Phase::List, Phase::Axes, Phase::Retrieve, Phase::Request] {
+        assert!(take(&mut late, phase).is_err(), "{phase:?}");
+    }
+}

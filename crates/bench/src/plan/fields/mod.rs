@@ -1,0 +1,277 @@
+//! `esker bench fields`: what a field store makes of the medium, beside one plain file for each field.
+mod crew;
+mod outcome;
+mod show;
+
+pub use outcome::{Case, Outcome};
+
+use super::scratch::{self, Scratch};
+use super::site::Site;
+use super::store::write_limit;
+use super::{Note, Place, check};
+use crate::fields::worker::{Containers, Done, Job, Moment, label};
+use crate::fields::{Phase, Shape};
+use crate::fleet::Launcher;
+use crate::host::Host;
+use crate::job::{Step as LimitStep, WARM_UP};
+use crate::latency::Histogram;
+use crate::load::files::{self, FilesUrl};
+use crate::measure::{Measured, Tally};
+use crate::pin::Pin;
+use crate::plan::posix::Sample;
+use crate::report::Settings;
+use crew::Crew;
+use esker::types::info::Durability;
+use esker::{Pool, Wait};
+use esker_fields::{FieldStore, Schema};
+use esker_types::{Error, ErrorKind, Result};
+use outcome::{ESKER, FILES, Lines, MEDIUM};
+use serde_json::json;
+use std::collections::HashMap;
+use std::path::Path;
+use std::time::Duration;
+
+/// Most repeats.
+pub const REPEATS_MAX: u32 = 255;
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub struct FieldsPlan {
+    /// How to start processes.
+    pub launcher: Launcher,
+    /// Where.
+    pub place: Place,
+    /// Processes at once, one set of runs for each.
+    pub procs: Vec<u32>,
+    /// The fields of each process.
+    pub shape: Shape,
+    /// How often all is repeated.
+    pub repeats: u32,
+    /// Fields are also read while they are archived, by as many processes more.
+    pub watch: bool,
+    /// Targets of a pool of its own.
+    pub targets: Option<u32>,
+    /// Durability of a pool of its own.
+    pub durability: Option<Durability>,
+    /// Compares all that is read with what was archived, in a phase of its own.
+    pub verify: bool,
+    /// What the data is made from.
+    pub seed: u64,
+    /// How processes are placed.
+    pub pin: Pin,
+}
+
+/// Rounds in which fields are read while they are archived count from here.
+const WATCHED: u32 = 1 << 16;
+
+/// What is measured of some processes.
+struct Run<'p> {
+    plan: &'p FieldsPlan,
+    site: &'p Site,
+    files: FilesUrl,
+    container: String,
+    crew: Crew,
+    lines: Lines,
+}
+
+impl FieldsPlan {
+    /// Measures all of it.
+    ///
+    /// # Errors
+    /// Where the pool cannot be made or opened, is too small or has no transactions, or a number makes no
+    /// sense; with [`FieldsPlan::verify`], [`ErrorKind::Corrupt`] where something else was read than was
+    /// archived.
+    pub fn run(&self, note: Note<'_>) -> Result<Outcome> {
+        self.check()?;
+        let site = self.site(note)?;
+        let beside = Scratch::beside(&self.launcher, &site.folder)?;
+        let measured = self.procs.iter().map(|&procs| {
+            let lines = self.measure(&site, beside.path(), procs, note)?;
+            Ok(Case { procs, lines })
+        });
+        Ok(Outcome {
+            cases: measured.collect::<Result<_>>()?,
+            size_bytes: self.shape.size_bytes,
+            durable: site.durable,
+            host: Host::of(&site.folder)?,
+            settings: self.settings(&site)?,
+            store: site.store().to_owned(),
+        })
+    }
+
+    fn check(&self) -> Result<()> {
+        check(&[self.shape.size_bytes], &self.procs)?;
+        self.shape.check()?;
+        match (1..=REPEATS_MAX).contains(&self.repeats) {
+            true => Ok(()),
+            false => Err(Error::new(
+                ErrorKind::Invalid,
+                format!("the number of repeats -i must be 1 to {REPEATS_MAX}"),
+            )),
+        }
+    }
+
+    fn site(&self, note: Note<'_>) -> Result<Site> {
+        match &self.place {
+            Place::Pool(name) => Site::named(name),
+            Place::Folder(folder) => {
+                let procs = u64::from(self.procs.iter().copied().max().unwrap_or(1));
+                let fields = self.shape.fields() * procs;
+                let bytes = fields.saturating_mul(self.shape.size_bytes);
+                let mut spec = scratch::spec(bytes, fields * 4, self.targets);
+                spec.durability = self.durability;
+                let scratch = Scratch::new(&self.launcher, folder, &spec, note)?;
+                Site::open(&scratch.url(), folder.clone(), Some(scratch))
+            }
+        }
+    }
+
+    fn measure(&self, site: &Site, beside: &Path, procs: u32, note: Note<'_>) -> Result<Lines> {
+        let container = format!("esker-bench-{}", std::process::id());
+        let job = Job {
+            rank: 0,
+            procs,
+            cpu: None,
+            pool: Containers { url: site.url.clone(), container: container.clone() },
+            files: beside.to_owned(),
+            durable: site.durable,
+            shape: self.shape,
+            verify: self.verify,
+            seed: self.seed,
+        };
+        note("touching the file of the limit");
+        let watchers = if self.watch { procs } else { 0 };
+        let crew = Crew::start(&self.launcher, &job, watchers, &self.pin.order()?)?;
+        let files = FilesUrl { folder: beside.to_owned(), fsync: site.durable };
+        let mut run = Run { plan: self, site, files, container, crew, lines: Lines::default() };
+        (WARM_UP..=self.repeats).try_for_each(|round| run.round(round, note))?;
+        Ok(run.lines)
+    }
+
+    fn settings(&self, site: &Site) -> Result<Settings> {
+        let shape = self.shape;
+        let options = json!({
+            "steps": shape.steps, "levels": shape.levels, "params": shape.params,
+            "members": shape.members, "fields_per_process": shape.fields(),
+            "repeats": self.repeats, "targets": site.targets()?, "pin": self.pin.name(),
+            "durability": if site.durable { "commit" } else { "process" }, "verified": self.verify,
+        });
+        Ok(Settings::new(self.seed, options.as_object().cloned().unwrap_or_default()))
+    }
+}
+
+impl Run<'_> {
+    /// Store, plain files and limit take turns, so what else the machine does meets all alike.
+    fn round(&mut self, round: u32, note: Note<'_>) -> Result<()> {
+        self.within(round, |run| match round {
+            WARM_UP => run.warm_up(note),
+            _ => run.phases(round, note),
+        })?;
+        if round == WARM_UP || !self.plan.watch {
+            return Ok(());
+        }
+        self.say(round, "archiving while others read", note);
+        self.within(WATCHED + round, |run| run.watched(round))
+    }
+
+    /// Makes the store and the folder of a round, and removes them.
+    fn within(&mut self, round: u32, work: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        let pool = pool_of(self.site)?;
+        let label = label(&self.container, round);
+        FieldStore::create(pool, &label, &Schema::default_mars()?)?;
+        let done = files::create_container(&self.files, &label).and_then(|()| {
+            let done = work(self);
+            files::destroy_container(&self.files, &label).and(done)
+        });
+        pool.destroy_container(&label, true).wait().and(done)
+    }
+
+    fn warm_up(&mut self, note: Note<'_>) -> Result<()> {
+        note("warming up");
+        self.crew.all(Phase::FileWrite, WARM_UP)?;
+        self.crew.all(Phase::Archive, WARM_UP).map(|_| ())
+    }
+
+    fn say(&self, round: u32, what: &str, note: Note<'_>) {
+        note(&format!("repeat {round} of {}: {what}", self.plan.repeats));
+    }
+
+    fn phases(&mut self, round: u32, note: Note<'_>) -> Result<()> {
+        let write = match write_limit(self.site.durable) {
+            LimitStep::PwriteSync => Phase::PwriteSync,
+            _ => Phase::Pwrite,
+        };
+        let phases = [
+            (MEDIUM, write),
+            (FILES, Phase::FileWrite),
+            (ESKER, Phase::Archive),
+            (MEDIUM, Phase::Pread),
+            (FILES, Phase::FileRead),
+            (ESKER, Phase::Retrieve),
+            (ESKER, Phase::Request),
+            (ESKER, Phase::InOrder),
+            (ESKER, Phase::Scattered),
+            (ESKER, Phase::List),
+            (ESKER, Phase::Axes),
+        ];
+        for (site, phase) in phases {
+            self.say(round, phase.name(), note);
+            let done = self.crew.all(phase, round)?;
+            let measured: Vec<Measured> = done.into_iter().map(|one| one.measured).collect();
+            self.lines.add(site, phase, Sample::of(round, &[measured]));
+        }
+        if self.plan.verify {
+            self.say(round, "verify", note);
+            self.crew.all(Phase::Verify, round)?;
+        }
+        Ok(())
+    }
+
+    /// Latencies are those from the beginning of a flush until a reader sees a field of it.
+    fn watched(&mut self, round: u32) -> Result<()> {
+        let (written, seen) = self.crew.watched(WATCHED + round)?;
+        let flushed: Vec<Moment> = written.iter().flat_map(|one| one.moments.clone()).collect();
+        let latency = delays(&flushed, seen.iter().flat_map(|one| &one.moments));
+        let measured = |done: Vec<Done>| -> Vec<Measured> {
+            done.into_iter().map(|one| one.measured).collect()
+        };
+        let archived = Sample::of(round, &[measured(written)]);
+        self.lines.add(ESKER, Phase::ArchiveWatched, archived);
+        let read = Sample::of(round, &[measured(seen)]);
+        let tally = Tally { latency, ..read.tally.clone() };
+        self.lines.add(ESKER, Phase::Watch, Sample { tally, ..read });
+        Ok(())
+    }
+}
+
+fn delays<'m>(flushed: &[Moment], seen: impl Iterator<Item = &'m Moment>) -> Histogram {
+    let flushed: HashMap<_, _> =
+        flushed.iter().map(|moment| ((moment.writer, moment.step), moment.ns)).collect();
+    let mut latency = Histogram::default();
+    for moment in seen {
+        if let Some(begin) = flushed.get(&(moment.writer, moment.step)) {
+            latency.record(Duration::from_nanos(moment.ns.saturating_sub(*begin)));
+        }
+    }
+    latency
+}
+
+fn pool_of(site: &Site) -> Result<&Pool> {
+    site.pool().ok_or_else(|| {
+        Error::new(ErrorKind::Invalid, "fields need a pool: plain files are measured beside it")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_is_late_by_the_time_since_its_flush_began() {
+        let moment = |writer, step, ns| Moment { writer, step, ns };
+        let flushed = [moment(0, 0, 1000), moment(1, 0, 5000)];
+        let seen = [moment(0, 0, 4000), moment(1, 0, 6000), moment(7, 7, 9000)];
+        let latency = delays(&flushed, seen.iter());
+        assert_eq!((latency.len(), latency.max_us()), (2, 3.0));
+    }
+}

@@ -1,0 +1,166 @@
+//! What was measured: by phase, by site, by repeat.
+use crate::fields::Phase;
+use crate::host::Host;
+use crate::measure::Tally;
+use crate::plan::posix::{Line, Rates, Repeat, Repeated, Sample};
+use crate::report::{Report, Run, RunName, SCHEMA, Settings};
+use crate::units::rounded;
+
+/// Sites by number: the store, one plain file for each field, the medium.
+pub(super) const ESKER: usize = 0;
+pub(super) const FILES: usize = 1;
+pub(super) const MEDIUM: usize = 2;
+pub(super) const SITES: usize = 3;
+
+/// All that one call measured.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// By number of processes.
+    pub cases: Vec<Case>,
+    /// Bytes of a field.
+    pub size_bytes: u64,
+    /// Every write waited for the medium.
+    pub durable: bool,
+    /// The machine.
+    pub host: Host,
+    /// How it was measured.
+    pub settings: Settings,
+    /// Name of the store: the scheme of its URL.
+    pub store: String,
+}
+
+/// What so many processes measured.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// Processes that archived and retrieved.
+    pub procs: u32,
+    /// The phases.
+    pub lines: Lines,
+}
+
+/// Phases in the order in which they were measured. What the medium and plain files gave stands in each line
+/// that is compared with it.
+#[derive(Clone, Debug, Default)]
+pub struct Lines(Vec<(Phase, Line)>);
+
+/// The phase whose line has what the medium and plain files gave for it.
+fn base(phase: Phase) -> Option<Phase> {
+    match phase {
+        Phase::Archive | Phase::FileWrite | Phase::Pwrite | Phase::PwriteSync => {
+            Some(Phase::Archive)
+        }
+        Phase::Retrieve
+        | Phase::FileRead
+        | Phase::Pread
+        | Phase::Request
+        | Phase::InOrder
+        | Phase::Scattered => Some(Phase::Retrieve),
+        _ => None,
+    }
+}
+
+impl Lines {
+    /// Notes what a site gave.
+    pub(super) fn add(&mut self, site: usize, phase: Phase, sample: Sample) {
+        let of = if site == ESKER { phase } else { base(phase).unwrap_or(phase) };
+        let line = self.line(of);
+        if let Some(samples) = line.samples.get_mut(site) {
+            samples.push(sample);
+        }
+    }
+
+    fn line(&mut self, phase: Phase) -> &mut Line {
+        let at = self.0.iter().position(|(known, _)| *known == phase).unwrap_or_else(|| {
+            self.0.push((phase, Line::new(phase.name(), phase.name(), SITES)));
+            self.0.len() - 1
+        });
+        &mut self.0[at].1
+    }
+
+    /// Each phase of the store, with what the others gave for it beside it.
+    pub(super) fn compared(&self) -> impl Iterator<Item = (Phase, Line)> {
+        self.0.iter().map(|(phase, line)| {
+            let mut line = line.clone();
+            let base =
+                base(*phase).and_then(|base| self.0.iter().find(|(known, _)| *known == base));
+            if let Some((_, base)) = base {
+                line.samples[FILES].clone_from(&base.samples[FILES]);
+                line.samples[MEDIUM].clone_from(&base.samples[MEDIUM]);
+            }
+            (*phase, line)
+        })
+    }
+
+    /// What scattered reads get of the bandwidth of reading in order.
+    pub(super) fn scattered(&self) -> Option<f64> {
+        let of = |wanted| self.0.iter().find(|(phase, _)| *phase == wanted).map(|(_, line)| line);
+        let mut both = of(Phase::Scattered)?.clone();
+        both.samples[FILES].clone_from(&of(Phase::InOrder)?.samples[ESKER]);
+        both.ratio(ESKER, FILES)
+    }
+}
+
+impl Outcome {
+    /// One run for each phase and site.
+    #[must_use]
+    pub fn report(&self) -> Report {
+        let runs = self.cases.iter().flat_map(|case| self.runs(case)).collect();
+        Report { schema: SCHEMA, host: self.host.clone(), settings: self.settings.clone(), runs }
+    }
+
+    fn runs(&self, case: &Case) -> Vec<Run> {
+        let mut runs = Vec::new();
+        for (phase, line) in case.lines.compared() {
+            let own = base(phase) == Some(phase);
+            let sites = [MEDIUM, FILES, ESKER].into_iter().filter(|site| own || *site == ESKER);
+            runs.extend(sites.map(|site| self.run(case.procs, phase, &line, site)));
+        }
+        runs
+    }
+
+    fn run(&self, procs: u32, phase: Phase, line: &Line, site: usize) -> Run {
+        let name = RunName {
+            store: self.name(site),
+            workload: "fields",
+            phase: if site == MEDIUM { self.limit_name(phase) } else { phase.name() },
+            procs,
+            size_bytes: self.size_bytes,
+        };
+        let limit = Some(line.tally(MEDIUM)).filter(|_| site != MEDIUM);
+        let run = Run::new(&name, &line.tally(site), limit.as_ref());
+        Run { repeated: Some(Box::new(self.repeated(line, site))), ..run }
+    }
+
+    fn repeated(&self, line: &Line, site: usize) -> Repeated {
+        let others = (0..line.samples.len()).filter(|other| *other != site);
+        let ratio = |other| Some((self.name(other).to_owned(), rounded(line.ratio(site, other)?)));
+        Repeated {
+            unit: "ops/s".to_owned(),
+            rate: Rates::of(&line.rates(site)),
+            ratio_to: others.filter_map(ratio).collect(),
+            repeats: line.samples.get(site).into_iter().flatten().map(Repeat::from).collect(),
+        }
+    }
+
+    pub(super) fn name(&self, site: usize) -> &str {
+        match site {
+            ESKER => &self.store,
+            FILES => "files",
+            _ => "medium",
+        }
+    }
+
+    fn limit_name(&self, phase: Phase) -> &'static str {
+        match (phase, self.durable) {
+            (Phase::Archive, true) => Phase::PwriteSync.name(),
+            (Phase::Archive, false) => Phase::Pwrite.name(),
+            _ => Phase::Pread.name(),
+        }
+    }
+}
+
+/// The share of the limit that all repeats together got.
+pub(super) fn share(tally: &Tally, limit: &Tally) -> Option<f64> {
+    let limit = limit.bandwidth_mib_s();
+    (limit > 0.0 && tally.bytes > 0).then(|| tally.bandwidth_mib_s() / limit)
+}

@@ -1,0 +1,106 @@
+//! `esker bench fields`: what is measured, the shape of the report, and nothing left behind.
+mod support;
+
+use serde_json::{Value, json};
+use support::{Site, left};
+
+/// Small fields of two processes: 24 each.
+const SMALL: [&str; 14] = [
+    "bench",
+    "fields",
+    "--steps",
+    "3",
+    "--levels",
+    "2",
+    "--params",
+    "2",
+    "--members",
+    "2",
+    "--size",
+    "5000",
+    "--pin",
+    "none",
+];
+
+fn bench(site: &Site, arguments: &[&str]) -> (String, Value) {
+    let file = site.dir.join("report.json");
+    let text = site.ok(&[&SMALL, arguments, &["--json", file.to_str().unwrap()]].concat());
+    let report = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    std::fs::remove_file(file).unwrap();
+    (text, report)
+}
+
+/// Store, phase, operations.
+fn runs(report: &Value) -> Vec<(&str, &str, u64)> {
+    let runs = report["runs"].as_array().unwrap().iter();
+    runs.map(|run| {
+        (
+            run["store"].as_str().unwrap(),
+            run["phase"].as_str().unwrap(),
+            run["ops"].as_u64().unwrap(),
+        )
+    })
+    .collect()
+}
+
+#[test]
+fn all_phases_are_measured_beside_files_and_the_medium() {
+    let site = Site::in_memory();
+    let dir = site.dir.display().to_string();
+    let (text, report) =
+        bench(&site, &["--path", &dir, "--procs", "2", "-i", "2", "--verify", "--targets", "2"]);
+    let phases = [
+        ("medium", "pwrite", 96),
+        ("files", "archive", 96),
+        ("esker", "archive", 96),
+        ("medium", "pread", 96),
+        ("files", "retrieve", 96),
+        ("esker", "retrieve", 96),
+        ("esker", "retrieve-request", 96),
+        ("esker", "retrieve-in-order", 96),
+        ("esker", "retrieve-scattered", 96),
+        ("esker", "list", 192),
+        ("esker", "axes", 192),
+        ("esker", "archive-watched", 96),
+        ("esker", "watch", 192),
+    ];
+    assert_eq!(runs(&report), phases);
+    for run in report["runs"].as_array().unwrap() {
+        let (store, phase) = (run["store"].as_str().unwrap(), run["phase"].as_str().unwrap());
+        assert_eq!((&run["workload"], &run["procs"]), (&json!("fields"), &json!(2)));
+        assert_eq!(run["repeats"].as_array().unwrap().len(), 2);
+        assert!(run["rate"]["median"].as_f64().unwrap() > 0.0, "{run}");
+        let has_limit = store != "medium" && (phase.starts_with("retrieve") || phase == "archive");
+        assert_eq!(run["ratio"].is_f64(), has_limit, "{run}");
+        let beside = has_limit && store == "esker";
+        assert_eq!(run["ratio_to"]["files"].is_f64(), beside || store == "medium", "{run}");
+    }
+    assert!(text.contains("scattered at ") && text.contains("archive-watched"), "{text}");
+    assert!(left(&site, &[]).is_empty());
+}
+
+#[test]
+fn a_pool_of_the_users_is_left_as_it_was() {
+    let site = Site::in_memory();
+    site.ok(&["pool", "create", "tank", "--size", "128M", "--targets", "2"]);
+    let (_, report) = bench(&site, &["--pool", "tank", "-i", "1", "--no-watch", "--procs", "1,2"]);
+    let procs: Vec<_> = runs(&report).iter().map(|run| run.2).collect();
+    assert_eq!(procs[..2], [24, 24]);
+    assert_eq!(report["runs"][11]["procs"], json!(2));
+    assert_eq!(site.json(&["cont", "list", "tank"]), json!([]));
+    assert!(left(&site, &["tank"]).is_empty());
+}
+
+#[test]
+fn nonsense_is_refused_by_the_name_of_its_option() {
+    let site = Site::in_memory();
+    let said = |arguments: &[&str]| {
+        let error = site.failure(&[&["bench", "fields"], arguments].concat());
+        error["error"]["message"].as_str().unwrap().to_owned()
+    };
+    assert!(said(&["--steps", "0"]).contains("--steps"));
+    assert!(said(&["--size", "3"]).contains("--size"));
+    assert!(said(&["-i", "0"]).contains("-i"));
+    assert!(said(&["--pool", &format!("files:{}", site.dir.display())]).contains("pool"));
+    assert!(left(&site, &[]).is_empty());
+}
