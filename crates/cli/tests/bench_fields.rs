@@ -104,3 +104,45 @@ fn nonsense_is_refused_by_the_name_of_its_option() {
     assert!(said(&["--pool", &format!("files:{}", site.dir.display())]).contains("pool"));
     assert!(left(&site, &[]).is_empty());
 }
+
+#[test]
+fn a_peer_that_cannot_be_started_is_told_of_with_the_remedy() {
+    let site = Site::in_memory();
+    let dir = site.dir.display().to_string();
+    for (python, why) in [("/no/python", "/no/python"), ("/bin/false", "died")] {
+        let peer = ["--path", &dir, "--peer", "pyfdb", "--python", python, "--no-watch"];
+        let error = site.failure(&[&SMALL[..], &peer].concat());
+        let said = error["error"]["message"].as_str().unwrap();
+        assert!(said.contains(why) && said.contains("pip install pyfdb"), "{said}");
+        assert!(left(&site, &[]).is_empty());
+    }
+}
+
+/// Runs where `python3`, or the Python of `ESKER_PYFDB_PYTHON`, has pyfdb.
+#[test]
+fn a_real_fdb_does_the_same_work() {
+    let python = std::env::var("ESKER_PYFDB_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    let has = std::process::Command::new(&python).args(["-c", "import pyfdb"]).output();
+    if !has.is_ok_and(|output| output.status.success()) {
+        eprintln!("skipped: {python} has no pyfdb");
+        return;
+    }
+    let site = Site::in_memory();
+    let dir = site.dir.display().to_string();
+    let peer = ["--path", &dir, "--peer", "pyfdb", "--python", &python, "--no-watch"];
+    let (text, report) = bench(&site, &[&peer[..], &["--procs", "2", "-i", "1"]].concat());
+    let of_peer: Vec<_> = runs(&report).into_iter().filter(|run| run.0 == "pyfdb").collect();
+    let phases = [
+        ("pyfdb", "archive", 48),
+        ("pyfdb", "retrieve", 48),
+        ("pyfdb", "retrieve-request", 48),
+        ("pyfdb", "retrieve-in-order", 48),
+        ("pyfdb", "retrieve-scattered", 48),
+        ("pyfdb", "list", 96),
+        ("pyfdb", "axes", 96),
+    ];
+    assert_eq!(of_peer, phases);
+    assert!(report["runs"][2]["ratio_to"]["pyfdb"].as_f64().unwrap() > 0.0);
+    assert!(text.contains("x pyfdb"), "{text}");
+    assert!(left(&site, &[]).is_empty());
+}

@@ -18,7 +18,7 @@ const ARROWS: [(&str, &[&str]); 14] = [
         &["esker-types", "esker-store", "esker", "esker-dfs", "esker-fields", "esker-eccodes"],
     ),
     ("esker-fuse", &["esker-types", "esker-store", "esker", "esker-dfs"]),
-    ("esker-bench", &["esker-types", "esker-store", "esker", "esker-dfs"]),
+    ("esker-bench", &["esker-types", "esker-store", "esker", "esker-dfs", "esker-fields"]),
     (
         "esker-cli",
         &[

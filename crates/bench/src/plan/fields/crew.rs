@@ -1,14 +1,35 @@
 //! The processes: those that archive and retrieve, and those that only watch.
 use super::super::soon;
 use crate::fields::Phase;
+use crate::fields::keys::FORECAST;
 use crate::fields::worker::{Done, Job, Order, Step};
 use crate::fleet::{Fleet, Launcher};
-use esker_types::Result;
+use esker_types::{Error, Result};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::Path;
+
+/// What a process of the peer runs.
+const PROGRAM: &str = include_str!("../../fields/peer.py");
 
 pub(super) struct Crew {
     fleet: Fleet,
     workers: u32,
     watchers: u32,
+}
+
+/// What a process of the peer is told once.
+#[derive(Serialize)]
+struct PeerJob {
+    #[serde(flatten)]
+    job: Job,
+    forecast: BTreeMap<&'static str, &'static str>,
+}
+
+fn one(job: &Job, rank: u32, cpus: &[u32]) -> Job {
+    let cpu = cpus.get(rank as usize % cpus.len().max(1)).copied();
+    Job { rank, cpu, ..job.clone() }
 }
 
 impl Crew {
@@ -19,10 +40,23 @@ impl Crew {
         watchers: u32,
         cpus: &[u32],
     ) -> Result<Self> {
-        let cpu = |rank: u32| cpus.get(rank as usize % cpus.len().max(1)).copied();
-        let one = |rank| Job { rank, cpu: cpu(rank), ..job.clone() };
-        let jobs: Vec<_> = (0..job.procs + watchers).map(one).collect();
+        let jobs: Vec<_> = (0..job.procs + watchers).map(|rank| one(job, rank, cpus)).collect();
         Ok(Self { fleet: Fleet::start(launcher, &jobs)?, workers: job.procs, watchers })
+    }
+
+    /// The same work on a real FDB, by Python with pyfdb. Nobody watches.
+    pub(super) fn peer(python: &Path, job: &Job, cpus: &[u32]) -> Result<Self> {
+        let worker = ["-c", PROGRAM].map(OsString::from).to_vec();
+        let launcher = Launcher { program: python.to_owned(), worker, janitor: Vec::new() };
+        let forecast: BTreeMap<_, _> = FORECAST.into_iter().collect();
+        let job = |rank| PeerJob { job: one(job, rank, cpus), forecast: forecast.clone() };
+        let jobs: Vec<_> = (0..job(0).job.procs).map(job).collect();
+        let workers = jobs.len() as u32;
+        let fleet = Fleet::start(&launcher, &jobs).map_err(|error| {
+            let remedy = "`pip install pyfdb`, and name the Python that has it by --python";
+            Error::new(error.kind(), format!("pyfdb: {error} ({remedy})"))
+        })?;
+        Ok(Self { fleet, workers, watchers: 0 })
     }
 
     /// Has all workers do the same at the same time.

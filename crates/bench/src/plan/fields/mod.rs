@@ -25,10 +25,10 @@ use esker::types::info::Durability;
 use esker::{Pool, Wait};
 use esker_fields::{FieldStore, Schema};
 use esker_types::{Error, ErrorKind, Result};
-use outcome::{ESKER, FILES, Lines, MEDIUM};
+use outcome::{ESKER, FILES, Lines, MEDIUM, PEER};
 use serde_json::json;
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Most repeats.
@@ -49,6 +49,8 @@ pub struct FieldsPlan {
     pub repeats: u32,
     /// Fields are also read while they are archived, by as many processes more.
     pub watch: bool,
+    /// The Python that does the same work on a real FDB, with pyfdb; none where that is not wanted.
+    pub peer: Option<PathBuf>,
     /// Targets of a pool of its own.
     pub targets: Option<u32>,
     /// Durability of a pool of its own.
@@ -71,6 +73,7 @@ struct Run<'p> {
     files: FilesUrl,
     container: String,
     crew: Crew,
+    peer: Option<Crew>,
     lines: Lines,
 }
 
@@ -141,9 +144,13 @@ impl FieldsPlan {
         };
         note("touching the file of the limit");
         let watchers = if self.watch { procs } else { 0 };
-        let crew = Crew::start(&self.launcher, &job, watchers, &self.pin.order()?)?;
+        let cpus = self.pin.order()?;
+        let crew = Crew::start(&self.launcher, &job, watchers, &cpus)?;
+        let peer =
+            self.peer.as_deref().map(|python| Crew::peer(python, &job, &cpus)).transpose()?;
         let files = FilesUrl { folder: beside.to_owned(), fsync: site.durable };
-        let mut run = Run { plan: self, site, files, container, crew, lines: Lines::default() };
+        let mut run =
+            Run { plan: self, site, files, container, crew, peer, lines: Lines::default() };
         (WARM_UP..=self.repeats).try_for_each(|round| run.round(round, note))?;
         Ok(run.lines)
     }
@@ -154,7 +161,7 @@ impl FieldsPlan {
             "steps": shape.steps, "levels": shape.levels, "params": shape.params,
             "members": shape.members, "fields_per_process": shape.fields(),
             "repeats": self.repeats, "targets": site.targets()?, "pin": self.pin.name(),
-            "durability": if site.durable { "commit" } else { "process" }, "verified": self.verify,
+            "durability": if site.durable { "commit" } else { "process" }, "verified": self.verify, "watched": self.watch, "peer": self.peer,
         });
         Ok(Settings::new(self.seed, options.as_object().cloned().unwrap_or_default()))
     }
@@ -189,7 +196,9 @@ impl Run<'_> {
     fn warm_up(&mut self, note: Note<'_>) -> Result<()> {
         note("warming up");
         self.crew.all(Phase::FileWrite, WARM_UP)?;
-        self.crew.all(Phase::Archive, WARM_UP).map(|_| ())
+        self.crew.all(Phase::Archive, WARM_UP)?;
+        let peer = self.peer.as_mut();
+        peer.map_or(Ok(()), |peer| peer.all(Phase::Archive, WARM_UP).map(|_| ()))
     }
 
     fn say(&self, round: u32, what: &str, note: Note<'_>) {
@@ -217,8 +226,11 @@ impl Run<'_> {
         for (site, phase) in phases {
             self.say(round, phase.name(), note);
             let done = self.crew.all(phase, round)?;
-            let measured: Vec<Measured> = done.into_iter().map(|one| one.measured).collect();
-            self.lines.add(site, phase, Sample::of(round, &[measured]));
+            self.lines.add(site, phase, sample(round, &done));
+            if let Some(peer) = self.peer.as_mut().filter(|_| site == ESKER) {
+                let done = peer.all(phase, round)?;
+                self.lines.add(PEER, phase, sample(round, &done));
+            }
         }
         if self.plan.verify {
             self.say(round, "verify", note);
@@ -232,16 +244,17 @@ impl Run<'_> {
         let (written, seen) = self.crew.watched(WATCHED + round)?;
         let flushed: Vec<Moment> = written.iter().flat_map(|one| one.moments.clone()).collect();
         let latency = delays(&flushed, seen.iter().flat_map(|one| &one.moments));
-        let measured = |done: Vec<Done>| -> Vec<Measured> {
-            done.into_iter().map(|one| one.measured).collect()
-        };
-        let archived = Sample::of(round, &[measured(written)]);
-        self.lines.add(ESKER, Phase::ArchiveWatched, archived);
-        let read = Sample::of(round, &[measured(seen)]);
+        self.lines.add(ESKER, Phase::ArchiveWatched, sample(round, &written));
+        let read = sample(round, &seen);
         let tally = Tally { latency, ..read.tally.clone() };
         self.lines.add(ESKER, Phase::Watch, Sample { tally, ..read });
         Ok(())
     }
+}
+
+fn sample(round: u32, done: &[Done]) -> Sample {
+    let measured: Vec<Measured> = done.iter().map(|one| one.measured.clone()).collect();
+    Sample::of(round, &[measured])
 }
 
 fn delays<'m>(flushed: &[Moment], seen: impl Iterator<Item = &'m Moment>) -> Histogram {

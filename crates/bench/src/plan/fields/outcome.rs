@@ -6,11 +6,12 @@ use crate::plan::posix::{Line, Rates, Repeat, Repeated, Sample};
 use crate::report::{Report, Run, RunName, SCHEMA, Settings};
 use crate::units::rounded;
 
-/// Sites by number: the store, one plain file for each field, the medium.
+/// Sites by number: the store, one plain file for each field, the medium, a real FDB.
 pub(super) const ESKER: usize = 0;
 pub(super) const FILES: usize = 1;
 pub(super) const MEDIUM: usize = 2;
-pub(super) const SITES: usize = 3;
+pub(super) const PEER: usize = 3;
+pub(super) const SITES: usize = 4;
 
 /// All that one call measured.
 #[derive(Clone, Debug)]
@@ -62,8 +63,8 @@ fn base(phase: Phase) -> Option<Phase> {
 impl Lines {
     /// Notes what a site gave.
     pub(super) fn add(&mut self, site: usize, phase: Phase, sample: Sample) {
-        let of = if site == ESKER { phase } else { base(phase).unwrap_or(phase) };
-        let line = self.line(of);
+        let beside = [FILES, MEDIUM].contains(&site).then(|| base(phase)).flatten();
+        let line = self.line(beside.unwrap_or(phase));
         if let Some(samples) = line.samples.get_mut(site) {
             samples.push(sample);
         }
@@ -112,7 +113,9 @@ impl Outcome {
         let mut runs = Vec::new();
         for (phase, line) in case.lines.compared() {
             let own = base(phase) == Some(phase);
-            let sites = [MEDIUM, FILES, ESKER].into_iter().filter(|site| own || *site == ESKER);
+            let sites = [MEDIUM, FILES, ESKER, PEER].into_iter();
+            let sites = sites.filter(|&site| own || [ESKER, PEER].contains(&site));
+            let sites = sites.filter(|&site| !line.rates(site).is_empty());
             runs.extend(sites.map(|site| self.run(case.procs, phase, &line, site)));
         }
         runs
@@ -146,7 +149,8 @@ impl Outcome {
         match site {
             ESKER => &self.store,
             FILES => "files",
-            _ => "medium",
+            MEDIUM => "medium",
+            _ => "pyfdb",
         }
     }
 

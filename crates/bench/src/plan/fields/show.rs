@@ -1,6 +1,5 @@
 //! The table of `fields`.
-use super::Case;
-use super::outcome::{ESKER, FILES, MEDIUM, Outcome, share};
+use super::outcome::{ESKER, FILES, MEDIUM, Outcome, PEER, share};
 use crate::fields::Phase;
 use crate::plan::posix::{Line, Rates};
 use crate::table::Table;
@@ -27,47 +26,69 @@ impl fmt::Display for Outcome {
 const LEGEND: &str = "\
 fields/s: median of the repeats, +- its standard deviation; of medium: share of what pwrite or pread of the \
 same blocks gave; files: one plain file for each field, and how many times as fast the store is (the median \
-of the repeats' ratios). Latencies of list and axes are of one call; those of watch are from the beginning \
+of the repeats' ratios); pyfdb: the same of a real FDB. Latencies of list and axes are of one call; those of watch are from the beginning \
 of a flush until a reader sees a field of it.";
 
 impl Outcome {
+    /// With the columns of the peer where there is one.
     fn table(&self) -> Table {
-        let mut table = Table::new(&[
-            "phase",
-            ">procs",
-            ">fields/s",
-            ">+-",
-            ">MiB/s",
-            ">of medium",
-            ">files",
-            ">x files",
-            ">p50 us",
-            ">p99 us",
-        ]);
+        let mut headings: Vec<&str> = HEADINGS.to_vec();
+        let peer = self.has_peer();
+        if peer {
+            headings.splice(PEER_COLUMN..PEER_COLUMN, [">pyfdb", ">x pyfdb"]);
+        }
+        let mut table = Table::new(&headings);
         for case in &self.cases {
             for (phase, line) in case.lines.compared() {
-                table.row(self.row(case, phase, &line));
+                table.row(row(case.procs, phase, &line, peer));
             }
         }
         table
     }
 
-    fn row(&self, case: &Case, phase: Phase, line: &Line) -> Vec<String> {
-        let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
-        let (rates, tally) = (Rates::of(&line.rates(ESKER)), line.tally(ESKER));
-        let times = |other: usize| line.ratio(ESKER, other).map(|times| format!("{times:.2}"));
-        let files = Some(line.median(FILES)).filter(|rate| *rate > 0.0);
-        vec![
-            phase.name().to_owned(),
-            case.procs.to_string(),
-            format!("{:.0}", rates.median),
-            format!("{:.0}", rates.stddev),
-            or_dash((tally.bytes > 0).then(|| format!("{:.0}", tally.bandwidth_mib_s()))),
-            or_dash(share(&tally, &line.tally(MEDIUM)).map(|share| format!("{share:.2}"))),
-            or_dash(files.map(|rate| format!("{rate:.0}"))),
-            or_dash(times(FILES)),
-            format!("{:.1}", tally.latency.percentile_us(50.0)),
-            format!("{:.1}", tally.latency.percentile_us(99.0)),
-        ]
+    fn has_peer(&self) -> bool {
+        let mut lines = self.cases.iter().flat_map(|case| case.lines.compared());
+        lines.any(|(_, line)| !line.rates(PEER).is_empty())
     }
+}
+
+const HEADINGS: [&str; 10] = [
+    "phase",
+    ">procs",
+    ">fields/s",
+    ">+-",
+    ">MiB/s",
+    ">of medium",
+    ">files",
+    ">x files",
+    ">p50 us",
+    ">p99 us",
+];
+const PEER_COLUMN: usize = 8;
+
+fn row(procs: u32, phase: Phase, line: &Line, peer: bool) -> Vec<String> {
+    let (rates, tally) = (Rates::of(&line.rates(ESKER)), line.tally(ESKER));
+    let mut row = vec![
+        phase.name().to_owned(),
+        procs.to_string(),
+        format!("{:.0}", rates.median),
+        format!("{:.0}", rates.stddev),
+        or_dash((tally.bytes > 0).then(|| format!("{:.0}", tally.bandwidth_mib_s()))),
+        or_dash(share(&tally, &line.tally(MEDIUM)).map(|share| format!("{share:.2}"))),
+    ];
+    row.extend(beside(line, FILES));
+    row.extend(peer.then(|| beside(line, PEER)).into_iter().flatten());
+    row.extend([50.0, 99.0].map(|percent| format!("{:.1}", tally.latency.percentile_us(percent))));
+    row
+}
+
+/// What another site gave, and how many times as fast the store is.
+fn beside(line: &Line, other: usize) -> [String; 2] {
+    let rate = Some(line.median(other)).filter(|rate| *rate > 0.0);
+    let times = line.ratio(ESKER, other).map(|times| format!("{times:.2}"));
+    [or_dash(rate.map(|rate| format!("{rate:.0}"))), or_dash(times)]
+}
+
+fn or_dash(text: Option<String>) -> String {
+    text.unwrap_or_else(|| "-".to_owned())
 }

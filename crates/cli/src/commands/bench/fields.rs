@@ -3,12 +3,13 @@ use super::parallel::PinArg;
 use super::{DurabilityArg, JsonFile, PathArg, launcher};
 use crate::output::Answer;
 use crate::progress::Bar;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use esker::types::Result;
 use esker_bench::fields::Shape;
 use esker_bench::plan::{FieldsPlan, Place};
 use esker_bench::units::Bytes;
 use serde_json::json;
+use std::path::PathBuf;
 
 const ABOUT: &str = "\
 The work of a forecast and of those who use it, on the field store of `esker fields`. Each process archives \
@@ -25,9 +26,12 @@ Beside it, in turns: one plain file for each field, and pwrite and pread of the 
 the same medium by the same processes. A pass that is not measured warms up the memory. The time of a phase \
 goes from the first start to the last end.
 
+With --peer pyfdb as many processes of Python do the same on a real FDB, in turns as well: an FDB in a folder on the same medium, with a schema of the same keys. All its fields have the same bytes, and nobody watches.
+
 Examples:
   esker bench fields --procs 1,2 -i 5 --json fields.json
   esker bench fields --size 64KiB --steps 100 --levels 100 --params 10 -i 1
+  esker bench fields --procs 1,2 -i 5 --peer pyfdb --python ~/fdb/bin/python3
   esker bench fields --pool tank --members 4 --verify";
 
 /// Measure the field store: archive, list and retrieve fields by key, also at the same time
@@ -69,6 +73,12 @@ pub(crate) struct Fields {
     /// Do not read while others archive
     #[arg(long)]
     no_watch: bool,
+    /// Do the same work on a real FDB, which Python brings with `pip install pyfdb`
+    #[arg(long, value_name = "PEER")]
+    peer: Option<PeerArg>,
+    /// The Python that has pyfdb
+    #[arg(long, value_name = "PROGRAM", default_value = "python3", requires = "peer")]
+    python: PathBuf,
     /// Targets of the pool that is made [default: one per core, 2 to 8]
     #[arg(long, value_name = "T")]
     targets: Option<u32>,
@@ -86,6 +96,11 @@ pub(crate) struct Fields {
     seed: u64,
     #[command(flatten)]
     json: JsonFile,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum PeerArg {
+    Pyfdb,
 }
 
 impl Fields {
@@ -107,6 +122,7 @@ impl Fields {
             procs: self.procs,
             repeats: self.repeats,
             watch: !self.no_watch,
+            peer: self.peer.map(|PeerArg::Pyfdb| self.python),
             targets: self.targets,
             durability: self.durability.map(Into::into),
             verify: self.verify,

@@ -1,0 +1,205 @@
+"""One process of `esker bench fields --peer pyfdb`: the work of a worker, on a real FDB.
+
+It is told what to do on standard input and answers on standard output, a line of JSON each, as workers of
+Esker do. Bytes are made once and are the same for all fields; lengths are checked, not contents.
+"""
+import json
+import os
+import random
+import sys
+import time
+
+SCHEMA = """[ class, expver, stream, date, time, domain
+  [ type, levtype
+    [ step, number, levelist, param ]]]
+"""
+STEP_BITS = 5
+SCATTERED_MAX = 1000
+
+
+class Meter:
+    """Times of operations that follow each other, as `measure.rs` notes them."""
+
+    def __init__(self):
+        self.start_s = time.time()
+        self.begin = self.last = time.perf_counter_ns()
+        self.ops = self.bytes = self.max_ns = 0
+        self.buckets = {}
+
+    def tick(self, ops, size):
+        now = time.perf_counter_ns()
+        took, self.last = now - self.last, now
+        shift = max(took.bit_length() - STEP_BITS - 1, 0)
+        bucket = (shift << STEP_BITS) + (took >> shift)
+        self.buckets[bucket] = self.buckets.get(bucket, 0) + 1
+        self.max_ns = max(self.max_ns, took)
+        self.ops += ops
+        self.bytes += size
+
+    def done(self):
+        end_s = self.start_s + (self.last - self.begin) / 1e9
+        latency = {"max_ns": self.max_ns, "buckets": sorted(self.buckets.items())}
+        return {"ops": self.ops, "bytes": self.bytes, "start_s": self.start_s, "end_s": end_s, "latency": latency}
+
+
+class Worker:
+    def __init__(self, job):
+        import pyfdb
+
+        self.new = pyfdb.FDB
+        self.job, self.shape = job, job["shape"]
+        self.rank, self.procs = job["rank"], job["procs"]
+        if job["cpu"] is not None:
+            os.sched_setaffinity(0, [job["cpu"]])
+        self.size = self.shape["size_bytes"]
+        self.data = random.Random(job["seed"]).randbytes(self.size)
+        self.buffer = bytearray(self.size)
+        self.per_step = self.shape["members"] * self.shape["levels"] * self.shape["params"]
+        self.fields = self.shape["steps"] * self.per_step
+
+    def prepare(self, phase, round):
+        """A new FDB each time: one that is open does not see what others flushed."""
+        if phase == "rest":
+            return
+        root = os.path.join(self.job["files"], f"{self.job['pool']['container']}-{round}", "fdb")
+        os.makedirs(os.path.join(root, "data"), exist_ok=True)
+        schema = os.path.join(root, f"schema-{self.rank}")
+        with open(schema, "w") as file:
+            file.write(SCHEMA)
+        spaces = [{"handler": "Default", "roots": [{"path": os.path.join(root, "data")}]}]
+        self.fdb = self.new({"type": "local", "engine": "toc", "schema": schema, "spaces": spaces})
+
+    def key(self, owner, index):
+        rest, param = divmod(index, self.shape["params"])
+        rest, level = divmod(rest, self.shape["levels"])
+        step, member = divmod(rest, self.shape["members"])
+        number = owner * self.shape["members"] + member + 1
+        return {**self.job["forecast"], "step": str(step), "number": str(number), "levelist": str(level + 1), "param": str(param + 1)}
+
+    def request(self, owners):
+        def words(first, count):
+            return [str(value) for value in range(first, first + count)]
+
+        members = self.shape["members"]
+        return {
+            **self.job["forecast"],
+            "step": words(0, self.shape["steps"]),
+            "number": words(owners.start * members + 1, len(owners) * members),
+            "levelist": words(1, self.shape["levels"]),
+            "param": words(1, self.shape["params"]),
+        }
+
+    def neighbour(self):
+        return (self.rank + 1) % self.procs
+
+    def archive(self):
+        meter = Meter()
+        for index in range(self.fields):
+            self.fdb.archive(self.data, self.key(self.rank, index))
+            if (index + 1) % self.per_step == 0:
+                self.fdb.flush()
+            meter.tick(1, self.size)
+        return meter
+
+    def retrieve(self, count=None):
+        owner = self.neighbour()
+        return self.one_by_one([(owner, index) for index in range(count or self.fields)])
+
+    def in_order(self):
+        return self.retrieve(min(self.fields, SCATTERED_MAX))
+
+    def scattered(self):
+        some = random.Random(self.job["seed"] ^ self.rank)
+        count = min(self.fields, SCATTERED_MAX)
+        any_of = [(some.randrange(self.procs), some.randrange(self.fields)) for _ in range(count)]
+        return self.one_by_one(any_of)
+
+    def one_by_one(self, fields):
+        meter = Meter()
+        for owner, index in fields:
+            with self.fdb.retrieve(self.key(owner, index)) as handle:
+                self.fill(handle)
+            meter.tick(1, self.size)
+        return meter
+
+    def fill(self, handle):
+        """Reads one field into the buffer; a read may give less than is asked for."""
+        view, got = memoryview(self.buffer), 0
+        while got < self.size:
+            count = handle.readinto(view[got:])
+            if count <= 0:
+                raise RuntimeError(f"{got} of {self.size} bytes of a field")
+            got += count
+
+    def retrieve_request(self):
+        owner = self.neighbour()
+        meter = Meter()
+        with self.fdb.retrieve(self.request(range(owner, owner + 1))) as handle:
+            for _ in range(self.fields):
+                self.fill(handle)
+                meter.tick(1, self.size)
+        return meter
+
+    def list(self):
+        meter = Meter()
+        count = sum(1 for _ in self.fdb.list(self.request(range(self.procs))))
+        meter.tick(self.expected(count), 0)
+        return meter
+
+    def axes(self):
+        meter = Meter()
+        axes = self.fdb.axes(self.job["forecast"])
+        count = len(list(axes["step"])) * len(list(axes["number"])) * len(list(axes["levelist"])) * len(list(axes["param"]))
+        meter.tick(self.expected(count), 0)
+        return meter
+
+    def expected(self, count):
+        if count != self.fields * self.procs:
+            raise RuntimeError(f"{count} were found of {self.fields * self.procs} that were archived")
+        return count
+
+    def run(self, phase):
+        work = {
+            "archive": self.archive,
+            "retrieve": self.retrieve,
+            "request": self.retrieve_request,
+            "in_order": self.in_order,
+            "scattered": self.scattered,
+            "list": self.list,
+            "axes": self.axes,
+        }
+        return work[phase]().done()
+
+
+def answer_to(worker, order):
+    if "prepare" in order:
+        worker.prepare(**order["prepare"])
+        return {"measured": NOTHING, "moments": []}
+    begin = order["begin"]
+    left_ns = begin["start_ns"] - time.monotonic_ns()
+    if left_ns > 0:
+        time.sleep(left_ns / 1e9)
+    return {"measured": worker.run(begin["step"]["phase"]), "moments": []}
+
+
+NOTHING = {"ops": 0, "bytes": 0, "start_s": 0.0, "end_s": 0.0, "latency": {"max_ns": 0, "buckets": []}}
+
+
+def main():
+    # What libraries print must not come between the answers.
+    output = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    worker = None
+    for line in sys.stdin:
+        try:
+            if worker is None:
+                worker, done = Worker(json.loads(line)), {"measured": NOTHING, "moments": []}
+            else:
+                done = answer_to(worker, json.loads(line))
+            answer = {"done": done}
+        except Exception as error:
+            answer = {"failed": f"{type(error).__name__}: {error}".replace("\n", " ")}
+        print(json.dumps(answer), file=output, flush=True)
+
+
+main()
