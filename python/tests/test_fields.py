@@ -185,7 +185,9 @@ def test_watching(shared):
     fill(esker.FieldStore(shared.name), steps=[1, 2])
     assert [next(watch).data, next(watch).data] == [b"1 167", b"2 167"]
     seen = [field.data for field in shared.watch({"param": 167}, timeout=0, existing=True)]
-    assert sorted(seen) == [b"0 167", b"1 167", b"2 167"]
+    assert seen == [b"0 167", b"1 167", b"2 167"]
+    fill(shared, steps=[12, 6, 100, 48])
+    assert [int(next(watch).key["step"]) for _ in range(4)] == [12, 6, 100, 48]
     with pytest.raises(ValueError, match="seconds"):
         shared.watch(timeout=-1)
 

@@ -70,17 +70,17 @@ impl FieldStore {
         Ok(self.opened(py)?.store)
     }
 
-    fn close_with(
-        &self,
-        py: Python<'_>,
-        end: impl FnOnce(&Archiver) -> Result<()> + Send,
-    ) -> PyResult<()> {
+    /// Ends this use of it.
+    fn end(&self, py: Python<'_>) -> PyResult<()> {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(open) = open else { return Ok(()) };
-        call(py, move || match open.archiver.is_inherited() {
-            true => Ok(()),
-            false => end(&open.archiver),
+        call(py, || {
+            drop(open);
+            Ok(())
         })
+    }
+
+    fn is_open(&self) -> bool {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 }
 
@@ -267,7 +267,7 @@ impl FieldStore {
 
     /// Closes it and forgets what was not flushed. Fields that were retrieved can still be read.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        self.close_with(py, Archiver::discard)
+        self.end(py)
     }
 
     fn __enter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
@@ -276,10 +276,11 @@ impl FieldStore {
 
     #[pyo3(signature = (*details))]
     fn __exit__(&self, py: Python<'_>, details: Bound<'_, PyTuple>) -> PyResult<()> {
-        match details.get_item(0).is_ok_and(|kind| !kind.is_none()) {
-            true => self.close_with(py, Archiver::discard),
-            false => self.close_with(py, Archiver::flush),
+        let clean = details.get_item(0).is_ok_and(|kind| kind.is_none());
+        if clean && self.is_open() {
+            self.flush(py)?;
         }
+        self.end(py)
     }
 
     /// Found again by name, in another process too; what was not flushed stays here.

@@ -14,7 +14,8 @@ use std::time::{Duration, Instant};
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 const PAUSE_MAX: Duration = Duration::from_millis(50);
 
-/// Yields each field of a selection once it is flushed, and again where it is archived anew.
+/// Yields each field of a selection once it is flushed, and again where it is archived anew; those that one
+/// look finds in the order in which they were archived.
 ///
 /// It looks at one small value per database; only where one changed is its index listed. Its memory grows
 /// with the fields it has seen.
@@ -105,6 +106,8 @@ impl Watch {
                 ready.push_back(listed);
             }
             Ok(true)
-        })
+        })?;
+        ready.make_contiguous().sort_by_key(|listed| listed.place.archived);
+        Ok(())
     }
 }
