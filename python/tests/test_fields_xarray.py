@@ -61,7 +61,10 @@ def test_what_is_not_there_is_nan(shared):
 def test_requests_of_the_url(shared):
     forecast(shared)
     url = f"esker://{shared.name.removeprefix('esker:')}?param=167&step=6"
-    assert xarray.open_dataset(url)["2t"].dims == ("number", "latitude", "longitude")
+    found = xarray.open_dataset(url, engine="esker")
+    assert found["2t"].dims == ("number", "latitude", "longitude")
+    guess = xarray.backends.list_engines()["esker"].guess_can_open
+    assert guess(url) and not guess("esker://tank/home/table.nc") and not guess("table.nc")
     with pytest.raises(KeyError, match="param=1"):
         xarray.open_dataset(url.replace("167", "1"), engine="esker")
     with pytest.raises(ValueError, match="esker://"):
