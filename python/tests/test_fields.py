@@ -7,6 +7,8 @@ import itertools
 import multiprocessing
 import os
 import pickle
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -249,3 +251,39 @@ def test_asyncio(store):
         return await found.aread(), await found[0].aread(), (await store.aaxes())["step"]
 
     assert asyncio.run(work()) == (b"xx", b"x", ["0", "1", "2", "3", "4"])
+
+
+def _alone(code, **environment):
+    """What a fresh interpreter prints."""
+    environment = os.environ | environment
+    return subprocess.run(
+        [sys.executable, "-X", "dev", "-c", code],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=120,
+    )
+
+
+def test_what_is_not_installed_is_named(shared):
+    fill(shared)
+    code = f"import esker; store = esker.FieldStore({shared.name!r}); "
+    without_numpy = "import sys; sys.modules['numpy'] = None; " + code + "store.list()[0].values"
+    assert "pip install numpy" in _alone(without_numpy).stderr
+    ended = _alone(code + "store.archive(b'GRIB')", ESKER_ECCODES="/nowhere/libeccodes.so")
+    assert ended.returncode == 1
+    ended = _alone(code + "store.list()[0].metadata('units')", ESKER_ECCODES="/nowhere/libeccodes.so")
+    assert "install libeccodes0" in ended.stderr and "/nowhere" in ended.stderr
+
+
+def test_the_interpreter_ends_while_a_thread_watches(shared):
+    code = f"""
+import threading, esker
+store = esker.FieldStore({shared.name!r})
+store.archive(b"never flushed", {KEY!r})
+threading.Thread(target=list, args=(store.watch(),), daemon=True).start()
+print("end")
+"""
+    ended = _alone(code)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "end\n", "")
+    assert len(shared.list()) == 0
