@@ -20,6 +20,21 @@ pub enum Answer<A> {
     Failed(String),
 }
 
+/// What a worker process is told where all must be ready before any begins.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Order<S> {
+    /// To get ready for a step.
+    Prepare(S),
+    /// To take it.
+    Begin {
+        /// The step.
+        step: S,
+        /// The common start, by the monotonic clock of the node.
+        start_ns: u64,
+    },
+}
+
 /// What a worker process does: one job, and steps of it.
 pub trait Work: Sized {
     /// What it is told once.

@@ -146,3 +146,27 @@ fn a_real_fdb_does_the_same_work() {
     assert!(text.contains("x pyfdb"), "{text}");
     assert!(left(&site, &[]).is_empty());
 }
+
+/// A file of the user's is needed for the work itself: `ESKER_GRIB_FILE` names one.
+#[test]
+fn messages_of_a_file_are_archived_under_their_own_keys() {
+    let site = Site::in_memory();
+    let dir = site.dir.display().to_string();
+    let none = site.file("none.grib", b"no message");
+    let damaged = site.file("damaged.grib", b"GRIB and no more");
+    for file in [&none, &damaged] {
+        let error = site.failure(&["bench", "fields", "--path", &dir, "--grib", file]);
+        assert!(error["error"]["message"].as_str().unwrap().contains(file.as_str()), "{error}");
+        std::fs::remove_file(file).unwrap();
+    }
+    assert!(left(&site, &[]).is_empty());
+    let Some(file) = std::env::var_os("ESKER_GRIB_FILE") else { return };
+    let file = file.into_string().unwrap();
+    let grib = ["--path", &dir, "--grib", &file, "--no-watch", "--verify", "-i", "1"];
+    let (text, report) = bench(&site, &[&grib[..], &["--procs", "2"]].concat());
+    if text.contains("archive-grib is left out") {
+        return;
+    }
+    let of_grib: Vec<_> = runs(&report).into_iter().filter(|run| run.1 == "archive-grib").collect();
+    assert_eq!(of_grib, [("files", "archive-grib", 48), ("esker", "archive-grib", 48)]);
+}

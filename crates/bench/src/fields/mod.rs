@@ -3,6 +3,7 @@
 //! Fields are named by step, level, parameter and member, as in the hammer of FDB: each process archives
 //! members of its own and makes a step visible when it is whole. [`message`] is what a field holds, [`keys`]
 //! what it is called, [`worker`] is one process.
+pub mod grib;
 pub mod keys;
 pub mod message;
 mod phases;
@@ -112,6 +113,12 @@ pub enum Phase {
     Scattered,
     /// All fields of the next process are compared with what was archived; not measured.
     Verify,
+    /// One plain file for each GRIB message of the user's.
+    GribFiles,
+    /// Those messages are archived under the keys that stand in them.
+    ArchiveGrib,
+    /// They are compared with what was archived; not measured.
+    VerifyGrib,
     /// All fields are archived while others wait for them.
     ArchiveWatched,
     /// Fields of all processes are read as soon as they can be seen.
@@ -134,7 +141,8 @@ impl Phase {
             Self::Request => "retrieve-request",
             Self::InOrder => "retrieve-in-order",
             Self::Scattered => "retrieve-scattered",
-            Self::Verify => "verify",
+            Self::Verify | Self::VerifyGrib => "verify",
+            Self::GribFiles | Self::ArchiveGrib => "archive-grib",
             Self::ArchiveWatched => "archive-watched",
             Self::Watch => "watch",
         }

@@ -9,9 +9,9 @@ import random
 import sys
 import time
 
-SCHEMA = """[ class, expver, stream, date, time, domain
+SCHEMA = """[ class, expver, stream, date, time, domain?
   [ type, levtype
-    [ step, number, levelist, param ]]]
+    [ step?, number?, levelist?, param ]]]
 """
 STEP_BITS = 5
 SCATTERED_MAX = 1000
@@ -53,6 +53,11 @@ class Worker:
             os.sched_setaffinity(0, [job["cpu"]])
         self.size = self.shape["size_bytes"]
         self.data = random.Random(job["seed"]).randbytes(self.size)
+        self.messages = []
+        if job["grib"] is not None:
+            with open(job["grib"], "rb") as file:
+                grib = file.read()
+            self.messages = [grib[begin : begin + length] for begin, length in job["messages"]]
         self.buffer = bytearray(self.size)
         self.per_step = self.shape["members"] * self.shape["levels"] * self.shape["params"]
         self.fields = self.shape["steps"] * self.per_step
@@ -99,6 +104,16 @@ class Worker:
             if (index + 1) % self.per_step == 0:
                 self.fdb.flush()
             meter.tick(1, self.size)
+        return meter
+
+    def archive_grib(self):
+        meter = Meter()
+        for number in range(self.fields):
+            message = self.messages[number % len(self.messages)]
+            self.fdb.archive(message)
+            if (number + 1) % self.per_step == 0:
+                self.fdb.flush()
+            meter.tick(1, len(message))
         return meter
 
     def retrieve(self, count=None):
@@ -161,6 +176,7 @@ class Worker:
     def run(self, phase):
         work = {
             "archive": self.archive,
+            "archive_grib": self.archive_grib,
             "retrieve": self.retrieve,
             "request": self.retrieve_request,
             "in_order": self.in_order,

@@ -1,4 +1,5 @@
 //! What a process of `fields` has open, and what it does with it.
+use super::grib::Messages;
 use super::message::Message;
 use super::worker::{Done, Job, Moment};
 use super::{Field, Phase};
@@ -18,14 +19,15 @@ pub(super) struct Session {
     pub(super) job: Job,
     pub(super) message: Message,
     pub(super) buffer: Vec<u8>,
+    pub(super) messages: Messages,
     /// The round, and what is open of it.
-    open: Option<(u32, Open)>,
+    pub(super) open: Option<(u32, Open)>,
     pub(super) watch: Option<Watch>,
 }
 
-struct Open {
+pub(super) struct Open {
     store: FieldStore,
-    files: Files,
+    pub(super) files: Files,
 }
 
 impl Session {
@@ -33,7 +35,9 @@ impl Session {
         let bytes = usize::try_from(job.shape.size_bytes)
             .map_err(|_| Error::new(ErrorKind::Invalid, "the size does not fit in memory"))?;
         let message = Message::new(job.seed, bytes);
-        Ok(Self { message, buffer: vec![0; bytes], job, open: None, watch: None })
+        let messages = job.grib.as_deref().map(Messages::read).transpose()?.unwrap_or_default();
+        let messages = messages.share(job.rank, job.procs);
+        Ok(Self { messages, message, buffer: vec![0; bytes], job, open: None, watch: None })
     }
 
     /// Opens what a round works on.

@@ -31,6 +31,8 @@ pub struct Job {
     pub durable: bool,
     /// What is archived.
     pub shape: Shape,
+    /// A file of GRIB messages, for the phases that are about them.
+    pub grib: Option<PathBuf>,
     /// What is read while others write is compared.
     pub verify: bool,
     /// What the data is made from.
@@ -56,19 +58,7 @@ pub struct Step {
 }
 
 /// What a process is told.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Order {
-    /// To get ready for a step.
-    Prepare(Step),
-    /// To take it.
-    Begin {
-        /// The step.
-        step: Step,
-        /// The common start, by the monotonic clock of the node.
-        start_ns: u64,
-    },
-}
+pub type Order = crate::worker::Order<Step>;
 
 /// What it did.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -153,6 +143,9 @@ impl Worker {
             Phase::InOrder => session.retrieve(session.some()),
             Phase::Scattered => session.scattered(),
             Phase::Verify => session.request(true),
+            Phase::GribFiles => session.grib_files(step.round),
+            Phase::ArchiveGrib => session.archive_grib(),
+            Phase::VerifyGrib => session.verify_grib(),
         };
         Ok(Done { measured: measured?, moments: Vec::new() })
     }

@@ -19,7 +19,10 @@ use crate::clock::monotonic_ns;
 use crate::fleet::{Fleet, Launcher};
 use crate::job::{Job, Step};
 use crate::measure::Tally;
+use crate::worker::Order;
 use esker_types::{Error, ErrorKind, Result};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 /// Hears what is being done, for people who wait.
 pub type Note<'n> = &'n mut dyn FnMut(&str);
@@ -29,9 +32,16 @@ const NOTICE_NS: u64 = 2_000_000;
 /// For each process, which is told over a pipe.
 const NOTICE_PER_PROCESS_NS: u64 = 50_000;
 
-/// A common start of so many processes that are still to be told, by the monotonic clock.
-fn soon(procs: u32) -> u64 {
-    monotonic_ns() + NOTICE_NS + NOTICE_PER_PROCESS_NS * u64::from(procs)
+/// Has each process get ready for a step of its own, then all of them take it at the same time.
+fn together<S: Copy + Serialize, D: DeserializeOwned>(
+    fleet: &mut Fleet,
+    steps: &[S],
+) -> Result<Vec<D>> {
+    let prepare: Vec<_> = steps.iter().map(|&step| Order::Prepare(step)).collect();
+    fleet.ask::<D>(&prepare)?;
+    let start_ns = monotonic_ns() + NOTICE_NS + NOTICE_PER_PROCESS_NS * steps.len() as u64;
+    let begin: Vec<_> = steps.iter().map(|&step| Order::Begin { step, start_ns }).collect();
+    fleet.ask(&begin)
 }
 
 /// Most processes of one benchmark.

@@ -35,19 +35,7 @@ pub enum Load {
 }
 
 /// What it is told.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Order {
-    /// To get ready for a step.
-    Prepare(Step),
-    /// To take it.
-    Begin {
-        /// The step.
-        step: Step,
-        /// The common start, by the monotonic clock of the node.
-        start_ns: u64,
-    },
-}
+pub type Order = crate::worker::Order<Step>;
 
 /// A phase of either benchmark.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

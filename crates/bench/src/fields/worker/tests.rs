@@ -35,6 +35,7 @@ impl Place {
             files: self.folder.clone(),
             durable: false,
             shape: SHAPE,
+            grib: None,
             verify: true,
             seed: 5,
         };

@@ -1,8 +1,9 @@
 //! The processes: those that archive and retrieve, and those that only watch.
-use super::super::soon;
+use super::super::together;
 use crate::fields::Phase;
+use crate::fields::grib::Messages;
 use crate::fields::keys::FORECAST;
-use crate::fields::worker::{Done, Job, Order, Step};
+use crate::fields::worker::{Done, Job, Step};
 use crate::fleet::{Fleet, Launcher};
 use esker_types::{Error, Result};
 use serde::Serialize;
@@ -25,6 +26,8 @@ struct PeerJob {
     #[serde(flatten)]
     job: Job,
     forecast: BTreeMap<&'static str, &'static str>,
+    /// Begin and length of each GRIB message.
+    messages: Vec<(usize, usize)>,
 }
 
 fn one(job: &Job, rank: u32, cpus: &[u32]) -> Job {
@@ -45,12 +48,21 @@ impl Crew {
     }
 
     /// The same work on a real FDB, by Python with pyfdb. Nobody watches.
-    pub(super) fn peer(python: &Path, job: &Job, cpus: &[u32]) -> Result<Self> {
+    pub(super) fn peer(
+        python: &Path,
+        job: &Job,
+        messages: &Messages,
+        cpus: &[u32],
+    ) -> Result<Self> {
         let worker = ["-c", PROGRAM].map(OsString::from).to_vec();
         let launcher = Launcher { program: python.to_owned(), worker, janitor: Vec::new() };
         let forecast: BTreeMap<_, _> = FORECAST.into_iter().collect();
-        let job = |rank| PeerJob { job: one(job, rank, cpus), forecast: forecast.clone() };
-        let jobs: Vec<_> = (0..job(0).job.procs).map(job).collect();
+        let told = |rank| PeerJob {
+            job: one(job, rank, cpus),
+            forecast: forecast.clone(),
+            messages: messages.clone().share(rank, job.procs).places(),
+        };
+        let jobs: Vec<_> = (0..job.procs).map(told).collect();
         let workers = jobs.len() as u32;
         let fleet = Fleet::start(&launcher, &jobs).map_err(|error| {
             let remedy = "`pip install pyfdb`, and name the Python that has it by --python";
@@ -73,11 +85,7 @@ impl Crew {
         let workers = (0..self.workers).map(|_| work);
         let phases = workers.chain((0..self.watchers).map(|_| watch));
         let steps: Vec<_> = phases.map(|phase| Step { phase, round }).collect();
-        let prepare: Vec<_> = steps.iter().map(|&step| Order::Prepare(step)).collect();
-        self.fleet.ask::<Done>(&prepare)?;
-        let start_ns = soon(self.workers + self.watchers);
-        let begin: Vec<_> = steps.iter().map(|&step| Order::Begin { step, start_ns }).collect();
-        let mut done = self.fleet.ask(&begin)?;
+        let mut done = together(&mut self.fleet, &steps)?;
         let seen = done.split_off(self.workers as usize);
         Ok((done, seen))
     }

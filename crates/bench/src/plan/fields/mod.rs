@@ -9,6 +9,7 @@ use super::scratch::{self, Scratch};
 use super::site::Site;
 use super::store::write_limit;
 use super::{Note, Place, check};
+use crate::fields::grib::Messages;
 use crate::fields::worker::{Containers, Done, Job, Moment, label};
 use crate::fields::{Phase, Shape};
 use crate::fleet::Launcher;
@@ -23,6 +24,7 @@ use crate::report::Settings;
 use crew::Crew;
 use esker::types::info::Durability;
 use esker::{Pool, Wait};
+use esker_fields::grib::EcCodes;
 use esker_fields::{FieldStore, Schema};
 use esker_types::{Error, ErrorKind, Result};
 use outcome::{ESKER, FILES, Lines, MEDIUM, PEER};
@@ -51,6 +53,8 @@ pub struct FieldsPlan {
     pub watch: bool,
     /// The Python that does the same work on a real FDB, with pyfdb; none where that is not wanted.
     pub peer: Option<PathBuf>,
+    /// A file of GRIB messages, which are archived under the keys that stand in them as well.
+    pub grib: Option<PathBuf>,
     /// Targets of a pool of its own.
     pub targets: Option<u32>,
     /// Durability of a pool of its own.
@@ -65,6 +69,8 @@ pub struct FieldsPlan {
 
 /// Rounds in which fields are read while they are archived count from here.
 const WATCHED: u32 = 1 << 16;
+/// And those in which GRIB messages are archived from here.
+const GRIB: u32 = 1 << 17;
 
 /// What is measured of some processes.
 struct Run<'p> {
@@ -74,6 +80,8 @@ struct Run<'p> {
     container: String,
     crew: Crew,
     peer: Option<Crew>,
+    /// There are messages to archive.
+    grib: bool,
     lines: Lines,
 }
 
@@ -86,10 +94,12 @@ impl FieldsPlan {
     /// archived.
     pub fn run(&self, note: Note<'_>) -> Result<Outcome> {
         self.check()?;
-        let site = self.site(note)?;
+        let (grib, missing) = self.messages()?;
+        let longest = grib.as_ref().map_or(0, Messages::longest).max(self.shape.size_bytes);
+        let site = self.site(longest, note)?;
         let beside = Scratch::beside(&self.launcher, &site.folder)?;
         let measured = self.procs.iter().map(|&procs| {
-            let lines = self.measure(&site, beside.path(), procs, note)?;
+            let lines = self.measure(&site, beside.path(), procs, grib.as_ref(), note)?;
             Ok(Case { procs, lines })
         });
         Ok(Outcome {
@@ -99,6 +109,7 @@ impl FieldsPlan {
             host: Host::of(&site.folder)?,
             settings: self.settings(&site)?,
             store: site.store().to_owned(),
+            missing,
         })
     }
 
@@ -114,13 +125,23 @@ impl FieldsPlan {
         }
     }
 
-    fn site(&self, note: Note<'_>) -> Result<Site> {
+    /// The user's messages, unless there is no ecCodes to tell their keys.
+    fn messages(&self) -> Result<(Option<Messages>, Vec<String>)> {
+        let Some(path) = &self.grib else { return Ok((None, Vec::new())) };
+        let messages = Messages::read(path)?;
+        Ok(match EcCodes::new() {
+            Ok(_) => (Some(messages), Vec::new()),
+            Err(error) => (None, vec![format!("archive-grib is left out: {error}")]),
+        })
+    }
+
+    fn site(&self, longest: u64, note: Note<'_>) -> Result<Site> {
         match &self.place {
             Place::Pool(name) => Site::named(name),
             Place::Folder(folder) => {
                 let procs = u64::from(self.procs.iter().copied().max().unwrap_or(1));
                 let fields = self.shape.fields() * procs;
-                let bytes = fields.saturating_mul(self.shape.size_bytes);
+                let bytes = fields.saturating_mul(longest);
                 let mut spec = scratch::spec(bytes, fields * 4, self.targets);
                 spec.durability = self.durability;
                 let scratch = Scratch::new(&self.launcher, folder, &spec, note)?;
@@ -129,7 +150,14 @@ impl FieldsPlan {
         }
     }
 
-    fn measure(&self, site: &Site, beside: &Path, procs: u32, note: Note<'_>) -> Result<Lines> {
+    fn measure(
+        &self,
+        site: &Site,
+        beside: &Path,
+        procs: u32,
+        grib: Option<&Messages>,
+        note: Note<'_>,
+    ) -> Result<Lines> {
         let container = format!("esker-bench-{}", std::process::id());
         let job = Job {
             rank: 0,
@@ -139,6 +167,7 @@ impl FieldsPlan {
             files: beside.to_owned(),
             durable: site.durable,
             shape: self.shape,
+            grib: self.grib.clone().filter(|_| grib.is_some()),
             verify: self.verify,
             seed: self.seed,
         };
@@ -146,11 +175,20 @@ impl FieldsPlan {
         let watchers = if self.watch { procs } else { 0 };
         let cpus = self.pin.order()?;
         let crew = Crew::start(&self.launcher, &job, watchers, &cpus)?;
-        let peer =
-            self.peer.as_deref().map(|python| Crew::peer(python, &job, &cpus)).transpose()?;
+        let peer = self.peer.as_deref();
+        let messages = grib.cloned().unwrap_or_default();
+        let peer = peer.map(|python| Crew::peer(python, &job, &messages, &cpus)).transpose()?;
         let files = FilesUrl { folder: beside.to_owned(), fsync: site.durable };
-        let mut run =
-            Run { plan: self, site, files, container, crew, peer, lines: Lines::default() };
+        let mut run = Run {
+            plan: self,
+            site,
+            files,
+            container,
+            crew,
+            peer,
+            grib: grib.is_some(),
+            lines: Lines::default(),
+        };
         (WARM_UP..=self.repeats).try_for_each(|round| run.round(round, note))?;
         Ok(run.lines)
     }
@@ -161,7 +199,7 @@ impl FieldsPlan {
             "steps": shape.steps, "levels": shape.levels, "params": shape.params,
             "members": shape.members, "fields_per_process": shape.fields(),
             "repeats": self.repeats, "targets": site.targets()?, "pin": self.pin.name(),
-            "durability": if site.durable { "commit" } else { "process" }, "verified": self.verify, "watched": self.watch, "peer": self.peer,
+            "durability": if site.durable { "commit" } else { "process" }, "verified": self.verify, "watched": self.watch, "peer": self.peer, "grib": self.grib,
         });
         Ok(Settings::new(self.seed, options.as_object().cloned().unwrap_or_default()))
     }
@@ -174,11 +212,15 @@ impl Run<'_> {
             WARM_UP => run.warm_up(note),
             _ => run.phases(round, note),
         })?;
-        if round == WARM_UP || !self.plan.watch {
-            return Ok(());
+        if round != WARM_UP && self.plan.watch {
+            self.say(round, "archiving while others read", note);
+            self.within(WATCHED + round, |run| run.watched(round))?;
         }
-        self.say(round, "archiving while others read", note);
-        self.within(WATCHED + round, |run| run.watched(round))
+        if round != WARM_UP && self.grib {
+            self.say(round, Phase::ArchiveGrib.name(), note);
+            self.within(GRIB + round, |run| run.gribs(round))?;
+        }
+        Ok(())
     }
 
     /// Makes the store and the folder of a round, and removes them.
@@ -237,6 +279,21 @@ impl Run<'_> {
             self.crew.all(Phase::Verify, round)?;
         }
         Ok(())
+    }
+
+    fn gribs(&mut self, round: u32) -> Result<()> {
+        for (site, phase) in [(FILES, Phase::GribFiles), (ESKER, Phase::ArchiveGrib)] {
+            let done = self.crew.all(phase, GRIB + round)?;
+            self.lines.add(site, phase, sample(round, &done));
+        }
+        if let Some(peer) = &mut self.peer {
+            let done = peer.all(Phase::ArchiveGrib, GRIB + round)?;
+            self.lines.add(PEER, Phase::ArchiveGrib, sample(round, &done));
+        }
+        match self.plan.verify {
+            true => self.crew.all(Phase::VerifyGrib, GRIB + round).map(|_| ()),
+            false => Ok(()),
+        }
     }
 
     /// Latencies are those from the beginning of a flush until a reader sees a field of it.

@@ -28,6 +28,8 @@ pub struct Outcome {
     pub settings: Settings,
     /// Name of the store: the scheme of its URL.
     pub store: String,
+    /// What could not be measured, and why.
+    pub missing: Vec<String>,
 }
 
 /// What so many processes measured.
@@ -56,6 +58,7 @@ fn base(phase: Phase) -> Option<Phase> {
         | Phase::Request
         | Phase::InOrder
         | Phase::Scattered => Some(Phase::Retrieve),
+        Phase::ArchiveGrib | Phase::GribFiles => Some(Phase::ArchiveGrib),
         _ => None,
     }
 }
@@ -127,7 +130,11 @@ impl Outcome {
             workload: "fields",
             phase: if site == MEDIUM { self.limit_name(phase) } else { phase.name() },
             procs,
-            size_bytes: self.size_bytes,
+            // Messages of a file have lengths of their own: this is their mean.
+            size_bytes: match phase {
+                Phase::ArchiveGrib => line.tally(site).bytes / line.tally(site).ops.max(1),
+                _ => self.size_bytes,
+            },
         };
         let limit = Some(line.tally(MEDIUM)).filter(|_| site != MEDIUM);
         let run = Run::new(&name, &line.tally(site), limit.as_ref());

@@ -19,6 +19,7 @@ impl fmt::Display for Outcome {
                 writeln!(f, "scattered at {share:.2} of the rate in order (--procs {procs})")?;
             }
         }
+        self.missing.iter().try_for_each(|missing| writeln!(f, "{missing}"))?;
         write!(f, "\n{LEGEND}")
     }
 }

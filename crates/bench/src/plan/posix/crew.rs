@@ -1,8 +1,8 @@
 //! The processes of all sites. They are there for the whole benchmark and take turns.
-use super::super::soon;
+use super::super::together;
 use super::{Setting, Site};
 use crate::fleet::Fleet;
-use crate::posix::worker::{Done, Job, Load, Order, Step};
+use crate::posix::worker::{Done, Job, Load, Step};
 use esker_types::Result;
 
 /// As many processes for each site.
@@ -41,11 +41,7 @@ impl Crew {
     /// Has each process of a site do something of its own, all at the same time.
     pub(super) fn each(&mut self, site: usize, steps: &[Step]) -> Result<Vec<Done>> {
         let Some(fleet) = self.fleets.get_mut(site) else { return Ok(Vec::new()) };
-        let prepare: Vec<_> = steps.iter().map(|&step| Order::Prepare(step)).collect();
-        fleet.ask::<Done>(&prepare)?;
-        let start_ns = soon(self.procs);
-        let begin: Vec<_> = steps.iter().map(|&step| Order::Begin { step, start_ns }).collect();
-        let done: Vec<Done> = fleet.ask(&begin)?;
+        let done: Vec<Done> = together(fleet, steps)?;
         let (peak, own) = &mut self.memory[site];
         for one in &done {
             (*peak, *own) = ((*peak).max(one.peak_bytes), (*own).max(one.own_bytes));

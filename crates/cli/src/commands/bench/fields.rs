@@ -26,6 +26,8 @@ Beside it, in turns: one plain file for each field, and pwrite and pread of the 
 the same medium by the same processes. A pass that is not measured warms up the memory. The time of a phase \
 goes from the first start to the last end.
 
+With --grib each process also archives its share of the messages of a file, over and over, as many as it has fields; ecCodes tells their keys, and where it is missing that is left out.
+
 With --peer pyfdb as many processes of Python do the same on a real FDB, in turns as well: an FDB in a folder on the same medium, with a schema of the same keys. All its fields have the same bytes, and nobody watches.
 
 Examples:
@@ -73,6 +75,9 @@ pub(crate) struct Fields {
     /// Do not read while others archive
     #[arg(long)]
     no_watch: bool,
+    /// Archive the GRIB messages of this file as well, under the keys that stand in them
+    #[arg(long, value_name = "FILE")]
+    grib: Option<PathBuf>,
     /// Do the same work on a real FDB, which Python brings with `pip install pyfdb`
     #[arg(long, value_name = "PEER")]
     peer: Option<PeerArg>,
@@ -123,6 +128,7 @@ impl Fields {
             repeats: self.repeats,
             watch: !self.no_watch,
             peer: self.peer.map(|PeerArg::Pyfdb| self.python),
+            grib: self.grib,
             targets: self.targets,
             durability: self.durability.map(Into::into),
             verify: self.verify,

@@ -1,0 +1,121 @@
+//! GRIB messages of the user's, archived under the keys that stand in them.
+use super::session::Session;
+use crate::job::Slot;
+use crate::load::Load;
+use crate::measure::{Measured, Meter};
+use esker_fields::grib::{EcCodes, Identify, Learned, Scan};
+use esker_types::{Error, ErrorKind, Result};
+use std::ops::Range;
+use std::path::Path;
+
+/// The messages of a file.
+#[derive(Clone, Debug, Default)]
+pub struct Messages {
+    bytes: Vec<u8>,
+    /// Where each stands; at least one.
+    places: Vec<Range<usize>>,
+}
+
+impl Messages {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// Where it cannot be read, holds no message or a damaged one.
+    pub fn read(path: &Path) -> Result<Self> {
+        let named = |error: &Error| {
+            Error::new(error.kind(), format!("--grib {}: {}", path.display(), error.message()))
+        };
+        let bytes = std::fs::read(path)
+            .map_err(|error| Error::io(format!("reading {}", path.display()), &error))?;
+        let messages = Scan::new(&bytes).map(|message| {
+            message.map(|one| one.offset as usize..one.offset as usize + one.bytes.len())
+        });
+        let places = messages.collect::<Result<Vec<_>>>().map_err(|error| named(&error))?;
+        if places.is_empty() {
+            return Err(named(&Error::new(ErrorKind::Invalid, "there is no GRIB message in it")));
+        }
+        Ok(Self { bytes, places })
+    }
+
+    /// Where messages stand in the file: begin and length in bytes.
+    #[must_use]
+    pub fn places(&self) -> Vec<(usize, usize)> {
+        self.places.iter().map(|place| (place.start, place.len())).collect()
+    }
+
+    /// Bytes of the longest.
+    #[must_use]
+    pub fn longest(&self) -> u64 {
+        self.places.iter().map(|place| place.len() as u64).max().unwrap_or(0)
+    }
+
+    /// Those of one of so many processes, in turn; all where there are fewer than processes.
+    #[must_use]
+    pub fn share(mut self, rank: u32, procs: u32) -> Self {
+        if self.places.len() >= procs as usize {
+            let own = self.places.iter().skip(rank as usize).step_by(procs.max(1) as usize);
+            self.places = own.cloned().collect();
+        }
+        self
+    }
+
+    /// The messages one after the other, over and over.
+    fn nth(&self, number: u64) -> &[u8] {
+        let place = self.places.get(number as usize % self.places.len().max(1));
+        place.and_then(|place| self.bytes.get(place.clone())).unwrap_or_default()
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        (0..self.places.len() as u64).map(|number| self.nth(number))
+    }
+}
+
+impl Session {
+    /// Archives as many messages as there are fields. What was learned of their keys does not outlive the
+    /// phase.
+    pub(super) fn archive_grib(&mut self) -> Result<Measured> {
+        let (shape, mut writer) = (self.job.shape, self.store()?.writer());
+        let mut meter = Meter::start();
+        let told = Learned::new(EcCodes::new()?);
+        for number in 0..shape.fields() {
+            let message = self.messages.nth(number);
+            writer.archive(&told.identify(message)?, message)?;
+            if (number + 1) % shape.per_step() == 0 {
+                writer.flush()?;
+            }
+            meter.tick(1, message.len() as u64);
+        }
+        Ok(meter.finish())
+    }
+
+    /// Writes a plain file for each of them.
+    pub(super) fn grib_files(&mut self, round: u32) -> Result<Measured> {
+        let (rank, fields) = (self.job.rank, self.job.shape.fields());
+        let Self { open, messages, .. } = self;
+        let mut meter = Meter::start();
+        for op in 0..fields {
+            let message = messages.nth(op);
+            let files = open.as_mut().map(|(_, open)| &mut open.files);
+            files.map_or(Ok(()), |files| files.write(Slot { rank, round, op }, message))?;
+            meter.tick(1, message.len() as u64);
+        }
+        Ok(meter.finish())
+    }
+
+    /// Retrieves every message that was archived; it must be one of those with its key.
+    pub(super) fn verify_grib(&mut self) -> Result<Measured> {
+        let (told, store) = (EcCodes::new()?, self.store()?);
+        let mut meter = Meter::start();
+        let archived = self.messages.iter().take(self.job.shape.fields() as usize);
+        for message in archived {
+            let key = told.identify(message)?;
+            let found = store.field(&key)?.read()?;
+            if !self.messages.iter().any(|one| one == found) {
+                let text = format!("{key}: what was retrieved is no message of the file");
+                return Err(Error::new(ErrorKind::Corrupt, text));
+            }
+            meter.tick(1, found.len() as u64);
+        }
+        Ok(meter.finish())
+    }
+}
