@@ -43,6 +43,12 @@ impl Messages {
         self.places.iter().map(|place| (place.start, place.len())).collect()
     }
 
+    /// How many there are.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.places.len()
+    }
+
     /// Bytes of the longest.
     #[must_use]
     pub fn longest(&self) -> u64 {

@@ -72,6 +72,9 @@ const WATCHED: u32 = 1 << 16;
 /// And those in which GRIB messages are archived from here.
 const GRIB: u32 = 1 << 17;
 
+const FEW: &str = "archive-grib: the file has fewer messages than a process archives, so keys come again and \
+                   are known: a file with more tells what a model gets";
+
 /// What is measured of some processes.
 struct Run<'p> {
     plan: &'p FieldsPlan,
@@ -94,7 +97,7 @@ impl FieldsPlan {
     /// archived.
     pub fn run(&self, note: Note<'_>) -> Result<Outcome> {
         self.check()?;
-        let (grib, missing) = self.messages()?;
+        let (grib, notes) = self.messages()?;
         let longest = grib.as_ref().map_or(0, Messages::longest).max(self.shape.size_bytes);
         let site = self.site(longest, note)?;
         let beside = Scratch::beside(&self.launcher, &site.folder)?;
@@ -109,7 +112,7 @@ impl FieldsPlan {
             host: Host::of(&site.folder)?,
             settings: self.settings(&site)?,
             store: site.store().to_owned(),
-            missing,
+            notes,
         })
     }
 
@@ -130,7 +133,10 @@ impl FieldsPlan {
         let Some(path) = &self.grib else { return Ok((None, Vec::new())) };
         let messages = Messages::read(path)?;
         Ok(match EcCodes::new() {
-            Ok(_) => (Some(messages), Vec::new()),
+            Ok(_) => {
+                let few = (messages.count() as u64) < self.shape.fields();
+                (Some(messages), few.then(|| FEW.to_owned()).into_iter().collect())
+            }
             Err(error) => (None, vec![format!("archive-grib is left out: {error}")]),
         })
     }

@@ -28,8 +28,8 @@ pub struct Outcome {
     pub settings: Settings,
     /// Name of the store: the scheme of its URL.
     pub store: String,
-    /// What could not be measured, and why.
-    pub missing: Vec<String>,
+    /// What could not be measured and why, and what else must be known.
+    pub notes: Vec<String>,
 }
 
 /// What so many processes measured.

@@ -12,14 +12,14 @@ impl fmt::Display for Outcome {
         let (memory, size) = (Bytes(host.memory_bytes), Bytes(self.size_bytes));
         writeln!(f, "{} x {}, {memory}, Linux {}", host.cpus, host.cpu, host.kernel)?;
         writeln!(f, "{} ({}), fields of {size}\n", host.file_system, host.medium)?;
-        write!(f, "{}", self.table())?;
+        writeln!(f, "{}", self.table())?;
         for case in &self.cases {
             if let Some(share) = case.lines.scattered() {
                 let procs = case.procs;
                 writeln!(f, "scattered at {share:.2} of the rate in order (--procs {procs})")?;
             }
         }
-        self.missing.iter().try_for_each(|missing| writeln!(f, "{missing}"))?;
+        self.notes.iter().try_for_each(|note| writeln!(f, "{note}"))?;
         write!(f, "\n{LEGEND}")
     }
 }

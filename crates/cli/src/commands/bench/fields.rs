@@ -26,7 +26,8 @@ Beside it, in turns: one plain file for each field, and pwrite and pread of the 
 the same medium by the same processes. A pass that is not measured warms up the memory. The time of a phase \
 goes from the first start to the last end.
 
-With --grib each process also archives its share of the messages of a file, over and over, as many as it has fields; ecCodes tells their keys, and where it is missing that is left out.
+With --grib each process also archives its share of the messages of a file, over and over, as many as it has fields; ecCodes tells their keys, and where it is missing that is left out. A file with as many different messages as \
+fields tells what a model gets: the keys of messages that come again are known.
 
 With --peer pyfdb as many processes of Python do the same on a real FDB, in turns as well: an FDB in a folder on the same medium, with a schema of the same keys. All its fields have the same bytes, and nobody watches.
 
