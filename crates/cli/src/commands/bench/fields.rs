@@ -33,7 +33,7 @@ With --peer pyfdb as many processes of Python do the same on a real FDB, in turn
 
 Examples:
   esker bench fields --procs 1,2 -i 5 --json fields.json
-  esker bench fields --size 64KiB --steps 100 --levels 100 --params 10 -i 1
+  esker bench fields --size 4KiB --steps 100 --levels 100 --params 10 -i 1
   esker bench fields --procs 1,2 -i 5 --peer pyfdb --python ~/fdb/bin/python3
   esker bench fields --pool tank --members 4 --verify";
 
