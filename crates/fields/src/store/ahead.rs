@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Threads that read; the caller's own uses what they read.
-const READERS: usize = 2;
+const READERS: usize = 1;
 
 /// Calls `visit` with each field and its bytes, in order. Others are read meanwhile: at most [`AHEAD_FIELDS`],
 /// and of at most [`AHEAD_BYTES`] unless one alone is longer.
@@ -48,6 +48,8 @@ struct State {
     wanted: usize,
     bytes: u64,
     read: BTreeMap<usize, Result<Vec<u8>>>,
+    /// Buffers that were used: fresh memory would cost as much as what is read into it.
+    spare: Vec<Vec<u8>>,
 }
 
 impl Queue {
@@ -84,7 +86,8 @@ impl Queue {
 
     fn fill(&self, fields: &[Field]) {
         while let Some(at) = self.take(fields) {
-            let bytes = fields.get(at).map_or_else(lost, Field::read);
+            let buffer = self.lock().spare.pop().unwrap_or_default();
+            let bytes = fields.get(at).map_or_else(lost, |field| read_into(field, buffer));
             self.lock().read.insert(at, bytes);
             self.changed.notify_all();
         }
@@ -96,8 +99,10 @@ impl Queue {
         visit: &mut impl FnMut(&Field, &[u8]) -> Result<()>,
     ) -> Result<()> {
         for (at, field) in fields.iter().enumerate() {
-            visit(field, &self.wait_for(at)?)?;
+            let bytes = self.wait_for(at)?;
+            visit(field, &bytes)?;
             let mut state = self.lock();
+            state.spare.push(bytes);
             state.bytes -= field.bytes();
             state.wanted = at + 1;
             drop(state);
@@ -115,6 +120,12 @@ impl Queue {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
+}
+
+fn read_into(field: &Field, mut buffer: Vec<u8>) -> Result<Vec<u8>> {
+    buffer.resize(usize::try_from(field.bytes()).unwrap_or(usize::MAX), 0);
+    field.read_at(0, &mut buffer)?;
+    Ok(buffer)
 }
 
 fn lost() -> Result<Vec<u8>> {
