@@ -35,7 +35,7 @@ struct Numbers {
     next: u64,
     end: u64,
     generation: u64,
-    _held: Vec<Hold>,
+    held: Vec<Hold>,
 }
 
 impl FieldStore {
@@ -128,14 +128,14 @@ impl FieldWriter {
     fn take_numbers(&self, older: Option<Numbers>) -> Result<Numbers> {
         let container = self.store.container();
         let first = container.allocate_oids(NUMBERS).wait()?;
-        let mut held = older.map_or_else(Vec::new, |numbers| numbers._held);
+        let mut held = older.map_or_else(Vec::new, |numbers| numbers.held);
         held.push(layout::marker(container, first)?.hold().wait()?);
         let (akey, count) = (first.to_be_bytes(), NUMBERS.to_le_bytes());
         let catalogue = self.store.catalogue();
         catalogue
             .update(layout::WRITERS, Cond::NONE, &[put(&akey, &count)], Access::Latest)
             .wait()?;
-        Ok(Numbers { next: first, end: first + NUMBERS, generation: generation(), _held: held })
+        Ok(Numbers { next: first, end: first + NUMBERS, generation: generation(), held })
     }
 
     /// Makes everything archived visible at one moment. Fields that were there under the same keys are
@@ -158,8 +158,8 @@ impl FieldWriter {
     /// Lets go of batches that were used up: all of them is in the index now.
     fn release_spent(&mut self) {
         if let Some(numbers) = &mut self.numbers {
-            let spent = numbers._held.len().saturating_sub(1);
-            numbers._held.drain(..spent);
+            let spent = numbers.held.len().saturating_sub(1);
+            numbers.held.drain(..spent);
         }
     }
 
@@ -201,23 +201,32 @@ fn stage_part(
     let dkey = layout::current(index);
     let akeys: Vec<&[u8]> = part.iter().map(|(datum, _)| datum.as_bytes()).collect();
     let before = fetch_many(object, &dkey, &akeys, Access::Tx(transaction))?;
-    let mut masked = Vec::new();
-    for ((datum, places), before) in part.iter().zip(before) {
-        let earlier = places[..places.len() - 1].iter().map(Place::encode);
-        let all = before.into_iter().chain(earlier);
-        masked.extend(all.map(|place| (masked_akey(datum, &place), place)));
-    }
     let places: Vec<Vec<u8>> =
         part.iter().filter_map(|(_, all)| Some(all.last()?.encode())).collect();
     let current: Vec<Update<'_>> =
         akeys.iter().zip(&places).map(|(akey, place)| put(akey, place)).collect();
     object.update(&dkey, Cond::NONE, &current, Access::Tx(transaction)).wait()?;
-    if masked.is_empty() {
-        return Ok(());
+    let mut masked = Vec::new();
+    for (((datum, all), before), place) in part.iter().zip(before).zip(&places) {
+        let earlier = all.iter().rev().skip(1).map(Place::encode);
+        // A flush that is repeated after it took effect finds its own.
+        let masks = before.into_iter().filter(|before| before != place).chain(earlier);
+        masked.extend(masks.map(|place| (masked_akey(datum, &place), place)));
     }
-    let masked: Vec<Update<'_>> = masked.iter().map(|(akey, place)| put(akey, place)).collect();
+    stage_masked(object, index, &masked, transaction)
+}
+
+fn stage_masked(
+    object: &Object,
+    index: &str,
+    masked: &[(Vec<u8>, Vec<u8>)],
+    transaction: &Transaction,
+) -> Result<()> {
     let dkey = layout::masked(index);
-    object.update(&dkey, Cond::NONE, &masked, Access::Tx(transaction)).wait()
+    masked.chunks(AKEYS_PER_OP_MAX).try_for_each(|part| {
+        let part: Vec<Update<'_>> = part.iter().map(|(akey, place)| put(akey, place)).collect();
+        object.update(&dkey, Cond::NONE, &part, Access::Tx(transaction)).wait()
+    })
 }
 
 /// A key no other masked field of the datum has: places differ in their array, or in when they were archived.
@@ -236,4 +245,50 @@ fn check(key: &Key, bytes: u64) -> Result<()> {
         return Err(Error::new(ErrorKind::RecordTooBig, text));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Schema, Selection};
+    use esker::Pool;
+    use esker_types::info::OpenMode;
+
+    fn store(name: &str) -> FieldStore {
+        let pool = Pool::connect(name, OpenMode::ReadWrite).unwrap();
+        FieldStore::create(&pool, "fields", &Schema::default_mars().unwrap()).unwrap()
+    }
+
+    fn key() -> Key {
+        let text = "class=od,expver=0001,stream=oper,date=20240610,time=0000,type=fc,levtype=sfc,step=0,param=167";
+        Key::parse(text).unwrap()
+    }
+
+    fn masked(store: &FieldStore) -> u64 {
+        store.stats(&Selection::everything(store.schema())).unwrap().masked
+    }
+
+    #[test]
+    fn a_flush_that_is_repeated_masks_nothing_of_its_own() {
+        let store = store("memory:fields-repeated");
+        let mut writer = store.writer();
+        writer.archive(&key(), b"field").unwrap();
+        let pending = writer.pending.clone();
+        writer.flush().unwrap();
+        writer.pending = pending;
+        writer.flush().unwrap();
+        assert_eq!(masked(&store), 0);
+        assert_eq!(store.field(&key()).unwrap().read().unwrap(), b"field");
+    }
+
+    #[test]
+    fn one_key_may_be_archived_any_number_of_times_before_a_flush() {
+        let store = store("memory:fields-often");
+        let mut writer = store.writer();
+        let times = AKEYS_PER_OP_MAX as u64 + 10;
+        (0..times).for_each(|number| writer.archive(&key(), &number.to_le_bytes()).unwrap());
+        writer.flush().unwrap();
+        assert_eq!(masked(&store), times - 1);
+        assert_eq!(store.field(&key()).unwrap().read().unwrap(), (times - 1).to_le_bytes());
+    }
 }
