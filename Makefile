@@ -25,8 +25,9 @@ $(BUILT) &: $(SOURCES)
 	cargo build --release -p esker-cli -p esker-libdaos -p esker-preload
 	touch $(BUILT)
 
-demo: build ## Archive and retrieve real fields by key and from a C program (FILES="a.grib b.grib" for your own)
-	scripts/setup.sh fields $(if $(FILES),,samples)
+demo: build ## Archive, list, retrieve and map a forecast, and real fields from C (FILES="a.grib b.grib" for your own)
+	scripts/setup.sh samples fields python
+	scripts/wheel.sh build/demo/wheels release
 	scripts/demo.sh $(ESKER) $(LIBDAOS) $(FILES)
 
 test: ## Run every test: Rust, ABI, C programs, real programs, Python

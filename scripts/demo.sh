@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Archives GRIB fields by key and retrieves them; then a C program stores them with an index and another process reads them.
+# Archives a forecast from Python, lists its axes, retrieves some of it and draws a map; archives and retrieves GRIB files
+# by key; then a C program stores their fields with an index and another process reads them.
 # usage: demo.sh ESKER LIBDAOS [FILE...]; without files, the samples of ecCodes
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -25,6 +26,13 @@ say() {
 say "creating a pool of 1 GiB in $work"
 export ESKER_POOLS=$work ESKER_FIELDS=demo/archive
 "$esker" pool create demo --dir "$work" --size 1G
+
+say "a forecast from Python: archived step by step, its axes, a request, xarray, and a map"
+tools=build/python/bin
+"$tools/python" -m venv --clear --without-pip build/demo/python
+"$tools/pip" --python build/demo/python/bin/python install --quiet --disable-pip-version-check \
+    --constraint python/requirements.txt xarray matplotlib build/demo/wheels/esker-*.whl
+build/demo/python/bin/python examples/python/forecast.py demo/forecast build/demo/map.png 0.25
 
 say "archiving the fields of ${#files[@]} files by the keys that their GRIB messages bring"
 "$esker" fields archive "${files[@]}" || say "what is said above could not be archived, the rest was"

@@ -1,6 +1,8 @@
 """Archive a small forecast, look at its axes, retrieve some of it, open it in xarray and draw a map.
 
-    python forecast.py POOL/CONTAINER [MAP.png]
+    python forecast.py POOL/CONTAINER [MAP.png [DEGREES]]
+
+DEGREES is the distance of the points of its grid, 2 without; 0.25 is that of ERA5.
 
 Needs numpy, xarray and ecCodes with its samples (Debian: libeccodes0 libeccodes-data);
 the map needs matplotlib.
@@ -16,33 +18,37 @@ import esker
 STEPS = range(0, 25, 6)
 MEMBERS = (1, 2)
 LEVELS = (850, 500)
-NORTH_SOUTH, WEST_EAST = np.arange(90, -91, -2.0), np.arange(0, 360, 2.0)
-GRID = {
-    "Ni": WEST_EAST.size,
-    "Nj": NORTH_SOUTH.size,
-    "latitudeOfFirstGridPointInDegrees": 90.0,
-    "latitudeOfLastGridPointInDegrees": -90.0,
-    "longitudeOfFirstGridPointInDegrees": 0.0,
-    "longitudeOfLastGridPointInDegrees": 358.0,
-    "iDirectionIncrementInDegrees": 2.0,
-    "jDirectionIncrementInDegrees": 2.0,
-}
 LABELS = {"setLocalDefinition": 1, "class": "rd", "stream": "enfo", "type": "pf"}
 
 
-def temperature(step, member, pressure):
+def grid(degrees):
+    """Latitudes from north to south, longitudes from west to east, and what GRIB calls them."""
+    north, east = np.arange(90, -90 - degrees / 2, -degrees), np.arange(0, 360, degrees)
+    return north, east, {
+        "Ni": east.size,
+        "Nj": north.size,
+        "latitudeOfFirstGridPointInDegrees": 90.0,
+        "latitudeOfLastGridPointInDegrees": -90.0,
+        "longitudeOfFirstGridPointInDegrees": 0.0,
+        "longitudeOfLastGridPointInDegrees": 360.0 - degrees,
+        "iDirectionIncrementInDegrees": degrees,
+        "jDirectionIncrementInDegrees": degrees,
+    }
+
+
+def temperature(points, step, member, pressure):
     """Kelvin at each point, from north to south: a wave that goes east, 15 degrees in six hours."""
-    north, east = np.radians(NORTH_SOUTH)[:, None], np.radians(WEST_EAST)[None, :]
+    north, east = np.radians(points[0])[:, None], np.radians(points[1])[None, :]
     wave = np.cos(4 * (east - np.radians(2.5 * step))) * np.cos(north) ** 2
     return 300 - 45 * np.sin(north) ** 2 + (5 + member) * wave - 0.06 * (1000 - pressure)
 
 
-def message(step, member, pressure):
+def message(points, step, member, pressure):
     """One field as GRIB 2."""
     keys = {"productDefinitionTemplateNumber": 1, **LABELS, "date": 20240610, "time": 0, "number": member}
     keys |= {"typeOfLevel": "isobaricInhPa", "level": pressure, "paramId": 130, "stepRange": str(step)}
-    values = temperature(step, member, pressure).ravel()
-    return esker.make_grib("regular_ll_pl_grib2", keys | GRID | {"bitsPerValue": 16}, values)
+    values = temperature(points, step, member, pressure).ravel()
+    return esker.make_grib("regular_ll_pl_grib2", keys | points[2] | {"bitsPerValue": 16}, values)
 
 
 def draw(values, path):
@@ -60,13 +66,13 @@ def draw(values, path):
     print(f"map: {path}")
 
 
-def main(name, path="forecast.png"):
+def main(name, path="forecast.png", degrees=2.0):
     """Do all of it."""
-    store = esker.FieldStore(name)
+    store, points = esker.FieldStore(name), grid(float(degrees))
     for step in STEPS:
         for member in MEMBERS:
             for pressure in LEVELS:
-                store.archive(message(step, member, pressure))
+                store.archive(message(points, step, member, pressure))
         store.flush()  # readers see a step all at once
     for axis, values in store.axes({"class": "rd"}).items():
         print(f"{axis}: {'/'.join(values)}")
@@ -81,6 +87,6 @@ def main(name, path="forecast.png"):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) not in (2, 3):
+    if len(sys.argv) not in (2, 3, 4):
         sys.exit(__doc__)
     main(*sys.argv[1:])
