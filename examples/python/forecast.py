@@ -24,7 +24,7 @@ LABELS = {"setLocalDefinition": 1, "class": "rd", "stream": "enfo", "type": "pf"
 def grid(degrees):
     """Latitudes from north to south, longitudes from west to east, and what GRIB calls them."""
     north, east = np.arange(90, -90 - degrees / 2, -degrees), np.arange(0, 360, degrees)
-    return north, east, {
+    keys = {
         "Ni": east.size,
         "Nj": north.size,
         "latitudeOfFirstGridPointInDegrees": 90.0,
@@ -34,6 +34,7 @@ def grid(degrees):
         "iDirectionIncrementInDegrees": degrees,
         "jDirectionIncrementInDegrees": degrees,
     }
+    return north, east, keys
 
 
 def temperature(points, step, member, pressure):
