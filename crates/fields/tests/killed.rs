@@ -17,6 +17,9 @@ const CHILD: &str = "ESKER_FIELDS_CHILD";
 const WRITERS: u64 = 3;
 /// Fields of a step, flushed together; their databases are two.
 const FIELDS: u64 = 12;
+/// Steps of a writer in a round at most, and longest field: all of it has room in the pool.
+const STEPS: u64 = 100;
+const BYTES: usize = 8000;
 
 /// Numbers without pattern (SplitMix64).
 fn mixed(seed: u64) -> u64 {
@@ -37,7 +40,7 @@ fn key(writer: u64, step: u64, field: u64) -> Key {
 /// What a field holds: as long and as filled as its key says, so that a half one is noticed.
 fn data(writer: u64, step: u64, field: u64) -> Vec<u8> {
     let number = mixed(writer << 40 | step << 8 | field);
-    vec![number as u8; 1 + (number >> 8) as usize % 60_000]
+    vec![number as u8; 1 + (number >> 8) as usize % BYTES]
 }
 
 fn open(url: &str) -> FieldStore {
@@ -50,11 +53,11 @@ fn open(url: &str) -> FieldStore {
 fn child() {
     let Ok(arguments) = std::env::var(CHILD) else { return };
     let arguments: Vec<&str> = arguments.split(' ').collect();
-    let (writer, first) = (arguments[1].parse().unwrap(), arguments[2].parse().unwrap());
+    let (writer, first) = (arguments[1].parse().unwrap(), arguments[2].parse::<u64>().unwrap());
     let mut flushed = std::fs::File::options().append(true).open(arguments[3]).unwrap();
     let store = open(arguments[0]);
     let mut writing = store.writer();
-    for step in first..400 {
+    for step in first..first + STEPS {
         for field in 0..FIELDS {
             writing.archive(&key(writer, step, field), &data(writer, step, field)).unwrap();
         }
@@ -109,6 +112,10 @@ impl Drop for Place {
     }
 }
 
+fn alive(children: &mut [Child]) -> bool {
+    children.iter_mut().all(|child| child.try_wait().unwrap().is_none())
+}
+
 fn len(path: &Path) -> u64 {
     std::fs::metadata(path).unwrap().len()
 }
@@ -159,12 +166,15 @@ fn killed_writers_leave_whole_steps() {
                     expect_whole(&look(&store));
                 }
             });
-            while (0..WRITERS).any(|writer| len(&place.flushed(writer)) == 0) {
+            while (0..WRITERS).any(|writer| len(&place.flushed(writer)) == 0)
+                && alive(&mut children)
+            {
                 std::thread::sleep(Duration::from_millis(2));
             }
             for (number, child) in children.iter_mut().enumerate() {
                 let pause = mixed(seed ^ round << 8 ^ number as u64) % 40_000;
                 std::thread::sleep(Duration::from_micros(pause));
+                assert!(child.try_wait().unwrap().is_none(), "a writer ended by itself");
                 child.kill().unwrap();
                 child.wait().unwrap();
             }
