@@ -18,10 +18,11 @@ STEPS = range(0, 49, 6)
 
 def model(name):
     """Archive step after step; each becomes visible at its flush."""
+    points = forecast.grid(2.0)
     with esker.FieldStore(name) as store:
         for step in STEPS:
             for pressure in forecast.LEVELS:
-                store.archive(forecast.message(step, 1, pressure))
+                store.archive(forecast.message(points, step, 1, pressure))
             store.flush()
 
 
