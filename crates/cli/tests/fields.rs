@@ -90,6 +90,10 @@ fn archiving_again_masks_until_the_purge() {
     archive(&site, 0, "step 0 anew");
     assert_eq!(answer(&site, &["stats"])["stats"][0]["masked"], json!(1));
     assert_eq!(fields(&site, &["dump"]).matches("masked").count(), 1);
+    let two = site.file("two", b"step=0\nstep=6\n");
+    let states = fields(&site, &["dump", "--from", &two]);
+    let states: Vec<_> = states.lines().map(|line| line.split_once(' ').unwrap().0).collect();
+    assert_eq!(states, ["current", "current", "masked"]);
     assert_eq!(answer(&site, &["purge"])["masked"], json!(1));
     assert_eq!(answer(&site, &["purge", "--doit"])["masked"], json!(1));
     assert_eq!(answer(&site, &["purge"])["masked"], json!(0));

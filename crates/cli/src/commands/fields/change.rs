@@ -139,12 +139,12 @@ impl Move {
             if !self.keep {
                 store.wipe(&selection, false, |_| Ok(()))?;
             }
-            let found = store.find(&selection)?;
-            keys.extend(found.fields.iter().map(|field| field.key().to_string()));
-            bytes += found.fields.iter().map(esker_fields::Field::bytes).sum::<u64>();
+            let fields = store.find(&selection)?.fields;
+            keys.extend(fields.iter().map(|field| field.key().to_string()));
+            bytes += fields.iter().map(esker_fields::Field::bytes).sum::<u64>();
             if change.doit {
                 let other = open_or_create(&self.to, store.schema())?;
-                copy(&store, &selection, &mut other.writer())?;
+                copy(&fields, &mut other.writer())?;
                 if !self.keep {
                     store.wipe(&selection, true, |_| Ok(()))?;
                 }

@@ -3,7 +3,7 @@ use crate::output::Answer;
 use crate::progress::Bar;
 use esker::types::{Error, ErrorKind, Result};
 use esker_bench::units::Bytes;
-use esker_fields::{FieldStore, FieldWriter, Key, Selection};
+use esker_fields::{Field, FieldStore, FieldWriter, Key, read_ahead};
 use serde_json::json;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -123,14 +123,8 @@ pub(super) fn is_there(store: &FieldStore, key: &Key, data: &[u8]) -> Result<boo
     }
 }
 
-/// The selections of commands are of one store.
-pub(super) fn copy(from: &FieldStore, selection: &Selection, to: &mut FieldWriter) -> Result<u64> {
-    let found = from.find(selection)?.fields;
-    let mut bytes = 0;
-    for field in &found {
-        to.archive(field.key(), &field.read()?)?;
-        bytes += field.bytes();
-    }
-    to.flush()?;
-    Ok(bytes)
+/// Archives fields of one store in another; they become visible there all at one moment.
+pub(super) fn copy(fields: &[Field], to: &mut FieldWriter) -> Result<()> {
+    read_ahead(fields, |field, bytes| to.archive(field.key(), bytes))?;
+    to.flush()
 }

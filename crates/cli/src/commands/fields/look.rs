@@ -24,17 +24,15 @@ impl Look {
         self.store.open(OpenMode::ReadOnly)
     }
 
-    /// The fields of all requests, those that later ones mask last.
+    /// The fields of all requests, or those that later ones mask.
     fn listed(&self, masked: bool) -> Result<Vec<Listed>> {
         let store = self.open()?;
         let mut all = Vec::new();
         for selection in self.request.selections(&store)? {
-            for masked in [false, true].into_iter().take(1 + usize::from(masked)) {
-                store.visit(&selection, masked, |listed| {
-                    all.push(listed);
-                    Ok(true)
-                })?;
-            }
+            store.visit(&selection, masked, |listed| {
+                all.push(listed);
+                Ok(true)
+            })?;
         }
         Ok(all)
     }
@@ -221,18 +219,15 @@ pub(crate) struct Dump {
 
 impl Dump {
     pub(super) fn run(self) -> Result<Answer> {
-        let current = self.look.listed(false)?.len();
-        let all = self.look.listed(true)?;
-        let state = |at: usize| if at < current { "current" } else { "masked" };
-        let lines = all.iter().enumerate();
-        let lines: Vec<_> = lines
-            .map(|(at, listed)| {
-                format!("{:7}  {}", state(at), shown::long(&listed.key, &listed.place))
-            })
-            .collect();
+        let (current, masked) = (self.look.listed(false)?, self.look.listed(true)?);
+        let of = |state| {
+            move |listed: &Listed| format!("{state}  {}", shown::long(&listed.key, &listed.place))
+        };
+        let lines: Vec<String> =
+            current.iter().map(of("current")).chain(masked.iter().map(of("masked "))).collect();
         let response = json!({
-            "current": all.iter().take(current).map(shown::listed).collect::<Vec<_>>(),
-            "masked": all.iter().skip(current).map(shown::listed).collect::<Vec<_>>(),
+            "current": current.iter().map(shown::listed).collect::<Vec<_>>(),
+            "masked": masked.iter().map(shown::listed).collect::<Vec<_>>(),
         });
         Ok(Answer::new(response, lines.join("\n")))
     }
