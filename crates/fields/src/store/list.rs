@@ -41,12 +41,7 @@ impl FieldStore {
         mut visit: impl FnMut(Listed) -> Result<bool>,
     ) -> Result<()> {
         for level in self.levels(selection, masked)? {
-            let mut more = true;
-            level.each(selection, |found| {
-                more = more && level.visit(found, &mut visit)?;
-                Ok(())
-            })?;
-            if !more {
+            if !level.visit_all(selection, &mut visit)? {
                 break;
             }
         }
@@ -142,6 +137,20 @@ impl Level {
             let found: Vec<_> = all.filter(|(key, _)| selection.matches(key)).collect();
             visit(&found)
         })
+    }
+
+    /// Calls `visit` with each field that a selection matches; false where it has enough.
+    pub(super) fn visit_all(
+        &self,
+        selection: &Selection,
+        visit: &mut impl FnMut(Listed) -> Result<bool>,
+    ) -> Result<bool> {
+        let mut more = true;
+        self.each(selection, |found| {
+            more = more && self.visit(found, visit)?;
+            Ok(())
+        })?;
+        Ok(more)
     }
 
     fn datum<'a>(&self, akey: &'a [u8]) -> Option<&'a str> {

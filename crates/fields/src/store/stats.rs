@@ -34,12 +34,9 @@ impl FieldStore {
         let mut rows: Vec<(Key, u64, u64)> = Vec::new();
         for level in self.levels(selection, false)? {
             let (mut fields, mut bytes) = (0, 0);
-            level.each(selection, |found| {
-                level.visit(found, &mut |listed| {
-                    (fields, bytes) = (fields + 1, bytes + listed.place.bytes);
-                    Ok(true)
-                })?;
-                Ok(())
+            level.visit_all(selection, &mut |listed| {
+                (fields, bytes) = (fields + 1, bytes + listed.place.bytes);
+                Ok(true)
             })?;
             match rows.last_mut().filter(|row| row.0 == level.database) {
                 Some(row) => (row.1, row.2) = (row.1 + fields, row.2 + bytes),
@@ -59,17 +56,14 @@ impl FieldStore {
         let mut last = None;
         for level in self.levels(selection, false)? {
             let before = stats.fields;
-            level.each(selection, |found| {
-                level.visit(found, &mut |listed| {
-                    stats.fields += 1;
-                    stats.bytes += listed.stored_bytes();
-                    if listed.place.array().is_none() {
-                        stats.adopted += 1;
-                        stats.adopted_bytes += listed.place.bytes;
-                    }
-                    Ok(true)
-                })?;
-                Ok(())
+            level.visit_all(selection, &mut |listed| {
+                stats.fields += 1;
+                stats.bytes += listed.stored_bytes();
+                if listed.place.array().is_none() {
+                    stats.adopted += 1;
+                    stats.adopted_bytes += listed.place.bytes;
+                }
+                Ok(true)
             })?;
             if stats.fields > before {
                 stats.indexes += 1;
