@@ -25,7 +25,7 @@ $(BUILT) &: $(SOURCES)
 	cargo build --release -p esker-cli -p esker-libdaos -p esker-preload
 	touch $(BUILT)
 
-demo: build ## Archive, list, retrieve and map a forecast, and real fields from C (FILES="a.grib b.grib" for your own)
+demo: build ## Archive, list, retrieve and map a forecast, and real fields from C (FILES="a.grib folder" for your own)
 	scripts/setup.sh samples fields python
 	scripts/wheel.sh build/demo/wheels release
 	scripts/demo.sh $(ESKER) $(LIBDAOS) $(FILES)

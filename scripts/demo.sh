@@ -1,16 +1,25 @@
 #!/usr/bin/env bash
 # Archives a forecast from Python, lists its axes, retrieves some of it and draws a map; archives and retrieves GRIB files
-# by key; then a C program stores their fields with an index and another process reads them.
-# usage: demo.sh ESKER LIBDAOS [FILE...]; without files, the samples of ecCodes
+# by key and draws maps of them; then a C program stores their fields with an index and another process reads them.
+# usage: demo.sh ESKER LIBDAOS [FILE or FOLDER...]; without any, the samples of ecCodes
 set -euo pipefail
 cd "$(dirname "$0")/.."
 esker=$1 libdaos=$2
 shift 2
-files=("$@")
-[ $# -gt 0 ] || mapfile -t files < <(scripts/samples.sh)
+find_files() {
+    if [ $# -gt 0 ]; then find -L "$@" -type f | sort; else scripts/samples.sh; fi
+}
+mapfile -t files < <(find_files "$@")
+[ ${#files[@]} -gt 0 ] || { echo "demo.sh: no files in: $*" >&2 && exit 2; }
+
+# The fields of the files are kept by key and by the example in C, which replaces them, and lie in a file as well.
+files_mib=$(($(cat "${files[@]}" | wc -c) >> 20))
+pool_mib=$((1024 + 4 * files_mib))
+room_kib=$(((pool_mib + files_mib + 512) * 1024))
+repeat=20
+[ $files_mib -lt 256 ] || repeat=2
 
 # Memory where there is room for the pool, else wherever temporary files go.
-room_kib=$((1536 * 1024))
 roomy() {
     [ -w "$1" ] && [ "$(df -k --output=avail "$1" | tail -n 1)" -gt $room_kib ]
 }
@@ -23,16 +32,17 @@ say() {
     echo "--- $*"
 }
 
-say "creating a pool of 1 GiB in $work"
+say "creating a pool of $pool_mib MiB in $work"
 export ESKER_POOLS=$work ESKER_FIELDS=demo/archive
-"$esker" pool create demo --dir "$work" --size 1G
+"$esker" pool create demo --dir "$work" --size ${pool_mib}M
 
 say "a forecast from Python: archived step by step, its axes, a request, xarray, and a map"
 tools=build/python/bin
 "$tools/python" -m venv --clear --without-pip build/demo/python
 "$tools/pip" --python build/demo/python/bin/python install --quiet --disable-pip-version-check \
     --constraint python/requirements.txt xarray matplotlib build/demo/wheels/esker-*.whl
-build/demo/python/bin/python examples/python/forecast.py demo/forecast build/demo/map.png 0.25
+python=build/demo/python/bin/python
+$python examples/python/forecast.py demo/forecast build/demo/map.png 0.25
 
 say "archiving the fields of ${#files[@]} files by the keys that their GRIB messages bring"
 "$esker" fields archive "${files[@]}" || say "what is said above could not be archived, the rest was"
@@ -44,16 +54,19 @@ say "the axes of what is there"
 say "retrieving all of it by a MARS request, in the order of its axes"
 "$esker" fields retrieve class=all,date=all,step=all,param=all -o "$work/retrieved.grib"
 
+say "each parameter of them in xarray, and a map of the first ones"
+$python examples/python/maps.py demo/archive build/demo/maps.png
+
 say "building the example with include/daos.h and libdaos"
 scripts/lay-out-library.sh "$libdaos" build/demo/lib
 cc -O2 -Wall -Iinclude examples/c/fields.c -o build/demo/fields -Lbuild/demo/lib -ldaos -luuid
 export LD_LIBRARY_PATH=$PWD/build/demo/lib
 
 say "writing the fields of ${#files[@]} files"
-build/demo/fields write --repeat 20 demo fields "${files[@]}" | tee "$work/written"
+build/demo/fields write --repeat $repeat demo fields "${files[@]}" | tee "$work/written"
 
 say "reading them back in another process"
-build/demo/fields read --repeat 20 demo fields "${files[@]}" | tee "$work/read"
+build/demo/fields read --repeat $repeat demo fields "${files[@]}" | tee "$work/read"
 
 # Lines of the example: WHAT: N fields, B MiB, R MiB/s, F fields/s
 mean_bytes=$(tail -n 1 "$work/written" | sed 's/.*: //' | awk '{printf "%d", $3 * 1048576 / $1}')

@@ -2,7 +2,8 @@
 
     python forecast.py POOL/CONTAINER [MAP.png [DEGREES]]
 
-DEGREES is the distance of the points of its grid, 2 without; 0.25 is that of ERA5.
+The forecast has four parameters near the ground and two at three levels of pressure, for five steps and two
+members. DEGREES is the distance of the points of its grid, 2 without; 0.25 is that of ERA5 and makes 200 MB.
 
 Needs numpy, xarray and ecCodes with its samples (Debian: libeccodes0 libeccodes-data);
 the map needs matplotlib.
@@ -12,12 +13,15 @@ import sys
 
 import numpy as np
 import xarray as xr
+from maps import draw
 
 import esker
 
 STEPS = range(0, 25, 6)
 MEMBERS = (1, 2)
-LEVELS = (850, 500)
+LEVELS = (850, 500, 250)
+T2M, WIND_EAST, WIND_NORTH, PRESSURE, TEMPERATURE, GEOPOTENTIAL = 167, 165, 166, 151, 130, 129
+NEAR_GROUND, ALOFT = (T2M, WIND_EAST, WIND_NORTH, PRESSURE), (TEMPERATURE, GEOPOTENTIAL)
 LABELS = {"setLocalDefinition": 1, "class": "rd", "stream": "enfo", "type": "pf"}
 
 
@@ -37,54 +41,59 @@ def grid(degrees):
     return north, east, keys
 
 
-def temperature(points, step, member, pressure):
-    """Kelvin at each point, from north to south: a wave that goes east, 15 degrees in six hours."""
+def model(points, param, step, member, pressure=1000):
+    """Values from north to south: a wave that goes east, 15 degrees in six hours, on a mean state."""
     north, east = np.radians(points[0])[:, None], np.radians(points[1])[None, :]
-    wave = np.cos(4 * (east - np.radians(2.5 * step))) * np.cos(north) ** 2
-    return 300 - 45 * np.sin(north) ** 2 + (5 + member) * wave - 0.06 * (1000 - pressure)
+    phase = 4 * (east - np.radians(2.5 * step))
+    wave, slope = np.cos(phase) * np.cos(north) ** 2, -np.sin(phase) * np.cos(north) ** 2
+    warm = 300 - 45 * np.sin(north) ** 2 + (5 + member) * wave
+    return {
+        T2M: lambda: warm,
+        WIND_EAST: lambda: 12 * np.sin(2 * north) ** 2 + (2 + member) * wave,
+        WIND_NORTH: lambda: (6 + member) * slope,
+        PRESSURE: lambda: 101_300 - 1500 * np.sin(north) ** 2 + (700 + 100 * member) * wave,
+        TEMPERATURE: lambda: warm - 0.06 * (1000 - pressure),
+        # Of a column that is as warm as its middle, in m2/s2.
+        GEOPOTENTIAL: lambda: 287 * np.log(1000 / pressure) * (warm - 0.03 * (1000 - pressure)),
+    }[param]()
 
 
-def message(points, step, member, pressure):
-    """One field as GRIB 2."""
+def message(points, param, step, member, pressure=None):
+    """One field as GRIB 2: near the ground, or at a pressure in hPa."""
     keys = {"productDefinitionTemplateNumber": 1, **LABELS, "date": 20240610, "time": 0, "number": member}
-    keys |= {"typeOfLevel": "isobaricInhPa", "level": pressure, "paramId": 130, "stepRange": str(step)}
-    values = temperature(points, step, member, pressure).ravel()
-    return esker.make_grib("regular_ll_pl_grib2", keys | points[2] | {"bitsPerValue": 16}, values)
+    keys |= {"typeOfLevel": "isobaricInhPa", "level": pressure} if pressure else {}
+    keys |= {"paramId": param, "stepRange": str(step), **points[2], "bitsPerValue": 16}
+    sample = "regular_ll_pl_grib2" if pressure else "regular_ll_sfc_grib2"
+    return esker.make_grib(sample, keys, model(points, param, step, member, pressure or 1000).ravel())
 
 
-def draw(values, path):
-    """Draw the mean over the members as a map."""
-    try:
-        import matplotlib
-    except ImportError:
-        print("no map: pip install matplotlib")
-        return
-    matplotlib.use("agg")
-    import matplotlib.pyplot as plt
-
-    values.plot(figsize=(9, 4), cmap="RdYlBu_r")
-    plt.savefig(path, dpi=100)
-    print(f"map: {path}")
+def fields(points, step):
+    """All fields of a step."""
+    for member in MEMBERS:
+        for param in NEAR_GROUND:
+            yield message(points, param, step, member)
+        for param in ALOFT:
+            for pressure in LEVELS:
+                yield message(points, param, step, member, pressure)
 
 
 def main(name, path="forecast.png", degrees=2.0):
     """Do all of it."""
     store, points = esker.FieldStore(name), grid(float(degrees))
     for step in STEPS:
-        for member in MEMBERS:
-            for pressure in LEVELS:
-                store.archive(message(points, step, member, pressure))
+        archived = sum(store.archive(field) for field in fields(points, step))
         store.flush()  # readers see a step all at once
+        print(f"step {step}: {archived} fields archived")
     for axis, values in store.axes({"class": "rd"}).items():
         print(f"{axis}: {'/'.join(values)}")
 
-    for field in store.retrieve({"step": [0, 24], "number": 1, "levelist": 850}):
-        print(f"step {field.key['step']}: {field.nbytes} bytes, {field.values.mean():.2f} K on average")
+    for field in store.retrieve({"step": [0, 24], "number": 1, "param": "t", "levelist": 850}):
+        print(f"t at step {field.key['step']}: {field.nbytes} bytes, {field.values.mean():.2f} K on average")
 
-    forecast = xr.open_dataset(store, engine="esker", request={"class": "rd", "levelist": 850})
-    mean = forecast.t.mean("number", keep_attrs=True).isel(step=-1)
-    print(forecast.t)
-    draw(mean, path)
+    aloft = xr.open_dataset(store, engine="esker", request={"class": "rd", "levtype": "pl"})
+    print(aloft)
+    mean = aloft.t.sel(isobaricInhPa=850).isel(step=-1).mean("number", keep_attrs=True)
+    draw(mean, path=path)
 
 
 if __name__ == "__main__":

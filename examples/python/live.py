@@ -22,7 +22,7 @@ def model(name):
     with esker.FieldStore(name) as store:
         for step in STEPS:
             for pressure in forecast.LEVELS:
-                store.archive(forecast.message(points, step, 1, pressure))
+                store.archive(forecast.message(points, forecast.TEMPERATURE, step, 1, pressure))
             store.flush()
 
 

@@ -188,6 +188,11 @@ class _Kind:
         axes.sort(key=Axis.rank)
         fields = np.full([len(axis) for axis in axes], None, object)
         for place, field in self.places:
+            without = [axis.name for axis in axes if axis.name not in place]
+            if without:
+                raise ValueError(
+                    f"{field.key} has no {without[0]}, which others have: ask for one kind of them"
+                )
             at = tuple(axis.index(place[axis.name]) for axis in axes)
             if fields[at] is not None:
                 raise ValueError(f"{field.key} is there twice on the axes {[axis.name for axis in axes]}")

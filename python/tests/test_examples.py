@@ -7,6 +7,8 @@ import sys
 import made
 import pytest
 
+import esker
+
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples" / "python"
 
 
@@ -20,8 +22,20 @@ def test_forecast(shared, tmp_path):
     pytest.importorskip("xarray")
     picture = tmp_path / "map.png"
     shown = run("forecast.py", shared.name, picture)
-    assert "step: 0/6/12/18/24" in shown and "levelist: 500/850" in shown
-    assert "step 24: " in shown and "isobaricInhPa" in shown
+    assert "step: 0/6/12/18/24" in shown and "levelist: 250/500/850" in shown
+    assert "param: 129/130/151/165/166/167" in shown and "number: 1/2" in shown
+    assert "step 24: 20 fields" in shown and "(number, step, isobaricInhPa, latitude, longitude)" in shown
+    assert picture.exists() == ("no map" not in shown)
+
+
+def test_maps_of_files_with_several_products(shared, tmp_path):
+    pytest.importorskip("xarray")
+    path, picture = tmp_path / "several.grib", tmp_path / "maps.png"
+    reduced = esker.make_grib("reduced_gg_pl_32_grib2", {"paramId": 130, "date": 20240610})
+    path.write_bytes(b"".join(made.level(step, 850)[0] for step in (0, 6)) + reduced)
+    shown = run("maps.py", shared.name, picture, path)
+    assert "several.grib: 3 fields" in shown and "levtype: pl" in shown
+    assert "t: {'step': 2, 'latitude': 5, 'longitude': 8}" in shown and "t: {'values': " in shown
     assert picture.exists() == ("no map" not in shown)
 
 

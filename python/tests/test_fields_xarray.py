@@ -7,6 +7,12 @@ from made import NI, NJ, forecast, level
 
 import esker
 
+#: A field of the same parameter without a member.
+CONTROL = {
+    **{"class": "od", "expver": "0001", "stream": "enfo", "date": "20240610", "time": "1200", "type": "cf"},
+    **{"levtype": "pl", "levelist": "850", "step": "0", "param": "130"},
+}
+
 numpy = pytest.importorskip("numpy")
 xarray = pytest.importorskip("xarray")
 
@@ -56,6 +62,15 @@ def test_what_is_not_there_is_nan(shared):
     found = xarray.open_dataset(shared, engine="esker")
     assert numpy.isnan(found.t.isel(step=0).sel(isobaricInhPa=500)).all()
     assert not numpy.isnan(found.t.isel(step=1)).any()
+
+
+def test_fields_of_other_axes_are_an_error_that_names_the_axis(shared):
+    for member in (1, 2):
+        shared.archive(level(0, 850, member)[0])
+    shared.archive(level(0, 850)[0], CONTROL)
+    shared.flush()
+    with pytest.raises(ValueError, match="has no number, which others have"):
+        xarray.open_dataset(shared, engine="esker")
 
 
 def test_requests_of_the_url(shared):
