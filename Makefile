@@ -15,7 +15,7 @@ PRELOAD := $(RELEASE)/libesker_preload.so
 BUILT := $(ESKER) $(LIBDAOS) $(PRELOAD)
 SOURCES := $(shell find Cargo.toml Cargo.lock crates -name '*.rs' -o -name '*.toml' -o -name '*.lock')
 
-.PHONY: build demo test check bench wheel install uninstall fmt clean help
+.PHONY: build demo test check bench wheel install uninstall fmt clean help ceph-up ceph-down
 
 build: $(BUILT) ## Build the command line, libdaos and the interception library, optimised
 
@@ -46,6 +46,13 @@ bench: build ## Measure arrays and keys on this machine beside its own limit (AR
 	$(ESKER) bench array $(ARGS)
 	$(ESKER) bench kv $(ARGS)
 
+ceph-up: ## Start a Ceph cluster on loopback in build/ceph (ARGS="--store bluestore --auth FOLDER", see scripts/ceph.sh)
+	scripts/setup.sh ceph
+	scripts/ceph.sh up $(ARGS)
+
+ceph-down: ## End that cluster, and remove its data (ARGS=FOLDER for another)
+	scripts/ceph.sh down $(ARGS)
+
 install: build ## Install below PREFIX (default /usr/local), staged in DESTDIR if given
 	scripts/install.sh $(BUILT) "$(DESTDIR)" "$(PREFIX)"
 
@@ -60,4 +67,4 @@ clean: ## Remove everything that was built
 	rm -rf build
 
 help: ## List these targets
-	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12

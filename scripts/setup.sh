@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Sees to it that what the build needs is there: installs it where it may, lists it where it may not.
-# usage: setup.sh [samples] [fields] [fuse] [lint] [python]
+# usage: setup.sh [samples] [fields] [fuse] [ceph] [lint] [python]
 #   samples  also the sample fields of ecCodes
 #   fields   also ecCodes, which reads GRIB
 #   fuse     also what mounting takes, where this machine has the device
+#   ceph     also librados, and the daemons of a cluster for tests
 #   lint     also rustfmt, clippy, cargo-deny and shellcheck
 #   python   also what builds, checks and tests the Python package, into build/python
 set -euo pipefail
@@ -23,8 +24,12 @@ has_header() {
 }
 
 # ldconfig is not on the path of everyone.
+has_library() {
+    PATH=$PATH:/sbin ldconfig -p | grep -F "$1"
+}
+
 has_eccodes() {
-    [ -n "${ESKER_ECCODES:-}" ] || PATH=$PATH:/sbin ldconfig -p | grep -F libeccodes.so
+    [ -n "${ESKER_ECCODES:-}" ] || has_library libeccodes.so
 }
 
 cargo_is_recent() {
@@ -59,6 +64,7 @@ On Debian 12:  apt-get install $*
 Elsewhere:     a C and a C++ compiler, pkg-config, the headers of libuuid, git, fusermount3, ecCodes'
                library and sample fields (ESKER_ECCODES and ECCODES_SAMPLES_PATH say where they are)
                and a recent Rust with rustfmt and clippy (https://rustup.rs); shellcheck for \`make check\`;
+               librados and Ceph's monitor, OSD and tools for a cluster of \`make ceph-up\`;
                Python 3.11 or later with its modules venv and ensurepip
 END
     exit 1
@@ -81,6 +87,14 @@ need_build_tools() {
     need pkg-config command -v pkg-config
     need uuid-dev has_header uuid/uuid.h
     need cargo-web cargo_is_recent
+}
+
+# The package of the library comes with the others, and is what programs need that only use a cluster.
+need_ceph() {
+    need ceph-common command -v rados
+    need ceph-mon command -v ceph-mon
+    need ceph-osd command -v ceph-osd
+    need librados2 has_library librados.so.2
 }
 
 # The toolchain manager adds its own components; Debian's are for Debian's compiler.
@@ -121,6 +135,7 @@ for group in "$@"; do
     samples) need libeccodes-data scripts/samples.sh ;;
     fields) need libeccodes0 has_eccodes ;;
     fuse) [ ! -e /dev/fuse ] || need fuse3 command -v fusermount3 ;;
+    ceph) need_ceph ;;
     lint) need_lint_tools ;;
     python) need python3-venv has_python ;;
     *) echo "setup.sh: no such group: $group" >&2 && exit 2 ;;
