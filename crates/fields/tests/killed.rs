@@ -1,12 +1,12 @@
 //! Writers are killed in the middle of steps while others read: readers see every flushed field, none that was
-//! not flushed, and no error. `ESKER_SEED` replays a run, `ESKER_TORTURE_ROUNDS` makes it longer.
+//! not flushed, and no error, and a watch tells each of them once. `ESKER_SEED` replays a run, `ESKER_TORTURE_ROUNDS` makes it longer.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, missing_docs)]
 
 use esker::Pool;
 use esker_fields::request::Selection;
-use esker_fields::{FieldStore, Key, Schema};
+use esker_fields::{FieldStore, Key, Schema, Watch};
 use esker_types::info::OpenMode;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -137,6 +137,14 @@ fn look(store: &FieldStore) -> BTreeMap<(u64, u64), u64> {
     steps
 }
 
+/// What a watch tells until nothing comes any more: how many fields of each step, none of them twice.
+fn tell(watch: &mut Watch, told: &mut BTreeMap<(u64, u64), BTreeSet<u64>>) {
+    while let Some(field) = watch.next(Duration::ZERO).unwrap() {
+        let (writer, step, number) = numbers(field.key());
+        assert!(told.entry((writer, step)).or_default().insert(number), "twice: {}", field.key());
+    }
+}
+
 /// Whole steps only. The two databases are looked at one after the other: of the second there may be later steps.
 fn expect_whole(steps: &BTreeMap<(u64, u64), u64>) {
     for writer in 0..WRITERS {
@@ -155,6 +163,8 @@ fn killed_writers_leave_whole_steps() {
     eprintln!("ESKER_SEED={seed}");
     let place = Place::new();
     let (mut first, mut expected) = ([0; WRITERS as usize], [0; WRITERS as usize]);
+    let (watched, mut told) = (open(&place.url()), BTreeMap::new());
+    let mut watch = watched.watch(&Selection::everything(watched.schema()), false).unwrap();
     for round in 0..rounds.unwrap_or(4u64) {
         let stop = AtomicBool::new(false);
         let mut children: Vec<_> =
@@ -164,6 +174,11 @@ fn killed_writers_leave_whole_steps() {
                 let store = open(&place.url());
                 while !stop.load(Ordering::Relaxed) {
                     expect_whole(&look(&store));
+                }
+            });
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    tell(&mut watch, &mut told);
                 }
             });
             while (0..WRITERS).any(|writer| len(&place.flushed(writer)) == 0)
@@ -182,6 +197,8 @@ fn killed_writers_leave_whole_steps() {
         });
         let store = open(&place.url());
         let steps = look(&store);
+        tell(&mut watch, &mut told);
+        assert!(told.iter().map(|(step, fields)| (*step, fields.len() as u64)).eq(steps.clone()));
         for writer in 0..WRITERS {
             let slot = writer as usize;
             expected[slot] += len(&place.flushed(writer));

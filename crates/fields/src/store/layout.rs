@@ -26,11 +26,22 @@ pub(crate) const LAYOUT_VERSION: u32 = 1;
 const CURRENT: u8 = b'i';
 const MASKED: u8 = b'm';
 
-/// Dkey of an index that changes with every flush.
+/// Dkey of an index that says how many entries each of its logs of flushes has had.
 pub(crate) const FLUSHES: &[u8] = b"flushes";
 
-/// Different places in [`FLUSHES`]: writers share them, so that there never are more.
-pub(crate) const FLUSH_PLACES: u64 = 64;
+/// Logs of flushes of an index: writers share them, so that there never are more.
+pub(crate) const LOGS: u32 = 64;
+
+/// Entries that a log keeps: each new one takes the place of the oldest.
+pub(crate) const LOG_ENTRIES: u64 = 256;
+
+/// Longest entry of a log in bytes.
+pub(crate) const LOG_ENTRY_BYTES: usize = 64 << 10;
+
+/// Dkey of a log of flushes.
+pub(crate) fn log(number: u8) -> [u8; 4] {
+    [b'l', b'o', b'g', number]
+}
 
 /// Bytes of a chunk of a field. A field up to this length lies on one target and is written by one commit.
 const CHUNK: u64 = 4 << 20;

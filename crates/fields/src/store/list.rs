@@ -93,7 +93,8 @@ impl FieldStore {
     }
 }
 
-fn levels_of(
+/// The indexes of a database that a selection matches.
+pub(super) fn levels_of(
     object: &Object,
     database: &Key,
     selection: &Selection,
@@ -116,7 +117,7 @@ fn levels_of(
 }
 
 /// A key with the pairs of another behind its own.
-fn joined(key: &Key, more: &str) -> Result<Key> {
+pub(super) fn joined(key: &Key, more: &str) -> Result<Key> {
     match (key.is_empty(), more.is_empty()) {
         (true, _) => Key::parse(more),
         (_, true) => Ok(key.clone()),

@@ -3,6 +3,7 @@
 mod ahead;
 mod layout;
 mod list;
+mod log;
 mod place;
 mod purge;
 mod retrieve;
@@ -224,7 +225,17 @@ fn fetch_long(
     akey: &[u8],
     access: Access<'_>,
 ) -> Result<Option<Vec<u8>>> {
-    let mut value = vec![0; place::PLACE_BYTES_MAX];
+    fetch_up_to(place::PLACE_BYTES_MAX, object, dkey, akey, access)
+}
+
+fn fetch_up_to(
+    bytes: usize,
+    object: &Object,
+    dkey: &[u8],
+    akey: &[u8],
+    access: Access<'_>,
+) -> Result<Option<Vec<u8>>> {
+    let mut value = vec![0; bytes];
     let mut fetches = [Fetch::single(akey, Sink::One(&mut value))];
     object.fetch(dkey, Cond::NONE, &mut fetches, access).wait()?;
     let len = fetches[0].size as usize;

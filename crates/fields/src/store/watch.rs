@@ -1,13 +1,14 @@
 //! Watching: fields as they are flushed.
-use super::list::Listed;
+use super::list::{Listed, joined, levels_of};
+use super::log::{self, Marks};
 use super::place::Place;
 use super::retrieve::Field;
-use super::{FieldStore, all_akeys, fetch_many, layout};
+use super::{BATCH, FieldStore, fetch_many, layout};
 use crate::Key;
 use crate::request::Selection;
-use esker::Access;
+use esker::{Access, Object};
 use esker_types::Result;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 /// How long to wait between two looks: short at first, longer where nothing comes.
@@ -17,18 +18,26 @@ const PAUSE_MAX: Duration = Duration::from_millis(50);
 /// Yields each field of a selection once it is flushed, and again where it is archived anew; those that one
 /// look finds in the order in which they were archived.
 ///
-/// It looks at one small value per database; only where one changed is its index listed. Its memory grows
-/// with the fields it has seen.
+/// A look reads small values of each database, and what its logs say that was flushed since the last look. Only
+/// one that comes too late for a log lists the database. Its memory grows with the fields it has seen.
 pub struct Watch {
     store: FieldStore,
     selection: Selection,
-    marks: HashMap<String, Marks>,
+    databases: HashMap<String, Database>,
     seen: HashMap<Key, Place>,
     ready: VecDeque<Listed>,
+    #[cfg(test)]
+    listings: u32,
 }
 
-/// What flushes left at their places.
-type Marks = Vec<Option<Vec<u8>>>;
+/// A database that was met.
+struct Database {
+    key: Key,
+    /// Whether fields of it may be selected.
+    wanted: bool,
+    /// How much of its logs was read.
+    marks: Marks,
+}
 
 impl FieldStore {
     /// Watches the fields of a selection. With `existing`, those that are there come first.
@@ -39,23 +48,17 @@ impl FieldStore {
         let mut watch = Watch {
             store: self.clone(),
             selection: selection.clone(),
-            marks: HashMap::new(),
+            databases: HashMap::new(),
             seen: HashMap::new(),
             ready: VecDeque::new(),
+            #[cfg(test)]
+            listings: 0,
         };
-        watch.look()?;
+        watch.begin()?;
         if !existing {
             watch.ready.clear();
         }
         Ok(watch)
-    }
-
-    /// Marks of the flushes to one database.
-    fn marks(&self, database: &str) -> Result<Marks> {
-        let Some(index) = self.index_of(database)? else { return Ok(Marks::new()) };
-        let places = all_akeys(&index, layout::FLUSHES)?;
-        let places: Vec<&[u8]> = places.iter().map(Vec::as_slice).collect();
-        fetch_many(&index, layout::FLUSHES, &places, Access::Latest)
     }
 }
 
@@ -83,31 +86,188 @@ impl Watch {
         }
     }
 
-    /// Looks for what was flushed since the last look.
-    fn look(&mut self) -> Result<()> {
-        let mut changed = false;
-        for database in self.store.databases()? {
-            if !self.selection.may_match(&Key::parse(&database)?) {
-                continue;
+    /// Notes how far the logs are, then what is there.
+    fn begin(&mut self) -> Result<()> {
+        for name in self.store.databases()? {
+            let mut database = self.meet(&name)?;
+            if let Some(index) = self.index_of(&name, &database)? {
+                database.marks = log::marks(&index)?;
+                self.list(&index, &database.key)?;
             }
-            // Read before the listing: a flush in between changes it again.
-            let marks = self.store.marks(&database)?;
-            changed |= self.marks.get(&database) != Some(&marks);
-            self.marks.insert(database, marks);
+            self.databases.insert(name, database);
         }
-        if changed { self.list() } else { Ok(()) }
+        self.sort();
+        Ok(())
     }
 
-    fn list(&mut self) -> Result<()> {
-        let Self { store, selection, seen, ready, .. } = self;
-        store.visit(selection, false, |listed| {
-            let known = seen.insert(listed.key.clone(), listed.place.clone());
-            if known.as_ref() != Some(&listed.place) {
-                ready.push_back(listed);
-            }
-            Ok(true)
-        })?;
-        ready.make_contiguous().sort_by_key(|listed| listed.place.archived);
+    fn meet(&self, name: &str) -> Result<Database> {
+        let key = Key::parse(name)?;
+        let wanted = self.selection.may_match(&key);
+        Ok(Database { key, wanted, marks: Marks::new() })
+    }
+
+    fn index_of(&self, name: &str, database: &Database) -> Result<Option<Object>> {
+        if database.wanted { self.store.index_of(name) } else { Ok(None) }
+    }
+
+    /// Looks for what was flushed since the last look.
+    fn look(&mut self) -> Result<()> {
+        for name in self.store.databases()? {
+            let mut database = match self.databases.remove(&name) {
+                Some(database) => database,
+                None => self.meet(&name)?,
+            };
+            let result = self.look_at(&name, &mut database);
+            self.databases.insert(name, database);
+            result?;
+        }
+        self.sort();
         Ok(())
+    }
+
+    fn sort(&mut self) {
+        self.ready.make_contiguous().sort_by_key(|listed| listed.place.archived);
+    }
+
+    fn look_at(&mut self, name: &str, database: &mut Database) -> Result<()> {
+        let Some(index) = self.index_of(name, database)? else { return Ok(()) };
+        // Read before the fields are: a flush in between changes them again.
+        let marks = log::marks(&index)?;
+        if marks == database.marks {
+            return Ok(());
+        }
+        match log::since(&index, &database.marks, &marks)? {
+            Some(flushed) => self.take(&index, &database.key, &flushed)?,
+            None => self.list(&index, &database.key)?,
+        }
+        database.marks = marks;
+        Ok(())
+    }
+
+    /// Takes in what the logs name.
+    fn take(
+        &mut self,
+        object: &Object,
+        database: &Key,
+        flushed: &BTreeMap<String, BTreeSet<String>>,
+    ) -> Result<()> {
+        for (index, data) in flushed {
+            let (level, dkey) = (joined(database, index)?, layout::current(index));
+            let mut found = Vec::new();
+            for datum in data {
+                let key = joined(&level, datum)?;
+                if self.selection.matches(&key) {
+                    found.push((key, datum.as_bytes()));
+                }
+            }
+            for part in found.chunks(BATCH) {
+                let akeys: Vec<&[u8]> = part.iter().map(|(_, akey)| *akey).collect();
+                let places = fetch_many(object, &dkey, &akeys, Access::Latest)?;
+                for ((key, _), place) in part.iter().zip(places) {
+                    // One that went since is none any more.
+                    let Some(place) = place else { continue };
+                    self.see(Listed { key: key.clone(), place: Place::decode(&place)? });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn list(&mut self, object: &Object, database: &Key) -> Result<()> {
+        #[cfg(test)]
+        {
+            self.listings += 1;
+        }
+        let mut found = Vec::new();
+        for level in levels_of(object, database, &self.selection, false)? {
+            level.visit_all(&self.selection, &mut |listed| {
+                found.push(listed);
+                Ok(true)
+            })?;
+        }
+        found.into_iter().for_each(|listed| self.see(listed));
+        Ok(())
+    }
+
+    fn see(&mut self, listed: Listed) {
+        let known = self.seen.insert(listed.key.clone(), listed.place.clone());
+        if known.as_ref() != Some(&listed.place) {
+            self.ready.push_back(listed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Schema;
+    use crate::store::layout::LOG_ENTRIES;
+    use esker::Pool;
+    use esker_types::info::OpenMode;
+
+    const SOON: Duration = Duration::from_secs(20);
+    const NOW: Duration = Duration::ZERO;
+
+    fn store(name: &str) -> FieldStore {
+        let pool = Pool::connect(name, OpenMode::ReadWrite).unwrap();
+        FieldStore::create(&pool, "fields", &Schema::default_mars().unwrap()).unwrap()
+    }
+
+    fn key(stream: &str, step: u64, param: u64) -> Key {
+        let text = format!(
+            "class=od,expver=0001,stream={stream},date=20240610,time=0000,domain=g,type=fc,levtype=sfc,step={step},param={param}"
+        );
+        Key::parse(&text).unwrap()
+    }
+
+    fn flush(store: &FieldStore, keys: impl IntoIterator<Item = Key>) {
+        let mut writer = store.writer();
+        keys.into_iter().for_each(|key| writer.archive(&key, b"field").unwrap());
+        writer.flush().unwrap();
+    }
+
+    fn drain(watch: &mut Watch) -> Vec<Key> {
+        let mut all = Vec::new();
+        while let Some(field) = watch.next(NOW).unwrap() {
+            all.push(field.key().clone());
+        }
+        all
+    }
+
+    #[test]
+    fn what_is_flushed_is_found_without_a_listing() {
+        let store = store("memory:watch-new");
+        flush(&store, (0..100).map(|step| key("oper", step, 167)));
+        let mut watch = store.watch(&Selection::everything(store.schema()), false).unwrap();
+        let begun = watch.listings;
+        for step in 0..300 {
+            // Databases that are there, and one that is not there yet.
+            let keys = ["oper", "enda"].map(|stream| key(stream, step, 151));
+            flush(&store, keys.clone());
+            for key in keys {
+                assert_eq!(watch.next(SOON).unwrap().unwrap().key(), &key);
+            }
+        }
+        flush(&store, [key("oper", 7, 167)]);
+        assert_eq!(drain(&mut watch), [key("oper", 7, 167)]);
+        assert_eq!(watch.listings, begun);
+    }
+
+    #[test]
+    fn a_watch_that_comes_too_late_for_the_log_lists() {
+        let store = store("memory:watch-late");
+        let mut watch = store.watch(&Selection::everything(store.schema()), false).unwrap();
+        let mut writer = store.writer();
+        let keys: Vec<Key> = (0..=LOG_ENTRIES).map(|step| key("oper", step, 167)).collect();
+        for key in &keys {
+            writer.archive(key, b"field").unwrap();
+            writer.flush().unwrap();
+        }
+        assert_eq!(drain(&mut watch), keys);
+        assert_eq!(watch.listings, 1);
+        writer.archive(&key("oper", 999, 167), b"field").unwrap();
+        writer.flush().unwrap();
+        assert_eq!(drain(&mut watch), [key("oper", 999, 167)]);
+        assert_eq!(watch.listings, 1);
     }
 }

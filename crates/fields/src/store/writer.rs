@@ -1,6 +1,6 @@
 //! Archiving: bytes go to the store at once, the index names them at the flush.
 use super::place::{Holder, Place, check_path};
-use super::{FieldStore, fetch_many, layout, put};
+use super::{FieldStore, fetch_many, layout, log, put};
 use crate::limits::{FIELD_BYTES_MAX, PENDING_MAX};
 use crate::{Key, Split};
 use esker::{Access, Hold, Object, Transaction, Wait, generation};
@@ -24,11 +24,16 @@ pub struct FieldWriter {
     pending: Pending,
     fields: usize,
     bytes: u64,
+    /// The log in which its flushes are entered.
+    log: u8,
 }
 
-/// What waits for the flush: by database and index, the place of each datum. Of two under one key the later
-/// counts; the earlier is masked.
-type Pending = BTreeMap<(String, String), BTreeMap<String, Vec<Place>>>;
+/// What waits for the flush, by database.
+type Pending = BTreeMap<String, BTreeMap<String, Data>>;
+
+/// What waits for the flush in one index: the places of each datum. Of two under one key the later counts; the
+/// earlier is masked.
+type Data = BTreeMap<String, Vec<Place>>;
 
 /// Numbers that nobody else gives to a field. As long as they are held their arrays are nobody's leftovers.
 struct Numbers {
@@ -43,7 +48,8 @@ impl FieldStore {
     #[must_use]
     pub fn writer(&self) -> FieldWriter {
         let (pending, numbers) = (Pending::new(), None);
-        FieldWriter { store: self.clone(), numbers, pending, fields: 0, bytes: 0 }
+        let log = log::of_writer();
+        FieldWriter { store: self.clone(), numbers, pending, fields: 0, bytes: 0, log }
     }
 }
 
@@ -105,8 +111,8 @@ impl FieldWriter {
     fn enter(&mut self, split: Split, place: Place) {
         self.fields += 1;
         self.bytes += place.bytes;
-        let level = (split.database.to_string(), split.index.to_string());
-        let data = self.pending.entry(level).or_default();
+        let indexes = self.pending.entry(split.database.to_string()).or_default();
+        let data = indexes.entry(split.index.to_string()).or_default();
         data.entry(split.datum.to_string()).or_default().push(place);
     }
 
@@ -164,31 +170,24 @@ impl FieldWriter {
     }
 
     fn stage(&self, transaction: &Transaction) -> Result<()> {
-        let mut marked = None;
-        for ((database, index), data) in &self.pending {
+        for (database, indexes) in &self.pending {
             let object = self.store.index_for(database)?;
-            let data: Vec<_> = data.iter().collect();
-            for part in data.chunks(AKEYS_PER_OP_MAX / 2) {
-                stage_part(&object, index, part, transaction)?;
+            for (index, data) in indexes {
+                let data: Vec<_> = data.iter().collect();
+                for part in data.chunks(AKEYS_PER_OP_MAX / 2) {
+                    stage_part(&object, index, part, transaction)?;
+                }
             }
-            if marked.as_ref() != Some(database) {
-                mark(&object, transaction)?;
-                marked = Some(database.clone());
-            }
+            let flushed: Vec<(&str, Vec<&str>)> =
+                indexes.iter().map(|(index, data)| (index.as_str(), names(data))).collect();
+            log::enter(&object, self.log, &flushed, transaction)?;
         }
         Ok(())
     }
 }
 
-/// Changes what watchers look at.
-fn mark(index: &Object, transaction: &Transaction) -> Result<()> {
-    let now =
-        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    let place = [(u64::from(std::process::id()) % layout::FLUSH_PLACES) as u8];
-    let value = (now.as_nanos() as u64).to_le_bytes();
-    index
-        .update(layout::FLUSHES, Cond::NONE, &[put(&place, &value)], Access::Tx(transaction))
-        .wait()
+fn names(data: &Data) -> Vec<&str> {
+    data.keys().map(String::as_str).collect()
 }
 
 /// Puts fields of one index, with those they mask.
