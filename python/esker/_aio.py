@@ -12,8 +12,8 @@ from ._esker import Array, Container, Field, Fields, FieldStore, File, FileSyste
 _WAITING = {
     Pool: ("info", "container", "create_container", "containers", "destroy_container"),
     Container: ("info", "array", "create_array", "objects", "create_snapshot", "snapshots", "transact"),
-    Kv: ("get", "get_into", "size", "put", "discard", "clear"),
-    Array: ("read", "read_into", "write", "size", "set_size", "punch", "destroy"),
+    Kv: ("get", "get_into", "view", "size", "put", "discard", "clear"),
+    Array: ("read", "read_into", "view", "write", "size", "set_size", "punch", "destroy"),
     Transaction: ("commit", "abort"),
     File: ("read", "read_into", "write", "size", "set_size", "close"),
     FieldStore: (
@@ -28,7 +28,7 @@ _WAITING = {
         "wipe",
         "purge",
     ),
-    Field: ("read", "read_range", "read_into", "metadata"),
+    Field: ("read", "read_range", "read_into", "view", "metadata"),
     Fields: ("read",),
     FileSystem: ("open_file", "stat", "exists", "listdir", "scandir", "mkdir", "remove", "rename"),
 }

@@ -1,5 +1,5 @@
 //! Arrays.
-use crate::buffer::{Readable, Writable};
+use crate::buffer::{self, Readable, Writable};
 use crate::call::call;
 use crate::container::Container;
 use crate::view::{At, View};
@@ -70,16 +70,6 @@ impl Array {
         let range = self.range(offset, place.len())?;
         self.array.read(&range, Sink::One(place), self.view.access()).wait().map(drop)
     }
-
-    fn bytes_of(&self, count: u64) -> Result<usize> {
-        let bytes = count.checked_mul(self.cell_size()).map(usize::try_from);
-        bytes.and_then(std::result::Result::ok).ok_or_else(|| {
-            Error::new(
-                ErrorKind::Overflow,
-                format!("{count} cells are more bytes than fit in memory"),
-            )
-        })
-    }
 }
 
 #[pymethods]
@@ -127,8 +117,36 @@ impl Array {
 
     /// `count` cells from cell `offset` on, as bytes. Cells that were never written are zeros.
     fn read<'py>(&self, py: Python<'py>, offset: u64, count: u64) -> PyResult<Bound<'py, PyBytes>> {
-        let len = call(py, || self.bytes_of(count))?;
-        PyBytes::new_with(py, len, |place| call(py, || self.fill(offset, place)))
+        let len = call(py, || self.array.bytes_of(count))?;
+        let range = [Extent::new(offset, count)];
+        buffer::filled(py, len, |place| {
+            self.array.read_or_zero(&range, Sink::One(place), self.view.access()).wait()
+        })
+    }
+
+    /// `count` cells from cell `offset` on (all from there on, unless given) where they lie, for reading only:
+    /// `numpy.frombuffer(array.view(), dtype="f8")` copies nothing.
+    ///
+    /// That can be done in a pool in memory, where the cells are over 1024 bytes and were written in one
+    /// piece into one chunk, at most 4 MiB. Else it is a copy, or NotSupported with `copy=False`. A view
+    /// keeps its segment of the pool from being used again; a process has at most 4096.
+    #[pyo3(signature = (offset = 0, count = None, *, copy = None))]
+    fn view(
+        &self,
+        py: Python<'_>,
+        offset: u64,
+        count: Option<u64>,
+        copy: Option<bool>,
+    ) -> PyResult<buffer::View> {
+        let view = call(py, || {
+            let count = match count {
+                Some(count) => count,
+                None => self.array.size(self.view.access()).wait()?.saturating_sub(offset),
+            };
+            let range = Extent::new(offset, count);
+            self.array.view(range, copy != Some(false), self.view.access()).wait()
+        })?;
+        Ok(buffer::View::of(view))
     }
 
     /// Fills `buffer` (whole cells, writable) with the cells from cell `offset` on. Places of cells that

@@ -1,11 +1,17 @@
-//! Memory of Python objects, used in place: `bytes`, `bytearray`, `memoryview`, arrays of numpy, whatever
-//! offers the buffer protocol.
+//! Memory that Python and the store share: of `bytes`, `bytearray`, `memoryview`, arrays of numpy, whatever
+//! offers the buffer protocol, used in place; and of the store, offered by the same protocol.
 #![allow(unsafe_code)]
 
+use crate::call::call;
+use crate::errors;
+use esker::types::{ErrorKind, Result};
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::PyBufferError;
+use pyo3::ffi;
 use pyo3::prelude::*;
-use std::ptr::NonNull;
+use pyo3::types::PyBytes;
+use std::ffi::c_int;
+use std::ptr::{NonNull, null};
 use std::slice;
 
 /// Bytes that the store reads.
@@ -70,4 +76,95 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Writable {
             false => Ok(Self(buffer)),
         }
     }
+}
+
+/// Bytes of a value as it was when this was made, for reading only; `Kv.view`, `Array.view` and `Field.view`
+/// make it, and View(buffer) from a copy of any bytes.
+///
+/// It offers the buffer protocol: `numpy.frombuffer(view, dtype="f4")`, `numpy.asarray(view)` and
+/// `memoryview(view)` use its bytes where they are and keep it alive. The bytes never change, whatever happens
+/// to the value, its container or its pool, and a child made by fork has them as well. Pickled, it becomes
+/// a copy.
+#[pyclass(frozen, module = "esker")]
+pub(crate) struct View(esker::View);
+
+impl View {
+    pub(crate) fn of(view: esker::View) -> Self {
+        Self(view)
+    }
+}
+
+#[pymethods]
+impl View {
+    #[new]
+    fn new(py: Python<'_>, buffer: Readable) -> PyResult<Self> {
+        let bytes = buffer.bytes();
+        call(py, || Ok(Self(esker::View::of(bytes.to_vec()))))
+    }
+
+    /// False where these are the stored bytes themselves, True where they are a copy.
+    #[getter]
+    fn is_copy(&self) -> bool {
+        self.0.is_copy()
+    }
+
+    /// Its length in bytes.
+    #[getter]
+    fn nbytes(&self) -> usize {
+        self.0.len()
+    }
+
+    fn __len__(&self) -> usize {
+        self.0.len()
+    }
+
+    /// # Safety
+    /// As the buffer protocol has it: `buffer` is null or can be written to.
+    unsafe fn __getbuffer__(
+        slf: &Bound<'_, Self>,
+        buffer: *mut ffi::Py_buffer,
+        flags: c_int,
+    ) -> PyResult<()> {
+        let bytes: &[u8] = &slf.get().0;
+        let (start, len) = (bytes.as_ptr().cast_mut().cast(), bytes.len() as ffi::Py_ssize_t);
+        // SAFETY: `buffer` is the caller's to be filled. The bytes stay where they are as long as `slf`,
+        // which the buffer then owns; it is frozen, and asked for as read-only, so nobody writes to them.
+        let code = unsafe { ffi::PyBuffer_FillInfo(buffer, slf.as_ptr(), start, len, 1, flags) };
+        match code {
+            0 => Ok(()),
+            _ => Err(PyErr::fetch(slf.py())),
+        }
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyAny>, (Bound<'py, PyBytes>,)) {
+        (slf.get_type().into_any(), (PyBytes::new(slf.py(), &slf.get().0),))
+    }
+
+    fn __repr__(&self) -> String {
+        let kind = if self.is_copy() { "copied" } else { "in place" };
+        format!("<esker.View of {} bytes, {kind}>", self.nbytes())
+    }
+}
+
+/// New bytes of length `len`, which `fill` fills: all of them, or it fails.
+///
+/// They are not zeroed first, which would cost as much as reading them.
+pub(crate) fn filled<'py>(
+    py: Python<'py>,
+    len: usize,
+    fill: impl FnOnce(&mut [u8]) -> Result<()> + Send,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let too_long = || errors::raise(py, ErrorKind::Overflow, "more bytes than fit in memory");
+    let size = ffi::Py_ssize_t::try_from(len).map_err(|_| too_long())?;
+    // SAFETY: without a source the object is new, with room for `len` bytes (one of length 0 is shared, and
+    // nothing is written to it). Nobody else has it before it is returned, and then all of it is written.
+    // `fill` gets bytes of any value, which it only writes over.
+    let (bytes, place) = unsafe {
+        let object = ffi::PyBytes_FromStringAndSize(null(), size);
+        let bytes = Bound::from_owned_ptr_or_err(py, object)?;
+        let start = ffi::PyBytes_AsString(object).cast::<u8>();
+        (bytes, slice::from_raw_parts_mut(start, len))
+    };
+    call(py, || fill(place))?;
+    bytes.cast_into().map_err(PyErr::from)
 }

@@ -1,5 +1,5 @@
 //! Key-Values.
-use crate::buffer::{Readable, Writable};
+use crate::buffer::{self, Readable, Writable};
 use crate::call::call;
 use crate::container::Container;
 use crate::key::{self, Key};
@@ -83,6 +83,22 @@ impl Kv {
     fn get_into(&self, py: Python<'_>, key: Key, mut buffer: Writable) -> PyResult<Option<u64>> {
         let (key, place) = (self.key(key)?, buffer.bytes());
         call(py, || self.kv.get_into(&key, place, self.view.access()).wait())
+    }
+
+    /// The value of a key where it lies, for reading only: `numpy.frombuffer(kv.view(key), dtype="f8")` copies
+    /// nothing. Raises NotFound, a KeyError, where there is no such key.
+    ///
+    /// That can be done in a pool in memory for values of over 1024 bytes. Else it is a copy, or
+    /// NotSupported with `copy=False`. A view keeps its segment of the pool from being used again; a
+    /// process has at most 4096.
+    #[pyo3(signature = (key, *, copy = None))]
+    fn view(&self, py: Python<'_>, key: Key, copy: Option<bool>) -> PyResult<buffer::View> {
+        let key = self.key(key)?;
+        let view = call(py, || self.kv.view(&key, copy != Some(false), self.view.access()).wait())?;
+        match view {
+            Some(view) => Ok(buffer::View::of(view)),
+            None => Err(key::missing(py, self.kv.oid(), &key)),
+        }
     }
 
     /// Length of the value of a key in bytes; None where there is no such key.

@@ -37,6 +37,8 @@ mod _esker {
     #[pymodule_export]
     use crate::attributes::Attributes;
     #[pymodule_export]
+    use crate::buffer::View;
+    #[pymodule_export]
     use crate::container::Container;
     #[pymodule_export]
     use crate::errors::error_table;

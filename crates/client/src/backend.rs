@@ -1,11 +1,12 @@
 //! The seam between the API and what stores the objects.
 use crate::reply::Reply;
+use esker_store::Mapped;
 use esker_types::info::{
     ContainerId, ContainerInfo, ContainerRef, OpenMode, PoolInfo, SnapshotInfo,
 };
 use esker_types::ops::{
     AkeyRef, Anchor, Cond, Fetch, KeyFound, KeyQuery, KeyScope, ListLimit, ReadAt, ReadMarks,
-    StoredExtent, Write,
+    StoredExtent, Wanted, Write,
 };
 use esker_types::{Checksum, Epoch, KeyBatch, ObjectId, Uuid};
 
@@ -141,6 +142,20 @@ pub trait Backend: Send + Sync {
     ) -> Reply<'a, ()>
     where
         'b: 'a;
+
+    /// The single value of an akey, or one extent of its array, where it lies, compared with its checksums.
+    /// `None` where it is not there, or cannot be used in place: then it must be fetched. A backend
+    /// that never can has nothing to do.
+    fn view<'a>(
+        &'a self,
+        _container: ContainerId,
+        _oid: ObjectId,
+        _key: AkeyRef<'a>,
+        _wanted: Wanted<'a>,
+        _at: ReadAt<'a>,
+    ) -> Reply<'a, Option<Mapped>> {
+        Reply::Ready(Ok(None))
+    }
 
     /// Next keys after `anchor`, which moves on.
     fn list_keys<'a>(

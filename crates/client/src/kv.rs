@@ -1,8 +1,11 @@
 //! Key-Values: one value of any bytes under each key.
 use crate::access::Access;
 use crate::object::Object;
+use crate::view::View;
 use esker_types::limits::INLINE_MAX;
-use esker_types::ops::{Anchor, Cond, Fetch, ListLimit, Sink, Source, Update, Value, WriteOp};
+use esker_types::ops::{
+    AkeyRef, Anchor, Cond, Fetch, ListLimit, Sink, Source, Update, Value, Wanted, WriteOp,
+};
 use esker_types::{Error, ErrorKind, KeyBatch, ObjectId, Result};
 
 /// The akey that holds the value of each key (a dkey).
@@ -103,6 +106,28 @@ impl Kv {
                 Err(error) => value.resize(longer(&value, error)?, 0),
             }
         }
+    }
+
+    /// The value of `key` where it lies, or, where `may_copy`, a copy; `None` where there is no such key.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotSupported`] where it would have to be copied and may not,
+    /// [`ErrorKind::Overflow`] where this process has [`esker_types::limits::VIEWS_MAX`] views; what the
+    /// backend meets.
+    pub async fn view(
+        &self,
+        key: &[u8],
+        may_copy: bool,
+        access: Access<'_>,
+    ) -> Result<Option<View>> {
+        let place = AkeyRef { dkey: key, akey: AKEY };
+        if let Some(view) = self.0.view(place, Wanted::Single, access).await? {
+            return Ok(Some(view));
+        }
+        if !may_copy && self.size(key, access).await?.is_some() {
+            return Err(View::refused());
+        }
+        Ok(self.get(key, access).await?.map(View::of))
     }
 
     /// Length in bytes of the value of `key`, `None` where there is no such key.

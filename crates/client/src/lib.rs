@@ -71,6 +71,7 @@ mod posix;
 mod random;
 mod reply;
 mod transaction;
+mod view;
 
 pub use access::Access;
 pub use array::{Array, ArrayAttributes, ArrayRead, ArrayStat};
@@ -86,3 +87,4 @@ pub use pool::{Pool, check_label};
 pub use posix::{Posix, PosixCheck, PosixPool, PosixUrl};
 pub use reply::{Reply, Wait, block_on};
 pub use transaction::Transaction;
+pub use view::View;

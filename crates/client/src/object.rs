@@ -2,9 +2,10 @@
 use crate::access::Access;
 use crate::container::Container;
 use crate::hold::Hold;
+use crate::view::View;
 use esker_types::ops::{
     AkeyRef, Anchor, Cond, Fetch, KeyFound, KeyQuery, KeyScope, ListLimit, StoredExtent, Update,
-    Write, WriteOp,
+    Wanted, Write, WriteOp,
 };
 use esker_types::{Epoch, Error, ErrorKind, KeyBatch, ObjectId, Result};
 
@@ -61,6 +62,20 @@ impl Object {
         let reading = access.reading(&self.container)?;
         let backend = self.container.backend()?;
         backend.fetch(self.container.id(), self.oid, dkey, cond, fetches, reading.at()).await
+    }
+
+    /// The single value of an akey, or one extent of its array, where it lies; `None` where it is not
+    /// there or cannot be used in place.
+    pub(crate) async fn view(
+        &self,
+        key: AkeyRef<'_>,
+        wanted: Wanted<'_>,
+        access: Access<'_>,
+    ) -> Result<Option<View>> {
+        let reading = access.reading(&self.container)?;
+        let backend = self.container.backend()?;
+        let found = backend.view(self.container.id(), self.oid, key, wanted, reading.at()).await?;
+        Ok(found.map(View::in_place))
     }
 
     /// Writes akeys of a dkey, all or none. `cond` is [`Cond::DKEY_INSERT`], [`Cond::DKEY_UPDATE`]

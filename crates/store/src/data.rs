@@ -1,5 +1,7 @@
 //! The data file of a target: all of its segments, one behind the other.
+use crate::io::lock;
 use crate::io::map::Map;
+use crate::io::pin::Pin;
 use esker_types::limits::CHECKSUM_CHUNK;
 use esker_types::{Error, ErrorKind, Result};
 use std::fs::File;
@@ -30,6 +32,11 @@ impl Data {
         }
         let map = mapped.then(|| Map::new(&file, bytes as usize)).transpose().map_err(failed)?;
         Ok(Self { file, map })
+    }
+
+    /// True where the medium is memory, and the file mapped.
+    pub(crate) fn is_mapped(&self) -> bool {
+        self.map.is_some()
     }
 
     /// Bytes to handle at a time.
@@ -69,6 +76,19 @@ impl Data {
         if let Some(map) = &self.map {
             map.populate(offset, len);
         }
+    }
+
+    /// Keeps the `len` bytes at `begin` as they are; `None` where they cannot be used in place. On a disk
+    /// they are not: what was compared with its checksum could be read anew, and a failing medium would
+    /// end the process.
+    pub(crate) fn pin(&self, begin: u64, len: u64) -> Result<Option<Pin>> {
+        let pinned = self.map.as_ref().map(|_| Pin::new(&self.file, begin, len as usize));
+        pinned.transpose().map_err(|error| Error::io("mapping a segment for reading", &error))
+    }
+
+    /// True where somebody keeps the bytes at `begin`, or it cannot be told.
+    pub(crate) fn is_pinned(&self, begin: u64) -> bool {
+        self.map.is_some() && lock::is_shared(&self.file, begin).unwrap_or(true)
     }
 
     /// Waits until everything written is on the medium.

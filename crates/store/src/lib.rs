@@ -32,6 +32,7 @@ pub use catalog::{Container, ContainerSpec, check_label};
 pub use check::{CheckReport, Progress, ScrubReport};
 pub use control::StableHash;
 pub use io::fork::{ForkGuard, ForkLock, generation};
+pub use io::pin::Mapped;
 pub use pool::{Pool, PoolSpec, State};
 pub use superblock::{Access, FORMAT_VERSION, Superblock};
 pub use target::Target;

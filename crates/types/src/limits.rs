@@ -36,6 +36,10 @@ pub const TARGETS_MAX: usize = 64;
 /// Concurrent readers (threads, over all processes) one target admits.
 pub const READERS_MAX: u32 = 4096;
 
+/// Views (values used where they lie) one process may have at a time. Each keeps a segment from being used
+/// again, and each such segment takes a file descriptor.
+pub const VIEWS_MAX: usize = 4096;
+
 /// Processes that may have one pool open at a time.
 pub const PROCESSES_MAX: usize = 4096;
 

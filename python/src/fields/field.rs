@@ -1,6 +1,6 @@
 //! Fields that were found.
 use super::{FieldStore, grib, request};
-use crate::buffer::Writable;
+use crate::buffer::{self, Writable};
 use crate::call::call;
 use esker::types::{Error, ErrorKind};
 use esker_fields::Holder;
@@ -92,9 +92,14 @@ impl Field {
             let message = format!("{count} bytes from {offset} on of a field of {bytes} bytes");
             return Err(PyValueError::new_err(message));
         }
-        PyBytes::new_with(py, count as usize, |place| {
-            call(py, || self.field.read_at(offset, place))
-        })
+        buffer::filled(py, count as usize, |place| self.field.read_at(offset, place))
+    }
+
+    /// All its bytes where they lie, for reading only, compared with their checksums: see `Array.view`. Of
+    /// fields of up to 4 MiB in a pool in memory; else, and of adopted ones, a copy.
+    #[pyo3(signature = (*, copy = None))]
+    fn view(&self, py: Python<'_>, copy: Option<bool>) -> PyResult<buffer::View> {
+        call(py, || self.field.view(copy != Some(false))).map(buffer::View::of)
     }
 
     /// Fills `buffer` (writable) with its bytes from `offset` on.
@@ -186,16 +191,13 @@ impl Fields {
     fn read<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let too_long = |_| Error::new(ErrorKind::Overflow, "more bytes than fit in memory");
         let bytes = call(py, || usize::try_from(self.nbytes()).map_err(too_long))?;
-        PyBytes::new_with(py, bytes, |place| {
-            call(py, move || {
-                let mut place = place;
-                for field in &self.found.fields {
-                    let (own, rest) = place.split_at_mut(field.bytes() as usize);
-                    field.read_at(0, own)?;
-                    place = rest;
-                }
-                Ok(())
-            })
+        buffer::filled(py, bytes, |mut place| {
+            for field in &self.found.fields {
+                let (own, rest) = place.split_at_mut(field.bytes() as usize);
+                field.read_at(0, own)?;
+                place = rest;
+            }
+            Ok(())
         })
     }
 

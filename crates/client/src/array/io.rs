@@ -2,8 +2,9 @@
 use super::cells::{Chunk, Part, Piece, chunks, holes};
 use super::{AKEY, Array};
 use crate::access::Access;
-use esker_types::ops::{Cond, Fetch, Sink, Source, Update, Value};
-use esker_types::{Extent, Result};
+use crate::view::View;
+use esker_types::ops::{AkeyRef, Cond, Fetch, Sink, Source, Update, Value, Wanted};
+use esker_types::{Error, ErrorKind, Extent, Result};
 
 /// What a read brought.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,7 +21,19 @@ pub struct ArrayRead {
 struct Read<'a> {
     array: &'a Array,
     access: Access<'a>,
+    holes: Holes,
     size: Option<u64>,
+}
+
+/// What becomes of the places of cells that do not exist.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Holes {
+    /// They stay as they are.
+    Left,
+    /// They become zeros below the size of the array.
+    ZeroBelowSize,
+    /// They become zeros.
+    Zero,
 }
 
 impl Array {
@@ -87,6 +100,44 @@ impl Array {
         Update { akey: AKEY, value, cond: Cond::NONE }
     }
 
+    /// The cells of `range` where they lie, or, where `may_copy`, a copy, in which cells that do not exist
+    /// are zeros.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotSupported`] where they would have to be copied and may not,
+    /// [`ErrorKind::Overflow`] where they are more bytes than fit in memory, or this process has
+    /// [`esker_types::limits::VIEWS_MAX`] views; as [`Array::read`].
+    pub async fn view(&self, range: Extent, may_copy: bool, access: Access<'_>) -> Result<View> {
+        let bytes = self.bytes_of(range.count)?;
+        if let Some(piece) = self.layout.only_piece(&[range]) {
+            let (dkey, extents) = (piece.dkey.to_ne_bytes(), [piece.extent]);
+            let place = AkeyRef { dkey: &dkey, akey: AKEY };
+            let view = self.object.view(place, Wanted::Array(&extents), access).await?;
+            // Records of another size are for the read to refuse.
+            if let Some(view) = view.filter(|view| view.len() == bytes) {
+                return Ok(view);
+            }
+        }
+        if !may_copy {
+            return Err(View::refused());
+        }
+        let mut copy = vec![0; bytes];
+        self.read(&[range], Sink::One(&mut copy), access).await?;
+        Ok(View::of(copy))
+    }
+
+    /// Bytes of so many cells.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Overflow`] where they do not fit in memory.
+    pub fn bytes_of(&self, cells: u64) -> Result<usize> {
+        let bytes = cells.checked_mul(self.layout.cell_size()).map(isize::try_from);
+        bytes.and_then(std::result::Result::ok).map(isize::cast_unsigned).ok_or_else(|| {
+            let text = format!("{cells} cells are more bytes than fit in memory");
+            Error::new(ErrorKind::Overflow, text)
+        })
+    }
+
     /// Reads the cells of `ranges` into `sink`, one after the other. Each chunk is read of one
     /// consistent state; those of several chunks may differ (use a transaction or snapshot).
     ///
@@ -104,20 +155,37 @@ impl Array {
         access: Access<'_>,
     ) -> Result<ArrayRead> {
         let bytes = sink.len();
-        self.layout.check(ranges, bytes)?;
-        let mut read = Read { array: self, access, size: None };
-        match self.layout.only_piece(ranges) {
-            Some(piece) => {
-                let dkey = piece.dkey.to_ne_bytes();
-                read.chunk(&dkey, &[piece.extent], sink).await?;
-            }
-            None => read.pieces(&self.layout.pieces(ranges)?, sink).await?,
-        }
+        let holes = if self.bytes { Holes::ZeroBelowSize } else { Holes::Left };
+        let mut read = Read { array: self, access, holes, size: None };
+        read.ranges(ranges, sink).await?;
         Ok(read.answer(ranges, bytes))
+    }
+
+    /// As [`Array::read`], but fills all of `sink`: cells that do not exist are zeros.
+    ///
+    /// # Errors
+    /// As [`Array::read`].
+    pub async fn read_or_zero(
+        &self,
+        ranges: &[Extent],
+        sink: Sink<'_>,
+        access: Access<'_>,
+    ) -> Result<()> {
+        let mut read = Read { array: self, access, holes: Holes::Zero, size: None };
+        read.ranges(ranges, sink).await
     }
 }
 
 impl Read<'_> {
+    async fn ranges(&mut self, ranges: &[Extent], sink: Sink<'_>) -> Result<()> {
+        let layout = self.array.layout;
+        layout.check(ranges, sink.len())?;
+        match layout.only_piece(ranges) {
+            Some(piece) => self.chunk(&piece.dkey.to_ne_bytes(), &[piece.extent], sink).await,
+            None => self.pieces(&layout.pieces(ranges)?, sink).await,
+        }
+    }
+
     async fn pieces(&mut self, pieces: &[Piece], sink: Sink<'_>) -> Result<()> {
         let mut rest = Rest::new(sink);
         let cell = self.array.layout.cell_size();
@@ -130,24 +198,23 @@ impl Read<'_> {
 
     async fn chunk(&mut self, dkey: &[u8; 8], extents: &[Extent], sink: Sink<'_>) -> Result<()> {
         let mut fetch = Fetch::array(AKEY, self.array.layout.cell_size(), extents, sink);
-        fetch.want_filled = self.array.bytes;
+        fetch.want_filled = self.holes != Holes::Left;
         let fetches = std::slice::from_mut(&mut fetch);
         self.array.object.fetch(dkey, Cond::NONE, fetches, self.access).await?;
-        if !self.array.bytes || fetch.filled == extents {
+        if self.holes == Holes::Left || fetch.filled == extents {
             return Ok(());
         }
         self.zero_holes(u64::from_ne_bytes(*dkey), extents, fetch).await
     }
 
-    /// Fills what was not found with zeros, up to the size of the array.
+    /// Fills what was not found with zeros.
     async fn zero_holes(&mut self, dkey: u64, extents: &[Extent], fetch: Fetch<'_>) -> Result<()> {
         let Fetch { mut sink, filled, .. } = fetch;
         let cell = self.array.layout.cell_size();
         let mut offset = 0;
         for &extent in extents {
             for hole in holes(extent, &filled) {
-                let first = self.array.layout.cell_at(dkey, hole.start);
-                let zeros = self.size().await?.saturating_sub(first).min(hole.count);
+                let zeros = self.zeros_of(dkey, hole).await?;
                 let at = offset + (hole.start - extent.start);
                 sink.visit(at * cell, zeros * cell, |place| {
                     place.fill(0);
@@ -157,6 +224,15 @@ impl Read<'_> {
             offset += extent.count;
         }
         Ok(())
+    }
+
+    /// How many cells of a hole become zeros.
+    async fn zeros_of(&mut self, dkey: u64, hole: Extent) -> Result<u64> {
+        if self.holes == Holes::Zero {
+            return Ok(hole.count);
+        }
+        let first = self.array.layout.cell_at(dkey, hole.start);
+        Ok(self.size().await?.saturating_sub(first).min(hole.count))
     }
 
     async fn size(&mut self) -> Result<u64> {

@@ -1,23 +1,24 @@
 //! The native backend: targets on this machine, worked on directly. Every answer is ready at once.
 mod list;
+mod open;
 mod placement;
 
 use crate::backend::{Backend, Capabilities, NewContainer, Scope};
 use crate::reply::Reply;
 use arc_swap::{ArcSwap, Guard};
-use esker_store::{Container, ContainerSpec, Pool, State};
+use esker_store::{Container, ContainerSpec, Mapped, Pool, State};
 use esker_types::info::{
     ContainerId, ContainerInfo, ContainerRef, OpenMode, PoolInfo, SnapshotInfo,
 };
 use esker_types::ops::{
     AkeyRef, Anchor, Cond, Fetch, KeyFound, KeyQuery, KeyScope, ListLimit, ReadAt, ReadMark,
-    ReadMarks, StoredExtent, View, Write,
+    ReadMarks, StoredExtent, View, Wanted, Write,
 };
 use esker_types::{Epoch, Error, ErrorKind, KeyBatch, ObjectId, Result};
+use open::Open;
 use placement::Placement;
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
-use std::sync::Arc;
 
 /// A pool on this machine.
 pub struct Native {
@@ -25,12 +26,6 @@ pub struct Native {
     placement: Placement,
     /// Containers in use and how often. Swapped as a whole, so that a fork finds it consistent.
     open: ArcSwap<HashMap<ContainerId, Open>>,
-}
-
-#[derive(Clone)]
-struct Open {
-    container: Arc<Container>,
-    uses: u32,
 }
 
 impl Native {
@@ -85,31 +80,6 @@ impl Native {
             check_view(state, container, at)?;
             Ok(seen)
         })
-    }
-
-    fn note_opened(&self, container: Container) -> ContainerInfo {
-        let info = container.info().clone();
-        let container = Arc::new(container);
-        self.open.rcu(|open| {
-            let mut open = HashMap::clone(open);
-            let fresh = Open { container: Arc::clone(&container), uses: 0 };
-            open.entry(info.id).or_insert(fresh).uses += 1;
-            open
-        });
-        info
-    }
-
-    fn note_closed(&self, id: ContainerId) {
-        self.open.rcu(|open| {
-            let mut open = HashMap::clone(open);
-            if let Some(entry) = open.get_mut(&id) {
-                entry.uses -= 1;
-                if entry.uses == 0 {
-                    open.remove(&id);
-                }
-            }
-            open
-        });
     }
 
     /// Writes that fall on several targets, or that depend on reads of several.
@@ -276,6 +246,20 @@ impl Backend for Native {
         self.viewing(container, at, |state, container| {
             let target = &state.targets[self.placement.shard(oid, dkey) as usize];
             target.fetch(container.id(), oid, dkey, cond, fetches, at)
+        })
+    }
+
+    fn view<'a>(
+        &'a self,
+        container: ContainerId,
+        oid: ObjectId,
+        key: AkeyRef<'a>,
+        wanted: Wanted<'a>,
+        at: ReadAt<'a>,
+    ) -> Reply<'a, Option<Mapped>> {
+        self.viewing(container, at, |state, container| {
+            let target = &state.targets[self.placement.shard(oid, key.dkey) as usize];
+            target.view(container.id(), oid, key, wanted, at)
         })
     }
 

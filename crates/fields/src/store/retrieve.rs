@@ -5,7 +5,7 @@ use super::{BATCH, FieldStore, fetch_many, layout};
 use crate::Key;
 use crate::limits::MISSING_NAMED;
 use crate::request::Selection;
-use esker::{Access, Wait};
+use esker::{Access, View, Wait};
 use esker_types::ops::Sink;
 use esker_types::{Error, ErrorKind, Extent, ObjectId, Result};
 use std::collections::HashMap;
@@ -224,6 +224,33 @@ impl Field {
             Holder::File { path, offset: begin } => File::open(path)
                 .and_then(|file| file.read_exact_at(buffer, begin + offset))
                 .map_err(|error| Error::io(format_args!("reading {}", path.display()), &error)),
+        }
+    }
+
+    /// All its bytes where they lie, or, where `may_copy`, a copy: see [`esker::Array::view`]. Those of an
+    /// adopted file are copied.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotSupported`] where they would have to be copied and may not; as [`Field::read`].
+    pub fn view(&self, may_copy: bool) -> Result<View> {
+        let in_place = match &self.place.holder {
+            Holder::Array(oid) => {
+                let whole = Extent::new(0, self.place.bytes);
+                layout::field(self.store.container(), *oid)?
+                    .view(whole, false, Access::Latest)
+                    .wait()
+            }
+            Holder::File { .. } => Err(View::refused()),
+        };
+        match in_place {
+            Err(error) if error.kind() == ErrorKind::NotSupported && may_copy => {
+                self.read().map(View::of)
+            }
+            // What is gone cannot be read either.
+            Err(error) if error.kind() == ErrorKind::NotSupported => {
+                self.read_at(0, &mut [0]).and(Err(error))
+            }
+            other => other,
         }
     }
 

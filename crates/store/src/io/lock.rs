@@ -1,5 +1,6 @@
 //! Record locks of POSIX: held by the process, released by the kernel when it dies, not inherited by
-//! forked children (which is why they are used rather than open-file-description locks).
+//! forked children (which is why they are used rather than open-file-description locks, but for what
+//! children are meant to inherit).
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -69,6 +70,19 @@ pub(crate) fn wait(file: &File, kind: Kind, byte: u64) -> io::Result<()> {
 pub(crate) fn held_by_other(file: &File, byte: u64) -> io::Result<bool> {
     let mut lock = request(Kind::Exclusive, byte);
     control(file, libc::F_GETLK, &mut lock)?;
+    Ok(lock.l_type != libc::F_UNLCK as libc::c_short)
+}
+
+/// Takes a lock on a byte that belongs to `file` as it was opened: whoever inherits it holds the lock as
+/// well, and it is gone once the last of them has closed the file.
+pub(crate) fn share(file: &File, byte: u64) -> io::Result<()> {
+    control(file, libc::F_OFD_SETLK, &mut request(Kind::Shared, byte))
+}
+
+/// True where somebody, in this process or another, holds a lock on the byte by [`share`].
+pub(crate) fn is_shared(file: &File, byte: u64) -> io::Result<bool> {
+    let mut lock = request(Kind::Exclusive, byte);
+    control(file, libc::F_OFD_GETLK, &mut lock)?;
     Ok(lock.l_type != libc::F_UNLCK as libc::c_short)
 }
 

@@ -19,21 +19,30 @@ unsafe impl Send for Map {}
 // SAFETY: as for Send.
 unsafe impl Sync for Map {}
 
+/// Maps the `len` bytes of `file` at `offset`, a multiple of the page size, and shares them.
+pub(super) fn map(
+    file: &File,
+    offset: u64,
+    len: usize,
+    protection: libc::c_int,
+) -> io::Result<NonNull<u8>> {
+    let offset = offset as libc::off_t;
+    // SAFETY: a fresh mapping at an address of the kernel's choice touches nothing of ours.
+    let base = unsafe {
+        let anywhere = std::ptr::null_mut();
+        libc::mmap(anywhere, len, protection, libc::MAP_SHARED, file.as_raw_fd(), offset)
+    };
+    if base == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    NonNull::new(base.cast()).ok_or_else(|| io::Error::other("mmap returned a null address"))
+}
+
 impl Map {
     /// Maps the first `len` bytes of `file`, which must have them.
     pub(crate) fn new(file: &File, len: usize) -> io::Result<Self> {
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a fresh mapping at an address of the kernel's choice touches nothing of ours.
-        let base = unsafe {
-            libc::mmap(std::ptr::null_mut(), len, protection, libc::MAP_SHARED, file.as_raw_fd(), 0)
-        };
-        if base == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        match NonNull::new(base.cast()) {
-            Some(base) => Ok(Self { base, len }),
-            None => Err(io::Error::other("mmap returned a null address")),
-        }
+        let base = map(file, 0, len, libc::PROT_READ | libc::PROT_WRITE)?;
+        Ok(Self { base, len })
     }
 
     /// Address of `len` bytes at `offset`, or `None` where they are not all inside.

@@ -9,5 +9,6 @@ pub(crate) mod fork;
 pub(crate) mod index;
 pub(crate) mod lock;
 pub(crate) mod map;
+pub(crate) mod pin;
 pub(crate) mod sys;
 pub(crate) mod txn;

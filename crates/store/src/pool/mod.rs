@@ -3,6 +3,8 @@ mod create;
 mod setup;
 
 pub use create::PoolSpec;
+#[cfg(test)]
+pub(crate) use setup::rebuild;
 pub(crate) use setup::{Purpose, declare_sound};
 
 use crate::catalog::Uses;

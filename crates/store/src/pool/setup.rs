@@ -120,9 +120,9 @@ pub(crate) fn rebuild(target: &Target) -> Result<()> {
         segment.published.store(used.live + dead, Ordering::Release);
         segment.stamp.store(0, Ordering::Release);
         segment.store(match (used.live, dead) {
-            (0, 0) => SegmentState::Free,
+            (0, 0) if !target.is_viewed(number) => SegmentState::Free,
             // Its count of dead bytes goes when the next collection frees it: opening a pool needs no
-            // room in the index.
+            // room in the index. Views may have outlived the last who had the pool open.
             (0, _) => SegmentState::Dead,
             _ => SegmentState::Sealed,
         });

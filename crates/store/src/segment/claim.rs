@@ -182,22 +182,31 @@ fn compact(target: &Target) -> Result<()> {
 }
 
 /// True where somebody writes to a segment, moves data out of it, or is about to free it, or where readers
-/// still look at a dead one: there may be space in a moment.
+/// still look at a dead one: there may be space in a moment. A view may last for ever.
 fn may_free(target: &Target) -> bool {
     let words = target.words();
-    (0..target.segment_count())
-        .any(|segment| matches!(words.segment(segment).load(), State::Busy(_) | State::Dead))
+    (0..target.segment_count()).any(|segment| match words.segment(segment).load() {
+        State::Busy(_) => true,
+        State::Dead => !target.is_viewed(segment),
+        _ => false,
+    })
+}
+
+/// Dead segments that views keep.
+fn viewed(target: &Target) -> usize {
+    let words = target.words();
+    let dead = |&segment: &u32| words.segment(segment).load() == State::Dead;
+    (0..target.segment_count()).filter(dead).filter(|&segment| target.is_viewed(segment)).count()
 }
 
 fn full(target: &Target, need: u64) -> Error {
-    Error::new(
-        ErrorKind::NoSpace,
-        format!(
-            "target {} has no segment with room for {need} bytes: delete something, or make a \
-             larger pool",
-            target.number()
-        ),
-    )
+    let remedy = match viewed(target) {
+        0 => "delete something, or make a larger pool".to_owned(),
+        count => format!("views keep {count} that are empty: drop those, or make a larger pool"),
+    };
+    let number = target.number();
+    let text = format!("target {number} has no segment with room for {need} bytes: {remedy}");
+    Error::new(ErrorKind::NoSpace, text)
 }
 
 fn has_room(target: &Target, segment: u32, need: u64) -> bool {

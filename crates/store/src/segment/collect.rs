@@ -135,8 +135,9 @@ impl Target {
                 {
                     return false;
                 }
-                // It may have lived and died again since it was looked at.
-                if !unseen() {
+                // It may have lived and died again since it was looked at. Views are asked for last: who makes
+                // one is a reader until it keeps the segment.
+                if !unseen() || self.is_viewed(number) {
                     segment.store(State::Dead);
                     return false;
                 }

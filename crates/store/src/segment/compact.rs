@@ -204,6 +204,8 @@ impl Target {
             .filter(|number| !tried.contains(number))
             .map(|number| (live(number), number))
             .filter(|&(live, _)| live <= limit)
+            // Nothing would be gained.
+            .filter(|&(_, number)| !self.is_viewed(number))
             .min()
             .map(|(_, number)| number))
     }

@@ -9,7 +9,7 @@ use crate::target::Target;
 use crate::tests::Scratch;
 use crate::walk;
 use esker_types::info::{ContainerRef, OpenMode};
-use esker_types::ops::{Cond, Source, Update, Value, Write, WriteOp};
+use esker_types::ops::{AkeyRef, Cond, ReadAt, Source, Update, Value, Wanted, Write, WriteOp};
 use esker_types::{Checksum, ErrorKind, ObjectClass, ObjectId, ObjectType, Result};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -270,4 +270,27 @@ fn who_waits_for_a_commit_over_several_targets_keeps_no_view() {
             assert!(gone, "a view of the past stays as long as the commit is under way");
         });
     }
+}
+
+#[test]
+fn a_segment_that_a_view_keeps_is_not_free_when_space_is_counted_anew() {
+    let pool = pool();
+    let state = pool.state();
+    let (target, container) = (&*state.targets[0], container(&state));
+    put(&state, &container, 7, 100_000).unwrap();
+    let oid = ObjectId::generate(0, 1, ObjectType::MultiHashed, ObjectClass::S1);
+    let place = AkeyRef { dkey: &7_u64.to_be_bytes(), akey: b"a" };
+    let view = target.view(container.id(), oid, place, Wanted::Single, ReadAt::LATEST);
+    let view = view.unwrap().unwrap();
+    remove(&state, &container, 7).unwrap();
+    // As where a repair removed the record: nothing tells any more that something was there.
+    let used = in_state(target, |state| state != State::Free)[0];
+    let count = Key::table(Table::Segment).push(&used.to_be_bytes());
+    target.change(|change| change.delete(&count).map(drop)).unwrap();
+    crate::pool::rebuild(target).unwrap();
+    assert_eq!(target.words().segment(used).load(), State::Dead);
+    assert!(view.iter().all(|&byte| byte == 7));
+    drop(view);
+    target.recycle().unwrap();
+    assert_eq!(target.words().segment(used).load(), State::Free);
 }

@@ -3,6 +3,7 @@ mod list;
 mod query;
 mod read;
 mod scan;
+mod view;
 
 pub(crate) use scan::{UNTIL_LEN, split_history};
 
@@ -29,6 +30,7 @@ pub struct Target {
     pub(crate) lanes: Lanes,
     segment_bytes: u64,
     segments: u32,
+    pins: view::Pins,
     /// Bytes of each segment whose pages this process has entered into its page table.
     prepared: Vec<AtomicU64>,
     durability: Durability,
@@ -85,6 +87,7 @@ impl Target {
             lanes: Lanes::new(LANES),
             segment_bytes: superblock.segment_bytes,
             segments: superblock.segments,
+            pins: view::Pins::default(),
             prepared: (0..superblock.segments).map(|_| AtomicU64::new(0)).collect(),
             durability: superblock.durability,
             group: crate::commit::Group::default(),

@@ -263,7 +263,13 @@ impl Target {
         Ok(())
     }
 
-    fn verify(&self, key: &[u8], location: &Location<'_>, first: u64, bytes: &[u8]) -> Result<()> {
+    pub(super) fn verify(
+        &self,
+        key: &[u8],
+        location: &Location<'_>,
+        first: u64,
+        bytes: &[u8],
+    ) -> Result<()> {
         let sound = bytes.chunks(CHECKSUM_CHUNK).enumerate().all(|(index, chunk)| {
             location.checksum.matches(chunk, location.sums, first as usize + index)
         });

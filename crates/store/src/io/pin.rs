@@ -1,0 +1,112 @@
+//! Segments that are kept as they are, for bytes that are used where they lie.
+use super::{lock, map};
+use esker_types::limits::VIEWS_MAX;
+use esker_types::{Error, ErrorKind, Result};
+use std::fs::File;
+use std::io;
+use std::ops::{Deref, Range};
+use std::os::fd::AsRawFd;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A segment mapped for reading. As long as this lives, here or in a child made by fork, nobody uses the
+/// segment for other data.
+///
+/// The lock that says so belongs to the file as it was opened here. A child made by fork inherits both,
+/// so what one of them drops the other still has; the death of the last ends it.
+pub(crate) struct Pin {
+    base: NonNull<u8>,
+    len: usize,
+    /// Has the lock.
+    _file: File,
+}
+
+// SAFETY: the mapping is only ever read, and `Pin::bytes` says by whom it may be.
+unsafe impl Send for Pin {}
+// SAFETY: as for Send.
+unsafe impl Sync for Pin {}
+
+impl Pin {
+    /// Keeps the `len` bytes at `begin` of the data file `data`.
+    pub(crate) fn new(data: &File, begin: u64, len: usize) -> io::Result<Self> {
+        // A path may lead to another file by now.
+        let file = File::open(format!("/proc/self/fd/{}", data.as_raw_fd()))?;
+        lock::share(&file, begin)?;
+        let base = map::map(&file, begin, len, libc::PROT_READ)?;
+        Ok(Self { base, len, _file: file })
+    }
+
+    /// Bytes of the segment, or `None` where they are not all inside. They must be an extent that was
+    /// committed, which nobody writes to again before the segment is let go.
+    pub(crate) fn bytes(&self, range: Range<usize>) -> Option<&[u8]> {
+        let inside = range.start <= range.end && range.end <= self.len;
+        // SAFETY: the range is inside the mapping, which lives as long as `self`. A segment is only
+        // appended to until it is used again, and the lock keeps that from happening.
+        inside.then(|| unsafe {
+            std::slice::from_raw_parts(self.base.as_ptr().add(range.start), range.len())
+        })
+    }
+}
+
+impl Drop for Pin {
+    fn drop(&mut self) {
+        // SAFETY: the range was mapped by `new`, and no borrow of it outlives `self`.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
+    }
+}
+
+/// Views of this process.
+static VIEWS: AtomicUsize = AtomicUsize::new(0);
+
+/// One of the views a process may have.
+struct Counted;
+
+impl Counted {
+    fn new() -> Result<Self> {
+        if VIEWS.fetch_add(1, Ordering::Relaxed) < VIEWS_MAX {
+            return Ok(Self);
+        }
+        drop(Self);
+        Err(Error::new(
+            ErrorKind::Overflow,
+            format!(
+                "this process has {VIEWS_MAX} views (VIEWS_MAX), each of which keeps a segment from \
+                 being used again: drop some, or read copies"
+            ),
+        ))
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        VIEWS.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Bytes of a value where they lie in a segment. They stay what they were when this was made, whatever
+/// happens to the value, the container and the pool, as long as this lives; also in children made by
+/// fork.
+pub struct Mapped {
+    pin: Arc<Pin>,
+    range: Range<usize>,
+    _one: Counted,
+}
+
+impl Mapped {
+    /// The bytes `range` of a pinned segment, which must be inside.
+    ///
+    /// # Errors
+    /// `Overflow` where this process has [`VIEWS_MAX`] of them.
+    pub(crate) fn new(pin: Arc<Pin>, range: Range<usize>) -> Result<Self> {
+        Ok(Self { pin, range, _one: Counted::new()? })
+    }
+}
+
+impl Deref for Mapped {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.pin.bytes(self.range.clone()).unwrap_or_default()
+    }
+}
