@@ -70,12 +70,12 @@ fn child() {
 struct Place(PathBuf);
 
 impl Place {
-    fn new() -> Self {
+    fn new(rounds: u64) -> Self {
         let memory = PathBuf::from("/dev/shm");
         let base = if memory.is_dir() { memory } else { env!("CARGO_TARGET_TMPDIR").into() };
         let dir = base.join(format!("esker-fields-killed-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
-        let mut spec = esker_store::PoolSpec::new("tank", 512 << 20);
+        let mut spec = esker_store::PoolSpec::new("tank", (512 << 20) + rounds * (16 << 20));
         spec.targets = Some(3);
         esker_store::Pool::create(&dir, &spec, &mut |_, _| {}).unwrap();
         let place = Self(dir);
@@ -109,6 +109,15 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Ends those who read, also where something failed.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 
@@ -160,16 +169,18 @@ fn killed_writers_leave_whole_steps() {
     let seed = std::env::var("ESKER_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed = seed.unwrap_or_else(|| u64::from(std::process::id()));
     let rounds = std::env::var("ESKER_TORTURE_ROUNDS").ok().and_then(|rounds| rounds.parse().ok());
+    let rounds = rounds.unwrap_or(4u64);
     eprintln!("ESKER_SEED={seed}");
-    let place = Place::new();
+    let place = Place::new(rounds);
     let (mut first, mut expected) = ([0; WRITERS as usize], [0; WRITERS as usize]);
     let (watched, mut told) = (open(&place.url()), BTreeMap::new());
     let mut watch = watched.watch(&Selection::everything(watched.schema()), false).unwrap();
-    for round in 0..rounds.unwrap_or(4u64) {
+    for round in 0..rounds {
         let stop = AtomicBool::new(false);
         let mut children: Vec<_> =
             (0..WRITERS).map(|writer| place.child(writer, first[writer as usize])).collect();
         std::thread::scope(|scope| {
+            let _stop = Stop(&stop);
             scope.spawn(|| {
                 let store = open(&place.url());
                 while !stop.load(Ordering::Relaxed) {
@@ -193,7 +204,6 @@ fn killed_writers_leave_whole_steps() {
                 child.kill().unwrap();
                 child.wait().unwrap();
             }
-            stop.store(true, Ordering::Relaxed);
         });
         let store = open(&place.url());
         let steps = look(&store);

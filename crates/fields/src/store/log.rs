@@ -83,7 +83,7 @@ pub(super) fn since(
         for number in read + 1..=*last {
             let Some(text) = text_of(index, *log, number)? else { return Ok(None) };
             for (index, data) in groups(&text) {
-                found.entry(index.to_owned()).or_default().extend(data.map(str::to_owned));
+                found.entry(index.to_owned()).or_default().extend(data);
             }
         }
     }
@@ -112,56 +112,94 @@ fn number_of(value: &[u8]) -> Option<u64> {
 }
 
 /// The texts of the entries of a flush, each as long as an entry may be. Keys have no control characters: a zero
-/// byte ends an index, a new line each part of it.
+/// byte stands between indexes, a new line before each datum. Of a datum there is how much of it is as in the one
+/// before, and the rest.
 fn texts(flushed: Flushed<'_>) -> Vec<String> {
     let mut texts = Vec::new();
     let mut text = String::new();
     for (index, data) in flushed {
-        let mut named = false;
+        let mut before = None;
         for datum in data {
-            if NUMBER + text.len() + index.len() + datum.len() + 2 > LOG_ENTRY_BYTES {
+            if NUMBER + text.len() + index.len() + datum.len() + 3 > LOG_ENTRY_BYTES {
                 texts.push(std::mem::take(&mut text));
-                named = false;
+                before = None;
             }
-            if !named {
+            if before.is_none() {
                 let end = if text.is_empty() { "" } else { "\0" };
                 text.extend([end, index]);
-                named = true;
             }
-            text.extend(["\n", datum]);
+            let common = common(before.unwrap_or_default(), datum);
+            text.extend(['\n', char::from(COMMON_ZERO + common)]);
+            text.push_str(&datum[usize::from(common)..]);
+            before = Some(*datum);
         }
     }
     texts.push(text);
     texts
 }
 
+/// The character that says that nothing is as before, and how many follow it.
+const COMMON_ZERO: u8 = b' ';
+const COMMON_MAX: u8 = b'~' - COMMON_ZERO;
+
+/// How many bytes two texts begin with in common, of whole characters, as far as it is counted.
+fn common(a: &str, b: &str) -> u8 {
+    let bytes =
+        a.bytes().zip(b.bytes()).take(COMMON_MAX.into()).take_while(|(a, b)| a == b).count();
+    let whole = (0..=bytes).rev().find(|end| b.is_char_boundary(*end));
+    whole.and_then(|bytes| u8::try_from(bytes).ok()).unwrap_or(0)
+}
+
 /// Each index of a text with its data.
-fn groups(text: &str) -> impl Iterator<Item = (&str, impl Iterator<Item = &str>)> {
+fn groups(text: &str) -> impl Iterator<Item = (&str, Vec<String>)> {
     text.split('\0').filter_map(|group| {
         let mut parts = group.split('\n');
-        Some((parts.next()?, parts))
+        Some((parts.next()?, data(parts)))
     })
+}
+
+fn data<'a>(parts: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut before = String::new();
+    let whole = parts.filter_map(|part| {
+        let common = part.bytes().next()?.checked_sub(COMMON_ZERO)?;
+        let datum = [before.get(..common.into())?, part.get(1..)?].concat();
+        before.clone_from(&datum);
+        Some(datum)
+    });
+    whole.collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn back(texts: &[String]) -> Vec<(&str, String)> {
+        let all = texts.iter().flat_map(|text| groups(text));
+        all.flat_map(|(index, data)| data.into_iter().map(move |one| (index, one))).collect()
+    }
+
     #[test]
     fn what_is_entered_comes_back_in_entries_that_are_short_enough() {
         let long = "x".repeat(900);
-        let data: Vec<String> = (0..500).map(|number| format!("step={number},{long}")).collect();
+        let data: Vec<String> = (0..500).map(|number| format!("{number},{long}")).collect();
         let data: Vec<&str> = data.iter().map(String::as_str).collect();
         let flushed = [("type=fc", data.clone()), ("", vec![""]), ("type=an", data)];
         let texts = texts(&flushed);
         assert!(texts.iter().all(|text| text.len() + NUMBER <= LOG_ENTRY_BYTES));
-        assert!((15..20).contains(&texts.len()), "{}", texts.len());
-        let back = texts.iter().flat_map(|text| groups(text));
-        let back: Vec<_> =
-            back.flat_map(|(index, data)| data.map(move |one| (index, one))).collect();
-        let given =
-            flushed.iter().flat_map(|(index, data)| data.iter().map(move |one| (*index, *one)));
-        assert!(back.into_iter().eq(given));
+        assert!((12..20).contains(&texts.len()), "{}", texts.len());
+        let given = flushed
+            .iter()
+            .flat_map(|(index, data)| data.iter().map(|one| (*index, (*one).to_owned())));
+        assert!(back(&texts).into_iter().eq(given));
+    }
+
+    #[test]
+    fn what_a_datum_has_in_common_with_the_one_before_is_counted_only() {
+        let data = vec!["step=0,name=\u{e9}a", "step=0,name=\u{e8}b", "step=0,name=\u{e8}b2", "x"];
+        let texts = texts(&[("type=fc", data.clone())]);
+        assert_eq!(texts, ["type=fc\n step=0,name=\u{e9}a\n,\u{e8}b\n/2\n x"]);
+        let given: Vec<_> = data.iter().map(|one| ("type=fc", (*one).to_owned())).collect();
+        assert_eq!(back(&texts), given);
     }
 
     #[test]
