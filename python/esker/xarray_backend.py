@@ -78,7 +78,7 @@ class EskerBackend(BackendEntrypoint):
     def open_dataset(self, filename_or_obj, *, request=None, drop_variables=None):
         """Open the fields of a request: of the URL, of `request` (a dict, or MARS text), or of both."""
         store, wanted = _source(filename_or_obj, request)
-        found = store.list(wanted)
+        found = store.retrieve(wanted, partial=True)
         if not len(found):
             store.retrieve(wanted)
             raise NotFound(2, f"{filename_or_obj}: the store has no fields")

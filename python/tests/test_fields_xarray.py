@@ -73,6 +73,16 @@ def test_fields_of_other_axes_are_an_error_that_names_the_axis(shared):
         xarray.open_dataset(shared, engine="esker")
 
 
+def test_a_step_finds_what_was_accumulated_up_to_it(shared):
+    message = level(24, param=167)[0]
+    shared.archive(message, {**CONTROL, "param": "167", "levtype": "sfc", "levelist": "", "step": "0-24"})
+    shared.flush()
+    found = xarray.open_dataset(shared, engine="esker", request={"param": 167, "step": 24})
+    assert found.step == numpy.timedelta64(24, "h")
+    assert [field.key["step"] for field in shared.retrieve({"step": 24})] == ["0-24"]
+    assert not len(shared.list({"step": 24}))
+
+
 def test_requests_of_the_url(shared):
     forecast(shared)
     url = f"esker://{shared.name.removeprefix('esker:')}?param=167&step=6"

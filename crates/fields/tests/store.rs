@@ -113,6 +113,40 @@ fn what_is_missing_is_named() {
     assert_eq!(store.field(&key(9, "167")).err().map(|e| e.kind()), Some(ErrorKind::NotFound));
 }
 
+/// As FDB retrieves; its listings, too, show what a request says and no more.
+#[test]
+fn a_step_stands_for_the_range_up_to_it_as_well() {
+    let (_, store) = store();
+    let spans = ["24", "0-24", "0-48", "12-36", "36", "0"];
+    let mut writer = store.writer();
+    for span in spans {
+        let mut key = key(0, "228");
+        key.set("step", span).unwrap();
+        writer.archive(&key, span.as_bytes()).unwrap();
+    }
+    writer.flush().unwrap();
+    let whole = "class=od,expver=1,stream=oper,date=20240610,time=0,type=fc,levtype=sfc,param=228";
+    for (step, expected) in [
+        ("24", &["24", "0-24"][..]),
+        ("48/24/0", &["0-48", "24", "0-24", "0"]),
+        ("24/0-24", &["24", "0-24"]),
+        ("0-24/24", &["0-24", "24"]),
+        ("36", &["36"]),
+        ("12-36", &["12-36"]),
+    ] {
+        assert_eq!(text(&store, &format!("{whole},step={step}")), expected, "by key: {step}");
+        assert_eq!(text(&store, &format!("param=228,step={step}")), expected, "by listing: {step}");
+    }
+    let found = store.find(&select(&store, &format!("{whole},step=12/24/96"))).unwrap();
+    assert_eq!((found.fields.len(), found.missing_count), (2, 2));
+    let missing: Vec<_> = found.missing.iter().map(|key| key.get("step").unwrap()).collect();
+    assert_eq!(missing, ["12", "96"]);
+    let listed = store.list(&select(&store, "step=24/48")).unwrap();
+    assert_eq!(listed.iter().map(|one| one.key.get("step").unwrap()).collect::<Vec<_>>(), ["24"]);
+    let first = store.find(&select(&store, "step=0-6"));
+    assert!(first.unwrap().fields.is_empty(), "a range never stands for the step it begins with");
+}
+
 #[test]
 fn archiving_again_masks_and_purging_removes() {
     let (_, store) = store();

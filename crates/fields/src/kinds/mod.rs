@@ -159,6 +159,12 @@ impl KeyType {
         }
     }
 
+    /// The range of steps from the start up to a canonical step, `0-24` of `24`; none of 0, of a range, and of what
+    /// is no step.
+    pub(crate) fn range_to(self, value: &str) -> Option<String> {
+        if self == Self::Step { span::range_to(value) } else { None }
+    }
+
     /// The order of two canonical values on an axis: numbers by number, steps by step, dates by date; texts
     /// after numbers.
     #[must_use]

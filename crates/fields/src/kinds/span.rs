@@ -82,6 +82,12 @@ impl Span {
     }
 }
 
+/// `0-24` of `24`.
+pub(super) fn range_to(value: &str) -> Option<String> {
+    let span = Span::parse(value).filter(|span| span.from == span.to && span.to > 0)?;
+    Some(Span { from: 0, ..span }.to_string())
+}
+
 impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_duration(f, self.from)?;

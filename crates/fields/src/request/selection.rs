@@ -37,17 +37,32 @@ enum Places {
 
 impl Places {
     fn new(kinds: &[KeyType], values: &[String]) -> Self {
-        let mut places = HashMap::new();
-        for (place, value) in (0..).zip(values) {
+        let forms = (0..).zip(values).flat_map(|(place, value)| {
             let forms = kinds.iter().filter_map(|kind| kind.form(value, None));
-            for form in forms.chain([value.as_str().into()]).filter(|form| !form.is_empty()) {
-                places.entry(form.into()).or_insert(place);
-            }
-        }
+            let forms = forms.chain([value.as_str().into()]).filter(|form| !form.is_empty());
+            forms.map(move |form| (form.into(), place))
+        });
+        Self::of(forms)
+    }
+
+    /// Of a form that comes twice the first place counts.
+    fn of(forms: impl Iterator<Item = (Box<str>, u32)>) -> Self {
+        let mut places = HashMap::new();
+        forms.for_each(|(form, place)| _ = places.entry(form).or_insert(place));
         if places.len() > SHORT {
             Self::Many(places)
         } else {
             Self::Few(places.into_iter().collect())
+        }
+    }
+
+    /// With more forms, where they are new.
+    fn with(&self, more: impl Iterator<Item = (Box<str>, u32)>) -> Self {
+        match self {
+            Self::Few(places) => Self::of(places.iter().cloned().chain(more)),
+            Self::Many(places) => {
+                Self::of(places.iter().map(|(form, place)| (form.clone(), *place)).chain(more))
+            }
         }
     }
 
@@ -78,6 +93,22 @@ impl Wanted {
     fn position(&self, value: &str) -> (u32, Option<Rank>) {
         let rank = self.values.is_none().then(|| Rank::of(self.kind, value));
         (self.place(value).unwrap_or(u32::MAX), rank)
+    }
+}
+
+/// Fields over a range of steps that begins with the forecast, such as `0-24`: whoever wants step 24 may mean them.
+impl Wanted {
+    fn with_ranges(&self) -> Self {
+        let values = (0..).zip(self.values.iter().flatten());
+        let ranges =
+            values.filter_map(|(place, value)| Some((self.kind.range_to(value)?.into(), place)));
+        Self { places: self.places.with(ranges), ..self.clone() }
+    }
+
+    /// The range up to a value, where the range is not wanted by itself.
+    fn range_to(&self, value: &str) -> Option<String> {
+        self.values.as_ref()?;
+        self.kind.range_to(value).filter(|range| self.places.get(range).is_none())
     }
 }
 
@@ -112,6 +143,23 @@ impl Selection {
             }
         }
         found == self.wanted.len() || self.has_listed(key)
+    }
+
+    /// The same with each step standing for the range up to it as well: `0-24` where 24 is wanted.
+    pub(crate) fn with_ranges(&self) -> Self {
+        let wanted = self.wanted.iter().map(Wanted::with_ranges).collect();
+        Self { schema: self.schema.clone(), wanted }
+    }
+
+    /// The key of the range of steps that the step of a key may stand for.
+    pub(crate) fn range_of(&self, key: &Key) -> Option<Key> {
+        let (name, range) = self
+            .wanted
+            .iter()
+            .find_map(|wanted| Some((&wanted.name, wanted.range_to(key.get(&wanted.name)?)?)))?;
+        let mut key = key.clone();
+        key.set(name, &range).ok()?;
+        Some(key)
     }
 
     /// Whether the key has every name of which values are listed.

@@ -33,12 +33,19 @@ pub struct Found {
 /// Where a combination of a request stands, if it does.
 type Slot = Option<(Key, Place)>;
 
-/// A combination of a request: where it stands, its key, its datum.
-type Wanted = (usize, Key, String);
+/// A combination of a request.
+struct Wanted {
+    position: usize,
+    key: Key,
+    datum: String,
+    /// The datum of the range up to its step.
+    range: Option<String>,
+}
 
 impl FieldStore {
     /// Looks for every field of a selection. Names that it does not have may have any value; of those it has,
-    /// each combination is a field of its own, found or missing.
+    /// each combination is a field of its own, found or missing. A step also stands for the range up to it: 24 for
+    /// `0-24`, which comes behind 24 where both are there.
     ///
     /// # Errors
     /// What the backend meets; those of [`Selection::keys`].
@@ -91,52 +98,70 @@ impl FieldStore {
         for (position, key) in selection.keys()?.enumerate() {
             let Ok(split) = self.schema().split(&key) else { return Ok(None) };
             let level = (split.database.to_string(), split.index.to_string());
-            let datum = split.datum.to_string();
-            wanted.entry(level).or_default().push((position, split.key()?, datum));
+            let range = selection.range_of(&split.datum).map(|datum| datum.to_string());
+            let (key, datum) = (split.key()?, split.datum.to_string());
+            wanted.entry(level).or_default().push(Wanted { position, key, datum, range });
         }
-        let mut slots: Vec<Slot> = vec![None; count as usize];
-        let mut missing = Vec::new();
+        // Of each combination the field itself and that of the range up to its step.
+        let mut slots: Vec<[Slot; 2]> = vec![[None, None]; count as usize];
         for ((database, index), data) in wanted {
-            self.look_up(&database, &index, &data, &mut slots, &mut missing)?;
+            self.look_up(selection, (&database, &index), &data, &mut slots)?;
         }
-        missing.sort_by_key(|(position, _)| *position);
-        let missing_count = missing.len() as u64;
-        let missing = missing.into_iter().take(MISSING_NAMED).map(|(_, key)| key).collect();
-        let fields =
-            slots.into_iter().flatten().map(|(key, place)| self.found(key, place)).collect();
+        let (missing, missing_count) = self.without(selection, &slots)?;
+        let there = slots.into_iter().flatten().flatten();
+        let fields = there.map(|(key, place)| self.found(key, place)).collect();
         Ok(Some(Found { fields, missing, missing_count }))
     }
 
     fn look_up(
         &self,
-        database: &str,
-        index: &str,
+        selection: &Selection,
+        (database, index): (&str, &str),
         data: &[Wanted],
-        slots: &mut [Slot],
-        missing: &mut Vec<(usize, Key)>,
+        slots: &mut [[Slot; 2]],
     ) -> Result<()> {
-        let object = self.index_of(database)?;
+        let Some(object) = self.index_of(database)? else { return Ok(()) };
         let dkey = layout::current(index);
-        for part in data.chunks(BATCH) {
-            let akeys: Vec<&[u8]> = part.iter().map(|(_, _, datum)| datum.as_bytes()).collect();
-            let places = match &object {
-                Some(object) => fetch_many(object, &dkey, &akeys, Access::Latest)?,
-                None => vec![None; akeys.len()],
-            };
-            for ((position, key, _), place) in part.iter().zip(places) {
-                match place {
-                    Some(place) => slots[*position] = Some((key.clone(), Place::decode(&place)?)),
-                    None => missing.push((*position, key.clone())),
+        for part in data.chunks(BATCH / 2) {
+            let data = part.iter().flat_map(|wanted| [Some(&wanted.datum), wanted.range.as_ref()]);
+            let akeys: Vec<&[u8]> = data.flatten().map(String::as_bytes).collect();
+            let mut places = fetch_many(&object, &dkey, &akeys, Access::Latest)?.into_iter();
+            for Wanted { position, key, range, .. } in part {
+                if let Some(place) = places.next().flatten() {
+                    slots[*position][0] = Some((key.clone(), Place::decode(&place)?));
+                }
+                if range.is_some()
+                    && let Some(place) = places.next().flatten()
+                {
+                    let key = selection.range_of(key);
+                    slots[*position][1] = key.zip(Some(Place::decode(&place)?));
                 }
             }
         }
         Ok(())
     }
 
+    /// The first combinations that have no field, and how many there are in all.
+    fn without(&self, selection: &Selection, slots: &[[Slot; 2]]) -> Result<(Vec<Key>, u64)> {
+        let gone = |slots: &&[Slot; 2]| slots.iter().all(Option::is_none);
+        let count = slots.iter().filter(gone).count() as u64;
+        if count == 0 {
+            return Ok((Vec::new(), 0));
+        }
+        let keys = selection.keys()?.zip(slots).filter(|(_, slots)| gone(slots));
+        let whole = |(key, _): (Key, _)| self.schema().split(&key)?.key();
+        let missing = keys.take(MISSING_NAMED).map(whole).collect::<Result<Vec<Key>>>()?;
+        Ok((missing, count))
+    }
+
     /// Lists what matches and puts it in the request's order.
     fn find_by_listing(&self, selection: &Selection) -> Result<Found> {
-        let mut found = self.list(selection)?;
-        found.sort_by_cached_key(|listed| (selection.position(&listed.key), listed.key.clone()));
+        let ranges = selection.with_ranges();
+        let mut found = self.list(&ranges)?;
+        found.sort_by_cached_key(|Listed { key, .. }| {
+            let range = !selection.matches(key);
+            (ranges.position(key), range, key.clone())
+        });
         let fields = found.into_iter().map(|listed| self.listed(listed)).collect::<Vec<_>>();
         Ok(Found { fields, missing: Vec::new(), missing_count: 0 })
     }

@@ -7,7 +7,7 @@ use clap::Args;
 use esker::types::Result;
 use esker::types::info::OpenMode;
 use esker_bench::units::Bytes;
-use esker_fields::{FieldStore, Listed, Purged, Wiped};
+use esker_fields::{Field, FieldStore, Listed, Purged, Wiped};
 use serde_json::{Value, json};
 
 /// What a command that changes things is told.
@@ -139,9 +139,10 @@ impl Move {
             if !self.keep {
                 store.wipe(&selection, false, |_| Ok(()))?;
             }
-            let fields = store.find(&selection)?.fields;
+            let listed = store.list(&selection)?.into_iter();
+            let fields: Vec<Field> = listed.map(|listed| store.listed(listed)).collect();
             keys.extend(fields.iter().map(|field| field.key().to_string()));
-            bytes += fields.iter().map(esker_fields::Field::bytes).sum::<u64>();
+            bytes += fields.iter().map(Field::bytes).sum::<u64>();
             if change.doit {
                 let other = open_or_create(&self.to, store.schema())?;
                 copy(&fields, &mut other.writer())?;
