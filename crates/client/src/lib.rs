@@ -57,6 +57,7 @@ pub mod backend;
 pub mod check;
 pub mod conformance;
 mod container;
+pub mod copy;
 mod hold;
 mod holds;
 mod kv;

@@ -1,5 +1,6 @@
 //! `esker cont`.
 use super::attributes::AttributeCommand;
+use super::copy::Copy;
 use super::posix::Layout;
 use super::properties::{GetProp, SetProp};
 use super::snapshot::SnapshotCommand;
@@ -22,6 +23,8 @@ pub(crate) enum ContCommand {
     List(List),
     Query(Query),
     Destroy(Destroy),
+    #[command(visible_alias = "clone")]
+    Copy(Copy),
     #[command(subcommand)]
     Snapshot(SnapshotCommand),
     GetProp(GetProp),
@@ -102,6 +105,7 @@ impl ContCommand {
             Self::List(list) => list.run(),
             Self::Query(query) => query.run(),
             Self::Destroy(destroy) => destroy.run(),
+            Self::Copy(copy) => copy.run(),
             Self::Snapshot(command) => command.run(),
             Self::GetProp(get) => get.run(),
             Self::SetProp(set) => set.run(),

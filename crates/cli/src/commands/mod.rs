@@ -4,6 +4,7 @@ mod attributes;
 pub(crate) mod bench;
 mod compare;
 pub(crate) mod cont;
+mod copy;
 pub(crate) mod fields;
 mod files;
 pub(crate) mod fs;

@@ -16,7 +16,7 @@ use esker_types::{Epoch, Error, ErrorKind, Extent, ObjectId, ObjectType, Result}
 /// The akey that holds the cells of a chunk, and the attributes under dkey 0.
 const AKEY: &[u8] = b"0";
 /// The dkey of the attributes; chunk `n` has dkey `n + 1`.
-const ATTRIBUTES_DKEY: [u8; 8] = 0u64.to_ne_bytes();
+pub(crate) const ATTRIBUTES_DKEY: [u8; 8] = 0u64.to_ne_bytes();
 /// First word of stored attributes.
 const MAGIC: u64 = 0xdaca_55a9_daca_55a9;
 /// Bytes of stored attributes: the magic, the cell size and the chunk size.

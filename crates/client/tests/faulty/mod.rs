@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What is done wrong, now and then.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[allow(dead_code, reason = "each test file uses a part of it")]
 pub(crate) enum Fault {
     /// A write is acknowledged and not done.
     LostWrite,
@@ -27,6 +28,8 @@ pub(crate) enum Fault {
     NeedlessRestarts,
     /// Listings of keys end too early.
     ShortListings,
+    /// A write finds the pool full.
+    Full,
 }
 
 /// The reference with a fault.
@@ -63,6 +66,9 @@ impl Backend for Faulty {
     ) -> Reply<'a, Epoch> {
         if self.strikes(Fault::LostWrite) {
             return Reply::Ready(Ok(Epoch::now()));
+        }
+        if self.strikes(Fault::Full) {
+            return Reply::Ready(Err(esker::types::ErrorKind::NoSpace.into()));
         }
         if marks.is_some() && self.fault == Fault::NeedlessRestarts {
             return Reply::Ready(Err(esker::types::ErrorKind::TxRestart.into()));

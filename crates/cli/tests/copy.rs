@@ -1,0 +1,127 @@
+//! `esker cont copy`: containers between pools of all sorts.
+mod support;
+
+use serde_json::json;
+use std::path::Path;
+use std::time::Duration;
+use support::{Site, noise};
+
+/// A pool of files beside `tank`, by its URL.
+fn files(site: &Site) -> String {
+    let url = format!("posix:{}/files", site.dir.display());
+    site.ok(&["pool", "create", &url]);
+    url
+}
+
+#[test]
+fn a_container_is_copied_to_files_and_back() {
+    let site = Site::with_container();
+    let url = files(&site);
+    let field = site.file("field", &noise(3_000_001));
+    site.ok(&["kv", "put", "tank", "run1", "index", "t2m", "2.1"]);
+    site.ok(&["array", "put", "tank", "run1", "field", "--class", "S1", &field]);
+    site.ok(&["cont", "set-attr", "tank", "run1", "owner:me"]);
+    let there = format!("{url}/saved");
+    let found = site.json(&["cont", "copy", "tank/run1", &there, "--dry-run"]);
+    assert_eq!(found["objects"], json!(2));
+    assert_eq!(site.json(&["cont", "list", &url]), json!([]));
+    let copied = site.json(&["cont", "copy", "tank/run1", &there]);
+    assert_eq!((&copied["copied_bytes"], &copied["resumed"]), (&json!(3_000_028), &json!(false)));
+    assert_eq!(copied["verified_bytes"], copied["copied_bytes"]);
+    site.ok(&["container", "clone", &there, "tank/back", "-j", "2"]);
+    assert_eq!(
+        site.json(&["cont", "get-attr", "tank", "back", "owner"])["owner"],
+        json!({"text": "me"})
+    );
+    let back = site.dir.join("back").display().to_string();
+    site.ok(&["array", "get", "tank", "back", "field", "--class", "S1", "-o", &back]);
+    assert!(std::fs::read(&back).unwrap() == noise(3_000_001));
+    assert_eq!(site.ok(&["kv", "get", "tank", "back", "index", "t2m"]), "2.1");
+    assert_eq!(site.json(&["cont", "snapshot", "list", "tank", "run1"]), json!([]));
+}
+
+#[test]
+fn a_snapshot_is_copied_as_it_was() {
+    let site = Site::with_container();
+    site.ok(&["kv", "put", "tank", "run1", "index", "key", "old"]);
+    site.ok(&["cont", "snapshot", "create", "tank", "run1", "before"]);
+    site.ok(&["kv", "put", "tank", "run1", "index", "key", "new"]);
+    site.ok(&["cont", "copy", "tank/run1", "tank/then", "--snapshot", "before"]);
+    assert_eq!(site.ok(&["kv", "get", "tank", "then", "index", "key"]), "old");
+    assert_eq!(
+        site.json(&["cont", "snapshot", "list", "tank", "run1"])[0]["name"],
+        json!("before")
+    );
+}
+
+#[test]
+fn what_cannot_be_copied_is_refused() {
+    let site = Site::with_container();
+    let kind = |arguments: &[&str]| site.fails(arguments).0;
+    assert_eq!(kind(&["cont", "copy", "tank/run1", "tank"]), "invalid");
+    assert_eq!(kind(&["cont", "copy", "tank/run1", "tank/run1"]), "exists");
+    assert_eq!(kind(&["cont", "copy", "tank/none", "tank/to"]), "not_found");
+    assert_eq!(kind(&["cont", "copy", "tank/run1", "none/to"]), "not_found");
+    assert_eq!(kind(&["cont", "copy", "tank/run1", "tank/to", "--snapshot", "x"]), "not_found");
+}
+
+/// Its object ids are of a pool with another number of targets.
+#[test]
+fn a_file_system_works_where_it_was_copied_to() {
+    let site = Site::new();
+    site.ok(&["pool", "create", "tank", "--size", "64M", "--targets", "2"]);
+    site.ok(&["pool", "create", "wide", "--size", "64M", "--targets", "5"]);
+    site.ok(&["cont", "create", "tank", "home", "--type", "posix"]);
+    let tree = site.dir.join("tree");
+    std::fs::create_dir_all(tree.join("a/b")).unwrap();
+    for (name, len) in [("one", 0), ("a/two", 70_000), ("a/b/three", 2_500_000)] {
+        std::fs::write(tree.join(name), noise(len)).unwrap();
+    }
+    site.ok(&["fs", "import", tree.to_str().unwrap(), "tank/home:/tree"]);
+    site.ok(&["cont", "copy", "tank/home", "wide/home"]);
+    site.ok(&["fs", "check", "wide/home"]);
+    let out = site.dir.join("out");
+    site.ok(&["fs", "export", "wide/home:/tree", out.to_str().unwrap()]);
+    for name in ["one", "a/two", "a/b/three"] {
+        let read = |dir: &Path| std::fs::read(dir.join(name)).unwrap();
+        assert!(read(&tree) == read(&out), "{name}");
+    }
+    site.feed(&["fs", "cp", "-", "wide/home:/tree/new"], b"new");
+    assert_eq!(site.ok(&["fs", "cat", "wide/home:/tree/new"]), "new");
+}
+
+#[test]
+fn killed_copies_go_on() {
+    let site = Site::in_memory();
+    site.ok(&["pool", "create", "tank", "--size", "256M", "--targets", "2"]);
+    site.ok(&["cont", "create", "tank", "run1"]);
+    let url = files(&site);
+    let field = site.file("field", &noise(30_000_000));
+    for name in ["a", "b", "c"] {
+        site.ok(&["array", "put", "tank", "run1", name, &field]);
+    }
+    let there = format!("{url}/saved");
+    let mut kills = 0;
+    for delay in [5, 20, 40, 60, 80] {
+        let mut copy = site.command(&["cont", "copy", "tank/run1", &there]).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(delay));
+        let ended = copy.try_wait().unwrap().is_some();
+        copy.kill().unwrap();
+        copy.wait().unwrap();
+        kills += usize::from(!ended);
+        if ended {
+            break;
+        }
+    }
+    if site.json(&["cont", "list", &url])[0]["label"] != json!("saved") {
+        site.ok(&["cont", "copy", "tank/run1", &there]);
+    }
+    println!("{kills} copies were killed");
+    let back = site.dir.join("back").display().to_string();
+    site.ok(&["cont", "copy", &there, "tank/back"]);
+    for name in ["a", "b", "c"] {
+        site.ok(&["array", "get", "tank", "back", name, "-o", &back]);
+        assert!(std::fs::read(&back).unwrap() == noise(30_000_000), "{name}");
+    }
+    assert_eq!(site.json(&["cont", "snapshot", "list", "tank", "run1"]), json!([]));
+}

@@ -1,0 +1,64 @@
+//! Some of an object in memory, on its way from one container to another.
+use super::BUFFER_BYTES;
+use esker_types::Extent;
+use std::ops::Range;
+
+/// Most pieces of one batch: they are written by one commit where the target has transactions.
+pub(super) const PIECES_MAX: usize = 256;
+
+/// What an akey holds, or a part of it.
+pub(super) struct Piece {
+    pub(super) akey: Vec<u8>,
+    pub(super) kind: Kind,
+    /// Its bytes in [`Batch::bytes`].
+    pub(super) place: Range<usize>,
+}
+
+pub(super) enum Kind {
+    Single,
+    Array { record_size: u64, extents: Vec<Extent> },
+}
+
+/// Pieces by their dkeys.
+#[derive(Default)]
+pub(super) struct Batch {
+    pub(super) bytes: Vec<u8>,
+    pub(super) dkeys: Vec<(Vec<u8>, Vec<Piece>)>,
+    pieces: usize,
+}
+
+impl Batch {
+    pub(super) fn is_full(&self) -> bool {
+        self.bytes.len() >= BUFFER_BYTES || self.pieces >= PIECES_MAX
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.pieces == 0
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.bytes.clear();
+        self.dkeys.clear();
+        self.pieces = 0;
+    }
+
+    /// Room for `len` bytes at the end, which [`Batch::add`] or [`Batch::give_back`] deals with.
+    pub(super) fn room(&mut self, len: usize) -> Range<usize> {
+        let start = self.bytes.len();
+        self.bytes.resize(start + len, 0);
+        start..start + len
+    }
+
+    /// Takes back the room from `start` on.
+    pub(super) fn give_back(&mut self, start: usize) {
+        self.bytes.truncate(start);
+    }
+
+    pub(super) fn add(&mut self, dkey: &[u8], piece: Piece) {
+        self.pieces += 1;
+        match self.dkeys.last_mut() {
+            Some((last, pieces)) if last == dkey => pieces.push(piece),
+            _ => self.dkeys.push((dkey.to_vec(), vec![piece])),
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Whether a pool can hold what is in a container: found out before anything is copied.
+use super::Options;
+use super::progress::Summary;
+use super::stride::OBJECTS;
+use crate::access::Access;
+use crate::array::ATTRIBUTES_DKEY;
+use crate::backend::Capabilities;
+use crate::container::Container;
+use crate::object::Object;
+use crate::pool::Pool;
+use crate::reply::Wait;
+use esker_types::ops::{AkeyRef, Anchor, ListLimit};
+use esker_types::{Error, ErrorKind, ObjectId, ObjectType, Result};
+
+/// Keys or extents listed at a time.
+const ENTRIES: usize = 1024;
+
+/// The only akey of Key-Values and arrays where a backend has no others.
+const AKEY: &[u8] = b"0";
+
+/// Looks at all of a container, copies nothing, and says how many objects and dkeys there are.
+///
+/// # Errors
+/// Those of [`super::copy`] that come before anything is copied.
+pub fn survey(from: &Container, pool: &Pool, options: &Options) -> Result<Summary> {
+    let access = super::access(options.snapshot);
+    let mut keys = 0;
+    let objects = each_object(from, access, |oid| {
+        keys += each_dkey(&from.object(oid), access, |_| Ok(()))?;
+        Ok(())
+    })?;
+    can_hold(from, pool, options)?;
+    Ok(Summary { objects, keys, epoch: options.snapshot, ..Summary::default() })
+}
+
+/// Refuses what the target cannot hold. Where it can hold all that the source can, nothing is looked at but ids.
+pub(super) fn can_hold(from: &Container, pool: &Pool, options: &Options) -> Result<()> {
+    let (able, access) = (pool.capabilities(), super::access(options.snapshot));
+    each_object(from, access, |oid| {
+        let object = from.object(oid);
+        Survey { object: &object, access, able, zeros: options.zeros }.check()
+    })
+    .map(drop)
+}
+
+fn each_object(
+    from: &Container,
+    access: Access<'_>,
+    mut visit: impl FnMut(ObjectId) -> Result<()>,
+) -> Result<u64> {
+    let (mut anchor, mut count) = (Anchor::Start, 0);
+    while !anchor.is_end() {
+        for oid in from.list_objects(&mut anchor, OBJECTS, access).wait()? {
+            visit(oid)?;
+            count += 1;
+        }
+    }
+    Ok(count)
+}
+
+fn each_dkey(
+    object: &Object,
+    access: Access<'_>,
+    mut visit: impl FnMut(&[u8]) -> Result<()>,
+) -> Result<u64> {
+    let (mut anchor, mut count) = (Anchor::Start, 0);
+    while !anchor.is_end() {
+        let limit = ListLimit::entries(ENTRIES);
+        let dkeys = object.list_dkeys(&mut anchor, limit, access).wait()?;
+        dkeys.iter().try_for_each(&mut visit)?;
+        count += dkeys.len() as u64;
+    }
+    Ok(count)
+}
+
+/// An object, and what the target is able to do.
+struct Survey<'a> {
+    object: &'a Object,
+    access: Access<'a>,
+    able: Capabilities,
+    zeros: bool,
+}
+
+impl Survey<'_> {
+    fn check(&self) -> Result<()> {
+        self.check_class()?;
+        let source = self.object.container().backend()?.capabilities();
+        let Some(otype) = self.object.oid().object_type() else { return Ok(()) };
+        let akeys = source.any_akeys && !self.able.any_akeys && (otype.is_kv() || otype.is_array());
+        let holes = source.holes && !self.able.holes && !self.zeros;
+        // A reader of bytes gets zeros from holes wherever they are.
+        let holes = holes && otype.is_array() && otype != ObjectType::ArrayByte;
+        if !akeys && !holes {
+            return Ok(());
+        }
+        let look = |dkey: &[u8]| {
+            if akeys {
+                self.check_akeys(dkey)?;
+            }
+            if holes { self.check_holes(dkey) } else { Ok(()) }
+        };
+        each_dkey(self.object, self.access, look).map(drop)
+    }
+
+    fn check_class(&self) -> Result<()> {
+        let class = self.object.oid().class();
+        match class.redundancy().map(|redundancy| redundancy.group_size()) {
+            Some(size) if size > self.able.domains.max(1) => Err(self.refuse(&format!(
+                "is of class {class}, and the target has {} fault domains",
+                self.able.domains
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_akeys(&self, dkey: &[u8]) -> Result<()> {
+        let mut anchor = Anchor::Start;
+        while !anchor.is_end() {
+            let limit = ListLimit::entries(ENTRIES);
+            let akeys = self.object.list_akeys(dkey, &mut anchor, limit, self.access).wait()?;
+            if akeys.iter().any(|akey| akey != AKEY) {
+                return Err(self.refuse(
+                    "has akeys that Key-Values and Arrays do not have, and the target keeps no others",
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Records of a chunk must go on from the first.
+    fn check_holes(&self, dkey: &[u8]) -> Result<()> {
+        if dkey == ATTRIBUTES_DKEY {
+            return Ok(());
+        }
+        let (mut anchor, mut next) = (Anchor::Start, 0);
+        while !anchor.is_end() {
+            let key = AkeyRef { dkey, akey: AKEY };
+            let found = self.object.list_extents(key, &mut anchor, ENTRIES, self.access).wait()?;
+            for stored in found {
+                if stored.extent.start > next {
+                    return Err(self.refuse(
+                        "has holes, which the target does not know; allow zeros in their place (--zeros)",
+                    ));
+                }
+                next = stored.extent.end();
+            }
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn refuse(&self, why: &str) -> Error {
+        let text = format!("object {} {why}; nothing was copied", self.object.oid());
+        Error::new(ErrorKind::NotSupported, text)
+    }
+}

@@ -1,0 +1,230 @@
+//! Reading: what stands under a dkey, whatever it is, piece by piece.
+use super::BUFFER_BYTES;
+use super::batch::{Batch, Kind, Piece};
+use crate::access::Access;
+use crate::object::Object;
+use crate::reply::Wait;
+use esker_types::ops::{AkeyRef, Anchor, Cond, Fetch, ListLimit, Sink, StoredExtent};
+use esker_types::{Error, ErrorKind, Extent, KeyBatch, Result};
+
+/// Akeys, or extents of an array, asked for at a time.
+const ENTRIES: usize = 256;
+
+/// How often a value is asked for anew that changes its length while it is read.
+const TRIES: usize = 8;
+
+/// An object that is read.
+pub(super) struct Loader<'a> {
+    pub(super) object: &'a Object,
+    pub(super) access: Access<'a>,
+}
+
+/// Takes the batch when it is full, and empties it.
+pub(super) type Flush<'a> = &'a mut dyn FnMut(&mut Batch) -> Result<()>;
+
+impl Loader<'_> {
+    /// Reads all akeys of a dkey.
+    pub(super) fn dkey(&self, dkey: &[u8], batch: &mut Batch, flush: Flush<'_>) -> Result<()> {
+        let mut anchor = Anchor::Start;
+        while !anchor.is_end() {
+            let limit = ListLimit::entries(ENTRIES);
+            let akeys = self.object.list_akeys(dkey, &mut anchor, limit, self.access).wait()?;
+            self.akeys(dkey, &akeys, batch, flush)?;
+        }
+        Ok(())
+    }
+
+    /// Those of a certain length are single values.
+    fn akeys(
+        &self,
+        dkey: &[u8],
+        akeys: &KeyBatch,
+        batch: &mut Batch,
+        flush: Flush<'_>,
+    ) -> Result<()> {
+        let sizes = self.sizes(dkey, akeys)?;
+        let mut singles = Vec::new();
+        for (akey, size) in akeys.iter().zip(sizes) {
+            if size > 0 {
+                singles.push((akey, size as usize));
+            } else if !self.array(dkey, akey, batch, flush)? {
+                self.empty(dkey, akey, batch)?;
+            }
+        }
+        for group in groups(&singles) {
+            self.singles(dkey, group, batch)?;
+            if batch.is_full() {
+                flush(batch)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Lengths of single values; 0 for an empty one, and for all else.
+    fn sizes(&self, dkey: &[u8], akeys: &KeyBatch) -> Result<Vec<u64>> {
+        let mut fetches: Vec<_> =
+            akeys.iter().map(|akey| Fetch::single(akey, Sink::None)).collect();
+        self.object.fetch(dkey, Cond::NONE, &mut fetches, self.access).wait()?;
+        Ok(fetches.into_iter().map(|fetch| fetch.size).collect())
+    }
+
+    /// Values of the latest state may change between two looks at them.
+    fn singles(&self, dkey: &[u8], akeys: &[(&[u8], usize)], batch: &mut Batch) -> Result<()> {
+        let start = batch.bytes.len();
+        let mut sizes: Vec<usize> = akeys.iter().map(|(_, size)| *size).collect();
+        for _ in 0..TRIES {
+            batch.give_back(start);
+            let found = self.fetch_singles(dkey, akeys, &sizes, batch)?;
+            if found == sizes {
+                return self.add_singles(dkey, akeys, &sizes, start, batch);
+            }
+            sizes = found;
+        }
+        batch.give_back(start);
+        let text =
+            format!("values of object {} change faster than they are read", self.object.oid());
+        Err(Error::new(ErrorKind::Again, text))
+    }
+
+    /// Their lengths as they are now; the bytes are there where these are `sizes`.
+    fn fetch_singles(
+        &self,
+        dkey: &[u8],
+        akeys: &[(&[u8], usize)],
+        sizes: &[usize],
+        batch: &mut Batch,
+    ) -> Result<Vec<usize>> {
+        let room = batch.room(sizes.iter().sum());
+        let mut rest = &mut batch.bytes[room];
+        let mut fetches = Vec::with_capacity(akeys.len());
+        for ((akey, _), size) in akeys.iter().zip(sizes) {
+            let (sink, behind) = rest.split_at_mut(*size);
+            rest = behind;
+            fetches.push(Fetch::single(akey, Sink::One(sink)));
+        }
+        match self.object.fetch(dkey, Cond::NONE, &mut fetches, self.access).wait() {
+            Ok(()) => Ok(fetches.iter().map(|fetch| fetch.size as usize).collect()),
+            Err(error) if error.kind() == ErrorKind::RecordTooBig => {
+                let mut names = KeyBatch::default();
+                akeys.iter().for_each(|(akey, _)| names.push(akey));
+                Ok(self.sizes(dkey, &names)?.into_iter().map(|size| size as usize).collect())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn add_singles(
+        &self,
+        dkey: &[u8],
+        akeys: &[(&[u8], usize)],
+        sizes: &[usize],
+        start: usize,
+        batch: &mut Batch,
+    ) -> Result<()> {
+        let mut at = start;
+        for ((akey, _), size) in akeys.iter().zip(sizes) {
+            let place = at..at + size;
+            at = place.end;
+            match size {
+                0 => self.empty(dkey, akey, batch)?,
+                _ => batch.add(dkey, Piece { akey: akey.to_vec(), kind: Kind::Single, place }),
+            }
+        }
+        Ok(())
+    }
+
+    /// An empty value, where there is one.
+    fn empty(&self, dkey: &[u8], akey: &[u8], batch: &mut Batch) -> Result<()> {
+        let mut fetch = Fetch::single(akey, Sink::None);
+        fetch.cond = Cond::AKEY_FETCH;
+        let fetches = std::slice::from_mut(&mut fetch);
+        match self.object.fetch(dkey, Cond::NONE, fetches, self.access).wait() {
+            Ok(()) => {
+                let place = batch.room(0);
+                batch.add(dkey, Piece { akey: akey.to_vec(), kind: Kind::Single, place });
+                Ok(())
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Reads an array as it is stored, holes left out. False where there is none.
+    fn array(&self, dkey: &[u8], akey: &[u8], batch: &mut Batch, flush: Flush<'_>) -> Result<bool> {
+        let (mut anchor, mut any) = (Anchor::Start, false);
+        while !anchor.is_end() {
+            let key = AkeyRef { dkey, akey };
+            let found = self.object.list_extents(key, &mut anchor, ENTRIES, self.access).wait()?;
+            any |= !found.is_empty();
+            for (record_size, extents) in reads(&found) {
+                self.records(dkey, akey, record_size, extents, batch)?;
+                if batch.is_full() {
+                    flush(batch)?;
+                }
+            }
+        }
+        Ok(any)
+    }
+
+    fn records(
+        &self,
+        dkey: &[u8],
+        akey: &[u8],
+        record_size: u64,
+        extents: Vec<Extent>,
+        batch: &mut Batch,
+    ) -> Result<()> {
+        let records: u64 = extents.iter().map(|extent| extent.count).sum();
+        let place = batch.room((records * record_size) as usize);
+        let sink = Sink::One(&mut batch.bytes[place.clone()]);
+        let mut fetch = Fetch::array(akey, record_size, &extents, sink);
+        let fetches = std::slice::from_mut(&mut fetch);
+        self.object.fetch(dkey, Cond::NONE, fetches, self.access).wait()?;
+        let kind = Kind::Array { record_size, extents };
+        batch.add(dkey, Piece { akey: akey.to_vec(), kind, place });
+        Ok(())
+    }
+}
+
+/// Runs of values that fit into a buffer together; one that does not stands alone.
+fn groups<'a, 'k>(singles: &'a [(&'k [u8], usize)]) -> Vec<&'a [(&'k [u8], usize)]> {
+    let (mut groups, mut start, mut bytes) = (Vec::new(), 0, 0);
+    for (index, (_, size)) in singles.iter().enumerate() {
+        if index > start && bytes + size > BUFFER_BYTES {
+            groups.push(&singles[start..index]);
+            (start, bytes) = (index, 0);
+        }
+        bytes += size;
+    }
+    if start < singles.len() {
+        groups.push(&singles[start..]);
+    }
+    groups
+}
+
+/// Extents of records of one size, together no more than a buffer holds; longer ones are cut.
+fn reads(found: &[StoredExtent]) -> Vec<(u64, Vec<Extent>)> {
+    let (mut reads, mut bytes): (Vec<(u64, Vec<Extent>)>, u64) = (Vec::new(), 0);
+    for stored in found {
+        let room = (BUFFER_BYTES as u64 / stored.record_size).max(1);
+        let mut rest = stored.extent;
+        while rest.count > 0 {
+            let part = Extent::new(rest.start, rest.count.min(room));
+            let len = part.count * stored.record_size;
+            match reads.last_mut() {
+                Some((size, extents))
+                    if *size == stored.record_size && bytes + len <= BUFFER_BYTES as u64 =>
+                {
+                    extents.push(part);
+                    bytes += len;
+                }
+                _ => {
+                    reads.push((stored.record_size, vec![part]));
+                    bytes = len;
+                }
+            }
+            rest = Extent::new(rest.start + part.count, rest.count - part.count);
+        }
+    }
+    reads
+}

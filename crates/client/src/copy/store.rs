@@ -1,0 +1,132 @@
+//! Writing what was read, and reading it back.
+use super::batch::{Batch, Kind, Piece};
+use super::progress::{Progress, add};
+use crate::access::Access;
+use crate::container::Container;
+use crate::reply::{Wait, all};
+use esker_types::ops::{Cond, Fetch, Sink, Source, Update, Value, Write, WriteOp};
+use esker_types::{Error, ErrorKind, ObjectId, Result};
+
+/// Where batches of an object go.
+pub(super) struct Storer<'a> {
+    pub(super) to: &'a Container,
+    pub(super) oid: ObjectId,
+    pub(super) verify: bool,
+    pub(super) progress: &'a Progress,
+}
+
+impl Storer<'_> {
+    /// Writes a batch and empties it. `scratch` is for what is read back.
+    pub(super) fn store(&self, batch: &mut Batch, scratch: &mut Vec<u8>) -> Result<()> {
+        if batch.is_empty() {
+            return Ok(());
+        }
+        self.write(batch)?;
+        add(&self.progress.bytes, batch.bytes.len() as u64);
+        if self.verify {
+            let same = |(dkey, pieces): &(Vec<u8>, Vec<Piece>)| {
+                self.compare(dkey, pieces, &batch.bytes, scratch)
+            };
+            batch.dkeys.iter().try_for_each(same)?;
+            add(&self.progress.verified, batch.bytes.len() as u64);
+        }
+        batch.clear();
+        Ok(())
+    }
+
+    /// In one commit where the target has such, else side by side: so many are under way at once as a batch
+    /// has dkeys.
+    fn write(&self, batch: &Batch) -> Result<()> {
+        let updates: Vec<Vec<Update<'_>>> = batch
+            .dkeys
+            .iter()
+            .map(|(_, pieces)| pieces.iter().map(|piece| update(piece, &batch.bytes)).collect())
+            .collect();
+        let writes: Vec<Write<'_>> = batch
+            .dkeys
+            .iter()
+            .zip(&updates)
+            .map(|((dkey, _), updates)| Write {
+                oid: self.oid,
+                op: WriteOp::Update { dkey, cond: Cond::NONE, updates },
+            })
+            .collect();
+        if self.to.backend()?.capabilities().transactions {
+            return self.to.write(&writes, Access::Latest).wait();
+        }
+        let each = writes.chunks(1).map(|write| self.to.write(write, Access::Latest));
+        all(each.collect()).wait().into_iter().collect()
+    }
+
+    /// Compares what stands in the target with what was read from the source.
+    fn compare(
+        &self,
+        dkey: &[u8],
+        pieces: &[Piece],
+        bytes: &[u8],
+        scratch: &mut Vec<u8>,
+    ) -> Result<()> {
+        scratch.clear();
+        scratch.resize(pieces.iter().map(|piece| piece.place.len()).sum(), 0);
+        let mut rest = scratch.as_mut_slice();
+        let mut fetches = Vec::with_capacity(pieces.len());
+        for piece in pieces {
+            let (sink, behind) = rest.split_at_mut(piece.place.len());
+            rest = behind;
+            fetches.push(fetch(piece, sink));
+        }
+        let object = self.to.object(self.oid);
+        object.fetch(dkey, Cond::NONE, &mut fetches, Access::Latest).wait()?;
+        let sizes = fetches.iter().zip(pieces).all(|(fetch, piece)| fetch.size == size(piece));
+        drop(fetches);
+        let mut found = scratch.as_slice();
+        let same = pieces.iter().all(|piece| {
+            let (head, tail) = found.split_at(piece.place.len());
+            found = tail;
+            head == &bytes[piece.place.clone()]
+        });
+        if sizes && same { Ok(()) } else { Err(self.differs(dkey)) }
+    }
+
+    #[cold]
+    fn differs(&self, dkey: &[u8]) -> Error {
+        let key = String::from_utf8_lossy(dkey).escape_debug().to_string();
+        let text = format!(
+            "object {}, key {key}: the target gives something else than was written to it; somebody \
+             else writes there, or it is damaged",
+            self.oid
+        );
+        Error::new(ErrorKind::Checksum, text)
+    }
+}
+
+fn update<'a>(piece: &'a Piece, bytes: &'a [u8]) -> Update<'a> {
+    let data = Source::One(&bytes[piece.place.clone()]);
+    let value = match &piece.kind {
+        Kind::Single => Value::Single(data),
+        Kind::Array { record_size, extents } => {
+            Value::Array { record_size: *record_size, extents, data }
+        }
+    };
+    Update { akey: &piece.akey, value, cond: Cond::NONE }
+}
+
+fn fetch<'a>(piece: &'a Piece, sink: &'a mut [u8]) -> Fetch<'a> {
+    match &piece.kind {
+        Kind::Single => {
+            let mut fetch = Fetch::single(&piece.akey, Sink::One(sink));
+            fetch.cond = Cond::AKEY_FETCH;
+            fetch
+        }
+        Kind::Array { record_size, extents } => {
+            Fetch::array(&piece.akey, *record_size, extents, Sink::One(sink))
+        }
+    }
+}
+
+fn size(piece: &Piece) -> u64 {
+    match piece.kind {
+        Kind::Single => piece.place.len() as u64,
+        Kind::Array { record_size, .. } => record_size,
+    }
+}

@@ -1,0 +1,151 @@
+//! Walking over a container, stride by stride, with a note after each.
+use super::Options;
+use super::batch::Batch;
+use super::load::Loader;
+use super::progress::{Progress, add};
+use super::state::{Position, State};
+use super::store::Storer;
+use crate::access::Access;
+use crate::container::Container;
+use crate::reply::Wait;
+use esker_types::ops::{Anchor, Cond, ListLimit};
+use esker_types::{Error, ErrorKind, KeyBatch, ObjectId, Result};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// Objects listed at a time.
+pub(super) const OBJECTS: usize = 1024;
+
+/// What a part of a stride is reckoned to cost in bytes: one of an array by its chunks, any by its keys.
+const CHUNK_COST: u64 = 1 << 20;
+const KEY_COST: u64 = 1 << 10;
+const PART_COST: u64 = 64 << 10;
+
+/// Dkeys of one part: of an array few, for they are long.
+const CHUNKS: usize = 4;
+const KEYS: usize = 256;
+
+/// Some dkeys of an object.
+pub(super) struct Part {
+    pub(super) oid: ObjectId,
+    pub(super) dkeys: KeyBatch,
+}
+
+/// A container on its way to another.
+pub(super) struct Walk<'a> {
+    pub(super) from: &'a Container,
+    pub(super) to: &'a Container,
+    pub(super) options: &'a Options,
+    pub(super) progress: &'a Progress,
+    pub(super) access: Access<'a>,
+}
+
+/// Parts that are to be copied, and what they are reckoned to cost.
+#[derive(Default)]
+struct Stride {
+    parts: Vec<Part>,
+    cost: u64,
+}
+
+impl Walk<'_> {
+    /// Copies all that `state` says is still to be copied.
+    pub(super) fn run(&self, state: &mut State) -> Result<()> {
+        let (mut anchor, mut behind) = match state.position.clone() {
+            Position::Start => (Anchor::Start, None),
+            Position::Behind { objects, oid } => (objects, Some(oid)),
+            Position::End => return Ok(()),
+        };
+        let mut stride = Stride::default();
+        while !anchor.is_end() {
+            let before = anchor.clone();
+            let objects = self.from.list_objects(&mut anchor, OBJECTS, self.access).wait()?;
+            for oid in rest(&objects, behind.take()) {
+                self.object(*oid, state, &mut stride)?;
+                if stride.cost >= self.options.stride {
+                    self.copy(&mut stride)?;
+                    let position = Position::Behind { objects: before.clone(), oid: *oid };
+                    state.note(self.to, self.from, position)?;
+                }
+            }
+        }
+        self.copy(&mut stride)?;
+        state.note(self.to, self.from, Position::End)
+    }
+
+    /// Adds the parts of an object. One that is longer than a stride is copied as it comes: where it is
+    /// stopped in the middle it begins anew.
+    fn object(&self, oid: ObjectId, state: &State, stride: &mut Stride) -> Result<()> {
+        if state.resumed && state.epoch.is_none() {
+            self.to.object(oid).punch(Cond::NONE, Access::Latest).wait()?;
+        }
+        add(&self.progress.objects, 1);
+        let object = self.from.object(oid);
+        let is_array = oid.object_type().is_some_and(|otype| otype.is_array());
+        let (entries, key_cost) = if is_array { (CHUNKS, CHUNK_COST) } else { (KEYS, KEY_COST) };
+        let mut anchor = Anchor::Start;
+        while !anchor.is_end() {
+            let limit = ListLimit::entries(entries);
+            let dkeys = object.list_dkeys(&mut anchor, limit, self.access).wait()?;
+            stride.cost += (key_cost * dkeys.len() as u64).max(PART_COST);
+            stride.parts.push(Part { oid, dkeys });
+            if stride.cost >= self.options.stride && !anchor.is_end() {
+                self.copy(stride)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies a stride with all workers, and empties it.
+    fn copy(&self, stride: &mut Stride) -> Result<()> {
+        let parts = std::mem::take(stride).parts;
+        let (next, stop, failure) = (AtomicUsize::new(0), AtomicBool::new(false), Mutex::new(None));
+        let work = || {
+            let mut buffers = (Batch::default(), Vec::new());
+            while let Some(part) = parts.get(next.fetch_add(1, Ordering::Relaxed)) {
+                if stop.load(Ordering::Relaxed) {
+                    return;
+                }
+                if let Err(error) = self.part(part, &mut buffers) {
+                    stop.store(true, Ordering::Relaxed);
+                    let mut failure = failure.lock().unwrap_or_else(PoisonError::into_inner);
+                    failure.get_or_insert(within(part.oid, &error));
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            let others = self.options.threads().min(parts.len());
+            (1..others).for_each(|_| drop(scope.spawn(work)));
+            work();
+        });
+        let failure = failure.into_inner().unwrap_or_else(PoisonError::into_inner);
+        failure.map_or(Ok(()), Err)
+    }
+
+    fn part(&self, part: &Part, (batch, scratch): &mut (Batch, Vec<u8>)) -> Result<()> {
+        let (oid, verify, progress) = (part.oid, self.options.verify, self.progress);
+        let storer = Storer { to: self.to, oid, verify, progress };
+        let object = self.from.object(oid);
+        let loader = Loader { object: &object, access: self.access };
+        batch.clear();
+        for dkey in part.dkeys.iter() {
+            loader.dkey(dkey, batch, &mut |batch| storer.store(batch, scratch))?;
+            add(&progress.keys, 1);
+        }
+        storer.store(batch, scratch)
+    }
+}
+
+/// The objects behind one; all where it is not among them.
+fn rest(objects: &[ObjectId], behind: Option<ObjectId>) -> &[ObjectId] {
+    let done = behind.and_then(|oid| objects.iter().position(|listed| *listed == oid));
+    done.map_or(objects, |index| &objects[index + 1..])
+}
+
+/// The error with the object it was met at.
+#[cold]
+fn within(oid: ObjectId, error: &Error) -> Error {
+    match error.kind() {
+        ErrorKind::Checksum => error.clone(),
+        kind => Error::new(kind, format!("copying object {oid}: {}", error.message())),
+    }
+}

@@ -1,0 +1,245 @@
+//! Copies of containers between all sorts of pools.
+mod content;
+mod faulty;
+
+use content::{Folder, all, container, fill, holey, oid};
+use esker::copy::{Options, Progress, Summary, copy};
+use esker::memory::Memory;
+use esker::types::info::OpenMode;
+use esker::types::ops::{Cond, Source, Update, Value};
+use esker::types::{ErrorKind, ObjectClass, ObjectId, ObjectType, Result};
+use esker::{Access, Container, Pool, Wait};
+use faulty::{Fault, Faulty};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Small strides, so that there are many.
+fn options() -> Options {
+    Options { stride: 200 << 10, workers: 3, ..Options::default() }
+}
+
+fn run(from: &Container, to: &Pool, label: &str) -> Result<Summary> {
+    copy(from, to, label, &options(), &Progress::default())
+}
+
+fn open(pool: &Pool, label: &str) -> Container {
+    pool.open_container(label, OpenMode::ReadWrite).wait().unwrap()
+}
+
+/// There and back.
+fn goes_round(first: &str, second: &str) {
+    let folder = Folder::new();
+    let (here, there) = (folder.pool(first), folder.pool(second));
+    let from = container(&here, "from");
+    fill(&from);
+    let summary = run(&from, &there, "to").unwrap();
+    assert_eq!((summary.verified, summary.resumed), (summary.bytes, false));
+    let to = open(&there, "to");
+    run(&to, &here, "back").unwrap();
+    let back = open(&here, "back");
+    let (original, copied) = (all(&from), all(&to));
+    assert!(original.keys().eq(copied.keys()), "other keys");
+    assert!(original == copied && original == all(&back));
+    for copied in [to, back] {
+        let info = copied.info();
+        assert_eq!(info.checksum, from.info().checksum);
+        assert_ne!(info.uuid, from.info().uuid);
+        assert!(copied.next_oid().wait().unwrap() >= from.next_oid().wait().unwrap());
+        assert_eq!(copied.attributes().get("owner").wait().unwrap().unwrap(), b"me");
+        assert_eq!(copied.properties().list().wait().unwrap(), ["layout"]);
+        assert!(copied.snapshots().wait().unwrap().is_empty());
+    }
+}
+
+#[test]
+fn native_and_files() {
+    goes_round("native", "posix");
+}
+
+#[test]
+fn native_and_memory() {
+    goes_round("native", "memory");
+}
+
+#[test]
+fn files_and_memory() {
+    goes_round("posix", "memory");
+}
+
+#[test]
+fn holes_stay_holes() {
+    let folder = Folder::new();
+    let (here, there) = (folder.pool("memory"), folder.pool("native"));
+    let from = container(&here, "from");
+    holey(&from, ObjectType::Array);
+    run(&from, &there, "to").unwrap();
+    assert_eq!(all(&from), all(&open(&there, "to")));
+}
+
+fn put(container: &Container, oid: ObjectId, akey: &[u8]) {
+    let value = Value::Single(Source::One(b"value"));
+    let updates = [Update { akey, value, cond: Cond::NONE }];
+    container.object(oid).update(b"dkey", Cond::NONE, &updates, Access::Latest).wait().unwrap();
+}
+
+/// Nothing is left of it on either side.
+fn is_refused(from: &Container, to: &Pool) {
+    let error = run(from, to, "to").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotSupported, "{error}");
+    assert!(error.message().contains("nothing was copied"), "{error}");
+    assert!(to.containers().wait().unwrap().is_empty());
+    assert!(from.snapshots().wait().unwrap().is_empty());
+}
+
+#[test]
+fn what_the_target_cannot_hold_is_refused_beforehand() {
+    let folder = Folder::new();
+    let here = folder.pool("memory");
+    let akeys = container(&here, "akeys");
+    put(&akeys, oid(&akeys, 1, ObjectType::KvHashed), b"another");
+    is_refused(&akeys, &folder.pool("posix"));
+    let holes = container(&here, "holes");
+    holey(&holes, ObjectType::Array);
+    is_refused(&holes, &folder.pool("posix"));
+    let replicas = container(&here, "replicas");
+    let class = ObjectClass::from_name("RP_2G1");
+    put(&replicas, replicas.generate_oid(0, 1, ObjectType::MultiHashed, class, 0).unwrap(), b"a");
+    is_refused(&replicas, &folder.pool("native"));
+}
+
+#[test]
+fn zeros_take_the_place_of_holes_where_that_is_allowed() {
+    let folder = Folder::new();
+    let (here, there) = (folder.pool("memory"), folder.pool("posix"));
+    let from = container(&here, "from");
+    holey(&from, ObjectType::Array);
+    let options = Options { zeros: true, ..options() };
+    copy(&from, &there, "to", &options, &Progress::default()).unwrap();
+    let array = oid(&from, 70, ObjectType::Array);
+    let sizes = [from, open(&there, "to")].map(|container| {
+        let array = container.open_array(array, Access::Latest).wait().unwrap();
+        array.size(Access::Latest).wait().unwrap()
+    });
+    assert_eq!(sizes, [351, 351]);
+}
+
+#[test]
+fn bytes_need_no_permission_for_that() {
+    let folder = Folder::new();
+    let from = container(&folder.pool("memory"), "from");
+    holey(&from, ObjectType::ArrayByte);
+    run(&from, &folder.pool("posix"), "to").unwrap();
+}
+
+#[test]
+fn labels_that_are_taken_and_no_labels_are_refused() {
+    let folder = Folder::new();
+    let (here, there) = (folder.pool("memory"), folder.pool("memory"));
+    let from = container(&here, "from");
+    container(&there, "to");
+    assert_eq!(run(&from, &there, "to").unwrap_err().kind(), ErrorKind::Exists);
+    assert_eq!(run(&from, &there, "no label").unwrap_err().kind(), ErrorKind::Invalid);
+    assert_eq!(run(&from, &there, &"x".repeat(120)).unwrap_err().kind(), ErrorKind::Invalid);
+}
+
+#[test]
+fn a_copy_shows_one_moment_also_while_somebody_writes() {
+    let folder = Folder::new();
+    let (here, there) = (folder.pool("native"), folder.pool("memory"));
+    let from = container(&here, "from");
+    fill(&from);
+    let kvs: Vec<_> = (0..30)
+        .map(|number| from.kv(oid(&from, 100 + number, ObjectType::KvHashed)).unwrap())
+        .collect();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for step in 0u64.. {
+                let change = from.transaction().unwrap();
+                for kv in &kvs {
+                    let access = Access::Tx(&change);
+                    kv.put(b"step", &step.to_le_bytes(), Cond::NONE, access).wait().unwrap();
+                }
+                change.commit().wait().unwrap();
+                if done.load(Ordering::Relaxed) {
+                    return;
+                }
+            }
+        });
+        for round in 0..3 {
+            let label = format!("to{round}");
+            run(&from, &there, &label).unwrap();
+            let to = open(&there, &label);
+            let step = |kv: &esker::Kv| {
+                to.kv(kv.oid()).unwrap().get(b"step", Access::Latest).wait().unwrap()
+            };
+            assert!(kvs.iter().all(|kv| step(kv) == step(&kvs[0])), "several moments");
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn a_stopped_copy_goes_on_where_it_was() {
+    let folder = Folder::new();
+    for first in ["native", "posix"] {
+        let from = container(&folder.pool(first), "from");
+        fill(&from);
+        let backend = Arc::new(Faulty::new(Fault::Full));
+        let there = Pool::from_backend(backend, OpenMode::ReadWrite);
+        let (mut objects, mut stops) = (Vec::new(), 0);
+        let summary = loop {
+            let progress = Progress::default();
+            match copy(&from, &there, "to", &options(), &progress) {
+                Ok(summary) => break summary,
+                Err(error) => assert_eq!(error.kind(), ErrorKind::NoSpace, "{error}"),
+            }
+            assert!(there.open_container("to", OpenMode::ReadOnly).wait().is_err());
+            objects.push(progress.summary().objects);
+            stops += 1;
+            assert!(stops < 100, "it does not get on: {objects:?}");
+        };
+        assert!(stops > 0 && summary.resumed && summary.objects < 60, "{stops}: {summary:?}");
+        assert_eq!(all(&from), all(&open(&there, "to")));
+        assert!(from.snapshots().wait().unwrap().is_empty());
+        assert_eq!(open(&there, "to").properties().list().wait().unwrap(), ["layout"]);
+    }
+}
+
+#[test]
+fn what_was_left_is_not_taken_for_another_copy() {
+    let folder = Folder::new();
+    let here = folder.pool("memory");
+    let (from, other) = (container(&here, "from"), container(&here, "other"));
+    fill(&from);
+    let there = Pool::from_backend(Arc::new(Faulty::new(Fault::Full)), OpenMode::ReadWrite);
+    run(&from, &there, "to").unwrap_err();
+    assert_eq!(run(&other, &there, "to").unwrap_err().kind(), ErrorKind::Exists);
+    let snapshot = &from.snapshots().wait().unwrap()[0];
+    from.destroy_snapshot(snapshot.epoch).wait().unwrap();
+    assert_eq!(run(&from, &there, "to").unwrap_err().kind(), ErrorKind::NotFound);
+}
+
+#[test]
+fn what_is_not_stored_as_it_was_written_is_noticed() {
+    let folder = Folder::new();
+    let from = container(&folder.pool("memory"), "from");
+    fill(&from);
+    for fault in [Fault::LostWrite, Fault::FlippedBit] {
+        let there = Pool::from_backend(Arc::new(Faulty::new(fault)), OpenMode::ReadWrite);
+        let error = run(&from, &there, "to").unwrap_err();
+        let expected = [ErrorKind::Checksum, ErrorKind::NotFound];
+        assert!(expected.contains(&error.kind()), "{fault:?}: {error}");
+    }
+}
+
+#[test]
+fn two_do_not_copy_to_one_place() {
+    let folder = Folder::new();
+    let from = container(&folder.pool("memory"), "from");
+    let there = Pool::from_backend(Arc::new(Memory::new(2)), OpenMode::ReadWrite);
+    let other = container(&there, "to.copying");
+    assert_eq!(run(&from, &there, "to").unwrap_err().kind(), ErrorKind::Busy);
+    drop(other);
+    run(&from, &there, "to").unwrap();
+}
