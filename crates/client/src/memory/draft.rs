@@ -1,25 +1,26 @@
 //! Writes before they take effect: they stand in a draft over the tree until all have succeeded.
-use super::records::{Records, Stored, copy};
+use super::records::{Payload, Records, Stored};
 use super::tree::{Place, Tree, encode_akey, encode_dkey};
 use crate::check::check_write;
 use esker_types::ops::{Cond, Source, Update, Value, Write, WriteOp};
 use esker_types::{Epoch, Error, ErrorKind, Extent, ObjectId, Result};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// The latest state of a container with writes on top of it.
-pub(crate) struct Draft<'a> {
-    tree: &'a Tree,
+pub(crate) struct Draft<'a, P = Arc<[u8]>> {
+    tree: &'a Tree<P>,
     epoch: Epoch,
-    changed: BTreeMap<Place, Option<Stored>>,
+    changed: BTreeMap<Place, Option<Stored<P>>>,
 }
 
-impl<'a> Draft<'a> {
-    pub(crate) fn new(tree: &'a Tree, epoch: Epoch) -> Self {
+impl<'a, P: Payload> Draft<'a, P> {
+    pub(crate) fn new(tree: &'a Tree<P>, epoch: Epoch) -> Self {
         Self { tree, epoch, changed: BTreeMap::new() }
     }
 
     /// Everything that changed, with its new content.
-    pub(crate) fn finish(self) -> BTreeMap<Place, Option<Stored>> {
+    pub(crate) fn finish(self) -> BTreeMap<Place, Option<Stored<P>>> {
         self.changed
     }
 
@@ -38,7 +39,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    fn current(&self, place: &Place) -> Option<&Stored> {
+    fn current(&self, place: &Place) -> Option<&Stored<P>> {
         match self.changed.get(place) {
             Some(value) => value.as_ref(),
             None => self.tree.get(place, Epoch::MAX),
@@ -107,15 +108,15 @@ impl<'a> Draft<'a> {
         Ok(())
     }
 
-    fn single(&self, place: &Place, data: Source<'_>) -> Result<Stored> {
+    fn single(&self, place: &Place, data: Source<'_>) -> Result<Stored<P>> {
         match self.current(place) {
             Some(Stored::Array(_)) => Err(mixed()),
-            _ => Ok(Stored::Single(copy(data, 0, data.len()))),
+            _ => Ok(Stored::Single(P::take(data, 0, data.len()))),
         }
     }
 
     /// The records of an array to be changed; none of them where it does not exist.
-    fn records(&self, place: &Place, record_size: Option<u64>) -> Result<Records> {
+    fn records(&self, place: &Place, record_size: Option<u64>) -> Result<Records<P>> {
         match (self.current(place), record_size) {
             (Some(Stored::Single(_)), _) => Err(mixed()),
             (Some(Stored::Array(records)), Some(size)) if size != records.record_size => {
@@ -159,7 +160,7 @@ impl<'a> Draft<'a> {
 }
 
 /// An array without records does not exist.
-fn some_records(records: Records) -> Option<Stored> {
+fn some_records<P: Payload>(records: Records<P>) -> Option<Stored<P>> {
     (!records.is_empty()).then_some(Stored::Array(records))
 }
 

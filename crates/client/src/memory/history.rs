@@ -2,22 +2,28 @@
 use super::records::Stored;
 use esker_types::Epoch;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Snapshots of a container: their names by epoch.
 pub(crate) type Snapshots = BTreeMap<Epoch, String>;
 
 /// Versions, oldest first. `None` is a punch.
-#[derive(Default)]
-pub(crate) struct History(Vec<(Epoch, Option<Stored>)>);
+pub(crate) struct History<P = Arc<[u8]>>(Vec<(Epoch, Option<Stored<P>>)>);
 
-impl History {
+impl<P> Default for History<P> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<P> History<P> {
     /// Adds the newest version.
-    pub(crate) fn push(&mut self, epoch: Epoch, value: Option<Stored>) {
+    pub(crate) fn push(&mut self, epoch: Epoch, value: Option<Stored<P>>) {
         self.0.push((epoch, value));
     }
 
     /// What a reader at `at` sees, and since when.
-    pub(crate) fn at(&self, at: Epoch) -> Option<(Epoch, &Stored)> {
+    pub(crate) fn at(&self, at: Epoch) -> Option<(Epoch, &Stored<P>)> {
         let (epoch, value) = self.0.iter().rev().find(|(epoch, _)| *epoch <= at)?;
         Some((*epoch, value.as_ref()?))
     }

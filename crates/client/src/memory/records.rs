@@ -4,29 +4,49 @@ use esker_types::{Epoch, Extent};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// The bytes of a value, or what stands for them where they are not in memory.
+pub(crate) trait Payload: Clone {
+    /// The `len` bytes of `source` from `offset` on.
+    fn take(source: Source<'_>, offset: u64, len: u64) -> Self;
+    /// The `len` bytes from `from` on.
+    fn part(&self, from: u64, len: u64) -> Self;
+}
+
+impl Payload for Arc<[u8]> {
+    fn take(source: Source<'_>, offset: u64, len: u64) -> Self {
+        let mut bytes = Vec::with_capacity(len as usize);
+        source.visit(offset, len, |piece| bytes.extend_from_slice(piece));
+        bytes.into()
+    }
+
+    fn part(&self, from: u64, len: u64) -> Self {
+        Self::take(Source::One(self), from, len)
+    }
+}
+
 /// Content of an akey that exists.
 #[derive(Clone)]
-pub(crate) enum Stored {
-    Single(Arc<[u8]>),
+pub(crate) enum Stored<P = Arc<[u8]>> {
+    Single(P),
     /// Never without a record.
-    Array(Records),
+    Array(Records<P>),
 }
 
 /// Records of an array: runs that do not overlap, by their first record.
 #[derive(Clone)]
-pub(crate) struct Records {
+pub(crate) struct Records<P = Arc<[u8]>> {
     pub(crate) record_size: u64,
-    runs: BTreeMap<u64, Run>,
+    runs: BTreeMap<u64, Run<P>>,
 }
 
 #[derive(Clone)]
-struct Run {
+struct Run<P> {
     count: u64,
-    bytes: Arc<[u8]>,
+    bytes: P,
     epoch: Epoch,
 }
 
-impl Records {
+impl<P: Payload> Records<P> {
     pub(crate) fn new(record_size: u64) -> Self {
         Self { record_size, runs: BTreeMap::new() }
     }
@@ -39,9 +59,14 @@ impl Records {
     pub(crate) fn write(&mut self, extent: Extent, data: Source<'_>, offset: u64, epoch: Epoch) {
         self.remove(extent);
         if !extent.is_empty() {
-            let bytes = copy(data, offset, extent.count * self.record_size);
-            self.runs.insert(extent.start, Run { count: extent.count, bytes, epoch });
+            let bytes = P::take(data, offset, extent.count * self.record_size);
+            self.put(extent, bytes, epoch);
         }
+    }
+
+    /// Adds a run where there are no records.
+    pub(crate) fn put(&mut self, extent: Extent, bytes: P, epoch: Epoch) {
+        self.runs.insert(extent.start, Run { count: extent.count, bytes, epoch });
     }
 
     /// Removes the records of `extent`, cutting runs that reach over its edges.
@@ -55,11 +80,11 @@ impl Records {
     }
 
     /// Puts the part `left` of a run that stood at `whole` back.
-    fn keep(&mut self, run: &Run, whole: Extent, left: Extent) {
+    fn keep(&mut self, run: &Run<P>, whole: Extent, left: Extent) {
         if !left.is_empty() {
             let from = (left.start - whole.start) * self.record_size;
-            let bytes = copy(Source::One(&run.bytes), from, left.count * self.record_size);
-            self.runs.insert(left.start, Run { count: left.count, bytes, epoch: run.epoch });
+            let bytes = run.bytes.part(from, left.count * self.record_size);
+            self.put(left, bytes, run.epoch);
         }
     }
 
@@ -74,14 +99,6 @@ impl Records {
         near.filter(|run| run.intersect(extent).is_some()).collect()
     }
 
-    /// Bytes of records that lie in the run that begins at `run.start`.
-    pub(crate) fn bytes(&self, run: Extent, records: Extent) -> &[u8] {
-        let from = ((records.start - run.start) * self.record_size) as usize;
-        let len = (records.count * self.record_size) as usize;
-        let whole = self.runs.get(&run.start).map(|run| &*run.bytes);
-        whole.and_then(|bytes| bytes.get(from..from + len)).unwrap_or_default()
-    }
-
     /// All runs, as listings show them.
     pub(crate) fn stored(&self) -> impl DoubleEndedIterator<Item = StoredExtent> {
         self.runs.iter().map(|(start, run)| StoredExtent {
@@ -90,12 +107,21 @@ impl Records {
             epoch: run.epoch,
         })
     }
+
+    /// What the run that begins at `start` holds.
+    pub(crate) fn payload(&self, start: u64) -> Option<&P> {
+        self.runs.get(&start).map(|run| &run.bytes)
+    }
 }
 
-pub(crate) fn copy(source: Source<'_>, offset: u64, len: u64) -> Arc<[u8]> {
-    let mut bytes = Vec::with_capacity(len as usize);
-    source.visit(offset, len, |piece| bytes.extend_from_slice(piece));
-    bytes.into()
+impl Records {
+    /// Bytes of records that lie in the run that begins at `run.start`.
+    pub(crate) fn bytes(&self, run: Extent, records: Extent) -> &[u8] {
+        let from = ((records.start - run.start) * self.record_size) as usize;
+        let len = (records.count * self.record_size) as usize;
+        let whole = self.payload(run.start);
+        whole.and_then(|bytes| bytes.get(from..from + len)).unwrap_or_default()
+    }
 }
 
 #[cfg(test)]

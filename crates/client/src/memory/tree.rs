@@ -3,6 +3,7 @@ use super::history::{History, Snapshots};
 use super::records::Stored;
 use esker_types::{Epoch, ObjectId, Result, encode_key};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Where an akey is; its keys are encoded, so that these compare as DAOS orders them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,31 +28,36 @@ pub(crate) fn encode_akey(oid: ObjectId, akey: &[u8]) -> Result<Vec<u8>> {
 }
 
 /// An akey as a reader sees it.
-pub(crate) struct Seen<'a> {
+pub(crate) struct Seen<'a, P = Arc<[u8]>> {
     pub(crate) place: &'a Place,
     pub(crate) epoch: Epoch,
-    pub(crate) value: &'a Stored,
+    pub(crate) value: &'a Stored<P>,
 }
 
 /// Every akey there is or that a snapshot shows.
-#[derive(Default)]
-pub(crate) struct Tree(BTreeMap<Place, History>);
+pub(crate) struct Tree<P = Arc<[u8]>>(BTreeMap<Place, History<P>>);
 
-impl Tree {
+impl<P> Default for Tree<P> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+impl<P> Tree<P> {
     /// Content of an akey.
-    pub(crate) fn get(&self, place: &Place, at: Epoch) -> Option<&Stored> {
+    pub(crate) fn get(&self, place: &Place, at: Epoch) -> Option<&Stored<P>> {
         self.0.get(place)?.at(at).map(|(_, value)| value)
     }
 
     /// All akeys that exist, in order, from `start` on.
-    pub(crate) fn from(&self, start: Place, at: Epoch) -> impl Iterator<Item = Seen<'_>> {
+    pub(crate) fn from(&self, start: Place, at: Epoch) -> impl Iterator<Item = Seen<'_, P>> {
         self.0.range(start..).filter_map(move |(place, history)| {
             history.at(at).map(|(epoch, value)| Seen { place, epoch, value })
         })
     }
 
     /// Those of an object.
-    pub(crate) fn object(&self, oid: ObjectId, at: Epoch) -> impl Iterator<Item = Seen<'_>> {
+    pub(crate) fn object(&self, oid: ObjectId, at: Epoch) -> impl Iterator<Item = Seen<'_, P>> {
         let start = Place { oid, ..Place::default() };
         self.from(start, at).take_while(move |seen| seen.place.oid == oid)
     }
@@ -62,9 +68,9 @@ impl Tree {
         oid: ObjectId,
         dkey: &'a [u8],
         at: Epoch,
-    ) -> impl Iterator<Item = Seen<'a>> {
+    ) -> impl Iterator<Item = Seen<'a, P>> {
         let start = Place { oid, dkey: dkey.to_vec(), akey: Vec::new() };
-        let is_inside = move |seen: &Seen<'_>| seen.place.oid == oid && seen.place.dkey == dkey;
+        let is_inside = move |seen: &Seen<'_, P>| seen.place.oid == oid && seen.place.dkey == dkey;
         self.from(start, at).take_while(is_inside)
     }
 
@@ -73,7 +79,7 @@ impl Tree {
         &mut self,
         place: Place,
         epoch: Epoch,
-        value: Option<Stored>,
+        value: Option<Stored<P>>,
         snapshots: &Snapshots,
     ) {
         let history = self.0.entry(place.clone()).or_default();

@@ -1,0 +1,195 @@
+//! Connections to a cluster.
+use crate::Place;
+use crate::api::{Functions, RawCluster, RawPlace, RawUsage};
+use crate::failure::check;
+use crate::library::{c_string, functions};
+use crate::limits::{BYTES_MAX, OPERATIONS_MAX, SETTING_MAX, TIMEOUT_SECONDS};
+use esker_types::Result;
+use std::ffi::{CStr, CString, c_char};
+use std::path::PathBuf;
+use std::ptr;
+use std::sync::Arc;
+
+/// How a cluster is reached.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// The configuration file; `None` looks where Ceph's own tools do: `CEPH_CONF`, `/etc/ceph/ceph.conf`,
+    /// `~/.ceph/config`, `./ceph.conf`.
+    pub conf: Option<PathBuf>,
+    /// The user, without `client.`; `None` for `admin`.
+    pub id: Option<String>,
+    /// The keyring; `None` for what the configuration names.
+    pub keyring: Option<PathBuf>,
+    /// Seconds after which an operation without an answer fails; `None` for
+    /// [`TIMEOUT_SECONDS`], unless the configuration sets `rados_osd_op_timeout`.
+    pub timeout: Option<u32>,
+}
+
+/// Space of a cluster, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// All there is.
+    pub total: u64,
+    /// What is free.
+    pub free: u64,
+}
+
+/// A connection. It ends with its last clone or [`Place`].
+#[derive(Clone)]
+pub struct Cluster(Arc<Connection>);
+
+pub(crate) struct Connection {
+    pub(crate) functions: &'static Functions,
+    raw: *mut RawCluster,
+    process: u32,
+}
+
+// SAFETY: librados allows calls on one connection from several threads at a time.
+unsafe impl Send for Connection {}
+// SAFETY: as above.
+unsafe impl Sync for Connection {}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        // The threads that shutting down waits for are in the parent.
+        if self.process == std::process::id() {
+            // SAFETY: the connection was made by `rados_create` and is used no more.
+            unsafe { (self.functions.rados_shutdown)(self.raw) }
+        }
+    }
+}
+
+impl Cluster {
+    /// Connects.
+    ///
+    /// # Errors
+    /// `NotSupported` where there is no librados, `NotFound` where there is no configuration,
+    /// `NoPermission` for a wrong key, `TimedOut` where no monitor answers.
+    pub fn connect(settings: &Settings) -> Result<Self> {
+        let functions = functions()?;
+        let id = settings.id.as_deref().map(c_string).transpose()?;
+        let mut raw = ptr::null_mut();
+        let id_pointer = id.as_ref().map_or(ptr::null(), |id| id.as_ptr());
+        // SAFETY: `id` lives during the call, which sets `raw`.
+        let code = unsafe { (functions.rados_create)(&raw mut raw, id_pointer) };
+        check(code, "making a connection to Ceph")?;
+        let connection = Connection { functions, raw, process: std::process::id() };
+        connection.configure(settings)?;
+        // SAFETY: the connection is configured, and nobody else has it.
+        let code = unsafe { (functions.rados_connect)(raw) };
+        check(code, format_args!("connecting to Ceph{}", described(settings)))?;
+        Ok(Self(Arc::new(connection)))
+    }
+
+    /// A namespace of a pool.
+    ///
+    /// # Errors
+    /// `NotFound` where there is no such pool.
+    pub fn place(&self, pool: &str, namespace: &str) -> Result<Place> {
+        let (name, namespace) = (c_string(pool)?, c_string(namespace)?);
+        let functions = self.0.functions;
+        let mut raw: *mut RawPlace = ptr::null_mut();
+        // SAFETY: the connection stands, `name` lives during the call, which sets `raw`.
+        let code =
+            unsafe { (functions.rados_ioctx_create)(self.0.raw, name.as_ptr(), &raw mut raw) };
+        check(code, format_args!("opening the Ceph pool {pool:?}"))?;
+        // SAFETY: `raw` was just made; the name is copied.
+        unsafe { (functions.rados_ioctx_set_namespace)(raw, namespace.as_ptr()) };
+        Ok(Place::new(Arc::clone(&self.0), raw))
+    }
+
+    /// Its space, as far as the cluster keeps count.
+    ///
+    /// # Errors
+    /// `TimedOut`.
+    pub fn usage(&self) -> Result<Usage> {
+        let mut usage = RawUsage::default();
+        // SAFETY: the connection stands; the call fills `usage`.
+        let code = unsafe { (self.0.functions.rados_cluster_stat)(self.0.raw, &raw mut usage) };
+        check(code, "asking Ceph for its space")?;
+        Ok(Usage { total: usage.kib << 10, free: usage.kib_free << 10 })
+    }
+
+    /// The id of the cluster, as text.
+    ///
+    /// # Errors
+    /// What librados meets.
+    pub fn fsid(&self) -> Result<String> {
+        let mut text = [0; 64];
+        let buffer = text.as_mut_ptr().cast::<c_char>();
+        // SAFETY: the call writes at most the length it is told.
+        let code = unsafe { (self.0.functions.rados_cluster_fsid)(self.0.raw, buffer, text.len()) };
+        check(code, "asking Ceph for its id")?;
+        Ok(text_of(&text))
+    }
+}
+
+impl Connection {
+    fn configure(&self, settings: &Settings) -> Result<()> {
+        self.read_file(settings)?;
+        // SAFETY: the connection was made; a null name stands for CEPH_ARGS.
+        let code = unsafe { (self.functions.rados_conf_parse_env)(self.raw, ptr::null()) };
+        check(code, "reading CEPH_ARGS")?;
+        self.set("objecter_inflight_ops", &OPERATIONS_MAX.to_string())?;
+        self.set("objecter_inflight_op_bytes", &BYTES_MAX.to_string())?;
+        if let Some(keyring) = &settings.keyring {
+            self.set("keyring", &keyring.display().to_string())?;
+        }
+        self.bound_waits(settings.timeout)
+    }
+
+    fn read_file(&self, settings: &Settings) -> Result<()> {
+        let file = settings.conf.as_ref().map(|file| c_string(&file.display().to_string()));
+        let file = file.transpose()?;
+        let pointer = file.as_ref().map_or(ptr::null(), |file| file.as_ptr());
+        // SAFETY: the connection was made, and the name lives during the call.
+        let code = unsafe { (self.functions.rados_conf_read_file)(self.raw, pointer) };
+        check(code, format_args!("reading the configuration of Ceph{}", described(settings)))
+    }
+
+    /// Nothing waits for ever, which is the default of Ceph.
+    fn bound_waits(&self, asked: Option<u32>) -> Result<()> {
+        let seconds = asked.unwrap_or(TIMEOUT_SECONDS).to_string();
+        for name in ["rados_osd_op_timeout", "rados_mon_op_timeout"] {
+            let is_set = self.get(name).is_some_and(|value| value.parse() != Ok(0.0));
+            if asked.is_some() || !is_set {
+                self.set(name, &seconds)?;
+            }
+        }
+        self.set("client_mount_timeout", &seconds)
+    }
+
+    fn set(&self, name: &str, value: &str) -> Result<()> {
+        let (key, text) = (c_string(name)?, c_string(value)?);
+        // SAFETY: the connection was made, and the texts live during the call.
+        let code =
+            unsafe { (self.functions.rados_conf_set)(self.raw, key.as_ptr(), text.as_ptr()) };
+        check(code, format_args!("setting {name} of Ceph to {value}"))
+    }
+
+    fn get(&self, name: &str) -> Option<String> {
+        let key: CString = c_string(name).ok()?;
+        let mut text = [0; SETTING_MAX];
+        let buffer = text.as_mut_ptr().cast::<c_char>();
+        // SAFETY: the call writes at most the length it is told.
+        let code = unsafe {
+            (self.functions.rados_conf_get)(self.raw, key.as_ptr(), buffer, text.len())
+        };
+        (code >= 0).then(|| text_of(&text))
+    }
+}
+
+/// A text that ends with a zero byte, or with the buffer.
+fn text_of(buffer: &[u8]) -> String {
+    let text = CStr::from_bytes_until_nul(buffer).unwrap_or_default();
+    text.to_string_lossy().into_owned()
+}
+
+fn described(settings: &Settings) -> String {
+    let conf = settings.conf.as_ref().map_or_else(
+        || " (ceph.conf, where Ceph's tools look for it, or name one with conf=)".to_owned(),
+        |conf| format!(" ({})", conf.display()),
+    );
+    let id = settings.id.as_ref().map_or_else(String::new, |id| format!(" as client.{id}"));
+    conf + &id
+}

@@ -1,0 +1,55 @@
+//! Codes of librados as errors.
+use esker_types::{Error, ErrorKind, Result};
+use std::ffi::c_int;
+
+/// Refuses a negative code.
+///
+/// # Errors
+/// What the code stands for.
+pub(crate) fn check(code: c_int, doing: impl std::fmt::Display) -> Result<()> {
+    match code < 0 {
+        true => Err(error(code, doing)),
+        false => Ok(()),
+    }
+}
+
+/// The error for a negative code, which is an errno.
+#[cold]
+pub(crate) fn error(code: c_int, doing: impl std::fmt::Display) -> Error {
+    let cause = std::io::Error::from_raw_os_error(-code);
+    let error = Error::io(&doing, &cause);
+    match remedy(error.kind()) {
+        Some(remedy) => Error::new(error.kind(), format!("{}: {remedy}", error.message())),
+        None => error,
+    }
+}
+
+/// What a user can do about it.
+fn remedy(kind: ErrorKind) -> Option<&'static str> {
+    match kind {
+        ErrorKind::TimedOut => Some(
+            "the cluster gave no answer in time: see `ceph -s` for monitors and OSDs that are down",
+        ),
+        ErrorKind::NoSpace => Some("the Ceph pool or cluster is full: delete something, or add OSDs"),
+        ErrorKind::NoPermission => {
+            Some("the user's key or capabilities do not allow it: name another with id= and keyring=")
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_errnos_with_a_remedy() {
+        assert!(check(1, "comparing").is_ok());
+        let kind = |code| check(code, "writing").expect_err("an error").kind();
+        assert_eq!(kind(-2), ErrorKind::NotFound);
+        assert_eq!(kind(-17), ErrorKind::Exists);
+        assert_eq!((kind(-28), kind(-122)), (ErrorKind::NoSpace, ErrorKind::NoSpace));
+        assert_eq!((kind(-1), kind(-13)), (ErrorKind::NoPermission, ErrorKind::NoPermission));
+        assert!(error(-110, "writing").message().contains("ceph -s"));
+    }
+}

@@ -1,0 +1,117 @@
+//! Namespaces of pools, where operations go.
+use crate::answer::{Answer, Shared, begin};
+use crate::api::{Functions, RawCompletion, RawPlace};
+use crate::cluster::Connection;
+use crate::failure::error;
+use crate::library::c_string;
+use crate::list::Objects;
+use crate::read::{Found, ReadOp};
+use crate::write::WriteOp;
+use esker_types::Result;
+use std::ffi::{CStr, c_int};
+use std::ptr;
+use std::sync::Arc;
+
+/// Makes an operation on a full pool fail, where librados would wait until it is not
+/// (`LIBRADOS_OPERATION_FULL_TRY`).
+const FULL_TRY: c_int = 64;
+
+/// A namespace of a pool of a cluster. Clones share it.
+#[derive(Clone)]
+pub struct Place(Arc<Opened>);
+
+pub(crate) struct Opened {
+    connection: Arc<Connection>,
+    raw: *mut RawPlace,
+    process: u32,
+}
+
+// SAFETY: librados allows operations on one context from several threads at a time.
+unsafe impl Send for Opened {}
+// SAFETY: as above.
+unsafe impl Sync for Opened {}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        if self.process == std::process::id() {
+            // SAFETY: the context was made by `rados_ioctx_create`; what is under way keeps its own count.
+            unsafe { (self.functions().rados_ioctx_destroy)(self.raw) }
+        }
+    }
+}
+
+impl Opened {
+    pub(crate) fn functions(&self) -> &'static Functions {
+        self.connection.functions
+    }
+
+    pub(crate) fn raw(&self) -> *mut RawPlace {
+        self.raw
+    }
+}
+
+impl Place {
+    pub(crate) fn new(connection: Arc<Connection>, raw: *mut RawPlace) -> Self {
+        Self(Arc::new(Opened { connection, raw, process: std::process::id() }))
+    }
+
+    /// Does all of `op` to an object, or nothing; answers with the version the object has then. It is begun
+    /// here, whether or not somebody waits for the answer.
+    ///
+    /// The error is the code of librados: a negative errno, `-ECANCELED` where a guard did not hold.
+    pub fn write(&self, object: &str, op: WriteOp) -> Answer<u64> {
+        let operate = |functions: &Functions, completion, name: &CStr| {
+            let (raw, nowhere) = (op.raw(), ptr::null_mut());
+            // SAFETY: the operation is whole, the name lives during the call, which takes copies of both.
+            unsafe {
+                (functions.rados_aio_write_op_operate)(
+                    raw,
+                    self.0.raw,
+                    completion,
+                    name.as_ptr(),
+                    nowhere,
+                    FULL_TRY,
+                )
+            }
+        };
+        Answer::new(self.begin(object, (), operate), |version, ()| version)
+    }
+
+    /// Reads what `op` asks for of an object, all of one state. The error is the code of librados.
+    pub fn read(&self, object: &str, op: ReadOp) -> Answer<Found> {
+        let raw = op.raw();
+        let operate = |functions: &Functions, completion, name: &CStr| {
+            // SAFETY: the operation is whole and lives, with all places it fills, until it is complete.
+            unsafe {
+                (functions.rados_aio_read_op_operate)(raw, self.0.raw, completion, name.as_ptr(), 0)
+            }
+        };
+        Answer::new(self.begin(object, op, operate), |version, op: ReadOp| op.finish(version))
+    }
+
+    fn begin<T: Send + 'static>(
+        &self,
+        object: &str,
+        owned: T,
+        operate: impl FnOnce(&Functions, *mut RawCompletion, &CStr) -> c_int,
+    ) -> Arc<Shared<T>> {
+        begin(self.0.functions(), owned, |completion| match c_string(object) {
+            Ok(name) => operate(self.0.functions(), completion, &name),
+            Err(_) => -22,
+        })
+    }
+
+    /// The names of all objects of the namespace, in no order.
+    ///
+    /// # Errors
+    /// What librados meets.
+    pub fn objects(&self) -> Result<Objects> {
+        Objects::open(Arc::clone(&self.0))
+    }
+
+    /// The error for a code of an operation on `object`.
+    #[must_use]
+    pub fn error(code: i32, doing: &str, object: &str) -> esker_types::Error {
+        error(code, format_args!("{doing} the RADOS object {object}"))
+    }
+}

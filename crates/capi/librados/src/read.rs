@@ -1,0 +1,198 @@
+//! What is read of an object, all of one state.
+use crate::api::{Bytes, Functions, RawEntries, RawRead};
+use crate::library::functions;
+use crate::write::{Compare, start};
+use esker_types::Result;
+use std::ffi::{CString, c_char, c_int, c_uchar};
+use std::ptr;
+
+/// An entry of an object's map.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its key.
+    pub key: Vec<u8>,
+    /// Its value.
+    pub value: Vec<u8>,
+}
+
+/// What was read.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    /// Version of the object.
+    pub version: u64,
+    /// Entries of its map, ascending by key.
+    pub entries: Vec<Entry>,
+    /// True where a listing has more of them.
+    pub more: bool,
+    /// Bytes of its data; fewer than wanted at its end.
+    pub data: Vec<u8>,
+}
+
+/// Places that librados fills.
+struct Filled {
+    entries: *mut RawEntries,
+    more: c_uchar,
+    data: Vec<u8>,
+    data_len: usize,
+    codes: [c_int; 2],
+}
+
+/// Parts of a read. At most one of [`ReadOp::keys`] and [`ReadOp::list`], and one [`ReadOp::data`].
+pub struct ReadOp {
+    functions: &'static Functions,
+    raw: *mut RawRead,
+    /// Pointers to what is in it are with librados, so it stays where it is and nobody looks at it until
+    /// the operation is over.
+    filled: *mut Filled,
+}
+
+// SAFETY: an operation belongs to whoever has it, on any thread.
+unsafe impl Send for ReadOp {}
+
+impl Drop for ReadOp {
+    fn drop(&mut self) {
+        // SAFETY: all three were made in `new` or by librados; an operation under way is not dropped.
+        unsafe {
+            (self.functions.rados_release_read_op)(self.raw);
+            let filled = Box::from_raw(self.filled);
+            if !filled.entries.is_null() {
+                (self.functions.rados_omap_get_end)(filled.entries);
+            }
+        }
+    }
+}
+
+impl ReadOp {
+    /// One that reads nothing yet.
+    ///
+    /// # Errors
+    /// `NotSupported` where there is no librados.
+    pub fn new() -> Result<Self> {
+        let functions = functions()?;
+        let filled = Filled {
+            entries: ptr::null_mut(),
+            more: 0,
+            data: Vec::new(),
+            data_len: 0,
+            codes: [0; 2],
+        };
+        // SAFETY: it takes nothing.
+        let raw = unsafe { (functions.rados_create_read_op)() };
+        Ok(Self { functions, raw, filled: Box::into_raw(Box::new(filled)) })
+    }
+
+    pub(crate) fn raw(&self) -> *mut RawRead {
+        self.raw
+    }
+
+    /// The value under `key` of the object's map must compare so.
+    pub fn guard(&mut self, key: &[u8], compare: Compare, value: &[u8]) -> &mut Self {
+        let cmp = self.functions.rados_read_op_omap_cmp2;
+        // SAFETY: librados copies key and value.
+        unsafe {
+            cmp(
+                self.raw,
+                start(key),
+                compare as u8,
+                start(value),
+                key.len(),
+                value.len(),
+                ptr::null_mut(),
+            );
+        }
+        self
+    }
+
+    /// Entries with these keys, where they are there.
+    pub fn keys(&mut self, keys: &[&[u8]]) -> &mut Self {
+        let starts: Vec<Bytes> = keys.iter().map(|key| start(key)).collect();
+        let lens: Vec<usize> = keys.iter().map(|key| key.len()).collect();
+        let get = self.functions.rados_read_op_omap_get_vals_by_keys2;
+        // SAFETY: librados copies the keys; what it fills stays where it is until it is done.
+        unsafe {
+            let (entries, code) =
+                (&raw mut (*self.filled).entries, &raw mut (*self.filled).codes[0]);
+            get(self.raw, starts.as_ptr(), keys.len(), lens.as_ptr(), entries, code);
+        }
+        self
+    }
+
+    /// The first `most` entries with keys behind `after` that begin with `prefix`. Both end at their first
+    /// zero byte, if they have one.
+    pub fn list(&mut self, after: &[u8], prefix: &[u8], most: u64) -> &mut Self {
+        let (after, prefix) = (c_text(after), c_text(prefix));
+        let list = self.functions.rados_read_op_omap_get_vals2;
+        // SAFETY: librados copies the texts; what it fills stays where it is until it is done.
+        unsafe {
+            let (entries, more) = (&raw mut (*self.filled).entries, &raw mut (*self.filled).more);
+            let code = &raw mut (*self.filled).codes[0];
+            list(self.raw, after.as_ptr(), prefix.as_ptr(), most, entries, more, code);
+        }
+        self
+    }
+
+    /// `len` bytes of the object's data, from `offset` on.
+    pub fn data(&mut self, offset: u64, len: usize) -> &mut Self {
+        // SAFETY: nobody else has the places yet; the buffer keeps its place until librados is done.
+        unsafe {
+            let filled = &mut *self.filled;
+            filled.data = Vec::with_capacity(len);
+            let buffer = filled.data.as_mut_ptr().cast::<c_char>();
+            let (read, code) =
+                (&raw mut (*self.filled).data_len, &raw mut (*self.filled).codes[1]);
+            (self.functions.rados_read_op_read)(self.raw, offset, len, buffer, read, code);
+        }
+        self
+    }
+
+    /// What it brought. Only for an operation that is over and went well.
+    pub(crate) fn finish(self, version: u64) -> Found {
+        // SAFETY: librados is done with the places.
+        let filled = unsafe { &mut *self.filled };
+        let mut data = std::mem::take(&mut filled.data);
+        // SAFETY: librados has written so many bytes, never more than there is room for.
+        unsafe { data.set_len(filled.data_len.min(data.capacity())) };
+        Found { version, entries: self.entries(filled.entries), more: filled.more != 0, data }
+    }
+
+    fn entries(&self, raw: *mut RawEntries) -> Vec<Entry> {
+        let mut entries = Vec::new();
+        while let Some(entry) = self.next(raw) {
+            entries.push(entry);
+        }
+        entries
+    }
+
+    fn next(&self, raw: *mut RawEntries) -> Option<Entry> {
+        if raw.is_null() {
+            return None;
+        }
+        let (mut key, mut value) = (ptr::null_mut(), ptr::null_mut());
+        let (mut key_len, mut value_len) = (0, 0);
+        let next = self.functions.rados_omap_get_next2;
+        // SAFETY: the entries are there until `drop` ends them.
+        let code = unsafe {
+            next(raw, &raw mut key, &raw mut value, &raw mut key_len, &raw mut value_len)
+        };
+        if code < 0 || key.is_null() {
+            return None;
+        }
+        // SAFETY: librados says that these bytes are there until the entries are ended.
+        unsafe { Some(Entry { key: copy(key, key_len), value: copy(value, value_len) }) }
+    }
+}
+
+/// # Safety
+/// `len` bytes are there; the pointer may be null where there are none.
+unsafe fn copy(start: *const c_char, len: usize) -> Vec<u8> {
+    match start.is_null() || len == 0 {
+        true => Vec::new(),
+        // SAFETY: the caller's promise.
+        false => unsafe { std::slice::from_raw_parts(start.cast::<u8>(), len) }.to_vec(),
+    }
+}
+
+fn c_text(text: &[u8]) -> CString {
+    let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
+    CString::new(&text[..end]).unwrap_or_default()
+}

@@ -1,0 +1,147 @@
+//! What is written to an object, as a whole or not at all.
+use crate::api::{Bytes, Functions, RawWrite};
+use crate::library::functions;
+use esker_types::Result;
+use std::ffi::{c_char, c_int};
+use std::ptr;
+
+/// How a value of an object's map must compare; one that is not there counts as empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compare {
+    /// It is equal (`LIBRADOS_CMPXATTR_OP_EQ`).
+    Equal = 1,
+    /// It is greater, byte by byte (`LIBRADOS_CMPXATTR_OP_GT`).
+    Greater = 3,
+    /// It is less, byte by byte (`LIBRADOS_CMPXATTR_OP_LT`).
+    Less = 5,
+}
+
+/// Parts of a write, done in the order they were added. The first guard that does not hold ends it.
+pub struct WriteOp {
+    functions: &'static Functions,
+    raw: *mut RawWrite,
+}
+
+// SAFETY: an operation belongs to whoever has it, on any thread.
+unsafe impl Send for WriteOp {}
+
+impl Drop for WriteOp {
+    fn drop(&mut self) {
+        // SAFETY: made by `rados_create_write_op`; librados has copies of what it is still doing.
+        unsafe { (self.functions.rados_release_write_op)(self.raw) }
+    }
+}
+
+/// Where bytes begin, as C has it.
+pub(crate) fn start(bytes: &[u8]) -> Bytes {
+    bytes.as_ptr().cast::<c_char>()
+}
+
+impl WriteOp {
+    /// One that does nothing yet.
+    ///
+    /// # Errors
+    /// `NotSupported` where there is no librados.
+    pub fn new() -> Result<Self> {
+        let functions = functions()?;
+        // SAFETY: it takes nothing.
+        Ok(Self { functions, raw: unsafe { (functions.rados_create_write_op)() } })
+    }
+
+    pub(crate) fn raw(&self) -> *mut RawWrite {
+        self.raw
+    }
+
+    /// Makes the object where there is none.
+    pub fn create(&mut self) -> &mut Self {
+        self.make(0)
+    }
+
+    /// Makes the object; `-EEXIST` where there is one.
+    pub fn create_new(&mut self) -> &mut Self {
+        self.make(1)
+    }
+
+    fn make(&mut self, exclusive: c_int) -> &mut Self {
+        // SAFETY: the operation stands; the last argument is not used by librados.
+        unsafe { (self.functions.rados_write_op_create)(self.raw, exclusive, ptr::null()) };
+        self
+    }
+
+    /// The value under `key` of the object's map must compare so. The object must be there, if only by
+    /// [`WriteOp::create`].
+    pub fn guard(&mut self, key: &[u8], compare: Compare, value: &[u8]) -> &mut Self {
+        let cmp = self.functions.rados_write_op_omap_cmp2;
+        // SAFETY: librados copies key and value.
+        unsafe {
+            cmp(
+                self.raw,
+                start(key),
+                compare as u8,
+                start(value),
+                key.len(),
+                value.len(),
+                ptr::null_mut(),
+            );
+        }
+        self
+    }
+
+    /// The object must have this version.
+    pub fn guard_version(&mut self, version: u64) -> &mut Self {
+        // SAFETY: the operation stands.
+        unsafe { (self.functions.rados_write_op_assert_version)(self.raw, version) };
+        self
+    }
+
+    /// Sets an entry of the object's map.
+    pub fn set(&mut self, key: &[u8], value: &[u8]) -> &mut Self {
+        let (keys, values) = ([start(key)], [start(value)]);
+        let (key_lens, value_lens) = ([key.len()], [value.len()]);
+        let set = self.functions.rados_write_op_omap_set2;
+        // SAFETY: librados copies key and value.
+        unsafe {
+            set(
+                self.raw,
+                keys.as_ptr(),
+                values.as_ptr(),
+                key_lens.as_ptr(),
+                value_lens.as_ptr(),
+                1,
+            );
+        }
+        self
+    }
+
+    /// Removes an entry of the object's map.
+    pub fn unset(&mut self, key: &[u8]) -> &mut Self {
+        let (keys, lens) = ([start(key)], [key.len()]);
+        let remove = self.functions.rados_write_op_omap_rm_keys2;
+        // SAFETY: librados copies the key.
+        unsafe { remove(self.raw, keys.as_ptr(), lens.as_ptr(), 1) };
+        self
+    }
+
+    /// Writes bytes at `offset` of the object's data.
+    pub fn write(&mut self, offset: u64, data: &[u8]) -> &mut Self {
+        // SAFETY: librados copies the data.
+        unsafe {
+            (self.functions.rados_write_op_write)(self.raw, start(data), data.len(), offset);
+        }
+        self
+    }
+
+    /// Replaces the object's data.
+    pub fn write_full(&mut self, data: &[u8]) -> &mut Self {
+        // SAFETY: librados copies the data.
+        unsafe { (self.functions.rados_write_op_write_full)(self.raw, start(data), data.len()) };
+        self
+    }
+
+    /// Removes the object.
+    pub fn remove(&mut self) -> &mut Self {
+        // SAFETY: the operation stands.
+        unsafe { (self.functions.rados_write_op_remove)(self.raw) };
+        self
+    }
+}
