@@ -6,6 +6,7 @@
 //! | a UUID | the pool of this id there |
 //! | `esker:/path/to/tank` | the pool in that directory |
 //! | `posix:/path/to/tank` | the pool of files in that directory, on any file system; `?fsync=on` syncs |
+//! | `rados:POOL?conf=FILE` | the pool in a pool of Ceph (`RadosUrl`), made when it is first written to |
 //! | `memory:name` | a pool in this process's memory, made when first named |
 use crate::backend::Backend;
 use crate::memory::Memory;
@@ -173,6 +174,10 @@ pub(crate) fn connect(name: &str, mode: OpenMode) -> Result<Arc<dyn Backend>> {
         let pool =
             pools.entry(name.to_owned()).or_insert_with(|| Arc::new(Memory::new(MEMORY_TARGETS)));
         return Ok(Arc::<Memory>::clone(pool));
+    }
+    #[cfg(feature = "rados")]
+    if let Some(url) = crate::RadosUrl::parse(name)? {
+        return Ok(Arc::new(crate::Rados::open(&url, mode)?));
     }
     Ok(match resolve(name)? {
         Named::Native(path) => Arc::new(Native::open(&path, mode)?),

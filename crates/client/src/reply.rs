@@ -107,3 +107,45 @@ fn park_until_ready<F: Future>(mut future: Pin<&mut F>) -> F::Output {
         }
     }
 }
+
+/// Most of [`join_all`]'s tasks that are under way at a time.
+const JOIN_MAX: usize = 64;
+
+/// Work that is under way beside other work.
+pub(crate) type Task<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Work for [`join_all`].
+pub(crate) fn task<'a, T>(work: impl Future<Output = T> + Send + 'a) -> Task<'a, T> {
+    Box::pin(work)
+}
+
+/// Does work side by side, a bounded number of tasks at a time; outputs are in the order of the tasks.
+pub(crate) async fn join_all<T>(tasks: Vec<Task<'_, T>>) -> Vec<T> {
+    let mut waiting = tasks.into_iter();
+    let mut outputs = Vec::new();
+    let mut running: Vec<(usize, Task<'_, T>)> = Vec::new();
+    std::future::poll_fn(|context| {
+        loop {
+            while running.len() < JOIN_MAX {
+                let Some(task) = waiting.next() else { break };
+                running.push((outputs.len(), task));
+                outputs.push(None);
+            }
+            let before = running.len();
+            running.retain_mut(|(index, task)| match task.as_mut().poll(context) {
+                Poll::Ready(output) => {
+                    outputs[*index] = Some(output);
+                    false
+                }
+                Poll::Pending => true,
+            });
+            match running.len() {
+                0 if before < JOIN_MAX => return Poll::Ready(()),
+                left if left == before => return Poll::Pending,
+                _ => {}
+            }
+        }
+    })
+    .await;
+    outputs.into_iter().flatten().collect()
+}

@@ -71,3 +71,21 @@ pub const POSIX_DKEY_MAX: u64 = 256 << 20;
 
 /// Longest single value at dkey 0 of an object of an array type in a posix pool.
 pub const POSIX_ARRAY_VALUE_MAX: u64 = 1024;
+
+/// Longest single value kept in the map of a RADOS object; longer ones are objects of their own.
+pub const RADOS_INLINE_MAX: usize = 16 << 10;
+
+/// Longest piece of an array kept in the map of a RADOS object.
+pub const RADOS_PIECE_INLINE_MAX: usize = 1024;
+
+/// Pieces of an array under one akey above which a rados pool joins those that touch.
+pub const RADOS_PIECES_MAX: usize = 256;
+
+/// Most bytes of keys, records and small values that one transaction of a rados pool changes.
+pub const RADOS_TX_BYTES_MAX: usize = 64 << 20;
+
+/// Entries that a rados pool asks a RADOS object for at a time.
+pub const RADOS_PAGE: u64 = 1024;
+
+/// Times an operation of a rados pool is tried again where others change the same thing.
+pub const RADOS_TRIES_MAX: usize = 1000;

@@ -69,13 +69,19 @@ pub(crate) fn begin<T: Send + 'static>(
 }
 
 /// Called by librados when an operation is over.
-unsafe extern "C" fn done<T: Send + 'static>(completion: *mut RawCompletion, argument: *mut c_void) {
+unsafe extern "C" fn done<T: Send + 'static>(
+    completion: *mut RawCompletion,
+    argument: *mut c_void,
+) {
     // SAFETY: the argument is the pointer that `begin` made of an `Arc`, and comes back once.
     let shared = unsafe { Arc::from_raw(argument.cast::<Shared<T>>()) };
     let functions = shared.functions;
     // SAFETY: the completion is valid during its callback.
     let (code, version) = unsafe {
-        ((functions.rados_aio_get_return_value)(completion), (functions.rados_aio_get_version)(completion))
+        (
+            (functions.rados_aio_get_return_value)(completion),
+            (functions.rados_aio_get_version)(completion),
+        )
     };
     // A waker is the caller's code; nothing may unwind into librados.
     let wake = std::panic::AssertUnwindSafe(|| shared.complete(code, version));

@@ -172,9 +172,8 @@ impl Connection {
         let mut text = [0; SETTING_MAX];
         let buffer = text.as_mut_ptr().cast::<c_char>();
         // SAFETY: the call writes at most the length it is told.
-        let code = unsafe {
-            (self.functions.rados_conf_get)(self.raw, key.as_ptr(), buffer, text.len())
-        };
+        let code =
+            unsafe { (self.functions.rados_conf_get)(self.raw, key.as_ptr(), buffer, text.len()) };
         (code >= 0).then(|| text_of(&text))
     }
 }

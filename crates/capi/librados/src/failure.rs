@@ -30,10 +30,12 @@ fn remedy(kind: ErrorKind) -> Option<&'static str> {
         ErrorKind::TimedOut => Some(
             "the cluster gave no answer in time: see `ceph -s` for monitors and OSDs that are down",
         ),
-        ErrorKind::NoSpace => Some("the Ceph pool or cluster is full: delete something, or add OSDs"),
-        ErrorKind::NoPermission => {
-            Some("the user's key or capabilities do not allow it: name another with id= and keyring=")
+        ErrorKind::NoSpace => {
+            Some("the Ceph pool or cluster is full: delete something, or add OSDs")
         }
+        ErrorKind::NoPermission => Some(
+            "the user's key or capabilities do not allow it: name another with id= and keyring=",
+        ),
         _ => None,
     }
 }

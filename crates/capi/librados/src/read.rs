@@ -1,7 +1,7 @@
 //! What is read of an object, all of one state.
-use crate::api::{Bytes, Functions, RawEntries, RawRead};
+use crate::api::{Functions, RawEntries, RawRead};
 use crate::library::functions;
-use crate::write::{Compare, start};
+use crate::write::{Compare, start, starts};
 use esker_types::Result;
 use std::ffi::{CString, c_char, c_int, c_uchar};
 use std::ptr;
@@ -105,8 +105,7 @@ impl ReadOp {
 
     /// Entries with these keys, where they are there.
     pub fn keys(&mut self, keys: &[&[u8]]) -> &mut Self {
-        let starts: Vec<Bytes> = keys.iter().map(|key| start(key)).collect();
-        let lens: Vec<usize> = keys.iter().map(|key| key.len()).collect();
+        let (starts, lens) = starts(keys);
         let get = self.functions.rados_read_op_omap_get_vals_by_keys2;
         // SAFETY: librados copies the keys; what it fills stays where it is until it is done.
         unsafe {
@@ -138,8 +137,7 @@ impl ReadOp {
             let filled = &mut *self.filled;
             filled.data = Vec::with_capacity(len);
             let buffer = filled.data.as_mut_ptr().cast::<c_char>();
-            let (read, code) =
-                (&raw mut (*self.filled).data_len, &raw mut (*self.filled).codes[1]);
+            let (read, code) = (&raw mut (*self.filled).data_len, &raw mut (*self.filled).codes[1]);
             (self.functions.rados_read_op_read)(self.raw, offset, len, buffer, read, code);
         }
         self

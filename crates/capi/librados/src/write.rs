@@ -37,6 +37,11 @@ pub(crate) fn start(bytes: &[u8]) -> Bytes {
     bytes.as_ptr().cast::<c_char>()
 }
 
+/// Where several begin, and their lengths.
+pub(crate) fn starts(bytes: &[&[u8]]) -> (Vec<Bytes>, Vec<usize>) {
+    bytes.iter().map(|bytes| (start(bytes), bytes.len())).unzip()
+}
+
 impl WriteOp {
     /// One that does nothing yet.
     ///
@@ -94,12 +99,15 @@ impl WriteOp {
         self
     }
 
-    /// Sets an entry of the object's map.
-    pub fn set(&mut self, key: &[u8], value: &[u8]) -> &mut Self {
-        let (keys, values) = ([start(key)], [start(value)]);
-        let (key_lens, value_lens) = ([key.len()], [value.len()]);
+    /// Sets entries of the object's map.
+    pub fn set<'a>(
+        &mut self,
+        entries: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
+    ) -> &mut Self {
+        let (keys, values): (Vec<&[u8]>, Vec<&[u8]>) = entries.into_iter().unzip();
+        let ((keys, key_lens), (values, value_lens)) = (starts(&keys), starts(&values));
         let set = self.functions.rados_write_op_omap_set2;
-        // SAFETY: librados copies key and value.
+        // SAFETY: librados copies keys and values.
         unsafe {
             set(
                 self.raw,
@@ -107,18 +115,18 @@ impl WriteOp {
                 values.as_ptr(),
                 key_lens.as_ptr(),
                 value_lens.as_ptr(),
-                1,
+                keys.len(),
             );
         }
         self
     }
 
-    /// Removes an entry of the object's map.
-    pub fn unset(&mut self, key: &[u8]) -> &mut Self {
-        let (keys, lens) = ([start(key)], [key.len()]);
+    /// Removes entries of the object's map.
+    pub fn unset(&mut self, keys: &[&[u8]]) -> &mut Self {
+        let (starts, lens) = starts(keys);
         let remove = self.functions.rados_write_op_omap_rm_keys2;
-        // SAFETY: librados copies the key.
-        unsafe { remove(self.raw, keys.as_ptr(), lens.as_ptr(), 1) };
+        // SAFETY: librados copies the keys.
+        unsafe { remove(self.raw, starts.as_ptr(), lens.as_ptr(), keys.len()) };
         self
     }
 

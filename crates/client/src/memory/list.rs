@@ -1,7 +1,7 @@
 //! Listings: target by target, in order in each, from an anchor that names the last entry.
 use super::conflicts::Watched;
 use super::read::Reader;
-use super::records::Stored;
+use super::records::{Payload, Stored};
 use super::tree::{Place, encode_akey, encode_dkey};
 use crate::check::check_keys;
 use esker_types::ops::{AkeyRef, Anchor, KeyScope, ListLimit, StoredExtent};
@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 /// Where an entry stands in a listing: its target, and its place among those of the target.
 pub(crate) type Position = (u32, Vec<u8>);
 
-impl Reader<'_> {
+impl<P: Payload> Reader<'_, P> {
     pub(crate) fn list_keys(
         &mut self,
         scope: KeyScope<'_>,
@@ -102,7 +102,7 @@ impl Reader<'_> {
 }
 
 /// FNV-1a.
-fn hash(bytes: &[u8]) -> u32 {
+pub(crate) fn hash(bytes: &[u8]) -> u32 {
     bytes
         .iter()
         .fold(0x811c_9dc5, |sum: u32, byte| (sum ^ u32::from(*byte)).wrapping_mul(0x0100_0193))

@@ -1,7 +1,7 @@
 //! The smallest or largest dkey, akey or extent.
 use super::conflicts::Watched;
 use super::read::Reader;
-use super::records::Stored;
+use super::records::{Payload, Stored};
 use super::tree::{Seen, encode_akey, encode_dkey};
 use crate::check::check_keys;
 use esker_types::ops::{Edge, KeyFound, KeyQuery};
@@ -10,14 +10,14 @@ use esker_types::{Error, ErrorKind, Extent, Result, decode_key};
 /// A key in its encoded form, where it is given.
 type Encoded = Option<Vec<u8>>;
 
-impl Reader<'_> {
+impl<P: Payload> Reader<'_, P> {
     pub(crate) fn query(&mut self, query: KeyQuery<'_>) -> Result<Option<KeyFound>> {
         let (dkey, akey) = self.given(&query)?;
         match &dkey {
             Some(dkey) => self.note_dkey(dkey),
             None => self.note(Watched::Object(self.oid)),
         }
-        let fits = |seen: &Seen<'_>| {
+        let fits = |seen: &Seen<'_, P>| {
             dkey.as_ref().is_none_or(|dkey| *dkey == seen.place.dkey)
                 && akey.as_ref().is_none_or(|akey| *akey == seen.place.akey)
         };
@@ -62,7 +62,7 @@ struct Candidate {
 }
 
 impl Candidate {
-    fn new(seen: &Seen<'_>, query: &KeyQuery<'_>) -> Option<Self> {
+    fn new<P: Payload>(seen: &Seen<'_, P>, query: &KeyQuery<'_>) -> Option<Self> {
         let extent = match query.want_extent {
             true => Some(edge_of(seen.value, query.edge)?),
             false => None,
@@ -73,7 +73,7 @@ impl Candidate {
 }
 
 /// `None` for a single value.
-fn edge_of(value: &Stored, edge: Edge) -> Option<Extent> {
+fn edge_of<P: Payload>(value: &Stored<P>, edge: Edge) -> Option<Extent> {
     let Stored::Array(records) = value else { return None };
     let mut stored = records.stored();
     let found = match edge {

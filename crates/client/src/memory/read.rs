@@ -8,19 +8,20 @@ use esker_types::info::ContainerId;
 use esker_types::limits::{AKEYS_PER_OP_MAX, EXTENTS_PER_OP_MAX};
 use esker_types::ops::{Cond, Fetch, ReadMarks, Sink, Wanted};
 use esker_types::{Epoch, Error, ErrorKind, Extent, ObjectId, Result};
+use std::sync::Arc;
 
 /// An object as a reader sees it.
-pub(crate) struct Reader<'a> {
+pub(crate) struct Reader<'a, P = Arc<[u8]>> {
     pub(crate) id: ContainerId,
     pub(crate) oid: ObjectId,
     pub(crate) targets: u32,
-    pub(crate) tree: &'a Tree,
+    pub(crate) tree: &'a Tree<P>,
     pub(crate) at: Epoch,
     pub(crate) marks: Option<&'a ReadMarks>,
     pub(crate) conflicts: &'a mut Conflicts,
 }
 
-impl Reader<'_> {
+impl<P> Reader<'_, P> {
     /// Tells the transaction what its answer depends on.
     pub(crate) fn note(&mut self, watched: Watched) {
         if let Some(marks) = self.marks {
@@ -37,7 +38,9 @@ impl Reader<'_> {
         self.note(Watched::Object(self.oid));
         self.tree.object(self.oid, self.at).map(|seen| seen.epoch).max().unwrap_or_default()
     }
+}
 
+impl Reader<'_> {
     pub(crate) fn fetch(
         &mut self,
         dkey: &[u8],

@@ -1,12 +1,13 @@
 //! Arrays: one file with the attributes and the first chunk, further chunks in a directory beside it.
 use super::chunk::{Chunk, Header};
-use super::container::{destroyed, gone};
+use super::container::destroyed;
 use super::files;
 use super::form::{
     AKEY, Form, Object, asks_for_the_akey, epoch_of, exists, found, missing, outermost, reset,
     sorted, unsupported,
 };
 use crate::array::ArrayAttributes;
+use crate::handles::gone;
 use crate::memory::list::{after, first_record, page_of_keys};
 use crate::memory::read::{check_record_size, too_big};
 use esker_types::limits::POSIX_ARRAY_VALUE_MAX;

@@ -1,7 +1,7 @@
 //! The bytes of a dkey's file: its akeys, each a single value or the records of an array.
-use super::bytes::{Parts, begin, finish, put_bytes, put_u32, put_u64};
 use super::files;
 use super::general::spot;
+use crate::bytes::{Parts, begin, finish, put_bytes, put_u32, put_u64};
 use crate::memory::history::Snapshots;
 use crate::memory::records::{Records, Stored};
 use crate::memory::tree::Tree;

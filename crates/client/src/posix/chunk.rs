@@ -1,8 +1,8 @@
 //! A file of array records: a page of header, then the records from index 0 on, without gaps.
 //!
 //! Records are written in place, as POSIX does it. How many there are is told by the length of the file.
-use super::bytes::{Parts, begin, finish, put_bytes, put_u64};
 use super::files::{Files, damaged, failed, none_if_missing, while_stale};
+use crate::bytes::{Parts, begin, finish, put_bytes, put_u64};
 use esker_types::ops::Source;
 use esker_types::{Error, ErrorKind, Extent, Result};
 use std::fs::{File, OpenOptions};

@@ -2,16 +2,16 @@
 use super::files::{self, Files, discard, failed};
 use super::lock::{Lock, Turns};
 use super::meta::Meta;
-use super::oids::Block;
 use super::pool::{CONTAINERS, LABELS, META};
 use crate::backend::NewContainer;
-use esker_types::info::{ContainerId, ContainerInfo, ContainerRef, OpenMode};
+use crate::block::Block;
+use crate::handles::{Handled, Handles, gone};
+use esker_types::info::{ContainerId, ContainerInfo, ContainerRef};
 use esker_types::{Error, ErrorKind, ObjectId, Result, Uuid};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 /// The files of a pool and the turns at changing them.
 pub(super) struct Place {
@@ -26,14 +26,13 @@ pub(super) struct Container {
     pub(super) dir: PathBuf,
     pub(super) first_oid: u64,
     pub(super) oids: Mutex<Block>,
-    uses: Mutex<Uses>,
-    gone: AtomicBool,
+    handles: Handles,
 }
 
-#[derive(Default)]
-struct Uses {
-    handles: u32,
-    exclusive: bool,
+impl Handled for Container {
+    fn handles(&self) -> &Handles {
+        &self.handles
+    }
 }
 
 impl Container {
@@ -43,42 +42,8 @@ impl Container {
             dir: place.container(meta.uuid),
             first_oid: meta.first_oid,
             oids: Mutex::default(),
-            uses: Mutex::default(),
-            gone: AtomicBool::new(false),
+            handles: Handles::default(),
         }
-    }
-
-    fn uses(&self) -> std::sync::MutexGuard<'_, Uses> {
-        self.uses.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn open(&self, mode: OpenMode) -> Result<()> {
-        let mut uses = self.uses();
-        let alone = mode == OpenMode::Exclusive;
-        if uses.exclusive || alone && uses.handles > 0 {
-            return Err(self.busy());
-        }
-        *uses = Uses { handles: uses.handles + 1, exclusive: alone };
-        Ok(())
-    }
-
-    pub(super) fn close(&self) {
-        let mut uses = self.uses();
-        uses.handles = uses.handles.saturating_sub(1);
-        uses.exclusive &= uses.handles > 0;
-    }
-
-    /// Ends its use, before its files go.
-    pub(super) fn retire(&self, force: bool) -> Result<()> {
-        if self.uses().handles > 0 && !force {
-            return Err(self.busy());
-        }
-        self.gone.store(true, Ordering::Release);
-        Ok(())
-    }
-
-    pub(super) fn is_gone(&self) -> bool {
-        self.gone.load(Ordering::Acquire)
     }
 
     /// Refuses a container whose files are gone: somebody destroyed it.
@@ -89,11 +54,6 @@ impl Container {
         }
     }
 
-    fn busy(&self) -> Error {
-        let message = format!("container {} is in use", self.dir.display());
-        Error::new(ErrorKind::Busy, message)
-    }
-
     /// What it says about itself, with this process's handles.
     pub(super) fn info(&self, meta: &Meta) -> ContainerInfo {
         ContainerInfo {
@@ -102,7 +62,7 @@ impl Container {
             label: meta.label.clone(),
             checksum: meta.checksum,
             created: meta.created,
-            handles: self.uses().handles,
+            handles: self.handles.count(),
         }
     }
 
@@ -119,11 +79,6 @@ pub(super) fn destroyed(error: Error) -> Error {
         ErrorKind::NotFound => gone(),
         _ => error,
     }
-}
-
-#[cold]
-pub(super) fn gone() -> Error {
-    Error::new(ErrorKind::NoHandle, "the container was destroyed")
 }
 
 #[cold]

@@ -3,11 +3,12 @@
 //! Such a file is read, changed as the in-memory reference does it, and replaced, in turn with others
 //! that change it.
 use super::bundle;
-use super::container::{destroyed, gone};
+use super::container::destroyed;
 use super::files;
 use super::form::{Form, Object, missing, outermost, sorted};
 use super::lock::Lock;
 use super::name::{Decoded, decode, encode};
+use crate::handles::gone;
 use crate::memory::conflicts::Conflicts;
 use crate::memory::draft::Draft;
 use crate::memory::history::Snapshots;

@@ -106,7 +106,7 @@ impl KvDirectory<'_> {
             };
             match done {
                 true => return Ok(()),
-                false if made => return Err(super::container::gone()),
+                false if made => return Err(crate::handles::gone()),
                 false => files.make_directory(&self.0.path).map_err(destroyed)?,
             }
             made = true;

@@ -6,7 +6,6 @@
 //! guards anything: what is replaced appears by a rename, what may exist once by a link.
 mod array;
 mod bundle;
-mod bytes;
 mod check;
 mod chunk;
 mod container;
@@ -21,7 +20,6 @@ mod oids;
 mod open;
 mod owner;
 mod pool;
-mod table;
 
 pub use check::PosixCheck;
 pub use open::Posix;
@@ -29,6 +27,7 @@ pub use pool::{PosixPool, PosixUrl};
 
 use crate::backend::{Backend, Capabilities, NewContainer, Scope};
 use crate::check::{check_count, check_keys, check_write};
+use crate::handles::Handled;
 use crate::reply::Reply;
 use esker_types::info::{
     ContainerId, ContainerInfo, ContainerRef, OpenMode, PoolInfo, SnapshotInfo,
@@ -119,7 +118,7 @@ impl Backend for Posix {
 
     fn create_container<'a>(&'a self, new: &'a NewContainer<'a>) -> Reply<'a, ContainerInfo> {
         let made = self.place.create(new);
-        Reply::Ready(made.map(|meta| self.table.note(&self.place, &meta).info(&meta)))
+        Reply::Ready(made.map(|meta| self.note(&meta).info(&meta)))
     }
 
     fn open_container<'a>(
@@ -128,8 +127,8 @@ impl Backend for Posix {
         mode: OpenMode,
     ) -> Reply<'a, ContainerInfo> {
         Reply::Ready(self.place.find(name).and_then(|meta| {
-            let container = self.table.note(&self.place, &meta);
-            container.open(mode)?;
+            let container = self.note(&meta);
+            container.handles().open(mode)?;
             Ok(container.info(&meta))
         }))
     }
@@ -141,7 +140,7 @@ impl Backend for Posix {
 
     fn destroy_container<'a>(&'a self, name: ContainerRef<'a>, force: bool) -> Reply<'a, ()> {
         Reply::Ready(self.place.find(name).and_then(|meta| {
-            self.table.note(&self.place, &meta).retire(force)?;
+            self.note(&meta).handles().retire(force)?;
             self.place.destroy(&meta)
         }))
     }

@@ -1,40 +1,13 @@
 //! Numbers for object ids: blocks that a process claims by a file, and hands out without asking anybody.
 use super::container::{Container, destroyed};
 use super::files::{self, Files};
+use crate::block::{Block, end_of_claim};
 use esker_types::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 
 /// Directory of the claims of a container.
 const CLAIMS: &str = "oids";
-/// Numbers a process claims at a time, where it is not asked for more at once.
-pub(super) const BLOCK: u64 = 1024;
-
-/// What is left of the block this process claimed last.
-#[derive(Default)]
-pub(super) struct Block {
-    /// The process that claimed it: a forked child must not use its parent's.
-    process: u32,
-    next: u64,
-    end: u64,
-}
-
-impl Block {
-    /// The first of `count` numbers of this block, where it has so many.
-    fn take(&mut self, count: u64) -> Option<u64> {
-        let first = self.next;
-        let fits = self.is_ours() && count <= self.end - first;
-        fits.then(|| {
-            self.next += count;
-            first
-        })
-    }
-
-    fn is_ours(&self) -> bool {
-        self.process == std::process::id()
-    }
-}
-
 /// First of `count` numbers nobody else ever gets.
 ///
 /// # Errors
@@ -45,15 +18,15 @@ pub(super) fn allocate(container: &Container, files: &Files, count: u64) -> Resu
         return Ok(first);
     }
     let (first, end) = claim(container, files, count)?;
-    *block = Block { process: std::process::id(), next: first + count, end };
+    *block = Block::claimed(first, end, count);
     Ok(first)
 }
 
 /// Number the next allocation would begin with, as far as this process knows.
 pub(super) fn next(container: &Container) -> Result<u64> {
     let block = container.oids.lock().unwrap_or_else(PoisonError::into_inner);
-    if block.is_ours() && block.next < block.end {
-        return Ok(block.next);
+    if let Some(next) = block.next() {
+        return Ok(next);
     }
     let claims = container.dir.join(CLAIMS);
     end_of(container, &claims, last(&claims)?)
@@ -66,8 +39,7 @@ fn claim(container: &Container, files: &Files, count: u64) -> Result<(u64, u64)>
     let mut index = last(&claims)?;
     loop {
         let first = end_of(container, &claims, index)?;
-        let least = first.checked_add(count).ok_or_else(used_up)?;
-        let end = first.saturating_add(BLOCK).max(least);
+        let end = end_of_claim(first, count).ok_or_else(used_up)?;
         let claim =
             files.temporary(|file| files::write_parts(file, &[end.to_string().as_bytes()]))?;
         match files.insert(&claim, &claim_path(&claims, index + 1)) {

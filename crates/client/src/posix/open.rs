@@ -1,12 +1,12 @@
 //! Opening a pool, and what concerns all of it.
-use super::container::{Place, random_uuid};
+use super::container::{Container, Place, random_uuid};
 use super::files::{self, Files, failed};
 use super::form::form;
 use super::lock::{Turns, time_of};
 use super::meta::Meta;
 use super::pool::{META, PosixPool, PosixUrl, TMP};
-use super::table::Table;
 use crate::backend::Scope;
+use crate::handles::Table;
 use crate::holds::Holds;
 use crate::memory::list::page;
 use esker_types::info::{
@@ -15,6 +15,7 @@ use esker_types::info::{
 use esker_types::ops::{Anchor, ListLimit};
 use esker_types::{Error, ErrorKind, ObjectId, Result};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Targets such a pool claims to have, so that programs may ask for any class up to this width. Where
@@ -29,7 +30,7 @@ const SWEEP_PAUSE: Duration = Duration::from_secs(3600);
 /// A pool on a POSIX file system.
 pub struct Posix {
     pub(super) place: Place,
-    pub(super) table: Table,
+    pub(super) table: Table<Container>,
     pub(super) holds: Holds,
     pool: PosixPool,
 }
@@ -76,10 +77,14 @@ impl Posix {
 
     pub(super) fn list(&self) -> Result<Vec<ContainerInfo>> {
         let all = self.place.all()?;
-        let mut infos: Vec<_> =
-            all.iter().map(|meta| self.table.note(&self.place, meta).info(meta)).collect();
+        let mut infos: Vec<_> = all.iter().map(|meta| self.note(meta).info(meta)).collect();
         infos.sort_by(|a, b| (&a.label, a.uuid).cmp(&(&b.label, b.uuid)));
         Ok(infos)
+    }
+
+    /// The container that `meta` is of, known from now on.
+    pub(super) fn note(&self, meta: &Meta) -> Arc<Container> {
+        self.table.note(meta.uuid, |id| Container::new(id, &self.place, meta))
     }
 
     /// Directory of what metadata belongs to.
@@ -97,7 +102,7 @@ impl Posix {
 
     pub(super) fn meta(&self, scope: Scope) -> Result<Meta> {
         let found = Meta::read(&self.directory(scope)?.join(META))?;
-        found.or_else(|| self.fresh_meta(scope)).ok_or_else(super::container::gone)
+        found.or_else(|| self.fresh_meta(scope)).ok_or_else(crate::handles::gone)
     }
 
     pub(super) fn change_meta(

@@ -125,7 +125,7 @@ impl Transaction {
     /// The epoch of the writes, where there were any.
     async fn try_commit(&self, attempt: &Attempt) -> Result<Option<Epoch>> {
         let buffer = std::mem::take(&mut *attempt.writes());
-        let has_marks = self.view == View::Latest && !attempt.marks.to_vec().is_empty();
+        let has_marks = self.view == View::Latest && !attempt.marks.is_empty();
         if buffer.is_empty() && !has_marks {
             return Ok(None);
         }

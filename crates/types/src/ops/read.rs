@@ -1,7 +1,7 @@
 //! Reading values, and the state a read sees.
 use super::{Cond, Sink};
 use crate::{Epoch, Extent};
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What is wanted of an akey.
 #[derive(Clone, Copy, Debug)]
@@ -85,21 +85,56 @@ pub struct ReadMark {
     pub version: u64,
 }
 
-/// Collects the marks of one transaction.
+/// Proof for backends that compare what was read itself: a place of theirs, and what was there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadProof {
+    /// Name of the thing that was read.
+    pub thing: String,
+    /// Which part of it.
+    pub part: Vec<u8>,
+    /// What was there.
+    pub seen: Vec<u8>,
+}
+
+/// Collects the marks and proofs of one transaction.
 #[derive(Debug, Default)]
-pub struct ReadMarks(Mutex<Vec<ReadMark>>);
+pub struct ReadMarks {
+    marks: Mutex<Vec<ReadMark>>,
+    proofs: Mutex<Vec<ReadProof>>,
+}
 
 impl ReadMarks {
     /// Adds a mark.
     pub fn add(&self, mark: ReadMark) {
-        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(mark);
+        locked(&self.marks).push(mark);
+    }
+
+    /// Adds a proof.
+    pub fn prove(&self, proof: ReadProof) {
+        locked(&self.proofs).push(proof);
     }
 
     /// The marks so far.
     #[must_use]
     pub fn to_vec(&self) -> Vec<ReadMark> {
-        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+        locked(&self.marks).clone()
     }
+
+    /// The proofs so far.
+    #[must_use]
+    pub fn proofs(&self) -> Vec<ReadProof> {
+        locked(&self.proofs).clone()
+    }
+
+    /// True where nothing was read.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        locked(&self.marks).is_empty() && locked(&self.proofs).is_empty()
+    }
+}
+
+fn locked<T>(list: &Mutex<Vec<T>>) -> MutexGuard<'_, Vec<T>> {
+    list.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// How a read is done.

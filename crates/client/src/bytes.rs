@@ -6,64 +6,69 @@ use esker_types::Checksum;
 const SUM_BYTES: usize = 4;
 
 /// Begins a file of the kind `magic`.
-pub(super) fn begin(magic: &[u8; 8]) -> Vec<u8> {
+pub(crate) fn begin(magic: &[u8; 8]) -> Vec<u8> {
     let mut out = magic.to_vec();
     put_u32(&mut out, VERSION);
     out
 }
 
 /// Version of the layout.
-pub(super) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 1;
 
-pub(super) fn put_u32(out: &mut Vec<u8>, number: u32) {
+pub(crate) fn put_u32(out: &mut Vec<u8>, number: u32) {
     out.extend_from_slice(&number.to_le_bytes());
 }
 
-pub(super) fn put_u64(out: &mut Vec<u8>, number: u64) {
+pub(crate) fn put_u64(out: &mut Vec<u8>, number: u64) {
     out.extend_from_slice(&number.to_le_bytes());
 }
 
 /// A byte string of less than 4 GiB behind its length.
-pub(super) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+pub(crate) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     put_u32(out, bytes.len() as u32);
     out.extend_from_slice(bytes);
 }
 
 /// Adds the sum.
-pub(super) fn finish(mut out: Vec<u8>) -> Vec<u8> {
+pub(crate) fn finish(mut out: Vec<u8>) -> Vec<u8> {
     let sum = Checksum::Crc32c.sum(&out) as u32;
     put_u32(&mut out, sum);
     out
 }
 
 /// Takes such a file apart; every method is `None` where bytes are missing.
-pub(super) struct Parts<'a>(&'a [u8]);
+pub(crate) struct Parts<'a>(&'a [u8]);
 
 impl<'a> Parts<'a> {
     /// `None` where the kind, the version or the sum is wrong.
-    pub(super) fn of(magic: &[u8; 8], bytes: &'a [u8]) -> Option<Self> {
-        let (body, sum) = bytes.split_at_checked(bytes.len().checked_sub(SUM_BYTES)?)?;
-        let sum = u32::from_le_bytes(sum.try_into().ok()?);
-        let mut parts = Self(body);
+    pub(crate) fn of(magic: &[u8; 8], bytes: &'a [u8]) -> Option<Self> {
+        let mut parts = Self::sealed(bytes)?;
         let known = parts.take(8)? == magic && parts.u32()? == VERSION;
-        (known && Checksum::Crc32c.sum(body) as u32 == sum).then_some(parts)
+        known.then_some(parts)
     }
 
-    pub(super) fn take(&mut self, len: usize) -> Option<&'a [u8]> {
+    /// Parts without a kind; `None` where the sum is wrong.
+    pub(crate) fn sealed(bytes: &'a [u8]) -> Option<Self> {
+        let (body, sum) = bytes.split_at_checked(bytes.len().checked_sub(SUM_BYTES)?)?;
+        let sum = u32::from_le_bytes(sum.try_into().ok()?);
+        (Checksum::Crc32c.sum(body) as u32 == sum).then_some(Self(body))
+    }
+
+    pub(crate) fn take(&mut self, len: usize) -> Option<&'a [u8]> {
         let (head, tail) = self.0.split_at_checked(len)?;
         self.0 = tail;
         Some(head)
     }
 
-    pub(super) fn u32(&mut self) -> Option<u32> {
+    pub(crate) fn u32(&mut self) -> Option<u32> {
         Some(u32::from_le_bytes(self.take(4)?.try_into().ok()?))
     }
 
-    pub(super) fn u64(&mut self) -> Option<u64> {
+    pub(crate) fn u64(&mut self) -> Option<u64> {
         Some(u64::from_le_bytes(self.take(8)?.try_into().ok()?))
     }
 
-    pub(super) fn bytes(&mut self) -> Option<&'a [u8]> {
+    pub(crate) fn bytes(&mut self) -> Option<&'a [u8]> {
         let len = self.u32()?;
         self.take(len as usize)
     }

@@ -1,0 +1,209 @@
+//! Operations on the RADOS objects of one namespace, each whole, none in the middle of a transaction.
+use super::names::{self, LOCK};
+use super::patch::Patch;
+use super::transaction::Settled;
+use esker_librados::{Compare, Entry, Found, Place, ReadOp};
+use esker_types::limits::{RADOS_PAGE, RADOS_TRIES_MAX};
+use esker_types::{Checksum, Error, ErrorKind, Result};
+
+/// Codes of librados that are no failures here.
+const ABSENT: i32 = -2;
+const EXISTS: i32 = -17;
+const OLDER: i32 = -34;
+const NEWER: i32 = -75;
+const GUARDED: i32 = -125;
+
+/// The namespace of a container, or of the pool.
+#[derive(Clone)]
+pub(super) struct Space {
+    pub(super) place: Place,
+    pub(super) checksum: Checksum,
+}
+
+/// What became of a guarded change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Done,
+    /// What must hold does not; nothing was changed.
+    Conflict,
+}
+
+/// The map of an object from a key on.
+pub(super) struct Page {
+    /// `None` where there is no such object.
+    pub(super) version: Option<u64>,
+    pub(super) entries: Vec<Entry>,
+    pub(super) more: bool,
+}
+
+impl Space {
+    /// Entries with these keys and, if asked for, some of the object's data. `None` where there is no such
+    /// object.
+    pub(super) async fn entries(
+        &self,
+        object: &str,
+        keys: &[&[u8]],
+        data: Option<(u64, usize)>,
+    ) -> Result<Option<Found>> {
+        let mut wanted = keys.to_vec();
+        wanted.push(LOCK);
+        for _ in 0..RADOS_TRIES_MAX {
+            let mut op = ReadOp::new()?;
+            op.keys(&wanted);
+            if let Some((offset, len)) = data {
+                op.data(offset, len);
+            }
+            let mut found = match self.place.read(object, op).await {
+                Ok(found) => found,
+                Err(ABSENT) => return Ok(None),
+                Err(code) => return Err(Place::error(code, "reading", object)),
+            };
+            let lock = found.entries.iter().position(|entry| entry.key == LOCK);
+            let Some(lock) = lock else { return Ok(Some(found)) };
+            let id = found.entries.swap_remove(lock).value;
+            if self.settle_for_reading(object, &id).await? == Settled::StandsStill {
+                return Ok(Some(found));
+            }
+        }
+        Err(contended(object))
+    }
+
+    /// The value under one key.
+    pub(super) async fn value(&self, object: &str, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let found = self.entries(object, &[key], None).await?;
+        Ok(found.and_then(|found| found.entries.into_iter().next()).map(|entry| entry.value))
+    }
+
+    /// `most` entries behind `after` that begin with `prefix`.
+    pub(super) async fn page(
+        &self,
+        object: &str,
+        after: &[u8],
+        prefix: &[u8],
+        most: u64,
+    ) -> Result<Page> {
+        for _ in 0..RADOS_TRIES_MAX {
+            let mut op = ReadOp::new()?;
+            op.guard(LOCK, Compare::Equal, b"").list(after, prefix, most.clamp(1, RADOS_PAGE));
+            match self.place.read(object, op).await {
+                Ok(found) => {
+                    let (version, entries) = (Some(found.version), found.entries);
+                    return Ok(Page { version, entries, more: found.more });
+                }
+                Err(ABSENT) => return Ok(Page { version: None, entries: vec![], more: false }),
+                Err(GUARDED) => self.unlock(object).await?,
+                Err(code) => return Err(Place::error(code, "listing", object)),
+            }
+        }
+        Err(contended(object))
+    }
+
+    /// All entries that begin with `prefix`, of one state, with the version of the object then.
+    pub(super) async fn all(&self, object: &str, prefix: &[u8]) -> Result<Page> {
+        for _ in 0..RADOS_TRIES_MAX {
+            let mut all = self.page(object, b"", prefix, RADOS_PAGE).await?;
+            let mut same = true;
+            while all.more && same {
+                let last = all.entries.last().map(|entry| entry.key.clone()).unwrap_or_default();
+                let next = self.page(object, &last, prefix, RADOS_PAGE).await?;
+                same = next.version == all.version;
+                all.entries.extend(next.entries);
+                all.more = next.more;
+            }
+            if same {
+                return Ok(all);
+            }
+        }
+        Err(contended(object))
+    }
+
+    /// Some of the object's data, where the entry under `key` is still `record`; `None` where it is not.
+    pub(super) async fn data_of(
+        &self,
+        object: &str,
+        (key, record): (&[u8], &[u8]),
+        (offset, len): (u64, u64),
+    ) -> Result<Option<Vec<u8>>> {
+        let mut op = ReadOp::new()?;
+        op.guard(key, Compare::Equal, record).data(offset, len as usize);
+        match self.place.read(object, op).await {
+            Ok(found) => Ok(Some(found.data)),
+            Err(ABSENT | GUARDED) => Ok(None),
+            Err(code) => Err(Place::error(code, "reading", object)),
+        }
+    }
+
+    /// Part of a value that is an object of its own; `None` where it is gone.
+    pub(super) async fn blob(
+        &self,
+        id: [u8; 16],
+        (offset, len): (u64, u64),
+    ) -> Result<Option<Vec<u8>>> {
+        let object = names::blob(id);
+        let mut op = ReadOp::new()?;
+        op.data(offset, len as usize);
+        match self.place.read(&object, op).await {
+            Ok(found) => Ok(Some(found.data)),
+            Err(ABSENT) => Ok(None),
+            Err(code) => Err(Place::error(code, "reading", &object)),
+        }
+    }
+
+    /// Changes one object.
+    pub(super) async fn apply(&self, patch: &Patch<'_>) -> Result<Outcome> {
+        for _ in 0..RADOS_TRIES_MAX {
+            match self.place.write(&patch.object, patch.alone()?).await {
+                Ok(_) => return Ok(Outcome::Done),
+                Err(ABSENT) if patch.remove => return Ok(Outcome::Done),
+                Err(code) if is_conflict(code) => match self.lock_of(&patch.object).await? {
+                    Some(id) => self.settle_for_writing(&patch.object, &id).await?,
+                    None => return Ok(Outcome::Conflict),
+                },
+                Err(code) => return Err(Place::error(code, "writing", &patch.object)),
+            }
+        }
+        Err(contended(&patch.object))
+    }
+
+    /// The transaction that has an object.
+    pub(super) async fn lock_of(&self, object: &str) -> Result<Option<Vec<u8>>> {
+        let mut op = ReadOp::new()?;
+        op.keys(&[LOCK]);
+        match self.place.read(object, op).await {
+            Ok(found) => Ok(found.entries.into_iter().next().map(|entry| entry.value)),
+            Err(ABSENT) => Ok(None),
+            Err(code) => Err(Place::error(code, "reading", object)),
+        }
+    }
+
+    async fn unlock(&self, object: &str) -> Result<()> {
+        match self.lock_of(object).await? {
+            Some(id) => self.settle_for_writing(object, &id).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Removes an object, whatever it is like.
+    pub(super) async fn remove(&self, object: &str) -> Result<()> {
+        let mut op = esker_librados::WriteOp::new()?;
+        op.remove();
+        match self.place.write(object, op).await {
+            Ok(_) | Err(ABSENT) => Ok(()),
+            Err(code) => Err(Place::error(code, "removing", object)),
+        }
+    }
+}
+
+/// True for the codes of guards that did not hold. An object that must have a version and is gone counts.
+pub(super) fn is_conflict(code: i32) -> bool {
+    matches!(code, GUARDED | EXISTS | OLDER | NEWER | ABSENT)
+}
+
+#[cold]
+pub(super) fn contended(object: &str) -> Error {
+    let message = format!(
+        "the RADOS object {object} was changed by others {RADOS_TRIES_MAX} times (RADOS_TRIES_MAX) while \
+         this was tried: try again"
+    );
+    Error::new(ErrorKind::Again, message)
+}

@@ -1,0 +1,120 @@
+//! `rados:` URLs.
+use esker_librados::Settings;
+use esker_types::limits::LABEL_MAX;
+use esker_types::{Error, ErrorKind, Result};
+use std::path::PathBuf;
+
+/// Namespace of a pool unless its URL names another.
+const NAMESPACE: &str = "esker";
+
+/// Where a pool on Ceph is: `rados:POOL?conf=FILE&id=USER&keyring=FILE&namespace=NAME&timeout=SECONDS`. All
+/// but the Ceph pool may be left out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RadosUrl {
+    /// The pool of Ceph.
+    pub pool: String,
+    /// What the names of its namespaces begin with; pools of Esker share a pool of Ceph by it.
+    pub namespace: String,
+    /// How the cluster is reached.
+    pub settings: Settings,
+}
+
+impl RadosUrl {
+    /// Reads a URL; `None` for one of another scheme.
+    ///
+    /// # Errors
+    /// `BadPath` for a name or option that cannot be.
+    pub fn parse(url: &str) -> Result<Option<Self>> {
+        let Some(rest) = url.strip_prefix("rados:") else { return Ok(None) };
+        let (pool, options) = rest.split_once('?').unwrap_or((rest, ""));
+        let pool = pool.trim_matches('/').to_owned();
+        check_name("the name of a Ceph pool", &pool)?;
+        let (namespace, settings) = (NAMESPACE.to_owned(), Settings::default());
+        let mut parsed = Self { pool, namespace, settings };
+        let options = options.split('&').filter(|option| !option.is_empty());
+        options.into_iter().try_for_each(|option| parsed.set(option))?;
+        Ok(Some(parsed))
+    }
+
+    fn set(&mut self, option: &str) -> Result<()> {
+        let (name, value) = option.split_once('=').unwrap_or((option, ""));
+        let settings = &mut self.settings;
+        match name {
+            _ if value.is_empty() => return Err(bad(&format!("`{option}` has no value"))),
+            "conf" => settings.conf = Some(PathBuf::from(value)),
+            "id" => settings.id = Some(value.to_owned()),
+            "keyring" => settings.keyring = Some(PathBuf::from(value)),
+            "timeout" => settings.timeout = Some(seconds(value)?),
+            "namespace" => {
+                check_name("a namespace", value)?;
+                self.namespace = value.to_owned();
+            }
+            _ => return Err(bad(&format!("`{name}` is no option"))),
+        }
+        Ok(())
+    }
+}
+
+impl std::fmt::Display for RadosUrl {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "rados:{}?namespace={}", self.pool, self.namespace)?;
+        let Settings { conf, id, keyring, timeout } = &self.settings;
+        let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
+        let timeout = timeout.map(|seconds| seconds.to_string());
+        let options = [
+            ("conf", path(conf)),
+            ("id", id.clone()),
+            ("keyring", path(keyring)),
+            ("timeout", timeout),
+        ];
+        options.into_iter().try_for_each(|(name, value)| match value {
+            Some(value) => write!(f, "&{name}={value}"),
+            None => Ok(()),
+        })
+    }
+}
+
+fn seconds(value: &str) -> Result<u32> {
+    let seconds = value.parse().ok().filter(|seconds| (1..=86_400).contains(seconds));
+    seconds.ok_or_else(|| bad(&format!("`timeout={value}`: give 1 to 86400 seconds")))
+}
+
+fn check_name(what: &str, name: &str) -> Result<()> {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    match (1..=LABEL_MAX).contains(&name.len()) && name.bytes().all(allowed) {
+        true => Ok(()),
+        false => Err(bad(&format!("{what} has 1 to {LABEL_MAX} letters, digits, `.`, `_`, `-`"))),
+    }
+}
+
+#[cold]
+fn bad(what: &str) -> Error {
+    let message = format!(
+        "{what}: write rados:POOL?conf=FILE&id=USER&keyring=FILE&namespace=NAME&timeout=SECONDS"
+    );
+    Error::new(ErrorKind::BadPath, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_come_back() {
+        let text = "rados:data?namespace=run1&conf=/etc/c.conf&id=me&keyring=/k&timeout=5";
+        let url = RadosUrl::parse(text).unwrap().unwrap();
+        assert_eq!(url.to_string(), text);
+        let plain = RadosUrl::parse("rados:data").unwrap().unwrap();
+        assert_eq!((plain.namespace.as_str(), plain.settings), ("esker", Settings::default()));
+        assert_eq!(RadosUrl::parse("posix:/x").unwrap(), None);
+    }
+
+    #[test]
+    fn bad_urls_say_what_is_wrong() {
+        for text in ["rados:", "rados:a b", "rados:a?x=1", "rados:a?conf=", "rados:a?timeout=0"] {
+            let error = RadosUrl::parse(text).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::BadPath, "{text}");
+            assert!(error.message().contains("rados:POOL"), "{error}");
+        }
+    }
+}
