@@ -4,11 +4,12 @@ use serde_json::Value;
 
 /// Every crate and what it may depend on, development and build dependencies included.
 /// A new crate enters here, on the row of its rank: never an arrow upwards, nor one to a sibling.
-const ARROWS: [(&str, &[&str]); 14] = [
+const ARROWS: [(&str, &[&str]); 15] = [
     ("esker-types", &[]),
     ("esker-eccodes", &["esker-types"]),
+    ("esker-librados", &["esker-types"]),
     ("esker-store", &["esker-types"]),
-    ("esker", &["esker-types", "esker-store"]),
+    ("esker", &["esker-types", "esker-librados", "esker-store"]),
     ("esker-dfs", &["esker-types", "esker-store", "esker"]),
     ("esker-fields", &["esker-types", "esker-eccodes", "esker-store", "esker"]),
     ("esker-libdaos", &["esker-types", "esker-store", "esker", "esker-dfs"]),

@@ -69,6 +69,9 @@ pub(crate) fn begin<T: Send + 'static>(
 }
 
 /// Called by librados when an operation is over.
+///
+/// # Safety
+/// `argument` is what [`begin`] made of an `Arc`, and comes once.
 unsafe extern "C" fn done<T: Send + 'static>(
     completion: *mut RawCompletion,
     argument: *mut c_void,

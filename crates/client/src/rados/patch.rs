@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 /// What the object must be like.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Expect {
+pub(super) enum Base {
     /// Anything; it is made where there is none.
     #[default]
     Any,
@@ -35,7 +35,7 @@ impl Guard {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Patch<'a> {
     pub(super) object: String,
-    pub(super) expect: Expect,
+    pub(super) base: Base,
     pub(super) guards: Vec<Guard>,
     pub(super) sets: Vec<(Vec<u8>, Vec<u8>)>,
     pub(super) unsets: Vec<Vec<u8>>,
@@ -79,11 +79,11 @@ impl<'a> Patch<'a> {
 
     fn guarded(&self, lock: &[u8]) -> Result<WriteOp> {
         let mut op = WriteOp::new()?;
-        match self.expect {
-            Expect::Any if self.remove => {}
-            Expect::Any => drop(op.create()),
-            Expect::Absent => drop(op.create_new()),
-            Expect::Version(version) => drop(op.guard_version(version)),
+        match self.base {
+            Base::Any if self.remove => {}
+            Base::Any => drop(op.create()),
+            Base::Absent => drop(op.create_new()),
+            Base::Version(version) => drop(op.guard_version(version)),
         }
         op.guard(LOCK, Compare::Equal, lock);
         for guard in &self.guards {

@@ -1,7 +1,7 @@
 //! The object that knows the containers of a pool, and what a pool and its containers say about themselves.
 use super::backend::OWN_CHECKSUM;
 use super::names::{CONTAINER, POOL, SUPERBLOCK};
-use super::patch::{Expect, Guard, Patch};
+use super::patch::{Base, Guard, Patch};
 use super::session::{Namespace, Session};
 use super::space::{Outcome, Space, contended};
 use crate::backend::NewContainer;
@@ -260,7 +260,7 @@ impl Space {
         new: &[u8],
     ) -> Result<bool> {
         let mut patch = Patch::of(object);
-        patch.expect = Expect::Any;
+        patch.base = Base::Any;
         patch.guards.push(Guard::new(key, Compare::Equal, old.unwrap_or_default()));
         patch.sets.push((key.to_vec(), new.to_vec()));
         Ok(self.apply(&patch).await? == Outcome::Done)

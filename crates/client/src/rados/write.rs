@@ -3,7 +3,7 @@ use super::backend::Container;
 use super::bodies::Bodies;
 use super::loaded::{Loaded, Want};
 use super::names;
-use super::patch::{Expect, Guard, Patch};
+use super::patch::{Base, Guard, Patch};
 use super::piece::{Piece, Where, moved};
 use super::record::{self, APART};
 use super::space::{Outcome, Space, contended};
@@ -207,10 +207,10 @@ impl<'a> Work<'a> {
     ) -> Self {
         let tables = loaded.tables.iter().map(|(object, table)| {
             let mut patch = Patch::of(object.clone());
-            patch.expect = match (table.ranged, table.version) {
-                (false, _) => Expect::Any,
-                (true, None) => Expect::Absent,
-                (true, Some(version)) => Expect::Version(version),
+            patch.base = match (table.ranged, table.version) {
+                (false, _) => Base::Any,
+                (true, None) => Base::Absent,
+                (true, Some(version)) => Base::Version(version),
             };
             (object.clone(), patch)
         });
@@ -231,14 +231,14 @@ impl<'a> Work<'a> {
                 patch.guards.push(Guard::new(&proof.part, Compare::Equal, &proof.seen));
                 continue;
             }
-            let expect = match <[u8; 8]>::try_from(proof.seen.as_slice()) {
-                Ok(version) => Expect::Version(u64::from_le_bytes(version)),
-                Err(_) => Expect::Absent,
+            let base = match <[u8; 8]>::try_from(proof.seen.as_slice()) {
+                Ok(version) => Base::Version(u64::from_le_bytes(version)),
+                Err(_) => Base::Absent,
             };
-            if patch.expect != Expect::Any && patch.expect != expect {
+            if patch.base != Base::Any && patch.base != base {
                 return Err(restart());
             }
-            patch.expect = expect;
+            patch.base = base;
         }
         Ok(())
     }
@@ -335,7 +335,7 @@ impl<'a> Work<'a> {
         for (object, patch) in &mut self.patches {
             let whole = self.loaded.tables.get(object).is_some_and(|table| table.whole);
             let renewed = names::object_of(object).is_some_and(|oid| written.contains(&oid));
-            patch.remove = whole && !renewed && matches!(patch.expect, Expect::Version(_));
+            patch.remove = whole && !renewed && matches!(patch.base, Base::Version(_));
         }
     }
 }
