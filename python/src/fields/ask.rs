@@ -28,6 +28,11 @@ pub(super) fn find(store: &FieldStore, wanted: Wanted, partial: bool) -> Result<
 pub(super) fn list(store: &FieldStore, wanted: Wanted, masked: bool) -> Result<Found> {
     let mut fields = Vec::new();
     wanted.each(store, |selection| {
+        if !masked {
+            let listed = store.list(selection)?.into_iter();
+            fields.extend(listed.map(|listed| store.listed(listed)));
+            return Ok(());
+        }
         store.visit(selection, masked, |listed| {
             fields.push(store.listed(listed));
             Ok(true)

@@ -30,7 +30,8 @@ impl FieldStore {
     /// Calls `visit` with every field that a selection matches, until it says `false`: the latest of each
     /// key, or with `masked` those that later ones took the place of. Index by index, in each by key.
     ///
-    /// Fields of one index are those of a few moments (batches); what is flushed meanwhile may be among them.
+    /// Fields are those of many moments; what is flushed meanwhile may be among them. [`FieldStore::list`] finds those
+    /// of one.
     ///
     /// # Errors
     /// What the backend meets; what `visit` returns.
@@ -46,19 +47,6 @@ impl FieldStore {
             }
         }
         Ok(())
-    }
-
-    /// All fields that a selection matches, as [`FieldStore::visit`] finds them.
-    ///
-    /// # Errors
-    /// What the backend meets.
-    pub fn list(&self, selection: &Selection) -> Result<Vec<Listed>> {
-        let mut all = Vec::new();
-        self.visit(selection, false, |listed| {
-            all.push(listed);
-            Ok(true)
-        })?;
-        Ok(all)
     }
 
     /// The values that the fields of a selection have, by name.

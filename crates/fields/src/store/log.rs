@@ -3,7 +3,7 @@
 //! A log is a ring of entries with running numbers. Whoever knows the number of the last entry he read finds the
 //! later ones without looking at anything else; whoever comes too late for one sees that it is gone.
 use super::layout::{self, LOG_ENTRIES, LOG_ENTRY_BYTES, LOGS};
-use super::{all_akeys, fetch_many, fetch_up_to, put};
+use super::{all_akeys_at, fetch_many, fetch_up_to, put};
 use esker::{Access, Object, Transaction, Wait};
 use esker_types::Result;
 use esker_types::ops::{Cond, Update};
@@ -16,8 +16,11 @@ const NUMBER: usize = 8;
 /// Akey of the running number of the last entry of a log; those of entries have one byte.
 const LAST: &[u8] = b"last";
 
-/// The fields of a flush to one database: by index, their data.
-type Flushed<'a> = &'a [(&'a str, Vec<&'a str>)];
+/// The fields of one flush to a database: by index, their data.
+type Entered<'a> = &'a [(&'a str, Vec<&'a str>)];
+
+/// Fields that became visible in a database: by index, their data.
+pub(super) type Flushed = BTreeMap<String, BTreeSet<String>>;
 
 /// Running numbers of the last entries, by log.
 pub(super) type Marks = BTreeMap<u8, u64>;
@@ -34,7 +37,7 @@ pub(super) fn of_writer() -> u8 {
 pub(super) fn enter(
     index: &Object,
     log: u8,
-    flushed: Flushed<'_>,
+    flushed: Entered<'_>,
     transaction: &Transaction,
 ) -> Result<()> {
     let (dkey, access) = (layout::log(log), Access::Tx(transaction));
@@ -59,22 +62,18 @@ pub(super) fn enter(
 }
 
 /// Running numbers of the last entries of an index.
-pub(super) fn marks(index: &Object) -> Result<Marks> {
-    let logs = all_akeys(index, layout::FLUSHES)?;
+pub(super) fn marks(index: &Object, access: Access<'_>) -> Result<Marks> {
+    let logs = all_akeys_at(index, layout::FLUSHES, access)?;
     let akeys: Vec<&[u8]> = logs.iter().map(Vec::as_slice).collect();
-    let numbers = fetch_many(index, layout::FLUSHES, &akeys, Access::Latest)?;
+    let numbers = fetch_many(index, layout::FLUSHES, &akeys, access)?;
     let mark =
         |(akey, value): (&[u8], Option<Vec<u8>>)| Some((*akey.first()?, number_of(&value?)?));
     Ok(akeys.into_iter().zip(numbers).filter_map(mark).collect())
 }
 
 /// What became visible since `before`: by index, the data. `None` where some of it is no longer in the logs.
-pub(super) fn since(
-    index: &Object,
-    before: &Marks,
-    now: &Marks,
-) -> Result<Option<BTreeMap<String, BTreeSet<String>>>> {
-    let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+pub(super) fn since(index: &Object, before: &Marks, now: &Marks) -> Result<Option<Flushed>> {
+    let mut found = Flushed::new();
     for (log, last) in now {
         let read = before.get(log).copied().unwrap_or(0);
         if last.checked_sub(read).is_none_or(|new| new > LOG_ENTRIES) {
@@ -114,7 +113,7 @@ fn number_of(value: &[u8]) -> Option<u64> {
 /// The texts of the entries of a flush, each as long as an entry may be. Keys have no control characters: a zero
 /// byte stands between indexes, a new line before each datum. Of a datum there is how much of it is as in the one
 /// before, and the rest.
-fn texts(flushed: Flushed<'_>) -> Vec<String> {
+fn texts(flushed: Entered<'_>) -> Vec<String> {
     let mut texts = Vec::new();
     let mut text = String::new();
     for (index, data) in flushed {

@@ -4,6 +4,7 @@ mod ahead;
 mod layout;
 mod list;
 mod log;
+mod moment;
 mod place;
 mod purge;
 mod retrieve;
@@ -247,12 +248,21 @@ fn fetch_up_to(
 fn each_akey(
     object: &Object,
     dkey: &[u8],
+    visit: impl FnMut(&KeyBatch) -> Result<()>,
+) -> Result<()> {
+    each_akey_at(object, dkey, Access::Latest, visit)
+}
+
+fn each_akey_at(
+    object: &Object,
+    dkey: &[u8],
+    access: Access<'_>,
     mut visit: impl FnMut(&KeyBatch) -> Result<()>,
 ) -> Result<()> {
     let mut anchor = Anchor::Start;
     while !anchor.is_end() {
         let limit = ListLimit::entries(BATCH);
-        visit(&object.list_akeys(dkey, &mut anchor, limit, Access::Latest).wait()?)?;
+        visit(&object.list_akeys(dkey, &mut anchor, limit, access).wait()?)?;
     }
     Ok(())
 }
@@ -297,8 +307,12 @@ fn fetch_many(
 
 /// All akeys of a dkey that has few.
 fn all_akeys(object: &Object, dkey: &[u8]) -> Result<Vec<Vec<u8>>> {
+    all_akeys_at(object, dkey, Access::Latest)
+}
+
+fn all_akeys_at(object: &Object, dkey: &[u8], access: Access<'_>) -> Result<Vec<Vec<u8>>> {
     let mut found = Vec::new();
-    each_akey(object, dkey, |batch| {
+    each_akey_at(object, dkey, access, |batch| {
         found.extend(batch.iter().map(<[u8]>::to_vec));
         Ok(())
     })?;

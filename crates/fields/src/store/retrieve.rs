@@ -1,5 +1,6 @@
 //! Retrieval: the fields of a request, in its order.
 use super::list::Listed;
+use super::log::Flushed;
 use super::place::{Holder, Place};
 use super::{BATCH, FieldStore, fetch_many, layout};
 use crate::Key;
@@ -8,7 +9,7 @@ use crate::request::Selection;
 use esker::{Access, View, Wait};
 use esker_types::ops::Sink;
 use esker_types::{Error, ErrorKind, Extent, ObjectId, Result};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
@@ -30,6 +31,9 @@ pub struct Found {
     pub missing_count: u64,
 }
 
+/// Combinations that one read looks up, so that they are of one moment.
+const AT_ONCE: usize = BATCH / 2;
+
 /// Where a combination of a request stands, if it does.
 type Slot = Option<(Key, Place)>;
 
@@ -41,6 +45,9 @@ struct Wanted {
     /// The datum of the range up to its step.
     range: Option<String>,
 }
+
+/// Combinations by database and index.
+type ByIndex = HashMap<(String, String), Vec<Wanted>>;
 
 impl FieldStore {
     /// Looks for every field of a selection. Names that it does not have may have any value; of those it has,
@@ -94,7 +101,7 @@ impl FieldStore {
     /// Looks every combination up, index by index; `None` where the selection leaves names open.
     fn find_by_key(&self, selection: &Selection) -> Result<Option<Found>> {
         let Some(count) = selection.count() else { return Ok(None) };
-        let mut wanted: HashMap<(String, String), Vec<Wanted>> = HashMap::new();
+        let mut wanted = ByIndex::new();
         for (position, key) in selection.keys()?.enumerate() {
             let Ok(split) = self.schema().split(&key) else { return Ok(None) };
             let level = (split.database.to_string(), split.index.to_string());
@@ -104,13 +111,40 @@ impl FieldStore {
         }
         // Of each combination the field itself and that of the range up to its step.
         let mut slots: Vec<[Slot; 2]> = vec![[None, None]; count as usize];
-        for ((database, index), data) in wanted {
-            self.look_up(selection, (&database, &index), &data, &mut slots)?;
-        }
+        self.look_all_up(selection, &wanted, &mut slots)?;
         let (missing, missing_count) = self.without(selection, &slots)?;
         let there = slots.into_iter().flatten().flatten();
         let fields = there.map(|(key, place)| self.found(key, place)).collect();
         Ok(Some(Found { fields, missing, missing_count }))
+    }
+
+    /// Looks up combinations as they are at one moment.
+    fn look_all_up(
+        &self,
+        selection: &Selection,
+        wanted: &ByIndex,
+        slots: &mut [[Slot; 2]],
+    ) -> Result<()> {
+        let mut look = |(database, index): &(String, String), data: &[Wanted]| {
+            self.look_up(selection, (database, index), data, slots)
+        };
+        let mut all = wanted.iter();
+        if let (Some((level, data)), None) = (all.next(), all.next())
+            && data.len() <= AT_ONCE
+        {
+            return look(level, data);
+        }
+        let databases: HashSet<&str> = wanted.keys().map(|(name, _)| name.as_str()).collect();
+        let concerned = |name: &str| databases.contains(name);
+        let logs = self.logs(concerned)?;
+        wanted.iter().try_for_each(|(level, data)| look(level, data))?;
+        self.settle(logs, concerned, |name, _, flushed| {
+            let mut here = wanted.iter().filter(|((database, index), data)| {
+                let of = |flushed: &Flushed| any_of(data, flushed.get(index));
+                database == name && flushed.as_ref().is_none_or(of)
+            });
+            here.try_for_each(|(level, data)| look(level, data))
+        })
     }
 
     fn look_up(
@@ -122,7 +156,7 @@ impl FieldStore {
     ) -> Result<()> {
         let Some(object) = self.index_of(database)? else { return Ok(()) };
         let dkey = layout::current(index);
-        for part in data.chunks(BATCH / 2) {
+        for part in data.chunks(AT_ONCE) {
             let data = part.iter().flat_map(|wanted| [Some(&wanted.datum), wanted.range.as_ref()]);
             let akeys: Vec<&[u8]> = data.flatten().map(String::as_bytes).collect();
             let mut places = fetch_many(&object, &dkey, &akeys, Access::Latest)?.into_iter();
@@ -188,6 +222,14 @@ impl FieldStore {
         let text = "no field matches all of the request: `esker fields list` and `axes` show what there is";
         Ok(Error::new(ErrorKind::NotFound, text))
     }
+}
+
+/// Whether what was flushed has one of those that are wanted.
+fn any_of(wanted: &[Wanted], flushed: Option<&BTreeSet<String>>) -> bool {
+    let Some(flushed) = flushed else { return false };
+    wanted.iter().any(|Wanted { datum, range, .. }| {
+        flushed.contains(datum) || range.as_ref().is_some_and(|range| flushed.contains(range))
+    })
 }
 
 fn missing(keys: &[Key], count: u64, there: usize) -> Error {

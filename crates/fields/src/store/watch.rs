@@ -1,14 +1,14 @@
 //! Watching: fields as they are flushed.
-use super::list::{Listed, joined, levels_of};
-use super::log::{self, Marks};
+use super::list::Listed;
+use super::log::{self, Flushed, Marks};
 use super::place::Place;
 use super::retrieve::Field;
-use super::{BATCH, FieldStore, fetch_many, layout};
+use super::{FieldStore, moment};
 use crate::Key;
 use crate::request::Selection;
 use esker::{Access, Object};
 use esker_types::Result;
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 /// How long to wait between two looks: short at first, longer where nothing comes.
@@ -91,8 +91,8 @@ impl Watch {
         for name in self.store.databases()? {
             let mut database = self.meet(&name)?;
             if let Some(index) = self.index_of(&name, &database)? {
-                database.marks = log::marks(&index)?;
-                self.list(&index, &database.key)?;
+                database.marks = log::marks(&index, Access::Latest)?;
+                self.read(&index, &database.key, None)?;
             }
             self.databases.insert(name, database);
         }
@@ -132,59 +132,23 @@ impl Watch {
     fn look_at(&mut self, name: &str, database: &mut Database) -> Result<()> {
         let Some(index) = self.index_of(name, database)? else { return Ok(()) };
         // Read before the fields are: a flush in between changes them again.
-        let marks = log::marks(&index)?;
+        let marks = log::marks(&index, Access::Latest)?;
         if marks == database.marks {
             return Ok(());
         }
-        match log::since(&index, &database.marks, &marks)? {
-            Some(flushed) => self.take(&index, &database.key, &flushed)?,
-            None => self.list(&index, &database.key)?,
-        }
+        let flushed = log::since(&index, &database.marks, &marks)?;
+        self.read(&index, &database.key, flushed)?;
         database.marks = marks;
         Ok(())
     }
 
-    /// Takes in what the logs name.
-    fn take(
-        &mut self,
-        object: &Object,
-        database: &Key,
-        flushed: &BTreeMap<String, BTreeSet<String>>,
-    ) -> Result<()> {
-        for (index, data) in flushed {
-            let (level, dkey) = (joined(database, index)?, layout::current(index));
-            let mut found = Vec::new();
-            for datum in data {
-                let key = joined(&level, datum)?;
-                if self.selection.matches(&key) {
-                    found.push((key, datum.as_bytes()));
-                }
-            }
-            for part in found.chunks(BATCH) {
-                let akeys: Vec<&[u8]> = part.iter().map(|(_, akey)| *akey).collect();
-                let places = fetch_many(object, &dkey, &akeys, Access::Latest)?;
-                for ((key, _), place) in part.iter().zip(places) {
-                    // One that went since is none any more.
-                    let Some(place) = place else { continue };
-                    self.see(Listed { key: key.clone(), place: Place::decode(&place)? });
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn list(&mut self, object: &Object, database: &Key) -> Result<()> {
+    /// Reads what the logs name, or all where they do not tell.
+    fn read(&mut self, index: &Object, database: &Key, flushed: Option<Flushed>) -> Result<()> {
         #[cfg(test)]
         {
-            self.listings += 1;
+            self.listings += u32::from(flushed.is_none());
         }
-        let mut found = Vec::new();
-        for level in levels_of(object, database, &self.selection, false)? {
-            level.visit_all(&self.selection, &mut |listed| {
-                found.push(listed);
-                Ok(true)
-            })?;
-        }
+        let found = moment::read(index, database, &self.selection, flushed)?;
         found.into_iter().for_each(|listed| self.see(listed));
         Ok(())
     }

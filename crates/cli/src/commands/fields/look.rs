@@ -29,6 +29,10 @@ impl Look {
         let store = self.open()?;
         let mut all = Vec::new();
         for selection in self.request.selections(&store)? {
+            if !masked {
+                all.append(&mut store.list(&selection)?);
+                continue;
+            }
             store.visit(&selection, masked, |listed| {
                 all.push(listed);
                 Ok(true)

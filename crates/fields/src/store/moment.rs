@@ -1,0 +1,122 @@
+//! One moment over several indexes: what is flushed while they are read is told by the logs of flushes, and read too.
+use super::list::{Listed, joined, levels_of};
+use super::log::{self, Flushed, Marks};
+use super::place::Place;
+use super::{BATCH, FieldStore, all_akeys_at, fetch_many, layout};
+use crate::Key;
+use crate::limits::RESTARTS_MAX;
+use crate::request::Selection;
+use esker::{Access, Object};
+use esker_types::{Error, ErrorKind, Result};
+use std::collections::{BTreeMap, HashMap};
+
+/// How far the logs of databases were at one moment.
+pub(super) type Logs = BTreeMap<String, Marks>;
+
+impl FieldStore {
+    /// How far the logs of the databases of some names are, all at one moment.
+    pub(super) fn logs(&self, wanted: impl Fn(&str) -> bool) -> Result<Logs> {
+        self.atomically(|transaction| {
+            let access = Access::Tx(transaction);
+            let mut logs = Logs::new();
+            for name in all_akeys_at(self.catalogue(), layout::DATABASES, access)? {
+                let name = String::from_utf8(name).ok().filter(|name| wanted(name));
+                let Some(name) = name else { continue };
+                if let Some(index) = self.index_of(&name)? {
+                    logs.insert(name, log::marks(&index, access)?);
+                }
+            }
+            Ok(logs)
+        })
+    }
+
+    /// Calls `again` with each database in which something was flushed since `logs`, and with what it was where
+    /// the logs still tell, until nothing is: what was read in the end is of one moment.
+    pub(super) fn settle(
+        &self,
+        mut logs: Logs,
+        wanted: impl Fn(&str) -> bool,
+        mut again: impl FnMut(&str, &Object, Option<Flushed>) -> Result<()>,
+    ) -> Result<()> {
+        let none = Marks::new();
+        for _ in 0..RESTARTS_MAX {
+            let now = self.logs(&wanted)?;
+            if now == logs {
+                return Ok(());
+            }
+            for (name, marks) in &now {
+                let before = logs.get(name).unwrap_or(&none);
+                let index = self.index_of(name)?.filter(|_| before != marks);
+                let Some(index) = index else { continue };
+                again(name, &index, log::since(&index, before, marks)?)?;
+            }
+            logs = now;
+        }
+        let text = format!(
+            "others flushed {RESTARTS_MAX} times while it was read (RESTARTS_MAX): ask for less at a time"
+        );
+        Err(Error::new(ErrorKind::Again, text))
+    }
+
+    /// All fields that a selection matches, as they are at one moment: of each flush all are there, or none.
+    /// Those that are being wiped or purged go one by one.
+    ///
+    /// # Errors
+    /// What the backend meets; [`ErrorKind::Again`] where flushes come faster than they can be followed.
+    pub fn list(&self, selection: &Selection) -> Result<Vec<Listed>> {
+        let wanted = |name: &str| Key::parse(name).is_ok_and(|key| selection.may_match(&key));
+        let logs = self.logs(wanted)?;
+        let mut all = Vec::new();
+        self.visit(selection, false, |listed| {
+            all.push(listed);
+            Ok(true)
+        })?;
+        let mut later = HashMap::new();
+        self.settle(logs, wanted, |name, index, flushed| {
+            let found = read(index, &Key::parse(name)?, selection, flushed)?;
+            later.extend(found.into_iter().map(|listed| (listed.key.clone(), listed)));
+            Ok(())
+        })?;
+        if !later.is_empty() {
+            all.retain(|listed| !later.contains_key(&listed.key));
+            all.extend(later.into_values());
+            all.sort_by(|a, b| a.key.cmp(&b.key));
+        }
+        Ok(all)
+    }
+}
+
+/// The fields of a database that a selection matches: those that its logs name, or all where they do not tell.
+pub(super) fn read(
+    object: &Object,
+    database: &Key,
+    selection: &Selection,
+    flushed: Option<Flushed>,
+) -> Result<Vec<Listed>> {
+    let mut found = Vec::new();
+    let Some(flushed) = flushed else {
+        for level in levels_of(object, database, selection, false)? {
+            level.visit_all(selection, &mut |listed| {
+                found.push(listed);
+                Ok(true)
+            })?;
+        }
+        return Ok(found);
+    };
+    for (index, data) in flushed {
+        let (level, dkey) = (joined(database, &index)?, layout::current(&index));
+        let keys = data.iter().map(|datum| Ok((joined(&level, datum)?, datum.as_bytes())));
+        let mut keys = keys.collect::<Result<Vec<_>>>()?;
+        keys.retain(|(key, _)| selection.matches(key));
+        for part in keys.chunks(BATCH) {
+            let akeys: Vec<&[u8]> = part.iter().map(|(_, akey)| *akey).collect();
+            let places = fetch_many(object, &dkey, &akeys, Access::Latest)?;
+            for ((key, _), place) in part.iter().zip(places) {
+                // One that went since is none any more.
+                let Some(place) = place else { continue };
+                found.push(Listed { key: key.clone(), place: Place::decode(&place)? });
+            }
+        }
+    }
+    Ok(found)
+}

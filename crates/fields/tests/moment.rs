@@ -1,0 +1,79 @@
+//! What is found is of one moment: of a flush to several databases all or nothing, however it is looked for.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, missing_docs)]
+
+use esker::Pool;
+use esker_fields::request::Request;
+use esker_fields::{Date, Field, FieldStore, Key, Schema};
+use esker_types::info::OpenMode;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+const STREAMS: [&str; 4] = ["oper", "enda", "wave", "enfo"];
+const ROUNDS: u32 = 300;
+
+fn key(stream: &str, step: u32) -> Key {
+    let text = format!(
+        "class=od,expver=0001,stream={stream},date=20240610,time=0000,type=fc,levtype=sfc,step={step},param=167"
+    );
+    Key::parse(&text).unwrap()
+}
+
+/// Archives one field anew in each database, and a new one, and flushes all of it at once.
+fn write(store: &FieldStore) {
+    let mut writer = store.writer();
+    for round in 0..ROUNDS {
+        for stream in STREAMS {
+            writer.archive(&key(stream, 0), &round.to_le_bytes()).unwrap();
+            writer.archive(&key(stream, 1 + round), &round.to_le_bytes()).unwrap();
+        }
+        writer.flush().unwrap();
+    }
+}
+
+fn round(field: &Field) -> u32 {
+    u32::from_le_bytes(field.read().unwrap().try_into().unwrap())
+}
+
+fn same(fields: &[Field], databases: usize) -> Option<u32> {
+    let rounds: Vec<u32> = fields.iter().map(round).collect();
+    assert!(rounds.is_empty() || rounds.len() == databases, "{rounds:?}");
+    assert!(rounds.iter().all(|round| *round == rounds[0]), "{rounds:?}");
+    rounds.first().copied()
+}
+
+#[test]
+fn what_is_found_is_of_one_moment() {
+    let pool = Pool::connect("memory:fields-moment", OpenMode::ReadWrite).unwrap();
+    let store = FieldStore::create(&pool, "fields", &Schema::default_mars().unwrap()).unwrap();
+    let reader = FieldStore::open(&pool, "fields", OpenMode::ReadOnly).unwrap();
+    let today = Date::new(2024, 6, 15).unwrap();
+    let select =
+        |request: &str| Request::parse(request).unwrap().expand(store.schema(), today).unwrap();
+    let by_key = select(
+        "class=od,expver=1,stream=oper/enda/wave/enfo,date=20240610,time=0,type=fc,levtype=sfc,step=0,param=167",
+    );
+    let by_listing = select("step=0");
+    let all = select("class=od");
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            write(&store);
+            over.store(true, Ordering::Release);
+        });
+        loop {
+            let last = over.load(Ordering::Acquire);
+            let some = same(&reader.find(&by_key).unwrap().fields, STREAMS.len());
+            let later = same(&reader.find(&by_listing).unwrap().fields, STREAMS.len());
+            assert!(some <= later, "{some:?} then {later:?}");
+            let listed = reader.list(&all).unwrap().len();
+            assert_eq!(listed % STREAMS.len(), 0);
+            assert!(later.is_none_or(|round| listed >= STREAMS.len() * (round as usize + 2)));
+            if last {
+                assert_eq!(
+                    (later, listed),
+                    (Some(ROUNDS - 1), STREAMS.len() * (ROUNDS as usize + 1))
+                );
+                return;
+            }
+        }
+    });
+}
