@@ -146,6 +146,23 @@ impl View {
     }
 }
 
+/// Bytes from which on new memory comes from the system, page by page.
+const LARGE_MIN: usize = 4 << 20;
+const PAGE: usize = 4096;
+
+/// Asks for large pages in new memory: to have it page by page costs several times as much as what is
+/// read into it. Best effort.
+///
+/// # Safety
+/// The `len` bytes at `start` are allocated.
+unsafe fn want_large_pages(start: *mut u8, len: usize) {
+    let skip = start.align_offset(PAGE);
+    if len >= LARGE_MIN && skip < len {
+        // SAFETY: the range is inside what the caller promises; the call changes no content.
+        unsafe { libc::madvise(start.add(skip).cast(), len - skip, libc::MADV_HUGEPAGE) };
+    }
+}
+
 /// New bytes of length `len`, which `fill` fills: all of them, or it fails.
 ///
 /// They are not zeroed first, which would cost as much as reading them.
@@ -163,6 +180,7 @@ pub(crate) fn filled<'py>(
         let object = ffi::PyBytes_FromStringAndSize(null(), size);
         let bytes = Bound::from_owned_ptr_or_err(py, object)?;
         let start = ffi::PyBytes_AsString(object).cast::<u8>();
+        want_large_pages(start, len);
         (bytes, slice::from_raw_parts_mut(start, len))
     };
     call(py, || fill(place))?;

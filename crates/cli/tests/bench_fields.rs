@@ -118,12 +118,17 @@ fn a_peer_that_cannot_be_started_is_told_of_with_the_remedy() {
     }
 }
 
-/// Runs where `python3`, or the Python of `ESKER_PYFDB_PYTHON`, has pyfdb.
+/// Runs where `python3`, or the Python of `ESKER_PYFDB_PYTHON`, has pyfdb. Where it has esker as well, that
+/// reads too.
 #[test]
 fn a_real_fdb_does_the_same_work() {
     let python = std::env::var("ESKER_PYFDB_PYTHON").unwrap_or_else(|_| "python3".to_owned());
-    let has = std::process::Command::new(&python).args(["-c", "import pyfdb"]).output();
-    if !has.is_ok_and(|output| output.status.success()) {
+    let has = |what: &str| {
+        let mut python = std::process::Command::new(&python);
+        python.args(["-c", &format!("import {what}")]);
+        python.output().is_ok_and(|output| output.status.success())
+    };
+    if !has("pyfdb") {
         eprintln!("skipped: {python} has no pyfdb");
         return;
     }
@@ -143,6 +148,17 @@ fn a_real_fdb_does_the_same_work() {
     ];
     assert_eq!(of_peer, phases);
     assert!(report["runs"][2]["ratio_to"]["pyfdb"].as_f64().unwrap() > 0.0);
+    let from_python: Vec<_> =
+        runs(&report).into_iter().filter(|run| run.1.starts_with("python-")).collect();
+    let phases = [
+        ("esker", "python-retrieve", 48),
+        ("esker", "python-retrieve-request", 48),
+        ("esker", "python-view-request", 48),
+    ];
+    match has("esker") {
+        true => assert_eq!(from_python, phases),
+        false => assert!(from_python.is_empty() && text.contains("left out"), "{text}"),
+    }
     assert!(text.contains("x pyfdb"), "{text}");
     assert!(left(&site, &[]).is_empty());
 }

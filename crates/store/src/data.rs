@@ -1,12 +1,14 @@
 //! The data file of a target: all of its segments, one behind the other.
 use crate::io::lock;
 use crate::io::map::Map;
-use crate::io::pin::Pin;
+use crate::io::pin::{Pin, ReadMap};
 use esker_types::limits::CHECKSUM_CHUNK;
 use esker_types::{Error, ErrorKind, Result};
 use std::fs::File;
+use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Bytes handled at a time, so that what was just copied is still in cache when it is summed: where
 /// each run costs a system call, more of them.
@@ -19,6 +21,9 @@ const GATHER_MAX: usize = 2 * CHECKSUM_CHUNK;
 pub(crate) struct Data {
     file: File,
     map: Option<Map>,
+    bytes: u64,
+    /// For views; made for the first of them.
+    read_map: Mutex<Option<Arc<ReadMap>>>,
 }
 
 impl Data {
@@ -31,7 +36,7 @@ impl Data {
             return Err(Error::new(ErrorKind::Corrupt, message));
         }
         let map = mapped.then(|| Map::new(&file, bytes as usize)).transpose().map_err(failed)?;
-        Ok(Self { file, map })
+        Ok(Self { file, map, bytes, read_map: Mutex::default() })
     }
 
     /// True where the medium is memory, and the file mapped.
@@ -82,8 +87,21 @@ impl Data {
     /// they are not: what was compared with its checksum could be read anew, and a failing medium would
     /// end the process.
     pub(crate) fn pin(&self, begin: u64, len: u64) -> Result<Option<Pin>> {
-        let pinned = self.map.as_ref().map(|_| Pin::new(&self.file, begin, len as usize));
-        pinned.transpose().map_err(|error| Error::io("mapping a segment for reading", &error))
+        if !self.is_mapped() {
+            return Ok(None);
+        }
+        let segment = begin as usize..(begin + len) as usize;
+        let pinned = self.read_map().and_then(|map| Pin::new(&self.file, map, segment));
+        pinned.map(Some).map_err(|error| Error::io("mapping a segment for reading", &error))
+    }
+
+    fn read_map(&self) -> io::Result<Arc<ReadMap>> {
+        let mut known = self.read_map.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(map) = &*known {
+            return Ok(Arc::clone(map));
+        }
+        let map = Arc::new(ReadMap::new(&self.file, self.bytes as usize)?);
+        Ok(Arc::clone(known.insert(map)))
     }
 
     /// True where somebody keeps the bytes at `begin`, or it cannot be told.

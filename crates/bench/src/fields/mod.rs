@@ -123,6 +123,12 @@ pub enum Phase {
     ArchiveWatched,
     /// Fields of all processes are read as soon as they can be seen.
     Watch,
+    /// As [`Phase::Retrieve`], from Python.
+    PythonRetrieve,
+    /// As [`Phase::Request`], from Python.
+    PythonRequest,
+    /// The same, where each field is viewed where it lies.
+    PythonViews,
 }
 
 impl Phase {
@@ -145,6 +151,19 @@ impl Phase {
             Self::GribFiles | Self::ArchiveGrib => "archive-grib",
             Self::ArchiveWatched => "archive-watched",
             Self::Watch => "watch",
+            Self::PythonRetrieve => "python-retrieve",
+            Self::PythonRequest => "python-retrieve-request",
+            Self::PythonViews => "python-view-request",
+        }
+    }
+
+    /// For what is done on the store from Python, the phase in which the peer does the same.
+    #[must_use]
+    pub fn from_python(self) -> Option<Self> {
+        match self {
+            Self::PythonRetrieve => Some(Self::Retrieve),
+            Self::PythonRequest | Self::PythonViews => Some(Self::Request),
+            _ => None,
         }
     }
 }

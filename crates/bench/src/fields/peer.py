@@ -1,4 +1,5 @@
-"""One process of `esker bench fields --peer pyfdb`: the work of a worker, on a real FDB.
+"""One process of `esker bench fields --peer pyfdb`: the work of a worker, on a real FDB, or, from Python as
+well, on the store that workers of Esker filled.
 
 It is told what to do on standard input and answers on standard output, a line of JSON each, as workers of
 Esker do. Bytes are made once and are the same for all fields; lengths are checked, not contents.
@@ -43,36 +44,17 @@ class Meter:
 
 
 class Worker:
-    def __init__(self, job):
-        import pyfdb
+    """What both have in common: the fields, and which of them to read."""
 
-        self.new = pyfdb.FDB
+    def __init__(self, job):
         self.job, self.shape = job, job["shape"]
         self.rank, self.procs = job["rank"], job["procs"]
         if job["cpu"] is not None:
             os.sched_setaffinity(0, [job["cpu"]])
         self.size = self.shape["size_bytes"]
-        self.data = random.Random(job["seed"]).randbytes(self.size)
-        self.messages = []
-        if job["grib"] is not None:
-            with open(job["grib"], "rb") as file:
-                grib = file.read()
-            self.messages = [grib[begin : begin + length] for begin, length in job["messages"]]
         self.buffer = bytearray(self.size)
         self.per_step = self.shape["members"] * self.shape["levels"] * self.shape["params"]
         self.fields = self.shape["steps"] * self.per_step
-
-    def prepare(self, phase, round):
-        """A new FDB each time: one that is open does not see what others flushed."""
-        if phase == "rest":
-            return
-        root = os.path.join(self.job["files"], f"{self.job['pool']['container']}-{round}", "fdb")
-        os.makedirs(os.path.join(root, "data"), exist_ok=True)
-        schema = os.path.join(root, f"schema-{self.rank}")
-        with open(schema, "w") as file:
-            file.write(SCHEMA)
-        spaces = [{"handler": "Default", "roots": [{"path": os.path.join(root, "data")}]}]
-        self.fdb = self.new({"type": "local", "engine": "toc", "schema": schema, "spaces": spaces})
 
     def key(self, owner, index):
         rest, param = divmod(index, self.shape["params"])
@@ -97,6 +79,43 @@ class Worker:
     def neighbour(self):
         return (self.rank + 1) % self.procs
 
+    def retrieve(self, count=None):
+        owner = self.neighbour()
+        return self.one_by_one([(owner, index) for index in range(count or self.fields)])
+
+    def expected(self, count, procs):
+        if count != self.fields * procs:
+            raise RuntimeError(f"{count} were found of {self.fields * procs} that were archived")
+        return count
+
+
+class Fdb(Worker):
+    """A real FDB."""
+
+    def __init__(self, job):
+        import pyfdb
+
+        super().__init__(job)
+        self.new = pyfdb.FDB
+        self.data = random.Random(job["seed"]).randbytes(self.size)
+        self.messages = []
+        if job["grib"] is not None:
+            with open(job["grib"], "rb") as file:
+                grib = file.read()
+            self.messages = [grib[begin : begin + length] for begin, length in job["messages"]]
+
+    def prepare(self, phase, round):
+        """A new FDB each time: one that is open does not see what others flushed."""
+        if phase == "rest":
+            return
+        root = os.path.join(self.job["files"], f"{self.job['pool']['container']}-{round}", "fdb")
+        os.makedirs(os.path.join(root, "data"), exist_ok=True)
+        schema = os.path.join(root, f"schema-{self.rank}")
+        with open(schema, "w") as file:
+            file.write(SCHEMA)
+        spaces = [{"handler": "Default", "roots": [{"path": os.path.join(root, "data")}]}]
+        self.fdb = self.new({"type": "local", "engine": "toc", "schema": schema, "spaces": spaces})
+
     def archive(self):
         meter = Meter()
         for index in range(self.fields):
@@ -115,10 +134,6 @@ class Worker:
                 self.fdb.flush()
             meter.tick(1, len(message))
         return meter
-
-    def retrieve(self, count=None):
-        owner = self.neighbour()
-        return self.one_by_one([(owner, index) for index in range(count or self.fields)])
 
     def in_order(self):
         return self.retrieve(min(self.fields, SCATTERED_MAX))
@@ -158,20 +173,15 @@ class Worker:
     def list(self):
         meter = Meter()
         count = sum(1 for _ in self.fdb.list(self.request(range(self.procs))))
-        meter.tick(self.expected(count), 0)
+        meter.tick(self.expected(count, self.procs), 0)
         return meter
 
     def axes(self):
         meter = Meter()
         axes = self.fdb.axes(self.job["forecast"])
         count = len(list(axes["step"])) * len(list(axes["number"])) * len(list(axes["levelist"])) * len(list(axes["param"]))
-        meter.tick(self.expected(count), 0)
+        meter.tick(self.expected(count, self.procs), 0)
         return meter
-
-    def expected(self, count):
-        if count != self.fields * self.procs:
-            raise RuntimeError(f"{count} were found of {self.fields * self.procs} that were archived")
-        return count
 
     def run(self, phase):
         work = {
@@ -187,6 +197,57 @@ class Worker:
         return work[phase]().done()
 
 
+class Esker(Worker):
+    """The store of the workers of Esker, which this one only reads."""
+
+    def __init__(self, job):
+        import esker
+
+        super().__init__(job)
+        self.esker = esker
+        self.pool = esker.Pool(job["pool"]["url"])
+
+    def prepare(self, phase, round):
+        if phase != "rest":
+            label = f"{self.job['pool']['container']}-{round}"
+            self.store = self.esker.FieldStore(self.pool, "r", label)
+
+    def one_by_one(self, fields):
+        meter = Meter()
+        for owner, index in fields:
+            (field,) = self.store.retrieve(self.key(owner, index))
+            field.read_into(self.buffer)
+            meter.tick(1, self.size)
+        return meter
+
+    def all(self):
+        owner = self.neighbour()
+        fields = self.store.retrieve(self.request(range(owner, owner + 1)))
+        self.expected(len(fields), 1)
+        return fields
+
+    def retrieve_request(self):
+        meter = Meter()
+        for field in self.all():
+            field.read_into(self.buffer)
+            meter.tick(1, self.size)
+        return meter
+
+    def views(self):
+        meter = Meter()
+        for field in self.all():
+            meter.tick(1, len(field.view()))
+        return meter
+
+    def run(self, phase):
+        work = {
+            "python_retrieve": self.retrieve,
+            "python_request": self.retrieve_request,
+            "python_views": self.views,
+        }
+        return work[phase]().done()
+
+
 def answer_to(worker, order):
     if "prepare" in order:
         worker.prepare(**order["prepare"])
@@ -198,6 +259,7 @@ def answer_to(worker, order):
     return {"measured": worker.run(begin["step"]["phase"]), "moments": []}
 
 
+STORES = {"esker": Esker, "pyfdb": Fdb}
 NOTHING = {"ops": 0, "bytes": 0, "start_s": 0.0, "end_s": 0.0, "latency": {"max_ns": 0, "buckets": []}}
 
 
@@ -209,7 +271,8 @@ def main():
     for line in sys.stdin:
         try:
             if worker is None:
-                worker, done = Worker(json.loads(line)), {"measured": NOTHING, "moments": []}
+                job = json.loads(line)
+                worker, done = STORES[job["store"]](job), {"measured": NOTHING, "moments": []}
             else:
                 done = answer_to(worker, json.loads(line))
             answer = {"done": done}

@@ -131,7 +131,9 @@ impl Worker {
     fn run(&mut self, step: Step) -> Result<Done> {
         let session = &mut self.session;
         let measured = match step.phase {
-            Phase::Rest => return Ok(Done::default()),
+            Phase::Rest | Phase::PythonRetrieve | Phase::PythonRequest | Phase::PythonViews => {
+                return Ok(Done::default());
+            }
             Phase::Archive | Phase::ArchiveWatched => return session.archive(),
             Phase::Watch => return session.watch(),
             Phase::Pwrite | Phase::PwriteSync | Phase::Pread => self.limit(step.phase),

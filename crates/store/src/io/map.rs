@@ -19,18 +19,12 @@ unsafe impl Send for Map {}
 // SAFETY: as for Send.
 unsafe impl Sync for Map {}
 
-/// Maps the `len` bytes of `file` at `offset`, a multiple of the page size, and shares them.
-pub(super) fn map(
-    file: &File,
-    offset: u64,
-    len: usize,
-    protection: libc::c_int,
-) -> io::Result<NonNull<u8>> {
-    let offset = offset as libc::off_t;
+/// Maps the first `len` bytes of `file` and shares them.
+pub(super) fn map(file: &File, len: usize, protection: libc::c_int) -> io::Result<NonNull<u8>> {
     // SAFETY: a fresh mapping at an address of the kernel's choice touches nothing of ours.
     let base = unsafe {
         let anywhere = std::ptr::null_mut();
-        libc::mmap(anywhere, len, protection, libc::MAP_SHARED, file.as_raw_fd(), offset)
+        libc::mmap(anywhere, len, protection, libc::MAP_SHARED, file.as_raw_fd(), 0)
     };
     if base == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
@@ -41,7 +35,7 @@ pub(super) fn map(
 impl Map {
     /// Maps the first `len` bytes of `file`, which must have them.
     pub(crate) fn new(file: &File, len: usize) -> io::Result<Self> {
-        let base = map(file, 0, len, libc::PROT_READ | libc::PROT_WRITE)?;
+        let base = map(file, len, libc::PROT_READ | libc::PROT_WRITE)?;
         Ok(Self { base, len })
     }
 
@@ -65,7 +59,7 @@ impl Map {
     pub(crate) fn read(&self, offset: u64, to: &mut [u8]) -> bool {
         let Some(place) = self.place(offset, to.len()) else { return false };
         // SAFETY: `place` has as many bytes as `to`, which as a Rust slice cannot be the mapping.
-        unsafe { std::ptr::copy_nonoverlapping(place, to.as_mut_ptr(), to.len()) };
+        unsafe { super::copy::fetch(place, to) };
         true
     }
 

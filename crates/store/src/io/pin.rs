@@ -10,49 +10,64 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A segment mapped for reading. As long as this lives, here or in a child made by fork, nobody uses the
-/// segment for other data.
+/// A data file mapped for reading only.
+pub(crate) struct ReadMap {
+    base: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: the mapping is only ever read, and `Pin::bytes` says which of it may be.
+unsafe impl Send for ReadMap {}
+// SAFETY: as for Send.
+unsafe impl Sync for ReadMap {}
+
+impl ReadMap {
+    /// Maps the first `len` bytes of `file`, which must have them.
+    pub(crate) fn new(file: &File, len: usize) -> io::Result<Self> {
+        Ok(Self { base: map::map(file, len, libc::PROT_READ)?, len })
+    }
+}
+
+impl Drop for ReadMap {
+    fn drop(&mut self) {
+        // SAFETY: the range was mapped by `new`, and no borrow of it outlives `self`.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
+    }
+}
+
+/// A segment that is kept: as long as this lives, here or in a child made by fork, nobody uses it for
+/// other data.
 ///
 /// The lock that says so belongs to the file as it was opened here. A child made by fork inherits both,
 /// so what one of them drops the other still has; the death of the last ends it.
 pub(crate) struct Pin {
-    base: NonNull<u8>,
-    len: usize,
+    map: Arc<ReadMap>,
+    /// Where the segment is in the file.
+    segment: Range<usize>,
     /// Has the lock.
     _file: File,
 }
 
-// SAFETY: the mapping is only ever read, and `Pin::bytes` says by whom it may be.
-unsafe impl Send for Pin {}
-// SAFETY: as for Send.
-unsafe impl Sync for Pin {}
-
 impl Pin {
-    /// Keeps the `len` bytes at `begin` of the data file `data`.
-    pub(crate) fn new(data: &File, begin: u64, len: usize) -> io::Result<Self> {
+    /// Keeps the bytes `segment` of the data file `data`, which is mapped.
+    pub(crate) fn new(data: &File, map: Arc<ReadMap>, segment: Range<usize>) -> io::Result<Self> {
         // A path may lead to another file by now.
         let file = File::open(format!("/proc/self/fd/{}", data.as_raw_fd()))?;
-        lock::share(&file, begin)?;
-        let base = map::map(&file, begin, len, libc::PROT_READ)?;
-        Ok(Self { base, len, _file: file })
+        lock::share(&file, segment.start as u64)?;
+        Ok(Self { map, segment, _file: file })
     }
 
     /// Bytes of the segment, or `None` where they are not all inside. They must be an extent that was
     /// committed, which nobody writes to again before the segment is let go.
     pub(crate) fn bytes(&self, range: Range<usize>) -> Option<&[u8]> {
-        let inside = range.start <= range.end && range.end <= self.len;
+        let start = self.segment.start.checked_add(range.start)?;
+        let end = self.segment.start.checked_add(range.end)?;
+        let inside = start <= end && end <= self.segment.end.min(self.map.len);
         // SAFETY: the range is inside the mapping, which lives as long as `self`. A segment is only
         // appended to until it is used again, and the lock keeps that from happening.
         inside.then(|| unsafe {
-            std::slice::from_raw_parts(self.base.as_ptr().add(range.start), range.len())
+            std::slice::from_raw_parts(self.map.base.as_ptr().add(start), range.len())
         })
-    }
-}
-
-impl Drop for Pin {
-    fn drop(&mut self) {
-        // SAFETY: the range was mapped by `new`, and no borrow of it outlives `self`.
-        unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
     }
 }
 

@@ -10,6 +10,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
+use std::process::Command;
 
 /// What a process of the peer runs.
 const PROGRAM: &str = include_str!("../../fields/peer.py");
@@ -20,14 +21,29 @@ pub(super) struct Crew {
     watchers: u32,
 }
 
-/// What a process of the peer is told once.
+/// What a process of Python works on: the peer, or the store that the other workers filled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum From {
+    Pyfdb,
+    Esker,
+}
+
+/// What a process of Python is told once.
 #[derive(Serialize)]
-struct PeerJob {
+struct PythonJob {
     #[serde(flatten)]
     job: Job,
+    store: From,
     forecast: BTreeMap<&'static str, &'static str>,
     /// Begin and length of each GRIB message.
     messages: Vec<(usize, usize)>,
+}
+
+/// True where a Python has the package of Esker.
+pub(super) fn has_esker(python: &Path) -> bool {
+    let asked = Command::new(python).args(["-c", "import esker; esker.View"]).output();
+    asked.is_ok_and(|answer| answer.status.success())
 }
 
 fn one(job: &Job, rank: u32, cpus: &[u32]) -> Job {
@@ -47,9 +63,10 @@ impl Crew {
         Ok(Self { fleet: Fleet::start(launcher, &jobs)?, workers: job.procs, watchers })
     }
 
-    /// The same work on a real FDB, by Python with pyfdb. Nobody watches.
-    pub(super) fn peer(
+    /// The same work by Python: all of it on a real FDB, or the reading on the store. Nobody watches.
+    pub(super) fn python(
         python: &Path,
+        store: From,
         job: &Job,
         messages: &Messages,
         cpus: &[u32],
@@ -57,16 +74,21 @@ impl Crew {
         let worker = ["-c", PROGRAM].map(OsString::from).to_vec();
         let launcher = Launcher { program: python.to_owned(), worker, janitor: Vec::new() };
         let forecast: BTreeMap<_, _> = FORECAST.into_iter().collect();
-        let told = |rank| PeerJob {
+        let told = |rank| PythonJob {
             job: one(job, rank, cpus),
+            store,
             forecast: forecast.clone(),
             messages: messages.clone().share(rank, job.procs).places(),
         };
         let jobs: Vec<_> = (0..job.procs).map(told).collect();
         let workers = jobs.len() as u32;
         let fleet = Fleet::start(&launcher, &jobs).map_err(|error| {
-            let remedy = "`pip install pyfdb`, and name the Python that has it by --python";
-            Error::new(error.kind(), format!("pyfdb: {error} ({remedy})"))
+            let (name, how) = match store {
+                From::Pyfdb => ("pyfdb", "`pip install pyfdb`"),
+                From::Esker => ("esker", "`make wheel` and `pip install` it"),
+            };
+            let remedy = format!("{how}, and name the Python that has it by --python");
+            Error::new(error.kind(), format!("{name}: {error} ({remedy})"))
         })?;
         Ok(Self { fleet, workers, watchers: 0 })
     }

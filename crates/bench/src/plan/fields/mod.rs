@@ -21,7 +21,7 @@ use crate::measure::{Measured, Tally};
 use crate::pin::Pin;
 use crate::plan::posix::Sample;
 use crate::report::Settings;
-use crew::Crew;
+use crew::{Crew, From, has_esker};
 use esker::types::info::Durability;
 use esker::{Pool, Wait};
 use esker_fields::grib::EcCodes;
@@ -72,6 +72,7 @@ const WATCHED: u32 = 1 << 16;
 /// And those in which GRIB messages are archived from here.
 const GRIB: u32 = 1 << 17;
 
+const NO_ESKER: &str = " has no package esker (`make wheel`, and `pip install` it there)";
 const FEW: &str = "archive-grib: the file has fewer messages than a process archives, so keys come again and \
                    are known: a file with more tells what a model gets";
 
@@ -83,6 +84,8 @@ struct Run<'p> {
     container: String,
     crew: Crew,
     peer: Option<Crew>,
+    /// Reads the store from Python, where the peer is one.
+    python: Option<Crew>,
     /// There are messages to archive.
     grib: bool,
     lines: Lines,
@@ -97,12 +100,16 @@ impl FieldsPlan {
     /// archived.
     pub fn run(&self, note: Note<'_>) -> Result<Outcome> {
         self.check()?;
-        let (grib, notes) = self.messages()?;
+        let (grib, mut notes) = self.messages()?;
+        let python = self.peer.as_deref().filter(|python| has_esker(python));
+        if let (Some(peer), None) = (&self.peer, python) {
+            notes.push(format!("reading from Python is left out: {}{NO_ESKER}", peer.display()));
+        }
         let longest = grib.as_ref().map_or(0, Messages::longest).max(self.shape.size_bytes);
         let site = self.site(longest, note)?;
         let beside = Scratch::beside(&self.launcher, &site.folder)?;
         let measured = self.procs.iter().map(|&procs| {
-            let lines = self.measure(&site, beside.path(), procs, grib.as_ref(), note)?;
+            let lines = self.measure(&site, beside.path(), procs, grib.as_ref(), python, note)?;
             Ok(Case { procs, lines })
         });
         Ok(Outcome {
@@ -162,6 +169,7 @@ impl FieldsPlan {
         beside: &Path,
         procs: u32,
         grib: Option<&Messages>,
+        python: Option<&Path>,
         note: Note<'_>,
     ) -> Result<Lines> {
         let container = format!("esker-bench-{}", std::process::id());
@@ -181,9 +189,12 @@ impl FieldsPlan {
         let watchers = if self.watch { procs } else { 0 };
         let cpus = self.pin.order()?;
         let crew = Crew::start(&self.launcher, &job, watchers, &cpus)?;
-        let peer = self.peer.as_deref();
         let messages = grib.cloned().unwrap_or_default();
-        let peer = peer.map(|python| Crew::peer(python, &job, &messages, &cpus)).transpose()?;
+        let by_python = |python: Option<&Path>, store| {
+            python.map(|python| Crew::python(python, store, &job, &messages, &cpus)).transpose()
+        };
+        let peer = by_python(self.peer.as_deref(), From::Pyfdb)?;
+        let python = by_python(python, From::Esker)?;
         let files = FilesUrl { folder: beside.to_owned(), fsync: site.durable };
         let mut run = Run {
             plan: self,
@@ -192,6 +203,7 @@ impl FieldsPlan {
             container,
             crew,
             peer,
+            python,
             grib: grib.is_some(),
             lines: Lines::default(),
         };
@@ -265,17 +277,25 @@ impl Run<'_> {
             (MEDIUM, Phase::Pread),
             (FILES, Phase::FileRead),
             (ESKER, Phase::Retrieve),
+            (ESKER, Phase::PythonRetrieve),
             (ESKER, Phase::Request),
+            (ESKER, Phase::PythonRequest),
+            (ESKER, Phase::PythonViews),
             (ESKER, Phase::InOrder),
             (ESKER, Phase::Scattered),
             (ESKER, Phase::List),
             (ESKER, Phase::Axes),
         ];
         for (site, phase) in phases {
+            let own = phase.from_python().is_none();
+            if !own && self.python.is_none() {
+                continue;
+            }
             self.say(round, phase.name(), note);
-            let done = self.crew.all(phase, round)?;
+            let crew = self.python.as_mut().filter(|_| !own).unwrap_or(&mut self.crew);
+            let done = crew.all(phase, round)?;
             self.lines.add(site, phase, sample(round, &done));
-            if let Some(peer) = self.peer.as_mut().filter(|_| site == ESKER) {
+            if let Some(peer) = self.peer.as_mut().filter(|_| site == ESKER && own) {
                 let done = peer.all(phase, round)?;
                 self.lines.add(PEER, phase, sample(round, &done));
             }

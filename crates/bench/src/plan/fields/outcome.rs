@@ -57,7 +57,10 @@ fn base(phase: Phase) -> Option<Phase> {
         | Phase::Pread
         | Phase::Request
         | Phase::InOrder
-        | Phase::Scattered => Some(Phase::Retrieve),
+        | Phase::Scattered
+        | Phase::PythonRetrieve
+        | Phase::PythonRequest
+        | Phase::PythonViews => Some(Phase::Retrieve),
         Phase::ArchiveGrib | Phase::GribFiles => Some(Phase::ArchiveGrib),
         _ => None,
     }
@@ -85,11 +88,13 @@ impl Lines {
     pub(super) fn compared(&self) -> impl Iterator<Item = (Phase, Line)> {
         self.0.iter().map(|(phase, line)| {
             let mut line = line.clone();
-            let base =
-                base(*phase).and_then(|base| self.0.iter().find(|(known, _)| *known == base));
-            if let Some((_, base)) = base {
+            let of = |wanted| self.0.iter().find(|(known, _)| *known == wanted);
+            if let Some((_, base)) = base(*phase).and_then(of) {
                 line.samples[FILES].clone_from(&base.samples[FILES]);
                 line.samples[MEDIUM].clone_from(&base.samples[MEDIUM]);
+            }
+            if let Some((_, same)) = phase.from_python().and_then(of) {
+                line.samples[PEER].clone_from(&same.samples[PEER]);
             }
             (*phase, line)
         })
@@ -118,6 +123,7 @@ impl Outcome {
             let own = base(phase) == Some(phase);
             let sites = [MEDIUM, FILES, ESKER, PEER].into_iter();
             let sites = sites.filter(|&site| own || [ESKER, PEER].contains(&site));
+            let sites = sites.filter(|&site| site == ESKER || phase.from_python().is_none());
             let sites = sites.filter(|&site| !line.rates(site).is_empty());
             runs.extend(sites.map(|site| self.run(case.procs, phase, &line, site)));
         }

@@ -29,7 +29,7 @@ goes from the first start to the last end.
 With --grib each process also archives its share of the messages of a file, over and over, as many as it has fields; ecCodes tells their keys, and where it is missing that is left out. A file with as many different messages as \
 fields tells what a model gets: the keys of messages that come again are known.
 
-With --peer pyfdb as many processes of Python do the same on a real FDB, in turns as well: an FDB in a folder on the same medium, with a schema of the same keys. All its fields have the same bytes, and nobody watches.
+With --peer pyfdb as many processes of Python do the same on a real FDB, in turns as well: an FDB in a folder on the same medium, with a schema of the same keys. All its fields have the same bytes, and nobody watches. Where that Python has the package esker as well, it also retrieves what was archived here, so that both sides are in Python.
 
 Examples:
   esker bench fields --procs 1,2 -i 5 --json fields.json
