@@ -29,7 +29,7 @@ _WAITING = {
         "purge",
     ),
     Field: ("read", "read_range", "read_into", "view", "metadata"),
-    Fields: ("read",),
+    Fields: ("read", "read_into"),
     FileSystem: ("open_file", "stat", "exists", "listdir", "scandir", "mkdir", "remove", "rename"),
 }
 

@@ -45,6 +45,11 @@ def test_archived_fields_come_back_in_the_order_of_the_request(store):
     assert found[0].key == KEY | {"step": "2", "param": "168"}
     assert found.read() == b"2 1682 1670 1680 167" and found.nbytes == 20 and len(found) == 4
     assert [field.read() for field in found[1:3]] == [b"2 167", b"0 168"]
+    place = bytearray(20)
+    found.read_into(place)
+    assert place == found.read()
+    with pytest.raises(ValueError, match="19 bytes"):
+        found.read_into(bytearray(19))
     assert found[-1].read_range(2, 3) == b"167"
     with pytest.raises(IndexError):
         found[4]

@@ -28,5 +28,5 @@ pub use request::Selection;
 pub use schema::{Schema, Split};
 pub use store::{
     Field, FieldStore, FieldWriter, Found, Holder, Listed, Place, Purged, Stats, Watch, Wiped,
-    read_ahead,
+    bytes_of, read_ahead, read_together,
 };

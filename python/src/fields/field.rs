@@ -184,21 +184,22 @@ impl Fields {
     /// The bytes of all of them together.
     #[getter]
     fn nbytes(&self) -> u64 {
-        self.found.fields.iter().map(esker_fields::Field::bytes).sum()
+        esker_fields::bytes_of(&self.found.fields)
     }
 
-    /// The bytes of all of them, one field after the other.
+    /// The bytes of all of them, one field after the other. Several threads read where there is much.
     fn read<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let too_long = |_| Error::new(ErrorKind::Overflow, "more bytes than fit in memory");
         let bytes = call(py, || usize::try_from(self.nbytes()).map_err(too_long))?;
-        buffer::filled(py, bytes, |mut place| {
-            for field in &self.found.fields {
-                let (own, rest) = place.split_at_mut(field.bytes() as usize);
-                field.read_at(0, own)?;
-                place = rest;
-            }
-            Ok(())
-        })
+        let fields = &self.found.fields;
+        buffer::filled(py, bytes, |place| esker_fields::read_together(fields, place))
+    }
+
+    /// Fills `buffer` (writable, of `nbytes` bytes) with all of them, one field after the other. Several
+    /// threads read where there is much.
+    fn read_into(&self, py: Python<'_>, mut buffer: Writable) -> PyResult<()> {
+        let place = buffer.bytes();
+        call(py, || esker_fields::read_together(&self.found.fields, place))
     }
 
     fn __len__(&self) -> usize {

@@ -1,0 +1,93 @@
+//! Reading many fields into one buffer.
+use super::retrieve::Field;
+use esker_types::{Error, ErrorKind, Result};
+use std::sync::{Mutex, PoisonError};
+use std::thread::available_parallelism;
+
+/// Threads that read at once, the caller's own among them: one alone does not get all that memory gives,
+/// and a few do.
+const THREADS_MAX: usize = 4;
+
+/// Bytes for which a thread is worth its start.
+const SHARE: usize = 8 << 20;
+
+/// The bytes that all of some fields have.
+#[must_use]
+pub fn bytes_of(fields: &[Field]) -> u64 {
+    fields.iter().map(Field::bytes).sum()
+}
+
+/// Fills `buffer` with all fields, one behind the other; several threads read where there is much.
+///
+/// # Errors
+/// [`ErrorKind::Invalid`] where `buffer` has another length than [`bytes_of`] says; the first of
+/// [`Field::read_at`], in order of those that were read.
+pub fn read_together(fields: &[Field], buffer: &mut [u8]) -> Result<()> {
+    if bytes_of(fields) != buffer.len() as u64 {
+        let (bytes, len) = (bytes_of(fields), buffer.len());
+        let text = format!("a buffer of {len} bytes for fields of {bytes} bytes together");
+        return Err(Error::new(ErrorKind::Invalid, text));
+    }
+    let processors = available_parallelism().map_or(1, usize::from);
+    let others = (buffer.len() / SHARE).min(THREADS_MAX).min(processors).saturating_sub(1);
+    let work = Work::new(fields, buffer);
+    std::thread::scope(|scope| {
+        for _ in 0..others {
+            scope.spawn(|| work.take_part());
+        }
+        work.take_part();
+    });
+    work.outcome()
+}
+
+/// A field, its number, and where it goes.
+type Part<'a> = (usize, &'a Field, &'a mut [u8]);
+
+/// What is left to be read, and the first failure.
+struct Work<'a> {
+    left: Mutex<Vec<Part<'a>>>,
+    failed: Mutex<Option<(usize, Error)>>,
+}
+
+impl<'a> Work<'a> {
+    fn new(fields: &'a [Field], buffer: &'a mut [u8]) -> Self {
+        let mut rest = buffer;
+        let mut left = Vec::with_capacity(fields.len());
+        for (number, field) in fields.iter().enumerate() {
+            let (own, others) = rest.split_at_mut(field.bytes() as usize);
+            left.push((number, field, own));
+            rest = others;
+        }
+        // Taken from the end.
+        left.reverse();
+        Self { left: Mutex::new(left), failed: Mutex::default() }
+    }
+
+    fn next(&self) -> Option<Part<'a>> {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner).pop()
+    }
+
+    fn take_part(&self) {
+        while let Some((number, field, place)) = self.next() {
+            if let Err(error) = field.read_at(0, place) {
+                self.fail(number, error);
+            }
+        }
+    }
+
+    /// Notes a failure; nothing more is begun.
+    fn fail(&self, number: usize, error: Error) {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        if failed.as_ref().is_none_or(|(first, _)| number < *first) {
+            *failed = Some((number, error));
+        }
+    }
+
+    fn outcome(self) -> Result<()> {
+        match self.failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            None => Ok(()),
+            Some((_, error)) => Err(error),
+        }
+    }
+}
