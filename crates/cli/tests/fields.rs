@@ -130,6 +130,49 @@ fn going_on_leaves_alone_what_is_there() {
     assert_eq!(resumed["fields"], json!(1));
 }
 
+/// Files under one key: what counts in the end is the last in their order, whichever is read first.
+#[test]
+fn many_files_at_once_are_as_one_after_the_other() {
+    let site = site(&[]);
+    let dir = site.dir.join("files");
+    std::fs::create_dir(&dir).unwrap();
+    let content = |number: usize| {
+        format!("file {number}").repeat(1 + 200_000 * usize::from(number.is_multiple_of(7)))
+    };
+    for number in 0..40 {
+        std::fs::write(dir.join(format!("{number:02}")), content(number)).unwrap();
+    }
+    let last = content(39);
+    for round in 0..3 {
+        let mut answers = Vec::new();
+        for jobs in ["1", "8"] {
+            let (store, out) = (format!("tank/jobs-{jobs}"), site.dir.join("out"));
+            let (key, dir) = (key(0), dir.to_str().unwrap());
+            let mut archive =
+                vec!["fields", "archive", "--store", &store, "--jobs", jobs, "--json"];
+            archive.extend(["--key", &key, dir]);
+            // Nothing is there when its turn comes: the file before it was another one.
+            archive.extend((round > 0).then_some("--resume"));
+            answers.push(site.ok(&archive));
+            site.ok(&[
+                "fields",
+                "retrieve",
+                "--store",
+                &store,
+                "step=0",
+                "-o",
+                out.to_str().unwrap(),
+            ]);
+            assert_eq!(std::fs::read_to_string(&out).unwrap(), last);
+            site.ok(&["fields", "purge", "--store", &store, "--doit"]);
+        }
+        assert_eq!(answers[0], answers[1]);
+        let response = &serde_json::from_str::<Value>(&answers[1]).unwrap()["response"];
+        let counted = [&response["fields"], &response["duplicates"], &response["there"]];
+        assert_eq!(counted, [&json!(40), &json!(39), &json!(0)], "round {round}");
+    }
+}
+
 #[test]
 fn a_watch_tells_each_field() {
     let site = site(&[0, 6]);

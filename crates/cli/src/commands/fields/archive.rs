@@ -1,11 +1,12 @@
 //! `esker fields archive` and `adopt`.
-use super::files::{self, Run, collect, is_there};
+use super::files::{Outcome, collect, is_there};
 use super::select::{NAMING, StoreArg};
+use super::turns::{JOBS_MAX, Plan, Progress, usual_jobs};
 use crate::output::Answer;
 use clap::Args;
 use esker::types::{Error, ErrorKind, Result};
 use esker_fields::grib::{EcCodes, Fields, Identify, Labelled, Learned, Message, Messages};
-use esker_fields::{FieldStore, Key};
+use esker_fields::{FieldStore, FieldWriter, Key};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
@@ -13,8 +14,9 @@ use std::path::{Path, PathBuf};
 ///
 /// Each field of a GRIB file becomes one of the store, under the key that ecCodes tells of it; a message of several
 /// fields is taken apart. Of directories all files
-/// below them are archived. What a file holds becomes visible at its end, all at one moment; a field that was there
-/// under the same key is masked and stays until `esker fields purge`.
+/// below them are archived, several at once. What a file holds becomes visible at its end, all at one moment, and files in
+/// their order; a field that was there under the same key, also from a file before, is masked and stays until
+/// `esker fields purge`.
 ///
 /// Messages without MARS labels, as other centres write them, are filed under class=unknown, expver=0001,
 /// stream=unknown and type=unknown; --set gives them others.
@@ -59,6 +61,9 @@ struct What {
     /// Values that go before those of the messages
     #[arg(long, value_name = "NAME=VALUE,...")]
     set: Option<Key>,
+    /// Files archived at once, at most 64 [default: as many as there are processors, up to 8]
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=JOBS_MAX))]
+    jobs: Option<u16>,
     /// Files, and directories of files
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<PathBuf>,
@@ -85,42 +90,64 @@ impl What {
         self.store.open_or_create(self.schema.as_ref())
     }
 
-    /// Calls `each` with every message of every file, and flushes at the end of a file.
+    /// Calls `each` with every message of every file, several files at once.
     fn messages(
         &self,
         what: &'static str,
-        mut each: impl FnMut(&mut Run, &Path, &Keys, &Message<Vec<u8>>) -> Result<()>,
+        resume: bool,
+        each: impl Fn(&mut Entry<'_>, &Path, &Keys, &Message<Vec<u8>>) -> Result<()> + Sync,
     ) -> Result<Answer> {
         let keys = Keys { told: Labelled(Learned::new(EcCodes::new()?)), set: self.set.clone() };
-        let store = self.open()?;
-        let (files, bytes) = collect(&self.paths)?;
-        let mut run = Run::new(&store, what, bytes);
-        for path in &files {
-            let input = File::open(path)
-                .map_err(|error| Error::io(format_args!("opening {}", path.display()), &error))?;
+        self.files(what, resume, |writer, path, progress| {
+            let mut entry = Entry { writer, outcome: Outcome::default() };
             let mut messages = 0;
-            for message in Messages::new(input) {
+            for message in Messages::new(open(path)?) {
                 messages += 1;
+                let bytes = message.as_ref().map_or(0, |message| message.bytes.len() as u64);
                 let entered = message.and_then(|message| {
-                    let (number, offset) = (message.number, message.offset);
-                    let entered = each(&mut run, path, &keys, &message);
-                    entered.map_err(|error| numbered(&error, number, offset))
+                    let entered = each(&mut entry, path, &keys, &message);
+                    entered.map_err(|error| numbered(&error, message.number, message.offset))
                 });
                 match entered {
-                    Err(error) if is_of_input(&error) => run.trouble(path, &error),
+                    Err(error) if is_of_input(&error) => entry.outcome.trouble(error),
                     other => other?,
+                }
+                if !progress.pass(bytes) {
+                    break;
                 }
             }
             if messages == 0 {
-                run.trouble(
-                    path,
-                    &Error::new(ErrorKind::Invalid, "there is no GRIB message in it"),
-                );
+                let text = "there is no GRIB message in it";
+                entry.outcome.trouble(Error::new(ErrorKind::Invalid, text));
             }
-            run.writer.flush()?;
-        }
-        Ok(run.answer(files.len()))
+            Ok(entry.outcome)
+        })
     }
+
+    /// Calls `work` with every file, several at once.
+    fn files(
+        &self,
+        what: &'static str,
+        resume: bool,
+        work: impl Fn(&mut FieldWriter, &Path, &Progress) -> Result<Outcome> + Sync,
+    ) -> Result<Answer> {
+        let store = self.open()?;
+        let (files, bytes) = collect(&self.paths)?;
+        let jobs = self.jobs.map_or_else(usual_jobs, usize::from);
+        let progress = Progress::new(what, bytes);
+        let plan = Plan { store: &store, files: &files, jobs, resume, progress, work };
+        Ok(plan.run()?.answer(files.len()))
+    }
+}
+
+/// What is being archived of a file.
+struct Entry<'a> {
+    writer: &'a mut FieldWriter,
+    outcome: Outcome,
+}
+
+fn open(path: &Path) -> Result<File> {
+    File::open(path).map_err(|error| Error::io(format_args!("opening {}", path.display()), &error))
 }
 
 /// What is wrong with a message does not keep others from being archived; a full pool does.
@@ -137,42 +164,40 @@ impl Archive {
     pub(super) fn run(self) -> Result<Answer> {
         match &self.key {
             Some(key) => self.whole_files(key),
-            None => self.what.messages("archiving", |run, _, keys, message| {
+            None => self.what.messages("archiving", self.resume, |entry, _, keys, message| {
                 Fields::of(&message.bytes).try_for_each(|field| {
                     let field = field?;
-                    self.enter(run, keys.of(&field)?, &field)
+                    self.enter(entry, keys.of(&field)?, &field)
                 })
             }),
         }
     }
 
-    fn enter(&self, run: &mut Run, key: Key, data: &[u8]) -> Result<()> {
-        if self.resume && is_there(run.writer.store(), &key, data)? {
-            run.was_there(key, data.len() as u64);
+    fn enter(&self, entry: &mut Entry<'_>, key: Key, data: &[u8]) -> Result<()> {
+        if self.resume && is_there(entry.writer.store(), &key, data)? {
+            entry.outcome.was_there(key, data.len() as u64);
             return Ok(());
         }
-        run.writer.archive(&key, data)?;
-        run.archived(key, data.len() as u64);
+        entry.writer.archive(&key, data)?;
+        entry.outcome.archived(key, data.len() as u64);
         Ok(())
     }
 
     fn whole_files(&self, key: &Key) -> Result<Answer> {
-        let store = self.what.open()?;
-        let (files, bytes) = files::collect(&self.what.paths)?;
-        let mut run = Run::new(&store, "archiving", bytes);
-        for path in &files {
+        self.what.files("archiving", self.resume, |writer, path, progress| {
             let data = std::fs::read(path)
                 .map_err(|error| Error::io(format_args!("reading {}", path.display()), &error))?;
-            self.enter(&mut run, key.clone(), &data)?;
-        }
-        run.writer.flush()?;
-        Ok(run.answer(files.len()))
+            let mut entry = Entry { writer, outcome: Outcome::default() };
+            self.enter(&mut entry, key.clone(), &data)?;
+            progress.pass(data.len() as u64);
+            Ok(entry.outcome)
+        })
     }
 }
 
 impl Adopt {
     pub(super) fn run(self) -> Result<Answer> {
-        self.what.messages("adopting", |run, path, keys, message| {
+        self.what.messages("adopting", false, |entry, path, keys, message| {
             if Fields::of(&message.bytes).nth(1).is_some() {
                 let text = "it holds several fields, which share what it says of them: archive it";
                 return Err(Error::new(ErrorKind::NotSupported, text));
@@ -182,8 +207,8 @@ impl Adopt {
             let whole = whole
                 .map_err(|error| Error::io(format_args!("finding {}", path.display()), &error))?;
             let bytes = message.bytes.len() as u64;
-            run.writer.adopt(&key, &whole, message.offset, bytes)?;
-            run.archived(key, bytes);
+            entry.writer.adopt(&key, &whole, message.offset, bytes)?;
+            entry.outcome.archived(key, bytes);
             Ok(())
         })
     }

@@ -1,11 +1,10 @@
 //! Files to archive, and what became of them.
 use crate::output::Answer;
-use crate::progress::Bar;
 use esker::types::{Error, ErrorKind, Result};
 use esker_bench::units::Bytes;
 use esker_fields::{Field, FieldStore, FieldWriter, Key, read_ahead};
 use serde_json::json;
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 /// Troubles that are told one by one.
@@ -32,61 +31,66 @@ pub(super) fn collect(paths: &[PathBuf]) -> Result<(Vec<PathBuf>, u64)> {
     Ok((found, bytes))
 }
 
-/// An archiving under way.
+/// What became of one file.
+#[derive(Default)]
+pub(super) struct Outcome {
+    /// Its fields: each with its length, and whether it was there before and was left alone.
+    fields: Vec<(Key, u64, bool)>,
+    troubles: Vec<Error>,
+}
+
+impl Outcome {
+    /// Notes a field that was archived.
+    pub(super) fn archived(&mut self, key: Key, bytes: u64) {
+        self.fields.push((key, bytes, false));
+    }
+
+    /// Notes a field that was there before.
+    pub(super) fn was_there(&mut self, key: Key, bytes: u64) {
+        self.fields.push((key, bytes, true));
+    }
+
+    /// Notes what could not be archived.
+    pub(super) fn trouble(&mut self, error: Error) {
+        self.troubles.push(error);
+    }
+}
+
+/// An archiving under way: what became of the files so far.
+#[derive(Default)]
 pub(super) struct Run {
-    pub(super) writer: FieldWriter,
-    bar: Bar,
-    total: u64,
-    done: u64,
     fields: u64,
     bytes: u64,
     there: u64,
-    seen: HashSet<Key>,
+    /// The keys there were, and whether a field was archived under them.
+    seen: HashMap<Key, bool>,
     duplicates: u64,
     troubles: u64,
 }
 
 impl Run {
-    pub(super) fn new(store: &FieldStore, what: &'static str, total: u64) -> Self {
-        Self {
-            writer: store.writer(),
-            bar: Bar::bytes(what),
-            total,
-            done: 0,
-            fields: 0,
-            bytes: 0,
-            there: 0,
-            seen: HashSet::new(),
-            duplicates: 0,
-            troubles: 0,
+    /// Whether a file before archived something under a key of this one.
+    pub(super) fn meets(&self, outcome: &Outcome) -> bool {
+        outcome.fields.iter().any(|(key, _, _)| self.seen.get(key) == Some(&true))
+    }
+
+    /// Notes what became of the next file, and tells its troubles.
+    pub(super) fn take(&mut self, path: &Path, outcome: Outcome) {
+        for (key, bytes, there) in outcome.fields {
+            if there {
+                self.there += 1;
+                self.seen.entry(key).or_insert(false);
+                continue;
+            }
+            self.fields += 1;
+            self.bytes += bytes;
+            self.duplicates += u64::from(self.seen.insert(key, true).is_some());
         }
-    }
-
-    /// Notes a field that was archived.
-    pub(super) fn archived(&mut self, key: Key, bytes: u64) {
-        self.fields += 1;
-        self.bytes += bytes;
-        self.passed(bytes);
-        self.duplicates += u64::from(!self.seen.insert(key));
-    }
-
-    /// Notes a field that was there before.
-    pub(super) fn was_there(&mut self, key: Key, bytes: u64) {
-        self.there += 1;
-        self.passed(bytes);
-        self.seen.insert(key);
-    }
-
-    fn passed(&mut self, bytes: u64) {
-        self.done += bytes;
-        self.bar.update(self.done.min(self.total), self.total);
-    }
-
-    /// Tells what could not be archived, and goes on.
-    pub(super) fn trouble(&mut self, path: &Path, error: &Error) {
-        self.troubles += 1;
-        if self.troubles <= TROUBLES_SHOWN {
-            eprintln!("esker: {}: {error}", path.display());
+        for error in outcome.troubles {
+            self.troubles += 1;
+            if self.troubles <= TROUBLES_SHOWN {
+                eprintln!("esker: {}: {error}", path.display());
+            }
         }
     }
 

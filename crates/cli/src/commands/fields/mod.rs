@@ -7,6 +7,7 @@ mod retrieve;
 mod schema;
 mod select;
 mod shown;
+mod turns;
 mod watch;
 
 use crate::output::Answer;
