@@ -5,6 +5,7 @@ mod layout;
 mod list;
 mod log;
 mod moment;
+mod moves;
 mod place;
 mod purge;
 mod retrieve;
@@ -16,6 +17,7 @@ mod writer;
 
 pub use ahead::read_ahead;
 pub use list::Listed;
+pub use moves::{Moved, Moving};
 pub use place::{Holder, Place};
 pub use purge::Purged;
 pub use retrieve::{Field, Found};

@@ -61,24 +61,47 @@ impl FieldStore {
         Ok(wiped)
     }
 
+    /// Refuses a selection that leaves too much open, for all databases it meets.
+    pub(super) fn check_wipe(&self, selection: &Selection) -> Result<()> {
+        let levels = self.levels(selection, false)?;
+        levels.iter().try_for_each(|level| self.refuse_open(&level.database, selection))
+    }
+
     /// Removes fields of an index: first their names, then the bytes nobody can find any more.
     pub(super) fn remove(&self, level: &Fields, found: &[(Key, &[u8])]) -> Result<()> {
+        self.remove_if(level, found, |_, _| true).map(drop)
+    }
+
+    /// Removes those whose places `may_go` approves of at the moment of the removal; how many stay.
+    pub(super) fn remove_if(
+        &self,
+        level: &Fields,
+        found: &[(Key, &[u8])],
+        may_go: impl Fn(&Key, &[u8]) -> bool,
+    ) -> Result<u64> {
         if found.is_empty() {
-            return Ok(());
+            return Ok(0);
         }
         let akeys: Vec<&[u8]> = found.iter().map(|(_, akey)| *akey).collect();
-        let places = self.atomically(|transaction| {
+        let (gone, stay) = self.atomically(|transaction| {
             let access = Access::Tx(transaction);
             let places = fetch_many(&level.object, &level.dkey, &akeys, access)?;
-            level.object.punch_akeys(&level.dkey, &akeys, Cond::NONE, access).wait()?;
-            Ok(places)
+            let there = found.iter().zip(places);
+            let there = there.filter_map(|((key, akey), place)| Some((key, *akey, place?)));
+            let (gone, stay): (Vec<_>, Vec<_>) =
+                there.partition(|(key, _, place)| may_go(key, place));
+            let akeys: Vec<&[u8]> = gone.iter().map(|(_, akey, _)| *akey).collect();
+            if !akeys.is_empty() {
+                level.object.punch_akeys(&level.dkey, &akeys, Cond::NONE, access).wait()?;
+            }
+            Ok((gone, stay.len() as u64))
         })?;
-        for place in places.into_iter().flatten() {
+        for (_, _, place) in gone {
             if let Some(oid) = Place::decode(&place)?.array() {
                 self.destroy(oid)?;
             }
         }
-        Ok(())
+        Ok(stay)
     }
 
     /// A database is wiped by all of its key that the schema demands, or not at all.

@@ -1,5 +1,5 @@
 //! `esker fields archive` and `adopt`.
-use super::files::{Outcome, collect, is_there};
+use super::files::{Outcome, collect};
 use super::select::{NAMING, StoreArg};
 use super::turns::{JOBS_MAX, Plan, Progress, usual_jobs};
 use crate::output::Answer;
@@ -174,7 +174,7 @@ impl Archive {
     }
 
     fn enter(&self, entry: &mut Entry<'_>, key: Key, data: &[u8]) -> Result<()> {
-        if self.resume && is_there(entry.writer.store(), &key, data)? {
+        if self.resume && entry.writer.store().has_same(&key, data)? {
             entry.outcome.was_there(key, data.len() as u64);
             return Ok(());
         }

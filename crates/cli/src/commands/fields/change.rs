@@ -1,8 +1,8 @@
 //! Commands that move and remove fields. All are dry runs without `--doit`.
-use super::files::copy;
 use super::select::{NAMING, RequestArg, StoreArg, open_or_create};
 use super::shown;
 use crate::output::Answer;
+use crate::progress::Bar;
 use clap::Args;
 use esker::types::Result;
 use esker::types::info::OpenMode;
@@ -113,10 +113,11 @@ impl Purge {
     }
 }
 
-/// Move fields to another store
+/// Move fields to another store, on a pool of any sort
 ///
-/// They are copied and flushed there first, then wiped here. The other store is made with the schema of this one
-/// where it is not there.
+/// Part by part they are archived and flushed there, read back and compared, and removed here, with the fields that
+/// they mask; what is archived here meanwhile stays. The other store is made with the schema of this one where it is
+/// not there. Where this is stopped, also by a crash, nothing is lost, and the same command goes on.
 #[derive(Args)]
 #[command(after_long_help = NAMING)]
 pub(crate) struct Move {
@@ -128,33 +129,64 @@ pub(crate) struct Move {
     /// Leave them here as well
     #[arg(long)]
     keep: bool,
+    /// Threads that copy
+    #[arg(long, short = 'j', value_name = "N", default_value_t = 4)]
+    workers: usize,
 }
 
 impl Move {
     pub(super) fn run(self) -> Result<Answer> {
-        let (change, mut keys, mut bytes) = (self.change, Vec::new(), 0);
-        let store = change.open()?;
-        for selection in change.request.demanded(&store)? {
+        let store = self.change.open()?;
+        let (mut keys, mut all, mut total) = (Vec::new(), Moved::default(), 0);
+        let selections = self.change.request.demanded(&store)?;
+        for selection in &selections {
             // Refused as a whole where it may not be wiped.
             if !self.keep {
-                store.wipe(&selection, false, |_| Ok(()))?;
+                store.wipe(selection, false, |_| Ok(()))?;
             }
-            let listed = store.list(&selection)?.into_iter();
-            let fields: Vec<Field> = listed.map(|listed| store.listed(listed)).collect();
-            keys.extend(fields.iter().map(|field| field.key().to_string()));
-            bytes += fields.iter().map(Field::bytes).sum::<u64>();
-            if change.doit {
-                let other = open_or_create(&self.to, store.schema())?;
-                copy(&fields, &mut other.writer())?;
-                if !self.keep {
-                    store.wipe(&selection, true, |_| Ok(()))?;
-                }
-            }
+            store.visit(selection, false, |listed| {
+                total += listed.place.bytes;
+                keys.push(listed.key.to_string());
+                Ok(true)
+            })?;
         }
-        let response =
-            json!({"done": change.doit, "fields": keys.len(), "size_bytes": bytes, "to": self.to});
+        match self.change.doit {
+            true => self.move_all(&store, &selections, total, &mut all)?,
+            false => (all.fields, all.bytes) = (keys.len() as u64, total),
+        }
         let word = if self.keep { "copied" } else { "moved" };
-        let done = format!("{} fields, {}, {word} to {}", keys.len(), Bytes(bytes), self.to);
-        Ok(change.answer(&keys, response, &done))
+        let done = format!("{} fields, {}, {word} to {}", all.fields, Bytes(all.bytes), self.to);
+        Ok(self.change.answer(&keys, self.shape(&all), &done))
+    }
+
+    fn shape(&self, all: &Moved) -> Value {
+        json!({
+            "done": self.change.doit, "fields": all.fields, "size_bytes": all.bytes,
+            "there": all.there, "left": all.left, "to": self.to,
+        })
+    }
+
+    fn move_all(
+        &self,
+        store: &FieldStore,
+        selections: &[Selection],
+        total: u64,
+        all: &mut Moved,
+    ) -> Result<()> {
+        let other = open_or_create(&self.to, store.schema())?;
+        let how = Moving { workers: self.workers, keep: self.keep };
+        let (bar, mut done) = (Bar::bytes("moving"), 0);
+        for selection in selections {
+            let moved = store.move_to(selection, &other, how, |listed| {
+                done += listed.place.bytes;
+                bar.update(done, total);
+                Ok(())
+            })?;
+            all.fields += moved.fields;
+            all.bytes += moved.bytes;
+            all.there += moved.there;
+            all.left += moved.left;
+        }
+        Ok(())
     }
 }

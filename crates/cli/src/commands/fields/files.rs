@@ -2,7 +2,7 @@
 use crate::output::Answer;
 use esker::types::{Error, ErrorKind, Result};
 use esker_bench::units::Bytes;
-use esker_fields::{Field, FieldStore, FieldWriter, Key, read_ahead};
+use esker_fields::{FieldStore, FieldWriter, Key};
 use serde_json::json;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -115,20 +115,4 @@ impl Run {
         });
         Answer::new(response, lines.join("\n")).with_trouble(trouble)
     }
-}
-
-/// True where the store has the same bytes under a key.
-pub(super) fn is_there(store: &FieldStore, key: &Key, data: &[u8]) -> Result<bool> {
-    match store.field(key) {
-        Ok(field) if field.bytes() == data.len() as u64 => Ok(field.read()? == data),
-        Ok(_) => Ok(false),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(error),
-    }
-}
-
-/// Archives fields of one store in another; they become visible there all at one moment.
-pub(super) fn copy(fields: &[Field], to: &mut FieldWriter) -> Result<()> {
-    read_ahead(fields, |field, bytes| to.archive(field.key(), bytes))?;
-    to.flush()
 }

@@ -1,0 +1,170 @@
+//! Moving: fields of one store to another, on whatever they lie.
+use super::list::{Level, Listed};
+use super::{Field, FieldStore};
+use crate::Key;
+use crate::request::Selection;
+use esker_types::{Checksum, Error, ErrorKind, Result};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// Fields that become visible in the other store, and go from this one, at a time.
+const PART: usize = 1024;
+
+/// Most workers of one move.
+const WORKERS_MAX: usize = 64;
+
+/// How fields are moved.
+#[derive(Clone, Copy, Debug)]
+pub struct Moving {
+    /// Threads that copy, each with one field at a time; 1 to 64.
+    pub workers: usize,
+    /// Leave them here as well.
+    pub keep: bool,
+}
+
+/// What was moved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moved {
+    /// Fields that are in the other store now.
+    pub fields: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Fields of them that were there before, with the same bytes.
+    pub there: u64,
+    /// Fields that stay here, for they were archived anew meanwhile.
+    pub left: u64,
+}
+
+impl FieldStore {
+    /// Moves the fields of a selection to another store, part by part: archived there and flushed, read
+    /// back and compared, then removed here, with those that they mask. What was archived here meanwhile
+    /// stays. Where this is stopped, also by a crash, nothing is lost: done again, it goes on. `visit`
+    /// hears of each field once it is safe in the other store.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] where the selection may not be wiped ([`FieldStore::wipe`]), or both are the
+    /// same store; [`ErrorKind::Checksum`] where something else was read back than was archived; what the
+    /// backends meet; what `visit` returns.
+    pub fn move_to(
+        &self,
+        selection: &Selection,
+        to: &Self,
+        how: Moving,
+        mut visit: impl FnMut(&Listed) -> Result<()>,
+    ) -> Result<Moved> {
+        let mut moved = Moved::default();
+        self.check_move(selection, to, how)?;
+        for level in self.levels(selection, false)? {
+            level.each(selection, |found| {
+                found.chunks(PART).try_for_each(|part| {
+                    self.move_part(&level, part, to, how, &mut moved, &mut visit)
+                })
+            })?;
+        }
+        if !how.keep {
+            for level in self.levels(selection, true)? {
+                level.each(selection, |found| self.remove(&level, found))?;
+            }
+        }
+        Ok(moved)
+    }
+
+    fn check_move(&self, selection: &Selection, to: &Self, how: Moving) -> Result<()> {
+        if self.container().info().uuid == to.container().info().uuid {
+            return Err(Error::new(
+                ErrorKind::Invalid,
+                "fields cannot be moved to their own store",
+            ));
+        }
+        if how.keep { Ok(()) } else { self.check_wipe(selection) }
+    }
+
+    fn move_part(
+        &self,
+        level: &Level,
+        part: &[(Key, &[u8])],
+        to: &Self,
+        how: Moving,
+        moved: &mut Moved,
+        visit: &mut impl FnMut(&Listed) -> Result<()>,
+    ) -> Result<()> {
+        let mut listed = Vec::with_capacity(part.len());
+        level.visit(part, &mut |field| {
+            listed.push(field);
+            Ok(true)
+        })?;
+        moved.there += self.copy_part(&listed, to, how.workers)?;
+        for field in &listed {
+            visit(field)?;
+            (moved.fields, moved.bytes) = (moved.fields + 1, moved.bytes + field.place.bytes);
+        }
+        if how.keep {
+            return Ok(());
+        }
+        let copied: HashMap<_, _> =
+            listed.iter().map(|field| (&field.key, field.place.encode())).collect();
+        let same = |key: &Key, place: &[u8]| copied.get(key).is_some_and(|copied| copied == place);
+        moved.left += self.remove_if(level, part, same)?;
+        Ok(())
+    }
+
+    /// Copies fields with several threads; how many were there before.
+    fn copy_part(&self, listed: &[Listed], to: &Self, workers: usize) -> Result<u64> {
+        let (next, there) = (AtomicUsize::new(0), AtomicU64::new(0));
+        let work = || {
+            let mut writer = to.writer();
+            let mut archived = Vec::new();
+            while let Some(listed) = listed.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let field = self.listed(listed.clone());
+                let bytes = field.read()?;
+                if to.has_same(field.key(), &bytes)? {
+                    there.fetch_add(1, Ordering::Relaxed);
+                    continue;
+                }
+                writer.archive(field.key(), &bytes)?;
+                archived.push((field, Checksum::Crc64.sum(&bytes)));
+            }
+            writer.flush()?;
+            archived.iter().try_for_each(|(field, sum)| to.compare(field, *sum))
+        };
+        std::thread::scope(|scope| {
+            let workers = workers.clamp(1, WORKERS_MAX).min(listed.len());
+            let others: Vec<_> = (1..workers).map(|_| scope.spawn(work)).collect();
+            let mut result = work();
+            for other in others {
+                result = result.and(other.join().unwrap_or_else(|_| Err(ErrorKind::Io.into())));
+            }
+            result
+        })?;
+        Ok(there.into_inner())
+    }
+
+    /// True where there are the same bytes under a key.
+    ///
+    /// # Errors
+    /// What the backend meets.
+    pub fn has_same(&self, key: &Key, data: &[u8]) -> Result<bool> {
+        match self.field(key) {
+            Ok(field) if field.bytes() == data.len() as u64 => Ok(field.read()? == data),
+            Ok(_) => Ok(false),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Compares what readers get now with what was archived.
+    fn compare(&self, field: &Field, sum: u64) -> Result<()> {
+        let bytes = self.field(field.key())?.read()?;
+        match Checksum::Crc64.sum(&bytes) == sum {
+            true => Ok(()),
+            false => Err(Error::new(
+                ErrorKind::Checksum,
+                format!(
+                    "{}: the other store gives other bytes than were archived there: somebody else \
+                     archives the same, or it is damaged; nothing was removed",
+                    field.key()
+                ),
+            )),
+        }
+    }
+}
