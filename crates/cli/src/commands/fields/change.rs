@@ -7,7 +7,7 @@ use clap::Args;
 use esker::types::Result;
 use esker::types::info::OpenMode;
 use esker_bench::units::Bytes;
-use esker_fields::{Field, FieldStore, Listed, Purged, Wiped};
+use esker_fields::{FieldStore, Listed, Moved, Moving, Purged, Selection, Wiped};
 use serde_json::{Value, json};
 
 /// What a command that changes things is told.
