@@ -125,3 +125,98 @@ fn killed_copies_go_on() {
     }
     assert_eq!(site.json(&["cont", "snapshot", "list", "tank", "run1"]), json!([]));
 }
+
+fn put(site: &Site, object: &str, key: &str, value: &str) {
+    site.ok(&["kv", "put", "tank", "run1", object, key, value, "--class", "S1"]);
+}
+
+#[test]
+fn a_container_is_drained_and_followed_until_nothing_comes() {
+    let site = Site::with_container();
+    let there = format!("{}/run1", files(&site));
+    put(&site, "index", "a", "1");
+    let drain = ["cont", "drain", "tank/run1", "--to", &there, "--every", "0.05"];
+    let once = [&drain[..], &["--until-idle", "0"]].concat();
+    let first = site.json(&once);
+    assert_eq!((&first["objects"], &first["removed"]), (&json!(1), &json!(1)));
+    assert_eq!(site.json(&["object", "list", "tank", "run1"]), json!([]));
+    let mut command = site.command(&drain);
+    let mut running = command.spawn().unwrap();
+    put(&site, "index", "b", "2");
+    put(&site, "other", "c", "3");
+    let is_empty = || site.json(&["object", "list", "tank", "run1"]) == json!([]);
+    support::wait_for("the drain takes what comes", is_empty);
+    running.kill().unwrap();
+    running.wait().unwrap();
+    put(&site, "index", "a", "4");
+    assert_eq!(site.json(&once)["resumed"], json!(true));
+    site.ok(&["cont", "copy", &there, "tank/back"]);
+    for (object, key, value) in [("index", "a", "4"), ("index", "b", "2"), ("other", "c", "3")] {
+        let get = ["kv", "get", "tank", "back", object, key, "--class", "S1"];
+        assert_eq!(site.ok(&get), value);
+    }
+}
+
+#[test]
+fn a_signal_ends_a_drain_in_order() {
+    let site = Site::with_container();
+    put(&site, "index", "a", "1");
+    let drain = ["--json", "cont", "drain", "tank/run1", "--to", "tank/other", "--keep"];
+    let mut command = site.command(&drain);
+    let running = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let is_there = || site.run(&["kv", "get", "tank", "other", "index", "a", "--class", "S1"]);
+    support::wait_for("the drain copies", || is_there().status.success());
+    let pid = running.id().to_string();
+    assert!(std::process::Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+    let output = running.wait_with_output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(answer["response"]["removed"], json!(0));
+    assert_eq!(site.json(&["cont", "snapshot", "list", "tank", "run1"]), json!([]));
+}
+
+#[test]
+fn what_cannot_be_drained_is_refused() {
+    let site = Site::with_container();
+    let url = files(&site);
+    site.ok(&["cont", "create", &url, "run1"]);
+    site.ok(&["cont", "create", "tank", "home", "--type", "posix"]);
+    let kind = |from: &str| site.fails(&["cont", "drain", from, "--to", "tank/new"]).0;
+    assert_eq!(kind(&format!("{url}/run1")), "not_supported");
+    assert_eq!(kind("tank/home"), "not_supported");
+    assert_eq!(site.fails(&["cont", "drain", "tank/run1", "--to", "tank/home"]).0, "exists");
+}
+
+/// Killed at any moment, and begun again: all that was written arrives, whatever was removed already.
+#[test]
+fn killed_drains_lose_nothing() {
+    let site = Site::in_memory();
+    site.ok(&["pool", "create", "tank", "--size", "128M", "--targets", "2"]);
+    site.ok(&["cont", "create", "tank", "run1"]);
+    let there = format!("{}/run1", files(&site));
+    let drain = ["cont", "drain", "tank/run1", "--to", &there, "--every", "0.01"];
+    let field = site.file("field", &noise(400_000));
+    for round in 0..12u64 {
+        let mut command = site.command(&drain);
+        let mut running = command.stderr(std::process::Stdio::null()).spawn().unwrap();
+        for number in 0..3 {
+            let name = format!("field {round} {number}");
+            site.ok(&["array", "put", "tank", "run1", &name, &field, "--class", "S1"]);
+            put(&site, "index", &name, &round.to_string());
+        }
+        std::thread::sleep(Duration::from_millis(round * 3 % 25));
+        running.kill().unwrap();
+        running.wait().unwrap();
+    }
+    site.ok(&[&drain[..], &["--until-idle", "0"]].concat());
+    assert_eq!(site.json(&["object", "list", "tank", "run1"]), json!([]));
+    site.ok(&["cont", "copy", &there, "tank/back"]);
+    let back = site.dir.join("back").display().to_string();
+    for (round, number) in (0..12).flat_map(|round| (0..3).map(move |number| (round, number))) {
+        let name = format!("field {round} {number}");
+        site.ok(&["array", "get", "tank", "back", &name, "-o", &back, "--class", "S1"]);
+        assert!(std::fs::read(&back).unwrap() == noise(400_000), "{name}");
+        let get = ["kv", "get", "tank", "back", "index", &name, "--class", "S1"];
+        assert_eq!(site.ok(&get), round.to_string());
+    }
+}

@@ -1,6 +1,7 @@
 //! `esker cont`.
 use super::attributes::AttributeCommand;
 use super::copy::Copy;
+use super::drain::Drain;
 use super::posix::Layout;
 use super::properties::{GetProp, SetProp};
 use super::snapshot::SnapshotCommand;
@@ -25,6 +26,7 @@ pub(crate) enum ContCommand {
     Destroy(Destroy),
     #[command(visible_alias = "clone")]
     Copy(Copy),
+    Drain(Drain),
     #[command(subcommand)]
     Snapshot(SnapshotCommand),
     GetProp(GetProp),
@@ -106,6 +108,7 @@ impl ContCommand {
             Self::Query(query) => query.run(),
             Self::Destroy(destroy) => destroy.run(),
             Self::Copy(copy) => copy.run(),
+            Self::Drain(drain) => drain.run(),
             Self::Snapshot(command) => command.run(),
             Self::GetProp(get) => get.run(),
             Self::SetProp(set) => set.run(),

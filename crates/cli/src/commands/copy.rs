@@ -143,6 +143,7 @@ pub(super) fn shape(summary: &Summary, seconds: f64) -> Value {
         "keys": summary.keys,
         "copied_bytes": summary.bytes,
         "verified_bytes": summary.verified,
+        "removed": summary.removed,
         "epoch": summary.epoch.map(|epoch| epoch.0),
         "resumed": summary.resumed,
         "seconds": seconds,

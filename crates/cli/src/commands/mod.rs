@@ -5,6 +5,7 @@ pub(crate) mod bench;
 mod compare;
 pub(crate) mod cont;
 mod copy;
+mod drain;
 pub(crate) mod fields;
 mod files;
 pub(crate) mod fs;

@@ -36,11 +36,23 @@ pub fn survey(from: &Container, pool: &Pool, options: &Options) -> Result<Summar
 /// Refuses what the target cannot hold. Where it can hold all that the source can, nothing is looked at but ids.
 pub(super) fn can_hold(from: &Container, pool: &Pool, options: &Options) -> Result<()> {
     let (able, access) = (pool.capabilities(), super::access(options.snapshot));
-    each_object(from, access, |oid| {
-        let object = from.object(oid);
-        Survey { object: &object, access, able, zeros: options.zeros }.check()
+    let checked = each_object(from, access, |oid| object(&from.object(oid), able, access, options));
+    checked.map(drop).map_err(|error| match error.kind() {
+        ErrorKind::NotSupported => {
+            Error::new(error.kind(), format!("{}; nothing was copied", error.message()))
+        }
+        _ => error,
     })
-    .map(drop)
+}
+
+/// Refuses an object that the target cannot hold.
+pub(super) fn object(
+    object: &Object,
+    able: Capabilities,
+    access: Access<'_>,
+    options: &Options,
+) -> Result<()> {
+    Survey { object, access, able, zeros: options.zeros }.check()
 }
 
 fn each_object(
@@ -150,7 +162,7 @@ impl Survey<'_> {
 
     #[cold]
     fn refuse(&self, why: &str) -> Error {
-        let text = format!("object {} {why}; nothing was copied", self.object.oid());
+        let text = format!("object {} {why}", self.object.oid());
         Error::new(ErrorKind::NotSupported, text)
     }
 }

@@ -9,10 +9,13 @@
 //! stands is noted in a property of it, after what was copied up to there: the same call goes on where one
 //! was stopped or killed. What is written is read back and compared.
 //!
+//! A [`Drain`] follows a container that is being written, round by round, and empties it.
+//!
 //! Memory is bounded: a worker has at most two buffers of [`BUFFER_BYTES`] and one value more, and the keys of
 //! [`STRIDE_BYTES`] are known at a time.
 mod batch;
 mod check;
+mod drain;
 mod load;
 mod progress;
 mod state;
@@ -20,6 +23,7 @@ mod store;
 mod stride;
 
 pub use check::survey;
+pub use drain::{Drain, Round};
 pub use progress::{Progress, Summary};
 
 use crate::access::Access;

@@ -9,8 +9,11 @@ use esker_types::info::OpenMode;
 use esker_types::ops::Anchor;
 use esker_types::{Epoch, Error, ErrorKind, ObjectId, Result, Uuid};
 
-/// The property.
+/// The property of a copy.
 const PROPERTY: &str = "copy";
+/// The property of a container that another is drained into.
+const DRAINED: &str = "drained";
+const DRAINED_METADATA: &str = "prop:drained";
 
 /// How far it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -195,8 +198,62 @@ fn bytes(hex: &str) -> Option<Vec<u8>> {
     (0..hex.len()).step_by(2).map(digits).collect()
 }
 
+/// How far a container is drained.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Drained {
+    source: Uuid,
+    /// All that was written to the source until then is in the target.
+    pub(super) until: Epoch,
+    /// Somebody else began.
+    pub(super) resumed: bool,
+}
+
+impl Drained {
+    pub(super) fn save(&self, to: &Container) -> Result<()> {
+        let text = format!("1 {} {}", self.source, self.until.0);
+        to.properties().set(DRAINED, text.as_bytes()).wait()
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let mut words = text.split(' ');
+        let version = words.next()?;
+        let source = Uuid::parse(words.next()?)?;
+        let until = Epoch(words.next()?.parse().ok()?);
+        (version == "1").then_some(Self { source, until, resumed: true })
+    }
+}
+
+/// The target of a drain, made where it is not there, and how far it is. The note is there from the beginning.
+pub(super) fn begin_drain(
+    from: &Container,
+    pool: &Pool,
+    label: &str,
+) -> Result<(Container, Drained)> {
+    let new = Drained { source: from.info().uuid, until: Epoch(0), resumed: false };
+    let note = format!("1 {} 0", new.source);
+    let metadata: [(&str, &[u8]); 1] = [(DRAINED_METADATA, note.as_bytes())];
+    let container = NewContainer {
+        label: Some(label),
+        checksum: from.info().checksum,
+        first_oid: from.next_oid().wait()?,
+        metadata: &metadata,
+        ..NewContainer::default()
+    };
+    let made = match pool.create_container(&container).wait() {
+        Err(error) if error.kind() == ErrorKind::Exists => false,
+        made => made.map(|_| true)?,
+    };
+    let to = pool.open_container(label, OpenMode::ReadWrite).wait()?;
+    if made {
+        return Ok((to, new));
+    }
+    let Some(noted) = to.properties().get(DRAINED).wait()? else { return Err(another(&to)) };
+    let state = std::str::from_utf8(&noted).ok().and_then(Drained::parse).ok_or_else(damaged)?;
+    if state.source == new.source { Ok((to, state)) } else { Err(another(&to)) }
+}
+
 /// The name says what the snapshot is for. One of a copy that was killed before it noted it is dropped.
-fn new_snapshot(from: &Container, to: &Container) -> Result<Epoch> {
+pub(super) fn new_snapshot(from: &Container, to: &Container) -> Result<Epoch> {
     let name = format!("copy to {}", to.info().uuid);
     for left in from.snapshots().wait()?.iter().filter(|snapshot| snapshot.name == name) {
         from.destroy_snapshot(left.epoch).wait()?;
@@ -207,7 +264,8 @@ fn new_snapshot(from: &Container, to: &Container) -> Result<Epoch> {
 /// Gives the target all attributes and properties of the source.
 pub(super) fn copy_metadata(from: &Container, to: &Container) -> Result<()> {
     for (from, to) in [(from.attributes(), to.attributes()), (from.properties(), to.properties())] {
-        for name in from.list().wait()?.iter().filter(|name| *name != PROPERTY) {
+        let all = from.list().wait()?;
+        for name in all.iter().filter(|name| ![PROPERTY, DRAINED].contains(&name.as_str())) {
             if let Some(value) = from.get(name).wait()? {
                 to.set(name, &value).wait()?;
             }
@@ -233,7 +291,7 @@ pub(super) fn forget(to: &Container) -> Result<()> {
 #[cold]
 fn another(to: &Container) -> Error {
     let text = format!(
-        "container {} is the beginning of a copy of something else: go on with that, or remove it with \
+        "container {} is there already, and is no beginning of this: take another label, or remove it with \
          `esker cont destroy`",
         to.info().label
     );

@@ -42,7 +42,7 @@ pub(super) struct Walk<'a> {
 
 /// Parts that are to be copied, and what they are reckoned to cost.
 #[derive(Default)]
-struct Stride {
+pub(super) struct Stride {
     parts: Vec<Part>,
     cost: u64,
 }
@@ -60,7 +60,8 @@ impl Walk<'_> {
             let before = anchor.clone();
             let objects = self.from.list_objects(&mut anchor, OBJECTS, self.access).wait()?;
             for oid in rest(&objects, behind.take()) {
-                self.object(*oid, state, &mut stride)?;
+                self.make_way(*oid, state)?;
+                self.add(*oid, &mut stride)?;
                 if stride.cost >= self.options.stride {
                     self.copy(&mut stride)?;
                     let position = Position::Behind { objects: before.clone(), oid: *oid };
@@ -72,12 +73,17 @@ impl Walk<'_> {
         state.note(self.to, self.from, Position::End)
     }
 
+    /// Without a snapshot, something else may have been copied of an object before this was stopped.
+    fn make_way(&self, oid: ObjectId, state: &State) -> Result<()> {
+        match state.resumed && state.epoch.is_none() {
+            true => self.to.object(oid).punch(Cond::NONE, Access::Latest).wait(),
+            false => Ok(()),
+        }
+    }
+
     /// Adds the parts of an object. One that is longer than a stride is copied as it comes: where it is
     /// stopped in the middle it begins anew.
-    fn object(&self, oid: ObjectId, state: &State, stride: &mut Stride) -> Result<()> {
-        if state.resumed && state.epoch.is_none() {
-            self.to.object(oid).punch(Cond::NONE, Access::Latest).wait()?;
-        }
+    pub(super) fn add(&self, oid: ObjectId, stride: &mut Stride) -> Result<()> {
         add(&self.progress.objects, 1);
         let object = self.from.object(oid);
         let is_array = oid.object_type().is_some_and(|otype| otype.is_array());
@@ -88,15 +94,20 @@ impl Walk<'_> {
             let dkeys = object.list_dkeys(&mut anchor, limit, self.access).wait()?;
             stride.cost += (key_cost * dkeys.len() as u64).max(PART_COST);
             stride.parts.push(Part { oid, dkeys });
-            if stride.cost >= self.options.stride && !anchor.is_end() {
-                self.copy(stride)?;
+            if !anchor.is_end() {
+                self.copy_if_long(stride)?;
             }
         }
         Ok(())
     }
 
+    /// Copies a stride that is long enough.
+    pub(super) fn copy_if_long(&self, stride: &mut Stride) -> Result<()> {
+        if stride.cost >= self.options.stride { self.copy(stride) } else { Ok(()) }
+    }
+
     /// Copies a stride with all workers, and empties it.
-    fn copy(&self, stride: &mut Stride) -> Result<()> {
+    pub(super) fn copy(&self, stride: &mut Stride) -> Result<()> {
         let parts = std::mem::take(stride).parts;
         let (next, stop, failure) = (AtomicUsize::new(0), AtomicBool::new(false), Mutex::new(None));
         let work = || {

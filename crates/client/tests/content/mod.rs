@@ -1,4 +1,6 @@
 //! Containers with something of everything in them, and all that is in one, to compare.
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
 use esker::backend::NewContainer;
 use esker::types::info::OpenMode;
 use esker::types::ops::{AkeyRef, Anchor, Cond, Fetch, ListLimit, Sink, Source, Update, Value};

@@ -1,0 +1,179 @@
+//! Draining containers that are being written.
+mod content;
+
+use content::{Folder, all, container, fill, oid};
+use esker::copy::{Drain, Options, Progress};
+use esker::types::info::OpenMode;
+use esker::types::ops::{Cond, Source};
+use esker::types::{ErrorKind, Extent, ObjectType};
+use esker::{Access, ArrayAttributes, Container, Pool, Wait};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+fn options() -> Options {
+    Options { stride: 200 << 10, workers: 3, ..Options::default() }
+}
+
+/// Calls `work` with a drain of `from` into the container `to`.
+fn with<T>(from: &Container, to: &Pool, keep: bool, work: impl FnOnce(&mut Drain<'_>) -> T) -> T {
+    let (options, progress) = (options(), Progress::default());
+    work(&mut Drain::begin(from, to, "to", keep, &options, &progress).unwrap())
+}
+
+fn open(pool: &Pool) -> Container {
+    pool.open_container("to", OpenMode::ReadWrite).wait().unwrap()
+}
+
+fn drain_all(from: &Container, to: &Pool) {
+    with(from, to, false, |drain| while !drain.round().unwrap().is_idle() {});
+}
+
+fn put(container: &Container, number: u64, key: &str, value: &[u8]) {
+    let kv = container.kv(oid(container, number, ObjectType::KvHashed)).unwrap();
+    kv.put(key.as_bytes(), value, Cond::NONE, Access::Latest).wait().unwrap();
+}
+
+#[test]
+fn what_is_quiet_goes_and_what_changes_stays() {
+    for (first, second) in [("native", "posix"), ("memory", "native")] {
+        let folder = Folder::new();
+        let (here, there) = (folder.pool(first), folder.pool(second));
+        let from = container(&here, "from");
+        fill(&from);
+        let before = all(&from);
+        with(&from, &there, false, |drain| {
+            let round = drain.round().unwrap();
+            assert_eq!((round.copied, round.removed, round.left), (42, 0, 42));
+            assert!(all(&from) == before && all(&open(&there)) == before);
+            put(&from, 1, "key 3", b"new");
+            let round = drain.round().unwrap();
+            assert_eq!((round.copied, round.removed, round.left), (1, 41, 1));
+            assert_eq!(drain.round().unwrap().removed, 1);
+            assert!(drain.round().unwrap().is_idle());
+        });
+        assert!(all(&from).is_empty() && from.snapshots().wait().unwrap().is_empty());
+        put(&from, 2000, "key", b"later");
+        drain_all(&from, &there);
+        let to = open(&there);
+        assert!(all(&to).len() == before.len() + 1 && all(&from).is_empty());
+        let kv = to.kv(oid(&to, 1, ObjectType::KvHashed)).unwrap();
+        assert_eq!(kv.get(b"key 3", Access::Latest).wait().unwrap().unwrap(), b"new");
+        assert!(to.next_oid().wait().unwrap() >= from.next_oid().wait().unwrap());
+    }
+}
+
+#[test]
+fn nothing_goes_where_all_is_kept() {
+    let folder = Folder::new();
+    let (here, there) = (folder.pool("memory"), folder.pool("memory"));
+    let from = container(&here, "from");
+    fill(&from);
+    with(&from, &there, true, |drain| {
+        assert_eq!(drain.round().unwrap().copied, 42);
+        assert!(drain.round().unwrap().is_idle());
+    });
+    assert!(all(&from) == all(&open(&there)));
+}
+
+#[test]
+fn a_drain_that_ended_goes_on_without_copying_again() {
+    let folder = Folder::new();
+    let (here, there) = (folder.pool("native"), folder.pool("memory"));
+    let from = container(&here, "from");
+    fill(&from);
+    with(&from, &there, false, |drain| drain.round().unwrap());
+    let left = from.create_snapshot(&format!("copy to {}", open(&there).info().uuid)).wait();
+    with(&from, &there, false, |drain| {
+        let round = drain.round().unwrap();
+        assert_eq!((round.copied, round.removed), (0, 42));
+        assert!(drain.summary().resumed);
+    });
+    assert!(from.at(left.unwrap()).wait().is_err(), "a snapshot of a killed drain stays");
+}
+
+#[test]
+fn what_cannot_be_drained_is_refused() {
+    let folder = Folder::new();
+    let (here, there) = (folder.pool("memory"), folder.pool("memory"));
+    let (options, progress) = (options(), Progress::default());
+    let kind = |from: &Container, to: &Pool| {
+        Drain::begin(from, to, "to", false, &options, &progress).err().map(|error| error.kind())
+    };
+    let files = container(&folder.pool("posix"), "from");
+    assert_eq!(kind(&files, &there), Some(ErrorKind::NotSupported));
+    let (from, other) = (container(&here, "from"), container(&here, "other"));
+    assert_eq!(kind(&from, &there), None);
+    assert_eq!(kind(&other, &there), Some(ErrorKind::Exists));
+    container(&here, "to");
+    assert_eq!(kind(&from, &here), Some(ErrorKind::Exists));
+}
+
+/// Every acknowledged write is in the target in the end, whenever the rounds came; the drain begins anew after
+/// each few of them, as if it had been killed in between.
+#[test]
+fn nothing_is_lost_beside_a_writer() {
+    for (first, second) in [("native", "posix"), ("native", "memory")] {
+        let folder = Folder::new();
+        let (here, there) = (folder.pool(first), folder.pool(second));
+        let from = container(&here, "from");
+        let done = AtomicBool::new(false);
+        let expected = std::thread::scope(|scope| {
+            let writers: Vec<Writer<'_>> = (0..2)
+                .map(|writer| {
+                    scope.spawn({
+                        let (from, done) = (&from, &done);
+                        move || write(from, writer, done)
+                    })
+                })
+                .collect();
+            let mut removed = 0;
+            for _ in 0..8 {
+                with(&from, &there, false, |drain| {
+                    for _ in 0..4 {
+                        removed += drain.round().unwrap().removed;
+                    }
+                });
+            }
+            done.store(true, Ordering::Relaxed);
+            println!("{removed} objects went meanwhile");
+            let ended = writers.into_iter().map(|writer| writer.join().unwrap());
+            ended.flatten().collect::<BTreeMap<_, _>>()
+        });
+        drain_all(&from, &there);
+        assert!(all(&from).is_empty());
+        let to = open(&there);
+        for ((number, key), value) in &expected {
+            let kv = to.kv(oid(&to, *number, ObjectType::KvHashed)).unwrap();
+            let found = kv.get(key.as_bytes(), Access::Latest).wait().unwrap();
+            assert_eq!(found.as_deref(), Some(&value[..]), "{number} {key}");
+            let shape = ArrayAttributes { cell_size: 1, chunk_size: 1000 };
+            let array = oid(&to, 1 << 20 | number, ObjectType::ArrayByte);
+            let array = to.open_array_with_attributes(array, shape).unwrap();
+            assert!(array.size(Access::Latest).wait().unwrap() > 0, "{number}");
+        }
+    }
+}
+
+type Written = BTreeMap<(u64, String), Vec<u8>>;
+type Writer<'scope> = std::thread::ScopedJoinHandle<'scope, Written>;
+
+/// New objects, and old ones written again: what was acknowledged last under each key.
+fn write(from: &Container, writer: u64, done: &AtomicBool) -> Written {
+    let mut written = BTreeMap::new();
+    let mut random = esker::model::Random::new(7 + writer);
+    for step in 0u64.. {
+        let number = 1000 * (writer + 1) + random.below(40 + step / 10) % 900;
+        let (key, value) = (format!("key {}", random.below(5)), step.to_le_bytes());
+        put(from, number, &key, &value);
+        written.insert((number, key), value.to_vec());
+        let shape = ArrayAttributes { cell_size: 1, chunk_size: 1000 };
+        let array = oid(from, 1 << 20 | number, ObjectType::ArrayByte);
+        let array = from.open_array_with_attributes(array, shape).unwrap();
+        let range = [Extent::new(random.below(5000), 1500)];
+        array.write(&range, Source::One(&[7; 1500]), Access::Latest).wait().unwrap();
+        if done.load(Ordering::Relaxed) {
+            break;
+        }
+    }
+    written
+}
