@@ -91,18 +91,15 @@ impl<'a> Drain<'a> {
         let access = Access::Snapshot(snapshot);
         let (from, to, options, progress) = (self.from, &self.to, self.options, self.progress);
         let walk = Walk { from, to, options, progress, access };
-        let able = to.backend()?.capabilities();
+        // What looks like a hole may have been drained before; where it was none, it becomes zeros.
+        let (able, zeros) =
+            (to.backend()?.capabilities(), Options { zeros: true, ..options.clone() });
         let (mut round, mut stride) = (Round::default(), Stride::default());
         let mut anchor = Anchor::Start;
         while !anchor.is_end() {
             for oid in from.list_objects(&mut anchor, super::stride::OBJECTS, access).wait()? {
                 if from.object(oid).epoch(access).wait()? > self.state.until {
-                    check::object(
-                        &from.object(oid),
-                        to.backend()?.capabilities(),
-                        access,
-                        options,
-                    )?;
+                    check::object(&from.object(oid), able, access, &zeros)?;
                     walk.add(oid, &mut stride)?;
                     round.copied += 1;
                 } else if !self.keep {
