@@ -2,7 +2,7 @@
 use crate::output::Answer;
 use esker::types::{Error, ErrorKind, Result};
 use esker_bench::units::Bytes;
-use esker_fields::{FieldStore, FieldWriter, Key};
+use esker_fields::Key;
 use serde_json::json;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
