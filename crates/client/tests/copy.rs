@@ -67,6 +67,16 @@ fn files_and_memory() {
 }
 
 #[test]
+fn native_and_ceph() {
+    match std::env::var(content::RADOS) {
+        Ok(_) => goes_round("native", "rados"),
+        Err(_) => {
+            eprintln!("skipped: {} names no Ceph pool (make ceph-up prints one)", content::RADOS)
+        }
+    }
+}
+
+#[test]
 fn holes_stay_holes() {
     let folder = Folder::new();
     let (here, there) = (folder.pool("memory"), folder.pool("native"));

@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use esker::backend::NewContainer;
-use esker::types::info::OpenMode;
+use esker::types::info::{Durability, OpenMode};
 use esker::types::ops::{AkeyRef, Anchor, Cond, Fetch, ListLimit, Sink, Source, Update, Value};
 use esker::types::{Checksum, Extent, ObjectClass, ObjectId, ObjectType};
 use esker::{Access, ArrayAttributes, Container, Native, Pool, PosixPool, Wait};
@@ -12,6 +12,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 static NEXT: AtomicU32 = AtomicU32::new(0);
+
+/// The URL of a Ceph pool for tests; without it they are skipped.
+pub(crate) const RADOS: &str = "ESKER_TEST_RADOS";
 
 /// A directory for pools, removed when the test ends.
 pub(crate) struct Folder(PathBuf);
@@ -25,7 +28,7 @@ impl Folder {
         Self(path)
     }
 
-    /// A new pool: `memory`, `native` or `posix`.
+    /// A new pool: `memory`, `native`, `posix` or `rados`.
     pub(crate) fn pool(&self, sort: &str) -> Pool {
         let label = format!("pool{}", NEXT.fetch_add(1, Ordering::Relaxed));
         let path = self.0.join(&label);
@@ -33,6 +36,7 @@ impl Folder {
             "native" => {
                 let mut spec = esker_store::PoolSpec::new(&label, 160 << 20);
                 (spec.targets, spec.segment_bytes) = (Some(3), Some(8 << 20));
+                spec.durability = Some(Durability::Process);
                 esker_store::Pool::create(&self.0, &spec, &mut |_, _| {}).unwrap();
                 let native = Native::open(&path, OpenMode::ReadWrite).unwrap();
                 Pool::from_backend(Arc::new(native), OpenMode::ReadWrite)
@@ -41,6 +45,14 @@ impl Folder {
                 PosixPool::create(&path, false).unwrap();
                 let url = format!("posix:{}", path.display());
                 Pool::connect(&url, OpenMode::ReadWrite).unwrap()
+            }
+            "rados" => {
+                let nanos = std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos();
+                let url = std::env::var(RADOS).unwrap();
+                let join = if url.contains('?') { '&' } else { '?' };
+                let name =
+                    format!("{url}{join}namespace=copy-{}-{nanos}-{label}", std::process::id());
+                Pool::connect(&name, OpenMode::ReadWrite).unwrap()
             }
             _ => {
                 let name = format!("memory:copy-{}-{label}", std::process::id());
