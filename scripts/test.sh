@@ -21,6 +21,22 @@ suite() {
     summary+=("$outcome  $((SECONDS - start)) s  $name")
 }
 
+# A cluster on loopback for the tests on Ceph, which find it in ESKER_TEST_RADOS and skip with a message without it. It
+# ends with this script, whatever happens; what one that was killed left behind is ended first.
+cluster=build/test/ceph
+start_cluster() {
+    local conf
+    scripts/ceph.sh down "$cluster" && conf=$(scripts/ceph.sh up "$cluster") &&
+        export ESKER_TEST_RADOS="rados:esker?conf=$conf"
+}
+
+has_ceph() {
+    local tool
+    for tool in ceph-mon ceph-osd ceph rados; do
+        command -v $tool >/dev/null || return
+    done
+}
+
 # Without the Python module: the tool that makes wheels builds it with settings of its own.
 build() {
     cargo build --quiet --workspace --exclude esker-python && scripts/lay-out-library.sh "$built/libdaos.so" "$ESKER_LIB"
@@ -49,6 +65,13 @@ posix() {
 }
 
 suite "build" build
+if has_ceph; then
+    trap 'scripts/ceph.sh down "$cluster"' EXIT
+    suite "a Ceph cluster" start_cluster
+else
+    echo "--- no tests on Ceph: its packages are missing (scripts/setup.sh ceph)"
+    summary+=("skipped  Ceph")
+fi
 suite "Rust" cargo test --quiet --workspace
 for script in tests/abi/run.sh tests/c/*.sh; do
     [ ! -f "$script" ] || suite "$script" bash "$script"
