@@ -3,6 +3,8 @@
 import gc
 import os
 import pickle
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -174,6 +176,33 @@ def test_threads_look_while_others_write(native):
     for thread in threads:
         thread.join()
     assert not failures
+
+
+VIEWING = """
+import sys, time, esker
+kv = esker.Pool(sys.argv[1]).container("c").kv("index")
+views = [kv.view(key, copy=False) for key in kv]
+print(len(views), flush=True)
+time.sleep(1000)
+"""
+
+
+def test_the_death_of_a_process_ends_its_views(tmp_path):
+    place = "/dev/shm" if os.access("/dev/shm", os.W_OK) else tmp_path
+    with esker.Pool.create(f"dying-{os.getpid()}", 64 << 20, dir=place, targets=1) as pool:
+        with pool.create_container("c") as container:
+            kv = container.kv("index")
+            for number in range(40):
+                kv[f"{number}"] = bytes(MIB)
+            command = [sys.executable, "-c", VIEWING, pool.name]
+            with subprocess.Popen(command, stdout=subprocess.PIPE) as viewer:
+                assert viewer.stdout.readline() == b"40\n"
+                kv.clear()
+                with pytest.raises(esker.NoSpace, match="views keep"):
+                    churn(container)
+                viewer.kill()
+            churn(container)
+        esker.Pool.destroy(pool.name, force=True)
 
 
 LIMIT = """

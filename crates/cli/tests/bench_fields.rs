@@ -153,7 +153,6 @@ fn a_real_fdb_does_the_same_work() {
     let phases = [
         ("esker", "python-retrieve", 48),
         ("esker", "python-retrieve-request", 48),
-        ("esker", "python-read-together", 48),
         ("esker", "python-view-request", 48),
     ];
     match has("esker") {

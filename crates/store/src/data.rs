@@ -91,8 +91,11 @@ impl Data {
             return Ok(None);
         }
         let segment = begin as usize..(begin + len) as usize;
-        let pinned = self.read_map().and_then(|map| Pin::new(&self.file, map, segment));
-        pinned.map(Some).map_err(|error| Error::io("mapping a segment for reading", &error))
+        match self.read_map().and_then(|map| Pin::new(&self.file, map, segment)) {
+            Ok(pin) => Ok(Some(pin)),
+            Err(error) if has_no_such_locks(&error) => Ok(None),
+            Err(error) => Err(Error::io("mapping a segment for reading", &error)),
+        }
     }
 
     fn read_map(&self) -> io::Result<Arc<ReadMap>> {
@@ -106,13 +109,19 @@ impl Data {
 
     /// True where somebody keeps the bytes at `begin`, or it cannot be told.
     pub(crate) fn is_pinned(&self, begin: u64) -> bool {
-        self.map.is_some() && lock::is_shared(&self.file, begin).unwrap_or(true)
+        let shared = || lock::is_shared(&self.file, begin);
+        self.is_mapped() && shared().unwrap_or_else(|error| !has_no_such_locks(&error))
     }
 
     /// Waits until everything written is on the medium.
     pub(crate) fn sync(&self) -> Result<()> {
         self.file.sync_data().map_err(|error| Error::io("syncing a segment", &error))
     }
+}
+
+/// True where a kernel does not know locks of open files: then nobody can have one.
+fn has_no_such_locks(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::InvalidInput
 }
 
 fn outside() -> Error {

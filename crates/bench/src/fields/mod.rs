@@ -127,8 +127,6 @@ pub enum Phase {
     PythonRetrieve,
     /// As [`Phase::Request`], from Python.
     PythonRequest,
-    /// The same, some fields with each call.
-    PythonTogether,
     /// The same, where each field is viewed where it lies.
     PythonViews,
 }
@@ -155,7 +153,6 @@ impl Phase {
             Self::Watch => "watch",
             Self::PythonRetrieve => "python-retrieve",
             Self::PythonRequest => "python-retrieve-request",
-            Self::PythonTogether => "python-read-together",
             Self::PythonViews => "python-view-request",
         }
     }
@@ -165,7 +162,7 @@ impl Phase {
     pub fn from_python(self) -> Option<Self> {
         match self {
             Self::PythonRetrieve => Some(Self::Retrieve),
-            Self::PythonRequest | Self::PythonTogether | Self::PythonViews => Some(Self::Request),
+            Self::PythonRequest | Self::PythonViews => Some(Self::Request),
             _ => None,
         }
     }

@@ -16,8 +16,6 @@ SCHEMA = """[ class, expver, stream, date, time, domain?
 """
 STEP_BITS = 5
 SCATTERED_MAX = 1000
-# Fields that are read by one call, where many are.
-TOGETHER = 16
 
 
 class Meter:
@@ -235,15 +233,6 @@ class Esker(Worker):
             meter.tick(1, self.size)
         return meter
 
-    def together(self):
-        meter = Meter()
-        fields, place = self.all(), memoryview(bytearray(self.size * TOGETHER))
-        for begin in range(0, self.fields, TOGETHER):
-            some = fields[begin : begin + TOGETHER]
-            some.read_into(place[: some.nbytes])
-            meter.tick(len(some), some.nbytes)
-        return meter
-
     def views(self):
         meter = Meter()
         for field in self.all():
@@ -254,7 +243,6 @@ class Esker(Worker):
         work = {
             "python_retrieve": self.retrieve,
             "python_request": self.retrieve_request,
-            "python_together": self.together,
             "python_views": self.views,
         }
         return work[phase]().done()

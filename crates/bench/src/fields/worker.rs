@@ -131,11 +131,7 @@ impl Worker {
     fn run(&mut self, step: Step) -> Result<Done> {
         let session = &mut self.session;
         let measured = match step.phase {
-            Phase::Rest
-            | Phase::PythonRetrieve
-            | Phase::PythonRequest
-            | Phase::PythonTogether
-            | Phase::PythonViews => {
+            Phase::Rest | Phase::PythonRetrieve | Phase::PythonRequest | Phase::PythonViews => {
                 return Ok(Done::default());
             }
             Phase::Archive | Phase::ArchiveWatched => return session.archive(),

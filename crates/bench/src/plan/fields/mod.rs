@@ -280,7 +280,6 @@ impl Run<'_> {
             (ESKER, Phase::PythonRetrieve),
             (ESKER, Phase::Request),
             (ESKER, Phase::PythonRequest),
-            (ESKER, Phase::PythonTogether),
             (ESKER, Phase::PythonViews),
             (ESKER, Phase::InOrder),
             (ESKER, Phase::Scattered),

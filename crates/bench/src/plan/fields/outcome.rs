@@ -60,7 +60,6 @@ fn base(phase: Phase) -> Option<Phase> {
         | Phase::Scattered
         | Phase::PythonRetrieve
         | Phase::PythonRequest
-        | Phase::PythonTogether
         | Phase::PythonViews => Some(Phase::Retrieve),
         Phase::ArchiveGrib | Phase::GribFiles => Some(Phase::ArchiveGrib),
         _ => None,
