@@ -63,3 +63,47 @@ fn known_seeds() {
         compare(seed, 700);
     }
 }
+
+/// Transactions have the first object of an array for a moment, in which others are told of their chunks.
+#[test]
+fn an_array_that_many_write_tells_of_all_its_chunks() {
+    use esker::types::ops::{Anchor, ListLimit, Source};
+    use esker::types::{Extent, ObjectClass, ObjectType};
+    use esker::{Access, ArrayAttributes, Pool, Wait};
+    const WRITERS: u64 = 6;
+    let Some(url) = cluster() else { return };
+    let pool = Pool::from_backend(pool(&url), OpenMode::ReadWrite);
+    let new = esker::backend::NewContainer { label: Some("c"), ..Default::default() };
+    pool.create_container(&new).wait().unwrap();
+    let container = pool.open_container("c", OpenMode::ReadWrite).wait().unwrap();
+    let shape = ArrayAttributes { cell_size: 1, chunk_size: 4096 };
+    for round in 0..15 {
+        let class = Some(ObjectClass::SX);
+        let oid = container.generate_oid(0, round, ObjectType::ArrayByte, class, 0).unwrap();
+        let array = container.open_array_with_attributes(oid, shape).unwrap();
+        // A range over two chunks is a transaction; one of them is often the first.
+        let write = |first: u64, chunks: u64| {
+            let range = [Extent::new(first * 4096, chunks * 4096)];
+            let bytes = vec![7; (chunks * 4096) as usize];
+            array.write(&range, Source::One(&bytes), Access::Latest).wait().unwrap();
+        };
+        std::thread::scope(|scope| {
+            for writer in 0..WRITERS {
+                let write = &write;
+                scope.spawn(move || {
+                    for turn in 0..4 {
+                        write(0, 2);
+                        write(2 + writer * 8 + turn * 2, 1);
+                        write(3 + writer * 8 + turn * 2, 1);
+                    }
+                });
+            }
+        });
+        let (object, mut anchor, mut chunks) = (array.object(), Anchor::Start, 0);
+        while !anchor.is_end() {
+            let limit = ListLimit::entries(100);
+            chunks += object.list_dkeys(&mut anchor, limit, Access::Latest).wait().unwrap().len();
+        }
+        assert_eq!(chunks as u64, 2 + WRITERS * 8, "round {round}");
+    }
+}

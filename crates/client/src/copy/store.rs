@@ -35,7 +35,8 @@ impl Storer<'_> {
     }
 
     /// In one commit where the target has such, else side by side: so many are under way at once as a batch
-    /// has dkeys.
+    /// has dkeys. Chunks of arrays go side by side anyhow: they are long, and some targets have better ways for
+    /// one than for several.
     fn write(&self, batch: &Batch) -> Result<()> {
         let updates: Vec<Vec<Update<'_>>> = batch
             .dkeys
@@ -51,7 +52,8 @@ impl Storer<'_> {
                 op: WriteOp::Update { dkey, cond: Cond::NONE, updates },
             })
             .collect();
-        if self.to.backend()?.capabilities().transactions {
+        let is_array = self.oid.object_type().is_some_and(|otype| otype.is_array());
+        if self.to.backend()?.capabilities().transactions && !is_array {
             return self.to.write(&writes, Access::Latest).wait();
         }
         let each = writes.chunks(1).map(|write| self.to.write(write, Access::Latest));

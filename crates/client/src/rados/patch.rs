@@ -52,6 +52,11 @@ impl<'a> Patch<'a> {
         Self { object: object.into(), ..Self::default() }
     }
 
+    /// True where it does not matter what the object is like.
+    pub(super) fn holds_anyway(&self) -> bool {
+        self.base == Base::Any && self.guards.is_empty()
+    }
+
     /// The whole of it at once, where no transaction has the object.
     pub(super) fn alone(&self) -> Result<WriteOp> {
         let mut op = self.guarded(b"")?;

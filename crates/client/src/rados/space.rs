@@ -157,6 +157,8 @@ impl Space {
                 Err(ABSENT) if patch.remove => return Ok(Outcome::Done),
                 Err(code) if is_conflict(code) => match self.lock_of(&patch.object).await? {
                     Some(id) => self.settle_for_writing(&patch.object, &id).await?,
+                    // Nothing but a lock can have been in the way, and that is gone.
+                    None if patch.holds_anyway() => {}
                     None => return Ok(Outcome::Conflict),
                 },
                 Err(code) => return Err(Place::error(code, "writing", &patch.object)),
