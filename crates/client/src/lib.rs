@@ -93,6 +93,6 @@ pub use pool::{Pool, check_label};
 pub use posix::{Posix, PosixCheck, PosixPool, PosixUrl};
 #[cfg(feature = "rados")]
 pub use rados::{Rados, RadosUrl};
-pub use reply::{Reply, Wait, block_on};
+pub use reply::{Reply, Task, Wait, block_on, side_by_side, task};
 pub use transaction::Transaction;
 pub use view::View;

@@ -109,24 +109,33 @@ fn park_until_ready<F: Future>(mut future: Pin<&mut F>) -> F::Output {
 }
 
 /// Most of [`join_all`]'s tasks that are under way at a time.
+#[cfg(feature = "rados")]
 const JOIN_MAX: usize = 64;
 
 /// Work that is under way beside other work.
-pub(crate) type Task<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+pub type Task<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// Work for [`join_all`].
-pub(crate) fn task<'a, T>(work: impl Future<Output = T> + Send + 'a) -> Task<'a, T> {
+/// Work for [`side_by_side`].
+pub fn task<'a, T>(work: impl Future<Output = T> + Send + 'a) -> Task<'a, T> {
     Box::pin(work)
 }
 
-/// Does work side by side, a bounded number of tasks at a time; outputs are in the order of the tasks.
+/// Does work side by side, a bounded number of tasks at a time.
+#[cfg(feature = "rados")]
 pub(crate) async fn join_all<T>(tasks: Vec<Task<'_, T>>) -> Vec<T> {
+    side_by_side(tasks, JOIN_MAX).await
+}
+
+/// Does work side by side on the thread that waits for it, at most `most` (at least 1) tasks at a time; outputs are in
+/// the order of the tasks. Worth it where operations wait for something, as on Ceph.
+pub async fn side_by_side<T>(tasks: Vec<Task<'_, T>>, most: usize) -> Vec<T> {
+    let most = most.max(1);
     let mut waiting = tasks.into_iter();
     let mut outputs = Vec::new();
     let mut running: Vec<(usize, Task<'_, T>)> = Vec::new();
     std::future::poll_fn(|context| {
         loop {
-            while running.len() < JOIN_MAX {
+            while running.len() < most {
                 let Some(task) = waiting.next() else { break };
                 running.push((outputs.len(), task));
                 outputs.push(None);
@@ -140,7 +149,7 @@ pub(crate) async fn join_all<T>(tasks: Vec<Task<'_, T>>) -> Vec<T> {
                 Poll::Pending => true,
             });
             match running.len() {
-                0 if before < JOIN_MAX => return Poll::Ready(()),
+                0 if before < most => return Poll::Ready(()),
                 left if left == before => return Poll::Pending,
                 _ => {}
             }

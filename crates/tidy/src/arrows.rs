@@ -19,7 +19,10 @@ const ARROWS: [(&str, &[&str]); 15] = [
         &["esker-types", "esker-store", "esker", "esker-dfs", "esker-fields", "esker-eccodes"],
     ),
     ("esker-fuse", &["esker-types", "esker-store", "esker", "esker-dfs"]),
-    ("esker-bench", &["esker-types", "esker-store", "esker", "esker-dfs", "esker-fields"]),
+    (
+        "esker-bench",
+        &["esker-types", "esker-librados", "esker-store", "esker", "esker-dfs", "esker-fields"],
+    ),
     (
         "esker-cli",
         &[

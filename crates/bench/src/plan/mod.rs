@@ -5,6 +5,7 @@ pub mod fields;
 pub mod limit;
 pub mod parallel;
 pub mod posix;
+pub mod rados;
 mod scratch;
 mod site;
 pub mod store;
@@ -13,6 +14,7 @@ pub use compare::Comparison;
 pub use fields::FieldsPlan;
 pub use limit::LimitPlan;
 pub use parallel::{Fields, ParallelPlan, Subject};
+pub use rados::RadosPlan;
 pub use store::{Place, Plan};
 
 use crate::clock::monotonic_ns;

@@ -80,6 +80,10 @@ functions! {
     rados_aio_release: fn(*mut RawCompletion);
     rados_aio_write_op_operate: fn(*mut RawWrite, *mut RawPlace, *mut RawCompletion, *const c_char, *mut c_void, c_int) -> c_int;
     rados_aio_read_op_operate: fn(*mut RawRead, *mut RawPlace, *mut RawCompletion, *const c_char, c_int) -> c_int;
+    rados_write_full: fn(*mut RawPlace, *const c_char, Bytes, usize) -> c_int;
+    rados_read: fn(*mut RawPlace, *const c_char, *mut c_char, usize, u64) -> c_int;
+    rados_write_op_operate: fn(*mut RawWrite, *mut RawPlace, *const c_char, *mut c_void, c_int) -> c_int;
+    rados_read_op_operate: fn(*mut RawRead, *mut RawPlace, *const c_char, c_int) -> c_int;
     rados_create_write_op: fn() -> *mut RawWrite;
     rados_release_write_op: fn(*mut RawWrite);
     rados_write_op_create: fn(*mut RawWrite, c_int, *const c_char);

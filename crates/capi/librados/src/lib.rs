@@ -16,6 +16,7 @@ mod library;
 pub mod limits;
 mod list;
 mod place;
+mod plain;
 mod read;
 mod write;
 
@@ -23,6 +24,7 @@ pub use answer::Answer;
 pub use cluster::{Cluster, Settings, Usage};
 pub use list::Objects;
 pub use place::Place;
+pub use plain::Plain;
 pub use read::{Entry, Found, ReadOp};
 pub use write::{Compare, WriteOp};
 

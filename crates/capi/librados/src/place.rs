@@ -101,6 +101,10 @@ impl Place {
         })
     }
 
+    pub(crate) fn opened(&self) -> Arc<Opened> {
+        Arc::clone(&self.0)
+    }
+
     /// The names of all objects of the namespace, in no order.
     ///
     /// # Errors

@@ -5,6 +5,7 @@ mod ior;
 mod mdtest;
 mod parallel;
 mod posix;
+mod rados;
 mod refused;
 
 use super::compare::CompareCommand;
@@ -26,6 +27,7 @@ use ior::Ior;
 use mdtest::Mdtest;
 use parallel::{FieldIo, Segments};
 use posix::Posix;
+use rados::Rados;
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -50,6 +52,7 @@ pub(crate) enum BenchCommand {
     Mdtest(Mdtest),
     Ior(Ior),
     Posix(Posix),
+    Rados(Rados),
     Compare(CompareCommand),
     Paper(PaperCommand),
     Report(ReportCommand),
@@ -195,6 +198,7 @@ impl BenchCommand {
             Self::Mdtest(mdtest) => mdtest.run(),
             Self::Ior(ior) => ior.run(),
             Self::Posix(posix) => posix.run(),
+            Self::Rados(rados) => rados.run(),
             Self::Limit(limit) => limit.run(),
             Self::Array(array) => array.common.run(&array.size, array.workload()),
             Self::Kv(kv) => kv.common.run(&kv.value, Workload::Kv),

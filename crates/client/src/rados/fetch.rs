@@ -30,8 +30,6 @@ pub(super) struct Fetching<'a> {
 /// Bytes that a fetch waits for: of a piece, from an offset on, to a place of the sink.
 struct Wish {
     fetch: usize,
-    /// Which record names the piece.
-    key: usize,
     piece: Piece,
     from: u64,
     len: u64,
@@ -39,9 +37,9 @@ struct Wish {
 }
 
 /// Data of the object that was read together with its records.
-struct Ahead {
+struct Ahead<'a> {
     offset: u64,
-    data: Vec<u8>,
+    data: &'a [u8],
 }
 
 impl Fetching<'_> {
@@ -149,54 +147,78 @@ impl Fetching<'_> {
             failed = failed.and(wished);
         }
         failed?;
-        let ahead = ahead.map(|(offset, _)| Ahead { offset, data: found.data.clone() });
-        let read = wishes.iter().map(|wish| {
-            let record = value_of(found, &keys[wish.key]).unwrap_or_default();
-            task(self.read(object, (&keys[wish.key], record), wish, ahead.as_ref()))
+        let ahead = ahead.map(|(offset, _)| Ahead { offset, data: &found.data });
+        let mut left = Vec::new();
+        for wish in wishes {
+            match wish.known(ahead.as_ref()) {
+                Some(data) => self.give(&wish, data, fetches)?,
+                None => left.push(wish),
+            }
+        }
+        let read = left.iter().map(|wish| {
+            let record = value_of(found, &keys[wish.fetch]).unwrap_or_default();
+            task(self.read(object, (&keys[wish.fetch], record), wish))
         });
-        for (wish, data) in wishes.iter().zip(join_all(read.collect()).await) {
-            let Some(bytes) = data? else { return Ok(false) };
-            fetches[wish.fetch].sink.put(wish.at, &bytes);
+        for (wish, data) in left.iter().zip(join_all(read.collect()).await) {
+            let Some(data) = data? else { return Ok(false) };
+            self.give(wish, &data, fetches)?;
         }
         Ok(true)
     }
 
-    /// The bytes of a wish; `None` where they are gone.
+    /// Puts what was read of a wish's body where it belongs, once it is verified.
+    fn give(&self, wish: &Wish, data: &[u8], fetches: &mut [Fetch<'_>]) -> Result<()> {
+        let piece = &wish.piece;
+        let bytes = match piece.body.place {
+            Where::Here(_) => &data[wish.from as usize..(wish.from + wish.len) as usize],
+            _ => {
+                let (offset, len) = piece.window(wish.from, wish.len);
+                if data.len() as u64 != len {
+                    return Err(damaged("bytes are missing"));
+                }
+                piece.verify(self.space.checksum, offset, data)?;
+                let from = (piece.from + wish.from - offset) as usize;
+                &data[from..from + wish.len as usize]
+            }
+        };
+        fetches[wish.fetch].sink.put(wish.at, bytes);
+        Ok(())
+    }
+
+    /// Reads what a wish needs of its body; `None` where that is gone.
     async fn read(
         &self,
         object: &str,
         record: (&[u8], &[u8]),
         wish: &Wish,
-        ahead: Option<&Ahead>,
     ) -> Result<Option<Vec<u8>>> {
-        let (piece, window) = (&wish.piece, wish.piece.window(wish.from, wish.len));
-        let data = match &piece.body.place {
-            Where::Here(_) => {
-                let bytes = piece.bytes().unwrap_or_default();
-                let (from, to) = (wish.from as usize, (wish.from + wish.len) as usize);
-                return Ok(bytes.get(from..to).map(<[u8]>::to_vec));
-            }
-            Where::Apart(id) => self.space.blob(*id, window).await?,
+        let window = wish.piece.window(wish.from, wish.len);
+        match &wish.piece.body.place {
+            Where::Here(_) => Ok(None),
+            Where::Apart(id) => self.space.blob(*id, window).await,
             Where::Own(offset) => {
-                let place = (offset + window.0, window.1);
-                match ahead.and_then(|ahead| ahead.part(place)) {
-                    Some(data) => Some(data.to_vec()),
-                    None => self.space.data_of(object, record, place).await?,
-                }
+                self.space.data_of(object, record, (offset + window.0, window.1)).await
             }
-        };
-        let Some(data) = data else { return Ok(None) };
-        if data.len() as u64 != window.1 {
-            return Err(damaged("bytes are missing"));
         }
-        piece.verify(self.space.checksum, window.0, &data)?;
-        let from = (piece.from + wish.from - window.0) as usize;
-        Ok(Some(data[from..from + wish.len as usize].to_vec()))
     }
 }
 
-impl Ahead {
-    fn part(&self, (offset, len): (u64, u64)) -> Option<&[u8]> {
+impl Wish {
+    /// What it needs of its body, where that is here: in the record, or read together with it.
+    fn known<'a>(&'a self, ahead: Option<&Ahead<'a>>) -> Option<&'a [u8]> {
+        match &self.piece.body.place {
+            Where::Here(_) => self.piece.bytes(),
+            Where::Apart(_) => None,
+            Where::Own(offset) => {
+                let (from, len) = self.piece.window(self.from, self.len);
+                ahead?.part((offset + from, len))
+            }
+        }
+    }
+}
+
+impl<'a> Ahead<'a> {
+    fn part(&self, (offset, len): (u64, u64)) -> Option<&'a [u8]> {
         let from = offset.checked_sub(self.offset)? as usize;
         self.data.get(from..from.checked_add(len as usize)?)
     }
@@ -260,7 +282,6 @@ fn answer(
                     let from = (part.start - run.start) * records.record_size;
                     let wish = Wish {
                         fetch: index,
-                        key: index,
                         piece: piece.clone(),
                         from,
                         len: part.count * records.record_size,
@@ -295,7 +316,7 @@ fn wish_single(
     }
     fetch.filled_bytes = piece.len;
     let (piece, len) = (piece.clone(), piece.len);
-    wishes.push(Wish { fetch: index, key: index, piece, from: 0, len, at: 0 });
+    wishes.push(Wish { fetch: index, piece, from: 0, len, at: 0 });
     Ok(())
 }
 

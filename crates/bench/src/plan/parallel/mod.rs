@@ -304,9 +304,13 @@ impl Site {
     }
 }
 
-/// What follows the scheme of a pool's URL.
+/// What follows the scheme of a pool's URL. Pools on Ceph lie in no folder: they are compared with files of this
+/// machine.
 fn folder_of(url: &str) -> Result<PathBuf> {
     let path = url.split_once(':').map(|(_, path)| Path::new(path)).filter(|path| path.is_dir());
+    if url.starts_with("rados:") {
+        return Ok(std::env::temp_dir());
+    }
     path.map(Path::to_owned).ok_or_else(|| {
         let message =
             format!("{url} is no pool that other processes reach: take one in a directory");

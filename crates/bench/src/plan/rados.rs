@@ -1,0 +1,275 @@
+//! `esker bench rados`: Field I/O on Ceph beside a program that calls librados by hand, in the same run.
+use super::Note;
+use crate::host::Host;
+use crate::job::Slot;
+use crate::measure::{Measured, Meter, Tally, Until, measure};
+use crate::payload::Payload;
+use crate::report::{Report, Run, RunName, SCHEMA, Settings};
+use esker::backend::NewContainer;
+use esker::types::info::OpenMode;
+use esker::types::ops::{Cond, Sink, Source};
+use esker::{
+    Access, Array, ArrayAttributes, Container, Kv, Pool, RadosUrl, Wait, side_by_side, task,
+};
+use esker_librados::{Cluster, Plain};
+use esker_types::{Error, ErrorKind, Extent, ObjectClass, ObjectType, Result};
+use serde_json::json;
+
+/// Bytes of an index entry, as Field I/O has it.
+const ENTRY_BYTES: usize = 40;
+/// The object that has the index of the program by hand.
+const INDEX: &str = "index";
+/// The key of the forecast in the main Key-Value.
+const FORECAST: &[u8] = b"forecast";
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub struct RadosPlan {
+    /// The pool, by its URL.
+    pub url: String,
+    /// Bytes of a field.
+    pub size: u64,
+    /// Fields written and read in each round.
+    pub ops: u64,
+    /// How often all is done.
+    pub rounds: u32,
+    /// Operations in flight where several are.
+    pub in_flight: usize,
+    /// What the payload is made from.
+    pub seed: u64,
+}
+
+/// One way of writing and reading, with what was counted.
+#[derive(Default)]
+struct Way {
+    write: Tally,
+    read: Tally,
+}
+
+/// A container for the fields of Field I/O without containers of their own.
+struct Fields {
+    container: Container,
+    main: Kv,
+    index: Kv,
+}
+
+/// Field I/O and its payload.
+struct Work<'a> {
+    plan: &'a RadosPlan,
+    payload: Payload,
+    by_hand: Plain,
+    fields: Fields,
+}
+
+impl RadosPlan {
+    /// Measures both ways, and Field I/O with operations in flight, in turns.
+    ///
+    /// # Errors
+    /// `BadPath` for a URL that is none of Ceph; what the cluster meets; `Corrupt` where what is read is not
+    /// what was written.
+    pub fn run(&self, note: Note<'_>) -> Result<Report> {
+        let url = RadosUrl::parse(&self.url)?.ok_or_else(|| self.no_ceph())?;
+        let cluster = Cluster::connect(&url.settings)?;
+        let place = cluster.place(&url.pool, &format!("{}.by-hand", url.namespace))?;
+        let pool = Pool::connect(&self.url, OpenMode::ReadWrite)?;
+        let label = format!("bench-rados-{}", std::process::id());
+        let new = NewContainer { label: Some(&label), ..Default::default() };
+        pool.create_container(&new).wait()?;
+        let container = pool.open_container(&label, OpenMode::ReadWrite).wait()?;
+        let outcome = Fields::new(container).and_then(|fields| {
+            let payload = Payload::new(self.seed, self.size as usize);
+            let by_hand = Plain::of(&place);
+            Work { plan: self, payload, by_hand, fields }.rounds(note)
+        });
+        pool.destroy_container(&label, true).wait()?;
+        for object in place.objects()? {
+            place.write(&object?, removal()?).wait().ok();
+        }
+        self.report(outcome?)
+    }
+
+    #[cold]
+    fn no_ceph(&self) -> Error {
+        let message = format!("{} is no pool on Ceph: name one as rados:POOL?conf=FILE", self.url);
+        Error::new(ErrorKind::BadPath, message)
+    }
+
+    fn report(&self, ways: [Way; 3]) -> Result<Report> {
+        let [by_hand, one, many] = &ways;
+        let in_flight = format!("esker x{}", self.in_flight);
+        let run = |store: &str, phase, tally: &Tally, limit: Option<&Tally>| {
+            let name = RunName { store, workload: store, phase, procs: 1, size_bytes: self.size };
+            Run::new(&name, tally, limit)
+        };
+        let runs = vec![
+            run("librados", "write", &by_hand.write, None),
+            run("esker", "write", &one.write, Some(&by_hand.write)),
+            run(&in_flight, "write", &many.write, Some(&by_hand.write)),
+            run("librados", "read", &by_hand.read, None),
+            run("esker", "read", &one.read, Some(&by_hand.read)),
+            run(&in_flight, "read", &many.read, Some(&by_hand.read)),
+        ];
+        let options = json!({"ops": self.ops, "rounds": self.rounds, "in_flight": self.in_flight});
+        let settings = Settings::new(self.seed, options.as_object().cloned().unwrap_or_default());
+        let host = Host::of(&std::env::temp_dir())?;
+        Ok(Report { schema: SCHEMA, host, settings, runs })
+    }
+}
+
+fn removal() -> Result<esker_librados::WriteOp> {
+    let mut op = esker_librados::WriteOp::new()?;
+    op.remove();
+    Ok(op)
+}
+
+impl Fields {
+    fn new(container: Container) -> Result<Self> {
+        let kv = |number| {
+            let class = Some(ObjectClass::S1);
+            container.kv(container.generate_oid(1, number, ObjectType::KvHashed, class, 0)?)
+        };
+        let (main, index) = (kv(0)?, kv(1)?);
+        main.put(FORECAST, &[1; 16], Cond::NONE, Access::Latest).wait()?;
+        Ok(Self { container, main, index })
+    }
+
+    fn array(&self, number: u64, bytes: u64) -> Result<Array> {
+        let class = Some(ObjectClass::S1);
+        let oid = self.container.generate_oid(2, number, ObjectType::ArrayByte, class, 0)?;
+        let attributes = ArrayAttributes { cell_size: 1, chunk_size: bytes };
+        self.container.open_array_with_attributes(oid, attributes)
+    }
+
+    /// Algorithm 1 of Field I/O without containers: look up the forecast, write the Array, note it.
+    async fn write(&self, number: u64, data: &[u8]) -> Result<()> {
+        let mut forecast = [0; 16];
+        self.main.get_into(FORECAST, &mut forecast, Access::Latest).await?;
+        let array = self.array(number, data.len() as u64)?;
+        let whole = [Extent::new(0, data.len() as u64)];
+        array.write(&whole, Source::One(data), Access::Latest).await?;
+        let entry = [7; ENTRY_BYTES];
+        self.index.put(&number.to_be_bytes(), &entry, Cond::NONE, Access::Latest).await
+    }
+
+    /// Algorithm 2: look up the forecast and the entry, read the Array.
+    async fn read(&self, number: u64, buffer: &mut [u8]) -> Result<()> {
+        let (mut forecast, mut entry) = ([0; 16], [0; ENTRY_BYTES]);
+        self.main.get_into(FORECAST, &mut forecast, Access::Latest).await?;
+        let key = number.to_be_bytes();
+        let found = self.index.get_into(&key, &mut entry, Access::Latest).await?;
+        found.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("field {number}")))?;
+        let whole = [Extent::new(0, buffer.len() as u64)];
+        let array = self.array(number, buffer.len() as u64)?;
+        array.read(&whole, Sink::One(buffer), Access::Latest).await.map(drop)
+    }
+}
+
+impl Work<'_> {
+    /// The first round warms up. Writing and reading take turns with what they are compared with.
+    fn rounds(mut self, note: Note<'_>) -> Result<[Way; 3]> {
+        let mut ways: [Way; 3] = Default::default();
+        for round in 0..=self.plan.rounds {
+            note(&format!("round {round} of {}", self.plan.rounds));
+            let first = u64::from(round) * self.plan.ops * 2;
+            let many = first + self.plan.ops;
+            let done = [
+                (self.write_by_hand(first)?, self.read_by_hand(first)?),
+                (self.write_each(first)?, self.read_each(first)?),
+                (self.write_many(many)?, self.read_many(many)?),
+            ];
+            for (way, (write, read)) in ways.iter_mut().zip(done).filter(|_| round > 0) {
+                way.write.add_round(&[write]);
+                way.read.add_round(&[read]);
+            }
+            self.punch(first)?;
+        }
+        Ok(ways)
+    }
+
+    fn data(&mut self, number: u64) -> Vec<u8> {
+        self.payload.block(Slot { rank: 0, round: 0, op: number }).to_vec()
+    }
+
+    fn all(&self, mut op: impl FnMut(u64) -> Result<()>) -> Result<Measured> {
+        measure(Until::Ops(self.plan.ops), self.plan.size, |index| op(index))
+    }
+
+    fn write_by_hand(&mut self, first: u64) -> Result<Measured> {
+        let data = self.data(first);
+        self.all(|index| {
+            self.by_hand.write_full(&format!("f{index}"), &data)?;
+            self.by_hand.set(INDEX, &(first + index).to_be_bytes(), &[7; ENTRY_BYTES])
+        })
+    }
+
+    fn read_by_hand(&mut self, first: u64) -> Result<Measured> {
+        let mut buffer = vec![0; self.plan.size as usize];
+        let measured = self.all(|index| {
+            self.by_hand.get(INDEX, &(first + index).to_be_bytes())?;
+            self.by_hand.read(&format!("f{index}"), &mut buffer).map(drop)
+        })?;
+        self.compare(first, &buffer)?;
+        Ok(measured)
+    }
+
+    fn write_each(&mut self, first: u64) -> Result<Measured> {
+        let data = self.data(first);
+        self.all(|index| self.fields.write(first + index, &data).wait())
+    }
+
+    fn read_each(&mut self, first: u64) -> Result<Measured> {
+        let mut buffer = vec![0; self.plan.size as usize];
+        let read = self.all(|index| self.fields.read(first + index, &mut buffer).wait())?;
+        self.compare(first, &buffer)?;
+        Ok(read)
+    }
+
+    fn write_many(&mut self, first: u64) -> Result<Measured> {
+        let data = self.data(first);
+        let (fields, data) = (&self.fields, data.as_slice());
+        self.in_flight(|number| task(async move { fields.write(first + number, data).await }))
+    }
+
+    fn read_many(&mut self, first: u64) -> Result<Measured> {
+        let (fields, size) = (&self.fields, self.plan.size as usize);
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let read = self.in_flight(|number| {
+            let sender = sender.clone();
+            task(async move {
+                let mut buffer = vec![0; size];
+                fields.read(first + number, &mut buffer).await?;
+                let _ = (number == 0).then(|| sender.send(buffer));
+                Ok(())
+            })
+        })?;
+        self.compare(first, &receiver.try_recv().unwrap_or_default())?;
+        Ok(read)
+    }
+
+    /// A bounded number of operations at a time, on one thread; their time is noted as that of all.
+    fn in_flight<'a>(
+        &'a self,
+        op: impl Fn(u64) -> esker::Task<'a, Result<()>>,
+    ) -> Result<Measured> {
+        let mut meter = Meter::start();
+        let tasks = (0..self.plan.ops).map(op).collect();
+        let done = side_by_side(tasks, self.plan.in_flight).wait();
+        meter.tick(self.plan.ops, self.plan.ops * self.plan.size);
+        done.into_iter().collect::<Result<()>>()?;
+        Ok(meter.finish())
+    }
+
+    fn compare(&mut self, number: u64, read: &[u8]) -> Result<()> {
+        match self.data(number) == read {
+            true => Ok(()),
+            false => Err(Error::new(ErrorKind::Corrupt, format!("field {number} was read wrong"))),
+        }
+    }
+
+    fn punch(&self, first: u64) -> Result<()> {
+        (first..first + 2 * self.plan.ops).try_for_each(|number| {
+            let array = self.fields.array(number, self.plan.size)?;
+            array.destroy(Access::Latest).wait()
+        })
+    }
+}

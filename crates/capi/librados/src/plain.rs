@@ -1,0 +1,75 @@
+//! The synchronous calls of librados, as a program written by hand makes them: what a benchmark compares with.
+use crate::failure::check;
+use crate::library::c_string;
+use crate::place::Opened;
+use crate::write::start;
+use crate::{Place, ReadOp, WriteOp};
+use esker_types::Result;
+use std::ffi::c_char;
+use std::ptr;
+use std::sync::Arc;
+
+/// A namespace, one call at a time.
+pub struct Plain(Arc<Opened>);
+
+impl Plain {
+    /// The same place.
+    #[must_use]
+    pub fn of(place: &Place) -> Self {
+        Self(place.opened())
+    }
+
+    /// Replaces the data of an object (`rados_write_full`).
+    ///
+    /// # Errors
+    /// What librados meets.
+    pub fn write_full(&self, object: &str, data: &[u8]) -> Result<()> {
+        let name = c_string(object)?;
+        let write = self.0.functions().rados_write_full;
+        // SAFETY: name and data live during the call.
+        let code = unsafe { write(self.0.raw(), name.as_ptr(), start(data), data.len()) };
+        check(code, format_args!("writing {object}"))
+    }
+
+    /// Fills `buffer` with the data of an object from its beginning (`rados_read`); answers with its length.
+    ///
+    /// # Errors
+    /// What librados meets.
+    pub fn read(&self, object: &str, buffer: &mut [u8]) -> Result<usize> {
+        let name = c_string(object)?;
+        let (place, len) = (buffer.as_mut_ptr().cast::<c_char>(), buffer.len());
+        // SAFETY: name and buffer live during the call, which writes no more than it is told.
+        let code =
+            unsafe { (self.0.functions().rados_read)(self.0.raw(), name.as_ptr(), place, len, 0) };
+        check(code, format_args!("reading {object}")).map(|()| code as usize)
+    }
+
+    /// Sets an entry of an object's map (`rados_write_op_operate`).
+    ///
+    /// # Errors
+    /// What librados meets.
+    pub fn set(&self, object: &str, key: &[u8], value: &[u8]) -> Result<()> {
+        let name = c_string(object)?;
+        let mut op = WriteOp::new()?;
+        op.set([(key, value)]);
+        let operate = self.0.functions().rados_write_op_operate;
+        // SAFETY: operation and name live during the call.
+        let code = unsafe { operate(op.raw(), self.0.raw(), name.as_ptr(), ptr::null_mut(), 0) };
+        check(code, format_args!("writing {object}"))
+    }
+
+    /// The value of an entry of an object's map (`rados_read_op_operate`).
+    ///
+    /// # Errors
+    /// What librados meets.
+    pub fn get(&self, object: &str, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let name = c_string(object)?;
+        let mut op = ReadOp::new()?;
+        op.keys(&[key]);
+        let operate = self.0.functions().rados_read_op_operate;
+        // SAFETY: operation and name live during the call.
+        let code = unsafe { operate(op.raw(), self.0.raw(), name.as_ptr(), 0) };
+        check(code, format_args!("reading {object}"))?;
+        Ok(op.finish(0).entries.into_iter().next().map(|entry| entry.value))
+    }
+}
