@@ -90,7 +90,7 @@ impl Wake for Unpark {
 /// Runs a future to its end on the calling thread.
 pub fn block_on<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
-    match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+    match poll_waiting(future.as_mut(), &mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => output,
         Poll::Pending => park_until_ready(future),
     }
@@ -101,11 +101,27 @@ fn park_until_ready<F: Future>(mut future: Pin<&mut F>) -> F::Output {
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
     let mut context = Context::from_waker(&waker);
     loop {
-        match future.as_mut().poll(&mut context) {
+        match poll_waiting(future.as_mut(), &mut context) {
             Poll::Ready(output) => return output,
             Poll::Pending => std::thread::park(),
         }
     }
+}
+
+/// Polls on a thread that has nothing to do but wait.
+fn poll_waiting<F: Future>(future: Pin<&mut F>, context: &mut Context<'_>) -> Poll<F::Output> {
+    on_waiting_thread(true, || future.poll(context))
+}
+
+/// Does `work` where operations on Ceph may (`waits`) or may not block the thread.
+fn on_waiting_thread<T>(waits: bool, work: impl FnOnce() -> T) -> T {
+    #[cfg(feature = "rados")]
+    return esker_librados::waiting(waits, work);
+    #[cfg(not(feature = "rados"))]
+    return {
+        let _ = waits;
+        work()
+    };
 }
 
 /// Most of [`join_all`]'s tasks that are under way at a time.
@@ -141,13 +157,18 @@ pub async fn side_by_side<T>(tasks: Vec<Task<'_, T>>, most: usize) -> Vec<T> {
                 outputs.push(None);
             }
             let before = running.len();
-            running.retain_mut(|(index, task)| match task.as_mut().poll(context) {
-                Poll::Ready(output) => {
-                    outputs[*index] = Some(output);
-                    false
-                }
-                Poll::Pending => true,
-            });
+            let mut poll =
+                |(index, task): &mut (usize, Task<'_, T>)| match task.as_mut().poll(context) {
+                    Poll::Ready(output) => {
+                        outputs[*index] = Some(output);
+                        false
+                    }
+                    Poll::Pending => true,
+                };
+            match before > 1 {
+                true => on_waiting_thread(false, || running.retain_mut(poll)),
+                false => running.retain_mut(|task| poll(task)),
+            }
             match running.len() {
                 0 if before < most => return Poll::Ready(()),
                 left if left == before => return Poll::Pending,

@@ -19,8 +19,6 @@ use serde_json::json;
 const ENTRY_BYTES: usize = 40;
 /// The object that has the index of the program by hand.
 const INDEX: &str = "index";
-/// The key of the forecast in the main Key-Value.
-const FORECAST: &[u8] = b"forecast";
 
 /// What to measure.
 #[derive(Clone, Debug)]
@@ -49,7 +47,6 @@ struct Way {
 /// A container for the fields of Field I/O without containers of their own.
 struct Fields {
     container: Container,
-    main: Kv,
     index: Kv,
 }
 
@@ -124,13 +121,10 @@ fn removal() -> Result<esker_librados::WriteOp> {
 
 impl Fields {
     fn new(container: Container) -> Result<Self> {
-        let kv = |number| {
-            let class = Some(ObjectClass::S1);
-            container.kv(container.generate_oid(1, number, ObjectType::KvHashed, class, 0)?)
-        };
-        let (main, index) = (kv(0)?, kv(1)?);
-        main.put(FORECAST, &[1; 16], Cond::NONE, Access::Latest).wait()?;
-        Ok(Self { container, main, index })
+        let class = Some(ObjectClass::S1);
+        let index =
+            container.kv(container.generate_oid(1, 0, ObjectType::KvHashed, class, 0)?)?;
+        Ok(Self { container, index })
     }
 
     fn array(&self, number: u64, bytes: u64) -> Result<Array> {
@@ -140,10 +134,8 @@ impl Fields {
         self.container.open_array_with_attributes(oid, attributes)
     }
 
-    /// Algorithm 1 of Field I/O without containers: look up the forecast, write the Array, note it.
+    /// A field of a known forecast: write the Array, note it.
     async fn write(&self, number: u64, data: &[u8]) -> Result<()> {
-        let mut forecast = [0; 16];
-        self.main.get_into(FORECAST, &mut forecast, Access::Latest).await?;
         let array = self.array(number, data.len() as u64)?;
         let whole = [Extent::new(0, data.len() as u64)];
         array.write(&whole, Source::One(data), Access::Latest).await?;
@@ -151,10 +143,9 @@ impl Fields {
         self.index.put(&number.to_be_bytes(), &entry, Cond::NONE, Access::Latest).await
     }
 
-    /// Algorithm 2: look up the forecast and the entry, read the Array.
+    /// Look up the entry, read the Array.
     async fn read(&self, number: u64, buffer: &mut [u8]) -> Result<()> {
-        let (mut forecast, mut entry) = ([0; 16], [0; ENTRY_BYTES]);
-        self.main.get_into(FORECAST, &mut forecast, Access::Latest).await?;
+        let mut entry = [0; ENTRY_BYTES];
         let key = number.to_be_bytes();
         let found = self.index.get_into(&key, &mut entry, Access::Latest).await?;
         found.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("field {number}")))?;
@@ -197,7 +188,7 @@ impl Work<'_> {
     fn write_by_hand(&mut self, first: u64) -> Result<Measured> {
         let data = self.data(first);
         self.all(|index| {
-            self.by_hand.write_full(&format!("f{index}"), &data)?;
+            self.by_hand.write_full(&format!("f{}", first + index), &data)?;
             self.by_hand.set(INDEX, &(first + index).to_be_bytes(), &[7; ENTRY_BYTES])
         })
     }
@@ -206,7 +197,7 @@ impl Work<'_> {
         let mut buffer = vec![0; self.plan.size as usize];
         let measured = self.all(|index| {
             self.by_hand.get(INDEX, &(first + index).to_be_bytes())?;
-            self.by_hand.read(&format!("f{index}"), &mut buffer).map(drop)
+            self.by_hand.read(&format!("f{}", first + index), &mut buffer).map(drop)
         })?;
         self.compare(first, &buffer)?;
         Ok(measured)
@@ -269,7 +260,8 @@ impl Work<'_> {
     fn punch(&self, first: u64) -> Result<()> {
         (first..first + 2 * self.plan.ops).try_for_each(|number| {
             let array = self.fields.array(number, self.plan.size)?;
-            array.destroy(Access::Latest).wait()
+            array.destroy(Access::Latest).wait()?;
+            self.by_hand.remove(&format!("f{number}"))
         })
     }
 }

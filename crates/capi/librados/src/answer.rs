@@ -1,5 +1,8 @@
-//! Answers to operations: futures that a callback of librados completes.
+//! Answers to operations: futures that a callback of librados completes, or, where the thread has nothing else to do,
+//! that wait in place. The callback comes from another thread of librados, which takes as long as a small
+//! operation.
 use crate::api::{Functions, RawCompletion};
+use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::future::Future;
 use std::pin::Pin;
@@ -8,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 /// An operation under way, with what it owns until librados is done with it.
-pub(crate) struct Shared<T> {
+struct Shared<T> {
     functions: &'static Functions,
     state: Mutex<State<T>>,
 }
@@ -38,10 +41,79 @@ impl<T> Shared<T> {
     }
 }
 
+thread_local! {
+    static WAITS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Does `work` on a thread that will wait (`true`) or not for the operations which it begins. An answer that
+/// is waited for blocks the thread when it is polled, and so keeps others from being under way beside it.
+pub fn waiting<T>(waits: bool, work: impl FnOnce() -> T) -> T {
+    let before = WAITS.replace(waits);
+    let done = work();
+    WAITS.set(before);
+    done
+}
+
+/// An operation that its thread waits for.
+struct Awaited<T> {
+    functions: &'static Functions,
+    completion: *mut RawCompletion,
+    owned: Option<T>,
+}
+
+// SAFETY: librados does not care which thread waits.
+unsafe impl<T: Send> Send for Awaited<T> {}
+
+impl<T> Awaited<T> {
+    fn wait(&mut self) -> (c_int, u64) {
+        let Self { functions, completion, .. } = *self;
+        // SAFETY: the completion is valid until `drop`.
+        unsafe {
+            (functions.rados_aio_wait_for_complete)(completion);
+            (
+                (functions.rados_aio_get_return_value)(completion),
+                (functions.rados_aio_get_version)(completion),
+            )
+        }
+    }
+}
+
+impl<T> Drop for Awaited<T> {
+    fn drop(&mut self) {
+        // What librados fills must stay until it is done, even if nobody asks any more.
+        self.wait();
+        // SAFETY: the completion is used no more.
+        unsafe { (self.functions.rados_aio_release)(self.completion) };
+    }
+}
+
+/// Begins an operation that this thread waits for.
+fn begin_awaited<T>(
+    functions: &'static Functions,
+    owned: T,
+    operate: impl FnOnce(*mut RawCompletion) -> c_int,
+) -> Result<Awaited<T>, c_int> {
+    let mut completion = ptr::null_mut();
+    let create = functions.rados_aio_create_completion2;
+    // SAFETY: nobody is called; the call sets `completion`.
+    let code = unsafe { create(ptr::null_mut(), None, &raw mut completion) };
+    let code = if code < 0 { code } else { operate(completion) };
+    match code < 0 {
+        false => Ok(Awaited { functions, completion, owned: Some(owned) }),
+        true => {
+            if !completion.is_null() {
+                // SAFETY: nothing was begun with it.
+                unsafe { (functions.rados_aio_release)(completion) };
+            }
+            Err(code)
+        }
+    }
+}
+
 /// Begins an operation: `operate` hands the completion to librados and returns its code.
 ///
 /// `owned` is kept, at least, until librados says that the operation is over.
-pub(crate) fn begin<T: Send + 'static>(
+fn begin_told<T: Send + 'static>(
     functions: &'static Functions,
     owned: T,
     operate: impl FnOnce(*mut RawCompletion) -> c_int,
@@ -53,7 +125,7 @@ pub(crate) fn begin<T: Send + 'static>(
     // SAFETY: `done` takes the argument back, once.
     let code = unsafe {
         let create = functions.rados_aio_create_completion2;
-        create(argument.cast_mut().cast::<c_void>(), done::<T>, &raw mut completion)
+        create(argument.cast_mut().cast::<c_void>(), Some(done::<T>), &raw mut completion)
     };
     let code = if code < 0 { code } else { operate(completion) };
     if code < 0 {
@@ -117,20 +189,50 @@ impl<O: Send, T, F: Fn(u64, O) -> T + Send + Sync> Ask<T> for Asked<O, F> {
     }
 }
 
+impl<O: Send, T, F: Fn(u64, O) -> T + Send> Ask<T> for (Mutex<Awaited<O>>, F)
+where
+    F: Sync,
+{
+    fn ask(&self, _: &Context<'_>) -> Option<Result<T, i32>> {
+        let mut awaited = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (code, version) = awaited.wait();
+        Some(match awaited.owned.take() {
+            Some(owned) if code >= 0 => Ok((self.1)(version, owned)),
+            _ => Err(code.min(-1)),
+        })
+    }
+}
+
+/// One that failed before it began.
+struct Refused(c_int);
+
+impl<T> Ask<T> for Refused {
+    fn ask(&self, _: &Context<'_>) -> Option<Result<T, i32>> {
+        Some(Err(self.0))
+    }
+}
+
 /// The answer to an operation, or the code of librados for its failure: a negative errno.
 ///
 /// The operation goes on when this is dropped.
 pub struct Answer<T>(Box<dyn Ask<T>>);
 
-impl<T> Answer<T> {
-    pub(crate) fn new<O: Send + 'static>(
-        shared: Arc<Shared<O>>,
+impl<T: 'static> Answer<T> {
+    /// Begins an operation: `operate` hands the completion to librados and returns its code. What is `owned` is
+    /// kept until the operation is over.
+    pub(crate) fn begin<O: Send + 'static>(
+        functions: &'static Functions,
+        owned: O,
+        operate: impl FnOnce(*mut RawCompletion) -> c_int,
         finish: impl Fn(u64, O) -> T + Send + Sync + 'static,
-    ) -> Self
-    where
-        T: 'static,
-    {
-        Self(Box::new(Asked { shared, finish }))
+    ) -> Self {
+        if !WAITS.get() {
+            return Self(Box::new(Asked { shared: begin_told(functions, owned, operate), finish }));
+        }
+        match begin_awaited(functions, owned, operate) {
+            Ok(awaited) => Self(Box::new((Mutex::new(awaited), finish))),
+            Err(code) => Self(Box::new(Refused(code))),
+        }
     }
 }
 

@@ -74,13 +74,15 @@ functions! {
     rados_ioctx_create: fn(*mut RawCluster, *const c_char, *mut *mut RawPlace) -> c_int;
     rados_ioctx_destroy: fn(*mut RawPlace);
     rados_ioctx_set_namespace: fn(*mut RawPlace, *const c_char);
-    rados_aio_create_completion2: fn(*mut c_void, Done, *mut *mut RawCompletion) -> c_int;
+    rados_aio_create_completion2: fn(*mut c_void, Option<Done>, *mut *mut RawCompletion) -> c_int;
+    rados_aio_wait_for_complete: fn(*mut RawCompletion) -> c_int;
     rados_aio_get_return_value: fn(*mut RawCompletion) -> c_int;
     rados_aio_get_version: fn(*mut RawCompletion) -> u64;
     rados_aio_release: fn(*mut RawCompletion);
     rados_aio_write_op_operate: fn(*mut RawWrite, *mut RawPlace, *mut RawCompletion, *const c_char, *mut c_void, c_int) -> c_int;
     rados_aio_read_op_operate: fn(*mut RawRead, *mut RawPlace, *mut RawCompletion, *const c_char, c_int) -> c_int;
     rados_write_full: fn(*mut RawPlace, *const c_char, Bytes, usize) -> c_int;
+    rados_remove: fn(*mut RawPlace, *const c_char) -> c_int;
     rados_read: fn(*mut RawPlace, *const c_char, *mut c_char, usize, u64) -> c_int;
     rados_write_op_operate: fn(*mut RawWrite, *mut RawPlace, *const c_char, *mut c_void, c_int) -> c_int;
     rados_read_op_operate: fn(*mut RawRead, *mut RawPlace, *const c_char, c_int) -> c_int;

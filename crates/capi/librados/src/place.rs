@@ -1,6 +1,6 @@
 //! Namespaces of pools, where operations go.
-use crate::answer::{Answer, Shared, begin};
-use crate::api::{Functions, RawCompletion, RawPlace};
+use crate::answer::Answer;
+use crate::api::{Functions, RawPlace};
 use crate::cluster::Connection;
 use crate::failure::error;
 use crate::library::c_string;
@@ -8,13 +8,16 @@ use crate::list::Objects;
 use crate::read::{Found, ReadOp};
 use crate::write::WriteOp;
 use esker_types::Result;
-use std::ffi::{CStr, c_int};
+use std::ffi::c_int;
 use std::ptr;
 use std::sync::Arc;
 
 /// Makes an operation on a full pool fail, where librados would wait until it is not
 /// (`LIBRADOS_OPERATION_FULL_TRY`).
 const FULL_TRY: c_int = 64;
+
+/// The code for a name that no object can have (`-EINVAL`).
+const BAD_NAME: c_int = -22;
 
 /// A namespace of a pool of a cluster. Clones share it.
 #[derive(Clone)]
@@ -60,45 +63,26 @@ impl Place {
     ///
     /// The error is the code of librados: a negative errno, `-ECANCELED` where a guard did not hold.
     pub fn write(&self, object: &str, op: WriteOp) -> Answer<u64> {
-        let operate = |functions: &Functions, completion, name: &CStr| {
-            let (raw, nowhere) = (op.raw(), ptr::null_mut());
+        let operate = |completion| {
+            let Ok(name) = c_string(object) else { return BAD_NAME };
+            let write = self.0.functions().rados_aio_write_op_operate;
+            let (raw, place, nowhere) = (op.raw(), self.0.raw, ptr::null_mut());
             // SAFETY: the operation is whole, the name lives during the call, which takes copies of both.
-            unsafe {
-                (functions.rados_aio_write_op_operate)(
-                    raw,
-                    self.0.raw,
-                    completion,
-                    name.as_ptr(),
-                    nowhere,
-                    FULL_TRY,
-                )
-            }
+            unsafe { write(raw, place, completion, name.as_ptr(), nowhere, FULL_TRY) }
         };
-        Answer::new(self.begin(object, (), operate), |version, ()| version)
+        Answer::begin(self.0.functions(), (), operate, |version, ()| version)
     }
 
     /// Reads what `op` asks for of an object, all of one state. The error is the code of librados.
     pub fn read(&self, object: &str, op: ReadOp) -> Answer<Found> {
         let raw = op.raw();
-        let operate = |functions: &Functions, completion, name: &CStr| {
+        let operate = |completion| {
+            let Ok(name) = c_string(object) else { return BAD_NAME };
+            let read = self.0.functions().rados_aio_read_op_operate;
             // SAFETY: the operation is whole and lives, with all places it fills, until it is complete.
-            unsafe {
-                (functions.rados_aio_read_op_operate)(raw, self.0.raw, completion, name.as_ptr(), 0)
-            }
+            unsafe { read(raw, self.0.raw, completion, name.as_ptr(), 0) }
         };
-        Answer::new(self.begin(object, op, operate), |version, op: ReadOp| op.finish(version))
-    }
-
-    fn begin<T: Send + 'static>(
-        &self,
-        object: &str,
-        owned: T,
-        operate: impl FnOnce(&Functions, *mut RawCompletion, &CStr) -> c_int,
-    ) -> Arc<Shared<T>> {
-        begin(self.0.functions(), owned, |completion| match c_string(object) {
-            Ok(name) => operate(self.0.functions(), completion, &name),
-            Err(_) => -22,
-        })
+        Answer::begin(self.0.functions(), op, operate, |version, op: ReadOp| op.finish(version))
     }
 
     pub(crate) fn opened(&self) -> Arc<Opened> {

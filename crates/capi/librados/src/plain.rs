@@ -4,7 +4,7 @@ use crate::library::c_string;
 use crate::place::Opened;
 use crate::write::start;
 use crate::{Place, ReadOp, WriteOp};
-use esker_types::Result;
+use esker_types::{ErrorKind, Result};
 use std::ffi::c_char;
 use std::ptr;
 use std::sync::Arc;
@@ -42,6 +42,20 @@ impl Plain {
         let code =
             unsafe { (self.0.functions().rados_read)(self.0.raw(), name.as_ptr(), place, len, 0) };
         check(code, format_args!("reading {object}")).map(|()| code as usize)
+    }
+
+    /// Removes an object, if it is there (`rados_remove`).
+    ///
+    /// # Errors
+    /// What librados meets.
+    pub fn remove(&self, object: &str) -> Result<()> {
+        let name = c_string(object)?;
+        // SAFETY: the name lives during the call.
+        let code = unsafe { (self.0.functions().rados_remove)(self.0.raw(), name.as_ptr()) };
+        match check(code, format_args!("removing {object}")) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            done => done,
+        }
     }
 
     /// Sets an entry of an object's map (`rados_write_op_operate`).

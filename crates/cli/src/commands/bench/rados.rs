@@ -9,8 +9,8 @@ use esker_bench::units::Bytes;
 
 const METHOD: &str = "\
 Three ways take turns in one process: a program that calls librados by hand (rados_write_full of the field, omap set of its \
-index entry; omap get, rados_read), Field I/O without containers of its own (look up the forecast in the main Key-Value, write the \
-Array, note it in the index; look up both, read the Array), and Field I/O with many operations in flight. Ratios are to the \
+index entry; omap get, rados_read), Field I/O of a known forecast (write the Array, put its entry into the index; get the entry, read \
+the Array), and the same with many operations in flight. Ratios are to the \
 program by hand. The first round warms up and is not counted; what was read is compared with what was written.
 
 Example:
