@@ -181,8 +181,8 @@ impl Work<'_> {
         self.payload.block(Slot { rank: 0, round: 0, op: number }).to_vec()
     }
 
-    fn all(&self, mut op: impl FnMut(u64) -> Result<()>) -> Result<Measured> {
-        measure(Until::Ops(self.plan.ops), self.plan.size, |index| op(index))
+    fn all(&self, op: impl FnMut(u64) -> Result<()>) -> Result<Measured> {
+        measure(Until::Ops(self.plan.ops), self.plan.size, op)
     }
 
     fn write_by_hand(&mut self, first: u64) -> Result<Measured> {
