@@ -62,23 +62,6 @@ pub trait Wait: Future + Sized {
 
 impl<F: Future> Wait for F {}
 
-/// Runs futures side by side to their ends; their outputs in order. Meant for some hundred at most.
-pub(crate) async fn all<F: Future>(futures: Vec<F>) -> Vec<F::Output> {
-    let mut running: Vec<_> = futures.into_iter().map(|future| (Box::pin(future), None)).collect();
-    std::future::poll_fn(|context| {
-        let mut pending = false;
-        for (future, output) in running.iter_mut().filter(|(_, output)| output.is_none()) {
-            match future.as_mut().poll(context) {
-                Poll::Ready(ready) => *output = Some(ready),
-                Poll::Pending => pending = true,
-            }
-        }
-        if pending { Poll::Pending } else { Poll::Ready(()) }
-    })
-    .await;
-    running.into_iter().filter_map(|(_, output)| output).collect()
-}
-
 struct Unpark(Thread);
 
 impl Wake for Unpark {

@@ -3,7 +3,7 @@ use super::batch::{Batch, Kind, Piece};
 use super::progress::{Progress, add};
 use crate::access::Access;
 use crate::container::Container;
-use crate::reply::{Wait, all};
+use crate::reply::{Wait, join_all, task};
 use esker_types::ops::{Cond, Fetch, Sink, Source, Update, Value, Write, WriteOp};
 use esker_types::{Error, ErrorKind, ObjectId, Result};
 
@@ -56,8 +56,8 @@ impl Storer<'_> {
         if self.to.backend()?.capabilities().transactions && !is_array {
             return self.to.write(&writes, Access::Latest).wait();
         }
-        let each = writes.chunks(1).map(|write| self.to.write(write, Access::Latest));
-        all(each.collect()).wait().into_iter().collect()
+        let each = writes.chunks(1).map(|write| task(self.to.write(write, Access::Latest)));
+        join_all(each.collect()).wait().into_iter().collect()
     }
 
     /// Compares what stands in the target with what was read from the source.
