@@ -4,11 +4,14 @@ use crate::api::{Functions, RawCluster, RawPlace, RawUsage};
 use crate::failure::check;
 use crate::library::{c_string, functions};
 use crate::limits::{BYTES_MAX, OPERATIONS_MAX, SETTING_MAX, TIMEOUT_SECONDS};
-use esker_types::Result;
-use std::ffi::{CStr, CString, c_char};
+use esker_types::{Error, ErrorKind, Result};
+use std::ffi::{CStr, CString, c_char, c_int};
 use std::path::PathBuf;
 use std::ptr;
 use std::sync::Arc;
+
+/// What connecting says where the configuration lacks something (`ENOENT`).
+const INCOMPLETE: c_int = -2;
 
 /// How a cluster is reached.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -63,7 +66,7 @@ impl Cluster {
     /// Connects.
     ///
     /// # Errors
-    /// `NotSupported` where there is no librados, `NotFound` where there is no configuration,
+    /// `NotSupported` where there is no librados, `NotFound` where there is no configuration, or no monitor or key in it,
     /// `NoPermission` for a wrong key, `TimedOut` where no monitor answers.
     pub fn connect(settings: &Settings) -> Result<Self> {
         let functions = functions()?;
@@ -77,6 +80,9 @@ impl Cluster {
         connection.configure(settings)?;
         // SAFETY: the connection is configured, and nobody else has it.
         let code = unsafe { (functions.rados_connect)(raw) };
+        if code == INCOMPLETE {
+            return Err(incomplete(settings));
+        }
         check(code, format_args!("connecting to Ceph{}", described(settings)))?;
         Ok(Self(Arc::new(connection)))
     }
@@ -182,6 +188,16 @@ impl Connection {
 fn text_of(buffer: &[u8]) -> String {
     let text = CStr::from_bytes_until_nul(buffer).unwrap_or_default();
     text.to_string_lossy().into_owned()
+}
+
+#[cold]
+fn incomplete(settings: &Settings) -> Error {
+    let message = format!(
+        "connecting to Ceph{}: no monitor is named there, or there is no key of the user: see `mon host`, and \
+         name the file with the key by keyring=",
+        described(settings)
+    );
+    Error::new(ErrorKind::NotFound, message)
 }
 
 fn described(settings: &Settings) -> String {

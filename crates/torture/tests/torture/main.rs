@@ -1,5 +1,6 @@
-//! Torture of the native store and of namespaces in it: processes killed, forked and crowded, power cut,
-//! pools filled, bytes damaged. Each failure names the seed it replays from (`ESKER_SEED`).
+//! Torture of the native store, of namespaces in it and of pools on Ceph: processes killed, forked and crowded, power
+//! cut, pools filled, bytes damaged, daemons stopped. Each failure names the seed it replays from (`ESKER_SEED`).
+mod ceph;
 mod common;
 mod crash;
 mod crowd;
@@ -17,6 +18,9 @@ mod views;
 fn job() {
     match std::env::var(common::JOB).as_deref() {
         Ok("crash") => crash::worker::run(),
+        Ok("ceph-fork") => ceph::kills::fork(),
+        Ok("ceph-pairs") => ceph::kills::pairs(),
+        Ok("ceph-transfer") => ceph::kills::transfer(),
         Ok("fork") => fork::run(),
         Ok("holds") => holds::run(),
         Ok("crowd-read") => crowd::read(),

@@ -1,0 +1,281 @@
+//! Processes killed or forked while they have a pool on Ceph open.
+use super::Cluster;
+use crate::common::{self, Worker};
+use crate::simple;
+use esker::{Access, Container, Kv, Pool, Wait};
+use esker_torture::{Random, SEED_VARIABLE, scaled, seed};
+use esker_types::info::OpenMode;
+use esker_types::ops::Cond;
+use esker_types::{ErrorKind, ObjectType, Result};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Longer than anybody waits for what a process that died has left.
+const GOES_ON: Duration = Duration::from_secs(30);
+
+/// Accounts of each of the two Key-Values that amounts move between, and what each has at first.
+const ACCOUNTS: u64 = 3;
+const AMOUNT: u64 = 1000;
+
+/// Three Key-Values, each a RADOS object: two with accounts, and one where every writer counts what it did.
+struct Bank {
+    container: Container,
+    kvs: [Kv; 3],
+}
+
+impl Bank {
+    fn open(pool: &Pool) -> Self {
+        let (container, _) = simple::kv(pool, "bank").expect("opening");
+        let kv = |number| {
+            let oid = container.generate_oid(0, number, ObjectType::KvHashed, None, 0);
+            container.kv(oid.expect("an id")).expect("a Key-Value")
+        };
+        let kvs = [10, 11, 12].map(kv);
+        Self { container, kvs }
+    }
+
+    fn fill(&self) {
+        for kv in &self.kvs[..2] {
+            for account in 0..ACCOUNTS {
+                set(kv, account, AMOUNT, Access::Latest).expect("filling");
+            }
+        }
+    }
+
+    /// Moves one from an account to another and counts that, all together; tried again where others were faster.
+    fn transfer(&self, writer: u64, random: &mut Random) -> Result<u64> {
+        let (from, to) = (random.below(ACCOUNTS), random.below(ACCOUNTS));
+        let turned = random.below(2) as usize;
+        let transaction = self.container.transaction()?;
+        loop {
+            let access = Access::Tx(&transaction);
+            let change = || {
+                let (one, other) = (&self.kvs[turned], &self.kvs[1 - turned]);
+                set(one, from, get(one, from, access)? - 1, access)?;
+                set(other, to, get(other, to, access)? + 1, access)?;
+                let count = get(&self.kvs[2], writer, access)? + 1;
+                set(&self.kvs[2], writer, count, access)?;
+                transaction.commit().wait().map(|()| count)
+            };
+            match change() {
+                Err(error) if error.kind() == ErrorKind::TxRestart => transaction.restart()?,
+                answered => return answered,
+            }
+        }
+    }
+
+    /// What all accounts have together, at one moment.
+    fn sum(&self) -> Result<u64> {
+        let transaction = self.container.transaction_read_only()?;
+        loop {
+            let all = self.kvs[..2].iter().flat_map(|kv| (0..ACCOUNTS).map(move |key| (kv, key)));
+            let sum: Result<u64> =
+                all.map(|(kv, key)| get(kv, key, Access::Tx(&transaction))).sum();
+            let sum = sum.and_then(|sum| transaction.commit().wait().map(|()| sum));
+            match sum {
+                Err(error) if error.kind() == ErrorKind::TxRestart => transaction.restart()?,
+                answered => return answered,
+            }
+        }
+    }
+}
+
+/// What moments of kills are drawn from.
+fn drawn() -> Random {
+    let seed = seed();
+    println!("{SEED_VARIABLE}={seed}");
+    Random::new(seed, 0)
+}
+
+fn get(kv: &Kv, key: u64, access: Access<'_>) -> Result<u64> {
+    let value = kv.get(&key.to_be_bytes(), access).wait()?;
+    Ok(value.map_or(0, |value| u64::from_le_bytes(value.try_into().expect("a number"))))
+}
+
+fn set(kv: &Kv, key: u64, value: u64, access: Access<'_>) -> Result<()> {
+    kv.put(&key.to_be_bytes(), &value.to_le_bytes(), Cond::NONE, access).wait()
+}
+
+/// The job of a writer: URL, its number, a file for what was acknowledged.
+pub(crate) fn transfer() {
+    let arguments = common::arguments();
+    let pool = Pool::connect(&arguments[0], OpenMode::ReadWrite).expect("opening");
+    let writer: u64 = arguments[1].parse().expect("a number");
+    let mut acknowledged = std::fs::File::create(&arguments[2]).expect("making a file");
+    let (bank, mut random) = (Bank::open(&pool), Random::new(writer, 0));
+    loop {
+        let count = bank.transfer(writer, &mut random).expect("a transfer");
+        acknowledged.write_all(&count.to_le_bytes()).expect("noting it");
+    }
+}
+
+/// The last number that was acknowledged; 0 before the first.
+fn last_noted(file: &Path) -> u64 {
+    let bytes = std::fs::read(file).unwrap_or_default();
+    let last = bytes.chunks_exact(8).next_back();
+    last.map_or(0, |number| u64::from_le_bytes(number.try_into().expect("8 bytes")))
+}
+
+/// A writer that is at work, and the file it notes in what was acknowledged.
+struct Writer {
+    worker: Worker,
+    number: u64,
+    file: PathBuf,
+}
+
+impl Writer {
+    fn start(cluster: &Cluster, number: u64) -> Self {
+        let file = cluster.folder.path().join(format!("writer-{number}"));
+        let arguments = format!("{} {number} {}", cluster.url(60), file.display());
+        Self { worker: Worker::start("ceph-transfer", &arguments), number, file }
+    }
+
+    /// The count that was acknowledged last.
+    fn acknowledged(&self) -> u64 {
+        last_noted(&self.file)
+    }
+
+    /// Until it has done more.
+    fn wait_for_more(&mut self, more: u64) {
+        let (end, target) = (Instant::now() + GOES_ON, self.acknowledged() + more);
+        while self.acknowledged() < target {
+            self.worker.expect_alive();
+            assert!(Instant::now() < end, "writer {} does not go on", self.number);
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Kills it; what it had acknowledged must be there, and at most one more.
+    fn kill(mut self, bank: &Bank) {
+        self.worker.kill();
+        let count = get(&bank.kvs[2], self.number, Access::Latest).expect("reading");
+        let acknowledged = self.acknowledged();
+        let right = count == acknowledged || count == acknowledged + 1;
+        assert!(right, "writer {}: {count} done, {acknowledged} acknowledged", self.number);
+    }
+}
+
+#[test]
+fn killed_writers_lose_nothing() {
+    let Some(cluster) = Cluster::new(&[]) else { return };
+    let bank = Bank::open(&cluster.open(60));
+    bank.fill();
+    let mut random = drawn();
+    let mut numbers = 1_u64..;
+    let mut start = || Writer::start(&cluster, numbers.next().expect("a number"));
+    let mut writers = vec![start(), start()];
+    for _ in 0..scaled(12) {
+        writers.iter_mut().for_each(|writer| writer.wait_for_more(2));
+        std::thread::sleep(Duration::from_micros(random.below(30_000)));
+        writers.remove(random.below(2) as usize).kill(&bank);
+        let begun = Instant::now();
+        assert_eq!(bank.sum().expect("adding up"), 2 * ACCOUNTS * AMOUNT);
+        assert!(begun.elapsed() < GOES_ON, "readers were held up");
+        writers.push(start());
+    }
+    writers.into_iter().for_each(|writer| writer.kill(&bank));
+    assert_eq!(bank.sum().expect("adding up"), 2 * ACCOUNTS * AMOUNT);
+    // Whoever writes next clears away what the dead have left.
+    bank.transfer(0, &mut random).expect("a transfer");
+    assert_eq!(bank.sum().expect("adding up"), 2 * ACCOUNTS * AMOUNT);
+}
+
+/// Values of one transaction: one in each of two Key-Values; every second one is long.
+const LENGTHS: [usize; 2] = [64, 20_000];
+
+/// The job of who puts the same number into two Key-Values at once: URL, first number, a file for what was done.
+pub(crate) fn pairs() {
+    let arguments = common::arguments();
+    let pool = Pool::connect(&arguments[0], OpenMode::ReadWrite).expect("opening");
+    let first: u64 = arguments[1].parse().expect("a number");
+    let bank = Bank::open(&pool);
+    let mut acknowledged = std::fs::File::create(&arguments[2]).expect("making a file");
+    for number in first.. {
+        let transaction = bank.container.transaction().expect("a transaction");
+        for kv in &bank.kvs[..2] {
+            let (len, access) = (LENGTHS[number as usize % 2], Access::Tx(&transaction));
+            let value = simple::value(number, len);
+            kv.put(&number.to_be_bytes(), &value, Cond::NONE, access).wait().expect("buffering");
+        }
+        transaction.commit().wait().expect("committing");
+        acknowledged.write_all(&(number + 1).to_le_bytes()).expect("noting it");
+    }
+}
+
+/// The first number that is in neither Key-Value. Each has all before, or what is wrong is told.
+fn end_of_pairs(bank: &Bank, first: u64, done: u64) -> u64 {
+    let mut number = first;
+    loop {
+        let len = LENGTHS[number as usize % 2];
+        let there = |kv: &Kv| simple::is_there(kv, number, len).expect("reading");
+        let both = [there(&bank.kvs[0]), there(&bank.kvs[1])];
+        assert_eq!(both[0], both[1], "half of transaction {number}");
+        if !both[0] {
+            assert!(number >= done, "{number} was acknowledged and is lost");
+            assert!(number <= done + 1, "{number} was never begun");
+            return number;
+        }
+        number += 1;
+    }
+}
+
+#[test]
+fn a_killed_transaction_is_carried_out_or_undone() {
+    let Some(cluster) = Cluster::new(&[]) else { return };
+    let bank = Bank::open(&cluster.open(60));
+    let mut random = drawn();
+    let file = cluster.folder.path().join("done");
+    let mut next = 0;
+    for _ in 0..scaled(25) {
+        let mut worker =
+            Worker::start("ceph-pairs", &format!("{} {next} {}", cluster.url(60), file.display()));
+        let end = Instant::now() + GOES_ON;
+        while last_noted(&file) <= next {
+            worker.expect_alive();
+            assert!(Instant::now() < end, "held up by what another process has left");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::thread::sleep(Duration::from_micros(random.below(10_000)));
+        worker.kill();
+        next = end_of_pairs(&bank, next, last_noted(&file));
+    }
+}
+
+/// The job of who forks: URL.
+pub(crate) fn fork() {
+    let pool = Pool::connect(&common::arguments()[0], OpenMode::ReadWrite).expect("opening");
+    let (_container, kv) = simple::kv(&pool, "forked").expect("opening");
+    simple::put(&kv, 0, 5000).expect("writing");
+    for number in 1..4 {
+        fork_once(&kv, number);
+    }
+}
+
+fn fork_once(kv: &Kv, number: u64) {
+    // SAFETY: the child calls into this program only, which is made to be forked, and leaves by _exit.
+    let child = unsafe { libc::fork() };
+    assert!(child >= 0, "cannot fork");
+    if child == 0 {
+        // SAFETY: sets a timer that ends a child that hangs.
+        unsafe { libc::alarm(30) };
+        let work = std::panic::AssertUnwindSafe(|| {
+            assert!(simple::is_there(kv, number - 1, 5000).expect("reading"), "not inherited");
+            simple::put(kv, number, 5000).expect("writing");
+        });
+        let fine = std::panic::catch_unwind(work);
+        // SAFETY: ends the child without running what belongs to the parent.
+        unsafe { libc::_exit(i32::from(fine.is_err())) };
+    }
+    let mut status = 0;
+    // SAFETY: `status` is ours to be written.
+    unsafe { libc::waitpid(child, &raw mut status, 0) };
+    assert_eq!(status, 0, "fork {number}: the child failed");
+    assert!(simple::is_there(kv, number, 5000).expect("reading"), "what the child wrote is gone");
+}
+
+#[test]
+fn a_forked_child_uses_its_parents_pool() {
+    let Some(cluster) = Cluster::new(&[]) else { return };
+    Worker::start("ceph-fork", &cluster.url(20)).finish_within(90);
+}

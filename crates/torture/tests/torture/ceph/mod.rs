@@ -1,0 +1,116 @@
+//! Pools on Ceph, on clusters that faults are done to: each test makes one of its own (`scripts/ceph.sh`), and is
+//! skipped with a message where Ceph is not installed.
+mod faults;
+pub(crate) mod kills;
+
+use crate::common::{Folder, Sort};
+use esker::Pool;
+use esker_types::info::OpenMode;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// What a test may take; more means that something hangs.
+const TEST_MAX: Duration = Duration::from_secs(180);
+
+/// A cluster, ended and removed when dropped.
+pub(crate) struct Cluster {
+    conf: PathBuf,
+    folder: Folder,
+    over: Arc<AtomicBool>,
+}
+
+impl Cluster {
+    /// A new one; `None` with a message where Ceph is not installed.
+    pub(crate) fn new(options: &[&str]) -> Option<Self> {
+        let missing = ["ceph-mon", "ceph-osd", "ceph", "rados"].into_iter().find(|tool| !has(tool));
+        if let Some(tool) = missing {
+            eprintln!("skipped: {tool} is not installed (scripts/setup.sh ceph)");
+            return None;
+        }
+        let folder = Folder::new(Sort::Memory);
+        let conf = folder.path().join("ceph.conf");
+        let cluster = Self { conf, folder, over: Arc::default() };
+        cluster.watch();
+        let up = [&["up", "--size", "1G"], options].concat();
+        script(&up, cluster.folder.path());
+        Some(cluster)
+    }
+
+    /// Ends cluster and process where the test takes so long that it must be stuck.
+    fn watch(&self) {
+        let (over, path) = (Arc::clone(&self.over), self.folder.path().to_owned());
+        std::thread::spawn(move || {
+            let end = Instant::now() + TEST_MAX;
+            while Instant::now() < end {
+                std::thread::sleep(Duration::from_millis(50));
+                if over.load(Ordering::Relaxed) {
+                    return;
+                }
+            }
+            eprintln!("stuck for {TEST_MAX:?}");
+            script(&["down"], &path);
+            std::process::abort();
+        });
+    }
+
+    /// The URL of its pool, where no answer is waited for longer than `timeout` seconds.
+    pub(crate) fn url(&self, timeout: u32) -> String {
+        format!("rados:esker?conf={}&timeout={timeout}", self.conf.display())
+    }
+
+    pub(crate) fn open(&self, timeout: u32) -> Pool {
+        Pool::connect(&self.url(timeout), OpenMode::ReadWrite).expect("opening the pool")
+    }
+
+    /// Stops, kills or starts `osd` or `mon`.
+    fn daemon(&self, what: &str, which: &str) {
+        script(&[what, which], self.folder.path());
+    }
+
+    /// Sends a signal to the OSD.
+    fn signal_osd(&self, signal: i32) {
+        let pid = std::fs::read_to_string(self.folder.path().join("osd.pid")).expect("a pid");
+        let pid = pid.trim().parse().expect("a number");
+        // SAFETY: a signal to a process of ours.
+        assert_eq!(unsafe { libc::kill(pid, signal) }, 0, "signalling the OSD");
+    }
+
+    /// A command to the monitor.
+    fn ask(&self, arguments: &[&str]) {
+        let mut command = Command::new("ceph");
+        command.args(["--connect-timeout", "30", "-c"]).arg(&self.conf).args(arguments);
+        run(&mut command);
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        let down = script_command(&["down"], self.folder.path()).status();
+        self.over.store(true, Ordering::Relaxed);
+        assert!(std::thread::panicking() || down.is_ok_and(|status| status.success()));
+    }
+}
+
+fn has(tool: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(tool).is_file())
+}
+
+fn script_command(arguments: &[&str], folder: &Path) -> Command {
+    let mut command = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/ceph.sh"));
+    command.args(arguments).arg(folder);
+    command
+}
+
+fn script(arguments: &[&str], folder: &Path) {
+    run(&mut script_command(arguments, folder));
+}
+
+fn run(command: &mut Command) {
+    let output = command.output().expect("starting a command");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {}: {said}", output.status);
+}
