@@ -71,7 +71,7 @@ fn a_file_system_works_where_it_was_copied_to() {
     let site = Site::new();
     site.ok(&["pool", "create", "tank", "--size", "64M", "--targets", "2"]);
     site.ok(&["pool", "create", "wide", "--size", "64M", "--targets", "5"]);
-    site.ok(&["cont", "create", "tank", "home", "--type", "posix"]);
+    site.ok(&["cont", "create", "tank", "home", "--type", "posix", "--dir-class", "SX"]);
     let tree = site.dir.join("tree");
     std::fs::create_dir_all(tree.join("a/b")).unwrap();
     for (name, len) in [("one", 0), ("a/two", 70_000), ("a/b/three", 2_500_000)] {

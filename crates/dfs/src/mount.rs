@@ -132,6 +132,7 @@ impl Dfs {
         let roots = Roots::of(&container, &superblock)?;
         let root = entry::fetch(&container.object(roots.superblock), ROOT_NAME, view)?;
         let root = root.filter(|root| root.kind == Kind::Directory).ok_or_else(no_root)?;
+        let roots = roots.with_root(root.oid);
         let read_only = options.read_only
             || options.snapshot.is_some()
             || container.mode() == OpenMode::ReadOnly;

@@ -19,6 +19,8 @@ const LAYOUT_VERSION: u16 = 3;
 const LAYOUT_POSIX: u64 = 1;
 /// Longest text of hints in bytes.
 const HINTS_MAX: usize = 127;
+/// Bits of an object id (of `hi`) with the number of groups of its class.
+const WIDTH_BITS: u64 = 0xffff << 32;
 /// Longest value in the superblock.
 const VALUE_MAX: usize = 128;
 
@@ -93,6 +95,16 @@ impl Roots {
         let class = pick(superblock.dir_class, superblock.class);
         let oid = |hi| container.generate_oid(hi, 0, ObjectType::MultiHashed, class, 0);
         Ok(Self { superblock: superblock_oid(container)?, root: oid(1)? })
+    }
+
+    /// With the root directory that the superblock names, if that is it: its id keeps the width of the pool that it
+    /// was made for, also in a copy on another pool.
+    pub(crate) fn with_root(self, named: ObjectId) -> Self {
+        let but_width = |oid: ObjectId| (oid.hi & !WIDTH_BITS, oid.lo);
+        match but_width(named) == but_width(self.root) {
+            true => Self { root: named, ..self },
+            false => self,
+        }
     }
 
     /// As the container property `roots` holds them (DAOS: `struct daos_prop_co_roots`).

@@ -101,7 +101,10 @@ impl Check<'_> {
         let above = self.object(self.roots.superblock);
         let root = match entry::fetch(&above, ROOT_NAME, Access::Latest) {
             Ok(root) => {
-                root.filter(|root| root.kind == Kind::Directory && root.oid == self.roots.root)
+                let root = root.filter(|root| root.kind == Kind::Directory);
+                self.roots =
+                    root.as_ref().map_or(self.roots, |root| self.roots.with_root(root.oid));
+                root.filter(|root| root.oid == self.roots.root)
             }
             Err(error) if is_damage(&error) => None,
             Err(error) => return Err(error),
