@@ -25,8 +25,9 @@ $(BUILT) &: $(SOURCES)
 	cargo build --release -p esker-cli -p esker-libdaos -p esker-preload
 	touch $(BUILT)
 
-demo: build ## Archive, list, retrieve and map a forecast, and real fields from C (FILES="a.grib folder" for your own)
+demo: build ## Archive, list, retrieve and map a forecast, real fields from C, Field I/O here and on Ceph (FILES="a.grib folder" for your own)
 	scripts/setup.sh samples fields python
+	scripts/setup.sh ceph || echo "going on without Ceph"
 	scripts/wheel.sh build/demo/wheels release
 	scripts/demo.sh $(ESKER) $(LIBDAOS) $(FILES)
 

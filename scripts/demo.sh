@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Archives a forecast from Python, lists its axes, retrieves some of it and draws a map; archives and retrieves GRIB files
-# by key and draws maps of them; then a C program stores their fields with an index and another process reads them.
+# by key and draws maps of them; then a C program stores their fields with an index and another process reads them; then
+# Field I/O runs on a pool of this machine and on Ceph, where its packages are there.
 # usage: demo.sh ESKER LIBDAOS [FILE or FOLDER...]; without any, the samples of ecCodes
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -26,7 +27,7 @@ roomy() {
 place=/dev/shm
 roomy $place || place=${TMPDIR:-/tmp}
 work=$(mktemp -d "$place/esker-demo.XXXXXX")
-trap 'rm -rf "$work"' EXIT
+trap 'scripts/ceph.sh down "$work/ceph" >/dev/null 2>&1; rm -rf "$work"' EXIT
 
 say() {
     echo "--- $*"
@@ -83,3 +84,11 @@ ratio() {
 say "each field with its Array, its place in the index, checksums, and a comparison when read"
 ratio written pwrite
 ratio read pread
+
+say "Field I/O on a pool of this machine and on Ceph: one monitor and one OSD in memory, on loopback"
+if conf=$(scripts/ceph.sh up --size 2G "$work/ceph"); then
+    "$esker" bench compare --workload field-io --mode no-containers --path "$work" --ops 50 --rounds 2 \
+        --stores "native,rados:esker?conf=$conf"
+else
+    say "left out: there is no Ceph here (scripts/setup.sh ceph installs it)"
+fi

@@ -43,7 +43,8 @@ impl fmt::Display for Store {
             Self::Native => "native",
             Self::Posix => "posix",
             Self::Files => "files",
-            Self::Pool(pool) => pool,
+            // What follows says how a cluster is reached.
+            Self::Pool(pool) => pool.split_once('?').map_or(pool.as_str(), |(name, _)| name),
         })
     }
 }
