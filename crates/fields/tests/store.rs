@@ -6,13 +6,29 @@ use esker_fields::request::{Request, Selection};
 use esker_fields::{Date, FieldStore, Key, Schema};
 use esker_types::ErrorKind;
 use esker_types::info::OpenMode;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+/// The URL of a pool on Ceph, for tests on one.
+const RADOS: &str = "ESKER_TEST_RADOS";
+
+thread_local! {
+    /// True where this thread tests on Ceph.
+    static ON_CEPH: Cell<bool> = const { Cell::new(false) };
+}
+
 fn store() -> (Pool, FieldStore) {
     static NEXT: AtomicU32 = AtomicU32::new(0);
-    let name = format!("memory:fields-{}", NEXT.fetch_add(1, Ordering::Relaxed));
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let name = match ON_CEPH.get() {
+        true => {
+            let (url, process) = (std::env::var(RADOS).unwrap(), std::process::id());
+            format!("{url}&namespace=fields-{process}-{number}")
+        }
+        false => format!("memory:fields-{number}"),
+    };
     let pool = Pool::connect(&name, OpenMode::ReadWrite).unwrap();
     let store = FieldStore::create(&pool, "fields", &Schema::default_mars().unwrap()).unwrap();
     (pool, store)
@@ -325,7 +341,8 @@ fn random_sequences_agree_with_a_map() {
     let everything = Selection::everything(store.schema());
     let (mut writer, mut pending) = (store.writer(), BTreeMap::new());
     let mut model: BTreeMap<(u32, u64), Vec<u8>> = BTreeMap::new();
-    for _ in 0..3000 {
+    let steps = if ON_CEPH.get() { 500 } else { 3000 };
+    for _ in 0..steps {
         let (step, param) = (random(8) as u32, 150 + random(6));
         match random(20) {
             0..12 => {
@@ -357,4 +374,27 @@ fn random_sequences_agree_with_a_map() {
         }
         assert_eq!(list(&store), model.len());
     }
+}
+
+#[test]
+fn all_of_it_on_ceph() {
+    if std::env::var_os(RADOS).is_none() {
+        return eprintln!("skipped: {RADOS} names no Ceph pool (make ceph-up prints one)");
+    }
+    ON_CEPH.set(true);
+    a_flush_makes_all_of_it_visible_at_once();
+    what_is_not_flushed_never_appears_and_is_swept_up();
+    fields_come_in_the_order_of_the_request();
+    what_is_missing_is_named();
+    a_step_stands_for_the_range_up_to_it_as_well();
+    archiving_again_masks_and_purging_removes();
+    a_wipe_needs_the_whole_database_and_doit();
+    a_field_wiped_while_it_is_held_says_so();
+    bad_input_is_refused_before_anything_is_stored();
+    adopted_fields_are_read_from_their_file();
+    parts_of_a_field_and_what_lies_past_it();
+    axes_and_listings();
+    a_watch_yields_what_is_flushed();
+    stores_are_made_once_and_known_again();
+    random_sequences_agree_with_a_map();
 }
