@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 
 /// An object that is looked at.
 pub(super) struct Listing<'a> {
-    pub(super) space: &'a Space,
+    pub(super) space: Space,
     pub(super) oid: ObjectId,
     pub(super) targets: u32,
     pub(super) marks: Option<&'a ReadMarks>,
@@ -117,7 +117,7 @@ impl Listing<'_> {
     async fn list_chunks(&self, anchor: &mut Anchor, limit: ListLimit) -> Result<KeyBatch> {
         let mut loaded = Loaded::default();
         let head = names::shard(self.oid, 0);
-        loaded.read(self.space, [(self.oid, head, Want::Whole)]).await?;
+        loaded.read(&self.space, [(self.oid, head, Want::Whole)]).await?;
         let first = loaded.tree.object(self.oid, Epoch::MAX).map(|seen| seen.place.dkey.clone());
         let first: BTreeSet<_> = first.collect();
         let mut chunks = loaded.chunks_of(self.oid);
@@ -219,7 +219,7 @@ impl Listing<'_> {
     /// Chunk by chunk, from the end that is asked for.
     async fn query_array(&self, query: KeyQuery<'_>) -> Result<Option<KeyFound>> {
         let mut head = Loaded::default();
-        head.read(self.space, [(self.oid, names::shard(self.oid, 0), Want::Whole)]).await?;
+        head.read(&self.space, [(self.oid, names::shard(self.oid, 0), Want::Whole)]).await?;
         self.prove(&head);
         let found = self.reading(&head, |reader| reader.query(query))?;
         if query.edge == Edge::Min && found.is_some() {
@@ -251,14 +251,14 @@ impl Listing<'_> {
         let object = names::table(self.oid, &dkey, self.targets);
         let mut loaded = Loaded::default();
         let all = Want::All(names::entry(&dkey, &[]));
-        loaded.read(self.space, [(self.oid, object, all)]).await?;
+        loaded.read(&self.space, [(self.oid, object, all)]).await?;
         self.prove(&loaded);
         Ok(loaded)
     }
 
     async fn whole(&self) -> Result<Loaded> {
         let mut loaded = Loaded::default();
-        loaded.read_object(self.space, self.oid, self.targets).await?;
+        loaded.read_object(&self.space, self.oid, self.targets).await?;
         self.prove(&loaded);
         Ok(loaded)
     }

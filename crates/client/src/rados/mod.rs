@@ -71,13 +71,18 @@ impl Rados {
         self.space(id).map(|(_, space)| space)
     }
 
+    fn listing<'a>(&self, id: ContainerId, oid: ObjectId, at: ReadAt<'a>) -> Result<Listing<'a>> {
+        let space = self.reading(id, at)?;
+        Ok(Listing { space, oid, targets: TARGETS, marks: at.marks })
+    }
+
     async fn objects(
         &self,
         id: ContainerId,
         anchor: &mut Anchor,
         entries: usize,
     ) -> Result<Vec<ObjectId>> {
-        let (container, space) = self.space(id)?;
+        let container = self.table.get(id)?;
         if *anchor == Anchor::Start || container.objects.lock().is_empty() {
             *container.objects.lock() = Arc::new(container.find_objects()?);
         }
@@ -87,7 +92,7 @@ impl Rados {
             if page.len() >= entries {
                 return Ok(page);
             }
-            let listing = Listing { space: &space, oid, targets: TARGETS, marks: None };
+            let listing = self.listing(id, oid, ReadAt::LATEST)?;
             if listing.exists().await? {
                 page.push(oid);
                 *anchor = crate::memory::list::after(0, oid.to_bytes().to_vec());
@@ -227,11 +232,9 @@ impl Backend for Rados {
         limit: ListLimit,
         at: ReadAt<'a>,
     ) -> Reply<'a, KeyBatch> {
-        pending(async move {
-            let space = self.reading(container, at)?;
-            let listing = Listing { space: &space, oid, targets: TARGETS, marks: at.marks };
-            listing.list_keys(scope, anchor, limit).await
-        })
+        pending(
+            async move { self.listing(container, oid, at)?.list_keys(scope, anchor, limit).await },
+        )
     }
 
     fn list_extents<'a>(
@@ -244,9 +247,7 @@ impl Backend for Rados {
         at: ReadAt<'a>,
     ) -> Reply<'a, Vec<StoredExtent>> {
         pending(async move {
-            let space = self.reading(container, at)?;
-            let listing = Listing { space: &space, oid, targets: TARGETS, marks: at.marks };
-            listing.list_extents(key, anchor, entries).await
+            self.listing(container, oid, at)?.list_extents(key, anchor, entries).await
         })
     }
 
@@ -270,11 +271,7 @@ impl Backend for Rados {
         query: KeyQuery<'a>,
         at: ReadAt<'a>,
     ) -> Reply<'a, Option<KeyFound>> {
-        pending(async move {
-            let space = self.reading(container, at)?;
-            let listing = Listing { space: &space, oid, targets: TARGETS, marks: at.marks };
-            listing.query(query).await
-        })
+        pending(async move { self.listing(container, oid, at)?.query(query).await })
     }
 
     fn object_epoch<'a>(
@@ -283,11 +280,7 @@ impl Backend for Rados {
         oid: ObjectId,
         at: ReadAt<'a>,
     ) -> Reply<'a, Epoch> {
-        pending(async move {
-            let space = self.reading(container, at)?;
-            let listing = Listing { space: &space, oid, targets: TARGETS, marks: at.marks };
-            listing.epoch().await
-        })
+        pending(async move { self.listing(container, oid, at)?.epoch().await })
     }
 
     fn create_snapshot<'a>(&'a self, _: ContainerId, _: &'a str) -> Reply<'a, Epoch> {
