@@ -1,8 +1,10 @@
 //! The conformance suite on pools on Ceph, on the cluster that a variable names.
 #![cfg(feature = "rados")]
-use esker::backend::Backend;
+use esker::backend::{Backend, NewContainer};
 use esker::types::info::OpenMode;
-use esker::{Rados, RadosUrl, conformance, model};
+use esker::types::ops::{Cond, Sink, Source, Update, Value, Write, WriteOp};
+use esker::types::{Extent, ObjectType};
+use esker::{Access, ArrayAttributes, Pool, Rados, RadosUrl, Wait, conformance, model};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -106,4 +108,30 @@ fn an_array_that_many_write_tells_of_all_its_chunks() {
         }
         assert_eq!(chunks as u64, 2 + WRITERS * 8, "round {round}");
     }
+}
+
+/// The first object of an array is told of a new chunk before that is made. What else one change does to that
+/// object must come through.
+#[test]
+fn a_new_chunk_comes_with_a_punch_of_the_first() {
+    let Some(url) = cluster() else { return };
+    let pool = Pool::from_backend(pool(&url), OpenMode::ReadWrite);
+    let new = NewContainer { label: Some("test"), ..Default::default() };
+    pool.create_container(&new).wait().expect("a container");
+    let container = pool.open_container("test", OpenMode::ReadWrite).wait().expect("opening");
+    let oid = container.generate_oid(0, 1, ObjectType::ArrayByte, None, 0).expect("an id");
+    let extents = [Extent::new(0, 5)];
+    let value = Value::Array { record_size: 1, extents: &extents, data: Source::One(b"bytes") };
+    let updates = [Update { akey: b"0", cond: Cond::NONE, value }];
+    let (first, last) = (1u64.to_ne_bytes(), 7u64.to_ne_bytes());
+    let put =
+        |dkey| Write { oid, op: WriteOp::Update { dkey, cond: Cond::NONE, updates: &updates } };
+    container.write(&[put(&first)], Access::Latest).wait().expect("writing");
+    let punch = Write { oid, op: WriteOp::PunchDkey { dkey: &first, cond: Cond::NONE } };
+    container.write(&[punch, put(&last)], Access::Latest).wait().expect("both");
+    let attributes = ArrayAttributes { cell_size: 1, chunk_size: 10 };
+    let array = container.open_array_with_attributes(oid, attributes).expect("an array");
+    let (mut found, whole) = ([1; 65], [Extent::new(0, 65)]);
+    array.read_or_zero(&whole, Sink::One(&mut found), Access::Latest).wait().expect("reading");
+    assert!(found[..60] == [0; 60] && found[60..] == *b"bytes");
 }

@@ -141,6 +141,18 @@ impl Writing<'_> {
         Ok(())
     }
 
+    /// The chunks that the first object of an array does not know yet. To tell it again would give it another
+    /// version, and what depends on its version would be tried for ever.
+    async fn untold(&self, oid: ObjectId, mut chunks: Vec<u64>) -> Result<Vec<u64>> {
+        let keys: Vec<_> = chunks.iter().map(|dkey| names::chunk_key(*dkey)).collect();
+        let wanted: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+        let found = self.space.entries(&names::shard(oid, 0), &wanted, None).await?;
+        let known: BTreeSet<_> =
+            found.unwrap_or_default().entries.into_iter().map(|entry| entry.key).collect();
+        chunks.retain(|dkey| !known.contains(&names::chunk_key(*dkey)));
+        Ok(chunks)
+    }
+
     /// Reads what the writes depend on, works out what becomes of it, and changes that. `None` where somebody
     /// changed it meanwhile.
     async fn at_length(
@@ -322,7 +334,10 @@ impl<'a> Work<'a> {
             }
         }
         for (oid, chunks) in chunks {
-            self.writing.hint(oid, &chunks).await?;
+            let untold = self.writing.untold(oid, chunks).await?;
+            if !untold.is_empty() {
+                self.writing.hint(oid, &untold).await?;
+            }
         }
         Ok(())
     }

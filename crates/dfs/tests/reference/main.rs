@@ -49,6 +49,20 @@ fn a_pool_of_three_targets_agrees() {
     agree(model::seed(), rounds(60), &Replay::in_memory(), &subject);
 }
 
+/// On the cluster that a variable names: `rados:POOL?conf=FILE`.
+#[test]
+fn a_pool_on_ceph_agrees() {
+    let Ok(url) = std::env::var("ESKER_TEST_RADOS") else {
+        return eprintln!("skipped: ESKER_TEST_RADOS names no Ceph pool (make ceph-up prints one)");
+    };
+    let pool = Pool::connect(&url, OpenMode::ReadWrite).expect("a pool");
+    let label = format!("reference-{}", std::process::id());
+    let new = NewDfs { chunk_size: SMALL_CHUNKS, ..NewDfs::default() };
+    let subject = namespace::make(pool.clone(), &label, &new);
+    agree(model::seed(), rounds(5), &Replay::in_memory(), &subject);
+    esker::Wait::wait(pool.destroy_container(&label, true)).expect("removing it");
+}
+
 /// A directory that goes with the test.
 struct Folder(PathBuf);
 
