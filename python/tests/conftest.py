@@ -1,4 +1,5 @@
-"""Pools for the tests: one in memory, one on a memory file system where the machine has one."""
+"""Pools for the tests: one in memory, one on a memory file system where the machine has one, one on a Ceph
+cluster where ESKER_TEST_RADOS names it (`rados:POOL?conf=FILE`)."""
 
 import itertools
 import os
@@ -9,6 +10,19 @@ import pytest
 import esker
 
 _numbers = itertools.count()
+_rados = os.environ.get("ESKER_TEST_RADOS")
+_backends = ["memory", "native"] + (["rados"] if _rados else [])
+
+
+def _url(request):
+    """URL of a pool on the backend that a fixture is parametrized with."""
+    match request.param:
+        case "memory":
+            return f"memory:tests-{next(_numbers)}"
+        case "rados":
+            return f"{_rados}&namespace=python-{os.getpid()}-{next(_numbers)}"
+        case _:
+            return request.getfixturevalue("native_url")
 
 
 @pytest.fixture(scope="session")
@@ -22,12 +36,17 @@ def native_url():
         esker.Pool.destroy(url, force=True)
 
 
-@pytest.fixture(params=["memory", "native"])
+@pytest.fixture(params=_backends)
 def pool(request):
-    """A pool on each backend that has everything."""
-    if request.param == "memory":
-        return esker.Pool(f"memory:tests-{next(_numbers)}")
-    return esker.Pool(request.getfixturevalue("native_url"))
+    """A pool on each backend that has transactions."""
+    return esker.Pool(_url(request))
+
+
+@pytest.fixture
+def keeps_snapshots(request):
+    """Skips a test where the backend has no snapshots."""
+    if "rados" in request.node.callspec.params.values():
+        pytest.skip("a rados pool has no snapshots")
 
 
 def _container(pool, **options):
@@ -55,13 +74,10 @@ def posix(native_url):
     yield from _container(esker.Pool(native_url), posix=True)
 
 
-@pytest.fixture(params=["memory", "native"])
+@pytest.fixture(params=_backends)
 def store(request):
-    """A new field store on each backend that has everything."""
-    url = f"memory:fields-{next(_numbers)}"
-    if request.param == "native":
-        url = request.getfixturevalue("native_url")
-    yield from _field_store(url)
+    """A new field store on each backend that has transactions."""
+    yield from _field_store(_url(request))
 
 
 @pytest.fixture

@@ -97,6 +97,7 @@ def test_attributes(pool, container):
         attributes.clear()
 
 
+@pytest.mark.usefixtures("keeps_snapshots")
 def test_snapshots_stand_still(pool, container):
     kv, cells = container.kv("index"), container.create_array("cells")
     kv["a"] = b"1"

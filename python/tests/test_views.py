@@ -106,6 +106,7 @@ def test_it_outlives_value_handles_and_pool(tmp_path):
     assert bytes(view) == b"a" * MIB
 
 
+@pytest.mark.usefixtures("keeps_snapshots")
 def test_a_snapshot_is_viewed_as_it_was(container):
     kv = container.kv("index")
     kv["a"] = b"1" * 5_000
