@@ -1,35 +1,60 @@
 //! The conformance suite on pools on Ceph, on the cluster that a variable names.
 #![cfg(feature = "rados")]
 use esker::backend::{Backend, NewContainer};
-use esker::types::info::OpenMode;
-use esker::types::ops::{Cond, Sink, Source, Update, Value, Write, WriteOp};
-use esker::types::{Extent, ObjectType};
+use esker::types::info::{ContainerRef, OpenMode};
+use esker::types::ops::{Anchor, Cond, ListLimit, Sink, Source, Update, Value, Write, WriteOp};
+use esker::types::{Extent, ObjectClass, ObjectType};
 use esker::{Access, ArrayAttributes, Pool, Rados, RadosUrl, Wait, conformance, model};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// The URL of a Ceph pool for tests, such as `rados:esker?conf=/path/ceph.conf`; without it they are skipped.
 const VARIABLE: &str = "ESKER_TEST_RADOS";
 
-/// The URL, or `None` with a message.
-fn cluster() -> Option<String> {
+/// A pool of Ceph, and the pools a test has made in it. Their containers go when it ends well.
+struct Cluster {
+    url: String,
+    made: Mutex<Vec<Arc<dyn Backend>>>,
+}
+
+/// The Ceph pool for tests, or `None` with a message.
+fn cluster() -> Option<Cluster> {
     let url = std::env::var(VARIABLE).ok();
     if url.is_none() {
         eprintln!("skipped: {VARIABLE} names no Ceph pool (make ceph-up prints one)");
     }
-    url
+    url.map(|url| Cluster { url, made: Mutex::default() })
 }
 
-/// A new pool in a namespace of its own.
-fn pool(url: &str) -> Arc<dyn Backend> {
-    static NUMBER: AtomicU32 = AtomicU32::new(0);
-    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    let nanos = std::time::UNIX_EPOCH.elapsed().expect("the time").as_nanos();
-    let namespace = format!("test-{}-{nanos}-{number}", std::process::id());
-    let join = if url.contains('?') { '&' } else { '?' };
-    let url = RadosUrl::parse(&format!("{url}{join}namespace={namespace}"));
-    let url = url.expect("a URL").expect("a rados URL");
-    Arc::new(Rados::open(&url, OpenMode::ReadWrite).expect("opening the pool"))
+impl Cluster {
+    /// A new pool in a namespace of its own.
+    fn pool(&self) -> Arc<dyn Backend> {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let nanos = std::time::UNIX_EPOCH.elapsed().expect("the time").as_nanos();
+        let namespace = format!("test-{}-{nanos}-{number}", std::process::id());
+        let join = if self.url.contains('?') { '&' } else { '?' };
+        let url = RadosUrl::parse(&format!("{}{join}namespace={namespace}", self.url));
+        let url = url.expect("a URL").expect("a rados URL");
+        let pool = Rados::open(&url, OpenMode::ReadWrite).expect("opening the pool");
+        let pool: Arc<dyn Backend> = Arc::new(pool);
+        self.made.lock().expect("the pools").push(Arc::clone(&pool));
+        pool
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            return;
+        }
+        for pool in self.made.get_mut().expect("the pools") {
+            for container in pool.list_containers().wait().expect("listing") {
+                let name = ContainerRef::Uuid(container.uuid);
+                pool.destroy_container(name, true).wait().expect("cleaning up");
+            }
+        }
+    }
 }
 
 /// One test per topic.
@@ -37,8 +62,8 @@ macro_rules! conformance {
     ($($topic:ident)+) => {
         $(#[test]
         fn $topic() {
-            if let Some(url) = cluster() {
-                conformance::$topic(&|| pool(&url));
+            if let Some(cluster) = cluster() {
+                conformance::$topic(&|| cluster.pool());
             }
         })+
     };
@@ -48,9 +73,9 @@ conformance!(containers metadata single_values arrays conditions punch listing q
     transactions oids holds threads);
 
 fn compare(seed: u64, steps: u64) {
-    if let Some(url) = cluster() {
+    if let Some(cluster) = cluster() {
         println!("{}={seed}", model::SEED_VARIABLE);
-        model::run(seed, steps, &|| pool(&url));
+        model::run(seed, steps, &|| cluster.pool());
     }
 }
 
@@ -69,13 +94,10 @@ fn known_seeds() {
 /// Transactions have the first object of an array for a moment, in which others are told of their chunks.
 #[test]
 fn an_array_that_many_write_tells_of_all_its_chunks() {
-    use esker::types::ops::{Anchor, ListLimit, Source};
-    use esker::types::{Extent, ObjectClass, ObjectType};
-    use esker::{Access, ArrayAttributes, Pool, Wait};
     const WRITERS: u64 = 6;
-    let Some(url) = cluster() else { return };
-    let pool = Pool::from_backend(pool(&url), OpenMode::ReadWrite);
-    let new = esker::backend::NewContainer { label: Some("c"), ..Default::default() };
+    let Some(cluster) = cluster() else { return };
+    let pool = Pool::from_backend(cluster.pool(), OpenMode::ReadWrite);
+    let new = NewContainer { label: Some("c"), ..Default::default() };
     pool.create_container(&new).wait().unwrap();
     let container = pool.open_container("c", OpenMode::ReadWrite).wait().unwrap();
     let shape = ArrayAttributes { cell_size: 1, chunk_size: 4096 };
@@ -114,8 +136,8 @@ fn an_array_that_many_write_tells_of_all_its_chunks() {
 /// object must come through.
 #[test]
 fn a_new_chunk_comes_with_a_punch_of_the_first() {
-    let Some(url) = cluster() else { return };
-    let pool = Pool::from_backend(pool(&url), OpenMode::ReadWrite);
+    let Some(cluster) = cluster() else { return };
+    let pool = Pool::from_backend(cluster.pool(), OpenMode::ReadWrite);
     let new = NewContainer { label: Some("test"), ..Default::default() };
     pool.create_container(&new).wait().expect("a container");
     let container = pool.open_container("test", OpenMode::ReadWrite).wait().expect("opening");
