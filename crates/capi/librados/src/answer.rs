@@ -7,6 +7,7 @@ use std::ffi::{c_int, c_void};
 use std::future::Future;
 use std::pin::Pin;
 use std::ptr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
@@ -52,6 +53,22 @@ pub fn waiting<T>(waits: bool, work: impl FnOnce() -> T) -> T {
     let done = work();
     WAITS.set(before);
     done
+}
+
+/// Counts an operation for as long as its answer is not taken.
+struct Counted(Arc<AtomicUsize>);
+
+impl Counted {
+    fn new(counter: &Arc<AtomicUsize>) -> Self {
+        counter.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(counter))
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// An operation that its thread waits for.
@@ -222,10 +239,13 @@ impl<T: 'static> Answer<T> {
     /// kept until the operation is over.
     pub(crate) fn begin<O: Send + 'static>(
         functions: &'static Functions,
+        under_way: &Arc<AtomicUsize>,
         owned: O,
         operate: impl FnOnce(*mut RawCompletion) -> c_int,
         finish: impl Fn(u64, O) -> T + Send + Sync + 'static,
     ) -> Self {
+        let owned = (owned, Counted::new(under_way));
+        let finish = move |version, (owned, _): (O, Counted)| finish(version, owned);
         if !WAITS.get() {
             return Self(Box::new(Asked { shared: begin_told(functions, owned, operate), finish }));
         }

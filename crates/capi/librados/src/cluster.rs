@@ -9,6 +9,7 @@ use std::ffi::{CStr, CString, c_char, c_int};
 use std::path::PathBuf;
 use std::ptr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 /// What connecting says where the configuration lacks something (`ENOENT`).
 const INCOMPLETE: c_int = -2;
@@ -45,6 +46,8 @@ pub(crate) struct Connection {
     pub(crate) functions: &'static Functions,
     raw: *mut RawCluster,
     process: u32,
+    /// Operations that nobody has the answer of yet.
+    pub(crate) under_way: Arc<AtomicUsize>,
 }
 
 // SAFETY: librados allows calls on one connection from several threads at a time.
@@ -76,7 +79,8 @@ impl Cluster {
         // SAFETY: `id` lives during the call, which sets `raw`.
         let code = unsafe { (functions.rados_create)(&raw mut raw, id_pointer) };
         check(code, "making a connection to Ceph")?;
-        let connection = Connection { functions, raw, process: std::process::id() };
+        let connection =
+            Connection { functions, raw, process: std::process::id(), under_way: Arc::default() };
         connection.configure(settings)?;
         // SAFETY: the connection is configured, and nobody else has it.
         let code = unsafe { (functions.rados_connect)(raw) };

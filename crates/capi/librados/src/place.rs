@@ -11,6 +11,7 @@ use esker_types::Result;
 use std::ffi::c_int;
 use std::ptr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Makes an operation on a full pool fail, where librados would wait until it is not
 /// (`LIBRADOS_OPERATION_FULL_TRY`).
@@ -70,7 +71,13 @@ impl Place {
             // SAFETY: the operation is whole, the name lives during the call, which takes copies of both.
             unsafe { write(raw, place, completion, name.as_ptr(), nowhere, FULL_TRY) }
         };
-        Answer::begin(self.0.functions(), (), operate, |version, ()| version)
+        Answer::begin(
+            self.0.functions(),
+            &self.0.connection.under_way,
+            (),
+            operate,
+            |version, ()| version,
+        )
     }
 
     /// Reads what `op` asks for of an object, all of one state. The error is the code of librados.
@@ -82,7 +89,19 @@ impl Place {
             // SAFETY: the operation is whole and lives, with all places it fills, until it is complete.
             unsafe { read(raw, self.0.raw, completion, name.as_ptr(), 0) }
         };
-        Answer::begin(self.0.functions(), op, operate, |version, op: ReadOp| op.finish(version))
+        Answer::begin(
+            self.0.functions(),
+            &self.0.connection.under_way,
+            op,
+            operate,
+            |version, op: ReadOp| op.finish(version),
+        )
+    }
+
+    /// Operations under way on its connection, over all places.
+    #[must_use]
+    pub fn under_way(&self) -> usize {
+        self.0.connection.under_way.load(Ordering::Relaxed)
     }
 
     pub(crate) fn opened(&self) -> Arc<Opened> {

@@ -6,21 +6,25 @@ use esker_store::ForkLock;
 use esker_types::Result;
 use std::sync::Arc;
 
+/// Connections of a process, made when there is more to do than one can. All that one moves goes through one thread of
+/// librados and one of the OSD.
+const CONNECTIONS: usize = 2;
+
 /// How a pool is reached.
 pub(super) struct Session {
     pub(super) url: RadosUrl,
-    cluster: ForkLock<Option<Cluster>>,
+    connections: [ForkLock<Option<Cluster>>; CONNECTIONS],
 }
 
 impl Session {
     pub(super) fn connect(url: RadosUrl) -> Result<Self> {
-        let session = Self { url, cluster: ForkLock::default() };
-        session.cluster().map(|_| session)
+        let session = Self { url, connections: Default::default() };
+        session.cluster(0).map(|_| session)
     }
 
-    /// The connection of this process.
-    fn cluster(&self) -> Result<Cluster> {
-        let mut known = self.cluster.lock();
+    /// A connection of this process.
+    fn cluster(&self, index: usize) -> Result<Cluster> {
+        let mut known = self.connections[index].lock();
         match &*known {
             Some(cluster) => Ok(cluster.clone()),
             None => {
@@ -32,7 +36,7 @@ impl Session {
     }
 
     pub(super) fn usage(&self) -> Result<Usage> {
-        self.cluster()?.usage()
+        self.cluster(0)?.usage()
     }
 }
 
@@ -40,20 +44,36 @@ impl Session {
 pub(super) struct Namespace {
     session: Arc<Session>,
     name: String,
-    place: ForkLock<Option<Place>>,
+    places: [ForkLock<Option<Place>>; CONNECTIONS],
 }
 
 impl Namespace {
     pub(super) fn new(session: &Arc<Session>, name: String) -> Self {
-        Self { session: Arc::clone(session), name, place: ForkLock::default() }
+        Self { session: Arc::clone(session), name, places: Default::default() }
     }
 
+    /// The connection on which nothing is under way, else the one with the least.
     pub(super) fn place(&self) -> Result<Place> {
-        let mut known = self.place.lock();
+        let mut best = self.place_on(0)?;
+        for index in 1..CONNECTIONS {
+            if best.under_way() == 0 {
+                break;
+            }
+            let other = self.place_on(index)?;
+            if other.under_way() < best.under_way() {
+                best = other;
+            }
+        }
+        Ok(best)
+    }
+
+    fn place_on(&self, index: usize) -> Result<Place> {
+        let mut known = self.places[index].lock();
         match &*known {
             Some(place) => Ok(place.clone()),
             None => {
-                let place = self.session.cluster()?.place(&self.session.url.pool, &self.name)?;
+                let cluster = self.session.cluster(index)?;
+                let place = cluster.place(&self.session.url.pool, &self.name)?;
                 *known = Some(place.clone());
                 Ok(place)
             }
