@@ -115,6 +115,11 @@ pub fn resolve(name: &str) -> Result<Named> {
     if let Some(path) = name.strip_prefix("esker:") {
         return Ok(Named::at(PathBuf::from(path.strip_prefix("//").unwrap_or(path))));
     }
+    if name.starts_with("rados:") {
+        let message = "a pool on Ceph lies in no directory: `esker cont destroy` removes what is in it, and Ceph itself \
+                       looks for damage (`ceph health detail`)";
+        return Err(Error::new(ErrorKind::NotSupported, message));
+    }
     if let Some((scheme, _)) = name.split_once(':') {
         let message = format!(
             "`{scheme}:` is no URL of a pool in a directory: use `esker:/path` or `posix:/path`"

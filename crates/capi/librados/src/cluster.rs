@@ -102,7 +102,10 @@ impl Cluster {
         // SAFETY: the connection stands, `name` lives during the call, which sets `raw`.
         let code =
             unsafe { (functions.rados_ioctx_create)(self.0.raw, name.as_ptr(), &raw mut raw) };
-        check(code, format_args!("opening the Ceph pool {pool:?}"))?;
+        check(
+            code,
+            format_args!("opening the Ceph pool {pool:?} (`ceph osd pool create` makes one)"),
+        )?;
         // SAFETY: `raw` was just made; the name is copied.
         unsafe { (functions.rados_ioctx_set_namespace)(raw, namespace.as_ptr()) };
         Ok(Place::new(Arc::clone(&self.0), raw))

@@ -15,6 +15,7 @@ pub(crate) mod object;
 mod paper;
 pub(crate) mod pool;
 mod pool_posix;
+mod pool_rados;
 mod posix;
 mod properties;
 mod report;

@@ -1,6 +1,6 @@
 //! `esker pool`.
 use super::attributes::AttributeCommand;
-use super::pool_posix;
+use super::{pool_posix, pool_rados};
 use crate::args::PoolArg;
 use crate::output::Answer;
 use crate::progress::Bar;
@@ -9,7 +9,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use esker::names::Named;
 use esker::types::info::{Durability, OpenMode, PoolInfo};
 use esker::types::{Error, ErrorKind, Result};
-use esker::{PosixUrl, Wait, names};
+use esker::{PosixUrl, RadosUrl, Wait, names};
 use esker_bench::table::Table;
 use esker_bench::units::Bytes;
 use esker_store::{CheckReport, PoolSpec, ScrubReport};
@@ -37,13 +37,14 @@ pub(crate) enum PoolCommand {
 ///
 /// NAME may also be posix:/path/NAME: a pool of plain files in that directory, on any file system,
 /// network file systems too. It reserves nothing and takes no option but --fsync; it has no snapshots
-/// and no transactions.
+/// and no transactions. Or rados:POOL?conf=FILE: a pool on Ceph, which takes no option.
 #[derive(Args)]
 #[command(after_long_help = "Examples:
   esker pool create tank --size 4G
   esker pool create fast --size 1G --dir /dev/shm --targets 2
   esker pool create safe --size 10G --durability commit
-  esker pool create posix:/lustre/project/fields")]
+  esker pool create posix:/lustre/project/fields
+  esker pool create rados:data?namespace=project")]
 pub(crate) struct Create {
     /// Label: 1 to 127 letters, digits and ":._-"; the pool is the directory of this name. Or the URL
     /// posix:/path/NAME
@@ -173,6 +174,9 @@ impl Create {
     fn run(self) -> Result<Answer> {
         if let Some(url) = PosixUrl::parse(self.label())? {
             return pool_posix::create(&url, &self);
+        }
+        if let Some(url) = RadosUrl::parse(self.label())? {
+            return pool_rados::create(&url, &self);
         }
         let spec = self.spec()?;
         let directory = self.dir.map_or_else(names::new_pool_directory, Ok)?;
