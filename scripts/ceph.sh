@@ -56,11 +56,12 @@ gone() {
     ! running "$1"
 }
 
+# One that was killed keeps its files locked for a moment after its end can be seen, so there may be several tries.
 start() {
     if running "$1" >/dev/null; then return; fi
     case $1 in
-    mon) quietly ceph-mon -c "$conf" -i a ;;
-    osd) quietly ceph-osd -c "$conf" -i 0 ;;
+    mon) in_time 30 "a monitor that starts" ceph-mon -c "$conf" -i a ;;
+    osd) in_time 30 "an OSD that starts" ceph-osd -c "$conf" -i 0 ;;
     esac
 }
 
