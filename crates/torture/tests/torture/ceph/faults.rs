@@ -100,11 +100,11 @@ fn expect_timeouts(container: &Container, kv: &Kv) {
     });
 }
 
-/// It takes a moment until all know of it.
-fn wait_for_pause(kv: &Kv) {
-    let end = Instant::now() + SOON;
-    while simple::put(kv, 0, LENGTHS[1]).is_ok() {
-        assert!(Instant::now() < end, "the cluster does not pause");
+/// It takes a moment until all know that the cluster answers, or does not.
+fn wait_until(answers: bool, kv: &Kv) {
+    let end = Instant::now() + SOON * 2;
+    while simple::put(kv, 0, LENGTHS[1]).is_ok() != answers {
+        assert!(Instant::now() < end, "the cluster answers: {}", !answers);
         std::thread::sleep(Duration::from_millis(20));
     }
 }
@@ -122,8 +122,10 @@ fn nobody_waits_longer_than_asked() {
     // The cluster may have given the OSD up, and needs a moment to take it back.
     let (_container, kv) = simple::kv(&cluster.open(30), "test").expect("opening again");
     expect_work(&kv, 0);
+    // What failed because of that would else be taken for the pause.
+    wait_until(true, &impatient);
     cluster.ask(&["osd", "set", "pause"]);
-    wait_for_pause(&impatient);
+    wait_until(false, &impatient);
     expect_timeouts(&container, &impatient);
     cluster.ask(&["osd", "unset", "pause"]);
     expect_work(&kv, 0);
