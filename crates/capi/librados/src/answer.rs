@@ -7,7 +7,7 @@ use std::ffi::{c_int, c_void};
 use std::future::Future;
 use std::pin::Pin;
 use std::ptr;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
@@ -42,6 +42,9 @@ impl<T> Shared<T> {
     }
 }
 
+/// True once there was a connection: before, nobody has to tell how a thread waits.
+pub(crate) static CONNECTED: AtomicBool = AtomicBool::new(false);
+
 thread_local! {
     static WAITS: Cell<bool> = const { Cell::new(false) };
 }
@@ -49,6 +52,9 @@ thread_local! {
 /// Does `work` on a thread that will wait (`true`) or not for the operations which it begins. An answer that
 /// is waited for blocks the thread when it is polled, and so keeps others from being under way beside it.
 pub fn waiting<T>(waits: bool, work: impl FnOnce() -> T) -> T {
+    if !CONNECTED.load(Ordering::Relaxed) {
+        return work();
+    }
     let before = WAITS.replace(waits);
     let done = work();
     WAITS.set(before);

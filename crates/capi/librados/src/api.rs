@@ -42,6 +42,11 @@ pub(crate) type Done = unsafe extern "C" fn(*mut RawCompletion, *mut c_void);
 /// Part of a map's key or value, whose length is told beside it.
 pub(crate) type Bytes = *const c_char;
 
+/// Adds a comparison with an entry of an object's map to an operation: key, comparison, value, lengths of key and
+/// value, where the outcome goes.
+pub(crate) type Guard<Op> =
+    unsafe extern "C" fn(*mut Op, Bytes, c_uchar, Bytes, usize, usize, *mut c_int);
+
 /// Declares the functions once: as a table of pointers, and as their look-up by name.
 macro_rules! functions {
     ($($name:ident: fn($($argument:ty),*) $(-> $result:ty)?;)*) => {

@@ -1,5 +1,6 @@
 //! Connections to a cluster.
 use crate::Place;
+use crate::answer::CONNECTED;
 use crate::api::{Functions, RawCluster, RawPlace, RawUsage};
 use crate::failure::check;
 use crate::library::{c_string, functions};
@@ -9,7 +10,7 @@ use std::ffi::{CStr, CString, c_char, c_int};
 use std::path::PathBuf;
 use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What connecting says where the configuration lacks something (`ENOENT`).
 const INCOMPLETE: c_int = -2;
@@ -88,6 +89,7 @@ impl Cluster {
             return Err(incomplete(settings));
         }
         check(code, format_args!("connecting to Ceph{}", described(settings)))?;
+        CONNECTED.store(true, Ordering::Relaxed);
         Ok(Self(Arc::new(connection)))
     }
 

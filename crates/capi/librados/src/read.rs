@@ -1,7 +1,7 @@
 //! What is read of an object, all of one state.
 use crate::api::{Functions, RawEntries, RawRead};
 use crate::library::functions;
-use crate::write::{Compare, start, starts};
+use crate::write::{Compare, guard, starts};
 use esker_types::Result;
 use std::ffi::{CString, c_char, c_int, c_uchar};
 use std::ptr;
@@ -87,19 +87,8 @@ impl ReadOp {
 
     /// The value under `key` of the object's map must compare so.
     pub fn guard(&mut self, key: &[u8], compare: Compare, value: &[u8]) -> &mut Self {
-        let cmp = self.functions.rados_read_op_omap_cmp2;
-        // SAFETY: librados copies key and value.
-        unsafe {
-            cmp(
-                self.raw,
-                start(key),
-                compare as u8,
-                start(value),
-                key.len(),
-                value.len(),
-                ptr::null_mut(),
-            );
-        }
+        // SAFETY: the operation stands.
+        unsafe { guard(self.functions.rados_read_op_omap_cmp2, self.raw, key, compare, value) };
         self
     }
 

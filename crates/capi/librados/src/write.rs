@@ -1,5 +1,5 @@
 //! What is written to an object, as a whole or not at all.
-use crate::api::{Bytes, Functions, RawWrite};
+use crate::api::{Bytes, Functions, Guard, RawWrite};
 use crate::library::functions;
 use esker_types::Result;
 use std::ffi::{c_char, c_int};
@@ -42,6 +42,25 @@ pub(crate) fn starts(bytes: &[&[u8]]) -> (Vec<Bytes>, Vec<usize>) {
     bytes.iter().map(|bytes| (start(bytes), bytes.len())).unzip()
 }
 
+/// Adds a comparison to an operation.
+///
+/// # Safety
+/// `op` is an operation that `add` is for.
+pub(crate) unsafe fn guard<Op>(
+    add: Guard<Op>,
+    op: *mut Op,
+    key: &[u8],
+    compare: Compare,
+    value: &[u8],
+) {
+    let (key_start, value_start) = (start(key), start(value));
+    let compare = compare as u8;
+    // SAFETY: the caller's promise; librados copies key and value.
+    unsafe {
+        add(op, key_start, compare, value_start, key.len(), value.len(), ptr::null_mut());
+    }
+}
+
 impl WriteOp {
     /// One that does nothing yet.
     ///
@@ -76,19 +95,8 @@ impl WriteOp {
     /// The value under `key` of the object's map must compare so. The object must be there, if only by
     /// [`WriteOp::create`].
     pub fn guard(&mut self, key: &[u8], compare: Compare, value: &[u8]) -> &mut Self {
-        let cmp = self.functions.rados_write_op_omap_cmp2;
-        // SAFETY: librados copies key and value.
-        unsafe {
-            cmp(
-                self.raw,
-                start(key),
-                compare as u8,
-                start(value),
-                key.len(),
-                value.len(),
-                ptr::null_mut(),
-            );
-        }
+        // SAFETY: the operation stands.
+        unsafe { guard(self.functions.rados_write_op_omap_cmp2, self.raw, key, compare, value) };
         self
     }
 

@@ -243,7 +243,9 @@ fn check(oid: ObjectId, dkey: &[u8], fetches: &[Fetch<'_>]) -> Result<()> {
 }
 
 fn value_of<'a>(found: &'a Found, key: &[u8]) -> Option<&'a [u8]> {
-    found.entries.iter().find(|entry| entry.key == key).map(|entry| entry.value.as_slice())
+    let entries = &found.entries;
+    let index = entries.binary_search_by(|entry| entry.key.as_slice().cmp(key)).ok()?;
+    Some(&entries[index].value)
 }
 
 /// Makes fetches as they were, to be answered anew.

@@ -16,6 +16,7 @@ use esker_types::ops::{
 };
 use esker_types::{Epoch, Error, ErrorKind, KeyBatch, KeyKind, ObjectId, Result, decode_key};
 use std::collections::BTreeSet;
+use std::ops::Bound;
 
 /// An object that is looked at.
 pub(super) struct Listing<'a> {
@@ -298,17 +299,21 @@ impl Listing<'_> {
     }
 }
 
-/// A page of what is left of a listing that is known as a whole.
-pub(super) fn page(oids: &BTreeSet<ObjectId>, anchor: &Anchor) -> Result<Vec<ObjectId>> {
+/// What is left, behind `anchor`, of objects that are known as a whole.
+pub(super) fn left<'a>(
+    oids: &'a BTreeSet<ObjectId>,
+    anchor: &Anchor,
+) -> Result<impl Iterator<Item = ObjectId> + use<'a>> {
     let from = match anchor {
-        Anchor::Start => None,
+        Anchor::Start => Bound::Unbounded,
         Anchor::After { position, .. } => {
             let bytes = position.as_slice().try_into().map_err(|_| bad("the anchor"))?;
-            Some(ObjectId::from_bytes(bytes))
+            Bound::Excluded(ObjectId::from_bytes(bytes))
         }
-        Anchor::End => return Ok(Vec::new()),
+        // None is greater.
+        Anchor::End => Bound::Excluded(ObjectId { hi: u64::MAX, lo: u64::MAX }),
     };
-    Ok(oids.iter().copied().filter(|oid| from.is_none_or(|from| *oid > from)).collect())
+    Ok(oids.range((from, Bound::Unbounded)).copied())
 }
 
 #[cold]

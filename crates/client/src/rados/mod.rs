@@ -88,7 +88,7 @@ impl Rados {
         }
         let all = Arc::clone(&container.objects.lock());
         let mut page = Vec::new();
-        for oid in list::page(&all, anchor)? {
+        for oid in list::left(&all, anchor)? {
             if page.len() >= entries {
                 return Ok(page);
             }

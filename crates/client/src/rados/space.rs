@@ -60,7 +60,7 @@ impl Space {
             };
             let lock = found.entries.iter().position(|entry| entry.key == LOCK);
             let Some(lock) = lock else { return Ok(Some(found)) };
-            let id = found.entries.swap_remove(lock).value;
+            let id = found.entries.remove(lock).value;
             if self.settle_for_reading(object, &id).await? == Settled::StandsStill {
                 return Ok(Some(found));
             }
