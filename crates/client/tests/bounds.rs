@@ -1,6 +1,6 @@
 //! What must end, and what must always find room.
 use esker::types::info::OpenMode;
-use esker::types::ops::{Cond, Source};
+use esker::types::ops::{Cond, Sink, Source};
 use esker::types::{ErrorKind, Extent, ObjectClass, ObjectType, Result};
 use esker::{Access, ArrayAttributes, Container, Kv, Pool, Wait};
 use esker_store::PoolSpec;
@@ -42,6 +42,12 @@ impl Tank {
         let array = self.container.open_array_with_attributes(oid, shape)?;
         let range = [Extent::new(0, bytes.len() as u64)];
         array.write(&range, Source::One(bytes), Access::Latest).wait()
+    }
+
+    /// Bytes of the index that hold something, over all targets.
+    fn index_used(&self) -> u64 {
+        let info = self.pool.info().wait().unwrap();
+        info.targets.iter().map(|space| space.index_total - space.index_free).sum()
     }
 
     fn path(&self) -> PathBuf {
@@ -154,4 +160,74 @@ fn what_is_said_to_exist_can_be_read() {
         }
     };
     std::thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(insert_all))));
+}
+
+/// A byte array of its own, and what it must hold.
+struct Bytes {
+    array: esker::Array,
+    expected: Vec<u8>,
+}
+
+impl Bytes {
+    fn new(tank: &Tank, number: u64, len: usize) -> Self {
+        let class = Some(ObjectClass::S1);
+        let oid = tank.container.generate_oid(1, number, ObjectType::ArrayByte, class, 0).unwrap();
+        let shape = ArrayAttributes { cell_size: 1, chunk_size: 8 << 20 };
+        let array = tank.container.open_array_with_attributes(oid, shape).unwrap();
+        Self { array, expected: vec![0; len] }
+    }
+
+    fn put(&mut self, at: usize, byte: u8) {
+        self.expected[at] = byte;
+        let place = [Extent::new(at as u64, 1)];
+        self.array.write(&place, Source::One(&[byte]), Access::Latest).wait().unwrap();
+    }
+
+    #[track_caller]
+    fn check(&self, access: Access<'_>) {
+        let mut found = vec![0; self.expected.len()];
+        let place = [Extent::new(0, found.len() as u64)];
+        self.array.read(&place, Sink::One(&mut found), access).wait().unwrap();
+        assert_eq!(found.iter().zip(&self.expected).position(|(one, other)| one != other), None);
+    }
+}
+
+/// Bytes written one at a time, in whatever order they come to lie side by side, take not much more of
+/// the index than if they had been written together.
+#[test]
+fn single_bytes_side_by_side_share_records() {
+    const BYTES: usize = 20_000;
+    let tank = Tank::new("joined", |_| ());
+    let orders: [&dyn Fn(usize) -> usize; 5] = [
+        &|at| at,
+        &|at| BYTES - 1 - at,
+        &|at| (2 * at) % BYTES + usize::from(2 * at >= BYTES),
+        &|at| at / 10 * 10 + [5, 3, 8, 0, 9, 1, 7, 2, 6, 4][at % 10],
+        &|at| at % 1000,
+    ];
+    for (number, order) in orders.iter().enumerate() {
+        let before = tank.index_used();
+        let mut bytes = Bytes::new(&tank, number as u64, BYTES);
+        (0..BYTES).for_each(|at| bytes.put(order(at), (at % 251) as u8 + 1));
+        bytes.check(Access::Latest);
+        let taken = tank.index_used() - before;
+        assert!(taken < 5 * BYTES as u64, "order {number} took {taken} bytes of the index");
+    }
+}
+
+#[test]
+fn what_a_snapshot_shows_is_not_joined_with_what_came_later() {
+    let tank = Tank::new("apart", |_| ());
+    let mut bytes = Bytes::new(&tank, 1, 300);
+    (0..100).for_each(|at| bytes.put(at, 1));
+    let epoch = tank.container.create_snapshot("then").wait().unwrap();
+    let then = bytes.expected.clone();
+    (50..200).for_each(|at| bytes.put(at, 2));
+    bytes.check(Access::Latest);
+    let now = std::mem::replace(&mut bytes.expected, then);
+    bytes.check(Access::Snapshot(epoch));
+    tank.container.destroy_snapshot(epoch).wait().unwrap();
+    bytes.expected = now;
+    (150..250).for_each(|at| bytes.put(at, 3));
+    bytes.check(Access::Latest);
 }

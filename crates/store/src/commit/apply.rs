@@ -1,8 +1,9 @@
 //! Applying staged writes to the index.
 use super::change::Change;
+use super::join::{Joined, Neighbours};
 use super::stage::{Content, Piece, Staged, StagedAkey};
 use crate::catalog::Container;
-use crate::io::txn::{Entry, Inserted};
+use crate::io::txn::Inserted;
 use crate::keys::{ARRAY, DataKey, Key, Table};
 use crate::record::{Body, Record, RecordBytes};
 use esker_types::info::ContainerId;
@@ -192,8 +193,11 @@ impl Applier<'_, '_> {
         let record = Record { epoch: self.change.epoch, record_size, count, body: piece.body() };
         match self.change.insert_record(&key, &record)? {
             Inserted::Between(before, after) => {
-                if stands_free(prefix, record_size, piece.extent, before, after) {
-                    return Ok(());
+                if let Some(around) = Neighbours::of(prefix, record_size, before, after)
+                    && around.leave_free(piece.extent)
+                {
+                    let joined = around.join(piece.extent, &record);
+                    return self.put_joined(prefix, joined, &record);
                 }
                 self.change.delete(&key)?;
             }
@@ -206,7 +210,29 @@ impl Applier<'_, '_> {
             }
         }
         self.clear(prefix, piece.extent, Some(record_size))?;
-        self.change.put_record(&key, &record)
+        let Inserted::Between(before, after) = self.change.insert_record(&key, &record)? else {
+            return self.change.put_record(&key, &record);
+        };
+        let joined = Neighbours::of(prefix, record_size, before, after)
+            .and_then(|around| around.join(piece.extent, &record));
+        self.put_joined(prefix, joined, &record)
+    }
+
+    /// Puts one record in the place of several that touch, unless a snapshot shows some of them only.
+    fn put_joined(
+        &mut self,
+        prefix: &Key,
+        joined: Option<Joined>,
+        record: &Record<'_>,
+    ) -> Result<()> {
+        let Some(joined) = joined else { return Ok(()) };
+        if self.change.is_in_snapshot(self.container, joined.oldest)? {
+            return Ok(());
+        }
+        for start in &joined.others {
+            self.change.delete(&prefix.extent(*start))?;
+        }
+        self.change.put_record(&prefix.extent(joined.start), &joined.record(record))
     }
 
     fn replace(&mut self, key: &Key, old: &Record<'_>, new: &Record<'_>) -> Result<()> {
@@ -226,7 +252,7 @@ impl Applier<'_, '_> {
             if whole.start < extent.start {
                 let left = Extent::new(start, extent.start - start);
                 self.change.put_record(&old.key, &record.cut(start, left))?;
-            } else if record_size.is_none() || whole.start != extent.start {
+            } else {
                 self.change.delete(&old.key)?;
             }
             if whole.end() > extent.end() {
@@ -301,29 +327,6 @@ impl Applier<'_, '_> {
         }
         Ok(batch)
     }
-}
-
-/// True where `extent`, just put between two others, shares no record with them, and nothing else is
-/// wrong with them.
-fn stands_free(
-    prefix: &Key,
-    record_size: u32,
-    extent: Extent,
-    before: Option<Entry<'_>>,
-    after: Option<Entry<'_>>,
-) -> bool {
-    let is_apart = |entry: Option<Entry<'_>>, apart: &dyn Fn(Extent) -> bool| {
-        let Some((key, value)) = entry.filter(|(key, _)| key.starts_with(prefix)) else {
-            return true;
-        };
-        let (start, record) = (DataKey::parse(key), Record::decode(&key[1..], value));
-        let (Ok(DataKey { start: Some(start), .. }), Ok(record)) = (start, record) else {
-            return false;
-        };
-        record.record_size == record_size && apart(Extent::new(start, record.count))
-    };
-    is_apart(before, &|before| before.end() <= extent.start)
-        && is_apart(after, &|after| extent.end() <= after.start)
 }
 
 /// True where `key` is an extent of the akey; refuses what must not stand beside a new extent.

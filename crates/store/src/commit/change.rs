@@ -176,7 +176,7 @@ impl<'t> Change<'t> {
         key: &[u8],
         record: &Record<'_>,
     ) -> Result<()> {
-        if self.newest_snapshot(container)?.is_some_and(|newest| record.epoch <= newest) {
+        if self.is_in_snapshot(container, record.epoch)? {
             let mut value = RecordBytes::from_slice(&self.epoch.0.to_le_bytes());
             record.encode(&key[1..], &mut value);
             return self.put(&history_key(key, record.epoch), &value);
@@ -193,6 +193,11 @@ impl<'t> Change<'t> {
             Some((_, sum)) => *sum += bytes,
             None => self.dead.push((segment, bytes)),
         }
+    }
+
+    /// True where a snapshot shows what was written at `epoch` and has been there since.
+    pub(crate) fn is_in_snapshot(&mut self, container: ContainerId, epoch: Epoch) -> Result<bool> {
+        Ok(self.newest_snapshot(container)?.is_some_and(|newest| epoch <= newest))
     }
 
     fn newest_snapshot(&mut self, container: ContainerId) -> Result<Option<Epoch>> {

@@ -6,6 +6,7 @@ mod apply;
 mod change;
 mod coordinate;
 mod group;
+mod join;
 mod room;
 mod stage;
 
