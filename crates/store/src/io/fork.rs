@@ -1,5 +1,6 @@
 //! Knowing that a process has forked, and a lock that a fork cannot leave locked.
 use std::cell::UnsafeCell;
+use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -50,7 +51,7 @@ impl<T: Default> ForkLock<T> {
             *stamp = mine;
         }
         content.get_or_insert_with(T::default);
-        ForkGuard { lock: self }
+        ForkGuard { lock: self, generation: mine, _content: PhantomData }
     }
 
     fn try_take(&self, mine: u64) -> bool {
@@ -69,9 +70,11 @@ impl<T: Default> Default for ForkLock<T> {
     }
 }
 
-/// Holds a [`ForkLock`].
+/// Holds a [`ForkLock`]. It is to threads what `&mut T` is: shared between them only where `T` may be.
 pub struct ForkGuard<'a, T> {
     lock: &'a ForkLock<T>,
+    generation: u64,
+    _content: PhantomData<&'a mut T>,
 }
 
 impl<T> ForkGuard<'_, T> {
@@ -98,6 +101,60 @@ impl<T> DerefMut for ForkGuard<'_, T> {
 
 impl<T> Drop for ForkGuard<'_, T> {
     fn drop(&mut self) {
-        self.lock.holder.store(0, Ordering::Release);
+        // In a child made by fork, somebody else may have the lock by now.
+        let (mine, free) = (self.generation, 0);
+        let _ = self.lock.holder.compare_exchange(mine, free, Ordering::Release, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    /// Whether values of a type may be shared between threads, and whether they may move to another.
+    struct Threads<T>(PhantomData<T>);
+
+    trait Neither {
+        const SHARED: bool = false;
+        const SENT: bool = false;
+    }
+
+    impl<T> Neither for Threads<T> {}
+
+    struct Sent<T>(PhantomData<T>);
+
+    impl<T> Neither for Sent<T> {}
+
+    impl<T: Sync> Threads<T> {
+        const SHARED: bool = true;
+    }
+
+    impl<T: Send> Sent<T> {
+        const SENT: bool = true;
+    }
+
+    /// `Cell` may move to another thread and may not be shared; a reference to it may do neither.
+    #[test]
+    fn a_guard_goes_between_threads_as_its_content_may() {
+        type Lonely = &'static Cell<u32>;
+        const {
+            assert!(Threads::<ForkGuard<'_, u32>>::SHARED && Sent::<ForkGuard<'_, u32>>::SENT);
+            assert!(Threads::<ForkLock<Cell<u32>>>::SHARED && Sent::<ForkLock<Cell<u32>>>::SENT);
+            assert!(Sent::<ForkGuard<'_, Cell<u32>>>::SENT);
+            assert!(!Threads::<ForkGuard<'_, Cell<u32>>>::SHARED);
+            assert!(!Threads::<ForkLock<Lonely>>::SHARED && !Sent::<ForkLock<Lonely>>::SENT);
+            assert!(!Threads::<ForkGuard<'_, Lonely>>::SHARED);
+            assert!(!Sent::<ForkGuard<'_, Lonely>>::SENT);
+        }
+    }
+
+    #[test]
+    fn a_guard_of_before_a_fork_lets_go_of_nothing_after_it() {
+        let lock = ForkLock::<u32>::new();
+        let mut inherited = lock.lock();
+        inherited.generation -= 1;
+        drop(inherited);
+        assert_eq!(lock.holder.load(Ordering::Relaxed), generation());
     }
 }

@@ -34,6 +34,12 @@ struct Slot {
 // in between it is only read.
 unsafe impl Sync for Slot {}
 
+/// Any thread may look at an entry, and the one that lets go of it last drops it.
+const _: () = {
+    const fn crosses_threads<T: Send + Sync>() {}
+    crosses_threads::<Entry>();
+};
+
 static TABLE: [AtomicPtr<Slot>; CHUNKS] = [const { AtomicPtr::new(std::ptr::null_mut()) }; CHUNKS];
 /// Places made so far.
 static MADE: AtomicU32 = AtomicU32::new(0);
