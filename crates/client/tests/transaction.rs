@@ -1,4 +1,6 @@
 //! Transactions: their limits and states, beyond what the conformance suite asks of backends.
+mod faulty;
+
 use esker::backend::{Backend, NewContainer};
 use esker::memory::Memory;
 use esker::types::info::OpenMode;
@@ -6,10 +8,16 @@ use esker::types::limits::{SINGLE_VALUE_MAX, TX_BYTES_MAX, TX_OPS_MAX};
 use esker::types::ops::Cond;
 use esker::types::{ErrorKind, ObjectType, Result};
 use esker::{Access, Container, Kv, Pool, Wait};
+use faulty::{Fault, Faulty};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Waker};
 
 fn pool() -> Pool {
-    let backend: Arc<dyn Backend> = Arc::new(Memory::new(4));
+    pool_on(Arc::new(Memory::new(4)))
+}
+
+fn pool_on(backend: Arc<dyn Backend>) -> Pool {
     let pool = Pool::from_backend(backend, OpenMode::ReadWrite);
     let new = NewContainer { label: Some("test"), ..Default::default() };
     pool.create_container(&new).wait().unwrap();
@@ -127,4 +135,23 @@ fn another_handle_of_the_container_will_do() {
     kv(&second).put(b"key", b"v", Cond::NONE, Access::Tx(&transaction)).wait().unwrap();
     transaction.commit().wait().unwrap();
     assert!(kv(&first).get(b"key", Access::Latest).wait().unwrap().is_some());
+}
+
+#[test]
+fn a_commit_that_nobody_waits_for_any_more_leaves_a_transaction_that_can_go_on() {
+    let pool = pool_on(Arc::new(Faulty::new(Fault::NoAnswer)));
+    let container = pool.open_container("test", OpenMode::ReadWrite).wait().unwrap();
+    let kv = kv(&container);
+    let transaction = container.transaction().unwrap();
+    let give_up = || {
+        kv.put(b"key", b"value", Cond::NONE, Access::Tx(&transaction)).wait().unwrap();
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(pin!(transaction.commit()).poll(&mut context).is_pending());
+        assert!(!transaction.is_open());
+    };
+    give_up();
+    transaction.restart().unwrap();
+    assert!(transaction.is_open());
+    give_up();
+    transaction.abort().unwrap();
 }

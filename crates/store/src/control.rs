@@ -186,6 +186,10 @@ fn failed(doing: &str, path: &Path) -> impl Fn(std::io::Error) -> Error {
     move |error| Error::io(&what, &error)
 }
 
+fn not_locked(error: std::io::Error) -> Error {
+    Error::io("locking the control file", &error)
+}
+
 impl Control {
     /// Opens the control file at `path` and takes a process slot.
     ///
@@ -232,8 +236,7 @@ impl Control {
     }
 
     fn lock(&self, kind: lock::Kind, byte: u64) -> Result<bool> {
-        lock::set(&self.file, kind, byte)
-            .map_err(|error| Error::io("locking the control file", &error))
+        lock::set(&self.file, kind, byte).map_err(not_locked)
     }
 
     /// True where the process behind `slot` lives.
@@ -257,11 +260,8 @@ impl Control {
     }
 
     fn while_locked<T>(&self, byte: u64, work: impl FnOnce() -> Result<T>) -> Result<T> {
-        lock::wait(&self.file, lock::Kind::Exclusive, byte)
-            .map_err(|error| Error::io("locking the control file", &error))?;
-        let result = work();
-        self.lock(lock::Kind::None, byte)?;
-        result
+        let _held = lock::Held::wait(&self.file, byte).map_err(not_locked)?;
+        work()
     }
 
     /// True where the words were set up since the machine started.

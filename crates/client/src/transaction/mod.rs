@@ -28,7 +28,8 @@ enum Phase {
     Open,
     Committing,
     Committed,
-    /// A commit failed; [`Transaction::restart`] and [`Transaction::abort`] are allowed.
+    /// A commit failed, or nobody waited for its end; [`Transaction::restart`] and
+    /// [`Transaction::abort`] are allowed.
     Failed,
     Aborted,
 }
@@ -92,21 +93,17 @@ impl Transaction {
     /// [`ErrorKind::TxRestart`] on a conflict; [`ErrorKind::Already`] where it is committed;
     /// [`ErrorKind::NoPermission`] where it was aborted or its last commit failed; what a write
     /// meets, its conditions included. After a failure nothing was changed.
+    ///
+    /// Where the future is dropped before it is done, the writes take effect as a whole or not at all,
+    /// and which is not known here: look, then [`Transaction::restart`] or [`Transaction::abort`].
     pub async fn commit(&self) -> Result<()> {
         let attempt = self.begin_commit()?;
-        let result = self.try_commit(&attempt).await;
+        let _unless_done = FailsUnlessDone(self);
+        let epoch = self.try_commit(&attempt).await?;
         let mut state = self.state();
-        match result {
-            Ok(epoch) => {
-                state.phase = Phase::Committed;
-                state.epoch = state.epoch.or(epoch);
-                Ok(())
-            }
-            Err(error) => {
-                state.phase = Phase::Failed;
-                Err(error)
-            }
-        }
+        state.phase = Phase::Committed;
+        state.epoch = state.epoch.or(epoch);
+        Ok(())
     }
 
     fn begin_commit(&self) -> Result<Arc<Attempt>> {
@@ -201,6 +198,19 @@ impl Transaction {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A commit under way: whatever ends it before it is done, an error, a panic or nobody waiting for it
+/// any more, leaves a transaction that can be restarted.
+struct FailsUnlessDone<'t>(&'t Transaction);
+
+impl Drop for FailsUnlessDone<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        if state.phase == Phase::Committing {
+            state.phase = Phase::Failed;
+        }
     }
 }
 

@@ -30,6 +30,8 @@ pub(crate) enum Fault {
     ShortListings,
     /// A write finds the pool full.
     Full,
+    /// Writes are never answered.
+    NoAnswer,
 }
 
 /// The reference with a fault.
@@ -69,6 +71,9 @@ impl Backend for Faulty {
         }
         if self.strikes(Fault::Full) {
             return Reply::Ready(Err(esker::types::ErrorKind::NoSpace.into()));
+        }
+        if self.fault == Fault::NoAnswer {
+            return Reply::Pending(Box::pin(std::future::pending()));
         }
         if marks.is_some() && self.fault == Fault::NeedlessRestarts {
             return Reply::Ready(Err(esker::types::ErrorKind::TxRestart.into()));

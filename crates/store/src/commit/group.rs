@@ -171,11 +171,12 @@ impl Group {
             drop(state);
             return alone(target, has_data, job);
         };
+        // Should the job panic, it stays so: what it has done by then is not to be committed.
+        batch.spoiled = true;
+        let outcome = job(&mut batch.txn);
+        batch.spoiled = matches!(&outcome, Err(failed) if failed.spoiled);
         // A refusal waits for the end as well: it may rest on what others of the batch did.
-        let outcome = job(&mut batch.txn).map_err(|failed| {
-            batch.spoiled |= failed.spoiled;
-            failed.error
-        });
+        let outcome = outcome.map_err(|failed| failed.error);
         batch.followers += 1;
         batch.has_data |= has_data;
         let end = self.wait_for(state, number);
@@ -220,5 +221,47 @@ fn settle_end(
         End::Committed => outcome,
         End::Failed(error) => Err(error),
         End::Spoiled => again(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::Scratch;
+    use esker_types::info::Durability;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::thread;
+
+    #[test]
+    fn half_a_change_of_a_follower_that_panics_is_not_committed() {
+        let pool = Scratch::new(24 << 20, |spec| {
+            spec.targets = Some(1);
+            spec.durability = Some(Durability::Commit);
+        });
+        let state = pool.state();
+        let target: &Target = &state.targets[0];
+        let put = |txn: &mut WriteTxn, key: &[u8]| -> std::result::Result<Epoch, Failed> {
+            txn.put(key, b"there")?;
+            Ok(target.control.next_epoch())
+        };
+        // As somebody on the way, which the leader waits for.
+        target.group.arriving.fetch_add(1, Ordering::AcqRel);
+        thread::scope(|threads| {
+            let lead = || commit(target, Sharing::Allowed, false, &mut |txn| put(txn, b"Tlead"));
+            let leader = threads.spawn(lead);
+            while target.group.lock().open.is_none() {
+                thread::yield_now();
+            }
+            let mut half = |txn: &mut WriteTxn| {
+                put(txn, b"Thalf").map(|_| panic!("on purpose, before the other half"))
+            };
+            let follow = || commit(target, Sharing::Allowed, false, &mut half);
+            assert!(catch_unwind(AssertUnwindSafe(follow)).is_err());
+            target.group.arriving.fetch_sub(1, Ordering::AcqRel);
+            leader.join().unwrap().unwrap();
+        });
+        let txn = target.read().unwrap();
+        assert_eq!(txn.get(b"Tlead").unwrap(), Some(&b"there"[..]));
+        assert_eq!(txn.get(b"Thalf").unwrap(), None);
     }
 }

@@ -1,5 +1,5 @@
 //! Words of the control file that belong to processes: what each has noted, and what they hold.
-use super::{BYTE_PROCESS, Control, PROCESS_WORDS, ProcessSlot};
+use super::{BYTE_PROCESS, Control, PROCESS_WORDS, ProcessSlot, not_locked};
 use crate::holds::HOLD_WORDS;
 use crate::io::{lock, sys};
 use esker_types::Result;
@@ -30,12 +30,11 @@ impl Control {
     ) -> Result<bool> {
         let _alone = self.burying.lock().unwrap_or_else(PoisonError::into_inner);
         let byte = BYTE_PROCESS + u64::from(slot.0);
-        if slot == self.slot || !self.lock(lock::Kind::Exclusive, byte)? {
+        if slot == self.slot {
             return Ok(false);
         }
-        let done = work();
-        self.lock(lock::Kind::None, byte)?;
-        Ok(done)
+        let held = lock::Held::take(&self.file, byte).map_err(not_locked)?;
+        Ok(held.is_some() && work())
     }
 
     /// The words of a process.
@@ -73,9 +72,12 @@ mod tests {
 
     /// Locks on the byte of a slot, by whatever process.
     fn locks_on(pool: &Scratch, slot: ProcessSlot) -> usize {
+        locks_on_byte(pool, BYTE_PROCESS + u64::from(slot.0))
+    }
+
+    fn locks_on_byte(pool: &Scratch, byte: u64) -> usize {
         use std::os::unix::fs::MetadataExt;
         let inode = std::fs::metadata(pool.path().join("control")).unwrap().ino();
-        let byte = BYTE_PROCESS + u64::from(slot.0);
         let (inode, range) = (format!(":{inode} "), format!(" {byte} {byte}"));
         let locks = std::fs::read_to_string("/proc/locks").unwrap();
         locks.lines().filter(|line| line.contains(&inode) && line.ends_with(&range)).count()
@@ -92,5 +94,20 @@ mod tests {
         assert_eq!((locks_on(&pool, own), locks_on(&pool, dead)), (1, 0));
         assert!(state.control.while_dead(dead, || locks_on(&pool, dead) == 1).unwrap());
         assert_eq!((locks_on(&pool, own), locks_on(&pool, dead)), (1, 0));
+    }
+
+    #[test]
+    fn a_panic_leaves_no_lock_behind() {
+        use std::panic::{AssertUnwindSafe, catch_unwind};
+        let pool = Scratch::new(24 << 20, |spec| spec.targets = Some(2));
+        let state = pool.state();
+        let control = &state.control;
+        let dead = ProcessSlot((control.slot.0 + 2) % PROCESSES_MAX as u32);
+        let panics = |work: &dyn Fn()| assert!(catch_unwind(AssertUnwindSafe(work)).is_err());
+        panics(&|| drop(control.while_coordinating(1, || -> Result<()> { panic!("on purpose") })));
+        panics(&|| drop(control.while_dead(dead, || panic!("on purpose"))));
+        let coordinating = super::super::BYTE_TARGET + 1;
+        assert_eq!((locks_on_byte(&pool, coordinating), locks_on(&pool, dead)), (0, 0));
+        assert!(control.while_dead(dead, || true).unwrap(), "and others go on");
     }
 }

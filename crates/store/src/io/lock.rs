@@ -51,18 +51,38 @@ pub(crate) fn set(file: &File, kind: Kind, byte: u64) -> io::Result<bool> {
     }
 }
 
-/// Takes this process's lock on a byte, waiting for others to let go.
-///
-/// The kernel looks for deadlocks between processes, and can take threads of one that wait for
-/// different things for one: then it is tried again.
-pub(crate) fn wait(file: &File, kind: Kind, byte: u64) -> io::Result<()> {
-    loop {
-        match control(file, libc::F_SETLKW, &mut request(kind, byte)) {
-            Err(error) if error.raw_os_error() == Some(libc::EDEADLK) => {
-                std::thread::sleep(std::time::Duration::from_millis(1));
+/// This process's exclusive lock on a byte, for as long as it lives: also where a panic ends that.
+pub(crate) struct Held<'f> {
+    file: &'f File,
+    byte: u64,
+}
+
+impl<'f> Held<'f> {
+    /// Takes it; `None` where another process is in the way.
+    pub(crate) fn take(file: &'f File, byte: u64) -> io::Result<Option<Self>> {
+        Ok(set(file, Kind::Exclusive, byte)?.then_some(Self { file, byte }))
+    }
+
+    /// Takes it, waiting for others to let go.
+    ///
+    /// The kernel looks for deadlocks between processes, and can take threads of one that wait for
+    /// different things for one: then it is tried again.
+    pub(crate) fn wait(file: &'f File, byte: u64) -> io::Result<Self> {
+        loop {
+            match control(file, libc::F_SETLKW, &mut request(Kind::Exclusive, byte)) {
+                Err(error) if error.raw_os_error() == Some(libc::EDEADLK) => {
+                    std::thread::sleep(std::time::Duration::from_millis(1));
+                }
+                result => return result.map(|()| Self { file, byte }),
             }
-            result => return result,
         }
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        // It fails only where the file was closed behind our back, and the lock went with it.
+        let _ = set(self.file, Kind::None, self.byte);
     }
 }
 
