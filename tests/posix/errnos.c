@@ -5,6 +5,7 @@
  * Everything is checked before the program ends; what is wrong is printed.
  *
  * usage: errnos DIR     works in a fresh directory in there, and removes it
+ * environment: WITHOUT=set_ids where a write does not take set-id bits off
  */
 
 #define _GNU_SOURCE
@@ -12,6 +13,8 @@
 
 #include <dirent.h>
 #include <limits.h>
+#include <linux/capability.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/xattr.h>
 
@@ -480,15 +483,58 @@ removed_files_live_on(void)
 	WORKS(pwrite(fd, "y", 1, 5000));
 	HOLDS(pread(fd, &byte, 1, 5000) == 1 && byte == 'y');
 	WORKS(ftruncate(fd, 10));
+	HOLDS(!fstat(fd, &st) && st.st_size == 10 && st.st_nlink == 0);
 	WORKS(fchmod(fd, 0600));
-	HOLDS(!fstat(fd, &st) && st.st_size == 10);
+	HOLDS(!fstat(fd, &st) && (st.st_mode & 07777) == 0600 && st.st_nlink == 0);
+	WORKS(futimens(fd, NULL));
+	HOLDS(!fstat(fd, &st) && st.st_size == 10 && st.st_nlink == 0);
+	WORKS(fchown(fd, geteuid(), getegid()));
+	HOLDS(!fstat(fd, &st) && st.st_uid == geteuid() && st.st_nlink == 0);
 	WORKS(close(fd));
 	WORKS(write(other, "z", 1));
 	WORKS(rename("file", "open"));
 	HOLDS(pread(other, &byte, 1, 0) == 1 && byte == 'z');
-	HOLDS(!fstat(other, &st) && st.st_nlink == 0);
+	WORKS(fchmod(other, 0640));
+	HOLDS(!fstat(other, &st) && (st.st_mode & 07777) == 0640 && st.st_nlink == 0);
 	WORKS(close(other));
 	WORKS(rename("open", "file"));
+}
+
+/** What a superuser has and others have not: set-id bits stay where they write. */
+static void
+keep_set_ids(int wanted)
+{
+	struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+	struct __user_cap_data_struct   data[2];
+
+	WORKS(syscall(SYS_capget, &header, data));
+	data[0].effective &= ~(1U << CAP_FSETID);
+	if (wanted)
+		data[0].effective |= data[0].permitted & (1U << CAP_FSETID);
+	WORKS(syscall(SYS_capset, &header, data));
+}
+
+static void
+set_ids_go_with_a_write(void)
+{
+	struct stat st;
+	const char *without = getenv("WITHOUT");
+
+	if (without && !strcmp(without, "set_ids"))
+		return;
+	int fd = make("set-id", O_EXCL, 0);
+
+	for (int removed = 0; removed < 2; removed++) {
+		WORKS(fchmod(fd, 06755));
+		if (removed)
+			WORKS(unlink("set-id"));
+		keep_set_ids(0);
+		WORKS(write(fd, "x", 1));
+		keep_set_ids(1);
+		HOLDS(!fstat(fd, &st) && (st.st_mode & 07777) == 0755);
+		HOLDS(st.st_nlink == (removed ? 0 : 1));
+	}
+	WORKS(close(fd));
 }
 
 static void
@@ -635,6 +681,7 @@ main(int argc, char **argv)
 	    what_a_file_system_may_lack,
 	    modes_and_owners,
 	    removed_files_live_on,
+	    set_ids_go_with_a_write,
 	    removed_directories_stay_empty,
 	    names_move_with_what_they_name,
 	    listings_tell_what_stat_tells,

@@ -43,7 +43,7 @@ on() {
 way() {
     case $1 in
         memory) mkdir "$work/plain" && on memory "$work/plain" ;;
-        run) on run /esker "$ESKER" run "esker:$work/pool/tree" -- ;;
+        run) WITHOUT=set_ids on run /esker "$ESKER" run "esker:$work/pool/tree" -- ;;
         mount)
             [ -w /dev/fuse ] || { echo "skipped mount: /dev/fuse is not there" && return; }
             command -v fusermount3 >/dev/null || { echo "skipped mount: no fusermount3" && return; }

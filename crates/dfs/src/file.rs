@@ -248,7 +248,8 @@ impl File {
         }
         let orphan = self.orphan_place()?;
         let (place, _) = self.stored(&orphan)?.ok_or_else(|| self.node.gone())?;
-        attr::store(self.node.fs(), &place, self.node.oid(), set)
+        let attr = attr::store(self.node.fs(), &place, self.node.oid(), set)?;
+        Ok(Attr { nlink: u32::from(place != orphan), ..attr })
     }
 
     /// Stores what waits to be stored of it (POSIX: `fsync`). Its bytes are as durable as the pool

@@ -203,6 +203,9 @@ fn a_removed_file_lives_until_it_is_closed() {
     assert_eq!(file.read_at(0, &mut bytes).unwrap(), 10);
     assert_eq!(&bytes, b"still here");
     assert_eq!(file.attr().unwrap().nlink, 0);
+    let private = SetAttr { mode: Some(0o600), ..SetAttr::default() };
+    assert_eq!(file.set_attr(&private).unwrap(), file.attr().unwrap());
+    assert_eq!((file.attr().unwrap().mode, file.attr().unwrap().nlink), (0o600, 0));
     file.close().unwrap();
     assert_eq!(kind(node.open(Open::READ)), ErrorKind::NotFound);
     let content = fs.container().object(node.oid());

@@ -3,7 +3,7 @@ use crate::answer::{Answer, of_number};
 use crate::inodes::Inode;
 use crate::served::Served;
 use dfs::{Attr, Kind, SetAttr, Time};
-use esker::types::ErrorKind;
+use esker::types::{ErrorKind, Result};
 use fuser::{Errno, FileAttr, FileType, INodeNo, TimeOrNow};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -52,11 +52,7 @@ impl Served {
         if set == SetAttr::default() {
             return self.attributes(number);
         }
-        let changed = match inode.file() {
-            Some(file) => file.set_attr(&set),
-            None => inode.node().set_attr(&set),
-        };
-        let attr = match changed {
+        let attr = match stored(&inode, &set) {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 return self.keep_nameless(&inode, &set);
             }
@@ -82,10 +78,18 @@ impl Served {
         let mode = without_set_ids(&self.attr_of(inode)?);
         if let Some(mode) = mode {
             let set = SetAttr { mode: Some(mode), ..SetAttr::default() };
-            of_number(inode.node().set_attr(&set))?;
+            of_number(stored(inode, &set))?;
             inode.see_again();
         }
         Ok(())
+    }
+}
+
+/// Sets attributes, of an open file also where it lost its name.
+fn stored(inode: &Inode, set: &SetAttr) -> Result<Attr> {
+    match inode.file() {
+        Some(file) => file.set_attr(set),
+        None => inode.node().set_attr(set),
     }
 }
 
