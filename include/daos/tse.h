@@ -75,7 +75,10 @@ tse_sched_addref(tse_sched_t *sched);
 void
 tse_sched_decref(tse_sched_t *sched);
 
-/** End a scheduler: with cancel drop its tasks, else run them first. ret becomes its result. */
+/**
+ * End a scheduler: with cancel drop its tasks as they are, without their callbacks, else run them
+ * first. ret becomes its result. It is let go of as by tse_sched_decref.
+ */
 void
 tse_sched_complete(tse_sched_t *sched, int ret, bool cancel);
 
@@ -94,7 +97,8 @@ tse_sched_check_complete(tse_sched_t *sched);
 /**
  * Make a task of a scheduler. It does not run before tse_task_schedule.
  *
- * @param task_func  its body.
+ * @param task_func  its body, or NULL: then the task, once begun, goes on until tse_task_complete
+ *                   or until the tasks are complete that it was made to wait for meanwhile.
  * @param priv       see tse_task_get_priv.
  * @return 0 or -DER_NOMEM.
  */
@@ -147,7 +151,12 @@ tse_task2arg(tse_task_t *task);
 tse_sched_t *
 tse_task2sched(tse_task_t *task);
 
-/** Let a task wait for others of its scheduler. @return 0, -DER_NO_PERM, -DER_NOMEM. */
+/**
+ * Let a task wait for others. One that runs, or whose callbacks on completion run, completes with
+ * the last of them.
+ *
+ * @return 0, or -DER_NO_PERM when the task is complete, -DER_NOMEM.
+ */
 int
 tse_task_register_deps(tse_task_t *task, int num_deps, tse_task_t *dep_tasks[]);
 
@@ -158,8 +167,10 @@ tse_task_register_cbs(tse_task_t *task, tse_task_cb_t prep_cb, void *prep_data,
 		      size_t comp_data_size);
 
 /**
- * Run a task once more. For its body, and for callbacks on its completion, which are gone then
- * and must be registered anew.
+ * Run a task once more: one that runs, whose callbacks on completion run, or that is complete.
+ * Callbacks that were called are gone; those that were not are kept.
+ *
+ * @return 0, -DER_NO_PERM for another task, -DER_INVAL for a task without a body.
  */
 int
 tse_task_reinit(tse_task_t *task);
@@ -168,7 +179,7 @@ tse_task_reinit(tse_task_t *task);
 int
 tse_task_reinit_with_delay(tse_task_t *task, uint64_t delay);
 
-/** Use a task that is not scheduled for something else. @return 0 or -DER_NO_PERM. */
+/** Use a task that is complete, and in no list, for something else. @return 0 or -DER_NO_PERM. */
 int
 tse_task_reset(tse_task_t *task, tse_task_func_t task_func, void *priv);
 
@@ -180,7 +191,7 @@ tse_task_addref(tse_task_t *task);
 void
 tse_task_decref(tse_task_t *task);
 
-/** Put a task that does not run yet at the end of a list. @return 0 or -DER_NO_PERM. */
+/** Put a task at the end of a list. @return 0, or -DER_NO_PERM when it is in one. */
 int
 tse_task_list_add(tse_task_t *task, d_list_t *head);
 

@@ -5,6 +5,7 @@ use crate::code::{Code, Result};
 use crate::handles::{self, Entry, OpenPool, kind};
 use crate::{convert, edge};
 use esker::Wait;
+use esker::types::Uuid;
 use std::ffi::c_int;
 
 /// Creates a container.
@@ -15,9 +16,20 @@ pub extern "C" fn daos_cont_create2(
     prop: Ptr<Prop>,
     ev: Ptr<Event>,
 ) -> c_int {
+    create_as(poh, [0; 16], prop, uuid, ev)
+}
+
+/// As [`daos_cont_create2`], with this UUID unless it is nil.
+pub(crate) fn create_as(
+    poh: Handle,
+    wanted: UuidBytes,
+    prop: Ptr<Prop>,
+    uuid: Ptr<UuidBytes>,
+    ev: Ptr<Event>,
+) -> c_int {
     edge::run(ev, || {
         let pool = handles::pool(poh)?;
-        Ok(move || create(&pool, None, prop, uuid))
+        Ok(move || create(&pool, None, (wanted != [0; 16]).then_some(Uuid(wanted)), prop, uuid))
     })
 }
 
@@ -43,7 +55,7 @@ pub extern "C" fn daos_cont_create_with_label(
 ) -> c_int {
     edge::run(ev, || {
         let pool = handles::pool(poh)?;
-        Ok(move || create(&pool, Some(label.text()?), prop, uuid))
+        Ok(move || create(&pool, Some(label.text()?), None, prop, uuid))
     })
 }
 
@@ -51,10 +63,11 @@ pub extern "C" fn daos_cont_create_with_label(
 fn create(
     pool: &OpenPool,
     label: Option<&str>,
+    own: Option<Uuid>,
     prop: Ptr<Prop>,
     uuid: Ptr<UuidBytes>,
 ) -> Result<()> {
-    let wanted = properties::Wanted::read(prop)?;
+    let wanted = properties::Wanted { uuid: own, ..properties::Wanted::read(prop)? };
     if label.is_some() && wanted.label.as_deref().is_some_and(|other| Some(other) != label) {
         return Err(Code::INVAL);
     }

@@ -6,7 +6,7 @@ use crate::property::list;
 use crate::property::table::{self, CONTAINER, Change, Property, Sort};
 use crate::property::value::Value;
 use esker::backend::NewContainer;
-use esker::types::Checksum;
+use esker::types::{Checksum, Uuid};
 use esker::{Container, Wait};
 
 /// The client keeps properties under this prefix; a new container gets them whole.
@@ -20,6 +20,7 @@ const CLEAR: u64 = 1 << 48;
 #[derive(Default)]
 pub(crate) struct Wanted {
     pub(crate) label: Option<String>,
+    pub(crate) uuid: Option<Uuid>,
     pub(crate) checksum: Checksum,
     pub(crate) first_oid: u64,
     pub(crate) metadata: Vec<(String, Vec<u8>)>,
@@ -55,7 +56,7 @@ impl Wanted {
             self.metadata.iter().map(|(name, value)| (name.as_str(), value.as_slice())).collect();
         make(&NewContainer {
             label: label.or(self.label.as_deref()),
-            uuid: None,
+            uuid: self.uuid,
             checksum: self.checksum,
             metadata: &metadata,
             first_oid: self.first_oid,

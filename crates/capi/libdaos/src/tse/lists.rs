@@ -1,6 +1,6 @@
-//! Lists of tasks that do not run yet.
+//! Lists of tasks.
 use super::callbacks::Function;
-use super::memory::{State, Task, lock};
+use super::memory::{Task, lock};
 use super::sched::pure;
 use super::{run, task};
 use crate::abi::{Bytes, Link, Ptr};
@@ -17,10 +17,7 @@ fn tasks(head: Ptr<Link>) -> impl Iterator<Item = Ptr<Task>> {
 pub extern "C" fn tse_task_list_add(task: Ptr<Task>, head: Ptr<Link>) -> c_int {
     pure(|| {
         head.needed()?;
-        match lock().task(task)?.state {
-            State::Fresh => {}
-            _ => return Err(Code::NO_PERM),
-        }
+        lock().task(task)?;
         if !task.link().is_alone() {
             return Err(Code::NO_PERM);
         }
@@ -64,13 +61,13 @@ pub extern "C" fn tse_task_list_abort(head: Ptr<Link>, code: c_int) {
 /// Lets every task of a list wait for a task.
 #[unsafe(no_mangle)]
 pub extern "C" fn tse_task_list_depend(head: Ptr<Link>, task: Ptr<Task>) -> c_int {
-    pure(|| tasks(head).try_for_each(|later| task::depend(&mut lock(), later, task)))
+    pure(|| tasks(head).try_for_each(|later| run::depend(&mut lock(), later, task)))
 }
 
 /// Lets a task wait for every task of a list.
 #[unsafe(no_mangle)]
 pub extern "C" fn tse_task_depend_list(task: Ptr<Task>, head: Ptr<Link>) -> c_int {
-    pure(|| tasks(head).try_for_each(|first| task::depend(&mut lock(), task, first)))
+    pure(|| tasks(head).try_for_each(|first| run::depend(&mut lock(), task, first)))
 }
 
 /// Calls a function for every task of a list.

@@ -2,7 +2,7 @@
 use super::callbacks::Callback;
 use crate::abi::{Bytes, Link, Ptr};
 use crate::code::{Code, Result};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::ffi::c_int;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -49,9 +49,8 @@ pub(super) enum State {
     Fresh,
     /// Waits for others, or for its turn.
     Waiting,
+    /// It began. It goes on until it is completed, also where its body has returned.
     Running,
-    /// Its callbacks run.
-    Completing,
     Completed,
 }
 
@@ -69,8 +68,12 @@ pub(super) struct Inner {
     pub(super) work: Work,
     pub(super) private: Bytes,
     pub(super) state: State,
-    /// Set anew while it runs or completes: it runs once more.
-    pub(super) again: bool,
+    /// Counts its runs.
+    pub(super) runs: u32,
+    /// Somebody completes it; its callbacks run.
+    pub(super) completing: bool,
+    /// Counts completions that were put off.
+    pub(super) completions: u32,
     pub(super) not_before: Option<Instant>,
     /// Tasks it waits for.
     pub(super) awaited: u32,
@@ -81,13 +84,32 @@ pub(super) struct Inner {
     pub(super) keeps_errors_out: bool,
 }
 
+impl Inner {
+    /// It is to run once more, or to wait: who is completing it leaves that to others.
+    pub(super) fn put_off(&mut self) {
+        self.completions = self.completions.wrapping_add(1);
+        self.completing = false;
+    }
+}
+
+#[derive(Default)]
 pub(super) struct SchedInner {
     pub(super) references: u32,
-    pub(super) ready: VecDeque<Ptr<Task>>,
+    /// Tasks that can run, each with the time before which it must not.
+    pub(super) ready: VecDeque<(Option<Instant>, Ptr<Task>)>,
     /// Scheduled and not completed.
-    pub(super) in_flight: u32,
+    pub(super) tasks: BTreeSet<*mut Task>,
+    /// Somebody ends it.
+    pub(super) ending: bool,
     pub(super) cancelled: bool,
     pub(super) done: Vec<(SchedDone, Bytes)>,
+}
+
+impl SchedInner {
+    /// Takes a task out of those that can run.
+    pub(super) fn withdraw(&mut self, task: Ptr<Task>) {
+        self.ready.retain(|(_, ready)| !std::ptr::eq(ready.raw(), task.raw()));
+    }
 }
 
 /// Guards all that is behind tasks and schedulers.
@@ -134,6 +156,22 @@ impl Held {
         let sched = self.task(at)?.sched;
         self.sched(sched)
     }
+
+    /// A task of a scheduler that is not complete.
+    pub(super) fn first_task(&mut self, at: Ptr<Sched>) -> Option<Ptr<Task>> {
+        let first = self.sched(at).ok()?.tasks.first().copied()?;
+        // SAFETY: it is alive: completing it takes it out of the set.
+        Some(unsafe { Ptr::new(first) })
+    }
+
+    /// Gives up a reference; the last frees the task.
+    pub(super) fn drop_reference(&mut self, task: Ptr<Task>) {
+        let Ok(inner) = self.task(task) else { return };
+        inner.references = inner.references.saturating_sub(1);
+        if inner.references == 0 {
+            unmake(task);
+        }
+    }
 }
 
 impl Ptr<Task> {
@@ -170,6 +208,16 @@ impl Ptr<Task> {
     }
 }
 
+impl Ptr<Sched> {
+    /// The first error of its tasks is its result.
+    pub(super) fn note(self, code: c_int) {
+        let result = self.cast::<c_int>();
+        if result.get() == Ok(0) {
+            result.set(code);
+        }
+    }
+}
+
 /// Makes a task, with one reference.
 pub(super) fn make(inner: Inner) -> Result<Ptr<Task>> {
     let task: Ptr<Task> = crate::memory::zeroed(1)?;
@@ -182,7 +230,7 @@ pub(super) fn make(inner: Inner) -> Result<Ptr<Task>> {
 }
 
 /// Frees a task without references.
-pub(super) fn unmake(task: Ptr<Task>) {
+fn unmake(task: Ptr<Task>) {
     if let Ok(inner) = task.get_inner() {
         // SAFETY: it was made with a box, and nobody refers to the task any more.
         drop(unsafe { Box::from_raw(inner) });

@@ -1,11 +1,13 @@
 //! The life of a task.
-use super::memory::{Held, State, Task, Work, changed, lock, unmake};
+use super::callbacks::Callback;
+use super::memory::{Held, State, Task, Work, changed, lock};
 use crate::abi::Ptr;
 use crate::code::{Code, Result};
 use std::ffi::c_int;
 use std::time::Instant;
 
-/// Hands a task to its scheduler. Where nothing is awaited and the caller asks for it, it runs here.
+/// Hands a task to its scheduler. It begins here where it has no body, or the caller asks for it,
+/// unless something comes before it.
 pub(super) fn schedule(task: Ptr<Task>, instant: bool, not_before: Option<Instant>) -> Result<()> {
     let mut held = lock();
     let inner = held.task(task)?;
@@ -14,170 +16,248 @@ pub(super) fn schedule(task: Ptr<Task>, instant: bool, not_before: Option<Instan
     }
     inner.state = State::Waiting;
     inner.not_before = not_before;
-    let free = inner.awaited == 0;
-    let sched = held.sched_of(task)?;
-    sched.in_flight += 1;
-    if free && instant && not_before.is_none() {
-        drop(held);
-        run(task);
-    } else if free {
-        sched.ready.push_back(task);
+    let at_once = instant || matches!(inner.work, Work::Body(None));
+    let free = inner.awaited == 0 && inner.before.is_empty() && not_before.is_none();
+    held.sched_of(task)?.tasks.insert(task.raw());
+    if !(at_once && free) {
+        make_ready(&mut held, task);
+        return Ok(());
+    }
+    let turn = begin(&mut held, task);
+    drop(held);
+    turn.into_iter().for_each(Turn::run);
+    Ok(())
+}
+
+/// Among those that can run, where it waits for nothing but its turn.
+fn make_ready(held: &mut Held, task: Ptr<Task>) {
+    let Ok(inner) = held.task(task) else { return };
+    let (free, not_before) = (inner.awaited == 0, inner.not_before);
+    if let (true, Ok(sched)) = (free, held.sched_of(task)) {
+        sched.ready.push_back((not_before, task));
         changed();
+    }
+}
+
+/// One run of a task. It holds a reference; when the task runs anew, its number is another.
+pub(super) struct Turn {
+    task: Ptr<Task>,
+    number: u32,
+    work: Work,
+}
+
+/// Begins a run of a task that waits.
+pub(super) fn begin(held: &mut Held, task: Ptr<Task>) -> Option<Turn> {
+    let inner = held.task(task).ok()?;
+    inner.state = State::Running;
+    inner.references += 1;
+    inner.runs = inner.runs.wrapping_add(1);
+    Some(Turn { task, number: inner.runs, work: inner.work })
+}
+
+impl Turn {
+    /// Runs what comes before the task, and its body.
+    pub(super) fn run(self) {
+        self.perform();
+        lock().drop_reference(self.task);
+    }
+
+    /// An error of what comes before is the task's; its body runs all the same.
+    fn perform(&self) {
+        let task = self.task;
+        while let Some(callback) = self.next_before() {
+            let code = callback.call(task);
+            if self.goes_on() {
+                note(task, code);
+            }
+        }
+        if !self.goes_on() {
+            return;
+        }
+        match self.work {
+            Work::Call(call) => complete(task, call.run(task.args())),
+            // It ends when the caller completes it.
+            Work::Body(None) => {}
+            Work::Body(Some(body)) => {
+                // SAFETY: the caller made the task with a body to be called so.
+                unsafe { body(task) };
+            }
+        }
+    }
+
+    fn is_mine(&self, held: &mut Held) -> bool {
+        held.task(self.task)
+            .is_ok_and(|inner| inner.state == State::Running && inner.runs == self.number)
+    }
+
+    fn goes_on(&self) -> bool {
+        self.is_mine(&mut lock())
+    }
+
+    fn next_before(&self) -> Option<Callback> {
+        let mut held = lock();
+        match self.is_mine(&mut held) {
+            true => held.task(self.task).ok()?.before.pop_front(),
+            false => None,
+        }
+    }
+}
+
+/// The first error of a task is its result.
+fn note(task: Ptr<Task>, code: c_int) {
+    if task.result() == 0 {
+        task.set_result(code);
+    }
+}
+
+/// Runs a task once more: one that runs, or that is complete.
+pub(super) fn again(held: &mut Held, task: Ptr<Task>, not_before: Option<Instant>) -> Result<()> {
+    let cancelled = held.sched_of(task)?.cancelled;
+    let inner = held.task(task)?;
+    if matches!(inner.work, Work::Body(None)) {
+        return Err(Code::INVAL);
+    }
+    match inner.state {
+        State::Running if !cancelled => {}
+        State::Completed if !cancelled => inner.references += 1,
+        _ => return Err(Code::NO_PERM),
+    }
+    inner.state = State::Waiting;
+    inner.not_before = not_before;
+    inner.put_off();
+    task.set_result(0);
+    held.sched_of(task)?.tasks.insert(task.raw());
+    make_ready(held, task);
+    Ok(())
+}
+
+/// Lets a task wait for another, unless that is complete. One that runs completes with the last
+/// it waits for.
+pub(super) fn depend(held: &mut Held, task: Ptr<Task>, on: Ptr<Task>) -> Result<()> {
+    if std::ptr::eq(task.raw(), on.raw()) {
+        return Err(Code::INVAL);
+    }
+    if held.task(task)?.state == State::Completed {
+        return Err(Code::NO_PERM);
+    }
+    let first = held.task(on)?;
+    if first.state == State::Completed {
+        return Ok(());
+    }
+    first.dependents.push(task);
+    let inner = held.task(task)?;
+    inner.awaited += 1;
+    inner.references += 1;
+    inner.put_off();
+    if inner.state == State::Waiting {
+        held.sched_of(task)?.withdraw(task);
     }
     Ok(())
 }
 
-/// Runs what comes before a task and its body.
-pub(super) fn run(task: Ptr<Task>) {
-    if let Some(work) = begin(task) {
-        perform(task, work);
-        drop_reference(task);
-    }
-}
-
-fn perform(task: Ptr<Task>, work: Work) {
-    while let Some(callback) = next_before(task) {
-        let code = callback.call(task);
-        if !is_running(task) {
-            return settle(task);
-        }
-        if code != 0 {
-            return complete(task, code);
-        }
-    }
-    match work {
-        Work::Call(call) => complete(task, call.run(task.args())),
-        Work::Body(None) => complete(task, 0),
-        Work::Body(Some(body)) => {
-            // SAFETY: the caller made the task with a body to be called so.
-            unsafe { body(task) };
-            settle(task);
-        }
-    }
-}
-
-/// Takes a reference for the time it runs.
-fn begin(task: Ptr<Task>) -> Option<Work> {
-    let mut held = lock();
-    let cancelled = held.sched_of(task).is_ok_and(|sched| sched.cancelled);
-    let inner = held.task(task).ok()?;
-    if cancelled {
-        drop(held);
-        complete(task, Code::CANCELED.0);
-        return None;
-    }
-    inner.state = State::Running;
-    inner.references += 1;
-    Some(inner.work)
-}
-
-fn next_before(task: Ptr<Task>) -> Option<super::callbacks::Callback> {
-    lock().task(task).ok()?.before.pop_front()
-}
-
-fn is_running(task: Ptr<Task>) -> bool {
-    lock().task(task).is_ok_and(|inner| inner.state == State::Running && !inner.again)
-}
-
-/// After its body: it goes on running until it is completed, or runs once more.
-fn settle(task: Ptr<Task>) {
-    let mut held = lock();
-    if held.task(task).is_ok_and(|inner| inner.again && inner.state == State::Running) {
-        wait_again(&mut held, task);
-    }
-}
-
-/// Back among those that wait.
-fn wait_again(held: &mut Held, task: Ptr<Task>) {
-    let Ok(inner) = held.task(task) else { return };
-    inner.again = false;
-    inner.state = State::Waiting;
-    let free = inner.awaited == 0;
-    task.set_result(0);
-    if let (true, Ok(sched)) = (free, held.sched_of(task)) {
-        sched.ready.push_back(task);
-        changed();
-    }
-}
-
-/// Ends a task, unless a callback has it run once more.
+/// Ends a task, unless a callback has it run once more or wait for another; with it end those that
+/// run and waited for it alone.
 pub(super) fn complete(task: Ptr<Task>, code: c_int) {
-    let Some(scheduled) = begin_completing(task, code) else { return };
-    while let Some(callback) = next_after(task) {
-        let code = callback.call(task);
-        if task.result() == 0 {
-            task.set_result(code);
-        }
-        let mut held = lock();
-        if held.task(task).is_ok_and(|inner| inner.again) {
-            return wait_again(&mut held, task);
-        }
+    let known = lock().task(task).map(|inner| inner.references += 1).is_ok();
+    if known {
+        complete_all(vec![(task, code)]);
     }
-    finish(task, scheduled);
-    drop_reference(task);
 }
 
-/// Whether it had been scheduled; `None` where it is completed or about to be.
-fn begin_completing(task: Ptr<Task>, code: c_int) -> Option<bool> {
+/// Each comes with a reference.
+fn complete_all(mut left: Vec<(Ptr<Task>, c_int)>) {
+    while let Some((task, code)) = left.pop() {
+        if let Some(completion) = begin_completing(task, code) {
+            call_after(task, completion);
+            left.extend(finish(task, completion).into_iter().map(|freed| (freed, 0)));
+        }
+        lock().drop_reference(task);
+    }
+}
+
+/// The number of the completion that begins; `None` where it is complete or about to be.
+fn begin_completing(task: Ptr<Task>, code: c_int) -> Option<u32> {
     let mut held = lock();
     let inner = held.task(task).ok()?;
-    if matches!(inner.state, State::Completing | State::Completed) {
+    if inner.completing || inner.state == State::Completed {
         return None;
     }
-    let scheduled = inner.state != State::Fresh;
-    inner.state = State::Completing;
-    if task.result() == 0 {
-        task.set_result(code);
+    inner.completing = true;
+    note(task, code);
+    Some(inner.completions)
+}
+
+/// Calls what waits for its completion, for as long as it is about to be complete.
+fn call_after(task: Ptr<Task>, completion: u32) {
+    while let Some(callback) = next_after(task, completion) {
+        let code = callback.call(task);
+        if lock().task(task).is_ok_and(|inner| inner.completions == completion) {
+            note(task, code);
+        }
     }
-    Some(scheduled)
 }
 
-fn next_after(task: Ptr<Task>) -> Option<super::callbacks::Callback> {
-    lock().task(task).ok()?.after.pop()
-}
-
-/// Lets those that waited for it go on.
-fn finish(task: Ptr<Task>, scheduled: bool) {
+fn next_after(task: Ptr<Task>, completion: u32) -> Option<Callback> {
     let mut held = lock();
-    let Ok(inner) = held.task(task) else { return };
-    inner.state = State::Completed;
-    let sched = inner.sched;
-    let dependents = std::mem::take(&mut inner.dependents);
-    for dependent in &dependents {
-        release(&mut held, *dependent, task.result());
+    let inner = held.task(task).ok().filter(|inner| inner.completions == completion)?;
+    inner.after.pop()
+}
+
+fn finish(task: Ptr<Task>, completion: u32) -> Vec<Ptr<Task>> {
+    let mut held = lock();
+    match held.task(task) {
+        Ok(inner) if inner.completions == completion => end(&mut held, task),
+        _ => Vec::new(),
     }
+}
+
+/// Makes a task complete. Returns those that are now to be completed, each with a reference.
+fn end(held: &mut Held, task: Ptr<Task>) -> Vec<Ptr<Task>> {
+    let Ok(inner) = held.task(task) else { return Vec::new() };
+    inner.completing = false;
+    let before = std::mem::replace(&mut inner.state, State::Completed);
+    let mut dependents = std::mem::take(&mut inner.dependents);
+    let (sched, result) = (inner.sched, task.result());
     if let Ok(known) = held.sched(sched) {
-        known.in_flight -= u32::from(scheduled);
+        known.tasks.remove(&task.raw());
+        if before == State::Waiting {
+            known.withdraw(task);
+        }
+        sched.note(result);
     }
-    let result = sched.cast::<c_int>();
-    if result.get() == Ok(0) {
-        result.set(task.result());
-    }
+    dependents.retain(|dependent| release(held, *dependent, result));
+    held.drop_reference(task);
     changed();
-    drop(held);
-    dependents.into_iter().for_each(drop_reference);
+    dependents
 }
 
-/// One task fewer to wait for; errors are handed on.
-fn release(held: &mut Held, task: Ptr<Task>, error: c_int) {
-    let Ok(inner) = held.task(task) else { return };
+/// One task fewer to wait for; errors are handed on. True where it runs and waited for this alone:
+/// else its reference is given up.
+fn release(held: &mut Held, task: Ptr<Task>, error: c_int) -> bool {
+    let cancelled = held.sched_of(task).is_ok_and(|sched| sched.cancelled);
+    let Ok(inner) = held.task(task) else { return false };
     inner.awaited = inner.awaited.saturating_sub(1);
-    let free = inner.awaited == 0 && inner.state == State::Waiting;
-    if !inner.keeps_errors_out && task.result() == 0 {
-        task.set_result(error);
+    if !inner.keeps_errors_out {
+        note(task, error);
     }
-    if let (true, Ok(sched)) = (free, held.sched_of(task)) {
-        sched.ready.push_back(task);
+    let (free, state) = (inner.awaited == 0 && !cancelled, inner.state);
+    if free && state == State::Running {
+        return true;
     }
+    if free && state == State::Waiting {
+        make_ready(held, task);
+    }
+    held.drop_reference(task);
+    false
 }
 
-/// Gives up a reference; the last frees the task.
-pub(super) fn drop_reference(task: Ptr<Task>) {
+/// Makes all tasks of a scheduler complete, as they are: nothing of theirs is called any more.
+pub(super) fn cancel(sched: Ptr<super::Sched>) {
     let mut held = lock();
-    let Ok(inner) = held.task(task) else { return };
-    inner.references = inner.references.saturating_sub(1);
-    if inner.references == 0 {
-        drop(held);
-        unmake(task);
+    let mut freed = Vec::new();
+    while let Some(task) = held.first_task(sched) {
+        freed.extend(end(&mut held, task).into_iter().map(|task| (task, 0)));
     }
+    drop(held);
+    complete_all(freed);
 }

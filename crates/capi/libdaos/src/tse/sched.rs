@@ -1,12 +1,11 @@
 //! Schedulers.
-use super::memory::{Held, Sched, SchedDone, SchedInner, Task, lock, make_sched, unmake_sched};
-use super::run;
+use super::memory::{Held, Sched, SchedDone, SchedInner, lock, make_sched, unmake_sched};
+use super::run::{self, Turn};
 use crate::abi::{Bytes, Ptr};
 use crate::code::{self, Code, Result};
 use crate::edge::guard;
-use std::collections::VecDeque;
 use std::ffi::c_int;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Functions of tasks and schedulers need no initialised library.
 pub(super) fn pure(work: impl FnOnce() -> Result<()>) -> c_int {
@@ -22,8 +21,7 @@ pub extern "C" fn tse_sched_init(
 ) -> c_int {
     pure(|| {
         let done = done.map(|done| (done, udata)).into_iter().collect();
-        let ready = VecDeque::new();
-        let inner = SchedInner { references: 1, ready, in_flight: 0, cancelled: false, done };
+        let inner = SchedInner { references: 1, done, ..SchedInner::default() };
         make_sched(sched, inner, udata)
     })
 }
@@ -50,14 +48,16 @@ pub extern "C" fn tse_sched_addref(sched: Ptr<Sched>) {
 /// Gives up a reference.
 #[unsafe(no_mangle)]
 pub extern "C" fn tse_sched_decref(sched: Ptr<Sched>) {
-    guard((), || {
-        let mut held = lock();
-        let Ok(inner) = held.sched(sched) else { return };
-        inner.references = inner.references.saturating_sub(1);
-        if inner.references == 0 {
-            unmake_sched(sched);
-        }
-    });
+    guard((), || drop_reference(sched));
+}
+
+fn drop_reference(sched: Ptr<Sched>) {
+    let mut held = lock();
+    let Ok(inner) = held.sched(sched) else { return };
+    inner.references = inner.references.saturating_sub(1);
+    if inner.references == 0 {
+        unmake_sched(sched);
+    }
 }
 
 /// Has a function called when the scheduler is complete.
@@ -74,56 +74,63 @@ pub extern "C" fn tse_sched_register_comp_cb(
     })
 }
 
-/// Ends a scheduler: drops its tasks, or runs them first.
+/// Ends a scheduler: drops its tasks, or runs them first. Its functions are called, and it is let
+/// go of as by [`tse_sched_decref`].
 #[unsafe(no_mangle)]
 pub extern "C" fn tse_sched_complete(sched: Ptr<Sched>, code: c_int, cancel: bool) {
     guard((), || {
-        if let Ok(inner) = lock().sched(sched) {
-            inner.cancelled = cancel;
+        if begin_ending(sched, cancel).is_err() {
+            return;
         }
-        progress(sched, None);
+        sched.note(code);
+        match cancel {
+            true => run::cancel(sched),
+            false => drop(progress(sched, None)),
+        }
         let done = lock().sched(sched).map(|inner| std::mem::take(&mut inner.done));
-        let result = sched.cast::<c_int>();
-        if result.get() == Ok(0) {
-            result.set(code);
-        }
-        for (done, arg) in done.unwrap_or_default() {
+        for (done, arg) in done.unwrap_or_default().into_iter().rev() {
             // SAFETY: the caller registered the function to be called so.
-            unsafe { done(arg, result.get().unwrap_or(0)) };
+            sched.note(unsafe { done(arg, sched.cast::<c_int>().get().unwrap_or(0)) });
         }
+        drop_reference(sched);
     });
+}
+
+/// Only the first who ends a scheduler does.
+fn begin_ending(sched: Ptr<Sched>, cancel: bool) -> Result<()> {
+    let mut held = lock();
+    let inner = held.sched(sched)?;
+    inner.cancelled = cancel;
+    match std::mem::replace(&mut inner.ending, true) {
+        true => Err(Code::ALREADY),
+        false => Ok(()),
+    }
 }
 
 /// Runs the tasks that can be run now.
 #[unsafe(no_mangle)]
 pub extern "C" fn tse_sched_progress(sched: Ptr<Sched>) {
     guard((), || {
-        loop {
-            let Some(task) = next(&mut lock(), sched) else { return };
-            run::run(task);
-        }
+        let next = || next(&mut lock(), sched);
+        std::iter::from_fn(next).for_each(Turn::run);
     });
 }
 
 /// Whether no task is left.
 #[unsafe(no_mangle)]
 pub extern "C" fn tse_sched_check_complete(sched: Ptr<Sched>) -> bool {
-    guard(true, || lock().sched(sched).map_or(true, |inner| inner.in_flight == 0))
+    guard(true, || lock().sched(sched).map_or(true, |inner| inner.tasks.is_empty()))
 }
 
-/// The first task whose time has come.
-fn next(held: &mut Held, sched: Ptr<Sched>) -> Option<Ptr<Task>> {
-    let ready = held.sched(sched).ok()?.ready.clone();
+/// Begins the first task whose time has come.
+fn next(held: &mut Held, sched: Ptr<Sched>) -> Option<Turn> {
+    let ready = &mut held.sched(sched).ok()?.ready;
     let now = Instant::now();
-    let due = |task: &Ptr<Task>| {
-        held.task(*task).is_ok_and(|inner| inner.not_before.is_none_or(|then| then <= now))
-    };
+    let due = |(not_before, _): &(Option<Instant>, _)| not_before.is_none_or(|then| then <= now);
     let index = ready.iter().position(due)?;
-    held.sched(sched).ok()?.ready.remove(index)
+    let (_, task) = ready.remove(index)?;
+    run::begin(held, task)
 }
-
-/// How long to sleep at most: a task may be due.
-const NAP: Duration = Duration::from_millis(1);
 
 /// Runs tasks until none is left or the time runs out; true where none is left.
 pub(super) fn progress(sched: Ptr<Sched>, until: Option<Instant>) -> bool {
@@ -131,15 +138,17 @@ pub(super) fn progress(sched: Ptr<Sched>, until: Option<Instant>) -> bool {
         tse_sched_progress(sched);
         let mut held = lock();
         let Ok(inner) = held.sched(sched) else { return true };
-        if inner.in_flight == 0 {
+        if inner.tasks.is_empty() {
             return true;
         }
-        let delayed = !inner.ready.is_empty();
-        let now = Instant::now();
-        if until.is_some_and(|until| until <= now) {
+        if until.is_some_and(|until| until <= Instant::now()) {
             return false;
         }
-        let nap = delayed.then(|| now + NAP);
-        drop(held.wait([until, nap].into_iter().flatten().min()));
+        // A task that became ready meanwhile has no time, and is not waited for.
+        let due = inner.ready.iter().map(|(not_before, _)| *not_before).min();
+        if let Some(None) = due {
+            continue;
+        }
+        drop(held.wait([until, due.flatten()].into_iter().flatten().min()));
     }
 }

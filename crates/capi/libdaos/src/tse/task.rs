@@ -1,6 +1,6 @@
 //! Tasks.
 use super::callbacks::{Callback, Function};
-use super::memory::{ARGS_BYTES, Body, Held, Inner, Sched, State, Task, Work, lock, make};
+use super::memory::{ARGS_BYTES, Body, Inner, Sched, State, Task, Work, lock, make};
 use super::run;
 use super::sched::pure;
 use crate::abi::{Bytes, Ptr};
@@ -25,7 +25,9 @@ pub(super) fn create(
         work,
         private,
         state: State::Fresh,
-        again: false,
+        runs: 0,
+        completing: false,
+        completions: 0,
         not_before: None,
         awaited: 0,
         dependents: Vec::new(),
@@ -110,26 +112,6 @@ pub extern "C" fn tse_task2sched(task: Ptr<Task>) -> Ptr<Sched> {
     guard(Ptr::null(), || lock().task(task).map_or(Ptr::null(), |inner| inner.sched))
 }
 
-/// Lets a task wait for another, unless that is completed.
-pub(super) fn depend(held: &mut Held, task: Ptr<Task>, on: Ptr<Task>) -> Result<()> {
-    let inner = held.task(task)?;
-    if !matches!(inner.state, State::Fresh | State::Waiting) && !inner.again {
-        return Err(Code::NO_PERM);
-    }
-    let first = held.task(on)?;
-    if first.state == State::Completed {
-        return Ok(());
-    }
-    first.dependents.push(task);
-    let inner = held.task(task)?;
-    inner.awaited += 1;
-    inner.references += 1;
-    if let Ok(sched) = held.sched_of(task) {
-        sched.ready.retain(|ready| !std::ptr::eq(ready.raw(), task.raw()));
-    }
-    Ok(())
-}
-
 /// Most tasks in one list of dependencies.
 const DEPENDENCIES_MAX: c_int = 1 << 20;
 
@@ -147,7 +129,7 @@ pub extern "C" fn tse_task_register_deps(
         };
         let others = others.list(count)?;
         let mut held = lock();
-        others.into_iter().try_for_each(|other| depend(&mut held, task, other))
+        others.into_iter().try_for_each(|other| run::depend(&mut held, task, other))
     })
 }
 
@@ -199,17 +181,7 @@ pub extern "C" fn tse_task_reinit(task: Ptr<Task>) -> c_int {
 /// Runs a task once more, later.
 #[unsafe(no_mangle)]
 pub extern "C" fn tse_task_reinit_with_delay(task: Ptr<Task>, delay: u64) -> c_int {
-    pure(|| {
-        let mut held = lock();
-        let inner = held.task(task)?;
-        if !matches!(inner.state, State::Running | State::Completing) {
-            return Err(Code::NO_PERM);
-        }
-        inner.again = true;
-        inner.not_before = after(delay);
-        inner.after.clear();
-        Ok(())
-    })
+    pure(|| run::again(&mut lock(), task, after(delay)))
 }
 
 /// Registers a function and runs the task once more: both or neither.
@@ -221,17 +193,23 @@ pub extern "C" fn tse_task_register_comp_cb_and_reinit(
     size: usize,
     delay: u64,
 ) -> c_int {
-    match tse_task_reinit_with_delay(task, delay) {
-        0 => tse_task_register_comp_cb(task, function, arg, size),
-        code => code,
-    }
+    pure(|| {
+        let callback = Callback::new(function.ok_or(Code::INVAL)?, arg, size)?;
+        let mut held = lock();
+        if held.task(task)?.state == State::Completed {
+            return Err(Code::NO_PERM);
+        }
+        run::again(&mut held, task, after(delay))?;
+        held.task(task)?.after.push(callback);
+        Ok(())
+    })
 }
 
-/// Uses a task that is not scheduled for other work.
+/// Uses a task that is complete, and in no list, for other work.
 pub(super) fn reuse(task: Ptr<Task>, work: Work, private: Option<Bytes>) -> Result<()> {
     let mut held = lock();
     let inner = held.task(task)?;
-    if !matches!(inner.state, State::Fresh | State::Completed) {
+    if inner.state != State::Completed || !task.link().is_alone() {
         return Err(Code::NO_PERM);
     }
     inner.state = State::Fresh;
@@ -262,7 +240,7 @@ pub extern "C" fn tse_task_addref(task: Ptr<Task>) {
 /// Gives up a reference.
 #[unsafe(no_mangle)]
 pub extern "C" fn tse_task_decref(task: Ptr<Task>) {
-    guard((), || run::drop_reference(task));
+    guard((), || lock().drop_reference(task));
 }
 
 /// Keeps errors of tasks it waits for out of a task.

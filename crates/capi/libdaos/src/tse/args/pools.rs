@@ -43,8 +43,8 @@ calls! {
     16 { poh: Handle } => mgmt::daos_pool_stop_svc(poh, now());
     17 { poh: Handle, count: Ptr<u64>, list: Ptr<PoolContInfo> }
         => daos_pool_list_cont(poh, count, list, now());
-    18 { poh: Handle, _uuid: UuidBytes, prop: Ptr<Prop>, out: Ptr<UuidBytes> }
-        => daos_cont_create2(poh, out, prop, now());
+    18 { poh: Handle, uuid: UuidBytes, prop: Ptr<Prop>, out: Ptr<UuidBytes> }
+        => create_as(poh, uuid, prop, out, now());
     19 {
         poh: Handle, uuid: UuidBytes, flags: u32, coh: Ptr<Handle>, about: Ptr<ContInfo>,
         cont: Str
