@@ -34,4 +34,4 @@ pub const MOVES_MAX: usize = 1024;
 pub const RETRIES_MAX: u32 = 10_000;
 
 /// Smallest and largest chunk of a file in bytes.
-pub const CHUNK_BYTES: std::ops::RangeInclusive<u64> = 4096..=1 << 30;
+pub const CHUNK_BYTES: std::ops::RangeInclusive<u64> = 1..=1 << 30;

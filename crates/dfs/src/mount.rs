@@ -14,7 +14,7 @@ use esker::backend::NewContainer;
 use esker::types::info::{ContainerInfo, OpenMode, Space};
 use esker::types::{Epoch, Error, ErrorKind, Result};
 use esker::{Access, Container, Pool, Transaction, Wait};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 /// How a file system is mounted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,7 +37,8 @@ pub(crate) struct Mounted {
     roots: Roots,
     view: Access<'static>,
     read_only: bool,
-    root: Inode,
+    /// As this process saw it last; others may have changed it since.
+    root: RwLock<Inode>,
     mount_point: OnceLock<Box<[u8]>>,
     pub(crate) oids: Oids,
     pub(crate) open_files: OpenFiles,
@@ -142,7 +143,7 @@ impl Dfs {
             roots,
             view,
             read_only,
-            root,
+            root: RwLock::new(root),
             mount_point: OnceLock::new(),
             oids: Oids::default(),
             open_files: OpenFiles::default(),
@@ -156,10 +157,10 @@ impl Dfs {
         Ok(fs)
     }
 
-    /// The root directory.
+    /// The root directory, with its inode as this process saw it last; [`Node::refresh`] looks again.
     #[must_use]
     pub fn root(&self) -> Node {
-        Node::root(self, self.0.root)
+        Node::root(self, *self.0.root.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// What the container says about the file system.
@@ -267,6 +268,11 @@ impl Mounted {
 
     pub(crate) fn roots(&self) -> Roots {
         self.roots
+    }
+
+    /// Takes note of the inode that the root has now.
+    pub(crate) fn root_is(&self, inode: &Inode) {
+        *self.root.write().unwrap_or_else(PoisonError::into_inner) = *inode;
     }
 
     /// Runs `work` in a transaction, anew after conflicts, and commits it.

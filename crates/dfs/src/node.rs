@@ -111,7 +111,10 @@ impl Node {
         let inode = self.stored(self.0.fs.view())?;
         match &self.0.parent {
             Some(parent) => parent.child(&self.0.name, inode),
-            None => Ok(Self::root(&self.0.fs, inode)),
+            None => {
+                self.0.fs.mounted().root_is(&inode);
+                Ok(Self::root(&self.0.fs, inode))
+            }
         }
     }
 

@@ -139,6 +139,9 @@ impl Mounted {
 
     /// The attributes of what stands at `place` were stored.
     pub(crate) fn attributes_set(&self, place: &Place, inode: &Inode) {
+        if inode.oid == self.roots().root {
+            self.root_is(inode);
+        }
         match inode.kind {
             Kind::Directory => self.times.set(inode.oid, place, inode.mtime),
             _ => self.open_files.change(inode.oid, |file| {

@@ -36,14 +36,15 @@ pub enum Parent {
 
 impl Dfs {
     /// The node that a path names, from `base` where it is relative. `..` is the directory above, as in
-    /// every Unix; above the root is the root.
+    /// every Unix; above the root is the root. Its inode is the one it has now, unless the path ends at
+    /// `base` or above it: then it is the one that was known.
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`], also for a link that leads out of the file system;
     /// [`ErrorKind::NotDirectory`] where a part is none; [`ErrorKind::Loop`] after [`LINKS_MAX`] links;
     /// [`ErrorKind::NameTooLong`].
     pub fn resolve(&self, base: &Node, path: &[u8], follow: Follow) -> Result<Node> {
-        match self.resolve_step(base, path, follow)? {
+        match self.walk(base, path, follow, |walk| walk.end())? {
             Step::Node(node) => Ok(node),
             Step::Outside(path) => Err(leads_out(&path)),
         }
@@ -98,7 +99,10 @@ impl Dfs {
     /// As [`Dfs::resolve`]; [`ErrorKind::NotFound`] for an empty path and for links that lead out.
     pub fn resolve_parent<'p>(&self, base: &Node, path: &'p [u8]) -> Result<(Node, &'p [u8])> {
         let (above, name) = split_last(path)?;
-        let dir = self.resolve(base, above, Follow::All)?;
+        let dir = match self.resolve_step(base, above, Follow::All)? {
+            Step::Node(dir) => dir,
+            Step::Outside(path) => return Err(leads_out(&path)),
+        };
         dir.directory()?;
         Ok((dir, name))
     }
@@ -175,6 +179,11 @@ impl<'a> Walk<'a> {
         let mut walk = Self { fs, node, was_found: false, parts: Vec::new(), links: 0 };
         walk.push(path);
         walk
+    }
+
+    /// The node it has come to. No lookup leads to the root, so that it is looked at again.
+    fn end(self) -> Result<Node> {
+        if self.node.parent().is_none() { self.node.refresh() } else { Ok(self.node) }
     }
 
     fn push(&mut self, path: &[u8]) {

@@ -53,13 +53,26 @@ fn list(owner: Owner, handle: Handle, buffer: Str, size: Ptr<u64>, ev: Ptr<Event
             let room = if buffer.is_null() { 0 } else { size.get()? };
             size.needed()?;
             let names = attributes.list().wait()?;
-            let all: Vec<u8> = names.iter().flat_map(|name| name.bytes().chain([0])).collect();
-            let fits = all.len().min(usize::try_from(room).unwrap_or(usize::MAX));
-            buffer.cast::<std::ffi::c_void>().write(fits as u64)?.copy_from_slice(&all[..fits]);
-            size.set(all.len() as u64);
+            let (listed, len) = listed(names.iter().map(String::as_bytes), room);
+            buffer.cast::<std::ffi::c_void>().write(listed.len() as u64)?.copy_from_slice(&listed);
+            size.set(len);
             Ok(())
         })
     })
+}
+
+/// Names as they are listed, each with a NUL behind it: those that fit whole, and the bytes that all of them
+/// take.
+pub(crate) fn listed<'a>(names: impl Iterator<Item = &'a [u8]>, room: u64) -> (Vec<u8>, u64) {
+    let (mut list, mut len) = (Vec::new(), 0);
+    for name in names {
+        len += name.len() as u64 + 1;
+        if len <= room {
+            list.extend_from_slice(name);
+            list.push(0);
+        }
+    }
+    (list, len)
 }
 
 fn get(

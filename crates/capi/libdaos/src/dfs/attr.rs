@@ -4,7 +4,7 @@ use super::{OpenFile, parent_of};
 use crate::abi::{Dfs, DfsObj, DfsObjInfo, ObjId, Ptr, Str, Zeroed};
 use crate::errno::{self, Errno, Result};
 use crate::handles;
-use ::dfs::{Attr, Follow, Kind, MODE_MASK, Node, SetAttr, Time};
+use ::dfs::{Attr, Follow, KIND_MASK, Kind, MODE_MASK, Node, SetAttr, Time};
 use std::ffi::{c_int, c_long};
 
 const SET_MODE: c_int = 1 << 0;
@@ -55,7 +55,7 @@ pub extern "C" fn dfs_stat(
     })
 }
 
-/// Attributes of an open object.
+/// Attributes of an open object, as long as it has its name.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_ostat(dfs: Ptr<Dfs>, obj: Ptr<DfsObj>, stat: Ptr<libc::stat>) -> c_int {
     errno::now(|| {
@@ -66,9 +66,19 @@ pub extern "C" fn dfs_ostat(dfs: Ptr<Dfs>, obj: Ptr<DfsObj>, stat: Ptr<libc::sta
 }
 
 fn current(open: &OpenFile) -> Result<Attr> {
-    match &open.file {
-        Some(file) => Ok(file.attr()?),
-        None => Ok(open.node().attr()?),
+    let attr = match &open.file {
+        Some(file) => file.attr()?,
+        None => open.node().attr()?,
+    };
+    if attr.nlink == 0 { Err(Errno::NOENT) } else { Ok(attr) }
+}
+
+/// The permissions of a mode. It may name the type of what they are for, but not another one.
+pub(crate) fn permissions(mode: libc::mode_t, kind: Kind) -> Result<u32> {
+    match mode & KIND_MASK {
+        0 => Ok(mode & MODE_MASK),
+        bits if bits == kind.bits() => Ok(mode & MODE_MASK),
+        _ => Err(Errno::INVAL),
     }
 }
 
@@ -82,7 +92,7 @@ pub extern "C" fn dfs_osetattr(
 ) -> c_int {
     errno::now(|| {
         let open = opened(dfs, obj)?;
-        let set = wanted(&stat.get()?, flags)?;
+        let set = wanted(&stat.get()?, flags, open.node().kind())?;
         let attr = match &open.file {
             Some(file) => file.set_attr(&set)?,
             None => open.node().set_attr(&set)?,
@@ -92,8 +102,8 @@ pub extern "C" fn dfs_osetattr(
     })
 }
 
-/// What is to be set.
-pub(crate) fn wanted(stat: &libc::stat, flags: c_int) -> Result<SetAttr> {
+/// What is to be set of something of this kind.
+pub(crate) fn wanted(stat: &libc::stat, flags: c_int, kind: Kind) -> Result<SetAttr> {
     if flags & !SET_ALL != 0 {
         return Err(Errno::INVAL);
     }
@@ -105,7 +115,7 @@ pub(crate) fn wanted(stat: &libc::stat, flags: c_int) -> Result<SetAttr> {
     let size = has(SET_SIZE).then(|| u64::try_from(stat.st_size)).transpose();
     let mtime = has(SET_MTIME).then(|| time(stat.st_mtime, stat.st_mtime_nsec)).transpose()?;
     Ok(SetAttr {
-        mode: has(SET_MODE).then_some(stat.st_mode & MODE_MASK),
+        mode: has(SET_MODE).then(|| permissions(stat.st_mode, kind)).transpose()?,
         uid: has(SET_UID).then_some(stat.st_uid),
         gid: has(SET_GID).then_some(stat.st_gid),
         size: size.map_err(|_| Errno::INVAL)?,
@@ -167,11 +177,14 @@ pub extern "C" fn dfs_chmod(
     name: Str,
     mode: libc::mode_t,
 ) -> c_int {
-    errno::now(|| {
-        let set = SetAttr { mode: Some(mode & MODE_MASK), ..SetAttr::default() };
-        target(dfs, parent, name, 0)?.set_attr(&set)?;
-        Ok(())
-    })
+    errno::now(|| chmod(&target(dfs, parent, name, 0)?, mode))
+}
+
+/// Changes permissions of a node.
+pub(crate) fn chmod(node: &Node, mode: libc::mode_t) -> Result<()> {
+    let mode = Some(permissions(mode, node.kind())?);
+    node.set_attr(&SetAttr { mode, ..SetAttr::default() })?;
+    Ok(())
 }
 
 /// Changes owners.

@@ -74,7 +74,7 @@ fn described(attr: &DfsAttr) -> Result<NewDfs> {
         class: class_of(attr.oclass),
         dir_class: class_of(attr.dir_oclass).or(hinted.dir),
         file_class: class_of(attr.file_oclass).or(hinted.file),
-        consistency: attr.mode,
+        consistency: attr.mode & mount::BALANCED as u32,
         hints,
         ..standard
     })
@@ -109,7 +109,8 @@ impl Made {
         let coh = open(poh, info.uuid)?;
         self.coh.set(coh);
         if !self.dfs.is_null() {
-            self.dfs.set(mount::mount(poh, coh, How { flags: libc::O_RDWR, snapshot: 0 })?);
+            let flags = libc::O_RDWR | mount::BALANCED;
+            self.dfs.set(mount::mount(poh, coh, How { flags, snapshot: 0 })?);
         }
         Ok(())
     }
@@ -130,7 +131,7 @@ pub extern "C" fn dfs_cont_create(
     coh: Ptr<Handle>,
     dfs: Ptr<Ptr<Dfs>>,
 ) -> c_int {
-    errno::now(|| Made { uuid, coh, dfs }.create(poh, None, attr))
+    errno::now(|| Made { uuid: uuid.needed()?, coh, dfs }.create(poh, None, attr))
 }
 
 /// Makes a container with a label and a file system.

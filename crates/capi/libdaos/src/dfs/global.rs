@@ -47,10 +47,10 @@ impl Fields {
         })
     }
 
-    /// Flags of 0 stand for those of the blob.
+    /// Flags of 0 stand for those of the blob. Whoever made it has mounted with the right consistency.
     fn how(&self, flags: c_int) -> How {
         let flags = if flags == 0 { self.flags } else { flags };
-        How { flags, snapshot: self.snapshot }
+        How { flags: flags | mount::BALANCED, snapshot: self.snapshot }
     }
 }
 

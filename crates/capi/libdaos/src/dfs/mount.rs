@@ -79,6 +79,9 @@ pub(super) fn mode(flags: c_int) -> OpenMode {
     if is_for_writing(flags) { OpenMode::ReadWrite } else { OpenMode::ReadOnly }
 }
 
+/// `DFS_BALANCED`: a file system that was made so is mounted so.
+pub(super) const BALANCED: c_int = 4;
+
 /// How and what is mounted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct How {
@@ -107,6 +110,9 @@ pub(super) fn give(
     let snapshot_of = |epoch| (epoch != 0).then_some(Epoch(epoch));
     let options = MountOptions { read_only: !writing, snapshot: snapshot_of(snapshot) };
     let fs = ::dfs::Dfs::mount(container, options)?;
+    if fs.superblock().consistency as c_int & !flags & BALANCED != 0 {
+        return Err(Errno::PERM);
+    }
     let prefix = RwLock::default();
     let mount = Mount { fs, poh, coh, snapshot, owns_handles, prefix };
     Ok(handles::as_pointer(handles::open(Entry::Mount(mount))?))

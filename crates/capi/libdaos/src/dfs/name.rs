@@ -47,7 +47,7 @@ impl Parent {
         let node = self.node(fs);
         let is_root = node.parent().is_none();
         match name.is_null() || is_root && name.bytes()? == b"/" {
-            true if is_root => Ok(node),
+            true if is_root => Ok(node.refresh()?),
             true => Err(Errno::INVAL),
             false => Ok(node.lookup(Name::read(name)?.0)?),
         }

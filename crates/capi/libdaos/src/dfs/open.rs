@@ -44,6 +44,9 @@ pub extern "C" fn dfs_lookup(
         let mount = handles::mount(dfs)?;
         let path = mount.strip(path.bytes()?);
         obj.needed()?;
+        if flags & (libc::O_APPEND | libc::O_CREAT | libc::O_EXCL) != 0 {
+            return Err(Errno::NOTSUP);
+        }
         if !path.starts_with(b"/") {
             return Err(Errno::INVAL);
         }

@@ -1,6 +1,7 @@
 //! Extended attributes, and where symlinks lead.
 use super::file::opened;
 use crate::abi::{Bytes, Dfs, DfsObj, Ptr, Str};
+use crate::attribute;
 use crate::errno::{self, Errno, Result};
 use crate::handles;
 use ::dfs::limits::{XATTR_NAME_MAX, XATTR_VALUE_MAX};
@@ -14,21 +15,24 @@ pub(crate) fn name<'a>(name: Str) -> Result<&'a [u8]> {
     }
 }
 
-/// Puts bytes where C wants them, and how many there are in place of how many fit.
+/// How many bytes fit where C wants them.
+pub(crate) fn room_of(place: Bytes, size: Ptr<u64>) -> Result<u64> {
+    size.needed()?;
+    Ok(if place.is_null() { 0 } else { size.get()? })
+}
+
+/// Puts a value where C wants it, and its size in place of how much fits.
 ///
 /// # Errors
-/// `full` where they do not fit; room of 0 only asks.
-pub(crate) fn give(bytes: &[u8], value: Bytes, size: Ptr<u64>, full: Errno) -> Result<()> {
-    let room = if value.is_null() { 0 } else { size.get()? };
-    size.needed()?.set(bytes.len() as u64);
-    match room {
-        0 => Ok(()),
-        room if room < bytes.len() as u64 => Err(full),
-        _ => {
-            value.write(bytes.len() as u64)?.copy_from_slice(bytes);
-            Ok(())
-        }
+/// `short` where it does not fit.
+pub(crate) fn give(found: &[u8], value: Bytes, size: Ptr<u64>, short: Errno) -> Result<()> {
+    let (room, len) = (room_of(value, size)?, found.len() as u64);
+    size.set(len);
+    if room < len {
+        return Err(short);
     }
+    value.write(len)?.copy_from_slice(found);
+    Ok(())
 }
 
 /// Sets an attribute.
@@ -74,7 +78,11 @@ pub extern "C" fn dfs_getxattr(
 ) -> c_int {
     errno::now(|| {
         let found = opened(dfs, obj)?.node().get_xattr(name(attribute)?)?;
-        give(&found, value, size, Errno::TOOBIG)
+        match room_of(value, size)? {
+            0 => size.set(found.len() as u64),
+            _ => give(&found, value, size, Errno::TOOBIG)?,
+        }
+        Ok(())
     })
 }
 
@@ -84,11 +92,16 @@ pub extern "C" fn dfs_removexattr(dfs: Ptr<Dfs>, obj: Ptr<DfsObj>, attribute: St
     errno::now(|| Ok(opened(dfs, obj)?.node().remove_xattr(name(attribute)?)?))
 }
 
-/// The names of all attributes, each with a NUL behind it.
-pub(crate) fn names(node: &Node) -> Result<Vec<u8>> {
-    let mut names = node.list_xattrs()?;
-    names.iter_mut().for_each(|name| name.push(0));
-    Ok(names.concat())
+/// Lists the names of a node's attributes, those that fit, and the bytes of all in place of how many fit.
+/// Returns whether all did.
+pub(crate) fn list(node: &Node, list: Str, size: Ptr<u64>) -> Result<bool> {
+    let names = node.list_xattrs()?;
+    let room = room_of(list.cast(), size)?;
+    let (listed, len) = attribute::listed(names.iter().map(Vec::as_slice), room);
+    let place: Bytes = list.cast();
+    place.write(listed.len() as u64)?.copy_from_slice(&listed);
+    size.set(len);
+    Ok(len <= room)
 }
 
 /// Lists the names of attributes: those that fit, and the bytes of all.
@@ -100,20 +113,9 @@ pub extern "C" fn dfs_listxattr(
     size: Ptr<u64>,
 ) -> c_int {
     errno::now(|| {
-        let names = names(&opened(dfs, obj)?.node())?;
-        let room = if list.is_null() { 0 } else { size.get()? };
-        let fits = fitting(&names, room);
-        let place: Bytes = list.cast();
-        place.write(fits as u64)?.copy_from_slice(&names[..fits]);
-        size.needed()?.set(names.len() as u64);
+        self::list(&opened(dfs, obj)?.node(), list, size)?;
         Ok(())
     })
-}
-
-/// Bytes of the first names that fit whole.
-fn fitting(names: &[u8], room: u64) -> usize {
-    let room = usize::try_from(room).unwrap_or(usize::MAX).min(names.len());
-    names[..room].iter().rposition(|byte| *byte == 0).map_or(0, |end| end + 1)
 }
 
 /// Tells where a symlink leads, cut to the room there is for it.

@@ -3,7 +3,7 @@ use super::mount::find;
 use crate::abi::{DfsSys, Ptr, Str, Timespec};
 use crate::dfs::attr::{self, stat_of};
 use crate::errno::{self, Errno, Result};
-use ::dfs::{MODE_MASK, SetAttr, Time};
+use ::dfs::{SetAttr, Time};
 use std::ffi::c_int;
 
 /// Asks whether the user may do something.
@@ -15,11 +15,7 @@ pub extern "C" fn dfs_sys_access(sys: Ptr<DfsSys>, path: Str, mask: c_int, flags
 /// Changes permissions.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_sys_chmod(sys: Ptr<DfsSys>, path: Str, mode: libc::mode_t) -> c_int {
-    errno::now(|| {
-        let set = SetAttr { mode: Some(mode & MODE_MASK), ..SetAttr::default() };
-        find(sys, path, 0)?.set_attr(&set)?;
-        Ok(())
-    })
+    errno::now(|| attr::chmod(&find(sys, path, 0)?, mode))
 }
 
 /// Changes owners.
@@ -44,8 +40,9 @@ pub extern "C" fn dfs_sys_setattr(
     sflags: c_int,
 ) -> c_int {
     errno::now(|| {
-        let set = attr::wanted(&stat.get()?, flags)?;
-        stat.set(stat_of(&find(sys, path, sflags)?.set_attr(&set)?));
+        let node = find(sys, path, sflags)?;
+        let set = attr::wanted(&stat.get()?, flags, node.kind())?;
+        stat.set(stat_of(&node.set_attr(&set)?));
         Ok(())
     })
 }

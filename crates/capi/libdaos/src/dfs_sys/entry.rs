@@ -82,8 +82,12 @@ pub extern "C" fn dfs_sys_mkdir_p(
         let path = crate::handles::sys(sys)?.mount()?.strip(path.bytes()?);
         let mount = crate::handles::sys(sys)?.mount()?;
         let mut dir = mount.fs.root();
-        for name in path.split(|byte| *byte == b'/').filter(|name| !name.is_empty()) {
-            dir = step(&dir, name, &directory(mode, class))?;
+        let mut names = path.split(|byte| *byte == b'/').filter(|name| !name.is_empty()).peekable();
+        while let Some(name) = names.next() {
+            dir = match step(&dir, name, &directory(mode, class)) {
+                Err(Errno::NOTDIR) if names.peek().is_none() => return Err(Errno::EXIST),
+                stepped => stepped?,
+            };
         }
         Ok(())
     })

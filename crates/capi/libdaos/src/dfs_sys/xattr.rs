@@ -14,9 +14,9 @@ pub extern "C" fn dfs_sys_listxattr(
     size: Ptr<u64>,
     flags: c_int,
 ) -> c_int {
-    errno::now(|| {
-        let names = xattr::names(&find(sys, path, flags)?)?;
-        give(&names, list.cast(), size, Errno::RANGE)
+    errno::now(|| match xattr::list(&find(sys, path, flags)?, list, size)? {
+        true => Ok(()),
+        false => Err(Errno::RANGE),
     })
 }
 

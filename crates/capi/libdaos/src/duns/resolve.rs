@@ -6,7 +6,7 @@ use crate::memory;
 use esker::types::Uuid;
 use std::ffi::{OsStr, c_int};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 const NO_PREFIX: u32 = 1 << 0;
 const NO_REVERSE_LOOKUP: u32 = 1 << 1;
@@ -82,7 +82,7 @@ fn direct(path: &[u8]) -> Result<Resolved> {
 
 /// Looks for the attribute at the path, then at the directories above it.
 fn indirect(path: &[u8], upwards: bool) -> Result<Resolved> {
-    let path = real(Path::new(OsStr::from_bytes(path)))?;
+    let path = Path::new(OsStr::from_bytes(path)).canonicalize()?;
     for above in path.ancestors() {
         if let Some(link) = Link::of(above)? {
             let rest = path.strip_prefix(above).map_or(&[][..], |rest| rest.as_os_str().as_bytes());
@@ -94,20 +94,6 @@ fn indirect(path: &[u8], upwards: bool) -> Result<Resolved> {
         }
     }
     Err(Errno::NODATA)
-}
-
-/// The path without symlinks, as far as it exists.
-fn real(path: &Path) -> Result<PathBuf> {
-    let missing = |error: &std::io::Error| error.kind() == std::io::ErrorKind::NotFound;
-    match path.canonicalize() {
-        Ok(real) => Ok(real),
-        Err(error) if missing(&error) => {
-            let name = path.file_name().ok_or(Errno::NOENT)?;
-            let above = path.parent().filter(|above| !above.as_os_str().is_empty());
-            Ok(real(above.unwrap_or(Path::new(".")))?.join(name))
-        }
-        Err(error) => Err(Errno(error.raw_os_error().unwrap_or(libc::EIO))),
-    }
 }
 
 /// Reads the value of the extended attribute.

@@ -69,8 +69,9 @@ fn names_are_listed() {
         size = 8;
         assert_eq!(attributes.list(room(&mut place).cast(), &mut size), 0);
         assert_eq!((size, &place), (5, b"aa\0b\0..."));
-        size = 4;
+        (size, place) = (4, [b'.'; 8]);
         assert_eq!((attributes.list(room(&mut place).cast(), &mut size), size), (0, 5));
+        assert_eq!(&place, b"aa\0.....", "whole names only");
         assert_eq!(attributes.del(&mut names[..1]), 0);
         size = 8;
         attributes.list(room(&mut place).cast(), &mut size);

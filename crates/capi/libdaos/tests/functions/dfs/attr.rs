@@ -25,6 +25,80 @@ fn the_root_is_found_without_a_name() {
     release(dir);
 }
 
+/// Attributes of a path of any mount.
+fn found(fs: &Fs, dfs: Ptr<Dfs>, path: &CStr) -> libc::stat {
+    let mut found = stat();
+    let root = lookup_in(dfs, path, RDWR).unwrap();
+    assert_eq!(dfs_ostat(dfs, root, at(&mut found)), 0);
+    let (mut obj, mut mode, mut stat) = (Ptr::null(), 0, stat());
+    let (place, path) = (at(&mut stat), text(path));
+    let looked_up =
+        daos::dfs::open::dfs_lookup(dfs, path, RDONLY, at(&mut obj), at(&mut mode), place);
+    assert_eq!((looked_up, stat.st_mode, mode), (0, found.st_mode, found.st_mode));
+    assert_eq!((stat.st_uid, stat.st_mtime), (found.st_uid, found.st_mtime));
+    [root, obj].into_iter().for_each(release);
+    let mut seen = stat_of(fs, ROOT, Ptr::null()).unwrap();
+    assert_eq!(dfs_stat(dfs, ROOT, Ptr::null(), at(&mut seen)), 0);
+    assert_eq!((seen.st_mode, seen.st_uid), (found.st_mode, found.st_uid));
+    found
+}
+
+#[test]
+fn attributes_of_the_root_are_those_it_has_now() {
+    const MODE_UID_GID_MTIME: c_int = 1 | 4 | 16 | 32;
+    let fs = Fs::new();
+    let other = fs.mount(RDWR);
+    let root = fs.lookup(c"/", RDWR).unwrap();
+    let mut set = stat();
+    (set.st_mode, set.st_uid, set.st_gid, set.st_mtime) = (DIR | 0o757, 3, 4, 1000);
+    assert_eq!(dfs_osetattr(fs.dfs, root, at(&mut set), MODE_UID_GID_MTIME), 0);
+    for dfs in [fs.dfs, other] {
+        let seen = found(&fs, dfs, c"/");
+        assert_eq!((seen.st_mode, seen.st_uid, seen.st_gid), (DIR | 0o757, 3, 4));
+        assert_eq!(seen.st_mtime, 1000);
+    }
+    assert_eq!(dfs_chmod(fs.dfs, ROOT, Ptr::null(), 0o700), 0);
+    assert_eq!(dfs_chown(fs.dfs, ROOT, Ptr::null(), 7, 8, 0), 0);
+    for dfs in [fs.dfs, other] {
+        let seen = found(&fs, dfs, c"/");
+        assert_eq!((seen.st_mode, seen.st_uid, seen.st_gid), (DIR | 0o700, 7, 8));
+    }
+    assert_eq!(dfs_obj_set_chunk_size(fs.dfs, root, 0, 128), 0);
+    let (file, mut chunk) = (fs.file(c"f", b""), 0);
+    assert_eq!(dfs_get_chunk_size(file, at(&mut chunk)), 0);
+    assert_eq!(chunk, 128, "what is made in it goes by what it says now");
+    [root, file].into_iter().for_each(release);
+    assert_eq!(dfs_umount(other), 0);
+}
+
+#[test]
+fn a_type_is_never_changed() {
+    const MODE: c_int = 1;
+    let fs = Fs::new();
+    let file = fs.file(c"f", b"");
+    assert_eq!(dfs_chmod(fs.dfs, ROOT, text(c"f"), DIR | 0o600), libc::EINVAL);
+    assert_eq!(dfs_chmod(fs.dfs, ROOT, text(c"f"), FILE | 0o640), 0);
+    let mut set = stat();
+    set.st_mode = LINK | 0o600;
+    assert_eq!(dfs_osetattr(fs.dfs, file, at(&mut set), MODE), libc::EINVAL);
+    assert_eq!(stat_of(&fs, ROOT, text(c"f")).unwrap().st_mode, FILE | 0o640);
+    release(file);
+}
+
+#[test]
+fn what_has_no_name_any_more_has_no_attributes() {
+    let fs = Fs::new();
+    let (file, dir) = (fs.file(c"f", b"data"), fs.dir(c"d"));
+    for (obj, name) in [(file, c"f"), (dir, c"d")] {
+        let mut seen = stat();
+        assert_eq!(dfs_ostat(fs.dfs, obj, at(&mut seen)), 0);
+        assert_eq!(daos::dfs::entry::dfs_remove(fs.dfs, ROOT, text(name), 0, Ptr::null()), 0);
+        assert_eq!(dfs_ostat(fs.dfs, obj, at(&mut seen)), libc::ENOENT);
+    }
+    assert_eq!(fs.read(file, 0), Ok(b"data".to_vec()), "it stays until it is closed");
+    [file, dir].into_iter().for_each(release);
+}
+
 #[test]
 fn attributes_are_set() {
     const MODE: c_int = 1;
@@ -81,7 +155,7 @@ fn what_is_made_later_is_settled_by_its_directory() {
     let (dir, file) = (fs.dir(c"d"), fs.file(c"f", b""));
     assert_eq!(dfs_obj_set_chunk_size(fs.dfs, dir, 0, 65536), 0);
     assert_eq!(dfs_obj_set_oclass(fs.dfs, dir, 0, S1), 0);
-    assert_eq!(dfs_obj_set_chunk_size(fs.dfs, dir, 0, 3), libc::EINVAL);
+    assert_eq!(dfs_obj_set_chunk_size(fs.dfs, dir, 0, (1 << 30) + 1), libc::EINVAL);
     assert_eq!(dfs_obj_set_chunk_size(fs.dfs, file, 0, 65536), libc::ENOTDIR);
     assert_eq!(dfs_obj_set_oclass(fs.dfs, file, 0, S1), libc::ENOTDIR);
     release(dir);

@@ -125,8 +125,13 @@ fn a_path_stands_for_a_container_until_it_is_destroyed() {
     let (pool, cont) = (String::from_utf8(pool).unwrap(), String::from_utf8(cont).unwrap());
     assert_eq!(duns_create_path(store.poh, text(&path), at(&mut wanted)), libc::EEXIST);
     assert_eq!(resolve(&path, 0), parts(&pool, &cont, ""));
+    std::fs::create_dir_all(folder.0.join("fs/a/b")).unwrap();
     assert_eq!(resolve(&folder.path("fs/a/b"), 0), parts(&pool, &cont, "/a/b"));
     assert_eq!(resolve(&folder.path("fs/a"), 2), Err(libc::ENODATA), "only the path itself");
+    assert_eq!(resolve(&folder.path("fs/a/none"), 0), Err(libc::ENOENT));
+    std::fs::remove_dir_all(folder.0.join("fs/a")).unwrap();
+    assert_eq!(resolve(&folder.path("other"), 0), Err(libc::ENOENT));
+    std::fs::create_dir(folder.0.join("other")).unwrap();
     assert_eq!(resolve(&folder.path("other"), 0), Err(libc::ENODATA));
     let (mut coh, name) = (NONE, CString::new(cont).unwrap());
     let open = daos::container::open::daos_cont_open2;
@@ -153,7 +158,7 @@ fn a_file_stands_for_hdf5_and_failures_leave_nothing() {
         made => assert_eq!(made, 0),
     }
     assert_eq!(duns_destroy_path(store.poh, text(&path)), 0);
-    let mut wrong = DunsAttr { layout: POSIX, chunk_size: 1, ..attr() };
+    let mut wrong = DunsAttr { layout: POSIX, chunk_size: (1 << 30) + 1, ..attr() };
     let path = folder.path("wrong");
     assert_eq!(duns_create_path(store.poh, text(&path), at(&mut wrong)), libc::EINVAL);
     wrong.layout = 7;

@@ -39,8 +39,9 @@ pub(crate) struct Fs {
 impl Fs {
     pub(crate) fn new() -> Self {
         let store = Store::new();
-        let (mut coh, mut dfs) = (NONE, Ptr::null());
-        let made = dfs_cont_create(store.poh, Ptr::null(), Ptr::null(), at(&mut coh), at(&mut dfs));
+        let (mut uuid, mut coh, mut dfs) = ([0; 16], NONE, Ptr::null());
+        let made =
+            dfs_cont_create(store.poh, at(&mut uuid), Ptr::null(), at(&mut coh), at(&mut dfs));
         assert_eq!(made, 0);
         Self { dfs, coh, store }
     }

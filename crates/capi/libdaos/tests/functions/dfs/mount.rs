@@ -58,15 +58,17 @@ fn a_file_system_knows_what_it_was_made_with() {
 fn what_cannot_be_is_refused() {
     let store = Store::new();
     let make = |attr: &mut DfsAttr| {
-        dfs_cont_create(store.poh, Ptr::null(), at(attr), Ptr::null(), Ptr::null())
+        dfs_cont_create(store.poh, at(&mut [0; 16]), at(attr), Ptr::null(), Ptr::null())
     };
     for mut wrong in [
-        DfsAttr { chunk_size: 1, ..attr() },
+        DfsAttr { chunk_size: (1 << 30) + 1, ..attr() },
         DfsAttr { hints: text_of(b"everything:fast"), ..attr() },
         DfsAttr { hints: text_of(b"\xff"), ..attr() },
     ] {
         assert_eq!(make(&mut wrong), libc::EINVAL);
     }
+    let nameless = dfs_cont_create(store.poh, Ptr::null(), Ptr::null(), Ptr::null(), Ptr::null());
+    assert_eq!(nameless, libc::EINVAL, "nobody would know what was made");
     let mut dfs = Ptr::null();
     assert_eq!(dfs_mount(store.poh, store.coh, RDWR, at(&mut dfs)), libc::EINVAL, "no file system");
     assert_eq!(dfs_mount(store.poh, NONE, RDWR, at(&mut dfs)), libc::EINVAL);
@@ -75,6 +77,53 @@ fn what_cannot_be_is_refused() {
         dfs_cont_create(NONE, Ptr::null(), Ptr::null(), Ptr::null(), Ptr::null()),
         libc::EINVAL
     );
+}
+
+#[test]
+fn what_is_balanced_is_mounted_so() {
+    const BALANCED: c_int = 4;
+    let store = Store::new();
+    let (mut coh, mut made, label) = (NONE, Ptr::null(), text(c"balanced"));
+    let mut wanted = DfsAttr { mode: BALANCED as u32, ..attr() };
+    let create = dfs_cont_create_with_label(
+        store.poh,
+        label,
+        at(&mut wanted),
+        Ptr::null(),
+        at(&mut coh),
+        at(&mut made),
+    );
+    assert_eq!(create, 0);
+    let mut dfs = Ptr::null();
+    for flags in [RDONLY, RDWR] {
+        assert_eq!(dfs_mount(store.poh, coh, flags, at(&mut dfs)), libc::EPERM);
+        assert_eq!(dfs_mount(store.poh, coh, flags | BALANCED, at(&mut dfs)), 0);
+        assert_eq!(dfs_umount(dfs), 0);
+    }
+    assert_eq!(dfs_umount(made), 0);
+    assert_eq!(daos_cont_close(coh, WAIT), 0);
+    let fs = Fs::new();
+    for flags in [RDWR, RDWR | BALANCED] {
+        assert_eq!(dfs_umount(fs.mount(flags)), 0, "a relaxed one is mounted either way");
+    }
+}
+
+#[test]
+fn chunks_may_be_small() {
+    let store = Store::new();
+    let (mut uuid, mut coh, mut dfs) = ([0; 16], NONE, Ptr::null());
+    let mut wanted = DfsAttr { chunk_size: 64, ..attr() };
+    let wanted = at(&mut wanted);
+    let made = dfs_cont_create(store.poh, at(&mut uuid), wanted, at(&mut coh), at(&mut dfs));
+    assert_eq!(made, 0);
+    let fs = Fs { dfs, coh, store };
+    let data: Vec<u8> = (0..200).collect();
+    let file = fs.file(c"f", &data);
+    assert_eq!(fs.read(file, 60), Ok(data[60..124].to_vec()));
+    let mut chunk = 0;
+    assert_eq!(daos::dfs::attr::dfs_get_chunk_size(file, at(&mut chunk)), 0);
+    assert_eq!(chunk, 64);
+    release(file);
 }
 
 #[test]

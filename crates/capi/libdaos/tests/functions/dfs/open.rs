@@ -85,6 +85,9 @@ fn lookups_tell_what_they_found() {
     assert_eq!((found, mode), (0, FILE | 0o600));
     release(obj);
     release(dir);
+    for making in [CREAT, CREAT | libc::O_EXCL, libc::O_APPEND] {
+        assert_eq!(fs.lookup(c"/f", RDWR | making).map(drop), Err(libc::ENOTSUP));
+    }
 }
 
 #[test]

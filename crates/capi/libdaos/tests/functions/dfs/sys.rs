@@ -107,7 +107,8 @@ fn entries_are_made_and_removed() {
     assert_eq!(dfs_sys_mknod(paths.sys, path, FILE | 0o600, 0, 0), 0);
     assert_eq!(dfs_sys_mknod(paths.sys, path, FILE | 0o600, 0, 0), libc::EEXIST);
     assert_eq!(dfs_sys_mknod(paths.sys, path, libc::S_IFIFO, 0, 0), libc::EINVAL);
-    assert_eq!(dfs_sys_mkdir_p(paths.sys, path, 0o755, 0), libc::ENOTDIR);
+    assert_eq!(dfs_sys_mkdir_p(paths.sys, path, 0o755, 0), libc::EEXIST);
+    assert_eq!(dfs_sys_mkdir_p(paths.sys, text(c"/d/e/f/g"), 0o755, 0), libc::ENOTDIR);
     assert_eq!(dfs_sys_remove_type(paths.sys, path, 0, DIR, oid), libc::ENOTDIR);
     assert_eq!(dfs_sys_remove_type(paths.sys, path, 0, LINK, oid), libc::EINVAL);
     assert_eq!(dfs_sys_remove_type(paths.sys, text(c"/d"), 0, FILE, oid), libc::EISDIR);
@@ -158,6 +159,9 @@ fn extended_attributes_are_out_of_range_when_too_long() {
         dfs_sys_getxattr(paths.sys, path, name, room(place), at(size), 0)
     };
     assert_eq!((get(&mut place, &mut size, name), size), (libc::ERANGE, 5));
+    size = 0;
+    let asked = dfs_sys_getxattr(paths.sys, path, name, Ptr::null(), at(&mut size), 0);
+    assert_eq!((asked, size), (libc::ERANGE, 5), "no room at all is too little as well");
     size = 8;
     assert_eq!((get(&mut place, &mut size, name), &place[..5]), (0, &b"value"[..]));
     assert_eq!(get(&mut place, &mut size, text(c"user.b")), libc::ENODATA);
@@ -165,7 +169,12 @@ fn extended_attributes_are_out_of_range_when_too_long() {
     let names: Ptr<c_void> = room(&mut place);
     assert_eq!(dfs_sys_listxattr(paths.sys, path, names.cast(), at(&mut size), 0), libc::ERANGE);
     assert_eq!(size, 7);
+    let asked = dfs_sys_listxattr(paths.sys, path, Ptr::null(), at(&mut size), 0);
+    assert_eq!((asked, size), (libc::ERANGE, 7));
     assert_eq!(dfs_sys_removexattr(paths.sys, path, name, 0), 0);
+    size = 0;
+    let asked = dfs_sys_listxattr(paths.sys, path, Ptr::null(), at(&mut size), 0);
+    assert_eq!((asked, size), (0, 0), "there is nothing to make room for");
     assert_eq!(dfs_sys_removexattr(paths.sys, path, name, 0), libc::ENODATA);
 }
 
