@@ -50,7 +50,7 @@ dfs_destroy(const char *pool, const char *sys, const char *cont, int force, daos
 /**
  * Make a container with an empty file system in it.
  *
- * @param uuid  its UUID, or NULL.
+ * @param uuid  where its UUID goes; EINVAL where that is NULL.
  * @param attr  or NULL for defaults. Without a label among the properties it has none.
  * @param coh   where not NULL, left open here.
  * @param dfs   where not NULL, mounted here.
