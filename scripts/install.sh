@@ -18,6 +18,21 @@ completion() {
     put 644 "$work/completion" "$2"
 }
 
+# Below lib64 and Debian's name for the machine, where build systems look too. Links to the file itself: a link there
+# may lead to lib, and then stands in place of one of the same name.
+other_places() {
+    local machine place name library
+    library=$(readlink "$stage/lib/libdaos.so.2")
+    machine=$(cc -print-multiarch 2>/dev/null || true)
+    for place in lib64 "lib/${machine:-$(uname -m)-linux-gnu}"; do
+        mkdir -p "$stage/$place/pkgconfig"
+        for name in $(cd "$stage/lib" && find . -name '*.so*' -type l); do
+            ln -s "$(realpath -m --relative-to="$stage/$place" "$stage/lib/$library")" "$stage/$place/$name"
+        done
+        pkg_config >"$stage/$place/pkgconfig/daos.pc"
+    done
+}
+
 pkg_config() {
     local library
     library=$(readlink "$stage/lib/libdaos.so.2")
@@ -29,7 +44,7 @@ includedir=\${prefix}/include
 Name: daos
 Description: The DAOS API on Esker
 Version: ${library#libdaos.so.}
-Libs: -L\${libdir} -ldaos
+Libs: -L\${libdir} -ldaos -luuid
 Cflags: -I\${includedir}
 END
 }
@@ -44,6 +59,7 @@ completion bash share/bash-completion/completions/esker
 completion zsh share/zsh/site-functions/_esker
 completion fish share/fish/vendor_completions.d/esker.fish
 pkg_config >"$stage/lib/pkgconfig/daos.pc"
+other_places
 
 manifest=share/esker/installed
 touch "$stage/$manifest"
@@ -51,5 +67,5 @@ touch "$stage/$manifest"
 mv "$work/list" "$stage/$manifest"
 
 mkdir -p "$root"
-tar -C "$stage" -c . | tar -C "$root" -x --no-same-owner --no-overwrite-dir
+tar -C "$stage" -c . | tar -C "$root" -x --no-same-owner --no-overwrite-dir --keep-directory-symlink
 echo "installed $(wc -l <"$root/$manifest") files in $root"

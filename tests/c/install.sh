@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# Installs into a folder and builds programs against that as their build systems do; then removes it.
+#
+# environment: ESKER, the command; ESKER_LIB, the folder of the library; CC.
+set -uo pipefail
+cd "$(dirname "$0")/../.." || exit
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+preload=$(dirname "${ESKER:?names the command}")/libesker_preload.so
+multiarch=lib/$(cc -print-multiarch 2>/dev/null)
+[ "$multiarch" != lib/ ] || multiarch=lib/$(uname -m)-linux-gnu
+
+passed=0 failed=0
+that() {
+    local name=$1
+    shift
+    if "$@" >"$work/output" 2>&1; then
+        passed=$((passed + 1))
+    else
+        echo "FAILED: $name" && cat "$work/output"
+        failed=$((failed + 1))
+    fi
+}
+
+cat >"$work/program.c" <<END
+#include <daos.h>
+int main(void) { uuid_t uuid; uuid_generate(uuid); return daos_init() || daos_fini(); }
+END
+sed 's/main/library/' "$work/program.c" >"$work/library.c"
+echo 'int library(void); int main(void) { return library(); }' >"$work/user.c"
+
+install_in() {
+    scripts/install.sh "$ESKER" "${ESKER_LIB:-build/test/lib}/libdaos.so.2" "$preload" "" "$1"
+}
+
+# A program built with nothing but what pkg-config says.
+by_pkg_config() {
+    local flags
+    read -ra flags < <(PKG_CONFIG_PATH=$1/pkgconfig pkg-config --cflags --libs daos) &&
+        "${CC:-cc}" -o "$work/program" "$work/program.c" "${flags[@]}" && LD_LIBRARY_PATH=$1 "$work/program"
+}
+
+# A library that names libdaos only, and a program on it: libuuid comes with libdaos.
+by_libdaos_alone() {
+    "${CC:-cc}" -shared -fPIC -I"$prefix/include" -o "$work/libuser.so" "$work/library.c" -L"$1" -ldaos &&
+        LD_LIBRARY_PATH=$1 "${CC:-cc}" -o "$work/user" "$work/user.c" -L"$work" -luser -Wl,-rpath,"$work" &&
+        LD_LIBRARY_PATH=$1 "$work/user"
+}
+
+is_empty() {
+    [ -z "$(find "$1" -mindepth 1 -print -quit)" ]
+}
+
+prefix=$work/plain
+that "it installs" install_in "$prefix"
+for place in lib lib64 "$multiarch"; do
+    that "pkg-config in $place" by_pkg_config "$prefix/$place"
+    that "libdaos in $place brings libuuid" by_libdaos_alone "$prefix/$place"
+done
+that "it is removed" scripts/uninstall.sh "$prefix"
+that "nothing is left" is_empty "$prefix"
+
+prefix=$work/linked
+mkdir -p "$prefix/lib" && ln -s lib "$prefix/lib64"
+that "it installs where lib64 is a link" install_in "$prefix"
+that "the link stays" test -L "$prefix/lib64"
+that "libraries are found by it" by_pkg_config "$prefix/lib64"
+that "it is removed there" scripts/uninstall.sh "$prefix"
+
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]
