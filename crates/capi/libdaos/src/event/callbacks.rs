@@ -1,6 +1,6 @@
 //! Functions of the caller that run when an event completes.
 use super::private::{Ev, State};
-use super::queue;
+use super::queue::{self, Events};
 use crate::abi::{Bytes, Event, Ptr};
 use crate::code::Code;
 use crate::edge;
@@ -27,22 +27,22 @@ pub extern "C" fn daos_event_register_comp_cb(
     edge::now(|| {
         let ev = Ev::known(ev)?;
         let function = cb.ok_or(Code::INVAL)?;
-        queue::of(ev)?.locked(|| {
-            if ev.get().state != State::Ready {
+        queue::of(ev)?.locked(|held| {
+            if ev.get(held).state != State::Ready {
                 return Err(Code::NO_PERM);
             }
-            let next = ev.get().callback;
+            let next = ev.get(held).callback;
             let callback = Box::into_raw(Box::new(Callback { function, arg, next }));
-            ev.change(|private| private.callback = callback);
+            ev.change(held, |private| private.callback = callback);
             Ok(())
         })
     })
 }
 
-/// Takes the callbacks out of an event, the first registered first. To be called under its lock.
-pub(super) fn take(ev: Ev) -> Vec<Callback> {
-    let mut next = ev.get().callback;
-    ev.change(|private| private.callback = std::ptr::null_mut());
+/// Takes the callbacks out of an event, the first registered first.
+pub(super) fn take(held: &Events, ev: Ev) -> Vec<Callback> {
+    let mut next = ev.get(held).callback;
+    ev.change(held, |private| private.callback = std::ptr::null_mut());
     let mut callbacks = Vec::new();
     while !next.is_null() {
         // SAFETY: it was made by `Box::into_raw`, and the event has just lost it.

@@ -61,22 +61,19 @@ pub extern "C" fn daos_event_init(ev: Ptr<Event>, eqh: Handle, parent: Ptr<Event
     edge::now(|| {
         ev.needed()?;
         let parent = if parent.is_null() { None } else { Some(Ev::known(parent)?) };
-        let cookie = parent.map_or(eqh.cookie, |parent| parent.get().queue);
+        let cookie = parent.map_or(eqh.cookie, Ev::queue);
         let queue = queue::find(cookie)?;
         let ev = Ev::fresh(ev, Private::new(cookie));
         parent.map_or(Ok(()), |parent| queue.adopt(parent, ev))
     })
 }
 
-/// Lets go of an event.
+/// Lets go of an event, which can be used again as one without a parent.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_event_fini(ev: Ptr<Event>) -> c_int {
     edge::now(|| {
         let ev = Ev::known(ev)?;
-        match queue::of(ev) {
-            Ok(queue) => queue.let_go(ev),
-            Err(_) => Ok(()),
-        }
+        queue::of(ev)?.let_go(ev)
     })
 }
 
@@ -84,13 +81,12 @@ pub extern "C" fn daos_event_fini(ev: Ptr<Event>) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_event_next(parent: Ptr<Event>, child: Ptr<Event>) -> Ptr<Event> {
     guard(Ptr::null(), || {
-        let Ok(parent) = Ev::known(parent) else { return Ptr::null() };
-        match Ev::known(child) {
-            Ok(child) if child.get().parent == Some(parent) => Ev::pointer(child.get().sibling),
-            Ok(_) => Ptr::null(),
-            Err(_) if child.is_null() => Ev::pointer(parent.get().child),
-            Err(_) => Ptr::null(),
-        }
+        let after = || -> Result<Option<Ev>> {
+            let parent = Ev::known(parent)?;
+            let child = if child.is_null() { None } else { Some(Ev::known(child)?) };
+            Ok(queue::of(parent)?.child_after(parent, child))
+        };
+        Ev::pointer(after().unwrap_or(None))
     })
 }
 
@@ -100,10 +96,7 @@ pub extern "C" fn daos_event_test(ev: Ptr<Event>, timeout: i64, flag: Ptr<u8>) -
     edge::now(|| {
         let ev = Ev::known(ev)?;
         flag.needed()?;
-        if ev.get().parent.is_some() {
-            return Err(Code::NO_PERM);
-        }
-        let done = queue::of(ev)?.wait_for(ev, deadline(timeout));
+        let done = queue::of(ev)?.wait_for(ev, deadline(timeout))?;
         flag.set(u8::from(done));
         Ok(())
     })
@@ -114,10 +107,10 @@ pub extern "C" fn daos_event_test(ev: Ptr<Event>, timeout: i64, flag: Ptr<u8>) -
 pub extern "C" fn daos_event_parent_barrier(ev: Ptr<Event>) -> c_int {
     edge::now(|| {
         let ev = Ev::known(ev)?;
-        if ev.get().child.is_none() {
+        let queue: Arc<Queue> = queue::of(ev)?;
+        if queue.child_after(ev, None).is_none() {
             return Err(Code::INVAL);
         }
-        let queue: Arc<Queue> = queue::of(ev)?;
         queue.start(ev)?;
         queue.settle(ev, 0);
         Ok(())

@@ -1,6 +1,7 @@
 //! What the library keeps inside an event. An event needs no end, so nothing in it is owned but
 //! callbacks that were registered and never called.
 use super::callbacks::Callback;
+use super::queue::Events;
 use crate::abi::{Event, Ptr};
 use crate::code::{Code, Result};
 use std::ffi::c_int;
@@ -16,13 +17,16 @@ pub(super) enum State {
     Completed,
 }
 
-/// The library's part of an event; it changes under the lock of the event's queue only.
+/// The library's part of an event. What `daos_event_init` sets stays as it is, and is read one by one; the
+/// rest is looked at and changed under the lock of the event's queue only.
 #[derive(Clone, Copy)]
 pub(super) struct Private {
     magic: u64,
     /// Handle of its queue, 0 for none.
-    pub(super) queue: u64,
+    queue: u64,
     pub(super) state: State,
+    /// It completed, and was not launched since: its parent waits for it no more.
+    pub(super) done: bool,
     /// What must still complete before it does: its own work and its children.
     pub(super) pending: u32,
     pub(super) children: u32,
@@ -42,6 +46,7 @@ impl Private {
             magic: MAGIC,
             queue,
             state: State::Ready,
+            done: false,
             pending: 0,
             children: 0,
             children_done: 0,
@@ -53,10 +58,14 @@ impl Private {
     }
 }
 
-const _: () = assert!(size_of::<Private>() <= 160 && align_of::<Private>() <= 8);
+impl Private {
+    /// As it was made, in the same queue, with the callbacks it has.
+    pub(super) fn alone(&self) -> Self {
+        Self { callback: self.callback, ..Self::new(self.queue) }
+    }
+}
 
-/// The first word of the library's part, read on its own: what follows may be anything.
-type Magic = u64;
+const _: () = assert!(size_of::<Private>() <= 160 && align_of::<Private>() <= 8);
 
 /// The address of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -70,7 +79,7 @@ impl Ev {
     pub(super) fn known(ev: Ptr<Event>) -> Result<Self> {
         ev.needed()?;
         let it = Self(ev.raw() as usize);
-        let magic = it.part().cast::<Magic>().at(std::mem::offset_of!(Private, magic) / 8).get()?;
+        let magic = it.word(std::mem::offset_of!(Private, magic));
         if magic == MAGIC { Ok(it) } else { Err(Code::INVAL) }
     }
 
@@ -95,19 +104,26 @@ impl Ev {
         unsafe { Ptr::new((&raw mut (*event).space).cast()) }
     }
 
-    pub(super) fn get(self) -> Private {
+    /// A word that does not change, read on its own: what is beside it may be anything, and others write it.
+    fn word(self, offset: usize) -> u64 {
+        self.part().cast::<u8>().at(offset).cast().get().unwrap_or(0)
+    }
+
+    /// Handle of its queue, 0 for none.
+    pub(super) fn queue(self) -> u64 {
+        self.word(std::mem::offset_of!(Private, queue))
+    }
+
+    /// To be called under the lock of its queue.
+    pub(super) fn get(self, _held: &Events) -> Private {
         self.part().get().unwrap_or_else(|_| Private::new(0))
     }
 
-    pub(super) fn change(self, change: impl FnOnce(&mut Private)) {
-        let mut private = self.get();
+    /// To be called under the lock of its queue.
+    pub(super) fn change(self, held: &Events, change: impl FnOnce(&mut Private)) {
+        let mut private = self.get(held);
         change(&mut private);
         self.part().set(private);
-    }
-
-    /// Forgets that it is an event.
-    pub(super) fn forget(self) {
-        self.change(|private| private.magic = 0);
     }
 
     pub(super) fn error(self) -> c_int {
@@ -119,7 +135,7 @@ impl Ev {
     }
 
     /// The children, in order.
-    pub(super) fn children(self) -> impl Iterator<Item = Self> {
-        std::iter::successors(self.get().child, |child| child.get().sibling)
+    pub(super) fn children(self, held: &Events) -> impl Iterator<Item = Self> {
+        std::iter::successors(self.get(held).child, |child| child.get(held).sibling)
     }
 }

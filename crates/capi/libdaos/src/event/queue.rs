@@ -17,8 +17,9 @@ pub struct Queue {
     changed: Condvar,
 }
 
+/// What stands under the lock of a queue: who has it may look at the events too.
 #[derive(Default)]
-struct Events {
+pub(super) struct Events {
     /// Launched, and children of nobody.
     running: BTreeSet<Ev>,
     completed: VecDeque<Ev>,
@@ -38,7 +39,7 @@ pub(super) fn find(cookie: u64) -> Result<Arc<Queue>> {
 }
 
 pub(super) fn of(ev: Ev) -> Result<Arc<Queue>> {
-    find(ev.get().queue)
+    find(ev.queue())
 }
 
 impl Queue {
@@ -47,46 +48,63 @@ impl Queue {
     }
 
     /// Does something that looks at or changes an event.
-    pub(super) fn locked<T>(&self, work: impl FnOnce() -> T) -> T {
-        let _events = self.events();
-        work()
+    pub(super) fn locked<T>(&self, work: impl FnOnce(&Events) -> T) -> T {
+        work(&self.events())
     }
 
     /// Makes `child` the last child of `parent`.
     pub(super) fn adopt(&self, parent: Ev, child: Ev) -> Result<()> {
-        self.locked(|| {
-            let known = parent.get();
+        self.locked(|held| {
+            let known = parent.get(held);
             if known.parent.is_some() {
                 return Err(Code::NO_PERM);
             }
             if known.state != State::Ready {
                 return Err(Code::INVAL);
             }
-            match parent.children().last() {
-                Some(last) => last.change(|last| last.sibling = Some(child)),
-                None => parent.change(|parent| parent.child = Some(child)),
+            match parent.children(held).last() {
+                Some(last) => last.change(held, |last| last.sibling = Some(child)),
+                None => parent.change(held, |parent| parent.child = Some(child)),
             }
-            parent.change(|parent| parent.children += 1);
-            child.change(|child| child.parent = Some(parent));
+            parent.change(held, |parent| parent.children += 1);
+            child.change(held, |child| child.parent = Some(parent));
             Ok(())
         })
     }
 
-    /// From ready to running.
+    /// The child after `child`, or the first.
+    pub(super) fn child_after(&self, parent: Ev, child: Option<Ev>) -> Option<Ev> {
+        self.locked(|held| match child.map(|child| child.get(held)) {
+            None => parent.get(held).child,
+            Some(child) if child.parent == Some(parent) => child.sibling,
+            Some(_) => None,
+        })
+    }
+
+    /// From ready to running. A parent may, once each of its children was launched.
     pub(super) fn start(&self, ev: Ev) -> Result<()> {
         let mut events = self.events();
-        let known = ev.get();
-        if known.state != State::Ready {
+        let known = ev.get(&events);
+        let idle = |child: Ev| {
+            let child = child.get(&events);
+            child.state == State::Ready && !child.done
+        };
+        if known.state != State::Ready || ev.children(&events).any(idle) {
             return Err(Code::NO_PERM);
         }
-        let failed = ev.children().find(|child| has_failed(*child));
+        let failed = ev.children(&events).find(|child| has_failed(&events, *child));
         ev.set_error(failed.map_or(0, Ev::error));
-        ev.change(|ev| {
+        ev.change(&events, |ev| {
             ev.state = State::Running;
+            ev.done = false;
             ev.pending = 1 + ev.children - ev.children_done.min(ev.children);
         });
-        if known.parent.is_none() {
-            events.running.insert(ev);
+        match known.parent {
+            None => drop(events.running.insert(ev)),
+            Some(parent) if known.done => {
+                parent.change(&events, |parent| parent.children_done -= 1);
+            }
+            Some(_) => {}
         }
         Ok(())
     }
@@ -94,7 +112,7 @@ impl Queue {
     /// Ends the event's own work. With the last child it completes, and may complete its parent.
     pub(super) fn settle(&self, mut ev: Ev, mut code: c_int) {
         while self.end_one(ev, code) {
-            callbacks::call(self.locked(|| callbacks::take(ev)), ev);
+            callbacks::call(self.locked(|held| callbacks::take(held, ev)), ev);
             code = ev.error();
             match self.complete(ev) {
                 Some(parent) => ev = parent,
@@ -105,45 +123,47 @@ impl Queue {
 
     /// True where nothing is pending any more.
     fn end_one(&self, ev: Ev, code: c_int) -> bool {
-        self.locked(|| {
+        self.locked(|held| {
             if ev.error() == 0 {
                 ev.set_error(code);
             }
-            ev.change(|ev| ev.pending = ev.pending.saturating_sub(1));
-            ev.get().pending == 0
+            ev.change(held, |ev| ev.pending = ev.pending.saturating_sub(1));
+            ev.get(held).pending == 0
         })
     }
 
     /// From running to completed. Afterwards an event without a parent is its user's again.
     fn complete(&self, ev: Ev) -> Option<Ev> {
         let mut events = self.events();
-        ev.change(|ev| ev.state = State::Completed);
-        let Some(parent) = ev.get().parent else {
+        ev.change(&events, |ev| (ev.state, ev.done) = (State::Completed, true));
+        let Some(parent) = ev.get(&events).parent else {
             events.running.remove(&ev);
             events.completed.push_back(ev);
             self.changed.notify_all();
             return None;
         };
-        parent.change(|parent| parent.children_done += 1);
-        (parent.get().state == State::Running).then_some(parent)
+        parent.change(&events, |parent| parent.children_done += 1);
+        (parent.get(&events).state == State::Running).then_some(parent)
     }
 
-    /// Waits for an event and takes it; true where it is not running any more.
-    pub(super) fn wait_for(&self, ev: Ev, until: Option<Instant>) -> bool {
+    /// Waits for an event and takes it; true where it is not running any more. A child comes with its parent.
+    pub(super) fn wait_for(&self, ev: Ev, until: Option<Instant>) -> Result<bool> {
         let mut events = self.events();
         loop {
-            match ev.get().state {
+            let known = ev.get(&events);
+            match known.state {
+                _ if known.parent.is_some() => return Err(Code::NO_PERM),
                 State::Running => {}
-                State::Ready => return true,
+                State::Ready => return Ok(true),
                 State::Completed => {
                     events.completed.retain(|known| *known != ev);
-                    rest(ev);
-                    return true;
+                    rest(&events, ev);
+                    return Ok(true);
                 }
             }
             match self.sleep(events, until) {
                 Some(woken) => events = woken,
-                None => return false,
+                None => return Ok(false),
             }
         }
     }
@@ -162,7 +182,7 @@ impl Queue {
         }
         let count = most.min(events.completed.len());
         let taken: Vec<_> = events.completed.drain(..count).collect();
-        taken.iter().copied().for_each(rest);
+        taken.iter().for_each(|ev| rest(&events, *ev));
         taken
     }
 
@@ -181,24 +201,26 @@ impl Queue {
     }
 
     pub(super) fn state_of(&self, ev: Ev) -> State {
-        self.locked(|| ev.get().state)
+        self.locked(|held| ev.get(held).state)
     }
 
-    /// Ends an event that neither runs nor has a child that does.
+    /// Ends an event that neither runs nor has a child that does, and is no child of one that does.
     pub(super) fn let_go(&self, ev: Ev) -> Result<()> {
         let mut events = self.events();
-        let runs = |ev: Ev| ev.get().state == State::Running;
-        if runs(ev) || ev.children().any(runs) {
+        let runs = |ev: Ev| ev.get(&events).state == State::Running;
+        if runs(ev) || ev.children(&events).any(runs) {
             return Err(Code::BUSY);
         }
-        events.completed.retain(|known| *known != ev);
-        drop(callbacks::take(ev));
-        let children: Vec<_> = ev.children().collect();
-        for child in children {
-            child.change(|child| (child.parent, child.sibling) = (None, None));
+        let parent = ev.get(&events).parent;
+        if parent.is_some_and(|parent| parent.get(&events).state != State::Ready) {
+            return Err(Code::INVAL);
         }
-        unlink(ev);
-        ev.forget();
+        events.completed.retain(|known| *known != ev);
+        drop(callbacks::take(&events, ev));
+        let children: Vec<_> = ev.children(&events).collect();
+        children.into_iter().for_each(|child| orphan(&events, child));
+        unlink(&events, ev);
+        orphan(&events, ev);
         Ok(())
     }
 
@@ -227,35 +249,38 @@ impl Queue {
                 None => return,
             }
         }
-        events.completed.drain(..).for_each(rest);
+        let completed = std::mem::take(&mut events.completed);
+        completed.into_iter().for_each(|ev| rest(&events, ev));
     }
 }
 
 /// Completed before its parent was launched, and not well.
-fn has_failed(child: Ev) -> bool {
-    child.get().state == State::Completed && child.error() != 0
+fn has_failed(held: &Events, child: Ev) -> bool {
+    child.get(held).state == State::Completed && child.error() != 0
 }
 
 /// Back to ready, with all children.
-fn rest(ev: Ev) {
-    ev.children().for_each(|child| child.change(|child| child.state = State::Ready));
-    ev.change(|ev| {
-        ev.state = State::Ready;
-        ev.children_done = 0;
-    });
+fn rest(held: &Events, ev: Ev) {
+    for ev in ev.children(held).chain([ev]) {
+        ev.change(held, |ev| ev.state = State::Ready);
+    }
+}
+
+/// As it was made, without kin.
+fn orphan(held: &Events, ev: Ev) {
+    ev.change(held, |ev| *ev = ev.alone());
 }
 
 /// Takes a child out of its parent's list.
-fn unlink(ev: Ev) {
-    let known = ev.get();
+fn unlink(held: &Events, ev: Ev) {
+    let known = ev.get(held);
     let Some(parent) = known.parent else { return };
-    match parent.children().find(|other| other.get().sibling == Some(ev)) {
-        Some(before) => before.change(|before| before.sibling = known.sibling),
-        None => parent.change(|parent| parent.child = known.sibling),
+    match parent.children(held).find(|other| other.get(held).sibling == Some(ev)) {
+        Some(before) => before.change(held, |before| before.sibling = known.sibling),
+        None => parent.change(held, |parent| parent.child = known.sibling),
     }
-    let was_done = u32::from(known.state == State::Completed);
-    parent.change(|parent| {
+    parent.change(held, |parent| {
         parent.children -= 1;
-        parent.children_done -= was_done;
+        parent.children_done -= u32::from(known.done);
     });
 }

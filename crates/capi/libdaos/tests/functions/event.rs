@@ -5,8 +5,11 @@ use daos::event::*;
 use daos::kv::*;
 use std::ffi::{CString, c_int, c_void};
 use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Mutex, MutexGuard};
 
 const FOREVER: i64 = -1;
+/// `DAOS_EQR_COMPLETED`.
+const COMPLETED: u32 = 1;
 
 struct Queue {
     store: Store,
@@ -154,21 +157,91 @@ fn what_is_no_event_is_refused() {
     assert_eq!(daos_event_init(Ptr::null(), queue.eq, Ptr::null()), INVAL);
 }
 
+/// Events with [`held_up`] go on for as long as a test has their gate.
+static GATES: [Mutex<()>; 3] = [const { Mutex::new(()) }; 3];
+
+extern "C" fn held_up(gate: *mut c_void, _ev: *mut Event, _rc: c_int) -> c_int {
+    drop(GATES[gate as usize].lock());
+    0
+}
+
+fn hold_up(ev: &mut Event, gate: usize) -> MutexGuard<'static, ()> {
+    // SAFETY: it is never followed.
+    let arg: Bytes = unsafe { Ptr::new(std::ptr::without_provenance_mut(gate)) };
+    assert_eq!(daos_event_register_comp_cb(at(ev), Some(held_up), arg), 0);
+    GATES[gate].lock().unwrap()
+}
+
 #[test]
 fn an_event_that_runs_cannot_be_launched() {
     let queue = Queue::new();
     let mut parent = queue.event(Ptr::null());
     let mut child = queue.event(at(&mut parent));
     assert_eq!(daos_event_abort(at(&mut parent)), NO_PERM, "it does not run");
+    assert_eq!(daos_event_parent_barrier(at(&mut parent)), NO_PERM, "its child was not launched");
+    let gate = hold_up(&mut child, 0);
+    assert_eq!(queue.put(&mut child), 0);
+    assert_eq!(queue.put(&mut child), NO_PERM);
     assert_eq!(daos_event_parent_barrier(at(&mut parent)), 0);
     assert_eq!(daos_event_parent_barrier(at(&mut parent)), NO_PERM);
     assert_eq!(daos_event_abort(at(&mut parent)), 0);
     assert_eq!(daos_event_fini(at(&mut parent)), BUSY);
+    assert_eq!(daos_event_fini(at(&mut child)), BUSY);
     let mut late = event();
     assert_eq!(daos_event_init(at(&mut late), queue.eq, at(&mut parent)), INVAL);
     assert_eq!(daos_eq_destroy(queue.eq, 0), BUSY);
-    assert_eq!(queue.put(&mut child), 0);
+    drop(gate);
+    while daos_eq_query(queue.eq, COMPLETED, 0, Ptr::null()) < 1 {
+        std::thread::yield_now();
+    }
+    assert_eq!(queue.put(&mut parent), NO_PERM, "nobody took it out of its queue");
+    assert_eq!(daos_event_fini(at(&mut child)), INVAL, "its parent is not ready");
     assert_eq!(queue.poll(1, FOREVER, 1).len(), 1);
+}
+
+#[test]
+fn an_event_is_ended_twice_and_used_again() {
+    let queue = Queue::new();
+    let mut parent = queue.event(Ptr::null());
+    let mut child = queue.event(at(&mut parent));
+    queue.put(&mut child);
+    daos_event_parent_barrier(at(&mut parent));
+    assert_eq!(queue.poll(1, FOREVER, 1).len(), 1);
+    for _ in 0..2 {
+        assert_eq!(daos_event_fini(at(&mut parent)), 0);
+        assert_eq!(daos_event_fini(at(&mut child)), 0);
+        for ev in [&mut child, &mut parent] {
+            assert_eq!(queue.put(ev), 0);
+            let found = queue.poll(1, FOREVER, 1);
+            assert!(found.len() == 1 && is(found[0], ev));
+        }
+    }
+    queue.put(&mut child);
+    while daos_eq_query(queue.eq, COMPLETED, 0, Ptr::null()) < 1 {
+        std::thread::yield_now();
+    }
+    assert_eq!(daos_event_fini(at(&mut child)), 0, "completed, and never polled");
+    assert!(queue.poll(1, FOREVER, 1).is_empty());
+    assert_eq!(daos_eq_destroy(queue.eq, 0), 0);
+    assert_eq!(daos_event_fini(at(&mut child)), NONEXIST, "its queue is gone");
+}
+
+#[test]
+fn a_barrier_is_launched_again() {
+    let queue = Queue::new();
+    let mut parent = queue.event(Ptr::null());
+    let mut child = queue.event(at(&mut parent));
+    queue.put(&mut child);
+    for _ in 0..3 {
+        assert_eq!(daos_event_parent_barrier(at(&mut parent)), 0);
+        assert_eq!(queue.poll(1, FOREVER, 2).len(), 1, "its child is done and not launched anew");
+    }
+    let gate = hold_up(&mut child, 1);
+    queue.put(&mut child);
+    assert_eq!(daos_event_parent_barrier(at(&mut parent)), 0);
+    assert!(queue.poll(1, 0, 2).is_empty(), "its child runs again");
+    drop(gate);
+    assert_eq!(queue.poll(1, FOREVER, 2).len(), 1);
 }
 
 #[test]
@@ -246,12 +319,13 @@ fn callbacks_run_once_when_an_event_completes() {
 
 #[test]
 fn events_of_a_queue_are_counted() {
-    const COMPLETED: u32 = 1;
     const WAITING: u32 = 2;
     let queue = Queue::new();
     let mut parent = queue.event(Ptr::null());
     let mut child = queue.event(at(&mut parent));
     let mut done = queue.event(Ptr::null());
+    let gate = hold_up(&mut child, 2);
+    queue.put(&mut child);
     daos_event_parent_barrier(at(&mut parent));
     queue.put(&mut done);
     while daos_eq_query(queue.eq, COMPLETED, 0, Ptr::null()) < 1 {
@@ -264,8 +338,10 @@ fn events_of_a_queue_are_counted() {
     assert!(is(found[0], &parent));
     assert_eq!(daos_eq_query(queue.eq, 3, 0, Ptr::null()), 2);
     assert_eq!(daos_eq_query(NONE, 3, 0, Ptr::null()), NONEXIST);
-    queue.put(&mut child);
-    while queue.poll(1, FOREVER, 2).len() < 2 && daos_eq_query(queue.eq, 3, 0, Ptr::null()) > 0 {}
+    drop(gate);
+    while daos_eq_query(queue.eq, 3, 0, Ptr::null()) > 0 {
+        queue.poll(1, FOREVER, 2);
+    }
 }
 
 #[test]
