@@ -45,5 +45,6 @@ mod temps;
 mod thread;
 mod transfer;
 mod umask;
+mod view;
 mod walk;
 mod xattrs;

@@ -2,14 +2,16 @@
 //!
 //! A mapping of a file of the mount point is anonymous memory, filled from the file when it is made. What
 //! a shared writable one changes is found by comparing with a second copy, and written to the file by
-//! msync, munmap, close and at the end of the process, and before this process reads the file.
+//! msync, munmap, close and at the end of the process, and before this process reads the file. It is looked for
+//! in a second place of the memory, for a library that follows mappings may take the first away unseen.
 use crate::answer::{Answer, no, tell};
 use crate::edge::export;
 use crate::open_file::OpenFile;
 use crate::serve::serve;
+use crate::view::View;
 use crate::{descriptors, locks, raw, report, thread};
 use esker::types::ObjectId;
-use std::ffi::{c_int, c_void};
+use std::ffi::{c_int, c_long, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -23,6 +25,7 @@ static COUNT: AtomicUsize = AtomicUsize::new(0);
 struct Region {
     start: usize,
     length: usize,
+    view: View,
     file: Arc<OpenFile>,
     /// Offset in the file of its first byte.
     offset: u64,
@@ -39,12 +42,6 @@ impl Region {
         self.start < end && start < self.end()
     }
 
-    fn memory(&self) -> &[u8] {
-        // SAFETY: the region is mapped as long as it is in the list; the program that changes it while it
-        // is written gets what it would get from the kernel: either state of each byte.
-        unsafe { std::slice::from_raw_parts(self.start as *const u8, self.length) }
-    }
-
     /// Writes what the program changed.
     fn write_back(&mut self) -> Answer<()> {
         let Some(mut copy) = self.copy.take() else { return Ok(()) };
@@ -53,7 +50,7 @@ impl Region {
             let size = file.size()?.saturating_sub(self.offset).min(self.length as u64) as usize;
             for start in (0..size).step_by(PAGE) {
                 let end = (start + PAGE).min(size);
-                let now = &self.memory()[start..end];
+                let now = &self.view.bytes()[start..end];
                 if *now != copy[start..end] {
                     copy[start..end].copy_from_slice(now);
                     file.write_at(self.offset + start as u64, &copy[start..end])?;
@@ -70,9 +67,10 @@ impl Region {
         let (start, end) = (start.max(self.start), end.min(self.end()));
         let skip = start.checked_sub(self.start)?;
         let length = end.checked_sub(start).filter(|length| *length > 0)?;
+        let view = self.view.part(skip, length);
         let copy = self.copy.as_ref().map(|copy| copy[skip..skip + length].to_vec());
         let offset = self.offset + skip as u64;
-        Some(Self { start, length, file: self.file.clone(), offset, copy })
+        Some(Self { start, length, view, file: self.file.clone(), offset, copy })
     }
 }
 
@@ -124,90 +122,127 @@ fn update(region: &mut Region, offset: u64, data: &[u8]) {
     }
     let data = &data[(start - offset) as usize..(end - offset) as usize];
     let at = (start - region.offset) as usize;
+    region.view.put(at, data);
     if let Some(copy) = &mut region.copy {
-        copy[at..at + data.len()].copy_from_slice(data);
-        // SAFETY: the region is mapped and writable, and so long.
-        unsafe {
-            std::ptr::copy(data.as_ptr(), (region.start + at) as *mut u8, data.len());
-        }
+        copy[at..at + data.len()].copy_from_slice(&region.view.bytes()[at..at + data.len()]);
     }
 }
 
 type Map = extern "C" fn(usize, usize, c_int, c_int, c_int, i64) -> *mut c_void;
 
-fn map(
-    (address, length): (usize, usize),
+/// What a program asks for.
+#[derive(Clone, Copy)]
+struct Wish {
+    address: usize,
+    length: usize,
     protection: c_int,
     flags: c_int,
     fd: c_int,
     offset: i64,
-    real: Map,
-) -> Answer<*mut c_void> {
-    let file = descriptors::get(fd)?;
-    let access = file.identity().flags & libc::O_ACCMODE;
-    let is_shared = flags & libc::MAP_TYPE != libc::MAP_PRIVATE;
-    let is_written = is_shared && protection & libc::PROT_WRITE != 0;
-    if access == libc::O_WRONLY || (is_written && access != libc::O_RDWR) {
-        return no(libc::EACCES);
+}
+
+impl Wish {
+    fn is_ours(&self) -> bool {
+        self.flags & libc::MAP_ANONYMOUS == 0 && descriptors::is_ours(self.fd)
     }
-    // Who locks it shares it with other processes, whose changes it would not see: sqlite's
-    // write-ahead log does so.
-    if is_written && locks::has_records(file.identity().oid) {
-        report::note("a shared writable mapping of a file with record locks was refused");
-        return no(libc::ENODEV);
+
+    fn is_shared(&self) -> bool {
+        self.flags & libc::MAP_TYPE != libc::MAP_PRIVATE
     }
-    if length == 0 || offset < 0 || !(offset as usize).is_multiple_of(PAGE) {
-        return no(libc::EINVAL);
+
+    fn is_written(&self) -> bool {
+        self.is_shared() && self.protection & libc::PROT_WRITE != 0
     }
-    if file.is_directory() {
-        return no(libc::ENODEV);
+
+    /// Of the words of a call by number.
+    fn of(a: [usize; 6]) -> Self {
+        let (protection, flags, fd) = (a[2] as c_int, a[3] as c_int, a[4] as c_int);
+        Self { address: a[0], length: a[1], protection, flags, fd, offset: a[5] as i64 }
     }
-    let kind = if is_shared { libc::MAP_SHARED } else { libc::MAP_PRIVATE };
-    let flags = flags & !(libc::MAP_TYPE | libc::MAP_SYNC) | kind | libc::MAP_ANONYMOUS;
-    let both = libc::PROT_READ | libc::PROT_WRITE;
-    let memory = real(address, length, both, flags, -1, 0);
+
+    fn words(self) -> [usize; 6] {
+        let (protection, flags) = (self.protection as usize, self.flags as usize);
+        [self.address, self.length, protection, flags, self.fd as usize, self.offset as usize]
+    }
+
+    fn call(self, real: Map) -> *mut c_void {
+        real(self.address, self.length, self.protection, self.flags, self.fd, self.offset)
+    }
+
+    /// Memory to be filled in place of the file.
+    fn memory(self) -> Self {
+        let kind = if self.is_shared() { libc::MAP_SHARED } else { libc::MAP_PRIVATE };
+        let flags = self.flags & !(libc::MAP_TYPE | libc::MAP_SYNC) | kind | libc::MAP_ANONYMOUS;
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        Self { protection, flags, fd: -1, offset: 0, ..self }
+    }
+
+    fn check(&self, file: &OpenFile) -> Answer<()> {
+        let access = file.identity().flags & libc::O_ACCMODE;
+        if access == libc::O_WRONLY || (self.is_written() && access != libc::O_RDWR) {
+            return no(libc::EACCES);
+        }
+        // Who locks it shares it with other processes, whose changes it would not see: sqlite's
+        // write-ahead log does so.
+        if self.is_written() && locks::has_records(file.identity().oid) {
+            report::note("a shared writable mapping of a file with record locks was refused");
+            return no(libc::ENODEV);
+        }
+        if self.length == 0 || self.offset < 0 || !(self.offset as usize).is_multiple_of(PAGE) {
+            return no(libc::EINVAL);
+        }
+        if file.is_directory() { no(libc::ENODEV) } else { Ok(()) }
+    }
+}
+
+fn map(wish: Wish, real: impl Fn(Wish) -> *mut c_void) -> Answer<*mut c_void> {
+    let file = descriptors::get(wish.fd)?;
+    wish.check(&file)?;
+    let plain = wish.memory();
+    let memory = real(plain);
     if memory == libc::MAP_FAILED {
         return no(thread::errno());
     }
-    let region = Region { start: memory as usize, length, file, offset: offset as u64, copy: None };
-    match fill(region, is_shared, is_written) {
+    match fill(memory as usize, wish, file) {
         Ok(()) => {
-            if protection != both {
-                raw::protect(memory as usize, length, protection)?;
+            if wish.protection != plain.protection {
+                raw::protect(memory as usize, wish.length, wish.protection)?;
             }
             Ok(memory)
         }
         Err(error) => {
-            raw::unmap(memory as usize, length);
+            raw::unmap(memory as usize, wish.length);
             Err(error)
         }
     }
 }
 
-fn fill(mut region: Region, is_shared: bool, is_written: bool) -> Answer<()> {
+fn fill(start: usize, wish: Wish, file: Arc<OpenFile>) -> Answer<()> {
+    let (length, offset) = (wish.length, wish.offset as u64);
     // SAFETY: fresh memory of this length, which nobody else knows yet.
-    let memory = unsafe { std::slice::from_raw_parts_mut(region.start as *mut u8, region.length) };
-    region.file.whole(|file| {
-        file.read_at(region.offset, memory)?;
+    let memory = unsafe { std::slice::from_raw_parts_mut(start as *mut u8, length) };
+    file.whole(|file| {
+        file.read_at(offset, memory)?;
         Ok(())
     })?;
-    if is_shared {
-        region.copy = is_written.then(|| region.memory().to_vec());
-        regions().push(region);
+    if wish.is_shared() {
+        let copy = wish.is_written().then(|| memory.to_vec());
+        let view = View::of(start, length)?;
+        regions().push(Region { start, length, view, file, offset, copy });
         COUNT.fetch_add(1, Ordering::Relaxed);
     }
     Ok(())
 }
 
-fn map_file(
-    place: (usize, usize),
-    protection: c_int,
-    flags: c_int,
-    fd: c_int,
-    offset: i64,
-    real: Map,
-) -> *mut c_void {
-    match serve(|| map(place, protection, flags, fd, offset, real)) {
+/// Maps what is wished; `real` maps memory, and files of others.
+fn map_any(wish: Wish, real: impl Fn(Wish) -> *mut c_void) -> *mut c_void {
+    if wish.flags & libc::MAP_FIXED != 0 && has_any() {
+        let _ = thread::inside(|| unmapped(wish.address, wish.length));
+    }
+    if !wish.is_ours() {
+        return real(wish);
+    }
+    match serve(|| map(wish, real)) {
         Ok(memory) => memory,
         Err(error) => {
             let _: c_int = tell(Err(error));
@@ -216,8 +251,13 @@ fn map_file(
     }
 }
 
-/// Forgets what is no longer mapped between two addresses.
-fn unmapped(start: usize, end: usize) -> Answer<()> {
+fn end(start: usize, length: usize) -> usize {
+    start.saturating_add(length.checked_next_multiple_of(PAGE).unwrap_or(length))
+}
+
+/// Forgets what is no longer mapped.
+fn unmapped(start: usize, length: usize) -> Answer<()> {
+    let end = end(start, length);
     write_back(|region| region.overlaps(start, end))?;
     let mut regions = regions();
     let touched: Vec<_> = regions.extract_if(.., |region| region.overlaps(start, end)).collect();
@@ -230,13 +270,14 @@ fn unmapped(start: usize, end: usize) -> Answer<()> {
 }
 
 /// Shared memory becomes writable: from now on changes are looked for.
-fn made_writable(start: usize, end: usize) -> Answer<()> {
+fn made_writable(start: usize, length: usize) -> Answer<()> {
+    let end = end(start, length);
     for region in regions().iter_mut().filter(|region| region.overlaps(start, end)) {
         if region.file.identity().flags & libc::O_ACCMODE != libc::O_RDWR {
             return no(libc::EACCES);
         }
         if region.copy.is_none() {
-            region.copy = Some(region.memory().to_vec());
+            region.copy = Some(region.view.bytes().to_vec());
         }
     }
     Ok(())
@@ -248,64 +289,84 @@ fn check_resize(start: usize, length: usize) -> Answer<()> {
     if grows { no(libc::ENOMEM) } else { Ok(()) }
 }
 
+fn synced(start: usize, length: usize) -> Answer<()> {
+    let end = end(start, length);
+    write_back(|region| region.overlaps(start, end))
+}
+
+/// Memory is about to change: `real` does it, unless `ours` refuses.
+fn change(ours: impl FnOnce() -> Answer<()>, real: impl FnOnce() -> isize) -> isize {
+    let done = if has_any() { thread::inside(ours) } else { Ok(()) };
+    match done {
+        Ok(()) => real(),
+        Err(error) => tell(Err(error)),
+    }
+}
+
+fn unmap(start: usize, length: usize, real: impl FnOnce() -> isize) -> isize {
+    if has_any() {
+        let _ = thread::inside(|| unmapped(start, length));
+    }
+    real()
+}
+
+/// A call by number; `None` where it does not change memory. A library that put itself in place of our functions
+/// ends in these calls.
+pub(crate) fn by_number(
+    number: c_long,
+    a: [usize; 6],
+    real: impl Fn(c_long, [usize; 6]) -> c_long,
+) -> Option<c_long> {
+    let real = |with: [usize; 6]| real(number, with) as isize;
+    let done = match number {
+        libc::SYS_mmap => map_any(Wish::of(a), |wish| real(wish.words()) as *mut c_void) as isize,
+        libc::SYS_munmap => unmap(a[0], a[1], || real(a)),
+        libc::SYS_msync => change(|| synced(a[0], a[1]), || real(a)),
+        libc::SYS_mprotect => protect(a[0], a[1], a[2] as c_int, || real(a)),
+        libc::SYS_mremap => change(|| check_resize(a[0], a[2]), || real(a)),
+        _ => return None,
+    };
+    Some(done as c_long)
+}
+
+fn protect(start: usize, length: usize, kind: c_int, real: impl FnOnce() -> isize) -> isize {
+    match kind & libc::PROT_WRITE {
+        0 => real(),
+        _ => change(|| made_writable(start, length), real),
+    }
+}
+
 export! {
     fn mmap(address: usize, length: usize, protection: c_int, flags: c_int, fd: c_int, offset: i64)
         -> *mut c_void
     | next {
-        if flags & libc::MAP_ANONYMOUS != 0 || !descriptors::is_ours(fd) {
-            return next(address, length, protection, flags, fd, offset);
-        }
-        map_file((address, length), protection, flags, fd, offset, next)
+        let wish = Wish { address, length, protection, flags, fd, offset };
+        map_any(wish, |wish| wish.call(next))
     }
 
     fn mmap64(address: usize, length: usize, protection: c_int, flags: c_int, fd: c_int, offset: i64)
         -> *mut c_void
     | next {
-        if flags & libc::MAP_ANONYMOUS != 0 || !descriptors::is_ours(fd) {
-            return next(address, length, protection, flags, fd, offset);
-        }
-        map_file((address, length), protection, flags, fd, offset, next)
+        let wish = Wish { address, length, protection, flags, fd, offset };
+        map_any(wish, |wish| wish.call(next))
     }
 
     fn munmap(address: usize, length: usize) -> c_int | next {
-        if has_any() {
-            let _ = thread::inside(|| unmapped(address, address.saturating_add(length)));
-        }
-        next(address, length)
+        unmap(address, length, || next(address, length) as isize) as c_int
     }
 
     fn msync(address: usize, length: usize, flags: c_int) -> c_int | next {
-        if has_any() {
-            let end = address.saturating_add(length);
-            let done = thread::inside(|| write_back(|region| region.overlaps(address, end)));
-            if done.is_err() {
-                return tell(done.map(|()| 0));
-            }
-        }
-        next(address, length, flags)
+        change(|| synced(address, length), || next(address, length, flags) as isize) as c_int
     }
 
     fn mprotect(address: usize, length: usize, protection: c_int) -> c_int | next {
-        if has_any() && protection & libc::PROT_WRITE != 0 {
-            let end = address.saturating_add(length);
-            let done = thread::inside(|| made_writable(address, end));
-            if done.is_err() {
-                return tell(done.map(|()| 0));
-            }
-        }
-        next(address, length, protection)
+        protect(address, length, protection, || next(address, length, protection) as isize) as c_int
     }
 
     fn mremap(address: usize, length: usize, new_length: usize, flags: c_int, new: usize)
         -> *mut c_void
     | next {
-        if has_any() {
-            let done = thread::inside(|| check_resize(address, new_length));
-            if done.is_err() {
-                let _: c_int = tell(done.map(|()| 0));
-                return libc::MAP_FAILED;
-            }
-        }
-        next(address, length, new_length, flags, new)
+        let real = || next(address, length, new_length, flags, new) as isize;
+        change(|| check_resize(address, new_length), real) as *mut c_void
     }
 }

@@ -182,6 +182,13 @@ pub(crate) fn protect(start: usize, length: usize, protection: c_int) -> Answer<
     numbers(libc::SYS_mprotect, start, length, protection as usize).map(drop)
 }
 
+/// Maps shared memory at a second place too (`mremap` of an old size of 0).
+pub(crate) fn map_again(start: usize, length: usize) -> Answer<usize> {
+    let with = [start, 0, length, libc::MREMAP_MAYMOVE as usize, 0, 0];
+    // SAFETY: the kernel picks a place that is free; what is mapped stays as it is.
+    checked(unsafe { call(libc::SYS_mremap, with) }).map(|at| at as usize)
+}
+
 pub(crate) fn page_size() -> usize {
     // SAFETY: only asks for a number.
     usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)

@@ -1,7 +1,7 @@
 //! `syscall`: the calls by number that programs use past the functions of the C library.
 use crate::answer::{Answer, no, tell};
 use crate::edge::{In, Out, Text, export};
-use crate::{descriptors, internal, paths, report, thread};
+use crate::{descriptors, internal, maps, paths, report, thread};
 use libc::c_long;
 use std::ffi::{c_int, c_uint};
 
@@ -147,7 +147,9 @@ export! {
         if number == libc::SYS_io_uring_setup {
             return tell(thread::inside(refuse_ring));
         }
+        let real = |number, [a, b, c, d, e, f]: [usize; 6]| next(number, a, b, c, d, e, f);
         let answer = if is_ours(number, with) { by_name(number, with) } else { None };
-        answer.unwrap_or_else(|| next(number, a, b, c, d, e, f))
+        let answer = answer.or_else(|| maps::by_number(number, with, real));
+        answer.unwrap_or_else(|| real(number, with))
     }
 }
