@@ -3,8 +3,8 @@
 use esker::backend::NewContainer;
 use esker::types::info::{Durability, OpenMode};
 use esker::types::ops::{Anchor, Cond, Fetch, ListLimit, Sink, Source, Update, Value};
-use esker::types::{ErrorKind, ObjectClass, ObjectId, ObjectType};
-use esker::{Access, Container, Kv, Pool, PosixPool, Wait};
+use esker::types::{ErrorKind, Extent, ObjectClass, ObjectId, ObjectType};
+use esker::{Access, ArrayAttributes, Container, Kv, Pool, PosixPool, Wait};
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
@@ -128,6 +128,35 @@ fn a_value_is_the_content_of_its_file() {
     kv(&container).put(b"t2m", b"2.1", Cond::NONE, Access::Latest).wait().unwrap();
     let file = entries(&site.root()).into_iter().find(|path| path.ends_with("t2m")).unwrap();
     assert_eq!(fs::read(file).unwrap(), b"2.1");
+}
+
+#[test]
+fn links_in_place_of_files_are_not_followed() {
+    let site = Site::new();
+    let container = site.container();
+    let (kv, oid) = (kv(&container), oid(&container, 3, ObjectType::ArrayByte));
+    kv.put(b"key", b"value", Cond::NONE, Access::Latest).wait().unwrap();
+    let attributes = ArrayAttributes { cell_size: 1, chunk_size: 4096 };
+    let array = container.open_array_with_attributes(oid, attributes).unwrap();
+    let (all, zeros) = ([Extent { start: 0, count: 4096 }], [0; 4096]);
+    let write = || array.write(&all, Source::One(&zeros), Access::Latest).wait();
+    let before = entries(&site.root());
+    write().unwrap();
+    let made: Vec<_> = entries(&site.root()).difference(&before).cloned().collect();
+    let chunk = made.into_iter().find(|path| path.is_file()).unwrap();
+    let value = before.into_iter().find(|path| path.ends_with("key")).unwrap();
+    let secret = site.0.join("secret");
+    for (place, follow) in [
+        (chunk, &(|| write().is_err()) as &dyn Fn() -> bool),
+        (value, &|| kv.get(b"key", Access::Latest).wait().is_err()),
+    ] {
+        fs::rename(&place, &secret).unwrap();
+        let changed = SystemTime::UNIX_EPOCH + Duration::from_secs(1);
+        File::open(&secret).unwrap().set_modified(changed).unwrap();
+        std::os::unix::fs::symlink(&secret, &place).unwrap();
+        assert!(follow(), "{}", place.display());
+        assert_eq!(secret.metadata().unwrap().modified().unwrap(), changed, "nobody wrote to it");
+    }
 }
 
 /// A value that tells whether it is whole: its length, then one byte again and again.

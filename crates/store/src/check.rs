@@ -1,5 +1,6 @@
 //! Finding damage: `check` looks at all structures, `scrub` reads all data.
 use crate::commit::recover;
+use crate::io::folder::Folder;
 use crate::io::txn::Txn;
 use crate::keys::DataKey;
 use crate::pool::{Pool, Purpose, State, declare_sound};
@@ -53,7 +54,7 @@ impl Pool {
             esker_types::Error::io(format_args!("looking at {}", path.display()), &error)
         })?;
         let mut report = CheckReport::default();
-        crate::pages::check_all(&path, &mut report.problems)?;
+        crate::pages::check_all(&Folder::open(&path)?, &mut report.problems)?;
         if !report.problems.is_empty() {
             return Ok(report);
         }

@@ -7,7 +7,9 @@ mod processes;
 
 use crate::copies;
 use crate::holds::{self, HOLD_WORDS};
+use crate::io::folder::{Folder, Use};
 use crate::io::{lock, map::Words, sys};
+use crate::superblock::Superblock;
 use esker_types::info::{ContainerId, OpenMode};
 use esker_types::limits::PROCESSES_MAX;
 use esker_types::{Epoch, Error, ErrorKind, ObjectId, Result};
@@ -16,6 +18,9 @@ use std::hash::{BuildHasher, Hasher};
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Name of the control file in the directory of a pool.
+pub(crate) const NAME: &str = "control";
 
 const MAGIC: u64 = u64::from_le_bytes(*b"ESKRCTL1");
 const HEADER_WORDS: usize = 512;
@@ -191,14 +196,15 @@ fn not_locked(error: std::io::Error) -> Error {
 }
 
 impl Control {
-    /// Opens the control file at `path` and takes a process slot.
+    /// Opens the control file in the directory of a pool and takes a process slot.
     ///
     /// # Errors
     /// `Overflow` where [`PROCESSES_MAX`] processes have it open, `Busy` where they live in another
     /// PID name space.
-    pub(crate) fn open(path: &Path, targets: usize, segments: usize) -> Result<Self> {
-        let file =
-            File::options().read(true).write(true).open(path).map_err(failed("opening", path))?;
+    pub(crate) fn open(pool: &Folder, superblock: &Superblock) -> Result<Self> {
+        let (targets, segments) = (superblock.targets as usize, superblock.segments as usize);
+        let file = pool.file(NAME, Use::Write, superblock.file_permissions())?;
+        let path = &pool.path().join(NAME);
         lengthen(&file, targets, segments, path)?;
         let count = (file_size(targets, segments) / 8) as usize;
         let words = Words::new(&file, count).map_err(failed("mapping", path))?;

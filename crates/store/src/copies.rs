@@ -54,9 +54,8 @@ mod tests {
 
     /// Opens the control file past the registry of this process, as another copy of this code does.
     fn open_again(pool: &Scratch) -> Result<()> {
-        let superblock = crate::Superblock::read(&pool.path())?;
-        let (targets, segments) = (superblock.targets as usize, superblock.segments as usize);
-        Control::open(&pool.path().join("control"), targets, segments).map(drop)
+        let folder = crate::io::folder::Folder::open(&pool.path())?;
+        Control::open(&folder, &crate::Superblock::read_in(&folder)?).map(drop)
     }
 
     fn locks_of_this_process(pool: &Scratch) -> usize {

@@ -1,4 +1,5 @@
 //! The data file of a target: all of its segments, one behind the other.
+use crate::io::folder::{Folder, Use};
 use crate::io::lock;
 use crate::io::map::Map;
 use crate::io::pin::{Pin, ReadMap};
@@ -7,7 +8,6 @@ use esker_types::{Error, ErrorKind, Result};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Bytes handled at a time, so that what was just copied is still in cache when it is summed: where
@@ -16,6 +16,9 @@ const RUN_MAPPED: usize = CHECKSUM_CHUNK;
 const RUN_CALLED: usize = 16 * CHECKSUM_CHUNK;
 /// Data up to this size is copied behind its header, where that saves a system call.
 const GATHER_MAX: usize = 2 * CHECKSUM_CHUNK;
+
+/// Its name in the directory of a target.
+pub(crate) const NAME: &str = "data";
 
 /// An open data file, mapped where the medium is memory.
 pub(crate) struct Data {
@@ -27,10 +30,11 @@ pub(crate) struct Data {
 }
 
 impl Data {
-    /// Opens the file at `path`, of `bytes` bytes.
-    pub(crate) fn open(path: &Path, bytes: u64, mapped: bool) -> Result<Self> {
+    /// Opens the file in the directory of a target, of `bytes` bytes.
+    pub(crate) fn open(target: &Folder, bytes: u64, mapped: bool, mode: u32) -> Result<Self> {
+        let path = target.path().join(NAME);
         let failed = |error| Error::io(format_args!("opening {}", path.display()), &error);
-        let file = File::options().read(true).write(true).open(path).map_err(failed)?;
+        let file = target.file(NAME, Use::Write, mode)?;
         if file.metadata().map_err(failed)?.len() < bytes {
             let message = format!("{} is cut short: run `esker pool check`", path.display());
             return Err(Error::new(ErrorKind::Corrupt, message));

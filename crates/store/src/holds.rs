@@ -324,7 +324,9 @@ mod tests {
         drop(state);
         pool.close();
         // As a process leaves its word that dies.
-        let control = Control::open(&pool.path().join("control"), 2, segments_of(&pool)).unwrap();
+        let folder = crate::io::folder::Folder::open(&pool.path()).unwrap();
+        let superblock = crate::Superblock::read_in(&folder).unwrap();
+        let control = Control::open(&folder, &superblock).unwrap();
         control.process(slot).held.store(1, Ordering::SeqCst);
         drop(control);
         pool.reopen();
@@ -332,10 +334,6 @@ mod tests {
         assert_eq!(state.control.slot, slot);
         let left = state.control.holds().iter().filter(|word| word.load(Ordering::SeqCst) != 0);
         assert_eq!(left.count(), 1, "only that of the other slot");
-    }
-
-    fn segments_of(pool: &Scratch) -> usize {
-        crate::Superblock::read(&pool.path()).unwrap().segments as usize
     }
 
     /// The first release made control files without these words.

@@ -31,6 +31,7 @@ mod walk;
 pub use catalog::{Container, ContainerSpec, check_label};
 pub use check::{CheckReport, Progress, ScrubReport};
 pub use control::StableHash;
+pub use io::folder::open_plain;
 pub use io::fork::{ForkGuard, ForkLock, generation};
 pub use io::pin::Mapped;
 pub use pool::{Pool, PoolSpec, State};

@@ -7,13 +7,14 @@ mod page;
 mod tests;
 mod tree;
 
+use crate::io::folder::{Folder, Use};
+use crate::io::index::DATA;
 use crate::superblock::Superblock;
-use crate::target::directory;
-use esker_types::{Error, Result};
+use crate::target;
+use esker_types::Result;
 use page::Meta;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
 use tree::{Keys, Walk};
 
 /// Bytes of a page on machines whose own pages are that large; LMDB takes those of the machine.
@@ -25,12 +26,14 @@ const ATTEMPTS: u32 = 5;
 /// Problems named per index: the first ones tell what happened.
 const PROBLEMS_MAX: usize = 16;
 
-/// Checks the index files of all targets of the pool at `pool`.
-pub(crate) fn check_all(pool: &Path, problems: &mut Vec<String>) -> Result<()> {
-    let superblock = Superblock::read(pool)?;
+/// Checks the index files of all targets of a pool.
+pub(crate) fn check_all(pool: &Folder, problems: &mut Vec<String>) -> Result<()> {
+    let superblock = Superblock::read_in(pool)?;
+    let mode = superblock.directory_permissions_max();
     for number in 0..superblock.targets {
-        let path = directory(pool, number).join("index").join("data.mdb");
-        for trouble in check(&path, superblock.index_bytes)? {
+        let index = pool.folder(&target::name(number), mode)?.folder(target::INDEX, mode)?;
+        let file = index.file(DATA, Use::Read, superblock.file_permissions())?;
+        for trouble in check(&file, superblock.index_bytes) {
             problems.push(format!("target {number}, index: {trouble}"));
         }
     }
@@ -39,20 +42,18 @@ pub(crate) fn check_all(pool: &Path, problems: &mut Vec<String>) -> Result<()> {
 
 /// What is wrong with one index file. Where others commit meanwhile, pages may be reused under our eyes:
 /// then only what is wrong with a state that lasted is believed.
-fn check(path: &Path, bytes: u64) -> Result<Vec<String>> {
-    let failed = |error| Error::io(format_args!("reading {}", path.display()), &error);
-    let file = File::open(path).map_err(failed)?;
+fn check(file: &File, bytes: u64) -> Vec<String> {
     for _ in 0..ATTEMPTS {
-        let before = newest_meta(&file);
+        let before = newest_meta(file);
         let problems = match &before {
-            Ok(meta) => check_state(&file, meta, bytes),
+            Ok(meta) => check_state(file, meta, bytes),
             Err(trouble) => vec![trouble.clone()],
         };
-        if problems.is_empty() || newest_meta(&file) == before {
-            return Ok(problems);
+        if problems.is_empty() || newest_meta(file) == before {
+            return problems;
         }
     }
-    Ok(Vec::new())
+    Vec::new()
 }
 
 /// The meta page LMDB would begin with; LMDB wants both to be meta pages.

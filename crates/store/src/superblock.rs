@@ -1,8 +1,10 @@
 //! The superblock: the file `pool` that says what a pool directory holds. Lines of `name = value`, so
 //! that people can read it; written once.
+use crate::io::folder::{Folder, Use};
 use esker_types::info::{Durability, Medium};
 use esker_types::{Error, ErrorKind, Result, Uuid};
 use std::fmt::Write as _;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 /// Version of the format this release reads and writes.
@@ -42,9 +44,14 @@ pub struct Superblock {
     pub access: Access,
 }
 
+/// Name of the superblock in the directory of a pool.
+const NAME: &str = "pool";
+/// Most bytes of it that are read.
+const BYTES_MAX: u64 = 1 << 16;
+
 /// Path of the superblock of the pool at `pool`.
 pub(crate) fn path(pool: &Path) -> PathBuf {
-    pool.join("pool")
+    pool.join(NAME)
 }
 
 impl Superblock {
@@ -56,8 +63,18 @@ impl Superblock {
         }
     }
 
-    /// Permissions of directories of the pool.
+    /// Permissions of directories of the pool. Nothing is made in them once the pool is: members of a group
+    /// change what files hold, not which there are.
     pub(crate) fn directory_permissions(&self) -> u32 {
+        match self.access {
+            Access::Private => 0o700,
+            Access::Group => 0o2750,
+        }
+    }
+
+    /// The widest permissions a directory of the pool may have: the first release let members of a group
+    /// write to directories too.
+    pub(crate) fn directory_permissions_max(&self) -> u32 {
         match self.access {
             Access::Private => 0o700,
             Access::Group => 0o2770,
@@ -75,16 +92,27 @@ impl Superblock {
     /// `NotFound` where there is no pool, `Incompatible` for another format version, `Corrupt` for
     /// anything that does not make sense.
     pub fn read(pool: &Path) -> Result<Self> {
-        let path = path(pool);
-        let text = std::fs::read_to_string(&path).map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => {
-                Error::new(ErrorKind::NotFound, format!("{} is not a pool", pool.display()))
+        match Folder::open(pool).and_then(|folder| Self::read_in(&folder)) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                Err(Error::new(ErrorKind::NotFound, format!("{} is not a pool", pool.display())))
             }
-            _ => Error::io(format_args!("reading {}", path.display()), &error),
-        })?;
-        Self::parse(&text).map_err(|error| {
+            other => other,
+        }
+    }
+
+    /// Reads the superblock in the directory of a pool, and makes sure of who may write to both.
+    pub(crate) fn read_in(pool: &Folder) -> Result<Self> {
+        let path = path(pool.path());
+        let file = pool.any_file(NAME, Use::Read)?;
+        let mut text = String::new();
+        let read = (&file).take(BYTES_MAX).read_to_string(&mut text);
+        read.map_err(|error| Error::io(format_args!("reading {}", path.display()), &error))?;
+        let superblock = Self::parse(&text).map_err(|error| {
             Error::new(error.kind(), format!("{}: {}", path.display(), error.message()))
-        })
+        })?;
+        pool.check(NAME, &file, superblock.file_permissions())?;
+        pool.limit_writers(superblock.directory_permissions_max())?;
+        Ok(superblock)
     }
 
     fn parse(text: &str) -> Result<Self> {

@@ -3,9 +3,10 @@
 //! Records are written in place, as POSIX does it. How many there are is told by the length of the file.
 use super::files::{Files, damaged, failed, none_if_missing, while_stale};
 use crate::bytes::{Parts, begin, finish, put_bytes, put_u64};
+use esker_store::open_plain;
 use esker_types::ops::Source;
 use esker_types::{Error, ErrorKind, Extent, Result};
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -55,7 +56,7 @@ pub(super) struct Chunk {
 impl Chunk {
     /// The chunk at `path`, `None` where there is none.
     pub(super) fn open(path: &Path, write: bool) -> Result<Option<Self>> {
-        let opened = while_stale(|| OpenOptions::new().read(true).write(write).open(path));
+        let opened = while_stale(|| open_plain(path, write));
         let opened = none_if_missing(opened).map_err(|error| failed("opening", path, &error))?;
         let Some(file) = opened else { return Ok(None) };
         let header = read_header(&file, path)?;

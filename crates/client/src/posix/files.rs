@@ -1,4 +1,5 @@
 //! How files come into being: whole, by a rename or a link, so that nobody ever sees half of one.
+use esker_store::open_plain;
 use esker_types::{Error, ErrorKind, Result};
 use std::cell::Cell;
 use std::fs::{self, File, OpenOptions};
@@ -180,7 +181,7 @@ pub(super) fn while_stale<T>(work: impl Fn() -> io::Result<T>) -> io::Result<T> 
 pub(super) fn read(path: &Path) -> Result<Option<Vec<u8>>> {
     let read = while_stale(|| {
         let mut bytes = Vec::new();
-        File::open(path)?.read_to_end(&mut bytes)?;
+        open_plain(path, false)?.read_to_end(&mut bytes)?;
         Ok(bytes)
     });
     none_if_missing(read).map_err(|error| failed("reading", path, &error))

@@ -8,6 +8,7 @@ use super::form::{
 use super::name::{Decoded, Name, decode, encode};
 use crate::memory::list::page_of_keys;
 use crate::memory::read::too_big;
+use esker_store::open_plain;
 use esker_types::limits::KEY_MAX;
 use esker_types::ops::{
     AkeyRef, Anchor, Cond, Fetch, KeyFound, KeyQuery, KeyScope, ListLimit, Sink, Source,
@@ -48,7 +49,7 @@ impl KvDirectory<'_> {
             return Ok(info.map(|info| Stored { file: None, skip: 0, len: info.len() }));
         }
         let opened = while_stale(|| {
-            let file = File::open(&path)?;
+            let file = open_plain(&path, false)?;
             let len = file.metadata()?.len();
             Ok((file, len))
         });
@@ -85,7 +86,7 @@ impl KvDirectory<'_> {
 
     /// Two long keys may have one sum; the second of them is refused.
     fn check_same_key(&self, path: &Path, dkey: &[u8]) -> Result<()> {
-        let file = none_if_missing(while_stale(|| File::open(path)));
+        let file = none_if_missing(while_stale(|| open_plain(path, false)));
         let Some(file) = file.map_err(|error| failed("opening", path, &error))? else {
             return Ok(());
         };
@@ -154,7 +155,7 @@ impl KvDirectory<'_> {
 
     fn long_key(&self, name: &str) -> Result<Option<Vec<u8>>> {
         let path = self.0.path.join(name);
-        let file = none_if_missing(while_stale(|| File::open(&path)));
+        let file = none_if_missing(while_stale(|| open_plain(&path, false)));
         match file.map_err(|error| failed("opening", &path, &error))? {
             Some(file) => key_inside(&path, &file),
             None => Ok(None),

@@ -1,13 +1,21 @@
 //! The index of a target: one LMDB environment with one unnamed database.
-use super::{fork, txn::ReadTxn, txn::WriteTxn};
+use super::folder::Folder;
+use super::{fork, sys, txn::ReadTxn, txn::WriteTxn};
 use esker_types::{Error, ErrorKind, Result, limits::READERS_MAX};
 use lmdb_master_sys as lmdb;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::fs::Metadata;
+use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+
+/// Files of an index, as LMDB names them.
+pub(crate) const DATA: &str = "data.mdb";
+const LOCKS: &str = "lock.mdb";
 
 /// How commits reach the medium, and how the file is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,24 +69,50 @@ const PATIENCE: u32 = 2000;
 const MOMENT: Duration = Duration::from_millis(1);
 
 impl Index {
-    /// Opens the environment in directory `path`, whose file has `bytes` reserved bytes.
-    pub(crate) fn open(path: &Path, bytes: u64, mode: Mode, permissions: u32) -> Result<Arc<Self>> {
+    /// Opens the environment in a directory, whose file is there and has `bytes` reserved bytes. What is
+    /// opened is what was looked at before: LMDB itself follows links.
+    pub(crate) fn open(
+        folder: &Folder,
+        bytes: u64,
+        mode: Mode,
+        permissions: u32,
+    ) -> Result<Arc<Self>> {
         let env = create(bytes)?;
         let mut index = Self {
             env,
             dbi: 0,
             bytes: bytes as usize,
             mode,
-            path: path.to_owned(),
+            path: folder.path().to_owned(),
             generation: fork::generation(),
             idle: Mutex::default(),
         };
-        index.start(permissions)?;
-        Ok(Arc::new(index))
+        let found = files_of(folder, permissions)?;
+        index.start(folder, permissions)?;
+        match found == files_of(folder, permissions)? && found[0] == index.file()? {
+            true => Ok(Arc::new(index)),
+            false => Err(Error::new(
+                ErrorKind::NoPermission,
+                format!("the files of index {} were exchanged just now", folder.path().display()),
+            )),
+        }
     }
 
-    fn start(&mut self, permissions: u32) -> Result<()> {
-        let path = CString::new(self.path.as_os_str().as_bytes())
+    /// The file that LMDB has open.
+    fn file(&self) -> Result<FileId> {
+        let mut descriptor = -1;
+        // SAFETY: `env` is open and `descriptor` is ours to be written.
+        let code = unsafe { lmdb::mdb_env_get_fd(self.env, &raw mut descriptor) };
+        self.check(code, "asking")?;
+        // SAFETY: LMDB keeps its descriptor open as long as the environment.
+        let descriptor = unsafe { BorrowedFd::borrow_raw(descriptor) };
+        sys::info_of(descriptor)
+            .map(|info| (info.st_dev, info.st_ino))
+            .map_err(|error| Error::io(format_args!("looking at {}", self.path.display()), &error))
+    }
+
+    fn start(&mut self, folder: &Folder, permissions: u32) -> Result<()> {
+        let path = CString::new(folder.handle().as_os_str().as_bytes())
             .map_err(|_| Error::new(ErrorKind::BadPath, "a path with a zero byte"))?;
         let flags = lmdb::MDB_NOTLS | lmdb::MDB_NORDAHEAD | flags_of(self.mode);
         // SAFETY: `env` is fresh and not open yet; `path` ends in a zero byte.
@@ -203,6 +237,28 @@ impl Index {
             return Ok(());
         }
         Err(error_of(code, doing, &self.path))
+    }
+}
+
+/// Device and number of a file.
+type FileId = (u64, u64);
+
+/// What the files are: that of the data, and that of the locks, which is made where it is missing. The latter
+/// must not be opened here: to close it would drop the locks LMDB has on it for this process.
+fn files_of(folder: &Folder, permissions: u32) -> Result<[FileId; 2]> {
+    let id = |info: Metadata| (info.dev(), info.ino());
+    let data = folder.info(DATA, permissions)?;
+    let locks = folder.info(LOCKS, permissions)?;
+    match (data, locks) {
+        (Some(data), Some(locks)) => Ok([id(data), id(locks)]),
+        (Some(_), None) => {
+            folder.create(LOCKS, permissions)?;
+            files_of(folder, permissions)
+        }
+        (None, _) => Err(Error::new(
+            ErrorKind::NotFound,
+            format!("{} is missing: restore it", folder.path().join(DATA).display()),
+        )),
     }
 }
 

@@ -5,6 +5,7 @@
 #![allow(unsafe_code)]
 
 mod copy;
+pub(crate) mod folder;
 pub(crate) mod fork;
 pub(crate) mod index;
 pub(crate) mod lock;

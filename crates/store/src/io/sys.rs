@@ -1,7 +1,7 @@
 //! Facts about files and the machine.
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -47,6 +47,17 @@ pub(crate) fn file_system(file: &File) -> io::Result<FileSystem> {
     }
     let network = NETWORK.iter().find(|(known, _)| *known == magic);
     Ok(network.map_or(FileSystem::Local, |(_, name)| FileSystem::Network(name)))
+}
+
+/// What an open file is.
+pub(super) fn info_of(file: BorrowedFd<'_>) -> io::Result<libc::stat> {
+    // SAFETY: `stat` is plain data, for which all zeros is a valid value.
+    let mut info: libc::stat = unsafe { std::mem::zeroed() };
+    // SAFETY: the descriptor is open while `file` is borrowed, and `info` is ours to be written.
+    match unsafe { libc::fstat(file.as_raw_fd(), &raw mut info) } {
+        0 => Ok(info),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 /// Bytes the file system of `file` has free for this user.

@@ -17,7 +17,9 @@ impl Sample {
     }
 
     fn grow(&self, mode: Mode, keys: u64) {
-        let index = Index::open(&self.0, BYTES, mode, 0o600).unwrap();
+        let folder = Folder::open(&self.0).unwrap();
+        let _ = folder.create(DATA, 0o600);
+        let index = Index::open(&folder, BYTES, mode, 0o600).unwrap();
         File::options().write(true).open(self.file()).unwrap().set_len(BYTES).unwrap();
         for step in 0..20 {
             let mut txn = index.write().unwrap();
@@ -38,7 +40,7 @@ impl Sample {
     }
 
     fn problems(&self) -> Vec<String> {
-        check(&self.file(), BYTES).unwrap()
+        check(&File::open(self.file()).unwrap(), BYTES)
     }
 }
 

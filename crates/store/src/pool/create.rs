@@ -1,11 +1,12 @@
 //! Creating and destroying pools.
 use super::{Pool, State, control_bytes};
 use crate::catalog::check_label;
-use crate::io::index::{Index, Mode};
+use crate::io::folder::Folder;
+use crate::io::index::{DATA, Index, Mode};
 use crate::io::lock;
 use crate::io::sys::{self, FileSystem};
 use crate::superblock::{self, Access, Superblock};
-use crate::target::directory;
+use crate::{control, data, target};
 use esker_types::info::{Durability, Medium};
 use esker_types::limits::TARGETS_MAX;
 use esker_types::{Error, ErrorKind, Result, Uuid};
@@ -278,14 +279,14 @@ impl Builder<'_> {
             progress(done, total);
         };
         for number in 0..superblock.targets {
-            let target = directory(self.path, number);
+            let target = self.path.join(target::name(number));
             make_directory(&target, superblock, self.group)?;
-            make_directory(&target.join("index"), superblock, self.group)?;
-            self.make_index(&target.join("index"), &mut report)?;
+            make_directory(&target.join(target::INDEX), superblock, self.group)?;
+            self.make_index(&target.join(target::INDEX), &mut report)?;
             let data = u64::from(superblock.segments) * superblock.segment_bytes;
-            self.reserve(target.join("data"), data, &mut report)?;
+            self.reserve(target.join(data::NAME), data, &mut report)?;
         }
-        self.reserve(self.path.join("control"), control_bytes(superblock), &mut |_| {})?;
+        self.reserve(self.path.join(control::NAME), control_bytes(superblock), &mut |_| {})?;
         self.write_superblock(draft)
     }
 
@@ -313,12 +314,9 @@ impl Builder<'_> {
     /// LMDB begins an index in an empty file only, so its space is reserved afterwards.
     fn make_index(&self, path: &Path, report: &mut dyn FnMut(u64)) -> Result<()> {
         let (bytes, mode) = (self.superblock.index_bytes, self.superblock.file_permissions());
-        self.create(&path.join("data.mdb"))?;
-        drop(Index::open(path, bytes, Mode::Synced, mode)?);
-        let lock = path.join("lock.mdb");
-        let failed = |error| Error::io(format_args!("making {}", lock.display()), &error);
-        fs::set_permissions(&lock, fs::Permissions::from_mode(mode)).map_err(failed)?;
-        self.reserve_file(&path.join("data.mdb"), bytes, report)
+        self.create(&path.join(DATA))?;
+        drop(Index::open(&Folder::open(path)?, bytes, Mode::Synced, mode)?);
+        self.reserve_file(&path.join(DATA), bytes, report)
     }
 
     fn create(&self, path: &Path) -> Result<File> {

@@ -10,6 +10,7 @@ pub(crate) use setup::{Purpose, declare_sound};
 use crate::catalog::Uses;
 use crate::control::{self, Control};
 use crate::holds::Holds;
+use crate::io::folder::Folder;
 use crate::io::fork::{self, ForkLock};
 use crate::superblock::Superblock;
 use crate::target::Target;
@@ -169,11 +170,10 @@ impl State {
     }
 
     fn open(path: &Path, purpose: Purpose) -> Result<Self> {
-        let superblock = Superblock::read(path)?;
-        let segments = superblock.segments as usize;
-        let control = Control::open(&path.join("control"), superblock.targets as usize, segments)?;
-        let control = Arc::new(control);
-        let targets = setup::set_up(path, &superblock, &control, purpose)?;
+        let folder = Folder::open(path)?;
+        let superblock = Superblock::read_in(&folder)?;
+        let control = Arc::new(Control::open(&folder, &superblock)?);
+        let targets = setup::set_up(&folder, &superblock, &control, purpose)?;
         Ok(Self {
             path: path.to_owned(),
             superblock,

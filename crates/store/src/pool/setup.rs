@@ -1,13 +1,13 @@
 //! Setting a pool up for use: joining those that have it open, or, after a restart of the machine,
 //! making the control file anew from the indexes.
 use crate::control::{Control, ProcessSlot};
+use crate::io::folder::Folder;
 use crate::segment::State as SegmentState;
 use crate::superblock::Superblock;
 use crate::target::Target;
 use crate::walk;
 use esker_types::info::Durability;
 use esker_types::{Error, ErrorKind, Result};
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -22,7 +22,7 @@ pub(crate) enum Purpose {
 
 /// Opens the targets, setting up the control file if nobody has since the machine started.
 pub(super) fn set_up(
-    path: &Path,
+    pool: &Folder,
     superblock: &Superblock,
     control: &Arc<Control>,
     purpose: Purpose,
@@ -31,10 +31,10 @@ pub(super) fn set_up(
         let current = control.is_current();
         if !current && purpose == Purpose::Use {
             refuse_unclean(superblock, control)?;
-            refuse_damaged(path)?;
+            refuse_damaged(pool)?;
         }
         let open =
-            |number| Target::open(path, superblock, Arc::clone(control), number).map(Arc::new);
+            |number| Target::open(pool, superblock, Arc::clone(control), number).map(Arc::new);
         let targets = (0..superblock.targets).map(open).collect::<Result<Vec<_>>>()?;
         if current {
             targets.iter().for_each(|target| forget_predecessor(target, control.slot));
@@ -65,14 +65,14 @@ fn refuse_unclean(superblock: &Superblock, control: &Control) -> Result<()> {
 
 /// The one time after a start of the machine when there is time to look at every page of the indexes,
 /// before a damaged one leads LMDB astray.
-fn refuse_damaged(path: &Path) -> Result<()> {
+fn refuse_damaged(pool: &Folder) -> Result<()> {
     let mut problems = Vec::new();
-    crate::pages::check_all(path, &mut problems)?;
+    crate::pages::check_all(pool, &mut problems)?;
     match problems.first() {
         None => Ok(()),
         Some(first) => Err(Error::new(
             ErrorKind::Corrupt,
-            format!("{first}: run `esker pool check {}`", path.display()),
+            format!("{first}: run `esker pool check {}`", pool.path().display()),
         )),
     }
 }

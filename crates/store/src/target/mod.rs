@@ -9,6 +9,7 @@ pub(crate) use scan::{UNTIL_LEN, split_history};
 
 use crate::control::{Control, ProcessSlot, TargetWords, conflict_slot, object_slot, punch_slot};
 use crate::data::Data;
+use crate::io::folder::Folder;
 use crate::io::index::{Index, Mode};
 use crate::io::txn::ReadTxn;
 use crate::pool::State;
@@ -17,7 +18,6 @@ use crate::superblock::Superblock;
 use esker_types::info::{ContainerId, Durability, Medium};
 use esker_types::ops::{ReadAt, ReadMark};
 use esker_types::{Error, ErrorKind, ObjectId, Result};
-use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -49,10 +49,13 @@ const LANES: usize = 8;
 /// have to wait for many times over.
 const PREPARED_AT_ONCE: u64 = 1 << 20;
 
-/// Directory of target `number` inside a pool.
-pub(crate) fn directory(pool: &Path, number: u32) -> std::path::PathBuf {
-    pool.join(format!("target-{number}"))
+/// Name of the directory of target `number` in that of a pool.
+pub(crate) fn name(number: u32) -> String {
+    format!("target-{number}")
 }
+
+/// Name of the directory of the index in that of a target.
+pub(crate) const INDEX: &str = "index";
 
 /// How the index of a pool is opened.
 fn index_mode(superblock: &Superblock) -> Mode {
@@ -65,24 +68,25 @@ fn index_mode(superblock: &Superblock) -> Mode {
 
 impl Target {
     pub(crate) fn open(
-        pool: &Path,
+        pool: &Folder,
         superblock: &Superblock,
         control: Arc<Control>,
         number: u32,
     ) -> Result<Self> {
-        let directory = directory(pool, number);
+        let mode = superblock.file_permissions();
+        let folder = pool.folder(&name(number), superblock.directory_permissions_max())?;
         let mapped = superblock.medium == Medium::Memory;
         let data_bytes = superblock.segment_bytes * u64::from(superblock.segments);
         let index = Index::open(
-            &directory.join("index"),
+            &folder.folder(INDEX, superblock.directory_permissions_max())?,
             superblock.index_bytes,
             index_mode(superblock),
-            superblock.file_permissions(),
+            mode,
         )?;
         Ok(Self {
             number,
             index,
-            data: Data::open(&directory.join("data"), data_bytes, mapped)?,
+            data: Data::open(&folder, data_bytes, mapped, mode)?,
             control,
             lanes: Lanes::new(LANES),
             segment_bytes: superblock.segment_bytes,
