@@ -102,12 +102,12 @@ impl Key {
         &self.text
     }
 
-    /// The pairs of all `parts` in their order. A name that stands in more than one of them has the value of
-    /// the last, at the place of the first.
+    /// The pairs of all `parts` in their order. A name that stands in more than one of them has, at the place of
+    /// the first, the value of the last, or an earlier one of which `stays(name, earlier, later)` says so.
     ///
     /// # Errors
     /// Where the whole is beyond the limits of a key.
-    pub fn joined(parts: &[&Self]) -> Result<Self> {
+    pub fn joined(parts: &[&Self], stays: impl Fn(&str, &str, &str) -> bool) -> Result<Self> {
         let room = parts.iter().map(|part| part.text.len() + 1).sum();
         let mut whole = Self::with_capacity(room);
         for part in parts.iter().filter(|part| !part.is_empty()) {
@@ -117,11 +117,22 @@ impl Key {
         if is_canonical(&whole.text) {
             return Ok(whole);
         }
-        let mut whole = Self::new();
+        let mut pairs: Vec<(&str, &str)> = Vec::new();
         for (name, value) in parts.iter().flat_map(|part| part.iter()) {
-            whole.set(name, value)?;
+            match pairs.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, earlier)) if stays(name, earlier, value) => {}
+                Some((_, earlier)) => *earlier = value,
+                None => pairs.push((name, value)),
+            }
         }
+        let mut whole = Self::new();
+        pairs.into_iter().try_for_each(|(name, value)| whole.append(name, value))?;
         Ok(whole)
+    }
+
+    /// The key that `text` spells exactly, where it is seen at a glance; others need [`Key::parse`].
+    pub(crate) fn spelt(text: String) -> Option<Self> {
+        is_canonical(&text).then_some(Self { text })
     }
 
     /// Adds a pair that was checked before and whose name is new.

@@ -42,12 +42,18 @@ fn what_is_no_key_is_refused() {
 }
 
 #[test]
-fn keys_are_joined_with_the_innermost_value() {
+fn keys_are_joined_with_the_innermost_value_that_tells_all() {
     let [outer, empty, inner] = ["date=2020,class=d1", "", "date=20200131,step=0"]
         .map(|text| Key::parse(text).expect("a key"));
-    let whole = Key::joined(&[&outer, &empty, &inner]).expect("short");
+    let last = |_: &str, _: &str, _: &str| false;
+    let whole = Key::joined(&[&outer, &empty, &inner], last).expect("short");
     assert_eq!(whole.as_str(), "date=20200131,class=d1,step=0");
-    assert_eq!(Key::joined(&[&empty, &outer]).expect("short"), outer);
+    let first = |name: &str, earlier: &str, later: &str| {
+        (name, earlier, later) == ("date", "2020", "20200131")
+    };
+    let whole = Key::joined(&[&outer, &empty, &inner], first).expect("short");
+    assert_eq!(whole.as_str(), "date=2020,class=d1,step=0");
+    assert_eq!(Key::joined(&[&empty, &outer], last).expect("short"), outer);
 }
 
 #[test]

@@ -129,6 +129,11 @@ impl Selection {
         Self::new(schema, Vec::new())
     }
 
+    /// The schema it was expanded by.
+    pub(crate) fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
     /// Whether a field of this key is selected. The key has canonical values; a name that it does not have
     /// is as good as any only where all values of it are wanted.
     #[must_use]

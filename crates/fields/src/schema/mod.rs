@@ -47,17 +47,8 @@ pub struct Split {
     pub index: Key,
     /// What names the field in its index.
     pub datum: Key,
-}
-
-impl Split {
-    /// The whole key: database, index and datum. Of a name that stands in more than one level it has the
-    /// value of the innermost, at the place of the outermost.
-    ///
-    /// # Errors
-    /// Where the whole is beyond the limits of a key.
-    pub fn key(&self) -> Result<Key> {
-        Key::joined(&[&self.database, &self.index, &self.datum])
-    }
+    /// All of it: [`Schema::whole`] of the three.
+    pub whole: Key,
 }
 
 impl Schema {
@@ -137,12 +128,27 @@ impl Schema {
             return Err(explain::no_rule(self, key, &values, present));
         };
         let [database, index_key, datum] = &rule.levels;
-        Ok(Split {
-            rule: index,
-            database: values.level(database)?,
-            index: values.level(index_key)?,
-            datum: values.level(datum)?,
+        let database = values.level(database)?;
+        let (index_key, datum) = (values.level(index_key)?, values.level(datum)?);
+        let whole = self.whole(&[&database, &index_key, &datum])?;
+        Ok(Split { rule: index, database, index: index_key, datum, whole })
+    }
+
+    /// The key whose parts on the levels these are. Of a name that stands on several levels it has the value of the
+    /// innermost, at the place of the outermost; but of a date and its month the date, wherever it stands.
+    ///
+    /// # Errors
+    /// Where the whole is beyond the limits of a key.
+    pub fn whole(&self, parts: &[&Key]) -> Result<Key> {
+        Key::joined(parts, |name, outer, inner| {
+            self.follows(name, outer, inner) && !self.follows(name, inner, outer)
         })
+    }
+
+    /// Whether a canonical value of a name is what some type of the name makes of another one.
+    fn follows(&self, name: &str, from: &str, value: &str) -> bool {
+        let mut kinds = self.kinds(name).iter();
+        kinds.any(|kind| kind.form(from, None).is_some_and(|form| form == value))
     }
 
     /// The values of a key by slot, and which slots have one.

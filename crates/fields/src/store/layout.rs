@@ -43,6 +43,9 @@ pub(crate) fn log(number: u8) -> [u8; 4] {
     [b'l', b'o', b'g', number]
 }
 
+/// Numbers of fields that a writer takes at a time.
+pub(crate) const NUMBERS: u64 = 256;
+
 /// Bytes of a chunk of a field. A field up to this length lies on one target and is written by one commit.
 const CHUNK: u64 = 4 << 20;
 
@@ -99,15 +102,21 @@ fn prefixed(prefix: u8, index: &str) -> Vec<u8> {
 pub(crate) enum Dkey<'a> {
     Current(&'a str),
     Masked(&'a str),
-    Other,
+    /// A log of flushes, or how far they are.
+    Log,
 }
 
 impl<'a> Dkey<'a> {
-    pub(crate) fn of(dkey: &'a [u8]) -> Self {
-        match dkey.split_first().map(|(tag, rest)| (*tag, std::str::from_utf8(rest))) {
-            Some((CURRENT, Ok(index))) => Self::Current(index),
-            Some((MASKED, Ok(index))) => Self::Masked(index),
-            _ => Self::Other,
+    /// `None` for what no release that has this layout writes.
+    pub(crate) fn of(dkey: &'a [u8]) -> Option<Self> {
+        if dkey == FLUSHES || (dkey.len() == log(0).len() && dkey.starts_with(b"log")) {
+            return Some(Self::Log);
+        }
+        let (tag, rest) = dkey.split_first()?;
+        match (*tag, std::str::from_utf8(rest).ok()?) {
+            (CURRENT, index) => Some(Self::Current(index)),
+            (MASKED, index) => Some(Self::Masked(index)),
+            _ => None,
         }
     }
 }

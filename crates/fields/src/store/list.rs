@@ -3,9 +3,9 @@ use super::layout::{self, Dkey};
 use super::place::Place;
 use super::{FieldStore, all_dkeys, each_akey, fetch_many};
 use crate::request::Selection;
-use crate::{Axes, Key};
+use crate::{Axes, Key, Schema};
 use esker::{Access, Object};
-use esker_types::Result;
+use esker_types::{Error, ErrorKind, Result};
 
 /// A field of the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +18,7 @@ pub struct Listed {
 
 /// The current or the masked fields of one index.
 pub(super) struct Level {
+    schema: Schema,
     pub(super) object: Object,
     /// Key of the database, and of database and index together.
     pub(super) database: Key,
@@ -68,7 +69,7 @@ impl FieldStore {
     pub(super) fn levels(&self, selection: &Selection, masked: bool) -> Result<Vec<Level>> {
         let mut found = Vec::new();
         for database in self.databases()? {
-            let key = Key::parse(&database)?;
+            let key = database_key(&database)?;
             if !selection.may_match(&key) {
                 continue;
             }
@@ -76,7 +77,7 @@ impl FieldStore {
                 found.extend(levels_of(&object, &key, selection, masked)?);
             }
         }
-        found.sort_by(|a, b| a.key.cmp(&b.key));
+        found.sort_by(|a, b| (&a.database, &a.key).cmp(&(&b.database, &b.key)));
         Ok(found)
     }
 }
@@ -91,26 +92,47 @@ pub(super) fn levels_of(
     let mut found = Vec::new();
     for dkey in all_dkeys(object)? {
         let index = match Dkey::of(&dkey) {
-            Dkey::Current(index) if !masked => index,
-            Dkey::Masked(index) if masked => index,
-            _ => continue,
+            Some(Dkey::Current(index)) if !masked => index,
+            Some(Dkey::Masked(index)) if masked => index,
+            Some(_) => continue,
+            None => return Err(unreadable(database, &dkey)),
         };
-        let key = joined(database, index)?;
+        let schema = selection.schema().clone();
+        let key = joined(&schema, database, index).map_err(|_| unreadable(database, &dkey))?;
         if selection.may_match(&key) {
             let (object, database) = (object.clone(), database.clone());
-            found.push(Level { object, database, key, dkey, masked });
+            found.push(Level { schema, object, database, key, dkey, masked });
         }
     }
     Ok(found)
 }
 
-/// A key with the pairs of another behind its own.
-pub(super) fn joined(key: &Key, more: &str) -> Result<Key> {
-    match (key.is_empty(), more.is_empty()) {
-        (true, _) => Key::parse(more),
-        (_, true) => Ok(key.clone()),
-        _ => Key::parse(&format!("{key},{more}")),
+/// The whole key of a key and of pairs of the level inside.
+pub(super) fn joined(schema: &Schema, key: &Key, more: &str) -> Result<Key> {
+    let comma = if key.is_empty() || more.is_empty() { "" } else { "," };
+    match Key::spelt(format!("{key}{comma}{more}")) {
+        Some(key) => Ok(key),
+        None if more.is_empty() => Ok(key.clone()),
+        None => schema.whole(&[key, &Key::parse(more)?]),
     }
+}
+
+/// The key of a database, by its name in the catalogue.
+pub(super) fn database_key(name: &str) -> Result<Key> {
+    Key::parse(name).map_err(|_| {
+        let text = format!("the catalogue of the field store names {name:?}, which is no key");
+        Error::new(ErrorKind::Corrupt, format!("{text}: {LEFT}"))
+    })
+}
+
+/// What becomes of what cannot be read.
+const LEFT: &str = "it was left as it is; run `esker pool check`, and `esker object` to look at it";
+
+/// An entry of an index that cannot be read: nobody may take it for one that is not there.
+fn unreadable(database: &Key, entry: &[u8]) -> Error {
+    let entry = entry.escape_ascii();
+    let text = format!("the index of {database} has an entry that cannot be read, \"{entry}\"");
+    Error::new(ErrorKind::Corrupt, format!("{text}: {LEFT}"))
 }
 
 impl Level {
@@ -121,11 +143,19 @@ impl Level {
         mut visit: impl FnMut(&[(Key, &[u8])]) -> Result<()>,
     ) -> Result<()> {
         each_akey(&self.object, &self.dkey, |batch| {
-            let whole = |akey| Some((joined(&self.key, self.datum(akey)?).ok()?, akey));
-            let all = batch.iter().filter_map(whole);
-            let found: Vec<_> = all.filter(|(key, _)| selection.matches(key)).collect();
+            let mut found = Vec::new();
+            for akey in batch.iter() {
+                let key = self.whole(akey).ok_or_else(|| unreadable(&self.key, akey))?;
+                if selection.matches(&key) {
+                    found.push((key, akey));
+                }
+            }
             visit(&found)
         })
+    }
+
+    fn whole(&self, akey: &[u8]) -> Option<Key> {
+        joined(&self.schema, &self.key, self.datum(akey)?).ok()
     }
 
     /// Calls `visit` with each field that a selection matches; false where it has enough.

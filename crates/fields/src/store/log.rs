@@ -3,7 +3,7 @@
 //! A log is a ring of entries with running numbers. Whoever knows the number of the last entry he read finds the
 //! later ones without looking at anything else; whoever comes too late for one sees that it is gone.
 use super::layout::{self, LOG_ENTRIES, LOG_ENTRY_BYTES, LOGS};
-use super::{all_akeys_at, fetch_many, fetch_up_to, put};
+use super::{all_akeys_at, damaged, fetch_many, fetch_up_to, put};
 use esker::{Access, Object, Transaction, Wait};
 use esker_types::Result;
 use esker_types::ops::{Cond, Update};
@@ -43,7 +43,7 @@ pub(super) fn enter(
     let (dkey, access) = (layout::log(log), Access::Tx(transaction));
     let last = fetch_many(index, &dkey, &[LAST], access)?.pop().flatten();
     let entries = texts(flushed);
-    let first = last.and_then(|last| number_of(&last)).unwrap_or(0) + 1;
+    let first = last.map_or(Ok(0), |last| mark(&last))? + 1;
     let count = entries.len() as u64;
     // Where they are more than the log keeps, nobody will find all of them: readers list the index.
     let (entries, last) = match count {
@@ -66,9 +66,14 @@ pub(super) fn marks(index: &Object, access: Access<'_>) -> Result<Marks> {
     let logs = all_akeys_at(index, layout::FLUSHES, access)?;
     let akeys: Vec<&[u8]> = logs.iter().map(Vec::as_slice).collect();
     let numbers = fetch_many(index, layout::FLUSHES, &akeys, access)?;
-    let mark =
-        |(akey, value): (&[u8], Option<Vec<u8>>)| Some((*akey.first()?, number_of(&value?)?));
-    Ok(akeys.into_iter().zip(numbers).filter_map(mark).collect())
+    let known = akeys.into_iter().zip(numbers);
+    let known = known.filter_map(|(akey, value)| Some((akey.first()?, value?)));
+    known.map(|(log, value)| Ok((*log, mark(&value)?))).collect()
+}
+
+/// The running number of the last entry of a log.
+fn mark(value: &[u8]) -> Result<u64> {
+    number_of(value).ok_or_else(damaged)
 }
 
 /// What became visible since `before`: by index, the data. `None` where some of it is no longer in the logs.
@@ -81,7 +86,8 @@ pub(super) fn since(index: &Object, before: &Marks, now: &Marks) -> Result<Optio
         }
         for number in read + 1..=*last {
             let Some(text) = text_of(index, *log, number)? else { return Ok(None) };
-            for (index, data) in groups(&text) {
+            let Some(groups) = groups(&text) else { return Ok(None) };
+            for (index, data) in groups {
                 found.entry(index.to_owned()).or_default().extend(data);
             }
         }
@@ -149,17 +155,18 @@ fn common(a: &str, b: &str) -> u8 {
     whole.and_then(|bytes| u8::try_from(bytes).ok()).unwrap_or(0)
 }
 
-/// Each index of a text with its data.
-fn groups(text: &str) -> impl Iterator<Item = (&str, Vec<String>)> {
-    text.split('\0').filter_map(|group| {
+/// Each index of a text with its data; `None` where it is no text of an entry.
+fn groups(text: &str) -> Option<Vec<(&str, Vec<String>)>> {
+    let groups = text.split('\0').map(|group| {
         let mut parts = group.split('\n');
-        Some((parts.next()?, data(parts)))
-    })
+        Some((parts.next()?, data(parts)?))
+    });
+    groups.collect()
 }
 
-fn data<'a>(parts: impl Iterator<Item = &'a str>) -> Vec<String> {
+fn data<'a>(parts: impl Iterator<Item = &'a str>) -> Option<Vec<String>> {
     let mut before = String::new();
-    let whole = parts.filter_map(|part| {
+    let whole = parts.map(|part| {
         let common = part.bytes().next()?.checked_sub(COMMON_ZERO)?;
         let datum = [before.get(..common.into())?, part.get(1..)?].concat();
         before.clone_from(&datum);
@@ -173,7 +180,7 @@ mod tests {
     use super::*;
 
     fn back(texts: &[String]) -> Vec<(&str, String)> {
-        let all = texts.iter().flat_map(|text| groups(text));
+        let all = texts.iter().flat_map(|text| groups(text).unwrap());
         all.flat_map(|(index, data)| data.into_iter().map(move |one| (index, one))).collect()
     }
 

@@ -174,8 +174,12 @@ impl FieldStore {
 
     /// All databases, by their keys.
     fn databases(&self) -> Result<Vec<String>> {
-        let keys = all_akeys(self.catalogue(), layout::DATABASES)?;
-        Ok(keys.into_iter().filter_map(|key| String::from_utf8(key).ok()).collect())
+        self.databases_at(Access::Latest)
+    }
+
+    fn databases_at(&self, access: Access<'_>) -> Result<Vec<String>> {
+        let names = all_akeys_at(self.catalogue(), layout::DATABASES, access)?;
+        names.into_iter().map(|name| String::from_utf8(name).map_err(|_| damaged())).collect()
     }
 
     /// All fields there are.

@@ -1,8 +1,8 @@
 //! One moment over several indexes: what is flushed while they are read is told by the logs of flushes, and read too.
-use super::list::{Listed, joined, levels_of};
+use super::list::{Listed, database_key, joined, levels_of};
 use super::log::{self, Flushed, Marks};
 use super::place::Place;
-use super::{BATCH, FieldStore, all_akeys_at, fetch_many, layout};
+use super::{BATCH, FieldStore, fetch_many, layout};
 use crate::Key;
 use crate::limits::RESTARTS_MAX;
 use crate::request::Selection;
@@ -19,9 +19,7 @@ impl FieldStore {
         self.atomically(|transaction| {
             let access = Access::Tx(transaction);
             let mut logs = Logs::new();
-            for name in all_akeys_at(self.catalogue(), layout::DATABASES, access)? {
-                let name = String::from_utf8(name).ok().filter(|name| wanted(name));
-                let Some(name) = name else { continue };
+            for name in self.databases_at(access)?.into_iter().filter(|name| wanted(name)) {
                 if let Some(index) = self.index_of(&name)? {
                     logs.insert(name, log::marks(&index, access)?);
                 }
@@ -58,7 +56,7 @@ impl FieldStore {
         Err(Error::new(ErrorKind::Again, text))
     }
 
-    /// All fields that a selection matches, as they are at one moment: of each flush all are there, or none.
+    /// All fields that a selection matches, by key, as they are at one moment: of each flush all are there, or none.
     /// Those that are being wiped or purged go one by one.
     ///
     /// # Errors
@@ -73,15 +71,15 @@ impl FieldStore {
         })?;
         let mut later = HashMap::new();
         self.settle(logs, wanted, |name, index, flushed| {
-            let found = read(index, &Key::parse(name)?, selection, flushed)?;
+            let found = read(index, &database_key(name)?, selection, flushed)?;
             later.extend(found.into_iter().map(|listed| (listed.key.clone(), listed)));
             Ok(())
         })?;
         if !later.is_empty() {
             all.retain(|listed| !later.contains_key(&listed.key));
             all.extend(later.into_values());
-            all.sort_by(|a, b| a.key.cmp(&b.key));
         }
+        all.sort_by(|a, b| a.key.cmp(&b.key));
         Ok(all)
     }
 }
@@ -104,8 +102,9 @@ pub(super) fn read(
         return Ok(found);
     };
     for (index, data) in flushed {
-        let (level, dkey) = (joined(database, &index)?, layout::current(&index));
-        let keys = data.iter().map(|datum| Ok((joined(&level, datum)?, datum.as_bytes())));
+        let (schema, dkey) = (selection.schema(), layout::current(&index));
+        let level = joined(schema, database, &index)?;
+        let keys = data.iter().map(|datum| Ok((joined(schema, &level, datum)?, datum.as_bytes())));
         let mut keys = keys.collect::<Result<Vec<_>>>()?;
         keys.retain(|(key, _)| selection.matches(key));
         for part in keys.chunks(BATCH) {

@@ -1,8 +1,10 @@
 //! Purging: giving back what no reader can see.
 use super::list::Listed;
-use super::{FieldStore, Place, all_akeys, layout};
+use super::{FieldStore, Place, all_akeys, damaged, layout};
 use crate::request::Selection;
 use esker::{Access, Object, Wait};
+#[cfg(doc)]
+use esker_types::ErrorKind;
 use esker_types::ops::Cond;
 use esker_types::{ObjectId, Result};
 use std::collections::HashSet;
@@ -25,12 +27,23 @@ struct Batch {
     count: u64,
 }
 
+impl Batch {
+    /// `None` where it is none that a writer enters.
+    fn of(akey: Vec<u8>, count: &[u8]) -> Option<Self> {
+        let first = u64::from_be_bytes(akey.as_slice().try_into().ok()?);
+        let count = u64::from_le_bytes(count.try_into().ok()?);
+        let fits = count <= layout::NUMBERS && first.checked_add(count).is_some();
+        fits.then_some(Self { akey, first, count })
+    }
+}
+
 impl FieldStore {
     /// Removes masked fields that a selection matches, and what writers left that are gone. Without `doit`
     /// it only says what would go. `visit` hears of each masked field first.
     ///
     /// # Errors
-    /// What the backend meets; what `visit` returns.
+    /// [`ErrorKind::Corrupt`] where an entry of an index cannot be read: what it names might be taken for
+    /// garbage, so nothing is swept. What the backend meets; what `visit` returns.
     pub fn purge(
         &self,
         selection: &Selection,
@@ -86,13 +99,12 @@ impl FieldStore {
     fn dead_batches(&self) -> Result<Vec<Batch>> {
         let mut dead = Vec::new();
         for akey in all_akeys(self.catalogue(), layout::WRITERS)? {
+            // One that went since it was listed was swept by somebody else.
             let count = super::fetch(self.catalogue(), layout::WRITERS, &akey)?;
-            let numbers =
-                <[u8; 8]>::try_from(&akey[..]).ok().zip(count.and_then(|n| n.try_into().ok()));
-            let Some((first, count)) = numbers else { continue };
-            let (first, count) = (u64::from_be_bytes(first), u64::from_le_bytes(count));
-            if !is_held(&layout::marker(self.container(), first)?)? {
-                dead.push(Batch { akey, first, count });
+            let Some(count) = count else { continue };
+            let batch = Batch::of(akey, &count).ok_or_else(damaged)?;
+            if !is_held(&layout::marker(self.container(), batch.first)?)? {
+                dead.push(batch);
             }
         }
         Ok(dead)
@@ -119,4 +131,96 @@ impl FieldStore {
 /// To doom what somebody holds tells so, and does no more: a marker is no object.
 fn is_held(marker: &Object) -> Result<bool> {
     marker.doom().wait()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{put, writer::FieldWriter};
+    use crate::{Key, Schema};
+    use esker::Pool;
+    use esker_types::ErrorKind;
+    use esker_types::info::OpenMode;
+
+    fn store(name: &str) -> FieldStore {
+        let name = format!("memory:purge-{name}");
+        let pool = Pool::connect(&name, OpenMode::ReadWrite).unwrap();
+        let store =
+            FieldStore::create(&pool, "fields", &Schema::parse("[a [b [c]]]", "test").unwrap());
+        store.unwrap()
+    }
+
+    fn key(c: u32) -> Key {
+        Key::parse(&format!("a=1,b=1,c={c}")).unwrap()
+    }
+
+    /// A field that is flushed, and one that never will be.
+    fn fill(store: &FieldStore) {
+        let mut writer: FieldWriter = store.writer();
+        writer.archive(&key(0), b"kept").unwrap();
+        writer.flush().unwrap();
+        writer.archive(&key(1), b"lost").unwrap();
+    }
+
+    fn index(store: &FieldStore) -> Object {
+        store.index_of("a=1").unwrap().unwrap()
+    }
+
+    fn write(object: &Object, dkey: &[u8], akey: &[u8], value: &[u8]) {
+        object.update(dkey, Cond::NONE, &[put(akey, value)], Access::Latest).wait().unwrap();
+    }
+
+    fn purge(store: &FieldStore) -> Result<Purged> {
+        store.purge(&store.everything(), true, |_| Ok(()))
+    }
+
+    /// Whatever an index may have that nobody can read, a purge stops at it, says so and takes nothing away.
+    #[test]
+    fn what_cannot_be_read_stops_a_purge() {
+        let store = store("damaged");
+        fill(&store);
+        let current = layout::current("b=1");
+        let place = super::super::fetch(&index(&store), &current, b"c=0").unwrap().unwrap();
+        let damage: [(&[u8], &[u8], &[u8]); 8] = [
+            (&current, b"c=\xff", &place),
+            (&current, b"c", &place),
+            (&current, b"c=0,c=1,d", &place),
+            (&current, b"c=2", b"\x01no place"),
+            (b"mb=1", b"short", &place),
+            (b"i\xff", b"c=2", &place),
+            (b"ib", b"c=2", &place),
+            (b"new", b"c=2", &place),
+        ];
+        for (dkey, akey, value) in damage {
+            let object = index(&store);
+            write(&object, dkey, akey, value);
+            let refused = purge(&store).unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::Corrupt, "{akey:?}");
+            assert!(store.field(&key(0)).unwrap().read().is_ok());
+            object.punch_akeys(dkey, &[akey], Cond::NONE, Access::Latest).wait().unwrap();
+        }
+        assert_eq!(purge(&store).unwrap().unflushed, 1);
+        assert_eq!(store.field(&key(0)).unwrap().read().unwrap(), b"kept");
+    }
+
+    #[test]
+    fn a_catalogue_that_cannot_be_read_stops_a_purge() {
+        let store = store("catalogue");
+        fill(&store);
+        let catalogue = store.catalogue();
+        let damage: [(&[u8], &[u8], &[u8]); 5] = [
+            (layout::DATABASES, b"a=\xff", &[0; 16]),
+            (layout::DATABASES, b"no key", &[0; 16]),
+            (layout::DATABASES, b"a=2", b"short"),
+            (layout::WRITERS, b"short", &[0; 8]),
+            (layout::WRITERS, &[9; 8], &u64::MAX.to_le_bytes()),
+        ];
+        for (dkey, akey, value) in damage {
+            write(catalogue, dkey, akey, value);
+            assert_eq!(purge(&store).unwrap_err().kind(), ErrorKind::Corrupt, "{akey:?}");
+            catalogue.punch_akeys(dkey, &[akey], Cond::NONE, Access::Latest).wait().unwrap();
+        }
+        assert_eq!(purge(&store).unwrap().unflushed, 1);
+        assert_eq!(store.field(&key(0)).unwrap().read().unwrap(), b"kept");
+    }
 }

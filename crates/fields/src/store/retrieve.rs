@@ -88,8 +88,7 @@ impl FieldStore {
             None => None,
         };
         let place = place.flatten().ok_or_else(|| missing(std::slice::from_ref(key), 1, 0))?;
-        let key = split.key()?;
-        Ok(Field { store: self.clone(), key, place: Place::decode(&place)? })
+        Ok(Field { store: self.clone(), key: split.whole, place: Place::decode(&place)? })
     }
 
     /// A field that a listing found, to be read.
@@ -106,7 +105,7 @@ impl FieldStore {
             let Ok(split) = self.schema().split(&key) else { return Ok(None) };
             let level = (split.database.to_string(), split.index.to_string());
             let range = selection.range_of(&split.datum).map(|datum| datum.to_string());
-            let (key, datum) = (split.key()?, split.datum.to_string());
+            let (key, datum) = (split.whole, split.datum.to_string());
             wanted.entry(level).or_default().push(Wanted { position, key, datum, range });
         }
         // Of each combination the field itself and that of the range up to its step.
@@ -183,7 +182,7 @@ impl FieldStore {
             return Ok((Vec::new(), 0));
         }
         let keys = selection.keys()?.zip(slots).filter(|(_, slots)| gone(slots));
-        let whole = |(key, _): (Key, _)| self.schema().split(&key)?.key();
+        let whole = |(key, _): (Key, _)| Ok(self.schema().split(&key)?.whole);
         let missing = keys.take(MISSING_NAMED).map(whole).collect::<Result<Vec<Key>>>()?;
         Ok((missing, count))
     }

@@ -1,5 +1,5 @@
 //! Watching: fields as they are flushed.
-use super::list::Listed;
+use super::list::{Listed, database_key};
 use super::log::{self, Flushed, Marks};
 use super::place::Place;
 use super::retrieve::Field;
@@ -101,7 +101,7 @@ impl Watch {
     }
 
     fn meet(&self, name: &str) -> Result<Database> {
-        let key = Key::parse(name)?;
+        let key = database_key(name)?;
         let wanted = self.selection.may_match(&key);
         Ok(Database { key, wanted, marks: Marks::new() })
     }

@@ -91,16 +91,15 @@ impl FieldStore {
             let (gone, stay): (Vec<_>, Vec<_>) =
                 there.partition(|(key, _, place)| may_go(key, place));
             let akeys: Vec<&[u8]> = gone.iter().map(|(_, akey, _)| *akey).collect();
+            // Before their names go: of one that cannot be read nobody would find the bytes any more.
+            let arrays = gone.iter().map(|(_, _, place)| Ok(Place::decode(place)?.array()));
+            let arrays = arrays.collect::<Result<Vec<_>>>()?;
             if !akeys.is_empty() {
                 level.object.punch_akeys(&level.dkey, &akeys, Cond::NONE, access).wait()?;
             }
-            Ok((gone, stay.len() as u64))
+            Ok((arrays, stay.len() as u64))
         })?;
-        for (_, _, place) in gone {
-            if let Some(oid) = Place::decode(&place)?.array() {
-                self.destroy(oid)?;
-            }
-        }
+        gone.into_iter().flatten().try_for_each(|oid| self.destroy(oid))?;
         Ok(stay)
     }
 

@@ -1,4 +1,5 @@
 //! Archiving: bytes go to the store at once, the index names them at the flush.
+use super::layout::NUMBERS;
 use super::place::{Holder, Place, check_path};
 use super::{FieldStore, fetch_many, layout, log, put};
 use crate::limits::{FIELD_BYTES_MAX, PENDING_MAX};
@@ -10,9 +11,6 @@ use esker_types::{Error, ErrorKind, Extent, Result};
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hasher};
 use std::path::Path;
-
-/// Numbers of fields that a writer takes at a time.
-const NUMBERS: u64 = 256;
 
 /// Archives fields. What it archived becomes visible to readers at [`FieldWriter::flush`], all of it at one
 /// moment; what was not flushed when the writer is dropped or dies never does.
