@@ -28,11 +28,11 @@ extern "C" {
 #define DAOS_COO_EX            0x04U
 /** Open it even if it is unclean. */
 #define DAOS_COO_FORCE         0x08U
-/** Leave the times of its metadata alone. */
+/** Leave its times alone, with DAOS_COO_RO. */
 #define DAOS_COO_RO_MDSTATS    0x10U
-/** Take it from those of my handles that are in the way. */
+/** End the handles of this process on it first. Not with DAOS_COO_EX. */
 #define DAOS_COO_EVICT         0x20U
-/** Take it from all handles. */
+/** As DAOS_COO_EVICT, with DAOS_COO_EX only. */
 #define DAOS_COO_EVICT_ALL     0x40U
 /** The caller knows the newer way of hashing objects to targets. Set by the library. */
 #define DAOS_COO_NEW_LAYOUT    0x80U

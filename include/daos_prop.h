@@ -47,7 +47,7 @@ struct daos_prop_entry {
 #define DAOS_PROP_LABEL_MAX_LEN     (127)
 #define DAOS_PROP_MAX_LABEL_BUF_LEN (128)
 
-/** What the label of an object without one reads as. */
+/** What is no label. The label of a container without one reads as the empty string. */
 #define DAOS_PROP_PO_LABEL_DEFAULT  "pool_label_not_set"
 #define DAOS_PROP_CO_LABEL_DEFAULT  "container_label_not_set"
 #define DAOS_PROP_NO_PO_LABEL       DAOS_PROP_PO_LABEL_DEFAULT

@@ -84,7 +84,7 @@ stands_for(struct mounted *m, const char *folder)
 	CHECK(strcmp(found.da_cont, attr.da_cont) == 0);
 	duns_destroy_attr(&found);
 	OK(duns_destroy_path(m->poh, path));
-	GIVES(ENODATA, duns_resolve_path(path, &found));
+	GIVES(ENOENT, duns_resolve_path(path, &found));
 }
 
 int

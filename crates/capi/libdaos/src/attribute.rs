@@ -1,7 +1,9 @@
 //! Attributes of pools and containers: names with values, the user's own.
 use crate::abi::{Bytes, Event, Handle, Ptr, Str};
 use crate::code::{Code, Result};
-use crate::{edge, handles};
+use crate::container::times::Time;
+use crate::edge;
+use crate::handles::{self, Held, OpenContainer};
 use esker::{Attributes, Wait};
 use std::ffi::c_int;
 
@@ -17,12 +19,31 @@ enum Owner {
     Container,
 }
 
+/// The attributes of a pool, or of a container that stays open meanwhile.
+struct Owned {
+    attributes: Attributes,
+    container: Option<Held<OpenContainer>>,
+}
+
 impl Owner {
-    fn attributes(self, handle: Handle) -> Result<Attributes> {
+    fn attributes(self, handle: Handle) -> Result<Owned> {
         Ok(match self {
-            Self::Pool => handles::pool(handle)?.pool.attributes(),
-            Self::Container => handles::container(handle)?.container.attributes(),
+            Self::Pool => {
+                Owned { attributes: handles::pool(handle)?.pool.attributes(), container: None }
+            }
+            Self::Container => {
+                let open = handles::container(handle)?;
+                Owned { attributes: open.container.attributes(), container: Some(open) }
+            }
         })
+    }
+}
+
+impl Owned {
+    fn change(&self, changes: &[(&str, Option<&[u8]>)]) -> Result<()> {
+        self.attributes.change(changes).wait()?;
+        self.container.iter().for_each(|container| Time::Changed.touch(container));
+        Ok(())
     }
 }
 
@@ -48,11 +69,11 @@ fn name<'a>(name: Str) -> Result<&'a str> {
 
 fn list(owner: Owner, handle: Handle, buffer: Str, size: Ptr<u64>, ev: Ptr<Event>) -> c_int {
     edge::run(ev, || {
-        let attributes = owner.attributes(handle)?;
+        let owned = owner.attributes(handle)?;
         Ok(move || {
             let room = if buffer.is_null() { 0 } else { size.get()? };
             size.needed()?;
-            let names = attributes.list().wait()?;
+            let names = owned.attributes.list().wait()?;
             let (listed, len) = listed(names.iter().map(String::as_bytes), room);
             buffer.cast::<std::ffi::c_void>().write(listed.len() as u64)?.copy_from_slice(&listed);
             size.set(len);
@@ -85,13 +106,13 @@ fn get(
     ev: Ptr<Event>,
 ) -> c_int {
     edge::run(ev, || {
-        let attributes = owner.attributes(handle)?;
+        let owned = owner.attributes(handle)?;
         Ok(move || {
             sizes.needed()?;
             for (index, name) in names(wanted, count(n)?)?.into_iter().enumerate() {
                 let buffer =
                     if buffers.is_null() { Ptr::null() } else { buffers.at(index).get()? };
-                let value = attributes.get(name).wait()?.unwrap_or_default();
+                let value = owned.attributes.get(name).wait()?.unwrap_or_default();
                 give(&value, buffer, sizes.at(index))?;
             }
             Ok(())
@@ -119,7 +140,7 @@ fn set(
     ev: Ptr<Event>,
 ) -> c_int {
     edge::run(ev, || {
-        let attributes = owner.attributes(handle)?;
+        let owned = owner.attributes(handle)?;
         Ok(move || {
             let count = count(n)?;
             let (values, sizes) = (values.list(count)?, sizes.list(count)?);
@@ -127,18 +148,18 @@ fn set(
             let values = values.collect::<Result<Vec<_>>>()?;
             let names = names(wanted, count)?;
             let changes: Vec<_> = names.into_iter().zip(values.into_iter().map(Some)).collect();
-            Ok(attributes.change(&changes).wait()?)
+            owned.change(&changes)
         })
     })
 }
 
 fn remove(owner: Owner, handle: Handle, n: c_int, wanted: Ptr<Str>, ev: Ptr<Event>) -> c_int {
     edge::run(ev, || {
-        let attributes = owner.attributes(handle)?;
+        let owned = owner.attributes(handle)?;
         Ok(move || {
             let names = names(wanted, count(n)?)?;
             let changes: Vec<_> = names.into_iter().map(|name| (name, None)).collect();
-            Ok(attributes.change(&changes).wait()?)
+            owned.change(&changes)
         })
     })
 }

@@ -36,12 +36,12 @@ impl From<Recx> for Extent {
     }
 }
 
-/// Modes of pools and containers: the bits are the same. The strongest one counts.
+/// Modes of pools and containers: the bits are the same, and one of them is set.
 pub(crate) fn open_mode(flags: u32) -> Result<OpenMode> {
-    match flags {
-        _ if flags & 4 != 0 => Ok(OpenMode::Exclusive),
-        _ if flags & 2 != 0 => Ok(OpenMode::ReadWrite),
-        _ if flags & 1 != 0 => Ok(OpenMode::ReadOnly),
+    match flags & 7 {
+        4 => Ok(OpenMode::Exclusive),
+        2 => Ok(OpenMode::ReadWrite),
+        1 => Ok(OpenMode::ReadOnly),
         _ => Err(Code::INVAL),
     }
 }

@@ -2,16 +2,19 @@
 use crate::abi::{Handle, Iov, ObjId, Ptr, UuidBytes};
 use crate::code::{Code, Result};
 use crate::handles::{self, Entry, OpenPool};
+use crate::per_process::PerProcess;
 use crate::{array, convert, edge};
 use esker::types::info::OpenMode;
-use esker::types::{ObjectId, ObjectType};
+use esker::types::{Error, ErrorKind, ObjectId, ObjectType, Uuid};
 use esker::{ArrayAttributes, Pool, Wait};
 use std::ffi::c_int;
+use std::hash::BuildHasher;
 
 const POOL_MAGIC: u32 = 0xdaca_0ce1;
 const CONTAINER_MAGIC: u32 = 0xdaca_0cc2;
 const ARRAY_MAGIC: u32 = 0xdaca_0387;
-const CONTAINER_BYTES: usize = 24;
+/// Header, maker, UUID.
+const CONTAINER_BYTES: usize = 40;
 const ARRAY_BYTES: usize = 72;
 
 /// The protocol of all three: no buffer asks for the size, a short one is told it.
@@ -60,6 +63,51 @@ pub(crate) fn header(magic: u32, flags: u32) -> Vec<u8> {
     [magic.to_le_bytes(), flags.to_le_bytes()].concat()
 }
 
+/// The handle whose bytes a blob is, and its process.
+struct Maker {
+    process: u64,
+    cookie: u64,
+}
+
+/// Where it stands in a blob.
+const MAKER: std::ops::Range<usize> = 8..24;
+
+/// A number that no other process has, on this machine or another.
+struct ProcessId(u64);
+
+impl Default for ProcessId {
+    fn default() -> Self {
+        let salt = (std::process::id(), std::time::SystemTime::now());
+        Self(std::hash::RandomState::new().hash_one(salt))
+    }
+}
+
+static PROCESS: PerProcess<ProcessId> = PerProcess::new();
+
+impl Maker {
+    fn bytes(handle: Handle) -> [u8; 16] {
+        let (process, cookie) = (u128::from(PROCESS.get().0), u128::from(handle.cookie));
+        (cookie << 64 | process).to_le_bytes()
+    }
+
+    fn read(blob: &[u8]) -> Result<Self> {
+        Ok(Self { process: long(blob, MAKER.start)?, cookie: long(blob, MAKER.start + 8)? })
+    }
+
+    /// The handle, where it is one of this process.
+    fn here(&self) -> Option<Handle> {
+        (self.process == PROCESS.get().0).then_some(Handle { cookie: self.cookie })
+    }
+}
+
+/// What is gone leaves no handle.
+fn no_handle(error: Error) -> Code {
+    match error.kind() {
+        ErrorKind::NotFound => Code::NO_HDL,
+        _ => Code::from(error),
+    }
+}
+
 /// The mode of the process that opens a blob: exclusive use is of the one that made it.
 pub(crate) fn shared(flags: u32) -> Result<OpenMode> {
     match convert::open_mode(flags)? {
@@ -74,20 +122,25 @@ pub extern "C" fn daos_pool_local2global(poh: Handle, glob: Ptr<Iov>) -> c_int {
     edge::now(|| {
         let pool = handles::pool(poh)?;
         let mut blob = header(POOL_MAGIC, convert::mode_bit(pool.pool.mode()));
+        blob.extend_from_slice(&Maker::bytes(poh));
         blob.extend_from_slice(pool.url()?.as_bytes());
         put(glob, &blob)
     })
 }
 
-/// Connects as another process did.
+/// Connects as another process did. A handle of this process ends with the one the bytes are of.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_pool_global2local(glob: Iov, poh: Ptr<Handle>) -> c_int {
     edge::now(|| {
         let blob = take(&glob, POOL_MAGIC)?;
         poh.needed()?;
         let mode = shared(word(blob, 4)?)?;
-        let url = std::str::from_utf8(&blob[8..]).map_err(|_| Code::INVAL)?;
-        let pool = OpenPool::new(Pool::connect(url, mode)?, url);
+        let maker = Maker::read(blob)?;
+        let url = std::str::from_utf8(&blob[MAKER.end..]).map_err(|_| Code::INVAL)?;
+        let pool = match maker.here() {
+            Some(handle) => handles::pool(handle)?.lend(),
+            None => OpenPool::new(Pool::connect(url, mode).map_err(no_handle)?, url),
+        };
         poh.set(handles::open(Entry::Pool(pool))?);
         Ok(())
     })
@@ -100,12 +153,14 @@ pub extern "C" fn daos_cont_local2global(coh: Handle, glob: Ptr<Iov>) -> c_int {
         let container = handles::container(coh)?;
         let container = &container.container;
         let mut blob = header(CONTAINER_MAGIC, convert::mode_bit(container.mode()));
+        blob.extend_from_slice(&Maker::bytes(coh));
         blob.extend_from_slice(&container.info().uuid.0);
         put(glob, &blob)
     })
 }
 
-/// Opens a container as another process did.
+/// Opens a container as another process did. A handle of this process ends with the one the bytes
+/// are of.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_cont_global2local(poh: Handle, glob: Iov, coh: Ptr<Handle>) -> c_int {
     edge::now(|| {
@@ -115,10 +170,16 @@ pub extern "C" fn daos_cont_global2local(poh: Handle, glob: Iov, coh: Ptr<Handle
         if blob.len() != CONTAINER_BYTES {
             return Err(Code::INVAL);
         }
-        let uuid: UuidBytes = blob[8..].try_into().map_err(|_| Code::INVAL)?;
-        let name = esker::types::Uuid(uuid).to_string();
-        let container = pool.pool.open_container(&name, shared(word(blob, 4)?)?).wait()?;
-        coh.set(handles::open(Entry::Container(pool.with(container)))?);
+        let uuid: UuidBytes = blob[MAKER.end..].try_into().map_err(|_| Code::INVAL)?;
+        let open = match Maker::read(blob)?.here() {
+            Some(handle) => pool.with(handles::container(handle)?.container.clone()).lent(),
+            None => {
+                let (name, mode) = (Uuid(uuid).to_string(), shared(word(blob, 4)?)?);
+                let container = pool.pool.open_container(&name, mode).wait();
+                pool.with(container.map_err(no_handle)?).untimed()
+            }
+        };
+        coh.set(handles::open(Entry::Container(open))?);
         Ok(())
     })
 }

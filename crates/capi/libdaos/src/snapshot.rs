@@ -2,6 +2,7 @@
 use crate::abi::{Anchor, EpochRange, Event, Handle, Ptr, Str};
 use crate::code::{Code, Result};
 use crate::container::properties;
+use crate::container::times::Time;
 use crate::handles::{self, Held, OpenContainer};
 use crate::{edge, oit};
 use esker::Wait;
@@ -50,7 +51,9 @@ fn create(container: &OpenContainer) -> Result<Epoch> {
     if most > 0 && container.container.snapshots().wait()?.len() as u64 >= most {
         return Err(Code::OVERFLOW);
     }
-    Ok(container.container.create_snapshot("").wait()?)
+    let epoch = container.container.create_snapshot("").wait()?;
+    Time::Changed.touch(container);
+    Ok(epoch)
 }
 
 /// Lists snapshots.
@@ -102,6 +105,7 @@ pub extern "C" fn daos_cont_destroy_snap(coh: Handle, epr: EpochRange, ev: Ptr<E
             }
             let epoch = Epoch(epr.lo);
             container.container.destroy_snapshot(epoch).wait()?;
+            Time::Changed.touch(&container);
             oit::drop_marks(&container.container, epoch)
         })
     })

@@ -4,10 +4,10 @@ use super::properties;
 use crate::abi::{Bytes, Event, Handle, Prop, PropEntry, Ptr, Str};
 use crate::acl::{self, Ace, Kind};
 use crate::code::{Code, Result};
+use crate::edge;
+use crate::handles::{self, OpenContainer};
 use crate::property::table::{self, CONTAINER};
 use crate::property::{list, value::Value};
-use crate::{edge, handles};
-use esker::Container;
 use std::ffi::c_int;
 
 /// The list, the owner and the owner group, as a new list of properties.
@@ -30,7 +30,7 @@ pub extern "C" fn daos_cont_get_acl(coh: Handle, out: Ptr<Ptr<Prop>>, ev: Ptr<Ev
     })
 }
 
-fn keep(container: &Container, aces: Vec<Ace>) -> Result<()> {
+fn keep(container: &OpenContainer, aces: Vec<Ace>) -> Result<()> {
     properties::set_one(container, table::CO_ACL, &Value::Acl(acl::pack(aces)?))
 }
 
@@ -39,7 +39,7 @@ fn keep(container: &Container, aces: Vec<Ace>) -> Result<()> {
 pub extern "C" fn daos_cont_overwrite_acl(coh: Handle, acl: Bytes, ev: Ptr<Event>) -> c_int {
     edge::run(ev, || {
         let container = handles::container(coh)?;
-        Ok(move || keep(&container.container, acl::unpack(acl::checked(acl)?)?))
+        Ok(move || keep(&container, acl::unpack(acl::checked(acl)?)?))
     })
 }
 
@@ -53,7 +53,7 @@ pub extern "C" fn daos_cont_update_acl(coh: Handle, acl: Bytes, ev: Ptr<Event>) 
             let mut aces = properties::acl_of(&container.container)?;
             aces.retain(|old| !new.iter().any(|ace| ace.is(old.kind, &old.name)));
             aces.extend(new);
-            keep(&container.container, aces)
+            keep(&container, aces)
         })
     })
 }
@@ -70,7 +70,7 @@ pub extern "C" fn daos_cont_delete_acl(coh: Handle, kind: u32, name: Str, ev: Pt
             let before = aces.len();
             aces.retain(|ace| !ace.is(kind, name));
             match aces.len() < before {
-                true => keep(&container.container, aces),
+                true => keep(&container, aces),
                 false => Err(Code::NONEXIST),
             }
         })
@@ -105,7 +105,7 @@ fn set_owner(coh: Handle, user: Str, group: Str, known: bool, ev: Ptr<Event>) ->
                 check_known(user, group)?;
             }
             for (id, name) in [(table::CO_OWNER, user), (table::CO_OWNER_GROUP, group)] {
-                give_to(&container.container, id, name)?;
+                give_to(&container, id, name)?;
             }
             Ok(())
         })
@@ -122,7 +122,7 @@ fn check_known(user: Str, group: Str) -> Result<()> {
     Ok(())
 }
 
-fn give_to(container: &Container, id: u32, name: Str) -> Result<()> {
+fn give_to(container: &OpenContainer, id: u32, name: Str) -> Result<()> {
     if name.is_null() {
         return Ok(());
     }

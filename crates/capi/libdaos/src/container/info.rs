@@ -1,5 +1,6 @@
 //! What is told about containers.
 use super::properties;
+use super::times::Time;
 use crate::abi::{ContInfo, Event, Handle, Prop, Ptr};
 use crate::code::Result;
 use crate::property::table::CONTAINER;
@@ -7,7 +8,7 @@ use crate::{edge, handles};
 use esker::{Container, Wait};
 use std::ffi::c_int;
 
-/// Times are those of the creation: opening and writing do not touch metadata.
+/// What is told of a container that is open.
 pub(crate) fn of(container: &Container) -> Result<ContInfo> {
     let about = container.query().wait()?;
     let snapshots = container.snapshots().wait()?;
@@ -16,8 +17,8 @@ pub(crate) fn of(container: &Container) -> Result<ContInfo> {
         lsnapshot: snapshots.last().map_or(0, |snapshot| snapshot.epoch.0),
         nhandles: about.handles,
         nsnapshots: snapshots.len() as u32,
-        md_otime: about.created.0,
-        md_mtime: about.created.0,
+        md_otime: Time::Opened.of(container, about.created)?.0,
+        md_mtime: Time::Changed.of(container, about.created)?.0,
     })
 }
 
@@ -46,7 +47,7 @@ pub extern "C" fn daos_cont_query(
 pub extern "C" fn daos_cont_set_prop(coh: Handle, prop: Ptr<Prop>, ev: Ptr<Event>) -> c_int {
     edge::run(ev, || {
         let container = handles::container(coh)?;
-        Ok(move || properties::set(&container.container, prop))
+        Ok(move || properties::set(&container, prop))
     })
 }
 
@@ -55,6 +56,6 @@ pub extern "C" fn daos_cont_set_prop(coh: Handle, prop: Ptr<Prop>, ev: Ptr<Event
 pub extern "C" fn daos_cont_status_clear(coh: Handle, ev: Ptr<Event>) -> c_int {
     edge::run(ev, || {
         let container = handles::container(coh)?;
-        Ok(move || properties::clear_status(&container.container))
+        Ok(move || properties::clear_status(&container))
     })
 }

@@ -1,4 +1,5 @@
 //! Creating, opening, closing, destroying containers.
+use super::times::Time;
 use super::{info, properties};
 use crate::abi::{ContInfo, Event, Handle, Prop, Ptr, Str, UuidBytes};
 use crate::code::{Code, Result};
@@ -6,6 +7,7 @@ use crate::handles::{self, Entry, OpenPool, kind};
 use crate::{convert, edge};
 use esker::Wait;
 use esker::types::Uuid;
+use esker::types::info::{ContainerInfo, OpenMode};
 use std::ffi::c_int;
 
 /// Creates a container.
@@ -90,15 +92,62 @@ pub extern "C" fn daos_cont_open2(
         let pool = handles::pool(poh)?;
         Ok(move || {
             coh.needed()?;
-            let mode = convert::open_mode(flags)?;
-            let container = pool.pool.open_container(cont.text()?, mode).wait()?;
-            if !about.is_null() {
-                about.set(info::of(&container)?);
+            let (mode, name) = (mode_of(flags)?, cont.text()?);
+            if flags & (EVICT | EVICT_ALL) != 0 {
+                evict(&pool, name)?;
             }
-            coh.set(handles::open(Entry::Container(pool.with(container)))?);
+            let open = pool.with(pool.pool.open_container(name, mode).wait()?);
+            let open = if flags & QUIETLY == QUIETLY { open.untimed() } else { open };
+            if open.is_timed {
+                Time::Opened.touch(&open);
+            }
+            if !about.is_null() {
+                about.set(info::of(&open.container)?);
+            }
+            coh.set(handles::open(Entry::Container(open))?);
             Ok(())
         })
     })
+}
+
+/// `DAOS_COO_EVICT` and `DAOS_COO_EVICT_ALL`.
+const EVICT: u32 = 0x20;
+const EVICT_ALL: u32 = 0x40;
+/// `DAOS_COO_RO` with `DAOS_COO_RO_MDSTATS`: the times of the container stay as they are.
+const QUIETLY: u32 = 0x11;
+/// `DAOS_COO_MASK`.
+const KNOWN: u32 = 0xff;
+
+/// The mode of flags that go together.
+fn mode_of(flags: u32) -> Result<OpenMode> {
+    let mode = convert::open_mode(flags)?;
+    let evicts_all = match flags & (EVICT | EVICT_ALL) {
+        0 => return if flags & !KNOWN == 0 { Ok(mode) } else { Err(Code::INVAL) },
+        EVICT => false,
+        EVICT_ALL => true,
+        _ => return Err(Code::INVAL),
+    };
+    match flags & !KNOWN == 0 && evicts_all == (mode == OpenMode::Exclusive) {
+        true => Ok(mode),
+        false => Err(Code::INVAL),
+    }
+}
+
+/// Ends what handles of this process stand for, where it is this container.
+fn evict(pool: &OpenPool, name: &str) -> Result<()> {
+    let all = pool.pool.containers().wait()?;
+    let named = |about: &&ContainerInfo| about.label == name || about.uuid.to_string() == name;
+    let Some(about) = all.iter().find(named) else { return Err(Code::NONEXIST) };
+    let pool = pool.pool.info().wait()?.uuid;
+    for entry in handles::open_entries() {
+        if let Entry::Container(open) = &*entry
+            && open.container.info().uuid == about.uuid
+            && open.pool.info().wait()?.uuid == pool
+        {
+            open.container.close().wait()?;
+        }
+    }
+    Ok(())
 }
 
 /// As [`daos_cont_open2`], by its name of old.
@@ -123,7 +172,12 @@ pub extern "C" fn daos_cont_close(coh: Handle, ev: Ptr<Event>) -> c_int {
             Entry::Container(container) => Some(container),
             _ => None,
         })?;
-        Ok(move || Ok(container.container.close().wait()?))
+        Ok(move || {
+            if container.is_timed {
+                Time::Changed.touch(&container);
+            }
+            container.close()
+        })
     })
 }
 

@@ -1,7 +1,9 @@
 //! Properties of a container, kept with it as metadata.
+use super::times::Time;
 use crate::abi::{Prop, Ptr, Roots};
 use crate::acl;
 use crate::code::{Code, Result};
+use crate::handles::OpenContainer;
 use crate::property::list;
 use crate::property::table::{self, CONTAINER, Change, Property, Sort};
 use crate::property::value::Value;
@@ -10,9 +12,7 @@ use esker::types::{Checksum, Uuid};
 use esker::{Container, Wait};
 
 /// The client keeps properties under this prefix; a new container gets them whole.
-const PREFIX: &str = "prop:";
-/// `DAOS_PROP_CO_LABEL_DEFAULT`.
-pub(crate) const NO_LABEL: &str = "container_label_not_set";
+pub(super) const PREFIX: &str = "prop:";
 /// `DAOS_PROP_CO_CLEAR`, in its place in a status.
 const CLEAR: u64 = 1 << 48;
 
@@ -110,9 +110,10 @@ fn checksum_number(checksum: Checksum) -> u64 {
     }
 }
 
-/// What would be a promise that is not kept: copies, compression, encryption, deduplication.
+/// What would be a promise that is not kept: compression, encryption, deduplication. A redundancy factor
+/// says how many domains may fail, and here there is one.
 fn is_refused(id: u32, number: u64) -> bool {
-    let unkept = [table::CO_REDUN_FAC, table::CO_COMPRESS, table::CO_ENCRYPT, table::CO_DEDUP];
+    let unkept = [table::CO_COMPRESS, table::CO_ENCRYPT, table::CO_DEDUP];
     unkept.contains(&id) && number != 0
 }
 
@@ -131,7 +132,7 @@ fn by_id(id: u32) -> Result<&'static Property> {
 /// The value of a property, set or not.
 pub(crate) fn get(container: &Container, property: &Property) -> Result<Value> {
     match property.id {
-        table::CO_LABEL => Ok(Value::Text(label(container)?)),
+        table::CO_LABEL => Ok(Value::Text(container.query().wait()?.label)),
         table::CO_CSUM => Ok(Value::Number(checksum_number(container.info().checksum))),
         table::CO_ALLOCED_OID => Ok(Value::Number(container.next_oid().wait()?)),
         _ => {
@@ -140,11 +141,6 @@ pub(crate) fn get(container: &Container, property: &Property) -> Result<Value> {
             kept.map_or_else(|| default(property), Ok)
         }
     }
-}
-
-fn label(container: &Container) -> Result<String> {
-    let label = container.query().wait()?.label;
-    Ok(if label.is_empty() { NO_LABEL.to_owned() } else { label })
 }
 
 /// What a property is where nobody set it.
@@ -214,7 +210,7 @@ fn ask_for_all(prop: Ptr<Prop>, known: &[Property]) -> Result<()> {
 }
 
 /// Changes properties, all or none but for the label, which comes first.
-pub(crate) fn set(container: &Container, prop: Ptr<Prop>) -> Result<()> {
+pub(crate) fn set(open: &OpenContainer, prop: Ptr<Prop>) -> Result<()> {
     prop.needed()?;
     let wanted = read(prop)?;
     if wanted.is_empty() || wanted.iter().any(|(property, _)| property.change != Change::Always) {
@@ -223,14 +219,22 @@ pub(crate) fn set(container: &Container, prop: Ptr<Prop>) -> Result<()> {
     let mut kept = Vec::new();
     for (property, value) in &wanted {
         match (property.id, value) {
-            (table::CO_LABEL, Value::Text(label)) => container.rename(Some(label)).wait()?,
+            (table::CO_LABEL, Value::Text(label)) => rename(&open.container, label)?,
             (table::CO_STATUS, Value::Number(status)) => {
                 kept.push((property.name, health(*status)?))
             }
             (_, value) => kept.push((property.name, value.to_bytes())),
         }
     }
-    keep(container, &kept)
+    keep(open, &kept)
+}
+
+/// A container that has the label keeps it.
+fn rename(container: &Container, label: &str) -> Result<()> {
+    match container.query().wait()?.label == label {
+        true => Ok(()),
+        false => Ok(container.rename(Some(label)).wait()?),
+    }
 }
 
 /// A status that is cleared is healthy.
@@ -239,18 +243,19 @@ fn health(status: u64) -> Result<Vec<u8>> {
     Ok(status.to_le_bytes().to_vec())
 }
 
-fn keep(container: &Container, kept: &[(&str, Vec<u8>)]) -> Result<()> {
+fn keep(open: &OpenContainer, kept: &[(&str, Vec<u8>)]) -> Result<()> {
     let changes: Vec<_> =
         kept.iter().map(|(name, value)| (*name, Some(value.as_slice()))).collect();
-    match changes.is_empty() {
-        true => Ok(()),
-        false => Ok(container.properties().change(&changes).wait()?),
+    if !changes.is_empty() {
+        open.container.properties().change(&changes).wait()?;
     }
+    Time::Changed.touch(open);
+    Ok(())
 }
 
 /// Sets one property to a value of any sort.
-pub(crate) fn set_one(container: &Container, id: u32, value: &Value) -> Result<()> {
-    keep(container, &[(by_id(id)?.name, value.to_bytes())])
+pub(crate) fn set_one(open: &OpenContainer, id: u32, value: &Value) -> Result<()> {
+    keep(open, &[(by_id(id)?.name, value.to_bytes())])
 }
 
 /// The entries of the access control list.
@@ -262,6 +267,6 @@ pub(crate) fn acl_of(container: &Container) -> Result<Vec<acl::Ace>> {
 }
 
 /// Calls a container healthy.
-pub(crate) fn clear_status(container: &Container) -> Result<()> {
-    set_one(container, table::CO_STATUS, &Value::Number(0))
+pub(crate) fn clear_status(open: &OpenContainer) -> Result<()> {
+    set_one(open, table::CO_STATUS, &Value::Number(0))
 }

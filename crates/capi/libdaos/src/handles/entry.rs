@@ -1,13 +1,13 @@
 //! What stands behind a handle.
 use super::kind;
-use crate::code::Result;
+use super::pool::{OpenContainer, OpenPool};
 use crate::dfs::{Mount, OpenFile};
 use crate::dfs_sys::{OpenDir, Sys};
 use crate::event::Queue;
 use crate::list::Parked;
 use crate::oit::Oit;
-use esker::{Array, Container, Kv, Object, Pool, Transaction, Wait};
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use esker::{Array, Kv, Object, Transaction};
+use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Something open.
@@ -65,49 +65,6 @@ impl Entry {
     }
 }
 
-/// A pool, the name it was opened by, and how many containers were opened through it.
-pub(crate) struct OpenPool {
-    pub(crate) pool: Pool,
-    name: Box<str>,
-    uses: Arc<AtomicU32>,
-}
-
-impl OpenPool {
-    pub(crate) fn new(pool: Pool, name: &str) -> Self {
-        Self { pool, name: name.into(), uses: Arc::default() }
-    }
-
-    /// What other processes open it by: names mean the same to all only where they are URLs.
-    pub(crate) fn url(&self) -> Result<String> {
-        match self.name.contains(':') {
-            true => Ok(self.name.to_string()),
-            false => Ok(self.pool.info().wait()?.url),
-        }
-    }
-
-    pub(crate) fn is_used(&self) -> bool {
-        self.uses.load(Ordering::Acquire) > 0
-    }
-
-    /// A container opened through this pool.
-    pub(crate) fn with(&self, container: Container) -> OpenContainer {
-        self.uses.fetch_add(1, Ordering::AcqRel);
-        OpenContainer { container, uses: Arc::clone(&self.uses) }
-    }
-}
-
-/// A container, which counts as a use of the pool it was opened through.
-pub(crate) struct OpenContainer {
-    pub(crate) container: Container,
-    uses: Arc<AtomicU32>,
-}
-
-impl Drop for OpenContainer {
-    fn drop(&mut self) {
-        self.uses.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
 /// An array, and the others that stood here before its chunk size was changed.
 pub(crate) struct OpenArray {
     first: Array,
@@ -115,9 +72,21 @@ pub(crate) struct OpenArray {
     pub(crate) mode: u32,
     pub(crate) parked: Parked,
     latest: AtomicPtr<Array>,
-    /// Boxed, because `latest` points into it while it grows.
-    #[allow(clippy::vec_box)]
-    later: Mutex<Vec<Box<Array>>>,
+    /// What `latest` points or pointed to.
+    later: Mutex<Vec<Pinned>>,
+}
+
+/// An array that stays where it is while its owner moves: others point to it.
+struct Pinned(*mut Array);
+
+// SAFETY: it is a box by another name.
+unsafe impl Send for Pinned where Box<Array>: Send {}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        // SAFETY: it was a box, and who points to it goes with its owner.
+        drop(unsafe { Box::from_raw(self.0) });
+    }
 }
 
 impl OpenArray {
@@ -132,15 +101,16 @@ impl OpenArray {
     }
 
     pub(crate) fn array(&self) -> &Array {
-        // SAFETY: it is null, or points into a box of `later`, which only grows.
+        // SAFETY: it is null, or points to what is pinned in `later`, which only grows.
         unsafe { self.latest.load(Ordering::Acquire).as_ref() }.unwrap_or(&self.first)
     }
 
     /// Goes on with another array; who uses the one before may finish.
     pub(crate) fn change(&self, array: Array) {
-        let mut array = Box::new(array);
-        self.latest.store(&raw mut *array, Ordering::Release);
-        self.later.lock().unwrap_or_else(PoisonError::into_inner).push(array);
+        let array = Box::into_raw(Box::new(array));
+        let mut later = self.later.lock().unwrap_or_else(PoisonError::into_inner);
+        later.push(Pinned(array));
+        self.latest.store(array, Ordering::Release);
     }
 }
 

@@ -3,10 +3,12 @@
 //! A cookie tells the type, the place in a table and the generation of that place, so that a wild,
 //! closed or zero handle is known as such and never followed. Looking one up takes no lock.
 mod entry;
+mod pool;
 mod slab;
 
-pub(crate) use entry::{Entry, OpenArray, OpenContainer, OpenPool, Opened};
-pub(crate) use slab::{Held, close, close_all, forget_all};
+pub(crate) use entry::{Entry, OpenArray, Opened};
+pub(crate) use pool::{OpenContainer, OpenPool};
+pub(crate) use slab::{Held, close, close_all, forget_all, open_entries};
 
 use crate::abi::{Dfs, DfsObj, DfsSys, Dir, Handle, Ptr};
 use crate::code::{Code, Result};
@@ -70,9 +72,22 @@ pub(crate) fn entry(handle: Handle) -> Result<Held<Entry>> {
 /// An open pool.
 pub(crate) fn pool(handle: Handle) -> Result<Held<OpenPool>> {
     held(handle, |entry| match entry {
-        Entry::Pool(pool) => Some(pool),
+        Entry::Pool(pool) if pool.is_open() => Some(pool),
         _ => None,
     })
+}
+
+/// Ends the use of a pool that is `idle`.
+pub(crate) fn close_pool(
+    handle: Handle,
+    idle: impl FnOnce(&OpenPool) -> Result<()>,
+) -> Result<Held<Entry>> {
+    let pool = held(handle, |entry| match entry {
+        Entry::Pool(pool) => Some(pool),
+        _ => None,
+    })?;
+    idle(&pool)?;
+    close(handle.cookie, &[kind::POOL])
 }
 
 /// An open container.

@@ -191,6 +191,15 @@ pub(crate) fn close(cookie: u64, kinds: &[u64]) -> Result<Held<Entry>> {
     Ok(held)
 }
 
+/// What is open just now.
+pub(crate) fn open_entries() -> impl Iterator<Item = Held<Entry>> {
+    let made = MADE.load(Ordering::Acquire) as usize;
+    (0..made).filter_map(slot).filter_map(|slot| {
+        let generation = slot.state.load(Ordering::Acquire) >> GENERATION_SHIFT;
+        Held::new(slot, generation, |state| state + 1).ok()
+    })
+}
+
 /// Closes every handle.
 pub(crate) fn close_all() {
     let made = MADE.load(Ordering::Acquire) as usize;

@@ -2,7 +2,7 @@
 use super::query;
 use crate::abi::{Event, Handle, PoolInfo, Ptr, Str};
 use crate::code::Code;
-use crate::handles::{self, Entry, OpenPool, kind};
+use crate::handles::{self, Entry, OpenPool};
 use crate::{convert, edge};
 use esker::Pool;
 use std::ffi::c_int;
@@ -46,10 +46,10 @@ pub extern "C" fn daos_pool_connect(
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_pool_disconnect(poh: Handle, ev: Ptr<Event>) -> c_int {
     edge::run(ev, || {
-        if handles::pool(poh)?.is_used() {
-            return Err(Code::BUSY);
-        }
-        let pool = handles::close(poh.cookie, &[kind::POOL])?;
+        let pool = handles::close_pool(poh, |pool| match pool.is_used() {
+            true => Err(Code::BUSY),
+            false => Ok(()),
+        })?;
         Ok(move || {
             drop(pool);
             Ok(())

@@ -3,17 +3,15 @@ use super::filter::Parts;
 use crate::abi::{Event, Filter, Handle, PoolContInfo, PoolContInfo2, Ptr};
 use crate::code::{Code, Result};
 use crate::container::info;
-use crate::container::properties::NO_LABEL;
 use crate::{edge, handles};
 use esker::types::info::{ContainerInfo, OpenMode};
 use esker::{Pool, Wait};
 use std::ffi::c_int;
 
 fn listed(about: &ContainerInfo) -> PoolContInfo {
-    let label = if about.label.is_empty() { NO_LABEL } else { &about.label };
     let mut info = PoolContInfo { uuid: about.uuid.0, label: [0; 128] };
     let last = info.label.len() - 1;
-    for (place, byte) in info.label[..last].iter_mut().zip(label.bytes()) {
+    for (place, byte) in info.label[..last].iter_mut().zip(about.label.bytes()) {
         *place = byte as _;
     }
     info

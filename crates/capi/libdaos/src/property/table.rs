@@ -90,7 +90,7 @@ pub(crate) const CONTAINER: [Property; 26] = {
         Property::number(0x1006, "srv_cksum", AtCreation, 0, 1),
         Property::number(CO_REDUN_FAC, "rd_fac", AtCreation, 0, 4),
         Property::number(0x1008, "rd_lvl", AtCreation, 2, 254),
-        Property::number(CO_SNAPSHOT_MAX, "max_snapshot", AtCreation, 0, ANY),
+        Property::number(CO_SNAPSHOT_MAX, "max_snapshot", Always, 0, ANY),
         Property::new(CO_ACL, "acl", Acl, Always),
         Property::number(CO_COMPRESS, "compression", AtCreation, 0, 6),
         Property::number(CO_ENCRYPT, "encryption", AtCreation, 0, 7),

@@ -7,6 +7,7 @@ mod container;
 mod dfs;
 mod event;
 mod fuzz;
+mod handles;
 mod hash;
 mod kv;
 mod layout;

@@ -98,7 +98,6 @@ fn promises_that_are_not_kept_are_refused() {
         (CSUM, 1, NOTSUPPORTED),
         (CSUM, 5, NOTSUPPORTED),
         (CSUM, 8, INVAL),
-        (REDUN_FAC, 1, NOTSUPPORTED),
         (REDUN_FAC, 9, INVAL),
         (COMPRESS, 1, NOTSUPPORTED),
         (GLOBAL_VERSION, 1, NO_PERM),
@@ -147,6 +146,34 @@ fn snapshots_end_at_their_limit() {
     let mut snap = || daos::snapshot::daos_cont_create_snap(coh, at(&mut epoch), Ptr::null(), WAIT);
     assert_eq!(snap(), 0);
     assert_eq!(snap(), OVERFLOW);
+    let more = numbers(&[(LABEL, 0), (SNAPSHOT_MAX, 2)]);
+    daos_prop_set_str(more, LABEL, text(c"few"), 3);
+    assert_eq!(daos_cont_set_prop(coh, more, WAIT), 0, "with the label it has");
+    daos_prop_free(more);
+    assert_eq!(snap(), 0);
+    assert_eq!(snap(), OVERFLOW);
+}
+
+#[test]
+fn a_redundancy_factor_is_kept() {
+    let store = Store::new();
+    let coh = create(&store, c"safe", numbers(&[(REDUN_FAC, 1)])).unwrap();
+    let prop = query(coh, &[REDUN_FAC]);
+    assert_eq!(entry(prop, REDUN_FAC).value, 1);
+    daos_prop_free(prop);
+}
+
+#[test]
+fn a_container_without_a_label_has_an_empty_one() {
+    let store = Store::new();
+    let mut uuid = [0; 16];
+    assert_eq!(daos_cont_create2(store.poh, at(&mut uuid), Ptr::null(), WAIT), 0);
+    let name = std::ffi::CString::new(esker::types::Uuid(uuid).to_string()).unwrap();
+    let mut coh = NONE;
+    daos_cont_open2(store.poh, text(&name), RW, at(&mut coh), Ptr::null(), WAIT);
+    let prop = query(coh, &[LABEL]);
+    assert_eq!(read(entry(prop, LABEL).string()), "");
+    daos_prop_free(prop);
 }
 
 #[test]

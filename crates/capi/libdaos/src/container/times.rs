@@ -1,0 +1,49 @@
+//! When a container was last opened, and when what describes it last changed.
+//!
+//! They are notes beside the container: where one cannot be made, because the pool is open for reading
+//! only or full, the call it belongs to succeeds all the same.
+use crate::code::Result;
+use crate::handles::OpenContainer;
+use esker::backend::Scope;
+use esker::types::Epoch;
+use esker::types::info::OpenMode;
+use esker::{Container, Wait};
+
+/// A time that is kept.
+#[derive(Clone, Copy)]
+pub(crate) enum Time {
+    Opened,
+    Changed,
+}
+
+impl Time {
+    /// Name of the property that keeps it.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Opened => "opened",
+            Self::Changed => "changed",
+        }
+    }
+
+    /// What it is; a container begins with the time of its creation.
+    pub(crate) fn of(self, container: &Container, created: Epoch) -> Result<Epoch> {
+        let kept = container.properties().get(self.name()).wait()?;
+        let kept = kept.and_then(|bytes| Some(u64::from_le_bytes(bytes.try_into().ok()?)));
+        Ok(kept.map_or(created, Epoch))
+    }
+
+    /// Moves it to now.
+    pub(crate) fn touch(self, open: &OpenContainer) {
+        if open.pool.mode() != OpenMode::ReadOnly {
+            let _ = self.advance(open);
+        }
+    }
+
+    fn advance(self, open: &OpenContainer) -> Result<()> {
+        let about = open.container.info();
+        let now = Epoch::after(self.of(&open.container, about.created)?).0.to_le_bytes();
+        let name = format!("{}{}", super::properties::PREFIX, self.name());
+        let change = [(name.as_str(), Some(now.as_slice()))];
+        Ok(open.pool.backend().set_metadata(Scope::Container(about.id), &change).wait()?)
+    }
+}
