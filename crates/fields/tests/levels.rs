@@ -105,3 +105,11 @@ fn a_purge_keeps_fields_whose_names_stand_on_several_levels() {
     assert_eq!(read(&store, "date=20200131/20200201/20210131"), keys);
     assert_eq!(listed(&store, "list,date=20210131"), keys[2..]);
 }
+
+/// As FDB refuses the field.
+#[test]
+fn a_schema_by_which_years_would_mask_each_other_makes_no_store() {
+    let refused = Schema::parse("[ run [ type [ date: Month, step ]]]", "test").unwrap_err();
+    let text = refused.to_string();
+    assert!(text.contains("date: Month") && text.contains("write date: Date"), "{text}");
+}

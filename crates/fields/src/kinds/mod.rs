@@ -159,6 +159,18 @@ impl KeyType {
         }
     }
 
+    /// Whether it keeps a part of a date only, so that dates with the same part would be one.
+    pub(crate) fn is_part_of_a_date(self) -> bool {
+        matches!(self, Self::Year | Self::Month | Self::MonthOfDate)
+    }
+
+    /// Whether a value follows from its form, but for its spelling.
+    pub(crate) fn keeps_all(self) -> bool {
+        use KeyType::{ClimateDaily, ClimateMonthly, First3, Ignore, YearMonth};
+        !self.is_part_of_a_date()
+            && !matches!(self, ClimateDaily | ClimateMonthly | First3 | Ignore | YearMonth)
+    }
+
     /// The range of steps from the start up to a canonical step, `0-24` of `24`; none of 0, of a range, and of what
     /// is no step.
     pub(crate) fn range_to(self, value: &str) -> Option<String> {

@@ -117,7 +117,7 @@ fn lists_and_ranges_are_written_out() {
 fn months_and_years_have_ranges() {
     let text = "a: Month; b: YearMonth; c: Year; d: ClimateDaily; e: MonthOfDate; f: ClimateMonthly; \
         [a, b, c [d [e, f]]]";
-    let schema = Schema::parse(text, "test").expect("valid");
+    let schema = Schema::of_store(text, "test").expect("valid");
     let request = "a=11/to/12,b=2019-11/to/202002,c=2019/to/20210101,d=feb-28/to/mar-01,e=1/to/3,f=jan/to/mar";
     let request = Request::parse(request).expect("valid");
     let selection = request.expand(&schema, Date::today()).expect("it expands");

@@ -44,6 +44,34 @@ pub(super) fn no_rule(schema: &Schema, key: &Key, values: &Slots<'_>, present: u
     Error::new(ErrorKind::Invalid, message)
 }
 
+/// Why nothing is archived by a rule: of one name no level keeps all of its value.
+pub(super) fn lost(schema: &Schema, rule: &Rule, part: &Part) -> Error {
+    let (source, line, name, kind) = (schema.source(), rule.line(), &part.name, part.kind);
+    let text = format!(
+        "{source}:{line}: {name}: {kind} keeps a part of {name} only, and no level of the rule keeps all of it: \
+         fields that differ in the rest would take each other's place"
+    );
+    let remedy = format!("write {name}: Date, or another type that keeps it, on one of its levels");
+    Error::new(ErrorKind::Invalid, format!("{text}; {remedy}"))
+}
+
+/// Why a key is not archived: with what the schema makes of its values it would be another field.
+pub(super) fn unsettled(schema: &Schema, key: &Key, whole: &Key) -> Error {
+    let text = format!(
+        "{key}: the schema {} makes it {whole}, and of that another field",
+        schema.source()
+    );
+    let remedy = "give every name that has a default, or change the rule";
+    Error::new(ErrorKind::Invalid, format!("{text}; {remedy}"))
+}
+
+/// Why a key is not archived: a level has nothing of it.
+pub(super) fn nothing_left(schema: &Schema, key: &Key, level: &str) -> Error {
+    let text =
+        format!("{key}: nothing of it is left to name {level} by the schema {}", schema.source());
+    Error::new(ErrorKind::Invalid, format!("{text}; give it a name of that level"))
+}
+
 /// How far a rule is from a key.
 fn weight(complaints: &[(usize, String)]) -> usize {
     complaints.iter().map(|(weight, _)| weight).sum()

@@ -57,6 +57,25 @@ impl Schema {
     /// # Errors
     /// Names the line, what is wrong there and what would be right.
     pub fn parse(text: &str, source: &str) -> Result<Self> {
+        let schema = Self::of_store(text, source)?;
+        schema.refuse_loss()?;
+        Ok(schema)
+    }
+
+    /// Refuses rules by which fields would be lost.
+    pub(crate) fn refuse_loss(&self) -> Result<()> {
+        self.rules().iter().try_for_each(|rule| self.refuse_loss_by(rule))
+    }
+
+    fn refuse_loss_by(&self, rule: &Rule) -> Result<()> {
+        rule.lost().map_or(Ok(()), |part| Err(explain::lost(self, rule, part)))
+    }
+
+    /// Reads the schema of a store, which an earlier release may have made with rules by which fields are lost.
+    ///
+    /// # Errors
+    /// Names the line, what is wrong there and what would be right.
+    pub(crate) fn of_store(text: &str, source: &str) -> Result<Self> {
         if text.len() > SCHEMA_BYTES_MAX {
             let message = format!("{source}: a schema has at most {SCHEMA_BYTES_MAX} bytes");
             return Err(Error::new(ErrorKind::Overflow, message));
@@ -132,6 +151,26 @@ impl Schema {
         let (index_key, datum) = (values.level(index_key)?, values.level(datum)?);
         let whole = self.whole(&[&database, &index_key, &datum])?;
         Ok(Split { rule: index, database, index: index_key, datum, whole })
+    }
+
+    /// Splits a key under which a field is to be archived: nothing of it may be lost.
+    ///
+    /// # Errors
+    /// As [`Schema::split`]. Where other keys would be split alike, where the whole key would be split otherwise
+    /// than the key, and where no name is left for a level that needs one.
+    pub fn split_to_archive(&self, key: &Key) -> Result<Split> {
+        let split = self.split(key)?;
+        self.refuse_loss_by(&self.rules()[split.rule])?;
+        for (part, level) in [(&split.database, "its database"), (&split.datum, "it")] {
+            if part.is_empty() {
+                return Err(explain::nothing_left(self, key, level));
+            }
+        }
+        let settled = split.whole == *key
+            || self
+                .split(&split.whole)
+                .is_ok_and(|again| Split { rule: split.rule, ..again } == split);
+        if settled { Ok(split) } else { Err(explain::unsettled(self, key, &split.whole)) }
     }
 
     /// The key whose parts on the levels these are. Of a name that stands on several levels it has the value of the

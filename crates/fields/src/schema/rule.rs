@@ -127,19 +127,37 @@ pub struct Rule {
     /// Names that a key must have, and those it may have: one bit for each name of the schema.
     pub(super) required: u128,
     pub(super) allowed: u128,
+    /// Which of its parts is [`Rule::lost`].
+    lost: Option<usize>,
 }
 
 impl Rule {
     /// A rule of these levels whose last one begins at a line of the schema's text.
     pub(super) fn new(levels: [Vec<Part>; 3], line: usize) -> Self {
-        let mut rule = Self { levels, line, required: 0, allowed: 0 };
+        let mut rule = Self { levels, line, required: 0, allowed: 0, lost: None };
         for part in rule.levels.iter().flatten() {
             rule.allowed |= 1 << part.slot;
             if part.presence == Presence::Required {
                 rule.required |= 1 << part.slot;
             }
         }
+        let lost = rule.parts().position(|part| rule.loses(part));
+        rule.lost = lost;
         rule
+    }
+
+    /// A part of whose values something is kept, on no level all: values that are alike in it would be one.
+    #[must_use]
+    pub fn lost(&self) -> Option<&Part> {
+        self.parts().nth(self.lost?)
+    }
+
+    /// Whether something of the value of a part is lost, where the parts of its name are these.
+    fn loses(&self, part: &Part) -> bool {
+        let of_name = || self.parts().filter(|one| one.is_kept() && one.slot == part.slot);
+        let alone = of_name().all(|one| one.kind == part.kind);
+        let kept = of_name().any(|one| one.kind.keeps_all());
+        part.is_kept() && !kept && (!alone || part.kind.is_part_of_a_date())
     }
 
     /// The parts of a level, in their order.

@@ -130,9 +130,12 @@ fn parts_are_kept_defaulted_left_out_and_dropped() {
 
 #[test]
 fn a_type_in_a_rule_holds_for_the_levels_inside() {
-    let schema = schema("date: Date; [date: Year, a [b [date, c]]] [x, date [y [z]]]");
+    let schema = schema("date: Date; [date: YearMonth, a [b [date, c]]] [x, date [y [z]]]");
     let first = split(&schema, "date=20200131,a=1,b=1,c=1");
-    assert_eq!((first.database.as_str(), first.datum.as_str()), ("date=2020,a=1", "date=2020,c=1"));
+    assert_eq!(
+        (first.database.as_str(), first.datum.as_str()),
+        ("date=202001,a=1", "date=202001,c=1")
+    );
     assert_eq!(split(&schema, "date=20200131,x=1,y=1,z=1").database.get("date"), Some("20200131"));
 }
 
@@ -177,6 +180,14 @@ fn a_faulty_schema_is_refused_with_its_line() {
         ("[a= [b [c]]]", "test:1: a value of a is missing"),
         ("[a=!/x [b [c]]]", "test:1: a value of a is missing"),
         ("[a: Date=x [b [c]]]", "test:1: a=x: not a Date"),
+        (
+            "[a [b\n[c, date: Month]]]",
+            "test:2: date: Month keeps a part of date only, and no level of the rule keeps all of it: fields that \
+             differ in the rest would take each other's place; write date: Date",
+        ),
+        ("[a, date: Year [b [c, date: Month]]]", "test:1: date: Year keeps"),
+        ("[a, date: Date- [b [c, date: MonthOfDate]]]", "test:1: date: MonthOfDate keeps"),
+        ("[a, date: Year [b [c, date: ClimateDaily]]]", "test:1: date: Year keeps"),
         ("[1a [b [c]]]", "test:1: \"1a\" is no name of a key"),
     ] {
         let message = refusal(Schema::parse(text, "test"));
@@ -213,4 +224,45 @@ fn a_split_goes_no_further_than_a_key() {
         key.set(name, &long(240)).expect("room");
     }
     assert_eq!(split(&schema, key.as_str()).whole, key);
+}
+
+/// FDB, too, takes months of any year and first letters for what they are.
+#[test]
+fn types_that_lose_a_part_stand_beside_one_that_keeps_it_or_are_meant_so() {
+    for text in [
+        "[a, date: Year [b, date: Month [c, date: Date]]]",
+        "[a, date: Date [b [c, date: Month]]]",
+        "[a, date [b [c, date: ClimateDaily]]]",
+        "[a [b [c, date: YearMonth]]]",
+        "[a [b [c, date: ClimateMonthly, origin: First3]]]",
+        "[a, date: ClimateMonthly [b [c, date: ClimateMonthly]]]",
+        "[a [b [c, date: Month-]]]",
+    ] {
+        schema(text);
+    }
+}
+
+#[test]
+fn the_value_from_which_the_others_follow_is_shown() {
+    for text in [
+        "[a, date: Year [b, date: Month [c, date: Date]]]",
+        "[a, date: Date [b, date: Month [c, date: Year]]]",
+        "[a, date: Year [b, date: Date [c, date: ClimateMonthly]]]",
+    ] {
+        let split = split(&schema(text), "a=1,date=2020-01-31,b=1,c=1");
+        assert_eq!(split.whole.as_str(), "a=1,date=20200131,b=1,c=1", "{text}");
+    }
+}
+
+#[test]
+fn a_key_is_archived_only_where_it_can_be_found_again() {
+    let refused = |text: &str, given: &str| refusal(schema(text).split_to_archive(&key(given)));
+    let defaults = "[a, x?1 [b [c, x?2]]]";
+    assert!(refused(defaults, "a=1,b=1,c=1").contains("makes it a=1,x=2,b=1,c=1"));
+    assert!(schema(defaults).split_to_archive(&key("a=1,b=1,c=1,x=1")).is_ok());
+    let order = "[a, x=1 [b, c [d]]] [a, x?1 [b [c, d]]]";
+    assert!(refused(order, "a=1,b=1,c=1,d=1").contains("of that another field"));
+    assert!(refused("[a? [b [c]]]", "b=1,c=1").contains("to name its database"));
+    assert!(refused("[a [b [c?]]]", "a=1,b=1").contains("to name it by"));
+    assert!(schema("[a [b? [c]]]").split_to_archive(&key("a=1,c=1")).is_ok());
 }

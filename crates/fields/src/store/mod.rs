@@ -61,12 +61,13 @@ impl FieldStore {
     ///
     /// # Errors
     /// [`ErrorKind::Exists`] where `label` is taken, [`ErrorKind::NotSupported`] where the pool has no
-    /// transactions.
+    /// transactions, [`ErrorKind::Invalid`] where fields would be lost by the schema.
     pub fn create(pool: &Pool, label: &str, schema: &Schema) -> Result<Self> {
         if !pool.capabilities().transactions {
             let text = "fields need a pool with transactions; this one has none";
             return Err(Error::new(ErrorKind::NotSupported, text));
         }
+        schema.refuse_loss()?;
         let version = layout::LAYOUT_VERSION.to_string();
         let metadata: [(&str, &[u8]); 2] =
             [(layout::VERSION, version.as_bytes()), (layout::SCHEMA, schema.text().as_bytes())];
@@ -94,7 +95,7 @@ impl FieldStore {
             return Err(Error::new(ErrorKind::Incompatible, text));
         }
         let text = about(layout::SCHEMA)?;
-        let schema = Schema::parse(&text, &format!("schema of container {label}"))?;
+        let schema = Schema::of_store(&text, &format!("schema of container {label}"))?;
         Self::of(container, schema)
     }
 

@@ -71,7 +71,7 @@ impl FieldWriter {
     /// [`ErrorKind::RecordTooBig`] over [`FIELD_BYTES_MAX`], [`ErrorKind::NoSpace`],
     /// [`ErrorKind::Overflow`] where [`PENDING_MAX`] fields wait for a flush.
     pub fn archive(&mut self, key: &Key, data: &[u8]) -> Result<()> {
-        let split = self.store.schema().split(key)?;
+        let split = self.store.schema().split_to_archive(key)?;
         check(key, data.len() as u64)?;
         self.check_room()?;
         let oid =
@@ -89,7 +89,7 @@ impl FieldWriter {
     /// As [`FieldWriter::archive`]; [`ErrorKind::NameTooLong`] for a path beyond its limit or one that is
     /// no UTF-8.
     pub fn adopt(&mut self, key: &Key, path: &Path, offset: u64, bytes: u64) -> Result<()> {
-        let split = self.store.schema().split(key)?;
+        let split = self.store.schema().split_to_archive(key)?;
         check(key, bytes)?;
         self.check_room()?;
         check_path(path)?;
@@ -287,5 +287,34 @@ mod tests {
         writer.flush().unwrap();
         assert_eq!(masked(&store), times - 1);
         assert_eq!(store.field(&key()).unwrap().read().unwrap(), (times - 1).to_le_bytes());
+    }
+
+    /// Stores that earlier releases made with such schemas: what is in them is read, nothing is added.
+    #[test]
+    fn a_schema_by_which_fields_are_lost_is_read_and_takes_no_more() {
+        let text = "[run [type [date: Month, step]]]";
+        let pool = Pool::connect("memory:fields-lossy", OpenMode::ReadWrite).unwrap();
+        let lossy = Schema::of_store(text, "test").unwrap();
+        assert_eq!(
+            FieldStore::create(&pool, "no", &lossy).err().unwrap().kind(),
+            ErrorKind::Invalid
+        );
+        let metadata: [(&str, &[u8]); 2] =
+            [(layout::VERSION, b"1"), (layout::SCHEMA, text.as_bytes())];
+        let new = esker::backend::NewContainer {
+            label: Some("fields"),
+            metadata: &metadata,
+            ..Default::default()
+        };
+        pool.create_container(&new).wait().unwrap();
+        let store = FieldStore::open(&pool, "fields", OpenMode::ReadWrite).unwrap();
+        let key = Key::parse("run=a,type=fc,date=20200601,step=0").unwrap();
+        let mut writer = store.writer();
+        let refused = writer.archive(&key, b"field").unwrap_err();
+        assert!(refused.to_string().contains("date: Month"), "{refused}");
+        let place = Place::new(5, Holder::File { path: "/nowhere".into(), offset: 0 });
+        writer.enter(store.schema().split(&key).unwrap(), place);
+        writer.flush().unwrap();
+        assert_eq!(store.field(&key).unwrap().key().get("date"), Some("6"));
     }
 }
