@@ -88,7 +88,8 @@ pub(crate) struct SegmentWords<'c> {
     pub(crate) tail: &'c AtomicU64,
     /// Bytes of data that commits have named.
     pub(crate) published: &'c AtomicU64,
-    /// Dead: last transaction that may look at it. Free: when it was freed.
+    /// With data: its tail when that was last counted. Dead: last transaction that may look at it. Free: when
+    /// it was freed.
     pub(crate) stamp: &'c AtomicU64,
 }
 

@@ -15,6 +15,9 @@ pub(crate) struct ProcessWords<'c> {
     pub(crate) mapping: &'c AtomicU64,
 }
 
+/// One byte per target, held over its compaction.
+const BYTE_COMPACTION: u64 = (1 << 40) + (1 << 16);
+
 impl Control {
     /// Counts holds that found no room, as long as anybody has the pool open.
     pub(crate) fn unplaced_holds(&self) -> &AtomicU64 {
@@ -35,6 +38,17 @@ impl Control {
         }
         let held = lock::Held::take(&self.file, byte).map_err(not_locked)?;
         Ok(held.is_some() && work())
+    }
+
+    /// Runs `work` unless another process compacts the target; this one sees to its threads.
+    pub(crate) fn unless_compacting<T>(
+        &self,
+        target: u32,
+        work: impl FnOnce() -> Result<T>,
+    ) -> Result<Option<T>> {
+        let byte = BYTE_COMPACTION + u64::from(target);
+        let held = lock::Held::take(&self.file, byte).map_err(not_locked)?;
+        held.map(|_held| work()).transpose()
     }
 
     /// The words of a process.

@@ -55,12 +55,14 @@ impl PoolSpec {
 
 const INDEX_PERCENT: u32 = 12;
 const INDEX_BYTES_MIN: u64 = 1 << 20;
-const SEGMENT_BYTES_MIN: u64 = 1 << 20;
+const SEGMENT_BYTES_MIN: u64 = 512 << 10;
 /// Segments the pool gets by itself hold the largest single value, if there are enough of them.
 const SEGMENT_BYTES_WANTED: u64 = 8 << 20;
 const SEGMENT_BYTES_MAX: u64 = 64 << 20;
-/// Segments a target has at least: fewer could not be collected while they are written.
+/// Segments a target has at least: one is kept back for compaction, and several are written at a time.
 const SEGMENTS_MIN: u64 = 4;
+/// Segments the pool gets by itself are small enough that there are so many, and little is kept back.
+const SEGMENTS_WANTED: u64 = 8;
 /// Most segments of a target, for their numbers have 24 bits.
 const SEGMENTS_MAX: u64 = (1 << 24) - 1;
 /// Bytes reserved between two reports of progress.
@@ -97,7 +99,7 @@ fn lay_out(spec: &PoolSpec, medium: Medium) -> Result<Superblock> {
     let data_bytes = share.saturating_sub(index_bytes);
     let segment_bytes = spec.segment_bytes.unwrap_or_else(|| {
         let wanted = (data_bytes / 64).clamp(SEGMENT_BYTES_WANTED, SEGMENT_BYTES_MAX);
-        let few = (data_bytes / SEGMENTS_MIN).clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX);
+        let few = (data_bytes / SEGMENTS_WANTED).clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX);
         let data = wanted.min(few - few / 128).max(SEGMENT_BYTES_MIN);
         with_slack(1 << data.ilog2())
     });

@@ -233,7 +233,7 @@ impl State {
         let (used, total) = target.pages_counted(&txn)?;
         let bytes = txn.pages()?.bytes;
         Ok(Space {
-            data_total: u64::from(target.segment_count()) * target.segment_bytes(),
+            data_total: target.data_bytes(),
             data_free: target.free_data_bytes()?,
             index_total: total * bytes,
             index_free: total.saturating_sub(used) * bytes,

@@ -118,13 +118,13 @@ pub(crate) fn rebuild(target: &Target) -> Result<()> {
         let dead = usage.dead.get(&number).copied().unwrap_or(0);
         segment.tail.store(used.end, Ordering::Release);
         segment.published.store(used.live + dead, Ordering::Release);
-        segment.stamp.store(0, Ordering::Release);
+        segment.stamp.store(used.end, Ordering::Release);
         segment.store(match (used.live, dead) {
             (0, 0) if !target.is_viewed(number) => SegmentState::Free,
             // Its count of dead bytes goes when the next collection frees it: opening a pool needs no
             // room in the index. Views may have outlived the last who had the pool open.
             (0, _) => SegmentState::Dead,
-            _ => SegmentState::Sealed,
+            _ => SegmentState::left_with(used.end, target.segment_bytes()),
         });
     }
     target.control.pass_epoch(usage.last_epoch);
@@ -174,7 +174,7 @@ mod tests {
         let target = &state.targets[1];
         assert_eq!(target.index.last_commit().unwrap(), last_commit);
         let whole = u64::from(target.segment_count()) * target.segment_bytes();
-        assert_eq!(target.free_data_bytes().unwrap(), whole);
+        assert_eq!(target.free_data_bytes().unwrap(), target.data_bytes());
         assert_eq!(target.words().segment(1).load(), SegmentState::Dead);
         target.recycle().unwrap();
         assert_eq!(target.whole_free_bytes(), whole);

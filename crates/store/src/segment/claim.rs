@@ -1,26 +1,22 @@
 //! Getting hold of a segment to append to.
 use super::State;
+use super::patience::Patience;
 use crate::control::ProcessSlot;
 use crate::target::Target;
 use esker_types::{Error, ErrorKind, Result};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
-use std::time::Duration;
 
-/// How often and how long to wait for those who are about to free a segment: two seconds in all, and more
-/// on a machine with so much to do that the kernel keeps them waiting.
-const PATIENCE: u32 = 2000;
-const MOMENT: Duration = Duration::from_millis(1);
-/// Rounds of waiting after which compaction is tried again.
-const COMPACT_EVERY: u32 = 16;
-/// How often it is tried then, and where there is nobody to wait for.
-const TRIES_ALONE: u32 = 2;
+/// Free segments kept back for compaction: without one, a full target could never be compacted.
+pub(crate) const RESERVE: usize = 1;
 
 /// Segments of one target this process appends to, one per lane: so many threads can append at once.
 pub(crate) struct Lanes {
     lanes: Vec<Mutex<Held>>,
     /// Takes what compaction moves; it must not wait for compaction itself.
     compaction: Mutex<Held>,
+    /// Held over compaction: locks of the control file do not tell the threads of a process apart.
+    pub(super) compacting: Mutex<()>,
     turn: AtomicUsize,
 }
 
@@ -43,7 +39,8 @@ pub(crate) struct Lane<'t> {
 impl Lanes {
     pub(crate) fn new(count: usize) -> Self {
         let lanes = (0..count.max(1)).map(|_| Mutex::default()).collect();
-        Self { lanes, compaction: Mutex::default(), turn: AtomicUsize::new(0) }
+        let (compaction, compacting) = (Mutex::default(), Mutex::default());
+        Self { lanes, compaction, compacting, turn: AtomicUsize::new(0) }
     }
 
     /// A lane nobody is in, or the next one as soon as it is left.
@@ -64,6 +61,11 @@ impl Lanes {
     pub(crate) fn enter_compaction(&self) -> Lane<'_> {
         let held = self.compaction.lock().unwrap_or_else(PoisonError::into_inner);
         Lane { held, busy: false, may_collect: false }
+    }
+
+    /// The segment that takes what compaction moves.
+    pub(super) fn compacts_into(&self) -> Option<u32> {
+        self.compaction.lock().unwrap_or_else(PoisonError::into_inner).segment
     }
 }
 
@@ -93,17 +95,17 @@ impl Lane<'_> {
         self.held.segment
     }
 
-    /// Gives the lane another busy segment with at least `need` bytes of room. A full one must have
-    /// been taken note of by the caller.
+    /// Gives the lane another busy segment with at least `need` bytes of room, for an operation that keeps
+    /// others busy if it is `keeping` some. The one it had must have been left by the caller.
     ///
     /// # Errors
     /// `NoSpace` where there is none, even after collection.
-    pub(crate) fn claim(&mut self, target: &Target, need: u64) -> Result<()> {
+    pub(crate) fn claim(&mut self, target: &Target, need: u64, keeping: bool) -> Result<()> {
         self.held.segment = None;
         self.busy = false;
         let segment = match self.may_collect {
-            true => claim_anywhere(target, need),
-            false => claim_any(target, need, 0).ok_or_else(|| full(target, need)),
+            true => claim_anywhere(target, need, keeping),
+            false => claim_for_compaction(target, need).ok_or_else(|| full(target, need)),
         };
         self.held.segment = Some(segment?);
         self.busy = true;
@@ -122,78 +124,67 @@ impl Lane<'_> {
 
 /// A segment to append to. What has died is freed first: its memory is warm, where that of a segment
 /// never used may cost ten times as much to write.
-///
-/// As long as the reserve is in use, what is open with room is left to compaction: without it nothing
-/// would ever become free.
-fn claim_anywhere(target: &Target, need: u64) -> Result<u32> {
-    let spare = |take: fn(&Target, u64) -> Option<u32>| {
-        if has_reserve(target) { take(target, need) } else { None }
-    };
-    let search = || spare(abandoned).or_else(|| take_free(target, target.reserve()));
-    if let Some(segment) = spare(abandoned) {
+fn claim_anywhere(target: &Target, need: u64, keeping: bool) -> Result<u32> {
+    if let Some(segment) = spare(target, need, abandoned) {
         return Ok(segment);
     }
     target.recycle()?;
-    if let Some(segment) = search() {
+    if let Some(segment) = search(target, need) {
         return Ok(segment);
     }
-    let mut alone = 0;
-    for round in 0..PATIENCE {
+    let mut patience = Patience::new(keeping);
+    loop {
         target.collect()?;
-        if let Some(segment) = search().or_else(|| spare(steal)) {
+        let found = search(target, need).or_else(|| spare(target, need, steal));
+        if let Some(segment) = found.or_else(|| last_resort(target, need)) {
             return Ok(segment);
         }
-        alone = if may_free(target) { 0 } else { alone + 1 };
-        if alone > TRIES_ALONE {
-            break;
-        }
-        // Now and then again: those one waits for may need what only compaction brings, and may have let go
-        // of the room for it.
-        if alone > 0 || round % COMPACT_EVERY < TRIES_ALONE {
-            seal_open(target, need);
-            compact(target)?;
-        } else {
-            std::thread::sleep(MOMENT);
+        if !target.make_room(need)? && !patience.wait(target, need)? {
+            return Err(full(target, need));
         }
     }
-    target.collect()?;
-    claim_any(target, need, target.reserve()).ok_or_else(|| full(target, need))
 }
 
-/// True where the segments kept back for compaction are free.
+/// What is left open, or free.
+fn search(target: &Target, need: u64) -> Option<u32> {
+    spare(target, need, abandoned).or_else(|| take_free(target, RESERVE))
+}
+
+/// As long as the reserve is in use, what is open with room is left to compaction: without it nothing
+/// would ever become free.
+fn spare(target: &Target, need: u64, take: fn(&Target, u64) -> Option<u32>) -> Option<u32> {
+    if has_reserve(target) { take(target, need) } else { None }
+}
+
+/// Where nothing is free because views keep what is dead, the reserve comes back with it.
+fn last_resort(target: &Target, need: u64) -> Option<u32> {
+    let kept = viewed(target) > 0;
+    kept.then(|| abandoned(target, need).or_else(|| steal(target, need))).flatten()
+}
+
+/// What is open first, so that segments half empty are joined; the reserve last.
+fn claim_for_compaction(target: &Target, need: u64) -> Option<u32> {
+    abandoned(target, need).or_else(|| steal(target, need)).or_else(|| take_free(target, 0))
+}
+
+/// True where the segment kept back for compaction is free.
 fn has_reserve(target: &Target) -> bool {
+    target.count(|state| state == State::Free) >= RESERVE
+}
+
+/// True where a claim of `need` bytes finds something.
+pub(super) fn has_room_for(target: &Target, need: u64) -> bool {
     let words = target.words();
-    let free = |&segment: &u32| words.segment(segment).load() == State::Free;
-    (0..target.segment_count()).filter(free).take(target.reserve()).count() == target.reserve()
-}
-
-/// Whatever has room, but for `keep` free segments.
-fn claim_any(target: &Target, need: u64, keep: usize) -> Option<u32> {
-    abandoned(target, need).or_else(|| take_free(target, keep)).or_else(|| steal(target, need))
-}
-
-/// Compacts as far as there is room to move to. That there is none says nothing yet: it may be held by
-/// others who compact, or wait for readers.
-fn compact(target: &Target) -> Result<()> {
-    match target.compact_for_space() {
-        Err(error) if error.kind() == ErrorKind::NoSpace => Ok(()),
-        result => result.map(drop),
-    }
-}
-
-/// True where somebody writes to a segment, moves data out of it, or is about to free it, or where readers
-/// still look at a dead one: there may be space in a moment. A view may last for ever.
-fn may_free(target: &Target) -> bool {
-    let words = target.words();
-    (0..target.segment_count()).any(|segment| match words.segment(segment).load() {
-        State::Busy(_) => true,
-        State::Dead => !target.is_viewed(segment),
-        _ => false,
-    })
+    let open = |&segment: &u32| {
+        let is_open = matches!(words.segment(segment).load(), State::Open(_));
+        is_open && has_room(target, segment, need)
+    };
+    let free = target.count(|state| state == State::Free);
+    free > RESERVE || (free == RESERVE && (0..target.segment_count()).any(|s| open(&s)))
 }
 
 /// Dead segments that views keep.
-fn viewed(target: &Target) -> usize {
+pub(super) fn viewed(target: &Target) -> usize {
     let words = target.words();
     let dead = |&segment: &u32| words.segment(segment).load() == State::Dead;
     (0..target.segment_count()).filter(dead).filter(|&segment| target.is_viewed(segment)).count()
@@ -204,9 +195,22 @@ fn full(target: &Target, need: u64) -> Error {
         0 => "delete something, or make a larger pool".to_owned(),
         count => format!("views keep {count} that are empty: drop those, or make a larger pool"),
     };
-    let number = target.number();
-    let text = format!("target {number} has no segment with room for {need} bytes: {remedy}");
+    let (number, free) = (target.number(), free_elsewhere(target));
+    let elsewhere = match free {
+        0 => String::new(),
+        _ => format!(", though others have {free} bytes free"),
+    };
+    let text =
+        format!("target {number} has no segment with room for {need} bytes{elsewhere}: {remedy}");
     Error::new(ErrorKind::NoSpace, text)
+}
+
+/// Bytes free on the other targets of the pool, as far as that can be told.
+fn free_elsewhere(target: &Target) -> u64 {
+    let pool = target.pool();
+    let others = pool.iter().flat_map(|pool| &pool.targets);
+    let others = others.filter(|other| other.number() != target.number());
+    others.filter_map(|other| other.free_data_bytes().ok()).sum()
 }
 
 fn has_room(target: &Target, segment: u32, need: u64) -> bool {
@@ -236,6 +240,12 @@ fn take_free(target: &Target, keep: usize) -> Option<u32> {
         .iter()
         .map(|&(_, segment)| segment)
         .find(|&segment| words.segment(segment).change(State::Free, mine))?;
+    // Others took some meanwhile: of those who take the last ones, at least one sees it.
+    std::sync::atomic::fence(Ordering::SeqCst);
+    if target.count(|state| state == State::Free) < keep {
+        words.segment(taken).change(mine, State::Free);
+        return None;
+    }
     target.begin_segment(taken);
     Some(taken)
 }
@@ -250,18 +260,6 @@ fn steal(target: &Target, need: u64) -> Option<u32> {
         let stealable = matches!(state, State::Open(Some(_))) && has_room(target, segment, need);
         stealable && words.change(state, mine)
     })
-}
-
-/// Seals segments left open, which have no room for anybody by now, so that they can be compacted: an
-/// idle owner may never come back to them.
-fn seal_open(target: &Target, need: u64) {
-    for segment in 0..target.segment_count() {
-        let words = target.words().segment(segment);
-        let state = words.load();
-        if matches!(state, State::Open(_)) && !has_room(target, segment, need) {
-            words.change(state, State::Sealed);
-        }
-    }
 }
 
 /// Frees what dead processes held. Returns segments whose owner died while busy: what is alive in

@@ -28,6 +28,13 @@ pub(crate) fn all_dead(txn: &Txn) -> Result<HashMap<u32, u64>> {
     Ok(dead)
 }
 
+/// What the words of a segment have to say.
+struct Counted {
+    live: u64,
+    published: u64,
+    tail: u64,
+}
+
 impl Target {
     /// Takes over what dead processes held, finds segments in which nothing is alive, and frees those
     /// that no reader can still be looking at. Bounded by the number of segments.
@@ -49,35 +56,50 @@ impl Target {
     }
 
     /// Counts again what is alive in a segment that is busy on behalf of this process: its owner died
-    /// while it was writing, or its count does not fit what is found in it. Leaves it sealed.
+    /// while it was writing, or its count does not fit what is found in it. Leaves it to anybody.
     pub(super) fn recount(&self, segment: u32) -> Result<()> {
         let counted = self.count_again(segment);
-        let words = self.words();
-        let words = words.segment(segment);
-        if let Ok(published) = counted {
-            words.published.store(published, Ordering::Release);
+        if let Ok(counted) = &counted {
+            let words = self.words().segment(segment);
+            words.published.store(counted.published, Ordering::Release);
+            words.tail.store(counted.tail, Ordering::Release);
+            words.stamp.store(counted.tail, Ordering::Release);
         }
-        words.store(State::Sealed);
+        match &counted {
+            // To be found dead, with what is counted as dead in it.
+            Ok(counted) if counted.live == 0 && counted.published > 0 => {
+                self.words().segment(segment).store(State::Sealed);
+            }
+            _ => self.leave_segment(segment),
+        }
         counted.map(drop)
     }
 
-    /// Bytes of a segment that commits have named, dead ones included.
-    fn count_again(&self, segment: u32) -> Result<u64> {
+    /// What the words of a segment have to say. What its owner appended last is given back, unless that was
+    /// committed: then more is counted than was before.
+    fn count_again(&self, segment: u32) -> Result<Counted> {
         let txn = self.read()?;
         let dead = all_dead(&txn)?.get(&segment).copied().unwrap_or(0);
         let live = match compact::live_bytes(self, &txn, segment) {
             // A damaged header hides what is behind it: the whole index knows, but takes longer.
             Err(error) if error.kind() == ErrorKind::Checksum => {
-                let usage = walk::usage(self)?;
-                let live = usage.segments.get(&segment).map_or(0, |used| used.live);
-                return Ok(live + usage.dead.get(&segment).copied().unwrap_or(0));
+                walk::usage(self)?.segments.get(&segment).map_or(0, |used| used.live)
             }
             live => live?,
         };
-        Ok(live + dead)
+        let words = self.words().segment(segment);
+        let tail = words.tail.load(Ordering::Acquire);
+        let is_as_before = words.published.load(Ordering::Acquire) == live + dead && live > 0;
+        let counted = words.stamp.load(Ordering::Acquire).min(tail);
+        Ok(Counted {
+            live,
+            published: live + dead,
+            tail: if is_as_before { counted } else { tail },
+        })
     }
 
-    /// Marks full segments, and abandoned ones, in which nothing is alive.
+    /// Marks segments in which nothing is alive: full ones, abandoned ones, and those that an owner has filled
+    /// by half.
     fn bury_dead_segments(&self) -> Result<()> {
         // No view is kept: whatever has to be finished for the next one may need the pages it holds back.
         let dead = all_dead(&*self.read()?)?;
@@ -85,17 +107,22 @@ impl Target {
         for number in 0..self.segment_count() {
             let segment = words.segment(number);
             let state = segment.load();
-            if !matches!(state, State::Sealed | State::Open(None)) {
-                continue;
-            }
-            let live = segment.live(dead.get(&number).copied().unwrap_or(0));
-            // One that is open and empty serves as it is.
-            let begun = state == State::Sealed || segment.tail.load(Ordering::Acquire) > 0;
-            if live == 0 && begun {
+            let is_done = match state {
+                State::Sealed | State::Open(None) => true,
+                State::Open(Some(_)) => self.is_idle(number),
+                _ => false,
+            };
+            if is_done && segment.live(dead.get(&number).copied().unwrap_or(0)) == 0 {
                 self.bury_segment(number, state)?;
             }
         }
         Ok(())
+    }
+
+    /// True for a segment that nothing was ever put in, or so much that whoever has it loses little.
+    fn is_idle(&self, number: u32) -> bool {
+        let tail = self.words().segment(number).tail.load(Ordering::Acquire);
+        tail == 0 || tail > self.segment_bytes() / 2
     }
 
     /// Marks a segment as dead if it is so now: since it was looked at it may have been freed and
@@ -109,8 +136,12 @@ impl Target {
         // The number comes last: LMDB may show a later state than the one whose number a reader has.
         let dead = self.read().and_then(|txn| all_dead(&txn));
         let dead = dead.and_then(|dead| Ok((dead, self.index.last_commit()?)));
+        let dead_here = |dead: &HashMap<u32, u64>| dead.get(&number).copied().unwrap_or(0);
         match &dead {
-            Ok((dead, last)) if segment.live(dead.get(&number).copied().unwrap_or(0)) == 0 => {
+            Ok((dead, _)) if dead_here(dead) == 0 && segment.tail.load(Ordering::Acquire) == 0 => {
+                segment.store(State::Free);
+            }
+            Ok((dead, last)) if segment.live(dead_here(dead)) == 0 => {
                 segment.stamp.store(*last, Ordering::Release);
                 segment.store(State::Dead);
             }
@@ -174,7 +205,13 @@ impl Target {
         free.count() as u64 * self.segment_bytes()
     }
 
-    /// Data bytes that are free, or will be when readers are done and segments compacted.
+    /// Bytes of data that may be alive at a time: all but the reserve.
+    pub(crate) fn data_bytes(&self) -> u64 {
+        (u64::from(self.segment_count()).saturating_sub(claim::RESERVE as u64))
+            * self.segment_bytes()
+    }
+
+    /// Those of them that are free, or will be when readers are done and segments compacted.
     pub(crate) fn free_data_bytes(&self) -> Result<u64> {
         let txn = self.read()?;
         let dead = all_dead(&txn)?;
@@ -182,6 +219,6 @@ impl Target {
         let live: u64 = (0..self.segment_count())
             .map(|number| words.segment(number).live(dead.get(&number).copied().unwrap_or(0)))
             .sum();
-        Ok((u64::from(self.segment_count()) * self.segment_bytes()).saturating_sub(live))
+        Ok(self.data_bytes().saturating_sub(live))
     }
 }

@@ -1,6 +1,7 @@
 //! Compaction: moving what is alive out of segments that are mostly dead.
 use super::header::{HEADER_MAX, Header, data_offset};
-use super::{Append, Placed, State, Writer, collect};
+use super::victim::Victim;
+use super::{Append, Placed, State, Writer, claim};
 use crate::io::txn::{ReadTxn, Txn};
 use crate::keys::{ARRAY, DataKey, Key, Table};
 use crate::record::{Body, Record, RecordBytes};
@@ -9,11 +10,16 @@ use esker_types::ops::Source;
 use esker_types::{Error, ErrorKind, Result};
 use std::ops::Range;
 use std::sync::atomic::Ordering;
+use std::sync::{PoisonError, TryLockError};
 
 /// Most bytes one step moves.
 const STEP_BYTES_MAX: u64 = 16 << 20;
 
-/// A segment is worth compacting while at most so many of its bytes, in eighths, are alive.
+/// Pieces and bytes that one commit names anew: few enough that a full index has the pages for it.
+const BATCH_PIECES: usize = 16;
+const BATCH_BYTES: u64 = 1 << 20;
+
+/// A segment is worth compacting by itself while at most so many of its bytes, in eighths, are alive.
 const LIVE_EIGHTHS_MAX: u64 = 6;
 
 /// An index entry that lies in the segment.
@@ -31,11 +37,11 @@ impl Piece {
     }
 
     /// The key the record is sealed with.
-    fn sealed_key(&self) -> Result<&[u8]> {
+    pub(super) fn sealed_key(&self) -> Result<&[u8]> {
         DataKey::parse(&self.key).map(|parts| parts.body())
     }
 
-    fn record(&self) -> Result<Record<'_>> {
+    pub(super) fn record(&self) -> Result<Record<'_>> {
         Record::decode(self.sealed_key()?, &self.value[self.lead()..])
     }
 }
@@ -87,13 +93,11 @@ impl Iterator for Headers<'_> {
 }
 
 /// Bytes of a segment that the index names.
-pub(crate) fn live_bytes(target: &Target, txn: &ReadTxn, segment: u32) -> Result<u64> {
+pub(super) fn live_bytes(target: &Target, txn: &ReadTxn, segment: u32) -> Result<u64> {
     let mut sum = 0;
     for header in Headers::of(target, segment) {
         let (header, data_at) = header?;
-        for piece in pieces(txn, &header, segment, data_at)? {
-            sum += piece.record()?.bytes();
-        }
+        sum += bytes_of(&pieces(txn, &header, segment, data_at)?)?;
     }
     Ok(sum)
 }
@@ -139,108 +143,91 @@ fn lies_in(piece: &Piece, segment: u32, data: &Range<u64>) -> Result<bool> {
     })
 }
 
+/// Bytes of data of pieces.
+fn bytes_of(pieces: &[Piece]) -> Result<u64> {
+    pieces.iter().map(|piece| piece.record().map(|record| record.bytes())).sum()
+}
+
 /// True for damage in one segment, which must not stop the compaction of others.
 fn is_local(error: &Error) -> bool {
     error.kind() == ErrorKind::Checksum
 }
 
 impl Target {
-    /// Compacts until a segment's worth of space is gained; false where nothing is left to gain.
-    pub(crate) fn compact_for_space(&self) -> Result<bool> {
-        let mut gained = false;
-        let mut tried = self.not_full();
-        while let Some(victim) = self.victim(&tried)? {
-            match self.compact_one(victim) {
-                Ok(moved) if moved >= STEP_BYTES_MAX => {}
-                Err(error) if !is_local(&error) => return Err(error),
-                _ => tried.push(victim),
-            }
-            gained = true;
-            self.collect()?;
-            if self.has_free() {
-                break;
-            }
-        }
-        Ok(gained)
-    }
-
-    /// Segments that are not full: no victims of this run, even if it fills them.
-    fn not_full(&self) -> Vec<u32> {
-        let words = self.words();
-        (0..self.segment_count()).filter(|&s| words.segment(s).load() != State::Sealed).collect()
-    }
-
-    fn has_free(&self) -> bool {
-        let words = self.words();
-        let free = (0..self.segment_count()).filter(|&s| words.segment(s).load() == State::Free);
-        free.count() > self.reserve()
+    /// Compacts until there is room for `need` bytes beside the reserve; false where nothing was gained, be
+    /// it that somebody else is compacting.
+    pub(crate) fn make_room(&self, need: u64) -> Result<bool> {
+        let _alone = match self.lanes.compacting.try_lock() {
+            Err(TryLockError::WouldBlock) => return Ok(false),
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Ok(alone) => alone,
+        };
+        let work = || self.compact_while(&mut |_| !claim::has_room_for(self, need), need);
+        Ok(self.control.unless_compacting(self.number(), work)?.unwrap_or(false))
     }
 
     /// Compacts every segment that is worth it, once.
     pub(crate) fn compact_all(&self) -> Result<()> {
+        let _alone = self.lanes.compacting.lock().unwrap_or_else(PoisonError::into_inner);
+        let limit = self.segment_bytes() / 8 * LIVE_EIGHTHS_MAX;
         self.collect()?;
-        let mut tried = self.not_full();
-        while let Some(victim) = self.victim(&tried)? {
-            match self.compact_one(victim) {
-                Ok(moved) if moved >= STEP_BYTES_MAX => {}
-                Err(error) if !is_local(&error) => return Err(error),
-                _ => tried.push(victim),
+        let mut worth = |victim: &Victim| victim.live <= limit;
+        let work = || self.compact_while(&mut worth, 0);
+        self.control.unless_compacting(self.number(), work).map(drop)
+    }
+
+    /// Compacts segment after segment, each once, as long as `wanted` says so; true where that gained
+    /// something. There must be nobody else who compacts: two who shared the reserve could fill it up and
+    /// free nothing.
+    fn compact_while(&self, wanted: &mut dyn FnMut(&Victim) -> bool, need: u64) -> Result<bool> {
+        let (mut gained, mut tried) = (false, Vec::new());
+        while let Some(victim) = self.victim(&tried, need)?.filter(|victim| wanted(victim)) {
+            match self.compact_one(&victim) {
+                Ok(moved) if moved >= STEP_BYTES_MAX => gained = true,
+                Ok(moved) => {
+                    gained |= moved > 0;
+                    tried.push(victim.number);
+                }
+                Err(error) if is_local(&error) => tried.push(victim.number),
+                Err(error) if error.kind() == ErrorKind::NoSpace => return Ok(gained),
+                Err(error) => return Err(error),
             }
             self.collect()?;
         }
-        Ok(())
-    }
-
-    /// The full segment with the fewest live bytes, if it is worth moving them and was not `tried`.
-    fn victim(&self, tried: &[u32]) -> Result<Option<u32>> {
-        let txn = self.read()?;
-        let dead = collect::all_dead(&txn)?;
-        let words = self.words();
-        let live =
-            |number: u32| words.segment(number).live(dead.get(&number).copied().unwrap_or(0));
-        let limit = self.segment_bytes() / 8 * LIVE_EIGHTHS_MAX;
-        Ok((0..self.segment_count())
-            .filter(|&number| words.segment(number).load() == State::Sealed)
-            .filter(|number| !tried.contains(number))
-            .map(|number| (live(number), number))
-            .filter(|&(live, _)| live <= limit)
-            // Nothing would be gained.
-            .filter(|&(_, number)| !self.is_viewed(number))
-            .min()
-            .map(|(_, number)| number))
+        Ok(gained)
     }
 
     /// Moves live data out of a segment, about [`STEP_BYTES_MAX`] at most; returns how many bytes. None
-    /// where somebody else is at it. Where nothing is found that could be moved, it is counted again.
-    fn compact_one(&self, victim: u32) -> Result<u64> {
+    /// where somebody else is at it, or nothing would be gained. Where nothing is found that could be moved,
+    /// it is counted again.
+    fn compact_one(&self, victim: &Victim) -> Result<u64> {
         let words = self.words();
-        let words = words.segment(victim);
-        if !words.change(State::Sealed, State::Busy(self.process())) {
+        let words = words.segment(victim.number);
+        if !words.change(victim.state, State::Busy(self.process())) {
             return Ok(0);
         }
-        match self.move_out(victim) {
-            Ok(0) => self.recount(victim).map(|()| 0),
-            moved => {
-                words.store(State::Sealed);
-                moved
-            }
-        }
+        let moved = match self.weigh(victim.number) {
+            Ok(pieces) if pieces.is_empty() => return self.recount(victim.number).map(|()| 0),
+            Ok(pieces) if self.is_worth(victim, &pieces) => self.move_out(victim.number),
+            weighed => weighed.map(|_| 0),
+        };
+        words.store(victim.state);
+        moved
     }
 
     fn move_out(&self, victim: u32) -> Result<u64> {
-        let mut moved = 0;
+        let (mut moved, mut batch) = (0, Vec::new());
         for header in Headers::of(self, victim) {
             let (header, data_at) = header?;
-            let found = {
-                let txn = self.read()?;
-                pieces(&txn, &header, victim, data_at)?
-            };
-            moved += self.move_pieces(&found)?;
+            batch.append(&mut pieces(&*self.read()?, &header, victim, data_at)?);
+            if batch.len() >= BATCH_PIECES || bytes_of(&batch)? >= BATCH_BYTES {
+                moved += self.move_pieces(&std::mem::take(&mut batch))?;
+            }
             if moved >= STEP_BYTES_MAX {
                 break;
             }
         }
-        Ok(moved)
+        Ok(moved + self.move_pieces(&batch)?)
     }
 
     /// Copies pieces to another segment and has the index name the copies, unless it changed meanwhile.
@@ -270,7 +257,7 @@ impl Target {
             Ok(())
         })?;
         writer.publish();
-        found.iter().map(|piece| piece.record().map(|record| record.bytes())).sum()
+        bytes_of(found)
     }
 
     fn copy(&self, piece: &Piece, writer: &mut Writer<'_>) -> Result<Placed> {

@@ -4,9 +4,11 @@ pub(crate) mod claim;
 pub(crate) mod collect;
 pub(crate) mod compact;
 pub(crate) mod header;
+mod patience;
 mod state;
 #[cfg(test)]
 mod tests;
+mod victim;
 
 pub(crate) use state::State;
 
@@ -24,12 +26,18 @@ use std::sync::atomic::Ordering;
 pub(crate) struct Writer<'t> {
     target: &'t Target,
     lane: claim::Lane<'t>,
-    /// Segments filled on the way: each is busy until the operation ends.
-    full: SmallVec<[u32; 2]>,
-    /// Bytes appended per segment, in the order they were claimed.
-    appended: SmallVec<[(u32, u64); 2]>,
-    /// Tail of the current segment when the operation began.
-    began_at: Option<(u32, u64)>,
+    /// Segments left on the way: each is busy until the operation ends.
+    left: SmallVec<[u32; 2]>,
+    /// What was appended, a segment each, in the order they were claimed.
+    appended: SmallVec<[Appended; 2]>,
+}
+
+/// What one operation appended to a segment.
+struct Appended {
+    segment: u32,
+    /// Tail of the segment before.
+    began_at: u64,
+    bytes: u64,
 }
 
 /// Where an extent went; owns its sums.
@@ -81,7 +89,7 @@ impl<'t> Writer<'t> {
     }
 
     fn in_lane(target: &'t Target, lane: claim::Lane<'t>) -> Self {
-        Self { target, lane, full: SmallVec::new(), appended: SmallVec::new(), began_at: None }
+        Self { target, lane, left: SmallVec::new(), appended: SmallVec::new() }
     }
 
     /// Appends an extent.
@@ -98,7 +106,7 @@ impl<'t> Writer<'t> {
         let sums = self.write(begin, append)?;
         let words = self.target.words().segment(segment);
         words.tail.store(tail, Ordering::Release);
-        self.note(segment, u64::from(append.len));
+        self.note(segment, at, u64::from(append.len));
         Ok(Placed {
             segment,
             offset: data_at as u32,
@@ -108,10 +116,10 @@ impl<'t> Writer<'t> {
         })
     }
 
-    fn note(&mut self, segment: u32, bytes: u64) {
+    fn note(&mut self, segment: u32, began_at: u64, bytes: u64) {
         match self.appended.last_mut() {
-            Some((last, sum)) if *last == segment => *sum += bytes,
-            _ => self.appended.push((segment, bytes)),
+            Some(last) if last.segment == segment => last.bytes += bytes,
+            _ => self.appended.push(Appended { segment, began_at, bytes }),
         }
     }
 
@@ -127,14 +135,21 @@ impl<'t> Writer<'t> {
         loop {
             if let Some(current) = self.lane.take(self.target) {
                 let tail = self.target.words().segment(current).tail.load(Ordering::Acquire);
-                self.began_at.get_or_insert((current, tail));
                 if tail + need <= self.target.segment_bytes() {
                     return Ok((current, tail));
                 }
-                self.full.push(current);
+                self.leave(current);
             }
-            self.lane.claim(self.target, need)?;
-            self.began_at = None;
+            self.lane.claim(self.target, need, !self.left.is_empty())?;
+        }
+    }
+
+    /// Leaves a segment without room: one that this operation has not written to is for others at once, who
+    /// would wait for it.
+    fn leave(&mut self, segment: u32) {
+        match self.appended.last() {
+            Some(last) if last.segment == segment => self.left.push(segment),
+            _ => self.target.leave_segment(segment),
         }
     }
 
@@ -185,7 +200,7 @@ impl<'t> Writer<'t> {
     /// Refuses to go on where a segment was taken away, as from a process believed dead (one that
     /// closed all its files, and its locks with them). Call with the index's write lock held.
     pub(crate) fn check_held(&self) -> Result<()> {
-        if self.appended.iter().all(|&(segment, _)| self.is_mine(segment)) {
+        if self.appended.iter().all(|appended| self.is_mine(appended.segment)) {
             return Ok(());
         }
         Err(Error::new(
@@ -201,28 +216,37 @@ impl<'t> Writer<'t> {
     /// Ends the operation after its commit: what was appended is alive now. Whoever took a segment away
     /// meanwhile has counted it, for that is done after the commit of its owner.
     pub(crate) fn publish(mut self) {
-        for (segment, bytes) in std::mem::take(&mut self.appended) {
-            if self.is_mine(segment) {
-                let words = self.target.words().segment(segment);
-                words.published.fetch_add(bytes, Ordering::AcqRel);
+        for appended in std::mem::take(&mut self.appended) {
+            if self.is_mine(appended.segment) {
+                let words = self.target.words().segment(appended.segment);
+                // In this order: whoever counts anew after a death in between takes the tail for counted.
+                words.stamp.store(words.tail.load(Ordering::Acquire), Ordering::Release);
+                words.published.fetch_add(appended.bytes, Ordering::AcqRel);
             }
         }
-        self.began_at = None;
     }
 }
 
 impl Drop for Writer<'_> {
     /// Gives up what was appended and not published, and lets go of the segments.
     fn drop(&mut self) {
-        let words = self.target.words();
-        if let Some((segment, tail)) = self.began_at.filter(|_| self.appended.len() == 1)
-            && self.is_mine(segment)
-        {
-            words.segment(segment).tail.store(tail, Ordering::Release);
+        for appended in &self.appended {
+            if self.is_mine(appended.segment) {
+                let words = self.target.words().segment(appended.segment);
+                words.tail.store(appended.began_at, Ordering::Release);
+            }
         }
-        for &segment in &self.full {
-            words.segment(segment).change(State::Busy(self.target.process()), State::Sealed);
-        }
+        self.left.iter().for_each(|&segment| self.target.leave_segment(segment));
         self.lane.release(self.target);
+    }
+}
+
+impl Target {
+    /// Lets go of a segment that is busy on behalf of this process: to be appended to by whoever finds room
+    /// for what is smaller, or sealed where there is hardly any.
+    pub(crate) fn leave_segment(&self, segment: u32) {
+        let words = self.words().segment(segment);
+        let next = State::left_with(words.tail.load(Ordering::Acquire), self.segment_bytes());
+        words.change(State::Busy(self.process()), next);
     }
 }

@@ -43,6 +43,16 @@ impl State {
         }
     }
 
+    /// What a segment becomes whose owner leaves it with `tail` of its `size` bytes used: with less than one
+    /// in sixteen left, hardly anything would ever fit.
+    pub(crate) fn left_with(tail: u64, size: u64) -> Self {
+        match tail {
+            0 => Self::Free,
+            _ if size - tail.min(size) < size / 16 => Self::Sealed,
+            _ => Self::Open(None),
+        }
+    }
+
     /// The process it belongs to.
     pub(crate) fn owner(self) -> Option<ProcessSlot> {
         match self {

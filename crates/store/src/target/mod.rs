@@ -152,17 +152,13 @@ impl Target {
         self.control.is_alive(slot)
     }
 
-    /// Free segments kept back for compaction: without one, a full target could never be compacted.
-    pub(crate) fn reserve(&self) -> usize {
-        usize::from(self.segments >= 8)
-    }
-
     /// Prepares a segment that was free for its first bytes.
     pub(crate) fn begin_segment(&self, segment: u32) {
         let words = self.words();
         let words = words.segment(segment);
         words.tail.store(0, Ordering::Release);
         words.published.store(0, Ordering::Release);
+        words.stamp.store(0, Ordering::Release);
     }
 
     /// Prepares the pages of a segment for writing up to `end`, and some more.

@@ -1,9 +1,11 @@
 //! Segments that somebody else has, takes, or is about to free.
+mod fill;
+
 use super::compact::{Headers, pieces};
 use super::{Append, State, Writer};
 use crate::catalog::{Container, ContainerSpec};
 use crate::control::ProcessSlot;
-use crate::keys::{Key, Table};
+use crate::keys::{Key, SINGLE, Table};
 use crate::pool::State as Pool;
 use crate::target::Target;
 use crate::tests::Scratch;
@@ -84,7 +86,7 @@ fn a_claim_waits_for_readers_of_the_past_while_all_is_dead() {
     let readers: Vec<_> = (0..12).map(one_more).collect();
     let_all_die(target);
     std::thread::scope(|scope| {
-        let claim = scope.spawn(|| target.lanes.enter().claim(target, 1000));
+        let claim = scope.spawn(|| target.lanes.enter().claim(target, 1000, false));
         for reader in readers {
             std::thread::sleep(Duration::from_millis(10));
             drop(reader);
@@ -109,7 +111,7 @@ fn compaction_without_room_waits_for_who_has_it() {
     let taken = in_state(target, |state| state == State::Free);
     taken.iter().for_each(|&n| target.words().segment(n).store(State::Busy(target.process())));
     std::thread::scope(|scope| {
-        let claim = scope.spawn(|| target.lanes.enter().claim(target, 1000));
+        let claim = scope.spawn(|| target.lanes.enter().claim(target, 1000, false));
         std::thread::sleep(Duration::from_millis(50));
         taken.iter().for_each(|&number| target.words().segment(number).store(State::Free));
         claim.join().unwrap().unwrap();
@@ -198,7 +200,7 @@ fn segments_of_the_dead_are_counted_again() {
     words.published.store(10_000, Ordering::Release);
     words.store(State::Busy(other_process(target)));
     target.collect().unwrap();
-    assert_eq!(words.load(), State::Sealed);
+    assert_eq!(words.load(), State::Open(None));
     assert_eq!(words.published.load(Ordering::Acquire), 15_000);
     // One whose owner lives is not.
     words.store(State::Busy(target.process()));
@@ -206,6 +208,42 @@ fn segments_of_the_dead_are_counted_again() {
     target.collect().unwrap();
     assert_eq!(words.load(), State::Busy(target.process()));
     assert_eq!(words.published.load(Ordering::Acquire), 10_000);
+}
+
+/// What was appended by one who died before the commit is given back, unless something was committed.
+#[test]
+fn what_the_dead_did_not_commit_is_room_again() {
+    let pool = pool();
+    let state = pool.state();
+    let (target, container) = (&*state.targets[0], container(&state));
+    put(&state, &container, 1, 5000).unwrap();
+    let segment = in_state(target, |state| matches!(state, State::Open(_)))[0];
+    let words = target.words();
+    let words = words.segment(segment);
+    let before = words.tail.load(Ordering::Acquire);
+    let die = || {
+        words.store(State::Busy(other_process(target)));
+        target.collect().unwrap();
+        assert_eq!(words.load(), State::Open(None));
+        words.tail.load(Ordering::Acquire)
+    };
+    let oid = ObjectId::generate(0, 1, ObjectType::MultiHashed, ObjectClass::S1);
+    let dkey = Key::dkey(Table::Data, container.id(), oid, b"dkey").unwrap();
+    let key = dkey.akey(oid, b"a").unwrap().push(&[SINGLE]);
+    let mut writer = Writer::new(target);
+    let (key, source, checksum) = (&key[1..], Source::One(&[7; 5000]), Checksum::Crc32c);
+    writer.append(&Append { key, count: 1, source, offset: 0, len: 5000, checksum }).unwrap();
+    assert!(words.tail.load(Ordering::Acquire) > before);
+    assert_eq!(die(), before);
+    drop(writer);
+    put(&state, &container, 2, 5000).unwrap();
+    let after = words.tail.load(Ordering::Acquire);
+    // As if it had died between its commit and the counting.
+    words.published.store(5000, Ordering::Release);
+    words.stamp.store(before, Ordering::Release);
+    assert_eq!(die(), after);
+    assert_eq!(words.published.load(Ordering::Acquire), 10_000);
+    assert_eq!(miscounted(target), []);
 }
 
 /// Bytes each segment counts as alive, less those the index names.
