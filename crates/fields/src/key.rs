@@ -168,6 +168,11 @@ impl Key {
     }
 }
 
+/// The pairs of a text that spells a key.
+pub(crate) fn pairs(text: &str) -> Pairs<'_> {
+    Pairs { rest: text }
+}
+
 /// The pairs of a key in their order.
 #[derive(Clone, Debug)]
 pub struct Pairs<'a> {

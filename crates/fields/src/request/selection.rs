@@ -188,6 +188,20 @@ impl Selection {
         self.wanted.iter().map(|wanted| wanted.name.as_str())
     }
 
+    /// The names whose values are listed.
+    pub(crate) fn listed_names(&self) -> impl Iterator<Item = &str> {
+        let listed = self.wanted.iter().filter(|wanted| wanted.values.is_some());
+        listed.map(|wanted| wanted.name.as_str())
+    }
+
+    /// Which of [`Selection::keys`] a field is of: the number of its combination.
+    pub(crate) fn number(&self, key: &Key) -> Option<usize> {
+        self.wanted.iter().try_fold(0, |number, wanted| {
+            let place = wanted.place(key.get(&wanted.name)?)?;
+            Some(number * wanted.values.as_ref()?.len() + place as usize)
+        })
+    }
+
     /// The values that are listed for a name, in the order of the request; none where all are wanted.
     #[must_use]
     pub fn values(&self, name: &str) -> Option<&[String]> {

@@ -154,6 +154,21 @@ impl Level {
         })
     }
 
+    /// Calls `visit` with the index and batches of the data that are in it.
+    pub(super) fn each_datum(
+        &self,
+        mut visit: impl FnMut(&str, &mut dyn Iterator<Item = &str>) -> Result<()>,
+    ) -> Result<()> {
+        let index = std::str::from_utf8(&self.dkey[1..]).unwrap_or_default();
+        each_akey(&self.object, &self.dkey, |batch| {
+            let data = batch
+                .iter()
+                .map(|akey| self.datum(akey).ok_or_else(|| unreadable(&self.key, akey)));
+            let data = data.collect::<Result<Vec<_>>>()?;
+            visit(index, &mut data.into_iter())
+        })
+    }
+
     fn whole(&self, akey: &[u8]) -> Option<Key> {
         joined(&self.schema, &self.key, self.datum(akey)?).ok()
     }

@@ -6,6 +6,7 @@ mod list;
 mod log;
 mod moment;
 mod moves;
+mod names;
 mod place;
 mod purge;
 mod retrieve;
@@ -54,6 +55,8 @@ struct Inner {
     catalogue: Object,
     /// Databases that were met. An index is never given to another database.
     known: Mutex<HashMap<String, ObjectId>>,
+    /// The names of fields of databases that were looked into.
+    names: Mutex<HashMap<String, names::Names>>,
 }
 
 impl FieldStore {
@@ -118,7 +121,8 @@ impl FieldStore {
 
     fn of(container: Container, schema: Schema) -> Result<Self> {
         let catalogue = layout::catalogue(&container)?;
-        Ok(Self(Arc::new(Inner { container, schema, catalogue, known: Mutex::default() })))
+        let (known, names) = (Mutex::default(), Mutex::default());
+        Ok(Self(Arc::new(Inner { container, schema, catalogue, known, names })))
     }
 
     /// What its keys must look like.
@@ -171,6 +175,10 @@ impl FieldStore {
 
     fn known(&self) -> std::sync::MutexGuard<'_, HashMap<String, ObjectId>> {
         self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn names(&self) -> std::sync::MutexGuard<'_, HashMap<String, names::Names>> {
+        self.0.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// All databases, by their keys.

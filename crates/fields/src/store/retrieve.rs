@@ -38,7 +38,7 @@ const AT_ONCE: usize = BATCH / 2;
 type Slot = Option<(Key, Place)>;
 
 /// A combination of a request.
-struct Wanted {
+pub(super) struct Wanted {
     position: usize,
     key: Key,
     datum: String,
@@ -47,7 +47,7 @@ struct Wanted {
 }
 
 /// Combinations by database and index.
-type ByIndex = HashMap<(String, String), Vec<Wanted>>;
+pub(super) type ByIndex = HashMap<(String, String), Vec<Wanted>>;
 
 impl FieldStore {
     /// Looks for every field of a selection. Names that it does not have may have any value; of those it has,
@@ -97,7 +97,8 @@ impl FieldStore {
         self.found(listed.key, listed.place)
     }
 
-    /// Looks every combination up, index by index; `None` where the selection leaves names open.
+    /// Looks every combination up, index by index; `None` where the selection leaves names open that each field has.
+    /// Names that fields may have are free as well: where there are such fields, they are listed.
     fn find_by_key(&self, selection: &Selection) -> Result<Option<Found>> {
         let Some(count) = selection.count() else { return Ok(None) };
         let mut wanted = ByIndex::new();
@@ -111,9 +112,21 @@ impl FieldStore {
         // Of each combination the field itself and that of the range up to its step.
         let mut slots: Vec<[Slot; 2]> = vec![[None, None]; count as usize];
         self.look_all_up(selection, &wanted, &mut slots)?;
-        let (missing, missing_count) = self.without(selection, &slots)?;
-        let there = slots.into_iter().flatten().flatten();
-        let fields = there.map(|(key, place)| self.found(key, place)).collect();
+        // Asked afterwards: what is flushed meanwhile is listed.
+        if self.has_more(selection, &wanted)? {
+            let mut found = self.find_by_listing(selection)?;
+            let ranges = selection.with_ranges();
+            let mut there = vec![false; slots.len()];
+            let numbers = found.fields.iter().filter_map(|field| ranges.number(&field.key));
+            numbers.for_each(|number| there[number] = true);
+            (found.missing, found.missing_count) = self.without(selection, &there)?;
+            return Ok(Some(found));
+        }
+        let there: Vec<bool> =
+            slots.iter().map(|slots| slots.iter().any(Option::is_some)).collect();
+        let (missing, missing_count) = self.without(selection, &there)?;
+        let fields = slots.into_iter().flatten().flatten();
+        let fields = fields.map(|(key, place)| self.found(key, place)).collect();
         Ok(Some(Found { fields, missing, missing_count }))
     }
 
@@ -175,13 +188,12 @@ impl FieldStore {
     }
 
     /// The first combinations that have no field, and how many there are in all.
-    fn without(&self, selection: &Selection, slots: &[[Slot; 2]]) -> Result<(Vec<Key>, u64)> {
-        let gone = |slots: &&[Slot; 2]| slots.iter().all(Option::is_none);
-        let count = slots.iter().filter(gone).count() as u64;
+    fn without(&self, selection: &Selection, there: &[bool]) -> Result<(Vec<Key>, u64)> {
+        let count = there.iter().filter(|there| !**there).count() as u64;
         if count == 0 {
             return Ok((Vec::new(), 0));
         }
-        let keys = selection.keys()?.zip(slots).filter(|(_, slots)| gone(slots));
+        let keys = selection.keys()?.zip(there).filter(|(_, there)| !**there);
         let whole = |(key, _): (Key, _)| Ok(self.schema().split(&key)?.whole);
         let missing = keys.take(MISSING_NAMED).map(whole).collect::<Result<Vec<Key>>>()?;
         Ok((missing, count))

@@ -1,0 +1,104 @@
+//! Which names the fields of an index have: what tells whether a lookup by key finds all that a request selects.
+use super::list::{database_key, joined, levels_of};
+use super::log::{self, Flushed, Marks};
+use super::{FieldStore, retrieve::ByIndex};
+use crate::Key;
+use crate::request::Selection;
+use esker::{Access, Object};
+use esker_types::Result;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// The names of the fields of a database, as far as its logs were when they were read.
+#[derive(Clone, Default)]
+pub(super) struct Names {
+    marks: Marks,
+    /// By index: each set of names that the datum of a field has.
+    indexes: Arc<BTreeMap<String, BTreeSet<Vec<String>>>>,
+}
+
+impl Names {
+    fn add<'a>(&mut self, index: &str, data: impl Iterator<Item = &'a str>) {
+        for datum in data {
+            let names = crate::key::pairs(datum).map(|(name, _)| name);
+            let known = self.indexes.get(index);
+            if known.is_some_and(|known| known.iter().any(|one| names.clone().eq(one.iter()))) {
+                continue;
+            }
+            let indexes = Arc::make_mut(&mut self.indexes);
+            let names = names.map(str::to_owned).collect();
+            indexes.entry(index.to_owned()).or_default().insert(names);
+        }
+    }
+
+    fn add_flushed(&mut self, flushed: &Flushed) {
+        for (index, data) in flushed {
+            self.add(index, data.iter().map(String::as_str));
+        }
+    }
+}
+
+impl FieldStore {
+    /// Whether there may be fields of a selection besides those of the keys that it lists: with a name that it leaves
+    /// out. Names that went with the last field that had them count as well.
+    pub(super) fn has_more(&self, selection: &Selection, wanted: &ByIndex) -> Result<bool> {
+        for name in self.databases()? {
+            let database = database_key(&name)?;
+            if !selection.may_match(&database) {
+                continue;
+            }
+            let Some(object) = self.index_of(&name)? else { continue };
+            let names = self.names_of(&name, &database, &object)?;
+            for (index, sets) in names.indexes.iter() {
+                let here = wanted.contains_key(&(name.clone(), index.clone()));
+                let listed = |name: &String| selection.values(name).is_some();
+                let open = !here || !sets.iter().all(|set| set.iter().all(listed));
+                if open && may_match(selection, &database, index, sets)? {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    /// The names of a database: listed once, later told by its logs.
+    fn names_of(&self, name: &str, database: &Key, object: &Object) -> Result<Names> {
+        // Read before the fields are: a flush in between changes them again.
+        let marks = log::marks(object, Access::Latest)?;
+        let known = self.names().get(name).cloned();
+        let mut names = match known {
+            Some(known) if known.marks == marks => return Ok(known),
+            known => known.unwrap_or_default(),
+        };
+        let none = names.marks.is_empty();
+        match log::since(object, &names.marks, &marks)?.filter(|_| !none) {
+            Some(flushed) => names.add_flushed(&flushed),
+            None => {
+                for level in levels_of(object, database, &self.everything(), false)? {
+                    level.each_datum(|index, data| {
+                        names.add(index, data);
+                        Ok(())
+                    })?;
+                }
+            }
+        }
+        names.marks = marks;
+        self.names().insert(name.to_owned(), names.clone());
+        Ok(names)
+    }
+}
+
+/// Whether fields of an index whose data have some of these names may be selected.
+fn may_match(
+    selection: &Selection,
+    database: &Key,
+    index: &str,
+    sets: &BTreeSet<Vec<String>>,
+) -> Result<bool> {
+    let key = joined(selection.schema(), database, index)?;
+    let has = |set: &[String], name: &str| {
+        key.get(name).is_some() || set.iter().any(|known| known == name)
+    };
+    let all = |set: &Vec<String>| selection.listed_names().all(|name| has(set, name));
+    Ok(selection.may_match(&key) && sets.iter().any(all))
+}
