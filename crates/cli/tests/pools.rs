@@ -2,7 +2,9 @@
 mod support;
 
 use serde_json::json;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use support::{Site, noise};
 
 #[test]
@@ -156,4 +158,123 @@ fn what_a_killed_creation_left_is_in_nobodys_way() {
         site.ok(&["pool", "destroy", "tank"]);
     }
     assert!(killed > 0, "no creation was caught half-way");
+}
+
+/// A library that kills who it is preloaded into at a given step.
+fn build_killer(site: &Site) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/crash/killer.c");
+    let library = site.dir.with_extension("killer.so");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-O1", "-shared", "-fPIC", "-o"]).arg(&library).arg(source).arg("-ldl");
+    assert!(compiler.status().expect("running cc").success(), "cannot build the killer");
+    library
+}
+
+/// Runs a command again and again, killed at its first step, its second and so on, until it is done before it is
+/// killed; `prepare` comes before each, `check` after.
+fn killed_at_each_step(
+    site: &Site,
+    arguments: &[&str],
+    prepare: impl Fn(),
+    check: impl Fn(u32),
+) -> u32 {
+    let killer = build_killer(site);
+    let steps = (1..1000).find(|step| {
+        prepare();
+        let mut command = site.command(arguments);
+        let status = command.env("LD_PRELOAD", &killer).env("KILL_AT", step.to_string()).output();
+        let code = status.unwrap().status.code();
+        assert!(code.is_none_or(|code| code == 0), "step {step} ended with {code:?}");
+        check(*step);
+        code.is_some()
+    });
+    std::fs::remove_file(killer).unwrap();
+    steps.expect("an end")
+}
+
+const CREATE: [&str; 7] = ["pool", "create", "tank", "--targets", "2", "--size", "32M"];
+
+/// The pool is whole, and nothing else is left beside it once it was destroyed.
+fn is_whole_and_alone(site: &Site, step: u32) {
+    assert!(site.ok(&["pool", "check", "tank"]).contains("0 problems"), "step {step}");
+    site.ok(&["pool", "destroy", "tank"]);
+    let left: Vec<_> = site.dir.read_dir().unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert!(left.is_empty(), "step {step}: {left:?}");
+}
+
+#[test]
+fn a_creation_killed_at_any_step_is_in_nobodys_way() {
+    let site = Site::in_memory();
+    let steps = killed_at_each_step(
+        &site,
+        &CREATE,
+        || (),
+        |step| {
+            if !site.ok(&["pool", "list"]).contains("tank") {
+                site.ok(&CREATE);
+            }
+            is_whole_and_alone(&site, step);
+        },
+    );
+    assert!(steps > 20, "{steps} steps");
+}
+
+#[test]
+fn a_destruction_killed_at_any_step_leaves_a_whole_pool_or_none() {
+    let site = Site::in_memory();
+    let prepare = || drop(site.ok(&CREATE));
+    let steps = killed_at_each_step(&site, &["pool", "destroy", "tank"], prepare, |step| {
+        let whole = site.ok(&["pool", "list"]).contains("tank");
+        assert_eq!(whole, step == 1, "the first step takes the name away");
+        if !whole {
+            site.ok(&CREATE);
+        }
+        is_whole_and_alone(&site, step);
+    });
+    assert!(steps > 10, "{steps} steps");
+}
+
+#[test]
+fn what_the_first_release_left_of_a_pool_is_in_nobodys_way() {
+    let site = Site::in_memory();
+    site.ok(&CREATE);
+    std::fs::remove_file(site.dir.join("tank/pool")).unwrap();
+    std::fs::remove_file(site.dir.join("tank/target-1/data")).unwrap();
+    site.ok(&CREATE);
+    is_whole_and_alone(&site, 0);
+    std::fs::create_dir(site.dir.join("tank")).unwrap();
+    std::fs::write(site.dir.join("tank/mine"), "no part of a pool").unwrap();
+    assert_eq!(site.fails(&CREATE).0, "exists");
+    assert!(site.dir.join("tank/mine").exists());
+}
+
+#[test]
+fn a_refused_destruction_changes_nothing() {
+    let site = Site::in_memory();
+    site.ok(&[&CREATE[..], &["--group", "1"]].concat());
+    site.ok(&["cont", "create", "tank", "run1"]);
+    site.ok(&["kv", "put", "tank", "run1", "index", "key", "value"]);
+    std::fs::set_permissions(&site.dir, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let destroy = |groups: &str| {
+        let program = site.command(&["pool", "destroy", "tank"]);
+        let member = ["--reuid=65534", "--regid=65534", groups, "--"];
+        let mut command = Command::new("setpriv");
+        command.args(member).arg(program.get_program()).args(program.get_args());
+        command.env("ESKER_POOLS", &site.dir).output()
+    };
+    let is_root = std::fs::metadata("/proc/self").unwrap().uid() == 0;
+    for groups in ["--groups=1", "--clear-groups"] {
+        let Some(refused) = is_root.then(|| destroy(groups).ok()).flatten() else {
+            return eprintln!("skipped: this needs to be root, and setpriv");
+        };
+        assert!(!refused.status.success());
+        let said = String::from_utf8(refused.stderr).unwrap();
+        assert!(!said.contains("failed to execute"), "{said}");
+        assert_eq!(site.ok(&["kv", "get", "tank", "run1", "index", "key"]), "value");
+    }
+    // A member who may rename it, yet not remove what is in it.
+    std::fs::set_permissions(&site.dir, std::fs::Permissions::from_mode(0o777)).unwrap();
+    assert!(!destroy("--groups=1").unwrap().status.success());
+    assert_eq!(site.ok(&["kv", "get", "tank", "run1", "index", "key"]), "value");
+    is_whole_and_alone(&site, 0);
 }

@@ -56,13 +56,19 @@ pub fn new_pool_directory() -> Result<PathBuf> {
     })
 }
 
+/// What may be pools.
+fn candidates() -> impl Iterator<Item = PathBuf> {
+    let entries = pool_directories().into_iter().filter_map(|path| path.read_dir().ok()).flatten();
+    let paths = entries.filter_map(|entry| entry.ok().map(|entry| entry.path()));
+    paths.filter(|path| !esker_store::is_unfinished(path))
+}
+
 /// All pools in the pool directories, by path. What is no pool, or cannot be read, is left out.
 #[must_use]
 pub fn list() -> Vec<(PathBuf, Superblock)> {
-    let entries = pool_directories().into_iter().filter_map(|path| path.read_dir().ok()).flatten();
-    let paths = entries.filter_map(|entry| entry.ok().map(|entry| entry.path()));
-    let mut pools: Vec<_> =
-        paths.filter_map(|path| Superblock::read(&path).ok().map(|pool| (path, pool))).collect();
+    let mut pools: Vec<_> = candidates()
+        .filter_map(|path| Superblock::read(&path).ok().map(|pool| (path, pool)))
+        .collect();
     pools.sort_by(|(a, _), (b, _)| a.cmp(b));
     pools
 }
@@ -70,10 +76,9 @@ pub fn list() -> Vec<(PathBuf, Superblock)> {
 /// All pools of files in the pool directories, by path.
 #[must_use]
 pub fn list_posix() -> Vec<(PathBuf, PosixPool)> {
-    let entries = pool_directories().into_iter().filter_map(|path| path.read_dir().ok()).flatten();
-    let paths = entries.filter_map(|entry| entry.ok().map(|entry| entry.path()));
-    let mut pools: Vec<_> =
-        paths.filter_map(|path| PosixPool::read(&path).ok().map(|pool| (path, pool))).collect();
+    let mut pools: Vec<_> = candidates()
+        .filter_map(|path| PosixPool::read(&path).ok().map(|pool| (path, pool)))
+        .collect();
     pools.sort_by(|(a, _), (b, _)| a.cmp(b));
     pools
 }

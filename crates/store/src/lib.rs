@@ -34,7 +34,7 @@ pub use control::StableHash;
 pub use io::folder::open_plain;
 pub use io::fork::{ForkGuard, ForkLock, generation};
 pub use io::pin::Mapped;
-pub use pool::{Pool, PoolSpec, State};
+pub use pool::{Pool, PoolSpec, State, finish_others, is_unfinished, remove_directory};
 pub use superblock::{Access, FORMAT_VERSION, Superblock};
 pub use target::Target;
 

@@ -45,7 +45,7 @@ pub struct Superblock {
 }
 
 /// Name of the superblock in the directory of a pool.
-const NAME: &str = "pool";
+pub(crate) const NAME: &str = "pool";
 /// Most bytes of it that are read.
 const BYTES_MAX: u64 = 1 << 16;
 

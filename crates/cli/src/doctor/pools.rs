@@ -36,16 +36,21 @@ fn entries(place: &Path) -> Vec<PathBuf> {
 
 /// A pool that does not open, and a directory that was to become or has been one.
 fn check_entry(path: &Path) -> Option<Finding> {
-    if path.join("pool").exists() {
+    let unfinished = esker_store::is_unfinished(path);
+    if path.join("pool").exists() && !unfinished {
         return Some(check_pool(path));
     }
     let is_part = path.join("target-0").exists() || path.join("pool.new").exists();
-    is_part.then(|| {
+    (is_part || unfinished).then(|| {
         let shown = path.display();
         let what = format!(
             "{shown} is part of a pool: its creation or removal was broken off, or goes on"
         );
-        Finding::warning(LEFT_BEHIND, what, format!("rm -r {shown}, unless it goes on"))
+        let remedy = format!(
+            "make or destroy a pool in {}, which finishes it, or rm -r {shown}, unless it goes on",
+            path.parent().unwrap_or(path).display()
+        );
+        Finding::warning(LEFT_BEHIND, what, remedy)
     })
 }
 

@@ -84,6 +84,7 @@ impl PosixPool {
         let label = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         crate::check_label(label)?;
         fs::create_dir_all(path).map_err(|error| failed("making", path, &error))?;
+        path.parent().into_iter().for_each(|parent| esker_store::finish_others(parent, SUPERBLOCK));
         if !files::names_in(path)?.is_empty() {
             let message = format!("{} exists and is not empty", path.display());
             return Err(Error::new(ErrorKind::Exists, message));
@@ -138,15 +139,14 @@ impl PosixPool {
         pool().ok_or_else(|| files::damaged(&place, "no superblock"))
     }
 
-    /// Removes the pool at `path` with everything in it. Who uses it loses it.
+    /// Removes the pool at `path` with everything in it. Who uses it loses it. Where that is refused, nothing
+    /// has changed; where it is broken off, the next one to make or destroy a pool beside it finishes it.
     ///
     /// # Errors
     /// `NotFound` where there is none; what the file system says.
     pub fn destroy(path: &Path) -> Result<()> {
         Self::read(path)?;
-        let place = path.join(SUPERBLOCK);
-        fs::remove_file(&place).map_err(|error| failed("removing", &place, &error))?;
-        fs::remove_dir_all(path).map_err(|error| failed("removing", path, &error))
+        esker_store::remove_directory(path, SUPERBLOCK)
     }
 }
 

@@ -1,8 +1,11 @@
 //! Facts about files and the machine.
+use std::ffi::CString;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What a file system is, as far as it matters for a pool.
@@ -47,6 +50,23 @@ pub(crate) fn file_system(file: &File) -> io::Result<FileSystem> {
     }
     let network = NETWORK.iter().find(|(known, _)| *known == magic);
     Ok(network.map_or(FileSystem::Local, |(_, name)| FileSystem::Network(name)))
+}
+
+/// The user this process acts as.
+pub(crate) fn user() -> u32 {
+    // SAFETY: a plain question to the kernel.
+    unsafe { libc::geteuid() }
+}
+
+/// Makes sure that this process may change what is in a directory.
+pub(crate) fn is_writable(directory: &Path) -> io::Result<()> {
+    let path = CString::new(directory.as_os_str().as_bytes())?;
+    let wanted = libc::W_OK | libc::X_OK;
+    // SAFETY: the path ends in a zero byte.
+    match unsafe { libc::faccessat(libc::AT_FDCWD, path.as_ptr(), wanted, libc::AT_EACCESS) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 /// What an open file is.

@@ -1,7 +1,7 @@
 //! Creating and destroying pools.
-use super::{Pool, State, control_bytes};
+use super::{Pool, control_bytes};
 use crate::catalog::check_label;
-use crate::io::folder::Folder;
+use crate::io::folder::{Folder, open_plain};
 use crate::io::index::{DATA, Index, Mode};
 use crate::io::lock;
 use crate::io::sys::{self, FileSystem};
@@ -11,7 +11,7 @@ use esker_types::info::{Durability, Medium};
 use esker_types::limits::TARGETS_MAX;
 use esker_types::{Error, ErrorKind, Result, Uuid};
 use std::fs::{self, File};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -65,6 +65,8 @@ const SEGMENTS_MIN: u64 = 4;
 const SEGMENTS_WANTED: u64 = 8;
 /// Most segments of a target, for their numbers have 24 bits.
 const SEGMENTS_MAX: u64 = (1 << 24) - 1;
+/// Times a directory is begun that others may take for abandoned in its first moment.
+const ATTEMPTS: u32 = 8;
 /// Bytes reserved between two reports of progress.
 const STEP: u64 = 256 << 20;
 
@@ -178,43 +180,16 @@ impl Pool {
         let path = directory.join(&spec.label);
         // Locks tell processes apart, not threads.
         let _alone = CREATING.lock().unwrap_or_else(PoisonError::into_inner);
+        super::destroy::finish_others(directory, superblock::NAME);
         remove_abandoned(&path)?;
-        make_directory(&path, &superblock, group)?;
-        let built = Builder { path: &path, superblock: &superblock, group }.build(progress);
-        if let Err(error) = built {
+        let builder = Builder { path: &path, superblock: &superblock, group };
+        let draft = builder.begin(directory)?;
+        if let Err(error) = builder.build(draft, progress) {
             let _ = fs::remove_dir_all(&path);
             return Err(error);
         }
         Ok(superblock)
     }
-
-    /// Removes the pool at `path` with everything in it.
-    ///
-    /// # Errors
-    /// `Busy` where a process has it open, unless `force`.
-    pub fn destroy(path: &Path, force: bool) -> Result<()> {
-        Superblock::read(path)?;
-        let control = path.join("control");
-        if !force && control.exists() && in_use(&control)? {
-            let message = format!("{} is in use: end its users, or use force", path.display());
-            return Err(Error::new(ErrorKind::Busy, message));
-        }
-        // The superblock goes first: half a pool is no pool.
-        let failed = |error| Error::io(format_args!("removing {}", path.display()), &error);
-        fs::remove_file(superblock::path(path)).map_err(failed)?;
-        fs::remove_dir_all(path).map_err(failed)
-    }
-}
-
-/// True where any process, this one included, has the pool open.
-fn in_use(control: &Path) -> Result<bool> {
-    let directory = control.parent().and_then(|path| path.canonicalize().ok()).unwrap_or_default();
-    if State::is_open_here(&directory) {
-        return Ok(true);
-    }
-    let failed = |error| Error::io(format_args!("looking at {}", control.display()), &error);
-    let file = File::options().read(true).write(true).open(control).map_err(failed)?;
-    lock::any_held_by_other(&file, crate::control::PROCESS_BYTES).map_err(failed)
 }
 
 fn resolve_group(name: &str) -> Result<u32> {
@@ -236,12 +211,10 @@ static CREATING: Mutex<()> = Mutex::new(());
 
 /// What becomes the superblock. Whoever makes the pool holds a lock on it, so that what was abandoned
 /// half-made is told from what is being made.
-fn draft_of(pool: &Path) -> PathBuf {
-    pool.join("pool.new")
-}
+const DRAFT: &str = "pool.new";
 
 fn lock_draft(draft: &File, pool: &Path) -> Result<()> {
-    let failed = |error| Error::io(format_args!("locking {}", draft_of(pool).display()), &error);
+    let failed = |error| Error::io(format_args!("locking {DRAFT} of {}", pool.display()), &error);
     if lock::set(draft, lock::Kind::Exclusive, 0).map_err(failed)? {
         return Ok(());
     }
@@ -251,15 +224,41 @@ fn lock_draft(draft: &File, pool: &Path) -> Result<()> {
     ))
 }
 
-/// Removes what a process left behind that was killed while it made a pool.
+/// Removes what a process left behind that was killed while it made a pool, or, in the first release, while
+/// it destroyed one.
 fn remove_abandoned(path: &Path) -> Result<()> {
-    let draft = match File::options().read(true).write(true).open(draft_of(path)) {
-        Ok(draft) if !superblock::path(path).exists() => draft,
-        _ => return Ok(()),
+    let failed = |error| Error::io(format_args!("removing {}", path.display()), &error);
+    match open_plain(&path.join(DRAFT), true) {
+        _ if superblock::path(path).exists() => Ok(()),
+        Ok(draft) => {
+            lock_draft(&draft, path)?;
+            fs::remove_dir_all(path).map_err(failed)
+        }
+        Err(_) if is_rest_of_pool(path) => fs::remove_dir_all(path).map_err(failed),
+        Err(_) => Ok(()),
+    }
+}
+
+/// True for a directory with nothing in it but parts of a pool.
+fn is_rest_of_pool(path: &Path) -> bool {
+    let is_part = |name: &str| {
+        let numbered =
+            |part| name.strip_prefix(part).is_some_and(|rest| rest.parse::<u32>().is_ok());
+        name == control::NAME || numbered("target-") || numbered("pool.")
     };
-    lock_draft(&draft, path)?;
-    fs::remove_dir_all(path)
-        .map_err(|error| Error::io(format_args!("removing {}", path.display()), &error))
+    let entries = path.read_dir().map(|entries| {
+        entries
+            .map(|entry| entry.is_ok_and(|entry| entry.file_name().to_str().is_some_and(is_part)))
+    });
+    entries.is_ok_and(|mut parts| parts.all(|part| part))
+}
+
+/// Removes the draft of a pool that nobody is making, in a directory that has not become one.
+pub(super) fn discard_draft(directory: &Path) {
+    let draft = directory.join(DRAFT);
+    if open_plain(&draft, true).is_ok_and(|file| lock_draft(&file, directory).is_ok()) {
+        let _ = fs::remove_file(draft);
+    }
 }
 
 struct Builder<'b> {
@@ -269,12 +268,51 @@ struct Builder<'b> {
 }
 
 impl Builder<'_> {
-    fn build(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<()> {
+    /// Makes the directory of the pool. Nobody sees it before its draft is locked: it has a hidden name.
+    fn begin(&self, parent: &Path) -> Result<File> {
+        for _ in 1..ATTEMPTS {
+            match self.try_begin(parent) {
+                // Somebody took what was just begun for abandoned.
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                other => return other,
+            }
+        }
+        self.try_begin(parent)
+    }
+
+    fn try_begin(&self, parent: &Path) -> Result<File> {
+        let coming = super::destroy::coming(parent)?;
+        make_directory(&coming, self.superblock, self.group)?;
+        let begun = self.create(&coming.join(DRAFT)).and_then(|draft| {
+            lock_draft(&draft, self.path)?;
+            fs::rename(&coming, self.path).map_err(|error| self.not_made(&error))?;
+            // Its name may have gone before it was locked.
+            let named = self.path.join(DRAFT).metadata();
+            let is_it = named.and_then(|named| Ok(named.ino() == draft.metadata()?.ino()));
+            match is_it {
+                Ok(true) => Ok(draft),
+                _ => Err(ErrorKind::NotFound.into()),
+            }
+        });
+        begun.inspect_err(|_| drop(fs::remove_dir_all(&coming)))
+    }
+
+    #[cold]
+    fn not_made(&self, error: &std::io::Error) -> Error {
+        use std::io::ErrorKind as K;
+        match error.kind() {
+            K::AlreadyExists | K::DirectoryNotEmpty | K::NotADirectory => {
+                Error::new(ErrorKind::Exists, format!("{} exists", self.path.display()))
+            }
+            _ => Error::io(format_args!("making {}", self.path.display()), error),
+        }
+    }
+
+    fn build(&self, draft: File, progress: &mut dyn FnMut(u64, u64)) -> Result<()> {
         let superblock = self.superblock;
         let total =
             superblock.data_bytes() + u64::from(superblock.targets) * superblock.index_bytes;
         self.check_space(total)?;
-        let draft = self.make_draft()?;
         let mut done = 0;
         let mut report = |bytes| {
             done += bytes;
@@ -290,16 +328,6 @@ impl Builder<'_> {
         }
         self.reserve(self.path.join(control::NAME), control_bytes(superblock), &mut |_| {})?;
         self.write_superblock(draft)
-    }
-
-    /// Nobody sees the draft before it is locked.
-    fn make_draft(&self) -> Result<File> {
-        let unlocked = self.path.join(format!("pool.{}", std::process::id()));
-        let draft = self.create(&unlocked)?;
-        lock_draft(&draft, self.path)?;
-        let failed = |error| Error::io(format_args!("making {}", unlocked.display()), &error);
-        fs::rename(&unlocked, draft_of(self.path)).map_err(failed)?;
-        Ok(draft)
     }
 
     fn check_space(&self, total: u64) -> Result<()> {
@@ -352,7 +380,7 @@ impl Builder<'_> {
 
     /// Makes the pool a pool: everything else is in place and, where that matters, on the medium.
     fn write_superblock(&self, mut file: File) -> Result<()> {
-        let draft = draft_of(self.path);
+        let draft = self.path.join(DRAFT);
         let failed = |error| Error::io(format_args!("writing {}", draft.display()), &error);
         std::io::Write::write_all(&mut file, self.superblock.to_text().as_bytes())
             .map_err(failed)?;

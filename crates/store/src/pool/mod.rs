@@ -1,8 +1,10 @@
 //! Pools: a directory with a superblock, a control file and targets.
 mod create;
+mod destroy;
 mod setup;
 
 pub use create::PoolSpec;
+pub use destroy::{finish_others, is_unfinished, remove_directory};
 #[cfg(test)]
 pub(crate) use setup::rebuild;
 pub(crate) use setup::{Purpose, declare_sound};
