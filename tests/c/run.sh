@@ -18,6 +18,7 @@ make_pool() {
     place=$(mktemp -d "$base/esker-c.XXXXXX") || exit 1
     "${ESKER:?names the command}" pool create test --dir "$place" --size 512M >/dev/null || exit 1
     pool=esker:$place/test
+    export ESKER_POOLS=$place
 }
 
 pool=${ESKER_TEST_POOL:-}

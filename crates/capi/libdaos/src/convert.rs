@@ -105,6 +105,21 @@ impl Extents {
         }
     }
 
+    /// Whether each has records, all below the bit that is reserved, and no two have one in common.
+    pub(crate) fn are_apart(&self) -> bool {
+        let sound = |extent: &Extent| extent.count > 0 && extent.start >> 63 == 0;
+        let apart = |pair: &[Extent]| {
+            pair[0].start.checked_add(pair[0].count).is_some_and(|end| end <= pair[1].start)
+        };
+        let ranges = self.as_slice();
+        if !ranges.iter().all(sound) || ranges.windows(2).all(apart) {
+            return ranges.iter().all(sound);
+        }
+        let mut sorted = ranges.to_vec();
+        sorted.sort_unstable_by_key(|extent| extent.start);
+        sorted.windows(2).all(apart)
+    }
+
     /// Bytes of all records.
     pub(crate) fn bytes(&self, record_size: u64) -> Result<u64> {
         let records =
@@ -142,7 +157,10 @@ impl<'a> Data<'a> {
         slices.collect::<Result<_>>().map(Self::Many)
     }
 
-    /// The first `len` bytes in a list, which must have so many.
+    /// The first `len` bytes in a list.
+    ///
+    /// # Errors
+    /// [`Code::REC2BIG`] where it does not have so many.
     pub(crate) fn first(sgl: Ptr<Sgl>, len: u64) -> Result<Self> {
         if len == 0 {
             return Ok(Self::One(&[]));
@@ -150,7 +168,7 @@ impl<'a> Data<'a> {
         match Self::all(sgl)? {
             Self::One(slice) => {
                 let len = usize::try_from(len).map_err(|_| Code::INVAL)?;
-                slice.get(..len).map(Self::One).ok_or(Code::INVAL)
+                slice.get(..len).map(Self::One).ok_or(Code::REC2BIG)
             }
             Self::Many(slices) => cut(slices, len).map(Self::Many),
         }
@@ -182,7 +200,7 @@ fn cut(slices: Vec<&[u8]>, len: u64) -> Result<Vec<&[u8]>> {
     slices.iter_mut().for_each(&mut part);
     match rest {
         0 => Ok(slices),
-        _ => Err(Code::INVAL),
+        _ => Err(Code::REC2BIG),
     }
 }
 
@@ -200,6 +218,15 @@ pub(crate) fn room<'a>(sgl: Ptr<Sgl>, size: fn(&Iov) -> usize) -> Result<Sink<'a
             slices.collect::<Result<_>>().map(Sink::Many)
         }
     }
+}
+
+/// Bytes that the buffers of a list can hold.
+pub(crate) fn room_in(sgl: Ptr<Sgl>) -> Result<u64> {
+    let sgl = sgl.get()?;
+    if sgl.nr == 1 {
+        return Ok(sgl.iovs.get()?.buf_len as u64);
+    }
+    buffers(&sgl)?.try_fold(0u64, |sum, iov| Ok(sum.saturating_add(iov?.buf_len as u64)))
 }
 
 /// Tells a list that its first `bytes` bytes were filled.

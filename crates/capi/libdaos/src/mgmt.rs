@@ -42,6 +42,8 @@ pub struct SysInfo {
     pub ms_ranks: Ptr<u32>,
 }
 
+/// `DAOS_SYS_NAME_MAX`.
+const NAME_MAX: usize = 15;
 /// The system that `NULL` stands for.
 const SYSTEM: &str = "daos_server";
 
@@ -58,6 +60,9 @@ fn text<const BYTES: usize>(text: &str) -> [c_char; BYTES] {
 pub extern "C" fn daos_mgmt_get_sys_info(sys: Str, info: Ptr<Ptr<SysInfo>>) -> c_int {
     edge::now(|| {
         let name = if sys.is_null() { SYSTEM } else { sys.text()? };
+        if name.len() > NAME_MAX {
+            return Err(Code::OVERFLOW);
+        }
         info.needed()?.set(memory::one(SysInfo {
             system_name: text(name),
             fabric_provider: text("local"),
@@ -96,7 +101,7 @@ fn list(count: Ptr<u64>, pools: Ptr<ListedPool>) -> Result<()> {
         return Ok(());
     }
     if known.len() as u64 > room {
-        return Err(Code::TRUNC);
+        return Err(Code::OVERFLOW);
     }
     for (index, (_, pool)) in known.iter().enumerate() {
         pools.at(index).set(ListedPool {

@@ -1,10 +1,10 @@
 //! Changing the size of an array.
-use super::{AKEY, Array, punch_update};
+use super::{AKEY, ATTRIBUTES_DKEY, Array, punch_update};
 use crate::access::Access;
 use esker_types::ops::{
     Anchor, Cond, Fetch, ListLimit, Sink, Source, Update, Value, Write, WriteOp,
 };
-use esker_types::{Extent, Result, key_to_u64};
+use esker_types::{Extent, ObjectType, Result, key_to_u64};
 
 /// dkeys looked at, and removed, in one step.
 const DKEYS_PER_STEP: usize = 1024;
@@ -18,7 +18,8 @@ impl Array {
     pub async fn set_size(&self, size: u64, access: Access<'_>) -> Result<()> {
         self.object.check_writable()?;
         let Some(last) = size.checked_sub(1) else {
-            return self.remove_chunks_after(0, access).await;
+            self.remove_chunks_after(0, access).await?;
+            return self.touch(access).await;
         };
         let (dkey, record) = self.layout.locate(last);
         self.remove_chunks_after(dkey, access).await?;
@@ -38,6 +39,19 @@ impl Array {
             }
         }
         Ok(())
+    }
+
+    /// An array that stores its attributes stores them again: of an empty one they alone tell when it changed.
+    async fn touch(&self, access: Access<'_>) -> Result<()> {
+        match self.oid().object_type() {
+            Some(ObjectType::Array) => {
+                let stored = self.attributes().to_bytes();
+                let value = Value::Single(Source::One(&stored));
+                let updates = [Update { akey: AKEY, value, cond: Cond::NONE }];
+                self.object.update(&ATTRIBUTES_DKEY, Cond::NONE, &updates, access).await
+            }
+            _ => Ok(()),
+        }
     }
 
     fn punch_chunk<'a>(&self, dkey: &'a [u8]) -> Write<'a> {

@@ -1,11 +1,14 @@
 //! Entries.
-use super::fields::{Ace, Kind};
+use super::fields::{Ace, Kind, len_of};
 use super::{pure, size};
 use crate::abi::{Bytes, Ptr, Str};
 use crate::code::{Code, Result};
 use crate::edge::guard;
 use crate::memory;
 use std::ffi::{c_char, c_int};
+
+/// A name that goes into an entry with its NUL and padding is shorter.
+const NAME_MAX: usize = 1 << 15;
 
 /// Makes an entry without permissions.
 #[unsafe(no_mangle)]
@@ -17,7 +20,7 @@ fn make(kind: u32, name: Str) -> Result<Bytes> {
     let kind = Kind::from_code(kind)?;
     let name = if kind.has_name() { name.text()? } else { "" };
     let ace = Ace::new(kind, name);
-    if kind.has_name() && !super::principal::is_valid(name) {
+    if kind.has_name() && !(1..NAME_MAX).contains(&name.len()) {
         return Err(Code::INVAL);
     }
     Ok(memory::copy(&ace.to_bytes())?.cast())
@@ -32,7 +35,7 @@ pub extern "C" fn daos_ace_free(ace: Bytes) {
 /// Bytes of an entry.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_ace_get_size(ace: Bytes) -> isize {
-    size(|| Ok(Ace::read(ace)?.to_bytes().len()))
+    size(|| len_of(ace))
 }
 
 /// Whether the fields of an entry go together.

@@ -141,10 +141,14 @@ impl Ace {
 
     /// Reads an entry of C.
     pub(crate) fn read(at: Bytes) -> Result<Self> {
-        let header = at.needed()?.read(ACE_BYTES as u64)?;
-        let len = ACE_BYTES + usize::from(short(header, 2));
-        Self::take(at.read(len as u64)?).map(|(ace, _)| ace)
+        Self::take(at.read(len_of(at)? as u64)?).map(|(ace, _)| ace)
     }
+}
+
+/// Bytes of an entry of C, as it says itself.
+pub(crate) fn len_of(at: Bytes) -> Result<usize> {
+    let header = at.needed()?.read(ACE_BYTES as u64)?;
+    Ok(ACE_BYTES + usize::from(short(header, 2)))
 }
 
 fn text_of(name: &[u8]) -> Result<String> {
@@ -164,19 +168,29 @@ fn long(bytes: &[u8], at: usize) -> u64 {
     (0..8).rev().fold(0, |number, index| number << 8 | u64::from(bytes[at + index]))
 }
 
+/// Bytes of a list of C, as it says itself.
+pub(crate) fn list_len(at: Bytes) -> Result<usize> {
+    let header = at.needed()?.read(LIST_BYTES as u64)?;
+    let len = u32::from_le_bytes([header[4], header[5], header[6], header[7]]);
+    Ok(LIST_BYTES + len as usize)
+}
+
 /// The bytes of a list of C, header included, as far as its lengths are sound.
 pub(crate) fn bytes_of<'a>(at: Bytes) -> Result<&'a [u8]> {
-    let header = at.needed()?.read(LIST_BYTES as u64)?;
-    let len = u32::from_le_bytes([header[4], header[5], header[6], header[7]]) as usize;
-    match short(header, 0) == VERSION && len <= ENTRIES_BYTES_MAX {
-        true => at.read((LIST_BYTES + len) as u64),
+    let (version, len) = (short(at.needed()?.read(LIST_BYTES as u64)?, 0), list_len(at)?);
+    match version == VERSION && len <= LIST_BYTES + ENTRIES_BYTES_MAX {
+        true => at.read(len as u64),
         false => Err(Code::INVAL),
     }
 }
 
 /// The bytes of a valid list of C.
 pub(crate) fn checked<'a>(at: Bytes) -> Result<&'a [u8]> {
-    let bytes = bytes_of(at)?;
+    valid(bytes_of(at)?)
+}
+
+/// A list whose entries are valid, in order, and of one principal each.
+pub(crate) fn valid(bytes: &[u8]) -> Result<&[u8]> {
     let aces = unpack(bytes)?;
     let in_order = aces.windows(2).all(|pair| pair[0].kind <= pair[1].kind);
     let repeats =

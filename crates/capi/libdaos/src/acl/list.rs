@@ -1,5 +1,7 @@
 //! Lists of entries.
-use super::fields::{ACE_BYTES, Ace, Kind, LIST_BYTES, bytes_of, checked, pack, unpack};
+use super::fields::{
+    ACE_BYTES, Ace, Kind, LIST_BYTES, bytes_of, checked, len_of, list_len, pack, unpack, valid,
+};
 use super::{entry, pure, size};
 use crate::abi::{Bytes, Ptr, Str};
 use crate::code::{Code, Result};
@@ -39,7 +41,7 @@ pub extern "C" fn daos_acl_free(acl: Bytes) {
 /// Bytes of a list.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_acl_get_size(acl: Bytes) -> isize {
-    size(|| Ok(bytes_of(acl)?.len()))
+    size(|| list_len(acl))
 }
 
 /// The entry after another.
@@ -57,7 +59,7 @@ fn next(acl: Bytes, current: Bytes) -> Result<Bytes> {
             if at < LIST_BYTES || at.saturating_add(ACE_BYTES) > len {
                 return Err(Code::INVAL);
             }
-            at + Ace::read(current)?.to_bytes().len()
+            at + len_of(current)?
         }
     };
     match offset.saturating_add(ACE_BYTES) <= len {
@@ -98,17 +100,20 @@ fn replace(acl: Ptr<Bytes>, aces: Vec<Ace>) -> Result<()> {
     Ok(())
 }
 
+/// Adds an entry, or puts it in place of that of its principal.
+pub(crate) fn merge(aces: &mut Vec<Ace>, new: Ace) {
+    match aces.iter_mut().find(|ace| ace.is(new.kind, &new.name)) {
+        Some(old) => *old = new,
+        None => aces.push(new),
+    }
+}
+
 /// Adds an entry, or replaces that of its principal.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_acl_add_ace(acl: Ptr<Bytes>, new: Bytes) -> c_int {
     pure(|| {
-        let new = Ace::read(new)?;
         let mut aces = unpack(bytes_of(acl.get()?)?)?;
-        if !new.is_valid() {
-            return Err(Code::INVAL);
-        }
-        aces.retain(|ace| !ace.is(new.kind, &new.name));
-        aces.push(new);
+        merge(&mut aces, Ace::read(new)?);
         replace(acl, aces)
     })
 }
@@ -152,7 +157,8 @@ pub extern "C" fn daos_acl_from_strs(texts: Ptr<Str>, count: usize, acl: Ptr<Byt
         }
         let texts = texts.list(count)?.into_iter();
         let aces = texts.map(|text| super::text::read(text.text()?)).collect::<Result<Vec<_>>>()?;
-        acl.needed()?.set(give(aces)?);
+        let packed = pack(aces)?;
+        acl.needed()?.set(memory::copy(valid(&packed)?)?.cast());
         Ok(())
     })
 }
@@ -165,22 +171,23 @@ pub extern "C" fn daos_acl_to_strs(acl: Bytes, texts: Ptr<Ptr<Str>>, count: Ptr<
         let written = written(acl)?;
         let strings = written.iter().map(|text| memory::string(text.as_bytes()));
         let strings = strings.collect::<Result<Vec<_>>>()?;
-        texts.set(memory::copy(&strings)?);
+        let none = strings.is_empty();
+        texts.set(if none { Ptr::null() } else { memory::copy(&strings)? });
         count.set(strings.len());
         Ok(())
     })
 }
 
 fn written(acl: Bytes) -> Result<Vec<String>> {
-    unpack(bytes_of(acl)?)?.iter().map(super::text::write).collect()
+    unpack(checked(acl)?)?.iter().map(super::text::write).collect()
 }
 
-/// Prints a list as text.
+/// Prints a list as text; no list is an empty one.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_acl_to_stream(stream: Ptr<libc::FILE>, acl: Bytes, verbose: bool) -> c_int {
     pure(|| {
         stream.needed()?;
-        let written = written(acl)?;
+        let written = if acl.is_null() { Vec::new() } else { written(acl)? };
         say(stream, if written.is_empty() { "# Entries:\n#   None\n" } else { "# Entries:\n" })?;
         for text in written {
             if verbose {

@@ -6,8 +6,6 @@ use crate::code::{Code, Result};
 use crate::property::{list, table};
 use std::ffi::c_int;
 
-const POOL_PERMS: u64 = 0x01f;
-const CONTAINER_PERMS: u64 = 0x1fb;
 /// What the owner of a container may always do: read and change its list.
 const OWNER_PERMS: u64 = 0x0c0;
 const GROUPS_MAX: usize = 1 << 16;
@@ -64,10 +62,10 @@ fn who(uid: libc::uid_t, gids: Ptr<libc::gid_t>, count: usize) -> Result<Who> {
         return Err(Code::INVAL);
     }
     let principal = |name: String| format!("{name}@");
-    let names = gids.list(count)?.into_iter().filter_map(|gid| principal::group_name(gid).ok());
+    let group = |gid| principal::group_name(gid).map(principal);
     Ok(Who {
         user: principal::user_name(uid).map(principal)?,
-        groups: names.map(principal).collect(),
+        groups: gids.list(count)?.into_iter().map(group).collect::<Result<_>>()?,
     })
 }
 
@@ -83,7 +81,7 @@ pub extern "C" fn daos_pool_get_perms(
     pure(|| {
         perms.needed()?;
         let rules = Rules::read(prop, table::PO_ACL, table::PO_OWNER, table::PO_OWNER_GROUP)?;
-        perms.set(rules.perms(&who(uid, gids, count)?) & POOL_PERMS);
+        perms.set(rules.perms(&who(uid, gids, count)?));
         Ok(())
     })
 }
@@ -102,7 +100,7 @@ pub extern "C" fn daos_cont_get_perms(
         let rules = Rules::read(prop, table::CO_ACL, table::CO_OWNER, table::CO_OWNER_GROUP)?;
         let who = who(uid, gids, count)?;
         let always = if who.user == rules.owner { OWNER_PERMS } else { 0 };
-        perms.set((rules.perms(&who) | always) & CONTAINER_PERMS);
+        perms.set(rules.perms(&who) | always);
         Ok(())
     })
 }

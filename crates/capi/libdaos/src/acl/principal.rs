@@ -14,10 +14,7 @@ const RECORD_BYTES: usize = 64 << 10;
 /// A name, one `@`, perhaps a domain.
 pub(crate) fn is_valid(name: &str) -> bool {
     let at = name.find('@');
-    name.len() <= NAME_MAX
-        && at.is_some_and(|at| at > 0)
-        && name.matches('@').count() == 1
-        && !name.contains(':')
+    name.len() <= NAME_MAX && at.is_some_and(|at| at > 0) && name.matches('@').count() == 1
 }
 
 /// Whether a string can be the name of a principal.

@@ -28,8 +28,14 @@ fn letters(bits: u64, letters: &[(char, u64)]) -> String {
     letters.iter().filter(|(_, bit)| bits & bit != 0).map(|(letter, _)| letter).collect()
 }
 
+/// `DAOS_ACL_MAX_ACE_STR_LEN`.
+const TEXT_MAX: usize = 319;
+
 /// Reads an entry.
 pub(crate) fn read(text: &str) -> Result<Ace> {
+    if text.len() > TEXT_MAX {
+        return Err(Code::INVAL);
+    }
     let parts: Vec<_> = text.split(':').collect();
     let [types, flags, name, perms] = parts[..] else { return Err(Code::INVAL) };
     let (access, flags) = (bits(types, &TYPES)?, bits(flags, &FLAGS)?);

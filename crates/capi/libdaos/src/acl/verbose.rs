@@ -1,9 +1,8 @@
 //! Entries in words.
 use super::entry::put;
-use super::text;
-use super::{pure, text::read};
+use super::{Kind, principal, pure, text};
 use crate::abi::Str;
-use crate::code::Result;
+use crate::code::{Code, Result};
 use std::ffi::c_int;
 
 const TYPES: [&str; 3] = ["Allow", "Audit", "Alarm"];
@@ -13,8 +12,8 @@ const PERMS: [&str; 9] = [
     "Write",
     "Create-Container",
     "Delete-Container",
-    "Get-Property",
-    "Set-Property",
+    "Get-Prop",
+    "Set-Prop",
     "Get-ACL",
     "Set-ACL",
     "Set-Owner",
@@ -26,21 +25,35 @@ pub extern "C" fn daos_ace_str_get_verbose(ace: Str, buf: Str, len: usize) -> c_
     pure(|| put(&of(ace.text()?)?, buf, len))
 }
 
-/// An entry that is text, in words.
+/// An entry that is text, in words, in the order of its letters. The fields need not go together.
 pub(super) fn of(ace: &str) -> Result<String> {
-    read(ace)?;
     let parts: Vec<_> = ace.split(':').collect();
-    let perms = words(parts[3], &text::PERMS, &PERMS);
-    let perms = if perms.is_empty() { "No Access".to_owned() } else { perms };
-    Ok(format!(
-        "{}:{}:{}:{perms}",
-        words(parts[0], &text::TYPES, &TYPES),
-        words(parts[1], &text::FLAGS, &FLAGS),
-        parts[2]
-    ))
+    let [types, flags, name, perms] = parts[..] else { return Err(Code::INVAL) };
+    if types.is_empty() || !principal::is_valid(name) {
+        return Err(Code::INVAL);
+    }
+    let (types, flags) = (words(types, &text::TYPES, &TYPES)?, words(flags, &text::FLAGS, &FLAGS)?);
+    let perms = match perms {
+        "" => "No-Access".to_owned(),
+        perms => words(perms, &text::PERMS, &PERMS)?,
+    };
+    Ok(format!("{types}:{flags}:{}:{perms}", who(name)))
 }
 
-fn words(part: &str, letters: &[(char, u64)], words: &[&str]) -> String {
-    let known = letters.iter().zip(words).filter(|((letter, _), _)| part.contains(*letter));
-    known.map(|(_, word)| *word).collect::<Vec<_>>().join("/")
+fn who(name: &str) -> &str {
+    let is = |kind: Kind| kind.special() == Some(name);
+    match name {
+        _ if is(Kind::Owner) => "Owner",
+        _ if is(Kind::OwnerGroup) => "Owner-Group",
+        _ if is(Kind::Everyone) => "Everyone",
+        _ => name,
+    }
+}
+
+fn words(part: &str, letters: &[(char, u64)], words: &[&str]) -> Result<String> {
+    let word = |c: char| {
+        let place = letters.iter().position(|(letter, _)| *letter == c).ok_or(Code::INVAL)?;
+        Ok(words[place])
+    };
+    Ok(part.chars().map(word).collect::<Result<Vec<_>>>()?.join("/"))
 }

@@ -51,8 +51,7 @@ pub extern "C" fn daos_cont_update_acl(coh: Handle, acl: Bytes, ev: Ptr<Event>) 
         Ok(move || {
             let new = acl::unpack(acl::checked(acl)?)?;
             let mut aces = properties::acl_of(&container.container)?;
-            aces.retain(|old| !new.iter().any(|ace| ace.is(old.kind, &old.name)));
-            aces.extend(new);
+            new.into_iter().for_each(|new| acl::list::merge(&mut aces, new));
             keep(&container, aces)
         })
     })

@@ -173,7 +173,7 @@ fn owner_group() -> String {
 /// The owner may do everything, the owner's group read and write.
 fn default_acl(id: u32) -> Result<Vec<u8>> {
     let texts = match id {
-        table::PO_ACL => ["A::OWNER@:rwcdt", "A:G:GROUP@:rwcdt"],
+        table::PO_ACL => ["A::OWNER@:rw", "A:G:GROUP@:rw"],
         _ => ["A::OWNER@:rwdtTaAo", "A:G:GROUP@:rwtT"],
     };
     acl::pack(texts.into_iter().map(acl::text::read).collect::<Result<_>>()?)

@@ -2,7 +2,7 @@
 use super::found;
 use super::update::{akey_cond, check_count, extents};
 use crate::abi::{Event, Handle, IOD_ARRAY, Iod, Iom, Iov, Ptr, Sgl};
-use crate::code::Result;
+use crate::code::{Code, Result};
 use crate::convert::{self, Extents};
 use crate::{edge, handles};
 use esker::types::ops::{Cond, Fetch, Sink};
@@ -44,6 +44,19 @@ struct Part {
     extents: Extents,
 }
 
+impl Part {
+    /// Whether the ranges go together, and the size that the caller believes in fits the room. What is
+    /// stored counts: a size that is not its own is told.
+    fn check(&self, room: u64) -> Result<()> {
+        let size = match self.iod.kind {
+            IOD_ARRAY if !self.extents.are_apart() => return Err(Code::INVAL),
+            IOD_ARRAY => self.extents.bytes(self.iod.size)?,
+            _ => self.iod.size,
+        };
+        if size > room { Err(Code::REC2BIG) } else { Ok(()) }
+    }
+}
+
 impl Wanted {
     fn read(&self, object: &Object, dkey: &[u8], count: usize, access: Access<'_>) -> Result<()> {
         let cond = convert::cond(self.flags, Cond::DKEY_FETCH);
@@ -66,14 +79,23 @@ impl Wanted {
 
     fn part(&self, index: usize) -> Result<Part> {
         let iod = self.iods.needed()?.at(index).get()?;
-        Ok(Part { iod, extents: extents(&iod)? })
+        let part = Part { iod, extents: extents(&iod)? };
+        match self.has_buffers(index)? {
+            true => part.check(convert::room_in(self.sgls.at(index))?).map(|()| part),
+            false => Ok(part),
+        }
+    }
+
+    /// A list without buffers asks for the size only.
+    fn has_buffers(&self, index: usize) -> Result<bool> {
+        Ok(!self.sgls.is_null() && self.sgls.at(index).get()?.nr > 0)
     }
 
     fn fetch<'a>(&self, part: &'a Part, index: usize) -> Result<Fetch<'a>> {
         let sink = self.sink(index)?;
         let akey = convert::key_in(&part.iod.name)?;
         let mut fetch = match part.iod.kind {
-            IOD_ARRAY => Fetch::array(akey, part.iod.size, part.extents.as_slice(), sink),
+            IOD_ARRAY => Fetch::array(akey, 0, part.extents.as_slice(), sink),
             _ => Fetch::single(akey, sink),
         };
         fetch.want_filled = !self.ioms.is_null();
@@ -81,12 +103,11 @@ impl Wanted {
         Ok(fetch)
     }
 
-    /// A list without buffers asks for the size only.
     fn sink<'a>(&self, index: usize) -> Result<Sink<'a>> {
-        if self.sgls.is_null() || self.sgls.at(index).get()?.nr == 0 {
-            return Ok(Sink::None);
+        match self.has_buffers(index)? {
+            true => convert::room(self.sgls.at(index), |iov| iov.buf_len),
+            false => Ok(Sink::None),
         }
-        convert::room(self.sgls.at(index), |iov| iov.buf_len)
     }
 
     /// Sizes are told of failures too: they say how large a buffer must be.

@@ -54,6 +54,9 @@ impl<'a> Part<'a> {
             _ => iod.size,
         };
         let sgl = if sgls.is_null() { sgls } else { sgls.at(index) };
+        if iod.kind == IOD_ARRAY && !sgl.is_null() && !extents.are_apart() {
+            return Err(Code::INVAL);
+        }
         Ok(Self { iod, akey, extents, data: Data::first(sgl, len)? })
     }
 

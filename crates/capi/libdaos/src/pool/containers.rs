@@ -21,7 +21,7 @@ fn listed(about: &ContainerInfo) -> PoolContInfo {
 fn put<T: Copy>(entries: &[T], count: Ptr<u64>, list: Ptr<T>) -> Result<()> {
     let room = count.get()?;
     count.set(entries.len() as u64);
-    if list.is_null() {
+    if list.is_null() || room == 0 {
         return Ok(());
     }
     if (entries.len() as u64) > room {

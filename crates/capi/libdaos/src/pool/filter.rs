@@ -7,6 +7,8 @@ use std::ffi::c_int;
 
 /// `DAOS_POOL_CONT_FILTER_MAX_NPARTS`.
 const PARTS_MAX: u32 = 8;
+/// Parts that are kept; who lists is told that they are too many.
+const KEPT_MAX: u32 = 1 << 16;
 const FUNCTIONS: u32 = 6;
 const KEYS: u32 = 4;
 const AND: u32 = 0;
@@ -83,7 +85,7 @@ pub extern "C" fn daos_pool_cont_filter_add(filter: Ptr<Filter>, part: Ptr<Filte
 
 fn add(at: Ptr<Filter>, part: Ptr<FilterPart>) -> Result<()> {
     let (filter, part) = (at.get()?, part.get()?);
-    if filter.nparts >= PARTS_MAX || !is_valid(&part) {
+    if filter.nparts >= KEPT_MAX || !is_valid(&part) {
         return Err(Code::INVAL);
     }
     let mut parts = filter.parts.list(filter.nparts as usize)?;
@@ -99,7 +101,7 @@ fn add(at: Ptr<Filter>, part: Ptr<FilterPart>) -> Result<()> {
 pub extern "C" fn daos_pool_cont_filter_fini(filter: Ptr<Filter>) {
     guard((), || {
         let Ok(known) = filter.get() else { return };
-        let parts = known.parts.list(known.nparts.min(PARTS_MAX) as usize).unwrap_or_default();
+        let parts = known.parts.list(known.nparts.min(KEPT_MAX) as usize).unwrap_or_default();
         parts.into_iter().for_each(memory::free);
         memory::free(known.parts);
         filter.set(Filter { nparts: 0, parts: Ptr::null(), ..known });

@@ -48,9 +48,17 @@ fn entries_are_made_and_measured() {
     assert_eq!(daos_ace_get_size(owner), 32);
     assert_eq!(read(daos_ace_get_principal_str(owner)), "OWNER@");
     daos_ace_free(owner);
-    for bad in [Ptr::null(), text(c"bob"), text(c"@"), text(c"a@b@")] {
+    for bad in [Ptr::null(), text(c"")] {
         assert!(daos_ace_create(USER, bad).is_null());
     }
+    let odd = daos_ace_create(USER, text(c"a@b@"));
+    assert_eq!(daos_ace_get_size(odd), 40);
+    assert_eq!(read(daos_ace_get_principal_str(odd)), "a@b@", "a name need not be valid yet");
+    daos_ace_free(odd);
+    let mut header = [0; 32];
+    header[1] = USER as u8;
+    assert_eq!(daos_ace_get_size(room(&mut header)), 32, "as long as it says");
+    assert!(!daos_ace_is_valid(room(&mut header)), "a user has a name");
     assert!(daos_ace_create(5, text(c"bob@")).is_null());
     daos_ace_free(Ptr::null());
     assert_eq!(daos_ace_get_size(Ptr::null()), INVAL as isize);
@@ -76,7 +84,19 @@ fn entries_are_text_and_words() {
     assert_eq!(verbose(text(c"A::bob@:rw"), 64, &mut place), 0);
     assert_eq!(&place[..23], b"Allow::bob@:Read/Write\0");
     assert_eq!(verbose(text(c"A::bob@:rw"), 9, &mut place), TRUNC);
-    assert_eq!(verbose(text(c"nonsense"), 64, &mut place), INVAL);
+    for (entry, words) in [
+        (c"UA:FS:OWNER@:wr", "Audit/Allow:Access-Failure/Access-Success:Owner:Write/Read"),
+        (c"A:G:GROUP@:tT", "Allow:Group:Owner-Group:Get-Prop/Set-Prop"),
+        (c"A::EVERYONE@:", "Allow::Everyone:No-Access"),
+    ] {
+        assert_eq!(verbose(text(entry), 64, &mut place), 0);
+        assert_eq!(&place[..words.len()], words.as_bytes());
+    }
+    for bad in [c"nonsense", c"::bob@:r", c"A::bob:r", c"A::bob@:r:", c"A::bob@:x"] {
+        assert_eq!(verbose(text(bad), 64, &mut place), INVAL, "{bad:?}");
+    }
+    let long = std::ffi::CString::new(format!("A::{}@:r", "x".repeat(315))).unwrap();
+    assert_eq!(daos_ace_from_str(text(&long), at(&mut Ptr::null())), INVAL, "over-long");
     let mut made = Ptr::null();
     assert_eq!(daos_ace_from_str(text(c"A::bob:r"), at(&mut made)), INVAL);
     assert_eq!(daos_ace_from_str(Ptr::null(), at(&mut made)), INVAL);
@@ -123,6 +143,13 @@ fn entries_are_found_added_and_removed() {
         daos_ace_free(new);
     }
     assert_eq!(words(made), ["A::OWNER@:r", "A::bob@:rw"]);
+    for (new, expected) in [(c"A::al@:r", "A::al@:r"), (c"A::bob@:w", "A::al@:r")] {
+        let new = ace(new);
+        assert_eq!(daos_acl_add_ace(at(&mut made), new), 0);
+        assert_eq!(words(made)[2], expected, "what is replaced stays in its place");
+        daos_ace_free(new);
+    }
+    assert_eq!(daos_acl_remove_ace(at(&mut made), USER, text(c"al@")), 0);
     assert_eq!(daos_acl_remove_ace(at(&mut made), USER, text(c"bob@")), 0);
     assert_eq!(daos_acl_remove_ace(at(&mut made), USER, text(c"bob@")), NONEXIST);
     assert_eq!(words(made), ["A::OWNER@:r"]);
@@ -156,7 +183,10 @@ fn lists_that_are_not_sound_are_refused() {
     assert!(daos_acl_dup(Ptr::null()).is_null());
     assert!(daos_acl_get_next_ace(Ptr::null(), Ptr::null()).is_null());
     assert!(daos_acl_create(Ptr::null(), 1).is_null());
+    let mut twice = [text(c"A::bob@:r"), text(c"A::bob@:rw")];
+    assert_eq!(daos_acl_from_strs(list(&mut twice), 2, at(&mut Ptr::null())), INVAL, "two of bob");
     let empty = daos_acl_create(Ptr::null(), 0);
+    assert_eq!(words(empty), [""; 0]);
     assert_eq!((daos_acl_get_size(empty), daos_acl_validate(empty)), (8, 0));
     daos_acl_free(empty);
 }

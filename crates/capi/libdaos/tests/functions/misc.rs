@@ -117,6 +117,8 @@ fn the_system_is_told() {
     assert_eq!(name, b"daos_server\0");
     daos_mgmt_put_sys_info(info);
     assert_eq!(daos_mgmt_get_sys_info(Ptr::null(), Ptr::null()), INVAL);
+    let long = daos_mgmt_get_sys_info(text(c"a name of 16 B.."), at(&mut info));
+    assert_eq!(long, OVERFLOW);
     let mut count = 0;
     assert_eq!(daos_mgmt_list_pools(Ptr::null(), at(&mut count), Ptr::null(), WAIT), 0);
     assert_eq!(daos_mgmt_list_pools(Ptr::null(), Ptr::null(), Ptr::null(), WAIT), INVAL);

@@ -167,17 +167,42 @@ fn holes_are_left_alone_and_a_map_tells_what_was_found() {
 fn record_sizes_and_lengths_must_match() {
     let store = Store::new();
     let oh = open_object(&store, MULTI_HASHED);
-    assert_eq!(records(oh, 2, &mut [recx(0, 4)], b"1234567"), INVAL);
+    assert_eq!(records(oh, 2, &mut [recx(0, 4)], b"1234567"), REC2BIG);
     assert_eq!(records(oh, u64::MAX, &mut [recx(0, 4)], b"12345678"), INVAL);
     assert_eq!(records(oh, 2, &mut [recx(u64::MAX, 4)], b"12345678"), INVAL);
     assert_eq!(records(oh, 2, &mut [], b""), INVAL);
     assert_eq!(records(oh, 2, &mut [recx(0, 4)], b"12345678"), 0);
     let mut wanted = [recx(0, 4)];
-    let mut iod = array(b"array", 1, &mut wanted);
+    for believed in [1, 2] {
+        let (mut iod, mut place) = (array(b"array", believed, &mut wanted), [0; 8]);
+        assert_eq!(fetch_records(oh, &mut iod, &mut place, Ptr::null()), 0);
+        assert_eq!((iod.size, &place), (2, b"12345678"), "the true size is told");
+    }
+    let mut iod = array(b"array", 3, &mut wanted);
     assert_eq!(fetch_records(oh, &mut iod, &mut [0; 8], Ptr::null()), REC2BIG);
-    assert_eq!(iod.size, 2);
     let mut iod = array(b"array", 0, &mut wanted);
     assert_eq!(fetch_records(oh, &mut iod, &mut [0; 7], Ptr::null()), REC2BIG);
+}
+
+#[test]
+fn ranges_of_an_akey_are_apart() {
+    let store = Store::new();
+    let oh = open_object(&store, MULTI_HASHED);
+    for bad in [
+        [recx(0, 4), recx(3, 4)],
+        [recx(4, 4), recx(0, 5)],
+        [recx(0, 0), recx(1, 8)],
+        [recx(0, 4), recx(1 << 63, 4)],
+    ] {
+        let mut bad = bad;
+        assert_eq!(records(oh, 1, &mut bad, b"12345678"), INVAL, "{bad:?}");
+        let mut iod = array(b"array", 1, &mut bad);
+        assert_eq!(fetch_records(oh, &mut iod, &mut [0; 8], Ptr::null()), INVAL);
+    }
+    assert_eq!(records(oh, 1, &mut [recx(4, 4), recx(0, 4), recx(9, 1)], b"abcd1234x"), 0);
+    let (mut wanted, mut place) = ([recx(8, 2), recx(0, 8)], *b"..........");
+    assert_eq!(fetch_records(oh, &mut array(b"array", 0, &mut wanted), &mut place, Ptr::null()), 0);
+    assert_eq!(&place, b".x1234abcd");
 }
 
 #[test]
@@ -236,12 +261,12 @@ fn bad_arguments_are_refused() {
         Iod { kind: 3, ..single(b"a", 1) },
         Iod { nr: 2, ..single(b"a", 1) },
         single(b"", 1),
-        single(b"a", 2),
         Iod { kind: IOD_ARRAY, ..single(b"a", 1) },
     ] {
         let mut bad = bad;
         assert_eq!(update(1, at(&mut bad), sgls), INVAL);
     }
+    assert_eq!(update(1, at(&mut single(b"a", 2)), sgls), REC2BIG, "a short buffer");
     let mut oh = NONE;
     let oid = ObjId::default();
     assert_eq!(daos_obj_open(store.coh, oid, OBJ_RW, Ptr::null(), WAIT), INVAL);
