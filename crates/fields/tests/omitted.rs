@@ -1,0 +1,65 @@
+//! Names that a request omits are free, also those that only some fields have.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, missing_docs)]
+
+use esker::Pool;
+use esker_fields::request::{Request, Selection};
+use esker_fields::{Date, FieldStore, Key, Schema};
+use esker_types::info::OpenMode;
+
+fn store() -> (Pool, FieldStore) {
+    let pool = Pool::connect("memory:omitted", OpenMode::ReadWrite).unwrap();
+    let store = FieldStore::create(&pool, "fields", &Schema::default_mars().unwrap()).unwrap();
+    (pool, store)
+}
+
+fn select(store: &FieldStore, request: &str) -> Selection {
+    let today = Date::new(2024, 6, 15).unwrap();
+    Request::parse(request).unwrap().expand(store.schema(), today).unwrap()
+}
+
+/// A request never finds less because it names more.
+#[test]
+fn a_name_that_fields_may_have_is_free_where_the_request_omits_it() {
+    let (pool, store) = store();
+    let base = "class=od,expver=0001,stream=enfo,date=20240610,time=0000";
+    let field = |rest: &str| Key::parse(&format!("{base},{rest}")).unwrap();
+    let pl = "type=pf,levtype=pl,step=0,param=130";
+    let mut keys = vec![field("type=pf,levtype=sfc,step=0,param=167")];
+    for member in 1..=3 {
+        for level in [500, 850] {
+            keys.push(field(&format!("{pl},number={member},levelist={level}")));
+        }
+    }
+    keys.push(field("type=pf,levtype=sfc,step=6,param=167,model=x"));
+    keys.push(field("type=pf,levtype=sfc,step=0,param=167,origin=kwbc"));
+    keys.push(field("type=pf,levtype=sfc,step=0,param=168,domain=e"));
+    let mut writer = store.writer();
+    keys.iter().for_each(|key| writer.archive(key, b"x").unwrap());
+    writer.flush().unwrap();
+    let count = |request: &str| {
+        let selection = select(&store, &format!("{base},{request}"));
+        let retrieved = store.retrieve(&selection).unwrap().len();
+        assert_eq!(retrieved, store.list(&selection).unwrap().len(), "{request}");
+        retrieved
+    };
+    assert_eq!(count(pl), 6);
+    assert_eq!(count(&format!("{pl},levelist=500")), 3);
+    assert_eq!(count(&format!("{pl},levelist=500,number=2")), 1);
+    assert_eq!(count("type=pf,levtype=sfc,step=0,param=167"), 2, "with an origin and without");
+    assert_eq!(count("type=pf,levtype=sfc,step=6,param=167"), 1, "of a model");
+    assert_eq!(count("type=pf,levtype=sfc,step=0,param=168"), 1, "of another domain");
+    let part =
+        format!("{base},{pl},levelist=500/850/1000,number=1/7").replace("step=0", "step=0/6");
+    let found = store.find(&select(&store, &part.replace(",number=1/7", ""))).unwrap();
+    assert_eq!((found.fields.len(), found.missing_count), (6, 4));
+    assert_eq!(found.missing[0].get("levelist"), Some("1000"), "{:?}", found.missing);
+    let found = store.find(&select(&store, &part)).unwrap();
+    assert_eq!((found.fields.len(), found.missing_count), (2, 10));
+    // What others flush later counts as well, with a name that no field had.
+    let later = FieldStore::open(&pool, "fields", OpenMode::ReadWrite).unwrap();
+    let mut writer = later.writer();
+    writer.archive(&field(&format!("{pl},number=1,levelist=500,quantile=1")), b"x").unwrap();
+    writer.flush().unwrap();
+    assert_eq!(count(&format!("{pl},levelist=500,number=1")), 2);
+    assert_eq!(count(&format!("{pl},levelist=850,number=1")), 1);
+}
