@@ -4,9 +4,11 @@ use crate::io::lock;
 use crate::io::map::Map;
 use crate::io::pin::{Pin, ReadMap};
 use esker_types::limits::CHECKSUM_CHUNK;
+use esker_types::ops::Source;
 use esker_types::{Error, ErrorKind, Result};
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -14,8 +16,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// each run costs a system call, more of them.
 const RUN_MAPPED: usize = CHECKSUM_CHUNK;
 const RUN_CALLED: usize = 16 * CHECKSUM_CHUNK;
-/// Data up to this size is copied behind its header, where that saves a system call.
-const GATHER_MAX: usize = 2 * CHECKSUM_CHUNK;
+
+/// The same when writing, where what is copied takes room in the cache too.
+const STORED_MAPPED: u64 = 8 << 10;
+const STORED_CALLED: u64 = 128 << 10;
 
 /// Its name in the directory of a target.
 pub(crate) const NAME: &str = "data";
@@ -53,20 +57,48 @@ impl Data {
         if self.map.is_some() { RUN_MAPPED } else { RUN_CALLED }
     }
 
-    /// True where `len` bytes are better written in one call with the header before them.
-    pub(crate) fn gathers(&self, len: usize) -> bool {
-        self.map.is_none() && len <= GATHER_MAX
+    /// Writes what is in `scratch`, a header, and the `part` of `source` behind it. `stored` gets what was
+    /// stored of the source, run by run: the source itself may change at any time, by the hand of another
+    /// thread or process.
+    pub(crate) fn write(
+        &self,
+        mut offset: u64,
+        scratch: &mut Vec<u8>,
+        source: Source<'_>,
+        mut part: Range<u64>,
+        mut stored: impl FnMut(&[u8]),
+    ) -> Result<()> {
+        let step = if self.map.is_some() { STORED_MAPPED } else { STORED_CALLED };
+        while !part.is_empty() {
+            let (header, len) = (scratch.len(), step.min(part.end - part.start));
+            self.write_run(offset, scratch, source, (part.start, len))?;
+            stored(&scratch[header..]);
+            part.start += len;
+            offset += scratch.len() as u64;
+            scratch.clear();
+        }
+        self.map.iter().for_each(Map::fence);
+        Ok(())
     }
 
-    /// Writes `bytes` at `offset`.
-    pub(crate) fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        match &self.map {
-            Some(map) => map.write(offset, bytes).then_some(()).ok_or_else(outside),
-            None => self
-                .file
-                .write_all_at(bytes, offset)
-                .map_err(|error| Error::io("writing a segment", &error)),
-        }
+    /// Writes what is in `scratch` and some bytes of a source, which it adds to `scratch`.
+    fn write_run(
+        &self,
+        offset: u64,
+        scratch: &mut Vec<u8>,
+        source: Source<'_>,
+        (from, len): (u64, u64),
+    ) -> Result<()> {
+        let Some(map) = &self.map else {
+            source.visit(from, len, |piece| scratch.extend_from_slice(piece));
+            let written = self.file.write_all_at(scratch, offset);
+            return written.map_err(|error| Error::io("writing a segment", &error));
+        };
+        let mut fits = map.write(offset, scratch);
+        source.visit(from, len, |piece| {
+            fits = fits && map.write_keeping(offset + scratch.len() as u64, piece, scratch);
+        });
+        fits.then_some(()).ok_or_else(outside)
     }
 
     /// Fills `bytes` from `offset` on.

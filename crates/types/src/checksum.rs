@@ -1,7 +1,7 @@
 //! Checksums over data: one per [`CHECKSUM_CHUNK`] bytes, so that reading a little of a large extent
 //! verifies a little.
 use crate::limits::CHECKSUM_CHUNK;
-use crc_fast::CrcAlgorithm;
+use crc_fast::{CrcAlgorithm, Digest};
 
 /// Which checksum a container asks for (DAOS: container property `csum`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,12 +62,65 @@ impl Checksum {
         }
     }
 
+    /// Sums of what comes bit by bit, to be appended to a table of sums.
+    pub fn summing<T: Extend<u8>>(self, table: &mut T) -> Summing<'_, T> {
+        Summing { checksum: self, digest: self.digest(), filled: 0, table }
+    }
+
+    fn digest(self) -> Option<Digest> {
+        match self {
+            Self::Off => None,
+            Self::Crc32c => Some(Digest::new(CrcAlgorithm::Crc32Iscsi)),
+            Self::Crc64 => Some(Digest::new(CrcAlgorithm::Crc64Nvme)),
+        }
+    }
+
     /// True where `data`, one chunk, has the sum at place `index` of the table.
     #[must_use]
     pub fn matches(self, data: &[u8], table: &[u8], index: usize) -> bool {
         let width = self.width();
         let sum = self.sum(data).to_le_bytes();
         width == 0 || table.get(index * width..(index + 1) * width) == Some(&sum[..width])
+    }
+}
+
+/// The sums of data that comes bit by bit.
+pub struct Summing<'t, T> {
+    checksum: Checksum,
+    /// Over the bytes of the chunk so far.
+    digest: Option<Digest>,
+    /// Their number.
+    filled: usize,
+    table: &'t mut T,
+}
+
+impl<T: Extend<u8>> Summing<'_, T> {
+    /// Goes on with `data`.
+    pub fn add(&mut self, mut data: &[u8]) {
+        while !data.is_empty() {
+            let (part, rest) = data.split_at(data.len().min(CHECKSUM_CHUNK - self.filled));
+            self.digest.iter_mut().for_each(|digest| digest.update(part));
+            self.filled += part.len();
+            if self.filled == CHECKSUM_CHUNK {
+                self.push();
+            }
+            data = rest;
+        }
+    }
+
+    /// Ends with the sum of the last chunk.
+    pub fn finish(mut self) {
+        if self.filled > 0 {
+            self.push();
+        }
+    }
+
+    fn push(&mut self) {
+        if let Some(digest) = &mut self.digest {
+            let sum = digest.finalize_reset().to_le_bytes();
+            self.table.extend(sum.into_iter().take(self.checksum.width()));
+        }
+        self.filled = 0;
     }
 }
 

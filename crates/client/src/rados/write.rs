@@ -118,13 +118,14 @@ impl Writing<'_> {
         let (dkey, akey) = (encode_dkey(oid, dkey)?, encode_akey(oid, AKEY)?);
         let key = names::entry(&dkey, &akey);
         let epoch = Epoch::now();
-        let bytes = data.part(0, data.len());
+        // A copy, for the caller's buffer may change between being summed and being sent.
+        let bytes = data.part(0, data.len()).into_owned();
         let mut records = Records::new(record_size);
         records.put(extent, moved(Where::Own(0), &bytes, self.space.checksum), epoch);
         let mut patch = Patch::of(names::table(oid, &dkey, self.targets));
         patch.guards.push(Guard::new(&key, Compare::Equal, b""));
         patch.sets.push((key, record::encode(epoch, &Stored::Array(records))));
-        patch.data = Some((None, bytes));
+        patch.data = Some((None, bytes.into()));
         Ok(self.done(&patch).await?.then_some(epoch))
     }
 

@@ -7,19 +7,27 @@
 /// Copies shorter than this stay in the cache.
 const STREAM_MIN: usize = 4096;
 
-/// Copies `from` to `to`.
+/// Copies `from` to `to` and, behind what is there, to `kept`: the same bytes, though others may change
+/// `from` meanwhile. Other processes see them in order once [`fence`] was called.
 ///
 /// # Safety
 /// `to` must have room for all of `from` and not overlap it.
-pub(super) unsafe fn copy(from: &[u8], to: *mut u8) {
+pub(super) unsafe fn copy_twice(from: &[u8], to: *mut u8, kept: &mut Vec<u8>) {
+    let before = kept.len();
     #[cfg(target_arch = "x86_64")]
     if from.len() >= STREAM_MIN && std::is_x86_feature_detected!("avx") {
-        // SAFETY: AVX is there; the rest is the caller's promise.
-        unsafe { stream(from, to) };
+        kept.reserve(from.len());
+        // SAFETY: AVX is there, and the vector has the room; the rest is the caller's promise. All bytes
+        // up to the new length have been written.
+        unsafe {
+            stream(from, to, kept.as_mut_ptr().add(before));
+            kept.set_len(before + from.len());
+        }
         return;
     }
+    kept.extend_from_slice(from);
     // SAFETY: the caller's promise.
-    unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) };
+    unsafe { std::ptr::copy_nonoverlapping(kept.as_ptr().add(before), to, from.len()) };
 }
 
 /// Runs that are fetched side by side, their length, and the length of what is copied of each in turn.
@@ -56,30 +64,40 @@ pub(super) unsafe fn fetch(from: *const u8, to: &mut [u8]) {
 #[cfg(target_arch = "x86_64")]
 const VECTOR: usize = 32;
 
-/// Copies with stores that go around the cache, and makes them visible before it returns.
+/// Copies to `to` with stores that go around the cache, and to `kept` with others.
 ///
 /// # Safety
-/// As [`copy`]; the processor must have AVX.
+/// As [`copy_twice`]; `kept` must have the room too, and the processor must have AVX.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx")]
-unsafe fn stream(from: &[u8], to: *mut u8) {
-    use std::arch::x86_64::{_mm_sfence, _mm256_loadu_si256, _mm256_stream_si256};
+unsafe fn stream(from: &[u8], to: *mut u8, kept: *mut u8) {
+    use std::arch::x86_64::{_mm256_loadu_si256, _mm256_storeu_si256, _mm256_stream_si256};
     let head = to.align_offset(VECTOR).min(from.len());
-    let (head, rest) = from.split_at(head);
-    let vectors = rest.chunks_exact(VECTOR);
-    let tail = vectors.remainder();
+    let end = head + (from.len() - head) / VECTOR * VECTOR;
     // SAFETY: all of it lies in the room the caller promised; past the head, `to` is aligned to a
     // vector, as the streaming store wants it.
     unsafe {
-        std::ptr::copy_nonoverlapping(head.as_ptr(), to, head.len());
-        let mut at = to.add(head.len());
-        for vector in vectors {
-            _mm256_stream_si256(at.cast(), _mm256_loadu_si256(vector.as_ptr().cast()));
-            at = at.add(VECTOR);
+        let plain = |at: usize, len: usize| {
+            std::ptr::copy_nonoverlapping(from.as_ptr().add(at), kept.add(at), len);
+            std::ptr::copy_nonoverlapping(kept.add(at), to.add(at), len);
+        };
+        plain(0, head);
+        for at in (head..end).step_by(VECTOR) {
+            let vector = _mm256_loadu_si256(from.as_ptr().add(at).cast());
+            _mm256_storeu_si256(kept.add(at).cast(), vector);
+            _mm256_stream_si256(to.add(at).cast(), vector);
         }
-        std::ptr::copy_nonoverlapping(tail.as_ptr(), at, tail.len());
+        plain(end, from.len() - end);
     }
-    _mm_sfence();
+}
+
+/// Has what was copied so far be seen before whatever is stored from now on.
+pub(super) fn fence() {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: every processor of this kind has SSE.
+    unsafe {
+        std::arch::x86_64::_mm_sfence();
+    }
 }
 
 #[cfg(test)]
@@ -98,16 +116,18 @@ mod tests {
     }
 
     #[test]
-    fn every_byte_arrives_and_no_other_changes() {
+    fn every_byte_arrives_twice_and_no_other_changes() {
         let from: Vec<u8> = (0..3 * STREAM_MIN).map(|n| n as u8).collect();
         for (offset, len) in
             [(0, 0), (1, 31), (3, STREAM_MIN), (32, 2 * STREAM_MIN + 17), (63, 8191)]
         {
             let mut to = vec![0xee; offset + len + 64];
+            let mut kept = vec![0xaa; 5];
             // SAFETY: the vector has that room.
-            unsafe { copy(&from[..len], to.as_mut_ptr().add(offset)) };
+            unsafe { copy_twice(&from[..len], to.as_mut_ptr().add(offset), &mut kept) };
             assert_eq!(&to[offset..offset + len], &from[..len]);
             assert!(to[..offset].iter().chain(&to[offset + len..]).all(|&byte| byte == 0xee));
+            assert_eq!((&kept[..5], &kept[5..]), (&[0xaa; 5][..], &from[..len]));
         }
     }
 }

@@ -51,8 +51,22 @@ impl Map {
     pub(crate) fn write(&self, offset: u64, from: &[u8]) -> bool {
         let Some(place) = self.place(offset, from.len()) else { return false };
         // SAFETY: `place` has room for all of `from`, which as a Rust slice cannot be the mapping.
-        unsafe { super::copy::copy(from, place) };
+        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), place, from.len()) };
         true
+    }
+
+    /// As [`Map::write`]; the very bytes that were stored are added to `kept`, for others may change those
+    /// of `from` meanwhile. To be followed by [`Map::fence`].
+    pub(crate) fn write_keeping(&self, offset: u64, from: &[u8], kept: &mut Vec<u8>) -> bool {
+        let Some(place) = self.place(offset, from.len()) else { return false };
+        // SAFETY: `place` has room for all of `from`, which as a Rust slice cannot be the mapping.
+        unsafe { super::copy::copy_twice(from, place, kept) };
+        true
+    }
+
+    /// Has all that was written be seen before whatever is stored from now on.
+    pub(crate) fn fence(&self) {
+        super::copy::fence();
     }
 
     /// Copies the bytes at `offset` to `to`; false, and nothing done, where they are not all inside.

@@ -14,7 +14,6 @@ pub(crate) use state::State;
 
 use crate::record::{Body, Location};
 use crate::target::Target;
-use esker_types::limits::CHECKSUM_CHUNK;
 use esker_types::ops::Source;
 use esker_types::{Checksum, Error, ErrorKind, Result};
 use header::Header;
@@ -153,47 +152,16 @@ impl<'t> Writer<'t> {
         }
     }
 
+    /// Writes the header, which is in the scratch buffer, and the data behind it. What is summed is what was
+    /// stored, not what the caller's buffer has by then.
     fn write(&mut self, begin: u64, append: &Append<'_>) -> Result<Sums> {
         let chunks = Checksum::chunks(append.len as usize);
         let mut sums = Sums::with_capacity(chunks * append.checksum.width());
-        let header_len = self.lane.scratch.len() as u64;
-        let Source::One(whole) = append.source else {
-            return self.write_gathered(begin, append, sums);
-        };
-        let from = append.offset as usize;
-        let bytes = &whole[from..from + append.len as usize];
-        if self.target.data.gathers(bytes.len()) {
-            append.checksum.push_all(bytes, &mut sums);
-            self.lane.scratch.extend_from_slice(bytes);
-            self.target.data.write(begin, &self.lane.scratch)?;
-            return Ok(sums);
-        }
-        self.target.data.write(begin, &self.lane.scratch)?;
-        let mut at = begin + header_len;
-        for run in bytes.chunks(self.target.data.run()) {
-            self.target.data.write(at, run)?;
-            append.checksum.push_all(run, &mut sums);
-            at += run.len() as u64;
-        }
-        Ok(sums)
-    }
-
-    /// Sources of several buffers go through a scratch buffer, one checksum chunk at a time.
-    fn write_gathered(&mut self, begin: u64, append: &Append<'_>, mut sums: Sums) -> Result<Sums> {
+        let mut summing = append.checksum.summing(&mut sums);
+        let part = append.offset..append.offset + u64::from(append.len);
         let scratch = &mut self.lane.scratch;
-        let mut at = begin + scratch.len() as u64;
-        self.target.data.write(begin, scratch)?;
-        let end = append.offset + u64::from(append.len);
-        let mut offset = append.offset;
-        while offset < end {
-            let len = (end - offset).min(CHECKSUM_CHUNK as u64);
-            scratch.clear();
-            append.source.visit(offset, len, |piece| scratch.extend_from_slice(piece));
-            self.target.data.write(at, scratch)?;
-            append.checksum.push(scratch, &mut sums);
-            offset += len;
-            at += len;
-        }
+        self.target.data.write(begin, scratch, append.source, part, |run| summing.add(run))?;
+        summing.finish();
         Ok(sums)
     }
 
