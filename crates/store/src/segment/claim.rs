@@ -1,5 +1,6 @@
 //! Getting hold of a segment to append to.
 use super::State;
+use super::compact::MadeRoom;
 use super::patience::Patience;
 use crate::control::ProcessSlot;
 use crate::target::Target;
@@ -139,7 +140,8 @@ fn claim_anywhere(target: &Target, need: u64, keeping: bool) -> Result<u32> {
         if let Some(segment) = found.or_else(|| last_resort(target, need)) {
             return Ok(segment);
         }
-        if !target.make_room(need)? && !patience.wait(target, need)? {
+        let made = target.make_room(need)?;
+        if made != MadeRoom::Some && !patience.wait(target, need, made)? {
             return Err(full(target, need));
         }
     }

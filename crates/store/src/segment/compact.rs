@@ -22,6 +22,15 @@ const BATCH_BYTES: u64 = 1 << 20;
 /// A segment is worth compacting by itself while at most so many of its bytes, in eighths, are alive.
 const LIVE_EIGHTHS_MAX: u64 = 6;
 
+/// What compaction did for a claim.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum MadeRoom {
+    Some,
+    None,
+    /// Somebody else is compacting.
+    ByOthers,
+}
+
 /// An index entry that lies in the segment.
 pub(super) struct Piece {
     /// Its key, in the data or the history table.
@@ -154,16 +163,19 @@ fn is_local(error: &Error) -> bool {
 }
 
 impl Target {
-    /// Compacts until there is room for `need` bytes beside the reserve; false where nothing was gained, be
-    /// it that somebody else is compacting.
-    pub(crate) fn make_room(&self, need: u64) -> Result<bool> {
+    /// Compacts until there is room for `need` bytes beside the reserve, or nothing is left to gain.
+    pub(super) fn make_room(&self, need: u64) -> Result<MadeRoom> {
         let _alone = match self.lanes.compacting.try_lock() {
-            Err(TryLockError::WouldBlock) => return Ok(false),
+            Err(TryLockError::WouldBlock) => return Ok(MadeRoom::ByOthers),
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Ok(alone) => alone,
         };
         let work = || self.compact_while(&mut |_| !claim::has_room_for(self, need), need);
-        Ok(self.control.unless_compacting(self.number(), work)?.unwrap_or(false))
+        Ok(match self.control.unless_compacting(self.number(), work)? {
+            None => MadeRoom::ByOthers,
+            Some(true) => MadeRoom::Some,
+            Some(false) => MadeRoom::None,
+        })
     }
 
     /// Compacts every segment that is worth it, once.

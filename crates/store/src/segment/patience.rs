@@ -1,5 +1,6 @@
 //! How long a claim waits for those who are about to free a segment.
 use super::State;
+use super::compact::MadeRoom;
 use crate::target::Target;
 use esker_types::Result;
 use std::hash::{BuildHasher, Hasher};
@@ -31,11 +32,12 @@ impl Patience {
     }
 
     /// Waits a moment; false where `need` bytes are not to be had by waiting.
-    pub(super) fn wait(&mut self, target: &Target, need: u64) -> Result<bool> {
+    pub(super) fn wait(&mut self, target: &Target, need: u64, made: MadeRoom) -> Result<bool> {
         if !may_come(target, need)? {
             return Ok(false);
         }
-        if !is_anybody_at_it(target) {
+        std::thread::sleep(MOMENT);
+        if made == MadeRoom::None && !is_anybody_at_it(target) {
             self.rounds_alone += 1;
             return Ok(self.rounds_alone <= ROUNDS_ALONE_MAX);
         }
@@ -43,7 +45,6 @@ impl Patience {
         let now = activity(target)?;
         let still = std::mem::replace(&mut self.seen, now) == now && !self.keeping;
         *(if still { &mut self.rounds_still } else { &mut self.rounds }) += 1;
-        std::thread::sleep(MOMENT);
         Ok(self.rounds <= ROUNDS_MAX && self.rounds_still <= ROUNDS_STILL_MAX)
     }
 }

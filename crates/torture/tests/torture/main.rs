@@ -6,6 +6,7 @@ mod crash;
 mod crowd;
 mod damage;
 mod fork;
+mod full;
 mod holds;
 mod machine;
 mod namespace;
@@ -22,6 +23,7 @@ fn job() {
         Ok("ceph-pairs") => ceph::kills::pairs(),
         Ok("ceph-transfer") => ceph::kills::transfer(),
         Ok("fork") => fork::run(),
+        Ok("full") => full::run(),
         Ok("holds") => holds::run(),
         Ok("crowd-read") => crowd::read(),
         Ok("crowd-hold") => crowd::hold(),
