@@ -33,11 +33,18 @@ pub(crate) fn check_all(pool: &Folder, problems: &mut Vec<String>) -> Result<()>
     for number in 0..superblock.targets {
         let index = pool.folder(&target::name(number), mode)?.folder(target::INDEX, mode)?;
         let file = index.file(DATA, Use::Read, superblock.file_permissions())?;
-        for trouble in check(&file, superblock.index_bytes) {
+        let cut = cut_short(&file, superblock.index_file_bytes());
+        for trouble in cut.into_iter().chain(check(&file, superblock.index_bytes)) {
             problems.push(format!("target {number}, index: {trouble}"));
         }
     }
     Ok(())
+}
+
+/// Tells of an index file that lost bytes, needed ones or not.
+fn cut_short(file: &File, wanted: u64) -> Option<String> {
+    let found = file.metadata().map_or(0, |info| info.len());
+    (found < wanted).then(|| format!("{found} bytes of {wanted} are there"))
 }
 
 /// What is wrong with one index file. Where others commit meanwhile, pages may be reused under our eyes:

@@ -86,6 +86,11 @@ impl Superblock {
         u64::from(self.targets) * u64::from(self.segments) * self.segment_bytes
     }
 
+    /// Least bytes the file of an index has: all are reserved when the pool is made.
+    pub(crate) fn index_file_bytes(&self) -> u64 {
+        self.index_bytes
+    }
+
     /// Reads the superblock of the pool at `pool`.
     ///
     /// # Errors

@@ -10,7 +10,7 @@ pub(crate) use scan::{UNTIL_LEN, split_history};
 use crate::control::{Control, ProcessSlot, TargetWords, conflict_slot, object_slot, punch_slot};
 use crate::data::Data;
 use crate::io::folder::Folder;
-use crate::io::index::{Index, Mode};
+use crate::io::index::{DATA, Index, Mode};
 use crate::io::txn::ReadTxn;
 use crate::pool::State;
 use crate::segment::claim::Lanes;
@@ -66,6 +66,18 @@ fn index_mode(superblock: &Superblock) -> Mode {
     }
 }
 
+/// Refuses an index whose file lost bytes: in an empty one LMDB would begin anew, as if nothing had been stored.
+fn refuse_cut_short(index: &Folder, superblock: &Superblock) -> Result<()> {
+    let Some(info) = index.info(DATA, superblock.file_permissions())? else { return Ok(()) };
+    let (found, wanted) = (info.len(), superblock.index_file_bytes());
+    if found >= wanted {
+        return Ok(());
+    }
+    let file = index.path().join(DATA);
+    let message = format!("{} has {found} bytes of {wanted}: restore it", file.display());
+    Err(Error::new(ErrorKind::Corrupt, message))
+}
+
 impl Target {
     pub(crate) fn open(
         pool: &Folder,
@@ -77,12 +89,10 @@ impl Target {
         let folder = pool.folder(&name(number), superblock.directory_permissions_max())?;
         let mapped = superblock.medium == Medium::Memory;
         let data_bytes = superblock.segment_bytes * u64::from(superblock.segments);
-        let index = Index::open(
-            &folder.folder(INDEX, superblock.directory_permissions_max())?,
-            superblock.index_bytes,
-            index_mode(superblock),
-            mode,
-        )?;
+        let index_folder = folder.folder(INDEX, superblock.directory_permissions_max())?;
+        refuse_cut_short(&index_folder, superblock)?;
+        let index =
+            Index::open(&index_folder, superblock.index_bytes, index_mode(superblock), mode)?;
         Ok(Self {
             number,
             index,
