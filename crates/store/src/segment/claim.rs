@@ -5,7 +5,7 @@ use super::patience::Patience;
 use crate::control::ProcessSlot;
 use crate::target::Target;
 use esker_types::{Error, ErrorKind, Result};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering, fence};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 /// Free segments kept back for compaction: without one, a full target could never be compacted.
@@ -153,9 +153,18 @@ fn search(target: &Target, need: u64) -> Option<u32> {
 }
 
 /// As long as the reserve is in use, what is open with room is left to compaction: without it nothing
-/// would ever become free.
+/// would ever become free. It may have come into use meanwhile: then what was taken is given back.
 fn spare(target: &Target, need: u64, take: fn(&Target, u64) -> Option<u32>) -> Option<u32> {
-    if has_reserve(target) { take(target, need) } else { None }
+    if !has_reserve(target) {
+        return None;
+    }
+    let taken = take(target, need)?;
+    fence(Ordering::SeqCst);
+    if !has_reserve(target) {
+        target.leave_segment(taken);
+        return None;
+    }
+    Some(taken)
 }
 
 /// Where nothing is free because views keep what is dead, the reserve comes back with it.
@@ -243,7 +252,7 @@ fn take_free(target: &Target, keep: usize) -> Option<u32> {
         .map(|&(_, segment)| segment)
         .find(|&segment| words.segment(segment).change(State::Free, mine))?;
     // Others took some meanwhile: of those who take the last ones, at least one sees it.
-    std::sync::atomic::fence(Ordering::SeqCst);
+    fence(Ordering::SeqCst);
     if target.count(|state| state == State::Free) < keep {
         words.segment(taken).change(mine, State::Free);
         return None;

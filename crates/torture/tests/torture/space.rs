@@ -216,3 +216,33 @@ fn idle_processes_starve_nobody() {
         expect_all(&theirs, (0..3).map(|step| number * 100 + step), 9000);
     }
 }
+
+/// Pools of the automatic layout, a quarter of them alive, overwritten by several threads at once.
+#[test]
+fn small_pools_are_overwritten_for_ever() {
+    for (mib, targets) in [(24, 2), (32, 2), (64, 2), (128, 2), (144, 2), (512, 8)] {
+        let folder = Folder::new(Sort::Memory);
+        let _watchdog = Watchdog::new(300, format!("overwriting {mib} MiB"));
+        let mut spec = esker_store::PoolSpec::new("pool", mib << 20);
+        spec.targets = Some(targets);
+        esker_store::Pool::create(folder.path(), &spec, &mut |_, _| {}).expect("creating a pool");
+        let pool = common::open(&folder.path().join("pool"));
+        let (_container, kv) = simple::kv(&pool, "over").expect("opening");
+        let (len, threads) = (64 << 10, 4);
+        let keys = capacity(&pool) / 4 / threads / len;
+        let puts = scaled(2 * capacity(&pool) / threads / len);
+        std::thread::scope(|scope| {
+            for thread in 0..threads {
+                let (kv, mut random) = (&kv, Random::new(thread, mib));
+                scope.spawn(move || {
+                    for _ in 0..puts {
+                        let key = thread * keys + random.below(keys);
+                        simple::put(kv, key, len as usize).expect("overwriting");
+                    }
+                });
+            }
+        });
+        drop((_container, kv, pool));
+        common::expect_sound(&folder.path().join("pool"), false);
+    }
+}
