@@ -15,7 +15,7 @@ PRELOAD := $(RELEASE)/libesker_preload.so
 BUILT := $(ESKER) $(LIBDAOS) $(PRELOAD)
 SOURCES := $(shell find Cargo.toml Cargo.lock crates -name '*.rs' -o -name '*.toml' -o -name '*.lock')
 
-.PHONY: build demo test check bench wheel install uninstall fmt clean help ceph-up ceph-down
+.PHONY: build demo test soak check bench wheel install uninstall fmt clean help ceph-up ceph-down
 
 build: $(BUILT) ## Build the command line, libdaos and the interception library, optimised
 
@@ -35,6 +35,10 @@ test: ## Run every test: Rust, ABI, C programs, real programs, Python
 	scripts/setup.sh samples fields fuse python
 	scripts/setup.sh ceph || echo "going on without the tests on Ceph"
 	scripts/test.sh
+
+soak: ## Test with random seeds for 30 minutes, then with Miri, loom and a sanitizer (ARGS="--minutes 600 torture", see scripts/soak.sh)
+	scripts/setup.sh fields fuse
+	scripts/soak.sh $(ARGS)
 
 check: ## Check format, lints, dependencies and the style of the repository
 	scripts/setup.sh lint python

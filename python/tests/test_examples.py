@@ -15,7 +15,7 @@ EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples" / "python"
 def run(example, *arguments):
     """What an example prints."""
     command = [sys.executable, EXAMPLES / example, *arguments]
-    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=120).stdout
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=600).stdout
 
 
 def test_forecast(shared, tmp_path):

@@ -266,7 +266,7 @@ def _alone(code, **environment):
         capture_output=True,
         text=True,
         env=environment,
-        timeout=120,
+        timeout=600,
     )
 
 

@@ -180,11 +180,11 @@ def test_threads_look_while_others_write(native):
 
 
 VIEWING = """
-import sys, time, esker
+import signal, sys, esker
 kv = esker.Pool(sys.argv[1]).container("c").kv("index")
 views = [kv.view(key, copy=False) for key in kv]
 print(len(views), flush=True)
-time.sleep(1000)
+signal.pause()
 """
 
 

@@ -21,7 +21,7 @@ run() {
     local name=$1 headers=$2
     shift 2
     "${CC:-cc}" -std=gnu11 -O1 -g "$@" -I"$headers" -I"$here" -o "$work/$name" "$here/dfs/$name.c" \
-        -L"$library" -ldfs -lduns -ldaos -luuid && timeout 120 "$work/$name" "esker:$work/test" "$work"
+        -L"$library" -ldfs -lduns -ldaos -luuid && timeout 600 "$work/$name" "esker:$work/test" "$work"
 }
 
 passed=0 failed=0

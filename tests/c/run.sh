@@ -30,7 +30,7 @@ failed=0
 for source in "$here"/*.c; do
     name=$(basename "$source" .c)
     if "${CC:-cc}" -std=gnu11 -O1 -g -Wall -Wextra -Werror -I"$include" -o "$work/$name" "$source" \
-        -L"$library" -ldaos -luuid && timeout 120 "$work/$name" "$pool"; then
+        -L"$library" -ldaos -luuid && timeout 600 "$work/$name" "$pool"; then
         passed=$((passed + 1))
     else
         echo "FAILED: $name"

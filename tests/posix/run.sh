@@ -6,7 +6,7 @@
 #        mount, on a mount; all three without
 #
 # environment: ESKER, the command; CC, the C compiler; ESKER_POSIX_ROUNDS, how often fsx goes round, 3
-#              without; ESKER_REFERENCE, the test `reference` of crates/dfs as cargo built it: where it is
+#              without; ESKER_SEED, where all that is random begins, 1 without; ESKER_REFERENCE, the test `reference` of crates/dfs as cargo built it: where it is
 #              named, random sequences of operations are compared with a directory in memory too
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -14,18 +14,24 @@ here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d /dev/shm/esker-posix.XXXXXX)
 mount=$work/mount
 trap '"$ESKER" umount "$mount" >/dev/null 2>&1; rm -rf "$work"' EXIT
-failed=0
+passed=0 failed=0 skipped=0 seed=${ESKER_SEED:-1}
 
 # check WHAT COMMAND...: says what came of it, with what was printed where that was nothing good.
 check() {
     local what=$1
     shift
-    if timeout 300 "$@" >"$work/log" 2>&1; then
+    if timeout 600 "$@" >"$work/log" 2>&1; then
         echo "ok      $what"
+        passed=$((passed + 1))
     else
         echo "FAILED  $what" && sed 's/^/        /' "$work/log"
         failed=$((failed + 1))
     fi
+}
+
+skip() {
+    echo "skipped $1"
+    skipped=$((skipped + 1))
 }
 
 # on NAME DIR [COMMAND...]: all programs in a directory, started by the command.
@@ -34,7 +40,7 @@ on() {
     shift 2
     check "$name: errnos" "$@" "$work/errnos" "$dir"
     for ((round = 0; round < ${ESKER_POSIX_ROUNDS:-3}; round++)); do
-        check "$name: fsx" "$@" "$work/fsx" "$dir"
+        check "$name: fsx" "$@" "$work/fsx" "$dir" $((seed + round))
     done
     [ -z "${ESKER_REFERENCE:-}" ] || check "$name: sequences" env ESKER_REFERENCE_DIR="$dir" \
         ESKER_REFERENCE_WRAP="$*" "$ESKER_REFERENCE" the_directory_of_the_environment
@@ -45,8 +51,8 @@ way() {
         memory) mkdir "$work/plain" && on memory "$work/plain" ;;
         run) WITHOUT=set_ids on run /esker "$ESKER" run "esker:$work/pool/tree" -- ;;
         mount)
-            [ -w /dev/fuse ] || { echo "skipped mount: /dev/fuse is not there" && return; }
-            command -v fusermount3 >/dev/null || { echo "skipped mount: no fusermount3" && return; }
+            [ -w /dev/fuse ] || { skip "mount: /dev/fuse is not there" && return; }
+            command -v fusermount3 >/dev/null || { skip "mount: no fusermount3" && return; }
             mkdir "$mount" && check "mount" "$ESKER" mount "esker:$work/pool/tree" "$mount" || return
             on mount "$mount"
             ;;
@@ -64,4 +70,5 @@ ways=("$@")
 for name in "${ways[@]}"; do
     way "$name"
 done
+echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]

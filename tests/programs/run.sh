@@ -13,7 +13,7 @@
 #              PYTHON  the Python interpreter, python3 without; CC, the C compiler, cc without
 #              LOGS    where logs and what is compiled go, a new folder of TMPDIR without
 #              TAIL    lines shown of the log of a check that failed, 40 without
-#              LIMIT   seconds a check may take, 300 without
+#              LIMIT   seconds a check may take, 600 without: only one that hangs takes as long
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 [ $# -ge 1 ] || { sed -n '2,/^set/{s/^# \{0,1\}//p}' "$0" >&2; exit 2; }
@@ -36,7 +36,7 @@ in_place() {
     rm -rf "$outside"
     mkdir -p "$outside"
     "${with[@]}" mkdir -p "$place" || return 1
-    timeout -k 5 "${LIMIT:-300}" "${with[@]}" "$@" "$place" "$outside"
+    timeout -k 5 "${LIMIT:-600}" "${with[@]}" "$@" "$place" "$outside"
     local status=$?
     [ $status -ne 0 ] || "${with[@]}" rm -rf "$place" || return 1
     return $status

@@ -3,8 +3,7 @@ mod support;
 
 use serde_json::{Value, json};
 use std::process::Stdio;
-use std::time::{Duration, Instant};
-use support::Site;
+use support::{Site, wait_for};
 
 /// Each with its workload, phase, processes and size.
 fn runs(report: &Value) -> Vec<(String, String, u64, u64)> {
@@ -121,16 +120,9 @@ fn a_benchmark_that_is_killed_leaves_nothing() {
     let mut command =
         site.command(&["bench", "kv", "--path", &dir, "--rounds", "1000", "--targets", "2"]);
     let mut process = command.stdout(Stdio::null()).spawn().unwrap();
-    let until = |done: &dyn Fn() -> bool| {
-        let start = Instant::now();
-        while !done() && start.elapsed() < Duration::from_secs(60) {
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        assert!(done());
-    };
     let made = site.dir.join(format!("esker-bench-{}", process.id()));
-    until(&|| made.join("bench").join("pool").exists());
+    wait_for("a pool is made", || made.join("bench").join("pool").exists());
     process.kill().unwrap();
     process.wait().unwrap();
-    until(&|| !made.exists());
+    wait_for("the pool goes", || !made.exists());
 }

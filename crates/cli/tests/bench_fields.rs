@@ -129,8 +129,7 @@ fn a_real_fdb_does_the_same_work() {
         python.output().is_ok_and(|output| output.status.success())
     };
     if !has("pyfdb") {
-        eprintln!("skipped: {python} has no pyfdb");
-        return;
+        return esker_testing::skip(format_args!("{python} has no pyfdb"));
     }
     let site = Site::in_memory();
     let dir = site.dir.display().to_string();
@@ -176,7 +175,9 @@ fn messages_of_a_file_are_archived_under_their_own_keys() {
         std::fs::remove_file(file).unwrap();
     }
     assert!(left(&site, &[]).is_empty());
-    let Some(file) = std::env::var_os("ESKER_GRIB_FILE") else { return };
+    let Some(file) = std::env::var_os("ESKER_GRIB_FILE") else {
+        return esker_testing::skip("ESKER_GRIB_FILE names no file");
+    };
     let file = file.into_string().unwrap();
     let grib = ["--path", &dir, "--grib", &file, "--no-watch", "--verify", "-i", "1"];
     let (text, report) = bench(&site, &[&grib[..], &["--procs", "2"]].concat());

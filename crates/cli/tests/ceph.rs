@@ -6,7 +6,7 @@ use support::{Site, noise};
 /// A URL in a namespace of its own; none, with a message, where no cluster is named.
 fn url() -> Option<String> {
     let Ok(url) = std::env::var("ESKER_TEST_RADOS") else {
-        eprintln!("skipped: ESKER_TEST_RADOS names no Ceph pool (make ceph-up prints one)");
+        esker_testing::skip("ESKER_TEST_RADOS names no Ceph pool (make ceph-up prints one)");
         return None;
     };
     let join = if url.contains('?') { '&' } else { '?' };

@@ -276,7 +276,7 @@ fn an_import_that_is_killed_goes_on() {
     let mut left = 2001;
     for delay_ms in [5, 20, 40, 60, 80, 100] {
         let mut process = site.command(&import).spawn().unwrap();
-        std::thread::sleep(std::time::Duration::from_millis(delay_ms));
+        esker_testing::pause(delay_ms * 1000);
         process.kill().unwrap();
         process.wait().unwrap();
         let check = site.json(&["fs", "check", "tank/home", "--data"]);
@@ -300,11 +300,9 @@ fn an_export_that_is_killed_goes_on() {
     std::fs::write(from.join("large"), support::noise(60 << 20)).unwrap();
     site.ok(&["fs", "import", from.to_str().unwrap(), "tank/home:/x"]);
     let export = ["fs", "export", "tank/home:/x", to.to_str().unwrap()];
-    for delay_ms in [5, 15, 30, 45] {
+    for megabytes in [0, 1, 15, 40] {
         let mut process = site.command(&export).spawn().unwrap();
-        std::thread::sleep(std::time::Duration::from_millis(delay_ms));
-        process.kill().unwrap();
-        process.wait().unwrap();
+        support::kill_at(&mut process, &to, megabytes << 20);
     }
     site.ok(&export);
     same_trees(&from, &to);

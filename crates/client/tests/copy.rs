@@ -70,9 +70,10 @@ fn files_and_memory() {
 fn native_and_ceph() {
     match std::env::var(content::RADOS) {
         Ok(_) => goes_round("native", "rados"),
-        Err(_) => {
-            eprintln!("skipped: {} names no Ceph pool (make ceph-up prints one)", content::RADOS)
-        }
+        Err(_) => esker_testing::skip(format_args!(
+            "{} names no Ceph pool (make ceph-up prints one)",
+            content::RADOS
+        )),
     }
 }
 

@@ -167,7 +167,7 @@ fn write(from: &Container, writer: u64, done: &AtomicBool) -> Written {
     let mut random = esker::model::Random::new(7 + writer);
     // Few enough for the index of a small pool, also where a long round keeps all that is overwritten.
     for step in 0..2000u64 {
-        std::thread::sleep(std::time::Duration::from_millis(2));
+        esker_testing::pause(2000);
         let number = 1000 * (writer + 1) + random.below(40 + step / 10) % 900;
         let (key, value) = (format!("key {}", random.below(5)), step.to_le_bytes());
         put(from, number, &key, &value);

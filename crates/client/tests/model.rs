@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 const STEPS: u64 = 3000;
 
-/// A random seed, printed where the test fails; `ESKER_SEED=<seed>` runs it again.
+/// From the seed in `ESKER_SEED`, which is printed where the test fails.
 #[test]
 fn memory_agrees_with_itself() {
     let seed = model::seed();

@@ -21,7 +21,9 @@ struct Cluster {
 fn cluster() -> Option<Cluster> {
     let url = std::env::var(VARIABLE).ok();
     if url.is_none() {
-        eprintln!("skipped: {VARIABLE} names no Ceph pool (make ceph-up prints one)");
+        esker_testing::skip(format_args!(
+            "{VARIABLE} names no Ceph pool (make ceph-up prints one)"
+        ));
     }
     url.map(|url| Cluster { url, made: Mutex::default() })
 }

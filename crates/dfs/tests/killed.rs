@@ -5,9 +5,10 @@ use dfs::{Create, Dfs, MountOptions, NewDfs, Node, Open, RenameMode, SetAttr, Xa
 use esker::backend::NewContainer;
 use esker::types::info::OpenMode;
 use esker::{Container, Pool, Wait};
+use std::fs::File;
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, SystemTime};
 
 const CHILD: &str = "ESKER_DFS_CHILD";
 const NAMES: u64 = 12;
@@ -60,7 +61,19 @@ impl Place {
     fn child(&self, seed: u64) -> Child {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", "child", "--nocapture"]).stdout(Stdio::null());
-        command.env(CHILD, format!("{} {seed}", self.url())).spawn().unwrap()
+        let steps = self.steps();
+        command.env(CHILD, format!("{} {seed} {}", self.url(), steps.display())).spawn().unwrap()
+    }
+
+    /// A file that grows by a byte with each step of a child.
+    fn steps(&self) -> PathBuf {
+        self.0.join("steps")
+    }
+
+    fn wait_for_steps(&self, count: u64) {
+        let steps = || std::fs::metadata(self.steps()).map_or(0, |steps| steps.len());
+        let enough = steps() + count;
+        esker_testing::wait_for("the tree is changed", || steps() >= enough);
     }
 }
 
@@ -74,12 +87,15 @@ impl Drop for Place {
 #[test]
 fn child() {
     let Ok(arguments) = std::env::var(CHILD) else { return };
-    let (url, seed) = arguments.split_once(' ').unwrap();
+    let arguments: Vec<_> = arguments.split(' ').collect();
+    let [url, seed, steps] = arguments[..] else { panic!("{arguments:?}") };
+    let mut steps = File::options().append(true).create(true).open(steps).unwrap();
     let fs = Dfs::open(url, "fs", MountOptions::default()).unwrap();
     let mut random = Random(seed.parse().unwrap());
     loop {
         // Others make and remove the same names, and at times there is no room: any answer is fine.
         let _ = step(&fs, &mut random);
+        steps.write_all(b".").unwrap();
     }
 }
 
@@ -134,18 +150,14 @@ fn step(fs: &Dfs, random: &mut Random) -> esker::types::Result<()> {
 #[test]
 fn a_tree_stays_whole_whoever_is_killed() {
     let rounds = std::env::var("ESKER_TORTURE_ROUNDS").ok().and_then(|rounds| rounds.parse().ok());
-    let now =
-        || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos() as u64;
-    let seed = std::env::var("ESKER_SEED").ok().and_then(|seed| seed.parse().ok());
-    let seed = seed.unwrap_or_else(now);
-    println!("ESKER_SEED={seed}");
+    let seed = esker_testing::seed();
     let (mut random, place) = (Random(seed), Place::new());
     let options = CheckOptions { data: true, repair: false };
     let mut left = 0;
     for round in 0..rounds.unwrap_or(15u64) {
         let mut children: Vec<_> =
             (0..=random.below(3)).map(|child| place.child(seed ^ round << 8 ^ child)).collect();
-        std::thread::sleep(Duration::from_millis(20 + random.below(150)));
+        place.wait_for_steps(random.below(1500));
         for child in &mut children {
             child.kill().unwrap();
             child.wait().unwrap();

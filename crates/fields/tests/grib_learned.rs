@@ -12,7 +12,7 @@ const FOLDER: &str = "ESKER_GRIB_DIR";
 /// ecCodes and its identities, or none with a line that says why.
 fn eccodes() -> Option<(&'static Library, EcCodes)> {
     let found = Library::shared().and_then(|library| Ok((library, EcCodes::new()?)));
-    found.inspect_err(|error| println!("skipped: {error}")).ok()
+    found.inspect_err(|error| esker_testing::skip(error)).ok()
 }
 
 fn random() -> Random {
@@ -222,7 +222,7 @@ fn a_forecast_is_learned_from_few_messages() {
 #[test]
 fn files_of_the_user_have_one_identity() {
     let Some(folder) = std::env::var_os(FOLDER) else {
-        return println!("skipped: {FOLDER} is not set");
+        return esker_testing::skip(format_args!("{FOLDER} is not set"));
     };
     let Some((_, direct)) = eccodes() else { return };
     let learned = Learned::new(direct);

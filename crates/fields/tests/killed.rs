@@ -5,6 +5,7 @@
 use esker::Pool;
 use esker_fields::request::Selection;
 use esker_fields::{FieldStore, Key, Schema, Watch};
+use esker_testing::{pause, wait_for};
 use esker_types::info::OpenMode;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -64,7 +65,9 @@ fn child() {
         writing.flush().unwrap();
         flushed.write_all(b".").unwrap();
     }
-    std::thread::sleep(Duration::from_secs(60));
+    loop {
+        std::thread::park();
+    }
 }
 
 struct Place(PathBuf);
@@ -161,11 +164,9 @@ fn expect_whole(steps: &BTreeMap<(u64, u64), u64>) {
 
 #[test]
 fn killed_writers_leave_whole_steps() {
-    let seed = std::env::var("ESKER_SEED").ok().and_then(|seed| seed.parse().ok());
-    let seed = seed.unwrap_or_else(|| u64::from(std::process::id()));
+    let seed = esker_testing::seed();
     let rounds = std::env::var("ESKER_TORTURE_ROUNDS").ok().and_then(|rounds| rounds.parse().ok());
     let rounds = rounds.unwrap_or(4u64);
-    eprintln!("ESKER_SEED={seed}");
     let place = Place::new(rounds);
     let (mut first, mut expected) = ([0; WRITERS as usize], [0; WRITERS as usize]);
     let (watched, mut told) = (open(&place.url()), BTreeMap::new());
@@ -187,14 +188,13 @@ fn killed_writers_leave_whole_steps() {
                     tell(&mut watch, &mut told);
                 }
             });
-            while (0..WRITERS).any(|writer| len(&place.flushed(writer)) == 0)
-                && alive(&mut children)
-            {
-                std::thread::sleep(Duration::from_millis(2));
-            }
+            let enough = |writer| 1 + mixed(seed ^ round << 8 ^ writer) % (STEPS / 3);
+            wait_for("all writers flush", || {
+                let at_work = |writer| len(&place.flushed(writer)) >= enough(writer);
+                (0..WRITERS).all(at_work) || !alive(&mut children)
+            });
             for (number, child) in children.iter_mut().enumerate() {
-                let pause = mixed(seed ^ round << 8 ^ number as u64) % 40_000;
-                std::thread::sleep(Duration::from_micros(pause));
+                pause(mixed(seed ^ round << 16 ^ number as u64) % 2000);
                 assert!(child.try_wait().unwrap().is_none(), "a writer ended by itself");
                 child.kill().unwrap();
                 child.wait().unwrap();

@@ -4,6 +4,7 @@
 use esker::Pool;
 use esker_fields::request::{Request, Selection};
 use esker_fields::{Date, FieldStore, Key, Schema};
+use esker_testing::HANG;
 use esker_types::ErrorKind;
 use esker_types::info::OpenMode;
 use std::cell::Cell;
@@ -280,8 +281,7 @@ fn a_watch_yields_what_is_flushed() {
     archive(&store, &[(0, "167", "before")]);
     let selection = select(&store, "param=167");
     let mut watch = store.watch(&selection, false).unwrap();
-    let moment = Duration::from_millis(5);
-    assert!(watch.next(moment).unwrap().is_none());
+    assert!(watch.next(Duration::ZERO).unwrap().is_none());
     let other = store.clone();
     let writer = std::thread::spawn(move || {
         for step in 1..=20 {
@@ -290,18 +290,18 @@ fn a_watch_yields_what_is_flushed() {
     });
     let mut steps = Vec::new();
     while steps.len() < 20 {
-        let field = watch.next(Duration::from_secs(20)).unwrap().expect("a field");
+        let field = watch.next(HANG).unwrap().expect("a field");
         steps.push(field.key().get("step").unwrap().parse::<u32>().unwrap());
     }
     writer.join().unwrap();
     steps.sort_unstable();
     assert_eq!(steps, (1..=20).collect::<Vec<_>>());
     archive(&store, &[(3, "167", "anew")]);
-    let anew = watch.next(Duration::from_secs(20)).unwrap().expect("the new one");
+    let anew = watch.next(HANG).unwrap().expect("the new one");
     assert_eq!(anew.read().unwrap(), b"anew");
     let mut all = store.watch(&selection, true).unwrap();
     let mut count = 0;
-    while all.next(moment).unwrap().is_some() {
+    while all.next(Duration::ZERO).unwrap().is_some() {
         count += 1;
     }
     assert_eq!(count, 21);
@@ -327,10 +327,7 @@ fn stores_are_made_once_and_known_again() {
 /// Random archiving, flushing, wiping and purging beside a plain map.
 #[test]
 fn random_sequences_agree_with_a_map() {
-    let seed = std::env::var("ESKER_SEED").ok().and_then(|seed| seed.parse().ok());
-    let seed: u64 = seed.unwrap_or_else(|| u64::from(std::process::id()) << 20 | 0x5eed);
-    eprintln!("ESKER_SEED={seed}");
-    let mut state = seed | 1;
+    let mut state = esker_testing::seed() | 1;
     let mut random = move |below: u64| {
         state ^= state << 13;
         state ^= state >> 7;
@@ -379,7 +376,8 @@ fn random_sequences_agree_with_a_map() {
 #[test]
 fn all_of_it_on_ceph() {
     if std::env::var_os(RADOS).is_none() {
-        return eprintln!("skipped: {RADOS} names no Ceph pool (make ceph-up prints one)");
+        let why = format!("{RADOS} names no Ceph pool (make ceph-up prints one)");
+        return esker_testing::skip(why);
     }
     ON_CEPH.set(true);
     a_flush_makes_all_of_it_visible_at_once();

@@ -39,7 +39,7 @@ fn write(store: &FieldStore, writer: u64, seed: u64) -> BTreeMap<Key, u64> {
             writing = store.writer();
         }
         if random.one_in(10) {
-            std::thread::sleep(Duration::from_millis(random.below(8)));
+            esker_testing::pause(random.below(8000));
         }
     }
     times

@@ -5,11 +5,7 @@ pub(crate) struct Noise(u64);
 
 impl Noise {
     pub(crate) fn new(test: u64) -> Self {
-        let given = std::env::var("ESKER_SEED").ok().and_then(|text| text.parse::<u64>().ok());
-        let clock = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-        let seed = given.unwrap_or_else(|| clock.map_or(1, |now| u64::from(now.subsec_nanos())));
-        println!("ESKER_SEED={seed}");
-        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ test)
+        Self(esker_testing::seed().wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ test)
     }
 
     /// Any number.

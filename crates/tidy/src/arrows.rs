@@ -4,15 +4,16 @@ use serde_json::Value;
 
 /// Every crate and what it may depend on, development and build dependencies included.
 /// A new crate enters here, on the row of its rank: never an arrow upwards, nor one to a sibling.
-const ARROWS: [(&str, &[&str]); 15] = [
+const ARROWS: [(&str, &[&str]); 16] = [
     ("esker-types", &[]),
+    ("esker-testing", &[]),
     ("esker-eccodes", &["esker-types"]),
     ("esker-librados", &["esker-types"]),
-    ("esker-store", &["esker-types"]),
-    ("esker", &["esker-types", "esker-librados", "esker-store"]),
-    ("esker-dfs", &["esker-types", "esker-store", "esker"]),
-    ("esker-fields", &["esker-types", "esker-eccodes", "esker-store", "esker"]),
-    ("esker-libdaos", &["esker-types", "esker-store", "esker", "esker-dfs"]),
+    ("esker-store", &["esker-testing", "esker-types"]),
+    ("esker", &["esker-testing", "esker-types", "esker-librados", "esker-store"]),
+    ("esker-dfs", &["esker-testing", "esker-types", "esker-store", "esker"]),
+    ("esker-fields", &["esker-testing", "esker-types", "esker-eccodes", "esker-store", "esker"]),
+    ("esker-libdaos", &["esker-testing", "esker-types", "esker-store", "esker", "esker-dfs"]),
     ("esker-preload", &["esker-types", "esker-store", "esker", "esker-dfs"]),
     (
         "esker-python",
@@ -26,6 +27,7 @@ const ARROWS: [(&str, &[&str]); 15] = [
     (
         "esker-cli",
         &[
+            "esker-testing",
             "esker-types",
             "esker-store",
             "esker",
@@ -35,7 +37,7 @@ const ARROWS: [(&str, &[&str]); 15] = [
             "esker-bench",
         ],
     ),
-    ("esker-torture", &["esker-types", "esker-store", "esker", "esker-dfs"]),
+    ("esker-torture", &["esker-testing", "esker-types", "esker-store", "esker", "esker-dfs"]),
     ("esker-tidy", &[]),
 ];
 

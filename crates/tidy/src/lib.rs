@@ -10,6 +10,7 @@ pub mod fences;
 pub mod links;
 pub mod sizes;
 pub mod text;
+pub mod waits;
 
 mod rust;
 mod tree;

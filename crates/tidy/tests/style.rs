@@ -1,5 +1,5 @@
 //! The rules, one test each, on the whole repository.
-use esker_tidy::{Finding, Tree, arrows, fences, links, sizes, text};
+use esker_tidy::{Finding, Tree, arrows, fences, links, sizes, text, waits};
 
 fn demand(rule: impl Fn(&Tree) -> Vec<Finding>) {
     let tree = Tree::of_repository().expect("the tracked files can be read");
@@ -43,6 +43,11 @@ fn crate_roots_keep_unsafe_code_out() {
 #[test]
 fn nothing_stops_the_host_program() {
     demand(fences::fatal_calls);
+}
+
+#[test]
+fn tests_wait_for_events() {
+    demand(waits::sleeping_tests);
 }
 
 #[test]

@@ -4,10 +4,7 @@
 //! which the other tests scale themselves.
 #![forbid(unsafe_code)]
 
-use std::hash::{BuildHasher, Hasher, RandomState};
-
-/// Environment variable that sets the seed.
-pub const SEED_VARIABLE: &str = "ESKER_SEED";
+pub use esker_testing::{HANG, Random, SEED_VARIABLE, pause, seed, skip, wait_for};
 
 /// Environment variable that sets how long the tests go on.
 pub const ROUNDS_VARIABLE: &str = "ESKER_TORTURE_ROUNDS";
@@ -15,81 +12,9 @@ pub const ROUNDS_VARIABLE: &str = "ESKER_TORTURE_ROUNDS";
 /// Rounds where nothing else is asked for.
 pub const ROUNDS: u64 = 200;
 
-/// The seed in [`SEED_VARIABLE`], else a random one.
-#[must_use]
-pub fn seed() -> u64 {
-    let random = || RandomState::new().build_hasher().finish() & 0xffff_ffff;
-    number_in(SEED_VARIABLE).unwrap_or_else(random)
-}
-
 /// `count` at the usual number of rounds, more or fewer in proportion; at least one.
 #[must_use]
 pub fn scaled(count: u64) -> u64 {
-    let rounds = number_in(ROUNDS_VARIABLE).unwrap_or(ROUNDS);
-    (count * rounds).div_ceil(ROUNDS).max(1)
-}
-
-fn number_in(variable: &str) -> Option<u64> {
-    std::env::var(variable).ok()?.parse().ok()
-}
-
-/// Random numbers that follow from a seed (splitmix64).
-#[derive(Clone, Debug)]
-pub struct Random(u64);
-
-impl Random {
-    /// Numbers that follow from `seed`, apart from those of other `stream`s.
-    #[must_use]
-    pub fn new(seed: u64, stream: u64) -> Self {
-        let mut random = Self(seed ^ stream.wrapping_mul(0xd6e8_feb8_6659_fd93));
-        random.draw();
-        random
-    }
-
-    /// Any number.
-    pub fn draw(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut word = self.0;
-        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        word ^ (word >> 31)
-    }
-
-    /// A number below `limit`, which is not zero.
-    pub fn below(&mut self, limit: u64) -> u64 {
-        self.draw() % limit.max(1)
-    }
-
-    /// A number of a range.
-    pub fn within(&mut self, range: std::ops::Range<u64>) -> u64 {
-        range.start + self.below(range.end - range.start)
-    }
-
-    /// True once in so many times.
-    pub fn one_in(&mut self, times: u64) -> bool {
-        self.below(times) == 0
-    }
-
-    /// Bytes no two places share by chance.
-    pub fn bytes(&mut self, len: usize) -> Vec<u8> {
-        let mut bytes: Vec<u8> = Vec::with_capacity(len + 8);
-        while bytes.len() < len {
-            bytes.extend_from_slice(&self.draw().to_le_bytes());
-        }
-        bytes.truncate(len);
-        bytes
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_seed_replays_and_streams_differ() {
-        let draw = |seed, stream| Random::new(seed, stream).bytes(20);
-        assert_eq!(draw(1, 2), draw(1, 2));
-        assert_ne!(draw(1, 2), draw(1, 3));
-        assert_ne!(draw(1, 2), draw(2, 2));
-    }
+    let given = std::env::var(ROUNDS_VARIABLE).ok().and_then(|rounds| rounds.parse().ok());
+    (count * given.unwrap_or(ROUNDS)).div_ceil(ROUNDS).max(1)
 }

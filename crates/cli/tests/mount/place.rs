@@ -21,7 +21,7 @@ impl Place {
         let device = OpenOptions::new().read(true).write(true).open("/dev/fuse");
         let helper = Command::new("fusermount3").arg("--version").output();
         if device.is_err() || helper.is_err() {
-            eprintln!("skipped: this machine has no /dev/fuse or no fusermount3");
+            esker_testing::skip("this machine has no /dev/fuse or no fusermount3");
             return None;
         }
         let site = Site::in_memory();

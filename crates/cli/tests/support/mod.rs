@@ -1,12 +1,13 @@
 //! A directory of pools of its own for each test, and the program run in it.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+pub(crate) use esker_testing::wait_for;
 use serde_json::Value;
 use std::io::Write;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
 
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
@@ -130,13 +131,26 @@ pub(crate) fn noise(len: usize) -> Vec<u8> {
     (0..len).map(|_| next()).collect()
 }
 
-/// Waits for something that comes to pass sooner or later.
-pub(crate) fn wait_for(what: &str, done: impl Fn() -> bool) {
-    let start = Instant::now();
-    while !done() && start.elapsed() < Duration::from_secs(60) {
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    assert!(done(), "{what}");
+/// Kills a process once `dir` has so many bytes in it, or it has ended by itself. True where it was killed.
+pub(crate) fn kill_at(process: &mut Child, dir: &Path, bytes: u64) -> bool {
+    wait_for("a process gets on with its work", || {
+        process.try_wait().unwrap().is_some() || bytes_below(dir) >= bytes
+    });
+    process.kill().unwrap();
+    let status = process.wait().unwrap();
+    assert!(status.success() || status.signal().is_some(), "a process failed: {status}");
+    !status.success()
+}
+
+/// Bytes of all files below a directory. What comes and goes meanwhile may be counted or not.
+fn bytes_below(dir: &Path) -> u64 {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let of = |entry: std::fs::DirEntry| match entry.metadata() {
+        Ok(info) if info.is_dir() => bytes_below(&entry.path()),
+        Ok(info) => info.len(),
+        Err(_) => 0,
+    };
+    entries.map(of).sum()
 }
 
 /// Folders and files that are left in a site, but for those named.

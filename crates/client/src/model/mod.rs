@@ -15,17 +15,19 @@ mod space;
 use crate::backend::Backend;
 pub use crate::random::Random;
 use driver::Driver;
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 
 /// Environment variable that sets the seed.
 pub const SEED_VARIABLE: &str = "ESKER_SEED";
 
-/// The seed in [`SEED_VARIABLE`], else a random one.
+/// The seed where nobody sets one: what fails on one machine fails on the next.
+const FIXED_SEED: u64 = 1;
+
+/// The seed in [`SEED_VARIABLE`], else a fixed one.
 #[must_use]
 pub fn seed() -> u64 {
     let given = std::env::var(SEED_VARIABLE).ok().and_then(|text| text.parse().ok());
-    given.unwrap_or_else(|| RandomState::new().build_hasher().finish())
+    given.unwrap_or(FIXED_SEED)
 }
 
 /// Does `steps` operations that follow from `seed` on a fresh subject and on the reference.

@@ -53,7 +53,9 @@ fn a_pool_of_three_targets_agrees() {
 #[test]
 fn a_pool_on_ceph_agrees() {
     let Ok(url) = std::env::var("ESKER_TEST_RADOS") else {
-        return eprintln!("skipped: ESKER_TEST_RADOS names no Ceph pool (make ceph-up prints one)");
+        return esker_testing::skip(
+            "ESKER_TEST_RADOS names no Ceph pool (make ceph-up prints one)",
+        );
     };
     let pool = Pool::connect(&url, OpenMode::ReadWrite).expect("a pool");
     let label = format!("reference-{}", std::process::id());

@@ -169,7 +169,7 @@ mod tests {
     use esker::Pool;
     use esker_types::info::OpenMode;
 
-    const SOON: Duration = Duration::from_secs(20);
+    const SOON: Duration = esker_testing::HANG;
     const NOW: Duration = Duration::ZERO;
 
     fn store(name: &str) -> FieldStore {

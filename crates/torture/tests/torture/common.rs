@@ -1,12 +1,17 @@
 //! Pools for tests, and processes that work on them.
 use esker::{Native, Pool};
 use esker_store::{CheckReport, PoolSpec};
+use esker_torture::wait_for;
 use esker_types::info::{Durability, OpenMode};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+/// Longer than any test or round of one takes, however busy the machine is.
+pub(crate) const STUCK: Duration = Duration::from_secs(900);
 
 /// Environment variable that names the job of a process.
 pub(crate) const JOB: &str = "ESKER_TORTURE_JOB";
@@ -153,22 +158,28 @@ impl Worker {
 }
 
 impl Worker {
+    /// Waits until it has brought something about, as long as it lives.
+    pub(crate) fn wait_until(&mut self, what: &str, mut done: impl FnMut() -> bool) {
+        wait_for(what, || {
+            self.expect_alive();
+            done()
+        });
+    }
+
     /// Waits for its end, which must be a good one and come soon.
-    pub(crate) fn finish_within(&mut self, seconds: u64) {
-        let status = self.wait_within(seconds);
+    pub(crate) fn finish_soon(&mut self) {
+        let status = self.wait_soon();
         assert!(status.success(), "a worker failed: {status}");
     }
 
     /// Waits for its end, which must come soon.
-    pub(crate) fn wait_within(&mut self, seconds: u64) -> std::process::ExitStatus {
-        let end = Instant::now() + Duration::from_secs(seconds);
-        loop {
-            if let Some(status) = self.0.try_wait().expect("looking at a worker") {
-                return status;
-            }
-            assert!(Instant::now() < end, "a worker takes more than {seconds} s");
-            std::thread::sleep(Duration::from_millis(2));
-        }
+    pub(crate) fn wait_soon(&mut self) -> std::process::ExitStatus {
+        let mut ended = None;
+        wait_for("a worker ends", || {
+            ended = self.0.try_wait().expect("looking at a worker");
+            ended.is_some()
+        });
+        ended.expect("how it ended")
     }
 }
 
@@ -186,29 +197,20 @@ pub(crate) fn arguments() -> Vec<String> {
 }
 
 /// Ends the process where something takes so long that it must be stuck.
-pub(crate) struct Watchdog(Arc<std::sync::atomic::AtomicBool>);
-
-impl Watchdog {
-    pub(crate) fn new(seconds: u64, what: String) -> Self {
-        let done = Arc::new(std::sync::atomic::AtomicBool::new(false));
-        let seen = Arc::clone(&done);
-        std::thread::spawn(move || {
-            let end = Instant::now() + Duration::from_secs(seconds);
-            while Instant::now() < end {
-                std::thread::sleep(Duration::from_millis(50));
-                if seen.load(Ordering::Relaxed) {
-                    return;
-                }
-            }
-            eprintln!("stuck for {seconds} s: {what}");
-            std::process::abort();
-        });
-        Self(done)
-    }
+pub(crate) struct Watchdog {
+    /// Dropped with it, which ends the watch.
+    _over: Sender<()>,
 }
 
-impl Drop for Watchdog {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
+impl Watchdog {
+    pub(crate) fn new(what: String) -> Self {
+        let (_over, ended) = channel();
+        std::thread::spawn(move || {
+            if ended.recv_timeout(STUCK) == Err(RecvTimeoutError::Timeout) {
+                eprintln!("stuck for {STUCK:?}: {what}");
+                std::process::abort();
+            }
+        });
+        Self { _over }
     }
 }

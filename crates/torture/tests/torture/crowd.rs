@@ -1,13 +1,13 @@
 //! Many readers and many processes at a time, up to the limits and beyond.
 use crate::common::{self, Folder, Shape, Sort, Watchdog, Worker};
 use crate::simple;
+use esker_torture::{scaled, wait_for};
 use esker_types::ErrorKind;
 use esker_types::limits::{PROCESSES_MAX, READERS_MAX};
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
 
 const KEYS: u64 = 60;
 const LEN: usize = 2000;
@@ -60,7 +60,7 @@ fn length(path: &Path) -> u64 {
 #[test]
 fn a_thousand_readers_and_two_writers() {
     let folder = Folder::new(Sort::Memory);
-    let _watchdog = Watchdog::new(120, "a thousand readers".to_owned());
+    let _watchdog = Watchdog::new("a thousand readers".to_owned());
     let path = common::make(&folder, "pool", Sort::Memory, Shape::SMALL);
     let signal = folder.path().join("signal");
     std::fs::write(&signal, b"").expect("making the signal");
@@ -106,13 +106,10 @@ pub(crate) fn hold() {
                 assert!(error.message().contains("READERS_MAX"), "{error}");
                 held.fetch_add(1 << 32, Ordering::Relaxed);
             });
-            let end = Instant::now() + Duration::from_secs(5);
-            while held.load(Ordering::Relaxed) % (1 << 32) + (held.load(Ordering::Relaxed) >> 32)
-                <= thread
-            {
-                assert!(Instant::now() < end, "thread {thread} neither reads nor is refused");
-                std::thread::yield_now();
-            }
+            wait_for("a thread reads or is refused", || {
+                let held = held.load(Ordering::Relaxed);
+                held % (1 << 32) + (held >> 32) > thread
+            });
             if held.load(Ordering::Relaxed) >> 32 > 0 {
                 let count = held.load(Ordering::Relaxed) % (1 << 32);
                 assert!(count >= u64::from(READERS_MAX) - 8, "only {count} readers");
@@ -126,7 +123,7 @@ pub(crate) fn hold() {
 #[test]
 fn readers_beyond_the_limit_get_a_clear_error() {
     let folder = Folder::new(Sort::Memory);
-    let _watchdog = Watchdog::new(120, "holding all reader slots".to_owned());
+    let _watchdog = Watchdog::new("holding all reader slots".to_owned());
     let path = common::make(&folder, "pool", Sort::Memory, Shape { targets: 1, ..Shape::SMALL });
     let signal = folder.path().join("signal");
     std::fs::write(&signal, b"").expect("making the signal");
@@ -136,10 +133,7 @@ fn readers_beyond_the_limit_get_a_clear_error() {
     drop((_container, kv, pool));
     let mut holder =
         Worker::start("crowd-hold", &format!("{} {}", path.display(), signal.display()));
-    while length(&signal) == 0 {
-        holder.expect_alive();
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    holder.wait_until("all readers are held", || length(&signal) > 0);
     let refused = common::try_open(&path).and_then(|pool| simple::kv(&pool, "crowd").map(drop));
     let error = refused.expect_err("a reader beyond the limit");
     assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
@@ -178,10 +172,7 @@ fn processes_beyond_the_limit_get_a_clear_error() {
     std::fs::write(&signal, b"").expect("making the signal");
     let mut holder =
         Worker::start("crowd-lock", &format!("{} {}", path.display(), signal.display()));
-    while length(&signal) == 0 {
-        holder.expect_alive();
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    holder.wait_until("all processes are locked", || length(&signal) > 0);
     let error = common::try_open(&path).err().expect("a process beyond the limit");
     assert_eq!(error.kind(), ErrorKind::Overflow, "{error}");
     assert!(error.message().contains("PROCESSES_MAX"), "{error}");
@@ -196,15 +187,14 @@ fn a_value_that_comes_and_goes() {
     let path = common::make(&folder, "pool", Sort::Memory, Shape::SMALL);
     let pool = common::open(&path);
     let (_container, kv) = simple::kv(&pool, "flicker").expect("opening");
-    let end = Instant::now() + Duration::from_millis(700);
     std::thread::scope(|scope| {
-        scope.spawn(|| {
-            while Instant::now() < end {
+        let writer = scope.spawn(|| {
+            for _ in 0..scaled(20_000) {
                 simple::put(&kv, 1, LEN).expect("writing");
                 simple::remove(&kv, 1).expect("removing");
             }
         });
-        while Instant::now() < end {
+        while !writer.is_finished() {
             let _ = simple::is_there(&kv, 1, LEN).expect("reading");
         }
     });

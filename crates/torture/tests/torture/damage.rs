@@ -166,7 +166,7 @@ fn look_at(path: &Path, what: &str) -> End {
         Worker::start_with("damage-look", &format!("{} {what}", path.display()), |command| {
             command.stderr(std::process::Stdio::null());
         });
-    let status = worker.wait_within(20);
+    let status = worker.wait_soon();
     match status.code() {
         Some(0) => End::Fine,
         Some(3) => End::Told,

@@ -92,7 +92,7 @@ fn work_in_child(pool: &Pool, kv: &Kv, before: u64) {
 
 fn fork_on(sort: Sort, forks: u64) {
     let folder = Folder::new(sort);
-    let _watchdog = Watchdog::new(180, format!("forking on {sort:?}"));
+    let _watchdog = Watchdog::new(format!("forking on {sort:?}"));
     // Roomy, for this is about forks; `space` is about pools that are full.
     let pool = common::make(&folder, "pool", sort, Shape { segments: 64, ..Shape::SMALL });
     Worker::start("fork", &format!("{} {forks}", pool.display())).finish();

@@ -3,12 +3,11 @@
 use crate::common::{self, Folder, Shape, Sort, Watchdog, Worker};
 use crate::simple;
 use esker::{Access, Container, Hold, Kv, Object, Wait};
-use esker_torture::{Random, scaled, seed};
+use esker_torture::{Random, pause, scaled, seed};
 use esker_types::ops::{Anchor, Cond, Fetch, Sink, Source, Update, Value};
 use esker_types::{ErrorKind, ObjectClass, ObjectId, ObjectType, Result};
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::time::Duration;
 
 const NAMES: u64 = 6;
 const OPEN_MAX: usize = 4;
@@ -166,7 +165,7 @@ fn what_is_open_stays_and_nothing_else() {
     let folder = Folder::new(Sort::Memory);
     let seed = seed();
     println!("{}={seed}", esker_torture::SEED_VARIABLE);
-    let _watchdog = Watchdog::new(180, format!("holds, seed {seed}"));
+    let _watchdog = Watchdog::new(format!("holds, seed {seed}"));
     let path = common::make(&folder, "pool", Sort::Memory, Shape::SMALL);
     let files = Files::open(&path);
     let steps = scaled(8000);
@@ -180,13 +179,13 @@ fn killed_holders_hold_nothing() {
     let folder = Folder::new(Sort::Memory);
     let seed = seed();
     println!("{}={seed}", esker_torture::SEED_VARIABLE);
-    let _watchdog = Watchdog::new(180, format!("killed holders, seed {seed}"));
+    let _watchdog = Watchdog::new(format!("killed holders, seed {seed}"));
     let path = common::make(&folder, "pool", Sort::Memory, Shape::SMALL);
     let files = Files::open(&path);
     let mut random = Random::new(seed, 99);
     let mut workers: Vec<_> = (0..WORKERS).map(|n| start(&path, seed, n, u64::MAX)).collect();
     for round in 0..scaled(20) {
-        std::thread::sleep(Duration::from_millis(random.below(60)));
+        pause(random.below(60_000));
         let index = random.below(WORKERS) as usize;
         workers[index].kill();
         workers[index] = start(&path, seed, WORKERS + round, u64::MAX);

@@ -6,7 +6,6 @@ use esker_torture::{Random, scaled, seed};
 use esker_types::ErrorKind;
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::time::Duration;
 
 const SHAPE: Shape =
     Shape { targets: 2, segments: 12, segment_bytes: 256 << 10, index_bytes: 1 << 20 };
@@ -34,7 +33,7 @@ const RUN: u64 = 40;
 /// Fills, deletes half, fills again, and deletes all.
 fn full_and_back(sort: Sort, len: usize, held: bool) {
     let folder = Folder::new(sort);
-    let _watchdog = Watchdog::new(120, format!("filling {sort:?} with values of {len}"));
+    let _watchdog = Watchdog::new(format!("filling {sort:?} with values of {len}"));
     let path = common::make(&folder, "pool", sort, SHAPE);
     let pool = common::open(&path);
     let (container, kv) = simple::kv(&pool, "full").expect("opening");
@@ -106,7 +105,7 @@ pub(crate) fn hold_view() {
 fn a_full_pool_with_a_reader_of_the_past() {
     for len in [500, 20_000] {
         let folder = Folder::new(Sort::Memory);
-        let _watchdog = Watchdog::new(200, "a reader of the past".to_owned());
+        let _watchdog = Watchdog::new("a reader of the past".to_owned());
         let path = common::make(&folder, "pool", Sort::Memory, Shape { targets: 1, ..SHAPE });
         let pool = common::open(&path);
         let (_container, kv) = simple::kv(&pool, "full").expect("opening");
@@ -114,10 +113,7 @@ fn a_full_pool_with_a_reader_of_the_past() {
         let signal = folder.path().join("signal");
         let arguments = format!("{} {}", path.display(), signal.display());
         let mut holder = Worker::start("space-hold", &arguments);
-        while !signal.exists() {
-            holder.expect_alive();
-            std::thread::sleep(Duration::from_millis(2));
-        }
+        holder.wait_until("a view is held", || signal.exists());
         // Some room is kept for deletions, whatever readers hold back.
         let deleted = (0..count).take_while(|number| simple::remove(&kv, *number).is_ok()).count();
         assert!(deleted >= 5, "with a reader of the past only {deleted} could be deleted");
@@ -136,7 +132,7 @@ fn capacity(pool: &Pool) -> u64 {
 #[test]
 fn overwriting_for_ever() {
     let (folder, seed) = (Folder::new(Sort::Memory), seed());
-    let _watchdog = Watchdog::new(120, "overwriting".to_owned());
+    let _watchdog = Watchdog::new("overwriting".to_owned());
     let path = common::make(&folder, "pool", Sort::Memory, SHAPE);
     let pool = common::open(&path);
     let (_container, kv) = simple::kv(&pool, "over").expect("opening");
@@ -191,7 +187,7 @@ pub(crate) fn idle() {
 #[test]
 fn idle_processes_starve_nobody() {
     let folder = Folder::new(Sort::Memory);
-    let _watchdog = Watchdog::new(120, "idle processes".to_owned());
+    let _watchdog = Watchdog::new("idle processes".to_owned());
     let path = common::make(&folder, "pool", Sort::Memory, SHAPE);
     drop(common::open(&path));
     let mut workers = Vec::new();
@@ -199,10 +195,7 @@ fn idle_processes_starve_nobody() {
         let signal = folder.path().join(format!("signal-{number}"));
         let arguments = format!("{} {number} {}", path.display(), signal.display());
         let mut worker = Worker::start("space-idle", &arguments);
-        while !signal.exists() {
-            worker.expect_alive();
-            std::thread::sleep(Duration::from_millis(2));
-        }
+        worker.wait_until("an idle process is ready", || signal.exists());
         workers.push(worker);
     }
     let pool = common::open(&path);

@@ -9,7 +9,6 @@ use esker_types::ops::{Sink, Source};
 use esker_types::{ErrorKind, Extent, ObjectType};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
 
 const CELLS: u64 = 64 << 10;
 const CHUNK: u64 = 1 << 10;
@@ -36,11 +35,7 @@ fn exclusive_use_stands_alone_over_processes() {
         let signal = folder.path().join(format!("held-{round}"));
         let arguments = format!("{} {}", path.display(), signal.display());
         let mut holder = Worker::start("views-hold", &arguments);
-        let end = Instant::now() + Duration::from_secs(20);
-        while !signal.exists() {
-            assert!(Instant::now() < end, "nobody took the container");
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        holder.wait_until("the container is taken", || signal.exists());
         for mode in [OpenMode::ReadOnly, OpenMode::ReadWrite, OpenMode::Exclusive] {
             let refused = pool.open_container("c", mode).wait().map(drop);
             assert_eq!(refused.map_err(|error| error.kind()), Err(ErrorKind::Busy), "{mode:?}");

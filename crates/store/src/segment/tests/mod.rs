@@ -10,11 +10,11 @@ use crate::pool::State as Pool;
 use crate::target::Target;
 use crate::tests::Scratch;
 use crate::walk;
+use esker_testing::pause;
 use esker_types::info::{ContainerRef, OpenMode};
 use esker_types::ops::{AkeyRef, Cond, ReadAt, Source, Update, Value, Wanted, Write, WriteOp};
 use esker_types::{Checksum, ErrorKind, ObjectClass, ObjectId, ObjectType, Result};
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 /// 24 segments of 256 KiB, on one target.
 fn pool() -> Scratch {
@@ -88,7 +88,7 @@ fn a_claim_waits_for_readers_of_the_past_while_all_is_dead() {
     std::thread::scope(|scope| {
         let claim = scope.spawn(|| target.lanes.enter().claim(target, 1000, false));
         for reader in readers {
-            std::thread::sleep(Duration::from_millis(10));
+            pause(10_000);
             drop(reader);
         }
         claim.join().unwrap().unwrap();
@@ -112,7 +112,7 @@ fn compaction_without_room_waits_for_who_has_it() {
     taken.iter().for_each(|&n| target.words().segment(n).store(State::Busy(target.process())));
     std::thread::scope(|scope| {
         let claim = scope.spawn(|| target.lanes.enter().claim(target, 1000, false));
-        std::thread::sleep(Duration::from_millis(50));
+        pause(50_000);
         taken.iter().for_each(|&number| target.words().segment(number).store(State::Free));
         claim.join().unwrap().unwrap();
     });

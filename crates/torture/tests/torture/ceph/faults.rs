@@ -2,6 +2,7 @@
 use super::{Cluster, run};
 use crate::simple;
 use esker::{Access, Array, ArrayAttributes, Container, Kv, Pool, Wait};
+use esker_torture::{pause, wait_for};
 use esker_types::info::OpenMode;
 use esker_types::ops::{Sink, Source};
 use esker_types::{Error, ErrorKind, Extent, ObjectType, Result};
@@ -11,9 +12,9 @@ use std::time::{Duration, Instant};
 
 const LENGTHS: [usize; 2] = [100, 40_000];
 
-/// Seconds after which clients give up in tests that wait for it, and a bound far below the default.
+/// Seconds after which clients give up in tests that wait for it, and a bound that is below the default.
 const TIMEOUT: u32 = 2;
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(25);
 
 /// Writes until told to stop; answers how many were acknowledged.
 fn write_on(kv: &Kv, first: u64, written: &AtomicU64, stop: &AtomicBool) -> u64 {
@@ -28,12 +29,9 @@ fn write_on(kv: &Kv, first: u64, written: &AtomicU64, stop: &AtomicBool) -> u64 
 }
 
 /// Until so many more were written.
-fn wait_for(written: &AtomicU64, more: u64) {
-    let (end, target) = (Instant::now() + SOON * 2, written.load(Ordering::Relaxed) + more);
-    while written.load(Ordering::Relaxed) < target {
-        assert!(Instant::now() < end, "writers do not go on");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+fn wait_for_more(written: &AtomicU64, more: u64) {
+    let target = written.load(Ordering::Relaxed) + more;
+    wait_for("writers go on", || written.load(Ordering::Relaxed) >= target);
 }
 
 #[test]
@@ -50,11 +48,11 @@ fn writers_go_on_when_an_osd_comes_back() {
         };
         let writers = firsts.map(start);
         for end in ["kill", "stop", "kill"] {
-            wait_for(&written, 50);
+            wait_for_more(&written, 50);
             cluster.daemon(end, "osd");
             cluster.daemon("start", "osd");
         }
-        wait_for(&written, 50);
+        wait_for_more(&written, 50);
         stop.store(true, Ordering::Relaxed);
         writers.map(|writer| writer.join().expect("a writer"))
     });
@@ -102,11 +100,8 @@ fn expect_timeouts(container: &Container, kv: &Kv) {
 
 /// It takes a moment until all know that the cluster answers, or does not.
 fn wait_until(answers: bool, kv: &Kv) {
-    let end = Instant::now() + SOON * 2;
-    while simple::put(kv, 0, LENGTHS[1]).is_ok() != answers {
-        assert!(Instant::now() < end, "the cluster answers: {}", !answers);
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    let what = format!("the cluster answers: {answers}");
+    wait_for(&what, || simple::put(kv, 0, LENGTHS[1]).is_ok() == answers);
 }
 
 #[test]
@@ -196,18 +191,19 @@ fn set_ratios(cluster: &Cluster, [near, backfill, full]: [&str; 3], rising: bool
 }
 
 /// Writes to new arrays until that is as expected.
-fn write_until(container: &Container, numbers: std::ops::Range<u64>, works: bool) -> Result<()> {
+fn write_until(
+    container: &Container,
+    mut numbers: std::ops::Range<u64>,
+    works: bool,
+) -> Result<()> {
     let data = vec![7; 100_000];
     let mut last = Ok(());
-    for number in numbers {
-        let start = Instant::now();
+    wait_for("the cluster says that it is full, or no longer", || {
+        let Some(number) = numbers.next() else { return true };
         last = write(&array(container, number), &data);
-        assert!(start.elapsed() < SOON, "not at once: {:?}", start.elapsed());
-        if last.is_ok() == works {
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(100));
-    }
+        pause(100_000);
+        last.is_ok() == works
+    });
     last
 }
 

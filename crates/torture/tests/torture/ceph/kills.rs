@@ -3,16 +3,13 @@ use super::Cluster;
 use crate::common::{self, Worker};
 use crate::simple;
 use esker::{Access, Container, Kv, Pool, Wait};
-use esker_torture::{Random, SEED_VARIABLE, scaled, seed};
+use esker_torture::{HANG, Random, SEED_VARIABLE, pause, scaled, seed};
 use esker_types::info::OpenMode;
 use esker_types::ops::Cond;
 use esker_types::{ErrorKind, ObjectType, Result};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
-
-/// Longer than anybody waits for what a process that died has left.
-const GOES_ON: Duration = Duration::from_secs(30);
+use std::time::Instant;
 
 /// Accounts of each of the two Key-Values that amounts move between, and what each has at first.
 const ACCOUNTS: u64 = 3;
@@ -138,12 +135,9 @@ impl Writer {
 
     /// Until it has done more.
     fn wait_for_more(&mut self, more: u64) {
-        let (end, target) = (Instant::now() + GOES_ON, self.acknowledged() + more);
-        while self.acknowledged() < target {
-            self.worker.expect_alive();
-            assert!(Instant::now() < end, "writer {} does not go on", self.number);
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        let (file, target) = (&self.file, self.acknowledged() + more);
+        let what = format!("writer {} goes on", self.number);
+        self.worker.wait_until(&what, || last_noted(file) >= target);
     }
 
     /// Kills it; what it had acknowledged must be there, and at most one more.
@@ -167,11 +161,11 @@ fn killed_writers_lose_nothing() {
     let mut writers = vec![start(), start()];
     for _ in 0..scaled(12) {
         writers.iter_mut().for_each(|writer| writer.wait_for_more(2));
-        std::thread::sleep(Duration::from_micros(random.below(30_000)));
+        pause(random.below(30_000));
         writers.remove(random.below(2) as usize).kill(&bank);
         let begun = Instant::now();
         assert_eq!(bank.sum().expect("adding up"), 2 * ACCOUNTS * AMOUNT);
-        assert!(begun.elapsed() < GOES_ON, "readers were held up");
+        assert!(begun.elapsed() < HANG, "readers were held up");
         writers.push(start());
     }
     writers.into_iter().for_each(|writer| writer.kill(&bank));
@@ -230,13 +224,8 @@ fn a_killed_transaction_is_carried_out_or_undone() {
     for _ in 0..scaled(25) {
         let mut worker =
             Worker::start("ceph-pairs", &format!("{} {next} {}", cluster.url(60), file.display()));
-        let end = Instant::now() + GOES_ON;
-        while last_noted(&file) <= next {
-            worker.expect_alive();
-            assert!(Instant::now() < end, "held up by what another process has left");
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        std::thread::sleep(Duration::from_micros(random.below(10_000)));
+        worker.wait_until("work goes on after a death", || last_noted(&file) > next);
+        pause(random.below(10_000));
         worker.kill();
         next = end_of_pairs(&bank, next, last_noted(&file));
     }
@@ -277,5 +266,5 @@ fn fork_once(kv: &Kv, number: u64) {
 #[test]
 fn a_forked_child_uses_its_parents_pool() {
     let Some(cluster) = Cluster::new(&[]) else { return };
-    Worker::start("ceph-fork", &cluster.url(20)).finish_within(90);
+    Worker::start("ceph-fork", &cluster.url(20)).finish_soon();
 }

@@ -3,23 +3,20 @@
 mod faults;
 pub(crate) mod kills;
 
-use crate::common::{Folder, Sort};
+use crate::common::{Folder, STUCK, Sort};
 use esker::Pool;
+use esker_torture::skip;
 use esker_types::info::OpenMode;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
-
-/// What a test may take; more means that something hangs.
-const TEST_MAX: Duration = Duration::from_secs(180);
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 
 /// A cluster, ended and removed when dropped.
 pub(crate) struct Cluster {
     conf: PathBuf,
     folder: Folder,
-    over: Arc<AtomicBool>,
+    /// Dropped with it, which ends the watch.
+    _over: Sender<()>,
 }
 
 impl Cluster {
@@ -27,33 +24,16 @@ impl Cluster {
     pub(crate) fn new(options: &[&str]) -> Option<Self> {
         let missing = ["ceph-mon", "ceph-osd", "ceph", "rados"].into_iter().find(|tool| !has(tool));
         if let Some(tool) = missing {
-            eprintln!("skipped: {tool} is not installed (scripts/setup.sh ceph)");
+            skip(format_args!("{tool} is not installed (scripts/setup.sh ceph)"));
             return None;
         }
         let folder = Folder::new(Sort::Memory);
         let conf = folder.path().join("ceph.conf");
-        let cluster = Self { conf, folder, over: Arc::default() };
-        cluster.watch();
+        let _over = watch(folder.path().to_owned());
+        let cluster = Self { conf, folder, _over };
         let up = [&["up", "--size", "1G"], options].concat();
         script(&up, cluster.folder.path());
         Some(cluster)
-    }
-
-    /// Ends cluster and process where the test takes so long that it must be stuck.
-    fn watch(&self) {
-        let (over, path) = (Arc::clone(&self.over), self.folder.path().to_owned());
-        std::thread::spawn(move || {
-            let end = Instant::now() + TEST_MAX;
-            while Instant::now() < end {
-                std::thread::sleep(Duration::from_millis(50));
-                if over.load(Ordering::Relaxed) {
-                    return;
-                }
-            }
-            eprintln!("stuck for {TEST_MAX:?}");
-            script(&["down"], &path);
-            std::process::abort();
-        });
     }
 
     /// The URL of its pool, where no answer is waited for longer than `timeout` seconds.
@@ -86,10 +66,22 @@ impl Cluster {
     }
 }
 
+/// Ends cluster and process where the test takes so long that it must be stuck.
+fn watch(folder: PathBuf) -> Sender<()> {
+    let (over, ended) = channel();
+    std::thread::spawn(move || {
+        if ended.recv_timeout(STUCK) == Err(RecvTimeoutError::Timeout) {
+            eprintln!("stuck for {STUCK:?}");
+            script(&["down"], &folder);
+            std::process::abort();
+        }
+    });
+    over
+}
+
 impl Drop for Cluster {
     fn drop(&mut self) {
         let down = script_command(&["down"], self.folder.path()).status();
-        self.over.store(true, Ordering::Relaxed);
         assert!(std::thread::panicking() || down.is_ok_and(|status| status.success()));
     }
 }

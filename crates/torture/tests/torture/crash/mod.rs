@@ -6,11 +6,10 @@ mod world;
 
 use crate::common::{self, Folder, Shape, Sort, Watchdog, Worker};
 use esker::Wait;
-use esker_torture::{Random, SEED_VARIABLE, scaled, seed};
+use esker_torture::{Random, SEED_VARIABLE, pause, scaled, seed, wait_for};
 use esker_types::info::Space;
 use ops::{ACCOUNTS, BALANCE, Model, Op};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 use world::World;
 
 /// Slots by process: one thread each.
@@ -49,7 +48,7 @@ impl Torture {
     fn run(&mut self, sort: Sort, rounds: u64) {
         for round in 0..rounds {
             let replay = format!("{SEED_VARIABLE}={} {sort:?} round {round}", self.seed);
-            let _watchdog = Watchdog::new(120, replay.clone());
+            let _watchdog = Watchdog::new(replay.clone());
             let failed = Announce(Some(replay));
             if self.models.is_empty() {
                 self.prepare();
@@ -84,7 +83,7 @@ impl Torture {
         }
         while !workers.is_empty() {
             let longest = if self.random.one_in(4) { 1500 } else { 30_000 };
-            std::thread::sleep(Duration::from_micros(self.random.below(longest)));
+            pause(self.random.below(longest));
             let next = self.random.below(workers.len() as u64) as usize;
             workers.swap_remove(next).kill();
             self.kills += 1;
@@ -104,10 +103,10 @@ impl Torture {
     }
 
     fn wait_for_first_acks(&self, workers: &mut [Worker]) {
-        while (0..SLOTS).any(|slot| self.acks(slot) == 0) {
+        wait_for("all workers work", || {
             workers.iter_mut().for_each(Worker::expect_alive);
-            std::thread::sleep(Duration::from_millis(1));
-        }
+            (0..SLOTS).all(|slot| self.acks(slot) > 0)
+        });
     }
 
     fn verify(&mut self, round: u64) {

@@ -11,11 +11,12 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
 const SLOTS: u64 = 2;
 const SHAPE: Shape =
     Shape { targets: 2, segments: 12, segment_bytes: 256 << 10, index_bytes: 1 << 20 };
+/// Operations acknowledged in a recorded run.
+const RECORDED: u64 = 150;
 /// What a disk writes as a whole.
 const SECTOR: usize = 512;
 
@@ -104,12 +105,14 @@ impl Run {
             std::fs::write(worker::ack_path(&root, slot), b"").expect("making acks");
         }
         let arguments = format!("{} {seed} {run} {} 0 1", pool.display(), root.display());
-        let mut worker = Worker::start_with("crash", &arguments, |command| {
+        let mut recorded = Worker::start_with("crash", &arguments, |command| {
             command.env("LD_PRELOAD", &library).env("RECORD_ROOT", &pool).env("RECORD_LOG", &log);
             command.env("RECORD_ACKS", root.join("acks-"));
         });
-        std::thread::sleep(Duration::from_millis(400));
-        worker.kill();
+        let acks =
+            |slot| std::fs::metadata(worker::ack_path(&root, slot)).map_or(0, |acks| acks.len());
+        recorded.wait_until("enough is recorded", || (0..SLOTS).map(acks).sum::<u64>() >= RECORDED);
+        recorded.kill();
         let events = parse(&std::fs::read(&log).expect("reading the log"), &pool);
         Self { folder, base, events, seed }
     }
@@ -226,7 +229,7 @@ fn power_lost_at_any_sync() {
         for cut in cuts {
             let replay = format!("{SEED_VARIABLE}={seed} run {number} event {cut}");
             println!("{replay}");
-            let _watchdog = Watchdog::new(60, replay);
+            let _watchdog = Watchdog::new(replay);
             let image = run.image(cut, &mut random);
             most = most.max(run.verify(&image, cut, number));
             images += 1;

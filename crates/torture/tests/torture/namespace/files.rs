@@ -2,9 +2,8 @@
 use super::{Arena, CHUNK, FILE, Part, WORKERS, read_file};
 use crate::common::Worker;
 use dfs::{File, Open};
-use esker_torture::{Random, scaled};
+use esker_torture::{Random, pause, scaled};
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 /// What begins a record: worker, number and length, 8 bytes each.
 const HEAD: usize = 24;
@@ -99,7 +98,7 @@ fn appends_of_killed_processes_are_whole_or_not_there() {
     let mut workers: Vec<Worker> = (0..WORKERS).map(start).collect();
     // The file grows all the time, and the pool does not.
     for _ in 0..scaled(10).min(40) {
-        std::thread::sleep(Duration::from_millis(random.below(100)));
+        pause(random.below(100_000));
         let victim = random.below(WORKERS);
         workers[victim as usize].kill();
         workers[victim as usize] = start(victim);

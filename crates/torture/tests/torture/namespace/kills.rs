@@ -2,9 +2,8 @@
 use super::{Arena, CHUNK, DIRECTORY, FILE, Part, WORKERS};
 use crate::common::{self, Worker};
 use dfs::{Create, Dfs, Follow, Kind, Node, Open, RenameMode, SetAttr, XattrMode};
-use esker_torture::{Random, scaled};
+use esker_torture::{Random, pause, scaled};
 use esker_types::{ErrorKind, Result};
-use std::time::Duration;
 
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
 
@@ -97,7 +96,7 @@ fn trees_are_whole_after_kills() {
     let start = |number: u64| arena.start("mix", number, 1_000_000);
     let mut workers: Vec<Worker> = (0..WORKERS).map(start).collect();
     for number in 0..scaled(25) {
-        std::thread::sleep(Duration::from_millis(random.below(80)));
+        pause(random.below(80_000));
         let victim = random.below(WORKERS) as usize;
         workers[victim].kill();
         workers[victim] = start(WORKERS + number);

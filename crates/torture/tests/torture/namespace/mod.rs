@@ -58,7 +58,7 @@ impl Arena {
     fn run(&self, job: &str, rounds: u64) {
         let mut workers: Vec<_> =
             (0..WORKERS).map(|worker| self.start(job, worker, rounds)).collect();
-        workers.iter_mut().for_each(|worker| worker.finish_within(120));
+        workers.iter_mut().for_each(|worker| worker.finish_soon());
     }
 
     /// What a worker wrote down, in order; of a line it was killed in, nothing.

@@ -172,9 +172,8 @@ impl Fuzz {
 
 #[test]
 fn no_argument_crashes_the_file_system() {
-    let seed = setting("ESKER_FUZZ_SEED", std::process::id().into());
+    let seed = esker_testing::seed();
     let rounds = setting("ESKER_FUZZ_ROUNDS", 50_000);
-    println!("seed {seed}");
     let fs = Fs::new();
     let (file, dir) = (fs.file(c"key", b"data"), fs.dir(c"test"));
     let (mut sys, mut listing) = (Ptr::null(), Ptr::null());

@@ -1,5 +1,5 @@
 //! Throws arguments of all sorts at every function: none may crash. The seed is printed, and taken
-//! from `ESKER_FUZZ_SEED` where that is set; `ESKER_FUZZ_ROUNDS` says how long to go on.
+//! from `ESKER_SEED` where that is set; `ESKER_FUZZ_ROUNDS` says how long to go on.
 mod arguments;
 
 use crate::common::*;
@@ -184,9 +184,8 @@ fn setting(name: &str, default: u64) -> u64 {
 
 #[test]
 fn no_argument_crashes_the_library() {
-    let seed = setting("ESKER_FUZZ_SEED", std::process::id().into());
+    let seed = esker_testing::seed();
     let rounds = setting("ESKER_FUZZ_ROUNDS", 200_000);
-    println!("seed {seed}");
     let store = Store::new();
     let (mut kv, mut array, mut object, mut eq, mut th) = (NONE, NONE, NONE, NONE, NONE);
     let oids = [store.oid(KV_HASHED, SX), store.oid(ARRAY_BYTE, SX), store.oid(MULTI_HASHED, SX)];

@@ -1,0 +1,53 @@
+//! How tests wait: for what comes about, never for a time.
+use crate::rust;
+use crate::{Finding, Tree};
+
+/// The one place of the tests where a thread may sleep.
+const HELPER: &str = "crates/testing/src/wait.rs";
+
+/// Tests that sleep, which depend on how busy the machine is.
+pub fn sleeping_tests(tree: &Tree) -> Vec<Finding> {
+    let (sources, _) = rust::sources(tree);
+    let tests = sources.iter().filter(|source| source.file.path != HELPER);
+    let sleeps = tests.flat_map(|source| {
+        let of_tests = source.tokens.iter().filter(|token| source.is_test(token.line));
+        let sleeps = of_tests.filter(|token| token.text == "sleep");
+        sleeps.map(|token| source.file.finding(token.line, told()))
+    });
+    sleeps.chain(sleeping_scripts(tree)).collect()
+}
+
+/// The same in Python, whose tests are found by their folder.
+fn sleeping_scripts(tree: &Tree) -> Vec<Finding> {
+    let scripts = tree.files().filter(|file| file.path.starts_with("python/tests/"));
+    let lines = scripts.flat_map(|file| file.text.lines().zip(1..).map(move |line| (file, line)));
+    let sleeps = lines.filter(|(_, (text, _))| text.contains("time.sleep("));
+    sleeps.map(|(file, (_, line))| file.finding(line, told())).collect()
+}
+
+fn told() -> String {
+    format!("a test sleeps; wait for what it needs by `wait_for` of {HELPER}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(path: &str, text: &str) -> Vec<usize> {
+        let found = sleeping_tests(&Tree::of_texts(&[(path, text)]));
+        found.iter().map(|finding| finding.line).collect()
+    }
+
+    #[test]
+    fn a_test_that_sleeps_is_found() {
+        let text = "fn a() {\n std::thread::sleep(b);\n}";
+        assert_eq!(lines("crates/store/tests/a.rs", text), [2]);
+        assert!(lines("crates/store/src/a.rs", text).is_empty());
+        assert_eq!(
+            lines("crates/store/src/a.rs", &format!("#[cfg(test)]\nmod tests {{ {text} }}")),
+            [3]
+        );
+        assert!(lines(HELPER, text).is_empty());
+        assert_eq!(lines("python/tests/test_a.py", "import time\ntime.sleep(1)\n"), [2]);
+    }
+}

@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# Errnos, one file at random, and random sequences of calls, each way files are reached, with what cargo builds for
+# tests (tests/posix/run.sh).
+# usage: posix.sh [WAY...]
+# environment: ESKER_SEED, where all that is random begins
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+built=${CARGO_TARGET_DIR:-target}/debug
+cargo build --quiet -p esker-cli -p esker-preload
+reference=$(cargo test --workspace --test reference --no-run 2>&1 | sed -n 's/.*Executable.*(\(.*\))$/\1/p')
+[ -x "$reference" ] || { echo "the test 'reference' is not built" >&2 && exit 1; }
+export ESKER ESKER_REFERENCE ESKER_REFERENCE_ROUNDS=${ESKER_REFERENCE_ROUNDS:-40}
+ESKER=$(realpath "$built/esker")
+ESKER_REFERENCE=$(realpath "$reference")
+tests/posix/run.sh "$@"

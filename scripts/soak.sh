@@ -1,0 +1,134 @@
+#!/usr/bin/env bash
+# Goes on where `make test` stops: the tests that draw at random, with another seed in each round, and the tools that
+# look for what tests do not show. What fails is printed with its seed and kept in build/soak/failures.
+#
+# usage: soak.sh [--minutes N | --rounds N] [WHAT...]
+#   --minutes N  begins no round after N minutes, 30 without
+#   --rounds N   N rounds, however long they take
+#   WHAT         rounds of: torture model files fields parse daos posix; once: miri loom tsan; all of them without
+#
+# environment: ESKER_SEED, the seed of the first round; ESKER_TORTURE_ROUNDS, how long each torture goes on
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit
+
+drawn=(torture model files fields parse daos posix)
+tools=(miri loom tsan)
+minutes=30 rounds=0 wanted=()
+place=build/soak
+mkdir -p "$place/failures"
+
+while [ $# -gt 0 ]; do
+    case $1 in
+    --minutes | --rounds)
+        [[ ${2:-} =~ ^[0-9]+$ ]] || { echo "soak.sh: $1 needs a number" >&2 && exit 2; }
+        printf -v "${1#--}" %s "$2"
+        shift
+        ;;
+    *)
+        [[ " ${drawn[*]} ${tools[*]} " == *" $1 "* ]] || { echo "soak.sh: no such thing: $1" >&2 && exit 2; }
+        wanted+=("$1")
+        ;;
+    esac
+    shift
+done
+[ ${#wanted[@]} -gt 0 ] || wanted=("${drawn[@]}" "${tools[@]}")
+
+tests() {
+    cargo test --quiet --no-fail-fast "$@"
+}
+
+torture() {
+    tests -p esker-torture
+}
+
+model() {
+    tests -p esker --lib --tests && tests -p esker-store --lib
+}
+
+files() {
+    tests -p esker-dfs --tests
+}
+
+fields() {
+    tests -p esker-fields --tests
+}
+
+# Every parser of bytes from outside, for much longer than in `make test`.
+parse() {
+    ESKER_FUZZ_ROUNDS=200 tests --workspace --exclude esker-python fuzz_
+}
+
+# Calls of the DAOS API with arguments of all sorts.
+daos() {
+    tests -p esker-libdaos no_argument_crashes
+}
+
+posix() {
+    scripts/posix.sh
+}
+
+has_nightly() {
+    cargo +nightly "$@" >/dev/null 2>&1
+}
+
+skip() {
+    echo "skipped: $1: $2"
+    skipped=$((skipped + 1))
+}
+
+passed=0 failed=0 skipped=0
+
+# What is here are the parts without system calls: Miri knows no mapped files.
+miri() {
+    has_nightly miri --version || { skip miri "no nightly toolchain with it (rustup toolchain install nightly -c miri)" && return; }
+    once miri env MIRIFLAGS=-Zmiri-disable-isolation cargo +nightly miri test --quiet \
+        --target-dir "$place/target-miri" -p esker-types
+}
+
+# All orders in which threads can meet, for what they share without locks.
+loom() {
+    once loom env RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR="$place/target-loom" \
+        cargo test --quiet --release -p esker-store --lib loom_
+}
+
+# LMDB is built without it, so that what it does inside is not seen.
+tsan() {
+    has_nightly --version && [ -d "$(rustc +nightly --print sysroot)/lib/rustlib/src" ] ||
+        { skip tsan "no nightly toolchain with sources (rustup toolchain install nightly -c rust-src)" && return; }
+    once tsan env RUSTFLAGS=-Zsanitizer=thread TSAN_OPTIONS="suppressions=$PWD/tests/tsan.supp halt_on_error=1" \
+        cargo +nightly test --quiet -Zbuild-std --target "$(uname -m)-unknown-linux-gnu" \
+        --target-dir "$place/target-tsan" -p esker-store --tests threads
+}
+
+# once NAME COMMAND...: keeps what was printed where it fails.
+once() {
+    local name=$1 log=$place/$1.log kept
+    shift
+    if "$@" >"$log" 2>&1; then
+        echo "ok      $name"
+        passed=$((passed + 1))
+    else
+        kept=$place/failures/$name-${ESKER_SEED:-none}.log
+        { echo "ESKER_SEED=${ESKER_SEED:-} $*" && cat "$log"; } >"$kept"
+        echo "FAILED  $name, ESKER_SEED=${ESKER_SEED:-}: $kept"
+        failed=$((failed + 1))
+    fi
+}
+
+seed=${ESKER_SEED:-}
+for ((round = 1; rounds == 0 ? SECONDS < minutes * 60 : round <= rounds; round++)); do
+    export ESKER_SEED=${seed:-$(od -An -N6 -tu8 /dev/urandom | tr -d ' ')}
+    seed=
+    ran=0
+    echo "--- round $round, ESKER_SEED=$ESKER_SEED"
+    for name in "${wanted[@]}"; do
+        [[ " ${drawn[*]} " != *" $name "* ]] || { ran=1 && once "$name" "$name"; }
+    done
+    [ $ran = 1 ] || break
+done
+unset ESKER_SEED
+for name in "${wanted[@]}"; do
+    [[ " ${tools[*]} " != *" $name "* ]] || "$name"
+done
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" = 0 ]
