@@ -93,7 +93,7 @@ loom() {
 
 # LMDB is built without it, so that what it does inside is not seen.
 tsan() {
-    has_nightly --version && [ -d "$(rustc +nightly --print sysroot)/lib/rustlib/src" ] ||
+    [ -d "$(rustc +nightly --print sysroot 2>/dev/null)/lib/rustlib/src" ] ||
         { skip tsan "no nightly toolchain with sources (rustup toolchain install nightly -c rust-src)" && return; }
     once tsan env RUSTFLAGS=-Zsanitizer=thread TSAN_OPTIONS="suppressions=$PWD/tests/tsan.supp halt_on_error=1" \
         cargo +nightly test --quiet -Zbuild-std --target "$(uname -m)-unknown-linux-gnu" \

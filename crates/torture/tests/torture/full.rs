@@ -2,14 +2,13 @@
 //! killed. There is always room, for as much is free as they may need, and nothing acknowledged is lost.
 use crate::common::{self, Folder, Sort, Watchdog, Worker};
 use esker_store::{Container, ContainerSpec, Pool, PoolSpec, State, Superblock};
-use esker_torture::{Random, SEED_VARIABLE, scaled, seed};
+use esker_torture::{Random, SEED_VARIABLE, pause, scaled, seed, wait_for};
 use esker_types::info::{ContainerRef, Durability, OpenMode};
 use esker_types::ops::{Cond, Fetch, ReadAt, Sink, Source, Update, Value, Write, WriteOp};
 use esker_types::{ObjectClass, ObjectId, ObjectType, Result};
 use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// Slots by process: one thread each.
 const PROCESSES: [&[u64]; 3] = [&[0, 1], &[2], &[3]];
@@ -237,14 +236,14 @@ impl Torture {
         }
         let mut workers: Vec<_> = PROCESSES.iter().map(|slots| self.start(round, slots)).collect();
         if !self.random.one_in(10) {
-            while (0..SLOTS).any(|slot| self.acks(slot) == 0) {
+            wait_for("all workers work", || {
                 workers.iter_mut().for_each(Worker::expect_alive);
-                std::thread::sleep(Duration::from_millis(1));
-            }
+                (0..SLOTS).all(|slot| self.acks(slot) > 0)
+            });
         }
         while !workers.is_empty() {
             let longest = if self.random.one_in(4) { 1500 } else { 30_000 };
-            std::thread::sleep(Duration::from_micros(self.random.below(longest)));
+            pause(self.random.below(longest));
             let next = self.random.below(workers.len() as u64) as usize;
             workers.swap_remove(next).kill();
         }
@@ -315,7 +314,7 @@ fn torture(sort: Sort, rounds: u64) {
         eprintln!("{replay}");
         let mut pool = Torture::new(sort, seed, number);
         for round in 0..ROUNDS_PER_POOL.min(rounds - done) {
-            let _watchdog = Watchdog::new(300, format!("{replay} round {round}"));
+            let _watchdog = Watchdog::new(format!("{replay} round {round}"));
             pool.torment(round);
             pool.verify(round);
             done += 1;
