@@ -215,7 +215,7 @@ fn idle_processes_starve_nobody() {
 fn small_pools_are_overwritten_for_ever() {
     for (mib, targets) in [(24, 2), (32, 2), (64, 2), (128, 2), (144, 2), (512, 8)] {
         let folder = Folder::new(Sort::Memory);
-        let _watchdog = Watchdog::new(300, format!("overwriting {mib} MiB"));
+        let _watchdog = Watchdog::new(format!("overwriting {mib} MiB"));
         let mut spec = esker_store::PoolSpec::new("pool", mib << 20);
         spec.targets = Some(targets);
         esker_store::Pool::create(folder.path(), &spec, &mut |_, _| {}).expect("creating a pool");
