@@ -15,13 +15,26 @@ pub(crate) use coordinate::{coordinated, last_applied, recover, settle};
 pub(crate) use group::Group;
 
 use crate::catalog::Container;
-use crate::io::txn::WriteTxn;
+use crate::control::ProcessSlot;
+use crate::io::txn::{ReadTxn, WriteTxn};
 use crate::pool::State;
 use crate::target::Target;
 use esker_types::ops::{ReadMark, Write};
 use esker_types::{Epoch, Error, ErrorKind, Result};
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
+
+/// Bits of a writer's word that name its process.
+const PROCESS_BITS: u32 = 16;
+
+/// The writer's word: number of its transaction, then its process.
+fn word_of(number: u64, process: ProcessSlot) -> u64 {
+    number << PROCESS_BITS | u64::from(process.0)
+}
+
+fn writer_of(word: u64) -> (u64, ProcessSlot) {
+    (word >> PROCESS_BITS, ProcessSlot((word & ((1 << PROCESS_BITS) - 1)) as u32))
+}
 
 /// Looks at the writer before, each some tens of nanoseconds apart.
 const TURN_ROUNDS: u32 = 200;
@@ -33,7 +46,7 @@ impl Target {
         loop {
             self.await_turn()?;
             let txn = self.index.write()?;
-            self.words().writer.store(txn.id(), Ordering::Release);
+            self.words().writer.store(word_of(txn.id(), self.process()), Ordering::Release);
             if self.words().in_doubt.load(Ordering::Acquire) != 0 {
                 drop(txn);
                 settle(self)?;
@@ -50,12 +63,26 @@ impl Target {
         }
     }
 
+    /// True where a view misses a commit whose process died in it: the commit is on the medium, but LMDB, which
+    /// keeps the number of the last one in its lock file, does not say so before somebody takes the write lock.
+    pub(crate) fn misses_commit_of_dead(&self, txn: &ReadTxn) -> Result<bool> {
+        if !self.is_durable() {
+            return Ok(false); // What is not synced is told at once.
+        }
+        let newest = self.index.last_commit()?;
+        if newest <= txn.id() {
+            return Ok(false);
+        }
+        let (number, process) = writer_of(self.words().writer.load(Ordering::Acquire));
+        Ok(number == newest && !self.is_alive(process))
+    }
+
     /// Waits for the writer before for as long as a short change takes. Asleep on LMDB's lock, to be woken
     /// would take longer than that.
     fn await_turn(&self) -> Result<()> {
         let words = self.words();
         for round in 0..TURN_ROUNDS {
-            if words.writer.load(Ordering::Acquire) <= self.index.last_commit()? {
+            if writer_of(words.writer.load(Ordering::Acquire)).0 <= self.index.last_commit()? {
                 // Its lock goes a moment after its commit.
                 (0..round.min(4)).for_each(|_| std::hint::spin_loop());
                 return Ok(());
@@ -191,6 +218,7 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Pool;
     use crate::tests::Scratch;
 
     /// What a dead or failed writer leaves in its word delays others, and no more.
@@ -205,5 +233,53 @@ mod tests {
             let txn = target.read().unwrap();
             assert_eq!(txn.get(b"Tkey").unwrap(), Some(&word.to_le_bytes()[..]));
         }
+    }
+
+    /// Names the pool in which a process of this test is to die.
+    const DIE_IN: &str = "ESKER_TEST_DIE_IN";
+
+    /// What is left of a process that is killed in a synced commit, when its meta page is written and LMDB's
+    /// number of the last commit is not.
+    fn die_in_a_commit(pool: &std::path::Path) -> ! {
+        let pool = Pool::open(pool).unwrap();
+        let state = pool.state().unwrap();
+        let target = &state.targets[0];
+        target.change(|change| change.put(b"Tkey", b"new")).unwrap();
+        let done = target.index.last_commit().unwrap();
+        let _held = target.begin_write().unwrap();
+        target.words().writer.store(word_of(done, target.process()), Ordering::Release);
+        let locks = pool.path().join("target-0/index/lock.mdb");
+        let locks = std::fs::File::options().write(true).open(locks).unwrap();
+        let number_at = 8; // Behind LMDB's magic and version.
+        std::os::unix::fs::FileExt::write_all_at(&locks, &(done - 1).to_le_bytes(), number_at)
+            .unwrap();
+        std::process::exit(0)
+    }
+
+    #[test]
+    fn a_commit_whose_process_died_in_it_is_seen_at_once_or_never() {
+        if let Some(pool) = std::env::var_os(DIE_IN) {
+            die_in_a_commit(pool.as_ref());
+        }
+        let pool = Scratch::new(24 << 20, |spec| {
+            spec.targets = Some(2);
+            spec.durability = Some(esker_types::info::Durability::Commit);
+        });
+        let state = pool.state();
+        let target = &state.targets[0];
+        let put =
+            |key: &[u8], value: &[u8]| target.change(|change| change.put(key, value)).unwrap();
+        put(b"Tkey", b"old");
+        let own_name = "a_commit_whose_process_died_in_it_is_seen_at_once_or_never";
+        let status = std::process::Command::new(std::env::current_exe().unwrap())
+            .args([&format!("commit::tests::{own_name}"), "--exact"])
+            .env(DIE_IN, pool.path())
+            .status();
+        assert!(status.unwrap().success());
+        let value = || target.read().unwrap().get(b"Tkey").unwrap().map(<[u8]>::to_vec);
+        let first = value();
+        put(b"Tother", b"value");
+        assert_eq!(first, value(), "it came to light with the next commit");
+        assert_eq!(first.as_deref(), Some(&b"new"[..]));
     }
 }

@@ -186,11 +186,16 @@ impl Target {
     pub(crate) fn read(&self) -> Result<ReadTxn> {
         loop {
             let txn = self.index.read()?;
-            if self.words().in_doubt.load(Ordering::Acquire) == 0 {
+            if self.words().in_doubt.load(Ordering::Acquire) != 0 {
+                drop(txn);
+                crate::commit::settle(self)?;
+            } else if self.misses_commit_of_dead(&txn)? {
+                drop(txn);
+                // Who takes the write lock from the dead brings LMDB's number of the last commit up to date.
+                drop(self.index.write()?);
+            } else {
                 return Ok(txn);
             }
-            drop(txn);
-            crate::commit::settle(self)?;
         }
     }
 
