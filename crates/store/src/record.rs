@@ -111,12 +111,23 @@ impl<'r> Record<'r> {
             0 => Body::Inline(rest),
             _ => Body::Segment(Location::parse(flags >> CHECKSUM_SHIFT, rest)?),
         };
-        Some(Self {
+        let record = Self {
             epoch: Epoch(u64::from_le_bytes(*epoch)),
             record_size: u32::from_le_bytes(*record_size),
             count: u64::from_le_bytes(*count),
             body,
-        })
+        };
+        record.is_sound().then_some(record)
+    }
+
+    /// True where sizes, places and sums agree, so that they can be reckoned with: a seal tells that a record is
+    /// as somebody wrote it, not who did.
+    fn is_sound(&self) -> bool {
+        let Some(bytes) = u64::from(self.record_size).checked_mul(self.count) else { return false };
+        match self.body {
+            Body::Inline(data) => data.len() as u64 == bytes,
+            Body::Segment(place) => place.is_sound(bytes),
+        }
     }
 
     /// The part of this record, which begins at array record `start`, that holds `part`.
@@ -158,6 +169,15 @@ impl<'r> Location<'r> {
         };
         let (segment, offset, base, covered) = (word(0), word(4), word(8), word(12));
         Some(Self { segment, offset, base, covered, checksum, sums })
+    }
+
+    /// True where `bytes` bytes lie under the sums, and there is one for each chunk.
+    fn is_sound(&self, bytes: u64) -> bool {
+        let skipped = self.offset.checked_sub(self.base);
+        let chunks = Checksum::chunks(self.covered as usize);
+        self.base.checked_add(self.covered).is_some()
+            && skipped.is_some_and(|skipped| u64::from(skipped) + bytes <= u64::from(self.covered))
+            && self.sums.len() == chunks * self.checksum.width()
     }
 
     /// `len` bytes from byte `skip` on, with the sums of the chunks they touch.
@@ -238,19 +258,48 @@ mod tests {
         assert_eq!(place.sums, [12, 13, 14, 15]);
     }
 
+    /// Sealed as if they were sound: whoever can write to a pool's files can do so.
+    #[test]
+    fn sealed_records_whose_sizes_disagree_are_refused() {
+        let sums: Vec<u8> = (0..16).collect();
+        let whole = located(&sums);
+        let Body::Segment(place) = whole.body else { panic!("moved inline") };
+        let at = |place| Record { body: Body::Segment(place), ..whole };
+        for record in [
+            Record { count: u64::MAX, ..whole },
+            Record { count: 10_001, ..whole },
+            at(Location { base: place.offset + 1, ..place }),
+            at(Location { offset: u32::MAX, ..place }),
+            at(Location { offset: u32::MAX, base: u32::MAX, ..place }),
+            at(Location { covered: u32::MAX, ..place }),
+            at(Location { sums: &sums[..12], ..place }),
+            Record { count: 6, record_size: 1, body: Body::Inline(b"hello"), ..whole },
+        ] {
+            let mut bytes = RecordBytes::new();
+            record.encode(b"key", &mut bytes);
+            assert_eq!(Record::decode(b"key", &bytes), Err(damaged()), "{record:?}");
+        }
+    }
+
     #[test]
     fn random_records_are_read_or_refused() {
         let mut noise = crate::noise::Noise::new(2);
         for _ in 0..20_000 {
             let mut bytes = noise.bytes(120);
             let _ = Record::decode(b"key", &bytes);
-            // One that is sealed, whatever it says.
+            // One that is sealed, whatever it says; its count and sizes may well make sense.
+            if let Some(byte) = bytes.first_mut() {
+                *byte &= 0x21;
+            }
+            bytes.iter_mut().skip(11).take(10).for_each(|byte| *byte = 0);
             let sum = seal(b"key", &bytes);
             bytes.extend_from_slice(&sum);
             if let Ok(record) = Record::decode(b"key", &bytes) {
                 let mut again = RecordBytes::new();
                 record.encode(b"key", &mut again);
-                assert!(Record::decode(b"key", &again).is_ok());
+                assert_eq!(Record::decode(b"key", &again), Ok(record));
+                let half = Extent::new(7 + record.count / 2, record.count - record.count / 2);
+                assert_eq!(record.cut(7, half).bytes(), half.count * u64::from(record.record_size));
             }
         }
     }

@@ -287,7 +287,7 @@ impl Applier<'_, '_> {
                 break;
             }
             let start = DataKey::parse(key)?.start.unwrap_or(0);
-            if start + Record::decode(&key[1..], value)?.count <= extent.start {
+            if start.saturating_add(Record::decode(&key[1..], value)?.count) <= extent.start {
                 break;
             }
             found.push(Owned { key: key.to_vec(), value: value.to_vec() });

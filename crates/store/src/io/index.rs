@@ -156,7 +156,7 @@ impl Index {
 
     /// Pages that were ever in use, in the latest state.
     pub(crate) fn reach(&self) -> Result<u64> {
-        Ok(self.info()?.me_last_pgno as u64 + 1)
+        Ok((self.info()?.me_last_pgno as u64).saturating_add(1))
     }
 
     /// A consistent view of the index as of now.

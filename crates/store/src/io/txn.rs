@@ -91,15 +91,19 @@ impl Txn {
         // SAFETY: `raw` is live and `stat` is ours to be written.
         let code = unsafe { lmdb::mdb_stat(self.raw, tree, &raw mut stat) };
         self.index.check(code, "asking")?;
-        let used = stat.ms_branch_pages + stat.ms_leaf_pages + stat.ms_overflow_pages;
+        // A damaged page may claim any number.
+        let used = stat
+            .ms_branch_pages
+            .saturating_add(stat.ms_leaf_pages)
+            .saturating_add(stat.ms_overflow_pages);
         let total = self.index.bytes as u64 / u64::from(stat.ms_psize.max(1));
         Ok(Pages { used: used as u64, total, bytes: u64::from(stat.ms_psize) })
     }
 
     /// Pages that were in use once and are free now, some of them perhaps not yet to be used again.
     pub(crate) fn free_pages(&self) -> Result<u64> {
-        let used = self.pages()?.used + self.pages_of(TREE_OF_FREE_PAGES)?.used;
-        Ok(self.index.reach()?.saturating_sub(META_PAGES + used))
+        let used = self.pages()?.used.saturating_add(self.pages_of(TREE_OF_FREE_PAGES)?.used);
+        Ok(self.index.reach()?.saturating_sub(used.saturating_add(META_PAGES)))
     }
 }
 

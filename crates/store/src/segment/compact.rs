@@ -140,7 +140,7 @@ fn end_of(first: &Key, header: &Header) -> Result<Key> {
         Some(start) => Key::table(Table::Data)
             .push(&parts.akey_prefix()[1..])
             .push(&[ARRAY])
-            .push(&(start + header.count).to_be_bytes())
+            .push(&start.saturating_add(header.count).to_be_bytes())
             .with_table_of(first),
     })
 }

@@ -139,7 +139,7 @@ pub(crate) fn extents(
         next.take_if(|visible| visible.start() < range.end() && found.len() < most)
     {
         next = scan.after(&visible.key)?;
-        if visible.start() + visible.record()?.count > range.start {
+        if visible.start().saturating_add(visible.record()?.count) > range.start {
             found.push(visible);
         }
     }
