@@ -54,8 +54,8 @@ properties(struct store *store)
 	prop->dpp_entries[0].dpe_val  = DAOS_PROP_CO_LAYOUT_HDF5;
 	prop->dpp_entries[1].dpe_type = DAOS_PROP_CO_CSUM;
 	prop->dpp_entries[1].dpe_val  = DAOS_PROP_CO_CSUM_CRC64;
-	prop->dpp_entries[2].dpe_type = DAOS_PROP_CO_OWNER;
-	OK(daos_prop_set_str(prop, DAOS_PROP_CO_OWNER, "me@", 3));
+	prop->dpp_entries[2].dpe_type = DAOS_PROP_CO_OWNER_GROUP;
+	OK(daos_prop_set_str(prop, DAOS_PROP_CO_OWNER_GROUP, "us@", 3));
 	OK(daos_cont_create_with_label(store->poh, label, prop, NULL, NULL));
 	daos_prop_free(prop);
 
@@ -65,7 +65,7 @@ properties(struct store *store)
 	CHECK(prop->dpp_nr == DAOS_PROP_CO_NUM);
 	CHECK(daos_prop_entry_get(prop, DAOS_PROP_CO_LAYOUT_TYPE)->dpe_val == 2);
 	CHECK(daos_prop_entry_get(prop, DAOS_PROP_CO_CSUM)->dpe_val == 3);
-	CHECK(strcmp(daos_prop_entry_get(prop, DAOS_PROP_CO_OWNER)->dpe_str, "me@") == 0);
+	CHECK(strcmp(daos_prop_entry_get(prop, DAOS_PROP_CO_OWNER_GROUP)->dpe_str, "us@") == 0);
 	CHECK(strcmp(daos_prop_entry_get(prop, DAOS_PROP_CO_LABEL)->dpe_str, label) == 0);
 	daos_prop_free(prop);
 	OK(daos_cont_close(coh, NULL));

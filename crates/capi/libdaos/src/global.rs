@@ -1,6 +1,7 @@
 //! Handles as bytes that other processes open: a magic number, then plain fields.
 use crate::abi::{Handle, Iov, ObjId, Ptr, UuidBytes};
 use crate::code::{Code, Result};
+use crate::container::rights;
 use crate::handles::{self, Entry, OpenPool};
 use crate::per_process::PerProcess;
 use crate::{array, convert, edge};
@@ -150,7 +151,7 @@ pub extern "C" fn daos_pool_global2local(glob: Iov, poh: Ptr<Handle>) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_cont_local2global(coh: Handle, glob: Ptr<Iov>) -> c_int {
     edge::now(|| {
-        let container = handles::container(coh)?;
+        let container = handles::any_container(coh)?;
         let container = &container.container;
         let mut blob = header(CONTAINER_MAGIC, convert::mode_bit(container.mode()));
         blob.extend_from_slice(&Maker::bytes(coh));
@@ -172,11 +173,12 @@ pub extern "C" fn daos_cont_global2local(poh: Handle, glob: Iov, coh: Ptr<Handle
         }
         let uuid: UuidBytes = blob[MAKER.end..].try_into().map_err(|_| Code::INVAL)?;
         let open = match Maker::read(blob)?.here() {
-            Some(handle) => pool.with(handles::container(handle)?.container.clone()).lent(),
+            Some(handle) => handles::any_container(handle)?.lend(&pool),
             None => {
                 let (name, mode) = (Uuid(uuid).to_string(), shared(word(blob, 4)?)?);
-                let container = pool.pool.open_container(&name, mode).wait();
-                pool.with(container.map_err(no_handle)?).untimed()
+                let open = rights::open(&pool, &name, mode);
+                open.map_err(|code| if code == Code::NONEXIST { Code::NO_HDL } else { code })?
+                    .untimed()
             }
         };
         coh.set(handles::open(Entry::Container(open))?);

@@ -98,10 +98,8 @@ pub extern "C" fn daos_cont_destroy_snap(coh: Handle, epr: EpochRange, ev: Ptr<E
     edge::run(ev, || {
         let container = handles::container(coh)?;
         Ok(move || {
-            match epr.lo.cmp(&epr.hi) {
-                std::cmp::Ordering::Greater => return Err(Code::INVAL),
-                std::cmp::Ordering::Less => return Err(Code::NOSYS),
-                std::cmp::Ordering::Equal => {}
+            if epr.lo != epr.hi || epr.lo == 0 {
+                return Err(Code::INVAL);
             }
             let epoch = Epoch(epr.lo);
             container.container.destroy_snapshot(epoch).wait()?;

@@ -4,7 +4,9 @@ use std::ffi::{c_char, c_void};
 
 /// A pointer argument of a C function: null, or good for what the C headers say of that argument
 /// until the call (or the event it was given) has ended. The caller vouches for that, which is
-/// why following one is not unsafe here; only C and [`Ptr::new`] make one.
+/// why following one is not unsafe here; only C, [`Ptr::new`] and the words of structures that C
+/// filled make one. So it must not be made of a number: a structure whose word is an address is as
+/// much of an unsafe promise as [`Ptr::new`].
 #[repr(transparent)]
 pub struct Ptr<T>(*mut T);
 
@@ -62,10 +64,13 @@ impl<T> Ptr<T> {
         if self.is_null() { Err(Code::INVAL) } else { Ok(self) }
     }
 
-    /// The entry `index` places on.
+    /// The entry `index` places on. There is none after no pointer.
     #[must_use]
     pub fn at(self, index: usize) -> Self {
-        Self(self.0.wrapping_add(index))
+        match self.is_null() {
+            true => self,
+            false => Self(self.0.wrapping_add(index)),
+        }
     }
 
     /// As a pointer to something else.
@@ -170,5 +175,20 @@ impl Str {
     /// [`Code::INVAL`].
     pub fn text<'a>(self) -> Result<&'a str> {
         std::str::from_utf8(self.bytes()?).map_err(|_| Code::INVAL)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_comes_after_no_pointer() {
+        assert_eq!(Ptr::<u64>::null().at(3).get(), Err(Code::INVAL));
+        assert!(Bytes::null().cast::<u8>().at(usize::MAX).is_null());
+        let mut words = [1u64, 2, 3];
+        // SAFETY: it is good for three words.
+        let first = unsafe { Ptr::new(words.as_mut_ptr()) };
+        assert_eq!(first.at(2).get(), Ok(3));
     }
 }

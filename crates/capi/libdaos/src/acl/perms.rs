@@ -11,16 +11,30 @@ const OWNER_PERMS: u64 = 0x0c0;
 const GROUPS_MAX: usize = 1 << 16;
 
 /// A user with all groups, as principals.
-struct Who {
+pub(crate) struct Who {
     user: String,
     groups: Vec<String>,
 }
 
+impl Who {
+    /// The user of this process. Who has no name goes by a number.
+    pub(crate) fn current() -> Self {
+        let group = |gid: &libc::gid_t| {
+            let name = principal::group_name(*gid).unwrap_or_else(|_| gid.to_string());
+            format!("{name}@")
+        };
+        let uid = principal::effective_user();
+        let user = principal::user_name(uid).unwrap_or_else(|_| uid.to_string());
+        let groups = principal::effective_groups().iter().map(group).collect();
+        Self { user: format!("{user}@"), groups }
+    }
+}
+
 /// What decides.
-struct Rules {
-    aces: Vec<Ace>,
-    owner: String,
-    group: String,
+pub(crate) struct Rules {
+    pub(crate) aces: Vec<Ace>,
+    pub(crate) owner: String,
+    pub(crate) group: String,
 }
 
 impl Rules {
@@ -40,10 +54,13 @@ impl Rules {
         self.aces.iter().find(|ace| ace.is(kind, name)).map(Ace::allowed)
     }
 
+    pub(crate) fn is_owner(&self, who: &Who) -> bool {
+        who.user == self.owner
+    }
+
     /// The most particular entry counts: owner, user, all groups together, everyone.
-    fn perms(&self, who: &Who) -> u64 {
-        let is_owner = who.user == self.owner;
-        let owner = is_owner.then(|| self.find(Kind::Owner, "")).flatten();
+    pub(crate) fn perms(&self, who: &Who) -> u64 {
+        let owner = self.is_owner(who).then(|| self.find(Kind::Owner, "")).flatten();
         let user = || self.find(Kind::User, &who.user);
         let everyone = || self.find(Kind::Everyone, "");
         owner.or_else(user).or_else(|| self.group_perms(who)).or_else(everyone).unwrap_or(0)
@@ -99,7 +116,7 @@ pub extern "C" fn daos_cont_get_perms(
         perms.needed()?;
         let rules = Rules::read(prop, table::CO_ACL, table::CO_OWNER, table::CO_OWNER_GROUP)?;
         let who = who(uid, gids, count)?;
-        let always = if who.user == rules.owner { OWNER_PERMS } else { 0 };
+        let always = if rules.is_owner(&who) { OWNER_PERMS } else { 0 };
         perms.set(rules.perms(&who) | always);
         Ok(())
     })

@@ -58,6 +58,26 @@ pub(crate) fn group_name(gid: libc::gid_t) -> Result<String> {
     name.map(|name| name.to_string_lossy().into_owned()).ok_or(Code::NONEXIST)
 }
 
+/// The user of this process.
+pub(crate) fn effective_user() -> libc::uid_t {
+    // SAFETY: it only asks for a number.
+    unsafe { libc::geteuid() }
+}
+
+/// The groups of this process, the first the one that files get.
+pub(crate) fn effective_groups() -> Vec<libc::gid_t> {
+    // SAFETY: it only asks for a number.
+    let first = unsafe { libc::getegid() };
+    // SAFETY: without room it only counts.
+    let count = unsafe { libc::getgroups(0, std::ptr::null_mut()) };
+    let mut groups = vec![0; usize::try_from(count).unwrap_or(0)];
+    // SAFETY: there is room for so many.
+    let count = unsafe { libc::getgroups(groups.len() as c_int, groups.as_mut_ptr()) };
+    groups.truncate(usize::try_from(count).unwrap_or(0));
+    groups.insert(0, first);
+    groups
+}
+
 /// The user or group before the `@`.
 pub(crate) fn local<'a>(principal: Str) -> Result<&'a str> {
     let text = principal.text()?;

@@ -1,5 +1,4 @@
-//! Who may do what with a container. The list is kept and shown; what counts on this machine is
-//! the permissions of the pool's files.
+//! Who may do what with a container: its list is kept, shown and changed here; [`super::rights`] goes by it.
 use super::properties;
 use crate::abi::{Bytes, Event, Handle, Prop, PropEntry, Ptr, Str};
 use crate::acl::{self, Ace, Kind};
@@ -14,7 +13,7 @@ use std::ffi::c_int;
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_cont_get_acl(coh: Handle, out: Ptr<Ptr<Prop>>, ev: Ptr<Event>) -> c_int {
     edge::run(ev, || {
-        let container = handles::container(coh)?;
+        let container = handles::any_container(coh)?;
         Ok(move || {
             out.needed()?;
             let wanted = [table::CO_ACL, table::CO_OWNER, table::CO_OWNER_GROUP];
@@ -22,8 +21,11 @@ pub extern "C" fn daos_cont_get_acl(coh: Handle, out: Ptr<Ptr<Prop>>, ev: Ptr<Ev
             for (at, kind) in list::entries(made)?.into_iter().zip(wanted) {
                 at.set(PropEntry { kind, ..PropEntry::default() });
             }
-            let container = &container.container;
-            properties::fill(made, &CONTAINER, |property| properties::get(container, property))?;
+            let shown = |property: &_| properties::show(&container, property);
+            if let Err(code) = properties::fill(made, &CONTAINER, shown) {
+                list::daos_prop_free(made);
+                return Err(code);
+            }
             out.set(made);
             Ok(())
         })
@@ -38,7 +40,7 @@ fn keep(container: &OpenContainer, aces: Vec<Ace>) -> Result<()> {
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_cont_overwrite_acl(coh: Handle, acl: Bytes, ev: Ptr<Event>) -> c_int {
     edge::run(ev, || {
-        let container = handles::container(coh)?;
+        let container = handles::any_container(coh)?;
         Ok(move || keep(&container, acl::unpack(acl::checked(acl)?)?))
     })
 }
@@ -47,7 +49,7 @@ pub extern "C" fn daos_cont_overwrite_acl(coh: Handle, acl: Bytes, ev: Ptr<Event
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_cont_update_acl(coh: Handle, acl: Bytes, ev: Ptr<Event>) -> c_int {
     edge::run(ev, || {
-        let container = handles::container(coh)?;
+        let container = handles::any_container(coh)?;
         Ok(move || {
             let new = acl::unpack(acl::checked(acl)?)?;
             let mut aces = properties::acl_of(&container.container)?;
@@ -61,8 +63,9 @@ pub extern "C" fn daos_cont_update_acl(coh: Handle, acl: Bytes, ev: Ptr<Event>) 
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_cont_delete_acl(coh: Handle, kind: u32, name: Str, ev: Ptr<Event>) -> c_int {
     edge::run(ev, || {
-        let container = handles::container(coh)?;
+        let container = handles::any_container(coh)?;
         Ok(move || {
+            container.rights.to_set(table::CO_ACL)?;
             let kind = Kind::from_code(kind)?;
             let name = if kind.has_name() { name.text()? } else { "" };
             let mut aces = properties::acl_of(&container.container)?;
@@ -95,7 +98,7 @@ pub extern "C" fn daos_cont_set_owner_no_check(
 
 fn set_owner(coh: Handle, user: Str, group: Str, known: bool, ev: Ptr<Event>) -> c_int {
     edge::run(ev, || {
-        let container = handles::container(coh)?;
+        let container = handles::any_container(coh)?;
         Ok(move || {
             if user.is_null() && group.is_null() {
                 return Err(Code::INVAL);

@@ -31,13 +31,12 @@ pub extern "C" fn daos_cont_query(
     ev: Ptr<Event>,
 ) -> c_int {
     edge::run(ev, || {
-        let container = handles::container(coh)?;
+        let open = handles::any_container(coh)?;
         Ok(move || {
-            let container = &container.container;
             if !about.is_null() {
-                about.set(of(container)?);
+                about.set(of(&open.container)?);
             }
-            properties::fill(prop, &CONTAINER, |property| properties::get(container, property))
+            properties::fill(prop, &CONTAINER, |property| properties::show(&open, property))
         })
     })
 }
@@ -46,7 +45,7 @@ pub extern "C" fn daos_cont_query(
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_cont_set_prop(coh: Handle, prop: Ptr<Prop>, ev: Ptr<Event>) -> c_int {
     edge::run(ev, || {
-        let container = handles::container(coh)?;
+        let container = handles::any_container(coh)?;
         Ok(move || properties::set(&container, prop))
     })
 }
@@ -55,7 +54,7 @@ pub extern "C" fn daos_cont_set_prop(coh: Handle, prop: Ptr<Prop>, ev: Ptr<Event
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_cont_status_clear(coh: Handle, ev: Ptr<Event>) -> c_int {
     edge::run(ev, || {
-        let container = handles::container(coh)?;
+        let container = handles::any_container(coh)?;
         Ok(move || properties::clear_status(&container))
     })
 }

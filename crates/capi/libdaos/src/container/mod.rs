@@ -3,6 +3,7 @@ pub mod access;
 pub mod info;
 pub mod open;
 pub(crate) mod properties;
+pub(crate) mod rights;
 pub(crate) mod times;
 
 use crate::abi::{Event, Handle, Ptr};

@@ -1,4 +1,5 @@
 //! Creating, opening, closing, destroying containers.
+use super::rights::{self, Rights};
 use super::times::Time;
 use super::{info, properties};
 use crate::abi::{ContInfo, Event, Handle, Prop, Ptr, Str, UuidBytes};
@@ -94,9 +95,9 @@ pub extern "C" fn daos_cont_open2(
             coh.needed()?;
             let (mode, name) = (mode_of(flags)?, cont.text()?);
             if flags & (EVICT | EVICT_ALL) != 0 {
-                evict(&pool, name)?;
+                evict(&pool, name, mode == OpenMode::Exclusive)?;
             }
-            let open = pool.with(pool.pool.open_container(name, mode).wait()?);
+            let open = rights::open(&pool, name, mode)?;
             let open = if flags & QUIETLY == QUIETLY { open.untimed() } else { open };
             if open.is_timed {
                 Time::Opened.touch(&open);
@@ -133,8 +134,9 @@ fn mode_of(flags: u32) -> Result<OpenMode> {
     }
 }
 
-/// Ends what handles of this process stand for, where it is this container.
-fn evict(pool: &OpenPool, name: &str) -> Result<()> {
+/// Ends what handles of this process stand for, where it is this container. All of them the owner may end
+/// only.
+fn evict(pool: &OpenPool, name: &str, all_users: bool) -> Result<()> {
     let all = pool.pool.containers().wait()?;
     let named = |about: &&ContainerInfo| about.label == name || about.uuid.to_string() == name;
     let Some(about) = all.iter().find(named) else { return Err(Code::NONEXIST) };
@@ -144,7 +146,10 @@ fn evict(pool: &OpenPool, name: &str) -> Result<()> {
             && open.container.info().uuid == about.uuid
             && open.pool.info().wait()?.uuid == pool
         {
-            open.container.close().wait()?;
+            if all_users && !Rights::of(&open.container)?.is_owner() {
+                return Err(Code::NO_PERM);
+            }
+            open.evict()?;
         }
     }
     Ok(())

@@ -30,6 +30,9 @@ impl Wanted {
     /// Reads a list; no list is an empty one.
     pub(crate) fn read(prop: Ptr<Prop>) -> Result<Self> {
         let mut wanted = Self::default();
+        for (id, mine) in [(table::CO_OWNER, owner()), (table::CO_OWNER_GROUP, owner_group())] {
+            wanted.set(id, &Value::Text(mine))?;
+        }
         for (property, value) in read(prop)? {
             if property.change == Change::Never {
                 return Err(Code::NO_PERM);
@@ -41,8 +44,9 @@ impl Wanted {
 
     /// Adds a property to be kept.
     pub(crate) fn set(&mut self, id: u32, value: &Value) -> Result<()> {
-        let property = by_id(id)?;
-        self.metadata.push((format!("{PREFIX}{}", property.name), value.to_bytes()));
+        let name = format!("{PREFIX}{}", by_id(id)?.name);
+        self.metadata.retain(|(known, _)| *known != name);
+        self.metadata.push((name, value.to_bytes()));
         Ok(())
     }
 
@@ -71,9 +75,7 @@ impl Wanted {
             (id, Value::Number(number)) if is_refused(id, number) => {
                 return Err(Code::NOTSUPPORTED);
             }
-            (_, value) => {
-                self.metadata.push((format!("{PREFIX}{}", property.name), value.to_bytes()));
-            }
+            (id, value) => self.set(id, &value)?,
         }
         Ok(())
     }
@@ -125,7 +127,7 @@ pub(crate) fn snapshots_max(container: &Container) -> Result<u64> {
     }
 }
 
-fn by_id(id: u32) -> Result<&'static Property> {
+pub(super) fn by_id(id: u32) -> Result<&'static Property> {
     CONTAINER.iter().find(|property| property.id == id).ok_or(Code::INVAL)
 }
 
@@ -143,6 +145,12 @@ pub(crate) fn get(container: &Container, property: &Property) -> Result<Value> {
     }
 }
 
+/// The value of a property, for who may see it.
+pub(crate) fn show(open: &OpenContainer, property: &Property) -> Result<Value> {
+    open.rights.to_get(property)?;
+    get(&open.container, property)
+}
+
 /// What a property is where nobody set it.
 pub(crate) fn default(property: &Property) -> Result<Value> {
     Ok(match (property.id, property.sort) {
@@ -157,15 +165,13 @@ pub(crate) fn default(property: &Property) -> Result<Value> {
 
 /// The user of this process: pools are their owner's unless they are told otherwise.
 fn owner() -> String {
-    // SAFETY: it only asks for a number.
-    let uid = unsafe { libc::geteuid() };
+    let uid = acl::principal::effective_user();
     let name = acl::principal::user_name(uid).unwrap_or_else(|_| uid.to_string());
     format!("{name}@")
 }
 
 fn owner_group() -> String {
-    // SAFETY: it only asks for a number.
-    let gid = unsafe { libc::getegid() };
+    let gid = acl::principal::effective_groups()[0];
     let name = acl::principal::group_name(gid).unwrap_or_else(|_| gid.to_string());
     format!("{name}@")
 }
@@ -216,10 +222,11 @@ pub(crate) fn set(open: &OpenContainer, prop: Ptr<Prop>) -> Result<()> {
     if wanted.is_empty() || wanted.iter().any(|(property, _)| property.change != Change::Always) {
         return Err(if wanted.is_empty() { Code::INVAL } else { Code::NO_PERM });
     }
+    wanted.iter().try_for_each(|(property, _)| open.rights.to_set(property.id))?;
     let mut kept = Vec::new();
     for (property, value) in &wanted {
         match (property.id, value) {
-            (table::CO_LABEL, Value::Text(label)) => rename(&open.container, label)?,
+            (table::CO_LABEL, Value::Text(label)) => rename(open.described(), label)?,
             (table::CO_STATUS, Value::Number(status)) => {
                 kept.push((property.name, health(*status)?))
             }
@@ -247,7 +254,7 @@ fn keep(open: &OpenContainer, kept: &[(&str, Vec<u8>)]) -> Result<()> {
     let changes: Vec<_> =
         kept.iter().map(|(name, value)| (*name, Some(value.as_slice()))).collect();
     if !changes.is_empty() {
-        open.container.properties().change(&changes).wait()?;
+        open.described().properties().change(&changes).wait()?;
     }
     Time::Changed.touch(open);
     Ok(())
@@ -255,6 +262,7 @@ fn keep(open: &OpenContainer, kept: &[(&str, Vec<u8>)]) -> Result<()> {
 
 /// Sets one property to a value of any sort.
 pub(crate) fn set_one(open: &OpenContainer, id: u32, value: &Value) -> Result<()> {
+    open.rights.to_set(id)?;
     keep(open, &[(by_id(id)?.name, value.to_bytes())])
 }
 

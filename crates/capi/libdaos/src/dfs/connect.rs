@@ -2,9 +2,10 @@
 use super::create;
 use super::mount::{self, How, are_users, give};
 use crate::abi::{Dfs, DfsAttr, Event, Ptr, Str};
+use crate::code::Code;
+use crate::container::rights;
 use crate::errno::{self, Errno, Result};
 use crate::handles::{self, Entry, OpenPool, kind};
-use esker::types::ErrorKind;
 use esker::types::info::OpenMode;
 use esker::{Pool, Wait};
 use std::ffi::c_int;
@@ -27,15 +28,16 @@ impl<'a> Place<'a> {
         make: impl FnOnce(&Pool) -> Result<()>,
     ) -> Result<Ptr<Dfs>> {
         let pool = OpenPool::new(Pool::connect(self.pool, mount::mode(how.flags))?, self.pool);
-        let open = || pool.pool.open_container(self.container, mount::mode(how.flags)).wait();
-        let container = match open() {
-            Err(error) if error.kind() == ErrorKind::NotFound => {
+        let open = || rights::open(&pool, self.container, mount::mode(how.flags));
+        let open = match open() {
+            Err(Code::NONEXIST) => {
                 make(&pool.pool)?;
                 open()?
             }
             result => result?,
         };
-        let open = pool.with(container.clone());
+        open.rights.to_read_data()?;
+        let container = open.container.clone();
         let poh = handles::open(Entry::Pool(pool))?;
         let coh = handles::open(Entry::Container(open));
         let dfs = coh.map_err(Errno::from).and_then(|coh| give(container, (poh, coh), how, true));

@@ -90,8 +90,15 @@ pub(crate) fn close_pool(
     close(handle.cookie, &[kind::POOL])
 }
 
-/// An open container.
+/// An open container whose data its user may read.
 pub(crate) fn container(handle: Handle) -> Result<Held<OpenContainer>> {
+    let open = any_container(handle)?;
+    open.rights.to_read_data()?;
+    Ok(open)
+}
+
+/// An open container, whatever its user may do.
+pub(crate) fn any_container(handle: Handle) -> Result<Held<OpenContainer>> {
     held(handle, |entry| match entry {
         Entry::Container(container) => Some(container),
         _ => None,

@@ -1,5 +1,6 @@
 //! Pools and containers behind handles, and what the handles on them share.
 use crate::code::Result;
+use crate::container::rights::Rights;
 use esker::{Container, Pool, Wait};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -51,7 +52,8 @@ impl OpenPool {
     pub(crate) fn with(&self, container: Container) -> OpenContainer {
         self.uses.fetch_add(1, Ordering::AcqRel);
         let (pool, uses) = (self.pool.clone(), Arc::clone(&self.uses));
-        OpenContainer { container, pool, uses, is_own: true, is_timed: true }
+        let (rights, described) = (Rights::ALL, None);
+        OpenContainer { container, described, rights, pool, uses, is_own: true, is_timed: true }
     }
 }
 
@@ -66,6 +68,10 @@ impl Drop for OpenPool {
 /// A container, which counts as a use of the pool it was opened through.
 pub(crate) struct OpenContainer {
     pub(crate) container: Container,
+    /// The same, to change what describes it, where its user may do that but not write data.
+    described: Option<Container>,
+    /// What its user may do.
+    pub(crate) rights: Rights,
     pub(crate) pool: Pool,
     uses: Arc<AtomicU32>,
     /// Closing this handle closes the container.
@@ -75,8 +81,24 @@ pub(crate) struct OpenContainer {
 }
 
 impl OpenContainer {
+    pub(crate) fn for_user(mut self, rights: Rights, described: Option<Container>) -> Self {
+        (self.rights, self.described) = (rights, described);
+        self
+    }
+
+    /// By which what describes it is changed.
+    pub(crate) fn described(&self) -> &Container {
+        self.described.as_ref().unwrap_or(&self.container)
+    }
+
+    /// Another handle of the same user, through another connection.
+    pub(crate) fn lend(&self, pool: &OpenPool) -> Self {
+        let lent = pool.with(self.container.clone()).for_user(self.rights, self.described.clone());
+        lent.lent()
+    }
+
     /// A handle that ends with the one `container` is of.
-    pub(crate) fn lent(mut self) -> Self {
+    fn lent(mut self) -> Self {
         self.is_own = false;
         self.untimed()
     }
@@ -87,12 +109,15 @@ impl OpenContainer {
         self
     }
 
+    /// Ends what it stands for, for all handles on it.
+    pub(crate) fn evict(&self) -> Result<()> {
+        self.described.iter().try_for_each(|described| described.close().wait())?;
+        Ok(self.container.close().wait()?)
+    }
+
     /// Ends this use of it.
     pub(crate) fn close(&self) -> Result<()> {
-        match self.is_own {
-            true => Ok(self.container.close().wait()?),
-            false => Ok(()),
-        }
+        if self.is_own { self.evict() } else { Ok(()) }
     }
 }
 

@@ -16,5 +16,6 @@ mod misc;
 mod object;
 mod pool;
 mod property;
+mod rights;
 mod task;
 mod tx;

@@ -1,0 +1,196 @@
+//! Access control lists of containers, enforced for those who come through the C functions.
+use crate::common::*;
+use daos::abi::{ContInfo, Handle, Prop, PropEntry, Ptr};
+use daos::acl::list::{daos_acl_free, daos_acl_from_strs};
+use daos::acl::principal::daos_acl_uid_to_principal;
+use daos::attribute::{daos_cont_list_attr, daos_cont_set_attr};
+use daos::container::access::*;
+use daos::container::info::*;
+use daos::container::open::*;
+use daos::global::*;
+use daos::kv::*;
+use daos::property::list::*;
+use daos::snapshot::daos_cont_create_snap;
+use std::ffi::{CString, c_int};
+
+const LABEL: u32 = 0x1001;
+const SNAPSHOT_MAX: u32 = 0x1009;
+const ACL: u32 = 0x100a;
+const OWNER: u32 = 0x100d;
+
+fn me() -> String {
+    let mut name = Ptr::null();
+    // SAFETY: it only asks for a number.
+    assert_eq!(daos_acl_uid_to_principal(unsafe { libc::geteuid() }, at(&mut name)), 0);
+    read(name)
+}
+
+/// The container of a store that belongs to somebody else, and a list that lets the user do this.
+fn given(perms: &str) -> Store {
+    let store = Store::new();
+    let none = Ptr::null();
+    assert_eq!(daos_cont_set_owner_no_check(store.coh, text(c"nobody@"), none, WAIT), 0);
+    assert_eq!(overwrite(store.coh, &format!("A::{}:{perms}", me())), 0);
+    store
+}
+
+fn overwrite(coh: Handle, entry: &str) -> c_int {
+    let entry = CString::new(entry).unwrap();
+    let mut acl = Ptr::null();
+    assert_eq!(daos_acl_from_strs(at(&mut text(&entry)), 1, at(&mut acl)), 0);
+    let done = daos_cont_overwrite_acl(coh, acl, WAIT);
+    daos_acl_free(acl);
+    done
+}
+
+fn try_open(store: &Store, flags: u32) -> (c_int, Handle) {
+    let mut coh = NONE;
+    let name = text(c"test");
+    let opened = daos_cont_open2(store.poh, name, flags, at(&mut coh), Ptr::null(), WAIT);
+    (opened, coh)
+}
+
+/// An open container of which the user may do this.
+fn opened(perms: &str, flags: u32) -> (Store, Handle) {
+    let store = given(perms);
+    let (done, coh) = try_open(&store, flags);
+    assert_eq!(done, 0, "{perms}");
+    (store, coh)
+}
+
+#[test]
+fn opening_takes_some_right_of_the_mode() {
+    for (perms, flags, expected) in [
+        ("", RO, NO_PERM),
+        ("w", RO, NO_PERM),
+        ("r", RO, 0),
+        ("t", RO, 0),
+        ("a", RO, 0),
+        ("r", RW, NO_PERM),
+        ("rd", RW, NO_PERM),
+        ("w", RW, NO_PERM),
+        ("rw", RO, 0),
+        ("rw", RW, 0),
+        ("tA", RW, 0),
+        ("rwdtTaAo", EX, NO_PERM),
+    ] {
+        let store = given(perms);
+        daos_cont_close(store.coh, WAIT);
+        let (done, coh) = try_open(&store, flags);
+        assert_eq!(done, expected, "{perms} {flags}");
+        daos_cont_close(coh, WAIT);
+    }
+}
+
+fn put(coh: Handle) -> c_int {
+    let (mut oh, mut oid) = (NONE, daos::abi::ObjId { lo: 9, hi: 0 });
+    daos::object::daos_obj_generate_oid2(coh, at(&mut oid), KV_HASHED, S1, 0, 0);
+    match daos_kv_open(coh, oid, OBJ_RW, at(&mut oh), WAIT) {
+        0 => daos_kv_put(oh, NONE, 0, text(c"key"), 1, bytes(b"v"), WAIT),
+        code => code,
+    }
+}
+
+#[test]
+fn data_is_read_and_written_by_who_may() {
+    for (perms, put_gives, list_gives) in
+        [("rw", 0, 0), ("rT", NO_PERM, 0), ("tw", NO_PERM, NO_PERM), ("tT", NO_PERM, NO_PERM)]
+    {
+        let (_store, coh) = opened(perms, RW);
+        assert_eq!(put(coh), put_gives, "{perms}");
+        let snap = daos_cont_create_snap(coh, at(&mut 0), Ptr::null(), WAIT);
+        assert_eq!(snap, put_gives, "{perms}");
+        let (mut name, mut value, mut size) = (text(c"name"), bytes(b"v"), 1);
+        let set = daos_cont_set_attr(coh, 1, at(&mut name), at(&mut value), at(&mut size), WAIT);
+        assert_eq!(set, put_gives, "{perms}");
+        let listed = daos_cont_list_attr(coh, Ptr::null(), at(&mut size), WAIT);
+        assert_eq!(listed, list_gives, "{perms}");
+        daos_cont_close(coh, WAIT);
+    }
+}
+
+fn asking(kind: u32, value: u64) -> Ptr<Prop> {
+    let prop = daos_prop_alloc(1);
+    prop.get().unwrap().entries.set(PropEntry { kind, value, ..PropEntry::default() });
+    prop
+}
+
+#[test]
+fn properties_are_told_to_who_may_know() {
+    for (perms, label, acl, owner, all) in [
+        ("r", NO_PERM, NO_PERM, NO_PERM, NO_PERM),
+        ("t", 0, NO_PERM, 0, NO_PERM),
+        ("a", NO_PERM, 0, 0, NO_PERM),
+        ("ta", 0, 0, 0, 0),
+    ] {
+        let (_store, coh) = opened(perms, RO);
+        let query = |prop: Ptr<Prop>| {
+            let done = daos_cont_query(coh, at(&mut ContInfo::default()), prop, WAIT);
+            daos_prop_free(prop);
+            done
+        };
+        assert_eq!(query(Ptr::null()), 0, "{perms}");
+        let told = [LABEL, ACL, OWNER].map(|kind| query(asking(kind, 0)));
+        assert_eq!(told, [label, acl, owner], "{perms}");
+        assert_eq!(query(daos_prop_alloc(0)), all, "{perms}");
+        let mut shown = Ptr::null();
+        assert_eq!(daos_cont_get_acl(coh, at(&mut shown), WAIT), acl, "{perms}");
+        daos_prop_free(shown);
+        daos_cont_close(coh, WAIT);
+    }
+}
+
+#[test]
+fn properties_are_changed_by_who_may() {
+    let own = format!("A::{}:r", me());
+    for (perms, set, acl, owner) in [
+        ("rw", NO_PERM, NO_PERM, NO_PERM),
+        ("rT", 0, NO_PERM, NO_PERM),
+        ("rA", NO_PERM, 0, NO_PERM),
+        ("ro", NO_PERM, NO_PERM, 0),
+        ("rwTAo", 0, 0, 0),
+    ] {
+        let (_store, coh) = opened(perms, RW);
+        let most = asking(SNAPSHOT_MAX, 5);
+        assert_eq!(daos_cont_set_prop(coh, most, WAIT), set, "{perms}");
+        daos_prop_free(most);
+        assert_eq!(daos_cont_status_clear(coh, WAIT), set, "{perms}");
+        let none = Ptr::null();
+        let given = daos_cont_set_owner_no_check(coh, text(c"bin@"), none, WAIT);
+        assert_eq!(given, owner, "{perms}");
+        assert_eq!(overwrite(coh, &own), acl, "{perms}");
+        let deleted = daos_cont_delete_acl(coh, 1, text(c"nobody-of-that-name@"), WAIT);
+        assert_eq!(deleted, if acl == 0 { NONEXIST } else { acl }, "{perms}");
+        daos_cont_close(coh, WAIT);
+    }
+}
+
+#[test]
+fn the_owner_may_always_see_and_change_the_list() {
+    let store = Store::new();
+    assert_eq!(overwrite(store.coh, "A::OWNER@:"), 0);
+    let (done, coh) = try_open(&store, RW);
+    assert_eq!((done, put(coh)), (0, NO_PERM));
+    assert_eq!(overwrite(coh, "A::OWNER@:rw"), 0);
+    daos_cont_close(coh, WAIT);
+    let (done, coh) = try_open(&store, RW);
+    assert_eq!((done, put(coh)), (0, 0));
+    daos_cont_close(coh, WAIT);
+}
+
+#[test]
+fn bytes_of_a_handle_give_no_more_rights() {
+    let (store, coh) = opened("rT", RW);
+    let mut room = [0; 256];
+    let mut glob = iov_room(&mut room);
+    assert_eq!(daos_cont_local2global(coh, at(&mut glob)), 0);
+    for strange in [0, 1] {
+        let mut blob = room[..glob.len].to_vec();
+        blob[8] ^= strange;
+        let mut other = NONE;
+        assert_eq!(daos_cont_global2local(store.poh, iov(&blob), at(&mut other)), 0);
+        assert_eq!((put(other), overwrite(other, "A::OWNER@:rw")), (NO_PERM, NO_PERM));
+        daos_cont_close(other, WAIT);
+    }
+    daos_cont_close(coh, WAIT);
+}
