@@ -17,6 +17,26 @@ fn select(store: &FieldStore, request: &str) -> Selection {
     Request::parse(request).unwrap().expand(store.schema(), today).unwrap()
 }
 
+#[test]
+fn with_expect_any_fields_may_be_missing() {
+    let pool = Pool::connect("memory:expected", OpenMode::ReadWrite).unwrap();
+    let store = FieldStore::create(&pool, "fields", &Schema::default_mars().unwrap()).unwrap();
+    let key =
+        "class=od,expver=0001,stream=oper,date=20240610,time=0000,type=fc,levtype=sfc,param=167";
+    let mut writer = store.writer();
+    writer.archive(&Key::parse(&format!("{key},step=0")).unwrap(), b"x").unwrap();
+    writer.flush().unwrap();
+    let count = |request: &str| store.retrieve(&select(&store, request)).map(|all| all.len()).ok();
+    for (request, all) in
+        [(format!("{key},step=0/6"), 1), ("step=0/6".into(), 1), ("step=6".into(), 0)]
+    {
+        assert_eq!(count(&format!("{request},expect=any")), Some(all), "{request}");
+        assert_eq!(count(&format!("{request},expect=ANY")), Some(all), "{request}");
+    }
+    assert_eq!(count(&format!("{key},step=0/6")), None);
+    assert_eq!(count(&format!("{key},step=0/6,expect=2")), None);
+}
+
 /// A request never finds less because it names more.
 #[test]
 fn a_name_that_fields_may_have_is_free_where_the_request_omits_it() {

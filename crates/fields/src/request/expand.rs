@@ -27,11 +27,13 @@ const PROCESSING: [&str; 13] = [
 ];
 
 pub(super) fn expand(request: &Request, schema: &Schema, today: Date) -> Result<Selection> {
-    let mut wanted = Vec::new();
+    let (mut wanted, mut any) = (Vec::new(), false);
     for (name, raw) in request.iter() {
         let kinds = schema.kinds(name);
         if kinds.is_empty() {
             if NOT_FOR_SELECTION.contains(&name) {
+                any |=
+                    name == "expect" && matches!(raw, [value] if value.eq_ignore_ascii_case("any"));
                 continue;
             }
             return Err(unknown(schema, name));
@@ -39,7 +41,9 @@ pub(super) fn expand(request: &Request, schema: &Schema, today: Date) -> Result<
         let values = lists::values(name, kinds, raw, today)?;
         wanted.push(Wanted::new(name, kinds, values));
     }
-    Ok(Selection::new(schema, wanted))
+    let mut selection = Selection::new(schema, wanted);
+    selection.any = any;
+    Ok(selection)
 }
 
 fn unknown(schema: &Schema, name: &str) -> Error {

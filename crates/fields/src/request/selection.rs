@@ -15,6 +15,8 @@ const SHORT: usize = 8;
 pub struct Selection {
     schema: Schema,
     wanted: Vec<Wanted>,
+    /// Whether fields may be missing: `expect=any`.
+    pub(super) any: bool,
 }
 
 /// What is wanted of one name.
@@ -120,13 +122,19 @@ pub struct Position {
 
 impl Selection {
     pub(super) fn new(schema: &Schema, wanted: Vec<Wanted>) -> Self {
-        Self { schema: schema.clone(), wanted }
+        Self { schema: schema.clone(), wanted, any: false }
     }
 
     /// Selects every field.
     #[must_use]
     pub fn everything(schema: &Schema) -> Self {
         Self::new(schema, Vec::new())
+    }
+
+    /// Whether fields of it may be missing: its request says `expect=any`.
+    #[must_use]
+    pub fn expects_any(&self) -> bool {
+        self.any
     }
 
     /// The schema it was expanded by.
@@ -153,7 +161,7 @@ impl Selection {
     /// The same with each step standing for the range up to it as well: `0-24` where 24 is wanted.
     pub(crate) fn with_ranges(&self) -> Self {
         let wanted = self.wanted.iter().map(Wanted::with_ranges).collect();
-        Self { schema: self.schema.clone(), wanted }
+        Self { wanted, ..self.clone() }
     }
 
     /// The key of the range of steps that the step of a key may stand for.

@@ -55,6 +55,13 @@ pub(super) fn lost(schema: &Schema, rule: &Rule, part: &Part) -> Error {
     Error::new(ErrorKind::Invalid, format!("{text}; {remedy}"))
 }
 
+/// Why a key is not archived: a request would take the value for several.
+pub(super) fn many(name: &str, value: &str) -> Error {
+    let text =
+        format!("{name}={value}: a field has one value of a name, and / stands between several");
+    Error::new(ErrorKind::Invalid, text)
+}
+
 /// Why a key is not archived: with what the schema makes of its values it would be another field.
 pub(super) fn unsettled(schema: &Schema, key: &Key, whole: &Key) -> Error {
     let text = format!(

@@ -153,6 +153,21 @@ impl Schema {
         Ok(Split { rule: index, database, index: index_key, datum, whole })
     }
 
+    /// A whole key without the values that its rule gives to keys which lack the name.
+    #[must_use]
+    pub fn without_defaults(&self, key: &Key) -> Key {
+        let Ok(split) = self.split(key) else { return key.clone() };
+        let rule = &self.rules()[split.rule];
+        let is_default = |(name, value): &(&str, &str)| {
+            let of = |part: &Part| {
+                part.name == *name && part.presence == Presence::Default((*value).to_owned())
+            };
+            rule.parts().any(of)
+        };
+        let given = key.iter().filter(|pair| !is_default(pair));
+        Key::from_pairs(given).unwrap_or_else(|_| key.clone())
+    }
+
     /// Splits a key under which a field is to be archived: nothing of it may be lost.
     ///
     /// # Errors
@@ -161,15 +176,23 @@ impl Schema {
     pub fn split_to_archive(&self, key: &Key) -> Result<Split> {
         let split = self.split(key)?;
         self.refuse_loss_by(&self.rules()[split.rule])?;
+        if let Some((name, value)) = split.whole.iter().find(|(_, value)| value.contains('/')) {
+            return Err(explain::many(name, value));
+        }
         for (part, level) in [(&split.database, "its database"), (&split.datum, "it")] {
             if part.is_empty() {
                 return Err(explain::nothing_left(self, key, level));
             }
         }
-        let settled = split.whole == *key
-            || self
-                .split(&split.whole)
-                .is_ok_and(|again| Split { rule: split.rule, ..again } == split);
+        let rule = &self.rules()[split.rule];
+        let mut whole = split.whole.clone();
+        // What is not stored is not in the whole key either.
+        for part in rule.parts().filter(|part| !part.is_kept()) {
+            let given = key.get(&part.name).filter(|_| part.presence == Presence::Required);
+            given.map_or(Ok(()), |value| whole.set(&part.name, value))?;
+        }
+        let same = |again: Split| Split { rule: split.rule, ..again } == split;
+        let settled = whole == *key || self.split(&whole).is_ok_and(same);
         if settled { Ok(split) } else { Err(explain::unsettled(self, key, &split.whole)) }
     }
 

@@ -129,6 +129,17 @@ fn parts_are_kept_defaulted_left_out_and_dropped() {
 }
 
 #[test]
+fn defaults_can_be_left_out() {
+    let schema = schema("[class, domain?g [type [step, frequency: Integer?1, param]]]");
+    let given = "class=od,type=an,step=0,param=1";
+    let whole = split(&schema, given).whole;
+    assert_eq!((whole.get("domain"), whole.get("frequency")), (Some("g"), Some("1")));
+    assert_eq!(schema.without_defaults(&whole).as_str(), given);
+    let other = split(&schema, &format!("{given},domain=e")).whole;
+    assert_eq!(schema.without_defaults(&other).get("domain"), Some("e"));
+}
+
+#[test]
 fn a_type_in_a_rule_holds_for_the_levels_inside() {
     let schema = schema("date: Date; [date: YearMonth, a [b [date, c]]] [x, date [y [z]]]");
     let first = split(&schema, "date=20200131,a=1,b=1,c=1");
@@ -262,7 +273,10 @@ fn a_key_is_archived_only_where_it_can_be_found_again() {
     assert!(schema(defaults).split_to_archive(&key("a=1,b=1,c=1,x=1")).is_ok());
     let order = "[a, x=1 [b, c [d]]] [a, x?1 [b [c, d]]]";
     assert!(refused(order, "a=1,b=1,c=1,d=1").contains("of that another field"));
+    assert!(refused("[a [b [c]]]", "a=1/2,b=1,c=1").contains("a=1/2: a field has one value"));
+    assert!(schema("[a [b [grid: Grid]]]").split_to_archive(&key("a=1,b=1,grid=1/1")).is_ok());
     assert!(refused("[a? [b [c]]]", "b=1,c=1").contains("to name its database"));
     assert!(refused("[a [b [c?]]]", "a=1,b=1").contains("to name it by"));
+    assert!(schema("[a [b [c, x: Ignore]]]").split_to_archive(&key("a=1,b=1,c=1,x=1")).is_ok());
     assert!(schema("[a [b? [c]]]").split_to_archive(&key("a=1,c=1")).is_ok());
 }

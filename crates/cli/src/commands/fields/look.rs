@@ -51,11 +51,20 @@ pub(crate) struct List {
     /// Show length, time of archiving and place of each
     #[arg(long, short)]
     long: bool,
+    /// Leave out values that are the defaults of the schema, as FDB's listings do
+    #[arg(long)]
+    no_defaults: bool,
 }
 
 impl List {
     pub(super) fn run(self) -> Result<Answer> {
-        let all = self.look.listed(false)?;
+        let mut all = self.look.listed(false)?;
+        if self.no_defaults {
+            let store = self.look.open()?;
+            for listed in &mut all {
+                listed.key = store.schema().without_defaults(&listed.key);
+            }
+        }
         let line = |listed: &Listed| match self.long {
             true => shown::long(&listed.key, &listed.place),
             false => listed.key.to_string(),
