@@ -1,6 +1,8 @@
 """What numpy makes of fields: the properties of Field that follow from its message."""
 
-from ._esker import Field
+import atexit
+
+from ._esker import Field, finish_fields
 
 
 def _numpy():
@@ -34,7 +36,8 @@ def _longitudes(self):
 
 
 def complete():
-    """Add to Field what needs numpy, which is looked for when it is used."""
+    """Add to Field what needs numpy, which is looked for when it is used; see to stores at the end."""
+    atexit.register(finish_fields)
     Field.values = property(_values)
     Field.latitudes = property(_latitudes)
     Field.longitudes = property(_longitudes)

@@ -27,6 +27,17 @@ class Error(Exception):
         """Name of the kind of error."""
         return type(self).__name__
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle by class, arguments and attributes, whichever builtin exceptions the class derives from."""
+        return _again, (type(self), self.args, self.__dict__.copy())
+
+
+def _again(kind: type[Error], args: tuple[object, ...], attributes: dict[str, object]) -> Error:
+    """Make an error that was pickled."""
+    error = kind(*args)
+    error.__dict__.update(attributes)
+    return error
+
 
 class NoPermission(Error, PermissionError):
     """The user or the handle may not do this; ask for access."""

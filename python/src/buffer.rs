@@ -6,7 +6,7 @@ use crate::call::call;
 use crate::errors;
 use esker::types::{ErrorKind, Result};
 use pyo3::buffer::PyUntypedBuffer;
-use pyo3::exceptions::PyBufferError;
+use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -47,8 +47,20 @@ fn place(buffer: &PyUntypedBuffer) -> (NonNull<u8>, usize) {
     }
 }
 
+/// Whether a format, as the module struct has it, is of objects or of records with some. Names of a record stand
+/// between colons.
+fn has_objects(format: &str) -> bool {
+    format.split(':').step_by(2).any(|codes| codes.contains(['O', 'P', '&']))
+}
+
 fn contiguous(object: Borrowed<'_, '_, PyAny>) -> PyResult<PyUntypedBuffer> {
     let buffer = PyUntypedBuffer::get(&object)?;
+    if has_objects(&buffer.format().to_string_lossy()) {
+        return Err(PyTypeError::new_err(
+            "an array of Python objects holds pointers, not values: give it a type of numbers or \
+             bytes, e.g. with astype",
+        ));
+    }
     match buffer.is_c_contiguous() {
         true => Ok(buffer),
         false => Err(PyBufferError::new_err(

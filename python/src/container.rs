@@ -14,7 +14,7 @@ use esker::Wait;
 use esker::backend::NewContainer;
 use esker::types::info::{ContainerInfo, OpenMode};
 use esker::types::ops::Anchor;
-use esker::types::{Epoch, ErrorKind, ObjectType, Result};
+use esker::types::{Epoch, Error, ErrorKind, ObjectType, Result};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
@@ -130,7 +130,8 @@ impl Container {
         let (this, class) = (slf.get(), text::object_class(oclass)?);
         let found = || {
             let oid = this.container.named_oid(name, ObjectType::Array, class)?;
-            this.container.open_array(oid, this.view.access()).wait()
+            let array = this.container.open_array(oid, this.view.access()).wait();
+            array.map_err(|error| named(name, error))
         };
         Ok(Array::new(slf, call(slf.py(), found)?, this.view.clone()))
     }
@@ -152,7 +153,8 @@ impl Container {
         let shape = Shape { cell_size, chunk_size, exist_ok };
         let made = || {
             let oid = this.container.named_oid(name, ObjectType::Array, class)?;
-            shape.create(&this.container, oid, this.view.access())
+            let array = shape.create(&this.container, oid, this.view.access());
+            array.map_err(|error| named(name, error))
         };
         Ok(Array::new(slf, call(slf.py(), made)?, this.view.clone()))
     }
@@ -294,4 +296,14 @@ pub(crate) fn describe<'py>(py: Python<'py>, info: &ContainerInfo) -> PyResult<B
     shown.set_item("created", info.created.unix_time().as_secs_f64())?;
     shown.set_item("handles", info.handles)?;
     Ok(shown)
+}
+
+/// An error about an array by the name that it was given, of which its object id is a hash.
+fn named(name: &str, error: Error) -> Error {
+    let text = match error.kind() {
+        ErrorKind::NotFound => format!("there is no array {name:?}"),
+        ErrorKind::Exists => format!("there is an array {name:?} already"),
+        kind => return Error::new(kind, format!("array {name:?}: {}", error.message())),
+    };
+    Error::new(error.kind(), text)
 }

@@ -60,6 +60,6 @@ pub(crate) fn shown<'py>(
 /// What `KeyError` says.
 pub(crate) fn missing(py: Python<'_>, oid: ObjectId, key: &[u8]) -> PyErr {
     let shown = shown(py, oid, key).and_then(|key| Ok(key.repr()?.to_string()));
-    let message = format!("Key-Value {oid} has no key {}", shown.unwrap_or_default());
+    let message = format!("there is no key {} in the Key-Value", shown.unwrap_or_default());
     errors::raise(py, ErrorKind::NotFound, message)
 }

@@ -106,3 +106,28 @@ def test_making_and_removing(container):
         container.array("a")
     with pytest.raises(ValueError, match="RECORD_SIZE_MAX"):
         container.create_array("b", 0)
+
+
+def test_arrays_of_objects_are_refused(container):
+    numpy = pytest.importorskip("numpy")
+    array = container.create_array("objects", 8)
+    mixed = numpy.array([(1, None)], dtype=[("O", "<i4"), ("b", object)])
+    for objects in (numpy.array([1, "x"], dtype=object), mixed):
+        for use in (array.write, array.read_into):
+            with pytest.raises(TypeError, match="holds pointers"):
+                use(0, objects)
+        with pytest.raises(TypeError, match="holds pointers"):
+            container.kv("index")["a"] = objects
+    record = numpy.array([(1, 2)], dtype=[("O", "<i4"), ("P", "<i4")])
+    array.write(0, record)
+    assert array.read(0, 1) == record.tobytes()
+
+
+def test_errors_name_what_was_named(container):
+    with pytest.raises(esker.NotFound, match=r'^there is no array "missing"$'):
+        container.array("missing")
+    container.create_array("twice")
+    with pytest.raises(esker.Exists, match='"twice"'):
+        container.create_array("twice")
+    with pytest.raises(KeyError, match="^there is no key b'nokey' in the Key-Value$"):
+        container.kv("index")["nokey"]

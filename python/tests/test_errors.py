@@ -28,6 +28,20 @@ def test_there_are_no_other_classes():
     assert known == {"Error"} | {row[0] for row in TABLE}
 
 
+@pytest.mark.parametrize("kind", [row[0] for row in TABLE])
+def test_an_error_says_itself_how_it_pickles(kind):
+    """Pickling by the builtin classes, as tblib in the process pools of dask does, fails for some."""
+    error = getattr(errors, kind)(7, "what happened")
+    error.needed = 3
+    make, arguments = error.__reduce_ex__(3)
+    again = make(*arguments)
+    assert make.__module__ == "esker.errors" and type(again) is type(error)
+    assert (str(again), again.errno, again.needed) == ("what happened", 7, 3)
+    tblib = pytest.importorskip("tblib.pickling_support")
+    tblib.install(error)
+    assert str(pickle.loads(pickle.dumps(error))) == "what happened"
+
+
 def _fail(url):
     esker.Pool(url).container("missing")
 

@@ -7,7 +7,7 @@ use esker_fields::{FieldStore, FieldWriter, Key};
 use pyo3::prelude::*;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 /// Where bytes come from.
 pub(super) enum Source {
@@ -29,19 +29,71 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Source {
     }
 }
 
+/// Those of stores that are open, for the end of the interpreter. Each is pushed under the interpreter's lock, so no
+/// fork finds it taken.
+static OPEN: Mutex<Vec<Weak<Archiver>>> = Mutex::new(Vec::new());
+
+/// Ends what is open at the end of the interpreter, and says on standard error what is lost.
+#[pyfunction]
+pub(crate) fn finish_fields() {
+    let open = std::mem::take(&mut *OPEN.lock().unwrap_or_else(PoisonError::into_inner));
+    for archiver in open.iter().filter_map(Weak::upgrade) {
+        let label = &archiver.store.container().info().label;
+        match archiver.finish() {
+            Ok((0, _)) => {}
+            Ok(lost) => eprintln!("esker: field store {label}: {}", unflushed(lost)),
+            Err(error) => {
+                eprintln!("esker: field store {label} could not be flushed at the end: {error}")
+            }
+        }
+    }
+}
+
+/// What is said of fields that nobody will see.
+pub(super) fn unflushed((fields, bytes): (usize, u64)) -> String {
+    format!(
+        "{fields} fields of {bytes} bytes were archived and never flushed, and are lost: call flush(), or open it \
+         with flush_on_close=True"
+    )
+}
+
 /// The writer of a store, with what it learned of messages. It is of one process: a child made by fork has
 /// one of its own, as a lock of its parent may be held for ever in the child.
 pub(super) struct Archiver {
     generation: u64,
     store: FieldStore,
     writer: Mutex<FieldWriter>,
+    /// Whether what was not flushed is, when the store is closed.
+    flush_on_close: bool,
     told: OnceLock<Labelled<Learned<EcCodes>>>,
 }
 
 impl Archiver {
-    pub(super) fn new(store: &FieldStore) -> Self {
+    pub(super) fn new(store: &FieldStore, flush_on_close: bool) -> Arc<Self> {
         let (writer, told) = (Mutex::new(store.writer()), OnceLock::new());
-        Self { generation: generation(), store: store.clone(), writer, told }
+        let (generation, store) = (generation(), store.clone());
+        let new = Arc::new(Self { generation, store, writer, flush_on_close, told });
+        let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+        open.retain(|one| one.strong_count() > 0);
+        open.push(Arc::downgrade(&new));
+        new
+    }
+
+    /// The same for a child made by fork.
+    pub(super) fn anew(&self) -> Arc<Self> {
+        Self::new(&self.store, self.flush_on_close)
+    }
+
+    /// Flushes what is pending where that is wanted at the end; else how much is lost.
+    pub(super) fn finish(&self) -> Result<(usize, u64)> {
+        // Another thread that archives while the store is closed has to see to its own.
+        let Ok(mut writer) = self.writer.try_lock() else { return Ok((0, 0)) };
+        match self.is_inherited() {
+            true => return Ok((0, 0)),
+            false if self.flush_on_close => writer.flush()?,
+            false => {}
+        }
+        Ok(writer.pending())
     }
 
     /// True in a child of the process that made it.

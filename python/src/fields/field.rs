@@ -2,8 +2,8 @@
 use super::{FieldStore, grib, request};
 use crate::buffer::{self, Writable};
 use crate::call::call;
-use esker::types::{Error, ErrorKind};
-use esker_fields::Holder;
+use esker::types::{Error, ErrorKind, Result};
+use esker_fields::{Holder, Key};
 use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyDict, PySlice};
@@ -147,6 +147,9 @@ pub(crate) struct Fields {
     found: esker_fields::Found,
 }
 
+/// The arguments that make fields again.
+type Reduced = (Py<FieldStore>, Vec<String>, Vec<String>, u64);
+
 impl Fields {
     pub(super) fn new(store: &Bound<'_, FieldStore>, found: esker_fields::Found) -> Self {
         Self { store: store.clone().unbind(), found }
@@ -169,6 +172,35 @@ impl Fields {
 
 #[pymethods]
 impl Fields {
+    /// The fields of some keys, and the first of those that are missing: what a pickle is made of.
+    #[new]
+    #[pyo3(signature = (store, keys, missing = Vec::new(), missing_count = 0))]
+    fn of_keys(
+        store: &Bound<'_, FieldStore>,
+        keys: Vec<String>,
+        missing: Vec<String>,
+        missing_count: u64,
+    ) -> PyResult<Self> {
+        let (py, fields) = (store.py(), store.get().store(store.py())?);
+        let found = call(py, || {
+            let found = keys.iter().map(|key| fields.field(&Key::parse(key)?));
+            let missing = missing.iter().map(|key| Key::parse(key));
+            let (fields, missing) =
+                (found.collect::<Result<_>>()?, missing.collect::<Result<_>>()?);
+            Ok(esker_fields::Found { fields, missing, missing_count })
+        })?;
+        Ok(Self { store: store.clone().unbind(), found })
+    }
+
+    /// Found again by their keys, in another process too.
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyAny>, Reduced) {
+        let Self { store, found } = slf.get();
+        let keys = found.fields.iter().map(|field| field.key().to_string()).collect();
+        let missing = found.missing.iter().map(Key::to_string).collect();
+        let arguments = (store.clone_ref(slf.py()), keys, missing, found.missing_count);
+        (slf.get_type().into_any(), arguments)
+    }
+
     /// Keys that the request names and the store does not have: the first of them.
     #[getter]
     fn missing<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {

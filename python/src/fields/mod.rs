@@ -6,6 +6,7 @@ pub(crate) mod grib;
 mod request;
 mod watch;
 
+pub(crate) use archive::finish_fields;
 pub(crate) use field::{Field, Fields};
 pub(crate) use watch::Watch;
 
@@ -13,23 +14,25 @@ use crate::call::call;
 use crate::errors;
 use crate::pool::Pool;
 use crate::text;
-use archive::{Archiver, Source};
+use archive::{Archiver, Source, unflushed};
 use ask::Counts;
 use esker::types::info::OpenMode;
 use esker::types::{Error, ErrorKind, Result};
 use esker_fields::Schema;
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyResourceWarning, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use request::Wanted;
+use std::ffi::CString;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A store of weather and climate fields by key: FieldStore(store, mode="rw", label=None, schema=None,
-/// create=True).
+/// create=True, flush_on_close=False).
 ///
 /// `store` is "POOL/CONTAINER", or a Pool with the `label` of a container in it. It is made where it is not
 /// there, unless `create` is False or `mode` "r"; a new one has the keys of `schema`, a text in FDB's schema
-/// language, else those of MARS. What is archived becomes visible at `flush`, all at one moment. In a `with`
+/// language, else those of MARS. What is archived becomes visible at `flush`, all at one moment. What is not flushed
+/// when the store is closed or the interpreter ends is lost, with a warning, unless `flush_on_close`. In a `with`
 /// statement it is flushed at a clean end and discarded where an exception leaves it; then it is closed.
 ///
 /// A request is a dict such as {"class": "od", "step": [0, 6], "levelist": "850/to/500/by/50"}, or a text in
@@ -39,12 +42,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(crate) struct FieldStore {
     name: String,
     mode: OpenMode,
+    flush_on_close: bool,
     /// None once it is closed.
     open: Mutex<Option<Open>>,
 }
 
 /// The arguments that open it again.
-type Reduced = (String, &'static str, Option<String>, Option<String>, bool);
+type Reduced = (String, &'static str, Option<String>, Option<String>, bool, bool);
 
 #[derive(Clone)]
 struct Open {
@@ -61,7 +65,7 @@ impl FieldStore {
             errors::raise(py, ErrorKind::NoHandle, message)
         })?;
         if open.archiver.is_inherited() {
-            open.archiver = Arc::new(Archiver::new(&open.store));
+            open.archiver = open.archiver.anew();
         }
         Ok(open.clone())
     }
@@ -70,13 +74,26 @@ impl FieldStore {
         Ok(self.opened(py)?.store)
     }
 
-    /// Ends this use of it.
-    fn end(&self, py: Python<'_>) -> PyResult<()> {
+    /// Ends this use of it; how much of it was not flushed.
+    fn end(&self, py: Python<'_>) -> PyResult<(usize, u64)> {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner).take();
         call(py, || {
+            let lost = open.as_ref().map_or(Ok((0, 0)), |open| open.archiver.finish());
             drop(open);
-            Ok(())
+            lost
         })
+    }
+
+    /// As [`FieldStore::end`], with a warning where something is lost.
+    fn end_and_warn(&self, py: Python<'_>) -> PyResult<()> {
+        match self.end(py)? {
+            (0, _) => Ok(()),
+            lost => {
+                let text = format!("field store {}: {}", self.name, unflushed(lost));
+                let warning = py.get_type::<PyResourceWarning>();
+                PyErr::warn(py, &warning, &CString::new(text).unwrap_or_default(), 1)
+            }
+        }
     }
 
     fn is_open(&self) -> bool {
@@ -84,16 +101,28 @@ impl FieldStore {
     }
 }
 
+impl Drop for FieldStore {
+    /// Nobody can be told but by a warning.
+    fn drop(&mut self) {
+        Python::try_attach(|py| {
+            if let Err(error) = self.end_and_warn(py) {
+                error.write_unraisable(py, None);
+            }
+        });
+    }
+}
+
 #[pymethods]
 impl FieldStore {
     #[new]
-    #[pyo3(signature = (store, mode = "rw", label = None, schema = None, create = true))]
+    #[pyo3(signature = (store, mode = "rw", label = None, schema = None, create = true, flush_on_close = false))]
     fn new(
         store: &Bound<'_, PyAny>,
         mode: &str,
         label: Option<&str>,
         schema: Option<&str>,
         create: bool,
+        flush_on_close: bool,
     ) -> PyResult<Self> {
         let (py, mode) = (store.py(), text::open_mode(mode)?);
         let create = create && mode != OpenMode::ReadOnly;
@@ -104,8 +133,8 @@ impl FieldStore {
             Err(_) => (named(store, label)?, None),
         };
         let store = call(py, || open(&name, pool, mode, schema, create))?;
-        let archiver = Arc::new(Archiver::new(&store));
-        Ok(Self { name, mode, open: Mutex::new(Some(Open { store, archiver })) })
+        let archiver = Archiver::new(&store, flush_on_close);
+        Ok(Self { name, mode, flush_on_close, open: Mutex::new(Some(Open { store, archiver })) })
     }
 
     /// Its name, "POOL/CONTAINER".
@@ -265,9 +294,10 @@ impl FieldStore {
         Watch::new(slf, watches, timeout)
     }
 
-    /// Closes it and forgets what was not flushed. Fields that were retrieved can still be read.
+    /// Closes it. What was not flushed is flushed with `flush_on_close`, else lost, with a ResourceWarning; `discard`
+    /// first says that it is meant so. Fields that were retrieved can still be read.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        self.end(py)
+        self.end_and_warn(py)
     }
 
     fn __enter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
@@ -277,16 +307,19 @@ impl FieldStore {
     #[pyo3(signature = (*details))]
     fn __exit__(&self, py: Python<'_>, details: Bound<'_, PyTuple>) -> PyResult<()> {
         let clean = details.get_item(0).is_ok_and(|kind| kind.is_none());
-        if clean && self.is_open() {
-            self.flush(py)?;
+        match self.is_open() {
+            true if clean => self.flush(py)?,
+            true => self.discard(py)?,
+            false => {}
         }
-        self.end(py)
+        self.end(py).map(drop)
     }
 
     /// Found again by name, in another process too; what was not flushed stays here.
     fn __reduce__(slf: &Bound<'_, Self>) -> (Py<PyAny>, Reduced) {
         let this = slf.get();
-        (slf.get_type().into_any().unbind(), (this.name.clone(), this.mode(), None, None, false))
+        let arguments = (this.name.clone(), this.mode(), None, None, false, this.flush_on_close);
+        (slf.get_type().into_any().unbind(), arguments)
     }
 
     fn __repr__(&self) -> String {

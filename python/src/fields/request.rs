@@ -4,7 +4,7 @@ use esker_fields::request::Request;
 use esker_fields::{Date, FieldStore, Key, Selection};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyMapping, PyString};
+use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyMapping, PyString};
 
 /// Requests that were taken from Python, to be understood without the interpreter.
 pub(super) enum Wanted {
@@ -29,7 +29,8 @@ impl Wanted {
         }
         let pairs = mapping.items()?.iter().map(|item| {
             let (name, value): (String, Bound<'_, PyAny>) = item.extract()?;
-            Ok((name, values(&value)?))
+            let values = values(&name, &value)?;
+            Ok((name, values))
         });
         pairs.collect::<PyResult<_>>().map(Self::Pairs)
     }
@@ -62,22 +63,33 @@ impl Wanted {
 }
 
 /// The values of a name: a text with slashes, or anything that can be gone through.
-fn values(value: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
+fn values(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
     if let Ok(text) = value.cast::<PyString>() {
         return Ok(text.to_str()?.split('/').map(|part| part.trim().to_owned()).collect());
     }
+    let one_value = value.is_instance_of::<PyBytes>() || value.is_instance_of::<PyDict>();
     match value.try_iter() {
-        Ok(several) => several.map(|one| spelt(&one?)).collect(),
-        Err(_) => Ok(vec![spelt(value)?]),
+        Ok(several) if !one_value => several.map(|one| spelt(name, &one?)).collect(),
+        _ => Ok(vec![spelt(name, value)?]),
     }
 }
 
-/// A value as keys spell it; dates as 20240610.
-fn spelt(value: &Bound<'_, PyAny>) -> PyResult<String> {
+/// A value as keys spell it; dates as 20240610. Texts, numbers and dates have a spelling, of numpy as well; None, lists and
+/// whatever else is printed somehow have none.
+fn spelt(name: &str, value: &Bound<'_, PyAny>) -> PyResult<String> {
     if value.hasattr("strftime")? {
         return value.call_method1("strftime", ("%Y%m%d",))?.extract();
     }
-    Ok(value.str()?.to_str()?.to_owned())
+    let own = if value.hasattr("dtype")? { value.call_method0("item")? } else { value.clone() };
+    if own.hasattr("strftime")? {
+        return own.call_method1("strftime", ("%Y%m%d",))?.extract();
+    }
+    let number = own.is_instance_of::<PyInt>() && !own.is_instance_of::<PyBool>();
+    if number || own.is_instance_of::<PyString>() || own.is_instance_of::<PyFloat>() {
+        return Ok(own.str()?.to_str()?.to_owned());
+    }
+    let message = format!("{name}={}: a value is a text, a number or a date", value.repr()?);
+    Err(PyTypeError::new_err(message))
 }
 
 /// The key that a dict or a text spells.
@@ -91,7 +103,8 @@ pub(super) fn key(key: &Bound<'_, PyAny>) -> PyResult<Result<Key>> {
     };
     let pairs = mapping.items()?.iter().map(|item| {
         let (name, value): (String, Bound<'_, PyAny>) = item.extract()?;
-        Ok((name, spelt(&value)?))
+        let value = spelt(&name, &value)?;
+        Ok((name, value))
     });
     Ok(Key::from_pairs(pairs.collect::<PyResult<Vec<_>>>()?))
 }
