@@ -5,14 +5,14 @@
 # usage: soak.sh [--minutes N | --rounds N] [WHAT...]
 #   --minutes N  begins no round after N minutes, 30 without
 #   --rounds N   N rounds, however long they take
-#   WHAT         rounds of: torture model files fields parse daos posix; once: miri loom tsan; all of them without
+#   WHAT         rounds of: torture model files fields parse daos posix; once: miri; all of them without
 #
 # environment: ESKER_SEED, the seed of the first round; ESKER_TORTURE_ROUNDS, how long each torture goes on
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 
 drawn=(torture model files fields parse daos posix)
-tools=(miri loom tsan)
+tools=(miri)
 minutes=30 rounds=0 wanted=()
 place=build/soak
 mkdir -p "$place/failures"
@@ -83,21 +83,6 @@ miri() {
     has_nightly miri --version || { skip miri "no nightly toolchain with it (rustup toolchain install nightly -c miri)" && return; }
     once miri env MIRIFLAGS=-Zmiri-disable-isolation cargo +nightly miri test --quiet \
         --target-dir "$place/target-miri" -p esker-types
-}
-
-# All orders in which threads can meet, for what they share without locks.
-loom() {
-    once loom env RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR="$place/target-loom" \
-        cargo test --quiet --release -p esker-store --lib loom_
-}
-
-# LMDB is built without it, so that what it does inside is not seen.
-tsan() {
-    [ -d "$(rustc +nightly --print sysroot 2>/dev/null)/lib/rustlib/src" ] ||
-        { skip tsan "no nightly toolchain with sources (rustup toolchain install nightly -c rust-src)" && return; }
-    once tsan env RUSTFLAGS=-Zsanitizer=thread TSAN_OPTIONS="suppressions=$PWD/tests/tsan.supp halt_on_error=1" \
-        cargo +nightly test --quiet -Zbuild-std --target "$(uname -m)-unknown-linux-gnu" \
-        --target-dir "$place/target-tsan" -p esker-store --tests threads
 }
 
 # once NAME COMMAND...: keeps what was printed where it fails.

@@ -205,4 +205,19 @@ mod tests {
         assert_eq!(Inode::from_bytes(&bytes).unwrap(), inode);
         assert!(Inode::from_bytes(&[0; INODE_BYTES]).is_err());
     }
+
+    #[test]
+    fn fuzz_inodes() {
+        let inode =
+            Inode::new(Kind::File, ObjectId { hi: 7, lo: 8 }, Time { seconds: -1, nanos: 9 });
+        esker_testing::fuzz("inodes", &[inode.to_bytes().to_vec()], |bytes| {
+            let mut whole = [0; INODE_BYTES];
+            let len = bytes.len().min(INODE_BYTES);
+            whole[..len].copy_from_slice(&bytes[..len]);
+            if let Ok(inode) = Inode::from_bytes(&whole) {
+                assert_eq!(Inode::from_bytes(&inode.to_bytes()).unwrap(), inode);
+                let _ = (inode.number(), inode.full_mode());
+            }
+        });
+    }
 }

@@ -303,4 +303,24 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn fuzz_records() {
+        let sums: Vec<u8> = (0..16).collect();
+        let inline =
+            Record { epoch: Epoch(1), record_size: 5, count: 1, body: Body::Inline(b"hello") };
+        let bytes = [located(&sums), inline].map(|record| {
+            let mut bytes = RecordBytes::new();
+            record.encode(b"key", &mut bytes);
+            bytes[..bytes.len() - seal(b"key", b"").len()].to_vec()
+        });
+        esker_testing::fuzz("records", &bytes, |body| {
+            let sealed = [body, &seal(b"key", body)].concat();
+            if let Ok(record) = Record::decode(b"key", &sealed) {
+                let mut again = RecordBytes::new();
+                record.encode(b"key", &mut again);
+                assert!(Record::decode(b"key", &again).is_ok());
+            }
+        });
+    }
 }

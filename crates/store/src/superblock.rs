@@ -219,9 +219,8 @@ pub(crate) fn is_segment_size(bytes: u64) -> bool {
 mod tests {
     use super::*;
 
-    #[test]
-    fn text_comes_back_and_other_versions_are_refused() {
-        let superblock = Superblock {
+    fn sample() -> Superblock {
+        Superblock {
             uuid: Uuid([7; 16]),
             label: "tank".to_owned(),
             targets: 2,
@@ -232,7 +231,12 @@ mod tests {
             durability: Durability::Commit,
             guarded: false,
             access: Access::Group,
-        };
+        }
+    }
+
+    #[test]
+    fn text_comes_back_and_other_versions_are_refused() {
+        let superblock = sample();
         let text = superblock.to_text();
         assert_eq!(Superblock::parse(&text), Ok(superblock));
         let newer = text.replace("format = 1", "format = 2");
@@ -255,5 +259,15 @@ mod tests {
             assert!(Superblock::parse(&text).is_err());
             assert!(Superblock::parse(&String::from_utf8_lossy(&noise.bytes(300))).is_err());
         }
+    }
+
+    #[test]
+    fn fuzz_superblocks() {
+        esker_testing::fuzz("superblock", &[sample().to_text().into_bytes()], |bytes| {
+            let text = String::from_utf8_lossy(bytes);
+            if let Ok(superblock) = Superblock::parse(&text) {
+                assert_eq!(Superblock::parse(&superblock.to_text()), Ok(superblock));
+            }
+        });
     }
 }

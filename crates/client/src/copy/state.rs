@@ -331,4 +331,21 @@ mod tests {
         }
         assert_eq!(State::parse("2 x"), None);
     }
+
+    #[test]
+    fn fuzz_notes() {
+        let source = "1b4e28ba-2fa1-11d2-883f-0016d3cca427";
+        let texts = ["- own start", "77 given end", "7 own behind 1.2 3 001fff", "9"];
+        let notes = texts.map(|rest| format!("1 {source} {rest}").into_bytes());
+        esker_testing::fuzz("notes", &notes, |bytes| {
+            let text = String::from_utf8_lossy(bytes);
+            let _ = Drained::parse(&text);
+            if let Some(state) = State::parse(&text) {
+                assert_eq!(
+                    State::parse(&state.to_text()).map(|again| again.epoch),
+                    Some(state.epoch)
+                );
+            }
+        });
+    }
 }

@@ -109,4 +109,20 @@ mod tests {
         assert_eq!(to_bytes(&read.tree, oid, &read.dkey), bytes);
         assert!(parse(&bytes[1..], oid).is_none());
     }
+
+    #[test]
+    fn fuzz_dkeys() {
+        let oid = ObjectId { hi: 1, lo: 2 };
+        let mut records = Records::new(2);
+        records.write(Extent::new(5, 2), Source::One(b"abcd"), 0, Epoch(7));
+        let mut tree = Tree::default();
+        tree.put(spot(oid, b"d", b"b"), Epoch(9), Some(Stored::Array(records)), &Snapshots::new());
+        let mut bytes = to_bytes(&tree, oid, b"d");
+        bytes.truncate(bytes.len() - 4);
+        esker_testing::fuzz("dkeys", &[bytes], |body| {
+            if let Some(read) = parse(&finish(body.to_vec()), oid) {
+                to_bytes(&read.tree, oid, &read.dkey);
+            }
+        });
+    }
 }

@@ -90,4 +90,15 @@ mod tests {
         meta.change(&[("attr:a", None)]);
         assert_eq!(meta.entries.len(), 1);
     }
+
+    #[test]
+    fn fuzz_metadata() {
+        let mut meta = Meta::new(Uuid([3; 16]));
+        meta.change(&[("attr:a", Some(b"1")), ("attr:b", Some(b""))]);
+        let mut bytes = meta.to_bytes();
+        bytes.truncate(bytes.len() - 4);
+        esker_testing::fuzz("metadata", &[bytes], |body| {
+            let _ = Meta::from_bytes(&finish(body.to_vec()));
+        });
+    }
 }

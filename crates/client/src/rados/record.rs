@@ -231,4 +231,16 @@ mod tests {
             (0..record.len()).for_each(|len| assert!(decode(&record[..len]).is_none(), "{len}"));
         }
     }
+
+    #[test]
+    fn fuzz_records() {
+        let mut bytes = [array(), Stored::Single(Piece::here(b"value".to_vec()))]
+            .map(|stored| encode(Epoch(11), &stored));
+        bytes.iter_mut().for_each(|bytes| bytes.truncate(bytes.len() - 4));
+        esker_testing::fuzz("rados-records", &bytes, |body| {
+            if let Some((epoch, stored)) = decode(&finish(body.to_vec())) {
+                encode(epoch, &stored);
+            }
+        });
+    }
 }

@@ -372,4 +372,12 @@ mod tests {
         let txn = second.read().unwrap();
         assert_eq!(txn.get(b"Tkey").unwrap(), Some(&b"value"[..]));
     }
+
+    #[test]
+    fn fuzz_intents() {
+        let steps =
+            vec![Step::Put(b"key".to_vec(), b"value".to_vec()), Step::Delete(b"gone".to_vec())];
+        let intent = encode(Epoch(9), &[0, 3], &[Vec::new(), steps]);
+        esker_testing::fuzz("intents", &[intent], |bytes| drop(decode(bytes)));
+    }
 }
