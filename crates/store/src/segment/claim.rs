@@ -161,7 +161,7 @@ fn spare(target: &Target, need: u64, take: fn(&Target, u64) -> Option<u32>) -> O
     let taken = take(target, need)?;
     fence(Ordering::SeqCst);
     if !has_reserve(target) {
-        target.leave_segment(taken);
+        target.words().segment(taken).store(State::Open(None));
         return None;
     }
     Some(taken)

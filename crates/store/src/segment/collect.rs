@@ -65,13 +65,14 @@ impl Target {
             words.tail.store(counted.tail, Ordering::Release);
             words.stamp.store(counted.tail, Ordering::Release);
         }
-        match &counted {
+        let words = self.words().segment(segment);
+        words.store(match &counted {
             // To be found dead, with what is counted as dead in it.
-            Ok(counted) if counted.live == 0 && counted.published > 0 => {
-                self.words().segment(segment).store(State::Sealed);
-            }
-            _ => self.leave_segment(segment),
-        }
+            Ok(counted) if counted.live == 0 && counted.published > 0 => State::Sealed,
+            Ok(counted) if counted.tail == 0 => State::Free,
+            // However little room there is: it may be what a compaction that was under way needs.
+            _ => State::Open(None),
+        });
         counted.map(drop)
     }
 

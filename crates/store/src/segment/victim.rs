@@ -72,13 +72,15 @@ impl Target {
         Ok(footprints)
     }
 
-    /// True where pieces find room elsewhere, and more becomes free than they take.
+    /// True where pieces find room elsewhere, and more becomes free than they take. Without the reserve they
+    /// must fit one segment: half of them here and there would leave no room for the other half.
     pub(super) fn is_worth(&self, victim: &Victim, footprints: &[u64]) -> bool {
-        let free = self.count(|state| state == State::Free) as u64 * self.segment_bytes();
         let sum: u64 = footprints.iter().sum();
+        let mut rooms = self.rooms();
         match victim.dead {
-            0 => fits(footprints, &mut self.rooms()),
-            _ => sum < self.segment_bytes() && sum <= self.open_room() + free,
+            0 => fits(footprints, &mut rooms),
+            _ if self.count(|state| state == State::Free) > 0 => sum < self.segment_bytes(),
+            _ => rooms.iter().any(|&room| room >= sum),
         }
     }
 

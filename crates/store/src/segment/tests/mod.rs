@@ -246,6 +246,26 @@ fn what_the_dead_did_not_commit_is_room_again() {
     assert_eq!(miscounted(target), []);
 }
 
+/// Who dies in a compaction leaves its data in two segments, and nothing is free: it must fit one again.
+#[test]
+fn a_compaction_that_died_leaves_its_last_room_open() {
+    let pool = pool();
+    let state = pool.state();
+    let (target, container) = (&*state.targets[0], container(&state));
+    let size = target.segment_bytes();
+    let nearly = |number: u32| target.words().segment(number).tail.load(Ordering::Acquire);
+    let segment = (0..)
+        .find_map(|number| {
+            put(&state, &container, number, 5000).unwrap();
+            let open = in_state(target, |state| matches!(state, State::Open(_)));
+            open.into_iter().find(|&number| nearly(number) > size - size / 16)
+        })
+        .unwrap();
+    target.words().segment(segment).store(State::Busy(other_process(target)));
+    target.collect().unwrap();
+    assert_eq!(target.words().segment(segment).load(), State::Open(None));
+}
+
 /// Bytes each segment counts as alive, less those the index names.
 fn miscounted(target: &Target) -> Vec<(u32, i64)> {
     let usage = walk::usage(target).unwrap();
