@@ -123,6 +123,9 @@ pub extern "C" fn daos_acl_add_ace(acl: Ptr<Bytes>, new: Bytes) -> c_int {
 pub extern "C" fn daos_acl_remove_ace(acl: Ptr<Bytes>, kind: u32, name: Str) -> c_int {
     pure(|| {
         let (kind, name) = wanted(kind, name)?;
+        if kind.has_name() && name.is_empty() {
+            return Err(Code::INVAL);
+        }
         let mut aces = unpack(bytes_of(acl.get()?)?)?;
         let before = aces.len();
         aces.retain(|ace| !ace.is(kind, name));

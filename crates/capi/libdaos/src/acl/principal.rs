@@ -112,13 +112,19 @@ pub(crate) fn gid_of(name: &str) -> Result<libc::gid_t> {
 /// The principal of a user.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_acl_uid_to_principal(uid: libc::uid_t, name: Ptr<Str>) -> c_int {
-    pure(|| give(&user_name(uid)?, name))
+    pure(|| {
+        let name = name.needed()?;
+        give(&user_name(uid)?, name)
+    })
 }
 
 /// The principal of a group.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_acl_gid_to_principal(gid: libc::gid_t, name: Ptr<Str>) -> c_int {
-    pure(|| give(&group_name(gid)?, name))
+    pure(|| {
+        let name = name.needed()?;
+        give(&group_name(gid)?, name)
+    })
 }
 
 fn give(name: &str, at: Ptr<Str>) -> Result<()> {
@@ -156,8 +162,8 @@ pub extern "C" fn daos_acl_principal_from_str(text: Str, kind: Ptr<u32>, name: P
             return Ok(());
         }
         let (found, rest) = match text.split_once(':') {
-            Some(("u" | "U", rest)) => (Kind::User, rest),
-            Some(("g" | "G", rest)) => (Kind::Group, rest),
+            Some(("u", rest)) => (Kind::User, rest),
+            Some(("g", rest)) => (Kind::Group, rest),
             _ => return Err(Code::INVAL),
         };
         if !is_valid(rest) {

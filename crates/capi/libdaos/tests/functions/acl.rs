@@ -150,6 +150,7 @@ fn entries_are_found_added_and_removed() {
         daos_ace_free(new);
     }
     assert_eq!(daos_acl_remove_ace(at(&mut made), USER, text(c"al@")), 0);
+    assert_eq!(daos_acl_remove_ace(at(&mut made), USER, text(c"")), INVAL);
     assert_eq!(daos_acl_remove_ace(at(&mut made), USER, text(c"bob@")), 0);
     assert_eq!(daos_acl_remove_ace(at(&mut made), USER, text(c"bob@")), NONEXIST);
     assert_eq!(words(made), ["A::OWNER@:r"]);
@@ -206,6 +207,8 @@ fn principals() {
     let mut gid = 7;
     assert_eq!((daos_acl_principal_to_gid(name, at(&mut gid)), gid), (0, 0));
     assert_eq!(daos_acl_uid_to_principal(0x7fff_fff0, at(&mut name)), NONEXIST);
+    assert_eq!(daos_acl_uid_to_principal(0x7fff_fff0, Ptr::null()), INVAL);
+    assert_eq!(daos_acl_gid_to_principal(0x7fff_fff0, Ptr::null()), INVAL);
     assert_eq!(daos_acl_principal_to_uid(text(c"no-such-user@"), at(&mut uid)), NONEXIST);
     assert_eq!(daos_acl_principal_to_uid(text(c"root"), at(&mut uid)), INVAL);
     assert_eq!(daos_acl_principal_to_uid(text(c"root@"), Ptr::null()), INVAL);
@@ -214,7 +217,9 @@ fn principals() {
         |words| (daos_acl_principal_from_str(words, at(&mut kind), at(&mut name)), kind);
     assert_eq!(parse(text(c"u:bob@")), (0, USER));
     assert_eq!(parse(text(c"EVERYONE@")), (0, EVERYONE));
-    assert_eq!(parse(text(c"x:bob@")).0, INVAL);
+    for bad in [c"x:bob@", c"U:bob@", c"G:bob@", c"user:bob@"] {
+        assert_eq!(parse(text(bad)).0, INVAL, "{bad:?}");
+    }
     assert_eq!(parse(Ptr::null()).0, INVAL);
 }
 
