@@ -84,12 +84,14 @@ pub use array::{Array, ArrayAttributes, ArrayRead, ArrayStat};
 pub use attributes::Attributes;
 pub use container::Container;
 pub use esker_store::generation;
+pub use esker_store::group_id;
 pub use esker_types as types;
+pub use esker_types::check_label;
 pub use hold::Hold;
 pub use kv::Kv;
 pub use native::Native;
 pub use object::Object;
-pub use pool::{Pool, check_label};
+pub use pool::Pool;
 pub use posix::{Posix, PosixCheck, PosixPool, PosixUrl};
 #[cfg(feature = "rados")]
 pub use rados::{Rados, RadosUrl};

@@ -3,8 +3,7 @@ use crate::attributes::{self, Attributes};
 use crate::backend::{Backend, Capabilities, NewContainer, Scope};
 use crate::container::Container;
 use esker_types::info::{ContainerInfo, ContainerRef, OpenMode, PoolInfo};
-use esker_types::limits::LABEL_MAX;
-use esker_types::{Error, ErrorKind, Result, Uuid};
+use esker_types::{Error, ErrorKind, Result, check_label};
 use std::sync::Arc;
 
 /// A pool that is open. Clones are cheap and share it.
@@ -123,22 +122,4 @@ impl Pool {
             _ => Ok(()),
         }
     }
-}
-
-/// Refuses what is no label: 1 to [`LABEL_MAX`] of letters, digits and `:._-`, and not a UUID.
-///
-/// # Errors
-/// [`ErrorKind::Invalid`].
-pub fn check_label(label: &str) -> Result<()> {
-    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b":._-".contains(&byte);
-    let valid = (1..=LABEL_MAX).contains(&label.len()) && label.bytes().all(allowed);
-    if valid && Uuid::parse(label).is_none() {
-        return Ok(());
-    }
-    Err(Error::new(
-        ErrorKind::Invalid,
-        format!(
-            "{label:?} is no label: 1 to {LABEL_MAX} letters, digits and \":._-\", not like a UUID"
-        ),
-    ))
 }

@@ -28,8 +28,9 @@ pub use progress::{Progress, Summary};
 
 use crate::access::Access;
 use crate::container::Container;
-use crate::pool::{Pool, check_label};
+use crate::pool::Pool;
 use crate::reply::Wait;
+use esker_types::check_label;
 use esker_types::info::OpenMode;
 use esker_types::limits::LABEL_MAX;
 use esker_types::{Epoch, Error, ErrorKind, Result};

@@ -98,15 +98,7 @@ pub(crate) fn uid_of(name: &str) -> Result<libc::uid_t> {
 }
 
 pub(crate) fn gid_of(name: &str) -> Result<libc::gid_t> {
-    let name = CString::new(name).map_err(|_| Code::INVAL)?;
-    let mut record = Record::new();
-    let mut group = std::mem::MaybeUninit::<libc::group>::uninit();
-    let mut found = std::ptr::null_mut();
-    let (at, room) = (group.as_mut_ptr(), record.0.as_mut_ptr());
-    // SAFETY: all places are of this function and as long as said.
-    unsafe { libc::getgrnam_r(name.as_ptr(), at, room, RECORD_BYTES, &raw mut found) };
-    // SAFETY: what was found is the group.
-    unsafe { found.as_ref() }.map(|group| group.gr_gid).ok_or(Code::NONEXIST)
+    esker::group_id(name).ok().flatten().ok_or(Code::NONEXIST)
 }
 
 /// The principal of a user.
