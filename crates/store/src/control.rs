@@ -3,11 +3,14 @@
 //! It holds what need not survive the machine: who owns which segment, the last epoch of each target,
 //! versions for conflict detection. After a restart of the machine it is made anew from the indexes.
 //! Bytes past the words exist only to be locked; `docs/format.md` draws both.
+mod hash;
 mod processes;
+
+pub use hash::StableHash;
 
 use crate::copies;
 use crate::holds::{self, HOLD_WORDS};
-use crate::io::folder::{Folder, Use};
+use crate::io::folder::Folder;
 use crate::io::{lock, map::Words, sys};
 use crate::superblock::Superblock;
 use esker_types::info::{ContainerId, OpenMode};
@@ -52,6 +55,8 @@ pub(crate) struct ProcessSlot(pub(crate) u32);
 pub(crate) struct Control {
     file: File,
     words: Words,
+    /// Nobody can write to the pool: the words are a copy of this process's own, and nothing is locked.
+    pub(crate) read_only: bool,
     /// Words before those of processes.
     targets_end: usize,
     segments: usize,
@@ -132,6 +137,21 @@ fn lengthen(file: &File, targets: usize, segments: usize, path: &Path) -> Result
     }
 }
 
+/// A file system that is mounted for reading only here may be mounted for writing elsewhere.
+fn refuse_beside_writers(file: &File, path: &Path) -> Result<()> {
+    match lock::any_held_by_other(file, PROCESS_BYTES).map_err(failed("looking at", path))? {
+        false => Ok(()),
+        true => Err(Error::new(
+            ErrorKind::Busy,
+            format!(
+                "{} is mounted for reading only here, and in use where it is mounted for writing: use it \
+                 there, or end its users",
+                path.display()
+            ),
+        )),
+    }
+}
+
 /// Slot of an object in a conflict table.
 pub(crate) fn object_slot(container: ContainerId, oid: ObjectId) -> u32 {
     conflict_slot(container, oid, &[])
@@ -156,37 +176,6 @@ pub(crate) fn conflict_slot(container: ContainerId, oid: ObjectId, dkey: &[u8]) 
     hasher.finish() as u32 % CONFLICT_SLOTS as u32
 }
 
-/// A hash that is the same in all processes and releases (FNV-1a over words, finished by mixing).
-#[derive(Clone, Copy, Debug, Default)]
-pub struct StableHash;
-
-impl BuildHasher for StableHash {
-    type Hasher = StableHasher;
-
-    fn build_hasher(&self) -> StableHasher {
-        StableHasher(0xcbf2_9ce4_8422_2325)
-    }
-}
-
-/// State of [`StableHash`].
-pub struct StableHasher(u64);
-
-impl Hasher for StableHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        for chunk in bytes.chunks(8) {
-            let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            let mixed = (self.0 ^ u64::from_le_bytes(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            self.0 = mixed ^ mixed >> 32;
-        }
-    }
-
-    fn finish(&self) -> u64 {
-        let mixed = self.0.wrapping_mul(0xff51_afd7_ed55_8ccd);
-        mixed ^ mixed >> 33
-    }
-}
-
 fn failed(doing: &str, path: &Path) -> impl Fn(std::io::Error) -> Error {
     let what = format!("{doing} {}", path.display());
     move |error| Error::io(&what, &error)
@@ -204,15 +193,23 @@ impl Control {
     /// PID name space.
     pub(crate) fn open(pool: &Folder, superblock: &Superblock) -> Result<Self> {
         let (targets, segments) = (superblock.targets as usize, superblock.segments as usize);
-        let file = pool.file(NAME, Use::Write, superblock.file_permissions())?;
+        let file = pool.file(NAME, pool.most(), superblock.file_permissions())?;
         let path = &pool.path().join(NAME);
-        lengthen(&file, targets, segments, path)?;
         let count = (file_size(targets, segments) / 8) as usize;
-        let words = Words::new(&file, count).map_err(failed("mapping", path))?;
+        let read_only = pool.is_read_only();
+        let words = if read_only {
+            refuse_beside_writers(&file, path)?;
+            Words::copy_of(&file, count)
+        } else {
+            lengthen(&file, targets, segments, path)?;
+            Words::new(&file, count)
+        };
+        let words = words.map_err(failed("mapping", path))?;
         let boot_id = sys::boot_id().map_err(failed("reading the boot id for", path))?;
         let targets_end = targets_end(targets, segments);
         let (burying, slot) = (Mutex::default(), ProcessSlot(0));
-        let mut control = Self { file, words, targets_end, segments, boot_id, burying, slot };
+        let mut control =
+            Self { file, words, read_only, targets_end, segments, boot_id, burying, slot };
         if let Err(refused) = copies::refuse(&control) {
             // To close the file would drop the locks of the copy that has the pool open.
             std::mem::forget(control);
@@ -243,13 +240,16 @@ impl Control {
     }
 
     fn lock(&self, kind: lock::Kind, byte: u64) -> Result<bool> {
+        if self.read_only {
+            return Ok(true);
+        }
         lock::set(&self.file, kind, byte).map_err(not_locked)
     }
 
     /// True where the process behind `slot` lives.
     pub(crate) fn is_alive(&self, slot: ProcessSlot) -> bool {
         let byte = BYTE_PROCESS + u64::from(slot.0);
-        slot == self.slot || lock::held_by_other(&self.file, byte).unwrap_or(true)
+        slot == self.slot || self.is_locked_by_other(byte)
     }
 
     /// Runs `work` while no other process sets up or repairs the pool.
@@ -267,7 +267,8 @@ impl Control {
     }
 
     fn while_locked<T>(&self, byte: u64, work: impl FnOnce() -> Result<T>) -> Result<T> {
-        let _held = lock::Held::wait(&self.file, byte).map_err(not_locked)?;
+        let held = (!self.read_only).then(|| lock::Held::wait(&self.file, byte));
+        let _held = held.transpose().map_err(not_locked)?;
         work()
     }
 
@@ -294,6 +295,9 @@ impl Control {
     pub(crate) fn set_current(&self) -> Result<()> {
         self.words[1].store(self.boot_id, Ordering::Release);
         self.words[0].store(MAGIC, Ordering::Release);
+        if self.read_only {
+            return Ok(());
+        }
         self.file.sync_data().map_err(|error| Error::io("syncing the control file", &error))
     }
 
@@ -314,7 +318,7 @@ impl Control {
 
     /// True where any other process has the pool open.
     pub(crate) fn others_alive(&self) -> bool {
-        lock::any_held_by_other(&self.file, PROCESS_BYTES).unwrap_or(true)
+        !self.read_only && lock::any_held_by_other(&self.file, PROCESS_BYTES).unwrap_or(true)
     }
 
     /// Counts destroyed containers, so that handles notice.
@@ -378,7 +382,11 @@ impl Control {
 
     /// True where another process uses the container.
     pub(crate) fn container_used_by_other(&self, container: ContainerId) -> bool {
-        lock::held_by_other(&self.file, BYTE_CONTAINER + u64::from(container.0)).unwrap_or(true)
+        self.is_locked_by_other(BYTE_CONTAINER + u64::from(container.0))
+    }
+
+    fn is_locked_by_other(&self, byte: u64) -> bool {
+        !self.read_only && lock::held_by_other(&self.file, byte).unwrap_or(true)
     }
 }
 

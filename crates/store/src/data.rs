@@ -1,5 +1,5 @@
 //! The data file of a target: all of its segments, one behind the other.
-use crate::io::folder::{Folder, Use};
+use crate::io::folder::Folder;
 use crate::io::lock;
 use crate::io::map::Map;
 use crate::io::pin::{Pin, ReadMap};
@@ -38,11 +38,12 @@ impl Data {
     pub(crate) fn open(target: &Folder, bytes: u64, mapped: bool, mode: u32) -> Result<Self> {
         let path = target.path().join(NAME);
         let failed = |error| Error::io(format_args!("opening {}", path.display()), &error);
-        let file = target.file(NAME, Use::Write, mode)?;
+        let file = target.file(NAME, target.most(), mode)?;
         if file.metadata().map_err(failed)?.len() < bytes {
             let message = format!("{} is cut short: run `esker pool check`", path.display());
             return Err(Error::new(ErrorKind::Corrupt, message));
         }
+        let mapped = mapped && !target.is_read_only();
         let map = mapped.then(|| Map::new(&file, bytes as usize)).transpose().map_err(failed)?;
         Ok(Self { file, map, bytes, read_map: Mutex::default() })
     }

@@ -28,12 +28,13 @@ mod target;
 mod tests;
 mod walk;
 
-pub use catalog::{Container, ContainerSpec, check_label};
+pub use catalog::{Container, ContainerSpec};
 pub use check::{CheckReport, Progress, ScrubReport};
 pub use control::StableHash;
 pub use io::folder::open_plain;
 pub use io::fork::{ForkGuard, ForkLock, generation};
 pub use io::pin::Mapped;
+pub use io::sys::group_id;
 pub use pool::{Pool, PoolSpec, State, finish_others, is_unfinished, remove_directory};
 pub use superblock::{Access, FORMAT_VERSION, Superblock};
 pub use target::Target;

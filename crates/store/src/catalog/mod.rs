@@ -9,8 +9,8 @@ use crate::io::txn::Txn;
 use crate::keys::{Key, Table};
 use crate::pool::State;
 use esker_types::info::{ContainerId, ContainerInfo, ContainerRef, OpenMode};
-use esker_types::limits::{CONTAINERS_MAX, LABEL_MAX};
-use esker_types::{Checksum, Epoch, Error, ErrorKind, Result, Uuid};
+use esker_types::limits::CONTAINERS_MAX;
+use esker_types::{Checksum, Epoch, Error, ErrorKind, Result, Uuid, check_label};
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -132,25 +132,6 @@ fn find(txn: &Txn, name: ContainerRef<'_>) -> Result<ContainerInfo> {
     };
     let key = container_key(uuid);
     decode(&key, txn.get(&key)?.ok_or_else(unknown)?)
-}
-
-/// Refuses labels that are empty, long, or could be taken for a UUID or a path.
-pub fn check_label(label: &str) -> Result<()> {
-    let sound = |byte: u8| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte);
-    let fine = !label.is_empty()
-        && label.len() <= LABEL_MAX
-        && label.bytes().all(sound)
-        && !label.starts_with('.')
-        && Uuid::parse(label).is_none();
-    if fine {
-        return Ok(());
-    }
-    Err(Error::new(
-        ErrorKind::Invalid,
-        format!(
-            "`{label}` is no label: 1 to {LABEL_MAX} letters, digits, `.`, `_`, `-` or `:`, not like a UUID"
-        ),
-    ))
 }
 
 impl State {

@@ -173,6 +173,9 @@ fn intent_of(coordinator: &Target) -> Result<Option<Intent>> {
 
 /// Carries out what was decided before the machine stopped; runs alone, when a pool is set up.
 pub(crate) fn recover(targets: &[Arc<Target>]) -> Result<()> {
+    if targets.iter().any(|target| target.control.read_only) {
+        return refuse_unfinished(targets);
+    }
     for coordinator in targets {
         if let Some(intent) = intent_of(coordinator)? {
             targets.iter().try_for_each(|target| redo(target, &intent))?;
@@ -183,6 +186,27 @@ pub(crate) fn recover(targets: &[Arc<Target>]) -> Result<()> {
         // Snapshots are no younger than this, and what comes must be younger than they.
         target.control.pass_epoch(Epoch(applied(&*target.index.read()?)?));
     }
+    Ok(())
+}
+
+/// Where nobody can write, all that was decided must have been carried out.
+fn refuse_unfinished(targets: &[Arc<Target>]) -> Result<()> {
+    let applied = targets.iter().map(|target| applied(&*target.index.read()?));
+    let applied = applied.collect::<Result<Vec<_>>>()?;
+    for coordinator in targets {
+        let txn = coordinator.index.read()?;
+        let Some(intent) = txn.get(&intent_key())?.map(decode).transpose()? else { continue };
+        let lacks =
+            |number: u32| applied.get(number as usize).is_none_or(|it| *it < intent.epoch.0);
+        if intent.parts.iter().any(|(number, _)| lacks(*number)) {
+            return Err(Error::new(
+                ErrorKind::Busy,
+                "a commit over several targets was not finished before the machine stopped, and the pool \
+                 is mounted for reading only: open it once where it can be written",
+            ));
+        }
+    }
+    applied.into_iter().for_each(|epoch| targets[0].control.pass_epoch(Epoch(epoch)));
     Ok(())
 }
 

@@ -33,7 +33,7 @@ impl Control {
     ) -> Result<bool> {
         let _alone = self.burying.lock().unwrap_or_else(PoisonError::into_inner);
         let byte = BYTE_PROCESS + u64::from(slot.0);
-        if slot == self.slot {
+        if slot == self.slot || self.read_only {
             return Ok(false);
         }
         let held = lock::Held::take(&self.file, byte).map_err(not_locked)?;

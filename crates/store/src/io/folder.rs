@@ -1,5 +1,6 @@
 //! Directories whose entries are opened as what they are: no link is followed, and only those may write to
 //! them who are expected to.
+use super::sys;
 use esker_types::{Error, ErrorKind, Result};
 use std::fs::{File, Metadata, Permissions};
 use std::io;
@@ -18,6 +19,7 @@ pub(crate) struct Folder {
     path: PathBuf,
     owner: u32,
     group: u32,
+    read_only: bool,
 }
 
 /// What a file is opened for.
@@ -38,7 +40,19 @@ impl Folder {
 
     fn new(file: File, path: PathBuf) -> Result<Self> {
         let info = file.metadata().map_err(|error| failed("looking at", &path, &error))?;
-        Ok(Self { file, path, owner: info.uid(), group: info.gid() })
+        let read_only = sys::is_read_only(&file);
+        let read_only = read_only.map_err(|error| failed("looking at", &path, &error))?;
+        Ok(Self { file, path, owner: info.uid(), group: info.gid(), read_only })
+    }
+
+    /// True where nobody can write who sees the file system as this process does.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.read_only
+    }
+
+    /// What files in it can be opened for.
+    pub(crate) fn most(&self) -> Use {
+        if self.read_only { Use::Read } else { Use::Write }
     }
 
     /// Its path, for messages.

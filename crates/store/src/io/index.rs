@@ -26,6 +26,8 @@ pub(crate) enum Mode {
     Guarded,
     /// Written by system calls and synced by each commit.
     Synced,
+    /// On a file system that nobody can write to: without locks.
+    ReadOnly,
 }
 
 /// An open environment. A process opens each index at most once (a rule of LMDB), and a forked child
@@ -36,6 +38,8 @@ pub(crate) struct Index {
     /// Bytes of the file, to check the lengths LMDB returns against.
     pub(super) bytes: usize,
     mode: Mode,
+    /// Last transaction as of the opening.
+    opened_at: u64,
     path: PathBuf,
     generation: u64,
     /// Reset read transactions, each with a reader slot, ready to be renewed.
@@ -83,12 +87,14 @@ impl Index {
             dbi: 0,
             bytes: bytes as usize,
             mode,
+            opened_at: 0,
             path: folder.path().to_owned(),
             generation: fork::generation(),
             idle: Mutex::default(),
         };
         let found = files_of(folder, permissions)?;
         index.start(folder, permissions)?;
+        index.opened_at = index.last_commit()?;
         match found == files_of(folder, permissions)? && found[0] == index.file()? {
             true => Ok(Arc::new(index)),
             false => Err(Error::new(
@@ -162,10 +168,27 @@ impl Index {
     /// A consistent view of the index as of now.
     pub(crate) fn read(self: &Arc<Self>) -> Result<ReadTxn> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        match idle {
+        let txn = match idle {
             Some(txn) => ReadTxn::renew(self, txn),
             None => self.begin_read(),
+        }?;
+        if self.mode == Mode::ReadOnly && txn.id() != self.opened_at {
+            return Err(self.written_elsewhere());
         }
+        Ok(txn)
+    }
+
+    /// Nobody waits for readers that have no locks.
+    #[cold]
+    fn written_elsewhere(&self) -> Error {
+        Error::new(
+            ErrorKind::Again,
+            format!(
+                "index {} is mounted for reading only here, and was written to where it is mounted for \
+                 writing: open the pool again",
+                self.path.display()
+            ),
+        )
     }
 
     fn begin_read(self: &Arc<Self>) -> Result<ReadTxn> {
@@ -184,6 +207,9 @@ impl Index {
 
     /// The right to change the index; waits for the writer before.
     pub(crate) fn write(self: &Arc<Self>) -> Result<WriteTxn> {
+        if self.mode == Mode::ReadOnly {
+            return Err(read_only(&self.path));
+        }
         WriteTxn::begin(self)
     }
 
@@ -240,6 +266,17 @@ impl Index {
     }
 }
 
+/// An error for who wants to change what lies on a file system for reading only.
+#[cold]
+pub(crate) fn read_only(path: &Path) -> Error {
+    let message = format!(
+        "{} is on a file system that is mounted for reading only: open the pool for reading, or mount it for \
+         writing",
+        path.display()
+    );
+    Error::new(ErrorKind::NoPermission, message)
+}
+
 /// Device and number of a file.
 type FileId = (u64, u64);
 
@@ -251,6 +288,7 @@ fn files_of(folder: &Folder, permissions: u32) -> Result<[FileId; 2]> {
     let locks = folder.info(LOCKS, permissions)?;
     match (data, locks) {
         (Some(data), Some(locks)) => Ok([id(data), id(locks)]),
+        (Some(data), None) if folder.is_read_only() => Ok([id(data), FileId::default()]),
         (Some(_), None) => {
             folder.create(LOCKS, permissions)?;
             files_of(folder, permissions)
@@ -281,6 +319,7 @@ fn flags_of(mode: Mode) -> u32 {
         Mode::Mapped => lmdb::MDB_WRITEMAP | lmdb::MDB_NOSYNC,
         Mode::Guarded => lmdb::MDB_NOSYNC,
         Mode::Synced => 0,
+        Mode::ReadOnly => lmdb::MDB_RDONLY | lmdb::MDB_NOLOCK,
     }
 }
 

@@ -1,7 +1,7 @@
 //! A file mapped into memory and shared with other processes. Only copies and atomics get in and out:
 //! no plain reference to mapped bytes ever leaves this module.
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
@@ -21,11 +21,17 @@ unsafe impl Sync for Map {}
 
 /// Maps the first `len` bytes of `file` and shares them.
 pub(super) fn map(file: &File, len: usize, protection: libc::c_int) -> io::Result<NonNull<u8>> {
+    map_any(len, protection, libc::MAP_SHARED, file.as_raw_fd())
+}
+
+fn map_any(
+    len: usize,
+    protection: libc::c_int,
+    flags: libc::c_int,
+    file: libc::c_int,
+) -> io::Result<NonNull<u8>> {
     // SAFETY: a fresh mapping at an address of the kernel's choice touches nothing of ours.
-    let base = unsafe {
-        let anywhere = std::ptr::null_mut();
-        libc::mmap(anywhere, len, protection, libc::MAP_SHARED, file.as_raw_fd(), 0)
-    };
+    let base = unsafe { libc::mmap(std::ptr::null_mut(), len, protection, flags, file, 0) };
     if base == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }
@@ -96,6 +102,17 @@ impl Words {
     /// Maps the first `count` words of `file`, which must have them.
     pub(crate) fn new(file: &File, count: usize) -> io::Result<Self> {
         Map::new(file, count * 8).map(Self)
+    }
+
+    /// A copy of the first `count` words of `file`, zeros behind its end, that nobody shares.
+    pub(crate) fn copy_of(file: &File, count: usize) -> io::Result<Self> {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        let base = map_any(count * 8, libc::PROT_READ | libc::PROT_WRITE, flags, -1)?;
+        let map = Map { base, len: count * 8 };
+        let mut bytes = Vec::new();
+        file.take(count as u64 * 8).read_to_end(&mut bytes)?;
+        map.write(0, &bytes);
+        Ok(Self(map))
     }
 }
 

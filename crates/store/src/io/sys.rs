@@ -87,14 +87,22 @@ pub(crate) fn free_space(file: &File) -> io::Result<u64> {
 
 /// Bytes the file system of `file` has free for this user, and in all.
 pub(crate) fn space(file: &File) -> io::Result<(u64, u64)> {
+    let info = mounted(file)?;
+    let unit = info.f_frsize as u64;
+    Ok((info.f_bavail as u64 * unit, info.f_blocks as u64 * unit))
+}
+
+/// True where the file system of `file` is mounted for reading only.
+pub(crate) fn is_read_only(file: &File) -> io::Result<bool> {
+    Ok(mounted(file)?.f_flag & libc::ST_RDONLY != 0)
+}
+
+fn mounted(file: &File) -> io::Result<libc::statvfs> {
     // SAFETY: `statvfs` is plain data, for which all zeros is a valid value.
     let mut info: libc::statvfs = unsafe { std::mem::zeroed() };
     // SAFETY: the descriptor is open while `file` is borrowed, and `info` is ours to be written.
     match unsafe { libc::fstatvfs(file.as_raw_fd(), &raw mut info) } {
-        0 => {
-            let unit = info.f_frsize as u64;
-            Ok((info.f_bavail as u64 * unit, info.f_blocks as u64 * unit))
-        }
+        0 => Ok(info),
         _ => Err(io::Error::last_os_error()),
     }
 }
@@ -154,12 +162,43 @@ pub(crate) fn random_bytes() -> io::Result<[u8; 16]> {
     Ok(bytes)
 }
 
-/// Group id of a group by name or number.
-pub(crate) fn group_id(name: &str) -> Option<u32> {
-    if let Ok(number) = name.parse() {
-        return Some(number);
+/// Room for what the system tells of a group, at first and at most: it lists all members.
+const GROUP_BYTES: usize = 16 << 10;
+const GROUP_BYTES_MAX: usize = 16 << 20;
+
+/// Id of the group of this name, wherever the system knows it from (its own file, LDAP, SSSD); `None` where there is
+/// none.
+///
+/// # Errors
+/// What the system says that cannot tell.
+pub fn group_id(name: &str) -> io::Result<Option<u32>> {
+    let name = CString::new(name)?;
+    let mut bytes = GROUP_BYTES;
+    loop {
+        match group_in(&name, bytes) {
+            Err(error) if error.raw_os_error() == Some(libc::ERANGE) && bytes < GROUP_BYTES_MAX => {
+                bytes *= 4;
+            }
+            Err(error) if is_no_group(&error) => return Ok(None),
+            other => return other,
+        }
     }
-    let groups = std::fs::read_to_string("/etc/group").ok()?;
-    let entry = groups.lines().find(|line| line.split(':').next() == Some(name))?;
-    entry.split(':').nth(2)?.parse().ok()
+}
+
+fn group_in(name: &CString, bytes: usize) -> io::Result<Option<u32>> {
+    let mut record = vec![0; bytes];
+    let mut group = std::mem::MaybeUninit::<libc::group>::uninit();
+    let (at, room, mut found) = (group.as_mut_ptr(), record.as_mut_ptr(), std::ptr::null_mut());
+    // SAFETY: all places are of this function and as long as said, and the name ends in a zero byte.
+    match unsafe { libc::getgrnam_r(name.as_ptr(), at, room, bytes, &raw mut found) } {
+        // SAFETY: what was found is the group.
+        0 => Ok(unsafe { found.as_ref() }.map(|group| group.gr_gid)),
+        code => Err(io::Error::from_raw_os_error(code)),
+    }
+}
+
+/// Codes by which, as its manual page says, systems tell that they know no such group.
+fn is_no_group(error: &io::Error) -> bool {
+    let codes = [libc::ENOENT, libc::ESRCH, libc::EBADF, libc::EPERM];
+    error.raw_os_error().is_some_and(|code| codes.contains(&code))
 }

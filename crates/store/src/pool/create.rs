@@ -1,6 +1,5 @@
 //! Creating and destroying pools.
 use super::{Pool, control_bytes};
-use crate::catalog::check_label;
 use crate::io::folder::{Folder, open_plain};
 use crate::io::index::{DATA, Index, Mode};
 use crate::io::lock;
@@ -9,7 +8,7 @@ use crate::superblock::{self, Access, Superblock};
 use crate::{control, data, target};
 use esker_types::info::{Durability, Medium};
 use esker_types::limits::TARGETS_MAX;
-use esker_types::{Error, ErrorKind, Result, Uuid};
+use esker_types::{Error, ErrorKind, Result, Uuid, check_label};
 use std::fs::{self, File};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -193,7 +192,10 @@ impl Pool {
 }
 
 fn resolve_group(name: &str) -> Result<u32> {
-    sys::group_id(name).ok_or_else(|| invalid(format!("there is no group `{name}`")))
+    let known = sys::group_id(name)
+        .map_err(|error| Error::io(format_args!("looking for group `{name}`"), &error))?;
+    let number = || name.parse().ok();
+    known.or_else(number).ok_or_else(|| invalid(format!("there is no group `{name}`")))
 }
 
 fn make_directory(path: &Path, superblock: &Superblock, group: Option<u32>) -> Result<()> {

@@ -14,6 +14,7 @@ use crate::control::{self, Control};
 use crate::holds::Holds;
 use crate::io::folder::Folder;
 use crate::io::fork::{self, ForkLock};
+use crate::io::index::read_only;
 use crate::superblock::Superblock;
 use crate::target::Target;
 use arc_swap::{ArcSwap, Guard};
@@ -158,7 +159,7 @@ impl State {
         let closed = Arc::clone(&state.closed.0);
         open.insert(identity, Entry { state: Arc::downgrade(&state), closed });
         drop(open);
-        if purpose == Purpose::Use {
+        if purpose == Purpose::Use && !state.control.read_only {
             // Only space depends on it, and the next one to open the pool tries again.
             let _ = crate::doomed::empty_all(&state);
         }
@@ -195,6 +196,9 @@ impl State {
     /// # Errors
     /// `Busy` where exclusive use stands against it.
     pub fn connect(&self, mode: OpenMode) -> Result<()> {
+        if self.control.read_only && mode != OpenMode::ReadOnly {
+            return Err(read_only(&self.path));
+        }
         let mut handles = self.handles.lock().unwrap_or_else(PoisonError::into_inner);
         let exclusive = mode == OpenMode::Exclusive;
         let blocked = handles.exclusive || (exclusive && handles.shared > 0);

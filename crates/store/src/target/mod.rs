@@ -58,8 +58,9 @@ pub(crate) fn name(number: u32) -> String {
 pub(crate) const INDEX: &str = "index";
 
 /// How the index of a pool is opened.
-fn index_mode(superblock: &Superblock) -> Mode {
+fn index_mode(pool: &Folder, superblock: &Superblock) -> Mode {
     match (superblock.durability, superblock.guarded) {
+        _ if pool.is_read_only() => Mode::ReadOnly,
         (Durability::Commit, _) => Mode::Synced,
         (Durability::Process, true) => Mode::Guarded,
         (Durability::Process, false) => Mode::Mapped,
@@ -92,7 +93,7 @@ impl Target {
         let index_folder = folder.folder(INDEX, superblock.directory_permissions_max())?;
         refuse_cut_short(&index_folder, superblock)?;
         let index =
-            Index::open(&index_folder, superblock.index_bytes, index_mode(superblock), mode)?;
+            Index::open(&index_folder, superblock.index_bytes, index_mode(pool, superblock), mode)?;
         Ok(Self {
             number,
             index,

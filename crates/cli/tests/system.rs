@@ -1,0 +1,135 @@
+//! Pools as the system around them has it: file systems for reading only, groups from anywhere.
+mod support;
+
+use esker::types::info::OpenMode;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+use std::process::{Command, Output};
+use support::{Site, noise};
+
+/// Runs a script with mounts of its own; `None` where this process may not have any.
+fn with_own_mounts(script: &str, set: impl FnOnce(&mut Command)) -> Option<Output> {
+    let is_root = std::fs::metadata("/proc/self").unwrap().uid() == 0;
+    let kind = if is_root { "-m" } else { "-rm" };
+    let script = format!("mount --make-rprivate / || exit 99\n{script}");
+    let mut command = Command::new("unshare");
+    command.args([kind, "sh", "-c", &script]).env("ESKER", env!("CARGO_BIN_EXE_esker"));
+    set(&mut command);
+    let output = command.output().ok()?;
+    let mounted = !matches!(output.status.code(), Some(99 | 127))
+        && !String::from_utf8_lossy(&output.stderr).contains("unshare:");
+    if !mounted {
+        eprintln!("skipped: this needs unshare and mounts of its own");
+    }
+    mounted.then_some(output)
+}
+
+/// What a command says where the pools are mounted for reading only.
+fn read_only(site: &Site, command: &str) -> Option<(bool, String)> {
+    let script = format!(
+        "mount --bind \"$ESKER_POOLS\" \"$ESKER_POOLS\" &&
+         mount -o remount,bind,ro \"$ESKER_POOLS\" || exit 99
+         exec \"$ESKER\" {command} 2>&1"
+    );
+    let output = with_own_mounts(&script, |command| {
+        command.env("ESKER_POOLS", &site.dir);
+    })?;
+    Some((output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned()))
+}
+
+#[test]
+fn a_pool_on_a_file_system_for_reading_only_is_read() {
+    let site = Site::with_container();
+    let bytes = noise(100_000);
+    let large = site.dir.with_extension("large");
+    std::fs::write(&large, &bytes).unwrap();
+    site.ok(&["kv", "put", "tank", "run1", "index", "key", "value"]);
+    site.ok(&["array", "put", "tank", "run1", "field", &large.to_string_lossy()]);
+    for state in ["in use since the machine started", "for the first time since then"] {
+        let Some(got) = read_only(&site, "kv get tank run1 index key") else { return };
+        assert_eq!(got, (true, "value".to_owned()), "{state}");
+        let place = large.display();
+        let (fine, said) =
+            read_only(&site, &format!("array get tank run1 field -o {place}")).unwrap();
+        assert!(fine, "{state}: {said}");
+        assert!(std::fs::read(&large).unwrap() == bytes, "{state}");
+        for command in ["pool query tank", "pool check tank", "pool scrub tank", "cont list tank"] {
+            let (fine, said) = read_only(&site, command).unwrap();
+            assert!(fine, "{state}, {command}: {said}");
+        }
+        for command in
+            ["kv put tank run1 index key other", "cont create tank run2", "pool destroy tank"]
+        {
+            let (fine, said) = read_only(&site, command).unwrap();
+            assert!(!fine && said.to_lowercase().contains("read"), "{state}, {command}: {said}");
+        }
+        let control = std::fs::File::options().write(true).open(site.dir.join("tank/control"));
+        control.unwrap().write_all_at(&[0; 8], 8).unwrap();
+    }
+    assert_eq!(site.ok(&["kv", "get", "tank", "run1", "index", "key"]), "value");
+    let url = format!("esker:{}", site.dir.join("tank").display());
+    let writer = esker::Pool::connect(&url, OpenMode::ReadWrite).unwrap();
+    let (fine, said) = read_only(&site, "kv get tank run1 index key").unwrap();
+    assert!(!fine && said.contains("in use where it is mounted for writing"), "{said}");
+    drop(writer);
+    std::fs::remove_file(large).unwrap();
+}
+
+/// A service that tells of one group of many members.
+const SERVICE: &str = r#"
+#include <errno.h>
+#include <grp.h>
+#include <nss.h>
+#include <string.h>
+enum nss_status _nss_eskertest_getgrnam_r(const char *name, struct group *group, char *room, size_t size, int *error)
+{
+    if (strcmp(name, "far-away") != 0)
+        return NSS_STATUS_NOTFOUND;
+    if (size < 200000) {
+        *error = ERANGE;
+        return NSS_STATUS_TRYAGAIN;
+    }
+    memset(room, 0, sizeof(char *));
+    *group = (struct group){.gr_name = "far-away", .gr_passwd = "x", .gr_gid = GROUP, .gr_mem = (char **)room};
+    return NSS_STATUS_SUCCESS;
+}
+"#;
+
+#[test]
+fn groups_are_those_the_system_knows() {
+    let site = Site::in_memory();
+    let place = site.dir.with_extension("service");
+    std::fs::create_dir_all(&place).unwrap();
+    let is_root = std::fs::metadata("/proc/self").unwrap().uid() == 0;
+    build_service(&place, if is_root { 1 } else { 0 });
+    std::fs::write(place.join("nsswitch.conf"), "group: files eskertest\n").unwrap();
+    let create = |group: &str| {
+        let script = format!(
+            "mount --bind \"$SERVICE/nsswitch.conf\" /etc/nsswitch.conf || exit 99
+             exec \"$ESKER\" pool create {group} --size 32M --targets 1 --group {group} 2>&1"
+        );
+        with_own_mounts(&script, |command| {
+            let pools = command.env("ESKER_POOLS", &site.dir).env("SERVICE", &place);
+            pools.env("LD_LIBRARY_PATH", &place);
+        })
+    };
+    let Some(made) = create("far-away") else { return };
+    let said = String::from_utf8_lossy(&made.stdout);
+    assert!(made.status.success(), "{said}");
+    if is_root {
+        assert_eq!(std::fs::metadata(site.dir.join("far-away")).unwrap().gid(), 1);
+    }
+    let refused = create("unknown").unwrap();
+    assert!(!refused.status.success());
+    assert!(String::from_utf8_lossy(&refused.stdout).contains("there is no group `unknown`"));
+    std::fs::remove_dir_all(place).unwrap();
+}
+
+fn build_service(place: &Path, group: u32) {
+    let source = place.join("service.c");
+    std::fs::write(&source, SERVICE).unwrap();
+    let mut compiler = Command::new("cc");
+    compiler.args(["-O1", "-shared", "-fPIC", &format!("-DGROUP={group}"), "-o"]);
+    compiler.arg(place.join("libnss_eskertest.so.2")).arg(source);
+    assert!(compiler.status().expect("running cc").success(), "cannot build the service");
+}
