@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 /// Key of the intent a target coordinated last.
-fn intent_key() -> Key {
+pub(super) fn intent_key() -> Key {
     Key::table(Table::Intent).push(b"D")
 }
 
@@ -174,7 +174,7 @@ fn intent_of(coordinator: &Target) -> Result<Option<Intent>> {
 /// Carries out what was decided before the machine stopped; runs alone, when a pool is set up.
 pub(crate) fn recover(targets: &[Arc<Target>]) -> Result<()> {
     if targets.iter().any(|target| target.control.read_only) {
-        return refuse_unfinished(targets);
+        return super::unfinished::refuse(targets);
     }
     for coordinator in targets {
         if let Some(intent) = intent_of(coordinator)? {
@@ -189,28 +189,7 @@ pub(crate) fn recover(targets: &[Arc<Target>]) -> Result<()> {
     Ok(())
 }
 
-/// Where nobody can write, all that was decided must have been carried out.
-fn refuse_unfinished(targets: &[Arc<Target>]) -> Result<()> {
-    let applied = targets.iter().map(|target| applied(&*target.index.read()?));
-    let applied = applied.collect::<Result<Vec<_>>>()?;
-    for coordinator in targets {
-        let txn = coordinator.index.read()?;
-        let Some(intent) = txn.get(&intent_key())?.map(decode).transpose()? else { continue };
-        let lacks =
-            |number: u32| applied.get(number as usize).is_none_or(|it| *it < intent.epoch.0);
-        if intent.parts.iter().any(|(number, _)| lacks(*number)) {
-            return Err(Error::new(
-                ErrorKind::Busy,
-                "a commit over several targets was not finished before the machine stopped, and the pool \
-                 is mounted for reading only: open it once where it can be written",
-            ));
-        }
-    }
-    applied.into_iter().for_each(|epoch| targets[0].control.pass_epoch(Epoch(epoch)));
-    Ok(())
-}
-
-fn applied(txn: &Txn) -> Result<u64> {
+pub(super) fn applied(txn: &Txn) -> Result<u64> {
     let value = txn.get(&applied_key())?;
     Ok(value.and_then(|value| value.try_into().ok()).map_or(0, u64::from_le_bytes))
 }
@@ -238,9 +217,9 @@ fn redo(target: &Target, intent: &Intent) -> Result<()> {
 }
 
 /// What was decided.
-struct Intent {
-    epoch: Epoch,
-    parts: Vec<(u32, Vec<Step>)>,
+pub(super) struct Intent {
+    pub(super) epoch: Epoch,
+    pub(super) parts: Vec<(u32, Vec<Step>)>,
 }
 
 /// Keys removed per round.
@@ -294,7 +273,7 @@ fn encode_step(step: &Step, out: &mut Vec<u8>) {
     }
 }
 
-fn decode(bytes: &[u8]) -> Result<Intent> {
+pub(super) fn decode(bytes: &[u8]) -> Result<Intent> {
     try_decode(bytes).ok_or_else(|| {
         Error::new(ErrorKind::Corrupt, "a transaction's intent is damaged: run `esker pool check`")
     })

@@ -9,6 +9,7 @@ mod group;
 mod join;
 mod room;
 mod stage;
+mod unfinished;
 
 pub(crate) use change::Change;
 pub(crate) use coordinate::{coordinated, last_applied, recover, settle};
