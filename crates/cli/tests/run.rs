@@ -86,12 +86,46 @@ fn locks_exclude_between_processes() {
 fn nothing_stays_of_locks() {
     let site = site();
     let script = "cd /esker; exec 8>one 9>two; flock 8; for n in 1 2 3; do (echo $n >&9); done
-                  exec 8>&-; (exec 7>three; flock 7); flock four true; ls /dev/shm/esker-locks";
+                  exec 8>&-; (exec 7>three; flock 7); flock four true; ls $ESKER_LOCKS";
     let during = shell(&site, script);
     let list = site.json(&["cont", "list", "tank"]);
     let uuid = list[0]["uuid"].as_str().unwrap();
     assert_eq!(during.matches(uuid).count(), 1, "two is open:\n{during}");
-    assert_eq!(shell(&site, "ls /dev/shm/esker-locks").matches(uuid).count(), 0);
+    assert_eq!(shell(&site, "ls $ESKER_LOCKS").matches(uuid).count(), 0);
+}
+
+/// Permissions of the folder for locks, and of a lock file in it that is in use.
+fn lock_permissions(site: &Site, pool: &str) -> String {
+    let script = "exec 9>/esker/f; flock 9; stat -c %a $ESKER_LOCKS $ESKER_LOCKS/*";
+    let arguments = ["run", "--create", &format!("{pool}/locked"), "--", "bash", "-euc", script];
+    let output = site.command(&arguments).env("ESKER_PRELOAD", library()).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn who_may_use_the_pool_may_lock_and_nobody_else() {
+    let site = site();
+    assert_eq!(lock_permissions(&site, "tank"), "700\n600\n");
+    assert!(std::fs::remove_dir(site.dir.join("tank/locks")).is_ok(), "nothing stays");
+    assert_eq!(lock_permissions(&site, "tank"), "700\n600\n", "a pool of the first release");
+    let group = Command::new("id").arg("-gn").output().unwrap().stdout;
+    let group = String::from_utf8(group).unwrap();
+    site.ok(&[
+        "pool",
+        "create",
+        "team",
+        "--size",
+        "32M",
+        "--targets",
+        "1",
+        "--group",
+        group.trim(),
+    ]);
+    assert_eq!(lock_permissions(&site, "team"), "2770\n660\n");
+    std::fs::remove_dir(site.dir.join("team/locks")).unwrap();
+    assert_eq!(lock_permissions(&site, "team"), "2770\n660\n", "a pool of the first release");
+    site.ok(&["pool", "destroy", "team"]);
 }
 
 #[test]

@@ -36,7 +36,7 @@ pub use io::fork::{ForkGuard, ForkLock, generation};
 pub use io::pin::Mapped;
 pub use io::sys::group_id;
 pub use pool::{Pool, PoolSpec, State, finish_others, is_unfinished, remove_directory};
-pub use superblock::{Access, FORMAT_VERSION, Superblock};
+pub use superblock::{Access, FORMAT_VERSION, LOCKS, Superblock};
 pub use target::Target;
 
 /// Free and total bytes of the file system a directory is on, as its user may fill it.

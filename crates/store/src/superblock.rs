@@ -49,6 +49,9 @@ pub(crate) const NAME: &str = "pool";
 /// Most bytes of it that are read.
 const BYTES_MAX: u64 = 1 << 16;
 
+/// Name of the folder for locks of programs in the directory of a pool.
+pub const LOCKS: &str = "locks";
+
 /// Path of the superblock of the pool at `pool`.
 pub(crate) fn path(pool: &Path) -> PathBuf {
     pool.join(NAME)
@@ -72,8 +75,8 @@ impl Superblock {
         }
     }
 
-    /// The widest permissions a directory of the pool may have: the first release let members of a group
-    /// write to directories too.
+    /// The widest permissions a directory of the pool may have: those of the folder for locks, in which users
+    /// of the pool make files, and in the first release of all.
     pub(crate) fn directory_permissions_max(&self) -> u32 {
         match self.access {
             Access::Private => 0o700,

@@ -4,12 +4,13 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::OnceLock;
 
 /// Names of the variables that `esker run` sets. All are handed on to every program that is started.
-pub(crate) const VARIABLES: [&str; 9] = [
+pub(crate) const VARIABLES: [&str; 10] = [
     "LD_PRELOAD",
     "ESKER_MOUNT",
     "ESKER_POOL",
     "ESKER_CONT",
     "ESKER_RUN_DIR",
+    "ESKER_LOCKS",
     "ESKER_REPORT",
     "ESKER_READ_ONLY",
     "ESKER_POOLS",
@@ -27,6 +28,8 @@ pub(crate) struct Config {
     pub(crate) container: String,
     /// Directory for what the processes of this run share.
     pub(crate) run_dir: Vec<u8>,
+    /// Folder for lock files; empty where there is none.
+    pub(crate) locks: Vec<u8>,
     /// File of the report.
     pub(crate) report: Option<CString>,
     /// Nothing may be changed.
@@ -45,6 +48,7 @@ pub(crate) fn get() -> &'static Config {
         pool: String::new(),
         container: String::new(),
         run_dir: Vec::new(),
+        locks: Vec::new(),
         report: None,
         read_only: false,
         variables: Vec::new(),
@@ -69,6 +73,7 @@ fn read() -> Config {
         pool: text("ESKER_POOL"),
         container: text("ESKER_CONT"),
         run_dir: bytes("ESKER_RUN_DIR"),
+        locks: bytes("ESKER_LOCKS"),
         report: CString::new(bytes("ESKER_REPORT")).ok().filter(|path| !path.is_empty()),
         read_only: !bytes("ESKER_READ_ONLY").is_empty(),
         variables: VARIABLES.iter().filter_map(|name| variable(name)).collect(),

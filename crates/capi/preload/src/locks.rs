@@ -3,26 +3,23 @@
 //! The kernel does the locking, on a file that stands for the object and is the same for all processes.
 //! An open file opens it at its first lock, or before a fork, so that whoever shares the open file shares
 //! its locks. The offset of that descriptor is the number of the anonymous file it belongs to, by which
-//! a program that is started finds its own. Whoever closes that file last removes it.
+//! a program that is started finds its own. Whoever closes that file last removes it. The files are in a
+//! folder of the pool, which `esker run` names, so that those may lock who may use the pool.
 use crate::answer::{Answer, Fail, no};
+use crate::config::{self, Config};
 use crate::open_file::OpenFile;
-use crate::{config, descriptors, internal, raw, thread};
+use crate::{descriptors, internal, raw, thread};
 use esker::types::ObjectId;
 use std::ffi::{CString, c_int};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Folders for lock files, the first that can be used. They lose their content with the machine, as
-/// locks do.
-const FOLDERS: [&str; 2] = ["/dev/shm/esker-locks", "/tmp/esker-locks"];
-
 /// The last byte a file can have. Whoever has a lock file open has a shared lock on it, by which the last
 /// one knows that it is; what programs lock ends before it.
 const PRESENCE: i64 = i64::MAX;
 
-/// Everybody may lock who may use the pool.
-const FILE_MODE: u32 = 0o666;
-const FOLDER_MODE: u32 = 0o1777;
+/// Who may use the folder may lock: its permissions but for going into it.
+const FILE_MODE_MAX: u32 = 0o666;
 
 /// Objects on which this process may hold record locks: closing any descriptor of one drops them.
 static HELD: Mutex<Vec<ObjectId>> = Mutex::new(Vec::new());
@@ -30,13 +27,20 @@ static HELD_COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// True for the name of a lock file.
 pub(crate) fn is_lock_file(path: &[u8]) -> bool {
-    FOLDERS.iter().any(|folder| path.starts_with(folder.as_bytes()))
+    let folder = &config::get().locks;
+    !folder.is_empty()
+        && path.strip_prefix(folder.as_slice()).is_some_and(|rest| rest.starts_with(b"/"))
 }
 
 const FLAGS: c_int = libc::O_RDWR | libc::O_CLOEXEC | libc::O_NOFOLLOW;
 
-fn name(folder: &str, oid: ObjectId) -> Answer<CString> {
-    c_string(&format!("{folder}/{}.{:x}.{:x}", config::get().container, oid.hi, oid.lo))
+fn name(oid: ObjectId) -> Answer<CString> {
+    let Config { locks: folder, container, .. } = config::get();
+    if folder.is_empty() {
+        return no(libc::ENOLCK);
+    }
+    let file = format!("/{container}.{:x}.{:x}", oid.hi, oid.lo);
+    c_string([folder, file.as_bytes()].concat())
 }
 
 /// The lock file of an object, with a shared lock on its last byte.
@@ -56,22 +60,14 @@ fn open_file(oid: ObjectId) -> Answer<c_int> {
 }
 
 fn find_or_make(oid: ObjectId) -> Answer<c_int> {
-    let mut result = no(libc::ENOLCK);
-    for folder in FOLDERS {
-        let (name, folder) = (name(folder, oid)?, c_string(folder)?);
-        // Those of other users are opened without O_CREAT: kernels refuse it in shared folders.
-        result = raw::open(&name, FLAGS, 0).or_else(|_| {
-            let before = raw::set_umask(0);
-            let _ = raw::make_directory(&folder, FOLDER_MODE);
-            let fd = raw::open(&name, FLAGS | libc::O_CREAT, FILE_MODE);
-            raw::set_umask(before);
-            fd
-        });
-        if result.is_ok() {
-            break;
-        }
-    }
-    result
+    let name = name(oid)?;
+    raw::open(&name, FLAGS, 0).or_else(|_| {
+        let mode = raw::status_of(&c_string(config::get().locks.clone())?)?.st_mode & FILE_MODE_MAX;
+        let before = raw::set_umask(0);
+        let fd = raw::open(&name, FLAGS | libc::O_CREAT, mode);
+        raw::set_umask(before);
+        fd
+    })
 }
 
 fn presence(fd: c_int, command: c_int, kind: c_int) -> Answer<c_int> {
@@ -84,18 +80,16 @@ fn presence(fd: c_int, command: c_int, kind: c_int) -> Answer<c_int> {
 /// the lock on its last byte, and then sees that it was removed.
 fn close_file(fd: c_int, oid: ObjectId) {
     raw::close(fd);
-    for folder in FOLDERS {
-        let Ok(name) = name(folder, oid) else { return };
-        let Ok(fd) = raw::open(&name, FLAGS, 0) else { continue };
-        let is_last = presence(fd, libc::F_OFD_SETLK, libc::F_WRLCK).is_ok();
-        if is_last && raw::status(fd).is_ok_and(|status| status.st_nlink > 0) {
-            raw::unlink(&name);
-        }
-        raw::close(fd);
+    let Ok(name) = name(oid) else { return };
+    let Ok(fd) = raw::open(&name, FLAGS, 0) else { return };
+    let is_last = presence(fd, libc::F_OFD_SETLK, libc::F_WRLCK).is_ok();
+    if is_last && raw::status(fd).is_ok_and(|status| status.st_nlink > 0) {
+        raw::unlink(&name);
     }
+    raw::close(fd);
 }
 
-fn c_string(text: &str) -> Answer<CString> {
+fn c_string(text: Vec<u8>) -> Answer<CString> {
     CString::new(text).or_else(|_| no(libc::EINVAL))
 }
 

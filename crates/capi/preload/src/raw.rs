@@ -182,6 +182,14 @@ pub(crate) fn protect(start: usize, length: usize, protection: c_int) -> Answer<
     numbers(libc::SYS_mprotect, start, length, protection as usize).map(drop)
 }
 
+/// Attributes of what has this path, following links.
+pub(crate) fn status_of(path: &CStr) -> Answer<libc::stat> {
+    let fd = open(path, libc::O_PATH | libc::O_CLOEXEC, 0)?;
+    let status = status(fd);
+    close(fd);
+    status
+}
+
 /// Maps shared memory at a second place too (`mremap` of an old size of 0).
 pub(crate) fn map_again(start: usize, length: usize) -> Answer<usize> {
     let with = [start, 0, length, libc::MREMAP_MAYMOVE as usize, 0, 0];

@@ -4,7 +4,7 @@ use crate::io::folder::{Folder, open_plain};
 use crate::io::index::{DATA, Index, Mode};
 use crate::io::lock;
 use crate::io::sys::{self, FileSystem};
-use crate::superblock::{self, Access, Superblock};
+use crate::superblock::{self, Access, LOCKS, Superblock};
 use crate::{control, data, target};
 use esker_types::info::{Durability, Medium};
 use esker_types::limits::TARGETS_MAX;
@@ -198,12 +198,12 @@ fn resolve_group(name: &str) -> Result<u32> {
     known.or_else(number).ok_or_else(|| invalid(format!("there is no group `{name}`")))
 }
 
-fn make_directory(path: &Path, superblock: &Superblock, group: Option<u32>) -> Result<()> {
+fn make_directory(path: &Path, mode: u32, group: Option<u32>) -> Result<()> {
     let failed = |error| Error::io(format_args!("making {}", path.display()), &error);
     fs::DirBuilder::new().mode(0o700).create(path).map_err(failed)?;
     if group.is_some() {
         std::os::unix::fs::chown(path, None, group).map_err(failed)?;
-        let permissions = fs::Permissions::from_mode(superblock.directory_permissions());
+        let permissions = fs::Permissions::from_mode(mode);
         fs::set_permissions(path, permissions).map_err(failed)?;
     }
     Ok(())
@@ -284,7 +284,7 @@ impl Builder<'_> {
 
     fn try_begin(&self, parent: &Path) -> Result<File> {
         let coming = super::destroy::coming(parent)?;
-        make_directory(&coming, self.superblock, self.group)?;
+        make_directory(&coming, self.superblock.directory_permissions(), self.group)?;
         let begun = self.create(&coming.join(DRAFT)).and_then(|draft| {
             lock_draft(&draft, self.path)?;
             fs::rename(&coming, self.path).map_err(|error| self.not_made(&error))?;
@@ -322,13 +322,17 @@ impl Builder<'_> {
         };
         for number in 0..superblock.targets {
             let target = self.path.join(target::name(number));
-            make_directory(&target, superblock, self.group)?;
-            make_directory(&target.join(target::INDEX), superblock, self.group)?;
+            let mode = superblock.directory_permissions();
+            make_directory(&target, mode, self.group)?;
+            make_directory(&target.join(target::INDEX), mode, self.group)?;
             self.make_index(&target.join(target::INDEX), &mut report)?;
             let data = u64::from(superblock.segments) * superblock.segment_bytes;
             self.reserve(target.join(data::NAME), data, &mut report)?;
         }
         self.reserve(self.path.join(control::NAME), control_bytes(superblock), &mut |_| {})?;
+        // Who may change what is in the pool may lock it, which takes making files.
+        let mode = superblock.directory_permissions_max();
+        make_directory(&self.path.join(LOCKS), mode, self.group)?;
         self.write_superblock(draft)
     }
 

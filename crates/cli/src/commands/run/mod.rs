@@ -1,4 +1,5 @@
 //! `esker run`: programs that know only files.
+mod locks;
 mod program;
 mod report;
 
@@ -11,6 +12,7 @@ use esker::types::info::OpenMode;
 use esker::types::{Error, ErrorKind, Result};
 use esker::{Pool, Wait};
 use std::ffi::{OsStr, OsString};
+use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus};
@@ -59,14 +61,14 @@ impl Run {
     /// Runs the program and ends as it did.
     pub(crate) fn run(self) -> Result<Answer> {
         let (library, mount) = (library()?, self.mount_point()?);
-        let (pool, container) = self.check_container()?;
+        let (pool, container, locks) = self.check_container()?;
         let (program, arguments) = self.program.split_first().ok_or_else(no_program)?;
         program::warn(program, &mount);
         let dir = RunDir::new()?;
         let mut command = start(program, &mount);
         command.args(arguments).env("LD_PRELOAD", preload(&library));
         command.env("ESKER_MOUNT", &mount).env("ESKER_RUN_DIR", &dir.0);
-        command.env("ESKER_POOL", pool).env("ESKER_CONT", container);
+        command.env("ESKER_POOL", pool).env("ESKER_CONT", container).env("ESKER_LOCKS", locks);
         command.env_remove("ESKER_REPORT").env_remove("ESKER_READ_ONLY");
         if self.read_only {
             command.env("ESKER_READ_ONLY", "1");
@@ -107,8 +109,8 @@ impl Run {
     }
 
     /// Makes sure that there is a file system, so that its lack is told here and not by each program. The
-    /// pool, and the UUID of the container.
-    fn check_container(&self) -> Result<(&str, String)> {
+    /// pool, the UUID of the container, and the folder for locks.
+    fn check_container(&self) -> Result<(&str, String, PathBuf)> {
         let (name, label) = open::split(&self.source)?;
         let mode = if self.read_only { OpenMode::ReadOnly } else { OpenMode::ReadWrite };
         let pool = Pool::connect(name, mode)?;
@@ -123,7 +125,7 @@ impl Run {
         let uuid = container.info().uuid.to_string();
         let options = MountOptions { read_only: self.read_only, ..MountOptions::default() };
         Dfs::mount(container, options)?;
-        Ok((name, uuid))
+        Ok((name, uuid, locks::folder(&pool)?))
     }
 }
 
@@ -135,12 +137,11 @@ const RUN_DIR: &str = "esker-run-";
 
 impl RunDir {
     fn new() -> Result<Self> {
-        let memory = Path::new("/dev/shm");
-        let place = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+        let place = shared_place();
         sweep(&place);
         for number in 0.. {
             let dir = place.join(format!("{RUN_DIR}{}-{number}", std::process::id()));
-            match std::fs::create_dir(&dir) {
+            match std::fs::DirBuilder::new().mode(0o700).create(&dir) {
                 Ok(()) => return Ok(Self(dir)),
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(Error::io(format!("making {}", dir.display()), &error)),
@@ -148,6 +149,12 @@ impl RunDir {
         }
         Err(no_program())
     }
+}
+
+/// The folder for what processes share that are not of one pool.
+fn shared_place() -> PathBuf {
+    let memory = Path::new("/dev/shm");
+    if memory.is_dir() { memory.to_owned() } else { PathBuf::from("/tmp") }
 }
 
 /// Removes what runs left that are over.

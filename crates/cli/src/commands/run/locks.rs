@@ -1,0 +1,100 @@
+//! Where the locks of programs stand: in the pool, for those who may use it.
+use esker::types::{Error, ErrorKind, Result};
+use esker::{LOCKS, Pool, Wait};
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// What others than the owner may do with a file.
+const OTHERS: u32 = 0o077;
+/// What is made in a directory belongs to its group.
+const SET_GROUP: u32 = 0o2000;
+
+/// The folder for locks on what is in the pool. A pool that is in no directory, or in one that cannot be
+/// changed, has its locks in a folder of the user.
+pub(super) fn folder(pool: &Pool) -> Result<PathBuf> {
+    let url = pool.info().wait()?.url;
+    let Some(directory) = url.strip_prefix("esker:").map(Path::new) else {
+        return own(&super::shared_place());
+    };
+    let folder = directory.join(LOCKS);
+    match make_in(directory, &folder).and_then(|()| folder.canonicalize()) {
+        Ok(folder) => Ok(folder),
+        Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => {
+            own(&super::shared_place())
+        }
+        Err(error) => Err(Error::io(
+            format_args!("making {}, which the pool's owner does by `esker run`", folder.display()),
+            &error,
+        )),
+    }
+}
+
+/// Pools have it from their making, but for those of the first release.
+fn make_in(directory: &Path, folder: &Path) -> io::Result<()> {
+    if is_directory(folder)? {
+        return Ok(());
+    }
+    DirBuilder::new().mode(0o700).create(folder).or_else(unless_there)?;
+    fs::set_permissions(folder, fs::Permissions::from_mode(mode_in(directory)?))
+}
+
+/// Whoever may change the content of the pool may lock.
+fn mode_in(directory: &Path) -> io::Result<u32> {
+    let mode = fs::metadata(directory.join("control"))?.mode() & 0o777;
+    let set_group = if mode & 0o020 == 0 { 0 } else { SET_GROUP };
+    // Who may read a directory may go into it.
+    Ok(mode | (mode & 0o444) >> 2 | set_group)
+}
+
+fn unless_there(error: io::Error) -> io::Result<()> {
+    if error.kind() == io::ErrorKind::AlreadyExists { Ok(()) } else { Err(error) }
+}
+
+/// False where nothing is.
+fn is_directory(path: &Path) -> io::Result<bool> {
+    match fs::symlink_metadata(path) {
+        Ok(found) if found.is_dir() => Ok(true),
+        Ok(_) => Err(io::ErrorKind::NotADirectory.into()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// A folder of this user, which nobody else can look into.
+fn own(place: &Path) -> Result<PathBuf> {
+    let user = fs::metadata("/proc/self").map_or(0, |process| process.uid());
+    let folder = place.join(format!("esker-locks-{user}"));
+    let failed = |error| Error::io(format_args!("making {}", folder.display()), &error);
+    DirBuilder::new().mode(0o700).create(&folder).or_else(unless_there).map_err(failed)?;
+    let found = fs::symlink_metadata(&folder).map_err(failed)?;
+    if found.is_dir() && found.uid() == user && found.mode() & OTHERS == 0 {
+        return Ok(folder);
+    }
+    let message = format!(
+        "{} is no folder of yours alone, so locks cannot stand there: have it removed",
+        folder.display()
+    );
+    Err(Error::new(ErrorKind::NoPermission, message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_of_the_user_is_nobody_elses() {
+        let place = std::env::temp_dir().join(format!("esker-own-locks-{}", std::process::id()));
+        fs::create_dir(&place).unwrap();
+        let folder = own(&place).unwrap();
+        assert_eq!(fs::metadata(&folder).unwrap().mode() & 0o777, 0o700);
+        assert_eq!(own(&place).unwrap(), folder, "another run");
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
+        assert_eq!(own(&place).unwrap_err().kind(), ErrorKind::NoPermission);
+        fs::remove_dir(&folder).unwrap();
+        std::os::unix::fs::symlink("/", &folder).unwrap();
+        assert_eq!(own(&place).unwrap_err().kind(), ErrorKind::NoPermission, "a link");
+        fs::remove_dir_all(&place).unwrap();
+    }
+}
