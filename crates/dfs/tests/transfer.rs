@@ -1,5 +1,10 @@
 //! Copies of trees, from the host to the host: what is copied, kept, left alone and refused.
-use dfs::transfer::{self, Host, Options, Progress, Summary, Target};
+use dfs::limits::FILE_SIZE_MAX;
+use dfs::transfer::{self, Host, Inside, Options, Progress, Summary, Target};
+use dfs::{Create, Dfs, MountOptions, NewDfs, Open, SetAttr};
+use esker::Pool;
+use esker::backend::NewContainer;
+use esker::types::info::OpenMode;
 use rustix::fs::{self, CWD, Mode, Timespec, Timestamps, XattrFlags};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
@@ -110,6 +115,49 @@ fn what_is_there_is_left_alone_and_what_is_not_whole_is_done_again() {
             std::fs::read(place.from(name)).unwrap()
         );
     }
+}
+
+/// A part for each hole of this size would take years.
+#[test]
+fn holes_of_any_size_are_passed_over() {
+    let pool = Pool::connect("memory:sparse", OpenMode::ReadWrite).unwrap();
+    let label = NewContainer { label: Some("fs"), ..NewContainer::default() };
+    Dfs::create_container(&pool, &label, &NewDfs::default()).unwrap();
+    let fs = Dfs::open("memory:sparse", "fs", MountOptions::default()).unwrap();
+    let root = fs.root();
+    let node = root.create(b"sparse", &Create::with_mode(0o644)).unwrap();
+    let file = node.open(Open::BOTH).unwrap();
+    let islands = [5, 1 << 40, (1 << 62) + 77];
+    for at in islands {
+        file.write_at(at, b"island").unwrap();
+    }
+    file.set_len(FILE_SIZE_MAX).unwrap();
+    file.close().unwrap();
+    let copy = |options: &Options| {
+        let progress = Progress::default();
+        let to = (&Inside, Target::Name(&root, &b"copy"[..]));
+        transfer::copy((&Inside, &node), to, options, &progress).unwrap();
+        progress.summary()
+    };
+    let verify = Options { verify: true, ..Options::default() };
+    let summary = copy(&verify);
+    assert_eq!((summary.failed, summary.files), (0, 1), "{summary:?}");
+    assert_eq!(summary.bytes_passed, FILE_SIZE_MAX);
+    let target = root.lookup(b"copy").unwrap().open(Open::BOTH).unwrap();
+    assert_eq!(target.size().unwrap(), FILE_SIZE_MAX);
+    for at in islands {
+        let mut bytes = [0; 6];
+        target.read_at(at, &mut bytes).unwrap();
+        assert_eq!(&bytes, b"island", "at {at}");
+    }
+    let again = Options { resume: true, ..verify };
+    assert_eq!(copy(&again).skipped, 1, "what is there is compared");
+    let kept = node.attr().unwrap().mtime;
+    target.write_at(1 << 50, b"else").unwrap();
+    target.close().unwrap();
+    let change = SetAttr { mtime: Some(kept), ..SetAttr::default() };
+    root.lookup(b"copy").unwrap().set_attr(&change).unwrap();
+    assert_eq!(copy(&again).skipped, 0, "data in a hole is seen");
 }
 
 #[test]

@@ -74,28 +74,43 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
             return Ok(true);
         }
         let (source, target) = (self.from.open(node)?, self.to.open(there)?);
-        self.is_same((&source, &target), 0..meta.size, buffers)
+        self.is_same((&source, &target), meta, 0..meta.size, buffers)
     }
 
-    /// Leaves the parts of a large file to whoever is free, and does those there is no room for.
+    /// Leaves the parts of a large file to whoever is free, and does those there is no room for. Parts without
+    /// data are passed over: what is in a file may be far less than its size.
     fn parts(&self, whole: Arc<Copying<S, D>>, buffers: &mut Buffers) {
-        let size = whole.meta.size;
-        let count = size.div_ceil(PART_BYTES).max(1);
-        // The first goes into the queue last, for it is taken from there first.
-        for number in (0..count).rev() {
-            let start = number * PART_BYTES;
-            let range = start..(start + PART_BYTES).min(size);
-            let part = Part { whole: Arc::clone(&whole), range };
-            if let Some(part) = self.hand_over(part, count) {
-                self.part(part, buffers);
+        let (size, mut at) = (whole.meta.size, 0);
+        while at < size && !self.has_ended(&whole) {
+            match self.next_data(&whole, at, size) {
+                Ok(data) => {
+                    add(&self.progress.bytes_passed, data.start - at);
+                    at = data.start.saturating_add(PART_BYTES).min(size);
+                    let part = Part { whole: Arc::clone(&whole), range: data.start..at };
+                    if let Some(part) = self.hand_over(part) {
+                        self.part(part, buffers);
+                    }
+                }
+                Err(error) => self.fail(&whole, error),
             }
         }
         self.release(whole);
     }
 
+    /// True where there is no more to do for a file.
+    fn has_ended(&self, whole: &Copying<S, D>) -> bool {
+        whole.has_failed.load(Ordering::Relaxed) || self.progress.is_stopped()
+    }
+
+    fn fail(&self, whole: &Copying<S, D>, error: Error) {
+        if !whole.has_failed.swap(true, Ordering::Relaxed) {
+            self.progress.fail(self.from.path(&whole.node), error);
+        }
+    }
+
     /// Puts a part into the queue; gives back what is better done at once.
-    fn hand_over(&self, part: Part<S, D>, count: u64) -> Option<Part<S, D>> {
-        if count == 1 {
+    fn hand_over(&self, part: Part<S, D>) -> Option<Part<S, D>> {
+        if part.whole.meta.size <= PART_BYTES || part.range.is_empty() {
             return Some(part);
         }
         match self.queue.try_push(Job::Part(part)) {
@@ -106,13 +121,10 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
 
     pub(super) fn part(&self, part: Part<S, D>, buffers: &mut Buffers) {
         let Part { whole, range } = part;
-        if !whole.has_failed.load(Ordering::Relaxed) {
-            let copied = self.range(&whole, range, buffers);
-            if let Err(error) = copied
-                && !whole.has_failed.swap(true, Ordering::Relaxed)
-            {
-                self.progress.fail(self.from.path(&whole.node), error);
-            }
+        if !whole.has_failed.load(Ordering::Relaxed)
+            && let Err(error) = self.range(&whole, range, buffers)
+        {
+            self.fail(&whole, error);
         }
         self.release(whole);
     }
@@ -127,13 +139,14 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
             at = data.end;
         }
         let files = (&file.source, &file.target);
-        match !self.options.verify || self.is_same(files, range, buffers)? {
+        match !self.options.verify || self.is_same(files, &file.meta, range, buffers)? {
             true => Ok(()),
             false => Err(differs()),
         }
     }
 
-    /// The next range that has to be copied, empty at `end` where there is none.
+    /// The next range that has to be copied, empty at `end` where there is none. Nobody looks for holes in a
+    /// file that has none.
     fn next_data(&self, file: &Copying<S, D>, at: u64, end: u64) -> Result<Range<u64>> {
         if !file.meta.may_have_holes() {
             return Ok(at..end);
@@ -158,15 +171,23 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
         Ok(())
     }
 
-    /// Compares a range on both sides, byte for byte.
+    /// Compares a range on both sides, byte for byte, but for what is a hole on both.
     fn is_same(
         &self,
         (source, target): (&S::File, &D::File),
+        meta: &Meta,
         range: Range<u64>,
         buffers: &mut Buffers,
     ) -> Result<bool> {
         let mut at = range.start;
         while at < range.end {
+            if meta.may_have_holes() {
+                let next = [self.from.data(source, at)?, self.to.data(target, at)?];
+                at = next.iter().flatten().map(|(start, _)| *start).min().unwrap_or(range.end);
+                if at >= range.end {
+                    break;
+                }
+            }
             let wanted = piece(at, range.end);
             let ours = self.from.read(source, at, &mut buffers.data[..wanted])?;
             let theirs = self.to.read(target, at, &mut buffers.other[..wanted])?;
