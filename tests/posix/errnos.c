@@ -435,6 +435,16 @@ what_a_file_system_may_lack(void)
 		HOLDS(stat_of("file").st_nlink == 2);
 		WORKS(unlink("hard"));
 	}
+	FAILS(EEXIST, link("file", "file"));
+	FAILS(EEXIST, link("file", "dir"));
+	FAILS(ENOENT, link("none", "file"));
+	FAILS(ENOENT, link("none", "new"));
+	FAILS(ENOENT, link("file", "none/new"));
+	FAILS(EEXIST, mkfifo("file", 0644));
+	FAILS(EEXIST, mkfifo("dir", 0644));
+	FAILS(ENOENT, mkfifo("none/fifo", 0644));
+	FAILS(ENOTDIR, mkfifo("file/fifo", 0644));
+	FAILS(EEXIST, mknod("file", S_IFSOCK | 0644, 0));
 	if (mkfifo("fifo", 0644))
 		HOLDS(errno == EPERM || errno == EOPNOTSUPP);
 	else

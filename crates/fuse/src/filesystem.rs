@@ -127,6 +127,10 @@ impl Filesystem for Served {
         self.entry(reply, self.make_link(parent.0, name.as_bytes(), target, new));
     }
 
+    fn link(&self, _: &Request, _: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        self.entry(reply, self.refuse_name(parent.0, name.as_bytes()));
+    }
+
     fn rename(
         &self,
         _: &Request,

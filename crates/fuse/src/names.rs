@@ -62,11 +62,21 @@ impl Served {
     pub(crate) fn make_file(&self, parent: u64, name: &[u8], new: New) -> Answer<FileAttr> {
         // Neither devices nor sockets nor pipes.
         if new.mode & dfs::KIND_MASK != Kind::File.bits() {
-            return Err(Errno::EPERM.into());
+            return self.refuse_name(parent, name);
         }
         let dir = self.inode(parent)?.node();
         let create = Create { exclusive: true, ..new.within(&dir, Kind::File) };
         self.told(dir.create(name, &create)?)
+    }
+
+    /// What the file system has no kind for is refused, after what stands there: the kernel may have known of
+    /// it as missing.
+    pub(crate) fn refuse_name<T>(&self, parent: u64, name: &[u8]) -> Answer<T> {
+        match self.inode(parent)?.node().lookup(name) {
+            Ok(_) => Err(Errno::EEXIST.into()),
+            Err(error) if error.kind() == ErrorKind::NotFound => Err(Errno::EPERM.into()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     pub(crate) fn make_directory(&self, parent: u64, name: &[u8], new: New) -> Answer<FileAttr> {

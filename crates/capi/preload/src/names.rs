@@ -64,15 +64,21 @@ fn unlink_by(spot: &Spot<'_>, flags: c_int) -> Answer<c_int> {
 fn make_link(spot: &Spot<'_>, target: Text) -> Answer<c_int> {
     let Some(target) = target.bytes() else { return no(libc::EFAULT) };
     let last = spot.last()?;
-    if last.is_special() || last.slash && last.find()?.is_some() {
-        return no(libc::EEXIST);
-    }
-    if last.slash {
-        return no(libc::ENOENT);
+    if last.is_special() || last.slash {
+        check_free(&last)?;
     }
     let new = dfs::Create { mode: 0o777, ..new_entry(&last.dir, 0, true) };
     last.dir.symlink(&last.name, target, &new)?;
     Ok(0)
+}
+
+/// Nothing stands there, and no directory is asked for.
+fn check_free(last: &Last) -> Answer<()> {
+    match last.is_special() || last.find()?.is_some() {
+        true => no(libc::EEXIST),
+        false if last.slash => no(libc::ENOENT),
+        false => Ok(()),
+    }
 }
 
 fn read_link(spot: &Spot<'_>, buffer: Out<u8>, size: usize) -> Answer<isize> {
@@ -163,7 +169,18 @@ fn both(
 }
 
 /// Hard links: there are none, as `link(2)` says of such file systems.
-fn no_link<T>() -> Answer<T> {
+fn no_link(from: Find<'_>, to: Find<'_>) -> Answer<c_int> {
+    let from = from()?;
+    if !from.is_special() && from.find()?.is_none() {
+        return no(libc::ENOENT);
+    }
+    check_free(&to()?)?;
+    no(libc::EPERM)
+}
+
+/// Neither devices nor sockets nor pipes.
+fn no_special_file(spot: &Spot<'_>) -> Answer<c_int> {
+    check_free(&spot.last()?)?;
     no(libc::EPERM)
 }
 
@@ -242,27 +259,27 @@ export! {
     }
 
     fn link(path: Text, new_path: Text) -> c_int | next {
-        both((HERE, path), (HERE, new_path), |_, _| no_link(), || next(path, new_path))
+        both((HERE, path), (HERE, new_path), no_link, || next(path, new_path))
     }
 
     fn linkat(dir: c_int, path: Text, new_dir: c_int, new_path: Text, flags: c_int) -> c_int | next {
         let theirs = || next(dir, path, new_dir, new_path, flags);
-        both((dir, path), (new_dir, new_path), |_, _| no_link(), theirs)
+        both((dir, path), (new_dir, new_path), no_link, theirs)
     }
 
     fn mkfifo(path: Text, mode: u32) -> c_int | next {
-        at(HERE, path, |_| no(libc::EPERM), |_, path| next(path, mode))
+        at(HERE, path, |spot| no_special_file(&spot), |_, path| next(path, mode))
     }
 
     fn mkfifoat(dir: c_int, path: Text, mode: u32) -> c_int | next {
-        at(dir, path, |_| no(libc::EPERM), |dir, path| next(dir, path, mode))
+        at(dir, path, |spot| no_special_file(&spot), |dir, path| next(dir, path, mode))
     }
 
     fn mknod(path: Text, mode: u32, device: u64) -> c_int | next {
-        at(HERE, path, |_| no(libc::EPERM), |_, path| next(path, mode, device))
+        at(HERE, path, |spot| no_special_file(&spot), |_, path| next(path, mode, device))
     }
 
     fn mknodat(dir: c_int, path: Text, mode: u32, device: u64) -> c_int | next {
-        at(dir, path, |_| no(libc::EPERM), |dir, path| next(dir, path, mode, device))
+        at(dir, path, |spot| no_special_file(&spot), |dir, path| next(dir, path, mode, device))
     }
 }
