@@ -1,6 +1,7 @@
 //! `esker run`: real programs on a file system that only they see.
 mod support;
 
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -162,6 +163,25 @@ fn the_report_counts_what_was_served() {
     let output = run(&site(), &["--report"], &["bash", "-c", "echo hi >/esker/a; cat /esker/a"]);
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.contains("calls that were served") && said.contains("open"), "{said}");
+}
+
+/// A program without a loader cannot be run here, but it is looked at before.
+#[test]
+fn programs_that_a_shell_starts_are_warned_of() {
+    let site = site();
+    let program = site.dir.join("static");
+    let mut bytes = [0; 64];
+    bytes[..4].copy_from_slice(b"\x7fELF");
+    std::fs::write(&program, bytes).unwrap();
+    std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+    let script =
+        format!("{0}; env {0}; PATH={1}:$PATH; static", program.display(), site.dir.display());
+    let output = run(&site, &["--report"], &["bash", "-c", &script]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    let (warned, report) = said.split_once("calls that were served").unwrap();
+    assert_eq!(warned.matches("esker: warning").count(), 1, "{said}");
+    assert!(warned.contains("static is statically linked"), "{said}");
+    assert!(report.contains("static is statically linked"), "{said}");
 }
 
 #[test]

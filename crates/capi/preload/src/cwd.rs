@@ -1,7 +1,9 @@
 //! The working directory.
 //!
 //! While it lies in the mount point, the kernel's is an empty directory whose path says which: below
-//! the run directory, then the path in the file system. So children and programs that are started find it.
+//! the run directory, then the path in the file system. So children and programs that are started find it. It
+//! is removed as soon as it is entered: nobody can make anything in it, whoever goes past this library, and
+//! what is removed keeps its path.
 use crate::answer::{Answer, no};
 use crate::edge::{Out, Text, export};
 use crate::paths::{Spot, shown};
@@ -9,11 +11,15 @@ use crate::{config, mounted, raw, serve};
 use arc_swap::ArcSwapOption;
 use dfs::{Follow, Kind, Node};
 use std::ffi::{CString, c_char, c_int};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
-/// Name of the folder of the run directory that stands for the mount point.
-const FOLDER: &[u8] = b"/cwd";
+/// How the folders of the run directory begin that stand for the mount point; the process that made one
+/// follows.
+const FOLDER: &[u8] = b"/cwd.";
+
+/// Directories are made and removed by one thread at a time.
+static MAKING: Mutex<()> = Mutex::new(());
 
 static IS_OURS: AtomicBool = AtomicBool::new(false);
 static CURRENT: ArcSwapOption<Current> = ArcSwapOption::const_empty();
@@ -54,17 +60,12 @@ pub(crate) fn inherit() {
     let mut room = [0; crate::limits::PATH_MAX];
     let Ok(found) = raw::read_link(c"/proc/self/cwd", &mut room) else { return };
     let found = found.strip_suffix(b" (deleted)").unwrap_or(found);
-    let folder = folder();
+    let folder = [config::get().run_dir.as_slice(), FOLDER].concat();
     let Some(rest) = found.strip_prefix(folder.as_slice()) else { return };
-    if rest.is_empty() || rest[0] == b'/' {
-        let path = if rest.is_empty() { b"/".to_vec() } else { rest.to_vec() };
-        keep(path, None);
+    let path = &rest[rest.iter().take_while(|byte| byte.is_ascii_digit()).count()..];
+    if path.is_empty() || path[0] == b'/' {
+        keep(if path.is_empty() { b"/".to_vec() } else { path.to_vec() }, None);
     }
-}
-
-fn folder() -> Vec<u8> {
-    let dir = &config::get().run_dir;
-    [if dir.is_empty() { b"/tmp" } else { dir.as_slice() }, FOLDER].concat()
 }
 
 fn keep(path: Vec<u8>, node: Option<Node>) {
@@ -73,34 +74,50 @@ fn keep(path: Vec<u8>, node: Option<Node>) {
     IS_OURS.store(true, Ordering::Relaxed);
 }
 
-/// The directory of the kernel that stands for one of the mount point, for a program that starts there.
-pub(crate) fn real(node: &Node) -> Answer<CString> {
+/// A descriptor of the directory of the kernel that stands for one of the mount point.
+pub(crate) fn stand_in(node: &Node) -> Answer<c_int> {
+    let run_dir = &config::get().run_dir;
     if node.kind() != Kind::Directory {
         return no(libc::ENOTDIR);
     }
-    let path = node.path();
+    if run_dir.is_empty() {
+        return no(libc::ENOENT);
+    }
+    let (path, process) = (node.path(), raw::pid().to_string());
     let tail = if path == b"/" { &[][..] } else { &path };
-    make_real(&[&folder(), tail].concat())
+    let whole = [run_dir, FOLDER, process.as_bytes(), tail].concat();
+    let ends = whole.iter().enumerate().skip(run_dir.len() + 1).filter(|(_, byte)| **byte == b'/');
+    let ends = ends.map(|(at, _)| at).chain([whole.len()]);
+    let names: Answer<Vec<CString>> = ends.map(|end| c_string(&whole[..end])).collect();
+    open_removed(&names?)
+}
+
+/// Makes directories, each in the one before, opens the last, and removes all.
+fn open_removed(names: &[CString]) -> Answer<c_int> {
+    let _one = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
+    for name in names {
+        let _ = raw::make_directory(name, 0o700);
+    }
+    let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC;
+    let opened = names.last().map_or_else(|| no(libc::ENOENT), |last| raw::open(last, flags, 0));
+    for name in names.iter().rev() {
+        raw::remove_directory(name);
+    }
+    opened
+}
+
+fn c_string(bytes: &[u8]) -> Answer<CString> {
+    CString::new(bytes).or_else(|_| no(libc::EINVAL))
 }
 
 /// Makes a directory of the mount point the working directory.
 pub(crate) fn enter(node: Node) -> Answer<c_int> {
-    raw::change_directory(&real(&node)?)?;
+    let fd = stand_in(&node)?;
+    let entered = raw::change_directory(fd);
+    raw::close(fd);
+    entered?;
     keep(node.path(), Some(node));
     Ok(0)
-}
-
-fn make_real(path: &[u8]) -> Answer<CString> {
-    let name = |bytes: &[u8]| CString::new(bytes).or_else(|_| no(libc::EINVAL));
-    let whole = name(path)?;
-    if raw::is_there(&whole) {
-        return Ok(whole);
-    }
-    let ends = path.iter().enumerate().skip(1).filter(|(_, byte)| **byte == b'/');
-    for end in ends.map(|(at, _)| at).chain([path.len()]) {
-        let _ = raw::make_directory(&name(&path[..end])?, 0o700);
-    }
-    Ok(whole)
 }
 
 fn left(result: c_int) -> c_int {

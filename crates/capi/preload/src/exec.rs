@@ -4,7 +4,7 @@ use crate::edge::{Text, Texts, export, real};
 use crate::limits::{LINKS_MAX, PATH_MAX};
 use crate::paths::{self, Spot, shown};
 use crate::serve::serve;
-use crate::{config, descriptors, process, raw};
+use crate::{config, descriptors, process, raw, unreached};
 use dfs::{Follow, Node, Open};
 use std::ffi::{CStr, CString, c_char, c_int};
 
@@ -37,6 +37,7 @@ impl Program {
         for _ in 0..LINKS_MAX {
             let path = self.path.to_bytes();
             if !paths::is_ours(libc::AT_FDCWD, path) {
+                unreached::warn(&self.path);
                 return Ok(());
             }
             let found = Spot::new(libc::AT_FDCWD, path).and_then(|spot| spot.node(Follow::All));
@@ -195,9 +196,11 @@ fn search(file: Text, arguments: Texts, environment: Texts) -> c_int {
     if let Ok(path) = serve_program(|| in_our_folders(name.to_bytes())) {
         return run(&path, arguments, environment);
     }
-    let Ok(program) = serve_program(|| Ok(Program::new(name, arguments, environment))) else {
-        return tell(no(libc::ENOMEM));
-    };
+    let program = serve_program(|| {
+        unreached::warn_found(name);
+        Ok(Program::new(name, arguments, environment))
+    });
+    let Ok(program) = program else { return tell(no(libc::ENOMEM)) };
     process::before_exec();
     program.with(c::execvpe)
 }

@@ -45,6 +45,7 @@ mod temps;
 mod thread;
 mod transfer;
 mod umask;
+mod unreached;
 mod view;
 mod walk;
 mod xattrs;

@@ -122,16 +122,15 @@ pub(crate) fn unlink(path: &CStr) {
     let _ = unsafe { call(libc::SYS_unlinkat, with) };
 }
 
-pub(crate) fn is_there(path: &CStr) -> bool {
-    let with = [libc::AT_FDCWD as usize, path.as_ptr() as usize, 0, 0, 0, 0];
+pub(crate) fn remove_directory(path: &CStr) {
+    let flags = libc::AT_REMOVEDIR as usize;
+    let with = [libc::AT_FDCWD as usize, path.as_ptr() as usize, flags, 0, 0, 0];
     // SAFETY: the path ends with a zero byte.
-    checked(unsafe { call(libc::SYS_faccessat, with) }).is_ok()
+    let _ = unsafe { call(libc::SYS_unlinkat, with) };
 }
 
-pub(crate) fn change_directory(path: &CStr) -> Answer<()> {
-    let with = [path.as_ptr() as usize, 0, 0, 0, 0, 0];
-    // SAFETY: the path ends with a zero byte.
-    checked(unsafe { call(libc::SYS_chdir, with) }).map(drop)
+pub(crate) fn change_directory(fd: c_int) -> Answer<()> {
+    numbers(libc::SYS_fchdir, fd as usize, 0, 0).map(drop)
 }
 
 pub(crate) fn read_link<'a>(path: &CStr, room: &'a mut [u8]) -> Answer<&'a [u8]> {

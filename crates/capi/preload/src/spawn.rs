@@ -5,7 +5,7 @@ use crate::exec::{Program, in_our_folders, serve_program};
 use crate::open::open_path;
 use crate::paths::{self, Spot};
 use crate::serve::{at, serve};
-use crate::{close, cwd, internal, locks, raw};
+use crate::{close, cwd, internal, locks, raw, unreached};
 use dfs::Follow;
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::sync::{Mutex, PoisonError};
@@ -53,9 +53,11 @@ fn spawn_found(
     real: Spawn,
 ) -> c_int {
     locks::share();
-    let Ok(program) = serve_program(|| Ok(Program::new(name, arguments, environment))) else {
-        return libc::ENOMEM;
-    };
+    let program = serve_program(|| {
+        unreached::warn_found(name);
+        Ok(Program::new(name, arguments, environment))
+    });
+    let Ok(program) = program else { return libc::ENOMEM };
     program.with(|name, arguments, environment| {
         real(pid, name, actions, attributes, arguments, environment)
     })
@@ -67,9 +69,14 @@ fn open_now(list: usize, spot: &Spot<'_>, flags: c_int, mode: u32) -> Answer<c_i
     let kept = raw::control(fd, libc::F_DUPFD_CLOEXEC, libc::STDERR_FILENO as usize + 1)?;
     close::forget(fd);
     raw::close(fd);
-    let kept = internal::keep(kept);
+    Ok(keep_for(list, kept))
+}
+
+/// Keeps a descriptor open as long as the list.
+fn keep_for(list: usize, fd: c_int) -> c_int {
+    let kept = internal::keep(fd);
     OPENED.lock().unwrap_or_else(PoisonError::into_inner).push((list, kept));
-    Ok(kept)
+    kept
 }
 
 fn forget_list(list: usize) {
@@ -87,6 +94,16 @@ fn forget_list(list: usize) {
 fn add_copy(list: *mut c_void, from: c_int, fd: c_int) -> c_int {
     // SAFETY: the list is the caller's, which the C library set up.
     unsafe { libc::posix_spawn_file_actions_adddup2(list.cast(), from, fd) }
+}
+
+/// Adds an action that makes a directory the working directory.
+fn add_directory(list: *mut c_void, fd: c_int) -> c_int {
+    // SAFETY: as the C library declares it.
+    unsafe extern "C" {
+        fn posix_spawn_file_actions_addfchdir_np(list: *mut c_void, fd: c_int) -> c_int;
+    }
+    // SAFETY: the list is the caller's, which the C library set up.
+    unsafe { posix_spawn_file_actions_addfchdir_np(list, fd) }
 }
 
 export! {
@@ -142,8 +159,8 @@ export! {
 
     fn posix_spawn_file_actions_addchdir_np(list: *mut c_void, path: Text) -> c_int | next {
         let ours = |spot: Spot<'_>| {
-            let real = cwd::real(&spot.node(Follow::All)?)?;
-            Ok(next(list, Text::of(&real)))
+            let fd = keep_for(list as usize, cwd::stand_in(&spot.node(Follow::All)?)?);
+            Ok(add_directory(list, fd))
         };
         at(libc::AT_FDCWD, path, ours, |_, path| next(list, path))
     }

@@ -1,0 +1,46 @@
+//! Programs that are started and that this library will not be in: standard error and the report say so.
+use crate::answer::Fail;
+use crate::{config, raw, report};
+use dfs::Unreached;
+use std::ffi::{CStr, CString, OsStr};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// Warns where the program of this path will not be reached. Called inside.
+pub(crate) fn warn(path: &CStr) {
+    let path = Path::new(OsStr::from_bytes(path.to_bytes()));
+    let Some(why) = Unreached::of(path) else { return };
+    let mount = String::from_utf8_lossy(&config::get().mount);
+    let text = format!("{} {}: it does not see {mount}", path.display(), why.cause());
+    report::note(&text);
+    if is_first(path) {
+        let _ = raw::write(libc::STDERR_FILENO, format!("esker: warning: {text}\n").as_bytes());
+    }
+}
+
+/// As [`warn`], for a name that is looked for in the folders of `PATH`.
+pub(crate) fn warn_found(name: &CStr) {
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let name = OsStr::from_bytes(name.to_bytes());
+    let found =
+        std::env::split_paths(&folders).map(|folder| folder.join(name)).find(|path| path.is_file());
+    if let Some(Ok(path)) = found.map(|path| CString::new(path.into_os_string().as_bytes())) {
+        warn(&path);
+    }
+}
+
+/// True once for each program of a run.
+fn is_first(path: &Path) -> bool {
+    let (Ok(file), run_dir) = (path.metadata(), &config::get().run_dir) else { return true };
+    let mark = format!("/warned.{}.{}", file.dev(), file.ino());
+    let Ok(mark) = CString::new([run_dir.as_slice(), mark.as_bytes()].concat()) else {
+        return true;
+    };
+    let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC;
+    match raw::open(&mark, flags, 0o600) {
+        Ok(fd) => raw::close(fd),
+        Err(error) => return !matches!(error, Fail::Errno(libc::EEXIST)),
+    }
+    true
+}

@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# A program that no library can be loaded into writes by relative paths: what it was told is written is there.
+# shellcheck source-path=SCRIPTDIR source=lib.sh
+. "$(dirname "$0")/lib.sh"
+need cc
+writer=$elsewhere/writer
+cc -static -x c -o "$writer" - 2>/dev/null <<'END' || { echo "static programs cannot be built"; exit 77; }
+#include <fcntl.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+    int fd = argc > 1 ? open(argv[1], O_WRONLY | O_CREAT, 0644) : -1;
+    return fd < 0 || write(fd, "text\n", 5) != 5 || close(fd) != 0;
+}
+END
+
+# wrote PATH COMMAND...: where the command succeeds, the file is there.
+wrote() {
+    local path=$1
+    shift
+    if "$@"; then holds "$path" text; else fails test -e "$path"; fi
+}
+
+test_here() { wrote file "$writer" file; }
+
+test_deep() {
+    mkdir -p one/two
+    cd one/two
+    wrote file "$writer" file
+    wrote ../file "$writer" ../file
+    wrote ../../one/file "$writer" ../../one/file
+}
+
+test_started_there() {
+    mkdir -p other
+    command -v python3 || return 0
+    wrote other/file python3 -c 'import subprocess, sys; sys.exit(subprocess.call(sys.argv[1:], cwd="other"))' "$writer" file
+}
+
+test_started_by_another() { wrote file env "$writer" file; }
+
+run_tests
