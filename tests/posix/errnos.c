@@ -436,12 +436,12 @@ what_a_file_system_may_lack(void)
 		WORKS(unlink("hard"));
 	}
 	FAILS(EEXIST, link("file", "file"));
-	FAILS(EEXIST, link("file", "dir"));
+	FAILS(EEXIST, link("file", "full"));
 	FAILS(ENOENT, link("none", "file"));
 	FAILS(ENOENT, link("none", "new"));
 	FAILS(ENOENT, link("file", "none/new"));
 	FAILS(EEXIST, mkfifo("file", 0644));
-	FAILS(EEXIST, mkfifo("dir", 0644));
+	FAILS(EEXIST, mkfifo("full", 0644));
 	FAILS(ENOENT, mkfifo("none/fifo", 0644));
 	FAILS(ENOTDIR, mkfifo("file/fifo", 0644));
 	FAILS(EEXIST, mknod("file", S_IFSOCK | 0644, 0));

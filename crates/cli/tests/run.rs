@@ -185,6 +185,16 @@ fn programs_that_a_shell_starts_are_warned_of() {
 }
 
 #[test]
+fn the_report_names_libraries_that_the_loader_does_not_see() {
+    let script =
+        "enable -f /esker/it.so it || enable -f it.so it || enable -f /no/where.so it || true";
+    let output = run(&site(), &["--report"], &["bash", "-c", script]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(said.matches("was not loaded").count(), 1, "{said}");
+    assert!(said.contains("the library /esker/it.so was not loaded"), "{said}");
+}
+
+#[test]
 fn another_mount_point_serves_as_well() {
     let output =
         run(&site(), &["--mount", "/data/set/"], &["bash", "-c", "cd /data/set; pwd; ls -d ."]);

@@ -22,6 +22,7 @@ mod identity;
 mod internal;
 mod io;
 mod limits;
+mod loader;
 mod locks;
 mod maps;
 mod mounted;
