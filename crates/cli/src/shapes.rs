@@ -57,13 +57,14 @@ pub(crate) fn pool(info: &PoolInfo) -> Value {
         "medium": medium(info.medium),
         "durability": durability(info.durability),
         "space": space(&sum(&info.targets)),
+        "fullest": Space::fullest(&info.targets).map(|(number, _)| number),
         "targets": info.targets.iter().map(space).collect::<Vec<_>>(),
     })
 }
 
 /// Bytes that a pool reserves on its file system.
 pub(crate) fn reserved_bytes(pool: &Superblock) -> u64 {
-    u64::from(pool.targets) * (pool.index_bytes + u64::from(pool.segments) * pool.segment_bytes)
+    pool.reserved_bytes()
 }
 
 pub(crate) fn superblock(path: &std::path::Path, pool: &Superblock) -> Value {

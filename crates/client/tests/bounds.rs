@@ -105,6 +105,32 @@ fn a_full_index_is_emptied_by_one_punch() {
     }
 }
 
+/// To remove what a snapshot keeps frees nothing, and may need room; to destroy the snapshot never does.
+#[test]
+fn a_full_index_with_a_snapshot_is_emptied() {
+    let tank = Tank::new("kept", |spec| spec.size_bytes = 40 << 20);
+    let kv = tank.kv(ObjectClass::SX);
+    let mut most = 0;
+    for round in 0..3 {
+        let early = if round == 1 { 5000 } else { 0 };
+        for number in 0..early {
+            let key = u64::to_be_bytes(number);
+            kv.put(&key, &[7; 200], Cond::NONE, Access::Latest).wait().unwrap();
+        }
+        let epoch = (round == 1).then(|| tank.container.create_snapshot("kept").wait().unwrap());
+        let late = fill(&kv);
+        let epoch = epoch.unwrap_or_else(|| tank.container.create_snapshot("kept").wait().unwrap());
+        if let Err(error) = kv.destroy(Access::Latest).wait() {
+            assert_eq!(error.kind(), ErrorKind::NoSpace, "{error}");
+            assert!(error.message().contains("snapshots"), "{error}");
+        }
+        tank.container.destroy_snapshot(epoch).wait().unwrap();
+        kv.destroy(Access::Latest).wait().unwrap();
+        assert!(late * 10 >= most * 8, "round {round}: {late} keys where {most} found room");
+        most = most.max(late);
+    }
+}
+
 #[test]
 fn array_records_can_be_punched_in_a_full_index() {
     let tank = Tank::new("extents", |spec| spec.size_bytes = 40 << 20);

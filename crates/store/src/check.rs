@@ -248,7 +248,8 @@ fn check_space(
                 target.number()
             )
         };
-        let unusable = matches!(state, SegmentState::Free | SegmentState::Dead);
+        let unusable =
+            matches!(state, SegmentState::Free | SegmentState::Dead | SegmentState::Lent);
         if counted < named || (unusable && named > 0) {
             miscounted.push(message());
         }

@@ -77,6 +77,8 @@ pub(crate) struct TargetWords<'c> {
     pub(crate) freed: &'c AtomicU64,
     /// Index pages that are parked, as far as is known.
     pub(crate) parked: &'c AtomicU64,
+    /// Blocks of the index it does not use, as far as is known.
+    pub(crate) blocks: &'c AtomicU64,
     /// The transaction that has, or had last, the right to change the index.
     pub(crate) writer: &'c AtomicU64,
     /// Versions for conflict detection.
@@ -361,6 +363,7 @@ impl Control {
             freed: &head[2],
             parked: &head[3],
             writer: &head[4],
+            blocks: &head[5],
             conflicts,
             segments: &rest[..self.segments * SEGMENT_WORDS],
         }

@@ -1,8 +1,8 @@
 //! The data file of a target: all of its segments, one behind the other.
 use crate::io::folder::Folder;
-use crate::io::lock;
 use crate::io::map::Map;
 use crate::io::pin::{Pin, ReadMap};
+use crate::io::{lock, sys};
 use esker_types::limits::CHECKSUM_CHUNK;
 use esker_types::ops::Source;
 use esker_types::{Error, ErrorKind, Result};
@@ -148,6 +148,17 @@ impl Data {
     pub(crate) fn is_pinned(&self, begin: u64) -> bool {
         let shared = || lock::is_shared(&self.file, begin);
         self.is_mapped() && shared().unwrap_or_else(|error| !has_no_such_locks(&error))
+    }
+
+    /// Reserves a part of the file; false where the file system has no room.
+    pub(crate) fn reserve(&self, part: &Range<u64>) -> Result<bool> {
+        sys::reserved(&self.file, part).map_err(|error| Error::io("reserving a segment", &error))
+    }
+
+    /// Gives up what a part of the file takes on the medium.
+    pub(crate) fn give_up(&self, part: &Range<u64>) -> Result<()> {
+        sys::punch(&self.file, part.start, part.end - part.start)
+            .map_err(|error| Error::io("giving up a segment", &error))
     }
 
     /// Waits until everything written is on the medium.

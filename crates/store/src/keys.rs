@@ -13,10 +13,14 @@ use esker_types::{
 pub(crate) enum Table {
     /// Attributes and properties of the pool and its containers (target 0).
     Attribute = b'A',
+    /// Blocks of pages the index does not use.
+    Block = b'B',
     /// Containers by UUID (target 0).
     Container = b'C',
     /// What objects hold now.
     Data = b'D',
+    /// Segments whose space the index has.
+    Lent = b'E',
     /// What snapshots still need of the past.
     History = b'H',
     /// A transaction over several targets whose outcome is decided.

@@ -14,6 +14,7 @@ mod doomed;
 mod holds;
 mod io;
 mod keys;
+mod lending;
 #[cfg(test)]
 mod noise;
 mod pages;

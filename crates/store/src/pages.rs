@@ -18,7 +18,7 @@ use std::os::unix::fs::FileExt;
 use tree::{Keys, Walk};
 
 /// Bytes of a page on machines whose own pages are that large; LMDB takes those of the machine.
-const PAGE: usize = 4096;
+pub(crate) const PAGE: usize = 4096;
 
 /// Times a file is looked at that others change meanwhile.
 const ATTEMPTS: u32 = 5;
@@ -34,7 +34,7 @@ pub(crate) fn check_all(pool: &Folder, problems: &mut Vec<String>) -> Result<()>
         let index = pool.folder(&target::name(number), mode)?.folder(target::INDEX, mode)?;
         let file = index.file(DATA, Use::Read, superblock.file_permissions())?;
         let cut = cut_short(&file, superblock.index_file_bytes());
-        for trouble in cut.into_iter().chain(check(&file, superblock.index_bytes)) {
+        for trouble in cut.into_iter().chain(check(&file, superblock.index_file_bytes())) {
             problems.push(format!("target {number}, index: {trouble}"));
         }
     }

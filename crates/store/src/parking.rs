@@ -38,15 +38,17 @@ pub(crate) enum Due {
     Parking(u64),
     /// So many come back.
     Return(u64),
+    /// The index grows.
+    Growth,
 }
 
 fn parked_key(number: u32) -> Key {
     Key::table(Table::Parked).push(&number.to_be_bytes())
 }
 
-/// Number of parked pages: their keys count from zero.
-fn count(txn: &Txn) -> Result<u32> {
-    let table = Key::table(Table::Parked);
+/// Number of entries of a table whose keys count from zero.
+pub(crate) fn count(txn: &Txn, table: Table) -> Result<u32> {
+    let table = Key::table(table);
     let last = txn.cursor()?.seek_before(&table.successor())?;
     let last = last.and_then(|(key, _)| key.strip_prefix(&*table));
     Ok(last
@@ -54,32 +56,36 @@ fn count(txn: &Txn) -> Result<u32> {
         .map_or(0, |n| u32::from_be_bytes(n).saturating_add(1)))
 }
 
-fn used_and_total(txn: &Txn, parked: u64) -> Result<(u64, u64)> {
+/// Pages in use and in all, but for those that are `parked` and those the index does not have.
+fn used_and_total(txn: &Txn, parked: u64, idle: u64) -> Result<(u64, u64)> {
     let pages = txn.pages()?;
-    Ok((pages.used.saturating_sub(parked), pages.total))
+    Ok((pages.used.saturating_sub(parked + idle), pages.total.saturating_sub(idle)))
 }
 
 impl Target {
     /// As [`Target::pages`], with parked ones counted: their word may be off after the death of a process,
     /// by a batch at most, until the next time something is parked or brought back.
     pub(crate) fn pages_counted(&self, txn: &Txn) -> Result<(u64, u64)> {
-        used_and_total(txn, count(txn)?.into())
+        used_and_total(txn, count(txn, Table::Parked)?.into(), self.idle_pages())
     }
 
     /// Pages of the index that hold something, and all there are.
     pub(crate) fn pages(&self, txn: &Txn) -> Result<(u64, u64)> {
-        used_and_total(txn, self.words().parked.load(Ordering::Relaxed))
+        used_and_total(txn, self.words().parked.load(Ordering::Relaxed), self.idle_pages())
     }
 
     /// Counts parked pages anew.
     pub(crate) fn count_parked(&self) -> Result<()> {
-        let parked = count(&*self.index.read()?)?;
+        let parked = count(&*self.index.read()?, Table::Parked)?;
         self.words().parked.store(u64::from(parked), Ordering::Relaxed);
         Ok(())
     }
 
     /// What there is to do about free pages before a change, by [`Target::tend`].
     pub(crate) fn due(&self, txn: &WriteTxn) -> Result<Option<Due>> {
+        if self.wants_block(txn)? {
+            return Ok(Some(Due::Growth));
+        }
         if !self.index.is_mapped() {
             return Ok(None);
         }
@@ -100,10 +106,15 @@ impl Target {
 
     /// Uses up a transaction on free pages.
     pub(crate) fn tend(&self, mut txn: WriteTxn, due: Due) -> Result<()> {
-        let (id, before) = (txn.id(), count(&txn)?);
+        if due == Due::Growth {
+            drop(txn);
+            return self.grow_index(1, false).map(drop);
+        }
+        let (id, before) = (txn.id(), count(&txn, Table::Parked)?);
         let after = match due {
             Due::Parking(pages) => park(&mut txn, before, pages)?,
             Due::Return(pages) => bring_back(&mut txn, before, pages)?,
+            Due::Growth => before,
         };
         let reach = self.index.reach()?;
         // With the write lock held, or a later count could be overwritten. Where the commit comes to
@@ -142,7 +153,7 @@ impl Target {
 fn park(txn: &mut WriteTxn, parked: u32, pages: u64) -> Result<u32> {
     let len = (txn.pages()?.bytes - MARGIN) as usize;
     let after = parked.saturating_add(pages as u32);
-    (parked..after).try_for_each(|number| txn.reserve(&parked_key(number), len))?;
+    (parked..after).try_for_each(|number| txn.reserve(&parked_key(number), len).map(drop))?;
     Ok(after)
 }
 
@@ -164,7 +175,10 @@ mod tests {
     /// Lets `test` work on the first target of a pool.
     fn with_target(medium: &str, test: impl FnOnce(&Target)) {
         let medium = std::path::Path::new(medium);
-        let pool = Scratch::on(medium, 256 << 20, |spec| spec.targets = Some(2));
+        let pool = Scratch::on(medium, 256 << 20, |spec| {
+            spec.targets = Some(2);
+            spec.index_percent = Some(12);
+        });
         test(&pool.state().targets[0]);
     }
 
@@ -208,7 +222,7 @@ mod tests {
                 let free = txn.free_pages().unwrap();
                 assert!(parked(target) > used / 2, "{} of {used}", parked(target));
                 assert!((FREE_MIN..=FREE_MAX + BATCH).contains(&free), "{free} free");
-                assert_eq!(u64::from(count(&txn).unwrap()), parked(target));
+                assert_eq!(u64::from(count(&txn, Table::Parked).unwrap()), parked(target));
                 assert!(target.pages(&txn).unwrap().0 < FREE_MIN, "parked pages count as used");
                 drop(txn);
                 fill(target);
@@ -218,7 +232,8 @@ mod tests {
             }
             target.words().parked.store(77, Ordering::Relaxed);
             target.count_parked().unwrap();
-            assert_eq!(u64::from(count(&target.index.read().unwrap()).unwrap()), parked(target));
+            let counted = count(&target.index.read().unwrap(), Table::Parked).unwrap();
+            assert_eq!(u64::from(counted), parked(target));
         });
     }
 

@@ -1,14 +1,18 @@
 //! The superblock: the file `pool` that says what a pool directory holds. Lines of `name = value`, so
 //! that people can read it; written once.
 use crate::io::folder::{Folder, Use};
+use crate::pages::PAGE;
 use esker_types::info::{Durability, Medium};
+use esker_types::limits::INDEX_BLOCKS_MAX;
 use esker_types::{Error, ErrorKind, Result, Uuid};
 use std::fmt::Write as _;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 /// Version of the format this release reads and writes.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
+/// The version before, which this release reads: index and data have fixed shares there.
+const FIXED_SHARES: u32 = 1;
 
 /// Who besides the owner may use a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,8 +32,12 @@ pub struct Superblock {
     pub label: String,
     /// Number of targets.
     pub targets: u32,
-    /// Bytes reserved for the index of each target.
+    /// Bytes reserved for the index of each target, whatever else it is lent.
     pub index_bytes: u64,
+    /// Blocks by which the index of each target can grow; none where it cannot.
+    pub blocks: u32,
+    /// Bytes of such a block.
+    pub block_bytes: u64,
     /// Bytes of a segment.
     pub segment_bytes: u64,
     /// Segments of each target.
@@ -89,9 +97,20 @@ impl Superblock {
         u64::from(self.targets) * u64::from(self.segments) * self.segment_bytes
     }
 
-    /// Least bytes the file of an index has: all are reserved when the pool is made.
+    /// Bytes of the file of each target's index, of which not all are there.
     pub(crate) fn index_file_bytes(&self) -> u64 {
-        self.index_bytes
+        self.index_bytes + u64::from(self.blocks) * self.block_bytes
+    }
+
+    /// Bytes each target reserves for its index, to begin with.
+    pub(crate) fn index_reserved_bytes(&self) -> u64 {
+        self.index_bytes + u64::from(self.blocks) * PAGE as u64
+    }
+
+    /// Bytes the pool reserves on its file system.
+    #[must_use]
+    pub fn reserved_bytes(&self) -> u64 {
+        self.data_bytes() + u64::from(self.targets) * self.index_reserved_bytes()
     }
 
     /// Reads the superblock of the pool at `pool`.
@@ -126,18 +145,21 @@ impl Superblock {
     fn parse(text: &str) -> Result<Self> {
         let fields = Fields(text);
         let version: u32 = fields.number("format")?;
-        if version != FORMAT_VERSION {
+        if !(FIXED_SHARES..=FORMAT_VERSION).contains(&version) {
             let message = format!(
-                "format version {version}, this release reads version {FORMAT_VERSION}: use the release \
-                 that made the pool"
+                "format version {version}, this release reads versions {FIXED_SHARES} to {FORMAT_VERSION}: \
+                 use the release that made the pool"
             );
             return Err(Error::new(ErrorKind::Incompatible, message));
         }
+        let is_fixed = version == FIXED_SHARES;
         let superblock = Self {
             uuid: Uuid::parse(fields.get("uuid")?).ok_or_else(|| bad("uuid"))?,
             label: fields.get("label")?.to_owned(),
             targets: fields.number("targets")?,
             index_bytes: fields.number("index_bytes")?,
+            blocks: if is_fixed { 0 } else { fields.number("blocks")? },
+            block_bytes: if is_fixed { PAGE as u64 } else { fields.number("block_bytes")? },
             segment_bytes: fields.number("segment_bytes")?,
             segments: fields.number("segments")?,
             medium: fields
@@ -160,7 +182,10 @@ impl Superblock {
         let sound = targets.contains(&self.targets)
             && is_segment_size(self.segment_bytes)
             && (1..1 << 24).contains(&self.segments)
-            && (1 << 16..1 << 46).contains(&self.index_bytes);
+            && (1 << 16..1 << 46).contains(&self.index_bytes)
+            && self.block_bytes.is_multiple_of(PAGE as u64)
+            && (PAGE as u64..=self.segment_bytes).contains(&self.block_bytes)
+            && self.blocks <= INDEX_BLOCKS_MAX;
         if sound { Ok(()) } else { Err(bad("sizes")) }
     }
 
@@ -179,6 +204,8 @@ impl Superblock {
         line("label", &self.label);
         line("targets", &self.targets);
         line("index_bytes", &self.index_bytes);
+        line("blocks", &self.blocks);
+        line("block_bytes", &self.block_bytes);
         line("segment_bytes", &self.segment_bytes);
         line("segments", &self.segments);
         line("medium", &medium);
@@ -228,6 +255,8 @@ mod tests {
             label: "tank".to_owned(),
             targets: 2,
             index_bytes: 1 << 24,
+            blocks: 64,
+            block_bytes: 1 << 19,
             segment_bytes: 1 << 20,
             segments: 64,
             medium: Medium::Block,
@@ -242,11 +271,20 @@ mod tests {
         let superblock = sample();
         let text = superblock.to_text();
         assert_eq!(Superblock::parse(&text), Ok(superblock));
-        let newer = text.replace("format = 1", "format = 2");
+        let newer = text.replace("format = 2", "format = 3");
         assert_eq!(Superblock::parse(&newer).unwrap_err().kind(), ErrorKind::Incompatible);
         for line in text.lines() {
             assert!(Superblock::parse(&text.replace(line, "")).is_err(), "without {line}");
         }
+    }
+
+    #[test]
+    fn pools_of_the_version_before_have_fixed_shares() {
+        let old = "format = 1\nuuid = 07070707-0707-0707-0707-070707070707\nlabel = tank\ntargets = 2\n\
+                   index_bytes = 16777216\nsegment_bytes = 1048576\nsegments = 64\nmedium = block\n\
+                   durability = commit\nindex = mapped\naccess = private\n";
+        let superblock = Superblock::parse(old).unwrap();
+        assert_eq!((superblock.blocks, superblock.index_file_bytes()), (0, 1 << 24));
     }
 
     #[test]

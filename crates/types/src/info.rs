@@ -33,7 +33,7 @@ impl<'a> ContainerRef<'a> {
     }
 }
 
-/// Space of a pool or target, in bytes.
+/// Space of a pool or target, in bytes. What is free for data can become part of the index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Space {
     /// Reserved for data.
@@ -44,6 +44,20 @@ pub struct Space {
     pub index_total: u64,
     /// Of that, free.
     pub index_free: u64,
+}
+
+impl Space {
+    /// All that is free.
+    #[must_use]
+    pub fn free(&self) -> u64 {
+        self.data_free + self.index_free
+    }
+
+    /// The fullest of some targets, which is where a pool is full first, and its number.
+    #[must_use]
+    pub fn fullest(targets: &[Self]) -> Option<(usize, &Self)> {
+        targets.iter().enumerate().min_by_key(|(_, target)| target.free())
+    }
 }
 
 /// What the data lies on, found from the file system.

@@ -21,6 +21,9 @@ pub const INLINE_MAX: usize = 1024;
 /// Longest piece of data under one index entry; longer updates are cut into pieces of this size.
 pub const EXTENT_BYTES_MAX: usize = 4 << 20;
 
+/// Most blocks by which the index of a target can grow; they are of 1 MiB, or a segment where that is smaller.
+pub const INDEX_BLOCKS_MAX: u32 = 1 << 16;
+
 /// Bytes under one checksum, so that a small read of a large extent verifies little (DAOS: csum chunk).
 pub const CHECKSUM_CHUNK: usize = 32 << 10;
 

@@ -7,7 +7,7 @@ use crate::progress::Bar;
 use crate::shapes;
 use clap::{Args, Subcommand, ValueEnum};
 use esker::names::Named;
-use esker::types::info::{Durability, OpenMode, PoolInfo};
+use esker::types::info::{Durability, OpenMode, PoolInfo, Space};
 use esker::types::{Error, ErrorKind, Result};
 use esker::{PosixUrl, RadosUrl, Wait, names};
 use esker_bench::table::Table;
@@ -71,7 +71,7 @@ pub(crate) struct Create {
     /// Let the members of this group use the pool, not only its owner
     #[arg(long, value_name = "GROUP")]
     group: Option<String>,
-    /// Share of the space for the index [default: 12]
+    /// Share of the space the index begins with; it grows as it needs [default: 4]
     #[arg(long, value_name = "PERCENT")]
     index_percent: Option<u32>,
     /// Bytes of a segment, a multiple of 4096 [default: by the size of the pool]
@@ -280,7 +280,7 @@ fn describe(info: &PoolInfo, containers: usize) -> String {
     let sum = shapes::sum(&info.targets);
     let mut text = format!(
         "pool        {}\nuuid        {}\nurl         {}\nmedium      {}\ndurability  {}\n\
-         containers  {containers}\ndata        {}\nindex       {}\n\n",
+         containers  {containers}\ndata        {}\nindex       {}\n",
         info.label,
         info.uuid,
         info.url,
@@ -289,6 +289,10 @@ fn describe(info: &PoolInfo, containers: usize) -> String {
         shapes::free(sum.data_free, sum.data_total),
         shapes::free(sum.index_free, sum.index_total),
     );
+    if let Some((number, fullest)) = Space::fullest(&info.targets) {
+        let free = Bytes(fullest.free());
+        text += &format!("fullest     target {number}, which has {free} free\n\n");
+    }
     let mut table = Table::new(&[">target", ">data free", ">of", ">index free", ">of"]);
     for (number, target) in info.targets.iter().enumerate() {
         let sizes = [target.data_free, target.data_total, target.index_free, target.index_total];

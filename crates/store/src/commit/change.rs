@@ -52,6 +52,12 @@ pub(super) fn is_full(target: &Target) -> Result<bool> {
     Ok(used + reserved_pages(total) / 2 > total)
 }
 
+/// True where only deletions still have room.
+pub(super) fn is_tight(target: &Target) -> Result<bool> {
+    let (used, total) = target.pages(&*target.index.read()?)?;
+    Ok(used + reserved_pages(total) > total)
+}
+
 fn note_put(journal: &mut Option<Vec<Step>>, key: &[u8], value: &[u8]) {
     if let Some(journal) = journal {
         journal.push(Step::Put(key.to_vec(), value.to_vec()));
@@ -161,8 +167,7 @@ impl<'t> Change<'t> {
         Err(Error::new(
             ErrorKind::NoSpace,
             format!(
-                "the index of target {} is full: delete something, or make a pool with a larger \
-                 index share",
+                "the index of target {} is full: delete something, or make a larger pool",
                 self.target.number()
             ),
         ))

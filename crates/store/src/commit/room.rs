@@ -1,17 +1,17 @@
 //! Room in the index. Pages that a commit replaced are reused once no reader can look at them any more:
 //! one that was killed, or that the kernel keeps waiting, holds back all that was replaced since.
-use super::change::is_full;
+use super::change::{is_full, is_tight};
 use crate::target::Target;
 use esker_types::{ErrorKind, Result};
 
-/// Times something is tried again that found no room.
-const RETRIES: u32 = 6;
+/// Times something is tried again that found no room. Each time the index grows by twice as much.
+const RETRIES: u32 = 12;
 
 /// Runs `work`, and again where it found no room: as long as `help` says that it found some, and once more
 /// in any case, for whoever was in the way may just have gone.
 fn retry<T>(
     targets: &[&Target],
-    help: impl Fn(&Target) -> Result<bool>,
+    help: impl Fn(&Target, u32) -> Result<bool>,
     mut work: impl FnMut() -> Result<T>,
 ) -> Result<T> {
     for retry in 0..RETRIES {
@@ -19,7 +19,7 @@ fn retry<T>(
             Err(error) if error.kind() == ErrorKind::NoSpace => {
                 let mut moved = retry == 0;
                 for target in targets {
-                    moved |= help(target)?;
+                    moved |= help(target, retry)?;
                 }
                 if !moved {
                     return Err(error);
@@ -33,8 +33,11 @@ fn retry<T>(
 
 /// Runs `work`, which changes the indexes of targets.
 pub(super) fn with_room<T>(targets: &[&Target], work: impl FnMut() -> Result<T>) -> Result<T> {
-    let help = |target: &Target| {
+    let help = |target: &Target, retry: u32| {
         let returned = target.return_pages()?;
+        if (retry > 0 || is_tight(target)?) && target.grow_index(2 << retry, true)? {
+            return Ok(true);
+        }
         let waited = !is_full(target)? && target.index.outwait_readers()?;
         Ok(returned || waited)
     };

@@ -15,10 +15,17 @@ pub(crate) struct ProcessWords<'c> {
     pub(crate) mapping: &'c AtomicU64,
 }
 
+/// One byte per target, held by who moves space between its data and its index.
+const BYTE_MOVING: u64 = (1 << 40) + (1 << 17);
 /// One byte per target, held over its compaction.
 const BYTE_COMPACTION: u64 = (1 << 40) + (1 << 16);
 
 impl Control {
+    /// The right to move space of a target, unless another process has it.
+    pub(crate) fn try_moving(&self, target: u32) -> Result<Option<lock::Held<'_>>> {
+        lock::Held::take(&self.file, BYTE_MOVING + u64::from(target)).map_err(not_locked)
+    }
+
     /// Counts holds that found no room, as long as anybody has the pool open.
     pub(crate) fn unplaced_holds(&self) -> &AtomicU64 {
         &self.words[5]

@@ -155,6 +155,11 @@ impl Index {
         Ok(info)
     }
 
+    /// Bytes of its file.
+    pub(crate) fn file_bytes(&self) -> u64 {
+        self.bytes as u64
+    }
+
     /// Number of the last transaction that was committed.
     pub(crate) fn last_commit(&self) -> Result<u64> {
         Ok(self.info()?.me_last_txnid as u64)
@@ -345,9 +350,10 @@ fn create(bytes: u64) -> Result<*mut lmdb::MDB_env> {
 fn error_of(code: c_int, doing: &str, path: &Path) -> Error {
     let place = path.display();
     let (kind, advice) = match code {
-        lmdb::MDB_MAP_FULL | lmdb::MDB_TXN_FULL => {
-            (ErrorKind::NoSpace, "the index is full: delete something, or make a larger pool")
-        }
+        lmdb::MDB_MAP_FULL | lmdb::MDB_TXN_FULL => (
+            ErrorKind::NoSpace,
+            "the index is full: destroy snapshots, delete something, or make a larger pool",
+        ),
         lmdb::MDB_READERS_FULL => {
             (ErrorKind::Busy, "all 4096 reader slots (READERS_MAX) are taken: use fewer readers")
         }

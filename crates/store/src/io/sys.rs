@@ -2,6 +2,7 @@
 use std::ffi::CString;
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
@@ -118,6 +119,34 @@ pub(crate) fn reserve(file: &File, offset: u64, len: u64) -> io::Result<()> {
         0 => Ok(()),
         error => Err(io::Error::from_raw_os_error(error)),
     }
+}
+
+/// Reserves a part of a file; false where the file system has no room.
+pub(crate) fn reserved(file: &File, part: &Range<u64>) -> io::Result<bool> {
+    match reserve(file, part.start, part.end - part.start) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::StorageFull => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Gives up the blocks `offset..offset + len` of a file, which read as zeros then; the file keeps its length.
+///
+/// # Errors
+/// `Unsupported` on file systems that cannot.
+pub(crate) fn punch(file: &File, offset: u64, len: u64) -> io::Result<()> {
+    // SAFETY: a call on an open descriptor that touches no memory of ours.
+    let result = unsafe {
+        let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+        libc::fallocate(file.as_raw_fd(), mode, offset as libc::off_t, len as libc::off_t)
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Bytes of a page of this machine.
+pub(crate) fn page_bytes() -> u64 {
+    // SAFETY: a call that touches no memory of ours.
+    unsafe { libc::sysconf(libc::_SC_PAGESIZE) as u64 }
 }
 
 /// A number that changes with every start of the machine.

@@ -14,6 +14,10 @@ pub(crate) struct Txn {
 
 /// LMDB's own database, which lists free pages.
 const TREE_OF_FREE_PAGES: lmdb::MDB_dbi = 0;
+/// LMDB's header of a page.
+const PAGE_HEADER: usize = 16;
+/// A value longer than this has pages of its own.
+const OWN_PAGES_MIN: u64 = 2048;
 /// Pages at the beginning of the file that belong to no tree.
 const META_PAGES: u64 = 2;
 
@@ -53,6 +57,34 @@ impl Txn {
         }
         self.index.check(code, "reading")?;
         self.slice(value).map(Some)
+    }
+
+    /// Number of the first page of a value that has pages of its own; `None` where there is no such key.
+    pub(crate) fn page_of(&self, key: &[u8]) -> Result<Option<u64>> {
+        match self.get(key)? {
+            Some(value) => self.page_before(val(value)).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Number of the page that a value begins, which stands in the header in front of it.
+    fn page_before(&self, value: lmdb::MDB_val) -> Result<u64> {
+        let page = match value.mv_size as u64 {
+            len if len > OWN_PAGES_MIN => {
+                // SAFETY: a value too long to stand beside others begins a page, behind a header of that
+                // length, whose first word is the page's number; both live as long as the transaction.
+                unsafe { value.mv_data.byte_sub(PAGE_HEADER).cast::<u64>().read_unaligned() }
+            }
+            _ => u64::MAX,
+        };
+        let pages = self.index.bytes as u64 / self.pages()?.bytes.max(1);
+        match page < pages {
+            true => Ok(page),
+            false => Err(Error::new(
+                ErrorKind::Corrupt,
+                "the index holds pages that cannot be: run `esker pool check`",
+            )),
+        }
     }
 
     /// What LMDB points to, if it can be: a damaged page may claim any length.
@@ -259,8 +291,8 @@ impl WriteTxn {
         Ok(Inserted::Between(cursor.previous()?, after))
     }
 
-    /// Sets a key to `len` bytes, whatever they are.
-    pub(crate) fn reserve(&mut self, key: &[u8], len: usize) -> Result<()> {
+    /// Sets a key to `len` bytes, whatever they are, on pages of their own; returns the number of the first.
+    pub(crate) fn reserve(&mut self, key: &[u8], len: usize) -> Result<u64> {
         let (mut key, mut value) = (val(key), empty());
         value.mv_size = len;
         // SAFETY: the transaction is live; LMDB copies the key and makes room of that length, which
@@ -269,7 +301,8 @@ impl WriteTxn {
             let flags = lmdb::MDB_RESERVE;
             lmdb::mdb_put(self.txn.raw, self.txn.index.dbi, &raw mut key, &raw mut value, flags)
         };
-        self.txn.index.check(code, "writing")
+        self.txn.index.check(code, "writing")?;
+        self.txn.page_before(value)
     }
 
     /// Removes a key; false where there was none.

@@ -1,14 +1,15 @@
 //! Creating and destroying pools.
+use super::layout::{can_grow, invalid, lay_out};
 use super::{Pool, control_bytes};
 use crate::io::folder::{Folder, open_plain};
 use crate::io::index::{DATA, Index, Mode};
 use crate::io::lock;
 use crate::io::sys::{self, FileSystem};
-use crate::superblock::{self, Access, LOCKS, Superblock};
+use crate::lending;
+use crate::superblock::{self, LOCKS, Superblock};
 use crate::{control, data, target};
 use esker_types::info::{Durability, Medium};
-use esker_types::limits::TARGETS_MAX;
-use esker_types::{Error, ErrorKind, Result, Uuid, check_label};
+use esker_types::{Error, ErrorKind, Result, check_label};
 use std::fs::{self, File};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -29,7 +30,7 @@ pub struct PoolSpec {
     pub guarded: bool,
     /// Group whose members may use the pool, by name or number; by default only the owner may.
     pub group: Option<String>,
-    /// Share of the index, in percent; by default 12.
+    /// Share of the pool the index begins with, in percent; by default 4.
     pub index_percent: Option<u32>,
     /// Bytes of a segment, a multiple of 4096; by default chosen by size.
     pub segment_bytes: Option<u64>,
@@ -52,92 +53,10 @@ impl PoolSpec {
     }
 }
 
-const INDEX_PERCENT: u32 = 12;
-const INDEX_BYTES_MIN: u64 = 1 << 20;
-const SEGMENT_BYTES_MIN: u64 = 512 << 10;
-/// Segments the pool gets by itself hold the largest single value, if there are enough of them.
-const SEGMENT_BYTES_WANTED: u64 = 8 << 20;
-const SEGMENT_BYTES_MAX: u64 = 64 << 20;
-/// Segments a target has at least: one is kept back for compaction, and several are written at a time.
-const SEGMENTS_MIN: u64 = 4;
-/// Segments the pool gets by itself are small enough that there are so many, and little is kept back.
-const SEGMENTS_WANTED: u64 = 8;
-/// Most segments of a target, for their numbers have 24 bits.
-const SEGMENTS_MAX: u64 = (1 << 24) - 1;
 /// Times a directory is begun that others may take for abandoned in its first moment.
 const ATTEMPTS: u32 = 8;
 /// Bytes reserved between two reports of progress.
 const STEP: u64 = 256 << 20;
-
-fn invalid(message: String) -> Error {
-    Error::new(ErrorKind::Invalid, message)
-}
-
-fn default_targets() -> u32 {
-    let cores = std::thread::available_parallelism().map_or(2, usize::from);
-    cores.clamp(2, 8) as u32
-}
-
-/// Divides the pool's bytes between targets, indexes and segments.
-/// Room for data whose size is a power of two, and for the headers before it: without some more, the end
-/// of each segment would be lost.
-fn with_slack(data: u64) -> u64 {
-    data + data / 128
-}
-
-fn lay_out(spec: &PoolSpec, medium: Medium) -> Result<Superblock> {
-    let targets = spec.targets.unwrap_or_else(default_targets);
-    if targets == 0 || targets as usize > TARGETS_MAX {
-        return Err(invalid(format!("{targets} targets: 1 to {TARGETS_MAX} (TARGETS_MAX)")));
-    }
-    let percent = spec.index_percent.unwrap_or(INDEX_PERCENT);
-    if !(1..=90).contains(&percent) {
-        return Err(invalid(format!("an index share of {percent} percent: 1 to 90")));
-    }
-    let share = spec.size_bytes / u64::from(targets);
-    let index_bytes =
-        (share / 100 * u64::from(percent)).max(INDEX_BYTES_MIN).next_multiple_of(1 << 16);
-    let data_bytes = share.saturating_sub(index_bytes);
-    let segment_bytes = spec.segment_bytes.unwrap_or_else(|| {
-        let wanted = (data_bytes / 64).clamp(SEGMENT_BYTES_WANTED, SEGMENT_BYTES_MAX);
-        let few = (data_bytes / SEGMENTS_WANTED).clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX);
-        let data = wanted.min(few - few / 128).max(SEGMENT_BYTES_MIN);
-        with_slack(1 << data.ilog2())
-    });
-    if !superblock::is_segment_size(segment_bytes) {
-        return Err(invalid(format!(
-            "segments of {segment_bytes} bytes: a multiple of 4096, 64 KiB to 1 GiB"
-        )));
-    }
-    let segments = data_bytes / segment_bytes;
-    if segments > SEGMENTS_MAX {
-        return Err(invalid(format!(
-            "{segments} segments of {segment_bytes} bytes on each target: {SEGMENTS_MAX} at most, make \
-             them larger"
-        )));
-    }
-    if segments < SEGMENTS_MIN {
-        let least = (SEGMENTS_MIN * segment_bytes + index_bytes) * u64::from(targets);
-        return Err(invalid(format!(
-            "a pool of {} bytes is too small for {targets} targets: make it {least} at least, or use \
-             fewer targets",
-            spec.size_bytes
-        )));
-    }
-    let automatic = if medium == Medium::Memory { Durability::Process } else { Durability::Commit };
-    Ok(Superblock {
-        uuid: Uuid::from_random(crate::random_bytes()?),
-        label: spec.label.clone(),
-        targets,
-        index_bytes,
-        segment_bytes,
-        segments: segments as u32,
-        medium,
-        durability: spec.durability.unwrap_or(automatic),
-        guarded: spec.guarded,
-        access: if spec.group.is_some() { Access::Group } else { Access::Private },
-    })
-}
 
 /// What the directory lies on.
 ///
@@ -174,7 +93,8 @@ impl Pool {
         check_label(&spec.label)?;
         fs::create_dir_all(directory)
             .map_err(|error| Error::io(format_args!("making {}", directory.display()), &error))?;
-        let superblock = lay_out(spec, medium_of(directory)?)?;
+        let growing = can_grow(directory)?;
+        let superblock = lay_out(spec, medium_of(directory)?, growing)?;
         let group = spec.group.as_deref().map(resolve_group).transpose()?;
         let path = directory.join(&spec.label);
         // Locks tell processes apart, not threads.
@@ -312,8 +232,7 @@ impl Builder<'_> {
 
     fn build(&self, draft: File, progress: &mut dyn FnMut(u64, u64)) -> Result<()> {
         let superblock = self.superblock;
-        let total =
-            superblock.data_bytes() + u64::from(superblock.targets) * superblock.index_bytes;
+        let total = superblock.reserved_bytes();
         self.check_space(total)?;
         let mut done = 0;
         let mut report = |bytes| {
@@ -349,10 +268,17 @@ impl Builder<'_> {
 
     /// LMDB begins an index in an empty file only, so its space is reserved afterwards.
     fn make_index(&self, path: &Path, report: &mut dyn FnMut(u64)) -> Result<()> {
-        let (bytes, mode) = (self.superblock.index_bytes, self.superblock.file_permissions());
-        self.create(&path.join(DATA))?;
-        drop(Index::open(&Folder::open(path)?, bytes, Mode::Synced, mode)?);
-        self.reserve_file(&path.join(DATA), bytes, report)
+        let (superblock, mode) = (self.superblock, self.superblock.file_permissions());
+        let (file, folder) = (self.create(&path.join(DATA))?, Folder::open(path)?);
+        let bytes = superblock.index_file_bytes();
+        if superblock.blocks == 0 {
+            drop(Index::open(&folder, bytes, Mode::Synced, mode)?);
+            return self.reserve_file(&path.join(DATA), bytes, report);
+        }
+        lending::make_blocks(&Index::open(&folder, bytes, Mode::Mapped, mode)?, &file, superblock)?;
+        file.sync_all().map_err(|error| Error::io("syncing an index", &error))?;
+        report(superblock.index_reserved_bytes());
+        Ok(())
     }
 
     fn create(&self, path: &Path) -> Result<File> {

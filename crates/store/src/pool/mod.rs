@@ -1,6 +1,7 @@
 //! Pools: a directory with a superblock, a control file and targets.
 mod create;
 mod destroy;
+mod layout;
 mod setup;
 
 pub use create::PoolSpec;

@@ -127,6 +127,7 @@ pub(crate) fn rebuild(target: &Target) -> Result<()> {
             _ => SegmentState::left_with(used.end, target.segment_bytes()),
         });
     }
+    target.settle_space()?;
     target.control.pass_epoch(usage.last_epoch);
     words.snapshots.store(u64::from(usage.has_snapshots), Ordering::Release);
     words.freed.store(0, Ordering::Release);

@@ -133,6 +133,11 @@ fn claim_anywhere(target: &Target, need: u64, keeping: bool) -> Result<u32> {
     if let Some(segment) = search(target, need) {
         return Ok(segment);
     }
+    while target.take_back()? {
+        if let Some(segment) = search(target, need) {
+            return Ok(segment);
+        }
+    }
     let mut patience = Patience::new(keeping);
     loop {
         target.collect()?;
@@ -144,6 +149,16 @@ fn claim_anywhere(target: &Target, need: u64, keeping: bool) -> Result<u32> {
         if made != MadeRoom::Some && !patience.wait(target, need, made)? {
             return Err(full(target, need));
         }
+    }
+}
+
+/// A segment with nothing in it, busy on behalf of this process: whatever has to be done for that where it is
+/// `urgent`, else one that is free as it is.
+pub(crate) fn claim_whole(target: &Target, urgent: bool) -> Result<u32> {
+    let bytes = target.segment_bytes();
+    match urgent {
+        true => claim_anywhere(target, bytes, true),
+        false => take_free(target, RESERVE).ok_or_else(|| full(target, bytes)),
     }
 }
 

@@ -189,14 +189,18 @@ impl Target {
             freed.iter().for_each(|&number| words.segment(number).store(State::Dead));
             return Err(error);
         }
-        for &number in &freed {
-            let segment = words.segment(number);
-            segment.tail.store(0, Ordering::Release);
-            segment.published.store(0, Ordering::Release);
-            segment.stamp.store(words.freed.fetch_add(1, Ordering::AcqRel) + 1, Ordering::Release);
-            segment.store(State::Free);
-        }
+        freed.iter().for_each(|&number| self.set_free(number));
         Ok(())
+    }
+
+    /// Makes a segment free that nobody else can touch.
+    pub(crate) fn set_free(&self, number: u32) {
+        let words = self.words();
+        let segment = words.segment(number);
+        segment.tail.store(0, Ordering::Release);
+        segment.published.store(0, Ordering::Release);
+        segment.stamp.store(words.freed.fetch_add(1, Ordering::AcqRel) + 1, Ordering::Release);
+        segment.store(State::Free);
     }
 
     /// Bytes of segments nothing is in.
@@ -206,10 +210,10 @@ impl Target {
         free.count() as u64 * self.segment_bytes()
     }
 
-    /// Bytes of data that may be alive at a time: all but the reserve.
+    /// Bytes of data that may be alive at a time: all but the reserve and what is lent to the index.
     pub(crate) fn data_bytes(&self) -> u64 {
-        (u64::from(self.segment_count()).saturating_sub(claim::RESERVE as u64))
-            * self.segment_bytes()
+        let kept = claim::RESERVE as u64 + u64::from(self.lent_count());
+        u64::from(self.segment_count()).saturating_sub(kept) * self.segment_bytes()
     }
 
     /// Those of them that are free, or will be when readers are done and segments compacted.

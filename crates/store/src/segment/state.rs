@@ -15,6 +15,8 @@ pub(crate) enum State {
     Sealed,
     /// Nothing in it is alive; readers of the past may still look.
     Dead,
+    /// The index has its space.
+    Lent,
 }
 
 const NOBODY: u32 = u32::MAX;
@@ -27,6 +29,7 @@ impl State {
             Self::Busy(owner) => (2, owner.0),
             Self::Sealed => (3, NOBODY),
             Self::Dead => (4, NOBODY),
+            Self::Lent => (5, NOBODY),
         };
         tag << 32 | u64::from(!owner)
     }
@@ -39,6 +42,7 @@ impl State {
             2 => Self::Busy(slot),
             3 => Self::Sealed,
             4 => Self::Dead,
+            5 => Self::Lent,
             _ => Self::Free,
         }
     }
@@ -94,7 +98,7 @@ mod tests {
     fn states_come_back_and_zero_is_free() {
         let slot = ProcessSlot(7);
         use State::*;
-        for state in [Free, Open(None), Open(Some(slot)), Busy(slot), Sealed, Dead] {
+        for state in [Free, Open(None), Open(Some(slot)), Busy(slot), Sealed, Dead, Lent] {
             assert_eq!(State::from_word(state.to_word()), state);
         }
         assert_eq!(Free.to_word(), 0);

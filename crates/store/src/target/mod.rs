@@ -12,8 +12,9 @@ use crate::data::Data;
 use crate::io::folder::Folder;
 use crate::io::index::{DATA, Index, Mode};
 use crate::io::txn::ReadTxn;
+use crate::lending::Lending;
 use crate::pool::State;
-use crate::segment::claim::Lanes;
+use crate::segment::claim::{self, Lanes};
 use crate::superblock::Superblock;
 use esker_types::info::{ContainerId, Durability, Medium};
 use esker_types::ops::{ReadAt, ReadMark};
@@ -28,6 +29,7 @@ pub struct Target {
     pub(crate) data: Data,
     pub(crate) control: Arc<Control>,
     pub(crate) lanes: Lanes,
+    pub(crate) lending: Option<Lending>,
     segment_bytes: u64,
     segments: u32,
     pins: view::Pins,
@@ -92,14 +94,19 @@ impl Target {
         let data_bytes = superblock.segment_bytes * u64::from(superblock.segments);
         let index_folder = folder.folder(INDEX, superblock.directory_permissions_max())?;
         refuse_cut_short(&index_folder, superblock)?;
-        let index =
-            Index::open(&index_folder, superblock.index_bytes, index_mode(pool, superblock), mode)?;
+        let index = Index::open(
+            &index_folder,
+            superblock.index_file_bytes(),
+            index_mode(pool, superblock),
+            mode,
+        )?;
         Ok(Self {
             number,
             index,
             data: Data::open(&folder, data_bytes, mapped, mode)?,
             control,
             lanes: Lanes::new(LANES),
+            lending: Lending::open(&index_folder, superblock)?,
             segment_bytes: superblock.segment_bytes,
             segments: superblock.segments,
             pins: view::Pins::default(),
@@ -161,6 +168,11 @@ impl Target {
     /// True where the process behind `slot` lives.
     pub(crate) fn is_alive(&self, slot: ProcessSlot) -> bool {
         self.control.is_alive(slot)
+    }
+
+    /// Segments that are never lent to the index: what is left must be fit for use.
+    pub(crate) fn data_segments_min(&self) -> u32 {
+        claim::RESERVE as u32 + 2
     }
 
     /// Prepares a segment that was free for its first bytes.

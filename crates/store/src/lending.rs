@@ -1,0 +1,366 @@
+//! Space that data and index lend each other.
+//!
+//! The file of an index is larger than what the index has on the medium. The rest of it are **blocks**: values of
+//! a table of their own, each on pages side by side, of which only the first exists. As long as such a value stands, LMDB
+//! cannot use its pages; once they have been reserved it is removed, and they are free pages like all others.
+//! For so many blocks as fill a segment, one segment is **lent**: what it took on the medium is given up, and its
+//! number is noted in the index, so that nobody writes to it. Where data needs it again, as many blocks are made of
+//! free pages that lie side by side, and the other way round. `docs/decisions/0026-shared-space.md` has the reasons.
+mod blocks;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use blocks::{Lending, make_blocks};
+
+use crate::io::txn::{Txn, WriteTxn};
+use crate::io::{lock, sys};
+use crate::keys::{Key, Table};
+use crate::parking;
+use crate::segment::{State, claim};
+use crate::target::Target;
+use blocks::{block_key, inside, not_reserved, value_len};
+use esker_types::{Error, ErrorKind, Result};
+use std::cell::Cell;
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+use std::sync::{MutexGuard, TryLockError};
+use std::time::Duration;
+
+/// How often and how long to wait for others who move space.
+const PATIENCE: u32 = 2000;
+const MOMENT: Duration = Duration::from_millis(1);
+/// Commits to let pass where free pages do not lie side by side.
+const PAUSE: u64 = 4096;
+/// One in so many pages of an index are to be free.
+const SPARE_SHARE: u64 = 8;
+/// Pages that are to be free at least.
+const SPARE_PAGES_MIN: u64 = 128;
+
+thread_local! {
+    /// This thread is moving space: what it needs for that it cannot get by moving space.
+    static MOVING: Cell<bool> = const { Cell::new(false) };
+}
+
+fn lent_key(segment: u32) -> Key {
+    Key::table(Table::Lent).push(&segment.to_be_bytes())
+}
+
+/// Segments that are lent.
+pub(crate) fn lent_segments(txn: &Txn) -> Result<Vec<u32>> {
+    let prefix = Key::table(Table::Lent);
+    let mut cursor = txn.cursor()?;
+    let mut found = Vec::new();
+    let mut entry = cursor.seek(&prefix)?;
+    while let Some((key, _)) = entry.filter(|(key, _)| key.starts_with(&prefix)) {
+        found.extend(key[prefix.len()..].try_into().map(u32::from_be_bytes));
+        entry = cursor.next()?;
+    }
+    Ok(found)
+}
+
+/// What the index says of the space that is lent.
+struct Account {
+    /// Blocks that the index does not use.
+    idle: u32,
+    lent: Vec<u32>,
+    /// Blocks that the index may take without another segment.
+    credit: u32,
+}
+
+impl Account {
+    fn read(lending: &Lending, txn: &Txn) -> Result<Self> {
+        let idle = parking::count(txn, Table::Block)?.min(lending.blocks);
+        let lent = lent_segments(txn)?;
+        let allowed = lent.len() as u32 * lending.per_segment;
+        Ok(Self { idle, credit: allowed.saturating_sub(lending.blocks - idle), lent })
+    }
+}
+
+impl Target {
+    /// Pages of the index that belong to blocks it does not use, as far as is known.
+    pub(crate) fn idle_pages(&self) -> u64 {
+        let pages = self.lending.as_ref().map_or(0, Lending::pages);
+        self.words().blocks.load(Ordering::Relaxed) * pages
+    }
+
+    /// Counts blocks anew that the index does not use.
+    pub(crate) fn count_blocks(&self) -> Result<()> {
+        let count = parking::count(&*self.index.read()?, Table::Block)?;
+        self.words().blocks.store(u64::from(count), Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Segments that are lent to the index.
+    pub(crate) fn lent_count(&self) -> u32 {
+        let words = self.words();
+        (0..self.segment_count()).filter(|&s| words.segment(s).load() == State::Lent).count() as u32
+    }
+
+    /// True where the index should grow before the change that `txn` is begun for. Pages that become free are of
+    /// no use to it as long as somebody reads the past, so some must be free before they are wanted.
+    pub(crate) fn wants_block(&self, txn: &WriteTxn) -> Result<bool> {
+        let Some(lending) = &self.lending else { return Ok(false) };
+        if MOVING.get() || self.words().blocks.load(Ordering::Relaxed) == 0 {
+            return Ok(false);
+        }
+        let (used, total) = self.pages(txn)?;
+        let wanted = (total / SPARE_SHARE).max(SPARE_PAGES_MIN);
+        Ok(used + wanted > total && txn.id() >= lending.growth_pause.load(Ordering::Relaxed))
+    }
+
+    /// Gives the index up to `blocks` more blocks; false where there is no room for any. Where it is `urgent`, room
+    /// is made.
+    pub(crate) fn grow_index(&self, blocks: u32, urgent: bool) -> Result<bool> {
+        self.while_moving(|lending| {
+            let mut grown = 0;
+            while grown < blocks && self.take_block(lending, urgent)? {
+                grown += 1;
+            }
+            if grown == 0 {
+                let now = self.index.last_commit()?;
+                lending.growth_pause.store(now + PAUSE, Ordering::Relaxed);
+            }
+            Ok(grown > 0)
+        })
+    }
+
+    /// Takes a segment back that was lent to the index; false where there is none, or the index needs it.
+    pub(crate) fn take_back(&self) -> Result<bool> {
+        if self.lent_count() == 0 {
+            return Ok(false);
+        }
+        self.while_moving(|lending| self.take_segment_back(lending))
+    }
+
+    /// Runs `work` while no other thread or process moves space of this target. False as well where this thread
+    /// is at it already, or a commit over several targets is half done: what finishes that one has its room.
+    fn while_moving(&self, work: impl FnOnce(&Lending) -> Result<bool>) -> Result<bool> {
+        let Some(lending) = &self.lending else { return Ok(false) };
+        if MOVING.get() || self.words().in_doubt.load(Ordering::Acquire) != 0 {
+            return Ok(false);
+        }
+        // Never asleep on a lock: who has it may wait for what this thread holds.
+        for _ in 0..PATIENCE {
+            if let Some(_turn) = self.turn(lending)? {
+                return work(lending);
+            }
+            std::thread::sleep(MOMENT);
+        }
+        Ok(false)
+    }
+
+    /// This thread's turn to move space, if it is nobody else's.
+    fn turn<'t>(&'t self, lending: &'t Lending) -> Result<Option<Turn<'t>>> {
+        let thread = match lending.turn.try_lock() {
+            Ok(guard) => guard,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return Ok(None),
+        };
+        let Some(process) = self.control.try_moving(self.number())? else { return Ok(None) };
+        MOVING.set(true);
+        Ok(Some(Turn { _process: process, _thread: thread }))
+    }
+
+    fn account(&self, lending: &Lending) -> Result<Account> {
+        Account::read(lending, &*self.index.read()?)
+    }
+
+    /// Lets the index use one more block.
+    fn take_block(&self, lending: &Lending, urgent: bool) -> Result<bool> {
+        let account = self.account(lending)?;
+        let Some(number) = account.idle.checked_sub(1) else { return Ok(false) };
+        if account.credit == 0 && !self.lend_segment(lending, account.idle, urgent)? {
+            return Ok(false);
+        }
+        if !lending.back(&*self.index.read()?, number)? {
+            return Ok(false);
+        }
+        self.change_space(|txn| {
+            self.words().blocks.store(u64::from(number), Ordering::Relaxed);
+            txn.delete(&block_key(number)).map(drop)
+        })
+    }
+
+    /// Commits what `work` does; false where there is no room for it.
+    fn change_space(&self, work: impl FnOnce(&mut WriteTxn) -> Result<()>) -> Result<bool> {
+        let mut txn = self.index.write()?;
+        match work(&mut txn).and_then(|()| txn.commit()) {
+            Ok(()) => Ok(true),
+            Err(error) => {
+                // The count of blocks may have been ahead of what has come to nothing.
+                self.count_blocks()?;
+                if error.kind() == ErrorKind::NoSpace { Ok(false) } else { Err(error) }
+            }
+        }
+    }
+
+    /// Gives up what a free segment takes on the medium, for the last of `idle` blocks.
+    fn lend_segment(&self, lending: &Lending, idle: u32, urgent: bool) -> Result<bool> {
+        if self.lent_count() + self.data_segments_min() >= self.segment_count() {
+            return Ok(false);
+        }
+        let segment = match claim::claim_whole(self, urgent) {
+            Err(error) if error.kind() == ErrorKind::NoSpace => return Ok(false),
+            claimed => claimed?,
+        };
+        // First the word, then the note: what is noted is never taken for free, whoever dies in between.
+        self.words().segment(segment).store(State::Lent);
+        if !self.change_space(|txn| txn.put(&lent_key(segment), &[]))? {
+            self.set_free(segment);
+            return Ok(false);
+        }
+        if self.back_blocks(lending, idle)? {
+            return self.give_up(segment).map(|()| true);
+        }
+        // The file system is full: what the segment takes has to go first.
+        self.give_up(segment)?;
+        if self.back_blocks(lending, idle)? {
+            return Ok(true);
+        }
+        self.reclaim(segment).map(|_| false)
+    }
+
+    /// Reserves the last of `idle` blocks, as many as take the place of a segment.
+    fn back_blocks(&self, lending: &Lending, idle: u32) -> Result<bool> {
+        let txn = self.index.read()?;
+        for number in (idle.saturating_sub(lending.per_segment)..idle).rev() {
+            if !lending.back(&txn, number)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn part_of(&self, segment: u32) -> Range<u64> {
+        let begin = self.segment_offset(segment);
+        begin..begin + self.segment_bytes()
+    }
+
+    /// Gives up what a segment takes on the medium.
+    fn give_up(&self, segment: u32) -> Result<()> {
+        self.data.give_up(&self.part_of(segment))
+    }
+
+    /// Makes a lent segment a free one again; false where the file system has no room for it.
+    fn reclaim(&self, segment: u32) -> Result<bool> {
+        if !self.data.reserve(&self.part_of(segment))? {
+            return Ok(false);
+        }
+        self.sync_data()?;
+        let done = self.change_space(|txn| txn.delete(&lent_key(segment)).map(drop))?;
+        if done {
+            self.set_free(segment);
+        }
+        Ok(done)
+    }
+
+    fn take_segment_back(&self, lending: &Lending) -> Result<bool> {
+        let account = self.account(lending)?;
+        if self.free_forgotten(&account.lent) {
+            return Ok(true);
+        }
+        let Some(segment) = account.lent.last() else { return Ok(false) };
+        let missing = lending.per_segment.saturating_sub(account.credit);
+        if missing > 0 && !self.make_idle(lending, missing)? {
+            return Ok(false);
+        }
+        let (txn, account) = (self.index.read()?, self.account(lending)?);
+        for number in account.idle.saturating_sub(account.credit)..account.idle {
+            lending.give_up(&txn, number)?;
+        }
+        drop(txn);
+        self.reclaim(*segment)
+    }
+
+    /// Frees segments whose lender died before it noted that they are lent, or after it noted that no more.
+    fn free_forgotten(&self, lent: &[u32]) -> bool {
+        let words = self.words();
+        let forgotten = (0..self.segment_count()).filter(|number| {
+            words.segment(*number).load() == State::Lent && !lent.contains(number)
+        });
+        let forgotten: Vec<u32> = forgotten.collect();
+        forgotten.iter().for_each(|number| self.set_free(*number));
+        !forgotten.is_empty()
+    }
+
+    /// Makes blocks of free pages of the index, if it has so many to spare.
+    fn make_idle(&self, lending: &Lending, blocks: u32) -> Result<bool> {
+        let txn = self.index.read()?;
+        let ((used, total), now) = (self.pages_counted(&txn)?, txn.id());
+        drop(txn);
+        let free = total.saturating_sub(used);
+        let rest = total.saturating_sub(u64::from(blocks) * lending.pages());
+        // More than it wants to have free, or it would grow again at once.
+        let is_spare = used + rest / SPARE_SHARE + 2 * lending.pages() + SPARE_PAGES_MIN <= rest;
+        let is_new = free > lending.scattered.load(Ordering::Relaxed) + lending.pages()
+            || now >= lending.pause.load(Ordering::Relaxed);
+        if !is_spare || !is_new {
+            return Ok(false);
+        }
+        let mut missing = blocks;
+        while missing > 0 {
+            if self.make_block(lending)? {
+                missing -= 1;
+            } else if !self.return_pages()? {
+                lending.pause.store(now + PAUSE, Ordering::Relaxed);
+                lending.scattered.store(free, Ordering::Relaxed);
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn make_block(&self, lending: &Lending) -> Result<bool> {
+        self.change_space(|txn| {
+            let number = parking::count(txn, Table::Block)?;
+            txn.reserve(&block_key(number), value_len(lending.block_bytes))?;
+            self.words().blocks.store(u64::from(number) + 1, Ordering::Relaxed);
+            Ok(())
+        })
+    }
+
+    /// Brings files and words in line with what the index says, after a start of the machine: nobody else has
+    /// the pool open.
+    pub(crate) fn settle_space(&self) -> Result<()> {
+        let Some(lending) = &self.lending else { return Ok(()) };
+        let txn = self.index.read()?;
+        let account = Account::read(lending, &txn)?;
+        account.lent.iter().for_each(|number| self.words().segment(*number).store(State::Lent));
+        self.words().blocks.store(u64::from(account.idle), Ordering::Relaxed);
+        if lending.read_only {
+            return Ok(());
+        }
+        account.lent.iter().try_for_each(|number| self.give_up(*number))?;
+        let mut holes = Vec::new();
+        for number in 0..account.idle {
+            lending.give_up(&txn, number)?;
+            holes.extend(inside(&txn, number, lending.block_bytes)?);
+        }
+        holes.sort_unstable_by_key(|hole| hole.start);
+        let mut begin = 0;
+        let end = self.index.file_bytes();
+        for hole in holes.into_iter().chain(std::iter::once(end..end)) {
+            if begin < hole.start
+                && !sys::reserved(&lending.file, &(begin..hole.start)).map_err(not_reserved)?
+            {
+                let message =
+                    "the file system has no room for what the pool had reserved: make room";
+                return Err(Error::new(ErrorKind::NoSpace, message));
+            }
+            begin = hole.end;
+        }
+        Ok(())
+    }
+}
+
+/// The right to move space.
+struct Turn<'t> {
+    _process: lock::Held<'t>,
+    _thread: MutexGuard<'t, ()>,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        MOVING.set(false);
+    }
+}

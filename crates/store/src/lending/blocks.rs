@@ -1,0 +1,129 @@
+//! Blocks of an index: where they lie, and what of them is there.
+use crate::io::folder::Folder;
+use crate::io::index::{DATA, Index};
+use crate::io::sys;
+use crate::io::txn::Txn;
+use crate::keys::{Key, Table};
+use crate::pages::PAGE;
+use crate::superblock::Superblock;
+use esker_types::{Error, Result};
+use std::fs::File;
+use std::ops::Range;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
+
+/// LMDB's header before a value that has pages of its own.
+const PAGE_HEADER: u64 = 16;
+pub(super) fn not_reserved(error: std::io::Error) -> Error {
+    Error::io("reserving space of an index", &error)
+}
+
+/// What a target needs to move space between its index and its data.
+pub(crate) struct Lending {
+    /// The file of the index.
+    pub(super) file: File,
+    /// Nobody can write to the pool.
+    pub(super) read_only: bool,
+    pub(super) blocks: u32,
+    pub(super) block_bytes: u64,
+    /// Blocks that take as much as a segment.
+    pub(super) per_segment: u32,
+    /// Held by the thread that moves space: locks of files do not tell the threads of a process apart.
+    pub(super) turn: Mutex<()>,
+    /// Free pages there were when they did not lie side by side.
+    pub(super) scattered: AtomicU64,
+    /// Number of the first transaction that may make blocks of so many again.
+    pub(super) pause: AtomicU64,
+    /// Number of the first transaction that may have the index grow before it is full.
+    pub(super) growth_pause: AtomicU64,
+}
+
+pub(super) fn block_key(number: u32) -> Key {
+    Key::table(Table::Block).push(&number.to_be_bytes())
+}
+
+/// Bytes of the value that stands for a block, whose first page has LMDB's header.
+pub(super) fn value_len(block_bytes: u64) -> usize {
+    (block_bytes - PAGE_HEADER) as usize
+}
+
+/// Puts all blocks into a fresh index, where LMDB uses one page after the other. Nothing but the first page of
+/// each is reserved in its file, and what the index has for itself.
+pub(crate) fn make_blocks(index: &Arc<Index>, file: &File, superblock: &Superblock) -> Result<()> {
+    /// Blocks made with one commit.
+    const BATCH: usize = 1024;
+    /// Pages LMDB may need for its tree between two blocks.
+    const BETWEEN: u64 = 16;
+    let (page, bytes) = (PAGE as u64, superblock.block_bytes);
+    let mut end = 0;
+    let numbers: Vec<u32> = (0..superblock.blocks).collect();
+    for batch in numbers.chunks(BATCH) {
+        let mut txn = index.write()?;
+        for number in batch {
+            sys::reserve(file, end, BETWEEN * page).map_err(not_reserved)?;
+            let first = txn.reserve(&block_key(*number), value_len(bytes))?;
+            end = first * page + bytes;
+        }
+        sys::reserve(file, end, BETWEEN * page).map_err(not_reserved)?;
+        txn.commit()?;
+        end += BETWEEN * page;
+    }
+    sys::reserve(file, end, superblock.index_file_bytes().saturating_sub(end))
+        .map_err(not_reserved)?;
+    let txn = index.read()?;
+    for number in 0..superblock.blocks {
+        if let Some(hole) = inside(&txn, number, bytes)? {
+            sys::punch(file, hole.start, hole.end - hole.start).map_err(not_reserved)?;
+        }
+    }
+    Ok(())
+}
+
+/// Where a block lies in the file of the index, but for its first page; `None` where there is none.
+pub(super) fn inside(txn: &Txn, number: u32, bytes: u64) -> Result<Option<Range<u64>>> {
+    let Some(page) = txn.page_of(&block_key(number))? else { return Ok(None) };
+    let begin = page * PAGE as u64;
+    Ok(Some(begin + PAGE as u64..begin + bytes))
+}
+
+impl Lending {
+    /// `None` where index and data have fixed shares.
+    pub(crate) fn open(index: &Folder, superblock: &Superblock) -> Result<Option<Self>> {
+        if superblock.blocks == 0 {
+            return Ok(None);
+        }
+        let file = index.file(DATA, index.most(), superblock.file_permissions())?;
+        Ok(Some(Self {
+            file,
+            read_only: index.is_read_only(),
+            blocks: superblock.blocks,
+            block_bytes: superblock.block_bytes,
+            per_segment: (superblock.segment_bytes / superblock.block_bytes) as u32,
+            turn: Mutex::default(),
+            scattered: AtomicU64::new(0),
+            pause: AtomicU64::new(0),
+            growth_pause: AtomicU64::new(0),
+        }))
+    }
+
+    pub(super) fn pages(&self) -> u64 {
+        self.block_bytes / PAGE as u64
+    }
+
+    /// Reserves the pages of a block; false where the file system has no room.
+    pub(super) fn back(&self, txn: &Txn, number: u32) -> Result<bool> {
+        let Some(hole) = inside(txn, number, self.block_bytes)? else { return Ok(false) };
+        let done = sys::reserved(&self.file, &hole).map_err(not_reserved)?;
+        if !done {
+            self.give_up(txn, number)?;
+        }
+        Ok(done)
+    }
+
+    /// Gives up what a block takes on the medium.
+    pub(super) fn give_up(&self, txn: &Txn, number: u32) -> Result<()> {
+        let Some(hole) = inside(txn, number, self.block_bytes)? else { return Ok(()) };
+        sys::punch(&self.file, hole.start, hole.end - hole.start)
+            .map_err(|error| Error::io("giving up a part of the index", &error))
+    }
+}

@@ -1,0 +1,140 @@
+//! Space goes from data to index and back.
+use super::*;
+use crate::pages::PAGE;
+use crate::tests::Scratch;
+use esker_types::info::Durability;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+const MEDIA: [(&str, Durability); 3] = [
+    ("/dev/shm", Durability::Process),
+    ("/var/tmp", Durability::Process),
+    ("/var/tmp", Durability::Commit),
+];
+
+/// A pool of one target with segments of 1 MiB.
+fn pool(medium: &str, durability: Durability) -> Scratch {
+    Scratch::on(Path::new(medium), 40 << 20, |spec| {
+        spec.targets = Some(1);
+        spec.durability = Some(durability);
+        spec.segment_bytes = Some(1 << 20);
+    })
+}
+
+fn key(number: u32) -> Vec<u8> {
+    [b"T".as_slice(), &number.to_be_bytes()].concat()
+}
+
+/// Puts keys by the thousand until there is no room for more; returns how many there are.
+fn fill(target: &Target) -> u32 {
+    let thousand = |first: u32| {
+        target.change(|change| {
+            change.check_room()?;
+            (first..first + 1000).try_for_each(|number| change.put(&key(number), &[7; 200]))
+        })
+    };
+    (0..).step_by(1000).find(|&first| thousand(first).is_err()).unwrap()
+}
+
+fn empty(target: &Target, keys: u32) {
+    for first in (0..keys).step_by(1000) {
+        let thousand = |change: &mut crate::commit::Change<'_>| {
+            (first..first + 1000).try_for_each(|number| change.delete(&key(number)).map(drop))
+        };
+        target.change(thousand).unwrap();
+    }
+}
+
+/// Bytes that the files of the pool's target take on the medium.
+fn taken(pool: &Scratch) -> u64 {
+    let files = ["target-0/index/data.mdb", "target-0/data"];
+    files.map(|name| std::fs::metadata(pool.path().join(name)).unwrap().blocks() * 512).iter().sum()
+}
+
+/// Every page the index may use is reserved, and no segment that data may use is lent.
+#[track_caller]
+fn check(pool: &Scratch) {
+    let state = pool.state();
+    let target = &state.targets[0];
+    let lending = target.lending.as_ref().unwrap();
+    let account = target.account(lending).unwrap();
+    let (index, data) =
+        (pool.path().join("target-0/index/data.mdb"), pool.path().join("target-0/data"));
+    let idle = u64::from(account.idle) * (lending.block_bytes - PAGE as u64);
+    let needed = target.index.file_bytes() - idle;
+    assert!(std::fs::metadata(index).unwrap().blocks() * 512 >= needed, "pages that are not there");
+    assert!(std::fs::metadata(data).unwrap().blocks() * 512 >= target.data_bytes(), "segments");
+    assert_eq!(account.lent.len(), target.lent_count() as usize);
+    let used = lending.blocks - account.idle;
+    assert!(used <= account.lent.len() as u32 * lending.per_segment, "{used} blocks for nothing");
+}
+
+#[test]
+fn an_index_takes_what_data_does_not_need_and_gives_it_back() {
+    for (medium, durability) in MEDIA {
+        let pool = pool(medium, durability);
+        let state = pool.state();
+        let target = &state.targets[0];
+        let before = taken(&pool);
+        let segments = target.data_bytes();
+        for round in 0..3 {
+            let keys = fill(target);
+            check(&pool);
+            let bytes = u64::from(keys) * 210;
+            assert!(bytes > 20 << 20, "round {round}: only {keys} keys found room on {medium}");
+            assert!(taken(&pool) <= before + (1 << 20), "more than the pool's size on {medium}");
+            assert!(target.data_bytes() < segments / 4);
+            empty(target, keys);
+            while target.take_back().unwrap() {
+                check(&pool);
+            }
+            let back = target.data_bytes();
+            assert!(back > segments / 4 * 3, "{back} of {segments} bytes came back on {medium}");
+        }
+        assert!(taken(&pool) <= before + (1 << 20));
+    }
+}
+
+/// Whoever moves space may be killed at any step: what is noted decides.
+#[test]
+fn what_somebody_left_who_died_while_space_was_moved_is_used() {
+    for (medium, durability) in MEDIA {
+        let mut pool = pool(medium, durability);
+        {
+            let state = pool.state();
+            let target = &state.targets[0];
+            let lending = target.lending.as_ref().unwrap();
+            let segments = target.data_bytes();
+            // The word, not the note.
+            target.words().segment(3).store(State::Lent);
+            assert!(target.take_back().unwrap());
+            assert_eq!(target.data_bytes(), segments);
+            // The note, and nothing else.
+            target.words().segment(4).store(State::Lent);
+            assert!(target.change_space(|txn| txn.put(&lent_key(4), &[])).unwrap());
+            target.give_up(4).unwrap();
+            let idle = target.account(lending).unwrap().idle;
+            assert!(target.grow_index(1, true).unwrap());
+            assert_eq!(target.account(lending).unwrap().idle, idle - 1);
+            assert_eq!(target.lent_count(), 1, "its space was there to be used");
+            // A block that is there and not used, and one that is free and still there.
+            assert!(lending.back(&target.index.read().unwrap(), idle - 2).unwrap());
+        }
+        for _ in 0..2 {
+            pool.close();
+            if durability == Durability::Process {
+                continue;
+            }
+            let control = std::fs::File::options().write(true).open(pool.path().join("control"));
+            std::os::unix::fs::FileExt::write_all_at(&control.unwrap(), &[0; 8], 8).unwrap();
+            pool.reopen();
+            check(&pool);
+            let state = pool.state();
+            let target = &state.targets[0];
+            assert_eq!(target.words().segment(4).load(), State::Lent);
+            let keys = fill(target);
+            empty(target, keys);
+            check(&pool);
+        }
+    }
+}
