@@ -2,11 +2,19 @@
 use crate::args::{ContainerArg, ObjectArg, PoolArg, SnapshotArg};
 use esker::types::info::OpenMode;
 use esker::types::{Error, ErrorKind, ObjectId, ObjectType, Result};
-use esker::{Access, Container, Pool, Wait};
+use esker::{Access, Container, Pool, Wait, names};
 
 impl PoolArg {
     pub(crate) fn open(&self, mode: OpenMode) -> Result<Pool> {
         Pool::connect(&self.pool, mode)
+    }
+
+    /// The pool, where it is one of this machine once the pages of its indexes are known to be sound.
+    pub(crate) fn open_sound(&self, mode: OpenMode) -> Result<Pool> {
+        if let Ok(path) = names::find(&self.pool) {
+            esker_store::Pool::check_pages(&path)?;
+        }
+        self.open(mode)
     }
 }
 

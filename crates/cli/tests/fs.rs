@@ -102,6 +102,29 @@ fn a_tree_is_made_listed_moved_and_removed() {
 }
 
 #[test]
+fn check_says_whether_it_read_the_data() {
+    let site = site();
+    let bytes = support::noise(100_000);
+    site.feed(&["fs", "cp", "-", "tank/home:/file"], &bytes);
+    for target in ["target-0", "target-1"] {
+        let data = site.dir.join("tank").join(target).join("data");
+        let stored = std::fs::read(&data).unwrap();
+        let found = stored.windows(64).position(|found| *found == bytes[..64]);
+        if let Some(at) = found {
+            let file = std::fs::File::options().write(true).open(data).unwrap();
+            std::os::unix::fs::FileExt::write_all_at(&file, &[0xee], at as u64).unwrap();
+        }
+    }
+    let said = site.ok(&["fs", "check", "tank/home"]);
+    assert!(said.contains("the data of files were not read"), "{said}");
+    assert_eq!(site.json(&["fs", "check", "tank/home"])["data_read"], json!(false));
+    assert_eq!(site.fails(&["fs", "check", "tank/home", "--data"]).0, "corrupt");
+    site.ok(&["fs", "rm", "tank/home:/file"]);
+    let said = site.ok(&["fs", "check", "tank/home", "--data"]);
+    assert!(said.contains("whole, with all data"), "{said}");
+}
+
+#[test]
 fn modes_and_sizes_are_shown_and_summed_up() {
     let site = site();
     site.ok(&["fs", "mkdir", "-m", "700", "tank/home:/d"]);

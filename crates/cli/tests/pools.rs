@@ -116,6 +116,21 @@ fn scrub_fails_where_data_is_damaged_and_names_the_object() {
 }
 
 #[test]
+fn what_goes_through_all_of_a_pool_looks_at_its_pages_first() {
+    let site = Site::with_container();
+    // Every page but the first two: its number is what LMDB follows.
+    let path = site.dir.join("tank/target-0/index/data.mdb");
+    let file = std::fs::File::options().write(true).open(path).unwrap();
+    (2..64).for_each(|page| file.write_all_at(&[0xee; 64], page * 4096).unwrap());
+    for command in [&["pool", "scrub", "tank"][..], &["cont", "destroy", "tank", "run1"]] {
+        assert_eq!(site.fails(command).0, "corrupt", "{command:?}");
+    }
+    let envelope = site.failure(&["pool", "check", "tank"]);
+    let message = envelope["error"]["message"].as_str().unwrap();
+    assert!(message.contains("no repair mends"), "{message}");
+}
+
+#[test]
 fn check_fails_where_a_record_of_the_index_is_damaged() {
     let site = Site::with_container();
     let value = "a value that stands nowhere else";

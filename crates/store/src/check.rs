@@ -6,7 +6,7 @@ use crate::commit::recover;
 use crate::io::folder::Folder;
 use crate::io::txn::Txn;
 use crate::keys::DataKey;
-use crate::pool::{Pool, Purpose, State, declare_sound};
+use crate::pool::{Pool, Purpose, State, declare_sound, refuse_damaged};
 use crate::record::{Body, Record};
 use crate::segment::State as SegmentState;
 use crate::superblock::Superblock;
@@ -21,6 +21,8 @@ use std::sync::Arc;
 pub struct CheckReport {
     /// What is wrong, in words; empty for a sound pool.
     pub problems: Vec<String>,
+    /// They are about pages of an index, which no repair mends.
+    pub pages_damaged: bool,
     /// What was mended.
     pub repaired: Vec<String>,
     /// Index records looked at.
@@ -48,6 +50,15 @@ pub struct ScrubReport {
 pub type Progress<'p> = &'p mut dyn FnMut(u64, u64);
 
 impl Pool {
+    /// Looks at the pages of the indexes of the pool at `path`, before a tool goes through all of them: a damaged
+    /// one could lead LMDB anywhere.
+    ///
+    /// # Errors
+    /// `Corrupt` where a page is damaged.
+    pub fn check_pages(path: &Path) -> Result<()> {
+        refuse_damaged(&Folder::open(path)?)
+    }
+
     /// Looks at all structures of the pool at `path`. With `repair`, and nobody else in it, removes
     /// damaged records and counts all space anew; a pool refused after a stop of the machine opens
     /// again once a repairing check found it sound.
@@ -59,6 +70,7 @@ impl Pool {
         let mut report = CheckReport::default();
         crate::pages::check_all(&Folder::open(&path)?, &mut report.problems)?;
         if !report.problems.is_empty() {
+            report.pages_damaged = true;
             return Ok(report);
         }
         let state = State::shared(&path, Purpose::Check)?;

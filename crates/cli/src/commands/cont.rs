@@ -178,7 +178,7 @@ fn describe(info: &ContainerInfo, snapshots: usize) -> String {
 
 impl Destroy {
     fn run(self) -> Result<Answer> {
-        let pool = self.container.pool.open(OpenMode::ReadWrite)?;
+        let pool = self.container.pool.open_sound(OpenMode::ReadWrite)?;
         pool.destroy_container(&self.container.container, self.force).wait()?;
         let name = self.container.container;
         Ok(Answer::new(json!({"container": name}), format!("container {name} is gone")))

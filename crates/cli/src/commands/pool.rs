@@ -325,7 +325,11 @@ impl Check {
         let report =
             esker_store::Pool::check(&path, self.repair, &mut |done, all| bar.update(done, all))?;
         drop(bar);
-        let trouble = found(ErrorKind::Corrupt, &report.problems, "esker pool check --repair");
+        let remedy = match report.pages_damaged {
+            true => "restore the pool, or make it anew: no repair mends the pages of an index",
+            false => "esker pool check --repair",
+        };
+        let trouble = found(ErrorKind::Corrupt, &report.problems, remedy);
         Ok(check_answer(&report).with_trouble(trouble))
     }
 }
@@ -362,7 +366,9 @@ pub(super) fn found(kind: ErrorKind, problems: &[String], remedy: &str) -> Optio
 
 impl Scrub {
     fn run(self) -> Result<Answer> {
-        let pool = esker_store::Pool::open(&names::find(&self.pool.pool)?)?;
+        let path = names::find(&self.pool.pool)?;
+        esker_store::Pool::check_pages(&path)?;
+        let pool = esker_store::Pool::open(&path)?;
         let bar = Bar::bytes("reading");
         let report = pool.state()?.scrub(&mut |done, all| bar.update(done, all))?;
         drop(bar);

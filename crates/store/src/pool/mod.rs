@@ -8,7 +8,7 @@ pub use create::PoolSpec;
 pub use destroy::{finish_others, is_unfinished, remove_directory};
 #[cfg(test)]
 pub(crate) use setup::rebuild;
-pub(crate) use setup::{Purpose, declare_sound};
+pub(crate) use setup::{Purpose, declare_sound, refuse_damaged};
 
 use crate::catalog::Uses;
 use crate::control::{self, Control};

@@ -63,9 +63,9 @@ fn refuse_unclean(superblock: &Superblock, control: &Control) -> Result<()> {
     Ok(())
 }
 
-/// The one time after a start of the machine when there is time to look at every page of the indexes,
-/// before a damaged one leads LMDB astray.
-fn refuse_damaged(pool: &Folder) -> Result<()> {
+/// Looks at every page of the indexes, before a damaged one leads LMDB astray: there is time for that once after
+/// a start of the machine.
+pub(crate) fn refuse_damaged(pool: &Folder) -> Result<()> {
     let mut problems = Vec::new();
     crate::pages::check_all(pool, &mut problems)?;
     match problems.first() {

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 /// Check that the file system of a container is whole
 ///
-/// Goes through all entries, then through all objects. A program that is killed, at whatever moment, leaves a
+/// Goes through all entries, then through all objects; the data of files is read with --data only. A program that is killed, at whatever moment, leaves a
 /// tree that is whole, and at most objects that no entry names: what was removed while it had it open, or was
 /// just being made. These leftovers are told, and are no reason to fail. Everything else that does not fit is
 /// damage; then the exit status is 1, unless --repair could mend it.
@@ -52,7 +52,8 @@ impl Check {
         let options = CheckOptions { data: self.data, repair: self.repair };
         let report = dfs::check::check(&container, options, &mut watch)?;
         drop(bar);
-        Ok(Answer::new(shape(&report), text(&report)).with_trouble(trouble(&report, self.repair)))
+        let (shape, text) = (shape(&report, self.data), text(&report, self.data));
+        Ok(Answer::new(shape, text).with_trouble(trouble(&report, self.repair)))
     }
 }
 
@@ -66,7 +67,7 @@ fn trouble(report: &CheckReport, repair: bool) -> Option<Error> {
         .then(|| Error::new(ErrorKind::Corrupt, format!("{left} things are damaged; {remedy}")))
 }
 
-fn shape(report: &CheckReport) -> Value {
+fn shape(report: &CheckReport, data: bool) -> Value {
     let finding = |finding: &Finding| {
         json!({
             "path": shapes::bytes(&finding.path),
@@ -80,6 +81,7 @@ fn shape(report: &CheckReport) -> Value {
         "directories": report.directories,
         "links": report.links,
         "size_bytes": report.bytes,
+        "data_read": data,
         "damaged": report.damaged,
         "repaired": report.repaired,
         "findings": report.findings.iter().map(finding).collect::<Vec<_>>(),
@@ -93,7 +95,7 @@ fn shape(report: &CheckReport) -> Value {
     })
 }
 
-fn text(report: &CheckReport) -> String {
+fn text(report: &CheckReport, data: bool) -> String {
     let line = |finding: &Finding| {
         let path = String::from_utf8_lossy(&finding.path).escape_debug().to_string();
         let mended = if finding.repaired { " (mended)" } else { "" };
@@ -119,9 +121,12 @@ fn text(report: &CheckReport) -> String {
             left.others
         ));
     }
-    match report.damaged {
-        0 => lines.push("whole".to_owned()),
-        damaged => lines.push(format!("{damaged} damaged, {} mended", report.repaired)),
-    }
+    lines.push(match (report.damaged, data) {
+        (0, true) => "whole, with all data".to_owned(),
+        (0, false) => {
+            "the tree is whole; the data of files were not read: --data does that".to_owned()
+        }
+        (damaged, _) => format!("{damaged} damaged, {} mended", report.repaired),
+    });
     lines.join("\n")
 }
