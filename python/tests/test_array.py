@@ -129,5 +129,5 @@ def test_errors_name_what_was_named(container):
     container.create_array("twice")
     with pytest.raises(esker.Exists, match='"twice"'):
         container.create_array("twice")
-    with pytest.raises(KeyError, match="^there is no key b'nokey' in the Key-Value$"):
+    with pytest.raises(KeyError, match=r"^there is no key b'nokey' in the Key-Value$"):
         container.kv("index")["nokey"]

@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 
 /// Check that the file system of a container is whole
 ///
-/// Goes through all entries, then through all objects; the data of files is read with --data only. A program that is killed, at whatever moment, leaves a
-/// tree that is whole, and at most objects that no entry names: what was removed while it had it open, or was
-/// just being made. These leftovers are told, and are no reason to fail. Everything else that does not fit is
-/// damage; then the exit status is 1, unless --repair could mend it.
+/// Goes through all entries, then through all objects; the data of files is read with --data only. A program
+/// that is killed, at whatever moment, leaves a tree that is whole, and at most objects that no entry names: what
+/// was removed while it had it open, or was just being made. These leftovers are told, and are no reason to fail.
+/// Everything else that does not fit is damage; then the exit status is 1, unless --repair could mend it.
 ///
 /// Others may use the container meanwhile. --repair needs it alone: it removes leftovers and entries that
 /// cannot be read, sets lost marks of directories, and gives what lost its name to damage a new one in
