@@ -248,12 +248,6 @@ impl Control {
         lock::set(&self.file, kind, byte).map_err(not_locked)
     }
 
-    /// True where the process behind `slot` lives.
-    pub(crate) fn is_alive(&self, slot: ProcessSlot) -> bool {
-        let byte = BYTE_PROCESS + u64::from(slot.0);
-        slot == self.slot || self.is_locked_by_other(byte)
-    }
-
     /// Runs `work` while no other process sets up or repairs the pool.
     pub(crate) fn exclusively<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
         self.while_locked(BYTE_SETUP, work)

@@ -21,6 +21,12 @@ const BYTE_MOVING: u64 = (1 << 40) + (1 << 17);
 const BYTE_COMPACTION: u64 = (1 << 40) + (1 << 16);
 
 impl Control {
+    /// True where the process behind `slot` lives.
+    pub(crate) fn is_alive(&self, slot: ProcessSlot) -> bool {
+        let byte = BYTE_PROCESS + u64::from(slot.0);
+        slot == self.slot || self.is_locked_by_other(byte)
+    }
+
     /// The right to move space of a target, unless another process has it.
     pub(crate) fn try_moving(&self, target: u32) -> Result<Option<lock::Held<'_>>> {
         lock::Held::take(&self.file, BYTE_MOVING + u64::from(target)).map_err(not_locked)
