@@ -14,6 +14,7 @@ pub(crate) mod mount;
 pub(crate) mod object;
 mod paper;
 pub(crate) mod pool;
+mod pool_check;
 mod pool_posix;
 mod pool_rados;
 mod posix;

@@ -53,6 +53,6 @@ pub(super) fn check(path: &Path, repair: bool) -> Result<Answer> {
         report.problems.len()
     ));
     let remedy = "restore or remove it";
-    let trouble = super::pool::found(ErrorKind::Corrupt, &report.problems, remedy);
+    let trouble = super::pool_check::found(ErrorKind::Corrupt, &report.problems, remedy);
     Ok(Answer::new(response, lines.join("\n")).with_trouble(trouble))
 }
