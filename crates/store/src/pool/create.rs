@@ -93,7 +93,7 @@ impl Pool {
         check_label(&spec.label)?;
         fs::create_dir_all(directory)
             .map_err(|error| Error::io(format_args!("making {}", directory.display()), &error))?;
-        let growing = can_grow(directory)?;
+        let growing = can_grow(directory);
         let superblock = lay_out(spec, medium_of(directory)?, growing)?;
         let group = spec.group.as_deref().map(resolve_group).transpose()?;
         let path = directory.join(&spec.label);
@@ -166,7 +166,7 @@ fn is_rest_of_pool(path: &Path) -> bool {
     let is_part = |name: &str| {
         let numbered =
             |part| name.strip_prefix(part).is_some_and(|rest| rest.parse::<u32>().is_ok());
-        name == control::NAME || numbered("target-") || numbered("pool.")
+        [control::NAME, LOCKS].contains(&name) || numbered("target-") || numbered("pool.")
     };
     let entries = path.read_dir().map(|entries| {
         entries

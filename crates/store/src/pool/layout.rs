@@ -6,7 +6,8 @@ use crate::superblock::{self, Access, Superblock};
 use esker_types::info::{Durability, Medium};
 use esker_types::limits::{INDEX_BLOCKS_MAX, TARGETS_MAX};
 use esker_types::{Error, ErrorKind, Result, Uuid};
-use std::fs::{self, File};
+use std::fs::File;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 /// The share of an index that cannot grow.
@@ -114,13 +115,13 @@ pub(super) fn lay_out(spec: &PoolSpec, medium: Medium, growing: bool) -> Result<
     })
 }
 
-/// True where files can give up what they have reserved, so that index and data can share it.
-pub(super) fn can_grow(directory: &Path) -> Result<bool> {
-    let failed = |error| Error::io(format_args!("writing to {}", directory.display()), &error);
-    let path = directory.join(format!(".{}.new", std::process::id()));
-    let file = File::options().write(true).create_new(true).open(&path).map_err(failed)?;
-    fs::remove_file(&path).map_err(failed)?;
+/// True where files can give up what they have reserved, so that index and data can share it. Tried on a file
+/// without a name, of which nothing is left whoever is killed.
+pub(super) fn can_grow(directory: &Path) -> bool {
+    let mut options = File::options();
+    options.read(true).write(true).custom_flags(libc::O_TMPFILE);
+    let Ok(file) = options.open(directory) else { return false };
     let page = PAGE as u64;
     let punched = sys::reserve(&file, 0, 2 * page).and_then(|()| sys::punch(&file, page, page));
-    Ok(punched.is_ok() && sys::page_bytes() == page)
+    punched.is_ok() && sys::page_bytes() == page
 }
