@@ -110,10 +110,10 @@ fn nobody_waits_longer_than_asked() {
     let pool = cluster.open(TIMEOUT);
     let (container, impatient) = simple::kv(&pool, "test").expect("opening");
     expect_work(&impatient, 0);
-    cluster.signal_osd(libc::SIGSTOP);
+    cluster.freeze_osd();
     expect_timeouts(&container, &impatient);
     expect_timeout("opening", || Pool::connect(&cluster.url(TIMEOUT), OpenMode::ReadWrite));
-    cluster.signal_osd(libc::SIGCONT);
+    cluster.thaw_osd();
     // The cluster may have given the OSD up, and needs a moment to take it back.
     let (_container, kv) = simple::kv(&cluster.open(30), "test").expect("opening again");
     expect_work(&kv, 0);

@@ -5,7 +5,7 @@ pub(crate) mod kills;
 
 use crate::common::{Folder, STUCK, Sort};
 use esker::Pool;
-use esker_torture::skip;
+use esker_torture::{skip, wait_for};
 use esker_types::info::OpenMode;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -50,12 +50,21 @@ impl Cluster {
         script(&[what, which], self.folder.path());
     }
 
-    /// Sends a signal to the OSD.
-    fn signal_osd(&self, signal: i32) {
+    fn osd(&self) -> i32 {
         let pid = std::fs::read_to_string(self.folder.path().join("osd.pid")).expect("a pid");
-        let pid = pid.trim().parse().expect("a number");
-        // SAFETY: a signal to a process of ours.
-        assert_eq!(unsafe { libc::kill(pid, signal) }, 0, "signalling the OSD");
+        pid.trim().parse().expect("a number")
+    }
+
+    /// Stops the OSD where it stands, until [`Cluster::thaw_osd`].
+    fn freeze_osd(&self) {
+        let pid = self.osd();
+        signal(pid, libc::SIGSTOP);
+        // `kill` returns before each thread has taken notice, and one that has not may still answer.
+        wait_for("the OSD stands still", || all_stopped(pid));
+    }
+
+    fn thaw_osd(&self) {
+        signal(self.osd(), libc::SIGCONT);
     }
 
     /// A command to the monitor.
@@ -84,6 +93,20 @@ impl Drop for Cluster {
         let down = script_command(&["down"], self.folder.path()).status();
         assert!(std::thread::panicking() || down.is_ok_and(|status| status.success()));
     }
+}
+
+fn signal(pid: i32, signal: i32) {
+    // SAFETY: a signal to a process of ours.
+    assert_eq!(unsafe { libc::kill(pid, signal) }, 0, "signalling {pid}");
+}
+
+/// Whether each thread of a process is stopped, as the state after its name in `stat` tells (proc_pid_stat(5)).
+fn all_stopped(pid: i32) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).expect("the threads of a process");
+    threads.flatten().all(|thread| {
+        let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        stat.rsplit_once(')').is_none_or(|(_, rest)| rest.trim_start().starts_with('T'))
+    })
 }
 
 fn has(tool: &str) -> bool {
