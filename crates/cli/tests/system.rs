@@ -19,7 +19,7 @@ fn with_own_mounts(script: &str, set: impl FnOnce(&mut Command)) -> Option<Outpu
     let mounted = !matches!(output.status.code(), Some(99 | 127))
         && !String::from_utf8_lossy(&output.stderr).contains("unshare:");
     if !mounted {
-        eprintln!("skipped: this needs unshare and mounts of its own");
+        esker_testing::skip("this needs unshare and mounts of its own");
     }
     mounted.then_some(output)
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 const ARROWS: [(&str, &[&str]); 16] = [
     ("esker-types", &[]),
     ("esker-testing", &[]),
-    ("esker-eccodes", &["esker-types"]),
+    ("esker-eccodes", &["esker-testing", "esker-types"]),
     ("esker-librados", &["esker-types"]),
     ("esker-store", &["esker-testing", "esker-types"]),
     ("esker", &["esker-testing", "esker-types", "esker-librados", "esker-store"]),

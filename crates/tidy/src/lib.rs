@@ -9,6 +9,7 @@ pub mod arrows;
 pub mod fences;
 pub mod links;
 pub mod sizes;
+pub mod skips;
 pub mod text;
 pub mod waits;
 

@@ -1,5 +1,5 @@
 //! The rules, one test each, on the whole repository.
-use esker_tidy::{Finding, Tree, arrows, fences, links, sizes, text, waits};
+use esker_tidy::{Finding, Tree, arrows, fences, links, sizes, skips, text, waits};
 
 fn demand(rule: impl Fn(&Tree) -> Vec<Finding>) {
     let tree = Tree::of_repository().expect("the tracked files can be read");
@@ -48,6 +48,11 @@ fn nothing_stops_the_host_program() {
 #[test]
 fn tests_wait_for_events() {
     demand(waits::sleeping_tests);
+}
+
+#[test]
+fn skipped_tests_are_counted() {
+    demand(skips::uncounted);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::path::Path;
 /// ecCodes, or none with a line that says why.
 fn library() -> Option<&'static Library> {
     let found = Library::shared();
-    found.inspect_err(|error| println!("skipped: {error}")).ok()
+    found.inspect_err(|error| esker_testing::skip(error)).ok()
 }
 
 #[test]

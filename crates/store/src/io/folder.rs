@@ -292,7 +292,7 @@ mod tests {
             spec.group = Some("1".to_owned());
         });
         let Some(read) = as_a_member(&pool, "cat data >/dev/null") else {
-            return eprintln!("skipped: this needs to be root, and setpriv");
+            return esker_testing::skip("this needs to be root, and setpriv");
         };
         assert!(read, "members may use the pool");
         let exchange = "mv data data.old && ln data.old other && ln -s data.old data";
