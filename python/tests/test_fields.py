@@ -132,7 +132,7 @@ def test_axes_stats_wipe_and_purge(store):
     }
     assert [field.data for field in store.list({"param": 167}, masked=True)] == [b"0 167"]
     assert store.purge()["masked"] == 2 and len(store.list(masked=True)) == 2
-    assert store.purge(doit=True) == {"masked": 2, "unflushed": 0, "bytes": 10}
+    assert store.purge(doit=True) == {"masked": 2, "unflushed": 0, "removed": 0, "bytes": 10}
     whole = {name: KEY[name] for name in ("class", "expver", "stream", "date", "time", "domain")}
     assert store.wipe(whole | {"step": 1}) == {"fields": 2, "masked": 0, "bytes": 10}
     assert len(store.list()) == 6

@@ -86,6 +86,7 @@ pub(super) fn purge(store: &FieldStore, wanted: Wanted, doit: bool) -> Result<Co
     Ok(vec![
         ("masked", sum(|purged| purged.masked)),
         ("unflushed", sum(|purged| purged.unflushed)),
+        ("removed", sum(|purged| purged.removed)),
         ("bytes", sum(|purged| purged.bytes)),
     ])
 }

@@ -11,6 +11,7 @@ const MARKER: u64 = 4;
 /// Dkeys of the catalogue.
 pub(crate) const DATABASES: &[u8] = b"databases";
 pub(crate) const WRITERS: &[u8] = b"writers";
+pub(crate) const REMOVALS: &[u8] = b"removals";
 
 /// What the names of a container's properties begin with.
 pub(crate) const PROPERTY: &str = "prop:";

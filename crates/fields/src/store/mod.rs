@@ -9,6 +9,7 @@ mod moves;
 mod names;
 mod place;
 mod purge;
+mod removal;
 mod retrieve;
 mod stats;
 mod together;

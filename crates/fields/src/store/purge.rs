@@ -16,7 +16,9 @@ pub struct Purged {
     pub masked: u64,
     /// Fields that were archived and never flushed, by writers that are gone.
     pub unflushed: u64,
-    /// Bytes of both in the store.
+    /// Fields that a removal which was cut short left without a name.
+    pub removed: u64,
+    /// Bytes of all of them in the store.
     pub bytes: u64,
 }
 
@@ -38,7 +40,7 @@ impl Batch {
 }
 
 impl FieldStore {
-    /// Removes masked fields that a selection matches, and what writers left that are gone. Without `doit`
+    /// Removes masked fields that a selection matches, and what writers and removals left that are gone. Without `doit`
     /// it only says what would go. `visit` hears of each masked field first.
     ///
     /// # Errors
@@ -62,18 +64,20 @@ impl FieldStore {
                 if doit { self.remove(&level, found) } else { Ok(()) }
             })?;
         }
-        self.sweep(doit, &mut purged)?;
+        let counted = self.finish_removals(doit, &mut purged)?;
+        self.sweep(doit, counted, &mut purged)?;
         Ok(purged)
     }
 
-    /// Finds the arrays of dead writers that no index names.
-    fn sweep(&self, doit: bool, purged: &mut Purged) -> Result<()> {
+    /// Finds the arrays of dead writers that no index names, but for those that were counted.
+    fn sweep(&self, doit: bool, counted: HashSet<ObjectId>, purged: &mut Purged) -> Result<()> {
         // Looked for before the index is read: whoever held one then may have flushed since.
         let dead = self.dead_batches()?;
         if dead.is_empty() {
             return Ok(());
         }
-        let named = self.named_arrays()?;
+        let mut named = self.named_arrays()?;
+        named.extend(counted);
         for batch in dead {
             for number in batch.first..batch.first + batch.count {
                 let oid = layout::field_oid(self.container(), number)?;

@@ -1,13 +1,10 @@
 //! Wiping: removing fields and their bytes.
-use super::list::{Level as Fields, Listed};
-use super::place::Place;
-use super::{FieldStore, fetch_many, layout};
+use super::FieldStore;
+use super::list::Listed;
 use crate::Key;
 use crate::request::Selection;
 use crate::schema::{Level, Presence};
-use esker::{Access, Wait};
-use esker_types::ops::Cond;
-use esker_types::{Error, ErrorKind, ObjectId, Result};
+use esker_types::{Error, ErrorKind, Result};
 
 /// What a wipe removed, or would.
 #[derive(Clone, Debug, Default)]
@@ -67,42 +64,6 @@ impl FieldStore {
         levels.iter().try_for_each(|level| self.refuse_open(&level.database, selection))
     }
 
-    /// Removes fields of an index: first their names, then the bytes nobody can find any more.
-    pub(super) fn remove(&self, level: &Fields, found: &[(Key, &[u8])]) -> Result<()> {
-        self.remove_if(level, found, |_, _| true).map(drop)
-    }
-
-    /// Removes those whose places `may_go` approves of at the moment of the removal; how many stay.
-    pub(super) fn remove_if(
-        &self,
-        level: &Fields,
-        found: &[(Key, &[u8])],
-        may_go: impl Fn(&Key, &[u8]) -> bool,
-    ) -> Result<u64> {
-        if found.is_empty() {
-            return Ok(0);
-        }
-        let akeys: Vec<&[u8]> = found.iter().map(|(_, akey)| *akey).collect();
-        let (gone, stay) = self.atomically(|transaction| {
-            let access = Access::Tx(transaction);
-            let places = fetch_many(&level.object, &level.dkey, &akeys, access)?;
-            let there = found.iter().zip(places);
-            let there = there.filter_map(|((key, akey), place)| Some((key, *akey, place?)));
-            let (gone, stay): (Vec<_>, Vec<_>) =
-                there.partition(|(key, _, place)| may_go(key, place));
-            let akeys: Vec<&[u8]> = gone.iter().map(|(_, akey, _)| *akey).collect();
-            // Before their names go: of one that cannot be read nobody would find the bytes any more.
-            let arrays = gone.iter().map(|(_, _, place)| Ok(Place::decode(place)?.array()));
-            let arrays = arrays.collect::<Result<Vec<_>>>()?;
-            if !akeys.is_empty() {
-                level.object.punch_akeys(&level.dkey, &akeys, Cond::NONE, access).wait()?;
-            }
-            Ok((arrays, stay.len() as u64))
-        })?;
-        gone.into_iter().flatten().try_for_each(|oid| self.destroy(oid))?;
-        Ok(stay)
-    }
-
     /// A database is wiped by all of its key that the schema demands, or not at all.
     fn refuse_open(&self, database: &Key, selection: &Selection) -> Result<()> {
         let parts = || self.schema().rules().iter().flat_map(|rule| rule.level(Level::Database));
@@ -116,11 +77,6 @@ impl FieldStore {
         let text =
             format!("to wipe fields of {database}, say which {name} is meant: {name}={value}");
         Err(Error::new(ErrorKind::Invalid, text))
-    }
-
-    /// Removes the bytes of a field that nothing names any more.
-    pub(super) fn destroy(&self, oid: ObjectId) -> Result<()> {
-        layout::field(self.container(), oid)?.destroy(Access::Latest).wait()
     }
 }
 

@@ -84,7 +84,7 @@ impl Wipe {
     }
 }
 
-/// Give back the space of masked fields, and of fields that were never flushed
+/// Give back the space of masked fields, and what writers and wipes left that ended early
 #[derive(Args)]
 #[command(after_long_help = NAMING)]
 pub(crate) struct Purge {
@@ -102,13 +102,17 @@ impl Purge {
             let purged = store.purge(&selection, change.doit, note(&mut keys))?;
             all.masked += purged.masked;
             all.unflushed += purged.unflushed;
+            all.removed += purged.removed;
             all.bytes += purged.bytes;
         }
         let response = json!({
-            "done": change.doit, "masked": all.masked, "unflushed": all.unflushed, "size_bytes": all.bytes,
+            "done": change.doit, "masked": all.masked, "unflushed": all.unflushed, "removed": all.removed,
+            "size_bytes": all.bytes,
         });
-        let (masked, unflushed, bytes) = (all.masked, all.unflushed, Bytes(all.bytes));
-        let done = format!("{masked} masked and {unflushed} unflushed fields, {bytes}, purged");
+        let (masked, left, bytes) = (all.masked, all.unflushed + all.removed, Bytes(all.bytes));
+        let done = format!(
+            "{masked} masked fields, and {left} that were left unflushed or half removed, {bytes}, purged"
+        );
         Ok(change.answer(&keys, response, &done))
     }
 }

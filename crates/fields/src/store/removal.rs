@@ -1,0 +1,200 @@
+//! Removing fields: first their names, then the bytes that nobody can find any more. What is between the two stands in
+//! the catalogue, so that a purge finishes what a process that ended left.
+use super::list::Level;
+use super::place::Place;
+use super::purge::Purged;
+use super::{FieldStore, all_akeys, damaged, fetch_many, fetch_up_to, layout, put};
+use crate::Key;
+use esker::{Access, Object, Wait};
+use esker_types::limits::AKEYS_PER_OP_MAX;
+use esker_types::ops::Cond;
+use esker_types::{ObjectId, Result};
+use std::collections::HashSet;
+
+/// Numbers of the arrays that lost their names together. The first is that of no other removal: it names this one.
+struct Removal(Vec<u64>);
+
+impl Removal {
+    fn akey(&self) -> Option<[u8; 8]> {
+        Some(self.0.first()?.to_be_bytes())
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        self.0.iter().flat_map(|number| number.to_le_bytes()).collect()
+    }
+
+    /// `None` where it is none that a removal enters.
+    fn decode(value: &[u8]) -> Option<Self> {
+        let (numbers, rest) = value.as_chunks();
+        let numbers = numbers.iter().map(|number| u64::from_le_bytes(*number)).collect();
+        rest.is_empty().then_some(Self(numbers))
+    }
+}
+
+impl FieldStore {
+    /// Removes fields of an index, with their bytes.
+    pub(super) fn remove(&self, level: &Level, found: &[(Key, &[u8])]) -> Result<()> {
+        self.remove_if(level, found, |_, _| true).map(drop)
+    }
+
+    /// Removes those whose places `may_go` approves of at the moment of the removal; how many stay.
+    pub(super) fn remove_if(
+        &self,
+        level: &Level,
+        found: &[(Key, &[u8])],
+        may_go: impl Fn(&Key, &[u8]) -> bool,
+    ) -> Result<u64> {
+        if found.is_empty() {
+            return Ok(0);
+        }
+        let (removal, stay) = self.remove_names(level, found, may_go)?;
+        self.finish(&removal)?;
+        Ok(stay)
+    }
+
+    /// The names go, and the numbers of their arrays are entered in the catalogue, at one moment.
+    fn remove_names(
+        &self,
+        level: &Level,
+        found: &[(Key, &[u8])],
+        may_go: impl Fn(&Key, &[u8]) -> bool,
+    ) -> Result<(Removal, u64)> {
+        let akeys: Vec<&[u8]> = found.iter().map(|(_, akey)| *akey).collect();
+        self.atomically(|transaction| {
+            let access = Access::Tx(transaction);
+            let places = fetch_many(&level.object, &level.dkey, &akeys, access)?;
+            let there = found.iter().zip(places);
+            let there = there.filter_map(|((key, akey), place)| Some((key, *akey, place?)));
+            let (gone, stay): (Vec<_>, Vec<_>) =
+                there.partition(|(key, _, place)| may_go(key, place));
+            // Before their names go: of one that cannot be read nobody would find the bytes any more.
+            let arrays = gone.iter().map(|(_, _, place)| Ok(Place::decode(place)?.array()));
+            let arrays = arrays.collect::<Result<Vec<_>>>()?;
+            let removal = Removal(arrays.into_iter().flatten().map(|oid| oid.lo).collect());
+            let akeys: Vec<&[u8]> = gone.iter().map(|(_, akey, _)| *akey).collect();
+            if !akeys.is_empty() {
+                level.object.punch_akeys(&level.dkey, &akeys, Cond::NONE, access).wait()?;
+            }
+            self.enter(&removal, access)?;
+            Ok((removal, stay.len() as u64))
+        })
+    }
+
+    fn enter(&self, removal: &Removal, access: Access<'_>) -> Result<()> {
+        let Some(akey) = removal.akey() else { return Ok(()) };
+        let value = removal.encode();
+        let entry = [put(&akey, &value)];
+        self.catalogue().update(layout::REMOVALS, Cond::NONE, &entry, access).wait()
+    }
+
+    /// Removes the bytes, then the entry in the catalogue.
+    fn finish(&self, removal: &Removal) -> Result<()> {
+        let Some(akey) = removal.akey() else { return Ok(()) };
+        for &number in &removal.0 {
+            self.destroy(layout::field_oid(self.container(), number)?)?;
+        }
+        let catalogue = self.catalogue();
+        catalogue.punch_akeys(layout::REMOVALS, &[&akey], Cond::NONE, Access::Latest).wait()
+    }
+
+    /// Finishes removals that somebody began, or only says what is left of them; the arrays of all.
+    pub(super) fn finish_removals(
+        &self,
+        doit: bool,
+        purged: &mut Purged,
+    ) -> Result<HashSet<ObjectId>> {
+        let (catalogue, mut arrays) = (self.catalogue(), HashSet::new());
+        for akey in all_akeys(catalogue, layout::REMOVALS)? {
+            let Some(removal) = fetch_removal(catalogue, &akey)? else { continue };
+            for &number in &removal.0 {
+                let oid = layout::field_oid(self.container(), number)?;
+                let bytes = layout::field(self.container(), oid)?.size(Access::Latest).wait()?;
+                purged.removed += u64::from(bytes > 0);
+                purged.bytes += bytes;
+                arrays.insert(oid);
+            }
+            if doit {
+                self.finish(&removal)?;
+            }
+        }
+        Ok(arrays)
+    }
+
+    /// Removes the bytes of a field that nothing names any more.
+    pub(super) fn destroy(&self, oid: ObjectId) -> Result<()> {
+        layout::field(self.container(), oid)?.destroy(Access::Latest).wait()
+    }
+}
+
+/// `None` for one that somebody finished since it was listed.
+fn fetch_removal(catalogue: &Object, akey: &[u8]) -> Result<Option<Removal>> {
+    let longest = AKEYS_PER_OP_MAX * size_of::<u64>();
+    let value = fetch_up_to(longest, catalogue, layout::REMOVALS, akey, Access::Latest)?;
+    let Some(value) = value else { return Ok(None) };
+    let removal = Removal::decode(&value)
+        .filter(|removal| removal.akey().as_ref().map(|own| &own[..]) == Some(akey));
+    removal.map(Some).ok_or_else(damaged)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Schema;
+    use esker::Pool;
+    use esker_types::ErrorKind;
+    use esker_types::info::OpenMode;
+
+    fn store(name: &str) -> FieldStore {
+        let pool = Pool::connect(&format!("memory:removal-{name}"), OpenMode::ReadWrite).unwrap();
+        FieldStore::create(&pool, "fields", &Schema::parse("[a [b [c]]]", "test").unwrap()).unwrap()
+    }
+
+    fn purge(store: &FieldStore) -> Result<Purged> {
+        store.purge(&store.everything(), true, |_| Ok(()))
+    }
+
+    /// A wipe of three fields that ends when their names are gone, and their bytes are not.
+    fn end_between(store: &FieldStore) -> Removal {
+        let mut writer = store.writer();
+        for c in 0..3 {
+            writer.archive(&Key::parse(&format!("a=1,b=1,c={c}")).unwrap(), b"bytes").unwrap();
+        }
+        writer.flush().unwrap();
+        drop(writer);
+        assert_eq!(purge(store).unwrap(), Purged::default());
+        let selection = store.everything();
+        let level = &store.levels(&selection, false).unwrap()[0];
+        let mut removals = Vec::new();
+        level
+            .each(&selection, |found| {
+                removals.push(store.remove_names(level, found, |_, _| true)?.0);
+                Ok(())
+            })
+            .unwrap();
+        removals.remove(0)
+    }
+
+    #[test]
+    fn a_purge_finishes_a_removal_that_was_cut_short() {
+        let store = store("short");
+        let removal = end_between(&store);
+        assert_eq!(removal.0.len(), 3);
+        let left = Purged { removed: 3, bytes: 15, ..Purged::default() };
+        assert_eq!(store.purge(&store.everything(), false, |_| Ok(())).unwrap(), left);
+        assert_eq!(purge(&store).unwrap(), left);
+        assert_eq!(purge(&store).unwrap(), Purged::default());
+        // Who was only slow, and not dead, does the rest again.
+        store.finish(&removal).unwrap();
+    }
+
+    #[test]
+    fn a_removal_that_cannot_be_read_stops_a_purge() {
+        let store = store("damaged");
+        let catalogue = store.catalogue();
+        for value in [&b"short"[..], &[0; 8]] {
+            let entry = [put(b"removal0", value)];
+            catalogue.update(layout::REMOVALS, Cond::NONE, &entry, Access::Latest).wait().unwrap();
+            assert_eq!(purge(&store).unwrap_err().kind(), ErrorKind::Corrupt);
+        }
+    }
+}
