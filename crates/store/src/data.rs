@@ -3,9 +3,10 @@ use crate::io::folder::Folder;
 use crate::io::map::Map;
 use crate::io::pin::{Pin, ReadMap};
 use crate::io::{lock, sys};
+use esker_types::checksum::Summing;
 use esker_types::limits::CHECKSUM_CHUNK;
 use esker_types::ops::Source;
-use esker_types::{Error, ErrorKind, Result};
+use esker_types::{Checksum, Error, ErrorKind, Result};
 use std::fs::File;
 use std::io;
 use std::ops::Range;
@@ -58,26 +59,43 @@ impl Data {
         if self.map.is_some() { RUN_MAPPED } else { RUN_CALLED }
     }
 
-    /// Writes what is in `scratch`, a header, and the `part` of `source` behind it. `stored` gets what was
-    /// stored of the source, run by run: the source itself may change at any time, by the hand of another
-    /// thread or process.
+    /// Writes what is in `scratch`, a header, and the `part` of `source` behind it. What is summed is what was
+    /// stored: the source itself may change at any time, by the hand of another thread or process.
     pub(crate) fn write(
+        &self,
+        offset: u64,
+        scratch: &mut Vec<u8>,
+        source: Source<'_>,
+        part: Range<u64>,
+        (checksum, sums): (Checksum, &mut impl Extend<u8>),
+    ) -> Result<()> {
+        match &self.map {
+            Some(map) if checksum == Checksum::Crc32c && Map::can_sum() => {
+                write_summed(map, offset, scratch, source, part, sums)
+            }
+            _ => self.write_runs(offset, scratch, source, part, checksum.summing(sums)),
+        }
+    }
+
+    /// Run by run, each summed in `scratch` once it was written.
+    fn write_runs(
         &self,
         mut offset: u64,
         scratch: &mut Vec<u8>,
         source: Source<'_>,
         mut part: Range<u64>,
-        mut stored: impl FnMut(&[u8]),
+        mut summing: Summing<'_, impl Extend<u8>>,
     ) -> Result<()> {
         let step = if self.map.is_some() { STORED_MAPPED } else { STORED_CALLED };
         while !part.is_empty() {
             let (header, len) = (scratch.len(), step.min(part.end - part.start));
             self.write_run(offset, scratch, source, (part.start, len))?;
-            stored(&scratch[header..]);
+            summing.add(&scratch[header..]);
             part.start += len;
             offset += scratch.len() as u64;
             scratch.clear();
         }
+        summing.finish();
         self.map.iter().for_each(Map::fence);
         Ok(())
     }
@@ -165,6 +183,31 @@ impl Data {
     pub(crate) fn sync(&self) -> Result<()> {
         self.file.sync_data().map_err(|error| Error::io("syncing a segment", &error))
     }
+}
+
+/// As [`Data::write`], chunk by chunk, each byte read once: into a register that is stored and summed.
+fn write_summed(
+    map: &Map,
+    offset: u64,
+    scratch: &[u8],
+    source: Source<'_>,
+    part: Range<u64>,
+    sums: &mut impl Extend<u8>,
+) -> Result<()> {
+    let mut fits = map.write(offset, scratch);
+    let mut offset = offset + scratch.len() as u64;
+    for begin in part.clone().step_by(CHECKSUM_CHUNK) {
+        let (mut sum, len) = (!0, (part.end - begin).min(CHECKSUM_CHUNK as u64));
+        source.visit(begin, len, |piece| {
+            let next = map.write_summed(offset, piece, sum);
+            fits = fits && next.is_some();
+            sum = next.unwrap_or_default();
+            offset += piece.len() as u64;
+        });
+        sums.extend((!sum).to_le_bytes());
+    }
+    map.fence();
+    fits.then_some(()).ok_or_else(outside)
 }
 
 /// True where a kernel does not know locks of open files: then nobody can have one.

@@ -11,5 +11,7 @@ pub(crate) mod index;
 pub(crate) mod lock;
 pub(crate) mod map;
 pub(crate) mod pin;
+#[cfg(target_arch = "x86_64")]
+mod summed;
 pub(crate) mod sys;
 pub(crate) mod txn;

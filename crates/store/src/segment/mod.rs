@@ -152,16 +152,14 @@ impl<'t> Writer<'t> {
         }
     }
 
-    /// Writes the header, which is in the scratch buffer, and the data behind it. What is summed is what was
-    /// stored, not what the caller's buffer has by then.
+    /// Writes the header, which is in the scratch buffer, and the data behind it, which it sums.
     fn write(&mut self, begin: u64, append: &Append<'_>) -> Result<Sums> {
         let chunks = Checksum::chunks(append.len as usize);
         let mut sums = Sums::with_capacity(chunks * append.checksum.width());
-        let mut summing = append.checksum.summing(&mut sums);
         let part = append.offset..append.offset + u64::from(append.len);
         let scratch = &mut self.lane.scratch;
-        self.target.data.write(begin, scratch, append.source, part, |run| summing.add(run))?;
-        summing.finish();
+        let summed = (append.checksum, &mut sums);
+        self.target.data.write(begin, scratch, append.source, part, summed)?;
         Ok(sums)
     }
 
