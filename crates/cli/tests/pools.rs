@@ -131,6 +131,56 @@ fn what_goes_through_all_of_a_pool_looks_at_its_pages_first() {
 }
 
 #[test]
+fn a_pool_with_a_damaged_page_is_salvaged_and_every_error_says_how() {
+    let site = Site::with_container();
+    let (file, name) = (site.file("noise", &noise(300_000)), |step: u32| format!("step {step}"));
+    for step in 0..60 {
+        site.ok(&["kv", "put", "tank", "run1", "index", &name(step), "here"]);
+    }
+    site.ok(&["cont", "create", "tank", "home", "--type", "posix"]);
+    site.ok(&["fs", "import", &file, "tank/home:/noise"]);
+    let whole = site.json(&["pool", "salvage", "tank", "copy"]);
+    assert_eq!((&whole["lost_count"], &whole["lost"]), (&json!(0), &json!([])));
+    let path = site.dir.join("tank/target-1/index/data.mdb");
+    let bytes = std::fs::read(&path).unwrap();
+    let file = std::fs::File::options().write(true).open(path).unwrap();
+    let held = bytes.chunks(4096).map(|page| page.windows(5).any(|word| word == b"step "));
+    for (page, _) in held.enumerate().filter(|(_, held)| *held) {
+        file.write_all_at(&[0xee; 4096], page as u64 * 4096).unwrap();
+    }
+    let says = |arguments: &[&str]| {
+        let said = site.failure(arguments);
+        let message = said["error"]["message"].as_str().unwrap().to_owned();
+        assert!(message.contains("esker pool salvage"), "{arguments:?}: {message}");
+        said["response"].clone()
+    };
+    says(&["pool", "check", "tank"]);
+    says(&["pool", "check", "tank", "--repair"]);
+    says(&["pool", "scrub", "tank"]);
+    let control = std::fs::File::options().write(true).open(site.dir.join("tank/control")).unwrap();
+    control.write_all_at(&0x1111_u64.to_ne_bytes(), 8).unwrap();
+    control.write_all_at(&[0; 8], 0).unwrap();
+    says(&["pool", "query", "tank"]);
+    let doctor = String::from_utf8(site.run(&["doctor"]).stdout).unwrap();
+    assert!(doctor.contains("esker pool salvage"), "{doctor}");
+    let report = site.failure(&["pool", "salvage", "tank", "saved"]);
+    let response = &report["response"];
+    assert!(response["lost_count"].as_u64().unwrap() > 0, "{report}");
+    assert!(response["lost"][0].as_str().unwrap().contains("target 1"), "{report}");
+    let there = |pool: &str, step| {
+        site.run(&["kv", "get", pool, "run1", "index", &name(step)]).stdout == b"here"
+    };
+    assert!((0..60).all(|step| there("copy", step)));
+    let left = (0..60).filter(|step| there("saved", *step)).count();
+    assert!((1..60).contains(&left), "{left} of 60");
+    let out = site.dir.join("out").display().to_string();
+    site.ok(&["fs", "export", "copy/home:/noise", &out]);
+    assert_eq!(std::fs::read(&out).unwrap(), noise(300_000));
+    assert_eq!(site.fails(&["pool", "salvage", "tank", "small", "--size", "1M"]).0, "invalid");
+    assert!(!site.dir.join("small").exists());
+}
+
+#[test]
 fn check_fails_where_a_record_of_the_index_is_damaged() {
     let site = Site::with_container();
     let value = "a value that stands nowhere else";

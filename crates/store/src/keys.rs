@@ -224,6 +224,11 @@ impl<'k> DataKey<'k> {
         rest.is_empty().then_some(Self { whole, oid, dkey_end, akey_end, start, created })
     }
 
+    /// All of it.
+    pub(crate) fn whole(&self) -> &'k [u8] {
+        self.whole
+    }
+
     /// The container.
     pub(crate) fn container(&self) -> ContainerId {
         let bytes = self.whole[TABLE_LEN..CONTAINER_END].try_into().unwrap_or_default();

@@ -21,6 +21,7 @@ mod pages;
 mod parking;
 mod pool;
 mod record;
+mod salvage;
 mod segment;
 mod snapshots;
 mod superblock;
@@ -37,6 +38,7 @@ pub use io::fork::{ForkGuard, ForkLock, generation};
 pub use io::pin::Mapped;
 pub use io::sys::group_id;
 pub use pool::{Pool, PoolSpec, State, finish_others, is_unfinished, remove_directory};
+pub use salvage::{Losses, Salvage, Salvaged, SalvagedContainer, SalvagedValue};
 pub use superblock::{Access, FORMAT_VERSION, LOCKS, Superblock};
 pub use target::Target;
 

@@ -3,6 +3,7 @@
 //! Knows the page format of LMDB (mdb.master on 64-bit machines): a header of 16 bytes, offsets of nodes,
 //! free space, nodes. Reads files with ordinary I/O, believes nothing, and stops at what it cannot follow.
 mod page;
+mod remains;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -13,9 +14,11 @@ use crate::superblock::Superblock;
 use crate::target;
 use esker_types::Result;
 use page::Meta;
+pub(crate) use remains::{Find, Remains};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use tree::{Keys, Walk};
+pub(crate) use tree::Gap;
+use tree::{Keys, Nobody, Walk};
 
 /// Bytes of a page on machines whose own pages are that large; LMDB takes those of the machine.
 pub(crate) const PAGE: usize = 4096;
@@ -65,13 +68,19 @@ fn check(file: &File, bytes: u64) -> Vec<String> {
 
 /// The meta page LMDB would begin with; LMDB wants both to be meta pages.
 fn newest_meta(file: &File) -> std::result::Result<Meta, String> {
-    let meta = |number: u64| {
-        let page =
-            read_page(file, number).ok_or_else(|| format!("meta page {number} is cut off"))?;
-        Meta::parse(&page).ok_or_else(|| format!("meta page {number} is damaged"))
-    };
-    let (first, second) = (meta(0)?, meta(1)?);
+    let (first, second) = (meta(file, 0)?, meta(file, 1)?);
+    // Commits write them in turn. Where the older one claims to be newer, the last commit would be gone.
+    let in_turn = first.txn % 2 == 0 && second.txn % 2 == 1 && first.txn.abs_diff(second.txn) == 1;
+    if !in_turn && (first.txn, second.txn) != (0, 0) {
+        let (first, second) = (first.txn, second.txn);
+        return Err(format!("the meta pages are of commits {first} and {second}, not in turn"));
+    }
     Ok(if first.txn < second.txn { second } else { first })
+}
+
+fn meta(file: &File, number: u64) -> std::result::Result<Meta, String> {
+    let page = read_page(file, number).ok_or_else(|| format!("meta page {number} is cut off"))?;
+    Meta::parse(&page).ok_or_else(|| format!("meta page {number} is damaged"))
 }
 
 fn read_page(file: &File, number: u64) -> Option<Vec<u8>> {
@@ -86,7 +95,8 @@ fn check_state(file: &File, meta: &Meta, bytes: u64) -> Vec<String> {
     if meta.last_page < 1 || meta.last_page >= pages || meta.map_bytes > bytes {
         return vec![format!("the meta page speaks of {} pages of {pages}", meta.last_page + 1)];
     }
-    let mut walk = Walk::new(file, meta);
+    let mut nobody = Nobody;
+    let mut walk = Walk::new(file, meta, &mut nobody);
     walk.tree(&meta.free, Keys::Numbers);
     walk.tree(&meta.main, Keys::Bytes);
     walk.problems.truncate(PROBLEMS_MAX);

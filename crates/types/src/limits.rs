@@ -92,3 +92,6 @@ pub const RADOS_PAGE: u64 = 1024;
 
 /// Times an operation of a rados pool is tried again where others change the same thing.
 pub const RADOS_TRIES_MAX: usize = 1000;
+
+/// Lines that tell what a salvage could not find; what is beyond is counted.
+pub const LOSSES_TOLD_MAX: usize = 1000;

@@ -17,6 +17,7 @@ pub(crate) mod pool;
 mod pool_check;
 mod pool_posix;
 mod pool_rados;
+mod pool_salvage;
 mod posix;
 mod properties;
 mod report;

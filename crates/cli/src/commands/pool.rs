@@ -1,6 +1,7 @@
 //! `esker pool`.
 use super::attributes::AttributeCommand;
 use super::pool_check::{Check, Scrub};
+use super::pool_salvage::Salvage;
 use super::{pool_posix, pool_rados};
 use crate::args::PoolArg;
 use crate::output::Answer;
@@ -26,6 +27,7 @@ pub(crate) enum PoolCommand {
     Destroy(Destroy),
     Check(Check),
     Scrub(Scrub),
+    Salvage(Salvage),
     Compact(Compact),
     #[command(flatten)]
     Attribute(AttributeCommand<PoolArg>),
@@ -143,6 +145,7 @@ impl PoolCommand {
             Self::Destroy(destroy) => destroy.run(),
             Self::Check(check) => check.run(),
             Self::Scrub(scrub) => scrub.run(),
+            Self::Salvage(salvage) => salvage.run(),
             Self::Compact(compact) => compact.run(),
             Self::Attribute(command) => command.run(),
         }

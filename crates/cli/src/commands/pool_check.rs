@@ -43,7 +43,9 @@ impl Check {
             esker_store::Pool::check(&path, self.repair, &mut |done, all| bar.update(done, all))?;
         drop(bar);
         let remedy = match report.pages_damaged {
-            true => "restore the pool, or make it anew: no repair mends the pages of an index",
+            true => {
+                "esker pool salvage, which saves what can be read: no repair mends pages of an index"
+            }
             false => "esker pool check --repair",
         };
         let trouble = found(ErrorKind::Corrupt, &report.problems, remedy);

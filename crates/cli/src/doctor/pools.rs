@@ -66,6 +66,9 @@ fn check_pool(path: &Path) -> Finding {
             let remedy = match error.kind() {
                 ErrorKind::Incompatible => "use the release that made it".to_owned(),
                 ErrorKind::NoPermission => "ask its owner for access".to_owned(),
+                _ if esker_store::Pool::check_pages(path).is_err() => {
+                    format!("esker pool salvage {url} NEW")
+                }
                 _ => format!("esker pool check --repair {url}"),
             };
             Finding::wrong(CHECK, format!("{} does not open: {error}", path.display()), remedy)

@@ -54,11 +54,18 @@ impl Batch {
         self.bytes.truncate(start);
     }
 
-    pub(super) fn add(&mut self, dkey: &[u8], piece: Piece) {
+    /// Adds a piece; true where it is the first of its dkey.
+    pub(super) fn add(&mut self, dkey: &[u8], piece: Piece) -> bool {
         self.pieces += 1;
         match self.dkeys.last_mut() {
-            Some((last, pieces)) if last == dkey => pieces.push(piece),
-            _ => self.dkeys.push((dkey.to_vec(), vec![piece])),
+            Some((last, pieces)) if last == dkey => {
+                pieces.push(piece);
+                false
+            }
+            _ => {
+                self.dkeys.push((dkey.to_vec(), vec![piece]));
+                true
+            }
         }
     }
 }

@@ -127,7 +127,9 @@ impl Loader<'_> {
             at = place.end;
             match size {
                 0 => self.empty(dkey, akey, batch)?,
-                _ => batch.add(dkey, Piece { akey: akey.to_vec(), kind: Kind::Single, place }),
+                _ => {
+                    batch.add(dkey, Piece { akey: akey.to_vec(), kind: Kind::Single, place });
+                }
             }
         }
         Ok(())

@@ -18,6 +18,7 @@ mod check;
 mod drain;
 mod load;
 mod progress;
+mod salvage;
 mod state;
 mod store;
 mod stride;
@@ -25,6 +26,7 @@ mod stride;
 pub use check::survey;
 pub use drain::{Drain, Round};
 pub use progress::{Progress, Summary};
+pub use salvage::salvage;
 
 use crate::access::Access;
 use crate::container::Container;

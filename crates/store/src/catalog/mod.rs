@@ -95,12 +95,13 @@ fn encode(info: &ContainerInfo) -> Vec<u8> {
 }
 
 fn decode(key: &[u8], value: &[u8]) -> Result<ContainerInfo> {
-    try_decode(key, value).ok_or_else(|| {
+    parse_container(key, value).ok_or_else(|| {
         Error::new(ErrorKind::Corrupt, "a container's record is damaged: run `esker pool check`")
     })
 }
 
-fn try_decode(key: &[u8], value: &[u8]) -> Option<ContainerInfo> {
+/// The container that an entry of its table tells of.
+pub(crate) fn parse_container(key: &[u8], value: &[u8]) -> Option<ContainerInfo> {
     let uuid = Uuid(key.get(1..)?.try_into().ok()?);
     let (id, rest) = value.split_first_chunk()?;
     let (&checksum, rest) = rest.split_first()?;

@@ -217,9 +217,11 @@ fn redo(target: &Target, intent: &Intent) -> Result<()> {
 }
 
 /// What was decided.
-pub(super) struct Intent {
-    pub(super) epoch: Epoch,
-    pub(super) parts: Vec<(u32, Vec<Step>)>,
+#[derive(Debug)]
+pub(crate) struct Intent {
+    pub(crate) epoch: Epoch,
+    /// Steps by target.
+    pub(crate) parts: Vec<(u32, Vec<Step>)>,
 }
 
 /// Keys removed per round.
@@ -274,21 +276,23 @@ fn encode_step(step: &Step, out: &mut Vec<u8>) {
 }
 
 pub(super) fn decode(bytes: &[u8]) -> Result<Intent> {
-    try_decode(bytes).ok_or_else(|| {
+    Intent::parse(bytes).ok_or_else(|| {
         Error::new(ErrorKind::Corrupt, "a transaction's intent is damaged: run `esker pool check`")
     })
 }
 
-fn try_decode(bytes: &[u8]) -> Option<Intent> {
-    let (epoch, mut rest) = bytes.split_first_chunk()?;
-    let mut parts = Vec::new();
-    while !rest.is_empty() {
-        let target = take_number(&mut rest)?;
-        let count = take_number(&mut rest)?;
-        let steps = (0..count).map(|_| take_step(&mut rest)).collect::<Option<_>>()?;
-        parts.push((target, steps));
+impl Intent {
+    pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
+        let (epoch, mut rest) = bytes.split_first_chunk()?;
+        let mut parts = Vec::new();
+        while !rest.is_empty() {
+            let target = take_number(&mut rest)?;
+            let count = take_number(&mut rest)?;
+            let steps = (0..count).map(|_| take_step(&mut rest)).collect::<Option<_>>()?;
+            parts.push((target, steps));
+        }
+        Some(Self { epoch: Epoch(u64::from_le_bytes(*epoch)), parts })
     }
-    Some(Intent { epoch: Epoch(u64::from_le_bytes(*epoch)), parts })
 }
 
 fn take_step(rest: &mut &[u8]) -> Option<Step> {
@@ -353,6 +357,39 @@ mod tests {
         }
     }
 
+    /// Does `work` on the first two targets as a process that dies between the two commits.
+    fn die_half_way(state: &State, work: impl Fn(&mut [Change<'_>]) -> Result<()>) {
+        let both = [&*state.targets[0], &*state.targets[1]];
+        let mut txns: Vec<_> = both.iter().map(|t| t.index.write().unwrap()).collect();
+        let epoch = state.control.next_epoch();
+        let journals = record(&both, &mut txns, epoch, &mut { work }).unwrap();
+        txns[0].put(&intent_key(), &encode(epoch, &[0, 1], &journals)).unwrap();
+        both.iter().for_each(|t| t.words().in_doubt.store(epoch.0, Ordering::SeqCst));
+        txns.remove(0).commit().unwrap();
+    }
+
+    #[test]
+    fn what_was_decided_is_salvaged() {
+        let mut pool = Scratch::new(24 << 20, |spec| spec.targets = Some(2));
+        let oid = esker_types::ObjectId { hi: 1, lo: 2 };
+        let key = Key::dkey(Table::Data, esker_types::info::ContainerId(1), oid, b"dkey").unwrap();
+        let key = key.akey(oid, b"akey").unwrap().single();
+        let body = crate::record::Body::Inline(b"value");
+        let value = crate::record::Record { epoch: Epoch(1), record_size: 5, count: 1, body };
+        let mut bytes = crate::record::RecordBytes::new();
+        value.encode(&key[1..], &mut bytes);
+        die_half_way(&pool.state(), |changes| changes[1].put(&key, &bytes));
+        pool.close();
+        let mut found = Vec::new();
+        let mut salvage = crate::Salvage::open(&pool.path()).unwrap();
+        let mut hear = |value: crate::Salvaged<'_>| {
+            found.push((value.oid, value.dkey.to_vec()));
+            Ok(())
+        };
+        salvage.visit(&mut hear, &mut |_, _| {}).unwrap();
+        assert_eq!(found, [(oid, b"dkey".to_vec())]);
+    }
+
     /// A process dies between the two commits of targets 0 and 1; then 0 coordinates another one.
     #[test]
     fn the_next_commit_of_a_dead_coordinator_keeps_its_promise() {
@@ -362,15 +399,7 @@ mod tests {
         let put = |changes: &mut [Change<'_>]| {
             changes.iter_mut().try_for_each(|change| change.put(b"Tkey", b"value"))
         };
-        {
-            let both = [first, second];
-            let mut txns: Vec<_> = both.iter().map(|t| t.index.write().unwrap()).collect();
-            let epoch = state.control.next_epoch();
-            let journals = record(&both, &mut txns, epoch, &mut { put }).unwrap();
-            txns[0].put(&intent_key(), &encode(epoch, &[0, 1], &journals)).unwrap();
-            both.iter().for_each(|t| t.words().in_doubt.store(epoch.0, Ordering::SeqCst));
-            txns.remove(0).commit().unwrap();
-        }
+        die_half_way(&state, put);
         coordinated(&state, &[first, third], put).unwrap();
         let txn = second.read().unwrap();
         assert_eq!(txn.get(b"Tkey").unwrap(), Some(&b"value"[..]));

@@ -11,8 +11,8 @@ mod room;
 mod stage;
 mod unfinished;
 
-pub(crate) use change::Change;
-pub(crate) use coordinate::{coordinated, last_applied, recover, settle};
+pub(crate) use change::{Change, Step};
+pub(crate) use coordinate::{Intent, coordinated, last_applied, recover, settle};
 pub(crate) use group::Group;
 
 use crate::catalog::Container;

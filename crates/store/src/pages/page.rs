@@ -177,7 +177,31 @@ pub(super) fn is_overflow(page: &[u8], number: u64, pages: u64) -> bool {
         && u32_at(page, 12).map(u64::from) == Some(pages)
 }
 
-/// The data of a node that begins on an overflow page.
-pub(super) fn overflow_data(pages: &[u8], len: usize) -> &[u8] {
-    pages.get(HEADER..HEADER + len).unwrap_or_default()
+/// The data of a node that begins on an overflow page; `None` where its pages were not read.
+pub(super) fn overflow_data(pages: &[u8], len: usize) -> Option<&[u8]> {
+    pages.get(HEADER..HEADER.checked_add(len)?)
+}
+
+/// Pages that a page begins by its own account, as the first of data on pages of its own.
+pub(super) fn overflow_length(page: &[u8], number: u64) -> Option<u64> {
+    let pages = u32_at(page, 12).map(u64::from)?;
+    is_overflow(page, number, pages).then_some(pages)
+}
+
+/// Keys and data of a damaged page of entries, where they fit into it: nothing else says that they are right.
+pub(super) fn nodes_left(page: &[u8]) -> Vec<(&[u8], &[u8])> {
+    let bounds = u16_at(page, 12).zip(u16_at(page, 14));
+    let Some((lower, upper)) = bounds.map(|(l, u)| (usize::from(l), usize::from(u))) else {
+        return Vec::new();
+    };
+    if lower > upper || upper > page.len() {
+        return Vec::new();
+    }
+    let offsets = (HEADER..lower).step_by(2).filter_map(|at| u16_at(page, at));
+    let nodes = offsets.filter_map(|at| node(page, at.into(), upper, Sort::Leaf));
+    let data = nodes.filter_map(|node| match node.content {
+        Content::Data(data) => Some((node.key, data)),
+        Content::Child(_) | Content::Big { .. } => None,
+    });
+    data.collect()
 }

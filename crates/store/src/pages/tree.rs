@@ -39,6 +39,53 @@ impl Keys {
     }
 }
 
+/// Keys that a page should hold which cannot be followed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Gap {
+    /// The page.
+    pub(crate) page: u64,
+    /// It should hold entries, and is named by no other page.
+    pub(super) holds_entries: bool,
+    /// No key is less; `None` for the beginning of the index.
+    pub(crate) from: Option<Vec<u8>>,
+    /// All keys are less; `None` for its end.
+    pub(crate) below: Option<Vec<u8>>,
+}
+
+impl Gap {
+    /// True for a key that belongs there.
+    pub(super) fn has(&self, key: &[u8]) -> bool {
+        self.from.as_deref().is_none_or(|from| key >= from)
+            && self.below.as_deref().is_none_or(|below| key < below)
+    }
+}
+
+/// Hears what is in the tree of an index.
+pub(super) trait Visit {
+    /// True where the value of a key is wanted even if it has pages of its own.
+    fn wants(&self, key: &[u8]) -> bool;
+    /// An entry of a page that is sound; without its value where that has pages of its own, which are not wanted
+    /// or damaged.
+    fn entry(&mut self, key: &[u8], value: Option<&[u8]>);
+    /// A page that cannot be followed.
+    fn gap(&mut self, gap: Gap);
+    /// True where nothing more is wanted.
+    fn is_over(&self) -> bool {
+        false
+    }
+}
+
+/// Wants to know nothing but what is wrong.
+pub(super) struct Nobody;
+
+impl Visit for Nobody {
+    fn wants(&self, _: &[u8]) -> bool {
+        false
+    }
+    fn entry(&mut self, _: &[u8], _: Option<&[u8]>) {}
+    fn gap(&mut self, _: Gap) {}
+}
+
 /// A visit to every page of an index.
 pub(super) struct Walk<'f> {
     file: &'f File,
@@ -47,6 +94,7 @@ pub(super) struct Walk<'f> {
     /// One bit per page that is used or listed as free.
     reached: Vec<u64>,
     pub(super) problems: Vec<String>,
+    visit: &'f mut dyn Visit,
 }
 
 /// What was met in a tree.
@@ -67,12 +115,18 @@ struct Place {
 }
 
 impl<'f> Walk<'f> {
-    pub(super) fn new(file: &'f File, meta: &Meta) -> Self {
-        let words = (meta.last_page / 64 + 1) as usize;
-        let mut reached = vec![0; words];
-        reached[0] = 0b11;
+    pub(super) fn new(file: &'f File, meta: &Meta, visit: &'f mut dyn Visit) -> Self {
         let (txn, last_page) = (meta.txn, meta.last_page);
-        Self { file, txn, last_page, reached, problems: Vec::new() }
+        let mut walk =
+            Self { file, txn, last_page, reached: Vec::new(), problems: Vec::new(), visit };
+        walk.forget();
+        walk
+    }
+
+    /// Forgets which pages were reached.
+    pub(super) fn forget(&mut self) {
+        self.reached = vec![0; (self.last_page / 64 + 1) as usize];
+        self.reached[0] = 0b11;
     }
 
     fn report(&mut self, trouble: String) {
@@ -83,12 +137,13 @@ impl<'f> Walk<'f> {
 
     /// Goes over a tree.
     pub(super) fn tree(&mut self, tree: &Tree, keys: Keys) {
+        let place = Place { level: 1, from: None, below: None };
         if !keys.depth_is_sound(tree) {
-            return self.report(format!("a tree of depth {} is described wrongly", tree.depth));
+            let trouble = format!("a tree of depth {} is described wrongly", tree.depth);
+            return self.lose(tree.root.unwrap_or(0), &place, u16::MAX, keys, trouble);
         }
         let mut met = Met::default();
         if let Some(root) = tree.root {
-            let place = Place { level: 1, from: None, below: None };
             self.page(root, place, tree.depth, keys, &mut met);
         }
         let told = [tree.branch_pages, tree.leaf_pages, tree.overflow_pages, tree.entries];
@@ -98,46 +153,67 @@ impl<'f> Walk<'f> {
         }
     }
 
-    /// Notes that a page is used, or free; false where it cannot be.
-    fn reach(&mut self, number: u64, what: &str) -> bool {
+    /// True where a page was reached.
+    pub(super) fn is_reached(&self, number: u64) -> bool {
+        self.reached.get((number / 64) as usize).is_none_or(|word| word & 1 << (number % 64) != 0)
+    }
+
+    /// Notes that a page is used, or free; says where it cannot be.
+    fn reach(&mut self, number: u64, what: &str) -> Result<(), String> {
         if number < 2 || number > self.last_page {
-            self.report(format!("{what} {number} does not exist"));
-            return false;
+            return Err(format!("{what} {number} does not exist"));
         }
-        let (word, bit) = ((number / 64) as usize, 1 << (number % 64));
-        let again = self.reached[word] & bit != 0;
-        self.reached[word] |= bit;
-        if again {
-            self.report(format!("{what} {number} is used twice"));
+        if self.is_reached(number) {
+            return Err(format!("{what} {number} is used twice"));
         }
-        !again
+        self.reached[(number / 64) as usize] |= 1 << (number % 64);
+        Ok(())
+    }
+
+    /// Reports a page that cannot be followed.
+    fn lose(&mut self, page: u64, place: &Place, depth: u16, keys: Keys, trouble: String) {
+        self.report(trouble);
+        if keys == Keys::Bytes {
+            let Place { level, from, below } = place.clone();
+            // A page that is used elsewhere too has nothing to say here.
+            let holds_entries = level == depth && !self.is_reached(page);
+            self.visit.gap(Gap { page, holds_entries, from, below });
+        }
     }
 
     fn page(&mut self, number: u64, place: Place, depth: u16, keys: Keys, met: &mut Met) {
-        if !self.reach(number, "page") {
+        if self.visit.is_over() {
             return;
         }
-        let Some(page) = read_page(self.file, number) else {
-            return self.report(format!("page {number} cannot be read"));
-        };
         let sort = if place.level < depth { Sort::Branch } else { Sort::Leaf };
-        let nodes = match page::nodes(&page, number, sort) {
-            Ok(nodes) => nodes,
-            Err(trouble) => return self.report(format!("page {number} {trouble}")),
-        };
-        if let Some(trouble) = disorder(&nodes, &place, sort, keys) {
-            return self.report(format!("page {number} {trouble}"));
-        }
-        match sort {
-            Sort::Branch => {
+        let page = read_page(self.file, number).filter(|_| number <= self.last_page);
+        let page = page.ok_or_else(|| format!("page {number} does not exist"));
+        let nodes = page.as_deref().map_err(Clone::clone).and_then(|page| {
+            let nodes = sound_nodes(page, number, &place, sort, keys)?;
+            self.reach(number, "page").map(|()| nodes)
+        });
+        match (nodes, sort) {
+            (Err(trouble), _) => self.lose(number, &place, depth, keys, trouble),
+            (Ok(nodes), Sort::Branch) => {
                 met.branch_pages += 1;
                 self.children(&nodes, &place, depth, keys, met);
             }
-            Sort::Leaf => {
-                met.leaf_pages += 1;
-                met.entries += nodes.len() as u64;
-                nodes.iter().for_each(|node| self.entry(node, keys, met));
-            }
+            (Ok(nodes), Sort::Leaf) => self.leaf(&nodes, keys, met),
+        }
+    }
+
+    fn leaf(&mut self, nodes: &[Node<'_>], keys: Keys, met: &mut Met) {
+        met.leaf_pages += 1;
+        met.entries += nodes.len() as u64;
+        nodes.iter().for_each(|node| self.entry(node, keys, met));
+    }
+
+    /// Visits a page that holds entries and that no other page led to, where it is sound.
+    pub(super) fn stray(&mut self, number: u64, page: &[u8]) {
+        let place = Place { level: 1, from: None, below: None };
+        let nodes = sound_nodes(page, number, &place, Sort::Leaf, Keys::Bytes);
+        if let (Ok(nodes), Ok(())) = (nodes, self.reach(number, "page")) {
+            self.leaf(&nodes, Keys::Bytes, &mut Met::default());
         }
     }
 
@@ -160,42 +236,46 @@ impl<'f> Walk<'f> {
     }
 
     fn entry(&mut self, node: &Node<'_>, keys: Keys, met: &mut Met) {
+        let wanted = keys == Keys::Numbers || self.visit.wants(node.key);
         let big;
         let data = match node.content {
             Content::Child(_) => return,
-            Content::Data(data) => data,
-            Content::Big { page, len } => match self.big(page, len, keys, met) {
-                Some(pages) => {
-                    big = pages;
-                    page::overflow_data(&big, len)
-                }
-                None => return,
-            },
+            Content::Data(data) => Some(data),
+            Content::Big { page, len } => {
+                big = self.big(page, len, wanted, met);
+                big.as_ref().ok().and_then(|pages| page::overflow_data(pages, len))
+            }
         };
-        if keys == Keys::Numbers {
-            self.free_pages(u64_at(node.key, 0).unwrap_or(u64::MAX), data);
+        match (keys, data) {
+            (Keys::Numbers, Some(data)) => {
+                self.free_pages(u64_at(node.key, 0).unwrap_or(u64::MAX), data);
+            }
+            (Keys::Numbers, None) => {}
+            (Keys::Bytes, data) => self.visit.entry(node.key, data),
         }
     }
 
-    /// Looks at data on pages of its own; returns them where they list free pages.
-    fn big(&mut self, first: u64, len: usize, keys: Keys, met: &mut Met) -> Option<Vec<u8>> {
+    /// Looks at data on pages of its own; returns them where they are wanted.
+    fn big(&mut self, first: u64, len: usize, wanted: bool, met: &mut Met) -> Result<Vec<u8>, ()> {
         let count = page::overflow_pages(len);
         if count > self.last_page {
             self.report(format!("page {first} begins {len} bytes, more than there are"));
-            return None;
+            return Err(());
         }
         met.overflow_pages += count;
-        if !(0..count).all(|step| self.reach(first.saturating_add(step), "overflow page")) {
-            return None;
+        let mut reach = |step| self.reach(first.saturating_add(step), "overflow page");
+        if let Err(trouble) = (0..count).try_for_each(&mut reach) {
+            self.report(trouble);
+            return Err(());
         }
         let head = read_page(self.file, first);
         if !head.is_some_and(|head| page::is_overflow(&head, first, count)) {
             self.report(format!("page {first} does not begin {len} bytes of data"));
-            return None;
+            return Err(());
         }
-        let wanted = if keys == Keys::Numbers { count } else { 0 };
+        let wanted = if wanted { count } else { 0 };
         let pages = (first..first + wanted).map(|number| read_page(self.file, number));
-        Some(pages.collect::<Option<Vec<_>>>().unwrap_or_default().concat())
+        Ok(pages.collect::<Option<Vec<_>>>().unwrap_or_default().concat())
     }
 
     /// A list of free pages: how many, then their numbers, falling.
@@ -211,9 +291,34 @@ impl<'f> Walk<'f> {
                 return self.report(format!("the list of pages freed by {txn} is out of order"));
             }
             before = number;
-            self.reach(number, "free page");
+            if let Err(trouble) = self.reach(number, "free page") {
+                self.report(trouble);
+            }
         }
     }
+}
+
+/// First and last key of a page that holds entries and is sound, wherever it belongs.
+pub(super) fn key_range(page: &[u8], number: u64) -> Option<(&[u8], &[u8])> {
+    let place = Place { level: 1, from: None, below: None };
+    let nodes = sound_nodes(page, number, &place, Sort::Leaf, Keys::Bytes).ok()?;
+    Some((nodes.first()?.key, nodes.last()?.key))
+}
+
+/// The nodes of a page, where they are as its place asks for; else what is wrong with it.
+fn sound_nodes<'p>(
+    page: &'p [u8],
+    number: u64,
+    place: &Place,
+    sort: Sort,
+    keys: Keys,
+) -> Result<Vec<Node<'p>>, String> {
+    let nodes = page::nodes(page, number, sort);
+    let sound = nodes.and_then(|nodes| match disorder(&nodes, place, sort, keys) {
+        None => Ok(nodes),
+        Some(trouble) => Err(trouble),
+    });
+    sound.map_err(|trouble| format!("page {number} {trouble}"))
 }
 
 /// What is wrong with the order of a page's keys.

@@ -40,12 +40,12 @@ impl Pool {
 }
 
 /// True where any process, this one included, has the pool open.
-fn in_use(folder: &Folder, superblock: &Superblock) -> Result<bool> {
+pub(crate) fn in_use(folder: &Folder, superblock: &Superblock) -> Result<bool> {
     if State::is_open_here(&folder.handle()) {
         return Ok(true);
     }
     let mode = superblock.file_permissions();
-    let file = match folder.file(control::NAME, Use::Write, mode) {
+    let file = match folder.file(control::NAME, Use::Read, mode) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
         other => other?,
     };

@@ -5,6 +5,7 @@ mod layout;
 mod setup;
 
 pub use create::PoolSpec;
+pub(crate) use destroy::in_use;
 pub use destroy::{finish_others, is_unfinished, remove_directory};
 #[cfg(test)]
 pub(crate) use setup::rebuild;

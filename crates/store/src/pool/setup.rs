@@ -72,7 +72,10 @@ pub(crate) fn refuse_damaged(pool: &Folder) -> Result<()> {
         None => Ok(()),
         Some(first) => Err(Error::new(
             ErrorKind::Corrupt,
-            format!("{first}: run `esker pool check {}`", pool.path().display()),
+            format!(
+                "{first}: `esker pool salvage {} NEW` saves what can be read into a new pool",
+                pool.path().display()
+            ),
         )),
     }
 }

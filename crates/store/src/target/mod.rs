@@ -77,7 +77,10 @@ fn refuse_cut_short(index: &Folder, superblock: &Superblock) -> Result<()> {
         return Ok(());
     }
     let file = index.path().join(DATA);
-    let message = format!("{} has {found} bytes of {wanted}: restore it", file.display());
+    let message = format!(
+        "{} has {found} bytes of {wanted}: restore it, or save what is left with `esker pool salvage`",
+        file.display()
+    );
     Err(Error::new(ErrorKind::Corrupt, message))
 }
 

@@ -10,6 +10,7 @@ mod full;
 mod holds;
 mod machine;
 mod namespace;
+mod salvage;
 mod simple;
 mod space;
 mod views;

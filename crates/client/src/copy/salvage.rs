@@ -1,0 +1,163 @@
+//! Copying what can be read of a damaged pool into another.
+use super::batch::{Batch, Kind, Piece};
+use super::progress::{Progress, Summary, add};
+use super::store::Storer;
+use crate::backend::{NewContainer, Scope};
+use crate::container::Container;
+use crate::pool::Pool;
+use crate::reply::Wait;
+use esker_store::{Salvage, Salvaged, SalvagedContainer, SalvagedValue};
+use esker_types::info::{ContainerId, OpenMode};
+use esker_types::{ErrorKind, ObjectId, Result};
+use std::collections::HashMap;
+
+/// Copies all that can be read of a pool into `to`, which is new: containers with their ids, labels, attributes,
+/// properties and next numbers for object ids, and their objects as they are. Snapshots are not copied. What is written
+/// is read back and compared; what is lost is in [`Salvage::losses`]. `heard` hears of entries done and in all.
+///
+/// A container whose names are lost is called `lost-` and its number.
+///
+/// # Errors
+/// [`ErrorKind::Busy`] where somebody uses the damaged pool; what `to` meets.
+pub fn salvage(
+    from: &mut Salvage,
+    to: &Pool,
+    progress: &Progress,
+    heard: &mut dyn FnMut(u64, u64),
+) -> Result<Summary> {
+    set_metadata(to, Scope::Pool, &from.metadata())?;
+    let mut containers = HashMap::new();
+    for found in from.containers() {
+        if let Some(id) = found.info.as_ref().map(|info| info.id) {
+            containers.insert(id, Rescued::make(to, id, &found)?);
+        }
+    }
+    let nameless = from.nameless();
+    let mut writer = Writer {
+        to,
+        containers,
+        nameless,
+        progress,
+        place: None,
+        batch: Batch::default(),
+        scratch: Vec::new(),
+    };
+    from.visit(&mut |found| writer.take(&found), heard)?;
+    writer.finish()?;
+    Ok(progress.summary())
+}
+
+fn set_metadata(to: &Pool, scope: Scope, metadata: &[(String, Vec<u8>)]) -> Result<()> {
+    let all: Vec<_> =
+        metadata.iter().map(|(name, value)| (name.as_str(), Some(value.as_slice()))).collect();
+    if all.is_empty() { Ok(()) } else { to.backend().set_metadata(scope, &all).wait() }
+}
+
+/// A container on its way.
+struct Rescued {
+    container: Container,
+    /// It is not known which number its next object id begins with.
+    numbers_lost: bool,
+    /// Number behind all object ids met.
+    behind: u64,
+}
+
+impl Rescued {
+    /// Makes the container in the new pool. Of two with one label the second has none.
+    fn make(to: &Pool, id: ContainerId, found: &SalvagedContainer) -> Result<Self> {
+        let lost = format!("lost-{}", id.0);
+        let label = found.info.as_ref().map_or(lost.as_str(), |info| &info.label);
+        let metadata: Vec<_> =
+            found.metadata.iter().map(|(name, value)| (name.as_str(), value.as_slice())).collect();
+        let mut new = NewContainer {
+            label: Some(label).filter(|label| !label.is_empty()),
+            uuid: found.info.as_ref().map(|info| info.uuid),
+            metadata: &metadata,
+            first_oid: found.next_oid.unwrap_or(0),
+            ..NewContainer::default()
+        };
+        if let Some(info) = &found.info {
+            new.checksum = info.checksum;
+        }
+        let made = match to.create_container(&new).wait() {
+            Err(error) if error.kind() == ErrorKind::Exists => {
+                new.label = None;
+                to.create_container(&new).wait()?
+            }
+            made => made?,
+        };
+        let container = to.open_container(&made.uuid.to_string(), OpenMode::ReadWrite).wait()?;
+        Ok(Self { container, numbers_lost: found.next_oid.is_none(), behind: 0 })
+    }
+
+    /// No new object gets the id of one that is there.
+    fn finish(self) -> Result<()> {
+        if self.numbers_lost && self.behind > 0 {
+            self.container.allocate_oids(self.behind).wait()?;
+        }
+        self.container.close().wait()
+    }
+}
+
+/// Writes what it is given, batch by batch.
+struct Writer<'w> {
+    to: &'w Pool,
+    containers: HashMap<ContainerId, Rescued>,
+    /// What is known of containers without names.
+    nameless: HashMap<ContainerId, SalvagedContainer>,
+    progress: &'w Progress,
+    /// The object that the batch is of.
+    place: Option<(ContainerId, ObjectId)>,
+    batch: Batch,
+    scratch: Vec<u8>,
+}
+
+impl Writer<'_> {
+    fn take(&mut self, found: &Salvaged<'_>) -> Result<()> {
+        let place = Some((found.container, found.oid));
+        if self.place != place || self.batch.is_full() {
+            self.flush()?;
+        }
+        if self.place != place {
+            self.enter(found.container, found.oid)?;
+        }
+        let (kind, bytes) = match found.value {
+            SalvagedValue::Single(bytes) => (Kind::Single, bytes),
+            SalvagedValue::Array { record_size, extent, bytes } => {
+                (Kind::Array { record_size, extents: vec![extent] }, bytes)
+            }
+        };
+        let room = self.batch.room(bytes.len());
+        self.batch.bytes[room.clone()].copy_from_slice(bytes);
+        if self.batch.add(found.dkey, Piece { akey: found.akey.to_vec(), kind, place: room }) {
+            add(&self.progress.keys, 1);
+        }
+        Ok(())
+    }
+
+    /// Goes on with another object.
+    fn enter(&mut self, id: ContainerId, oid: ObjectId) -> Result<()> {
+        self.place = Some((id, oid));
+        add(&self.progress.objects, 1);
+        if !self.containers.contains_key(&id) {
+            let known = self.nameless.remove(&id).unwrap_or_default();
+            self.containers.insert(id, Rescued::make(self.to, id, &known)?);
+        }
+        if let Some(rescued) = self.containers.get_mut(&id) {
+            rescued.behind = rescued.behind.max(oid.lo.saturating_add(1));
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        let Some((id, oid)) = self.place else { return Ok(()) };
+        let Some(rescued) = self.containers.get(&id) else { return Ok(()) };
+        let storer = Storer { to: &rescued.container, oid, verify: true, progress: self.progress };
+        storer.store(&mut self.batch, &mut self.scratch)
+    }
+
+    fn finish(mut self) -> Result<()> {
+        self.flush()?;
+        self.containers.into_values().try_for_each(Rescued::finish)
+    }
+}

@@ -1,0 +1,162 @@
+//! What can still be read of a damaged index.
+//!
+//! Pages that are sound are gone over as they hang in the tree. Where a page cannot be followed there is a gap in
+//! the keys. What belongs there is looked for among the pages that nothing leads to any more: in a sound index each
+//! page is in use or listed as free, so where that list is sound, a page in neither place was lost with the gap.
+use super::page::{self, Meta};
+use super::tree::{Gap, Keys, Visit, Walk, key_range};
+use super::{PAGE, meta, read_page};
+use esker_types::Result;
+use std::cell::RefCell;
+use std::fs::File;
+
+/// An index file that may be damaged, and is only read.
+pub(crate) struct Remains {
+    file: File,
+    /// Where the newest state that can be found begins.
+    state: Option<Meta>,
+    /// What is wrong with the file as such.
+    trouble: Option<String>,
+}
+
+/// Something met in an index, or missing in it.
+pub(crate) enum Find<'v> {
+    /// An entry of a sound page.
+    Entry(&'v [u8], &'v [u8]),
+    /// An entry of a damaged page, which may itself be damaged.
+    Doubtful(&'v [u8], &'v [u8]),
+    /// A key whose value cannot be read.
+    Broken(&'v [u8]),
+    /// A page that cannot be followed. What is found of its keys comes too.
+    Gap(&'v Gap),
+}
+
+impl Remains {
+    /// Looks for the newest state in a file with room for `bytes` bytes.
+    pub(crate) fn of(file: File, bytes: u64) -> Self {
+        let pages = bytes / PAGE as u64;
+        let (first, second) = (meta(&file, 0), meta(&file, 1));
+        let newest = super::newest_meta(&file);
+        let trouble = newest.as_ref().err().cloned();
+        let newest = newest.ok().or(match (first, second) {
+            (Ok(first), Ok(second)) if first.txn < second.txn => Some(second),
+            (Ok(one), _) | (_, Ok(one)) => Some(one),
+            _ => None,
+        });
+        let mut state = newest;
+        if let Some(meta) = &mut state {
+            meta.last_page = meta.last_page.min(pages.saturating_sub(1));
+        }
+        Self { file, state, trouble }
+    }
+
+    /// What is wrong with the file as such, where something is.
+    pub(crate) fn trouble(&self) -> Option<&str> {
+        self.trouble.as_deref()
+    }
+
+    /// Entries that there were.
+    pub(crate) fn entries(&self) -> u64 {
+        self.state.as_ref().map_or(0, |meta| meta.main.entries)
+    }
+
+    /// True where nobody has written to it since.
+    pub(crate) fn is_as_it_was(&self) -> bool {
+        let now = super::newest_meta(&self.file).map(|meta| meta.txn).ok();
+        now.is_none() || now == self.state.as_ref().map(|meta| meta.txn)
+    }
+
+    /// Tells of all that can be read and of what cannot, except values on pages of their own that are not
+    /// `wanted`.
+    pub(crate) fn visit(
+        &self,
+        wanted: fn(&[u8]) -> bool,
+        found: &mut dyn FnMut(Find<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let Some(meta) = &self.state else { return Ok(()) };
+        let (file, gaps) = (&self.file, RefCell::default());
+        let mut visitor = Visitor { file, wanted, found, gaps: &gaps, outcome: Ok(()) };
+        let mut walk = Walk::new(file, meta, &mut visitor);
+        walk.tree(&meta.free, Keys::Numbers);
+        let free_is_sound = walk.problems.is_empty();
+        if !free_is_sound {
+            walk.forget();
+        }
+        walk.tree(&meta.main, Keys::Bytes);
+        let gaps = gaps.take();
+        if free_is_sound && !gaps.is_empty() {
+            for number in strays(file, &walk, &gaps, meta.last_page) {
+                read_page(file, number).iter().for_each(|page| walk.stray(number, page));
+            }
+        }
+        visitor.outcome
+    }
+}
+
+/// Pages of entries that nothing leads to, and that fit into gaps. Where two of them tell of the same keys, one is
+/// out of date, and neither is believed.
+fn strays(file: &File, walk: &Walk<'_>, gaps: &[Gap], last_page: u64) -> Vec<u64> {
+    let mut found: Vec<(Vec<u8>, Vec<u8>, u64)> = Vec::new();
+    let mut number = 2;
+    while number <= last_page {
+        let page = Some(number).filter(|page| !walk.is_reached(*page));
+        let page = page.and_then(|page| read_page(file, page)).unwrap_or_default();
+        let range = key_range(&page, number);
+        let fits =
+            |(first, last): &(&[u8], &[u8])| gaps.iter().any(|gap| gap.has(first) && gap.has(last));
+        found.extend(range.filter(fits).map(|(a, b)| (a.to_vec(), b.to_vec(), number)));
+        // What is in data may look like a page, and be of long ago.
+        number = number.saturating_add(page::overflow_length(&page, number).unwrap_or(1).max(1));
+    }
+    found.sort();
+    let overlaps = |at: usize| at > 0 && found[at].0 <= found[at - 1].1;
+    let alone = |at: &usize| !overlaps(*at) && (at + 1 == found.len() || !overlaps(at + 1));
+    (0..found.len()).filter(alone).map(|at| found[at].2).collect()
+}
+
+/// Passes on what is met.
+struct Visitor<'v> {
+    file: &'v File,
+    wanted: fn(&[u8]) -> bool,
+    found: &'v mut dyn FnMut(Find<'_>) -> Result<()>,
+    gaps: &'v RefCell<Vec<Gap>>,
+    outcome: Result<()>,
+}
+
+impl Visitor<'_> {
+    fn tell(&mut self, find: Find<'_>) {
+        if self.outcome.is_ok() {
+            self.outcome = (self.found)(find);
+        }
+    }
+}
+
+impl Visit for Visitor<'_> {
+    fn wants(&self, key: &[u8]) -> bool {
+        (self.wanted)(key)
+    }
+
+    fn entry(&mut self, key: &[u8], value: Option<&[u8]>) {
+        match value {
+            Some(value) => self.tell(Find::Entry(key, value)),
+            None if (self.wanted)(key) => self.tell(Find::Broken(key)),
+            None => self.tell(Find::Entry(key, &[])),
+        }
+    }
+
+    fn gap(&mut self, gap: Gap) {
+        self.tell(Find::Gap(&gap));
+        let page = Some(gap.page).filter(|_| gap.holds_entries);
+        let page = page.and_then(|number| read_page(self.file, number)).unwrap_or_default();
+        for (key, value) in page::nodes_left(&page) {
+            if gap.has(key) {
+                self.tell(Find::Doubtful(key, value));
+            }
+        }
+        self.gaps.borrow_mut().push(gap);
+    }
+
+    fn is_over(&self) -> bool {
+        self.outcome.is_err()
+    }
+}

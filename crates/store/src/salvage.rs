@@ -1,0 +1,305 @@
+//! Reading what can still be read of a damaged pool, without LMDB and without ever writing to it.
+mod catalog;
+mod losses;
+mod overlay;
+mod shard;
+
+pub use losses::Losses;
+
+use crate::check::Progress;
+use crate::io::folder::Folder;
+use crate::keys::{DataKey, Table};
+use crate::pages::Find;
+use crate::pool::in_use;
+use crate::record::{Body, Record};
+use crate::superblock::Superblock;
+use catalog::Catalog;
+use esker_types::info::{ContainerId, ContainerInfo};
+use esker_types::{Error, ErrorKind, Extent, ObjectId, Result};
+use overlay::Overlay;
+use shard::Shard;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+/// A pool that may be damaged. What it held when it was used last is read from its files as they are.
+pub struct Salvage {
+    path: PathBuf,
+    superblock: Superblock,
+    shards: Vec<Shard>,
+    catalog: Catalog,
+    losses: Losses,
+}
+
+/// A value, or some records of an array, as they were stored.
+pub struct Salvaged<'s> {
+    /// The container.
+    pub container: ContainerId,
+    /// The object.
+    pub oid: ObjectId,
+    /// The dkey.
+    pub dkey: &'s [u8],
+    /// The akey.
+    pub akey: &'s [u8],
+    /// What is there.
+    pub value: SalvagedValue<'s>,
+}
+
+/// What an akey holds.
+pub enum SalvagedValue<'s> {
+    /// A single value.
+    Single(&'s [u8]),
+    /// Records of an array, side by side.
+    Array {
+        /// Bytes of one.
+        record_size: u64,
+        /// Which ones.
+        extent: Extent,
+        /// They themselves.
+        bytes: &'s [u8],
+    },
+}
+
+/// What is known of a container.
+#[derive(Clone, Debug, Default)]
+pub struct SalvagedContainer {
+    /// Its names and the like; `None` where they are lost.
+    pub info: Option<ContainerInfo>,
+    /// Attributes and properties, as the pool names them.
+    pub metadata: Vec<(String, Vec<u8>)>,
+    /// Number its next object id begins with.
+    pub next_oid: Option<u64>,
+    /// Snapshots it has.
+    pub snapshots: u64,
+}
+
+/// Hears of what is found.
+type Hear<'h> = &'h mut dyn FnMut(Salvaged<'_>) -> Result<()>;
+
+impl Salvage {
+    /// Opens the pool at `path` for reading, and looks for its containers.
+    ///
+    /// # Errors
+    /// `NotFound` where there is none, `Busy` where somebody uses it.
+    pub fn open(path: &Path) -> Result<Self> {
+        let superblock = Superblock::read(path)?;
+        let folder = Folder::open(path)?;
+        refuse_in_use(&folder, &superblock)?;
+        let mut losses = Losses::default();
+        let open = |number| Shard::open(&folder, &superblock, number, &mut losses);
+        let shards = (0..superblock.targets).map(open).collect::<Result<Vec<_>>>()?;
+        let catalog = Catalog::read(&shards)?;
+        Ok(Self { path: path.to_owned(), superblock, shards, catalog, losses })
+    }
+
+    /// What the pool is made of.
+    #[must_use]
+    pub fn superblock(&self) -> &Superblock {
+        &self.superblock
+    }
+
+    /// Attributes and properties of the pool.
+    #[must_use]
+    pub fn metadata(&self) -> Vec<(String, Vec<u8>)> {
+        self.container(ContainerId(0)).metadata
+    }
+
+    /// The containers whose names are known.
+    #[must_use]
+    pub fn containers(&self) -> Vec<SalvagedContainer> {
+        self.catalog.containers.values().filter(|found| found.info.is_some()).cloned().collect()
+    }
+
+    /// What is known of containers whose names are lost.
+    #[must_use]
+    pub fn nameless(&self) -> HashMap<ContainerId, SalvagedContainer> {
+        let all = self.catalog.containers.iter();
+        let nameless = all.filter(|(number, found)| **number > 0 && found.info.is_none());
+        nameless.map(|(number, found)| (ContainerId(*number), found.clone())).collect()
+    }
+
+    /// What is known of a container.
+    fn container(&self, id: ContainerId) -> SalvagedContainer {
+        self.catalog.containers.get(&id.0).cloned().unwrap_or_default()
+    }
+
+    /// What is lost, as far as has been found out.
+    #[must_use]
+    pub fn losses(&self) -> &Losses {
+        &self.losses
+    }
+
+    /// Tells of all values that can be read, target by target, sorted by container, object and keys.
+    ///
+    /// # Errors
+    /// What `hear` answers; `Busy` where somebody has changed the pool meanwhile.
+    pub fn visit(&mut self, hear: Hear<'_>, progress: Progress<'_>) -> Result<()> {
+        let total = self.shards.iter().map(Shard::entries).sum();
+        let mut done = 0;
+        let Self { shards, catalog, losses, .. } = self;
+        for shard in shards.iter() {
+            let overlay = catalog.overlay_of(shard.number());
+            let mut reader = Reader { shard, overlay, catalog, losses, hear, buffer: Vec::new() };
+            reader.read(&mut |step| {
+                done += step;
+                progress(done, total);
+            })?;
+        }
+        match self.shards.iter().all(Shard::is_as_it_was) {
+            true => refuse_in_use(&Folder::open(&self.path)?, &self.superblock),
+            false => Err(busy(&self.path)),
+        }
+    }
+}
+
+fn refuse_in_use(folder: &Folder, superblock: &Superblock) -> Result<()> {
+    if in_use(folder, superblock)? { Err(busy(folder.path())) } else { Ok(()) }
+}
+
+#[cold]
+fn busy(path: &Path) -> Error {
+    let message = format!("{} is in use: end its users, then salvage it anew", path.display());
+    Error::new(ErrorKind::Busy, message)
+}
+
+/// Entries between two reports of progress.
+const STEP: u64 = 1024;
+
+/// One target being read.
+struct Reader<'r> {
+    shard: &'r Shard,
+    overlay: Overlay,
+    catalog: &'r mut Catalog,
+    losses: &'r mut Losses,
+    hear: Hear<'r>,
+    buffer: Vec<u8>,
+}
+
+impl Reader<'_> {
+    fn read(&mut self, progress: &mut dyn FnMut(u64)) -> Result<()> {
+        let (mut found, mut gaps) = (0, Vec::new());
+        let shard = self.shard;
+        shard.visit(&mut |find| {
+            let is_there = match find {
+                Find::Gap(gap) => {
+                    gaps.push(gap.clone());
+                    false
+                }
+                Find::Entry(key, value) => self.entry(key, value).map(|()| true)?,
+                Find::Doubtful(key, value) => self.doubtful(key, value)?,
+                Find::Broken(key) => self.broken(key),
+            };
+            found += u64::from(is_there);
+            if is_there && found % STEP == 0 {
+                progress(STEP);
+            }
+            Ok(())
+        })?;
+        progress(found % STEP);
+        for (key, value) in std::mem::take(&mut self.overlay).into_puts() {
+            self.entry(&key, &value)?;
+        }
+        self.losses.note_gaps(shard, self.catalog, &gaps, found);
+        Ok(())
+    }
+
+    /// An entry that stands, unless a commit that was decided has another in its place.
+    fn entry(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        let is_data = key.first() == Some(&(Table::Data as u8));
+        if !is_data || self.overlay.hides(key) || self.catalog.is_doomed(key) {
+            return Ok(());
+        }
+        let parts = DataKey::parse(key);
+        match parts.and_then(|parts| Ok((parts, Record::decode(parts.body(), value)?))) {
+            Ok((parts, record)) => self.record(&parts, &record),
+            Err(_) => {
+                self.lose(key, None, "its record in the index");
+                Ok(())
+            }
+        }
+    }
+
+    /// An entry of a damaged page: records have seals that tell. True where it is as it was.
+    fn doubtful(&mut self, key: &[u8], value: &[u8]) -> Result<bool> {
+        let is_record = [Table::Data, Table::History].map(|table| Some(table as u8));
+        if !is_record.contains(&key.first().copied()) {
+            return Ok(self.catalog.has_believed(key));
+        }
+        let sealed = catalog::is_sealed(key, value);
+        if sealed {
+            self.entry(key, value)?;
+        }
+        Ok(sealed)
+    }
+
+    fn broken(&mut self, key: &[u8]) -> bool {
+        self.lose(key, None, "its record in the index");
+        true
+    }
+
+    fn record(&mut self, parts: &DataKey<'_>, record: &Record<'_>) -> Result<()> {
+        let (dkey, akey) = (parts.dkey()?, parts.akey()?);
+        let (container, oid) = (parts.container(), parts.oid);
+        self.catalog.meet(container, self.losses);
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let damaged = match record.body {
+            Body::Inline(data) => {
+                buffer.clear();
+                buffer.extend_from_slice(data);
+                Vec::new()
+            }
+            Body::Segment(place) => self.shard.load(&place, record.bytes(), &mut buffer),
+        };
+        let Some(start) = parts.start else {
+            if damaged.is_empty() {
+                let value = SalvagedValue::Single(&buffer);
+                (self.hear)(Salvaged { container, oid, dkey: &dkey, akey: &akey, value })?;
+            } else {
+                self.lose(parts.whole(), None, "its data");
+            }
+            self.buffer = buffer;
+            return Ok(());
+        };
+        let record_size = u64::from(record.record_size);
+        for (part, is_sound) in parts_of(record, &damaged) {
+            let extent = Extent::new(start.saturating_add(part.start), part.count);
+            if !is_sound {
+                self.lose(parts.whole(), Some(extent), "their data");
+                continue;
+            }
+            let from = (part.start * record_size) as usize;
+            let bytes = buffer.get(from..from + (part.count * record_size) as usize);
+            let bytes = bytes.unwrap_or_default();
+            let value = SalvagedValue::Array { record_size, extent, bytes };
+            (self.hear)(Salvaged { container, oid, dkey: &dkey, akey: &akey, value })?;
+        }
+        self.buffer = buffer;
+        Ok(())
+    }
+
+    fn lose(&mut self, key: &[u8], extent: Option<Extent>, what: &str) {
+        let place = self.catalog.place(key, extent);
+        self.losses.note(1, || format!("target {}: {place}: {what}", self.shard.number()));
+    }
+}
+
+/// The records of an array piece in runs: those that none of the `damaged` bytes belong to, and the others.
+fn parts_of(record: &Record<'_>, damaged: &[std::ops::Range<u64>]) -> Vec<(Extent, bool)> {
+    let size = u64::from(record.record_size).max(1);
+    let mut parts = Vec::new();
+    let mut next = 0;
+    for bad in damaged {
+        let first = (bad.start / size).max(next);
+        let end = bad.end.div_ceil(size).clamp(first, record.count);
+        if first > next {
+            parts.push((Extent::new(next, first - next), true));
+        }
+        if end > first {
+            parts.push((Extent::new(first, end - first), false));
+        }
+        next = end.max(next);
+    }
+    if record.count > next {
+        parts.push((Extent::new(next, record.count - next), true));
+    }
+    parts
+}

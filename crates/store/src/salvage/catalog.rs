@@ -1,0 +1,203 @@
+//! The containers of a damaged pool, and what else must be known before its data is read.
+use super::SalvagedContainer;
+use super::losses::Losses;
+use super::overlay::Overlay;
+use super::shard::Shard;
+use crate::catalog::parse_container;
+use crate::commit::Intent;
+use crate::keys::{DataKey, Table};
+use crate::pages::Find;
+use crate::record::Record;
+use crate::target::split_history;
+use esker_types::info::{ContainerId, ContainerInfo};
+use esker_types::{Extent, KeyKind, Result};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+#[derive(Debug, Default)]
+pub(super) struct Catalog {
+    /// By number; 0 is the pool itself.
+    pub(super) containers: BTreeMap<u32, SalvagedContainer>,
+    doomed: BTreeSet<u32>,
+    labels: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// Containers of damaged pages.
+    doubtful: Vec<(Vec<u8>, ContainerInfo)>,
+    /// Keys on damaged pages that are believed.
+    believed: HashSet<Vec<u8>>,
+    intents: Vec<Intent>,
+    /// Epoch of the last commit over several targets that reached a target; none where that cannot be told.
+    applied: BTreeMap<u32, u64>,
+    /// Numbers of containers that are not known, and were met.
+    met: BTreeSet<u32>,
+}
+
+impl Catalog {
+    pub(super) fn read(shards: &[Shard]) -> Result<Self> {
+        let mut catalog = Self::default();
+        for shard in shards {
+            let mut is_whole = shard.has_index() && shard.trouble().is_none();
+            shard.visit(&mut |find| {
+                match find {
+                    Find::Entry(key, value) => catalog.entry(shard.number(), key, value),
+                    Find::Doubtful(key, value) => catalog.doubt(key, value),
+                    Find::Broken(_) => {}
+                    Find::Gap(_) => is_whole = false,
+                }
+                Ok(())
+            })?;
+            if is_whole {
+                catalog.applied.entry(shard.number()).or_default();
+            }
+        }
+        catalog.settle();
+        Ok(catalog)
+    }
+
+    fn entry(&mut self, shard: u32, key: &[u8], value: &[u8]) {
+        let Some((&table, rest)) = key.split_first() else { return };
+        let number = rest.first_chunk().map(|bytes| u32::from_be_bytes(*bytes));
+        let scope = |containers: &mut BTreeMap<u32, SalvagedContainer>,
+                     change: &dyn Fn(&mut SalvagedContainer)| {
+            number.iter().for_each(|number| change(containers.entry(*number).or_default()));
+        };
+        match table {
+            b'A' => scope(&mut self.containers, &|found| {
+                let name = String::from_utf8_lossy(rest.get(4..).unwrap_or_default()).into_owned();
+                found.metadata.push((name, value.to_vec()));
+            }),
+            b'C' => {
+                if let Some(info) = parse_container(key, value) {
+                    let number = info.id.0;
+                    self.containers.entry(number).or_default().info = Some(info);
+                }
+            }
+            b'L' => drop(self.labels.insert(rest.to_vec(), value.to_vec())),
+            b'O' => scope(&mut self.containers, &|found| {
+                found.next_oid = value.try_into().ok().map(u64::from_le_bytes);
+            }),
+            b'S' if shard == 0 => scope(&mut self.containers, &|found| found.snapshots += 1),
+            b'X' if rest.len() == 4 => self.doomed.extend(number),
+            b'I' if rest == b"D" => self.intents.extend(Intent::parse(value)),
+            b'I' if rest == b"A" => {
+                let epoch = value.try_into().map(u64::from_le_bytes);
+                self.applied.extend(epoch.ok().map(|epoch| (shard, epoch)));
+            }
+            _ => {}
+        }
+    }
+
+    /// An entry of a damaged page. A container is believed where its label, which stands elsewhere, agrees.
+    fn doubt(&mut self, key: &[u8], value: &[u8]) {
+        let info = Some(key).filter(|key| key.first() == Some(&(Table::Container as u8)));
+        let info = info.and_then(|key| parse_container(key, value));
+        self.doubtful.extend(info.map(|info| (key.to_vec(), info)));
+    }
+
+    fn settle(&mut self) {
+        for (key, info) in std::mem::take(&mut self.doubtful) {
+            let named = self.labels.get(info.label.as_bytes());
+            let agrees = named.is_some_and(|uuid| uuid[..] == info.uuid.0);
+            let place = self.containers.entry(info.id.0).or_default();
+            if agrees && place.info.is_none() {
+                place.info = Some(info);
+                self.believed.insert(key);
+            }
+        }
+        self.intents.sort_by_key(|intent| intent.epoch);
+    }
+
+    /// True for an entry of a damaged page that is believed.
+    pub(super) fn has_believed(&self, key: &[u8]) -> bool {
+        self.believed.contains(key)
+    }
+
+    /// What has been decided for a target and is not done there.
+    pub(super) fn overlay_of(&self, shard: u32) -> Overlay {
+        let mut overlay = Overlay::default();
+        let Some(done) = self.applied.get(&shard) else { return overlay };
+        for intent in self.intents.iter().filter(|intent| intent.epoch.0 > *done) {
+            let parts = intent.parts.iter().filter(|(number, _)| *number == shard);
+            parts.flat_map(|(_, steps)| steps).for_each(|step| overlay.add(step));
+        }
+        overlay
+    }
+
+    /// True for what is left of a container that was destroyed.
+    pub(super) fn is_doomed(&self, key: &[u8]) -> bool {
+        let number = key.get(1..5).and_then(|bytes| bytes.try_into().ok()).map(u32::from_be_bytes);
+        number.is_some_and(|number| self.doomed.contains(&number) && !self.is_known(number))
+    }
+
+    fn is_known(&self, number: u32) -> bool {
+        self.containers.get(&number).is_some_and(|found| found.info.is_some())
+    }
+
+    /// Notes that a container has data; that its names are lost, where they are, once.
+    pub(super) fn meet(&mut self, container: ContainerId, losses: &mut Losses) {
+        if !self.is_known(container.0) && self.met.insert(container.0) {
+            losses.note(1, || format!("container number {}: its label and id", container.0));
+        }
+    }
+
+    fn name(&self, container: ContainerId) -> String {
+        let info = self.containers.get(&container.0).and_then(|found| found.info.as_ref());
+        match info {
+            Some(info) if !info.label.is_empty() => format!("container {}", info.label),
+            Some(info) => format!("container {}", info.uuid),
+            None => format!("container number {}", container.0),
+        }
+    }
+
+    /// What a data key stands for, in words.
+    pub(super) fn place(&self, key: &[u8], extent: Option<Extent>) -> String {
+        let Ok(parts) = DataKey::parse(key) else { return "an unknown object".to_owned() };
+        let container = self.name(parts.container());
+        let key = |kind, key: Result<Vec<u8>>| {
+            key.map_or_else(|_| "?".to_owned(), |key| shown(kind, &key))
+        };
+        let dkey = key(parts.oid.dkey_kind(), parts.dkey());
+        let akey = key(parts.oid.akey_kind(), parts.akey());
+        let mut text = format!("{container}, object {}, dkey {dkey}, akey {akey}", parts.oid);
+        match (extent, parts.start) {
+            (Some(extent), _) => text += &format!(", records {} to {}", extent.start, extent.end()),
+            (None, Some(start)) => text += &format!(", records from {start} on"),
+            (None, None) => {}
+        }
+        text
+    }
+
+    /// What a key at the edge of a gap stands for, in words.
+    pub(super) fn edge(&self, key: Option<&[u8]>) -> String {
+        let Some(key) = key else { return "the edge of the index".to_owned() };
+        let number = key.get(1..5).and_then(|bytes| bytes.try_into().ok()).map(u32::from_be_bytes);
+        let whose = |what: &str| match number {
+            Some(0) | None => format!("{what} of the pool"),
+            Some(number) => format!("{what} of {}", self.name(ContainerId(number))),
+        };
+        match key.first() {
+            Some(b'A') => whose("the attributes"),
+            Some(b'C' | b'L') => "the list of containers".to_owned(),
+            Some(b'D') => self.place(key, None),
+            Some(b'H') => whose("the past"),
+            Some(b'O') => whose("the next object id"),
+            _ => "the account of space".to_owned(),
+        }
+    }
+}
+
+/// A key as its user knows it.
+fn shown(kind: KeyKind, key: &[u8]) -> String {
+    match (kind, key.try_into()) {
+        (KeyKind::Integer, Ok(bytes)) => u64::from_ne_bytes(bytes).to_string(),
+        _ => format!("\"{}\"", String::from_utf8_lossy(key).escape_debug()),
+    }
+}
+
+/// True where a record is as it was when it was written under this key.
+pub(super) fn is_sealed(key: &[u8], value: &[u8]) -> bool {
+    let Ok(parts) = DataKey::parse(key) else { return false };
+    let record = match parts.created {
+        Some(_) => split_history(value).map(|(_, record)| record),
+        None => Ok(value),
+    };
+    record.and_then(|record| Record::decode(parts.body(), record).map(drop)).is_ok()
+}

@@ -1,0 +1,137 @@
+//! The files of one target, as they are.
+use super::losses::Losses;
+use crate::io::folder::{Folder, Use};
+use crate::io::index::DATA;
+use crate::keys::Table;
+use crate::pages::{Find, Remains};
+use crate::record::Location;
+use crate::superblock::Superblock;
+use crate::{data, target};
+use esker_types::limits::CHECKSUM_CHUNK;
+use esker_types::{ErrorKind, Result};
+use std::fs::File;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+
+pub(super) struct Shard {
+    number: u32,
+    index: Option<Remains>,
+    data: Option<File>,
+    segments: u32,
+    segment_bytes: u64,
+}
+
+impl Shard {
+    /// Opens what is there of a target. What is not is lost, and no reason to give up the others.
+    pub(super) fn open(
+        pool: &Folder,
+        superblock: &Superblock,
+        number: u32,
+        losses: &mut Losses,
+    ) -> Result<Self> {
+        let (mode, bytes) = (superblock.directory_permissions_max(), superblock.index_file_bytes());
+        let permissions = superblock.file_permissions();
+        let folder = pool.folder(&target::name(number), mode);
+        let folder = or_lost(folder, number, losses)?;
+        let index = folder.as_ref().map(|folder| {
+            let index = folder.folder(target::INDEX, mode);
+            index.and_then(|index| index.file(DATA, Use::Read, permissions))
+        });
+        let data = folder.as_ref().map(|folder| folder.file(data::NAME, Use::Read, permissions));
+        let index = index.map(|file| or_lost(file, number, losses)).transpose()?.flatten();
+        let data = data.map(|file| or_lost(file, number, losses)).transpose()?.flatten();
+        let index = index.map(|file| Remains::of(file, bytes));
+        Ok(Self {
+            number,
+            index,
+            data,
+            segments: superblock.segments,
+            segment_bytes: superblock.segment_bytes,
+        })
+    }
+
+    pub(super) fn number(&self) -> u32 {
+        self.number
+    }
+
+    pub(super) fn has_index(&self) -> bool {
+        self.index.is_some()
+    }
+
+    /// What is wrong with its index as such.
+    pub(super) fn trouble(&self) -> Option<&str> {
+        self.index.as_ref().and_then(Remains::trouble)
+    }
+
+    /// Entries its index had.
+    pub(super) fn entries(&self) -> u64 {
+        self.index.as_ref().map_or(0, Remains::entries)
+    }
+
+    pub(super) fn is_as_it_was(&self) -> bool {
+        self.index.as_ref().is_none_or(Remains::is_as_it_was)
+    }
+
+    /// Tells of all entries of its index, and of gaps.
+    pub(super) fn visit(&self, found: &mut dyn FnMut(Find<'_>) -> Result<()>) -> Result<()> {
+        self.index.as_ref().map_or(Ok(()), |index| index.visit(is_wanted, found))
+    }
+
+    /// Reads the `len` bytes at a place; returns those parts of them that are damaged.
+    pub(super) fn load(
+        &self,
+        place: &Location<'_>,
+        len: u64,
+        bytes: &mut Vec<u8>,
+    ) -> Vec<Range<u64>> {
+        bytes.clear();
+        bytes.resize(len as usize, 0);
+        let end = u64::from(place.base) + u64::from(place.covered);
+        let file = self
+            .data
+            .as_ref()
+            .filter(|_| place.segment < self.segments && end <= self.segment_bytes);
+        let Some(file) = file else { return std::iter::once(0..len).collect() };
+        let base = u64::from(place.segment) * self.segment_bytes + u64::from(place.base);
+        let skipped = u64::from(place.offset - place.base);
+        let mut damaged = Vec::new();
+        let chunks = skipped / CHUNK..(skipped + len).div_ceil(CHUNK);
+        for index in chunks {
+            let from = index * CHUNK;
+            let mut chunk = vec![0; CHUNK.min(u64::from(place.covered) - from) as usize];
+            let read = file.read_exact_at(&mut chunk, base + from);
+            let is_sound =
+                read.is_ok() && place.checksum.matches(&chunk, place.sums, index as usize);
+            let first = from.max(skipped);
+            let part = first - skipped..(from + chunk.len() as u64).min(skipped + len) - skipped;
+            match is_sound {
+                true => {
+                    let found = &chunk[(first - from) as usize..];
+                    let room = &mut bytes[part.start as usize..part.end as usize];
+                    room.copy_from_slice(&found[..room.len()]);
+                }
+                false => damaged.push(part),
+            }
+        }
+        damaged
+    }
+}
+
+const CHUNK: u64 = CHECKSUM_CHUNK as u64;
+
+/// Entries that only take up room are not read.
+fn is_wanted(key: &[u8]) -> bool {
+    ![Table::Block, Table::Parked].map(|table| Some(table as u8)).contains(&key.first().copied())
+}
+
+/// What nobody may read, or others may have exchanged, is no damage.
+fn or_lost<T>(opened: Result<T>, number: u32, losses: &mut Losses) -> Result<Option<T>> {
+    match opened {
+        Err(error) if error.kind() == ErrorKind::NoPermission => Err(error),
+        Err(error) => {
+            losses.note(1, || format!("target {number}: {}", error.message()));
+            Ok(None)
+        }
+        Ok(opened) => Ok(Some(opened)),
+    }
+}
