@@ -85,10 +85,16 @@ impl std::ops::DerefMut for Lane<'_> {
 }
 
 impl Lane<'_> {
+    /// What the lane's segment is while nobody writes to it. What compaction may need the rest of belongs to nobody:
+    /// else another lane of this process, which had it long ago, could take it for its own.
+    fn at_rest(&self, target: &Target) -> State {
+        State::Open(self.may_collect.then(|| target.process()))
+    }
+
     /// The lane's segment, made busy; `None` where it has none or lost it.
     pub(crate) fn take(&mut self, target: &Target) -> Option<u32> {
         let segment = self.held.segment?;
-        let (open, busy) = (State::Open(Some(target.process())), State::Busy(target.process()));
+        let (open, busy) = (self.at_rest(target), State::Busy(target.process()));
         self.busy = self.busy || target.words().segment(segment).change(open, busy);
         if !self.busy {
             self.held.segment = None;
@@ -116,8 +122,8 @@ impl Lane<'_> {
     /// Lets go of the lane's segment; it stays the lane's until somebody else needs it.
     pub(crate) fn release(&mut self, target: &Target) {
         if let Some(segment) = self.held.segment.filter(|_| self.busy) {
-            let slot = target.process();
-            target.words().segment(segment).change(State::Busy(slot), State::Open(Some(slot)));
+            let busy = State::Busy(target.process());
+            target.words().segment(segment).change(busy, self.at_rest(target));
         }
         self.busy = false;
     }
@@ -194,7 +200,7 @@ fn claim_for_compaction(target: &Target, need: u64) -> Option<u32> {
 }
 
 /// True where the segment kept back for compaction is free.
-fn has_reserve(target: &Target) -> bool {
+pub(super) fn has_reserve(target: &Target) -> bool {
     target.count(|state| state == State::Free) >= RESERVE
 }
 

@@ -218,16 +218,28 @@ impl Target {
         if !words.change(victim.state, State::Busy(self.process())) {
             return Ok(0);
         }
-        let moved = match self.weigh(victim.number) {
-            Ok(pieces) if pieces.is_empty() => return self.recount(victim.number).map(|()| 0),
-            Ok(pieces) if self.is_worth(victim, &pieces) => self.move_out(victim.number),
-            weighed => weighed.map(|_| 0),
-        };
-        words.store(victim.state);
-        moved
+        match self.weigh(victim.number) {
+            Ok(pieces) if pieces.is_empty() => self.recount(victim.number).map(|()| 0),
+            Ok(pieces) if self.is_worth(victim, &pieces) => {
+                let moved = self.move_out(victim.number, pieces.iter().sum());
+                // Not for who had it before: with more in it, the rest may not fit where the first part went.
+                self.leave_segment(victim.number);
+                moved
+            }
+            weighed => {
+                words.store(victim.state);
+                weighed.map(|_| 0)
+            }
+        }
     }
 
-    fn move_out(&self, victim: u32) -> Result<u64> {
+    /// Moves what is alive in `victim`, which takes `footprint` bytes. Without the reserve it must all go to one
+    /// segment, and nobody else may write to that: where this comes to an end half way, the other half has its
+    /// room there. Otherwise the reserve could never come back.
+    fn move_out(&self, victim: u32, footprint: u64) -> Result<u64> {
+        if !claim::has_reserve(self) {
+            Writer::for_compaction(self).room_for(footprint)?;
+        }
         let (mut moved, mut batch) = (0, Vec::new());
         for header in Headers::of(self, victim) {
             let (header, data_at) = header?;

@@ -96,8 +96,15 @@ impl<'t> Writer<'t> {
     /// # Errors
     /// `NoSpace` where no segment has room, even after collection.
     pub(crate) fn append(&mut self, append: &Append<'_>) -> Result<Placed> {
-        let (segment, at) = self.room_for(append)?;
-        let tail = at + header::footprint(append.key.len(), u64::from(append.len));
+        let need = header::footprint(append.key.len(), u64::from(append.len));
+        if need > self.target.segment_bytes() {
+            return Err(Error::new(
+                ErrorKind::RecordTooBig,
+                format!("an extent of {} bytes does not fit a segment of this pool", append.len),
+            ));
+        }
+        let (segment, at) = self.room_for(need)?;
+        let tail = at + need;
         self.target.prepare(segment, tail);
         let begin = self.target.segment_offset(segment) + at;
         let data_at = at + header::data_offset(append.key.len());
@@ -122,15 +129,8 @@ impl<'t> Writer<'t> {
         }
     }
 
-    /// A busy segment with room, and its tail.
-    fn room_for(&mut self, append: &Append<'_>) -> Result<(u32, u64)> {
-        let need = header::footprint(append.key.len(), u64::from(append.len));
-        if need > self.target.segment_bytes() {
-            return Err(Error::new(
-                ErrorKind::RecordTooBig,
-                format!("an extent of {} bytes does not fit a segment of this pool", append.len),
-            ));
-        }
+    /// A busy segment with so much room, and its tail.
+    fn room_for(&mut self, need: u64) -> Result<(u32, u64)> {
         loop {
             if let Some(current) = self.lane.take(self.target) {
                 let tail = self.target.words().segment(current).tail.load(Ordering::Acquire);

@@ -1,7 +1,6 @@
 //! Which segment is compacted next, and whether that gains anything.
-use super::claim::RESERVE;
 use super::compact::{Headers, pieces};
-use super::{State, collect, header};
+use super::{State, claim, collect, header};
 use crate::target::Target;
 use esker_types::Result;
 use std::sync::atomic::Ordering;
@@ -27,19 +26,23 @@ impl Target {
         let gain = |victim: &Victim| self.segment_bytes().saturating_sub(victim.live);
         let is_hopeless = found.iter().map(gain).sum::<u64>() + self.open_room() < need;
         // Without the reserve, to win it back comes before all else.
-        if is_hopeless && self.count(|state| state == State::Free) >= RESERVE {
+        if is_hopeless && claim::has_reserve(self) {
             return Ok(None);
         }
-        found.sort_unstable_by_key(|victim| (victim.dead == 0, victim.footprint, victim.number));
+        // What was moved is moved again where nothing else is left.
+        let destination = self.lanes.compacts_into();
+        found.sort_unstable_by_key(|victim| {
+            let is_destination = destination == Some(victim.number);
+            (is_destination, victim.dead == 0, victim.footprint, victim.number)
+        });
         // Nothing would be gained by one that a view keeps.
         Ok(found.into_iter().find(|victim| !self.is_viewed(victim.number)))
     }
 
     fn victims(&self, tried: &[u32]) -> Result<Vec<Victim>> {
         let dead = collect::all_dead(&*self.read()?)?;
-        let destination = self.lanes.compacts_into();
         let candidates = (0..self.segment_count())
-            .filter(|number| !tried.contains(number) && destination != Some(*number))
+            .filter(|number| !tried.contains(number))
             .filter_map(|number| self.as_victim(number, dead.get(&number).copied().unwrap_or(0)));
         Ok(candidates.collect())
     }
@@ -78,9 +81,9 @@ impl Target {
         let sum: u64 = footprints.iter().sum();
         let mut rooms = self.rooms();
         match victim.dead {
+            _ if !claim::has_reserve(self) => rooms.iter().any(|&room| room >= sum),
             0 => fits(footprints, &mut rooms),
-            _ if self.count(|state| state == State::Free) > 0 => sum < self.segment_bytes(),
-            _ => rooms.iter().any(|&room| room >= sum),
+            _ => sum < self.segment_bytes(),
         }
     }
 

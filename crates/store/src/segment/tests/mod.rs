@@ -1,5 +1,6 @@
 //! Segments that somebody else has, takes, or is about to free.
 mod fill;
+mod reserve;
 
 use super::compact::{Headers, pieces};
 use super::{Append, State, Writer};
