@@ -4,18 +4,22 @@
 //! versions for conflict detection. After a restart of the machine it is made anew from the indexes.
 //! Bytes past the words exist only to be locked; `docs/format.md` draws both.
 mod hash;
+mod locks;
 mod processes;
 
 pub use hash::StableHash;
+pub(crate) use locks::PROCESS_BYTES;
 
 use crate::copies;
 use crate::holds::{self, HOLD_WORDS};
-use crate::io::folder::Folder;
+use crate::io::folder::{Folder, Use};
+use crate::io::own::Own;
 use crate::io::{lock, map::Words, sys};
 use crate::superblock::Superblock;
-use esker_types::info::{ContainerId, OpenMode};
+use esker_types::info::ContainerId;
 use esker_types::limits::PROCESSES_MAX;
 use esker_types::{Epoch, Error, ErrorKind, ObjectId, Result};
+use locks::BYTE_PROCESS;
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher};
 use std::path::Path;
@@ -33,27 +37,14 @@ pub(crate) const CONFLICT_SLOTS: usize = 4096;
 const SEGMENT_WORDS: usize = 4;
 const PROCESS_WORDS: usize = 2;
 
-/// Locked while the control file is set up or repaired.
-const BYTE_SETUP: u64 = 1 << 40;
-/// Shared by every handle on the pool, exclusive for exclusive ones.
-const BYTE_POOL: u64 = BYTE_SETUP + 1;
-/// One byte per process: locked for as long as it lives.
-const BYTE_PROCESS: u64 = BYTE_SETUP + 1024;
-/// The bytes of all processes.
-pub(crate) const PROCESS_BYTES: std::ops::Range<u64> =
-    BYTE_PROCESS..BYTE_PROCESS + PROCESSES_MAX as u64;
-/// One byte per container in use.
-const BYTE_CONTAINER: u64 = 1 << 41;
-/// One byte per target, held over a commit that spans several.
-const BYTE_TARGET: u64 = 1 << 42;
-
 /// Number of a process among those that have the pool open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ProcessSlot(pub(crate) u32);
 
 /// The control file of a pool, as one process has it open.
 pub(crate) struct Control {
-    file: File,
+    /// Has the locks.
+    file: Own,
     words: Words,
     /// Nobody can write to the pool: the words are a copy of this process's own, and nothing is locked.
     pub(crate) read_only: bool,
@@ -61,7 +52,7 @@ pub(crate) struct Control {
     targets_end: usize,
     segments: usize,
     boot_id: u64,
-    /// Held over what is done to the dead: record locks do not tell the threads of a process apart.
+    /// Held over what is done to the dead: the locks of a file do not tell threads apart.
     burying: Mutex<()>,
     /// This process.
     pub(crate) slot: ProcessSlot,
@@ -183,10 +174,6 @@ fn failed(doing: &str, path: &Path) -> impl Fn(std::io::Error) -> Error {
     move |error| Error::io(&what, &error)
 }
 
-fn not_locked(error: std::io::Error) -> Error {
-    Error::io("locking the control file", &error)
-}
-
 impl Control {
     /// Opens the control file in the directory of a pool and takes a process slot.
     ///
@@ -207,16 +194,13 @@ impl Control {
             Words::new(&file, count)
         };
         let words = words.map_err(failed("mapping", path))?;
+        let file = Own::new(&file, pool.most() == Use::Write).map_err(failed("opening", path))?;
         let boot_id = sys::boot_id().map_err(failed("reading the boot id for", path))?;
         let targets_end = targets_end(targets, segments);
         let (burying, slot) = (Mutex::default(), ProcessSlot(0));
         let mut control =
             Self { file, words, read_only, targets_end, segments, boot_id, burying, slot };
-        if let Err(refused) = copies::refuse(&control) {
-            // To close the file would drop the locks of the copy that has the pool open.
-            std::mem::forget(control);
-            return Err(refused);
-        }
+        copies::refuse(&control)?;
         control.slot = control.exclusively(|| {
             control.join_namespace()?;
             let slot = control.take_slot()?;
@@ -239,33 +223,6 @@ impl Control {
             ErrorKind::Overflow,
             format!("{PROCESSES_MAX} processes (PROCESSES_MAX) have the pool open: close some"),
         ))
-    }
-
-    fn lock(&self, kind: lock::Kind, byte: u64) -> Result<bool> {
-        if self.read_only {
-            return Ok(true);
-        }
-        lock::set(&self.file, kind, byte).map_err(not_locked)
-    }
-
-    /// Runs `work` while no other process sets up or repairs the pool.
-    pub(crate) fn exclusively<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
-        self.while_locked(BYTE_SETUP, work)
-    }
-
-    /// Runs `work` while no other process commits over several targets, this one among them.
-    pub(crate) fn while_coordinating<T>(
-        &self,
-        target: u32,
-        work: impl FnOnce() -> Result<T>,
-    ) -> Result<T> {
-        self.while_locked(BYTE_TARGET + u64::from(target), work)
-    }
-
-    fn while_locked<T>(&self, byte: u64, work: impl FnOnce() -> Result<T>) -> Result<T> {
-        let held = (!self.read_only).then(|| lock::Held::wait(&self.file, byte));
-        let _held = held.transpose().map_err(not_locked)?;
-        work()
     }
 
     /// True where the words were set up since the machine started.
@@ -294,7 +251,8 @@ impl Control {
         if self.read_only {
             return Ok(());
         }
-        self.file.sync_data().map_err(|error| Error::io("syncing the control file", &error))
+        let synced = self.file.get().and_then(File::sync_data);
+        synced.map_err(|error| Error::io("syncing the control file", &error))
     }
 
     /// Refuses to work beside processes of another PID name space, whose deaths nobody would see.
@@ -310,11 +268,6 @@ impl Control {
         }
         self.words[2].store(mine, Ordering::Release);
         Ok(())
-    }
-
-    /// True where any other process has the pool open.
-    pub(crate) fn others_alive(&self) -> bool {
-        !self.read_only && lock::any_held_by_other(&self.file, PROCESS_BYTES).unwrap_or(true)
     }
 
     /// Counts destroyed containers, so that handles notice.
@@ -361,36 +314,5 @@ impl Control {
             conflicts,
             segments: &rest[..self.segments * SEGMENT_WORDS],
         }
-    }
-
-    /// Takes or changes this process's use of the pool; false where others stand against it.
-    pub(crate) fn use_pool(&self, mode: Option<OpenMode>) -> Result<bool> {
-        self.lock(kind_of(mode), BYTE_POOL)
-    }
-
-    /// Takes or changes this process's use of a container; false where others stand against it.
-    pub(crate) fn use_container(
-        &self,
-        container: ContainerId,
-        mode: Option<OpenMode>,
-    ) -> Result<bool> {
-        self.lock(kind_of(mode), BYTE_CONTAINER + u64::from(container.0))
-    }
-
-    /// True where another process uses the container.
-    pub(crate) fn container_used_by_other(&self, container: ContainerId) -> bool {
-        self.is_locked_by_other(BYTE_CONTAINER + u64::from(container.0))
-    }
-
-    fn is_locked_by_other(&self, byte: u64) -> bool {
-        !self.read_only && lock::held_by_other(&self.file, byte).unwrap_or(true)
-    }
-}
-
-fn kind_of(mode: Option<OpenMode>) -> lock::Kind {
-    match mode {
-        None => lock::Kind::None,
-        Some(OpenMode::Exclusive) => lock::Kind::Exclusive,
-        Some(_) => lock::Kind::Shared,
     }
 }

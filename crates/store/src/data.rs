@@ -148,7 +148,6 @@ impl Data {
         let segment = begin as usize..(begin + len) as usize;
         match self.read_map().and_then(|map| Pin::new(&self.file, map, segment)) {
             Ok(pin) => Ok(Some(pin)),
-            Err(error) if has_no_such_locks(&error) => Ok(None),
             Err(error) => Err(Error::io("mapping a segment for reading", &error)),
         }
     }
@@ -164,8 +163,7 @@ impl Data {
 
     /// True where somebody keeps the bytes at `begin`, or it cannot be told.
     pub(crate) fn is_pinned(&self, begin: u64) -> bool {
-        let shared = || lock::is_shared(&self.file, begin);
-        self.is_mapped() && shared().unwrap_or_else(|error| !has_no_such_locks(&error))
+        self.is_mapped() && lock::held_by_other(&self.file, begin).unwrap_or(true)
     }
 
     /// Reserves a part of the file; false where the file system has no room.
@@ -208,11 +206,6 @@ fn write_summed(
     }
     map.fence();
     fits.then_some(()).ok_or_else(outside)
-}
-
-/// True where a kernel does not know locks of open files: then nobody can have one.
-fn has_no_such_locks(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::InvalidInput
 }
 
 fn outside() -> Error {

@@ -33,6 +33,7 @@ pub(crate) fn coordinated(
     mut work: impl FnMut(&mut [Change<'_>]) -> Result<()>,
 ) -> Result<Epoch> {
     let _alone = pool.coordinating.lock().unwrap_or_else(PoisonError::into_inner);
+    pool.control.expect_file()?;
     while_held(targets, &mut || with_room(targets, || attempt(pool, targets, &mut work)))
 }
 
@@ -141,6 +142,7 @@ fn clear(targets: &[&Target]) {
 pub(crate) fn settle(target: &Target) -> Result<()> {
     let Some(pool) = target.pool() else { return Ok(()) };
     let _alone = pool.coordinating.lock().unwrap_or_else(PoisonError::into_inner);
+    target.control.expect_file()?;
     target.control.while_coordinating(target.number(), || finish(&pool, target))
 }
 

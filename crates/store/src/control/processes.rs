@@ -1,5 +1,6 @@
 //! Words of the control file that belong to processes: what each has noted, and what they hold.
-use super::{BYTE_PROCESS, Control, PROCESS_WORDS, ProcessSlot, not_locked};
+use super::locks::{BYTE_PROCESS, not_locked};
+use super::{Control, PROCESS_WORDS, ProcessSlot};
 use crate::holds::HOLD_WORDS;
 use crate::io::{lock, sys};
 use esker_types::Result;
@@ -27,9 +28,14 @@ impl Control {
         slot == self.slot || self.is_locked_by_other(byte)
     }
 
+    /// The lock on a byte, unless another process has it.
+    fn take(&self, byte: u64) -> Result<Option<lock::Held<'_>>> {
+        self.file.get().and_then(|file| lock::Held::take(file, byte)).map_err(not_locked)
+    }
+
     /// The right to move space of a target, unless another process has it.
     pub(crate) fn try_moving(&self, target: u32) -> Result<Option<lock::Held<'_>>> {
-        lock::Held::take(&self.file, BYTE_MOVING + u64::from(target)).map_err(not_locked)
+        self.take(BYTE_MOVING + u64::from(target))
     }
 
     /// Counts holds that found no room, as long as anybody has the pool open.
@@ -49,7 +55,7 @@ impl Control {
         if slot == self.slot || self.read_only {
             return Ok(false);
         }
-        let held = lock::Held::take(&self.file, byte).map_err(not_locked)?;
+        let held = self.take(byte)?;
         Ok(held.is_some() && work())
     }
 
@@ -60,7 +66,7 @@ impl Control {
         work: impl FnOnce() -> Result<T>,
     ) -> Result<Option<T>> {
         let byte = BYTE_COMPACTION + u64::from(target);
-        let held = lock::Held::take(&self.file, byte).map_err(not_locked)?;
+        let held = self.take(byte)?;
         held.map(|_held| work()).transpose()
     }
 
@@ -83,7 +89,8 @@ impl Control {
 
     /// True where the control file is what this process has at an address.
     pub(crate) fn is_mapped_at(&self, address: u64) -> bool {
-        sys::is_mapped_at(&self.file, address).unwrap_or(false)
+        let mapped = self.file.get().and_then(|file| sys::is_mapped_at(file, address));
+        mapped.unwrap_or(false)
     }
 
     /// The table of holds.
@@ -133,7 +140,7 @@ mod tests {
         let panics = |work: &dyn Fn()| assert!(catch_unwind(AssertUnwindSafe(work)).is_err());
         panics(&|| drop(control.while_coordinating(1, || -> Result<()> { panic!("on purpose") })));
         panics(&|| drop(control.while_dead(dead, || panic!("on purpose"))));
-        let coordinating = super::super::BYTE_TARGET + 1;
+        let coordinating = super::super::locks::BYTE_TARGET + 1;
         assert_eq!((locks_on_byte(&pool, coordinating), locks_on(&pool, dead)), (0, 0));
         assert!(control.while_dead(dead, || true).unwrap(), "and others go on");
     }

@@ -1,4 +1,5 @@
-//! Knowing that a process has forked, and a lock that a fork cannot leave locked.
+//! Knowing that a process has forked or is about to, and a lock that a fork cannot leave locked.
+use super::own;
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
@@ -7,19 +8,52 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 static GENERATION: AtomicU64 = AtomicU64::new(1);
 static REGISTER: Once = Once::new();
+/// Forks of this process that have begun, and those that have ended.
+static BEGUN: AtomicU64 = AtomicU64::new(0);
+static ENDED: AtomicU64 = AtomicU64::new(0);
 
+extern "C" fn before() {
+    BEGUN.fetch_add(1, Ordering::SeqCst);
+}
+
+extern "C" fn in_parent() {
+    ENDED.fetch_add(1, Ordering::SeqCst);
+}
+
+/// Those that other threads of the parent have begun do not end here.
 extern "C" fn in_child() {
     GENERATION.fetch_add(1, Ordering::SeqCst);
+    ENDED.store(BEGUN.load(Ordering::SeqCst), Ordering::SeqCst);
+    own::close_in_child();
 }
 
 /// A number that differs between a process and each of its forked children. What was opened under
 /// another number belongs to an ancestor and must be neither used nor closed.
 pub fn generation() -> u64 {
     REGISTER.call_once(|| {
-        // SAFETY: the handler touches nothing but an atomic, which is safe after fork.
-        unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+        // SAFETY: the handlers touch nothing but atomics and descriptors, which is safe after fork.
+        unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
     });
     GENERATION.load(Ordering::Relaxed)
+}
+
+/// How often something is made before a process that forks all the time gets what may have been inherited half made.
+const ATTEMPTS: u32 = 1000;
+
+/// Makes something that no child made by fork may inherit half made: where another thread forked meanwhile, it is made once
+/// more, and what was made before goes. A fork is not waited for, which may itself wait for locks of the program.
+pub(super) fn undisturbed<T, E>(mut make: impl FnMut() -> Result<T, E>) -> Result<T, E> {
+    generation();
+    for _ in 1..ATTEMPTS {
+        let ended = ENDED.load(Ordering::SeqCst);
+        let begun = BEGUN.load(Ordering::SeqCst);
+        let made = make()?;
+        if ended == begun && BEGUN.load(Ordering::SeqCst) == begun {
+            return Ok(made);
+        }
+        std::thread::yield_now();
+    }
+    make()
 }
 
 /// A mutex whose content starts afresh in a forked child, whoever held it in the parent.
@@ -147,6 +181,36 @@ mod tests {
             assert!(!Threads::<ForkGuard<'_, Lonely>>::SHARED);
             assert!(!Sent::<ForkGuard<'_, Lonely>>::SENT);
         }
+    }
+
+    /// Where the process forks while something is made; the child ends at once.
+    fn fork_here() {
+        // SAFETY: the child makes one system call.
+        match unsafe { libc::fork() } {
+            // SAFETY: as above.
+            0 => unsafe { libc::_exit(0) },
+            child => {
+                // SAFETY: no memory is written to.
+                let ended = unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
+                assert_eq!(ended, child);
+            }
+        }
+    }
+
+    #[test]
+    fn what_a_fork_may_have_caught_half_made_is_made_once_more() {
+        let mut forks = 3;
+        let mut made = 0;
+        let result = undisturbed(|| {
+            made += 1;
+            if forks > 0 {
+                forks -= 1;
+                fork_here();
+            }
+            Ok::<_, ()>(made)
+        });
+        assert!(result.unwrap() > 3);
+        assert_eq!(undisturbed(|| Err::<(), _>(7)), Err(7));
     }
 
     #[test]

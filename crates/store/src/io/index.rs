@@ -1,21 +1,21 @@
 //! The index of a target: one LMDB environment with one unnamed database.
+mod files;
+
 use super::folder::Folder;
+use super::own::Anchor;
 use super::{fork, sys, txn::ReadTxn, txn::WriteTxn};
 use esker_types::{Error, ErrorKind, Result, limits::READERS_MAX};
+use files::{FileId, files_of};
 use lmdb_master_sys as lmdb;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
-use std::fs::Metadata;
 use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Files of an index, as LMDB names them.
-pub(crate) const DATA: &str = "data.mdb";
-const LOCKS: &str = "lock.mdb";
+pub(crate) use files::DATA;
 
 /// How commits reach the medium, and how the file is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +42,8 @@ pub(crate) struct Index {
     opened_at: u64,
     path: PathBuf,
     generation: u64,
+    /// Has the locks by which others know that this process lives.
+    locks: Option<Anchor>,
     /// Reset read transactions, each with a reader slot, ready to be renewed.
     idle: Mutex<Vec<IdleTxn>>,
 }
@@ -90,10 +92,14 @@ impl Index {
             opened_at: 0,
             path: folder.path().to_owned(),
             generation: fork::generation(),
+            locks: None,
             idle: Mutex::default(),
         };
         let found = files_of(folder, permissions)?;
         index.start(folder, permissions)?;
+        if mode != Mode::ReadOnly {
+            index.locks = Some(files::keep_locks(folder, permissions)?);
+        }
         index.opened_at = index.last_commit()?;
         match found == files_of(folder, permissions)? && found[0] == index.file()? {
             true => Ok(Arc::new(index)),
@@ -282,29 +288,6 @@ pub(crate) fn read_only(path: &Path) -> Error {
     Error::new(ErrorKind::NoPermission, message)
 }
 
-/// Device and number of a file.
-type FileId = (u64, u64);
-
-/// What the files are: that of the data, and that of the locks, which is made where it is missing. The latter
-/// must not be opened here: to close it would drop the locks LMDB has on it for this process.
-fn files_of(folder: &Folder, permissions: u32) -> Result<[FileId; 2]> {
-    let id = |info: Metadata| (info.dev(), info.ino());
-    let data = folder.info(DATA, permissions)?;
-    let locks = folder.info(LOCKS, permissions)?;
-    match (data, locks) {
-        (Some(data), Some(locks)) => Ok([id(data), id(locks)]),
-        (Some(data), None) if folder.is_read_only() => Ok([id(data), FileId::default()]),
-        (Some(_), None) => {
-            folder.create(LOCKS, permissions)?;
-            files_of(folder, permissions)
-        }
-        (None, _) => Err(Error::new(
-            ErrorKind::NotFound,
-            format!("{} is missing: restore it", folder.path().join(DATA).display()),
-        )),
-    }
-}
-
 /// A line of the reader table: pid, thread, transaction (or `-`).
 ///
 /// # Safety
@@ -357,6 +340,10 @@ fn error_of(code: c_int, doing: &str, path: &Path) -> Error {
         lmdb::MDB_READERS_FULL => {
             (ErrorKind::Busy, "all 4096 reader slots (READERS_MAX) are taken: use fewer readers")
         }
+        lmdb::MDB_BAD_RSLOT => (
+            ErrorKind::Again,
+            "this process was taken for dead while it was reading: open the pool again",
+        ),
         lmdb::MDB_VERSION_MISMATCH => (ErrorKind::Incompatible, "written by another release"),
         lmdb::MDB_CORRUPTED
         | lmdb::MDB_PAGE_NOTFOUND

@@ -1,6 +1,6 @@
-//! Record locks of POSIX: held by the process, released by the kernel when it dies, not inherited by
-//! forked children (which is why they are used rather than open-file-description locks, but for what
-//! children are meant to inherit).
+//! Record locks that belong to an open file, not to a process: only the end of that very opening drops them, whatever else
+//! the program does with the file. Children made by fork inherit the opening; [`super::own`] keeps from them what they
+//! are not meant to have.
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -40,9 +40,9 @@ fn control(file: &File, command: libc::c_int, lock: &mut libc::flock) -> io::Res
     }
 }
 
-/// Takes, changes or drops this process's lock on a byte; false where another process is in the way.
+/// Takes, changes or drops the lock of `file` on a byte; false where another one is in the way.
 pub(crate) fn set(file: &File, kind: Kind, byte: u64) -> io::Result<bool> {
-    match control(file, libc::F_SETLK, &mut request(kind, byte)) {
+    match control(file, libc::F_OFD_SETLK, &mut request(kind, byte)) {
         Ok(()) => Ok(true),
         Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => {
             Ok(false)
@@ -51,31 +51,22 @@ pub(crate) fn set(file: &File, kind: Kind, byte: u64) -> io::Result<bool> {
     }
 }
 
-/// This process's exclusive lock on a byte, for as long as it lives: also where a panic ends that.
+/// An exclusive lock of a file on a byte, for as long as this lives: also where a panic ends that.
 pub(crate) struct Held<'f> {
     file: &'f File,
     byte: u64,
 }
 
 impl<'f> Held<'f> {
-    /// Takes it; `None` where another process is in the way.
+    /// Takes it; `None` where another one is in the way.
     pub(crate) fn take(file: &'f File, byte: u64) -> io::Result<Option<Self>> {
         Ok(set(file, Kind::Exclusive, byte)?.then_some(Self { file, byte }))
     }
 
     /// Takes it, waiting for others to let go.
-    ///
-    /// The kernel looks for deadlocks between processes, and can take threads of one that wait for
-    /// different things for one: then it is tried again.
     pub(crate) fn wait(file: &'f File, byte: u64) -> io::Result<Self> {
-        loop {
-            match control(file, libc::F_SETLKW, &mut request(Kind::Exclusive, byte)) {
-                Err(error) if error.raw_os_error() == Some(libc::EDEADLK) => {
-                    std::thread::sleep(std::time::Duration::from_millis(1));
-                }
-                result => return result.map(|()| Self { file, byte }),
-            }
-        }
+        control(file, libc::F_OFD_SETLKW, &mut request(Kind::Exclusive, byte))?;
+        Ok(Self { file, byte })
     }
 }
 
@@ -86,30 +77,38 @@ impl Drop for Held<'_> {
     }
 }
 
-/// True where another process holds a lock on the byte.
+/// True where another opening of the file, in whatever process, has a lock on the byte.
 pub(crate) fn held_by_other(file: &File, byte: u64) -> io::Result<bool> {
-    let mut lock = request(Kind::Exclusive, byte);
-    control(file, libc::F_GETLK, &mut lock)?;
-    Ok(lock.l_type != libc::F_UNLCK as libc::c_short)
+    any_held_by_other(file, byte..byte + 1)
 }
 
-/// Takes a lock on a byte that belongs to `file` as it was opened: whoever inherits it holds the lock as
-/// well, and it is gone once the last of them has closed the file.
-pub(crate) fn share(file: &File, byte: u64) -> io::Result<()> {
-    control(file, libc::F_OFD_SETLK, &mut request(Kind::Shared, byte))
-}
-
-/// True where somebody, in this process or another, holds a lock on the byte by [`share`].
-pub(crate) fn is_shared(file: &File, byte: u64) -> io::Result<bool> {
-    let mut lock = request(Kind::Exclusive, byte);
+/// True where another opening of the file, in whatever process, has a lock on any byte of the range.
+pub(crate) fn any_held_by_other(file: &File, bytes: std::ops::Range<u64>) -> io::Result<bool> {
+    let mut lock = request(Kind::Exclusive, bytes.start);
+    lock.l_len = (bytes.end - bytes.start) as libc::off_t;
     control(file, libc::F_OFD_GETLK, &mut lock)?;
     Ok(lock.l_type != libc::F_UNLCK as libc::c_short)
 }
 
-/// True where another process holds a lock on any byte of the range.
-pub(crate) fn any_held_by_other(file: &File, bytes: std::ops::Range<u64>) -> io::Result<bool> {
-    let mut lock = request(Kind::Exclusive, bytes.start);
-    lock.l_len = (bytes.end - bytes.start) as libc::off_t;
-    control(file, libc::F_GETLK, &mut lock)?;
-    Ok(lock.l_type != libc::F_UNLCK as libc::c_short)
+/// Takes a shared lock of `file` on a byte.
+///
+/// # Errors
+/// `WouldBlock` where somebody has an exclusive one.
+pub(super) fn share(file: &File, byte: u64) -> io::Result<()> {
+    match set(file, Kind::Shared, byte)? {
+        true => Ok(()),
+        false => Err(io::ErrorKind::WouldBlock.into()),
+    }
+}
+
+/// Drops all locks of `file`.
+pub(super) fn drop_all(file: &File) -> io::Result<()> {
+    let mut all = request(Kind::None, 0);
+    all.l_len = 0;
+    control(file, libc::F_OFD_SETLK, &mut all)
+}
+
+/// Drops what this process, not an open file, has locked of a byte.
+pub(super) fn drop_of_process(file: &File, byte: u64) -> io::Result<()> {
+    control(file, libc::F_SETLK, &mut request(Kind::None, byte))
 }

@@ -10,6 +10,7 @@ pub(crate) mod fork;
 pub(crate) mod index;
 pub(crate) mod lock;
 pub(crate) mod map;
+pub(crate) mod own;
 pub(crate) mod pin;
 #[cfg(target_arch = "x86_64")]
 mod summed;

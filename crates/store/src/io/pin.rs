@@ -1,11 +1,10 @@
 //! Segments that are kept as they are, for bytes that are used where they lie.
-use super::{lock, map};
+use super::{lock, map, own};
 use esker_types::limits::VIEWS_MAX;
 use esker_types::{Error, ErrorKind, Result};
 use std::fs::File;
 use std::io;
 use std::ops::{Deref, Range};
-use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -51,8 +50,7 @@ pub(crate) struct Pin {
 impl Pin {
     /// Keeps the bytes `segment` of the data file `data`, which is mapped.
     pub(crate) fn new(data: &File, map: Arc<ReadMap>, segment: Range<usize>) -> io::Result<Self> {
-        // A path may lead to another file by now.
-        let file = File::open(format!("/proc/self/fd/{}", data.as_raw_fd()))?;
+        let file = own::open_again(data, false)?;
         lock::share(&file, segment.start as u64)?;
         Ok(Self { map, segment, _file: file })
     }

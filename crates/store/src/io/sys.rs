@@ -170,17 +170,16 @@ pub(crate) fn pid_namespace() -> u64 {
     std::fs::metadata("/proc/self/ns/pid").map_or(0, |info| info.ino())
 }
 
-/// True where `file` is what this process has mapped at an address.
+/// True where this process has mapped `file`, to write to it, from an address on.
 pub(crate) fn is_mapped_at(file: &File, address: u64) -> io::Result<bool> {
     let inode = file.metadata()?.ino().to_string();
     let maps = std::fs::read_to_string("/proc/self/maps")?;
     Ok(maps.lines().any(|line| {
         let mut fields = line.split_whitespace();
-        let range = fields.next().and_then(|range| range.split_once('-'));
-        let number = |text: &str| u64::from_str_radix(text, 16).unwrap_or(0);
-        let inside =
-            range.is_some_and(|(begin, end)| (number(begin)..number(end)).contains(&address));
-        inside && fields.nth(3) == Some(&inode)
+        let begin = fields.next().and_then(|range| range.split_once('-')).map(|(begin, _)| begin);
+        begin.and_then(|begin| u64::from_str_radix(begin, 16).ok()) == Some(address)
+            && fields.next() == Some("rw-s")
+            && fields.nth(2) == Some(&inode)
     }))
 }
 

@@ -4,6 +4,7 @@ use super::{Pool, control_bytes};
 use crate::io::folder::{Folder, open_plain};
 use crate::io::index::{DATA, Index, Mode};
 use crate::io::lock;
+use crate::io::own::Own;
 use crate::io::sys::{self, FileSystem};
 use crate::lending;
 use crate::superblock::{self, LOCKS, Superblock};
@@ -97,12 +98,12 @@ impl Pool {
         let superblock = lay_out(spec, medium_of(directory)?, growing)?;
         let group = spec.group.as_deref().map(resolve_group).transpose()?;
         let path = directory.join(&spec.label);
-        // Locks tell processes apart, not threads.
+        // Who asks for the same pool waits for it here, rather than be told that it is being made.
         let _alone = CREATING.lock().unwrap_or_else(PoisonError::into_inner);
         super::destroy::finish_others(directory, superblock::NAME);
         remove_abandoned(&path)?;
         let builder = Builder { path: &path, superblock: &superblock, group };
-        let draft = builder.begin(directory)?;
+        let (draft, _locked) = builder.begin(directory)?;
         if let Err(error) = builder.build(draft, progress) {
             let _ = fs::remove_dir_all(&path);
             return Err(error);
@@ -135,10 +136,11 @@ static CREATING: Mutex<()> = Mutex::new(());
 /// half-made is told from what is being made.
 const DRAFT: &str = "pool.new";
 
-fn lock_draft(draft: &File, pool: &Path) -> Result<()> {
+fn lock_draft(draft: &File, pool: &Path) -> Result<Own> {
     let failed = |error| Error::io(format_args!("locking {DRAFT} of {}", pool.display()), &error);
-    if lock::set(draft, lock::Kind::Exclusive, 0).map_err(failed)? {
-        return Ok(());
+    let own = Own::new(draft, true).map_err(failed)?;
+    if own.get().and_then(|draft| lock::set(draft, lock::Kind::Exclusive, 0)).map_err(failed)? {
+        return Ok(own);
     }
     Err(Error::new(
         ErrorKind::Busy,
@@ -153,7 +155,7 @@ fn remove_abandoned(path: &Path) -> Result<()> {
     match open_plain(&path.join(DRAFT), true) {
         _ if superblock::path(path).exists() => Ok(()),
         Ok(draft) => {
-            lock_draft(&draft, path)?;
+            let _locked = lock_draft(&draft, path)?;
             fs::remove_dir_all(path).map_err(failed)
         }
         Err(_) if is_rest_of_pool(path) => fs::remove_dir_all(path).map_err(failed),
@@ -178,7 +180,8 @@ fn is_rest_of_pool(path: &Path) -> bool {
 /// Removes the draft of a pool that nobody is making, in a directory that has not become one.
 pub(super) fn discard_draft(directory: &Path) {
     let draft = directory.join(DRAFT);
-    if open_plain(&draft, true).is_ok_and(|file| lock_draft(&file, directory).is_ok()) {
+    let locked = open_plain(&draft, true).ok().and_then(|file| lock_draft(&file, directory).ok());
+    if locked.is_some() {
         let _ = fs::remove_file(draft);
     }
 }
@@ -191,7 +194,7 @@ struct Builder<'b> {
 
 impl Builder<'_> {
     /// Makes the directory of the pool. Nobody sees it before its draft is locked: it has a hidden name.
-    fn begin(&self, parent: &Path) -> Result<File> {
+    fn begin(&self, parent: &Path) -> Result<(File, Own)> {
         for _ in 1..ATTEMPTS {
             match self.try_begin(parent) {
                 // Somebody took what was just begun for abandoned.
@@ -202,17 +205,17 @@ impl Builder<'_> {
         self.try_begin(parent)
     }
 
-    fn try_begin(&self, parent: &Path) -> Result<File> {
+    fn try_begin(&self, parent: &Path) -> Result<(File, Own)> {
         let coming = super::destroy::coming(parent)?;
         make_directory(&coming, self.superblock.directory_permissions(), self.group)?;
         let begun = self.create(&coming.join(DRAFT)).and_then(|draft| {
-            lock_draft(&draft, self.path)?;
+            let locked = lock_draft(&draft, self.path)?;
             fs::rename(&coming, self.path).map_err(|error| self.not_made(&error))?;
             // Its name may have gone before it was locked.
             let named = self.path.join(DRAFT).metadata();
             let is_it = named.and_then(|named| Ok(named.ino() == draft.metadata()?.ino()));
             match is_it {
-                Ok(true) => Ok(draft),
+                Ok(true) => Ok((draft, locked)),
                 _ => Err(ErrorKind::NotFound.into()),
             }
         });

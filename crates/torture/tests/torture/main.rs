@@ -1,6 +1,7 @@
 //! Torture of the native store, of namespaces in it and of pools on Ceph: processes killed, forked and crowded, power
 //! cut, pools filled, bytes damaged, daemons stopped. Each failure names the seed it replays from (`ESKER_SEED`).
 mod ceph;
+mod closing;
 mod common;
 mod crash;
 mod crowd;
@@ -19,6 +20,8 @@ mod views;
 #[test]
 fn job() {
     match std::env::var(common::JOB).as_deref() {
+        Ok("closing") => closing::close(),
+        Ok("closing-child") => closing::leave_child(),
         Ok("crash") => crash::worker::run(),
         Ok("ceph-fork") => ceph::kills::fork(),
         Ok("ceph-pairs") => ceph::kills::pairs(),

@@ -1,0 +1,262 @@
+//! Files whose locks stand for something that lives, as long as it lives: not shorter, where the program closes descriptors
+//! it did not open, and not longer, where it leaves children made by fork.
+use super::{fork, lock, map, sys};
+use std::fs::File;
+use std::io;
+use std::mem::ManuallyDrop;
+use std::os::fd::{AsFd, AsRawFd};
+use std::ptr::{NonNull, null_mut};
+use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
+
+/// Opens once more what `file` has open, with locks of its own. A path may lead to another file by now.
+pub(super) fn open_again(file: &File, write: bool) -> io::Result<File> {
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    File::options().read(true).write(write).open(path)
+}
+
+/// A byte of a file mapped, which nobody looks at: it keeps the file open as it was opened, and with that its locks, without
+/// a descriptor that could be closed.
+pub(super) struct Anchor {
+    page: NonNull<u8>,
+    /// The process: children made by fork have no part in it.
+    generation: u64,
+}
+
+// SAFETY: what is mapped is never looked at.
+unsafe impl Send for Anchor {}
+// SAFETY: as for Send.
+unsafe impl Sync for Anchor {}
+
+impl Anchor {
+    /// Keeps a file open for this process alone. To be called by [`fork::undisturbed`].
+    pub(super) fn new(file: &File) -> io::Result<Self> {
+        let page = map::map(file, 1, libc::PROT_NONE)?;
+        let anchor = Self { page, generation: fork::generation() };
+        // SAFETY: the page was mapped just now; what is changed is whether children get it.
+        match unsafe { libc::madvise(page.as_ptr().cast(), 1, libc::MADV_DONTFORK) } {
+            0 => Ok(anchor),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+}
+
+impl Drop for Anchor {
+    fn drop(&mut self) {
+        // In a child there may be something else by now.
+        if self.generation == fork::generation() {
+            // SAFETY: the page was mapped when this was made, and nobody looks at it.
+            unsafe { libc::munmap(self.page.as_ptr().cast(), 1) };
+        }
+    }
+}
+
+/// A descriptor that children made by fork close. Places stay, and are used again.
+struct Place {
+    descriptor: AtomicI32,
+    next: *mut Place,
+}
+
+static PLACES: AtomicPtr<Place> = AtomicPtr::new(null_mut());
+const NONE: i32 = -1;
+
+fn places() -> impl Iterator<Item = &'static Place> {
+    let mut next = PLACES.load(Ordering::Acquire);
+    std::iter::from_fn(move || {
+        // SAFETY: places are made by `place_for`, and never freed.
+        let place = unsafe { next.as_ref() }?;
+        next = place.next;
+        Some(place)
+    })
+}
+
+/// Notes a descriptor, so that children close it.
+fn place_for(descriptor: i32) -> &'static Place {
+    let take = |place: &&Place| {
+        let (free, taken) = (NONE, descriptor);
+        place.descriptor.compare_exchange(free, taken, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+    };
+    if let Some(place) = places().find(take) {
+        return place;
+    }
+    let place = Box::new(Place { descriptor: AtomicI32::new(descriptor), next: null_mut() });
+    let place = Box::leak(place);
+    let mut first = PLACES.load(Ordering::Acquire);
+    loop {
+        place.next = first;
+        match PLACES.compare_exchange(first, place, Ordering::SeqCst, Ordering::Acquire) {
+            Ok(_) => return place,
+            Err(other) => first = other,
+        }
+    }
+}
+
+/// Closes, in a child made by fork, what is its parent's alone.
+pub(super) fn close_in_child() {
+    for place in places() {
+        let descriptor = place.descriptor.swap(NONE, Ordering::SeqCst);
+        if descriptor != NONE {
+            // SAFETY: nobody in the child uses it, for what an ancestor opened is left alone. By the system call, for the
+            // function may be one of the program's.
+            unsafe { libc::syscall(libc::SYS_close, descriptor) };
+        }
+    }
+}
+
+fn id_of(file: &File) -> io::Result<(u64, u64)> {
+    sys::info_of(file.as_fd()).map(|info| (info.st_dev, info.st_ino))
+}
+
+/// A file of this process alone, open for as long as this lives, with locks of its own.
+pub(crate) struct Own {
+    file: ManuallyDrop<File>,
+    /// What the file is: its descriptor may be another one's, where the program closed it.
+    id: (u64, u64),
+    place: &'static Place,
+    generation: u64,
+    _anchor: Anchor,
+}
+
+// SAFETY: a place is used by atomics only.
+unsafe impl Sync for Place {}
+
+impl Own {
+    /// Opens once more what `file` has open, which may be closed then.
+    pub(crate) fn new(file: &File, write: bool) -> io::Result<Self> {
+        fork::undisturbed(|| {
+            let file = open_again(file, write)?;
+            let anchor = Anchor::new(&file)?;
+            let id = id_of(&file)?;
+            let place = place_for(file.as_raw_fd());
+            Ok(Self {
+                file: ManuallyDrop::new(file),
+                id,
+                place,
+                generation: fork::generation(),
+                _anchor: anchor,
+            })
+        })
+    }
+
+    /// The file.
+    ///
+    /// # Errors
+    /// Where the program closed it.
+    pub(crate) fn get(&self) -> io::Result<&File> {
+        match self.id == id_of(&self.file)? {
+            true => Ok(&self.file),
+            false => Err(io::Error::other("this program has closed its descriptor")),
+        }
+    }
+
+    /// The file, or what else has its descriptor by now: [`Own::get`] tells.
+    pub(crate) fn get_unchecked(&self) -> &File {
+        &self.file
+    }
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        // In a child it is closed.
+        if self.generation != fork::generation() {
+            return;
+        }
+        // A child made before the descriptor is closed may keep it, but no lock by it.
+        let is_open = self.get().and_then(lock::drop_all);
+        self.place.descriptor.store(NONE, Ordering::SeqCst);
+        // What the program closed may be its own by now.
+        if is_open.is_ok() {
+            // SAFETY: this is the one place where it is dropped, and it is used no more.
+            unsafe { ManuallyDrop::drop(&mut self.file) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::io::lock::Kind;
+    use crate::tests::Scratch;
+    use std::os::fd::RawFd;
+
+    /// Whether `look` is true in a child made by fork.
+    fn in_child(look: impl FnOnce() -> bool) -> bool {
+        // SAFETY: the child makes system calls and leaves by _exit.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            // SAFETY: ends the child without running what belongs to the parent.
+            unsafe { libc::_exit(i32::from(!look())) };
+        }
+        let mut status = -1;
+        // SAFETY: the child is this process's, and `status` is ours to be written.
+        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+        status == 0
+    }
+
+    fn is_open(descriptor: RawFd) -> bool {
+        // SAFETY: no memory is touched.
+        unsafe { libc::fcntl(descriptor, libc::F_GETFD) != -1 }
+    }
+
+    /// A file, and what tells whether another opening of it has a lock.
+    fn file() -> (Scratch, File) {
+        let scratch = Scratch::new(24 << 20, |spec| spec.targets = Some(2));
+        let path = scratch.path().join("locked");
+        let file = File::options().read(true).write(true).create_new(true).open(path).unwrap();
+        (scratch, file)
+    }
+
+    #[test]
+    fn a_child_has_no_part_in_the_locks_of_its_parent() {
+        let (_scratch, file) = file();
+        let own = Own::new(&file, true).unwrap();
+        assert!(lock::set(own.get().unwrap(), Kind::Exclusive, 7).unwrap());
+        let descriptor = own.file.as_raw_fd();
+        assert!(in_child(|| !is_open(descriptor) && own.get().is_err()));
+        assert!(lock::held_by_other(&file, 7).unwrap(), "the parent has its lock");
+        drop(own);
+        assert!(!lock::held_by_other(&file, 7).unwrap());
+    }
+
+    #[test]
+    fn places_are_used_again() {
+        let (_scratch, file) = file();
+        // Tests beside this one have files of their own.
+        let before = places().count();
+        (0..1000).for_each(|_| drop(Own::new(&file, true).unwrap()));
+        assert!(places().count() < before + 500);
+    }
+
+    #[test]
+    fn an_anchor_keeps_the_locks_of_a_file_that_is_closed() {
+        let (_scratch, file) = file();
+        let locked = open_again(&file, true).unwrap();
+        lock::share(&locked, 3).unwrap();
+        let anchor = Anchor::new(&locked).unwrap();
+        drop(locked);
+        assert!(lock::held_by_other(&file, 3).unwrap());
+        // A child that drops it takes nothing from its parent.
+        let anchor = ManuallyDrop::new(anchor);
+        assert!(in_child(|| {
+            // SAFETY: dropped once in the child.
+            drop(unsafe { std::ptr::read(&raw const *anchor) });
+            lock::held_by_other(&file, 3).unwrap_or(false)
+        }));
+        drop(ManuallyDrop::into_inner(anchor));
+        assert!(!lock::held_by_other(&file, 3).unwrap());
+    }
+
+    #[test]
+    fn a_descriptor_that_is_another_files_by_now_is_left_alone() {
+        let (_scratch, file) = file();
+        let own = Own::new(&file, true).unwrap();
+        let descriptor = own.file.as_raw_fd();
+        let other = File::open("/proc/self/exe").unwrap();
+        // SAFETY: no memory is touched. No other test gets the number: it is open all the time.
+        assert_eq!(unsafe { libc::dup2(other.as_raw_fd(), descriptor) }, descriptor);
+        assert!(own.get().unwrap_err().to_string().contains("has closed"));
+        drop(own);
+        assert!(is_open(descriptor));
+        // SAFETY: it was made by this test, and is used no more.
+        unsafe { libc::close(descriptor) };
+    }
+}
