@@ -7,6 +7,7 @@
 //! number is noted in the index, so that nobody writes to it. Where data needs it again, as many blocks are made of
 //! free pages that lie side by side, and the other way round. `docs/decisions/0026-shared-space.md` has the reasons.
 mod blocks;
+mod pack;
 #[cfg(test)]
 mod tests;
 
@@ -31,6 +32,8 @@ const PATIENCE: u32 = 2000;
 const MOMENT: Duration = Duration::from_millis(1);
 /// Commits to let pass where free pages do not lie side by side.
 const PAUSE: u64 = 4096;
+/// Times pages are moved so that they do, for a segment that is needed.
+const MOVES_MAX: u32 = 4;
 /// One in so many pages of an index are to be free.
 const SPARE_SHARE: u64 = 8;
 /// Pages that are to be free at least.
@@ -124,12 +127,13 @@ impl Target {
         })
     }
 
-    /// Takes a segment back that was lent to the index; false where there is none, or the index needs it.
-    pub(crate) fn take_back(&self) -> Result<bool> {
+    /// Takes a segment back that was lent to the index; false where there is none, or the index needs it. Where it is
+    /// `urgent`, pages of the index are moved for it.
+    pub(crate) fn take_back(&self, urgent: bool) -> Result<bool> {
         if self.lent_count() == 0 {
             return Ok(false);
         }
-        self.while_moving(|lending| self.take_segment_back(lending))
+        self.while_moving(|lending| self.take_segment_back(lending, urgent))
     }
 
     /// Runs `work` while no other thread or process moves space of this target. False as well where this thread
@@ -254,14 +258,14 @@ impl Target {
         Ok(done)
     }
 
-    fn take_segment_back(&self, lending: &Lending) -> Result<bool> {
+    fn take_segment_back(&self, lending: &Lending, urgent: bool) -> Result<bool> {
         let account = self.account(lending)?;
         if self.free_forgotten(&account.lent) {
             return Ok(true);
         }
         let Some(segment) = account.lent.last() else { return Ok(false) };
         let missing = lending.per_segment.saturating_sub(account.credit);
-        if missing > 0 && !self.make_idle(lending, missing)? {
+        if missing > 0 && !self.make_idle(lending, missing, urgent)? {
             return Ok(false);
         }
         let (txn, account) = (self.index.read()?, self.account(lending)?);
@@ -284,26 +288,28 @@ impl Target {
     }
 
     /// Makes blocks of free pages of the index, if it has so many to spare.
-    fn make_idle(&self, lending: &Lending, blocks: u32) -> Result<bool> {
+    fn make_idle(&self, lending: &Lending, blocks: u32, urgent: bool) -> Result<bool> {
         let txn = self.index.read()?;
         let ((used, total), now) = (self.pages_counted(&txn)?, txn.id());
         drop(txn);
         let free = total.saturating_sub(used);
         let rest = total.saturating_sub(u64::from(blocks) * lending.pages());
         // More than it wants to have free, or it would grow again at once.
-        let is_spare = used + rest / SPARE_SHARE + 2 * lending.pages() + SPARE_PAGES_MIN <= rest;
-        let is_new = free > lending.scattered.load(Ordering::Relaxed) + lending.pages()
-            || now >= lending.pause.load(Ordering::Relaxed);
-        if !is_spare || !is_new {
+        let more = if urgent { 0 } else { (2 * lending.pages()).min(rest / 4) };
+        let is_spare = used + (rest / SPARE_SHARE).max(SPARE_PAGES_MIN) + more <= rest;
+        let tried = &lending.tried[usize::from(urgent)];
+        if !is_spare || !tried.is_new(free, lending.pages(), now) {
             return Ok(false);
         }
-        let mut missing = blocks;
+        let (mut missing, mut moves) = (blocks, 0);
         while missing > 0 {
             if self.make_block(lending)? {
-                missing -= 1;
-            } else if !self.return_pages()? {
-                lending.pause.store(now + PAUSE, Ordering::Relaxed);
-                lending.scattered.store(free, Ordering::Relaxed);
+                (missing, moves) = (missing - 1, 0);
+            } else if self.return_pages()? {
+            } else if urgent && moves < MOVES_MAX && self.make_way(lending, missing)? {
+                moves += 1;
+            } else {
+                tried.failed(free, now + PAUSE);
                 return Ok(false);
             }
         }

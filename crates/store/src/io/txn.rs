@@ -204,6 +204,24 @@ impl Drop for Cursor<'_> {
 pub(crate) struct ReadTxn(Txn);
 
 impl ReadTxn {
+    /// Visits each page that holds entries: its number, and one of its keys.
+    pub(crate) fn for_each_page(&self, mut visit: impl FnMut(u64, &[u8])) -> Result<()> {
+        let bytes = self.pages()?.bytes as usize;
+        let (mut cursor, mut before) = (self.cursor()?, None);
+        let mut entry = cursor.seek(&[0])?;
+        while let Some((key, _)) = entry {
+            let inside = key.as_ptr().addr() % bytes;
+            let page = key.as_ptr().wrapping_byte_sub(inside);
+            if before.replace(page) != Some(page) {
+                // SAFETY: what a reading transaction finds lies in LMDB's mapping, which begins with a whole page;
+                // so there is all of this one, and its first word is its number.
+                visit(unsafe { page.cast::<u64>().read() }, key);
+            }
+            entry = cursor.next()?;
+        }
+        Ok(())
+    }
+
     pub(super) fn begin(index: &Arc<Index>) -> Result<Self> {
         let mut raw = null_mut();
         // SAFETY: the environment is open; `raw` receives the transaction.
@@ -303,6 +321,12 @@ impl WriteTxn {
         };
         self.txn.index.check(code, "writing")?;
         self.txn.page_before(value)
+    }
+
+    /// Writes an entry, if there is one, anew: to another page.
+    pub(crate) fn rewrite(&mut self, key: &[u8]) -> Result<()> {
+        let value = self.get(key)?.map(<[u8]>::to_vec);
+        value.map_or(Ok(()), |value| self.put(key, &value))
     }
 
     /// Removes a key; false where there was none.

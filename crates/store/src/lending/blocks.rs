@@ -9,7 +9,7 @@ use crate::superblock::Superblock;
 use esker_types::{Error, Result};
 use std::fs::File;
 use std::ops::Range;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// LMDB's header before a value that has pages of its own.
@@ -30,12 +30,32 @@ pub(crate) struct Lending {
     pub(super) per_segment: u32,
     /// Held by the thread that moves space: locks of files do not tell the threads of a process apart.
     pub(super) turn: Mutex<()>,
-    /// Free pages there were when they did not lie side by side.
-    pub(super) scattered: AtomicU64,
-    /// Number of the first transaction that may make blocks of so many again.
-    pub(super) pause: AtomicU64,
+    /// What came of making blocks, as they are and by moving pages.
+    pub(super) tried: [Tried; 2],
     /// Number of the first transaction that may have the index grow before it is full.
     pub(super) growth_pause: AtomicU64,
+}
+
+/// Blocks that could not be made, for free pages did not lie side by side.
+#[derive(Default)]
+pub(super) struct Tried {
+    /// Free pages there were.
+    free: AtomicU64,
+    /// Number of the first transaction that may make blocks of so many again.
+    pause: AtomicU64,
+}
+
+impl Tried {
+    /// True where it may do to try again: some more are free, or it is long ago.
+    pub(super) fn is_new(&self, free: u64, pages: u64, now: u64) -> bool {
+        free > self.free.load(Ordering::Relaxed) + pages
+            || now >= self.pause.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn failed(&self, free: u64, pause: u64) {
+        self.free.store(free, Ordering::Relaxed);
+        self.pause.store(pause, Ordering::Relaxed);
+    }
 }
 
 pub(super) fn block_key(number: u32) -> Key {
@@ -100,8 +120,7 @@ impl Lending {
             block_bytes: superblock.block_bytes,
             per_segment: (superblock.segment_bytes / superblock.block_bytes) as u32,
             turn: Mutex::default(),
-            scattered: AtomicU64::new(0),
-            pause: AtomicU64::new(0),
+            tried: Default::default(),
             growth_pause: AtomicU64::new(0),
         }))
     }

@@ -85,7 +85,7 @@ fn an_index_takes_what_data_does_not_need_and_gives_it_back() {
             assert!(taken(&pool) <= before + (1 << 20), "more than the pool's size on {medium}");
             assert!(target.data_bytes() < segments / 4);
             empty(target, keys);
-            while target.take_back().unwrap() {
+            while target.take_back(false).unwrap() {
                 check(&pool);
             }
             let back = target.data_bytes();
@@ -107,7 +107,7 @@ fn what_somebody_left_who_died_while_space_was_moved_is_used() {
             let segments = target.data_bytes();
             // The word, not the note.
             target.words().segment(3).store(State::Lent);
-            assert!(target.take_back().unwrap());
+            assert!(target.take_back(false).unwrap());
             assert_eq!(target.data_bytes(), segments);
             // The note, and nothing else.
             target.words().segment(4).store(State::Lent);

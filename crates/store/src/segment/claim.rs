@@ -139,7 +139,7 @@ fn claim_anywhere(target: &Target, need: u64, keeping: bool) -> Result<u32> {
     if let Some(segment) = search(target, need) {
         return Ok(segment);
     }
-    while target.take_back()? {
+    while target.take_back(false)? {
         if let Some(segment) = search(target, need) {
             return Ok(segment);
         }
@@ -152,7 +152,10 @@ fn claim_anywhere(target: &Target, need: u64, keeping: bool) -> Result<u32> {
             return Ok(segment);
         }
         let made = target.make_room(need)?;
-        if made != MadeRoom::Some && !patience.wait(target, need, made)? {
+        if made != MadeRoom::Some
+            && !patience.wait(target, need, made)?
+            && !target.take_back(true)?
+        {
             return Err(full(target, need));
         }
     }

@@ -149,3 +149,46 @@ fn removing_always_frees() {
         }
     }
 }
+
+/// Puts values of up to so many bytes until there is no room; returns what is alive.
+fn fill(model: &mut Model<'_>, longest: u64) -> u64 {
+    for key in 0.. {
+        let len = longest - model.below(longest / 4);
+        if let Err(error) = model.put(key, len) {
+            assert_eq!(error.kind(), ErrorKind::NoSpace, "{error}");
+            break;
+        }
+    }
+    model.live()
+}
+
+/// Removes all but the first `kept`.
+fn empty(model: &mut Model<'_>, kept: u64) {
+    let keys: Vec<_> = model.values.keys().copied().filter(|&key| key >= kept).collect();
+    keys.into_iter().for_each(|key| model.remove(key));
+}
+
+/// What the index took for small values is there for large ones once nineteen in twenty are gone, wherever the others
+/// lie, in the smallest pools too.
+#[test]
+fn what_the_index_had_is_room_for_data_again() {
+    const SMALL: u64 = 200;
+    for (mib, targets) in [(4, 1), (6, 1), (12, 2), (24, 1), (40, 4)] {
+        let pool = Scratch::new(mib << 20, |spec| spec.targets = Some(targets));
+        let state = pool.state();
+        let longest = state.targets[0].segment_bytes() / 8;
+        let mut model = Model::new(&state, 0, longest, Noise::new(mib));
+        let first = fill(&mut model, longest);
+        empty(&mut model, 0);
+        for round in 0..3 {
+            fill(&mut model, SMALL);
+            let kept = model.values.len() as u64 / 20;
+            empty(&mut model, kept);
+            model.values.clear();
+            let again = fill(&mut model, longest);
+            let least = if mib == 4 { first / 10 * 9 } else { first / 2 };
+            assert!(again >= least, "{mib} MiB, round {round}: {again} of {first} bytes");
+            empty(&mut model, 0);
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Making free pages of an index lie side by side, for blocks are made of nothing else.
+use super::Lending;
+use super::blocks::{block_key, inside};
+use crate::io::txn::Txn;
+use crate::pages::PAGE;
+use crate::target::Target;
+use esker_types::Result;
+
+/// Pages moved with one commit.
+const BATCH: usize = 64;
+/// Most free pages that are put in order at once.
+const GATHERED_MAX: u64 = 1 << 14;
+/// Free pages that are left alone, for some cannot be had yet.
+const GATHER_MARGIN: u64 = 64;
+/// Pages moved wherever they are.
+const SPREAD: u64 = 16;
+
+impl Target {
+    /// Moves what lies where so many blocks could be, there where least does; false where nothing can be moved.
+    pub(super) fn make_way(&self, lending: &Lending, blocks: u32) -> Result<bool> {
+        let keys = self.in_the_way(lending, blocks as usize + 1)?;
+        let first = &keys[..keys.len().min(1)];
+        self.gather(lending)?;
+        // What a commit leaves can be had by the next but one.
+        for batch in keys.chunks(BATCH).chain([first, first]) {
+            if !self.change_space(|txn| batch.iter().try_for_each(|key| txn.rewrite(key)))? {
+                return Ok(false);
+            }
+        }
+        Ok(!keys.is_empty() && self.index.outwait_readers()?)
+    }
+
+    /// Takes as many free pages as there are and lets go of them again: LMDB, which knew the oldest ones first, lists
+    /// them in their order then.
+    fn gather(&self, lending: &Lending) -> Result<bool> {
+        let free = self.index.read()?.free_pages()?.saturating_sub(GATHER_MARGIN).min(GATHERED_MAX);
+        let numbers = lending.blocks..lending.blocks + free as u32;
+        self.change_space(|txn| {
+            numbers.clone().try_for_each(|n| txn.reserve(&block_key(n), PAGE / 4 * 3).map(drop))?;
+            numbers.clone().try_for_each(|n| txn.delete(&block_key(n)).map(drop))
+        })
+    }
+
+    /// A key of each page of entries among the last ones where blocks could be, for LMDB takes the first pages first
+    /// that it knows to be free; and some of all over the index, under each of which other pages lie.
+    fn in_the_way(&self, lending: &Lending, blocks: usize) -> Result<Vec<Vec<u8>>> {
+        let txn = self.index.read()?;
+        let places = Places::of(&txn, lending, self.index.reach()?)?;
+        let wanted = places.begins.len().saturating_sub(blocks);
+        let apart = txn.pages()?.used / SPREAD + 1;
+        let (mut keys, mut count) = (Vec::new(), 0);
+        txn.for_each_page(|page, key| {
+            count += 1;
+            if count % apart == 0 || places.at(page).is_some_and(|at| at >= wanted) {
+                keys.push(key.to_vec());
+            }
+        })?;
+        Ok(keys)
+    }
+}
+
+/// Where blocks could be: between those the index does not use, one behind the other.
+struct Places {
+    /// First pages, rising.
+    begins: Vec<u64>,
+    /// Pages of each.
+    pages: u64,
+}
+
+impl Places {
+    /// Those among the first `reach` pages of an index.
+    fn of(txn: &Txn, lending: &Lending, reach: u64) -> Result<Self> {
+        let (page, pages) = (PAGE as u64, lending.pages());
+        let mut idle = Vec::new();
+        for number in 0..lending.blocks {
+            idle.extend(inside(txn, number, lending.block_bytes)?);
+        }
+        let mut idle: Vec<_> =
+            idle.iter().map(|part| (part.start / page - 1, part.end / page)).collect();
+        idle.push((reach, reach));
+        idle.sort_unstable();
+        let (mut begins, mut begin) = (Vec::new(), 2);
+        for (first, end) in idle {
+            begins.extend((begin..first.saturating_sub(pages - 1)).step_by(pages as usize));
+            begin = end;
+        }
+        Ok(Self { begins, pages })
+    }
+
+    /// Number of the place that a page belongs to.
+    fn at(&self, page: u64) -> Option<usize> {
+        let at = self.begins.partition_point(|&begin| begin <= page).checked_sub(1)?;
+        (page < self.begins[at] + self.pages).then_some(at)
+    }
+}
