@@ -1,5 +1,6 @@
 //! Transactions and cursors of an index.
 use super::index::{IdleTxn, Index, Pages};
+use crate::pages::PAGE;
 use esker_types::{Error, ErrorKind, Result};
 use lmdb_master_sys as lmdb;
 use std::ops::Deref;
@@ -10,12 +11,25 @@ use std::sync::Arc;
 pub(crate) struct Txn {
     raw: *mut lmdb::MDB_txn,
     index: Arc<Index>,
+    /// Pages it changed are copies outside the mapping.
+    has_copies: bool,
+}
+
+/// LMDB's header of a page that begins a value.
+#[repr(C)]
+struct PageHeader {
+    number: u64,
+    _unused: u16,
+    flags: u16,
+    pages: u32,
 }
 
 /// LMDB's own database, which lists free pages.
 const TREE_OF_FREE_PAGES: lmdb::MDB_dbi = 0;
 /// LMDB's header of a page.
-const PAGE_HEADER: usize = 16;
+const PAGE_HEADER: usize = size_of::<PageHeader>();
+/// Flag of such a header.
+const OWN_PAGES: u16 = 4;
 /// A value longer than this has pages of its own.
 const OWN_PAGES_MIN: u64 = 2048;
 /// Pages at the beginning of the file that belong to no tree.
@@ -89,18 +103,39 @@ impl Txn {
 
     /// What LMDB points to, if it can be: a damaged page may claim any length.
     fn slice(&self, value: lmdb::MDB_val) -> Result<&[u8]> {
-        if value.mv_size > self.index.bytes {
+        if value.mv_size == 0 {
+            return Ok(&[]);
+        }
+        if !self.is_inside(value) {
             return Err(Error::new(
                 ErrorKind::Corrupt,
                 "the index holds an impossible length: run `esker pool check`",
             ));
         }
-        if value.mv_size == 0 {
-            return Ok(&[]);
-        }
-        // SAFETY: LMDB points into its mapping, which lives as long as the transaction; in a writing
-        // transaction the next change needs `&mut`, which ends this borrow.
+        // SAFETY: LMDB points into a page of its mapping, and so many bytes are there; it lives as long as the
+        // transaction; in a writing transaction the next change needs `&mut`, which ends this borrow.
         Ok(unsafe { std::slice::from_raw_parts(value.mv_data.cast(), value.mv_size) })
+    }
+
+    /// True where a value ends in the page it begins in, or in the pages it has of its own.
+    fn is_inside(&self, value: lmdb::MDB_val) -> bool {
+        let at = value.mv_data as usize % PAGE;
+        match value.mv_size {
+            // Copies lie anywhere.
+            len if self.has_copies => len <= self.index.bytes,
+            len if len <= PAGE - at => true,
+            len => at == PAGE_HEADER && self.own_bytes(value) >= len + PAGE_HEADER,
+        }
+    }
+
+    /// Bytes of the pages that a value behind a header has of its own; none where that is not what the header says.
+    fn own_bytes(&self, value: lmdb::MDB_val) -> usize {
+        // SAFETY: the header is in the page that the value begins in; it lives as long as the transaction.
+        let header = unsafe { value.mv_data.byte_sub(PAGE_HEADER).cast::<PageHeader>().read() };
+        let bytes = (header.pages as usize).saturating_mul(PAGE);
+        let begin = usize::try_from(header.number).unwrap_or(usize::MAX).saturating_mul(PAGE);
+        let fits = begin.saturating_add(bytes) <= self.index.bytes;
+        if header.flags & OWN_PAGES != 0 && fits { bytes } else { 0 }
     }
 
     /// A position in the index.
@@ -228,7 +263,7 @@ impl ReadTxn {
         let code =
             unsafe { lmdb::mdb_txn_begin(index.env, null_mut(), lmdb::MDB_RDONLY, &raw mut raw) };
         index.check(code, "reading")?;
-        Ok(Self(Txn { raw, index: Arc::clone(index) }))
+        Ok(Self(Txn { raw, index: Arc::clone(index), has_copies: false }))
     }
 
     pub(super) fn renew(index: &Arc<Index>, idle: IdleTxn) -> Result<Self> {
@@ -239,7 +274,7 @@ impl ReadTxn {
             unsafe { lmdb::mdb_txn_abort(idle.0) };
             index.check(code, "reading")?;
         }
-        Ok(Self(Txn { raw: idle.0, index: Arc::clone(index) }))
+        Ok(Self(Txn { raw: idle.0, index: Arc::clone(index), has_copies: false }))
     }
 }
 
@@ -275,7 +310,8 @@ impl WriteTxn {
         // SAFETY: the environment is open; `raw` receives the transaction.
         let code = unsafe { lmdb::mdb_txn_begin(index.env, null_mut(), 0, &raw mut raw) };
         index.check(code, "writing")?;
-        Ok(Self { txn: Txn { raw, index: Arc::clone(index) }, done: false })
+        let has_copies = !index.is_mapped();
+        Ok(Self { txn: Txn { raw, index: Arc::clone(index), has_copies }, done: false })
     }
 
     /// Sets the value of a key.

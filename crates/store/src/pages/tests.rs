@@ -1,5 +1,6 @@
 use super::*;
 use crate::io::index::{Index, Mode};
+use esker_types::ErrorKind;
 use std::path::PathBuf;
 
 const BYTES: u64 = 4 << 20;
@@ -107,4 +108,40 @@ fn random_files_end_in_problems_not_in_panics() {
     assert_eq!(sample.problems().len(), 1);
     std::fs::write(sample.file(), vec![0xff; 9 * PAGE]).unwrap();
     assert_eq!(sample.problems().len(), 1);
+}
+
+/// LMDB believes what a node says of its length.
+#[test]
+fn lengths_that_leave_a_page_are_refused() {
+    for mode in [Mode::Mapped, Mode::Guarded] {
+        let sample = Sample::new(&format!("lengths-{mode:?}"), mode, 0);
+        let index = Index::open(&Folder::open(&sample.0).unwrap(), BYTES, mode, 0o600).unwrap();
+        let mut txn = index.write().unwrap();
+        txn.put(b"short", &[7; 100]).unwrap();
+        txn.put(b"long", &[8; 9000]).unwrap();
+        txn.commit().unwrap();
+        let read = |key: &[u8]| index.read().unwrap().get(key).map(|value| value.map(<[u8]>::len));
+        assert_eq!((read(b"short"), read(b"long")), (Ok(Some(100)), Ok(Some(9000))));
+        let bytes = std::fs::read(sample.file()).unwrap();
+        for (key, most) in [(&b"short"[..], PAGE), (b"long", 3 * PAGE - 16)] {
+            // The last copy of the node is the one in use.
+            let found = bytes.windows(key.len()).rposition(|bytes| bytes == key).unwrap();
+            let file = File::options().write(true).open(sample.file()).unwrap();
+            let claim = |len: usize| {
+                let (low, high) = ((len as u16).to_ne_bytes(), ((len >> 16) as u16).to_ne_bytes());
+                file.write_all_at(&[low, high].concat(), found as u64 - 8).unwrap();
+                read(key)
+            };
+            if key == b"long" {
+                assert_eq!(claim(most), Ok(Some(most)), "it has three pages");
+            }
+            for len in [most + 1, 1 << 20, BYTES as usize] {
+                assert_eq!(
+                    claim(len).map_err(|error| error.kind()),
+                    Err(ErrorKind::Corrupt),
+                    "{len}"
+                );
+            }
+        }
+    }
 }
