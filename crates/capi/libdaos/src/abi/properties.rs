@@ -1,7 +1,7 @@
 //! Lists of properties.
 use super::{Bytes, ObjId, Ptr, Str};
 
-/// `struct daos_prop_entry`: a number, or a pointer kept as one.
+/// `struct daos_prop_entry`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PropEntry {
@@ -12,22 +12,49 @@ pub struct PropEntry {
     /// Nothing.
     pub reserved: u16,
     /// The value.
-    pub value: u64,
+    pub value: PropValue,
 }
 
-impl PropEntry {
+/// The value of a property: a number, or a pointer kept as one. As with [`Ptr`], following it is not unsafe, because making it
+/// of a number is.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PropValue(u64);
+
+impl PropValue {
+    /// A value given as a number.
+    ///
+    /// # Safety
+    /// For properties that are no numbers it must be zero, or an address that is good for what the C headers say of the
+    /// property.
+    #[must_use]
+    pub const unsafe fn new(value: u64) -> Self {
+        Self(value)
+    }
+
+    /// The value as a number.
+    #[must_use]
+    pub fn number(self) -> u64 {
+        self.0
+    }
+
     /// The value as a string.
     #[must_use]
     pub fn string(self) -> Str {
-        // SAFETY: for properties that are strings the caller vouches for the pointer.
-        unsafe { Ptr::new(self.value as *mut _) }
+        self.pointer()
     }
 
     /// The value as a pointer.
     #[must_use]
     pub fn pointer<T>(self) -> Ptr<T> {
-        // SAFETY: for properties that are pointers the caller vouches for it.
-        unsafe { Ptr::new(self.value as *mut _) }
+        // SAFETY: whoever made it of a number vouched for that.
+        unsafe { Ptr::new(self.0 as *mut _) }
+    }
+}
+
+impl<T> From<Ptr<T>> for PropValue {
+    fn from(pointer: Ptr<T>) -> Self {
+        Self(pointer.raw() as u64)
     }
 }
 

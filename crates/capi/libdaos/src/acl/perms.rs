@@ -44,9 +44,9 @@ impl Rules {
             found.get().map_err(|_| Code::INVAL)
         };
         Ok(Self {
-            aces: unpack(checked(entry(acl)?.pointer())?)?,
-            owner: entry(owner)?.string().text()?.to_owned(),
-            group: entry(group)?.string().text()?.to_owned(),
+            aces: unpack(checked(entry(acl)?.value.pointer())?)?,
+            owner: entry(owner)?.value.string().text()?.to_owned(),
+            group: entry(group)?.value.string().text()?.to_owned(),
         })
     }
 

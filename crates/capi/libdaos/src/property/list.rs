@@ -113,7 +113,7 @@ pub extern "C" fn daos_prop_merge(old: Ptr<Prop>, new: Ptr<Prop>) -> Ptr<Prop> {
 fn put<T>(at: Ptr<PropEntry>, pointer: Ptr<T>) -> Result<()> {
     let entry = at.get()?;
     value::free(sort_of(entry.kind), entry);
-    at.set(PropEntry { value: pointer.raw() as u64, flags: 0, ..entry });
+    at.set(PropEntry { value: pointer.into(), flags: 0, ..entry });
     Ok(())
 }
 
@@ -173,9 +173,9 @@ pub extern "C" fn daos_prop_entry_dup_ptr(
     len: usize,
 ) -> c_int {
     pure(|| {
-        let copy = copy_of(src.get()?.pointer(), len as u64)?;
+        let copy = copy_of(src.get()?.value.pointer(), len as u64)?;
         let entry = dst.get()?;
-        dst.set(PropEntry { value: copy.raw() as u64, flags: 0, ..entry });
+        dst.set(PropEntry { value: copy.into(), flags: 0, ..entry });
         Ok(())
     })
 }
@@ -213,9 +213,9 @@ pub extern "C" fn daos_prop_set_byteval(
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_prop_entry_dup_byteval(dst: Ptr<PropEntry>, src: Ptr<PropEntry>) -> c_int {
     pure(|| {
-        let bytes = src.get()?.pointer::<ByteVal>().get()?;
+        let bytes = src.get()?.value.pointer::<ByteVal>().get()?;
         let copy = byte_value(bytes.data, bytes.len)?;
-        dst.set(PropEntry { value: copy.raw() as u64, flags: 0, ..dst.get()? });
+        dst.set(PropEntry { value: copy.into(), flags: 0, ..dst.get()? });
         Ok(())
     })
 }
@@ -224,8 +224,8 @@ pub extern "C" fn daos_prop_entry_dup_byteval(dst: Ptr<PropEntry>, src: Ptr<Prop
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_prop_entry_dup_co_roots(dst: Ptr<PropEntry>, src: Ptr<PropEntry>) -> c_int {
     pure(|| {
-        let copy = memory::one(src.get()?.pointer::<Roots>().get()?)?;
-        dst.set(PropEntry { value: copy.raw() as u64, flags: 0, ..dst.get()? });
+        let copy = memory::one(src.get()?.value.pointer::<Roots>().get()?)?;
+        dst.set(PropEntry { value: copy.into(), flags: 0, ..dst.get()? });
         Ok(())
     })
 }

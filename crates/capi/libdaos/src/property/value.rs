@@ -1,6 +1,6 @@
 //! Values of properties: in a list of C, and as the bytes that are kept with a container.
 use super::table::{Property, Sort};
-use crate::abi::{Bytes, PropEntry, Ptr, RankList, Roots};
+use crate::abi::{Bytes, PropEntry, PropValue, Ptr, RankList, Roots};
 use crate::acl;
 use crate::code::{Code, Result};
 use crate::memory;
@@ -29,11 +29,11 @@ impl Value {
             return Err(Code::INVAL);
         }
         Ok(match property.sort {
-            Sort::Number if entry.value > property.most => return Err(Code::INVAL),
-            Sort::Number => Self::Number(entry.value),
-            Sort::Text => Self::Text(text(entry.string().text()?)?),
-            Sort::Acl => Self::Acl(acl::checked(entry.pointer())?.to_vec()),
-            Sort::Roots => Self::Roots(entry.pointer::<Roots>().get()?),
+            Sort::Number if entry.value.number() > property.most => return Err(Code::INVAL),
+            Sort::Number => Self::Number(entry.value.number()),
+            Sort::Text => Self::Text(text(entry.value.string().text()?)?),
+            Sort::Acl => Self::Acl(acl::checked(entry.value.pointer())?.to_vec()),
+            Sort::Roots => Self::Roots(entry.value.pointer::<Roots>().get()?),
             Sort::Ranks => return Err(Code::NO_PERM),
         })
     }
@@ -41,11 +41,12 @@ impl Value {
     /// Writes the value into an entry, in memory for the caller to free.
     pub(crate) fn give(&self, at: Ptr<PropEntry>) -> Result<()> {
         let value = match self {
-            Self::Number(number) => *number,
-            Self::Text(text) => address(memory::string(text.as_bytes())?),
-            Self::Acl(bytes) => address(memory::copy(bytes)?),
-            Self::Roots(roots) => address(memory::one(*roots)?),
-            Self::Ranks(ranks) => address(rank_list(ranks)?),
+            // SAFETY: it was read from, and is given for, a property that is a number.
+            Self::Number(number) => unsafe { PropValue::new(*number) },
+            Self::Text(text) => memory::string(text.as_bytes())?.into(),
+            Self::Acl(bytes) => memory::copy(bytes)?.into(),
+            Self::Roots(roots) => memory::one(*roots)?.into(),
+            Self::Ranks(ranks) => rank_list(ranks)?.into(),
         };
         at.set(PropEntry { value, flags: 0, ..at.get()? });
         Ok(())
@@ -93,10 +94,6 @@ fn text(text: &str) -> Result<String> {
     }
 }
 
-fn address<T>(pointer: Ptr<T>) -> u64 {
-    pointer.raw() as u64
-}
-
 /// A list of ranks for the caller to free.
 pub(crate) fn rank_list(ranks: &[u32]) -> Result<Ptr<RankList>> {
     memory::one(RankList { ranks: memory::copy(ranks)?, nr: ranks.len() as u32 })
@@ -105,21 +102,21 @@ pub(crate) fn rank_list(ranks: &[u32]) -> Result<Ptr<RankList>> {
 /// Frees what an entry points at.
 pub(crate) fn free(sort: Option<Sort>, entry: PropEntry) {
     match sort {
-        Some(Sort::Text | Sort::Acl | Sort::Roots) => memory::free::<u8>(entry.pointer()),
-        Some(Sort::Ranks) => crate::ranks::d_rank_list_free(entry.pointer()),
+        Some(Sort::Text | Sort::Acl | Sort::Roots) => memory::free::<u8>(entry.value.pointer()),
+        Some(Sort::Ranks) => crate::ranks::d_rank_list_free(entry.value.pointer()),
         Some(Sort::Number) | None => {}
     }
 }
 
 /// A copy of an entry that shares no memory with it.
 pub(crate) fn duplicate(sort: Option<Sort>, entry: PropEntry, at: Ptr<PropEntry>) -> Result<()> {
-    let pointer: Bytes = entry.pointer();
+    let pointer: Bytes = entry.value.pointer();
     let value = match sort {
-        _ if pointer.is_null() => 0,
-        Some(Sort::Text) => address(memory::string(entry.string().bytes()?)?),
-        Some(Sort::Acl) => address(memory::copy(acl::checked(entry.pointer())?)?),
-        Some(Sort::Roots) => address(memory::one(entry.pointer::<Roots>().get()?)?),
-        Some(Sort::Ranks) => address(crate::ranks::copy(entry.pointer())?),
+        _ if pointer.is_null() => entry.value,
+        Some(Sort::Text) => memory::string(entry.value.string().bytes()?)?.into(),
+        Some(Sort::Acl) => memory::copy(acl::checked(entry.value.pointer())?)?.into(),
+        Some(Sort::Roots) => memory::one(entry.value.pointer::<Roots>().get()?)?.into(),
+        Some(Sort::Ranks) => crate::ranks::copy(entry.value.pointer())?.into(),
         Some(Sort::Number) | None => entry.value,
     };
     at.set(PropEntry { value, ..entry });

@@ -90,3 +90,24 @@ fn offsets() {
         assert_eq!(ours, theirs, "{name}");
     }
 }
+
+/// Whether values can be made of a number by safe code.
+struct Made<T>(std::marker::PhantomData<T>);
+
+trait NotMade {
+    const OF_NUMBERS: bool = false;
+}
+
+impl<T> NotMade for Made<T> {}
+
+impl<T: From<u64>> Made<T> {
+    const OF_NUMBERS: bool = true;
+}
+
+#[test]
+fn safe_code_makes_no_address_of_a_number() {
+    const {
+        assert!(Made::<u64>::OF_NUMBERS);
+        assert!(!Made::<PropValue>::OF_NUMBERS && !Made::<Ptr<u8>>::OF_NUMBERS);
+    }
+}

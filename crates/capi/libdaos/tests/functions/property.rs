@@ -1,6 +1,6 @@
 //! Properties through the C functions.
 use crate::common::*;
-use daos::abi::{Handle, ObjId, Prop, PropEntry, Ptr, Roots};
+use daos::abi::{Handle, ObjId, Prop, PropEntry, PropValue, Ptr, Roots};
 use daos::acl::list::*;
 use daos::acl::perms::daos_cont_get_perms;
 use daos::container::access::*;
@@ -29,7 +29,9 @@ fn numbers(values: &[(u32, u64)]) -> Ptr<Prop> {
     let prop = daos_prop_alloc(values.len() as u32);
     let entries = prop.get().unwrap().entries;
     for (index, (kind, value)) in values.iter().enumerate() {
-        entries.at(index).set(PropEntry { kind: *kind, value: *value, ..PropEntry::default() });
+        // SAFETY: of properties that are numbers.
+        let value = unsafe { PropValue::new(*value) };
+        entries.at(index).set(PropEntry { kind: *kind, value, ..PropEntry::default() });
     }
     prop
 }
@@ -59,19 +61,19 @@ fn every_property_has_a_value() {
     let all = daos_prop_alloc(0);
     assert_eq!(daos_cont_query(store.coh, Ptr::null(), all, WAIT), 0);
     assert_eq!(all.get().unwrap().nr, 26);
-    assert_eq!(read(entry(all, LABEL).string()), "test");
-    assert!(read(entry(all, OWNER).string()).ends_with('@'));
-    assert_eq!(entry(all, LAYOUT).value, 0);
-    assert_eq!(entry(all, CSUM).value, 2);
-    assert_eq!(entry(all, ROOTS).pointer::<Roots>().get().unwrap(), Roots::default());
-    assert_eq!(daos_acl_validate(entry(all, ACL).pointer()), 0);
+    assert_eq!(read(entry(all, LABEL).value.string()), "test");
+    assert!(read(entry(all, OWNER).value.string()).ends_with('@'));
+    assert_eq!(entry(all, LAYOUT).value.number(), 0);
+    assert_eq!(entry(all, CSUM).value.number(), 2);
+    assert_eq!(entry(all, ROOTS).value.pointer::<Roots>().get().unwrap(), Roots::default());
+    assert_eq!(daos_acl_validate(entry(all, ACL).value.pointer()), 0);
     daos_prop_free(all);
     let all = daos_prop_alloc(0);
     let none = Ptr::<Ptr<daos::abi::RankList>>::null();
     assert_eq!(daos_pool_query(store.poh, none, Ptr::null(), all, WAIT), 0);
     assert_eq!(all.get().unwrap().nr, 27);
-    assert_eq!(read(entry(all, 1).string()), "memory");
-    assert_eq!(entry(all, 8).pointer::<daos::abi::RankList>().get().unwrap().nr, 1);
+    assert_eq!(read(entry(all, 1).value.string()), "memory");
+    assert_eq!(entry(all, 8).value.pointer::<daos::abi::RankList>().get().unwrap().nr, 1);
     daos_prop_free(all);
 }
 
@@ -85,9 +87,9 @@ fn what_is_set_at_creation_comes_back() {
     assert_eq!(daos_prop_set_str(prop, LABEL, text(c"fs"), 2), 0);
     let coh = create(&store, c"fs", prop).unwrap();
     let prop = query(coh, &[LAYOUT, CSUM, ROOTS, ALLOCED_OID]);
-    let value = |kind| entry(prop, kind).value;
+    let value = |kind| entry(prop, kind).value.number();
     assert_eq!((value(LAYOUT), value(CSUM), value(ALLOCED_OID)), (1, 3, 500));
-    assert_eq!(entry(prop, ROOTS).pointer::<Roots>().get().unwrap(), roots);
+    assert_eq!(entry(prop, ROOTS).value.pointer::<Roots>().get().unwrap(), roots);
     daos_prop_free(prop);
 }
 
@@ -130,8 +132,8 @@ fn what_is_fixed_at_creation_does_not_change() {
     daos_prop_set_str(prop, LABEL, text(c"renamed"), 7);
     assert_eq!(set(prop), 0);
     let prop = query(store.coh, &[LABEL, STATUS]);
-    assert_eq!(read(entry(prop, LABEL).string()), "renamed");
-    assert_eq!(entry(prop, STATUS).value, 0);
+    assert_eq!(read(entry(prop, LABEL).value.string()), "renamed");
+    assert_eq!(entry(prop, STATUS).value.number(), 0);
     daos_prop_free(prop);
     assert_eq!(daos_cont_status_clear(store.coh, WAIT), 0);
     assert_eq!(daos_cont_set_prop(store.coh, Ptr::null(), WAIT), INVAL);
@@ -159,7 +161,7 @@ fn a_redundancy_factor_is_kept() {
     let store = Store::new();
     let coh = create(&store, c"safe", numbers(&[(REDUN_FAC, 1)])).unwrap();
     let prop = query(coh, &[REDUN_FAC]);
-    assert_eq!(entry(prop, REDUN_FAC).value, 1);
+    assert_eq!(entry(prop, REDUN_FAC).value.number(), 1);
     daos_prop_free(prop);
 }
 
@@ -172,7 +174,7 @@ fn a_container_without_a_label_has_an_empty_one() {
     let mut coh = NONE;
     daos_cont_open2(store.poh, text(&name), RW, at(&mut coh), Ptr::null(), WAIT);
     let prop = query(coh, &[LABEL]);
-    assert_eq!(read(entry(prop, LABEL).string()), "");
+    assert_eq!(read(entry(prop, LABEL).value.string()), "");
     daos_prop_free(prop);
 }
 
@@ -192,8 +194,8 @@ fn lists_are_made_merged_and_freed() {
     daos_prop_free(old);
     daos_prop_free(new);
     assert_eq!(merged.get().unwrap().nr, 3);
-    assert_eq!(read(entry(merged, LABEL).string()), "lab");
-    assert_eq!(entry(merged, LAYOUT).value, 2);
+    assert_eq!(read(entry(merged, LABEL).value.string()), "lab");
+    assert_eq!(entry(merged, LAYOUT).value.number(), 2);
     assert!(daos_prop_entry_get(merged, OWNER).is_null());
     let copy = daos_prop_merge(merged, Ptr::null());
     let (label, layout) = (daos_prop_entry_get(copy, LABEL), daos_prop_entry_get(copy, LAYOUT));
@@ -209,8 +211,8 @@ fn text_becomes_a_list() {
         |words: &CStr, prop| daos_prop_from_str(text(words), words.to_bytes().len() as u64, prop);
     let mut prop = Ptr::null();
     assert_eq!(parse(c"label:run1;cksum:crc64", at(&mut prop)), 0);
-    assert_eq!(read(entry(prop, LABEL).string()), "run1");
-    assert_eq!(entry(prop, CSUM).value, 3);
+    assert_eq!(read(entry(prop, LABEL).value.string()), "run1");
+    assert_eq!(entry(prop, CSUM).value.number(), 3);
     daos_prop_free(prop);
     assert_eq!(parse(c"colour:red", at(&mut prop)), INVAL);
     assert_eq!(parse(c"label:x", Ptr::null()), INVAL);
@@ -240,7 +242,7 @@ fn access_lists_of_containers_change() {
     let mut count = 0;
     let mut texts = Ptr::null();
     let end = shown();
-    let of = entry(end, ACL).pointer();
+    let of = entry(end, ACL).value.pointer();
     assert_eq!(daos_acl_to_strs(of, at(&mut texts), at(&mut count)), 0);
     assert_eq!(
         texts.list(count).unwrap().into_iter().map(read).collect::<Vec<_>>(),
@@ -254,7 +256,7 @@ fn access_lists_of_containers_change() {
     let known = text(c"no-such-user-here@");
     assert_eq!(daos_cont_set_owner(store.coh, known, Ptr::null(), WAIT), NONEXIST);
     let changed = shown();
-    assert_eq!(read(entry(changed, OWNER).string()), "stranger@");
+    assert_eq!(read(entry(changed, OWNER).value.string()), "stranger@");
     let mut perms = 0;
     let none = Ptr::null();
     assert_eq!(daos_cont_get_perms(changed, 0, none, 0, at(&mut perms)), 0);

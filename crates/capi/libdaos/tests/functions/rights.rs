@@ -1,6 +1,6 @@
 //! Access control lists of containers, enforced for those who come through the C functions.
 use crate::common::*;
-use daos::abi::{ContInfo, Handle, Prop, PropEntry, Ptr};
+use daos::abi::{ContInfo, Handle, Prop, PropEntry, PropValue, Ptr};
 use daos::acl::list::{daos_acl_free, daos_acl_from_strs};
 use daos::acl::principal::daos_acl_uid_to_principal;
 use daos::attribute::{daos_cont_list_attr, daos_cont_set_attr};
@@ -111,6 +111,8 @@ fn data_is_read_and_written_by_who_may() {
 
 fn asking(kind: u32, value: u64) -> Ptr<Prop> {
     let prop = daos_prop_alloc(1);
+    // SAFETY: of a property that is a number.
+    let value = unsafe { PropValue::new(value) };
     prop.get().unwrap().entries.set(PropEntry { kind, value, ..PropEntry::default() });
     prop
 }

@@ -188,7 +188,8 @@ impl Fuzz {
         let entries: Vec<_> = (0..5)
             .map(|_| PropEntry {
                 kind: self.random.one_of(&numbers),
-                value: self.random.number(),
+                // SAFETY: of a property that is a number, or of none.
+                value: unsafe { PropValue::new(self.random.number()) },
                 flags: (self.random.below(4) == 0).into(),
                 reserved: 0,
             })
