@@ -112,6 +112,9 @@ impl State {
                 report.repaired.append(&mut problems);
             }
             report.problems.append(&mut problems);
+            if repair && alone && current {
+                report.repaired.append(&mut target.mend_lending()?);
+            }
             if alone && current {
                 check_space(target, report, &mut miscounted)?;
             }
@@ -247,6 +250,9 @@ fn check_space(
     miscounted: &mut Vec<String>,
 ) -> Result<()> {
     let usage = walk::usage(target)?;
+    let (mut unfit, mut damage) = target.unfit(&usage)?;
+    miscounted.append(&mut unfit);
+    report.problems.append(&mut damage);
     let words = target.words();
     for number in 0..target.segment_count() {
         let segment = words.segment(number);

@@ -7,6 +7,7 @@
 //! number is noted in the index, so that nobody writes to it. Where data needs it again, as many blocks are made of
 //! free pages that lie side by side, and the other way round. `docs/decisions/0026-shared-space.md` has the reasons.
 mod blocks;
+mod check;
 mod pack;
 #[cfg(test)]
 mod tests;
@@ -68,14 +69,18 @@ struct Account {
     lent: Vec<u32>,
     /// Blocks that the index may take without another segment.
     credit: u32,
+    /// Blocks that it uses, though no segment is lent for them.
+    debt: u32,
 }
 
 impl Account {
     fn read(lending: &Lending, txn: &Txn) -> Result<Self> {
         let idle = parking::count(txn, Table::Block)?.min(lending.blocks);
-        let lent = lent_segments(txn)?;
-        let allowed = lent.len() as u32 * lending.per_segment;
-        Ok(Self { idle, credit: allowed.saturating_sub(lending.blocks - idle), lent })
+        let mut lent = lent_segments(txn)?;
+        lent.retain(|&number| number < lending.segments);
+        let (used, allowed) = (lending.blocks - idle, lent.len() as u32 * lending.per_segment);
+        let (credit, debt) = (allowed.saturating_sub(used), used.saturating_sub(allowed));
+        Ok(Self { idle, lent, credit, debt })
     }
 }
 

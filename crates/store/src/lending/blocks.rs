@@ -26,6 +26,8 @@ pub(crate) struct Lending {
     pub(super) read_only: bool,
     pub(super) blocks: u32,
     pub(super) block_bytes: u64,
+    /// Segments of the target.
+    pub(super) segments: u32,
     /// Blocks that take as much as a segment.
     pub(super) per_segment: u32,
     /// Held by the thread that moves space: locks of files do not tell the threads of a process apart.
@@ -118,6 +120,7 @@ impl Lending {
             read_only: index.is_read_only(),
             blocks: superblock.blocks,
             block_bytes: superblock.block_bytes,
+            segments: superblock.segments,
             per_segment: (superblock.segment_bytes / superblock.block_bytes) as u32,
             turn: Mutex::default(),
             tried: Default::default(),

@@ -138,3 +138,38 @@ fn what_somebody_left_who_died_while_space_was_moved_is_used() {
         }
     }
 }
+
+/// What is lent and what the index uses are compared, and made to fit where that can be done.
+#[test]
+fn a_check_compares_what_is_lent_with_what_the_index_uses() {
+    let pool = pool("/dev/shm", Durability::Process);
+    let state = pool.state();
+    let target = &state.targets[0];
+    let lending = target.lending.as_ref().unwrap();
+    let check = |repair| crate::Pool::check(&pool.path(), repair, &mut |_, _| {}).unwrap();
+    let problems = || check(false).problems.join("; ");
+    assert_eq!(problems(), "");
+    // The note and nothing else: lent for nothing.
+    assert!(target.while_moving(|l| target.lend_segment(l, lending.blocks, true)).unwrap());
+    assert_eq!((problems(), target.lent_count()), (String::new(), 1));
+    let report = check(true);
+    assert!(report.repaired[0].contains("lent for nothing"), "{report:?}");
+    assert_eq!((problems(), target.lent_count()), (String::new(), 0));
+    // A block that is used, and no segment for it.
+    let last = lending.blocks - 1;
+    assert!(lending.back(&target.index.read().unwrap(), last).unwrap());
+    assert!(target.change_space(|txn| txn.delete(&block_key(last)).map(drop)).unwrap());
+    assert!(problems().contains("uses 1 blocks for which no segment is lent"), "{}", problems());
+    let report = check(true);
+    assert!(report.problems.is_empty() && report.repaired[0].contains("lent what"), "{report:?}");
+    assert_eq!((problems(), target.lent_count()), (String::new(), 1));
+    // A segment that is lent, and open to data.
+    let lent = target.account(lending).unwrap().lent[0];
+    target.words().segment(lent).store(State::Free);
+    assert!(problems().contains(&format!("segment {lent}: is lent, and Free")), "{}", problems());
+    assert!(check(true).problems.is_empty());
+    assert_eq!((problems(), target.words().segment(lent).load()), (String::new(), State::Lent));
+    // A note of a segment there cannot be.
+    assert!(target.change_space(|txn| txn.put(&lent_key(5000), &[])).unwrap());
+    assert!(problems().contains("segment 5000: is lent, and does not exist"), "{}", problems());
+}
