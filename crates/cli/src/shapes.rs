@@ -37,6 +37,7 @@ pub(crate) fn sum(targets: &[Space]) -> Space {
         data_free: sum.data_free + target.data_free,
         index_total: sum.index_total + target.index_total,
         index_free: sum.index_free + target.index_free,
+        is_shared: target.is_shared,
     })
 }
 

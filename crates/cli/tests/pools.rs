@@ -55,6 +55,24 @@ fn options_of_a_pool_reach_it() {
     assert_eq!(number("data_total_bytes") % (3 * (2 << 20)), 0);
 }
 
+/// The target that is full first is named, in words and for programs.
+#[test]
+fn a_query_names_the_fullest_target() {
+    let site = Site::with_container();
+    let value = "x".repeat(100_000);
+    for key in 0..6 {
+        site.ok(&["kv", "put", "tank", "run1", "index", &format!("key{key}"), &value]);
+        let info = site.json(&["pool", "query", "tank"]);
+        let free = |target: &serde_json::Value| target["data_free_bytes"].as_u64().unwrap();
+        let free: Vec<_> = info["targets"].as_array().unwrap().iter().map(free).collect();
+        let fullest = info["fullest"].as_u64().unwrap() as usize;
+        assert_eq!(free[fullest], *free.iter().min().unwrap(), "{free:?}");
+        let said = site.ok(&["pool", "query", "tank"]);
+        assert!(said.contains(&format!("fullest     target {fullest}, which has ")), "{said}");
+        assert!(free[0] != free[1] || key > 0, "{free:?}");
+    }
+}
+
 #[test]
 fn what_cannot_be_made_is_refused_with_a_reason() {
     let site = Site::new();

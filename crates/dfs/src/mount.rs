@@ -221,7 +221,7 @@ impl Dfs {
     pub fn space(&self) -> Result<FsSpace> {
         let targets = self.0.container.pool_info().wait()?.targets;
         let sum = |part: fn(&Space) -> u64| targets.iter().map(part).sum::<u64>();
-        // Files take room in an index, which grows at the cost of data.
+        // Files take room in an index.
         let entries = |part: fn(&Space) -> u64| match sum(|target| target.index_total) {
             0 => 0,
             _ => sum(part) / INDEX_BYTES_PER_FILE,
@@ -230,8 +230,8 @@ impl Dfs {
             block_size: BLOCK_SIZE,
             total: sum(|target| target.data_total),
             free: sum(|target| target.data_free),
-            files: entries(|target| target.index_total + target.data_total),
-            files_free: entries(Space::free),
+            files: entries(Space::entries_total),
+            files_free: entries(Space::entries_free),
         })
     }
 

@@ -27,6 +27,14 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, TryLockError};
 use std::time::Duration;
+#[cfg(test)]
+use tests::may_die;
+
+/// Here tests have a process die.
+#[cfg(not(test))]
+fn may_die() -> Result<()> {
+    Ok(())
+}
 
 /// How often and how long to wait for others who move space.
 const PATIENCE: u32 = 2000;
@@ -181,9 +189,11 @@ impl Target {
         if account.credit == 0 && !self.lend_segment(lending, account.idle, urgent)? {
             return Ok(false);
         }
+        may_die()?;
         if !lending.back(&*self.index.read()?, number)? {
             return Ok(false);
         }
+        may_die()?;
         self.change_space(|txn| {
             self.words().blocks.store(u64::from(number), Ordering::Relaxed);
             txn.delete(&block_key(number)).map(drop)
@@ -214,15 +224,19 @@ impl Target {
         };
         // First the word, then the note: what is noted is never taken for free, whoever dies in between.
         self.words().segment(segment).store(State::Lent);
+        may_die()?;
         if !self.change_space(|txn| txn.put(&lent_key(segment), &[]))? {
             self.set_free(segment);
             return Ok(false);
         }
+        may_die()?;
         if self.back_blocks(lending, idle)? {
+            may_die()?;
             return self.give_up(segment).map(|()| true);
         }
         // The file system is full: what the segment takes has to go first.
         self.give_up(segment)?;
+        may_die()?;
         if self.back_blocks(lending, idle)? {
             return Ok(true);
         }
@@ -255,8 +269,10 @@ impl Target {
         if !self.data.reserve(&self.part_of(segment))? {
             return Ok(false);
         }
+        may_die()?;
         self.sync_data()?;
         let done = self.change_space(|txn| txn.delete(&lent_key(segment)).map(drop))?;
+        may_die()?;
         if done {
             self.set_free(segment);
         }
@@ -276,6 +292,7 @@ impl Target {
         let (txn, account) = (self.index.read()?, self.account(lending)?);
         for number in account.idle.saturating_sub(account.credit)..account.idle {
             lending.give_up(&txn, number)?;
+            may_die()?;
         }
         drop(txn);
         self.reclaim(*segment)
@@ -308,6 +325,7 @@ impl Target {
         }
         let (mut missing, mut moves) = (blocks, 0);
         while missing > 0 {
+            may_die()?;
             if self.make_block(lending)? {
                 (missing, moves) = (missing - 1, 0);
             } else if self.return_pages()? {

@@ -33,30 +33,45 @@ impl<'a> ContainerRef<'a> {
     }
 }
 
-/// Space of a pool or target, in bytes. What is free for data can become part of the index.
+/// Space of a pool or target, in bytes. What is free can be written: what is kept back for compaction, and for
+/// removals in a full index, is not in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Space {
-    /// Reserved for data.
+    /// What data can take.
     pub data_total: u64,
     /// Of that, free or freed by the next collection.
     pub data_free: u64,
-    /// Reserved for the index.
+    /// What the index has.
     pub index_total: u64,
-    /// Of that, free.
+    /// Of that, free for entries.
     pub index_free: u64,
+    /// What is free for data can become part of the index.
+    pub is_shared: bool,
 }
 
 impl Space {
-    /// All that is free.
+    /// All that entries of an index can take, or values of their size.
+    #[must_use]
+    pub fn entries_total(&self) -> u64 {
+        self.index_total + if self.is_shared { self.data_total } else { 0 }
+    }
+
+    /// Of that, free.
+    #[must_use]
+    pub fn entries_free(&self) -> u64 {
+        self.index_free + if self.is_shared { self.data_free } else { 0 }
+    }
+
+    /// Whatever is written, so much finds room.
     #[must_use]
     pub fn free(&self) -> u64 {
-        self.data_free + self.index_free
+        self.data_free.min(self.entries_free())
     }
 
     /// The fullest of some targets, which is where a pool is full first, and its number.
     #[must_use]
     pub fn fullest(targets: &[Self]) -> Option<(usize, &Self)> {
-        targets.iter().enumerate().min_by_key(|(_, target)| target.free())
+        targets.iter().enumerate().min_by_key(|(_, target)| (target.free(), target.entries_free()))
     }
 }
 
@@ -121,4 +136,26 @@ pub struct SnapshotInfo {
     pub epoch: Epoch,
     /// Its name; may be empty.
     pub name: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_free_is_free_for_whatever_is_written() {
+        let fixed = Space {
+            data_total: 90,
+            data_free: 80,
+            index_total: 10,
+            index_free: 3,
+            is_shared: false,
+        };
+        assert_eq!((fixed.free(), fixed.entries_free(), fixed.entries_total()), (3, 3, 10));
+        let shared = Space { is_shared: true, ..fixed };
+        assert_eq!((shared.free(), shared.entries_free(), shared.entries_total()), (80, 83, 100));
+        assert_eq!(Space::fullest(&[shared, fixed]).map(|(number, _)| number), Some(1));
+        let full = Space { data_free: 0, ..shared };
+        assert_eq!(Space::fullest(&[shared, full]).map(|(number, _)| number), Some(1));
+    }
 }

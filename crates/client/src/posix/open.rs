@@ -61,7 +61,7 @@ impl Posix {
         let (free, total) = esker_store::space_of(&self.place.root)?;
         let share = |bytes: u64| bytes / u64::from(TARGETS);
         let (data_total, data_free) = (share(total), share(free));
-        let space = Space { data_total, data_free, index_total: 0, index_free: 0 };
+        let space = Space { data_total, data_free, is_shared: true, ..Space::default() };
         Ok(PoolInfo {
             uuid: self.pool.uuid,
             label: self.pool.label.clone(),

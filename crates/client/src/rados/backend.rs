@@ -91,7 +91,7 @@ impl Rados {
         let usage = self.session.usage()?;
         let share = |bytes: u64| bytes / u64::from(TARGETS);
         let (data_total, data_free) = (share(usage.total), share(usage.free));
-        let space = Share { data_total, data_free, index_total: 0, index_free: 0 };
+        let space = Share { data_total, data_free, is_shared: true, ..Share::default() };
         Ok(PoolInfo {
             uuid: self.registry.uuid,
             label: self.session.url.namespace.clone(),

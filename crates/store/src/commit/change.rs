@@ -42,7 +42,7 @@ pub(crate) struct Change<'t> {
 
 /// The part of the index that is kept free so that deletions always find room: one in sixteen pages,
 /// 64 at least.
-fn reserved_pages(total: u64) -> u64 {
+pub(crate) fn reserved_pages(total: u64) -> u64 {
     (total / 16).max(64)
 }
 

@@ -11,7 +11,7 @@ mod room;
 mod stage;
 mod unfinished;
 
-pub(crate) use change::{Change, Step};
+pub(crate) use change::{Change, Step, reserved_pages};
 pub(crate) use coordinate::{Intent, coordinated, last_applied, recover, settle};
 pub(crate) use group::Group;
 

@@ -6,6 +6,21 @@ use esker_types::info::Durability;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+thread_local! {
+    /// Steps after which this thread dies; `None` for one that lives.
+    static STEPS: Cell<Option<u32>> = const { Cell::new(None) };
+}
+
+/// A step of moving space, where what has been done so far is all that is ever done by who dies.
+pub(super) fn may_die() -> Result<()> {
+    let left = STEPS.get();
+    STEPS.set(left.and_then(|steps| steps.checked_sub(1)));
+    match left {
+        Some(0) => Err(Error::new(ErrorKind::Canceled, "dead")),
+        _ => Ok(()),
+    }
+}
+
 const MEDIA: [(&str, Durability); 3] = [
     ("/dev/shm", Durability::Process),
     ("/var/tmp", Durability::Process),
@@ -14,7 +29,11 @@ const MEDIA: [(&str, Durability); 3] = [
 
 /// A pool of one target with segments of 1 MiB.
 fn pool(medium: &str, durability: Durability) -> Scratch {
-    Scratch::on(Path::new(medium), 40 << 20, |spec| {
+    pool_of(medium, durability, 40 << 20)
+}
+
+fn pool_of(medium: &str, durability: Durability, bytes: u64) -> Scratch {
+    Scratch::on(Path::new(medium), bytes, |spec| {
         spec.targets = Some(1);
         spec.durability = Some(durability);
         spec.segment_bytes = Some(1 << 20);
@@ -25,15 +44,22 @@ fn key(number: u32) -> Vec<u8> {
     [b"T".as_slice(), &number.to_be_bytes()].concat()
 }
 
+fn put_thousand(target: &Target, first: u32) -> Result<()> {
+    target.change(|change| {
+        change.check_room()?;
+        (first..first + 1000).try_for_each(|number| change.put(&key(number), &[7; 200]))
+    })
+}
+
 /// Puts keys by the thousand until there is no room for more; returns how many there are.
 fn fill(target: &Target) -> u32 {
-    let thousand = |first: u32| {
-        target.change(|change| {
-            change.check_room()?;
-            (first..first + 1000).try_for_each(|number| change.put(&key(number), &[7; 200]))
-        })
-    };
-    (0..).step_by(1000).find(|&first| thousand(first).is_err()).unwrap()
+    (0..).step_by(1000).find(|&first| put_thousand(target, first).is_err()).unwrap()
+}
+
+/// Makes the control file look as one of an earlier start of the machine.
+fn restart_machine(pool: &Scratch) {
+    let control = std::fs::File::options().write(true).open(pool.path().join("control"));
+    std::os::unix::fs::FileExt::write_all_at(&control.unwrap(), &[0; 8], 8).unwrap();
 }
 
 fn empty(target: &Target, keys: u32) {
@@ -125,8 +151,7 @@ fn what_somebody_left_who_died_while_space_was_moved_is_used() {
             if durability == Durability::Process {
                 continue;
             }
-            let control = std::fs::File::options().write(true).open(pool.path().join("control"));
-            std::os::unix::fs::FileExt::write_all_at(&control.unwrap(), &[0; 8], 8).unwrap();
+            restart_machine(&pool);
             pool.reopen();
             check(&pool);
             let state = pool.state();
@@ -172,4 +197,72 @@ fn a_check_compares_what_is_lent_with_what_the_index_uses() {
     // A note of a segment there cannot be.
     assert!(target.change_space(|txn| txn.put(&lent_key(5000), &[])).unwrap());
     assert!(problems().contains("segment 5000: is lent, and does not exist"), "{}", problems());
+}
+
+/// Has `work` die at each of its steps, one after the other, each time in a fresh pool that `prepare` changed. What is
+/// left must be sound.
+fn die_at_each_step(prepare: fn(&Target), work: fn(&Target) -> Result<bool>) {
+    for (medium, durability) in MEDIA {
+        let dies = |step: u32| {
+            let mut pool = pool_of(medium, durability, 16 << 20);
+            {
+                let state = pool.state();
+                put_thousand(&state.targets[0], 0).unwrap();
+                prepare(&state.targets[0]);
+                STEPS.set(Some(step));
+                let ended = work(&state.targets[0]);
+                STEPS.set(None);
+                match ended {
+                    Err(error) => assert_eq!(error.kind(), ErrorKind::Canceled, "{error}"),
+                    Ok(_) => return false,
+                }
+            }
+            pool.close();
+            if durability == Durability::Commit && step.is_multiple_of(2) {
+                restart_machine(&pool);
+            }
+            pool.reopen();
+            expect_usable(&pool, step);
+            true
+        };
+        let steps = (0..).find(|&step| !dies(step)).unwrap();
+        assert!(steps >= 4, "only {steps} steps");
+    }
+}
+
+/// The first thousand keys are there, a check finds nothing, and space goes to and fro.
+fn expect_usable(pool: &Scratch, step: u32) {
+    let state = pool.state();
+    let target = &state.targets[0];
+    let txn = target.index.read().unwrap();
+    for number in 0..1000 {
+        assert_eq!(txn.get(&key(number)).unwrap(), Some(&[7; 200][..]), "step {step}: {number}");
+    }
+    drop(txn);
+    let report = crate::Pool::check(&pool.path(), false, &mut |_, _| {}).unwrap();
+    assert!(report.problems.is_empty(), "step {step}: {report:?}");
+    while target.take_back(false).unwrap() {}
+    check(pool);
+    let lending = target.lending.as_ref().unwrap();
+    assert_eq!(target.account(lending).unwrap().credit, 0, "step {step}: lent for nothing");
+    let keys = fill(target);
+    assert!(keys > 25_000, "step {step}: room for {keys} keys");
+    check(pool);
+    empty(target, keys);
+    while target.take_back(true).unwrap() {}
+    check(pool);
+}
+
+#[test]
+fn who_dies_at_any_step_of_lending_leaves_a_sound_pool() {
+    die_at_each_step(|_| {}, |target| target.grow_index(2, true));
+}
+
+#[test]
+fn who_dies_at_any_step_of_giving_back_leaves_a_sound_pool() {
+    let grow = |target: &Target| assert!(target.grow_index(3, true).unwrap());
+    die_at_each_step(grow, |target| {
+        while target.take_back(true)? {}
+        Ok(true)
+    });
 }

@@ -12,6 +12,7 @@ pub(crate) use setup::rebuild;
 pub(crate) use setup::{Purpose, declare_sound, refuse_damaged};
 
 use crate::catalog::Uses;
+use crate::commit::reserved_pages;
 use crate::control::{self, Control};
 use crate::holds::Holds;
 use crate::io::folder::Folder;
@@ -244,7 +245,8 @@ impl State {
             data_total: target.data_bytes(),
             data_free: target.free_data_bytes()?,
             index_total: total * bytes,
-            index_free: total.saturating_sub(used) * bytes,
+            index_free: total.saturating_sub(used + reserved_pages(total)) * bytes,
+            is_shared: target.lending.is_some(),
         })
     }
 

@@ -20,13 +20,13 @@ const NOT_STARTED: i32 = 1;
 /// `DAOS_TS_UP_IN`.
 const UP_IN: u32 = 4;
 
-/// On a disk the index counts as the small fast part; in memory all is of one kind.
+/// On a disk the index counts as the small fast part; in memory all is of one kind, of which data cannot have what the
+/// index has for itself.
 fn space(medium: Medium, space: &info::Space) -> Space {
     match medium {
-        Medium::Memory | Medium::Other => Space {
-            total: [space.data_total + space.index_total, 0],
-            free: [space.data_free + space.index_free, 0],
-        },
+        Medium::Memory | Medium::Other => {
+            Space { total: [space.data_total + space.index_total, 0], free: [space.free(), 0] }
+        }
         Medium::Block => Space {
             total: [space.index_total, space.data_total],
             free: [space.index_free, space.data_free],

@@ -192,3 +192,27 @@ fn what_the_index_had_is_room_for_data_again() {
         }
     }
 }
+
+/// What is told to be free finds room, but for headers and what no value fits in at the end of a segment.
+#[test]
+fn what_is_told_to_be_free_can_be_written() {
+    for (mib, targets) in [(4, 1), (24, 2), (64, 8)] {
+        let pool = Scratch::new(mib << 20, |spec| spec.targets = Some(targets));
+        let state = pool.state();
+        let space = |number: u32| state.info().unwrap().targets[number as usize];
+        let longest = state.targets[0].segment_bytes() / 32;
+        for target in 0..targets.min(2) {
+            let mut model = Model::new(&state, target, longest, Noise::new(mib));
+            let told = space(target);
+            assert_eq!(told.data_free, told.data_total);
+            let written = fill(&mut model, longest);
+            assert!(written >= told.free() / 10 * 9, "{mib} MiB: {written} of {told:?}");
+            let left = space(target);
+            assert!(left.free() <= told.free() / 10, "{mib} MiB: full, and {left:?}");
+            // Small values go on until the index is full, which has nothing free for them then.
+            fill(&mut model, 500);
+            let left = space(target);
+            assert!(left.index_free <= left.index_total / 16, "{mib} MiB: full, and {left:?}");
+        }
+    }
+}

@@ -139,7 +139,7 @@ impl Torture {
             // What the index grew by is free in it.
             let lent = now.index_total - empty.index_total;
             assert_eq!(now.data_free + lent, empty.data_free, "data space is lost: {left:?}");
-            let lost = empty.free().saturating_sub(now.free());
+            let lost = empty.entries_free().saturating_sub(now.entries_free());
             assert!(lost <= 64 << 10, "index space is lost: {left:?}, was {:?}", self.empty);
         }
         world::fill(&common::open(&self.pool), USABLE).expect("filling the empty pool");
