@@ -119,6 +119,10 @@ pub(crate) fn expect_clean(path: &Path) {
     assert!(report.damaged.is_empty(), "damaged: {:#?}", report.damaged);
 }
 
+fn own_path() -> PathBuf {
+    std::env::current_exe().expect("own path")
+}
+
 /// A process of this program with a job to do; killed when dropped.
 pub(crate) struct Worker(pub Child);
 
@@ -128,8 +132,22 @@ impl Worker {
     }
 
     pub(crate) fn start_with(job: &str, arguments: &str, set: impl FnOnce(&mut Command)) -> Self {
-        let program = std::env::current_exe().expect("own path");
-        let mut command = Command::new(program);
+        Self::run(Command::new(own_path()), job, arguments, set)
+    }
+
+    /// Starts it by another program, which takes its place.
+    pub(crate) fn start_through(program: &[&str], job: &str, arguments: &str) -> Self {
+        let mut command = Command::new(program[0]);
+        command.args(&program[1..]).arg(own_path());
+        Self::run(command, job, arguments, |_| {})
+    }
+
+    fn run(
+        mut command: Command,
+        job: &str,
+        arguments: &str,
+        set: impl FnOnce(&mut Command),
+    ) -> Self {
         command.args(["--exact", "job", "--nocapture", "--test-threads=1", "--quiet"]);
         command.env(JOB, job).env(ARGUMENTS, arguments);
         command.stdout(Stdio::null());

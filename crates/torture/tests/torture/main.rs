@@ -1,5 +1,6 @@
 //! Torture of the native store, of namespaces in it and of pools on Ceph: processes killed, forked and crowded, power
 //! cut, pools filled, bytes damaged, daemons stopped. Each failure names the seed it replays from (`ESKER_SEED`).
+mod brim;
 mod ceph;
 mod closing;
 mod common;
@@ -20,6 +21,7 @@ mod views;
 #[test]
 fn job() {
     match std::env::var(common::JOB).as_deref() {
+        Ok("brim") => brim::run(),
         Ok("closing") => closing::close(),
         Ok("closing-child") => closing::leave_child(),
         Ok("crash") => crash::worker::run(),
