@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 use support::Site;
+use support::mounts::read_only_with;
 
 /// The interception library, built when the first test asks for it: a library of C is no dependency of a
 /// program, so cargo does not build it by itself.
@@ -127,6 +128,23 @@ fn who_may_use_the_pool_may_lock_and_nobody_else() {
     std::fs::remove_dir(site.dir.join("team/locks")).unwrap();
     assert_eq!(lock_permissions(&site, "team"), "2770\n660\n", "a pool of the first release");
     site.ok(&["pool", "destroy", "team"]);
+}
+
+/// The pool has its folder, in which nothing can be made there.
+#[test]
+fn locks_stand_elsewhere_where_the_pool_cannot_be_written() {
+    let site = site();
+    shell(&site, "echo hi >/esker/a");
+    let folder = site.dir.join("tank/locks");
+    assert!(folder.is_dir());
+    let script = "exec 9</esker/a; flock 9; cat /esker/a; echo in $ESKER_LOCKS";
+    let command = format!("run --read-only tank/home -- bash -euc '{script}'");
+    let ran = read_only_with(&site, &command, |command| {
+        command.env("ESKER_PRELOAD", library());
+    });
+    let Some((fine, said)) = ran else { return };
+    assert!(fine && said.starts_with("hi\nin /"), "{said}");
+    assert!(!said.contains(&*folder.to_string_lossy()), "{said}");
 }
 
 #[test]

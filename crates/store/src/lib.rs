@@ -51,6 +51,15 @@ pub fn space_of(directory: &std::path::Path) -> esker_types::Result<(u64, u64)> 
     space.map_err(|error| esker_types::Error::io(directory.display(), &error))
 }
 
+/// True where the file system a directory is on is mounted for reading only, as this process sees it.
+///
+/// # Errors
+/// What the file system says.
+pub fn is_read_only(directory: &std::path::Path) -> esker_types::Result<bool> {
+    let read_only = std::fs::File::open(directory).and_then(|file| io::sys::is_read_only(&file));
+    read_only.map_err(|error| esker_types::Error::io(directory.display(), &error))
+}
+
 /// 16 random bytes from the kernel.
 ///
 /// # Errors

@@ -1,6 +1,8 @@
 //! A directory of pools of its own for each test, and the program run in it.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+pub(crate) mod mounts;
+
 pub(crate) use esker_testing::wait_for;
 use serde_json::Value;
 use std::io::Write;

@@ -18,17 +18,16 @@ pub(super) fn folder(pool: &Pool) -> Result<PathBuf> {
     let Some(directory) = url.strip_prefix("esker:").map(Path::new) else {
         return own(&super::shared_place());
     };
+    if esker_store::is_read_only(directory)? {
+        return own(&super::shared_place());
+    }
     let folder = directory.join(LOCKS);
-    match make_in(directory, &folder).and_then(|()| folder.canonicalize()) {
-        Ok(folder) => Ok(folder),
-        Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => {
-            own(&super::shared_place())
-        }
-        Err(error) => Err(Error::io(
+    make_in(directory, &folder).and_then(|()| folder.canonicalize()).map_err(|error| {
+        Error::io(
             format_args!("making {}, which the pool's owner does by `esker run`", folder.display()),
             &error,
-        )),
-    }
+        )
+    })
 }
 
 /// Pools have it from their making, but for those of the first release.
