@@ -56,7 +56,7 @@ impl Pool {
     /// # Errors
     /// `Corrupt` where a page is damaged.
     pub fn check_pages(path: &Path) -> Result<()> {
-        refuse_damaged(&Folder::open(path)?)
+        refuse_damaged(&Folder::open(path)?, false)
     }
 
     /// Looks at all structures of the pool at `path`. With `repair`, and nobody else in it, removes
@@ -68,7 +68,7 @@ impl Pool {
             esker_types::Error::io(format_args!("looking at {}", path.display()), &error)
         })?;
         let mut report = CheckReport::default();
-        crate::pages::check_all(&Folder::open(&path)?, &mut report.problems)?;
+        report.problems = crate::pages::check_all(&Folder::open(&path)?, false)?.pages;
         if !report.problems.is_empty() {
             report.pages_damaged = true;
             return Ok(report);
@@ -199,11 +199,7 @@ fn check_records(
 }
 
 fn name(target: &Target, key: &[u8]) -> String {
-    let place = DataKey::parse(key).map_or_else(
-        |_| "unknown object".to_owned(),
-        |parts| format!("object {} of container {}", parts.oid, parts.container().0),
-    );
-    format!("target {}, {place}", target.number())
+    format!("target {}, {}", target.number(), walk::object_of(key))
 }
 
 fn misplaced(target: &Target, _: &DataKey<'_>, record: &Record<'_>) -> Option<String> {

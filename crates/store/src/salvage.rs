@@ -13,6 +13,7 @@ use crate::pages::Find;
 use crate::pool::in_use;
 use crate::record::{Body, Record};
 use crate::superblock::Superblock;
+use crate::walk;
 use catalog::Catalog;
 use esker_types::info::{ContainerId, ContainerInfo};
 use esker_types::{Error, ErrorKind, Extent, ObjectId, Result};
@@ -220,11 +221,10 @@ impl Reader<'_> {
 
     /// An entry of a damaged page: records have seals that tell. True where it is as it was.
     fn doubtful(&mut self, key: &[u8], value: &[u8]) -> Result<bool> {
-        let is_record = [Table::Data, Table::History].map(|table| Some(table as u8));
-        if !is_record.contains(&key.first().copied()) {
+        if !walk::is_record(key) {
             return Ok(self.catalog.has_believed(key));
         }
-        let sealed = catalog::is_sealed(key, value);
+        let sealed = walk::is_sealed(key, value);
         if sealed {
             self.entry(key, value)?;
         }

@@ -56,6 +56,25 @@ pub(crate) fn records_from(
     Ok(())
 }
 
+/// True for the key of a record.
+pub(crate) fn is_record(key: &[u8]) -> bool {
+    [Table::Data, Table::History].map(|table| Some(table as u8)).contains(&key.first().copied())
+}
+
+/// True where a record is as it was when it was written under its key.
+pub(crate) fn is_sealed(key: &[u8], value: &[u8]) -> bool {
+    let is_past = key.first() == Some(&(Table::History as u8));
+    parse(if is_past { Table::History } else { Table::Data }, key, value).is_ok()
+}
+
+/// The object that a record belongs to, in words.
+pub(crate) fn object_of(key: &[u8]) -> String {
+    DataKey::parse(key).map_or_else(
+        |_| "unknown object".to_owned(),
+        |parts| format!("object {} of container {}", parts.oid, parts.container().0),
+    )
+}
+
 fn parse<'r>(table: Table, key: &'r [u8], value: &'r [u8]) -> Result<(DataKey<'r>, Record<'r>)> {
     let parts = DataKey::parse(key)?;
     let bytes = if table == Table::History { split_history(value)?.1 } else { value };

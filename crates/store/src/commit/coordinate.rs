@@ -6,12 +6,13 @@
 //! doubt, so that nobody looks at them until the last one has committed; whoever finds a target in
 //! doubt whose process is gone carries the intent out (or, where none was committed, drops it).
 use super::change::{Change, Step};
+use super::intent::{Intent, decode, encode};
 use super::room::with_room;
 use crate::io::txn::{Txn, WriteTxn};
 use crate::keys::{Key, Table};
 use crate::pool::State;
 use crate::target::Target;
-use esker_types::{Epoch, Error, ErrorKind, Result};
+use esker_types::{Epoch, Result};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
@@ -218,14 +219,6 @@ fn redo(target: &Target, intent: &Intent) -> Result<()> {
     })
 }
 
-/// What was decided.
-#[derive(Debug)]
-pub(crate) struct Intent {
-    pub(crate) epoch: Epoch,
-    /// Steps by target.
-    pub(crate) parts: Vec<(u32, Vec<Step>)>,
-}
-
 /// Keys removed per round.
 const DELETE_BATCH: usize = 1024;
 
@@ -250,78 +243,6 @@ fn delete_all(txn: &mut WriteTxn, prefix: &[u8]) -> Result<()> {
     }
 }
 
-const PUT: u8 = 1;
-const DELETE: u8 = 2;
-const DELETE_ALL: u8 = 3;
-
-fn encode(epoch: Epoch, targets: &[u32], journals: &[Vec<Step>]) -> Vec<u8> {
-    let mut out = epoch.0.to_le_bytes().to_vec();
-    for (target, steps) in targets.iter().zip(journals).skip(1) {
-        out.extend_from_slice(&target.to_le_bytes());
-        out.extend_from_slice(&(steps.len() as u32).to_le_bytes());
-        steps.iter().for_each(|step| encode_step(step, &mut out));
-    }
-    out
-}
-
-fn encode_step(step: &Step, out: &mut Vec<u8>) {
-    let (tag, key, value) = match step {
-        Step::Put(key, value) => (PUT, key, Some(value)),
-        Step::Delete(key) => (DELETE, key, None),
-        Step::DeleteAll(prefix) => (DELETE_ALL, prefix, None),
-    };
-    out.push(tag);
-    for part in [Some(key), value].into_iter().flatten() {
-        out.extend_from_slice(&(part.len() as u32).to_le_bytes());
-        out.extend_from_slice(part);
-    }
-}
-
-pub(super) fn decode(bytes: &[u8]) -> Result<Intent> {
-    Intent::parse(bytes).ok_or_else(|| {
-        Error::new(ErrorKind::Corrupt, "a transaction's intent is damaged: run `esker pool check`")
-    })
-}
-
-impl Intent {
-    pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
-        let (epoch, mut rest) = bytes.split_first_chunk()?;
-        let mut parts = Vec::new();
-        while !rest.is_empty() {
-            let target = take_number(&mut rest)?;
-            let count = take_number(&mut rest)?;
-            let steps = (0..count).map(|_| take_step(&mut rest)).collect::<Option<_>>()?;
-            parts.push((target, steps));
-        }
-        Some(Self { epoch: Epoch(u64::from_le_bytes(*epoch)), parts })
-    }
-}
-
-fn take_step(rest: &mut &[u8]) -> Option<Step> {
-    let (&tag, tail) = rest.split_first()?;
-    *rest = tail;
-    let key = take_bytes(rest)?;
-    match tag {
-        PUT => Some(Step::Put(key, take_bytes(rest)?)),
-        DELETE => Some(Step::Delete(key)),
-        DELETE_ALL => Some(Step::DeleteAll(key)),
-        _ => None,
-    }
-}
-
-fn take_number(rest: &mut &[u8]) -> Option<u32> {
-    let (head, tail) = rest.split_first_chunk()?;
-    *rest = tail;
-    Some(u32::from_le_bytes(*head))
-}
-
-fn take_bytes(rest: &mut &[u8]) -> Option<Vec<u8>> {
-    let len = take_number(rest)?;
-    let (head, tail) = rest.split_at_checked(len as usize)?;
-    *rest = tail;
-    Some(head.to_vec())
-}
-
 /// Epoch of the last commit over several targets that reached the one `txn` looks at.
 pub(crate) fn last_applied(txn: &Txn) -> Result<Epoch> {
     applied(txn).map(Epoch)
@@ -331,33 +252,6 @@ pub(crate) fn last_applied(txn: &Txn) -> Result<Epoch> {
 mod tests {
     use super::*;
     use crate::tests::Scratch;
-
-    #[test]
-    fn intents_come_back() {
-        let steps = vec![
-            Step::Put(b"key".to_vec(), b"value".to_vec()),
-            Step::Delete(b"gone".to_vec()),
-            Step::DeleteAll(b"all".to_vec()),
-        ];
-        let journals = [Vec::new(), steps.clone()];
-        let bytes = encode(Epoch(9), &[0, 3], &journals);
-        let intent = decode(&bytes).unwrap();
-        assert_eq!((intent.epoch, intent.parts), (Epoch(9), vec![(3, steps)]));
-        for cut in 9..bytes.len() {
-            assert!(decode(&bytes[..cut]).is_err(), "cut at {cut} unnoticed");
-        }
-    }
-
-    #[test]
-    fn random_intents_are_read_or_refused() {
-        let mut noise = crate::noise::Noise::new(1);
-        for _ in 0..20_000 {
-            let mut bytes = noise.bytes(200);
-            // Small numbers lead further than any.
-            bytes.iter_mut().for_each(|byte| *byte %= 9);
-            let _ = decode(&bytes);
-        }
-    }
 
     /// Does `work` on the first two targets as a process that dies between the two commits.
     fn die_half_way(state: &State, work: impl Fn(&mut [Change<'_>]) -> Result<()>) {
@@ -405,13 +299,5 @@ mod tests {
         coordinated(&state, &[first, third], put).unwrap();
         let txn = second.read().unwrap();
         assert_eq!(txn.get(b"Tkey").unwrap(), Some(&b"value"[..]));
-    }
-
-    #[test]
-    fn fuzz_intents() {
-        let steps =
-            vec![Step::Put(b"key".to_vec(), b"value".to_vec()), Step::Delete(b"gone".to_vec())];
-        let intent = encode(Epoch(9), &[0, 3], &[Vec::new(), steps]);
-        esker_testing::fuzz("intents", &[intent], |bytes| drop(decode(bytes)));
     }
 }

@@ -6,14 +6,16 @@ mod apply;
 mod change;
 mod coordinate;
 mod group;
+mod intent;
 mod join;
 mod room;
 mod stage;
 mod unfinished;
 
 pub(crate) use change::{Change, Step, reserved_pages};
-pub(crate) use coordinate::{Intent, coordinated, last_applied, recover, settle};
+pub(crate) use coordinate::{coordinated, last_applied, recover, settle};
 pub(crate) use group::Group;
+pub(crate) use intent::Intent;
 
 use crate::catalog::Container;
 use crate::control::ProcessSlot;

@@ -1,5 +1,6 @@
 //! Commits over several targets that a stop of the machine left unfinished, where nobody can finish them.
-use super::coordinate::{applied, decode, intent_key};
+use super::coordinate::{applied, intent_key};
+use super::intent::decode;
 use crate::target::Target;
 use esker_types::{Epoch, Error, ErrorKind, Result};
 use std::sync::Arc;

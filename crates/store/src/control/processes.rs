@@ -1,5 +1,5 @@
 //! Words of the control file that belong to processes: what each has noted, and what they hold.
-use super::locks::{BYTE_PROCESS, not_locked};
+use super::locks::{BYTE_PROCESS, PROCESS_BYTES, not_locked};
 use super::{Control, PROCESS_WORDS, ProcessSlot};
 use crate::holds::HOLD_WORDS;
 use crate::io::{lock, sys};
@@ -36,6 +36,18 @@ impl Control {
     /// The right to move space of a target, unless another process has it.
     pub(crate) fn try_moving(&self, target: u32) -> Result<Option<lock::Held<'_>>> {
         self.take(BYTE_MOVING + u64::from(target))
+    }
+
+    /// Who knows the indexes to be sound, or how they were left ([`crate::pool`]).
+    pub(crate) fn voucher(&self) -> &AtomicU64 {
+        &self.words[6]
+    }
+
+    /// Another process that has the pool open.
+    pub(crate) fn other_alive(&self) -> Option<ProcessSlot> {
+        let held = || lock::first_held_by_other(self.file.get()?, PROCESS_BYTES);
+        let byte = if self.read_only { None } else { held().ok().flatten() };
+        byte.map(|byte| ProcessSlot(byte.saturating_sub(BYTE_PROCESS) as u32))
     }
 
     /// Counts holds that found no room, as long as anybody has the pool open.

@@ -84,10 +84,19 @@ pub(crate) fn held_by_other(file: &File, byte: u64) -> io::Result<bool> {
 
 /// True where another opening of the file, in whatever process, has a lock on any byte of the range.
 pub(crate) fn any_held_by_other(file: &File, bytes: std::ops::Range<u64>) -> io::Result<bool> {
+    Ok(first_held_by_other(file, bytes)?.is_some())
+}
+
+/// A byte of the range that another opening of the file, in whatever process, has a lock on.
+pub(crate) fn first_held_by_other(
+    file: &File,
+    bytes: std::ops::Range<u64>,
+) -> io::Result<Option<u64>> {
     let mut lock = request(Kind::Exclusive, bytes.start);
     lock.l_len = (bytes.end - bytes.start) as libc::off_t;
     control(file, libc::F_OFD_GETLK, &mut lock)?;
-    Ok(lock.l_type != libc::F_UNLCK as libc::c_short)
+    let is_held = lock.l_type != libc::F_UNLCK as libc::c_short;
+    Ok(is_held.then_some((lock.l_start as u64).max(bytes.start)))
 }
 
 /// Takes a shared lock of `file` on a byte.

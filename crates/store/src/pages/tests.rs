@@ -41,7 +41,7 @@ impl Sample {
     }
 
     fn problems(&self) -> Vec<String> {
-        check(&File::open(self.file()).unwrap(), BYTES)
+        check(&File::open(self.file()).unwrap(), BYTES, false).pages
     }
 }
 

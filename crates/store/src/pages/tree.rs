@@ -75,17 +75,6 @@ pub(super) trait Visit {
     }
 }
 
-/// Wants to know nothing but what is wrong.
-pub(super) struct Nobody;
-
-impl Visit for Nobody {
-    fn wants(&self, _: &[u8]) -> bool {
-        false
-    }
-    fn entry(&mut self, _: &[u8], _: Option<&[u8]>) {}
-    fn gap(&mut self, _: Gap) {}
-}
-
 /// A visit to every page of an index.
 pub(super) struct Walk<'f> {
     file: &'f File,

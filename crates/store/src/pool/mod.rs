@@ -3,6 +3,7 @@ mod create;
 mod destroy;
 mod layout;
 mod setup;
+mod vouch;
 
 pub use create::PoolSpec;
 pub(crate) use destroy::in_use;
@@ -179,7 +180,9 @@ impl State {
         let folder = Folder::open(path)?;
         let superblock = Superblock::read_in(&folder)?;
         let control = Arc::new(Control::open(&folder, &superblock)?);
-        let targets = setup::set_up(&folder, &superblock, &control, purpose)?;
+        // A note left behind would be taken for another copy of this code, once its place is mapped again.
+        let targets = setup::set_up(&folder, &superblock, &control, purpose)
+            .inspect_err(|_| crate::copies::leave(&control))?;
         Ok(Self {
             path: path.to_owned(),
             superblock,
@@ -274,6 +277,7 @@ impl Drop for State {
         self.release_all();
         crate::copies::leave(&self.control);
         setup::release_segments(&self.targets);
+        vouch::end(&self.path, &self.superblock, &self.control);
     }
 }
 

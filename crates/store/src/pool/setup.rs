@@ -31,7 +31,9 @@ pub(super) fn set_up(
         let current = control.is_current();
         if !current && purpose == Purpose::Use {
             refuse_unclean(superblock, control)?;
-            refuse_damaged(pool)?;
+        }
+        if purpose == Purpose::Use {
+            super::vouch::begin(pool, superblock, control)?;
         }
         let open =
             |number| Target::open(pool, superblock, Arc::clone(control), number).map(Arc::new);
@@ -63,21 +65,21 @@ fn refuse_unclean(superblock: &Superblock, control: &Control) -> Result<()> {
     Ok(())
 }
 
-/// Looks at every page of the indexes, before a damaged one leads LMDB astray: there is time for that once after
-/// a start of the machine.
-pub(crate) fn refuse_damaged(pool: &Folder) -> Result<()> {
-    let mut problems = Vec::new();
-    crate::pages::check_all(pool, &mut problems)?;
-    match problems.first() {
-        None => Ok(()),
-        Some(first) => Err(Error::new(
-            ErrorKind::Corrupt,
+/// Looks at every page of the indexes, before a damaged one leads LMDB astray; at the seals of records too, if
+/// asked.
+pub(crate) fn refuse_damaged(pool: &Folder, seals: bool) -> Result<()> {
+    let found = crate::pages::check_all(pool, seals)?;
+    let path = pool.path().display();
+    let message = match (found.pages.first(), found.records.first()) {
+        (None, None) => return Ok(()),
+        (Some(first), _) => {
             format!(
-                "{first}: `esker pool salvage {} NEW` saves what can be read into a new pool",
-                pool.path().display()
-            ),
-        )),
-    }
+                "{first}: `esker pool salvage {path} NEW` saves what can be read into a new pool"
+            )
+        }
+        (None, Some(first)) => format!("{first}: `esker pool check {path} --repair` removes it"),
+    };
+    Err(Error::new(ErrorKind::Corrupt, message))
 }
 
 /// Declares the pool whole after a check, with its control file made anew. Call with the setup lock

@@ -7,8 +7,6 @@ use crate::catalog::parse_container;
 use crate::commit::Intent;
 use crate::keys::{DataKey, Table};
 use crate::pages::Find;
-use crate::record::Record;
-use crate::target::split_history;
 use esker_types::info::{ContainerId, ContainerInfo};
 use esker_types::{Extent, KeyKind, Result};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -190,14 +188,4 @@ fn shown(kind: KeyKind, key: &[u8]) -> String {
         (KeyKind::Integer, Ok(bytes)) => u64::from_ne_bytes(bytes).to_string(),
         _ => format!("\"{}\"", String::from_utf8_lossy(key).escape_debug()),
     }
-}
-
-/// True where a record is as it was when it was written under this key.
-pub(super) fn is_sealed(key: &[u8], value: &[u8]) -> bool {
-    let Ok(parts) = DataKey::parse(key) else { return false };
-    let record = match parts.created {
-        Some(_) => split_history(value).map(|(_, record)| record),
-        None => Ok(value),
-    };
-    record.and_then(|record| Record::decode(parts.body(), record).map(drop)).is_ok()
 }

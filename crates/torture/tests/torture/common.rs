@@ -3,12 +3,17 @@ use esker::{Native, Pool};
 use esker_store::{CheckReport, PoolSpec};
 use esker_torture::wait_for;
 use esker_types::info::{Durability, OpenMode};
+use std::fs::File;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
+
+/// Bytes of a page of an index.
+pub(crate) const PAGE: usize = 4096;
 
 /// Longer than any test or round of one takes, however busy the machine is.
 pub(crate) const STUCK: Duration = Duration::from_secs(900);
@@ -102,6 +107,23 @@ pub(crate) fn open(path: &Path) -> Pool {
 pub(crate) fn try_open(path: &Path) -> esker_types::Result<Pool> {
     let native = Native::open(path, OpenMode::ReadWrite)?;
     Ok(Pool::from_backend(Arc::new(native), OpenMode::ReadWrite))
+}
+
+/// Writes to a file of a closed pool until its times show it: the file system's clock ticks.
+pub(crate) fn write_behind_its_back(path: &Path, at: u64, bytes: &[u8]) {
+    let file = File::options().write(true).open(path).expect("opening");
+    let times = || file.metadata().map(|info| (info.ctime(), info.ctime_nsec())).expect("times");
+    let before = times();
+    wait_for("the file system's clock ticks", || {
+        file.write_all_at(bytes, at).expect("writing");
+        times() != before
+    });
+}
+
+/// Pages of a file that hold something.
+pub(crate) fn used_pages(bytes: &[u8]) -> Vec<usize> {
+    let pages = bytes.chunks(PAGE).enumerate();
+    pages.filter(|(_, page)| page.iter().any(|byte| *byte != 0)).map(|(at, _)| at).collect()
 }
 
 /// Checks a pool and expects nothing wrong.

@@ -1,5 +1,5 @@
 //! Bytes damaged behind the store's back: told of, never handed out as data.
-use crate::common::{self, Folder, Shape, Sort, Worker};
+use crate::common::{self, Folder, PAGE, Shape, Sort, Worker};
 use crate::{machine, simple};
 use esker::{Access, Wait};
 use esker_torture::{Random, SEED_VARIABLE, scaled, seed};
@@ -42,6 +42,8 @@ impl Sound {
         for &(at, byte) in places {
             file.write_all_at(&[byte], at as u64).expect("damaging");
         }
+        let &(at, byte) = places.last().expect("a place");
+        common::write_behind_its_back(&self.path, at as u64, &[byte]);
     }
 
     fn mend(&self) {
@@ -51,19 +53,22 @@ impl Sound {
 
     /// Places to damage among those that hold something, and what to put there.
     fn places(&self, random: &mut Random) -> Vec<(usize, u8)> {
-        let used = self.bytes.iter().rposition(|byte| *byte != 0).unwrap_or(0) as u64 + 1;
+        let pages = common::used_pages(&self.bytes);
+        let place = |random: &mut Random| {
+            let page = pages[random.below(pages.len() as u64) as usize];
+            page * PAGE + random.below(PAGE as u64) as usize
+        };
         let one = |random: &mut Random| {
-            let at = random.below(used) as usize;
+            let at = place(random);
             (at, self.bytes[at] ^ 1 << random.below(8))
         };
         match random.below(3) {
             0 => vec![one(random)],
             1 => (0..random.within(2..20)).map(|_| one(random)).collect(),
             _ => {
-                let (from, len) = (random.below(used), random.within(1..3000));
-                (from..(from + len).min(used))
-                    .map(|at| (at as usize, random.draw() as u8))
-                    .collect()
+                let (from, len) = (place(random), random.within(1..3000) as usize);
+                let end = (from + len).min(self.bytes.len());
+                (from..end).map(|at| (at, random.draw() as u8)).collect()
             }
         }
     }
@@ -190,7 +195,7 @@ fn damaged_index(sort: Sort, restarted: bool) {
     let (folder, seed) = (Folder::new(sort), seed());
     let path = filled(&folder, sort);
     let mut random = Random::new(seed, 21);
-    let (mut told, mut crashed, rounds) = (0, 0, scaled(60));
+    let (mut told, rounds) = (0, scaled(60));
     for round in 0..rounds {
         println!("{SEED_VARIABLE}={seed} round {round}");
         let sound = Sound::of(path.join(target_of(&mut random)).join("index/data.mdb"));
@@ -199,18 +204,12 @@ fn damaged_index(sort: Sort, restarted: bool) {
             machine::restart_machine(&path);
         }
         let read = look_at(&path, "read");
-        assert!(!(restarted && read == End::Crashed), "the first reader crashed");
-        let sound_again = Sound::of(sound.path.clone());
+        assert!(read != End::Crashed, "a reader crashed");
         let check = look_at(&path, "check");
         assert!(check != End::Crashed, "a check crashed");
-        if check == End::Fine && sound_again.bytes == Sound::of(sound.path.clone()).bytes {
-            assert!(read != End::Crashed, "a check found nothing, but reading crashed");
-        }
         told += u64::from(check == End::Told || read == End::Told);
-        crashed += u64::from(read == End::Crashed);
         sound.mend();
     }
-    eprintln!(
-        "{rounds} damaged indexes: {told} told of, {crashed} crashed a reader that did not check"
-    );
+    eprintln!("{rounds} damaged indexes: {told} told of");
+    assert!(told > 0, "no damage hit anything");
 }

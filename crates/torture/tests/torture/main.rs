@@ -11,6 +11,7 @@ mod fork;
 mod full;
 mod holds;
 mod machine;
+mod mutation;
 mod namespace;
 mod salvage;
 mod simple;
@@ -35,6 +36,8 @@ fn job() {
         Ok("crowd-hold") => crowd::hold(),
         Ok("crowd-lock") => crowd::lock_all(),
         Ok("damage-look") => damage::look(),
+        Ok("mutation-use") => mutation::use_pool(),
+        Ok("mutation-hold") => mutation::hold(),
         Ok("namespace-race") => namespace::races::race(),
         Ok("namespace-append") => namespace::files::append(),
         Ok("namespace-stripes") => namespace::files::stripes(),

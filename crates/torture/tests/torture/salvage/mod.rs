@@ -2,7 +2,7 @@
 //! cannot is told of.
 mod content;
 
-use crate::common::{self, Folder, Shape, Sort};
+use crate::common::{self, Folder, PAGE, Shape, Sort, used_pages};
 use content::{Content, about, all, expect_files, fill};
 use esker::copy::{self, Progress};
 use esker::{Pool, Wait};
@@ -12,8 +12,6 @@ use esker_types::{ErrorKind, Uuid};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
-
-const PAGE: usize = 4096;
 
 fn shape(targets: u32) -> Shape {
     Shape { targets, segments: 16, segment_bytes: 512 << 10, index_bytes: 1 << 20 }
@@ -123,12 +121,6 @@ fn damage(file: &File, sound: &[u8], used: &[usize], random: &mut Random) -> usi
     }
     file.write_all_at(&bytes, (page * PAGE) as u64).expect("damaging");
     page
-}
-
-/// Pages that hold something.
-fn used_pages(bytes: &[u8]) -> Vec<usize> {
-    let pages = bytes.chunks(PAGE).enumerate();
-    pages.filter(|(_, page)| page.iter().any(|byte| *byte != 0)).map(|(at, _)| at).collect()
 }
 
 /// Damages one page of one index, again and again.

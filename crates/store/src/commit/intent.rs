@@ -1,0 +1,124 @@
+//! What a commit over several targets writes down: every step of the targets beside the first.
+use super::change::Step;
+use esker_types::{Epoch, Error, ErrorKind, Result};
+
+/// What was decided.
+#[derive(Debug)]
+pub(crate) struct Intent {
+    pub(crate) epoch: Epoch,
+    /// Steps by target.
+    pub(crate) parts: Vec<(u32, Vec<Step>)>,
+}
+
+const PUT: u8 = 1;
+const DELETE: u8 = 2;
+const DELETE_ALL: u8 = 3;
+
+/// Steps by target; those of the coordinator are left out.
+pub(super) fn encode(epoch: Epoch, targets: &[u32], journals: &[Vec<Step>]) -> Vec<u8> {
+    let mut out = epoch.0.to_le_bytes().to_vec();
+    for (target, steps) in targets.iter().zip(journals).skip(1) {
+        out.extend_from_slice(&target.to_le_bytes());
+        out.extend_from_slice(&(steps.len() as u32).to_le_bytes());
+        steps.iter().for_each(|step| encode_step(step, &mut out));
+    }
+    out
+}
+
+fn encode_step(step: &Step, out: &mut Vec<u8>) {
+    let (tag, key, value) = match step {
+        Step::Put(key, value) => (PUT, key, Some(value)),
+        Step::Delete(key) => (DELETE, key, None),
+        Step::DeleteAll(prefix) => (DELETE_ALL, prefix, None),
+    };
+    out.push(tag);
+    for part in [Some(key), value].into_iter().flatten() {
+        out.extend_from_slice(&(part.len() as u32).to_le_bytes());
+        out.extend_from_slice(part);
+    }
+}
+
+pub(super) fn decode(bytes: &[u8]) -> Result<Intent> {
+    Intent::parse(bytes).ok_or_else(|| {
+        Error::new(ErrorKind::Corrupt, "a transaction's intent is damaged: run `esker pool check`")
+    })
+}
+
+impl Intent {
+    pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
+        let (epoch, mut rest) = bytes.split_first_chunk()?;
+        let mut parts = Vec::new();
+        while !rest.is_empty() {
+            let target = take_number(&mut rest)?;
+            let count = take_number(&mut rest)?;
+            let steps = (0..count).map(|_| take_step(&mut rest)).collect::<Option<_>>()?;
+            parts.push((target, steps));
+        }
+        Some(Self { epoch: Epoch(u64::from_le_bytes(*epoch)), parts })
+    }
+}
+
+fn take_step(rest: &mut &[u8]) -> Option<Step> {
+    let (&tag, tail) = rest.split_first()?;
+    *rest = tail;
+    let key = take_bytes(rest)?;
+    match tag {
+        PUT => Some(Step::Put(key, take_bytes(rest)?)),
+        DELETE => Some(Step::Delete(key)),
+        DELETE_ALL => Some(Step::DeleteAll(key)),
+        _ => None,
+    }
+}
+
+fn take_number(rest: &mut &[u8]) -> Option<u32> {
+    let (head, tail) = rest.split_first_chunk()?;
+    *rest = tail;
+    Some(u32::from_le_bytes(*head))
+}
+
+fn take_bytes(rest: &mut &[u8]) -> Option<Vec<u8>> {
+    let len = take_number(rest)?;
+    let (head, tail) = rest.split_at_checked(len as usize)?;
+    *rest = tail;
+    Some(head.to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intents_come_back() {
+        let steps = vec![
+            Step::Put(b"key".to_vec(), b"value".to_vec()),
+            Step::Delete(b"gone".to_vec()),
+            Step::DeleteAll(b"all".to_vec()),
+        ];
+        let journals = [Vec::new(), steps.clone()];
+        let bytes = encode(Epoch(9), &[0, 3], &journals);
+        let intent = decode(&bytes).unwrap();
+        assert_eq!((intent.epoch, intent.parts), (Epoch(9), vec![(3, steps)]));
+        for cut in 9..bytes.len() {
+            assert!(decode(&bytes[..cut]).is_err(), "cut at {cut} unnoticed");
+        }
+    }
+
+    #[test]
+    fn random_intents_are_read_or_refused() {
+        let mut noise = crate::noise::Noise::new(1);
+        for _ in 0..20_000 {
+            let mut bytes = noise.bytes(200);
+            // Small numbers lead further than any.
+            bytes.iter_mut().for_each(|byte| *byte %= 9);
+            let _ = decode(&bytes);
+        }
+    }
+
+    #[test]
+    fn fuzz_intents() {
+        let steps =
+            vec![Step::Put(b"key".to_vec(), b"value".to_vec()), Step::Delete(b"gone".to_vec())];
+        let intent = encode(Epoch(9), &[0, 3], &[Vec::new(), steps]);
+        esker_testing::fuzz("intents", &[intent], |bytes| drop(decode(bytes)));
+    }
+}

@@ -1,0 +1,136 @@
+//! Whether the indexes of a pool are as those left them who knew them to be sound.
+//!
+//! LMDB follows what it finds in a page, so a page that was damaged leads reads and writes astray. To look at all pages
+//! takes time, so a word of the control file tells when that can be left out: as long as a process lives that knows them to
+//! be sound, and afterwards as long as the file system says that nobody has written to the files since.
+use crate::control::{Control, ProcessSlot, StableHash};
+use crate::io::folder::Folder;
+use crate::io::index::DATA;
+use crate::superblock::Superblock;
+use crate::target;
+use esker_types::limits::PROCESSES_MAX;
+use esker_types::{Error, Result};
+use std::hash::{BuildHasher, Hasher};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+/// Set in a stamp, not in the number of a process.
+const STAMP: u64 = 1 << 63;
+
+/// Vouches for the indexes, looking at all of their pages and seals if nobody else does. Call with the setup lock held.
+///
+/// # Errors
+/// `Corrupt` where something is damaged.
+pub(super) fn begin(pool: &Folder, superblock: &Superblock, control: &Control) -> Result<()> {
+    if !(control.is_current() && is_known(pool, superblock, control)?) {
+        super::setup::refuse_damaged(pool, true)?;
+    }
+    control.voucher().store(own(control.slot), Ordering::Release);
+    Ok(())
+}
+
+/// Hands that over to another process, or, where there is none, notes how the files are.
+pub(super) fn end(pool: &Path, superblock: &Superblock, control: &Control) {
+    let next = match control.other_alive() {
+        Some(other) => own(other),
+        None => stamp(pool, superblock).unwrap_or(0),
+    };
+    let mine = own(control.slot);
+    let _ = control.voucher().compare_exchange(mine, next, Ordering::AcqRel, Ordering::Relaxed);
+}
+
+fn own(slot: ProcessSlot) -> u64 {
+    u64::from(slot.0) + 1
+}
+
+fn is_known(pool: &Folder, superblock: &Superblock, control: &Control) -> Result<bool> {
+    let word = control.voucher().load(Ordering::Acquire);
+    if word & STAMP != 0 {
+        return Ok(stamp(&pool.handle(), superblock)? == word);
+    }
+    let slot = word.checked_sub(1).filter(|slot| *slot < PROCESSES_MAX as u64);
+    let slot = slot.map(|slot| ProcessSlot(slot as u32)).filter(|slot| *slot != control.slot);
+    Ok(slot.is_some_and(|slot| control.is_alive(slot)))
+}
+
+/// Changes with each write to an index that the file system knows of.
+fn stamp(pool: &Path, superblock: &Superblock) -> Result<u64> {
+    let mut hasher = StableHash.build_hasher();
+    for number in 0..superblock.targets {
+        let path = pool.join(target::name(number)).join(target::INDEX).join(DATA);
+        let info = path.symlink_metadata();
+        let info =
+            info.map_err(|error| Error::io(format_args!("looking at {}", path.display()), &error))?;
+        for word in
+            [info.dev(), info.ino(), info.len(), info.ctime() as u64, info.ctime_nsec() as u64]
+        {
+            hasher.write_u64(word);
+        }
+    }
+    Ok(hasher.finish() | STAMP)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Pool;
+    use crate::tests::Scratch;
+    use esker_types::ErrorKind;
+    use std::fs::File;
+    use std::os::unix::fs::FileExt;
+    use std::sync::Arc;
+
+    /// What the next process to open a closed pool knows of its indexes.
+    fn known(pool: &Scratch, set: impl FnOnce(&Control)) -> bool {
+        let folder = Folder::open(&pool.path()).unwrap();
+        let superblock = Superblock::read_in(&folder).unwrap();
+        let control = Arc::new(Control::open(&folder, &superblock).unwrap());
+        set(&control);
+        let known = is_known(&folder, &superblock, &control).unwrap();
+        crate::copies::leave(&control);
+        known
+    }
+
+    /// Writes to a file until its times show it.
+    fn write_to(path: &Path, at: u64, change: impl Fn(&mut [u8])) {
+        let file = File::options().read(true).write(true).open(path).unwrap();
+        let mut bytes = [0; 16];
+        file.read_exact_at(&mut bytes, at).unwrap();
+        change(&mut bytes);
+        let times = || file.metadata().map(|info| (info.ctime(), info.ctime_nsec())).unwrap();
+        let before = times();
+        esker_testing::wait_for("the file system's clock", || {
+            file.write_all_at(&bytes, at).unwrap();
+            times() != before
+        });
+    }
+
+    #[test]
+    fn indexes_are_looked_at_again_once_somebody_has_written_to_them() {
+        let mut pool = Scratch::new(24 << 20, |spec| spec.targets = Some(2));
+        pool.close();
+        let index = pool.path().join("target-1/index/data.mdb");
+        assert!(known(&pool, |_| ()), "left in good order");
+        pool.reopen();
+        pool.close();
+        assert!(known(&pool, |_| ()), "and again");
+        write_to(&index, 8192, |_| ());
+        assert!(!known(&pool, |_| ()), "somebody has written to it");
+        pool.reopen();
+        pool.close();
+        assert!(known(&pool, |_| ()), "and has done no harm");
+        let nobody = |control: &Control| (control.slot.0 + 2) % PROCESSES_MAX as u32;
+        let died = |c: &Control| c.voucher().store(u64::from(nobody(c)) + 1, Ordering::Release);
+        assert!(!known(&pool, died), "who knew is dead");
+        // The number by which LMDB knows its files.
+        write_to(&index, 16, |bytes| bytes[0] ^= 0x40);
+        let refused = Pool::open(&pool.path()).map(drop).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Corrupt, "{refused}");
+        assert!(refused.message().contains("esker pool salvage"), "{refused}");
+        known(&pool, |control| {
+            let noted = control.mappings().filter(|note| note.load(Ordering::Acquire) != 0);
+            assert_eq!(noted.count(), 1, "who was refused leaves no note behind");
+        });
+    }
+}

@@ -1,0 +1,215 @@
+//! One page of an index of a closed pool is damaged; then a process writes and reads, and another one reads. What they
+//! are told is right, or an error: nothing that was acknowledged reads back wrong or missing.
+use crate::common::{self, Folder, PAGE, Shape, Sort, Worker};
+use crate::{machine, simple};
+use esker::{Kv, Wait};
+use esker_torture::{Random, SEED_VARIABLE, scaled, seed};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+const INDEXES: [&str; 2] = ["target-0/index/data.mdb", "target-1/index/data.mdb"];
+/// Numbers that are there before the damage; as many are written after it.
+const KEYS: u64 = 400;
+const SHAPE: Shape =
+    Shape { targets: 2, segments: 16, segment_bytes: 256 << 10, index_bytes: 1 << 20 };
+
+/// Every third number gets another length, and so another value, after the damage.
+fn length(number: u64, after: bool) -> usize {
+    let len = [30, 200, 700, 3000][number as usize / 3 % 4];
+    if after && number.is_multiple_of(3) { len + 10 } else { len }
+}
+
+fn filled(folder: &Folder, sort: Sort) -> PathBuf {
+    let path = common::make(folder, "pool", sort, SHAPE);
+    let pool = common::open(&path);
+    let (_container, kv) = simple::kv(&pool, "mutation").expect("opening");
+    for number in 0..KEYS {
+        simple::put(&kv, number, length(number, false)).expect("writing");
+    }
+    path
+}
+
+/// How a process ended, by its status; one without a status was ended by a signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Fine = 0,
+    Told = 3,
+    /// What was acknowledged before the damage was wrong or missing.
+    OldWrong = 4,
+    /// What was acknowledged after it was.
+    NewWrong = 5,
+    Crashed,
+}
+
+/// How a number reads back.
+fn read(kv: &Kv, number: u64, wrong: End, after: bool) -> End {
+    let wanted = simple::value(number, length(number, after));
+    match kv.get(&number.to_be_bytes(), esker::Access::Latest).wait() {
+        Ok(Some(found)) if found == wanted => End::Fine,
+        Ok(found) => {
+            let found = found.map(|found| found.len());
+            eprintln!("{number}: {} bytes wanted, found {found:?}", wanted.len());
+            wrong
+        }
+        Err(_) => End::Told,
+    }
+}
+
+/// Arguments: pool, `write` or `read`.
+pub(crate) fn use_pool() {
+    let arguments = common::arguments();
+    let writes = arguments[1] == "write";
+    let end = attempt(Path::new(&arguments[0]), writes).unwrap_or(End::Told);
+    std::process::exit(end as i32);
+}
+
+fn attempt(path: &Path, writes: bool) -> esker_types::Result<End> {
+    let pool = common::try_open(path)?;
+    let (_container, kv) = simple::kv(&pool, "mutation")?;
+    let mut worst = End::Fine;
+    let note = |worst: &mut End, end: End| {
+        if end as i32 > *worst as i32 {
+            *worst = end;
+        }
+    };
+    let (mut old, mut new) = (Vec::new(), Vec::new());
+    for number in 0..2 * KEYS {
+        let changed = number >= KEYS || number.is_multiple_of(3);
+        match changed && writes {
+            true if simple::put(&kv, number, length(number, true)).is_ok() => new.push(number),
+            true => note(&mut worst, End::Told),
+            false if changed => new.push(number),
+            false => old.push(number),
+        }
+    }
+    old.iter().for_each(|&number| note(&mut worst, read(&kv, number, End::OldWrong, true)));
+    new.iter().for_each(|&number| note(&mut worst, read(&kv, number, End::NewWrong, true)));
+    Ok(worst)
+}
+
+fn ended(path: &Path, what: &str, log: &Path) -> End {
+    let errors = File::create(log).expect("a log");
+    let mut worker =
+        Worker::start_with("mutation-use", &format!("{} {what}", path.display()), |command| {
+            command.stderr(errors);
+        });
+    match worker.wait_soon().code() {
+        Some(0) => End::Fine,
+        Some(3) => End::Told,
+        Some(4) => End::OldWrong,
+        Some(5) => End::NewWrong,
+        Some(code) => panic!("a worker failed with {code}: {}", log.display()),
+        None => End::Crashed,
+    }
+}
+
+/// Damages a page that holds something; says how.
+fn mutate(path: &Path, random: &mut Random) -> String {
+    let sound = std::fs::read(path).expect("reading");
+    let used = common::used_pages(&sound);
+    let any = |random: &mut Random| used[random.below(used.len() as u64) as usize];
+    let page = any(random);
+    let mut bytes = sound[page * PAGE..][..PAGE].to_vec();
+    let at = random.below(PAGE as u64) as usize;
+    let how = match random.below(4) {
+        0 => {
+            bytes[at] ^= 1 << random.below(8);
+            "a bit"
+        }
+        1 => {
+            // The head of a page says most about it.
+            bytes[random.below(64) as usize] ^= 1 << random.below(8);
+            "a bit of its head"
+        }
+        2 => {
+            let end = (at + random.within(1..200) as usize).min(PAGE);
+            bytes[at..end].iter_mut().for_each(|byte| *byte = random.draw() as u8);
+            "some bytes"
+        }
+        _ => {
+            bytes.copy_from_slice(&sound[any(random) * PAGE..][..PAGE]);
+            "another page"
+        }
+    };
+    common::write_behind_its_back(path, (page * PAGE) as u64, &bytes);
+    format!("page {page}, {how} at {at}")
+}
+
+/// Damages pages, one in each round, and lets processes work on them.
+fn mutations(sort: Sort, rounds: u64, restarted: bool) {
+    let (folder, seed) = (Folder::new(sort), seed());
+    let path = filled(&folder, sort);
+    let names = ["control", INDEXES[0], INDEXES[1], "target-0/data", "target-1/data"];
+    let sound = names.map(|name| std::fs::read(path.join(name)).expect("reading"));
+    let (mut random, log) = (Random::new(seed, 70 + sort as u64), folder.path().join("log"));
+    let (mut fine, mut told) = (0, 0);
+    for round in 0..scaled(rounds) {
+        println!("{SEED_VARIABLE}={seed} round {round}");
+        let index = INDEXES[random.below(2) as usize];
+        let what = mutate(&path.join(index), &mut random);
+        if restarted {
+            machine::restart_machine(&path);
+        }
+        let mut end = ended(&path, "write", &log);
+        if end == End::Fine {
+            end = ended(&path, "read", &log);
+        }
+        let said = || std::fs::read_to_string(&log).expect("a log");
+        assert!([End::Fine, End::Told].contains(&end), "{end:?}: {index}, {what}: {}", said());
+        fine += u64::from(end == End::Fine);
+        told += u64::from(end == End::Told);
+        for (name, bytes) in names.iter().zip(&sound) {
+            let file = File::options().write(true).open(path.join(name)).expect("opening");
+            file.write_all_at(bytes, 0).expect("mending");
+        }
+    }
+    eprintln!("{sort:?}: of damaged pages {fine} did no harm, {told} were told of");
+    assert!(told > 0, "no damage hit anything");
+}
+
+#[test]
+fn no_write_goes_astray_on_a_damaged_page() {
+    mutations(Sort::Memory, 60, false);
+}
+
+#[test]
+fn no_write_goes_astray_on_a_page_damaged_before_the_machine_started() {
+    mutations(Sort::Durable, 20, true);
+}
+
+/// Word 6 of the control file: who knows the indexes to be sound, or how they were left.
+fn voucher(pool: &Path) -> u64 {
+    let file = File::open(pool.join("control")).expect("opening");
+    let mut word = [0; 8];
+    file.read_exact_at(&mut word, 6 * 8).expect("reading");
+    u64::from_ne_bytes(word)
+}
+
+#[test]
+fn who_leaves_hands_over_what_is_known_of_the_indexes() {
+    let folder = Folder::new(Sort::Memory);
+    let path = filled(&folder, Sort::Memory);
+    let is_process = |word: u64| (1..=4096).contains(&word);
+    let left = voucher(&path);
+    assert!(left != 0 && !is_process(left), "{left:x}");
+    let mut other = Worker::start("mutation-hold", &path.display().to_string());
+    other.wait_until("it has the pool open", || is_process(voucher(&path)));
+    let theirs = voucher(&path);
+    let pool = common::open(&path);
+    assert!(is_process(voucher(&path)) && voucher(&path) != theirs, "{:x}", voucher(&path));
+    drop(pool);
+    assert_eq!(voucher(&path), theirs);
+    other.kill();
+    assert_eq!(voucher(&path), theirs, "nobody says how the dead left them");
+    drop(common::open(&path));
+    assert!(!is_process(voucher(&path)));
+}
+
+/// Argument: pool. Has it open until it is killed.
+pub(crate) fn hold() {
+    let _pool = common::open(Path::new(&common::arguments()[0]));
+    loop {
+        std::thread::park();
+    }
+}
