@@ -67,8 +67,8 @@ impl Pool {
         let path = path.canonicalize().map_err(|error| {
             esker_types::Error::io(format_args!("looking at {}", path.display()), &error)
         })?;
-        let mut report = CheckReport::default();
-        report.problems = crate::pages::check_all(&Folder::open(&path)?, false)?.pages;
+        let problems = crate::pages::check_all(&Folder::open(&path)?, false)?.pages;
+        let mut report = CheckReport { problems, ..CheckReport::default() };
         if !report.problems.is_empty() {
             report.pages_damaged = true;
             return Ok(report);
