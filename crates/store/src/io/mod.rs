@@ -11,6 +11,7 @@ pub(crate) mod index;
 pub(crate) mod lock;
 pub(crate) mod map;
 pub(crate) mod own;
+mod page;
 pub(crate) mod pin;
 #[cfg(target_arch = "x86_64")]
 mod summed;

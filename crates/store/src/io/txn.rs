@@ -1,5 +1,6 @@
 //! Transactions and cursors of an index.
 use super::index::{IdleTxn, Index, Pages};
+use super::page::PageHeader;
 use crate::pages::PAGE;
 use esker_types::{Error, ErrorKind, Result};
 use lmdb_master_sys as lmdb;
@@ -15,21 +16,8 @@ pub(crate) struct Txn {
     has_copies: bool,
 }
 
-/// LMDB's header of a page that begins a value.
-#[repr(C)]
-struct PageHeader {
-    number: u64,
-    _unused: u16,
-    flags: u16,
-    pages: u32,
-}
-
 /// LMDB's own database, which lists free pages.
 const TREE_OF_FREE_PAGES: lmdb::MDB_dbi = 0;
-/// LMDB's header of a page.
-const PAGE_HEADER: usize = size_of::<PageHeader>();
-/// Flag of such a header.
-const OWN_PAGES: u16 = 4;
 /// A value longer than this has pages of its own.
 const OWN_PAGES_MIN: u64 = 2048;
 /// Pages at the beginning of the file that belong to no tree.
@@ -84,11 +72,9 @@ impl Txn {
     /// Number of the page that a value begins, which stands in the header in front of it.
     fn page_before(&self, value: lmdb::MDB_val) -> Result<u64> {
         let page = match value.mv_size as u64 {
-            len if len > OWN_PAGES_MIN => {
-                // SAFETY: a value too long to stand beside others begins a page, behind a header of that
-                // length, whose first word is the page's number; both live as long as the transaction.
-                unsafe { value.mv_data.byte_sub(PAGE_HEADER).cast::<u64>().read_unaligned() }
-            }
+            // SAFETY: a value too long to stand beside others begins a page, behind a header; both live as long
+            // as the transaction.
+            len if len > OWN_PAGES_MIN => unsafe { PageHeader::before(value.mv_data) }.number,
             _ => u64::MAX,
         };
         let pages = self.index.bytes as u64 / self.pages()?.bytes.max(1);
@@ -124,18 +110,10 @@ impl Txn {
             // Copies lie anywhere.
             len if self.has_copies => len <= self.index.bytes,
             len if len <= PAGE - at => true,
-            len => at == PAGE_HEADER && self.own_bytes(value) >= len + PAGE_HEADER,
+            _ if at != size_of::<PageHeader>() => false,
+            // SAFETY: the header is in the page that the value begins in; it lives as long as the transaction.
+            len => unsafe { PageHeader::before(value.mv_data) }.holds(len, self.index.bytes),
         }
-    }
-
-    /// Bytes of the pages that a value behind a header has of its own; none where that is not what the header says.
-    fn own_bytes(&self, value: lmdb::MDB_val) -> usize {
-        // SAFETY: the header is in the page that the value begins in; it lives as long as the transaction.
-        let header = unsafe { value.mv_data.byte_sub(PAGE_HEADER).cast::<PageHeader>().read() };
-        let bytes = (header.pages as usize).saturating_mul(PAGE);
-        let begin = usize::try_from(header.number).unwrap_or(usize::MAX).saturating_mul(PAGE);
-        let fits = begin.saturating_add(bytes) <= self.index.bytes;
-        if header.flags & OWN_PAGES != 0 && fits { bytes } else { 0 }
     }
 
     /// A position in the index.
