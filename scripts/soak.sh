@@ -5,14 +5,14 @@
 # usage: soak.sh [--minutes N | --rounds N] [WHAT...]
 #   --minutes N  begins no round after N minutes, 30 without
 #   --rounds N   N rounds, however long they take
-#   WHAT         rounds of: torture model files fields parse daos posix; once: miri; all of them without
+#   WHAT         rounds of: torture model files fields parse daos posix; once: miri threads; all of them without
 #
 # environment: ESKER_SEED, the seed of the first round; ESKER_TORTURE_ROUNDS, how long each torture goes on
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 
 drawn=(torture model files fields parse daos posix)
-tools=(miri)
+tools=(miri threads)
 minutes=30 rounds=0 wanted=()
 place=build/soak
 mkdir -p "$place/failures"
@@ -83,6 +83,16 @@ miri() {
     has_nightly miri --version || { skip miri "no nightly toolchain with it (rustup toolchain install nightly -c miri)" && return; }
     once miri env MIRIFLAGS=-Zmiri-disable-isolation cargo +nightly miri test --quiet \
         --target-dir "$place/target-miri" -p esker-types
+}
+
+# Threads of one process on a pool, watched by ThreadSanitizer, with the standard library and LMDB built for it.
+threads() {
+    local sources
+    sources=$(rustc +nightly --print sysroot 2>/dev/null)/lib/rustlib/src/rust/library
+    [ -d "$sources" ] || { skip threads "no nightly toolchain with its sources (rustup toolchain install nightly -c rust-src)" && return; }
+    once threads env RUSTFLAGS=-Zsanitizer=thread CFLAGS=-fsanitize=thread \
+        TSAN_OPTIONS="suppressions=$PWD/scripts/tsan.supp" cargo +nightly test --quiet \
+        -Zbuild-std --target x86_64-unknown-linux-gnu --target-dir "$place/target-tsan" -p esker --test native -- threads
 }
 
 # once NAME COMMAND...: keeps what was printed where it fails.
