@@ -337,12 +337,6 @@ impl WriteTxn {
         self.txn.page_before(value)
     }
 
-    /// Writes an entry, if there is one, anew: to another page.
-    pub(crate) fn rewrite(&mut self, key: &[u8]) -> Result<()> {
-        let value = self.get(key)?.map(<[u8]>::to_vec);
-        value.map_or(Ok(()), |value| self.put(key, &value))
-    }
-
     /// Removes a key; false where there was none.
     pub(crate) fn delete(&mut self, key: &[u8]) -> Result<bool> {
         let mut key = val(key);

@@ -1,7 +1,8 @@
 //! Making free pages of an index lie side by side, for blocks are made of nothing else.
 use super::Lending;
 use super::blocks::{block_key, inside};
-use crate::io::txn::Txn;
+use crate::io::txn::{Txn, WriteTxn};
+use crate::keys::{Key, Table};
 use crate::pages::PAGE;
 use crate::target::Target;
 use esker_types::Result;
@@ -23,7 +24,7 @@ impl Target {
         self.gather(lending)?;
         // What a commit leaves can be had by the next but one.
         for batch in keys.chunks(BATCH).chain([first, first]) {
-            if !self.change_space(|txn| batch.iter().try_for_each(|key| txn.rewrite(key)))? {
+            if !self.change_space(|txn| batch.iter().try_for_each(|key| rewrite(txn, key)))? {
                 return Ok(false);
             }
         }
@@ -57,6 +58,18 @@ impl Target {
         })?;
         Ok(keys)
     }
+}
+
+/// Has the page of an entry written anew, elsewhere. The value of a block is no more than a hole: it stays where it is,
+/// and its key gets a neighbour that goes again.
+fn rewrite(txn: &mut WriteTxn, key: &[u8]) -> Result<()> {
+    if key.starts_with(&Key::table(Table::Block)) {
+        let beside = [key, &[0]].concat();
+        txn.put(&beside, &[])?;
+        return txn.delete(&beside).map(drop);
+    }
+    let value = txn.get(key)?.map(<[u8]>::to_vec);
+    value.map_or(Ok(()), |value| txn.put(key, &value))
 }
 
 /// Where blocks could be: between those the index does not use, one behind the other.
