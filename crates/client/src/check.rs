@@ -1,9 +1,11 @@
 //! What can be refused about a write without looking at what is stored.
 use esker_types::limits::{
-    AKEYS_PER_OP_MAX, EXTENTS_PER_OP_MAX, KEY_MAX, KEY_PAIR_MAX, RECORD_SIZE_MAX, SINGLE_VALUE_MAX,
+    AKEYS_PER_OP_MAX, EXTENTS_PER_OP_MAX, RECORD_SIZE_MAX, SINGLE_VALUE_MAX,
 };
 use esker_types::ops::{Update, Value, Write, WriteOp, check_array_len};
-use esker_types::{Error, ErrorKind, Extent, KeyKind, ObjectId, Result, key_to_u64};
+use esker_types::{
+    Error, ErrorKind, Extent, KeyKind, ObjectId, Result, check_key_length, key_to_u64,
+};
 
 /// Refuses a write that no backend could do: bad keys, buffers that do not match, broken limits.
 ///
@@ -35,27 +37,14 @@ pub fn check_write(write: &Write<'_>) -> Result<()> {
 /// # Errors
 /// [`ErrorKind::Invalid`] for an empty key or an integer that is not 8 bytes, [`ErrorKind::KeyTooBig`].
 pub fn check_keys(oid: ObjectId, dkey: &[u8], akey: Option<&[u8]>) -> Result<()> {
-    let mut encoded = check_key(oid.dkey_kind(), dkey)?;
-    if let Some(akey) = akey {
-        encoded += check_key(oid.akey_kind(), akey)?;
-    }
-    match encoded {
-        0..=KEY_PAIR_MAX => Ok(()),
-        _ => Err(too_long("dkey and akey", encoded, KEY_PAIR_MAX, "KEY_PAIR_MAX")),
-    }
+    check_key(oid.dkey_kind(), dkey)?;
+    akey.map_or(Ok(()), |akey| check_key(oid.akey_kind(), akey))
 }
 
-/// Length of the key once encoded.
-fn check_key(kind: KeyKind, key: &[u8]) -> Result<usize> {
-    match (kind, key.len()) {
-        (KeyKind::Integer, _) => key_to_u64(key).map(|_| 8),
-        (KeyKind::Bytes, 0) => {
-            Err(Error::new(ErrorKind::Invalid, "a key must have at least one byte"))
-        }
-        (KeyKind::Bytes, len @ 1..=KEY_MAX) => {
-            Ok(len + key.iter().filter(|byte| **byte == 0).count() + 2)
-        }
-        (KeyKind::Bytes, len) => Err(too_long("key", len, KEY_MAX, "KEY_MAX")),
+fn check_key(kind: KeyKind, key: &[u8]) -> Result<()> {
+    match kind {
+        KeyKind::Integer => key_to_u64(key).map(drop),
+        KeyKind::Bytes => check_key_length(key),
     }
 }
 
@@ -100,10 +89,4 @@ pub fn check_count(what: &str, count: usize, most: usize) -> Result<()> {
             format!("{count} {what} in one operation: the limit is {most}"),
         )),
     }
-}
-
-#[cold]
-fn too_long(what: &str, len: usize, most: usize, limit: &str) -> Error {
-    let message = format!("{what} of {len} bytes: the limit is {most} ({limit})");
-    Error::new(ErrorKind::KeyTooBig, message).with_needed(most as u64)
 }

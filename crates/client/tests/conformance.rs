@@ -7,7 +7,7 @@ use std::sync::Arc;
 macro_rules! conformance {
     ($backend:ident, $make:expr) => {
         conformance!(@ $backend, $make, containers metadata single_values arrays conditions punch
-            listing query snapshots transactions oids holds threads);
+            listing long_keys query snapshots transactions oids holds threads);
     };
     (@ $backend:ident, $make:expr, $($topic:ident)+) => {
         mod $backend {
@@ -22,7 +22,7 @@ macro_rules! conformance {
 
 #[test]
 fn every_topic_is_run() {
-    assert_eq!(esker::conformance::TOPICS.len(), 13);
+    assert_eq!(esker::conformance::TOPICS.len(), 14);
 }
 
 conformance!(memory, Memory::new(4));

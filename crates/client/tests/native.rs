@@ -1,8 +1,11 @@
 //! The conformance suite and the model test on native pools: in memory, on a disk, and on a disk with
 //! every commit synced.
-use esker::backend::Backend;
+use esker::backend::{Backend, NewContainer};
 use esker::types::info::{Durability, OpenMode};
-use esker::{Native, conformance, model};
+use esker::types::limits::KEY_WHOLE_MAX;
+use esker::types::ops::Cond;
+use esker::types::{ErrorKind, ObjectType};
+use esker::{Access, Native, Wait, conformance, model};
 use esker_store::{Pool, PoolSpec};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -54,7 +57,7 @@ fn pool(folder: &Folder, sort: Sort, targets: u32) -> Arc<dyn Backend> {
 macro_rules! conformance {
     ($name:ident, $sort:expr, $targets:expr) => {
         conformance!(@ $name, $sort, $targets, containers metadata single_values arrays conditions
-            punch listing query snapshots transactions oids holds threads);
+            punch listing long_keys query snapshots transactions oids holds threads);
     };
     (@ $name:ident, $sort:expr, $targets:expr, $($topic:ident)+) => {
         mod $name {
@@ -94,4 +97,33 @@ fn known_seeds() {
     for seed in 1..=4 {
         compare(seed, 3000, Sort::Memory, seed as u32);
     }
+}
+
+#[test]
+fn a_pool_of_the_version_before_takes_no_long_keys() {
+    let folder = Folder::new(Sort::Memory);
+    let mut spec = PoolSpec::new("old", 16 << 20);
+    (spec.targets, spec.segment_bytes, spec.index_percent) = (Some(1), Some(1 << 20), Some(50));
+    let made = Pool::create(&folder.0, &spec, &mut |_, _| {}).unwrap();
+    // All of the index's file is reserved there.
+    let index_bytes = made.index_bytes + u64::from(made.blocks) * made.block_bytes;
+    let superblock = folder.0.join("old/pool");
+    let text = std::fs::read_to_string(&superblock).unwrap();
+    let sizes = ["index_bytes", "format"].map(|name| format!("{name} = "));
+    let others = text.lines().filter(|line| !sizes.iter().any(|size| line.starts_with(size)));
+    let old = format!("format = 1\nindex_bytes = {index_bytes}\n");
+    std::fs::write(&superblock, old + &others.map(|line| format!("{line}\n")).collect::<String>())
+        .unwrap();
+    let pool = Arc::new(Native::open(&folder.0.join("old"), OpenMode::ReadWrite).unwrap());
+    let pool = esker::Pool::from_backend(pool, OpenMode::ReadWrite);
+    let info = pool.create_container(&NewContainer::default()).wait().unwrap();
+    let name = info.uuid.to_string();
+    let container = pool.open_container(&name, OpenMode::ReadWrite).wait().unwrap();
+    let oid = container.generate_oid(0, 1, ObjectType::KvHashed, None, 0).unwrap();
+    let kv = container.kv(oid).unwrap();
+    let put = |len| kv.put(&vec![b'k'; len], b"v", Cond::NONE, Access::Latest).wait();
+    put(KEY_WHOLE_MAX).unwrap();
+    let refused = put(KEY_WHOLE_MAX + 1).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::KeyTooBig);
+    assert!(refused.message().contains("an older release"), "{refused}");
 }

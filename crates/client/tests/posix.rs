@@ -47,7 +47,7 @@ macro_rules! conformance {
     };
 }
 
-conformance!(plain, false, containers metadata single_values arrays conditions punch listing query
+conformance!(plain, false, containers metadata single_values arrays conditions punch listing long_keys query
     snapshots transactions oids holds threads);
 conformance!(synced, true, containers metadata conditions punch query oids);
 

@@ -71,7 +71,7 @@ macro_rules! conformance {
     };
 }
 
-conformance!(containers metadata single_values arrays conditions punch listing query snapshots
+conformance!(containers metadata single_values arrays conditions punch listing long_keys query snapshots
     transactions oids holds threads);
 
 fn compare(seed: u64, steps: u64) {

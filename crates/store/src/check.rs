@@ -186,7 +186,9 @@ fn check_records(
             Err(error) => Some(error.to_string()),
             Ok((parts, record)) => {
                 report.live_bytes += record.bytes();
-                misplaced(target, parts, record).or_else(|| overlaps(&mut previous, parts, record))
+                let misplaced = misplaced(target, parts, record);
+                let trouble = misplaced.or_else(|| overlaps(&mut previous, parts, record));
+                trouble.or_else(|| unnamed(parts, record))
             }
         };
         if let Some(trouble) = trouble {
@@ -229,6 +231,12 @@ fn overlaps(
         previous.as_ref().is_some_and(|(akey, end)| akey == parts.akey_prefix() && *end > start);
     *previous = Some((parts.akey_prefix().to_vec(), start.saturating_add(record.count)));
     clash.then(|| "extents that overlap".to_owned())
+}
+
+/// Keys that were cut must be as their hash says with what the record has of them.
+fn unnamed(parts: &DataKey<'_>, record: &Record<'_>) -> Option<String> {
+    let keys = parts.dkey(record.left_out).and_then(|_| parts.akey(record.left_out));
+    keys.is_err().then(|| "the rest of another key".to_owned())
 }
 
 fn remove(target: &Target, keys: &[Vec<u8>]) -> Result<()> {

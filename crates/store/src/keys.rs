@@ -1,11 +1,9 @@
 //! Keys of the index: one byte for the table, then fields whose order is the order of the table.
 //! `docs/format.md` draws them.
+use crate::cut::{self, DKEY_ROOM, LeftOut};
 use esker_types::info::ContainerId;
 use esker_types::limits::KEY_PAIR_MAX;
-use esker_types::{
-    Epoch, Error, ErrorKind, KeyBuffer, KeyKind, ObjectId, Result, decode_key, encode_key,
-    encoded_len,
-};
+use esker_types::{Epoch, Error, ErrorKind, KeyBuffer, ObjectId, Result, encoded_len};
 
 /// The tables of an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,25 +87,33 @@ impl Key {
         dkey: &[u8],
     ) -> Result<Self> {
         let mut key = Self::object(table, container, oid);
-        key.encode(oid.dkey_kind(), dkey)?;
+        cut::encode(oid.dkey_kind(), dkey, DKEY_ROOM, &mut key)?;
         Ok(key)
     }
 
     /// All data under an akey of the dkey that `self` stands for.
     pub(crate) fn akey(&self, oid: ObjectId, akey: &[u8]) -> Result<Self> {
         let mut key = self.clone();
-        key.encode(oid.akey_kind(), akey)?;
-        if key.len() > OBJECT_END + KEY_PAIR_MAX {
-            return Err(Error::new(
-                ErrorKind::KeyTooBig,
-                format!("dkey and akey exceed {KEY_PAIR_MAX} bytes (KEY_PAIR_MAX) together"),
-            ));
-        }
+        cut::encode(oid.akey_kind(), akey, self.akey_room(), &mut key)?;
         Ok(key)
     }
 
-    fn encode(&mut self, kind: KeyKind, part: &[u8]) -> Result<()> {
-        encode_key(kind, part, self)
+    /// Bytes an encoded akey can take under the dkey that `self` stands for.
+    fn akey_room(&self) -> usize {
+        (OBJECT_END + KEY_PAIR_MAX).saturating_sub(self.len())
+    }
+
+    /// What the keys under an akey leave out, of the dkey that `self` stands for.
+    pub(crate) fn left_out<'k>(
+        &self,
+        oid: ObjectId,
+        dkey: &'k [u8],
+        akey: &'k [u8],
+    ) -> LeftOut<'k> {
+        LeftOut {
+            dkey: cut::left_out(oid.dkey_kind(), dkey, DKEY_ROOM),
+            akey: cut::left_out(oid.akey_kind(), akey, self.akey_room()),
+        }
     }
 
     /// The single value of the akey that `self` stands for.
@@ -197,7 +203,7 @@ pub(crate) struct DataKey<'k> {
     pub(crate) created: Option<Epoch>,
 }
 
-fn damaged() -> Error {
+pub(crate) fn damaged() -> Error {
     Error::new(ErrorKind::Corrupt, "the index holds a damaged key: run `esker pool check`")
 }
 
@@ -235,16 +241,26 @@ impl<'k> DataKey<'k> {
         ContainerId(u32::from_be_bytes(bytes))
     }
 
-    /// The dkey as its user wrote it.
-    pub(crate) fn dkey(&self) -> Result<Vec<u8>> {
+    /// As much of the dkey as the key has, and whether that is all.
+    pub(crate) fn dkey_start(&self) -> Option<(Vec<u8>, bool)> {
+        cut::start(self.oid.dkey_kind(), &self.whole[OBJECT_END..self.dkey_end])
+    }
+
+    /// As much of the akey as the key has, and whether that is all.
+    pub(crate) fn akey_start(&self) -> Option<(Vec<u8>, bool)> {
+        cut::start(self.oid.akey_kind(), &self.whole[self.dkey_end..self.akey_end])
+    }
+
+    /// The dkey as its user wrote it. `left_out` is what the record under the key says.
+    pub(crate) fn dkey(&self, left_out: LeftOut<'_>) -> Result<Vec<u8>> {
         let encoded = &self.whole[OBJECT_END..self.dkey_end];
-        decode_key(self.oid.dkey_kind(), encoded).ok_or_else(damaged)
+        cut::decode(self.oid.dkey_kind(), encoded, left_out.dkey)
     }
 
     /// The akey as its user wrote it.
-    pub(crate) fn akey(&self) -> Result<Vec<u8>> {
+    pub(crate) fn akey(&self, left_out: LeftOut<'_>) -> Result<Vec<u8>> {
         let encoded = &self.whole[self.dkey_end..self.akey_end];
-        decode_key(self.oid.akey_kind(), encoded).ok_or_else(damaged)
+        cut::decode(self.oid.akey_kind(), encoded, left_out.akey)
     }
 
     /// The part of the key up to and with the dkey.
@@ -316,7 +332,8 @@ mod tests {
             // Zeros and small bytes are what keys end with.
             key.iter_mut().skip(OBJECT_END).for_each(|byte| *byte %= 4);
             let Ok(parts) = DataKey::parse(&key) else { continue };
-            let _ = (parts.dkey(), parts.akey(), parts.container());
+            let left_out = LeftOut { dkey: &[], akey: &[1] };
+            let _ = (parts.dkey(left_out), parts.akey(left_out), parts.container());
             assert!(parts.dkey_prefix().len() <= parts.akey_prefix().len());
             assert!(parts.akey_prefix().len() < key.len() && parts.body().len() < key.len());
         }

@@ -9,6 +9,7 @@ mod check;
 mod commit;
 mod control;
 mod copies;
+mod cut;
 mod data;
 mod doomed;
 mod holds;

@@ -2,6 +2,7 @@
 //!
 //! A record says when something was written and holds it, or says where in a segment it lies. Its last
 //! four bytes are a checksum over key and record, so that damage to the index does not go unnoticed.
+use crate::cut::LeftOut;
 use esker_types::limits::CHECKSUM_CHUNK;
 use esker_types::{Checksum, Epoch, Error, ErrorKind, Extent, Result};
 use smallvec::SmallVec;
@@ -15,6 +16,8 @@ pub(crate) struct Record<'r> {
     pub(crate) record_size: u32,
     /// Number of array records; one for a single value.
     pub(crate) count: u64,
+    /// What its key leaves out of dkey and akey.
+    pub(crate) left_out: LeftOut<'r>,
     /// The bytes, or where they are.
     pub(crate) body: Body<'r>,
 }
@@ -49,6 +52,8 @@ pub(crate) struct Location<'r> {
 pub(crate) type RecordBytes = SmallVec<[u8; 192]>;
 
 const IN_SEGMENT: u8 = 1;
+/// What the key leaves out stands behind the head.
+const KEY_CUT: u8 = 2;
 const CHECKSUM_SHIFT: u8 = 4;
 const SEAL_LEN: usize = 4;
 
@@ -78,10 +83,14 @@ impl<'r> Record<'r> {
             Body::Inline(_) => 0,
             Body::Segment(place) => IN_SEGMENT | (place.checksum as u8) << CHECKSUM_SHIFT,
         };
-        out.push(flags);
+        let cut = if self.left_out.is_empty() { 0 } else { KEY_CUT };
+        out.push(flags | cut);
         out.extend_from_slice(&self.epoch.0.to_le_bytes());
         out.extend_from_slice(&self.record_size.to_le_bytes());
         out.extend_from_slice(&self.count.to_le_bytes());
+        if cut != 0 {
+            self.left_out.encode(out);
+        }
         match self.body {
             Body::Inline(data) => out.extend_from_slice(data),
             Body::Segment(place) => place.encode(out),
@@ -107,6 +116,10 @@ impl<'r> Record<'r> {
         let (epoch, rest) = rest.split_first_chunk()?;
         let (record_size, rest) = rest.split_first_chunk()?;
         let (count, rest) = rest.split_first_chunk()?;
+        let (left_out, rest) = match flags & KEY_CUT {
+            0 => (LeftOut::default(), rest),
+            _ => LeftOut::split(rest)?,
+        };
         let body = match flags & IN_SEGMENT {
             0 => Body::Inline(rest),
             _ => Body::Segment(Location::parse(flags >> CHECKSUM_SHIFT, rest)?),
@@ -115,6 +128,7 @@ impl<'r> Record<'r> {
             epoch: Epoch(u64::from_le_bytes(*epoch)),
             record_size: u32::from_le_bytes(*record_size),
             count: u64::from_le_bytes(*count),
+            left_out,
             body,
         };
         record.is_sound().then_some(record)
@@ -220,15 +234,24 @@ mod tests {
             checksum: Checksum::Crc32c,
             sums,
         });
-        Record { epoch: Epoch(77), record_size: 10, count: 10_000, body }
+        let left_out = LeftOut::default();
+        Record { epoch: Epoch(77), record_size: 10, count: 10_000, left_out, body }
+    }
+
+    fn hello() -> Record<'static> {
+        let (left_out, body) = (LeftOut::default(), Body::Inline(b"hello"));
+        Record { epoch: Epoch(1), record_size: 5, count: 1, left_out, body }
     }
 
     #[test]
     fn records_come_back() {
         let sums: Vec<u8> = (0..16).collect();
+        let left_out = LeftOut { dkey: b"the end of a dkey", akey: b"" };
         for record in [
             located(&sums),
-            Record { epoch: Epoch(1), record_size: 5, count: 1, body: Body::Inline(b"hello") },
+            hello(),
+            Record { left_out, ..located(&sums) },
+            Record { left_out: LeftOut { dkey: b"", akey: b"of an akey" }, ..hello() },
         ] {
             let mut bytes = RecordBytes::new();
             record.encode(b"key", &mut bytes);
@@ -289,7 +312,7 @@ mod tests {
             let _ = Record::decode(b"key", &bytes);
             // One that is sealed, whatever it says; its count and sizes may well make sense.
             if let Some(byte) = bytes.first_mut() {
-                *byte &= 0x21;
+                *byte &= 0x23;
             }
             bytes.iter_mut().skip(11).take(10).for_each(|byte| *byte = 0);
             let sum = seal(b"key", &bytes);
@@ -307,9 +330,8 @@ mod tests {
     #[test]
     fn fuzz_records() {
         let sums: Vec<u8> = (0..16).collect();
-        let inline =
-            Record { epoch: Epoch(1), record_size: 5, count: 1, body: Body::Inline(b"hello") };
-        let bytes = [located(&sums), inline].map(|record| {
+        let cut = Record { left_out: LeftOut { dkey: b"dkey", akey: b"akey" }, ..hello() };
+        let bytes = [located(&sums), hello(), cut].map(|record| {
             let mut bytes = RecordBytes::new();
             record.encode(b"key", &mut bytes);
             bytes[..bytes.len() - seal(b"key", b"").len()].to_vec()

@@ -237,7 +237,12 @@ impl Reader<'_> {
     }
 
     fn record(&mut self, parts: &DataKey<'_>, record: &Record<'_>) -> Result<()> {
-        let (dkey, akey) = (parts.dkey()?, parts.akey()?);
+        let keys =
+            parts.dkey(record.left_out).and_then(|dkey| Ok((dkey, parts.akey(record.left_out)?)));
+        let Ok((dkey, akey)) = keys else {
+            self.lose(parts.whole(), None, "the rest of its keys");
+            return Ok(());
+        };
         let (container, oid) = (parts.container(), parts.oid);
         self.catalog.meet(container, self.losses);
         let mut buffer = std::mem::take(&mut self.buffer);

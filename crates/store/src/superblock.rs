@@ -26,6 +26,8 @@ pub enum Access {
 /// What a pool is made of; fixed when it is created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Superblock {
+    /// Version of the format it was made in.
+    pub version: u32,
     /// Its id.
     pub uuid: Uuid,
     /// Its name.
@@ -92,6 +94,11 @@ impl Superblock {
         }
     }
 
+    /// True where the format has keys longer than the index has room for in its own keys.
+    pub(crate) fn has_long_keys(&self) -> bool {
+        self.version > FIXED_SHARES
+    }
+
     /// Bytes reserved for data, over all targets.
     pub(crate) fn data_bytes(&self) -> u64 {
         u64::from(self.targets) * u64::from(self.segments) * self.segment_bytes
@@ -154,6 +161,7 @@ impl Superblock {
         }
         let is_fixed = version == FIXED_SHARES;
         let superblock = Self {
+            version,
             uuid: Uuid::parse(fields.get("uuid")?).ok_or_else(|| bad("uuid"))?,
             label: fields.get("label")?.to_owned(),
             targets: fields.number("targets")?,
@@ -199,7 +207,7 @@ impl Superblock {
         let mut line = |name: &str, value: &dyn std::fmt::Display| {
             let _ = writeln!(text, "{name} = {value}");
         };
-        line("format", &FORMAT_VERSION);
+        line("format", &self.version);
         line("uuid", &self.uuid);
         line("label", &self.label);
         line("targets", &self.targets);
@@ -251,6 +259,7 @@ mod tests {
 
     fn sample() -> Superblock {
         Superblock {
+            version: FORMAT_VERSION,
             uuid: Uuid([7; 16]),
             label: "tank".to_owned(),
             targets: 2,
@@ -285,6 +294,7 @@ mod tests {
                    durability = commit\nindex = mapped\naccess = private\n";
         let superblock = Superblock::parse(old).unwrap();
         assert_eq!((superblock.blocks, superblock.index_file_bytes()), (0, 1 << 24));
+        assert!(!superblock.has_long_keys() && sample().has_long_keys());
     }
 
     #[test]

@@ -41,7 +41,7 @@ pub fn encode_key(kind: KeyKind, key: &[u8], out: &mut impl KeyBuffer) -> Result
 }
 
 fn encode_bytes(key: &[u8], out: &mut impl KeyBuffer) -> Result<()> {
-    check_length(key)?;
+    check_key_length(key)?;
     if key.contains(&0) {
         for &byte in key {
             match byte {
@@ -56,7 +56,11 @@ fn encode_bytes(key: &[u8], out: &mut impl KeyBuffer) -> Result<()> {
     Ok(())
 }
 
-fn check_length(key: &[u8]) -> Result<()> {
+/// Refuses byte strings that cannot be keys.
+///
+/// # Errors
+/// [`ErrorKind::Invalid`] for an empty one, [`ErrorKind::KeyTooBig`] for more than [`KEY_MAX`] bytes.
+pub fn check_key_length(key: &[u8]) -> Result<()> {
     match key.len() {
         0 => Err(Error::new(ErrorKind::Invalid, "a key must have at least one byte")),
         n if n > KEY_MAX => Err(Error::new(

@@ -22,7 +22,9 @@ pub use checksum::Checksum;
 pub use epoch::Epoch;
 pub use error::{Error, ErrorKind, Result};
 pub use extent::Extent;
-pub use key::{KeyBuffer, KeyKind, decode_key, encode_key, encoded_len, key_to_u64};
+pub use key::{
+    KeyBuffer, KeyKind, check_key_length, decode_key, encode_key, encoded_len, key_to_u64,
+};
 pub use label::check_label;
 pub use oclass::{ClassError, ObjectClass, Redundancy};
 pub use oid::{ObjectId, ObjectType};

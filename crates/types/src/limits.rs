@@ -1,9 +1,13 @@
 //! Every bound of Esker in one place. A limit that is hit answers with a typed error that names it.
 
 /// Longest dkey or akey in bytes. A longer one is refused with [`crate::ErrorKind::KeyTooBig`].
-pub const KEY_MAX: usize = 1024;
+pub const KEY_MAX: usize = 512 << 10;
 
-/// Longest dkey plus akey once encoded for the index (a zero byte inside a key takes two).
+/// Longest dkey or akey in bytes that the index of a target has in its own keys. Of a longer one it has the first
+/// bytes and a hash there, and the rest in each record under it.
+pub const KEY_WHOLE_MAX: usize = 1024;
+
+/// Longest dkey plus akey that the index has so, once encoded (a zero byte inside a key takes two).
 pub const KEY_PAIR_MAX: usize = 1900;
 
 /// Longest pool or container label in bytes (DAOS: `DAOS_PROP_LABEL_MAX_LEN`).

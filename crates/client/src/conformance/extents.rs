@@ -6,8 +6,6 @@ use esker_types::{ErrorKind, Extent, Result};
 
 /// Stands in every place of a buffer before it is read into.
 pub(super) const UNTOUCHED: u8 = 0xee;
-const DKEY: &[u8] = b"d";
-const AKEY: &[u8] = b"a";
 
 /// Runs of neighbouring records put together.
 pub(crate) fn joined(extents: impl IntoIterator<Item = Extent>) -> Vec<Extent> {
@@ -23,7 +21,9 @@ pub(crate) fn joined(extents: impl IntoIterator<Item = Extent>) -> Vec<Extent> {
 
 /// An array akey of the backend beside a naive copy of it.
 pub(super) struct Twin {
-    object: Object,
+    pub(super) object: Object,
+    dkey: Vec<u8>,
+    akey: Vec<u8>,
     record_size: u64,
     present: Vec<bool>,
     bytes: Vec<u8>,
@@ -31,8 +31,17 @@ pub(super) struct Twin {
 
 impl Twin {
     pub(super) fn new(store: &Store, record_size: u64) -> Result<Self> {
+        Self::with_keys(store, record_size, b"d".to_vec(), b"a".to_vec())
+    }
+
+    pub(super) fn with_keys(
+        store: &Store,
+        record_size: u64,
+        dkey: Vec<u8>,
+        akey: Vec<u8>,
+    ) -> Result<Self> {
         let object = store.object()?;
-        Ok(Self { object, record_size, present: Vec::new(), bytes: Vec::new() })
+        Ok(Self { object, dkey, akey, record_size, present: Vec::new(), bytes: Vec::new() })
     }
 
     /// Writes the bytes of `extents`, which `data` holds one after the other.
@@ -60,8 +69,8 @@ impl Twin {
     }
 
     pub(super) fn update(&self, value: Value<'_>) -> Result<()> {
-        let update = Update { akey: AKEY, value, cond: Cond::NONE };
-        self.object.update(DKEY, Cond::NONE, &[update], Access::Latest).wait()
+        let update = Update { akey: &self.akey, value, cond: Cond::NONE };
+        self.object.update(&self.dkey, Cond::NONE, &[update], Access::Latest).wait()
     }
 
     /// Marks records of the naive copy and lends their bytes.
@@ -91,10 +100,10 @@ impl Twin {
         let cut = buffer.len() / 3;
         let (head, tail) = buffer.split_at_mut(cut);
         let sink = Sink::Many(vec![head, tail]);
-        let mut fetch = Fetch::array(AKEY, 0, extents, sink);
+        let mut fetch = Fetch::array(&self.akey, 0, extents, sink);
         fetch.want_filled = true;
         let fetches = std::slice::from_mut(&mut fetch);
-        self.object.fetch(DKEY, Cond::NONE, fetches, Access::Latest).wait()?;
+        self.object.fetch(&self.dkey, Cond::NONE, fetches, Access::Latest).wait()?;
         let Fetch { size, filled, filled_bytes, .. } = fetch;
         let exists = self.present.contains(&true);
         assert_eq!(size, if exists { self.record_size } else { 0 }, "record size");
@@ -141,7 +150,7 @@ impl Twin {
     fn listed(&self, entries: usize) -> Result<Vec<Extent>> {
         let mut all = Vec::new();
         let mut anchor = Anchor::Start;
-        let key = AkeyRef { dkey: DKEY, akey: AKEY };
+        let key = AkeyRef { dkey: &self.dkey, akey: &self.akey };
         while !anchor.is_end() {
             let list = self.object.list_extents(key, &mut anchor, entries, Access::Latest);
             for stored in list.wait()? {
@@ -157,9 +166,9 @@ impl Twin {
     pub(super) fn fetch_sized(&self, size: u64, len: usize) -> (Result<()>, u64) {
         let mut buffer = vec![UNTOUCHED; len];
         let extents = [Extent::new(0, 1)];
-        let mut fetch = Fetch::array(AKEY, size, &extents, Sink::One(&mut buffer));
+        let mut fetch = Fetch::array(&self.akey, size, &extents, Sink::One(&mut buffer));
         let fetches = std::slice::from_mut(&mut fetch);
-        let result = self.object.fetch(DKEY, Cond::NONE, fetches, Access::Latest).wait();
+        let result = self.object.fetch(&self.dkey, Cond::NONE, fetches, Access::Latest).wait();
         (result, fetch.size)
     }
 

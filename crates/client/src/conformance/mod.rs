@@ -16,6 +16,7 @@ mod containers;
 mod extents;
 mod holds;
 mod listing;
+mod long_keys;
 mod metadata;
 mod oids;
 mod punch;
@@ -33,6 +34,7 @@ pub use conditions::conditions;
 pub use containers::containers;
 pub use holds::holds;
 pub use listing::listing;
+pub use long_keys::long_keys;
 pub use metadata::metadata;
 pub use oids::oids;
 pub use punch::punch;
@@ -52,7 +54,7 @@ pub type Make<'a> = &'a dyn Fn() -> Arc<dyn Backend>;
 pub type Topic = fn(Make<'_>);
 
 /// Every topic with its name.
-pub const TOPICS: [(&str, Topic); 13] = [
+pub const TOPICS: [(&str, Topic); 14] = [
     ("containers", containers),
     ("metadata", metadata),
     ("single_values", single_values),
@@ -60,6 +62,7 @@ pub const TOPICS: [(&str, Topic); 13] = [
     ("conditions", conditions),
     ("punch", punch),
     ("listing", listing),
+    ("long_keys", long_keys),
     ("query", query),
     ("snapshots", snapshots),
     ("transactions", transactions),

@@ -16,6 +16,9 @@ static NEXT: AtomicU32 = AtomicU32::new(0);
 /// The URL of a Ceph pool for tests; without it they are skipped.
 pub(crate) const RADOS: &str = "ESKER_TEST_RADOS";
 
+/// Longer than the index of a pool has room for.
+const LONG_KEY: [u8; 20_000] = [b'k'; 20_000];
+
 /// A directory for pools, removed when the test ends.
 pub(crate) struct Folder(PathBuf);
 
@@ -96,6 +99,7 @@ pub(crate) fn fill(container: &Container) {
             .unwrap();
     }
     kv.put(b"largest", &vec![7; 4 << 20], Cond::NONE, Access::Latest).wait().unwrap();
+    kv.put(&LONG_KEY, b"of a long key", Cond::NONE, Access::Latest).wait().unwrap();
     for number in 2..40 {
         let kv = container.kv(oid(container, number, ObjectType::KvInteger)).unwrap();
         kv.put(&number.to_ne_bytes(), b"", Cond::NONE, Access::Latest).wait().unwrap();
@@ -130,8 +134,9 @@ fn general(container: &Container, number: u64, akeys: u32) {
         extents: &[Extent::new(4, 2), Extent::new(1 << 40, 1)],
         data: Source::One(b"abcdefghi"),
     };
-    let updates = [Update { akey: b"records", value, cond: Cond::NONE }];
+    let updates = [b"records", &LONG_KEY[..]].map(|akey| Update { akey, value, cond: Cond::NONE });
     object.update(b"dkey", Cond::NONE, &updates, Access::Latest).wait().unwrap();
+    object.update(&LONG_KEY, Cond::NONE, &updates, Access::Latest).wait().unwrap();
 }
 
 /// Makes an array with a hole.

@@ -160,24 +160,25 @@ impl Applier<'_, '_> {
 
     fn update(&mut self, akey: &StagedAkey) -> Result<()> {
         match &akey.content {
-            Content::Single(piece) => self.put_single(&akey.prefix, piece),
-            Content::Array { record_size, pieces } => pieces
-                .iter()
-                .try_for_each(|piece| self.put_extent(&akey.prefix, *record_size, piece)),
+            Content::Single(piece) => self.put_single(akey, piece),
+            Content::Array { record_size, pieces } => {
+                pieces.iter().try_for_each(|piece| self.put_extent(akey, *record_size, piece))
+            }
             Content::Punch(extents) => {
                 extents.iter().try_for_each(|extent| self.clear(&akey.prefix, *extent, None))
             }
         }
     }
 
-    fn put_single(&mut self, prefix: &Key, piece: &Piece<'_>) -> Result<()> {
+    fn put_single(&mut self, akey: &StagedAkey<'_>, piece: &Piece<'_>) -> Result<()> {
+        let (prefix, left_out, epoch) = (&akey.prefix, akey.left_out, self.change.epoch);
         let key = prefix.single();
         let body = piece.body();
         let size = match body {
             Body::Inline(data) => data.len() as u32,
             Body::Segment(place) => place.covered,
         };
-        let record = Record { epoch: self.change.epoch, record_size: size, count: 1, body };
+        let record = Record { epoch, record_size: size, count: 1, left_out, body };
         match self.change.insert_record(&key, &record)? {
             Inserted::Between(_, Some((after, _))) if after.starts_with(prefix) => Err(mixed()),
             Inserted::Between(..) => Ok(()),
@@ -188,9 +189,15 @@ impl Applier<'_, '_> {
         }
     }
 
-    fn put_extent(&mut self, prefix: &Key, record_size: u32, piece: &Piece<'_>) -> Result<()> {
+    fn put_extent(
+        &mut self,
+        akey: &StagedAkey<'_>,
+        record_size: u32,
+        piece: &Piece<'_>,
+    ) -> Result<()> {
+        let (prefix, left_out, epoch) = (&akey.prefix, akey.left_out, self.change.epoch);
         let (key, count) = (prefix.extent(piece.extent.start), piece.extent.count);
-        let record = Record { epoch: self.change.epoch, record_size, count, body: piece.body() };
+        let record = Record { epoch, record_size, count, left_out, body: piece.body() };
         match self.change.insert_record(&key, &record)? {
             Inserted::Between(before, after) => {
                 if let Some(around) = Neighbours::of(prefix, record_size, before, after)

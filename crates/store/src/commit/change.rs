@@ -2,6 +2,7 @@
 use crate::control::{conflict_slot, container_slot, object_slot, punch_slot};
 use crate::io::txn::{Inserted, Txn, WriteTxn};
 use crate::keys::{Key, Table, history_key};
+use crate::pages::PAGE;
 use crate::record::{Record, RecordBytes};
 use crate::target::Target;
 use esker_types::info::ContainerId;
@@ -37,6 +38,8 @@ pub(crate) struct Change<'t> {
     changed: bool,
     /// Pages in use before this change, where there are hardly any left.
     tight: Option<u64>,
+    /// Records of several pages were put: they may take what is kept free.
+    has_large: bool,
     scratch: RecordBytes,
 }
 
@@ -76,6 +79,7 @@ impl<'t> Change<'t> {
             journal: None,
             changed: false,
             tight: None,
+            has_large: false,
             scratch: RecordBytes::new(),
         }
     }
@@ -129,6 +133,7 @@ impl<'t> Change<'t> {
         self.scratch.clear();
         record.encode(&key[1..], &mut self.scratch);
         self.changed = true;
+        self.has_large |= self.scratch.len() > PAGE;
         note_put(&mut self.journal, key, &self.scratch);
         self.txn.put(key, &self.scratch)
     }
@@ -142,6 +147,7 @@ impl<'t> Change<'t> {
         self.scratch.clear();
         record.encode(&key[1..], &mut self.scratch);
         self.changed = true;
+        self.has_large |= self.scratch.len() > PAGE;
         let inserted = self.txn.insert(key, &self.scratch)?;
         if let Inserted::Between(..) = inserted {
             note_put(&mut self.journal, key, &self.scratch);
@@ -160,8 +166,11 @@ impl<'t> Change<'t> {
     }
 
     fn check_growth(&self) -> Result<()> {
-        let Some(before) = self.tight else { return Ok(()) };
-        if self.target.pages(self.txn)?.0 <= before {
+        if self.tight.is_none() && !self.has_large {
+            return Ok(());
+        }
+        let (used, total) = self.target.pages(self.txn)?;
+        if used <= self.tight.unwrap_or_else(|| total.saturating_sub(reserved_pages(total))) {
             return Ok(());
         }
         Err(Error::new(

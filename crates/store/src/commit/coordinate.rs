@@ -270,8 +270,9 @@ mod tests {
         let oid = esker_types::ObjectId { hi: 1, lo: 2 };
         let key = Key::dkey(Table::Data, esker_types::info::ContainerId(1), oid, b"dkey").unwrap();
         let key = key.akey(oid, b"akey").unwrap().single();
-        let body = crate::record::Body::Inline(b"value");
-        let value = crate::record::Record { epoch: Epoch(1), record_size: 5, count: 1, body };
+        let (left_out, body) = (Default::default(), crate::record::Body::Inline(b"value"));
+        let (epoch, record_size, count) = (Epoch(1), 5, 1);
+        let value = crate::record::Record { epoch, record_size, count, left_out, body };
         let mut bytes = crate::record::RecordBytes::new();
         value.encode(&key[1..], &mut bytes);
         die_half_way(&pool.state(), |changes| changes[1].put(&key, &bytes));

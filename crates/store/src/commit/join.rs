@@ -105,9 +105,8 @@ impl Joined {
     }
 
     /// As a record, written when `newest` was.
-    pub(super) fn record(&self, newest: &Record<'_>) -> Record<'_> {
+    pub(super) fn record<'r>(&'r self, newest: &Record<'r>) -> Record<'r> {
         let count = self.data.len() as u64 / u64::from(newest.record_size);
-        let Record { epoch, record_size, .. } = *newest;
-        Record { epoch, record_size, count, body: Body::Inline(&self.data) }
+        Record { count, body: Body::Inline(&self.data), ..*newest }
     }
 }

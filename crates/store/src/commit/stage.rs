@@ -1,13 +1,14 @@
 //! Staging: cutting values into pieces and putting the large ones into segments, before any lock.
 use crate::catalog::Container;
+use crate::cut::LeftOut;
 use crate::keys::{ARRAY, Key, SINGLE, Table};
 use crate::record::Body;
 use crate::segment::header::HEADER_MAX;
 use crate::segment::{Append, Placed, Writer};
 use crate::target::Target;
 use esker_types::limits::{
-    AKEYS_PER_OP_MAX, EXTENT_BYTES_MAX, EXTENTS_PER_OP_MAX, INLINE_MAX, RECORD_SIZE_MAX,
-    SINGLE_VALUE_MAX,
+    AKEYS_PER_OP_MAX, EXTENT_BYTES_MAX, EXTENTS_PER_OP_MAX, INLINE_MAX, KEY_PAIR_MAX,
+    KEY_WHOLE_MAX, RECORD_SIZE_MAX, SINGLE_VALUE_MAX,
 };
 use esker_types::ops::{Source, Update, Value, Write, WriteOp, check_array_len};
 use esker_types::{Error, ErrorKind, Extent, Result};
@@ -28,6 +29,8 @@ pub(crate) type StagedAkeys<'t> = SmallVec<[StagedAkey<'t>; 1]>;
 pub(crate) struct StagedAkey<'t> {
     /// Prefix of its keys in the data table.
     pub(crate) prefix: Key,
+    /// What these leave out.
+    pub(crate) left_out: LeftOut<'t>,
     pub(crate) content: Content<'t>,
 }
 
@@ -117,15 +120,29 @@ impl<'t> Stager<'t, '_> {
             return Ok(StagedAkeys::new());
         };
         limit(updates.len(), AKEYS_PER_OP_MAX, "akeys", "AKEYS_PER_OP_MAX")?;
-        let dkey = Key::dkey(Table::Data, self.container.id(), write.oid, dkey)?;
+        let key = Key::dkey(Table::Data, self.container.id(), write.oid, dkey)?;
         updates
             .iter()
             .map(|update| {
-                let prefix = dkey.akey(write.oid, update.akey)?;
+                let prefix = key.akey(write.oid, update.akey)?;
+                let left_out = key.left_out(write.oid, dkey, update.akey);
+                self.check_keys(left_out)?;
                 let content = self.content(&prefix, update)?;
-                Ok(StagedAkey { prefix, content })
+                Ok(StagedAkey { prefix, left_out, content })
             })
             .collect()
+    }
+
+    /// Refuses keys that pools of the version in use before do not hold.
+    fn check_keys(&self, left_out: LeftOut<'_>) -> Result<()> {
+        if left_out.is_empty() || self.target.has_long_keys() {
+            return Ok(());
+        }
+        let message = format!(
+            "keys longer than {KEY_WHOLE_MAX} bytes (KEY_WHOLE_MAX), or {KEY_PAIR_MAX} together (KEY_PAIR_MAX), in a \
+             pool that an older release made: copy it to a new one"
+        );
+        Err(Error::new(ErrorKind::KeyTooBig, message).with_needed(KEY_WHOLE_MAX as u64))
     }
 
     fn content(&mut self, prefix: &Key, update: &Update<'t>) -> Result<Content<'t>> {

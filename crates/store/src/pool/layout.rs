@@ -2,7 +2,7 @@
 use super::PoolSpec;
 use crate::io::sys;
 use crate::pages::PAGE;
-use crate::superblock::{self, Access, Superblock};
+use crate::superblock::{self, Access, FORMAT_VERSION, Superblock};
 use esker_types::info::{Durability, Medium};
 use esker_types::limits::{INDEX_BLOCKS_MAX, TARGETS_MAX};
 use esker_types::{Error, ErrorKind, Result, Uuid};
@@ -100,6 +100,7 @@ pub(super) fn lay_out(spec: &PoolSpec, medium: Medium, growing: bool) -> Result<
     let durability =
         if medium == Medium::Memory { Durability::Process } else { Durability::Commit };
     Ok(Superblock {
+        version: FORMAT_VERSION,
         uuid: Uuid::from_random(crate::random_bytes()?),
         label: spec.label.clone(),
         targets,

@@ -149,11 +149,13 @@ impl Catalog {
     pub(super) fn place(&self, key: &[u8], extent: Option<Extent>) -> String {
         let Ok(parts) = DataKey::parse(key) else { return "an unknown object".to_owned() };
         let container = self.name(parts.container());
-        let key = |kind, key: Result<Vec<u8>>| {
-            key.map_or_else(|_| "?".to_owned(), |key| shown(kind, &key))
+        let key = |kind, start: Option<(Vec<u8>, bool)>| match start {
+            None => "?".to_owned(),
+            Some((key, true)) => shown(kind, &key),
+            Some((start, false)) => format!("{}...", shown(kind, &start)),
         };
-        let dkey = key(parts.oid.dkey_kind(), parts.dkey());
-        let akey = key(parts.oid.akey_kind(), parts.akey());
+        let dkey = key(parts.oid.dkey_kind(), parts.dkey_start());
+        let akey = key(parts.oid.akey_kind(), parts.akey_start());
         let mut text = format!("{container}, object {}, dkey {dkey}, akey {akey}", parts.oid);
         match (extent, parts.start) {
             (Some(extent), _) => text += &format!(", records {} to {}", extent.start, extent.end()),

@@ -51,10 +51,10 @@ impl Target {
         let mut last = position.to_vec();
         *anchor = loop {
             let Some(visible) = scan.seek(&from)? else { break Anchor::End };
-            let parts = visible.parts()?;
+            let (parts, left_out) = (visible.parts()?, visible.record()?.left_out);
             let (key, group) = match scope {
-                KeyScope::Dkeys => (parts.dkey()?, parts.dkey_prefix()),
-                KeyScope::Akeys(_) => (parts.akey()?, parts.akey_prefix()),
+                KeyScope::Dkeys => (parts.dkey(left_out)?, parts.dkey_prefix()),
+                KeyScope::Akeys(_) => (parts.akey(left_out)?, parts.akey_prefix()),
             };
             let full = keys.len() >= limit.entries
                 || (!keys.is_empty() && keys.byte_len() + key.len() > limit.bytes);

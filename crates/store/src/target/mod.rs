@@ -36,6 +36,7 @@ pub struct Target {
     /// Bytes of each segment whose pages this process has entered into its page table.
     prepared: Vec<AtomicU64>,
     durability: Durability,
+    has_long_keys: bool,
     /// Commits of threads of this process that wait for the same sync.
     pub(crate) group: crate::commit::Group,
     /// Number of the first transaction that may park pages again.
@@ -115,6 +116,7 @@ impl Target {
             pins: view::Pins::default(),
             prepared: (0..superblock.segments).map(|_| AtomicU64::new(0)).collect(),
             durability: superblock.durability,
+            has_long_keys: superblock.has_long_keys(),
             group: crate::commit::Group::default(),
             parking_pause: AtomicU64::new(0),
             pool: OnceLock::new(),
@@ -125,6 +127,11 @@ impl Target {
     #[must_use]
     pub fn number(&self) -> u32 {
         self.number
+    }
+
+    /// True where keys may be longer than the index has room for in its own keys.
+    pub(crate) fn has_long_keys(&self) -> bool {
+        self.has_long_keys
     }
 
     /// Bytes of a segment.

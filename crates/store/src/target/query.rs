@@ -1,7 +1,8 @@
 //! Smallest and largest keys and extents, and the last epoch of an object.
-use super::{Target, scan};
+use super::Target;
+use super::scan::{self, Visible};
 use crate::io::txn::ReadTxn;
-use crate::keys::{ARRAY, DataKey, Key, Table};
+use crate::keys::{ARRAY, Key, Table};
 use esker_types::info::ContainerId;
 use esker_types::ops::{Edge, KeyFound, KeyQuery, ReadAt, View};
 use esker_types::{Epoch, Error, ErrorKind, Extent, ObjectId, Result};
@@ -60,10 +61,10 @@ impl Search<'_> {
     /// The outermost dkey that has what else is asked for.
     fn over_dkeys(&self, object: &Key) -> Result<Option<KeyFound>> {
         let mut next = self.outermost(object, None)?;
-        while let Some(key) = next {
-            let parts = DataKey::parse(&key)?;
+        while let Some(visible) = next {
+            let (parts, left_out) = (visible.parts()?, visible.record()?.left_out);
             let prefix = Key::table(Table::Data).push(&parts.dkey_prefix()[1..]);
-            if let Some(found) = self.in_dkey(&prefix, &parts.dkey()?)? {
+            if let Some(found) = self.in_dkey(&prefix, &parts.dkey(left_out)?)? {
                 return Ok(Some(found));
             }
             next = self.outermost(object, Some(&prefix))?;
@@ -81,10 +82,10 @@ impl Search<'_> {
             return Ok(any.map(|_| found));
         }
         let mut next = self.outermost(prefix, None)?;
-        while let Some(key) = next {
-            let parts = DataKey::parse(&key)?;
+        while let Some(visible) = next {
+            let (parts, left_out) = (visible.parts()?, visible.record()?.left_out);
             let akey_prefix = Key::table(Table::Data).push(&parts.akey_prefix()[1..]);
-            if let Some(found) = self.in_akey(&akey_prefix, dkey, &parts.akey()?)? {
+            if let Some(found) = self.in_akey(&akey_prefix, dkey, &parts.akey(left_out)?)? {
                 return Ok(Some(found));
             }
             next = self.outermost(prefix, Some(&akey_prefix))?;
@@ -97,10 +98,10 @@ impl Search<'_> {
         if !self.query.want_extent {
             return Ok(self.outermost(prefix, None)?.map(|_| found));
         }
-        let Some(key) = self.outermost(&prefix.clone().push(&[ARRAY]), None)? else {
+        let Some(outermost) = self.outermost(&prefix.clone().push(&[ARRAY]), None)? else {
             return Ok(None);
         };
-        let start = DataKey::parse(&key)?.start.unwrap_or(0);
+        let start = outermost.start();
         if let Some(visible) =
             scan::extents(self.txn, prefix, Extent::new(start, 1), self.view, 1)?.first()
         {
@@ -109,33 +110,31 @@ impl Search<'_> {
         Ok(Some(found))
     }
 
-    /// Outermost visible data key under `prefix`, short of all keys under `bound`.
-    fn outermost(&self, prefix: &Key, bound: Option<&Key>) -> Result<Option<Vec<u8>>> {
+    /// Outermost visible record under `prefix`, short of all under `bound`.
+    fn outermost(&self, prefix: &Key, bound: Option<&Key>) -> Result<Option<Visible>> {
         match (self.query.edge, self.view) {
             (Edge::Min, _) => {
                 let from = bound.map_or_else(|| prefix.clone(), Key::successor);
-                let first = scan::Scan::new(self.txn, prefix.clone(), self.view)?.seek(&from)?;
-                Ok(first.map(|visible| visible.key))
+                scan::Scan::new(self.txn, prefix.clone(), self.view)?.seek(&from)
             }
             (Edge::Max, View::Latest) => {
                 let end = bound.cloned().unwrap_or_else(|| prefix.successor());
                 let last = self.txn.cursor()?.seek_before(&end)?;
-                let last = last.filter(|(key, _)| key.starts_with(prefix));
-                Ok(last.map(|(key, _)| key.to_vec()))
+                Ok(last.filter(|(key, _)| key.starts_with(prefix)).map(scan::own))
             }
             (Edge::Max, View::Snapshot(_)) => self.last_in_snapshot(prefix, bound),
         }
     }
 
-    /// Snapshots are merged forwards only, so the last key is found by going over all.
-    fn last_in_snapshot(&self, prefix: &Key, bound: Option<&Key>) -> Result<Option<Vec<u8>>> {
+    /// Snapshots are merged forwards only, so the last record is found by going over all.
+    fn last_in_snapshot(&self, prefix: &Key, bound: Option<&Key>) -> Result<Option<Visible>> {
         let mut scan = scan::Scan::new(self.txn, prefix.clone(), self.view)?;
         let mut last = None;
         let mut next = scan.seek(prefix)?;
         while let Some(visible) = next.take_if(|v| bound.is_none_or(|bound| v.key[..] < bound[..]))
         {
             next = scan.after(&visible.key)?;
-            last = Some(visible.key);
+            last = Some(visible);
         }
         Ok(last)
     }

@@ -79,7 +79,8 @@ impl<'t> Scan<'t> {
     }
 }
 
-fn own((key, bytes): (&[u8], &[u8])) -> Visible {
+/// An entry of the data table.
+pub(super) fn own((key, bytes): (&[u8], &[u8])) -> Visible {
     Visible { key: key.to_vec(), bytes: bytes.to_vec() }
 }
 

@@ -108,7 +108,7 @@ fn bad_arguments_are_refused() {
     assert_eq!(daos_kv_put(oh, NONE, 0, text(c"key"), 5, Ptr::null(), WAIT), INVAL);
     assert_eq!(daos_kv_put(oh, NONE, 0, text(c"key"), u64::MAX, bytes(b"x"), WAIT), INVAL);
     assert_eq!(daos_kv_put(oh, NONE, 0, text(c"key"), 1 << 40, bytes(b"x"), WAIT), REC2BIG);
-    let long = std::ffi::CString::new(vec![b'k'; 5000]).unwrap();
+    let long = std::ffi::CString::new(vec![b'k'; (512 << 10) + 1]).unwrap();
     assert_eq!(put(oh, 0, &long, b"x"), KEY2BIG);
     let mut size = 5;
     let asked = daos_kv_get(oh, NONE, 0, Ptr::null(), at(&mut size), Ptr::null(), WAIT);

@@ -86,6 +86,35 @@ fn a_listing_goes_on_at_a_key() {
     assert_eq!(daos_obj_key2anchor(oh, NONE, dkey, Ptr::null(), to, WAIT), NONEXIST);
 }
 
+/// Lists one dkey into a buffer of `room` bytes: what the call says, the length of the key, and the key.
+fn one_dkey(oh: Handle, room: usize) -> (i32, u64, Vec<u8>) {
+    let (mut nr, mut kd, mut anchor) = (1, KeyDesc::default(), start());
+    let mut place = vec![0; room];
+    let mut iovs = [iov_room(&mut place)];
+    let mut sgl = sgl(&mut iovs);
+    let (nr, kds, sgl, to) = (at(&mut nr), at(&mut kd), at(&mut sgl), at(&mut anchor));
+    let listed = daos_obj_list_dkey(oh, NONE, nr, kds, sgl, to, WAIT);
+    place.truncate(kd.key_len as usize);
+    (listed, kd.key_len, place)
+}
+
+#[test]
+fn a_key_of_half_a_mebibyte_is_listed() {
+    const KEY2BIG: i32 = -2012;
+    let store = Store::new();
+    let oh = open_object(&store, MULTI_HASHED);
+    let long = vec![b'L'; (512 << 10) - 1];
+    put(oh, &long, b"a");
+    let (listed, needed, _) = one_dkey(oh, 1000);
+    assert_eq!((listed, needed), (KEY2BIG, long.len() as u64));
+    let (listed, _, found) = one_dkey(oh, long.len() + 9);
+    assert!(listed == 0 && found == long);
+    put(oh, b"d", &long);
+    let (mut anchor, mut dkey, mut akey) = (start(), iov(b"d"), iov(&long));
+    let (dkey, akey, to) = (at(&mut dkey), at(&mut akey), at(&mut anchor));
+    assert_eq!(daos_obj_key2anchor(oh, NONE, dkey, akey, to, WAIT), 0);
+}
+
 #[test]
 fn a_listing_has_one_part() {
     let store = Store::new();

@@ -26,7 +26,7 @@ fn places(target: &Target) -> BTreeMap<u64, u32> {
     let note = |_: &[u8], entry: walk::Found<'_>| {
         let (key, record) = entry?;
         if let Body::Segment(place) = record.body {
-            let number = <[u8; 8]>::try_from(&key.dkey()?[..]).unwrap();
+            let number = <[u8; 8]>::try_from(&key.dkey(record.left_out)?[..]).unwrap();
             found.insert(u64::from_be_bytes(number), place.segment);
         }
         Ok(())

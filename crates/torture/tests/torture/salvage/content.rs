@@ -51,6 +51,10 @@ pub(super) fn fill(pool: &Pool) {
             .wait()
             .expect("putting");
     }
+    for number in 0..20 {
+        let key = vec![b'a' + number; 1000 + 500 * usize::from(number)];
+        kv.put(&key, &[number; 40], Cond::NONE, Access::Latest).wait().expect("putting");
+    }
     let shape = ArrayAttributes { cell_size: 16, chunk_size: 500 };
     let array = run.create_array(oid(2, ObjectType::Array), shape, Access::Latest).wait();
     let cells = Random::new(2, 2).bytes(CELLS as usize * 16);
