@@ -17,7 +17,7 @@ static NEXT: AtomicU32 = AtomicU32::new(0);
 pub(crate) const RADOS: &str = "ESKER_TEST_RADOS";
 
 /// Longer than the index of a pool has room for.
-const LONG_KEY: [u8; 20_000] = [b'k'; 20_000];
+static LONG_KEY: [u8; 20_000] = [b'k'; 20_000];
 
 /// A directory for pools, removed when the test ends.
 pub(crate) struct Folder(PathBuf);

@@ -2,7 +2,7 @@
 mod files;
 
 use super::folder::Folder;
-use super::own::Anchor;
+use super::own::Own;
 use super::{fork, sys, txn::ReadTxn, txn::WriteTxn};
 use esker_types::{Error, ErrorKind, Result, limits::READERS_MAX};
 use files::{FileId, files_of};
@@ -43,7 +43,7 @@ pub(crate) struct Index {
     path: PathBuf,
     generation: u64,
     /// Has the locks by which others know that this process lives.
-    locks: Option<Anchor>,
+    locks: Option<Own>,
     /// Reset read transactions, each with a reader slot, ready to be renewed.
     idle: Mutex<Vec<IdleTxn>>,
 }

@@ -16,7 +16,7 @@ pub(super) fn open_again(file: &File, write: bool) -> io::Result<File> {
 
 /// A byte of a file mapped, which nobody looks at: it keeps the file open as it was opened, and with that its locks, without
 /// a descriptor that could be closed.
-pub(super) struct Anchor {
+struct Anchor {
     page: NonNull<u8>,
     /// The process: children made by fork have no part in it.
     generation: u64,
@@ -29,7 +29,7 @@ unsafe impl Sync for Anchor {}
 
 impl Anchor {
     /// Keeps a file open for this process alone. To be called by [`fork::undisturbed`].
-    pub(super) fn new(file: &File) -> io::Result<Self> {
+    fn new(file: &File) -> io::Result<Self> {
         let page = map::map(file, 1, libc::PROT_NONE)?;
         let anchor = Self { page, generation: fork::generation() };
         // SAFETY: the page was mapped just now; what is changed is whether children get it.

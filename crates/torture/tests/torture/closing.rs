@@ -6,6 +6,7 @@ use esker::{Access, Wait};
 use esker_torture::wait_for;
 use esker_types::ErrorKind;
 use std::fs;
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 
 const KEYS: u64 = 40;
@@ -154,4 +155,26 @@ fn a_child_does_not_keep_its_dead_parent_alive() {
     assert!(report.records >= KEYS, "{report:?}");
     esker_store::Pool::destroy(&path, false).expect("nobody uses it");
     fs::write(&end, b"").expect("signalling");
+}
+
+/// A child that another thread starts has a copy of each descriptor until it becomes another program. Here a copy is held
+/// for longer, to see what it does to those who close the pool and open it again.
+#[test]
+fn a_copy_of_a_descriptor_is_in_nobodys_way() {
+    let folder = Folder::new(Sort::Memory);
+    let path = common::make(&folder, "pool", Sort::Memory, Shape::SMALL);
+    let pool = common::open(&path);
+    let known = fs::read_dir("/proc/self/fd").expect("listing descriptors").flatten();
+    let copies: Vec<_> = known
+        .filter_map(|entry| {
+            let leads_into = fs::read_link(entry.path()).is_ok_and(|file| file.starts_with(&path));
+            let number = entry.file_name().to_str()?.parse().ok().filter(|_| leads_into)?;
+            // SAFETY: the pool keeps its descriptors open; the copy is ours.
+            Some(unsafe { BorrowedFd::borrow_raw(number) }.try_clone_to_owned().expect("a copy"))
+        })
+        .collect();
+    assert!(copies.len() >= 2, "{copies:?}");
+    drop(pool);
+    let (_container, kv) = simple::kv(&common::open(&path), "c").expect("opening");
+    simple::put(&kv, 0, LEN).expect("writing");
 }

@@ -1,7 +1,7 @@
 //! The files of an index: what they are, and the locks by which others know that this process reads it.
 use crate::io::folder::{Folder, Use};
-use crate::io::own::Anchor;
-use crate::io::{fork, lock};
+use crate::io::lock;
+use crate::io::own::Own;
 use esker_types::{Error, ErrorKind, Result};
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
@@ -36,17 +36,19 @@ pub(super) fn files_of(folder: &Folder, permissions: u32) -> Result<[FileId; 2]>
 /// the process, which loses them as soon as it closes any descriptor of the file: others would take its readers for gone
 /// and the table for nobody's. Locks of an open file on the same bytes say the same to every LMDB. Nobody reads yet, so
 /// that there is nothing to lose between the one and the other.
-pub(super) fn keep_locks(folder: &Folder, permissions: u32) -> Result<Anchor> {
+///
+/// The descriptor is kept for the end, which drops them by name: a child that another thread is about to start has a copy of
+/// each descriptor until it becomes another program, and while it has this one the locks would stand in our own way.
+pub(super) fn keep_locks(folder: &Folder, permissions: u32) -> Result<Own> {
     let process = u64::from(std::process::id());
-    let keep = || {
-        let file = folder.file(LOCKS, Use::Read, permissions)?;
-        let kept = lock::drop_of_process(&file, process)
-            .and_then(|()| lock::share(&file, 0))
-            .and_then(|()| lock::share(&file, process))
-            .and_then(|()| Anchor::new(&file));
-        kept.map_err(|error| {
-            Error::io(format_args!("locking {}", folder.path().join(LOCKS).display()), &error)
-        })
-    };
-    fork::undisturbed(keep)
+    let file = folder.file(LOCKS, Use::Read, permissions)?;
+    let kept = Own::new(&file, false).and_then(|own| {
+        lock::drop_of_process(own.get()?, process)?;
+        lock::share(own.get()?, 0)?;
+        lock::share(own.get()?, process)?;
+        Ok(own)
+    });
+    kept.map_err(|error| {
+        Error::io(format_args!("locking {}", folder.path().join(LOCKS).display()), &error)
+    })
 }

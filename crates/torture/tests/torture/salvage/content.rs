@@ -134,11 +134,14 @@ pub(super) struct About {
     label: String,
     checksum: Checksum,
     next_oid: u64,
-    metadata: Vec<(String, Vec<u8>)>,
+    metadata: Values,
 }
 
+/// Names and values of attributes.
+type Values = Vec<(String, Vec<u8>)>;
+
 /// The containers of a pool, by UUID, and its own attributes.
-pub(super) fn about(pool: &Pool) -> (BTreeMap<String, About>, Vec<(String, Vec<u8>)>) {
+pub(super) fn about(pool: &Pool) -> (BTreeMap<String, About>, Values) {
     let of = |attributes: esker::Attributes| {
         let names = attributes.list().wait().expect("listing");
         let value = |name: &String| attributes.get(name).wait().expect("getting").expect("a value");
