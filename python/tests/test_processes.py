@@ -286,7 +286,8 @@ with open(sys.argv[1], "r+b") as control:
 WAITING = """
 import os, subprocess, sys, threading, esker
 url, holding = sys.argv[1:]
-holder = [sys.executable, "-c", holding, url.removeprefix("esker:") + "/control"]
+control = url.removeprefix("esker:") + "/control"
+holder = [sys.executable, "-c", holding, control]
 with subprocess.Popen(holder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
     assert holder.stdout.readline() == "held\\n"
     opening = threading.Thread(target=esker.Pool, args=(url,))
@@ -294,7 +295,7 @@ with subprocess.Popen(holder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, tex
     waits = False
     while not waits:
         with open("/proc/locks") as locks:
-            waits = any("->" in lock and f" {os.getpid()} " in lock for lock in locks)
+            waits = any("->" in lock and f":{os.stat(control).st_ino} " in lock for lock in locks)
     holder.stdin.close()
     opening.join()
 """

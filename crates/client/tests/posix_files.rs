@@ -2,6 +2,7 @@
 //! numbers that are used once, files that are left behind.
 use esker::backend::NewContainer;
 use esker::types::info::{Durability, OpenMode};
+use esker::types::limits::KEY_MAX;
 use esker::types::ops::{Anchor, Cond, Fetch, ListLimit, Sink, Source, Update, Value};
 use esker::types::{ErrorKind, Extent, ObjectClass, ObjectId, ObjectType};
 use esker::{Access, ArrayAttributes, Container, Kv, Pool, PosixPool, Wait};
@@ -117,7 +118,7 @@ fn keys_stay_in_their_directory_and_come_back() {
     assert!(made.iter().all(|path| inside(&path)), "{made:?}");
     kv.remove(&long, Kv::REMOVE, Access::Latest).wait().unwrap();
     assert_eq!(kv.get(&other, Access::Latest).wait().unwrap(), Some(other.clone()));
-    let refused = kv.put(&[b'k'; 2000], b"", Cond::NONE, Access::Latest).wait();
+    let refused = kv.put(&vec![b'k'; KEY_MAX + 1], b"", Cond::NONE, Access::Latest).wait();
     assert_eq!(refused.unwrap_err().kind(), ErrorKind::KeyTooBig);
 }
 
