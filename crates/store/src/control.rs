@@ -299,6 +299,7 @@ impl Control {
     }
 
     /// The words of target `number`.
+    #[inline]
     pub(crate) fn target(&self, number: u32) -> TargetWords<'_> {
         let size = target_words(self.segments);
         let words = &self.words[HEADER_WORDS + number as usize * size..][..size];

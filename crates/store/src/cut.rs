@@ -52,6 +52,7 @@ impl<'k> LeftOut<'k> {
 }
 
 /// Appends `key` to `out`: whole where it fits `room` bytes encoded, else cut.
+#[inline]
 pub(crate) fn encode(
     kind: KeyKind,
     key: &[u8],
@@ -65,6 +66,7 @@ pub(crate) fn encode(
 }
 
 /// What [`encode`] leaves out of `key`.
+#[inline]
 pub(crate) fn left_out(kind: KeyKind, key: &[u8], room: usize) -> &[u8] {
     match is_whole(kind, key, room) {
         true => &[],
@@ -72,6 +74,7 @@ pub(crate) fn left_out(kind: KeyKind, key: &[u8], room: usize) -> &[u8] {
     }
 }
 
+#[inline]
 fn is_whole(kind: KeyKind, key: &[u8], room: usize) -> bool {
     let most = 2 * key.len() + END.len();
     kind == KeyKind::Integer

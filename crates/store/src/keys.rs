@@ -50,7 +50,7 @@ const CONTAINER_END: usize = TABLE_LEN + 4;
 pub(crate) const OBJECT_END: usize = CONTAINER_END + 16;
 
 /// A key, or the beginning of keys, under construction. Ordinary ones need no allocation.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Key {
     len: usize,
     short: [u8; SHORT_MAX],
@@ -63,6 +63,7 @@ const SHORT_MAX: usize = 96;
 
 impl Key {
     /// All keys of a table.
+    #[inline]
     pub(crate) fn table(table: Table) -> Self {
         let mut short = [0; SHORT_MAX];
         short[0] = table as u8;
@@ -70,16 +71,19 @@ impl Key {
     }
 
     /// All keys of a table that belong to a container.
+    #[inline]
     pub(crate) fn container(table: Table, container: ContainerId) -> Self {
         Self::table(table).push(&container.0.to_be_bytes())
     }
 
     /// All data of an object.
+    #[inline]
     pub(crate) fn object(table: Table, container: ContainerId, oid: ObjectId) -> Self {
         Self::container(table, container).push(&oid.to_bytes())
     }
 
     /// All data under a dkey.
+    #[inline]
     pub(crate) fn dkey(
         table: Table,
         container: ContainerId,
@@ -92,6 +96,7 @@ impl Key {
     }
 
     /// All data under an akey of the dkey that `self` stands for.
+    #[inline]
     pub(crate) fn akey(&self, oid: ObjectId, akey: &[u8]) -> Result<Self> {
         let mut key = self.clone();
         cut::encode(oid.akey_kind(), akey, self.akey_room(), &mut key)?;
@@ -99,6 +104,7 @@ impl Key {
     }
 
     /// Bytes an encoded akey can take under the dkey that `self` stands for.
+    #[inline]
     fn akey_room(&self) -> usize {
         (OBJECT_END + KEY_PAIR_MAX).saturating_sub(self.len())
     }
@@ -117,8 +123,15 @@ impl Key {
     }
 
     /// The single value of the akey that `self` stands for.
+    #[inline]
     pub(crate) fn single(&self) -> Self {
-        self.clone().push(&[SINGLE])
+        self.clone().into_single()
+    }
+
+    /// As [`Key::single`], without a copy.
+    #[inline]
+    pub(crate) fn into_single(self) -> Self {
+        self.push(&[SINGLE])
     }
 
     /// The extent that begins at record `start` of the akey that `self` stands for.
@@ -164,6 +177,15 @@ impl Key {
             self.long.extend_from_slice(&self.short[..self.len]);
         }
         self.long.extend_from_slice(bytes);
+    }
+}
+
+impl Clone for Key {
+    /// Without a call where nothing is allocated: each read and write makes several.
+    #[inline]
+    fn clone(&self) -> Self {
+        let long = if self.long.is_empty() { Vec::new() } else { self.long.clone() };
+        Self { len: self.len, short: self.short, long }
     }
 }
 

@@ -48,34 +48,34 @@ impl Target {
     ) -> Result<()> {
         let akey = dkey.akey(oid, fetch.akey)?;
         match fetch.wanted {
-            Wanted::Single => self.fetch_single(txn, &akey, fetch, view)?,
+            Wanted::Single => self.fetch_single(txn, &akey.into_single(), fetch, view)?,
             Wanted::Array(extents) => self.fetch_array(txn, &akey, extents, fetch, view)?,
         }
         let empty = fetch.size == 0 && fetch.cond.has(Cond::AKEY_FETCH);
-        if empty && !exists(txn, &akey, view)? { Err(missing("akey")) } else { Ok(()) }
+        let is_missing = empty && !exists(txn, &dkey.akey(oid, fetch.akey)?, view)?;
+        if is_missing { Err(missing("akey")) } else { Ok(()) }
     }
 
     fn fetch_single(
         &self,
         txn: &ReadTxn,
-        akey: &Key,
+        key: &Key,
         fetch: &mut Fetch<'_>,
         view: View,
     ) -> Result<()> {
-        let key = akey.single();
         let owned;
         let value = match view {
-            View::Latest => txn.get(&key)?,
+            View::Latest => txn.get(key)?,
             View::Snapshot(_) => {
-                owned = scan::Scan::new(txn, key.clone(), view)?.seek(&key)?;
+                owned = scan::Scan::new(txn, key.clone(), view)?.seek(key)?;
                 return match owned {
-                    Some(visible) => self.deliver_single(&key, visible.record()?, fetch),
+                    Some(visible) => self.deliver_single(key, visible.record()?, fetch),
                     None => nothing(fetch),
                 };
             }
         };
         match value {
-            Some(value) => self.deliver_single(&key, Record::decode(&key[1..], value)?, fetch),
+            Some(value) => self.deliver_single(key, Record::decode(&key[1..], value)?, fetch),
             None => nothing(fetch),
         }
     }
