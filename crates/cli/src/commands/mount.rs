@@ -52,7 +52,8 @@ pub(crate) struct MountCommand {
     /// Directory to mount on
     #[arg(value_name = "DIR")]
     dir: PathBuf,
-    /// Serve the mount in this process, until it is unmounted or Ctrl-C
+    /// Serve the mount in this process, until it is unmounted or Ctrl-C; a line on standard error says
+    /// when it answers
     #[arg(long)]
     foreground: bool,
     /// Let nothing be changed
@@ -106,7 +107,13 @@ impl MountCommand {
     pub(crate) fn run(self) -> Result<Answer> {
         match (std::env::var_os(SERVER).is_some(), self.foreground) {
             (true, _) => self.serve(detach),
-            (false, true) => self.serve(|| Ok(())),
+            (false, true) => {
+                let answers = format!("{} is mounted on {}", self.source, self.dir.display());
+                self.serve(|| {
+                    eprintln!("esker: {answers}");
+                    Ok(())
+                })
+            }
             (false, false) => self.start_server(),
         }
     }

@@ -5,7 +5,7 @@ use dfs::Open;
 use rustix::io::Errno;
 use serde_json::json;
 use std::fs::{self, File, OpenOptions};
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::process::Stdio;
 
 #[test]
@@ -103,8 +103,10 @@ fn a_killed_server_loses_nothing() {
 fn in_the_foreground_it_ends_with_the_command() {
     let Some(place) = Place::new() else { return };
     let mut command = place.site.command(&["mount", "tank/home", place.dir(), "--foreground"]);
-    let mut server = command.stdout(Stdio::null()).spawn().unwrap();
-    wait_for("the mount", || place.is_mounted());
+    let mut server = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = String::new();
+    BufReader::new(server.stderr.as_mut().unwrap()).read_line(&mut said).unwrap();
+    assert_eq!(said, format!("esker: tank/home is mounted on {}\n", place.dir()));
     fs::write(place.at("file"), "content").unwrap();
     assert_eq!(place.server(), server.id().to_string());
     place.umount();

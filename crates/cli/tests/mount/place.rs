@@ -1,5 +1,5 @@
 //! A file system on a directory, and the errors of calls on it.
-use crate::support::Site;
+use crate::support::{Site, wait_for};
 use dfs::{Dfs, MountOptions, NewDfs};
 use esker::Pool;
 use esker::backend::NewContainer;
@@ -44,8 +44,15 @@ impl Place {
         self.site.ok(&[&["mount", "tank/home", self.dir()], options].concat());
     }
 
+    /// A program that another test is just starting has our open files until it runs, also those that we
+    /// have closed since: the mount is in use for that long.
     pub(crate) fn umount(&self) {
-        self.site.ok(&["umount", self.dir()]);
+        wait_for("the unmount", || {
+            let output = self.site.run(&["umount", self.dir()]);
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success() || said.contains("is in use"), "{output:?}");
+            output.status.success()
+        });
     }
 
     pub(crate) fn dir(&self) -> &str {
