@@ -165,6 +165,7 @@ impl Array {
         let query = KeyQuery {
             edge: Edge::Max,
             dkey: None,
+            after: None,
             akey: Some(AKEY),
             want_akey: false,
             want_extent: true,

@@ -1,17 +1,15 @@
 //! Where cells exist and where they do not.
 use super::{AKEY, Array};
 use crate::access::Access;
-use esker_types::ops::{AkeyRef, Anchor, ListLimit};
-use esker_types::{Extent, Result};
+use esker_types::ops::{AkeyRef, Anchor, Edge, KeyQuery, StoredExtent};
+use esker_types::{Result, key_to_u64};
 
-/// Extents of a chunk asked for at a time.
-const EXTENTS_PER_STEP: usize = 256;
+/// Most extents of a chunk asked for at a time.
+const EXTENTS_PER_STEP_MAX: usize = 256;
 
-/// Chunks without data that are looked at one by one before all that have some are listed.
-const EMPTY_CHUNKS_MAX: u32 = 16;
-
-/// Chunks listed at a time.
-const CHUNKS_PER_STEP: usize = 1024;
+/// Chunks without data that are looked at one by one before the backend is asked for the next that has some: to
+/// look at one is cheaper, and holes may be much larger than what is in an array.
+const EMPTY_CHUNKS_MAX: usize = 16;
 
 impl Array {
     /// The first cell from `cell` on that exists; `None` where none does (POSIX: `SEEK_DATA`).
@@ -19,81 +17,91 @@ impl Array {
     /// # Errors
     /// What the backend meets.
     pub async fn next_data(&self, cell: u64, access: Access<'_>) -> Result<Option<u64>> {
-        let (size, mut at, mut empty) = (self.size(access).await?, cell, 0);
-        while at < size {
-            let (dkey, record) = self.layout.locate(at);
-            let mut found = None;
-            self.visit_extents(dkey, access, |extent| {
-                found = (extent.end() > record).then(|| extent.start.max(record));
-                found.is_none()
-            })
-            .await?;
-            if let Some(record) = found {
-                return Ok(Some(self.layout.cell_at(dkey, record)));
+        let mut at = cell;
+        for _ in 0..EMPTY_CHUNKS_MAX {
+            // No cell has the last number, and none comes after it.
+            if at == u64::MAX {
+                return Ok(None);
             }
-            empty += 1;
-            let next = match empty < EMPTY_CHUNKS_MAX {
-                true => Some(dkey + 1),
-                false => self.chunk_after(dkey, access).await?,
-            };
-            let Some(next) = next else { return Ok(None) };
-            at = self.layout.cell_at(next, 0);
+            let (dkey, record) = self.layout.locate(at);
+            if let Some(found) = self.first_record(dkey, record, access).await? {
+                return Ok(Some(self.layout.cell_at(dkey, found)));
+            }
+            at = self.layout.cell_at(dkey.saturating_add(1), 0);
         }
-        Ok(None)
+        self.first_from(at, access).await
     }
 
-    /// The first chunk after `dkey` that exists: holes may be much larger than what is in an array.
-    async fn chunk_after(&self, dkey: u64, access: Access<'_>) -> Result<Option<u64>> {
-        let (mut anchor, mut nearest) = (Anchor::Start, None);
-        while !anchor.is_end() {
-            let limit = ListLimit::entries(CHUNKS_PER_STEP);
-            let listed = self.object.list_dkeys(&mut anchor, limit, access).await?;
-            let chunks =
-                listed.iter().filter_map(|key| key.try_into().ok().map(u64::from_ne_bytes));
-            nearest = chunks.filter(|chunk| *chunk > dkey).chain(nearest).min();
-        }
-        Ok(nearest)
+    /// The first record of a chunk, from `record` on, that exists.
+    async fn first_record(
+        &self,
+        dkey: u64,
+        record: u64,
+        access: Access<'_>,
+    ) -> Result<Option<u64>> {
+        let found = self.extents(dkey, &mut Anchor::at_record(record), 1, access).await?;
+        Ok(found.first().map(|stored| stored.extent.start))
     }
 
-    /// The first cell from `cell` on that does not exist; the array's size at the latest, but never
-    /// before `cell` (POSIX: `SEEK_HOLE`).
+    /// The first cell from `cell` on, which is the first of a chunk.
+    async fn first_from(&self, cell: u64, access: Access<'_>) -> Result<Option<u64>> {
+        let before = cell.div_ceil(self.layout.0.chunk_size);
+        let query = KeyQuery {
+            edge: Edge::Min,
+            dkey: None,
+            after: Some(&before.to_ne_bytes()),
+            akey: Some(AKEY),
+            want_akey: false,
+            want_extent: true,
+        };
+        let found = self.object.query_key(query, access).await?;
+        let place = found.and_then(|found| Some((found.dkey, found.extent?)));
+        let Some((dkey, extent)) = place else { return Ok(None) };
+        Ok(Some(self.layout.cell_at(key_to_u64(&dkey)?, extent.start)))
+    }
+
+    /// The first cell from `cell` on that does not exist: the array's size at the latest, or `cell` where that is
+    /// behind it (POSIX: `SEEK_HOLE`).
     ///
     /// # Errors
     /// What the backend meets.
     pub async fn next_hole(&self, cell: u64, access: Access<'_>) -> Result<u64> {
-        let (size, mut at) = (self.size(access).await?, cell);
-        while at < size {
-            let (dkey, mut record) = self.layout.locate(at);
-            self.visit_extents(dkey, access, |extent| {
-                let covered = extent.start <= record;
-                record = if covered { record.max(extent.end()) } else { record };
-                covered
-            })
-            .await?;
+        let mut at = cell;
+        while at < u64::MAX {
+            let (dkey, record) = self.layout.locate(at);
+            let record = self.end_of_data(dkey, record, access).await?;
             at = self.layout.cell_at(dkey, record);
             if record < self.layout.0.chunk_size {
-                return Ok(at.min(size).max(cell));
-            }
-        }
-        Ok(size.max(cell))
-    }
-
-    /// Hands the extents of a chunk to `visit`, in order, until it returns false.
-    async fn visit_extents(
-        &self,
-        dkey: u64,
-        access: Access<'_>,
-        mut visit: impl FnMut(Extent) -> bool,
-    ) -> Result<()> {
-        let (mut anchor, dkey) = (Anchor::Start, dkey.to_ne_bytes());
-        while !anchor.is_end() {
-            let key = AkeyRef { dkey: &dkey, akey: AKEY };
-            let found =
-                self.object.list_extents(key, &mut anchor, EXTENTS_PER_STEP, access).await?;
-            if !found.iter().all(|stored| visit(stored.extent)) {
                 break;
             }
         }
-        Ok(())
+        Ok(at)
+    }
+
+    /// The first record of a chunk, from `record` on, that does not exist. What is asked for at a time grows, so
+    /// that a short stretch costs little.
+    async fn end_of_data(&self, dkey: u64, mut record: u64, access: Access<'_>) -> Result<u64> {
+        let (mut anchor, mut step) = (Anchor::at_record(record), 2);
+        while !anchor.is_end() {
+            for stored in self.extents(dkey, &mut anchor, step, access).await? {
+                if stored.extent.start > record {
+                    return Ok(record);
+                }
+                record = stored.extent.end();
+            }
+            step = EXTENTS_PER_STEP_MAX.min(2 * step);
+        }
+        Ok(record)
+    }
+
+    async fn extents(
+        &self,
+        dkey: u64,
+        anchor: &mut Anchor,
+        entries: usize,
+        access: Access<'_>,
+    ) -> Result<Vec<StoredExtent>> {
+        let key = AkeyRef { dkey: &dkey.to_ne_bytes(), akey: AKEY };
+        self.object.list_extents(key, anchor, entries, access).await
     }
 }

@@ -32,6 +32,7 @@ pub fn arrays(make: Make<'_>) {
             lengths_must_match,
             far_records,
             cells_between_others_are_holes_or_zeros,
+            data_and_holes_are_found,
         ],
     );
 }
@@ -222,5 +223,35 @@ fn cells_between_others_are_holes_or_zeros(store: &Store) -> Result<()> {
     array.read(&[extent(0, 6)], Sink::One(&mut cells), Access::Latest).wait()?;
     let (hole, end) = (if holes { UNTOUCHED } else { 0 }, UNTOUCHED);
     assert_eq!(cells, [hole, hole, hole, hole, hole, hole, b'a', b'b', hole, hole, end, end]);
+    Ok(())
+}
+
+/// From every cell on, the next that exists and the next that does not; chunk 7 and those far away have none.
+fn data_and_holes_are_found(store: &Store) -> Result<()> {
+    const CHUNK: u64 = 8;
+    let attributes = ArrayAttributes { cell_size: 1, chunk_size: CHUNK };
+    let array =
+        store.container.create_array(store.oid(ObjectType::Array)?, attributes, Access::Latest);
+    let array = array.wait()?;
+    let written =
+        [(3, 1), (5, 2), (7, 4), (16, 16), (40, 8), (49, 1), (51, 1), (64, 3), (900, 2), (7001, 1)];
+    let mut cells = vec![false; 7002];
+    for (start, count) in written {
+        let data = vec![1; count as usize];
+        array.write(&[extent(start, count)], Source::One(&data), Access::Latest).wait()?;
+        let begin = match store.pool.capabilities().holes {
+            true => start,
+            false => start - start % CHUNK,
+        };
+        cells[begin as usize..(start + count) as usize].fill(true);
+    }
+    for from in (0..1000).chain(6980..7010).chain([u64::MAX - 1, u64::MAX]) {
+        let rest = cells.get(from as usize..).unwrap_or_default();
+        let data = rest.iter().position(|cell| *cell).map(|cells| from + cells as u64);
+        assert_eq!(array.next_data(from, Access::Latest).wait()?, data, "data from {from} on");
+        let len = rest.iter().position(|cell| !cell).unwrap_or(rest.len());
+        let hole = array.next_hole(from, Access::Latest).wait()?;
+        assert_eq!(hole, from + len as u64, "a hole from {from} on");
+    }
     Ok(())
 }

@@ -132,8 +132,14 @@ fn first_bytes_sort_long_keys(store: &Store) -> Result<()> {
     Ok(())
 }
 
-const ANY: KeyQuery<'_> =
-    KeyQuery { edge: Edge::Max, dkey: None, akey: None, want_akey: false, want_extent: false };
+const ANY: KeyQuery<'_> = KeyQuery {
+    edge: Edge::Max,
+    dkey: None,
+    after: None,
+    akey: None,
+    want_akey: false,
+    want_extent: false,
+};
 
 fn long_keys_are_found(store: &Store) -> Result<()> {
     let object = store.object()?;

@@ -16,6 +16,7 @@ pub fn query(make: Make<'_>) {
         checks![
             nothing_is_found_in_nothing,
             dkeys_are_found_over_all_targets,
+            dkeys_behind_another_are_found,
             akeys_are_found,
             extents_are_found,
             the_outermost_dkey_with_the_rest_counts,
@@ -26,8 +27,14 @@ pub fn query(make: Make<'_>) {
     );
 }
 
-const ANY: KeyQuery<'static> =
-    KeyQuery { edge: Edge::Max, dkey: None, akey: None, want_akey: false, want_extent: false };
+const ANY: KeyQuery<'static> = KeyQuery {
+    edge: Edge::Max,
+    dkey: None,
+    after: None,
+    akey: None,
+    want_akey: false,
+    want_extent: false,
+};
 
 fn object(store: &Store) -> Result<Object> {
     store.object_of(ObjectType::MultiInteger)
@@ -86,6 +93,26 @@ fn dkeys_are_found_over_all_targets(store: &Store) -> Result<()> {
         put_at(&object, dkey, 0)?;
     }
     assert_eq!(dkeys_of(&both(&object, ANY)?), [Some(2), Some(70_000)]);
+    Ok(())
+}
+
+fn dkeys_behind_another_are_found(store: &Store) -> Result<()> {
+    let object = object(store)?;
+    for dkey in [300u64, 2, 70_000, 255, 256, 40] {
+        put_at(&object, dkey, 0)?;
+    }
+    write_at(&object, 300, 4, Extent::new(10, 5))?;
+    for (after, least) in [(0, 2), (2, 40), (3, 40), (255, 256), (300, 70_000)] {
+        let after = u64::to_ne_bytes(after);
+        let found = both(&object, KeyQuery { after: Some(&after), ..ANY })?;
+        assert_eq!(dkeys_of(&found), [Some(least), Some(70_000)]);
+    }
+    let (after, akey) = (40u64.to_ne_bytes(), 4u64.to_ne_bytes());
+    let query = KeyQuery { after: Some(&after), akey: Some(&akey), want_extent: true, ..ANY };
+    assert_eq!(dkeys_of(&both(&object, query)?), [Some(300), Some(300)]);
+    let after = 70_000u64.to_ne_bytes();
+    assert_eq!(both(&object, KeyQuery { after: Some(&after), ..ANY })?, [None, None]);
+    refused(ask(&object, KeyQuery { after: Some(b"word"), ..ANY }), ErrorKind::Invalid);
     Ok(())
 }
 

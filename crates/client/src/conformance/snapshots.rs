@@ -165,6 +165,7 @@ fn queries_see_the_snapshot(store: &Store) -> Result<()> {
     let query = KeyQuery {
         edge: Edge::Max,
         dkey: None,
+        after: None,
         akey: Some(b"a"),
         want_akey: false,
         want_extent: true,

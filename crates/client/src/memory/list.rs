@@ -68,7 +68,7 @@ impl<P: Payload> Reader<'_, P> {
         check_keys(self.oid, key.dkey, Some(key.akey))?;
         let dkey = encode_dkey(self.oid, key.dkey)?;
         self.note_dkey(&dkey);
-        let Some(from) = first_record(anchor)? else { return Ok(Vec::new()) };
+        let Some(from) = anchor.record()? else { return Ok(Vec::new()) };
         let akey = encode_akey(self.oid, key.akey)?;
         let place = Place { oid: self.oid, dkey, akey };
         let Some(Stored::Array(records)) = self.tree.get(&place, self.at) else {
@@ -83,8 +83,8 @@ impl<P: Payload> Reader<'_, P> {
         let page: Vec<_> = left.iter().copied().take(entries).collect();
         *anchor = match page.last() {
             _ if page.len() == left.len() => Anchor::End,
-            Some(last) => after(0, last.extent.end().to_be_bytes().to_vec()),
-            None => after(0, from.to_be_bytes().to_vec()),
+            Some(last) => Anchor::at_record(last.extent.end()),
+            None => Anchor::at_record(from),
         };
         Ok(page)
     }
@@ -165,18 +165,6 @@ fn page_by(
 
 pub(crate) fn after(shard: u32, position: Vec<u8>) -> Anchor {
     Anchor::After { shard, position }
-}
-
-/// The record a listing of extents goes on with, `None` where it is over.
-pub(crate) fn first_record(anchor: &Anchor) -> Result<Option<u64>> {
-    match anchor {
-        Anchor::Start => Ok(Some(0)),
-        Anchor::End => Ok(None),
-        Anchor::After { position, .. } => {
-            let bytes = position.as_slice().try_into();
-            bytes.map(|bytes| Some(u64::from_be_bytes(bytes))).map_err(|_| bad("the anchor"))
-        }
-    }
 }
 
 fn bad(what: &str) -> Error {

@@ -13,12 +13,14 @@ type Encoded = Option<Vec<u8>>;
 impl<P: Payload> Reader<'_, P> {
     pub(crate) fn query(&mut self, query: KeyQuery<'_>) -> Result<Option<KeyFound>> {
         let (dkey, akey) = self.given(&query)?;
+        let bound = query.bound(self.oid.dkey_kind())?;
         match &dkey {
             Some(dkey) => self.note_dkey(dkey),
             None => self.note(Watched::Object(self.oid)),
         }
         let fits = |seen: &Seen<'_, P>| {
             dkey.as_ref().is_none_or(|dkey| *dkey == seen.place.dkey)
+                && seen.place.dkey > bound
                 && akey.as_ref().is_none_or(|akey| *akey == seen.place.akey)
         };
         let of_object = self.tree.object(self.oid, self.at).filter(fits);

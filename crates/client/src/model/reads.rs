@@ -43,6 +43,7 @@ pub(super) enum Read {
         oid: ObjectId,
         edge: Edge,
         dkey: Option<Vec<u8>>,
+        after: Option<Vec<u8>>,
         akey: Option<Vec<u8>>,
         wants: (bool, bool),
     },
@@ -117,10 +118,11 @@ impl Read {
     fn query(random: &mut Random, oid: ObjectId) -> Self {
         let edge = *pick(random, &[Edge::Min, Edge::Max]);
         let dkey = random.one_in(2).then(|| dkey(random, oid));
+        let after = random.one_in(3).then(|| self::dkey(random, oid));
         let akey = random.one_in(2).then(|| akeys(random, oid).swap_remove(0));
         let want_akey = akey.is_none() && random.one_in(2);
         let want_extent = (akey.is_some() || want_akey) && random.one_in(2);
-        Self::Query { oid, edge, dkey, akey, wants: (want_akey, want_extent) }
+        Self::Query { oid, edge, dkey, after, akey, wants: (want_akey, want_extent) }
     }
 
     fn fetch(random: &mut Random, oid: ObjectId) -> Self {
@@ -166,12 +168,13 @@ impl Read {
     }
 
     fn ask_query(&self, backend: &dyn Backend, id: ContainerId, at: ReadAt<'_>) -> Result<Answer> {
-        let Self::Query { oid, edge, dkey, akey, wants } = self else {
+        let Self::Query { oid, edge, dkey, after, akey, wants } = self else {
             return Ok(Answer::Found(None));
         };
         let query = KeyQuery {
             edge: *edge,
             dkey: dkey.as_deref(),
+            after: after.as_deref(),
             akey: akey.as_deref(),
             want_akey: wants.0,
             want_extent: wants.1,

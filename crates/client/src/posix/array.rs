@@ -8,7 +8,7 @@ use super::form::{
 };
 use crate::array::ArrayAttributes;
 use crate::handles::gone;
-use crate::memory::list::{after, first_record, page_of_keys};
+use crate::memory::list::page_of_keys;
 use crate::memory::read::{check_record_size, too_big};
 use esker_types::limits::POSIX_ARRAY_VALUE_MAX;
 use esker_types::ops::{
@@ -356,9 +356,9 @@ impl Form for ArrayFiles<'_> {
         anchor: &mut Anchor,
         entries: usize,
     ) -> Result<Vec<StoredExtent>> {
-        let Some(from) = first_record(anchor)? else { return Ok(Vec::new()) };
+        let Some(from) = anchor.record()? else { return Ok(Vec::new()) };
         if entries == 0 {
-            *anchor = after(0, from.to_be_bytes().to_vec());
+            *anchor = Anchor::at_record(from);
             return Ok(Vec::new());
         }
         *anchor = Anchor::End;
@@ -380,6 +380,8 @@ impl Form for ArrayFiles<'_> {
         }
         let mut dkeys = vec![ATTRIBUTES, FIRST];
         dkeys.extend(self.further()?);
+        let bound = query.bound(KeyKind::Integer)?;
+        dkeys.retain(|dkey| dkey.to_be_bytes()[..] > bound[..]);
         let answers = dkeys.into_iter().map(|dkey| self.answer(&query, dkey).transpose());
         let answers = answers.map(Option::into_iter);
         outermost(query.edge, answers.flatten()).transpose()

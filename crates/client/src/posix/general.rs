@@ -213,7 +213,8 @@ impl Form for General<'_> {
         if let Some(dkey) = query.dkey {
             return ask(dkey);
         }
-        let answers = self.dkeys()?.into_iter();
+        let bound = query.bound(self.0.oid.dkey_kind())?;
+        let answers = self.dkeys()?.into_iter().filter(|dkey| *dkey > bound);
         let answers =
             answers.map(|dkey| self.decoded(&dkey).and_then(|dkey| ask(&dkey)).transpose());
         outermost(query.edge, answers.flat_map(Option::into_iter)).transpose()

@@ -303,8 +303,9 @@ impl Form for KvDirectory<'_> {
         let dkey = match query.dkey {
             Some(dkey) => self.stored(dkey, false)?.map(|_| dkey.to_vec()),
             None => {
-                let keys = sorted(self.kind(), self.keys()?)?;
-                let last = outermost(query.edge, keys.into_iter());
+                let bound = query.bound(self.kind())?;
+                let keys = sorted(self.kind(), self.keys()?)?.into_iter();
+                let last = outermost(query.edge, keys.filter(|(_, encoded)| *encoded > bound));
                 last.and_then(|(_, encoded)| decode_key(self.kind(), &encoded))
             }
         };

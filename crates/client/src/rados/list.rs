@@ -226,7 +226,9 @@ impl Listing<'_> {
         if query.edge == Edge::Min && found.is_some() {
             return Ok(found);
         }
+        let bound = query.bound(self.oid.dkey_kind())?;
         let mut chunks = head.chunks_of(self.oid);
+        chunks.retain(|chunk| chunk.to_be_bytes()[..] > bound[..]);
         chunks.sort_unstable();
         if query.edge == Edge::Max {
             chunks.reverse();

@@ -1,4 +1,4 @@
-//! A backend that does one thing wrong, to see that tests notice.
+//! A backend that does one thing wrong, to see that tests notice, and counts what it lists.
 use esker::Reply;
 use esker::backend::{Backend, Capabilities, NewContainer, Scope};
 use esker::memory::Memory;
@@ -10,12 +10,15 @@ use esker::types::ops::{
     StoredExtent, View, Write,
 };
 use esker::types::{Epoch, KeyBatch, ObjectId};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What is done wrong, now and then.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[allow(dead_code, reason = "each test file uses a part of it")]
 pub(crate) enum Fault {
+    /// Nothing.
+    None,
     /// A write is acknowledged and not done.
     LostWrite,
     /// A byte of a fetch is wrong.
@@ -34,16 +37,34 @@ pub(crate) enum Fault {
     NoAnswer,
 }
 
-/// The reference with a fault.
+/// The reference, or another backend, with a fault.
 pub(crate) struct Faulty {
-    memory: Memory,
+    inner: Arc<dyn Backend>,
     fault: Fault,
     calls: AtomicU64,
+    listed: AtomicU64,
 }
 
+#[allow(dead_code, reason = "each test file uses a part of it")]
 impl Faulty {
     pub(crate) fn new(fault: Fault) -> Self {
-        Self { memory: Memory::new(2), fault, calls: AtomicU64::new(1) }
+        Self::on(Arc::new(Memory::new(2)), fault)
+    }
+
+    pub(crate) fn on(inner: Arc<dyn Backend>, fault: Fault) -> Self {
+        Self { inner, fault, calls: AtomicU64::new(1), listed: AtomicU64::new(0) }
+    }
+
+    /// Calls that list or look for keys and extents, and what they gave, since this was asked last.
+    pub(crate) fn listed(&self) -> u64 {
+        self.listed.swap(0, Ordering::Relaxed)
+    }
+
+    fn count<'a, T>(&self, reply: Reply<'a, T>, len: fn(&T) -> usize) -> Reply<'a, T> {
+        let result = reply.wait();
+        let given = result.as_ref().map_or(0, len) as u64;
+        self.listed.fetch_add(1 + given, Ordering::Relaxed);
+        Reply::Ready(result)
     }
 
     /// True at every 50th time that the fault could show.
@@ -79,7 +100,7 @@ impl Backend for Faulty {
             return Reply::Ready(Err(esker::types::ErrorKind::TxRestart.into()));
         }
         let marks = marks.filter(|_| self.fault != Fault::MissedConflicts);
-        self.memory.write(container, writes, marks)
+        self.inner.write(container, writes, marks)
     }
 
     fn fetch<'a, 'b>(
@@ -94,7 +115,7 @@ impl Backend for Faulty {
     where
         'b: 'a,
     {
-        let result = self.memory.fetch(container, oid, dkey, cond, fetches, self.at(at)).wait();
+        let result = self.inner.fetch(container, oid, dkey, cond, fetches, self.at(at)).wait();
         for fetch in fetches.iter_mut().filter(|fetch| fetch.filled_bytes > 0) {
             if let (Sink::One(buffer), true) = (&mut fetch.sink, self.strikes(Fault::FlippedBit)) {
                 buffer[fetch.filled_bytes as usize - 1] ^= 1;
@@ -115,7 +136,8 @@ impl Backend for Faulty {
         if *anchor != Anchor::Start && self.strikes(Fault::ShortListings) {
             *anchor = Anchor::End;
         }
-        self.memory.list_keys(container, oid, scope, anchor, limit, self.at(at))
+        let reply = self.inner.list_keys(container, oid, scope, anchor, limit, self.at(at));
+        self.count(reply, KeyBatch::len)
     }
 
     fn list_extents<'a>(
@@ -127,7 +149,8 @@ impl Backend for Faulty {
         entries: usize,
         at: ReadAt<'a>,
     ) -> Reply<'a, Vec<StoredExtent>> {
-        self.memory.list_extents(container, oid, key, anchor, entries, self.at(at))
+        let reply = self.inner.list_extents(container, oid, key, anchor, entries, self.at(at));
+        self.count(reply, Vec::len)
     }
 
     fn list_objects<'a>(
@@ -137,7 +160,7 @@ impl Backend for Faulty {
         entries: usize,
         at: ReadAt<'a>,
     ) -> Reply<'a, Vec<ObjectId>> {
-        self.memory.list_objects(container, anchor, entries, self.at(at))
+        self.inner.list_objects(container, anchor, entries, self.at(at))
     }
 
     fn query_key<'a>(
@@ -147,7 +170,7 @@ impl Backend for Faulty {
         query: KeyQuery<'a>,
         at: ReadAt<'a>,
     ) -> Reply<'a, Option<KeyFound>> {
-        self.memory.query_key(container, oid, query, self.at(at))
+        self.count(self.inner.query_key(container, oid, query, self.at(at)), |_| 0)
     }
 
     fn object_epoch<'a>(
@@ -156,19 +179,19 @@ impl Backend for Faulty {
         oid: ObjectId,
         at: ReadAt<'a>,
     ) -> Reply<'a, Epoch> {
-        self.memory.object_epoch(container, oid, self.at(at))
+        self.inner.object_epoch(container, oid, self.at(at))
     }
 
     fn capabilities(&self) -> Capabilities {
-        self.memory.capabilities()
+        self.inner.capabilities()
     }
 
     fn pool_info(&self) -> Reply<'_, PoolInfo> {
-        self.memory.pool_info()
+        self.inner.pool_info()
     }
 
     fn create_container<'a>(&'a self, new: &'a NewContainer<'a>) -> Reply<'a, ContainerInfo> {
-        self.memory.create_container(new)
+        self.inner.create_container(new)
     }
 
     fn open_container<'a>(
@@ -176,19 +199,19 @@ impl Backend for Faulty {
         name: ContainerRef<'a>,
         mode: OpenMode,
     ) -> Reply<'a, ContainerInfo> {
-        self.memory.open_container(name, mode)
+        self.inner.open_container(name, mode)
     }
 
     fn close_container(&self, container: ContainerId) -> Reply<'_, ()> {
-        self.memory.close_container(container)
+        self.inner.close_container(container)
     }
 
     fn destroy_container<'a>(&'a self, name: ContainerRef<'a>, force: bool) -> Reply<'a, ()> {
-        self.memory.destroy_container(name, force)
+        self.inner.destroy_container(name, force)
     }
 
     fn list_containers(&self) -> Reply<'_, Vec<ContainerInfo>> {
-        self.memory.list_containers()
+        self.inner.list_containers()
     }
 
     fn rename_container<'a>(
@@ -196,11 +219,11 @@ impl Backend for Faulty {
         container: ContainerId,
         label: Option<&'a str>,
     ) -> Reply<'a, ()> {
-        self.memory.rename_container(container, label)
+        self.inner.rename_container(container, label)
     }
 
     fn get_metadata<'a>(&'a self, scope: Scope, name: &'a str) -> Reply<'a, Option<Vec<u8>>> {
-        self.memory.get_metadata(scope, name)
+        self.inner.get_metadata(scope, name)
     }
 
     fn set_metadata<'a>(
@@ -208,42 +231,42 @@ impl Backend for Faulty {
         scope: Scope,
         changes: &'a [(&'a str, Option<&'a [u8]>)],
     ) -> Reply<'a, ()> {
-        self.memory.set_metadata(scope, changes)
+        self.inner.set_metadata(scope, changes)
     }
 
     fn list_metadata<'a>(&'a self, scope: Scope, prefix: &'a str) -> Reply<'a, Vec<String>> {
-        self.memory.list_metadata(scope, prefix)
+        self.inner.list_metadata(scope, prefix)
     }
 
     fn allocate_oids(&self, container: ContainerId, count: u64) -> Reply<'_, u64> {
-        self.memory.allocate_oids(container, count)
+        self.inner.allocate_oids(container, count)
     }
 
     fn next_oid(&self, container: ContainerId) -> Reply<'_, u64> {
-        self.memory.next_oid(container)
+        self.inner.next_oid(container)
     }
 
     fn create_snapshot<'a>(&'a self, container: ContainerId, name: &'a str) -> Reply<'a, Epoch> {
-        self.memory.create_snapshot(container, name)
+        self.inner.create_snapshot(container, name)
     }
 
     fn list_snapshots(&self, container: ContainerId) -> Reply<'_, Vec<SnapshotInfo>> {
-        self.memory.list_snapshots(container)
+        self.inner.list_snapshots(container)
     }
 
     fn destroy_snapshot(&self, container: ContainerId, epoch: Epoch) -> Reply<'_, ()> {
-        self.memory.destroy_snapshot(container, epoch)
+        self.inner.destroy_snapshot(container, epoch)
     }
 
     fn hold(&self, container: ContainerId, oid: ObjectId) -> Reply<'_, ()> {
-        self.memory.hold(container, oid)
+        self.inner.hold(container, oid)
     }
 
     fn release(&self, container: ContainerId, oid: ObjectId) -> Reply<'_, bool> {
-        self.memory.release(container, oid)
+        self.inner.release(container, oid)
     }
 
     fn doom(&self, container: ContainerId, oid: ObjectId) -> Reply<'_, bool> {
-        self.memory.doom(container, oid)
+        self.inner.doom(container, oid)
     }
 }

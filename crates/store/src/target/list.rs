@@ -68,7 +68,7 @@ impl Target {
         Ok(keys)
     }
 
-    /// Next extents of an array akey; the anchor's position is the index to go on from.
+    /// Next extents of an array akey.
     pub fn list_extents(
         &self,
         container: ContainerId,
@@ -80,11 +80,7 @@ impl Target {
     ) -> Result<Vec<StoredExtent>> {
         let txn = self.read()?;
         self.mark(at, &txn, container, oid, Some(key.dkey));
-        let position = resume(anchor, self.number).ok_or_else(foreign_anchor)?;
-        let from = match position {
-            [] => 0,
-            bytes => u64::from_be_bytes(bytes.try_into().map_err(|_| foreign_anchor())?),
-        };
+        let Some(from) = anchor.record()? else { return Ok(Vec::new()) };
         let akey = Key::dkey(Table::Data, container, oid, key.dkey)?.akey(oid, key.akey)?;
         let mut found = Vec::new();
         let rest = Extent::new(from, u64::MAX - from);
@@ -99,10 +95,7 @@ impl Target {
             });
         }
         *anchor = match found.last() {
-            Some(last) if found.len() == entries => Anchor::After {
-                shard: self.number,
-                position: last.extent.end().to_be_bytes().to_vec(),
-            },
+            Some(last) if found.len() == entries => Anchor::at_record(last.extent.end()),
             _ => Anchor::End,
         };
         Ok(found)

@@ -12,6 +12,8 @@ struct Search<'t> {
     txn: &'t ReadTxn,
     view: View,
     query: KeyQuery<'t>,
+    /// Behind which the dkeys begin that count.
+    after: Option<Key>,
     oid: ObjectId,
 }
 
@@ -29,9 +31,11 @@ impl Target {
         }
         let txn = self.read()?;
         self.mark(at, &txn, container, oid, query.dkey);
-        let search = Search { txn: &txn, view: at.view, query, oid };
+        let key = |dkey| Key::dkey(Table::Data, container, oid, dkey);
+        let after = query.after.map(key).transpose()?;
+        let search = Search { txn: &txn, view: at.view, query, after, oid };
         match query.dkey {
-            Some(dkey) => search.in_dkey(&Key::dkey(Table::Data, container, oid, dkey)?, dkey),
+            Some(dkey) => search.in_dkey(&key(dkey)?, dkey),
             None => search.over_dkeys(&Key::object(Table::Data, container, oid)),
         }
     }
@@ -60,8 +64,9 @@ impl Target {
 impl Search<'_> {
     /// The outermost dkey that has what else is asked for.
     fn over_dkeys(&self, object: &Key) -> Result<Option<KeyFound>> {
-        let mut next = self.outermost(object, None)?;
-        while let Some(visible) = next {
+        let begin = self.after.as_ref().filter(|_| self.query.edge == Edge::Min);
+        let mut next = self.outermost(object, begin)?;
+        while let Some(visible) = next.filter(|visible| self.counts(visible)) {
             let (parts, left_out) = (visible.parts()?, visible.record()?.left_out);
             let prefix = Key::table(Table::Data).push(&parts.dkey_prefix()[1..]);
             if let Some(found) = self.in_dkey(&prefix, &parts.dkey(left_out)?)? {
@@ -70,6 +75,11 @@ impl Search<'_> {
             next = self.outermost(object, Some(&prefix))?;
         }
         Ok(None)
+    }
+
+    /// False for what stands under a dkey up to the one behind which they count.
+    fn counts(&self, visible: &Visible) -> bool {
+        self.after.as_ref().is_none_or(|after| visible.key[..] >= after.successor()[..])
     }
 
     fn in_dkey(&self, prefix: &Key, dkey: &[u8]) -> Result<Option<KeyFound>> {

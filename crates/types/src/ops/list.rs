@@ -1,5 +1,5 @@
 //! Listings and queries of keys.
-use crate::{Epoch, Extent};
+use crate::{Epoch, Error, ErrorKind, Extent, KeyKind, Result, encode_key};
 
 /// What a listing of keys goes over.
 #[derive(Clone, Copy, Debug)]
@@ -25,7 +25,8 @@ pub enum Anchor {
     /// At the beginning.
     #[default]
     Start,
-    /// Behind a position of a shard; the bytes are the backend's own.
+    /// Behind a position of a shard; the bytes are the backend's own, but for extents: those of a dkey are on one
+    /// shard, and the bytes are the next record ([`Anchor::at_record`]).
     After {
         /// Index of the shard.
         shard: u32,
@@ -42,6 +43,33 @@ impl Anchor {
     pub fn is_end(&self) -> bool {
         matches!(self, Self::End)
     }
+
+    /// Where a listing of extents goes on with `record`.
+    #[must_use]
+    pub fn at_record(record: u64) -> Self {
+        Self::After { shard: 0, position: record.to_be_bytes().to_vec() }
+    }
+
+    /// The record a listing of extents goes on with, `None` where it is over.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] where it is of another listing.
+    pub fn record(&self) -> Result<Option<u64>> {
+        match self {
+            Self::Start => Ok(Some(0)),
+            Self::End => Ok(None),
+            Self::After { position, .. } => {
+                let bytes = position.as_slice().try_into();
+                bytes.map(|bytes| Some(u64::from_be_bytes(bytes))).map_err(|_| foreign())
+            }
+        }
+    }
+}
+
+#[cold]
+fn foreign() -> Error {
+    let message = "the anchor does not belong to this listing: zero it and start again";
+    Error::new(ErrorKind::Invalid, message)
 }
 
 /// How much a listing may return at once.
@@ -89,12 +117,28 @@ pub struct KeyQuery<'a> {
     pub edge: Edge,
     /// The dkey; `None` asks for it.
     pub dkey: Option<&'a [u8]>,
+    /// Where it asks for the dkey: only those greater than this one count.
+    pub after: Option<&'a [u8]>,
     /// The akey; `None` asks for it (if `want_akey`).
     pub akey: Option<&'a [u8]>,
     /// Asks for the akey.
     pub want_akey: bool,
     /// Asks for the first or last extent of the akey.
     pub want_extent: bool,
+}
+
+impl KeyQuery<'_> {
+    /// The dkey that others must be greater than, encoded; empty where all count.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::Invalid`] where it is no dkey of this kind.
+    pub fn bound(&self, kind: KeyKind) -> Result<Vec<u8>> {
+        let mut encoded = Vec::new();
+        match self.after.filter(|_| self.dkey.is_none()) {
+            Some(after) => encode_key(kind, after, &mut encoded).map(|()| encoded),
+            None => Ok(encoded),
+        }
+    }
 }
 
 /// Answer to a [`KeyQuery`]: of several dkeys, the outermost that has what else was asked for.

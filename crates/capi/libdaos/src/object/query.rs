@@ -52,6 +52,7 @@ impl Query {
         let query = KeyQuery {
             edge,
             dkey: if self.asks(DKEY) { None } else { Some(convert::key(self.dkey)?) },
+            after: None,
             akey: match self.asks(AKEY) || !wants_below {
                 true => None,
                 false => Some(convert::key(self.akey)?),
