@@ -44,6 +44,23 @@ pub(crate) fn sources(tree: &Tree) -> (Vec<Source<'_>>, Vec<Finding>) {
     (sources, findings)
 }
 
+/// `told`, once for each token of tests that is `wanted`, anywhere but in the file `but`.
+pub(crate) fn find_in_tests(
+    tree: &Tree,
+    but: &str,
+    wanted: impl Fn(&str) -> bool,
+    told: &str,
+) -> Vec<Finding> {
+    let (sources, _) = sources(tree);
+    let others = sources.iter().filter(|source| source.file.path != but);
+    let found = others.flat_map(|source| {
+        let of_tests = source.tokens.iter().filter(|token| source.is_test(token.line));
+        let found = of_tests.filter(|token| wanted(&token.text));
+        found.map(|token| source.file.finding(token.line, told))
+    });
+    found.collect()
+}
+
 impl<'a> Source<'a> {
     fn parse(file: &'a File) -> syn::Result<Self> {
         let syntax = syn::parse_file(&file.text)?;

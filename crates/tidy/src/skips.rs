@@ -7,19 +7,8 @@ const HELPER: &str = "crates/testing/src/skip.rs";
 
 /// Tests that only print that they were skipped.
 pub fn uncounted(tree: &Tree) -> Vec<Finding> {
-    let (sources, _) = rust::sources(tree);
-    let others = sources.iter().filter(|source| source.file.path != HELPER);
-    let printed = others.flat_map(|source| {
-        let of_tests = source.tokens.iter().filter(|token| source.is_test(token.line));
-        let printed = of_tests.filter(|token| token.text.starts_with("\"skipped:"));
-        printed.map(|token| {
-            source.file.finding(
-                token.line,
-                "a skipped test is not counted; say so by `skip` of crates/testing",
-            )
-        })
-    });
-    printed.collect()
+    let told = format!("a skipped test is not counted; say so by `skip` of {HELPER}");
+    rust::find_in_tests(tree, HELPER, |token| token.starts_with("\"skipped:"), &told)
 }
 
 #[cfg(test)]

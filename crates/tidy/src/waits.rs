@@ -7,14 +7,9 @@ const HELPER: &str = "crates/testing/src/wait.rs";
 
 /// Tests that sleep, which depend on how busy the machine is.
 pub fn sleeping_tests(tree: &Tree) -> Vec<Finding> {
-    let (sources, _) = rust::sources(tree);
-    let tests = sources.iter().filter(|source| source.file.path != HELPER);
-    let sleeps = tests.flat_map(|source| {
-        let of_tests = source.tokens.iter().filter(|token| source.is_test(token.line));
-        let sleeps = of_tests.filter(|token| token.text == "sleep");
-        sleeps.map(|token| source.file.finding(token.line, told()))
-    });
-    sleeps.chain(sleeping_scripts(tree)).collect()
+    let mut sleeps = rust::find_in_tests(tree, HELPER, |token| token == "sleep", &told());
+    sleeps.extend(sleeping_scripts(tree));
+    sleeps
 }
 
 /// The same in Python, whose tests are found by their folder.
