@@ -11,6 +11,7 @@ mod files;
 pub(crate) mod fs;
 pub(crate) mod kv;
 pub(crate) mod mount;
+mod new_pool;
 pub(crate) mod object;
 mod paper;
 pub(crate) mod pool;

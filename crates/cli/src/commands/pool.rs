@@ -1,5 +1,6 @@
 //! `esker pool`.
 use super::attributes::AttributeCommand;
+use super::new_pool::Place;
 use super::pool_check::{Check, Scrub};
 use super::pool_salvage::Salvage;
 use super::{pool_posix, pool_rados};
@@ -16,7 +17,7 @@ use esker_bench::table::Table;
 use esker_bench::units::Bytes;
 use esker_store::PoolSpec;
 use serde_json::json;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Make, look at and look after pools
 #[derive(Subcommand)]
@@ -59,9 +60,8 @@ pub(crate) struct Create {
     /// Size of the pool with its index: 512MiB, 4G, 1.5T (powers of 1024)
     #[arg(long, short, value_name = "SIZE")]
     size: Option<Bytes>,
-    /// Directory for the pool [default: the first of ESKER_POOLS, else the user's data directory]
-    #[arg(long, value_name = "DIR")]
-    dir: Option<PathBuf>,
+    #[command(flatten)]
+    place: Place,
     /// Number of targets [default: one per core, 2 to 8]
     #[arg(long, value_name = "N")]
     targets: Option<u32>,
@@ -161,13 +161,7 @@ impl Create {
             return pool_rados::create(&url, &self);
         }
         let spec = self.spec()?;
-        let directory = self.dir.map_or_else(names::new_pool_directory, Ok)?;
-        let bar = Bar::bytes("reserving");
-        let pool =
-            esker_store::Pool::create(&directory, &spec, &mut |done, all| bar.update(done, all))?;
-        drop(bar);
-        let directory = directory.canonicalize().unwrap_or(directory);
-        let path = directory.join(&pool.label);
+        let (path, pool) = self.place.create(&spec)?;
         let mut text = format!(
             "pool {} of {} in {} targets: {}",
             pool.label,
@@ -175,7 +169,7 @@ impl Create {
             pool.targets,
             path.display()
         );
-        if !is_looked_in(&directory) {
+        if let Some(directory) = path.parent().filter(|directory| !is_looked_in(directory)) {
             text += &format!(
                 "\nuse it as esker:{}, or put {} in {}",
                 path.display(),
@@ -194,7 +188,7 @@ impl Create {
     pub(super) fn reserves(&self) -> bool {
         let sizes =
             [self.size.is_some(), self.segment_size.is_some(), self.index_percent.is_some()];
-        let others = [self.dir.is_some(), self.targets.is_some(), self.durability.is_some()];
+        let others = [self.place.is_given(), self.targets.is_some(), self.durability.is_some()];
         sizes.contains(&true) || others.contains(&true) || self.guarded || self.group.is_some()
     }
 

@@ -1,4 +1,5 @@
 //! `esker pool salvage`.
+use super::new_pool::Place;
 use crate::args::PoolArg;
 use crate::output::Answer;
 use crate::progress::Bar;
@@ -11,7 +12,7 @@ use esker::{Pool, names};
 use esker_bench::units::Bytes;
 use esker_store::{Losses, PoolSpec, Salvage as Remains, Superblock};
 use serde_json::json;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 const SALVAGING: &str = "\
 For a pool that no longer opens, or of which `esker pool check` says that pages of an index are damaged. POOL is only read, \
@@ -43,9 +44,8 @@ pub(crate) struct Salvage {
     /// Size of the new pool with its index: 512MiB, 4G, 1.5T [default: that of POOL]
     #[arg(long, short, value_name = "SIZE")]
     size: Option<Bytes>,
-    /// Directory for the new pool [default: the first of ESKER_POOLS, else the user's data directory]
-    #[arg(long, value_name = "DIR")]
-    dir: Option<PathBuf>,
+    #[command(flatten)]
+    place: Place,
     /// Number of targets of the new pool [default: as many as POOL has]
     #[arg(long, value_name = "N")]
     targets: Option<u32>,
@@ -54,14 +54,7 @@ pub(crate) struct Salvage {
 impl Salvage {
     pub(super) fn run(self) -> Result<Answer> {
         let mut from = Remains::open(&names::find(&self.pool.pool)?)?;
-        let directory = self.dir.clone().map_or_else(names::new_pool_directory, Ok)?;
-        let bar = Bar::bytes("reserving");
-        let spec = self.spec(from.superblock());
-        let made =
-            esker_store::Pool::create(&directory, &spec, &mut |done, all| bar.update(done, all))?;
-        drop(bar);
-        let directory = directory.canonicalize().unwrap_or(directory);
-        let path = directory.join(&made.label);
+        let (path, made) = self.place.create(&self.spec(from.superblock()))?;
         match fill(&mut from, &path) {
             Ok(summary) => Ok(answer(&from, &path, &made, summary)),
             Err(error) => {
