@@ -138,7 +138,7 @@ fn is_held(marker: &Object) -> Result<bool> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::store::{put, writer::FieldWriter};
     use crate::{Key, Schema};
@@ -146,8 +146,8 @@ mod tests {
     use esker_types::ErrorKind;
     use esker_types::info::OpenMode;
 
-    fn store(name: &str) -> FieldStore {
-        let name = format!("memory:purge-{name}");
+    pub(in crate::store) fn store(name: &str) -> FieldStore {
+        let name = format!("memory:{name}");
         let pool = Pool::connect(&name, OpenMode::ReadWrite).unwrap();
         let store =
             FieldStore::create(&pool, "fields", &Schema::parse("[a [b [c]]]", "test").unwrap());
@@ -174,14 +174,14 @@ mod tests {
         object.update(dkey, Cond::NONE, &[put(akey, value)], Access::Latest).wait().unwrap();
     }
 
-    fn purge(store: &FieldStore) -> Result<Purged> {
+    pub(in crate::store) fn purge(store: &FieldStore) -> Result<Purged> {
         store.purge(&store.everything(), true, |_| Ok(()))
     }
 
     /// Whatever an index may have that nobody can read, a purge stops at it, says so and takes nothing away.
     #[test]
     fn what_cannot_be_read_stops_a_purge() {
-        let store = store("damaged");
+        let store = store("purge-damaged");
         fill(&store);
         let current = layout::current("b=1");
         let place = super::super::fetch(&index(&store), &current, b"c=0").unwrap().unwrap();
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn a_catalogue_that_cannot_be_read_stops_a_purge() {
-        let store = store("catalogue");
+        let store = store("purge-catalogue");
         fill(&store);
         let catalogue = store.catalogue();
         let damage: [(&[u8], &[u8], &[u8]); 5] = [

@@ -139,19 +139,8 @@ fn fetch_removal(catalogue: &Object, akey: &[u8]) -> Result<Option<Removal>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Schema;
-    use esker::Pool;
+    use crate::store::purge::tests::{purge, store};
     use esker_types::ErrorKind;
-    use esker_types::info::OpenMode;
-
-    fn store(name: &str) -> FieldStore {
-        let pool = Pool::connect(&format!("memory:removal-{name}"), OpenMode::ReadWrite).unwrap();
-        FieldStore::create(&pool, "fields", &Schema::parse("[a [b [c]]]", "test").unwrap()).unwrap()
-    }
-
-    fn purge(store: &FieldStore) -> Result<Purged> {
-        store.purge(&store.everything(), true, |_| Ok(()))
-    }
 
     /// A wipe of three fields that ends when their names are gone, and their bytes are not.
     fn end_between(store: &FieldStore) -> Removal {
@@ -176,7 +165,7 @@ mod tests {
 
     #[test]
     fn a_purge_finishes_a_removal_that_was_cut_short() {
-        let store = store("short");
+        let store = store("removal-short");
         let removal = end_between(&store);
         assert_eq!(removal.0.len(), 3);
         let left = Purged { removed: 3, bytes: 15, ..Purged::default() };
@@ -189,7 +178,7 @@ mod tests {
 
     #[test]
     fn a_removal_that_cannot_be_read_stops_a_purge() {
-        let store = store("damaged");
+        let store = store("removal-damaged");
         let catalogue = store.catalogue();
         for value in [&b"short"[..], &[0; 8]] {
             let entry = [put(b"removal0", value)];
