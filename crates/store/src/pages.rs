@@ -26,6 +26,10 @@ use tree::{Keys, Visit, Walk};
 
 /// Bytes of a page on machines whose own pages are that large; LMDB takes those of the machine.
 pub(crate) const PAGE: usize = 4096;
+/// Bytes of a page's header, also of the one in front of a value that has pages of its own.
+pub(crate) const PAGE_HEADER: usize = 16;
+/// Flag of a page that begins such a value.
+pub(crate) const OVERFLOW: u16 = 0x04;
 
 /// Times a file is looked at that others change meanwhile.
 const ATTEMPTS: u32 = 5;

@@ -5,7 +5,7 @@
 //! rate of `memcpy` from 8 KiB on.
 
 /// Copies shorter than this stay in the cache.
-const STREAM_MIN: usize = 4096;
+pub(super) const STREAM_MIN: usize = 4096;
 
 /// Copies `from` to `to` and, behind what is there, to `kept`: the same bytes, though others may change
 /// `from` meanwhile. Other processes see them in order once [`fence`] was called.
@@ -33,7 +33,8 @@ pub(super) unsafe fn copy_twice(from: &[u8], to: *mut u8, kept: &mut Vec<u8>) {
 /// Runs that are fetched side by side, their length, and the length of what is copied of each in turn.
 const RUNS: usize = 4;
 const RUN: usize = 4096;
-const LINE: usize = 64;
+/// Bytes of a line of the cache.
+pub(super) const LINE: usize = 64;
 
 /// Fills `to` from `from`.
 ///

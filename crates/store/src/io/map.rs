@@ -78,15 +78,18 @@ impl Map {
         return false;
     }
 
-    /// As [`Map::write`], where [`Map::can_sum`]: goes on with a CRC-32C over the very bytes that were stored, whose
-    /// register it takes and answers; `None` where they do not fit. To be followed by [`Map::fence`].
+    /// As [`Map::write`]; goes on with a CRC-32C over the very bytes that were stored, whose register it takes and
+    /// answers. `None` where they do not fit, or not [`Map::can_sum`]. To be followed by [`Map::fence`].
     pub(crate) fn write_summed(&self, offset: u64, from: &[u8], sum: u32) -> Option<u32> {
         let place = self.place(offset, from.len())?;
         #[cfg(target_arch = "x86_64")]
         // SAFETY: `place` has room for all of `from`, which as a Rust slice cannot be the mapping.
         return Self::can_sum().then(|| unsafe { super::summed::copy(from, place, sum) });
         #[cfg(not(target_arch = "x86_64"))]
-        return Some(sum).filter(|_| place.is_null());
+        {
+            let _ = (place, sum);
+            None
+        }
     }
 
     /// Has all that was written be seen before whatever is stored from now on.

@@ -3,15 +3,10 @@
 //! Each byte is read once, into a register that is both stored and summed: what was summed is what was stored,
 //! whoever changes the source meanwhile. The CRC-32C (RFC 3720, polynomial 0x1EDC6F41, reflected) is folded as in Gopal
 //! et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction" (Intel, 2009).
+use super::copy::{LINE, STREAM_MIN};
 use std::arch::x86_64::*;
 use std::array::from_fn;
 use std::is_x86_feature_detected as detected;
-
-/// Copies shorter than this stay in the cache.
-const STREAM_MIN: usize = 4096;
-
-/// What streaming stores are aligned to.
-const LINE: usize = 64;
 
 /// Bytes of one step of both loops.
 const STEP: usize = 256;

@@ -4,7 +4,7 @@ use crate::io::index::{DATA, Index};
 use crate::io::sys;
 use crate::io::txn::Txn;
 use crate::keys::{Key, Table};
-use crate::pages::PAGE;
+use crate::pages::{PAGE, PAGE_HEADER};
 use crate::superblock::Superblock;
 use esker_types::{Error, Result};
 use std::fs::File;
@@ -12,8 +12,6 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// LMDB's header before a value that has pages of its own.
-const PAGE_HEADER: u64 = 16;
 pub(super) fn not_reserved(error: std::io::Error) -> Error {
     Error::io("reserving space of an index", &error)
 }
@@ -66,7 +64,7 @@ pub(super) fn block_key(number: u32) -> Key {
 
 /// Bytes of the value that stands for a block, whose first page has LMDB's header.
 pub(super) fn value_len(block_bytes: u64) -> usize {
-    (block_bytes - PAGE_HEADER) as usize
+    block_bytes as usize - PAGE_HEADER
 }
 
 /// Puts all blocks into a fresh index, where LMDB uses one page after the other. Nothing but the first page of

@@ -17,12 +17,12 @@ const GATHER_MARGIN: u64 = 64;
 const SPREAD: u64 = 16;
 
 impl Target {
-    /// Moves what lies where so many blocks could be, there where least does; false where nothing can be moved.
+    /// Moves entries out of the last places where so many blocks could be; false where nothing can be moved.
     pub(super) fn make_way(&self, lending: &Lending, blocks: u32) -> Result<bool> {
         let keys = self.in_the_way(lending, blocks as usize + 1)?;
         let first = &keys[..keys.len().min(1)];
         self.gather(lending)?;
-        // What a commit leaves can be had by the next but one.
+        // Pages that a commit lets go of can be had by the next but one: two small commits follow.
         for batch in keys.chunks(BATCH).chain([first, first]) {
             if !self.change_space(|txn| batch.iter().try_for_each(|key| rewrite(txn, key)))? {
                 return Ok(false);

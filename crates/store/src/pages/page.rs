@@ -1,16 +1,13 @@
 //! Pages taken apart: meta pages, and pages of nodes.
-use super::PAGE;
+use super::{OVERFLOW, PAGE, PAGE_HEADER};
 use std::ops::Range;
 
-/// Bytes of a page's header.
-const HEADER: usize = 16;
 /// Bytes in front of a node's key.
 const NODE_HEADER: usize = 8;
 const MAGIC: u32 = 0xbeef_c0de;
 const VERSION: u32 = 1;
 const BRANCH: u16 = 0x01;
 const LEAF: u16 = 0x02;
-const OVERFLOW: u16 = 0x04;
 const META: u16 = 0x08;
 /// Flags that mean something in memory only.
 const PASSING: u16 = 0x10 | 0x4000 | 0x8000;
@@ -71,7 +68,7 @@ pub(super) struct Meta {
 impl Meta {
     /// `None` for what is no meta page of ours.
     pub(super) fn parse(page: &[u8]) -> Option<Self> {
-        let body = page.get(HEADER..)?;
+        let body = page.get(PAGE_HEADER..)?;
         let trees = body.get(24..)?;
         let is_meta = u16_at(page, 10)? & META != 0
             && u32_at(body, 0)? == MAGIC
@@ -126,10 +123,10 @@ pub(super) fn nodes(page: &[u8], number: u64, sort: Sort) -> Result<Vec<Node<'_>
     let Some((lower, upper)) = bounds.map(|(l, u)| (usize::from(l), usize::from(u))) else {
         return Err("is cut off");
     };
-    if lower < HEADER || lower % 2 != 0 || lower > upper || upper > page.len() {
+    if lower < PAGE_HEADER || lower % 2 != 0 || lower > upper || upper > page.len() {
         return Err("has impossible bounds");
     }
-    let offsets = (HEADER..lower).step_by(2).filter_map(|at| u16_at(page, at));
+    let offsets = (PAGE_HEADER..lower).step_by(2).filter_map(|at| u16_at(page, at));
     let nodes: Option<Vec<_>> = offsets.map(|at| node(page, at.into(), upper, sort)).collect();
     let nodes = nodes.ok_or("has a node that does not fit")?;
     if nodes.iter().map(|node| node.place.start).min().is_some_and(|first| first != upper) {
@@ -167,7 +164,7 @@ fn overlap(nodes: &[Node<'_>]) -> bool {
 
 /// Pages that `len` bytes of data take with their header.
 pub(super) fn overflow_pages(len: usize) -> u64 {
-    ((HEADER + len).div_ceil(PAGE)) as u64
+    ((PAGE_HEADER + len).div_ceil(PAGE)) as u64
 }
 
 /// True where `page` begins data of `pages` pages.
@@ -179,7 +176,7 @@ pub(super) fn is_overflow(page: &[u8], number: u64, pages: u64) -> bool {
 
 /// The data of a node that begins on an overflow page; `None` where its pages were not read.
 pub(super) fn overflow_data(pages: &[u8], len: usize) -> Option<&[u8]> {
-    pages.get(HEADER..HEADER.checked_add(len)?)
+    pages.get(PAGE_HEADER..PAGE_HEADER.checked_add(len)?)
 }
 
 /// Pages that a page begins by its own account, as the first of data on pages of its own.
@@ -197,7 +194,7 @@ pub(super) fn nodes_left(page: &[u8]) -> Vec<(&[u8], &[u8])> {
     if lower > upper || upper > page.len() {
         return Vec::new();
     }
-    let offsets = (HEADER..lower).step_by(2).filter_map(|at| u16_at(page, at));
+    let offsets = (PAGE_HEADER..lower).step_by(2).filter_map(|at| u16_at(page, at));
     let nodes = offsets.filter_map(|at| node(page, at.into(), upper, Sort::Leaf));
     let data = nodes.filter_map(|node| match node.content {
         Content::Data(data) => Some((node.key, data)),
