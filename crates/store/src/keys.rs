@@ -39,6 +39,37 @@ pub(crate) enum Table {
     Doomed = b'X',
 }
 
+impl Table {
+    /// All of them.
+    const ALL: [Self; 14] = [
+        Self::Attribute,
+        Self::Block,
+        Self::Container,
+        Self::Data,
+        Self::Lent,
+        Self::History,
+        Self::Intent,
+        Self::Label,
+        Self::Next,
+        Self::Oid,
+        Self::Parked,
+        Self::Segment,
+        Self::Snapshot,
+        Self::Doomed,
+    ];
+
+    /// The one that a key is of.
+    pub(crate) fn of(key: &[u8]) -> Option<Self> {
+        Self::ALL.into_iter().find(|table| Some(&(*table as u8)) == key.first())
+    }
+}
+
+/// Number of the container that a key is of, where it is of one; 0 for the pool itself.
+pub(crate) fn container_of(key: &[u8]) -> Option<u32> {
+    let number = key.get(TABLE_LEN..)?.first_chunk()?;
+    Some(u32::from_be_bytes(*number))
+}
+
 /// Marks a single value behind an akey.
 pub(crate) const SINGLE: u8 = 1;
 /// Marks an extent of an array behind an akey; its first record follows.

@@ -20,6 +20,7 @@ use esker_types::{Error, ErrorKind, Extent, ObjectId, Result};
 use overlay::Overlay;
 use shard::Shard;
 use std::collections::HashMap;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// A pool that may be damaged. What it held when it was used last is read from its files as they are.
@@ -205,7 +206,7 @@ impl Reader<'_> {
 
     /// An entry that stands, unless a commit that was decided has another in its place.
     fn entry(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        let is_data = key.first() == Some(&(Table::Data as u8));
+        let is_data = Table::of(key) == Some(Table::Data);
         if !is_data || self.overlay.hides(key) || self.catalog.is_doomed(key) {
             return Ok(());
         }
@@ -245,40 +246,32 @@ impl Reader<'_> {
         };
         let (container, oid) = (parts.container(), parts.oid);
         self.catalog.meet(container, self.losses);
-        let mut buffer = std::mem::take(&mut self.buffer);
-        let damaged = match record.body {
-            Body::Inline(data) => {
-                buffer.clear();
-                buffer.extend_from_slice(data);
-                Vec::new()
-            }
-            Body::Segment(place) => self.shard.load(&place, record.bytes(), &mut buffer),
-        };
-        let Some(start) = parts.start else {
-            if damaged.is_empty() {
-                let value = SalvagedValue::Single(&buffer);
-                (self.hear)(Salvaged { container, oid, dkey: &dkey, akey: &akey, value })?;
-            } else {
-                self.lose(parts.whole(), None, "its data");
-            }
-            self.buffer = buffer;
-            return Ok(());
-        };
-        let record_size = u64::from(record.record_size);
-        for (part, is_sound) in parts_of(record, &damaged) {
-            let extent = Extent::new(start.saturating_add(part.start), part.count);
-            if !is_sound {
-                self.lose(parts.whole(), Some(extent), "their data");
+        let damaged = self.load(record);
+        for (extent, place) in runs_of(parts.start, record, &damaged) {
+            let Some(bytes) = place.and_then(|place| self.buffer.get(place)) else {
+                self.lose(parts.whole(), extent, "data");
                 continue;
-            }
-            let from = (part.start * record_size) as usize;
-            let bytes = buffer.get(from..from + (part.count * record_size) as usize);
-            let bytes = bytes.unwrap_or_default();
-            let value = SalvagedValue::Array { record_size, extent, bytes };
+            };
+            let record_size = u64::from(record.record_size);
+            let value = match extent {
+                None => SalvagedValue::Single(bytes),
+                Some(extent) => SalvagedValue::Array { record_size, extent, bytes },
+            };
             (self.hear)(Salvaged { container, oid, dkey: &dkey, akey: &akey, value })?;
         }
-        self.buffer = buffer;
         Ok(())
+    }
+
+    /// Has the bytes of a record in the buffer; answers which of them are damaged.
+    fn load(&mut self, record: &Record<'_>) -> Vec<Range<u64>> {
+        match record.body {
+            Body::Inline(data) => {
+                self.buffer.clear();
+                self.buffer.extend_from_slice(data);
+                Vec::new()
+            }
+            Body::Segment(place) => self.shard.load(&place, record.bytes(), &mut self.buffer),
+        }
     }
 
     fn lose(&mut self, key: &[u8], extent: Option<Extent>, what: &str) {
@@ -287,8 +280,25 @@ impl Reader<'_> {
     }
 }
 
+/// What a record holds, in runs: which records of an array they are, and where their bytes lie, but for damaged ones.
+fn runs_of(
+    start: Option<u64>,
+    record: &Record<'_>,
+    damaged: &[Range<u64>],
+) -> Vec<(Option<Extent>, Option<Range<usize>>)> {
+    let Some(start) = start else {
+        return vec![(None, damaged.is_empty().then_some(0..record.bytes() as usize))];
+    };
+    let place = |at: u64| at.saturating_mul(u64::from(record.record_size)) as usize;
+    let run = |(part, is_sound): (Extent, bool)| {
+        let extent = Extent::new(start.saturating_add(part.start), part.count);
+        (Some(extent), is_sound.then(|| place(part.start)..place(part.end())))
+    };
+    parts_of(record, damaged).into_iter().map(run).collect()
+}
+
 /// The records of an array piece in runs: those that none of the `damaged` bytes belong to, and the others.
-fn parts_of(record: &Record<'_>, damaged: &[std::ops::Range<u64>]) -> Vec<(Extent, bool)> {
+fn parts_of(record: &Record<'_>, damaged: &[Range<u64>]) -> Vec<(Extent, bool)> {
     let size = u64::from(record.record_size).max(1);
     let mut parts = Vec::new();
     let mut next = 0;

@@ -58,13 +58,12 @@ pub(crate) fn records_from(
 
 /// True for the key of a record.
 pub(crate) fn is_record(key: &[u8]) -> bool {
-    [Table::Data, Table::History].map(|table| Some(table as u8)).contains(&key.first().copied())
+    matches!(Table::of(key), Some(Table::Data | Table::History))
 }
 
 /// True where a record is as it was when it was written under its key.
 pub(crate) fn is_sealed(key: &[u8], value: &[u8]) -> bool {
-    let is_past = key.first() == Some(&(Table::History as u8));
-    parse(if is_past { Table::History } else { Table::Data }, key, value).is_ok()
+    Table::of(key).is_some_and(|table| parse(table, key, value).is_ok())
 }
 
 /// The object that a record belongs to, in words.

@@ -5,7 +5,7 @@ use super::overlay::Overlay;
 use super::shard::Shard;
 use crate::catalog::parse_container;
 use crate::commit::Intent;
-use crate::keys::{DataKey, Table};
+use crate::keys::{DataKey, Table, container_of};
 use crate::pages::Find;
 use esker_types::info::{ContainerId, ContainerInfo};
 use esker_types::{Extent, KeyKind, Result};
@@ -51,31 +51,33 @@ impl Catalog {
     }
 
     fn entry(&mut self, shard: u32, key: &[u8], value: &[u8]) {
-        let Some((&table, rest)) = key.split_first() else { return };
-        let number = rest.first_chunk().map(|bytes| u32::from_be_bytes(*bytes));
+        let (Some(table), [_, rest @ ..]) = (Table::of(key), key) else { return };
+        let number = container_of(key);
         let scope = |containers: &mut BTreeMap<u32, SalvagedContainer>,
                      change: &dyn Fn(&mut SalvagedContainer)| {
             number.iter().for_each(|number| change(containers.entry(*number).or_default()));
         };
         match table {
-            b'A' => scope(&mut self.containers, &|found| {
+            Table::Attribute => scope(&mut self.containers, &|found| {
                 let name = String::from_utf8_lossy(rest.get(4..).unwrap_or_default()).into_owned();
                 found.metadata.push((name, value.to_vec()));
             }),
-            b'C' => {
+            Table::Container => {
                 if let Some(info) = parse_container(key, value) {
                     let number = info.id.0;
                     self.containers.entry(number).or_default().info = Some(info);
                 }
             }
-            b'L' => drop(self.labels.insert(rest.to_vec(), value.to_vec())),
-            b'O' => scope(&mut self.containers, &|found| {
+            Table::Label => drop(self.labels.insert(rest.to_vec(), value.to_vec())),
+            Table::Oid => scope(&mut self.containers, &|found| {
                 found.next_oid = value.try_into().ok().map(u64::from_le_bytes);
             }),
-            b'S' if shard == 0 => scope(&mut self.containers, &|found| found.snapshots += 1),
-            b'X' if rest.len() == 4 => self.doomed.extend(number),
-            b'I' if rest == b"D" => self.intents.extend(Intent::parse(value)),
-            b'I' if rest == b"A" => {
+            Table::Snapshot if shard == 0 => {
+                scope(&mut self.containers, &|found| found.snapshots += 1)
+            }
+            Table::Doomed if rest.len() == 4 => self.doomed.extend(number),
+            Table::Intent if rest == b"D" => self.intents.extend(Intent::parse(value)),
+            Table::Intent if rest == b"A" => {
                 let epoch = value.try_into().map(u64::from_le_bytes);
                 self.applied.extend(epoch.ok().map(|epoch| (shard, epoch)));
             }
@@ -85,7 +87,7 @@ impl Catalog {
 
     /// An entry of a damaged page. A container is believed where its label, which stands elsewhere, agrees.
     fn doubt(&mut self, key: &[u8], value: &[u8]) {
-        let info = Some(key).filter(|key| key.first() == Some(&(Table::Container as u8)));
+        let info = Some(key).filter(|key| Table::of(key) == Some(Table::Container));
         let info = info.and_then(|key| parse_container(key, value));
         self.doubtful.extend(info.map(|info| (key.to_vec(), info)));
     }
@@ -121,8 +123,8 @@ impl Catalog {
 
     /// True for what is left of a container that was destroyed.
     pub(super) fn is_doomed(&self, key: &[u8]) -> bool {
-        let number = key.get(1..5).and_then(|bytes| bytes.try_into().ok()).map(u32::from_be_bytes);
-        number.is_some_and(|number| self.doomed.contains(&number) && !self.is_known(number))
+        container_of(key)
+            .is_some_and(|number| self.doomed.contains(&number) && !self.is_known(number))
     }
 
     fn is_known(&self, number: u32) -> bool {
@@ -168,17 +170,16 @@ impl Catalog {
     /// What a key at the edge of a gap stands for, in words.
     pub(super) fn edge(&self, key: Option<&[u8]>) -> String {
         let Some(key) = key else { return "the edge of the index".to_owned() };
-        let number = key.get(1..5).and_then(|bytes| bytes.try_into().ok()).map(u32::from_be_bytes);
-        let whose = |what: &str| match number {
+        let whose = |what: &str| match container_of(key) {
             Some(0) | None => format!("{what} of the pool"),
             Some(number) => format!("{what} of {}", self.name(ContainerId(number))),
         };
-        match key.first() {
-            Some(b'A') => whose("the attributes"),
-            Some(b'C' | b'L') => "the list of containers".to_owned(),
-            Some(b'D') => self.place(key, None),
-            Some(b'H') => whose("the past"),
-            Some(b'O') => whose("the next object id"),
+        match Table::of(key) {
+            Some(Table::Attribute) => whose("the attributes"),
+            Some(Table::Container | Table::Label) => "the list of containers".to_owned(),
+            Some(Table::Data) => self.place(key, None),
+            Some(Table::History) => whose("the past"),
+            Some(Table::Oid) => whose("the next object id"),
             _ => "the account of space".to_owned(),
         }
     }

@@ -121,7 +121,7 @@ const CHUNK: u64 = CHECKSUM_CHUNK as u64;
 
 /// Entries that only take up room are not read.
 fn is_wanted(key: &[u8]) -> bool {
-    ![Table::Block, Table::Parked].map(|table| Some(table as u8)).contains(&key.first().copied())
+    !matches!(Table::of(key), Some(Table::Block | Table::Parked))
 }
 
 /// What nobody may read, or others may have exchanged, is no damage.
