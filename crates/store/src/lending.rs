@@ -20,13 +20,13 @@ use crate::keys::{Key, Table};
 use crate::parking;
 use crate::segment::{State, claim};
 use crate::target::Target;
+use crate::wait::patiently;
 use blocks::{block_key, inside, not_reserved, value_len};
 use esker_types::{Error, ErrorKind, Result};
 use std::cell::Cell;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, TryLockError};
-use std::time::Duration;
 #[cfg(test)]
 use tests::may_die;
 
@@ -36,9 +36,6 @@ fn may_die() -> Result<()> {
     Ok(())
 }
 
-/// How often and how long to wait for others who move space.
-const PATIENCE: u32 = 2000;
-const MOMENT: Duration = Duration::from_millis(1);
 /// Commits to let pass where free pages do not lie side by side.
 const PAUSE: u64 = 4096;
 /// Times pages are moved so that they do, for a segment that is needed.
@@ -156,14 +153,10 @@ impl Target {
         if MOVING.get() || self.words().in_doubt.load(Ordering::Acquire) != 0 {
             return Ok(false);
         }
-        // Never asleep on a lock: who has it may wait for what this thread holds.
-        for _ in 0..PATIENCE {
-            if let Some(_turn) = self.turn(lending)? {
-                return work(lending);
-            }
-            std::thread::sleep(MOMENT);
+        match patiently(|| self.turn(lending))? {
+            Some(_turn) => work(lending),
+            None => Ok(false),
         }
-        Ok(false)
     }
 
     /// This thread's turn to move space, if it is nobody else's.

@@ -29,6 +29,7 @@ mod superblock;
 mod target;
 #[cfg(test)]
 mod tests;
+mod wait;
 mod walk;
 
 pub use catalog::{Container, ContainerSpec};

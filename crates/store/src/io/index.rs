@@ -4,6 +4,7 @@ mod files;
 use super::folder::Folder;
 use super::own::Own;
 use super::{fork, sys, txn::ReadTxn, txn::WriteTxn};
+use crate::wait::patiently;
 use esker_types::{Error, ErrorKind, Result, limits::READERS_MAX};
 use files::{FileId, files_of};
 use lmdb_master_sys as lmdb;
@@ -13,7 +14,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 pub(crate) use files::DATA;
 
@@ -68,11 +68,6 @@ pub(crate) struct Pages {
     /// Bytes of one.
     pub(crate) bytes: u64,
 }
-
-/// How often and how long to wait for readers of the past: two seconds in all, for a thousand of them may
-/// take turns on a processor.
-const PATIENCE: u32 = 2000;
-const MOMENT: Duration = Duration::from_millis(1);
 
 impl Index {
     /// Opens the environment in a directory, whose file is there and has `bytes` reserved bytes. What is
@@ -235,16 +230,9 @@ impl Index {
     pub(crate) fn outwait_readers(&self) -> Result<bool> {
         let latest = self.info()?.me_last_txnid as u64;
         let before = self.oldest_listed()?;
-        for _ in 0..PATIENCE {
-            if before >= latest {
-                return Ok(true);
-            }
-            if self.oldest_reader()? > before {
-                return Ok(true);
-            }
-            std::thread::sleep(MOMENT);
-        }
-        Ok(false)
+        let moved =
+            patiently(|| Ok((before >= latest || self.oldest_reader()? > before).then_some(())))?;
+        Ok(moved.is_some())
     }
 
     /// As [`Index::oldest_reader`], where dead readers count like live ones.

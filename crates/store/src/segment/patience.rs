@@ -2,17 +2,16 @@
 use super::State;
 use super::compact::MadeRoom;
 use crate::target::Target;
+use crate::wait::MOMENT;
 use esker_types::Result;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 /// Rounds of waiting in which others did something, none of which helped: two seconds and more.
 const ROUNDS_MAX: u32 = 2000;
 /// Rounds in which nobody did anything: on a machine with much to do the kernel may keep those one waits for
 /// from running.
 const ROUNDS_STILL_MAX: u32 = 30_000;
-const MOMENT: Duration = Duration::from_millis(1);
 /// Rounds where there is nobody to wait for: somebody may just have gone.
 const ROUNDS_ALONE_MAX: u32 = 2;
 
