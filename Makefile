@@ -36,7 +36,7 @@ test: ## Run every test: Rust, ABI, C programs, real programs, Python
 	scripts/setup.sh ceph || echo "going on without the tests on Ceph"
 	scripts/test.sh
 
-soak: ## Test with random seeds for 30 minutes, then with Miri and ThreadSanitizer (ARGS="--minutes 600 torture", see scripts/soak.sh)
+soak: ## Test with random seeds for 30 minutes, then with Miri, loom and ThreadSanitizer (ARGS="--minutes 600 torture", see scripts/soak.sh)
 	scripts/setup.sh fields fuse
 	scripts/soak.sh $(ARGS)
 

@@ -5,14 +5,14 @@
 # usage: soak.sh [--minutes N | --rounds N] [WHAT...]
 #   --minutes N  begins no round after N minutes, 30 without
 #   --rounds N   N rounds, however long they take
-#   WHAT         rounds of: torture model files fields parse daos posix; once: miri threads; all of them without
+#   WHAT         rounds of: torture model files fields parse daos posix; once: miri loom threads; all of them without
 #
 # environment: ESKER_SEED, the seed of the first round; ESKER_TORTURE_ROUNDS, how long each torture goes on
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 
 drawn=(torture model files fields parse daos posix)
-tools=(miri threads)
+tools=(miri loom threads)
 minutes=30 rounds=0 wanted=()
 place=build/soak
 mkdir -p "$place/failures"
@@ -83,6 +83,12 @@ miri() {
     has_nightly miri --version || { skip miri "no nightly toolchain with it (rustup toolchain install nightly -c miri)" && return; }
     once miri env MIRIFLAGS=-Zmiri-disable-isolation cargo +nightly miri test --quiet \
         --target-dir "$place/target-miri" -p esker-types
+}
+
+# What threads share without locks, in every order they can run in that interrupts them three times at most.
+loom() {
+    once loom env RUSTFLAGS="--cfg loom" LOOM_MAX_PREEMPTIONS=3 cargo test --quiet \
+        --target-dir "$place/target-loom" -p esker-libdaos --lib models::
 }
 
 # Threads of one process on a pool, watched by ThreadSanitizer, with the standard library and LMDB built for it.

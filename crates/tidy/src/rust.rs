@@ -6,8 +6,8 @@ use std::ops::RangeInclusive;
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
-/// Folders of tests, benchmarks and examples, and the file of out-of-line unit tests.
-const TEST_PLACES: [&str; 5] = ["tests", "benches", "examples", "fuzz", "tests.rs"];
+/// Folders of tests, benchmarks and examples, and the files of out-of-line unit tests and of loom's models.
+const TEST_PLACES: [&str; 6] = ["tests", "benches", "examples", "fuzz", "tests.rs", "models.rs"];
 
 /// One Rust file, taken apart.
 pub(crate) struct Source<'a> {

@@ -5,10 +5,10 @@
 mod entry;
 mod pool;
 mod slab;
+mod sync;
 
 pub(crate) use entry::{Entry, OpenArray, Opened};
 pub(crate) use pool::{OpenContainer, OpenPool};
-pub(crate) use slab::{Held, close, close_all, forget_all, open_entries};
 
 use crate::abi::{Dfs, DfsObj, DfsSys, Dir, Handle, Ptr};
 use crate::code::{Code, Result};
@@ -35,12 +35,51 @@ pub(crate) mod kind {
     pub(crate) const OIT: u64 = 15;
 }
 
+#[cfg(not(all(loom, test)))]
+static HANDLES: slab::Table<Entry> = slab::Table::new();
+
+// Here loom runs models of the table, and nobody opens anything.
+#[cfg(all(loom, test))]
+loom::lazy_static! {
+    static ref HANDLES: slab::Table<Entry> = slab::Table::new();
+}
+
+/// A part of an entry, which stays while this is held.
+pub(crate) type Held<T> = slab::Held<'static, Entry, T>;
+
 /// Opens a handle.
 ///
 /// # Errors
 /// [`Code::NOMEM`] where the table is full.
 pub(crate) fn open(entry: Entry) -> Result<Handle> {
-    slab::insert(entry).map(|cookie| Handle { cookie })
+    let kind = entry.kind();
+    HANDLES.insert(entry).map(|cookie| Handle { cookie: cookie | kind })
+}
+
+/// Closes a handle of one of these types: it is gone for others, its entry stays while held.
+pub(crate) fn close(cookie: u64, kinds: &[u64]) -> Result<Held<Entry>> {
+    if !kinds.contains(&(cookie & slab::SPARE_MASK)) {
+        return Err(Code::NO_HDL);
+    }
+    let held = entry(Handle { cookie })?;
+    held.close()?;
+    Ok(held)
+}
+
+/// What is open just now.
+pub(crate) fn open_entries() -> impl Iterator<Item = Held<Entry>> {
+    HANDLES.open_entries()
+}
+
+/// Closes every handle.
+pub(crate) fn close_all() {
+    HANDLES.close_all();
+}
+
+/// Makes all handles unknown without ending what they stand for: in a child after a fork that is
+/// still the parent's.
+pub(crate) fn forget_all() {
+    HANDLES.forget_all();
 }
 
 /// The handle that C holds in place of a pointer.
@@ -57,16 +96,21 @@ pub(crate) fn as_pointer<T>(handle: Handle) -> Ptr<T> {
 
 /// True where the handle is of this type, whether it is open or not.
 pub(crate) fn is(handle: Handle, kind: u64) -> bool {
-    handle.cookie & slab::KIND_MASK == kind
+    handle.cookie & slab::SPARE_MASK == kind
 }
 
 fn held<T>(handle: Handle, pick: impl FnOnce(&Entry) -> Option<&T>) -> Result<Held<T>> {
-    slab::hold(handle.cookie)?.pick(pick)
+    entry(handle)?.pick(pick)
 }
 
 /// Anything open.
 pub(crate) fn entry(handle: Handle) -> Result<Held<Entry>> {
-    slab::hold(handle.cookie)
+    let held = HANDLES.hold(handle.cookie)?;
+    // A type that is not the entry's was made up.
+    match held.kind() == handle.cookie & slab::SPARE_MASK {
+        true => Ok(held),
+        false => Err(Code::NO_HDL),
+    }
 }
 
 /// An open pool.
