@@ -32,6 +32,8 @@ pub(crate) const NAME: &str = "control";
 const MAGIC: u64 = u64::from_le_bytes(*b"ESKRCTL1");
 const HEADER_WORDS: usize = 512;
 const TARGET_HEAD_WORDS: usize = 8;
+/// Place among them of the epoch of a commit that is under way.
+const IN_DOUBT: usize = 0;
 /// Slots of a target's conflict table.
 pub(crate) const CONFLICT_SLOTS: usize = 4096;
 const SEGMENT_WORDS: usize = 4;
@@ -50,6 +52,8 @@ pub(crate) struct Control {
     pub(crate) read_only: bool,
     /// Words before those of processes.
     targets_end: usize,
+    /// Words of one target.
+    target_words: usize,
     segments: usize,
     boot_id: u64,
     /// Held over what is done to the dead: the locks of a file do not tell threads apart.
@@ -197,9 +201,17 @@ impl Control {
         let file = Own::new(&file, pool.most() == Use::Write).map_err(failed("opening", path))?;
         let boot_id = sys::boot_id().map_err(failed("reading the boot id for", path))?;
         let targets_end = targets_end(targets, segments);
-        let (burying, slot) = (Mutex::default(), ProcessSlot(0));
-        let mut control =
-            Self { file, words, read_only, targets_end, segments, boot_id, burying, slot };
+        let mut control = Self {
+            file,
+            words,
+            read_only,
+            targets_end,
+            target_words: target_words(segments),
+            segments,
+            boot_id,
+            burying: Mutex::default(),
+            slot: ProcessSlot(0),
+        };
         copies::refuse(&control)?;
         control.slot = control.exclusively(|| {
             control.join_namespace()?;
@@ -298,15 +310,23 @@ impl Control {
         self.words[4].fetch_max(epoch.0, Ordering::AcqRel);
     }
 
+    /// True while a commit over several targets is under way on target `number`. Each read asks this: it builds no
+    /// [`TargetWords`].
+    #[inline]
+    pub(crate) fn is_in_doubt(&self, number: u32) -> bool {
+        let begin = HEADER_WORDS + number as usize * self.target_words;
+        self.words[begin + IN_DOUBT].load(Ordering::Acquire) != 0
+    }
+
     /// The words of target `number`.
     #[inline]
     pub(crate) fn target(&self, number: u32) -> TargetWords<'_> {
-        let size = target_words(self.segments);
-        let words = &self.words[HEADER_WORDS + number as usize * size..][..size];
+        let begin = HEADER_WORDS + number as usize * self.target_words;
+        let words = &self.words[begin..begin + self.target_words];
         let (head, rest) = words.split_at(TARGET_HEAD_WORDS);
         let (conflicts, rest) = rest.split_at(CONFLICT_SLOTS);
         TargetWords {
-            in_doubt: &head[0],
+            in_doubt: &head[IN_DOUBT],
             snapshots: &head[1],
             freed: &head[2],
             parked: &head[3],

@@ -150,7 +150,7 @@ impl Target {
     /// is at it already, or a commit over several targets is half done: what finishes that one has its room.
     fn while_moving(&self, work: impl FnOnce(&Lending) -> Result<bool>) -> Result<bool> {
         let Some(lending) = &self.lending else { return Ok(false) };
-        if MOVING.get() || self.words().in_doubt.load(Ordering::Acquire) != 0 {
+        if MOVING.get() || self.is_in_doubt() {
             return Ok(false);
         }
         match patiently(|| self.turn(lending))? {

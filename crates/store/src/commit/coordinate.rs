@@ -67,7 +67,7 @@ const INTENT_KEPT_MAX: usize = 2048;
 /// Removes the intent of a commit that all targets have followed. Its coordination locks are held.
 fn forget_intent(targets: &[&Target]) -> Result<()> {
     let [first, ..] = targets else { return Ok(()) };
-    if targets.iter().any(|target| target.words().in_doubt.load(Ordering::Acquire) != 0) {
+    if targets.iter().any(|target| target.is_in_doubt()) {
         return Ok(());
     }
     let mut txn = first.index.write()?;

@@ -50,7 +50,7 @@ impl Target {
             self.await_turn()?;
             let txn = self.index.write()?;
             self.words().writer.store(word_of(txn.id(), self.process()), Ordering::Release);
-            if self.words().in_doubt.load(Ordering::Acquire) != 0 {
+            if self.is_in_doubt() {
                 drop(txn);
                 settle(self)?;
                 continue;

@@ -170,6 +170,11 @@ impl Target {
         self.control.target(self.number)
     }
 
+    /// True while a commit over several targets, this one among them, is under way.
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        self.control.is_in_doubt(self.number)
+    }
+
     /// This process.
     pub(crate) fn process(&self) -> ProcessSlot {
         self.control.slot
@@ -209,7 +214,7 @@ impl Target {
     pub(crate) fn read(&self) -> Result<ReadTxn> {
         loop {
             let txn = self.index.read()?;
-            if self.words().in_doubt.load(Ordering::Acquire) != 0 {
+            if self.is_in_doubt() {
                 drop(txn);
                 crate::commit::settle(self)?;
             } else if self.misses_commit_of_dead(&txn)? {
