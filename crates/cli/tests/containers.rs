@@ -44,6 +44,23 @@ fn what_cannot_be_done_is_refused() {
 }
 
 #[test]
+fn who_asks_for_a_container_that_is_not_there_learns_where_and_what_helps() {
+    let site = Site::with_container();
+    let says = |arguments: &[&str]| {
+        let envelope = site.failure(arguments);
+        let message = envelope["error"]["message"].as_str().unwrap().to_owned();
+        let names = ["pool tank has no container \"nothing\"", "`esker cont list`"];
+        assert!(names.iter().all(|name| message.contains(name)), "{arguments:?}: {message}");
+        message
+    };
+    says(&["cont", "query", "tank", "nothing"]);
+    says(&["cont", "destroy", "tank", "nothing"]);
+    says(&["fs", "ls", "tank/nothing"]);
+    let message = says(&["fields", "list", "--store", "tank/nothing"]);
+    assert!(message.contains("`esker fields archive`"), "{message}");
+}
+
+#[test]
 fn snapshots_keep_what_was_there() {
     let site = Site::with_container();
     site.ok(&["kv", "put", "tank", "run1", "index", "key", "old"]);

@@ -5,7 +5,7 @@ use serde_json::json;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use support::{Site, noise};
+use support::{Site, left, noise};
 
 #[test]
 fn a_pool_is_made_found_and_removed() {
@@ -196,6 +196,24 @@ fn a_pool_with_a_damaged_page_is_salvaged_and_every_error_says_how() {
     assert_eq!(std::fs::read(&out).unwrap(), noise(300_000));
     assert_eq!(site.fails(&["pool", "salvage", "tank", "small", "--size", "1M"]).0, "invalid");
     assert!(!site.dir.join("small").exists());
+}
+
+/// Nothing is left of the new pool, and the same command with room enough makes it.
+#[test]
+fn a_salvage_without_room_leaves_nothing_behind() {
+    let site = Site::with_container();
+    let file = site.file("noise", &noise(12 << 20));
+    site.ok(&["array", "put", "tank", "run1", "field", &file]);
+    let before = left(&site, &[]);
+    let envelope = site.failure(&["pool", "salvage", "tank", "saved", "--size", "8M"]);
+    assert_eq!(envelope["error"]["kind"], json!("no_space"), "{envelope}");
+    let message = envelope["error"]["message"].as_str().unwrap();
+    assert!(message.contains("saved") && message.contains("--size"), "{message}");
+    assert_eq!(left(&site, &[]), before);
+    site.ok(&["pool", "salvage", "tank", "saved"]);
+    let out = site.dir.join("out").display().to_string();
+    site.ok(&["array", "get", "saved", "run1", "field", "-o", &out]);
+    assert!(std::fs::read(&out).unwrap() == noise(12 << 20));
 }
 
 #[test]

@@ -231,7 +231,12 @@ impl Container {
 
     fn new_transaction(&self, view: View, writable: bool) -> Result<Transaction> {
         if !self.backend()?.capabilities().transactions {
-            return Err(Error::new(ErrorKind::NotSupported, "this backend has no transactions"));
+            let message = format!(
+                "container {} is on a pool without transactions: copy it to one made with `esker pool create`, or \
+                 to one on Ceph (`esker cont copy`)",
+                self.info().label
+            );
+            return Err(Error::new(ErrorKind::NotSupported, message));
         }
         Ok(Transaction::new(self.clone(), view, writable))
     }
@@ -274,7 +279,12 @@ impl Container {
     async fn check_snapshot(&self, epoch: Epoch) -> Result<()> {
         let known = self.snapshots().await?.iter().any(|snapshot| snapshot.epoch == epoch);
         known.then_some(()).ok_or_else(|| {
-            Error::new(ErrorKind::NotFound, format!("no snapshot at epoch {}", epoch.0))
+            let message = format!(
+                "container {} has no snapshot at epoch {}: `esker cont snapshot list` shows those there are",
+                self.info().label,
+                epoch.0
+            );
+            Error::new(ErrorKind::NotFound, message)
         })
     }
 

@@ -75,8 +75,10 @@ impl Pool {
         if mode != OpenMode::ReadOnly {
             self.check_writable("open a container for writing")?;
         }
-        let info = self.backend.open_container(ContainerRef::parse(name), mode).await?;
-        Ok(Container::new(&self.backend, info, mode))
+        match self.backend.open_container(ContainerRef::parse(name), mode).await {
+            Ok(info) => Ok(Container::new(&self.backend, info, mode)),
+            Err(error) => Err(self.about(name, error).await),
+        }
     }
 
     /// Removes a container, by label or UUID, with all its objects.
@@ -86,7 +88,21 @@ impl Pool {
     /// [`ErrorKind::NoPermission`] on a pool open for reading only.
     pub async fn destroy_container(&self, name: &str, force: bool) -> Result<()> {
         self.check_writable("destroy a container")?;
-        self.backend.destroy_container(ContainerRef::parse(name), force).await
+        match self.backend.destroy_container(ContainerRef::parse(name), force).await {
+            Ok(()) => Ok(()),
+            Err(error) => Err(self.about(name, error).await),
+        }
+    }
+
+    /// What a backend said of a container; where there is none, with the name of the pool and what helps.
+    async fn about(&self, name: &str, error: Error) -> Error {
+        if error.kind() != ErrorKind::NotFound {
+            return error;
+        }
+        let pool = self.info().await.map_or_else(|_| String::new(), |info| info.label);
+        let message =
+            format!("pool {pool} has no container {name:?}: `esker cont list` shows those it has");
+        Error::new(ErrorKind::NotFound, message)
     }
 
     /// All containers, by label.

@@ -57,11 +57,11 @@ impl Salvage {
         let (path, made) = self.place.create(&self.spec(from.superblock()))?;
         match fill(&mut from, &path) {
             Ok(summary) => Ok(answer(&from, &path, &made, summary)),
-            Err(error) => {
-                // So that the same command, with another size perhaps, begins anew.
-                esker_store::Pool::destroy(&path, true)?;
-                Err(hint(error))
-            }
+            // So that the same command, with another size perhaps, begins anew.
+            Err(error) => Err(match esker_store::Pool::destroy(&path, true) {
+                Ok(()) => hint(&made.label, error),
+                Err(left) => unfinished(&made.label, &error, &left),
+            }),
         }
     }
 
@@ -84,14 +84,26 @@ fn fill(from: &mut Remains, path: &Path) -> Result<Summary> {
     copy::salvage(from, &to, &Progress::default(), &mut |done, all| bar.update(done, all))
 }
 
-fn hint(error: Error) -> Error {
+fn hint(new: &str, error: Error) -> Error {
     match error.kind() {
         ErrorKind::NoSpace => {
-            let text = format!("{}; give the new pool another --size", error.message());
+            let text = format!(
+                "{new} had no room for everything and is removed again ({}): give it a larger --size",
+                error.message()
+            );
             Error::new(ErrorKind::NoSpace, text)
         }
         _ => error,
     }
+}
+
+fn unfinished(new: &str, error: &Error, left: &Error) -> Error {
+    let text = format!(
+        "{}; and {new}, which is not whole, is still there: {}: remove it with `esker pool destroy {new}`",
+        error.message(),
+        left.message()
+    );
+    Error::new(error.kind(), text)
 }
 
 fn answer(from: &Remains, path: &Path, made: &Superblock, summary: Summary) -> Answer {

@@ -68,7 +68,8 @@ impl FieldStore {
     /// transactions, [`ErrorKind::Invalid`] where fields would be lost by the schema.
     pub fn create(pool: &Pool, label: &str, schema: &Schema) -> Result<Self> {
         if !pool.capabilities().transactions {
-            let text = "fields need a pool with transactions; this one has none";
+            let text = "fields need a pool with transactions, and this one has none: use one made with `esker \
+                        pool create`, or one on Ceph";
             return Err(Error::new(ErrorKind::NotSupported, text));
         }
         schema.refuse_loss()?;
@@ -87,7 +88,7 @@ impl FieldStore {
     /// [`ErrorKind::NotFound`] where there is no such container, [`ErrorKind::Invalid`] where it holds no
     /// fields, [`ErrorKind::Incompatible`] where a later release made it.
     pub fn open(pool: &Pool, label: &str, mode: OpenMode) -> Result<Self> {
-        let container = pool.open_container(label, mode).wait()?;
+        let container = pool.open_container(label, mode).wait().map_err(remedy)?;
         let about = |name: &str| {
             let value =
                 container.properties().get(name.trim_start_matches(layout::PROPERTY)).wait()?;
@@ -219,6 +220,17 @@ fn no_fields(label: &str) -> Error {
     let text =
         format!("container {label} holds no fields: `esker fields archive` makes one that does");
     Error::new(ErrorKind::Invalid, text)
+}
+
+/// Says how a store comes about where its container is not there.
+fn remedy(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::NotFound => {
+            let text = format!("{}; `esker fields archive` makes one with fields", error.message());
+            Error::new(ErrorKind::NotFound, text)
+        }
+        _ => error,
+    }
 }
 
 fn damaged() -> Error {

@@ -14,7 +14,10 @@ impl State {
             container.check_alive(self)?;
             let first = next_oid(change.txn(), container.id())?;
             let next = first.checked_add(count).ok_or_else(|| {
-                Error::new(ErrorKind::Overflow, "the container has no object ids left")
+                Error::new(
+                    ErrorKind::Overflow,
+                    "the container has no object ids left: make another one",
+                )
             })?;
             put_next_oid(change, container.id(), next)?;
             Ok(first)

@@ -291,7 +291,10 @@ fn next_id(change: &mut Change<'_>) -> Result<ContainerId> {
         .and_then(|value| value.try_into().ok())
         .map_or(0, u32::from_le_bytes);
     if last >= CONTAINERS_MAX {
-        return Err(Error::new(ErrorKind::Overflow, "the pool has no container numbers left"));
+        let message = format!(
+            "the pool has had {CONTAINERS_MAX} containers, the most one has in its life: make another pool"
+        );
+        return Err(Error::new(ErrorKind::Overflow, message));
     }
     change.put(&key, &(last + 1).to_le_bytes())?;
     Ok(ContainerId(last + 1))
