@@ -146,7 +146,7 @@ impl Node {
         };
         let mounted = self.fs().mounted();
         let oid = mounted.oids.next(self.fs().container(), object_type(kind), class)?;
-        let (uid, gid) = new.owner.unwrap_or_else(|| (geteuid().as_raw(), getegid().as_raw()));
+        let (uid, gid) = new.owner.unwrap_or_else(process_owner);
         let chunk_size = match (new.chunk_size, own.chunk_size, kind) {
             (_, _, Kind::Symlink) => 0,
             (Some(size), _, _) => size,
@@ -201,4 +201,9 @@ impl Node {
 
 fn pick_code(special: u32, general: u32) -> u32 {
     if special != 0 { special } else { general }
+}
+
+/// User and group of this process. Miri does not know them.
+pub(crate) fn process_owner() -> (u32, u32) {
+    if cfg!(miri) { (0, 0) } else { (geteuid().as_raw(), getegid().as_raw()) }
 }

@@ -1,4 +1,5 @@
 //! The superblock: what a container says about the file system in it.
+use crate::create::process_owner;
 use crate::entry;
 use crate::inode::{Inode, Kind, MODE_MASK};
 use crate::limits::CHUNK_BYTES;
@@ -6,7 +7,6 @@ use crate::time::Time;
 use esker::types::ops::{Cond, Fetch, Sink, Source, Update, Value, Write, WriteOp};
 use esker::types::{Error, ErrorKind, ObjectClass, ObjectId, ObjectType, Result};
 use esker::{Access, Container, Wait};
-use rustix::process::{getegid, geteuid};
 
 /// The dkey that holds the superblock.
 const DKEY: &[u8] = b"DFS_SB_METADATA";
@@ -148,8 +148,7 @@ impl NewDfs {
 
     fn root(&self, oid: ObjectId) -> Inode {
         let now = Time::now();
-        let own = || (geteuid().as_raw(), getegid().as_raw());
-        let (uid, gid) = self.root_owner.unwrap_or_else(own);
+        let (uid, gid) = self.root_owner.unwrap_or_else(process_owner);
         let mode = self.root_mode & MODE_MASK;
         Inode { mode, uid, gid, ..Inode::new(Kind::Directory, oid, now) }
     }

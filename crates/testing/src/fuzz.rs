@@ -6,8 +6,8 @@ use std::path::Path;
 /// Environment variable that makes [`fuzz`] go on for so many times as long.
 const ROUNDS_VARIABLE: &str = "ESKER_FUZZ_ROUNDS";
 
-/// Inputs in `make test`.
-const INPUTS: u64 = 20_000;
+/// Inputs in `make test`; Miri takes a thousand times as long for each.
+const INPUTS: u64 = if cfg!(miri) { 100 } else { 20_000 };
 
 /// Longest input, and most changes to one.
 const LEN_MAX: usize = 4096;

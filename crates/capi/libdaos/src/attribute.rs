@@ -4,6 +4,7 @@ use crate::code::{Code, Result};
 use crate::container::times::Time;
 use crate::edge;
 use crate::handles::{self, Held, OpenContainer};
+use esker::types::limits::ATTR_VALUE_MAX;
 use esker::{Attributes, Wait};
 use std::ffi::c_int;
 
@@ -144,7 +145,9 @@ fn set(
         Ok(move || {
             let count = count(n)?;
             let (values, sizes) = (values.list(count)?, sizes.list(count)?);
-            let values = values.iter().zip(sizes).map(|(value, size)| value.read(size));
+            let values = values.iter().zip(sizes).map(|(value, size)| {
+                value.read_at_most(size, ATTR_VALUE_MAX as u64, Code::OVERFLOW)
+            });
             let values = values.collect::<Result<Vec<_>>>()?;
             let names = names(wanted, count)?;
             let changes: Vec<_> = names.into_iter().zip(values.into_iter().map(Some)).collect();

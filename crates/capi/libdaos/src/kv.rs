@@ -4,7 +4,7 @@ use crate::code::{Code, Result};
 use crate::handles::{self, Entry, Opened, kind};
 use crate::{convert, edge, list, object};
 use esker::types::ErrorKind;
-use esker::types::limits::KEY_MAX;
+use esker::types::limits::{KEY_MAX, SINGLE_VALUE_MAX};
 use esker::types::ops::{Cond, Fetch, Sink};
 use esker::{Access, Kv, Wait};
 use std::ffi::c_int;
@@ -66,8 +66,9 @@ pub extern "C" fn daos_kv_put(
     edge::run(ev, || {
         let (kv, via) = (handles::kv(oh)?, handles::via(th)?);
         Ok(move || {
-            let cond = convert::cond(flags, Kv::INSERT.with(Kv::UPDATE));
-            Ok(kv.put(key(name)?, buf.read(size)?, cond, via.access()).wait()?)
+            let (key, cond) = (key(name)?, convert::cond(flags, Kv::INSERT.with(Kv::UPDATE)));
+            let value = buf.read_at_most(size, SINGLE_VALUE_MAX, Code::REC2BIG)?;
+            Ok(kv.put(key, value, cond, via.access()).wait()?)
         })
     })
 }

@@ -6,8 +6,8 @@ use super::tree::{Child, Meta, Tree};
 use super::walk::OpenDir;
 use super::{BUFFER_BYTES, Options};
 use crate::Kind;
+use crate::create::process_owner;
 use esker::types::{Error, ErrorKind, Result};
-use rustix::process::{getegid, geteuid};
 use std::sync::Arc;
 
 /// Beginning of the names of extended attributes that belong to users. Others (security labels, access
@@ -104,12 +104,10 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
     pub(super) fn as_kept(&self, meta: Meta) -> Meta {
         match self.options.keep {
             true => meta,
-            false => Meta {
-                mode: meta.mode & 0o777 & !self.options.mask,
-                uid: geteuid().as_raw(),
-                gid: getegid().as_raw(),
-                ..meta
-            },
+            false => {
+                let (uid, gid) = process_owner();
+                Meta { mode: meta.mode & 0o777 & !self.options.mask, uid, gid, ..meta }
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 //! Pointers that come from C callers, and the only places where they are followed.
 use crate::code::{Code, Result};
-use std::ffi::{c_char, c_void};
+use std::ffi::{CStr, c_char, c_void};
 
 /// A pointer argument of a C function: null, or good for what the C headers say of that argument
 /// until the call (or the event it was given) has ended. The caller vouches for that, which is
@@ -137,6 +137,17 @@ impl Bytes {
         }
     }
 
+    /// `len` bytes to read, where that is no more than anything of this sort may have: nobody vouches for more.
+    ///
+    /// # Errors
+    /// `too_long` for more than `max`; else as [`Bytes::read`].
+    pub fn read_at_most<'a>(self, len: u64, max: u64, too_long: Code) -> Result<&'a [u8]> {
+        match len > max && isize::try_from(len).is_ok() {
+            true => Err(too_long),
+            false => self.read(len),
+        }
+    }
+
     /// `len` bytes to write, good for as long as the pointer is.
     ///
     /// # Errors
@@ -153,20 +164,19 @@ impl Bytes {
     }
 }
 
-/// Longest string that is read, NUL included. No name or key of the interface comes near.
+/// Longest string that is taken. No name or key of the interface comes near.
 const STRING_MAX: usize = 1 << 20;
 
 impl Str {
     /// The bytes before the NUL, good for as long as the pointer is.
     ///
     /// # Errors
-    /// [`Code::INVAL`] for no pointer.
+    /// [`Code::INVAL`] for no pointer, and for what is longer than any name or key.
     pub fn bytes<'a>(self) -> Result<&'a [u8]> {
         self.needed()?;
         // SAFETY: the caller vouches for a string that ends in NUL.
-        let len = unsafe { libc::strnlen(self.0, STRING_MAX) };
-        // SAFETY: so many bytes were just read.
-        Ok(unsafe { std::slice::from_raw_parts(self.0.cast(), len) })
+        let bytes = unsafe { CStr::from_ptr(self.0) }.to_bytes();
+        if bytes.len() <= STRING_MAX { Ok(bytes) } else { Err(Code::INVAL) }
     }
 
     /// The string, where it is UTF-8.

@@ -2,6 +2,7 @@
 use super::file::opened;
 use super::{OpenFile, parent_of};
 use crate::abi::{Dfs, DfsObj, DfsObjInfo, ObjId, Ptr, Str, Zeroed};
+use crate::acl::principal::{effective_groups, effective_user};
 use crate::errno::{self, Errno, Result};
 use crate::handles;
 use ::dfs::{Attr, Follow, KIND_MASK, Kind, MODE_MASK, Node, SetAttr, Time};
@@ -148,25 +149,11 @@ pub(crate) fn may(node: &Node, mask: c_int) -> Result<()> {
     if mask & ::dfs::WRITE != 0 && node.fs().is_read_only() {
         return Err(Errno::PERM);
     }
-    // SAFETY: it only asks for a number.
-    let uid = unsafe { libc::geteuid() };
-    match mask == 0 || node.attr_as_found()?.allows(uid, &groups(), mask) {
+    let (user, groups) = (effective_user(), effective_groups());
+    match mask == 0 || node.attr_as_found()?.allows(user, &groups, mask) {
         true => Ok(()),
         false => Err(Errno::ACCES),
     }
-}
-
-/// Groups of this process.
-fn groups() -> Vec<u32> {
-    // SAFETY: with room for none it only counts.
-    let count = unsafe { libc::getgroups(0, std::ptr::null_mut()) };
-    let mut groups = vec![0; usize::try_from(count).unwrap_or(0)];
-    // SAFETY: there is room for so many.
-    let count = unsafe { libc::getgroups(count, groups.as_mut_ptr()) };
-    groups.truncate(usize::try_from(count).unwrap_or(0));
-    // SAFETY: it only asks for a number.
-    groups.push(unsafe { libc::getegid() });
-    groups
 }
 
 /// Changes permissions.

@@ -13,7 +13,7 @@ pub(crate) use workers::stop;
 use crate::abi::{Event, Handle, Ptr};
 use crate::code::{self, Code, Result};
 use crate::edge::{self, guard};
-use private::{Ev, Private, State};
+use private::{Ev, State};
 use std::ffi::c_int;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -63,7 +63,7 @@ pub extern "C" fn daos_event_init(ev: Ptr<Event>, eqh: Handle, parent: Ptr<Event
         let parent = if parent.is_null() { None } else { Some(Ev::known(parent)?) };
         let cookie = parent.map_or(eqh.cookie, Ev::queue);
         let queue = queue::find(cookie)?;
-        let ev = Ev::fresh(ev, Private::new(cookie));
+        let ev = Ev::fresh(ev, cookie);
         parent.map_or(Ok(()), |parent| queue.adopt(parent, ev))
     })
 }

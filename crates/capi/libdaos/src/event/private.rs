@@ -17,13 +17,18 @@ pub(super) enum State {
     Completed,
 }
 
-/// The library's part of an event. What `daos_event_init` sets stays as it is, and is read one by one; the
-/// rest is looked at and changed under the lock of the event's queue only.
+/// The library's part of an event. What `daos_event_init` sets is read without a lock and never written again.
 #[derive(Clone, Copy)]
-pub(super) struct Private {
+struct Private {
     magic: u64,
     /// Handle of its queue, 0 for none.
     queue: u64,
+    shared: Shared,
+}
+
+/// What is looked at and changed under the lock of the event's queue only.
+#[derive(Clone, Copy)]
+pub(super) struct Shared {
     pub(super) state: State,
     /// It completed, and was not launched since: its parent waits for it no more.
     pub(super) done: bool,
@@ -40,11 +45,9 @@ pub(super) struct Private {
     pub(super) callback: *mut Callback,
 }
 
-impl Private {
-    pub(super) fn new(queue: u64) -> Self {
+impl Shared {
+    fn new() -> Self {
         Self {
-            magic: MAGIC,
-            queue,
             state: State::Ready,
             done: false,
             pending: 0,
@@ -56,12 +59,10 @@ impl Private {
             callback: std::ptr::null_mut(),
         }
     }
-}
 
-impl Private {
-    /// As it was made, in the same queue, with the callbacks it has.
+    /// As it was made, with the callbacks it has.
     pub(super) fn alone(&self) -> Self {
-        Self { callback: self.callback, ..Self::new(self.queue) }
+        Self { callback: self.callback, ..Self::new() }
     }
 }
 
@@ -83,10 +84,10 @@ impl Ev {
         if magic == MAGIC { Ok(it) } else { Err(Code::INVAL) }
     }
 
-    /// Makes memory an event.
-    pub(super) fn fresh(ev: Ptr<Event>, private: Private) -> Self {
+    /// Makes memory an event of a queue.
+    pub(super) fn fresh(ev: Ptr<Event>, queue: u64) -> Self {
         let it = Self(ev.raw() as usize);
-        it.part().set(private);
+        it.part().set(Private { magic: MAGIC, queue, shared: Shared::new() });
         it.set_error(0);
         it
     }
@@ -114,16 +115,20 @@ impl Ev {
         self.word(std::mem::offset_of!(Private, queue))
     }
 
-    /// To be called under the lock of its queue.
-    pub(super) fn get(self, _held: &Events) -> Private {
-        self.part().get().unwrap_or_else(|_| Private::new(0))
+    fn shared(self) -> Ptr<Shared> {
+        self.part().cast::<u8>().at(std::mem::offset_of!(Private, shared)).cast()
     }
 
     /// To be called under the lock of its queue.
-    pub(super) fn change(self, held: &Events, change: impl FnOnce(&mut Private)) {
-        let mut private = self.get(held);
-        change(&mut private);
-        self.part().set(private);
+    pub(super) fn get(self, _held: &Events) -> Shared {
+        self.shared().get().unwrap_or_else(|_| Shared::new())
+    }
+
+    /// To be called under the lock of its queue. Others may read at any time what is beside the shared part.
+    pub(super) fn change(self, held: &Events, change: impl FnOnce(&mut Shared)) {
+        let mut shared = self.get(held);
+        change(&mut shared);
+        self.shared().set(shared);
     }
 
     pub(super) fn error(self) -> c_int {
