@@ -88,7 +88,7 @@ miri() {
 # What threads share without locks, in every order they can run in that interrupts them three times at most.
 loom() {
     once loom env RUSTFLAGS="--cfg loom" LOOM_MAX_PREEMPTIONS=3 cargo test --quiet \
-        --target-dir "$place/target-loom" -p esker-libdaos --lib models::
+        --target-dir "$place/target-loom" -p esker-libdaos -p esker-store --lib models::
 }
 
 # Threads of one process on a pool, watched by ThreadSanitizer, with the standard library and LMDB built for it.

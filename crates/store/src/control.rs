@@ -3,6 +3,7 @@
 //! It holds what need not survive the machine: who owns which segment, the last epoch of each target,
 //! versions for conflict detection. After a restart of the machine it is made anew from the indexes.
 //! Bytes past the words exist only to be locked; `docs/format.md` draws both.
+mod epochs;
 mod hash;
 mod locks;
 mod processes;
@@ -16,6 +17,8 @@ use crate::io::folder::{Folder, Use};
 use crate::io::own::Own;
 use crate::io::{lock, map::Words, sys};
 use crate::superblock::Superblock;
+use crate::sync::AtomicU64;
+use epochs::Epochs;
 use esker_types::info::ContainerId;
 use esker_types::limits::PROCESSES_MAX;
 use esker_types::{Epoch, Error, ErrorKind, ObjectId, Result};
@@ -24,7 +27,7 @@ use std::fs::File;
 use std::hash::{BuildHasher, Hasher};
 use std::path::Path;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 /// Name of the control file in the directory of a pool.
 pub(crate) const NAME: &str = "control";
@@ -36,7 +39,7 @@ const TARGET_HEAD_WORDS: usize = 8;
 const IN_DOUBT: usize = 0;
 /// Slots of a target's conflict table.
 pub(crate) const CONFLICT_SLOTS: usize = 4096;
-const SEGMENT_WORDS: usize = 4;
+pub(crate) const SEGMENT_WORDS: usize = 4;
 const PROCESS_WORDS: usize = 2;
 
 /// Number of a process among those that have the pool open.
@@ -98,8 +101,15 @@ pub(crate) struct SegmentWords<'c> {
 impl<'c> TargetWords<'c> {
     /// The words of segment `number`.
     pub(crate) fn segment(&self, number: u32) -> SegmentWords<'c> {
-        let words = &self.segments[number as usize * SEGMENT_WORDS..][..SEGMENT_WORDS];
-        SegmentWords { state: &words[0], tail: &words[1], published: &words[2], stamp: &words[3] }
+        SegmentWords::of(self.segments, number)
+    }
+}
+
+impl<'c> SegmentWords<'c> {
+    /// Those of segment `number` in a segment table.
+    pub(crate) fn of(table: &'c [AtomicU64], number: u32) -> Self {
+        let words = &table[number as usize * SEGMENT_WORDS..][..SEGMENT_WORDS];
+        Self { state: &words[0], tail: &words[1], published: &words[2], stamp: &words[3] }
     }
 }
 
@@ -290,32 +300,20 @@ impl Control {
     /// An epoch later than all before, on whatever target and in whatever process. Call with the write
     /// lock of the index held that will carry it.
     pub(crate) fn next_epoch(&self) -> Epoch {
-        let last = Epoch(self.words[4].load(Ordering::Relaxed));
-        let wanted = Epoch::after(last);
-        match self.words[4].compare_exchange(last.0, wanted.0, Ordering::AcqRel, Ordering::Relaxed)
-        {
-            Ok(_) => wanted,
-            Err(_) => self.next_epoch_contended(),
-        }
-    }
-
-    fn next_epoch_contended(&self) -> Epoch {
-        let now = Epoch::now().0;
-        self.words[4].fetch_max(now, Ordering::AcqRel);
-        Epoch(self.words[4].fetch_add(1, Ordering::AcqRel) + 1)
+        Epochs(&self.words[4]).next(Epoch::now())
     }
 
     /// Makes sure that later epochs are later than `epoch`.
     pub(crate) fn pass_epoch(&self, epoch: Epoch) {
-        self.words[4].fetch_max(epoch.0, Ordering::AcqRel);
+        Epochs(&self.words[4]).pass(epoch);
     }
 
-    /// True while a commit over several targets is under way on target `number`. Each read asks this: it builds no
-    /// [`TargetWords`].
+    /// The word that says whether a commit over several targets is under way on target `number`. Each read asks
+    /// it: no [`TargetWords`] is built.
     #[inline]
-    pub(crate) fn is_in_doubt(&self, number: u32) -> bool {
+    pub(crate) fn in_doubt(&self, number: u32) -> &AtomicU64 {
         let begin = HEADER_WORDS + number as usize * self.target_words;
-        self.words[begin + IN_DOUBT].load(Ordering::Acquire) != 0
+        &self.words[begin + IN_DOUBT]
     }
 
     /// The words of target `number`.

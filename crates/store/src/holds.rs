@@ -4,15 +4,19 @@
 //!
 //! A hold is one word: process slot, a mark, and the rest of a hash of 64 bits whose lowest bits chose the
 //! bucket. The hash is one to one for objects that differ in `lo` only; others meet by chance.
+#[cfg(all(loom, test))]
+mod models;
+
 use crate::control::{Control, ProcessSlot, StableHash};
 use crate::pool::State;
+use crate::sync::{AtomicU64, fence};
 use esker_types::ObjectId;
 use esker_types::info::ContainerId;
 use esker_types::limits::{HOLD_BUCKETS, PROCESSES_MAX};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::{BuildHasher, Hasher};
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Words of a bucket: holds, and at the end how many found no room.
@@ -68,9 +72,9 @@ impl State {
         match self.holds.part(hash).entry((container, oid)) {
             Entry::Occupied(mut held) => held.get_mut().count += 1,
             Entry::Vacant(none) => {
-                let place = Bucket::new(&self.control, hash).insert();
+                self.control.process(self.control.slot).held.store(1, Ordering::Relaxed);
+                let place = self.bucket(hash).insert();
                 none.insert(Held { count: 1, place });
-                fence(Ordering::SeqCst);
             }
         }
     }
@@ -85,86 +89,94 @@ impl State {
         if held.get().count > 0 {
             return false;
         }
-        let bucket = Bucket::new(&self.control, hash);
-        let doomed = bucket.remove(held.remove().place);
+        let place = held.remove().place;
         drop(part);
-        doomed && !bucket.mark()
+        self.bucket(hash).release(place)
     }
 
     /// Marks an object for removal by the last who lets go of it. False where nobody holds it: the caller
     /// removes it.
     #[must_use]
     pub fn doom(&self, container: ContainerId, oid: ObjectId) -> bool {
-        Bucket::new(&self.control, hash_of((container, oid))).mark()
+        self.bucket(hash_of((container, oid))).mark()
     }
 
     /// Ends all holds of this process, as it closes the pool.
     pub(crate) fn release_all(&self) {
         for part in &self.holds.0 {
             for (id, held) in part.lock().unwrap_or_else(PoisonError::into_inner).drain() {
-                Bucket::new(&self.control, hash_of(id)).remove(held.place);
+                self.bucket(hash_of(id)).remove(held.place);
             }
         }
         self.control.process(self.control.slot).held.store(0, Ordering::Release);
     }
-}
 
-/// Where holds of an object are in the shared table.
-struct Bucket<'c> {
-    control: &'c Control,
-    /// Number of its first word.
-    first: usize,
-    tag: u64,
-}
-
-impl<'c> Bucket<'c> {
-    fn new(control: &'c Control, hash: u64) -> Self {
+    fn bucket(&self, hash: u64) -> Bucket<'_, impl Fn(ProcessSlot) -> bool> {
         let first = hash as usize % HOLD_BUCKETS * BUCKET_WORDS;
-        Self { control, first, tag: hash >> (64 - TAG_BITS) }
+        Bucket {
+            words: &self.control.holds()[first..][..BUCKET_WORDS],
+            unplaced_anywhere: self.control.unplaced_holds(),
+            tag: hash >> (64 - TAG_BITS),
+            slot: self.control.slot,
+            is_alive: |slot| self.control.is_alive(slot),
+        }
     }
+}
 
+/// Where holds of an object are in the shared table, as a process sees it.
+struct Bucket<'c, A> {
+    words: &'c [AtomicU64],
+    /// How many holds found no room in their buckets.
+    unplaced_anywhere: &'c AtomicU64,
+    tag: u64,
+    slot: ProcessSlot,
+    is_alive: A,
+}
+
+impl<'c, A: Fn(ProcessSlot) -> bool> Bucket<'c, A> {
     fn places(&self) -> std::ops::Range<usize> {
-        self.first..self.first + BUCKET_WORDS - 1
+        0..self.words.len() - 1
     }
 
-    fn word(&self, place: usize) -> &'c AtomicU64 {
-        &self.control.holds()[place]
-    }
-
-    /// How many holds found no room. Those of processes that died are among them until nobody has the
+    /// How many holds found no room here. Those of processes that died are among them until nobody has the
     /// pool open.
     fn unplaced(&self) -> &'c AtomicU64 {
-        self.word(self.first + BUCKET_WORDS - 1)
+        &self.words[self.words.len() - 1]
     }
 
-    /// Enters a hold of this process.
+    /// Enters a hold of this process; who looks for the object after it and finds it has it.
     fn insert(&self) -> Option<usize> {
-        self.control.process(self.control.slot).held.store(1, Ordering::Relaxed);
-        let mine = u64::from(self.control.slot.0) << SLOT_SHIFT | self.tag;
+        let mine = u64::from(self.slot.0) << SLOT_SHIFT | self.tag;
         let place = self.places().find(|&place| self.replace(place, 0, mine)).or_else(|| {
             self.places().find(|&place| {
-                let found = self.word(place).load(Ordering::SeqCst);
-                !self.control.is_alive(owner(found)) && self.replace(place, found, mine)
+                let found = self.words[place].load(Ordering::SeqCst);
+                !(self.is_alive)(owner(found)) && self.replace(place, found, mine)
             })
         });
         // Zero is an empty word: the one hold that looks so is kept as those without room are.
-        if place.is_none() || mine == 0 {
-            self.control.unplaced_holds().fetch_add(1, Ordering::AcqRel);
+        let place = place.filter(|_| mine != 0);
+        if place.is_none() {
+            self.unplaced_anywhere.fetch_add(1, Ordering::AcqRel);
             self.unplaced().fetch_add(1, Ordering::SeqCst);
-            return None;
         }
+        fence(Ordering::SeqCst);
         place
     }
 
     fn replace(&self, place: usize, from: u64, to: u64) -> bool {
         let (won, lost) = (Ordering::SeqCst, Ordering::Relaxed);
-        self.word(place).compare_exchange(from, to, won, lost).is_ok()
+        self.words[place].compare_exchange(from, to, won, lost).is_ok()
+    }
+
+    /// Ends a hold of this process; true where the object was doomed and nobody holds it any more.
+    fn release(&self, place: Option<usize>) -> bool {
+        self.remove(place) && !self.mark()
     }
 
     /// Takes out a hold of this process; true where it was marked.
     fn remove(&self, place: Option<usize>) -> bool {
         match place {
-            Some(place) => self.word(place).swap(0, Ordering::SeqCst) & DOOMED != 0,
+            Some(place) => self.words[place].swap(0, Ordering::SeqCst) & DOOMED != 0,
             None => {
                 self.unplaced().fetch_sub(1, Ordering::SeqCst);
                 false
@@ -184,11 +196,11 @@ impl<'c> Bucket<'c> {
 
     fn mark_one(&self, place: usize) -> bool {
         loop {
-            let found = self.word(place).load(Ordering::SeqCst);
+            let found = self.words[place].load(Ordering::SeqCst);
             if found == 0 || found & TAG != self.tag {
                 return false;
             }
-            let alive = self.control.is_alive(owner(found));
+            let alive = (self.is_alive)(owner(found));
             if self.replace(place, found, if alive { found | DOOMED } else { 0 }) {
                 return alive;
             }
@@ -251,9 +263,9 @@ mod tests {
 
     /// Enters a hold as another process would, one that has died since unless `slot` is taken.
     fn hold_of(state: &State, slot: u32, oid: ObjectId) -> &AtomicU64 {
-        let bucket = Bucket::new(&state.control, hash_of((CONTAINER, oid)));
-        let free = bucket.places().find(|&place| bucket.word(place).load(Ordering::SeqCst) == 0);
-        let word = bucket.word(free.unwrap());
+        let bucket = state.bucket(hash_of((CONTAINER, oid)));
+        let free = bucket.words.iter().find(|word| word.load(Ordering::SeqCst) == 0);
+        let word = free.unwrap();
         word.store(u64::from(slot) << SLOT_SHIFT | bucket.tag, Ordering::SeqCst);
         word
     }
@@ -283,9 +295,7 @@ mod tests {
         let mut pool = pool();
         let oids: Vec<_> = of_one_bucket().take(2).collect();
         let state = pool.state();
-        Bucket::new(&state.control, hash_of((CONTAINER, oids[0])))
-            .unplaced()
-            .store(1, Ordering::SeqCst);
+        state.bucket(hash_of((CONTAINER, oids[0]))).unplaced().store(1, Ordering::SeqCst);
         state.control.unplaced_holds().store(1, Ordering::SeqCst);
         assert!(state.doom(CONTAINER, oids[1]));
         drop(state);

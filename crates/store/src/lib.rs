@@ -26,6 +26,7 @@ mod salvage;
 mod segment;
 mod snapshots;
 mod superblock;
+mod sync;
 mod target;
 #[cfg(test)]
 mod tests;

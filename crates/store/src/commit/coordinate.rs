@@ -6,6 +6,7 @@
 //! doubt, so that nobody looks at them until the last one has committed; whoever finds a target in
 //! doubt whose process is gone carries the intent out (or, where none was committed, drops it).
 use super::change::{Change, Step};
+use super::doubt::commit_all;
 use super::intent::{Intent, decode, encode};
 use super::room::with_room;
 use crate::io::txn::{Txn, WriteTxn};
@@ -53,7 +54,8 @@ fn attempt(
     if let Some(first) = txns.first_mut() {
         first.put(&intent_key(), &intent)?;
     }
-    commit_all(targets, txns, epoch)?;
+    let in_doubt: Vec<_> = targets.iter().map(|target| target.words().in_doubt).collect();
+    commit_all(&in_doubt, txns, WriteTxn::commit, epoch)?;
     if intent.len() > INTENT_KEPT_MAX {
         // What was decided stands whatever becomes of this: an error now would have it done again.
         let _ = forget_intent(targets);
@@ -113,29 +115,6 @@ fn finish(pool: &State, target: &Target) -> Result<()> {
     match target.words().in_doubt.load(Ordering::Acquire) {
         0 => Ok(()),
         epoch => finish_dead(&pool.targets, target, epoch),
-    }
-}
-
-fn commit_all(targets: &[&Target], txns: Vec<WriteTxn>, epoch: Epoch) -> Result<()> {
-    for target in targets {
-        target.words().in_doubt.store(epoch.0, Ordering::SeqCst);
-    }
-    let mut txns = txns.into_iter();
-    if let Some(Err(error)) = txns.next().map(WriteTxn::commit) {
-        clear(targets);
-        return Err(error);
-    }
-    // Decided. A target that cannot follow now stays in doubt, and whoever needs it carries it out.
-    let followed = txns.map(WriteTxn::commit).collect::<Vec<_>>();
-    if followed.iter().all(Result::is_ok) {
-        clear(targets);
-    }
-    Ok(())
-}
-
-fn clear(targets: &[&Target]) {
-    for target in targets {
-        target.words().in_doubt.store(0, Ordering::SeqCst);
     }
 }
 

@@ -1,10 +1,14 @@
 //! Group commit: threads of one process that wait for the same sync of a durable target share one
 //! transaction. Targets that need no sync commit each change by itself.
+#[cfg(all(loom, test))]
+mod models;
+
 use crate::io::txn::WriteTxn;
+use crate::sync::{AtomicUsize, Condvar, Mutex, MutexGuard, yield_now};
 use crate::target::Target;
 use esker_types::{Epoch, Error, Result};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 
 /// Most changes one sync carries.
 pub(crate) const GROUP_MAX: usize = 256;
@@ -23,29 +27,57 @@ impl From<Error> for Failed {
 }
 
 /// A change that can be applied to a transaction, and again to another one if that one fails.
-pub(crate) type Job<'j> = &'j mut dyn FnMut(&mut WriteTxn) -> std::result::Result<Epoch, Failed>;
+pub(crate) type Job<'j, T = WriteTxn> =
+    &'j mut dyn FnMut(&mut T) -> std::result::Result<Epoch, Failed>;
+
+/// What is changed by transactions, one at a time.
+trait Changing {
+    type Txn;
+
+    /// Begins one, as soon as no other is open.
+    fn begin(&self) -> Result<Self::Txn>;
+
+    /// Puts the data on the medium that transactions name.
+    fn sync(&self) -> Result<()>;
+
+    fn commit(&self, txn: Self::Txn) -> Result<()>;
+}
+
+impl Changing for Target {
+    type Txn = WriteTxn;
+
+    fn begin(&self) -> Result<WriteTxn> {
+        self.begin_write()
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.data.sync()
+    }
+
+    fn commit(&self, txn: WriteTxn) -> Result<()> {
+        txn.commit()
+    }
+}
 
 /// Changes of one target that wait for the same sync.
-#[derive(Default)]
-pub(crate) struct Group {
-    state: Mutex<State>,
+pub(crate) struct Group<T = WriteTxn> {
+    state: Mutex<State<T>>,
     done: Condvar,
     /// Threads on their way to `state`.
     arriving: AtomicUsize,
 }
 
-#[derive(Default)]
-struct State {
+struct State<T> {
     /// The open batch, which anybody may join. Its leader began its transaction and will end it.
-    open: Option<Batch>,
+    open: Option<Batch<T>>,
     /// Number of the batch begun last.
     number: u64,
     /// Outcomes that followers have yet to take.
     outcomes: Vec<Outcome>,
 }
 
-struct Batch {
-    txn: WriteTxn,
+struct Batch<T> {
+    txn: T,
     followers: usize,
     has_data: bool,
     /// A member failed half-way: nothing of the batch can be committed.
@@ -85,56 +117,65 @@ pub(crate) fn commit(
     target.with_room(|| match (target.is_durable(), sharing) {
         (false, _) => alone(target, false, job),
         (true, Sharing::Refused) => alone(target, has_data, job),
-        (true, Sharing::Allowed) => together(target, has_data, job),
+        (true, Sharing::Allowed) => target.group.together(target, has_data, job),
     })
 }
 
-fn together(target: &Target, has_data: bool, job: Job<'_>) -> Result<Epoch> {
-    let group = &target.group;
-    group.arriving.fetch_add(1, Ordering::AcqRel);
-    let mut state = group.lock();
-    group.arriving.fetch_sub(1, Ordering::AcqRel);
-    match &mut state.open {
-        None => group.lead(state, target, has_data, job),
-        Some(batch) if batch.spoiled || batch.followers + 1 >= GROUP_MAX => {
-            drop(state);
-            alone(target, has_data, job)
-        }
-        Some(_) => group.follow(state, target, has_data, job),
-    }
-}
-
-fn alone(target: &Target, sync: bool, job: Job<'_>) -> Result<Epoch> {
+fn alone<C: Changing>(target: &C, sync: bool, job: Job<'_, C::Txn>) -> Result<Epoch> {
     if sync {
-        target.data.sync()?;
+        target.sync()?;
     }
-    let mut txn = target.begin_write()?;
+    let mut txn = target.begin()?;
     let epoch = job(&mut txn).map_err(|failed| failed.error)?;
-    txn.commit()?;
+    target.commit(txn)?;
     Ok(epoch)
 }
 
-impl Group {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl<T> Group<T> {
+    pub(crate) fn new() -> Self {
+        let state = State { open: None, number: 0, outcomes: Vec::new() };
+        Self { state: Mutex::new(state), done: Condvar::new(), arriving: AtomicUsize::new(0) }
+    }
+
+    fn together(
+        &self,
+        target: &impl Changing<Txn = T>,
+        has_data: bool,
+        job: Job<'_, T>,
+    ) -> Result<Epoch> {
+        self.arriving.fetch_add(1, Ordering::AcqRel);
+        let mut state = self.lock();
+        self.arriving.fetch_sub(1, Ordering::AcqRel);
+        match &mut state.open {
+            None => self.lead(state, target, has_data, job),
+            Some(batch) if batch.spoiled || batch.followers + 1 >= GROUP_MAX => {
+                drop(state);
+                alone(target, has_data, job)
+            }
+            Some(_) => self.follow(state, target, has_data, job),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Opens a batch, lets others join while the lock is contended, and commits it.
     fn lead(
         &self,
-        mut state: MutexGuard<'_, State>,
-        target: &Target,
+        mut state: MutexGuard<'_, State<T>>,
+        target: &impl Changing<Txn = T>,
         has_data: bool,
-        job: Job<'_>,
+        job: Job<'_, T>,
     ) -> Result<Epoch> {
-        let mut txn = target.begin_write()?;
+        let mut txn = target.begin()?;
         let epoch = job(&mut txn).map_err(|failed| failed.error)?;
         state.number += 1;
         let number = state.number;
         state.open = Some(Batch { txn, followers: 0, has_data, spoiled: false });
         drop(state);
         while self.arriving.load(Ordering::Acquire) > 0 && self.has_room() {
-            std::thread::yield_now();
+            yield_now();
         }
         let batch = self.lock().open.take();
         let Some(batch) = batch else { return alone(target, has_data, job) };
@@ -161,10 +202,10 @@ impl Group {
     /// Joins the open batch and waits for its end.
     fn follow(
         &self,
-        mut state: MutexGuard<'_, State>,
-        target: &Target,
+        mut state: MutexGuard<'_, State<T>>,
+        target: &impl Changing<Txn = T>,
         has_data: bool,
-        job: Job<'_>,
+        job: Job<'_, T>,
     ) -> Result<Epoch> {
         let number = state.number;
         let Some(batch) = &mut state.open else {
@@ -183,7 +224,7 @@ impl Group {
         settle_end(end, outcome, || alone(target, has_data, job))
     }
 
-    fn wait_for(&self, mut state: MutexGuard<'_, State>, number: u64) -> End {
+    fn wait_for(&self, mut state: MutexGuard<'_, State<T>>, number: u64) -> End {
         loop {
             let found = state.outcomes.iter().position(|outcome| outcome.number == number);
             if let Some(index) = found {
@@ -201,12 +242,12 @@ impl Group {
 }
 
 /// Data first, then the index that names it.
-fn close(target: &Target, batch: Batch) -> End {
+fn close<C: Changing>(target: &C, batch: Batch<C::Txn>) -> End {
     if batch.spoiled {
         return End::Spoiled;
     }
-    let synced = if batch.has_data { target.data.sync() } else { Ok(()) };
-    match synced.and_then(|()| batch.txn.commit()) {
+    let synced = if batch.has_data { target.sync() } else { Ok(()) };
+    match synced.and_then(|()| target.commit(batch.txn)) {
         Ok(()) => End::Committed,
         Err(error) => End::Failed(error),
     }

@@ -5,6 +5,7 @@
 mod apply;
 mod change;
 mod coordinate;
+pub(crate) mod doubt;
 mod group;
 mod intent;
 mod join;
@@ -46,15 +47,14 @@ impl Target {
     /// The right to change the index, once no commit over several targets is half done.
     pub(crate) fn begin_write(&self) -> Result<WriteTxn> {
         let mut tended = false;
-        loop {
+        let begin = || {
             self.await_turn()?;
             let txn = self.index.write()?;
             self.words().writer.store(word_of(txn.id(), self.process()), Ordering::Release);
-            if self.is_in_doubt() {
-                drop(txn);
-                settle(self)?;
-                continue;
-            }
+            Ok(txn)
+        };
+        loop {
+            let txn = doubt::undoubted(self.in_doubt(), begin, || settle(self))?;
             match self.due(&txn)?.filter(|_| !tended) {
                 None => return Ok(txn),
                 // What goes wrong with free pages is no reason to refuse a change.

@@ -3,10 +3,10 @@ use super::locks::{BYTE_PROCESS, PROCESS_BYTES, not_locked};
 use super::{Control, PROCESS_WORDS, ProcessSlot};
 use crate::holds::HOLD_WORDS;
 use crate::io::{lock, sys};
+use crate::sync::AtomicU64;
 use esker_types::Result;
 use esker_types::limits::PROCESSES_MAX;
 use std::sync::PoisonError;
-use std::sync::atomic::AtomicU64;
 
 /// Shared words of one process.
 pub(crate) struct ProcessWords<'c> {

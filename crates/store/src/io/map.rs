@@ -1,10 +1,10 @@
 //! A file mapped into memory and shared with other processes. Only copies and atomics get in and out:
 //! no plain reference to mapped bytes ever leaves this module.
+use crate::sync::AtomicU64;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
-use std::sync::atomic::AtomicU64;
 
 /// A shared, writable mapping of the first `len` bytes of a file.
 pub(crate) struct Map {

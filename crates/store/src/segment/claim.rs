@@ -2,14 +2,13 @@
 use super::State;
 use super::compact::MadeRoom;
 use super::patience::Patience;
+use super::table::{RESERVE, Segments};
 use crate::control::ProcessSlot;
+use crate::sync::{AtomicUsize, Mutex, MutexGuard};
 use crate::target::Target;
 use esker_types::{Error, ErrorKind, Result};
-use std::sync::atomic::{AtomicUsize, Ordering, fence};
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
-
-/// Free segments kept back for compaction: without one, a full target could never be compacted.
-pub(crate) const RESERVE: usize = 1;
+use std::sync::atomic::Ordering;
+use std::sync::{PoisonError, TryLockError};
 
 /// Segments of one target this process appends to, one per lane: so many threads can append at once.
 pub(crate) struct Lanes {
@@ -39,8 +38,8 @@ pub(crate) struct Lane<'t> {
 
 impl Lanes {
     pub(crate) fn new(count: usize) -> Self {
-        let lanes = (0..count.max(1)).map(|_| Mutex::default()).collect();
-        let (compaction, compacting) = (Mutex::default(), Mutex::default());
+        let lanes = (0..count.max(1)).map(|_| Mutex::new(Held::default())).collect();
+        let (compaction, compacting) = (Mutex::new(Held::default()), Mutex::new(()));
         Self { lanes, compaction, compacting, turn: AtomicUsize::new(0) }
     }
 
@@ -87,15 +86,15 @@ impl std::ops::DerefMut for Lane<'_> {
 impl Lane<'_> {
     /// What the lane's segment is while nobody writes to it. What compaction may need the rest of belongs to nobody:
     /// else another lane of this process, which had it long ago, could take it for its own.
-    fn at_rest(&self, target: &Target) -> State {
-        State::Open(self.may_collect.then(|| target.process()))
+    fn at_rest(&self, process: ProcessSlot) -> State {
+        State::Open(self.may_collect.then_some(process))
     }
 
     /// The lane's segment, made busy; `None` where it has none or lost it.
-    pub(crate) fn take(&mut self, target: &Target) -> Option<u32> {
+    pub(crate) fn take(&mut self, table: &Segments<'_>) -> Option<u32> {
         let segment = self.held.segment?;
-        let (open, busy) = (self.at_rest(target), State::Busy(target.process()));
-        self.busy = self.busy || target.words().segment(segment).change(open, busy);
+        let (open, busy) = (self.at_rest(table.process), State::Busy(table.process));
+        self.busy = self.busy || table.segment(segment).change(open, busy);
         if !self.busy {
             self.held.segment = None;
         }
@@ -112,18 +111,23 @@ impl Lane<'_> {
         self.busy = false;
         let segment = match self.may_collect {
             true => claim_anywhere(target, need, keeping),
-            false => claim_for_compaction(target, need).ok_or_else(|| full(target, need)),
+            false => target.table().take_for_compaction(need).ok_or_else(|| full(target, need)),
         };
-        self.held.segment = Some(segment?);
-        self.busy = true;
+        self.keep(segment?);
         Ok(())
     }
 
+    /// From now on the lane has this segment, which is busy.
+    pub(super) fn keep(&mut self, segment: u32) {
+        self.held.segment = Some(segment);
+        self.busy = true;
+    }
+
     /// Lets go of the lane's segment; it stays the lane's until somebody else needs it.
-    pub(crate) fn release(&mut self, target: &Target) {
+    pub(crate) fn release(&mut self, table: &Segments<'_>) {
         if let Some(segment) = self.held.segment.filter(|_| self.busy) {
-            let busy = State::Busy(target.process());
-            target.words().segment(segment).change(busy, self.at_rest(target));
+            let (busy, open) = (State::Busy(table.process), self.at_rest(table.process));
+            table.segment(segment).change(busy, open);
         }
         self.busy = false;
     }
@@ -132,22 +136,23 @@ impl Lane<'_> {
 /// A segment to append to. What has died is freed first: its memory is warm, where that of a segment
 /// never used may cost ten times as much to write.
 fn claim_anywhere(target: &Target, need: u64, keeping: bool) -> Result<u32> {
-    if let Some(segment) = spare(target, need, abandoned) {
+    if let Some(segment) = target.table().spare(need, Segments::abandoned) {
         return Ok(segment);
     }
     target.recycle()?;
-    if let Some(segment) = search(target, need) {
+    if let Some(segment) = target.table().search(need) {
         return Ok(segment);
     }
     while target.take_back(false)? {
-        if let Some(segment) = search(target, need) {
+        if let Some(segment) = target.table().search(need) {
             return Ok(segment);
         }
     }
     let mut patience = Patience::new(keeping);
     loop {
         target.collect()?;
-        let found = search(target, need).or_else(|| spare(target, need, steal));
+        let found =
+            target.table().search(need).or_else(|| target.table().spare(need, Segments::steal));
         if let Some(segment) = found.or_else(|| last_resort(target, need)) {
             return Ok(segment);
         }
@@ -167,55 +172,15 @@ pub(crate) fn claim_whole(target: &Target, urgent: bool) -> Result<u32> {
     let bytes = target.segment_bytes();
     match urgent {
         true => claim_anywhere(target, bytes, true),
-        false => take_free(target, RESERVE).ok_or_else(|| full(target, bytes)),
+        false => target.table().take_free(RESERVE).ok_or_else(|| full(target, bytes)),
     }
-}
-
-/// What is left open, or free.
-fn search(target: &Target, need: u64) -> Option<u32> {
-    spare(target, need, abandoned).or_else(|| take_free(target, RESERVE))
-}
-
-/// As long as the reserve is in use, what is open with room is left to compaction: without it nothing
-/// would ever become free. It may have come into use meanwhile: then what was taken is given back.
-fn spare(target: &Target, need: u64, take: fn(&Target, u64) -> Option<u32>) -> Option<u32> {
-    if !has_reserve(target) {
-        return None;
-    }
-    let taken = take(target, need)?;
-    fence(Ordering::SeqCst);
-    if !has_reserve(target) {
-        target.words().segment(taken).store(State::Open(None));
-        return None;
-    }
-    Some(taken)
 }
 
 /// Where nothing is free because views keep what is dead, the reserve comes back with it.
 fn last_resort(target: &Target, need: u64) -> Option<u32> {
     let kept = viewed(target) > 0;
-    kept.then(|| abandoned(target, need).or_else(|| steal(target, need))).flatten()
-}
-
-/// What is open first, so that segments half empty are joined; the reserve last.
-fn claim_for_compaction(target: &Target, need: u64) -> Option<u32> {
-    abandoned(target, need).or_else(|| steal(target, need)).or_else(|| take_free(target, 0))
-}
-
-/// True where the segment kept back for compaction is free.
-pub(super) fn has_reserve(target: &Target) -> bool {
-    target.count(|state| state == State::Free) >= RESERVE
-}
-
-/// True where a claim of `need` bytes finds something.
-pub(super) fn has_room_for(target: &Target, need: u64) -> bool {
-    let words = target.words();
-    let open = |&segment: &u32| {
-        let is_open = matches!(words.segment(segment).load(), State::Open(_));
-        is_open && has_room(target, segment, need)
-    };
-    let free = target.count(|state| state == State::Free);
-    free > RESERVE || (free == RESERVE && (0..target.segment_count()).any(|s| open(&s)))
+    let table = target.table();
+    kept.then(|| table.abandoned(need).or_else(|| table.steal(need))).flatten()
 }
 
 /// Dead segments that views keep.
@@ -246,55 +211,6 @@ fn free_elsewhere(target: &Target) -> u64 {
     let others = pool.iter().flat_map(|pool| &pool.targets);
     let others = others.filter(|other| other.number() != target.number());
     others.filter_map(|other| other.free_data_bytes().ok()).sum()
-}
-
-fn has_room(target: &Target, segment: u32, need: u64) -> bool {
-    let tail = target.words().segment(segment).tail.load(Ordering::Acquire);
-    tail + need <= target.segment_bytes()
-}
-
-fn abandoned(target: &Target, need: u64) -> Option<u32> {
-    let mine = State::Busy(target.process());
-    (0..target.segment_count()).find(|&segment| {
-        has_room(target, segment, need)
-            && target.words().segment(segment).change(State::Open(None), mine)
-    })
-}
-
-/// Takes the free segment that was freed last, for its pages are warm, unless only `keep` are left.
-fn take_free(target: &Target, keep: usize) -> Option<u32> {
-    let words = target.words();
-    let mine = State::Busy(target.process());
-    let mut free: Vec<(u64, u32)> = (0..target.segment_count())
-        .filter(|&segment| words.segment(segment).load() == State::Free)
-        .map(|segment| (words.segment(segment).stamp.load(Ordering::Relaxed), segment))
-        .collect();
-    free.sort_unstable_by_key(|&(stamp, segment)| (std::cmp::Reverse(stamp), segment));
-    let available = free.len().saturating_sub(keep);
-    let taken = free[..available]
-        .iter()
-        .map(|&(_, segment)| segment)
-        .find(|&segment| words.segment(segment).change(State::Free, mine))?;
-    // Others took some meanwhile: of those who take the last ones, at least one sees it.
-    fence(Ordering::SeqCst);
-    if target.count(|state| state == State::Free) < keep {
-        words.segment(taken).change(mine, State::Free);
-        return None;
-    }
-    target.begin_segment(taken);
-    Some(taken)
-}
-
-/// Takes an open segment from an owner that is not writing right now: the only way when many
-/// processes hold one each and none is free.
-fn steal(target: &Target, need: u64) -> Option<u32> {
-    let mine = State::Busy(target.process());
-    (0..target.segment_count()).find(|&segment| {
-        let words = target.words().segment(segment);
-        let state = words.load();
-        let stealable = matches!(state, State::Open(Some(_))) && has_room(target, segment, need);
-        stealable && words.change(state, mine)
-    })
 }
 
 /// Frees what dead processes held. Returns segments whose owner died while busy: what is alive in

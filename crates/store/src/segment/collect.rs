@@ -1,5 +1,5 @@
 //! Collection: finding dead segments and making them free again.
-use super::{State, claim, compact};
+use super::{State, claim, compact, table};
 use crate::io::txn::Txn;
 use crate::keys::{Key, Table};
 use crate::target::Target;
@@ -196,11 +196,8 @@ impl Target {
     /// Makes a segment free that nobody else can touch.
     pub(crate) fn set_free(&self, number: u32) {
         let words = self.words();
-        let segment = words.segment(number);
-        segment.tail.store(0, Ordering::Release);
-        segment.published.store(0, Ordering::Release);
-        segment.stamp.store(words.freed.fetch_add(1, Ordering::AcqRel) + 1, Ordering::Release);
-        segment.store(State::Free);
+        let freed_before = words.freed.fetch_add(1, Ordering::AcqRel);
+        words.segment(number).make_free(freed_before + 1);
     }
 
     /// Bytes of segments nothing is in.
@@ -212,7 +209,7 @@ impl Target {
 
     /// Bytes of data that may be alive at a time: all but the reserve and what is lent to the index.
     pub(crate) fn data_bytes(&self) -> u64 {
-        let kept = claim::RESERVE as u64 + u64::from(self.lent_count());
+        let kept = table::RESERVE as u64 + u64::from(self.lent_count());
         u64::from(self.segment_count()).saturating_sub(kept) * self.segment_bytes()
     }
 

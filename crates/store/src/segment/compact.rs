@@ -1,7 +1,7 @@
 //! Compaction: moving what is alive out of segments that are mostly dead.
 use super::header::{HEADER_MAX, Header, data_offset};
 use super::victim::Victim;
-use super::{Append, Placed, State, Writer, claim};
+use super::{Append, Placed, State, Writer};
 use crate::io::txn::{ReadTxn, Txn};
 use crate::keys::{ARRAY, DataKey, Key, Table};
 use crate::record::{Body, Record, RecordBytes};
@@ -170,7 +170,7 @@ impl Target {
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Ok(alone) => alone,
         };
-        let work = || self.compact_while(&mut |_| !claim::has_room_for(self, need), need);
+        let work = || self.compact_while(&mut |_| !self.table().has_room_for(need), need);
         Ok(match self.control.unless_compacting(self.number(), work)? {
             None => MadeRoom::ByOthers,
             Some(true) => MadeRoom::Some,
@@ -223,7 +223,7 @@ impl Target {
             Ok(pieces) if self.is_worth(victim, &pieces) => {
                 let moved = self.move_out(victim.number, pieces.iter().sum());
                 // Not for who had it before: with more in it, the rest may not fit where the first part went.
-                self.leave_segment(victim.number);
+                self.table().leave(victim.number);
                 moved
             }
             weighed => {
@@ -237,7 +237,7 @@ impl Target {
     /// segment, and nobody else may write to that: where this comes to an end half way, the other half has its
     /// room there. Otherwise the reserve could never come back.
     fn move_out(&self, victim: u32, footprint: u64) -> Result<u64> {
-        if !claim::has_reserve(self) {
+        if !self.table().has_reserve() {
             Writer::for_compaction(self).room_for(footprint)?;
         }
         let (mut moved, mut batch) = (0, Vec::new());

@@ -6,6 +6,7 @@ pub(crate) mod compact;
 pub(crate) mod header;
 mod patience;
 mod state;
+pub(crate) mod table;
 #[cfg(test)]
 mod tests;
 mod victim;
@@ -19,6 +20,7 @@ use esker_types::{Checksum, Error, ErrorKind, Result};
 use header::Header;
 use smallvec::SmallVec;
 use std::sync::atomic::Ordering;
+use table::Segments;
 
 /// Segments one operation is writing to. Dropped without [`Writer::publish`], what was appended counts
 /// as never having been there.
@@ -132,7 +134,7 @@ impl<'t> Writer<'t> {
     /// A busy segment with so much room, and its tail.
     fn room_for(&mut self, need: u64) -> Result<(u32, u64)> {
         loop {
-            if let Some(current) = self.lane.take(self.target) {
+            if let Some(current) = self.lane.take(&self.target.table()) {
                 let tail = self.target.words().segment(current).tail.load(Ordering::Acquire);
                 if tail + need <= self.target.segment_bytes() {
                     return Ok((current, tail));
@@ -148,7 +150,7 @@ impl<'t> Writer<'t> {
     fn leave(&mut self, segment: u32) {
         match self.appended.last() {
             Some(last) if last.segment == segment => self.left.push(segment),
-            _ => self.target.leave_segment(segment),
+            _ => self.target.table().leave(segment),
         }
     }
 
@@ -202,17 +204,15 @@ impl Drop for Writer<'_> {
                 words.tail.store(appended.began_at, Ordering::Release);
             }
         }
-        self.left.iter().for_each(|&segment| self.target.leave_segment(segment));
-        self.lane.release(self.target);
+        self.left.iter().for_each(|&segment| self.target.table().leave(segment));
+        self.lane.release(&self.target.table());
     }
 }
 
 impl Target {
-    /// Lets go of a segment that is busy on behalf of this process: to be appended to by whoever finds room
-    /// for what is smaller, or sealed where there is hardly any.
-    pub(crate) fn leave_segment(&self, segment: u32) {
-        let words = self.words().segment(segment);
-        let next = State::left_with(words.tail.load(Ordering::Acquire), self.segment_bytes());
-        words.change(State::Busy(self.process()), next);
+    /// Its segments.
+    pub(crate) fn table(&self) -> Segments<'_> {
+        let (process, bytes) = (self.process(), self.segment_bytes());
+        Segments { words: self.words().segments, process, bytes }
     }
 }

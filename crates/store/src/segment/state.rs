@@ -84,6 +84,21 @@ impl SegmentWords<'_> {
         self.state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
+    /// Prepares a segment that was free for its first bytes.
+    pub(super) fn begin(&self) {
+        self.tail.store(0, Ordering::Release);
+        self.published.store(0, Ordering::Release);
+        self.stamp.store(0, Ordering::Release);
+    }
+
+    /// Frees a segment that nobody else can touch.
+    pub(super) fn make_free(&self, stamp: u64) {
+        self.tail.store(0, Ordering::Release);
+        self.published.store(0, Ordering::Release);
+        self.stamp.store(stamp, Ordering::Release);
+        self.store(State::Free);
+    }
+
     /// Bytes of data alive in it, given how many are dead.
     pub(crate) fn live(&self, dead: u64) -> u64 {
         self.published.load(Ordering::Acquire).saturating_sub(dead)

@@ -1,6 +1,6 @@
 //! Which segment is compacted next, and whether that gains anything.
 use super::compact::{Headers, pieces};
-use super::{State, claim, collect, header};
+use super::{State, collect, header};
 use crate::target::Target;
 use esker_types::Result;
 use std::sync::atomic::Ordering;
@@ -26,7 +26,7 @@ impl Target {
         let gain = |victim: &Victim| self.segment_bytes().saturating_sub(victim.live);
         let is_hopeless = found.iter().map(gain).sum::<u64>() + self.open_room() < need;
         // Without the reserve, to win it back comes before all else.
-        if is_hopeless && claim::has_reserve(self) {
+        if is_hopeless && self.table().has_reserve() {
             return Ok(None);
         }
         // What was moved is moved again where nothing else is left.
@@ -81,7 +81,7 @@ impl Target {
         let sum: u64 = footprints.iter().sum();
         let mut rooms = self.rooms();
         match victim.dead {
-            _ if !claim::has_reserve(self) => rooms.iter().any(|&room| room >= sum),
+            _ if !self.table().has_reserve() => rooms.iter().any(|&room| room >= sum),
             0 => fits(footprints, &mut rooms),
             _ => sum < self.segment_bytes(),
         }
@@ -100,12 +100,6 @@ impl Target {
             is_open.then(|| self.segment_bytes() - segment.tail.load(Ordering::Acquire))
         };
         (0..self.segment_count()).filter_map(room).collect()
-    }
-
-    /// Number of segments in such a state.
-    pub(super) fn count(&self, is_wanted: impl Fn(State) -> bool) -> usize {
-        let words = self.words();
-        (0..self.segment_count()).filter(|&number| is_wanted(words.segment(number).load())).count()
     }
 }
 

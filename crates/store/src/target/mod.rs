@@ -7,6 +7,7 @@ mod view;
 
 pub(crate) use scan::{UNTIL_LEN, split_history};
 
+use crate::commit::doubt;
 use crate::control::{Control, ProcessSlot, TargetWords, conflict_slot, object_slot, punch_slot};
 use crate::data::Data;
 use crate::io::folder::Folder;
@@ -14,7 +15,8 @@ use crate::io::index::{DATA, Index, Mode};
 use crate::io::txn::ReadTxn;
 use crate::lending::Lending;
 use crate::pool::State;
-use crate::segment::claim::{self, Lanes};
+use crate::segment::claim::Lanes;
+use crate::segment::table;
 use crate::superblock::Superblock;
 use esker_types::info::{ContainerId, Durability, Medium};
 use esker_types::ops::{ReadAt, ReadMark};
@@ -117,7 +119,7 @@ impl Target {
             prepared: (0..superblock.segments).map(|_| AtomicU64::new(0)).collect(),
             durability: superblock.durability,
             has_long_keys: superblock.has_long_keys(),
-            group: crate::commit::Group::default(),
+            group: crate::commit::Group::new(),
             parking_pause: AtomicU64::new(0),
             pool: OnceLock::new(),
         })
@@ -172,7 +174,11 @@ impl Target {
 
     /// True while a commit over several targets, this one among them, is under way.
     pub(crate) fn is_in_doubt(&self) -> bool {
-        self.control.is_in_doubt(self.number)
+        self.in_doubt().load(Ordering::Acquire) != 0
+    }
+
+    pub(crate) fn in_doubt(&self) -> &crate::sync::AtomicU64 {
+        self.control.in_doubt(self.number)
     }
 
     /// This process.
@@ -187,16 +193,7 @@ impl Target {
 
     /// Segments that are never lent to the index: what is left must be fit for use.
     pub(crate) fn data_segments_min(&self) -> u32 {
-        claim::RESERVE as u32 + 2
-    }
-
-    /// Prepares a segment that was free for its first bytes.
-    pub(crate) fn begin_segment(&self, segment: u32) {
-        let words = self.words();
-        let words = words.segment(segment);
-        words.tail.store(0, Ordering::Release);
-        words.published.store(0, Ordering::Release);
-        words.stamp.store(0, Ordering::Release);
+        table::RESERVE as u32 + 2
     }
 
     /// Prepares the pages of a segment for writing up to `end`, and some more.
@@ -213,11 +210,9 @@ impl Target {
     /// A consistent view, once no commit over several targets is half done.
     pub(crate) fn read(&self) -> Result<ReadTxn> {
         loop {
-            let txn = self.index.read()?;
-            if self.is_in_doubt() {
-                drop(txn);
-                crate::commit::settle(self)?;
-            } else if self.misses_commit_of_dead(&txn)? {
+            let settle = || crate::commit::settle(self);
+            let txn = doubt::undoubted(self.in_doubt(), || self.index.read(), settle)?;
+            if self.misses_commit_of_dead(&txn)? {
                 drop(txn);
                 // Who takes the write lock from the dead brings LMDB's number of the last commit up to date.
                 drop(self.index.write()?);

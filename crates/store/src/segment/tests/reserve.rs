@@ -101,6 +101,6 @@ fn what_compaction_writes_to_is_no_other_lanes() {
     let mut writer = Writer::for_compaction(target);
     assert_eq!(append(target, &mut writer), mine);
     writer.publish();
-    assert_eq!(target.lanes.enter().take(target), None, "it goes to somebody else");
+    assert_eq!(target.lanes.enter().take(&target.table()), None, "it goes to somebody else");
     assert_eq!(append(target, &mut Writer::for_compaction(target)), mine);
 }

@@ -1,0 +1,113 @@
+//! Doubt: while a commit over several targets is under way, a word of each of them says so, and nobody looks at it.
+use crate::sync::AtomicU64;
+use esker_types::{Epoch, Result};
+use std::sync::atomic::Ordering;
+
+/// What `look` shows of a target that is not in doubt; where it is, `settle` waits for the end of that or brings
+/// it about.
+#[inline]
+pub(crate) fn undoubted<V>(
+    in_doubt: &AtomicU64,
+    look: impl Fn() -> Result<V>,
+    settle: impl Fn() -> Result<()>,
+) -> Result<V> {
+    loop {
+        let view = look()?;
+        if in_doubt.load(Ordering::Acquire) == 0 {
+            return Ok(view);
+        }
+        drop(view);
+        settle()?;
+    }
+}
+
+/// Commits all of `txns`, of targets with these words. The first one decides: where it fails, none is committed.
+pub(super) fn commit_all<T>(
+    in_doubt: &[&AtomicU64],
+    txns: Vec<T>,
+    commit: impl Fn(T) -> Result<()>,
+    epoch: Epoch,
+) -> Result<()> {
+    in_doubt.iter().for_each(|word| word.store(epoch.0, Ordering::SeqCst));
+    let clear = || in_doubt.iter().for_each(|word| word.store(0, Ordering::SeqCst));
+    let mut txns = txns.into_iter();
+    if let Some(Err(error)) = txns.next().map(&commit) {
+        clear();
+        return Err(error);
+    }
+    // Decided. A target that cannot follow now stays in doubt, and whoever needs it carries it out.
+    let followed = txns.map(&commit).collect::<Vec<_>>();
+    if followed.iter().all(Result::is_ok) {
+        clear();
+    }
+    Ok(())
+}
+
+/// Under every order in which threads may run.
+#[cfg(all(loom, test))]
+mod models {
+    use super::*;
+    use crate::sync::Mutex;
+    use esker_types::ErrorKind;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    #[derive(Default)]
+    struct Target {
+        in_doubt: AtomicU64,
+        /// The epoch of its last commit.
+        committed: AtomicU64,
+    }
+
+    #[derive(Default)]
+    struct Pool {
+        targets: [Target; 2],
+        coordinating: Mutex<()>,
+    }
+
+    impl Pool {
+        fn commit(&self, fails: bool) -> Result<()> {
+            let _alone = self.coordinating.lock().unwrap();
+            let commit = |target: &Target| match fails {
+                true => Err(ErrorKind::Io.into()),
+                false => Ok(target.committed.store(1, Ordering::Release)),
+            };
+            let in_doubt = self.targets.each_ref().map(|target| &target.in_doubt);
+            commit_all(&in_doubt, self.targets.iter().collect(), commit, Epoch(7))
+        }
+
+        fn look(&self, target: &Target) -> bool {
+            let look = || Ok(target.committed.load(Ordering::Acquire) == 1);
+            let settle = || Ok(drop(self.coordinating.lock().unwrap()));
+            undoubted(&target.in_doubt, look, settle).unwrap()
+        }
+    }
+
+    fn model(fails: bool) {
+        loom::model(move || {
+            let pool = Arc::new(Pool::default());
+            let looks = [[0, 1], [1, 0]].map(|order| {
+                let pool = Arc::clone(&pool);
+                thread::spawn(move || order.map(|number: usize| pool.look(&pool.targets[number])))
+            });
+            assert_eq!(pool.commit(fails).is_err(), fails);
+            for look in looks {
+                let [before, after] = look.join().unwrap();
+                assert!(after >= before && (!fails || !after), "{before} {after}");
+            }
+            assert!(pool.targets.iter().all(|target| pool.look(target) != fails));
+        });
+    }
+
+    /// Whoever has seen a commit on one target sees it on the others.
+    #[test]
+    fn a_commit_over_several_targets_is_seen_whole() {
+        model(false);
+    }
+
+    /// A commit that fails leaves nothing, and holds nobody up.
+    #[test]
+    fn a_commit_that_fails_is_seen_nowhere() {
+        model(true);
+    }
+}
