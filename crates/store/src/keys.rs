@@ -377,7 +377,7 @@ mod tests {
     #[test]
     fn random_keys_are_parsed_or_refused() {
         let mut noise = crate::noise::Noise::new(3);
-        for round in 0..50_000 {
+        for round in 0..esker_testing::rounds(50_000) {
             let mut key = noise.bytes(80);
             if let Some(table) = key.first_mut() {
                 *table = if round % 2 == 0 { Table::Data as u8 } else { Table::History as u8 };

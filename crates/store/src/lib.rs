@@ -40,7 +40,9 @@ pub use io::folder::open_plain;
 pub use io::fork::{ForkGuard, ForkLock, generation};
 pub use io::pin::Mapped;
 pub use io::sys::group_id;
-pub use pool::{Pool, PoolSpec, State, finish_others, is_unfinished, remove_directory};
+pub use pool::{
+    Pool, PoolSpec, State, finish_others, is_unfinished, remove_directory, vouch_for_all,
+};
 pub use salvage::{Losses, Salvage, Salvaged, SalvagedContainer, SalvagedValue};
 pub use superblock::{Access, FORMAT_VERSION, LOCKS, Superblock};
 pub use target::Target;

@@ -307,7 +307,7 @@ mod tests {
     #[test]
     fn random_records_are_read_or_refused() {
         let mut noise = crate::noise::Noise::new(2);
-        for _ in 0..20_000 {
+        for _ in 0..esker_testing::rounds(20_000) {
             let mut bytes = noise.bytes(120);
             let _ = Record::decode(b"key", &bytes);
             // One that is sealed, whatever it says; its count and sizes may well make sense.

@@ -301,7 +301,7 @@ mod tests {
     fn random_superblocks_are_read_or_refused() {
         let mut noise = crate::noise::Noise::new(5);
         let names = ["format", "uuid", "label", "targets", "index_bytes", "segment_bytes"];
-        for _ in 0..5_000 {
+        for _ in 0..esker_testing::rounds(5_000) {
             let line = |name: &&str| {
                 let value = String::from_utf8_lossy(&noise.bytes(24)).into_owned();
                 format!("{name} = {value}\n")

@@ -6,8 +6,8 @@ use std::path::Path;
 /// Environment variable that makes [`fuzz`] go on for so many times as long.
 const ROUNDS_VARIABLE: &str = "ESKER_FUZZ_ROUNDS";
 
-/// Inputs in `make test`; Miri takes a thousand times as long for each.
-const INPUTS: u64 = if cfg!(miri) { 100 } else { 20_000 };
+/// Inputs in `make test`.
+const INPUTS: u64 = 20_000;
 
 /// Longest input, and most changes to one.
 const LEN_MAX: usize = 4096;
@@ -26,7 +26,7 @@ pub fn fuzz(corpus: &str, more: &[Vec<u8>], parse: impl Fn(&[u8])) {
     assert!(!known.is_empty(), "tests/corpus/{corpus} has no file");
     known.iter().for_each(|input| feed(corpus, input, &parse));
     let mut random = Random::new(seed(), 0xf0);
-    for _ in 0..INPUTS * rounds() {
+    for _ in 0..crate::rounds(INPUTS) * times() {
         feed(corpus, &changed(&known, &mut random), &parse);
     }
 }
@@ -45,7 +45,7 @@ fn read(corpus: &str) -> Vec<Vec<u8>> {
     paths.iter().filter_map(|path| std::fs::read(path).ok()).collect()
 }
 
-fn rounds() -> u64 {
+fn times() -> u64 {
     let given = std::env::var(ROUNDS_VARIABLE).ok().and_then(|text| text.parse().ok());
     given.unwrap_or(1)
 }

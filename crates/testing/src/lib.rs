@@ -12,7 +12,7 @@ mod skip;
 mod wait;
 
 pub use fuzz::fuzz;
-pub use random::Random;
+pub use random::{Random, rounds};
 pub use seed::{SEED_VARIABLE, seed};
 pub use skip::{SKIPPED_VARIABLE, skip};
 pub use wait::{HANG, pause, wait_for};

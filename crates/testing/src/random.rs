@@ -60,3 +60,9 @@ mod tests {
         assert_ne!(draw(1, 2), draw(2, 2));
     }
 }
+
+/// How often a test draws: Miri, to which each time takes a thousand times as long, is given fewer.
+#[must_use]
+pub const fn rounds(wanted: u64) -> u64 {
+    if cfg!(miri) { wanted.div_ceil(200) } else { wanted }
+}

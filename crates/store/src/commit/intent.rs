@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn random_intents_are_read_or_refused() {
         let mut noise = crate::noise::Noise::new(1);
-        for _ in 0..20_000 {
+        for _ in 0..esker_testing::rounds(20_000) {
             let mut bytes = noise.bytes(200);
             // Small numbers lead further than any.
             bytes.iter_mut().for_each(|byte| *byte %= 9);

@@ -78,6 +78,16 @@ impl<T: Default> ForkLock<T> {
         while !self.try_take(mine) {
             std::thread::yield_now();
         }
+        self.taken(mine)
+    }
+
+    /// The lock, where no thread has it.
+    pub fn try_lock(&self) -> Option<ForkGuard<'_, T>> {
+        let mine = generation();
+        self.try_take(mine).then(|| self.taken(mine))
+    }
+
+    fn taken(&self, mine: u64) -> ForkGuard<'_, T> {
         // SAFETY: `holder` is ours, so nobody else reads or writes the content.
         let (stamp, content) = unsafe { &mut *self.content.get() };
         if *stamp != mine {

@@ -194,6 +194,12 @@ pub(crate) fn random_bytes() -> io::Result<[u8; 16]> {
 const GROUP_BYTES: usize = 16 << 10;
 const GROUP_BYTES_MAX: usize = 16 << 20;
 
+/// Has `run` called when the process ends as programs do: with the end of `main`, or by `exit`.
+pub(crate) fn at_exit(run: extern "C" fn()) {
+    // SAFETY: the function is there as long as the code it is part of, which the C library waits with until then.
+    unsafe { libc::atexit(run) };
+}
+
 /// Id of the group of this name, wherever the system knows it from (its own file, LDAP, SSSD); `None` where there is
 /// none.
 ///

@@ -19,6 +19,7 @@ use crate::holds::Holds;
 use crate::io::folder::Folder;
 use crate::io::fork::{self, ForkLock};
 use crate::io::index::read_only;
+use crate::io::sys;
 use crate::superblock::Superblock;
 use crate::target::Target;
 use arc_swap::{ArcSwap, Guard};
@@ -27,8 +28,8 @@ use esker_types::{Error, ErrorKind, Result};
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, Once, PoisonError, Weak};
 
 /// An open pool. Cheap to share; survives fork: a child opens the pool anew with its first operation.
 pub struct Pool {
@@ -50,6 +51,8 @@ pub struct State {
     handles: Mutex<Handles>,
     pub(crate) holds: Holds,
     generation: u64,
+    /// What it noted of the indexes when it vouched for them last.
+    stamped: AtomicU64,
     /// Dropped last.
     closed: Closed,
 }
@@ -88,6 +91,22 @@ impl Drop for Closed {
 
 /// Pools this process has open, by device and inode of the directory: an index must not be opened twice.
 static OPEN: ForkLock<Registry> = ForkLock::new();
+
+static AT_EXIT: Once = Once::new();
+
+extern "C" fn ending() {
+    vouch_for_all();
+}
+
+/// Leaves the pools that this process still has open so that the next one to open them need not look at their indexes:
+/// for the end of a program that closes nothing. What is written afterwards makes the next one look again.
+pub fn vouch_for_all() {
+    // Whoever opens a pool at this very time vouches for nothing yet.
+    let Some(open) = OPEN.try_lock() else { return };
+    let states: Vec<_> = open.values().filter_map(|entry| entry.state.upgrade()).collect();
+    drop(open);
+    states.iter().for_each(|state| state.vouch());
+}
 
 impl Pool {
     /// Opens the pool at `path`.
@@ -163,6 +182,7 @@ impl State {
         let closed = Arc::clone(&state.closed.0);
         open.insert(identity, Entry { state: Arc::downgrade(&state), closed });
         drop(open);
+        AT_EXIT.call_once(|| sys::at_exit(ending));
         if purpose == Purpose::Use && !state.control.read_only {
             // Only space depends on it, and the next one to open the pool tries again.
             let _ = crate::doomed::empty_all(&state);
@@ -193,8 +213,13 @@ impl State {
             handles: Mutex::default(),
             holds: Holds::default(),
             generation: fork::generation(),
+            stamped: AtomicU64::new(0),
             closed: Closed(Arc::default()),
         })
+    }
+
+    fn vouch(&self) {
+        vouch::end(&self.path, &self.superblock, &self.control, &self.stamped);
     }
 
     /// Takes a handle on the pool.
@@ -277,7 +302,7 @@ impl Drop for State {
         self.release_all();
         crate::copies::leave(&self.control);
         setup::release_segments(&self.targets);
-        vouch::end(&self.path, &self.superblock, &self.control);
+        self.vouch();
     }
 }
 

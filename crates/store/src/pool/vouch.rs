@@ -13,7 +13,7 @@ use esker_types::{Error, Result};
 use std::hash::{BuildHasher, Hasher};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Set in a stamp, not in the number of a process.
 const STAMP: u64 = 1 << 63;
@@ -23,6 +23,10 @@ const STAMP: u64 = 1 << 63;
 /// # Errors
 /// `Corrupt` where something is damaged.
 pub(super) fn begin(pool: &Folder, superblock: &Superblock, control: &Control) -> Result<()> {
+    if control.is_current() && is_alive(control) {
+        // It goes on to vouch: processes that come and go without a word are no reason to look.
+        return Ok(());
+    }
     if !(control.is_current() && is_known(pool, superblock, control)?) {
         super::setup::refuse_damaged(pool, true)?;
     }
@@ -30,14 +34,20 @@ pub(super) fn begin(pool: &Folder, superblock: &Superblock, control: &Control) -
     Ok(())
 }
 
-/// Hands that over to another process, or, where there is none, notes how the files are.
-pub(super) fn end(pool: &Path, superblock: &Superblock, control: &Control) {
+/// Hands that over to another process, or, where there is none, notes how the files are. Can be done again, after
+/// `last` was noted.
+pub(super) fn end(pool: &Path, superblock: &Superblock, control: &Control, last: &AtomicU64) {
     let next = match control.other_alive() {
         Some(other) => own(other),
         None => stamp(pool, superblock).unwrap_or(0),
     };
-    let mine = own(control.slot);
-    let _ = control.voucher().compare_exchange(mine, next, Ordering::AcqRel, Ordering::Relaxed);
+    let word = control.voucher();
+    let replace =
+        |mine| word.compare_exchange(mine, next, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+    let before = last.load(Ordering::Relaxed);
+    if replace(own(control.slot)) || before != 0 && replace(before) {
+        last.store(next, Ordering::Relaxed);
+    }
 }
 
 fn own(slot: ProcessSlot) -> u64 {
@@ -49,9 +59,15 @@ fn is_known(pool: &Folder, superblock: &Superblock, control: &Control) -> Result
     if word & STAMP != 0 {
         return Ok(stamp(&pool.handle(), superblock)? == word);
     }
+    Ok(is_alive(control))
+}
+
+/// True where another process that lives vouches.
+fn is_alive(control: &Control) -> bool {
+    let word = control.voucher().load(Ordering::Acquire);
     let slot = word.checked_sub(1).filter(|slot| *slot < PROCESSES_MAX as u64);
     let slot = slot.map(|slot| ProcessSlot(slot as u32)).filter(|slot| *slot != control.slot);
-    Ok(slot.is_some_and(|slot| control.is_alive(slot)))
+    slot.is_some_and(|slot| control.is_alive(slot))
 }
 
 /// Changes with each write to an index that the file system knows of.
@@ -90,6 +106,32 @@ mod tests {
         let known = is_known(&folder, &superblock, &control).unwrap();
         crate::copies::leave(&control);
         known
+    }
+
+    /// In a process of its own: the pool to write to and leave open.
+    const LEFT_OPEN: &str = "ESKER_TEST_LEFT_OPEN";
+
+    /// Opens a container of a pool and never closes what it opened.
+    fn leave_open(path: &Path) {
+        let pool = Pool::open(path).unwrap();
+        let state = Arc::clone(&pool.state().unwrap());
+        state.create_container(&Default::default()).unwrap();
+        std::mem::forget((pool, state));
+    }
+
+    #[test]
+    fn a_program_that_ends_without_closing_its_pool_vouches_for_it() {
+        if let Some(path) = std::env::var_os(LEFT_OPEN) {
+            return leave_open(Path::new(&path));
+        }
+        let mut pool = Scratch::new(24 << 20, |spec| spec.targets = Some(2));
+        pool.close();
+        let name =
+            "pool::vouch::tests::a_program_that_ends_without_closing_its_pool_vouches_for_it";
+        let mut program = std::process::Command::new(std::env::current_exe().unwrap());
+        let ended = program.args(["--exact", name]).env(LEFT_OPEN, pool.path()).status().unwrap();
+        assert!(ended.success());
+        assert!(known(&pool, |_| ()), "left in good order");
     }
 
     /// Writes to a file until its times show it.

@@ -87,7 +87,7 @@ mod tests {
     #[test]
     fn random_headers_are_read_or_refused() {
         let mut noise = crate::noise::Noise::new(4);
-        for _ in 0..20_000 {
+        for _ in 0..esker_testing::rounds(20_000) {
             let mut bytes = noise.bytes(200);
             let _ = Header::decode(&bytes);
             if bytes.len() < FIXED {
