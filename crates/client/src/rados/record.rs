@@ -220,6 +220,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes minutes")]
     fn every_flipped_bit_is_seen() {
         for stored in [array(), Stored::Single(Piece::here(b"value".to_vec()))] {
             let record = encode(Epoch(11), &stored);

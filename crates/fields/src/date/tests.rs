@@ -1,6 +1,7 @@
 use super::*;
 
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes")]
 fn days_count_as_the_calendar_does() {
     let mut expected = Date::new(1, 1, 1).expect("a day");
     let first = expected.days();
