@@ -99,7 +99,7 @@ extern "C" fn ending() {
 }
 
 /// Leaves the pools that this process still has open so that the next one to open them need not look at their indexes:
-/// for the end of a program that closes nothing. What is written afterwards makes the next one look again.
+/// for the end of a program that closes nothing.
 pub fn vouch_for_all() {
     // Whoever opens a pool at this very time vouches for nothing yet.
     let Some(open) = OPEN.try_lock() else { return };
