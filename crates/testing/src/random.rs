@@ -48,6 +48,12 @@ impl Random {
     }
 }
 
+/// How often a test draws: Miri, to which each time takes a thousand times as long, is given fewer.
+#[must_use]
+pub const fn rounds(wanted: u64) -> u64 {
+    if cfg!(miri) { wanted.div_ceil(200) } else { wanted }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -59,10 +65,4 @@ mod tests {
         assert_ne!(draw(1, 2), draw(1, 3));
         assert_ne!(draw(1, 2), draw(2, 2));
     }
-}
-
-/// How often a test draws: Miri, to which each time takes a thousand times as long, is given fewer.
-#[must_use]
-pub const fn rounds(wanted: u64) -> u64 {
-    if cfg!(miri) { wanted.div_ceil(200) } else { wanted }
 }
