@@ -193,22 +193,30 @@ fn who_leaves_hands_over_what_is_known_of_the_indexes() {
     let is_process = |word: u64| (1..=4096).contains(&word);
     let left = voucher(&path);
     assert!(left != 0 && !is_process(left), "{left:x}");
-    let mut other = Worker::start("mutation-hold", &path.display().to_string());
-    other.wait_until("it has the pool open", || is_process(voucher(&path)));
-    let theirs = voucher(&path);
     let pool = common::open(&path);
-    assert!(is_process(voucher(&path)) && voucher(&path) != theirs, "{:x}", voucher(&path));
+    let mine = voucher(&path);
+    assert!(is_process(mine), "{mine:x}");
+    let opened = folder.path().join("opened");
+    let arguments = format!("{} {}", path.display(), opened.display());
+    let mut other = Worker::start("mutation-hold", &arguments);
+    other.wait_until("it has the pool open", || opened.exists());
+    assert_eq!(voucher(&path), mine, "who vouches goes on");
     drop(pool);
-    assert_eq!(voucher(&path), theirs);
+    let theirs = voucher(&path);
+    assert!(is_process(theirs) && theirs != mine, "{theirs:x}");
+    drop(common::open(&path));
+    assert_eq!(voucher(&path), theirs, "who comes and goes changes nothing");
     other.kill();
     assert_eq!(voucher(&path), theirs, "nobody says how the dead left them");
     drop(common::open(&path));
     assert!(!is_process(voucher(&path)));
 }
 
-/// Argument: pool. Has it open until it is killed.
+/// Arguments: pool, a file that tells that it is open. Has it open until it is killed.
 pub(crate) fn hold() {
-    let _pool = common::open(Path::new(&common::arguments()[0]));
+    let arguments = common::arguments();
+    let _pool = common::open(Path::new(&arguments[0]));
+    File::create(&arguments[1]).expect("telling");
     loop {
         std::thread::park();
     }
