@@ -1,12 +1,13 @@
 //! Keys of any length: whoever keeps only a part of a long one where it looks for keys must not show it.
 use super::Make;
 use super::extents::Twin;
+use super::query::ANY;
 use super::store::{
     Store, akeys, checks, dkeys, get, get_with, put, put_with, refused, run, single,
 };
 use crate::{Access, Object, Wait};
 use esker_types::limits::{KEY_MAX, KEY_PAIR_MAX, KEY_WHOLE_MAX};
-use esker_types::ops::{AkeyRef, Anchor, Cond, Edge, KeyQuery, ListLimit, Update};
+use esker_types::ops::{AkeyRef, Anchor, Cond, KeyQuery, ListLimit, Update};
 use esker_types::{ErrorKind, Extent, ObjectClass, ObjectType, Result};
 
 /// Checks keys of any length.
@@ -131,15 +132,6 @@ fn first_bytes_sort_long_keys(store: &Store) -> Result<()> {
     assert!(found.iter().eq(keys), "dkeys in their order");
     Ok(())
 }
-
-const ANY: KeyQuery<'_> = KeyQuery {
-    edge: Edge::Max,
-    dkey: None,
-    after: None,
-    akey: None,
-    want_akey: false,
-    want_extent: false,
-};
 
 fn long_keys_are_found(store: &Store) -> Result<()> {
     let object = store.object()?;

@@ -27,7 +27,8 @@ pub fn query(make: Make<'_>) {
     );
 }
 
-const ANY: KeyQuery<'static> = KeyQuery {
+/// Asks for the last dkey there is.
+pub(super) const ANY: KeyQuery<'static> = KeyQuery {
     edge: Edge::Max,
     dkey: None,
     after: None,

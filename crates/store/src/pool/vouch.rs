@@ -27,7 +27,7 @@ pub(super) fn begin(pool: &Folder, superblock: &Superblock, control: &Control) -
         // It goes on to vouch: processes that come and go without a word are no reason to look.
         return Ok(());
     }
-    if !(control.is_current() && is_known(pool, superblock, control)?) {
+    if !(control.is_current() && is_as_left(pool, superblock, control)?) {
         super::setup::refuse_damaged(pool, true)?;
     }
     control.voucher().store(own(control.slot), Ordering::Release);
@@ -54,12 +54,10 @@ fn own(slot: ProcessSlot) -> u64 {
     u64::from(slot.0) + 1
 }
 
-fn is_known(pool: &Folder, superblock: &Superblock, control: &Control) -> Result<bool> {
+/// True where nobody has written to the indexes since those left who knew them.
+fn is_as_left(pool: &Folder, superblock: &Superblock, control: &Control) -> Result<bool> {
     let word = control.voucher().load(Ordering::Acquire);
-    if word & STAMP != 0 {
-        return Ok(stamp(&pool.handle(), superblock)? == word);
-    }
-    Ok(is_alive(control))
+    Ok(word & STAMP != 0 && stamp(&pool.handle(), superblock)? == word)
 }
 
 /// True where another process that lives vouches.
@@ -103,7 +101,7 @@ mod tests {
         let superblock = Superblock::read_in(&folder).unwrap();
         let control = Arc::new(Control::open(&folder, &superblock).unwrap());
         set(&control);
-        let known = is_known(&folder, &superblock, &control).unwrap();
+        let known = is_as_left(&folder, &superblock, &control).unwrap();
         crate::copies::leave(&control);
         known
     }

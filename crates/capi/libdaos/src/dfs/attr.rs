@@ -149,8 +149,8 @@ pub(crate) fn may(node: &Node, mask: c_int) -> Result<()> {
     if mask & ::dfs::WRITE != 0 && node.fs().is_read_only() {
         return Err(Errno::PERM);
     }
-    let (user, groups) = (effective_user(), effective_groups());
-    match mask == 0 || node.attr_as_found()?.allows(user, &groups, mask) {
+    let allows = |attr: Attr| attr.allows(effective_user(), &effective_groups(), mask);
+    match mask == 0 || allows(node.attr_as_found()?) {
         true => Ok(()),
         false => Err(Errno::ACCES),
     }
