@@ -2,6 +2,7 @@
 mod support;
 
 use serde_json::json;
+use std::io::Write as _;
 use std::path::Path;
 use support::{Site, noise};
 
@@ -177,6 +178,33 @@ fn what_cannot_be_drained_is_refused() {
     assert_eq!(kind(&format!("{url}/run1")), "not_supported");
     assert_eq!(kind("tank/home"), "not_supported");
     assert_eq!(site.fails(&["cont", "drain", "tank/run1", "--to", "tank/home"]).0, "exists");
+}
+
+/// The length that the command once set at the end made an Array of zeros, and these went over the data.
+#[test]
+fn a_put_may_be_drained_under_way() {
+    const PIECE: usize = 4 << 20;
+    let site = Site::with_container();
+    let there = format!("{}/run1", files(&site));
+    let field = noise(PIECE);
+    let mut put = site.command(&["array", "put", "tank", "run1", "field", "-", "--class", "S1"]);
+    let mut putting = put.stdin(std::process::Stdio::piped()).spawn().unwrap();
+    let mut input = putting.stdin.take().unwrap();
+    input.write_all(&field).unwrap();
+    let stat = || site.run(&["--json", "array", "stat", "tank", "run1", "field", "--class", "S1"]);
+    support::wait_for("the data are there", || {
+        let answer: serde_json::Value = serde_json::from_slice(&stat().stdout).unwrap();
+        answer["response"]["size_bytes"] == json!(PIECE)
+    });
+    let drain = ["cont", "drain", "tank/run1", "--to", &there, "--until-idle", "0"];
+    assert_eq!(site.json(&drain)["removed"], json!(1));
+    drop(input);
+    assert!(putting.wait().unwrap().success());
+    site.ok(&drain);
+    site.ok(&["cont", "copy", &there, "tank/back"]);
+    let back = site.dir.join("back").display().to_string();
+    site.ok(&["array", "get", "tank", "back", "field", "-o", &back, "--class", "S1"]);
+    assert!(std::fs::read(&back).unwrap() == field);
 }
 
 /// Killed at any moment, and begun again: all that was written arrives, whatever was removed already.

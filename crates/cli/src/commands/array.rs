@@ -104,7 +104,7 @@ impl Put {
     fn run(self) -> Result<Answer> {
         let mut source = files::Source::open(&self.file)?;
         let (container, oid) = self.array.open(OpenMode::ReadWrite, ObjectType::Array)?;
-        let array = self.open_or_create(&container, oid)?;
+        let (array, is_new) = self.open_or_create(&container, oid)?;
         let cell = array.attributes().cell_size;
         let mut buffer = vec![0; piece_bytes(cell)];
         let (bar, mut cells) = (Bar::bytes("storing"), 0);
@@ -119,21 +119,25 @@ impl Put {
                 break;
             }
         }
-        array.set_size(cells, Access::Latest).wait()?;
+        // A new Array has its length by what was written. A drain may have taken it since, and setting the
+        // length would then make another one, of zeros.
+        if !is_new {
+            array.set_size(cells, Access::Latest).wait()?;
+        }
         let response = json!({"oid": oid.to_string(), "size_bytes": cells * cell});
         Ok(Answer::new(response, ""))
     }
 
-    /// Of two that create it at once, one finds it made.
-    fn open_or_create(&self, container: &Container, oid: ObjectId) -> Result<Array> {
+    /// The Array, and whether it is new. Of two that create it at once, one finds it made.
+    fn open_or_create(&self, container: &Container, oid: ObjectId) -> Result<(Array, bool)> {
         let cell_size = self.cell_size.0;
         let chunk_size = self.chunk_size.0 / cell_size.max(1);
         let attributes = ArrayAttributes { cell_size, chunk_size };
         match container.create_array(oid, attributes, Access::Latest).wait() {
             Err(error) if error.kind() == ErrorKind::Exists => {
-                existing(&self.array, container, oid, Access::Latest)
+                Ok((existing(&self.array, container, oid, Access::Latest)?, false))
             }
-            other => other,
+            created => Ok((created?, true)),
         }
     }
 }
