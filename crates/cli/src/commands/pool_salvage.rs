@@ -24,7 +24,9 @@ so Key-Values, Arrays, file systems and field stores. Values are compared with t
 with their seals. Snapshots do not go over. A container whose label is lost is called lost-N.
 
 What is lost is listed, and the exit status is 1 where anything is. Of an array, the other records go over; what is lost reads \
-as if it had never been written. A salvage that is killed leaves NEW as far as it came: destroy it, and begin anew. In a file system, `esker fs check` finds files whose names are lost.
+as if it had never been written. In a file system, `esker fs check` finds files whose names are lost.
+
+A salvage that is killed leaves NEW behind, and no container in it has a label yet: `esker pool destroy NEW`, and begin anew.
 
 Examples:
   esker pool salvage tank tank2

@@ -9,13 +9,14 @@ use crate::reply::Wait;
 use esker_store::{Salvage, Salvaged, SalvagedContainer, SalvagedValue};
 use esker_types::info::{ContainerId, OpenMode};
 use esker_types::{ErrorKind, ObjectId, Result};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Copies all that can be read of a pool into `to`, which is new: containers with their ids, labels, attributes,
 /// properties and next numbers for object ids, and their objects as they are. Snapshots are not copied. What is written
 /// is read back and compared; what is lost is in [`Salvage::losses`]. `heard` hears of entries done and in all.
 ///
-/// A container whose names are lost is called `lost-` and its number.
+/// A container whose names are lost is called `lost-` and its number. Nothing has a label before all is there, so
+/// that nobody takes what a salvage that was killed left for all there was.
 ///
 /// # Errors
 /// [`ErrorKind::Busy`] where somebody uses the damaged pool; what `to` meets.
@@ -26,7 +27,7 @@ pub fn salvage(
     heard: &mut dyn FnMut(u64, u64),
 ) -> Result<Summary> {
     set_metadata(to, Scope::Pool, &from.metadata())?;
-    let mut containers = HashMap::new();
+    let mut containers = BTreeMap::new();
     for found in from.containers() {
         if let Some(id) = found.info.as_ref().map(|info| info.id) {
             containers.insert(id, Rescued::make(to, id, &found)?);
@@ -56,6 +57,7 @@ fn set_metadata(to: &Pool, scope: Scope, metadata: &[(String, Vec<u8>)]) -> Resu
 /// A container on its way.
 struct Rescued {
     container: Container,
+    label: String,
     /// It is not known which number its next object id begins with.
     numbers_lost: bool,
     /// Number behind all object ids met.
@@ -63,14 +65,13 @@ struct Rescued {
 }
 
 impl Rescued {
-    /// Makes the container in the new pool. Of two with one label the second has none.
+    /// Makes the container in the new pool.
     fn make(to: &Pool, id: ContainerId, found: &SalvagedContainer) -> Result<Self> {
-        let lost = format!("lost-{}", id.0);
-        let label = found.info.as_ref().map_or(lost.as_str(), |info| &info.label);
+        let lost = || format!("lost-{}", id.0);
+        let label = found.info.as_ref().map_or_else(lost, |info| info.label.clone());
         let metadata: Vec<_> =
             found.metadata.iter().map(|(name, value)| (name.as_str(), value.as_slice())).collect();
         let mut new = NewContainer {
-            label: Some(label).filter(|label| !label.is_empty()),
             uuid: found.info.as_ref().map(|info| info.uuid),
             metadata: &metadata,
             first_oid: found.next_oid.unwrap_or(0),
@@ -79,30 +80,28 @@ impl Rescued {
         if let Some(info) = &found.info {
             new.checksum = info.checksum;
         }
-        let made = match to.create_container(&new).wait() {
-            Err(error) if error.kind() == ErrorKind::Exists => {
-                new.label = None;
-                to.create_container(&new).wait()?
-            }
-            made => made?,
-        };
+        let made = to.create_container(&new).wait()?;
         let container = to.open_container(&made.uuid.to_string(), OpenMode::ReadWrite).wait()?;
-        Ok(Self { container, numbers_lost: found.next_oid.is_none(), behind: 0 })
+        Ok(Self { container, label, numbers_lost: found.next_oid.is_none(), behind: 0 })
     }
 
-    /// No new object gets the id of one that is there.
+    /// No new object gets the id of one that is there. Of two with one label the second has none.
     fn finish(self) -> Result<()> {
         if self.numbers_lost && self.behind > 0 {
             self.container.allocate_oids(self.behind).wait()?;
         }
-        self.container.close().wait()
+        let label = Some(self.label.as_str()).filter(|label| !label.is_empty());
+        match self.container.rename(label).wait() {
+            Err(error) if error.kind() != ErrorKind::Exists => Err(error),
+            _ => self.container.close().wait(),
+        }
     }
 }
 
 /// Writes what it is given, batch by batch.
 struct Writer<'w> {
     to: &'w Pool,
-    containers: HashMap<ContainerId, Rescued>,
+    containers: BTreeMap<ContainerId, Rescued>,
     /// What is known of containers without names.
     nameless: HashMap<ContainerId, SalvagedContainer>,
     progress: &'w Progress,

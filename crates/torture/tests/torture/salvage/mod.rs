@@ -78,13 +78,20 @@ impl Sample {
         let new = common::make(&self.folder, "new", Sort::Guarded, self.shape);
         let mut from = Salvage::open(&self.path).expect("opening for salvage");
         let to = common::open(&new);
-        copy::salvage(&mut from, &to, &Progress::default(), &mut |_, _| {}).expect("salvaging");
+        let mut heard = |_, _| expect_no_label(&to);
+        copy::salvage(&mut from, &to, &Progress::default(), &mut heard).expect("salvaging");
         let seen = look(&to);
         drop(to);
         common::expect_sound(&new, false);
         esker_store::Pool::destroy(&new, false).expect("removing");
         (seen, from.losses().clone())
     }
+}
+
+/// Who is killed now leaves nothing that somebody would take for whole.
+fn expect_no_label(to: &Pool) {
+    let containers = to.containers().wait().expect("listing");
+    assert!(containers.iter().all(|info| info.label.is_empty()), "{containers:?}");
 }
 
 #[test]
