@@ -1,6 +1,6 @@
 //! What a user may do, by a list, an owner and an owner group.
 use super::fields::{Ace, Kind, checked, unpack};
-use super::{principal, pure};
+use super::{accounts, pure};
 use crate::abi::{Prop, Ptr};
 use crate::code::{Code, Result};
 use crate::property::{list, table};
@@ -20,12 +20,12 @@ impl Who {
     /// The user of this process. Who has no name goes by a number.
     pub(crate) fn current() -> Self {
         let group = |gid: &libc::gid_t| {
-            let name = principal::group_name(*gid).unwrap_or_else(|_| gid.to_string());
+            let name = accounts::group_name(*gid).unwrap_or_else(|_| gid.to_string());
             format!("{name}@")
         };
-        let uid = principal::effective_user();
-        let user = principal::user_name(uid).unwrap_or_else(|_| uid.to_string());
-        let groups = principal::effective_groups().iter().map(group).collect();
+        let uid = accounts::effective_user();
+        let user = accounts::user_name(uid).unwrap_or_else(|_| uid.to_string());
+        let groups = accounts::effective_groups().iter().map(group).collect();
         Self { user: format!("{user}@"), groups }
     }
 }
@@ -79,9 +79,9 @@ fn who(uid: libc::uid_t, gids: Ptr<libc::gid_t>, count: usize) -> Result<Who> {
         return Err(Code::INVAL);
     }
     let principal = |name: String| format!("{name}@");
-    let group = |gid| principal::group_name(gid).map(principal);
+    let group = |gid| accounts::group_name(gid).map(principal);
     Ok(Who {
-        user: principal::user_name(uid).map(principal)?,
+        user: accounts::user_name(uid).map(principal)?,
         groups: gids.list(count)?.into_iter().map(group).collect::<Result<_>>()?,
     })
 }

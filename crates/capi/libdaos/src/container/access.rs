@@ -116,10 +116,10 @@ fn set_owner(coh: Handle, user: Str, group: Str, known: bool, ev: Ptr<Event>) ->
 
 fn check_known(user: Str, group: Str) -> Result<()> {
     if !user.is_null() {
-        acl::principal::uid_of(acl::principal::local(user)?)?;
+        acl::accounts::uid_of(acl::principal::local(user)?)?;
     }
     if !group.is_null() {
-        acl::principal::gid_of(acl::principal::local(group)?)?;
+        acl::accounts::gid_of(acl::principal::local(group)?)?;
     }
     Ok(())
 }

@@ -165,14 +165,14 @@ pub(crate) fn default(property: &Property) -> Result<Value> {
 
 /// The user of this process: pools are their owner's unless they are told otherwise.
 fn owner() -> String {
-    let uid = acl::principal::effective_user();
-    let name = acl::principal::user_name(uid).unwrap_or_else(|_| uid.to_string());
+    let uid = acl::accounts::effective_user();
+    let name = acl::accounts::user_name(uid).unwrap_or_else(|_| uid.to_string());
     format!("{name}@")
 }
 
 fn owner_group() -> String {
-    let gid = acl::principal::effective_groups()[0];
-    let name = acl::principal::group_name(gid).unwrap_or_else(|_| gid.to_string());
+    let gid = acl::accounts::effective_groups()[0];
+    let name = acl::accounts::group_name(gid).unwrap_or_else(|_| gid.to_string());
     format!("{name}@")
 }
 

@@ -2,7 +2,7 @@
 use super::file::opened;
 use super::{OpenFile, parent_of};
 use crate::abi::{Dfs, DfsObj, DfsObjInfo, ObjId, Ptr, Str, Zeroed};
-use crate::acl::principal::{effective_groups, effective_user};
+use crate::acl::accounts::{effective_groups, effective_user};
 use crate::errno::{self, Errno, Result};
 use crate::handles;
 use ::dfs::{Attr, Follow, KIND_MASK, Kind, MODE_MASK, Node, SetAttr, Time};

@@ -2,7 +2,7 @@
 use super::mount::{self, How};
 use super::open::class_of;
 use crate::abi::{Dfs, DfsAttr, Handle, Ptr, Str, UuidBytes, text_bytes, text_of};
-use crate::acl::principal;
+use crate::acl::{accounts, principal};
 use crate::container::access::daos_cont_set_owner_no_check;
 use crate::container::properties::Wanted;
 use crate::errno::{self, Errno, Result};
@@ -190,8 +190,8 @@ pub extern "C" fn dfs_cont_set_owner(
             (false, Some(id)) => Ok(Some(id)),
             (false, None) => known(principal::local(name)?).map(Some),
         };
-        let uid = own(user, uid, principal::uid_of)?;
-        let gid = own(group, gid, principal::gid_of)?;
+        let uid = own(user, uid, accounts::uid_of)?;
+        let gid = own(group, gid, accounts::gid_of)?;
         errno::code(daos_cont_set_owner_no_check(coh, user, group, Ptr::null()))?;
         let fs = ::dfs::Dfs::mount(container, ::dfs::MountOptions::default())?;
         fs.root().set_attr(&SetAttr { uid, gid, ..SetAttr::default() })?;
