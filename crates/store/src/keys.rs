@@ -122,16 +122,28 @@ impl Key {
         dkey: &[u8],
     ) -> Result<Self> {
         let mut key = Self::object(table, container, oid);
-        cut::encode(oid.dkey_kind(), dkey, DKEY_ROOM, &mut key)?;
+        key.put_dkey(oid, dkey)?;
         Ok(key)
+    }
+
+    /// Makes the object that `self` stands for a dkey of it: in place, as each read wants it.
+    #[inline]
+    pub(crate) fn put_dkey(&mut self, oid: ObjectId, dkey: &[u8]) -> Result<()> {
+        cut::encode(oid.dkey_kind(), dkey, DKEY_ROOM, self)
     }
 
     /// All data under an akey of the dkey that `self` stands for.
     #[inline]
     pub(crate) fn akey(&self, oid: ObjectId, akey: &[u8]) -> Result<Self> {
         let mut key = self.clone();
-        cut::encode(oid.akey_kind(), akey, self.akey_room(), &mut key)?;
+        key.put_akey(oid, akey)?;
         Ok(key)
+    }
+
+    /// Makes the dkey that `self` stands for an akey under it, in place.
+    #[inline]
+    pub(crate) fn put_akey(&mut self, oid: ObjectId, akey: &[u8]) -> Result<()> {
+        cut::encode(oid.akey_kind(), akey, self.akey_room(), self)
     }
 
     /// Bytes an encoded akey can take under the dkey that `self` stands for.
@@ -156,13 +168,7 @@ impl Key {
     /// The single value of the akey that `self` stands for.
     #[inline]
     pub(crate) fn single(&self) -> Self {
-        self.clone().into_single()
-    }
-
-    /// As [`Key::single`], without a copy.
-    #[inline]
-    pub(crate) fn into_single(self) -> Self {
-        self.push(&[SINGLE])
+        self.clone().push(&[SINGLE])
     }
 
     /// The extent that begins at record `start` of the akey that `self` stands for.

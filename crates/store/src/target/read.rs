@@ -1,12 +1,12 @@
 //! Reading values.
 use super::{Target, scan};
 use crate::io::txn::ReadTxn;
-use crate::keys::{Key, Table};
+use crate::keys::{Key, SINGLE, Table};
 use crate::record::{Body, Location, Record};
 use esker_types::info::ContainerId;
 use esker_types::limits::CHECKSUM_CHUNK;
 use esker_types::ops::{Cond, Fetch, ReadAt, View, Wanted};
-use esker_types::{Error, ErrorKind, Extent, ObjectId, Result};
+use esker_types::{Error, ErrorKind, Extent, KeyBuffer as _, ObjectId, Result};
 use std::ops::Range;
 
 impl Target {
@@ -24,7 +24,8 @@ impl Target {
         fetches: &mut [Fetch<'_>],
         at: ReadAt<'_>,
     ) -> Result<()> {
-        let prefix = Key::dkey(Table::Data, container, oid, dkey)?;
+        let mut prefix = Key::object(Table::Data, container, oid);
+        prefix.put_dkey(oid, dkey)?;
         let txn = self.read()?;
         self.mark(at, &txn, container, oid, Some(dkey));
         if cond.has(Cond::DKEY_FETCH) && !exists(&txn, &prefix, at.view)? {
@@ -46,9 +47,13 @@ impl Target {
         fetch: &mut Fetch<'_>,
         view: View,
     ) -> Result<()> {
-        let akey = dkey.akey(oid, fetch.akey)?;
+        let mut akey = dkey.clone();
+        akey.put_akey(oid, fetch.akey)?;
         match fetch.wanted {
-            Wanted::Single => self.fetch_single(txn, &akey.into_single(), fetch, view)?,
+            Wanted::Single => {
+                akey.put(&[SINGLE]);
+                self.fetch_single(txn, &akey, fetch, view)?;
+            }
             Wanted::Array(extents) => self.fetch_array(txn, &akey, extents, fetch, view)?,
         }
         let empty = fetch.size == 0 && fetch.cond.has(Cond::AKEY_FETCH);
