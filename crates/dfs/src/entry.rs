@@ -108,9 +108,9 @@ pub(crate) fn store(dir: &Object, name: &[u8], inode: &Inode, access: Access<'_>
 }
 
 /// Writes the inode of an entry, whether or not there is one.
-pub(crate) fn put(dir: &Object, name: &[u8], inode: &Inode) -> Result<()> {
+pub(crate) fn put(dir: &Object, name: &[u8], inode: &Inode, access: Access<'_>) -> Result<()> {
     let (extent, bytes) = ([INODE_EXTENT], inode.to_bytes());
-    dir.update(name, Cond::NONE, &[inode_update(&extent, &bytes)], Access::Latest).wait()
+    dir.update(name, Cond::NONE, &[inode_update(&extent, &bytes)], access).wait()
 }
 
 /// Value of an akey of an entry, `None` where there is none.

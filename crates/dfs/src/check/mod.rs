@@ -120,7 +120,7 @@ impl Check<'_> {
         let above = self.object(self.roots.superblock);
         let now = crate::Time::now();
         let root = Inode { mode: 0o755, ..Inode::new(Kind::Directory, self.roots.root, now) };
-        entry::put(&above, ROOT_NAME, &root).map(|()| true)
+        entry::put(&above, ROOT_NAME, &root, Access::Latest).map(|()| true)
     }
 
     /// Notes what was found at `path`, and mends it where that is wished.

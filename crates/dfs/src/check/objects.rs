@@ -202,7 +202,7 @@ impl Check<'_> {
         let mode = if kind == Kind::Directory { 0o700 } else { 0o600 };
         let chunk_size = if kind == Kind::File { self.superblock.chunk_size } else { 0 };
         let inode = Inode { mode, chunk_size, ..Inode::new(kind, oid, Time::now()) };
-        entry::put(&dir.directory()?, oid.to_string().as_bytes(), &inode)?;
+        entry::put(&dir.directory()?, oid.to_string().as_bytes(), &inode, Access::Latest)?;
         self.named.extend([oid, dir.oid()]);
         Ok(true)
     }
