@@ -399,6 +399,23 @@ def test_processes_and_threads(_):
     assert sizes == [os.path.getsize(f"t{i}") for i in range(50)]
 
 
+def _replace_often(name, times):
+    for number in range(times):
+        pathlib.Path("fresh").write_bytes(bytes([number % 256]) * 1000)
+        os.replace("fresh", name)
+
+
+def test_a_name_that_is_renamed_over_always_opens(_):
+    pathlib.Path("settings").write_bytes(bytes(1000))
+    writer = multiprocessing.get_context("fork").Process(target=_replace_often, args=("settings", 500))
+    writer.start()
+    while writer.is_alive():
+        data = pathlib.Path("settings").read_bytes()
+        assert len(data) == 1000 and len(set(data)) == 1, (len(data), set(data))
+    writer.join()
+    assert writer.exitcode == 0
+
+
 def test_descriptor_games(_):
     kept = os.open("kept", os.O_RDWR | os.O_CREAT)
     os.dup2(kept, 200)

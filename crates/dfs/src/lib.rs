@@ -60,7 +60,7 @@ mod xattr;
 pub use attr::{Attr, EXECUTE, READ, SetAttr, WRITE};
 pub use create::Create;
 pub use esker::types::ops::Anchor;
-pub use file::{File, Open};
+pub use file::{File, Open, find_and_open};
 pub use inode::{Inode, KIND_MASK, Kind, MODE_MASK};
 pub use list::{DirEntry, DirStream};
 pub use mount::{Dfs, FsSpace, MountOptions};

@@ -1,12 +1,12 @@
 //! Opening files.
-use crate::answer::{Answer, no, tell};
+use crate::answer::{Answer, Fail, no, tell};
 use crate::edge::{Text, export};
 use crate::open_file::OpenFile;
 use crate::paths::Spot;
 use crate::serve::{at, serve};
 use crate::thread::is_inside;
 use crate::{descriptors, internal, special, umask};
-use dfs::{Create, Follow, Kind, Node};
+use dfs::{Create, Follow, Kind, Node, find_and_open};
 use std::ffi::c_int;
 
 /// `O_TMPFILE` without `O_DIRECTORY`, which is part of it.
@@ -14,9 +14,8 @@ const UNNAMED: c_int = libc::O_TMPFILE & !libc::O_DIRECTORY;
 
 /// Opens what a path names and gives it a descriptor (POSIX: `open`).
 pub(crate) fn open_path(spot: &Spot<'_>, flags: c_int, mode: u32) -> Answer<c_int> {
-    let node = find(spot, flags, mode, 0)?;
-    check(&node, flags)?;
-    let file = OpenFile::new(node, flags)?;
+    let open = |node: Node| check(&node, flags).and_then(|()| OpenFile::new(node, flags));
+    let file = find_and_open(|| find(spot, flags, mode, 0), open, Fail::is_missing)?;
     descriptors::allot(file, flags & libc::O_CLOEXEC != 0)
 }
 

@@ -4,7 +4,7 @@ use crate::abi::{Dfs, DfsObj, Ptr, Str};
 use crate::dfs::attr;
 use crate::errno::{self, Errno, Result};
 use crate::handles;
-use ::dfs::{Create, Follow, KIND_MASK, Kind, MODE_MASK, Node};
+use ::dfs::{Create, Follow, KIND_MASK, Kind, MODE_MASK, Node, find_and_open};
 use esker::types::{Error, ErrorKind, ObjectClass};
 use std::ffi::c_int;
 
@@ -17,13 +17,21 @@ struct Told {
 }
 
 impl Told {
-    fn of(self, node: Node, flags: c_int) -> Result<()> {
+    fn of(self, find: impl Fn() -> Result<Node>, flags: c_int) -> Result<()> {
+        find_and_open(find, |node| self.of_node(node, flags), is_missing)
+    }
+
+    fn of_node(self, node: Node, flags: c_int) -> Result<()> {
         if !self.stat.is_null() {
             self.stat.set(attr::stat_of(&node.attr_as_found()?));
         }
         self.mode.set(node.inode().full_mode());
         file::give(node, flags, self.obj)
     }
+}
+
+fn is_missing(error: &Errno) -> bool {
+    *error == Errno::NOENT
 }
 
 pub(crate) fn follow(flags: c_int) -> Follow {
@@ -50,8 +58,8 @@ pub extern "C" fn dfs_lookup(
         if !path.starts_with(b"/") {
             return Err(Errno::INVAL);
         }
-        let node = mount.fs.resolve(&mount.fs.root(), &path, follow(flags))?;
-        Told { obj, mode, stat }.of(node, flags)
+        let find = || Ok(mount.fs.resolve(&mount.fs.root(), &path, follow(flags))?);
+        Told { obj, mode, stat }.of(find, flags)
     })
 }
 
@@ -73,8 +81,9 @@ pub extern "C" fn dfs_lookup_rel(
             return Err(Errno::NOTSUP);
         }
         let dir = parent.node(&mount.fs);
-        let node = mount.fs.resolve(&dir, Name::read(name)?.0, follow(flags))?;
-        Told { obj, mode, stat }.of(node, flags)
+        let name = Name::read(name)?.0;
+        let find = || Ok(mount.fs.resolve(&dir, name, follow(flags))?);
+        Told { obj, mode, stat }.of(find, flags)
     })
 }
 
@@ -174,8 +183,9 @@ pub extern "C" fn dfs_open(
         obj.needed()?;
         let target = if value.is_null() { None } else { Some(value.bytes()?) };
         let wanted = Wanted { mode, flags, class, chunk_size, target };
-        let node = wanted.node(&parent.node(&mount.fs), Name::read(name)?.0)?;
-        file::give(node, flags, obj)
+        let (dir, name) = (parent.node(&mount.fs), Name::read(name)?.0);
+        let open = |node| file::give(node, flags, obj);
+        find_and_open(|| wanted.node(&dir, name), open, is_missing)
     })
 }
 
