@@ -1,7 +1,7 @@
 //! Open files.
 use crate::attr::{self, Attr, SetAttr};
 use crate::inode::{Inode, Kind};
-use crate::limits::{FILE_SIZE_MAX, RETRIES_MAX};
+use crate::limits::FILE_SIZE_MAX;
 use crate::node::Node;
 use crate::orphans;
 use crate::place::Place;
@@ -81,25 +81,6 @@ impl Node {
             _ => self.open(Open::WRITE),
         }
     }
-}
-
-/// Finds something and opens it; finds it anew where it lost its name in between, so that a name which is
-/// renamed over always opens (POSIX: `open`). `is_missing` knows the error for "there is no such thing".
-///
-/// # Errors
-/// Those of `find` and `open`; that of `open` where others were faster [`RETRIES_MAX`] times.
-pub fn find_and_open<T, E>(
-    find: impl Fn() -> std::result::Result<Node, E>,
-    open: impl Fn(Node) -> std::result::Result<T, E>,
-    is_missing: impl Fn(&E) -> bool,
-) -> std::result::Result<T, E> {
-    for _ in 1..RETRIES_MAX {
-        match open(find()?) {
-            Err(error) if is_missing(&error) => {}
-            result => return result,
-        }
-    }
-    open(find()?)
 }
 
 impl File {

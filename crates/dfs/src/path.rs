@@ -1,7 +1,7 @@
 //! Paths: from names to nodes.
 use crate::attr::Attr;
 use crate::inode::Kind;
-use crate::limits::{LINKS_MAX, PATH_MAX};
+use crate::limits::{LINKS_MAX, PATH_MAX, RETRIES_MAX};
 use crate::mount::Dfs;
 use crate::node::Node;
 use esker::types::{Error, ErrorKind, Result};
@@ -254,4 +254,24 @@ impl<'a> Walk<'a> {
         }
         target
     }
+}
+
+/// Finds something by its path and works on it; finds it anew where it lost its name in between, so that a name
+/// which is renamed over is always there (POSIX: `rename`). `is_missing` knows the error for "there is no such
+/// thing".
+///
+/// # Errors
+/// Those of `find` and `work`; that of `work` where others were faster [`RETRIES_MAX`] times.
+pub fn find_and<T, E>(
+    find: impl Fn() -> std::result::Result<Node, E>,
+    work: impl Fn(Node) -> std::result::Result<T, E>,
+    is_missing: impl Fn(&E) -> bool,
+) -> std::result::Result<T, E> {
+    for _ in 1..RETRIES_MAX {
+        match work(find()?) {
+            Err(error) if is_missing(&error) => {}
+            result => return result,
+        }
+    }
+    work(find()?)
 }

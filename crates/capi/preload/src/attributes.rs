@@ -102,7 +102,7 @@ fn size(length: i64) -> Answer<u64> {
 
 fn truncate_path(spot: &Spot<'_>, length: i64) -> Answer<c_int> {
     let change = SetAttr { size: Some(size(length)?), ..SetAttr::default() };
-    spot.node(Follow::All)?.set(&change)
+    spot.with_node(Follow::All, |node| node.set(&change))
 }
 
 fn truncate_open(file: &OpenFile, length: i64) -> Answer<c_int> {
@@ -186,7 +186,7 @@ export! {
     fn chmod(path: Text, bits: u32) -> c_int | next {
         match special::descriptor(path) {
             Some(fd) => on(fd, |file| file.set(&mode(bits)), || 0),
-            None => at(HERE, path, |spot| spot.node(Follow::All)?.set(&mode(bits)),
+            None => at(HERE, path, |spot| spot.with_node(Follow::All, |node| node.set(&mode(bits))),
                 |_, path| next(path, bits)),
         }
     }
@@ -201,19 +201,21 @@ export! {
 
     fn fchmodat(dir: c_int, path: Text, bits: u32, flags: c_int) -> c_int | next {
         let ours = |spot: Spot<'_>| {
-            let node = spot.node(follow(flags))?;
-            if node.kind() == dfs::Kind::Symlink { no(libc::EOPNOTSUPP) } else { node.set(&mode(bits)) }
+            spot.with_node(follow(flags), |node| match node.kind() {
+                dfs::Kind::Symlink => no(libc::EOPNOTSUPP),
+                _ => node.set(&mode(bits)),
+            })
         };
         at(dir, path, ours, |dir, path| next(dir, path, bits, flags))
     }
 
     fn chown(path: Text, user: u32, group: u32) -> c_int | next {
-        let ours = |spot: Spot<'_>| spot.node(Follow::All)?.set(&owner(user, group));
+        let ours = |spot: Spot<'_>| spot.with_node(Follow::All, |node| node.set(&owner(user, group)));
         at(HERE, path, ours, |_, path| next(path, user, group))
     }
 
     fn lchown(path: Text, user: u32, group: u32) -> c_int | next {
-        let ours = |spot: Spot<'_>| spot.node(Follow::AllButLast)?.set(&owner(user, group));
+        let ours = |spot: Spot<'_>| spot.with_node(Follow::AllButLast, |node| node.set(&owner(user, group)));
         at(HERE, path, ours, |_, path| next(path, user, group))
     }
 
@@ -226,7 +228,7 @@ export! {
             let ours = |file: &OpenFile| file.set(&owner(user, group));
             return on(dir, ours, || next(dir, path, user, group, flags));
         }
-        let ours = |spot: Spot<'_>| spot.node(follow(flags))?.set(&owner(user, group));
+        let ours = |spot: Spot<'_>| spot.with_node(follow(flags), |node| node.set(&owner(user, group)));
         at(dir, path, ours, |dir, path| next(dir, path, user, group, flags))
     }
 
@@ -239,7 +241,7 @@ export! {
         if is_ours && matches!(self::times(times), Ok(None)) {
             return 0;
         }
-        let ours = |spot: Spot<'_>| set_times(&spot.node(follow(flags))?, times);
+        let ours = |spot: Spot<'_>| spot.with_node(follow(flags), |node| set_times(&node, times));
         at(dir, path, ours, |dir, path| next(dir, path, times, flags))
     }
 
@@ -248,12 +250,12 @@ export! {
     }
 
     fn utimes(path: Text, times: In<libc::timeval>) -> c_int | next {
-        let ours = |spot: Spot<'_>| set_micros(&spot.node(Follow::All)?, times);
+        let ours = |spot: Spot<'_>| spot.with_node(Follow::All, |node| set_micros(&node, times));
         at(HERE, path, ours, |_, path| next(path, times))
     }
 
     fn lutimes(path: Text, times: In<libc::timeval>) -> c_int | next {
-        let ours = |spot: Spot<'_>| set_micros(&spot.node(Follow::AllButLast)?, times);
+        let ours = |spot: Spot<'_>| spot.with_node(Follow::AllButLast, |node| set_micros(&node, times));
         at(HERE, path, ours, |_, path| next(path, times))
     }
 
@@ -262,12 +264,12 @@ export! {
     }
 
     fn futimesat(dir: c_int, path: Text, times: In<libc::timeval>) -> c_int | next {
-        let ours = |spot: Spot<'_>| set_micros(&spot.node(Follow::All)?, times);
+        let ours = |spot: Spot<'_>| spot.with_node(Follow::All, |node| set_micros(&node, times));
         at(dir, path, ours, |dir, path| next(dir, path, times))
     }
 
     fn utime(path: Text, times: In<libc::utimbuf>) -> c_int | next {
-        let ours = |spot: Spot<'_>| set_seconds(&spot.node(Follow::All)?, times);
+        let ours = |spot: Spot<'_>| spot.with_node(Follow::All, |node| set_seconds(&node, times));
         at(HERE, path, ours, |_, path| next(path, times))
     }
 }

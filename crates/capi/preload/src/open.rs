@@ -6,7 +6,7 @@ use crate::paths::Spot;
 use crate::serve::{at, serve};
 use crate::thread::is_inside;
 use crate::{descriptors, internal, special, umask};
-use dfs::{Create, Follow, Kind, Node, find_and_open};
+use dfs::{Create, Follow, Kind, Node, find_and};
 use std::ffi::c_int;
 
 /// `O_TMPFILE` without `O_DIRECTORY`, which is part of it.
@@ -15,7 +15,7 @@ const UNNAMED: c_int = libc::O_TMPFILE & !libc::O_DIRECTORY;
 /// Opens what a path names and gives it a descriptor (POSIX: `open`).
 pub(crate) fn open_path(spot: &Spot<'_>, flags: c_int, mode: u32) -> Answer<c_int> {
     let open = |node: Node| check(&node, flags).and_then(|()| OpenFile::new(node, flags));
-    let file = find_and_open(|| find(spot, flags, mode, 0), open, Fail::is_missing)?;
+    let file = find_and(|| find(spot, flags, mode, 0), open, Fail::is_missing)?;
     descriptors::allot(file, flags & libc::O_CLOEXEC != 0)
 }
 

@@ -2,7 +2,7 @@
 use crate::answer::{Answer, Fail, no};
 use crate::limits::{LINKS_MAX, PATH_MAX};
 use crate::{config, cwd, descriptors, mounted, raw};
-use dfs::{Attr, Dfs, Follow, Node, Parent, Step};
+use dfs::{Attr, Dfs, Follow, Node, Parent, Step, find_and};
 use esker::types::ErrorKind;
 use std::borrow::Cow;
 use std::ffi::{CString, c_int};
@@ -185,6 +185,18 @@ impl<'a> Spot<'a> {
             Step::Node(node) => Ok(node),
             Step::Outside(path) => Err(Fail::Outside(path)),
         }
+    }
+
+    /// Works on what it names: on what stands there by then where that was renamed over.
+    ///
+    /// # Errors
+    /// As [`Spot::node`]; those of `work`.
+    pub(crate) fn with_node<T>(
+        &self,
+        follow: Follow,
+        work: impl Fn(Node) -> Answer<T>,
+    ) -> Answer<T> {
+        find_and(|| self.node(follow), work, Fail::is_missing)
     }
 
     /// The attributes of what it names.

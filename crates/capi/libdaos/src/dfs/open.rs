@@ -4,7 +4,7 @@ use crate::abi::{Dfs, DfsObj, Ptr, Str};
 use crate::dfs::attr;
 use crate::errno::{self, Errno, Result};
 use crate::handles;
-use ::dfs::{Create, Follow, KIND_MASK, Kind, MODE_MASK, Node, find_and_open};
+use ::dfs::{Create, Follow, KIND_MASK, Kind, MODE_MASK, Node, find_and};
 use esker::types::{Error, ErrorKind, ObjectClass};
 use std::ffi::c_int;
 
@@ -18,7 +18,7 @@ struct Told {
 
 impl Told {
     fn of(self, find: impl Fn() -> Result<Node>, flags: c_int) -> Result<()> {
-        find_and_open(find, |node| self.of_node(node, flags), is_missing)
+        find_and(find, |node| self.of_node(node, flags), is_missing)
     }
 
     fn of_node(self, node: Node, flags: c_int) -> Result<()> {
@@ -185,7 +185,7 @@ pub extern "C" fn dfs_open(
         let wanted = Wanted { mode, flags, class, chunk_size, target };
         let (dir, name) = (parent.node(&mount.fs), Name::read(name)?.0);
         let open = |node| file::give(node, flags, obj);
-        find_and_open(|| wanted.node(&dir, name), open, is_missing)
+        find_and(|| wanted.node(&dir, name), open, is_missing)
     })
 }
 
