@@ -3,6 +3,8 @@
 /* The calls by paths, and paths of another file system that stand for containers. */
 
 #include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
 
 #include "mounted.h"
 
@@ -87,6 +89,61 @@ stands_for(struct mounted *m, const char *folder)
 	GIVES(ENOENT, duns_resolve_path(path, &found));
 }
 
+struct replacing {
+	dfs_t      *dfs;
+	atomic_bool done;
+};
+
+static void *
+replace_often(void *argument)
+{
+	struct replacing *it = argument;
+	dfs_obj_t        *file;
+
+	for (int i = 0; i < 300; i++) {
+		file = open_file(it->dfs, NULL, "fresh", O_RDWR | O_CREAT);
+		write_at(it->dfs, file, "whole", 5, 0);
+		OK(dfs_release(file));
+		OK(dfs_move(it->dfs, NULL, "fresh", NULL, "settings", NULL));
+	}
+	atomic_store(&it->done, true);
+	return NULL;
+}
+
+static void
+expect_whole(dfs_t *dfs, dfs_obj_t *file)
+{
+	char place[8];
+
+	CHECK(read_at(dfs, file, place, sizeof(place), 0) == 5 && memcmp(place, "whole", 5) == 0);
+	OK(dfs_release(file));
+}
+
+/** A name that is renamed over always opens, by each call. */
+static void
+renamed_over(struct mounted *m)
+{
+	struct replacing it = {m->dfs, false};
+	dfs_sys_t       *sys;
+	dfs_obj_t       *file;
+	pthread_t        thread;
+
+	OK(dfs_sys_mount(m->poh, m->coh, O_RDWR, DFS_SYS_NO_LOCK, &sys));
+	file = open_file(m->dfs, NULL, "settings", O_RDWR | O_CREAT);
+	write_at(m->dfs, file, "whole", 5, 0);
+	OK(dfs_release(file));
+	CHECK(pthread_create(&thread, NULL, replace_often, &it) == 0);
+	while (!atomic_load(&it.done)) {
+		expect_whole(m->dfs, open_file(m->dfs, NULL, "settings", O_RDONLY));
+		OK(dfs_lookup(m->dfs, "/settings", O_RDONLY, &file, NULL, NULL));
+		expect_whole(m->dfs, file);
+		OK(dfs_sys_open(sys, "/settings", S_IFREG | 0600, O_RDONLY, 0, 0, NULL, &file));
+		expect_whole(m->dfs, file);
+	}
+	CHECK(pthread_join(thread, NULL) == 0);
+	OK(dfs_sys_umount(sys));
+}
+
 int
 main(int argc, char **argv)
 {
@@ -96,6 +153,7 @@ main(int argc, char **argv)
 	by_paths(&m);
 	by_names(argv[1], &m);
 	stands_for(&m, argv[2]);
+	renamed_over(&m);
 	mount_end(&m);
 	return 0;
 }

@@ -38,6 +38,11 @@ impl Errno {
     pub(crate) const RANGE: Self = Self(libc::ERANGE);
     /// There is no such attribute.
     pub(crate) const NODATA: Self = Self(libc::ENODATA);
+
+    /// True for "there is no such thing".
+    pub(crate) fn is_missing(&self) -> bool {
+        *self == Self::NOENT
+    }
 }
 
 impl From<Error> for Errno {

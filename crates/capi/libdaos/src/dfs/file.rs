@@ -4,7 +4,7 @@ use crate::array;
 use crate::errno::{self, Errno, Result};
 use crate::handles::{self, Entry, Held, OpenArray, kind};
 use crate::list::Parked;
-use ::dfs::{File, Kind, Node, Open};
+use ::dfs::{File, Kind, Node, Open, find_and};
 use std::ffi::c_int;
 use std::sync::{OnceLock, PoisonError, RwLock};
 
@@ -108,6 +108,15 @@ pub(crate) fn give(node: Node, flags: c_int, obj: Ptr<Ptr<DfsObj>>) -> Result<()
     let file = OpenFile::new(node, flags)?;
     obj.set(handles::as_pointer(handles::open(Entry::File(file))?));
     Ok(())
+}
+
+/// Finds a node and opens it for C.
+pub(crate) fn find_and_give(
+    find: impl Fn() -> Result<Node>,
+    flags: c_int,
+    obj: Ptr<Ptr<DfsObj>>,
+) -> Result<()> {
+    find_and(find, |node| give(node, flags, obj), Errno::is_missing)
 }
 
 /// Closes an object.

@@ -18,7 +18,7 @@ struct Told {
 
 impl Told {
     fn of(self, find: impl Fn() -> Result<Node>, flags: c_int) -> Result<()> {
-        find_and(find, |node| self.of_node(node, flags), is_missing)
+        find_and(find, |node| self.of_node(node, flags), Errno::is_missing)
     }
 
     fn of_node(self, node: Node, flags: c_int) -> Result<()> {
@@ -28,10 +28,6 @@ impl Told {
         self.mode.set(node.inode().full_mode());
         file::give(node, flags, self.obj)
     }
-}
-
-fn is_missing(error: &Errno) -> bool {
-    *error == Errno::NOENT
 }
 
 pub(crate) fn follow(flags: c_int) -> Follow {
@@ -184,8 +180,7 @@ pub extern "C" fn dfs_open(
         let target = if value.is_null() { None } else { Some(value.bytes()?) };
         let wanted = Wanted { mode, flags, class, chunk_size, target };
         let (dir, name) = (parent.node(&mount.fs), Name::read(name)?.0);
-        let open = |node| file::give(node, flags, obj);
-        find_and(|| wanted.node(&dir, name), open, is_missing)
+        file::find_and_give(|| wanted.node(&dir, name), flags, obj)
     })
 }
 

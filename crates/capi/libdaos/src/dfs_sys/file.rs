@@ -24,7 +24,7 @@ pub extern "C" fn dfs_sys_open(
         obj.needed()?;
         let target = if value.is_null() { None } else { Some(value.bytes()?) };
         let wanted = Wanted { mode, flags, class, chunk_size, target };
-        file::give(node(sys, path, &wanted)?, flags, obj)
+        file::find_and_give(|| node(sys, path, &wanted), flags, obj)
     })
 }
 
