@@ -256,20 +256,24 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Finds something by its path and works on it; finds it anew where it lost its name in between, so that a name
-/// which is renamed over is always there (POSIX: `rename`). `is_missing` knows the error for "there is no such
-/// thing".
+/// Finds something by its path and works on it; where it lost its name in between, what stands there by then, so
+/// that a name which is renamed over is always there (POSIX: `rename`). `is_missing` knows the error for "there is
+/// no such thing".
 ///
 /// # Errors
-/// Those of `find` and `work`; that of `work` where others were faster [`RETRIES_MAX`] times.
+/// Those of `find` and `work`; that of `work` where the same is found again, or others were faster
+/// [`RETRIES_MAX`] times.
 pub fn find_and<T, E>(
     find: impl Fn() -> std::result::Result<Node, E>,
     work: impl Fn(Node) -> std::result::Result<T, E>,
     is_missing: impl Fn(&E) -> bool,
 ) -> std::result::Result<T, E> {
+    let mut before = None;
     for _ in 1..RETRIES_MAX {
-        match work(find()?) {
-            Err(error) if is_missing(&error) => {}
+        let node = find()?;
+        let found = Some(node.oid());
+        match work(node) {
+            Err(error) if is_missing(&error) && found != before => before = found,
             result => return result,
         }
     }
