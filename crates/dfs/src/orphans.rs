@@ -185,7 +185,7 @@ mod tests {
         assert_eq!(file.node().open(Open::READ).err().unwrap().kind(), ErrorKind::NotFound);
         assert_eq!(fs.orphan(file.node().oid()).err().unwrap().kind(), ErrorKind::NotFound);
         bury(&fs, file.node().inode()).unwrap();
-        assert_eq!(left(&fs), [going.clone()], "another frees it");
+        assert_eq!(left(&fs), std::slice::from_ref(&going), "another frees it");
         let content = file.array().clone();
         file.close().unwrap();
         assert_eq!(left(&fs), [going], "who was killed at it");
