@@ -1,43 +1,57 @@
 //! Users and groups, as the system knows them.
 use crate::code::{Code, Result};
 use std::ffi::{CStr, CString, c_char, c_int};
+use std::mem::MaybeUninit;
 
 /// Room for what the system tells of a user or group.
 const RECORD_BYTES: usize = 64 << 10;
 
-/// Where the system's answer lies.
-struct Record(Vec<c_char>);
+/// What the system tells of a user or group: `ask` is given a place for its entry, the room for what that points at,
+/// and a place for the pointer to what was found.
+///
+/// # Safety
+/// `ask` leaves that pointer at null, or at the entry that it filled.
+unsafe fn entry<T, R>(
+    ask: impl FnOnce(*mut T, *mut c_char, *mut *mut T) -> c_int,
+    read: impl FnOnce(&T) -> R,
+) -> Result<R> {
+    let mut room = vec![0; RECORD_BYTES];
+    let mut entry = MaybeUninit::uninit();
+    let mut found = std::ptr::null_mut();
+    ask(entry.as_mut_ptr(), room.as_mut_ptr(), &raw mut found);
+    // SAFETY: the caller vouches for what was found; entry and room live until it was read.
+    unsafe { found.as_ref() }.map(read).ok_or(Code::NONEXIST)
+}
 
-impl Record {
-    fn new() -> Self {
-        Self(vec![0; RECORD_BYTES])
-    }
+/// A name in an entry that was found.
+///
+/// # Safety
+/// It is text of C.
+unsafe fn text(name: *const c_char) -> String {
+    // SAFETY: the caller vouches for it.
+    unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned()
 }
 
 /// Name of a user.
 pub(crate) fn user_name(uid: libc::uid_t) -> Result<String> {
-    let mut record = Record::new();
-    let mut user = std::mem::MaybeUninit::<libc::passwd>::uninit();
-    let mut found = std::ptr::null_mut();
-    let room = record.0.as_mut_ptr();
-    // SAFETY: all places are of this function and as long as said.
-    unsafe { libc::getpwuid_r(uid, user.as_mut_ptr(), room, RECORD_BYTES, &raw mut found) };
-    // SAFETY: what was found is the user, its name lies in the record.
-    let name = unsafe { found.as_ref() }.map(|user| unsafe { CStr::from_ptr(user.pw_name) });
-    name.map(|name| name.to_string_lossy().into_owned()).ok_or(Code::NONEXIST)
+    // SAFETY: the places are as long as said, and what is found has a name.
+    unsafe {
+        entry(
+            |user, room, found| libc::getpwuid_r(uid, user, room, RECORD_BYTES, found),
+            |user| text(user.pw_name),
+        )
+    }
 }
 
 /// Name of a group.
 pub(crate) fn group_name(gid: libc::gid_t) -> Result<String> {
-    let mut record = Record::new();
-    let mut group = std::mem::MaybeUninit::<libc::group>::uninit();
-    let mut found = std::ptr::null_mut();
-    let room = record.0.as_mut_ptr();
-    // SAFETY: all places are of this function and as long as said.
-    unsafe { libc::getgrgid_r(gid, group.as_mut_ptr(), room, RECORD_BYTES, &raw mut found) };
-    // SAFETY: what was found is the group, its name lies in the record.
-    let name = unsafe { found.as_ref() }.map(|group| unsafe { CStr::from_ptr(group.gr_name) });
-    name.map(|name| name.to_string_lossy().into_owned()).ok_or(Code::NONEXIST)
+    // SAFETY: the places are as long as said, and what is found has a name.
+    unsafe {
+        entry(
+            |group, room, found| libc::getgrgid_r(gid, group, room, RECORD_BYTES, found),
+            |group| text(group.gr_name),
+        )
+    }
 }
 
 /// The user of this process.
@@ -63,14 +77,13 @@ pub(crate) fn effective_groups() -> Vec<libc::gid_t> {
 /// Number of a user.
 pub(crate) fn uid_of(name: &str) -> Result<libc::uid_t> {
     let name = CString::new(name).map_err(|_| Code::INVAL)?;
-    let mut record = Record::new();
-    let mut user = std::mem::MaybeUninit::<libc::passwd>::uninit();
-    let mut found = std::ptr::null_mut();
-    let (at, room) = (user.as_mut_ptr(), record.0.as_mut_ptr());
-    // SAFETY: all places are of this function and as long as said.
-    unsafe { libc::getpwnam_r(name.as_ptr(), at, room, RECORD_BYTES, &raw mut found) };
-    // SAFETY: what was found is the user.
-    unsafe { found.as_ref() }.map(|user| user.pw_uid).ok_or(Code::NONEXIST)
+    // SAFETY: the places are as long as said.
+    unsafe {
+        entry(
+            |user, room, found| libc::getpwnam_r(name.as_ptr(), user, room, RECORD_BYTES, found),
+            |user| user.pw_uid,
+        )
+    }
 }
 
 /// Number of a group.

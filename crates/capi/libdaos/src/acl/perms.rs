@@ -1,6 +1,6 @@
 //! What a user may do, by a list, an owner and an owner group.
 use super::fields::{Ace, Kind, checked, unpack};
-use super::{accounts, pure};
+use super::{accounts, principal, pure};
 use crate::abi::{Prop, Ptr};
 use crate::code::{Code, Result};
 use crate::property::{list, table};
@@ -17,16 +17,10 @@ pub(crate) struct Who {
 }
 
 impl Who {
-    /// The user of this process. Who has no name goes by a number.
+    /// The user of this process.
     pub(crate) fn current() -> Self {
-        let group = |gid: &libc::gid_t| {
-            let name = accounts::group_name(*gid).unwrap_or_else(|_| gid.to_string());
-            format!("{name}@")
-        };
-        let uid = accounts::effective_user();
-        let user = accounts::user_name(uid).unwrap_or_else(|_| uid.to_string());
-        let groups = accounts::effective_groups().iter().map(group).collect();
-        Self { user: format!("{user}@"), groups }
+        let groups = accounts::effective_groups().into_iter().map(principal::of_group).collect();
+        Self { user: principal::of_user(accounts::effective_user()), groups }
     }
 }
 
@@ -78,7 +72,7 @@ fn who(uid: libc::uid_t, gids: Ptr<libc::gid_t>, count: usize) -> Result<Who> {
     if count > GROUPS_MAX {
         return Err(Code::INVAL);
     }
-    let principal = |name: String| format!("{name}@");
+    let principal = |name: String| principal::of_name(&name);
     let group = |gid| accounts::group_name(gid).map(principal);
     Ok(Who {
         user: accounts::user_name(uid).map(principal)?,

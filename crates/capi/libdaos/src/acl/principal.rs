@@ -22,6 +22,21 @@ pub extern "C" fn daos_acl_principal_is_valid(name: Str) -> bool {
     guard(false, || name.text().is_ok_and(is_valid))
 }
 
+/// The principal that is a user. Who has no name goes by a number.
+pub(crate) fn of_user(uid: libc::uid_t) -> String {
+    of_name(&user_name(uid).unwrap_or_else(|_| uid.to_string()))
+}
+
+/// As [`of_user`], of a group.
+pub(crate) fn of_group(gid: libc::gid_t) -> String {
+    of_name(&group_name(gid).unwrap_or_else(|_| gid.to_string()))
+}
+
+/// The principal of this name.
+pub(crate) fn of_name(name: &str) -> String {
+    format!("{name}@")
+}
+
 /// The user or group before the `@`.
 pub(crate) fn local<'a>(principal: Str) -> Result<&'a str> {
     let text = principal.text()?;
@@ -48,7 +63,7 @@ pub extern "C" fn daos_acl_gid_to_principal(gid: libc::gid_t, name: Ptr<Str>) ->
 }
 
 fn give(name: &str, at: Ptr<Str>) -> Result<()> {
-    at.needed()?.set(memory::string(format!("{name}@").as_bytes())?);
+    at.needed()?.set(memory::string(of_name(name).as_bytes())?);
     Ok(())
 }
 

@@ -165,15 +165,11 @@ pub(crate) fn default(property: &Property) -> Result<Value> {
 
 /// The user of this process: pools are their owner's unless they are told otherwise.
 fn owner() -> String {
-    let uid = acl::accounts::effective_user();
-    let name = acl::accounts::user_name(uid).unwrap_or_else(|_| uid.to_string());
-    format!("{name}@")
+    acl::principal::of_user(acl::accounts::effective_user())
 }
 
 fn owner_group() -> String {
-    let gid = acl::accounts::effective_groups()[0];
-    let name = acl::accounts::group_name(gid).unwrap_or_else(|_| gid.to_string());
-    format!("{name}@")
+    acl::principal::of_group(acl::accounts::effective_groups()[0])
 }
 
 /// The owner may do everything, the owner's group read and write.
