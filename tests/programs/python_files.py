@@ -413,6 +413,7 @@ def test_a_name_that_is_renamed_over_is_always_there(_):
         data = pathlib.Path("settings").read_bytes()
         assert len(data) == 1000 and len(set(data)) == 1, (len(data), set(data))
         os.chmod("settings", 0o640)
+        os.setxattr("settings", "user.seen", b"yes")
     writer.join()
     assert writer.exitcode == 0
 

@@ -53,12 +53,12 @@ fn remove(node: &Node, name: Text) -> Answer<c_int> {
 
 export! {
     fn getxattr(path: Text, name: Text, room: Out<u8>, size: usize) -> isize | next {
-        let ours = |spot: Spot<'_>| get(&spot.node(Follow::All)?, name, room, size);
+        let ours = |spot: Spot<'_>| spot.with_node(Follow::All, |node| get(&node, name, room, size));
         at(HERE, path, ours, |_, path| next(path, name, room, size))
     }
 
     fn lgetxattr(path: Text, name: Text, room: Out<u8>, size: usize) -> isize | next {
-        let ours = |spot: Spot<'_>| get(&spot.node(Follow::AllButLast)?, name, room, size);
+        let ours = |spot: Spot<'_>| spot.with_node(Follow::AllButLast, |node| get(&node, name, room, size));
         at(HERE, path, ours, |_, path| next(path, name, room, size))
     }
 
@@ -68,12 +68,12 @@ export! {
     }
 
     fn listxattr(path: Text, room: Out<u8>, size: usize) -> isize | next {
-        let ours = |spot: Spot<'_>| list(&spot.node(Follow::All)?, room, size);
+        let ours = |spot: Spot<'_>| spot.with_node(Follow::All, |node| list(&node, room, size));
         at(HERE, path, ours, |_, path| next(path, room, size))
     }
 
     fn llistxattr(path: Text, room: Out<u8>, size: usize) -> isize | next {
-        let ours = |spot: Spot<'_>| list(&spot.node(Follow::AllButLast)?, room, size);
+        let ours = |spot: Spot<'_>| spot.with_node(Follow::AllButLast, |node| list(&node, room, size));
         at(HERE, path, ours, |_, path| next(path, room, size))
     }
 
@@ -82,12 +82,12 @@ export! {
     }
 
     fn setxattr(path: Text, name: Text, value: In<u8>, size: usize, flags: c_int) -> c_int | next {
-        let ours = |spot: Spot<'_>| set(&spot.node(Follow::All)?, name, value, size, flags);
+        let ours = |spot: Spot<'_>| spot.with_node(Follow::All, |node| set(&node, name, value, size, flags));
         at(HERE, path, ours, |_, path| next(path, name, value, size, flags))
     }
 
     fn lsetxattr(path: Text, name: Text, value: In<u8>, size: usize, flags: c_int) -> c_int | next {
-        let ours = |spot: Spot<'_>| set(&spot.node(Follow::AllButLast)?, name, value, size, flags);
+        let ours = |spot: Spot<'_>| spot.with_node(Follow::AllButLast, |node| set(&node, name, value, size, flags));
         at(HERE, path, ours, |_, path| next(path, name, value, size, flags))
     }
 
@@ -97,12 +97,12 @@ export! {
     }
 
     fn removexattr(path: Text, name: Text) -> c_int | next {
-        let ours = |spot: Spot<'_>| remove(&spot.node(Follow::All)?, name);
+        let ours = |spot: Spot<'_>| spot.with_node(Follow::All, |node| remove(&node, name));
         at(HERE, path, ours, |_, path| next(path, name))
     }
 
     fn lremovexattr(path: Text, name: Text) -> c_int | next {
-        let ours = |spot: Spot<'_>| remove(&spot.node(Follow::AllButLast)?, name);
+        let ours = |spot: Spot<'_>| spot.with_node(Follow::AllButLast, |node| remove(&node, name));
         at(HERE, path, ours, |_, path| next(path, name))
     }
 
