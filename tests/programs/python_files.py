@@ -414,8 +414,44 @@ def test_a_name_that_is_renamed_over_is_always_there(_):
         assert len(data) == 1000 and len(set(data)) == 1, (len(data), set(data))
         os.chmod("settings", 0o640)
         os.setxattr("settings", "user.seen", b"yes")
+        with open("settings") as held:
+            os.chmod(held.fileno(), 0o600)
+            os.utime(held.fileno())
+            os.setxattr(held.fileno(), "user.seen", b"again")
+            assert "user.seen" in os.listxattr(held.fileno())
     writer.join()
     assert writer.exitcode == 0
+
+
+def test_what_others_move_and_remove_while_it_is_open(_):
+    held = os.open("file", os.O_RDWR | os.O_CREAT, 0o644)
+    os.write(held, b"content")
+    subprocess.run(["mv", "file", "moved"], check=True)
+    os.fchmod(held, 0o600)
+    os.utime(held, (1, 2))
+    os.setxattr(held, "user.a", b"1")
+    seen = os.stat("moved")
+    assert (seen.st_mode & 0o777, seen.st_mtime, seen.st_nlink) == (0o600, 2, 1), seen
+    assert os.getxattr("moved", "user.a") == b"1"
+    assert pathlib.Path(f"/proc/self/fd/{held}").read_bytes() == b"content"
+    os.lseek(held, 0, os.SEEK_SET)
+    assert subprocess.run(["cat"], stdin=held, capture_output=True, check=True).stdout == b"content"
+    subprocess.run(["rm", "moved"], check=True)
+    os.setxattr(held, "user.b", b"2")
+    assert sorted(os.listxattr(held)) == ["user.a", "user.b"]
+    seen = os.fstat(held)
+    assert (seen.st_mode & 0o777, seen.st_size, seen.st_nlink) == (0o600, 7, 0), seen
+    # Nobody has it open but a child, which comes to use it last of all, as another program.
+    ready, go = os.pipe()
+    os.set_inheritable(held, True)
+    if os.fork() == 0:
+        os.close(go)
+        os.read(ready, 1)
+        check = f"import os; exit(os.pread({held}, 9, 0) != b'content' or os.fstat({held}).st_nlink)"
+        os.execv(sys.executable, [sys.executable, "-c", check])
+    os.close(held)
+    os.close(go)
+    assert os.wait()[1] == 0
 
 
 def test_descriptor_games(_):

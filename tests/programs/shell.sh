@@ -47,6 +47,29 @@ test_shared_offset() {
     [ -s rest ]
 }
 
+test_removed_and_kept_open() {
+    mkfifo "$outside/go"
+    echo hello >file
+    exec 5<file
+    rm file
+    # The shell closes it before the child comes to use it.
+    (read -r _ <"$outside/go"; cat <&5) >seen &
+    exec 5<&-
+    echo >"$outside/go"
+    wait
+    holds seen hello
+}
+
+test_rotated() {
+    exec 5>log
+    mv log log.1
+    command /bin/echo one >&5
+    (echo two >&5)
+    exec 5>&-
+    is "$(tr '\n' ' ' <log.1)" "one two "
+    is "$(ls)" log.1
+}
+
 test_here_documents() {
     TMPDIR=$PWD
     cat >file <<END

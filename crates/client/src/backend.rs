@@ -217,7 +217,7 @@ pub trait Backend: Send + Sync {
     /// Declares that this process uses an object, so that who removes it can leave that to the last user
     /// ([`Backend::doom`]). Nothing is read: to be sure that the object is still there, look after this call.
     /// Each success is undone by one [`Backend::release`]; the death of the process undoes all of its holds.
-    /// A child made by fork holds nothing until it says so itself.
+    /// A child made by fork holds nothing until it says so itself, unless files for locks tell of it.
     fn hold(&self, container: ContainerId, oid: ObjectId) -> Reply<'_, ()>;
 
     /// Ends one hold. True where the object was doomed and nobody holds it any more: the caller removes it.
@@ -227,5 +227,5 @@ pub trait Backend: Send + Sync {
     /// Leaves the removal of an object, whose name must be gone by now, to the last who holds it. False
     /// where nobody does: the caller removes it. Where the last holder is killed, or the backend has lost
     /// count, nobody is told: whoever sweeps up later asks this again.
-    fn doom(&self, container: ContainerId, oid: ObjectId) -> Reply<'_, bool>;
+    fn doom(&self, container: &ContainerInfo, oid: ObjectId) -> Reply<'_, bool>;
 }

@@ -83,7 +83,7 @@ pub use access::Access;
 pub use array::{Array, ArrayAttributes, ArrayRead, ArrayStat};
 pub use attributes::Attributes;
 pub use container::Container;
-pub use esker_store::{LOCKS, generation, group_id, vouch_for_all};
+pub use esker_store::{LOCKS, PRESENCE, generation, group_id, lock_file, vouch_for_all};
 pub use esker_types as types;
 pub use esker_types::check_label;
 pub use hold::Hold;

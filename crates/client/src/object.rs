@@ -225,7 +225,7 @@ impl Object {
     /// # Errors
     /// What the backend meets.
     pub async fn doom(&self) -> Result<bool> {
-        self.container.backend()?.doom(self.container.id(), self.oid).await
+        self.container.backend()?.doom(self.container.info(), self.oid).await
     }
 
     pub(crate) async fn write(&self, op: WriteOp<'_>, access: Access<'_>) -> Result<()> {

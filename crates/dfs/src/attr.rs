@@ -88,6 +88,11 @@ impl Attr {
         })
     }
 
+    /// With the number of names of what stands there.
+    pub(crate) fn at(self, place: &Place) -> Self {
+        Self { nlink: u32::from(!place.is_orphans()), ..self }
+    }
+
     /// The number of the file (POSIX: `st_ino`), its own in the container.
     #[must_use]
     pub fn number(&self) -> u64 {

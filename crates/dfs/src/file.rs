@@ -1,7 +1,7 @@
 //! Open files.
 use crate::attr::{self, Attr, SetAttr};
 use crate::inode::{Inode, Kind};
-use crate::limits::FILE_SIZE_MAX;
+use crate::limits::{FILE_SIZE_MAX, RETRIES_MAX};
 use crate::node::Node;
 use crate::orphans;
 use crate::place::Place;
@@ -64,7 +64,7 @@ impl Node {
         self.fs().mounted().open_files.open(self)?;
         let file = File { node: self.clone(), open, content, closed: false };
         // Removed between the lookup and the hold, its content may be gone.
-        if file.named()?.is_none() && file.at(file.orphan_place()?)?.is_none() {
+        if file.stored()?.is_none() {
             return Err(self.gone());
         }
         if open.truncate {
@@ -219,18 +219,15 @@ impl File {
         self.content.size(self.node.fs().view()).wait()
     }
 
-    /// Its attributes (POSIX: `fstat`). One whose name was removed has no link; of one that another
-    /// process moved, what the name says now is not known, and those of the opening are told.
+    /// Its attributes (POSIX: `fstat`). One whose name was removed has no link. Of one that is not found, as
+    /// directories above it were moved, those of the opening are told.
     ///
     /// # Errors
     /// What the backend meets.
     pub fn attr(&self) -> Result<Attr> {
         let fs = self.node.fs();
-        let orphan = self.orphan_place()?;
-        match self.stored(&orphan)? {
-            Some((place, inode)) => {
-                Ok(Attr { nlink: u32::from(place != orphan), ..Attr::of(fs, &inode)? })
-            }
+        match self.stored()? {
+            Some((place, inode)) => Ok(Attr::of(fs, &inode)?.at(&place)),
             None => {
                 let nlink = u32::from(self.place().is_some());
                 Ok(Attr { nlink, ..Attr::of(fs, self.node.inode())? })
@@ -241,15 +238,25 @@ impl File {
     /// Changes attributes (POSIX: `fchmod`, `fchown`, `futimens`, `ftruncate`).
     ///
     /// # Errors
-    /// As [`Node::set_attr`]; [`ErrorKind::NotFound`] where another process changed its name.
+    /// As [`Node::set_attr`]; [`ErrorKind::NotFound`] where it is not found, as directories above it were moved.
     pub fn set_attr(&self, set: &SetAttr) -> Result<Attr> {
         if let Some(size) = set.size {
             self.set_len(size)?;
         }
-        let orphan = self.orphan_place()?;
-        let (place, _) = self.stored(&orphan)?.ok_or_else(|| self.node.gone())?;
-        let attr = attr::store(self.node.fs(), &place, self.node.oid(), set)?;
-        Ok(Attr { nlink: u32::from(place != orphan), ..attr })
+        let (fs, oid) = (self.node.fs(), self.node.oid());
+        for _ in 1..RETRIES_MAX {
+            let found = match self.stored()? {
+                None => orphans::find_used(fs, oid, fs.view())?,
+                found => found,
+            };
+            let Some((place, _)) = found else { break };
+            match attr::store(fs, &place, oid, set) {
+                // Moved or removed just now.
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                stored => return stored.map(|attr| attr.at(&place)),
+            }
+        }
+        Err(self.node.gone())
     }
 
     /// Stores what waits to be stored of it (POSIX: `fsync`). Its bytes are as durable as the pool
@@ -296,27 +303,22 @@ impl File {
         self.node.fs().mounted().open_files.place(&self.node)
     }
 
-    /// Its inode and where that stands: in its entry or, once that was removed, at `orphan`.
-    fn stored(&self, orphan: &Place) -> Result<Option<(Place, Inode)>> {
-        match self.named()? {
-            None => self.at(orphan.clone()),
-            named => Ok(named),
-        }
-    }
-
-    /// Where its inode stands should it have lost its name.
-    fn orphan_place(&self) -> Result<Place> {
-        orphans::place(self.node.fs().container(), self.node.oid())
-    }
-
-    fn named(&self) -> Result<Option<(Place, Inode)>> {
-        self.place().map_or(Ok(None), |place| self.at(place))
-    }
-
-    fn at(&self, place: Place) -> Result<Option<(Place, Inode)>> {
+    /// Its inode and where that stands, also where another process moved or removed its entry.
+    fn stored(&self) -> Result<Option<(Place, Inode)>> {
         let fs = self.node.fs();
-        let inode = place.inode(fs.container(), fs.view())?;
-        Ok(inode.filter(|inode| inode.oid == self.node.oid()).map(|inode| (place, inode)))
+        if let Some(place) = self.place()
+            && let Some(inode) = self.node.inode_at(&place, fs.view())?
+        {
+            return Ok(Some((place, inode)));
+        }
+        let found = orphans::find(fs, self.node.oid(), fs.view())?;
+        if let Some((place, inode)) = &found {
+            match place.is_orphans() {
+                true => fs.mounted().removed(inode.oid),
+                false => fs.mounted().moved(inode, place),
+            }
+        }
+        Ok(found)
     }
 
     pub(crate) fn noted(&self) -> Result<()> {

@@ -33,5 +33,12 @@ pub const MOVES_MAX: usize = 1024;
 /// Times a transaction is tried anew after conflicts before the caller is told to try later.
 pub const RETRIES_MAX: u32 = 10_000;
 
+/// Times something that is gone is found by the same name before that is believed: two names may be exchanged all
+/// the time.
+pub const SAME_MAX: u32 = 8;
+
+/// Times the entry of an open file is looked for that has just lost its name: whoever removed it may have been killed.
+pub const LOOKS_MAX: u32 = 1000;
+
 /// Smallest and largest chunk of a file in bytes.
 pub const CHUNK_BYTES: std::ops::RangeInclusive<u64> = 1..=1 << 30;

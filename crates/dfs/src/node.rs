@@ -4,6 +4,7 @@ use crate::entry;
 use crate::inode::{Inode, Kind};
 use crate::limits::{DEPTH_MAX, NAME_MAX};
 use crate::mount::Dfs;
+use crate::orphans;
 use crate::place::Place;
 use crate::superblock::ROOT_NAME;
 use esker::types::{Error, ErrorKind, ObjectId, Result};
@@ -94,6 +95,12 @@ impl Node {
         }
     }
 
+    /// The path of an entry of this directory.
+    pub(crate) fn path_of(&self, name: &[u8]) -> Vec<u8> {
+        let path = if self.parent().is_some() { self.path() } else { Vec::new() };
+        [&path, &b"/"[..], name].concat()
+    }
+
     /// The entry of this name in this directory.
     ///
     /// # Errors
@@ -124,8 +131,8 @@ impl Node {
     /// # Errors
     /// What the backend meets.
     pub fn attr(&self) -> Result<Attr> {
-        match self.stored(self.0.fs.view()) {
-            Ok(inode) => Attr::of(&self.0.fs, &inode),
+        match self.located(self.0.fs.view()) {
+            Ok((place, inode)) => Ok(Attr::of(&self.0.fs, &inode)?.at(&place)),
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 let attr = Attr::of(&self.0.fs, &self.0.inode)?;
                 Ok(Attr { nlink: 0, ..attr })
@@ -191,18 +198,23 @@ impl Node {
         Ok(self.located(access)?.1)
     }
 
-    /// Where its entry stands now, as far as this process knows, and its inode.
+    /// Where its entry stands now, and its inode: also where it was moved or removed, by this process or while
+    /// it is a file that somebody has open.
     ///
     /// # Errors
     /// As [`Node::stored`].
     pub(crate) fn located(&self, access: Access<'_>) -> Result<(Place, Inode)> {
-        let place = self.place();
-        if let Some(inode) = self.inode_at(&place, access)? {
-            return Ok((place, inode));
+        let moved = || self.0.fs.mounted().moved_to(self.oid());
+        for place in std::iter::once(self.place()).chain(std::iter::once_with(moved).flatten()) {
+            if let Some(inode) = self.inode_at(&place, access)? {
+                return Ok((place, inode));
+            }
         }
-        let moved = self.0.fs.mounted().moved_to(self.oid()).ok_or_else(|| self.gone())?;
-        let inode = self.inode_at(&moved, access)?.ok_or_else(|| self.gone())?;
-        Ok((moved, inode))
+        let found = match self.kind() {
+            Kind::File => orphans::find_used(&self.0.fs, self.oid(), access)?,
+            Kind::Directory | Kind::Symlink => None,
+        };
+        found.ok_or_else(|| self.gone())
     }
 
     pub(crate) fn inode_at(&self, place: &Place, access: Access<'_>) -> Result<Option<Inode>> {

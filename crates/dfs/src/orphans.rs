@@ -1,13 +1,15 @@
-//! Files that lost their name while somebody had them open.
+//! Files that lost their name, or got another, while somebody had them open.
 //!
 //! Their inodes stand in an object of their own, under their ids, until the last who has one open
-//! closes it; it frees the content. What a killed process leaves is swept up by the next mount.
+//! closes it; it frees the content. Where a file was moved, an entry leads to its new name for as long. What a
+//! killed process leaves is swept up by the next mount.
 use crate::attr;
-use crate::entry;
-use crate::inode::Inode;
-use crate::limits::LIST_BATCH;
+use crate::entry::{self, LINK_AKEY, Whole};
+use crate::inode::{Inode, Kind};
+use crate::limits::{LIST_BATCH, LOOKS_MAX};
 use crate::mount::Dfs;
 use crate::node::Node;
+use crate::path::Follow;
 use crate::place::Place;
 use esker::types::ops::{Anchor, Cond, ListLimit};
 use esker::types::{Error, ErrorKind, ObjectClass, ObjectId, ObjectType, Result};
@@ -17,6 +19,8 @@ use esker::{Access, Container, Object, Wait};
 const HI: u64 = 2;
 /// Behind the name of one whose content is being freed.
 const GOING: &[u8] = b".going";
+/// Behind the name of an entry that leads to where a file was moved, as a symbolic link does.
+const MOVED: &[u8] = b".moved";
 
 /// The object in which orphans stand.
 pub(crate) fn object(container: &Container) -> Result<Object> {
@@ -24,37 +28,83 @@ pub(crate) fn object(container: &Container) -> Result<Object> {
     Ok(container.object(container.generate_oid(HI, 0, ObjectType::MultiHashed, class, 0)?))
 }
 
-/// A file has no name any more: frees its content, or leaves that to who has it open.
-pub(crate) fn abandon(fs: &Dfs, inode: &Inode) -> Result<()> {
-    let content = fs.container().object(inode.oid);
-    if !content.doom().wait()? {
-        return free(fs, inode);
+/// In the transaction by which a file loses its name: keeps what stands under it for those who have it open. False
+/// where nobody has.
+pub(crate) fn keep(
+    fs: &Dfs,
+    dir: &Object,
+    entry: &[u8],
+    inode: &Inode,
+    access: Access<'_>,
+) -> Result<bool> {
+    if inode.kind != Kind::File || !is_used(fs, inode.oid)? {
+        return Ok(false);
     }
-    let orphans = object(fs.container())?;
-    entry::put(&orphans, &name(inode.oid), inode, Access::Latest)?;
-    // Who had it open may have closed it in the meantime, and found no orphan.
-    match content.doom().wait()? {
-        true => Ok(()),
-        false => bury(fs, inode),
+    if let Some(whole) = Whole::read(dir, entry, access)? {
+        whole.write(&object(fs.container())?, &name(inode.oid), access)?;
+    }
+    Ok(true)
+}
+
+/// In the transaction by which a file gets another name, `path`: leads those to it who have it open.
+pub(crate) fn lead(fs: &Dfs, inode: &Inode, path: &[u8], access: Access<'_>) -> Result<()> {
+    if inode.kind != Kind::File || !is_used(fs, inode.oid)? {
+        return Ok(());
+    }
+    let (extent, bytes) = ([entry::INODE_EXTENT], inode.to_bytes());
+    let updates = [entry::inode_update(&extent, &bytes), entry::link_update(path)];
+    object(fs.container())?.update(&moved(inode.oid), Cond::NONE, &updates, access).wait()
+}
+
+/// A file has no name any more: frees its content, or leaves that to who has it open. `is_kept` says whether
+/// [`keep`] did.
+pub(crate) fn abandon(fs: &Dfs, inode: &Inode, is_kept: bool) -> Result<()> {
+    match (is_used(fs, inode.oid)?, is_kept) {
+        (true, true) => Ok(()),
+        (false, true) => bury(fs, inode),
+        (false, false) => free(fs, inode),
+        // Somebody opened it just before the name went.
+        (true, false) => {
+            let orphans = object(fs.container())?;
+            entry::put(&orphans, &name(inode.oid), inode, Access::Latest)?;
+            bury(fs, inode)
+        }
     }
 }
 
-/// Frees the content of an orphan that nobody has open any more.
+/// Tells those who have it open that the last of them has something to do; false where nobody has.
+fn is_used(fs: &Dfs, oid: ObjectId) -> Result<bool> {
+    fs.container().object(oid).doom().wait()
+}
+
+/// Frees the content of an orphan, and forgets where a file was moved to, once nobody has it open any more.
 ///
-/// Only who takes its entry away does. Who looks for the file from now on does not find it, and who did
-/// before holds it.
+/// Only who takes the orphan's entry away frees it. Who looks for the file from now on does not find it, and who
+/// did before holds it.
 pub(crate) fn bury(fs: &Dfs, inode: &Inode) -> Result<()> {
     let (orphan, going) = (name(inode.oid), going(inode.oid));
-    let content = fs.container().object(inode.oid);
+    if is_used(fs, inode.oid)? {
+        return Ok(());
+    }
+    forget(fs, &moved(inode.oid))?;
     while rename(fs, &orphan, &going)? {
-        if !content.doom().wait()? {
+        if !is_used(fs, inode.oid)? {
             return end(fs, inode);
         }
-        if !rename(fs, &going, &orphan)? || content.doom().wait()? {
+        if !rename(fs, &going, &orphan)? || is_used(fs, inode.oid)? {
             break;
         }
     }
     Ok(())
+}
+
+/// Removes an entry, if there is one.
+fn forget(fs: &Dfs, entry: &[u8]) -> Result<()> {
+    let orphans = object(fs.container())?;
+    match entry::fetch(&orphans, entry, Access::Latest)? {
+        Some(_) => orphans.punch_dkey(entry, Cond::NONE, Access::Latest).wait(),
+        None => Ok(()),
+    }
 }
 
 /// Frees the content of an orphan that is going.
@@ -75,21 +125,84 @@ fn rename(fs: &Dfs, from: &[u8], to: &[u8]) -> Result<bool> {
 }
 
 impl Dfs {
-    /// A file that lost its name and is in use somewhere, for who knows its id: a program that was
-    /// started with it open. Its name is none that stands anywhere.
+    /// A file that lost its name or got another while it is in use somewhere, for who knows its id: a program that
+    /// was started with it open. That of a removed one is none that stands anywhere.
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`] where no such file is in use.
-    pub fn orphan(&self, oid: ObjectId) -> Result<Node> {
+    pub fn file_in_use(&self, oid: ObjectId) -> Result<Node> {
         let inode = entry::fetch(&object(self.container())?, &name(oid), self.view())?;
-        let gone = || Error::new(ErrorKind::NotFound, format!("no removed file {oid} is in use"));
-        self.root().child(&name(oid), inode.ok_or_else(gone)?)
+        match inode {
+            Some(inode) => self.root().child(&name(oid), inode),
+            None => named_anew(self, oid)?.ok_or_else(|| {
+                Error::new(
+                    ErrorKind::NotFound,
+                    format!("no file {oid} that lost its name is in use"),
+                )
+            }),
+        }
+    }
+
+    /// Frees the content of a removed file of this id, unless somebody has it open: for who inherited it, and
+    /// closed it as the last one.
+    ///
+    /// # Errors
+    /// What the backend meets.
+    pub fn bury(&self, oid: ObjectId) -> Result<()> {
+        let orphans = object(self.container())?;
+        for name in [name(oid), moved(oid)] {
+            if let Some(inode) = entry::fetch(&orphans, &name, Access::Latest)? {
+                bury(self, &inode)?;
+            }
+        }
+        Ok(())
     }
 }
 
-/// Where the inode of a file stands once it is an orphan.
-pub(crate) fn place(container: &Container, oid: ObjectId) -> Result<Place> {
-    Ok(Place { dir: object(container)?.oid(), name: name(oid).into() })
+/// Removes all that is noted of a file whose content went.
+pub(crate) fn forget_all(container: &Container, oid: ObjectId) -> Result<()> {
+    let (orphans, names) = (object(container)?, [name(oid), going(oid), moved(oid)]);
+    names.iter().try_for_each(|name| orphans.punch_dkey(name, Cond::NONE, Access::Latest).wait())
+}
+
+/// Where the entry of a file stands that lost its name or got another while somebody has it open, and its inode.
+pub(crate) fn find(fs: &Dfs, oid: ObjectId, access: Access<'_>) -> Result<Option<(Place, Inode)>> {
+    let orphan = Place { dir: object(fs.container())?.oid(), name: name(oid).into() };
+    if let Some(inode) = orphan.inode(fs.container(), access)? {
+        return Ok(Some((orphan, inode)));
+    }
+    let Some(node) = named_anew(fs, oid)? else { return Ok(None) };
+    let inode = node.inode_at(&node.place(), access)?;
+    Ok(inode.map(|inode| (node.place(), inode)))
+}
+
+/// As [`find`]; of a file that somebody has open, whose entry has just gone, waits for who removed it to keep it.
+pub(crate) fn find_used(
+    fs: &Dfs,
+    oid: ObjectId,
+    access: Access<'_>,
+) -> Result<Option<(Place, Inode)>> {
+    for _ in 0..LOOKS_MAX {
+        let found = find(fs, oid, access)?;
+        if found.is_some() || !is_used(fs, oid)? {
+            return Ok(found);
+        }
+        std::thread::yield_now();
+    }
+    Ok(None)
+}
+
+/// A file by the name it was given while somebody had it open.
+fn named_anew(fs: &Dfs, oid: ObjectId) -> Result<Option<Node>> {
+    let orphans = object(fs.container())?;
+    let Some(path) = entry::value(&orphans, &moved(oid), LINK_AKEY, fs.view())? else {
+        return Ok(None);
+    };
+    match fs.resolve(&fs.root(), &path, Follow::AllButLast) {
+        // What is above it may have moved, too.
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        found => Ok(Some(found?).filter(|node| node.oid() == oid)),
+    }
 }
 
 /// Frees what killed processes had open.
@@ -99,12 +212,13 @@ pub(crate) fn sweep(fs: &Dfs) -> Result<()> {
         let limit = ListLimit::entries(LIST_BATCH);
         for name in orphans.list_dkeys(&mut anchor, limit, Access::Latest).wait()?.iter() {
             let Some(inode) = entry::fetch(&orphans, name, Access::Latest)? else { continue };
-            if fs.container().object(inode.oid).doom().wait()? {
+            if is_used(fs, inode.oid)? {
                 continue;
             }
-            match name.ends_with(GOING) {
-                true => end(fs, &inode)?,
-                false => bury(fs, &inode)?,
+            match () {
+                () if name.ends_with(GOING) => end(fs, &inode)?,
+                () if name.ends_with(MOVED) => forget(fs, name)?,
+                () => bury(fs, &inode)?,
             }
         }
     }
@@ -128,10 +242,21 @@ fn going(oid: ObjectId) -> Vec<u8> {
     [&name(oid), GOING].concat()
 }
 
+fn moved(oid: ObjectId) -> Vec<u8> {
+    [&name(oid), MOVED].concat()
+}
+
+impl Place {
+    /// True for the inode of a file without a name.
+    pub(crate) fn is_orphans(&self) -> bool {
+        (self.dir.hi as u32, self.dir.lo) == (HI as u32, 0)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Create, File, MountOptions, NewDfs, Open};
+    use crate::{Create, File, MountOptions, NewDfs, Open, RenameMode, SetAttr, XattrMode};
     use esker::Pool;
     use esker::backend::NewContainer;
     use esker::types::info::OpenMode;
@@ -146,11 +271,17 @@ mod tests {
         Dfs::open(&url, "fs", MountOptions::default()).unwrap()
     }
 
-    /// A file with content that lost its name while open.
-    fn orphan(fs: &Dfs) -> File {
+    /// A file with content that is open.
+    fn new_file(fs: &Dfs) -> File {
         let new = Create { exclusive: true, ..Create::with_mode(0o644) };
         let file = fs.root().create(NAME, &new).unwrap().open(Open::BOTH).unwrap();
         file.write_at(0, b"content").unwrap();
+        file
+    }
+
+    /// One that lost its name while open.
+    fn orphan(fs: &Dfs) -> File {
+        let file = new_file(fs);
         fs.root().unlink(NAME).unwrap();
         file
     }
@@ -177,13 +308,53 @@ mod tests {
     }
 
     #[test]
+    fn what_another_mount_moves_and_removes_is_the_same_to_who_has_it_open() {
+        let fs = mounted("moved-and-removed");
+        let other = Dfs::mount(fs.container().clone(), MountOptions::default()).unwrap();
+        let file = new_file(&fs);
+        let oid = file.node().oid();
+        other.root().rename(NAME, &other.root(), b"new", RenameMode::Replace).unwrap();
+        file.set_attr(&SetAttr { mode: Some(0o600), ..SetAttr::default() }).unwrap();
+        file.node().set_xattr(b"user.a", b"1", XattrMode::Create).unwrap();
+        let moved_file = other.root().lookup(b"new").unwrap();
+        assert_eq!(moved_file.attr().unwrap().mode, 0o600);
+        assert_eq!(fs.file_in_use(oid).unwrap().path(), b"/new");
+        other.root().unlink(b"new").unwrap();
+        assert_eq!(file.attr().unwrap().nlink, 0);
+        assert_eq!(file.node().get_xattr(b"user.a").unwrap(), b"1");
+        file.node().set_xattr(b"user.b", b"2", XattrMode::Create).unwrap();
+        assert_eq!(fs.file_in_use(oid).unwrap().list_xattrs().unwrap().len(), 2);
+        assert_eq!(moved_file.attr().unwrap().nlink, 0);
+        assert_eq!(left(&fs), [name(oid), moved(oid)]);
+        file.close().unwrap();
+        assert_eq!(left(&fs), [[0; 0]; 0]);
+    }
+
+    /// Who moved it was killed before it was closed.
+    #[test]
+    fn a_mount_forgets_where_files_were_moved_that_nobody_has_open() {
+        let fs = mounted("forgotten-moves");
+        let file = new_file(&fs);
+        fs.transact(|access| lead(&fs, file.node().inode(), b"/file", access)).unwrap();
+        sweep(&fs).unwrap();
+        assert_eq!(left(&fs), [moved(file.node().oid())], "somebody has it open");
+        let moved_file = entry::fetch(&object(fs.container()).unwrap(), &left(&fs)[0], fs.view());
+        file.close().unwrap();
+        let inode = moved_file.unwrap().unwrap();
+        entry::put(&object(fs.container()).unwrap(), &moved(inode.oid), &inode, Access::Latest)
+            .unwrap();
+        sweep(&fs).unwrap();
+        assert_eq!(left(&fs), [[0; 0]; 0]);
+    }
+
+    #[test]
     fn what_is_being_freed_is_not_opened() {
         let fs = mounted("being-freed");
         let file = orphan(&fs);
         let (orphan, going) = (name(file.node().oid()), going(file.node().oid()));
         assert!(rename(&fs, &orphan, &going).unwrap());
         assert_eq!(file.node().open(Open::READ).err().unwrap().kind(), ErrorKind::NotFound);
-        assert_eq!(fs.orphan(file.node().oid()).err().unwrap().kind(), ErrorKind::NotFound);
+        assert_eq!(fs.file_in_use(file.node().oid()).err().unwrap().kind(), ErrorKind::NotFound);
         bury(&fs, file.node().inode()).unwrap();
         assert_eq!(left(&fs), std::slice::from_ref(&going), "another frees it");
         let content = file.array().clone();

@@ -1,7 +1,7 @@
 //! Paths: from names to nodes.
 use crate::attr::Attr;
 use crate::inode::Kind;
-use crate::limits::{LINKS_MAX, PATH_MAX, RETRIES_MAX};
+use crate::limits::{LINKS_MAX, PATH_MAX, RETRIES_MAX, SAME_MAX};
 use crate::mount::Dfs;
 use crate::node::Node;
 use esker::types::{Error, ErrorKind, Result};
@@ -261,19 +261,20 @@ impl<'a> Walk<'a> {
 /// no such thing".
 ///
 /// # Errors
-/// Those of `find` and `work`; that of `work` where the same is found again, or others were faster
+/// Those of `find` and `work`; that of `work` where the same is found [`SAME_MAX`] times, or others were faster
 /// [`RETRIES_MAX`] times.
 pub fn find_and<T, E>(
     find: impl Fn() -> std::result::Result<Node, E>,
     work: impl Fn(Node) -> std::result::Result<T, E>,
     is_missing: impl Fn(&E) -> bool,
 ) -> std::result::Result<T, E> {
-    let mut before = None;
+    let (mut before, mut times) = (None, 0);
     for _ in 1..RETRIES_MAX {
         let node = find()?;
         let found = Some(node.oid());
+        times = if found == before { times + 1 } else { 1 };
         match work(node) {
-            Err(error) if is_missing(&error) && found != before => before = found,
+            Err(error) if is_missing(&error) && times < SAME_MAX => before = found,
             result => return result,
         }
     }

@@ -89,17 +89,18 @@ impl Node {
             check(&inode)?;
         }
         self.fs().check_writable()?;
-        let inode = self.fs().transact(|access| {
+        let (inode, is_kept) = self.fs().transact(|access| {
             let inode = self.find(name, access)?.ok_or_else(|| self.missing(name))?;
             check(&inode)?;
             if inode.kind == Kind::Directory {
                 self.take_directory(name, &inode, access)?;
             }
+            let is_kept = orphans::keep(self.fs(), &dir, name, &inode, access)?;
             dir.punch_dkey(name, Cond::NONE, access).wait()?;
-            Ok(inode)
+            Ok((inode, is_kept))
         })?;
         self.fs().mounted().times.touch(self)?;
-        self.drop_content(&inode)
+        self.drop_content(&inode, is_kept)
     }
 
     /// Removes the mark of an empty directory, so that nothing can be made in it any more.
@@ -116,12 +117,13 @@ impl Node {
         gone.punch(Cond::NONE, access).wait()
     }
 
-    /// Frees the content of something that has no name any more, or leaves that to who has it open.
-    pub(crate) fn drop_content(&self, inode: &Inode) -> Result<()> {
+    /// Frees the content of something that has no name any more, or leaves that to who has it open: see
+    /// [`orphans::abandon`].
+    pub(crate) fn drop_content(&self, inode: &Inode, is_kept: bool) -> Result<()> {
         match inode.kind {
             Kind::File => {
                 self.fs().mounted().removed(inode.oid);
-                orphans::abandon(self.fs(), inode)
+                orphans::abandon(self.fs(), inode, is_kept)
             }
             // A directory's object went with its name; a link has none.
             Kind::Directory | Kind::Symlink => Ok(()),

@@ -2,6 +2,7 @@
 use crate::entry::{self, Whole};
 use crate::inode::{Inode, Kind};
 use crate::node::Node;
+use crate::orphans;
 use crate::place::Place;
 use esker::types::ops::Cond;
 use esker::types::{Error, ErrorKind, Result};
@@ -32,6 +33,8 @@ struct Rename<'a> {
 struct Moved {
     inode: Inode,
     other: Option<Inode>,
+    /// The other is kept for those who have it open.
+    is_kept: bool,
 }
 
 impl Node {
@@ -82,32 +85,34 @@ impl Rename<'_> {
             (RenameMode::Exchange, None) => return Err(self.to.missing(self.new_name)),
             _ => {}
         }
-        if self.mode == RenameMode::Exchange && target.is_none() {
-            return Err(self.to.missing(self.new_name));
-        }
         self.check_descent(&source.inode, self.to, access)?;
-        let moved = Moved { inode: source.inode, other: target.as_ref().map(|other| other.inode) };
-        if moved.other.is_some_and(|other| other.oid == source.inode.oid) {
+        let other = target.as_ref().map(|other| other.inode);
+        let mut moved = Moved { inode: source.inode, other, is_kept: false };
+        if other.is_some_and(|other| other.oid == source.inode.oid) {
             return Ok(None);
         }
-        self.from.fs().mounted().stamp(&mut source.inode);
+        let fs = self.from.fs();
+        fs.mounted().stamp(&mut source.inode);
         match (self.mode, target) {
             (RenameMode::Exchange, Some(mut target)) => {
                 self.check_descent(&target.inode, self.from, access)?;
-                self.from.fs().mounted().stamp(&mut target.inode);
+                fs.mounted().stamp(&mut target.inode);
                 from.punch_dkey(self.name, Cond::NONE, access).wait()?;
                 to.punch_dkey(self.new_name, Cond::NONE, access).wait()?;
                 target.write(&from, self.name, access)?;
+                orphans::lead(fs, &target.inode, &self.from.path_of(self.name), access)?;
             }
             (_, target) => {
                 if let Some(target) = target {
                     self.replace(&source.inode, &target.inode, access)?;
+                    moved.is_kept = orphans::keep(fs, &to, self.new_name, &target.inode, access)?;
                     to.punch_dkey(self.new_name, Cond::NONE, access).wait()?;
                 }
                 from.punch_dkey(self.name, Cond::NONE, access).wait()?;
             }
         }
         source.write(&to, self.new_name, access)?;
+        orphans::lead(fs, &source.inode, &self.to.path_of(self.new_name), access)?;
         Ok(Some(moved))
     }
 
@@ -176,7 +181,7 @@ impl Rename<'_> {
                 mounted.moved(other, &place(self.from, self.name));
                 Ok(())
             }
-            (_, Some(other)) => self.to.drop_content(other),
+            (_, Some(other)) => self.to.drop_content(other, moved.is_kept),
             (_, None) => Ok(()),
         }
     }

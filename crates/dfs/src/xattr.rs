@@ -31,7 +31,12 @@ impl Node {
             let message = format!("{} is no symbolic link", String::from_utf8_lossy(&path));
             return Err(Error::new(ErrorKind::Invalid, message));
         }
-        self.entry_value(LINK_AKEY)?.ok_or_else(|| self.gone())
+        let at = |place: &Place| self.value_at(place, LINK_AKEY);
+        match (at(&self.place())?, self.fs().mounted().moved_to(self.oid())) {
+            (None, Some(moved)) => at(&moved)?,
+            (found, _) => found,
+        }
+        .ok_or_else(|| self.gone())
     }
 
     /// Value of an extended attribute.
@@ -40,10 +45,8 @@ impl Node {
     /// [`ErrorKind::NoAttribute`] where there is none, [`ErrorKind::NotFound`] where the entry is gone.
     pub fn get_xattr(&self, name: &[u8]) -> Result<Vec<u8>> {
         let akey = akey(name)?;
-        match self.entry_value(&akey)? {
-            Some(value) => Ok(value),
-            None => Err(self.stored(self.fs().view()).map_or_else(|gone| gone, |_| none(name))),
-        }
+        let (place, _) = self.located(self.fs().view())?;
+        self.value_at(&place, &akey)?.ok_or_else(|| none(name))
     }
 
     /// Sets an extended attribute.
@@ -116,15 +119,9 @@ impl Node {
         })
     }
 
-    fn entry_value(&self, akey: &[u8]) -> Result<Option<Vec<u8>>> {
-        let at = |place: &Place| {
-            let dir = self.fs().container().object(place.dir);
-            entry::value(&dir, &place.name, akey, self.fs().view())
-        };
-        match (at(&self.place())?, self.fs().mounted().moved_to(self.oid())) {
-            (None, Some(moved)) => at(&moved),
-            (found, _) => Ok(found),
-        }
+    fn value_at(&self, place: &Place, akey: &[u8]) -> Result<Option<Vec<u8>>> {
+        let dir = self.fs().container().object(place.dir);
+        entry::value(&dir, &place.name, akey, self.fs().view())
     }
 }
 

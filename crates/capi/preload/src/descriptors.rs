@@ -96,13 +96,13 @@ pub(crate) fn inherit() {
         for fd in numbers(&room[..length]).filter(|fd| *fd != listing) {
             match identify(fd) {
                 Some(Found::File(identity)) => inherit_file(fd, identity),
-                Some(Found::Lock) => lock_files.push(fd),
+                Some(Found::Lock(name)) => lock_files.push((fd, name)),
                 None => {}
             }
         }
     }
     raw::close(listing);
-    lock_files.into_iter().for_each(locks::inherit);
+    lock_files.iter().for_each(|(fd, name)| locks::inherit(*fd, name));
 }
 
 /// The numbers that are names in what the kernel lists. Names begin at byte 19 of each record.
@@ -129,7 +129,7 @@ fn inherit_file(fd: c_int, identity: Identity) {
 enum Found {
     File(Identity),
     /// The file that stands for the locks of an open file.
-    Lock,
+    Lock(CString),
 }
 
 fn identify(fd: c_int) -> Option<Found> {
@@ -137,7 +137,7 @@ fn identify(fd: c_int) -> Option<Found> {
     let path = CString::new(format!("/proc/self/fd/{fd}")).ok()?;
     let name = raw::read_link(&path, &mut room).ok()?;
     if locks::is_lock_file(name) {
-        return Some(Found::Lock);
+        return CString::new(name).ok().map(Found::Lock);
     }
     Identity::parse(fd, name).map(Found::File)
 }

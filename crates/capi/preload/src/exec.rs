@@ -5,7 +5,7 @@ use crate::limits::{LINKS_MAX, PATH_MAX};
 use crate::paths::{self, Spot, shown};
 use crate::serve::serve;
 use crate::{config, descriptors, process, raw, unreached};
-use dfs::{Follow, Node, Open};
+use dfs::{File, Follow, Node, Open};
 use std::ffi::{CStr, CString, c_char, c_int};
 
 /// Bytes of a first line that the kernel looks at (Linux: `BINPRM_BUF_SIZE`).
@@ -40,9 +40,10 @@ impl Program {
                 unreached::warn(&self.path);
                 return Ok(());
             }
-            let found = Spot::new(libc::AT_FDCWD, path).and_then(|spot| spot.node(Follow::All));
+            let found = Spot::new(libc::AT_FDCWD, path)
+                .and_then(|spot| spot.with_node(Follow::All, |node| open_program(&node)));
             match found {
-                Ok(node) => self.reach_node(&node)?,
+                Ok(file) => self.reach_file(&file)?,
                 Err(Fail::Outside(host)) => {
                     self.path = CString::new(host).or_else(|_| no(libc::ENOENT))?;
                 }
@@ -52,12 +53,8 @@ impl Program {
         no(libc::ELOOP)
     }
 
-    pub(crate) fn reach_node(&mut self, node: &Node) -> Answer<()> {
-        let attr = node.attr()?;
-        if !attr.allows(0, &[], dfs::EXECUTE) || node.kind() != dfs::Kind::File {
-            return no(libc::EACCES);
-        }
-        let file = node.open(Open::READ)?;
+    fn reach_file(&mut self, file: &File) -> Answer<()> {
+        let node = file.node();
         let mut first = [0; FIRST_LINE_MAX];
         let length = file.read_at(0, &mut first)?;
         match interpreter(&first[..length]) {
@@ -71,7 +68,7 @@ impl Program {
                 (self.path, self.arguments) = (arguments[0].clone(), arguments);
             }
             None => {
-                self.copy = copy(&file, node.name())?;
+                self.copy = copy(file, node.name())?;
                 self.path = c_string(format!("/proc/self/fd/{}", self.copy).into_bytes())?;
             }
         }
@@ -100,6 +97,15 @@ impl Program {
     }
 }
 
+/// Opens something that may be run.
+fn open_program(node: &Node) -> Answer<File> {
+    let attr = node.attr()?;
+    if !attr.allows(0, &[], dfs::EXECUTE) || node.kind() != dfs::Kind::File {
+        return no(libc::EACCES);
+    }
+    Ok(node.open(Open::READ)?)
+}
+
 fn c_string(bytes: Vec<u8>) -> Answer<CString> {
     CString::new(bytes).or_else(|_| no(libc::EINVAL))
 }
@@ -118,7 +124,7 @@ fn interpreter(first: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
 }
 
 /// A copy of a program in memory.
-fn copy(file: &dfs::File, name: &[u8]) -> Answer<c_int> {
+fn copy(file: &File, name: &[u8]) -> Answer<c_int> {
     let name = c_string(name[..name.len().min(200)].to_vec())?;
     let fd = raw::anonymous(&name, libc::MFD_CLOEXEC)?;
     let (mut room, mut offset) = (vec![0; STEP], 0);
@@ -248,7 +254,7 @@ fn run_open(fd: c_int, arguments: Texts, environment: Texts) -> c_int {
     let program = serve(|| {
         let node = descriptors::get(fd)?.node()?;
         let mut program = Program::new(c"", arguments, environment);
-        program.reach_node(&node)?;
+        program.reach_file(&open_program(&node)?)?;
         program.reach()?;
         Ok(program)
     });

@@ -5,7 +5,6 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 static GENERATION: AtomicU64 = AtomicU64::new(1);
-static COUNT: AtomicU64 = AtomicU64::new(0);
 static WATCH: Once = Once::new();
 /// A fork waits for those inside, or is under way.
 static FORKING: AtomicBool = AtomicBool::new(false);
@@ -15,11 +14,6 @@ static INSIDE: AtomicU64 = AtomicU64::new(0);
 /// A number that differs between a process and each of its forked children.
 pub(crate) fn generation() -> u64 {
     GENERATION.load(Ordering::Relaxed)
-}
-
-/// How often this process, or one it is a copy of, has forked.
-pub(crate) fn count() -> u64 {
-    COUNT.load(Ordering::Relaxed)
 }
 
 /// From now on forks wait for the store.
@@ -61,7 +55,6 @@ extern "C" fn prepare() {
 }
 
 extern "C" fn in_parent() {
-    COUNT.fetch_add(1, Ordering::Relaxed);
     FORKING.store(false, Ordering::SeqCst);
 }
 

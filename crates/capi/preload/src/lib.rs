@@ -17,7 +17,6 @@ mod dirs;
 mod edge;
 mod exec;
 mod fork;
-mod handover;
 mod identity;
 mod internal;
 mod io;

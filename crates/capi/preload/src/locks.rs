@@ -1,8 +1,8 @@
 //! Locks: flock and those of fcntl.
 //!
 //! The kernel does the locking, on a file that stands for the object and is the same for all processes.
-//! An open file opens it at its first lock, or before a fork, so that whoever shares the open file shares
-//! its locks. The offset of that descriptor is the number of the anonymous file it belongs to, by which
+//! An open file opens it at its first lock, or before a fork or exec, so that whoever shares the open file shares
+//! its locks, and the store knows that it is in use before they use it ([`esker::PRESENCE`]). The offset of that descriptor is the number of the anonymous file it belongs to, by which
 //! a program that is started finds its own. Whoever closes that file last removes it. The files are in a
 //! folder of the pool, which `esker run` names, so that those may lock who may use the pool.
 use crate::answer::{Answer, Fail, no};
@@ -10,13 +10,12 @@ use crate::config::{self, Config};
 use crate::open_file::OpenFile;
 use crate::{descriptors, internal, raw, thread};
 use esker::types::ObjectId;
-use std::ffi::{CString, c_int};
+use std::ffi::{CStr, CString, c_int};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// The last byte a file can have. Whoever has a lock file open has a shared lock on it, by which the last
-/// one knows that it is; what programs lock ends before it.
-const PRESENCE: i64 = i64::MAX;
+/// What programs lock ends before it.
+const PRESENCE: i64 = esker::PRESENCE as i64;
 
 /// Who may use the folder may lock: its permissions but for going into it.
 const FILE_MODE_MAX: u32 = 0o666;
@@ -39,8 +38,7 @@ fn name(oid: ObjectId) -> Answer<CString> {
     if folder.is_empty() {
         return no(libc::ENOLCK);
     }
-    let file = format!("/{container}.{:x}.{:x}", oid.hi, oid.lo);
-    c_string([folder, file.as_bytes()].concat())
+    c_string([folder, &b"/"[..], esker::lock_file(container, oid).as_bytes()].concat())
 }
 
 /// The lock file of an object, with a shared lock on its last byte.
@@ -77,16 +75,17 @@ fn presence(fd: c_int, command: c_int, kind: c_int) -> Answer<c_int> {
 }
 
 /// Closes a lock file, and removes it where nobody else has it open. Whoever opens it meanwhile waits for
-/// the lock on its last byte, and then sees that it was removed.
-fn close_file(fd: c_int, oid: ObjectId) {
+/// the lock on its last byte, and then sees that it was removed. True where the object is to be removed, too.
+fn close_file(fd: c_int, name: &CStr) -> bool {
     raw::close(fd);
-    let Ok(name) = name(oid) else { return };
-    let Ok(fd) = raw::open(&name, FLAGS, 0) else { return };
+    let Ok(fd) = raw::open(name, FLAGS, 0) else { return false };
     let is_last = presence(fd, libc::F_OFD_SETLK, libc::F_WRLCK).is_ok();
-    if is_last && raw::status(fd).is_ok_and(|status| status.st_nlink > 0) {
-        raw::unlink(&name);
+    let status = raw::status(fd).ok().filter(|status| is_last && status.st_nlink > 0);
+    if status.is_some() {
+        raw::unlink(name);
     }
     raw::close(fd);
+    status.is_some_and(|status| status.st_size > 0)
 }
 
 fn c_string(text: Vec<u8>) -> Answer<CString> {
@@ -114,10 +113,19 @@ pub(crate) fn descriptor(fd: c_int, file: &OpenFile) -> Answer<c_int> {
     }
 }
 
-/// Before a fork: what the child inherits can be locked by either from then on.
+/// Before a fork: what the child inherits can be locked by either from then on, and is in use.
 pub(crate) fn share() {
+    share_those(|_| true);
+}
+
+/// As [`share`], before this process becomes another program.
+pub(crate) fn share_with_next() {
+    share_those(|fd| raw::control(fd, libc::F_GETFD, 0).is_ok_and(|flags| flags == 0));
+}
+
+fn share_those(is_inherited: impl Fn(c_int) -> bool) {
     let _ = thread::inside(|| {
-        for fd in descriptors::within(0, u32::MAX) {
+        for fd in descriptors::within(0, u32::MAX).filter(|fd| is_inherited(*fd)) {
             let file = descriptors::get(fd)?;
             if file.identity().flags & (libc::O_DIRECTORY | libc::O_PATH) == 0 {
                 descriptor(fd, &file)?;
@@ -129,7 +137,7 @@ pub(crate) fn share() {
 
 /// Gives an inherited lock descriptor to the open file it belongs to; closes it where that was not
 /// inherited.
-pub(crate) fn inherit(lock: c_int) {
+pub(crate) fn inherit(lock: c_int, name: &CStr) {
     let number = raw::seek(lock, 0, libc::SEEK_CUR).unwrap_or(-1);
     let belongs = |fd: &c_int| raw::status(*fd).is_ok_and(|status| status.st_ino as i64 == number);
     let file = descriptors::within(0, u32::MAX).find(belongs).map(descriptors::get);
@@ -138,24 +146,26 @@ pub(crate) fn inherit(lock: c_int) {
             file.lock.store(lock, Ordering::Release);
             internal::add(lock);
         }
-        _ => raw::close(lock),
+        // What was removed is swept up by the next mount.
+        _ => drop(close_file(lock, name)),
     }
 }
 
-/// The last descriptor of an open file is closed.
-pub(crate) fn closed(file: &OpenFile) {
+/// The last descriptor of an open file is closed. True where nobody else has the file, which was removed.
+pub(crate) fn closed(file: &OpenFile) -> bool {
     let lock = file.lock.swap(-1, Ordering::AcqRel);
-    if lock >= 0 {
-        internal::forget(lock);
-        close_file(lock, file.identity().oid);
+    if lock < 0 {
+        return false;
     }
+    internal::forget(lock);
+    name(file.identity().oid).is_ok_and(|name| close_file(lock, &name))
 }
 
 /// The process ends, and with it its descriptors.
 pub(crate) fn end() {
     for fd in descriptors::within(0, u32::MAX) {
         if let Ok(file) = descriptors::get(fd) {
-            closed(&file);
+            file.let_go();
         }
     }
 }
@@ -170,10 +180,10 @@ pub(crate) fn drop_records(oid: ObjectId) {
     held.retain(|other| *other != oid);
     HELD_COUNT.store(held.len(), Ordering::Relaxed);
     if held.len() < before
-        && let Ok(fd) = open_file(oid)
+        && let (Ok(fd), Ok(name)) = (open_file(oid), name(oid))
     {
         // The kernel drops record locks when any descriptor of the file is closed.
-        close_file(fd, oid);
+        close_file(fd, &name);
     }
 }
 

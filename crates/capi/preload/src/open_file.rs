@@ -15,9 +15,8 @@ pub(crate) struct OpenFile {
     appends: AtomicBool,
     /// Nothing before the first use of what was inherited from another program.
     content: ArcSwapOption<Content>,
-    /// The process that opened it, and how often it had forked.
+    /// The process that opened it.
     generation: u64,
-    forks: u64,
     /// The process that used it last.
     used_in: AtomicU64,
     /// Descriptor of the file that stands for its locks, -1 before the first one.
@@ -74,7 +73,6 @@ impl OpenFile {
             content: ArcSwapOption::from(content.map(Arc::new)),
             generation: fork::generation(),
             used_in: AtomicU64::new(fork::generation()),
-            forks: fork::count(),
             lock: AtomicI32::new(-1),
         }
     }
@@ -92,31 +90,21 @@ impl OpenFile {
         self.appends.store(appends, Ordering::Relaxed);
     }
 
-    /// True for a regular file that this process opened, not the one it is a copy of.
-    pub(crate) fn is_own(&self) -> bool {
-        let is_file = self.identity.flags & (libc::O_DIRECTORY | libc::O_PATH) == 0;
-        is_file && self.generation == fork::generation()
-    }
-
-    /// Lets go of a removed file. True where no other process uses it, so that it is gone now, or where
-    /// none can have inherited it.
-    pub(crate) fn is_last_user(&self) -> Answer<bool> {
-        drop(self.content.swap(None));
-        let is_gone = mounted::get()?.orphan(self.identity.oid).is_err();
-        Ok(is_gone || self.forks == fork::count())
-    }
-
-    /// Copies on to the end of a file of the kernel, which tells how far it has come.
-    pub(crate) fn copy_next(&self, to: c_int, room: &mut [u8]) -> Answer<usize> {
-        let node = self.node()?;
-        let file = node.open(Open::READ)?;
-        let done = raw::seek(to, 0, libc::SEEK_END)?;
-        let length = file.read_at(done as u64, room)?;
-        let mut part = &room[..length];
-        while !part.is_empty() {
-            part = &part[raw::write(to, part)?..];
+    /// Lets go of its locks, and of the content of a removed file that nobody else has.
+    pub(crate) fn let_go(&self) {
+        if locks::closed(self) {
+            self.close();
+            let _ = mounted::get().map(|fs| fs.bury(self.identity.oid));
         }
-        Ok(length)
+    }
+
+    /// What a parent opened, only the parent closes, until a child uses it: what closing stores is the parent's
+    /// to store.
+    fn close(&self) {
+        let (content, now) = (self.content.swap(None), fork::generation());
+        if self.generation != now && self.used_in.load(Ordering::Relaxed) != now {
+            std::mem::forget(content);
+        }
     }
 
     pub(crate) fn is_directory(&self) -> bool {
@@ -158,8 +146,8 @@ impl OpenFile {
         let node = fs.resolve(&fs.root(), &self.identity.path, Follow::AllButLast);
         let node = match node {
             Ok(node) if node.oid() == self.identity.oid => node,
-            // Removed since, while somebody has it open, or moved.
-            _ => fs.orphan(self.identity.oid).or_else(|_| no(libc::ESTALE))?,
+            // Removed or moved since, while somebody has it open.
+            _ => fs.file_in_use(self.identity.oid).or_else(|_| no(libc::ESTALE))?,
         };
         let content = Arc::new(Content::open(node, self.identity.flags)?);
         self.content.store(Some(content.clone()));
@@ -349,11 +337,8 @@ fn append_parts(file: &File, parts: &[&[u8]]) -> Answer<(u64, usize)> {
 }
 
 impl Drop for OpenFile {
-    /// What a parent opened, only the parent closes: what closing stores is the parent's to store.
     fn drop(&mut self) {
-        locks::closed(self);
-        if self.generation != fork::generation() {
-            std::mem::forget(self.content.swap(None));
-        }
+        self.let_go();
+        self.close();
     }
 }

@@ -1,8 +1,6 @@
 //! Beginning and end of the process.
 use crate::edge::export;
-use crate::{
-    config, cwd, descriptors, fork, handover, locks, maps, mounted, report, stdio, thread, umask,
-};
+use crate::{config, cwd, descriptors, fork, locks, maps, mounted, report, stdio, thread, umask};
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -73,10 +71,7 @@ pub(crate) fn is_ending() -> bool {
 /// The process becomes another program.
 pub(crate) fn before_exec() {
     if descriptors::any() {
-        let _ = thread::inside(|| {
-            handover::before_exec();
-            Ok(())
-        });
+        locks::share_with_next();
     }
     before_end();
 }

@@ -365,8 +365,10 @@ impl Backend for Native {
         self.with(|state| Ok(state.release(container, oid)))
     }
 
-    fn doom(&self, container: ContainerId, oid: ObjectId) -> Reply<'_, bool> {
-        self.with(|state| Ok(state.doom(container, oid)))
+    fn doom(&self, container: &ContainerInfo, oid: ObjectId) -> Reply<'_, bool> {
+        self.with(|state| {
+            Ok(state.doom(container.id, oid) || state.is_inherited(container.uuid, oid)?)
+        })
     }
 }
 

@@ -307,7 +307,7 @@ impl Backend for Posix {
         Reply::Ready(Ok(self.holds.release(container, oid)))
     }
 
-    fn doom(&self, container: ContainerId, oid: ObjectId) -> Reply<'_, bool> {
-        Reply::Ready(Ok(self.holds.doom(container, oid)))
+    fn doom(&self, container: &ContainerInfo, oid: ObjectId) -> Reply<'_, bool> {
+        Reply::Ready(Ok(self.holds.doom(container.id, oid)))
     }
 }

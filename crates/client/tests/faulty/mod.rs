@@ -266,7 +266,7 @@ impl Backend for Faulty {
         self.inner.release(container, oid)
     }
 
-    fn doom(&self, container: ContainerId, oid: ObjectId) -> Reply<'_, bool> {
+    fn doom(&self, container: &ContainerInfo, oid: ObjectId) -> Reply<'_, bool> {
         self.inner.doom(container, oid)
     }
 }

@@ -149,8 +149,7 @@ impl Check<'_> {
         }
         if self.options.repair {
             self.object(oid).punch(Cond::NONE, Access::Latest).wait()?;
-            let orphans = orphans::object(self.container)?;
-            orphans.punch_dkey(oid.to_string().as_bytes(), Cond::NONE, Access::Latest).wait()?;
+            orphans::forget_all(self.container, oid)?;
             self.report.leftovers.removed += 1;
         }
         Ok(())

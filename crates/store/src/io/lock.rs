@@ -103,11 +103,16 @@ pub(crate) fn first_held_by_other(
 ///
 /// # Errors
 /// `WouldBlock` where somebody has an exclusive one.
-pub(super) fn share(file: &File, byte: u64) -> io::Result<()> {
+pub(crate) fn share(file: &File, byte: u64) -> io::Result<()> {
     match set(file, Kind::Shared, byte)? {
         true => Ok(()),
         false => Err(io::ErrorKind::WouldBlock.into()),
     }
+}
+
+/// Takes a shared lock of `file` on a byte, waiting for who has an exclusive one.
+pub(crate) fn wait_shared(file: &File, byte: u64) -> io::Result<()> {
+    control(file, libc::F_OFD_SETLKW, &mut request(Kind::Shared, byte))
 }
 
 /// Drops all locks of `file`.

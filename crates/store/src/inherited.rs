@@ -1,0 +1,96 @@
+//! Objects that processes inherited open, by fork or exec, and have not come to use: they hold nothing yet
+//! ([`State::hold`]), but the kernel knows of them.
+//!
+//! Who hands an object on opens a file in the pool's folder for locks, named after the object, and takes a shared
+//! lock on its last byte. Children and programs inherit the opening, and with it the lock. Whoever closes the
+//! file as the last one removes it, and removes the object where the file says so: where it is not empty.
+use crate::io::folder::open_plain;
+use crate::io::lock::{self, Kind};
+use crate::pool::State;
+use crate::superblock::LOCKS;
+use esker_types::{Error, ObjectId, Result, Uuid};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// The byte of a file for locks on which whoever has it open has a shared lock: the last one a file can have.
+pub const PRESENCE: u64 = i64::MAX as u64;
+
+/// Bytes of a file for locks whose object the last one removes who has the file open.
+const DOOMED: u64 = 1;
+
+/// Name of the file for locks on an object.
+#[must_use]
+pub fn lock_file(container: &str, oid: ObjectId) -> String {
+    format!("{container}.{:x}.{:x}", oid.hi, oid.lo)
+}
+
+impl State {
+    /// Leaves the removal of an object to the last who inherited it; false where nobody did. What
+    /// [`State::doom`] is for those who hold it.
+    ///
+    /// # Errors
+    /// Where the file for its locks can be neither opened nor locked.
+    pub fn is_inherited(&self, container: Uuid, oid: ObjectId) -> Result<bool> {
+        let path = self.path().join(LOCKS).join(lock_file(&container.to_string(), oid));
+        leave(&path).map_err(|error| Error::io(path.display(), &error))
+    }
+}
+
+/// Marks the file, unless nobody has it open.
+fn leave(path: &Path) -> io::Result<bool> {
+    loop {
+        let file = match open_plain(path, true) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            file => file?,
+        };
+        file.set_len(DOOMED)?;
+        // Who has just found that nobody else has it open is about to remove it.
+        lock::wait_shared(&file, PRESENCE)?;
+        lock::set(&file, Kind::None, PRESENCE)?;
+        let is_alone = lock::set(&file, Kind::Exclusive, PRESENCE)?;
+        if is_removed(&file)? {
+            continue;
+        }
+        if is_alone {
+            std::fs::remove_file(path)?;
+        }
+        return Ok(!is_alone);
+    }
+}
+
+fn is_removed(file: &File) -> io::Result<bool> {
+    Ok(file.metadata()?.nlink() == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::Scratch;
+
+    const CONTAINER: Uuid = Uuid([7; 16]);
+    const OID: ObjectId = ObjectId { hi: 3 << 56, lo: 5 };
+
+    fn path(pool: &Scratch) -> std::path::PathBuf {
+        pool.path().join(LOCKS).join(lock_file(&CONTAINER.to_string(), OID))
+    }
+
+    #[test]
+    fn what_is_inherited_is_left_to_the_last_who_has_it() {
+        let pool = Scratch::new(24 << 20, |spec| spec.targets = Some(1));
+        let is_inherited = || pool.state().is_inherited(CONTAINER, OID).unwrap();
+        assert!(!is_inherited(), "nobody locked it");
+        let file =
+            File::create_new(path(&pool)).and_then(|_| open_plain(&path(&pool), true)).unwrap();
+        lock::share(&file, PRESENCE).unwrap();
+        let child = file.try_clone().unwrap();
+        assert!(is_inherited());
+        drop(file);
+        assert!(is_inherited(), "as long as anybody has it open");
+        assert_eq!(child.metadata().unwrap().len(), DOOMED, "and is told");
+        drop(child);
+        assert!(!is_inherited());
+        assert!(!path(&pool).exists(), "and nothing stays");
+    }
+}
