@@ -228,4 +228,10 @@ pub trait Backend: Send + Sync {
     /// where nobody does: the caller removes it. Where the last holder is killed, or the backend has lost
     /// count, nobody is told: whoever sweeps up later asks this again.
     fn doom(&self, container: &ContainerInfo, oid: ObjectId) -> Reply<'_, bool>;
+
+    /// Notes that a file for locks on an object is about to be made, or has been removed: for backends that look
+    /// there for who inherited it.
+    fn note_lock_file(&self, _: ContainerId, _: ObjectId, _made: bool) -> Reply<'_, ()> {
+        Reply::Ready(Ok(()))
+    }
 }

@@ -228,6 +228,15 @@ impl Object {
         self.container.backend()?.doom(self.container.info(), self.oid).await
     }
 
+    /// Notes that a file for locks on it ([`crate::lock_file`]) is about to be made, or has been removed. Who has
+    /// such a file open, with a shared lock on [`crate::PRESENCE`], uses the object as a holder does.
+    ///
+    /// # Errors
+    /// What the backend meets.
+    pub async fn note_lock_file(&self, made: bool) -> Result<()> {
+        self.container.backend()?.note_lock_file(self.container.id(), self.oid, made).await
+    }
+
     pub(crate) async fn write(&self, op: WriteOp<'_>, access: Access<'_>) -> Result<()> {
         self.check_writable()?;
         self.container.write(&[Write { oid: self.oid, op }], access).await

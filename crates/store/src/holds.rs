@@ -19,8 +19,12 @@ use std::hash::{BuildHasher, Hasher};
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Words of a bucket: holds, and at the end how many found no room.
+/// Words of a bucket: holds, and at the end two counts.
 const BUCKET_WORDS: usize = 8;
+/// The bits of the last word that count holds that found no room.
+const UNPLACED: u64 = u32::MAX as u64;
+/// One of what the others count: files for locks on objects of the bucket ([`crate::inherited`]).
+const LOCK_FILE: u64 = 1 << 32;
 /// Words of the table.
 pub(crate) const HOLD_WORDS: usize = HOLD_BUCKETS * BUCKET_WORDS;
 
@@ -101,6 +105,23 @@ impl State {
         self.bucket(hash_of((container, oid))).mark()
     }
 
+    /// Notes that a file for locks on an object is about to be made, or has been removed.
+    pub fn note_lock_file(&self, container: ContainerId, oid: ObjectId, made: bool) {
+        let counts = self.bucket(hash_of((container, oid))).counts();
+        let changed = |found: u64| match made {
+            true => found.checked_add(LOCK_FILE),
+            false => found.checked_sub(LOCK_FILE),
+        };
+        let _ = counts.fetch_update(Ordering::SeqCst, Ordering::SeqCst, changed);
+    }
+
+    /// False where no file for locks on an object can be there. To be asked after [`State::doom`]: who hands an
+    /// object on makes the file before letting go of it.
+    pub(crate) fn may_have_lock_file(&self, container: ContainerId, oid: ObjectId) -> bool {
+        let counts = self.bucket(hash_of((container, oid))).counts();
+        counts.load(Ordering::SeqCst) >= LOCK_FILE
+    }
+
     /// Ends all holds of this process, as it closes the pool.
     pub(crate) fn release_all(&self) {
         for part in &self.holds.0 {
@@ -138,9 +159,9 @@ impl<'c, A: Fn(ProcessSlot) -> bool> Bucket<'c, A> {
         0..self.words.len() - 1
     }
 
-    /// How many holds found no room here. Those of processes that died are among them until nobody has the
-    /// pool open.
-    fn unplaced(&self) -> &'c AtomicU64 {
+    /// How many holds found no room here, and how many files for locks there are. Holds of processes that died are
+    /// among them until nobody has the pool open.
+    fn counts(&self) -> &'c AtomicU64 {
         &self.words[self.words.len() - 1]
     }
 
@@ -157,7 +178,7 @@ impl<'c, A: Fn(ProcessSlot) -> bool> Bucket<'c, A> {
         let place = place.filter(|_| mine != 0);
         if place.is_none() {
             self.unplaced_anywhere.fetch_add(1, Ordering::AcqRel);
-            self.unplaced().fetch_add(1, Ordering::SeqCst);
+            self.counts().fetch_add(1, Ordering::SeqCst);
         }
         fence(Ordering::SeqCst);
         place
@@ -178,7 +199,7 @@ impl<'c, A: Fn(ProcessSlot) -> bool> Bucket<'c, A> {
         match place {
             Some(place) => self.words[place].swap(0, Ordering::SeqCst) & DOOMED != 0,
             None => {
-                self.unplaced().fetch_sub(1, Ordering::SeqCst);
+                self.counts().fetch_sub(1, Ordering::SeqCst);
                 false
             }
         }
@@ -191,7 +212,7 @@ impl<'c, A: Fn(ProcessSlot) -> bool> Bucket<'c, A> {
     fn mark(&self) -> bool {
         fence(Ordering::SeqCst);
         let marked = self.places().filter(|&place| self.mark_one(place)).count();
-        marked > 0 || self.unplaced().load(Ordering::SeqCst) > 0
+        marked > 0 || self.counts().load(Ordering::SeqCst) & UNPLACED > 0
     }
 
     fn mark_one(&self, place: usize) -> bool {
@@ -235,7 +256,12 @@ pub(crate) fn forget_predecessors(control: &Control, slot: ProcessSlot) {
 
 /// Forgets all holds. Call with the setup lock held, and nobody else in the pool.
 pub(crate) fn forget_all(control: &Control) {
-    control.holds().iter().for_each(|word| word.store(0, Ordering::Release));
+    for bucket in control.holds().chunks(BUCKET_WORDS) {
+        let (holds, counts) = bucket.split_at(BUCKET_WORDS - 1);
+        holds.iter().for_each(|word| word.store(0, Ordering::Release));
+        // Who inherited an object may not have the pool open.
+        counts[0].fetch_and(!UNPLACED, Ordering::Release);
+    }
     control.unplaced_holds().store(0, Ordering::Release);
 }
 
@@ -295,7 +321,7 @@ mod tests {
         let mut pool = pool();
         let oids: Vec<_> = of_one_bucket().take(2).collect();
         let state = pool.state();
-        state.bucket(hash_of((CONTAINER, oids[0]))).unplaced().store(1, Ordering::SeqCst);
+        state.bucket(hash_of((CONTAINER, oids[0]))).counts().store(1, Ordering::SeqCst);
         state.control.unplaced_holds().store(1, Ordering::SeqCst);
         assert!(state.doom(CONTAINER, oids[1]));
         drop(state);

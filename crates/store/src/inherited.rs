@@ -2,13 +2,14 @@
 //! ([`State::hold`]), but the kernel knows of them.
 //!
 //! Who hands an object on opens a file in the pool's folder for locks, named after the object, and takes a shared
-//! lock on its last byte. Children and programs inherit the opening, and with it the lock. Whoever closes the
+//! lock on its last byte; before, it is counted beside the holds. Children and programs inherit the opening, and with it the lock. Whoever closes the
 //! file as the last one removes it, and removes the object where the file says so: where it is not empty.
 use crate::io::folder::open_plain;
 use crate::io::lock::{self, Kind};
 use crate::pool::State;
 use crate::superblock::LOCKS;
-use esker_types::{Error, ObjectId, Result, Uuid};
+use esker_types::info::ContainerInfo;
+use esker_types::{Error, ObjectId, Result};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -32,17 +33,25 @@ impl State {
     ///
     /// # Errors
     /// Where the file for its locks can be neither opened nor locked.
-    pub fn is_inherited(&self, container: Uuid, oid: ObjectId) -> Result<bool> {
-        let path = self.path().join(LOCKS).join(lock_file(&container.to_string(), oid));
-        leave(&path).map_err(|error| Error::io(path.display(), &error))
+    pub fn is_inherited(&self, container: &ContainerInfo, oid: ObjectId) -> Result<bool> {
+        if !self.may_have_lock_file(container.id, oid) {
+            return Ok(false);
+        }
+        let path = self.path().join(LOCKS).join(lock_file(&container.uuid.to_string(), oid));
+        let (is_left, was_removed) =
+            leave(&path).map_err(|error| Error::io(path.display(), &error))?;
+        if was_removed {
+            self.note_lock_file(container.id, oid, false);
+        }
+        Ok(is_left)
     }
 }
 
-/// Marks the file, unless nobody has it open.
-fn leave(path: &Path) -> io::Result<bool> {
+/// Marks the file, or removes it where nobody has it open: which of the two.
+fn leave(path: &Path) -> io::Result<(bool, bool)> {
     loop {
         let file = match open_plain(path, true) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((false, false)),
             file => file?,
         };
         file.set_len(DOOMED)?;
@@ -56,7 +65,7 @@ fn leave(path: &Path) -> io::Result<bool> {
         if is_alone {
             std::fs::remove_file(path)?;
         }
-        return Ok(!is_alone);
+        return Ok((!is_alone, is_alone));
     }
 }
 
@@ -68,19 +77,34 @@ fn is_removed(file: &File) -> io::Result<bool> {
 mod tests {
     use super::*;
     use crate::tests::Scratch;
+    use esker_types::info::ContainerId;
+    use esker_types::{Checksum, Epoch, Uuid};
 
-    const CONTAINER: Uuid = Uuid([7; 16]);
+    fn container() -> ContainerInfo {
+        ContainerInfo {
+            id: ContainerId(7),
+            uuid: Uuid([7; 16]),
+            label: String::new(),
+            checksum: Checksum::Crc32c,
+            created: Epoch(0),
+            handles: 0,
+        }
+    }
+
     const OID: ObjectId = ObjectId { hi: 3 << 56, lo: 5 };
 
     fn path(pool: &Scratch) -> std::path::PathBuf {
-        pool.path().join(LOCKS).join(lock_file(&CONTAINER.to_string(), OID))
+        pool.path().join(LOCKS).join(lock_file(&container().uuid.to_string(), OID))
     }
 
     #[test]
     fn what_is_inherited_is_left_to_the_last_who_has_it() {
         let pool = Scratch::new(24 << 20, |spec| spec.targets = Some(1));
-        let is_inherited = || pool.state().is_inherited(CONTAINER, OID).unwrap();
+        let state = pool.state();
+        let is_inherited = || state.is_inherited(&container(), OID).unwrap();
         assert!(!is_inherited(), "nobody locked it");
+        state.note_lock_file(container().id, OID, true);
+        assert!(!is_inherited(), "it is not there yet");
         let file =
             File::create_new(path(&pool)).and_then(|_| open_plain(&path(&pool), true)).unwrap();
         lock::share(&file, PRESENCE).unwrap();
@@ -92,5 +116,6 @@ mod tests {
         drop(child);
         assert!(!is_inherited());
         assert!(!path(&pool).exists(), "and nothing stays");
+        assert!(!state.may_have_lock_file(container().id, OID), "not even a count");
     }
 }

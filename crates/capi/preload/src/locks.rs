@@ -8,7 +8,8 @@
 use crate::answer::{Answer, Fail, no};
 use crate::config::{self, Config};
 use crate::open_file::OpenFile;
-use crate::{descriptors, internal, raw, thread};
+use crate::{descriptors, internal, mounted, raw, thread};
+use esker::Wait;
 use esker::types::ObjectId;
 use std::ffi::{CStr, CString, c_int};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -61,11 +62,20 @@ fn find_or_make(oid: ObjectId) -> Answer<c_int> {
     let name = name(oid)?;
     raw::open(&name, FLAGS, 0).or_else(|_| {
         let mode = raw::status_of(&c_string(config::get().locks.clone())?)?.st_mode & FILE_MODE_MAX;
+        note(oid, true)?;
         let before = raw::set_umask(0);
-        let fd = raw::open(&name, FLAGS | libc::O_CREAT, mode);
+        let fd = raw::open(&name, FLAGS | libc::O_CREAT | libc::O_EXCL, mode);
         raw::set_umask(before);
-        fd
+        fd.or_else(|_| {
+            note(oid, false)?;
+            raw::open(&name, FLAGS, 0)
+        })
     })
+}
+
+/// Tells the store that the lock file of an object is about to be made, or has been removed.
+fn note(oid: ObjectId, made: bool) -> Answer<()> {
+    Ok(mounted::get()?.container().object(oid).note_lock_file(made).wait()?)
 }
 
 fn presence(fd: c_int, command: c_int, kind: c_int) -> Answer<c_int> {
@@ -74,18 +84,29 @@ fn presence(fd: c_int, command: c_int, kind: c_int) -> Answer<c_int> {
     raw::lock_range(fd, command, &mut lock)
 }
 
+/// Closes the lock file of an object, as [`close_file`] does.
+fn close_of(fd: c_int, oid: ObjectId) -> bool {
+    let removed = name(oid).ok().and_then(|name| close_file(fd, &name));
+    // To open the pool for this alone would take longer than looking for the file once more.
+    if removed.is_some() && mounted::if_open().is_some() {
+        let _ = note(oid, false);
+    }
+    removed.unwrap_or(false)
+}
+
 /// Closes a lock file, and removes it where nobody else has it open. Whoever opens it meanwhile waits for
-/// the lock on its last byte, and then sees that it was removed. True where the object is to be removed, too.
-fn close_file(fd: c_int, name: &CStr) -> bool {
+/// the lock on its last byte, and then sees that it was removed. Where it was removed, whether the object is to be,
+/// too.
+fn close_file(fd: c_int, name: &CStr) -> Option<bool> {
     raw::close(fd);
-    let Ok(fd) = raw::open(name, FLAGS, 0) else { return false };
+    let fd = raw::open(name, FLAGS, 0).ok()?;
     let is_last = presence(fd, libc::F_OFD_SETLK, libc::F_WRLCK).is_ok();
     let status = raw::status(fd).ok().filter(|status| is_last && status.st_nlink > 0);
     if status.is_some() {
         raw::unlink(name);
     }
     raw::close(fd);
-    status.is_some_and(|status| status.st_size > 0)
+    status.map(|status| status.st_size > 0)
 }
 
 fn c_string(text: Vec<u8>) -> Answer<CString> {
@@ -158,7 +179,7 @@ pub(crate) fn closed(file: &OpenFile) -> bool {
         return false;
     }
     internal::forget(lock);
-    name(file.identity().oid).is_ok_and(|name| close_file(lock, &name))
+    close_of(lock, file.identity().oid)
 }
 
 /// The process ends, and with it its descriptors.
@@ -180,10 +201,10 @@ pub(crate) fn drop_records(oid: ObjectId) {
     held.retain(|other| *other != oid);
     HELD_COUNT.store(held.len(), Ordering::Relaxed);
     if held.len() < before
-        && let (Ok(fd), Ok(name)) = (open_file(oid), name(oid))
+        && let Ok(fd) = open_file(oid)
     {
         // The kernel drops record locks when any descriptor of the file is closed.
-        close_file(fd, &name);
+        close_of(fd, oid);
     }
 }
 

@@ -365,10 +365,15 @@ impl Backend for Native {
         self.with(|state| Ok(state.release(container, oid)))
     }
 
-    fn doom(&self, container: &ContainerInfo, oid: ObjectId) -> Reply<'_, bool> {
+    fn note_lock_file(&self, container: ContainerId, oid: ObjectId, made: bool) -> Reply<'_, ()> {
         self.with(|state| {
-            Ok(state.doom(container.id, oid) || state.is_inherited(container.uuid, oid)?)
+            state.note_lock_file(container, oid, made);
+            Ok(())
         })
+    }
+
+    fn doom(&self, container: &ContainerInfo, oid: ObjectId) -> Reply<'_, bool> {
+        self.with(|state| Ok(state.doom(container.id, oid) || state.is_inherited(container, oid)?))
     }
 }
 
