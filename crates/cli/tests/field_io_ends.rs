@@ -14,10 +14,13 @@ fn a_node_that_fails_ends_the_others() {
     let wanted = ["bench", "field-io", "--pool", "tank", "--rendezvous", &meet, "--ops", "1000000"];
     let in_place = ["--size", "1K", "--pattern", "B", "--mode", "no-index"];
     let nodes = nodes(&site, &[&wanted[..], &in_place].concat(), 2);
-    wait_for("both work", || workers_of(nodes[1].id()).len() == 4);
-    let is_field_worker = |pid: &u32| command_line(*pid).contains("field-worker");
-    let victim = workers_of(nodes[1].id()).into_iter().find(is_field_worker).unwrap();
-    signal("KILL", victim);
+    // One that has just been forked still has its parent's command line.
+    let field_workers = || -> Vec<u32> {
+        let workers = workers_of(nodes[1].id()).into_iter();
+        workers.filter(|pid| command_line(*pid).contains("field-worker")).collect()
+    };
+    wait_for("both work", || field_workers().len() == 2);
+    signal("KILL", field_workers()[0]);
     for node in nodes {
         let output = node.wait_with_output().unwrap();
         let said = String::from_utf8(output.stderr).unwrap();
