@@ -128,6 +128,104 @@ vforked(void)
 	holds("out", "vforked\nmore\n");
 }
 
+/** A script under test, started in each way that takes arguments one by one. */
+static void
+listed_arguments(void)
+{
+	char *const environment[] = {"EXTRA=yes", "PATH=/usr/bin:/bin", NULL};
+	pid_t       pid;
+
+	put("numbered", "#!/bin/sh\n[ $1$2$3$4$5$6$7$8${9} = 123456789 ] && [ \"$EXTRA\" = yes ]\n");
+	OK(chmod("numbered", 0755));
+	OK(setenv("EXTRA", "yes", 1));
+	OK(setenv("PATH", "/usr/bin:/bin:.", 1));
+	for (int way = 0; way < 4; way++) {
+		pid = fork();
+		if (pid == 0) {
+			if (way == 0)
+				execl("./numbered", "numbered", "1", "2", "3", "4", "5", "6", "7", "8", "9", (char *)NULL);
+			if (way == 1)
+				execlp("numbered", "numbered", "1", "2", "3", "4", "5", "6", "7", "8", "9", (char *)NULL);
+			if (way == 2)
+				execle("./numbered", "numbered", "1", "2", "3", "4", "5", "6", "7", "8", "9", (char *)NULL,
+				       environment);
+			if (way == 3)
+				execle("./numbered", "numbered", "123456789", (char *)NULL, environment);
+			_exit(127);
+		}
+		child_succeeds(pid);
+	}
+}
+
+/** A removed file at 7, which nothing but the next program has. */
+static void
+removed_at_7(void)
+{
+	int fd = open("gone", O_RDWR | O_CREAT | O_EXCL, 0644);
+
+	CHECK(fd >= 0);
+	GIVES(7, write(fd, "content", 7));
+	GIVES(0, lseek(fd, 0, SEEK_SET));
+	GIVES(7, dup2(fd, 7));
+	OK(close(fd));
+	OK(unlink("gone"));
+}
+
+static void
+removed_over_exec(void)
+{
+	char *const argv[] = {"sh", "-c", "[ \"$(cat <&7)\" = content ]", NULL};
+
+	for (int way = 0; way < 4; way++) {
+		pid_t pid = fork();
+
+		if (pid == 0) {
+			removed_at_7();
+			if (way == 0)
+				execl("/bin/sh", argv[0], argv[1], argv[2], (char *)NULL);
+			if (way == 1)
+				execlp("sh", argv[0], argv[1], argv[2], (char *)NULL);
+			if (way == 2)
+				execle("/bin/sh", argv[0], argv[1], argv[2], (char *)NULL, environ);
+			if (way == 3)
+				execveat(AT_FDCWD, "/bin/sh", argv, environ, 0);
+			_exit(127);
+		}
+		child_succeeds(pid);
+	}
+}
+
+/** Programs that the C library starts come to use a file when it is removed, and nobody else has it open. */
+static void
+removed_over_start(void)
+{
+	posix_spawn_file_actions_t actions;
+	char *const                argv[] = {"sh", "-c", "read -r _ <&6; cat <&7 >out", NULL};
+	char                       line[32] = "";
+	int                        go[2];
+	pid_t                      pid;
+	FILE                      *stream;
+
+	OK(pipe(go));
+	GIVES(6, dup2(go[0], 6));
+	removed_at_7();
+	stream = popen("read -r _ <&6; cat <&7", "r");
+	CHECK(stream != NULL);
+	OK(close(7));
+	GIVES(1, write(go[1], "\n", 1));
+	CHECK(fgets(line, sizeof(line), stream) != NULL && strcmp(line, "content") == 0);
+	OK(pclose(stream));
+	put("gone", "opened for it\n");
+	OK(posix_spawn_file_actions_init(&actions));
+	OK(posix_spawn_file_actions_addopen(&actions, 7, "gone", O_RDONLY, 0));
+	OK(posix_spawn(&pid, "/bin/sh", &actions, NULL, argv, environ));
+	OK(posix_spawn_file_actions_destroy(&actions));
+	OK(unlink("gone"));
+	GIVES(1, write(go[1], "\n", 1));
+	child_succeeds(pid);
+	holds("out", "opened for it\n");
+}
+
 static void
 copies(void)
 {
@@ -270,7 +368,8 @@ main(int argc, char **argv)
 {
 	static const struct test tests[] = {
 		TEST(shared_offset_after_fork), TEST(kept_over_exec), TEST(redirected_output),
-		TEST(spawned), TEST(vforked), TEST(copies), TEST(closed_in_ranges),
+		TEST(spawned), TEST(vforked), TEST(listed_arguments), TEST(removed_over_exec),
+		TEST(removed_over_start), TEST(copies), TEST(closed_in_ranges),
 		TEST(closed_altogether), TEST(lowest_numbers), TEST(many_descriptors),
 	};
 

@@ -14,6 +14,7 @@ import multiprocessing
 import os
 import pathlib
 import pickle
+import resource
 import shelve
 import shutil
 import sqlite3
@@ -452,6 +453,42 @@ def test_what_others_move_and_remove_while_it_is_open(_):
     os.close(held)
     os.close(go)
     assert os.wait()[1] == 0
+
+
+def test_record_locks_survive_what_their_owner_does(_):
+    held = os.open("file", os.O_RDWR | os.O_CREAT)
+    ready, go = os.pipe()
+    locked, tell = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.read(ready, 1)
+        fcntl.lockf(held, fcntl.LOCK_EX)
+        os.rename("file", "moved")
+        os.write(tell, b"x")
+        os.read(ready, 1)
+        os._exit(0)
+    os.close(held)
+    os.write(go, b"x")
+    os.read(locked, 1)
+    with open("moved", "r+") as other:
+        fails(errno.EAGAIN, fcntl.lockf, other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.write(go, b"x")
+        fcntl.lockf(other, fcntl.LOCK_EX)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_fork_with_many_open_files_leaves_room(_):
+    code = """if True:
+        import os
+        held = [os.open(f"file{i}", os.O_RDWR | os.O_CREAT) for i in range(600)]
+        if os.fork() == 0:
+            os._exit(0 if all(os.pwrite(fd, b"x", 0) == 1 for fd in held) else 1)
+        assert os.wait()[1] == 0
+        os.close(os.open("/etc/passwd", os.O_RDONLY))
+        os.close(os.open("one more", os.O_RDWR | os.O_CREAT))
+    """
+    limit = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (1024, 1024))
+    subprocess.run([sys.executable, "-c", code], preexec_fn=limit, check=True)
 
 
 def test_descriptor_games(_):

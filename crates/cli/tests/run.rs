@@ -61,6 +61,22 @@ fn descriptors_are_shared_over_fork_and_exec() {
     assert_eq!(shell(&site(), script), "one\ntwo\nthree\nfour\n");
 }
 
+/// Their files have the same ids, as they were made by the same steps.
+#[test]
+fn a_descriptor_is_of_its_container_alone() {
+    let site = site();
+    let esker = env!("CARGO_BIN_EXE_esker");
+    shell(&site, "echo home >/esker/file");
+    let other = format!("{esker} run --create tank/other -- bash -c");
+    shell(&site, &format!("cd /; {other} 'echo other >/esker/file'"));
+    let said = format!("exec 5<>/esker/file; cd /; {other} 'cat <&5; ! echo overwritten >&5'");
+    assert_eq!(shell(&site, &said), "");
+    assert_eq!(
+        shell(&site, &format!("cd /; {other} 'cat /esker/file'; cat /esker/file")),
+        "other\nhome\n"
+    );
+}
+
 #[test]
 fn names_and_directories_work() {
     let script =

@@ -131,16 +131,22 @@ impl Dfs {
     /// # Errors
     /// [`ErrorKind::NotFound`] where no such file is in use.
     pub fn file_in_use(&self, oid: ObjectId) -> Result<Node> {
-        let inode = entry::fetch(&object(self.container())?, &name(oid), self.view())?;
-        match inode {
-            Some(inode) => self.root().child(&name(oid), inode),
-            None => named_anew(self, oid)?.ok_or_else(|| {
-                Error::new(
-                    ErrorKind::NotFound,
-                    format!("no file {oid} that lost its name is in use"),
-                )
-            }),
+        let (orphans, name) = (object(self.container())?, name(oid));
+        // Where it is looked for in one place, it may just have gone to another.
+        for _ in 0..LOOKS_MAX {
+            if let Some(inode) = entry::fetch(&orphans, &name, self.view())? {
+                return self.root().child(&name, inode);
+            }
+            if let Some(node) = named_anew(self, oid)? {
+                return Ok(node);
+            }
+            if !is_used(self, oid)? {
+                break;
+            }
+            std::thread::yield_now();
         }
+        let message = format!("no file {oid} that lost its name is in use");
+        Err(Error::new(ErrorKind::NotFound, message))
     }
 
     /// Frees the content of a removed file of this id, unless somebody has it open: for who inherited it, and

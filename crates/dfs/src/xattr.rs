@@ -1,7 +1,7 @@
 //! Extended attributes, and the targets of symbolic links: what else stands in an entry.
 use crate::entry::{self, LINK_AKEY, XATTR_PREFIX};
 use crate::inode::Kind;
-use crate::limits::{XATTR_NAME_MAX, XATTR_VALUE_MAX};
+use crate::limits::{RETRIES_MAX, XATTR_NAME_MAX, XATTR_VALUE_MAX};
 use crate::node::Node;
 use crate::place::Place;
 use esker::types::ops::{Cond, Source, Update, Value};
@@ -45,8 +45,8 @@ impl Node {
     /// [`ErrorKind::NoAttribute`] where there is none, [`ErrorKind::NotFound`] where the entry is gone.
     pub fn get_xattr(&self, name: &[u8]) -> Result<Vec<u8>> {
         let akey = akey(name)?;
-        let (place, _) = self.located(self.fs().view())?;
-        self.value_at(&place, &akey)?.ok_or_else(|| none(name))
+        let value = self.where_it_stands(|place| self.value_at(place, &akey))?;
+        value.ok_or_else(|| none(name))
     }
 
     /// Sets an extended attribute.
@@ -89,9 +89,11 @@ impl Node {
     /// # Errors
     /// [`ErrorKind::NotFound`] where the entry is gone.
     pub fn list_xattrs(&self) -> Result<Vec<Vec<u8>>> {
-        let (place, _) = self.located(self.fs().view())?;
-        let dir = self.fs().container().object(place.dir);
-        let akeys = entry::akeys(&dir, &place.name, self.fs().view())?;
+        let akeys_at = |place: &Place| {
+            let dir = self.fs().container().object(place.dir);
+            entry::akeys(&dir, &place.name, self.fs().view())
+        };
+        let akeys = self.where_it_stands(akeys_at)?;
         let names = akeys.iter().filter_map(|akey| akey.strip_prefix(XATTR_PREFIX));
         Ok(names.map(<[u8]>::to_vec).collect())
     }
@@ -117,6 +119,18 @@ impl Node {
             self.fs().mounted().stamp(&mut inode);
             place.store(self.fs().container(), &inode, access)
         })
+    }
+
+    /// Reads something of its entry: anew where that went to another place meanwhile.
+    fn where_it_stands<T>(&self, read: impl Fn(&Place) -> Result<T>) -> Result<T> {
+        for _ in 1..RETRIES_MAX {
+            let (place, _) = self.located(self.fs().view())?;
+            let found = read(&place)?;
+            if self.inode_at(&place, self.fs().view())?.is_some() {
+                return Ok(found);
+            }
+        }
+        Err(self.gone())
     }
 
     fn value_at(&self, place: &Place, akey: &[u8]) -> Result<Option<Vec<u8>>> {

@@ -24,7 +24,7 @@ const BUCKET_WORDS: usize = 8;
 /// The bits of the last word that count holds that found no room.
 const UNPLACED: u64 = u32::MAX as u64;
 /// One of what the others count: files for locks on objects of the bucket ([`crate::inherited`]).
-const LOCK_FILE: u64 = 1 << 32;
+pub(crate) const LOCK_FILE: u64 = 1 << 32;
 /// Words of the table.
 pub(crate) const HOLD_WORDS: usize = HOLD_BUCKETS * BUCKET_WORDS;
 
@@ -105,21 +105,9 @@ impl State {
         self.bucket(hash_of((container, oid))).mark()
     }
 
-    /// Notes that a file for locks on an object is about to be made, or has been removed.
-    pub fn note_lock_file(&self, container: ContainerId, oid: ObjectId, made: bool) {
-        let counts = self.bucket(hash_of((container, oid))).counts();
-        let changed = |found: u64| match made {
-            true => found.checked_add(LOCK_FILE),
-            false => found.checked_sub(LOCK_FILE),
-        };
-        let _ = counts.fetch_update(Ordering::SeqCst, Ordering::SeqCst, changed);
-    }
-
-    /// False where no file for locks on an object can be there. To be asked after [`State::doom`]: who hands an
-    /// object on makes the file before letting go of it.
-    pub(crate) fn may_have_lock_file(&self, container: ContainerId, oid: ObjectId) -> bool {
-        let counts = self.bucket(hash_of((container, oid))).counts();
-        counts.load(Ordering::SeqCst) >= LOCK_FILE
+    /// The word of the bucket of an object that counts, in units of [`LOCK_FILE`] too.
+    pub(crate) fn hold_counts(&self, container: ContainerId, oid: ObjectId) -> &AtomicU64 {
+        self.bucket(hash_of((container, oid))).counts()
     }
 
     /// Ends all holds of this process, as it closes the pool.

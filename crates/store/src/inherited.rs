@@ -4,16 +4,18 @@
 //! Who hands an object on opens a file in the pool's folder for locks, named after the object, and takes a shared
 //! lock on its last byte; before, it is counted beside the holds. Children and programs inherit the opening, and with it the lock. Whoever closes the
 //! file as the last one removes it, and removes the object where the file says so: where it is not empty.
+use crate::holds::LOCK_FILE;
 use crate::io::folder::open_plain;
 use crate::io::lock::{self, Kind};
 use crate::pool::State;
 use crate::superblock::LOCKS;
-use esker_types::info::ContainerInfo;
+use esker_types::info::{ContainerId, ContainerInfo};
 use esker_types::{Error, ObjectId, Result};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::atomic::Ordering;
 
 /// The byte of a file for locks on which whoever has it open has a shared lock: the last one a file can have.
 pub const PRESENCE: u64 = i64::MAX as u64;
@@ -28,6 +30,23 @@ pub fn lock_file(container: &str, oid: ObjectId) -> String {
 }
 
 impl State {
+    /// Notes that a file for locks on an object is about to be made, or has been removed.
+    pub fn note_lock_file(&self, container: ContainerId, oid: ObjectId, made: bool) {
+        let counts = self.hold_counts(container, oid);
+        let changed = |found: u64| match made {
+            true => found.checked_add(LOCK_FILE),
+            false => found.checked_sub(LOCK_FILE),
+        };
+        let _ = counts.fetch_update(Ordering::SeqCst, Ordering::SeqCst, changed);
+    }
+
+    /// False where no file for locks on an object can be there. To be asked after [`State::doom`]: who hands an
+    /// object on makes the file before letting go of it.
+    fn may_have_lock_file(&self, container: ContainerId, oid: ObjectId) -> bool {
+        let counts = self.hold_counts(container, oid);
+        counts.load(Ordering::SeqCst) >= LOCK_FILE
+    }
+
     /// Leaves the removal of an object to the last who inherited it; false where nobody did. What
     /// [`State::doom`] is for those who hold it.
     ///
@@ -77,7 +96,6 @@ fn is_removed(file: &File) -> io::Result<bool> {
 mod tests {
     use super::*;
     use crate::tests::Scratch;
-    use esker_types::info::ContainerId;
     use esker_types::{Checksum, Epoch, Uuid};
 
     fn container() -> ContainerInfo {

@@ -248,6 +248,11 @@ impl Texts {
         list
     }
 
+    /// What C passed where its type does not say so.
+    pub(crate) fn at(argument: *const c_char) -> Self {
+        Self(argument.cast())
+    }
+
     /// For a call of the C library during the life of `pointers`, which end with a null pointer.
     pub(crate) fn of(pointers: &[*const c_char]) -> Self {
         Self(pointers.as_ptr())

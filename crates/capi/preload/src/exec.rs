@@ -173,7 +173,7 @@ mod c {
     }
 }
 
-fn run(path: &CStr, arguments: Texts, environment: Texts) -> c_int {
+pub(crate) fn run(path: &CStr, arguments: Texts, environment: Texts) -> c_int {
     let program = serve_program(|| {
         let mut program = Program::new(path, arguments, environment);
         program.reach()?;
@@ -194,7 +194,7 @@ pub(crate) fn serve_program<T>(work: impl FnOnce() -> Answer<T>) -> Answer<T> {
 }
 
 /// Looks for a program as a shell does. The C library does it, unless a folder of `PATH` is ours.
-fn search(file: Text, arguments: Texts, environment: Texts) -> c_int {
+pub(crate) fn search(file: Text, arguments: Texts, environment: Texts) -> c_int {
     let Some(name) = file.c_str() else { return tell(no(libc::EFAULT)) };
     if name.to_bytes().contains(&b'/') {
         return run(name, arguments, environment);
@@ -241,7 +241,7 @@ pub(crate) fn in_our_folders(name: &[u8]) -> Answer<CString> {
 }
 
 /// The environment of this process.
-fn environment() -> Texts {
+pub(crate) fn environment() -> Texts {
     // SAFETY: the C library has this variable, of this type.
     unsafe extern "C" {
         static environ: Texts;
@@ -250,11 +250,11 @@ fn environment() -> Texts {
     unsafe { environ }
 }
 
-fn run_open(fd: c_int, arguments: Texts, environment: Texts) -> c_int {
+/// Runs what was found in the mount point.
+fn run_found(open: impl FnOnce() -> Answer<File>, arguments: Texts, environment: Texts) -> c_int {
     let program = serve(|| {
-        let node = descriptors::get(fd)?.node()?;
         let mut program = Program::new(c"", arguments, environment);
-        program.reach_file(&open_program(&node)?)?;
+        program.reach_file(&open()?)?;
         program.reach()?;
         Ok(program)
     });
@@ -292,10 +292,32 @@ export! {
 
     fn fexecve(fd: c_int, arguments: Texts, environment: Texts) -> c_int | next {
         match descriptors::is_ours(fd) {
-            true => run_open(fd, arguments, environment),
+            true => run_found(|| open_program(&descriptors::get(fd)?.node()?), arguments, environment),
             false => {
                 process::before_exec();
                 next(fd, arguments, environment)
+            }
+        }
+    }
+
+    fn execveat(
+        dir: c_int, path: Text, arguments: Texts, environment: Texts, flags: c_int,
+    ) -> c_int | next {
+        let Some(name) = path.c_str() else { return tell(no(libc::EFAULT)) };
+        let names_itself = name.is_empty() && flags & libc::AT_EMPTY_PATH != 0;
+        match () {
+            () if names_itself && descriptors::is_ours(dir) => {
+                run_found(|| open_program(&descriptors::get(dir)?.node()?), arguments, environment)
+            }
+            () if paths::is_ours(dir, name.to_bytes()) => {
+                let follow = if flags & libc::AT_SYMLINK_NOFOLLOW != 0 { Follow::AllButLast } else { Follow::All };
+                let find = || Spot::new(dir, name.to_bytes())?.with_node(follow, |node| open_program(&node));
+                run_found(find, arguments, environment)
+            }
+            () => {
+                process::before_exec();
+                let program = Program::new(name, arguments, environment);
+                program.with(|path, arguments, environment| next(dir, path, arguments, environment, flags))
             }
         }
     }

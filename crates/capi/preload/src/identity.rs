@@ -1,7 +1,7 @@
 //! What an open file is, in a form that outlives the process: the name of its anonymous file.
 use crate::answer::Answer;
 use crate::limits::PATH_MAX;
-use crate::raw;
+use crate::{config, raw};
 use esker::types::ObjectId;
 use std::ffi::{CString, c_int, c_uint};
 
@@ -34,7 +34,9 @@ impl Identity {
     /// # Errors
     /// Those of `memfd_create`.
     pub(crate) fn make_descriptor(&self, cloexec: bool) -> Answer<c_int> {
-        let head = format!("{PREFIX}{:x}:{:x}.{:x}:", self.flags, self.oid.hi, self.oid.lo);
+        let container = &config::get().container;
+        let (flags, hi, lo) = (self.flags, self.oid.hi, self.oid.lo);
+        let head = format!("{PREFIX}{container}:{flags:x}:{hi:x}.{lo:x}:");
         let fits = head.len() + self.path.len() <= NAME_MAX;
         let name = [head.as_bytes(), if fits { &self.path } else { b"" }].concat();
         let name = CString::new(name).unwrap_or_default();
@@ -48,10 +50,12 @@ impl Identity {
         Ok(fd)
     }
 
-    /// From what the kernel shows as the target of a descriptor; `None` where it is none of ours.
+    /// From what the kernel shows as the target of a descriptor; `None` where it is none of ours, as one is not that is
+    /// of another container.
     pub(crate) fn parse(fd: c_int, shown: &[u8]) -> Option<Self> {
         let rest = shown.strip_prefix(SHOWN_PREFIX)?;
         let rest = rest.strip_suffix(SHOWN_SUFFIX).unwrap_or(rest);
+        let rest = rest.strip_prefix(config::get().container.as_bytes())?.strip_prefix(b":")?;
         let mut parts = rest.splitn(3, |byte| *byte == b':');
         let flags = c_int::from_str_radix(text(parts.next()?)?, 16).ok()?;
         let (hi, lo) = text(parts.next()?)?.split_once('.')?;

@@ -21,6 +21,7 @@ mod identity;
 mod internal;
 mod io;
 mod limits;
+mod listed;
 mod loader;
 mod locks;
 mod maps;

@@ -147,13 +147,21 @@ pub(crate) fn share_with_next() {
 fn share_those(is_inherited: impl Fn(c_int) -> bool) {
     let _ = thread::inside(|| {
         for fd in descriptors::within(0, u32::MAX).filter(|fd| is_inherited(*fd)) {
-            let file = descriptors::get(fd)?;
-            if file.identity().flags & (libc::O_DIRECTORY | libc::O_PATH) == 0 {
-                descriptor(fd, &file)?;
+            if !internal::has_room() {
+                break;
             }
+            share_one(fd, &*descriptors::get(fd)?)?;
         }
         Ok(())
     });
+}
+
+/// As [`share`], for one open file.
+pub(crate) fn share_one(fd: c_int, file: &OpenFile) -> Answer<()> {
+    match file.identity().flags & (libc::O_DIRECTORY | libc::O_PATH) {
+        0 => descriptor(fd, file).map(drop),
+        _ => Ok(()),
+    }
 }
 
 /// Gives an inherited lock descriptor to the open file it belongs to; closes it where that was not
@@ -254,6 +262,8 @@ pub(crate) fn range(
         lock.l_len = PRESENCE - start;
     }
     if matches!(command, libc::F_SETLK | libc::F_SETLKW) {
+        // Who holds the file need not be looked for by its lock file: to close that would drop the lock.
+        file.node()?;
         note_records(file.identity().oid);
     }
     Ok((descriptor(fd, file)?, lock))

@@ -1,17 +1,27 @@
-//! posix_spawn: the C library does it; what names the mount point in its arguments is replaced before.
+//! posix_spawn, popen and system: the C library does it; what names the mount point in the arguments of the first is
+//! replaced before.
 use crate::answer::{Answer, Fail};
 use crate::edge::{Text, Texts, export};
 use crate::exec::{Program, in_our_folders, serve_program};
 use crate::open::open_path;
+use crate::open_file::OpenFile;
 use crate::paths::{self, Spot};
 use crate::serve::{at, serve};
-use crate::{close, cwd, internal, locks, raw, unreached};
+use crate::{cwd, descriptors, internal, locks, raw, unreached};
 use dfs::Follow;
 use std::ffi::{CStr, CString, c_int, c_void};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
-/// Descriptors that were opened for lists of actions, by the address of the list.
-static OPENED: Mutex<Vec<(usize, c_int)>> = Mutex::new(Vec::new());
+/// What was opened for lists of actions.
+static OPENED: Mutex<Vec<Opened>> = Mutex::new(Vec::new());
+
+struct Opened {
+    /// The address of the list.
+    list: usize,
+    fd: c_int,
+    /// As long as it is here, the child finds it in use.
+    _file: Option<Arc<OpenFile>>,
+}
 
 type Spawn = extern "C" fn(*mut c_int, Text, *const c_void, *const c_void, Texts, Texts) -> c_int;
 
@@ -67,26 +77,30 @@ fn spawn_found(
 fn open_now(list: usize, spot: &Spot<'_>, flags: c_int, mode: u32) -> Answer<c_int> {
     let fd = open_path(spot, flags | libc::O_CLOEXEC, mode)?;
     let kept = raw::control(fd, libc::F_DUPFD_CLOEXEC, libc::STDERR_FILENO as usize + 1)?;
-    close::forget(fd);
+    let file = descriptors::take(fd);
     raw::close(fd);
-    Ok(keep_for(list, kept))
+    let kept = internal::keep(kept);
+    if let Some(file) = &file {
+        locks::share_one(kept, file)?;
+    }
+    Ok(keep_for(list, kept, file))
 }
 
 /// Keeps a descriptor open as long as the list.
-fn keep_for(list: usize, fd: c_int) -> c_int {
-    let kept = internal::keep(fd);
-    OPENED.lock().unwrap_or_else(PoisonError::into_inner).push((list, kept));
-    kept
+fn keep_for(list: usize, fd: c_int, file: Option<Arc<OpenFile>>) -> c_int {
+    let opened = Opened { list, fd, _file: file };
+    OPENED.lock().unwrap_or_else(PoisonError::into_inner).push(opened);
+    fd
 }
 
 fn forget_list(list: usize) {
     let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
-    opened.retain(|(of, fd)| {
-        if *of == list {
-            internal::forget(*fd);
-            raw::close(*fd);
+    opened.retain(|opened| {
+        if opened.list == list {
+            internal::forget(opened.fd);
+            raw::close(opened.fd);
         }
-        *of != list
+        opened.list != list
     });
 }
 
@@ -107,6 +121,16 @@ fn add_directory(list: *mut c_void, fd: c_int) -> c_int {
 }
 
 export! {
+    fn popen(command: Text, mode: Text) -> *mut c_void | next {
+        locks::share();
+        next(command, mode)
+    }
+
+    fn system(command: Text) -> c_int | next {
+        locks::share();
+        next(command)
+    }
+
     fn posix_spawn(
         pid: *mut c_int, path: Text, actions: *const c_void, attributes: *const c_void,
         arguments: Texts, environment: Texts,
@@ -159,7 +183,8 @@ export! {
 
     fn posix_spawn_file_actions_addchdir_np(list: *mut c_void, path: Text) -> c_int | next {
         let ours = |spot: Spot<'_>| {
-            let fd = keep_for(list as usize, cwd::stand_in(&spot.node(Follow::All)?)?);
+            let fd = internal::keep(cwd::stand_in(&spot.node(Follow::All)?)?);
+            keep_for(list as usize, fd, None);
             Ok(add_directory(list, fd))
         };
         at(libc::AT_FDCWD, path, ours, |_, path| next(list, path))

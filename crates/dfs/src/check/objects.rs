@@ -147,7 +147,8 @@ impl Check<'_> {
                 return Ok(());
             }
         }
-        if self.options.repair {
+        // A program that inherited it may have it open, and not the pool.
+        if self.options.repair && !self.object(oid).doom().wait()? {
             self.object(oid).punch(Cond::NONE, Access::Latest).wait()?;
             orphans::forget_all(self.container, oid)?;
             self.report.leftovers.removed += 1;
