@@ -204,9 +204,10 @@ fn named_anew(fs: &Dfs, oid: ObjectId) -> Result<Option<Node>> {
     let Some(path) = entry::value(&orphans, &moved(oid), LINK_AKEY, fs.view())? else {
         return Ok(None);
     };
+    use ErrorKind::{Loop, NotDirectory, NotFound};
     match fs.resolve(&fs.root(), &path, Follow::AllButLast) {
-        // What is above it may have moved, too.
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        // What is above it may have moved, too, and something else have its name.
+        Err(error) if matches!(error.kind(), NotFound | NotDirectory | Loop) => Ok(None),
         found => Ok(Some(found?).filter(|node| node.oid() == oid)),
     }
 }
