@@ -14,7 +14,6 @@ import multiprocessing
 import os
 import pathlib
 import pickle
-import resource
 import shelve
 import shutil
 import sqlite3
@@ -478,17 +477,17 @@ def test_record_locks_survive_what_their_owner_does(_):
 
 
 def test_a_fork_with_many_open_files_leaves_room(_):
-    code = """if True:
-        import os
-        held = [os.open(f"file{i}", os.O_RDWR | os.O_CREAT) for i in range(600)]
-        if os.fork() == 0:
-            os._exit(0 if all(os.pwrite(fd, b"x", 0) == 1 for fd in held) else 1)
-        assert os.wait()[1] == 0
-        os.close(os.open("/etc/passwd", os.O_RDONLY))
-        os.close(os.open("one more", os.O_RDWR | os.O_CREAT))
-    """
-    limit = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (1024, 1024))
-    subprocess.run([sys.executable, "-c", code], preexec_fn=limit, check=True)
+    code = """
+import os
+held = [os.open(f"file{i}", os.O_RDWR | os.O_CREAT) for i in range(600)]
+if os.fork() == 0:
+    os._exit(0 if all(os.pwrite(fd, b"x", 0) == 1 for fd in held) else 1)
+assert os.wait()[1] == 0
+os.close(os.open("/etc/passwd", os.O_RDONLY))
+os.close(os.open("one more", os.O_RDWR | os.O_CREAT))
+"""
+    limited = f"ulimit -n 1024; exec {sys.executable} -"
+    subprocess.run(["sh", "-c", limited], input=code, text=True, check=True)
 
 
 def test_descriptor_games(_):
