@@ -14,11 +14,11 @@ const HIGHEST: u64 = 4096;
 
 static MEMBERS: [AtomicU64; WORDS] = [const { AtomicU64::new(0) }; WORDS];
 static BASE: AtomicI32 = AtomicI32::new(0);
-/// How many there may be.
-static ROOM: AtomicU64 = AtomicU64::new(INTERNAL_MAX);
+/// They end below this.
+static TOP: AtomicI32 = AtomicI32::new(0);
 
 /// What the store needs to open a pool, in a child too.
-const FREE_MIN: u64 = 64;
+const FREE_MIN: c_int = 64;
 
 fn place(fd: c_int) -> Option<(&'static AtomicU64, u64)> {
     let number = usize::try_from(fd).ok()?;
@@ -31,9 +31,8 @@ pub(crate) fn choose_base() {
     // SAFETY: `limit` has room for the answer.
     unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
     let top = limit.rlim_cur.min(HIGHEST);
-    let room = INTERNAL_MAX.min(top / 2);
-    ROOM.store(room, Ordering::Relaxed);
-    BASE.store((top - room) as c_int, Ordering::Relaxed);
+    TOP.store(top as c_int, Ordering::Relaxed);
+    BASE.store((top - INTERNAL_MAX.min(top / 2)) as c_int, Ordering::Relaxed);
 }
 
 /// Moves a descriptor of the store out of the program's way. Where there is no room it stays.
@@ -60,13 +59,14 @@ pub(crate) fn add(fd: c_int) {
     }
 }
 
-/// False where the store may need what is left for itself.
-pub(crate) fn has_room() -> bool {
-    let taken = MEMBERS
-        .iter()
-        .map(|word| u64::from(word.load(Ordering::Relaxed).count_ones()))
-        .sum::<u64>();
-    taken + FREE_MIN <= ROOM.load(Ordering::Relaxed)
+/// False where the store may need for itself what is left behind the descriptors of the program and its own. Asks by
+/// duplicating `fd`.
+pub(crate) fn has_room(fd: c_int) -> bool {
+    let next = raw::control(fd, libc::F_DUPFD_CLOEXEC, BASE.load(Ordering::Relaxed) as usize);
+    next.is_ok_and(|next| {
+        raw::close(next);
+        next + FREE_MIN <= TOP.load(Ordering::Relaxed)
+    })
 }
 
 /// The store has closed it.

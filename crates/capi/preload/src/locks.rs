@@ -147,7 +147,7 @@ pub(crate) fn share_with_next() {
 fn share_those(is_inherited: impl Fn(c_int) -> bool) {
     let _ = thread::inside(|| {
         for fd in descriptors::within(0, u32::MAX).filter(|fd| is_inherited(*fd)) {
-            if !internal::has_room() {
+            if !internal::has_room(fd) {
                 break;
             }
             share_one(fd, &*descriptors::get(fd)?)?;
