@@ -132,21 +132,12 @@ impl Dfs {
     /// [`ErrorKind::NotFound`] where no such file is in use.
     pub fn file_in_use(&self, oid: ObjectId) -> Result<Node> {
         let (orphans, name) = (object(self.container())?, name(oid));
-        // Where it is looked for in one place, it may just have gone to another.
-        for _ in 0..LOOKS_MAX {
-            if let Some(inode) = entry::fetch(&orphans, &name, self.view())? {
-                return self.root().child(&name, inode);
-            }
-            if let Some(node) = named_anew(self, oid)? {
-                return Ok(node);
-            }
-            if !is_used(self, oid)? {
-                break;
-            }
-            std::thread::yield_now();
-        }
-        let message = format!("no file {oid} that lost its name is in use");
-        Err(Error::new(ErrorKind::NotFound, message))
+        let look = || match entry::fetch(&orphans, &name, self.view())? {
+            Some(inode) => self.root().child(&name, inode).map(Some),
+            None => named_anew(self, oid),
+        };
+        let gone = || format!("no file {oid} that lost its name is in use");
+        while_used(self, oid, look)?.ok_or_else(|| Error::new(ErrorKind::NotFound, gone()))
     }
 
     /// Frees the content of a removed file of this id, unless somebody has it open: for who inherited it, and
@@ -188,8 +179,18 @@ pub(crate) fn find_used(
     oid: ObjectId,
     access: Access<'_>,
 ) -> Result<Option<(Place, Inode)>> {
+    while_used(fs, oid, || find(fs, oid, access))
+}
+
+/// Looks for a file, again as long as somebody has it open: as it is looked for in one place, it may just have gone to
+/// another.
+fn while_used<T>(
+    fs: &Dfs,
+    oid: ObjectId,
+    look: impl Fn() -> Result<Option<T>>,
+) -> Result<Option<T>> {
     for _ in 0..LOOKS_MAX {
-        let found = find(fs, oid, access)?;
+        let found = look()?;
         if found.is_some() || !is_used(fs, oid)? {
             return Ok(found);
         }

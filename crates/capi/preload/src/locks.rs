@@ -147,10 +147,14 @@ pub(crate) fn share_with_next() {
 fn share_those(is_inherited: impl Fn(c_int) -> bool) {
     let _ = thread::inside(|| {
         for fd in descriptors::within(0, u32::MAX).filter(|fd| is_inherited(*fd)) {
+            let file = descriptors::get(fd)?;
+            if file.lock.load(Ordering::Acquire) >= 0 {
+                continue;
+            }
             if !internal::has_room(fd) {
                 break;
             }
-            share_one(fd, &*descriptors::get(fd)?)?;
+            share_one(fd, &file)?;
         }
         Ok(())
     });
