@@ -70,14 +70,24 @@ fn parallel_row(run: &Run, parallel: &Parallel) -> [String; 15] {
 
 fn table(runs: &[Run]) -> Table {
     let mut table = Table::new(&[
-        "workload", "phase", ">procs", ">size", ">ops/s", ">MiB/s", ">limit", ">ratio", ">p50 us",
-        ">p99 us", ">max us",
+        "workload",
+        "phase",
+        ">procs",
+        ">size",
+        ">ops/s",
+        ">MiB/s",
+        ">limit",
+        ">ratio",
+        ">p50 us",
+        ">p99 us",
+        ">p99.9 us",
+        ">max us",
     ]);
     runs.iter().for_each(|run| table.row(row(run)));
     table
 }
 
-fn row(run: &Run) -> [String; 11] {
+fn row(run: &Run) -> [String; 12] {
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     let latency = run.latency_us;
     [
@@ -91,6 +101,7 @@ fn row(run: &Run) -> [String; 11] {
         or_dash(run.ratio.map(|ratio| format!("{ratio:.2}"))),
         format!("{:.1}", latency.p50),
         format!("{:.1}", latency.p99),
+        format!("{:.1}", latency.p99_9),
         format!("{:.1}", latency.max),
     ]
 }

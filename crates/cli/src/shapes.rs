@@ -4,7 +4,7 @@ use esker::PosixPool;
 use esker::types::info::{ContainerInfo, Durability, Medium, PoolInfo, SnapshotInfo, Space};
 use esker::types::{Checksum, ObjectId};
 use esker_bench::units::Bytes;
-use esker_store::Superblock;
+use esker_store::{HugePages, Superblock};
 use serde_json::{Value, json};
 
 pub(crate) fn medium(medium: Medium) -> &'static str {
@@ -61,6 +61,15 @@ pub(crate) fn pool(info: &PoolInfo) -> Value {
         "fullest": Space::fullest(&info.targets).map(|(number, _)| number),
         "targets": info.targets.iter().map(space).collect::<Vec<_>>(),
     })
+}
+
+/// `3 GiB of 4 GiB`, and what there is to do about the rest.
+pub(crate) fn huge_pages(pages: &HugePages) -> String {
+    let text = format!("{} of {}", Bytes(pages.bytes), Bytes(pages.total));
+    if pages.bytes < pages.total {
+        return text + ": `esker pool compact --huge-pages` makes more, on Linux 6.1 or later";
+    }
+    text
 }
 
 /// Bytes that a pool reserves on its file system.

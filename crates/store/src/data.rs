@@ -1,9 +1,12 @@
 //! The data file of a target: all of its segments, one behind the other.
 use crate::io::folder::Folder;
+use crate::io::huge::{self, Pace};
 use crate::io::map::Map;
 use crate::io::pin::{Pin, ReadMap};
 use crate::io::{lock, sys};
+use crate::superblock::Superblock;
 use esker_types::checksum::Summing;
+use esker_types::info::Medium;
 use esker_types::limits::CHECKSUM_CHUNK;
 use esker_types::ops::Source;
 use esker_types::{Checksum, Error, ErrorKind, Result};
@@ -12,6 +15,7 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// Bytes handled at a time, so that what was just copied is still in cache when it is summed: where
 /// each run costs a system call, more of them.
@@ -21,6 +25,9 @@ const RUN_CALLED: usize = 16 * CHECKSUM_CHUNK;
 /// The same when writing, where what is copied takes room in the cache too.
 const STORED_MAPPED: u64 = 8 << 10;
 const STORED_CALLED: u64 = 128 << 10;
+
+/// What a write that waits for a segment may wait longer for huge pages.
+const LONGER_MAX: Duration = Duration::from_millis(2);
 
 /// Its name in the directory of a target.
 pub(crate) const NAME: &str = "data";
@@ -35,17 +42,18 @@ pub(crate) struct Data {
 }
 
 impl Data {
-    /// Opens the file in the directory of a target, of `bytes` bytes.
-    pub(crate) fn open(target: &Folder, bytes: u64, mapped: bool, mode: u32) -> Result<Self> {
+    /// Opens the file in the directory of a target.
+    pub(crate) fn open(target: &Folder, superblock: &Superblock) -> Result<Self> {
+        let bytes = superblock.segment_bytes * u64::from(superblock.segments);
         let path = target.path().join(NAME);
         let failed = |error| Error::io(format_args!("opening {}", path.display()), &error);
-        let file = target.file(NAME, target.most(), mode)?;
+        let file = target.file(NAME, target.most(), superblock.file_permissions())?;
         if file.metadata().map_err(failed)?.len() < bytes {
             let message = format!("{} is cut short: run `esker pool check`", path.display());
             return Err(Error::new(ErrorKind::Corrupt, message));
         }
-        let mapped = mapped && !target.is_read_only();
-        let map = mapped.then(|| Map::new(&file, bytes as usize)).transpose().map_err(failed)?;
+        let mapped = superblock.medium == Medium::Memory && !target.is_read_only();
+        let map = mapped.then(|| Map::new(&file, 0, bytes as usize)).transpose().map_err(failed)?;
         Ok(Self { file, map, bytes, read_map: Mutex::default() })
     }
 
@@ -168,7 +176,22 @@ impl Data {
 
     /// Reserves a part of the file; false where the file system has no room.
     pub(crate) fn reserve(&self, part: &Range<u64>) -> Result<bool> {
-        sys::reserved(&self.file, part).map_err(|error| Error::io("reserving a segment", &error))
+        let reserved = match self.map {
+            Some(_) => huge::reserve(&self.file, part, &Pace::of(LONGER_MAX)),
+            None => sys::reserve(&self.file, part.start, part.end - part.start),
+        };
+        sys::has_room(reserved).map_err(|error| Error::io("reserving a segment", &error))
+    }
+
+    /// Gathers a place for a huge page, which must be no hole.
+    pub(crate) fn gather(&self, place: &Range<u64>) {
+        huge::gather(&self.file, place, &Pace::ANY);
+    }
+
+    /// Bytes in huge pages, of those that begin at `places`, which must be no holes.
+    pub(crate) fn huge_bytes(&self, places: &[u64]) -> Result<u64> {
+        let counted = huge::count(&self.file, places.iter().copied());
+        counted.map_err(|error| Error::io("looking for huge pages", &error))
     }
 
     /// Gives up what a part of the file takes on the medium.

@@ -148,7 +148,7 @@ impl Target {
 
     /// Runs `work` while no other thread or process moves space of this target. False as well where this thread
     /// is at it already, or a commit over several targets is half done: what finishes that one has its room.
-    fn while_moving(&self, work: impl FnOnce(&Lending) -> Result<bool>) -> Result<bool> {
+    pub(crate) fn while_moving(&self, work: impl FnOnce(&Lending) -> Result<bool>) -> Result<bool> {
         let Some(lending) = &self.lending else { return Ok(false) };
         if MOVING.get() || self.is_in_doubt() {
             return Ok(false);

@@ -276,6 +276,7 @@ fn latency(runs: &[Measurement]) -> Option<Latency> {
     Some(Latency {
         p50: mean(|one| one.p50)?,
         p99: mean(|one| one.p99)?,
+        p99_9: mean(|one| one.p99_9)?,
         max: slowest.fold(0.0, f64::max),
     })
 }

@@ -15,6 +15,7 @@ pub use fields::FieldsPlan;
 pub use limit::LimitPlan;
 pub use parallel::{Fields, ParallelPlan, Subject};
 pub use rados::RadosPlan;
+pub use scratch::OwnPool;
 pub use store::{Place, Plan};
 
 use crate::clock::monotonic_ns;

@@ -2,6 +2,7 @@
 use super::Note;
 use crate::fleet::Launcher;
 use crate::units::Bytes;
+use esker::types::info::Durability;
 use esker_store::{Pool, PoolSpec};
 use esker_types::{Error, Result};
 use std::path::{Path, PathBuf};
@@ -9,6 +10,40 @@ use std::process::Child;
 
 /// Name of the pool in its folder.
 const LABEL: &str = "bench";
+
+/// A pool that a benchmark makes for itself, and that is gone after it.
+#[derive(Clone, Debug)]
+pub struct OwnPool {
+    /// Folder it is made in.
+    pub folder: PathBuf,
+    /// Targets; one per core, 2 to 8, where not given.
+    pub targets: Option<u32>,
+    /// Durability; by the medium where not given.
+    pub durability: Option<Durability>,
+    /// Its data lies in huge pages.
+    pub huge_pages: bool,
+}
+
+impl OwnPool {
+    /// What it is made of, with room as in [`spec`].
+    pub(super) fn spec(&self, data_bytes: u64, entries: u64) -> PoolSpec {
+        PoolSpec {
+            durability: self.durability,
+            huge_pages: self.huge_pages,
+            ..spec(data_bytes, entries, self.targets)
+        }
+    }
+
+    /// Makes it.
+    pub(super) fn make(
+        &self,
+        launcher: &Launcher,
+        (data_bytes, entries): (u64, u64),
+        note: Note<'_>,
+    ) -> Result<Scratch> {
+        Scratch::new(launcher, &self.folder, &self.spec(data_bytes, entries), note)
+    }
+}
 
 /// A folder with a pool in it. A process of its own removes it when this is dropped, and also where
 /// this process dies without dropping anything.

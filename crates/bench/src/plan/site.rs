@@ -5,7 +5,7 @@ use esker::backend::NewContainer;
 use esker::types::info::{Durability, OpenMode};
 use esker::{Pool, Wait};
 use esker_types::Result;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Where data of a benchmark goes.
 pub(super) struct Site {
@@ -63,6 +63,11 @@ impl Site {
         }
     }
 
+    /// Share of its data that is in huge pages; none where there is no pool of this machine.
+    pub(super) fn huge_pages(&self) -> Result<Option<f64>> {
+        huge_pages(&self.url)
+    }
+
     /// The pool; none where there are plain files.
     pub(super) fn pool(&self) -> Option<&Pool> {
         match &self.kind {
@@ -87,4 +92,11 @@ impl Site {
             Kind::Files(url) => files::destroy_container(url, label),
         }
     }
+}
+
+/// Share of the data of a pool that is in huge pages; none where it is no pool in the memory of this machine.
+pub(super) fn huge_pages(url: &str) -> Result<Option<f64>> {
+    let Some(path) = url.strip_prefix("esker:") else { return Ok(None) };
+    let pages = esker_store::Pool::open(Path::new(path))?.state()?.huge_pages()?;
+    Ok((pages.total > 0).then(|| pages.bytes as f64 / pages.total as f64))
 }

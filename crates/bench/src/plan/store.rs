@@ -1,5 +1,5 @@
 //! `esker bench array` and `esker bench kv`: what the store makes of the medium.
-use super::scratch::{self, Scratch};
+use super::scratch::OwnPool;
 use super::site::Site;
 use super::{Note, add, check, fleet};
 use crate::fleet::{Fleet, Launcher};
@@ -7,18 +7,16 @@ use crate::host::Host;
 use crate::job::{Index, Job, Step, StoreJob, WARM_UP, Workload};
 use crate::measure::Tally;
 use crate::report::{Report, Run, RunName, SCHEMA, Settings};
-use esker::types::info::Durability;
 use esker_types::{Error, ErrorKind, Result};
 use serde_json::json;
-use std::path::PathBuf;
 
 /// Where a benchmark stores its data.
 #[derive(Clone, Debug)]
 pub enum Place {
     /// In this pool, in a container of its own.
     Pool(String),
-    /// In a pool of its own, in this folder.
-    Folder(PathBuf),
+    /// In a pool of its own.
+    Own(OwnPool),
 }
 
 /// What to measure of the store.
@@ -38,10 +36,8 @@ pub struct Plan {
     pub ops: Option<u64>,
     /// How often all is repeated.
     pub rounds: u32,
-    /// Targets of a pool of its own.
-    pub targets: Option<u32>,
-    /// Durability of a pool of its own.
-    pub durability: Option<Durability>,
+    /// Each round has new processes, which map the pool anew.
+    pub fresh: bool,
     /// Object class.
     pub class: String,
     /// Compares all that is read with what was written, in a phase of its own.
@@ -111,15 +107,13 @@ impl Plan {
     fn site(&self, note: Note<'_>) -> Result<Site> {
         match &self.place {
             Place::Pool(name) => Site::named(name),
-            Place::Folder(folder) => {
+            Place::Own(own) => {
                 let bytes =
                     self.cases(false).map(|case| u64::from(case.procs) * case.ops * case.size);
                 let entries = self.cases(false).map(|case| u64::from(case.procs) * case.ops * 2);
                 let (bytes, entries) = (bytes.max().unwrap_or(0), entries.max().unwrap_or(0));
-                let mut spec = scratch::spec(bytes, entries, self.targets);
-                spec.durability = self.durability;
-                let scratch = Scratch::new(&self.launcher, folder, &spec, note)?;
-                Site::open(&scratch.url(), folder.clone(), Some(scratch))
+                let scratch = own.make(&self.launcher, (bytes, entries), note)?;
+                Site::open(&scratch.url(), own.folder.clone(), Some(scratch))
             }
         }
     }
@@ -127,8 +121,7 @@ impl Plan {
     fn measure(&self, site: &Site, case: Case, note: Note<'_>, runs: &mut Vec<Run>) -> Result<()> {
         let container = format!("esker-bench-{}", std::process::id());
         site.create_container(&container)?;
-        let measured = fleet(&self.launcher, &self.job(site, case, &container))
-            .and_then(|mut fleet| self.rounds(&mut fleet, site.durable, note));
+        let measured = self.rounds(&self.job(site, case, &container), site.durable, note);
         site.destroy_container(&container)?;
         runs.extend(self.runs(case, site, &measured?));
         Ok(())
@@ -154,23 +147,44 @@ impl Plan {
     }
 
     /// Store and limit take turns, so what else the machine does meets both alike.
-    fn rounds(&self, fleet: &mut Fleet, durable: bool, note: Note<'_>) -> Result<Tallies> {
+    fn rounds(&self, job: &Job, durable: bool, note: Note<'_>) -> Result<Tallies> {
         let mut tallies = Tallies::default();
+        let mut processes = fleet(&self.launcher, job)?;
         note("warming up");
-        fleet.step(Step::Write(WARM_UP))?;
-        fleet.step(Step::Remove(WARM_UP))?;
+        processes.step(Step::Write(WARM_UP))?;
+        processes.step(Step::Remove(WARM_UP))?;
         for round in 1..=self.rounds {
             note(&format!("round {round} of {}", self.rounds));
-            add(&mut tallies.write_limit, fleet, write_limit(durable))?;
-            add(&mut tallies.write, fleet, Step::Write(round))?;
-            add(&mut tallies.read_limit, fleet, Step::Pread)?;
-            add(&mut tallies.read, fleet, Step::Read(round))?;
+            self.write(&mut processes, job, (round, durable), &mut tallies)?;
+            add(&mut tallies.read_limit, &mut processes, Step::Pread)?;
+            self.refresh(&mut processes, job)?;
+            add(&mut tallies.read, &mut processes, Step::Read(round))?;
             if self.verify {
-                fleet.step(Step::Verify(round))?;
+                processes.step(Step::Verify(round))?;
             }
-            fleet.step(Step::Remove(round))?;
+            processes.step(Step::Remove(round))?;
         }
         Ok(tallies)
+    }
+
+    fn write(
+        &self,
+        processes: &mut Fleet,
+        job: &Job,
+        (round, durable): (u32, bool),
+        tallies: &mut Tallies,
+    ) -> Result<()> {
+        add(&mut tallies.write_limit, processes, write_limit(durable))?;
+        self.refresh(processes, job)?;
+        add(&mut tallies.write, processes, Step::Write(round))
+    }
+
+    /// New processes where they are wanted: what they do first is measured.
+    fn refresh(&self, processes: &mut Fleet, job: &Job) -> Result<()> {
+        if self.fresh {
+            *processes = fleet(&self.launcher, job)?;
+        }
+        Ok(())
     }
 
     fn runs(&self, case: Case, site: &Site, tallies: &Tallies) -> [Run; 4] {
@@ -200,6 +214,8 @@ impl Plan {
             "targets": site.targets()?,
             "durability": if site.durable { "commit" } else { "process" },
             "verified": self.verify,
+            "fresh": self.fresh,
+            "huge_pages": site.huge_pages()?,
         });
         Ok(Settings::new(self.seed, options.as_object().cloned().unwrap_or_default()))
     }

@@ -18,7 +18,7 @@ use clap::{Args, Subcommand};
 use esker::types::{Error, Result};
 use esker_bench::fleet::Launcher;
 use esker_bench::job::{Index, Workload};
-use esker_bench::plan::{LimitPlan, Place, Plan};
+use esker_bench::plan::{LimitPlan, OwnPool, Place, Plan};
 use esker_bench::report::Report;
 use esker_bench::units::Bytes;
 use esker_bench::{field_io, interrupt, janitor, whole, worker};
@@ -146,14 +146,57 @@ pub(super) struct JsonFile {
     json: Option<PathBuf>,
 }
 
+/// A pool of the user's, or how one is made.
+#[derive(Args)]
+pub(super) struct PoolChoice {
+    /// Pool to measure, in a container of its own [default: a pool that is made and removed]
+    #[arg(long, value_name = "POOL", conflicts_with_all = ["path", "targets", "durability", "huge_pages"])]
+    pool: Option<String>,
+    /// Durability of the pool that is made [default: process in memory, commit on block media]
+    #[arg(long, value_name = "LEVEL")]
+    durability: Option<DurabilityArg>,
+    #[command(flatten)]
+    own: OwnArgs,
+}
+
+/// How a pool is made.
+#[derive(Args)]
+pub(super) struct OwnArgs {
+    #[command(flatten)]
+    path: PathArg,
+    /// Targets of the pool that is made [default: one per core, 2 to 8]
+    #[arg(long, value_name = "T")]
+    targets: Option<u32>,
+    /// Keep the data of the pool that is made in huge pages
+    #[arg(long)]
+    huge_pages: bool,
+}
+
+impl PoolChoice {
+    fn place(&self) -> Place {
+        let durability = self.durability.map(Into::into);
+        self.pool
+            .clone()
+            .map_or_else(|| Place::Own(OwnPool { durability, ..self.own.pool() }), Place::Pool)
+    }
+}
+
+impl OwnArgs {
+    fn pool(&self) -> OwnPool {
+        OwnPool {
+            folder: self.path.folder(),
+            targets: self.targets,
+            durability: None,
+            huge_pages: self.huge_pages,
+        }
+    }
+}
+
 /// What array and kv share.
 #[derive(Args)]
 struct Common {
-    /// Pool to measure, in a container of its own [default: a pool that is made and removed]
-    #[arg(long, value_name = "POOL", conflicts_with_all = ["path", "targets", "durability"])]
-    pool: Option<String>,
     #[command(flatten)]
-    path: PathArg,
+    pool: PoolChoice,
     /// Processes at once; several, separated by commas, are measured one after the other
     #[arg(long, value_name = "N", default_value = "1", value_delimiter = ',')]
     procs: Vec<u32>,
@@ -163,12 +206,9 @@ struct Common {
     /// How often writing and reading are repeated; figures are over all rounds
     #[arg(long, value_name = "N", default_value_t = 3)]
     rounds: u32,
-    /// Targets of the pool that is made [default: one per core, 2 to 8]
-    #[arg(long, value_name = "T")]
-    targets: Option<u32>,
-    /// Durability of the pool that is made [default: process in memory, commit on block media]
-    #[arg(long, value_name = "LEVEL")]
-    durability: Option<DurabilityArg>,
+    /// Start new processes for each round, as short jobs do: they map the pool anew
+    #[arg(long)]
+    fresh: bool,
     /// Object class: S1 (one target), S2, SX (all targets) ...
     #[arg(long, value_name = "CLASS", default_value = "S1")]
     class: String,
@@ -257,20 +297,15 @@ impl Array {
 impl Common {
     fn run(&self, sizes: &[Bytes], workload: Workload) -> Result<Answer> {
         self.json.check()?;
-        let place = match &self.pool {
-            Some(pool) => Place::Pool(pool.clone()),
-            None => Place::Folder(self.path.folder()),
-        };
         let plan = Plan {
             launcher: launcher("worker")?,
-            place,
+            place: self.pool.place(),
             workload,
             sizes: sizes.iter().map(|size| size.0).collect(),
             procs: self.procs.clone(),
             ops: self.ops,
             rounds: self.rounds,
-            targets: self.targets,
-            durability: self.durability.map(Into::into),
+            fresh: self.fresh,
             class: self.class.clone(),
             verify: self.verify,
             seed: self.seed,

@@ -22,6 +22,7 @@ pub(super) fn check() -> Vec<Finding> {
     let mut findings = vec![shared_memory(total_bytes(Path::new("/dev/shm")))];
     findings.extend(check_limits(&limits));
     findings.push(kernel(release.trim()));
+    findings.push(huge_pages(esker_store::has_huge_pages(Path::new("/dev/shm")).ok()));
     findings.push(pid_namespace(&namespace.to_string_lossy()));
     findings
 }
@@ -41,6 +42,19 @@ fn shared_memory(total: Option<u64>) -> Finding {
             let what = "there is none: pools in memory need another tmpfs";
             Finding::warning(CHECK, what, "mount -t tmpfs tmpfs /dev/shm as root")
         }
+    }
+}
+
+fn huge_pages(has: Option<bool>) -> Finding {
+    const CHECK: &str = "huge pages";
+    match has {
+        Some(true) => Finding::fine(CHECK, "this kernel makes them of files in memory"),
+        Some(false) => Finding::warning(
+            CHECK,
+            "this kernel makes none of files in memory: processes that have just started are slower",
+            "use Linux 6.1 or later, or go on with small pages",
+        ),
+        None => Finding::fine(CHECK, "not looked for: /dev/shm takes no files"),
     }
 }
 

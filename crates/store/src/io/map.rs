@@ -1,8 +1,11 @@
 //! A file mapped into memory and shared with other processes. Only copies and atomics get in and out:
 //! no plain reference to mapped bytes ever leaves this module.
+use super::huge::HUGE_LEN;
+use super::sys;
 use crate::sync::AtomicU64;
 use std::fs::File;
 use std::io::{self, Read};
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 
@@ -19,30 +22,102 @@ unsafe impl Send for Map {}
 // SAFETY: as for Send.
 unsafe impl Sync for Map {}
 
-/// Maps the first `len` bytes of `file` and shares them.
-pub(super) fn map(file: &File, len: usize, protection: libc::c_int) -> io::Result<NonNull<u8>> {
-    map_any(len, protection, libc::MAP_SHARED, file.as_raw_fd())
+/// Maps `len` bytes of `file` from `offset` on and shares them: where they have room for huge pages of the file, at an
+/// address at which the processor can use these.
+pub(super) fn map(
+    file: &File,
+    offset: u64,
+    len: usize,
+    protection: libc::c_int,
+) -> io::Result<NonNull<u8>> {
+    let (flags, file) = (libc::MAP_SHARED, file.as_raw_fd());
+    if len < HUGE_LEN {
+        return map_any(None, len, protection, flags, (file, offset));
+    }
+    let room = Room::new(len + HUGE_LEN)?;
+    let at = room.0.start.next_multiple_of(HUGE_LEN)..room.0.end;
+    map_any(Some(at.start), len, protection, flags | libc::MAP_FIXED, (file, offset))
+        .inspect(|_| room.keep(at.start..at.start + len))
 }
 
+/// Maps something: at an address, where there is one, which must be in room of ours.
 fn map_any(
+    at: Option<usize>,
     len: usize,
     protection: libc::c_int,
     flags: libc::c_int,
-    file: libc::c_int,
+    (file, offset): (libc::c_int, u64),
 ) -> io::Result<NonNull<u8>> {
-    // SAFETY: a fresh mapping at an address of the kernel's choice touches nothing of ours.
-    let base = unsafe { libc::mmap(std::ptr::null_mut(), len, protection, flags, file, 0) };
+    let at = std::ptr::without_provenance_mut(at.unwrap_or(0));
+    // SAFETY: a fresh mapping at an address of the kernel's choice, or in place of room that is ours and that
+    // nobody uses.
+    let base = unsafe { libc::mmap(at, len, protection, flags, file, offset as libc::off_t) };
     if base == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }
     NonNull::new(base.cast()).ok_or_else(|| io::Error::other("mmap returned a null address"))
 }
 
+/// Addresses that nobody else gets as long as this lives.
+struct Room(Range<usize>);
+
+impl Room {
+    fn new(len: usize) -> io::Result<Self> {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        let base = map_any(None, len, libc::PROT_NONE, flags, (-1, 0))?.as_ptr().addr();
+        Ok(Self(base..base + len))
+    }
+
+    /// Gives up all but `used`, which begins and ends inside.
+    fn keep(mut self, used: Range<usize>) {
+        let end = std::mem::replace(&mut self.0.end, used.start);
+        // What is behind it begins with a page.
+        drop(Self(used.end.next_multiple_of(sys::page_bytes() as usize)..end));
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        if !self.0.is_empty() {
+            let base = std::ptr::without_provenance_mut(self.0.start);
+            // SAFETY: the addresses are of `new`, and nothing has been mapped there since but what was given up.
+            unsafe { libc::munmap(base, self.0.len()) };
+        }
+    }
+}
+
 impl Map {
-    /// Maps the first `len` bytes of `file`, which must have them.
-    pub(crate) fn new(file: &File, len: usize) -> io::Result<Self> {
-        let base = map(file, len, libc::PROT_READ | libc::PROT_WRITE)?;
+    /// Maps `len` bytes of `file` from `offset` on, which it must have.
+    pub(crate) fn new(file: &File, offset: u64, len: usize) -> io::Result<Self> {
+        let base = map(file, offset, len, libc::PROT_READ | libc::PROT_WRITE)?;
         Ok(Self { base, len })
+    }
+
+    /// Maps the first `len` bytes to be read only, where the file is open for no more. What is written kills the process.
+    pub(super) fn to_read(file: &File, len: usize) -> io::Result<Self> {
+        Ok(Self { base: map(file, 0, len, libc::PROT_READ)?, len })
+    }
+
+    /// Has the kernel gather the pages at `offset` in huge ones; false where it cannot.
+    pub(super) fn collapse(&self, offset: u64, len: usize) -> bool {
+        /// `MADV_COLLAPSE` of Linux 6.1.
+        const COLLAPSE: libc::c_int = 25;
+        self.place(offset, len).is_some_and(|place| {
+            // SAFETY: the range is inside the mapping; the call changes no content.
+            unsafe { libc::madvise(place.cast(), len, COLLAPSE) == 0 }
+        })
+    }
+
+    /// Bytes that this process reaches by entries of its page table for huge pages: of what it has touched so far.
+    pub(super) fn huge_bytes(&self) -> io::Result<u64> {
+        let begin = format!("{:x}-", self.base.as_ptr().addr());
+        let maps = std::fs::read_to_string("/proc/self/smaps")?;
+        let mine = maps.lines().skip_while(|line| !line.starts_with(&begin)).skip(1);
+        // The next mapping begins with addresses, not with a name.
+        let facts = mine.map_while(|line| line.split_once(": "));
+        let huge = facts.filter(|(name, _)| ["ShmemPmdMapped", "FilePmdMapped"].contains(name));
+        let kib = huge.filter_map(|(_, size)| size.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+        Ok(kib.sum::<u64>() << 10)
     }
 
     /// Address of `len` bytes at `offset`, or `None` where they are not all inside.
@@ -123,13 +198,14 @@ pub(crate) struct Words(Map);
 impl Words {
     /// Maps the first `count` words of `file`, which must have them.
     pub(crate) fn new(file: &File, count: usize) -> io::Result<Self> {
-        Map::new(file, count * 8).map(Self)
+        Map::new(file, 0, count * 8).map(Self)
     }
 
     /// A copy of the first `count` words of `file`, zeros behind its end, that nobody shares.
     pub(crate) fn copy_of(file: &File, count: usize) -> io::Result<Self> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        let base = map_any(count * 8, libc::PROT_READ | libc::PROT_WRITE, flags, -1)?;
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let base = map_any(None, count * 8, protection, flags, (-1, 0))?;
         let map = Map { base, len: count * 8 };
         let mut bytes = Vec::new();
         file.take(count as u64 * 8).read_to_end(&mut bytes)?;

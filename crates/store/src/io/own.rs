@@ -30,7 +30,7 @@ unsafe impl Sync for Anchor {}
 impl Anchor {
     /// Keeps a file open for this process alone. To be called by [`fork::undisturbed`].
     fn new(file: &File) -> io::Result<Self> {
-        let page = map::map(file, 1, libc::PROT_NONE)?;
+        let page = map::map(file, 0, 1, libc::PROT_NONE)?;
         let anchor = Self { page, generation: fork::generation() };
         // SAFETY: the page was mapped just now; what is changed is whether children get it.
         match unsafe { libc::madvise(page.as_ptr().cast(), 1, libc::MADV_DONTFORK) } {

@@ -23,7 +23,7 @@ unsafe impl Sync for ReadMap {}
 impl ReadMap {
     /// Maps the first `len` bytes of `file`, which must have them.
     pub(crate) fn new(file: &File, len: usize) -> io::Result<Self> {
-        Ok(Self { base: map::map(file, len, libc::PROT_READ)?, len })
+        Ok(Self { base: map::map(file, 0, len, libc::PROT_READ)?, len })
     }
 }
 

@@ -123,7 +123,12 @@ pub(crate) fn reserve(file: &File, offset: u64, len: u64) -> io::Result<()> {
 
 /// Reserves a part of a file; false where the file system has no room.
 pub(crate) fn reserved(file: &File, part: &Range<u64>) -> io::Result<bool> {
-    match reserve(file, part.start, part.end - part.start) {
+    has_room(reserve(file, part.start, part.end - part.start))
+}
+
+/// False where something failed since the file system has no room.
+pub(crate) fn has_room(reserved: io::Result<()>) -> io::Result<bool> {
+    match reserved {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::StorageFull => Ok(false),
         Err(error) => Err(error),

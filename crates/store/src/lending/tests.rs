@@ -37,6 +37,7 @@ fn pool_of(medium: &str, durability: Durability, bytes: u64) -> Scratch {
         spec.targets = Some(1);
         spec.durability = Some(durability);
         spec.segment_bytes = Some(1 << 20);
+        spec.huge_pages = medium == "/dev/shm";
     })
 }
 

@@ -2,6 +2,7 @@
 use super::layout::{can_grow, invalid, lay_out};
 use super::{Pool, control_bytes};
 use crate::io::folder::{Folder, open_plain};
+use crate::io::huge::{self, Pace};
 use crate::io::index::{DATA, Index, Mode};
 use crate::io::lock;
 use crate::io::own::Own;
@@ -15,6 +16,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 /// A pool to be made.
 #[derive(Clone, Debug)]
@@ -35,6 +37,9 @@ pub struct PoolSpec {
     pub index_percent: Option<u32>,
     /// Bytes of a segment, a multiple of 4096; by default chosen by size.
     pub segment_bytes: Option<u64>,
+    /// Keeps all data in huge pages, for pools in memory, however long the kernel takes to make them; by default those
+    /// that take no longer than small ones. See [`crate::HugePages`].
+    pub huge_pages: bool,
 }
 
 impl PoolSpec {
@@ -50,12 +55,15 @@ impl PoolSpec {
             group: None,
             index_percent: None,
             segment_bytes: None,
+            huge_pages: false,
         }
     }
 }
 
 /// Times a directory is begun that others may take for abandoned in its first moment.
 const ATTEMPTS: u32 = 8;
+/// What a pool may take longer to make for huge pages, unless all are to be huge.
+const LONGER_MAX: Duration = Duration::from_millis(50);
 /// Bytes reserved between two reports of progress.
 const STEP: u64 = 256 << 20;
 
@@ -102,7 +110,8 @@ impl Pool {
         let _alone = CREATING.lock().unwrap_or_else(PoisonError::into_inner);
         super::destroy::finish_others(directory, superblock::NAME);
         remove_abandoned(&path)?;
-        let builder = Builder { path: &path, superblock: &superblock, group };
+        let pace = if spec.huge_pages { Pace::ANY } else { Pace::of(LONGER_MAX) };
+        let builder = Builder { path: &path, superblock: &superblock, group, pace };
         let (draft, _locked) = builder.begin(directory)?;
         if let Err(error) = builder.build(draft, progress) {
             let _ = fs::remove_dir_all(&path);
@@ -186,10 +195,15 @@ pub(super) fn discard_draft(directory: &Path) {
     }
 }
 
+fn not_reserved(path: &Path, error: &std::io::Error) -> Error {
+    Error::io(format_args!("reserving {}", path.display()), error)
+}
+
 struct Builder<'b> {
     path: &'b Path,
     superblock: &'b Superblock,
     group: Option<u32>,
+    pace: Pace,
 }
 
 impl Builder<'_> {
@@ -248,8 +262,7 @@ impl Builder<'_> {
             make_directory(&target, mode, self.group)?;
             make_directory(&target.join(target::INDEX), mode, self.group)?;
             self.make_index(&target.join(target::INDEX), &mut report)?;
-            let data = u64::from(superblock.segments) * superblock.segment_bytes;
-            self.reserve(target.join(data::NAME), data, &mut report)?;
+            self.make_data(target.join(data::NAME), &mut report)?;
         }
         self.reserve(self.path.join(control::NAME), control_bytes(superblock), &mut |_| {})?;
         // Who may change what is in the pool may lock it, which takes making files.
@@ -284,6 +297,17 @@ impl Builder<'_> {
         Ok(())
     }
 
+    fn make_data(&self, path: PathBuf, report: &mut dyn FnMut(u64)) -> Result<()> {
+        let superblock = self.superblock;
+        let bytes = u64::from(superblock.segments) * superblock.segment_bytes;
+        if superblock.medium != Medium::Memory {
+            return self.reserve(path, bytes, report);
+        }
+        let file = self.create(&path)?;
+        let reserved = huge::reserve_all(&file, bytes, &self.pace, report);
+        reserved.map_err(|error| not_reserved(&path, &error))
+    }
+
     fn create(&self, path: &Path) -> Result<File> {
         let failed = |error| Error::io(format_args!("making {}", path.display()), &error);
         let mode = self.superblock.file_permissions();
@@ -301,7 +325,7 @@ impl Builder<'_> {
     }
 
     fn reserve_file(&self, path: &Path, bytes: u64, report: &mut dyn FnMut(u64)) -> Result<()> {
-        let failed = |error| Error::io(format_args!("reserving {}", path.display()), &error);
+        let failed = |error| not_reserved(path, &error);
         let file = File::options().write(true).open(path).map_err(failed)?;
         let mut done = 0;
         while done < bytes {

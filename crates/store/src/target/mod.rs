@@ -18,7 +18,7 @@ use crate::pool::State;
 use crate::segment::claim::Lanes;
 use crate::segment::table;
 use crate::superblock::Superblock;
-use esker_types::info::{ContainerId, Durability, Medium};
+use esker_types::info::{ContainerId, Durability};
 use esker_types::ops::{ReadAt, ReadMark};
 use esker_types::{Error, ErrorKind, ObjectId, Result};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -96,8 +96,6 @@ impl Target {
     ) -> Result<Self> {
         let mode = superblock.file_permissions();
         let folder = pool.folder(&name(number), superblock.directory_permissions_max())?;
-        let mapped = superblock.medium == Medium::Memory;
-        let data_bytes = superblock.segment_bytes * u64::from(superblock.segments);
         let index_folder = folder.folder(INDEX, superblock.directory_permissions_max())?;
         refuse_cut_short(&index_folder, superblock)?;
         let index = Index::open(
@@ -109,7 +107,7 @@ impl Target {
         Ok(Self {
             number,
             index,
-            data: Data::open(&folder, data_bytes, mapped, mode)?,
+            data: Data::open(&folder, superblock)?,
             control,
             lanes: Lanes::new(LANES),
             lending: Lending::open(&index_folder, superblock)?,

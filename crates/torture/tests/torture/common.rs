@@ -83,6 +83,7 @@ impl Shape {
         spec.targets = Some(self.targets);
         spec.segment_bytes = Some(self.segment_bytes);
         spec.guarded = sort == Sort::Guarded;
+        spec.huge_pages = sort == Sort::Memory;
         spec.durability = match sort {
             Sort::Memory | Sort::Guarded => None,
             Sort::Disk => Some(Durability::Process),

@@ -5,7 +5,7 @@ mod show;
 
 pub use outcome::{Case, Outcome};
 
-use super::scratch::{self, Scratch};
+use super::scratch::Scratch;
 use super::site::Site;
 use super::store::write_limit;
 use super::{Note, Place, check};
@@ -22,7 +22,6 @@ use crate::pin::Pin;
 use crate::plan::posix::Sample;
 use crate::report::Settings;
 use crew::{Crew, From, has_esker};
-use esker::types::info::Durability;
 use esker::{Pool, Wait};
 use esker_fields::grib::EcCodes;
 use esker_fields::{FieldStore, Schema};
@@ -55,10 +54,6 @@ pub struct FieldsPlan {
     pub peer: Option<PathBuf>,
     /// A file of GRIB messages, which are archived under the keys that stand in them as well.
     pub grib: Option<PathBuf>,
-    /// Targets of a pool of its own.
-    pub targets: Option<u32>,
-    /// Durability of a pool of its own.
-    pub durability: Option<Durability>,
     /// Compares all that is read with what was archived, in a phase of its own.
     pub verify: bool,
     /// What the data is made from.
@@ -151,14 +146,12 @@ impl FieldsPlan {
     fn site(&self, longest: u64, note: Note<'_>) -> Result<Site> {
         match &self.place {
             Place::Pool(name) => Site::named(name),
-            Place::Folder(folder) => {
+            Place::Own(own) => {
                 let procs = u64::from(self.procs.iter().copied().max().unwrap_or(1));
                 let fields = self.shape.fields() * procs;
                 let bytes = fields.saturating_mul(longest);
-                let mut spec = scratch::spec(bytes, fields * 4, self.targets);
-                spec.durability = self.durability;
-                let scratch = Scratch::new(&self.launcher, folder, &spec, note)?;
-                Site::open(&scratch.url(), folder.clone(), Some(scratch))
+                let scratch = own.make(&self.launcher, (bytes, fields * 4), note)?;
+                Site::open(&scratch.url(), own.folder.clone(), Some(scratch))
             }
         }
     }

@@ -7,7 +7,7 @@ mod cases;
 mod repeat;
 mod results;
 
-use super::scratch::{self, Scratch};
+use super::scratch::Scratch;
 use super::{Note, Place, check};
 use crate::field_io::segments::Objects;
 use crate::field_io::{Contention, Mode, Pattern};
@@ -84,10 +84,6 @@ pub struct ParallelPlan {
     pub repeat: u32,
     /// Classes of Arrays.
     pub classes_array: Vec<String>,
-    /// Targets of a pool of its own.
-    pub targets: Option<u32>,
-    /// Durability of a pool of its own.
-    pub durability: Option<Durability>,
     /// Compares all that is read with what was written, in a pass that is not measured.
     pub verify: bool,
     /// What the payload is made from.
@@ -220,7 +216,7 @@ impl ParallelPlan {
         if matches!(self.subject, Subject::Segments { count: 0, .. }) {
             return refuse("each process needs at least one segment".to_owned());
         }
-        if self.who.ranks > 1 && matches!(self.place, Place::Folder(_)) {
+        if self.who.ranks > 1 && matches!(self.place, Place::Own(_)) {
             return refuse(
                 "several nodes need a pool that all of them reach: give --pool".to_owned(),
             );
@@ -249,15 +245,13 @@ impl ParallelPlan {
     fn site(&self, note: Note<'_>) -> Result<Site> {
         match &self.place {
             Place::Pool(name) => Site::open(name, None, None),
-            Place::Folder(folder) => {
+            Place::Own(own) => {
                 let needs: Vec<_> =
                     self.cases(false).iter().map(|case| case.needs(self.verify)).collect();
                 let bytes = needs.iter().map(|(bytes, _)| *bytes).max().unwrap_or(0);
                 let entries = needs.iter().map(|(_, entries)| *entries).max().unwrap_or(0);
-                let mut spec = scratch::spec(bytes, entries, self.targets);
-                spec.durability = self.durability;
-                let scratch = Scratch::new(&self.launcher, folder, &spec, note)?;
-                Site::open(&scratch.url(), Some(folder), Some(scratch))
+                let scratch = own.make(&self.launcher, (bytes, entries), note)?;
+                Site::open(&scratch.url(), Some(&own.folder), Some(scratch))
             }
         }
     }
@@ -278,6 +272,7 @@ impl ParallelPlan {
             "targets": info.targets.len(),
             "durability": if site.durable { "commit" } else { "process" },
             "verified": self.verify,
+            "huge_pages": super::site::huge_pages(&site.url)?,
         });
         Ok(Settings::new(self.seed, options.as_object().cloned().unwrap_or_default()))
     }

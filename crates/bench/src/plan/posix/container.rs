@@ -1,6 +1,6 @@
 //! A container that holds a file system, for as long as it is measured.
 use super::super::Note;
-use super::super::scratch::{self, Scratch};
+use super::super::scratch::{OwnPool, Scratch};
 use crate::fleet::Launcher;
 use crate::posix::Place;
 use crate::units::Bytes;
@@ -22,10 +22,8 @@ pub struct DfsSubject {
     pub folder: String,
     /// How a container is made.
     pub new: NewDfs,
-    /// Where a pool is made.
-    pub within: PathBuf,
-    /// Targets of a pool that is made; one per processor, 2 to 8, where none is given.
-    pub targets: Option<u32>,
+    /// How a pool is made.
+    pub own: OwnPool,
     /// Bytes in the files of all processes together.
     pub bytes: u64,
     /// Files and directories of all processes together.
@@ -52,12 +50,12 @@ impl OpenContainer {
     ) -> Result<(Self, Option<Scratch>)> {
         let scratch = match subject.pool {
             Some(_) => None,
-            None => Some(Scratch::new(launcher, &subject.within, &subject.spec(), note)?),
+            None => Some(Scratch::new(launcher, &subject.own.folder, &subject.spec(), note)?),
         };
         let (name, medium) = match (&subject.pool, &scratch) {
             (Some(name), _) => (name.clone(), esker::names::resolve(name)?.path().to_owned()),
             (None, made) => {
-                (made.as_ref().map(Scratch::url).unwrap_or_default(), subject.within.clone())
+                (made.as_ref().map(Scratch::url).unwrap_or_default(), subject.own.folder.clone())
             }
         };
         let pool = Pool::connect(&name, OpenMode::ReadWrite)?;
@@ -107,10 +105,10 @@ impl OpenContainer {
 impl DfsSubject {
     fn spec(&self) -> esker_store::PoolSpec {
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
-        let targets = self.targets.unwrap_or(cores.clamp(2, 8) as u32);
+        let targets = self.own.targets.unwrap_or(cores.clamp(2, 8) as u32);
         let chunks = self.bytes / CHUNK_ENTRIES_MIN_BYTES.min(self.new.chunk_size).max(1);
         let entries = (self.entries + chunks).saturating_mul(2);
-        scratch::spec(self.bytes, entries, Some(targets))
+        OwnPool { targets: Some(targets), ..self.own.clone() }.spec(self.bytes, entries)
     }
 }
 

@@ -1,6 +1,6 @@
 //! What `esker bench mdtest` and `esker bench ior` share.
 use super::parallel::PinArg;
-use super::{JsonFile, PathArg, launcher};
+use super::{JsonFile, OwnArgs, launcher};
 use crate::output::Answer;
 use crate::progress::Bar;
 use clap::{Args, ValueEnum};
@@ -47,7 +47,7 @@ pub(super) struct Common {
 #[derive(Args)]
 struct DfsArgs {
     /// Pool of -a DFS [default: one that is made and removed]
-    #[arg(long = "dfs.pool", value_name = "POOL", conflicts_with_all = ["path", "targets"])]
+    #[arg(long = "dfs.pool", value_name = "POOL", conflicts_with_all = ["path", "targets", "huge_pages"])]
     pool: Option<String>,
     /// Container of -a DFS [default: one that is made and removed]
     #[arg(long = "dfs.cont", value_name = "CONT", requires = "pool")]
@@ -62,10 +62,7 @@ struct DfsArgs {
     #[arg(long = "dfs.dir_oclass", value_name = "CLASS")]
     dir_class: Option<String>,
     #[command(flatten)]
-    path: PathArg,
-    /// Targets of a pool that is made [default: one per core, 2 to 8]
-    #[arg(long, value_name = "T")]
-    targets: Option<u32>,
+    own: OwnArgs,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -136,8 +133,7 @@ impl DfsArgs {
             container: self.container.clone(),
             folder: work.folder.to_string_lossy().into_owned(),
             new,
-            within: self.path.folder(),
-            targets: self.targets,
+            own: self.own.pool(),
             bytes: work.bytes,
             entries: work.entries,
         })

@@ -1,12 +1,12 @@
 //! `esker bench fields`.
 use super::parallel::PinArg;
-use super::{DurabilityArg, JsonFile, PathArg, launcher};
+use super::{JsonFile, PoolChoice, launcher};
 use crate::output::Answer;
 use crate::progress::Bar;
 use clap::{Args, ValueEnum};
 use esker::types::Result;
 use esker_bench::fields::Shape;
-use esker_bench::plan::{FieldsPlan, Place};
+use esker_bench::plan::FieldsPlan;
 use esker_bench::units::Bytes;
 use serde_json::json;
 use std::path::PathBuf;
@@ -41,11 +41,8 @@ Examples:
 #[derive(Args)]
 #[command(after_long_help = ABOUT)]
 pub(crate) struct Fields {
-    /// Pool to measure, in containers of its own [default: a pool that is made and removed]
-    #[arg(long, value_name = "POOL", conflicts_with_all = ["path", "targets", "durability"])]
-    pool: Option<String>,
     #[command(flatten)]
-    path: PathArg,
+    pool: PoolChoice,
     /// Processes at once; several, separated by commas, are measured one after the other
     #[arg(
         long,
@@ -85,12 +82,6 @@ pub(crate) struct Fields {
     /// The Python that has pyfdb
     #[arg(long, value_name = "PROGRAM", default_value = "python3", requires = "peer")]
     python: PathBuf,
-    /// Targets of the pool that is made [default: one per core, 2 to 8]
-    #[arg(long, value_name = "T")]
-    targets: Option<u32>,
-    /// Durability of the pool that is made [default: process in memory, commit on block media]
-    #[arg(long, value_name = "LEVEL")]
-    durability: Option<DurabilityArg>,
     /// Processors that processes are pinned to: sockets in turn, all cores of a socket first, or none
     #[arg(long, value_name = "HOW", default_value = "sockets")]
     pin: PinArg,
@@ -114,10 +105,7 @@ impl Fields {
         self.json.check()?;
         let plan = FieldsPlan {
             launcher: launcher("fields-worker")?,
-            place: match &self.pool {
-                Some(pool) => Place::Pool(pool.clone()),
-                None => Place::Folder(self.path.folder()),
-            },
+            place: self.pool.place(),
             shape: Shape {
                 steps: self.steps,
                 levels: self.levels,
@@ -130,8 +118,6 @@ impl Fields {
             watch: !self.no_watch,
             peer: self.peer.map(|PeerArg::Pyfdb| self.python),
             grib: self.grib,
-            targets: self.targets,
-            durability: self.durability.map(Into::into),
             verify: self.verify,
             seed: self.seed,
             pin: self.pin.into(),

@@ -1,5 +1,5 @@
 //! `esker bench field-io` and `esker bench segments`.
-use super::{DurabilityArg, JsonFile, PathArg, launcher};
+use super::{JsonFile, PoolChoice, launcher};
 use crate::output::Answer;
 use crate::progress::Bar;
 use clap::{Args, ValueEnum};
@@ -7,7 +7,7 @@ use esker::types::{Error, ErrorKind, Result};
 use esker_bench::field_io::segments::Objects;
 use esker_bench::field_io::{Contention, Mode, Pattern};
 use esker_bench::pin::Pin;
-use esker_bench::plan::{Fields, ParallelPlan, Place, Subject};
+use esker_bench::plan::{Fields, ParallelPlan, Subject};
 use esker_bench::rendezvous::Rank;
 use esker_bench::units::Bytes;
 use serde_json::json;
@@ -97,11 +97,8 @@ pub(crate) struct Segments {
 /// What both share.
 #[derive(Args)]
 struct Common {
-    /// Pool to measure, in containers of its own [default: a pool that is made and removed]
-    #[arg(long, value_name = "POOL", conflicts_with_all = ["path", "targets", "durability"])]
-    pool: Option<String>,
     #[command(flatten)]
-    path: PathArg,
+    pool: PoolChoice,
     /// Processes on each node; several, separated by commas
     #[arg(long, value_name = "N", default_value = "2", value_delimiter = ',')]
     procs: Vec<u32>,
@@ -111,12 +108,6 @@ struct Common {
     /// How often each combination is measured
     #[arg(long, value_name = "R", default_value_t = 3)]
     repeat: u32,
-    /// Targets of the pool that is made [default: one per core, 2 to 8]
-    #[arg(long, value_name = "T")]
-    targets: Option<u32>,
-    /// Durability of the pool that is made [default: process in memory, commit on block media]
-    #[arg(long, value_name = "LEVEL")]
-    durability: Option<DurabilityArg>,
     /// Read every byte back and compare it, in a pass that is not measured
     #[arg(long)]
     verify: bool,
@@ -219,10 +210,7 @@ impl Common {
         let plan = ParallelPlan {
             launcher: launcher("worker")?,
             field_launcher: launcher("field-worker")?,
-            place: match &self.pool {
-                Some(pool) => Place::Pool(pool.clone()),
-                None => Place::Folder(self.path.folder()),
-            },
+            place: self.pool.place(),
             subject,
             sizes: sizes.iter().map(|size| size.0).collect(),
             ops,
@@ -233,8 +221,6 @@ impl Common {
             procs: self.procs,
             repeat: self.repeat,
             classes_array: self.class_array,
-            targets: self.targets,
-            durability: self.durability.map(Into::into),
             verify: self.verify,
             seed: self.seed,
             rendezvous: self.rendezvous,

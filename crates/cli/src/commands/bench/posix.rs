@@ -1,6 +1,6 @@
 //! `esker bench posix`.
 use super::parallel::PinArg;
-use super::{JsonFile, PathArg, launcher};
+use super::{JsonFile, OwnArgs, launcher};
 use crate::commands::report;
 use crate::output::Answer;
 use crate::progress::Bar;
@@ -47,11 +47,8 @@ pub(crate) struct Posix {
     /// Page to write, with a plot
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Targets of the pool [default: one per core, 2 to 8]
-    #[arg(long, value_name = "T")]
-    targets: Option<u32>,
     #[command(flatten)]
-    path: PathArg,
+    own: OwnArgs,
     /// Folder in memory for the comparison [default: /dev/shm]
     #[arg(long, value_name = "DIR")]
     tmpfs: Option<PathBuf>,
@@ -73,8 +70,7 @@ impl Posix {
         self.json.check()?;
         let plan = TablePlan {
             launcher: launcher("posix-worker")?,
-            within: self.path.folder(),
-            targets: self.targets,
+            own: self.own.pool(),
             beside: Beside { nothing: false, memory: self.tmpfs, disk: self.disk },
             only_dfs: self.only_dfs,
             procs: self.procs,

@@ -6,6 +6,7 @@ use super::super::Note;
 use super::{Beside, DfsSubject, IorPlan, MdtestPlan, Outcome, Setting, Sites, Subject};
 use crate::fleet::Launcher;
 use crate::pin::Pin;
+use crate::plan::OwnPool;
 use crate::posix::ior::Options as IorOptions;
 use crate::posix::mdtest::{Kind, Options as MdtestOptions, Tree};
 use crate::report::Report;
@@ -13,17 +14,14 @@ use dfs::NewDfs;
 use esker_types::{Error, ErrorKind, Result};
 use rows::Row;
 use serde_json::{Map, Value, json};
-use std::path::PathBuf;
 
 /// What to measure.
 #[derive(Clone, Debug)]
 pub struct TablePlan {
     /// How to start processes.
     pub launcher: Launcher,
-    /// Where the pool is made.
-    pub within: PathBuf,
-    /// Targets of the pool.
-    pub targets: Option<u32>,
+    /// How the pool is made.
+    pub own: OwnPool,
     /// What is measured beside it.
     pub beside: Beside,
     /// Leave out `esker run` and `esker mount`.
@@ -90,8 +88,7 @@ impl TablePlan {
             container: None,
             folder: "dfs".to_owned(),
             new: NewDfs::default(),
-            within: self.within.clone(),
-            targets: self.targets,
+            own: self.own.clone(),
             bytes: each.saturating_mul(u64::from(self.procs) * through),
             entries: self.files.saturating_mul(u64::from(self.procs) * through),
         })

@@ -1,0 +1,226 @@
+//! Huge pages of files on tmpfs: 2 MiB of a file in one page, for which a process that maps the file anew makes one
+//! entry in its page table where small pages take 512.
+//!
+//! `MADV_COLLAPSE` (Linux 6.1) makes them at once, without privileges, whatever the mount's `huge=` says. All of it is
+//! best effort: where the kernel or the file system has none, pages stay small.
+use super::map::Map;
+use super::sys;
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+/// Bytes of a huge page.
+pub(crate) const HUGE: u64 = 2 << 20;
+/// The same as a length in memory.
+pub(super) const HUGE_LEN: usize = HUGE as usize;
+
+/// The huge pages that lie in a part of a file.
+fn inside(part: &Range<u64>) -> Range<u64> {
+    let begin = part.start.next_multiple_of(HUGE);
+    begin..(part.end / HUGE * HUGE).max(begin)
+}
+
+/// The huge pages that touch a part of a file, but for one that its end cuts short.
+fn around(part: &Range<u64>, file_bytes: u64) -> Range<u64> {
+    let begin = part.start / HUGE * HUGE;
+    let end = part.end.next_multiple_of(HUGE).min(file_bytes / HUGE * HUGE);
+    begin..end.max(begin)
+}
+
+/// How much longer than small pages huge ones may take. Memory that was never used may be slow to get in one piece, on
+/// virtual machines above all, where small pages are still at hand.
+pub(crate) struct Pace {
+    /// Nanoseconds that are left; where there is none, it takes as long as it takes.
+    left: Option<AtomicI64>,
+}
+
+/// How fast the kernel reserves small pages, about, in bytes in a nanosecond.
+const SMALL_PAGES_SPEED: i64 = 2;
+
+impl Pace {
+    /// As long as it takes.
+    pub(crate) const ANY: Self = Self { left: None };
+
+    /// At most so much longer than small pages.
+    pub(crate) fn of(longer: Duration) -> Self {
+        Self { left: Some(AtomicI64::new(longer.as_nanos() as i64)) }
+    }
+
+    /// True as long as there is time for one more.
+    fn has_time(&self) -> bool {
+        self.left.as_ref().is_none_or(|left| left.load(Ordering::Relaxed) > 0)
+    }
+
+    /// Takes the time of one huge page into account, if there was one: else there will be no other.
+    fn count(&self, made: bool, time: Duration) {
+        let Some(left) = &self.left else { return };
+        if made {
+            let longer = time.as_nanos() as i64 - HUGE as i64 / SMALL_PAGES_SPEED;
+            left.fetch_sub(longer, Ordering::Relaxed);
+        } else {
+            left.store(i64::MIN / 2, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Bytes that a thread reserves at a time.
+const STEP: u64 = 32 << 20;
+
+/// Makes a file as long as that and reserves all of it, in huge pages where the kernel has some, with a thread on each
+/// core: zeroing memory is what takes time. `report` hears of bytes as they are done.
+///
+/// # Errors
+/// Those of [`reserve`].
+pub(crate) fn reserve_all(
+    file: &File,
+    bytes: u64,
+    pace: &Pace,
+    report: &mut dyn FnMut(u64),
+) -> io::Result<()> {
+    file.set_len(bytes)?;
+    let (next, (done, reports)) = (AtomicU64::new(0), mpsc::channel());
+    let next_part = || {
+        let begin = next.fetch_add(STEP, Ordering::Relaxed);
+        (begin < bytes).then(|| begin..(begin + STEP).min(bytes))
+    };
+    let work = |done: mpsc::Sender<io::Result<u64>>| {
+        while let Some(part) = next_part() {
+            let len = part.end - part.start;
+            // Nobody listens any more where something failed.
+            if done.send(reserve(file, &part, pace).map(|()| len)).is_err() {
+                break;
+            }
+        }
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for done in std::iter::repeat_n(done, threads) {
+            scope.spawn(|| work(done));
+        }
+        reports.into_iter().try_for_each(|done: io::Result<u64>| done.map(&mut *report))
+    })
+}
+
+/// Reserves a part of a file that nobody uses and that is a hole, in huge pages where the kernel has some.
+///
+/// # Errors
+/// What keeps the part from being reserved: nothing of it is then.
+pub(crate) fn reserve(file: &File, part: &Range<u64>, pace: &Pace) -> io::Result<()> {
+    fill(file, part, pace)
+        .inspect_err(|_| drop(sys::punch(file, part.start, part.end - part.start)))
+}
+
+/// First what can be in huge pages: each is begun with one small page, so that the kernel has next to nothing to copy.
+fn fill(file: &File, part: &Range<u64>, pace: &Pace) -> io::Result<()> {
+    each_place(file, &inside(part), pace, |begin| file.write_all_at(&[0], begin))?;
+    sys::reserve(file, part.start, part.end - part.start)?;
+    gather(file, &around(part, file.metadata()?.len()), pace);
+    Ok(())
+}
+
+/// Has the kernel gather small pages of a part of a file, which begins and ends with huge ones. Holes are filled.
+pub(crate) fn gather(file: &File, part: &Range<u64>, pace: &Pace) {
+    let _ = each_place(file, part, pace, |_| Ok(()));
+}
+
+/// Has the kernel make a huge page of each place for one, after `prepare`, as long as there is time.
+fn each_place(
+    file: &File,
+    part: &Range<u64>,
+    pace: &Pace,
+    mut prepare: impl FnMut(u64) -> io::Result<()>,
+) -> io::Result<()> {
+    if part.is_empty() || !pace.has_time() {
+        return Ok(());
+    }
+    let map = Map::new(file, part.start, (part.end - part.start) as usize)?;
+    for begin in part.clone().step_by(HUGE_LEN).take_while(|_| pace.has_time()) {
+        prepare(begin)?;
+        let start = Instant::now();
+        let made = map.collapse(begin - part.start, HUGE_LEN);
+        pace.count(made, start.elapsed());
+    }
+    Ok(())
+}
+
+/// Bytes of a file that are in huge pages, of those that begin at `pages`, which must be no holes: they would be filled.
+pub(crate) fn count(file: &File, pages: impl Iterator<Item = u64>) -> io::Result<u64> {
+    let map = Map::to_read(file, file.metadata()?.len() as usize)?;
+    for begin in pages {
+        map.read(begin, &mut [0]);
+    }
+    map.huge_bytes()
+}
+
+/// True where this machine makes huge pages of a file that lies in memory in `folder`.
+///
+/// # Errors
+/// Where no file can be made there.
+pub fn has_huge_pages(folder: &Path) -> io::Result<bool> {
+    let mut options = File::options();
+    let file = options.read(true).write(true).custom_flags(libc::O_TMPFILE).open(folder)?;
+    reserve(&file, &(0..HUGE), &Pace::ANY)?;
+    Ok(count(&file, std::iter::once(0))? == HUGE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::MetadataExt;
+
+    #[test]
+    fn huge_pages_lie_inside_and_around() {
+        let mib = |from: u64, to: u64| from << 20..to << 20;
+        assert_eq!(inside(&mib(0, 8)), mib(0, 8));
+        assert_eq!(inside(&mib(1, 9)), mib(2, 8));
+        assert!(inside(&mib(1, 2)).is_empty() && inside(&mib(3, 4)).is_empty());
+        assert_eq!(around(&mib(1, 9), 9 << 20), mib(0, 8));
+        assert_eq!(around(&mib(1, 3), 16 << 20), mib(0, 4));
+        assert!(around(&mib(0, 1), 1 << 20).is_empty());
+    }
+
+    #[test]
+    fn what_is_reserved_is_there_and_what_is_not_is_no_more() {
+        let folder = Path::new("/dev/shm");
+        let mut options = File::options();
+        let file = options.read(true).write(true).custom_flags(libc::O_TMPFILE).open(folder);
+        let file = file.unwrap();
+        file.write_all_at(&[7; 100], (5 << 20) - 100).unwrap();
+        let part = 5 << 20..(13 << 20) + 4096;
+        reserve(&file, &part, &Pace::ANY).unwrap();
+        let blocks = |file: &File| file.metadata().unwrap().blocks() * 512;
+        let reserved = part.end - part.start;
+        assert!(blocks(&file) >= reserved + 4096);
+        let mut before = [0; 100];
+        file.read_exact_at(&mut before, (5 << 20) - 100).unwrap();
+        assert_eq!(before, [7; 100]);
+        if has_huge_pages(folder).unwrap() {
+            assert_eq!(
+                count(&file, [6, 8, 10].map(|mib| mib << 20).into_iter()).unwrap(),
+                3 * HUGE
+            );
+        }
+    }
+
+    #[test]
+    fn slow_memory_is_left_alone_in_time() {
+        let (pace, slow) = (Pace::of(Duration::from_millis(10)), Duration::from_millis(5));
+        pace.count(true, slow);
+        pace.count(true, slow);
+        assert!(pace.has_time());
+        pace.count(true, slow);
+        assert!(!pace.has_time());
+        // What was faster than small pages makes up for it.
+        (0..20).for_each(|_| pace.count(true, Duration::from_micros(100)));
+        assert!(pace.has_time());
+        pace.count(false, Duration::ZERO);
+        assert!(!pace.has_time());
+        Pace::ANY.count(false, slow);
+        assert!(Pace::ANY.has_time());
+    }
+}
