@@ -71,6 +71,7 @@ fn arrays_and_keys_are_measured_beside_the_limit() {
     for (workload, name, more) in [
         ("array", "array", &["--size", "8K"][..]),
         ("array", "array+index", &["--size", "8K", "--indexed"]),
+        ("array", "array", &["--size", "8K", "--fresh"]),
         ("array", "array+shared-index", &["--size", "8K", "--shared-index"]),
         ("kv", "kv", &["--value", "64"]),
     ] {

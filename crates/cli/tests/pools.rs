@@ -83,6 +83,11 @@ fn what_cannot_be_made_is_refused_with_a_reason() {
     assert_eq!(kind(&["pool", "create", "no/label", "--size", "32M"]), "invalid");
     assert_eq!(kind(&["pool", "create", "huge", "--size", "900T"]), "no_space");
     assert_eq!(kind(&["pool", "create", "huge", "--size", "900P"]), "invalid");
+    let disk = Site::new();
+    if disk.json(&["pool", "create", "disk", "--size", "32M"])["medium"] == "block" {
+        let huge = ["pool", "create", "pages", "--size", "32M", "--huge-pages"];
+        assert_eq!(disk.fails(&huge).0, "invalid");
+    }
     for command in ["query", "destroy", "check", "scrub", "compact"] {
         assert_eq!(kind(&["pool", command, "nothing"]), "not_found", "{command}");
     }

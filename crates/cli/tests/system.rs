@@ -1,7 +1,8 @@
-//! Pools as the system around them has it: file systems for reading only, groups from anywhere.
+//! Pools as the system around them has it: file systems for reading only, groups from anywhere, huge pages or none.
 mod support;
 
 use esker::types::info::OpenMode;
+use serde_json::json;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::process::Command;
@@ -108,4 +109,33 @@ fn build_service(place: &Path, group: u32) {
     compiler.args(["-O1", "-shared", "-fPIC", &format!("-DGROUP={group}"), "-o"]);
     compiler.arg(place.join("libnss_eskertest.so.2")).arg(source);
     assert!(compiler.status().expect("running cc").success(), "cannot build the service");
+}
+
+/// A pool that is copied to where there are none, or was made there, works, and says what it has.
+#[test]
+fn data_lies_in_huge_pages_if_one_wants_it() {
+    if !esker_store::has_huge_pages(Path::new("/dev/shm")).unwrap() {
+        return esker_testing::skip("this kernel makes no huge pages of files in memory");
+    }
+    let site = Site::in_memory();
+    let bytes = |answer: serde_json::Value| answer["huge_page_bytes"].as_u64().unwrap();
+    let all = bytes(site.json(&["pool", "create", "tank", "--size", "64M", "--huge-pages"]));
+    assert!(all > 48 << 20, "{all}");
+    assert_eq!(bytes(site.json(&["pool", "query", "tank"])), all);
+    site.ok(&["cont", "create", "tank", "run1"]);
+    site.ok(&["array", "put", "tank", "run1", "field", &site.file("noise", &noise(3_000_000))]);
+
+    let moved = Site::in_memory();
+    let copy = [site.dir.join("tank"), moved.dir.clone()];
+    assert!(Command::new("cp").arg("-r").args(copy).status().unwrap().success());
+    let before = bytes(moved.json(&["pool", "query", "tank"]));
+    assert!(before < all, "{before} of {all}");
+    let said = moved.ok(&["pool", "query", "tank"]);
+    assert!(said.contains("huge pages") && said.contains("pool compact --huge-pages"), "{said}");
+    assert_eq!(bytes(moved.json(&["pool", "compact", "tank", "--huge-pages"])), all);
+    let out = moved.dir.join("out").display().to_string();
+    moved.ok(&["array", "get", "tank", "run1", "field", "--output", &out]);
+    assert!(std::fs::read(out).unwrap() == noise(3_000_000));
+    assert_eq!(moved.json(&["pool", "scrub", "tank"])["damaged"], json!([]));
+    assert_eq!(moved.json(&["pool", "check", "tank"])["problems"], json!([]));
 }

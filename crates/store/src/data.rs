@@ -183,9 +183,11 @@ impl Data {
         sys::has_room(reserved).map_err(|error| Error::io("reserving a segment", &error))
     }
 
-    /// Gathers a place for a huge page, which must be no hole.
-    pub(crate) fn gather(&self, place: &Range<u64>) {
-        huge::gather(&self.file, place, &Pace::ANY);
+    /// Gathers a place for a huge page, which must be no hole; where somebody waits for it, in as little time as
+    /// [`Data::reserve`] takes.
+    pub(crate) fn gather(&self, place: &Range<u64>, urgent: bool) {
+        let pace = if urgent { Pace::of(LONGER_MAX) } else { Pace::ANY };
+        huge::gather(&self.file, place, &pace);
     }
 
     /// Bytes in huge pages, of those that begin at `places`, which must be no holes.

@@ -59,8 +59,12 @@ impl State {
 impl Target {
     /// Where huge pages of the data can begin.
     fn huge_places(&self) -> impl Iterator<Item = u64> + use<> {
-        let bytes = u64::from(self.segment_count()) * self.segment_bytes();
-        (0..bytes / HUGE).map(|number| number * HUGE)
+        (0..self.huge_end()).step_by(HUGE as usize)
+    }
+
+    /// Where the last of them ends.
+    fn huge_end(&self) -> u64 {
+        u64::from(self.segment_count()) * self.segment_bytes() / HUGE * HUGE
     }
 
     /// True where no segment that has something of this place is lent: what is lent is a hole.
@@ -71,10 +75,21 @@ impl Target {
         segments.all(|number| words.segment(number).load() != segment::State::Lent)
     }
 
+    /// Gathers what a segment that came back shares with its neighbours. For whoever has the right to move space.
+    pub(crate) fn gather_edges(&self, segment: u32) {
+        let part = self.part_of(segment);
+        let edges = [part.start, part.end - 1].map(|edge| edge / HUGE * HUGE);
+        if self.data.is_mapped() {
+            let places = edges.into_iter().filter(|place| *place < self.huge_end());
+            let whole = places.filter(|place| self.is_whole(*place));
+            whole.for_each(|place| self.data.gather(&(place..place + HUGE), true));
+        }
+    }
+
     fn gather_place(&self, place: u64) -> Result<()> {
         let gather = || {
             if self.is_whole(place) {
-                self.data.gather(&(place..place + HUGE));
+                self.data.gather(&(place..place + HUGE), false);
             }
         };
         // Nobody may lend a segment whose holes are being filled.
@@ -175,7 +190,9 @@ mod tests {
         let pages = state.huge_pages().unwrap();
         assert!(pages.bytes <= pages.total && pages.total < whole - 5 * (3 << 20));
         assert_eq!(taken(&pool), lent, "looking filled holes");
-        while target.take_back(true).unwrap() {}
+        while target.take_back(true).unwrap() {
+            assert_eq!(taken(&pool), whole - u64::from(target.lent_count()) * (3 << 20));
+        }
         assert!(target.lent_count() < 5, "nothing came back");
         state.gather_pages(&mut |_, _| {}).unwrap();
         let pages = state.huge_pages().unwrap();

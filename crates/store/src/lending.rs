@@ -247,7 +247,7 @@ impl Target {
         Ok(true)
     }
 
-    fn part_of(&self, segment: u32) -> Range<u64> {
+    pub(crate) fn part_of(&self, segment: u32) -> Range<u64> {
         let begin = self.segment_offset(segment);
         begin..begin + self.segment_bytes()
     }
@@ -268,6 +268,7 @@ impl Target {
         may_die()?;
         if done {
             self.set_free(segment);
+            self.gather_edges(segment);
         }
         Ok(done)
     }
