@@ -47,6 +47,7 @@ class Pool(_Closing):
         dir: str | PathLike[str] | None = None,
         targets: int | None = None,
         durability: Literal["process", "commit"] | None = None,
+        huge_pages: bool = False,
     ) -> Pool: ...
     @staticmethod
     def list() -> builtins.list[str]: ...

@@ -35,6 +35,7 @@ struct Wanted {
     directory: Option<PathBuf>,
     targets: Option<u32>,
     durability: Option<esker::types::info::Durability>,
+    huge_pages: bool,
 }
 
 impl Pool {
@@ -64,10 +65,11 @@ impl Pool {
     /// Makes a pool, reserves its space, and opens it.
     ///
     /// `size` in bytes, with its index; `dir` where it is made (else the first of ESKER_POOLS, else the
-    /// user's data directory); `targets` one per core by default; `durability` "process" or "commit". A
-    /// name `posix:/path/NAME` makes a pool of files, which takes none of them but durability.
+    /// user's data directory); `targets` one per core by default; `durability` "process" or "commit";
+    /// with `huge_pages` all data lies in huge pages, however long the kernel takes to make them (in memory
+    /// only). A name `posix:/path/NAME` makes a pool of files, which takes none of them but durability.
     #[staticmethod]
-    #[pyo3(signature = (name, size = None, *, dir = None, targets = None, durability = None))]
+    #[pyo3(signature = (name, size = None, *, dir = None, targets = None, durability = None, huge_pages = false))]
     fn create(
         py: Python<'_>,
         name: &str,
@@ -75,9 +77,10 @@ impl Pool {
         dir: Option<PathBuf>,
         targets: Option<u32>,
         durability: Option<&str>,
+        huge_pages: bool,
     ) -> PyResult<Self> {
         let durability = durability.map(text::durability).transpose()?;
-        let wanted = Wanted { size, directory: dir, targets, durability };
+        let wanted = Wanted { size, directory: dir, targets, durability, huge_pages };
         let url = call(py, || create(name, wanted))?;
         Self::connect(py, url, OpenMode::ReadWrite)
     }
@@ -211,8 +214,10 @@ fn create(name: &str, wanted: Wanted) -> Result<String> {
 }
 
 fn create_files(url: &PosixUrl, wanted: &Wanted) -> Result<String> {
-    if wanted.size.is_some() || wanted.directory.is_some() || wanted.targets.is_some() {
-        let message = "a posix pool takes no size, directory or targets: it reserves nothing";
+    let given = [wanted.size.is_some(), wanted.directory.is_some(), wanted.targets.is_some()];
+    if given.contains(&true) || wanted.huge_pages {
+        let message =
+            "a posix pool takes no size, directory, targets or huge pages: it reserves nothing";
         return Err(Error::new(ErrorKind::Invalid, message));
     }
     let durable = wanted.durability == Some(esker::types::info::Durability::Commit);
@@ -228,6 +233,7 @@ fn reserve(label: &str, wanted: Wanted) -> Result<String> {
     let spec = esker_store::PoolSpec {
         targets: wanted.targets,
         durability: wanted.durability,
+        huge_pages: wanted.huge_pages,
         ..esker_store::PoolSpec::new(label, size)
     };
     let directory = wanted.directory.map_or_else(names::new_pool_directory, Ok)?;

@@ -1,5 +1,6 @@
 """Pools, containers, attributes and snapshots."""
 
+import tempfile
 import time
 from collections.abc import MutableMapping
 
@@ -23,6 +24,16 @@ def test_pools_come_and_go(tmp_path, monkeypatch):
         esker.Pool("tank")
 
 
+def test_a_pool_in_huge_pages_is_a_pool():
+    with (
+        tempfile.TemporaryDirectory(dir="/dev/shm") as memory,
+        esker.Pool.create("huge", 32 << 20, dir=memory, huge_pages=True) as pool,
+        pool.create_container("c") as container,
+    ):
+        container.kv("index")["key"] = b"x" * 100_000
+        assert container.kv("index")["key"] == b"x" * 100_000
+
+
 def test_a_pool_of_files(tmp_path):
     url = f"posix:{tmp_path}/files"
     with esker.Pool.create(url) as pool, pool.create_container("c") as container:
@@ -35,6 +46,8 @@ def test_a_pool_of_files(tmp_path):
     esker.Pool.destroy(url)
     with pytest.raises(ValueError):
         esker.Pool.create(url, 1 << 30)
+    with pytest.raises(esker.Invalid, match="huge pages"):
+        esker.Pool.create(url, huge_pages=True)
 
 
 def test_a_pool_needs_a_size_and_a_known_mode():
