@@ -63,13 +63,10 @@ pub(crate) fn pool(info: &PoolInfo) -> Value {
     })
 }
 
-/// `3 GiB of 4 GiB`, and what there is to do about the rest.
-pub(crate) fn huge_pages(pages: &HugePages) -> String {
+/// `3 GiB of 4 GiB`, and what is to be said of the rest.
+pub(crate) fn huge_pages(pages: &HugePages, rest: &str) -> String {
     let text = format!("{} of {}", Bytes(pages.bytes), Bytes(pages.total));
-    if pages.bytes < pages.total {
-        return text + ": `esker pool compact --huge-pages` makes more, on Linux 6.1 or later";
-    }
-    text
+    if pages.bytes < pages.total { format!("{text}: {rest}") } else { text }
 }
 
 /// Bytes that a pool reserves on its file system.

@@ -87,6 +87,7 @@ fn what_cannot_be_made_is_refused_with_a_reason() {
     if disk.json(&["pool", "create", "disk", "--size", "32M"])["medium"] == "block" {
         let huge = ["pool", "create", "pages", "--size", "32M", "--huge-pages"];
         assert_eq!(disk.fails(&huge).0, "invalid");
+        assert_eq!(disk.fails(&["pool", "compact", "disk", "--huge-pages"]).0, "invalid");
     }
     for command in ["query", "destroy", "check", "scrub", "compact"] {
         assert_eq!(kind(&["pool", command, "nothing"]), "not_found", "{command}");

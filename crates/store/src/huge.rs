@@ -4,8 +4,11 @@ use crate::io::huge::HUGE;
 use crate::pool::State;
 use crate::segment;
 use crate::target::Target;
-use esker_types::Result;
 use esker_types::info::Medium;
+use esker_types::{Error, ErrorKind, Result};
+
+/// Why a pool on a disk has none.
+pub(crate) const IN_MEMORY: &str = "huge pages are for pools in memory (tmpfs)";
 
 /// How much of a pool's data is in huge pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,8 +39,11 @@ impl State {
     /// of a millisecond).
     ///
     /// # Errors
-    /// Where the index of a target cannot be read.
+    /// `Invalid` where the pool does not lie in memory; where the index of a target cannot be read.
     pub fn gather_pages(&self, progress: Progress<'_>) -> Result<()> {
+        if self.superblock.medium != Medium::Memory {
+            return Err(Error::new(ErrorKind::Invalid, IN_MEMORY));
+        }
         let total = self.in_memory().map(|target| target.huge_places().count() as u64 * HUGE).sum();
         let mut done = 0;
         for target in self.in_memory() {
@@ -110,7 +116,6 @@ mod tests {
     use super::*;
     use crate::io::sys;
     use crate::tests::Scratch;
-    use esker_types::ErrorKind;
     use std::fs::File;
     use std::os::unix::fs::{FileExt, MetadataExt};
     use std::path::Path;
@@ -203,7 +208,8 @@ mod tests {
     fn pools_on_disks_have_none() {
         let pool = Scratch::on(Path::new("/var/tmp"), 64 << 20, |_| {});
         assert_eq!(pool.state().huge_pages().unwrap(), HugePages::default());
-        pool.state().gather_pages(&mut |_, _| panic!("there is nothing to gather")).unwrap();
+        let refused = pool.state().gather_pages(&mut |_, _| {});
+        assert_eq!(refused.unwrap_err().kind(), ErrorKind::Invalid);
         let mut spec = crate::PoolSpec::new("huge", 64 << 20);
         spec.huge_pages = true;
         let refused = crate::Pool::create(Path::new("/var/tmp"), &spec, &mut |_, _| {});

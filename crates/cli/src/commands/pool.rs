@@ -189,7 +189,7 @@ impl Create {
         let mut response = shapes::superblock(&path, &pool);
         if self.huge_pages {
             let pages = huge_pages(&path)?;
-            text += &format!("\nhuge pages: {}", shapes::huge_pages(&pages));
+            text += &format!("\nhuge pages: {}", shapes::huge_pages(&pages, NO_MORE));
             response["huge_page_bytes"] = json!(pages.bytes);
         }
         Ok(Answer::new(response, text))
@@ -228,6 +228,10 @@ impl Create {
         })
     }
 }
+
+/// Why not all data is in huge pages that was to be.
+const NO_MORE: &str = "the kernel made no more; that takes Linux 6.1 or later, transparent huge pages that are \
+                       not switched off (PR_SET_THP_DISABLE), and free memory in one piece";
 
 fn huge_pages(pool: &Path) -> Result<HugePages> {
     esker_store::Pool::open(pool)?.state()?.huge_pages()
@@ -275,7 +279,8 @@ impl Query {
         {
             let pages = huge_pages(Path::new(path))?;
             response["huge_page_bytes"] = json!(pages.bytes);
-            text += &format!("huge pages  {}\n", shapes::huge_pages(&pages));
+            let rest = "`esker pool compact --huge-pages` makes more, on Linux 6.1 or later";
+            text += &format!("huge pages  {}\n", shapes::huge_pages(&pages, rest));
         }
         text += &table(&info.targets);
         Ok(Answer::new(response, text))
@@ -335,7 +340,7 @@ impl Compact {
         if self.huge_pages {
             let pages = gather(&pool)?;
             response["huge_page_bytes"] = json!(pages.bytes);
-            text += &format!("\nhuge pages: {}", shapes::huge_pages(&pages));
+            text += &format!("\nhuge pages: {}", shapes::huge_pages(&pages, NO_MORE));
         }
         Ok(Answer::new(response, text))
     }

@@ -52,7 +52,7 @@ fn huge_pages(has: Option<bool>) -> Finding {
         Some(false) => Finding::warning(
             CHECK,
             "this kernel makes none of files in memory: processes that have just started are slower",
-            "use Linux 6.1 or later, or go on with small pages",
+            "use Linux 6.1 or later without PR_SET_THP_DISABLE, or go on with small pages",
         ),
         None => Finding::fine(CHECK, "not looked for: /dev/shm takes no files"),
     }

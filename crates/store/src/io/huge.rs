@@ -8,7 +8,7 @@ use super::sys;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::mpsc;
@@ -61,11 +61,11 @@ impl Pace {
     }
 }
 
-/// Bytes that a thread reserves at a time.
+/// Bytes that are reserved at a time.
 const STEP: u64 = 32 << 20;
 
-/// Makes a file as long as that and reserves all of it, in huge pages where the kernel has some, with a thread on each
-/// core: zeroing memory is what takes time. `report` hears of bytes as they are done.
+/// Makes a file as long as that and reserves all of it, in huge pages where the kernel has some. `report` hears of bytes
+/// as they are done.
 ///
 /// # Errors
 /// Those of [`reserve`].
@@ -76,16 +76,42 @@ pub(crate) fn reserve_all(
     report: &mut dyn FnMut(u64),
 ) -> io::Result<()> {
     file.set_len(bytes)?;
+    let mut left = bytes;
+    let mut done = |bytes: u64| {
+        let more = bytes.min(left);
+        left -= more;
+        report(more);
+    };
+    if !comes_in_huge_pages(file)? {
+        fill_all(file, bytes, pace, &mut done)?;
+    }
+    // By one thread: they would wait for each other.
+    for begin in (0..bytes).step_by(STEP as usize) {
+        let len = STEP.min(bytes - begin);
+        sys::reserve(file, begin, len)?;
+        done(len);
+    }
+    Ok(())
+}
+
+/// True where the file system takes a huge page for any byte that is reserved, as its mount says (`huge=`).
+fn comes_in_huge_pages(file: &File) -> io::Result<bool> {
+    sys::reserve(file, 0, 1)?;
+    Ok(file.metadata()?.blocks() * 512 >= HUGE)
+}
+
+/// Begins and collapses all huge pages of a file that there is time for, with a thread on each core: zeroing memory is
+/// what takes time.
+fn fill_all(file: &File, bytes: u64, pace: &Pace, report: &mut dyn FnMut(u64)) -> io::Result<()> {
     let (next, (done, reports)) = (AtomicU64::new(0), mpsc::channel());
     let next_part = || {
         let begin = next.fetch_add(STEP, Ordering::Relaxed);
-        (begin < bytes).then(|| begin..(begin + STEP).min(bytes))
+        (begin < bytes && pace.has_time()).then(|| begin..(begin + STEP).min(bytes))
     };
     let work = |done: mpsc::Sender<io::Result<u64>>| {
         while let Some(part) = next_part() {
-            let len = part.end - part.start;
             // Nobody listens any more where something failed.
-            if done.send(reserve(file, &part, pace).map(|()| len)).is_err() {
+            if done.send(fill(file, &part, pace).map(|()| part.end - part.start)).is_err() {
                 break;
             }
         }
@@ -104,14 +130,14 @@ pub(crate) fn reserve_all(
 /// # Errors
 /// What keeps the part from being reserved: nothing of it is then.
 pub(crate) fn reserve(file: &File, part: &Range<u64>, pace: &Pace) -> io::Result<()> {
-    fill(file, part, pace)
-        .inspect_err(|_| drop(sys::punch(file, part.start, part.end - part.start)))
+    let (begin, len) = (part.start, part.end - part.start);
+    let reserved = fill(file, part, pace).and_then(|()| sys::reserve(file, begin, len));
+    reserved.inspect_err(|_| drop(sys::punch(file, begin, len)))
 }
 
-/// First what can be in huge pages: each is begun with one small page, so that the kernel has next to nothing to copy.
+/// Makes what can be in huge pages: each is begun with one small page, so that the kernel has next to nothing to copy.
 fn fill(file: &File, part: &Range<u64>, pace: &Pace) -> io::Result<()> {
-    each_place(file, &inside(part), pace, |begin| file.write_all_at(&[0], begin))?;
-    sys::reserve(file, part.start, part.end - part.start)
+    each_place(file, &inside(part), pace, |begin| file.write_all_at(&[0], begin))
 }
 
 /// Has the kernel gather small pages of a part of a file, which begins and ends with huge ones. Holes are filled.
@@ -133,8 +159,8 @@ fn each_place(
         return Ok(());
     };
     for begin in part.clone().step_by(HUGE_LEN).take_while(|_| pace.has_time()) {
-        prepare(begin)?;
         let start = Instant::now();
+        prepare(begin)?;
         let made = map.collapse(begin - part.start, HUGE_LEN);
         pace.count(made, start.elapsed());
     }
@@ -167,7 +193,6 @@ pub fn has_huge_pages(folder: &Path) -> io::Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::MetadataExt;
 
     #[test]
     fn huge_pages_lie_inside() {

@@ -62,7 +62,7 @@ fn segment_bytes(spec: &PoolSpec, data_bytes: u64) -> Result<u64> {
 /// Divides the pool's bytes between targets, indexes and segments.
 pub(super) fn lay_out(spec: &PoolSpec, medium: Medium, growing: bool) -> Result<Superblock> {
     if spec.huge_pages && medium != Medium::Memory {
-        return Err(invalid("huge pages are for pools in memory (tmpfs)".to_owned()));
+        return Err(invalid(crate::huge::IN_MEMORY.to_owned()));
     }
     let targets = spec.targets.unwrap_or_else(default_targets);
     if targets == 0 || targets as usize > TARGETS_MAX {
