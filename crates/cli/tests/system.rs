@@ -139,3 +139,35 @@ fn data_lies_in_huge_pages_if_one_wants_it() {
     assert_eq!(moved.json(&["pool", "scrub", "tank"])["damaged"], json!([]));
     assert_eq!(moved.json(&["pool", "check", "tank"])["problems"], json!([]));
 }
+
+/// As on a kernel that makes no huge pages: the process may have none.
+const WITHOUT_HUGE_PAGES: &str = "import ctypes, os, sys
+PR_SET_THP_DISABLE = 41
+assert ctypes.CDLL(None).prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) == 0
+os.execv(sys.argv[1], sys.argv[1:])";
+
+#[test]
+fn a_pool_made_where_there_are_no_huge_pages_works_and_says_so() {
+    let site = Site::in_memory();
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new("python3");
+        command.args(["-c", WITHOUT_HUGE_PAGES, env!("CARGO_BIN_EXE_esker")]).args(arguments);
+        command.env("ESKER_POOLS", &site.dir).output().unwrap()
+    };
+    let ok = |arguments: &[&str]| {
+        let done = run(arguments);
+        assert!(done.status.success(), "{arguments:?}: {done:?}");
+        String::from_utf8(done.stdout).unwrap()
+    };
+    let said = ok(&["pool", "create", "tank", "--size", "64M", "--huge-pages"]);
+    assert!(said.contains("huge pages: 0 B of") && said.contains("Linux 6.1"), "{said}");
+    // It may find something else that is wrong on this machine.
+    let doctor = run(&["doctor"]).stdout;
+    assert!(String::from_utf8_lossy(&doctor).contains("this kernel makes none of files"));
+    ok(&["cont", "create", "tank", "run1"]);
+    ok(&["array", "put", "tank", "run1", "field", &site.file("noise", &noise(3_000_000))]);
+    let said = ok(&["pool", "compact", "tank", "--huge-pages"]);
+    assert!(said.contains("huge pages: 0 B of"), "{said}");
+    assert_eq!(site.json(&["pool", "query", "tank"])["huge_page_bytes"], json!(0));
+    assert_eq!(site.json(&["pool", "scrub", "tank"])["damaged"], json!([]));
+}
