@@ -1,6 +1,6 @@
 //! The data file of a target: all of its segments, one behind the other.
 use crate::io::folder::Folder;
-use crate::io::huge::{self, Pace};
+use crate::io::huge::{self, HUGE, Pace};
 use crate::io::map::Map;
 use crate::io::pin::{Pin, ReadMap};
 use crate::io::{lock, sys};
@@ -44,7 +44,7 @@ pub(crate) struct Data {
 impl Data {
     /// Opens the file in the directory of a target.
     pub(crate) fn open(target: &Folder, superblock: &Superblock) -> Result<Self> {
-        let bytes = superblock.segment_bytes * u64::from(superblock.segments);
+        let bytes = superblock.data_file_bytes();
         let path = target.path().join(NAME);
         let failed = |error| Error::io(format_args!("opening {}", path.display()), &error);
         let file = target.file(NAME, target.most(), superblock.file_permissions())?;
@@ -185,9 +185,9 @@ impl Data {
 
     /// Gathers a place for a huge page, which must be no hole; where somebody waits for it, in as little time as
     /// [`Data::reserve`] takes.
-    pub(crate) fn gather(&self, place: &Range<u64>, urgent: bool) {
+    pub(crate) fn gather(&self, place: u64, urgent: bool) {
         let pace = if urgent { Pace::of(LONGER_MAX) } else { Pace::ANY };
-        huge::gather(&self.file, place, &pace);
+        huge::gather(&self.file, &(place..place + HUGE), &pace);
     }
 
     /// Bytes in huge pages, of those that begin at `places`, which must be no holes.

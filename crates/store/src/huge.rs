@@ -26,7 +26,10 @@ impl State {
     /// Where a data file cannot be mapped.
     pub fn huge_pages(&self) -> Result<HugePages> {
         let mut sum = HugePages::default();
-        for target in self.in_memory() {
+        if self.superblock.medium != Medium::Memory {
+            return Ok(sum);
+        }
+        for target in &self.targets {
             let places: Vec<u64> = target.huge_places().filter(|at| target.is_whole(*at)).collect();
             sum.total += places.len() as u64 * HUGE;
             sum.bytes += target.data.huge_bytes(&places)?;
@@ -44,9 +47,9 @@ impl State {
         if self.superblock.medium != Medium::Memory {
             return Err(Error::new(ErrorKind::Invalid, IN_MEMORY));
         }
-        let total = self.in_memory().map(|target| target.huge_places().count() as u64 * HUGE).sum();
+        let total = self.targets.iter().map(|target| target.huge_end()).sum();
         let mut done = 0;
-        for target in self.in_memory() {
+        for target in &self.targets {
             for place in target.huge_places() {
                 target.gather_place(place)?;
                 done += HUGE;
@@ -54,11 +57,6 @@ impl State {
             }
         }
         Ok(())
-    }
-
-    fn in_memory(&self) -> impl Iterator<Item = &Target> {
-        let is_memory = self.superblock.medium == Medium::Memory;
-        self.targets.iter().filter(move |_| is_memory).map(AsRef::as_ref)
     }
 }
 
@@ -87,27 +85,27 @@ impl Target {
         let edges = [part.start, part.end - 1].map(|edge| edge / HUGE * HUGE);
         if self.data.is_mapped() {
             let places = edges.into_iter().filter(|place| *place < self.huge_end());
-            let whole = places.filter(|place| self.is_whole(*place));
-            whole.for_each(|place| self.data.gather(&(place..place + HUGE), true));
+            places.for_each(|place| self.gather_whole(place, true));
         }
     }
 
     fn gather_place(&self, place: u64) -> Result<()> {
-        let gather = || {
-            if self.is_whole(place) {
-                self.data.gather(&(place..place + HUGE), false);
-            }
-        };
         // Nobody may lend a segment whose holes are being filled.
         if self.lending.is_none() {
-            gather();
+            self.gather_whole(place, false);
             return Ok(());
         }
-        self.while_moving(|_| {
-            gather();
+        let moved = self.while_moving(|_| {
+            self.gather_whole(place, false);
             Ok(true)
-        })
-        .map(drop)
+        });
+        moved.map(drop)
+    }
+
+    fn gather_whole(&self, place: u64, urgent: bool) {
+        if self.is_whole(place) {
+            self.data.gather(place, urgent);
+        }
     }
 }
 

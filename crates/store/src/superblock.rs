@@ -99,9 +99,14 @@ impl Superblock {
         self.version > FIXED_SHARES
     }
 
+    /// Bytes reserved for data on each target.
+    pub(crate) fn data_file_bytes(&self) -> u64 {
+        u64::from(self.segments) * self.segment_bytes
+    }
+
     /// Bytes reserved for data, over all targets.
     pub(crate) fn data_bytes(&self) -> u64 {
-        u64::from(self.targets) * u64::from(self.segments) * self.segment_bytes
+        u64::from(self.targets) * self.data_file_bytes()
     }
 
     /// Bytes of the file of each target's index, of which not all are there.

@@ -149,7 +149,7 @@ pub(super) struct JsonFile {
 /// A pool of the user's, or how one is made.
 #[derive(Args)]
 pub(super) struct PoolChoice {
-    /// Pool to measure, in a container of its own [default: a pool that is made and removed]
+    /// Pool to measure, in containers of its own [default: a pool that is made and removed]
     #[arg(long, value_name = "POOL", conflicts_with_all = ["path", "targets", "durability", "huge_pages"])]
     pool: Option<String>,
     /// Durability of the pool that is made [default: process in memory, commit on block media]

@@ -140,7 +140,7 @@ pub(crate) struct Destroy {
 pub(crate) struct Compact {
     #[command(flatten)]
     pool: PoolArg,
-    /// Then gather the data in huge pages (memory only), also of a pool made without them
+    /// Also gather the data in huge pages (memory only), also of a pool made without them
     #[arg(long)]
     huge_pages: bool,
 }
@@ -332,13 +332,16 @@ impl Destroy {
 impl Compact {
     fn run(self) -> Result<Answer> {
         let pool = esker_store::Pool::open(&names::find(&self.pool.pool)?)?;
+        if self.huge_pages {
+            gather(&pool)?;
+        }
         let bar = Bar::steps("compacting");
         let freed = pool.state()?.compact(&mut |done, all| bar.update(done, all))?;
         drop(bar);
         let (mut response, mut text) =
             (json!({"freed_bytes": freed}), format!("{} became free", Bytes(freed)));
         if self.huge_pages {
-            let pages = gather(&pool)?;
+            let pages = pool.state()?.huge_pages()?;
             response["huge_page_bytes"] = json!(pages.bytes);
             text += &format!("\nhuge pages: {}", shapes::huge_pages(&pages, NO_MORE));
         }
@@ -346,8 +349,7 @@ impl Compact {
     }
 }
 
-fn gather(pool: &esker_store::Pool) -> Result<HugePages> {
+fn gather(pool: &esker_store::Pool) -> Result<()> {
     let (state, bar) = (pool.state()?, Bar::bytes("gathering"));
-    state.gather_pages(&mut |done, all| bar.update(done, all))?;
-    state.huge_pages()
+    state.gather_pages(&mut |done, all| bar.update(done, all))
 }

@@ -35,9 +35,9 @@ pub(super) fn map(
         return map_any(None, len, protection, flags, (file, offset));
     }
     let room = Room::new(len + HUGE_LEN)?;
-    let at = room.0.start.next_multiple_of(HUGE_LEN)..room.0.end;
-    map_any(Some(at.start), len, protection, flags | libc::MAP_FIXED, (file, offset))
-        .inspect(|_| room.keep(at.start..at.start + len))
+    let at = room.0.start.next_multiple_of(HUGE_LEN);
+    map_any(Some(at), len, protection, flags | libc::MAP_FIXED, (file, offset))
+        .inspect(|_| room.keep(at..at + len))
 }
 
 /// Maps something: at an address, where there is one, which must be in room of ours.

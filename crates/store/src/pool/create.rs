@@ -299,7 +299,7 @@ impl Builder<'_> {
 
     fn make_data(&self, path: PathBuf, report: &mut dyn FnMut(u64)) -> Result<()> {
         let superblock = self.superblock;
-        let bytes = u64::from(superblock.segments) * superblock.segment_bytes;
+        let bytes = superblock.data_file_bytes();
         if superblock.medium != Medium::Memory {
             return self.reserve(path, bytes, report);
         }
