@@ -1,22 +1,11 @@
-//! How long files and functions may be. Long ones are where codebases of this kind hurt.
+//! How long functions may be. Files are as long as the noun they hold.
 use crate::rust::{self, Function, Source};
 use crate::{Finding, Tree};
 use std::fmt;
 
-const FILE_LINES_MAX: usize = 400;
 const FUNCTION_LINES_MAX: usize = 60;
 const NINE_IN_TEN_LINES_MAX: usize = 40;
 const MEDIAN_LINES_MAX: usize = 12;
-
-/// Rust files longer than the limit.
-pub fn long_files(tree: &Tree) -> Vec<Finding> {
-    let files = tree.files().filter(|file| file.extension() == "rs");
-    let counted = files.map(|file| (file, file.text.lines().count()));
-    let long = counted.filter(|&(_, lines)| lines > FILE_LINES_MAX);
-    let message =
-        |lines| format!("file of {lines} lines; split it along its nouns below {FILE_LINES_MAX}");
-    long.map(|(file, lines)| file.finding(lines, message(lines))).collect()
-}
 
 /// Functions outside tests that are longer than the limit, and files that do not parse.
 pub fn long_functions(tree: &Tree) -> Vec<Finding> {
@@ -92,13 +81,6 @@ impl fmt::Display for Distribution {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_long_file_is_found() {
-        let text = "\n".repeat(FILE_LINES_MAX + 1);
-        assert_eq!(long_files(&Tree::of_texts(&[("a.rs", &text)])).len(), 1);
-        assert_eq!(long_files(&Tree::of_texts(&[("a.rs", &text[1..]), ("a.txt", &text)])), []);
-    }
 
     #[test]
     fn a_long_function_is_found_outside_tests_only() {

@@ -8,11 +8,6 @@ fn demand(rule: impl Fn(&Tree) -> Vec<Finding>) {
 }
 
 #[test]
-fn files_are_short() {
-    demand(sizes::long_files);
-}
-
-#[test]
 fn functions_are_short() {
     demand(sizes::long_functions);
 }
