@@ -6,8 +6,8 @@
  * @file
  * The whole interface of libdaos.
  *
- * The order of a program: daos_init, connect to a pool, open a container, open objects, and the
- * same backwards, ending with daos_fini. Functions that return int give 0 or a negated code of
+ * A program calls daos_init, connects to a pool, opens a container, opens objects, and then does
+ * the reverse, ending with daos_fini. Functions with result int return 0 or a negated code of
  * daos_errno.h unless their comment says otherwise. Sizes are in bytes, timeouts in microseconds.
  */
 
@@ -30,17 +30,17 @@ extern "C" {
 #endif
 
 /**
- * Start using the library in this process. Calls are counted: each needs its own daos_fini.
+ * Initialize the library in this process. Calls are counted: each needs its own daos_fini.
  * @return 0 or a negated code.
  */
 int
 daos_init(void);
 
-/** Undo one daos_init; the last one closes what is left. @return 0, or -DER_UNINIT without one. */
+/** Undo one daos_init; the last call closes what is open. @return 0, or -DER_UNINIT without one. */
 int
 daos_fini(void);
 
-/** Make the library usable in a child after fork(); handles of the parent are not. */
+/** Make the library usable in a child after fork(); handles of the parent stay invalid. */
 int
 daos_reinit(void);
 

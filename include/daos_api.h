@@ -8,10 +8,10 @@
  *
  * A transaction is opened on a container, passed as th to reads and writes, and committed: all
  * of its writes appear at once and at one epoch, or none does. A transaction does not see its
- * own writes before it commits. When commit or an operation gives -DER_TX_RESTART, call
- * daos_tx_restart and do all the operations again.
+ * own writes before it commits. When commit or an operation returns -DER_TX_RESTART, call
+ * daos_tx_restart and repeat all the operations.
  *
- * Handles that are not open give -DER_NO_HDL.
+ * Calls on a handle that is not open return -DER_NO_HDL.
  */
 
 #include <time.h>
@@ -26,14 +26,14 @@ struct timespec;
 
 /** Flags of daos_tx_open. */
 enum {
-	/** Only reads; a write gives -DER_NO_PERM. */
+	/** Read-only; a write returns -DER_NO_PERM. */
 	DAOS_TF_RDONLY    = 0x1,
-	/** The caller leaves its buffers alone until the commit, so they need not be copied. */
+	/** The caller keeps its buffers unchanged until the commit, so they need not be copied. */
 	DAOS_TF_ZERO_COPY = 0x2
 };
 
 /**
- * Read ranks from text, such as "0:1:2" with sep ":".
+ * Parse ranks from text, such as "0:1:2" with sep ":".
  * @return a list to free with d_rank_list_free, or NULL.
  */
 d_rank_list_t *
@@ -44,8 +44,8 @@ int
 daos_tx_open(daos_handle_t coh, daos_handle_t *th, uint64_t flags, daos_event_t *ev);
 
 /**
- * Make the writes of a transaction durable and visible. An empty one commits too.
- * @return 0; -DER_TX_RESTART when it lost a race; -DER_ALREADY when it is committed;
+ * Make the writes of a transaction durable and visible. An empty transaction commits too.
+ * @return 0; -DER_TX_RESTART if it conflicted; -DER_ALREADY if it is already committed;
  *         -DER_NO_PERM after an abort.
  */
 int
@@ -55,26 +55,26 @@ daos_tx_commit(daos_handle_t th, daos_event_t *ev);
 int
 daos_tx_open_snap(daos_handle_t coh, daos_epoch_t epoch, daos_handle_t *th, daos_event_t *ev);
 
-/** Drop the writes of a transaction. @return 0; -DER_ALREADY twice; -DER_NO_PERM once committed. */
+/** Drop a transaction's writes. @return 0; -DER_ALREADY if aborted; -DER_NO_PERM if committed. */
 int
 daos_tx_abort(daos_handle_t th, daos_event_t *ev);
 
-/** Close a transaction; what was not committed is dropped. */
+/** Close a transaction; uncommitted writes are dropped. */
 int
 daos_tx_close(daos_handle_t th, daos_event_t *ev);
 
 /**
- * Empty a transaction that failed with -DER_TX_RESTART so that it can be tried again.
- * @return 0, or -DER_NO_PERM when it did not fail so.
+ * Reset a transaction that failed with -DER_TX_RESTART so that it can be retried.
+ * @return 0, or -DER_NO_PERM if it did not fail with that code.
  */
 int
 daos_tx_restart(daos_handle_t th, daos_event_t *ev);
 
-/** The epoch at which a transaction reads; -DER_UNINIT while it has none. */
+/** The epoch at which a transaction reads; -DER_UNINIT if it has none yet. */
 int
 daos_tx_hdl2epoch(daos_handle_t th, daos_epoch_t *epoch);
 
-/** Put an anchor at the beginning. opts is not used. @return 0. */
+/** Set an anchor to the beginning. opts is unused. @return 0. */
 static inline int
 daos_anchor_init(daos_anchor_t *anchor, unsigned int opts)
 {
@@ -85,7 +85,7 @@ daos_anchor_init(daos_anchor_t *anchor, unsigned int opts)
 	return 0;
 }
 
-/** Let go of an anchor; there is nothing to free. */
+/** Release an anchor; there is nothing to free. */
 static inline void
 daos_anchor_fini(daos_anchor_t *anchor)
 {
@@ -103,7 +103,7 @@ daos_anchor_is_eof(daos_anchor_t *anchor)
 int
 daos_hlc2timespec(uint64_t hlc, struct timespec *ts);
 
-/** As daos_hlc2timespec, in whole seconds since 1970. */
+/** Like daos_hlc2timespec, in whole seconds since 1970. */
 int
 daos_hlc2timestamp(uint64_t hlc, time_t *ts);
 

@@ -4,13 +4,13 @@
 
 /**
  * @file
- * Arrays: one-dimensional, of cells of one size, stored in chunks that are spread over targets.
+ * One-dimensional arrays of cells of equal size, stored in chunks that are spread over targets.
  *
- * An array's type (see daos_otype_t) decides who knows its cell and chunk sizes. DAOS_OT_ARRAY
+ * An array's type (see daos_otype_t) determines who keeps its cell and chunk sizes. DAOS_OT_ARRAY
  * stores them: create it once, then open it. For DAOS_OT_ARRAY_ATTR and DAOS_OT_ARRAY_BYTE the
- * user gives them to daos_array_open_with_attr. Any other type gives -DER_INVAL.
+ * user passes them to daos_array_open_with_attr. Any other type returns -DER_INVAL.
  *
- * Positions and lengths are in cells. A handle that is not open gives -DER_NO_HDL.
+ * Positions and lengths are in cells. A handle that is not open returns -DER_NO_HDL.
  */
 
 #include <daos_obj.h>
@@ -21,11 +21,11 @@
 extern "C" {
 #endif
 
-/** Largest number of ranges in one call when all are of DAOS_ARRAY_RG_LEN_THD cells or fewer. */
+/** Largest number of ranges in one call if all have DAOS_ARRAY_RG_LEN_THD cells or fewer. */
 #define DAOS_ARRAY_LIST_IO_LIMIT 16384
 #define DAOS_ARRAY_RG_LEN_THD    16
 
-/** A range of cells: rg_len of them from rg_idx on. */
+/** A range of cells: rg_len cells starting at rg_idx. */
 typedef struct {
 	daos_off_t  rg_idx;
 	daos_size_t rg_len;
@@ -35,15 +35,15 @@ typedef struct {
 typedef struct {
 	/** Entries in arr_rgs. */
 	daos_size_t   arr_nr;
-	/** Ranges; those of no length are skipped. */
+	/** Ranges; empty ones are skipped. */
 	daos_range_t *arr_rgs;
-	/** Set by a read of a DAOS_OT_ARRAY_BYTE: bytes asked for past the end. */
+	/** Set by a read of a DAOS_OT_ARRAY_BYTE: bytes requested past the end. */
 	daos_size_t   arr_nr_short_read;
 	/** Set by a read of a DAOS_OT_ARRAY_BYTE: bytes read. */
 	daos_size_t   arr_nr_read;
 } daos_array_iod_t;
 
-/** What daos_array_stat tells. */
+/** Information that daos_array_stat returns. */
 typedef struct {
 	/** Size in cells. */
 	daos_size_t  st_size;
@@ -68,7 +68,7 @@ daos_array_generate_oid(daos_handle_t coh, daos_obj_id_t *oid, bool add_attr,
  *
  * @param cell_size   bytes of a cell.
  * @param chunk_size  cells of a chunk.
- * @return 0; -DER_EXIST when it has been created; -DER_INVAL.
+ * @return 0; -DER_EXIST if it already exists; -DER_INVAL.
  */
 int
 daos_array_create(daos_handle_t coh, daos_obj_id_t oid, daos_handle_t th, daos_size_t cell_size,
@@ -80,8 +80,8 @@ daos_array_create(daos_handle_t coh, daos_obj_id_t oid, daos_handle_t th, daos_s
  * @param mode        DAOS_OO_*.
  * @param cell_size   set to the bytes of a cell.
  * @param chunk_size  set to the cells of a chunk.
- * @return 0; -DER_NONEXIST when it was not created or is destroyed; -DER_INVAL for other types;
- *         -DER_NO_PERM when its stored sizes are not valid.
+ * @return 0; -DER_NONEXIST if it was not created or was destroyed; -DER_INVAL for other types;
+ *         -DER_NO_PERM if its stored sizes are invalid.
  */
 int
 daos_array_open(daos_handle_t coh, daos_obj_id_t oid, daos_handle_t th, unsigned int mode,
@@ -99,18 +99,18 @@ daos_array_open_with_attr(daos_handle_t coh, daos_obj_id_t oid, daos_handle_t th
 			  daos_handle_t *oh, daos_event_t *ev);
 
 /**
- * Make an open array known to other processes.
+ * Serialize an open array so that other processes can open it.
  *
- * @param glob  with iov_buf NULL, iov_buf_len is set to the bytes needed; otherwise filled.
- * @return 0, or -DER_TRUNC when the buffer is too small; iov_buf_len is then the bytes needed.
+ * @param glob  if iov_buf is NULL, iov_buf_len is set to the bytes needed; otherwise filled.
+ * @return 0, or -DER_TRUNC if the buffer is too small; iov_buf_len is then the bytes needed.
  */
 int
 daos_array_local2global(daos_handle_t oh, d_iov_t *glob);
 
 /**
- * Open an array from what daos_array_local2global made.
+ * Open an array from the bytes that daos_array_local2global produced.
  * @param mode  DAOS_OO_*, or 0 for the mode of the other handle.
- * @return 0, or -DER_INVAL when glob is not whole.
+ * @return 0, or -DER_INVAL if glob is incomplete.
  */
 int
 daos_array_global2local(daos_handle_t coh, d_iov_t glob, unsigned int mode, daos_handle_t *oh);
@@ -120,12 +120,12 @@ int
 daos_array_close(daos_handle_t oh, daos_event_t *ev);
 
 /**
- * Read ranges of an array into buffers, one after another.
+ * Read ranges of an array consecutively into buffers.
  *
- * The bytes of holes and past the end are left as they are in the buffer, except that a
- * DAOS_OT_ARRAY_BYTE gives zeros for holes and sets arr_nr_read and arr_nr_short_read.
+ * Bytes of holes and past the end leave the buffer unchanged, except that a
+ * DAOS_OT_ARRAY_BYTE reads holes as zeros and sets arr_nr_read and arr_nr_short_read.
  *
- * @return 0; -DER_INVAL when iod or sgl is NULL or they differ in bytes; -DER_NOTSUPPORTED for
+ * @return 0; -DER_INVAL if iod or sgl is NULL or their sizes differ; -DER_NOTSUPPORTED for
  *         more than DAOS_ARRAY_LIST_IO_LIMIT short ranges.
  */
 int
@@ -133,14 +133,14 @@ daos_array_read(daos_handle_t oh, daos_handle_t th, daos_array_iod_t *iod, d_sg_
 		daos_event_t *ev);
 
 /**
- * Write buffers, one after another, into ranges of an array. The array grows as needed.
- * @return as daos_array_read; also -DER_NO_PERM on a handle that may not write, -DER_NOSPACE.
+ * Write buffers consecutively into ranges of an array. The array grows as needed.
+ * @return as daos_array_read; also -DER_NO_PERM on a read-only handle, -DER_NOSPACE.
  */
 int
 daos_array_write(daos_handle_t oh, daos_handle_t th, daos_array_iod_t *iod, d_sg_list_t *sgl,
 		 daos_event_t *ev);
 
-/** The size of an array in cells: one more than its last cell, 0 when it has none. */
+/** The size of an array in cells: the index of its last cell plus one, or 0 if it has none. */
 int
 daos_array_get_size(daos_handle_t oh, daos_handle_t th, daos_size_t *size, daos_event_t *ev);
 
@@ -149,7 +149,7 @@ int
 daos_array_stat(daos_handle_t oh, daos_handle_t th, daos_array_stbuf_t *stbuf,
 		daos_event_t *ev);
 
-/** Cut an array to a size in cells, or let it grow to it. */
+/** Truncate or extend an array to a size in cells. */
 int
 daos_array_set_size(daos_handle_t oh, daos_handle_t th, daos_size_t size, daos_event_t *ev);
 
@@ -165,7 +165,7 @@ daos_array_punch(daos_handle_t oh, daos_handle_t th, daos_array_iod_t *iod, daos
 int
 daos_array_get_attr(daos_handle_t oh, daos_size_t *chunk_size, daos_size_t *cell_size);
 
-/** Change the cells of a chunk that this handle reckons with; nothing is stored. */
+/** Change the cells per chunk that this handle assumes; nothing is stored. */
 int
 daos_array_update_chunk_size(daos_handle_t oh, daos_size_t chunk_size);
 

@@ -4,11 +4,11 @@
 
 /**
  * @file
- * Containers: what a pool is divided into, each with its own objects, snapshots and properties.
+ * Containers divide a pool. Each has its own objects, snapshots and properties.
  *
- * A container has a UUID and may have a label; where a name is asked for either will do, the
- * UUID as text. A handle that is not open gives -DER_NO_HDL, a container that does not exist
- * -DER_NONEXIST, and what the access control list does not allow -DER_NO_PERM.
+ * A container has a UUID and may have a label; functions that take a name accept either, the
+ * UUID as text. A handle that is not open returns -DER_NO_HDL, a container that does not exist
+ * -DER_NONEXIST, and an operation that the access control list forbids -DER_NO_PERM.
  */
 
 #include <daos_prop.h>
@@ -24,17 +24,17 @@ extern "C" {
 #define DAOS_COO_RO            0x01U
 /** Read and write. */
 #define DAOS_COO_RW            0x02U
-/** Read and write with nobody else having it open. */
+/** Read and write, with exclusive access. */
 #define DAOS_COO_EX            0x04U
 /** Open it even if it is unclean. */
 #define DAOS_COO_FORCE         0x08U
-/** Leave its times alone, with DAOS_COO_RO. */
+/** Do not update its times; with DAOS_COO_RO. */
 #define DAOS_COO_RO_MDSTATS    0x10U
-/** End the handles of this process on it first. Not with DAOS_COO_EX. */
+/** Evict the handles of this process on it first. Not with DAOS_COO_EX. */
 #define DAOS_COO_EVICT         0x20U
-/** As DAOS_COO_EVICT, with DAOS_COO_EX only. */
+/** Like DAOS_COO_EVICT; only with DAOS_COO_EX. */
 #define DAOS_COO_EVICT_ALL     0x40U
-/** The caller knows the newer way of hashing objects to targets. Set by the library. */
+/** The caller supports the newer hashing of objects to targets. Set by the library. */
 #define DAOS_COO_NEW_LAYOUT    0x80U
 #define DAOS_COO_NBITS         (8)
 #define DAOS_COO_MASK          0xffU
@@ -51,7 +51,7 @@ d_rank_list_t *
 daos_rank_list_parse(const char *str, const char *sep);
 
 /**
- * Make an open container known to other processes.
+ * Serialize an open container so that other processes can open it.
  *
  * @param glob  with iov_buf NULL, iov_buf_len is set to the bytes needed; otherwise filled.
  * @return 0, or -DER_TRUNC when the buffer is too small; iov_buf_len is then the bytes needed.
@@ -59,7 +59,7 @@ daos_rank_list_parse(const char *str, const char *sep);
 int
 daos_cont_local2global(daos_handle_t coh, d_iov_t *glob);
 
-/** Open a container from what daos_cont_local2global made. @return 0 or -DER_INVAL. */
+/** Open a container from the bytes of daos_cont_local2global. @return 0 or -DER_INVAL. */
 int
 daos_cont_global2local(daos_handle_t poh, d_iov_t glob, daos_handle_t *coh);
 
@@ -68,7 +68,7 @@ daos_cont_global2local(daos_handle_t poh, d_iov_t glob, daos_handle_t *coh);
  *
  * @param uuid       set to its UUID, which the library chooses; may be NULL.
  * @param cont_prop  its properties; may be NULL.
- * @return 0; -DER_EXIST when the label among the properties is taken; -DER_INVAL.
+ * @return 0; -DER_EXIST if the label in the properties is taken; -DER_INVAL.
  */
 int
 daos_cont_create2(daos_handle_t poh, uuid_t *uuid, daos_prop_t *cont_prop, daos_event_t *ev);
@@ -77,10 +77,10 @@ daos_cont_create2(daos_handle_t poh, uuid_t *uuid, daos_prop_t *cont_prop, daos_
 /**
  * Create a container with a label, see daos_label_is_valid.
  *
- * Of several callers with one label exactly one gets 0.
+ * If several callers use the same label, exactly one gets 0.
  *
  * @param uuid  set to its UUID; may be NULL.
- * @return 0; -DER_EXIST when the label is taken; -DER_INVAL when it is not valid.
+ * @return 0; -DER_EXIST if the label is taken; -DER_INVAL if it is invalid.
  */
 int
 daos_cont_create_with_label(daos_handle_t poh, const char *label, daos_prop_t *cont_prop,
@@ -91,7 +91,7 @@ daos_cont_create_with_label(daos_handle_t poh, const char *label, daos_prop_t *c
  *
  * @param flags  DAOS_COO_*.
  * @param info   set; may be NULL.
- * @return 0; -DER_NONEXIST; -DER_NO_PERM; -DER_BUSY when exclusive use is not possible.
+ * @return 0; -DER_NONEXIST; -DER_NO_PERM; -DER_BUSY if exclusive use is not possible.
  */
 int
 daos_cont_open2(daos_handle_t poh, const char *cont, unsigned int flags, daos_handle_t *coh,
@@ -103,20 +103,20 @@ int
 daos_cont_close(daos_handle_t coh, daos_event_t *ev);
 
 /**
- * Destroy a container and all that is in it.
+ * Destroy a container and everything in it.
  *
- * @param force  non-zero: even if it is open somewhere; those handles can only be closed then.
- * @return 0; -DER_BUSY when it is open and not forced; -DER_NONEXIST.
+ * @param force  non-zero: even if it is open; its handles can then only be closed.
+ * @return 0; -DER_BUSY if it is open and not forced; -DER_NONEXIST.
  */
 int
 daos_cont_destroy2(daos_handle_t poh, const char *cont, int force, daos_event_t *ev);
 #define daos_cont_destroy daos_cont_destroy2
 
 /**
- * Tell about an open container.
+ * Query an open container.
  *
  * @param info       set; may be NULL.
- * @param cont_prop  properties to set; with no entries, all. May be NULL.
+ * @param cont_prop  properties to fill in; if it has no entries, all. May be NULL.
  */
 int
 daos_cont_query(daos_handle_t coh, daos_cont_info_t *info, daos_prop_t *cont_prop,
@@ -126,11 +126,11 @@ daos_cont_query(daos_handle_t coh, daos_cont_info_t *info, daos_prop_t *cont_pro
 int
 daos_cont_get_acl(daos_handle_t coh, daos_prop_t **acl_prop, daos_event_t *ev);
 
-/** Change properties. @return 0; -DER_NO_PERM for one that is fixed at creation. */
+/** Change properties. @return 0; -DER_NO_PERM for a property fixed at creation. */
 int
 daos_cont_set_prop(daos_handle_t coh, daos_prop_t *prop, daos_event_t *ev);
 
-/** Call a container healthy again. */
+/** Mark a container as healthy again. */
 int
 daos_cont_status_clear(daos_handle_t coh, daos_event_t *ev);
 
@@ -138,26 +138,26 @@ daos_cont_status_clear(daos_handle_t coh, daos_event_t *ev);
 int
 daos_cont_overwrite_acl(daos_handle_t coh, struct daos_acl *acl, daos_event_t *ev);
 
-/** Add entries to the access control list; those for principals it has replace theirs. */
+/** Add entries to the access control list; they replace existing entries of the same principal. */
 int
 daos_cont_update_acl(daos_handle_t coh, struct daos_acl *acl, daos_event_t *ev);
 
-/** Take a principal out of the access control list. @return 0 or -DER_NONEXIST. */
+/** Remove a principal from the access control list. @return 0 or -DER_NONEXIST. */
 int
 daos_cont_delete_acl(daos_handle_t coh, enum daos_acl_principal_type type, d_string_t name,
 		     daos_event_t *ev);
 
-/** Give a container to another user, group, or both. Either may be NULL. */
+/** Set the owning user, group, or both. Either may be NULL. */
 int
 daos_cont_set_owner(daos_handle_t coh, d_string_t user, d_string_t group, daos_event_t *ev);
 
-/** As daos_cont_set_owner, for names that this machine does not know. */
+/** Like daos_cont_set_owner, for names that are unknown on this machine. */
 int
 daos_cont_set_owner_no_check(daos_handle_t coh, d_string_t user, d_string_t group,
 			     daos_event_t *ev);
 
 /**
- * List the names of the attributes of a container, which are the user's own.
+ * List the names of a container's attributes, which users define.
  *
  * @param buffer  filled with names, each with its NUL; may be NULL.
  * @param size    in: bytes of buffer; out: bytes of all names.
@@ -169,8 +169,8 @@ daos_cont_list_attr(daos_handle_t coh, char *buffer, size_t *size, daos_event_t 
  * Read attributes.
  *
  * @param n        entries in the three arrays.
- * @param buffers  filled, each with as much as fits; NULL to learn sizes only.
- * @param sizes    in: bytes of the buffers; out: bytes of the values, 0 for no such attribute.
+ * @param buffers  filled, each with as much as fits; NULL to query only the sizes.
+ * @param sizes    in: bytes of the buffers; out: bytes of the values, 0 if there is none.
  */
 int
 daos_cont_get_attr(daos_handle_t coh, int n, char const *const names[], void *const buffers[],
@@ -186,36 +186,36 @@ int
 daos_cont_del_attr(daos_handle_t coh, int n, char const *const names[], daos_event_t *ev);
 
 /**
- * Numbers for identifiers of objects: num_oids of them from *oid on, never given to anyone else.
+ * Allocate num_oids object id numbers starting at *oid; they are never handed out again.
  */
 int
 daos_cont_alloc_oids(daos_handle_t coh, daos_size_t num_oids, uint64_t *oid, daos_event_t *ev);
 
-/** Reclaim the space of what was overwritten before an epoch. */
+/** Reclaim the space of data overwritten before an epoch. */
 int
 daos_cont_aggregate(daos_handle_t coh, daos_epoch_t epoch, daos_event_t *ev);
 
-/** Go back to a snapshot. Not offered: -DER_NOSYS. */
+/** Roll back to a snapshot. Not implemented: -DER_NOSYS. */
 int
 daos_cont_rollback(daos_handle_t coh, daos_epoch_t epoch, daos_event_t *ev);
 
-/** Wait for a snapshot. Not offered: -DER_NOSYS. */
+/** Wait for a snapshot. Not implemented: -DER_NOSYS. */
 int
 daos_cont_subscribe(daos_handle_t coh, daos_epoch_t *epoch, daos_event_t *ev);
 
-/** Make a snapshot. @param epoch set to its epoch. @param name must be NULL. */
+/** Create a snapshot. @param epoch set to its epoch. @param name must be NULL. */
 int
 daos_cont_create_snap(daos_handle_t coh, daos_epoch_t *epoch, char *name, daos_event_t *ev);
 
-/** What daos_cont_create_snap_opt does. */
+/** Options of daos_cont_create_snap_opt. */
 enum daos_snapshot_opts {
-	/** Make the snapshot. */
+	/** Create the snapshot. */
 	DAOS_SNAP_OPT_CR  = 0x1,
-	/** Make its object identifier table. */
+	/** Create its object identifier table. */
 	DAOS_SNAP_OPT_OIT = 0x2
 };
 
-/** As daos_cont_create_snap, with options. */
+/** Like daos_cont_create_snap, with options. */
 int
 daos_cont_create_snap_opt(daos_handle_t coh, daos_epoch_t *epoch, char *name,
 			  enum daos_snapshot_opts opts, daos_event_t *ev);
@@ -223,7 +223,7 @@ daos_cont_create_snap_opt(daos_handle_t coh, daos_epoch_t *epoch, char *name,
 /**
  * List snapshots.
  *
- * @param nr      in: entries in epochs; out: snapshots there are.
+ * @param nr      in: entries in epochs; out: number of snapshots.
  * @param epochs  set; may be NULL.
  * @param names   reserved, NULL.
  * @param anchor  zeroed to begin; daos_anchor_is_eof at the end.
@@ -237,7 +237,7 @@ int
 daos_cont_destroy_snap(daos_handle_t coh, daos_epoch_range_t epr, daos_event_t *ev);
 
 /**
- * What a user may do with a container.
+ * Query what a user may do with a container.
  *
  * @param cont_prop  its access control list, owner and group.
  * @param perms      set to DAOS_ACL_PERM_*.
@@ -246,7 +246,7 @@ int
 daos_cont_get_perms(daos_prop_t *cont_prop, uid_t uid, gid_t *gids, size_t nr_gids,
 		    uint64_t *perms);
 
-/** Make the object identifier table of a snapshot. @param name must be NULL. */
+/** Create the object identifier table of a snapshot. @param name must be NULL. */
 int
 daos_cont_snap_oit_create(daos_handle_t coh, daos_epoch_t epoch, char *name, daos_event_t *ev);
 

@@ -6,7 +6,7 @@
  * @file
  * Error codes.
  *
- * The constants below are positive. Functions that return an int give 0 for success and the
+ * The constants below are positive. Functions that return an int return 0 for success and the
  * NEGATED constant for failure, for example -DER_NONEXIST.
  *
  * The two lists are X-macros so that a caller can build its own tables from them:
@@ -136,7 +136,7 @@ enum daos_errno {
 	D_FOREACH_ERR_RANGE(D_DEFINE_RANGE_ERRNO)
 	/** One past the largest code. */
 	DER_LAST_VALID,
-	/** What a code outside the ranges is called. */
+	/** The code for numbers outside the ranges. */
 	DER_UNKNOWN = (DER_ERR_GURT_BASE + 500000)
 };
 
@@ -147,13 +147,13 @@ enum daos_errno {
  * The name of an error, such as "DER_NONEXIST".
  *
  * @param errnum a return value: 0 or a negated code.
- * @return a static string: "DER_SUCCESS" for 0 and "DER_UNKNOWN" for a number that is no code.
+ * @return a static string: "DER_SUCCESS" for 0 and "DER_UNKNOWN" for a number that is not a code.
  */
 const char *
 d_errstr(int errnum);
 
 /**
- * One sentence on an error, for people.
+ * A one-sentence, human-readable description of an error.
  *
  * @param errnum a return value: 0 or a negated code.
  * @return a static string, never NULL.
@@ -161,7 +161,7 @@ d_errstr(int errnum);
 const char *
 d_errdesc(int errnum);
 
-/** printf format and arguments that show a return value: printf(DF_RC, DP_RC(rc)). */
+/** printf format and arguments for a return value: printf(DF_RC, DP_RC(rc)). */
 #ifndef DF_RC
 #define DF_RC     "%s(%d): '%s'"
 #define DP_RC(rc) d_errstr(rc), rc, d_errdesc(rc)

@@ -4,10 +4,10 @@
 
 /**
  * @file
- * The file system of daos_fs.h by paths, close to the calls of a C library.
+ * Path-based access to the file system of daos_fs.h, similar to the C library.
  *
- * All functions return 0 or a positive errno. Paths are absolute. Where a function takes flags
- * without saying more, symlinks at the end of the path are followed unless O_NOFOLLOW is set.
+ * All functions return 0 or a positive errno. Paths are absolute. If a function takes flags
+ * without further comment, it follows a final symlink unless O_NOFOLLOW is set.
  */
 
 #include <dirent.h>
@@ -19,9 +19,9 @@
 extern "C" {
 #endif
 
-/** Do not keep directories that paths went through. */
+/** Do not cache the directories on a path. */
 #define DFS_SYS_NO_CACHE 1
-/** The caller sees to it that one thread at a time uses the mount. */
+/** The caller ensures that only one thread at a time uses the mount. */
 #define DFS_SYS_NO_LOCK  2
 
 /** A mounted file system. */
@@ -32,7 +32,7 @@ int
 dfs_sys_connect(const char *pool, const char *sys, const char *cont, int mflags, int sflags,
 		dfs_attr_t *attr, dfs_sys_t **dfs_sys);
 
-/** End what dfs_sys_connect or dfs_sys_global2local_all began. */
+/** Close a mount of dfs_sys_connect or dfs_sys_global2local_all. */
 int
 dfs_sys_disconnect(dfs_sys_t *dfs_sys);
 
@@ -46,7 +46,7 @@ dfs_sys_global2local_all(int mflags, int sflags, d_iov_t glob, dfs_sys_t **dfs_s
 int
 dfs_sys_mount(daos_handle_t poh, daos_handle_t coh, int mflags, int sflags, dfs_sys_t **dfs_sys);
 
-/** End what dfs_sys_mount or dfs_sys_global2local began. */
+/** Close a mount of dfs_sys_mount or dfs_sys_global2local. */
 int
 dfs_sys_umount(dfs_sys_t *dfs_sys);
 
@@ -61,19 +61,19 @@ int
 dfs_sys_global2local(daos_handle_t poh, daos_handle_t coh, int mflags, int sflags, d_iov_t glob,
 		     dfs_sys_t **dfs_sys);
 
-/** The mount for the functions of daos_fs.h; it ends with this one. */
+/** The mount for the functions of daos_fs.h; it is closed with this one. */
 int
 dfs_sys2base(dfs_sys_t *dfs_sys, dfs_t **dfs);
 
-/** As access(2). */
+/** Like access(2). */
 int
 dfs_sys_access(dfs_sys_t *dfs_sys, const char *path, int mask, int flags);
 
-/** As chmod(2). */
+/** Like chmod(2). */
 int
 dfs_sys_chmod(dfs_sys_t *dfs_sys, const char *path, mode_t mode);
 
-/** As chown(2). */
+/** Like chown(2). */
 int
 dfs_sys_chown(dfs_sys_t *dfs_sys, const char *path, uid_t uid, gid_t gid, int flags);
 
@@ -81,24 +81,24 @@ dfs_sys_chown(dfs_sys_t *dfs_sys, const char *path, uid_t uid, gid_t gid, int fl
 int
 dfs_sys_setattr(dfs_sys_t *dfs_sys, const char *path, struct stat *stbuf, int flags, int sflags);
 
-/** Set the time of modification. times[0], that of access, is not kept. */
+/** Set the modification time. times[0], the access time, is ignored. */
 int
 dfs_sys_utimens(dfs_sys_t *dfs_sys, const char *path, const struct timespec times[2], int flags);
 
-/** As stat(2). */
+/** Like stat(2). */
 int
 dfs_sys_stat(dfs_sys_t *dfs_sys, const char *path, int flags, struct stat *stbuf);
 
-/** Make an empty file or a directory, as the type in mode says. */
+/** Create an empty file or a directory, according to the type in mode. */
 int
 dfs_sys_mknod(dfs_sys_t *dfs_sys, const char *path, mode_t mode, daos_oclass_id_t cid,
 	      daos_size_t chunk_size);
 
-/** As dfs_listxattr, but for ERANGE where the room is too small. */
+/** Like dfs_listxattr, but returns ERANGE if the buffer is too small. */
 int
 dfs_sys_listxattr(dfs_sys_t *dfs_sys, const char *path, char *list, daos_size_t *size, int flags);
 
-/** As dfs_getxattr, but for ERANGE where the room is too small. */
+/** Like dfs_getxattr, but returns ERANGE if the buffer is too small. */
 int
 dfs_sys_getxattr(dfs_sys_t *dfs_sys, const char *path, const char *name, void *value,
 		 daos_size_t *size, int flags);
@@ -112,11 +112,11 @@ dfs_sys_setxattr(dfs_sys_t *dfs_sys, const char *path, const char *name, const v
 int
 dfs_sys_removexattr(dfs_sys_t *dfs_sys, const char *path, const char *name, int flags);
 
-/** dfs_get_symlink_value. @return EINVAL for what is no symlink. */
+/** dfs_get_symlink_value. @return EINVAL for anything but a symlink. */
 int
 dfs_sys_readlink(dfs_sys_t *dfs_sys, const char *path, char *buf, daos_size_t *size);
 
-/** As symlink(2). */
+/** Like symlink(2). */
 int
 dfs_sys_symlink(dfs_sys_t *dfs_sys, const char *target, const char *path);
 
@@ -129,7 +129,7 @@ dfs_sys_open(dfs_sys_t *dfs_sys, const char *path, mode_t mode, int flags, daos_
 int
 dfs_sys_close(dfs_obj_t *obj);
 
-/** Read at an offset. @param size in: bytes wanted; out: bytes read. */
+/** Read at an offset. @param size in: bytes requested; out: bytes read. */
 int
 dfs_sys_read(dfs_sys_t *dfs_sys, dfs_obj_t *obj, void *buf, daos_off_t off, daos_size_t *size,
 	     daos_event_t *ev);
@@ -148,30 +148,30 @@ int
 dfs_sys_remove(dfs_sys_t *dfs_sys, const char *path, bool force, daos_obj_id_t *oid);
 
 /**
- * dfs_remove of what is of this type only.
- * @param mode  S_IFREG, S_IFDIR, S_IFLNK, or 0 for any. Another type gives ENOTDIR where
- *              S_IFDIR was asked for, EISDIR where it is a directory, else EINVAL.
+ * Like dfs_remove, but only for entries of this type.
+ * @param mode  S_IFREG, S_IFDIR, S_IFLNK, or 0 for any. Another type returns ENOTDIR if
+ *              S_IFDIR was requested, EISDIR if it is a directory, else EINVAL.
  */
 int
 dfs_sys_remove_type(dfs_sys_t *dfs_sys, const char *path, bool force, mode_t mode,
 		    daos_obj_id_t *oid);
 
-/** Make a directory. */
+/** Create a directory. */
 int
 dfs_sys_mkdir(dfs_sys_t *dfs_sys, const char *dir, mode_t mode, daos_oclass_id_t cid);
 
-/** Make a directory and those on the way to it; what is there already is no error. */
+/** Create a directory and its parents; existing ones are not an error. */
 int
 dfs_sys_mkdir_p(dfs_sys_t *dfs_sys, const char *dir_path, mode_t mode, daos_oclass_id_t cid);
 
-/** Open a directory for dfs_sys_readdir. *dirp is nothing that readdir(3) knows. */
+/** Open a directory for dfs_sys_readdir. *dirp is not valid for readdir(3). */
 int
 dfs_sys_opendir(dfs_sys_t *dfs_sys, const char *dir, int flags, DIR **dirp);
 
 int
 dfs_sys_closedir(DIR *dirp);
 
-/** The next entry, or NULL at the end. It stands until the next call on this directory. */
+/** The next entry, or NULL at the end. It stays valid until the next call on this directory. */
 int
 dfs_sys_readdir(dfs_sys_t *dfs_sys, DIR *dirp, struct dirent **dirent);
 

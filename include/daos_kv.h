@@ -4,11 +4,11 @@
 
 /**
  * @file
- * KV objects: a value for every key.
+ * KV objects map keys to values.
  *
  * A key is a string; its NUL is not part of it. A value is any bytes. The object's type must be
- * DAOS_OT_KV_HASHED, DAOS_OT_KV_UINT64 or DAOS_OT_KV_LEXICAL. A handle that is not open gives
- * -DER_NO_HDL, a key of NULL -DER_INVAL.
+ * DAOS_OT_KV_HASHED, DAOS_OT_KV_UINT64 or DAOS_OT_KV_LEXICAL. A handle that is not open returns
+ * -DER_NO_HDL, a NULL key -DER_INVAL.
  */
 
 #include <daos_obj.h>
@@ -27,7 +27,7 @@ extern "C" {
 /** Flag of remove: the key must exist, else -DER_NONEXIST. */
 #define DAOS_COND_KEY_REMOVE DAOS_COND_PUNCH
 
-/** Open a KV object; it needs no creation. @param mode DAOS_OO_*. @return 0 or -DER_INVAL. */
+/** Open a KV object; it need not be created. @param mode DAOS_OO_*. @return 0 or -DER_INVAL. */
 int
 daos_kv_open(daos_handle_t coh, daos_obj_id_t oid, unsigned int mode, daos_handle_t *oh,
 	     daos_event_t *ev);
@@ -48,11 +48,11 @@ daos_kv_put(daos_handle_t oh, daos_handle_t th, uint64_t flags, const char *key,
 /**
  * Read the value of a key.
  *
- * @param size  in: bytes of buf; out: bytes of the value, or 0 when there is no such key.
- *              Not read when buf is NULL. It must not be NULL itself: -DER_INVAL.
- * @param buf   filled; NULL, or a *size of 0, to learn the size only.
- * @return 0, also when there is no such key (see DAOS_COND_KEY_GET); -DER_REC2BIG when buf is
- *         too small, with its size in *size.
+ * @param size  in: bytes of buf; out: bytes of the value, or 0 if there is no such key.
+ *              Ignored on input if buf is NULL. size itself must not be NULL: -DER_INVAL.
+ * @param buf   receives the value; NULL, or a *size of 0, to query only the size.
+ * @return 0, even if there is no such key (see DAOS_COND_KEY_GET); -DER_REC2BIG if buf is
+ *         too small; *size is then the size of the value.
  */
 int
 daos_kv_get(daos_handle_t oh, daos_handle_t th, uint64_t flags, const char *key,
@@ -63,7 +63,7 @@ int
 daos_kv_remove(daos_handle_t oh, daos_handle_t th, uint64_t flags, const char *key,
 	       daos_event_t *ev);
 
-/** List the keys, in the way of daos_obj_list_dkey. */
+/** List the keys, like daos_obj_list_dkey. */
 int
 daos_kv_list(daos_handle_t oh, daos_handle_t th, uint32_t *nr, daos_key_desc_t *kds,
 	     d_sg_list_t *sgl, daos_anchor_t *anchor, daos_event_t *ev);

@@ -4,7 +4,7 @@
 
 /**
  * @file
- * The system as a whole: what it is, which pools it has.
+ * The system as a whole: its description and its pools.
  */
 
 #include <uuid/uuid.h>
@@ -20,7 +20,7 @@ extern "C" {
 typedef struct {
 	uuid_t         mgpi_uuid;
 	d_string_t     mgpi_label;
-	/** Ranks that hold its service. */
+	/** Ranks that run its service. */
 	d_rank_list_t *mgpi_svc;
 	/** The rank that leads it. */
 	d_rank_t       mgpi_ldr;
@@ -34,11 +34,11 @@ enum {
 	DMG_KEY_NUM        = 3
 };
 
-/** Tell about a system; NULL for the usual one. Free with daos_mgmt_put_sys_info. */
+/** Query a system; NULL for the default one. Free with daos_mgmt_put_sys_info. */
 int
 daos_mgmt_get_sys_info(const char *sys, struct daos_sys_info **info);
 
-/** Free what daos_mgmt_get_sys_info gave. */
+/** Free the result of daos_mgmt_get_sys_info. */
 void
 daos_mgmt_put_sys_info(struct daos_sys_info *info);
 
@@ -49,10 +49,10 @@ daos_pool_stop_svc(daos_handle_t poh, daos_event_t *ev);
 /**
  * List the pools of a system.
  *
- * @param group   the system, or NULL for the usual one.
- * @param npools  in: entries in pools; out: pools there are.
+ * @param group   the system, or NULL for the default one.
+ * @param npools  in: entries in pools; out: number of pools.
  * @param pools   set; NULL to count only. The caller frees labels and rank lists.
- * @return 0, or -DER_TRUNC when there are more than entries.
+ * @return 0, or -DER_TRUNC if there are more pools than entries.
  */
 int
 daos_mgmt_list_pools(const char *group, daos_size_t *npools, daos_mgmt_pool_info_t *pools,

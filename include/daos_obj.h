@@ -6,11 +6,11 @@
  * @file
  * Objects: two levels of keys, and values under them.
  *
- * A dkey (distribution key) decides where data goes; below it an akey (attribute key) names a
- * value, which is either one record of any size or an array of records of one size.
+ * A dkey (distribution key) determines where data is placed. Below it, an akey (attribute key)
+ * names a value, which is either one record of any size or an array of records of one size.
  *
  * Every call takes a transaction th (DAOS_TX_NONE for none) and an event ev (NULL to block).
- * A handle that is not open gives -DER_NO_HDL.
+ * A handle that is not open returns -DER_NO_HDL.
  */
 
 #include <daos/obj_id.h>
@@ -23,10 +23,10 @@
 extern "C" {
 #endif
 
-/** Bits that the conditions below take up. */
+/** Number of bits that the conditions below occupy. */
 #define IO_FLAGS_COND_BITS 8
 
-/** Conditions under which a call takes effect; its flags. */
+/** Flags: conditions under which a call takes effect. */
 enum {
 	/** Punch only what exists, else -DER_NONEXIST. */
 	DAOS_COND_PUNCH       = 0x1,
@@ -34,13 +34,13 @@ enum {
 	DAOS_COND_DKEY_INSERT = 0x2,
 	/** The dkey must exist, else -DER_NONEXIST. */
 	DAOS_COND_DKEY_UPDATE = 0x4,
-	/** As DAOS_COND_DKEY_UPDATE, for a fetch. */
+	/** Like DAOS_COND_DKEY_UPDATE, for a fetch. */
 	DAOS_COND_DKEY_FETCH  = 0x8,
 	/** All akeys must be new, else -DER_EXIST. */
 	DAOS_COND_AKEY_INSERT = 0x10,
 	/** All akeys must exist, else -DER_NONEXIST. */
 	DAOS_COND_AKEY_UPDATE = 0x20,
-	/** As DAOS_COND_AKEY_UPDATE, for a fetch. */
+	/** Like DAOS_COND_AKEY_UPDATE, for a fetch. */
 	DAOS_COND_AKEY_FETCH  = 0x40,
 	/** The conditions on akeys are those in the iod_flags of each. */
 	DAOS_COND_PER_AKEY    = 0x80,
@@ -53,7 +53,7 @@ enum {
 	DAOS_OO_RO      = 0x2,
 	/** Read and write. */
 	DAOS_OO_RW      = 0x4,
-	/** Read and write with nobody else doing so. */
+	/** Read and write, with exclusive access. */
 	DAOS_OO_EXCL    = 0x8,
 	/** A hint: access is random. */
 	DAOS_OO_IO_RAND = 0x10,
@@ -61,7 +61,7 @@ enum {
 	DAOS_OO_IO_SEQ  = 0x20
 };
 
-/** Where an object is, for daos_obj_query. */
+/** The location of an object, for daos_obj_query. */
 struct daos_obj_attr {
 	/** The rank of its first shard. */
 	d_rank_t                 oa_rank;
@@ -69,7 +69,7 @@ struct daos_obj_attr {
 	struct daos_oclass_attr *oa_oa;
 };
 
-/** A range of records: rx_nr of them from rx_idx on. */
+/** A range of records: rx_nr records starting at rx_idx. */
 typedef struct {
 	uint64_t rx_idx;
 	uint64_t rx_nr;
@@ -85,7 +85,7 @@ typedef enum {
 } daos_iod_type_t;
 
 enum {
-	/** As an iod_size: whatever the size is, tell me. */
+	/** As an iod_size: any size; the call returns it. */
 	DAOS_REC_ANY = 0
 };
 
@@ -95,7 +95,7 @@ typedef struct {
 	daos_key_t      iod_name;
 	daos_iod_type_t iod_type;
 	/**
-	 * Bytes of a record. A fetch sets it: to 0 when there is no value. An update with 0
+	 * Bytes of a record. A fetch sets it, to 0 if there is no value. An update with 0
 	 * punches the ranges of an array, or stores a single value that is empty.
 	 */
 	daos_size_t     iod_size;
@@ -107,10 +107,10 @@ typedef struct {
 	daos_recx_t    *iod_recxs;
 } daos_iod_t;
 
-/** In iom_flags: list every range, not only the lowest and the highest. */
+/** In iom_flags: return every range, not only the lowest and the highest. */
 #define DAOS_IOMF_DETAIL (0x1U)
 
-/** What a fetch found: which of the ranges asked for have data. */
+/** What a fetch found: the requested ranges that have data. */
 typedef struct {
 	daos_iod_type_t iom_type;
 	/** Entries in iom_recxs. */
@@ -131,7 +131,7 @@ typedef struct {
 
 /** What daos_obj_query_key looks for. */
 enum {
-	/** The largest; exclusive of DAOS_GET_MIN. */
+	/** The largest; excludes DAOS_GET_MIN. */
 	DAOS_GET_MAX  = 0x1,
 	/** The smallest. */
 	DAOS_GET_MIN  = 0x2,
@@ -151,7 +151,7 @@ typedef struct {
 	uint32_t    kd_val_type;
 } daos_key_desc_t;
 
-/** Whether a level of the fault domains is one at which copies can be kept apart. */
+/** Whether copies can be separated at this level of fault domains. */
 static inline bool
 daos_pa_domain_is_valid(uint32_t pa_domain)
 {
@@ -159,13 +159,13 @@ daos_pa_domain_is_valid(uint32_t pa_domain)
 }
 
 /**
- * Complete an object's identifier: write type and class into the upper 32 bits of hi, whatever
- * is there. Below them hi, and lo, must be unique in the container; see daos_cont_alloc_oids.
+ * Complete an object's identifier: write type and class into the upper 32 bits of hi, overwriting
+ * them. The lower bits of hi, and lo, must be unique in the container; see daos_cont_alloc_oids.
  *
- * @param cid    class; OC_UNKNOWN has one chosen after the container, type and hints.
- * @param hints  DAOS_OCH_*, or 0; only used when the class is chosen.
+ * @param cid    class; OC_UNKNOWN chooses one from the container, type and hints.
+ * @param hints  DAOS_OCH_*, or 0; only used if the class is chosen.
  * @param args   reserved, 0.
- * @return 0; -DER_INVAL for a type or class that is unknown or does not fit the pool;
+ * @return 0; -DER_INVAL for a type or class that is unknown or unsuitable for the pool;
  *         -DER_NO_HDL.
  */
 int
@@ -174,8 +174,8 @@ daos_obj_generate_oid2(daos_handle_t coh, daos_obj_id_t *oid, enum daos_otype_t 
 #define daos_obj_generate_oid daos_obj_generate_oid2
 
 /**
- * Open an object. Objects need no creation: opening one that was never written works.
- * @param mode  DAOS_OO_*. Writing needs a container opened for writing: -DER_NO_PERM.
+ * Open an object. Objects need not be created: one that was never written can be opened.
+ * @param mode  DAOS_OO_*. Writing requires a container opened for writing, else -DER_NO_PERM.
  */
 int
 daos_obj_open(daos_handle_t coh, daos_obj_id_t oid, unsigned int mode, daos_handle_t *oh,
@@ -189,7 +189,7 @@ daos_obj_close(daos_handle_t oh, daos_event_t *ev);
 int
 daos_obj_punch(daos_handle_t oh, daos_handle_t th, uint64_t flags, daos_event_t *ev);
 
-/** Delete a dkey and all below it. @param nr must be 1, else -DER_INVAL. */
+/** Delete a dkey and everything below it. @param nr must be 1, else -DER_INVAL. */
 int
 daos_obj_punch_dkeys(daos_handle_t oh, daos_handle_t th, uint64_t flags, unsigned int nr,
 		     daos_key_t *dkeys, daos_event_t *ev);
@@ -199,7 +199,7 @@ int
 daos_obj_punch_akeys(daos_handle_t oh, daos_handle_t th, uint64_t flags, daos_key_t *dkey,
 		     unsigned int nr, daos_key_t *akeys, daos_event_t *ev);
 
-/** Tell where an object is. Not offered: -DER_NOSYS. */
+/** Query where an object is. Not implemented: -DER_NOSYS. */
 int
 daos_obj_query(daos_handle_t oh, struct daos_obj_attr *oa, d_rank_list_t *ranks,
 	       daos_event_t *ev);
@@ -207,15 +207,15 @@ daos_obj_query(daos_handle_t oh, struct daos_obj_attr *oa, d_rank_list_t *ranks,
 /**
  * Read values below one dkey.
  *
- * What does not exist is no error without a condition: iod_size becomes 0, sg_nr_out 0, and
- * buffers are left alone; so are the bytes of holes in an array.
+ * Without a condition, a missing value is not an error: iod_size and sg_nr_out become 0, and
+ * buffers stay unchanged; so do the bytes of holes in an array.
  *
  * @param flags  DAOS_COND_*_FETCH, or 0.
  * @param nr     entries in iods, sgls and ioms.
- * @param sgls   where data goes; NULL to learn sizes only.
+ * @param sgls   buffers for the data; NULL to query only the sizes.
  * @param ioms   what was found; may be NULL.
- * @return 0; -DER_REC2BIG when a record is larger than its buffer or than iod_size, which then
- *         tells its size; -DER_NONEXIST when a condition fails; -DER_INVAL.
+ * @return 0; -DER_REC2BIG if a record is larger than its buffer or than iod_size, which then
+ *         holds its size; -DER_NONEXIST if a condition fails; -DER_INVAL.
  */
 int
 daos_obj_fetch(daos_handle_t oh, daos_handle_t th, uint64_t flags, daos_key_t *dkey,
@@ -223,31 +223,31 @@ daos_obj_fetch(daos_handle_t oh, daos_handle_t th, uint64_t flags, daos_key_t *d
 	       daos_event_t *ev);
 
 /**
- * Write values below one dkey: all of them or, when any condition fails, none.
+ * Write values below one dkey: all of them or, if any condition fails, none.
  *
  * @param flags  DAOS_COND_*_INSERT and DAOS_COND_*_UPDATE, or 0.
  * @param nr     entries in iods and sgls.
- * @return 0; -DER_EXIST or -DER_NONEXIST when a condition fails; -DER_NO_PERM on a handle that
- *         may not write; -DER_NOSPACE; -DER_INVAL.
+ * @return 0; -DER_EXIST or -DER_NONEXIST if a condition fails; -DER_NO_PERM on a read-only
+ *         handle; -DER_NOSPACE; -DER_INVAL.
  */
 int
 daos_obj_update(daos_handle_t oh, daos_handle_t th, uint64_t flags, daos_key_t *dkey,
 		unsigned int nr, daos_iod_t *iods, d_sg_list_t *sgls, daos_event_t *ev);
 
 /**
- * List dkeys. Types with lexical dkeys give them in order.
+ * List dkeys. Types with lexical dkeys list them in order.
  *
  * @param nr      in: entries in kds; out: keys returned. 0 does not mean the end, see anchor.
  * @param kds     set to the sizes of the keys.
- * @param sgl     filled with the keys, one right after another.
+ * @param sgl     filled with the keys, contiguously.
  * @param anchor  zeroed to begin; daos_anchor_is_eof at the end.
- * @return 0; -DER_KEY2BIG when not even one key fits: kds[0].kd_key_len is the space it needs.
+ * @return 0; -DER_KEY2BIG if not even one key fits: kds[0].kd_key_len is the space it needs.
  */
 int
 daos_obj_list_dkey(daos_handle_t oh, daos_handle_t th, uint32_t *nr, daos_key_desc_t *kds,
 		   d_sg_list_t *sgl, daos_anchor_t *anchor, daos_event_t *ev);
 
-/** List the akeys of a dkey, in the way of daos_obj_list_dkey. */
+/** List the akeys of a dkey, like daos_obj_list_dkey. */
 int
 daos_obj_list_akey(daos_handle_t oh, daos_handle_t th, daos_key_t *dkey, uint32_t *nr,
 		   daos_key_desc_t *kds, d_sg_list_t *sgl, daos_anchor_t *anchor,
@@ -259,7 +259,7 @@ daos_obj_list_akey(daos_handle_t oh, daos_handle_t th, daos_key_t *dkey, uint32_
  * @param size        set to the bytes of a record.
  * @param nr          in: entries in recxs and eprs; out: ranges returned.
  * @param eprs        set to the epochs of the ranges; may be NULL.
- * @param incr_order  upwards, else downwards.
+ * @param incr_order  ascending if true, else descending.
  */
 int
 daos_obj_list_recx(daos_handle_t oh, daos_handle_t th, daos_key_t *dkey, daos_key_t *akey,
@@ -270,15 +270,15 @@ daos_obj_list_recx(daos_handle_t oh, daos_handle_t th, daos_key_t *dkey, daos_ke
  * Find the largest or smallest dkey, akey or range.
  *
  * @param flags  one of DAOS_GET_MAX and DAOS_GET_MIN, with one or more of DAOS_GET_DKEY,
- *               DAOS_GET_AKEY and DAOS_GET_RECX. Those not asked for are given by the caller.
- * @param dkey   integer keys only, when asked for.
- * @return 0, also when nothing is found: the arguments are then as they were; -DER_INVAL.
+ *               DAOS_GET_AKEY and DAOS_GET_RECX. The caller supplies those not asked for.
+ * @param dkey   integer keys only, if asked for.
+ * @return 0, even if nothing is found: the arguments are then unchanged; -DER_INVAL.
  */
 int
 daos_obj_query_key(daos_handle_t oh, daos_handle_t th, uint64_t flags, daos_key_t *dkey,
 		   daos_key_t *akey, daos_recx_t *recx, daos_event_t *ev);
 
-/** The epoch of the latest change to an object; 0 when it was never changed. */
+/** The epoch of the latest change to an object; 0 if it was never changed. */
 int
 daos_obj_query_max_epoch(daos_handle_t oh, daos_handle_t th, daos_epoch_t *epoch,
 			 daos_event_t *ev);
@@ -288,19 +288,19 @@ int
 daos_obj_verify(daos_handle_t coh, daos_obj_id_t oid, daos_epoch_t epoch);
 
 /**
- * Split the listing of dkeys into parts that can run at the same time.
+ * Split the listing of dkeys into parts that can run concurrently.
  *
- * @param nr       in: entries in anchors, or 0 to ask for their number; out: parts.
- * @param anchors  set to the beginnings of the parts; may be NULL when *nr is 0.
+ * @param nr       in: entries in anchors, or 0 to query the number of parts; out: parts.
+ * @param anchors  set to the beginnings of the parts; may be NULL if *nr is 0.
  */
 int
 daos_obj_anchor_split(daos_handle_t oh, uint32_t *nr, daos_anchor_t *anchors);
 
-/** The beginning of one of the parts that daos_obj_anchor_split counts. */
+/** Set an anchor to the beginning of one of the parts of daos_obj_anchor_split. */
 int
 daos_obj_anchor_set(daos_handle_t oh, uint32_t index, daos_anchor_t *anchor);
 
-/** An anchor from which a listing goes on at a given dkey, or with akey not NULL at that akey. */
+/** An anchor from which a listing continues at a dkey or, if akey is not NULL, at that akey. */
 int
 daos_obj_key2anchor(daos_handle_t oh, daos_handle_t th, daos_key_t *dkey, daos_key_t *akey,
 		    daos_anchor_t *anchor, daos_event_t *ev);

@@ -6,9 +6,9 @@
  * @file
  * Object classes: how an object is spread over targets and protected.
  *
- * A class is a redundancy (none, replicas or erasure code) and a number of groups over which the
- * dkeys of the object are spread. Its identifier is (redundancy << 24) | groups. X stands for as
- * many groups as there is room for.
+ * A class combines a redundancy (none, replicas or erasure code) with a number of groups over
+ * which the dkeys of the object are spread. Its identifier is (redundancy << 24) | groups. X means
+ * as many groups as there is room for.
  */
 
 #include <inttypes.h>
@@ -20,10 +20,10 @@
 extern "C" {
 #endif
 
-/** Bytes that hold any class name, with its NUL. */
+/** Buffer size for any class name, with its NUL. */
 #define MAX_OBJ_CLASS_NAME_LEN 24
 
-/** The number of groups that stands for X. */
+/** The number of groups that represents X. */
 #define MAX_NUM_GROUPS         0xffff
 
 #define OC_REDUN_SHIFT         24
@@ -45,13 +45,13 @@ extern "C" {
 
 /** Redundancies (OR_), and the classes that have a name (OC_). */
 enum daos_obj_redun {
-	/** As a class: choose one for me. */
+	/** As a class: let the library choose one. */
 	OC_UNKNOWN = 0,
 
 	/** One copy. */
 	OR_RP_1    = 1,
 
-	/** So many copies. */
+	/** That many copies. */
 	OR_RP_2    = 8,
 	OR_RP_3    = 9,
 	OR_RP_4    = 10,
@@ -66,7 +66,7 @@ enum daos_obj_redun {
 	OR_RP_64   = 19,
 	OR_RP_128  = 20,
 
-	/** Reed-Solomon code: so many data cells, P so many parity cells. */
+	/** Reed-Solomon code: number of data cells, P number of parity cells. */
 	OR_RS_2P1  = 32,
 	OR_RS_2P2  = 33,
 	OR_RS_4P1  = 34,
@@ -79,7 +79,7 @@ enum daos_obj_redun {
 	OR_RS_8P3  = 41,
 	OR_RS_16P3 = 42,
 
-	/** Classes of the old numbering, from here on. */
+	/** From here on, classes of the old numbering. */
 	OC_BACK_COMPAT = 50,
 	OC_TINY        = 51,
 	OC_SMALL       = 52,
@@ -132,7 +132,7 @@ enum daos_obj_redun {
 	OC_FAMILY_(EC_16P2G, OR_RS_16P2),
 	OC_FAMILY_(EC_16P3G, OR_RS_16P3),
 
-	/** Smaller than this are classes of the store. */
+	/** Smaller values are classes of the store. */
 	OC_RESERVED = 0x40000000
 };
 
@@ -144,7 +144,7 @@ enum daos_obj_schema {
 	DAOS_OS_STRIPED,
 	/** Over a set of targets that may grow. */
 	DAOS_OS_DYN_STRIPED,
-	/** In chunks that are placed one by one. */
+	/** In chunks that are placed individually. */
 	DAOS_OS_DYN_CHUNKED
 };
 
@@ -156,7 +156,7 @@ enum daos_obj_resil {
 	DAOS_RES_REPL
 };
 
-/* C++ would hide types that are declared inside another structure. */
+/* C++ would scope types that are declared inside another structure to it. */
 
 /** Attributes of a class that keeps copies. */
 struct daos_rp_attr {
@@ -176,11 +176,11 @@ struct daos_ec_attr {
 	unsigned int   e_len;
 };
 
-/** What a class means. */
+/** The attributes of a class. */
 struct daos_oclass_attr {
 	enum daos_obj_schema ca_schema;
 	enum daos_obj_resil  ca_resil;
-	/** How many failures it stands. */
+	/** The number of failures it tolerates. */
 	unsigned int         ca_resil_degree;
 	/** Groups. */
 	unsigned int         ca_grp_nr;
@@ -195,10 +195,10 @@ struct daos_oclass_attr {
 /** A class: one of OC_*, or another value of the same form. */
 typedef uint32_t daos_oclass_id_t;
 
-/** Wishes about a class that is to be chosen: DAOS_OCH_* of daos_obj.h, or 0. */
+/** Hints for choosing a class: DAOS_OCH_* of daos_obj.h, or 0. */
 typedef uint16_t daos_oclass_hints_t;
 
-/** Classes as daos_obj_list_class gives them. */
+/** Classes as daos_obj_list_class returns them. */
 struct daos_oclass_list {
 	/** Entries in the two arrays. */
 	uint32_t                 cl_nr;
@@ -208,7 +208,7 @@ struct daos_oclass_list {
 	struct daos_oclass_attr *cl_cattrs;
 };
 
-/** The class of a name without OC_, such as "SX" or "RP_2G1". @return it, or 0 for no class. */
+/** The class of a name without OC_, such as "SX" or "RP_2G1". @return it, or 0 if unknown. */
 int
 daos_oclass_name2id(const char *name);
 
@@ -216,36 +216,36 @@ daos_oclass_name2id(const char *name);
  * The names of all classes, each followed by a comma and a space.
  *
  * @param size  bytes of str.
- * @return the bytes written, or a negated error code: -DER_INVAL, or -DER_OVERFLOW when str is
+ * @return the bytes written, or a negated error code: -DER_INVAL, or -DER_OVERFLOW if str is
  *         too small.
  */
 ssize_t
 daos_oclass_names_list(size_t size, char *str);
 
-/** The number of classes. opts is not used. */
+/** The number of classes. opts is unused. */
 int
 daos_oclass_nr(int opts);
 
 /**
  * The name of a class, without OC_.
  *
- * @param name  MAX_OBJ_CLASS_NAME_LEN bytes; "UNKNOWN" for what is no class.
- * @return 0, or -1 for what is no class.
+ * @param name  MAX_OBJ_CLASS_NAME_LEN bytes; "UNKNOWN" for an unknown class.
+ * @return 0, or -1 for an unknown class.
  */
 int
 daos_oclass_id2name(daos_oclass_id_t oc_id, char *name);
 
-/** Define a class for a container. Not offered: -DER_NOSYS. */
+/** Define a class for a container. Not implemented: -DER_NOSYS. */
 int
 daos_obj_register_class(daos_handle_t coh, daos_oclass_id_t cid, struct daos_oclass_attr *attr,
 			daos_event_t *ev);
 
-/** Tell what a class means. Not offered: -DER_NOSYS. */
+/** Query the meaning of a class. Not implemented: -DER_NOSYS. */
 int
 daos_obj_query_class(daos_handle_t coh, daos_oclass_id_t cid, struct daos_oclass_attr *attr,
 		     daos_event_t *ev);
 
-/** List the classes of a container. Not offered: -DER_NOSYS. */
+/** List the classes of a container. Not implemented: -DER_NOSYS. */
 int
 daos_obj_list_class(daos_handle_t coh, struct daos_oclass_list *list, daos_anchor_t *anchor,
 		    daos_event_t *ev);

@@ -4,9 +4,9 @@
 
 /**
  * @file
- * Pools: storage set aside on some targets, in which containers are made.
+ * Pools: storage reserved on some targets, in which containers are created.
  *
- * A handle that is not open gives -DER_NO_HDL.
+ * A handle that is not open returns -DER_NO_HDL.
  */
 
 #include <inttypes.h>
@@ -25,59 +25,59 @@ extern "C" {
  * Connect to a pool.
  *
  * @param pool   its label, or its UUID as text.
- * @param sys    the system, or NULL for the usual one.
+ * @param sys    the system, or NULL for the default one.
  * @param flags  one of DAOS_PC_*.
- * @param info   set; may be NULL. pi_bits says what to tell.
- * @return 0; -DER_NONEXIST; -DER_NO_PERM; -DER_BUSY when exclusive use is not possible.
+ * @param info   set; may be NULL. pi_bits selects what to return.
+ * @return 0; -DER_NONEXIST; -DER_NO_PERM; -DER_BUSY if exclusive use is not possible.
  */
 int
 daos_pool_connect2(const char *pool, const char *sys, unsigned int flags, daos_handle_t *poh,
 		   daos_pool_info_t *info, daos_event_t *ev);
 #define daos_pool_connect daos_pool_connect2
 
-/** Leave a pool; close the containers in it first. */
+/** Disconnect from a pool; close the containers in it first. */
 int
 daos_pool_disconnect(daos_handle_t poh, daos_event_t *ev);
 
 /**
- * Make a connection known to other processes.
+ * Serialize a connection so that other processes can use it.
  *
- * @param glob  with iov_buf NULL, iov_buf_len is set to the bytes needed; otherwise filled.
- * @return 0, or -DER_TRUNC when the buffer is too small; iov_buf_len is then the bytes needed.
+ * @param glob  if iov_buf is NULL, iov_buf_len is set to the bytes needed; otherwise filled.
+ * @return 0, or -DER_TRUNC if the buffer is too small; iov_buf_len is then the bytes needed.
  */
 int
 daos_pool_local2global(daos_handle_t poh, d_iov_t *glob);
 
-/** Connect to a pool from what daos_pool_local2global made. @return 0 or -DER_INVAL. */
+/** Connect to a pool from the bytes of daos_pool_local2global. @return 0 or -DER_INVAL. */
 int
 daos_pool_global2local(d_iov_t glob, daos_handle_t *poh);
 
 /**
- * Tell about a pool. What is not wanted may be NULL.
+ * Query a pool. Unwanted results may be NULL.
  *
  * @param ranks      set to a list, chosen by info->pi_bits, to free with d_rank_list_free.
  * @param info       set.
- * @param pool_prop  properties to set; with no entries, all.
+ * @param pool_prop  properties to fill in; if it has no entries, all.
  */
 int
 daos_pool_query(daos_handle_t poh, d_rank_list_t **ranks, daos_pool_info_t *info,
 		daos_prop_t *pool_prop, daos_event_t *ev);
 
-/** Tell about target tgt of a rank. @return 0 or -DER_NONEXIST. */
+/** Query target tgt of a rank. @return 0 or -DER_NONEXIST. */
 int
 daos_pool_query_target(daos_handle_t poh, uint32_t tgt, d_rank_t rank,
 		       daos_target_info_t *info, daos_event_t *ev);
 
-/** List the names of the attributes of a pool, in the way of daos_cont_list_attr. */
+/** List the names of the attributes of a pool, like daos_cont_list_attr. */
 int
 daos_pool_list_attr(daos_handle_t poh, char *buffer, size_t *size, daos_event_t *ev);
 
-/** Read attributes, in the way of daos_cont_get_attr. */
+/** Read attributes, like daos_cont_get_attr. */
 int
 daos_pool_get_attr(daos_handle_t poh, int n, char const *const names[], void *const buffers[],
 		   size_t sizes[], daos_event_t *ev);
 
-/** Set attributes, in the way of daos_cont_set_attr. */
+/** Set attributes, like daos_cont_set_attr. */
 int
 daos_pool_set_attr(daos_handle_t poh, int n, char const *const names[],
 		   void const *const values[], size_t const sizes[], daos_event_t *ev);
@@ -89,15 +89,15 @@ daos_pool_del_attr(daos_handle_t poh, int n, char const *const names[], daos_eve
 /**
  * List the containers of a pool, in no particular order.
  *
- * @param ncont  in: entries in cbuf; out: containers there are. NULL gives -DER_INVAL.
+ * @param ncont  in: entries in cbuf; out: number of containers. NULL returns -DER_INVAL.
  * @param cbuf   set; NULL to count only.
- * @return 0, or -DER_TRUNC when there are more than entries.
+ * @return 0, or -DER_TRUNC if there are more containers than entries.
  */
 int
 daos_pool_list_cont(daos_handle_t poh, daos_size_t *ncont, struct daos_pool_cont_info *cbuf,
 		    daos_event_t *ev);
 
-/** Comparisons of a filter. */
+/** Comparison operators of a filter. */
 enum daos_pool_cont_filter_func {
 	PCF_FUNC_EQ  = 0,
 	PCF_FUNC_NE  = 1,
@@ -121,7 +121,7 @@ enum daos_pool_cont_filter_key {
 	PCF_KEY_MAX           = 4
 };
 
-/** How the parts of a filter go together. */
+/** How the parts of a filter are combined. */
 enum daos_pool_cont_filter_combine {
 	PCF_COMBINE_LOGICAL_AND = 0,
 	PCF_COMBINE_LOGICAL_OR  = 1
@@ -133,14 +133,14 @@ typedef struct daos_pool_cont_filter_part {
 	uint32_t pcfp_func;
 	/** daos_pool_cont_filter_key. */
 	uint32_t pcfp_key;
-	/** What to compare with. */
+	/** The value to compare with. */
 	__extension__ union {
 		uint64_t   pcfp_val64;
 		d_string_t pcfp_valstr;
 	};
 } daos_pool_cont_filter_part_t;
 
-/** A filter of containers. Without parts it lets all through. */
+/** A filter of containers. Without parts, it accepts all. */
 typedef struct daos_pool_cont_filter {
 	/** daos_pool_cont_filter_combine. */
 	uint32_t                            pcf_combine_func;
@@ -149,10 +149,10 @@ typedef struct daos_pool_cont_filter {
 	struct daos_pool_cont_filter_part **pcf_parts;
 } daos_pool_cont_filter_t;
 
-/** Most parts of a filter. */
+/** Maximum number of parts of a filter. */
 #define DAOS_POOL_CONT_FILTER_MAX_NPARTS (8)
 
-/** A comparison as an operator. */
+/** The symbol of a comparison operator. */
 static inline const char *
 daos_pool_cont_filter_func_str(enum daos_pool_cont_filter_func func)
 {
@@ -161,7 +161,7 @@ daos_pool_cont_filter_func_str(enum daos_pool_cont_filter_func func)
 	return (unsigned int)func < PCF_FUNC_MAX ? text[func] : "UNKNOWN";
 }
 
-/** What is compared, in words. */
+/** The name of what is compared. */
 static inline const char *
 daos_pool_cont_filter_key_str(enum daos_pool_cont_filter_key key)
 {
@@ -171,7 +171,7 @@ daos_pool_cont_filter_key_str(enum daos_pool_cont_filter_key key)
 	return (unsigned int)key < PCF_KEY_MAX ? text[key] : "UNKNOWN";
 }
 
-/** Make a filter without parts. @return 0 or -DER_INVAL. */
+/** Create a filter without parts. @return 0 or -DER_INVAL. */
 int
 daos_pool_cont_filter_init(daos_pool_cont_filter_t *filt, uint32_t combine_func);
 
@@ -183,13 +183,13 @@ daos_pool_cont_filter_add(daos_pool_cont_filter_t *filt, daos_pool_cont_filter_p
 void
 daos_pool_cont_filter_fini(daos_pool_cont_filter_t *filt);
 
-/** As daos_pool_list_cont, for containers that a filter lets through; NULL for all. */
+/** Like daos_pool_list_cont, for containers that a filter accepts; NULL for all. */
 int
 daos_pool_filter_cont(daos_handle_t poh, daos_pool_cont_filter_t *filter, daos_size_t *ncont,
 		      struct daos_pool_cont_info2 *cbuf, daos_event_t *ev);
 
 /**
- * What a user may do with a pool.
+ * Query what a user may do with a pool.
  *
  * @param pool_prop  its access control list, owner and group.
  * @param perms      set to DAOS_ACL_PERM_*.

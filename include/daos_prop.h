@@ -7,8 +7,8 @@
  * Lists of properties.
  *
  * To set properties, make a list with daos_prop_alloc, write a type and a value into every
- * entry, pass it on and free it with daos_prop_free, which frees strings and pointers with it.
- * To query, leave the values out: the call allocates them. See daos/prop_values.h.
+ * entry, pass the list, and free it with daos_prop_free, which also frees strings and pointers.
+ * To query, omit the values: the call allocates them. See daos/prop_values.h.
  */
 
 #include <ctype.h>
@@ -40,14 +40,14 @@ struct daos_prop_entry {
 	};
 };
 
-/** Most entries of a list. */
+/** Maximum number of entries of a list. */
 #define DAOS_PROP_ENTRIES_MAX_NR    (128)
 
 /** Longest label, without its NUL and with it. */
 #define DAOS_PROP_LABEL_MAX_LEN     (127)
 #define DAOS_PROP_MAX_LABEL_BUF_LEN (128)
 
-/** What is no label. The label of a container without one reads as the empty string. */
+/** Not a label. A container without a label reports the empty string. */
 #define DAOS_PROP_PO_LABEL_DEFAULT  "pool_label_not_set"
 #define DAOS_PROP_CO_LABEL_DEFAULT  "container_label_not_set"
 #define DAOS_PROP_NO_PO_LABEL       DAOS_PROP_PO_LABEL_DEFAULT
@@ -62,7 +62,7 @@ typedef struct {
 	struct daos_prop_entry *dpp_entries;
 } daos_prop_t;
 
-/** A value that is any bytes, for entries that point at one. */
+/** A value of arbitrary bytes, for entries that point to one. */
 struct daos_prop_byteval {
 	void  *dpb_data;
 	/** Bytes of dpb_data. */
@@ -74,7 +74,7 @@ struct daos_prop_co_roots {
 	daos_obj_id_t cr_oids[4];
 };
 
-/** Value of DAOS_PROP_CO_STATUS, taken apart. */
+/** The parts of a DAOS_PROP_CO_STATUS value. */
 struct daos_co_status {
 	/** DAOS_PROP_CO_HEALTHY or DAOS_PROP_CO_UNCLEAN. */
 	uint16_t dcs_status;
@@ -105,7 +105,7 @@ daos_prop_val_2_co_status(uint64_t val, struct daos_co_status *status)
 
 /**
  * Whether a string can be the label of a pool or container: 1 to 127 letters, digits and
- * characters of "._:-", that do not look like a UUID.
+ * characters of "._:-" that do not form a UUID.
  */
 static inline bool
 daos_label_is_valid(const char *label)
@@ -150,7 +150,7 @@ void
 daos_prop_free(daos_prop_t *prop);
 
 /**
- * Read properties from text such as "label:name;cksum:crc32".
+ * Parse properties from text such as "label:name;cksum:crc32".
  *
  * @param len   bytes of str.
  * @param prop  set to a list to free with daos_prop_free.
@@ -159,11 +159,11 @@ daos_prop_free(daos_prop_t *prop);
 int
 daos_prop_from_str(const char *str, daos_size_t len, daos_prop_t **prop);
 
-/** A list of what both lists have; new_prop wins. Either may be NULL. @return 0 or -DER_*. */
+/** Merge two lists; new_prop takes precedence. Either may be NULL. @return 0 or -DER_*. */
 int
 daos_prop_merge2(daos_prop_t *old_prop, daos_prop_t *new_prop, daos_prop_t **out_prop);
 
-/** As daos_prop_merge2, with NULL for an error. */
+/** Like daos_prop_merge2, returning NULL on error. */
 daos_prop_t *
 daos_prop_merge(daos_prop_t *old_prop, daos_prop_t *new_prop);
 
@@ -172,28 +172,28 @@ struct daos_prop_entry *
 daos_prop_entry_get(daos_prop_t *prop, uint32_t type);
 
 /**
- * Set the entry of a type to a copy of a string of len bytes, freeing the one before.
- * @return 0, -DER_NONEXIST when there is no such entry, -DER_INVAL or -DER_NOMEM.
+ * Set the entry of a type to a copy of a string of len bytes, freeing the previous one.
+ * @return 0, -DER_NONEXIST if there is no such entry, -DER_INVAL or -DER_NOMEM.
  */
 int
 daos_prop_set_str(daos_prop_t *prop, uint32_t type, const char *str, daos_size_t len);
 
-/** As daos_prop_set_str, for an entry at hand. @return 0, -DER_INVAL or -DER_NOMEM. */
+/** Like daos_prop_set_str, for a given entry. @return 0, -DER_INVAL or -DER_NOMEM. */
 int
 daos_prop_entry_set_str(struct daos_prop_entry *entry, const char *str, daos_size_t len);
 
 /**
- * Set the entry of a type to a copy of size bytes, freeing those before.
+ * Set the entry of a type to a copy of size bytes, freeing the previous value.
  * @return as daos_prop_set_str.
  */
 int
 daos_prop_set_ptr(daos_prop_t *prop, uint32_t type, const void *ptr, daos_size_t size);
 
-/** As daos_prop_set_ptr, for an entry at hand. @return 0, -DER_INVAL or -DER_NOMEM. */
+/** Like daos_prop_set_ptr, for a given entry. @return 0, -DER_INVAL or -DER_NOMEM. */
 int
 daos_prop_entry_set_ptr(struct daos_prop_entry *entry, const void *ptr, daos_size_t size);
 
-/** Set an entry to a copy of the len bytes that another points at. */
+/** Set an entry to a copy of the len bytes that another points to. */
 int
 daos_prop_entry_dup_ptr(struct daos_prop_entry *entry_dst, struct daos_prop_entry *entry_src,
 			size_t len);
@@ -211,7 +211,7 @@ int
 daos_prop_entry_dup_byteval(struct daos_prop_entry *entry_dst,
 			    struct daos_prop_entry *entry_src);
 
-/** Compare the access control lists of two entries. @return 0 when equal, else -DER_MISMATCH. */
+/** Compare the access control lists of two entries. @return 0 if equal, else -DER_MISMATCH. */
 int
 daos_prop_entry_cmp_acl(struct daos_prop_entry *entry1, struct daos_prop_entry *entry2);
 

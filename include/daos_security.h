@@ -7,8 +7,8 @@
  * Access control lists of pools and containers.
  *
  * An entry says what one principal may do. As text it is types:flags:principal:permissions, for
- * example "A::OWNER@:rwdtTaAo" or "A:G:readers@:rt". Of the entries that apply to a user the
- * most particular one counts: owner, user, then the groups together, then everyone.
+ * example "A::OWNER@:rwdtTaAo" or "A:G:readers@:rt". Of the entries that apply to a user, the
+ * most specific one counts: owner, user, then the groups together, then everyone.
  */
 
 #include <stdbool.h>
@@ -27,9 +27,9 @@ extern "C" {
 /** Longest name of a principal, without its NUL and with it. */
 #define DAOS_ACL_MAX_PRINCIPAL_LEN     (255)
 #define DAOS_ACL_MAX_PRINCIPAL_BUF_LEN (256)
-/** Most bytes of the entries of a list together. */
+/** Maximum total bytes of the entries of a list. */
 #define DAOS_ACL_MAX_ACE_LEN           (65536)
-/** Bytes of any entry as text. */
+/** Buffer size for any entry as text. */
 #define DAOS_ACL_MAX_ACE_STR_LEN       (319)
 
 /** Principals that every pool and container has. */
@@ -37,7 +37,7 @@ extern "C" {
 #define DAOS_ACL_PRINCIPAL_OWNER_GRP   "GROUP@"
 #define DAOS_ACL_PRINCIPAL_EVERYONE    "EVERYONE@"
 
-/** An access control list: a header, and entries one right after another. */
+/** An access control list: a header followed by contiguous entries. */
 struct daos_acl {
 	/** DAOS_ACL_VERSION. */
 	uint16_t dal_ver;
@@ -50,10 +50,10 @@ struct daos_acl {
 /** Kinds of principal. */
 enum daos_acl_principal_type {
 	DAOS_ACL_OWNER       = 0,
-	/** A user with a name. */
+	/** A named user. */
 	DAOS_ACL_USER        = 1,
 	DAOS_ACL_OWNER_GROUP = 2,
-	/** A group with a name. */
+	/** A named group. */
 	DAOS_ACL_GROUP       = 3,
 	DAOS_ACL_EVERYONE    = 4,
 	NUM_DAOS_ACL_TYPES   = 5
@@ -102,9 +102,9 @@ enum daos_acl_perm {
 	DAOS_ACL_PERM_SET_OWNER   = 0x100
 };
 
-/** Permissions that mean something for a pool: rwcdt. */
+/** Permissions that apply to a pool: rwcdt. */
 #define DAOS_ACL_PERM_POOL_ALL 0x01f
-/** Permissions that mean something for a container: rwdtTaAo. */
+/** Permissions that apply to a container: rwdtTaAo. */
 #define DAOS_ACL_PERM_CONT_ALL 0x1fb
 /** All permissions. */
 #define DAOS_ACL_PERM_ALL      0x1ff
@@ -127,7 +127,7 @@ struct daos_ace {
 	__extension__ char dae_principal[];
 };
 
-/** A list of copies of num_aces entries, in their proper order; NULL if one is not valid. */
+/** A list with copies of num_aces entries, in canonical order; NULL if one is invalid. */
 struct daos_acl *
 daos_acl_create(struct daos_ace *aces[], uint16_t num_aces);
 
@@ -143,7 +143,7 @@ daos_acl_free(struct daos_acl *acl);
 ssize_t
 daos_acl_get_size(struct daos_acl *acl);
 
-/** The entry after current_ace, or the first for NULL. NULL when there is no more. */
+/** The entry after current_ace, or the first for NULL. NULL at the end. */
 struct daos_ace *
 daos_acl_get_next_ace(struct daos_acl *acl, struct daos_ace *current_ace);
 
@@ -153,14 +153,14 @@ daos_acl_get_ace_for_principal(struct daos_acl *acl, enum daos_acl_principal_typ
 			       const char *principal, struct daos_ace **ace);
 
 /**
- * Add an entry, or replace that of its principal. *acl moves.
+ * Add an entry, or replace that of its principal. *acl is reallocated.
  * @return 0, -DER_INVAL or -DER_NOMEM.
  */
 int
 daos_acl_add_ace(struct daos_acl **acl, struct daos_ace *new_ace);
 
 /**
- * Remove the entry of a principal. *acl moves.
+ * Remove the entry of a principal. *acl is reallocated.
  * @return 0, -DER_NONEXIST, -DER_INVAL or -DER_NOMEM.
  */
 int
@@ -179,7 +179,7 @@ daos_acl_validate(struct daos_acl *acl);
 struct daos_ace *
 daos_ace_create(enum daos_acl_principal_type type, const char *principal_name);
 
-/** Free an entry that is in no list; NULL is allowed. */
+/** Free an entry that is not in a list; NULL is allowed. */
 void
 daos_ace_free(struct daos_ace *ace);
 
@@ -187,11 +187,11 @@ daos_ace_free(struct daos_ace *ace);
 ssize_t
 daos_ace_get_size(struct daos_ace *ace);
 
-/** Print an entry, field by field, indented by so many tabs. */
+/** Print an entry, field by field, indented by the given number of tabs. */
 void
 daos_ace_dump(struct daos_ace *ace, uint32_t tabs);
 
-/** Whether the fields of an entry go together. */
+/** Whether the fields of an entry are consistent. */
 bool
 daos_ace_is_valid(struct daos_ace *ace);
 
@@ -219,19 +219,19 @@ daos_acl_principal_to_gid(const char *principal, gid_t *gid);
 const char *
 daos_ace_get_principal_str(struct daos_ace *ace);
 
-/** Read an entry from text. Free it with daos_ace_free. @return 0, -DER_INVAL, -DER_NOMEM. */
+/** Parse an entry from text. Free it with daos_ace_free. @return 0, -DER_INVAL, -DER_NOMEM. */
 int
 daos_ace_from_str(const char *str, struct daos_ace **ace);
 
-/** Write an entry as text. @return 0; -DER_TRUNC when it was cut; -DER_INVAL. */
+/** Write an entry as text. @return 0; -DER_TRUNC if truncated; -DER_INVAL. */
 int
 daos_ace_to_str(struct daos_ace *ace, char *buf, size_t buf_len);
 
-/** Put an entry that is text in words. @return 0; -DER_TRUNC when it was cut; -DER_INVAL. */
+/** Describe an entry, given as text, in words. @return 0; -DER_TRUNC if truncated; -DER_INVAL. */
 int
 daos_ace_str_get_verbose(const char *ace_str, char *buf, size_t buf_len);
 
-/** Read a list from the texts of its entries. Free it with daos_acl_free. */
+/** Parse a list from the texts of its entries. Free it with daos_acl_free. */
 int
 daos_acl_from_strs(const char **ace_strs, size_t ace_nr, struct daos_acl **acl);
 
@@ -239,7 +239,7 @@ daos_acl_from_strs(const char **ace_strs, size_t ace_nr, struct daos_acl **acl);
 int
 daos_acl_to_strs(struct daos_acl *acl, char ***ace_strs, size_t *ace_nr);
 
-/** Read a principal with its kind from text, u:name@ or g:name@ or OWNER@ and so on. Free *name. */
+/** Parse a principal with its kind from text: u:name@, g:name@, OWNER@ and so on. Free *name. */
 int
 daos_acl_principal_from_str(const char *principal_str, enum daos_acl_principal_type *type,
 			    char **name);

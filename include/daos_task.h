@@ -4,10 +4,10 @@
 
 /**
  * @file
- * Calls of the interface as tasks.
+ * Calls of the interface in the form of tasks.
  *
  * A call has an opcode and a structure of arguments, named after it: DAOS_OPC_CONT_OPEN takes a
- * daos_cont_open_t. Make a task with daos_task_create, write its arguments through
+ * daos_cont_open_t. Create a task with daos_task_create, write its arguments through
  * daos_task_get_args, schedule it, and drive its scheduler with daos_progress.
  */
 
@@ -122,18 +122,18 @@ typedef enum {
 } daos_opc_t;
 
 /**
- * Make the task of a call.
+ * Create the task of a call.
  *
  * @param sched      its scheduler.
- * @param num_deps   entries in dep_tasks, for which it waits.
+ * @param num_deps   number of entries in dep_tasks, for which it waits.
  * @param dep_tasks  may be NULL.
- * @return 0; -DER_NOSYS for an opcode that is not one; -DER_NOMEM.
+ * @return 0; -DER_NOSYS for an unsupported opcode; -DER_NOMEM.
  */
 int
 daos_task_create(daos_opc_t opc, tse_sched_t *sched, unsigned int num_deps,
 		 tse_task_t *dep_tasks[], tse_task_t **taskp);
 
-/** Use a task for another call. @return 0, -DER_NOSYS, -DER_NO_PERM. */
+/** Reuse a task for another call. @return 0, -DER_NOSYS, -DER_NO_PERM. */
 int
 daos_task_reset(tse_task_t *task, daos_opc_t opc);
 
@@ -145,7 +145,7 @@ daos_task_get_args(tse_task_t *task);
 void *
 daos_task_get_priv(tse_task_t *task);
 
-/** Set the caller's pointer of a task. @return the one before. */
+/** Set the caller's pointer of a task. @return the previous one. */
 void *
 daos_task_set_priv(tse_task_t *task, void *priv);
 
@@ -154,7 +154,7 @@ daos_task_set_priv(tse_task_t *task, void *priv);
  *
  * @param timeout   microseconds to wait; DAOS_EQ_NOWAIT or DAOS_EQ_WAIT.
  * @param is_empty  set to whether no task is left.
- * @return 0, or -DER_TIMEDOUT when the time ran out.
+ * @return 0, or -DER_TIMEDOUT on timeout.
  */
 int
 daos_progress(tse_sched_t *sched, int64_t timeout, bool *is_empty);

@@ -4,7 +4,7 @@
 
 /**
  * @file
- * Types that every part of the interface uses: sizes, handles, epochs, keys, anchors, events.
+ * Types used by every part of the interface: sizes, handles, epochs, keys, anchors, events.
  */
 
 #include <ctype.h>
@@ -36,8 +36,8 @@ typedef uint64_t daos_size_t;
 typedef uint64_t daos_off_t;
 
 /**
- * A reference to something open: a pool, container, object, array, KV, transaction or event
- * queue. The cookie means nothing outside the process that got it, except that 0 is no handle.
+ * A reference to an open pool, container, object, array, KV, transaction or event
+ * queue. The cookie is meaningless outside the process that obtained it; 0 is never a handle.
  */
 typedef struct {
 	uint64_t cookie;
@@ -50,7 +50,7 @@ typedef struct {
 #define DAOS_HDL_INVAL ((daos_handle_t){0})
 #endif
 
-/** In place of a transaction: the operation stands alone and sees the latest committed data. */
+/** No transaction: the operation is independent and sees the latest committed data. */
 #define DAOS_TX_NONE DAOS_HDL_INVAL
 
 static inline bool
@@ -81,7 +81,7 @@ enum {
 #define DAOS_PC_RO    0x1U
 /** Read and write. */
 #define DAOS_PC_RW    0x2U
-/** Read and write with nobody else connected. */
+/** Read and write, with exclusive access. */
 #define DAOS_PC_EX    0x4U
 #define DAOS_PC_NBITS 3
 #define DAOS_PC_MASK  0x7U
@@ -114,7 +114,7 @@ daos_key_is_null(daos_key_t key)
 	return key.iov_buf == NULL || key.iov_buf_len == 0;
 }
 
-/** What an anchor's da_type says. */
+/** Values of an anchor's da_type. */
 typedef enum {
 	/** At the beginning. */
 	DAOS_ANCHOR_TYPE_ZERO = 0,
@@ -122,7 +122,7 @@ typedef enum {
 	DAOS_ANCHOR_TYPE_HKEY = 1,
 	/** At a key. */
 	DAOS_ANCHOR_TYPE_KEY  = 2,
-	/** There is no more. */
+	/** At the end. */
 	DAOS_ANCHOR_TYPE_EOF  = 3
 } daos_anchor_type_t;
 
@@ -130,13 +130,13 @@ typedef enum {
 #define DAOS_ANCHOR_BUF_MAX 104
 
 /**
- * Where a listing stands. Zero it to begin, pass it on unchanged from call to call, and stop
- * when daos_anchor_is_eof says so.
+ * The position of a listing. Zero it to begin, pass it unchanged from call to call, and stop
+ * when daos_anchor_is_eof returns true.
  */
 typedef struct {
 	/** daos_anchor_type_t. */
 	uint16_t da_type;
-	/** The rest belongs to the library. */
+	/** The rest is private to the library. */
 	uint16_t da_shard;
 	uint32_t da_flags;
 	uint64_t da_sub_anchors;
@@ -146,14 +146,14 @@ typedef struct {
 /** Value of an anchor at the beginning. */
 #define DAOS_ANCHOR_INIT {DAOS_ANCHOR_TYPE_ZERO, 0, 0, 0, {0}}
 
-/** What is known of an open container. */
+/** Information about an open container. */
 typedef struct {
 	uuid_t       ci_uuid;
 	/** Epoch of the latest snapshot, or 0. */
 	daos_epoch_t ci_lsnapshot;
-	/** Open handles, over all clients. */
+	/** Number of open handles of all clients. */
 	uint32_t     ci_nhandles;
-	/** Snapshots. */
+	/** Number of snapshots. */
 	uint32_t     ci_nsnapshots;
 	/** When it was last opened, as a hybrid logical clock value. */
 	uint64_t     ci_md_otime;
@@ -162,29 +162,29 @@ typedef struct {
 } daos_cont_info_t;
 
 /**
- * The completion of one call. With an event a call returns at once, and its result is in
- * ev_error when the event has completed. See daos_event.h.
+ * The completion of one call. With an event, a call returns at once; its result is in
+ * ev_error once the event has completed. See daos_event.h.
  */
 typedef struct daos_event {
 	/** Result: 0 or a negated error code. */
 	int ev_error;
-	/** Belongs to the library. */
+	/** Private to the library. */
 	struct {
 		uint64_t space[20];
 	} ev_private;
-	/** Belongs to the library. */
+	/** Private to the library. */
 	uint64_t ev_debug;
 } daos_event_t;
 
 struct daos_eq;
 
-/** Timeouts in microseconds: for ever, and not at all. */
+/** Timeouts in microseconds: wait forever, and do not wait. */
 #define DAOS_EQ_WAIT   -1
 #define DAOS_EQ_NOWAIT 0
 
-/** Which events daos_eq_query counts. */
+/** The events that daos_eq_query counts. */
 typedef enum {
-	/** Completed and not yet polled. */
+	/** Completed but not yet polled. */
 	DAOS_EQR_COMPLETED = 0x1,
 	/** Running. */
 	DAOS_EQR_WAITING   = 0x2,
@@ -203,17 +203,17 @@ typedef enum {
 struct d_tgt_list {
 	d_rank_t *tl_ranks;
 	int32_t  *tl_tgts;
-	/** Entries in each of the two. */
+	/** Number of entries in each of the two arrays. */
 	uint32_t  tl_nr;
 };
 
-/** Where a rank listens. */
+/** The address at which a rank listens. */
 struct daos_rank_uri {
 	uint32_t dru_rank;
 	char    *dru_uri;
 };
 
-/** What daos_mgmt_get_sys_info tells of a system. */
+/** Information about a system, as daos_mgmt_get_sys_info returns it. */
 struct daos_sys_info {
 	char                  dsi_system_name[DAOS_SYS_INFO_STRING_MAX + 1];
 	char                  dsi_fabric_provider[DAOS_SYS_INFO_STRING_MAX + 1];
@@ -223,11 +223,11 @@ struct daos_sys_info {
 	struct daos_rank_uri *dsi_ranks;
 	/** Entries in dsi_ms_ranks. */
 	uint32_t              dsi_nr_ms_ranks;
-	/** Ranks that hold the management service. */
+	/** Ranks that run the management service. */
 	uint32_t             *dsi_ms_ranks;
 };
 
-/** Letter case that daos_is_valid_uuid_string asks for. */
+/** Letter case that daos_is_valid_uuid_string requires. */
 #define UUID_SST_UPPER 1
 #define UUID_SST_LOWER -1
 #define UUID_SST_NONE  0

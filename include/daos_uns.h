@@ -4,10 +4,10 @@
 
 /**
  * @file
- * Paths of other file systems that stand for containers.
+ * Paths in other file systems that refer to containers.
  *
- * A directory (for a file system) or a file (for HDF5) stands for a container when it has the
- * extended attribute DUNS_XATTR_NAME. The path daos://POOL/CONTAINER/REST needs no such thing.
+ * A directory (for a file system) or a file (for HDF5) refers to a container if it has the
+ * extended attribute DUNS_XATTR_NAME. The path daos://POOL/CONTAINER/REST needs no attribute.
  * All functions return 0 or a positive errno.
  */
 
@@ -23,15 +23,15 @@ extern "C" {
 enum {
 	/** The path is /POOL/CONTAINER/REST, without daos:// before it. */
 	DUNS_NO_PREFIX         = 1 << 0,
-	/** Look at the path itself only, not at the directories above it. */
+	/** Examine only the path itself, not the directories above it. */
 	DUNS_NO_REVERSE_LOOKUP = 1 << 1,
-	/** Do not look at extended attributes: the path is daos://POOL/CONTAINER/REST. */
+	/** Do not read extended attributes: the path is daos://POOL/CONTAINER/REST. */
 	DUNS_NO_CHECK_PATH     = 1 << 2
 };
 
-/** What a path stands for. */
+/** What a path refers to. */
 struct duns_attr_t {
-	/** DAOS_PROP_CO_LAYOUT_*; in for duns_create_path. */
+	/** DAOS_PROP_CO_LAYOUT_*; input for duns_create_path. */
 	daos_cont_layout_t da_type;
 	/** In: class of all objects of a file system, or 0. */
 	daos_oclass_id_t   da_oclass_id;
@@ -47,56 +47,56 @@ struct duns_attr_t {
 	char               da_cont[DAOS_PROP_LABEL_MAX_LEN + 1];
 	/** Out: name of the system, or NULL. Freed by duns_destroy_attr. */
 	char              *da_sys;
-	/** Out: the rest of the path, with a slash before it, or NULL. Freed by duns_destroy_attr. */
+	/** Out: the rest of the path, from its slash on, or NULL. Freed by duns_destroy_attr. */
 	char              *da_rel_path;
 	/** Out: the path is on Lustre. Always false here. */
 	bool               da_on_lustre;
-	/** In: of old, the same as DUNS_NO_PREFIX. */
+	/** In: older equivalent of DUNS_NO_PREFIX. */
 	bool               da_no_prefix;
-	/** Out: UUID of the pool, where a UUID is known. */
+	/** Out: UUID of the pool, if known. */
 	uuid_t             da_puuid;
-	/** Out: UUID of the container, where a UUID is known. */
+	/** Out: UUID of the container, if known. */
 	uuid_t             da_cuuid;
 	/** In: class of directories, or 0. */
 	daos_oclass_id_t   da_dir_oclass_id;
 	/** In: class of files, or 0. */
 	daos_oclass_id_t   da_file_oclass_id;
-	/** In: words that choose classes, see dfs_attr_t. */
+	/** In: hints for choosing classes, see dfs_attr_t. */
 	char               da_hints[DAOS_CONT_HINT_MAX_LEN];
 };
 
-/** Name of the extended attribute that makes a path stand for a container. */
+/** Name of the extended attribute that makes a path refer to a container. */
 #define DUNS_XATTR_NAME       "user.daos"
-/** Most bytes of its value. */
+/** Maximum bytes of its value. */
 #define DUNS_MAX_XATTR_LEN    170
 /** Its value: the layout, the pool's UUID, the container's UUID. */
 #define DUNS_XATTR_FMT        "DAOS.%s://%36s/%36s"
-/** The same on Lustre. */
+/** The name used on Lustre. */
 #define DUNS_LUSTRE_XATTR_FMT "%36s/%36s"
 
 /**
- * Make a container, and a directory or file that stands for it.
+ * Create a container, and a directory or file that refers to it.
  *
  * @param poh    open for writing.
- * @param path   must not exist, in a directory that does.
- * @param attrp  in: what to make, da_type POSIX or HDF5; out: da_pool and da_cont.
- * @return EEXIST; EINVAL; ENOTSUP where the file system has no extended attributes.
+ * @param path   must not exist; its parent directory must.
+ * @param attrp  in: what to create, da_type POSIX or HDF5; out: da_pool and da_cont.
+ * @return EEXIST; EINVAL; ENOTSUP if the file system has no extended attributes.
  */
 int
 duns_create_path(daos_handle_t poh, const char *path, struct duns_attr_t *attrp);
 
 /**
- * Find out what a path stands for. Afterwards duns_destroy_attr frees what attr got.
- * @return ENODATA where neither the path nor a directory above it stands for a container.
+ * Resolve a path. Free the contents of attr with duns_destroy_attr afterwards.
+ * @return ENODATA if neither the path nor a directory above it refers to a container.
  */
 int
 duns_resolve_path(const char *path, struct duns_attr_t *attr);
 
-/** Remove a path and destroy the container it stands for. */
+/** Remove a path and destroy the container it refers to. */
 int
 duns_destroy_path(daos_handle_t poh, const char *path);
 
-/** Read the value of the extended attribute. @return EINVAL where it is none. */
+/** Parse the value of the extended attribute. @return EINVAL if it is invalid. */
 int
 duns_parse_attr(char *str, daos_size_t len, struct duns_attr_t *attr);
 
@@ -104,11 +104,11 @@ duns_parse_attr(char *str, daos_size_t len, struct duns_attr_t *attr);
 int
 duns_set_sys_name(struct duns_attr_t *attrp, const char *sys);
 
-/** Free what the library put into attrp. */
+/** Free what the library allocated in attrp. */
 void
 duns_destroy_attr(struct duns_attr_t *attrp);
 
-/** Make a directory or file that stands for a container that is there already. */
+/** Create a directory or file that refers to an existing container. */
 int
 duns_link_cont(daos_handle_t poh, const char *cont, const char *path);
 

@@ -14,15 +14,15 @@
 #define DAOS_API_VERSION_MINOR 8
 #define DAOS_API_VERSION_FIX   0
 
-/** The DAOS package whose interface this is. */
+/** The version of DAOS that defines this interface. */
 #define DAOS_VERSION_MAJOR     2
 #define DAOS_VERSION_MINOR     9
 #define DAOS_VERSION_FIX       100
 
-/** Number of the wire protocol; the name is spelt as callers know it. */
+/** Number of the wire protocol; the spelling of the name is DAOS's. */
 #define DAOS_VERSION_PROTOCAL  1
 
-/** A version in 32 bits. */
+/** A version encoded in 32 bits. */
 typedef union {
 	uint32_t raw;
 	__extension__ struct {

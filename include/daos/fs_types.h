@@ -22,29 +22,29 @@
 extern "C" {
 #endif
 
-/** Most bytes of a name, without its NUL. */
+/** Maximum bytes of a name, without its NUL. */
 #define DFS_MAX_NAME           255
-/** Most bytes of a path, with its NUL. */
+/** Maximum bytes of a path, with its NUL. */
 #define DFS_MAX_PATH           4096
 /** Largest size of a file, and the length that means "to the end" to dfs_punch. */
 #define DFS_MAX_FSIZE          (~0ULL)
-/** Bytes of a file's chunk where nobody chose another size. */
+/** Default chunk size of a file in bytes. */
 #define DFS_DEFAULT_CHUNK_SIZE 1048576
-/** Most bytes of the name of an extended attribute, without its NUL. */
+/** Maximum bytes of the name of an extended attribute, without its NUL. */
 #define DFS_MAX_XATTR_NAME     255
-/** Most bytes of the value of an extended attribute. */
+/** Maximum bytes of the value of an extended attribute. */
 #define DFS_MAX_XATTR_LEN      65536
-/** What statfs calls this kind of file system. */
+/** The type that statfs reports for this file system. */
 #define DAOS_SUPER_MAGIC       0xDA05AD10
 
-/** Changes of several things at once are transactions. */
+/** Changes to several entries at once are transactions. */
 #define DFS_BALANCED           4
-/** The default. Here it is no weaker than DFS_BALANCED: changes are whole or not at all. */
+/** The default. In Esker it equals DFS_BALANCED: changes are atomic. */
 #define DFS_RELAXED            0
 
-/** Mount for reading only. */
+/** Mount read-only. */
 #define DFS_RDONLY             O_RDONLY
-/** Mount for reading and writing. */
+/** Mount read-write. */
 #define DFS_RDWR               O_RDWR
 
 /** Fields of the struct stat that dfs_osetattr is to set. */
@@ -62,13 +62,13 @@ typedef struct dfs_obj      dfs_obj_t;
 /** A filter of dfs_readdir_with_filter. */
 typedef struct dfs_pipeline dfs_pipeline_t;
 
-/** What a container for a file system is made with; 0 stands for a default. */
+/** Attributes of a new container for a file system; 0 selects a default. */
 typedef struct {
-	/** A number of the user's. */
+	/** A user-defined number. */
 	uint64_t         da_id;
 	/** Bytes of a file's chunk. */
 	daos_size_t      da_chunk_size;
-	/** Class of all objects that have none below. */
+	/** Class of all objects for which none is given below. */
 	daos_oclass_id_t da_oclass_id;
 	/** More properties of the container, or NULL. */
 	daos_prop_t     *da_props;
@@ -78,7 +78,7 @@ typedef struct {
 	daos_oclass_id_t da_dir_oclass_id;
 	/** Class of files. */
 	daos_oclass_id_t da_file_oclass_id;
-	/** Words that choose classes, such as "file:max,dir:single". */
+	/** Hints for choosing classes, such as "file:max,dir:single". */
 	char             da_hints[DAOS_CONT_HINT_MAX_LEN];
 } dfs_attr_t;
 
@@ -89,34 +89,34 @@ typedef struct {
 	daos_range_t *iod_rgs;
 } dfs_iod_t;
 
-/** What dfs_obj_get_info tells. */
+/** Information that dfs_obj_get_info returns. */
 typedef struct {
 	/** Class of the object. */
 	daos_oclass_id_t doi_oclass_id;
-	/** Of a file: bytes of its chunks. Of a directory: those of files made in it. */
+	/** Of a file: bytes of its chunks. Of a directory: those of new files in it. */
 	daos_size_t      doi_chunk_size;
-	/** Of a directory: class of directories made in it. */
+	/** Of a directory: class of new directories in it. */
 	daos_oclass_id_t doi_dir_oclass_id;
-	/** Of a directory: class of files made in it. */
+	/** Of a directory: class of new files in it. */
 	daos_oclass_id_t doi_file_oclass_id;
 	/** The object's identifier. */
 	daos_obj_id_t    doi_oid;
 } dfs_obj_info_t;
 
-/** Called by dfs_iterate for an entry; what is not 0 ends the iteration. */
+/** Called by dfs_iterate for an entry; a non-zero return value ends the iteration. */
 typedef int (*dfs_filler_cb_t)(dfs_t *dfs, dfs_obj_t *obj, const char name[], void *arg);
 
-/** What dfs_cont_check does with objects that no name leads to. */
+/** What dfs_cont_check does with objects that no directory entry refers to. */
 enum {
 	/** Print their identifiers. */
 	DFS_CHECK_PRINT     = 1 << 0,
 	/** Remove them. */
 	DFS_CHECK_REMOVE    = 1 << 1,
-	/** Give them names below /lost+found. */
+	/** Link them below /lost+found. */
 	DFS_CHECK_RELINK    = 1 << 2,
 	/** Read and compare all data as well. */
 	DFS_CHECK_VERIFY    = 1 << 3,
-	/** Take the container from those who have it open. */
+	/** Evict those who have the container open. */
 	DFS_CHECK_EVICT_ALL = 1 << 4
 };
 

@@ -4,10 +4,10 @@
 
 /**
  * @file
- * What an object's identifier says: its type and its class.
+ * The contents of an object's identifier: its type and its class.
  *
  * From the top bit of hi down: 8 bits of type, 8 of redundancy, 16 for the number of groups.
- * The 32 bits of hi below and all of lo are the caller's.
+ * The lower 32 bits of hi and all of lo belong to the caller.
  */
 
 #include <daos_obj_class.h>
@@ -43,13 +43,13 @@ extern "C" {
 #define OID_FMT_META_MASK   0x0000ffff00000000ULL
 
 /**
- * Types of objects. They fix how dkeys and akeys are ordered and read: hashed (any bytes, no
- * order), lexical (any bytes, in order) or as native 8-byte integers.
+ * Types of objects. They determine how dkeys and akeys are ordered and interpreted: hashed (any
+ * bytes, no order), lexical (any bytes, in order) or as native 8-byte integers.
  */
 enum daos_otype_t {
 	/** Hashed dkeys and akeys. */
 	DAOS_OT_MULTI_HASHED  = 0,
-	/** A table of object identifiers; made by the library. */
+	/** A table of object identifiers; created by the library. */
 	DAOS_OT_OIT           = 1,
 	/** Integer dkeys, hashed akeys. */
 	DAOS_OT_DKEY_UINT64   = 2,
@@ -69,11 +69,11 @@ enum daos_otype_t {
 	DAOS_OT_KV_UINT64     = 9,
 	/** A KV object with lexical keys. */
 	DAOS_OT_KV_LEXICAL    = 10,
-	/** An array that knows its cell and chunk sizes, see daos_array.h. */
+	/** An array that stores its cell and chunk sizes, see daos_array.h. */
 	DAOS_OT_ARRAY         = 11,
 	/** An array whose user keeps its cell and chunk sizes. */
 	DAOS_OT_ARRAY_ATTR    = 12,
-	/** An array of bytes that reads like a file: holes are zeros, and reads can be short. */
+	/** An array of bytes that behaves like a file: holes are zeros, and reads can be short. */
 	DAOS_OT_ARRAY_BYTE    = 13,
 	/** A table of object identifiers, in a later form. */
 	DAOS_OT_OIT_V2        = 14,
@@ -146,7 +146,7 @@ daos_obj_id2grp_nr(daos_obj_id_t oid)
 	return (uint32_t)((oid.hi >> OID_FMT_META_SHIFT) & OID_FMT_META_MAX);
 }
 
-/** The class of an object. A class with X groups has become one with a number. */
+/** The class of an object. A class with X groups has been resolved to a number. */
 static inline daos_oclass_id_t
 daos_obj_id2class(daos_obj_id_t oid)
 {
@@ -216,7 +216,7 @@ enum {
 	/** Erasure code. */
 	DAOS_OCH_RDD_EC   = 0x8,
 
-	/** Groups: the usual number. */
+	/** Groups: the default number. */
 	DAOS_OCH_SHD_DEF  = 0x10,
 	/** One. */
 	DAOS_OCH_SHD_TINY = 0x20,
@@ -232,7 +232,7 @@ enum {
 
 /**
  * The next of a sequence of upper words, for callers that use lo for one thing and hi to spread
- * objects. To be called before daos_obj_generate_oid: it clears the upper 32 bits of hi.
+ * objects. Call it before daos_obj_generate_oid: it clears the upper 32 bits of hi.
  */
 static inline void
 daos_obj_oid_cycle(daos_obj_id_t *oid)

@@ -4,9 +4,9 @@
 
 /**
  * @file
- * The object identifier table: which objects a snapshot holds.
+ * The object identifier table: the objects that a snapshot contains.
  *
- * The table is made along with a snapshot (DAOS_SNAP_OPT_OIT, or daos_cont_snap_oit_create).
+ * The table is created with a snapshot (DAOS_SNAP_OPT_OIT, or daos_cont_snap_oit_create).
  */
 
 #include <daos_types.h>
@@ -40,20 +40,20 @@ daos_oit_list(daos_handle_t oh, daos_obj_id_t *oids, uint32_t *oids_nr, daos_anc
  * Mark an identifier in a table.
  *
  * @param marker  up to DAOS_OIT_MARKER_MAX_LEN bytes, else -DER_INVAL; NULL removes the mark.
- * @return 0, or -DER_NONEXIST when the identifier is not in the table.
+ * @return 0, or -DER_NONEXIST if the identifier is not in the table.
  */
 int
 daos_oit_mark(daos_handle_t oh, daos_obj_id_t oid, d_iov_t *marker, daos_event_t *ev);
 
-/** As daos_oit_list, for identifiers without a mark. */
+/** Like daos_oit_list, for identifiers without a mark. */
 int
 daos_oit_list_unmarked(daos_handle_t oh, daos_obj_id_t *oids, uint32_t *oids_nr,
 		       daos_anchor_t *anchor, daos_event_t *ev);
 
-/** Whether to list an identifier: more than 0 for yes, 0 for no, less to end with that error. */
+/** Whether to list an identifier: positive for yes, 0 for no, negative to end with that error. */
 typedef int(daos_oit_filter_cb)(daos_obj_id_t oid, d_iov_t *marker);
 
-/** As daos_oit_list, for identifiers that a filter lets through. */
+/** Like daos_oit_list, for identifiers that a filter accepts. */
 int
 daos_oit_list_filter(daos_handle_t oh, daos_obj_id_t *oids, uint32_t *oids_nr,
 		     daos_anchor_t *anchor, daos_oit_filter_cb filter, daos_event_t *ev);

@@ -4,7 +4,7 @@
 
 /**
  * @file
- * What is told about pools: space, targets, rebuild.
+ * Information about pools: space, targets, rebuild.
  */
 
 #include <daos_prop.h>
@@ -31,7 +31,7 @@ typedef enum {
 	DAOS_TS_DRAIN    = 6
 } daos_target_state_t;
 
-/** Performance of a target; holds nothing yet. */
+/** Performance of a target; currently empty. */
 typedef struct {
 	int foo;
 } daos_target_perf_t;
@@ -87,13 +87,13 @@ enum daos_rebuild_status_flag {
 
 /** A rebuild. */
 struct daos_rebuild_status {
-	/** Version of the pool map that it works towards. */
+	/** Target version of the pool map. */
 	uint32_t rs_version;
 	/** Seconds it took. */
 	uint32_t rs_seconds;
 	/** Its error, 0 or negated. */
 	int32_t  rs_errno;
-	/** daos_rebuild_state_t, by two names. */
+	/** daos_rebuild_state_t, under two names. */
 	__extension__ union {
 		int32_t rs_state;
 		int32_t rs_done;
@@ -103,16 +103,16 @@ struct daos_rebuild_status {
 	/** daos_rebuild_status_flag. */
 	uint8_t  rs_flags;
 	uint8_t  rs_reserved_;
-	/** The rank that failed it. */
+	/** The rank that caused the failure. */
 	int32_t  rs_fail_rank;
-	/** Objects to look at, objects done, records and bytes moved. */
+	/** Objects to examine, objects done, records and bytes moved. */
 	uint64_t rs_toberb_obj_nr;
 	uint64_t rs_obj_nr;
 	uint64_t rs_rec_nr;
 	uint64_t rs_size;
 };
 
-/** What to tell in a daos_pool_info_t, beyond what costs nothing; bits of pi_bits. */
+/** Bits of pi_bits: additional information to return in a daos_pool_info_t. */
 enum daos_pool_info_bit {
 	DPI_SPACE                  = 0x01,
 	DPI_REBUILD_STATUS         = 0x02,
@@ -120,7 +120,7 @@ enum daos_pool_info_bit {
 	DPI_ENGINES_ENABLED        = 0x04,
 	/** Return the ranks that are not. */
 	DPI_ENGINES_DISABLED       = 0x08,
-	/** Return the ranks that do not answer. */
+	/** Return the ranks that do not respond. */
 	DPI_ENGINES_DEAD           = 0x10,
 	DPI_REBUILD_MAX_LAYOUT_VER = 0x20,
 	DPI_SELF_HEAL_POLICY       = 0x40,
@@ -140,7 +140,7 @@ typedef struct {
 	uint32_t                   pi_map_ver;
 	/** The rank that leads the pool service. */
 	uint32_t                   pi_leader;
-	/** In: what to tell, daos_pool_info_bit. */
+	/** In: what to return, daos_pool_info_bit. */
 	uint64_t                   pi_bits;
 	/** With DPI_SPACE. */
 	struct daos_pool_space     pi_space;
@@ -155,7 +155,7 @@ struct daos_pool_cont_info {
 	char   pci_label[DAOS_PROP_MAX_LABEL_BUF_LEN];
 };
 
-/** A container of a pool, with what daos_cont_query tells. */
+/** A container of a pool, with the results of daos_cont_query. */
 struct daos_pool_cont_info2 {
 	struct daos_pool_cont_info pci_id;
 	daos_cont_info_t           pci_cinfo;

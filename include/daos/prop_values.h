@@ -4,9 +4,9 @@
 
 /**
  * @file
- * The properties of pools and containers, and the values that they take.
+ * The properties of pools and containers, and their values.
  *
- * Behind each property stands where its value lies in a daos_prop_entry: in dpe_val (number),
+ * Each property says which member of a daos_prop_entry holds its value: dpe_val (number),
  * dpe_str (string) or dpe_val_ptr (pointer).
  */
 
@@ -22,9 +22,9 @@ enum daos_pool_props {
 	DAOS_PROP_PO_MIN               = 0,
 	/** String: its name. */
 	DAOS_PROP_PO_LABEL             = 1,
-	/** Pointer to a struct daos_acl: who may do what. */
+	/** Pointer to a struct daos_acl: the access control list. */
 	DAOS_PROP_PO_ACL               = 2,
-	/** Number: per cent of space kept for rebuild. */
+	/** Number: percentage of space reserved for rebuild. */
 	DAOS_PROP_PO_SPACE_RB          = 3,
 	/** Number: DAOS_SELF_HEAL_*. */
 	DAOS_PROP_PO_SELF_HEAL         = 4,
@@ -38,7 +38,7 @@ enum daos_pool_props {
 	DAOS_PROP_PO_SVC_LIST          = 8,
 	/** Number: bytes of an erasure code cell. */
 	DAOS_PROP_PO_EC_CELL_SZ        = 9,
-	/** Number: bytes from which on data goes to block storage. */
+	/** Number: minimum size in bytes of data that goes to block storage. */
 	DAOS_PROP_PO_DATA_THRESH       = 10,
 	/** Number: redundancy factor of new containers. */
 	DAOS_PROP_PO_REDUN_FAC         = 11,
@@ -54,7 +54,7 @@ enum daos_pool_props {
 	DAOS_PROP_PO_SCRUB_MODE        = 16,
 	/** Number: seconds between two scrubs. */
 	DAOS_PROP_PO_SCRUB_FREQ        = 17,
-	/** Number: checksum errors after which a target is evicted; 0 for never. */
+	/** Number: checksum errors after which a target is evicted; 0: never. */
 	DAOS_PROP_PO_SCRUB_THRESH      = 18,
 	/** Number: redundancy factor of the pool service. */
 	DAOS_PROP_PO_SVC_REDUN_FAC     = 19,
@@ -66,18 +66,18 @@ enum daos_pool_props {
 	DAOS_PROP_PO_CHECKPOINT_MODE   = 22,
 	/** Number: seconds between two checkpoints. */
 	DAOS_PROP_PO_CHECKPOINT_FREQ   = 23,
-	/** Number: per cent of the log that triggers a checkpoint. */
+	/** Number: percentage of the log that triggers a checkpoint. */
 	DAOS_PROP_PO_CHECKPOINT_THRESH = 24,
 	/** Number: DAOS_REINT_MODE_*. */
 	DAOS_PROP_PO_REINT_MODE        = 25,
 	/** Number: whether the service recognises repeated requests. */
 	DAOS_PROP_PO_SVC_OPS_ENABLED   = 26,
-	/** Number: seconds for which it does. */
+	/** Number: seconds for which it recognises them. */
 	DAOS_PROP_PO_SVC_OPS_ENTRY_AGE = 27,
 	DAOS_PROP_PO_MAX               = 28
 };
 
-/** How many properties a pool has. */
+/** The number of pool properties. */
 #define DAOS_PROP_PO_NUM                       27
 
 #define DAOS_PROP_PO_EC_CELL_SZ_MIN            0x400UL
@@ -106,7 +106,7 @@ enum daos_pool_props {
 #define DAOS_PROP_PO_SVC_OPS_ENTRY_AGE_MIN     60
 #define DAOS_PROP_PO_SVC_OPS_ENTRY_AGE_MAX     600
 
-/** How far an upgrade of a pool's format is. */
+/** Progress of an upgrade of a pool's format. */
 enum {
 	DAOS_UPGRADE_STATUS_NOT_STARTED = 0,
 	DAOS_UPGRADE_STATUS_IN_PROGRESS = 1,
@@ -127,15 +127,15 @@ enum {
 	DAOS_RECLAIM_DISABLED = 0,
 	/** When the system is idle. */
 	DAOS_RECLAIM_LAZY     = 1,
-	/** When a snapshot is made. */
+	/** When a snapshot is created. */
 	DAOS_RECLAIM_SNAPSHOT = 2,
-	/** When enough has come together. */
+	/** When enough has accumulated. */
 	DAOS_RECLAIM_BATCH    = 3,
 	/** At intervals. */
 	DAOS_RECLAIM_TIME     = 4
 };
 
-/** How a target that comes back is filled. */
+/** How a reintegrated target is filled. */
 enum {
 	/** With all the data it should have. */
 	DAOS_REINT_MODE_DATA_SYNC    = 0,
@@ -160,7 +160,7 @@ enum {
 	DAOS_CHECKPOINT_LAZY     = 2
 };
 
-/** What a pool does by itself when a part fails. */
+/** What a pool does automatically when a component fails. */
 #define DAOS_SELF_HEAL_AUTO_EXCLUDE  0x1U
 #define DAOS_SELF_HEAL_AUTO_REBUILD  0x2U
 #define DAOS_SELF_HEAL_DELAY_REBUILD 0x4U
@@ -170,7 +170,7 @@ enum daos_cont_props {
 	DAOS_PROP_CO_MIN                = 0x1000,
 	/** String: its name. */
 	DAOS_PROP_CO_LABEL              = 0x1001,
-	/** Number: DAOS_PROP_CO_LAYOUT_*, what it holds. */
+	/** Number: DAOS_PROP_CO_LAYOUT_*, its contents. */
 	DAOS_PROP_CO_LAYOUT_TYPE        = 0x1002,
 	/** Number: version of that layout. */
 	DAOS_PROP_CO_LAYOUT_VER         = 0x1003,
@@ -180,13 +180,13 @@ enum daos_cont_props {
 	DAOS_PROP_CO_CSUM_CHUNK_SIZE    = 0x1005,
 	/** Number: DAOS_PROP_CO_CSUM_SV_*. */
 	DAOS_PROP_CO_CSUM_SERVER_VERIFY = 0x1006,
-	/** Number: DAOS_PROP_CO_REDUN_RF*, failures to be stood. */
+	/** Number: DAOS_PROP_CO_REDUN_RF*, failures to tolerate. */
 	DAOS_PROP_CO_REDUN_FAC          = 0x1007,
-	/** Number: DAOS_PROP_CO_REDUN_RANK and so on, of what. */
+	/** Number: DAOS_PROP_CO_REDUN_RANK and so on, the fault domain. */
 	DAOS_PROP_CO_REDUN_LVL          = 0x1008,
-	/** Number: snapshots allowed; 0 for any number. */
+	/** Number: maximum number of snapshots; 0: unlimited. */
 	DAOS_PROP_CO_SNAPSHOT_MAX       = 0x1009,
-	/** Pointer to a struct daos_acl: who may do what. */
+	/** Pointer to a struct daos_acl: the access control list. */
 	DAOS_PROP_CO_ACL                = 0x100a,
 	/** Number: DAOS_PROP_CO_COMPRESS_*. */
 	DAOS_PROP_CO_COMPRESS           = 0x100b,
@@ -198,13 +198,13 @@ enum daos_cont_props {
 	DAOS_PROP_CO_OWNER_GROUP        = 0x100e,
 	/** Number: DAOS_PROP_CO_DEDUP_*. */
 	DAOS_PROP_CO_DEDUP              = 0x100f,
-	/** Number: bytes from which on data is deduplicated. */
+	/** Number: minimum size in bytes of data that is deduplicated. */
 	DAOS_PROP_CO_DEDUP_THRESHOLD    = 0x1010,
 	/** Pointer to a struct daos_prop_co_roots: where its layout starts. */
 	DAOS_PROP_CO_ROOTS              = 0x1011,
 	/** Number: DAOS_PROP_CO_STATUS_VAL, its health. */
 	DAOS_PROP_CO_STATUS             = 0x1012,
-	/** Number: how far daos_cont_alloc_oids has come. Only set when it is created. */
+	/** Number: progress of daos_cont_alloc_oids. Only set at creation. */
 	DAOS_PROP_CO_ALLOCED_OID        = 0x1013,
 	/** Number: bytes of an erasure code cell. */
 	DAOS_PROP_CO_EC_CELL_SZ         = 0x1014,
@@ -214,7 +214,7 @@ enum daos_cont_props {
 	DAOS_PROP_CO_RP_PDA             = 0x1016,
 	/** Number: version of its format. */
 	DAOS_PROP_CO_GLOBAL_VERSION     = 0x1017,
-	/** Number: whether scrubbing passes it over. */
+	/** Number: whether scrubbing skips it. */
 	DAOS_PROP_CO_SCRUBBER_DISABLED  = 0x1018,
 	/** Number: version of the placement of objects. */
 	DAOS_PROP_CO_OBJ_VERSION        = 0x1019,
@@ -223,7 +223,7 @@ enum daos_cont_props {
 	DAOS_PROP_CO_MAX                = 0x101b
 };
 
-/** How many properties a container has. */
+/** The number of container properties. */
 #define DAOS_PROP_CO_NUM 26
 
 /** A layout, of the list below. */
@@ -232,7 +232,7 @@ typedef uint16_t daos_cont_layout_t;
 /** What a container holds. */
 enum {
 	DAOS_PROP_CO_LAYOUT_UNKNOWN  = 0,
-	/** The same, as it was once spelt. */
+	/** The same, in an older spelling. */
 	DAOS_PROP_CO_LAYOUT_UNKOWN   = 0,
 	/** A file system. */
 	DAOS_PROP_CO_LAYOUT_POSIX    = 1,
@@ -294,7 +294,7 @@ enum {
 	DAOS_PROP_CO_ENCRYPT_AES_GCM256 = 7
 };
 
-/** Failures to be stood. */
+/** Failures to tolerate. */
 enum {
 	DAOS_PROP_CO_REDUN_RF0 = 0,
 	DAOS_PROP_CO_REDUN_RF1 = 1,
@@ -317,7 +317,7 @@ enum {
 /** Health of a container. */
 enum {
 	DAOS_PROP_CO_HEALTHY = 0,
-	/** More failed than its redundancy stands. */
+	/** More failures than its redundancy tolerates. */
 	DAOS_PROP_CO_UNCLEAN = 1
 };
 

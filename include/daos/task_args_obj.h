@@ -157,7 +157,7 @@ typedef struct {
 	daos_obj_id_t oid;
 	daos_handle_t th;
 	unsigned int  mode;
-	/** Non-zero: the sizes are given, not read. */
+	/** Non-zero: the caller supplies the sizes; they are not read. */
 	unsigned int  open_with_attr;
 	daos_size_t   *cell_size;
 	daos_size_t   *chunk_size;

@@ -44,7 +44,7 @@ typedef struct {
 
 /** daos_pool_connect. */
 typedef struct {
-	/** The pool, when the field pool is NULL. */
+	/** The pool, if the field pool is NULL. */
 	uuid_t           uuid;
 	const char       *grp;
 	unsigned int     flags;
@@ -146,7 +146,7 @@ typedef struct {
 /** daos_cont_create. */
 typedef struct {
 	daos_handle_t poh;
-	/** Not used. */
+	/** Unused. */
 	uuid_t        uuid;
 	daos_prop_t   *prop;
 	/** Set to its UUID; may be NULL. */
@@ -156,7 +156,7 @@ typedef struct {
 /** daos_cont_open. */
 typedef struct {
 	daos_handle_t    poh;
-	/** The container, when the field cont is NULL. */
+	/** The container, if the field cont is NULL. */
 	uuid_t           uuid;
 	unsigned int     flags;
 	daos_handle_t    *coh;
@@ -173,7 +173,7 @@ typedef struct {
 /** daos_cont_destroy. */
 typedef struct {
 	daos_handle_t poh;
-	/** The container, when the field cont is NULL. */
+	/** The container, if the field cont is NULL. */
 	uuid_t        uuid;
 	int           force;
 	/** Its label or its UUID as text. */

@@ -4,12 +4,12 @@
 
 /**
  * @file
- * Tasks and schedulers: calls that wait for one another.
+ * Tasks and schedulers: calls that depend on one another.
  *
- * A task has a body, callbacks around it, and tasks that must be complete before it starts. It
+ * A task has a body, callbacks around it, and tasks that must complete before it starts. It
  * runs when its scheduler makes progress, which the caller drives with daos_progress or
- * tse_sched_progress. The library allocates tasks and counts references on them; a scheduler
- * gives up its own reference when a task is complete.
+ * tse_sched_progress. The library allocates tasks and counts references to them; a scheduler
+ * drops its own reference when a task is complete.
  */
 
 #include <inttypes.h>
@@ -22,7 +22,7 @@
 extern "C" {
 #endif
 
-/** Most bytes of a task's embedded buffer. */
+/** Maximum bytes of a task's embedded buffer. */
 #define TSE_TASK_ARG_LEN 880
 #define TSE_PRIV_SIZE    1016
 #define TSE_TASK_SIZE    1024
@@ -32,19 +32,19 @@ typedef struct tse_task {
 	/** Its result: 0 or a negated error code. Set before callbacks on completion run. */
 	int dt_result;
 	int dt_pad32;
-	/** Belongs to the library. */
+	/** Private to the library. */
 	struct {
 		char dt_space[TSE_PRIV_SIZE];
 	} dt_private;
 } tse_task_t;
 
-/** A scheduler, in memory of the caller. */
+/** A scheduler, in memory owned by the caller. */
 typedef struct {
 	/** The first error of its tasks, or 0. */
 	int   ds_result;
 	/** The caller's pointer. */
 	void *ds_udata;
-	/** Belongs to the library. */
+	/** Private to the library. */
 	struct {
 		uint64_t ds_space[48];
 	} ds_private;
@@ -59,11 +59,11 @@ typedef int (*tse_task_func_t)(tse_task_t *task);
 /** Called before the body of a task, or when it is complete. */
 typedef int (*tse_task_cb_t)(tse_task_t *task, void *arg);
 
-/** Make a scheduler. @param comp_cb may be NULL. @return 0 or -DER_NOMEM. */
+/** Create a scheduler. @param comp_cb may be NULL. @return 0 or -DER_NOMEM. */
 int
 tse_sched_init(tse_sched_t *sched, tse_sched_comp_cb_t comp_cb, void *udata);
 
-/** Let go of a scheduler; its tasks must be complete. */
+/** Finalize a scheduler; its tasks must be complete. */
 void
 tse_sched_fini(tse_sched_t *sched);
 
@@ -71,18 +71,18 @@ tse_sched_fini(tse_sched_t *sched);
 void
 tse_sched_addref(tse_sched_t *sched);
 
-/** Give up a reference on a scheduler. */
+/** Drop a reference on a scheduler. */
 void
 tse_sched_decref(tse_sched_t *sched);
 
 /**
- * End a scheduler: with cancel drop its tasks as they are, without their callbacks, else run them
- * first. ret becomes its result. It is let go of as by tse_sched_decref.
+ * Finish a scheduler: with cancel, drop its tasks without their callbacks, else run them
+ * first. ret becomes its result. Drops a reference like tse_sched_decref.
  */
 void
 tse_sched_complete(tse_sched_t *sched, int ret, bool cancel);
 
-/** Have cb called when a scheduler is complete. @return 0 or -DER_NOMEM. */
+/** Register cb to be called when a scheduler is complete. @return 0 or -DER_NOMEM. */
 int
 tse_sched_register_comp_cb(tse_sched_t *sched, tse_sched_comp_cb_t comp_cb, void *arg);
 
@@ -95,28 +95,28 @@ bool
 tse_sched_check_complete(tse_sched_t *sched);
 
 /**
- * Make a task of a scheduler. It does not run before tse_task_schedule.
+ * Create a task of a scheduler. It does not run before tse_task_schedule.
  *
- * @param task_func  its body, or NULL: then the task, once begun, goes on until tse_task_complete
- *                   or until the tasks are complete that it was made to wait for meanwhile.
+ * @param task_func  its body, or NULL: then the task, once started, runs until tse_task_complete
+ *                   or until the tasks that it was made to wait for meanwhile are complete.
  * @param priv       see tse_task_get_priv.
  * @return 0 or -DER_NOMEM.
  */
 int
 tse_task_create(tse_task_func_t task_func, tse_sched_t *sched, void *priv, tse_task_t **taskp);
 
-/** Hand a task to its scheduler; with instant, run its body in this call if nothing is awaited. */
+/** Schedule a task; with instant, run its body in this call if it waits for nothing. */
 int
 tse_task_schedule(tse_task_t *task, bool instant);
 
-/** As tse_task_schedule, with the body not before delay microseconds from now. */
+/** Like tse_task_schedule, but run the body no earlier than delay microseconds from now. */
 int
 tse_task_schedule_with_delay(tse_task_t *task, bool instant, uint64_t delay);
 
 /**
- * Have comp_cb called when a task is complete; the last one registered is called first.
+ * Register comp_cb to be called when a task is complete; last registered, first called.
  *
- * @param arg  arg_size bytes that are copied; with arg_size 0 the pointer itself is passed on.
+ * @param arg  arg_size bytes that are copied; with arg_size 0 the pointer itself is passed.
  * @return 0 or -DER_NOMEM.
  */
 int
@@ -139,7 +139,7 @@ tse_task_buf_embedded(tse_task_t *task, int size);
 void *
 tse_task_get_priv(tse_task_t *task);
 
-/** Set the caller's pointer of a task. @return the one before. */
+/** Set the caller's pointer of a task. @return the previous one. */
 void *
 tse_task_set_priv(tse_task_t *task, void *priv);
 
@@ -152,34 +152,34 @@ tse_sched_t *
 tse_task2sched(tse_task_t *task);
 
 /**
- * Let a task wait for others. One that runs, or whose callbacks on completion run, completes with
+ * Make a task wait for others. One that is running, or in its completion callbacks, completes with
  * the last of them.
  *
- * @return 0, or -DER_NO_PERM when the task is complete, -DER_NOMEM.
+ * @return 0, or -DER_NO_PERM if the task is complete, -DER_NOMEM.
  */
 int
 tse_task_register_deps(tse_task_t *task, int num_deps, tse_task_t *dep_tasks[]);
 
-/** Have callbacks called before the body of a task and on its completion. Either may be NULL. */
+/** Register callbacks to run before a task's body and on its completion. Either may be NULL. */
 int
 tse_task_register_cbs(tse_task_t *task, tse_task_cb_t prep_cb, void *prep_data,
 		      size_t prep_data_size, tse_task_cb_t comp_cb, void *comp_data,
 		      size_t comp_data_size);
 
 /**
- * Run a task once more: one that runs, whose callbacks on completion run, or that is complete.
- * Callbacks that were called are gone; those that were not are kept.
+ * Run a task again: one that is running, in its completion callbacks, or complete.
+ * Callbacks that were called are removed; those that were not are kept.
  *
  * @return 0, -DER_NO_PERM for another task, -DER_INVAL for a task without a body.
  */
 int
 tse_task_reinit(tse_task_t *task);
 
-/** As tse_task_reinit, not before delay microseconds from now. */
+/** Like tse_task_reinit, but no earlier than delay microseconds from now. */
 int
 tse_task_reinit_with_delay(tse_task_t *task, uint64_t delay);
 
-/** Use a task that is complete, and in no list, for something else. @return 0 or -DER_NO_PERM. */
+/** Reuse a task that is complete and in no list. @return 0 or -DER_NO_PERM. */
 int
 tse_task_reset(tse_task_t *task, tse_task_func_t task_func, void *priv);
 
@@ -187,15 +187,15 @@ tse_task_reset(tse_task_t *task, tse_task_func_t task_func, void *priv);
 void
 tse_task_addref(tse_task_t *task);
 
-/** Give up a reference on a task; the last one frees it. */
+/** Drop a reference on a task; the last one frees it. */
 void
 tse_task_decref(tse_task_t *task);
 
-/** Put a task at the end of a list. @return 0, or -DER_NO_PERM when it is in one. */
+/** Append a task to a list. @return 0, or -DER_NO_PERM if it is already in one. */
 int
 tse_task_list_add(tse_task_t *task, d_list_t *head);
 
-/** Take a task out of its list. */
+/** Remove a task from its list. */
 void
 tse_task_list_del(tse_task_t *task);
 
@@ -203,31 +203,31 @@ tse_task_list_del(tse_task_t *task);
 tse_task_t *
 tse_task_list_first(d_list_t *head);
 
-/** tse_task_schedule for every task of a list. */
+/** Call tse_task_schedule for every task of a list. */
 void
 tse_task_list_sched(d_list_t *head, bool instant);
 
-/** Take every task out of a list and complete it with rc. */
+/** Remove every task from a list and complete it with rc. */
 void
 tse_task_list_abort(d_list_t *head, int rc);
 
-/** Let every task of a list wait for a task. */
+/** Make every task of a list wait for a task. */
 int
 tse_task_list_depend(d_list_t *head, tse_task_t *task);
 
-/** Let a task wait for every task of a list. */
+/** Make a task wait for every task of a list. */
 int
 tse_task_depend_list(tse_task_t *task, d_list_t *head);
 
-/** Call cb for every task of a list; it may take that task out. @return its last error, or 0. */
+/** Call cb for every task of a list; it may remove that task. @return its last error, or 0. */
 int
 tse_task_list_traverse(d_list_t *head, tse_task_cb_t cb, void *arg);
 
-/** As tse_task_list_traverse, when cb may also free the last task or the list. */
+/** Like tse_task_list_traverse, but cb may also free the last task or the list. */
 int
 tse_task_list_traverse_adv(d_list_t *head, tse_task_cb_t cb, void *arg);
 
-/** Do not hand errors of tasks that a task waits for on to it. */
+/** Do not propagate errors to a task from the tasks it waits for. */
 void
 tse_disable_propagate(tse_task_t *task);
 

@@ -6,7 +6,7 @@
  * @file
  * Small helpers around the basic types.
  *
- * Memory that the library hands out comes from malloc, and memory handed to it must too: D_FREE
+ * Memory that the library returns comes from malloc, and so must memory passed to it: D_FREE
  * is free() that also clears the pointer.
  */
 
@@ -47,19 +47,19 @@
 /** x rounded up to a multiple of a, a power of two. */
 #define D_ALIGNUP(x, a)            (((x) + (a) - 1) & ~((a) - 1))
 
-/** Evaluate an expression, usually rc = value, and go to label. */
+/** Evaluate an expression, usually rc = value, and jump to label. */
 #define D_GOTO(label, expr)                                                                        \
 	do {                                                                                       \
 		(void)(expr);                                                                      \
 		goto label;                                                                        \
 	} while (0)
 
-/** Point ptr at zeroed memory, or make it NULL. */
+/** Set ptr to zeroed memory, or to NULL. */
 #define D_ALLOC(ptr, size)         ((ptr) = (__typeof__(ptr))calloc(1, (size)))
 #define D_ALLOC_PTR(ptr)           D_ALLOC(ptr, sizeof(*(ptr)))
 #define D_ALLOC_ARRAY(ptr, count)  ((ptr) = (__typeof__(ptr))calloc((count), sizeof(*(ptr))))
 
-/** Free ptr and make it NULL. */
+/** Free ptr and set it to NULL. */
 #define D_FREE(ptr)                                                                                \
 	do {                                                                                       \
 		free(ptr);                                                                         \
@@ -70,7 +70,7 @@
 extern "C" {
 #endif
 
-/** Give sgl nr empty buffers. @return 0 or -DER_NOMEM. Undo with d_sgl_fini. */
+/** Initialize sgl with nr empty buffers. @return 0 or -DER_NOMEM. Undo with d_sgl_fini. */
 static inline int
 d_sgl_init(d_sg_list_t *sgl, unsigned int nr)
 {
@@ -98,7 +98,7 @@ d_sgl_fini(d_sg_list_t *sgl, bool free_iovs)
 	sgl->sg_nr_out = 0;
 }
 
-/** Bytes that all buffers of sgl hold together. */
+/** Total capacity in bytes of all buffers of sgl. */
 static inline size_t
 d_sgl_buf_size(d_sg_list_t *sgl)
 {
@@ -110,7 +110,7 @@ d_sgl_buf_size(d_sg_list_t *sgl)
 	return total;
 }
 
-/** The negated error code for an errno value; -DER_MISC when it has none. */
+/** The negated error code for an errno value; -DER_MISC if there is none. */
 static inline int
 d_errno2der(int err)
 {

@@ -4,11 +4,11 @@
 
 /**
  * @file
- * A chained hash table whose links lie inside the caller's records.
+ * A chained hash table whose links are inside the caller's records.
  *
- * The table never allocates or copies records. What a key is, how records are compared, counted
- * and freed is told by a d_hash_table_ops_t. Finding a record takes a reference on it (through
- * hop_rec_addref); give it back with d_hash_rec_decref.
+ * The table never allocates or copies records. A d_hash_table_ops_t defines what a key is and how
+ * records are compared, counted and freed. Finding a record takes a reference on it (through
+ * hop_rec_addref); drop it with d_hash_rec_decref.
  */
 
 #include <gurt/list.h>
@@ -20,12 +20,12 @@ extern "C" {
 
 struct d_hash_table;
 
-/** The caller's side of a table. Only hop_key_cmp is required. */
+/** The caller's functions for a table. Only hop_key_cmp is required. */
 typedef struct {
 	/** Whether the record has this key. */
 	bool (*hop_key_cmp)(struct d_hash_table *htable, d_list_t *link, const void *key,
 			    unsigned int ksize);
-	/** Give a key to a record that has none; for d_hash_rec_insert_anonym. */
+	/** Assign a key to a record that has none; for d_hash_rec_insert_anonym. */
 	void (*hop_key_init)(struct d_hash_table *htable, d_list_t *link, void *arg);
 	/** Hash of a key. Without it d_hash_string_u32 is applied to the bytes of the key. */
 	uint32_t (*hop_key_hash)(struct d_hash_table *htable, const void *key,
@@ -34,11 +34,11 @@ typedef struct {
 	uint32_t (*hop_rec_hash)(struct d_hash_table *htable, d_list_t *link);
 	/** Take a reference. */
 	void (*hop_rec_addref)(struct d_hash_table *htable, d_list_t *link);
-	/** Give up a reference; true when it was the last. */
+	/** Drop a reference; true if it was the last. */
 	bool (*hop_rec_decref)(struct d_hash_table *htable, d_list_t *link);
-	/** Give up count references; 1 when none is left, 0 otherwise, negative on error. */
+	/** Drop count references; 1 if none is left, 0 otherwise, negative on error. */
 	int (*hop_rec_ndecref)(struct d_hash_table *htable, d_list_t *link, int count);
-	/** Free a record that nobody refers to. */
+	/** Free a record without references. */
 	void (*hop_rec_free)(struct d_hash_table *htable, d_list_t *link);
 } d_hash_table_ops_t;
 
@@ -50,7 +50,7 @@ enum d_hash_feats {
 	D_HASH_FT_MUTEX           = 0x2,
 	/** Reader-writer locks instead of spin locks. */
 	D_HASH_FT_RWLOCK          = 0x4,
-	/** A record leaves the table with its last reference. */
+	/** A record is removed from the table with its last reference. */
 	D_HASH_FT_EPHEMERAL       = 0x8,
 	/** A record that was found moves to the front of its bucket. */
 	D_HASH_FT_LRU             = 0x10,
@@ -60,7 +60,7 @@ enum d_hash_feats {
 	D_HASH_FT_GLOCK           = 0x8000
 };
 
-/* A strict -std=c99 or c11 hides two of these types unless POSIX is asked for by macro. */
+/* With a strict -std=c99 or c11, two of these types are hidden unless a macro requests POSIX. */
 union d_hash_lock {
 	pthread_mutex_t    mutex;
 #if defined(__cplusplus) || (defined(_POSIX_C_SOURCE) && _POSIX_C_SOURCE >= 200112L)
@@ -93,30 +93,30 @@ struct d_hash_table {
 typedef int (*d_hash_traverse_cb_t)(d_list_t *link, void *arg);
 
 /**
- * Make a table of 1 << bits buckets. hops must outlive it; priv is stored in ht_priv.
+ * Create a table of 1 << bits buckets. hops must outlive it; priv is stored in ht_priv.
  * @return 0, or -DER_NOMEM.
  */
 int
 d_hash_table_create(uint32_t feats, uint32_t bits, void *priv, d_hash_table_ops_t *hops,
 		    struct d_hash_table **htable);
 
-/** As d_hash_table_create, in memory of the caller. */
+/** Like d_hash_table_create, in memory of the caller. */
 int
 d_hash_table_create_inplace(uint32_t feats, uint32_t bits, void *priv, d_hash_table_ops_t *hops,
 			    struct d_hash_table *htable);
 
-/** Visit every record. @return 0, or what the callback returned to stop. */
+/** Visit every record. @return 0, or the value with which the callback stopped. */
 int
 d_hash_table_traverse(struct d_hash_table *htable, d_hash_traverse_cb_t cb, void *arg);
 
 /**
  * Free a table made by d_hash_table_create.
- * @param force remove records that are left; without it a table in use gives -DER_BUSY.
+ * @param force remove remaining records; without it, a table in use returns -DER_BUSY.
  */
 int
 d_hash_table_destroy(struct d_hash_table *htable, bool force);
 
-/** As d_hash_table_destroy, for a table made in place. */
+/** Like d_hash_table_destroy, for a table created in place. */
 int
 d_hash_table_destroy_inplace(struct d_hash_table *htable, bool force);
 
@@ -124,21 +124,21 @@ d_hash_table_destroy_inplace(struct d_hash_table *htable, bool force);
 d_list_t *
 d_hash_rec_find(struct d_hash_table *htable, const void *key, unsigned int ksize);
 
-/** The record of this key, or else insert link. @return the record found, or link. */
+/** Find the record of this key, or else insert link. @return the record found, or link. */
 d_list_t *
 d_hash_rec_find_insert(struct d_hash_table *htable, const void *key, unsigned int ksize,
 		       d_list_t *link);
 
 /**
  * Insert a record.
- * @param exclusive refuse a key that is in the table.
+ * @param exclusive refuse a key that is already in the table.
  * @return 0 or -DER_EXIST. The key must not be NULL and ksize not 0.
  */
 int
 d_hash_rec_insert(struct d_hash_table *htable, const void *key, unsigned int ksize,
 		  d_list_t *link, bool exclusive);
 
-/** Insert a record whose key hop_key_init makes from arg. @return 0, or -DER_INVAL without it. */
+/** Insert a record whose key hop_key_init creates from arg. @return 0, or -DER_INVAL without it. */
 int
 d_hash_rec_insert_anonym(struct d_hash_table *htable, d_list_t *link, void *arg);
 
@@ -152,12 +152,12 @@ d_hash_rec_delete_at(struct d_hash_table *htable, d_list_t *link);
 
 /**
  * Move the record of this key to the end of its bucket, in tables with D_HASH_FT_LRU.
- * @return whether that was done.
+ * @return whether it was moved.
  */
 bool
 d_hash_rec_evict(struct d_hash_table *htable, const void *key, unsigned int ksize);
 
-/** As d_hash_rec_evict, for a record at hand. */
+/** Like d_hash_rec_evict, for a given record. */
 bool
 d_hash_rec_evict_at(struct d_hash_table *htable, d_list_t *link);
 
@@ -165,11 +165,11 @@ d_hash_rec_evict_at(struct d_hash_table *htable, d_list_t *link);
 void
 d_hash_rec_addref(struct d_hash_table *htable, d_list_t *link);
 
-/** Give up a reference; the last one frees the record through hop_rec_free. */
+/** Drop a reference; the last one frees the record through hop_rec_free. */
 void
 d_hash_rec_decref(struct d_hash_table *htable, d_list_t *link);
 
-/** Give up count references. @return 0, or -DER_INVAL when there were fewer. */
+/** Drop count references. @return 0, or -DER_INVAL if there were fewer. */
 int
 d_hash_rec_ndecref(struct d_hash_table *htable, int count, d_list_t *link);
 
@@ -177,7 +177,7 @@ d_hash_rec_ndecref(struct d_hash_table *htable, int count, d_list_t *link);
 bool
 d_hash_rec_unlinked(d_list_t *link);
 
-/** Some record of the table without a reference taken, or NULL when it is empty. */
+/** Any record of the table without taking a reference, or NULL if it is empty. */
 d_list_t *
 d_hash_rec_first(struct d_hash_table *htable);
 

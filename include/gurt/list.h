@@ -4,9 +4,9 @@
 
 /**
  * @file
- * Circular doubly linked lists whose links lie inside the listed structures.
+ * Circular doubly linked lists whose links are inside the listed structures.
  *
- * A list is a d_list_t that points at itself when empty. Nothing here locks or allocates.
+ * A list is a d_list_t that points to itself if empty. No function locks or allocates.
  */
 
 #include <stddef.h>
@@ -22,20 +22,20 @@ struct d_list_head {
 
 typedef struct d_list_head d_list_t;
 
-/** Value of an empty list called name. */
+/** Initializer of an empty list called name. */
 #define D_LIST_HEAD_INIT(name) {&(name), &(name)}
 
 /** Define an empty list. */
 #define D_LIST_HEAD(name)      d_list_t name = D_LIST_HEAD_INIT(name)
 
-/** Make *ptr an empty list, or an entry that is in no list. */
+/** Initialize *ptr as an empty list, or as an entry that is in no list. */
 #define D_INIT_LIST_HEAD(ptr)                                                                      \
 	do {                                                                                       \
 		(ptr)->prev = (ptr);                                                               \
 		(ptr)->next = (ptr);                                                               \
 	} while (0)
 
-/** Put entry right after place. */
+/** Insert entry right after place. */
 static inline void
 d_list_add(d_list_t *entry, d_list_t *place)
 {
@@ -45,14 +45,14 @@ d_list_add(d_list_t *entry, d_list_t *place)
 	place->next       = entry;
 }
 
-/** Put entry right before place; with a list head as place, at the end of the list. */
+/** Insert entry right before place; if place is a list head, at the end of the list. */
 static inline void
 d_list_add_tail(d_list_t *entry, d_list_t *place)
 {
 	d_list_add(entry, place->prev);
 }
 
-/** Take entry out of its list. Its own links are left dangling. */
+/** Remove entry from its list. Its own links are left dangling. */
 static inline void
 d_list_del(d_list_t *entry)
 {
@@ -60,7 +60,7 @@ d_list_del(d_list_t *entry)
 	entry->prev->next = entry->next;
 }
 
-/** Take entry out of its list and make it an empty list. */
+/** Remove entry from its list and reinitialize it. */
 static inline void
 d_list_del_init(d_list_t *entry)
 {
@@ -84,7 +84,7 @@ d_list_move_tail(d_list_t *entry, d_list_t *place)
 	d_list_add_tail(entry, place);
 }
 
-/** Non-zero when the list holds nothing. */
+/** Non-zero if the list is empty. */
 static inline int
 d_list_empty(d_list_t *head)
 {

@@ -6,7 +6,7 @@
  * @file
  * Basic types: buffers, buffer lists and lists of ranks.
  *
- * The system headers are part of the interface: programs written for it count on them.
+ * The system headers are part of the interface: programs written for it rely on them.
  */
 
 #include <byteswap.h>
@@ -28,7 +28,7 @@
 extern "C" {
 #endif
 
-/** A UUID that can be assigned and returned, which the bare array cannot. */
+/** A UUID that can be assigned and returned, unlike the bare array. */
 struct d_uuid {
 	uuid_t uuid;
 };
@@ -37,9 +37,9 @@ struct d_uuid {
 typedef struct {
 	/** First byte. */
 	void  *iov_buf;
-	/** Bytes the buffer can hold. */
+	/** Capacity in bytes. */
 	size_t iov_buf_len;
-	/** Bytes in it that matter. */
+	/** Bytes in use. */
 	size_t iov_len;
 } d_iov_t;
 
