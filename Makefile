@@ -1,11 +1,11 @@
-# Esker's targets; `make help` lists them. Each does its own set-up.
+# Esker's targets; `make help` lists them. Each performs its own setup.
 
 PREFIX ?= /usr/local
 DESTDIR ?=
 FILES ?=
 ARGS ?=
 
-# A fresh rustup is not on the PATH of the shell it was installed from.
+# A newly installed rustup is not yet on the shell's PATH.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 RELEASE := $(or $(CARGO_TARGET_DIR),target)/release
@@ -19,28 +19,28 @@ SOURCES := $(shell find Cargo.toml Cargo.lock crates -name '*.rs' -o -name '*.to
 
 build: $(BUILT) ## Build the command line, libdaos and the interception library, optimised
 
-# `touch`, because cargo leaves a file alone that would come out the same.
+# `touch`, because cargo does not rewrite a file whose content would be unchanged.
 $(BUILT) &: $(SOURCES)
 	scripts/setup.sh
 	cargo build --release -p esker-cli -p esker-libdaos -p esker-preload
 	touch $(BUILT)
 
-demo: build ## Archive, list, retrieve and map a forecast, real fields from C, Field I/O here and on Ceph (FILES="a.grib folder" for your own)
+demo: build ## Run a demo: a forecast from Python with a map, GRIB files, a C program, Field I/O here and on Ceph (FILES="a.grib folder" for your own)
 	scripts/setup.sh samples fields python
-	scripts/setup.sh ceph || echo "going on without Ceph"
+	scripts/setup.sh ceph || echo "continuing without Ceph"
 	scripts/wheel.sh build/demo/wheels release
 	scripts/demo.sh $(ESKER) $(LIBDAOS) $(FILES)
 
 test: ## Run every test: Rust, ABI, C programs, real programs, Python
 	scripts/setup.sh samples fields fuse python
-	scripts/setup.sh ceph || echo "going on without the tests on Ceph"
+	scripts/setup.sh ceph || echo "continuing without the tests on Ceph"
 	scripts/test.sh
 
 soak: ## Test with random seeds for 30 minutes, then with Miri, loom and ThreadSanitizer (ARGS="--minutes 600 torture", see scripts/soak.sh)
 	scripts/setup.sh fields fuse
 	scripts/soak.sh $(ARGS)
 
-check: ## Check format, lints, dependencies and the style of the repository
+check: ## Check formatting, lints, dependencies and repository style
 	scripts/setup.sh lint python
 	scripts/check.sh
 
@@ -48,7 +48,7 @@ wheel: ## Build the Python package into build/wheels
 	scripts/setup.sh python
 	scripts/wheel.sh build/wheels release
 
-bench: build ## Measure arrays and keys on this machine beside its own limit (ARGS= go to `esker bench`)
+bench: build ## Measure arrays and keys relative to the medium's limit (ARGS= is passed to `esker bench`)
 	$(ESKER) bench array $(ARGS)
 	$(ESKER) bench kv $(ARGS)
 
@@ -56,19 +56,19 @@ ceph-up: ## Start a Ceph cluster on loopback in build/ceph (ARGS="--store bluest
 	scripts/setup.sh ceph
 	scripts/ceph.sh up $(ARGS)
 
-ceph-down: ## End that cluster, and remove its data (ARGS=FOLDER for another)
+ceph-down: ## Stop that cluster and remove its data (ARGS=FOLDER for another)
 	scripts/ceph.sh down $(ARGS)
 
-install: build ## Install below PREFIX (default /usr/local), staged in DESTDIR if given
+install: build ## Install below PREFIX (default /usr/local), staged in DESTDIR if set
 	scripts/install.sh $(BUILT) "$(DESTDIR)" "$(PREFIX)"
 
-uninstall: ## Remove what `make install` put below PREFIX
+uninstall: ## Remove what `make install` installed below PREFIX
 	scripts/uninstall.sh "$(DESTDIR)$(PREFIX)"
 
 fmt: ## Format the Rust sources
 	cargo fmt --all
 
-clean: ## Remove everything that was built
+clean: ## Remove all build results
 	cargo clean
 	rm -rf build
 

@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# A Ceph cluster of one monitor and one OSD on loopback, for tests and demos: everything it has lies in one folder, and
-# any number of them run side by side. Needs the packages of `setup.sh ceph`, no privilege, no systemd.
-# usage: ceph.sh up [OPTION...] [FOLDER]    make a new one, wait until it answers, print the path of its ceph.conf
-#        ceph.sh down [FOLDER]              end it, and remove the folder with all data
-#        ceph.sh status [FOLDER]            say what runs, and how to reach it
+# Runs a Ceph cluster of one monitor and one OSD on loopback, for tests and demos. All its files are in one folder, and
+# any number of clusters can run side by side. Needs the packages of `setup.sh ceph`, no privileges, no systemd.
+# usage: ceph.sh up [OPTION...] [FOLDER]    create a new one, wait until it responds, print the path of its ceph.conf
+#        ceph.sh down [FOLDER]              stop it, and remove the folder with all data
+#        ceph.sh status [FOLDER]            report what is running, and how to reach it
 #        ceph.sh stop|kill|start osd|mon [FOLDER]
-#                                           one daemon: ended in order, ended at once, started again with its data
-# FOLDER is build/ceph where none is named. Options of `up`:
-#   --store memstore|bluestore   what the OSD keeps objects in: memory (the default; lost when the OSD is killed), or a
-#                                file in FOLDER, which survives it
-#   --size SIZE                  how much the OSD takes, 4G by default; memory holds twice what is stored
-#   --pool NAME                  the pool that is made, esker by default
-#   --auth                       ask clients for their key (cephx); the right one is in FOLDER/keyring
+#                                           one daemon: stop it cleanly, kill it, or start it again with its data
+# FOLDER defaults to build/ceph. Options of `up`:
+#   --store memstore|bluestore   where the OSD stores objects: memory (the default; lost when the OSD is killed), or a
+#                                file in FOLDER, which survives that
+#   --size SIZE                  capacity of the OSD, 4G by default; memory use is twice the stored data
+#   --pool NAME                  name of the pool to create, esker by default
+#   --auth                       require a key from clients (cephx); it is in FOLDER/keyring
 set -euo pipefail
 root=$(dirname "$0")/..
 
@@ -25,7 +25,7 @@ usage() {
     exit 2
 }
 
-# in_time SECONDS WHAT COMMAND...: until the command succeeds.
+# in_time SECONDS WHAT COMMAND...: repeats the command until it succeeds.
 in_time() {
     local end=$((SECONDS + $1)) what=$2
     shift 2
@@ -39,14 +39,14 @@ ask() {
     ceph --connect-timeout 30 -c "$conf" "$@"
 }
 
-# Quiet, and with the words of the last try where it is of no use to go on.
+# Quiet; prints the output of the last attempt if continuing is pointless.
 quietly() {
     "$@" >"$dir/log/last" 2>&1 || fail "$1 failed: $(tail -n 3 "$dir/log/last")"
 }
 
 # --- daemons: each writes its process id to FOLDER/osd.pid or FOLDER/mon.pid
 
-# Prints the process id of a daemon of this folder that runs; a number that another process got since does not count.
+# Prints the process id of a running daemon of this folder; ignores a number that was reused by another process.
 running() {
     local pid
     pid=$(cat "$dir/$1.pid" 2>/dev/null) && grep -qzxF "$conf" "/proc/$pid/cmdline" 2>/dev/null && echo "$pid"
@@ -56,7 +56,7 @@ gone() {
     ! running "$1"
 }
 
-# One that was killed keeps its files locked for a moment after its end can be seen, so there may be several tries.
+# A killed daemon keeps its files locked briefly after its process is gone, so several attempts may be needed.
 start() {
     if running "$1" >/dev/null; then return; fi
     case $1 in
@@ -77,7 +77,7 @@ osd_is_up() {
     ask osd stat | grep -q ' 1 up'
 }
 
-# Monitors believe for a while that an OSD is up which was killed: only an answer tells.
+# Monitors report a killed OSD as up for a while: only a response proves that it is up.
 pool_answers() {
     quietly timeout 60 rados -c "$conf" -p "$1" put esker.first "$conf"
     quietly rados -c "$conf" -p "$1" rm esker.first
@@ -97,7 +97,7 @@ port_is_taken() {
     (: <"/dev/tcp/127.0.0.1/$1") 2>/dev/null
 }
 
-# A hundred ports below those that are handed out to clients; each folder begins to look at a place of its own.
+# A hundred ports below those that are handed out to clients; each folder starts its search at a different port.
 free_ports() {
     local slot try
     slot=$(cksum <<<"$dir")
@@ -144,7 +144,7 @@ osd objectstore = $store
 memstore device bytes = $size
 bluestore block size = $size
 
-# Clients write neither logs nor sockets here, and have no file for their process id.
+# Clients write no logs, sockets or process id files here.
 [client]
 admin socket =
 pid file =
@@ -152,7 +152,7 @@ log file =
 END_OF_CONF
 }
 
-# The keys of the monitor and of whoever administers; harmless where nobody asks for them.
+# The keys of the monitor and of the administrator; harmless if keys are not required.
 make_keys() {
     quietly ceph-authtool --create-keyring "$dir/keyring" --gen-key -n client.admin \
         --cap mon 'allow *' --cap osd 'allow *'
@@ -167,7 +167,7 @@ make_monitor() {
     start mon
 }
 
-# Its key goes into the one keyring, so that it and the clients look in one place.
+# Its key goes into the shared keyring, so that daemons and clients look in the same place.
 make_osd() {
     local uuid
     uuid=$(cat /proc/sys/kernel/random/uuid)
@@ -201,7 +201,7 @@ up() {
     echo "$conf"
 }
 
-# Nothing is removed that does not look like a folder of ours.
+# Removes nothing that does not look like a folder of this script.
 down() {
     [ -e "$conf" ] || return 0
     finish KILL osd

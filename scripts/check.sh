@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Everything a change is held to apart from working: format, lints, dependencies, style.
+# Checks everything about a change except that it works: format, lints, dependencies, style.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -12,10 +12,10 @@ skip() {
     echo "--- skipped: $*"
 }
 
-# Tests may fail on purpose, in helper functions too; the product may not.
+# Tests, including their helper functions, may panic; product code may not.
 in_tests=(-A clippy::unwrap_used -A clippy::expect_used -A clippy::panic)
 
-# The database of advisories lies on a host that not every network reaches.
+# The advisory database is on a host that is not reachable from every network.
 advisories() {
     if timeout 60 cargo deny fetch db >/dev/null 2>&1; then
         step cargo deny check --disable-fetch advisories

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Archives a forecast from Python, lists its axes, retrieves some of it and draws a map; archives and retrieves GRIB files
-# by key and draws maps of them; then a C program stores their fields with an index and another process reads them; then
-# Field I/O runs on a pool of this machine and on Ceph, where its packages are there.
-# usage: demo.sh ESKER LIBDAOS [FILE or FOLDER...]; without any, the samples of ecCodes
+# Archives a forecast from Python, lists its axes, retrieves part of it and draws a map. Archives and retrieves GRIB
+# files by key and draws maps of them. Then a C program stores their fields with an index, and another process reads
+# them. Then Field I/O runs on a local pool and, if its packages are installed, on Ceph.
+# usage: demo.sh ESKER LIBDAOS [FILE or FOLDER...]; default: the samples of ecCodes
 set -euo pipefail
 cd "$(dirname "$0")/.."
 esker=$1 libdaos=$2
@@ -13,14 +13,14 @@ find_files() {
 mapfile -t files < <(find_files "$@")
 [ ${#files[@]} -gt 0 ] || { echo "demo.sh: no files in: $*" >&2 && exit 2; }
 
-# The fields of the files are kept by key and by the example in C, which replaces them, and lie in a file as well.
+# The fields of the files are stored by key, by the C example (which replaces them), and in a file.
 files_mib=$(($(cat "${files[@]}" | wc -c) >> 20))
 pool_mib=$((1024 + 4 * files_mib))
 room_kib=$(((pool_mib + files_mib + 512) * 1024))
 repeat=20
 [ $files_mib -lt 256 ] || repeat=2
 
-# Memory where there is room for the pool, else wherever temporary files go.
+# In memory if there is room for the pool, else in the directory for temporary files.
 roomy() {
     [ -w "$1" ] && [ "$(df -k --output=avail "$1" | tail -n 1)" -gt $room_kib ]
 }
@@ -45,17 +45,17 @@ tools=build/python/bin
 python=build/demo/python/bin/python
 $python examples/python/forecast.py demo/forecast build/demo/map.png 0.25
 
-say "archiving the fields of ${#files[@]} files by the keys that their GRIB messages bring"
-"$esker" fields archive "${files[@]}" || say "what is said above could not be archived, the rest was"
+say "archiving the fields of ${#files[@]} files by the keys of their GRIB messages"
+"$esker" fields archive "${files[@]}" || say "the messages reported above could not be archived; all others were"
 "$esker" fields status
 
-say "the axes of what is there"
+say "the axes of the store"
 "$esker" fields axes
 
 say "retrieving all of it by a MARS request, in the order of its axes"
 "$esker" fields retrieve class=all,date=all,step=all,param=all -o "$work/retrieved.grib"
 
-say "each parameter of them in xarray, and a map of the first ones"
+say "each parameter in xarray, and a map of the first ones"
 $python examples/python/maps.py demo/archive build/demo/maps.png
 
 say "building the example with include/daos.h and libdaos"
@@ -71,7 +71,7 @@ build/demo/fields read --repeat $repeat demo fields "${files[@]}" | tee "$work/r
 
 # Lines of the example: WHAT: N fields, B MiB, R MiB/s, F fields/s
 mean_bytes=$(tail -n 1 "$work/written" | sed 's/.*: //' | awk '{printf "%d", $3 * 1048576 / $1}')
-say "what the medium itself gives for blocks of $mean_bytes bytes, the mean size of a field"
+say "the limit of the medium for blocks of $mean_bytes bytes, the mean size of a field"
 "$esker" bench limit --path "$work" --size "$mean_bytes" --procs 1 | tee "$work/limit"
 
 ratio() {
@@ -81,14 +81,14 @@ ratio() {
     awk -v what="$1" -v phase="$2" -v rate="$rate" -v limit="$limit" \
         'BEGIN {printf "%s: %.2f of the limit (%s MiB/s; %s %s MiB/s)\n", what, rate / limit, rate, phase, limit}'
 }
-say "each field with its Array, its place in the index, checksums, and a comparison when read"
+say "each field with its Array, its index entry, checksums, and a comparison when read"
 ratio written pwrite
 ratio read pread
 
-say "Field I/O on a pool of this machine and on Ceph: one monitor and one OSD in memory, on loopback"
+say "Field I/O on a local pool and on Ceph: one monitor and one OSD in memory, on loopback"
 if conf=$(scripts/ceph.sh up --size 2G "$work/ceph"); then
     "$esker" bench compare --workload field-io --mode no-containers --path "$work" --ops 50 --rounds 2 \
         --stores "native,rados:esker?conf=$conf"
 else
-    say "left out: there is no Ceph here (scripts/setup.sh ceph installs it)"
+    say "skipped: Ceph is not installed (scripts/setup.sh ceph installs it)"
 fi

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what is built, and notes every file so that uninstall.sh finds it.
+# Installs the build results and records every file for uninstall.sh.
 # usage: install.sh ESKER LIBDAOS PRELOAD DESTDIR PREFIX
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -8,7 +8,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 stage=$work/stage
 
-# put MODE FILE PLACE: the file goes to this place below the prefix.
+# put MODE FILE PLACE: installs the file at PLACE below the prefix.
 put() {
     install -D -m "$1" "$2" "$stage/$3"
 }
@@ -18,8 +18,8 @@ completion() {
     put 644 "$work/completion" "$2"
 }
 
-# Below lib64 and Debian's name for the machine, where build systems look too. Links to the file itself: a link there
-# may lead to lib, and then stands in place of one of the same name.
+# Also installs links below lib64 and Debian's multiarch directory, where build systems look. They refer to the library
+# file itself, not to its other names: lib64 may be a link to lib, where such a link would replace its own target.
 other_places() {
     local machine place name library
     library=$(readlink "$stage/lib/libdaos.so.2")

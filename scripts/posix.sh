@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Errnos, one file at random, and random sequences of calls, each way files are reached, with what cargo builds for
-# tests (tests/posix/run.sh).
+# Tests errnos, random operations on one file, and random sequences of calls, for each way of accessing files, with the
+# programs that cargo builds for tests (tests/posix/run.sh).
 # usage: posix.sh [WAY...]
-# environment: ESKER_SEED, where all that is random begins
+# environment: ESKER_SEED, the seed of all random choices
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

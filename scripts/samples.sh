@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Prints the paths of ecCodes' sample GRIB fields, one a line; fails where there are none.
+# Prints the paths of ecCodes' sample GRIB fields, one per line; fails if there are none.
 set -euo pipefail
 
 IFS=: read -ra folders <<<"${ECCODES_SAMPLES_PATH:-/usr/share/eccodes/samples:/usr/share/eccodes/ifs_samples}"
 
-# The samples are not all GRIB, and only their first bytes say which are.
+# Not all samples are GRIB; only their first bytes tell.
 is_grib() {
     [ "$(head -c 4 "$1" | tr -d '\0')" = GRIB ]
 }

@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# Sees to it that what the build needs is there: installs it where it may, lists it where it may not.
+# Ensures that the build requirements are present: installs them if it may, lists them otherwise.
 # usage: setup.sh [samples] [fields] [fuse] [ceph] [lint] [python]
 #   samples  also the sample fields of ecCodes
 #   fields   also ecCodes, which reads GRIB
-#   fuse     also what mounting takes, where this machine has the device
+#   fuse     also what mounting needs, if this machine has the device
 #   ceph     also librados, and the daemons of a cluster for tests
 #   lint     also rustfmt, clippy, cargo-deny and shellcheck
-#   python   also what builds, checks and tests the Python package, into build/python
+#   python   also the tools that build, check and test the Python package, into build/python
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 missing=()
 
-# need PACKAGE COMMAND...: the package is missing where the command fails.
+# need PACKAGE COMMAND...: the package is missing if the command fails.
 need() {
     local package=$1
     shift
@@ -23,7 +23,7 @@ has_header() {
     echo "#include <$1>" | cc -E -x c -
 }
 
-# ldconfig is not on the path of everyone.
+# ldconfig is not on every user's path.
 has_library() {
     PATH=$PATH:/sbin ldconfig -p | grep -F "$1"
 }
@@ -47,7 +47,7 @@ can_install() {
     command -v apt-get && as_root true
 } >/dev/null 2>&1
 
-# --no-remove: replacing a compiler somebody chose is for them to do.
+# --no-remove: never replace a compiler that the user chose.
 apt_get() {
     as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=120 "$@"
 }
@@ -58,11 +58,11 @@ apt_install() {
 
 explain() {
     cat >&2 <<END
-These are missing and cannot be installed from here:
+These packages are missing and cannot be installed automatically:
     $*
 On Debian 12:  apt-get install $*
 Elsewhere:     a C and a C++ compiler, pkg-config, the headers of libuuid, git, fusermount3, ecCodes'
-               library and sample fields (ESKER_ECCODES and ECCODES_SAMPLES_PATH say where they are)
+               library and sample fields (set ESKER_ECCODES and ECCODES_SAMPLES_PATH to their paths)
                and a recent Rust with rustfmt and clippy (https://rustup.rs); shellcheck for \`make check\`;
                librados and Ceph's monitor, OSD and tools for a cluster of \`make ceph-up\`;
                Python 3.11 or later with its modules venv and ensurepip
@@ -89,7 +89,7 @@ need_build_tools() {
     need cargo-web cargo_is_recent
 }
 
-# The package of the library comes with the others, and is what programs need that only use a cluster.
+# The other packages include the library's, which is all that programs need to use a cluster.
 need_ceph() {
     need ceph-common command -v rados
     need ceph-mon command -v ceph-mon
@@ -97,7 +97,7 @@ need_ceph() {
     need librados2 has_library librados.so.2
 }
 
-# The toolchain manager adds its own components; Debian's are for Debian's compiler.
+# rustup installs components for its own toolchains; Debian's packages are for Debian's compiler.
 need_lint_tools() {
     need shellcheck command -v shellcheck
     if command -v rustup >/dev/null; then
@@ -108,7 +108,7 @@ need_lint_tools() {
     fi
 }
 
-# Unoptimised it is ready in a third of the time, and fast enough for what it reads.
+# An unoptimised build takes a third of the time, and is fast enough.
 install_cargo_deny() {
     cargo deny --version >/dev/null 2>&1 && return
     echo "installing: cargo-deny (about a minute)"
@@ -119,7 +119,7 @@ has_python() {
     python3 -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))'
 }
 
-# The environment is made anew when what should be in it changes, or its interpreter is gone.
+# The environment is recreated if its requirements change or its interpreter is gone.
 install_python_tools() {
     local tools=build/python wanted=python/requirements.txt
     cmp -s "$wanted" "$tools/requirements.txt" && "$tools/bin/maturin" --version >/dev/null 2>&1 && return

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Goes on where `make test` stops: the tests that draw at random, with another seed in each round, and the tools that
-# look for what tests do not show. What fails is printed with its seed and kept in build/soak/failures.
+# Continues where `make test` stops: runs the randomised tests with another seed in each round, and the tools that
+# find what tests do not show. Prints each failure with its seed and keeps it in build/soak/failures.
 #
 # usage: soak.sh [--minutes N | --rounds N] [WHAT...]
-#   --minutes N  begins no round after N minutes, 30 without
-#   --rounds N   N rounds, however long they take
-#   WHAT         rounds of: torture model files fields parse daos posix; once: miri loom threads; all of them without
+#   --minutes N  starts no round after N minutes (default 30)
+#   --rounds N   runs N rounds, however long they take
+#   WHAT         in rounds: torture model files fields parse daos posix; once: miri loom threads (default: all)
 #
-# environment: ESKER_SEED, the seed of the first round; ESKER_TORTURE_ROUNDS, how long each torture goes on
+# environment: ESKER_SEED, the seed of the first round; ESKER_TORTURE_ROUNDS, the length of each torture test
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 
@@ -53,12 +53,12 @@ fields() {
     tests -p esker-fields --tests
 }
 
-# Every parser of bytes from outside, for much longer than in `make test`.
+# Every parser of untrusted bytes, for much longer than in `make test`.
 parse() {
     ESKER_FUZZ_ROUNDS=200 tests --workspace --exclude esker-python fuzz_
 }
 
-# Calls of the DAOS API with arguments of all sorts.
+# Calls of the DAOS API with arguments of all kinds.
 daos() {
     tests -p esker-libdaos no_argument_crashes
 }
@@ -78,11 +78,11 @@ skip() {
 
 passed=0 failed=0 skipped=0
 
-# Modules without system calls: Miri knows no mapped files. A module that parses or encodes bytes belongs here, but
-# for those of the field store, which has no unsafe code.
+# Modules without system calls, because Miri does not support mapped files. Modules that parse or encode bytes belong
+# here, except those of the field store, which has no unsafe code.
 in_store=(record:: superblock:: keys:: segment::header segment::state commit::intent)
 in_client=(bytes:: array:: naming:: native::placement posix::bundle posix::meta posix::name rados:: copy::state memory::)
-# The C functions on a pool in memory. C programs keep pointers where Rust would keep borrows, and own what they are given.
+# The C functions on a pool in memory. C programs keep pointers where Rust would use borrows, and own returned memory.
 in_libdaos=(acl:: attribute:: container:: handles:: hash:: layout:: misc:: object:: pool:: property:: tx::)
 miri() {
     has_nightly miri --version || { skip miri "no nightly toolchain with it (rustup toolchain install nightly -c miri)" && return; }
@@ -104,13 +104,13 @@ interpreted() {
     cargo +nightly miri test --quiet --target-dir "$place/target-miri" "$@"
 }
 
-# What threads share without locks, in every order they can run in that interrupts them three times at most.
+# Code that threads share without locks, in every interleaving with at most three preemptions.
 loom() {
     once loom env RUSTFLAGS="--cfg loom" LOOM_MAX_PREEMPTIONS=3 cargo test --quiet \
         --target-dir "$place/target-loom" -p esker-libdaos -p esker-store --lib models::
 }
 
-# Threads of one process on a pool, watched by ThreadSanitizer, with the standard library and LMDB built for it.
+# Threads of one process on a pool, under ThreadSanitizer, with the standard library and LMDB instrumented.
 threads() {
     local sources
     sources=$(rustc +nightly --print sysroot 2>/dev/null)/lib/rustlib/src/rust/library
@@ -120,7 +120,7 @@ threads() {
         -Zbuild-std --target x86_64-unknown-linux-gnu --target-dir "$place/target-tsan" -p esker --test native -- threads
 }
 
-# once NAME COMMAND...: keeps what was printed where it fails.
+# once NAME COMMAND...: runs the command, and keeps its output if it fails.
 once() {
     local name=$1 log=$place/$1.log kept
     shift

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs a wheel into an empty virtual environment and runs the tests of the Python package there, where
-# nothing but the wheel can be imported.
+# Installs a wheel into an empty virtual environment, where nothing else can be imported, and runs the tests of the
+# Python package there.
 # usage: test-python.sh WHEELS-FOLDER [PYTEST-ARGUMENT...]
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs every test and sums up. Those in C find what they test in ESKER, ESKER_LIB and ESKER_INCLUDE.
+# Runs every test and prints a summary. ESKER, ESKER_LIB and ESKER_INCLUDE tell the C tests what to test.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 
@@ -14,11 +14,11 @@ summary=() failures=0 passed=0 failed=0 skipped=0
 logs=build/test/logs
 rm -rf "$logs"
 mkdir -p "$logs"
-# The tests in Rust note there that they were skipped, for their runner takes them for passed.
+# Skipped Rust tests record themselves there, because cargo counts them as passed.
 export ESKER_TEST_SKIPPED
 ESKER_TEST_SKIPPED=$(realpath -m "$logs/skipped")
 
-# counts LOG: how many tests passed, failed and were skipped, by the summaries of cargo, pytest and our scripts.
+# counts LOG: the numbers of passed, failed and skipped tests, from the summaries of cargo, pytest and our scripts.
 counts() {
     tr -d ',;' <"$1" | awk '
         /^test result: |^[0-9]+ (passed|failed|skipped|errors?)( |$)/ {
@@ -28,7 +28,7 @@ counts() {
                     count["skipped"] + count["ignored"] }'
 }
 
-# suite NAME COMMAND...: a suite that fails does not keep the others from running.
+# suite NAME COMMAND...: runs a suite; a failing suite does not stop the others.
 suite() {
     local name=$1 start=$SECONDS outcome=passed log good bad left noted
     shift
@@ -44,9 +44,9 @@ suite() {
     summary+=("$outcome  $((SECONDS - start)) s  $name: $good passed, $bad failed, $left skipped")
 }
 
-# A cluster on loopback for the tests on Ceph, which find it in ESKER_TEST_RADOS and skip with a message without it. It
-# ends with this script, whatever happens; what one that was killed left behind is ended first. No suite of its own: its
-# daemons would keep the pipe of one open.
+# A cluster on loopback for the tests on Ceph, which find it in ESKER_TEST_RADOS and are skipped with a message without
+# it. It always ends with this script; the remains of a killed run are removed first. It is not a suite, because its
+# daemons would keep the suite's pipe open.
 cluster=build/test/ceph
 start_cluster() {
     local conf
@@ -61,13 +61,13 @@ has_ceph() {
     done
 }
 
-# Without the Python module: the tool that makes wheels builds it with settings of its own.
+# Without the Python module, which maturin builds with settings of its own.
 build() {
     cargo build --quiet --workspace --exclude esker-python && scripts/lay-out-library.sh "$built/libdaos.so" "$ESKER_LIB"
 }
 
-# Programs that nobody here wrote, on a file system of ours. Tests of what is not done are left out; docs/semantics.md
-# names them.
+# Third-party programs on an Esker file system. Tests of unsupported features are left out; docs/semantics.md lists
+# them.
 programs() {
     local dir status
     dir=$(mktemp -d "${1:-/dev/shm}/esker-test.XXXXXX")
@@ -93,7 +93,7 @@ for script in tests/abi/run.sh tests/c/*.sh; do
     [ ! -f "$script" ] || suite "$script" bash "$script"
 done
 
-# In a folder of its own, so that no wheel for use is replaced by one for tests.
+# In a separate folder, so that a test wheel never replaces a release wheel.
 python_package() {
     scripts/wheel.sh build/test/wheels dev && scripts/test-python.sh build/test/wheels
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Removes what install.sh noted, and the folders that are empty then.
+# Removes the files that install.sh recorded, and directories that are empty afterwards.
 # usage: uninstall.sh ROOT
 set -euo pipefail
 manifest=share/esker/installed

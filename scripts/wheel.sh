@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Builds the Python package with the tools that `setup.sh python` installs.
 # usage: wheel.sh FOLDER PROFILE
-#   FOLDER   where the wheel goes; older ones in it are removed
-#   PROFILE  of cargo: release, or dev to share what the tests build
+#   FOLDER   where to put the wheel; removes older ones
+#   PROFILE  cargo profile: release, or dev to share the tests' build
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
