@@ -1,5 +1,5 @@
 //! Named values that belong to a pool or container.
-use crate::backend::{Backend, Scope};
+use esker_backend::{Backend, Scope};
 use esker_types::limits::{ATTR_NAME_MAX, ATTR_VALUE_MAX};
 use esker_types::{Error, ErrorKind, Result};
 use std::sync::Arc;

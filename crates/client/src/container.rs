@@ -1,14 +1,14 @@
 //! Containers: sets of objects with snapshots and transactions of their own.
 use crate::access::Access;
-use crate::array::{Array, ArrayAttributes};
+use crate::array::Array;
 use crate::attributes::{self, Attributes};
-use crate::backend::{Backend, Scope};
 use crate::kv::Kv;
 use crate::object::Object;
 use crate::transaction::Transaction;
-use esker_types::check_label;
+use esker_backend::{Backend, Scope};
 use esker_types::info::{ContainerId, ContainerInfo, OpenMode, PoolInfo, SnapshotInfo};
 use esker_types::ops::{Anchor, View, Write};
+use esker_types::{ArrayAttributes, check_label};
 use esker_types::{ClassError, Epoch, Error, ErrorKind, ObjectClass, ObjectId, ObjectType, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,6 +1,6 @@
 //! Holds: objects in use.
 use crate::container::Container;
-use crate::reply::Wait;
+use esker_os::executor::Wait;
 use esker_types::{ObjectId, Result};
 
 /// Says that this process uses an object. Ended by [`Hold::release`], or dropped where nobody can have doomed
@@ -18,7 +18,7 @@ pub struct Hold {
 
 impl Hold {
     pub(crate) async fn take(container: Container, oid: ObjectId) -> Result<Self> {
-        let generation = esker_store::generation();
+        let generation = esker_os::generation();
         container.backend_anyhow().hold(container.id(), oid).await?;
         Ok(Self { container, oid, generation, ended: false })
     }
@@ -32,7 +32,7 @@ impl Hold {
     /// True where it counts in this process, false in a child of the process that took it.
     #[must_use]
     pub fn counts(&self) -> bool {
-        self.generation == esker_store::generation()
+        self.generation == esker_os::generation()
     }
 
     /// Lets go of the object. True where it was doomed and nobody holds it any more: the caller removes it.

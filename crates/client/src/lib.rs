@@ -53,47 +53,35 @@
 mod access;
 mod array;
 mod attributes;
-pub mod backend;
-mod block;
-mod bytes;
-pub mod check;
-pub mod conformance;
 mod container;
 pub mod copy;
-mod handles;
 mod hold;
-mod holds;
 mod kv;
-pub mod memory;
-pub mod model;
 pub mod names;
 mod naming;
-mod native;
 mod object;
 mod pool;
-mod posix;
-#[cfg(feature = "rados")]
-mod rados;
-mod random;
-mod reply;
 mod transaction;
 mod view;
 
 pub use access::Access;
-pub use array::{Array, ArrayAttributes, ArrayRead, ArrayStat};
+pub use array::{Array, ArrayRead, ArrayStat};
 pub use attributes::Attributes;
 pub use container::Container;
-pub use esker_store::{LOCKS, PRESENCE, generation, group_id, lock_file, vouch_for_all};
+pub use esker_backend as backend;
+pub use esker_backend::Reply;
+pub use esker_native::Native;
+pub use esker_os::executor::{Task, Wait, block_on, side_by_side, task};
+pub use esker_os::generation;
+pub use esker_posix::{Posix, PosixCheck, PosixPool, PosixUrl};
+#[cfg(feature = "rados")]
+pub use esker_rados::{Rados, RadosUrl};
+pub use esker_store::{LOCKS, PRESENCE, group_id, lock_file, vouch_for_all};
 pub use esker_types as types;
-pub use esker_types::check_label;
+pub use esker_types::{ArrayAttributes, check_label};
 pub use hold::Hold;
 pub use kv::Kv;
-pub use native::Native;
 pub use object::Object;
 pub use pool::Pool;
-pub use posix::{Posix, PosixCheck, PosixPool, PosixUrl};
-#[cfg(feature = "rados")]
-pub use rados::{Rados, RadosUrl};
-pub use reply::{Reply, Task, Wait, block_on, side_by_side, task};
 pub use transaction::Transaction;
 pub use view::View;

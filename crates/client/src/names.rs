@@ -8,10 +8,10 @@
 //! | `posix:/path/to/tank` | the pool of files in that directory, on any file system; `?fsync=on` syncs |
 //! | `rados:POOL?conf=FILE` | the pool in a pool of Ceph (`RadosUrl`), made when it is first written to |
 //! | `memory:name` | a pool in this process's memory, made when first named |
-use crate::backend::Backend;
-use crate::memory::Memory;
-use crate::native::Native;
-use crate::posix::{Posix, PosixPool, PosixUrl};
+use esker_backend::Backend;
+use esker_memory::Memory;
+use esker_native::Native;
+use esker_posix::{Posix, PosixPool, PosixUrl};
 use esker_store::Superblock;
 use esker_types::info::OpenMode;
 use esker_types::{Error, ErrorKind, Result, Uuid};
@@ -60,7 +60,7 @@ pub fn new_pool_directory() -> Result<PathBuf> {
 fn candidates() -> impl Iterator<Item = PathBuf> {
     let entries = pool_directories().into_iter().filter_map(|path| path.read_dir().ok()).flatten();
     let paths = entries.filter_map(|entry| entry.ok().map(|entry| entry.path()));
-    paths.filter(|path| !esker_store::is_unfinished(path))
+    paths.filter(|path| !esker_os::directory::is_unfinished(path))
 }
 
 /// All pools in the pool directories, by path. What is no pool, or cannot be read, is left out.

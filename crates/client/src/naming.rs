@@ -62,8 +62,8 @@ fn user_bits(name: &str) -> ObjectId {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::NewContainer;
     use crate::{Pool, Wait};
+    use esker_backend::NewContainer;
     use esker_types::info::OpenMode;
 
     fn container() -> Container {

@@ -1,7 +1,7 @@
 //! Pools: where containers live.
 use crate::attributes::{self, Attributes};
-use crate::backend::{Backend, Capabilities, NewContainer, Scope};
 use crate::container::Container;
+use esker_backend::{Backend, Capabilities, NewContainer, Scope};
 use esker_types::info::{ContainerInfo, ContainerRef, OpenMode, PoolInfo};
 use esker_types::{Error, ErrorKind, Result, check_label};
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! The conformance suite on every backend. Another backend is one more line at the end.
-use esker::backend::Backend;
-use esker::memory::Memory;
+use esker_backend::Backend;
+use esker_memory::Memory;
 use std::sync::Arc;
 
 /// One test per topic on the backend that the expression makes.
@@ -14,7 +14,7 @@ macro_rules! conformance {
             use super::*;
             $(#[test]
             fn $topic() {
-                esker::conformance::$topic(&|| -> Arc<dyn Backend> { Arc::new($make) });
+                esker_testkit::conformance::$topic(&|| -> Arc<dyn Backend> { Arc::new($make) });
             })+
         }
     };
@@ -22,7 +22,7 @@ macro_rules! conformance {
 
 #[test]
 fn every_topic_is_run() {
-    assert_eq!(esker::conformance::TOPICS.len(), 14);
+    assert_eq!(esker_testkit::conformance::TOPICS.len(), 14);
 }
 
 conformance!(memory, Memory::new(4));

@@ -4,11 +4,11 @@ mod faulty;
 
 use content::{Folder, all, container, fill, holey, oid};
 use esker::copy::{Options, Progress, Summary, copy};
-use esker::memory::Memory;
 use esker::types::info::OpenMode;
 use esker::types::ops::{Cond, Source, Update, Value};
 use esker::types::{ErrorKind, ObjectClass, ObjectId, ObjectType, Result};
 use esker::{Access, Container, Pool, Wait};
+use esker_memory::Memory;
 use faulty::{Fault, Faulty};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -164,7 +164,7 @@ type Writer<'scope> = std::thread::ScopedJoinHandle<'scope, Written>;
 /// New objects, and old ones written again: what was acknowledged last under each key.
 fn write(from: &Container, writer: u64, done: &AtomicBool) -> Written {
     let mut written = BTreeMap::new();
-    let mut random = esker::model::Random::new(7 + writer);
+    let mut random = esker_testing::Random::new(7 + writer, 0);
     // Few enough for the index of a small pool, also where a long round keeps all that is overwritten.
     for step in 0..2000u64 {
         esker_testing::pause(2000);

@@ -1,9 +1,9 @@
 //! Random operations on every backend and on the reference side by side.
 mod faulty;
 
-use esker::backend::Backend;
-use esker::memory::Memory;
-use esker::model;
+use esker_backend::Backend;
+use esker_memory::Memory;
+use esker_testkit::model;
 use faulty::{Fault, Faulty};
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ const STEPS: u64 = 3000;
 /// From the seed in `ESKER_SEED`, which is printed where the test fails.
 #[test]
 fn memory_agrees_with_itself() {
-    let seed = model::seed();
-    println!("{}={seed}", model::SEED_VARIABLE);
+    let seed = esker_testing::seed();
+    println!("{}={seed}", esker_testing::SEED_VARIABLE);
     model::run(seed, STEPS, &|| -> Arc<dyn Backend> { Arc::new(Memory::new(3)) });
 }
 

@@ -1,12 +1,13 @@
 //! The conformance suite and the model test on native pools: in memory, on a disk, and on a disk with
 //! every commit synced.
-use esker::backend::{Backend, NewContainer};
 use esker::types::info::{Durability, OpenMode};
 use esker::types::limits::KEY_WHOLE_MAX;
 use esker::types::ops::Cond;
 use esker::types::{ErrorKind, ObjectType};
-use esker::{Access, Native, Wait, conformance, model};
+use esker::{Access, Native, Wait};
+use esker_backend::{Backend, NewContainer};
 use esker_store::{Pool, PoolSpec};
+use esker_testkit::{conformance, model};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -78,18 +79,18 @@ conformance!(durable, Sort::Disk(Durability::Commit), 2);
 
 fn compare(seed: u64, steps: u64, sort: Sort, targets: u32) {
     let folder = Folder::new(sort);
-    println!("{}={seed}", model::SEED_VARIABLE);
+    println!("{}={seed}", esker_testing::SEED_VARIABLE);
     model::run(seed, steps, &|| pool(&folder, sort, targets));
 }
 
 #[test]
 fn memory_agrees_with_the_model() {
-    compare(model::seed(), 6000, Sort::Memory, 3);
+    compare(esker_testing::seed(), 6000, Sort::Memory, 3);
 }
 
 #[test]
 fn disk_agrees_with_the_model() {
-    compare(model::seed(), 2000, Sort::Disk(Durability::Process), 2);
+    compare(esker_testing::seed(), 2000, Sort::Disk(Durability::Process), 2);
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! The conformance suite on pools of files.
-use esker::backend::Backend;
 use esker::types::info::OpenMode;
-use esker::{Posix, PosixPool, PosixUrl, conformance, model};
+use esker::{Posix, PosixPool, PosixUrl};
+use esker_backend::Backend;
+use esker_testkit::{conformance, model};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -53,13 +54,13 @@ conformance!(synced, true, containers metadata conditions punch query oids);
 
 fn compare(seed: u64, steps: u64) {
     let folder = Folder::new();
-    println!("{}={seed}", model::SEED_VARIABLE);
+    println!("{}={seed}", esker_testing::SEED_VARIABLE);
     model::run(seed, steps, &|| folder.pool(false));
 }
 
 #[test]
 fn files_agree_with_the_model() {
-    compare(model::seed(), 2000);
+    compare(esker_testing::seed(), 2000);
 }
 
 #[test]

@@ -1,11 +1,11 @@
 //! What pools of files promise beyond the suite: names that stay inside, processes that are killed,
 //! numbers that are used once, files that are left behind.
-use esker::backend::NewContainer;
 use esker::types::info::{Durability, OpenMode};
 use esker::types::limits::KEY_MAX;
 use esker::types::ops::{Anchor, Cond, Fetch, ListLimit, Sink, Source, Update, Value};
 use esker::types::{ErrorKind, Extent, ObjectClass, ObjectId, ObjectType};
 use esker::{Access, ArrayAttributes, Container, Kv, Pool, PosixPool, Wait};
+use esker_backend::NewContainer;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};

@@ -1,10 +1,11 @@
 //! The conformance suite on pools on Ceph, on the cluster that a variable names.
 #![cfg(feature = "rados")]
-use esker::backend::{Backend, NewContainer};
 use esker::types::info::{ContainerRef, OpenMode};
 use esker::types::ops::{Anchor, Cond, ListLimit, Sink, Source, Update, Value, Write, WriteOp};
 use esker::types::{Extent, ObjectClass, ObjectType};
-use esker::{Access, ArrayAttributes, Pool, Rados, RadosUrl, Wait, conformance, model};
+use esker::{Access, ArrayAttributes, Pool, Rados, RadosUrl, Wait};
+use esker_backend::{Backend, NewContainer};
+use esker_testkit::{conformance, model};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -76,14 +77,14 @@ conformance!(containers metadata single_values arrays conditions punch listing l
 
 fn compare(seed: u64, steps: u64) {
     if let Some(cluster) = cluster() {
-        println!("{}={seed}", model::SEED_VARIABLE);
+        println!("{}={seed}", esker_testing::SEED_VARIABLE);
         model::run(seed, steps, &|| cluster.pool());
     }
 }
 
 #[test]
 fn ceph_agrees_with_the_model() {
-    compare(model::seed(), 1000);
+    compare(esker_testing::seed(), 1000);
 }
 
 #[test]

@@ -3,11 +3,11 @@ mod content;
 mod faulty;
 
 use content::Folder;
-use esker::backend::{Backend, NewContainer};
 use esker::types::info::OpenMode;
 use esker::types::ops::Source;
 use esker::types::{Extent, ObjectType};
 use esker::{Access, Array, ArrayAttributes, Pool, Wait};
+use esker_backend::{Backend, NewContainer};
 use faulty::{Fault, Faulty};
 use std::sync::Arc;
 

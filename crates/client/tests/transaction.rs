@@ -1,13 +1,13 @@
 //! Transactions: their limits and states, beyond what the conformance suite asks of backends.
 mod faulty;
 
-use esker::backend::{Backend, NewContainer};
-use esker::memory::Memory;
 use esker::types::info::OpenMode;
 use esker::types::limits::{SINGLE_VALUE_MAX, TX_BYTES_MAX, TX_OPS_MAX};
 use esker::types::ops::Cond;
 use esker::types::{ErrorKind, ObjectType, Result};
 use esker::{Access, Container, Kv, Pool, Wait};
+use esker_backend::{Backend, NewContainer};
+use esker_memory::Memory;
 use faulty::{Fault, Faulty};
 use std::pin::pin;
 use std::sync::Arc;

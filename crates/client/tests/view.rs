@@ -1,10 +1,10 @@
 //! Views: values used where they lie stay what they were, whatever happens around them.
-use esker::backend::NewContainer;
 use esker::types::info::OpenMode;
 use esker::types::limits::VIEWS_MAX;
 use esker::types::ops::{Cond, Source};
 use esker::types::{ErrorKind, Extent, ObjectClass, ObjectType};
 use esker::{Access, Array, ArrayAttributes, Container, Kv, Pool, PosixPool, Wait};
+use esker_backend::NewContainer;
 use esker_store::PoolSpec;
 use std::fs::File;
 use std::os::unix::fs::FileExt;

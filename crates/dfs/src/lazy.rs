@@ -8,7 +8,7 @@ use crate::node::Node;
 use crate::place::Place;
 use crate::time::Time;
 use esker::types::{ObjectId, Result};
-use esker_store::{ForkGuard, ForkLock};
+use esker_os::{ForkGuard, ForkLock};
 use std::collections::HashMap;
 use std::time::Duration;
 

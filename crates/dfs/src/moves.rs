@@ -3,7 +3,7 @@ use crate::limits::MOVES_MAX;
 use crate::mount::Mounted;
 use crate::place::Place;
 use esker::types::ObjectId;
-use esker_store::ForkLock;
+use esker_os::ForkLock;
 use std::collections::HashMap;
 
 /// Where they stand now. Beyond [`MOVES_MAX`] all are forgotten, and begin anew.

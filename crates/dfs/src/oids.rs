@@ -1,7 +1,7 @@
 //! Ids for new objects: one number of the container per process, then a counter of its own.
 use esker::types::{ObjectClass, ObjectId, ObjectType, Result};
 use esker::{Container, Wait};
-use esker_store::ForkLock;
+use esker_os::ForkLock;
 
 /// The first id of the upper word that is not taken by what every file system has.
 const FIRST: u32 = 16;

@@ -7,7 +7,7 @@ use crate::place::Place;
 use crate::time::Time;
 use esker::types::{ObjectId, Result};
 use esker::{Hold, Wait};
-use esker_store::ForkLock;
+use esker_os::ForkLock;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 

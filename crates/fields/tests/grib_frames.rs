@@ -1,12 +1,12 @@
 //! Messages in streams: what lies between them, what is damaged, and what was read is what was there.
-use esker::model::{self, Random};
 use esker_fields::grib::{Message, Messages, Scan, Skipped};
+use esker_testing::Random;
 use esker_types::Result;
 use std::io::{self, Read};
 
 /// A message of edition 2 with one section of `bytes` random octets.
 fn second(random: &mut Random, bytes: u64) -> Vec<u8> {
-    let body = random.bytes(bytes);
+    let body = random.bytes(bytes as usize);
     let length = 16 + 5 + bytes + 4;
     let section = (bytes as u32 + 5).to_be_bytes();
     [b"GRIB\0\0\0\x02", &length.to_be_bytes()[..], &section, &[1], &body, b"7777"].concat()
@@ -20,7 +20,7 @@ fn first(random: &mut Random, bytes: u64) -> Vec<u8> {
     message.extend([1, 0, 0, 28, 0, 0, 0, 0, 0]);
     message.extend(random.bytes(28 - 8));
     message.extend(&(11 + bytes as u32).to_be_bytes()[1..]);
-    message.extend(random.bytes(8 + bytes));
+    message.extend(random.bytes(8 + bytes as usize));
     message.extend(b"7777");
     message
 }
@@ -48,7 +48,7 @@ fn owned(found: Result<Message<impl AsRef<[u8]>>>) -> Item {
 fn found(bytes: &[u8], random: &mut Random) -> (Vec<Item>, Skipped) {
     let mut scan = Scan::new(bytes);
     let in_memory: Vec<_> = scan.by_ref().map(owned).collect();
-    let mut read = Messages::new(Trickle(bytes, Random::new(random.word())));
+    let mut read = Messages::new(Trickle(bytes, Random::new(random.draw(), 0)));
     let from_stream: Vec<_> = read.by_ref().map(owned).collect();
     assert_eq!(in_memory, from_stream);
     assert_eq!(scan.skipped(), read.skipped());
@@ -57,9 +57,9 @@ fn found(bytes: &[u8], random: &mut Random) -> (Vec<Item>, Skipped) {
 
 #[test]
 fn messages_come_back_whatever_lies_between_them() {
-    let seed = model::seed();
-    println!("{}={seed}", model::SEED_VARIABLE);
-    let mut random = Random::new(seed);
+    let seed = esker_testing::seed();
+    println!("{}={seed}", esker_testing::SEED_VARIABLE);
+    let mut random = Random::new(seed, 0);
     for _ in 0..50 {
         let (mut stream, mut messages, mut between) = (Vec::new(), Vec::new(), Skipped::default());
         for _ in 0..random.below(20) {
@@ -92,9 +92,9 @@ fn messages_come_back_whatever_lies_between_them() {
 
 #[test]
 fn what_is_good_beside_damage_is_kept() {
-    let seed = model::seed();
-    println!("{}={seed}", model::SEED_VARIABLE);
-    let mut random = Random::new(seed);
+    let seed = esker_testing::seed();
+    println!("{}={seed}", esker_testing::SEED_VARIABLE);
+    let mut random = Random::new(seed, 0);
     let good: Vec<_> = (0..3).map(|_| second(&mut random, 5000)).collect();
     let length = good[1].len();
     type Damage<'a> = (&'a str, &'a dyn Fn(&mut Vec<u8>));
@@ -125,7 +125,7 @@ fn what_is_good_beside_damage_is_kept() {
 
 #[test]
 fn a_stream_that_ends_too_early_says_where() {
-    let mut random = Random::new(1);
+    let mut random = Random::new(1, 0);
     let whole = [first(&mut random, 600), first(&mut random, 600)].concat();
     let cut = &whole[..whole.len() - 10];
     let (found, _) = found(cut, &mut random);
@@ -141,7 +141,7 @@ fn a_failed_read_ends_the_walk() {
             Err(io::Error::other("the disk is gone"))
         }
     }
-    let message = first(&mut Random::new(2), 100);
+    let message = first(&mut Random::new(2, 0), 100);
     let mut messages = Messages::new(message.chain(Failing));
     let all: Vec<_> = messages.by_ref().collect();
     assert!(all.last().unwrap().as_ref().unwrap_err().message().contains("the disk is gone"));
@@ -150,9 +150,9 @@ fn a_failed_read_ends_the_walk() {
 
 #[test]
 fn random_bytes_never_stop_the_walk() {
-    let seed = model::seed();
-    println!("{}={seed}", model::SEED_VARIABLE);
-    let mut random = Random::new(seed);
+    let seed = esker_testing::seed();
+    println!("{}={seed}", esker_testing::SEED_VARIABLE);
+    let mut random = Random::new(seed, 0);
     for _ in 0..300 {
         let mut bytes = Vec::new();
         while bytes.len() < 20_000 {
@@ -161,7 +161,7 @@ fn random_bytes_never_stop_the_walk() {
                 0 => b"GRIB\0\0\0\x02".to_vec(),
                 1 => [b"GRIB", &random.bytes(3)[..], &[1]].concat(),
                 2 => first(&mut random, len),
-                _ => random.bytes(len),
+                _ => random.bytes(len as usize),
             };
             bytes.extend(next);
         }

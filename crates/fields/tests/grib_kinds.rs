@@ -1,7 +1,7 @@
 //! How identities are learned, from teachers of any sort: what they say is never changed.
-use esker::model::{self, Random};
 use esker_fields::Key;
 use esker_fields::grib::{Fields, Identify, Learned, Scan};
+use esker_testing::Random;
 use esker_types::{Error, ErrorKind, Result};
 
 /// Octets of a hand-made message of edition 2: where the quantities are.
@@ -120,8 +120,8 @@ fn moody(message: &[u8]) -> Result<Key> {
 
 #[test]
 fn what_the_teacher_says_is_never_changed() {
-    let seed = model::seed();
-    println!("{}={seed}", model::SEED_VARIABLE);
+    let seed = esker_testing::seed();
+    println!("{}={seed}", esker_testing::SEED_VARIABLE);
     let teachers: [(&str, Teacher); 5] = [
         ("plain", plain),
         ("level", by_level),
@@ -131,7 +131,7 @@ fn what_the_teacher_says_is_never_changed() {
     ];
     for (name, teacher) in teachers {
         let learned = Learned::new(By(teacher));
-        let mut random = Random::new(seed);
+        let mut random = Random::new(seed, 0);
         for _ in 0..3000 {
             let message = small(&mut random);
             let (found, said) = (learned.identify(&message).ok(), teacher(&message).ok());
@@ -145,13 +145,13 @@ fn what_the_teacher_says_is_never_changed() {
 
 #[test]
 fn threads_learn_together() {
-    let seed = model::seed();
-    println!("{}={seed}", model::SEED_VARIABLE);
+    let seed = esker_testing::seed();
+    println!("{}={seed}", esker_testing::SEED_VARIABLE);
     let learned = &Learned::new(By(hindcast));
     std::thread::scope(|scope| {
         for thread in 0..4 {
             scope.spawn(move || {
-                let mut random = Random::new(seed + thread);
+                let mut random = Random::new(seed + thread, 0);
                 for _ in 0..2000 {
                     let message = small(&mut random);
                     assert_eq!(learned.identify(&message).unwrap(), hindcast(&message).unwrap());
@@ -165,7 +165,7 @@ fn threads_learn_together() {
 fn what_was_not_wanted_for_long_is_forgotten() {
     let constant = |_: &[u8]| Key::parse("class=od");
     let learned = Learned::new(By(constant));
-    let mut random = Random::new(1);
+    let mut random = Random::new(1, 0);
     // Nearly a megabyte of header each, in two entries: more than is kept.
     let large = |byte: u8, random: &mut Random| message(random, &vec![byte; (1 << 20) - 200]);
     let first = large(0, &mut random);
@@ -188,16 +188,16 @@ fn what_was_not_wanted_for_long_is_forgotten() {
 
 #[test]
 fn damaged_messages_are_left_to_the_teacher() {
-    let seed = model::seed();
-    println!("{}={seed}", model::SEED_VARIABLE);
-    let mut random = Random::new(seed);
+    let seed = esker_testing::seed();
+    println!("{}={seed}", esker_testing::SEED_VARIABLE);
+    let mut random = Random::new(seed, 0);
     let said = |message: &[u8]| Key::from_pairs([("len", message.len().to_string())]);
     for _ in 0..20_000 {
         let learned = Learned::new(By(said));
         let mut message = small(&mut random);
         for _ in 0..1 + random.below(8) {
             let at = random.below(message.len() as u64) as usize;
-            message[at] = random.word() as u8;
+            message[at] = random.draw() as u8;
         }
         if random.one_in(3) {
             message.truncate(random.below(message.len() as u64 + 1) as usize);

@@ -1,8 +1,8 @@
 //! Learned identities beside those of ecCodes, for messages that ecCodes makes.
-use esker::model::{self, Random};
 use esker_eccodes::{Draft, Library};
 use esker_fields::Key;
 use esker_fields::grib::{EcCodes, Identify, Learned, Messages};
+use esker_testing::Random;
 use std::fs::File;
 use std::time::{Duration, Instant};
 
@@ -16,9 +16,9 @@ fn eccodes() -> Option<(&'static Library, EcCodes)> {
 }
 
 fn random() -> Random {
-    let seed = model::seed();
-    println!("{}={seed}", model::SEED_VARIABLE);
-    Random::new(seed)
+    let seed = esker_testing::seed();
+    println!("{}={seed}", esker_testing::SEED_VARIABLE);
+    Random::new(seed, 0)
 }
 
 fn pick<T: Copy>(random: &mut Random, from: &[T]) -> T {
@@ -145,7 +145,7 @@ fn mutate(message: &mut [u8], random: &mut Random) {
     // Lengths are left alone: framing would have refused the message.
     let is_length = if edition_1 { (36..40).contains(&at) } else { (7..21).contains(&at) };
     if at < message.len() && !is_length {
-        message[at] = random.word() as u8;
+        message[at] = random.draw() as u8;
     }
 }
 

@@ -5,9 +5,9 @@
 mod support;
 
 use esker::Pool;
-use esker::model::Random;
 use esker_fields::request::{Request, Selection};
 use esker_fields::{Date, FieldStore, Key, Schema};
+use esker_testing::Random;
 use esker_types::info::OpenMode;
 use std::collections::{BTreeMap, BTreeSet};
 use support::for_random;
@@ -189,7 +189,7 @@ impl Case {
             let rule = &self.rules[random.below(self.rules.len() as u64) as usize];
             let (given, whole) = rule.key(random);
             let len = 1 + random.below(40);
-            let data = random.bytes(len);
+            let data = random.bytes(len as usize);
             writer.archive(&key(&given), &data).unwrap();
             self.masked += u64::from(self.fields.insert(whole, data).is_some());
         }

@@ -4,9 +4,9 @@
 
 mod support;
 
-use esker::model::Random;
 use esker_fields::request::{Request, Selection};
 use esker_fields::{Date, Key, KeyType, Schema};
+use esker_testing::Random;
 use std::cmp::Ordering;
 use support::for_random;
 

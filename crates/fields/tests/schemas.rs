@@ -3,10 +3,10 @@
 
 mod support;
 
-use esker::model::Random;
 use esker_fields::request::Request;
 use esker_fields::schema::{Level, Presence, Rule, Values};
 use esker_fields::{Date, Key, KeyType, Schema};
+use esker_testing::Random;
 use support::for_random;
 
 /// A level of a rule with some of the names that are left.
@@ -152,7 +152,7 @@ fn no_text_stops_a_parser() {
             read_all(&schema, &damaged(random, text));
         }
         let len = random.below(60);
-        read_all(&schema, &String::from_utf8_lossy(&random.bytes(len)));
+        read_all(&schema, &String::from_utf8_lossy(&random.bytes(len as usize)));
         let start = random.below(schema.text().len() as u64 - 400) as usize;
         read_all(&schema, &damaged(random, &schema.text()[start..start + 400]));
     });

@@ -4,9 +4,9 @@
 mod support;
 
 use esker::Pool;
-use esker::model::Random;
 use esker_fields::request::{Request, Selection};
 use esker_fields::{Date, FieldStore, Key, Schema, Watch};
+use esker_testing::Random;
 use esker_types::info::OpenMode;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,7 +26,7 @@ fn key(writer: u64, step: u64, field: u64) -> Key {
 
 /// Archives steps of a few fields each and flushes each step.
 fn write(store: &FieldStore, writer: u64, seed: u64) -> BTreeMap<Key, u64> {
-    let mut random = Random::new(seed ^ writer);
+    let mut random = Random::new(seed ^ writer, 0);
     let (mut writing, mut times) = (store.writer(), BTreeMap::new());
     for step in 0..FLUSHES {
         for field in 0..1 + random.below(6) {

@@ -4,11 +4,9 @@
 //! versions for conflict detection. After a restart of the machine it is made anew from the indexes.
 //! Bytes past the words exist only to be locked; `docs/format.md` draws both.
 mod epochs;
-mod hash;
 mod locks;
 mod processes;
 
-pub use hash::StableHash;
 pub(crate) use locks::PROCESS_BYTES;
 
 use crate::copies;
@@ -21,7 +19,7 @@ use crate::sync::AtomicU64;
 use epochs::Epochs;
 use esker_types::info::ContainerId;
 use esker_types::limits::PROCESSES_MAX;
-use esker_types::{Epoch, Error, ErrorKind, ObjectId, Result};
+use esker_types::{Epoch, Error, ErrorKind, ObjectId, Result, StableHash};
 use locks::BYTE_PROCESS;
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher};

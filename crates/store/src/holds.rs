@@ -7,10 +7,11 @@
 #[cfg(all(loom, test))]
 mod models;
 
-use crate::control::{Control, ProcessSlot, StableHash};
+use crate::control::{Control, ProcessSlot};
 use crate::pool::State;
 use crate::sync::{AtomicU64, fence};
 use esker_types::ObjectId;
+use esker_types::StableHash;
 use esker_types::info::ContainerId;
 use esker_types::limits::{HOLD_BUCKETS, PROCESSES_MAX};
 use std::collections::HashMap;

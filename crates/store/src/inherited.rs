@@ -5,7 +5,6 @@
 //! lock on its last byte; before, it is counted beside the holds. Children and programs inherit the opening, and with it the lock. Whoever closes the
 //! file as the last one removes it, and removes the object where the file says so: where it is not empty.
 use crate::holds::LOCK_FILE;
-use crate::io::folder::open_plain;
 use crate::io::lock::{self, Kind};
 use crate::pool::State;
 use crate::superblock::LOCKS;
@@ -69,7 +68,7 @@ impl State {
 /// Marks the file, or removes it where nobody has it open: which of the two.
 fn leave(path: &Path) -> io::Result<(bool, bool)> {
     loop {
-        let file = match open_plain(path, true) {
+        let file = match esker_os::open_plain(path, true) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((false, false)),
             file => file?,
         };
@@ -123,8 +122,9 @@ mod tests {
         assert!(!is_inherited(), "nobody locked it");
         state.note_lock_file(container().id, OID, true);
         assert!(!is_inherited(), "it is not there yet");
-        let file =
-            File::create_new(path(&pool)).and_then(|_| open_plain(&path(&pool), true)).unwrap();
+        let file = File::create_new(path(&pool))
+            .and_then(|_| esker_os::open_plain(&path(&pool), true))
+            .unwrap();
         lock::share(&file, PRESENCE).unwrap();
         let child = file.try_clone().unwrap();
         assert!(is_inherited());

@@ -37,43 +37,12 @@ mod walk;
 
 pub use catalog::{Container, ContainerSpec};
 pub use check::{CheckReport, Progress, ScrubReport};
-pub use control::StableHash;
 pub use huge::HugePages;
 pub use inherited::{PRESENCE, lock_file};
-pub use io::folder::open_plain;
-pub use io::fork::{ForkGuard, ForkLock, generation};
 pub use io::huge::has_huge_pages;
 pub use io::pin::Mapped;
 pub use io::sys::group_id;
-pub use pool::{
-    Pool, PoolSpec, State, finish_others, is_unfinished, remove_directory, vouch_for_all,
-};
+pub use pool::{Pool, PoolSpec, State, vouch_for_all};
 pub use salvage::{Losses, Salvage, Salvaged, SalvagedContainer, SalvagedValue};
 pub use superblock::{Access, FORMAT_VERSION, LOCKS, Superblock};
 pub use target::Target;
-
-/// Free and total bytes of the file system a directory is on, as its user may fill it.
-///
-/// # Errors
-/// What the file system says.
-pub fn space_of(directory: &std::path::Path) -> esker_types::Result<(u64, u64)> {
-    let space = std::fs::File::open(directory).and_then(|file| io::sys::space(&file));
-    space.map_err(|error| esker_types::Error::io(directory.display(), &error))
-}
-
-/// True where the file system a directory is on is mounted for reading only, as this process sees it.
-///
-/// # Errors
-/// What the file system says.
-pub fn is_read_only(directory: &std::path::Path) -> esker_types::Result<bool> {
-    let read_only = std::fs::File::open(directory).and_then(|file| io::sys::is_read_only(&file));
-    read_only.map_err(|error| esker_types::Error::io(directory.display(), &error))
-}
-
-/// 16 random bytes from the kernel.
-///
-/// # Errors
-/// Where the kernel gives none.
-pub fn random_bytes() -> esker_types::Result<[u8; 16]> {
-    io::sys::random_bytes().map_err(|error| esker_types::Error::io("reading random bytes", &error))
-}

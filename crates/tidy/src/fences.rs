@@ -5,7 +5,8 @@ use crate::{Finding, Tree};
 
 /// The only product code that may be unsafe: what touches mapped memory, what C calls, and the memory of
 /// Python objects.
-const UNSAFE_PLACES: [&str; 3] = ["crates/store/src/io/", "crates/capi/", "python/src/buffer.rs"];
+const UNSAFE_PLACES: [&str; 4] =
+    ["crates/store/src/io/", "crates/os/src/fork.rs", "crates/capi/", "python/src/buffer.rs"];
 
 /// Lines of code that may stand between a SAFETY comment and the `unsafe` it is for.
 const CODE_BETWEEN_MAX: usize = 2;
@@ -77,8 +78,10 @@ pub fn crate_roots(tree: &Tree) -> Vec<Finding> {
 fn fence_owed(path: &str) -> Option<&'static str> {
     let parts: Vec<_> = path.split('/').collect();
     match parts.as_slice() {
-        ["crates", "store", "src", "lib.rs"] | ["python", "src", "lib.rs"] => Some("deny"),
-        ["crates", _, "src", "lib.rs" | "main.rs"] | ["crates", _, "src", "bin", ..] => {
+        ["crates", "store" | "os", "src", "lib.rs"] | ["python", "src", "lib.rs"] => Some("deny"),
+        ["crates", _, "src", "lib.rs" | "main.rs"]
+        | ["crates", "backends", _, "src", "lib.rs"]
+        | ["crates", _, "src", "bin", ..] => {
             Some("forbid")
         }
         _ => None,

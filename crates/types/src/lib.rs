@@ -2,11 +2,13 @@
 //! operations every backend understands. Pure functions and plain data; nothing here does I/O.
 #![forbid(unsafe_code)]
 
+mod array;
 mod batch;
 pub mod checksum;
 pub mod epoch;
 mod error;
 mod extent;
+mod hash;
 pub mod info;
 mod key;
 mod label;
@@ -17,11 +19,13 @@ mod oid;
 pub mod ops;
 mod uuid;
 
+pub use array::ArrayAttributes;
 pub use batch::KeyBatch;
 pub use checksum::Checksum;
 pub use epoch::Epoch;
 pub use error::{Error, ErrorKind, Result};
 pub use extent::Extent;
+pub use hash::{StableHash, StableHasher};
 pub use key::{
     KeyBuffer, KeyKind, check_key_length, decode_key, encode_key, encoded_len, key_to_u64,
 };

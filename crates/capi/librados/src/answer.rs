@@ -2,12 +2,12 @@
 //! that wait in place. The callback comes from another thread of librados, which takes as long as a small
 //! operation.
 use crate::api::{Functions, RawCompletion};
-use std::cell::Cell;
+use esker_os::executor::may_block;
 use std::ffi::{c_int, c_void};
 use std::future::Future;
 use std::pin::Pin;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
@@ -40,25 +40,6 @@ impl<T> Shared<T> {
             waker.wake();
         }
     }
-}
-
-/// True once there was a connection: before, nobody has to tell how a thread waits.
-pub(crate) static CONNECTED: AtomicBool = AtomicBool::new(false);
-
-thread_local! {
-    static WAITS: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Does `work` on a thread that will wait (`true`) or not for the operations which it begins. An answer that
-/// is waited for blocks the thread when it is polled, and so keeps others from being under way beside it.
-pub fn waiting<T>(waits: bool, work: impl FnOnce() -> T) -> T {
-    if !CONNECTED.load(Ordering::Relaxed) {
-        return work();
-    }
-    let before = WAITS.replace(waits);
-    let done = work();
-    WAITS.set(before);
-    done
 }
 
 /// Counts an operation for as long as its answer is not taken.
@@ -252,7 +233,7 @@ impl<T: 'static> Answer<T> {
     ) -> Self {
         let owned = (owned, Counted::new(under_way));
         let finish = move |version, (owned, _): (O, Counted)| finish(version, owned);
-        if !WAITS.get() {
+        if !may_block() {
             return Self(Box::new(Asked { shared: begin_told(functions, owned, operate), finish }));
         }
         match begin_awaited(functions, owned, operate) {

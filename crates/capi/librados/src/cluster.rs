@@ -1,6 +1,5 @@
 //! Connections to a cluster.
 use crate::Place;
-use crate::answer::CONNECTED;
 use crate::api::{Functions, RawCluster, RawPlace, RawUsage};
 use crate::failure::check;
 use crate::library::{c_string, functions};
@@ -10,7 +9,7 @@ use std::ffi::{CStr, CString, c_char, c_int};
 use std::path::PathBuf;
 use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 
 /// What connecting says where the configuration lacks something (`ENOENT`).
 const INCOMPLETE: c_int = -2;
@@ -89,7 +88,6 @@ impl Cluster {
             return Err(incomplete(settings));
         }
         check(code, format_args!("connecting to Ceph{}", described(settings)))?;
-        CONNECTED.store(true, Ordering::Relaxed);
         Ok(Self(Arc::new(connection)))
     }
 

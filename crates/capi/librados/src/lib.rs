@@ -20,7 +20,7 @@ mod plain;
 mod read;
 mod write;
 
-pub use answer::{Answer, waiting};
+pub use answer::Answer;
 pub use cluster::{Cluster, Settings, Usage};
 pub use list::Objects;
 pub use place::Place;

@@ -36,7 +36,7 @@ fn entries(place: &Path) -> Vec<PathBuf> {
 
 /// A pool that does not open, and a directory that was to become or has been one.
 fn check_entry(path: &Path) -> Option<Finding> {
-    let unfinished = esker_store::is_unfinished(path);
+    let unfinished = esker_os::directory::is_unfinished(path);
     if path.join("pool").exists() && !unfinished {
         return Some(check_pool(path));
     }

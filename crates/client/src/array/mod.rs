@@ -9,67 +9,13 @@ pub use io::ArrayRead;
 use crate::access::Access;
 use crate::object::Object;
 use cells::Layout;
-use esker_types::limits::RECORD_SIZE_MAX;
 use esker_types::ops::{Cond, Edge, Fetch, KeyQuery, Sink, Source, Update, Value, Write, WriteOp};
-use esker_types::{Epoch, Error, ErrorKind, Extent, ObjectId, ObjectType, Result};
+use esker_types::{ArrayAttributes, Epoch, Error, ErrorKind, Extent, ObjectId, ObjectType, Result};
 
 /// The akey that holds the cells of a chunk, and the attributes under dkey 0.
 const AKEY: &[u8] = b"0";
 /// The dkey of the attributes; chunk `n` has dkey `n + 1`.
 pub(crate) const ATTRIBUTES_DKEY: [u8; 8] = 0u64.to_ne_bytes();
-/// First word of stored attributes.
-const MAGIC: u64 = 0xdaca_55a9_daca_55a9;
-/// Bytes of stored attributes: the magic, the cell size and the chunk size.
-const STORED_BYTES: usize = 24;
-
-/// The two sizes that shape an array.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ArrayAttributes {
-    /// Bytes per cell, 1 to [`RECORD_SIZE_MAX`].
-    pub cell_size: u64,
-    /// Cells per chunk, at least 1. A chunk lies on one target.
-    pub chunk_size: u64,
-}
-
-impl ArrayAttributes {
-    fn to_bytes(self) -> [u8; STORED_BYTES] {
-        let mut bytes = [0; STORED_BYTES];
-        let words = [MAGIC, self.cell_size, self.chunk_size];
-        for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
-            place.copy_from_slice(&word.to_le_bytes());
-        }
-        bytes
-    }
-
-    /// `None` where `bytes` are no attributes.
-    fn from_bytes(bytes: [u8; STORED_BYTES]) -> Option<Self> {
-        let mut words = bytes.chunks_exact(8).map(|word| word.try_into().map(u64::from_le_bytes));
-        let mut word = || words.next()?.ok();
-        let (magic, cell_size, chunk_size) = (word()?, word()?, word()?);
-        let attributes = Self { cell_size, chunk_size };
-        (magic == MAGIC && attributes.check().is_ok()).then_some(attributes)
-    }
-
-    /// The attributes that `bytes` are, if they are any.
-    pub(crate) fn in_bytes(bytes: &[u8]) -> Option<Self> {
-        Self::from_bytes(bytes.try_into().ok()?)
-    }
-
-    fn check(self) -> Result<()> {
-        match (1..=RECORD_SIZE_MAX).contains(&self.cell_size) && self.chunk_size > 0 {
-            true => Ok(()),
-            false => Err(Error::new(
-                ErrorKind::Invalid,
-                format!(
-                    "cells of {} bytes in chunks of {}: cells have 1 to {RECORD_SIZE_MAX} bytes \
-                     (RECORD_SIZE_MAX), chunks at least one cell",
-                    self.cell_size, self.chunk_size
-                ),
-            )),
-        }
-    }
-}
-
 /// What [`Array::stat`] tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArrayStat {
@@ -106,18 +52,18 @@ impl Array {
 
     pub(crate) async fn open(object: Object, access: Access<'_>) -> Result<Self> {
         check_type(&object, |otype| otype == ObjectType::Array)?;
-        let mut stored = [0; STORED_BYTES];
+        let mut stored = [0; ArrayAttributes::STORED_BYTES];
         let mut fetch = Fetch::single(AKEY, Sink::One(&mut stored));
         let fetches = std::slice::from_mut(&mut fetch);
         let fetched = object.fetch(&ATTRIBUTES_DKEY, Cond::NONE, fetches, access).await;
         match (fetch.size as usize, fetched) {
             (_, Err(error)) if error.kind() != ErrorKind::RecordTooBig => return Err(error),
             (0, Ok(())) => return Err(no_array(&object)),
-            (STORED_BYTES, Ok(())) => {}
+            (ArrayAttributes::STORED_BYTES, Ok(())) => {}
             _ => return Err(no_attributes(&object)),
         }
         let attributes =
-            ArrayAttributes::from_bytes(stored).ok_or_else(|| no_attributes(&object))?;
+            ArrayAttributes::in_bytes(&stored).ok_or_else(|| no_attributes(&object))?;
         Ok(Self::new(object, attributes))
     }
 

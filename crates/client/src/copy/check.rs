@@ -4,11 +4,11 @@ use super::progress::Summary;
 use super::stride::OBJECTS;
 use crate::access::Access;
 use crate::array::ATTRIBUTES_DKEY;
-use crate::backend::Capabilities;
 use crate::container::Container;
 use crate::object::Object;
 use crate::pool::Pool;
-use crate::reply::Wait;
+use esker_backend::Capabilities;
+use esker_os::executor::Wait;
 use esker_types::ops::{AkeyRef, Anchor, ListLimit};
 use esker_types::{Error, ErrorKind, ObjectId, ObjectType, Result};
 

@@ -6,7 +6,7 @@ use super::{Options, Progress, Summary, check};
 use crate::access::Access;
 use crate::container::Container;
 use crate::pool::Pool;
-use crate::reply::Wait;
+use esker_os::executor::Wait;
 use esker_types::check_label;
 use esker_types::ops::{Anchor, Cond};
 use esker_types::{Epoch, Error, ErrorKind, ObjectId, Result};

@@ -3,7 +3,7 @@ use super::BUFFER_BYTES;
 use super::batch::{Batch, Kind, Piece};
 use crate::access::Access;
 use crate::object::Object;
-use crate::reply::Wait;
+use esker_os::executor::Wait;
 use esker_types::ops::{AkeyRef, Anchor, Cond, Fetch, ListLimit, Sink, StoredExtent};
 use esker_types::{Error, ErrorKind, Extent, KeyBatch, Result};
 

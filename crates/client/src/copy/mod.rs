@@ -31,7 +31,7 @@ pub use salvage::salvage;
 use crate::access::Access;
 use crate::container::Container;
 use crate::pool::Pool;
-use crate::reply::Wait;
+use esker_os::executor::Wait;
 use esker_types::check_label;
 use esker_types::info::OpenMode;
 use esker_types::limits::LABEL_MAX;

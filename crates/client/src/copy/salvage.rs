@@ -2,10 +2,10 @@
 use super::batch::{Batch, Kind, Piece};
 use super::progress::{Progress, Summary, add};
 use super::store::Storer;
-use crate::backend::{NewContainer, Scope};
 use crate::container::Container;
 use crate::pool::Pool;
-use crate::reply::Wait;
+use esker_backend::{NewContainer, Scope};
+use esker_os::executor::Wait;
 use esker_store::{Salvage, Salvaged, SalvagedContainer, SalvagedValue};
 use esker_types::info::{ContainerId, OpenMode};
 use esker_types::{ErrorKind, ObjectId, Result};

@@ -1,10 +1,10 @@
 //! Where a copy stands, as it is noted in a property of the target (docs/format.md, "Copies that are under way").
 use super::{Options, UNFINISHED, access, open_alone};
 use crate::access::Access;
-use crate::backend::NewContainer;
 use crate::container::Container;
 use crate::pool::Pool;
-use crate::reply::Wait;
+use esker_backend::NewContainer;
+use esker_os::executor::Wait;
 use esker_types::info::OpenMode;
 use esker_types::ops::Anchor;
 use esker_types::{Epoch, Error, ErrorKind, ObjectId, Result, Uuid};

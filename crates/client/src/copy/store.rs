@@ -1,9 +1,9 @@
 //! Writing what was read, and reading it back.
-use super::batch::{Batch, Kind, Piece};
+use super::batch::{Batch, Kind, PIECES_MAX, Piece};
 use super::progress::{Progress, add};
 use crate::access::Access;
 use crate::container::Container;
-use crate::reply::{Wait, join_all, task};
+use esker_os::executor::{Wait, side_by_side, task};
 use esker_types::ops::{Cond, Fetch, Sink, Source, Update, Value, Write, WriteOp};
 use esker_types::{Error, ErrorKind, ObjectId, Result};
 
@@ -57,7 +57,7 @@ impl Storer<'_> {
             return self.to.write(&writes, Access::Latest).wait();
         }
         let each = writes.chunks(1).map(|write| task(self.to.write(write, Access::Latest)));
-        join_all(each.collect()).wait().into_iter().collect()
+        side_by_side(each.collect(), PIECES_MAX).wait().into_iter().collect()
     }
 
     /// Compares what stands in the target with what was read from the source.

@@ -7,7 +7,7 @@ use super::state::{Position, State};
 use super::store::Storer;
 use crate::access::Access;
 use crate::container::Container;
-use crate::reply::Wait;
+use esker_os::executor::Wait;
 use esker_types::ops::{Anchor, Cond, ListLimit};
 use esker_types::{Error, ErrorKind, KeyBatch, ObjectId, Result};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

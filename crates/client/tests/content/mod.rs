@@ -1,11 +1,11 @@
 //! Containers with something of everything in them, and all that is in one, to compare.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
-use esker::backend::NewContainer;
 use esker::types::info::{Durability, OpenMode};
 use esker::types::ops::{AkeyRef, Anchor, Cond, Fetch, ListLimit, Sink, Source, Update, Value};
 use esker::types::{Checksum, Extent, ObjectClass, ObjectId, ObjectType};
 use esker::{Access, ArrayAttributes, Container, Native, Pool, PosixPool, Wait};
+use esker_backend::NewContainer;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;

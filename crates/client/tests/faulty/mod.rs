@@ -1,7 +1,5 @@
 //! A backend that does one thing wrong, to see that tests notice, and counts what it lists.
 use esker::Reply;
-use esker::backend::{Backend, Capabilities, NewContainer, Scope};
-use esker::memory::Memory;
 use esker::types::info::{
     ContainerId, ContainerInfo, ContainerRef, OpenMode, PoolInfo, SnapshotInfo,
 };
@@ -10,6 +8,8 @@ use esker::types::ops::{
     StoredExtent, View, Write,
 };
 use esker::types::{Epoch, KeyBatch, ObjectId};
+use esker_backend::{Backend, Capabilities, NewContainer, Scope};
+use esker_memory::Memory;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 

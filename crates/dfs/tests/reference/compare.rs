@@ -1,6 +1,5 @@
 //! Two trees side by side: the same sequence on both, every result compared, failures made small.
 use crate::sequence::{self, Sequence};
-use esker::model;
 use std::fmt::Write;
 
 /// Environment variable that sets how many sequences are tried.
@@ -26,12 +25,15 @@ pub(crate) fn rounds(usual: u64) -> u64 {
 /// # Panics
 /// Where the two differ. The message has the seed, and the shortest sequence that was found to differ.
 pub(crate) fn agree(seed: u64, rounds: u64, reference: &dyn Tree, subject: &dyn Tree) {
-    println!("{}={seed}", model::SEED_VARIABLE);
+    println!("{}={seed}", esker_testing::SEED_VARIABLE);
     for round in 0..rounds {
         let seed = seed.wrapping_add(round);
         let sequence = sequence::random(seed, LEN);
         if let Some(report) = difference(&sequence, reference, subject) {
-            panic!("{}={seed} {ROUNDS_VARIABLE}=1 shows it again:\n{report}", model::SEED_VARIABLE);
+            panic!(
+                "{}={seed} {ROUNDS_VARIABLE}=1 shows it again:\n{report}",
+                esker_testing::SEED_VARIABLE
+            );
         }
     }
 }

@@ -14,8 +14,8 @@ mod words;
 
 use compare::{Tree, agree, difference, rounds};
 use dfs::NewDfs;
+use esker::Pool;
 use esker::types::info::OpenMode;
-use esker::{Pool, model};
 use esker_store::PoolSpec;
 use faulty::{FAULTS, Faulty};
 use replay::Replay;
@@ -33,7 +33,7 @@ fn in_memory(name: &str, chunk_size: u64) -> namespace::Namespace {
 #[test]
 fn the_backend_in_memory_agrees() {
     let subject = in_memory("agrees", SMALL_CHUNKS);
-    agree(model::seed(), rounds(100), &Replay::in_memory(), &subject);
+    agree(esker_testing::seed(), rounds(100), &Replay::in_memory(), &subject);
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn a_pool_of_three_targets_agrees() {
     let pool = Pool::connect(&name, OpenMode::ReadWrite).expect("a pool");
     let new = NewDfs { chunk_size: SMALL_CHUNKS, ..NewDfs::default() };
     let subject = namespace::make(pool, "reference", &new);
-    agree(model::seed(), rounds(60), &Replay::in_memory(), &subject);
+    agree(esker_testing::seed(), rounds(60), &Replay::in_memory(), &subject);
 }
 
 /// On the cluster that a variable names: `rados:POOL?conf=FILE`.
@@ -61,7 +61,7 @@ fn a_pool_on_ceph_agrees() {
     let label = format!("reference-{}", std::process::id());
     let new = NewDfs { chunk_size: SMALL_CHUNKS, ..NewDfs::default() };
     let subject = namespace::make(pool.clone(), &label, &new);
-    agree(model::seed(), rounds(5), &Replay::in_memory(), &subject);
+    agree(esker_testing::seed(), rounds(5), &Replay::in_memory(), &subject);
     esker::Wait::wait(pool.destroy_container(&label, true)).expect("removing it");
 }
 
@@ -78,14 +78,14 @@ impl Drop for Folder {
 #[test]
 fn the_directory_of_the_environment_agrees_with_memory() {
     if let Some(subject) = Replay::from_environment() {
-        agree(model::seed(), rounds(100), &Replay::in_memory(), &subject);
+        agree(esker_testing::seed(), rounds(100), &Replay::in_memory(), &subject);
     }
 }
 
 /// A reference that disagrees with itself would prove nothing.
 #[test]
 fn memory_agrees_with_itself() {
-    agree(model::seed(), rounds(30), &Replay::in_memory(), &Replay::in_memory());
+    agree(esker_testing::seed(), rounds(30), &Replay::in_memory(), &Replay::in_memory());
 }
 
 /// Nor would a comparison that never fails.
@@ -102,7 +102,7 @@ fn faults_are_noticed() {
 
 #[test]
 fn a_failing_sequence_is_made_small() {
-    let mut sequence = sequence::random(model::seed(), 150);
+    let mut sequence = sequence::random(esker_testing::seed(), 150);
     let needed = ["open 0 ~/here-only rw+creat 600", "write 0 100 1", "fallocate 0 punch 10 20"];
     sequence.extend(needed.map(str::to_owned));
     sequence.push("pread 0 0 100".to_owned());

@@ -1,5 +1,5 @@
 //! Random sequences of file operations, in the words that `tests/posix/replay.c` explains.
-use esker::model::Random;
+use esker_testing::Random;
 
 /// Operations of one sequence; the last shows the whole tree.
 pub(crate) type Sequence = Vec<String>;
@@ -30,7 +30,7 @@ const START: [&str; 8] = [
 
 /// A sequence that follows from a seed.
 pub(crate) fn random(seed: u64, len: usize) -> Sequence {
-    let mut maker = Maker { random: Random::new(seed) };
+    let mut maker = Maker { random: Random::new(seed, 0) };
     let start = START.map(str::to_owned);
     let steps = (0..len).map(|_| maker.step());
     start.into_iter().chain(steps).chain(["tree".to_owned()]).collect()

@@ -1,10 +1,10 @@
 //! What the tests of properties share.
-use esker::model::{Random, SEED_VARIABLE, seed};
+use esker_testing::{Random, SEED_VARIABLE, seed};
 
 /// Runs a property on random input, with the seed in what a failure prints.
 pub(crate) fn for_random(rounds: u64, property: impl Fn(&mut Random)) {
     let seed = seed();
     println!("{SEED_VARIABLE}={seed}");
-    let mut random = Random::new(seed);
+    let mut random = Random::new(seed, 0);
     (0..rounds).for_each(|_| property(&mut random));
 }

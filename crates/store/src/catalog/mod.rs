@@ -144,7 +144,7 @@ impl State {
         spec.label.map_or(Ok(()), check_label)?;
         let uuid = match spec.uuid {
             Some(uuid) => uuid,
-            None => Uuid::from_random(crate::random_bytes()?),
+            None => esker_os::random_uuid()?,
         };
         self.targets[0].change(|change| {
             change.check_room()?;

@@ -1,6 +1,7 @@
 //! Directories whose entries are opened as what they are: no link is followed, and only those may write to
 //! them who are expected to.
 use super::sys;
+use esker_os::open_plain;
 use esker_types::{Error, ErrorKind, Result};
 use std::fs::{File, Metadata, Permissions};
 use std::io;
@@ -158,16 +159,6 @@ impl Folder {
         });
         file.map_err(|error| failed("making", &self.path.join(name), &error))
     }
-}
-
-/// Opens a file where its name is no link; for writing too, if asked.
-///
-/// # Errors
-/// What the file system says; of a link, that there are too many (`ELOOP`).
-pub fn open_plain(path: &Path, write: bool) -> io::Result<File> {
-    // Not to wait for the other end of a pipe.
-    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
-    File::options().read(true).write(write).custom_flags(flags).open(path)
 }
 
 fn failed(doing: &str, path: &Path, error: &io::Error) -> Error {

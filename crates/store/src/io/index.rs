@@ -3,8 +3,9 @@ mod files;
 
 use super::folder::Folder;
 use super::own::Own;
-use super::{fork, sys, txn::ReadTxn, txn::WriteTxn};
+use super::{sys, txn::ReadTxn, txn::WriteTxn};
 use crate::wait::patiently;
+use esker_os as fork;
 use esker_types::{Error, ErrorKind, Result, limits::READERS_MAX};
 use files::{FileId, files_of};
 use lmdb_master_sys as lmdb;

@@ -6,7 +6,6 @@
 
 mod copy;
 pub(crate) mod folder;
-pub(crate) mod fork;
 pub(crate) mod huge;
 pub(crate) mod index;
 pub(crate) mod lock;

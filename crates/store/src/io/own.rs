@@ -1,6 +1,7 @@
 //! Files whose locks stand for something that lives, as long as it lives: not shorter, where the program closes descriptors
 //! it did not open, and not longer, where it leaves children made by fork.
-use super::{fork, lock, map, sys};
+use super::{lock, map, sys};
+use esker_os as fork;
 use std::fs::File;
 use std::io;
 use std::mem::ManuallyDrop;
@@ -91,7 +92,7 @@ fn place_for(descriptor: i32) -> &'static Place {
 }
 
 /// Closes, in a child made by fork, what is its parent's alone.
-pub(super) fn close_in_child() {
+fn close_in_child() {
     for place in places() {
         let descriptor = place.descriptor.swap(NONE, Ordering::SeqCst);
         if descriptor != NONE {
@@ -122,6 +123,7 @@ unsafe impl Sync for Place {}
 impl Own {
     /// Opens once more what `file` has open, which may be closed then.
     pub(crate) fn new(file: &File, write: bool) -> io::Result<Self> {
+        fork::on_child(close_in_child);
         fork::undisturbed(|| {
             let file = open_again(file, write)?;
             let anchor = Anchor::new(&file)?;

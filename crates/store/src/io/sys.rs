@@ -4,9 +4,7 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd};
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What a file system is, as far as it matters for a pool.
@@ -51,23 +49,6 @@ pub(crate) fn file_system(file: &File) -> io::Result<FileSystem> {
     }
     let network = NETWORK.iter().find(|(known, _)| *known == magic);
     Ok(network.map_or(FileSystem::Local, |(_, name)| FileSystem::Network(name)))
-}
-
-/// The user this process acts as.
-pub(crate) fn user() -> u32 {
-    // SAFETY: a plain question to the kernel.
-    unsafe { libc::geteuid() }
-}
-
-/// Makes sure that this process may change what is in a directory.
-pub(crate) fn is_writable(directory: &Path) -> io::Result<()> {
-    let path = CString::new(directory.as_os_str().as_bytes())?;
-    let wanted = libc::W_OK | libc::X_OK;
-    // SAFETY: the path ends in a zero byte.
-    match unsafe { libc::faccessat(libc::AT_FDCWD, path.as_ptr(), wanted, libc::AT_EACCESS) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
 }
 
 /// What an open file is.
@@ -186,13 +167,6 @@ pub(crate) fn is_mapped_at(file: &File, address: u64) -> io::Result<bool> {
             && fields.next() == Some("rw-s")
             && fields.nth(2) == Some(&inode)
     }))
-}
-
-/// 16 random bytes from the kernel.
-pub(crate) fn random_bytes() -> io::Result<[u8; 16]> {
-    let mut bytes = [0; 16];
-    io::Read::read_exact(&mut File::open("/dev/urandom")?, &mut bytes)?;
-    Ok(bytes)
 }
 
 /// Room for what the system tells of a group, at first and at most: it lists all members.

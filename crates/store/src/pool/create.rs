@@ -1,7 +1,8 @@
 //! Creating and destroying pools.
+use super::destroy::POOL;
 use super::layout::{can_grow, invalid, lay_out};
 use super::{Pool, control_bytes};
-use crate::io::folder::{Folder, open_plain};
+use crate::io::folder::Folder;
 use crate::io::huge::{self, Pace};
 use crate::io::index::{DATA, Index, Mode};
 use crate::io::lock;
@@ -108,7 +109,7 @@ impl Pool {
         let path = directory.join(&spec.label);
         // Who asks for the same pool waits for it here, rather than be told that it is being made.
         let _alone = CREATING.lock().unwrap_or_else(PoisonError::into_inner);
-        super::destroy::finish_others(directory, superblock::NAME);
+        esker_os::directory::finish_others(directory, POOL);
         remove_abandoned(&path)?;
         let pace = if spec.huge_pages { Pace::ANY } else { Pace::of(LONGER_MAX) };
         let builder = Builder { path: &path, superblock: &superblock, group, pace };
@@ -161,7 +162,7 @@ fn lock_draft(draft: &File, pool: &Path) -> Result<Own> {
 /// it destroyed one.
 fn remove_abandoned(path: &Path) -> Result<()> {
     let failed = |error| Error::io(format_args!("removing {}", path.display()), &error);
-    match open_plain(&path.join(DRAFT), true) {
+    match esker_os::open_plain(&path.join(DRAFT), true) {
         _ if superblock::path(path).exists() => Ok(()),
         Ok(draft) => {
             let _locked = lock_draft(&draft, path)?;
@@ -189,7 +190,8 @@ fn is_rest_of_pool(path: &Path) -> bool {
 /// Removes the draft of a pool that nobody is making, in a directory that has not become one.
 pub(super) fn discard_draft(directory: &Path) {
     let draft = directory.join(DRAFT);
-    let locked = open_plain(&draft, true).ok().and_then(|file| lock_draft(&file, directory).ok());
+    let locked =
+        esker_os::open_plain(&draft, true).ok().and_then(|file| lock_draft(&file, directory).ok());
     if locked.is_some() {
         let _ = fs::remove_file(draft);
     }
@@ -220,7 +222,7 @@ impl Builder<'_> {
     }
 
     fn try_begin(&self, parent: &Path) -> Result<(File, Own)> {
-        let coming = super::destroy::coming(parent)?;
+        let coming = esker_os::directory::coming(parent)?;
         make_directory(&coming, self.superblock.directory_permissions(), self.group)?;
         let begun = self.create(&coming.join(DRAFT)).and_then(|draft| {
             let locked = lock_draft(&draft, self.path)?;

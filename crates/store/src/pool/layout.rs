@@ -5,7 +5,7 @@ use crate::pages::PAGE;
 use crate::superblock::{self, Access, FORMAT_VERSION, Superblock};
 use esker_types::info::{Durability, Medium};
 use esker_types::limits::{INDEX_BLOCKS_MAX, TARGETS_MAX};
-use esker_types::{Error, ErrorKind, Result, Uuid};
+use esker_types::{Error, ErrorKind, Result};
 use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -104,7 +104,7 @@ pub(super) fn lay_out(spec: &PoolSpec, medium: Medium, growing: bool) -> Result<
         if medium == Medium::Memory { Durability::Process } else { Durability::Commit };
     Ok(Superblock {
         version: FORMAT_VERSION,
-        uuid: Uuid::from_random(crate::random_bytes()?),
+        uuid: esker_os::random_uuid()?,
         label: spec.label.clone(),
         targets,
         index_bytes,

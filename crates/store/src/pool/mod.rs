@@ -7,7 +7,6 @@ mod vouch;
 
 pub use create::PoolSpec;
 pub(crate) use destroy::in_use;
-pub use destroy::{finish_others, is_unfinished, remove_directory};
 #[cfg(test)]
 pub(crate) use setup::rebuild;
 pub(crate) use setup::{Purpose, declare_sound, refuse_damaged};
@@ -17,12 +16,12 @@ use crate::commit::reserved_pages;
 use crate::control::{self, Control};
 use crate::holds::Holds;
 use crate::io::folder::Folder;
-use crate::io::fork::{self, ForkLock};
 use crate::io::index::read_only;
 use crate::io::sys;
 use crate::superblock::Superblock;
 use crate::target::Target;
 use arc_swap::{ArcSwap, Guard};
+use esker_os::{self as fork, ForkLock};
 use esker_types::info::{OpenMode, PoolInfo, Space};
 use esker_types::{Error, ErrorKind, Result};
 use std::collections::HashMap;

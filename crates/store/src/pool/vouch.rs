@@ -3,11 +3,12 @@
 //! LMDB follows what it finds in a page, so a page that was damaged leads reads and writes astray. To look at all pages
 //! takes time, so a word of the control file tells when that can be left out: as long as a process lives that knows them to
 //! be sound, and afterwards as long as the file system says that nobody has written to the files since.
-use crate::control::{Control, ProcessSlot, StableHash};
+use crate::control::{Control, ProcessSlot};
 use crate::io::folder::Folder;
 use crate::io::index::DATA;
 use crate::superblock::Superblock;
 use crate::target;
+use esker_types::StableHash;
 use esker_types::limits::PROCESSES_MAX;
 use esker_types::{Error, Result};
 use std::hash::{BuildHasher, Hasher};

@@ -66,7 +66,7 @@ fn is_anybody_at_it(target: &Target) -> bool {
 
 /// Something else whenever somebody did something to the segments, the index or as a reader.
 fn activity(target: &Target) -> Result<u64> {
-    let mut hasher = crate::control::StableHash.build_hasher();
+    let mut hasher = esker_types::StableHash.build_hasher();
     for word in target.words().segments {
         hasher.write(&word.load(Ordering::Relaxed).to_le_bytes());
     }

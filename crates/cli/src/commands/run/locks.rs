@@ -18,7 +18,7 @@ pub(super) fn folder(pool: &Pool) -> Result<PathBuf> {
     let Some(directory) = url.strip_prefix("esker:").map(Path::new) else {
         return own(&super::shared_place());
     };
-    if esker_store::is_read_only(directory)? {
+    if esker_os::is_read_only(directory)? {
         return own(&super::shared_place());
     }
     let folder = directory.join(LOCKS);

@@ -1,0 +1,45 @@
+//! Numbers for object ids that a process has claimed and hands out without asking anybody.
+
+/// Numbers a process claims at a time, where it is not asked for more at once.
+pub const BLOCK: u64 = 1024;
+
+/// What is left of the block this process claimed last.
+#[derive(Default)]
+pub struct Block {
+    /// The process that claimed it: a forked child must not use its parent's.
+    process: u32,
+    next: u64,
+    end: u64,
+}
+
+impl Block {
+    /// A block that this process has just claimed, without its first `taken` numbers.
+    pub fn claimed(first: u64, end: u64, taken: u64) -> Self {
+        Self { process: std::process::id(), next: first + taken, end }
+    }
+
+    /// The first of `count` numbers of this block, where it has so many.
+    pub fn take(&mut self, count: u64) -> Option<u64> {
+        let first = self.next;
+        let fits = self.is_ours() && count <= self.end - first;
+        fits.then(|| {
+            self.next += count;
+            first
+        })
+    }
+
+    /// The number it would hand out next, where it has one.
+    pub fn next(&self) -> Option<u64> {
+        (self.is_ours() && self.next < self.end).then_some(self.next)
+    }
+
+    fn is_ours(&self) -> bool {
+        self.process == std::process::id()
+    }
+}
+
+/// Where a claim of `count` numbers from `first` on ends: a whole block, or as far as is asked for.
+pub fn end_of_claim(first: u64, count: u64) -> Option<u64> {
+    let least = first.checked_add(count)?;
+    Some(first.saturating_add(BLOCK).max(least))
+}

@@ -1,0 +1,102 @@
+//! The parts of binary files: numbers, little-endian; byte strings behind their length; a CRC-32C
+//! over all at the end.
+use esker_types::Checksum;
+
+/// Bytes of the sum at the end.
+const SUM_BYTES: usize = 4;
+
+/// Begins a file of the kind `magic`.
+pub fn begin(magic: &[u8; 8]) -> Vec<u8> {
+    let mut out = magic.to_vec();
+    put_u32(&mut out, VERSION);
+    out
+}
+
+/// Version of the layout.
+pub const VERSION: u32 = 1;
+
+/// Appends a number, little-endian.
+pub fn put_u32(out: &mut Vec<u8>, number: u32) {
+    out.extend_from_slice(&number.to_le_bytes());
+}
+
+/// Appends a number, little-endian.
+pub fn put_u64(out: &mut Vec<u8>, number: u64) {
+    out.extend_from_slice(&number.to_le_bytes());
+}
+
+/// A byte string of less than 4 GiB behind its length.
+pub fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    put_u32(out, bytes.len() as u32);
+    out.extend_from_slice(bytes);
+}
+
+/// Adds the sum.
+pub fn finish(mut out: Vec<u8>) -> Vec<u8> {
+    let sum = Checksum::Crc32c.sum(&out) as u32;
+    put_u32(&mut out, sum);
+    out
+}
+
+/// Takes such a file apart; every method is `None` where bytes are missing.
+pub struct Parts<'a>(&'a [u8]);
+
+impl<'a> Parts<'a> {
+    /// `None` where the kind, the version or the sum is wrong.
+    pub fn of(magic: &[u8; 8], bytes: &'a [u8]) -> Option<Self> {
+        let mut parts = Self::sealed(bytes)?;
+        let known = parts.take(8)? == magic && parts.u32()? == VERSION;
+        known.then_some(parts)
+    }
+
+    /// Parts without a kind; `None` where the sum is wrong.
+    pub fn sealed(bytes: &'a [u8]) -> Option<Self> {
+        let (body, sum) = bytes.split_at_checked(bytes.len().checked_sub(SUM_BYTES)?)?;
+        let sum = u32::from_le_bytes(sum.try_into().ok()?);
+        (Checksum::Crc32c.sum(body) as u32 == sum).then_some(Self(body))
+    }
+
+    /// The next `len` bytes.
+    pub fn take(&mut self, len: usize) -> Option<&'a [u8]> {
+        let (head, tail) = self.0.split_at_checked(len)?;
+        self.0 = tail;
+        Some(head)
+    }
+
+    /// The next number.
+    pub fn u32(&mut self) -> Option<u32> {
+        Some(u32::from_le_bytes(self.take(4)?.try_into().ok()?))
+    }
+
+    /// The next number.
+    pub fn u64(&mut self) -> Option<u64> {
+        Some(u64::from_le_bytes(self.take(8)?.try_into().ok()?))
+    }
+
+    /// The next length and as many bytes.
+    pub fn bytes(&mut self) -> Option<&'a [u8]> {
+        let len = self.u32()?;
+        self.take(len as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_put_comes_back_and_damage_is_seen() {
+        let mut out = begin(b"SOMEKIND");
+        put_u64(&mut out, 7);
+        put_bytes(&mut out, b"bytes");
+        let file = finish(out);
+        let mut parts = Parts::of(b"SOMEKIND", &file).unwrap();
+        assert_eq!((parts.u64(), parts.bytes(), parts.u32()), (Some(7), Some(&b"bytes"[..]), None));
+        for bit in 0..file.len() * 8 {
+            let mut bad = file.clone();
+            bad[bit / 8] ^= 1 << (bit % 8);
+            assert!(Parts::of(b"SOMEKIND", &bad).is_none(), "bit {bit}");
+        }
+        assert!(Parts::of(b"OTHERONE", &file).is_none() && Parts::of(b"SOMEKIND", b"").is_none());
+    }
+}

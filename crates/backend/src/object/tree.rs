@@ -1,0 +1,106 @@
+//! All akeys of a container.
+use super::history::{History, Snapshots};
+use super::records::Stored;
+use esker_types::{Epoch, ObjectId, Result, encode_key};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Where an akey is; its keys are encoded, so that these compare as DAOS orders them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct AkeyPath {
+    /// The object.
+    pub oid: ObjectId,
+    /// Its dkey, encoded.
+    pub dkey: Vec<u8>,
+    /// Its akey, encoded.
+    pub akey: Vec<u8>,
+}
+
+/// The dkey of an object in its encoded form.
+pub fn encode_dkey(oid: ObjectId, dkey: &[u8]) -> Result<Vec<u8>> {
+    let mut encoded = Vec::new();
+    encode_key(oid.dkey_kind(), dkey, &mut encoded)?;
+    Ok(encoded)
+}
+
+/// An akey of an object in its encoded form.
+pub fn encode_akey(oid: ObjectId, akey: &[u8]) -> Result<Vec<u8>> {
+    let mut encoded = Vec::new();
+    encode_key(oid.akey_kind(), akey, &mut encoded)?;
+    Ok(encoded)
+}
+
+/// An akey as a reader sees it.
+pub struct Seen<'a, P = Arc<[u8]>> {
+    /// Which akey.
+    pub place: &'a AkeyPath,
+    /// When it was written.
+    pub epoch: Epoch,
+    /// What it holds.
+    pub value: &'a Stored<P>,
+}
+
+/// Every akey there is or that a snapshot shows.
+pub struct Tree<P = Arc<[u8]>>(BTreeMap<AkeyPath, History<P>>);
+
+impl<P> Default for Tree<P> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+impl<P> Tree<P> {
+    /// Content of an akey.
+    pub fn get(&self, place: &AkeyPath, at: Epoch) -> Option<&Stored<P>> {
+        self.0.get(place)?.at(at).map(|(_, value)| value)
+    }
+
+    /// All akeys that exist, in order, from `start` on.
+    pub fn from(&self, start: AkeyPath, at: Epoch) -> impl Iterator<Item = Seen<'_, P>> {
+        self.0.range(start..).filter_map(move |(place, history)| {
+            history.at(at).map(|(epoch, value)| Seen { place, epoch, value })
+        })
+    }
+
+    /// Those of an object.
+    pub fn object(&self, oid: ObjectId, at: Epoch) -> impl Iterator<Item = Seen<'_, P>> {
+        let start = AkeyPath { oid, ..AkeyPath::default() };
+        self.from(start, at).take_while(move |seen| seen.place.oid == oid)
+    }
+
+    /// Those of a dkey.
+    pub fn dkey<'a>(
+        &'a self,
+        oid: ObjectId,
+        dkey: &'a [u8],
+        at: Epoch,
+    ) -> impl Iterator<Item = Seen<'a, P>> {
+        let start = AkeyPath { oid, dkey: dkey.to_vec(), akey: Vec::new() };
+        let is_inside = move |seen: &Seen<'_, P>| seen.place.oid == oid && seen.place.dkey == dkey;
+        self.from(start, at).take_while(is_inside)
+    }
+
+    /// Gives an akey a new version.
+    pub fn put(
+        &mut self,
+        place: AkeyPath,
+        epoch: Epoch,
+        value: Option<Stored<P>>,
+        snapshots: &Snapshots,
+    ) {
+        let history = self.0.entry(place.clone()).or_default();
+        history.push(epoch, value);
+        history.prune(snapshots);
+        if history.is_empty() {
+            self.0.remove(&place);
+        }
+    }
+
+    /// Drops what neither the latest state nor a snapshot shows.
+    pub fn prune(&mut self, snapshots: &Snapshots) {
+        self.0.retain(|_, history| {
+            history.prune(snapshots);
+            !history.is_empty()
+        });
+    }
+}

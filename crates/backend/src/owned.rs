@@ -1,0 +1,224 @@
+//! The writes of a transaction, as copies that own their bytes.
+use crate::check::check_write;
+use esker_types::limits::{TX_BYTES_MAX, TX_OPS_MAX};
+use esker_types::ops::{Cond, Source, Update, Value, Write, WriteOp};
+use esker_types::{Error, ErrorKind, Extent, ObjectId, Result};
+use std::fmt;
+
+/// Bookkeeping charged to the limit for every write, akey and extent, in bytes.
+const OVERHEAD_BYTES: usize = 64;
+
+/// Writes in order.
+#[derive(Debug, Default)]
+pub struct OwnedWrites {
+    writes: Vec<Owned>,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+struct Owned {
+    oid: ObjectId,
+    cond: Cond,
+    op: OwnedOp,
+}
+
+#[derive(Debug)]
+enum OwnedOp {
+    Update { dkey: Vec<u8>, updates: Vec<OwnedUpdate> },
+    PunchObject,
+    PunchDkey { dkey: Vec<u8> },
+    PunchAkeys { dkey: Vec<u8>, akeys: Vec<Vec<u8>> },
+}
+
+#[derive(Debug)]
+struct OwnedUpdate {
+    akey: Vec<u8>,
+    cond: Cond,
+    value: OwnedValue,
+}
+
+enum OwnedValue {
+    Single(Vec<u8>),
+    Array { record_size: u64, extents: Vec<Extent>, data: Vec<u8> },
+    PunchExtents(Vec<Extent>),
+}
+
+/// Lengths in place of bytes.
+impl fmt::Debug for OwnedValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Single(data) => write!(f, "a single value of {} bytes", data.len()),
+            Self::Array { record_size, extents, .. } => {
+                write!(f, "records of {record_size} bytes in {extents:?}")
+            }
+            Self::PunchExtents(extents) => write!(f, "a punch of {extents:?}"),
+        }
+    }
+}
+
+/// The lists that a [`Write`] made of an [`Owned`] points to.
+pub enum Parts<'a> {
+    None,
+    Updates(Vec<Update<'a>>),
+    Akeys(Vec<&'a [u8]>),
+}
+
+impl OwnedWrites {
+    /// True where there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.writes.is_empty()
+    }
+
+    /// True where at most one thing can be wrong with it.
+    pub fn is_simple(&self) -> bool {
+        match self.writes.as_slice() {
+            [] => true,
+            [Owned { op: OwnedOp::Update { updates, .. }, .. }] => updates.len() == 1,
+            [_] => true,
+            _ => false,
+        }
+    }
+
+    /// Copies `writes` to the end: all of them, or none where one is refused.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Overflow`] at [`TX_OPS_MAX`], [`ErrorKind::NoMemory`] at [`TX_BYTES_MAX`], and
+    /// those of [`check_write`].
+    pub fn add(&mut self, writes: &[Write<'_>]) -> Result<()> {
+        writes.iter().try_for_each(check_write)?;
+        let bytes = writes.iter().map(cost).fold(self.bytes, usize::saturating_add);
+        check_limits(self.writes.len() + writes.len(), bytes)?;
+        self.writes.extend(writes.iter().map(Owned::new));
+        self.bytes = bytes;
+        Ok(())
+    }
+
+    /// What [`OwnedWrites::writes`] needs to live.
+    pub fn parts(&self) -> Vec<Parts<'_>> {
+        self.writes.iter().map(Owned::parts).collect()
+    }
+
+    /// The writes in the form a backend takes; `parts` are those of [`OwnedWrites::parts`].
+    pub fn writes<'a>(&'a self, parts: &'a [Parts<'a>]) -> Vec<Write<'a>> {
+        self.writes.iter().zip(parts).map(|(owned, parts)| owned.write(parts)).collect()
+    }
+}
+
+fn check_limits(ops: usize, bytes: usize) -> Result<()> {
+    if ops > TX_OPS_MAX {
+        return Err(Error::new(
+            ErrorKind::Overflow,
+            format!("a transaction holds at most {TX_OPS_MAX} operations (TX_OPS_MAX)"),
+        ));
+    }
+    if bytes > TX_BYTES_MAX {
+        return Err(Error::new(
+            ErrorKind::NoMemory,
+            format!("a transaction holds at most {TX_BYTES_MAX} bytes (TX_BYTES_MAX)"),
+        ));
+    }
+    Ok(())
+}
+
+/// Memory a copy takes, in bytes, roughly.
+fn cost(write: &Write<'_>) -> usize {
+    let keys = |keys: &[&[u8]]| keys.iter().map(|key| key.len() + OVERHEAD_BYTES).sum::<usize>();
+    OVERHEAD_BYTES
+        + match write.op {
+            WriteOp::Update { dkey, updates, .. } => {
+                dkey.len() + updates.iter().map(update_cost).sum::<usize>()
+            }
+            WriteOp::PunchObject { .. } => 0,
+            WriteOp::PunchDkey { dkey, .. } => dkey.len(),
+            WriteOp::PunchAkeys { dkey, akeys, .. } => dkey.len() + keys(akeys),
+        }
+}
+
+fn update_cost(update: &Update<'_>) -> usize {
+    let (data, extents) = match update.value {
+        Value::Single(data) => (data.len(), 0),
+        Value::Array { extents, data, .. } => (data.len(), extents.len()),
+        Value::PunchExtents(extents) => (0, extents.len()),
+    };
+    let data = usize::try_from(data).unwrap_or(usize::MAX);
+    data.saturating_add(update.akey.len() + (1 + extents) * OVERHEAD_BYTES)
+}
+
+impl Owned {
+    fn new(write: &Write<'_>) -> Self {
+        let (cond, op) = match write.op {
+            WriteOp::Update { dkey, cond, updates } => {
+                let updates = updates.iter().map(OwnedUpdate::new).collect();
+                (cond, OwnedOp::Update { dkey: dkey.to_vec(), updates })
+            }
+            WriteOp::PunchObject { cond } => (cond, OwnedOp::PunchObject),
+            WriteOp::PunchDkey { dkey, cond } => (cond, OwnedOp::PunchDkey { dkey: dkey.to_vec() }),
+            WriteOp::PunchAkeys { dkey, akeys, cond } => {
+                let akeys = akeys.iter().map(|akey| akey.to_vec()).collect();
+                (cond, OwnedOp::PunchAkeys { dkey: dkey.to_vec(), akeys })
+            }
+        };
+        Self { oid: write.oid, cond, op }
+    }
+
+    fn parts(&self) -> Parts<'_> {
+        match &self.op {
+            OwnedOp::Update { updates, .. } => {
+                Parts::Updates(updates.iter().map(OwnedUpdate::update).collect())
+            }
+            OwnedOp::PunchAkeys { akeys, .. } => {
+                Parts::Akeys(akeys.iter().map(Vec::as_slice).collect())
+            }
+            OwnedOp::PunchObject | OwnedOp::PunchDkey { .. } => Parts::None,
+        }
+    }
+
+    fn write<'a>(&'a self, parts: &'a Parts<'a>) -> Write<'a> {
+        let cond = self.cond;
+        let op = match (&self.op, parts) {
+            (OwnedOp::Update { dkey, .. }, Parts::Updates(updates)) => {
+                WriteOp::Update { dkey, cond, updates }
+            }
+            (OwnedOp::Update { dkey, .. }, _) => WriteOp::Update { dkey, cond, updates: &[] },
+            (OwnedOp::PunchAkeys { dkey, .. }, Parts::Akeys(akeys)) => {
+                WriteOp::PunchAkeys { dkey, akeys, cond }
+            }
+            (OwnedOp::PunchAkeys { dkey, .. }, _) => WriteOp::PunchAkeys { dkey, akeys: &[], cond },
+            (OwnedOp::PunchObject, _) => WriteOp::PunchObject { cond },
+            (OwnedOp::PunchDkey { dkey }, _) => WriteOp::PunchDkey { dkey, cond },
+        };
+        Write { oid: self.oid, op }
+    }
+}
+
+impl OwnedUpdate {
+    fn new(update: &Update<'_>) -> Self {
+        let value = match update.value {
+            Value::Single(data) => OwnedValue::Single(copy(data)),
+            Value::Array { record_size, extents, data } => {
+                OwnedValue::Array { record_size, extents: extents.to_vec(), data: copy(data) }
+            }
+            Value::PunchExtents(extents) => OwnedValue::PunchExtents(extents.to_vec()),
+        };
+        Self { akey: update.akey.to_vec(), cond: update.cond, value }
+    }
+
+    fn update(&self) -> Update<'_> {
+        let value = match &self.value {
+            OwnedValue::Single(data) => Value::Single(Source::One(data)),
+            OwnedValue::Array { record_size, extents, data } => {
+                Value::Array { record_size: *record_size, extents, data: Source::One(data) }
+            }
+            OwnedValue::PunchExtents(extents) => Value::PunchExtents(extents),
+        };
+        Update { akey: &self.akey, value, cond: self.cond }
+    }
+}
+
+fn copy(source: Source<'_>) -> Vec<u8> {
+    let len = source.len();
+    let mut bytes = Vec::with_capacity(usize::try_from(len).unwrap_or(0));
+    source.visit(0, len, |piece| bytes.extend_from_slice(piece));
+    bytes
+}

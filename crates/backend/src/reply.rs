@@ -1,0 +1,49 @@
+//! Answers of a backend: futures that are ready at once where the work was done in place.
+use esker_os::executor::block_on;
+use esker_types::Result;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+/// The answer to an operation. Local targets answer in place ([`Reply::Ready`], no allocation, no
+/// runtime); remote ones hand out a future.
+#[must_use = "an operation whose reply is dropped may not have happened"]
+pub enum Reply<'a, T> {
+    /// The work is done.
+    Ready(Result<T>),
+    /// The work is under way; the future is bound to the buffers of the operation.
+    Pending(Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>),
+    /// The answer was taken already.
+    Taken,
+}
+
+impl<T> Reply<'_, T> {
+    /// Waits for the answer, on the calling thread. Ready answers cost nothing.
+    pub fn wait(self) -> Result<T> {
+        match self {
+            Self::Ready(result) => result,
+            Self::Pending(future) => block_on(future),
+            Self::Taken => Err(esker_types::ErrorKind::Already.into()),
+        }
+    }
+}
+
+impl<T> From<Result<T>> for Reply<'_, T> {
+    fn from(result: Result<T>) -> Self {
+        Self::Ready(result)
+    }
+}
+
+impl<T: Unpin> Future for Reply<'_, T> {
+    type Output = Result<T>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        if let Self::Pending(future) = &mut *self {
+            return future.as_mut().poll(context);
+        }
+        match std::mem::replace(&mut *self, Self::Taken) {
+            Self::Ready(result) => Poll::Ready(result),
+            other => Poll::Ready(other.wait()),
+        }
+    }
+}

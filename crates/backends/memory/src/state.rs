@@ -1,0 +1,226 @@
+//! The pool: containers, metadata, the clock, and what transactions have read.
+use super::container::{Container, Metadata};
+use esker_backend::object::conflicts::{Conflicts, Watched};
+use esker_backend::object::overlay::Overlay;
+use esker_backend::object::read::Reader;
+use esker_backend::object::tree::{AkeyPath, encode_dkey};
+use esker_backend::{NewContainer, Scope};
+use esker_types::info::{
+    ContainerId, ContainerInfo, ContainerRef, Durability, Medium, OpenMode, PoolInfo, Space,
+};
+use esker_types::ops::{ReadAt, ReadMarks, View, Write, WriteOp};
+use esker_types::{Epoch, Error, ErrorKind, ObjectId, Result, Uuid};
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, Hasher, RandomState};
+
+pub(super) struct State {
+    uuid: Uuid,
+    targets: u32,
+    clock: Epoch,
+    last_container: u32,
+    metadata: Metadata,
+    containers: BTreeMap<ContainerId, Container>,
+    conflicts: Conflicts,
+}
+
+impl State {
+    pub(super) fn new(targets: u32) -> Self {
+        Self {
+            uuid: random_uuid(),
+            targets,
+            clock: Epoch::default(),
+            last_container: 0,
+            metadata: Metadata::new(),
+            containers: BTreeMap::new(),
+            conflicts: Conflicts::default(),
+        }
+    }
+
+    /// Nothing is reserved, so there are no totals.
+    pub(super) fn info(&self) -> PoolInfo {
+        PoolInfo {
+            uuid: self.uuid,
+            label: "memory".to_owned(),
+            url: "memory:".to_owned(),
+            targets: vec![Space::default(); self.targets as usize],
+            medium: Medium::Other,
+            durability: Durability::Process,
+        }
+    }
+
+    fn tick(&mut self) -> Epoch {
+        self.clock = Epoch::after(self.clock);
+        self.clock
+    }
+
+    pub(super) fn create_container(&mut self, new: &NewContainer<'_>) -> Result<ContainerInfo> {
+        let uuid = new.uuid.unwrap_or_else(random_uuid);
+        let label = new.label.map(ContainerRef::Label);
+        let taken = [Some(ContainerRef::Uuid(uuid)), label];
+        taken.into_iter().flatten().try_for_each(|name| self.check_free(name))?;
+        self.last_container += 1;
+        let id = ContainerId(self.last_container);
+        let container = Container::new(id, uuid, new, self.tick());
+        let info = container.info.clone();
+        self.containers.insert(id, container);
+        Ok(info)
+    }
+
+    fn check_free(&self, name: ContainerRef<'_>) -> Result<()> {
+        match self.containers.values().any(|container| container.is(name)) {
+            true => Err(Error::new(ErrorKind::Exists, format!("container {name:?} exists"))),
+            false => Ok(()),
+        }
+    }
+
+    pub(super) fn open_container(
+        &mut self,
+        name: ContainerRef<'_>,
+        mode: OpenMode,
+    ) -> Result<ContainerInfo> {
+        self.find(name)?.open(mode)
+    }
+
+    fn find(&mut self, name: ContainerRef<'_>) -> Result<&mut Container> {
+        let found = self.containers.values_mut().find(|container| container.is(name));
+        found.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("no container {name:?}")))
+    }
+
+    /// Closing what was destroyed is no error.
+    pub(super) fn close_container(&mut self, id: ContainerId) {
+        if let Some(container) = self.containers.get_mut(&id) {
+            container.close();
+        }
+    }
+
+    pub(super) fn destroy_container(&mut self, name: ContainerRef<'_>, force: bool) -> Result<()> {
+        let container = self.find(name)?;
+        if !force {
+            container.check_unused()?;
+        }
+        let id = container.info.id;
+        self.containers.remove(&id);
+        Ok(())
+    }
+
+    pub(super) fn list_containers(&self) -> Vec<ContainerInfo> {
+        let mut infos: Vec<_> = self.containers.values().map(|c| c.info.clone()).collect();
+        infos.sort_by(|a, b| (&a.label, a.id).cmp(&(&b.label, b.id)));
+        infos
+    }
+
+    pub(super) fn rename_container(&mut self, id: ContainerId, label: Option<&str>) -> Result<()> {
+        let same =
+            label.is_some_and(|label| self.container_ref(id).is_ok_and(|c| c.info.label == label));
+        if let (Some(label), false) = (label, same) {
+            self.check_free(ContainerRef::Label(label))?;
+        }
+        self.container(id)?.info.label = label.unwrap_or_default().to_owned();
+        Ok(())
+    }
+
+    pub(super) fn container(&mut self, id: ContainerId) -> Result<&mut Container> {
+        self.containers.get_mut(&id).ok_or_else(destroyed)
+    }
+
+    fn container_ref(&self, id: ContainerId) -> Result<&Container> {
+        self.containers.get(&id).ok_or_else(destroyed)
+    }
+
+    pub(super) fn metadata(&mut self, scope: Scope) -> Result<&mut Metadata> {
+        match scope {
+            Scope::Pool => Ok(&mut self.metadata),
+            Scope::Container(id) => Ok(&mut self.container(id)?.metadata),
+        }
+    }
+
+    pub(super) fn create_snapshot(&mut self, id: ContainerId, name: &str) -> Result<Epoch> {
+        let epoch = self.tick();
+        self.container(id)?.create_snapshot(name, epoch)?;
+        Ok(epoch)
+    }
+
+    /// What reads of an object go through.
+    pub(super) fn reader<'a>(
+        &'a mut self,
+        id: ContainerId,
+        oid: ObjectId,
+        at: ReadAt<'a>,
+    ) -> Result<Reader<'a>> {
+        let container = self.containers.get(&id).ok_or_else(destroyed)?;
+        Ok(Reader {
+            id,
+            oid,
+            targets: self.targets,
+            tree: &container.tree,
+            at: container.epoch_of(at.view)?,
+            marks: at.marks.filter(|_| at.view == View::Latest),
+            conflicts: &mut self.conflicts,
+        })
+    }
+
+    pub(super) fn write(
+        &mut self,
+        id: ContainerId,
+        writes: &[Write<'_>],
+        marks: Option<&ReadMarks>,
+    ) -> Result<Epoch> {
+        marks.map_or(Ok(()), |marks| self.conflicts.check(marks))?;
+        let epoch = self.tick();
+        let mut overlay = Overlay::new(&self.container_ref(id)?.tree, epoch);
+        writes.iter().try_for_each(|write| overlay.write(write))?;
+        let changed = overlay.finish();
+        self.apply(id, epoch, changed)?;
+        writes.iter().try_for_each(|write| self.note_change(id, write))?;
+        Ok(epoch)
+    }
+
+    fn apply(
+        &mut self,
+        id: ContainerId,
+        epoch: Epoch,
+        changed: BTreeMap<AkeyPath, Option<esker_backend::object::records::Stored>>,
+    ) -> Result<()> {
+        let container = self.container(id)?;
+        for (place, value) in changed {
+            container.tree.put(place, epoch, value, &container.snapshots);
+        }
+        Ok(())
+    }
+
+    fn note_change(&mut self, id: ContainerId, write: &Write<'_>) -> Result<()> {
+        let oid = write.oid;
+        self.conflicts.changed(id, Watched::Objects);
+        self.conflicts.changed(id, Watched::Object(oid));
+        match write.op {
+            WriteOp::PunchObject { .. } => self.conflicts.punched(id, oid),
+            WriteOp::Update { dkey, .. }
+            | WriteOp::PunchDkey { dkey, .. }
+            | WriteOp::PunchAkeys { dkey, .. } => {
+                self.conflicts.changed(id, Watched::Dkey(oid, encode_dkey(oid, dkey)?));
+            }
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn change_metadata(metadata: &mut Metadata, changes: &[(&str, Option<&[u8]>)]) {
+    for (name, value) in changes {
+        match value {
+            Some(value) => metadata.insert((*name).to_owned(), value.to_vec()),
+            None => metadata.remove(*name),
+        };
+    }
+}
+
+fn destroyed() -> Error {
+    Error::new(ErrorKind::NoHandle, "the container was destroyed")
+}
+
+fn random_uuid() -> Uuid {
+    let word = || RandomState::new().build_hasher().finish().to_le_bytes();
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&word());
+    bytes[8..].copy_from_slice(&word());
+    Uuid::from_random(bytes)
+}

@@ -1,0 +1,395 @@
+//! Arrays: one file with the attributes and the first chunk, further chunks in a directory beside it.
+use super::chunk::{Chunk, Header};
+use super::container::destroyed;
+use super::files;
+use super::form::{
+    AKEY, Form, Object, asks_for_the_akey, epoch_of, exists, found, missing, outermost, reset,
+    sorted, unsupported,
+};
+use esker_backend::handles::gone;
+use esker_backend::object::list::page_of_keys;
+use esker_backend::object::read::{check_record_size, too_big};
+use esker_types::ArrayAttributes;
+use esker_types::limits::POSIX_ARRAY_VALUE_MAX;
+use esker_types::ops::{
+    AkeyRef, Anchor, Cond, Fetch, KeyFound, KeyQuery, KeyScope, ListLimit, Sink, Source,
+    StoredExtent, Update, Value, Wanted, WriteOp,
+};
+use esker_types::{Epoch, Error, ErrorKind, Extent, KeyBatch, KeyKind, Result, key_to_u64};
+use std::fs;
+use std::path::PathBuf;
+
+/// The dkey of the attributes.
+const ATTRIBUTES: u64 = 0;
+/// The chunk that lies in the array's own file.
+const FIRST: u64 = 1;
+
+/// An Array.
+pub(super) struct ArrayFiles<'a>(pub(super) Object<'a>);
+
+impl ArrayFiles<'_> {
+    /// Where the chunks behind the first are.
+    fn directory(&self) -> PathBuf {
+        let mut name = self.0.path.as_os_str().to_owned();
+        name.push(".d");
+        PathBuf::from(name)
+    }
+
+    fn path_of(&self, dkey: u64) -> PathBuf {
+        match dkey {
+            ATTRIBUTES | FIRST => self.0.path.clone(),
+            _ => self.directory().join(format!("{dkey:016x}")),
+        }
+    }
+
+    fn open(&self, dkey: u64, write: bool) -> Result<Option<Chunk>> {
+        Chunk::open(&self.path_of(dkey), write)
+    }
+
+    /// True where `dkey` has its akey.
+    fn has(&self, dkey: u64) -> Result<bool> {
+        Ok(match (dkey, self.open(dkey, false)?) {
+            (_, None) => false,
+            (ATTRIBUTES, Some(chunk)) => chunk.header.value.is_some(),
+            (_, Some(chunk)) => chunk.records()? > 0,
+        })
+    }
+
+    fn update(&self, dkey: u64, cond: Cond, updates: &[Update<'_>]) -> Result<()> {
+        let update = match updates {
+            [] => return Ok(()),
+            [update] if update.akey == AKEY => update,
+            _ => return Err(self.refused("akeys but \"0\"")),
+        };
+        let inserts = cond.has(Cond::DKEY_INSERT) || update.cond.has(Cond::AKEY_INSERT);
+        let needs = cond.has(Cond::DKEY_UPDATE) || update.cond.has(Cond::AKEY_UPDATE);
+        // The attributes are looked at where they are set.
+        if inserts && dkey != ATTRIBUTES && self.has(dkey)? {
+            return Err(exists("dkey"));
+        }
+        if needs && !self.has(dkey)? {
+            return Err(missing("dkey"));
+        }
+        match (dkey, update.value) {
+            (ATTRIBUTES, Value::Single(data)) => self.set_value(data, inserts),
+            (FIRST.., Value::Array { record_size, extents, data }) => {
+                self.write_records(dkey, record_size, extents, data)
+            }
+            (FIRST.., Value::PunchExtents(extents)) => self.punch_records(dkey, extents),
+            _ => Err(self.refused("single values but that of dkey 0, and no records there,")),
+        }
+    }
+
+    /// Sets the value of dkey 0. Attributes say how large the records will be.
+    fn set_value(&self, data: Source<'_>, inserts: bool) -> Result<()> {
+        if data.len() > POSIX_ARRAY_VALUE_MAX {
+            return Err(self.refused("value over 1024 bytes (POSIX_ARRAY_VALUE_MAX) at dkey 0"));
+        }
+        let value = data.part(0, data.len()).into_owned();
+        loop {
+            if let Some(mut chunk) = self.open(ATTRIBUTES, true)? {
+                return match inserts && chunk.header.value.is_some() {
+                    true => Err(exists("dkey")),
+                    false => chunk.set_value(&self.0.place.files, Some(value)),
+                };
+            }
+            let record_size = ArrayAttributes::in_bytes(&value).map_or(0, |shape| shape.cell_size);
+            let header = Header { record_size, value: Some(value.clone()) };
+            if self.create(ATTRIBUTES, &header, &[], Source::One(&[]))? {
+                return Ok(());
+            }
+        }
+    }
+
+    fn write_records(
+        &self,
+        dkey: u64,
+        record_size: u64,
+        extents: &[Extent],
+        data: Source<'_>,
+    ) -> Result<()> {
+        if data.is_empty() {
+            return Ok(());
+        }
+        loop {
+            if let Some(mut chunk) = self.open(dkey, true)? {
+                return chunk.write(&self.0.place.files, record_size, extents, data);
+            }
+            let header = Header { record_size, value: None };
+            if self.create(dkey, &header, extents, data)? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Makes the file of a chunk; false where another made it first.
+    fn create(
+        &self,
+        dkey: u64,
+        header: &Header,
+        extents: &[Extent],
+        data: Source<'_>,
+    ) -> Result<bool> {
+        let (files, path) = (&self.0.place.files, self.path_of(dkey));
+        for _ in 0..2 {
+            match Chunk::create(files, &path, header, extents, data) {
+                Ok(true) => return Ok(true),
+                Ok(false) if dkey > FIRST => {
+                    files.make_directory(&self.directory()).map_err(destroyed)?;
+                }
+                Ok(false) => return Err(gone()),
+                Err(error) if error.kind() == ErrorKind::Exists => return Ok(false),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(false)
+    }
+
+    fn punch_records(&self, dkey: u64, extents: &[Extent]) -> Result<()> {
+        let Some(chunk) = self.open(dkey, true)? else { return Ok(()) };
+        extents.iter().try_for_each(|extent| chunk.remove(&self.0.place.files, *extent))?;
+        match chunk.records()? == 0 && chunk.header.value.is_none() {
+            true => self.0.place.files.remove(&self.path_of(dkey)).map(drop),
+            false => Ok(()),
+        }
+    }
+
+    fn punch_dkey(&self, dkey: u64, cond: Cond) -> Result<()> {
+        if cond.has(Cond::PUNCH) && !self.has(dkey)? {
+            return Err(missing("nothing to punch"));
+        }
+        match (dkey, self.open(dkey, true)?) {
+            (_, None) => Ok(()),
+            (ATTRIBUTES, Some(mut chunk)) if chunk.records()? > 0 => {
+                chunk.set_value(&self.0.place.files, None)
+            }
+            (ATTRIBUTES, Some(_)) => self.0.place.files.remove(&self.0.path).map(drop),
+            _ => self.punch_records(dkey, &[Extent::new(0, u64::MAX)]),
+        }
+    }
+
+    fn punch_akeys(&self, dkey: u64, akeys: &[&[u8]], cond: Cond) -> Result<()> {
+        let others = akeys.iter().any(|akey| *akey != AKEY);
+        match akeys.contains(&AKEY) {
+            _ if others && cond.has(Cond::PUNCH) => Err(missing("akey")),
+            true => self.punch_dkey(dkey, cond),
+            false => Ok(()),
+        }
+    }
+
+    fn punch(&self, cond: Cond) -> Result<()> {
+        let files = &self.0.place.files;
+        let mut any = files.remove(&self.0.path)?;
+        let directory = self.directory();
+        for name in files::names_in(&directory)? {
+            any |= files.remove(&directory.join(name))?;
+        }
+        let _ = fs::remove_dir(&directory);
+        match cond.has(Cond::PUNCH) && !any {
+            true => Err(missing("nothing to punch")),
+            false => Ok(()),
+        }
+    }
+
+    /// Chunks behind the first.
+    fn further(&self) -> Result<Vec<u64>> {
+        let names = files::names_in(&self.directory())?;
+        let mut dkeys: Vec<_> =
+            names.iter().filter_map(|name| u64::from_str_radix(name, 16).ok()).collect();
+        dkeys.sort_unstable();
+        Ok(dkeys)
+    }
+
+    /// All dkeys, ascending.
+    fn dkeys(&self) -> Result<Vec<u64>> {
+        let mut dkeys = Vec::new();
+        if let Some(own) = self.open(FIRST, false)? {
+            dkeys.extend(own.header.value.is_some().then_some(ATTRIBUTES));
+            dkeys.extend((own.records()? > 0).then_some(FIRST));
+        }
+        dkeys.extend(self.further()?);
+        Ok(dkeys)
+    }
+
+    /// All records of a chunk, `None` where there are none.
+    fn extent(&self, dkey: u64) -> Result<Option<Extent>> {
+        if dkey == ATTRIBUTES {
+            return Ok(None);
+        }
+        let records = self.open(dkey, false)?.map_or(Ok(0), |chunk| chunk.records())?;
+        Ok((records > 0).then_some(Extent::new(0, records)))
+    }
+
+    fn answer(&self, query: &KeyQuery<'_>, dkey: u64) -> Result<Option<KeyFound>> {
+        let extent = self.extent(dkey)?;
+        let fits = match query.want_extent {
+            true => extent.is_some(),
+            false => self.has(dkey)?,
+        };
+        let extent = extent.filter(|_| query.want_extent);
+        Ok(fits.then(|| found(query, dkey.to_ne_bytes().to_vec(), extent)))
+    }
+
+    fn refused(&self, what: &str) -> Error {
+        unsupported(self.0.oid.object_type(), what)
+    }
+}
+
+/// Answers a fetch of an array.
+fn fill_records(fetch: &mut Fetch<'_>, extents: &[Extent], chunk: &Chunk) -> Result<()> {
+    extents.iter().try_for_each(|extent| extent.check())?;
+    let (size, all) = (chunk.header.record_size, Extent::new(0, chunk.records()?));
+    let expected = std::mem::replace(&mut fetch.size, if all.is_empty() { 0 } else { size });
+    let mut offset = 0u64;
+    for &extent in extents {
+        if let Some(part) = extent.intersect(all) {
+            check_record_size(expected, size)?;
+            copy(fetch, part, offset, chunk)?;
+        }
+        offset = offset.saturating_add(extent.count.saturating_mul(size));
+    }
+    Ok(())
+}
+
+/// Reads the records `part` to byte `offset` of the sink.
+fn copy(fetch: &mut Fetch<'_>, part: Extent, offset: u64, chunk: &Chunk) -> Result<()> {
+    if fetch.want_filled {
+        fetch.filled.push(part);
+    }
+    if matches!(fetch.sink, Sink::None) {
+        return Ok(());
+    }
+    let len = part.count.saturating_mul(chunk.header.record_size);
+    let end = offset.saturating_add(len);
+    if end > fetch.sink.len() {
+        return Err(too_big("records", end));
+    }
+    let mut done = 0;
+    fetch.sink.visit(offset, len, |place| {
+        chunk.read(part.start, done, place)?;
+        done += place.len() as u64;
+        Ok(())
+    })?;
+    fetch.filled_bytes = end;
+    Ok(())
+}
+
+fn fill_value(fetch: &mut Fetch<'_>, chunk: Option<&Chunk>) -> Result<()> {
+    match chunk.and_then(|chunk| chunk.header.value.as_deref()) {
+        Some(value) => esker_backend::object::read::fill_single(fetch, value),
+        None => {
+            fetch.size = 0;
+            Ok(())
+        }
+    }
+}
+
+/// Answers one fetch. A value of the other kind is as good as none.
+fn fill(fetch: &mut Fetch<'_>, dkey: u64, chunk: Option<&Chunk>) -> Result<()> {
+    reset(fetch);
+    match (fetch.wanted, chunk) {
+        (Wanted::Single, chunk) if fetch.akey == AKEY && dkey == ATTRIBUTES => {
+            fill_value(fetch, chunk)
+        }
+        (Wanted::Array(extents), Some(chunk)) if fetch.akey == AKEY && dkey != ATTRIBUTES => {
+            fill_records(fetch, extents, chunk)
+        }
+        _ => {
+            fetch.size = 0;
+            Ok(())
+        }
+    }
+}
+
+impl Form for ArrayFiles<'_> {
+    fn write(&self, op: &WriteOp<'_>) -> Result<Epoch> {
+        match *op {
+            WriteOp::Update { dkey, cond, updates } => {
+                self.update(key_to_u64(dkey)?, cond, updates)?
+            }
+            WriteOp::PunchObject { cond } => self.punch(cond)?,
+            WriteOp::PunchDkey { dkey, cond } => self.punch_dkey(key_to_u64(dkey)?, cond)?,
+            WriteOp::PunchAkeys { dkey, akeys, cond } => {
+                self.punch_akeys(key_to_u64(dkey)?, akeys, cond)?;
+            }
+        }
+        Ok(Epoch::now())
+    }
+
+    fn fetch(&self, dkey: &[u8], cond: Cond, fetches: &mut [Fetch<'_>]) -> Result<()> {
+        let number = key_to_u64(dkey)?;
+        let chunk = self.open(number, false)?;
+        let demands = |fetch: &Fetch<'_>| fetch.cond.has(Cond::AKEY_FETCH);
+        if (cond.has(Cond::DKEY_FETCH) || fetches.iter().any(demands)) && !self.has(number)? {
+            return Err(missing("dkey"));
+        }
+        if fetches.iter().any(|fetch| demands(fetch) && fetch.akey != AKEY) {
+            return Err(missing("akey"));
+        }
+        let results = fetches.iter_mut().map(|fetch| fill(fetch, number, chunk.as_ref()));
+        results.collect::<Vec<_>>().into_iter().collect()
+    }
+
+    fn list_keys(
+        &self,
+        scope: KeyScope<'_>,
+        anchor: &mut Anchor,
+        limit: ListLimit,
+    ) -> Result<KeyBatch> {
+        let (kind, keys) = match scope {
+            KeyScope::Dkeys => {
+                let keys = self.dkeys()?.into_iter().map(|dkey| dkey.to_ne_bytes().to_vec());
+                (KeyKind::Integer, keys.collect())
+            }
+            KeyScope::Akeys(dkey) => {
+                let there = self.has(key_to_u64(dkey)?)?;
+                (KeyKind::Bytes, Vec::from_iter(there.then(|| AKEY.to_vec())))
+            }
+        };
+        page_of_keys(kind, sorted(kind, keys)?, anchor, limit)
+    }
+
+    /// All records of a chunk are one extent.
+    fn list_extents(
+        &self,
+        key: AkeyRef<'_>,
+        anchor: &mut Anchor,
+        entries: usize,
+    ) -> Result<Vec<StoredExtent>> {
+        let Some(from) = anchor.record()? else { return Ok(Vec::new()) };
+        if entries == 0 {
+            *anchor = Anchor::at_record(from);
+            return Ok(Vec::new());
+        }
+        *anchor = Anchor::End;
+        let dkey = key_to_u64(key.dkey)?;
+        let chunk = self.open(dkey, false)?.filter(|_| key.akey == AKEY && dkey != ATTRIBUTES);
+        let Some(chunk) = chunk else { return Ok(Vec::new()) };
+        let rest = Extent::new(from, u64::MAX - from);
+        let left = Extent::new(0, chunk.records()?).intersect(rest);
+        let (record_size, epoch) = (chunk.header.record_size, chunk.epoch()?);
+        Ok(left.map(|extent| StoredExtent { extent, record_size, epoch }).into_iter().collect())
+    }
+
+    fn query(&self, query: KeyQuery<'_>) -> Result<Option<KeyFound>> {
+        if !asks_for_the_akey(&query)? {
+            return Ok(None);
+        }
+        if let Some(dkey) = query.dkey {
+            return self.answer(&query, key_to_u64(dkey)?);
+        }
+        let mut dkeys = vec![ATTRIBUTES, FIRST];
+        dkeys.extend(self.further()?);
+        let bound = query.bound(KeyKind::Integer)?;
+        dkeys.retain(|dkey| dkey.to_be_bytes()[..] > bound[..]);
+        let answers = dkeys.into_iter().map(|dkey| self.answer(&query, dkey).transpose());
+        let answers = answers.map(Option::into_iter);
+        outermost(query.edge, answers.flatten()).transpose()
+    }
+
+    fn epoch(&self) -> Result<Epoch> {
+        let of = |dkey: &u64| Ok(files::info(&self.path_of(*dkey))?.map(|info| epoch_of(&info)));
+        let epochs = self.dkeys()?.iter().map(of).collect::<Result<Vec<_>>>()?;
+        Ok(epochs.into_iter().flatten().max().unwrap_or_default())
+    }
+}

@@ -1,0 +1,128 @@
+//! The bytes of a dkey's file: its akeys, each a single value or the records of an array.
+use super::files;
+use super::general::spot;
+use esker_backend::bytes::{Parts, begin, finish, put_bytes, put_u32, put_u64};
+use esker_backend::object::history::Snapshots;
+use esker_backend::object::records::{Records, Stored};
+use esker_backend::object::tree::Tree;
+use esker_types::ops::Source;
+use esker_types::{Epoch, Extent, ObjectId, Result};
+use std::path::Path;
+use std::sync::Arc;
+
+const MAGIC: &[u8; 8] = b"ESKRDKEY";
+const SINGLE: u32 = 0;
+const ARRAY: u32 = 1;
+
+/// A dkey with its akeys; its key is encoded.
+pub(super) struct Bundle {
+    pub(super) dkey: Vec<u8>,
+    pub(super) tree: Tree,
+}
+
+/// The file of a dkey.
+pub(super) fn to_bytes(tree: &Tree, oid: ObjectId, dkey: &[u8]) -> Vec<u8> {
+    let mut out = begin(MAGIC);
+    put_bytes(&mut out, dkey);
+    put_u32(&mut out, tree.object(oid, Epoch::MAX).count() as u32);
+    for seen in tree.object(oid, Epoch::MAX) {
+        put_bytes(&mut out, &seen.place.akey);
+        put_u64(&mut out, seen.epoch.0);
+        match seen.value {
+            Stored::Single(value) => {
+                put_u32(&mut out, SINGLE);
+                put_bytes(&mut out, value);
+            }
+            Stored::Array(records) => put_records(&mut out, records),
+        }
+    }
+    finish(out)
+}
+
+fn put_records(out: &mut Vec<u8>, records: &Records) {
+    put_u32(out, ARRAY);
+    put_u64(out, records.record_size);
+    put_u32(out, records.stored().count() as u32);
+    for run in records.stored() {
+        put_u64(out, run.extent.start);
+        put_u64(out, run.extent.count);
+        put_u64(out, run.epoch.0);
+        out.extend_from_slice(records.bytes(run.extent, run.extent));
+    }
+}
+
+/// What a file holds.
+///
+/// # Errors
+/// `Corrupt`.
+pub(super) fn read(bytes: &[u8], oid: ObjectId, path: &Path) -> Result<Bundle> {
+    parse(bytes, oid).ok_or_else(|| files::damaged(path, "a damaged dkey"))
+}
+
+fn parse(bytes: &[u8], oid: ObjectId) -> Option<Bundle> {
+    let mut parts = Parts::of(MAGIC, bytes)?;
+    let dkey = parts.bytes()?.to_vec();
+    let mut tree = Tree::default();
+    for _ in 0..parts.u32()? {
+        let place = spot(oid, &dkey, parts.bytes()?);
+        let epoch = Epoch(parts.u64()?);
+        let value = match parts.u32()? {
+            SINGLE => Stored::Single(Arc::from(parts.bytes()?)),
+            ARRAY => Stored::Array(take_records(&mut parts)?),
+            _ => return None,
+        };
+        tree.put(place, epoch, Some(value), &Snapshots::new());
+    }
+    Some(Bundle { dkey, tree })
+}
+
+fn take_records(parts: &mut Parts<'_>) -> Option<Records> {
+    let mut records = Records::new(parts.u64()?);
+    for _ in 0..parts.u32()? {
+        let extent = Extent::new(parts.u64()?, parts.u64()?);
+        let epoch = Epoch(parts.u64()?);
+        let len = extent.count.checked_mul(records.record_size)?;
+        let bytes = parts.take(usize::try_from(len).ok()?)?;
+        records.write(extent, Source::One(bytes), 0, epoch);
+    }
+    Some(records)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dkey_comes_back() {
+        let oid = ObjectId { hi: 1, lo: 2 };
+        let mut records = Records::new(2);
+        records.write(Extent::new(5, 2), Source::One(b"abcd"), 0, Epoch(7));
+        records.write(Extent::new(1 << 60, 1), Source::One(b"ef"), 0, Epoch(8));
+        let mut tree = Tree::default();
+        let values = [Stored::Single(Arc::from(&b"value"[..])), Stored::Array(records)];
+        for (akey, value) in [b"a", b"b"].iter().zip(values) {
+            tree.put(spot(oid, b"d\0\0", *akey), Epoch(9), Some(value), &Snapshots::new());
+        }
+        let bytes = to_bytes(&tree, oid, b"d\0\0");
+        let read = parse(&bytes, oid).unwrap();
+        assert_eq!(read.dkey, b"d\0\0");
+        assert_eq!(to_bytes(&read.tree, oid, &read.dkey), bytes);
+        assert!(parse(&bytes[1..], oid).is_none());
+    }
+
+    #[test]
+    fn fuzz_dkeys() {
+        let oid = ObjectId { hi: 1, lo: 2 };
+        let mut records = Records::new(2);
+        records.write(Extent::new(5, 2), Source::One(b"abcd"), 0, Epoch(7));
+        let mut tree = Tree::default();
+        tree.put(spot(oid, b"d", b"b"), Epoch(9), Some(Stored::Array(records)), &Snapshots::new());
+        let mut bytes = to_bytes(&tree, oid, b"d");
+        bytes.truncate(bytes.len() - 4);
+        esker_testing::fuzz("dkeys", &[bytes], |body| {
+            if let Some(read) = parse(&finish(body.to_vec()), oid) {
+                to_bytes(&read.tree, oid, &read.dkey);
+            }
+        });
+    }
+}

@@ -1,0 +1,262 @@
+//! A file of array records: a page of header, then the records from index 0 on, without gaps.
+//!
+//! Records are written in place, as POSIX does it. How many there are is told by the length of the file.
+use super::files::{Files, damaged, failed, none_if_missing, while_stale};
+use esker_backend::bytes::{Parts, begin, finish, put_bytes, put_u64};
+use esker_os::open_plain;
+use esker_types::ops::Source;
+use esker_types::{Error, ErrorKind, Extent, Result};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+const MAGIC: &[u8; 8] = b"ESKRCHNK";
+/// Bytes before the first record, so that records keep the alignment they have in memory.
+pub(super) const HEADER_BYTES: u64 = 4096;
+/// Times a header is read that another process is writing.
+const TORN_TRIES: u32 = 100;
+/// Zeros written at a time.
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+
+/// What stands before the records.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Header {
+    /// Bytes per record; 0 before the first.
+    pub(super) record_size: u64,
+    /// The single value of dkey 0.
+    pub(super) value: Option<Vec<u8>>,
+}
+
+impl Header {
+    fn to_page(&self) -> Vec<u8> {
+        let mut out = begin(MAGIC);
+        put_u64(&mut out, self.record_size);
+        put_u64(&mut out, u64::from(self.value.is_some()));
+        put_bytes(&mut out, self.value.as_deref().unwrap_or_default());
+        out.resize(HEADER_BYTES as usize - 4, 0);
+        finish(out)
+    }
+
+    fn from_page(page: &[u8]) -> Option<Self> {
+        let mut parts = Parts::of(MAGIC, page)?;
+        let (record_size, has_value) = (parts.u64()?, parts.u64()? == 1);
+        let value = parts.bytes()?.to_vec();
+        Some(Self { record_size, value: has_value.then_some(value) })
+    }
+}
+
+/// A chunk that is there.
+pub(super) struct Chunk {
+    file: File,
+    path: PathBuf,
+    pub(super) header: Header,
+}
+
+impl Chunk {
+    /// The chunk at `path`, `None` where there is none.
+    pub(super) fn open(path: &Path, write: bool) -> Result<Option<Self>> {
+        let opened = while_stale(|| open_plain(path, write));
+        let opened = none_if_missing(opened).map_err(|error| failed("opening", path, &error))?;
+        let Some(file) = opened else { return Ok(None) };
+        let header = read_header(&file, path)?;
+        Ok(Some(Self { file, path: path.to_owned(), header }))
+    }
+
+    /// Makes a chunk with what `header` says and the records of `extents`.
+    ///
+    /// # Errors
+    /// `Exists`. False where the directory is missing.
+    pub(super) fn create(
+        files: &Files,
+        path: &Path,
+        header: &Header,
+        extents: &[Extent],
+        data: Source<'_>,
+    ) -> Result<bool> {
+        let places = places(header.record_size, extents)?;
+        let page = header.to_page();
+        let temporary = files.temporary(|file| {
+            file.write_all_at(&page, 0)?;
+            write_at(file, &places, data)
+        })?;
+        files.insert(&temporary, path)
+    }
+
+    /// Number of whole records.
+    pub(super) fn records(&self) -> Result<u64> {
+        let info =
+            self.file.metadata().map_err(|error| failed("looking at", &self.path, &error))?;
+        let bytes = info.len().saturating_sub(HEADER_BYTES);
+        Ok(bytes.checked_div(self.header.record_size).unwrap_or(0))
+    }
+
+    pub(super) fn epoch(&self) -> Result<esker_types::Epoch> {
+        let info =
+            self.file.metadata().map_err(|error| failed("looking at", &self.path, &error))?;
+        Ok(super::form::epoch_of(&info))
+    }
+
+    /// Writes records in place. The first ones decide their size.
+    pub(super) fn write(
+        &mut self,
+        files: &Files,
+        record_size: u64,
+        extents: &[Extent],
+        data: Source<'_>,
+    ) -> Result<()> {
+        let places = places(record_size, extents)?;
+        if self.header.record_size == 0 || self.header.record_size != record_size {
+            self.adopt(record_size)?;
+        }
+        let written = write_at(&self.file, &places, data);
+        written.map_err(|error| failed("writing", &self.path, &error))?;
+        self.sync(files)
+    }
+
+    /// Gives the records of a chunk without any their size.
+    fn adopt(&mut self, record_size: u64) -> Result<()> {
+        if self.records()? > 0 {
+            return Err(Error::new(
+                ErrorKind::Invalid,
+                format!(
+                    "records of {record_size} bytes, where {} are stored",
+                    self.header.record_size
+                ),
+            ));
+        }
+        self.header.record_size = record_size;
+        self.write_header()
+    }
+
+    fn write_header(&self) -> Result<()> {
+        let written = self.file.write_all_at(&self.header.to_page(), 0);
+        written.map_err(|error| failed("writing", &self.path, &error))
+    }
+
+    /// Sets or removes the value of dkey 0.
+    pub(super) fn set_value(&mut self, files: &Files, value: Option<Vec<u8>>) -> Result<()> {
+        self.header.value = value;
+        self.write_header()?;
+        self.sync(files)
+    }
+
+    /// Removes the records of `extent`: at the end the file gets shorter, before it they become zeros.
+    pub(super) fn remove(&self, files: &Files, extent: Extent) -> Result<()> {
+        let records = self.records()?;
+        let Some(part) = extent.intersect(Extent::new(0, records)) else { return Ok(()) };
+        let from = HEADER_BYTES + part.start * self.header.record_size;
+        let removed = match part.end() == records {
+            true => self.file.set_len(from),
+            false => write_zeros(&self.file, from, part.count * self.header.record_size),
+        };
+        removed.map_err(|error| failed("cutting", &self.path, &error))?;
+        self.sync(files)
+    }
+
+    /// Reads the bytes of records from `first` on.
+    pub(super) fn read(&self, first: u64, skip: u64, place: &mut [u8]) -> Result<()> {
+        let from = HEADER_BYTES + first * self.header.record_size + skip;
+        match self.file.read_exact_at(place, from) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(Error::new(
+                ErrorKind::Again,
+                format!("{} was cut while it was read: read it again", self.path.display()),
+            )),
+            outcome => outcome.map_err(|error| failed("reading", &self.path, &error)),
+        }
+    }
+
+    fn sync(&self, files: &Files) -> Result<()> {
+        match files.fsync {
+            true => self.file.sync_data().map_err(|error| failed("syncing", &self.path, &error)),
+            false => Ok(()),
+        }
+    }
+}
+
+/// The header of a file. One that is being rewritten is read again.
+fn read_header(file: &File, path: &Path) -> Result<Header> {
+    let mut page = vec![0; HEADER_BYTES as usize];
+    for _ in 0..TORN_TRIES {
+        let read = file.read_exact_at(&mut page, 0);
+        match read {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => break,
+            read => read.map_err(|error| failed("reading", path, &error))?,
+        }
+        if let Some(header) = Header::from_page(&page) {
+            return Ok(header);
+        }
+    }
+    Err(damaged(path, "no header of array records"))
+}
+
+/// Where the bytes of each extent go, and how many there are.
+fn places(record_size: u64, extents: &[Extent]) -> Result<Vec<(u64, u64)>> {
+    let place = |extent: &Extent| {
+        let start = extent.start.checked_mul(record_size)?.checked_add(HEADER_BYTES)?;
+        let len = extent.count.checked_mul(record_size)?;
+        let end = start.checked_add(len)?;
+        (end <= i64::MAX as u64).then_some((start, len))
+    };
+    extents.iter().map(|extent| place(extent).ok_or_else(|| too_far(*extent))).collect()
+}
+
+#[cold]
+fn too_far(extent: Extent) -> Error {
+    let message = format!("records up to {} do not fit a file: write smaller chunks", extent.end());
+    Error::new(ErrorKind::Overflow, message)
+}
+
+fn write_at(file: &File, places: &[(u64, u64)], data: Source<'_>) -> io::Result<()> {
+    let mut offset = 0;
+    for &(start, len) in places {
+        let (mut at, mut outcome) = (start, Ok(()));
+        data.visit(offset, len, |piece| {
+            if outcome.is_ok() {
+                outcome = file.write_all_at(piece, at);
+                at += piece.len() as u64;
+            }
+        });
+        outcome?;
+        offset += len;
+    }
+    Ok(())
+}
+
+fn write_zeros(file: &File, mut from: u64, mut len: u64) -> io::Result<()> {
+    while len > 0 {
+        let step = len.min(ZEROS.len() as u64);
+        file.write_all_at(&ZEROS[..step as usize], from)?;
+        from += step;
+        len -= step;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_fills_its_page_and_comes_back() {
+        let headers = [
+            Header::default(),
+            Header { record_size: 8, value: None },
+            Header { record_size: 1, value: Some(vec![7; 1024]) },
+            Header { record_size: 3, value: Some(Vec::new()) },
+        ];
+        for header in headers {
+            let page = header.to_page();
+            assert_eq!(page.len() as u64, HEADER_BYTES);
+            assert_eq!(Header::from_page(&page), Some(header));
+        }
+    }
+
+    #[test]
+    fn records_must_fit_a_file() {
+        assert_eq!(places(8, &[Extent::new(2, 3)]).unwrap(), [(4096 + 16, 24)]);
+        for far in [Extent::new(u64::MAX - 3, 2), Extent::new(1 << 60, 1)] {
+            assert_eq!(places(8, &[far]).unwrap_err().kind(), ErrorKind::Overflow);
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! Objects of no convention: a directory with a file per dkey that holds all its akeys.
+//!
+//! Such a file is read, changed as the in-memory reference does it, and replaced, in turn with others
+//! that change it.
+use super::bundle;
+use super::container::destroyed;
+use super::files;
+use super::form::{Form, Object, missing, outermost, sorted};
+use super::lock::Lock;
+use super::name::{Decoded, decode, encode};
+use esker_backend::handles::gone;
+use esker_backend::object::conflicts::Conflicts;
+use esker_backend::object::history::Snapshots;
+use esker_backend::object::list::page_of_keys;
+use esker_backend::object::overlay::Overlay;
+use esker_backend::object::read::Reader;
+use esker_backend::object::tree::{AkeyPath as Spot, Tree, encode_dkey};
+use esker_types::limits::POSIX_DKEY_MAX;
+use esker_types::ops::{
+    AkeyRef, Anchor, Cond, Fetch, KeyFound, KeyQuery, KeyScope, ListLimit, StoredExtent, Write,
+    WriteOp,
+};
+use esker_types::{Epoch, Error, ErrorKind, KeyBatch, Result, decode_key};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// An object of no convention.
+pub(super) struct General<'a>(pub(super) Object<'a>);
+
+impl General<'_> {
+    fn path_of(&self, dkey: &[u8]) -> Result<PathBuf> {
+        Ok(self.0.path.join(encode(self.0.oid.dkey_kind(), dkey)?.text))
+    }
+
+    /// The akeys of a dkey; none where there is no such dkey.
+    fn load(&self, dkey: &[u8]) -> Result<Tree> {
+        let path = self.path_of(dkey)?;
+        let Some(bytes) = files::read(&path)? else { return Ok(Tree::default()) };
+        let bundle = bundle::read(&bytes, self.0.oid, &path)?;
+        match bundle.dkey == encode_dkey(self.0.oid, dkey)? {
+            true => Ok(bundle.tree),
+            false => Ok(Tree::default()),
+        }
+    }
+
+    /// Changes a dkey, in turn with others.
+    fn change(&self, dkey: &[u8], op: &WriteOp<'_>) -> Result<Epoch> {
+        let path = self.path_of(dkey)?;
+        let place = self.0.place;
+        let lock = match Lock::take(&place.turns, &place.files, &path)? {
+            Some(lock) => lock,
+            None => {
+                place.files.make_directory(&self.0.path).map_err(destroyed)?;
+                Lock::take(&place.turns, &place.files, &path)?.ok_or_else(gone)?
+            }
+        };
+        let mut tree = self.load_own(dkey, &path)?;
+        let latest = tree.object(self.0.oid, Epoch::MAX).map(|seen| seen.epoch).max();
+        let epoch = Epoch::after(latest.unwrap_or_default());
+        let mut overlay = Overlay::new(&tree, epoch);
+        overlay.write(&Write { oid: self.0.oid, op: *op })?;
+        let changed = overlay.finish();
+        if !changed.is_empty() {
+            for (spot, value) in changed {
+                tree.put(spot, epoch, value, &Snapshots::new());
+            }
+            self.store(&path, dkey, &tree, &lock)?;
+        }
+        Ok(epoch)
+    }
+
+    /// As [`General::load`], refusing a file that another long key has.
+    fn load_own(&self, dkey: &[u8], path: &Path) -> Result<Tree> {
+        let tree = self.load(dkey)?;
+        let foreign =
+            tree.object(self.0.oid, Epoch::MAX).next().is_none() && files::info(path)?.is_some();
+        match foreign {
+            false => Ok(tree),
+            true => Err(Error::new(
+                ErrorKind::NotSupported,
+                format!("{}: another long key has the same name: use another key", path.display()),
+            )),
+        }
+    }
+
+    fn store(&self, path: &Path, dkey: &[u8], tree: &Tree, lock: &Lock<'_>) -> Result<()> {
+        let files = &self.0.place.files;
+        if tree.object(self.0.oid, Epoch::MAX).next().is_none() {
+            lock.check()?;
+            return files.remove(path).map(drop);
+        }
+        let bytes = bundle::to_bytes(tree, self.0.oid, &encode_dkey(self.0.oid, dkey)?);
+        if bytes.len() as u64 > POSIX_DKEY_MAX {
+            return Err(too_large(path));
+        }
+        let file = files.temporary(|file| files::write_parts(file, &[&bytes]))?;
+        lock.check()?;
+        match files.replace(&file, path)? {
+            true => Ok(()),
+            false => Err(gone()),
+        }
+    }
+
+    /// All dkeys in their encoded form, ascending. Long ones are read from their files; one that goes
+    /// meanwhile is left out.
+    fn dkeys(&self) -> Result<Vec<Vec<u8>>> {
+        let kind = self.0.oid.dkey_kind();
+        let (mut short, mut long) = (Vec::new(), Vec::new());
+        for name in files::names_in(&self.0.path)? {
+            match decode(kind, &name) {
+                Some(Decoded::Key(key)) => short.push(key),
+                Some(Decoded::Inside) => long.extend(self.long_dkey(&name)?),
+                None => {}
+            }
+        }
+        let short = sorted(kind, short)?.into_iter().map(|(_, dkey)| dkey);
+        let mut all: Vec<_> = short.chain(long).collect();
+        all.sort_unstable();
+        Ok(all)
+    }
+
+    fn long_dkey(&self, name: &str) -> Result<Option<Vec<u8>>> {
+        let path = self.0.path.join(name);
+        let Some(bytes) = files::read(&path)? else { return Ok(None) };
+        Ok(Some(bundle::read(&bytes, self.0.oid, &path)?.dkey))
+    }
+
+    fn decoded(&self, dkey: &[u8]) -> Result<Vec<u8>> {
+        let key = decode_key(self.0.oid.dkey_kind(), dkey);
+        key.ok_or_else(|| Error::new(ErrorKind::Corrupt, "a key that cannot be decoded"))
+    }
+
+    fn punch(&self, cond: Cond) -> Result<Epoch> {
+        let dkeys = self.dkeys()?;
+        if cond.has(Cond::PUNCH) && dkeys.is_empty() {
+            return Err(missing("nothing to punch"));
+        }
+        for dkey in &dkeys {
+            let dkey = self.decoded(dkey)?;
+            self.change(&dkey, &WriteOp::PunchDkey { dkey: &dkey, cond: Cond::NONE })?;
+        }
+        let _ = fs::remove_dir(&self.0.path);
+        Ok(Epoch::now())
+    }
+
+    /// Lets `work` read the akeys of a dkey as the reference does.
+    fn reading<T>(
+        &self,
+        dkey: &[u8],
+        work: impl FnOnce(&mut Reader<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let tree = self.load(dkey)?;
+        work(&mut Reader {
+            id: self.0.container.id,
+            oid: self.0.oid,
+            targets: 1,
+            tree: &tree,
+            at: Epoch::MAX,
+            marks: None,
+            conflicts: &mut Conflicts::default(),
+        })
+    }
+}
+
+#[cold]
+fn too_large(path: &Path) -> Error {
+    let message = format!(
+        "{}: a dkey of a posix pool holds at most {POSIX_DKEY_MAX} bytes (POSIX_DKEY_MAX): use an Array, or \
+         more dkeys",
+        path.display()
+    );
+    Error::new(ErrorKind::Overflow, message)
+}
+
+impl Form for General<'_> {
+    fn write(&self, op: &WriteOp<'_>) -> Result<Epoch> {
+        match *op {
+            WriteOp::Update { dkey, .. }
+            | WriteOp::PunchDkey { dkey, .. }
+            | WriteOp::PunchAkeys { dkey, .. } => self.change(dkey, op),
+            WriteOp::PunchObject { cond } => self.punch(cond),
+        }
+    }
+
+    fn fetch(&self, dkey: &[u8], cond: Cond, fetches: &mut [Fetch<'_>]) -> Result<()> {
+        self.reading(dkey, |reader| reader.fetch(dkey, cond, fetches))
+    }
+
+    fn list_keys(
+        &self,
+        scope: KeyScope<'_>,
+        anchor: &mut Anchor,
+        limit: ListLimit,
+    ) -> Result<KeyBatch> {
+        if let KeyScope::Akeys(dkey) = scope {
+            return self.reading(dkey, |reader| reader.list_keys(scope, anchor, limit));
+        }
+        let entries = self.dkeys()?.into_iter().map(|dkey| (0, dkey)).collect();
+        page_of_keys(self.0.oid.dkey_kind(), entries, anchor, limit)
+    }
+
+    fn list_extents(
+        &self,
+        key: AkeyRef<'_>,
+        anchor: &mut Anchor,
+        entries: usize,
+    ) -> Result<Vec<StoredExtent>> {
+        self.reading(key.dkey, |reader| reader.list_extents(key, anchor, entries))
+    }
+
+    fn query(&self, query: KeyQuery<'_>) -> Result<Option<KeyFound>> {
+        let ask = |dkey: &[u8]| self.reading(dkey, |reader| reader.query(query));
+        if let Some(dkey) = query.dkey {
+            return ask(dkey);
+        }
+        let bound = query.bound(self.0.oid.dkey_kind())?;
+        let answers = self.dkeys()?.into_iter().filter(|dkey| *dkey > bound);
+        let answers =
+            answers.map(|dkey| self.decoded(&dkey).and_then(|dkey| ask(&dkey)).transpose());
+        outermost(query.edge, answers.flat_map(Option::into_iter)).transpose()
+    }
+
+    fn epoch(&self) -> Result<Epoch> {
+        let mut latest = Epoch::default();
+        for dkey in self.dkeys()? {
+            let dkey = self.decoded(&dkey)?;
+            latest = latest.max(self.reading(&dkey, |reader| Ok(reader.epoch()))?);
+        }
+        Ok(latest)
+    }
+}
+
+/// Where an akey stands.
+pub(super) fn spot(oid: esker_types::ObjectId, dkey: &[u8], akey: &[u8]) -> Spot {
+    Spot { oid, dkey: dkey.to_vec(), akey: akey.to_vec() }
+}

@@ -1,0 +1,322 @@
+//! Key-Values: a directory with a file per key, whose content is the value.
+use super::container::destroyed;
+use super::files::{self, failed, none_if_missing, while_stale};
+use super::form::{
+    AKEY, Form, Object, asks_for_the_akey, epoch_of, exists, found, missing, outermost, reset,
+    sorted, unsupported,
+};
+use super::name::{Decoded, Name, decode, encode};
+use esker_backend::object::list::page_of_keys;
+use esker_backend::object::read::too_big;
+use esker_os::open_plain;
+use esker_types::limits::KEY_MAX;
+use esker_types::ops::{
+    AkeyRef, Anchor, Cond, Fetch, KeyFound, KeyQuery, KeyScope, ListLimit, Sink, Source,
+    StoredExtent, Update, Value, Wanted, WriteOp,
+};
+use esker_types::{Epoch, Error, ErrorKind, KeyBatch, KeyKind, Result, decode_key};
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// A Key-Value.
+pub(super) struct KvDirectory<'a>(pub(super) Object<'a>);
+
+/// A value that is there. Files are replaced, never changed: an open one stays what it is.
+struct Stored {
+    file: Option<File>,
+    /// Where the value begins.
+    skip: u64,
+    len: u64,
+}
+
+impl KvDirectory<'_> {
+    fn kind(&self) -> KeyKind {
+        self.0.oid.dkey_kind()
+    }
+
+    fn file_of(&self, dkey: &[u8]) -> Result<(PathBuf, Name)> {
+        let name = encode(self.kind(), dkey)?;
+        Ok((self.0.path.join(&name.text), name))
+    }
+
+    /// The value of a key; opened only where its bytes are wanted.
+    fn stored(&self, dkey: &[u8], open: bool) -> Result<Option<Stored>> {
+        let (path, name) = self.file_of(dkey)?;
+        if !open && !name.hashed {
+            let info = files::info(&path)?;
+            return Ok(info.map(|info| Stored { file: None, skip: 0, len: info.len() }));
+        }
+        let opened = while_stale(|| {
+            let file = open_plain(&path, false)?;
+            let len = file.metadata()?.len();
+            Ok((file, len))
+        });
+        let opened = none_if_missing(opened).map_err(|error| failed("opening", &path, &error))?;
+        let Some((file, len)) = opened else { return Ok(None) };
+        let skip = match name.hashed {
+            true => key_inside(&path, &file)?.filter(|key| key == dkey).map(|key| head_len(&key)),
+            false => Some(0),
+        };
+        Ok(skip.map(|skip| Stored { file: Some(file), skip, len: len - skip }))
+    }
+
+    fn update(&self, dkey: &[u8], cond: Cond, updates: &[Update<'_>]) -> Result<()> {
+        let update = match updates {
+            [] => return Ok(()),
+            [update] if update.akey == AKEY => update,
+            _ => return Err(self.refused("akeys but \"0\"")),
+        };
+        let Value::Single(data) = update.value else { return Err(self.refused("arrays")) };
+        let (path, name) = self.file_of(dkey)?;
+        let inserts = cond.has(Cond::DKEY_INSERT) || update.cond.has(Cond::AKEY_INSERT);
+        let needs = cond.has(Cond::DKEY_UPDATE) || update.cond.has(Cond::AKEY_UPDATE);
+        if inserts && files::info(&path)?.is_some() {
+            return Err(exists("key"));
+        }
+        if needs && self.stored(dkey, false)?.is_none() {
+            return Err(missing("key"));
+        }
+        if name.hashed {
+            self.check_same_key(&path, dkey)?;
+        }
+        self.put(&path, name.hashed.then_some(dkey), data, inserts)
+    }
+
+    /// Two long keys may have one sum; the second of them is refused.
+    fn check_same_key(&self, path: &Path, dkey: &[u8]) -> Result<()> {
+        let file = none_if_missing(while_stale(|| open_plain(path, false)));
+        let Some(file) = file.map_err(|error| failed("opening", path, &error))? else {
+            return Ok(());
+        };
+        match key_inside(path, &file)? {
+            Some(other) if other != dkey => Err(same_sum(path)),
+            _ => Ok(()),
+        }
+    }
+
+    fn put(&self, path: &Path, head: Option<&[u8]>, data: Source<'_>, inserts: bool) -> Result<()> {
+        let files = &self.0.place.files;
+        let file = files.temporary(|file| write_value(file, head, data))?;
+        let mut made = false;
+        loop {
+            let done = match inserts {
+                true => files.insert(&file, path)?,
+                false => files.replace(&file, path)?,
+            };
+            match done {
+                true => return Ok(()),
+                false if made => return Err(esker_backend::handles::gone()),
+                false => files.make_directory(&self.0.path).map_err(destroyed)?,
+            }
+            made = true;
+        }
+    }
+
+    fn remove(&self, dkey: &[u8], cond: Cond) -> Result<()> {
+        let (path, name) = self.file_of(dkey)?;
+        if name.hashed && self.stored(dkey, false)?.is_none() {
+            return demand(cond, false);
+        }
+        demand(cond, self.0.place.files.remove(&path)?)
+    }
+
+    fn punch(&self, cond: Cond) -> Result<()> {
+        let mut any = false;
+        for name in files::names_in(&self.0.path)? {
+            any |= self.0.place.files.remove(&self.0.path.join(name))?;
+        }
+        let _ = fs::remove_dir(&self.0.path);
+        demand(cond, any)
+    }
+
+    fn punch_akeys(&self, dkey: &[u8], akeys: &[&[u8]], cond: Cond) -> Result<()> {
+        let others = akeys.iter().any(|akey| *akey != AKEY);
+        match akeys.contains(&AKEY) {
+            _ if others && cond.has(Cond::PUNCH) => Err(missing("akey")),
+            true => self.remove(dkey, cond),
+            false => Ok(()),
+        }
+    }
+
+    /// All keys. Long ones are read from their files; one that goes meanwhile is left out.
+    fn keys(&self) -> Result<Vec<Vec<u8>>> {
+        let mut keys = Vec::new();
+        for name in files::names_in(&self.0.path)? {
+            match decode(self.kind(), &name) {
+                Some(Decoded::Key(key)) => keys.push(key),
+                Some(Decoded::Inside) => keys.extend(self.long_key(&name)?),
+                None => {}
+            }
+        }
+        Ok(keys)
+    }
+
+    fn long_key(&self, name: &str) -> Result<Option<Vec<u8>>> {
+        let path = self.0.path.join(name);
+        let file = none_if_missing(while_stale(|| open_plain(&path, false)));
+        match file.map_err(|error| failed("opening", &path, &error))? {
+            Some(file) => key_inside(&path, &file),
+            None => Ok(None),
+        }
+    }
+
+    fn refused(&self, what: &str) -> Error {
+        unsupported(self.0.oid.object_type(), what)
+    }
+}
+
+/// Where a condition asks for it, there must have been something to remove.
+fn demand(cond: Cond, was_there: bool) -> Result<()> {
+    match cond.has(Cond::PUNCH) && !was_there {
+        true => Err(missing("nothing to punch")),
+        false => Ok(()),
+    }
+}
+
+fn write_value(mut file: &File, head: Option<&[u8]>, data: Source<'_>) -> io::Result<()> {
+    if let Some(key) = head {
+        file.write_all(&(key.len() as u32).to_le_bytes())?;
+        file.write_all(key)?;
+    }
+    let mut outcome = Ok(());
+    data.visit(0, data.len(), |piece| {
+        if outcome.is_ok() {
+            outcome = file.write_all(piece);
+        }
+    });
+    outcome
+}
+
+fn head_len(key: &[u8]) -> u64 {
+    4 + key.len() as u64
+}
+
+/// The key that a file with a hashed name begins with.
+fn key_inside(path: &Path, file: &File) -> Result<Option<Vec<u8>>> {
+    let read = || -> io::Result<Vec<u8>> {
+        let mut len = [0; 4];
+        file.read_exact_at(&mut len, 0)?;
+        let mut key = vec![0; (u32::from_le_bytes(len) as usize).min(KEY_MAX)];
+        file.read_exact_at(&mut key, 4)?;
+        Ok(key)
+    };
+    match read() {
+        Ok(key) => Ok(Some(key)),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+            Err(files::damaged(path, "a long key is cut off"))
+        }
+        Err(error) => Err(failed("reading", path, &error)),
+    }
+}
+
+#[cold]
+fn same_sum(path: &Path) -> Error {
+    let message =
+        format!("{}: another long key has the same name: use another key", path.display());
+    Error::new(ErrorKind::NotSupported, message)
+}
+
+/// Answers one fetch. A value of the other kind is as good as none.
+fn fill(fetch: &mut Fetch<'_>, stored: Option<&Stored>) -> Result<()> {
+    reset(fetch);
+    let wanted = fetch.akey == AKEY && matches!(fetch.wanted, Wanted::Single);
+    let Some(stored) = stored.filter(|_| wanted) else {
+        fetch.size = 0;
+        return Ok(());
+    };
+    fetch.size = stored.len;
+    let Some(file) = stored.file.as_ref().filter(|_| !matches!(fetch.sink, Sink::None)) else {
+        return Ok(());
+    };
+    if fetch.sink.len() < stored.len {
+        return Err(too_big("value", stored.len));
+    }
+    let mut at = stored.skip;
+    fetch.sink.visit(0, stored.len, |place| {
+        file.read_exact_at(place, at).map_err(|error| Error::io("reading a value", &error))?;
+        at += place.len() as u64;
+        Ok(())
+    })?;
+    fetch.filled_bytes = stored.len;
+    Ok(())
+}
+
+impl Form for KvDirectory<'_> {
+    fn write(&self, op: &WriteOp<'_>) -> Result<Epoch> {
+        match *op {
+            WriteOp::Update { dkey, cond, updates } => self.update(dkey, cond, updates)?,
+            WriteOp::PunchObject { cond } => self.punch(cond)?,
+            WriteOp::PunchDkey { dkey, cond } => self.remove(dkey, cond)?,
+            WriteOp::PunchAkeys { dkey, akeys, cond } => self.punch_akeys(dkey, akeys, cond)?,
+        }
+        Ok(Epoch::now())
+    }
+
+    fn fetch(&self, dkey: &[u8], cond: Cond, fetches: &mut [Fetch<'_>]) -> Result<()> {
+        let open = fetches.iter().any(|fetch| !matches!(fetch.sink, Sink::None));
+        let stored = self.stored(dkey, open)?;
+        if cond.has(Cond::DKEY_FETCH) && stored.is_none() {
+            return Err(missing("dkey"));
+        }
+        let lacks = |fetch: &Fetch<'_>| {
+            fetch.cond.has(Cond::AKEY_FETCH) && (stored.is_none() || fetch.akey != AKEY)
+        };
+        if fetches.iter().any(lacks) {
+            return Err(missing("akey"));
+        }
+        let results = fetches.iter_mut().map(|fetch| fill(fetch, stored.as_ref()));
+        results.collect::<Vec<_>>().into_iter().collect()
+    }
+
+    fn list_keys(
+        &self,
+        scope: KeyScope<'_>,
+        anchor: &mut Anchor,
+        limit: ListLimit,
+    ) -> Result<KeyBatch> {
+        let (kind, keys) = match scope {
+            KeyScope::Dkeys => (self.kind(), self.keys()?),
+            KeyScope::Akeys(dkey) => {
+                let akey = self.stored(dkey, false)?.map(|_| AKEY.to_vec());
+                (self.0.oid.akey_kind(), akey.into_iter().collect())
+            }
+        };
+        page_of_keys(kind, sorted(kind, keys)?, anchor, limit)
+    }
+
+    fn list_extents(
+        &self,
+        _: AkeyRef<'_>,
+        anchor: &mut Anchor,
+        _: usize,
+    ) -> Result<Vec<StoredExtent>> {
+        *anchor = Anchor::End;
+        Ok(Vec::new())
+    }
+
+    fn query(&self, query: KeyQuery<'_>) -> Result<Option<KeyFound>> {
+        if !asks_for_the_akey(&query)? || query.want_extent {
+            return Ok(None);
+        }
+        let dkey = match query.dkey {
+            Some(dkey) => self.stored(dkey, false)?.map(|_| dkey.to_vec()),
+            None => {
+                let bound = query.bound(self.kind())?;
+                let keys = sorted(self.kind(), self.keys()?)?.into_iter();
+                let last = outermost(query.edge, keys.filter(|(_, encoded)| *encoded > bound));
+                last.and_then(|(_, encoded)| decode_key(self.kind(), &encoded))
+            }
+        };
+        Ok(dkey.map(|dkey| found(&query, dkey, None)))
+    }
+
+    /// That of its directory, which every put and every removal changes.
+    fn epoch(&self) -> Result<Epoch> {
+        match files::info(&self.0.path)? {
+            Some(info) if !self.keys()?.is_empty() => Ok(epoch_of(&info)),
+            _ => Ok(Epoch::default()),
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Numbers for object ids: blocks that a process claims by a file, and hands out without asking anybody.
+use super::container::{Container, destroyed};
+use super::files::{self, Files};
+use esker_backend::block::{Block, end_of_claim};
+use esker_types::{Error, ErrorKind, Result};
+use std::path::{Path, PathBuf};
+use std::sync::PoisonError;
+
+/// Directory of the claims of a container.
+const CLAIMS: &str = "oids";
+/// First of `count` numbers nobody else ever gets.
+///
+/// # Errors
+/// `Overflow` where there are not so many.
+pub(super) fn allocate(container: &Container, files: &Files, count: u64) -> Result<u64> {
+    let mut block = container.oids.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(first) = block.take(count) {
+        return Ok(first);
+    }
+    let (first, end) = claim(container, files, count)?;
+    *block = Block::claimed(first, end, count);
+    Ok(first)
+}
+
+/// Number the next allocation would begin with, as far as this process knows.
+pub(super) fn next(container: &Container) -> Result<u64> {
+    let block = container.oids.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(next) = block.next() {
+        return Ok(next);
+    }
+    let claims = container.dir.join(CLAIMS);
+    end_of(container, &claims, last(&claims)?)
+}
+
+/// Claims the numbers from the end of the last claim on. Claim `i` can be made once only, and says
+/// where claim `i + 1` begins, so claims cannot overlap.
+fn claim(container: &Container, files: &Files, count: u64) -> Result<(u64, u64)> {
+    let claims = container.dir.join(CLAIMS);
+    let mut index = last(&claims)?;
+    loop {
+        let first = end_of(container, &claims, index)?;
+        let end = end_of_claim(first, count).ok_or_else(used_up)?;
+        let claim =
+            files.temporary(|file| files::write_parts(file, &[end.to_string().as_bytes()]))?;
+        match files.insert(&claim, &claim_path(&claims, index + 1)) {
+            Ok(true) => return Ok((first, end)),
+            Ok(false) => files.make_directory(&claims).map_err(destroyed)?,
+            Err(error) if error.kind() == ErrorKind::Exists => index += 1,
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Number of the last claim; 0 where there is none.
+fn last(claims: &Path) -> Result<u64> {
+    let names = files::names_in(claims)?;
+    let numbers = names.iter().filter_map(|name| u64::from_str_radix(name, 16).ok());
+    Ok(numbers.max().unwrap_or(0))
+}
+
+/// Where the numbers behind claim `index` begin.
+fn end_of(container: &Container, claims: &Path, index: u64) -> Result<u64> {
+    if index == 0 {
+        return Ok(container.first_oid);
+    }
+    let path = claim_path(claims, index);
+    let bytes = files::read(&path)?.unwrap_or_default();
+    let end = std::str::from_utf8(&bytes).ok().and_then(|text| text.parse().ok());
+    end.ok_or_else(|| files::damaged(&path, "a damaged claim of object ids"))
+}
+
+fn claim_path(claims: &Path, index: u64) -> PathBuf {
+    claims.join(format!("{index:016x}"))
+}
+
+#[cold]
+fn used_up() -> Error {
+    Error::new(ErrorKind::Overflow, "no object ids are left")
+}

@@ -1,0 +1,173 @@
+//! Opening a pool, and what concerns all of it.
+use super::container::{Container, Place, random_uuid};
+use super::files::{self, Files, failed};
+use super::form::form;
+use super::lock::{Turns, time_of};
+use super::meta::Meta;
+use super::pool::{META, PosixPool, PosixUrl, TMP};
+use esker_backend::Scope;
+use esker_backend::handles::Table;
+use esker_backend::holds::Holds;
+use esker_backend::object::list::page;
+use esker_types::info::{
+    ContainerId, ContainerInfo, Durability, Medium, OpenMode, PoolInfo, Space,
+};
+use esker_types::ops::{Anchor, ListLimit};
+use esker_types::{Error, ErrorKind, ObjectId, Result};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Targets such a pool claims to have, so that programs may ask for any class up to this width. Where
+/// data goes is up to the file system.
+pub(super) const TARGETS: u32 = 8;
+
+/// The file in the directory for temporary files whose age tells when it was swept last.
+const SWEPT: &str = "swept";
+/// Time between two sweeps.
+const SWEEP_PAUSE: Duration = Duration::from_secs(3600);
+
+/// A pool on a POSIX file system.
+pub struct Posix {
+    pub(super) place: Place,
+    pub(super) table: Table<Container>,
+    pub(super) holds: Holds,
+    pool: PosixPool,
+}
+
+impl Posix {
+    /// Opens the pool at a URL.
+    ///
+    /// # Errors
+    /// `NotFound` where there is none, `NotSupported` for exclusive use, `Incompatible`, `Corrupt`.
+    pub fn open(url: &PosixUrl, mode: OpenMode) -> Result<Self> {
+        let mut pool = PosixPool::read(&url.path)?;
+        if mode == OpenMode::Exclusive {
+            let message = "a posix pool cannot be used alone: other nodes cannot be seen";
+            return Err(Error::new(ErrorKind::NotSupported, message));
+        }
+        pool.fsync = url.fsync.unwrap_or(pool.fsync);
+        let root = url.path.canonicalize();
+        let root: PathBuf = root.map_err(|error| failed("opening", &url.path, &error))?;
+        let files = Files::new(&root.join(TMP), &random_uuid()?.to_string(), pool.fsync);
+        let place = Place { root, files, turns: Turns::new() };
+        if mode != OpenMode::ReadOnly {
+            sweep(&place);
+        }
+        Ok(Self { place, table: Table::default(), holds: Holds::default(), pool })
+    }
+
+    pub(super) fn info(&self) -> Result<PoolInfo> {
+        let (free, total) = esker_os::space_of(&self.place.root)?;
+        let share = |bytes: u64| bytes / u64::from(TARGETS);
+        let (data_total, data_free) = (share(total), share(free));
+        let space = Space { data_total, data_free, is_shared: true, ..Space::default() };
+        Ok(PoolInfo {
+            uuid: self.pool.uuid,
+            label: self.pool.label.clone(),
+            url: format!("posix:{}", self.place.root.display()),
+            targets: vec![space; TARGETS as usize],
+            medium: Medium::Other,
+            durability: match self.pool.fsync {
+                true => Durability::Commit,
+                false => Durability::Process,
+            },
+        })
+    }
+
+    pub(super) fn list(&self) -> Result<Vec<ContainerInfo>> {
+        let all = self.place.all()?;
+        let mut infos: Vec<_> = all.iter().map(|meta| self.note(meta).info(meta)).collect();
+        infos.sort_by(|a, b| (&a.label, a.uuid).cmp(&(&b.label, b.uuid)));
+        Ok(infos)
+    }
+
+    /// The container that `meta` is of, known from now on.
+    pub(super) fn note(&self, meta: &Meta) -> Arc<Container> {
+        self.table.note(meta.uuid, |id| Container::new(id, &self.place, meta))
+    }
+
+    /// Directory of what metadata belongs to.
+    fn directory(&self, scope: Scope) -> Result<PathBuf> {
+        match scope {
+            Scope::Pool => Ok(self.place.root.clone()),
+            Scope::Container(id) => Ok(self.table.get(id)?.dir.clone()),
+        }
+    }
+
+    /// The pool has no metadata until some is set.
+    fn fresh_meta(&self, scope: Scope) -> Option<Meta> {
+        (scope == Scope::Pool).then(|| Meta::new(self.pool.uuid))
+    }
+
+    pub(super) fn meta(&self, scope: Scope) -> Result<Meta> {
+        let found = Meta::read(&self.directory(scope)?.join(META))?;
+        found.or_else(|| self.fresh_meta(scope)).ok_or_else(esker_backend::handles::gone)
+    }
+
+    pub(super) fn change_meta(
+        &self,
+        scope: Scope,
+        changes: &[(&str, Option<&[u8]>)],
+    ) -> Result<()> {
+        self.place.change_meta(&self.directory(scope)?, self.fresh_meta(scope), |meta| {
+            meta.change(changes);
+            Ok(())
+        })
+    }
+
+    /// Next objects after `anchor`: those of the container's entries that have a key.
+    pub(super) fn objects(
+        &self,
+        id: ContainerId,
+        anchor: &mut Anchor,
+        entries: usize,
+    ) -> Result<Vec<ObjectId>> {
+        let container = self.table.get(id)?;
+        let names = files::names_in(&container.dir)?;
+        let oids = names.iter().filter_map(|name| object_of(name));
+        let mut positions = std::collections::BTreeSet::new();
+        for oid in oids {
+            let mut first = Anchor::Start;
+            let scope = esker_types::ops::KeyScope::Dkeys;
+            let object = form(&self.place, &container, oid);
+            if !object.list_keys(scope, &mut first, ListLimit::entries(1))?.is_empty() {
+                positions.insert((0, oid.to_bytes().to_vec()));
+            }
+        }
+        let page = page(positions, anchor, ListLimit::entries(entries));
+        let oids = page.iter().filter_map(|oid| oid.as_slice().try_into().ok());
+        Ok(oids.map(ObjectId::from_bytes).collect())
+    }
+}
+
+/// The object whose file or directory has this name.
+pub(super) fn object_of(name: &str) -> Option<ObjectId> {
+    let digits = name.strip_suffix(".d").unwrap_or(name);
+    let number = u128::from_str_radix(digits, 16).ok().filter(|_| digits.len() == 32)?;
+    Some(ObjectId::from_bytes(number.to_be_bytes()))
+}
+
+/// Removes what was left behind long ago, once in an hour over all who open the pool: a thousand processes
+/// that start together must not all look. Best effort: where this user may not write, another will.
+fn sweep(place: &Place) {
+    let tmp = place.root.join(TMP);
+    let mark = tmp.join(SWEPT);
+    let swept = std::fs::metadata(&mark).and_then(|info| info.modified());
+    if swept.is_ok_and(|swept| swept.elapsed().is_ok_and(|age| age < SWEEP_PAUSE)) {
+        return;
+    }
+    let now = place.files.temporary(|_| Ok(())).and_then(|probe| {
+        let now = time_of(&probe)?;
+        place.files.replace(&probe, &mark).map(|_| now)
+    });
+    if let Ok(now) = now {
+        files::sweep(&tmp, now);
+    }
+}
+
+impl Drop for Posix {
+    fn drop(&mut self) {
+        self.place.files.end_session();
+    }
+}

@@ -1,0 +1,194 @@
+//! Pools on Ceph: opening them, and the containers this process has met.
+use super::names::{self, CONTAINER};
+use super::registry::{Listed, Metadata, Registry};
+use super::session::{Namespace, Session};
+use super::space::Space;
+use super::url::RadosUrl;
+use esker_backend::Scope;
+use esker_backend::block::{Block, end_of_claim};
+use esker_backend::handles::{Handled, Handles, Table};
+use esker_backend::holds::Holds;
+use esker_os::ForkLock;
+use esker_types::info::{
+    ContainerId, ContainerInfo, Durability, Medium, OpenMode, PoolInfo, Space as Share,
+};
+use esker_types::limits::RADOS_TRIES_MAX;
+use esker_types::{Checksum, Error, ErrorKind, ObjectId, Result};
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
+
+/// Targets such a pool claims to have: the most shards of an object. Where these go is up to Ceph.
+pub(super) const TARGETS: u32 = 8;
+
+/// Chunks of arrays that are remembered as known to the first object of their array.
+const HINTS_MAX: usize = 1 << 16;
+
+/// Key of the next number for object ids.
+const NEXT_OID: &[u8] = b"n";
+
+/// A pool on Ceph.
+pub struct Rados {
+    pub(super) session: Arc<Session>,
+    pub(super) registry: Registry,
+    pub(super) table: Table<Container>,
+    pub(super) holds: Holds,
+}
+
+/// A container this process has met.
+pub(super) struct Container {
+    pub(super) id: ContainerId,
+    pub(super) listed: Listed,
+    pub(super) namespace: Namespace,
+    pub(super) hints: Hints,
+    /// Objects as the last listing that was begun found them.
+    pub(super) objects: ForkLock<Arc<BTreeSet<ObjectId>>>,
+    oids: ForkLock<Block>,
+    handles: Handles,
+}
+
+impl Handled for Container {
+    fn handles(&self) -> &Handles {
+        &self.handles
+    }
+}
+
+/// Chunks that the first objects of their arrays were told of by this process.
+#[derive(Default)]
+pub(super) struct Hints(ForkLock<HashSet<(ObjectId, u64)>>);
+
+impl Hints {
+    pub(super) fn has(&self, oid: ObjectId, chunk: u64) -> bool {
+        self.0.lock().contains(&(oid, chunk))
+    }
+
+    pub(super) fn add(&self, oid: ObjectId, chunk: u64) {
+        let mut known = self.0.lock();
+        if known.len() >= HINTS_MAX {
+            known.clear();
+        }
+        known.insert((oid, chunk));
+    }
+}
+
+impl Rados {
+    /// Opens the pool at a URL; one that is to be written to is made where there is none.
+    ///
+    /// # Errors
+    /// `NotFound` where there is none, or no such Ceph pool; `NotSupported` for exclusive use, and where
+    /// there is no librados; `TimedOut` where the cluster does not answer; `NoPermission`, `Incompatible`.
+    pub fn open(url: &RadosUrl, mode: OpenMode) -> Result<Self> {
+        if mode == OpenMode::Exclusive {
+            let message = "a rados pool cannot be used alone: other clients cannot be seen";
+            return Err(Error::new(ErrorKind::NotSupported, message));
+        }
+        let session = Arc::new(Session::connect(url.clone())?);
+        let registry = Registry::open(&session, mode)?;
+        Ok(Self { session, registry, table: Table::default(), holds: Holds::default() })
+    }
+
+    /// Ceph keeps no count of its pools here, so the whole cluster is told of.
+    pub(super) fn info(&self) -> Result<PoolInfo> {
+        let usage = self.session.usage()?;
+        let share = |bytes: u64| bytes / u64::from(TARGETS);
+        let (data_total, data_free) = (share(usage.total), share(usage.free));
+        let space = Share { data_total, data_free, is_shared: true, ..Share::default() };
+        Ok(PoolInfo {
+            uuid: self.registry.uuid,
+            label: self.session.url.namespace.clone(),
+            url: self.session.url.to_string(),
+            targets: vec![space; TARGETS as usize],
+            medium: Medium::Other,
+            durability: Durability::Commit,
+        })
+    }
+
+    /// The container that `listed` is of, known from now on.
+    pub(super) fn note(&self, listed: &Listed) -> Arc<Container> {
+        self.table.note(listed.info.uuid, |id| Container {
+            id,
+            listed: listed.clone(),
+            namespace: self.registry.namespace_of(listed.info.uuid),
+            hints: Hints::default(),
+            objects: ForkLock::default(),
+            oids: ForkLock::default(),
+            handles: Handles::default(),
+        })
+    }
+
+    /// What a container says about itself, with this process's number and handles.
+    pub(super) fn described(&self, listed: &Listed) -> ContainerInfo {
+        let known = self.note(listed);
+        ContainerInfo { id: known.id, handles: known.handles.count(), ..listed.info.clone() }
+    }
+
+    pub(super) fn metadata(&self, scope: Scope) -> Result<Metadata> {
+        match scope {
+            Scope::Pool => self.registry.metadata_of(None),
+            Scope::Container(id) => self.registry.metadata_of(Some(self.space(id)?.1)),
+        }
+    }
+
+    /// An open container with its objects.
+    pub(super) fn space(&self, id: ContainerId) -> Result<(Arc<Container>, Space)> {
+        let container = self.table.get(id)?;
+        let space = container.space()?;
+        Ok((container, space))
+    }
+}
+
+impl Container {
+    pub(super) fn space(&self) -> Result<Space> {
+        Ok(Space { place: self.namespace.place()?, checksum: self.listed.info.checksum })
+    }
+
+    /// All objects that may exist: those that have an object of RADOS.
+    pub(super) fn find_objects(&self) -> Result<BTreeSet<ObjectId>> {
+        let mut oids = BTreeSet::new();
+        for name in self.namespace.place()?.objects()? {
+            oids.extend(names::object_of(&name?));
+        }
+        Ok(oids)
+    }
+
+    /// First of `count` numbers nobody else ever gets.
+    pub(super) async fn allocate(&self, count: u64) -> Result<u64> {
+        for _ in 0..RADOS_TRIES_MAX {
+            if let Some(first) = self.oids.lock().take(count) {
+                return Ok(first);
+            }
+            if let Some(block) = self.claim(count).await? {
+                *self.oids.lock() = Block::claimed(block.0, block.1, count);
+                return Ok(block.0);
+            }
+        }
+        Err(super::space::contended(CONTAINER))
+    }
+
+    /// Claims a block; `None` where somebody else was faster.
+    async fn claim(&self, count: u64) -> Result<Option<(u64, u64)>> {
+        let space = self.space()?;
+        let old = space.value(CONTAINER, NEXT_OID).await?;
+        let first = number(old.as_deref()).unwrap_or(self.listed.first_oid);
+        let end = end_of_claim(first, count);
+        let end = end.ok_or_else(|| Error::new(ErrorKind::Overflow, "no object ids are left"))?;
+        let new = end.to_le_bytes();
+        let changed = space.exchange(CONTAINER, NEXT_OID, old.as_deref(), &new).await?;
+        Ok(changed.then_some((first, end)))
+    }
+
+    /// Number the next allocation would begin with, as far as this process knows.
+    pub(super) async fn next(&self) -> Result<u64> {
+        if let Some(next) = self.oids.lock().next() {
+            return Ok(next);
+        }
+        let next = self.space()?.value(CONTAINER, NEXT_OID).await?;
+        Ok(number(next.as_deref()).unwrap_or(self.listed.first_oid))
+    }
+}
+
+fn number(value: Option<&[u8]>) -> Option<u64> {
+    Some(u64::from_le_bytes(value?.try_into().ok()?))
+}
+
+/// The checksum of what no container has.
+pub(super) const OWN_CHECKSUM: Checksum = Checksum::Crc32c;

@@ -1,0 +1,324 @@
+//! Listings and queries: shard by shard, in order in each.
+use super::fetch::version_proof;
+use super::loaded::{Loaded, Want};
+use super::names::{self, ENTRY};
+use super::piece::Piece;
+use super::space::Space;
+use esker_backend::check::check_keys;
+use esker_backend::object::conflicts::Conflicts;
+use esker_backend::object::list::after;
+use esker_backend::object::read::Reader;
+use esker_backend::object::tree::encode_dkey;
+use esker_types::info::ContainerId;
+use esker_types::limits::RADOS_PAGE;
+use esker_types::ops::{
+    AkeyRef, Anchor, Edge, KeyFound, KeyQuery, KeyScope, ListLimit, ReadMarks, StoredExtent,
+};
+use esker_types::{Epoch, Error, ErrorKind, KeyBatch, KeyKind, ObjectId, Result, decode_key};
+use std::collections::BTreeSet;
+use std::ops::Bound;
+
+/// An object that is looked at.
+pub(super) struct Listing<'a> {
+    pub(super) space: Space,
+    pub(super) oid: ObjectId,
+    pub(super) targets: u32,
+    pub(super) marks: Option<&'a ReadMarks>,
+}
+
+/// A batch of keys that is being filled.
+struct Filling<'a> {
+    kind: KeyKind,
+    limit: ListLimit,
+    batch: KeyBatch,
+    anchor: &'a mut Anchor,
+}
+
+impl Filling<'_> {
+    /// Adds a key, which is encoded, of a shard; false where the batch is full.
+    fn add(&mut self, shard: u32, encoded: &[u8]) -> Result<bool> {
+        let key = decode_key(self.kind, encoded).ok_or_else(|| bad("a key"))?;
+        let full = self.batch.len() >= self.limit.entries
+            || !self.batch.is_empty() && self.batch.byte_len() + key.len() > self.limit.bytes;
+        if !full {
+            self.batch.push(&key);
+            *self.anchor = after(shard, encoded.to_vec());
+        }
+        Ok(!full)
+    }
+}
+
+impl Listing<'_> {
+    pub(super) async fn list_keys(
+        &self,
+        scope: KeyScope<'_>,
+        anchor: &mut Anchor,
+        limit: ListLimit,
+    ) -> Result<KeyBatch> {
+        if anchor.is_end() {
+            return Ok(KeyBatch::default());
+        }
+        match scope {
+            KeyScope::Dkeys if names::is_array(self.oid) => self.list_chunks(anchor, limit).await,
+            KeyScope::Dkeys => self.list_dkeys(anchor, limit).await,
+            KeyScope::Akeys(dkey) => self.list_akeys(dkey, anchor, limit).await,
+        }
+    }
+
+    async fn list_dkeys(&self, anchor: &mut Anchor, limit: ListLimit) -> Result<KeyBatch> {
+        let (mut shard, mut position) = match anchor.clone() {
+            Anchor::After { shard, position } => (shard, position),
+            _ => (0, Vec::new()),
+        };
+        let kind = self.oid.dkey_kind();
+        let mut filling = Filling { kind, limit, batch: KeyBatch::default(), anchor };
+        for object in names::shards(self.oid, self.targets).iter().skip(shard as usize) {
+            if !self.list_shard(object, shard, &position, &mut filling).await? {
+                return Ok(filling.batch);
+            }
+            shard += 1;
+            position.clear();
+        }
+        *filling.anchor = Anchor::End;
+        Ok(filling.batch)
+    }
+
+    /// Adds the dkeys of a shard behind `position`; false where the batch is full.
+    async fn list_shard(
+        &self,
+        object: &str,
+        shard: u32,
+        position: &[u8],
+        filling: &mut Filling<'_>,
+    ) -> Result<bool> {
+        let mut behind = match position.is_empty() {
+            true => Vec::new(),
+            false => names::behind(position),
+        };
+        let mut last = Vec::new();
+        loop {
+            let most = (filling.limit.entries as u64).saturating_add(1).min(RADOS_PAGE);
+            let page = self.space.page(object, &behind, ENTRY, most).await?;
+            self.prove_version(object, page.version);
+            for entry in &page.entries {
+                let place = names::place(self.oid, &entry.key).ok_or_else(|| bad("a key"))?;
+                if place.dkey != last && !filling.add(shard, &place.dkey)? {
+                    return Ok(false);
+                }
+                last = place.dkey;
+            }
+            if !page.more {
+                return Ok(true);
+            }
+            behind = names::behind(&last);
+        }
+    }
+
+    /// The dkeys of an array: those in its first object, then the chunks that there are.
+    async fn list_chunks(&self, anchor: &mut Anchor, limit: ListLimit) -> Result<KeyBatch> {
+        let mut loaded = Loaded::default();
+        let head = names::shard(self.oid, 0);
+        loaded.read(&self.space, [(self.oid, head, Want::Whole)]).await?;
+        let first = loaded.tree.object(self.oid, Epoch::MAX).map(|seen| seen.place.dkey.clone());
+        let first: BTreeSet<_> = first.collect();
+        let mut chunks = loaded.chunks_of(self.oid);
+        chunks.sort_unstable();
+        self.prove(&loaded);
+        let from = match anchor.clone() {
+            Anchor::After { position, .. } => position,
+            _ => Vec::new(),
+        };
+        let kind = self.oid.dkey_kind();
+        let mut filling = Filling { kind, limit, batch: KeyBatch::default(), anchor };
+        for dkey in first.iter().filter(|dkey| **dkey > from) {
+            if !filling.add(0, dkey)? {
+                return Ok(filling.batch);
+            }
+        }
+        for chunk in chunks {
+            let dkey = chunk.to_be_bytes();
+            if dkey.as_slice() <= from.as_slice() || !self.has_entries(chunk).await? {
+                continue;
+            }
+            if !filling.add(0, &dkey)? {
+                return Ok(filling.batch);
+            }
+        }
+        *filling.anchor = Anchor::End;
+        Ok(filling.batch)
+    }
+
+    async fn has_entries(&self, chunk: u64) -> Result<bool> {
+        let object = names::chunk(self.oid, chunk);
+        let page = self.space.page(&object, b"", ENTRY, 1).await?;
+        self.prove_version(&object, page.version);
+        Ok(!page.entries.is_empty())
+    }
+
+    async fn list_akeys(
+        &self,
+        dkey: &[u8],
+        anchor: &mut Anchor,
+        limit: ListLimit,
+    ) -> Result<KeyBatch> {
+        check_keys(self.oid, dkey, None)?;
+        let dkey = encode_dkey(self.oid, dkey)?;
+        let object = names::table(self.oid, &dkey, self.targets);
+        let prefix = names::entry(&dkey, &[]);
+        let mut behind = match anchor.clone() {
+            Anchor::After { position, .. } => names::entry(&dkey, &position),
+            _ => Vec::new(),
+        };
+        let kind = self.oid.akey_kind();
+        let mut filling = Filling { kind, limit, batch: KeyBatch::default(), anchor };
+        loop {
+            let most = (limit.entries as u64).saturating_add(1).min(RADOS_PAGE);
+            let page = self.space.page(&object, &behind, &prefix, most).await?;
+            self.prove_version(&object, page.version);
+            for entry in &page.entries {
+                let place = names::place(self.oid, &entry.key).ok_or_else(|| bad("a key"))?;
+                if !filling.add(0, &place.akey)? {
+                    return Ok(filling.batch);
+                }
+            }
+            match page.entries.last() {
+                Some(last) if page.more => behind.clone_from(&last.key),
+                _ => {
+                    *filling.anchor = Anchor::End;
+                    return Ok(filling.batch);
+                }
+            }
+        }
+    }
+
+    pub(super) async fn list_extents(
+        &self,
+        key: AkeyRef<'_>,
+        anchor: &mut Anchor,
+        entries: usize,
+    ) -> Result<Vec<StoredExtent>> {
+        check_keys(self.oid, key.dkey, Some(key.akey))?;
+        let loaded = self.dkey(key.dkey).await?;
+        self.reading(&loaded, |reader| reader.list_extents(key, anchor, entries))
+    }
+
+    pub(super) async fn query(&self, query: KeyQuery<'_>) -> Result<Option<KeyFound>> {
+        if let Some(dkey) = query.dkey {
+            check_keys(self.oid, dkey, query.akey)?;
+            let loaded = self.dkey(dkey).await?;
+            return self.reading(&loaded, |reader| reader.query(query));
+        }
+        match names::is_array(self.oid) {
+            true => self.query_array(query).await,
+            false => {
+                let loaded = self.whole().await?;
+                self.reading(&loaded, |reader| reader.query(query))
+            }
+        }
+    }
+
+    /// Chunk by chunk, from the end that is asked for.
+    async fn query_array(&self, query: KeyQuery<'_>) -> Result<Option<KeyFound>> {
+        let mut head = Loaded::default();
+        head.read(&self.space, [(self.oid, names::shard(self.oid, 0), Want::Whole)]).await?;
+        self.prove(&head);
+        let found = self.reading(&head, |reader| reader.query(query))?;
+        if query.edge == Edge::Min && found.is_some() {
+            return Ok(found);
+        }
+        let bound = query.bound(self.oid.dkey_kind())?;
+        let mut chunks = head.chunks_of(self.oid);
+        chunks.retain(|chunk| chunk.to_be_bytes()[..] > bound[..]);
+        chunks.sort_unstable();
+        if query.edge == Edge::Max {
+            chunks.reverse();
+        }
+        for chunk in chunks {
+            let loaded = self.dkey(&chunk.to_ne_bytes()).await?;
+            let answer = self.reading(&loaded, |reader| reader.query(query))?;
+            if answer.is_some() {
+                return Ok(answer);
+            }
+        }
+        Ok(found)
+    }
+
+    pub(super) async fn epoch(&self) -> Result<Epoch> {
+        let loaded = self.whole().await?;
+        self.reading(&loaded, |reader| Ok(reader.epoch()))
+    }
+
+    /// All there is under a dkey.
+    async fn dkey(&self, dkey: &[u8]) -> Result<Loaded> {
+        let dkey = encode_dkey(self.oid, dkey)?;
+        let object = names::table(self.oid, &dkey, self.targets);
+        let mut loaded = Loaded::default();
+        let all = Want::All(names::entry(&dkey, &[]));
+        loaded.read(&self.space, [(self.oid, object, all)]).await?;
+        self.prove(&loaded);
+        Ok(loaded)
+    }
+
+    async fn whole(&self) -> Result<Loaded> {
+        let mut loaded = Loaded::default();
+        loaded.read_object(&self.space, self.oid, self.targets).await?;
+        self.prove(&loaded);
+        Ok(loaded)
+    }
+
+    /// Lets `work` look at what was read as the reference does.
+    fn reading<T>(
+        &self,
+        loaded: &Loaded,
+        work: impl FnOnce(&mut Reader<'_, Piece>) -> Result<T>,
+    ) -> Result<T> {
+        work(&mut Reader {
+            id: ContainerId(0),
+            oid: self.oid,
+            targets: 1,
+            tree: &loaded.tree,
+            at: Epoch::MAX,
+            marks: None,
+            conflicts: &mut Conflicts::default(),
+        })
+    }
+
+    fn prove(&self, loaded: &Loaded) {
+        loaded.tables.iter().for_each(|(object, table)| self.prove_version(object, table.version));
+    }
+
+    fn prove_version(&self, object: &str, version: Option<u64>) {
+        if let Some(marks) = self.marks {
+            marks.prove(version_proof(object, version));
+        }
+    }
+
+    /// True where the object has a key.
+    pub(super) async fn exists(&self) -> Result<bool> {
+        let mut first = Anchor::Start;
+        let limit = ListLimit::entries(1);
+        Ok(!self.list_keys(KeyScope::Dkeys, &mut first, limit).await?.is_empty())
+    }
+}
+
+/// What is left, behind `anchor`, of objects that are known as a whole.
+pub(super) fn left<'a>(
+    oids: &'a BTreeSet<ObjectId>,
+    anchor: &Anchor,
+) -> Result<impl Iterator<Item = ObjectId> + use<'a>> {
+    let from = match anchor {
+        Anchor::Start => Bound::Unbounded,
+        Anchor::After { position, .. } => {
+            let bytes = position.as_slice().try_into().map_err(|_| bad("the anchor"))?;
+            Bound::Excluded(ObjectId::from_bytes(bytes))
+        }
+        // None is greater.
+        Anchor::End => Bound::Excluded(ObjectId { hi: u64::MAX, lo: u64::MAX }),
+    };
+    Ok(oids.range((from, Bound::Unbounded)).copied())
+}
+
+#[cold]
+fn bad(what: &str) -> Error {
+    Error::new(ErrorKind::Invalid, format!("listing: {what} is not of this listing"))
+}

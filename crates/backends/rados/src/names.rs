@@ -1,0 +1,179 @@
+//! Names of RADOS objects, and keys of their maps (docs/format.md, "The rados layout").
+use esker_backend::object::list::hash;
+use esker_backend::object::tree::AkeyPath;
+use esker_types::{ObjectId, encoded_len, key_to_u64};
+
+/// The object that makes a namespace a pool.
+pub(super) const POOL: &str = "pool";
+/// The object that makes a namespace a container.
+pub(super) const CONTAINER: &str = "container";
+
+/// Key of what says which format and version something is of.
+pub(super) const SUPERBLOCK: &[u8] = b"v";
+/// Key of the transaction that has an object for itself.
+pub(super) const LOCK: &[u8] = b"t";
+/// Key of the state of a transaction.
+pub(super) const STATE: &[u8] = b"s";
+/// What keys of akeys begin with.
+pub(super) const ENTRY: &[u8] = b"k";
+/// What keys of chunks begin with, in the first object of an array.
+pub(super) const CHUNK: &[u8] = b"c";
+
+/// The last dkey that lies in the first object of an array: its attributes, and its first chunk.
+const FIRST_CHUNK: u64 = 1;
+
+/// True for objects whose dkeys are chunks, each a RADOS object of its own.
+pub(super) fn is_array(oid: ObjectId) -> bool {
+    oid.object_type().is_some_and(|otype| otype.is_array())
+}
+
+/// The RADOS object that holds a dkey (as it was encoded) of an object.
+pub(super) fn table(oid: ObjectId, dkey: &[u8], targets: u32) -> String {
+    match is_array(oid) {
+        true => chunk(oid, dkey.try_into().map_or(0, u64::from_be_bytes)),
+        false => shard(oid, hash(dkey) % oid.class().groups_on(targets)),
+    }
+}
+
+/// The RADOS object of a chunk.
+pub(super) fn chunk(oid: ObjectId, dkey: u64) -> String {
+    match dkey <= FIRST_CHUNK {
+        true => shard(oid, 0),
+        false => format!("c.{:016x}{:016x}.{dkey:016x}", oid.hi, oid.lo),
+    }
+}
+
+/// The RADOS object of a shard; the first one of an array.
+pub(super) fn shard(oid: ObjectId, index: u32) -> String {
+    format!("o.{:016x}{:016x}.{index:x}", oid.hi, oid.lo)
+}
+
+/// All shards of an object.
+pub(super) fn shards(oid: ObjectId, targets: u32) -> Vec<String> {
+    let count = if is_array(oid) { 1 } else { oid.class().groups_on(targets) };
+    (0..count).map(|index| shard(oid, index)).collect()
+}
+
+/// The object whose shard or chunk has this name.
+pub(super) fn object_of(name: &str) -> Option<ObjectId> {
+    let digits = name.strip_prefix("o.").or_else(|| name.strip_prefix("c."))?.get(..32)?;
+    let number = u128::from_str_radix(digits, 16).ok()?;
+    Some(ObjectId::from_bytes(number.to_be_bytes()))
+}
+
+/// The RADOS object of a value of its own.
+pub(super) fn blob(id: [u8; 16]) -> String {
+    format!("b.{:032x}", u128::from_be_bytes(id))
+}
+
+/// The RADOS object of a transaction.
+pub(super) fn transaction(id: &[u8]) -> String {
+    let number = id.iter().fold(0u128, |number, byte| number << 8 | u128::from(*byte));
+    format!("t.{number:032x}")
+}
+
+/// Appends `bytes` so that no zero byte is left and the order stays: librados takes where a listing goes on
+/// as a C string.
+fn escape(bytes: &[u8], out: &mut Vec<u8>) {
+    for &byte in bytes {
+        match byte {
+            0 | 1 => out.extend([1, byte + 1]),
+            _ => out.push(byte),
+        }
+    }
+}
+
+fn unescape(escaped: &[u8]) -> Option<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(escaped.len());
+    let mut rest = escaped.iter();
+    while let Some(&byte) = rest.next() {
+        match byte {
+            0 => return None,
+            1 => bytes.push(rest.next()?.checked_sub(1).filter(|byte| *byte <= 1)?),
+            _ => bytes.push(byte),
+        }
+    }
+    Some(bytes)
+}
+
+/// Key of an akey; both keys are encoded. Without an akey, what the keys of all akeys of the dkey begin with.
+pub(super) fn entry(dkey: &[u8], akey: &[u8]) -> Vec<u8> {
+    let mut key = ENTRY.to_vec();
+    escape(dkey, &mut key);
+    escape(akey, &mut key);
+    key
+}
+
+/// The dkey and akey of an entry.
+pub(super) fn place(oid: ObjectId, key: &[u8]) -> Option<AkeyPath> {
+    let mut dkey = unescape(key.strip_prefix(ENTRY)?)?;
+    let akey = dkey.split_off(encoded_len(oid.dkey_kind(), &dkey)?);
+    (encoded_len(oid.akey_kind(), &akey)? == akey.len()).then_some(AkeyPath { oid, dkey, akey })
+}
+
+/// Key behind all akeys of a dkey, which is encoded.
+pub(super) fn behind(dkey: &[u8]) -> Vec<u8> {
+    let mut key = entry(dkey, &[]);
+    while key.last() == Some(&0xff) {
+        key.pop();
+    }
+    if let Some(last) = key.last_mut() {
+        *last += 1;
+    }
+    key
+}
+
+/// Key of a chunk in the first object of an array. The last chunk comes first.
+pub(super) fn chunk_key(dkey: u64) -> Vec<u8> {
+    let mut key = CHUNK.to_vec();
+    escape(&(!dkey).to_be_bytes(), &mut key);
+    key
+}
+
+/// The dkey of a chunk.
+pub(super) fn chunk_of(key: &[u8]) -> Option<u64> {
+    let number = unescape(key.strip_prefix(CHUNK)?)?;
+    Some(!u64::from_be_bytes(number.try_into().ok()?))
+}
+
+/// The chunk that is an object of its own and whose dkey (not encoded) this is.
+pub(super) fn own_chunk(oid: ObjectId, dkey: &[u8]) -> Option<u64> {
+    let number = is_array(oid).then(|| key_to_u64(dkey).ok()).flatten();
+    number.filter(|number| *number > FIRST_CHUNK)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_come_back_in_order_without_zeros() {
+        let oid = ObjectId::default();
+        let keys: [&[u8]; 6] =
+            [b"\0\0\0", b"\x01\0\0", b"a\0\0", b"a\0\xffb\0\0", b"ab\0\0", b"b\0\0"];
+        let entries: Vec<_> = keys.iter().map(|dkey| entry(dkey, b"x\0\0")).collect();
+        assert!(entries[1..].is_sorted() && entries.iter().all(|key| !key.contains(&0)));
+        for (dkey, key) in keys.iter().zip(&entries).skip(1) {
+            let found = place(oid, key).unwrap();
+            assert_eq!((found.dkey.as_slice(), found.akey.as_slice()), (*dkey, &b"x\0\0"[..]));
+            assert!(*key < behind(dkey) && entry(dkey, b"\xff\xff\xff\0\0") < behind(dkey));
+        }
+        assert!(place(oid, b"k").is_none() && place(oid, b"kab").is_none());
+    }
+
+    #[test]
+    fn the_last_chunk_comes_first() {
+        let all = [2u64, 3, 255, 256, u64::MAX].map(chunk_key);
+        assert!(all.iter().rev().is_sorted());
+        assert_eq!(chunk_of(&all[3]), Some(256));
+    }
+
+    #[test]
+    fn objects_are_known_by_their_parts() {
+        let oid = ObjectId { hi: 7, lo: 9 };
+        for name in [shard(oid, 3), chunk(oid, 1), chunk(oid, 17)] {
+            assert_eq!(object_of(&name), Some(oid));
+        }
+        assert_eq!(object_of(&blob([7; 16])), None);
+    }
+}

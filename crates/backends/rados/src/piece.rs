@@ -1,0 +1,106 @@
+//! The bytes of values: in memory before they are written, then where they lie.
+use esker_backend::object::records::Payload;
+use esker_types::limits::CHECKSUM_CHUNK;
+use esker_types::ops::Source;
+use esker_types::{Checksum, Error, ErrorKind, Result};
+use std::sync::Arc;
+
+/// Where bytes are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Where {
+    /// Here: not written yet, or kept in the record itself.
+    Here(Vec<u8>),
+    /// In the data of the RADOS object that has the record, at this offset.
+    Own(u64),
+    /// They are a RADOS object of their own.
+    Apart([u8; 16]),
+}
+
+/// Bytes that were written at once, with their sums.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Body {
+    pub(super) place: Where,
+    pub(super) len: u64,
+    /// One for every [`CHECKSUM_CHUNK`] bytes; none for bytes that are here.
+    pub(super) sums: Vec<u8>,
+}
+
+impl Body {
+    fn here(bytes: Vec<u8>) -> Self {
+        Self { len: bytes.len() as u64, place: Where::Here(bytes), sums: Vec::new() }
+    }
+}
+
+/// Part of a body.
+#[derive(Clone, Debug)]
+pub(super) struct Piece {
+    pub(super) body: Arc<Body>,
+    pub(super) from: u64,
+    pub(super) len: u64,
+}
+
+impl Payload for Piece {
+    fn take(source: Source<'_>, offset: u64, len: u64) -> Self {
+        let mut bytes = Vec::with_capacity(len as usize);
+        source.visit(offset, len, |piece| bytes.extend_from_slice(piece));
+        Self::here(bytes)
+    }
+
+    fn part(&self, from: u64, len: u64) -> Self {
+        Self { body: Arc::clone(&self.body), from: self.from + from, len }
+    }
+}
+
+impl Piece {
+    pub(super) fn whole(body: Body) -> Self {
+        let len = body.len;
+        Self { body: Arc::new(body), from: 0, len }
+    }
+
+    pub(super) fn here(bytes: Vec<u8>) -> Self {
+        Self::whole(Body::here(bytes))
+    }
+
+    /// The bytes, where they are here.
+    pub(super) fn bytes(&self) -> Option<&[u8]> {
+        match &self.body.place {
+            Where::Here(bytes) => bytes.get(self.from as usize..(self.from + self.len) as usize),
+            _ => None,
+        }
+    }
+
+    /// What has to be read of the body so that the `len` bytes from `from` of this piece can be verified:
+    /// offset and length in the body.
+    pub(super) fn window(&self, from: u64, len: u64) -> (u64, u64) {
+        let chunk = CHECKSUM_CHUNK as u64;
+        let (first, last) = (self.from + from, self.from + from + len);
+        let begin = first / chunk * chunk;
+        (begin, last.next_multiple_of(chunk).min(self.body.len) - begin)
+    }
+
+    /// Compares what was read of the body, from `offset` on, with its sums.
+    pub(super) fn verify(&self, checksum: Checksum, offset: u64, data: &[u8]) -> Result<()> {
+        let first = (offset / CHECKSUM_CHUNK as u64) as usize;
+        for (index, chunk) in data.chunks(CHECKSUM_CHUNK).enumerate() {
+            if !checksum.matches(chunk, &self.body.sums, first + index) {
+                return Err(damaged("bytes do not match their checksum"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The same bytes elsewhere, with their sums.
+pub(super) fn moved(place: Where, bytes: &[u8], checksum: Checksum) -> Piece {
+    let mut sums = Vec::new();
+    checksum.push_all(bytes, &mut sums);
+    Piece::whole(Body { place, len: bytes.len() as u64, sums })
+}
+
+#[cold]
+pub(super) fn damaged(what: &str) -> Error {
+    Error::new(
+        ErrorKind::Checksum,
+        format!("a rados pool: {what}: see `ceph health detail`, and restore what was damaged"),
+    )
+}

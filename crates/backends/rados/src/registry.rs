@@ -1,0 +1,331 @@
+//! The object that knows the containers of a pool, and what a pool and its containers say about themselves.
+use super::backend::OWN_CHECKSUM;
+use super::names::{CONTAINER, POOL, SUPERBLOCK};
+use super::patch::{Base, Guard, Patch};
+use super::session::{Namespace, Session};
+use super::space::{Outcome, Space, contended};
+use crate::join_all;
+use esker_backend::NewContainer;
+use esker_backend::bytes::{Parts, begin, finish, put_bytes, put_u32, put_u64};
+use esker_backend::handles::gone;
+use esker_librados::Compare;
+use esker_os::executor::{block_on, task};
+use esker_types::info::{ContainerId, ContainerInfo, ContainerRef, OpenMode};
+use esker_types::limits::RADOS_TRIES_MAX;
+use esker_types::{Checksum, Epoch, Error, ErrorKind, Result, Uuid};
+use std::sync::Arc;
+
+const POOL_MAGIC: &[u8; 8] = b"ESKRRPOL";
+const CONTAINER_MAGIC: &[u8; 8] = b"ESKRRCNT";
+
+/// Objects that are removed side by side when a container goes.
+const REMOVED_TOGETHER: usize = 1024;
+
+/// What keys of containers, labels and metadata begin with.
+const BY_UUID: u8 = b'u';
+const BY_LABEL: u8 = b'l';
+const METADATA: u8 = b'm';
+
+/// The containers of a pool.
+pub(super) struct Registry {
+    pub(super) uuid: Uuid,
+    session: Arc<Session>,
+    namespace: Namespace,
+}
+
+/// A container as the registry has it.
+#[derive(Clone, Debug)]
+pub(super) struct Listed {
+    pub(super) info: ContainerInfo,
+    pub(super) first_oid: u64,
+}
+
+impl Registry {
+    pub(super) fn open(session: &Arc<Session>, mode: OpenMode) -> Result<Self> {
+        let namespace = Namespace::new(session, session.url.namespace.clone());
+        let mut registry = Self { uuid: Uuid::default(), session: Arc::clone(session), namespace };
+        registry.uuid = block_on(registry.superblock(mode))?;
+        Ok(registry)
+    }
+
+    /// The id of the pool, which is made where there is none and it is to be written to.
+    async fn superblock(&self, mode: OpenMode) -> Result<Uuid> {
+        let space = self.space()?;
+        for _ in 0..RADOS_TRIES_MAX {
+            match space.value(POOL, SUPERBLOCK).await? {
+                Some(record) => return pool_uuid(&record).ok_or_else(incompatible),
+                None if mode == OpenMode::ReadOnly => return Err(self.no_pool()),
+                None => {
+                    let uuid = esker_os::random_uuid()?;
+                    let mut record = begin(POOL_MAGIC);
+                    record.extend_from_slice(&uuid.0);
+                    space.exchange(POOL, SUPERBLOCK, None, &finish(record)).await?;
+                }
+            }
+        }
+        Err(contended(POOL))
+    }
+
+    #[cold]
+    fn no_pool(&self) -> Error {
+        let message = format!(
+            "there is no pool at {}: opening it for writing makes one (`esker cont create`)",
+            self.session.url
+        );
+        Error::new(ErrorKind::NotFound, message)
+    }
+
+    fn space(&self) -> Result<Space> {
+        Ok(Space { place: self.namespace.place()?, checksum: OWN_CHECKSUM })
+    }
+
+    pub(super) fn namespace_of(&self, uuid: Uuid) -> Namespace {
+        Namespace::new(&self.session, format!("{}.{uuid}", self.session.url.namespace))
+    }
+
+    /// Makes a container: first what is in its own namespace, then its name.
+    pub(super) async fn create(&self, new: &NewContainer<'_>) -> Result<Listed> {
+        let uuid = match new.uuid {
+            Some(uuid) => uuid,
+            None => esker_os::random_uuid()?,
+        };
+        let info = ContainerInfo {
+            id: ContainerId(0),
+            uuid,
+            label: new.label.unwrap_or_default().to_owned(),
+            checksum: new.checksum,
+            created: Epoch::now(),
+            handles: 0,
+        };
+        let listed = Listed { info, first_oid: new.first_oid };
+        let (key, label) = (uuid_key(uuid), new.label.map(label_key));
+        let mut patch = Patch::of(POOL);
+        patch.guards.push(Guard::new(&key, Compare::Equal, b""));
+        patch.guards.extend(label.iter().map(|label| Guard::new(label, Compare::Equal, b"")));
+        patch.sets.push((key, encode(&listed)));
+        patch.sets.extend(label.map(|label| (label, uuid.0.to_vec())));
+        match self.space()?.apply(&patch).await? {
+            Outcome::Conflict => Err(taken(new)),
+            Outcome::Done => self.begin(new, &listed).await.map(|()| listed),
+        }
+    }
+
+    /// The superblock and first metadata of a container.
+    async fn begin(&self, new: &NewContainer<'_>, listed: &Listed) -> Result<()> {
+        let mut patch = Patch::of(CONTAINER);
+        patch.sets.push((SUPERBLOCK.to_vec(), encode(listed)));
+        let metadata = new.metadata.iter().map(|(name, value)| (metadata_key(name), filled(value)));
+        patch.sets.extend(metadata);
+        let space = Space {
+            place: self.namespace_of(listed.info.uuid).place()?,
+            checksum: listed.info.checksum,
+        };
+        space.apply(&patch).await.map(drop)
+    }
+
+    pub(super) async fn find(&self, name: ContainerRef<'_>) -> Result<Listed> {
+        let space = self.space()?;
+        let uuid = match name {
+            ContainerRef::Uuid(uuid) => Some(uuid),
+            ContainerRef::Label("") => None,
+            ContainerRef::Label(label) => {
+                let found = space.value(POOL, &label_key(label)).await?;
+                found.and_then(|uuid| uuid.try_into().ok()).map(Uuid)
+            }
+        };
+        let record = match uuid {
+            Some(uuid) => space.value(POOL, &uuid_key(uuid)).await?,
+            None => None,
+        };
+        let missing = || Error::new(ErrorKind::NotFound, format!("no container {name:?}"));
+        decode(&record.ok_or_else(missing)?).ok_or_else(incompatible)
+    }
+
+    pub(super) async fn all(&self) -> Result<Vec<Listed>> {
+        let page = self.space()?.all(POOL, &[BY_UUID]).await?;
+        let decoded =
+            page.entries.iter().map(|entry| decode(&entry.value).ok_or_else(incompatible));
+        let mut all: Vec<Listed> = decoded.collect::<Result<_>>()?;
+        all.sort_by(|a, b| (&a.info.label, a.info.uuid).cmp(&(&b.info.label, b.info.uuid)));
+        Ok(all)
+    }
+
+    pub(super) async fn rename(&self, uuid: Uuid, label: Option<&str>) -> Result<()> {
+        for _ in 0..RADOS_TRIES_MAX {
+            let listed = self.find(ContainerRef::Uuid(uuid)).await.map_err(|_| gone())?;
+            let old = &listed.info.label;
+            let new = label.unwrap_or_default();
+            if old == new {
+                return Ok(());
+            }
+            let mut renamed = listed.clone();
+            renamed.info.label = new.to_owned();
+            let mut patch = Patch::of(POOL);
+            let key = uuid_key(uuid);
+            patch.guards.push(Guard::new(&key, Compare::Equal, &encode(&listed)));
+            patch.sets.push((key, encode(&renamed)));
+            if !old.is_empty() {
+                patch.unsets.push(label_key(old));
+            }
+            if !new.is_empty() {
+                if self.space()?.value(POOL, &label_key(new)).await?.is_some() {
+                    let message = format!("container {new} exists");
+                    return Err(Error::new(ErrorKind::Exists, message));
+                }
+                patch.guards.push(Guard::new(&label_key(new), Compare::Equal, b""));
+                patch.sets.push((label_key(new), uuid.0.to_vec()));
+            }
+            if self.space()?.apply(&patch).await? == Outcome::Done {
+                return Ok(());
+            }
+        }
+        Err(contended(POOL))
+    }
+
+    /// Takes a container out of the registry, so that nobody finds it any more, then removes what it has.
+    pub(super) async fn destroy(&self, listed: &Listed) -> Result<()> {
+        let uuid = listed.info.uuid;
+        let mut patch = Patch::of(POOL);
+        let key = uuid_key(uuid);
+        patch.guards.push(Guard::new(&key, Compare::Equal, &encode(listed)));
+        patch.unsets.push(key);
+        if !listed.info.label.is_empty() {
+            patch.unsets.push(label_key(&listed.info.label));
+        }
+        if self.space()?.apply(&patch).await? == Outcome::Conflict {
+            return Err(gone());
+        }
+        let place = self.namespace_of(uuid).place()?;
+        let names: Vec<String> = place.objects()?.collect::<Result<_>>()?;
+        let space = Space { place, checksum: listed.info.checksum };
+        for batch in names.chunks(REMOVED_TOGETHER) {
+            let removed = batch.iter().map(|name| task(space.remove(name))).collect();
+            join_all(removed).await.into_iter().collect::<Result<()>>()?;
+        }
+        Ok(())
+    }
+
+    /// Where metadata is: of the pool, or of a container.
+    pub(super) fn metadata_of(&self, container: Option<Space>) -> Result<Metadata> {
+        match container {
+            Some(space) => Ok(Metadata { space, object: CONTAINER }),
+            None => Ok(Metadata { space: self.space()?, object: POOL }),
+        }
+    }
+}
+
+/// Names and values kept with a pool or container.
+pub(super) struct Metadata {
+    space: Space,
+    object: &'static str,
+}
+
+impl Metadata {
+    pub(super) async fn get(&self, name: &str) -> Result<Option<Vec<u8>>> {
+        let value = self.space.value(self.object, &metadata_key(name)).await?;
+        Ok(value.map(|mut value| {
+            value.truncate(value.len().saturating_sub(1));
+            value
+        }))
+    }
+
+    pub(super) async fn set(&self, changes: &[(&str, Option<&[u8]>)]) -> Result<()> {
+        let mut patch = Patch::of(self.object);
+        for (name, value) in changes {
+            let key = metadata_key(name);
+            patch.sets.retain(|(other, _)| *other != key);
+            patch.unsets.retain(|other| *other != key);
+            match value {
+                Some(value) => patch.sets.push((key, filled(value))),
+                None => patch.unsets.push(key),
+            }
+        }
+        self.space.apply(&patch).await.map(drop)
+    }
+
+    pub(super) async fn list(&self, prefix: &str) -> Result<Vec<String>> {
+        let page = self.space.all(self.object, &metadata_key(prefix)).await?;
+        let names =
+            page.entries.into_iter().map(|entry| String::from_utf8(entry.key[1..].to_vec()));
+        names.map(|name| name.map_err(|_| incompatible())).collect()
+    }
+}
+
+impl Space {
+    /// Replaces the value under a key, where it still is `old`; false where it is not.
+    pub(super) async fn exchange(
+        &self,
+        object: &str,
+        key: &[u8],
+        old: Option<&[u8]>,
+        new: &[u8],
+    ) -> Result<bool> {
+        let mut patch = Patch::of(object);
+        patch.base = Base::Any;
+        patch.guards.push(Guard::new(key, Compare::Equal, old.unwrap_or_default()));
+        patch.sets.push((key.to_vec(), new.to_vec()));
+        Ok(self.apply(&patch).await? == Outcome::Done)
+    }
+}
+
+fn uuid_key(uuid: Uuid) -> Vec<u8> {
+    keyed(BY_UUID, uuid.to_string().as_bytes())
+}
+
+fn label_key(label: &str) -> Vec<u8> {
+    keyed(BY_LABEL, label.as_bytes())
+}
+
+fn metadata_key(name: &str) -> Vec<u8> {
+    keyed(METADATA, name.as_bytes())
+}
+
+fn keyed(sort: u8, name: &[u8]) -> Vec<u8> {
+    [&[sort], name].concat()
+}
+
+/// A value that is never empty, which guards take for none.
+fn filled(value: &[u8]) -> Vec<u8> {
+    [value, &[1]].concat()
+}
+
+fn encode(listed: &Listed) -> Vec<u8> {
+    let mut out = begin(CONTAINER_MAGIC);
+    out.extend_from_slice(&listed.info.uuid.0);
+    put_bytes(&mut out, listed.info.label.as_bytes());
+    put_u32(&mut out, listed.info.checksum as u32);
+    put_u64(&mut out, listed.info.created.0);
+    put_u64(&mut out, listed.first_oid);
+    finish(out)
+}
+
+fn decode(record: &[u8]) -> Option<Listed> {
+    let mut parts = Parts::of(CONTAINER_MAGIC, record)?;
+    let info = ContainerInfo {
+        id: ContainerId(0),
+        uuid: Uuid(parts.take(16)?.try_into().ok()?),
+        label: String::from_utf8(parts.bytes()?.to_vec()).ok()?,
+        checksum: Checksum::from_code(u8::try_from(parts.u32()?).ok()?)?,
+        created: Epoch(parts.u64()?),
+        handles: 0,
+    };
+    Some(Listed { info, first_oid: parts.u64()? })
+}
+
+fn pool_uuid(record: &[u8]) -> Option<Uuid> {
+    let mut parts = Parts::of(POOL_MAGIC, record)?;
+    Some(Uuid(parts.take(16)?.try_into().ok()?))
+}
+
+#[cold]
+fn incompatible() -> Error {
+    let message =
+        "a rados pool: damaged, or of a version this release cannot read: use a newer release";
+    Error::new(ErrorKind::Incompatible, message)
+}
+
+#[cold]
+fn taken(new: &NewContainer<'_>) -> Error {
+    let name = new.label.map(str::to_owned).or_else(|| new.uuid.map(|uuid| uuid.to_string()));
+    Error::new(ErrorKind::Exists, format!("container {} exists", name.unwrap_or_default()))
+}

@@ -1,0 +1,119 @@
+//! Running futures on the thread that waits for them, without a runtime.
+use std::cell::Cell;
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+
+/// The blocking face of every operation: `kv.put(...).wait()` in place of `kv.put(...).await`.
+///
+/// Operations on local targets are done at the first poll, so nothing is allocated and no runtime is
+/// touched; for others the calling thread sleeps until the answer comes.
+pub trait Wait: Future + Sized {
+    /// Runs the operation to its end on the calling thread.
+    fn wait(self) -> Self::Output {
+        block_on(self)
+    }
+}
+
+impl<F: Future> Wait for F {}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Runs a future to its end on the calling thread.
+pub fn block_on<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    match poll_waiting(future.as_mut(), &mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => output,
+        Poll::Pending => park_until_ready(future),
+    }
+}
+
+#[cold]
+fn park_until_ready<F: Future>(mut future: Pin<&mut F>) -> F::Output {
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut context = Context::from_waker(&waker);
+    loop {
+        match poll_waiting(future.as_mut(), &mut context) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => std::thread::park(),
+        }
+    }
+}
+
+/// Polls on a thread that has nothing to do but wait.
+fn poll_waiting<F: Future>(future: Pin<&mut F>, context: &mut Context<'_>) -> Poll<F::Output> {
+    on_waiting_thread(true, || future.poll(context))
+}
+
+/// Polls with a note of whether a future may block the thread ([`may_block`]).
+fn on_waiting_thread<T>(waits: bool, work: impl FnOnce() -> T) -> T {
+    let before = MAY_BLOCK.replace(waits);
+    let done = work();
+    MAY_BLOCK.set(before);
+    done
+}
+
+thread_local! {
+    static MAY_BLOCK: Cell<bool> = const { Cell::new(false) };
+}
+
+/// True where the thread that polls has nothing to do but wait for this one future: it may block rather than ask to
+/// be woken. False under any other executor, and where several futures are polled side by side.
+#[must_use]
+pub fn may_block() -> bool {
+    MAY_BLOCK.get()
+}
+
+/// Work that is under way beside other work.
+pub type Task<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Work for [`side_by_side`].
+pub fn task<'a, T>(work: impl Future<Output = T> + Send + 'a) -> Task<'a, T> {
+    Box::pin(work)
+}
+
+/// Does work side by side on the thread that waits for it, at most `most` (at least 1) tasks at a time; outputs are in
+/// the order of the tasks. Worth it where operations wait for something, as on Ceph.
+pub async fn side_by_side<T>(tasks: Vec<Task<'_, T>>, most: usize) -> Vec<T> {
+    let most = most.max(1);
+    let mut waiting = tasks.into_iter();
+    let mut outputs = Vec::new();
+    let mut running: Vec<(usize, Task<'_, T>)> = Vec::new();
+    std::future::poll_fn(|context| {
+        loop {
+            while running.len() < most {
+                let Some(task) = waiting.next() else { break };
+                running.push((outputs.len(), task));
+                outputs.push(None);
+            }
+            let before = running.len();
+            let mut poll =
+                |(index, task): &mut (usize, Task<'_, T>)| match task.as_mut().poll(context) {
+                    Poll::Ready(output) => {
+                        outputs[*index] = Some(output);
+                        false
+                    }
+                    Poll::Pending => true,
+                };
+            match before > 1 {
+                true => on_waiting_thread(false, || running.retain_mut(poll)),
+                false => running.retain_mut(|task| poll(task)),
+            }
+            match running.len() {
+                0 if before < most => return Poll::Ready(()),
+                left if left == before => return Poll::Pending,
+                _ => {}
+            }
+        }
+    })
+    .await;
+    outputs.into_iter().flatten().collect()
+}

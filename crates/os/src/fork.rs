@@ -1,0 +1,249 @@
+//! Knowing that a process has forked or is about to, and a lock that a fork cannot leave locked.
+use std::cell::UnsafeCell;
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Once, OnceLock};
+
+static GENERATION: AtomicU64 = AtomicU64::new(1);
+static REGISTER: Once = Once::new();
+/// What a child does first: one function, of the store.
+static ON_CHILD: OnceLock<fn()> = OnceLock::new();
+/// Forks of this process that have begun, and those that have ended.
+static BEGUN: AtomicU64 = AtomicU64::new(0);
+static ENDED: AtomicU64 = AtomicU64::new(0);
+
+extern "C" fn before() {
+    BEGUN.fetch_add(1, Ordering::SeqCst);
+}
+
+extern "C" fn in_parent() {
+    ENDED.fetch_add(1, Ordering::SeqCst);
+}
+
+/// Those that other threads of the parent have begun do not end here.
+extern "C" fn in_child() {
+    GENERATION.fetch_add(1, Ordering::SeqCst);
+    ENDED.store(BEGUN.load(Ordering::SeqCst), Ordering::SeqCst);
+    if let Some(run) = ON_CHILD.get() {
+        run();
+    }
+}
+
+/// A number that differs between a process and each of its forked children. What was opened under
+/// another number belongs to an ancestor and must be neither used nor closed.
+pub fn generation() -> u64 {
+    REGISTER.call_once(|| {
+        // SAFETY: the handlers touch nothing but atomics and descriptors, which is safe after fork.
+        unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
+    });
+    GENERATION.load(Ordering::Relaxed)
+}
+
+/// Has `run` called first thing in each child made by fork. It may touch atomics and make system calls, nothing
+/// else. Only the first function given counts.
+pub fn on_child(run: fn()) {
+    ON_CHILD.get_or_init(|| run);
+    generation();
+}
+
+/// How often something is made before a process that forks all the time gets what may have been inherited half made.
+const ATTEMPTS: u32 = 1000;
+
+/// Makes something that no child made by fork may inherit half made: where another thread forked meanwhile, it is made once
+/// more, and what was made before goes. A fork is not waited for, which may itself wait for locks of the program.
+///
+/// # Errors
+/// The error of `make`.
+pub fn undisturbed<T, E>(mut make: impl FnMut() -> Result<T, E>) -> Result<T, E> {
+    generation();
+    for _ in 1..ATTEMPTS {
+        let ended = ENDED.load(Ordering::SeqCst);
+        let begun = BEGUN.load(Ordering::SeqCst);
+        let made = make()?;
+        if ended == begun && BEGUN.load(Ordering::SeqCst) == begun {
+            return Ok(made);
+        }
+        std::thread::yield_now();
+    }
+    make()
+}
+
+/// A mutex whose content starts afresh in a forked child, whoever held it in the parent.
+pub struct ForkLock<T> {
+    /// Generation of the holder, zero when free.
+    holder: AtomicU64,
+    content: UnsafeCell<(u64, Option<T>)>,
+}
+
+// SAFETY: the content is reached through the guard only, and `holder` admits one guard at a time.
+unsafe impl<T: Send> Sync for ForkLock<T> {}
+
+impl<T: Default> ForkLock<T> {
+    /// An empty one.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { holder: AtomicU64::new(0), content: UnsafeCell::new((0, None)) }
+    }
+
+    /// Waits for the lock. A parent's hold does not count in a child, and neither does its content,
+    /// which is left to leak: it may be half changed.
+    pub fn lock(&self) -> ForkGuard<'_, T> {
+        let mine = generation();
+        while !self.try_take(mine) {
+            std::thread::yield_now();
+        }
+        self.taken(mine)
+    }
+
+    /// The lock, where no thread has it.
+    pub fn try_lock(&self) -> Option<ForkGuard<'_, T>> {
+        let mine = generation();
+        self.try_take(mine).then(|| self.taken(mine))
+    }
+
+    fn taken(&self, mine: u64) -> ForkGuard<'_, T> {
+        // SAFETY: `holder` is ours, so nobody else reads or writes the content.
+        let (stamp, content) = unsafe { &mut *self.content.get() };
+        if *stamp != mine {
+            std::mem::forget(content.take());
+            *stamp = mine;
+        }
+        content.get_or_insert_with(T::default);
+        ForkGuard { lock: self, generation: mine, _content: PhantomData }
+    }
+
+    fn try_take(&self, mine: u64) -> bool {
+        let held = self.holder.load(Ordering::Relaxed);
+        held != mine
+            && self
+                .holder
+                .compare_exchange(held, mine, Ordering::Acquire, Ordering::Relaxed)
+                .is_ok()
+    }
+}
+
+impl<T: Default> Default for ForkLock<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Holds a [`ForkLock`]. It is to threads what `&mut T` is: shared between them only where `T` may be.
+pub struct ForkGuard<'a, T> {
+    lock: &'a ForkLock<T>,
+    generation: u64,
+    _content: PhantomData<&'a mut T>,
+}
+
+impl<T> ForkGuard<'_, T> {
+    fn slot(&self) -> *mut (u64, Option<T>) {
+        self.lock.content.get()
+    }
+}
+
+impl<T> Deref for ForkGuard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        // SAFETY: the guard holds the lock, and `lock` filled the content.
+        unsafe { (*self.slot()).1.as_ref().unwrap_unchecked() }
+    }
+}
+
+impl<T> DerefMut for ForkGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: the guard holds the lock, and `lock` filled the content.
+        unsafe { (*self.slot()).1.as_mut().unwrap_unchecked() }
+    }
+}
+
+impl<T> Drop for ForkGuard<'_, T> {
+    fn drop(&mut self) {
+        // In a child made by fork, somebody else may have the lock by now.
+        let (mine, free) = (self.generation, 0);
+        let _ = self.lock.holder.compare_exchange(mine, free, Ordering::Release, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    /// Whether values of a type may be shared between threads, and whether they may move to another.
+    struct Threads<T>(PhantomData<T>);
+
+    trait Neither {
+        const SHARED: bool = false;
+        const SENT: bool = false;
+    }
+
+    impl<T> Neither for Threads<T> {}
+
+    struct Sent<T>(PhantomData<T>);
+
+    impl<T> Neither for Sent<T> {}
+
+    impl<T: Sync> Threads<T> {
+        const SHARED: bool = true;
+    }
+
+    impl<T: Send> Sent<T> {
+        const SENT: bool = true;
+    }
+
+    /// `Cell` may move to another thread and may not be shared; a reference to it may do neither.
+    #[test]
+    fn a_guard_goes_between_threads_as_its_content_may() {
+        type Lonely = &'static Cell<u32>;
+        const {
+            assert!(Threads::<ForkGuard<'_, u32>>::SHARED && Sent::<ForkGuard<'_, u32>>::SENT);
+            assert!(Threads::<ForkLock<Cell<u32>>>::SHARED && Sent::<ForkLock<Cell<u32>>>::SENT);
+            assert!(Sent::<ForkGuard<'_, Cell<u32>>>::SENT);
+            assert!(!Threads::<ForkGuard<'_, Cell<u32>>>::SHARED);
+            assert!(!Threads::<ForkLock<Lonely>>::SHARED && !Sent::<ForkLock<Lonely>>::SENT);
+            assert!(!Threads::<ForkGuard<'_, Lonely>>::SHARED);
+            assert!(!Sent::<ForkGuard<'_, Lonely>>::SENT);
+        }
+    }
+
+    /// Where the process forks while something is made; the child ends at once.
+    fn fork_here() {
+        // SAFETY: the child makes one system call.
+        match unsafe { libc::fork() } {
+            // SAFETY: as above.
+            0 => unsafe { libc::_exit(0) },
+            child => {
+                // SAFETY: no memory is written to.
+                let ended = unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
+                assert_eq!(ended, child);
+            }
+        }
+    }
+
+    #[test]
+    fn what_a_fork_may_have_caught_half_made_is_made_once_more() {
+        let mut forks = 3;
+        let mut made = 0;
+        let result = undisturbed(|| {
+            made += 1;
+            if forks > 0 {
+                forks -= 1;
+                fork_here();
+            }
+            Ok::<_, ()>(made)
+        });
+        assert!(result.unwrap() > 3);
+        assert_eq!(undisturbed(|| Err::<(), _>(7)), Err(7));
+    }
+
+    #[test]
+    fn a_guard_of_before_a_fork_lets_go_of_nothing_after_it() {
+        let lock = ForkLock::<u32>::new();
+        let mut inherited = lock.lock();
+        inherited.generation -= 1;
+        drop(inherited);
+        assert_eq!(lock.holder.load(Ordering::Relaxed), generation());
+    }
+}

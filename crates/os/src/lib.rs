@@ -1,0 +1,34 @@
+//! What Esker asks of the operating system: knowing that a process has forked, plain files, directories that
+//! appear and go as a whole, free space, randomness. Nothing here knows of objects or pools.
+#![deny(unsafe_code)]
+
+pub mod directory;
+pub mod executor;
+mod files;
+#[allow(unsafe_code)]
+mod fork;
+
+pub use files::{is_read_only, open_plain, space_of};
+pub use fork::{ForkGuard, ForkLock, generation, on_child, undisturbed};
+
+use esker_types::{Error, ErrorKind, Result, Uuid};
+
+/// 16 random bytes from the kernel.
+///
+/// # Errors
+/// [`ErrorKind::Io`] where the kernel gives none.
+pub fn random_bytes() -> Result<[u8; 16]> {
+    let mut bytes = [0; 16];
+    match getrandom::fill(&mut bytes) {
+        Ok(()) => Ok(bytes),
+        Err(error) => Err(Error::new(ErrorKind::Io, format!("reading random bytes: {error}"))),
+    }
+}
+
+/// A random UUID (RFC 9562, version 4).
+///
+/// # Errors
+/// As [`random_bytes`].
+pub fn random_uuid() -> Result<Uuid> {
+    random_bytes().map(Uuid::from_random)
+}

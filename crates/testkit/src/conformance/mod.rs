@@ -1,0 +1,84 @@
+//! What every backend must do, as functions that check it and panic where it does not.
+//!
+//! ```
+//! use esker_backend::Backend;
+//! use esker_memory::Memory;
+//! use esker_testkit::conformance;
+//! use std::sync::Arc;
+//!
+//! conformance::single_values(&|| Arc::new(Memory::new(2)) as Arc<dyn Backend>);
+//! ```
+//!
+//! A backend runs [`run_all`], or each entry of [`TOPICS`] as a test of its own. Each topic makes one
+//! pool and each check a container of its own. What a backend declares not to have
+//! ([`esker_backend::Capabilities`]) is left out.
+mod arrays;
+mod conditions;
+mod containers;
+mod extents;
+mod holds;
+mod listing;
+mod long_keys;
+mod metadata;
+mod oids;
+mod punch;
+mod query;
+mod single;
+mod snapshots;
+mod store;
+mod threads;
+mod transactions;
+
+pub(crate) use extents::joined;
+
+pub use arrays::arrays;
+pub use conditions::conditions;
+pub use containers::containers;
+pub use holds::holds;
+pub use listing::listing;
+pub use long_keys::long_keys;
+pub use metadata::metadata;
+pub use oids::oids;
+pub use punch::punch;
+pub use query::query;
+pub use single::single_values;
+pub use snapshots::snapshots;
+pub use threads::threads;
+pub use transactions::transactions;
+
+use esker_backend::Backend;
+use std::sync::Arc;
+
+/// Makes an empty pool.
+pub type Make<'a> = &'a dyn Fn() -> Arc<dyn Backend>;
+
+/// A topic: checks that belong together.
+pub type Topic = fn(Make<'_>);
+
+/// Every topic with its name.
+pub const TOPICS: [(&str, Topic); 14] = [
+    ("containers", containers),
+    ("metadata", metadata),
+    ("single_values", single_values),
+    ("arrays", arrays),
+    ("conditions", conditions),
+    ("punch", punch),
+    ("listing", listing),
+    ("long_keys", long_keys),
+    ("query", query),
+    ("snapshots", snapshots),
+    ("transactions", transactions),
+    ("oids", oids),
+    ("holds", holds),
+    ("threads", threads),
+];
+
+/// Runs every topic.
+///
+/// # Panics
+/// Where the backend does not do as it must.
+pub fn run_all(make: Make<'_>) {
+    for (_, topic) in TOPICS {
+        topic(make);
+    }
+}

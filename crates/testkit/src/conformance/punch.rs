@@ -1,0 +1,98 @@
+//! Removing objects, dkeys and akeys.
+use super::Make;
+use super::store::{Store, checks, dkeys, get, objects, put, run};
+use esker::{Access, Wait};
+use esker_types::ops::Cond;
+use esker_types::{Epoch, Result};
+
+/// Checks punches.
+///
+/// # Panics
+/// Where the backend does not do as it must.
+pub fn punch(make: Make<'_>) {
+    run(
+        "punch",
+        make,
+        checks![
+            punching_what_is_missing_is_no_error,
+            an_akey_goes_alone,
+            a_dkey_goes_with_its_akeys,
+            an_object_goes_with_its_dkeys,
+            the_last_akey_takes_its_dkey_and_object,
+            what_was_punched_can_be_written,
+        ],
+    );
+}
+
+fn punching_what_is_missing_is_no_error(store: &Store) -> Result<()> {
+    let object = store.object()?;
+    object.punch(Cond::NONE, Access::Latest).wait()?;
+    object.punch_dkey(b"d", Cond::NONE, Access::Latest).wait()?;
+    object.punch_akeys(b"d", &[b"a", b"b"], Cond::NONE, Access::Latest).wait()?;
+    assert_eq!(objects(&store.container, 10, Access::Latest)?.len(), 0);
+    Ok(())
+}
+
+fn an_akey_goes_alone(store: &Store) -> Result<()> {
+    let object = store.object()?;
+    for akey in [b"a", b"b", b"c"] {
+        put(&object, b"d", akey, b"v")?;
+    }
+    object.punch_akeys(b"d", &[b"a", b"c", b"missing"], Cond::NONE, Access::Latest).wait()?;
+    assert_eq!(get(&object, b"d", b"a")?, None);
+    assert!(get(&object, b"d", b"b")?.is_some());
+    assert_eq!(get(&object, b"d", b"c")?, None);
+    Ok(())
+}
+
+fn a_dkey_goes_with_its_akeys(store: &Store) -> Result<()> {
+    let object = store.object()?;
+    for dkey in [b"d".as_slice(), b"dd", b"d\0"] {
+        for akey in [b"a".as_slice(), &[b'v'; 100]] {
+            put(&object, dkey, akey, &[7; 3000])?;
+        }
+    }
+    object.punch_dkey(b"d", Cond::NONE, Access::Latest).wait()?;
+    assert_eq!(dkeys(&object, 10, Access::Latest)?, [b"d\0".to_vec(), b"dd".to_vec()]);
+    assert_eq!(get(&object, b"d", b"a")?, None);
+    assert!(get(&object, b"dd", b"a")?.is_some());
+    Ok(())
+}
+
+fn an_object_goes_with_its_dkeys(store: &Store) -> Result<()> {
+    let (object, other) = (store.object()?, store.object()?);
+    for number in 0..100u8 {
+        put(&object, &[number], b"a", b"v")?;
+        put(&other, &[number], b"a", b"v")?;
+    }
+    object.punch(Cond::NONE, Access::Latest).wait()?;
+    assert_eq!(dkeys(&object, 7, Access::Latest)?.len(), 0);
+    assert_eq!(object.epoch(Access::Latest).wait()?, Epoch::default());
+    assert_eq!(dkeys(&other, 7, Access::Latest)?.len(), 100);
+    let left: Vec<_> = objects(&store.container, 10, Access::Latest)?.into_keys().collect();
+    assert_eq!(left, [other.oid()]);
+    Ok(())
+}
+
+fn the_last_akey_takes_its_dkey_and_object(store: &Store) -> Result<()> {
+    let object = store.object()?;
+    put(&object, b"d", b"a", b"v")?;
+    put(&object, b"e", b"a", b"v")?;
+    object.punch_akeys(b"d", &[b"a"], Cond::NONE, Access::Latest).wait()?;
+    assert_eq!(dkeys(&object, 10, Access::Latest)?, [b"e".to_vec()]);
+    object.punch_akeys(b"e", &[b"a"], Cond::NONE, Access::Latest).wait()?;
+    assert_eq!(dkeys(&object, 10, Access::Latest)?.len(), 0);
+    assert_eq!(objects(&store.container, 10, Access::Latest)?.len(), 0);
+    Ok(())
+}
+
+fn what_was_punched_can_be_written(store: &Store) -> Result<()> {
+    let object = store.object()?;
+    for round in 0..3u8 {
+        put(&object, b"d", b"a", &[round; 2000])?;
+        assert_eq!(get(&object, b"d", b"a")?, Some(vec![round; 2000]));
+        object.punch(Cond::PUNCH, Access::Latest).wait()?;
+        assert_eq!(get(&object, b"d", b"a")?, None);
+    }
+    Ok(())
+}

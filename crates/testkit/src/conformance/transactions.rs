@@ -1,0 +1,346 @@
+//! Transactions: all or nothing, conflicts found, states kept apart.
+use super::Make;
+use super::store::{
+    Store, checks, dkeys, get, get_with, objects, put, put_with, refused, run, single,
+};
+use esker::{Access, Object, Transaction, Wait};
+use esker_types::ops::{Anchor, Cond, ListLimit};
+use esker_types::{ErrorKind, Result};
+
+/// Checks transactions, where the backend has them.
+///
+/// # Panics
+/// Where the backend does not do as it must.
+pub fn transactions(make: Make<'_>) {
+    if !make().capabilities().transactions {
+        return;
+    }
+    run(
+        "transactions",
+        make,
+        checks![
+            writes_wait_for_the_commit,
+            writes_take_effect_in_order,
+            an_aborted_transaction_does_nothing,
+            a_failing_condition_undoes_all,
+            many_objects_change_together,
+            a_changed_value_is_a_conflict,
+            a_new_value_is_a_conflict,
+            a_punched_value_is_a_conflict,
+            listings_conflict_with_inserts,
+            a_restarted_transaction_starts_anew,
+            strangers_do_not_conflict,
+            reads_alone_are_proven_too,
+            a_read_only_transaction_refuses_writes,
+            a_transaction_is_over_once,
+            a_transaction_knows_its_container,
+            an_empty_transaction_commits,
+            no_increment_is_lost,
+            sums_stand_still,
+        ],
+    );
+}
+
+fn open(store: &Store) -> Result<Transaction> {
+    store.container.transaction()
+}
+
+fn put_tx(object: &Object, dkey: &[u8], value: &[u8], transaction: &Transaction) -> Result<()> {
+    put_with(object, dkey, b"a", value, Access::Tx(transaction))
+}
+
+fn get_tx(object: &Object, dkey: &[u8], transaction: &Transaction) -> Result<Option<Vec<u8>>> {
+    get_with(object, dkey, b"a", Access::Tx(transaction))
+}
+
+fn writes_wait_for_the_commit(store: &Store) -> Result<()> {
+    let object = store.object()?;
+    put(&object, b"d", b"a", b"old")?;
+    let transaction = open(store)?;
+    put_tx(&object, b"d", b"new", &transaction)?;
+    put_tx(&object, b"e", &[7; 5000], &transaction)?;
+    assert_eq!(get(&object, b"d", b"a")?.as_deref(), Some(b"old".as_slice()));
+    assert_eq!(get(&object, b"e", b"a")?, None);
+    transaction.commit().wait()?;
+    assert_eq!(get(&object, b"d", b"a")?.as_deref(), Some(b"new".as_slice()));
+    assert_eq!(get(&object, b"e", b"a")?, Some(vec![7; 5000]));
+    assert!(transaction.epoch().is_some_and(|epoch| epoch.0 > 0));
+    Ok(())
+}
+
+fn writes_take_effect_in_order(store: &Store) -> Result<()> {
+    let object = store.object()?;
+    let transaction = open(store)?;
+    put_tx(&object, b"d", b"first", &transaction)?;
+    put_tx(&object, b"d", b"second", &transaction)?;
+    put_tx(&object, b"e", b"first", &transaction)?;
+    object.punch_dkey(b"e", Cond::NONE, Access::Tx(&transaction)).wait()?;
+    object.punch_dkey(b"f", Cond::NONE, Access::Tx(&transaction)).wait()?;
+    put_tx(&object, b"f", b"second", &transaction)?;
+    transaction.commit().wait()?;
+    assert_eq!(get(&object, b"d", b"a")?.as_deref(), Some(b"second".as_slice()));
+    assert_eq!(get(&object, b"e", b"a")?, None);
+    assert_eq!(get(&object, b"f", b"a")?.as_deref(), Some(b"second".as_slice()));
+    Ok(())
+}
+
+fn an_aborted_transaction_does_nothing(store: &Store) -> Result<()> {
+    let object = store.object()?;
+    let transaction = open(store)?;
+    put_tx(&object, b"d", b"v", &transaction)?;
+    transaction.abort()?;
+    drop(transaction);
+    put_tx(&object, b"d", b"v", &open(store)?)?;
+    assert_eq!(get(&object, b"d", b"a")?, None);
+    Ok(())
+}
+
+fn a_failing_condition_undoes_all(store: &Store) -> Result<()> {
+    let (object, other) = (store.object()?, store.object()?);
+    put(&object, b"d", b"a", b"v")?;
+    let transaction = open(store)?;
+    let access = Access::Tx(&transaction);
+    for number in 0..20u8 {
+        put_tx(&other, &[number], b"v", &transaction)?;
+    }
+    object.update(b"d", Cond::DKEY_INSERT, &[single(b"a", b"w")], access).wait()?;
+    put_tx(&other, b"last", b"v", &transaction)?;
+    refused(transaction.commit().wait(), ErrorKind::Exists);
+    assert_eq!(dkeys(&other, 10, Access::Latest)?.len(), 0);
+    assert_eq!(get(&object, b"d", b"a")?.as_deref(), Some(b"v".as_slice()));
+    Ok(())
+}
+
+fn many_objects_change_together(store: &Store) -> Result<()> {
+    let all: Vec<_> = (0..40).map(|_| store.object()).collect::<Result<_>>()?;
+    all.iter().try_for_each(|object| put(object, b"old", b"a", b"v"))?;
+    let transaction = open(store)?;
+    for object in &all {
+        put_tx(object, b"new", &[7; 2000], &transaction)?;
+        object.punch_dkey(b"old", Cond::NONE, Access::Tx(&transaction)).wait()?;
+    }
+    transaction.commit().wait()?;
+    for object in &all {
+        assert_eq!(dkeys(object, 10, Access::Latest)?, [b"new".to_vec()]);
+    }
+    Ok(())
+}
+
+/// Reads `d`, has `change` done by somebody else, writes `e`: the commit must find out.
+#[track_caller]
+fn conflict(store: &Store, change: impl Fn(&Object) -> Result<()>, exists: bool) -> Result<()> {
+    let object = store.object()?;
+    if exists {
+        put(&object, b"d", b"a", b"old")?;
+    }
+    let transaction = open(store)?;
+    assert_eq!(get_tx(&object, b"d", &transaction)?.is_some(), exists);
+    put_tx(&object, b"e", b"v", &transaction)?;
+    change(&object)?;
+    refused(transaction.commit().wait(), ErrorKind::TxRestart);
+    assert_eq!(get(&object, b"e", b"a")?, None, "a conflict leaves nothing behind");
+    Ok(())
+}
+
+fn a_changed_value_is_a_conflict(store: &Store) -> Result<()> {
+    conflict(store, |object| put(object, b"d", b"a", b"new"), true)?;
+    conflict(store, |object| put(object, b"d", b"a", b"old"), true)
+}
+
+fn a_new_value_is_a_conflict(store: &Store) -> Result<()> {
+    conflict(store, |object| put(object, b"d", b"a", b"new"), false)
+}
+
+fn a_punched_value_is_a_conflict(store: &Store) -> Result<()> {
+    let akey: [&[u8]; 1] = [b"a"];
+    let latest = Access::Latest;
+    conflict(store, |object| object.punch(Cond::NONE, latest).wait(), true)?;
+    conflict(store, |object| object.punch_dkey(b"d", Cond::NONE, latest).wait(), true)?;
+    conflict(store, |object| object.punch_akeys(b"d", &akey, Cond::NONE, latest).wait(), true)
+}
+
+fn akeys_tx(object: &Object, dkey: &[u8], transaction: &Transaction) -> Result<usize> {
+    let (mut anchor, limit) = (Anchor::Start, ListLimit::entries(100));
+    let list = object.list_akeys(dkey, &mut anchor, limit, Access::Tx(transaction));
+    Ok(list.wait()?.len())
+}
+
+fn listings_conflict_with_inserts(store: &Store) -> Result<()> {
+    let object = store.object()?;
+    put(&object, b"d", b"a", b"v")?;
+    let transaction = open(store)?;
+    assert_eq!(dkeys(&object, 10, Access::Tx(&transaction))?.len(), 1);
+    put(&object, b"e", b"a", b"v")?;
+    refused(transaction.commit().wait(), ErrorKind::TxRestart);
+    let transaction = open(store)?;
+    assert_eq!(akeys_tx(&object, b"d", &transaction)?, 1);
+    put(&object, b"d", b"b", b"v")?;
+    refused(transaction.commit().wait(), ErrorKind::TxRestart);
+    let objects = objects(&store.container, 10, Access::Tx(&open(store)?));
+    refused(objects, ErrorKind::NotSupported);
+    Ok(())
+}
+
+fn a_restarted_transaction_starts_anew(store: &Store) -> Result<()> {
+    let object = store.object()?;
+    let transaction = open(store)?;
+    get_tx(&object, b"d", &transaction)?;
+    put_tx(&object, b"lost", b"v", &transaction)?;
+    put(&object, b"d", b"a", b"new")?;
+    refused(transaction.commit().wait(), ErrorKind::TxRestart);
+    refused(get_tx(&object, b"d", &transaction), ErrorKind::NoPermission);
+    transaction.restart()?;
+    let seen = get_tx(&object, b"d", &transaction)?;
+    assert_eq!(seen.as_deref(), Some(b"new".as_slice()));
+    put_tx(&object, b"e", b"v", &transaction)?;
+    transaction.commit().wait()?;
+    assert_eq!(get(&object, b"lost", b"a")?, None);
+    assert!(get(&object, b"e", b"a")?.is_some());
+    Ok(())
+}
+
+/// Conflicts may be found where there are none, but not every time.
+fn strangers_do_not_conflict(store: &Store) -> Result<()> {
+    let (object, other) = (store.object()?, store.object()?);
+    let quiet = |round: u8| {
+        let transaction = open(store)?;
+        get_tx(&object, &[round, 1], &transaction)?;
+        put_tx(&object, &[round, 2], b"v", &transaction)?;
+        put(&other, &[round, 1], b"a", b"v")?;
+        put(&object, &[round, 3], b"a", b"v")?;
+        transaction.commit().wait()
+    };
+    let outcomes: Vec<_> = (0..8).map(quiet).collect();
+    assert!(outcomes.iter().any(Result::is_ok), "unrelated writes conflict: {outcomes:?}");
+    Ok(())
+}
+
+fn reads_alone_are_proven_too(store: &Store) -> Result<()> {
+    let object = store.object()?;
+    put(&object, b"d", b"a", b"v")?;
+    for transaction in [open(store)?, store.container.transaction_read_only()?] {
+        get_tx(&object, b"d", &transaction)?;
+        put(&object, b"d", b"a", b"w")?;
+        refused(transaction.commit().wait(), ErrorKind::TxRestart);
+        transaction.restart()?;
+        get_tx(&object, b"d", &transaction)?;
+        transaction.commit().wait()?;
+        assert_eq!(transaction.epoch(), None);
+    }
+    Ok(())
+}
+
+fn a_read_only_transaction_refuses_writes(store: &Store) -> Result<()> {
+    let object = store.object()?;
+    let transaction = store.container.transaction_read_only()?;
+    refused(put_tx(&object, b"d", b"v", &transaction), ErrorKind::NoPermission);
+    transaction.commit().wait()
+}
+
+fn a_transaction_is_over_once(store: &Store) -> Result<()> {
+    let object = store.object()?;
+    let committed = open(store)?;
+    refused(committed.restart(), ErrorKind::NoPermission);
+    committed.commit().wait()?;
+    refused(committed.commit().wait(), ErrorKind::Already);
+    refused(committed.abort(), ErrorKind::NoPermission);
+    refused(committed.restart(), ErrorKind::NoPermission);
+    let aborted = open(store)?;
+    aborted.abort()?;
+    refused(aborted.abort(), ErrorKind::Already);
+    refused(aborted.commit().wait(), ErrorKind::NoPermission);
+    for over in [committed, aborted] {
+        refused(put_tx(&object, b"d", b"v", &over), ErrorKind::NoPermission);
+        refused(get_tx(&object, b"d", &over), ErrorKind::NoPermission);
+    }
+    Ok(())
+}
+
+fn a_transaction_knows_its_container(store: &Store) -> Result<()> {
+    let info = store.pool.create_container(&Default::default()).wait()?;
+    let other = store.pool.open_container(&info.uuid.to_string(), store.container.mode()).wait()?;
+    let transaction = other.transaction()?;
+    let object = store.object()?;
+    refused(put_tx(&object, b"d", b"v", &transaction), ErrorKind::Invalid);
+    refused(get_tx(&object, b"d", &transaction), ErrorKind::Invalid);
+    Ok(())
+}
+
+fn an_empty_transaction_commits(store: &Store) -> Result<()> {
+    let transaction = open(store)?;
+    transaction.commit().wait()?;
+    assert_eq!(transaction.epoch(), None);
+    Ok(())
+}
+
+/// Does `work` in a transaction, again where it meets a conflict.
+fn until_committed(store: &Store, work: impl Fn(&Transaction) -> Result<()>) -> Result<()> {
+    let transaction = open(store)?;
+    loop {
+        work(&transaction)?;
+        match transaction.commit().wait() {
+            Err(error) if error.kind() == ErrorKind::TxRestart => transaction.restart()?,
+            outcome => return outcome,
+        }
+    }
+}
+
+fn number(value: Option<Vec<u8>>) -> u64 {
+    value.and_then(|value| value.try_into().ok()).map_or(0, u64::from_ne_bytes)
+}
+
+fn no_increment_is_lost(store: &Store) -> Result<()> {
+    let object = store.object()?;
+    let increment = |transaction: &Transaction| {
+        let count = number(get_tx(&object, b"count", transaction)?);
+        put_tx(&object, b"count", &(count + 1).to_ne_bytes(), transaction)
+    };
+    let work = || (0..50).try_for_each(|_| until_committed(store, increment));
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(work)).collect();
+        let done = threads.into_iter().map(|thread| thread.join());
+        assert!(done.into_iter().all(|outcome| matches!(outcome, Ok(Ok(())))));
+    });
+    assert_eq!(number(get(&object, b"count", b"a")?), 200);
+    Ok(())
+}
+
+/// Money moves between accounts; whoever reads all of them sees the same sum.
+fn sums_stand_still(store: &Store) -> Result<()> {
+    const ACCOUNTS: u64 = 6;
+    let object = store.object()?;
+    let key = |account: u64| (account % ACCOUNTS).to_ne_bytes();
+    (0..ACCOUNTS).try_for_each(|a| put(&object, &key(a), b"a", &100u64.to_ne_bytes()))?;
+    let transfer = |step: u64, transaction: &Transaction| {
+        let (from, to) = (key(step), key(step + 1 + step % (ACCOUNTS - 1)));
+        let (poorer, richer) =
+            (get_tx(&object, &from, transaction)?, get_tx(&object, &to, transaction)?);
+        let moved = 1.min(number(poorer.clone()));
+        put_tx(&object, &from, &(number(poorer) - moved).to_ne_bytes(), transaction)?;
+        put_tx(&object, &to, &(number(richer) + moved).to_ne_bytes(), transaction)
+    };
+    let total = |transaction: &Transaction| {
+        let all = (0..ACCOUNTS).map(|a| get_tx(&object, &key(a), transaction).map(number));
+        all.sum::<Result<u64>>()
+    };
+    std::thread::scope(|scope| {
+        let movers: Vec<_> = (0..3)
+            .map(|thread: u64| {
+                scope.spawn(move || {
+                    (0..60)
+                        .try_for_each(|s| until_committed(store, |tx| transfer(s * 7 + thread, tx)))
+                })
+            })
+            .collect();
+        while !movers.iter().all(|mover| mover.is_finished()) {
+            let transaction = open(store)?;
+            let sum = total(&transaction)?;
+            if transaction.commit().wait().is_ok() {
+                assert_eq!(sum, 100 * ACCOUNTS, "a proven sum");
+            }
+        }
+        let done = movers.into_iter().map(|mover| mover.join());
+        assert!(done.into_iter().all(|outcome| matches!(outcome, Ok(Ok(())))));
+        Ok(())
+    })
+}

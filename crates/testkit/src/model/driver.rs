@@ -1,0 +1,262 @@
+//! Does the same on both sides and compares.
+use super::changes::changes;
+use super::reads::{Answer, Read};
+use super::space::Space;
+use esker_backend::OwnedWrites;
+use esker_backend::{Backend, Capabilities, NewContainer};
+use esker_memory::Memory;
+use esker_testing::Random;
+use esker_testing::SEED_VARIABLE;
+use esker_types::info::{ContainerId, ContainerRef, OpenMode};
+use esker_types::ops::{ReadAt, ReadMarks, View};
+use esker_types::{Epoch, ErrorKind, ObjectId, Result};
+use std::sync::Arc;
+
+/// Snapshots that stand at a time.
+const SNAPSHOTS: usize = 5;
+/// Steps between comparisons of everything.
+const STEPS_BETWEEN_AUDITS: u64 = 250;
+
+/// A backend with one open container.
+struct Side {
+    backend: Arc<dyn Backend>,
+    id: ContainerId,
+    snapshots: Vec<Epoch>,
+}
+
+impl Side {
+    fn new(backend: Arc<dyn Backend>) -> Result<Self> {
+        let info = backend.create_container(&NewContainer::default()).wait()?;
+        let name = ContainerRef::Uuid(info.uuid);
+        let id = backend.open_container(name, OpenMode::ReadWrite).wait()?.id;
+        Ok(Self { backend, id, snapshots: Vec::new() })
+    }
+
+    /// The latest state, or the snapshot at this place of the list.
+    fn view(&self, snapshot: Option<usize>) -> View {
+        snapshot.map_or(View::Latest, |index| View::Snapshot(self.snapshots[index]))
+    }
+
+    fn ask(&self, read: &Read, snapshot: Option<usize>) -> Answer {
+        let at = ReadAt { view: self.view(snapshot), marks: None };
+        read.ask(&*self.backend, self.id, at)
+    }
+
+    fn ask_marked(&self, read: &Read, marks: &ReadMarks) -> Answer {
+        let at = ReadAt { view: View::Latest, marks: Some(marks) };
+        read.ask(&*self.backend, self.id, at)
+    }
+
+    fn write(&self, buffer: &OwnedWrites, marks: Option<&ReadMarks>) -> Result<()> {
+        let parts = buffer.parts();
+        self.backend.write(self.id, &buffer.writes(&parts), marks).wait().map(drop)
+    }
+
+    fn create_snapshot(&mut self) -> Result<()> {
+        let epoch = self.backend.create_snapshot(self.id, "").wait()?;
+        self.snapshots.push(epoch);
+        Ok(())
+    }
+
+    fn destroy_snapshot(&mut self, index: usize) -> Result<()> {
+        let epoch = self.snapshots.remove(index);
+        self.backend.destroy_snapshot(self.id, epoch).wait()
+    }
+}
+
+/// Reads of a transaction with what each answered.
+type Noted = Vec<(Read, Answer)>;
+
+pub(super) struct Driver {
+    seed: u64,
+    step: u64,
+    random: Random,
+    space: Space,
+    able: Capabilities,
+    subject: Side,
+    reference: Side,
+    transactions: u64,
+    needless_restarts: u64,
+}
+
+impl Driver {
+    pub(super) fn new(seed: u64, subject: Arc<dyn Backend>) -> Result<Self> {
+        let able = subject.capabilities();
+        Ok(Self {
+            seed,
+            step: 0,
+            random: Random::new(seed, 0),
+            space: Space::new(able),
+            able,
+            subject: Side::new(subject)?,
+            reference: Side::new(Arc::new(Memory::new(able.targets)))?,
+            transactions: 0,
+            needless_restarts: 0,
+        })
+    }
+
+    pub(super) fn run(&mut self, steps: u64) -> Result<()> {
+        for step in 1..=steps {
+            self.step = step;
+            self.one_step()?;
+            if step % STEPS_BETWEEN_AUDITS == 0 || step == steps {
+                self.audit();
+            }
+        }
+        let most = 3 + self.transactions / 5;
+        let restarts = self.needless_restarts;
+        let seed = self.seed;
+        assert!(
+            restarts <= most,
+            "{SEED_VARIABLE}={seed}: {restarts} of {} transactions restarted without a conflict",
+            self.transactions
+        );
+        Ok(())
+    }
+
+    fn one_step(&mut self) -> Result<()> {
+        match self.random.below(40) {
+            0 if self.able.snapshots => self.change_snapshots(),
+            1..=3 if self.able.transactions => self.transaction(),
+            0..=19 => self.write(),
+            _ => {
+                let read = Read::random(&mut self.random, &self.space);
+                let snapshot = self.some_view();
+                self.compare(&read, snapshot);
+                Ok(())
+            }
+        }
+    }
+
+    /// A snapshot once in three times.
+    fn some_view(&mut self) -> Option<usize> {
+        let count = self.subject.snapshots.len();
+        let wanted = count > 0 && self.random.one_in(3);
+        wanted.then(|| self.random.below(count as u64) as usize)
+    }
+
+    #[track_caller]
+    fn compare(&self, read: &Read, snapshot: Option<usize>) {
+        let (found, expected) =
+            (self.subject.ask(read, snapshot), self.reference.ask(read, snapshot));
+        self.check(found == expected, || {
+            format!("{read:?} at {snapshot:?}:\nsubject   {found:?}\nreference {expected:?}")
+        });
+    }
+
+    #[track_caller]
+    fn check(&self, holds: bool, message: impl Fn() -> String) {
+        assert!(holds, "{SEED_VARIABLE}={} step {}: {}", self.seed, self.step, message());
+    }
+
+    fn write(&mut self) -> Result<()> {
+        let space = self.space.clone();
+        self.write_in(&space)
+    }
+
+    fn write_in(&mut self, space: &Space) -> Result<()> {
+        let buffer = changes(&mut self.random, space, 1)?;
+        let outcomes = [&self.subject, &self.reference].map(|side| side.write(&buffer, None));
+        self.check_outcomes(&buffer, outcomes);
+        Ok(())
+    }
+
+    /// Both must succeed or fail; with the same kind where only one thing can be wrong.
+    #[track_caller]
+    fn check_outcomes(&self, buffer: &OwnedWrites, outcomes: [Result<()>; 2]) {
+        let [found, expected] = outcomes.map(|outcome| outcome.map_err(|error| error.kind()));
+        let agree = match buffer.is_simple() {
+            true => found == expected,
+            false => found.is_ok() == expected.is_ok(),
+        };
+        self.check(agree, || format!("{buffer:?}\nsubject   {found:?}\nreference {expected:?}"));
+    }
+
+    fn change_snapshots(&mut self) -> Result<()> {
+        let count = self.subject.snapshots.len();
+        if count < SNAPSHOTS && !self.random.one_in(3) {
+            self.subject.create_snapshot()?;
+            return self.reference.create_snapshot();
+        }
+        if count > 0 {
+            let index = self.random.below(count as u64) as usize;
+            self.subject.destroy_snapshot(index)?;
+            self.reference.destroy_snapshot(index)?;
+        }
+        Ok(())
+    }
+
+    /// Reads, with changes by others in between, then a commit. All of it keeps to few objects, so
+    /// that conflicts are frequent.
+    fn transaction(&mut self) -> Result<()> {
+        self.transactions += 1;
+        let focus = self.space.focus(&mut self.random);
+        let marks = [ReadMarks::default(), ReadMarks::default()];
+        let mut noted = Noted::new();
+        for _ in 0..self.random.below(4) {
+            noted.push(self.read_in_transaction(&focus, &marks));
+        }
+        if self.random.one_in(2) {
+            (0..4).try_for_each(|_| self.write_in(&focus))?;
+        }
+        let count = self.random.below(6);
+        let buffer = changes(&mut self.random, &focus, count)?;
+        self.commit(&buffer, &marks, &noted);
+        Ok(())
+    }
+
+    fn read_in_transaction(&mut self, focus: &Space, marks: &[ReadMarks; 2]) -> (Read, Answer) {
+        let read = Read::random_in_transaction(&mut self.random, focus);
+        let found = self.subject.ask_marked(&read, &marks[0]);
+        let expected = self.reference.ask_marked(&read, &marks[1]);
+        self.check(found == expected, || {
+            format!("{read:?}:\nsubject   {found:?}\nreference {expected:?}")
+        });
+        (read, expected)
+    }
+
+    /// A commit stands only where all reads would answer the same now. A restart is always allowed,
+    /// but not too often without a reason.
+    fn commit(&mut self, buffer: &OwnedWrites, marks: &[ReadMarks; 2], noted: &Noted) {
+        let found = self.subject.write(buffer, Some(&marks[0]));
+        if found.as_ref().is_err_and(|error| error.kind() == ErrorKind::TxRestart) {
+            let quiet = self.reference.write(&OwnedWrites::default(), Some(&marks[1])).is_ok();
+            self.needless_restarts += u64::from(quiet);
+            return;
+        }
+        if found.is_ok() {
+            for (read, answer) in noted {
+                let now = self.reference.ask(read, None);
+                self.check(now == *answer, || format!("a conflict was missed: {read:?}"));
+            }
+        }
+        let expected = self.reference.write(buffer, None);
+        self.check_outcomes(buffer, [found, expected]);
+    }
+
+    /// Compares everything there is, in every view.
+    fn audit(&mut self) {
+        let snapshots = (0..self.subject.snapshots.len()).map(Some);
+        for view in std::iter::once(None).chain(snapshots) {
+            self.compare(&Read::Objects { step: 3 }, view);
+            for &oid in &self.space.oids {
+                self.compare(&Read::Dkeys { oid, step: 100 }, view);
+                let dkeys = self.reference.ask(&Read::Dkeys { oid, step: 100 }, view);
+                let Answer::Keys(dkeys) = dkeys else { continue };
+                dkeys.into_iter().for_each(|dkey| self.audit_dkey(oid, dkey, view));
+            }
+        }
+    }
+
+    fn audit_dkey(&self, oid: ObjectId, dkey: Vec<u8>, view: Option<usize>) {
+        let read = Read::Akeys { oid, dkey: dkey.clone(), step: 100 };
+        self.compare(&read, view);
+        let Answer::Keys(akeys) = self.reference.ask(&read, view) else { return };
+        for akey in akeys {
+            [true, false].iter().for_each(|is_array| {
+                self.compare(&Read::whole(oid, &dkey, &akey, *is_array), view);
+            });
+            self.compare(&Read::Extents { oid, dkey: dkey.clone(), akey, step: 4 }, view);
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! What random operations draw from: few objects and few keys, so that they meet often.
+use esker_backend::Capabilities;
+use esker_testing::Random;
+use esker_types::{Extent, KeyKind, ObjectClass, ObjectId, ObjectType};
+
+const BYTE_KEYS: [&[u8]; 7] =
+    [b"a", b"ab", b"a\0", b"\0", b"\xff\xff", b"0", b"a key that is longer than the others"];
+const INTEGER_KEYS: [u64; 6] = [0, 1, 2, 255, 256, u64::MAX];
+/// Records lie below this index, mostly.
+const RECORDS: u64 = 3000;
+
+const TYPES: [ObjectType; 6] = [
+    ObjectType::MultiHashed,
+    ObjectType::MultiInteger,
+    ObjectType::KvLexical,
+    ObjectType::KvInteger,
+    ObjectType::Array,
+    ObjectType::AkeyInteger,
+];
+
+/// The objects operations are done on.
+#[derive(Clone)]
+pub(super) struct Space {
+    pub(super) oids: Vec<ObjectId>,
+}
+
+impl Space {
+    pub(super) fn new(able: Capabilities) -> Self {
+        let classes = [ObjectClass::S1, ObjectClass::SX];
+        let fitted = classes.map(|class| class.fit(able.targets, able.domains));
+        let classes: Vec<_> = fitted.into_iter().flatten().collect();
+        let convention = |otype: ObjectType| otype.is_kv() || otype.is_array();
+        let types = TYPES.iter().filter(|otype| able.any_akeys || !convention(**otype));
+        let ids = types.zip(1..).flat_map(|(otype, number)| {
+            classes.iter().map(move |class| ObjectId::generate(0, number, *otype, *class))
+        });
+        Self { oids: ids.collect() }
+    }
+
+    /// Two of them, or one twice.
+    pub(super) fn focus(&self, random: &mut Random) -> Self {
+        Self { oids: vec![self.oid(random), self.oid(random)] }
+    }
+
+    pub(super) fn oid(&self, random: &mut Random) -> ObjectId {
+        *pick(random, &self.oids)
+    }
+}
+
+pub(super) fn pick<'a, T>(random: &mut Random, all: &'a [T]) -> &'a T {
+    &all[random.below(all.len() as u64) as usize]
+}
+
+pub(super) fn dkey(random: &mut Random, oid: ObjectId) -> Vec<u8> {
+    key(random, oid.dkey_kind())
+}
+
+/// Some distinct akeys, at least one.
+pub(super) fn akeys(random: &mut Random, oid: ObjectId) -> Vec<Vec<u8>> {
+    let count = if random.one_in(3) { 1 + random.below(3) } else { 1 };
+    let mut akeys: Vec<_> = (0..count).map(|_| key(random, oid.akey_kind())).collect();
+    akeys.sort();
+    akeys.dedup();
+    akeys
+}
+
+fn key(random: &mut Random, kind: KeyKind) -> Vec<u8> {
+    match kind {
+        KeyKind::Bytes => pick(random, &BYTE_KEYS).to_vec(),
+        KeyKind::Integer => pick(random, &INTEGER_KEYS).to_ne_bytes().to_vec(),
+    }
+}
+
+/// Length of a single value: mostly short, now and then around a limit of the store.
+pub(super) fn value_len(random: &mut Random) -> u64 {
+    match random.below(12) {
+        0 => 0,
+        1 => 1020 + random.below(10),
+        2 => random.below(5000),
+        3 => (32 << 10) - 2 + random.below(5),
+        4 => random.below(150_000),
+        _ => random.below(100),
+    }
+}
+
+/// An extent with a record in it.
+pub(super) fn extent(random: &mut Random) -> Extent {
+    let count = match random.below(4) {
+        0 => random.below(RECORDS),
+        1 => 0,
+        _ => random.below(60),
+    };
+    Extent::new(random.below(RECORDS), 1 + count)
+}
+
+/// Extents that do not overlap, in any order.
+pub(super) fn extents_apart(random: &mut Random) -> Vec<Extent> {
+    let count = if random.one_in(3) { 2 + random.below(4) } else { 1 };
+    let mut extents: Vec<Extent> = Vec::new();
+    for _ in 0..count {
+        let extent = extent(random);
+        if extents.iter().all(|other| other.intersect(extent).is_none()) {
+            extents.push(extent);
+        }
+    }
+    extents
+}

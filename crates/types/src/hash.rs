@@ -1,0 +1,33 @@
+//! A hash that is part of formats: where dkeys lie, and slots of shared tables.
+use std::hash::{BuildHasher, Hasher};
+
+/// A hash that is the same in all processes and releases (FNV-1a over words, finished by mixing).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StableHash;
+
+impl BuildHasher for StableHash {
+    type Hasher = StableHasher;
+
+    fn build_hasher(&self) -> StableHasher {
+        StableHasher(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+/// State of [`StableHash`].
+pub struct StableHasher(u64);
+
+impl Hasher for StableHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            let mixed = (self.0 ^ u64::from_le_bytes(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            self.0 = mixed ^ mixed >> 32;
+        }
+    }
+
+    fn finish(&self) -> u64 {
+        let mixed = self.0.wrapping_mul(0xff51_afd7_ed55_8ccd);
+        mixed ^ mixed >> 33
+    }
+}
