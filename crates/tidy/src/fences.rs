@@ -81,9 +81,7 @@ fn fence_owed(path: &str) -> Option<&'static str> {
         ["crates", "store" | "os", "src", "lib.rs"] | ["python", "src", "lib.rs"] => Some("deny"),
         ["crates", _, "src", "lib.rs" | "main.rs"]
         | ["crates", "backends", _, "src", "lib.rs"]
-        | ["crates", _, "src", "bin", ..] => {
-            Some("forbid")
-        }
+        | ["crates", _, "src", "bin", ..] => Some("forbid"),
         _ => None,
     }
 }
