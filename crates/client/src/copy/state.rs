@@ -1,4 +1,4 @@
-//! Where a copy stands, as it is noted in a property of the target (docs/format.md, "Copies that are under way").
+//! Where a copy stands, as it is noted in a property of the target (docs/format.md, "Copies in progress").
 use super::{Options, UNFINISHED, access, open_alone};
 use crate::access::Access;
 use crate::container::Container;
