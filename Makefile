@@ -15,7 +15,7 @@ PRELOAD := $(RELEASE)/libesker_preload.so
 BUILT := $(ESKER) $(LIBDAOS) $(PRELOAD)
 SOURCES := $(shell find Cargo.toml Cargo.lock crates -name '*.rs' -o -name '*.toml' -o -name '*.lock')
 
-.PHONY: build demo test soak check bench wheel install uninstall fmt clean help ceph-up ceph-down
+.PHONY: build demo test soak check bench wheel wheels install uninstall deb fmt clean help ceph-up ceph-down
 
 build: $(BUILT) ## Build the command line, libdaos and the interception library, optimised
 
@@ -32,7 +32,7 @@ demo: build ## Run a demo: a forecast from Python with a map, GRIB files, a C pr
 	scripts/demo.sh $(ESKER) $(LIBDAOS) $(FILES)
 
 test: ## Run every test: Rust, ABI, C programs, real programs, Python
-	scripts/setup.sh samples fields fuse python
+	scripts/setup.sh samples fields fuse python deb
 	scripts/setup.sh ceph || echo "continuing without the tests on Ceph"
 	scripts/test.sh
 
@@ -48,6 +48,10 @@ wheel: ## Build the Python package into build/wheels
 	scripts/setup.sh python
 	scripts/wheel.sh build/wheels release
 
+wheels: ## Build the Python wheels for CPython 3.9 and later on Linux with glibc 2.28 (RHEL 8) into build/wheels
+	scripts/setup.sh wheels
+	scripts/wheel.sh build/wheels portable
+
 bench: build ## Measure arrays and keys relative to the medium's limit (ARGS= is passed to `esker bench`)
 	$(ESKER) bench array $(ARGS)
 	$(ESKER) bench kv $(ARGS)
@@ -61,6 +65,10 @@ ceph-down: ## Stop that cluster and remove its data (ARGS=FOLDER for another)
 
 install: build ## Install below PREFIX (default /usr/local), staged in DESTDIR if set
 	scripts/install.sh $(BUILT) "$(DESTDIR)" "$(PREFIX)"
+
+deb: build ## Build a Debian package into build/deb
+	scripts/setup.sh deb
+	scripts/deb.sh $(BUILT) build/deb
 
 uninstall: ## Remove what `make install` installed below PREFIX
 	scripts/uninstall.sh "$(DESTDIR)$(PREFIX)"

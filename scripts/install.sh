@@ -8,16 +8,6 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 stage=$work/stage
 
-# put MODE FILE PLACE: installs the file at PLACE below the prefix.
-put() {
-    install -D -m "$1" "$2" "$stage/$3"
-}
-
-completion() {
-    "$esker" completions "$1" >"$work/completion"
-    put 644 "$work/completion" "$2"
-}
-
 # Also installs links below lib64 and Debian's multiarch directory, where build systems look. They refer to the library
 # file itself, not to its other names: lib64 may be a link to lib, where such a link would replace its own target.
 other_places() {
@@ -49,17 +39,22 @@ Cflags: -I\${includedir}
 END
 }
 
-put 755 "$esker" bin/esker
-put 755 "$preload" lib/esker/libesker_preload.so
+# For Lmod, below the folder that `module use` names.
+module_file() {
+    local version
+    version=$("$esker" --version | cut -d ' ' -f 2)
+    mkdir -p "$stage/share/modulefiles/esker"
+    sed "s|@PREFIX@|$prefix|; s|@VERSION@|$version|" packaging/modulefiles/esker.lua \
+        >"$stage/share/modulefiles/esker/$version.lua"
+}
+
+scripts/lay-out-command.sh "$esker" "$preload" "$stage"
 scripts/lay-out-library.sh "$libdaos" "$stage/lib"
 (cd include && find . -name '*.h' -exec install -D -m 644 {} "$stage/include/{}" \;)
-mkdir -p "$stage/share/man/man1" "$stage/lib/pkgconfig" "$stage/share/esker"
-"$esker" man --out "$stage/share/man/man1"
-completion bash share/bash-completion/completions/esker
-completion zsh share/zsh/site-functions/_esker
-completion fish share/fish/vendor_completions.d/esker.fish
+mkdir -p "$stage/lib/pkgconfig" "$stage/share/esker"
 pkg_config >"$stage/lib/pkgconfig/daos.pc"
 other_places
+module_file
 
 manifest=share/esker/installed
 touch "$stage/$manifest"

@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
 # Ensures that the build requirements are present: installs them if it may, lists them otherwise.
-# usage: setup.sh [samples] [fields] [fuse] [ceph] [lint] [python]
+# usage: setup.sh [samples] [fields] [fuse] [ceph] [lint] [python] [deb] [wheels]
 #   samples  also the sample fields of ecCodes
 #   fields   also ecCodes, which reads GRIB
 #   fuse     also what mounting needs, if this machine has the device
 #   ceph     also librados, and the daemons of a cluster for tests
 #   lint     also rustfmt, clippy, cargo-deny and shellcheck
 #   python   also the tools that build, check and test the Python package, into build/python
+#   deb      also the tools that build Debian packages
+#   wheels   also the tools that build wheels for other machines, into build/python
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -129,6 +131,15 @@ install_python_tools() {
     cp "$wanted" "$tools/requirements.txt"
 }
 
+# zig links against an older glibc than this machine's; auditwheel checks the result.
+install_wheel_tools() {
+    local tools=build/python wanted=python/requirements-wheels.txt
+    cmp -s "$wanted" "$tools/requirements-wheels.txt" && return
+    echo "installing: zig, cargo-zigbuild and auditwheel into $tools"
+    "$tools/bin/pip" install --quiet --disable-pip-version-check --requirement "$wanted"
+    cp "$wanted" "$tools/requirements-wheels.txt"
+}
+
 need_build_tools
 for group in "$@"; do
     case $group in
@@ -137,10 +148,12 @@ for group in "$@"; do
     fuse) [ ! -e /dev/fuse ] || need fuse3 command -v fusermount3 ;;
     ceph) need_ceph ;;
     lint) need_lint_tools ;;
-    python) need python3-venv has_python ;;
+    deb) need dpkg-dev command -v dpkg-shlibdeps ;;
+    python | wheels) need python3-venv has_python ;;
     *) echo "setup.sh: no such group: $group" >&2 && exit 2 ;;
     esac
 done
 install_missing "${missing[@]}"
 [[ " $* " != *" lint "* ]] || install_cargo_deny
-[[ " $* " != *" python "* ]] || install_python_tools
+[[ " $* " != *" python "* && " $* " != *" wheels "* ]] || install_python_tools
+[[ " $* " != *" wheels "* ]] || install_wheel_tools

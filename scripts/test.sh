@@ -89,7 +89,7 @@ else
     echo "--- the tests on Ceph are skipped: its packages are missing (scripts/setup.sh ceph)"
 fi
 suite "Rust" cargo test --quiet --workspace --no-fail-fast
-for script in tests/abi/run.sh tests/c/*.sh; do
+for script in tests/abi/run.sh tests/c/*.sh tests/packages/{deb,module}.sh; do
     [ ! -f "$script" ] || suite "$script" bash "$script"
 done
 

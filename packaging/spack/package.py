@@ -1,0 +1,57 @@
+# Copyright Spack Project Developers. See COPYRIGHT file for details.
+#
+# SPDX-License-Identifier: (Apache-2.0 OR MIT)
+
+from spack_repo.builtin.build_systems.generic import Package
+
+from spack.package import *
+
+
+class Esker(Package):
+    """An object store for HPC that speaks the DAOS API and runs without a server: in the memory or on the
+    disks of a node, on a shared file system, or on Ceph.
+    """
+
+    homepage = "https://github.com/esker-store/esker"
+    git = "https://github.com/esker-store/esker.git"
+
+    license("Apache-2.0", checked_by="esker-store")
+
+    version("main", branch="main")
+
+    variant("grib", default=True, description="Read GRIB fields with ecCodes")
+    variant("fuse", default=False, description="Mount file systems as a user who is not root")
+
+    depends_on("c", type="build")
+    depends_on("rust@1.89:", type="build")
+    depends_on("pkgconfig", type="build")
+    depends_on("util-linux-uuid", type=("build", "link", "run"))
+    depends_on("eccodes", type="run", when="+grib")
+    depends_on("libfuse@3: +utils", type="run", when="+fuse")
+
+    phases = ["build", "install"]
+
+    def build(self, spec, prefix):
+        cargo = which("cargo", required=True)
+        cargo("build", "--release", "--locked", f"-j{make_jobs}", *_packages())
+
+    def install(self, spec, prefix):
+        install_script = Executable(join_path(self.stage.source_path, "scripts", "install.sh"))
+        built = join_path("target", "release")
+        files = [join_path(built, name) for name in ("esker", "libdaos.so", "libesker_preload.so")]
+        install_script(*files, "", prefix)
+
+    def setup_run_environment(self, env: EnvironmentModifications) -> None:
+        # Programs built for DAOS load libdaos, and the field store loads ecCodes.
+        env.prepend_path("LD_LIBRARY_PATH", self.prefix.lib)
+        if self.spec.satisfies("+grib"):
+            env.set("ECCODES_DIR", self.spec["eccodes"].prefix)
+
+    def test_version(self):
+        """the command starts, and has the version of the package"""
+        esker = which(self.prefix.bin.esker, required=True)
+        assert "esker" in esker("--version", output=str.split, error=str.split)
+
+
+def _packages():
+    return [word for name in ("cli", "libdaos", "preload") for word in ("-p", f"esker-{name}")]

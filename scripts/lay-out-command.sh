@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# Puts the command and all that belongs to it below a folder: the interception library where the command looks for it,
+# manual pages, completions.
+# usage: lay-out-command.sh ESKER PRELOAD FOLDER
+set -euo pipefail
+umask 022
+esker=$1 preload=$2 folder=$3
+
+completion() {
+    mkdir -p "$folder/share/$(dirname "$2")"
+    "$esker" completions "$1" >"$folder/share/$2"
+}
+
+install -D -m 755 "$esker" "$folder/bin/esker"
+install -D -m 755 "$preload" "$folder/lib/esker/libesker_preload.so"
+mkdir -p "$folder/share/man/man1"
+"$esker" man --out "$folder/share/man/man1"
+completion bash bash-completion/completions/esker
+completion zsh zsh/site-functions/_esker
+completion fish fish/vendor_completions.d/esker.fish

@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# Installs below a prefix, and uses the environment module of that installation: by Lmod where the machine has it, and
+# always by what the module says.
+#
+# environment: ESKER, the command; ESKER_LIB, the folder of the library; CC.
+set -uo pipefail
+cd "$(dirname "$0")/../.." || exit
+. tests/packages/support.sh
+prefix=$work/opt/esker/1
+modules=$prefix/share/modulefiles
+version=$("$ESKER" --version | cut -d ' ' -f 2)
+
+install_there() {
+    scripts/install.sh "$ESKER" "${ESKER_LIB:?}/libdaos.so.2" "$preload" "" "$prefix"
+}
+
+# paths: VARIABLE=FOLDER for each path that the module puts first.
+paths() {
+    sed -n 's|^prepend_path("\(.*\)", pathJoin(prefix, "\(.*\)"))$|\1='"$prefix"'/\2|p' "$modules/esker/$version.lua"
+}
+
+all_there() {
+    local line
+    [ "$(paths | wc -l)" -ge 6 ] || return
+    for line in $(paths); do
+        [ -d "${line#*=}" ] || { echo "$line is no folder" && return 1; }
+    done
+}
+
+is_filled_in() {
+    grep -Fqx "local prefix = \"$prefix\"" "$modules/esker/$version.lua" && ! grep @ "$modules/esker/$version.lua"
+}
+
+# A program built and run with nothing but the environment of the module.
+builds_there() {
+    cat >"$work/program.c" <<END
+#include <daos.h>
+int main(void) { return daos_init() || daos_fini(); }
+END
+    mapfile -t environment < <(paths)
+    # shellcheck disable=SC2016
+    env "${environment[@]/#PATH=*/PATH=$prefix/bin:$PATH}" bash -euc \
+        '"${CC:-cc}" -o "$1" "$1.c" -ldaos -luuid && "$1" && [ "$(command -v esker)" = "$2/bin/esker" ]' \
+        - "$work/program" "$prefix"
+}
+
+lmod_loads_it() {
+    lmod_command=$(find /usr/share/lmod /opt/apps/lmod -path '*libexec/lmod' 2>/dev/null | head -n 1)
+    eval "$(MODULEPATH=$modules "$lmod_command" bash load "esker/$version")" &&
+        [ "$ESKER_ROOT" = "$prefix" ] && [ "$(command -v esker)" = "$prefix/bin/esker" ]
+}
+
+that "it installs" install_there
+that "the module knows its prefix" is_filled_in
+that "what it puts on paths is there" all_there
+that "programs build and run with it" builds_there
+uses "$prefix"
+[ -z "$(find /usr/share/lmod -path '*libexec/lmod' 2>/dev/null)" ] || that "Lmod loads it" lmod_loads_it
+that "it is removed" scripts/uninstall.sh "$prefix"
+that "nothing is left" test ! -e "$modules"
+summary
