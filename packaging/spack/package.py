@@ -4,7 +4,16 @@
 
 from spack_repo.builtin.build_systems.generic import Package
 
-from spack.package import *
+from spack.package import (
+    EnvironmentModifications,
+    Executable,
+    depends_on,
+    join_path,
+    license,
+    variant,
+    version,
+    which,
+)
 
 
 class Esker(Package):
@@ -33,7 +42,7 @@ class Esker(Package):
 
     def build(self, spec, prefix):
         cargo = which("cargo", required=True)
-        cargo("build", "--release", "--locked", f"-j{make_jobs}", *_packages())
+        cargo("build", "--release", "--locked", f"-j{self.module.make_jobs}", *_packages())
 
     def install(self, spec, prefix):
         install_script = Executable(join_path(self.stage.source_path, "scripts", "install.sh"))
