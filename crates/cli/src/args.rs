@@ -1,129 +1,153 @@
 //! The command line as a whole, and the arguments that several commands share.
-use crate::commands::array::ArrayCommand;
-use crate::commands::bench::BenchCommand;
-use crate::commands::cont::ContCommand;
-use crate::commands::fields::FieldsCommand;
-use crate::commands::fs::FsCommand;
-use crate::commands::kv::KvCommand;
-use crate::commands::mount::{MountCommand, Unmount};
-use crate::commands::object::ObjectCommand;
-use crate::commands::pool::PoolCommand;
-use crate::commands::run::Run;
-use crate::commands::shell::{Completions, Man};
-use crate::doctor::Doctor;
-use clap::{Args, Parser, Subcommand};
+use crate::commands::Command;
+use crate::open;
+use crate::output::Answer;
+use clap::{Args, CommandFactory, Parser};
 use esker::types::ObjectClass;
+use jiff::SignedDuration;
+use serde_json::Value;
+use std::ffi::OsString;
+use std::str::FromStr;
+use std::time::Duration;
 
 const ABOUT: &str = "\
 Esker stores objects in pools on this machine and speaks the DAOS API. There is no server: this tool, \
-and every program, works on the pool itself.
+and every program, works on the pool directly.
 
-A POOL is named by its label, its UUID or a URL (esker:/path/to/pool, or \
-posix:/path/to/pool for one of plain files on any file system). Labels and UUIDs are looked up \
-in the directories of ESKER_POOLS (separated by colons), else in esker/pools in the user's data \
-directory (XDG_DATA_HOME, ~/.local/share). A CONTAINER is named by its label or UUID.";
+A POOL is named by its label, its UUID or a URL: esker:/path/to/pool for a pool of this machine, \
+posix:/path/to/pool for one of plain files on any file system, rados:CEPH_POOL?conf=FILE for one on Ceph. \
+Labels and UUIDs are looked up in the directories of ESKER_POOLS (separated by colons), or else in \
+esker/pools in the user's data directory (XDG_DATA_HOME, ~/.local/share).
+
+A CONTAINER is named by its pool and its label or UUID. Every command takes both as two arguments, `POOL CONT`, \
+or as one: POOL/CONT, daos://POOL/CONT, rados:CEPH_POOL/CONT?conf=FILE.";
 
 const EXAMPLES: &str = "\
 Examples:
-  esker pool create tank --size 4G
-  esker cont create tank run1
-  esker kv put tank run1 index t2m 'step 0'
-  esker kv get tank run1 index t2m
-  esker array put tank run1 field-1 field.grib
-  esker cont create tank home --type posix
-  esker fs import ./data tank/home:/data
-  esker fields archive --store tank/fields forecast.grib
   esker doctor
+  esker pool create tank --size 4G
+  esker cont create tank/run1
+  esker kv put tank/run1 index t2m 'step 0'
+  esker kv get tank/run1 index t2m
+  esker array put tank/run1 field-1 field.grib
+  esker cont create tank/home --type posix
+  esker fs import ./data tank/home:/data
+  esker run tank/home -- ls -l /esker/data
+  esker fields archive --store tank/fields forecast.grib
 
 Exit status:
-  0  all went well
-  1  it failed, or a check found something; standard error says what and how to mend it
-  2  the command line could not be understood
+  0  success
+  1  the command failed, or a check found a problem; standard error names the cause and the remedy
+  2  the command line is not valid
 
 Environment:
-  ESKER_POOLS    directories of pools, separated by colons; a new pool goes into the first
-  ESKER_FIELDS   store of `esker fields`, as POOL/CONT
-  XDG_DATA_HOME  where pools are looked for without it, in esker/pools";
+  ESKER_POOLS    pool directories, separated by colons; new pools go into the first
+  ESKER_FIELDS   default store of `esker fields`, as POOL/CONT
+  ESKER_MOUNT    default mount point of `esker run` [/esker]
+  XDG_DATA_HOME  where esker/pools lies if ESKER_POOLS is not set [~/.local/share]";
+
+const FIRST_STEPS: &str = "\
+Esker is an object store for HPC. It speaks the DAOS API and needs no server.
+
+The first five commands:
+  esker doctor                                check that this machine is ready
+  esker pool create tank --size 4G            create a pool and reserve its space
+  esker cont create tank/home --type posix    create a container that holds a file system
+  esker fs import ./data tank/home:/data      copy files into it
+  esker run tank/home -- ls -l /esker/data    run a program that sees them under /esker
+
+`esker --help` lists all commands, and `esker COMMAND --help` explains one.";
 
 /// Object store for HPC that speaks the DAOS API and needs no server
 #[derive(Parser)]
 #[command(name = "esker", version, long_about = ABOUT, after_long_help = EXAMPLES)]
-#[command(arg_required_else_help = true, max_term_width = 100)]
+#[command(max_term_width = 100)]
 pub(crate) struct Cli {
-    /// Answer with one JSON document: {"response": ..., "error": null, "status": 0}
+    /// Print one JSON document: {"response": ..., "error": null, "status": 0}
     #[arg(id = "root_json", long = "json")]
     json: bool,
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: Option<Command>,
 }
 
-#[derive(Subcommand)]
-pub(crate) enum Command {
-    Pool(Group<PoolCommand>),
-    #[command(visible_alias = "container")]
-    Cont(Group<ContCommand>),
-    Kv(Group<KvCommand>),
-    Array(Group<ArrayCommand>),
-    #[command(visible_alias = "filesystem")]
-    Fs(Group<FsCommand>),
-    #[command(visible_alias = "fdb")]
-    Fields(Group<FieldsCommand>),
-    #[command(visible_alias = "obj")]
-    Object(Group<ObjectCommand>),
-    Run(Run),
-    Mount(MountCommand),
-    #[command(visible_alias = "unmount")]
-    Umount(Unmount),
-    Doctor(Doctor),
-    #[command(subcommand)]
-    Bench(BenchCommand),
-    Completions(Completions),
-    #[command(hide = true)]
-    Man(Man),
+impl Cli {
+    /// True if `--json` was given, before the command or after it.
+    pub(crate) fn wants_json(&self) -> bool {
+        self.json || self.command.as_ref().is_some_and(Command::wants_json)
+    }
 }
 
-/// Commands on one sort of thing.
-#[derive(Args)]
-pub(crate) struct Group<C: Subcommand> {
-    #[command(flatten)]
-    pub(crate) json: JsonFlag,
-    #[command(subcommand)]
-    pub(crate) command: C,
+/// What `esker` prints without a command.
+pub(crate) fn first_steps() -> Answer {
+    Answer::new(Value::Null, FIRST_STEPS)
 }
 
+/// The words of a command line, where `POOL/CONT` has become the two arguments POOL and CONT.
+///
+/// Only commands that take these two as their first arguments are changed, and only where the first word names
+/// both: see [`open::as_one`].
+pub(crate) fn separate(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut words: Vec<_> = words.collect();
+    let whole = Cli::command();
+    let Some((command, at)) = first_argument(&whole, &words) else { return words };
+    let mut names = command.get_positionals().map(|argument| argument.get_id().as_str());
+    let takes_both =
+        names.next() == Some("pool") && matches!(names.next(), Some("container" | "name"));
+    let both = words[at].to_str().filter(|_| takes_both).and_then(open::as_one);
+    if let Some((pool, container)) = both.map(|(pool, container)| (pool, container.to_owned())) {
+        words.splice(at..=at, [pool.into(), container.into()]);
+    }
+    words
+}
+
+/// The command that these words name, and where its first argument stands that is no option.
+fn first_argument<'a>(
+    whole: &'a clap::Command,
+    words: &[OsString],
+) -> Option<(&'a clap::Command, usize)> {
+    let (mut command, mut at) = (whole, 1);
+    while let Some(word) = words.get(at)?.to_str().filter(|word| *word != "--") {
+        match command.find_subcommand(word) {
+            Some(below) => command = below,
+            None if !word.starts_with('-') => return Some((command, at)),
+            None => at += usize::from(takes_next(command, word)),
+        }
+        at += 1;
+    }
+    None
+}
+
+/// True if this option takes the next word as its value.
+fn takes_next(command: &clap::Command, word: &str) -> bool {
+    let is_meant = |option: &&clap::Arg| match word.strip_prefix("--") {
+        Some(long) => {
+            option.get_long() == Some(long)
+                || option.get_all_aliases().is_some_and(|names| names.contains(&long))
+        }
+        None => option.get_short().is_some_and(|short| word[1..].chars().eq([short])),
+    };
+    command.get_arguments().find(is_meant).is_some_and(|option| option.get_action().takes_values())
+}
+
+/// `--json` after the command.
 #[derive(Args)]
 pub(crate) struct JsonFlag {
-    /// Answer with one JSON document: {"response": ..., "error": null, "status": 0}
+    /// Print one JSON document: {"response": ..., "error": null, "status": 0}
     #[arg(long, global = true)]
     pub(crate) json: bool,
 }
 
-impl Cli {
-    /// True where the answer is for a program.
-    pub(crate) fn wants_json(&self) -> bool {
-        let within = match &self.command {
-            Command::Pool(group) => group.json.json,
-            Command::Cont(group) => group.json.json,
-            Command::Kv(group) => group.json.json,
-            Command::Array(group) => group.json.json,
-            Command::Fs(group) => group.json.json,
-            Command::Fields(group) => group.json.json,
-            Command::Object(group) => group.json.json,
-            Command::Mount(mount) => mount.json.json,
-            Command::Umount(unmount) => unmount.json.json,
-            Command::Doctor(doctor) => doctor.json.json,
-            Command::Run(_) | Command::Bench(_) | Command::Completions(_) | Command::Man(_) => {
-                false
-            }
-        };
-        self.json || within
-    }
+/// For clap: a time such as `1m`, `500ms` or `1.5` (seconds).
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
+    let with_unit = || SignedDuration::from_str(text).ok().and_then(|time| time.try_into().ok());
+    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    seconds.or_else(with_unit).ok_or_else(|| "write a time as 2, 500ms, 30s or 1m".to_owned())
 }
 
 /// A pool.
 #[derive(Args)]
 pub(crate) struct PoolArg {
-    /// Pool: label, UUID or URL (esker:/path/to/pool, posix:/path/to/pool)
+    /// Pool: label, UUID or URL (esker:/path, posix:/path, rados:CEPH_POOL?conf=FILE)
     #[arg(value_name = "POOL")]
     pub(crate) pool: String,
 }
@@ -133,15 +157,15 @@ pub(crate) struct PoolArg {
 pub(crate) struct ContainerArg {
     #[command(flatten)]
     pub(crate) pool: PoolArg,
-    /// Container: label or UUID
+    /// Container: label or UUID. `POOL/CONT` in one argument names both
     #[arg(value_name = "CONT")]
     pub(crate) container: String,
 }
 
-/// The state that is read.
+/// The state of a container that a command reads.
 #[derive(Args)]
 pub(crate) struct SnapshotArg {
-    /// Read the state of this snapshot, by name or epoch
+    /// Read this snapshot, given by name or epoch [default: the latest state]
     #[arg(long, value_name = "SNAPSHOT")]
     pub(crate) snapshot: Option<String>,
 }
@@ -151,24 +175,82 @@ pub(crate) struct SnapshotArg {
 pub(crate) struct ObjectArg {
     #[command(flatten)]
     pub(crate) container: ContainerArg,
-    /// Key-Value or Array: a name, or an object id HI.LO
+    /// Key-Value or Array: a name, or an object ID HI.LO
     #[arg(value_name = "OBJECT")]
     pub(crate) object: String,
-    /// Object class, where OBJECT is no full object id: S1 (one target), S2, SX (all targets) ...
+    /// Object class if OBJECT is not a full object ID: S1 (one target), S2, SX (all targets) ...
     ///
-    /// The class is part of the object's id: give the same one to all commands. Without it the object
-    /// goes over all targets.
+    /// The class is part of the object ID, so give the same class to every command. The default spreads the
+    /// object over all targets.
     #[arg(long, value_name = "CLASS", value_parser = parse_class)]
     pub(crate) class: Option<ObjectClass>,
 }
 
+/// For clap: an object class by its DAOS name.
 pub(crate) fn parse_class(text: &str) -> Result<ObjectClass, String> {
     esker_bench::load::class_of(text).map_err(|error| error.to_string())
 }
 
-/// How objects are named, for the help of commands that take one.
+/// How OBJECT names an object: the end of the help of commands that take one.
 pub(crate) const NAMING: &str = "\
-OBJECT is a name of your own, or an object id HI.LO (decimal, or hexadecimal with 0x). A name stands for \
-the object whose 96 user bits begin the name's SHA-256: the first 4 bytes (highest bit set) are the lower \
-half of HI, the next 8 are LO, both big-endian. An id whose upper half of HI is 0 is completed with the \
-type and class; one that has them is taken as it is.";
+OBJECT is a name of your choice, or an object ID HI.LO (decimal, or hexadecimal with 0x). A name stands for \
+the object whose 96 user bits are the first bits of the name's SHA-256: 4 bytes, with the highest bit set, are \
+the lower half of HI, and the next 8 bytes are LO, both big-endian. If the upper half of HI is 0, the type and \
+the class are filled in; otherwise the ID is used as it is.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn separated(line: &str) -> String {
+        let words = separate(line.split(' ').map(OsString::from));
+        words.join(std::ffi::OsStr::new(" ")).into_string().unwrap()
+    }
+
+    #[test]
+    fn a_container_in_one_argument_becomes_two() {
+        for (one, two) in [
+            ("esker cont query tank/run1", "esker cont query tank run1"),
+            ("esker --json container query tank/run1", "esker --json container query tank run1"),
+            ("esker kv put --class S1 tank/run1 a b c", "esker kv put --class S1 tank run1 a b c"),
+            (
+                "esker cont create --type=posix tank/run1",
+                "esker cont create --type=posix tank run1",
+            ),
+            ("esker cont snapshot list daos://tank/run1", "esker cont snapshot list tank run1"),
+            (
+                "esker object list rados:data/run1?conf=/etc/ceph.conf",
+                "esker object list rados:data?conf=/etc/ceph.conf run1",
+            ),
+        ] {
+            assert_eq!(separated(one), two);
+            assert_eq!(separated(two), two);
+        }
+    }
+
+    #[test]
+    fn durations_are_seconds_or_have_units() {
+        for (text, millis) in [("0", 0), ("2", 2000), ("1.5", 1500), ("500ms", 500), ("1m", 60_000)]
+        {
+            assert_eq!(parse_duration(text), Ok(Duration::from_millis(millis)), "{text}");
+        }
+        for wrong in ["", "-1", "-1s", "soon", "1e99", "NaN"] {
+            assert!(parse_duration(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn other_words_stay_as_they_are() {
+        for line in [
+            "esker",
+            "esker pool query tank/run1",
+            "esker mount tank/run1 /mnt",
+            "esker cont list tank",
+            "esker kv get rados:data?conf=/etc/ceph.conf run1 a b",
+            "esker kv put tank run1 index a/b value",
+            "esker cont query -- tank/run1",
+        ] {
+            assert_eq!(separated(line), line);
+        }
+    }
+}

@@ -1,4 +1,4 @@
-//! `esker`: pools, containers and objects from the command line, benchmarks, and a doctor.
+//! `esker`: pools, containers and objects from the command line, benchmarks, and a check of the machine.
 #![forbid(unsafe_code)]
 
 mod args;
@@ -6,37 +6,51 @@ mod commands;
 mod doctor;
 mod open;
 mod output;
-mod progress;
 mod shapes;
-mod when;
 
 use args::Cli;
 use clap::Parser;
+use clap::error::ErrorKind as UsageKind;
 use esker::types::{Error, ErrorKind};
 use std::process::ExitCode;
 
-/// Exit status of a command line that cannot be understood.
+/// Exit status of a command line that does not parse.
 const USAGE: u8 = 2;
 
 fn main() -> ExitCode {
-    match Cli::try_parse() {
+    match Cli::try_parse_from(args::separate(std::env::args_os())) {
         Ok(cli) => {
             let json = cli.wants_json();
-            output::show(commands::run(cli.command, json), json)
+            match cli.command {
+                Some(command) => output::show(command.run(json), json),
+                None if json => usage_as_json("name a command: `esker --help` lists them"),
+                None => output::show(Ok(args::first_steps()), false),
+            }
         }
-        Err(error) => not_understood(&error),
+        Err(error) => explain_usage(&error),
     }
 }
 
-/// Help and version come this way too, and are no failure.
-fn not_understood(error: &clap::Error) -> ExitCode {
+/// Prints what clap has to say: an error, or the help or version that was asked for.
+fn explain_usage(error: &clap::Error) -> ExitCode {
     let wants_json = std::env::args_os().any(|argument| argument == "--json");
     if error.use_stderr() && wants_json {
-        let text = error.render().to_string();
-        let first = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
-        output::show(Err(Error::new(ErrorKind::Invalid, first)), true);
-        return ExitCode::from(USAGE);
+        return usage_as_json(&first_line(error));
     }
     let _ = error.print();
     if error.use_stderr() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS }
+}
+
+/// The message of a usage error in one line. Help that is shown in place of a missing command has none.
+fn first_line(error: &clap::Error) -> String {
+    if error.kind() == UsageKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        return "name a command: --help lists them".to_owned();
+    }
+    let text = error.render().to_string();
+    text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
+}
+
+fn usage_as_json(message: &str) -> ExitCode {
+    output::show(Err(Error::new(ErrorKind::Invalid, message)), true);
+    ExitCode::from(USAGE)
 }

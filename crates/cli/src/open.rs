@@ -1,15 +1,24 @@
-//! Opening what the command line names.
+//! How the command line names pools and containers, and opening them.
 use crate::args::{ContainerArg, ObjectArg, PoolArg, SnapshotArg};
 use esker::types::info::OpenMode;
 use esker::types::{Error, ErrorKind, ObjectId, ObjectType, Result};
-use esker::{Access, Container, Pool, Wait, names};
+use esker::{Access, Container, Pool, PosixPool, Wait, names};
+use std::borrow::Cow;
 
 impl PoolArg {
+    /// Opens the pool.
     pub(crate) fn open(&self, mode: OpenMode) -> Result<Pool> {
-        Pool::connect(&self.pool, mode)
+        Pool::connect(&self.pool, mode).map_err(|error| match as_one(&self.pool) {
+            Some((pool, _)) if error.kind() == ErrorKind::NotFound => {
+                let message =
+                    format!("{} names a container: this takes a pool, such as {pool}", self.pool);
+                Error::new(ErrorKind::NotFound, message)
+            }
+            _ => error,
+        })
     }
 
-    /// The pool, where it is one of this machine once the pages of its indexes are known to be sound.
+    /// Opens the pool. The index pages of a pool of this machine are checked first.
     pub(crate) fn open_sound(&self, mode: OpenMode) -> Result<Pool> {
         if let Ok(path) = names::find(&self.pool) {
             esker_store::Pool::check_pages(&path)?;
@@ -19,13 +28,14 @@ impl PoolArg {
 }
 
 impl ContainerArg {
+    /// Opens the container.
     pub(crate) fn open(&self, mode: OpenMode) -> Result<Container> {
         self.pool.open(mode)?.open_container(&self.container, mode).wait()
     }
 }
 
 impl ObjectArg {
-    /// The container, and the object in it, which has `otype` where it is named by a name.
+    /// Opens the container, and finds the object in it. An object given by name is of type `otype`.
     pub(crate) fn open(&self, mode: OpenMode, otype: ObjectType) -> Result<(Container, ObjectId)> {
         let container = self.container.open(mode)?;
         let oid = container.named_oid(&self.object, otype, self.class)?;
@@ -34,7 +44,7 @@ impl ObjectArg {
 }
 
 impl SnapshotArg {
-    /// The snapshot asked for, else the latest state.
+    /// The snapshot that was asked for, or the latest state.
     pub(crate) fn access(&self, container: &Container) -> Result<Access<'static>> {
         match &self.snapshot {
             Some(name) => container.find_snapshot(name).wait().map(Access::Snapshot),
@@ -43,20 +53,57 @@ impl SnapshotArg {
     }
 }
 
-/// The pool and the container of `POOL/CONT`; a URL of a pool has slashes of its own.
+/// The pool and the container that `POOL/CONT` names.
+///
+/// POOL may be a URL, which has slashes of its own. The options of a URL stand at its end, or between POOL and
+/// CONT: `rados:data/run1?conf=/etc/ceph.conf`, `rados:data?conf=/etc/ceph.conf/run1`.
 ///
 /// # Errors
 /// [`ErrorKind::Invalid`] for anything else.
-pub(crate) fn split(source: &str) -> Result<(&str, &str)> {
-    match source.rsplit_once('/') {
-        Some((pool, container)) if !pool.is_empty() && !container.is_empty() => {
-            Ok((pool, container))
-        }
-        _ => Err(Error::new(
-            ErrorKind::Invalid,
-            format!("{source:?} names no container: give POOL/CONT, as in tank/home"),
-        )),
+pub(crate) fn split(name: &str) -> Result<(Cow<'_, str>, &str)> {
+    let plain = name.strip_prefix("daos://").unwrap_or(name);
+    let parts = match plain.split_once('?').filter(|(path, options)| are_last(path, options)) {
+        Some((path, options)) => path
+            .rsplit_once('/')
+            .map(|(pool, container)| (Cow::Owned(format!("{pool}?{options}")), container)),
+        None => plain.rsplit_once('/').map(|(pool, container)| (Cow::Borrowed(pool), container)),
+    };
+    parts.filter(|(pool, container)| !pool.is_empty() && !container.is_empty()).ok_or_else(|| {
+        let message =
+            format!("{name:?} names no container: write POOL/CONT, for example tank/home");
+        Error::new(ErrorKind::Invalid, message)
+    })
+}
+
+/// True if the options of a URL are its end, so that the container stands before them. The options of `rados:` name
+/// files, but a pool of Ceph has no slash in its name; with other schemes it is the other way round.
+fn are_last(path: &str, options: &str) -> bool {
+    match path.strip_prefix("rados:") {
+        Some(pool) => pool.trim_start_matches('/').contains('/'),
+        None => path.contains(':') && !options.contains('/'),
     }
+}
+
+/// The pool and the container if `name` is both, and `None` if it is a pool.
+///
+/// Labels and UUIDs have no slash. The URL of a directory may be either: it is both if there is a pool in the directory
+/// above, and none in this one.
+pub(crate) fn as_one(name: &str) -> Option<(String, &str)> {
+    let (pool, container) = split(name).ok()?;
+    let is_both = match name.split_once(':') {
+        Some(("esker" | "posix", _)) => is_pool(&pool) && !is_pool(name),
+        Some(("rados", rest)) => {
+            rest.split('?').next().is_some_and(|path| path.trim_start_matches('/').contains('/'))
+        }
+        _ => true,
+    };
+    is_both.then(|| (pool.into_owned(), container))
+}
+
+/// True if there is a pool in the directory of this URL.
+fn is_pool(url: &str) -> bool {
+    let path = names::resolve(url).map(|named| named.path().to_owned());
+    path.is_ok_and(|path| path.join("pool").exists() || PosixPool::is_at(&path))
 }
 
 #[cfg(test)]
@@ -64,11 +111,39 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_container_is_what_follows_the_last_slash() {
-        assert_eq!(split("tank/home").unwrap(), ("tank", "home"));
-        assert_eq!(split("esker:/p/tank/home").unwrap(), ("esker:/p/tank", "home"));
-        for wrong in ["tank", "/home", "tank/", ""] {
+    fn the_container_is_the_last_part_of_the_path() {
+        for (name, pool, container) in [
+            ("tank/home", "tank", "home"),
+            ("daos://tank/home", "tank", "home"),
+            ("esker:/p/tank/home", "esker:/p/tank", "home"),
+            ("posix:/p/tank/home?fsync=on", "posix:/p/tank?fsync=on", "home"),
+            ("posix:/p/tank?fsync=on/home", "posix:/p/tank?fsync=on", "home"),
+            ("rados:data/home", "rados:data", "home"),
+            ("rados:data/home?conf=/etc/c.conf&id=me", "rados:data?conf=/etc/c.conf&id=me", "home"),
+            ("rados:data?conf=/etc/c.conf/home", "rados:data?conf=/etc/c.conf", "home"),
+        ] {
+            assert_eq!(split(name).unwrap(), (Cow::Borrowed(pool), container), "{name}");
+        }
+        for wrong in ["tank", "/home", "tank/", "", "daos://tank"] {
             assert_eq!(split(wrong).unwrap_err().kind(), ErrorKind::Invalid, "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_url_of_a_directory_is_a_pool_or_has_one_above_it() {
+        let dir = std::env::temp_dir().join(format!("esker-as-one-{}", std::process::id()));
+        PosixPool::create(&dir.join("files"), false).unwrap();
+        let url = |scheme: &str, path: &str| format!("{scheme}:{}/{path}", dir.display());
+        for scheme in ["posix", "esker"] {
+            let both = url(scheme, "files/home");
+            assert_eq!(as_one(&both), Some((url(scheme, "files"), "home")));
+            assert_eq!(as_one(&url(scheme, "files")), None);
+            assert_eq!(as_one(&url(scheme, "none/home")), None);
+        }
+        std::fs::remove_dir_all(dir).unwrap();
+        assert_eq!(as_one("tank/home"), Some(("tank".to_owned(), "home")));
+        assert_eq!(as_one("rados:data/home"), Some(("rados:data".to_owned(), "home")));
+        assert_eq!(as_one("rados:data?conf=/etc/c.conf"), None);
+        assert_eq!(as_one("tank"), None);
     }
 }

@@ -1,20 +1,31 @@
-//! How every command answers: text for people, or one JSON envelope for programs.
+//! How commands answer: text, tables and progress bars for people, or one JSON document for programs.
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, presets};
 use esker::types::{Error, ErrorKind, Result};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
-use std::io::Write;
+use std::borrow::Cow;
+use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-/// The outcome of a command that could do its work.
+/// How often a bar is redrawn.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Columns of a terminal that does not tell its width.
+const COLUMNS: u16 = 80;
+
+/// The outcome of a command that did its work.
 pub(crate) struct Answer {
     response: Value,
     text: Vec<u8>,
     trouble: Option<Error>,
-    /// How another program ended that did the work and gave the answer.
+    /// The exit status of another program that did the work and printed the answer.
     ended: Option<ExitCode>,
 }
 
 impl Answer {
-    /// What programs get, and the lines that people get.
+    /// An answer with its JSON for programs and its lines for people.
     pub(crate) fn new(response: Value, text: impl Into<String>) -> Self {
         let mut text: String = text.into();
         if !text.is_empty() && !text.ends_with('\n') {
@@ -23,23 +34,23 @@ impl Answer {
         Self::bytes(response, text.into_bytes())
     }
 
-    /// The same with bytes that are written to standard output as they are.
+    /// An answer whose bytes go to standard output as they are, unless JSON is wanted.
     pub(crate) fn bytes(response: Value, bytes: Vec<u8>) -> Self {
         Self { response, text: bytes, trouble: None, ended: None }
     }
 
-    /// Another program did the work and gave the answer, and this is how it ended.
+    /// The exit status of another program that did the work and printed the answer.
     pub(crate) fn ended(code: ExitCode) -> Self {
         Self { ended: Some(code), ..Self::bytes(Value::Null, Vec::new()) }
     }
 
-    /// The work was done, and what it found is a reason to fail.
+    /// Fails if there is an error, after the answer is printed: the work was done, and it found a problem.
     pub(crate) fn with_trouble(self, trouble: Option<Error>) -> Self {
         Self { trouble, ..self }
     }
 }
 
-/// Prints an outcome. Success only where all went well.
+/// Prints an outcome, and returns the exit status: success unless there is an error.
 pub(crate) fn show(outcome: Result<Answer>, json: bool) -> ExitCode {
     if let Ok(Answer { ended: Some(code), .. }) = outcome {
         return code;
@@ -80,7 +91,7 @@ fn envelope(response: Option<Value>, error: Option<&Error>) -> Vec<u8> {
     format!("{envelope:#}\n").into_bytes()
 }
 
-/// The kind as it is written in JSON: `not_found` for [`ErrorKind::NotFound`].
+/// The kind as JSON has it: `not_found` for [`ErrorKind::NotFound`].
 fn kind_name(kind: ErrorKind) -> String {
     let mut name = String::new();
     for letter in format!("{kind:?}").chars() {
@@ -92,12 +103,138 @@ fn kind_name(kind: ErrorKind) -> String {
     name
 }
 
-/// A reader that has seen enough and gone is no failure.
+/// Writes to standard output. A reader that closes its end early, such as `head`, is no failure.
 fn print(bytes: &[u8]) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     match out.write_all(bytes).and_then(|()| out.flush()) {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         result => result,
+    }
+}
+
+/// A table without lines: headings and rows, two spaces between columns.
+///
+/// On a terminal that is too narrow, the cells of the last column are wrapped. Elsewhere nothing is ever cut or
+/// wrapped, so that a line of output is a row.
+pub(crate) struct Table(comfy_table::Table);
+
+impl Table {
+    /// A table with these headings. Columns whose heading begins with `>` are aligned right.
+    pub(crate) fn new(headings: &[&str]) -> Self {
+        let mut table = comfy_table::Table::new();
+        table.load_preset(presets::NOTHING);
+        table.set_header(headings.iter().map(|heading| heading.trim_start_matches('>')));
+        for (column, heading) in table.column_iter_mut().zip(headings) {
+            column.set_padding((0, 2));
+            if heading.starts_with('>') {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
+        }
+        Self(table)
+    }
+
+    /// Adds a row.
+    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+        self.0.add_row(cells.into_iter().collect::<Vec<_>>());
+    }
+
+    /// The text of the table; none of a table without rows.
+    pub(crate) fn text(self) -> String {
+        let columns = terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| width.0);
+        let is_terminal = std::io::stdout().is_terminal();
+        self.text_within(is_terminal.then(|| columns.unwrap_or(COLUMNS)))
+    }
+
+    /// The text in so many columns, or as wide as it is.
+    fn text_within(mut self, columns: Option<u16>) -> String {
+        if self.0.is_empty() {
+            return String::new();
+        }
+        self.0.set_content_arrangement(ContentArrangement::Disabled);
+        if let Some(columns) = columns {
+            self.0.set_content_arrangement(ContentArrangement::Dynamic).set_width(columns);
+            let last = self.0.column_count().saturating_sub(1);
+            self.0.column_iter_mut().take(last).for_each(|column| {
+                column.set_constraint(ColumnConstraint::ContentWidth);
+            });
+        }
+        self.0.trim_fmt()
+    }
+}
+
+/// A progress bar on standard error. It is shown on terminals only, and removed when dropped.
+pub(crate) struct Bar(ProgressBar);
+
+impl Bar {
+    /// A bar over bytes.
+    pub(crate) fn bytes(what: &'static str) -> Self {
+        Self::new(what, "{msg} {bar:40} {bytes}/{total_bytes} {bytes_per_sec} {eta}")
+    }
+
+    /// A bar over anything else that is counted.
+    pub(crate) fn steps(what: &'static str) -> Self {
+        Self::new(what, "{msg} {bar:40} {pos}/{len}")
+    }
+
+    /// A spinner with a message.
+    pub(crate) fn spinner() -> Self {
+        let bar = Self::new("", "{spinner} {msg}");
+        bar.0.enable_steady_tick(TICK);
+        bar
+    }
+
+    fn new(what: impl Into<Cow<'static, str>>, template: &str) -> Self {
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+        let style = ProgressStyle::with_template(template);
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        bar.set_message(what);
+        Self(bar)
+    }
+
+    /// Shows how much is done.
+    pub(crate) fn update(&self, done: u64, total: u64) {
+        self.0.set_length(total);
+        self.0.set_position(done);
+    }
+
+    /// Shows a message.
+    pub(crate) fn say(&self, message: &str) {
+        self.0.set_message(message.to_owned());
+    }
+}
+
+/// Does `work`, which shows on a spinner what it is doing.
+pub(crate) fn with_spinner<T>(work: impl FnOnce(&mut dyn FnMut(&str)) -> T) -> T {
+    let bar = Bar::spinner();
+    work(&mut |what| bar.say(what))
+}
+
+/// Does `work`. On a terminal, `show` is called now and then meanwhile, with the bar that `make` makes.
+pub(crate) fn watched<T>(
+    make: impl FnOnce() -> Bar + Send,
+    show: impl Fn(&Bar) + Sync,
+    work: impl FnOnce() -> T,
+) -> T {
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        if std::io::stderr().is_terminal() {
+            scope.spawn(|| {
+                let bar = make();
+                while !done.load(Ordering::Relaxed) {
+                    show(&bar);
+                    std::thread::sleep(TICK);
+                }
+            });
+        }
+        let result = work();
+        done.store(true, Ordering::Relaxed);
+        result
+    })
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
     }
 }
 
@@ -121,5 +258,29 @@ mod tests {
         assert_eq!(Answer::new(Value::Null, "a").text, b"a\n");
         assert_eq!(Answer::new(Value::Null, "a\n").text, b"a\n");
         assert_eq!(Answer::new(Value::Null, "").text, b"");
+    }
+
+    fn table() -> Table {
+        let mut table = Table::new(&["name", ">size", "path"]);
+        table.row(["a".to_owned(), "10".to_owned(), "/some/long/path".to_owned()]);
+        table.row(["longer".to_owned(), "1000000".to_owned(), "/short".to_owned()]);
+        table
+    }
+
+    #[test]
+    fn columns_line_up() {
+        let wide =
+            "name       size  path\na            10  /some/long/path\nlonger  1000000  /short";
+        assert_eq!(table().text_within(None), wide);
+        assert_eq!(table().text_within(Some(80)), wide);
+        assert_eq!(Table::new(&["name"]).text_within(None), "");
+    }
+
+    #[test]
+    fn a_narrow_terminal_wraps_the_last_column() {
+        let text = table().text_within(Some(30));
+        assert!(text.lines().all(|line| line.len() <= 30), "{text}");
+        let joined = text.split_whitespace().collect::<String>();
+        assert!(text.lines().count() > 3 && joined.contains("longer1000000/short"), "{text}");
     }
 }

@@ -1,10 +1,10 @@
-//! Things as they appear in JSON, and as people read them.
-use crate::when;
+//! How things appear in JSON, and how people read them.
 use esker::PosixPool;
 use esker::types::info::{ContainerInfo, Durability, Medium, PoolInfo, SnapshotInfo, Space};
-use esker::types::{Checksum, ObjectId};
+use esker::types::{Checksum, Epoch, ObjectId};
 use esker_bench::units::Bytes;
 use esker_store::{HugePages, Superblock};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 pub(crate) fn medium(medium: Medium) -> &'static str {
@@ -30,7 +30,7 @@ pub(crate) fn checksum(checksum: Checksum) -> &'static str {
     }
 }
 
-/// Space of all targets together.
+/// The space of all targets together.
 pub(crate) fn sum(targets: &[Space]) -> Space {
     targets.iter().fold(Space::default(), |sum, target| Space {
         data_total: sum.data_total + target.data_total,
@@ -63,17 +63,13 @@ pub(crate) fn pool(info: &PoolInfo) -> Value {
     })
 }
 
-/// `3 GiB of 4 GiB`, and what is to be said of the rest.
+/// `3 GiB of 4 GiB`, with a remark about the rest if there is one.
 pub(crate) fn huge_pages(pages: &HugePages, rest: &str) -> String {
     let text = format!("{} of {}", Bytes(pages.bytes), Bytes(pages.total));
     if pages.bytes < pages.total { format!("{text}: {rest}") } else { text }
 }
 
-/// Bytes that a pool reserves on its file system.
-pub(crate) fn reserved_bytes(pool: &Superblock) -> u64 {
-    pool.reserved_bytes()
-}
-
+/// A pool of this machine.
 pub(crate) fn superblock(path: &std::path::Path, pool: &Superblock) -> Value {
     json!({
         "uuid": pool.uuid.to_string(),
@@ -81,12 +77,12 @@ pub(crate) fn superblock(path: &std::path::Path, pool: &Superblock) -> Value {
         "url": format!("esker:{}", path.display()),
         "medium": medium(pool.medium),
         "durability": durability(pool.durability),
-        "size_bytes": reserved_bytes(pool),
+        "size_bytes": pool.reserved_bytes(),
         "targets": pool.targets,
     })
 }
 
-/// A pool of files: it has no size of its own.
+/// A pool of plain files, which has no size of its own.
 pub(crate) fn posix(path: &std::path::Path, pool: &PosixPool) -> Value {
     let level = if pool.fsync { Durability::Commit } else { Durability::Process };
     json!({
@@ -105,13 +101,13 @@ pub(crate) fn container(info: &ContainerInfo) -> Value {
         "uuid": info.uuid.to_string(),
         "label": info.label,
         "checksum": checksum(info.checksum),
-        "created": when::utc(info.created),
+        "created": utc(info.created),
         "handles": info.handles,
     })
 }
 
 pub(crate) fn snapshot(snapshot: &SnapshotInfo) -> Value {
-    json!({"epoch": snapshot.epoch.0, "name": snapshot.name, "created": when::utc(snapshot.epoch)})
+    json!({"epoch": snapshot.epoch.0, "name": snapshot.name, "created": utc(snapshot.epoch)})
 }
 
 pub(crate) fn object(oid: ObjectId) -> Value {
@@ -122,7 +118,7 @@ pub(crate) fn object(oid: ObjectId) -> Value {
     })
 }
 
-/// Bytes as text where they are text, else in hexadecimal digits.
+/// Bytes as text if they are UTF-8, or in hexadecimal digits.
 pub(crate) fn bytes(bytes: &[u8]) -> Value {
     match std::str::from_utf8(bytes) {
         Ok(text) => json!({"text": text}),
@@ -130,7 +126,7 @@ pub(crate) fn bytes(bytes: &[u8]) -> Value {
     }
 }
 
-/// Bytes as people read them: quoted and escaped where they are not plain text.
+/// Bytes as people read them: plain text, or hexadecimal digits after `0x`.
 pub(crate) fn readable(bytes: &[u8]) -> String {
     match std::str::from_utf8(bytes) {
         Ok(text) if !text.chars().any(char::is_control) => text.to_owned(),
@@ -147,6 +143,18 @@ pub(crate) fn free(free: u64, total: u64) -> String {
     format!("{} of {} free", Bytes(free), Bytes(total))
 }
 
+/// When an epoch was: `2026-01-31T12:00:00Z`.
+pub(crate) fn utc(epoch: Epoch) -> String {
+    time(epoch.unix_time().as_secs() as i64, 0, 0)
+}
+
+/// A time since the start of 1970, in UTC, with so many digits of a second: `2026-01-31T12:00:00.000Z`. Years that no
+/// calendar has are shown as `@SECONDS`.
+pub(crate) fn time(seconds: i64, nanos: i32, digits: usize) -> String {
+    let time = Timestamp::new(seconds, nanos);
+    time.map_or_else(|_| format!("@{seconds}"), |time| format!("{time:.digits$}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -157,5 +165,13 @@ mod tests {
         assert_eq!(bytes(&[0xff, 0x00]), json!({"hex": "ff00"}));
         assert_eq!(readable(b"a b"), "a b");
         assert_eq!(readable(b"a\n"), "0x610a");
+    }
+
+    #[test]
+    fn times_are_those_of_the_calendar() {
+        assert_eq!(utc(Epoch(0)), "2021-01-01T00:00:00Z");
+        assert_eq!(utc(Epoch(90_061_000_000_000)), "2021-01-02T01:01:00Z");
+        assert_eq!(time(-1, 5, 9), "1969-12-31T23:59:59.000000005Z");
+        assert_eq!(time(i64::MAX, 0, 0), "@9223372036854775807");
     }
 }

@@ -28,7 +28,11 @@ fn a_pool_on_ceph_is_made_once_and_used_like_others() {
     site.ok(&["fs", "import", &field, &there]);
     site.ok(&["fs", "export", &there, &back]);
     assert!(std::fs::read(&back).unwrap() == noise(3_000_001));
-    site.ok(&["cont", "destroy", &url, "run1"]);
+    let (path, options) = url.split_once('?').unwrap();
+    let one = format!("{path}/run1?{options}");
+    assert_eq!(site.ok(&["kv", "get", &one, "index", "t2m"]), "2.1");
+    assert_eq!(site.ok(&["fs", "ls", &format!("{one}:/")]).trim(), "field");
+    site.ok(&["cont", "destroy", &one]);
 }
 
 #[test]

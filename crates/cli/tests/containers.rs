@@ -33,6 +33,57 @@ fn labels_are_given_in_either_form_or_not_at_all() {
 }
 
 #[test]
+fn a_pool_and_a_container_are_one_argument_or_two() {
+    let site = Site::new();
+    site.create_pool();
+    let url = format!("esker:{}/tank", site.dir.display());
+    let files = format!("posix:{}/files", site.dir.display());
+    site.ok(&["pool", "create", &files]);
+    site.ok(&["cont", "create", "tank/run1", "--checksum", "crc64"]);
+    site.ok(&["cont", "create", &format!("{files}/run1?fsync=on")]);
+    let synced = format!("{files}?fsync=on");
+    for pool in ["tank", &url, &files, &synced] {
+        let one = match pool.split_once('?') {
+            Some((path, options)) => format!("{path}/run1?{options}"),
+            None => format!("{pool}/run1"),
+        };
+        let info = site.json(&["cont", "query", pool, "run1"]);
+        assert_eq!(site.json(&["cont", "query", &one]), info);
+        site.ok(&["kv", "put", "--class", "S1", &one, "index", "key", pool]);
+        assert_eq!(site.ok(&["kv", "get", pool, "run1", "index", "key", "--class", "S1"]), pool);
+        site.ok(&["cont", "set-attr", &one, "owner:me"]);
+        assert_eq!(site.json(&["cont", "list-attr", pool, "run1"]), json!(["owner"]));
+    }
+    assert_eq!(site.json(&["cont", "query", "daos://tank/run1"])["checksum"], json!("crc64"));
+    site.ok(&["cont", "destroy", "tank/run1"]);
+    assert_eq!(site.fails(&["cont", "query", "tank/run1"]).0, "not_found");
+}
+
+#[test]
+fn a_name_that_exists_is_said_to_exist() {
+    let site = Site::with_container();
+    site.ok(&["cont", "snapshot", "create", "tank/run1", "monday"]);
+    site.ok(&["cont", "create", "tank/home", "--type", "posix"]);
+    site.ok(&["fs", "mkdir", "tank/home:/d"]);
+    for (arguments, words) in [
+        (&["cont", "create", "tank/run1"][..], "pool tank already has a container \"run1\""),
+        (&["cont", "create", "tank/home", "--type", "posix"], "`esker cont destroy tank home`"),
+        (
+            &["cont", "snapshot", "create", "tank/run1", "monday"],
+            "container run1 already has a snapshot \"monday\"",
+        ),
+        (&["cont", "copy", "tank/run1", "tank/home"], "home"),
+        (&["fs", "mkdir", "tank/home:/d"], "already"),
+        (&["fs", "ln", "-s", "x", "tank/home:/d"], "already"),
+    ] {
+        let envelope = site.failure(arguments);
+        assert_eq!(envelope["error"]["kind"], json!("exists"), "{envelope}");
+        let message = envelope["error"]["message"].as_str().unwrap();
+        assert!(message.contains(words) && !message.contains("os error"), "{message}");
+    }
+}
+
+#[test]
 fn what_cannot_be_done_is_refused() {
     let site = Site::with_container();
     let fails = |arguments: &[&str]| site.fails(arguments);
@@ -56,6 +107,9 @@ fn who_asks_for_a_container_that_is_not_there_learns_where_and_what_helps() {
     says(&["cont", "query", "tank", "nothing"]);
     says(&["cont", "destroy", "tank", "nothing"]);
     says(&["fs", "ls", "tank/nothing"]);
+    let said = site.failure(&["pool", "query", "tank/run1"]);
+    let message = said["error"]["message"].as_str().unwrap();
+    assert!(message.contains("tank/run1 names a container"), "{message}");
     let message = says(&["fields", "list", "--store", "tank/nothing"]);
     assert!(message.contains("`esker fields archive`"), "{message}");
 }

@@ -163,7 +163,7 @@ fn what_the_originals_have_and_these_have_not_is_refused_by_name() {
         let output = site.run(&[&["bench"], arguments].concat());
         assert_eq!(output.status.code(), Some(2), "{output:?}");
         let said = String::from_utf8(output.stderr).unwrap();
-        assert!(said.contains(&format!("has {option}, and this has not")), "{said}");
+        assert!(said.contains(&format!("{option} of {} is not supported", arguments[0])), "{said}");
     }
     let kind = |arguments: &[&str]| site.fails(&[&["bench"], arguments].concat()).0;
     let dir = site.dir.display().to_string();

@@ -15,6 +15,9 @@ fn a_pool_is_made_found_and_removed() {
     assert_eq!((&made["label"], &made["targets"]), (&json!("tank"), &json!(2)));
     assert!(made["size_bytes"].as_u64().unwrap() <= 32 << 20);
     assert_eq!(site.json(&["pool", "list"]), json!([made]));
+    let uuid = made["uuid"].as_str().unwrap();
+    assert!(!site.ok(&["pool", "list"]).contains(uuid));
+    assert!(site.ok(&["pool", "list", "--verbose"]).contains(uuid));
 
     let url = made["url"].as_str().unwrap();
     for name in ["tank", made["uuid"].as_str().unwrap(), url] {
@@ -92,6 +95,38 @@ fn what_cannot_be_made_is_refused_with_a_reason() {
     for command in ["query", "destroy", "check", "scrub", "compact"] {
         assert_eq!(kind(&["pool", command, "nothing"]), "not_found", "{command}");
     }
+}
+
+/// What is in the way of a new pool is named, and nothing is left of a pool that was refused.
+#[test]
+fn a_name_that_exists_is_said_to_exist() {
+    let site = Site::new();
+    site.create_pool();
+    std::fs::create_dir(site.dir.join("other")).unwrap();
+    site.file("other/file", b"");
+    let says = |arguments: &[&str]| {
+        let envelope = site.failure(arguments);
+        envelope["error"]["message"].as_str().unwrap().to_owned()
+    };
+    let (tank, dir) = (site.dir.join("tank").display().to_string(), site.dir.display());
+    let said = says(&["pool", "create", "tank", "--size", "32M"]);
+    assert!(said.contains(&format!("a pool already exists at {tank}")), "{said}");
+    assert!(said.contains(&format!("`esker pool destroy esker:{tank}`")), "{said}");
+    let said = says(&["pool", "create", &format!("posix:{tank}")]);
+    assert!(said.contains("a pool already exists at"), "{said}");
+    let said = says(&["pool", "create", "other", "--size", "32M"]);
+    assert!(said.contains("other already exists and is no pool"), "{said}");
+    for name in ["tank", "other"] {
+        assert!(site.dir.join(name).read_dir().unwrap().next().is_some(), "{name}");
+    }
+    let before = left(&site, &[]);
+    let below = format!("{dir}/a/b/c");
+    assert_eq!(
+        site.fails(&["pool", "create", "new", "--size", "1K", "--dir", &below]).0,
+        "invalid"
+    );
+    assert_eq!(site.fails(&["pool", "create", &format!("posix:{below}/no label")]).0, "invalid");
+    assert_eq!(left(&site, &[]), before);
 }
 
 #[test]

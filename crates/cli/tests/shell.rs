@@ -35,6 +35,32 @@ fn help_explains_names_and_exit_status() {
 }
 
 #[test]
+fn the_tool_alone_shows_the_first_commands() {
+    let site = Site::new();
+    let said = site.ok(&[]);
+    assert_eq!(said.lines().filter(|line| line.starts_with("  esker ")).count(), 5, "{said}");
+    assert!(said.contains("`esker --help` lists all commands"), "{said}");
+    let output = site.run(&["--json"]);
+    assert_eq!(output.status.code(), Some(2));
+    let envelope: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(envelope["error"]["kind"], json!("invalid"));
+}
+
+/// Each command has a line of its own in the list, and a group says what it is for.
+#[test]
+fn the_list_says_what_each_command_is_for() {
+    let help = Site::new().ok(&["-h"]);
+    let lines = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let lines: Vec<_> = lines.take_while(|line| !line.is_empty()).collect();
+    let purposes: Vec<_> = lines.iter().filter_map(|line| line.trim().split_once("  ")).collect();
+    assert!(purposes.len() > 12, "{help}");
+    for (name, purpose) in &purposes {
+        let same = purposes.iter().filter(|(_, other)| other == purpose).count();
+        assert_eq!(same, 1, "{name}: {purpose}");
+    }
+}
+
+#[test]
 fn shells_complete_the_commands() {
     let site = Site::new();
     for shell in ["bash", "zsh", "fish"] {
@@ -98,5 +124,5 @@ fn the_doctor_says_what_is_wrong_and_how_to_mend_it() {
     let file = site.file("a file", b"");
     let output = site.command(&["doctor"]).env("ESKER_POOLS", &file).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
-    assert!(String::from_utf8(output.stdout).unwrap().contains("to mend it"));
+    assert!(String::from_utf8(output.stdout).unwrap().contains("remedy:"));
 }

@@ -1,9 +1,8 @@
-//! `esker array`.
+//! `esker array`: files as Arrays.
 use super::files;
 use crate::args::{NAMING, ObjectArg, SnapshotArg};
-use crate::output::Answer;
-use crate::progress::Bar;
-use crate::{shapes, when};
+use crate::output::{Answer, Bar};
+use crate::shapes;
 use clap::{Args, Subcommand};
 use esker::types::info::OpenMode;
 use esker::types::ops::{Sink, Source};
@@ -13,10 +12,10 @@ use esker_bench::units::Bytes;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
-/// Bytes moved at a time, roughly.
+/// Bytes that are copied at a time, approximately.
 const PIECE_BYTES: u64 = 4 << 20;
 
-/// Put files into Arrays, get them back, and look at them
+/// Store files as Array objects, read them back, and show their sizes
 #[derive(Subcommand)]
 pub(crate) enum ArrayCommand {
     Put(Put),
@@ -26,42 +25,53 @@ pub(crate) enum ArrayCommand {
 
 /// Store a file as an Array
 ///
-/// An Array that exists is overwritten and gets the length of the file. The file goes over piece by
-/// piece: readers may see some of it before all is there.
+/// An existing Array is overwritten and truncated to the length of the file. The file is copied piece by piece, so
+/// readers may see a part of it before it is complete.
 #[derive(Args)]
-#[command(after_long_help = NAMING)]
+#[command(after_long_help = format!("Examples:
+  esker array put tank/run1 field-1 field.grib
+  esker array put tank/run1 numbers numbers.bin --cell-size 8
+
+{NAMING}"))]
 pub(crate) struct Put {
     #[command(flatten)]
     array: ObjectArg,
-    /// File; - for standard input
+    /// File, or - for standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Bytes per cell of a new Array
+    /// Cell size of a new Array
     #[arg(long, value_name = "SIZE", default_value = "1")]
     cell_size: Bytes,
-    /// Bytes per chunk of a new Array; a chunk lies on one target
+    /// Chunk size of a new Array; each chunk lies on one target
     #[arg(long, value_name = "SIZE", default_value = "1MiB")]
     chunk_size: Bytes,
 }
 
 /// Write an Array to a file
 ///
-/// Cells that were never written come out as zeros.
+/// Cells that were never written read as zeros.
 #[derive(Args)]
-#[command(after_long_help = NAMING)]
+#[command(after_long_help = format!("Examples:
+  esker array get tank/run1 field-1 -o field.grib
+  esker array get tank/run1 field-1 --snapshot monday | md5sum
+
+{NAMING}"))]
 pub(crate) struct Get {
     #[command(flatten)]
     array: ObjectArg,
-    /// File; - for standard output
+    /// File, or - for standard output
     #[arg(long, short, value_name = "FILE", default_value = "-")]
     output: PathBuf,
     #[command(flatten)]
     snapshot: SnapshotArg,
 }
 
-/// Show the size of an Array, and when it last changed
+/// Show the size of an Array and when it last changed
 #[derive(Args)]
-#[command(after_long_help = NAMING)]
+#[command(after_long_help = format!("Examples:
+  esker array stat tank/run1 field-1
+
+{NAMING}"))]
 pub(crate) struct Stat {
     #[command(flatten)]
     array: ObjectArg,
@@ -79,7 +89,7 @@ impl ArrayCommand {
     }
 }
 
-/// Opens an Array that should be there.
+/// Opens an Array that must exist.
 fn existing(
     name: &ObjectArg,
     container: &Container,
@@ -90,8 +100,8 @@ fn existing(
         ErrorKind::NotFound => Error::new(
             ErrorKind::NotFound,
             format!(
-                "container {} has no Array {}: `esker object list` shows what it has (an Array of \
-                 another class has another id, see --class)",
+                "container {} has no Array {}: `esker object list` shows its objects (the class is part of \
+                 the object ID, see --class)",
                 container.info().label,
                 name.object
             ),
@@ -119,8 +129,8 @@ impl Put {
                 break;
             }
         }
-        // A new Array has its length by what was written. A drain may have taken it since, and setting the
-        // length would then make another one, of zeros.
+        // The writes have given a new Array its length. A drain may have moved it since; setting the length would
+        // then create another Array, of zeros.
         if !is_new {
             array.set_size(cells, Access::Latest).wait()?;
         }
@@ -128,7 +138,7 @@ impl Put {
         Ok(Answer::new(response, ""))
     }
 
-    /// The Array, and whether it is new. Of two that create it at once, one finds it made.
+    /// The Array, and whether it is new. Of two processes that create it at the same time, one finds it existing.
     fn open_or_create(&self, container: &Container, oid: ObjectId) -> Result<(Array, bool)> {
         let cell_size = self.cell_size.0;
         let chunk_size = self.chunk_size.0 / cell_size.max(1);
@@ -154,7 +164,7 @@ fn whole_cells(bytes: usize, cell_size: u64) -> Result<u64> {
         false => Err(Error::new(
             ErrorKind::Invalid,
             format!(
-                "the file does not end with a whole cell: the Array has cells of {cell_size} bytes"
+                "the length of the file is no multiple of the Array's cell size, {cell_size} bytes"
             ),
         )),
     }
@@ -164,7 +174,7 @@ impl Get {
     fn run(self, json: bool) -> Result<Answer> {
         let to_stdout = self.output == Path::new("-");
         if json && to_stdout {
-            let message = "standard output is taken by --json: name a file with --output";
+            let message = "standard output is for the JSON document: name a file with --output";
             return Err(Error::new(ErrorKind::Invalid, message));
         }
         let (container, oid) = self.array.open(OpenMode::ReadOnly, ObjectType::Array)?;
@@ -179,7 +189,7 @@ impl Get {
         Ok(Answer::new(response, ""))
     }
 
-    /// Returns the bytes written.
+    /// Writes the Array to the file; returns the number of bytes.
     fn copy(&self, array: &Array, access: Access<'_>) -> Result<u64> {
         let cell = array.attributes().cell_size;
         let cells = array.size(access).wait()?;
@@ -188,10 +198,10 @@ impl Get {
         let (bar, mut at) = (Bar::bytes("reading"), 0);
         while at < cells {
             let piece = (buffer.len() as u64 / cell).min(cells - at);
-            let place = &mut buffer[..(piece * cell) as usize];
-            place.fill(0);
-            array.read(&[Extent::new(at, piece)], Sink::One(place), access).wait()?;
-            sink.write(place)?;
+            let piece_buffer = &mut buffer[..(piece * cell) as usize];
+            piece_buffer.fill(0);
+            array.read(&[Extent::new(at, piece)], Sink::One(piece_buffer), access).wait()?;
+            sink.write(piece_buffer)?;
             at += piece;
             bar.update(at * cell, cells * cell);
         }
@@ -212,7 +222,7 @@ impl Stat {
         response["cell_bytes"] = json!(cell_size);
         response["chunk_cells"] = json!(chunk_size);
         response["size_bytes"] = json!(stat.size.saturating_mul(cell_size));
-        response["changed"] = json!(when::utc(stat.epoch));
+        response["changed"] = json!(shapes::utc(stat.epoch));
         response["epoch"] = json!(stat.epoch.0);
         let text = describe(&response);
         Ok(Answer::new(response, text))

@@ -1,4 +1,4 @@
-//! Attributes of pools and containers: names with values that users keep with them.
+//! `list-attr`, `get-attr`, `set-attr` and `del-attr`: the user attributes of pools and containers.
 use crate::args::{ContainerArg, PoolArg};
 use crate::output::Answer;
 use crate::shapes;
@@ -8,9 +8,9 @@ use esker::types::{Error, ErrorKind, Result};
 use esker::{Attributes, Wait};
 use serde_json::{Map, Value, json};
 
-/// What has attributes.
+/// What has attributes: a pool or a container.
 pub(crate) trait Scope: Args {
-    /// Its attributes.
+    /// Opens it and returns its attributes.
     fn attributes(&self, mode: OpenMode) -> Result<Attributes>;
 }
 
@@ -31,13 +31,13 @@ pub(crate) enum AttributeCommand<S: Scope> {
     /// List the names of user attributes
     #[command(name = "list-attr", visible_alias = "list-attrs")]
     List(Named<S>),
-    /// Show user attributes: those named, else all
+    /// Show user attributes: the named ones, or all
     #[command(name = "get-attr", visible_alias = "get-attrs")]
     Get(Names<S>),
-    /// Set user attributes, all or none
+    /// Set user attributes: all of them, or none if one fails
     #[command(name = "set-attr")]
     Set(Pairs<S>),
-    /// Remove user attributes, all or none
+    /// Remove user attributes: all of them, or none if one is missing
     #[command(name = "del-attr")]
     Remove(NamesToRemove<S>),
 }
@@ -52,7 +52,7 @@ pub(crate) struct Named<S: Scope> {
 pub(crate) struct Names<S: Scope> {
     #[command(flatten)]
     scope: S,
-    /// Names of attributes
+    /// Names of attributes [default: all]
     #[arg(value_name = "NAME")]
     names: Vec<String>,
 }
@@ -61,7 +61,7 @@ pub(crate) struct Names<S: Scope> {
 pub(crate) struct Pairs<S: Scope> {
     #[command(flatten)]
     scope: S,
-    /// Names and values
+    /// Attributes to set, each with its value
     #[arg(value_name = "NAME:VALUE", required = true)]
     pairs: Vec<String>,
 }
@@ -107,7 +107,9 @@ fn change(attributes: &Attributes, changes: &[(&str, Option<&[u8]>)]) -> Result<
 
 fn split(pair: &str) -> Result<(&str, Option<&[u8]>)> {
     let parts = pair.split_once(':').map(|(name, value)| (name, Some(value.as_bytes())));
-    parts.ok_or_else(|| Error::new(ErrorKind::Invalid, format!("{pair:?}: write it as NAME:VALUE")))
+    parts.ok_or_else(|| {
+        Error::new(ErrorKind::Invalid, format!("{pair:?} has no value: write NAME:VALUE"))
+    })
 }
 
 fn get(attributes: &Attributes, names: Vec<String>) -> Result<Answer> {
@@ -123,7 +125,7 @@ fn get(attributes: &Attributes, names: Vec<String>) -> Result<Answer> {
 
 fn value_of(attributes: &Attributes, name: &str) -> Result<Vec<u8>> {
     attributes.get(name).wait()?.ok_or_else(|| {
-        let message = format!("there is no attribute {name:?}: list-attr shows those there are");
+        let message = format!("there is no attribute {name:?}: `list-attr` shows all of them");
         Error::new(ErrorKind::NotFound, message)
     })
 }

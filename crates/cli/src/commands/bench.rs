@@ -1,4 +1,4 @@
-//! `esker bench`.
+//! `esker bench`: measuring this machine and the store on it.
 mod beside;
 mod fields;
 mod ior;
@@ -6,14 +6,12 @@ mod mdtest;
 mod parallel;
 mod posix;
 mod rados;
-mod refused;
 
 use super::compare::CompareCommand;
 use super::paper::PaperCommand;
 use super::pool::DurabilityArg;
 use super::report::ReportCommand;
-use crate::output::Answer;
-use crate::progress::Bar;
+use crate::output::{Answer, with_spinner};
 use clap::{Args, Subcommand};
 use esker::types::{Error, Result};
 use esker_bench::fleet::Launcher;
@@ -33,12 +31,17 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 const METHOD: &str = "\
-The first use of fresh memory is ten times slower than its reuse, so a pass that is not measured warms up \
-the pool's segments, and the file of the limit is written once before it is measured.
+The first use of fresh memory is ten times slower than its reuse. An unmeasured pass therefore warms up the segments \
+of the pool, and the file of the limit is written once before it is measured.
 
-Each process is a real one. All begin a phase at the same moment; the time of a phase goes from the first \
-start to the last end. What a process reads is what another one wrote. The limit is pwrite and pread of \
-the same blocks into a file on the same medium, by the same processes, in turns with the store.";
+The workers are processes, not threads. All start a phase at the same moment; its time runs from the first start to \
+the last end. Each process reads what another process wrote. The limit is pwrite and pread of the same blocks into a \
+file on the same medium, by the same processes, alternating with the store.
+
+Examples:
+  esker bench array --size 8KiB,1MiB --procs 1,2 --json array.json
+  esker bench kv --value 64 --pool tank
+  esker bench report array.json -o report.html";
 
 /// Measure this machine and the store on it
 #[derive(Subcommand)]
@@ -56,19 +59,19 @@ pub(crate) enum BenchCommand {
     Compare(CompareCommand),
     Paper(PaperCommand),
     Report(ReportCommand),
-    /// One process of a benchmark
+    /// Serve as one process of a benchmark
     #[command(hide = true)]
     Worker,
-    /// One process of field-io or segments
+    /// Serve as one process of field-io or segments
     #[command(hide = true)]
     FieldWorker,
-    /// One process of fields
+    /// Serve as one process of fields
     #[command(hide = true)]
     FieldsWorker,
-    /// One process of mdtest or ior
+    /// Serve as one process of mdtest or ior
     #[command(hide = true)]
     PosixWorker,
-    /// Removes what a benchmark leaves
+    /// Remove what a benchmark leaves behind
     #[command(hide = true)]
     Janitor {
         /// What to remove
@@ -76,43 +79,42 @@ pub(crate) enum BenchCommand {
     },
 }
 
-/// Measure what the medium gives: pwrite, pread, memcpy
+/// Measure the limits of the medium: pwrite, pread and memcpy
 ///
-/// Blocks go into a file that was allocated and touched before; on block media also with a sync after
-/// each.
+/// Blocks are written to a file that was allocated and touched before; on block media, also with a sync after each.
 #[derive(Args)]
 #[command(after_long_help = "Example:
   esker bench limit --path /dev/shm --size 8KiB,1MiB --procs 1,2")]
 pub(crate) struct Limit {
     #[command(flatten)]
     path: PathArg,
-    /// Bytes of a block; several, separated by commas, are measured one after the other
+    /// Block size, or several, separated by commas
     #[arg(long, value_name = "SIZE", default_value = "1MiB", value_delimiter = ',')]
     size: Vec<Bytes>,
-    /// Processes at once; several, separated by commas, are measured one after the other
+    /// Number of processes, or several numbers, separated by commas
     #[arg(long, value_name = "N", default_value = "1", value_delimiter = ',')]
     procs: Vec<u32>,
-    /// Size of the files of all processes together
+    /// Total size of the files of all processes
     #[arg(long, value_name = "SIZE", default_value = "1GiB")]
     total: Bytes,
-    /// How long each phase lasts
-    #[arg(long, value_name = "S", default_value = "1")]
+    /// Duration of each phase in seconds
+    #[arg(long, value_name = "SECONDS", default_value = "1")]
     seconds: f64,
     #[command(flatten)]
     json: JsonFile,
 }
 
-/// Measure Arrays: write each, optionally note it in a Key-Value; then find and read it
+/// Measure Arrays: write each, and optionally index it in a Key-Value; then find and read it
 #[derive(Args)]
 #[command(after_long_help = METHOD)]
 pub(crate) struct Array {
-    /// Bytes of an Array; several, separated by commas, are measured one after the other
+    /// Size of an Array, or several sizes, separated by commas
     #[arg(long, value_name = "SIZE", default_value = "1MiB", value_delimiter = ',')]
     size: Vec<Bytes>,
-    /// Note each Array in a Key-Value of the process, and find it there before it is read
+    /// Index each Array in a Key-Value of its process, and look it up there before reading it
     #[arg(long)]
     indexed: bool,
-    /// The same in one Key-Value of all processes
+    /// Index all Arrays in one Key-Value that all processes share
     #[arg(long)]
     shared_index: bool,
     #[command(flatten)]
@@ -123,51 +125,51 @@ pub(crate) struct Array {
 #[derive(Args)]
 #[command(after_long_help = METHOD)]
 pub(crate) struct Kv {
-    /// Bytes of a value; several, separated by commas, are measured one after the other
+    /// Size of a value, or several sizes, separated by commas
     #[arg(long, value_name = "SIZE", default_value = "64", value_delimiter = ',')]
     value: Vec<Bytes>,
     #[command(flatten)]
     common: Common,
 }
 
-/// Where to measure.
+/// The medium to measure.
 #[derive(Args)]
 pub(super) struct PathArg {
-    /// Folder on the medium [default: memory where there is room, else where temporary files go]
+    /// Directory on the medium [default: /dev/shm, or the directory for temporary files]
     #[arg(long, value_name = "DIR")]
     path: Option<PathBuf>,
 }
 
-/// Where the report goes.
+/// The file of the JSON report.
 #[derive(Args)]
 pub(super) struct JsonFile {
-    /// Write the report to this file; - for standard output in place of the table
+    /// Write the report to this file; - prints it in place of the table
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
 
-/// A pool of the user's, or how one is made.
+/// An existing pool, or how one is created.
 #[derive(Args)]
 pub(super) struct PoolChoice {
-    /// Pool to measure, in containers of its own [default: a pool that is made and removed]
+    /// Existing pool to measure, in temporary containers [default: a temporary pool]
     #[arg(long, value_name = "POOL", conflicts_with_all = ["path", "targets", "durability", "huge_pages"])]
     pool: Option<String>,
-    /// Durability of the pool that is made [default: process in memory, commit on block media]
+    /// Durability of the temporary pool [default: process in memory, commit on block media]
     #[arg(long, value_name = "LEVEL")]
     durability: Option<DurabilityArg>,
     #[command(flatten)]
     own: OwnArgs,
 }
 
-/// How a pool is made.
+/// How a temporary pool is created.
 #[derive(Args)]
 pub(super) struct OwnArgs {
     #[command(flatten)]
     path: PathArg,
-    /// Targets of the pool that is made [default: one per core, 2 to 8]
+    /// Number of targets of the temporary pool [default: one per core, 2 to 8]
     #[arg(long, value_name = "T")]
     targets: Option<u32>,
-    /// Keep the data of the pool that is made in huge pages
+    /// Keep the data of the temporary pool in huge pages
     #[arg(long)]
     huge_pages: bool,
 }
@@ -192,30 +194,30 @@ impl OwnArgs {
     }
 }
 
-/// What array and kv share.
+/// Options that `array` and `kv` share.
 #[derive(Args)]
 struct Common {
     #[command(flatten)]
     pool: PoolChoice,
-    /// Processes at once; several, separated by commas, are measured one after the other
+    /// Number of processes, or several numbers, separated by commas
     #[arg(long, value_name = "N", default_value = "1", value_delimiter = ',')]
     procs: Vec<u32>,
     /// Operations of each process in each phase [default: 512 MiB, 64 to 200000 operations]
     #[arg(long, value_name = "N")]
     ops: Option<u64>,
-    /// How often writing and reading are repeated; figures are over all rounds
+    /// Number of rounds of writing and reading; figures are over all rounds
     #[arg(long, value_name = "N", default_value_t = 3)]
     rounds: u32,
-    /// Start new processes for each round, as short jobs do: they map the pool anew
+    /// Start new processes for each round, which map the pool again, as short jobs do
     #[arg(long)]
     fresh: bool,
     /// Object class: S1 (one target), S2, SX (all targets) ...
     #[arg(long, value_name = "CLASS", default_value = "S1")]
     class: String,
-    /// Compare what is read with what was written, in a phase that is not measured
+    /// Compare what is read with what was written, in an unmeasured phase
     #[arg(long)]
     verify: bool,
-    /// What the data is made from
+    /// Seed of the data
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
@@ -260,7 +262,7 @@ impl BenchCommand {
     }
 }
 
-/// One process of a benchmark, told what to do on standard input.
+/// Serves as one process of a benchmark, which gets its jobs on standard input.
 fn serve<W: worker::Work>() -> Result<Answer> {
     worker::serve_work::<W>(std::io::stdin().lock(), std::io::stdout())?;
     Ok(Answer::new(json!(null), ""))
@@ -277,9 +279,7 @@ impl Limit {
             total_bytes: self.total.0,
             seconds: self.seconds,
         };
-        let bar = Bar::spinner();
-        let report = plan.run(&mut |what| bar.say(what))?;
-        drop(bar);
+        let report = with_spinner(|note| plan.run(note))?;
         self.json.answer(&report)
     }
 }
@@ -310,14 +310,13 @@ impl Common {
             verify: self.verify,
             seed: self.seed,
         };
-        let bar = Bar::spinner();
-        let report = plan.run(&mut |what| bar.say(what))?;
-        drop(bar);
+        let report = with_spinner(|note| plan.run(note))?;
         self.json.answer(&report)
     }
 }
 
 impl PathArg {
+    /// The directory on the medium.
     pub(super) fn folder(&self) -> PathBuf {
         self.path.clone().unwrap_or_else(|| {
             let memory = Path::new("/dev/shm");
@@ -327,17 +326,18 @@ impl PathArg {
 }
 
 impl JsonFile {
-    /// Finds out before anything is measured whether the report can be written.
+    /// Checks that the report can be written, before anything is measured.
     pub(super) fn check(&self) -> Result<()> {
         let path = self.json.as_deref().filter(|path| *path != Path::new("-"));
         path.map_or(Ok(()), whole::check)
     }
 
+    /// The answer with this report, which is also written to the file.
     fn answer(&self, report: &Report) -> Result<Answer> {
         self.answer_with(json!(report), report.to_string())
     }
 
-    /// The same with any report, and its text for people.
+    /// The answer with any report, and its text for people.
     pub(super) fn answer_with(&self, report: Value, text: String) -> Result<Answer> {
         let document = format!("{report:#}\n");
         match self.json.as_deref() {
@@ -351,10 +351,10 @@ impl JsonFile {
     }
 }
 
-/// This program again, as a worker or janitor.
+/// Starts this program again as a worker or janitor.
 pub(super) fn launcher(worker: &str) -> Result<Launcher> {
     let program = std::env::current_exe();
-    let program = program.map_err(|error| Error::io("looking for this program", &error))?;
+    let program = program.map_err(|error| Error::io("finding this program", &error))?;
     let arguments = |role: &str| ["bench", role].map(OsString::from).to_vec();
     Ok(Launcher { program, worker: arguments(worker), janitor: arguments("janitor") })
 }

@@ -1,8 +1,7 @@
-//! `esker bench compare`.
+//! `esker bench compare`: several stores in turns.
 use super::bench::{JsonFile, PathArg, launcher};
 use super::pool::DurabilityArg;
-use crate::output::Answer;
-use crate::progress::Bar;
+use crate::output::{Answer, with_spinner};
 use clap::{Args, ValueEnum};
 use esker::types::Result;
 use esker_bench::plan::Comparison;
@@ -11,27 +10,27 @@ use esker_bench::plan::compare::Kind;
 use esker_bench::units::Bytes;
 
 const METHOD: &str = "\
-The stores take turns (A B A B), round by round, so what else the machine does meets all of them. Beside \
-them is always the limit: pwrite and pread of the same blocks by the same processes, in turns with the \
-store. Ratios between stores are means over rounds of the ratio within each round.
+The stores alternate (A B A B) in each round, so other load on the machine affects all of them alike. The limit is \
+measured too: pwrite and pread of the same blocks by the same processes, alternating with the stores. Ratios between \
+stores are means over all rounds of the ratio within a round.
 
 The stores:
-  native    a pool of this machine, made for the comparison
-  posix     a pool of files, after the layout of the 2022 paper, made for the comparison
-  files     plain files: one for each object, in a folder of each process; no index, so it stands beside
-            field-io in pattern A only
-  anything else is a pool of yours: label, UUID or URL
+  native    a temporary pool of this machine
+  posix     a temporary pool of plain files, with the layout of the 2022 paper
+  files     plain files: one per object, in one directory per process; there is no index, so it is compared
+            with field-io in pattern A only
+  POOL      an existing pool: label, UUID or URL
 
 Examples:
   esker bench compare --stores native,posix,files --procs 1,2 --json compare.json
   esker bench compare --stores native,posix --workload field-io --mode full --pattern B
   esker bench report compare.json -o report.html";
 
-/// Measure the same workload on several stores in turn
+/// Compare several stores under the same workload
 #[derive(Args)]
 #[command(after_long_help = METHOD)]
 pub(crate) struct CompareCommand {
-    /// Stores, separated by commas; ratios are to the first
+    /// Stores, separated by commas; ratios are relative to the first
     #[arg(
         long,
         value_name = "STORES",
@@ -39,10 +38,10 @@ pub(crate) struct CompareCommand {
         value_delimiter = ','
     )]
     stores: Vec<Store>,
-    /// What is measured
+    /// Workload to measure
     #[arg(long, value_name = "WORKLOAD", default_value = "array")]
     workload: WorkloadArg,
-    /// Note each Array in a Key-Value of the process (array)
+    /// Index each Array in a Key-Value of its process (array only)
     #[arg(long)]
     indexed: bool,
     /// Mode of field-io: full, no-containers, no-index
@@ -54,22 +53,22 @@ pub(crate) struct CompareCommand {
     /// Contention of field-io on the index: low, high
     #[arg(long, value_name = "LEVEL", default_value = "low")]
     contention: String,
-    /// Bytes of an object; several, separated by commas, are measured one after the other
+    /// Size of an object, or several sizes, separated by commas
     #[arg(long, value_name = "SIZE", default_value = "1MiB", value_delimiter = ',')]
     size: Vec<Bytes>,
-    /// Processes at once; several, separated by commas, are measured one after the other
+    /// Number of processes, or several numbers, separated by commas
     #[arg(long, value_name = "N", default_value = "1", value_delimiter = ',')]
     procs: Vec<u32>,
     /// Operations of each process in each phase [default: 256 MiB, 64 to 20000 operations]
     #[arg(long, value_name = "N")]
     ops: Option<u64>,
-    /// How often all stores are measured
+    /// Number of rounds; each measures all stores
     #[arg(long, value_name = "N", default_value_t = 3)]
     rounds: u32,
-    /// What a write survives in stores that are made: with commit, files are synced too
+    /// Durability of temporary stores; with commit, plain files are synced too
     #[arg(long, value_name = "LEVEL", default_value = "process")]
     durability: DurabilityArg,
-    /// Compare what is read with what was written, in a phase that is not measured
+    /// Compare what is read with what was written, in an unmeasured phase
     #[arg(long)]
     verify: bool,
     #[command(flatten)]
@@ -78,7 +77,7 @@ pub(crate) struct CompareCommand {
     json: JsonFile,
 }
 
-/// What is measured on each store.
+/// The workload on each store: `--workload`.
 #[derive(Clone, Copy, ValueEnum)]
 enum WorkloadArg {
     /// Arrays, as `esker bench array`
@@ -104,9 +103,7 @@ impl CompareCommand {
             durability: self.durability.into(),
             verify: self.verify,
         };
-        let bar = Bar::spinner();
-        let compared = plan.run(&mut |what| bar.say(what))?;
-        drop(bar);
+        let compared = with_spinner(|note| plan.run(note))?;
         let text = compared.to_string();
         self.json.answer_with(compared.report, text)
     }

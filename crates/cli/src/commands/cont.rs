@@ -1,4 +1,4 @@
-//! `esker cont`.
+//! `esker cont`: containers of a pool.
 use super::attributes::AttributeCommand;
 use super::copy::Copy;
 use super::drain::Drain;
@@ -6,18 +6,17 @@ use super::posix::Layout;
 use super::properties::{GetProp, SetProp};
 use super::snapshot::SnapshotCommand;
 use crate::args::{ContainerArg, PoolArg};
-use crate::output::Answer;
-use crate::{shapes, when};
+use crate::output::{Answer, Table};
+use crate::shapes;
 use clap::{Args, Subcommand, ValueEnum};
 use dfs::Dfs;
 use esker::Wait;
 use esker::backend::NewContainer;
 use esker::types::info::{ContainerInfo, OpenMode};
-use esker::types::{Checksum, Result};
-use esker_bench::table::Table;
+use esker::types::{Checksum, Error, ErrorKind, Result};
 use serde_json::json;
 
-/// Make, look at and remove containers, their snapshots, properties and attributes
+/// Create, inspect, copy and destroy containers, and manage their snapshots and properties
 #[derive(Subcommand)]
 pub(crate) enum ContCommand {
     Create(Create),
@@ -35,34 +34,38 @@ pub(crate) enum ContCommand {
     Attribute(AttributeCommand<ContainerArg>),
 }
 
-/// Make a container
+/// Create a container
 ///
-/// With --type posix it holds a file system: see `esker fs`.
+/// A container of type posix holds a file system: see `esker fs`, `esker run` and `esker mount`.
 #[derive(Args)]
+#[command(after_long_help = "Examples:
+  esker cont create tank/run1
+  esker cont create tank/home --type posix --chunk-size 4MiB
+  esker cont create rados:data/run1?conf=/etc/ceph/ceph.conf")]
 pub(crate) struct Create {
     #[command(flatten)]
     pool: PoolArg,
-    /// Label of the container [default: none, it is known by its UUID]
+    /// Label of the container [default: none, only its UUID names it]
     #[arg(value_name = "LABEL")]
     name: Option<String>,
-    /// The label, in another place
+    /// The label, as an option
     #[arg(long, value_name = "LABEL", conflicts_with = "name", hide = true)]
     label: Option<String>,
-    /// Checksum over the data [default: crc32c]
+    /// Checksum of the data [default: crc32c]
     #[arg(long, value_name = "SUM")]
     checksum: Option<ChecksumArg>,
     #[command(flatten)]
     layout: Layout,
 }
 
-/// Checksum over the data of a container.
+/// Checksum of the data of a container: `--checksum`.
 #[derive(Clone, Copy, ValueEnum)]
 pub(crate) enum ChecksumArg {
     /// CRC-32C
     Crc32c,
     /// CRC-64/NVME
     Crc64,
-    /// None: damage goes unnoticed
+    /// None: damaged data is not detected
     Off,
 }
 
@@ -78,24 +81,31 @@ impl From<ChecksumArg> for Checksum {
 
 /// List the containers of a pool
 #[derive(Args)]
+#[command(after_long_help = "Examples:
+  esker cont list tank
+  esker --json cont list rados:data?conf=/etc/ceph/ceph.conf")]
 pub(crate) struct List {
     #[command(flatten)]
     pool: PoolArg,
 }
 
-/// Show a container
+/// Show a container: its label, UUID, checksum and number of snapshots
 #[derive(Args)]
+#[command(after_long_help = "Examples:
+  esker cont query tank/run1")]
 pub(crate) struct Query {
     #[command(flatten)]
     container: ContainerArg,
 }
 
-/// Remove a container with all its objects
+/// Destroy a container and all its objects
 #[derive(Args)]
+#[command(after_long_help = "Examples:
+  esker cont destroy tank/run1")]
 pub(crate) struct Destroy {
     #[command(flatten)]
     container: ContainerArg,
-    /// Also where somebody has it open
+    /// Destroy the container even if it is open
     #[arg(long, short)]
     force: bool,
 }
@@ -121,15 +131,17 @@ impl Create {
     fn run(self) -> Result<Answer> {
         let (file_system, properties) = (self.layout.file_system()?, self.layout.properties()?);
         let pool = self.pool.open(OpenMode::ReadWrite)?;
+        let name = &self.pool.pool;
         let label = self.name.or(self.label).or(properties.label);
         let checksum = self.checksum.map(Checksum::from).or(properties.checksum);
         let checksum = checksum.unwrap_or(Checksum::Crc32c);
         let new = NewContainer { label: label.as_deref(), checksum, ..NewContainer::default() };
-        let info = match file_system {
-            Some(file_system) => Dfs::create_container(&pool, &new, &file_system)?,
-            None => pool.create_container(&new).wait()?,
+        let made = match file_system {
+            Some(file_system) => Dfs::create_container(&pool, &new, &file_system),
+            None => pool.create_container(&new).wait(),
         };
-        // Scripts written for DAOS look for these words.
+        let info = made.map_err(|error| taken(name, label.as_deref(), error))?;
+        // Scripts written for DAOS parse these lines.
         let text = format!(
             "  Container UUID : {}\n  Container Label: {}\n  Container Type : {}",
             info.uuid,
@@ -140,17 +152,30 @@ impl Create {
     }
 }
 
+/// Names the container that is in the way of a new one, and what to do.
+fn taken(pool: &str, label: Option<&str>, error: Error) -> Error {
+    match (error.kind(), label) {
+        (ErrorKind::Exists, Some(label)) => {
+            let message = format!(
+                "pool {pool} already has a container {label:?}: choose another label, or remove it with \
+                 `esker cont destroy {pool} {label}`"
+            );
+            Error::new(ErrorKind::Exists, message)
+        }
+        _ => error,
+    }
+}
+
 impl List {
     fn run(self) -> Result<Answer> {
         let containers = self.pool.open(OpenMode::ReadOnly)?.containers().wait()?;
         let mut table = Table::new(&["uuid", "created", ">handles", "label"]);
         for info in &containers {
-            let (uuid, created) = (info.uuid.to_string(), when::utc(info.created));
+            let (uuid, created) = (info.uuid.to_string(), shapes::utc(info.created));
             table.row([uuid, created, info.handles.to_string(), info.label.clone()]);
         }
         let response: Vec<_> = containers.iter().map(shapes::container).collect();
-        let text = if table.is_empty() { String::new() } else { table.to_string() };
-        Ok(Answer::new(json!(response), text))
+        Ok(Answer::new(json!(response), table.text()))
     }
 }
 
@@ -171,7 +196,7 @@ fn describe(info: &ContainerInfo, snapshots: usize) -> String {
         info.label,
         info.uuid,
         shapes::checksum(info.checksum),
-        when::utc(info.created),
+        shapes::utc(info.created),
         info.handles,
     )
 }
@@ -181,6 +206,6 @@ impl Destroy {
         let pool = self.container.pool.open_sound(OpenMode::ReadWrite)?;
         pool.destroy_container(&self.container.container, self.force).wait()?;
         let name = self.container.container;
-        Ok(Answer::new(json!({"container": name}), format!("container {name} is gone")))
+        Ok(Answer::new(json!({"container": name}), format!("destroyed container {name}")))
     }
 }

@@ -1,5 +1,6 @@
-//! `esker cont drain`.
-use super::copy::{How, answer, watched};
+//! `esker cont drain`: moving a container while it is written.
+use super::copy::{CopyArgs, answer, with_progress};
+use crate::args::parse_duration;
 use crate::open::split;
 use crate::output::Answer;
 use clap::Args;
@@ -12,78 +13,79 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How often a pause looks whether it is over.
+/// How often a pause checks whether it is over.
 const TICK: Duration = Duration::from_millis(20);
 
-/// A round takes at most this part of the time: pauses are so many times as long.
+/// The pause after a round is at least this many times as long as the round.
 const PAUSES: u32 = 4;
 
-/// Names of properties that say what a container is for, and what moves it.
+/// Properties that mark what a container holds, each with the command that moves it.
 const LAYOUTS: [(&str, &str); 2] = [
     ("layout_type", "`esker fs export` or `esker cont copy`"),
     ("fields_layout", "`esker fields move`"),
 ];
 
 const DRAINING: &str = "\
-Round by round, what is new in SRC or has changed is copied to DST as it is at one moment, read back and compared; \
-what has not changed since the round that copied it is removed from SRC. Nothing goes that is not in DST: an object is \
-removed by a transaction that fails where anybody has changed it. So programs may write to SRC meanwhile; what they \
-write again comes to DST again, and goes again. They find gone what was drained: who reads it reads DST.
+A drain works in rounds. Each round copies to DST what is new or changed in SRC as of one moment, reads it back and \
+compares it. Objects that have not changed since the round that copied them are then removed from SRC. Nothing is \
+removed that is not in DST: a transaction removes each object, and fails if the object was changed meanwhile. \
+Programs may therefore keep writing to SRC; what they write again is drained again. Drained objects are no longer \
+found in SRC: read them from DST.
 
-What a program removes from SRC after it was copied stays in DST. Ids of objects that were removed should not be given \
-to others. Holes of arrays become zeros on pools that have none (posix:).
+An object that a program removes from SRC after it was copied stays in DST. Do not reuse the IDs of removed \
+objects. Holes of arrays become zeros on pools that do not support holes (posix:).
 
-DST is POOL/LABEL; it is made where it is not there. Where this is stopped, also by a crash, nothing is lost: the same \
-command goes on. SIGINT and SIGTERM end it after the round that is under way; a second one ends it at once. SRC must \
-be on a pool with snapshots and transactions. A file system is no heap of objects, and neither are fields: \
-`esker fs export` and `esker fields move` are for them.
+DST is POOL/LABEL, and is created if it does not exist. If a drain is interrupted, even by a crash, nothing is lost, and \
+the same command resumes it. SIGINT and SIGTERM end the drain after the current round; a second signal ends it \
+immediately. SRC must be on a pool with snapshots and transactions. Containers that hold a file system or fields are \
+refused: use `esker fs export` and `esker fields move` for them.
 
 Examples:
-  esker cont drain fast/run1 --to rados:archive/run1 &          # beside the job, until it is told to end
-  esker cont drain fast/run1 --to rados:archive/run1 --until-idle 0   # after the job: all of the rest";
+  esker cont drain fast/run1 --to rados:archive/run1 &          # beside the job, until a signal ends it
+  esker cont drain fast/run1 --to rados:archive/run1 --until-idle 0   # after the job: the rest";
 
-/// Empty a container into another one while it is written
+/// Move the objects of a container to another one while programs write to it
 ///
-/// DST may be on a pool of any sort.
+/// DST may be on a pool of any kind.
 #[derive(Args)]
 #[command(after_long_help = DRAINING)]
 pub(crate) struct Drain {
-    /// Container that is emptied, as POOL/CONT
+    /// Container to drain, as POOL/CONT
     #[arg(value_name = "SRC")]
     source: String,
-    /// Container that gets all of it, as POOL/LABEL
+    /// Container to drain to, as POOL/LABEL
     #[arg(long, value_name = "DST")]
     to: String,
-    /// Remove nothing from SRC
+    /// Keep all objects in SRC
     #[arg(long)]
     keep: bool,
-    /// Seconds between two rounds, at least
-    #[arg(long, value_name = "SECONDS", default_value_t = 2.0)]
-    every: f64,
-    /// End when nothing came for so many seconds and all is drained [default: end by a signal]
-    #[arg(long, value_name = "SECONDS")]
-    until_idle: Option<f64>,
+    /// Minimum time between two rounds: 2 (seconds), 500ms, 1m
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_duration)]
+    every: Duration,
+    /// End when everything is drained and nothing new has come for this time [default: until a signal]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    until_idle: Option<Duration>,
     #[command(flatten)]
-    how: How,
+    how: CopyArgs,
 }
 
 impl Drain {
     pub(super) fn run(self) -> Result<Answer> {
         let ((from_pool, from), (to_pool, label)) = (split(&self.source)?, split(&self.to)?);
-        let (every, idle) = (seconds(self.every)?, self.until_idle.map(seconds).transpose()?);
         let mode = OpenMode::ReadWrite;
-        let from = Pool::connect(from_pool, mode)?.open_container(from, mode).wait()?;
+        let from = Pool::connect(&from_pool, mode)?.open_container(from, mode).wait()?;
         refuse_layouts(&from)?;
-        let to = Pool::connect(to_pool, mode)?;
+        let to = Pool::connect(&to_pool, mode)?;
         let (start, progress, options) = (Instant::now(), Progress::default(), self.how.options());
         let stop = stop_by_signal()?;
         let mut drain = Draining::begin(&from, &to, label, self.keep, &options, &progress)?;
-        let summary = watched(&progress, || follow(&mut drain, every, idle, &stop))?;
+        let summary =
+            with_progress(&progress, || follow(&mut drain, self.every, self.until_idle, &stop))?;
         Ok(answer(&summary, start.elapsed().as_secs_f64()))
     }
 }
 
-/// Rounds until nothing comes any more, or somebody says so.
+/// Runs rounds until the source stays idle for `until_idle`, or `stop` is set.
 fn follow(
     drain: &mut Draining<'_>,
     every: Duration,
@@ -110,13 +112,13 @@ fn follow(
     }
 }
 
-/// The first signal is noted, a second one does what signals do.
+/// A flag that SIGINT and SIGTERM set. A second signal has its default effect.
 fn stop_by_signal() -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register_conditional_default(signal, Arc::clone(&stop))
             .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
-            .map_err(|cause| Error::io("preparing for signals", &cause))?;
+            .map_err(|cause| Error::io("installing signal handlers", &cause))?;
     }
     Ok(stop)
 }
@@ -126,12 +128,8 @@ fn refuse_layouts(from: &Container) -> Result<()> {
     let held = LAYOUTS.iter().find(|(name, _)| properties.iter().any(|held| held == name));
     let Some((_, instead)) = held else { return Ok(()) };
     let label = &from.info().label;
-    let text =
-        format!("container {label} holds more than objects, and cannot be drained: use {instead}");
+    let text = format!(
+        "container {label} does not hold plain objects and cannot be drained: use {instead}"
+    );
     Err(Error::new(ErrorKind::NotSupported, text))
-}
-
-fn seconds(number: f64) -> Result<Duration> {
-    Duration::try_from_secs_f64(number)
-        .map_err(|_| Error::new(ErrorKind::Invalid, format!("{number} is no number of seconds")))
 }

@@ -1,10 +1,10 @@
-//! Bytes from and to files, standard input and standard output.
+//! Reading and writing files, standard input and standard output.
 use esker::types::{Error, Result};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::Path;
 
-/// The value that an argument stands for: text, `@FILE`, `@@text`, or `-` for standard input.
+/// The value that an argument gives: text, `@FILE`, `@@text`, or `-` for standard input.
 pub(super) fn value(text: &str) -> Result<Vec<u8>> {
     if text == "-" {
         let mut bytes = Vec::new();
@@ -24,7 +24,7 @@ pub(super) fn value(text: &str) -> Result<Vec<u8>> {
 pub(super) struct Source {
     name: String,
     inner: Box<dyn Read>,
-    /// Its length, where it has one.
+    /// The length of a regular file.
     pub(super) len: Option<u64>,
 }
 
@@ -43,7 +43,7 @@ impl Source {
         Ok(Self { name, inner: Box::new(file), len })
     }
 
-    /// Fills `buffer`, or as much of it as there is left; returns how much.
+    /// Fills `buffer`; returns the number of bytes read, which is less only at the end.
     pub(super) fn fill(&mut self, buffer: &mut [u8]) -> Result<usize> {
         let mut filled = 0;
         while filled < buffer.len() {
@@ -65,7 +65,7 @@ pub(super) struct Sink {
 }
 
 impl Sink {
-    /// Creates a file to write; `-` is standard output.
+    /// Creates or truncates a file to write; `-` is standard output.
     pub(super) fn create(path: &Path) -> Result<Self> {
         if path == Path::new("-") {
             let name = "standard output".to_owned();
@@ -82,7 +82,7 @@ impl Sink {
         self.inner.write_all(bytes).map_err(|error| self.failed(&error))
     }
 
-    /// Writes what is still held back.
+    /// Flushes what is buffered.
     pub(super) fn finish(mut self) -> Result<()> {
         self.inner.flush().map_err(|error| self.failed(&error))
     }

@@ -1,4 +1,4 @@
-//! `esker kv`.
+//! `esker kv`: the values of Key-Values.
 use super::files;
 use crate::args::{NAMING, ObjectArg, SnapshotArg};
 use crate::output::Answer;
@@ -11,10 +11,10 @@ use esker::{Access, Container, Kv, Wait};
 use serde_json::json;
 use std::io::IsTerminal;
 
-/// Keys asked for at a time.
+/// Keys that are listed at a time.
 const KEYS_PER_CALL: usize = 4096;
 
-/// Put, get, list and remove values of Key-Values
+/// Store, read, list and remove the values of a Key-Value object
 #[derive(Subcommand)]
 pub(crate) enum KvCommand {
     Put(Put),
@@ -23,31 +23,42 @@ pub(crate) enum KvCommand {
     Rm(Remove),
 }
 
-/// Set the value of a key
+/// Store a value under a key
+///
+/// The Key-Value is created with its first key.
 #[derive(Args)]
-#[command(after_long_help = NAMING)]
+#[command(after_long_help = format!("Examples:
+  esker kv put tank/run1 index t2m 'step 0'
+  esker kv put tank/run1 index grid @grid.json
+  date | esker kv put tank/run1 index started
+
+{NAMING}"))]
 pub(crate) struct Put {
     #[command(flatten)]
     kv: ObjectArg,
     /// Key
     #[arg(value_name = "KEY")]
     key: String,
-    /// Value: text, @FILE for what a file holds (@@ for text that begins with @), - for standard input
+    /// Value: text, @FILE for the content of a file (@@ for text that begins with @), or - for standard input
     #[arg(value_name = "VALUE", default_value = "-", allow_negative_numbers = true)]
     value: String,
-    /// Fail where the key exists
+    /// Fail if the key already exists
     #[arg(long, conflicts_with = "update")]
     insert: bool,
-    /// Fail where the key does not exist
+    /// Fail if the key does not exist
     #[arg(long)]
     update: bool,
 }
 
 /// Print the value of a key
 ///
-/// The bytes are printed as they are; a terminal gets a line end behind them.
+/// The bytes are printed as they are; a newline follows on a terminal.
 #[derive(Args)]
-#[command(after_long_help = NAMING)]
+#[command(after_long_help = format!("Examples:
+  esker kv get tank/run1 index t2m
+  esker kv get tank/run1 index t2m --snapshot monday
+
+{NAMING}"))]
 pub(crate) struct Get {
     #[command(flatten)]
     kv: ObjectArg,
@@ -60,7 +71,10 @@ pub(crate) struct Get {
 
 /// List the keys of a Key-Value
 #[derive(Args)]
-#[command(after_long_help = NAMING)]
+#[command(after_long_help = format!("Examples:
+  esker kv list tank/run1 index
+
+{NAMING}"))]
 pub(crate) struct List {
     #[command(flatten)]
     kv: ObjectArg,
@@ -70,7 +84,11 @@ pub(crate) struct List {
 
 /// Remove a key, or all of them
 #[derive(Args)]
-#[command(after_long_help = NAMING)]
+#[command(after_long_help = format!("Examples:
+  esker kv rm tank/run1 index t2m
+  esker kv rm tank/run1 index --all
+
+{NAMING}"))]
 pub(crate) struct Remove {
     #[command(flatten)]
     kv: ObjectArg,
@@ -117,12 +135,14 @@ impl Put {
     }
 }
 
-/// Says which key it was about.
+/// Names the key that an error is about.
 fn explain(error: Error, key: &str, object: &str) -> Error {
     let message = match error.kind() {
-        ErrorKind::Exists => format!("{object} has a key {key:?} already: leave out --insert"),
+        ErrorKind::Exists => {
+            format!("{object} already has a key {key:?}: replace its value without --insert")
+        }
         ErrorKind::NotFound => {
-            format!("{object} has no key {key:?}: `esker kv list` shows those it has")
+            format!("{object} has no key {key:?}: `esker kv list` shows its keys")
         }
         _ => return error,
     };

@@ -1,51 +1,104 @@
-//! What each command does.
-pub(crate) mod array;
+//! The commands, each with its arguments and its work.
+mod array;
 mod attributes;
-pub(crate) mod bench;
+mod bench;
 mod compare;
-pub(crate) mod cont;
+mod cont;
 mod copy;
 mod drain;
-pub(crate) mod fields;
+mod fields;
 mod files;
-pub(crate) mod fs;
-pub(crate) mod kv;
-pub(crate) mod mount;
-mod new_pool;
-pub(crate) mod object;
+mod fs;
+mod kv;
+mod mount;
+mod object;
 mod paper;
-pub(crate) mod pool;
+mod pool;
 mod pool_check;
-mod pool_posix;
-mod pool_rados;
 mod pool_salvage;
 mod posix;
 mod properties;
 mod report;
-pub(crate) mod run;
-pub(crate) mod shell;
+mod run;
+mod shell;
 mod snapshot;
 
-use crate::args::Command;
+use crate::args::JsonFlag;
+use crate::doctor::Doctor;
 use crate::output::Answer;
+use clap::{Args, Subcommand};
 use esker::types::Result;
 
-/// Runs a command; `json` says that standard output is taken by the answer.
-pub(crate) fn run(command: Command, json: bool) -> Result<Answer> {
-    match command {
-        Command::Pool(group) => group.command.run(),
-        Command::Cont(group) => group.command.run(),
-        Command::Kv(group) => group.command.run(),
-        Command::Array(group) => group.command.run(json),
-        Command::Fs(group) => group.command.run(json),
-        Command::Fields(group) => group.command.run(json),
-        Command::Object(group) => group.command.run(),
-        Command::Run(run) => run.run(),
-        Command::Mount(mount) => mount.run(),
-        Command::Umount(unmount) => unmount.run(),
-        Command::Doctor(doctor) => doctor.run(),
-        Command::Bench(command) => command.run(),
-        Command::Completions(completions) => completions.run(),
-        Command::Man(man) => man.run(),
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    Doctor(Doctor),
+    Pool(Group<pool::PoolCommand>),
+    #[command(visible_alias = "container")]
+    Cont(Group<cont::ContCommand>),
+    Kv(Group<kv::KvCommand>),
+    Array(Group<array::ArrayCommand>),
+    #[command(visible_alias = "obj")]
+    Object(Group<object::ObjectCommand>),
+    #[command(visible_alias = "filesystem")]
+    Fs(Group<fs::FsCommand>),
+    Run(run::Run),
+    Mount(mount::MountCommand),
+    #[command(visible_alias = "unmount")]
+    Umount(mount::Unmount),
+    #[command(visible_alias = "fdb")]
+    Fields(Group<fields::FieldsCommand>),
+    #[command(subcommand)]
+    Bench(bench::BenchCommand),
+    Completions(shell::Completions),
+    #[command(hide = true)]
+    Man(shell::Man),
+}
+
+// The commands on one kind of thing. No documentation comment: the help would show it in place of that of `C`.
+#[derive(Args)]
+pub(crate) struct Group<C: Subcommand> {
+    #[command(flatten)]
+    json: JsonFlag,
+    #[command(subcommand)]
+    command: C,
+}
+
+impl Command {
+    /// Runs the command; `json` says that standard output is for the JSON document alone.
+    pub(crate) fn run(self, json: bool) -> Result<Answer> {
+        match self {
+            Self::Pool(group) => group.command.run(),
+            Self::Cont(group) => group.command.run(),
+            Self::Kv(group) => group.command.run(),
+            Self::Array(group) => group.command.run(json),
+            Self::Fs(group) => group.command.run(json),
+            Self::Fields(group) => group.command.run(json),
+            Self::Object(group) => group.command.run(),
+            Self::Run(run) => run.run(),
+            Self::Mount(mount) => mount.run(),
+            Self::Umount(unmount) => unmount.run(),
+            Self::Doctor(doctor) => doctor.run(),
+            Self::Bench(command) => command.run(),
+            Self::Completions(completions) => completions.run(),
+            Self::Man(man) => man.run(),
+        }
+    }
+
+    /// True if `--json` was given after the command.
+    pub(crate) fn wants_json(&self) -> bool {
+        let flag = match self {
+            Self::Pool(group) => &group.json,
+            Self::Cont(group) => &group.json,
+            Self::Kv(group) => &group.json,
+            Self::Array(group) => &group.json,
+            Self::Fs(group) => &group.json,
+            Self::Fields(group) => &group.json,
+            Self::Object(group) => &group.json,
+            Self::Mount(mount) => &mount.json,
+            Self::Umount(unmount) => &unmount.json,
+            Self::Doctor(doctor) => &doctor.json,
+            Self::Run(_) | Self::Bench(_) | Self::Completions(_) | Self::Man(_) => return false,
+        };
+        flag.json
     }
 }

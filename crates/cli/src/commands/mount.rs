@@ -1,13 +1,13 @@
-//! `esker mount` and `esker umount`.
+//! `esker mount` and `esker umount`: file systems in the kernel.
 use crate::args::JsonFlag;
 use crate::open;
 use crate::output::Answer;
 use clap::{Args, ValueEnum};
 use dfs::{Dfs, MountOptions};
 use esker::types::info::OpenMode;
-use esker::types::{Error, Result};
+use esker::types::{Error, ErrorKind, Result};
 use esker::{Pool, Wait};
-use esker_fuse::{Cache, Mount, Options, When};
+use esker_fuse::{Cache, Mount, Mounted, Options, When};
 use rustix::stdio;
 use serde_json::json;
 use std::io::{ErrorKind as IoKind, Read, Write};
@@ -16,29 +16,28 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 
-/// Says to a process that it is the server of a mount that a command of ours waits for.
+/// Tells a process that it serves a mount, and that a command waits for it.
 const SERVER: &str = "ESKER_MOUNT_SERVER";
-/// What the server says when the mount answers.
+/// What the server writes when the mount is ready.
 const READY: u8 = b'+';
 
 const ABOUT: &str = "\
 Mount a file system for all programs
 
-The container must hold a file system (`esker cont create --type posix`). The command returns when the mount \
-answers; a process of its own goes on serving it, until `esker umount DIR`, or SIGTERM to that process. \
-It needs /dev/fuse, and fusermount3 (Debian: package fuse3) where you are not root.
+The container must hold a file system (`esker cont create --type posix`). The command returns when the mount is ready. \
+A process in the background serves the mount until `esker umount DIR`, or until it receives SIGTERM. Mounting requires \
+/dev/fuse, and fusermount3 (Debian: package fuse3) unless you are root.
 
-Programs started with `esker run` reach the same file system faster, without this. Both may be used at \
-once, by any number of processes and mounts: what others change is seen here within a second or two, \
-and when a file is opened.
+`esker run` gives a program the same file system without a mount, and faster. Any number of mounts and processes may use \
+it at the same time: a mount sees the changes of others within a second or two, and whenever a file is opened.
 
-Locks (flock, fcntl) exclude programs on this mount from each other, not those that reach the file \
-system another way.";
+Locks (flock, fcntl) exclude programs on the same mount from each other, but not programs that reach the file system \
+another way.";
 
 /// Mount a file system for all programs
 #[derive(Args)]
 #[command(long_about = ABOUT, after_long_help = "Examples:
-  esker cont create tank home --type posix
+  esker cont create tank/home --type posix
   esker mount tank/home ~/mnt
   esker mount tank/home ~/mnt --cache writeback
   esker mount tank/home ~/before --snapshot monday
@@ -46,59 +45,63 @@ system another way.";
 pub(crate) struct MountCommand {
     #[command(flatten)]
     pub(crate) json: JsonFlag,
-    /// File system: a pool and a container in it, by label, UUID or URL
+    /// Container that holds the file system
     #[arg(value_name = "POOL/CONT")]
     source: String,
     /// Directory to mount on
     #[arg(value_name = "DIR")]
     dir: PathBuf,
-    /// Serve the mount in this process, until it is unmounted or Ctrl-C; a line on standard error says
-    /// when it answers
+    /// Serve the mount in this process, until it is unmounted or interrupted. A line on standard error
+    /// reports when the mount is ready
     #[arg(long)]
     foreground: bool,
-    /// Let nothing be changed
+    /// Refuse all changes
     #[arg(long)]
     read_only: bool,
-    /// Show the state of this snapshot, by name or epoch; implies --read-only
+    /// Mount this snapshot, given by name or epoch; implies --read-only
     #[arg(long, value_name = "SNAPSHOT")]
     snapshot: Option<String>,
-    /// What the kernel may keep of files
+    /// What the kernel may cache
     #[arg(long, value_name = "WHAT", value_enum, default_value = "auto")]
     cache: CacheName,
-    /// Threads that answer the kernel (default: one per processor, at least 2)
+    /// Number of threads that serve the kernel [default: one per processor, at least 2]
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
-    /// Let other users in, as far as the modes of files do (needs `user_allow_other` in /etc/fuse.conf)
+    /// Admit other users, subject to file modes (requires `user_allow_other` in /etc/fuse.conf)
     #[arg(long)]
     allow_other: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 enum CacheName {
-    /// Nothing: every read and write is one of the store. Shared writable mappings do not work
+    /// Nothing: every read and write goes to the store. Shared writable mappings do not work
     None,
-    /// What was read and written, as long as nobody else changes it; writes are in the store when they
-    /// return
+    /// What was read and written, until another client changes it. A write that has returned is in the
+    /// store
     Auto,
-    /// Also writes, until fsync or close: for files that are changed through this mount only
+    /// Writes as well, until fsync or close: only for files that nothing but this mount changes
     Writeback,
 }
 
-/// Take a mount away
+/// Unmount a file system
 #[derive(Args)]
-#[command(long_about = "\
-Take a mount away
+#[command(
+    long_about = "\
+Unmount a file system
 
-What is not yet in the store is brought there, and the process that served the mount has ended when this \
-returns. A mount whose server was killed is taken away as well; nothing that its programs had \
-written is lost, but for what `--cache writeback` held back.")]
+The command returns when all changes are in the store and the process that served the mount has ended. A mount whose \
+server was killed is removed as well: nothing that programs had written is lost, except what \
+`--cache writeback` still held.",
+    after_long_help = "Example:
+  esker umount ~/mnt"
+)]
 pub(crate) struct Unmount {
     #[command(flatten)]
     pub(crate) json: JsonFlag,
-    /// The directory it is mounted on
+    /// Directory that the file system is mounted on
     #[arg(value_name = "DIR")]
     dir: PathBuf,
-    /// Take it away although it is in use: programs keep the files that they have open
+    /// Unmount even if it is in use: programs keep the files that they have open
     #[arg(long)]
     lazy: bool,
 }
@@ -108,9 +111,9 @@ impl MountCommand {
         match (std::env::var_os(SERVER).is_some(), self.foreground) {
             (true, _) => self.serve(detach),
             (false, true) => {
-                let answers = format!("{} is mounted on {}", self.source, self.dir.display());
+                let mounted = format!("{} is mounted on {}", self.source, self.dir.display());
                 self.serve(|| {
-                    eprintln!("esker: {answers}");
+                    eprintln!("esker: {mounted}");
                     Ok(())
                 })
             }
@@ -118,8 +121,9 @@ impl MountCommand {
         }
     }
 
-    /// Serves the mount here; `ready` is called when it answers.
+    /// Serves the mount in this process; calls `ready` when it is ready.
     fn serve(self, ready: impl FnOnce() -> Result<()>) -> Result<Answer> {
+        self.refuse_mounted()?;
         let dfs = self.open()?;
         let defaults = Options::default();
         let options = Options {
@@ -133,18 +137,34 @@ impl MountCommand {
         Ok(Answer::new(self.response(), ""))
     }
 
+    /// Refuses to cover a mount whose server is alive. The library reports one whose server has died.
+    fn refuse_mounted(&self) -> Result<()> {
+        let is_alive = std::fs::metadata(&self.dir).is_ok();
+        match Mounted::on(&self.dir).ok().filter(|_| is_alive) {
+            None => Ok(()),
+            Some(Mounted { dir, source }) => {
+                let dir = dir.display();
+                let message = format!(
+                    "{source} is already mounted on {dir}: choose another directory, or unmount it with \
+                     `esker umount {dir}`"
+                );
+                Err(Error::new(ErrorKind::Exists, message))
+            }
+        }
+    }
+
     fn open(&self) -> Result<Dfs> {
         let (pool, container) = open::split(&self.source)?;
         let read_only = self.read_only || self.snapshot.is_some();
         let mode = if read_only { OpenMode::ReadOnly } else { OpenMode::ReadWrite };
-        let container = Pool::connect(pool, mode)?.open_container(container, mode).wait()?;
+        let container = Pool::connect(&pool, mode)?.open_container(container, mode).wait()?;
         let snapshot =
             self.snapshot.as_ref().map(|name| container.find_snapshot(name).wait()).transpose()?;
         Dfs::mount(container, MountOptions { read_only, snapshot })
     }
 
-    /// Starts this command anew as the server and waits until its mount answers. The server tells of
-    /// errors itself: it has our standard output and standard error until then.
+    /// Runs this command again as the server, and waits until the mount is ready. Until then the server has our
+    /// standard output and standard error, and reports errors itself.
     fn start_server(self) -> Result<Answer> {
         let failed = |error| Error::io("starting the process that serves the mount", &error);
         let (mut here, there) = UnixStream::pair().map_err(failed)?;
@@ -155,8 +175,8 @@ impl MountCommand {
             .stdin(Stdio::from(OwnedFd::from(there)))
             .spawn()
             .map_err(failed)?;
-        let mut said = [0];
-        match here.read_exact(&mut said) {
+        let mut ready = [0];
+        match here.read_exact(&mut ready) {
             Ok(()) => Ok(Answer::new(self.response(), "")),
             Err(error) if error.kind() == IoKind::UnexpectedEof => {
                 let status = server.wait().map_err(failed)?.code();
@@ -191,10 +211,9 @@ impl Unmount {
     }
 }
 
-/// Becomes a process of its own: of no terminal, in no directory, without anybody's output. Then says
-/// that the mount answers.
+/// Detaches from the terminal, the directory and the output of the caller, and reports that the mount is ready.
 fn detach() -> Result<()> {
-    let failed = |error: std::io::Error| Error::io("leaving the terminal", &error);
+    let failed = |error: std::io::Error| Error::io("detaching from the terminal", &error);
     rustix::process::setsid().map_err(|error| failed(error.into()))?;
     std::env::set_current_dir("/").map_err(failed)?;
     let waiting = stdio::stdin().try_clone_to_owned().map_err(failed)?;
@@ -203,7 +222,7 @@ fn detach() -> Result<()> {
     stdio::dup2_stdin(&nothing).map_err(|error| failed(error.into()))?;
     stdio::dup2_stdout(&nothing).map_err(|error| failed(error.into()))?;
     stdio::dup2_stderr(&nothing).map_err(|error| failed(error.into()))?;
-    // Whoever waited may have been killed meanwhile; the mount stays.
+    // If the caller was killed meanwhile, the mount stays.
     let _ = UnixStream::from(waiting).write_all(&[READY]);
     Ok(())
 }

@@ -1,19 +1,18 @@
-//! `esker object`.
+//! `esker object`: objects of any type.
 use crate::args::{ContainerArg, SnapshotArg};
-use crate::output::Answer;
-use crate::{shapes, when};
+use crate::output::{Answer, Table};
+use crate::shapes;
 use clap::{Args, Subcommand};
 use esker::types::info::OpenMode;
 use esker::types::ops::{Anchor, ListLimit};
 use esker::types::{Error, ErrorKind, ObjectId, Result};
 use esker::{Object, Wait};
-use esker_bench::table::Table;
 use serde_json::{Value, json};
 
-/// Objects or keys asked for at a time.
+/// Objects or keys that are listed at a time.
 const ENTRIES_PER_CALL: usize = 4096;
 
-/// List objects of any type, and look at them
+/// List the objects of a container, of any type, and show one
 #[derive(Subcommand)]
 pub(crate) enum ObjectCommand {
     List(List),
@@ -22,6 +21,8 @@ pub(crate) enum ObjectCommand {
 
 /// List the objects of a container
 #[derive(Args)]
+#[command(after_long_help = "Examples:
+  esker object list tank/run1")]
 pub(crate) struct List {
     #[command(flatten)]
     container: ContainerArg,
@@ -29,12 +30,15 @@ pub(crate) struct List {
     snapshot: SnapshotArg,
 }
 
-/// Show an object: its type, class, number of dkeys and last change
+/// Show an object: its type, class, number of dkeys and time of change
 #[derive(Args)]
+#[command(after_long_help = "Examples:
+  esker object query tank/run1 576742238483139410.1
+  esker --json object list tank/run1")]
 pub(crate) struct Query {
     #[command(flatten)]
     container: ContainerArg,
-    /// Object id HI.LO, decimal or hexadecimal with 0x
+    /// Object ID HI.LO, in decimal, or in hexadecimal with 0x
     #[arg(value_name = "OID")]
     oid: String,
     #[command(flatten)]
@@ -60,7 +64,7 @@ impl List {
             objects.extend(container.list_objects(&mut anchor, ENTRIES_PER_CALL, access).wait()?);
         }
         let response: Vec<_> = objects.into_iter().map(shapes::object).collect();
-        let text = if response.is_empty() { String::new() } else { table(&response).to_string() };
+        let text = table(&response).text();
         Ok(Answer::new(json!(response), text))
     }
 }
@@ -77,7 +81,7 @@ fn table(objects: &[Value]) -> Table {
 impl Query {
     fn run(self) -> Result<Answer> {
         let oid = ObjectId::parse(&self.oid).ok_or_else(|| {
-            let message = format!("{:?} is no object id: write it as HI.LO", self.oid);
+            let message = format!("{:?} is not an object ID: write HI.LO", self.oid);
             Error::new(ErrorKind::Invalid, message)
         })?;
         let container = self.container.open(OpenMode::ReadOnly)?;
@@ -86,18 +90,18 @@ impl Query {
         let dkeys = count_dkeys(&object, access)?;
         if dkeys == 0 {
             let message =
-                format!("there is no object {oid}: `esker object list` shows those there are");
+                format!("there is no object {oid}: `esker object list` shows all objects");
             return Err(Error::new(ErrorKind::NotFound, message));
         }
         let epoch = object.epoch(access).wait()?;
         let mut response = shapes::object(oid);
         response["dkeys"] = json!(dkeys);
-        response["changed"] = json!(when::utc(epoch));
+        response["changed"] = json!(shapes::utc(epoch));
         response["epoch"] = json!(epoch.0);
         let text = format!(
             "{}\n\ndkeys    {dkeys}\nchanged  {}",
-            table(&[response.clone()]),
-            when::utc(epoch)
+            table(std::slice::from_ref(&response)).text(),
+            shapes::utc(epoch)
         );
         Ok(Answer::new(response, text))
     }

@@ -1,7 +1,6 @@
-//! `esker bench paper`.
+//! `esker bench paper`: the figures of two papers on DAOS, on a small scale.
 use super::bench::launcher;
-use crate::output::Answer;
-use crate::progress::Bar;
+use crate::output::{Answer, with_spinner};
 use clap::Args;
 use esker::types::Result;
 use esker_bench::paper::PaperPlan;
@@ -10,29 +9,28 @@ use serde_json::json;
 use std::path::{Path, PathBuf};
 
 const METHOD: &str = "\
-Runs `esker bench segments` and `esker bench field-io` on a native pool and on a pool of files, draws the \
-figures, and states beside each what the papers found and whether it is seen here, by a rule that is \
-printed with the numbers it rests on. docs/paper.md lists figures, commands and scales. It takes a few \
-minutes and some GiB of the medium, and leaves nothing but the page.
+Runs `esker bench segments` and `esker bench field-io` on a pool of this machine and on a pool of plain files, and \
+draws the figures. Beside each stands what the papers found and whether it is reproduced here; the rule for that is \
+printed with its numbers. docs/paper.md lists figures, commands and scales. The command takes a few minutes and some \
+GiB of the medium, and leaves nothing but the page.
 
 Example:
   esker bench paper --dir /dev/shm -o papers.html";
 
-/// Measure every figure of the two papers on a small scale, and compare findings
+/// Reproduce the figures of two papers on DAOS on a small scale, and compare the findings
 #[derive(Args)]
 #[command(after_long_help = METHOD)]
 pub(crate) struct PaperCommand {
-    /// Folder on the medium to measure [default: memory where there is room, else where temporary
-    /// files go]
+    /// Directory on the medium [default: /dev/shm, or the directory for temporary files]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// Page to write
+    /// HTML page to write
     #[arg(short, long, value_name = "FILE", default_value = "papers.html")]
     output: PathBuf,
-    /// Write each plot into this folder too, as a file of its own
+    /// Write each plot to a file in this directory too
     #[arg(long, value_name = "DIR")]
     svg: Option<PathBuf>,
-    /// Few operations, to see in a minute what the page looks like; its numbers mean little
+    /// Measure only few operations, for a preview within a minute; the numbers mean little
     #[arg(long)]
     quick: bool,
 }
@@ -45,9 +43,7 @@ impl PaperCommand {
             if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() }
         });
         let plan = PaperPlan { launcher: launcher("worker")?, folder, quick: self.quick };
-        let bar = Bar::spinner();
-        let papers = plan.run(&mut |what| bar.say(what))?;
-        drop(bar);
+        let papers = with_spinner(|note| plan.run(note))?;
         super::report::write(&papers.page, &self.output, self.svg.as_deref())?;
         let response = json!({
             "report": self.output.display().to_string(),
@@ -57,7 +53,7 @@ impl PaperCommand {
             "cannot_be_seen": papers.cannot,
         });
         let text = format!(
-            "{}: of the papers' findings {} are seen here, {} are not, {} cannot be on one node",
+            "wrote {}: {} findings of the papers are reproduced, {} are not, {} cannot be on one node",
             self.output.display(),
             papers.seen,
             papers.not_seen,

@@ -1,25 +1,22 @@
-//! `esker pool`.
+//! `esker pool`: pools of this machine, of plain files and on Ceph.
 use super::attributes::AttributeCommand;
-use super::new_pool::Place;
 use super::pool_check::{Check, Scrub};
 use super::pool_salvage::Salvage;
-use super::{pool_posix, pool_rados};
 use crate::args::PoolArg;
-use crate::output::Answer;
-use crate::progress::Bar;
+use crate::output::{Answer, Bar, Table};
 use crate::shapes;
 use clap::{Args, Subcommand, ValueEnum};
 use esker::names::Named;
 use esker::types::info::{Durability, Medium, OpenMode, PoolInfo, Space};
-use esker::types::{Error, ErrorKind, Result};
-use esker::{PosixUrl, RadosUrl, Wait, names};
-use esker_bench::table::Table;
+use esker::types::{Error, ErrorKind, Result, Uuid};
+use esker::{Pool, PosixPool, PosixUrl, Rados, RadosUrl, Wait, names};
 use esker_bench::units::Bytes;
-use esker_store::{HugePages, PoolSpec};
+use esker_store::{HugePages, PoolSpec, Superblock};
 use serde_json::json;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-/// Make, look at and look after pools
+/// Create, inspect, check and destroy pools
 #[derive(Subcommand)]
 pub(crate) enum PoolCommand {
     Create(Create),
@@ -34,14 +31,14 @@ pub(crate) enum PoolCommand {
     Attribute(AttributeCommand<PoolArg>),
 }
 
-/// Make a pool and reserve its space
+/// Create a pool and reserve its space
 ///
-/// All of the space is reserved at once, so that no write can run out of it later. The medium is found
-/// from the file system: memory (tmpfs, DAX) or block; network file systems are refused.
+/// All of the space is reserved now, so no later write can run out of disk space. The file system determines the
+/// medium: memory (tmpfs, DAX) or block. Network file systems are refused.
 ///
-/// NAME may also be posix:/path/NAME: a pool of plain files in that directory, on any file system,
-/// network file systems too. It reserves nothing and takes no option but --fsync; it has no snapshots
-/// and no transactions. Or rados:POOL?conf=FILE: a pool on Ceph, which takes no option.
+/// NAME may also be the URL of another kind of pool. posix:/path/NAME is a pool of plain files on any file system,
+/// network file systems included. It reserves no space, has no snapshots and no transactions, and takes no option but
+/// --fsync. rados:CEPH_POOL?conf=FILE is a pool on Ceph, which takes no option.
 #[derive(Args)]
 #[command(after_long_help = "Examples:
   esker pool create tank --size 4G
@@ -51,52 +48,59 @@ pub(crate) enum PoolCommand {
   esker pool create posix:/lustre/project/fields
   esker pool create rados:data?namespace=project")]
 pub(crate) struct Create {
-    /// Label: 1 to 127 letters, digits and ":._-"; the pool is the directory of this name. Or the URL
-    /// posix:/path/NAME
+    /// Label of the pool: 1 to 127 letters, digits and ":._-". A posix: or rados: URL creates another kind
     #[arg(value_name = "NAME", required_unless_present = "label")]
     name: Option<String>,
-    /// The label, in another place
+    /// The label, as an option
     #[arg(long, value_name = "NAME", conflicts_with = "name", hide = true)]
     label: Option<String>,
     /// Size of the pool with its index: 512MiB, 4G, 1.5T (powers of 1024)
     #[arg(long, short, value_name = "SIZE")]
     size: Option<Bytes>,
     #[command(flatten)]
-    place: Place,
+    directory: PoolDirectory,
     /// Number of targets [default: one per core, 2 to 8]
     #[arg(long, value_name = "N")]
     targets: Option<u32>,
     /// What an acknowledged update survives [default: process in memory, commit on block media]
     #[arg(long, value_name = "LEVEL")]
     durability: Option<DurabilityArg>,
-    /// Keep the index out of reach of stray pointers of programs; commits are slower
+    /// Protect the index against stray pointers of programs; commits are slower
     #[arg(long)]
     guarded: bool,
-    /// Let the members of this group use the pool, not only its owner
+    /// Let the members of this group use the pool [default: its owner only]
     #[arg(long, value_name = "GROUP")]
     group: Option<String>,
-    /// Share of the space the index begins with; it grows as it needs [default: 4]
+    /// Initial share of the index in the space; it grows as needed [default: 4]
     #[arg(long, value_name = "PERCENT")]
     index_percent: Option<u32>,
-    /// Bytes of a segment, a multiple of 4096 [default: by the size of the pool]
+    /// Size of a segment, a multiple of 4096 bytes [default: depends on the size of the pool]
     #[arg(long, value_name = "SIZE")]
     segment_size: Option<Bytes>,
-    /// Keep all data in huge pages, however long the kernel takes to make them (memory only); processes
-    /// that have just started write and read twice as fast [default: those that take no longer than
-    /// small ones]
+    /// Keep all data in huge pages, however long the kernel takes to make them (memory only). New
+    /// processes then read and write twice as fast at first [default: use the huge pages that cost no
+    /// extra time]
     #[arg(long)]
     huge_pages: bool,
-    /// Sync files and directories before an operation returns (posix: only)
+    /// Sync files and directories before each operation returns (posix: only)
     #[arg(long)]
-    pub(super) fsync: bool,
+    fsync: bool,
 }
 
-/// What an acknowledged update survives.
+/// Where a pool of this machine is created.
+#[derive(Args)]
+pub(super) struct PoolDirectory {
+    /// Directory for the new pool [default: the first in ESKER_POOLS, or the user's data directory]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+}
+
+/// What an acknowledged update survives: `--durability`.
 #[derive(Clone, Copy, ValueEnum)]
 pub(crate) enum DurabilityArg {
-    /// The death of any process, not that of the machine
+    /// The death of any process, but not a crash of the machine
     Process,
-    /// Loss of power as well
+    /// A crash or power failure of the machine as well
     Commit,
 }
 
@@ -111,36 +115,48 @@ impl From<DurabilityArg> for Durability {
 
 /// List the pools in the pool directories
 #[derive(Args)]
-pub(crate) struct List {}
+pub(crate) struct List {
+    /// Show UUIDs too
+    #[arg(long, short)]
+    verbose: bool,
+}
 
-/// Show a pool: space, targets, medium, containers
+/// Show a pool: its space, targets, medium and number of containers
 #[derive(Args)]
+#[command(after_long_help = "Examples:
+  esker pool query tank
+  esker pool query posix:/lustre/project/fields")]
 pub(crate) struct Query {
     #[command(flatten)]
     pool: PoolArg,
 }
 
-/// Remove a pool with everything in it
+/// Destroy a pool and everything in it
 ///
-/// Who uses a pool of this machine is seen, and it stays without --force. Who uses a posix: pool is not
-/// seen: it goes.
+/// A pool of this machine that a process uses is kept, unless --force is given. A posix: pool is destroyed even if
+/// it is in use, because its users cannot be seen.
 #[derive(Args)]
+#[command(after_long_help = "Examples:
+  esker pool destroy tank
+  esker pool destroy esker:/dev/shm/fast --force")]
 pub(crate) struct Destroy {
     #[command(flatten)]
     pool: PoolArg,
-    /// Also where processes use it
+    /// Destroy the pool even if processes use it
     #[arg(long, short)]
     force: bool,
 }
 
-/// Move data together until no more space can be gained
+/// Compact the data of a pool until no more space can be freed
 ///
-/// Programs that write do this on their own, step by step.
+/// Programs that write compact the pool step by step on their own, so this is rarely needed.
 #[derive(Args)]
+#[command(after_long_help = "Examples:
+  esker pool compact tank")]
 pub(crate) struct Compact {
     #[command(flatten)]
     pool: PoolArg,
-    /// Also gather the data in huge pages (memory only), also of a pool made without them
+    /// Gather the data in huge pages too (memory only), even if the pool was created without them
     #[arg(long)]
     huge_pages: bool,
 }
@@ -149,7 +165,7 @@ impl PoolCommand {
     pub(crate) fn run(self) -> Result<Answer> {
         match self {
             Self::Create(create) => create.run(),
-            Self::List(_) => Ok(list()),
+            Self::List(list) => Ok(list.run()),
             Self::Query(query) => query.run(),
             Self::Destroy(destroy) => destroy.run(),
             Self::Check(check) => check.run(),
@@ -164,23 +180,22 @@ impl PoolCommand {
 impl Create {
     fn run(self) -> Result<Answer> {
         if let Some(url) = PosixUrl::parse(self.label())? {
-            return pool_posix::create(&url, &self);
+            return self.create_posix(&url);
         }
         if let Some(url) = RadosUrl::parse(self.label())? {
-            return pool_rados::create(&url, &self);
+            return self.create_rados(&url);
         }
-        let spec = self.spec()?;
-        let (path, pool) = self.place.create(&spec)?;
+        let (path, pool) = self.directory.create(&self.spec()?)?;
         let mut text = format!(
-            "pool {} of {} in {} targets: {}",
+            "created pool {} of {} with {} targets: {}",
             pool.label,
-            Bytes(shapes::reserved_bytes(&pool)),
+            Bytes(pool.reserved_bytes()),
             pool.targets,
             path.display()
         );
         if let Some(directory) = path.parent().filter(|directory| !is_looked_in(directory)) {
             text += &format!(
-                "\nuse it as esker:{}, or put {} in {}",
+                "\nuse it as esker:{}, or add {} to {}",
                 path.display(),
                 directory.display(),
                 names::POOLS_VARIABLE
@@ -195,15 +210,59 @@ impl Create {
         Ok(Answer::new(response, text))
     }
 
+    fn create_posix(&self, url: &PosixUrl) -> Result<Answer> {
+        if self.reserves() {
+            let message = "a posix: pool reserves no space and takes no option but --fsync: leave out the others";
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
+        let fsync = self.fsync || url.fsync == Some(true);
+        let pool = create_in(&url.path, || PosixPool::create(&url.path, fsync))?;
+        let path = url.path.canonicalize().unwrap_or_else(|_| url.path.clone());
+        let text = format!(
+            "created pool {} of plain files: use it as posix:{}",
+            pool.label,
+            path.display()
+        );
+        Ok(Answer::new(shapes::posix(&path, &pool), text))
+    }
+
+    /// Creates a pool in a pool of Ceph, which must exist.
+    fn create_rados(&self, url: &RadosUrl) -> Result<Answer> {
+        if self.reserves() || self.fsync {
+            let message = "a rados: pool takes no option: Ceph determines its size and durability";
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
+        if Rados::open(url, OpenMode::ReadOnly).is_ok() {
+            let message = format!(
+                "a pool already exists at {url}: choose another namespace=NAME, or use this pool"
+            );
+            return Err(Error::new(ErrorKind::Exists, message));
+        }
+        let made = Rados::open(url, OpenMode::ReadWrite)?;
+        let info = Pool::from_backend(Arc::new(made), OpenMode::ReadWrite).info().wait()?;
+        let response = json!({
+            "uuid": info.uuid.to_string(),
+            "label": info.label,
+            "url": info.url,
+            "medium": "other",
+            "durability": "commit",
+            "size_bytes": null,
+            "targets": info.targets.len(),
+        });
+        let text = format!("created pool {} on Ceph: use it as {}", info.label, info.url);
+        Ok(Answer::new(response, text))
+    }
+
     fn label(&self) -> &str {
         self.name.as_deref().or(self.label.as_deref()).unwrap_or_default()
     }
 
-    /// True where an option is set that only pools of this machine have.
-    pub(super) fn reserves(&self) -> bool {
+    /// True if an option is given that only pools of this machine have.
+    fn reserves(&self) -> bool {
         let sizes =
             [self.size.is_some(), self.segment_size.is_some(), self.index_percent.is_some()];
-        let others = [self.place.is_given(), self.targets.is_some(), self.durability.is_some()];
+        let others =
+            [self.directory.dir.is_some(), self.targets.is_some(), self.durability.is_some()];
         let switches = [self.guarded, self.group.is_some(), self.huge_pages];
         [&sizes[..], &others, &switches].concat().contains(&true)
     }
@@ -211,10 +270,10 @@ impl Create {
     fn spec(&self) -> Result<PoolSpec> {
         let wrong = |message| Err(Error::new(ErrorKind::Invalid, message));
         let Some(size) = self.size else {
-            return wrong("how large is the pool to be? use --size, for example --size 4G");
+            return wrong("give the size of the pool with --size, for example --size 4G");
         };
         if self.fsync {
-            return wrong("--fsync is for posix: pools: use --durability commit");
+            return wrong("--fsync is for posix: pools only: use --durability commit");
         }
         Ok(PoolSpec {
             targets: self.targets,
@@ -229,12 +288,56 @@ impl Create {
     }
 }
 
-/// Why not all data is in huge pages that was to be.
-const NO_MORE: &str = "the kernel made no more; that takes Linux 6.1 or later, transparent huge pages that are \
-                       not switched off (PR_SET_THP_DISABLE), and free memory in one piece";
+/// Why some data is not in huge pages although it should be.
+const NO_MORE: &str = "the kernel made no more; this requires Linux 6.1 or later, transparent huge pages that are not \
+                       disabled (PR_SET_THP_DISABLE), and contiguous free memory";
 
 fn huge_pages(pool: &Path) -> Result<HugePages> {
     esker_store::Pool::open(pool)?.state()?.huge_pages()
+}
+
+impl PoolDirectory {
+    /// Creates a pool, with a progress bar; returns its path as well.
+    pub(super) fn create(&self, spec: &PoolSpec) -> Result<(PathBuf, Superblock)> {
+        let directory = self.dir.clone().map_or_else(names::new_pool_directory, Ok)?;
+        let path = directory.join(&spec.label);
+        let bar = Bar::bytes("reserving");
+        let made = create_in(&path, || {
+            esker_store::Pool::create(&directory, spec, &mut |done, all| bar.update(done, all))
+        })?;
+        Ok((path.canonicalize().unwrap_or(path), made))
+    }
+}
+
+/// Creates a pool at `path`. If that fails, the directories that were made for it are removed again.
+fn create_in<T>(path: &Path, create: impl FnOnce() -> Result<T>) -> Result<T> {
+    let is_missing =
+        |path: &&Path| !path.as_os_str().is_empty() && path.symlink_metadata().is_err();
+    let missing: Vec<_> = path.ancestors().take_while(is_missing).collect();
+    create().map_err(|error| {
+        // What is in use by somebody else meanwhile is not empty, and stays.
+        missing.iter().for_each(|directory| drop(std::fs::remove_dir(directory)));
+        if error.kind() == ErrorKind::Exists { taken(path, error) } else { error }
+    })
+}
+
+/// Names what is in the way of a new pool, and what to do.
+fn taken(path: &Path, error: Error) -> Error {
+    let shown = path.display();
+    let message = if PosixPool::is_at(path) {
+        format!(
+            "a pool already exists at {shown}: choose another name, or remove it with `esker pool destroy posix:{shown}`"
+        )
+    } else if path.join("pool").exists() {
+        format!(
+            "a pool already exists at {shown}: choose another name, or remove it with `esker pool destroy esker:{shown}`"
+        )
+    } else if path.symlink_metadata().is_ok() {
+        format!("{shown} already exists and is no pool: choose another name or directory")
+    } else {
+        return error;
+    };
+    Error::new(ErrorKind::Exists, message)
 }
 
 fn is_looked_in(directory: &Path) -> bool {
@@ -242,28 +345,30 @@ fn is_looked_in(directory: &Path) -> bool {
     places.iter().any(|place| place.canonicalize().is_ok_and(|place| place == directory))
 }
 
-fn list() -> Answer {
-    let pools = names::list();
-    let mut table = Table::new(&["label", "uuid", ">size", ">targets", "medium", "path"]);
-    for (path, pool) in &pools {
-        table.row([
-            pool.label.clone(),
-            pool.uuid.to_string(),
-            Bytes(shapes::reserved_bytes(pool)).to_string(),
-            pool.targets.to_string(),
-            shapes::medium(pool.medium).to_owned(),
-            path.display().to_string(),
-        ]);
+impl List {
+    fn run(&self) -> Answer {
+        let headings = ["label", ">size", ">targets", "medium"].into_iter();
+        let headings = headings.chain(self.verbose.then_some("uuid")).chain(["path"]);
+        let mut table = Table::new(&headings.collect::<Vec<_>>());
+        let mut add = |cells: [String; 4], uuid: Uuid, path: &Path| {
+            let uuid = self.verbose.then(|| uuid.to_string());
+            table.row(cells.into_iter().chain(uuid).chain([path.display().to_string()]));
+        };
+        let mut response = Vec::new();
+        for (path, pool) in &names::list() {
+            let (size, targets) = (Bytes(pool.reserved_bytes()), pool.targets);
+            let medium = shapes::medium(pool.medium).to_owned();
+            let cells = [pool.label.clone(), size.to_string(), targets.to_string(), medium];
+            add(cells, pool.uuid, path);
+            response.push(shapes::superblock(path, pool));
+        }
+        for (path, pool) in &names::list_posix() {
+            let cells = [&pool.label, "-", "-", "posix"].map(str::to_owned);
+            add(cells, pool.uuid, path);
+            response.push(shapes::posix(path, pool));
+        }
+        Answer::new(json!(response), table.text())
     }
-    let posix = names::list_posix();
-    for (path, pool) in &posix {
-        let (uuid, path) = (pool.uuid.to_string(), path.display().to_string());
-        table.row([pool.label.clone(), uuid, "-".into(), "-".into(), "posix".into(), path]);
-    }
-    let mut response: Vec<_> =
-        pools.iter().map(|(path, pool)| shapes::superblock(path, pool)).collect();
-    response.extend(posix.iter().map(|(path, pool)| shapes::posix(path, pool)));
-    Answer::new(json!(response), if table.is_empty() { String::new() } else { table.to_string() })
 }
 
 impl Query {
@@ -314,24 +419,31 @@ fn table(targets: &[Space]) -> String {
         let sizes = sizes.map(|size| Bytes(size).to_string());
         table.row(std::iter::once(number.to_string()).chain(sizes));
     }
-    format!("\n{table}")
+    format!("\n{}", table.text())
 }
 
 impl Destroy {
     fn run(self) -> Result<Answer> {
-        let path = match names::resolve(&self.pool.pool)? {
-            Named::Posix(url) => return pool_posix::destroy(&url.path),
-            Named::Native(path) => path,
+        let url = match names::resolve(&self.pool.pool)? {
+            Named::Posix(url) => {
+                PosixPool::destroy(&url.path)?;
+                format!("posix:{}", url.path.display())
+            }
+            Named::Native(path) => {
+                esker_store::Pool::destroy(&path, self.force)?;
+                format!("esker:{}", path.display())
+            }
         };
-        esker_store::Pool::destroy(&path, self.force)?;
-        let response = json!({"url": format!("esker:{}", path.display())});
-        Ok(Answer::new(response, format!("pool {} is gone", path.display())))
+        Ok(Answer::new(json!({"url": url}), format!("destroyed pool {url}")))
     }
 }
 
 impl Compact {
     fn run(self) -> Result<Answer> {
-        let pool = esker_store::Pool::open(&names::find(&self.pool.pool)?)?;
+        let path = names::find(&self.pool.pool)?;
+        // Refuses a file system that is mounted read-only.
+        let _writable = self.pool.open(OpenMode::ReadWrite)?;
+        let pool = esker_store::Pool::open(&path)?;
         if self.huge_pages {
             gather(&pool)?;
         }
@@ -339,7 +451,7 @@ impl Compact {
         let freed = pool.state()?.compact(&mut |done, all| bar.update(done, all))?;
         drop(bar);
         let (mut response, mut text) =
-            (json!({"freed_bytes": freed}), format!("{} became free", Bytes(freed)));
+            (json!({"freed_bytes": freed}), format!("freed {}", Bytes(freed)));
         if self.huge_pages {
             let pages = pool.state()?.huge_pages()?;
             response["huge_page_bytes"] = json!(pages.bytes);

@@ -1,32 +1,37 @@
-//! `esker pool check` and `esker pool scrub`: looking for damage.
-use super::pool_posix;
+//! `esker pool check` and `esker pool scrub`: finding damage.
 use crate::args::PoolArg;
-use crate::output::Answer;
-use crate::progress::Bar;
+use crate::output::{Answer, Bar};
 use clap::Args;
+use esker::PosixPool;
 use esker::names::{self, Named};
 use esker::types::{Error, ErrorKind, Result};
 use esker_bench::units::Bytes;
 use esker_store::{CheckReport, ScrubReport};
 use serde_json::json;
+use std::path::Path;
 
-/// Look for damage in the structures of a pool
+/// Check the structures of a pool for damage
 ///
-/// Exit status 1 where something is wrong. A pool that does not survive a stop of the machine must pass
-/// a check with --repair before it opens again.
+/// The exit status is 1 if there is any. After a crash of the machine, a pool whose durability is `process` must pass
+/// a check with --repair before it can be opened.
 #[derive(Args)]
+#[command(after_long_help = "Examples:
+  esker pool check tank
+  esker pool check tank --repair")]
 pub(crate) struct Check {
     #[command(flatten)]
     pool: PoolArg,
-    /// Remove damaged records and count all space anew; nobody else may use the pool
+    /// Remove damaged records and recount the space; no other process may use the pool
     #[arg(long)]
     repair: bool,
 }
 
 /// Read all data of a pool and compare it with its checksums
 ///
-/// Names the object of everything that is damaged. Exit status 1 where anything is.
+/// Names the object that each piece of damaged data belongs to. The exit status is 1 if there is any.
 #[derive(Args)]
+#[command(after_long_help = "Examples:
+  esker pool scrub tank")]
 pub(crate) struct Scrub {
     #[command(flatten)]
     pool: PoolArg,
@@ -35,7 +40,7 @@ pub(crate) struct Scrub {
 impl Check {
     pub(super) fn run(self) -> Result<Answer> {
         let path = match names::resolve(&self.pool.pool)? {
-            Named::Posix(url) => return pool_posix::check(&url.path, self.repair),
+            Named::Posix(url) => return check_posix(&url.path, self.repair),
             Named::Native(path) => path,
         };
         let bar = Bar::steps("checking");
@@ -43,9 +48,7 @@ impl Check {
             esker_store::Pool::check(&path, self.repair, &mut |done, all| bar.update(done, all))?;
         drop(bar);
         let remedy = match report.pages_damaged {
-            true => {
-                "esker pool salvage, which saves what can be read: no repair mends pages of an index"
-            }
+            true => "esker pool salvage, which saves what can be read: no repair mends index pages",
             false => "esker pool check --repair",
         };
         let trouble = found(ErrorKind::Corrupt, &report.problems, remedy);
@@ -73,12 +76,41 @@ fn check_answer(report: &CheckReport) -> Answer {
     Answer::new(response, lines.join("\n"))
 }
 
-/// A failure where anything was found.
-pub(super) fn found(kind: ErrorKind, problems: &[String], remedy: &str) -> Option<Error> {
+/// Checks a pool of plain files. There is nothing to repair that is not better restored.
+fn check_posix(path: &Path, repair: bool) -> Result<Answer> {
+    if repair {
+        let message =
+            "a posix: pool cannot be repaired: restore or remove the files that the check names";
+        return Err(Error::new(ErrorKind::NotSupported, message));
+    }
+    let report = PosixPool::check(path)?;
+    let response = json!({
+        "problems": report.problems,
+        "repaired": [],
+        "records": report.files,
+        "live_bytes": report.bytes,
+        "lost_bytes": report.temporary_bytes,
+        "lost": [],
+    });
+    let mut lines: Vec<_> =
+        report.problems.iter().map(|problem| format!("problem: {problem}")).collect();
+    lines.push(format!(
+        "{} files with {}, {} in temporary files, {} problems",
+        report.files,
+        Bytes(report.bytes),
+        Bytes(report.temporary_bytes),
+        report.problems.len()
+    ));
+    let trouble = found(ErrorKind::Corrupt, &report.problems, "restore or remove the file");
+    Ok(Answer::new(response, lines.join("\n")).with_trouble(trouble))
+}
+
+/// An error if there are problems: the first of them, how many more there are, and the remedy.
+fn found(kind: ErrorKind, problems: &[String], remedy: &str) -> Option<Error> {
     let message = match problems {
         [] => return None,
-        [one] => format!("{one}; to mend it: {remedy}"),
-        [one, rest @ ..] => format!("{one}, and {} more; to mend it: {remedy}", rest.len()),
+        [one] => format!("{one}; remedy: {remedy}"),
+        [one, rest @ ..] => format!("{one}, and {} more; remedy: {remedy}", rest.len()),
     };
     Some(Error::new(kind, message))
 }
@@ -91,7 +123,7 @@ impl Scrub {
         let bar = Bar::bytes("reading");
         let report = pool.state()?.scrub(&mut |done, all| bar.update(done, all))?;
         drop(bar);
-        let remedy = "write the object anew, or remove it";
+        let remedy = "write the object again, or remove it";
         let trouble = found(ErrorKind::Checksum, &report.damaged, remedy);
         Ok(scrub_answer(&report).with_trouble(trouble))
     }
@@ -103,7 +135,7 @@ fn scrub_answer(report: &ScrubReport) -> Answer {
     let mut lines: Vec<_> =
         report.damaged.iter().map(|damage| format!("damaged: {damage}")).collect();
     lines.push(format!(
-        "{} records, {} read, {} damaged",
+        "read {} records with {}, {} of them damaged",
         report.records,
         Bytes(report.bytes),
         report.damaged.len()

@@ -1,8 +1,7 @@
 //! `esker pool salvage`.
-use super::new_pool::Place;
+use super::pool::PoolDirectory;
 use crate::args::PoolArg;
-use crate::output::Answer;
-use crate::progress::Bar;
+use crate::output::{Answer, Bar};
 use crate::shapes;
 use clap::Args;
 use esker::copy::{self, Progress, Summary};
@@ -15,40 +14,41 @@ use serde_json::json;
 use std::path::Path;
 
 const SALVAGING: &str = "\
-For a pool that no longer opens, or of which `esker pool check` says that pages of an index are damaged. POOL is only read, \
-never changed, and nobody may use it meanwhile. NEW is made, with the size, the targets and the durability of POOL \
-unless other ones are given; where it is too small it goes again.
+Use this for a pool that no longer opens, or if `esker pool check` reports damaged index pages. POOL is read, never \
+changed, and no process may use it meanwhile. NEW is created with the size, the targets and the durability of POOL, \
+unless you give others. If NEW turns out to be too small, it is removed again.
 
-All that can be read goes over: containers with their ids, labels, attributes and properties, objects as they are, and \
-so Key-Values, Arrays, file systems and field stores. Values are compared with their checksums, records of the index \
-with their seals. Snapshots do not go over. A container whose label is lost is called lost-N.
+Everything readable is copied: containers with their UUIDs, labels, attributes and properties, and objects as they are. \
+This includes Key-Values, Arrays, file systems and field stores. The checksums of values and of index records are \
+verified. Snapshots are not copied. A container whose label is lost gets the label lost-N.
 
-What is lost is listed, and the exit status is 1 where anything is. Of an array, the other records go over; what is lost reads \
-as if it had never been written. In a file system, `esker fs check` finds files whose names are lost.
+All losses are listed, and the exit status is 1 if there are any. The other records of an array survive; lost records \
+read as if they had never been written. In a file system, `esker fs check` finds the files whose names are lost.
 
-A salvage that is killed leaves NEW behind, and no container in it has a label yet: `esker pool destroy NEW`, and begin anew.
+A salvage that is killed leaves NEW behind, with containers that have no label yet. Run `esker pool destroy NEW` and \
+start again.
 
 Examples:
   esker pool salvage tank tank2
   esker pool salvage esker:/scratch/tank tank2 --dir /data/pools --size 20G";
 
-/// Save what can be read of a damaged pool into a new one
+/// Copy what is readable of a damaged pool into a new one
 ///
-/// The damaged pool is only read. Exit status 1 where anything is lost, which is listed.
+/// The damaged pool is not changed. All losses are listed, and the exit status is 1 if there are any.
 #[derive(Args)]
 #[command(after_long_help = SALVAGING)]
 pub(crate) struct Salvage {
     #[command(flatten)]
     pool: PoolArg,
-    /// Label of the pool that is made
+    /// Label of the new pool
     #[arg(value_name = "NEW")]
     new: String,
-    /// Size of the new pool with its index: 512MiB, 4G, 1.5T [default: that of POOL]
+    /// Size of the new pool with its index: 512MiB, 4G, 1.5T [default: the size of POOL]
     #[arg(long, short, value_name = "SIZE")]
     size: Option<Bytes>,
     #[command(flatten)]
-    place: Place,
-    /// Number of targets of the new pool [default: as many as POOL has]
+    directory: PoolDirectory,
+    /// Number of targets of the new pool [default: the number of POOL]
     #[arg(long, value_name = "N")]
     targets: Option<u32>,
 }
@@ -56,10 +56,10 @@ pub(crate) struct Salvage {
 impl Salvage {
     pub(super) fn run(self) -> Result<Answer> {
         let mut from = Remains::open(&names::find(&self.pool.pool)?)?;
-        let (path, made) = self.place.create(&self.spec(from.superblock()))?;
+        let (path, made) = self.directory.create(&self.spec(from.superblock()))?;
         match fill(&mut from, &path) {
             Ok(summary) => Ok(answer(&from, &path, &made, summary)),
-            // So that the same command, with another size perhaps, begins anew.
+            // So that the command can be repeated, perhaps with another size.
             Err(error) => Err(match esker_store::Pool::destroy(&path, true) {
                 Ok(()) => hint(&made.label, error),
                 Err(left) => unfinished(&made.label, &error, &left),
@@ -90,7 +90,7 @@ fn hint(new: &str, error: Error) -> Error {
     match error.kind() {
         ErrorKind::NoSpace => {
             let text = format!(
-                "{new} had no room for everything and is removed again ({}): give it a larger --size",
+                "{new} was too small for all data and has been removed ({}): give a larger --size",
                 error.message()
             );
             Error::new(ErrorKind::NoSpace, text)
@@ -101,7 +101,7 @@ fn hint(new: &str, error: Error) -> Error {
 
 fn unfinished(new: &str, error: &Error, left: &Error) -> Error {
     let text = format!(
-        "{}; and {new}, which is not whole, is still there: {}: remove it with `esker pool destroy {new}`",
+        "{}; the incomplete pool {new} could not be removed ({}): run `esker pool destroy {new}`",
         error.message(),
         left.message()
     );
@@ -122,11 +122,11 @@ fn answer(from: &Remains, path: &Path, made: &Superblock, summary: Summary) -> A
     });
     let mut lines: Vec<_> = losses.lines.iter().map(|line| format!("lost: {line}")).collect();
     if snapshots > 0 {
-        lines.push(format!("{snapshots} snapshots were left out"));
+        lines.push(format!("{snapshots} snapshots were not copied"));
     }
     let (objects, keys, bytes) = (summary.objects, summary.keys, Bytes(summary.bytes));
     lines.push(format!(
-        "{objects} objects with {keys} keys and {bytes} are in pool {}: {}",
+        "saved {objects} objects with {keys} keys and {bytes} in pool {}: {}",
         made.label,
         path.display()
     ));
@@ -136,7 +136,7 @@ fn answer(from: &Remains, path: &Path, made: &Superblock, summary: Summary) -> A
 fn trouble(losses: &Losses) -> Option<Error> {
     let first = losses.lines.first()?;
     let text = format!(
-        "of {} things that are lost, the first: {first}; all else is in the new pool",
+        "{} losses, the first of them: {first}; everything else is in the new pool",
         losses.count.max(1)
     );
     Some(Error::new(ErrorKind::Corrupt, text))

@@ -1,10 +1,10 @@
-//! What `esker cont create` needs to know for a container that holds a file system.
+//! Options of `esker cont create` for a container that holds a file system.
 use clap::{Args, ValueEnum};
 use dfs::{CHUNK_SIZE, NewDfs};
 use esker::types::{Checksum, Error, ErrorKind, ObjectClass, Result};
 use esker_bench::units::Bytes;
 
-/// What a container is for.
+/// What a container holds: `--type`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(super) enum ContainerType {
     /// Objects of any kind
@@ -15,37 +15,37 @@ pub(super) enum ContainerType {
     Posix,
 }
 
-/// How a container is laid out.
+/// The layout of a new container.
 #[derive(Args)]
 pub(super) struct Layout {
-    /// What the container is for
+    /// What the container holds
     #[arg(long = "type", value_name = "TYPE", ignore_case = true, default_value = "objects")]
     pub(super) kind: ContainerType,
-    /// Bytes per chunk of a file; a chunk lies on one target [default: 1 MiB]
+    /// Chunk size of files; each chunk lies on one target [default: 1MiB]
     #[arg(long, value_name = "SIZE")]
     chunk_size: Option<Bytes>,
     /// Object class of directories and files: S1 (one target), S2, SX (all targets) ...
     #[arg(long, visible_alias = "oclass", value_name = "CLASS", value_parser = crate::args::parse_class)]
     class: Option<ObjectClass>,
-    /// Object class of directories [default: that of --class, else one that suits them]
+    /// Object class of directories [default: --class, or as DFS chooses]
     #[arg(long, visible_alias = "dir-oclass", value_name = "CLASS", value_parser = crate::args::parse_class)]
     dir_class: Option<ObjectClass>,
-    /// Object class of files [default: that of --class, else one that suits them]
+    /// Object class of files [default: --class, or as DFS chooses]
     #[arg(long, visible_alias = "file-oclass", value_name = "CLASS", value_parser = crate::args::parse_class)]
     file_class: Option<ObjectClass>,
-    /// Mode bits of the root directory, octal [default: 755]
+    /// Mode bits of the root directory, in octal [default: 755]
     #[arg(long, value_name = "MODE", value_parser = super::fs::octal)]
     mode: Option<u32>,
-    /// Hints kept with the file system (DAOS: --hints)
+    /// Hints that are stored with the file system, as by DAOS
     #[arg(long, value_name = "TEXT")]
     hints: Option<String>,
-    /// Properties as DAOS has them, separated by commas: label:NAME, cksum:off|crc32|crc64, rd_fac:0;
-    /// ec_cell_sz is taken and has no use here
+    /// DAOS properties, separated by commas: label:NAME, cksum:off|crc32|crc64, rd_fac:0. ec_cell_sz is accepted
+    /// and ignored
     #[arg(long, value_name = "PROP:VALUE,...", value_delimiter = ',')]
     properties: Vec<String>,
 }
 
-/// Properties of a new container that are not those of its file system.
+/// Properties of a new container that do not belong to its file system.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Properties {
     pub(super) label: Option<String>,
@@ -53,10 +53,10 @@ pub(super) struct Properties {
 }
 
 impl Layout {
-    /// The file system to be made, where there is to be one.
+    /// The file system to create, if any.
     ///
     /// # Errors
-    /// Where something is given that only a file system has, and there is to be none.
+    /// `Invalid` for an option that requires `--type posix` without it.
     pub(super) fn file_system(&self) -> Result<Option<NewDfs>> {
         let chunk_size = self.chunk_size.map_or(CHUNK_SIZE, |size| size.0);
         let own = self.chunk_size.is_some() || self.mode.is_some() || self.hints.is_some();
@@ -66,7 +66,7 @@ impl Layout {
             (ContainerType::Objects, false) => Ok(None),
             (ContainerType::Objects, true) => Err(Error::new(
                 ErrorKind::Invalid,
-                "chunk size, classes, mode and hints are those of a file system; add --type posix",
+                "--chunk-size, --class, --mode and --hints are options of a file system: add --type posix",
             )),
             (ContainerType::Posix, _) => Ok(Some(NewDfs {
                 chunk_size,
@@ -80,7 +80,7 @@ impl Layout {
         }
     }
 
-    /// The name of the type, as DAOS shows it.
+    /// The name of the type in DAOS.
     pub(super) fn name(&self) -> &'static str {
         match self.kind {
             ContainerType::Objects => "unknown",
@@ -88,10 +88,10 @@ impl Layout {
         }
     }
 
-    /// What --properties says.
+    /// The properties that `--properties` gives.
     ///
     /// # Errors
-    /// Where a property or value is not known.
+    /// `NotSupported` for an unknown property or value.
     pub(super) fn properties(&self) -> Result<Properties> {
         let mut properties = Properties::default();
         self.properties.iter().try_for_each(|pair| properties.take(pair))?;
@@ -108,15 +108,15 @@ impl Properties {
             ("rd_fac" | "rf", "0") | ("ec_cell_sz" | "ec_cell", _) => {}
             ("rd_fac" | "rf", _) => {
                 let message = format!(
-                    "{pair}: a pool on one machine has no redundancy; only rd_fac:0 is possible"
+                    "{pair}: a pool on one machine has no redundancy: only rd_fac:0 is supported"
                 );
                 return Err(Error::new(ErrorKind::NotSupported, message));
             }
             _ => {
-                let known = "label, cksum, rd_fac and ec_cell_sz are known";
+                let known = "supported are label, cksum, rd_fac and ec_cell_sz";
                 return Err(Error::new(
                     ErrorKind::NotSupported,
-                    format!("property {pair:?}: {known}"),
+                    format!("property {pair:?} is not supported: {known}"),
                 ));
             }
         }
@@ -130,7 +130,8 @@ fn checksum(value: &str) -> Result<Checksum> {
         "crc32" | "crc32c" | "on" => Ok(Checksum::Crc32c),
         "crc64" => Ok(Checksum::Crc64),
         _ => {
-            let message = format!("checksum {value:?}: there are off, crc32 and crc64");
+            let message =
+                format!("checksum {value:?} is not supported: choose off, crc32 or crc64");
             Err(Error::new(ErrorKind::NotSupported, message))
         }
     }

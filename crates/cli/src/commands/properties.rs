@@ -1,4 +1,4 @@
-//! Properties of containers: what describes them.
+//! `esker cont get-prop` and `set-prop`: the properties of a container.
 use crate::args::ContainerArg;
 use crate::output::Answer;
 use crate::shapes;
@@ -10,6 +10,9 @@ use serde_json::{Map, Value, json};
 
 /// Show the properties of a container
 #[derive(Args)]
+#[command(after_long_help = "Examples:
+  esker cont get-prop tank/run1
+  esker cont get-prop tank/run1 label csum")]
 pub(crate) struct GetProp {
     #[command(flatten)]
     container: ContainerArg,
@@ -20,12 +23,14 @@ pub(crate) struct GetProp {
 
 /// Change a property of a container
 ///
-/// The label is the only one that can change: `esker cont set-prop tank run1 label:run2`.
+/// Only the label can change: `esker cont set-prop tank/run1 label:run2`.
 #[derive(Args)]
+#[command(after_long_help = "Examples:
+  esker cont set-prop tank/run1 label:run2")]
 pub(crate) struct SetProp {
     #[command(flatten)]
     container: ContainerArg,
-    /// The property and its new value; an empty label takes the label away
+    /// The property and its new value. An empty value removes the label
     #[arg(value_name = "PROP:VALUE")]
     pair: String,
 }
@@ -37,7 +42,7 @@ impl GetProp {
         if let Some(missing) = missing {
             let known: Vec<_> = all.keys().map(String::as_str).collect();
             let message =
-                format!("there is no property {missing:?}; there are {}", known.join(", "));
+                format!("there is no property {missing:?}: the container has {}", known.join(", "));
             return Err(Error::new(ErrorKind::NotFound, message));
         }
         let wanted = |name: &String| self.names.is_empty() || self.names.contains(name);
@@ -48,7 +53,7 @@ impl GetProp {
     }
 }
 
-/// What the store knows of the container, and what programs have set when they made it.
+/// The properties that the store keeps, and those that programs set when they created the container.
 fn properties(container: &Container) -> Result<Map<String, Value>> {
     let info = container.query().wait()?;
     let mut all = Map::new();
@@ -72,8 +77,8 @@ impl SetProp {
     pub(crate) fn run(self) -> Result<Answer> {
         let Some(label) = self.pair.strip_prefix("label:") else {
             let message = format!(
-                "{:?}: the label is the only property that can change, write it as label:NAME; the \
-                 checksum is chosen by `esker cont create --checksum`",
+                "{:?}: only the label can change: write label:NAME; the checksum is set by \
+                 `esker cont create --checksum`",
                 self.pair
             );
             return Err(Error::new(ErrorKind::NotSupported, message));

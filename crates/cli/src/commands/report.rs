@@ -1,4 +1,4 @@
-//! `esker bench report`.
+//! `esker bench report`: pages of figures.
 use crate::output::Answer;
 use clap::Args;
 use esker::types::{Error, Result};
@@ -9,29 +9,28 @@ use serde_json::json;
 use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
-What varies in the files makes the figures: bandwidth against processes, nodes and object size, by mode, \
-pattern and object class, and side by side where there are several stores. Traces beside a file \
-(FILE.traces.csv beside FILE.json) make the timelines. The page needs no network; each plot on it can be \
-saved as SVG or PNG.
+The page has a figure for whatever varies in the files: bandwidth by number of processes and nodes, and by object \
+size, for each mode, pattern and object class, and side by side for several stores. Timelines are drawn from the \
+traces beside a file (FILE.traces.csv beside FILE.json). The page works offline; each plot can be saved as SVG or PNG.
 
 Example:
   esker bench array --procs 1,2 --size 8KiB,1MiB --json here.json
   esker bench report here.json -o report.html";
 
-/// Draw the figures of result files on one page
+/// Draw the results of benchmarks on an HTML page
 #[derive(Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct ReportCommand {
-    /// Files that `esker bench ... --json FILE` wrote
+    /// Files written by `esker bench ... --json FILE`
     #[arg(value_name = "RESULTS", required = true)]
     results: Vec<PathBuf>,
-    /// Page to write
+    /// HTML page to write
     #[arg(short, long, value_name = "FILE", default_value = "report.html")]
     output: PathBuf,
     /// Title of the page
     #[arg(long, value_name = "TEXT", default_value = "Benchmark results of Esker")]
     title: String,
-    /// Write each plot into this folder too, as a file of its own
+    /// Write each plot to a file in this directory too
     #[arg(long, value_name = "DIR")]
     svg: Option<PathBuf>,
 }
@@ -44,8 +43,7 @@ impl ReportCommand {
     }
 }
 
-/// Writes a page, and its plots where a folder is given; what is there already stays until it is
-/// replaced as a whole.
+/// Writes a page, and its plots if a directory is given. Each file replaces an existing one atomically.
 pub(super) fn write(page: &Page, output: &Path, svg: Option<&Path>) -> Result<Answer> {
     let plots = svg.map(|folder| write_plots(page, folder)).transpose()?.unwrap_or_default();
     whole::write(output, page.html.as_bytes())?;
@@ -55,7 +53,7 @@ pub(super) fn write(page: &Page, output: &Path, svg: Option<&Path>) -> Result<An
         "figures": figures,
         "plots": plots,
     });
-    Ok(Answer::new(response, format!("{} with {figures} figures", output.display())))
+    Ok(Answer::new(response, format!("wrote {} with {figures} figures", output.display())))
 }
 
 fn write_plots(page: &Page, folder: &Path) -> Result<Vec<String>> {

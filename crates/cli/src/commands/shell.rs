@@ -1,4 +1,4 @@
-//! Completion scripts and man pages, made from the command line itself.
+//! Completion scripts and man pages, generated from the definition of the command line.
 use crate::args::Cli;
 use crate::output::Answer;
 use clap::{Args, CommandFactory};
@@ -14,7 +14,7 @@ use std::path::PathBuf;
   esker completions zsh > ~/.zfunc/_esker
   esker completions fish > ~/.config/fish/completions/esker.fish")]
 pub(crate) struct Completions {
-    /// The shell
+    /// Shell to print the script for
     #[arg(value_name = "SHELL")]
     shell: Shell,
 }
@@ -22,7 +22,7 @@ pub(crate) struct Completions {
 /// Write the man pages of all commands
 #[derive(Args)]
 pub(crate) struct Man {
-    /// Folder for the pages
+    /// Directory for the pages; it is created if it does not exist
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
 }

@@ -1,15 +1,14 @@
-//! `esker cont snapshot`.
+//! `esker cont snapshot`: frozen states of a container.
 use crate::args::ContainerArg;
-use crate::output::Answer;
-use crate::{shapes, when};
+use crate::output::{Answer, Table};
+use crate::shapes;
 use clap::{Args, Subcommand};
 use esker::Wait;
-use esker::types::Result;
 use esker::types::info::{OpenMode, SnapshotInfo};
-use esker_bench::table::Table;
+use esker::types::{Error, ErrorKind, Result};
 use serde_json::json;
 
-/// Freeze the state of a container, and list and drop what is frozen
+/// Create, list and destroy snapshots
 #[derive(Subcommand)]
 pub(crate) enum SnapshotCommand {
     Create(Create),
@@ -17,27 +16,35 @@ pub(crate) enum SnapshotCommand {
     Destroy(Destroy),
 }
 
-/// Freeze the state of a container
+/// Create a snapshot of a container
 ///
-/// Read it with --snapshot NAME of `esker kv`, `esker array` and `esker object`.
+/// The option --snapshot of `esker kv`, `esker array`, `esker object` and `esker mount` reads it.
 #[derive(Args)]
+#[command(after_long_help = "Examples:
+  esker cont snapshot create tank/run1 monday
+  esker kv get tank/run1 index t2m --snapshot monday
+  esker mount tank/home ~/before --snapshot monday")]
 pub(crate) struct Create {
     #[command(flatten)]
     container: ContainerArg,
-    /// Name of the snapshot
+    /// Name of the snapshot [default: none, only its epoch names it]
     #[arg(value_name = "NAME", default_value = "", hide_default_value = true)]
     name: String,
 }
 
-/// List the snapshots of a container, oldest first
+/// List the snapshots of a container, the oldest first
 #[derive(Args)]
+#[command(after_long_help = "Examples:
+  esker cont snapshot list tank/run1")]
 pub(crate) struct List {
     #[command(flatten)]
     container: ContainerArg,
 }
 
-/// Drop a snapshot and what only it kept
+/// Destroy a snapshot, and free the space that only it uses
 #[derive(Args)]
+#[command(after_long_help = "Examples:
+  esker cont snapshot destroy tank/run1 monday")]
 pub(crate) struct Destroy {
     #[command(flatten)]
     container: ContainerArg,
@@ -59,10 +66,25 @@ impl SnapshotCommand {
 impl Create {
     fn run(self) -> Result<Answer> {
         let container = self.container.open(OpenMode::ReadWrite)?;
+        let existing = container.snapshots().wait()?;
+        if !self.name.is_empty() && existing.iter().any(|snapshot| snapshot.name == self.name) {
+            return Err(self.taken());
+        }
         let epoch = container.create_snapshot(&self.name).wait()?;
         let snapshot = SnapshotInfo { epoch, name: self.name };
-        let text = format!("snapshot at epoch {}", epoch.0);
+        let text = format!("created snapshot at epoch {}", epoch.0);
         Ok(Answer::new(shapes::snapshot(&snapshot), text))
+    }
+
+    /// Names the snapshot that is in the way of a new one, and what to do.
+    fn taken(&self) -> Error {
+        let (pool, container) = (&self.container.pool.pool, &self.container.container);
+        let message = format!(
+            "container {container} already has a snapshot {:?}: choose another name, or remove it with \
+             `esker cont snapshot destroy {pool} {container} {}`",
+            self.name, self.name
+        );
+        Error::new(ErrorKind::Exists, message)
     }
 }
 
@@ -72,10 +94,10 @@ impl List {
         let mut table = Table::new(&[">epoch", "created", "name"]);
         for snapshot in &snapshots {
             let name = snapshot.name.clone();
-            table.row([snapshot.epoch.0.to_string(), when::utc(snapshot.epoch), name]);
+            table.row([snapshot.epoch.0.to_string(), shapes::utc(snapshot.epoch), name]);
         }
         let response: Vec<_> = snapshots.iter().map(shapes::snapshot).collect();
-        Ok(Answer::new(json!(response), table.to_string()))
+        Ok(Answer::new(json!(response), table.text()))
     }
 }
 
@@ -86,7 +108,7 @@ impl Destroy {
         container.destroy_snapshot(epoch).wait()?;
         Ok(Answer::new(
             json!({"epoch": epoch.0}),
-            format!("the snapshot at epoch {} is gone", epoch.0),
+            format!("destroyed snapshot at epoch {}", epoch.0),
         ))
     }
 }

@@ -1,10 +1,10 @@
-//! The libdaos that programs would find.
+//! The libdaos that programs find first.
 use super::Finding;
 use std::path::{Path, PathBuf};
 
 const CHECK: &str = "libdaos";
 const NAME: &str = "libdaos.so.2";
-/// Longest library that is looked into, in bytes.
+/// Size of the largest library that is searched, in bytes.
 const LENGTH_MAX: u64 = 256 << 20;
 
 pub(super) fn check() -> Vec<Finding> {
@@ -13,12 +13,12 @@ pub(super) fn check() -> Vec<Finding> {
     vec![judge(first(&searched), installed())]
 }
 
-/// The first library in these folders.
+/// The first libdaos in these directories.
 fn first(folders: &[PathBuf]) -> Option<PathBuf> {
     folders.iter().map(|folder| folder.join(NAME)).find(|path| path.exists())
 }
 
-/// The library that was installed with this program.
+/// The libdaos that was installed with this program.
 fn installed() -> Option<PathBuf> {
     let program = std::env::current_exe().ok()?;
     let prefix = program.parent()?.parent()?;
@@ -35,28 +35,26 @@ fn judge(found: Option<PathBuf>, installed: Option<PathBuf>) -> Finding {
             Finding::fine(CHECK, format!("{} is first in LD_LIBRARY_PATH", found.display()))
         }
         (Some(found), installed) => {
-            let what = format!("{} is first in LD_LIBRARY_PATH, and not Esker's", found.display());
+            let what =
+                format!("{} is first in LD_LIBRARY_PATH, and is not Esker's", found.display());
             let remedy = installed.map_or_else(
-                || "put the folder of Esker's libdaos first in LD_LIBRARY_PATH".to_owned(),
+                || "put the directory of Esker's libdaos first in LD_LIBRARY_PATH".to_owned(),
                 |path| use_it(&path),
             );
             Finding::warning(CHECK, what, remedy)
         }
         (None, Some(installed)) => {
             let how = use_it(&installed);
-            Finding::fine(
-                CHECK,
-                format!("{} is there; programs use it after: {how}", installed.display()),
-            )
+            Finding::fine(CHECK, format!("{} is installed; to use it: {how}", installed.display()))
         }
         (None, None) => Finding::fine(
             CHECK,
-            "not installed beside this program; programs built for DAOS need it in LD_LIBRARY_PATH",
+            "not installed with this program; programs built for DAOS require it in LD_LIBRARY_PATH",
         ),
     }
 }
 
-/// True where the library speaks of Esker.
+/// True if the library is Esker's: it contains the name of our variable.
 fn is_ours(path: &Path) -> bool {
     let short = path.metadata().is_ok_and(|status| status.len() <= LENGTH_MAX);
     let bytes = if short { std::fs::read(path).unwrap_or_default() } else { Vec::new() };

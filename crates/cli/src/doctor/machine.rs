@@ -1,16 +1,16 @@
-//! Shared memory, limits, kernel and namespace.
+//! Shared memory, limits, kernel and PID namespace.
 use super::Finding;
-use super::places::total_bytes;
+use super::directories::total_bytes;
 use esker_bench::units::Bytes;
 use std::path::Path;
 
-/// Less shared memory than this is what containers get by default.
+/// Shared memory that is enough for useful pools; the default of container runtimes is less.
 const SHARED_MEMORY_BYTES: u64 = 1 << 30;
-/// Files a program with several pools and sockets may have open.
+/// Open files that a program with several pools and sockets may need.
 const OPEN_FILES: u64 = 1024;
-/// Open file description locks.
+/// First kernel with locks of open file descriptions.
 const KERNEL_LEAST: (u32, u32) = (3, 15);
-/// Pages that are made present in one call, `MADV_POPULATE_WRITE`.
+/// First kernel that populates many pages in one call, `MADV_POPULATE_WRITE`.
 const KERNEL_WANTED: (u32, u32) = (5, 14);
 /// Inode of the first PID namespace of every kernel.
 const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
@@ -31,15 +31,15 @@ fn shared_memory(total: Option<u64>) -> Finding {
     const CHECK: &str = "/dev/shm";
     match total {
         Some(total) if total >= SHARED_MEMORY_BYTES => {
-            Finding::fine(CHECK, format!("{} in all", Bytes(total)))
+            Finding::fine(CHECK, format!("{} in total", Bytes(total)))
         }
         Some(total) => Finding::warning(
             CHECK,
-            format!("only {} in all: pools in memory will be small", Bytes(total)),
+            format!("only {} in total: pools in memory will be small", Bytes(total)),
             "mount -o remount,size=4G /dev/shm as root, or start the container with --shm-size=4g",
         ),
         None => {
-            let what = "there is none: pools in memory need another tmpfs";
+            let what = "not mounted: pools in memory need another tmpfs";
             Finding::warning(CHECK, what, "mount -t tmpfs tmpfs /dev/shm as root")
         }
     }
@@ -48,17 +48,17 @@ fn shared_memory(total: Option<u64>) -> Finding {
 fn huge_pages(has: Option<bool>) -> Finding {
     const CHECK: &str = "huge pages";
     match has {
-        Some(true) => Finding::fine(CHECK, "this kernel makes them of files in memory"),
+        Some(true) => Finding::fine(CHECK, "supported for files in memory"),
         Some(false) => Finding::warning(
             CHECK,
-            "this kernel makes none of files in memory: processes that have just started are slower",
-            "use Linux 6.1 or later without PR_SET_THP_DISABLE, or go on with small pages",
+            "not supported for files in memory: new processes are slower at first",
+            "use Linux 6.1 or later without PR_SET_THP_DISABLE, or accept small pages",
         ),
-        None => Finding::fine(CHECK, "not looked for: /dev/shm takes no files"),
+        None => Finding::fine(CHECK, "not checked: /dev/shm accepts no files"),
     }
 }
 
-/// Limits that are in the way; one finding that all is well where none is.
+/// Limits that are too low, or one finding that none is.
 fn check_limits(table: &str) -> Vec<Finding> {
     const CHECK: &str = "limits";
     let too_low = [
@@ -67,12 +67,11 @@ fn check_limits(table: &str) -> Vec<Finding> {
         limit_below(table, "Max file locks", None)
             .map(|limit| (format!("only {limit} file locks"), "ulimit -x unlimited".to_owned())),
         limit_below(table, "Max address space", None).map(|limit| {
-            let what =
-                format!("only {limit} bytes of address space, and pools in memory are mapped");
+            let what = format!("only {limit} bytes of address space, which mapped pools need");
             (what, "ulimit -v unlimited".to_owned())
         }),
         limit_below(table, "Max file size", None).map(|limit| {
-            (format!("files of {limit} bytes at most"), "ulimit -f unlimited".to_owned())
+            (format!("files are limited to {limit} bytes"), "ulimit -f unlimited".to_owned())
         }),
     ];
     let findings: Vec<_> = too_low
@@ -80,10 +79,10 @@ fn check_limits(table: &str) -> Vec<Finding> {
         .flatten()
         .map(|(what, remedy)| Finding::warning(CHECK, what, remedy))
         .collect();
-    if findings.is_empty() { vec![Finding::fine(CHECK, "none in the way")] } else { findings }
+    if findings.is_empty() { vec![Finding::fine(CHECK, "high enough")] } else { findings }
 }
 
-/// The soft limit of this name where it is lower than what is wanted; without that, where there is one.
+/// The soft limit of this name if it is below `wanted`, or if there is one and `wanted` is not given.
 fn limit_below(table: &str, name: &str, wanted: Option<u64>) -> Option<u64> {
     let line = table.lines().find_map(|line| line.strip_prefix(name))?;
     let soft = line.split_whitespace().next()?.parse().ok()?;
@@ -95,16 +94,16 @@ fn kernel(release: &str) -> Finding {
     let Some(version) = version_of(release) else {
         return Finding::warning(
             CHECK,
-            format!("{release:?} is not understood"),
+            format!("unknown version {release:?}"),
             "use Linux 5.14 or later",
         );
     };
     if version < KERNEL_LEAST {
-        let what = format!("{release} has no locks of open file descriptions");
+        let what = format!("{release} does not support locks of open file descriptions");
         return Finding::wrong(CHECK, what, "use Linux 5.14 or later");
     }
     if version < KERNEL_WANTED {
-        let what = format!("{release}: fresh memory of a pool is slow at its first use");
+        let what = format!("{release}: the first use of a pool's memory is slow");
         return Finding::warning(CHECK, what, "use Linux 5.14 or later");
     }
     Finding::fine(CHECK, release)
@@ -119,10 +118,10 @@ fn version_of(release: &str) -> Option<(u32, u32)> {
 fn pid_namespace(link: &str) -> Finding {
     const CHECK: &str = "processes";
     if link == FIRST_PID_NAMESPACE {
-        return Finding::fine(CHECK, "in the machine's PID namespace");
+        return Finding::fine(CHECK, "in the PID namespace of the machine");
     }
-    let what = "in a PID namespace of their own (a container): a pool cannot be shared with processes outside";
-    let remedy = "none needed, unless you want to share pools: start the container with --pid=host";
+    let what = "in a separate PID namespace (a container): pools cannot be shared with processes outside it";
+    let remedy = "to share pools, start the container with --pid=host; otherwise none is needed";
     Finding::warning(CHECK, what, remedy)
 }
 

@@ -1,7 +1,7 @@
-//! `esker doctor`: what is wrong on this machine, and how to mend it.
+//! `esker doctor`: checks that this machine is ready, and names remedies.
+mod directories;
 mod library;
 mod machine;
-mod places;
 mod pools;
 
 use crate::args::JsonFlag;
@@ -10,11 +10,11 @@ use clap::Args;
 use esker::types::{Error, ErrorKind, Result};
 use serde_json::{Value, json};
 
-/// Look for what is wrong on this machine, and say how to mend it
+/// Check that this machine is ready for Esker, and name remedies
 ///
-/// Looks at the pool directories and their file systems, the pools in them, /dev/shm, the limits of
-/// this shell, the kernel, the PID namespace and the library path. Exit status 1 where something keeps
-/// Esker from working; warnings do not count.
+/// Checks the pool directories and their file systems, the pools in them, /dev/shm, the limits of this shell, the
+/// kernel, the PID namespace and the library path. The exit status is 1 if something keeps Esker from working;
+/// warnings do not count.
 #[derive(Args)]
 pub(crate) struct Doctor {
     #[command(flatten)]
@@ -38,7 +38,7 @@ impl Status {
     }
 }
 
-/// What one check found.
+/// The result of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Finding {
     check: &'static str,
@@ -64,7 +64,7 @@ impl Finding {
     fn line(&self) -> String {
         let first = format!("{:<8} {:<13} {}", self.status.name(), self.check, self.what);
         match &self.remedy {
-            Some(remedy) => format!("{first}\n{:<22} to mend it: {remedy}", ""),
+            Some(remedy) => format!("{first}\n{:<22} remedy: {remedy}", ""),
             None => first,
         }
     }
@@ -82,7 +82,7 @@ impl Finding {
 impl Doctor {
     #[expect(clippy::unused_self, reason = "commands are run alike")]
     pub(crate) fn run(self) -> Result<Answer> {
-        let mut findings = places::check();
+        let mut findings = directories::check();
         findings.extend(pools::check());
         findings.extend(machine::check());
         findings.extend(library::check());
@@ -96,7 +96,7 @@ fn answer(findings: &[Finding]) -> Answer {
     let wrong = findings.iter().filter(|finding| finding.status == Status::Wrong).count();
     let trouble = (wrong > 0).then(|| {
         let message =
-            format!("{wrong} of {} checks found something wrong, see there", findings.len());
+            format!("{wrong} of {} checks failed: their remedies are above", findings.len());
         Error::new(ErrorKind::Invalid, message)
     });
     Answer::new(json!(response), lines.join("\n")).with_trouble(trouble)
@@ -107,11 +107,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_finding_says_how_to_mend_it() {
+    fn a_finding_names_its_remedy() {
         let finding = Finding::wrong("kernel", "too old", "use a newer one");
         assert_eq!(
             finding.line(),
-            format!("wrong    kernel        too old\n{:22} to mend it: use a newer one", "")
+            format!("wrong    kernel        too old\n{:22} remedy: use a newer one", "")
         );
         assert_eq!(Finding::fine("kernel", "6.1").line(), "ok       kernel        6.1");
     }

@@ -1,4 +1,4 @@
-//! The pools in the pool directories, and what was left behind.
+//! The pools in the pool directories, and leftovers.
 use super::Finding;
 use esker::types::ErrorKind;
 use esker::types::info::OpenMode;
@@ -34,7 +34,7 @@ fn entries(place: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// A pool that does not open, and a directory that was to become or has been one.
+/// Checks a pool, or reports the leftovers of an interrupted creation or removal.
 fn check_entry(path: &Path) -> Option<Finding> {
     let unfinished = esker_os::directory::is_unfinished(path);
     if path.join("pool").exists() && !unfinished {
@@ -44,10 +44,10 @@ fn check_entry(path: &Path) -> Option<Finding> {
     (is_part || unfinished).then(|| {
         let shown = path.display();
         let what = format!(
-            "{shown} is part of a pool: its creation or removal was broken off, or goes on"
+            "{shown} is part of a pool: its creation or removal was interrupted, or is under way"
         );
         let remedy = format!(
-            "make or destroy a pool in {}, which finishes it, or rm -r {shown}, unless it goes on",
+            "unless it is under way: create or destroy any pool in {}, which cleans up, or rm -r {shown}",
             path.parent().unwrap_or(path).display()
         );
         Finding::warning(LEFT_BEHIND, what, remedy)
@@ -64,7 +64,7 @@ fn check_pool(path: &Path) -> Finding {
         }
         Err(error) => {
             let remedy = match error.kind() {
-                ErrorKind::Incompatible => "use the release that made it".to_owned(),
+                ErrorKind::Incompatible => "use the release that created it".to_owned(),
                 ErrorKind::NoPermission => "ask its owner for access".to_owned(),
                 _ if esker_store::Pool::check_pages(path).is_err() => {
                     format!("esker pool salvage {url} NEW")
@@ -76,14 +76,14 @@ fn check_pool(path: &Path) -> Finding {
     }
 }
 
-/// What benchmarks make is named after their process.
+/// Reports the directory of a benchmark, which is named after its process, if that has ended.
 fn check_scratch(path: &Path) -> Option<Finding> {
     let process = path.file_name()?.to_str()?.strip_prefix("esker-bench-")?;
     let is_number = process.bytes().all(|byte| byte.is_ascii_digit());
     if !is_number || Path::new("/proc").join(process).exists() {
         return None;
     }
-    let what = format!("{} is of a benchmark that is gone", path.display());
+    let what = format!("{} is left over from a benchmark that has ended", path.display());
     Some(Finding::warning(LEFT_BEHIND, what, format!("rm -r {}", path.display())))
 }
 

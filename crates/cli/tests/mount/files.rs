@@ -1,5 +1,5 @@
 //! What programs do with files on a mount.
-use crate::place::{Place, is};
+use crate::mount_point::{MountPoint, is};
 use crate::support::{self, wait_for};
 use dfs::{Follow, Open};
 use rustix::fs::{FallocateFlags, Mode, RenameFlags, SeekFrom, XattrFlags};
@@ -12,81 +12,81 @@ use std::time::{Duration, SystemTime};
 
 #[test]
 fn files_hold_what_was_written() {
-    let Some(place) = Place::mounted(&[]) else { return };
+    let Some(point) = MountPoint::mounted(&[]) else { return };
     let bytes = support::noise(3_000_001);
-    fs::write(place.at("file"), &bytes).unwrap();
-    assert!(fs::read(place.at("file")).unwrap() == bytes);
-    let file = OpenOptions::new().read(true).write(true).open(place.at("file")).unwrap();
+    fs::write(point.at("file"), &bytes).unwrap();
+    assert!(fs::read(point.at("file")).unwrap() == bytes);
+    let file = OpenOptions::new().read(true).write(true).open(point.at("file")).unwrap();
     file.write_all_at(b"inside", 1_500_000).unwrap();
     let mut part = [0; 8];
     file.read_exact_at(&mut part, 1_499_999).unwrap();
     assert_eq!(part[1..7], *b"inside");
     file.set_len(1_500_003).unwrap();
-    assert_eq!(fs::metadata(place.at("file")).unwrap().len(), 1_500_003);
-    let truncated = File::create(place.at("file")).unwrap();
+    assert_eq!(fs::metadata(point.at("file")).unwrap().len(), 1_500_003);
+    let truncated = File::create(point.at("file")).unwrap();
     assert_eq!(truncated.metadata().unwrap().len(), 0);
     drop((file, truncated));
-    place.umount();
-    let found = place.direct().root().lookup(b"file").unwrap();
+    point.umount();
+    let found = point.direct().root().lookup(b"file").unwrap();
     assert_eq!(found.attr().unwrap().size, 0);
 }
 
 #[test]
 fn names_come_move_and_go() {
-    let Some(place) = Place::mounted(&[]) else { return };
-    fs::create_dir_all(place.at("a/b")).unwrap();
-    fs::write(place.at("a/b/file"), "1").unwrap();
-    fs::write(place.at("a/other"), "2").unwrap();
-    let number = fs::metadata(place.at("a/b/file")).unwrap().ino();
+    let Some(point) = MountPoint::mounted(&[]) else { return };
+    fs::create_dir_all(point.at("a/b")).unwrap();
+    fs::write(point.at("a/b/file"), "1").unwrap();
+    fs::write(point.at("a/other"), "2").unwrap();
+    let number = fs::metadata(point.at("a/b/file")).unwrap().ino();
     // What is known below a directory stays known when that moves, and so does the way up.
-    fs::rename(place.at("a"), place.at("z")).unwrap();
-    assert_eq!(fs::metadata(place.at("z/b/file")).unwrap().ino(), number);
-    fs::create_dir(place.at("z/b/c")).unwrap();
-    fs::rename(place.at("z/b/c"), place.at("z/c")).unwrap();
-    fs::rename(place.at("z/c"), place.at("z/b/c")).unwrap();
-    is(fs::rename(place.at("z"), place.at("z/b/c/z")), Errno::INVAL);
-    fs::rename(place.at("z/b/file"), place.at("z/other")).unwrap();
-    assert_eq!(fs::read(place.at("z/other")).unwrap(), b"1");
-    is(fs::remove_dir(place.at("z")), Errno::NOTEMPTY);
-    is(fs::remove_dir(place.at("z/other")), Errno::NOTDIR);
-    is(fs::remove_file(place.at("z/b")), Errno::ISDIR);
-    is(fs::create_dir(place.at("z/b")), Errno::EXIST);
-    is(fs::create_dir(place.at(&"n".repeat(256))), Errno::NAMETOOLONG);
-    is(fs::metadata(place.at("a")).map(drop), Errno::NOENT);
-    is(fs::hard_link(place.at("z/other"), place.at("hard")), Errno::PERM);
+    fs::rename(point.at("a"), point.at("z")).unwrap();
+    assert_eq!(fs::metadata(point.at("z/b/file")).unwrap().ino(), number);
+    fs::create_dir(point.at("z/b/c")).unwrap();
+    fs::rename(point.at("z/b/c"), point.at("z/c")).unwrap();
+    fs::rename(point.at("z/c"), point.at("z/b/c")).unwrap();
+    is(fs::rename(point.at("z"), point.at("z/b/c/z")), Errno::INVAL);
+    fs::rename(point.at("z/b/file"), point.at("z/other")).unwrap();
+    assert_eq!(fs::read(point.at("z/other")).unwrap(), b"1");
+    is(fs::remove_dir(point.at("z")), Errno::NOTEMPTY);
+    is(fs::remove_dir(point.at("z/other")), Errno::NOTDIR);
+    is(fs::remove_file(point.at("z/b")), Errno::ISDIR);
+    is(fs::create_dir(point.at("z/b")), Errno::EXIST);
+    is(fs::create_dir(point.at(&"n".repeat(256))), Errno::NAMETOOLONG);
+    is(fs::metadata(point.at("a")).map(drop), Errno::NOENT);
+    is(fs::hard_link(point.at("z/other"), point.at("hard")), Errno::PERM);
     let pipe = rustix::fs::mknodat(
         rustix::fs::CWD,
-        place.at("pipe"),
+        point.at("pipe"),
         rustix::fs::FileType::Fifo,
         Mode::RUSR,
         0,
     );
     assert_eq!(pipe, Err(Errno::PERM));
-    fs::remove_dir_all(place.at("z")).unwrap();
-    assert_eq!(fs::read_dir(&place.dir).unwrap().count(), 0);
+    fs::remove_dir_all(point.at("z")).unwrap();
+    assert_eq!(fs::read_dir(&point.dir).unwrap().count(), 0);
 }
 
 #[test]
 fn renames_have_flags() {
-    let Some(place) = Place::mounted(&[]) else { return };
-    fs::create_dir(place.at("dir")).unwrap();
-    fs::write(place.at("dir/inside"), "1").unwrap();
-    fs::write(place.at("file"), "2").unwrap();
+    let Some(point) = MountPoint::mounted(&[]) else { return };
+    fs::create_dir(point.at("dir")).unwrap();
+    fs::write(point.at("dir/inside"), "1").unwrap();
+    fs::write(point.at("file"), "2").unwrap();
     let cwd = rustix::fs::CWD;
     let rename =
-        |flags| rustix::fs::renameat_with(cwd, place.at("dir"), cwd, place.at("file"), flags);
+        |flags| rustix::fs::renameat_with(cwd, point.at("dir"), cwd, point.at("file"), flags);
     assert_eq!(rename(RenameFlags::NOREPLACE), Err(Errno::EXIST));
     rename(RenameFlags::EXCHANGE).unwrap();
-    assert_eq!(fs::read(place.at("file/inside")).unwrap(), b"1");
-    assert_eq!(fs::read(place.at("dir")).unwrap(), b"2");
-    fs::write(place.at("file/inside"), "3").unwrap();
-    assert_eq!(fs::read(place.at("file/inside")).unwrap(), b"3");
+    assert_eq!(fs::read(point.at("file/inside")).unwrap(), b"1");
+    assert_eq!(fs::read(point.at("dir")).unwrap(), b"2");
+    fs::write(point.at("file/inside"), "3").unwrap();
+    assert_eq!(fs::read(point.at("file/inside")).unwrap(), b"3");
 }
 
 #[test]
 fn attributes_are_kept() {
-    let Some(place) = Place::mounted(&[]) else { return };
-    let path = place.at("file");
+    let Some(point) = MountPoint::mounted(&[]) else { return };
+    let path = point.at("file");
     fs::write(&path, "12345").unwrap();
     fs::set_permissions(&path, PermissionsExt::from_mode(0o640)).unwrap();
     let file = OpenOptions::new().write(true).open(&path).unwrap();
@@ -101,18 +101,18 @@ fn attributes_are_kept() {
     assert_eq!(fs::metadata(&path).unwrap().modified().unwrap(), before);
     fs::write(&path, "6").unwrap();
     assert!(fs::metadata(&path).unwrap().modified().unwrap() > time);
-    symlink("file", place.at("link")).unwrap();
-    assert_eq!(fs::read_link(place.at("link")).unwrap(), PathBuf::from("file"));
-    assert_eq!(fs::read(place.at("link")).unwrap(), b"6");
-    assert!(fs::symlink_metadata(place.at("link")).unwrap().is_symlink());
-    let space = rustix::fs::statvfs(&place.dir).unwrap();
+    symlink("file", point.at("link")).unwrap();
+    assert_eq!(fs::read_link(point.at("link")).unwrap(), PathBuf::from("file"));
+    assert_eq!(fs::read(point.at("link")).unwrap(), b"6");
+    assert!(fs::symlink_metadata(point.at("link")).unwrap().is_symlink());
+    let space = rustix::fs::statvfs(&point.dir).unwrap();
     assert!(space.f_blocks > 0 && space.f_bavail <= space.f_blocks && space.f_namemax == 255);
 }
 
 #[test]
 fn extended_attributes_are_kept() {
-    let Some(place) = Place::mounted(&[]) else { return };
-    let path = place.at("file");
+    let Some(point) = MountPoint::mounted(&[]) else { return };
+    let path = point.at("file");
     fs::write(&path, "").unwrap();
     let set = |value: &[u8], flags| rustix::fs::setxattr(&path, "user.colour", value, flags);
     assert_eq!(set(b"red", XattrFlags::REPLACE), Err(Errno::NODATA));
@@ -130,8 +130,8 @@ fn extended_attributes_are_kept() {
 
 #[test]
 fn holes_are_zeros_and_are_found() {
-    let Some(place) = Place::mounted(&[]) else { return };
-    let path = place.at("file");
+    let Some(point) = MountPoint::mounted(&[]) else { return };
+    let path = point.at("file");
     let mut file = File::create_new(&path).unwrap();
     file.write_all_at(b"end", 3 << 20).unwrap();
     assert_eq!(rustix::fs::seek(&file, SeekFrom::Data(0)), Ok(3 << 20));
@@ -151,8 +151,8 @@ fn holes_are_zeros_and_are_found() {
 
 #[test]
 fn files_without_a_name_live_until_they_are_closed() {
-    let Some(place) = Place::mounted(&[]) else { return };
-    let path = place.at("file");
+    let Some(point) = MountPoint::mounted(&[]) else { return };
+    let path = point.at("file");
     fs::write(&path, "one").unwrap();
     let mut file = OpenOptions::new().read(true).write(true).open(&path).unwrap();
     fs::remove_file(&path).unwrap();
@@ -167,19 +167,19 @@ fn files_without_a_name_live_until_they_are_closed() {
     let mut rest = [0; 6];
     file.read_exact_at(&mut rest, 0).unwrap();
     assert_eq!(&rest, b"one mo");
-    fs::write(place.at("third"), "3").unwrap();
-    fs::rename(place.at("third"), &path).unwrap();
+    fs::write(point.at("third"), "3").unwrap();
+    fs::rename(point.at("third"), &path).unwrap();
     assert_eq!(fs::read(&path).unwrap(), b"3");
 }
 
 #[test]
 fn long_listings_are_whole() {
-    let Some(place) = Place::mounted(&[]) else { return };
+    let Some(point) = MountPoint::mounted(&[]) else { return };
     let names: Vec<_> = (0..3000).map(|number| format!("entry-{number:05}")).collect();
     for name in &names {
-        File::create(place.at(name)).unwrap();
+        File::create(point.at(name)).unwrap();
     }
-    let mut found: Vec<_> = fs::read_dir(&place.dir)
+    let mut found: Vec<_> = fs::read_dir(&point.dir)
         .unwrap()
         .map(|entry| {
             let entry = entry.unwrap();
@@ -190,7 +190,7 @@ fn long_listings_are_whole() {
     found.sort_unstable();
     assert_eq!(found, names);
     // Entries that go while they are listed do not hide others.
-    let listed: Vec<_> = fs::read_dir(&place.dir)
+    let listed: Vec<_> = fs::read_dir(&point.dir)
         .unwrap()
         .map(|entry| {
             let path = entry.unwrap().path();
@@ -199,16 +199,16 @@ fn long_listings_are_whole() {
         })
         .collect();
     assert_eq!(listed.len(), names.len());
-    assert_eq!(fs::read_dir(&place.dir).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(&point.dir).unwrap().count(), 0);
 }
 
 /// By programs on the mount and by a process that does not use it.
 #[test]
 fn appends_never_overwrite_each_other() {
-    let Some(place) = Place::mounted(&[]) else { return };
-    let path = place.at("log");
+    let Some(point) = MountPoint::mounted(&[]) else { return };
+    let path = point.at("log");
     fs::write(&path, "").unwrap();
-    let direct = place.direct();
+    let direct = point.direct();
     let line = |who: usize, number: usize| format!("{who} {number:05}\n");
     std::thread::scope(|scope| {
         for who in 0..2 {
@@ -234,13 +234,13 @@ fn appends_never_overwrite_each_other() {
 
 #[test]
 fn what_others_change_is_seen() {
-    let Some(place) = Place::mounted(&[]) else { return };
-    let path = place.at("file");
+    let Some(point) = MountPoint::mounted(&[]) else { return };
+    let path = point.at("file");
     fs::write(&path, "before").unwrap();
     let open = File::open(&path).unwrap();
     let mut bytes = [0; 6];
     open.read_exact_at(&mut bytes, 0).unwrap();
-    let direct = place.direct();
+    let direct = point.direct();
     let root = direct.root();
     let other = root.lookup(b"file").unwrap().open(Open::BOTH).unwrap();
     other.write_at(0, b"behind and longer").unwrap();
@@ -253,22 +253,22 @@ fn what_others_change_is_seen() {
     });
     root.rename(b"file", &root, b"moved", Default::default()).unwrap();
     wait_for("the old name to go", || fs::metadata(&path).is_err());
-    assert_eq!(fs::read(place.at("moved")).unwrap(), b"behind and longer");
+    assert_eq!(fs::read(point.at("moved")).unwrap(), b"behind and longer");
     open.read_exact_at(&mut bytes, 0).unwrap();
     assert_eq!(&bytes, b"behind");
     // And the other way round, at once.
-    fs::write(place.at("mine"), "mine").unwrap();
+    fs::write(point.at("mine"), "mine").unwrap();
     let mine = direct.resolve(&root, b"/mine", Follow::All).unwrap();
     assert_eq!(mine.attr().unwrap().size, 4);
 }
 
 #[test]
 fn copies_stay_in_the_store() {
-    let Some(place) = Place::mounted(&[]) else { return };
+    let Some(point) = MountPoint::mounted(&[]) else { return };
     let bytes = support::noise(2_500_000);
-    fs::write(place.at("from"), &bytes).unwrap();
-    let from = File::open(place.at("from")).unwrap();
-    let to = File::create_new(place.at("to")).unwrap();
+    fs::write(point.at("from"), &bytes).unwrap();
+    let from = File::open(point.at("from")).unwrap();
+    let to = File::create_new(point.at("to")).unwrap();
     let mut offsets = (1_000u64, 0u64);
     let copied = rustix::fs::copy_file_range(
         &from,
@@ -278,5 +278,5 @@ fn copies_stay_in_the_store() {
         usize::MAX >> 1,
     );
     assert_eq!(copied, Ok(bytes.len() - 1_000));
-    assert!(fs::read(place.at("to")).unwrap() == bytes[1_000..]);
+    assert!(fs::read(point.at("to")).unwrap() == bytes[1_000..]);
 }

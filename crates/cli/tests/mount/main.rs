@@ -1,6 +1,6 @@
 //! File systems mounted through FUSE. Without /dev/fuse and fusermount3 these tests say so and pass.
 mod files;
 mod life;
-mod place;
+mod mount_point;
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,9 +1,9 @@
-//! What `esker bench mdtest` and `esker bench ior` share.
+//! What `esker bench mdtest` and `esker bench ior` share: options, and those of the original programs that are refused.
 use super::parallel::PinArg;
 use super::{JsonFile, OwnArgs, launcher};
-use crate::output::Answer;
-use crate::progress::Bar;
-use clap::{Args, ValueEnum};
+use crate::output::{Answer, Bar};
+use clap::error::ErrorKind;
+use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 use dfs::NewDfs;
 use esker::types::Result;
 use esker_bench::load::class_of;
@@ -11,30 +11,31 @@ use esker_bench::plan::Note;
 use esker_bench::plan::posix::{Beside, DfsSubject, Outcome, Setting, Sites, Subject};
 use esker_bench::units::Bytes;
 use serde_json::json;
+use std::marker::PhantomData;
 use std::path::PathBuf;
 
-/// Where the work is done, and beside what.
+/// The interface, the repetitions, and the file systems to compare with.
 #[derive(Args)]
 pub(super) struct Common {
-    /// Interface
+    /// Interface: POSIX (any directory) or DFS (a container, by the library)
     #[arg(short = 'a', value_name = "API", default_value = "POSIX", ignore_case = true)]
     api: ApiArg,
-    /// How often all is repeated
+    /// Number of iterations
     #[arg(short = 'i', value_name = "N", default_value_t = 1)]
     iterations: u32,
     /// Seed of the data
     #[arg(short = 'G', long = "seed", value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Processors that processes are pinned to: sockets in turn, all cores of a socket first, or none
+    /// Pin processes to processors: alternate between sockets, fill one socket first, or do not pin
     #[arg(long, value_name = "HOW", default_value = "sockets")]
     pin: PinArg,
-    /// Folder in memory for the comparison [default: /dev/shm]
+    /// Directory in memory for the comparison [default: /dev/shm]
     #[arg(long, value_name = "DIR")]
     tmpfs: Option<PathBuf>,
-    /// Folder on a disk for the comparison [default: where temporary files go]
+    /// Directory on a disk for the comparison [default: the directory for temporary files]
     #[arg(long, value_name = "DIR")]
     disk: Option<PathBuf>,
-    /// Compare with nothing
+    /// Do not compare with other file systems
     #[arg(long, conflicts_with_all = ["tmpfs", "disk"])]
     alone: bool,
     #[command(flatten)]
@@ -46,19 +47,19 @@ pub(super) struct Common {
 /// The file system of `-a DFS`.
 #[derive(Args)]
 struct DfsArgs {
-    /// Pool of -a DFS [default: one that is made and removed]
+    /// Pool of -a DFS [default: a temporary pool]
     #[arg(long = "dfs.pool", value_name = "POOL", conflicts_with_all = ["path", "targets", "huge_pages"])]
     pool: Option<String>,
-    /// Container of -a DFS [default: one that is made and removed]
+    /// Container of -a DFS [default: a temporary container]
     #[arg(long = "dfs.cont", value_name = "CONT", requires = "pool")]
     container: Option<String>,
-    /// Bytes of a chunk of a file, in a container that is made
+    /// Chunk size of files in a temporary container
     #[arg(long = "dfs.chunk_size", value_name = "SIZE", default_value = "1MiB")]
     chunk_size: Bytes,
-    /// Object class of files, in a container that is made [default: as DFS chooses]
+    /// Object class of files in a temporary container [default: as DFS chooses]
     #[arg(long = "dfs.oclass", value_name = "CLASS")]
     class: Option<String>,
-    /// Object class of directories, in a container that is made [default: as DFS chooses]
+    /// Object class of directories in a temporary container [default: as DFS chooses]
     #[arg(long = "dfs.dir_oclass", value_name = "CLASS")]
     dir_class: Option<String>,
     #[command(flatten)]
@@ -73,11 +74,11 @@ enum ApiArg {
     Dfs,
 }
 
-/// What is measured, and what there must be room for.
+/// The work to measure, and the space that it needs.
 pub(super) struct Work {
-    /// Where files go.
+    /// Directory of the files.
     pub(super) folder: PathBuf,
-    /// Everything is removed at the end.
+    /// True if everything is removed at the end.
     pub(super) cleared: bool,
     /// Bytes in the files of all processes.
     pub(super) bytes: u64,
@@ -97,7 +98,7 @@ impl Common {
         }
     }
 
-    /// Measures and answers.
+    /// Measures, and answers with the report.
     pub(super) fn run(
         &self,
         work: Work,
@@ -137,5 +138,52 @@ impl DfsArgs {
             bytes: work.bytes,
             entries: work.entries,
         })
+    }
+}
+
+/// An original program with options that are refused.
+pub(super) trait Original {
+    /// Name of the program.
+    const NAME: &'static str;
+    /// Options as the command line has them, and what to do instead.
+    const REFUSED: &'static [(&'static str, &'static str)];
+}
+
+/// For clap: options of the original program that are known, hidden from the help, and refused by name.
+pub(super) struct Refused<O>(PhantomData<O>);
+
+impl<O: Original> Args for Refused<O> {
+    fn augment_args(command: Command) -> Command {
+        O::REFUSED.iter().fold(command, |command, (option, _)| {
+            let argument = Arg::new(*option).hide(true).num_args(0..=1);
+            command.arg(match option.strip_prefix("--") {
+                Some(long) => argument.long(long),
+                None => argument.short(option.chars().nth(1)),
+            })
+        })
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl<O: Original> FromArgMatches for Refused<O> {
+    fn from_arg_matches(matches: &ArgMatches) -> std::result::Result<Self, clap::Error> {
+        let given = O::REFUSED.iter().find(|(option, _)| matches.contains_id(option));
+        match given {
+            None => Ok(Self(PhantomData)),
+            Some((option, instead)) => Err(clap::Error::raw(
+                ErrorKind::UnknownArgument,
+                format!("{option} of {} is not supported: {instead}\n", O::NAME),
+            )),
+        }
+    }
+
+    fn update_from_arg_matches(
+        &mut self,
+        matches: &ArgMatches,
+    ) -> std::result::Result<(), clap::Error> {
+        Self::from_arg_matches(matches).map(|_| ())
     }
 }

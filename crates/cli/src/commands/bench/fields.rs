@@ -1,8 +1,7 @@
-//! `esker bench fields`.
+//! `esker bench fields`: the field store.
 use super::parallel::PinArg;
 use super::{JsonFile, PoolChoice, launcher};
-use crate::output::Answer;
-use crate::progress::Bar;
+use crate::output::{Answer, with_spinner};
 use clap::{Args, ValueEnum};
 use esker::types::Result;
 use esker_bench::fields::Shape;
@@ -12,24 +11,27 @@ use serde_json::json;
 use std::path::PathBuf;
 
 const ABOUT: &str = "\
-The work of a forecast and of those who use it, on the field store of `esker fields`. Each process archives \
-fields under their keys, by step, member, level and parameter, and flushes each step; members are its own. \
-Then all of it is listed, its axes are asked for, and each process retrieves what the next one archived: \
-field by field, all by one request, and 1000 fields as they were archived and then in no order. At last \
-fields are archived once more while as many further processes watch and read each field as soon as it can be \
-seen; the latencies of that are from the beginning of a flush until a reader sees a field of it.
+Measures the work of a forecast and its users on the field store of `esker fields`. Each process archives fields by \
+step, member, level and parameter, and flushes after each step; every process has its own members. Then all fields are \
+listed, their axes are read, and each process retrieves what the next process archived: field by field, all in one \
+request, and 1000 fields in the order of archiving and in random order. Finally, fields are archived again while the \
+same number of additional processes watch, and read each field as soon as it is visible. Its latencies run from the \
+start of a flush until a reader sees a field of it.
 
-A field is made once, in memory. It holds the sum of its key and a checksum on each page; --verify retrieves \
-all fields once more, which is not measured, and compares both, also while others write.
+A field is generated once, in memory. It holds a checksum of its key, and one of each page; --verify retrieves all \
+fields again, unmeasured, and compares both, also while others write.
 
-Beside it, in turns: one plain file for each field, and pwrite and pread of the same blocks into one file, on \
-the same medium by the same processes. A pass that is not measured warms up the memory. The time of a phase \
-goes from the first start to the last end.
+Two references alternate with the store, on the same medium and with the same processes: one plain file per field, and \
+pwrite and pread of the same blocks in one file. An unmeasured pass warms up the memory. The time of a phase runs from \
+the first start to the last end.
 
-With --grib each process also archives its share of the messages of a file, over and over, as many as it has fields; ecCodes tells their keys, and where it is missing that is left out. A file with as many different messages as \
-fields tells what a model gets: the keys of messages that come again are known.
+With --grib, each process also archives its share of the messages in a file, repeatedly, until it has as many as it has \
+fields. ecCodes reads their keys; if it is not installed, this phase is omitted. The keys of repeated messages are cached, \
+so give a file with as many different messages as fields to measure what a model sees.
 
-With --peer pyfdb as many processes of Python do the same on a real FDB, in turns as well: an FDB in a folder on the same medium, with a schema of the same keys. All its fields have the same bytes, and nobody watches. Where that Python has the package esker as well, it also retrieves what was archived here, so that both sides are in Python.
+With --peer pyfdb, the same number of Python processes do the same work on a real FDB, alternating with the store: an FDB \
+in a directory on the same medium, with a schema for the same keys. All its fields have the same content, and no process \
+watches. If that Python has the package esker, it also retrieves what was archived here, so that both sides are Python.
 
 Examples:
   esker bench fields --procs 1,2 -i 5 --json fields.json
@@ -37,13 +39,13 @@ Examples:
   esker bench fields --procs 1,2 -i 5 --peer pyfdb --python ~/fdb/bin/python3
   esker bench fields --pool tank --members 4 --verify";
 
-/// Measure the field store: archive, list and retrieve fields by key, also at the same time
+/// Measure the field store: archive, list and retrieve fields, also concurrently
 #[derive(Args)]
 #[command(after_long_help = ABOUT)]
 pub(crate) struct Fields {
     #[command(flatten)]
     pool: PoolChoice,
-    /// Processes at once; several, separated by commas, are measured one after the other
+    /// Number of processes, or several numbers, separated by commas
     #[arg(
         long,
         visible_alias = "np",
@@ -52,43 +54,43 @@ pub(crate) struct Fields {
         value_delimiter = ','
     )]
     procs: Vec<u32>,
-    /// Steps; each is flushed when it is whole
+    /// Number of steps; each is flushed when it is complete
     #[arg(long, value_name = "N", default_value_t = 8)]
     steps: u64,
-    /// Levels of a step
+    /// Number of levels of a step
     #[arg(long, value_name = "N", default_value_t = 8)]
     levels: u64,
-    /// Parameters of a level
+    /// Number of parameters of a level
     #[arg(long, value_name = "N", default_value_t = 4)]
     params: u64,
-    /// Members of each process
+    /// Number of members of each process
     #[arg(long, value_name = "N", default_value_t = 1)]
     members: u64,
-    /// Bytes of a field
+    /// Size of a field
     #[arg(long, value_name = "SIZE", default_value = "1MiB")]
     size: Bytes,
-    /// How often all is repeated
+    /// Number of repeats
     #[arg(short = 'i', long, value_name = "N", default_value_t = 3)]
     repeats: u32,
-    /// Do not read while others archive
+    /// Omit the phase that reads while others archive
     #[arg(long)]
     no_watch: bool,
-    /// Archive the GRIB messages of this file as well, under the keys that stand in them
+    /// Archive the GRIB messages of this file too, under the keys that they contain
     #[arg(long, value_name = "FILE")]
     grib: Option<PathBuf>,
-    /// Do the same work on a real FDB, which Python brings with `pip install pyfdb`
+    /// Compare with a real FDB, which `pip install pyfdb` installs
     #[arg(long, value_name = "PEER")]
     peer: Option<PeerArg>,
-    /// The Python that has pyfdb
+    /// Python interpreter that has pyfdb
     #[arg(long, value_name = "PROGRAM", default_value = "python3", requires = "peer")]
     python: PathBuf,
-    /// Processors that processes are pinned to: sockets in turn, all cores of a socket first, or none
+    /// Pin processes to processors: alternate between sockets, fill one socket first, or do not pin
     #[arg(long, value_name = "HOW", default_value = "sockets")]
     pin: PinArg,
-    /// Compare what is retrieved with what was archived, in a phase that is not measured
+    /// Compare what is retrieved with what was archived, in an unmeasured phase
     #[arg(long)]
     verify: bool,
-    /// What the data is made from
+    /// Seed of the data
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
@@ -122,9 +124,7 @@ impl Fields {
             seed: self.seed,
             pin: self.pin.into(),
         };
-        let bar = Bar::spinner();
-        let outcome = plan.run(&mut |what| bar.say(what))?;
-        drop(bar);
+        let outcome = with_spinner(|note| plan.run(note))?;
         self.json.answer_with(json!(outcome.report()), outcome.to_string())
     }
 }

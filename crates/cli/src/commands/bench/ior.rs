@@ -1,6 +1,5 @@
-//! `esker bench ior`.
-use super::beside::{Common, Work};
-use super::refused::{Original, Refused};
+//! `esker bench ior`: transfers, as ior measures them.
+use super::beside::{Common, Original, Refused, Work};
 use crate::output::Answer;
 use clap::Args;
 use esker::types::{Error, ErrorKind, Result};
@@ -11,17 +10,15 @@ use serde_json::json;
 use std::path::{Path, PathBuf};
 
 const ABOUT: &str = "\
-Several processes write and read large files in transfers, as ior does it: option letters mean what they mean \
-there, and the table is the same. No MPI is needed: --procs processes of this machine begin each phase at \
-the same moment. Times go from the first start to the last end; bw is all bytes over the time from the first \
-opening to the last closing.
+Several processes write and read large files, as ior does: option letters have the same meaning, and the table has the \
+same form. MPI is not required: --procs processes of this machine start each phase at the same moment. Times run from \
+the first start to the last end; bw is the number of bytes divided by the time from the first open to the last close.
 
-The same work runs on a plain file system in memory and on the one of the disk, in turns, phase by phase. \
-Where files are removed again, an iteration that is not measured comes first: the first use of fresh memory \
-is ten times slower than its reuse.
+The same work runs on a file system in memory and on one on a disk, alternating phase by phase. If files are removed at \
+the end, an unmeasured iteration comes first, because the first use of fresh memory is ten times slower than its reuse.
 
-Data is made from the process, the iteration and the place in the file. -W and -R read it in a pass that is \
-not measured and compare every byte.
+Data is generated from the process, the iteration and the offset in the file. -W and -R read it in an unmeasured pass \
+and compare every byte.
 
 Examples:
   esker bench ior --procs 2 -F -t 8k -b 64m -C -i 3 -o /dev/shm/file
@@ -29,35 +26,35 @@ Examples:
   esker bench ior -w -r -W -R -t 1m -b 256m -s 2 -D 10 -O stoneWallingWearOut=1 -o /mnt/esker/file
   esker run tank/home -- esker bench ior -F -t 1m -b 256m -o /esker/file";
 
-/// Measure transfers: write and read files, one of each process or one of all, as ior does
+/// Measure transfers to one file per process or to a shared file, as ior does
 #[derive(Args)]
 #[command(after_long_help = ABOUT)]
 pub(crate) struct Ior {
-    /// File; with -F the number of the process follows its name
+    /// File; with -F, the number of the process is appended to its name
     #[arg(short = 'o', value_name = "FILE")]
     file: PathBuf,
-    /// Bytes of a process that lie in one piece
+    /// Contiguous bytes of each process in a segment
     #[arg(short = 'b', value_name = "SIZE", default_value = "1MiB")]
     block: Bytes,
-    /// Bytes of one read or write
+    /// Size of one read or write
     #[arg(short = 't', value_name = "SIZE", default_value = "256KiB")]
     transfer: Bytes,
-    /// How often the blocks of all processes follow each other
+    /// Number of segments; each has a block of every process
     #[arg(short = 's', value_name = "N", default_value_t = 1)]
     segments: u64,
-    /// Processes
+    /// Number of processes
     #[arg(short = 'N', long, visible_alias = "np", value_name = "N", default_value_t = 2)]
     procs: u32,
-    /// A file for each process
+    /// Use one file per process
     #[arg(short = 'F')]
     file_per_process: bool,
-    /// Write; without -w and -r both is done
+    /// Write; without -w and -r, both are measured
     #[arg(short = 'w')]
     write: bool,
     /// Read
     #[arg(short = 'r')]
     read: bool,
-    /// Compare what was written, right after it
+    /// Read back and compare after writing
     #[arg(short = 'W')]
     check_write: bool,
     /// Compare what is read
@@ -66,31 +63,31 @@ pub(crate) struct Ior {
     /// Read what another process wrote
     #[arg(short = 'C')]
     reorder: bool,
-    /// How many processes on that one is
+    /// Distance to the process whose data -C reads
     #[arg(short = 'Q', value_name = "N", default_value_t = 1)]
     task_offset: u32,
-    /// Sync at the end of writing, within its time
+    /// Sync at the end of writing, and include it in the time
     #[arg(short = 'e')]
     sync: bool,
     /// Sync after each write
     #[arg(short = 'Y')]
     sync_each: bool,
-    /// Wait for each other between opening, transfers and closing
+    /// Synchronize all processes between open, transfers and close
     #[arg(short = 'g')]
     barriers: bool,
-    /// Transfers in random order
+    /// Transfer in random order
     #[arg(short = 'z')]
     random: bool,
-    /// Do not remove what is there before it is written
+    /// Do not remove an existing file before writing
     #[arg(short = 'E')]
     existing: bool,
     /// Keep the files
     #[arg(short = 'k')]
     keep: bool,
-    /// Stonewall: write, and read, for so many seconds
+    /// Stonewall: end writing, and reading, after this time
     #[arg(short = 'D', value_name = "SECONDS", default_value_t = 0)]
     stonewall: u32,
-    /// Directives: stoneWallingWearOut=1 has all processes go on to the same amount after the stonewall
+    /// Directives: with stoneWallingWearOut=1, all processes write the same amount after the stonewall
     #[arg(short = 'O', value_name = "NAME=VALUE", value_delimiter = ',')]
     directives: Vec<String>,
     /// Pause before each iteration
@@ -107,22 +104,22 @@ pub(crate) struct TheOriginal;
 impl Original for TheOriginal {
     const NAME: &'static str = "ior";
     const REFUSED: &'static [(&'static str, &'static str)] = &[
-        ("-A", "name the file of --json"),
-        ("-c", "there is no collective I/O without MPI"),
+        ("-A", "name the file with --json"),
+        ("-c", "collective I/O requires MPI"),
         ("-f", "give the options on the command line"),
         ("-j", "all iterations are in the table"),
-        ("-J", "file formats are not measured"),
-        ("-K", "what differs is named, and ends the run"),
-        ("-l", "data always comes from process, iteration and place"),
-        ("-M", "memory is not taken away"),
+        ("-J", "file formats are not supported"),
+        ("-K", "the first difference is reported and ends the run"),
+        ("-l", "data is always generated from process, iteration and offset"),
+        ("-M", "memory is not reserved"),
         ("-m", "each iteration writes the same files"),
-        ("-T", "end it with the stonewall -D, or with -i"),
+        ("-T", "limit the run with the stonewall -D, or with -i"),
         ("-u", "files differ by their names"),
-        ("-v", "all there is to say is said"),
-        ("-x", "what is short is an error"),
-        ("-X", "give the seed to -G"),
-        ("-y", "there is one mount point"),
-        ("-Z", "read what another process wrote with -C"),
+        ("-v", "the output is complete"),
+        ("-x", "a short transfer is always an error"),
+        ("-X", "set the seed with -G"),
+        ("-y", "only one mount point is supported"),
+        ("-Z", "read the data of another process with -C"),
     ];
 }
 
@@ -186,7 +183,7 @@ impl Ior {
     }
 }
 
-/// Of the directives of ior one is known here.
+/// The value of the only directive of ior that is supported.
 fn wears_out(directives: &[String]) -> Result<bool> {
     let mut wears_out = false;
     for directive in directives {
@@ -195,7 +192,7 @@ fn wears_out(directives: &[String]) -> Result<bool> {
             Some(("stoneWallingWearOut", "0")) => false,
             _ => {
                 let message = format!(
-                    "-O {directive}: of ior's directives only stoneWallingWearOut=0 and =1 are known"
+                    "-O {directive} is not supported: only stoneWallingWearOut=0 and =1 are"
                 );
                 return Err(Error::new(ErrorKind::Invalid, message));
             }

@@ -1,6 +1,5 @@
-//! `esker bench mdtest`.
-use super::beside::{Common, Work};
-use super::refused::{Original, Refused};
+//! `esker bench mdtest`: metadata operations, as mdtest measures them.
+use super::beside::{Common, Original, Refused, Work};
 use crate::output::Answer;
 use clap::Args;
 use esker::types::Result;
@@ -11,35 +10,35 @@ use serde_json::json;
 use std::path::PathBuf;
 
 const ABOUT: &str = "\
-Directories and files are made, looked at, read and removed by several processes, as mdtest does it: option \
-letters mean what they mean there, and the table is the same. No MPI is needed: --procs processes of this \
-machine begin each phase at the same moment. The time of a phase goes from the first start to the last end.
+Several processes create, examine, read and remove directories and files, as mdtest does: option letters have the same \
+meaning, and the table has the same form. MPI is not required: --procs processes of this machine start each phase at \
+the same moment. The time of a phase runs from the first start to the last end.
 
-The same work runs on a plain file system in memory and on the one of the disk, in turns, phase by phase. \
-Where files are made and removed again, an iteration that is not measured comes first.
+The same work runs on a file system in memory and on one on a disk, alternating phase by phase. If files are created and \
+removed, an unmeasured iteration comes first.
 
-After the stonewall (-W) all processes go on until they have made as many files as the one that made most; \
-the rate up to the stonewall has a line of its own.
+After the stonewall (-W), each process continues until it has created as many files as the fastest one; the rate up to \
+the stonewall has a separate line.
 
 Examples:
   esker bench mdtest --procs 2 -n 10000 -d /dev/shm/md -i 3
   esker bench mdtest -a DFS --procs 1 -n 1000000 -F --list -d /one
   esker run tank/home -- esker bench mdtest -n 10000 -F -w 3901 -e 3901 -X -d /esker/md";
 
-/// Measure names: make, look at, read and remove directories and files, as mdtest does
+/// Measure metadata: create, examine, read and remove directories and files, as mdtest does
 #[derive(Args)]
 #[command(after_long_help = ABOUT)]
 pub(crate) struct Mdtest {
-    /// Folder for all of it
+    /// Directory of the test tree
     #[arg(short = 'd', value_name = "DIR")]
     folder: PathBuf,
-    /// Directories and files of each process, over the whole tree
+    /// Number of directories and files of each process in the whole tree
     #[arg(short = 'n', value_name = "N", conflicts_with = "items_per_dir")]
     items: Option<u64>,
-    /// The same in each directory of the tree
+    /// Number of directories and files of each process in each directory of the tree
     #[arg(short = 'I', value_name = "N")]
     items_per_dir: Option<u64>,
-    /// Processes
+    /// Number of processes
     #[arg(long, visible_alias = "np", value_name = "N", default_value_t = 2)]
     procs: u32,
     /// Files only
@@ -48,36 +47,36 @@ pub(crate) struct Mdtest {
     /// Directories only
     #[arg(short = 'D', conflicts_with = "files_only")]
     directories_only: bool,
-    /// Make them; with -C, -T, -E or -r only what is named is done
+    /// Create; with any of -C, -T, -E and -r, only these phases are measured
     #[arg(short = 'C')]
     create: bool,
-    /// Look at them (stat)
+    /// Examine (stat)
     #[arg(short = 'T')]
     stat: bool,
     /// Open, read and close files
     #[arg(short = 'E')]
     read: bool,
-    /// Remove them
+    /// Remove
     #[arg(short = 'r')]
     remove: bool,
-    /// List the directories too, after the stat; rates are names per second
+    /// List the directories too, after -T; rates are names per second
     #[arg(long)]
     list: bool,
-    /// A tree for each process
+    /// Use one tree per process
     #[arg(short = 'u')]
     unique: bool,
     /// Depth of the tree
     #[arg(short = 'z', value_name = "N", default_value_t = 0)]
     depth: u32,
-    /// Directories in each directory of the tree
+    /// Number of subdirectories of each directory
     #[arg(short = 'b', value_name = "N", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     branch: u64,
-    /// Items in the last level of the tree only
+    /// Create items only in the lowest level of the tree
     #[arg(short = 'L')]
     leaf_only: bool,
-    /// How many processes on is the one whose items are looked at; twice that for reading, three times
-    /// for removing
+    /// Distance to the process whose items are examined; twice that for reading, three times for
+    /// removing
     #[arg(short = 'N', value_name = "N", default_value_t = 0)]
     stride: u32,
     /// Bytes written to each new file
@@ -86,16 +85,16 @@ pub(crate) struct Mdtest {
     /// Bytes read from each file
     #[arg(short = 'e', value_name = "SIZE", default_value = "0")]
     read_bytes: Bytes,
-    /// Sync each file before it is closed
+    /// Sync each file before closing it
     #[arg(short = 'y')]
     sync: bool,
     /// Compare what is read with what was written
     #[arg(short = 'X', long = "verify-read")]
     verify: bool,
-    /// Look at items in random order
+    /// Examine items in random order
     #[arg(short = 'R')]
     random: bool,
-    /// Stonewall: make files for so many seconds
+    /// Stonewall: end the creation of files after this time
     #[arg(short = 'W', value_name = "SECONDS", default_value_t = 0)]
     stonewall: u32,
     /// Pause before each iteration
@@ -112,19 +111,19 @@ pub(crate) struct TheOriginal;
 impl Original for TheOriginal {
     const NAME: &'static str = "mdtest";
     const REFUSED: &'static [(&'static str, &'static str)] = &[
-        ("-B", "phases always begin together"),
-        ("-c", "every process makes its own items"),
+        ("-B", "all processes always start a phase together"),
+        ("-c", "every process creates its own items"),
         ("-f", "give the number of processes to --procs"),
         ("-l", "give the number of processes to --procs"),
         ("-s", "give the number of processes to --procs"),
-        ("-k", "files are made by opening them"),
+        ("-k", "files are created by open"),
         ("-P", "times are in the report of --json"),
-        ("-S", "a shared file is the work of `esker bench ior`"),
-        ("-t", "directories of processes (-u) are timed as the creation of the tree"),
+        ("-S", "use `esker bench ior` for a shared file"),
+        ("-t", "the directories of processes (-u) are included in tree-creation"),
         ("-U", "renaming is not measured"),
-        ("-v", "all there is to say is said"),
-        ("-V", "all there is to say is said"),
-        ("-x", "phases of several runs are joined by -C, -T, -E and -r"),
+        ("-v", "the output is complete"),
+        ("-V", "the output is complete"),
+        ("-x", "split phases over several runs with -C, -T, -E and -r"),
         ("-Y", "sync each file with -y"),
         ("-Z", "times are in the report of --json"),
     ];
@@ -161,7 +160,7 @@ impl Mdtest {
         }
     }
 
-    /// What -n does not divide by the directories is left out, as mdtest does.
+    /// As in mdtest, the remainder of -n divided by the number of directories is left out.
     fn options(&self) -> Options {
         let tree = Tree { depth: self.depth, branch: self.branch, leaf_only: self.leaf_only };
         let directories = tree.item_dirs().end - tree.item_dirs().start;

@@ -1,7 +1,6 @@
-//! `esker bench field-io` and `esker bench segments`.
+//! `esker bench field-io` and `esker bench segments`: the benchmarks of two papers on DAOS.
 use super::{JsonFile, PoolChoice, launcher};
-use crate::output::Answer;
-use crate::progress::Bar;
+use crate::output::{Answer, with_spinner};
 use clap::{Args, ValueEnum};
 use esker::types::{Error, ErrorKind, Result};
 use esker_bench::field_io::segments::Objects;
@@ -14,116 +13,116 @@ use serde_json::json;
 use std::path::{Path, PathBuf};
 
 const FIELD_IO: &str = "\
-The benchmark of the papers on weather fields. A field is an Array; a main Key-Value leads from the most \
-significant part of its key to a forecast's Key-Value, and that from the rest of the key to the Array. \
-Writing a field again makes a new Array; the old one stays, and nothing refers to it.
+The benchmark of the papers on weather fields. A field is an Array. The main Key-Value maps the most significant part \
+of a field's key to the Key-Value of its forecast, which maps the rest of the key to the Array. Writing a field again \
+creates a new Array; the old one remains, unreferenced.
 
-Modes: full (containers named by md5 for each forecast's index and fields), no-containers (all in one \
+Modes: full (containers named by md5 for the index and the fields of each forecast), no-containers (all in one \
 container), no-index (no Key-Values: Arrays named by the md5 of the key).
-Patterns: A (every process writes fields of its own; then other processes read them), B (half of the \
-processes write the same fields again and again while the other half reads them).
-Contention: low (a forecast's Key-Value for each process), high (one for all).
+Patterns: A (every process writes its own fields; then other processes read them), B (half of the processes rewrite the \
+same fields while the other half reads them).
+Contention: low (one forecast Key-Value per process), high (one that all processes share).
 
-All combinations of what is given by commas are measured one after the other. Before each, a pass that is \
-not measured warms up the memory of the pool. The limit is pwrite and pread of the same blocks by as many \
-processes, in turns with the repeats; in pattern B half of them write while the others read. The \
-definitions of all figures, and the columns of the traces, are in docs/cli.md.
+All combinations of the values in comma-separated lists are measured in sequence. An unmeasured pass before each warms up \
+the memory of the pool. The limit is pwrite and pread of the same blocks by the same number of processes, alternating with \
+the repeats; in pattern B, half of them write while the others read. docs/cli.md defines all figures and the columns of \
+the traces.
 
-Several nodes: start the same command on each, once per node, by srun or mpirun, with --pool and with \
---rendezvous on file systems they share; --procs counts processes on each node. Rank 0 answers.
+Several nodes: start the same command once per node, by srun or mpirun, with --pool and --rendezvous on file systems that \
+all nodes share; --procs is the number of processes per node. Rank 0 prints the results.
   srun --ntasks-per-node=1 esker bench field-io --pool posix:/lustre/p --rendezvous /lustre/meet --procs 24
-By ssh, say on each node which rank it is: --rank R --ranks N. Clocks of nodes must be in step.
+With ssh, give each node its rank: --rank R --ranks N. The clocks of the nodes must be synchronized.
 
 Examples:
   esker bench field-io --procs 2 --mode full,no-containers,no-index --pattern A,B --json run.json
   esker bench field-io --procs 1,2 --size 1MiB,5MiB --class-array S1,S2,SX --repeat 10";
 
 const SEGMENTS: &str = "\
-IOR in segments mode: each process transfers all its segments in one operation. Iterations are \
-synchronised: all processes wait for each other before the object is opened and after it is closed. Other \
-processes read than wrote.
+IOR in segments mode: each process transfers all its segments in one operation. Iterations are synchronized: all \
+processes wait for each other before they open the object and after they close it. Each process reads what another \
+process wrote.
 
 Examples:
   esker bench segments --procs 2 --segments 100 --size 1MiB
   esker bench segments --objects own,shared --class-array SX --json segments.json";
 
-/// Measure Field I/O: weather fields under keys, as in the papers on DAOS
+/// Measure Field I/O: weather fields by key, as in the papers on DAOS
 #[derive(Args)]
 #[command(after_long_help = FIELD_IO)]
 pub(crate) struct FieldIo {
-    /// How much of the functions is used; several, separated by commas
+    /// Mode, or several, separated by commas
     #[arg(long, value_name = "MODE", default_value = "full", value_delimiter = ',')]
     mode: Vec<ModeArg>,
-    /// Access pattern; several, separated by commas
+    /// Access pattern, or several, separated by commas
     #[arg(long, value_name = "PATTERN", default_value = "A", value_delimiter = ',')]
     #[arg(ignore_case = true)]
     pattern: Vec<PatternArg>,
-    /// Who shares a forecast's Key-Value; several, separated by commas
+    /// Contention on a forecast's Key-Value, or several, separated by commas
     #[arg(long, value_name = "CONTENTION", default_value = "low", value_delimiter = ',')]
     contention: Vec<ContentionArg>,
-    /// Bytes of a field; several, separated by commas
+    /// Size of a field, or several sizes, separated by commas
     #[arg(long, value_name = "SIZE", default_value = "1MiB", value_delimiter = ',')]
     size: Vec<Bytes>,
     /// Operations of each process in each repeat [default: 512 MiB, 8 to 2000 operations]
     #[arg(long, value_name = "N")]
     ops: Option<u32>,
-    /// Object class of Key-Values; several, separated by commas
+    /// Object class of Key-Values, or several, separated by commas
     #[arg(long, value_name = "CLASS", default_value = "SX", value_delimiter = ',')]
     class_kv: Vec<String>,
     #[command(flatten)]
     common: Common,
 }
 
-/// Measure segments: all processes transfer one large object each, in step, as IOR does
+/// Measure segments: all processes transfer large objects in step, as IOR does
 #[derive(Args)]
 #[command(after_long_help = SEGMENTS)]
 pub(crate) struct Segments {
-    /// An object for each process, or one of all; several, separated by commas
+    /// One object per process, or a shared one; or both, separated by a comma
     #[arg(long, value_name = "OBJECTS", default_value = "own", value_delimiter = ',')]
     objects: Vec<ObjectsArg>,
-    /// Segments of each process
+    /// Number of segments of each process
     #[arg(long, value_name = "N", default_value_t = 100)]
     segments: u32,
-    /// Bytes of a segment; several, separated by commas
+    /// Size of a segment, or several sizes, separated by commas
     #[arg(long, value_name = "SIZE", default_value = "1MiB", value_delimiter = ',')]
     size: Vec<Bytes>,
-    /// Iterations in each repeat, with new objects in each
+    /// Number of iterations in each repeat, each with new objects
     #[arg(long, value_name = "N", default_value_t = 5)]
     iterations: u32,
     #[command(flatten)]
     common: Common,
 }
 
-/// What both share.
+/// Options that both share.
 #[derive(Args)]
 struct Common {
     #[command(flatten)]
     pool: PoolChoice,
-    /// Processes on each node; several, separated by commas
+    /// Number of processes on each node, or several numbers, separated by commas
     #[arg(long, value_name = "N", default_value = "2", value_delimiter = ',')]
     procs: Vec<u32>,
-    /// Object class of Arrays; several, separated by commas
+    /// Object class of Arrays, or several, separated by commas
     #[arg(long, value_name = "CLASS", default_value = "S1", value_delimiter = ',')]
     class_array: Vec<String>,
-    /// How often each combination is measured
+    /// Number of repeats of each combination
     #[arg(long, value_name = "R", default_value_t = 3)]
     repeat: u32,
-    /// Read every byte back and compare it, in a pass that is not measured
+    /// Read back and compare every byte, in an unmeasured pass
     #[arg(long)]
     verify: bool,
-    /// What the data is made from
+    /// Seed of the data
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Processors that processes are pinned to: sockets in turn, all cores of a socket first, or none
+    /// Pin processes to processors: alternate between sockets, fill one socket first, or do not pin
     #[arg(long, value_name = "HOW", default_value = "sockets")]
     pin: PinArg,
-    /// Folder in which the ranks of several nodes meet, on a file system they share
+    /// Directory through which the nodes communicate, on a file system that they share
     #[arg(long, value_name = "DIR")]
     rendezvous: Option<PathBuf>,
-    /// Rank of this node [default: as srun or mpirun says]
+    /// Rank of this node [default: set by srun or mpirun]
     #[arg(long, value_name = "R", requires = "ranks")]
     rank: Option<u32>,
-    /// Number of ranks [default: as srun or mpirun says]
+    /// Number of ranks [default: set by srun or mpirun]
     #[arg(long, value_name = "N", requires = "rank")]
     ranks: Option<u32>,
     /// Write the time of every event to this CSV file [default: beside the file of --json]
@@ -206,7 +205,6 @@ impl Segments {
 impl Common {
     fn run(self, subject: Subject, sizes: &[Bytes], ops: Option<u32>) -> Result<Answer> {
         self.json.check()?;
-        let bar = Bar::spinner();
         let plan = ParallelPlan {
             launcher: launcher("worker")?,
             field_launcher: launcher("field-worker")?,
@@ -225,8 +223,7 @@ impl Common {
             seed: self.seed,
             rendezvous: self.rendezvous,
         };
-        let report = plan.run(&mut |what| bar.say(what))?;
-        drop(bar);
+        let report = with_spinner(|note| plan.run(note))?;
         match report {
             Some(report) => self.json.answer(&report),
             None => Ok(Answer::new(json!(null), "")),
@@ -236,14 +233,14 @@ impl Common {
     fn who(&self) -> Result<Rank> {
         match (self.rank, self.ranks) {
             (Some(rank), Some(ranks)) => Rank { rank, ranks }.checked(),
-            // A batch job that runs one command without a starter has ranks of its own in mind.
+            // The ranks of a batch job's variables may not be meant for this command.
             _ if self.rendezvous.is_none() => match Rank::of_environment()? {
                 Rank { ranks: 1, .. } => Ok(Rank::ALONE),
                 Rank { rank, ranks } => Err(Error::new(
                     ErrorKind::Invalid,
                     format!(
-                        "this is rank {rank} of {ranks}: give all of them --rendezvous with a folder \
-                         they share, or --rank 0 --ranks 1 to measure alone"
+                        "this is rank {rank} of {ranks}: give all ranks --rendezvous with a directory that \
+                         they share, or --rank 0 --ranks 1 to measure on this node alone"
                     ),
                 )),
             },
@@ -263,14 +260,14 @@ impl From<PinArg> for Pin {
 }
 
 impl JsonFile {
-    /// Traces lie beside the report: same stem, `.traces.csv`.
+    /// The file of the traces beside the report: the same stem with `.traces.csv`.
     fn traces(&self) -> Option<PathBuf> {
         let path = self.json.as_deref().filter(|path| *path != Path::new("-"))?;
         Some(path.with_extension("traces.csv"))
     }
 }
 
-/// The name that Slurm has for this node, else that of the system.
+/// The name of this node in Slurm, or the host name.
 fn node_name() -> String {
     std::env::var("SLURMD_NODENAME")
         .unwrap_or_else(|_| rustix::system::uname().nodename().to_string_lossy().into_owned())

@@ -1,9 +1,8 @@
-//! `esker bench posix`.
+//! `esker bench posix`: file operations beside tmpfs and a disk.
 use super::parallel::PinArg;
 use super::{JsonFile, OwnArgs, launcher};
 use crate::commands::report;
-use crate::output::Answer;
-use crate::progress::Bar;
+use crate::output::{Answer, with_spinner};
 use clap::Args;
 use esker::types::Result;
 use esker_bench::plan::posix::{Beside, TablePlan};
@@ -11,28 +10,28 @@ use esker_bench::units::Bytes;
 use std::path::PathBuf;
 
 const ABOUT: &str = "\
-One table of what programs do with files: empty files made, looked at and removed in one directory; transfers \
-of 8 KiB and 1 MiB to a file of each process and to one of all; and how long one process waits for each. It \
-is measured on plain memory (tmpfs), on the disk, and on a file system in a container, of a pool that is \
-made in memory and removed: by the library (DFS), through `esker run`, and through `esker mount` where that \
-works. All take turns, phase by phase. Everything that is read is compared with what was written, in \
-passes that are not measured. Beside the ratios to tmpfs stand the goals of this project.
+Prints one table of file operations: creating, examining and removing empty files in one directory; transfers of 8 KiB \
+and 1 MiB to one file per process and to a shared file; and the latency of each for one process. They are measured on \
+memory (tmpfs), on the disk, and on a file system in a container of a temporary pool in memory: by the library \
+(DFS), through `esker run`, and through `esker mount` if mounting is possible. All alternate phase by phase. All data that \
+is read is compared with what was written, in unmeasured passes. The goals of this project stand beside the ratios to \
+tmpfs.
 
 Examples:
   esker bench posix -o files.html --json files.json
   esker bench posix --files 1000 --small 4M --large 16M -i 1";
 
-/// Measure all that programs do with files, beside tmpfs and the disk
+/// Measure file operations on a container, on tmpfs and on a disk
 #[derive(Args)]
 #[command(after_long_help = ABOUT)]
 pub(crate) struct Posix {
-    /// Processes
+    /// Number of processes
     #[arg(long, visible_alias = "np", value_name = "N", default_value_t = 2)]
     procs: u32,
-    /// How often all is repeated
+    /// Number of iterations
     #[arg(short = 'i', value_name = "N", default_value_t = 5)]
     iterations: u32,
-    /// Files of each process
+    /// Number of files of each process
     #[arg(long, value_name = "N", default_value_t = 20_000)]
     files: u64,
     /// Bytes that each process writes in transfers of 8 KiB
@@ -41,24 +40,24 @@ pub(crate) struct Posix {
     /// Bytes that each process writes in transfers of 1 MiB
     #[arg(long, value_name = "SIZE", default_value = "512MiB")]
     large: Bytes,
-    /// Leave out esker run and esker mount
+    /// Omit esker run and esker mount
     #[arg(long)]
     only_dfs: bool,
-    /// Page to write, with a plot
+    /// HTML page with a plot to write
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     #[command(flatten)]
     own: OwnArgs,
-    /// Folder in memory for the comparison [default: /dev/shm]
+    /// Directory in memory for the comparison [default: /dev/shm]
     #[arg(long, value_name = "DIR")]
     tmpfs: Option<PathBuf>,
-    /// Folder on a disk for the comparison [default: where temporary files go]
+    /// Directory on a disk for the comparison [default: the directory for temporary files]
     #[arg(long, value_name = "DIR")]
     disk: Option<PathBuf>,
-    /// What the data is made from
+    /// Seed of the data
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Processors that processes are pinned to: sockets in turn, all cores of a socket first, or none
+    /// Pin processes to processors: alternate between sockets, fill one socket first, or do not pin
     #[arg(long, value_name = "HOW", default_value = "sockets")]
     pin: PinArg,
     #[command(flatten)]
@@ -81,9 +80,7 @@ impl Posix {
             seed: self.seed,
             pin: self.pin.into(),
         };
-        let bar = Bar::spinner();
-        let table = plan.run(&mut |what| bar.say(what))?;
-        drop(bar);
+        let table = with_spinner(|note| plan.run(note))?;
         if let Some(output) = &self.output {
             report::write(&table.page()?, output, None)?;
         }

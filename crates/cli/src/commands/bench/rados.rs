@@ -1,41 +1,40 @@
-//! `esker bench rados`.
+//! `esker bench rados`: Field I/O on Ceph.
 use super::JsonFile;
-use crate::output::Answer;
-use crate::progress::Bar;
+use crate::output::{Answer, with_spinner};
 use clap::Args;
 use esker::types::Result;
 use esker_bench::plan::RadosPlan;
 use esker_bench::units::Bytes;
 
 const METHOD: &str = "\
-Three ways take turns in one process: a program that calls librados by hand (rados_write_full of the field, omap set of its \
-index entry; omap get, rados_read), Field I/O of a known forecast (write the Array, put its entry into the index; get the entry, read \
-the Array), and the same with many operations in flight. Ratios are to the \
-program by hand. The first round warms up and is not counted; what was read is compared with what was written.
+Three programs alternate in one process: one that calls librados directly (rados_write_full of the field, omap set of \
+its index entry; omap get, rados_read), Field I/O of a known forecast (write the Array, put its entry into the index; get \
+the entry, read the Array), and Field I/O with many operations in flight. Ratios are relative to the direct program. The \
+first round warms up and does not count. All data that is read is compared with what was written.
 
 Example:
-  esker bench rados 'rados:esker?conf=build/ceph/ceph.conf' --in-flight 16";
+  esker bench rados 'rados:esker?conf=/etc/ceph/ceph.conf' --in-flight 16";
 
-/// Measure Field I/O on Ceph beside a program that calls librados by hand
+/// Compare Field I/O on Ceph with a program that calls librados directly
 #[derive(Args)]
 #[command(after_long_help = METHOD)]
 pub(crate) struct Rados {
-    /// The pool: rados:POOL?conf=FILE&namespace=NAME
+    /// Pool: rados:CEPH_POOL?conf=FILE&namespace=NAME
     #[arg(value_name = "POOL")]
     pool: String,
-    /// Bytes of a field
+    /// Size of a field
     #[arg(long, value_name = "SIZE", default_value = "1MiB")]
     size: Bytes,
-    /// Fields written and read in each round
+    /// Number of fields written and read in each round
     #[arg(long, value_name = "N", default_value_t = 100)]
     ops: u64,
-    /// How often all three are measured
+    /// Number of rounds; each measures all three programs
     #[arg(long, value_name = "R", default_value_t = 3)]
     rounds: u32,
-    /// Operations in flight where several are
+    /// Number of operations in flight in the third program
     #[arg(long, value_name = "N", default_value_t = 16)]
     in_flight: usize,
-    /// What the data is made from
+    /// Seed of the data
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
@@ -53,9 +52,7 @@ impl Rados {
             in_flight: self.in_flight,
             seed: self.seed,
         };
-        let bar = Bar::spinner();
-        let report = plan.run(&mut |what| bar.say(what))?;
-        drop(bar);
+        let report = with_spinner(|note| plan.run(note))?;
         self.json.answer(&report)
     }
 }

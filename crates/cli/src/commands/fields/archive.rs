@@ -1,4 +1,4 @@
-//! `esker fields archive` and `adopt`.
+//! `esker fields archive` and `adopt`: bringing fields into a store.
 use super::files::{Outcome, collect};
 use super::select::{NAMING, StoreArg};
 use super::turns::{JOBS_MAX, Plan, Progress, usual_jobs};
@@ -12,16 +12,15 @@ use std::path::{Path, PathBuf};
 
 /// Archive GRIB files, or any bytes under a key
 ///
-/// Each field of a GRIB file becomes one of the store, under the key that ecCodes tells of it; a message of several
-/// fields is taken apart. Of directories all files
-/// below them are archived, several at once. What a file holds becomes visible at its end, all at one moment, and files in
-/// their order; a field that was there under the same key, also from a file before, is masked and stays until
-/// `esker fields purge`.
+/// Each field of a GRIB file is archived under the key that ecCodes reads from it; a message with several fields is split.
+/// For a directory, all files below it are archived, several at the same time. The fields of a file become visible
+/// together when the file is done, and files become visible in their order. A field that already has the same key, even
+/// from an earlier file, is masked, and its space is in use until `esker fields purge`.
 ///
-/// Messages without MARS labels, as other centres write them, are filed under class=unknown, expver=0001,
-/// stream=unknown and type=unknown; --set gives them others.
+/// Messages without MARS labels, which other centres write, get class=unknown, expver=0001, stream=unknown and
+/// type=unknown; --set overrides these.
 ///
-/// A damaged message is told and left out; the rest of its file is archived, and the exit status is 1.
+/// A damaged message is reported and skipped; the rest of its file is archived, and the exit status is 1.
 #[derive(Args)]
 #[command(after_long_help = format!("Examples:
   esker fields archive --store tank/fields forecast.grib
@@ -32,44 +31,47 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Archive {
     #[command(flatten)]
     what: What,
-    /// Archive each file as one field of this key, whatever is in it
+    /// Archive each file as one field under this key, whatever its content
     #[arg(long, value_name = "NAME=VALUE,...", conflicts_with = "set")]
     key: Option<Key>,
-    /// Leave alone what is there with the same bytes, to go on where a run was stopped
+    /// Skip fields that are already archived with the same bytes, to resume an interrupted run
     #[arg(long)]
     resume: bool,
 }
 
-/// Enter GRIB files in the store and leave their bytes where they are
+/// Index GRIB files in the store, and leave their data in place
 ///
-/// Nothing is copied: the files must stay where and as they are. `esker fields wipe` does not touch them.
+/// Nothing is copied, so the files must not be moved or changed. `esker fields wipe` does not remove them.
 #[derive(Args)]
-#[command(after_long_help = NAMING)]
+#[command(after_long_help = format!("Examples:
+  esker fields adopt --store tank/fields /lustre/archive/2024/
+
+{NAMING}"))]
 pub(crate) struct Adopt {
     #[command(flatten)]
     what: What,
 }
 
-/// What is archived where.
+/// Arguments that `archive` and `adopt` share.
 #[derive(Args)]
 struct What {
     #[command(flatten)]
     store: StoreArg,
-    /// Schema of a store that is made, in FDB's language [default: one for MARS keys]
+    /// Schema for a new store, in FDB's language [default: a schema for MARS keys]
     #[arg(long, value_name = "FILE")]
     schema: Option<PathBuf>,
-    /// Values that go before those of the messages
+    /// Values that override those of the messages
     #[arg(long, value_name = "NAME=VALUE,...")]
     set: Option<Key>,
-    /// Files archived at once, at most 64 [default: as many as there are processors, up to 8]
+    /// Number of files to archive at the same time, at most 64 [default: one per processor, at most 8]
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=JOBS_MAX))]
     jobs: Option<u16>,
-    /// Files, and directories of files
+    /// Files, or directories of files
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<PathBuf>,
 }
 
-/// What a message is, with the values that were set.
+/// Reads the keys of messages, and applies `--set`.
 struct Keys {
     told: Labelled<Learned<EcCodes>>,
     set: Option<Key>,
@@ -90,7 +92,7 @@ impl What {
         self.store.open_or_create(self.schema.as_ref())
     }
 
-    /// Calls `each` with every message of every file, several files at once.
+    /// Calls `each` with every message of every file, several files at the same time.
     fn messages(
         &self,
         what: &'static str,
@@ -117,14 +119,14 @@ impl What {
                 }
             }
             if messages == 0 {
-                let text = "there is no GRIB message in it";
+                let text = "the file contains no GRIB message";
                 entry.outcome.trouble(Error::new(ErrorKind::Invalid, text));
             }
             Ok(entry.outcome)
         })
     }
 
-    /// Calls `work` with every file, several at once.
+    /// Calls `work` with every file, several at the same time.
     fn files(
         &self,
         what: &'static str,
@@ -140,7 +142,7 @@ impl What {
     }
 }
 
-/// What is being archived of a file.
+/// A file that is being archived.
 struct Entry<'a> {
     writer: &'a mut FieldWriter,
     outcome: Outcome,
@@ -150,7 +152,7 @@ fn open(path: &Path) -> Result<File> {
     File::open(path).map_err(|error| Error::io(format_args!("opening {}", path.display()), &error))
 }
 
-/// What is wrong with a message does not keep others from being archived; a full pool does.
+/// True for an error of one message, which does not stop the others, as a full pool does.
 fn is_of_input(error: &Error) -> bool {
     use ErrorKind::{Corrupt, Invalid, KeyTooBig, NotFound, NotSupported, RecordTooBig};
     matches!(error.kind(), Corrupt | Invalid | KeyTooBig | NotFound | NotSupported | RecordTooBig)
@@ -199,13 +201,13 @@ impl Adopt {
     pub(super) fn run(self) -> Result<Answer> {
         self.what.messages("adopting", false, |entry, path, keys, message| {
             if Fields::of(&message.bytes).nth(1).is_some() {
-                let text = "it holds several fields, which share what it says of them: archive it";
+                let text = "a message with several fields cannot be adopted: archive it";
                 return Err(Error::new(ErrorKind::NotSupported, text));
             }
             let key = keys.of(&message.bytes)?;
             let whole = path.canonicalize();
             let whole = whole
-                .map_err(|error| Error::io(format_args!("finding {}", path.display()), &error))?;
+                .map_err(|error| Error::io(format_args!("resolving {}", path.display()), &error))?;
             let bytes = message.bytes.len() as u64;
             entry.writer.adopt(&key, &whole, message.offset, bytes)?;
             entry.outcome.archived(key, bytes);

@@ -1,8 +1,7 @@
-//! Commands that move and remove fields. All are dry runs without `--doit`.
+//! `esker fields wipe`, `purge` and `move`. All are dry runs without `--doit`.
 use super::select::{NAMING, RequestArg, StoreArg, open_or_create};
-use super::shown;
-use crate::output::Answer;
-use crate::progress::Bar;
+use crate::commands::fields as shown;
+use crate::output::{Answer, Bar};
 use clap::Args;
 use esker::types::Result;
 use esker::types::info::OpenMode;
@@ -10,17 +9,17 @@ use esker_bench::units::Bytes;
 use esker_fields::{FieldStore, Listed, Moved, Moving, Purged, Selection, Wiped};
 use serde_json::{Value, json};
 
-/// What a command that changes things is told.
+/// Arguments that these commands share.
 #[derive(Args)]
 struct Change {
     #[command(flatten)]
     store: StoreArg,
     #[command(flatten)]
     request: RequestArg,
-    /// Do it; without, only say what would be done
+    /// Make the changes [default: only report what would be done]
     #[arg(long)]
     doit: bool,
-    /// Print only the keys, one in a line, for scripts
+    /// Print only the keys, one per line, for scripts
     #[arg(long)]
     porcelain: bool,
 }
@@ -30,15 +29,23 @@ impl Change {
         self.store.open(if self.doit { OpenMode::ReadWrite } else { OpenMode::ReadOnly })
     }
 
-    /// The keys for scripts, or one line for people.
-    fn answer(&self, keys: &[String], response: Value, done: &str) -> Answer {
-        let dry = if self.doit { "" } else { " would be: nothing was changed; --doit does it" };
-        let text = match self.porcelain {
-            true => keys.join("\n"),
-            false => format!("{done}{dry}"),
+    /// The answer: the keys for scripts, or one line for people.
+    fn answer(&self, keys: &[String], response: Value, verb: Verb, what: &str) -> Answer {
+        let text = match (self.porcelain, self.doit) {
+            (true, _) => keys.join("\n"),
+            (false, true) => format!("{} {what}", verb.past),
+            (false, false) => {
+                format!("would {} {what}; nothing was changed: --doit does it", verb.present)
+            }
         };
         Answer::new(response, text)
     }
+}
+
+/// What a command does, in both tenses.
+struct Verb {
+    present: &'static str,
+    past: &'static str,
 }
 
 fn note(keys: &mut Vec<String>) -> impl FnMut(&Listed) -> Result<()> + '_ {
@@ -50,9 +57,14 @@ fn note(keys: &mut Vec<String>) -> impl FnMut(&Listed) -> Result<()> + '_ {
 
 /// Remove fields and their bytes
 ///
-/// The request must name every value of the databases that it meets. Readers that have found a field may find it gone.
+/// The request must give every value of the keys of the databases that it selects from. A reader that has found a field
+/// may then fail to read it.
 #[derive(Args)]
-#[command(after_long_help = NAMING)]
+#[command(after_long_help = format!("Examples:
+  esker fields wipe -s tank/fields class=od,expver=1,stream=oper,date=20240610,time=0
+  esker fields wipe -s tank/fields --from request.txt --doit
+
+{NAMING}"))]
 pub(crate) struct Wipe {
     #[command(flatten)]
     change: Change,
@@ -74,19 +86,18 @@ impl Wipe {
             "done": change.doit, "fields": all.fields, "masked": all.masked, "size_bytes": all.bytes,
             "databases": all.databases.iter().map(shown::key).collect::<Vec<_>>(),
         });
-        let done = format!(
-            "{} fields and {} masked ones, {}, wiped",
-            all.fields,
-            all.masked,
-            Bytes(all.bytes)
-        );
-        Ok(change.answer(&keys, response, &done))
+        let what =
+            format!("{} fields and {} masked fields, {}", all.fields, all.masked, Bytes(all.bytes));
+        Ok(change.answer(&keys, response, Verb { present: "wipe", past: "wiped" }, &what))
     }
 }
 
-/// Give back the space of masked fields, and what writers and wipes left that ended early
+/// Free the space of masked fields, and of interrupted archives and wipes
 #[derive(Args)]
-#[command(after_long_help = NAMING)]
+#[command(after_long_help = format!("Examples:
+  esker fields purge -s tank/fields --doit
+
+{NAMING}"))]
 pub(crate) struct Purge {
     #[command(flatten)]
     change: Change,
@@ -95,7 +106,7 @@ pub(crate) struct Purge {
 impl Purge {
     pub(super) fn run(self) -> Result<Answer> {
         let change = self.change;
-        // To ask whether a writer lives is a change of sorts.
+        // Finding out whether a writer is alive requires write access.
         let store = change.store.open(OpenMode::ReadWrite)?;
         let (mut keys, mut all) = (Vec::new(), Purged::default());
         for selection in change.request.selections(&store)? {
@@ -110,30 +121,33 @@ impl Purge {
             "size_bytes": all.bytes,
         });
         let (masked, left, bytes) = (all.masked, all.unflushed + all.removed, Bytes(all.bytes));
-        let done = format!(
-            "{masked} masked fields, and {left} that were left unflushed or half removed, {bytes}, purged"
-        );
-        Ok(change.answer(&keys, response, &done))
+        let what =
+            format!("{masked} masked fields and {left} unflushed or partly removed ones, {bytes}");
+        Ok(change.answer(&keys, response, Verb { present: "purge", past: "purged" }, &what))
     }
 }
 
-/// Move fields to another store, on a pool of any sort
+/// Move fields to another store, on a pool of any kind
 ///
-/// Part by part they are archived and flushed there, read back and compared, and removed here, with the fields that
-/// they mask; what is archived here meanwhile stays. The other store is made with the schema of this one where it is
-/// not there. Where this is stopped, also by a crash, nothing is lost, and the same command goes on.
+/// Fields are moved in batches: each batch is archived and flushed in the other store, read back and compared, and then
+/// removed here together with the fields that it masks. Fields that are archived here meanwhile stay. The other store is
+/// created with the schema of this one if it does not exist. If the move is interrupted, even by a crash, nothing is
+/// lost, and the same command resumes it.
 #[derive(Args)]
-#[command(after_long_help = NAMING)]
+#[command(after_long_help = format!("Examples:
+  esker fields move -s fast/fields --to rados:archive/fields class=od,date=20240610 --doit
+
+{NAMING}"))]
 pub(crate) struct Move {
     #[command(flatten)]
     change: Change,
-    /// Store to move them to
+    /// Store to move the fields to
     #[arg(long, value_name = "POOL/CONT")]
     to: String,
-    /// Leave them here as well
+    /// Keep the fields in this store too
     #[arg(long)]
     keep: bool,
-    /// Threads that copy
+    /// Number of threads
     #[arg(long, short = 'j', value_name = "N", default_value_t = 4)]
     workers: usize,
 }
@@ -144,7 +158,7 @@ impl Move {
         let (mut keys, mut all, mut total) = (Vec::new(), Moved::default(), 0);
         let selections = self.change.request.demanded(&store)?;
         for selection in &selections {
-            // Refused as a whole where it may not be wiped.
+            // Refuses the whole move if the fields may not be wiped.
             if !self.keep {
                 store.wipe(selection, false, |_| Ok(()))?;
             }
@@ -158,9 +172,12 @@ impl Move {
             true => self.move_all(&store, &selections, total, &mut all)?,
             false => (all.fields, all.bytes) = (keys.len() as u64, total),
         }
-        let word = if self.keep { "copied" } else { "moved" };
-        let done = format!("{} fields, {}, {word} to {}", all.fields, Bytes(all.bytes), self.to);
-        Ok(self.change.answer(&keys, self.shape(&all), &done))
+        let verb = match self.keep {
+            true => Verb { present: "copy", past: "copied" },
+            false => Verb { present: "move", past: "moved" },
+        };
+        let what = format!("{} fields, {}, to {}", all.fields, Bytes(all.bytes), self.to);
+        Ok(self.change.answer(&keys, self.shape(&all), verb, &what))
     }
 
     fn shape(&self, all: &Moved) -> Value {

@@ -1,4 +1,4 @@
-//! Files to archive, and what became of them.
+//! Files to archive, and the result of archiving them.
 use crate::output::Answer;
 use esker::types::{Error, ErrorKind, Result};
 use esker_bench::units::Bytes;
@@ -7,15 +7,15 @@ use serde_json::json;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-/// Troubles that are told one by one.
+/// Errors that are printed one by one.
 const TROUBLES_SHOWN: u64 = 20;
 
-/// Files below paths, sorted in each directory, with the bytes of all.
+/// All files below the paths, sorted within each directory, and their total size in bytes.
 pub(super) fn collect(paths: &[PathBuf]) -> Result<(Vec<PathBuf>, u64)> {
     let (mut found, mut bytes) = (Vec::new(), 0);
     let mut open: Vec<PathBuf> = paths.iter().rev().cloned().collect();
     while let Some(path) = open.pop() {
-        let failed = |error| Error::io(format_args!("looking at {}", path.display()), &error);
+        let failed = |error| Error::io(format_args!("reading {}", path.display()), &error);
         let meta = std::fs::metadata(&path).map_err(failed)?;
         if meta.is_file() {
             bytes += meta.len();
@@ -31,10 +31,10 @@ pub(super) fn collect(paths: &[PathBuf]) -> Result<(Vec<PathBuf>, u64)> {
     Ok((found, bytes))
 }
 
-/// What became of one file.
+/// The result of archiving one file.
 #[derive(Default)]
 pub(super) struct Outcome {
-    /// Its fields: each with its length, and whether it was there before and was left alone.
+    /// The fields of the file, each with its length, and whether it was already archived and skipped.
     fields: Vec<(Key, u64, bool)>,
     troubles: Vec<Error>,
 }
@@ -45,36 +45,36 @@ impl Outcome {
         self.fields.push((key, bytes, false));
     }
 
-    /// Notes a field that was there before.
+    /// Notes a field that was already archived.
     pub(super) fn was_there(&mut self, key: Key, bytes: u64) {
         self.fields.push((key, bytes, true));
     }
 
-    /// Notes what could not be archived.
+    /// Notes an error.
     pub(super) fn trouble(&mut self, error: Error) {
         self.troubles.push(error);
     }
 }
 
-/// An archiving under way: what became of the files so far.
+/// The result of archiving all files so far.
 #[derive(Default)]
-pub(super) struct Run {
+pub(super) struct Archived {
     fields: u64,
     bytes: u64,
     there: u64,
-    /// The keys there were, and whether a field was archived under them.
+    /// The keys so far, and whether a field was archived under each.
     seen: HashMap<Key, bool>,
     duplicates: u64,
     troubles: u64,
 }
 
-impl Run {
-    /// Whether a file before archived something under a key of this one.
+impl Archived {
+    /// True if an earlier file archived a field under a key of this one.
     pub(super) fn meets(&self, outcome: &Outcome) -> bool {
         outcome.fields.iter().any(|(key, _, _)| self.seen.get(key) == Some(&true))
     }
 
-    /// Notes what became of the next file, and tells its troubles.
+    /// Adds the result of the next file, and prints its errors.
     pub(super) fn take(&mut self, path: &Path, outcome: Outcome) {
         for (key, bytes, there) in outcome.fields {
             if there {
@@ -94,19 +94,27 @@ impl Run {
         }
     }
 
-    /// What became of it.
+    /// The answer of the command.
     pub(super) fn answer(self, files: usize) -> Answer {
-        let mut lines =
-            vec![format!("{} fields, {} from {files} files", self.fields, Bytes(self.bytes))];
+        let mut lines = vec![format!(
+            "archived {} fields, {}, from {files} files",
+            self.fields,
+            Bytes(self.bytes)
+        )];
         if self.there > 0 {
-            lines.push(format!("{} were there already", self.there));
+            lines.push(format!("{} fields were already there", self.there));
         }
         if self.duplicates > 0 {
-            lines.push(format!("{} came more than once: the last of each counts", self.duplicates));
+            lines.push(format!(
+                "{} fields had the key of an earlier one, which they mask",
+                self.duplicates
+            ));
         }
         let trouble = (self.troubles > 0).then(|| {
-            let text =
-                format!("{} messages or files could not be archived; the rest was", self.troubles);
+            let text = format!(
+                "{} messages or files could not be archived; all others were",
+                self.troubles
+            );
             Error::new(ErrorKind::Invalid, text)
         });
         let response = json!({

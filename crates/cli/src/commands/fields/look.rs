@@ -1,6 +1,6 @@
-//! Looking at what a store holds.
+//! `esker fields list`, `inspect`, `axes`, `status`, `stats`, `where` and `dump`: what a store holds.
 use super::select::{NAMING, RequestArg, StoreArg};
-use super::shown;
+use crate::commands::fields as shown;
 use crate::output::Answer;
 use clap::Args;
 use esker::Wait;
@@ -10,7 +10,7 @@ use esker_bench::units::Bytes;
 use esker_fields::{FieldStore, Listed};
 use serde_json::json;
 
-/// Which fields of which store.
+/// Arguments that these commands share.
 #[derive(Args)]
 pub(super) struct Look {
     #[command(flatten)]
@@ -24,7 +24,7 @@ impl Look {
         self.store.open(OpenMode::ReadOnly)
     }
 
-    /// The fields of all requests, or those that later ones mask.
+    /// The fields of all requests, or those that later fields mask.
     fn listed(&self, masked: bool) -> Result<Vec<Listed>> {
         let store = self.open()?;
         let mut all = Vec::new();
@@ -44,14 +44,18 @@ impl Look {
 
 /// List fields by their keys
 #[derive(Args)]
-#[command(after_long_help = NAMING)]
+#[command(after_long_help = format!("Examples:
+  esker fields list -s tank/fields
+  esker fields list -s tank/fields class=od,step=0/to/24 --long
+
+{NAMING}"))]
 pub(crate) struct List {
     #[command(flatten)]
     look: Look,
-    /// Show length, time of archiving and place of each
+    /// Show the length, the time of archiving and the location of each field
     #[arg(long, short)]
     long: bool,
-    /// Leave out values that are the defaults of the schema, as FDB's listings do
+    /// Omit values that are defaults of the schema, as FDB's listings do
     #[arg(long)]
     no_defaults: bool,
 }
@@ -75,11 +79,14 @@ impl List {
     }
 }
 
-/// Find the fields of a request, and say which are missing
+/// Find the fields of a request, and report those that are missing
 ///
-/// Nothing is read. The exit status is 1 where a field is missing.
+/// No data is read. The exit status is 1 if a field is missing.
 #[derive(Args)]
-#[command(after_long_help = NAMING)]
+#[command(after_long_help = format!("Examples:
+  esker fields inspect -s tank/fields --from request.txt
+
+{NAMING}"))]
 pub(crate) struct Inspect {
     #[command(flatten)]
     look: Look,
@@ -109,9 +116,12 @@ impl Inspect {
     }
 }
 
-/// Show which values the keys of fields have
+/// Show the values that occur in the keys of fields
 #[derive(Args)]
-#[command(after_long_help = NAMING)]
+#[command(after_long_help = format!("Examples:
+  esker fields axes -s tank/fields class=od
+
+{NAMING}"))]
 pub(crate) struct Axes {
     #[command(flatten)]
     look: Look,
@@ -133,9 +143,12 @@ impl Axes {
     }
 }
 
-/// Show databases and how many fields each has
+/// Show databases, and the number and size of their fields
 #[derive(Args)]
-#[command(after_long_help = NAMING)]
+#[command(after_long_help = format!("Examples:
+  esker fields status -s tank/fields
+
+{NAMING}"))]
 pub(crate) struct Status {
     #[command(flatten)]
     look: Look,
@@ -162,7 +175,10 @@ impl Status {
 
 /// Count fields and bytes
 #[derive(Args)]
-#[command(after_long_help = NAMING)]
+#[command(after_long_help = format!("Examples:
+  esker fields stats -s tank/fields class=od
+
+{NAMING}"))]
 pub(crate) struct Stats {
     #[command(flatten)]
     look: Look,
@@ -196,9 +212,12 @@ impl Stats {
     }
 }
 
-/// Say where a store is
+/// Show the pool and the container of a store
 #[derive(Args)]
-#[command(after_long_help = NAMING)]
+#[command(after_long_help = format!("Examples:
+  esker fields where -s tank/fields
+
+{NAMING}"))]
 pub(crate) struct Where {
     #[command(flatten)]
     store: StoreArg,
@@ -222,9 +241,12 @@ impl Where {
     }
 }
 
-/// Show every entry of the indexes, also those that later ones mask
+/// Show all entries of the indexes, masked ones too
 #[derive(Args)]
-#[command(after_long_help = NAMING)]
+#[command(after_long_help = format!("Examples:
+  esker fields dump -s tank/fields class=od,step=0
+
+{NAMING}"))]
 pub(crate) struct Dump {
     #[command(flatten)]
     look: Look,

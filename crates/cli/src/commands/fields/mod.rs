@@ -6,18 +6,21 @@ mod look;
 mod retrieve;
 mod schema;
 mod select;
-mod shown;
 mod turns;
 mod watch;
 
 use crate::output::Answer;
+use crate::shapes;
 use clap::Subcommand;
 use esker::types::Result;
+use esker_fields::{Holder, Key, Listed, Place};
+use serde_json::{Map, Value, json};
+use std::time::UNIX_EPOCH;
 
-/// Archive fields by key, list, find and read them
+/// Archive, list, retrieve and remove weather and climate fields by key
 ///
-/// A field is bytes under a key such as class=od,date=20240610,step=24,param=167; what names a key has, a schema
-/// says. GRIB messages bring their keys with them (ecCodes reads them, where it is installed).
+/// A field is a sequence of bytes under a key such as class=od,date=20240610,step=24,param=167. The schema of the store
+/// defines the names in a key. The keys of GRIB messages are read by ecCodes, which must be installed for that.
 #[derive(Subcommand)]
 pub(crate) enum FieldsCommand {
     Archive(archive::Archive),
@@ -57,4 +60,44 @@ impl FieldsCommand {
             Self::Schema(schema) => schema.run(),
         }
     }
+}
+
+/// A key, in JSON.
+fn key(key: &Key) -> Value {
+    let pairs = key.iter().map(|(name, value)| (name.to_owned(), Value::from(value)));
+    Value::Object(pairs.collect::<Map<_, _>>())
+}
+
+/// A field of a listing, in JSON.
+fn listed(listed: &Listed) -> Value {
+    with_place(&listed.key, &listed.place)
+}
+
+/// A key and its place, in JSON.
+fn with_place(name: &Key, place: &Place) -> Value {
+    json!({
+        "key": key(name),
+        "size_bytes": place.bytes,
+        "archived": archived(place),
+        "holder": holder(place),
+    })
+}
+
+/// When a field was archived, in UTC.
+fn archived(place: &Place) -> String {
+    let since = place.archived.duration_since(UNIX_EPOCH).unwrap_or_default();
+    shapes::time(since.as_secs() as i64, 0, 0)
+}
+
+/// What holds the bytes of a field: an object ID, or a file and the offset in it.
+fn holder(place: &Place) -> String {
+    match &place.holder {
+        Holder::Array(oid) => oid.to_string(),
+        Holder::File { path, offset } => format!("{}:{offset}", path.display()),
+    }
+}
+
+/// A line with a key and its place.
+fn long(name: &Key, place: &Place) -> String {
+    format!("{name}  {}  {}  {}", place.bytes, archived(place), holder(place))
 }

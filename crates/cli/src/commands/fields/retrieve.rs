@@ -1,7 +1,6 @@
-//! `esker fields retrieve`.
+//! `esker fields retrieve`: reading fields by request.
 use super::select::{NAMING, RequestArg, StoreArg};
-use crate::output::Answer;
-use crate::progress::Bar;
+use crate::output::{Answer, Bar};
 use clap::Args;
 use esker::types::info::OpenMode;
 use esker::types::{Error, ErrorKind, Result};
@@ -12,10 +11,10 @@ use std::fs::File;
 use std::io::{BufWriter, IsTerminal, Write};
 use std::path::PathBuf;
 
-/// Read fields, one after the other in the order of the request
+/// Read fields in the order of the request
 ///
-/// The names of a request are its axes: the last one changes fastest. A field that the request names and the store
-/// does not have is an error, and nothing is written; with --partial the rest is.
+/// The names of a request are its axes; the last one varies fastest. If a field of the request is not in the store, the
+/// command fails and writes nothing, unless --partial is given.
 #[derive(Args)]
 #[command(after_long_help = format!("Examples:
   esker fields retrieve --store tank/fields class=od,date=-1,step=0/to/24/by/6,param=167 -o t2m.grib
@@ -27,10 +26,10 @@ pub(crate) struct Retrieve {
     store: StoreArg,
     #[command(flatten)]
     request: RequestArg,
-    /// File to write, - for standard output
+    /// File to write; - for standard output
     #[arg(long, short, value_name = "FILE", default_value = "-")]
     output: PathBuf,
-    /// Go on where fields are missing
+    /// Write the fields that are found, even if others are missing
     #[arg(long)]
     partial: bool,
 }
@@ -39,7 +38,7 @@ impl Retrieve {
     pub(super) fn run(self, json: bool) -> Result<Answer> {
         let to_standard = self.output.as_os_str() == "-";
         if to_standard && (json || std::io::stdout().is_terminal()) {
-            let text = "fields are bytes: name a file for them with -o";
+            let text = "fields are binary data: name a file with -o";
             return Err(Error::new(ErrorKind::Invalid, text));
         }
         let store = self.store.open(OpenMode::ReadOnly)?;
@@ -57,7 +56,7 @@ impl Retrieve {
         let trouble = (missing > 0).then(|| {
             Error::new(
                 ErrorKind::NotFound,
-                format!("{missing} fields are missing; the rest was written"),
+                format!("{missing} fields are missing; all others were written"),
             )
         });
         let text = if to_standard { String::new() } else { text };
@@ -79,11 +78,11 @@ impl Retrieve {
     }
 
     fn failed(&self, error: &std::io::Error) -> Error {
-        Error::io(format_args!("making {}", self.output.display()), error)
+        Error::io(format_args!("creating {}", self.output.display()), error)
     }
 }
 
-/// Writes fields one after the other; those that come are read meanwhile.
+/// Writes fields one after the other, and reads the next ones meanwhile.
 fn write(fields: &[Field], total: u64, out: impl Write) -> Result<()> {
     let (mut out, bar, mut done) = (BufWriter::new(out), Bar::bytes("retrieving"), 0);
     let wrong = |error: std::io::Error| Error::io("writing fields", &error);

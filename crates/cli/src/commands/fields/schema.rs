@@ -1,6 +1,6 @@
-//! `esker fields schema`: print, check and explain schemas.
+//! `esker fields schema`: printing, checking and explaining schemas.
 use super::select::read_schema;
-use super::shown;
+use crate::commands::fields as shown;
 use crate::output::Answer;
 use clap::Args;
 use esker::types::Result;
@@ -10,22 +10,22 @@ use serde_json::{Value, json};
 use std::path::PathBuf;
 
 const LONG_HELP: &str = "\
-Without --explain the schema is printed as it is written; a FILE is checked by that, and errors name the line.
+Without --explain, the schema is printed as it is. This also checks a FILE: errors name the line.
 
 Examples:
   esker fields schema > my-schema
   esker fields schema my-schema
   esker fields schema --explain class=od,expver=1,stream=oper,date=20240610,time=0,type=fc,levtype=sfc,step=0,param=2t";
 
-/// Print a schema, check it, or explain which rule takes a key
+/// Print or check a schema, or explain which rule matches a key
 ///
 /// The language is FDB's; docs/fields.md describes it.
 #[derive(Args)]
 #[command(after_long_help = LONG_HELP)]
 pub(crate) struct Schema {
-    /// File with a schema [default: the one that comes with Esker]
+    /// File with a schema [default: the schema that comes with Esker]
     file: Option<PathBuf>,
-    /// Show the rule that takes this key, and what becomes of it
+    /// Show the rule that matches this key, and how it splits the key
     #[arg(long, value_name = "KEY")]
     explain: Option<Key>,
 }

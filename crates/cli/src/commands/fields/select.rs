@@ -1,4 +1,4 @@
-//! Which store, and which fields of it.
+//! The store of a command, and the fields that its request selects.
 use crate::open;
 use clap::Args;
 use esker::Pool;
@@ -9,39 +9,41 @@ use esker_fields::{Date, FieldStore, Schema};
 use std::io::Read;
 use std::path::PathBuf;
 
-/// How stores and fields are named, for the help of commands.
+/// The forms of STORE and REQUEST: the end of the help of commands that take them.
 pub(super) const NAMING: &str = "\
-A STORE is POOL/CONT: a pool and a container in it, by label, UUID or URL. ESKER_FIELDS names it where --store does \
-not.
+A STORE is POOL/CONT: a container by label or UUID, in a pool by label, UUID or URL. ESKER_FIELDS is the default of \
+--store.
 
-A REQUEST is in the MARS language: class=od,date=20240610/to/20240612,step=0/to/24/by/6,param=t/u. Names it leaves out \
-may have any value. Several arguments are one request; --from FILE reads any number of requests (- for standard \
+A REQUEST is in the MARS language: class=od,date=20240610/to/20240612,step=0/to/24/by/6,param=t/u. A name that is left \
+out may have any value. Several arguments form one request. --from FILE reads any number of requests (- for standard \
 input).";
 
-/// The store.
+/// The store that a command uses.
 #[derive(Args)]
 pub(super) struct StoreArg {
-    /// Store: a pool and a container in it
+    /// Store: a container in a pool
     #[arg(long, short, value_name = "POOL/CONT", env = "ESKER_FIELDS")]
     store: String,
 }
 
 impl StoreArg {
+    /// Opens the store, which must exist.
     pub(super) fn open(&self, mode: OpenMode) -> Result<FieldStore> {
         open(&self.store, mode)
     }
 
-    /// The store, made with the schema of a file or the default one where it is not there.
+    /// Opens the store. If it does not exist, it is created with the schema in the file, or the default one.
     pub(super) fn open_or_create(&self, schema: Option<&PathBuf>) -> Result<FieldStore> {
         open_or_create(&self.store, &read_schema(schema)?)
     }
 
+    /// The name of the store, as the user wrote it.
     pub(super) fn name(&self) -> &str {
         &self.store
     }
 }
 
-/// The schema of a file, or the default one.
+/// The schema in the file, or the default one.
 pub(super) fn read_schema(file: Option<&PathBuf>) -> Result<Schema> {
     let Some(path) = file else { return Schema::default_mars() };
     let text = std::fs::read_to_string(path);
@@ -52,27 +54,28 @@ pub(super) fn read_schema(file: Option<&PathBuf>) -> Result<Schema> {
 
 fn open(store: &str, mode: OpenMode) -> Result<FieldStore> {
     let (pool, container) = open::split(store)?;
-    FieldStore::open(&Pool::connect(pool, mode)?, container, mode)
+    FieldStore::open(&Pool::connect(&pool, mode)?, container, mode)
 }
 
+/// Opens a store by name. If it does not exist, it is created with this schema.
 pub(super) fn open_or_create(store: &str, schema: &Schema) -> Result<FieldStore> {
     let (pool, container) = open::split(store)?;
-    FieldStore::open_or_create(&Pool::connect(pool, OpenMode::ReadWrite)?, container, schema)
+    FieldStore::open_or_create(&Pool::connect(&pool, OpenMode::ReadWrite)?, container, schema)
 }
 
-/// The fields.
+/// The fields that a command selects.
 #[derive(Args)]
 pub(super) struct RequestArg {
-    /// Request: name=value/value,name=value; all fields where there is none
+    /// Request: name=value/value,name=value [default: all fields]
     #[arg(value_name = "REQUEST")]
     request: Vec<String>,
-    /// Read requests from a file, - for standard input
+    /// Read requests from this file; - for standard input
     #[arg(long, value_name = "FILE", conflicts_with = "request")]
     from: Option<PathBuf>,
 }
 
 impl RequestArg {
-    /// What each request selects; one selection of everything where there is no request.
+    /// The selection of each request, or of all fields if there is no request.
     pub(super) fn selections(&self, store: &FieldStore) -> Result<Vec<Selection>> {
         let text = match &self.from {
             Some(path) => read(path)?,
@@ -85,11 +88,11 @@ impl RequestArg {
         requests.iter().map(|request| request.expand(store.schema(), Date::today())).collect()
     }
 
-    /// As [`RequestArg::selections`], where there must be a request.
+    /// As [`RequestArg::selections`], for a command that requires a request.
     pub(super) fn demanded(&self, store: &FieldStore) -> Result<Vec<Selection>> {
         if self.request.is_empty() && self.from.is_none() {
             let text =
-                "say which fields: a request such as class=od,date=-1,step=24, or --from FILE";
+                "select fields by a request such as class=od,date=-1,step=24, or by --from FILE";
             return Err(Error::new(ErrorKind::Invalid, text));
         }
         self.selections(store)

@@ -1,24 +1,24 @@
-//! Many files at once, each made visible in its turn.
-use super::files::{Outcome, Run};
-use crate::progress::Bar;
+//! Archiving several files at the same time, and making each visible in its turn.
+use super::files::{Archived, Outcome};
+use crate::output::Bar;
 use esker::types::{Error, Result};
 use esker_fields::{FieldStore, FieldWriter};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Most files that are archived at once.
+/// Maximum number of files that are archived at the same time.
 pub(super) const JOBS_MAX: i64 = 64;
 
-/// Files that are archived at once where nobody says how many: more hardly go faster.
+/// Maximum of the default: more are hardly faster.
 const JOBS_USUAL_MAX: usize = 8;
 
-/// As many files at once as this machine has processors, within reason.
+/// Default number of files that are archived at the same time.
 pub(super) fn usual_jobs() -> usize {
     std::thread::available_parallelism().map_or(1, |all| all.get().min(JOBS_USUAL_MAX))
 }
 
-/// How far all is, for those who wait.
+/// The progress of archiving all files.
 pub(super) struct Progress {
     bar: Bar,
     total: u64,
@@ -27,13 +27,13 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Nothing of `total` bytes done yet.
+    /// No progress yet of `total` bytes.
     pub(super) fn new(what: &'static str, total: u64) -> Self {
         let (done, stopped) = (AtomicU64::new(0), AtomicBool::new(false));
         Self { bar: Bar::bytes(what), total, done, stopped }
     }
 
-    /// Notes bytes that are done; false where the rest is not wanted any more.
+    /// Notes bytes that are done; false if an error has stopped the run.
     pub(super) fn pass(&self, bytes: u64) -> bool {
         let done = self.done.fetch_add(bytes, Ordering::Relaxed) + bytes;
         self.bar.update(done.min(self.total), self.total);
@@ -41,21 +41,21 @@ impl Progress {
     }
 }
 
-/// How files are archived: what is archived of one waits for the flush of its writer.
+/// How files are archived. The fields of a file become visible when its writer is flushed.
 pub(super) struct Plan<'a, W> {
     pub(super) store: &'a FieldStore,
     pub(super) files: &'a [PathBuf],
     pub(super) jobs: usize,
-    /// What is there is looked at, so a file has to know what the files before it archived.
+    /// Existing fields are skipped, so the result of a file depends on the files before it.
     pub(super) resume: bool,
     pub(super) progress: Progress,
     pub(super) work: W,
 }
 
-/// Whose turn it is.
+/// The file whose turn it is, and the result so far.
 struct Turns {
     next: usize,
-    run: Run,
+    archived: Archived,
     failed: Option<Error>,
 }
 
@@ -63,13 +63,13 @@ impl<W> Plan<'_, W>
 where
     W: Fn(&mut FieldWriter, &Path, &Progress) -> Result<Outcome> + Sync,
 {
-    /// Archives all files. They become visible one after the other in their order, whichever is done first: of two
-    /// fields under one key that of the later file counts.
+    /// Archives all files. They become visible in their order, whichever is done first: of two fields with the same
+    /// key, the one of the later file counts.
     ///
     /// # Errors
-    /// The first, in the order of the files, that is no fault of a file; the files before it are archived.
-    pub(super) fn run(self) -> Result<Run> {
-        let turns = Mutex::new(Turns { next: 0, run: Run::default(), failed: None });
+    /// The first error, in the order of the files, that does not concern a single file. The files before it are archived.
+    pub(super) fn run(self) -> Result<Archived> {
+        let turns = Mutex::new(Turns { next: 0, archived: Archived::default(), failed: None });
         let (changed, taken) = (Condvar::new(), AtomicUsize::new(0));
         std::thread::scope(|scope| {
             for _ in 0..self.jobs.min(self.files.len()) {
@@ -84,10 +84,10 @@ where
             }
         });
         let turns = turns.into_inner().unwrap_or_else(PoisonError::into_inner);
-        turns.failed.map_or(Ok(turns.run), Err)
+        turns.failed.map_or(Ok(turns.archived), Err)
     }
 
-    /// Archives one file, and makes it visible in its turn; false where one failed.
+    /// Archives one file, and makes it visible in its turn; false if this or another file failed.
     fn file(
         &self,
         writer: &mut FieldWriter,
@@ -102,8 +102,8 @@ where
         if turns.failed.is_some() {
             return false;
         }
-        match outcome.and_then(|outcome| self.finish(writer, path, outcome, &turns.run)) {
-            Ok(outcome) => turns.run.take(path, outcome),
+        match outcome.and_then(|outcome| self.finish(writer, path, outcome, &turns.archived)) {
+            Ok(outcome) => turns.archived.take(path, outcome),
             Err(error) => {
                 turns.failed = Some(error);
                 self.progress.stopped.store(true, Ordering::Relaxed);
@@ -114,13 +114,13 @@ where
         turns.failed.is_none()
     }
 
-    /// Makes a file visible: anew where a file before it has changed what it found.
+    /// Makes a file visible. It is archived again if an earlier file has changed what it found.
     fn finish(
         &self,
         writer: &mut FieldWriter,
         path: &Path,
         mut outcome: Outcome,
-        before: &Run,
+        before: &Archived,
     ) -> Result<Outcome> {
         if self.resume && before.meets(&outcome) {
             *writer = self.store.writer();

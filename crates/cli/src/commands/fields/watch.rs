@@ -1,6 +1,7 @@
-//! `esker fields watch`.
+//! `esker fields watch`: following a store.
 use super::select::{NAMING, RequestArg, StoreArg};
-use super::shown;
+use crate::args::parse_duration;
+use crate::commands::fields as shown;
 use crate::output::Answer;
 use clap::Args;
 use esker::types::info::OpenMode;
@@ -8,29 +9,33 @@ use esker::types::{Error, ErrorKind, Result};
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-/// How long one wait lasts where there is no --timeout.
+/// Duration of one wait without --timeout.
 const LONG: Duration = Duration::from_secs(3600);
 
-/// Print the key of each field as it is flushed
+/// Print the key of each field when it becomes visible
 ///
-/// A line for each, at once, also for a field that is archived anew; with --json a line of JSON each. It ends after
-/// --count fields, or when none came for --timeout.
+/// Prints a line for each field, also for one that is archived again; with --json, a line of JSON. The command ends after
+/// --count fields, or when no field has come for --timeout.
 #[derive(Args)]
-#[command(after_long_help = NAMING)]
+#[command(after_long_help = format!("Examples:
+  esker fields watch -s tank/fields class=od --count 100
+  esker fields watch -s tank/fields --existing --timeout 5m
+
+{NAMING}"))]
 pub(crate) struct Watch {
     #[command(flatten)]
     store: StoreArg,
     #[command(flatten)]
     request: RequestArg,
-    /// Begin with the fields that are there
+    /// Print the existing fields first
     #[arg(long)]
     existing: bool,
-    /// End after so many fields
+    /// End after this number of fields
     #[arg(long, value_name = "N")]
     count: Option<u64>,
-    /// End when no field came for so many seconds
-    #[arg(long, value_name = "SECONDS")]
-    timeout: Option<f64>,
+    /// End when no field has come for this time: 60 (seconds), 500ms, 5m [default: never]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    timeout: Option<Duration>,
 }
 
 impl Watch {
@@ -38,13 +43,15 @@ impl Watch {
         let store = self.store.open(OpenMode::ReadOnly)?;
         let selections = self.request.selections(&store)?;
         let [selection] = &selections[..] else {
-            return Err(Error::new(ErrorKind::Invalid, "watch one request at a time"));
+            return Err(Error::new(
+                ErrorKind::Invalid,
+                "several requests cannot be watched at the same time: give one",
+            ));
         };
         let mut watch = store.watch(selection, self.existing)?;
-        let timeout = self.timeout.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         let (mut count, mut last) = (0, Instant::now());
         while self.count.is_none_or(|wanted| count < wanted) {
-            match watch.next(timeout.unwrap_or(LONG))? {
+            match watch.next(self.timeout.unwrap_or(LONG))? {
                 Some(field) => {
                     (count, last) = (count + 1, Instant::now());
                     let line = match json {
@@ -55,7 +62,7 @@ impl Watch {
                         break;
                     }
                 }
-                None if timeout.is_some_and(|timeout| last.elapsed() >= timeout) => break,
+                None if self.timeout.is_some_and(|timeout| last.elapsed() >= timeout) => break,
                 None => {}
             }
         }

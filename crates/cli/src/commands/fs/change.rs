@@ -1,6 +1,6 @@
 //! `esker fs mkdir`, `rm`, `mv`, `ln`, `touch`, `chmod`: changes to a tree.
 use super::mode::ModeChange;
-use super::place::{FsPath, Mounts, NAMING, at, inside};
+use super::path::{FsPath, Mounts, NAMING, at, inside};
 use super::umask;
 use crate::output::Answer;
 use clap::Args;
@@ -10,17 +10,20 @@ use serde_json::json;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
-/// Make directories
+/// Create directories
 #[derive(Args)]
-#[command(after_long_help = NAMING)]
+#[command(after_long_help = format!("Examples:
+  esker fs mkdir -p tank/home:/a/b
+
+{NAMING}"))]
 pub(crate) struct Mkdir {
-    /// Directories to make
+    /// Directories to create
     #[arg(value_name = "PATH", required = true, value_parser = inside())]
     paths: Vec<FsPath>,
-    /// Also those above; one that is there is no error
+    /// Create parent directories too; an existing directory is no error
     #[arg(long, short)]
     parents: bool,
-    /// Mode bits, octal [default: 777 less the umask]
+    /// Mode bits in octal [default: 777 minus the umask]
     #[arg(long, short, value_name = "MODE", value_parser = super::mode::octal)]
     mode: Option<u32>,
 }
@@ -32,7 +35,7 @@ impl Mkdir {
         let last = self.mode.map_or(above, Create::with_mode);
         for path in &self.paths {
             if self.parents {
-                make_all(&mut mounts, path, &above, &last)?;
+                create_all(&mut mounts, path, &above, &last)?;
             } else {
                 let (dir, name) = mounts.parent(path)?;
                 dir.mkdir(&name, &last).map_err(|error| at(path, &error))?;
@@ -42,8 +45,8 @@ impl Mkdir {
     }
 }
 
-/// Makes a directory and those above it that are missing.
-pub(super) fn make_all(
+/// Creates a directory and its missing parents.
+pub(super) fn create_all(
     mounts: &mut Mounts,
     path: &FsPath,
     above: &Create,
@@ -55,15 +58,16 @@ pub(super) fn make_all(
     let mut dir = fs.root();
     for (number, name) in names.iter().enumerate() {
         let new = if number + 1 == names.len() { last } else { above };
-        dir = step(&dir, name, new).map_err(|error| at(path, &error))?;
+        dir = enter(&dir, name, new).map_err(|error| at(path, &error))?;
     }
     match dir.kind() {
         Kind::Directory => Ok(dir),
-        _ => Err(at(path, &Error::new(ErrorKind::Exists, "is there and is no directory"))),
+        _ => Err(at(path, &Error::new(ErrorKind::Exists, "already exists and is not a directory"))),
     }
 }
 
-fn step(dir: &Node, name: &[u8], new: &Create) -> Result<Node> {
+/// The directory `name` in `dir`, which is created if it does not exist.
+fn enter(dir: &Node, name: &[u8], new: &Create) -> Result<Node> {
     let find = || dir.fs().resolve(dir, name, Follow::All);
     match find() {
         Err(error) if error.kind() == ErrorKind::NotFound => match dir.mkdir(name, new) {
@@ -74,20 +78,24 @@ fn step(dir: &Node, name: &[u8], new: &Create) -> Result<Node> {
     }
 }
 
-/// Remove files, symbolic links and, with -r, directories
+/// Remove files and symbolic links, and with -r, directories
 #[derive(Args)]
-#[command(after_long_help = NAMING)]
+#[command(after_long_help = format!("Examples:
+  esker fs rm tank/home:/notes.txt
+  esker fs rm -r tank/home:/data
+
+{NAMING}"))]
 pub(crate) struct Rm {
-    /// What to remove
+    /// Files, symbolic links or directories to remove
     #[arg(value_name = "PATH", required = true, value_parser = inside())]
     paths: Vec<FsPath>,
-    /// Directories too, with all that is in them
+    /// Remove directories and their contents too
     #[arg(long, short, short_alias = 'R')]
     recursive: bool,
-    /// What is not there is no error
+    /// Ignore paths that do not exist
     #[arg(long, short)]
     force: bool,
-    /// Directories too, when they are empty
+    /// Remove empty directories too
     #[arg(long, short)]
     dir: bool,
 }
@@ -116,7 +124,7 @@ impl Rm {
                 true => dir.rmdir(name).map(|()| 1),
                 false => Err(Error::new(
                     ErrorKind::IsDirectory,
-                    "is a directory; -r removes it with all that is in it, -d when it is empty",
+                    "is a directory: -r removes it and its contents, -d removes it if it is empty",
                 )),
             },
             removed => removed.map(|()| 1),
@@ -124,23 +132,26 @@ impl Rm {
     }
 }
 
-/// Move or rename within a container
+/// Move or rename files and directories within a container
 ///
-/// A file that is there is replaced, at once for all who look. With several SOURCEs, or where DEST is a
-/// directory, they move into it.
+/// An existing file is replaced atomically. If DEST is a directory, or there are several SOURCEs, they move into it.
 #[derive(Args)]
-#[command(after_long_help = NAMING)]
+#[command(after_long_help = format!("Examples:
+  esker fs mv tank/home:/new tank/home:/old
+  esker fs mv --exchange tank/home:/a tank/home:/b
+
+{NAMING}"))]
 pub(crate) struct Mv {
-    /// What to move, then where
+    /// Files or directories to move, then the destination
     #[arg(value_names = ["SOURCE", "DEST"], required = true, num_args = 2.., value_parser = inside())]
     paths: Vec<FsPath>,
-    /// Replace nothing
+    /// Do not replace existing files
     #[arg(long, short)]
     no_clobber: bool,
-    /// Let both change places
+    /// Exchange SOURCE and DEST
     #[arg(long, conflicts_with = "no_clobber")]
     exchange: bool,
-    /// DEST is the new name, also where it is a directory
+    /// Treat DEST as the new name, even if it is a directory
     #[arg(long, short = 'T')]
     no_target_directory: bool,
 }
@@ -154,7 +165,7 @@ impl Mv {
             false => directory(&mut mounts, dest)?,
         };
         if into.is_none() && sources.len() > 1 {
-            return Err(at(dest, &Error::new(ErrorKind::NotDirectory, "is no directory")));
+            return Err(at(dest, &Error::new(ErrorKind::NotDirectory, "is not a directory")));
         }
         for source in sources {
             if (&source.pool, &source.container) != (&dest.pool, &dest.container) {
@@ -162,7 +173,7 @@ impl Mv {
                     source,
                     &Error::new(
                         ErrorKind::NotSupported,
-                        "DEST is in another container; copy it there with `esker fs cp -rp`, then remove it",
+                        "DEST is in another container: copy with `esker fs cp -rp`, then remove SOURCE",
                     ),
                 ));
             }
@@ -185,7 +196,7 @@ impl Mv {
     }
 }
 
-/// The directory that a path names, if it does.
+/// The directory that a path names, if it is one.
 pub(super) fn directory(mounts: &mut Mounts, path: &FsPath) -> Result<Option<Node>> {
     match mounts.node(path, Follow::All) {
         Ok(node) => Ok(Some(node).filter(|node| node.kind() == Kind::Directory)),
@@ -194,22 +205,25 @@ pub(super) fn directory(mounts: &mut Mounts, path: &FsPath) -> Result<Option<Nod
     }
 }
 
-/// Make a symbolic link
+/// Create a symbolic link
 ///
-/// There are no hard links in the file system of a container.
+/// File systems in containers do not support hard links.
 #[derive(Args)]
-#[command(after_long_help = NAMING)]
+#[command(after_long_help = format!("Examples:
+  esker fs ln -s data/latest tank/home:/current
+
+{NAMING}"))]
 pub(crate) struct Ln {
-    /// Make a symbolic link: there are no others
+    /// Create a symbolic link; required, because hard links are not supported
     #[arg(long, short)]
     symbolic: bool,
-    /// Where the link leads: a path as it is to be stored, from the link's directory or from the root
+    /// Target of the link, stored as it is: relative to the directory of the link, or absolute
     #[arg(value_name = "TARGET")]
     target: OsString,
-    /// The link
+    /// Path of the link
     #[arg(value_name = "LINK", value_parser = inside())]
     link: FsPath,
-    /// Replace a file or link that is there
+    /// Replace an existing file or link
     #[arg(long, short)]
     force: bool,
 }
@@ -217,7 +231,7 @@ pub(crate) struct Ln {
 impl Ln {
     pub(super) fn run(self) -> Result<Answer> {
         if !self.symbolic {
-            let message = "there are no hard links in containers; -s makes a symbolic link";
+            let message = "hard links are not supported: -s creates a symbolic link";
             return Err(Error::new(ErrorKind::NotSupported, message));
         }
         let mut mounts = Mounts::writing();
@@ -234,14 +248,17 @@ impl Ln {
     }
 }
 
-/// Make empty files, or set the time of change of those that are there to now
+/// Create empty files, or set the modification time of existing ones to now
 #[derive(Args)]
-#[command(after_long_help = NAMING)]
+#[command(after_long_help = format!("Examples:
+  esker fs touch tank/home:/done
+
+{NAMING}"))]
 pub(crate) struct Touch {
     /// Files or directories
     #[arg(value_name = "PATH", required = true, value_parser = inside())]
     paths: Vec<FsPath>,
-    /// Make nothing
+    /// Do not create files
     #[arg(long, short = 'c')]
     no_create: bool,
 }
@@ -270,17 +287,20 @@ impl Touch {
 
 /// Change mode bits
 ///
-/// Mode bits are kept and shown; who may use the pool may use all files in it.
+/// Mode bits are stored and shown. Whoever may use the pool may use all files in it.
 #[derive(Args)]
-#[command(after_long_help = NAMING)]
+#[command(after_long_help = format!("Examples:
+  esker fs chmod -R go-w tank/home:/data
+
+{NAMING}"))]
 pub(crate) struct Chmod {
-    /// Octal (644), or changes as of chmod(1): u+x, go-w, a=r, +X
+    /// Mode as for chmod(1): 644, u+x, go-w, a=r, +X
     #[arg(value_name = "MODE", allow_hyphen_values = true)]
     mode: ModeChange,
     /// Files or directories
     #[arg(value_name = "PATH", required = true, value_parser = inside())]
     paths: Vec<FsPath>,
-    /// Also all that is below
+    /// Change directories recursively
     #[arg(long, short = 'R')]
     recursive: bool,
 }
@@ -304,7 +324,7 @@ impl Chmod {
     }
 }
 
-/// Brings home what waits, and answers.
+/// Writes buffered changes, and answers.
 fn done(mounts: &Mounts, count: usize) -> Result<Answer> {
     mounts.flush()?;
     Ok(Answer::new(json!({"count": count}), ""))

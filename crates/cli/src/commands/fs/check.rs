@@ -1,7 +1,6 @@
 //! `esker fs check`.
-use super::place::{FsPath, inside};
-use crate::output::Answer;
-use crate::progress::Bar;
+use super::path::{FsPath, inside};
+use crate::output::{Answer, Bar};
 use crate::shapes;
 use clap::Args;
 use dfs::check::{CheckOptions, CheckReport, Finding, Leftovers};
@@ -11,30 +10,30 @@ use esker::{Pool, Wait};
 use esker_bench::units::Bytes;
 use serde_json::{Value, json};
 
-/// Check that the file system of a container is whole
+/// Check the file system in a container
 ///
-/// Goes through all entries, then through all objects; the data of files is read with --data only. A program
-/// that is killed, at whatever moment, leaves a tree that is whole, and at most objects that no entry names: what
-/// was removed while it had it open, or was just being made. These leftovers are told, and are no reason to fail.
-/// Everything else that does not fit is damage; then the exit status is 1, unless --repair could mend it.
+/// Visits all entries, then all objects. The data of files is read only with --data. A program that is killed at any
+/// moment leaves a consistent tree, and at most some objects that no entry names: files that were removed while they
+/// were open, or were just being created. Such leftovers are reported, and are no failure. Any other inconsistency is
+/// damage, and makes the exit status 1 unless --repair fixes it.
 ///
-/// Others may use the container meanwhile. --repair needs it alone: it removes leftovers and entries that
-/// cannot be read, sets lost marks of directories, and gives what lost its name to damage a new one in
-/// /lost+found. Damaged data of files stays as it is; remove such files, or bring them in again.
+/// Other programs may use the container meanwhile. --repair requires exclusive use: it removes leftovers and unreadable
+/// entries, restores the lost marks of directories, and moves objects whose name was lost to /lost+found. It does not
+/// change damaged file data: remove such files, or import them again.
 #[derive(Args)]
 #[command(after_long_help = "Examples:
   esker fs check tank/run1
   esker fs check tank/run1 --data --repair
 
-See also `esker pool check`, for what the pool is made of, and `esker pool scrub`.")]
+See also `esker pool check`, which checks the structures of the pool, and `esker pool scrub`.")]
 pub(crate) struct Check {
-    /// The container: POOL/CONT
+    /// Container that holds the file system
     #[arg(value_name = "POOL/CONT", value_parser = inside())]
     container: FsPath,
-    /// Mend what can be mended; nobody else may have the container open
+    /// Repair what can be repaired; no other process may have the container open
     #[arg(long)]
     repair: bool,
-    /// Read all data, and compare it with its checksums
+    /// Read all data and compare it with its checksums
     #[arg(long)]
     data: bool,
 }
@@ -60,11 +59,12 @@ impl Check {
 fn trouble(report: &CheckReport, repair: bool) -> Option<Error> {
     let left = report.damaged - report.repaired;
     let remedy = match repair {
-        true => "remove what is damaged, or bring it in again",
-        false => "--repair mends what can be mended",
+        true => "remove the damaged files, or import them again",
+        false => "--repair fixes what can be repaired",
     };
-    (left > 0)
-        .then(|| Error::new(ErrorKind::Corrupt, format!("{left} things are damaged; {remedy}")))
+    (left > 0).then(|| {
+        Error::new(ErrorKind::Corrupt, format!("{left} damaged entries or objects: {remedy}"))
+    })
 }
 
 fn shape(report: &CheckReport, data: bool) -> Value {
@@ -98,7 +98,7 @@ fn shape(report: &CheckReport, data: bool) -> Value {
 fn text(report: &CheckReport, data: bool) -> String {
     let line = |finding: &Finding| {
         let path = String::from_utf8_lossy(&finding.path).escape_debug().to_string();
-        let mended = if finding.repaired { " (mended)" } else { "" };
+        let mended = if finding.repaired { " (repaired)" } else { "" };
         format!("{path}: {}{mended}", finding.trouble)
     };
     let mut lines: Vec<_> = report.findings.iter().map(line).collect();
@@ -114,7 +114,7 @@ fn text(report: &CheckReport, data: bool) -> String {
         let removed =
             if left.removed > 0 { format!("; {} removed", left.removed) } else { String::new() };
         lines.push(format!(
-            "left over: {} contents of removed files ({}), {} empty directories, {} other objects{removed}",
+            "leftovers: {} contents of removed files ({}), {} empty directories, {} other objects{removed}",
             left.files,
             Bytes(left.bytes),
             left.directories,
@@ -122,11 +122,9 @@ fn text(report: &CheckReport, data: bool) -> String {
         ));
     }
     lines.push(match (report.damaged, data) {
-        (0, true) => "whole, with all data".to_owned(),
-        (0, false) => {
-            "the tree is whole; the data of files were not read: --data does that".to_owned()
-        }
-        (damaged, _) => format!("{damaged} damaged, {} mended", report.repaired),
+        (0, true) => "no damage; all data was read".to_owned(),
+        (0, false) => "no damage; file data was not read: --data reads it too".to_owned(),
+        (damaged, _) => format!("{damaged} damaged, {} repaired", report.repaired),
     });
     lines.join("\n")
 }

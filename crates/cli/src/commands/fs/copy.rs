@@ -1,7 +1,7 @@
-//! `esker fs cp`.
+//! `esker fs cp`: copying files in, out and between containers.
 use super::change::directory;
-use super::place::{Either, FsPath, Mounts, NAMING, at, either, os};
-use super::run::{Run, last_name};
+use super::path::{Either, FsPath, Mounts, NAMING, at, either, os};
+use super::run::{CopyRun, last_name};
 use super::umask;
 use crate::commands::files;
 use crate::output::Answer;
@@ -13,26 +13,31 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Copy files within and between containers, and from and to the host
+/// Copy files within and between containers, and to and from the host
 ///
-/// With several SOURCEs, or where DEST is a directory, they go into it. SOURCE - is standard input. Files that
-/// are there are overwritten. See `esker fs import` for large trees.
+/// If DEST is a directory, or there are several SOURCEs, the copies go into it. SOURCE - is standard input. Existing
+/// files are overwritten. For large trees, use `esker fs import` and `esker fs export`, which can be resumed.
 #[derive(Args)]
-#[command(after_long_help = NAMING)]
+#[command(after_long_help = format!("Examples:
+  esker fs cp notes.txt tank/home:/
+  esker fs cp -a tank/home:/data ./data
+  tar c dir | esker fs cp - tank/home:/dir.tar
+
+{NAMING}"))]
 pub(crate) struct Cp {
-    /// What to copy, then where
+    /// Files or directories to copy, then the destination
     #[arg(value_names = ["SOURCE", "DEST"], required = true, num_args = 2.., value_parser = either())]
     paths: Vec<Either>,
-    /// Directories too, with all that is in them; symbolic links stay links
+    /// Copy directories recursively; symbolic links stay links
     #[arg(long, short, short_alias = 'R')]
     recursive: bool,
-    /// Keep modes, times, owners and extended attributes
+    /// Preserve modes, times, owners and extended attributes
     #[arg(long, short)]
     preserve: bool,
     /// The same as -r -p
     #[arg(long, short)]
     archive: bool,
-    /// Threads that copy [default: one for each processor]
+    /// Number of threads [default: one per processor]
     #[arg(long, short = 'j', value_name = "N", default_value_t = 0, hide_default_value = true)]
     workers: usize,
 }
@@ -41,7 +46,7 @@ impl Cp {
     pub(super) fn run(self) -> Result<Answer> {
         let (keep, mask) = (self.preserve || self.archive, umask());
         let options = Options { workers: self.workers, keep, mask, resume: false, verify: false };
-        let (run, mut mounts) = (Run::new("copying", options), Mounts::writing());
+        let (run, mut mounts) = (CopyRun::new("copying", options), Mounts::writing());
         let Some((dest, sources)) = self.paths.split_last() else { return Ok(run.quiet_answer()) };
         for source in sources {
             match dest {
@@ -57,7 +62,13 @@ impl Cp {
         self.paths.len() > 2
     }
 
-    fn inside(&self, run: &Run, mounts: &mut Mounts, source: &Either, dest: &FsPath) -> Result<()> {
+    fn inside(
+        &self,
+        run: &CopyRun,
+        mounts: &mut Mounts,
+        source: &Either,
+        dest: &FsPath,
+    ) -> Result<()> {
         let (dir, name) = match directory(mounts, dest)? {
             Some(dir) => (dir, None),
             None if self.is_into() => return Err(no_directory(&dest.shown(&dest.path))),
@@ -82,14 +93,20 @@ impl Cp {
         }
     }
 
-    fn outside(&self, run: &Run, mounts: &mut Mounts, source: &Either, dest: &Path) -> Result<()> {
+    fn outside(
+        &self,
+        run: &CopyRun,
+        mounts: &mut Mounts,
+        source: &Either,
+        dest: &Path,
+    ) -> Result<()> {
         let Either::Inside(path) = source else {
             let message =
-                "neither SOURCE nor DEST is in a container; cp of the host copies such files";
+                "neither SOURCE nor DEST is in a container: use cp(1) for files of the host";
             return Err(Error::new(ErrorKind::Invalid, message));
         };
         let node = self.source(mounts, path)?;
-        let (dir, name) = host_spot(dest, true)?;
+        let (dir, name) = host_destination(dest, true)?;
         if name.is_some() && self.is_into() {
             return Err(no_directory(dest.as_os_str().as_bytes()));
         }
@@ -101,8 +118,7 @@ impl Cp {
         self.recursive || self.archive
     }
 
-    /// What is copied of a container; a link that is named itself is followed, as in cp(1), unless trees are
-    /// copied.
+    /// The source in a container. As in cp(1), a symbolic link is followed unless the copy is recursive.
     fn source(&self, mounts: &mut Mounts, path: &FsPath) -> Result<Node> {
         let follow = if self.is_recursive() { Follow::AllButLast } else { Follow::All };
         let node = mounts.node(path, follow)?;
@@ -116,14 +132,14 @@ impl Cp {
             false => Ok(()),
             true => Err(Error::new(
                 ErrorKind::IsDirectory,
-                format!("{} is a directory; -r copies it with all that is in it", path.display()),
+                format!("{} is a directory: -r copies it recursively", path.display()),
             )),
         }
     }
 
-    fn standard_input(&self, run: &Run, dir: &Node, name: Option<Vec<u8>>) -> Result<()> {
+    fn standard_input(&self, run: &CopyRun, dir: &Node, name: Option<Vec<u8>>) -> Result<()> {
         let Some(name) = name else {
-            let message = "standard input has no name of its own; let DEST name a file";
+            let message = "standard input has no name: give the name of a file as DEST";
             return Err(Error::new(ErrorKind::IsDirectory, message));
         };
         let mut source = files::Source::open(Path::new("-"))?;
@@ -159,7 +175,7 @@ fn refuse_itself(node: &Node, dir: &Node, name: &[u8]) -> Result<()> {
     }
 }
 
-/// A path of the host with a symbolic link at its end followed, unless trees are copied.
+/// A path of the host. A symbolic link at its end is followed unless the copy is recursive.
 fn followed(path: &Path, as_it_is: bool) -> Arc<Path> {
     match std::fs::canonicalize(path) {
         Ok(real) if !as_it_is => real.into(),
@@ -167,8 +183,8 @@ fn followed(path: &Path, as_it_is: bool) -> Arc<Path> {
     }
 }
 
-/// Where something goes on the host: a directory that is there, or a directory and a new name.
-pub(super) fn host_spot(path: &Path, into: bool) -> Result<(Arc<Path>, Option<Vec<u8>>)> {
+/// The destination on the host: an existing directory, or a directory and a new name.
+pub(super) fn host_destination(path: &Path, into: bool) -> Result<(Arc<Path>, Option<Vec<u8>>)> {
     if into && path.is_dir() {
         return Ok((path.into(), None));
     }
@@ -179,6 +195,6 @@ pub(super) fn host_spot(path: &Path, into: bool) -> Result<(Arc<Path>, Option<Ve
 
 #[cold]
 fn no_directory(path: &[u8]) -> Error {
-    let message = format!("{} is no directory", String::from_utf8_lossy(path));
+    let message = format!("{} is not a directory", String::from_utf8_lossy(path));
     Error::new(ErrorKind::NotDirectory, message)
 }

@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 /// What `-newer` compares with: a path.
 pub(super) type Reference = OsStr;
 
-/// What is looked for.
+/// An expression: tests that must all hold, and options.
 #[derive(Debug)]
 pub(super) struct Expression {
     tests: Vec<(Test, bool)>,
@@ -50,26 +50,26 @@ impl Compared {
     }
 }
 
-/// The words of an expression, taken one by one.
+/// The words of an expression that are still to be read.
 struct Words<'a>(std::slice::Iter<'a, OsString>);
 
 impl<'a> Words<'a> {
     fn value(&mut self, test: &str) -> Result<&'a OsStr> {
         let word = self.0.next().map(OsString::as_os_str);
-        word.ok_or_else(|| refused(format!("{test} needs something behind it")))
+        word.ok_or_else(|| refused(format!("{test} needs a value")))
     }
 
     fn text(&mut self, test: &str) -> Result<&'a str> {
         let value = self.value(test)?;
-        value.to_str().ok_or_else(|| refused(format!("{test} {value:?}: this is no text")))
+        value.to_str().ok_or_else(|| refused(format!("{test} {value:?}: the value is not UTF-8")))
     }
 
     fn number<N: std::str::FromStr>(&mut self, test: &str) -> Result<N> {
         let text = self.text(test)?;
-        text.parse().map_err(|_| refused(format!("{test} {text}: this is no number")))
+        text.parse().map_err(|_| refused(format!("{test} {text}: the value is not a number")))
     }
 
-    /// A number with a sign, and the letters behind it.
+    /// A number with an optional sign, and the letters that follow it.
     fn compared(&mut self, test: &str) -> Result<(Compared, &'a str)> {
         let text = self.text(test)?;
         let (order, rest) = match text.as_bytes().first() {
@@ -79,13 +79,14 @@ impl<'a> Words<'a> {
         };
         let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
         let number = rest[..digits].parse();
-        let number = number.map_err(|_| refused(format!("{test} {text}: this is no number")))?;
+        let number =
+            number.map_err(|_| refused(format!("{test} {text}: the value is not a number")))?;
         Ok((Compared(order, number), &rest[digits..]))
     }
 }
 
 impl Expression {
-    /// Reads an expression; `newer` finds the time of the thing behind `-newer`.
+    /// Reads an expression; `newer` returns the time of the path after `-newer`.
     pub(super) fn parse(
         words: &[OsString],
         newer: &mut dyn FnMut(&Reference) -> Result<Time>,
@@ -95,7 +96,7 @@ impl Expression {
         let (mut words, mut holds) = (Words(words.iter()), true);
         while let Some(word) = words.0.next() {
             let word = word.to_string_lossy();
-            // Two dashes, as other commands write their options, are as good as one.
+            // Two dashes, as options of other commands have them, are accepted too.
             let test = word.strip_prefix('-').filter(|rest| rest.starts_with('-')).unwrap_or(&word);
             match test {
                 "!" | "-not" => holds = !holds,
@@ -113,7 +114,7 @@ impl Expression {
         Ok(expression)
     }
 
-    /// True where all tests hold.
+    /// True if all tests hold.
     pub(super) fn holds(&self, visit: &Visit) -> Result<bool> {
         if visit.depth < self.depth_min {
             return Ok(false);
@@ -150,8 +151,8 @@ fn parse_test(
         "-gid" => Test::Gid(words.number(test)?),
         "-empty" => Test::Empty,
         _ => {
-            let known = "`esker fs find --help` lists those there are";
-            return Err(refused(format!("{test:?} is no test; {known}")));
+            let known = "`esker fs find --help` lists all tests";
+            return Err(refused(format!("{test:?} is not a test: {known}")));
         }
     })
 }
@@ -161,7 +162,7 @@ fn parse_kind(text: &str) -> Result<Kind> {
         "f" => Ok(Kind::File),
         "d" => Ok(Kind::Directory),
         "l" => Ok(Kind::Symlink),
-        _ => Err(refused(format!("-type {text}: it is f, d or l"))),
+        _ => Err(refused(format!("-type {text}: choose f, d or l"))),
     }
 }
 
@@ -173,7 +174,7 @@ fn unit_bytes(unit: &str) -> Result<u64> {
         "k" => Ok(1 << 10),
         "M" => Ok(1 << 20),
         "G" => Ok(1 << 30),
-        _ => Err(refused(format!("-size with unit {unit:?}: it is c, w, b, k, M or G"))),
+        _ => Err(refused(format!("-size with unit {unit:?}: choose c, w, b, k, M or G"))),
     }
 }
 
@@ -184,12 +185,13 @@ fn parse_mode(text: &str) -> Result<Test> {
         _ => (Bits::Exactly, text),
     };
     let mode = u32::from_str_radix(digits, 8).ok().filter(|mode| *mode <= 0o7777);
-    let mode = mode.ok_or_else(|| refused(format!("-perm {text}: this is no octal mode")))?;
+    let mode =
+        mode.ok_or_else(|| refused(format!("-perm {text}: the value is not an octal mode")))?;
     Ok(Test::Mode(bits, mode))
 }
 
 impl Test {
-    /// Looks the attributes up only where they are needed.
+    /// True if the test holds. Reads the attributes only if it needs them.
     fn holds(&self, visit: &Visit, known: &mut Option<Attr>) -> Result<bool> {
         let node = &visit.node;
         let mut attr = || -> Result<Attr> {

@@ -1,6 +1,6 @@
-//! `esker fs find`.
+//! `esker fs find`: searching a tree.
 use super::expression::{Expression, Reference};
-use super::place::{FsPath, Mounts, NAMING};
+use super::path::{FsPath, Mounts, NAMING};
 use super::show::{self, Lines};
 use crate::output::Answer;
 use clap::Args;
@@ -10,32 +10,32 @@ use serde_json::json;
 use std::ffi::OsString;
 
 const EXPRESSIONS: &str = "\
-Tests, all of which must hold (! or -not turns the next one round):
+Tests, all of which must hold (! or -not negates the next one):
   -name GLOB       the last name matches; * ? [a-z] as in a shell
-  -iname GLOB      the same, whatever the case of letters
-  -path GLOB       the whole path in the container matches; * also takes slashes
+  -iname GLOB      the same, regardless of case
+  -path GLOB       the whole path in the container matches; * matches slashes too
   -type f|d|l      file, directory, symbolic link
   -size [+-]N[u]   size in blocks of 512 bytes, rounded up; u: c bytes, k, M, G; + more, - less
-  -newer PATH      changed later than PATH, of a container or the host
-  -mtime [+-]N     changed N days ago; + longer, - less
+  -newer PATH      modified later than PATH, which is in a container or on the host
+  -mtime [+-]N     modified N days ago; + longer ago, - more recently
   -mmin [+-]N      the same in minutes
   -perm MODE       exactly these bits, octal; -MODE: all of these, /MODE: any of these
   -uid N, -gid N   owner, group
   -empty           an empty file or directory
 Others:
-  -maxdepth N      only so many levels below PATH
-  -mindepth N      only from this level on
-  -print0          names end with a zero byte in place of a line feed
+  -maxdepth N      descend at most N levels below PATH
+  -mindepth N      no entries above level N
+  -print0          end names with a zero byte in place of a newline
 
 Examples:
   esker fs find tank/run1:/ -name '*.grib' -size +1M
   esker fs find tank/run1:/out -type f -newer ./started -print0 | xargs -0 ...";
 
-/// Find files, directories and symbolic links in a tree
+/// Find files, directories and symbolic links by name, size, time and other tests
 #[derive(Args)]
 #[command(after_long_help = format!("{EXPRESSIONS}\n\n{NAMING}"))]
 pub(crate) struct Find {
-    /// Where to begin, then tests
+    /// Where to start, then tests
     #[arg(value_name = "PATH [TEST]...", required = true, num_args = 1.., allow_hyphen_values = true)]
     #[arg(trailing_var_arg = true)]
     arguments: Vec<OsString>,
@@ -48,7 +48,7 @@ impl Find {
         let (paths, words) = self.arguments.split_at(tests);
         let mut mounts = Mounts::reading();
         let expression = Expression::parse(words, &mut |path| newer_than(&mut mounts, path))?;
-        // A program's --json may stand behind the tests.
+        // --json may also follow the tests.
         let json = json || expression.json;
         let (mut lines, mut found) =
             (Lines::new(if expression.print0 { 0 } else { b'\n' }), Vec::new());
@@ -80,7 +80,7 @@ fn newer_than(mounts: &mut Mounts, reference: &Reference) -> Result<Time> {
         Some(path) => Ok(mounts.node(&path, Follow::All)?.attr()?.mtime),
         None => {
             let stat = rustix::fs::stat(reference).map_err(|cause| {
-                Error::io(format!("looking at {}", reference.display()), &cause.into())
+                Error::io(format!("reading the time of {}", reference.display()), &cause.into())
             })?;
             Ok(Time { seconds: stat.st_mtime, nanos: stat.st_mtime_nsec as u32 })
         }
@@ -89,6 +89,7 @@ fn newer_than(mounts: &mut Mounts, reference: &Reference) -> Result<Time> {
 
 #[cold]
 fn no_path(word: &OsString) -> Error {
-    let message = format!("{word:?} is no path in a container; write POOL/CONT:/path, then tests");
+    let message =
+        format!("{word:?} is not a path in a container: write POOL/CONT:/path, then tests");
     Error::new(ErrorKind::Invalid, message)
 }

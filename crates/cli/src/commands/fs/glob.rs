@@ -1,13 +1,13 @@
-//! Patterns of names, as shells have them, on bytes.
+//! Patterns of names, as shells have them. Names are bytes, which the glob libraries do not match.
 
-/// Whether the case of letters counts.
+/// Whether letters that differ only in case match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Case {
     Matters,
     Ignored,
 }
 
-/// True where `name` as a whole matches `pattern`: `*` is anything, `?` one byte, `[a-z]` and `[!a-z]` one of
+/// True if the whole `name` matches `pattern`: `*` is anything, `?` one byte, `[a-z]` and `[!a-z]` one of
 /// a set or none of it, and `\` takes the next byte as it is. Takes time in proportion to the product of both
 /// lengths at most.
 pub(super) fn matches(pattern: &[u8], name: &[u8], case: Case) -> bool {

@@ -1,36 +1,43 @@
-//! `esker fs ls`, `du` and `stat`: what there is.
+//! `esker fs ls`, `cat`, `stat`, `du` and `df`: reading what is in a file system.
 use super::long_help;
-use super::place::{FsPath, Mounts, NAMING, inside};
+use super::path::{FsPath, Mounts, NAMING, at, inside};
 use super::show::{self, Lines};
-use crate::output::Answer;
+use crate::commands::files::Sink;
+use crate::output::{Answer, Table};
 use clap::Args;
-use dfs::{Attr, Follow, Kind, Node, Visit};
-use esker::types::Result;
+use dfs::transfer::BUFFER_BYTES;
+use dfs::{Attr, File, Follow, Kind, Node, Open, Visit};
+use esker::types::{Error, ErrorKind, Result};
+use esker_bench::units::Bytes;
 use serde_json::{Value, json};
+use std::path::Path;
 
 /// List directories
 ///
-/// Entries come in the order of the store. Names are written as they are; on a terminal what is not plain
-/// text is escaped as in C.
+/// Entries are not sorted. Names are printed as they are, but on a terminal, control characters are escaped as in C.
 #[derive(Args)]
-#[command(after_long_help = NAMING, disable_help_flag = true, arg = long_help())]
+#[command(after_long_help = format!("Examples:
+  esker fs ls tank/home:
+  esker fs ls -lh tank/home:/data
+
+{NAMING}"), disable_help_flag = true, arg = long_help())]
 pub(crate) struct Ls {
-    /// Directories, or other things to show
+    /// Directories to list, or files to show
     #[arg(value_name = "PATH", required = true, value_parser = inside())]
     paths: Vec<FsPath>,
-    /// Also show mode, owner, group, size and time of change
+    /// Show mode, owner, group, size and time of modification too
     #[arg(long, short)]
     long: bool,
-    /// Also names that begin with a dot
+    /// Show names that begin with a dot too
     #[arg(long, short)]
     all: bool,
-    /// Also what is in directories below
+    /// List subdirectories recursively
     #[arg(long, short = 'R')]
     recursive: bool,
-    /// Sizes with units
+    /// Print sizes with units
     #[arg(long, short)]
     human_readable: bool,
-    /// Directories themselves, not what is in them
+    /// Show directories themselves, not their entries
     #[arg(long, short)]
     directory: bool,
 }
@@ -72,7 +79,7 @@ impl Ls {
         }
     }
 
-    /// A directory that is listed is none of its own entries.
+    /// True for the entries of a directory that is listed, but not for the directory itself.
     fn is_shown(&self, visit: &Visit) -> bool {
         visit.depth > 0 || self.depth_max(&visit.node) == 0
     }
@@ -82,7 +89,7 @@ impl Ls {
         shown.then(|| Ok(show::attr(&visit.node.path(), &visit.node.attr()?))).transpose()
     }
 
-    /// With -R the names are those from the directory that was asked for.
+    /// Prints an entry. With -R, names are relative to the directory that was asked for.
     fn print(&self, lines: &mut Lines, path: &FsPath, top: &[u8], visit: &Visit) -> Result<bool> {
         if !self.is_shown(visit) {
             return match self.recursive {
@@ -120,16 +127,72 @@ impl Ls {
     }
 }
 
-/// Show all that is known of files, directories and symbolic links
-///
-/// A symbolic link itself is shown.
+/// Write files to standard output
 #[derive(Args)]
-#[command(after_long_help = NAMING)]
-pub(crate) struct Stat {
-    /// What to show
+#[command(after_long_help = format!("Examples:
+  esker fs cat tank/home:/notes.txt
+  esker fs cat --offset 1M --length 4K tank/home:/data/big | xxd
+
+{NAMING}"))]
+pub(crate) struct Cat {
+    /// Files
     #[arg(value_name = "PATH", required = true, value_parser = inside())]
     paths: Vec<FsPath>,
-    /// Show what a symbolic link leads to
+    /// Start at this offset in each file
+    #[arg(long, value_name = "SIZE", default_value = "0")]
+    offset: Bytes,
+    /// Write at most this much of each file
+    #[arg(long, value_name = "SIZE")]
+    length: Option<Bytes>,
+}
+
+impl Cat {
+    pub(super) fn run(self, json: bool) -> Result<Answer> {
+        if json {
+            let message =
+                "cat has no JSON output: leave out --json, or copy the file with `esker fs cp`";
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
+        let (mut mounts, mut buffer) = (Mounts::reading(), vec![0; BUFFER_BYTES]);
+        let mut out = Sink::create(Path::new("-"))?;
+        for path in &self.paths {
+            let file = mounts.node(path, Follow::All)?.open(Open::READ);
+            let file = file.map_err(|error| at(path, &error))?;
+            self.write(&file, &mut buffer, &mut out)?;
+        }
+        out.finish()?;
+        Ok(Answer::new(Value::Null, ""))
+    }
+
+    fn write(&self, file: &File, buffer: &mut [u8], out: &mut Sink) -> Result<()> {
+        let mut offset = self.offset.0;
+        let end = offset.saturating_add(self.length.map_or(u64::MAX, |length| length.0));
+        while offset < end {
+            let wanted = (end - offset).min(buffer.len() as u64) as usize;
+            let count = file.read_at(offset, &mut buffer[..wanted])?;
+            if count == 0 {
+                break;
+            }
+            out.write(&buffer[..count])?;
+            offset += count as u64;
+        }
+        Ok(())
+    }
+}
+
+/// Show all attributes of files, directories and symbolic links
+///
+/// Of a symbolic link, its own attributes are shown.
+#[derive(Args)]
+#[command(after_long_help = format!("Examples:
+  esker fs stat tank/home:/data
+
+{NAMING}"))]
+pub(crate) struct Stat {
+    /// Files, directories or symbolic links
+    #[arg(value_name = "PATH", required = true, value_parser = inside())]
+    paths: Vec<FsPath>,
+    /// Follow symbolic links
     #[arg(long, short = 'L')]
     dereference: bool,
 }
@@ -163,7 +226,7 @@ fn xattrs(node: &Node) -> Result<Vec<Value>> {
     node.list_xattrs()?.into_iter().map(shown).collect()
 }
 
-/// A line for each member.
+/// A line for each attribute.
 fn described(value: &Value) -> String {
     let members = value.as_object().into_iter().flatten();
     let plain = |value: &Value| match value.get("text").or(value.get("hex")).unwrap_or(value) {
@@ -182,30 +245,34 @@ fn described(value: &Value) -> String {
     lines.collect::<String>() + "\n"
 }
 
-/// Show how much files hold, by directory
+/// Show the total size of files by directory
 ///
-/// Counted are the bytes of files as `ls` shows them, holes too.
+/// Sizes are those that `ls` shows: holes count.
 #[derive(Args)]
-#[command(after_long_help = NAMING, disable_help_flag = true, arg = long_help())]
+#[command(after_long_help = format!("Examples:
+  esker fs du -h tank/home:
+  esker fs du -s tank/home:/data
+
+{NAMING}"), disable_help_flag = true, arg = long_help())]
 pub(crate) struct Du {
     /// Directories or files
     #[arg(value_name = "PATH", required = true, value_parser = inside())]
     paths: Vec<FsPath>,
-    /// Only the sum for each PATH
+    /// Print only the total of each PATH
     #[arg(long, short)]
     summarize: bool,
-    /// A line for each file, too
+    /// Print a line for each file too
     #[arg(long, short, conflicts_with = "summarize")]
     all: bool,
-    /// Lines only for what is at most so many levels below PATH
+    /// Print only entries that are at most this many levels below PATH
     #[arg(long, short = 'd', value_name = "N", conflicts_with = "summarize")]
     max_depth: Option<usize>,
-    /// Sizes with units
+    /// Print sizes with units
     #[arg(long, short)]
     human_readable: bool,
 }
 
-/// A directory that is being summed up.
+/// The total of a directory.
 struct Sum {
     path: Vec<u8>,
     bytes: u64,
@@ -240,7 +307,7 @@ impl Du {
         depth <= max
     }
 
-    /// Tells each directory's sum once all of it was seen. Levels that are open are on the stack.
+    /// Reports the total of each directory once all of it was visited. The stack holds the open levels.
     fn sum(&self, top: &Node, mut tell: impl FnMut(&Sum, usize) -> Result<bool>) -> Result<()> {
         let mut walk = top.walk(usize::MAX);
         let mut open: Vec<Sum> = Vec::new();
@@ -273,4 +340,44 @@ fn close(open: &mut Vec<Sum>, tell: &mut impl FnMut(&Sum, usize) -> Result<bool>
         above.files += done.files;
     }
     Ok(())
+}
+
+/// Show free and used space
+///
+/// The space is that of the pool, which all its containers share.
+#[derive(Args)]
+#[command(after_long_help = format!("Examples:
+  esker fs df -h tank/home
+
+{NAMING}"), disable_help_flag = true, arg = long_help())]
+pub(crate) struct Df {
+    /// Containers, or paths in them
+    #[arg(value_name = "PATH", required = true, value_parser = inside())]
+    paths: Vec<FsPath>,
+    /// Print sizes with units
+    #[arg(long, short)]
+    human_readable: bool,
+}
+
+impl Df {
+    pub(super) fn run(self) -> Result<Answer> {
+        let (mut mounts, mut values) = (Mounts::reading(), Vec::new());
+        let mut table = Table::new(&["container", ">bytes", ">used", ">free", ">files free"]);
+        for path in &self.paths {
+            let space = mounts.fs(path)?.space()?;
+            let name = format!("{}/{}", path.pool, path.container);
+            let size = |bytes| show::size(bytes, self.human_readable);
+            let used = space.total.saturating_sub(space.free);
+            let files = space.files_free.to_string();
+            table.row([name.clone(), size(space.total), size(used), size(space.free), files]);
+            values.push(json!({
+                "container": name,
+                "total_bytes": space.total,
+                "free_bytes": space.free,
+                "files": space.files,
+                "files_free": space.files_free,
+            }));
+        }
+        Ok(Answer::new(json!(values), table.text()))
+    }
 }

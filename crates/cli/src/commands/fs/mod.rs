@@ -1,5 +1,4 @@
 //! `esker fs`: files in containers.
-mod cat;
 mod change;
 mod check;
 mod copy;
@@ -8,10 +7,9 @@ mod find;
 mod glob;
 mod list;
 mod mode;
-mod place;
+mod path;
 mod run;
 mod show;
-mod space;
 mod stage;
 
 pub(super) use mode::octal;
@@ -21,10 +19,10 @@ use clap::{Arg, ArgAction, Subcommand};
 use esker::types::Result;
 use rustix::fs::Mode;
 
-/// Work with the files in containers, and bring them in and out
+/// List, copy and change the files in a container, and import and export trees
 ///
-/// A container made by `esker cont create --type posix` holds a file system: directories, files, symbolic
-/// links, with modes, times and extended attributes. Its layout is that of DFS.
+/// A container created by `esker cont create --type posix` holds a file system: directories, files and symbolic links
+/// with modes, times and extended attributes. Its layout is that of DAOS's DFS.
 #[derive(Subcommand)]
 pub(crate) enum FsCommand {
     Ls(list::Ls),
@@ -35,10 +33,10 @@ pub(crate) enum FsCommand {
     Ln(change::Ln),
     Touch(change::Touch),
     Chmod(change::Chmod),
-    Cat(cat::Cat),
+    Cat(list::Cat),
     Stat(list::Stat),
     Du(list::Du),
-    Df(space::Df),
+    Df(list::Df),
     Find(find::Find),
     Import(stage::Import),
     Export(stage::Export),
@@ -68,15 +66,14 @@ impl FsCommand {
     }
 }
 
-/// The mode bits that new files of this process lack. It can only be read by setting it; nothing else runs
-/// yet when a command asks.
+/// The umask of this process. It can be read only by setting it, which is safe here: no other thread runs yet.
 fn umask() -> u32 {
     let mask = rustix::process::umask(Mode::empty());
     rustix::process::umask(mask);
     mask.as_raw_mode()
 }
 
-/// Help without its short form, for commands in which -h means readable by people.
+/// `--help` without `-h`, for commands where -h means human-readable.
 fn long_help() -> Arg {
     Arg::new("help").long("help").help("Print help").action(ArgAction::Help)
 }

@@ -1,4 +1,4 @@
-//! Mode bits as users write them.
+//! Mode bits as users write them: octal, or as for `chmod`.
 use std::str::FromStr;
 
 /// A mode, or changes to one (POSIX: `chmod`).
@@ -8,7 +8,7 @@ pub(crate) struct ModeChange(Vec<Clause>);
 /// `u+rw`: who, how, what.
 #[derive(Clone, Debug)]
 struct Clause {
-    /// Bits that it is about; `None` for all, less the umask.
+    /// The bits that the clause affects; `None` for all but those of the umask.
     who: Option<u32>,
     how: char,
     what: What,
@@ -16,16 +16,16 @@ struct Clause {
 
 #[derive(Clone, Debug)]
 enum What {
-    /// Bits, and whether `X` is among them.
+    /// Bits, and whether `X` was given.
     Bits(u32, bool),
-    /// All bits, as an octal number has them.
+    /// All bits, from an octal number.
     Whole(u32),
 }
 
 /// For clap: an octal mode.
 pub(crate) fn octal(text: &str) -> Result<u32, String> {
     let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o7777);
-    mode.ok_or_else(|| format!("{text:?} is no octal mode: write it as 755"))
+    mode.ok_or_else(|| format!("{text:?} is not an octal mode: write it as 755"))
 }
 
 impl FromStr for ModeChange {
@@ -35,7 +35,7 @@ impl FromStr for ModeChange {
         if let Ok(mode) = octal(text) {
             return Ok(Self(vec![Clause { who: None, how: '=', what: What::Whole(mode) }]));
         }
-        let refuse = || format!("{text:?} is no mode: write it as 644, u+x, go-w or a=rX");
+        let refuse = || format!("{text:?} is not a mode: write it as 644, u+x, go-w or a=rX");
         let clauses = text.split(',').map(|clause| Clause::parse(clause).ok_or_else(refuse));
         clauses.collect::<Result<_, _>>().map(Self)
     }
@@ -96,7 +96,7 @@ fn what_bits(letter: char) -> Option<u32> {
 }
 
 impl ModeChange {
-    /// The mode that comes of `mode`.
+    /// The mode after the change.
     pub(super) fn apply(&self, mode: u32, is_directory: bool, umask: u32) -> u32 {
         self.0.iter().fold(mode, |mode, clause| clause.apply(mode, is_directory, umask))
     }

@@ -1,6 +1,5 @@
-//! A copy that is under way, and what came of it.
-use crate::output::Answer;
-use crate::progress::Bar;
+//! A copy with its progress bar, and its result.
+use crate::output::{Answer, Bar, watched};
 use crate::shapes;
 use dfs::Kind;
 use dfs::transfer::{self, Failure, Options, Progress, Summary, Target, Tree};
@@ -8,29 +7,25 @@ use esker::types::{Error, Result};
 use esker_bench::units::{Bytes, mib_per_s};
 use serde_json::{Value, json};
 use std::ffi::OsStr;
-use std::io::IsTerminal;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-/// How often the bar moves.
-const TICK: Duration = Duration::from_millis(100);
-
-/// A copy with its bar.
-pub(super) struct Run {
+/// A copy with its progress bar.
+pub(super) struct CopyRun {
     what: &'static str,
     pub(super) options: Options,
     progress: Progress,
     start: Instant,
 }
 
-impl Run {
+impl CopyRun {
+    /// A copy that starts now; `what` names it on the bar.
     pub(super) fn new(what: &'static str, options: Options) -> Self {
         Self { what, options, progress: Progress::default(), start: Instant::now() }
     }
 
-    /// What is in `source` goes into `dir`, or itself where it is no directory.
+    /// Copies the entries of `source` into `dir`, or `source` itself if it is not a directory.
     pub(super) fn fill<S: Tree, D: Tree>(
         &self,
         from: &S,
@@ -47,6 +42,7 @@ impl Run {
         }
     }
 
+    /// Copies `source` to `target`.
     pub(super) fn copy<S: Tree, D: Tree>(
         &self,
         from: &S,
@@ -54,28 +50,18 @@ impl Run {
         to: &D,
         target: Target<'_, D::Node>,
     ) -> Result<()> {
-        let done = AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            if std::io::stderr().is_terminal() {
-                scope.spawn(|| self.watch(&done));
-            }
-            let copied =
-                transfer::copy((from, source), (to, target), &self.options, &self.progress);
-            done.store(true, Ordering::Relaxed);
-            copied
-        })
-    }
-
-    fn watch(&self, done: &AtomicBool) {
-        let bar = Bar::bytes(self.what);
-        while !done.load(Ordering::Relaxed) {
+        let show = |bar: &Bar| {
             let counts = self.progress.counts();
             bar.update(counts.bytes_passed, counts.bytes_found);
-            std::thread::sleep(TICK);
-        }
+        };
+        watched(
+            || Bar::bytes(self.what),
+            show,
+            || transfer::copy((from, source), (to, target), &self.options, &self.progress),
+        )
     }
 
-    /// Tells people what was done, and at what rate.
+    /// The answer with what was copied, and how fast.
     pub(super) fn answer(self) -> Answer {
         let seconds = self.start.elapsed().as_secs_f64();
         let summary = self.progress.summary();
@@ -83,7 +69,7 @@ impl Run {
         Self::answer_with(&summary, seconds, &lines)
     }
 
-    /// Tells people only what went wrong.
+    /// The answer with failures only.
     pub(super) fn quiet_answer(self) -> Answer {
         let seconds = self.start.elapsed().as_secs_f64();
         let summary = self.progress.summary();
@@ -98,10 +84,10 @@ impl Run {
 fn trouble(summary: &Summary) -> Option<Error> {
     let first = summary.failures.first()?;
     let more = match summary.stopped {
-        true => "the copy was stopped, for nothing more would have succeeded",
-        false => "all else was copied",
+        true => "the copy was stopped, because all else would fail too",
+        false => "everything else was copied",
     };
-    let message = format!("{} things could not be copied; {more}", summary.failed);
+    let message = format!("{} entries could not be copied; {more}", summary.failed);
     Some(Error::new(first.error.kind(), message))
 }
 
@@ -125,7 +111,7 @@ fn shape(summary: &Summary, seconds: f64) -> Value {
     })
 }
 
-/// A line for each thing that could not be copied.
+/// A line for each entry that could not be copied.
 fn failures(summary: &Summary) -> Vec<String> {
     let failures = summary.failures.iter();
     let line = |failure: &Failure| {
@@ -135,25 +121,25 @@ fn failures(summary: &Summary) -> Vec<String> {
     failures.map(line).collect()
 }
 
-/// What was copied.
+/// Lines on what was copied, and how fast.
 fn counts(summary: &Summary, seconds: f64) -> Vec<String> {
     let mut lines = vec![format!(
-        "{} files, {} directories, {} links; {} were there already",
+        "{} files, {} directories, {} links; {} were already there",
         summary.files, summary.directories, summary.links, summary.skipped
     )];
     let rate = mib_per_s(summary.bytes, seconds);
     lines.push(format!("{} in {seconds:.2} s, {rate:.0} MiB/s", Bytes(summary.bytes)));
     let notes = [
-        (summary.bytes_verified, "bytes were read back and are the same"),
-        (summary.more_names, "files had hard links; each name is a file of its own now"),
-        (summary.lost_xattrs, "extended attributes of the system could not be kept"),
+        (summary.bytes_verified, "bytes verified"),
+        (summary.more_names, "hard links copied as separate files"),
+        (summary.lost_xattrs, "extended attributes of the system not preserved"),
     ];
     let notes = notes.into_iter().filter(|(count, _)| *count > 0);
     lines.extend(notes.map(|(count, what)| format!("{count} {what}")));
     lines
 }
 
-/// `None` for `.`, `..` and `/`.
+/// The last name of a path; `None` for `.`, `..` and `/`.
 pub(super) fn last_name(path: &Path) -> Option<Vec<u8>> {
     path.file_name().map(|name| name.as_bytes().to_vec())
 }

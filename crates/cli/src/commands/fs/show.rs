@@ -1,13 +1,13 @@
-//! Entries as people and programs see them.
-use crate::{shapes, when};
+//! How entries of a file system are shown.
+use crate::shapes;
 use dfs::{Attr, Kind, Time};
 use esker::types::{Error, Result};
 use esker_bench::units::Bytes;
 use serde_json::{Value, json};
 use std::io::{BufWriter, IsTerminal, StdoutLock, Write};
 
-/// Lines on standard output, one by one, so that long answers need no memory. A reader that has seen enough
-/// and gone is no failure.
+/// Lines on standard output, written one by one so that long listings need no memory. A reader that closes its end early
+/// is no failure.
 pub(super) struct Lines {
     out: BufWriter<StdoutLock<'static>>,
     escape: bool,
@@ -16,14 +16,14 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// Lines end with `end`. Names are escaped on terminals only, unless the end is a zero byte.
+    /// Lines that end with `end`. On a terminal, names are escaped unless `end` is a zero byte.
     pub(super) fn new(end: u8) -> Self {
         let out = std::io::stdout();
         let escape = end != 0 && out.is_terminal();
         Self { out: BufWriter::new(out.lock()), escape, end, gone: false }
     }
 
-    /// Writes a line that ends with a name; false when nobody reads any more.
+    /// Writes a line that ends with a name; false if the reader has closed its end.
     pub(super) fn line(&mut self, before: &str, name: &[u8]) -> Result<bool> {
         let name = if self.escape { escaped(name) } else { name.to_vec() };
         let written = self
@@ -34,7 +34,7 @@ impl Lines {
         self.seen(written)
     }
 
-    /// Writes what is still held back.
+    /// Flushes what is buffered.
     pub(super) fn finish(mut self) -> Result<()> {
         let flushed = self.out.flush();
         self.seen(flushed).map(drop)
@@ -50,7 +50,7 @@ impl Lines {
     }
 }
 
-/// A name that a terminal shows as it is: what is not plain is written as in C.
+/// A name for a terminal: one with control characters, or that is not UTF-8, is escaped as in C.
 pub(super) fn escaped(name: &[u8]) -> Vec<u8> {
     let plain = |text: &str| !text.chars().any(char::is_control);
     match std::str::from_utf8(name) {
@@ -83,7 +83,7 @@ pub(super) fn mode(kind: Kind, mode: u32) -> String {
     std::iter::once(kind).chain(triples.into_iter().flatten()).collect()
 }
 
-/// Bytes as a number, or with a unit.
+/// A size as a number, or with a unit.
 pub(super) fn size(bytes: u64, human: bool) -> String {
     if human { Bytes(bytes).to_string() } else { bytes.to_string() }
 }
@@ -97,7 +97,7 @@ pub(super) fn kind(kind: Kind) -> &'static str {
     }
 }
 
-/// What is known of an entry.
+/// The attributes of an entry, in JSON.
 pub(super) fn attr(path: &[u8], attr: &Attr) -> Value {
     json!({
         "path": shapes::bytes(path),
@@ -114,15 +114,14 @@ pub(super) fn attr(path: &[u8], attr: &Attr) -> Value {
     })
 }
 
-/// A point in time with all its digits: `2026-01-31T12:00:00.000000001Z`.
+/// A time with its nanoseconds: `2026-01-31T12:00:00.000000001Z`.
 pub(super) fn time(time: Time) -> String {
-    let whole = when::calendar(time.seconds);
-    format!("{whole}.{:09}Z", time.nanos)
+    shapes::time(time.seconds, time.nanos as i32, 9)
 }
 
-/// A point in time to the second, for people.
+/// A time to the second, for people: `2026-01-31 12:00:00`.
 pub(super) fn short_time(time: Time) -> String {
-    when::calendar(time.seconds).replace('T', " ")
+    shapes::time(time.seconds, 0, 0).replace('T', " ").replace('Z', "")
 }
 
 #[cfg(test)]
@@ -143,10 +142,5 @@ mod tests {
         assert_eq!(escaped(b"plain name"), b"plain name");
         assert_eq!(escaped(b"a\nb\xff"), b"a\\nb\\xff");
         assert_eq!(escaped("\u{e4}".as_bytes()), "\u{e4}".as_bytes());
-    }
-
-    #[test]
-    fn times_before_1970_are_times() {
-        assert_eq!(time(Time { seconds: -1, nanos: 5 }), "1969-12-31T23:59:59.000000005Z");
     }
 }

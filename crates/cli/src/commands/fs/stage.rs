@@ -1,8 +1,8 @@
-//! `esker fs import` and `export`: whole trees in and out.
-use super::change::{directory, make_all};
-use super::copy::host_spot;
-use super::place::{FsPath, Mounts, NAMING, inside};
-use super::run::Run;
+//! `esker fs import` and `export`: copying whole trees.
+use super::change::{create_all, directory};
+use super::copy::host_destination;
+use super::path::{FsPath, Mounts, NAMING, inside};
+use super::run::CopyRun;
 use super::umask;
 use crate::output::Answer;
 use clap::Args;
@@ -13,27 +13,31 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 const STAGING: &str = "\
-SOURCE becomes DEST: what is in a directory goes into the directory DEST, which is made where it is missing. \
-Kept are modes, times, owners (of exports by the system's administrator only), symbolic links as they are, \
-extended attributes, and holes of files. Each name of a file with hard links becomes a file of its own. \
-Devices, pipes and sockets are refused and listed.
+SOURCE becomes DEST: the entries of a directory are copied into the directory DEST, which is created if it does not \
+exist. Modes, times, symbolic links, extended attributes and holes of files are preserved, as are owners (on export by \
+root only). Each name of a file with hard links becomes a separate file. Devices, pipes and sockets are not copied; \
+they are listed.
 
-The same command goes on where one was stopped, also by a crash: files that are there with the same size and \
-time are left alone, all others are written anew. Everything in a container is stored with checksums and compared \
-with them when it is read; --verify also reads back what was written, and compares what is left alone.
+If a copy is interrupted, even by a crash, the same command resumes it: files that exist with the same size and time are \
+skipped, and all others are copied again. Data in a container is stored with checksums, which every read verifies. \
+--verify also reads back and compares what was written, and what was skipped.
 
-The exit status is 1 where anything could not be copied; the rest is copied all the same.";
+The exit status is 1 if anything could not be copied; everything else is copied nevertheless.
 
-/// What `import` and `export` have in common.
+Examples:
+  esker fs import ./data tank/home:/data
+  esker fs export tank/home:/data /scratch/data --verify";
+
+/// Options that `import` and `export` share.
 #[derive(Args)]
 pub(crate) struct Staging {
-    /// Read back and compare all that was written, and all that was there already
+    /// Read back and compare all files, those that were already there too
     #[arg(long)]
     verify: bool,
-    /// Copy all files anew, also those that are there already
+    /// Copy all files again, those that are already there too
     #[arg(long)]
     again: bool,
-    /// Threads that copy [default: one for each processor]
+    /// Number of threads [default: one per processor]
     #[arg(long, short = 'j', value_name = "N", default_value_t = 0, hide_default_value = true)]
     workers: usize,
 }
@@ -45,32 +49,28 @@ impl Staging {
     }
 }
 
-/// Bring files from the host into a container
-///
-/// Copies a file or a whole tree, in parallel.
+/// Copy a file or a tree from the host into a container, in parallel
 #[derive(Args)]
 #[command(after_long_help = format!("{STAGING}\n\n{NAMING}"))]
 pub(crate) struct Import {
     /// File or directory of the host
     #[arg(value_name = "SOURCE")]
     source: PathBuf,
-    /// Where it goes, in a container
+    /// Destination in a container
     #[arg(value_name = "DEST", value_parser = inside())]
     dest: FsPath,
     #[command(flatten)]
     staging: Staging,
 }
 
-/// Bring files from a container to the host
-///
-/// Copies a file or a whole tree, in parallel.
+/// Copy a file or a tree from a container to the host, in parallel
 #[derive(Args)]
 #[command(after_long_help = format!("{STAGING}\n\n{NAMING}"))]
 pub(crate) struct Export {
     /// File or directory in a container
     #[arg(value_name = "SOURCE", value_parser = inside())]
     source: FsPath,
-    /// Where it goes, on the host
+    /// Destination on the host
     #[arg(value_name = "DEST")]
     dest: PathBuf,
     #[command(flatten)]
@@ -80,14 +80,14 @@ pub(crate) struct Export {
 impl Import {
     pub(super) fn run(self) -> Result<Answer> {
         let mut mounts = Mounts::writing();
-        let run = Run::new("importing", self.staging.options());
+        let run = CopyRun::new("importing", self.staging.options());
         let source: Arc<Path> = self.source.into();
         let into = match Host.meta(&source)?.kind {
             Some(Kind::Directory) => {
-                // The last one gets the mode of SOURCE when all is in it.
+                // The last one gets the mode of SOURCE at the end of the copy.
                 let (above, last) = (0o777 & !umask(), 0o700);
                 let (above, last) = (Create::with_mode(above), Create::with_mode(last));
-                Some(make_all(&mut mounts, &self.dest, &above, &last)?)
+                Some(create_all(&mut mounts, &self.dest, &above, &last)?)
             }
             _ => directory(&mut mounts, &self.dest)?,
         };
@@ -106,13 +106,13 @@ impl Import {
 impl Export {
     pub(super) fn run(self) -> Result<Answer> {
         let source = Mounts::reading().node(&self.source, Follow::All)?;
-        let run = Run::new("exporting", self.staging.options());
+        let run = CopyRun::new("exporting", self.staging.options());
         let is_directory = source.kind() == Kind::Directory;
         if is_directory {
             let made = std::fs::create_dir_all(&self.dest);
-            made.map_err(|cause| Error::io(format!("making {}", self.dest.display()), &cause))?;
+            made.map_err(|cause| Error::io(format!("creating {}", self.dest.display()), &cause))?;
         }
-        let (dir, name) = host_spot(&self.dest, is_directory)?;
+        let (dir, name) = host_destination(&self.dest, is_directory)?;
         match name {
             None => run.fill(&Inside, &source, &Host, &dir)?,
             Some(name) => run.copy(&Inside, &source, &Host, Target::Name(&dir, &name))?,

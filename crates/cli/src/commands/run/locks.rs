@@ -1,4 +1,4 @@
-//! Where the locks of programs stand: in the pool, for those who may use it.
+//! Where programs under `esker run` keep their file locks: in the pool, for everyone who may use it.
 use esker::types::{Error, ErrorKind, Result};
 use esker::{LOCKS, Pool, Wait};
 use std::fs::{self, DirBuilder};
@@ -6,13 +6,13 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// What others than the owner may do with a file.
+/// Mode bits of everyone but the owner.
 const OTHERS: u32 = 0o077;
-/// What is made in a directory belongs to its group.
+/// Mode bit: new files in a directory belong to the directory's group.
 const SET_GROUP: u32 = 0o2000;
 
-/// The folder for locks on what is in the pool. A pool that is in no directory, or in one that cannot be
-/// changed, has its locks in a folder of the user.
+/// The directory for locks on files in the pool. If the pool is in no directory, or in a read-only one, it is a
+/// directory of the user.
 pub(super) fn folder(pool: &Pool) -> Result<PathBuf> {
     let url = pool.info().wait()?.url;
     let Some(directory) = url.strip_prefix("esker:").map(Path::new) else {
@@ -24,13 +24,16 @@ pub(super) fn folder(pool: &Pool) -> Result<PathBuf> {
     let folder = directory.join(LOCKS);
     make_in(directory, &folder).and_then(|()| folder.canonicalize()).map_err(|error| {
         Error::io(
-            format_args!("making {}, which the pool's owner does by `esker run`", folder.display()),
+            format_args!(
+                "creating {} (the owner of the pool creates it with `esker run`)",
+                folder.display()
+            ),
             &error,
         )
     })
 }
 
-/// Pools have it from their making, but for those of the first release.
+/// New pools have this directory; those of the first release do not.
 fn make_in(directory: &Path, folder: &Path) -> io::Result<()> {
     if is_directory(folder)? {
         return Ok(());
@@ -39,11 +42,11 @@ fn make_in(directory: &Path, folder: &Path) -> io::Result<()> {
     fs::set_permissions(folder, fs::Permissions::from_mode(mode_in(directory)?))
 }
 
-/// Whoever may change the content of the pool may lock.
+/// The mode of the directory: whoever may change the content of the pool may lock.
 fn mode_in(directory: &Path) -> io::Result<u32> {
     let mode = fs::metadata(directory.join("control"))?.mode() & 0o777;
     let set_group = if mode & 0o020 == 0 { 0 } else { SET_GROUP };
-    // Who may read a directory may go into it.
+    // Read permission on a directory implies search permission.
     Ok(mode | (mode & 0o444) >> 2 | set_group)
 }
 
@@ -51,7 +54,7 @@ fn unless_there(error: io::Error) -> io::Result<()> {
     if error.kind() == io::ErrorKind::AlreadyExists { Ok(()) } else { Err(error) }
 }
 
-/// False where nothing is.
+/// False if there is nothing at `path`.
 fn is_directory(path: &Path) -> io::Result<bool> {
     match fs::symlink_metadata(path) {
         Ok(found) if found.is_dir() => Ok(true),
@@ -61,18 +64,18 @@ fn is_directory(path: &Path) -> io::Result<bool> {
     }
 }
 
-/// A folder of this user, which nobody else can look into.
+/// The directory of this user, which no other user can read.
 fn own(place: &Path) -> Result<PathBuf> {
     let user = fs::metadata("/proc/self").map_or(0, |process| process.uid());
     let folder = place.join(format!("esker-locks-{user}"));
-    let failed = |error| Error::io(format_args!("making {}", folder.display()), &error);
+    let failed = |error| Error::io(format_args!("creating {}", folder.display()), &error);
     DirBuilder::new().mode(0o700).create(&folder).or_else(unless_there).map_err(failed)?;
     let found = fs::symlink_metadata(&folder).map_err(failed)?;
     if found.is_dir() && found.uid() == user && found.mode() & OTHERS == 0 {
         return Ok(folder);
     }
     let message = format!(
-        "{} is no folder of yours alone, so locks cannot stand there: have it removed",
+        "{} must be a directory that only you can use, for locks: have it removed",
         folder.display()
     );
     Err(Error::new(ErrorKind::NoPermission, message))

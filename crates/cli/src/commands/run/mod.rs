@@ -1,17 +1,17 @@
-//! `esker run`: programs that know only files.
+//! `esker run`: programs that see a container as files.
 mod locks;
-mod program;
-mod report;
 
 use crate::open;
 use crate::output::Answer;
 use clap::Args;
-use dfs::{Dfs, MountOptions, NewDfs};
+use dfs::{Dfs, MountOptions, NewDfs, Unreached};
 use esker::backend::NewContainer;
 use esker::types::info::OpenMode;
 use esker::types::{Error, ErrorKind, Result};
 use esker::{Pool, Wait};
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::fmt::Write;
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
@@ -20,13 +20,12 @@ use std::process::{Command, ExitCode, ExitStatus};
 /// File name of the interception library.
 const LIBRARY: &str = "libesker_preload.so";
 
-/// Run a program that finds a file system of Esker at a path
+/// Run a program that sees the file system in a container
 ///
-/// The program, and all it starts, see the file system in the container at the mount point. It is not
-/// mounted in the kernel: a library in the program (LD_PRELOAD) answers calls of the C library on paths
-/// below the mount point; all others go to the system. Nothing needs to be installed or privileged. What
-/// is served and what is not is described in docs/semantics.md. A statically linked program is not
-/// reached, and a warning says so: use `esker mount` for it.
+/// The program and its children see the file system at the mount point. The kernel mounts nothing: a library that
+/// is preloaded into the program (LD_PRELOAD) serves the C library's calls on paths below the mount point, and
+/// passes all other calls on. This requires no installation and no privileges. docs/semantics.md lists which calls are
+/// served. The library cannot be loaded into a statically linked program; a warning says so: use `esker mount`.
 #[derive(Args)]
 #[command(after_long_help = "Examples:
   esker run tank/home -- cp -r /data/run1 /esker/
@@ -34,36 +33,36 @@ const LIBRARY: &str = "libesker_preload.so";
   esker run tank/home --report -- python3 train.py /esker/set
   esker run tank/home -- mpirun -n 4 ior -a POSIX -o /esker/ior
 
-Exit status: that of the program, or the signal that killed it (with --report, 128 and its number); 126
-where it could not be run, 127 where it was not found.")]
+The exit status is that of the program: with --report, 128 plus the number of the signal that killed it; 126 \
+if it could not be executed, 127 if it was not found.")]
 pub(crate) struct Run {
-    /// File system: a pool and a container in it, by label, UUID or URL
+    /// Container that holds the file system
     #[arg(value_name = "POOL/CONT")]
     source: String,
-    /// Where programs see the file system; need not exist
+    /// Mount point: the path at which the program sees the file system. It need not exist
     #[arg(long, value_name = "PATH", default_value = "/esker", env = "ESKER_MOUNT")]
     mount: PathBuf,
-    /// Make the container where there is none of this name
+    /// Create the container if it does not exist
     #[arg(long)]
     create: bool,
-    /// Refuse every change
+    /// Refuse all changes
     #[arg(long)]
     read_only: bool,
-    /// At the end print to standard error what was served, and what was not
+    /// When the program ends, print to standard error which calls were served and which were not
     #[arg(long)]
     report: bool,
-    /// The program and its arguments
+    /// Program to run, and its arguments
     #[arg(value_name = "PROGRAM", required = true, last = true)]
     program: Vec<OsString>,
 }
 
 impl Run {
-    /// Runs the program and ends as it did.
+    /// Runs the program, and returns its exit status.
     pub(crate) fn run(self) -> Result<Answer> {
         let (library, mount) = (library()?, self.mount_point()?);
         let (pool, container, locks) = self.check_container()?;
         let (program, arguments) = self.program.split_first().ok_or_else(no_program)?;
-        program::warn(program, &mount);
+        warn_if_unreached(program, &mount);
         let dir = RunDir::new()?;
         let mut command = start(program, &mount);
         command.args(arguments).env("LD_PRELOAD", preload(&library));
@@ -78,19 +77,19 @@ impl Run {
             command.env("ESKER_REPORT", &report);
         }
         if !self.report {
-            // In place of this process, so that signals reach the program.
+            // The program replaces this process, so that signals reach it.
             let cause = command.exec();
             return Ok(Answer::ended(not_run(program, &cause)));
         }
         let status = wait(&mut command);
-        eprint!("{}", report::read(&report));
+        eprint!("{}", total(&std::fs::read_to_string(&report).unwrap_or_default()));
         Ok(Answer::ended(match status {
             Ok(status) => code(status),
             Err(cause) => not_run(program, &cause),
         }))
     }
 
-    /// The mount point as programs are to write it: absolute, without detours.
+    /// The mount point as an absolute path without `.` and `..`.
     fn mount_point(&self) -> Result<PathBuf> {
         let plain: PathBuf = self.mount.components().collect();
         let is_good = plain.is_absolute()
@@ -108,12 +107,12 @@ impl Run {
         }
     }
 
-    /// Makes sure that there is a file system, so that its lack is told here and not by each program. The
-    /// pool, the UUID of the container, and the folder for locks.
-    fn check_container(&self) -> Result<(&str, String, PathBuf)> {
+    /// Checks that the container holds a file system, so that an error is reported once and not by each process.
+    /// Returns the pool, the UUID of the container, and the directory for locks.
+    fn check_container(&self) -> Result<(String, String, PathBuf)> {
         let (name, label) = open::split(&self.source)?;
         let mode = if self.read_only { OpenMode::ReadOnly } else { OpenMode::ReadWrite };
-        let pool = Pool::connect(name, mode)?;
+        let pool = Pool::connect(&name, mode)?;
         if self.create {
             let new = NewContainer { label: Some(label), ..NewContainer::default() };
             match Dfs::create_container(&pool, &new, &NewDfs::default()) {
@@ -125,14 +124,14 @@ impl Run {
         let uuid = container.info().uuid.to_string();
         let options = MountOptions { read_only: self.read_only, ..MountOptions::default() };
         Dfs::mount(container, options)?;
-        Ok((name, uuid, locks::folder(&pool)?))
+        Ok((name.into_owned(), uuid, locks::folder(&pool)?))
     }
 }
 
-/// What the processes of a run share, gone with it or with the next one.
+/// A directory that the processes of a run share. It is removed at the end of the run, or by a later one.
 struct RunDir(PathBuf);
 
-/// How the folders begin that are named by the process of a run.
+/// Beginning of the names of these directories; the process ID of the run follows.
 const RUN_DIR: &str = "esker-run-";
 
 impl RunDir {
@@ -144,20 +143,20 @@ impl RunDir {
             match std::fs::DirBuilder::new().mode(0o700).create(&dir) {
                 Ok(()) => return Ok(Self(dir)),
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(Error::io(format!("making {}", dir.display()), &error)),
+                Err(error) => return Err(Error::io(format!("creating {}", dir.display()), &error)),
             }
         }
         Err(no_program())
     }
 }
 
-/// The folder for what processes share that are not of one pool.
+/// The directory for what processes share outside a pool.
 fn shared_place() -> PathBuf {
     let memory = Path::new("/dev/shm");
     if memory.is_dir() { memory.to_owned() } else { PathBuf::from("/tmp") }
 }
 
-/// Removes what runs left that are over.
+/// Removes the directories of runs that have ended.
 fn sweep(place: &Path) {
     let Ok(entries) = std::fs::read_dir(place) else { return };
     for entry in entries.flatten() {
@@ -176,7 +175,8 @@ impl Drop for RunDir {
     }
 }
 
-/// The library: what `ESKER_PRELOAD` names, else beside this program or in the folder of its libraries.
+/// The interception library: the one that `ESKER_PRELOAD` names, or the one beside this program or in the directory of
+/// its libraries.
 fn library() -> Result<PathBuf> {
     let named = std::env::var_os("ESKER_PRELOAD").map(PathBuf::from);
     let named = named.map(|path| if path.is_dir() { path.join(LIBRARY) } else { path });
@@ -195,14 +195,14 @@ fn library() -> Result<PathBuf> {
         Error::new(
             ErrorKind::NotFound,
             format!(
-                "the interception library is not there; looked for {}; set ESKER_PRELOAD to its path",
+                "the interception library was not found; tried {}: set ESKER_PRELOAD to its path",
                 places.join(", ")
             ),
         )
     })
 }
 
-/// Our library before those that are preloaded anyway.
+/// The value of LD_PRELOAD: our library, then those that it names already.
 fn preload(library: &Path) -> OsString {
     let mut value = library.as_os_str().to_owned();
     let others = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty());
@@ -213,7 +213,7 @@ fn preload(library: &Path) -> OsString {
     value
 }
 
-/// A program in the file system is started by one outside, which sees it.
+/// A program inside the file system is started by `env`, which sees the file system.
 fn start(program: &OsStr, mount: &Path) -> Command {
     if !Path::new(program).starts_with(mount) {
         return Command::new(program);
@@ -223,7 +223,7 @@ fn start(program: &OsStr, mount: &Path) -> Command {
     command
 }
 
-/// Runs the program. What the terminal sends to end it goes to the program as well, which decides.
+/// Runs the program. Signals of the terminal reach the program too, so this process ignores them.
 fn wait(command: &mut Command) -> std::io::Result<ExitStatus> {
     let mut child = command.spawn()?;
     let ignored = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
@@ -240,7 +240,7 @@ fn code(status: ExitStatus) -> ExitCode {
 }
 
 fn not_run(program: &OsStr, cause: &std::io::Error) -> ExitCode {
-    eprintln!("esker: cannot run {}: {cause}", program.display());
+    eprintln!("esker: cannot execute {}: {cause}", program.display());
     match cause.kind() {
         std::io::ErrorKind::NotFound => ExitCode::from(127),
         _ => ExitCode::from(126),
@@ -248,5 +248,72 @@ fn not_run(program: &OsStr, cause: &std::io::Error) -> ExitCode {
 }
 
 fn no_program() -> Error {
-    Error::new(ErrorKind::Invalid, "name the program to be run behind --")
+    Error::new(ErrorKind::Invalid, "name the program to run after --")
+}
+
+/// Warns if the library cannot be loaded into the program. The library itself warns about programs that it starts.
+fn warn_if_unreached(program: &OsStr, mount: &Path) {
+    let Some(path) = find(program).filter(|path| !path.starts_with(mount)) else { return };
+    if let Some(why) = Unreached::of(&path) {
+        let (name, mount) = (path.display(), mount.display());
+        eprintln!("esker: warning: {name} {}: it does not see {mount}", why.cause());
+    }
+}
+
+/// The file that is executed, found as a shell finds it.
+fn find(program: &OsStr) -> Option<PathBuf> {
+    let path = Path::new(program);
+    if path.components().count() > 1 {
+        return Some(path.to_owned());
+    }
+    let folders = std::env::var_os("PATH")?;
+    std::env::split_paths(&folders).map(|folder| folder.join(path)).find(|path| path.is_file())
+}
+
+/// The report of a run: the lines of all its processes, added up.
+fn total(lines: &str) -> String {
+    let (mut served, mut notes) = (BTreeMap::new(), BTreeMap::new());
+    for line in lines.lines() {
+        match line.split_once(' ') {
+            Some(("served", rest)) => {
+                let (name, count) = rest.split_once(' ').unwrap_or((rest, "0"));
+                *served.entry(name).or_insert(0_u64) += count.parse().unwrap_or(0);
+            }
+            Some(("note", rest)) => *notes.entry(rest).or_insert(0_u64) += 1,
+            _ => {}
+        }
+    }
+    let mut text = String::from("esker: calls that were served:\n");
+    if served.is_empty() {
+        text.push_str("  none\n");
+    }
+    for (name, count) in served {
+        let _ = writeln!(text, "  {count:>12}  {name}");
+    }
+    text.push_str("esker: calls that were not served:\n");
+    if notes.is_empty() {
+        text.push_str("  none that were noticed\n");
+    }
+    for (note, processes) in notes {
+        let _ = writeln!(text, "  {note} (processes: {processes})");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processes_are_added_up() {
+        let text = total("served open 2\nserved read 1\nnote a b\nserved open 3\nnote a b\n");
+        assert!(text.contains("           5  open\n             1  read\n"), "{text}");
+        assert!(text.contains("a b (processes: 2)"), "{text}");
+    }
+
+    #[test]
+    fn an_empty_report_says_so() {
+        let text = total("");
+        assert!(text.contains("  none\n") && text.contains("  none that were noticed\n"), "{text}");
+    }
 }

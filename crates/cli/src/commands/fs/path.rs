@@ -1,4 +1,5 @@
-//! How things in file systems are named on the command line.
+//! Paths in containers, as the command line names them.
+use crate::open;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use dfs::{Dfs, Follow, MountOptions, Node};
 use esker::types::{Error, ErrorKind, Result};
@@ -7,34 +8,34 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
-/// How things are named, for the help of commands that take them.
+/// The forms of PATH: the end of the help of commands that take one.
 pub(super) const NAMING: &str = "\
-A PATH is POOL/CONT:/path/in/the/container, or daos://POOL/CONT/path/in/the/container. POOL/CONT: is the root. \
-POOL may be a label, a UUID or a URL (esker:/path/to/pool/CONT:/path). Where a command takes paths of the host as \
-well, anything that begins with / or . and anything without a colon before a slash is one.";
+A PATH is POOL/CONT:/path or daos://POOL/CONT/path. POOL/CONT: is the root directory. POOL is a label, a UUID or a URL: \
+esker:/path/to/pool/CONT:/path, rados:CEPH_POOL/CONT?conf=FILE:/path. If a command takes paths of the host as well, \
+a path of the host is one that begins with / or ., or that has no colon before a slash.";
 
 /// A path in the file system of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FsPath {
     pub(super) pool: String,
     pub(super) container: String,
-    /// From the root, beginning with a slash.
+    /// The path from the root, with a slash at its beginning.
     pub(super) path: Vec<u8>,
 }
 
-/// A path in a container, or one of the host.
+/// A path in a container, or a path of the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Either {
     Inside(FsPath),
     Host(PathBuf),
 }
 
-/// For clap: a path in a container; the colon of a root may be left out.
+/// For clap: a path in a container. `POOL/CONT` is its root.
 pub(super) fn inside() -> impl TypedValueParser<Value = FsPath> {
     OsStringValueParser::new().try_map(|text| FsPath::parse(&text).ok_or_else(|| refused(&text)))
 }
 
-/// For clap: a path in a container, or of the host.
+/// For clap: a path in a container, or a path of the host.
 pub(super) fn either() -> impl TypedValueParser<Value = Either> {
     OsStringValueParser::new().map(|text| match (is_host(&text), FsPath::parse_full(&text)) {
         (false, Some(path)) => Either::Inside(path),
@@ -47,17 +48,18 @@ fn is_host(text: &OsStr) -> bool {
 }
 
 fn refused(text: &OsStr) -> String {
-    format!("{text:?} names nothing in a container; write POOL/CONT:/path or daos://POOL/CONT/path")
+    format!("{text:?} is not a path in a container: write POOL/CONT:/path or daos://POOL/CONT/path")
 }
 
 impl FsPath {
-    /// Also understands POOL/CONT.
+    /// Reads a path; `POOL/CONT` is a root as well.
     pub(super) fn parse(text: &OsStr) -> Option<Self> {
         let whole = || Self::of(text.as_bytes(), b"/").filter(|path| !path.pool.ends_with(':'));
         let is_url = text.as_bytes().starts_with(b"daos://");
         Self::parse_full(text).or_else(|| whole().filter(|_| !is_url))
     }
 
+    /// Reads a path that is told from one of the host by its colon or its scheme.
     pub(super) fn parse_full(text: &OsStr) -> Option<Self> {
         let bytes = text.as_bytes();
         if let Some(rest) = bytes.strip_prefix(b"daos://") {
@@ -80,40 +82,39 @@ impl FsPath {
 
     fn of(names: &[u8], path: &[u8]) -> Option<Self> {
         let names = std::str::from_utf8(names).ok()?;
-        let (pool, container) = names.rsplit_once('/')?;
-        let some = !pool.is_empty() && !container.is_empty();
-        let (pool, container) = (pool.to_owned(), container.to_owned());
-        some.then(|| Self { pool, container, path: path.to_vec() })
+        let (pool, container) = open::split(names).ok()?;
+        let (pool, container) = (pool.into_owned(), container.to_owned());
+        Some(Self { pool, container, path: path.to_vec() })
     }
 
-    /// As it is written on the command line, with another path.
+    /// Another path in the same container, as the command line writes it.
     pub(super) fn shown(&self, path: &[u8]) -> Vec<u8> {
         [self.pool.as_bytes(), b"/", self.container.as_bytes(), b":", path].concat()
     }
 }
 
 fn is_scheme(text: &[u8]) -> bool {
-    matches!(text, b"esker" | b"posix" | b"memory")
+    matches!(text, b"esker" | b"posix" | b"rados" | b"memory")
 }
 
-/// File systems that a command has mounted: each once.
+/// The file systems that a command has opened, each once.
 pub(super) struct Mounts {
     read_only: bool,
     mounted: HashMap<(String, String), Dfs>,
 }
 
 impl Mounts {
-    /// For commands that only look.
+    /// Opens file systems for reading.
     pub(super) fn reading() -> Self {
         Self { read_only: true, mounted: HashMap::new() }
     }
 
-    /// For commands that change something.
+    /// Opens file systems for reading and writing.
     pub(super) fn writing() -> Self {
         Self { read_only: false, mounted: HashMap::new() }
     }
 
-    /// The file system that a path is in.
+    /// The file system that holds a path.
     pub(super) fn fs(&mut self, path: &FsPath) -> Result<Dfs> {
         let key = (path.pool.clone(), path.container.clone());
         if let Some(fs) = self.mounted.get(&key) {
@@ -125,37 +126,39 @@ impl Mounts {
         Ok(fs)
     }
 
-    /// What a path names.
+    /// The entry that a path names.
     pub(super) fn node(&mut self, path: &FsPath, follow: Follow) -> Result<Node> {
         let fs = self.fs(path)?;
         fs.resolve(&fs.root(), &path.path, follow).map_err(|error| at(path, &error))
     }
 
-    /// The directory that the last name of a path is in, and that name.
+    /// The directory of a path's last name, and that name.
     pub(super) fn parent(&mut self, path: &FsPath) -> Result<(Node, Vec<u8>)> {
         let fs = self.fs(path)?;
         let (dir, name) =
             fs.resolve_parent(&fs.root(), &path.path).map_err(|error| at(path, &error))?;
         match name {
-            b"" | b"." | b".." => Err(at(path, &Error::new(ErrorKind::Invalid, "names no entry"))),
+            b"" | b"." | b".." => {
+                Err(at(path, &Error::new(ErrorKind::Invalid, "the path ends with no name")))
+            }
             _ => Ok((dir, name.to_vec())),
         }
     }
 
-    /// Stores what waits to be stored.
+    /// Writes buffered changes of all file systems.
     pub(super) fn flush(&self) -> Result<()> {
         self.mounted.values().try_for_each(Dfs::flush)
     }
 }
 
-/// The error with the path as the user wrote it.
+/// The error, with the path as the user wrote it.
 pub(super) fn at(path: &FsPath, error: &Error) -> Error {
     let shown = path.shown(&path.path);
     let message = format!("{}: {}", String::from_utf8_lossy(&shown), error.message());
     Error::new(error.kind(), message)
 }
 
-/// Bytes as an argument of the operating system.
+/// Bytes as a path of the host.
 pub(super) fn os(bytes: Vec<u8>) -> OsString {
     OsString::from_vec(bytes)
 }
@@ -179,6 +182,9 @@ mod tests {
             ("tank/a:b:/c", "tank", "a:b", "/c"),
             ("esker:/dev/shm/tank/run1:/a", "esker:/dev/shm/tank", "run1", "/a"),
             ("esker:/dev/shm/tank/run1:", "esker:/dev/shm/tank", "run1", "/"),
+            ("rados:data/run1:/a", "rados:data", "run1", "/a"),
+            ("rados:data/run1?conf=/etc/c:/a", "rados:data?conf=/etc/c", "run1", "/a"),
+            ("rados:data?conf=/etc/c/run1:/a", "rados:data?conf=/etc/c", "run1", "/a"),
             ("memory:x/run1:/a", "memory:x", "run1", "/a"),
             ("daos://tank/run1/a/b", "tank", "run1", "/a/b"),
             ("daos://tank/run1", "tank", "run1", "/"),

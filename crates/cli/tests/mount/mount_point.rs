@@ -10,12 +10,12 @@ use std::path::PathBuf;
 use std::process::Command;
 
 /// A pool with a file system `tank/home`, and a directory to mount it on.
-pub(crate) struct Place {
+pub(crate) struct MountPoint {
     pub(crate) dir: PathBuf,
     pub(crate) site: Site,
 }
 
-impl Place {
+impl MountPoint {
     /// `None` where this machine cannot mount.
     pub(crate) fn new() -> Option<Self> {
         let device = OpenOptions::new().read(true).write(true).open("/dev/fuse");
@@ -26,18 +26,18 @@ impl Place {
         }
         let site = Site::in_memory();
         site.ok(&["pool", "create", "tank", "--size", "256M", "--targets", "2"]);
-        let place = Self { dir: site.dir.join("mnt"), site };
-        let pool = Pool::connect(&place.pool(), OpenMode::ReadWrite).unwrap();
+        let point = Self { dir: site.dir.join("mnt"), site };
+        let pool = Pool::connect(&point.pool(), OpenMode::ReadWrite).unwrap();
         let label = NewContainer { label: Some("home"), ..Default::default() };
         Dfs::create_container(&pool, &label, &NewDfs::default()).unwrap();
-        fs::create_dir(&place.dir).unwrap();
-        Some(place)
+        fs::create_dir(&point.dir).unwrap();
+        Some(point)
     }
 
     pub(crate) fn mounted(options: &[&str]) -> Option<Self> {
-        let place = Self::new()?;
-        place.mount(options);
-        Some(place)
+        let point = Self::new()?;
+        point.mount(options);
+        Some(point)
     }
 
     pub(crate) fn mount(&self, options: &[&str]) {
@@ -89,7 +89,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for MountPoint {
     fn drop(&mut self) {
         if self.is_mounted() {
             self.site.run(&["umount", "--lazy", self.dir()]);
