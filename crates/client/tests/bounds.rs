@@ -87,7 +87,7 @@ fn compaction_that_gains_nothing_ends() {
     let began = Instant::now();
     esker_store::Pool::open(&tank.path())
         .unwrap()
-        .state()
+        .opened()
         .unwrap()
         .compact(&mut |_, _| {})
         .unwrap();

@@ -2,7 +2,8 @@
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Once, OnceLock};
 
 static GENERATION: AtomicU64 = AtomicU64::new(1);
@@ -32,6 +33,7 @@ extern "C" fn in_child() {
 
 /// A number that differs between a process and each of its forked children. What was opened under
 /// another number belongs to an ancestor and must be neither used nor closed.
+#[inline]
 pub fn generation() -> u64 {
     REGISTER.call_once(|| {
         // SAFETY: the handlers touch nothing but atomics and descriptors, which is safe after fork.
@@ -67,6 +69,86 @@ pub fn undisturbed<T, E>(mut make: impl FnMut() -> Result<T, E>) -> Result<T, E>
         std::thread::yield_now();
     }
     make()
+}
+
+/// A value that each process makes for itself. A forked child begins without one; it neither uses nor drops that of
+/// its parent.
+pub struct PerProcess<T> {
+    newest: AtomicPtr<Made<T>>,
+    _values: PhantomData<T>,
+}
+
+struct Made<T> {
+    generation: u64,
+    value: T,
+    /// The value of the parent. Values stay as long as the whole, since there may be references to them.
+    older: *mut Made<T>,
+}
+
+impl<T: Send + Sync> PerProcess<T> {
+    /// With a value made by this process.
+    pub fn new(value: T) -> Self {
+        let made = Made { generation: generation(), value, older: null_mut() };
+        let newest = AtomicPtr::new(Box::into_raw(Box::new(made)));
+        Self { newest, _values: PhantomData }
+    }
+
+    /// The value of this process; `None` in a child that has not made one yet.
+    #[inline]
+    pub fn get(&self) -> Option<&T> {
+        // SAFETY: what it points to was made by `new` or `set` and lives as long as `self`.
+        let made = unsafe { self.newest.load(Ordering::Acquire).as_ref() }?;
+        (made.generation == generation()).then_some(&made.value)
+    }
+
+    /// The value of this process; made if there is none.
+    ///
+    /// # Errors
+    /// Those of `make`.
+    #[inline]
+    pub fn get_or_make<E>(&self, make: impl FnOnce() -> Result<T, E>) -> Result<&T, E> {
+        match self.get() {
+            Some(value) => Ok(value),
+            None => make().map(|value| self.set(value)),
+        }
+    }
+
+    /// Several threads of a child may get here: the first value stays.
+    #[cold]
+    fn set(&self, value: T) -> &T {
+        let older = self.newest.load(Ordering::Acquire);
+        if let Some(value) = self.get() {
+            return value;
+        }
+        let mine = Box::into_raw(Box::new(Made { generation: generation(), value, older }));
+        let (won, lost) = (Ordering::AcqRel, Ordering::Acquire);
+        match self.newest.compare_exchange(older, mine, won, lost) {
+            // SAFETY: made just now; from now on it lives as long as `self`.
+            Ok(_) => unsafe { &(*mine).value },
+            Err(theirs) => {
+                // SAFETY: nobody else knows of the one made just now; the other one, which a thread of this process
+                // made, lives as long as `self`.
+                unsafe {
+                    drop(Box::from_raw(mine));
+                    &(*theirs).value
+                }
+            }
+        }
+    }
+}
+
+impl<T> Drop for PerProcess<T> {
+    fn drop(&mut self) {
+        let mut next = *self.newest.get_mut();
+        while !next.is_null() {
+            // SAFETY: made by `new` or `set`, reached once, and no reference to it outlives `self`.
+            let made = unsafe { Box::from_raw(next) };
+            next = made.older;
+            if made.generation != generation() {
+                std::mem::forget(made.value);
+            }
+        }
+    }
 }
 
 /// A mutex whose content starts afresh in a forked child, whoever held it in the parent.
@@ -170,6 +252,25 @@ impl<T> Drop for ForkGuard<'_, T> {
 mod tests {
     use super::*;
     use std::cell::Cell;
+    use std::sync::Arc;
+
+    #[test]
+    fn what_a_parent_made_is_neither_used_nor_dropped() {
+        let of_parent = Arc::new(1);
+        let values = PerProcess::new(Arc::clone(&of_parent));
+        assert_eq!(values.get().map(|value| **value), Some(1));
+        // As in a child: the value has another process's number.
+        // SAFETY: made by `new`, and nobody else looks at it.
+        unsafe { (*values.newest.load(Ordering::Relaxed)).generation = 0 };
+        assert!(values.get().is_none());
+        let own = Arc::new(2);
+        let made = values.get_or_make(|| Ok::<_, ()>(Arc::clone(&own)));
+        assert!(made.is_ok_and(|made| Arc::ptr_eq(made, &own)));
+        let again = values.get_or_make(|| Err(()));
+        assert!(again.is_ok_and(|made| Arc::ptr_eq(made, &own)));
+        drop(values);
+        assert_eq!((Arc::strong_count(&of_parent), Arc::strong_count(&own)), (2, 1));
+    }
 
     /// Whether values of a type may be shared between threads, and whether they may move to another.
     struct Threads<T>(PhantomData<T>);

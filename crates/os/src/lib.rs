@@ -9,7 +9,7 @@ mod files;
 mod fork;
 
 pub use files::{is_read_only, open_plain, space_of};
-pub use fork::{ForkGuard, ForkLock, generation, on_child, undisturbed};
+pub use fork::{ForkGuard, ForkLock, PerProcess, generation, on_child, undisturbed};
 
 use esker_types::{Error, ErrorKind, Result, Uuid};
 

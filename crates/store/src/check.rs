@@ -1,14 +1,11 @@
-//! Finding damage: `check` looks at all structures, `scrub` reads all data.
-#[cfg(test)]
-mod tests;
-
+//! Finds damage: `check` verifies all structures, `scrub` reads all data.
 use crate::commit::recover;
 use crate::io::folder::Folder;
 use crate::io::txn::Txn;
 use crate::keys::DataKey;
-use crate::pool::{Pool, Purpose, State, declare_sound, refuse_damaged};
+use crate::pool::{OpenPool, Pool, Purpose, declare_sound, refuse_damaged};
 use crate::record::{Body, Record};
-use crate::segment::State as SegmentState;
+use crate::segment::SegmentState;
 use crate::superblock::Superblock;
 use crate::target::Target;
 use crate::walk;
@@ -19,19 +16,19 @@ use std::sync::Arc;
 /// What a check found.
 #[derive(Clone, Debug, Default)]
 pub struct CheckReport {
-    /// What is wrong, in words; empty for a sound pool.
+    /// Problems, one message each; empty for a sound pool.
     pub problems: Vec<String>,
-    /// They are about pages of an index, which no repair mends.
+    /// The problems are damaged pages of an index, which no repair can mend.
     pub pages_damaged: bool,
-    /// What was mended.
+    /// What was repaired, one message each.
     pub repaired: Vec<String>,
-    /// Index records looked at.
+    /// Number of index records verified.
     pub records: u64,
-    /// Bytes of data they name.
+    /// Bytes of data that they refer to.
     pub live_bytes: u64,
-    /// Bytes that are neither alive nor free nor waiting to be collected.
+    /// Bytes that are neither live, nor free, nor counted as dead.
     pub lost_bytes: u64,
-    /// Where lost bytes are, in words, a segment each.
+    /// Where they are, one message per segment.
     pub lost: Vec<String>,
 }
 
@@ -42,26 +39,26 @@ pub struct ScrubReport {
     pub records: u64,
     /// Bytes of data read and compared with their checksums.
     pub bytes: u64,
-    /// Damage, in words that name the object; empty for sound data.
+    /// Damage, one message per object; empty for sound data.
     pub damaged: Vec<String>,
 }
 
-/// Hears of work done and in all.
+/// Called with the amount of work done and the total.
 pub type Progress<'p> = &'p mut dyn FnMut(u64, u64);
 
 impl Pool {
-    /// Looks at the pages of the indexes of the pool at `path`, before a tool goes through all of them: a damaged
-    /// one could lead LMDB anywhere.
+    /// Verifies the pages of all indexes of the pool at `path` without LMDB, which follows whatever a damaged page says.
+    /// For tools that read whole indexes.
     ///
     /// # Errors
-    /// `Corrupt` where a page is damaged.
+    /// `Corrupt` if a page is damaged.
     pub fn check_pages(path: &Path) -> Result<()> {
         refuse_damaged(&Folder::open(path)?, false)
     }
 
-    /// Looks at all structures of the pool at `path`. With `repair`, and nobody else in it, removes
-    /// damaged records and counts all space anew; a pool refused after a stop of the machine opens
-    /// again once a repairing check found it sound.
+    /// Verifies all structures of the pool at `path`. With `repair`, and no other process in the pool, it removes damaged
+    /// records and recounts all space. A pool that is refused after a crash of the machine can be opened again once a
+    /// repairing check has found it sound.
     pub fn check(path: &Path, repair: bool, progress: Progress<'_>) -> Result<CheckReport> {
         Superblock::read(path)?;
         let path = path.canonicalize().map_err(|error| {
@@ -73,14 +70,14 @@ impl Pool {
             report.pages_damaged = true;
             return Ok(report);
         }
-        let state = State::shared(&path, Purpose::Check)?;
+        let state = OpenPool::shared(&path, Purpose::Check)?;
         state.check(repair, progress, &mut report)?;
         Ok(report)
     }
 }
 
-impl State {
-    /// Keeps others from opening the pool while it may be mended.
+impl OpenPool {
+    /// Prevents other processes from opening the pool during a repair.
     fn check(&self, repair: bool, progress: Progress<'_>, report: &mut CheckReport) -> Result<()> {
         if repair || !self.control.is_current() {
             self.control.exclusively(|| self.check_now(repair, progress, report))
@@ -143,7 +140,7 @@ impl State {
         Ok(())
     }
 
-    /// Reads all data and compares it with its checksums.
+    /// Reads all data and verifies its checksums.
     pub fn scrub(&self, progress: Progress<'_>) -> Result<ScrubReport> {
         let mut report = ScrubReport::default();
         let used = |target: &Arc<Target>| walk::usage(target).map(|usage| live(&usage));
@@ -154,7 +151,7 @@ impl State {
         Ok(report)
     }
 
-    /// Compacts until nothing is left to gain; returns the bytes that became free.
+    /// Compacts until nothing is left to gain. Returns the bytes that became free.
     pub fn compact(&self, progress: Progress<'_>) -> Result<u64> {
         let mut freed = 0;
         for (number, target) in self.targets.iter().enumerate() {
@@ -171,7 +168,7 @@ fn live(usage: &walk::Usage) -> u64 {
     usage.segments.values().map(|used| used.live).sum()
 }
 
-/// Looks at every record; returns the keys of those that are damaged.
+/// Verifies every record; returns the keys of those that are damaged.
 fn check_records(
     target: &Target,
     report: &mut CheckReport,
@@ -220,7 +217,7 @@ fn misplaced(target: &Target, _: &DataKey<'_>, record: &Record<'_>) -> Option<St
     (!inside).then(|| "data outside the segments".to_owned())
 }
 
-/// Extents of one akey must not share records.
+/// Reports extents of one akey that overlap.
 fn overlaps(
     previous: &mut Option<(Vec<u8>, u64)>,
     parts: &DataKey<'_>,
@@ -233,7 +230,7 @@ fn overlaps(
     clash.then(|| "extents that overlap".to_owned())
 }
 
-/// Keys that were cut must be as their hash says with what the record has of them.
+/// Reports long keys that do not match the hash in the index key.
 fn unnamed(parts: &DataKey<'_>, record: &Record<'_>) -> Option<String> {
     let keys = parts.dkey(record.left_out).and_then(|_| parts.akey(record.left_out));
     keys.is_err().then(|| "the rest of another key".to_owned())
@@ -247,7 +244,7 @@ fn remove(target: &Target, keys: &[Vec<u8>]) -> Result<()> {
     txn.commit()
 }
 
-/// Compares the segments' counts with what the index names.
+/// Compares the counts of each segment with what the index refers to.
 fn check_space(
     target: &Target,
     report: &mut CheckReport,
@@ -257,9 +254,9 @@ fn check_space(
     let (mut unfit, mut damage) = target.unfit(&usage)?;
     miscounted.append(&mut unfit);
     report.problems.append(&mut damage);
-    let words = target.words();
+    let atomics = target.shared();
     for number in 0..target.segment_count() {
-        let segment = words.segment(number);
+        let segment = atomics.segment(number);
         let dead = usage.dead.get(&number).copied().unwrap_or(0);
         let (counted, state) = (segment.live(dead), segment.load());
         let named = usage.segments.get(&number).copied().unwrap_or_default().live;
@@ -298,7 +295,7 @@ fn scrub_target(
     Ok(())
 }
 
-/// Records scrubbed under one view, so that no view lives for long.
+/// Records scrubbed in one read transaction, so that none stays open for long.
 const SCRUB_BATCH: u64 = 256;
 
 fn scrub_batch(
@@ -340,4 +337,88 @@ fn scrub_record(
     let mut bytes = vec![0; record.bytes() as usize];
     report.bytes += record.bytes();
     target.read_verified(key, &place, 0, &mut bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ContainerSpec;
+    use crate::tests::Scratch;
+    use esker_types::info::{ContainerRef, OpenMode};
+    use esker_types::ops::{Cond, Source, Update, Value, Write, WriteOp};
+    use esker_types::{ObjectClass, ObjectId, ObjectType};
+    use std::sync::atomic::Ordering;
+
+    #[test]
+    fn lost_bytes_are_named_and_found_again() {
+        let pool = Scratch::new(24 << 20, |spec| spec.targets = Some(2));
+        let state = pool.opened();
+        let atomics = state.targets[1].shared();
+        let segment = atomics.segment(2);
+        segment.published.store(1119, Ordering::Release);
+        segment.store(SegmentState::Sealed);
+        let check = |repair| Pool::check(&pool.path(), repair, &mut |_, _| {}).unwrap();
+        let (found, where_they_are) =
+            (check(false), "target 1, segment 2: 0 bytes named, 1119 counted, 0 dead, Sealed");
+        assert_eq!((found.lost_bytes, &found.lost[..]), (1119, &[where_they_are.to_owned()][..]));
+        assert_eq!(found.problems, ["1119 bytes are alive that nothing names"]);
+        let mended = check(true);
+        assert_eq!((mended.lost_bytes, mended.lost.len()), (0, 0));
+        assert!(mended.repaired.iter().any(|line| line == where_they_are), "{mended:?}");
+        assert_eq!(check(false).lost_bytes, 0);
+    }
+
+    /// A pool with a value on each of its two targets, closed.
+    fn with_values() -> Scratch {
+        let mut pool = Scratch::new(24 << 20, |spec| spec.targets = Some(2));
+        {
+            let state = pool.opened();
+            let spec = ContainerSpec { label: Some("c"), ..ContainerSpec::default() };
+            state.create_container(&spec).unwrap();
+            let label = ContainerRef::Label("c");
+            let container = state.open_container(label, OpenMode::ReadWrite).unwrap();
+            let oid = ObjectId::generate(0, 1, ObjectType::MultiHashed, ObjectClass::S1);
+            let value = Value::Single(Source::One(&[7; 4000]));
+            let updates = [Update { akey: b"a", value, cond: Cond::NONE }];
+            let op = WriteOp::Update { dkey: b"d", cond: Cond::NONE, updates: &updates };
+            for target in 0..2 {
+                state.write(&container, target, &[Write { oid, op }], &[]).unwrap();
+            }
+        }
+        pool.close();
+        pool
+    }
+
+    #[test]
+    fn an_index_that_lost_its_bytes_is_refused_and_left_alone() {
+        let pool = with_values();
+        let file = pool.path().join("target-1/index/data.mdb");
+        let whole = std::fs::metadata(&file).unwrap().len();
+        for len in [0, 4096, whole - 1] {
+            std::fs::File::options().write(true).open(&file).unwrap().set_len(len).unwrap();
+            let refused = Pool::open(&pool.path()).map(drop).unwrap_err();
+            assert_eq!(refused.kind(), esker_types::ErrorKind::Corrupt, "{len}: {refused}");
+            let found = Pool::check(&pool.path(), false, &mut |_, _| {}).unwrap().problems;
+            assert!(found[0].contains(&format!("{len} bytes of {whole}")), "{len}: {found:?}");
+            assert_eq!(std::fs::metadata(&file).unwrap().len(), len);
+        }
+        std::fs::remove_file(&file).unwrap();
+        assert!(Pool::open(&pool.path()).is_err());
+        assert!(Pool::check(&pool.path(), false, &mut |_, _| {}).is_err());
+        assert!(!file.exists());
+    }
+
+    #[test]
+    fn an_index_of_another_time_is_noticed_by_the_bytes_that_nothing_names() {
+        let empty = {
+            let mut pool = Scratch::new(24 << 20, |spec| spec.targets = Some(2));
+            pool.close();
+            std::fs::read(pool.path().join("target-1/index/data.mdb")).unwrap()
+        };
+        let pool = with_values();
+        let check = || Pool::check(&pool.path(), false, &mut |_, _| {}).unwrap();
+        assert_eq!(check().problems, [""; 0]);
+        std::fs::write(pool.path().join("target-1/index/data.mdb"), empty).unwrap();
+        assert_eq!(check().problems, ["4000 bytes are alive that nothing names"]);
+    }
 }

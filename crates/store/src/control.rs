@@ -1,26 +1,24 @@
-//! The control file: words that all processes of a pool share while it is in use.
+//! The control file: atomics that all processes of a pool share while it is in use.
 //!
-//! It holds what need not survive the machine: who owns which segment, the last epoch of each target,
-//! versions for conflict detection. After a restart of the machine it is made anew from the indexes.
-//! Bytes past the words exist only to be locked; `docs/format.md` draws both.
-mod epochs;
-mod locks;
+//! It stores what need not survive a restart of the machine: who owns which segment, the last epoch, versions for
+//! conflict detection. After a restart it is rebuilt from the indexes. Bytes behind the atomics exist only to be
+//! locked; `docs/format.md` has the layout of both.
 mod processes;
 
-pub(crate) use locks::PROCESS_BYTES;
+pub(crate) use processes::PROCESS_BYTES;
 
-use crate::copies;
-use crate::holds::{self, HOLD_WORDS};
 use crate::io::folder::{Folder, Use};
+use crate::io::map::SharedAtomics;
 use crate::io::own::Own;
-use crate::io::{lock, map::Words, sys};
+use crate::io::{lock, sys};
+use crate::leases::LEASE_TABLE_LEN;
 use crate::superblock::Superblock;
 use crate::sync::AtomicU64;
-use epochs::Epochs;
+use crate::{double_open, leases};
 use esker_types::info::ContainerId;
 use esker_types::limits::PROCESSES_MAX;
 use esker_types::{Epoch, Error, ErrorKind, ObjectId, Result, StableHash};
-use locks::BYTE_PROCESS;
+use processes::BYTE_PROCESS;
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher};
 use std::path::Path;
@@ -31,51 +29,51 @@ use std::sync::atomic::Ordering;
 pub(crate) const NAME: &str = "control";
 
 const MAGIC: u64 = u64::from_le_bytes(*b"ESKRCTL1");
-const HEADER_WORDS: usize = 512;
-const TARGET_HEAD_WORDS: usize = 8;
-/// Place among them of the epoch of a commit that is under way.
+const HEADER_LEN: usize = 512;
+const TARGET_HEAD_LEN: usize = 8;
+/// Position of [`TargetAtomics::in_doubt`] among them.
 const IN_DOUBT: usize = 0;
 /// Slots of a target's conflict table.
 pub(crate) const CONFLICT_SLOTS: usize = 4096;
-pub(crate) const SEGMENT_WORDS: usize = 4;
-const PROCESS_WORDS: usize = 2;
+pub(crate) const SEGMENT_LEN: usize = 4;
+const PROCESS_LEN: usize = 2;
 
-/// Number of a process among those that have the pool open.
+/// Number of a process among those that have the pool open, below [`PROCESSES_MAX`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ProcessSlot(pub(crate) u32);
 
 /// The control file of a pool, as one process has it open.
 pub(crate) struct Control {
-    /// Has the locks.
+    /// The file with the locks of this process.
     file: Own,
-    words: Words,
-    /// Nobody can write to the pool: the words are a copy of this process's own, and nothing is locked.
+    shared: SharedAtomics,
+    /// The pool cannot be written to: the atomics are a private copy of this process, and nothing is locked.
     pub(crate) read_only: bool,
-    /// Words before those of processes.
+    /// Number of atomics in front of those of processes.
     targets_end: usize,
-    /// Words of one target.
-    target_words: usize,
+    /// Number of atomics per target.
+    target_len: usize,
     segments: usize,
     boot_id: u64,
-    /// Held over what is done to the dead: the locks of a file do not tell threads apart.
-    burying: Mutex<()>,
+    /// Held while the segments of a dead process are taken over: file locks do not exclude threads of one process.
+    reaping: Mutex<()>,
     /// This process.
     pub(crate) slot: ProcessSlot,
 }
 
-/// Shared words of one target.
-pub(crate) struct TargetWords<'c> {
-    /// Not zero while a commit over several targets is under way: its epoch.
+/// Shared atomics of one target.
+pub(crate) struct TargetAtomics<'c> {
+    /// Epoch of the commit over several targets that is in progress, else zero.
     pub(crate) in_doubt: &'c AtomicU64,
-    /// Not zero where some container has a snapshot.
+    /// Non-zero if some container has a snapshot.
     pub(crate) snapshots: &'c AtomicU64,
-    /// Counts segments as they are freed, so that the last one freed is found.
+    /// Counts freed segments: the stamp of the last one freed is the largest.
     pub(crate) freed: &'c AtomicU64,
-    /// Index pages that are parked, as far as is known.
-    pub(crate) parked: &'c AtomicU64,
-    /// Blocks of the index it does not use, as far as is known.
+    /// Number of reserved free pages of the index; may be off by a batch after a process died.
+    pub(crate) reserved_pages: &'c AtomicU64,
+    /// Number of index blocks that are not in use; may be off after a process died.
     pub(crate) blocks: &'c AtomicU64,
-    /// The transaction that has, or had last, the right to change the index.
+    /// The write transaction that is open, or was open last.
     pub(crate) writer: &'c AtomicU64,
     /// Versions for conflict detection.
     pub(crate) conflicts: &'c [AtomicU64],
@@ -83,57 +81,56 @@ pub(crate) struct TargetWords<'c> {
     pub(crate) segments: &'c [AtomicU64],
 }
 
-/// Shared words of one segment.
-pub(crate) struct SegmentWords<'c> {
-    /// State and owner.
+/// Shared atomics of one segment.
+pub(crate) struct SegmentAtomics<'c> {
+    /// What it is doing, and its owner.
     pub(crate) state: &'c AtomicU64,
     /// Bytes appended so far.
     pub(crate) tail: &'c AtomicU64,
-    /// Bytes of data that commits have named.
+    /// Bytes of data that commits refer to.
     pub(crate) published: &'c AtomicU64,
-    /// With data: its tail when that was last counted. Dead: last transaction that may look at it. Free: when
-    /// it was freed.
+    /// Of a segment with data: its tail when it was last counted. Dead: the last transaction that may read it.
+    /// Free: a count that is larger the later it was freed.
     pub(crate) stamp: &'c AtomicU64,
 }
 
-impl<'c> TargetWords<'c> {
-    /// The words of segment `number`.
-    pub(crate) fn segment(&self, number: u32) -> SegmentWords<'c> {
-        SegmentWords::of(self.segments, number)
+impl<'c> TargetAtomics<'c> {
+    /// The atomics of segment `number`.
+    pub(crate) fn segment(&self, number: u32) -> SegmentAtomics<'c> {
+        SegmentAtomics::of(self.segments, number)
     }
 }
 
-impl<'c> SegmentWords<'c> {
+impl<'c> SegmentAtomics<'c> {
     /// Those of segment `number` in a segment table.
     pub(crate) fn of(table: &'c [AtomicU64], number: u32) -> Self {
-        let words = &table[number as usize * SEGMENT_WORDS..][..SEGMENT_WORDS];
-        Self { state: &words[0], tail: &words[1], published: &words[2], stamp: &words[3] }
+        let atomics = &table[number as usize * SEGMENT_LEN..][..SEGMENT_LEN];
+        Self { state: &atomics[0], tail: &atomics[1], published: &atomics[2], stamp: &atomics[3] }
     }
 }
 
-/// Words one target takes.
-fn target_words(segments: usize) -> usize {
-    (TARGET_HEAD_WORDS + CONFLICT_SLOTS + segments * SEGMENT_WORDS).next_multiple_of(HEADER_WORDS)
+/// Number of atomics per target.
+fn target_len(segments: usize) -> usize {
+    (TARGET_HEAD_LEN + CONFLICT_SLOTS + segments * SEGMENT_LEN).next_multiple_of(HEADER_LEN)
 }
 
-/// Words in front of those of processes.
+/// Number of atomics in front of those of processes.
 fn targets_end(targets: usize, segments: usize) -> usize {
-    HEADER_WORDS + targets * target_words(segments)
+    HEADER_LEN + targets * target_len(segments)
 }
 
 /// Bytes of the control file of a pool.
 pub(crate) fn file_size(targets: usize, segments: usize) -> u64 {
-    let words = targets_end(targets, segments) + PROCESSES_MAX * PROCESS_WORDS + HOLD_WORDS;
-    (words * 8) as u64
+    let atomics = targets_end(targets, segments) + PROCESSES_MAX * PROCESS_LEN + LEASE_TABLE_LEN;
+    (atomics * 8) as u64
 }
 
-/// Gives the control file of a pool the words it lacks: the first release made it without those of
-/// processes.
+/// Extends a control file of the first release, which has no atomics for processes.
 fn lengthen(file: &File, targets: usize, segments: usize, path: &Path) -> Result<()> {
     let size = file.metadata().map_err(failed("opening", path))?.len();
     let (old, new) = ((targets_end(targets, segments) * 8) as u64, file_size(targets, segments));
     if size < old {
-        let message = format!("{} is cut short: run `esker pool check`", path.display());
+        let message = format!("{} is truncated: run `esker pool check`", path.display());
         return Err(Error::new(ErrorKind::Corrupt, message));
     }
     match size < new {
@@ -142,15 +139,15 @@ fn lengthen(file: &File, targets: usize, segments: usize, path: &Path) -> Result
     }
 }
 
-/// A file system that is mounted for reading only here may be mounted for writing elsewhere.
+/// Refuses to go on beside writers: a file system that is mounted read-only here may be mounted for writing elsewhere.
 fn refuse_beside_writers(file: &File, path: &Path) -> Result<()> {
     match lock::any_held_by_other(file, PROCESS_BYTES).map_err(failed("looking at", path))? {
         false => Ok(()),
         true => Err(Error::new(
             ErrorKind::Busy,
             format!(
-                "{} is mounted for reading only here, and in use where it is mounted for writing: use it \
-                 there, or end its users",
+                "{} is mounted read-only here, and in use where it is mounted for writing: use it there, \
+                 or stop its users",
                 path.display()
             ),
         )),
@@ -162,7 +159,7 @@ pub(crate) fn object_slot(container: ContainerId, oid: ObjectId) -> u32 {
     conflict_slot(container, oid, &[])
 }
 
-/// Slot of the existence of an object as a whole, which its punch changes under all of its dkeys.
+/// Slot of the existence of an object, which a punch of the object changes along with all of its dkeys.
 pub(crate) fn punch_slot(container: ContainerId, oid: ObjectId) -> u32 {
     conflict_slot(container, ObjectId { hi: !oid.hi, lo: !oid.lo }, &[])
 }
@@ -190,7 +187,7 @@ impl Control {
     /// Opens the control file in the directory of a pool and takes a process slot.
     ///
     /// # Errors
-    /// `Overflow` where [`PROCESSES_MAX`] processes have it open, `Busy` where they live in another
+    /// `Overflow` if [`PROCESSES_MAX`] processes have it open, `Busy` if they live in another
     /// PID name space.
     pub(crate) fn open(pool: &Folder, superblock: &Superblock) -> Result<Self> {
         let (targets, segments) = (superblock.targets as usize, superblock.segments as usize);
@@ -198,36 +195,36 @@ impl Control {
         let path = &pool.path().join(NAME);
         let count = (file_size(targets, segments) / 8) as usize;
         let read_only = pool.is_read_only();
-        let words = if read_only {
+        let atomics = if read_only {
             refuse_beside_writers(&file, path)?;
-            Words::copy_of(&file, count)
+            SharedAtomics::copy_of(&file, count)
         } else {
             lengthen(&file, targets, segments, path)?;
-            Words::new(&file, count)
+            SharedAtomics::new(&file, count)
         };
-        let words = words.map_err(failed("mapping", path))?;
+        let atomics = atomics.map_err(failed("mapping", path))?;
         let file = Own::new(&file, pool.most() == Use::Write).map_err(failed("opening", path))?;
         let boot_id = sys::boot_id().map_err(failed("reading the boot id for", path))?;
         let targets_end = targets_end(targets, segments);
         let mut control = Self {
             file,
-            words,
+            shared: atomics,
             read_only,
             targets_end,
-            target_words: target_words(segments),
+            target_len: target_len(segments),
             segments,
             boot_id,
-            burying: Mutex::default(),
+            reaping: Mutex::default(),
             slot: ProcessSlot(0),
         };
-        copies::refuse(&control)?;
+        double_open::refuse(&control)?;
         control.slot = control.exclusively(|| {
             control.join_namespace()?;
             let slot = control.take_slot()?;
-            holds::forget_predecessors(&control, slot);
+            leases::forget_predecessors(&control, slot);
             Ok(slot)
         })?;
-        copies::enter(&control);
+        double_open::enter(&control);
         Ok(control)
     }
 
@@ -245,29 +242,29 @@ impl Control {
         ))
     }
 
-    /// True where the words were set up since the machine started.
+    /// True if the atomics were set up since the machine started.
     pub(crate) fn is_current(&self) -> bool {
-        self.words[0].load(Ordering::Acquire) == MAGIC
-            && self.words[1].load(Ordering::Acquire) == self.boot_id
+        self.shared[0].load(Ordering::Acquire) == MAGIC
+            && self.shared[1].load(Ordering::Acquire) == self.boot_id
     }
 
-    /// True where the words were ever set up.
+    /// True if the atomics were ever set up.
     pub(crate) fn was_used(&self) -> bool {
-        self.words[0].load(Ordering::Acquire) == MAGIC
+        self.shared[0].load(Ordering::Acquire) == MAGIC
     }
 
-    /// Forgets what the words said before the machine started: any of them may have been lost.
+    /// Discards what the atomics said before the machine restarted: any of them may have been lost.
     pub(crate) fn forget(&self) {
-        self.words[3].store(0, Ordering::Release);
-        self.words[4].store(0, Ordering::Release);
-        holds::forget_all(self);
+        self.shared[3].store(0, Ordering::Release);
+        self.shared[4].store(0, Ordering::Release);
+        leases::forget_all(self);
     }
 
-    /// Declares the words set up. That they were must outlive the machine, or an unclean stop of it would
-    /// look like a pool never used.
+    /// Declares the atomics set up. This must survive the machine: otherwise, after a crash the pool would look
+    /// as if it had never been used.
     pub(crate) fn set_current(&self) -> Result<()> {
-        self.words[1].store(self.boot_id, Ordering::Release);
-        self.words[0].store(MAGIC, Ordering::Release);
+        self.shared[1].store(self.boot_id, Ordering::Release);
+        self.shared[0].store(MAGIC, Ordering::Release);
         if self.read_only {
             return Ok(());
         }
@@ -275,10 +272,10 @@ impl Control {
         synced.map_err(|error| Error::io("syncing the control file", &error))
     }
 
-    /// Refuses to work beside processes of another PID name space, whose deaths nobody would see.
+    /// Fails if processes of another PID namespace use the pool: neither side could see the other die.
     fn join_namespace(&self) -> Result<()> {
         let mine = sys::pid_namespace();
-        let theirs = self.words[2].load(Ordering::Acquire);
+        let theirs = self.shared[2].load(Ordering::Acquire);
         if theirs != mine && self.others_alive() {
             return Err(Error::new(
                 ErrorKind::Busy,
@@ -286,50 +283,107 @@ impl Control {
                  run all of them in one",
             ));
         }
-        self.words[2].store(mine, Ordering::Release);
+        self.shared[2].store(mine, Ordering::Release);
         Ok(())
     }
 
-    /// Counts destroyed containers, so that handles notice.
+    /// Counts destroyed containers, so that open handles notice.
     pub(crate) fn destroyed_containers(&self) -> &AtomicU64 {
-        &self.words[3]
+        &self.shared[3]
     }
 
-    /// An epoch later than all before, on whatever target and in whatever process. Call with the write
-    /// lock of the index held that will carry it.
+    /// The next epoch: later than all before, on any target and in any process. Call with the write lock held of the
+    /// index that will carry it.
     pub(crate) fn next_epoch(&self) -> Epoch {
-        Epochs(&self.words[4]).next(Epoch::now())
+        Epochs(&self.shared[4]).next(Epoch::now())
     }
 
-    /// Makes sure that later epochs are later than `epoch`.
+    /// Ensures that later epochs are later than `epoch`.
     pub(crate) fn pass_epoch(&self, epoch: Epoch) {
-        Epochs(&self.words[4]).pass(epoch);
+        Epochs(&self.shared[4]).pass(epoch);
     }
 
-    /// The word that says whether a commit over several targets is under way on target `number`. Each read asks
-    /// it: no [`TargetWords`] is built.
+    /// Non-zero while a commit over several targets is in progress on target `number`. Every read loads it, so no
+    /// [`TargetAtomics`] is built for it.
     #[inline]
     pub(crate) fn in_doubt(&self, number: u32) -> &AtomicU64 {
-        let begin = HEADER_WORDS + number as usize * self.target_words;
-        &self.words[begin + IN_DOUBT]
+        let begin = HEADER_LEN + number as usize * self.target_len;
+        &self.shared[begin + IN_DOUBT]
     }
 
-    /// The words of target `number`.
+    /// The atomics of target `number`.
     #[inline]
-    pub(crate) fn target(&self, number: u32) -> TargetWords<'_> {
-        let begin = HEADER_WORDS + number as usize * self.target_words;
-        let words = &self.words[begin..begin + self.target_words];
-        let (head, rest) = words.split_at(TARGET_HEAD_WORDS);
+    pub(crate) fn target(&self, number: u32) -> TargetAtomics<'_> {
+        let begin = HEADER_LEN + number as usize * self.target_len;
+        let atomics = &self.shared[begin..begin + self.target_len];
+        let (head, rest) = atomics.split_at(TARGET_HEAD_LEN);
         let (conflicts, rest) = rest.split_at(CONFLICT_SLOTS);
-        TargetWords {
+        TargetAtomics {
             in_doubt: &head[IN_DOUBT],
             snapshots: &head[1],
             freed: &head[2],
-            parked: &head[3],
+            reserved_pages: &head[3],
             writer: &head[4],
             blocks: &head[5],
             conflicts,
-            segments: &rest[..self.segments * SEGMENT_WORDS],
+            segments: &rest[..self.segments * SEGMENT_LEN],
         }
+    }
+}
+
+/// Hands out each epoch once, in ascending order.
+struct Epochs<'c>(&'c AtomicU64);
+
+impl Epochs<'_> {
+    /// The next epoch: later than all before, and not before `now`.
+    fn next(&self, now: Epoch) -> Epoch {
+        let last = self.0.load(Ordering::Relaxed);
+        let wanted = now.0.max(last.saturating_add(1));
+        match self.0.compare_exchange(last, wanted, Ordering::AcqRel, Ordering::Relaxed) {
+            Ok(_) => Epoch(wanted),
+            Err(_) => self.next_contended(now),
+        }
+    }
+
+    fn next_contended(&self, now: Epoch) -> Epoch {
+        self.pass(now);
+        Epoch(self.0.fetch_add(1, Ordering::AcqRel) + 1)
+    }
+
+    /// Ensures that later epochs are later than `epoch`.
+    fn pass(&self, epoch: Epoch) {
+        self.0.fetch_max(epoch.0, Ordering::AcqRel);
+    }
+}
+
+/// Under every order in which threads may run.
+#[cfg(all(loom, test))]
+mod models {
+    use super::*;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    /// No epoch is handed out twice, and each is later than those passed or handed out before.
+    #[test]
+    fn an_epoch_is_given_out_once_and_later_than_those_before() {
+        loom::model(|| {
+            let word = Arc::new(AtomicU64::new(0));
+            let (now, passed) = (Epoch(100), Epoch(500));
+            let others = [false, true].map(|passes| {
+                let word = Arc::clone(&word);
+                thread::spawn(move || {
+                    let epochs = Epochs(&word);
+                    if passes {
+                        epochs.pass(passed);
+                    }
+                    epochs.next(now)
+                })
+            });
+            let [first, second] = [Epochs(&word).next(now), Epochs(&word).next(now)];
+            let [third, fourth] = others.map(|other| other.join().unwrap());
+            assert!(first < second && passed < fourth);
+            let all = std::collections::BTreeSet::from([first, second, third, fourth]);
+            assert_eq!(all.len(), 4);
+        });
     }
 }

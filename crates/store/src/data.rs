@@ -1,4 +1,4 @@
-//! The data file of a target: all of its segments, one behind the other.
+//! The data file of a target: its segments, one after the other.
 use crate::io::folder::Folder;
 use crate::io::huge::{self, HUGE, Pace};
 use crate::io::map::Map;
@@ -17,27 +17,26 @@ use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Bytes handled at a time, so that what was just copied is still in cache when it is summed: where
-/// each run costs a system call, more of them.
+/// Bytes read at a time, few enough to be in cache when they are summed. More if each run costs a system call.
 const RUN_MAPPED: usize = CHECKSUM_CHUNK;
 const RUN_CALLED: usize = 16 * CHECKSUM_CHUNK;
 
-/// The same when writing, where what is copied takes room in the cache too.
+/// Bytes written at a time: fewer, since source and copy share the cache.
 const STORED_MAPPED: u64 = 8 << 10;
 const STORED_CALLED: u64 = 128 << 10;
 
-/// What a write that waits for a segment may wait longer for huge pages.
+/// How much longer a write that waits for a segment may take for huge pages.
 const LONGER_MAX: Duration = Duration::from_millis(2);
 
 /// Its name in the directory of a target.
 pub(crate) const NAME: &str = "data";
 
-/// An open data file, mapped where the medium is memory.
+/// An open data file. It is mapped if the medium is memory.
 pub(crate) struct Data {
     file: File,
     map: Option<Map>,
     bytes: u64,
-    /// For views; made for the first of them.
+    /// For views; mapped by the first one.
     read_map: Mutex<Option<Arc<ReadMap>>>,
 }
 
@@ -49,7 +48,7 @@ impl Data {
         let failed = |error| Error::io(format_args!("opening {}", path.display()), &error);
         let file = target.file(NAME, target.most(), superblock.file_permissions())?;
         if file.metadata().map_err(failed)?.len() < bytes {
-            let message = format!("{} is cut short: run `esker pool check`", path.display());
+            let message = format!("{} is truncated: run `esker pool check`", path.display());
             return Err(Error::new(ErrorKind::Corrupt, message));
         }
         let mapped = superblock.medium == Medium::Memory && !target.is_read_only();
@@ -57,18 +56,18 @@ impl Data {
         Ok(Self { file, map, bytes, read_map: Mutex::default() })
     }
 
-    /// True where the medium is memory, and the file mapped.
+    /// True if the medium is memory, so that the file is mapped.
     pub(crate) fn is_mapped(&self) -> bool {
         self.map.is_some()
     }
 
-    /// Bytes to handle at a time.
+    /// Bytes to read at a time.
     pub(crate) fn run(&self) -> usize {
         if self.map.is_some() { RUN_MAPPED } else { RUN_CALLED }
     }
 
-    /// Writes what is in `scratch`, a header, and the `part` of `source` behind it. What is summed is what was
-    /// stored: the source itself may change at any time, by the hand of another thread or process.
+    /// Writes the header in `scratch`, and the `part` of `source` behind it. The checksums are over the bytes that were
+    /// stored, not over the source, which another thread or process may change at any time.
     pub(crate) fn write(
         &self,
         offset: u64,
@@ -85,7 +84,7 @@ impl Data {
         }
     }
 
-    /// Run by run, each summed in `scratch` once it was written.
+    /// Writes run by run; each is summed in `scratch` after it was written.
     fn write_runs(
         &self,
         mut offset: u64,
@@ -108,7 +107,7 @@ impl Data {
         Ok(())
     }
 
-    /// Writes what is in `scratch` and some bytes of a source, which it adds to `scratch`.
+    /// Writes `scratch` and some bytes of a source, which are appended to `scratch`.
     fn write_run(
         &self,
         offset: u64,
@@ -146,9 +145,8 @@ impl Data {
         }
     }
 
-    /// Keeps the `len` bytes at `begin` as they are; `None` where they cannot be used in place. On a disk
-    /// they are not: what was compared with its checksum could be read anew, and a failing medium would
-    /// end the process.
+    /// Pins the `len` bytes at `begin`: they keep their content. `None` if they cannot be used in place. They cannot on
+    /// a disk: the kernel may read them again after they were verified, and a failing medium would kill the process.
     pub(crate) fn pin(&self, begin: u64, len: u64) -> Result<Option<Pin>> {
         if !self.is_mapped() {
             return Ok(None);
@@ -169,12 +167,12 @@ impl Data {
         Ok(Arc::clone(known.insert(map)))
     }
 
-    /// True where somebody keeps the bytes at `begin`, or it cannot be told.
+    /// True if some process has pinned the bytes at `begin`, or that is unknown.
     pub(crate) fn is_pinned(&self, begin: u64) -> bool {
         self.is_mapped() && lock::held_by_other(&self.file, begin).unwrap_or(true)
     }
 
-    /// Reserves a part of the file; false where the file system has no room.
+    /// Reserves space for a part of the file; false if the file system has no room.
     pub(crate) fn reserve(&self, part: &Range<u64>) -> Result<bool> {
         let reserved = match self.map {
             Some(_) => huge::reserve(&self.file, part, &Pace::of(LONGER_MAX)),
@@ -183,32 +181,32 @@ impl Data {
         sys::has_room(reserved).map_err(|error| Error::io("reserving a segment", &error))
     }
 
-    /// Gathers a place for a huge page, which must be no hole; where somebody waits for it, in as little time as
-    /// [`Data::reserve`] takes.
+    /// Moves the bytes at `place`, which must not be a hole, into a huge page. If `urgent`, it takes no longer than
+    /// [`Data::reserve`].
     pub(crate) fn gather(&self, place: u64, urgent: bool) {
         let pace = if urgent { Pace::of(LONGER_MAX) } else { Pace::ANY };
         huge::gather(&self.file, &(place..place + HUGE), &pace);
     }
 
-    /// Bytes in huge pages, of those that begin at `places`, which must be no holes.
+    /// Bytes in huge pages, of those that begin at `places`, none of which may be a hole.
     pub(crate) fn huge_bytes(&self, places: &[u64]) -> Result<u64> {
         let counted = huge::count(&self.file, places.iter().copied());
         counted.map_err(|error| Error::io("looking for huge pages", &error))
     }
 
-    /// Gives up what a part of the file takes on the medium.
+    /// Releases the space of a part of the file.
     pub(crate) fn give_up(&self, part: &Range<u64>) -> Result<()> {
         sys::punch(&self.file, part.start, part.end - part.start)
             .map_err(|error| Error::io("giving up a segment", &error))
     }
 
-    /// Waits until everything written is on the medium.
+    /// Waits until all that was written is on the medium.
     pub(crate) fn sync(&self) -> Result<()> {
         self.file.sync_data().map_err(|error| Error::io("syncing a segment", &error))
     }
 }
 
-/// As [`Data::write`], chunk by chunk, each byte read once: into a register that is stored and summed.
+/// As [`Data::write`], chunk by chunk. Each byte is read once, into a register that is stored and summed.
 fn write_summed(
     map: &Map,
     offset: u64,
@@ -236,6 +234,6 @@ fn write_summed(
 fn outside() -> Error {
     Error::new(
         ErrorKind::Corrupt,
-        "the index names bytes outside the data file: run `esker pool check`",
+        "the index refers to bytes outside the data file: run `esker pool check`",
     )
 }

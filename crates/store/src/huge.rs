@@ -1,13 +1,13 @@
-//! Huge pages of a pool in memory: how much of its data is in some, and gathering what is in small ones.
+//! Huge pages of a pool in memory: how much of its data uses them, and moving the rest into them.
 use crate::check::Progress;
 use crate::io::huge::HUGE;
-use crate::pool::State;
+use crate::pool::OpenPool;
 use crate::segment;
 use crate::target::Target;
 use esker_types::info::Medium;
 use esker_types::{Error, ErrorKind, Result};
 
-/// Why a pool on a disk has none.
+/// Why a pool on a disk has no huge pages.
 pub(crate) const IN_MEMORY: &str = "huge pages are for pools in memory (tmpfs)";
 
 /// How much of a pool's data is in huge pages.
@@ -15,15 +15,15 @@ pub(crate) const IN_MEMORY: &str = "huge pages are for pools in memory (tmpfs)";
 pub struct HugePages {
     /// Bytes in huge pages.
     pub bytes: u64,
-    /// Bytes that could be: those of data but for the rest of each target, and what is lent to its index.
+    /// Bytes that could be: all data except the remainder of each target and what is lent to its index.
     pub total: u64,
 }
 
-impl State {
-    /// How much of the data is in huge pages; nothing where the pool does not lie in memory. It maps the data anew.
+impl OpenPool {
+    /// How much of the data is in huge pages; zero if the pool is not in memory. Maps the data files once more.
     ///
     /// # Errors
-    /// Where a data file cannot be mapped.
+    /// `Io` if a data file cannot be mapped.
     pub fn huge_pages(&self) -> Result<HugePages> {
         let mut sum = HugePages::default();
         if self.superblock.medium != Medium::Memory {
@@ -37,12 +37,11 @@ impl State {
         Ok(sum)
     }
 
-    /// Gathers the pages of the data into huge ones, as far as the kernel can; `progress` hears of bytes done and in
-    /// all. Others may use the pool meanwhile: who touches a page that is being moved waits until it is (some tenths
-    /// of a millisecond).
+    /// Moves data into huge pages, as far as the kernel can. `progress` is called with the bytes done and the total.
+    /// The pool can be used meanwhile: an access to a page that is being moved waits for some tenths of a millisecond.
     ///
     /// # Errors
-    /// `Invalid` where the pool does not lie in memory; where the index of a target cannot be read.
+    /// `Invalid` if the pool is not in memory; else errors of reading an index.
     pub fn gather_pages(&self, progress: Progress<'_>) -> Result<()> {
         if self.superblock.medium != Medium::Memory {
             return Err(Error::new(ErrorKind::Invalid, IN_MEMORY));
@@ -61,25 +60,25 @@ impl State {
 }
 
 impl Target {
-    /// Where huge pages of the data can begin.
+    /// Offsets at which huge pages of the data file can begin.
     fn huge_places(&self) -> impl Iterator<Item = u64> + use<> {
         (0..self.huge_end()).step_by(HUGE as usize)
     }
 
-    /// Where the last of them ends.
+    /// End of the last of them.
     fn huge_end(&self) -> u64 {
         u64::from(self.segment_count()) * self.segment_bytes() / HUGE * HUGE
     }
 
-    /// True where no segment that has something of this place is lent: what is lent is a hole.
+    /// True if no segment that overlaps this huge page is lent to the index: lent segments are holes.
     fn is_whole(&self, place: u64) -> bool {
         let bytes = self.segment_bytes();
         let mut segments = (place / bytes..=(place + HUGE - 1) / bytes).map(|number| number as u32);
-        let words = self.words();
-        segments.all(|number| words.segment(number).load() != segment::State::Lent)
+        let atomics = self.shared();
+        segments.all(|number| atomics.segment(number).load() != segment::SegmentState::Lent)
     }
 
-    /// Gathers what a segment that came back shares with its neighbours. For whoever has the right to move space.
+    /// Restores the huge pages that a returned segment shares with its neighbours. The caller has the right to move space.
     pub(crate) fn gather_edges(&self, segment: u32) {
         let part = self.part_of(segment);
         let edges = [part.start, part.end - 1].map(|edge| edge / HUGE * HUGE);
@@ -156,7 +155,7 @@ mod tests {
     #[test]
     fn all_data_is_in_huge_pages_if_one_wants_it() {
         let Some(pool) = pool() else { return };
-        let pages = pool.state().huge_pages().unwrap();
+        let pages = pool.opened().huge_pages().unwrap();
         assert!(pages.total > 50 << 20, "{pages:?}");
         assert_eq!(pages.bytes, pages.total);
         assert_eq!(taken(&pool), data_file(&pool).metadata().unwrap().len());
@@ -167,10 +166,10 @@ mod tests {
         let Some(pool) = pool() else { return };
         data_file(&pool).write_all_at(&[7; 5000], 5_000_000).unwrap();
         let before = make_small(&pool);
-        assert_eq!(pool.state().huge_pages().unwrap().bytes, 0);
+        assert_eq!(pool.opened().huge_pages().unwrap().bytes, 0);
         let mut reports = Vec::new();
-        pool.state().gather_pages(&mut |done, all| reports.push((done, all))).unwrap();
-        let pages = pool.state().huge_pages().unwrap();
+        pool.opened().gather_pages(&mut |done, all| reports.push((done, all))).unwrap();
+        let pages = pool.opened().huge_pages().unwrap();
         assert_eq!((pages.bytes, reports.last()), (pages.total, Some(&(pages.total, pages.total))));
         let mut after = vec![0; before.len()];
         data_file(&pool).read_exact_at(&mut after, 0).unwrap();
@@ -180,7 +179,7 @@ mod tests {
     #[test]
     fn what_is_lent_stays_a_hole_and_comes_back_in_huge_pages() {
         let Some(pool) = pool() else { return };
-        let state = pool.state();
+        let state = pool.opened();
         let target = &state.targets[0];
         let whole = taken(&pool);
         while target.lent_count() < 5 {
@@ -205,8 +204,8 @@ mod tests {
     #[test]
     fn pools_on_disks_have_none() {
         let pool = Scratch::on(Path::new("/var/tmp"), 64 << 20, |_| {});
-        assert_eq!(pool.state().huge_pages().unwrap(), HugePages::default());
-        let refused = pool.state().gather_pages(&mut |_, _| {});
+        assert_eq!(pool.opened().huge_pages().unwrap(), HugePages::default());
+        let refused = pool.opened().gather_pages(&mut |_, _| {});
         assert_eq!(refused.unwrap_err().kind(), ErrorKind::Invalid);
         let mut spec = crate::PoolSpec::new("huge", 64 << 20);
         spec.huge_pages = true;

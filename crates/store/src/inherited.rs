@@ -1,12 +1,13 @@
-//! Objects that processes inherited open, by fork or exec, and have not come to use: they hold nothing yet
-//! ([`State::hold`]), but the kernel knows of them.
+//! Objects that processes inherited open, by fork or exec, and have not used yet. Such a process has no lease
+//! ([`OpenPool::lease`]), but the kernel knows of it.
 //!
-//! Who hands an object on opens a file in the pool's folder for locks, named after the object, and takes a shared
-//! lock on its last byte; before, it is counted beside the holds. Children and programs inherit the opening, and with it the lock. Whoever closes the
-//! file as the last one removes it, and removes the object where the file says so: where it is not empty.
-use crate::holds::LOCK_FILE;
+//! To pass an open object on, a process opens a lock file in the pool's directory `locks`, named after the object, and
+//! takes a shared lock on its last byte. Before that it counts the file beside the leases. Children and programs inherit
+//! the open file and its lock. Whoever closes the file last removes it; if the file is not empty, it also removes the
+//! object.
 use crate::io::lock::{self, Kind};
-use crate::pool::State;
+use crate::leases::LOCK_FILE;
+use crate::pool::OpenPool;
 use crate::superblock::LOCKS;
 use esker_types::info::{ContainerId, ContainerInfo};
 use esker_types::{Error, ObjectId, Result};
@@ -16,22 +17,23 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-/// The byte of a file for locks on which whoever has it open has a shared lock: the last one a file can have.
+/// Offset of the byte of a lock file on which everyone who has the file open has a shared lock: the last one a file can
+/// have.
 pub const PRESENCE: u64 = i64::MAX as u64;
 
-/// Bytes of a file for locks whose object the last one removes who has the file open.
-const DOOMED: u64 = 1;
+/// Length of a lock file whose object is unlinked on last close.
+const UNLINKED: u64 = 1;
 
-/// Name of the file for locks on an object.
+/// Name of the lock file of an object in the directory [`LOCKS`].
 #[must_use]
 pub fn lock_file(container: &str, oid: ObjectId) -> String {
     format!("{container}.{:x}.{:x}", oid.hi, oid.lo)
 }
 
-impl State {
-    /// Notes that a file for locks on an object is about to be made, or has been removed.
+impl OpenPool {
+    /// Records that the lock file of an object is about to be made, or has been removed.
     pub fn note_lock_file(&self, container: ContainerId, oid: ObjectId, made: bool) {
-        let counts = self.hold_counts(container, oid);
+        let counts = self.lease_counts(container, oid);
         let changed = |found: u64| match made {
             true => found.checked_add(LOCK_FILE),
             false => found.checked_sub(LOCK_FILE),
@@ -39,19 +41,19 @@ impl State {
         let _ = counts.fetch_update(Ordering::SeqCst, Ordering::SeqCst, changed);
     }
 
-    /// False where no file for locks on an object can be there. To be asked after [`State::doom`]: who hands an
-    /// object on makes the file before letting go of it.
+    /// False if there can be no lock file of an object. Call it after [`OpenPool::unlink_on_last_close`]: whoever
+    /// passes an object on makes the file before ending the lease.
     fn may_have_lock_file(&self, container: ContainerId, oid: ObjectId) -> bool {
-        let counts = self.hold_counts(container, oid);
+        let counts = self.lease_counts(container, oid);
         counts.load(Ordering::SeqCst) >= LOCK_FILE
     }
 
-    /// Leaves the removal of an object to the last who inherited it; false where nobody did. What
-    /// [`State::doom`] is for those who hold it.
+    /// Has an object removed by the last process that inherited it; false if none did. The counterpart of
+    /// [`OpenPool::unlink_on_last_close`] for processes without a lease.
     ///
     /// # Errors
-    /// Where the file for its locks can be neither opened nor locked.
-    pub fn is_inherited(&self, container: &ContainerInfo, oid: ObjectId) -> Result<bool> {
+    /// `Io` or `NoPermission` if the lock file can be neither opened nor locked.
+    pub fn leave_to_inheritors(&self, container: &ContainerInfo, oid: ObjectId) -> Result<bool> {
         if !self.may_have_lock_file(container.id, oid) {
             return Ok(false);
         }
@@ -65,14 +67,14 @@ impl State {
     }
 }
 
-/// Marks the file, or removes it where nobody has it open: which of the two.
+/// Flags the lock file, or removes it if nobody has it open: whether it was flagged, and whether it was removed.
 fn leave(path: &Path) -> io::Result<(bool, bool)> {
     loop {
         let file = match esker_os::open_plain(path, true) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((false, false)),
             file => file?,
         };
-        file.set_len(DOOMED)?;
+        file.set_len(UNLINKED)?;
         // Who has just found that nobody else has it open is about to remove it.
         lock::wait_shared(&file, PRESENCE)?;
         lock::set(&file, Kind::None, PRESENCE)?;
@@ -117,8 +119,8 @@ mod tests {
     #[test]
     fn what_is_inherited_is_left_to_the_last_who_has_it() {
         let pool = Scratch::new(24 << 20, |spec| spec.targets = Some(1));
-        let state = pool.state();
-        let is_inherited = || state.is_inherited(&container(), OID).unwrap();
+        let state = pool.opened();
+        let is_inherited = || state.leave_to_inheritors(&container(), OID).unwrap();
         assert!(!is_inherited(), "nobody locked it");
         state.note_lock_file(container().id, OID, true);
         assert!(!is_inherited(), "it is not there yet");
@@ -130,7 +132,7 @@ mod tests {
         assert!(is_inherited());
         drop(file);
         assert!(is_inherited(), "as long as anybody has it open");
-        assert_eq!(child.metadata().unwrap().len(), DOOMED, "and is told");
+        assert_eq!(child.metadata().unwrap().len(), UNLINKED, "and is told");
         drop(child);
         assert!(!is_inherited());
         assert!(!path(&pool).exists(), "and nothing stays");

@@ -1,9 +1,9 @@
-//! Keys of the index: one byte for the table, then fields whose order is the order of the table.
-//! `docs/format.md` draws them.
-use crate::cut::{self, DKEY_ROOM, LeftOut};
+//! Keys of the index: one byte for the table, then fields that sort as the table is to be sorted. `docs/format.md`
+//! has their layout.
+use crate::long_keys::{self, DKEY_ROOM, LeftOut, damaged};
 use esker_types::info::ContainerId;
 use esker_types::limits::KEY_PAIR_MAX;
-use esker_types::{Epoch, Error, ErrorKind, KeyBuffer, ObjectId, Result, encoded_len};
+use esker_types::{Epoch, KeyBuffer, ObjectId, Result, encoded_len};
 
 /// The tables of an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,17 +11,17 @@ use esker_types::{Epoch, Error, ErrorKind, KeyBuffer, ObjectId, Result, encoded_
 pub(crate) enum Table {
     /// Attributes and properties of the pool and its containers (target 0).
     Attribute = b'A',
-    /// Blocks of pages the index does not use.
+    /// Blocks of pages that the index does not use.
     Block = b'B',
     /// Containers by UUID (target 0).
     Container = b'C',
-    /// What objects hold now.
+    /// Current content of objects.
     Data = b'D',
-    /// Segments whose space the index has.
+    /// Segments whose space is lent to the index.
     Lent = b'E',
-    /// What snapshots still need of the past.
+    /// Earlier content that snapshots show.
     History = b'H',
-    /// A transaction over several targets whose outcome is decided.
+    /// The intent of a commit over several targets: it is decided.
     Intent = b'I',
     /// Containers by label (target 0).
     Label = b'L',
@@ -29,14 +29,14 @@ pub(crate) enum Table {
     Next = b'N',
     /// Next object id of each container (target 0).
     Oid = b'O',
-    /// Free pages out of use.
-    Parked = b'P',
-    /// Bytes of segments that are dead.
+    /// Reserved free pages.
+    ReservedPages = b'P',
+    /// Number of dead bytes of each segment.
     Segment = b'G',
     /// Snapshots of containers.
     Snapshot = b'S',
-    /// Containers being emptied.
-    Doomed = b'X',
+    /// Destroyed containers and snapshots whose content is still to be freed.
+    Destroyed = b'X',
 }
 
 impl Table {
@@ -52,27 +52,27 @@ impl Table {
         Self::Label,
         Self::Next,
         Self::Oid,
-        Self::Parked,
+        Self::ReservedPages,
         Self::Segment,
         Self::Snapshot,
-        Self::Doomed,
+        Self::Destroyed,
     ];
 
-    /// The one that a key is of.
+    /// The table of a key.
     pub(crate) fn of(key: &[u8]) -> Option<Self> {
         Self::ALL.into_iter().find(|table| Some(&(*table as u8)) == key.first())
     }
 }
 
-/// Number of the container that a key is of, where it is of one; 0 for the pool itself.
+/// Number of the container that a key belongs to, if its table has one; 0 for the pool itself.
 pub(crate) fn container_of(key: &[u8]) -> Option<u32> {
     let number = key.get(TABLE_LEN..)?.first_chunk()?;
     Some(u32::from_be_bytes(*number))
 }
 
-/// Marks a single value behind an akey.
+/// Follows the akey of a single value.
 pub(crate) const SINGLE: u8 = 1;
-/// Marks an extent of an array behind an akey; its first record follows.
+/// Follows the akey of an extent of an array, in front of its first record.
 pub(crate) const ARRAY: u8 = 2;
 
 const TABLE_LEN: usize = 1;
@@ -80,7 +80,7 @@ const CONTAINER_END: usize = TABLE_LEN + 4;
 /// Where the dkey begins in a data key.
 pub(crate) const OBJECT_END: usize = CONTAINER_END + 16;
 
-/// A key, or the beginning of keys, under construction. Ordinary ones need no allocation.
+/// A key, or a prefix of keys, under construction. Ordinary ones need no allocation.
 #[derive(Debug)]
 pub(crate) struct Key {
     len: usize,
@@ -89,7 +89,7 @@ pub(crate) struct Key {
     long: Vec<u8>,
 }
 
-/// Bytes that all but unusual dkeys and akeys take.
+/// Bytes that suffice for all but unusual dkeys and akeys.
 const SHORT_MAX: usize = 96;
 
 impl Key {
@@ -126,13 +126,13 @@ impl Key {
         Ok(key)
     }
 
-    /// Makes the object that `self` stands for a dkey of it: in place, as each read wants it.
+    /// Appends a dkey to the prefix of an object, in place.
     #[inline]
     pub(crate) fn put_dkey(&mut self, oid: ObjectId, dkey: &[u8]) -> Result<()> {
-        cut::encode(oid.dkey_kind(), dkey, DKEY_ROOM, self)
+        long_keys::encode(oid.dkey_kind(), dkey, DKEY_ROOM, self)
     }
 
-    /// All data under an akey of the dkey that `self` stands for.
+    /// All data under an akey; `self` is the prefix of its dkey.
     #[inline]
     pub(crate) fn akey(&self, oid: ObjectId, akey: &[u8]) -> Result<Self> {
         let mut key = self.clone();
@@ -140,19 +140,19 @@ impl Key {
         Ok(key)
     }
 
-    /// Makes the dkey that `self` stands for an akey under it, in place.
+    /// Appends an akey to the prefix of a dkey, in place.
     #[inline]
     pub(crate) fn put_akey(&mut self, oid: ObjectId, akey: &[u8]) -> Result<()> {
-        cut::encode(oid.akey_kind(), akey, self.akey_room(), self)
+        long_keys::encode(oid.akey_kind(), akey, self.akey_room(), self)
     }
 
-    /// Bytes an encoded akey can take under the dkey that `self` stands for.
+    /// Bytes an encoded akey can take; `self` is the prefix of its dkey.
     #[inline]
     fn akey_room(&self) -> usize {
         (OBJECT_END + KEY_PAIR_MAX).saturating_sub(self.len())
     }
 
-    /// What the keys under an akey leave out, of the dkey that `self` stands for.
+    /// What keys under an akey leave out; `self` is the prefix of its dkey.
     pub(crate) fn left_out<'k>(
         &self,
         oid: ObjectId,
@@ -160,30 +160,30 @@ impl Key {
         akey: &'k [u8],
     ) -> LeftOut<'k> {
         LeftOut {
-            dkey: cut::left_out(oid.dkey_kind(), dkey, DKEY_ROOM),
-            akey: cut::left_out(oid.akey_kind(), akey, self.akey_room()),
+            dkey: long_keys::left_out(oid.dkey_kind(), dkey, DKEY_ROOM),
+            akey: long_keys::left_out(oid.akey_kind(), akey, self.akey_room()),
         }
     }
 
-    /// The single value of the akey that `self` stands for.
+    /// Key of the single value; `self` is the prefix of its akey.
     #[inline]
     pub(crate) fn single(&self) -> Self {
         self.clone().push(&[SINGLE])
     }
 
-    /// The extent that begins at record `start` of the akey that `self` stands for.
+    /// Key of the extent that begins at record `start`; `self` is the prefix of its akey.
     pub(crate) fn extent(&self, start: u64) -> Self {
         self.clone().push(&[ARRAY]).push(&start.to_be_bytes())
     }
 
-    /// With more bytes behind.
+    /// The same with more bytes appended.
     #[inline]
     pub(crate) fn push(mut self, bytes: &[u8]) -> Self {
         self.put(bytes);
         self
     }
 
-    /// The same key in the table of another.
+    /// The same key in the table of `other`.
     pub(crate) fn with_table_of(mut self, other: &Self) -> Self {
         if let (Some(mine), Some(theirs)) = (self.bytes_mut().first_mut(), other.first()) {
             *mine = *theirs;
@@ -218,7 +218,7 @@ impl Key {
 }
 
 impl Clone for Key {
-    /// Without a call where nothing is allocated: each read and write makes several.
+    /// Inlined, and without a call for short keys: each read and write makes several.
     #[inline]
     fn clone(&self) -> Self {
         let long = if self.long.is_empty() { Vec::new() } else { self.long.clone() };
@@ -262,12 +262,8 @@ pub(crate) struct DataKey<'k> {
     pub(crate) created: Option<Epoch>,
 }
 
-pub(crate) fn damaged() -> Error {
-    Error::new(ErrorKind::Corrupt, "the index holds a damaged key: run `esker pool check`")
-}
-
 impl<'k> DataKey<'k> {
-    /// Takes a key of table [`Table::Data`] or [`Table::History`] apart.
+    /// Parses a key of table [`Table::Data`] or [`Table::History`].
     pub(crate) fn parse(whole: &'k [u8]) -> Result<Self> {
         Self::try_parse(whole).ok_or_else(damaged)
     }
@@ -300,26 +296,26 @@ impl<'k> DataKey<'k> {
         ContainerId(u32::from_be_bytes(bytes))
     }
 
-    /// As much of the dkey as the key has, and whether that is all.
+    /// The part of the dkey that is in the key, and whether that is all of it.
     pub(crate) fn dkey_start(&self) -> Option<(Vec<u8>, bool)> {
-        cut::start(self.oid.dkey_kind(), &self.whole[OBJECT_END..self.dkey_end])
+        long_keys::start(self.oid.dkey_kind(), &self.whole[OBJECT_END..self.dkey_end])
     }
 
-    /// As much of the akey as the key has, and whether that is all.
+    /// The part of the akey that is in the key, and whether that is all of it.
     pub(crate) fn akey_start(&self) -> Option<(Vec<u8>, bool)> {
-        cut::start(self.oid.akey_kind(), &self.whole[self.dkey_end..self.akey_end])
+        long_keys::start(self.oid.akey_kind(), &self.whole[self.dkey_end..self.akey_end])
     }
 
-    /// The dkey as its user wrote it. `left_out` is what the record under the key says.
+    /// The dkey as its user wrote it. `left_out` comes from the record under the key.
     pub(crate) fn dkey(&self, left_out: LeftOut<'_>) -> Result<Vec<u8>> {
         let encoded = &self.whole[OBJECT_END..self.dkey_end];
-        cut::decode(self.oid.dkey_kind(), encoded, left_out.dkey)
+        long_keys::decode(self.oid.dkey_kind(), encoded, left_out.dkey)
     }
 
     /// The akey as its user wrote it.
     pub(crate) fn akey(&self, left_out: LeftOut<'_>) -> Result<Vec<u8>> {
         let encoded = &self.whole[self.dkey_end..self.akey_end];
-        cut::decode(self.oid.akey_kind(), encoded, left_out.akey)
+        long_keys::decode(self.oid.akey_kind(), encoded, left_out.akey)
     }
 
     /// The part of the key up to and with the dkey.
@@ -382,9 +378,9 @@ mod tests {
 
     #[test]
     fn random_keys_are_parsed_or_refused() {
-        let mut noise = crate::noise::Noise::new(3);
+        let mut random = crate::tests::Random::new(3);
         for round in 0..esker_testing::rounds(50_000) {
-            let mut key = noise.bytes(80);
+            let mut key = random.bytes(80);
             if let Some(table) = key.first_mut() {
                 *table = if round % 2 == 0 { Table::Data as u8 } else { Table::History as u8 };
             }

@@ -1,13 +1,11 @@
-//! Space that data and index lend each other.
-//!
-//! The file of an index is larger than what the index has on the medium. The rest of it are **blocks**: values of
-//! a table of their own, each on pages side by side, of which only the first exists. As long as such a value stands, LMDB
-//! cannot use its pages; once they have been reserved it is removed, and they are free pages like all others.
-//! For so many blocks as fill a segment, one segment is **lent**: what it took on the medium is given up, and its
-//! number is noted in the index, so that nobody writes to it. Where data needs it again, as many blocks are made of
-//! free pages that lie side by side, and the other way round. `docs/decisions/0026-shared-space.md` has the reasons.
+//! Space that data and index share.
+//! // The file of an index is larger than its space on the medium. The rest consists of **blocks**: values of a table
+//! of their own, each on adjacent pages, of which only the first exists. As long as such a value exists, LMDB cannot
+//! use its pages. After they have been reserved the value is removed, and they become ordinary free pages. For as
+//! many blocks as take the space of a segment, one segment is **lent** to the index: its space on the medium is
+//! released, and its number is recorded in the index, so that nobody writes to it. If data needs the space back, the
+//! same number of blocks is made of adjacent free pages. `docs/decisions/0026-shared-space.md` has the reasons.
 mod blocks;
-mod check;
 mod pack;
 #[cfg(test)]
 mod tests;
@@ -17,10 +15,11 @@ pub(crate) use blocks::{Lending, make_blocks};
 use crate::io::txn::{Txn, WriteTxn};
 use crate::io::{lock, sys};
 use crate::keys::{Key, Table};
-use crate::parking;
-use crate::segment::{State, claim};
+use crate::reserved_pages;
+use crate::segment::{SegmentState, claim};
+use crate::sync::patiently;
 use crate::target::Target;
-use crate::wait::patiently;
+use crate::walk::Usage;
 use blocks::{block_key, inside, not_reserved, value_len};
 use esker_types::{Error, ErrorKind, Result};
 use std::cell::Cell;
@@ -30,23 +29,23 @@ use std::sync::{MutexGuard, TryLockError};
 #[cfg(test)]
 use tests::may_die;
 
-/// Here tests have a process die.
+/// A point at which tests let the process die.
 #[cfg(not(test))]
 fn may_die() -> Result<()> {
     Ok(())
 }
 
-/// Commits to let pass where free pages do not lie side by side.
+/// Commits to wait if free pages are not adjacent.
 const PAUSE: u64 = 4096;
-/// Times pages are moved so that they do, for a segment that is needed.
+/// Attempts to move pages so that they are, for a segment that is needed.
 const MOVES_MAX: u32 = 4;
-/// One in so many pages of an index are to be free.
+/// Share of the pages of an index that should be free: one in this many.
 const SPARE_SHARE: u64 = 8;
-/// Pages that are to be free at least.
+/// Fewest pages that should be free.
 const SPARE_PAGES_MIN: u64 = 128;
 
 thread_local! {
-    /// This thread is moving space: what it needs for that it cannot get by moving space.
+    /// True while this thread moves space: it cannot get space for that by moving space.
     static MOVING: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -54,7 +53,7 @@ fn lent_key(segment: u32) -> Key {
     Key::table(Table::Lent).push(&segment.to_be_bytes())
 }
 
-/// Segments that are lent.
+/// Numbers of the segments that are lent.
 pub(crate) fn lent_segments(txn: &Txn) -> Result<Vec<u32>> {
     let prefix = Key::table(Table::Lent);
     let mut cursor = txn.cursor()?;
@@ -67,20 +66,20 @@ pub(crate) fn lent_segments(txn: &Txn) -> Result<Vec<u32>> {
     Ok(found)
 }
 
-/// What the index says of the space that is lent.
+/// The space that is lent, according to the index.
 struct Account {
     /// Blocks that the index does not use.
     idle: u32,
     lent: Vec<u32>,
-    /// Blocks that the index may take without another segment.
+    /// Blocks that the index may take without another lent segment.
     credit: u32,
-    /// Blocks that it uses, though no segment is lent for them.
+    /// Blocks that the index uses although no segment is lent for them.
     debt: u32,
 }
 
 impl Account {
     fn read(lending: &Lending, txn: &Txn) -> Result<Self> {
-        let idle = parking::count(txn, Table::Block)?.min(lending.blocks);
+        let idle = reserved_pages::count(txn, Table::Block)?.min(lending.blocks);
         let mut lent = lent_segments(txn)?;
         lent.retain(|&number| number < lending.segments);
         let (used, allowed) = (lending.blocks - idle, lent.len() as u32 * lending.per_segment);
@@ -90,30 +89,32 @@ impl Account {
 }
 
 impl Target {
-    /// Pages of the index that belong to blocks it does not use, as far as is known.
+    /// Number of pages in blocks that the index does not use, as far as known.
     pub(crate) fn idle_pages(&self) -> u64 {
         let pages = self.lending.as_ref().map_or(0, Lending::pages);
-        self.words().blocks.load(Ordering::Relaxed) * pages
+        self.shared().blocks.load(Ordering::Relaxed) * pages
     }
 
-    /// Counts blocks anew that the index does not use.
+    /// Recounts the blocks that the index does not use.
     pub(crate) fn count_blocks(&self) -> Result<()> {
-        let count = parking::count(&*self.index.read()?, Table::Block)?;
-        self.words().blocks.store(u64::from(count), Ordering::Relaxed);
+        let count = reserved_pages::count(&*self.index.read()?, Table::Block)?;
+        self.shared().blocks.store(u64::from(count), Ordering::Relaxed);
         Ok(())
     }
 
-    /// Segments that are lent to the index.
+    /// Number of segments that are lent to the index.
     pub(crate) fn lent_count(&self) -> u32 {
-        let words = self.words();
-        (0..self.segment_count()).filter(|&s| words.segment(s).load() == State::Lent).count() as u32
+        let atomics = self.shared();
+        (0..self.segment_count())
+            .filter(|&s| atomics.segment(s).load() == SegmentState::Lent)
+            .count() as u32
     }
 
-    /// True where the index should grow before the change that `txn` is begun for. Pages that become free are of
-    /// no use to it as long as somebody reads the past, so some must be free before they are wanted.
+    /// True if the index should grow before the change of `txn`. Freed pages cannot be reused while a reader may
+    /// still read them, so some should be free in advance.
     pub(crate) fn wants_block(&self, txn: &WriteTxn) -> Result<bool> {
         let Some(lending) = &self.lending else { return Ok(false) };
-        if MOVING.get() || self.words().blocks.load(Ordering::Relaxed) == 0 {
+        if MOVING.get() || self.shared().blocks.load(Ordering::Relaxed) == 0 {
             return Ok(false);
         }
         let (used, total) = self.pages(txn)?;
@@ -121,8 +122,8 @@ impl Target {
         Ok(used + wanted > total && txn.id() >= lending.growth_pause.load(Ordering::Relaxed))
     }
 
-    /// Gives the index up to `blocks` more blocks; false where there is no room for any. Where it is `urgent`, room
-    /// is made.
+    /// Gives the index up to `blocks` more blocks; false if there is no room for any. If `urgent`, segments are freed
+    /// for it.
     pub(crate) fn grow_index(&self, blocks: u32, urgent: bool) -> Result<bool> {
         self.while_moving(|lending| {
             let mut grown = 0;
@@ -137,8 +138,8 @@ impl Target {
         })
     }
 
-    /// Takes a segment back that was lent to the index; false where there is none, or the index needs it. Where it is
-    /// `urgent`, pages of the index are moved for it.
+    /// Takes a segment back from the index; false if none is lent, or the index needs it. If `urgent`, pages of the
+    /// index are moved for it.
     pub(crate) fn take_back(&self, urgent: bool) -> Result<bool> {
         if self.lent_count() == 0 {
             return Ok(false);
@@ -146,8 +147,8 @@ impl Target {
         self.while_moving(|lending| self.take_segment_back(lending, urgent))
     }
 
-    /// Runs `work` while no other thread or process moves space of this target. False as well where this thread
-    /// is at it already, or a commit over several targets is half done: what finishes that one has its room.
+    /// Runs `work` while no other thread or process moves space of this target. Also false if this thread moves space
+    /// already, or a commit over several targets is half done: whoever completes that has room for it.
     pub(crate) fn while_moving(&self, work: impl FnOnce(&Lending) -> Result<bool>) -> Result<bool> {
         let Some(lending) = &self.lending else { return Ok(false) };
         if MOVING.get() || self.is_in_doubt() {
@@ -159,7 +160,7 @@ impl Target {
         }
     }
 
-    /// This thread's turn to move space, if it is nobody else's.
+    /// The right to move space, if nobody else has it.
     fn turn<'t>(&'t self, lending: &'t Lending) -> Result<Option<Turn<'t>>> {
         let thread = match lending.turn.try_lock() {
             Ok(guard) => guard,
@@ -188,25 +189,25 @@ impl Target {
         }
         may_die()?;
         self.change_space(|txn| {
-            self.words().blocks.store(u64::from(number), Ordering::Relaxed);
+            self.shared().blocks.store(u64::from(number), Ordering::Relaxed);
             txn.delete(&block_key(number)).map(drop)
         })
     }
 
-    /// Commits what `work` does; false where there is no room for it.
+    /// Commits what `work` does; false if there is no room for it.
     fn change_space(&self, work: impl FnOnce(&mut WriteTxn) -> Result<()>) -> Result<bool> {
         let mut txn = self.index.write()?;
         match work(&mut txn).and_then(|()| txn.commit()) {
             Ok(()) => Ok(true),
             Err(error) => {
-                // The count of blocks may have been ahead of what has come to nothing.
+                // The count of blocks may have been changed by what failed.
                 self.count_blocks()?;
                 if error.kind() == ErrorKind::NoSpace { Ok(false) } else { Err(error) }
             }
         }
     }
 
-    /// Gives up what a free segment takes on the medium, for the last of `idle` blocks.
+    /// Releases the space of a free segment, for the last of `idle` blocks.
     fn lend_segment(&self, lending: &Lending, idle: u32, urgent: bool) -> Result<bool> {
         if self.lent_count() + self.data_segments_min() >= self.segment_count() {
             return Ok(false);
@@ -215,8 +216,8 @@ impl Target {
             Err(error) if error.kind() == ErrorKind::NoSpace => return Ok(false),
             claimed => claimed?,
         };
-        // First the word, then the note: what is noted is never taken for free, whoever dies in between.
-        self.words().segment(segment).store(State::Lent);
+        // First the state, then the record: a recorded segment is never taken for free, whoever dies in between.
+        self.shared().segment(segment).store(SegmentState::Lent);
         may_die()?;
         if !self.change_space(|txn| txn.put(&lent_key(segment), &[]))? {
             self.set_free(segment);
@@ -227,7 +228,7 @@ impl Target {
             may_die()?;
             return self.give_up(segment).map(|()| true);
         }
-        // The file system is full: what the segment takes has to go first.
+        // The file system is full: the space of the segment must be released first.
         self.give_up(segment)?;
         may_die()?;
         if self.back_blocks(lending, idle)? {
@@ -236,7 +237,7 @@ impl Target {
         self.reclaim(segment).map(|_| false)
     }
 
-    /// Reserves the last of `idle` blocks, as many as take the place of a segment.
+    /// Reserves the last of `idle` blocks, as many as take the space of a segment.
     fn back_blocks(&self, lending: &Lending, idle: u32) -> Result<bool> {
         let txn = self.index.read()?;
         for number in (idle.saturating_sub(lending.per_segment)..idle).rev() {
@@ -252,12 +253,12 @@ impl Target {
         begin..begin + self.segment_bytes()
     }
 
-    /// Gives up what a segment takes on the medium.
+    /// Releases the space of a segment.
     fn give_up(&self, segment: u32) -> Result<()> {
         self.data.give_up(&self.part_of(segment))
     }
 
-    /// Makes a lent segment a free one again; false where the file system has no room for it.
+    /// Frees a lent segment; false if the file system has no room for it.
     fn reclaim(&self, segment: u32) -> Result<bool> {
         if !self.data.reserve(&self.part_of(segment))? {
             return Ok(false);
@@ -292,25 +293,25 @@ impl Target {
         self.reclaim(*segment)
     }
 
-    /// Frees segments whose lender died before it noted that they are lent, or after it noted that no more.
+    /// Frees segments whose lender died before it recorded them, or after it removed the record.
     fn free_forgotten(&self, lent: &[u32]) -> bool {
-        let words = self.words();
+        let atomics = self.shared();
         let forgotten = (0..self.segment_count()).filter(|number| {
-            words.segment(*number).load() == State::Lent && !lent.contains(number)
+            atomics.segment(*number).load() == SegmentState::Lent && !lent.contains(number)
         });
         let forgotten: Vec<u32> = forgotten.collect();
         forgotten.iter().for_each(|number| self.set_free(*number));
         !forgotten.is_empty()
     }
 
-    /// Makes blocks of free pages of the index, if it has so many to spare.
+    /// Makes blocks of free pages of the index, if it has enough to spare.
     fn make_idle(&self, lending: &Lending, blocks: u32, urgent: bool) -> Result<bool> {
         let txn = self.index.read()?;
         let ((used, total), now) = (self.pages_counted(&txn)?, txn.id());
         drop(txn);
         let free = total.saturating_sub(used);
         let rest = total.saturating_sub(u64::from(blocks) * lending.pages());
-        // More than it wants to have free, or it would grow again at once.
+        // More than it should have free, or it would grow again at once.
         let more = if urgent { 0 } else { (2 * lending.pages()).min(rest / 4) };
         let is_spare = used + (rest / SPARE_SHARE).max(SPARE_PAGES_MIN) + more <= rest;
         let tried = &lending.tried[usize::from(urgent)];
@@ -335,21 +336,24 @@ impl Target {
 
     fn make_block(&self, lending: &Lending) -> Result<bool> {
         self.change_space(|txn| {
-            let number = parking::count(txn, Table::Block)?;
+            let number = reserved_pages::count(txn, Table::Block)?;
             txn.reserve(&block_key(number), value_len(lending.block_bytes))?;
-            self.words().blocks.store(u64::from(number) + 1, Ordering::Relaxed);
+            self.shared().blocks.store(u64::from(number) + 1, Ordering::Relaxed);
             Ok(())
         })
     }
 
-    /// Brings files and words in line with what the index says, after a start of the machine: nobody else has
-    /// the pool open.
+    /// Makes files and segment states agree with the index, after a restart of the machine. No other process has the
+    /// pool open.
     pub(crate) fn settle_space(&self) -> Result<()> {
         let Some(lending) = &self.lending else { return Ok(()) };
         let txn = self.index.read()?;
         let account = Account::read(lending, &txn)?;
-        account.lent.iter().for_each(|number| self.words().segment(*number).store(State::Lent));
-        self.words().blocks.store(u64::from(account.idle), Ordering::Relaxed);
+        account
+            .lent
+            .iter()
+            .for_each(|number| self.shared().segment(*number).store(SegmentState::Lent));
+        self.shared().blocks.store(u64::from(account.idle), Ordering::Relaxed);
         if lending.read_only {
             return Ok(());
         }
@@ -376,14 +380,61 @@ impl Target {
     }
 }
 
-/// The right to move space.
+/// The right to move space of a target.
 struct Turn<'t> {
-    _process: lock::Held<'t>,
+    _process: lock::ByteLock<'t>,
     _thread: MutexGuard<'t, ()>,
 }
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
         MOVING.set(false);
+    }
+}
+
+impl Target {
+    /// Repairs what a process left that died while moving space: takes back segments for which the index uses no
+    /// block, and lends those it uses without. Returns one message per repair.
+    pub(crate) fn mend_lending(&self) -> Result<Vec<String>> {
+        let mut mended = Vec::new();
+        let Some(lending) = self.lending.as_ref().filter(|lending| !lending.read_only) else {
+            return Ok(mended);
+        };
+        while self.account(lending)?.credit >= lending.per_segment && self.take_back(false)? {
+            mended.push(format!("target {}: took back what was lent for nothing", self.number()));
+        }
+        let lend = |idle: u32| self.lend_segment(lending, idle, true);
+        while self.account(lending)?.debt > 0 && self.while_moving(|_| lend(0))? {
+            mended.push(format!("target {}: lent what the index had taken", self.number()));
+        }
+        Ok(mended)
+    }
+
+    /// Problems with what is lent: first those that a recount repairs, then the others.
+    pub(crate) fn unfit(&self, usage: &Usage) -> Result<(Vec<String>, Vec<String>)> {
+        let (mut miscounted, mut damage) = (Vec::new(), Vec::new());
+        let Some(lending) = &self.lending else { return Ok((miscounted, damage)) };
+        let place = |segment: u32| format!("target {}, segment {segment}", self.number());
+        for number in lent_segments(&*self.index.read()?)? {
+            if number >= self.segment_count() {
+                damage.push(format!("{}: is lent, and does not exist", place(number)));
+                continue;
+            }
+            let live = usage.segments.get(&number).map_or(0, |used| used.live);
+            let state = self.shared().segment(number).load();
+            if live > 0 {
+                damage.push(format!("{}: is lent, and {live} bytes are named", place(number)));
+            } else if state != SegmentState::Lent {
+                miscounted.push(format!("{}: is lent, and {state:?}", place(number)));
+            }
+        }
+        let debt = self.account(lending)?.debt;
+        if debt > 0 {
+            let number = self.number();
+            damage.push(format!(
+                "target {number}: the index uses {debt} blocks for which no segment is lent"
+            ));
+        }
+        Ok((miscounted, damage))
     }
 }

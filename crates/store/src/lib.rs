@@ -1,29 +1,29 @@
-//! The targets of an Esker pool: index, segments, snapshots, transactions, collection, scrub.
+//! The native store of Esker: pools and their targets, with index, segments, commits, snapshots, transactions, space
+//! collection, check and scrub.
 //!
-//! A pool is a directory; its targets are shards, each an LMDB index and a file of segments. Any number
-//! of processes work on them directly. `ARCHITECTURE.md` gives the tour, `docs/format.md` the bytes.
+//! A pool is a directory. Its targets are shards; each has an LMDB index and a data file of segments. Any number of
+//! processes work on them directly, without a server. `ARCHITECTURE.md` gives an overview, `docs/format.md` the
+//! on-disk format.
 #![deny(unsafe_code)]
 
 mod catalog;
 mod check;
 mod commit;
 mod control;
-mod copies;
-mod cut;
 mod data;
-mod doomed;
-mod holds;
+mod destroyed;
+mod double_open;
 mod huge;
 mod inherited;
 mod io;
 mod keys;
+mod leases;
 mod lending;
-#[cfg(test)]
-mod noise;
+mod long_keys;
 mod pages;
-mod parking;
 mod pool;
 mod record;
+mod reserved_pages;
 mod salvage;
 mod segment;
 mod snapshots;
@@ -32,7 +32,6 @@ mod sync;
 mod target;
 #[cfg(test)]
 mod tests;
-mod wait;
 mod walk;
 
 pub use catalog::{Container, ContainerSpec};
@@ -42,7 +41,7 @@ pub use inherited::{PRESENCE, lock_file};
 pub use io::huge::has_huge_pages;
 pub use io::pin::Mapped;
 pub use io::sys::group_id;
-pub use pool::{Pool, PoolSpec, State, vouch_for_all};
+pub use pool::{OpenPool, Pool, PoolSpec, record_clean_exit};
 pub use salvage::{Losses, Salvage, Salvaged, SalvagedContainer, SalvagedValue};
 pub use superblock::{Access, FORMAT_VERSION, LOCKS, Superblock};
 pub use target::Target;

@@ -1,13 +1,13 @@
-//! Records: the values of the data table. `docs/format.md` draws them.
+//! Records: values of the data table. `docs/format.md` has their layout.
 //!
-//! A record says when something was written and holds it, or says where in a segment it lies. Its last
-//! four bytes are a checksum over key and record, so that damage to the index does not go unnoticed.
-use crate::cut::LeftOut;
+//! A record has the epoch of a write and either its data or its location in a segment. Its last four bytes are a
+//! checksum over key and record, so that damage to the index is detected.
+use crate::long_keys::LeftOut;
 use esker_types::limits::CHECKSUM_CHUNK;
 use esker_types::{Checksum, Epoch, Error, ErrorKind, Extent, Result};
 use smallvec::SmallVec;
 
-/// What an index entry says.
+/// A decoded record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Record<'r> {
     /// When it was written.
@@ -16,13 +16,13 @@ pub(crate) struct Record<'r> {
     pub(crate) record_size: u32,
     /// Number of array records; one for a single value.
     pub(crate) count: u64,
-    /// What its key leaves out of dkey and akey.
+    /// What its key in the index leaves out of dkey and akey.
     pub(crate) left_out: LeftOut<'r>,
-    /// The bytes, or where they are.
+    /// The data, or where it is.
     pub(crate) body: Body<'r>,
 }
 
-/// The bytes of a record, or where they are.
+/// The data of a record, or where it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Body<'r> {
     /// In the index.
@@ -31,34 +31,34 @@ pub(crate) enum Body<'r> {
     Segment(Location<'r>),
 }
 
-/// A place in a segment, with the checksums over it.
+/// A location in a segment, with checksums.
 ///
-/// Sums cover [`CHECKSUM_CHUNK`] bytes each, from `base` on, `covered` bytes in all. What was cut from a
-/// larger extent keeps the sums of the chunks it touches.
+/// Each checksum covers [`CHECKSUM_CHUNK`] bytes, from `base` on, `covered` bytes in total. A part that was cut from
+/// a larger extent keeps the checksums of all chunks it touches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Location<'r> {
     pub(crate) segment: u32,
     /// First byte in the segment.
     pub(crate) offset: u32,
-    /// First byte under the first sum.
+    /// First byte under the first checksum.
     pub(crate) base: u32,
-    /// Bytes under all sums.
+    /// Number of bytes under all checksums.
     pub(crate) covered: u32,
     pub(crate) checksum: Checksum,
     pub(crate) sums: &'r [u8],
 }
 
-/// The bytes of a record; small ones need no allocation.
+/// An encoded record; small ones need no allocation.
 pub(crate) type RecordBytes = SmallVec<[u8; 192]>;
 
 const IN_SEGMENT: u8 = 1;
-/// What the key leaves out stands behind the head.
+/// What the key leaves out follows the fixed part.
 const KEY_CUT: u8 = 2;
 const CHECKSUM_SHIFT: u8 = 4;
-const SEAL_LEN: usize = 4;
+const CHECKSUM_LEN: usize = 4;
 
 /// Checksum over the key (without its table) and the record.
-fn seal(key: &[u8], record: &[u8]) -> [u8; SEAL_LEN] {
+fn checksum_of(key: &[u8], record: &[u8]) -> [u8; CHECKSUM_LEN] {
     let sum = |bytes| Checksum::Crc32c.sum(bytes) as u32;
     (sum(record) ^ sum(key).rotate_left(1)).to_le_bytes()
 }
@@ -71,12 +71,12 @@ fn damaged() -> Error {
 }
 
 impl<'r> Record<'r> {
-    /// Bytes of data it stands for.
+    /// Number of bytes of its data.
     pub(crate) fn bytes(&self) -> u64 {
         u64::from(self.record_size) * self.count
     }
 
-    /// Appends the record of key `key` (without its table) to `out`.
+    /// Appends the record, encoded for key `key` (without its table), to `out`.
     pub(crate) fn encode(&self, key: &[u8], out: &mut RecordBytes) {
         let from = out.len();
         let flags = match self.body {
@@ -95,17 +95,17 @@ impl<'r> Record<'r> {
             Body::Inline(data) => out.extend_from_slice(data),
             Body::Segment(place) => place.encode(out),
         }
-        let seal = seal(key, &out[from..]);
-        out.extend_from_slice(&seal);
+        let checksum = checksum_of(key, &out[from..]);
+        out.extend_from_slice(&checksum);
     }
 
-    /// Reads the record of key `key` (without its table).
+    /// Decodes the record of key `key` (without its table).
     ///
     /// # Errors
-    /// [`ErrorKind::Checksum`] where key and record do not belong together or are damaged.
+    /// [`ErrorKind::Checksum`] if record or key are damaged, or do not belong together.
     pub(crate) fn decode(key: &[u8], bytes: &'r [u8]) -> Result<Self> {
-        let (record, sum) = bytes.split_last_chunk::<SEAL_LEN>().ok_or_else(damaged)?;
-        if *sum != seal(key, record) {
+        let (record, sum) = bytes.split_last_chunk::<CHECKSUM_LEN>().ok_or_else(damaged)?;
+        if *sum != checksum_of(key, record) {
             return Err(damaged());
         }
         Self::parse(record).ok_or_else(damaged)
@@ -134,8 +134,8 @@ impl<'r> Record<'r> {
         record.is_sound().then_some(record)
     }
 
-    /// True where sizes, places and sums agree, so that they can be reckoned with: a seal tells that a record is
-    /// as somebody wrote it, not who did.
+    /// True if sizes, locations and number of checksums are consistent. A valid checksum does not imply that: anyone
+    /// who can write to the files can compute one.
     fn is_sound(&self) -> bool {
         let Some(bytes) = u64::from(self.record_size).checked_mul(self.count) else { return false };
         match self.body {
@@ -144,7 +144,7 @@ impl<'r> Record<'r> {
         }
     }
 
-    /// The part of this record, which begins at array record `start`, that holds `part`.
+    /// The part `part` of this record, which begins at array record `start`.
     pub(crate) fn cut(&self, start: u64, part: Extent) -> Self {
         let size = u64::from(self.record_size);
         let (skip, len) = ((part.start - start) * size, part.count * size);
@@ -158,7 +158,7 @@ impl<'r> Record<'r> {
         Self { count: part.count, body, ..*self }
     }
 
-    /// Segment and bytes it keeps alive there.
+    /// The segment it refers to, and how many bytes it keeps live there.
     pub(crate) fn holds(&self) -> Option<(u32, u64)> {
         match self.body {
             Body::Inline(_) => None,
@@ -185,7 +185,7 @@ impl<'r> Location<'r> {
         Some(Self { segment, offset, base, covered, checksum, sums })
     }
 
-    /// True where `bytes` bytes lie under the sums, and there is one for each chunk.
+    /// True if `bytes` bytes are covered, and each chunk has a checksum.
     fn is_sound(&self, bytes: u64) -> bool {
         let skipped = self.offset.checked_sub(self.base);
         let chunks = Checksum::chunks(self.covered as usize);
@@ -194,7 +194,7 @@ impl<'r> Location<'r> {
             && self.sums.len() == chunks * self.checksum.width()
     }
 
-    /// `len` bytes from byte `skip` on, with the sums of the chunks they touch.
+    /// The `len` bytes from byte `skip` on, with the checksums of the chunks they touch.
     fn cut(&self, skip: u32, len: u32) -> Self {
         let chunk = CHECKSUM_CHUNK as u32;
         let offset = self.offset + skip;
@@ -215,7 +215,7 @@ trait NextMultipleFrom {
 }
 
 impl NextMultipleFrom for u32 {
-    /// Smallest `base + n * step` that is not below `self`.
+    /// The smallest `base + n * step` that is not less than `self`.
     fn next_multiple_of_from(self, base: u32, step: u32) -> u32 {
         base.saturating_add((self - base).next_multiple_of(step))
     }
@@ -306,16 +306,16 @@ mod tests {
 
     #[test]
     fn random_records_are_read_or_refused() {
-        let mut noise = crate::noise::Noise::new(2);
+        let mut random = crate::tests::Random::new(2);
         for _ in 0..esker_testing::rounds(20_000) {
-            let mut bytes = noise.bytes(120);
+            let mut bytes = random.bytes(120);
             let _ = Record::decode(b"key", &bytes);
             // One that is sealed, whatever it says; its count and sizes may well make sense.
             if let Some(byte) = bytes.first_mut() {
                 *byte &= 0x23;
             }
             bytes.iter_mut().skip(11).take(10).for_each(|byte| *byte = 0);
-            let sum = seal(b"key", &bytes);
+            let sum = checksum_of(b"key", &bytes);
             bytes.extend_from_slice(&sum);
             if let Ok(record) = Record::decode(b"key", &bytes) {
                 let mut again = RecordBytes::new();
@@ -334,10 +334,10 @@ mod tests {
         let bytes = [located(&sums), hello(), cut].map(|record| {
             let mut bytes = RecordBytes::new();
             record.encode(b"key", &mut bytes);
-            bytes[..bytes.len() - seal(b"key", b"").len()].to_vec()
+            bytes[..bytes.len() - checksum_of(b"key", b"").len()].to_vec()
         });
         esker_testing::fuzz("records", &bytes, |body| {
-            let sealed = [body, &seal(b"key", body)].concat();
+            let sealed = [body, &checksum_of(b"key", body)].concat();
             if let Ok(record) = Record::decode(b"key", &sealed) {
                 let mut again = RecordBytes::new();
                 record.encode(b"key", &mut again);

@@ -1,29 +1,26 @@
-//! Reading what can still be read of a damaged pool, without LMDB and without ever writing to it.
+//! Reads what can still be read of a damaged pool, without LMDB and without writing to it.
 mod catalog;
-mod losses;
-mod overlay;
 mod shard;
-
-pub use losses::Losses;
 
 use crate::check::Progress;
 use crate::io::folder::Folder;
 use crate::keys::{DataKey, Table};
-use crate::pages::Find;
+use crate::pages::{Find, Gap};
 use crate::pool::in_use;
 use crate::record::{Body, Record};
 use crate::superblock::Superblock;
 use crate::walk;
 use catalog::Catalog;
+use catalog::Overlay;
 use esker_types::info::{ContainerId, ContainerInfo};
+use esker_types::limits::LOSSES_TOLD_MAX;
 use esker_types::{Error, ErrorKind, Extent, ObjectId, Result};
-use overlay::Overlay;
 use shard::Shard;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// A pool that may be damaged. What it held when it was used last is read from its files as they are.
+/// A pool that may be damaged, read from its files as they are.
 pub struct Salvage {
     path: PathBuf,
     superblock: Superblock,
@@ -42,21 +39,21 @@ pub struct Salvaged<'s> {
     pub dkey: &'s [u8],
     /// The akey.
     pub akey: &'s [u8],
-    /// What is there.
+    /// Its content.
     pub value: SalvagedValue<'s>,
 }
 
-/// What an akey holds.
+/// Content of an akey.
 pub enum SalvagedValue<'s> {
     /// A single value.
     Single(&'s [u8]),
-    /// Records of an array, side by side.
+    /// Adjacent records of an array.
     Array {
-        /// Bytes of one.
+        /// Bytes per record.
         record_size: u64,
-        /// Which ones.
+        /// Their indices.
         extent: Extent,
-        /// They themselves.
+        /// Their bytes.
         bytes: &'s [u8],
     },
 }
@@ -64,24 +61,24 @@ pub enum SalvagedValue<'s> {
 /// What is known of a container.
 #[derive(Clone, Debug, Default)]
 pub struct SalvagedContainer {
-    /// Its names and the like; `None` where they are lost.
+    /// Its label, UUID and properties; `None` if they are lost.
     pub info: Option<ContainerInfo>,
-    /// Attributes and properties, as the pool names them.
+    /// Attributes and properties, by their names in the pool.
     pub metadata: Vec<(String, Vec<u8>)>,
-    /// Number its next object id begins with.
+    /// Where its next object ids begin.
     pub next_oid: Option<u64>,
-    /// Snapshots it has.
+    /// Number of its snapshots.
     pub snapshots: u64,
 }
 
-/// Hears of what is found.
-type Hear<'h> = &'h mut dyn FnMut(Salvaged<'_>) -> Result<()>;
+/// Called for each value that is found.
+type Receive<'h> = &'h mut dyn FnMut(Salvaged<'_>) -> Result<()>;
 
 impl Salvage {
-    /// Opens the pool at `path` for reading, and looks for its containers.
+    /// Opens the pool at `path` for reading and finds its containers.
     ///
     /// # Errors
-    /// `NotFound` where there is none, `Busy` where somebody uses it.
+    /// `NotFound` if there is none, `Busy` if a process has it open.
     pub fn open(path: &Path) -> Result<Self> {
         let superblock = Superblock::read(path)?;
         let folder = Folder::open(path)?;
@@ -93,7 +90,7 @@ impl Salvage {
         Ok(Self { path: path.to_owned(), superblock, shards, catalog, losses })
     }
 
-    /// What the pool is made of.
+    /// The superblock of the pool.
     #[must_use]
     pub fn superblock(&self) -> &Superblock {
         &self.superblock
@@ -105,13 +102,13 @@ impl Salvage {
         self.container(ContainerId(0)).metadata
     }
 
-    /// The containers whose names are known.
+    /// Containers whose label and UUID are known.
     #[must_use]
     pub fn containers(&self) -> Vec<SalvagedContainer> {
         self.catalog.containers.values().filter(|found| found.info.is_some()).cloned().collect()
     }
 
-    /// What is known of containers whose names are lost.
+    /// What is known of containers whose label and UUID are lost.
     #[must_use]
     pub fn nameless(&self) -> HashMap<ContainerId, SalvagedContainer> {
         let all = self.catalog.containers.iter();
@@ -124,23 +121,24 @@ impl Salvage {
         self.catalog.containers.get(&id.0).cloned().unwrap_or_default()
     }
 
-    /// What is lost, as far as has been found out.
+    /// What is lost, as far as it has been found so far.
     #[must_use]
     pub fn losses(&self) -> &Losses {
         &self.losses
     }
 
-    /// Tells of all values that can be read, target by target, sorted by container, object and keys.
+    /// Passes all readable values to `receive`, target by target, sorted by container, object and keys.
     ///
     /// # Errors
-    /// What `hear` answers; `Busy` where somebody has changed the pool meanwhile.
-    pub fn visit(&mut self, hear: Hear<'_>, progress: Progress<'_>) -> Result<()> {
+    /// Errors of `receive`; `Busy` if a process has changed the pool meanwhile.
+    pub fn visit(&mut self, receive: Receive<'_>, progress: Progress<'_>) -> Result<()> {
         let total = self.shards.iter().map(Shard::entries).sum();
         let mut done = 0;
         let Self { shards, catalog, losses, .. } = self;
         for shard in shards.iter() {
             let overlay = catalog.overlay_of(shard.number());
-            let mut reader = Reader { shard, overlay, catalog, losses, hear, buffer: Vec::new() };
+            let mut reader =
+                Reader { shard, overlay, catalog, losses, receive, buffer: Vec::new() };
             reader.read(&mut |step| {
                 done += step;
                 progress(done, total);
@@ -163,7 +161,7 @@ fn busy(path: &Path) -> Error {
     Error::new(ErrorKind::Busy, message)
 }
 
-/// Entries between two reports of progress.
+/// Number of entries between two reports of progress.
 const STEP: u64 = 1024;
 
 /// One target being read.
@@ -172,7 +170,7 @@ struct Reader<'r> {
     overlay: Overlay,
     catalog: &'r mut Catalog,
     losses: &'r mut Losses,
-    hear: Hear<'r>,
+    receive: Receive<'r>,
     buffer: Vec<u8>,
 }
 
@@ -204,7 +202,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// An entry that stands, unless a commit that was decided has another in its place.
+    /// An entry of the index, unless a decided commit replaces it.
     fn entry(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         let is_data = Table::of(key) == Some(Table::Data);
         if !is_data || self.overlay.hides(key) || self.catalog.is_doomed(key) {
@@ -220,12 +218,12 @@ impl Reader<'_> {
         }
     }
 
-    /// An entry of a damaged page: records have seals that tell. True where it is as it was.
+    /// An entry of a damaged page. True if it is a record that matches its checksum.
     fn doubtful(&mut self, key: &[u8], value: &[u8]) -> Result<bool> {
         if !walk::is_record(key) {
             return Ok(self.catalog.has_believed(key));
         }
-        let sealed = walk::is_sealed(key, value);
+        let sealed = walk::checksum_matches(key, value);
         if sealed {
             self.entry(key, value)?;
         }
@@ -257,12 +255,12 @@ impl Reader<'_> {
                 None => SalvagedValue::Single(bytes),
                 Some(extent) => SalvagedValue::Array { record_size, extent, bytes },
             };
-            (self.hear)(Salvaged { container, oid, dkey: &dkey, akey: &akey, value })?;
+            (self.receive)(Salvaged { container, oid, dkey: &dkey, akey: &akey, value })?;
         }
         Ok(())
     }
 
-    /// Has the bytes of a record in the buffer; answers which of them are damaged.
+    /// Reads the bytes of a record into the buffer; returns which of them are damaged.
     fn load(&mut self, record: &Record<'_>) -> Vec<Range<u64>> {
         match record.body {
             Body::Inline(data) => {
@@ -280,7 +278,7 @@ impl Reader<'_> {
     }
 }
 
-/// What a record holds, in runs: which records of an array they are, and where their bytes lie, but for damaged ones.
+/// The undamaged content of a record in runs: which array records they are, and where their bytes are in the buffer.
 fn runs_of(
     start: Option<u64>,
     record: &Record<'_>,
@@ -297,7 +295,7 @@ fn runs_of(
     parts_of(record, damaged).into_iter().map(run).collect()
 }
 
-/// The records of an array piece in runs: those that none of the `damaged` bytes belong to, and the others.
+/// The array records of a piece in runs; true for runs without `damaged` bytes.
 fn parts_of(record: &Record<'_>, damaged: &[Range<u64>]) -> Vec<(Extent, bool)> {
     let size = u64::from(record.record_size).max(1);
     let mut parts = Vec::new();
@@ -317,4 +315,71 @@ fn parts_of(record: &Record<'_>, damaged: &[Range<u64>]) -> Vec<(Extent, bool)> 
         parts.push((Extent::new(next, record.count - next), true));
     }
     parts
+}
+
+/// What a salvage could not read.
+#[derive(Clone, Debug, Default)]
+pub struct Losses {
+    /// Number of losses.
+    pub count: u64,
+    /// Messages about the first [`LOSSES_TOLD_MAX`] of them.
+    pub lines: Vec<String>,
+}
+
+impl Losses {
+    /// Counts `count` losses that one line describes.
+    fn note(&mut self, count: u64, line: impl FnOnce() -> String) {
+        self.count += count;
+        if self.lines.len() < LOSSES_TOLD_MAX {
+            self.lines.push(line());
+        }
+    }
+
+    /// Records what is missing of an index of which `found` entries were found.
+    fn note_gaps(&mut self, shard: &Shard, catalog: &Catalog, gaps: &[Gap], found: u64) {
+        let number = shard.number();
+        if let Some(trouble) = shard.trouble() {
+            self.note(1, || {
+                format!(
+                    "target {number}: what was written last: {trouble}, {} entries found",
+                    found
+                )
+            });
+        }
+        let missing = shard.entries().saturating_sub(found);
+        let needed: Vec<_> = gaps.iter().filter(|gap| is_needed(gap)).collect();
+        if missing == 0 || (needed.is_empty() && !gaps.is_empty()) {
+            return;
+        }
+        if gaps.is_empty() {
+            self.note(0, || format!("target {number}: entries of the index, nobody knows where"));
+        }
+        for gap in needed {
+            let (from, below) =
+                (catalog.edge(gap.from.as_deref()), catalog.edge(gap.below.as_deref()));
+            self.note(0, || {
+                format!(
+                    "target {number}: entries of page {} of the index, from {from} up to {below}",
+                    gap.page
+                )
+            });
+        }
+        self.count += missing;
+    }
+}
+
+/// True if a gap may have held data of users, not just bookkeeping of space and history.
+fn is_needed(gap: &Gap) -> bool {
+    let from = gap.from.as_ref().and_then(|key| key.first().copied()).unwrap_or(0);
+    let below = gap.below.as_ref().and_then(|key| key.first().copied()).unwrap_or(u8::MAX);
+    let needed = [
+        Table::Attribute,
+        Table::Container,
+        Table::Data,
+        Table::Intent,
+        Table::Label,
+        Table::Oid,
+        Table::Destroyed,
+    ];
+    needed.iter().any(|table| (from..=below).contains(&(*table as u8)))
 }

@@ -1,9 +1,9 @@
-//! Snapshots of containers. Every target has the list, so that each decides alone what to keep.
+//! Snapshots of containers. Every target has the whole list, so that it decides alone what to keep.
 use crate::catalog::Container;
 use crate::commit::{Change, coordinated};
 use crate::io::txn::Txn;
 use crate::keys::{DataKey, Key, Table};
-use crate::pool::State;
+use crate::pool::OpenPool;
 use crate::record::Record;
 use crate::target::{Target, split_history};
 use esker_types::info::{ContainerId, SnapshotInfo};
@@ -11,7 +11,7 @@ use esker_types::limits::SNAPSHOTS_MAX;
 use esker_types::{Epoch, Error, ErrorKind, Result};
 use std::sync::atomic::Ordering;
 
-/// History entries looked at per transaction when a snapshot goes.
+/// History entries visited per transaction when a snapshot is destroyed.
 const PURGE_BATCH: usize = 4096;
 
 fn key(container: ContainerId, epoch: Epoch) -> Key {
@@ -45,7 +45,7 @@ fn all(txn: &Txn, container: ContainerId) -> Result<Vec<SnapshotInfo>> {
     Ok(found)
 }
 
-/// Newest snapshot of all containers; zero where there is none.
+/// Newest snapshot of all containers; zero if there is none.
 pub(crate) fn last_of_all(txn: &Txn) -> Result<Epoch> {
     let prefix = Key::table(Table::Snapshot);
     let mut last = Epoch(0);
@@ -56,15 +56,15 @@ pub(crate) fn last_of_all(txn: &Txn) -> Result<Epoch> {
     Ok(last)
 }
 
-/// True where any container of the target has a snapshot.
+/// True if any container of the target has a snapshot.
 pub(crate) fn any(txn: &Txn) -> Result<bool> {
     let prefix = Key::table(Table::Snapshot);
     let first = txn.cursor()?.seek(&prefix)?;
     Ok(first.is_some_and(|(key, _)| key.starts_with(&prefix)))
 }
 
-impl State {
-    /// Freezes the state of a container at one moment over all targets.
+impl OpenPool {
+    /// Takes a snapshot of a container, at one epoch on all targets.
     ///
     /// # Errors
     /// `Overflow` beyond [`SNAPSHOTS_MAX`].
@@ -78,7 +78,7 @@ impl State {
             container.check_alive(self)?;
             changes.iter_mut().try_for_each(|change| {
                 change.check_room()?;
-                change.target().words().snapshots.store(1, Ordering::Release);
+                change.target().shared().snapshots.store(1, Ordering::Release);
                 change.put(&key(container.id(), change.epoch), name.as_bytes())
             })
         })
@@ -89,10 +89,10 @@ impl State {
         all(&*self.targets[0].read()?, container.id())
     }
 
-    /// Drops a snapshot and what only it kept.
+    /// Destroys a snapshot and the history that no other snapshot shows.
     ///
     /// # Errors
-    /// `NotFound` where there is none at `epoch`.
+    /// `NotFound` if there is none at `epoch`.
     pub fn destroy_snapshot(&self, container: &Container, epoch: Epoch) -> Result<()> {
         let targets: Vec<&Target> = self.targets.iter().map(AsRef::as_ref).collect();
         coordinated(self, &targets, |changes| {
@@ -100,23 +100,23 @@ impl State {
             for change in changes.iter_mut() {
                 there |= change.delete(&key(container.id(), epoch))?;
             }
-            // Whoever opens the pool next goes on with the purge, should this process die in it.
-            changes[0].put(&crate::doomed::purge_key(container.id()), &[])?;
+            // If this process dies, the next one that opens the pool continues the purge.
+            changes[0].put(&crate::destroyed::purge_key(container.id()), &[])?;
             let message = || format!("no snapshot at epoch {}", epoch.0);
             if there { Ok(()) } else { Err(Error::new(ErrorKind::NotFound, message())) }
         })?;
         self.purge_history(container.id())
     }
 
-    /// Removes what no snapshot of the container needs any more.
+    /// Removes the history that no snapshot of the container shows.
     pub(crate) fn purge_history(&self, container: ContainerId) -> Result<()> {
         self.targets.iter().try_for_each(|target| purge(target, container))?;
         self.targets[0]
-            .change(|change| change.delete(&crate::doomed::purge_key(container)).map(|_| ()))
+            .change(|change| change.delete(&crate::destroyed::purge_key(container)).map(|_| ()))
     }
 }
 
-/// Removes what no snapshot of the container needs any more, a bounded batch per transaction.
+/// Removes the history that no snapshot of the container shows, in bounded batches.
 fn purge(target: &Target, container: ContainerId) -> Result<()> {
     let mut from = Some(Key::container(Table::History, container));
     while let Some(position) = from {
@@ -124,13 +124,13 @@ fn purge(target: &Target, container: ContainerId) -> Result<()> {
     }
     target.change(|change| {
         if !any(change.txn())? {
-            target.words().snapshots.store(0, Ordering::Release);
+            target.shared().snapshots.store(0, Ordering::Release);
         }
         Ok(())
     })
 }
 
-/// Looks at one batch from `position` on; returns where to go on.
+/// Visits one batch from `position` on; returns where to continue.
 fn purge_batch(
     change: &mut Change<'_>,
     container: ContainerId,
@@ -144,7 +144,7 @@ fn purge_batch(
         let parts = DataKey::parse(&key)?;
         let created = parts.created.unwrap_or_default();
         if !kept.iter().any(|epoch| created <= *epoch && *epoch < until) {
-            change.bury(&Record::decode(parts.body(), record)?);
+            change.count_dead(&Record::decode(parts.body(), record)?);
             change.delete(&key)?;
         }
     }

@@ -1,7 +1,7 @@
-//! The superblock: the file `pool` that says what a pool directory holds. Lines of `name = value`, so
-//! that people can read it; written once.
+//! The superblock: the file `pool` that describes a pool directory. It consists of lines `name = value`, is readable
+//! as text, and is written once.
 use crate::io::folder::{Folder, Use};
-use crate::pages::PAGE;
+use crate::io::txn::PAGE;
 use esker_types::info::{Durability, Medium};
 use esker_types::limits::INDEX_BLOCKS_MAX;
 use esker_types::{Error, ErrorKind, Result, Uuid};
@@ -9,12 +9,12 @@ use std::fmt::Write as _;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-/// Version of the format this release reads and writes.
+/// Version of the format that this release writes.
 pub const FORMAT_VERSION: u32 = 2;
-/// The version before, which this release reads: index and data have fixed shares there.
+/// The previous version, which this release reads: index and data have fixed shares.
 const FIXED_SHARES: u32 = 1;
 
-/// Who besides the owner may use a pool.
+/// Who may use a pool besides its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Nobody.
@@ -23,32 +23,32 @@ pub enum Access {
     Group,
 }
 
-/// What a pool is made of; fixed when it is created.
+/// Properties of a pool that are fixed when it is created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Superblock {
-    /// Version of the format it was made in.
+    /// Version of its format.
     pub version: u32,
-    /// Its id.
+    /// Its UUID.
     pub uuid: Uuid,
-    /// Its name.
+    /// Its label.
     pub label: String,
     /// Number of targets.
     pub targets: u32,
-    /// Bytes reserved for the index of each target, whatever else it is lent.
+    /// Bytes reserved for the index of each target, apart from what is lent to it.
     pub index_bytes: u64,
-    /// Blocks by which the index of each target can grow; none where it cannot.
+    /// Number of blocks by which the index of each target can grow; zero if it cannot.
     pub blocks: u32,
-    /// Bytes of such a block.
+    /// Bytes of a block.
     pub block_bytes: u64,
     /// Bytes of a segment.
     pub segment_bytes: u64,
-    /// Segments of each target.
+    /// Number of segments of each target.
     pub segments: u32,
-    /// What it lies on.
+    /// Its medium.
     pub medium: Medium,
     /// What an acknowledged update survives.
     pub durability: Durability,
-    /// The index is written by system calls, out of reach of stray pointers.
+    /// The index is written by system calls, so that stray pointers cannot damage it.
     pub guarded: bool,
     /// Who may use it.
     pub access: Access,
@@ -56,10 +56,10 @@ pub struct Superblock {
 
 /// Name of the superblock in the directory of a pool.
 pub(crate) const NAME: &str = "pool";
-/// Most bytes of it that are read.
+/// Most bytes of the file that are read.
 const BYTES_MAX: u64 = 1 << 16;
 
-/// Name of the folder for locks of programs in the directory of a pool.
+/// Name of the directory for lock files of programs in the directory of a pool.
 pub const LOCKS: &str = "locks";
 
 /// Path of the superblock of the pool at `pool`.
@@ -76,8 +76,8 @@ impl Superblock {
         }
     }
 
-    /// Permissions of directories of the pool. Nothing is made in them once the pool is: members of a group
-    /// change what files hold, not which there are.
+    /// Permissions of directories of the pool. Nothing is created in them after the pool: members of a group change
+    /// the content of files, not which files exist.
     pub(crate) fn directory_permissions(&self) -> u32 {
         match self.access {
             Access::Private => 0o700,
@@ -85,8 +85,8 @@ impl Superblock {
         }
     }
 
-    /// The widest permissions a directory of the pool may have: those of the folder for locks, in which users
-    /// of the pool make files, and in the first release of all.
+    /// The widest permissions a directory of the pool may have: those of the directory for lock files, in which users
+    /// of the pool create files, and, in the first release, of all directories.
     pub(crate) fn directory_permissions_max(&self) -> u32 {
         match self.access {
             Access::Private => 0o700,
@@ -94,7 +94,7 @@ impl Superblock {
         }
     }
 
-    /// True where the format has keys longer than the index has room for in its own keys.
+    /// True if the format has long keys.
     pub(crate) fn has_long_keys(&self) -> bool {
         self.version > FIXED_SHARES
     }
@@ -109,12 +109,12 @@ impl Superblock {
         u64::from(self.targets) * self.data_file_bytes()
     }
 
-    /// Bytes of the file of each target's index, of which not all are there.
+    /// Bytes of the file of each index, of which not all are reserved.
     pub(crate) fn index_file_bytes(&self) -> u64 {
         self.index_bytes + u64::from(self.blocks) * self.block_bytes
     }
 
-    /// Bytes each target reserves for its index, to begin with.
+    /// Bytes that each target initially reserves for its index.
     pub(crate) fn index_reserved_bytes(&self) -> u64 {
         self.index_bytes + u64::from(self.blocks) * PAGE as u64
     }
@@ -128,8 +128,7 @@ impl Superblock {
     /// Reads the superblock of the pool at `pool`.
     ///
     /// # Errors
-    /// `NotFound` where there is no pool, `Incompatible` for another format version, `Corrupt` for
-    /// anything that does not make sense.
+    /// `NotFound` if there is no pool, `Incompatible` for another format version, `Corrupt` if it is invalid.
     pub fn read(pool: &Path) -> Result<Self> {
         match Folder::open(pool).and_then(|folder| Self::read_in(&folder)) {
             Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -139,7 +138,7 @@ impl Superblock {
         }
     }
 
-    /// Reads the superblock in the directory of a pool, and makes sure of who may write to both.
+    /// Reads the superblock in the directory of a pool, and verifies who may write to both.
     pub(crate) fn read_in(pool: &Folder) -> Result<Self> {
         let path = path(pool.path());
         let file = pool.any_file(NAME, Use::Read)?;
@@ -189,7 +188,7 @@ impl Superblock {
         Ok(superblock)
     }
 
-    /// Refuses numbers no pool is created with.
+    /// Refuses values with which no pool is created.
     fn check(&self) -> Result<()> {
         let targets = 1..=esker_types::limits::TARGETS_MAX as u32;
         let sound = targets.contains(&self.targets)
@@ -253,7 +252,7 @@ impl<'t> Fields<'t> {
     }
 }
 
-/// True for what a segment may have: whole pages, and offsets of 32 bits.
+/// True if segments may have this size: whole pages, and offsets of 32 bits.
 pub(crate) fn is_segment_size(bytes: u64) -> bool {
     bytes.is_multiple_of(4096) && (1 << 16..=1 << 30).contains(&bytes)
 }
@@ -304,16 +303,16 @@ mod tests {
 
     #[test]
     fn random_superblocks_are_read_or_refused() {
-        let mut noise = crate::noise::Noise::new(5);
+        let mut random = crate::tests::Random::new(5);
         let names = ["format", "uuid", "label", "targets", "index_bytes", "segment_bytes"];
         for _ in 0..esker_testing::rounds(5_000) {
             let line = |name: &&str| {
-                let value = String::from_utf8_lossy(&noise.bytes(24)).into_owned();
+                let value = String::from_utf8_lossy(&random.bytes(24)).into_owned();
                 format!("{name} = {value}\n")
             };
             let text: String = names.iter().map(line).collect();
             assert!(Superblock::parse(&text).is_err());
-            assert!(Superblock::parse(&String::from_utf8_lossy(&noise.bytes(300))).is_err());
+            assert!(Superblock::parse(&String::from_utf8_lossy(&random.bytes(300))).is_err());
         }
     }
 

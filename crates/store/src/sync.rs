@@ -1,14 +1,34 @@
-//! What threads and processes share memory by: the standard library's, or loom's where a model runs the code in
-//! every order in which they may get at it. A model makes words of its own: those of a control file are no loom's.
+//! Synchronization of threads and processes: of the standard library, or of loom when a model runs the code in every
+//! order. A model has its own atomics; those of a control file cannot be loom's.
 #[cfg(all(loom, test))]
-pub(crate) use loom::{
-    sync::atomic::{AtomicU64, AtomicUsize, fence},
-    sync::{Condvar, Mutex, MutexGuard},
-    thread::yield_now,
-};
+pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, fence};
+#[cfg(all(loom, test))]
+pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};
+#[cfg(all(loom, test))]
+pub(crate) use loom::thread::yield_now;
 #[cfg(not(all(loom, test)))]
-pub(crate) use std::{
-    sync::atomic::{AtomicU64, AtomicUsize, fence},
-    sync::{Condvar, Mutex, MutexGuard},
-    thread::yield_now,
-};
+pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, fence};
+#[cfg(not(all(loom, test)))]
+pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
+#[cfg(not(all(loom, test)))]
+pub(crate) use std::thread::yield_now;
+
+use esker_types::Result;
+use std::time::Duration;
+
+/// Time between two attempts.
+pub(crate) const MOMENT: Duration = Duration::from_millis(1);
+/// Attempts: two seconds in total, since a thousand processes may take turns on one processor.
+const LOOKS: u32 = 2000;
+
+/// Calls `look` until it finds something, or `None` after two seconds. It never sleeps on a lock, whose owner may
+/// wait for what this thread holds.
+pub(crate) fn patiently<T>(mut look: impl FnMut() -> Result<Option<T>>) -> Result<Option<T>> {
+    for _ in 0..LOOKS {
+        if let Some(found) = look()? {
+            return Ok(Some(found));
+        }
+        std::thread::sleep(MOMENT);
+    }
+    Ok(None)
+}

@@ -1,5 +1,5 @@
 //! What tests share: a pool, gone with its value.
-use crate::pool::State;
+use crate::pool::OpenPool;
 use crate::{Pool, PoolSpec};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -32,8 +32,8 @@ impl Scratch {
         self.folder.join("pool")
     }
 
-    pub(crate) fn state(&self) -> Arc<State> {
-        Arc::clone(&self.pool.as_ref().unwrap().state().unwrap())
+    pub(crate) fn opened(&self) -> Arc<OpenPool> {
+        Arc::clone(self.pool.as_ref().unwrap().opened().unwrap())
     }
 
     pub(crate) fn close(&mut self) {
@@ -50,5 +50,27 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         self.close();
         let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// Bytes that follow from a seed: `ESKER_SEED`, and one of the test.
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new(test: u64) -> Self {
+        Self(esker_testing::seed().wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ test)
+    }
+
+    /// Any number.
+    pub(crate) fn draw(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let word = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        word ^ (word >> 31)
+    }
+
+    /// Fewer than `limit` bytes.
+    pub(crate) fn bytes(&mut self, limit: u64) -> Vec<u8> {
+        let len = self.draw() % limit;
+        (0..len).map(|_| (self.draw() >> 24) as u8).collect()
     }
 }

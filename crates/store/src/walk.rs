@@ -1,4 +1,4 @@
-//! Going over everything the index of a target names: the base of rebuilding, check and scrub.
+//! Iterates over everything in the index of a target: for rebuilding, check and scrub.
 use crate::io::txn::Txn;
 use crate::keys::{DataKey, Key, Table};
 use crate::record::{Body, Record};
@@ -10,9 +10,9 @@ use std::collections::HashMap;
 /// What the index says of a segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Used {
-    /// Bytes of data it names.
+    /// Bytes of data that records refer to.
     pub(crate) live: u64,
-    /// End of the last byte it names, rounded to where the next header would begin.
+    /// End of the last byte that a record refers to, rounded up to where the next header would begin.
     pub(crate) end: u64,
 }
 
@@ -25,10 +25,10 @@ pub(crate) struct Usage {
     pub(crate) has_snapshots: bool,
 }
 
-/// A record with its key, or what is wrong with it.
+/// A record with its key, or the error it has.
 pub(crate) type Found<'r> = Result<(DataKey<'r>, Record<'r>)>;
 
-/// Visits every record: its key (with table), its parts, and the record or what is wrong with it.
+/// Visits every record: its key (with table), its parts, and the record or its error.
 pub(crate) fn records(
     txn: &Txn,
     mut visit: impl FnMut(&[u8], Found<'_>) -> Result<()>,
@@ -36,7 +36,7 @@ pub(crate) fn records(
     records_from(txn, &[], |key, found| visit(key, found).map(|()| true))
 }
 
-/// Visits records from key `position` on, for as long as `visit` returns true.
+/// Visits records from key `position` on, as long as `visit` returns true.
 pub(crate) fn records_from(
     txn: &Txn,
     position: &[u8],
@@ -61,12 +61,12 @@ pub(crate) fn is_record(key: &[u8]) -> bool {
     matches!(Table::of(key), Some(Table::Data | Table::History))
 }
 
-/// True where a record is as it was when it was written under its key.
-pub(crate) fn is_sealed(key: &[u8], value: &[u8]) -> bool {
+/// True if a record matches its checksum, which is over its key too.
+pub(crate) fn checksum_matches(key: &[u8], value: &[u8]) -> bool {
     Table::of(key).is_some_and(|table| parse(table, key, value).is_ok())
 }
 
-/// The object that a record belongs to, in words.
+/// The object that a record belongs to, for messages.
 pub(crate) fn object_of(key: &[u8]) -> String {
     DataKey::parse(key).map_or_else(
         |_| "unknown object".to_owned(),
@@ -81,7 +81,7 @@ fn parse<'r>(table: Table, key: &'r [u8], value: &'r [u8]) -> Result<(DataKey<'r
     Ok((parts, record))
 }
 
-/// Counts what each segment holds.
+/// Counts the data of each segment.
 pub(crate) fn usage(target: &Target) -> Result<Usage> {
     let txn = target.index.read()?;
     let mut usage = Usage {

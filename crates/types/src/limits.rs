@@ -52,7 +52,7 @@ pub const PROCESSES_MAX: usize = 4096;
 
 /// Buckets of the table of objects in use, over all processes of a pool. Each has room for 7 objects of a
 /// process; what finds none is taken to be in use until nobody has the pool open any more.
-pub const HOLD_BUCKETS: usize = 8192;
+pub const LEASE_BUCKETS: usize = 8192;
 
 /// Most bytes of data and keys one transaction may buffer before its commit.
 pub const TX_BYTES_MAX: usize = 256 << 20;

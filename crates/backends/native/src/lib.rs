@@ -8,7 +8,7 @@ mod placement;
 use arc_swap::{ArcSwap, Guard};
 use esker_backend::reply::Reply;
 use esker_backend::{Backend, Capabilities, NewContainer, Scope};
-use esker_store::{Container, ContainerSpec, Mapped, Pool, State};
+use esker_store::{Container, ContainerSpec, Mapped, OpenPool, Pool};
 use esker_types::info::{
     ContainerId, ContainerInfo, ContainerRef, OpenMode, PoolInfo, SnapshotInfo,
 };
@@ -39,7 +39,7 @@ impl Native {
     pub fn open(path: &Path, mode: OpenMode) -> Result<Self> {
         let pool = Pool::open(path)?;
         let targets = {
-            let state = pool.state()?;
+            let state = pool.opened()?;
             state.connect(mode)?;
             state.superblock.targets
         };
@@ -52,14 +52,14 @@ impl Native {
         &self.pool
     }
 
-    fn with<'a, T>(&self, work: impl FnOnce(&State) -> Result<T>) -> Reply<'a, T> {
-        Reply::Ready(self.pool.state().and_then(|state| work(&state)))
+    fn with<'a, T>(&self, work: impl FnOnce(&OpenPool) -> Result<T>) -> Reply<'a, T> {
+        Reply::Ready(self.pool.opened().and_then(|state| work(state)))
     }
 
     fn within<'a, T>(
         &self,
         id: ContainerId,
-        work: impl FnOnce(&State, &Container) -> Result<T>,
+        work: impl FnOnce(&OpenPool, &Container) -> Result<T>,
     ) -> Reply<'a, T> {
         self.with(|state| {
             let open: Guard<_> = self.open.load();
@@ -74,7 +74,7 @@ impl Native {
         &self,
         id: ContainerId,
         at: ReadAt<'_>,
-        work: impl FnOnce(&State, &Container) -> Result<T>,
+        work: impl FnOnce(&OpenPool, &Container) -> Result<T>,
     ) -> Reply<'a, T> {
         self.within(id, |state, container| {
             check_view(state, container, at)?;
@@ -87,7 +87,7 @@ impl Native {
     /// Writes that fall on several targets, or that depend on reads of several.
     fn write_spread(
         &self,
-        state: &State,
+        state: &OpenPool,
         container: &Container,
         writes: &[Write<'_>],
         marks: &[ReadMark],
@@ -116,7 +116,7 @@ fn id_of(scope: Scope) -> Option<ContainerId> {
 }
 
 /// Refuses a view of a snapshot that does not exist: its past may be gone.
-fn check_view(state: &State, container: &Container, at: ReadAt<'_>) -> Result<()> {
+fn check_view(state: &OpenPool, container: &Container, at: ReadAt<'_>) -> Result<()> {
     let View::Snapshot(epoch) = at.view else { return Ok(()) };
     if state.list_snapshots(container)?.iter().any(|snapshot| snapshot.epoch == epoch) {
         return Ok(());
@@ -143,7 +143,7 @@ impl Backend for Native {
     }
 
     fn pool_info(&self) -> Reply<'_, PoolInfo> {
-        self.with(State::info)
+        self.with(OpenPool::info)
     }
 
     fn create_container<'a>(&'a self, new: &'a NewContainer<'a>) -> Reply<'a, ContainerInfo> {
@@ -167,7 +167,7 @@ impl Backend for Native {
 
     fn close_container(&self, container: ContainerId) -> Reply<'_, ()> {
         self.note_closed(container);
-        match self.pool.state_if_open() {
+        match self.pool.opened_here() {
             Some(state) => Reply::Ready(state.close_container(container)),
             None => Reply::Ready(Ok(())),
         }
@@ -178,7 +178,7 @@ impl Backend for Native {
     }
 
     fn list_containers(&self) -> Reply<'_, Vec<ContainerInfo>> {
-        self.with(State::list_containers)
+        self.with(OpenPool::list_containers)
     }
 
     fn rename_container<'a>(
@@ -210,7 +210,7 @@ impl Backend for Native {
     }
 
     fn next_oid(&self, container: ContainerId) -> Reply<'_, u64> {
-        self.within(container, State::next_oid)
+        self.within(container, OpenPool::next_oid)
     }
 
     fn write<'a>(
@@ -227,7 +227,7 @@ impl Backend for Native {
             }
             let marks = marks.map(ReadMarks::to_vec).unwrap_or_default();
             if writes.is_empty() {
-                state.check_marks(&marks)?;
+                state.check_read_versions(&marks)?;
             }
             self.write_spread(state, container, writes, &marks)
         })
@@ -349,7 +349,7 @@ impl Backend for Native {
     }
 
     fn list_snapshots(&self, container: ContainerId) -> Reply<'_, Vec<SnapshotInfo>> {
-        self.within(container, State::list_snapshots)
+        self.within(container, OpenPool::list_snapshots)
     }
 
     fn destroy_snapshot(&self, container: ContainerId, epoch: Epoch) -> Reply<'_, ()> {
@@ -358,13 +358,13 @@ impl Backend for Native {
 
     fn hold(&self, container: ContainerId, oid: ObjectId) -> Reply<'_, ()> {
         self.with(|state| {
-            state.hold(container, oid);
+            state.lease(container, oid);
             Ok(())
         })
     }
 
     fn release(&self, container: ContainerId, oid: ObjectId) -> Reply<'_, bool> {
-        self.with(|state| Ok(state.release(container, oid)))
+        self.with(|state| Ok(state.end_lease(container, oid)))
     }
 
     fn note_lock_file(&self, container: ContainerId, oid: ObjectId, made: bool) -> Reply<'_, ()> {
@@ -375,13 +375,16 @@ impl Backend for Native {
     }
 
     fn doom(&self, container: &ContainerInfo, oid: ObjectId) -> Reply<'_, bool> {
-        self.with(|state| Ok(state.doom(container.id, oid) || state.is_inherited(container, oid)?))
+        self.with(|state| {
+            Ok(state.unlink_on_last_close(container.id, oid)
+                || state.leave_to_inheritors(container, oid)?)
+        })
     }
 }
 
 impl Drop for Native {
     fn drop(&mut self) {
-        if let Some(state) = self.pool.state_if_open() {
+        if let Some(state) = self.pool.opened_here() {
             // Nobody is left to hear of a failure, and the kernel drops the lock with the process.
             let _ = state.disconnect();
         }

@@ -1,12 +1,12 @@
 //! Listings and queries that go over several targets.
-use esker_store::State;
+use esker_store::OpenPool;
 use esker_types::info::ContainerId;
 use esker_types::ops::{Anchor, Edge, KeyFound, KeyQuery, KeyScope, ListLimit, ReadAt};
 use esker_types::{Error, ErrorKind, KeyBatch, KeyKind, ObjectId, Result, encode_key};
 
 /// An object, or a whole container, being listed.
 pub(super) struct Lister<'l> {
-    pub(super) state: &'l State,
+    pub(super) state: &'l OpenPool,
     pub(super) container: ContainerId,
     pub(super) oid: ObjectId,
     pub(super) at: ReadAt<'l>,

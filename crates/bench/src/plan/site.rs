@@ -97,6 +97,6 @@ impl Site {
 /// Share of the data of a pool that is in huge pages; none where it is no pool in the memory of this machine.
 pub(super) fn huge_pages(url: &str) -> Result<Option<f64>> {
     let Some(path) = url.strip_prefix("esker:") else { return Ok(None) };
-    let pages = esker_store::Pool::open(Path::new(path))?.state()?.huge_pages()?;
+    let pages = esker_store::Pool::open(Path::new(path))?.opened()?.huge_pages()?;
     Ok((pages.total > 0).then(|| pages.bytes as f64 / pages.total as f64))
 }

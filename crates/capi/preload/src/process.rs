@@ -84,7 +84,7 @@ pub(crate) fn before_end() {
             if let Some(fs) = mounted::if_open() {
                 let _ = fs.flush();
             }
-            esker::vouch_for_all();
+            esker::record_clean_exit();
         }
         report::write();
         Ok(())

@@ -293,7 +293,7 @@ const NO_MORE: &str = "the kernel made no more; this requires Linux 6.1 or later
                        disabled (PR_SET_THP_DISABLE), and contiguous free memory";
 
 fn huge_pages(pool: &Path) -> Result<HugePages> {
-    esker_store::Pool::open(pool)?.state()?.huge_pages()
+    esker_store::Pool::open(pool)?.opened()?.huge_pages()
 }
 
 impl PoolDirectory {
@@ -448,12 +448,12 @@ impl Compact {
             gather(&pool)?;
         }
         let bar = Bar::steps("compacting");
-        let freed = pool.state()?.compact(&mut |done, all| bar.update(done, all))?;
+        let freed = pool.opened()?.compact(&mut |done, all| bar.update(done, all))?;
         drop(bar);
         let (mut response, mut text) =
             (json!({"freed_bytes": freed}), format!("freed {}", Bytes(freed)));
         if self.huge_pages {
-            let pages = pool.state()?.huge_pages()?;
+            let pages = pool.opened()?.huge_pages()?;
             response["huge_page_bytes"] = json!(pages.bytes);
             text += &format!("\nhuge pages: {}", shapes::huge_pages(&pages, NO_MORE));
         }
@@ -462,6 +462,6 @@ impl Compact {
 }
 
 fn gather(pool: &esker_store::Pool) -> Result<()> {
-    let (state, bar) = (pool.state()?, Bar::bytes("gathering"));
+    let (state, bar) = (pool.opened()?, Bar::bytes("gathering"));
     state.gather_pages(&mut |done, all| bar.update(done, all))
 }

@@ -121,7 +121,7 @@ impl Scrub {
         esker_store::Pool::check_pages(&path)?;
         let pool = esker_store::Pool::open(&path)?;
         let bar = Bar::bytes("reading");
-        let report = pool.state()?.scrub(&mut |done, all| bar.update(done, all))?;
+        let report = pool.opened()?.scrub(&mut |done, all| bar.update(done, all))?;
         drop(bar);
         let remedy = "write the object again, or remove it";
         let trouble = found(ErrorKind::Checksum, &report.damaged, remedy);

@@ -1,16 +1,17 @@
-//! Applying staged writes to the index.
+//! Applies staged writes to the index.
 use super::change::Change;
-use super::join::{Joined, Neighbours};
 use super::stage::{Content, Piece, Staged, StagedAkey};
 use crate::catalog::Container;
-use crate::io::txn::Inserted;
+use crate::io::txn::{Entry, Inserted};
 use crate::keys::{ARRAY, DataKey, Key, Table};
 use crate::record::{Body, Record, RecordBytes};
 use esker_types::info::ContainerId;
+use esker_types::limits::INLINE_MAX;
 use esker_types::ops::{Cond, Update, Write, WriteOp};
-use esker_types::{Error, ErrorKind, Extent, Result};
+use esker_types::{Epoch, Error, ErrorKind, Extent, Result};
+use smallvec::SmallVec;
 
-/// Keys removed per round, so that memory stays bounded whatever is punched.
+/// Keys removed per round, so that memory use is bounded.
 const PUNCH_BATCH: usize = 1024;
 
 /// Applies `writes`, whose data is `staged`, to one target.
@@ -24,8 +25,8 @@ pub(crate) fn apply(
     writes.iter().zip(&staged.writes).try_for_each(|(write, akeys)| applier.write(write, akeys))
 }
 
-/// Applies `writes` in order, each to its targets among `changes`. Whether a whole object exists is
-/// for all its targets to say: a single one cannot know.
+/// Applies `writes` in order, each to its targets among `changes`. Whether an object exists as a whole depends on all
+/// its targets.
 pub(crate) fn apply_many(
     changes: &mut [Change<'_>],
     container: &Container,
@@ -44,7 +45,7 @@ pub(crate) fn apply_many(
     Ok(())
 }
 
-/// Refuses a conditional punch of an object that none of the targets has anything of.
+/// Fails for a conditional punch of an object that does not exist on any target.
 fn check_punch(changes: &[Change<'_>], container: &Container, write: &Write<'_>) -> Result<()> {
     let WriteOp::PunchObject { cond } = write.op else { return Ok(()) };
     if !cond.has(Cond::PUNCH) {
@@ -75,7 +76,7 @@ struct Applier<'c, 't> {
     part: bool,
 }
 
-/// A record of the index, out of the transaction's hands.
+/// A copy of an index record.
 struct Owned {
     key: Vec<u8>,
     value: Vec<u8>,
@@ -154,7 +155,7 @@ impl Applier<'_, '_> {
     fn must_not_exist(&self, prefix: &Key, what: &str) -> Result<()> {
         match exists(self.change, prefix)? {
             false => Ok(()),
-            true => Err(Error::new(ErrorKind::Exists, format!("the {what} exists already"))),
+            true => Err(Error::new(ErrorKind::Exists, format!("the {what} already exists"))),
         }
     }
 
@@ -225,7 +226,7 @@ impl Applier<'_, '_> {
         self.put_joined(prefix, joined, &record)
     }
 
-    /// Puts one record in the place of several that touch, unless a snapshot shows some of them only.
+    /// Replaces adjacent records by one, unless a snapshot shows only some of them.
     fn put_joined(
         &mut self,
         prefix: &Key,
@@ -247,7 +248,7 @@ impl Applier<'_, '_> {
         self.change.put_record(key, new)
     }
 
-    /// Makes room for `extent`: what it covers is retired, what sticks out stays.
+    /// Clears `extent`: what it covers is retired, what sticks out stays.
     fn clear(&mut self, prefix: &Key, extent: Extent, record_size: Option<u32>) -> Result<()> {
         for old in self.overlapping(prefix, extent, record_size)? {
             let record = old.record()?;
@@ -270,8 +271,8 @@ impl Applier<'_, '_> {
         Ok(())
     }
 
-    /// Extents that share records with `extent`, last first. Refuses an akey that holds a single value
-    /// or (where `record_size` is given) records of another size.
+    /// Extents that overlap `extent`, last first. Fails if the akey has a single value or (if `record_size` is given)
+    /// records of another size.
     fn overlapping(
         &self,
         prefix: &Key,
@@ -336,7 +337,7 @@ impl Applier<'_, '_> {
     }
 }
 
-/// True where `key` is an extent of the akey; refuses what must not stand beside a new extent.
+/// True if `key` is an extent of the akey; fails if a new extent must not be stored beside it.
 fn check_neighbour(
     prefix: &Key,
     key: &[u8],
@@ -353,7 +354,7 @@ fn check_neighbour(
     match record_size {
         Some(size) if size != stored => Err(Error::new(
             ErrorKind::Invalid,
-            format!("records of {size} bytes for an akey that holds records of {stored}"),
+            format!("records of {size} bytes for an akey with records of {stored} bytes"),
         )),
         _ => Ok(true),
     }
@@ -362,6 +363,110 @@ fn check_neighbour(
 fn mixed() -> Error {
     Error::new(
         ErrorKind::NoPermission,
-        "an akey holds either a single value or an array: punch it before changing which",
+        "an akey has either a single value or an array: punch it before writing the other kind",
     )
+}
+
+/// An extent in the index.
+struct Stored<'t> {
+    extent: Extent,
+    record: Record<'t>,
+}
+
+/// The extents of the same akey right before and right after one that was just put.
+struct Neighbours<'t> {
+    before: Option<Stored<'t>>,
+    after: Option<Stored<'t>>,
+}
+
+/// Adjacent extents joined into one.
+struct Joined {
+    /// First record.
+    start: u64,
+    /// Starts of the records it replaces.
+    others: SmallVec<[u64; 2]>,
+    /// Epoch of the oldest of those.
+    oldest: Epoch,
+    data: SmallVec<[u8; 256]>,
+}
+
+impl<'t> Neighbours<'t> {
+    /// Decodes two entries; `None` if one of them must not be beside an extent of records of this size, or is
+    /// damaged.
+    fn of(
+        prefix: &Key,
+        record_size: u32,
+        before: Option<Entry<'t>>,
+        after: Option<Entry<'t>>,
+    ) -> Option<Self> {
+        let stored = |entry: Option<Entry<'t>>| {
+            let Some((key, value)) = entry.filter(|(key, _)| key.starts_with(prefix)) else {
+                return Some(None);
+            };
+            let start = DataKey::parse(key).ok()?.start?;
+            let record = Record::decode(&key[1..], value).ok()?;
+            let extent = Extent::new(start, record.count);
+            (record.record_size == record_size).then_some(Some(Stored { extent, record }))
+        };
+        Some(Self { before: stored(before)?, after: stored(after)? })
+    }
+
+    /// True if they do not overlap `extent`.
+    fn leave_free(&self, extent: Extent) -> bool {
+        self.before.as_ref().is_none_or(|before| before.extent.end() <= extent.start)
+            && self.after.as_ref().is_none_or(|after| extent.end() <= after.extent.start)
+    }
+
+    /// Joins `extent`, which has `record`, with adjacent ones as far as the result stays inline, so that the cost of
+    /// appending a byte is bounded.
+    fn join(&self, extent: Extent, record: &Record<'_>) -> Option<Joined> {
+        let Body::Inline(own) = record.body else { return None };
+        let mut joined = Joined {
+            start: extent.start,
+            others: SmallVec::new(),
+            oldest: record.epoch,
+            data: SmallVec::new(),
+        };
+        if let Some(before) = &self.before
+            && before.extent.end() == extent.start
+            && let Some(data) = before.inline(INLINE_MAX - own.len())
+        {
+            joined.start = before.extent.start;
+            joined.take(data, extent.start, before);
+        }
+        if let Some(after) = &self.after
+            && after.extent.start == extent.end()
+            && let Some(data) = after.inline(INLINE_MAX - own.len() - joined.data.len())
+        {
+            joined.data.extend_from_slice(own);
+            joined.take(data, after.extent.start, after);
+        } else {
+            joined.data.extend_from_slice(own);
+        }
+        (!joined.others.is_empty()).then_some(joined)
+    }
+}
+
+impl<'t> Stored<'t> {
+    /// Its data, if it is inline and at most `most` bytes long.
+    fn inline(&self, most: usize) -> Option<&'t [u8]> {
+        match self.record.body {
+            Body::Inline(data) if data.len() <= most => Some(data),
+            _ => None,
+        }
+    }
+}
+
+impl Joined {
+    fn take(&mut self, data: &[u8], removed: u64, from: &Stored<'_>) {
+        self.data.extend_from_slice(data);
+        self.others.push(removed);
+        self.oldest = self.oldest.min(from.record.epoch);
+    }
+
+    /// As a record with the epoch of `newest`.
+    fn record<'r>(&'r self, newest: &Record<'r>) -> Record<'r> {
+        let count = self.data.len() as u64 / u64::from(newest.record_size);
+        Record { count, body: Body::Inline(&self.data), ..*newest }
+    }
 }

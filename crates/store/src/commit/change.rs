@@ -1,8 +1,8 @@
-//! A change of one target's index, under way.
+//! A change of the index of one target.
 use crate::control::{conflict_slot, container_slot, object_slot, punch_slot};
+use crate::io::txn::PAGE;
 use crate::io::txn::{Inserted, Txn, WriteTxn};
 use crate::keys::{Key, Table, history_key};
-use crate::pages::PAGE;
 use crate::record::{Record, RecordBytes};
 use crate::target::Target;
 use esker_types::info::ContainerId;
@@ -10,60 +10,59 @@ use esker_types::{Epoch, Error, ErrorKind, ObjectId, Result};
 use smallvec::SmallVec;
 use std::sync::atomic::Ordering;
 
-/// What a change did to the index, as a coordinator writes it down.
+/// An edit of an index, as a coordinator records it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum IndexEdit {
     /// A key got a value.
     Put(Vec<u8>, Vec<u8>),
     /// A key was removed.
     Delete(Vec<u8>),
-    /// All keys that begin so were removed: as short for a large object as for a small one.
+    /// All keys with this prefix were removed: as short for a large object as for a small one.
     DeleteAll(Vec<u8>),
 }
 
-/// A transaction with what has to be settled before its commit.
+/// A write transaction with what must be settled before its commit.
 pub(crate) struct Change<'t> {
     target: &'t Target,
     txn: &'t mut WriteTxn,
-    /// When this change happens.
+    /// Epoch of the change.
     pub(crate) epoch: Epoch,
-    /// Bytes that died, by segment.
+    /// Number of bytes that become dead, by segment.
     dead: SmallVec<[(u32, u64); 4]>,
     /// Slots of the conflict table that change.
     touched: SmallVec<[u32; 8]>,
-    /// Newest snapshot of the container looked at last.
+    /// Newest snapshot of the container that was looked up last.
     newest_snapshot: Option<(ContainerId, Option<Epoch>)>,
-    /// Every step, where a coordinator must be able to repeat them.
-    journal: Option<Vec<Step>>,
+    /// All edits, if a coordinator must be able to repeat them.
+    journal: Option<Vec<IndexEdit>>,
     changed: bool,
-    /// Pages in use before this change, where there are hardly any left.
+    /// Pages in use before this change, if there is hardly any room left.
     tight: Option<u64>,
-    /// Records of several pages were put: they may take what is kept free.
+    /// Records of several pages were put, which may use up the headroom.
     has_large: bool,
     scratch: RecordBytes,
 }
 
-/// The part of the index that is kept free so that deletions always find room: one in sixteen pages,
-/// 64 at least.
-pub(crate) fn reserved_pages(total: u64) -> u64 {
+/// Headroom of an index, in pages: kept free so that deletions always find room. One in sixteen pages, at least 64.
+pub(crate) fn headroom_pages(total: u64) -> u64 {
     (total / 16).max(64)
 }
 
-/// True where not even deletions can hope for much room, whoever else is done with the index.
-pub(super) fn is_full(target: &Target) -> Result<bool> {
+/// True if even deletions have little hope of room, whatever readers finish.
+fn is_full(target: &Target) -> Result<bool> {
     let (used, total) = target.pages(&*target.index.read()?)?;
-    Ok(used + reserved_pages(total) / 2 > total)
+    Ok(used + headroom_pages(total) / 2 > total)
 }
 
-/// True where only deletions still have room.
-pub(super) fn is_tight(target: &Target) -> Result<bool> {
+/// True if only deletions still have room.
+fn is_tight(target: &Target) -> Result<bool> {
     let (used, total) = target.pages(&*target.index.read()?)?;
-    Ok(used + reserved_pages(total) > total)
+    Ok(used + headroom_pages(total) > total)
 }
 
-fn note_put(journal: &mut Option<Vec<Step>>, key: &[u8], value: &[u8]) {
+fn note_put(journal: &mut Option<Vec<IndexEdit>>, key: &[u8], value: &[u8]) {
     if let Some(journal) = journal {
-        journal.push(Step::Put(key.to_vec(), value.to_vec()));
+        journal.push(IndexEdit::Put(key.to_vec(), value.to_vec()));
     }
 }
 
@@ -84,7 +83,7 @@ impl<'t> Change<'t> {
         }
     }
 
-    /// Keeps every step for a coordinator.
+    /// Records all edits for a coordinator.
     pub(crate) fn with_journal(mut self) -> Self {
         self.journal = Some(Vec::new());
         self
@@ -94,7 +93,7 @@ impl<'t> Change<'t> {
         self.target
     }
 
-    /// The index as it stands with this change.
+    /// The index, including this change so far.
     pub(crate) fn txn(&self) -> &Txn {
         self.txn
     }
@@ -110,19 +109,19 @@ impl<'t> Change<'t> {
     pub(crate) fn delete(&mut self, key: &[u8]) -> Result<bool> {
         self.changed = true;
         if let Some(journal) = &mut self.journal {
-            journal.push(Step::Delete(key.to_vec()));
+            journal.push(IndexEdit::Delete(key.to_vec()));
         }
         self.txn.delete(key)
     }
 
-    /// Announces that all keys with a prefix go, one by one, by [`Change::delete_announced`].
+    /// Records that all keys with a prefix are about to be removed, one by one, by [`Change::delete_announced`].
     pub(crate) fn announce_removal(&mut self, prefix: &[u8]) {
         if let Some(journal) = &mut self.journal {
-            journal.push(Step::DeleteAll(prefix.to_vec()));
+            journal.push(IndexEdit::DeleteAll(prefix.to_vec()));
         }
     }
 
-    /// Removes a key whose prefix was announced.
+    /// Removes a key with an announced prefix.
     pub(crate) fn delete_announced(&mut self, key: &[u8]) -> Result<bool> {
         self.changed = true;
         self.txn.delete(key)
@@ -138,7 +137,7 @@ impl<'t> Change<'t> {
         self.txn.put(key, &self.scratch)
     }
 
-    /// Sets a key of the data table that is not there yet to a record.
+    /// Sets a key of the data table to a record, if it does not exist yet.
     pub(crate) fn insert_record(
         &mut self,
         key: &[u8],
@@ -155,11 +154,11 @@ impl<'t> Change<'t> {
         Ok(inserted)
     }
 
-    /// Announces that the change adds something. Where only deletions still have room it is refused by
-    /// [`Change::finish`], unless it finds room on pages that deletions left half empty.
+    /// Announces that the change adds something. If only the headroom is left, [`Change::finish`] fails, unless it
+    /// fits on pages that deletions left half empty.
     pub(crate) fn check_room(&mut self) -> Result<()> {
         let (used, total) = self.target.pages(self.txn)?;
-        if self.tight.is_none() && used + reserved_pages(total) > total {
+        if self.tight.is_none() && used + headroom_pages(total) > total {
             self.tight = Some(used);
         }
         Ok(())
@@ -170,7 +169,7 @@ impl<'t> Change<'t> {
             return Ok(());
         }
         let (used, total) = self.target.pages(self.txn)?;
-        if used <= self.tight.unwrap_or_else(|| total.saturating_sub(reserved_pages(total))) {
+        if used <= self.tight.unwrap_or_else(|| total.saturating_sub(headroom_pages(total))) {
             return Ok(());
         }
         Err(Error::new(
@@ -182,8 +181,8 @@ impl<'t> Change<'t> {
         ))
     }
 
-    /// Takes a record out of the present: into history where a snapshot shows it, else its bytes die.
-    /// The key itself is left to the caller.
+    /// Retires a record: it moves to history if a snapshot shows it, else its bytes become dead. The caller removes
+    /// or replaces the key itself.
     pub(crate) fn retire(
         &mut self,
         container: ContainerId,
@@ -195,12 +194,12 @@ impl<'t> Change<'t> {
             record.encode(&key[1..], &mut value);
             return self.put(&history_key(key, record.epoch), &value);
         }
-        self.bury(record);
+        self.count_dead(record);
         Ok(())
     }
 
-    /// Notes that the bytes of a record are dead: a change even where nothing else is one.
-    pub(crate) fn bury(&mut self, record: &Record<'_>) {
+    /// Counts the bytes of a record as dead. This is a change of the index even if nothing else changes.
+    pub(crate) fn count_dead(&mut self, record: &Record<'_>) {
         let Some((segment, bytes)) = record.holds() else { return };
         self.changed = true;
         match self.dead.iter_mut().find(|(known, _)| *known == segment) {
@@ -209,13 +208,13 @@ impl<'t> Change<'t> {
         }
     }
 
-    /// True where a snapshot shows what was written at `epoch` and has been there since.
+    /// True if a snapshot shows what was written at `epoch` and is current.
     pub(crate) fn is_in_snapshot(&mut self, container: ContainerId, epoch: Epoch) -> Result<bool> {
         Ok(self.newest_snapshot(container)?.is_some_and(|newest| epoch <= newest))
     }
 
     fn newest_snapshot(&mut self, container: ContainerId) -> Result<Option<Epoch>> {
-        if self.target.words().snapshots.load(Ordering::Acquire) == 0 {
+        if self.target.shared().snapshots.load(Ordering::Acquire) == 0 {
             return Ok(None);
         }
         if let Some((_, newest)) = self.newest_snapshot.filter(|(known, _)| *known == container) {
@@ -226,28 +225,28 @@ impl<'t> Change<'t> {
         Ok(newest)
     }
 
-    /// Notes for conflict detection that a dkey is about to change.
+    /// Records for conflict detection that a dkey changes.
     pub(crate) fn touch(&mut self, container: ContainerId, oid: ObjectId, dkey: &[u8]) {
         let (object, dkey) = (object_slot(container, oid), conflict_slot(container, oid, dkey));
         self.touched.extend_from_slice(&[container_slot(container), object, dkey]);
     }
 
-    /// Notes for conflict detection that a whole object goes, with all its dkeys.
+    /// Records for conflict detection that a whole object is removed, with all its dkeys.
     pub(crate) fn touch_object(&mut self, container: ContainerId, oid: ObjectId) {
         let (object, punch) = (object_slot(container, oid), punch_slot(container, oid));
         self.touched.extend_from_slice(&[container_slot(container), object, punch]);
     }
 
-    /// Writes down what died and what changed; the last thing before the commit. (A version noted for
-    /// a change that is then given up would look like a conflict to all readers until the next one.)
+    /// Stores dead bytes and versions of what changed; the last thing before the commit. (A version stored by a
+    /// change that is given up would look like a conflict to all readers until the next change.)
     pub(crate) fn finish(&mut self) -> Result<()> {
-        let (words, version) = (self.target.words(), self.txn.id());
+        let (atomics, version) = (self.target.shared(), self.txn.id());
         if !self.changed {
             return Ok(());
         }
         self.check_growth()?;
         for slot in self.touched.drain(..) {
-            words.conflicts[slot as usize].store(version, Ordering::Release);
+            atomics.conflicts[slot as usize].store(version, Ordering::Release);
         }
         for (segment, bytes) in std::mem::take(&mut self.dead) {
             let key = Key::table(Table::Segment).push(&segment.to_be_bytes());
@@ -257,13 +256,69 @@ impl<'t> Change<'t> {
         Ok(())
     }
 
-    /// The steps, for the coordinator.
-    pub(crate) fn into_journal(self) -> Vec<Step> {
+    /// The edits, for the coordinator.
+    pub(crate) fn into_journal(self) -> Vec<IndexEdit> {
         self.journal.unwrap_or_default()
     }
 
-    /// Says of an error whether the transaction it happened in can still be used by others.
+    /// Adds to an error whether the transaction can still be used by others.
     pub(crate) fn failed(&self, error: Error) -> super::group::Failed {
         super::group::Failed { error, spoiled: self.changed }
+    }
+}
+
+/// Most retries after there was no room. With each, the index grows by twice as much.
+const RETRIES: u32 = 12;
+
+/// Runs `work`, and again if there was no room, as long as `help` finds some, and once more in any case: whoever was
+/// in the way may just have left.
+fn retry<T>(
+    targets: &[&Target],
+    help: impl Fn(&Target, u32) -> Result<bool>,
+    mut work: impl FnMut() -> Result<T>,
+) -> Result<T> {
+    for retry in 0..RETRIES {
+        match work() {
+            Err(error) if error.kind() == ErrorKind::NoSpace => {
+                let mut moved = retry == 0;
+                for target in targets {
+                    moved |= help(target, retry)?;
+                }
+                if !moved {
+                    return Err(error);
+                }
+            }
+            result => return result,
+        }
+    }
+    work()
+}
+
+/// Runs `work`, which changes the indexes of targets, and makes room for it.
+pub(super) fn with_room<T>(targets: &[&Target], work: impl FnMut() -> Result<T>) -> Result<T> {
+    let help = |target: &Target, retry: u32| {
+        let returned = target.return_pages()?;
+        if (retry > 0 || is_tight(target)?) && target.grow_index(2 << retry, true)? {
+            return Ok(true);
+        }
+        let waited = !is_full(target)? && target.index.outwait_readers()?;
+        Ok(returned || waited)
+    };
+    retry(targets, help, work)
+}
+
+impl Target {
+    /// Runs `work`, which changes the index, and makes room for it.
+    pub(crate) fn with_room<T>(&self, work: impl FnMut() -> Result<T>) -> Result<T> {
+        with_room(&[self], work)
+    }
+
+    /// Runs `work`, which writes to segments; again if there was no room, since what it had filled itself can be
+    /// compacted by then.
+    pub(super) fn with_segments<T>(&self, mut work: impl FnMut() -> Result<T>) -> Result<T> {
+        match work() {
+            Err(error) if error.kind() == ErrorKind::NoSpace => work(),
+            result => result,
+        }
     }
 }

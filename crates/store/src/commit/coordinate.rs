@@ -1,36 +1,35 @@
-//! Commits over several targets: atomic for readers, and repeated by whoever comes next if the
-//! process that decided on them dies half-way.
-//!
-//! The coordinator is the first target taking part. Its transaction holds its own changes and an
-//! intent: every step of the others. Its commit decides. Before it, all targets taking part are put in
-//! doubt, so that nobody looks at them until the last one has committed; whoever finds a target in
-//! doubt whose process is gone carries the intent out (or, where none was committed, drops it).
-use super::change::{Change, Step};
+//! Commits over several targets: atomic for readers, and completed by the next process if the one that decided them
+//! dies half-way.
+//! // The coordinator is the first participating target. Its transaction has its own changes and an intent: all edits
+//! of the others. Its commit decides. Before that, all participants are put in doubt, so that nobody reads them until
+//! the last one has committed. Whoever finds a target in doubt whose process is dead carries out the intent, or, if
+//! none was committed, drops it.
+use super::change::with_room;
+use super::change::{Change, IndexEdit};
 use super::doubt::commit_all;
 use super::intent::{Intent, decode, encode};
-use super::room::with_room;
 use crate::io::txn::{Txn, WriteTxn};
 use crate::keys::{Key, Table};
-use crate::pool::State;
+use crate::pool::OpenPool;
 use crate::target::Target;
-use esker_types::{Epoch, Result};
+use esker_types::{Epoch, Error, ErrorKind, Result};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
-/// Key of the intent a target coordinated last.
+/// Key of the intent that a target coordinated last.
 pub(super) fn intent_key() -> Key {
     Key::table(Table::Intent).push(b"D")
 }
 
-/// Key of the epoch of the last commit over several targets that reached this one.
+/// Key of the epoch of the last commit over several targets that reached this target.
 fn applied_key() -> Key {
     Key::table(Table::Intent).push(b"A")
 }
 
-/// Lets `work` change `targets` (which come in rising order) and commits all or nothing. Data that the
-/// changes name must be where it has to be.
+/// Lets `work` change `targets`, which are in ascending order, and commits all or none. Data that the changes refer
+/// to must be on the medium already, if that is needed.
 pub(crate) fn coordinated(
-    pool: &State,
+    pool: &OpenPool,
     targets: &[&Target],
     mut work: impl FnMut(&mut [Change<'_>]) -> Result<()>,
 ) -> Result<Epoch> {
@@ -40,7 +39,7 @@ pub(crate) fn coordinated(
 }
 
 fn attempt(
-    pool: &State,
+    pool: &OpenPool,
     targets: &[&Target],
     work: &mut dyn FnMut(&mut [Change<'_>]) -> Result<()>,
 ) -> Result<Epoch> {
@@ -54,19 +53,19 @@ fn attempt(
     if let Some(first) = txns.first_mut() {
         first.put(&intent_key(), &intent)?;
     }
-    let in_doubt: Vec<_> = targets.iter().map(|target| target.words().in_doubt).collect();
+    let in_doubt: Vec<_> = targets.iter().map(|target| target.shared().in_doubt).collect();
     commit_all(&in_doubt, txns, WriteTxn::commit, epoch)?;
     if intent.len() > INTENT_KEPT_MAX {
-        // What was decided stands whatever becomes of this: an error now would have it done again.
+        // The decision stands even if this fails: an error now would make the caller repeat it.
         let _ = forget_intent(targets);
     }
     Ok(epoch)
 }
 
-/// Longest intent that stays until the next one takes its place; longer ones would hold pages.
+/// Longest intent, in bytes, that is kept until the next one replaces it; longer ones would occupy pages.
 const INTENT_KEPT_MAX: usize = 2048;
 
-/// Removes the intent of a commit that all targets have followed. Its coordination locks are held.
+/// Removes the intent of a commit that all targets have followed. Call with the coordination locks held.
 fn forget_intent(targets: &[&Target]) -> Result<()> {
     let [first, ..] = targets else { return Ok(()) };
     if targets.iter().any(|target| target.is_in_doubt()) {
@@ -77,14 +76,14 @@ fn forget_intent(targets: &[&Target]) -> Result<()> {
     txn.commit()
 }
 
-/// Does the work in the open transactions; returns the steps of each.
+/// Does the work in the open transactions; returns the edits of each.
 fn record(
     targets: &[&Target],
     txns: &mut [WriteTxn],
     epoch: Epoch,
     work: &mut dyn FnMut(&mut [Change<'_>]) -> Result<()>,
-) -> Result<Vec<Vec<Step>>> {
-    // The coordinator's own steps commit with the decision: nobody will have to repeat them.
+) -> Result<Vec<Vec<IndexEdit>>> {
+    // The edits of the coordinator commit with the decision: nobody has to repeat them.
     let begin = |(number, (target, txn))| match number {
         0 => Change::new(target, txn, epoch),
         _ => Change::new(target, txn, epoch).with_journal(),
@@ -99,7 +98,7 @@ fn record(
     Ok(changes.into_iter().map(Change::into_journal).collect())
 }
 
-/// Holds every target's coordination lock, taken in order, while `work` runs.
+/// Runs `work` with the coordination locks of all targets held, taken in order.
 fn while_held<T>(targets: &[&Target], work: &mut dyn FnMut() -> Result<T>) -> Result<T> {
     match targets.split_first() {
         None => work(),
@@ -109,16 +108,16 @@ fn while_held<T>(targets: &[&Target], work: &mut dyn FnMut() -> Result<T>) -> Re
     }
 }
 
-/// Finishes what the dead left in doubt on a target whose coordination lock is held. Nobody can put it
-/// in doubt again before the lock is let go.
-fn finish(pool: &State, target: &Target) -> Result<()> {
-    match target.words().in_doubt.load(Ordering::Acquire) {
+/// Completes what a dead process left in doubt on a target whose coordination lock is held. Nobody can put it in
+/// doubt again before the lock is released.
+fn finish(pool: &OpenPool, target: &Target) -> Result<()> {
+    match target.shared().in_doubt.load(Ordering::Acquire) {
         0 => Ok(()),
         epoch => finish_dead(&pool.targets, target, epoch),
     }
 }
 
-/// Waits until nothing is in doubt on `target`, finishing what a dead process left.
+/// Waits until `target` is not in doubt; completes what a dead process left.
 pub(crate) fn settle(target: &Target) -> Result<()> {
     let Some(pool) = target.pool() else { return Ok(()) };
     let _alone = pool.coordinating.lock().unwrap_or_else(PoisonError::into_inner);
@@ -126,9 +125,8 @@ pub(crate) fn settle(target: &Target) -> Result<()> {
     target.control.while_coordinating(target.number(), || finish(&pool, target))
 }
 
-/// Carries out what a dead process decided on for `target`, if it did decide. The next commit that
-/// `target` coordinates overwrites its intent, so everybody else's part in it comes first. Call with no
-/// transaction open.
+/// Carries out what a dead process decided for `target`, if it did decide. The next commit that `target` coordinates
+/// overwrites its intent, so the parts of all others are carried out first. Call with no transaction open.
 fn finish_dead(targets: &[Arc<Target>], target: &Target, epoch: u64) -> Result<()> {
     for coordinator in targets {
         let Some(intent) = intent_of(coordinator)?.filter(|intent| intent.epoch.0 == epoch) else {
@@ -138,25 +136,25 @@ fn finish_dead(targets: &[Arc<Target>], target: &Target, epoch: u64) -> Result<(
         let others = targets.iter().filter(|_| coordinator.number() == target.number());
         for other in others.filter(|other| other.number() != target.number()) {
             redo(other, &intent)?;
-            let doubt = other.words().in_doubt;
+            let doubt = other.shared().in_doubt;
             let _ = doubt.compare_exchange(epoch, 0, Ordering::SeqCst, Ordering::SeqCst);
         }
     }
-    target.words().in_doubt.store(0, Ordering::SeqCst);
+    target.shared().in_doubt.store(0, Ordering::SeqCst);
     Ok(())
 }
 
-/// Reads with the write lock held: a commit whose process died at its last step shows only once somebody
-/// has taken over the lock.
+/// Reads with the write lock held: a commit whose process died in its last step shows only after somebody has taken
+/// over the lock.
 fn intent_of(coordinator: &Target) -> Result<Option<Intent>> {
     let txn = coordinator.index.write()?;
     txn.get(&intent_key())?.map(decode).transpose()
 }
 
-/// Carries out what was decided before the machine stopped; runs alone, when a pool is set up.
+/// Carries out what was decided before the machine stopped. Runs alone, when a pool is set up.
 pub(crate) fn recover(targets: &[Arc<Target>]) -> Result<()> {
     if targets.iter().any(|target| target.control.read_only) {
-        return super::unfinished::refuse(targets);
+        return refuse_unfinished(targets);
     }
     for coordinator in targets {
         if let Some(intent) = intent_of(coordinator)? {
@@ -164,8 +162,8 @@ pub(crate) fn recover(targets: &[Arc<Target>]) -> Result<()> {
         }
     }
     for target in targets {
-        target.words().in_doubt.store(0, Ordering::SeqCst);
-        // Snapshots are no younger than this, and what comes must be younger than they.
+        target.shared().in_doubt.store(0, Ordering::SeqCst);
+        // Snapshots are not newer than this, and later commits must be newer.
         target.control.pass_epoch(Epoch(applied(&*target.index.read()?)?));
     }
     Ok(())
@@ -176,7 +174,7 @@ pub(super) fn applied(txn: &Txn) -> Result<u64> {
     Ok(value.and_then(|value| value.try_into().ok()).map_or(0, u64::from_le_bytes))
 }
 
-/// Repeats the steps of an intent on one target, unless it has them already.
+/// Repeats the edits of an intent on one target, unless it has them already.
 fn redo(target: &Target, intent: &Intent) -> Result<()> {
     let Some((_, steps)) = intent.parts.iter().find(|(number, _)| *number == target.number())
     else {
@@ -189,9 +187,9 @@ fn redo(target: &Target, intent: &Intent) -> Result<()> {
         }
         for step in steps {
             match step {
-                Step::Put(key, value) => txn.put(key, value)?,
-                Step::Delete(key) => txn.delete(key).map(|_| ())?,
-                Step::DeleteAll(prefix) => delete_all(&mut txn, prefix)?,
+                IndexEdit::Put(key, value) => txn.put(key, value)?,
+                IndexEdit::Delete(key) => txn.delete(key).map(|_| ())?,
+                IndexEdit::DeleteAll(prefix) => delete_all(&mut txn, prefix)?,
             }
         }
         txn.commit()
@@ -222,9 +220,29 @@ fn delete_all(txn: &mut WriteTxn, prefix: &[u8]) -> Result<()> {
     }
 }
 
-/// Epoch of the last commit over several targets that reached the one `txn` looks at.
+/// Epoch of the last commit over several targets that reached the target of `txn`.
 pub(crate) fn last_applied(txn: &Txn) -> Result<Epoch> {
     applied(txn).map(Epoch)
+}
+
+/// On a read-only file system, fails if a decided commit has not been carried out.
+fn refuse_unfinished(targets: &[Arc<Target>]) -> Result<()> {
+    for coordinator in targets {
+        let txn = coordinator.index.read()?;
+        let intent = txn.get(&intent_key())?.map(decode).transpose()?;
+        for target in targets {
+            let done = applied(&*target.index.read()?)?;
+            target.control.pass_epoch(Epoch(done));
+            if intent.iter().any(|it| {
+                it.epoch.0 > done && it.parts.iter().any(|part| part.0 == target.number())
+            }) {
+                let message =
+                    "a commit was left unfinished: open the pool once where it can be written";
+                return Err(Error::new(ErrorKind::Busy, message));
+            }
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -233,13 +251,13 @@ mod tests {
     use crate::tests::Scratch;
 
     /// Does `work` on the first two targets as a process that dies between the two commits.
-    fn die_half_way(state: &State, work: impl Fn(&mut [Change<'_>]) -> Result<()>) {
+    fn die_half_way(state: &OpenPool, work: impl Fn(&mut [Change<'_>]) -> Result<()>) {
         let both = [&*state.targets[0], &*state.targets[1]];
         let mut txns: Vec<_> = both.iter().map(|t| t.index.write().unwrap()).collect();
         let epoch = state.control.next_epoch();
         let journals = record(&both, &mut txns, epoch, &mut { work }).unwrap();
         txns[0].put(&intent_key(), &encode(epoch, &[0, 1], &journals)).unwrap();
-        both.iter().for_each(|t| t.words().in_doubt.store(epoch.0, Ordering::SeqCst));
+        both.iter().for_each(|t| t.shared().in_doubt.store(epoch.0, Ordering::SeqCst));
         txns.remove(0).commit().unwrap();
     }
 
@@ -254,7 +272,7 @@ mod tests {
         let value = crate::record::Record { epoch, record_size, count, left_out, body };
         let mut bytes = crate::record::RecordBytes::new();
         value.encode(&key[1..], &mut bytes);
-        die_half_way(&pool.state(), |changes| changes[1].put(&key, &bytes));
+        die_half_way(&pool.opened(), |changes| changes[1].put(&key, &bytes));
         pool.close();
         let mut found = Vec::new();
         let mut salvage = crate::Salvage::open(&pool.path()).unwrap();
@@ -270,7 +288,7 @@ mod tests {
     #[test]
     fn the_next_commit_of_a_dead_coordinator_keeps_its_promise() {
         let pool = Scratch::new(24 << 20, |spec| spec.targets = Some(3));
-        let state = pool.state();
+        let state = pool.opened();
         let [first, second, third] = [0, 1, 2].map(|number: usize| &*state.targets[number]);
         let put = |changes: &mut [Change<'_>]| {
             changes.iter_mut().try_for_each(|change| change.put(b"Tkey", b"value"))

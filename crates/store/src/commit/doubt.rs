@@ -1,10 +1,10 @@
-//! Doubt: while a commit over several targets is under way, a word of each of them says so, and nobody looks at it.
+//! Doubt: while a commit over several targets is in progress, an atomic of each of them says so, and nobody reads
+//! them.
 use crate::sync::AtomicU64;
 use esker_types::{Epoch, Result};
 use std::sync::atomic::Ordering;
 
-/// What `look` shows of a target that is not in doubt; where it is, `settle` waits for the end of that or brings
-/// it about.
+/// Calls `look` until the target is not in doubt. `settle` waits for the end of the doubt, or brings it about.
 #[inline]
 pub(crate) fn undoubted<V>(
     in_doubt: &AtomicU64,
@@ -21,7 +21,7 @@ pub(crate) fn undoubted<V>(
     }
 }
 
-/// Commits all of `txns`, of targets with these words. The first one decides: where it fails, none is committed.
+/// Commits all of `txns`, one per target. The first one decides: if it fails, none is committed.
 pub(super) fn commit_all<T>(
     in_doubt: &[&AtomicU64],
     txns: Vec<T>,
@@ -35,7 +35,7 @@ pub(super) fn commit_all<T>(
         clear();
         return Err(error);
     }
-    // Decided. A target that cannot follow now stays in doubt, and whoever needs it carries it out.
+    // Decided. A target whose commit fails now stays in doubt, and whoever needs it carries it out.
     let followed = txns.map(&commit).collect::<Vec<_>>();
     if followed.iter().all(Result::is_ok) {
         clear();
@@ -105,7 +105,7 @@ mod models {
         model(false);
     }
 
-    /// A commit that fails leaves nothing, and holds nobody up.
+    /// A commit that fails leaves nothing behind, and blocks nobody.
     #[test]
     fn a_commit_that_fails_is_seen_nowhere() {
         model(true);

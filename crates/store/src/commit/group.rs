@@ -1,8 +1,5 @@
-//! Group commit: threads of one process that wait for the same sync of a durable target share one
-//! transaction. Targets that need no sync commit each change by itself.
-#[cfg(all(loom, test))]
-mod models;
-
+//! Group commit: threads of one process that wait for a sync of the same durable target share one transaction.
+//! Targets that need no sync commit each change by itself.
 use crate::io::txn::WriteTxn;
 use crate::sync::{AtomicUsize, Condvar, Mutex, MutexGuard, yield_now};
 use crate::target::Target;
@@ -10,10 +7,10 @@ use esker_types::{Epoch, Error, Result};
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
-/// Most changes one sync carries.
+/// Most changes per sync.
 pub(crate) const GROUP_MAX: usize = 256;
 
-/// Why a change failed, and whether it left something in the transaction.
+/// Why a change failed, and whether it left changes in the transaction.
 #[derive(Debug)]
 pub(crate) struct Failed {
     pub(crate) error: Error,
@@ -26,18 +23,18 @@ impl From<Error> for Failed {
     }
 }
 
-/// A change that can be applied to a transaction, and again to another one if that one fails.
+/// A change that can be applied to a transaction, and again to another one if that fails.
 pub(crate) type Job<'j, T = WriteTxn> =
     &'j mut dyn FnMut(&mut T) -> std::result::Result<Epoch, Failed>;
 
-/// What is changed by transactions, one at a time.
+/// Something that is changed by transactions, one at a time.
 trait Changing {
     type Txn;
 
-    /// Begins one, as soon as no other is open.
+    /// Begins a transaction, once no other is open.
     fn begin(&self) -> Result<Self::Txn>;
 
-    /// Puts the data on the medium that transactions name.
+    /// Syncs the data that transactions refer to.
     fn sync(&self) -> Result<()>;
 
     fn commit(&self, txn: Self::Txn) -> Result<()>;
@@ -61,18 +58,18 @@ impl Changing for Target {
 
 /// Changes of one target that wait for the same sync.
 pub(crate) struct Group<T = WriteTxn> {
-    state: Mutex<State<T>>,
+    state: Mutex<GroupState<T>>,
     done: Condvar,
-    /// Threads on their way to `state`.
+    /// Number of threads that wait for `state`.
     arriving: AtomicUsize,
 }
 
-struct State<T> {
-    /// The open batch, which anybody may join. Its leader began its transaction and will end it.
+struct GroupState<T> {
+    /// The open batch, which any thread may join. Its leader began its transaction and will end it.
     open: Option<Batch<T>>,
-    /// Number of the batch begun last.
+    /// Number of the last batch.
     number: u64,
-    /// Outcomes that followers have yet to take.
+    /// Outcomes that followers have not taken yet.
     outcomes: Vec<Outcome>,
 }
 
@@ -80,7 +77,7 @@ struct Batch<T> {
     txn: T,
     followers: usize,
     has_data: bool,
-    /// A member failed half-way: nothing of the batch can be committed.
+    /// A member failed half-way: the batch cannot be committed.
     spoiled: bool,
 }
 
@@ -94,20 +91,20 @@ struct Outcome {
 enum End {
     Committed,
     Failed(Error),
-    /// Through the fault of another member; each one tries again alone.
+    /// Because of another member: each one tries again alone.
     Spoiled,
 }
 
 /// Whether a change may share a transaction with others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sharing {
-    /// It may.
+    /// It may share.
     Allowed,
-    /// It depends on what it has read, and must know its own changes from those of others.
+    /// It must not: it depends on what was read, and must tell its own changes from those of others.
     Refused,
 }
 
-/// Commits one change of `target`; `has_data` tells that segments were written to for it.
+/// Commits one change of `target`. `has_data` says that segments were written to for it.
 pub(crate) fn commit(
     target: &Target,
     sharing: Sharing,
@@ -133,7 +130,7 @@ fn alone<C: Changing>(target: &C, sync: bool, job: Job<'_, C::Txn>) -> Result<Ep
 
 impl<T> Group<T> {
     pub(crate) fn new() -> Self {
-        let state = State { open: None, number: 0, outcomes: Vec::new() };
+        let state = GroupState { open: None, number: 0, outcomes: Vec::new() };
         Self { state: Mutex::new(state), done: Condvar::new(), arriving: AtomicUsize::new(0) }
     }
 
@@ -156,14 +153,14 @@ impl<T> Group<T> {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<T>> {
+    fn lock(&self) -> MutexGuard<'_, GroupState<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Opens a batch, lets others join while the lock is contended, and commits it.
+    /// Opens a batch, lets others join while the lock is contended, then commits it.
     fn lead(
         &self,
-        mut state: MutexGuard<'_, State<T>>,
+        mut state: MutexGuard<'_, GroupState<T>>,
         target: &impl Changing<Txn = T>,
         has_data: bool,
         job: Job<'_, T>,
@@ -199,10 +196,10 @@ impl<T> Group<T> {
         }
     }
 
-    /// Joins the open batch and waits for its end.
+    /// Joins the open batch and waits for its outcome.
     fn follow(
         &self,
-        mut state: MutexGuard<'_, State<T>>,
+        mut state: MutexGuard<'_, GroupState<T>>,
         target: &impl Changing<Txn = T>,
         has_data: bool,
         job: Job<'_, T>,
@@ -212,11 +209,11 @@ impl<T> Group<T> {
             drop(state);
             return alone(target, has_data, job);
         };
-        // Should the job panic, it stays so: what it has done by then is not to be committed.
+        // If the job panics, the batch stays spoiled: what it did so far must not be committed.
         batch.spoiled = true;
         let outcome = job(&mut batch.txn);
         batch.spoiled = matches!(&outcome, Err(failed) if failed.spoiled);
-        // A refusal waits for the end as well: it may rest on what others of the batch did.
+        // A failure waits for the outcome too: it may be due to changes of other members.
         let outcome = outcome.map_err(|failed| failed.error);
         batch.followers += 1;
         batch.has_data |= has_data;
@@ -224,7 +221,7 @@ impl<T> Group<T> {
         settle_end(end, outcome, || alone(target, has_data, job))
     }
 
-    fn wait_for(&self, mut state: MutexGuard<'_, State<T>>, number: u64) -> End {
+    fn wait_for(&self, mut state: MutexGuard<'_, GroupState<T>>, number: u64) -> End {
         loop {
             let found = state.outcomes.iter().position(|outcome| outcome.number == number);
             if let Some(index) = found {
@@ -241,7 +238,7 @@ impl<T> Group<T> {
     }
 }
 
-/// Data first, then the index that names it.
+/// Syncs data first, then commits the index that refers to it.
 fn close<C: Changing>(target: &C, batch: Batch<C::Txn>) -> End {
     if batch.spoiled {
         return End::Spoiled;
@@ -279,7 +276,7 @@ mod tests {
             spec.targets = Some(1);
             spec.durability = Some(Durability::Commit);
         });
-        let state = pool.state();
+        let state = pool.opened();
         let target: &Target = &state.targets[0];
         let put = |txn: &mut WriteTxn, key: &[u8]| -> std::result::Result<Epoch, Failed> {
             txn.put(key, b"there")?;
@@ -304,5 +301,166 @@ mod tests {
         let txn = target.read().unwrap();
         assert_eq!(txn.get(b"Tlead").unwrap(), Some(&b"there"[..]));
         assert_eq!(txn.get(b"Thalf").unwrap(), None);
+    }
+}
+
+/// What threads that commit together rely on, under every order they may run in.
+#[cfg(all(loom, test))]
+mod models {
+    use super::*;
+    use esker_types::ErrorKind;
+    use loom::cell::UnsafeCell;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    /// An index that is changed by one transaction at a time, and the data that it names.
+    struct Index {
+        busy: Mutex<bool>,
+        free: Condvar,
+        commits: Mutex<Vec<Vec<u64>>>,
+        /// Changes whose data is written, and what of it is on the medium.
+        written: Mutex<Vec<u64>>,
+        synced: Mutex<Vec<u64>>,
+        fails: bool,
+    }
+
+    /// A transaction, which goes from thread to thread: loom ends the model where two are at it.
+    struct Txn {
+        watched: UnsafeCell<()>,
+        changes: Vec<u64>,
+        index: Arc<Index>,
+    }
+
+    impl Txn {
+        fn put(&mut self, change: u64) {
+            self.watched.with_mut(|_| ());
+            self.changes.push(change);
+        }
+    }
+
+    impl Drop for Txn {
+        fn drop(&mut self) {
+            *self.index.busy.lock().unwrap() = false;
+            self.index.free.notify_one();
+        }
+    }
+
+    impl Changing for Arc<Index> {
+        type Txn = Txn;
+
+        fn begin(&self) -> Result<Txn> {
+            let mut busy = self.busy.lock().unwrap();
+            while *busy {
+                busy = self.free.wait(busy).unwrap();
+            }
+            *busy = true;
+            Ok(Txn { watched: UnsafeCell::new(()), changes: Vec::new(), index: Self::clone(self) })
+        }
+
+        fn sync(&self) -> Result<()> {
+            *self.synced.lock().unwrap() = self.written.lock().unwrap().clone();
+            Ok(())
+        }
+
+        fn commit(&self, mut txn: Txn) -> Result<()> {
+            txn.watched.with_mut(|_| ());
+            if self.fails {
+                return Err(ErrorKind::Io.into());
+            }
+            let is_synced = !txn.changes.contains(&1) || self.synced.lock().unwrap().contains(&1);
+            assert!(is_synced, "data comes first");
+            self.commits.lock().unwrap().push(std::mem::take(&mut txn.changes));
+            Ok(())
+        }
+    }
+
+    /// A group, and the index it changes.
+    #[derive(Clone)]
+    struct Model {
+        group: Arc<Group<Txn>>,
+        index: Arc<Index>,
+    }
+
+    impl Model {
+        fn new(fails: bool) -> Self {
+            let none = || Mutex::new(Vec::new());
+            let (busy, free, commits) = (Mutex::new(false), Condvar::new(), Mutex::new(Vec::new()));
+            let index = Index { busy, free, commits, written: none(), synced: none(), fails };
+            Self { group: Arc::new(Group::new()), index: Arc::new(index) }
+        }
+
+        /// The first has data, the others have none.
+        fn change(&self, number: u64) -> Result<Epoch> {
+            let has_data = number == 1;
+            if has_data {
+                self.index.written.lock().unwrap().push(number);
+            }
+            self.group.together(&self.index, has_data, &mut |txn| {
+                txn.put(number);
+                Ok(Epoch(number))
+            })
+        }
+
+        /// Fails after half of it.
+        fn spoil(&self, number: u64) -> Result<Epoch> {
+            self.group.together(&self.index, false, &mut |txn| {
+                txn.put(number);
+                Err(Failed { error: ErrorKind::Exists.into(), spoiled: true })
+            })
+        }
+
+        fn beside<T: 'static>(
+            &self,
+            work: impl FnOnce(&Self) -> T + 'static,
+        ) -> thread::JoinHandle<T> {
+            let model = self.clone();
+            thread::spawn(move || work(&model))
+        }
+
+        /// What was committed, each change as often as it was.
+        fn committed(&self) -> Vec<u64> {
+            assert!(self.group.lock().outcomes.is_empty(), "all have heard");
+            let mut committed = self.index.commits.lock().unwrap().concat();
+            committed.sort_unstable();
+            committed
+        }
+    }
+
+    /// Whoever is told of a commit was in one, once, after its data; and everybody is told.
+    #[test]
+    fn all_that_join_are_committed_once() {
+        loom::model(|| {
+            let model = Model::new(false);
+            let others = [1, 2].map(|number| model.beside(move |model| model.change(number)));
+            assert_eq!(model.change(3).unwrap(), Epoch(3));
+            let epochs = others.map(|other| other.join().unwrap().unwrap());
+            assert_eq!(epochs, [Epoch(1), Epoch(2)]);
+            assert_eq!(model.committed(), [1, 2, 3]);
+        });
+    }
+
+    /// Half a change is in no commit, whatever else is.
+    #[test]
+    fn half_a_change_is_not_committed() {
+        loom::model(|| {
+            let model = Model::new(false);
+            let half = model.beside(|model| model.spoil(4));
+            let other = model.beside(|model| model.change(2));
+            model.change(3).unwrap();
+            other.join().unwrap().unwrap();
+            assert_eq!(half.join().unwrap().unwrap_err().kind(), ErrorKind::Exists);
+            assert_eq!(model.committed(), [2, 3]);
+        });
+    }
+
+    /// Where a commit fails, all whose changes were in it are told.
+    #[test]
+    fn all_that_join_hear_of_a_failure() {
+        loom::model(|| {
+            let model = Model::new(true);
+            let other = model.beside(|model| model.change(1));
+            assert!(model.change(2).is_err() && other.join().unwrap().is_err());
+            assert_eq!(model.committed(), [0; 0]);
+        });
     }
 }

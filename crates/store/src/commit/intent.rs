@@ -1,21 +1,21 @@
-//! What a commit over several targets writes down: every step of the targets beside the first.
-use super::change::Step;
+//! The intent of a commit over several targets: all edits of the targets other than the first.
+use super::change::IndexEdit;
 use esker_types::{Epoch, Error, ErrorKind, Result};
 
-/// What was decided.
+/// A decoded intent.
 #[derive(Debug)]
 pub(crate) struct Intent {
     pub(crate) epoch: Epoch,
-    /// Steps by target.
-    pub(crate) parts: Vec<(u32, Vec<Step>)>,
+    /// Edits by target.
+    pub(crate) parts: Vec<(u32, Vec<IndexEdit>)>,
 }
 
 const PUT: u8 = 1;
 const DELETE: u8 = 2;
 const DELETE_ALL: u8 = 3;
 
-/// Steps by target; those of the coordinator are left out.
-pub(super) fn encode(epoch: Epoch, targets: &[u32], journals: &[Vec<Step>]) -> Vec<u8> {
+/// Encodes edits by target, without those of the coordinator.
+pub(super) fn encode(epoch: Epoch, targets: &[u32], journals: &[Vec<IndexEdit>]) -> Vec<u8> {
     let mut out = epoch.0.to_le_bytes().to_vec();
     for (target, steps) in targets.iter().zip(journals).skip(1) {
         out.extend_from_slice(&target.to_le_bytes());
@@ -25,11 +25,11 @@ pub(super) fn encode(epoch: Epoch, targets: &[u32], journals: &[Vec<Step>]) -> V
     out
 }
 
-fn encode_step(step: &Step, out: &mut Vec<u8>) {
+fn encode_step(step: &IndexEdit, out: &mut Vec<u8>) {
     let (tag, key, value) = match step {
-        Step::Put(key, value) => (PUT, key, Some(value)),
-        Step::Delete(key) => (DELETE, key, None),
-        Step::DeleteAll(prefix) => (DELETE_ALL, prefix, None),
+        IndexEdit::Put(key, value) => (PUT, key, Some(value)),
+        IndexEdit::Delete(key) => (DELETE, key, None),
+        IndexEdit::DeleteAll(prefix) => (DELETE_ALL, prefix, None),
     };
     out.push(tag);
     for part in [Some(key), value].into_iter().flatten() {
@@ -58,14 +58,14 @@ impl Intent {
     }
 }
 
-fn take_step(rest: &mut &[u8]) -> Option<Step> {
+fn take_step(rest: &mut &[u8]) -> Option<IndexEdit> {
     let (&tag, tail) = rest.split_first()?;
     *rest = tail;
     let key = take_bytes(rest)?;
     match tag {
-        PUT => Some(Step::Put(key, take_bytes(rest)?)),
-        DELETE => Some(Step::Delete(key)),
-        DELETE_ALL => Some(Step::DeleteAll(key)),
+        PUT => Some(IndexEdit::Put(key, take_bytes(rest)?)),
+        DELETE => Some(IndexEdit::Delete(key)),
+        DELETE_ALL => Some(IndexEdit::DeleteAll(key)),
         _ => None,
     }
 }
@@ -90,9 +90,9 @@ mod tests {
     #[test]
     fn intents_come_back() {
         let steps = vec![
-            Step::Put(b"key".to_vec(), b"value".to_vec()),
-            Step::Delete(b"gone".to_vec()),
-            Step::DeleteAll(b"all".to_vec()),
+            IndexEdit::Put(b"key".to_vec(), b"value".to_vec()),
+            IndexEdit::Delete(b"gone".to_vec()),
+            IndexEdit::DeleteAll(b"all".to_vec()),
         ];
         let journals = [Vec::new(), steps.clone()];
         let bytes = encode(Epoch(9), &[0, 3], &journals);
@@ -105,9 +105,9 @@ mod tests {
 
     #[test]
     fn random_intents_are_read_or_refused() {
-        let mut noise = crate::noise::Noise::new(1);
+        let mut random = crate::tests::Random::new(1);
         for _ in 0..esker_testing::rounds(20_000) {
-            let mut bytes = noise.bytes(200);
+            let mut bytes = random.bytes(200);
             // Small numbers lead further than any.
             bytes.iter_mut().for_each(|byte| *byte %= 9);
             let _ = decode(&bytes);
@@ -116,8 +116,10 @@ mod tests {
 
     #[test]
     fn fuzz_intents() {
-        let steps =
-            vec![Step::Put(b"key".to_vec(), b"value".to_vec()), Step::Delete(b"gone".to_vec())];
+        let steps = vec![
+            IndexEdit::Put(b"key".to_vec(), b"value".to_vec()),
+            IndexEdit::Delete(b"gone".to_vec()),
+        ];
         let intent = encode(Epoch(9), &[0, 3], &[Vec::new(), steps]);
         esker_testing::fuzz("intents", &[intent], |bytes| drop(decode(bytes)));
     }

@@ -1,6 +1,6 @@
-//! Changing targets: staging of data, conditions, application to the index, commit.
+//! Commits: staging of data, conditions, changes of the index, commit.
 //!
-//! Bulk data goes into segments first, without any lock; then one index transaction names it. A change
+//! Large values are appended to segments first, without any lock. Then one index transaction refers to them. A change
 //! of several targets goes through [`coordinate`].
 mod apply;
 mod change;
@@ -8,12 +8,9 @@ mod coordinate;
 pub(crate) mod doubt;
 mod group;
 mod intent;
-mod join;
-mod room;
 mod stage;
-mod unfinished;
 
-pub(crate) use change::{Change, Step, reserved_pages};
+pub(crate) use change::{Change, IndexEdit, headroom_pages};
 pub(crate) use coordinate::{coordinated, last_applied, recover, settle};
 pub(crate) use group::Group;
 pub(crate) use intent::Intent;
@@ -21,17 +18,17 @@ pub(crate) use intent::Intent;
 use crate::catalog::Container;
 use crate::control::ProcessSlot;
 use crate::io::txn::{ReadTxn, WriteTxn};
-use crate::pool::State;
+use crate::pool::OpenPool;
 use crate::target::Target;
 use esker_types::ops::{ReadMark, Write};
 use esker_types::{Epoch, Error, ErrorKind, Result};
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
-/// Bits of a writer's word that name its process.
+/// Bits of [`crate::control::TargetAtomics::writer`] that have the process slot.
 const PROCESS_BITS: u32 = 16;
 
-/// The writer's word: number of its transaction, then its process.
+/// Number of a write transaction and its process, as one value.
 fn word_of(number: u64, process: ProcessSlot) -> u64 {
     number << PROCESS_BITS | u64::from(process.0)
 }
@@ -40,24 +37,24 @@ fn writer_of(word: u64) -> (u64, ProcessSlot) {
     (word >> PROCESS_BITS, ProcessSlot((word & ((1 << PROCESS_BITS) - 1)) as u32))
 }
 
-/// Looks at the writer before, each some tens of nanoseconds apart.
+/// Attempts to see the writer before finish, some tens of nanoseconds apart.
 const TURN_ROUNDS: u32 = 200;
 
 impl Target {
-    /// The right to change the index, once no commit over several targets is half done.
+    /// Begins a write transaction, once no commit over several targets is half done.
     pub(crate) fn begin_write(&self) -> Result<WriteTxn> {
         let mut tended = false;
         let begin = || {
             self.await_turn()?;
             let txn = self.index.write()?;
-            self.words().writer.store(word_of(txn.id(), self.process()), Ordering::Release);
+            self.shared().writer.store(word_of(txn.id(), self.process()), Ordering::Release);
             Ok(txn)
         };
         loop {
             let txn = doubt::undoubted(self.in_doubt(), begin, || settle(self))?;
             match self.due(&txn)?.filter(|_| !tended) {
                 None => return Ok(txn),
-                // What goes wrong with free pages is no reason to refuse a change.
+                // An error while tending free pages is no reason to refuse a change.
                 Some(due) => {
                     tended = true;
                     let _ = self.tend(txn, due);
@@ -66,8 +63,8 @@ impl Target {
         }
     }
 
-    /// True where a view misses a commit whose process died in it: the commit is on the medium, but LMDB, which
-    /// keeps the number of the last one in its lock file, does not say so before somebody takes the write lock.
+    /// True if a read transaction misses a commit whose process died in it: the commit is on the medium, but LMDB,
+    /// which stores the number of the last one in its lock file, shows it only after somebody takes the write lock.
     pub(crate) fn misses_commit_of_dead(&self, txn: &ReadTxn) -> Result<bool> {
         if !self.is_durable() {
             return Ok(false); // What is not synced is told at once.
@@ -76,17 +73,17 @@ impl Target {
         if newest <= txn.id() {
             return Ok(false);
         }
-        let (number, process) = writer_of(self.words().writer.load(Ordering::Acquire));
+        let (number, process) = writer_of(self.shared().writer.load(Ordering::Acquire));
         Ok(number == newest && !self.is_alive(process))
     }
 
-    /// Waits for the writer before for as long as a short change takes. Asleep on LMDB's lock, to be woken
-    /// would take longer than that.
+    /// Spins for the writer before for about as long as a short change takes: being woken from LMDB's lock takes
+    /// longer.
     fn await_turn(&self) -> Result<()> {
-        let words = self.words();
+        let atomics = self.shared();
         for round in 0..TURN_ROUNDS {
-            if writer_of(words.writer.load(Ordering::Acquire)).0 <= self.index.last_commit()? {
-                // Its lock goes a moment after its commit.
+            if writer_of(atomics.writer.load(Ordering::Acquire)).0 <= self.index.last_commit()? {
+                // Its lock is released a moment after its commit.
                 (0..round.min(4)).for_each(|_| std::hint::spin_loop());
                 return Ok(());
             }
@@ -95,32 +92,31 @@ impl Target {
         Ok(())
     }
 
-    /// Refuses a transaction whose reads of this target are out of date. Call with the write lock
-    /// held by transaction `own`, the first change of which is yet to come.
-    ///
-    /// A slot may hold `own` already: from a change that died, or was given up, before its commit. When
-    /// the slot changed before that is lost, so the last commit is taken for it; a transaction that
-    /// restarts for this reads later than that and gets through.
-    pub(crate) fn check_marks(&self, marks: &[ReadMark], own: u64) -> Result<()> {
-        let words = self.words();
-        let stale = marks.iter().filter(|mark| mark.shard == self.number()).any(|mark| {
-            let slot = &words.conflicts[mark.slot as usize];
+    /// Fails if what a transaction read from this target has changed since. Call with the write lock held by
+    /// transaction `own`, before its first change.
+    /// // A slot may already have the value `own`, from a change that died or was given up before its commit. What it
+    /// had before is lost, so the last commit is assumed. A transaction that restarts for this reads a later state
+    /// than that, and succeeds.
+    pub(crate) fn check_read_versions(&self, read_versions: &[ReadMark], own: u64) -> Result<()> {
+        let atomics = self.shared();
+        let stale = read_versions.iter().filter(|read| read.shard == self.number()).any(|read| {
+            let slot = &atomics.conflicts[read.slot as usize];
             let version = slot.load(Ordering::Acquire);
             if version >= own {
                 slot.store(own - 1, Ordering::Release);
             }
-            version.min(own - 1) > mark.version
+            version.min(own - 1) > read.version
         });
         if stale {
             return Err(Error::new(
                 ErrorKind::TxRestart,
-                "something the transaction read has changed since: restart it",
+                "data that the transaction read has changed: restart it",
             ));
         }
         Ok(())
     }
 
-    /// Runs `work` in a transaction of its own and commits what it did.
+    /// Runs `work` in a write transaction of its own, and commits.
     pub(crate) fn change<T>(
         &self,
         mut work: impl FnMut(&mut Change<'_>) -> Result<T>,
@@ -137,25 +133,28 @@ impl Target {
     }
 }
 
-impl State {
-    /// Does all of `writes`, which fall on target `number`, at one epoch, or nothing.
+impl OpenPool {
+    /// Applies all of `writes`, which belong to target `number`, at one epoch, or none.
     ///
     /// # Errors
-    /// Of conditions, limits and space; `TxRestart` where `marks` are out of date.
+    /// Errors of conditions, limits and space; `TxRestart` if `read_versions` are out of date.
     pub fn write(
         &self,
         container: &Container,
         number: u32,
         writes: &[Write<'_>],
-        marks: &[ReadMark],
+        read_versions: &[ReadMark],
     ) -> Result<Epoch> {
         let target: &Target = &self.targets[number as usize];
         let staged = target.with_segments(|| stage::stage(target, container, writes))?;
-        let sharing =
-            if marks.is_empty() { group::Sharing::Allowed } else { group::Sharing::Refused };
+        let sharing = if read_versions.is_empty() {
+            group::Sharing::Allowed
+        } else {
+            group::Sharing::Refused
+        };
         let epoch = group::commit(target, sharing, staged.has_data(), &mut |txn| {
             container.check_alive(self)?;
-            target.check_marks(marks, txn.id())?;
+            target.check_read_versions(read_versions, txn.id())?;
             staged.check_held()?;
             let mut change = Change::new(target, txn, self.control.next_epoch());
             let applied = apply::apply(&mut change, container, writes, &staged);
@@ -168,21 +167,21 @@ impl State {
         Ok(epoch)
     }
 
-    /// Does all of `writes`, each on the targets that come with it, at one epoch, or nothing. Targets
-    /// of `marks` take part, so that nothing a transaction has read changes before its commit.
+    /// Applies all of `writes`, each to the targets that come with it, at one epoch, or none. Targets of
+    /// `read_versions` take part, so that nothing a transaction has read changes before its commit.
     ///
     /// # Errors
-    /// As [`State::write`].
+    /// As [`OpenPool::write`].
     pub fn write_many(
         &self,
         container: &Container,
         writes: &[(Write<'_>, Vec<u32>)],
-        marks: &[ReadMark],
+        read_versions: &[ReadMark],
     ) -> Result<Epoch> {
         let numbers: BTreeSet<u32> = writes
             .iter()
             .flat_map(|(_, targets)| targets.iter().copied())
-            .chain(marks.iter().map(|mark| mark.shard))
+            .chain(read_versions.iter().map(|read| read.shard))
             .collect();
         let targets: Vec<&Target> =
             numbers.iter().map(|&number| self.targets[number as usize].as_ref()).collect();
@@ -196,7 +195,7 @@ impl State {
         let epoch = coordinated(self, &targets, |changes| {
             container.check_alive(self)?;
             for (change, staged) in changes.iter().zip(&parts) {
-                change.target().check_marks(marks, change.txn().id())?;
+                change.target().check_read_versions(read_versions, change.txn().id())?;
                 staged.check_held()?;
             }
             apply::apply_many(changes, container, writes, &parts)
@@ -205,13 +204,13 @@ impl State {
         Ok(epoch)
     }
 
-    /// Refuses a transaction that only read, where what it read did not hold at one moment.
-    pub fn check_marks(&self, marks: &[ReadMark]) -> Result<()> {
+    /// Fails with `TxRestart` if what a read-only transaction read was not true at one moment.
+    pub fn check_read_versions(&self, read_versions: &[ReadMark]) -> Result<()> {
         for target in &self.targets {
-            if target.check_marks(marks, u64::MAX).is_err() {
-                // It may be what a dead writer left: the write lock tells.
+            if target.check_read_versions(read_versions, u64::MAX).is_err() {
+                // It may be left over from a dead writer: with the write lock, that can be told.
                 let txn = target.begin_write()?;
-                target.check_marks(marks, txn.id())?;
+                target.check_read_versions(read_versions, txn.id())?;
             }
         }
         Ok(())
@@ -228,10 +227,10 @@ mod tests {
     #[test]
     fn a_writer_that_never_commits_holds_nobody_up() {
         let pool = Scratch::new(24 << 20, |spec| spec.targets = Some(2));
-        let state = pool.state();
+        let state = pool.opened();
         let target = &state.targets[0];
         for word in [u64::MAX, 0, 7] {
-            target.words().writer.store(word, Ordering::Release);
+            target.shared().writer.store(word, Ordering::Release);
             target.change(|change| change.put(b"Tkey", &word.to_le_bytes())).unwrap();
             let txn = target.read().unwrap();
             assert_eq!(txn.get(b"Tkey").unwrap(), Some(&word.to_le_bytes()[..]));
@@ -245,12 +244,12 @@ mod tests {
     /// number of the last commit is not.
     fn die_in_a_commit(pool: &std::path::Path) -> ! {
         let pool = Pool::open(pool).unwrap();
-        let state = pool.state().unwrap();
+        let state = pool.opened().unwrap();
         let target = &state.targets[0];
         target.change(|change| change.put(b"Tkey", b"new")).unwrap();
         let done = target.index.last_commit().unwrap();
         let _held = target.begin_write().unwrap();
-        target.words().writer.store(word_of(done, target.process()), Ordering::Release);
+        target.shared().writer.store(word_of(done, target.process()), Ordering::Release);
         let locks = pool.path().join("target-0/index/lock.mdb");
         let locks = std::fs::File::options().write(true).open(locks).unwrap();
         let number_at = 8; // Behind LMDB's magic and version.
@@ -268,7 +267,7 @@ mod tests {
             spec.targets = Some(2);
             spec.durability = Some(esker_types::info::Durability::Commit);
         });
-        let state = pool.state();
+        let state = pool.opened();
         let target = &state.targets[0];
         let put =
             |key: &[u8], value: &[u8]| target.change(|change| change.put(key, value)).unwrap();

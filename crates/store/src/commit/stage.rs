@@ -1,7 +1,7 @@
-//! Staging: cutting values into pieces and putting the large ones into segments, before any lock.
+//! Staging: cuts values into pieces and appends large ones to segments, before any lock is taken.
 use crate::catalog::Container;
-use crate::cut::LeftOut;
 use crate::keys::{ARRAY, Key, SINGLE, Table};
+use crate::long_keys::LeftOut;
 use crate::record::Body;
 use crate::segment::header::HEADER_MAX;
 use crate::segment::{Append, Placed, Writer};
@@ -15,7 +15,7 @@ use esker_types::{Error, ErrorKind, Extent, Result};
 use smallvec::SmallVec;
 use std::borrow::Cow;
 
-/// Data of some writes, ready to be named by the index. Dropped unpublished, it was never there.
+/// Data of some writes, ready for the index to refer to. If it is dropped unpublished, its space is given back.
 pub(crate) struct Staged<'t> {
     writer: Option<Writer<'t>>,
     /// One list of akeys per write.
@@ -29,12 +29,12 @@ pub(crate) type StagedAkeys<'t> = SmallVec<[StagedAkey<'t>; 1]>;
 pub(crate) struct StagedAkey<'t> {
     /// Prefix of its keys in the data table.
     pub(crate) prefix: Key,
-    /// What these leave out.
+    /// What index keys leave out of its keys.
     pub(crate) left_out: LeftOut<'t>,
     pub(crate) content: Content<'t>,
 }
 
-/// What an akey is going to hold.
+/// New content of an akey.
 pub(crate) enum Content<'t> {
     Single(Piece<'t>),
     Array { record_size: u32, pieces: SmallVec<[Piece<'t>; 1]> },
@@ -43,12 +43,12 @@ pub(crate) enum Content<'t> {
 
 /// A piece that gets one index entry.
 pub(crate) struct Piece<'t> {
-    /// Array records; for a single value `0..1`.
+    /// Array records; `0..1` for a single value.
     pub(crate) extent: Extent,
-    place: Place<'t>,
+    place: PieceData<'t>,
 }
 
-enum Place<'t> {
+enum PieceData<'t> {
     Inline(Cow<'t, [u8]>),
     Segment(Placed),
 }
@@ -57,24 +57,24 @@ impl Piece<'_> {
     /// As the body of a record.
     pub(crate) fn body(&self) -> Body<'_> {
         match &self.place {
-            Place::Inline(bytes) => Body::Inline(bytes),
-            Place::Segment(placed) => placed.body(),
+            PieceData::Inline(bytes) => Body::Inline(bytes),
+            PieceData::Segment(placed) => placed.body(),
         }
     }
 }
 
 impl Staged<'_> {
-    /// True where segments were written to.
+    /// True if anything was written to segments.
     pub(crate) fn has_data(&self) -> bool {
         self.writer.is_some()
     }
 
-    /// Refuses to go on where a segment was taken away, as from a process believed dead.
+    /// Fails if a segment was taken away, as from a process that was believed dead.
     pub(crate) fn check_held(&self) -> Result<()> {
         self.writer.as_ref().map_or(Ok(()), Writer::check_held)
     }
 
-    /// Declares the data alive, after the commit.
+    /// Counts the data as live, after the commit.
     pub(crate) fn publish(self) {
         if let Some(writer) = self.writer {
             writer.publish();
@@ -99,7 +99,7 @@ pub(crate) fn stage<'t>(
     Ok(Staged { writer: stager.writer, writes })
 }
 
-/// Stages the data of those among `writes` that fall on `target`; the others get empty places.
+/// Stages the data of those among `writes` that belong to `target`; the others get empty entries.
 pub(crate) fn stage_part<'t>(
     target: &'t Target,
     container: &Container,
@@ -133,7 +133,7 @@ impl<'t> Stager<'t, '_> {
             .collect()
     }
 
-    /// Refuses keys that pools of the version in use before do not hold.
+    /// Refuses long keys in pools of the previous format version.
     fn check_keys(&self, left_out: LeftOut<'_>) -> Result<()> {
         if left_out.is_empty() || self.target.has_long_keys() {
             return Ok(());
@@ -175,12 +175,12 @@ impl<'t> Stager<'t, '_> {
         self.piece(&key, Extent::new(0, 1), source, 0, len).map(Content::Single)
     }
 
-    /// Longest value that is never cut: it must fit a segment with its header.
+    /// Longest value that is never cut: with its header it must fit a segment.
     fn value_max(&self) -> u64 {
         self.target.segment_bytes() - HEADER_MAX as u64
     }
 
-    /// Longest piece: a power of two, a quarter of a segment at most, so that little is lost at its end.
+    /// Longest piece: a power of two, and at most a quarter of a segment, so that little is lost at its end.
     fn piece_max(&self) -> u64 {
         let quarter = 1 << (self.target.segment_bytes() / 4).ilog2();
         (EXTENT_BYTES_MAX as u64).min(quarter)
@@ -234,7 +234,7 @@ impl<'t> Stager<'t, '_> {
         len: u64,
     ) -> Result<Piece<'t>> {
         if len <= INLINE_MAX as u64 {
-            return Ok(Piece { extent, place: Place::Inline(source.part(offset, len)) });
+            return Ok(Piece { extent, place: PieceData::Inline(source.part(offset, len)) });
         }
         let writer = self.writer.get_or_insert_with(|| Writer::new(self.target));
         let placed = writer.append(&Append {
@@ -245,7 +245,7 @@ impl<'t> Stager<'t, '_> {
             len: len as u32,
             checksum: self.container.checksum(),
         })?;
-        Ok(Piece { extent, place: Place::Segment(placed) })
+        Ok(Piece { extent, place: PieceData::Segment(placed) })
     }
 }
 

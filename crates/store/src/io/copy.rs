@@ -1,14 +1,13 @@
-//! Copying into mapped segments and out of them.
+//! Copies data into mapped segments and out of them.
 //!
-//! Segments are far larger than caches, and what is written to them is rarely read at once. Stores that
-//! go around the cache save reading the lines they replace: measured on a DRAM-backed tmpfs, twice the
-//! rate of `memcpy` from 8 KiB on.
+//! Segments are far larger than caches, and what is written to them is rarely read soon. Stores that bypass the cache
+//! save reading the lines they replace: measured on a DRAM-backed tmpfs, twice the rate of `memcpy` from 8 KiB on.
 
 /// Copies shorter than this stay in the cache.
 pub(super) const STREAM_MIN: usize = 4096;
 
-/// Copies `from` to `to` and, behind what is there, to `kept`: the same bytes, though others may change
-/// `from` meanwhile. Other processes see them in order once [`fence`] was called.
+/// Copies `from` to `to` and appends it to `kept`: the same bytes to both, even if another thread changes `from`
+/// meanwhile. Other processes see the bytes in order after [`fence`].
 ///
 /// # Safety
 /// `to` must have room for all of `from` and not overlap it.
@@ -30,16 +29,16 @@ pub(super) unsafe fn copy_twice(from: &[u8], to: *mut u8, kept: &mut Vec<u8>) {
     unsafe { std::ptr::copy_nonoverlapping(kept.as_ptr().add(before), to, from.len()) };
 }
 
-/// Runs that are fetched side by side, their length, and the length of what is copied of each in turn.
+/// Number of runs that are copied in parallel, their length, and the length of each piece.
 const RUNS: usize = 4;
 const RUN: usize = 4096;
-/// Bytes of a line of the cache.
+/// Bytes of a cache line.
 pub(super) const LINE: usize = 64;
 
 /// Fills `to` from `from`.
 ///
-/// Processors read ahead up to the end of a page, so what lies in memory is fetched several pages at a
-/// time: measured on a DRAM-backed tmpfs, 1.2 to 1.6 times the rate of `memcpy`.
+/// Processors prefetch up to the end of a page, so several pages are copied at a time: measured on a DRAM-backed
+/// tmpfs, 1.2 to 1.6 times the rate of `memcpy`.
 ///
 /// # Safety
 /// `from` must have as many bytes as `to`, and not overlap it.
@@ -65,7 +64,7 @@ pub(super) unsafe fn fetch(from: *const u8, to: &mut [u8]) {
 #[cfg(target_arch = "x86_64")]
 const VECTOR: usize = 32;
 
-/// Copies to `to` with stores that go around the cache, and to `kept` with others.
+/// Copies to `to` with stores that bypass the cache, and to `kept` with ordinary ones.
 ///
 /// # Safety
 /// As [`copy_twice`]; `kept` must have the room too, and the processor must have AVX.
@@ -92,7 +91,7 @@ unsafe fn stream(from: &[u8], to: *mut u8, kept: *mut u8) {
     }
 }
 
-/// Has what was copied so far be seen before whatever is stored from now on.
+/// Orders what was copied so far before all later stores.
 pub(super) fn fence() {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: every processor of this kind has SSE.

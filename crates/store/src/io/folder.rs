@@ -1,5 +1,5 @@
-//! Directories whose entries are opened as what they are: no link is followed, and only those may write to
-//! them who are expected to.
+//! Directories of a pool, opened safely: no link is followed, and nobody may write to an entry who is not supposed
+//! to.
 use super::sys;
 use esker_os::open_plain;
 use esker_types::{Error, ErrorKind, Result};
@@ -9,11 +9,11 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Who may write, of a file's mode.
+/// Write permissions in the mode of a file.
 const WRITERS: u32 = 0o222;
 const NOT_THE_OWNER: u32 = 0o022;
 
-/// An open directory. Its entries belong to whoever it belongs to.
+/// An open directory. Its entries must have the same owner.
 pub(crate) struct Folder {
     file: File,
     /// For messages.
@@ -23,17 +23,17 @@ pub(crate) struct Folder {
     read_only: bool,
 }
 
-/// What a file is opened for.
+/// Access for which a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
-    /// Reading alone.
+    /// Read only.
     Read,
-    /// Reading and writing.
+    /// Read and write.
     Write,
 }
 
 impl Folder {
-    /// Opens the directory at `path`, wherever links on the way lead.
+    /// Opens the directory at `path`; links on the way are followed.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let file = File::options().read(true).custom_flags(libc::O_DIRECTORY).open(path);
         Self::new(file.map_err(|error| failed("opening", path, &error))?, path.to_owned())
@@ -46,12 +46,12 @@ impl Folder {
         Ok(Self { file, path, owner: info.uid(), group: info.gid(), read_only })
     }
 
-    /// True where nobody can write who sees the file system as this process does.
+    /// True if the file system is mounted read-only for this process.
     pub(crate) fn is_read_only(&self) -> bool {
         self.read_only
     }
 
-    /// What files in it can be opened for.
+    /// The most access for which files in it can be opened.
     pub(crate) fn most(&self) -> Use {
         if self.read_only { Use::Read } else { Use::Write }
     }
@@ -61,12 +61,12 @@ impl Folder {
         &self.path
     }
 
-    /// A path that leads to this very directory, whatever becomes of its name, as long as it is open.
+    /// A path to this very directory that stays valid while it is open, whatever happens to its name.
     pub(crate) fn handle(&self) -> PathBuf {
         format!("/proc/self/fd/{}", self.file.as_raw_fd()).into()
     }
 
-    /// Makes sure that nobody may write to the directory itself who may not by `mode`.
+    /// Verifies that nobody may write to the directory itself who may not by `mode`.
     pub(crate) fn limit_writers(&self, mode: u32) -> Result<()> {
         let info =
             self.file.metadata().map_err(|error| failed("looking at", &self.path, &error))?;
@@ -76,7 +76,7 @@ impl Folder {
         }
     }
 
-    /// Opens a directory in it, to which nobody may write who may not by `mode`.
+    /// Opens a directory in it, and verifies that nobody may write to it who may not by `mode`.
     pub(crate) fn folder(&self, name: &str, mode: u32) -> Result<Self> {
         let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW;
         let opened = File::options().read(true).custom_flags(flags).open(self.handle().join(name));
@@ -91,27 +91,27 @@ impl Folder {
         Ok(folder)
     }
 
-    /// Opens a file in it, to which those may write whom `mode` lets, or nobody.
+    /// Opens a file in it, and verifies that its writers are those of `mode`, or nobody.
     pub(crate) fn file(&self, name: &str, wanted: Use, mode: u32) -> Result<File> {
         let file = self.any_file(name, wanted)?;
         self.check(name, &file, mode)?;
         Ok(file)
     }
 
-    /// As [`Folder::file`], where [`Folder::check`] is yet to come.
+    /// As [`Folder::file`], but without [`Folder::check`].
     pub(crate) fn any_file(&self, name: &str, wanted: Use) -> Result<File> {
         let opened = open_plain(&self.handle().join(name), wanted == Use::Write);
         opened.map_err(|error| not_opened(&self.path.join(name), &error))
     }
 
-    /// Makes sure of what was opened.
+    /// Verifies owner, type and permissions of an open file.
     pub(crate) fn check(&self, name: &str, file: &File, mode: u32) -> Result<()> {
         let info = file.metadata();
         let info = info.map_err(|error| failed("looking at", &self.path.join(name), &error))?;
         self.check_info(name, &info, mode)
     }
 
-    /// What an entry is, without opening it; `None` where there is none.
+    /// Metadata of an entry, without opening it; `None` if there is none.
     pub(crate) fn info(&self, name: &str, mode: u32) -> Result<Option<Metadata>> {
         match std::fs::symlink_metadata(self.handle().join(name)) {
             Ok(info) => self.check_info(name, &info, mode).map(|()| Some(info)),
@@ -124,11 +124,11 @@ impl Folder {
         let shared = mode & 0o020 != 0;
         let writers = info.mode() & WRITERS;
         let trouble = match () {
-            () if !info.is_file() => "it is no plain file",
+            () if !info.is_file() => "it is not a regular file",
             () if info.uid() != self.owner => "it has another owner",
             () if shared && info.gid() != self.group => "it has another group",
-            () if info.nlink() > 1 => "it has a second name elsewhere",
-            () if writers != 0 && writers != mode & WRITERS => "others may write to it than should",
+            () if info.nlink() > 1 => "it has a second hard link",
+            () if writers != 0 && writers != mode & WRITERS => "its write permissions differ",
             () => return Ok(()),
         };
         Err(self.refused(&self.path.join(name), trouble, info, mode))
@@ -137,8 +137,8 @@ impl Folder {
     #[cold]
     fn refused(&self, path: &Path, trouble: &str, info: &Metadata, mode: u32) -> Error {
         let message = format!(
-            "{} is not what the pool was made with: {trouble} (user {}, group {}, mode {:o}; wanted: \
-             user {}, group {}, mode {mode:o}). Find out who did that, then put it right",
+            "{} is not as the pool was created: {trouble} (user {}, group {}, mode {:o}; expected: \
+             user {}, group {}, mode {mode:o}). Find out who changed it, then restore it",
             path.display(),
             info.uid(),
             info.gid(),
@@ -149,7 +149,7 @@ impl Folder {
         Error::new(ErrorKind::NoPermission, message)
     }
 
-    /// Makes an empty file in it.
+    /// Creates an empty file in it.
     pub(crate) fn create(&self, name: &str, mode: u32) -> Result<File> {
         let mut options = File::options();
         options.read(true).write(true).create_new(true).mode(mode);
@@ -165,15 +165,15 @@ fn failed(doing: &str, path: &Path, error: &io::Error) -> Error {
     Error::io(format_args!("{doing} {}", path.display()), error)
 }
 
-/// A link met by `O_NOFOLLOW` is reported in two ways.
+/// A link is reported in two ways by `O_NOFOLLOW`.
 fn not_opened(path: &Path, error: &io::Error) -> Error {
     let is_link = || path.symlink_metadata().is_ok_and(|info| info.is_symlink());
     match error.raw_os_error() {
         Some(libc::ELOOP | libc::ENOTDIR) if is_link() => Error::new(
             ErrorKind::NoPermission,
             format!(
-                "{} is a link, which a pool must not have: find out who put it there, then put back \
-                 what was there",
+                "{} is a link, which a pool must not contain: find out who put it there, then restore \
+                 the original",
                 path.display()
             ),
         ),
@@ -262,7 +262,7 @@ mod tests {
         assert_eq!(opened(), Ok(()));
     }
 
-    /// What a member of a pool's group gets done in the directory of a target; `None` where this process may
+    /// What a member of a pool's group gets done in the directory of a target; `None` if this process may
     /// not act as another user.
     fn as_a_member(pool: &Scratch, work: &str) -> Option<bool> {
         let member = ["--reuid=65534", "--regid=65534", "--groups=1", "sh", "-c", work];

@@ -94,7 +94,7 @@ pub(crate) fn reserve_all(
     Ok(())
 }
 
-/// True where the file system takes a huge page for any byte that is reserved, as its mount says (`huge=`).
+/// True if the file system takes a huge page for any byte that is reserved, as its mount says (`huge=`).
 fn comes_in_huge_pages(file: &File) -> io::Result<bool> {
     sys::reserve(file, 0, 1)?;
     Ok(file.metadata()?.blocks() * 512 >= HUGE)
@@ -179,7 +179,7 @@ pub(crate) fn count(file: &File, pages: impl Iterator<Item = u64>) -> io::Result
     map.huge_bytes()
 }
 
-/// True where this machine makes huge pages of a file that lies in memory in `folder`.
+/// True if this machine makes huge pages of a file that lies in memory in `folder`.
 ///
 /// # Errors
 /// Where no file can be made there.

@@ -1,78 +1,94 @@
 //! The index of a target: one LMDB environment with one unnamed database.
-mod files;
-
 use super::folder::Folder;
+use super::folder::Use;
+use super::idle::{Pointer, Pool};
+use super::lock;
 use super::own::Own;
-use super::{sys, txn::ReadTxn, txn::WriteTxn};
-use crate::wait::patiently;
+use super::sys;
+use super::txn::{ReadTxn, WriteTxn};
+use crate::sync::patiently;
 use esker_os as fork;
-use esker_types::{Error, ErrorKind, Result, limits::READERS_MAX};
-use files::{FileId, files_of};
+use esker_types::limits::READERS_MAX;
+use esker_types::{Error, ErrorKind, Result};
 use lmdb_master_sys as lmdb;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::fs::Metadata;
 use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::ptr::null_mut;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::ptr::{NonNull, null_mut};
+use std::sync::Arc;
 
-pub(crate) use files::DATA;
-
-/// How commits reach the medium, and how the file is written.
+/// How the file is written, and whether commits are synced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// Written through the mapping, no sync: fastest; survives processes, not the machine.
+    /// Written through the mapping, not synced: fastest; commits survive the death of processes, not a crash of the
+    /// machine.
     Mapped,
-    /// Written by system calls, no sync: a stray pointer of the program cannot damage it.
+    /// Written by system calls, not synced: stray pointers of a program cannot damage it.
     Guarded,
     /// Written by system calls and synced by each commit.
     Synced,
-    /// On a file system that nobody can write to: without locks.
+    /// On a read-only file system, without locks.
     ReadOnly,
 }
 
-/// An open environment. A process opens each index at most once (a rule of LMDB), and a forked child
-/// never touches its parent's.
+/// An open LMDB environment. A process opens each index at most once (a rule of LMDB), and a forked child never
+/// touches that of its parent.
 pub(crate) struct Index {
     pub(super) env: *mut lmdb::MDB_env,
     pub(super) dbi: lmdb::MDB_dbi,
-    /// Bytes of the file, to check the lengths LMDB returns against.
+    /// Bytes of the file, to verify lengths that LMDB returns.
     pub(super) bytes: usize,
     mode: Mode,
-    /// Last transaction as of the opening.
+    /// Number of the last transaction when it was opened.
     opened_at: u64,
     path: PathBuf,
     generation: u64,
-    /// Has the locks by which others know that this process lives.
+    /// The file with the locks by which others know that this process is alive.
     locks: Option<Own>,
-    /// Reset read transactions, each with a reader slot, ready to be renewed.
-    idle: Mutex<Vec<IdleTxn>>,
+    /// Idle read transactions: reset, each with a reader slot, ready to be renewed.
+    pub(super) idle: Pool<IdleTxn>,
 }
 
-/// A reset read transaction.
-pub(super) struct IdleTxn(pub(super) *mut lmdb::MDB_txn);
+/// An idle read transaction.
+pub(super) struct IdleTxn(pub(super) NonNull<lmdb::MDB_txn>);
 
 // SAFETY: with MDB_NOTLS a read transaction belongs to no thread; one thread at a time uses it.
 unsafe impl Send for IdleTxn {}
+
+impl Pointer for IdleTxn {
+    type Target = lmdb::MDB_txn;
+
+    fn into_raw(self) -> *mut lmdb::MDB_txn {
+        self.0.as_ptr()
+    }
+
+    fn from_raw(raw: NonNull<lmdb::MDB_txn>) -> Self {
+        Self(raw)
+    }
+}
+
 // SAFETY: LMDB environments may be used by any number of threads.
 unsafe impl Send for Index {}
-// SAFETY: as for Send; `idle` has its own lock.
+// SAFETY: as for Send; the pool of idle readers synchronizes itself.
 unsafe impl Sync for Index {}
 
-/// Pages of the index, by what they hold.
+/// Numbers of pages of an index.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Pages {
     /// In use by the tree.
     pub(crate) used: u64,
-    /// All the file has.
+    /// In the file.
     pub(crate) total: u64,
-    /// Bytes of one.
+    /// Bytes per page.
     pub(crate) bytes: u64,
 }
 
 impl Index {
-    /// Opens the environment in a directory, whose file is there and has `bytes` reserved bytes. What is
-    /// opened is what was looked at before: LMDB itself follows links.
+    /// Opens the environment in a directory. Its file must exist with `bytes` reserved bytes. Verifies that LMDB,
+    /// which follows links, opened the file that was verified before.
     pub(crate) fn open(
         folder: &Folder,
         bytes: u64,
@@ -89,19 +105,22 @@ impl Index {
             path: folder.path().to_owned(),
             generation: fork::generation(),
             locks: None,
-            idle: Mutex::default(),
+            idle: Pool::new(),
         };
         let found = files_of(folder, permissions)?;
         index.start(folder, permissions)?;
         if mode != Mode::ReadOnly {
-            index.locks = Some(files::keep_locks(folder, permissions)?);
+            index.locks = Some(keep_locks(folder, permissions)?);
         }
         index.opened_at = index.last_commit()?;
         match found == files_of(folder, permissions)? && found[0] == index.file()? {
             true => Ok(Arc::new(index)),
             false => Err(Error::new(
                 ErrorKind::NoPermission,
-                format!("the files of index {} were exchanged just now", folder.path().display()),
+                format!(
+                    "the files of index {} were replaced while it was being opened",
+                    folder.path().display()
+                ),
             )),
         }
     }
@@ -143,7 +162,7 @@ impl Index {
         self.check(code, "opening")
     }
 
-    /// True where commits write through a mapping.
+    /// True if commits write through a mapping.
     pub(crate) fn is_mapped(&self) -> bool {
         self.mode == Mode::Mapped
     }
@@ -157,7 +176,7 @@ impl Index {
         Ok(info)
     }
 
-    /// Bytes of its file.
+    /// Bytes of the file.
     pub(crate) fn file_bytes(&self) -> u64 {
         self.bytes as u64
     }
@@ -167,15 +186,14 @@ impl Index {
         Ok(self.info()?.me_last_txnid as u64)
     }
 
-    /// Pages that were ever in use, in the latest state.
+    /// Number of pages that were ever in use, in the latest state.
     pub(crate) fn reach(&self) -> Result<u64> {
         Ok((self.info()?.me_last_pgno as u64).saturating_add(1))
     }
 
-    /// A consistent view of the index as of now.
-    pub(crate) fn read(self: &Arc<Self>) -> Result<ReadTxn> {
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let txn = match idle {
+    /// Begins a read transaction: a consistent view of the latest state.
+    pub(crate) fn read(&self) -> Result<ReadTxn<'_>> {
+        let txn = match self.idle.take() {
             Some(txn) => ReadTxn::renew(self, txn),
             None => self.begin_read(),
         }?;
@@ -185,20 +203,21 @@ impl Index {
         Ok(txn)
     }
 
-    /// Nobody waits for readers that have no locks.
+    /// Writers do not wait for readers without locks.
     #[cold]
     fn written_elsewhere(&self) -> Error {
         Error::new(
             ErrorKind::Again,
             format!(
-                "index {} is mounted for reading only here, and was written to where it is mounted for \
-                 writing: open the pool again",
+                "index {} is mounted read-only here, and was written to where it is mounted for writing: \
+                 open the pool again",
                 self.path.display()
             ),
         )
     }
 
-    fn begin_read(self: &Arc<Self>) -> Result<ReadTxn> {
+    #[cold]
+    fn begin_read(&self) -> Result<ReadTxn<'_>> {
         match ReadTxn::begin(self) {
             Err(error) if error.kind() == ErrorKind::Busy => {
                 self.clear_stale_readers();
@@ -208,11 +227,7 @@ impl Index {
         }
     }
 
-    pub(super) fn park(&self, txn: IdleTxn) {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(txn);
-    }
-
-    /// The right to change the index; waits for the writer before.
+    /// Begins a write transaction; waits for the one before.
     pub(crate) fn write(self: &Arc<Self>) -> Result<WriteTxn> {
         if self.mode == Mode::ReadOnly {
             return Err(read_only(&self.path));
@@ -220,14 +235,14 @@ impl Index {
         WriteTxn::begin(self)
     }
 
-    /// Oldest transaction some reader may still look at; all readers gone: the latest.
+    /// Oldest transaction that some reader may still read; without readers, the latest.
     pub(crate) fn oldest_reader(&self) -> Result<u64> {
         self.clear_stale_readers();
         self.oldest_listed()
     }
 
-    /// Waits a moment for the readers of the past, for they hold back pages and segments; true where they
-    /// moved on, or were dead, or nobody looks at the past any more.
+    /// Waits a moment for readers of old states, which keep pages and segments from being reused. True if they
+    /// finished, or were dead, or there are none.
     pub(crate) fn outwait_readers(&self) -> Result<bool> {
         let latest = self.info()?.me_last_txnid as u64;
         let before = self.oldest_listed()?;
@@ -236,7 +251,7 @@ impl Index {
         Ok(moved.is_some())
     }
 
-    /// As [`Index::oldest_reader`], where dead readers count like live ones.
+    /// As [`Index::oldest_reader`], but dead readers count like live ones.
     pub(crate) fn oldest_listed(&self) -> Result<u64> {
         let mut oldest = self.info()?.me_last_txnid as u64;
         let context = (&raw mut oldest).cast::<c_void>();
@@ -250,7 +265,7 @@ impl Index {
         Ok(self.info()?.me_numreaders)
     }
 
-    /// Frees the slots of processes that died.
+    /// Frees reader slots of dead processes.
     pub(crate) fn clear_stale_readers(&self) {
         let mut dead = 0;
         // SAFETY: `env` is open and `dead` is ours to be written.
@@ -266,11 +281,11 @@ impl Index {
     }
 }
 
-/// An error for who wants to change what lies on a file system for reading only.
+/// The error for writing on a read-only file system.
 #[cold]
 pub(crate) fn read_only(path: &Path) -> Error {
     let message = format!(
-        "{} is on a file system that is mounted for reading only: open the pool for reading, or mount it for \
+        "{} is on a file system that is mounted read-only: open the pool for reading, or mount the file system for \
          writing",
         path.display()
     );
@@ -331,7 +346,7 @@ fn error_of(code: c_int, doing: &str, path: &Path) -> Error {
         }
         lmdb::MDB_BAD_RSLOT => (
             ErrorKind::Again,
-            "this process was taken for dead while it was reading: open the pool again",
+            "other processes took this one for dead while it was reading: open the pool again",
         ),
         lmdb::MDB_VERSION_MISMATCH => (ErrorKind::Incompatible, "written by another release"),
         lmdb::MDB_CORRUPTED
@@ -356,12 +371,59 @@ impl Drop for Index {
         if self.generation != fork::generation() {
             return;
         }
-        let idle = std::mem::take(self.idle.get_mut().unwrap_or_else(PoisonError::into_inner));
-        // SAFETY: every transaction has been parked (they keep `self` alive), so the environment has no
-        // user left; it was opened by this very process.
+        // SAFETY: every reader is idle (they borrow `self`) and every writer is gone (they share it), so the
+        // environment has no user left; it was opened by this very process.
         unsafe {
-            idle.into_iter().for_each(|txn| lmdb::mdb_txn_abort(txn.0));
+            std::iter::from_fn(|| self.idle.take())
+                .for_each(|txn| lmdb::mdb_txn_abort(txn.0.as_ptr()));
             lmdb::mdb_env_close(self.env);
         }
     }
+}
+
+/// Name of the data file, given by LMDB.
+pub(crate) const DATA: &str = "data.mdb";
+const LOCKS: &str = "lock.mdb";
+
+/// Device and number of a file.
+type FileId = (u64, u64);
+
+/// Identities of the data file and the lock file; the latter is created if it is missing.
+fn files_of(folder: &Folder, permissions: u32) -> Result<[FileId; 2]> {
+    let id = |info: Metadata| (info.dev(), info.ino());
+    let data = folder.info(DATA, permissions)?;
+    let locks = folder.info(LOCKS, permissions)?;
+    match (data, locks) {
+        (Some(data), Some(locks)) => Ok([id(data), id(locks)]),
+        (Some(data), None) if folder.is_read_only() => Ok([id(data), FileId::default()]),
+        (Some(_), None) => {
+            folder.create(LOCKS, permissions)?;
+            files_of(folder, permissions)
+        }
+        (None, _) => Err(Error::new(
+            ErrorKind::NotFound,
+            format!("{} does not exist: restore it", folder.path().join(DATA).display()),
+        )),
+    }
+}
+
+/// Replaces the locks of LMDB by locks of an open file.
+/// // LMDB locks a byte of its reader table while that is in use, and one whose offset is the process id. Such locks
+/// belong to the process, which loses them when it closes any descriptor of the file: others would take its readers
+/// for dead. Locks of an open file on the same bytes mean the same to every LMDB. Nobody reads yet, so nothing is
+/// lost during the change.
+/// // The descriptor is kept to drop the locks explicitly at the end: a child that another thread is about to start
+/// has a copy of each descriptor until it executes another program, and with this copy the locks would stay.
+fn keep_locks(folder: &Folder, permissions: u32) -> Result<Own> {
+    let process = u64::from(std::process::id());
+    let file = folder.file(LOCKS, Use::Read, permissions)?;
+    let kept = Own::new(&file, false).and_then(|own| {
+        lock::drop_of_process(own.get()?, process)?;
+        lock::share(own.get()?, 0)?;
+        lock::share(own.get()?, process)?;
+        Ok(own)
+    });
+    kept.map_err(|error| {
+        Error::io(format_args!("locking {}", folder.path().join(LOCKS).display()), &error)
+    })
 }

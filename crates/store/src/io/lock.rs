@@ -1,11 +1,11 @@
-//! Record locks that belong to an open file, not to a process: only the end of that very opening drops them, whatever else
-//! the program does with the file. Children made by fork inherit the opening; [`super::own`] keeps from them what they
-//! are not meant to have.
+//! Record locks that belong to an open file, not to a process: only closing that open file drops them, whatever else
+//! the program does with the file. Forked children inherit the open file; [`super::own`] prevents that where it must
+//! not be.
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// Sort of lock on one byte.
+/// Kind of lock on a byte.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Shared,
@@ -40,7 +40,7 @@ fn control(file: &File, command: libc::c_int, lock: &mut libc::flock) -> io::Res
     }
 }
 
-/// Takes, changes or drops the lock of `file` on a byte; false where another one is in the way.
+/// Takes, changes or drops the lock of `file` on a byte; false if another lock conflicts.
 pub(crate) fn set(file: &File, kind: Kind, byte: u64) -> io::Result<bool> {
     match control(file, libc::F_OFD_SETLK, &mut request(kind, byte)) {
         Ok(()) => Ok(true),
@@ -51,43 +51,43 @@ pub(crate) fn set(file: &File, kind: Kind, byte: u64) -> io::Result<bool> {
     }
 }
 
-/// An exclusive lock of a file on a byte, for as long as this lives: also where a panic ends that.
-pub(crate) struct Held<'f> {
+/// An exclusive lock of a file on a byte, dropped with this value, also during a panic.
+pub(crate) struct ByteLock<'f> {
     file: &'f File,
     byte: u64,
 }
 
-impl<'f> Held<'f> {
-    /// Takes it; `None` where another one is in the way.
+impl<'f> ByteLock<'f> {
+    /// Takes the lock; `None` if another one conflicts.
     pub(crate) fn take(file: &'f File, byte: u64) -> io::Result<Option<Self>> {
         Ok(set(file, Kind::Exclusive, byte)?.then_some(Self { file, byte }))
     }
 
-    /// Takes it, waiting for others to let go.
+    /// Takes the lock; waits until no other one conflicts.
     pub(crate) fn wait(file: &'f File, byte: u64) -> io::Result<Self> {
         control(file, libc::F_OFD_SETLKW, &mut request(Kind::Exclusive, byte))?;
         Ok(Self { file, byte })
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for ByteLock<'_> {
     fn drop(&mut self) {
-        // It fails only where the file was closed behind our back, and the lock went with it.
+        // It fails only if the program closed the file, which dropped the lock.
         let _ = set(self.file, Kind::None, self.byte);
     }
 }
 
-/// True where another opening of the file, in whatever process, has a lock on the byte.
+/// True if another open file description, in any process, has a lock on the byte.
 pub(crate) fn held_by_other(file: &File, byte: u64) -> io::Result<bool> {
     any_held_by_other(file, byte..byte + 1)
 }
 
-/// True where another opening of the file, in whatever process, has a lock on any byte of the range.
+/// True if another open file description, in any process, has a lock on any byte of the range.
 pub(crate) fn any_held_by_other(file: &File, bytes: std::ops::Range<u64>) -> io::Result<bool> {
     Ok(first_held_by_other(file, bytes)?.is_some())
 }
 
-/// A byte of the range that another opening of the file, in whatever process, has a lock on.
+/// A byte of the range on which another open file description, in any process, has a lock.
 pub(crate) fn first_held_by_other(
     file: &File,
     bytes: std::ops::Range<u64>,
@@ -102,7 +102,7 @@ pub(crate) fn first_held_by_other(
 /// Takes a shared lock of `file` on a byte.
 ///
 /// # Errors
-/// `WouldBlock` where somebody has an exclusive one.
+/// `WouldBlock` if there is an exclusive one.
 pub(crate) fn share(file: &File, byte: u64) -> io::Result<()> {
     match set(file, Kind::Shared, byte)? {
         true => Ok(()),
@@ -110,7 +110,7 @@ pub(crate) fn share(file: &File, byte: u64) -> io::Result<()> {
     }
 }
 
-/// Takes a shared lock of `file` on a byte, waiting for who has an exclusive one.
+/// Takes a shared lock of `file` on a byte; waits for exclusive ones to be dropped.
 pub(crate) fn wait_shared(file: &File, byte: u64) -> io::Result<()> {
     control(file, libc::F_OFD_SETLKW, &mut request(Kind::Shared, byte))
 }
@@ -122,7 +122,7 @@ pub(super) fn drop_all(file: &File) -> io::Result<()> {
     control(file, libc::F_OFD_SETLK, &mut all)
 }
 
-/// Drops what this process, not an open file, has locked of a byte.
+/// Drops the lock that this process, not an open file, has on a byte.
 pub(super) fn drop_of_process(file: &File, byte: u64) -> io::Result<()> {
     control(file, libc::F_SETLK, &mut request(Kind::None, byte))
 }

@@ -1,5 +1,5 @@
-//! A file mapped into memory and shared with other processes. Only copies and atomics get in and out:
-//! no plain reference to mapped bytes ever leaves this module.
+//! Files mapped into memory and shared with other processes. Access is by copies and atomics only: no plain reference
+//! to mapped bytes leaves this module.
 use super::huge::HUGE_LEN;
 use super::sys;
 use crate::sync::AtomicU64;
@@ -22,8 +22,8 @@ unsafe impl Send for Map {}
 // SAFETY: as for Send.
 unsafe impl Sync for Map {}
 
-/// Maps `len` bytes of `file` from `offset` on and shares them: where they have room for huge pages of the file, at an
-/// address at which the processor can use these.
+/// Maps `len` bytes of `file` from `offset` on, shared. A mapping with room for huge pages begins at an address at
+/// which the processor can use them.
 pub(super) fn map(
     file: &File,
     offset: u64,
@@ -40,7 +40,7 @@ pub(super) fn map(
         .inspect(|_| room.keep(at..at + len))
 }
 
-/// Maps something: at an address, where there is one, which must be in room of ours.
+/// Maps something; at `at`, if given, which must be in reserved addresses.
 fn map_any(
     at: Option<usize>,
     len: usize,
@@ -58,7 +58,7 @@ fn map_any(
     NonNull::new(base.cast()).ok_or_else(|| io::Error::other("mmap returned a null address"))
 }
 
-/// Addresses that nobody else gets as long as this lives.
+/// Reserved addresses, which nobody else gets.
 struct Room(Range<usize>);
 
 impl Room {
@@ -68,10 +68,10 @@ impl Room {
         Ok(Self(base..base + len))
     }
 
-    /// Gives up all but `used`, which begins and ends inside.
+    /// Releases all but `used`, which is inside.
     fn keep(mut self, used: Range<usize>) {
         let end = std::mem::replace(&mut self.0.end, used.start);
-        // What is behind it begins with a page.
+        // The rest begins at a page boundary.
         drop(Self(used.end.next_multiple_of(sys::page_bytes() as usize)..end));
     }
 }
@@ -87,18 +87,18 @@ impl Drop for Room {
 }
 
 impl Map {
-    /// Maps `len` bytes of `file` from `offset` on, which it must have.
+    /// Maps `len` bytes of `file` from `offset` on, which must exist.
     pub(crate) fn new(file: &File, offset: u64, len: usize) -> io::Result<Self> {
         let base = map(file, offset, len, libc::PROT_READ | libc::PROT_WRITE)?;
         Ok(Self { base, len })
     }
 
-    /// Maps the first `len` bytes to be read only, where the file is open for no more. What is written kills the process.
+    /// Maps the first `len` bytes read-only, for a file opened for reading. Writing to it would kill the process.
     pub(super) fn to_read(file: &File, len: usize) -> io::Result<Self> {
         Ok(Self { base: map(file, 0, len, libc::PROT_READ)?, len })
     }
 
-    /// Has the kernel gather the pages at `offset` in huge ones; false where it cannot.
+    /// Has the kernel put the bytes at `offset` into huge pages; false if it cannot.
     pub(super) fn collapse(&self, offset: u64, len: usize) -> bool {
         /// `MADV_COLLAPSE` of Linux 6.1.
         const COLLAPSE: libc::c_int = 25;
@@ -108,7 +108,7 @@ impl Map {
         })
     }
 
-    /// Bytes that this process reaches by entries of its page table for huge pages: of what it has touched so far.
+    /// Number of bytes mapped by huge pages, of those that this process has accessed so far.
     pub(super) fn huge_bytes(&self) -> io::Result<u64> {
         let begin = format!("{:x}-", self.base.as_ptr().addr());
         let maps = std::fs::read_to_string("/proc/self/smaps")?;
@@ -120,7 +120,7 @@ impl Map {
         Ok(kib.sum::<u64>() << 10)
     }
 
-    /// Address of `len` bytes at `offset`, or `None` where they are not all inside.
+    /// Address of `len` bytes at `offset`; `None` if they are not all inside.
     fn place(&self, offset: u64, len: usize) -> Option<*mut u8> {
         let offset = usize::try_from(offset).ok()?;
         let inside = offset.checked_add(len).is_some_and(|end| end <= self.len);
@@ -128,7 +128,7 @@ impl Map {
         inside.then(|| unsafe { self.base.as_ptr().add(offset) })
     }
 
-    /// Copies `from` to `offset`; false, and nothing done, where it does not fit.
+    /// Copies `from` to `offset`; false, without any change, if it does not fit.
     pub(crate) fn write(&self, offset: u64, from: &[u8]) -> bool {
         let Some(place) = self.place(offset, from.len()) else { return false };
         // SAFETY: `place` has room for all of `from`, which as a Rust slice cannot be the mapping.
@@ -136,8 +136,8 @@ impl Map {
         true
     }
 
-    /// As [`Map::write`]; the very bytes that were stored are added to `kept`, for others may change those
-    /// of `from` meanwhile. To be followed by [`Map::fence`].
+    /// As [`Map::write`]; the bytes that were stored are appended to `kept`, since `from` may change meanwhile. Call
+    /// [`Map::fence`] afterwards.
     pub(crate) fn write_keeping(&self, offset: u64, from: &[u8], kept: &mut Vec<u8>) -> bool {
         let Some(place) = self.place(offset, from.len()) else { return false };
         // SAFETY: `place` has room for all of `from`, which as a Rust slice cannot be the mapping.
@@ -145,7 +145,7 @@ impl Map {
         true
     }
 
-    /// True where the processor can copy and sum at once.
+    /// True if the processor can copy and sum in one pass.
     pub(crate) fn can_sum() -> bool {
         #[cfg(target_arch = "x86_64")]
         return super::summed::is_available();
@@ -153,8 +153,8 @@ impl Map {
         return false;
     }
 
-    /// As [`Map::write`]; goes on with a CRC-32C over the very bytes that were stored, whose register it takes and
-    /// answers. `None` where they do not fit, or not [`Map::can_sum`]. To be followed by [`Map::fence`].
+    /// As [`Map::write`]; continues a CRC-32C over the bytes that were stored: takes its register and returns it.
+    /// `None` if the bytes do not fit, or without [`Map::can_sum`]. Call [`Map::fence`] afterwards.
     pub(crate) fn write_summed(&self, offset: u64, from: &[u8], sum: u32) -> Option<u32> {
         let place = self.place(offset, from.len())?;
         #[cfg(target_arch = "x86_64")]
@@ -167,12 +167,12 @@ impl Map {
         }
     }
 
-    /// Has all that was written be seen before whatever is stored from now on.
+    /// Orders all that was written before all later stores.
     pub(crate) fn fence(&self) {
         super::copy::fence();
     }
 
-    /// Copies the bytes at `offset` to `to`; false, and nothing done, where they are not all inside.
+    /// Copies the bytes at `offset` to `to`; false, without any change, if they are not all inside.
     pub(crate) fn read(&self, offset: u64, to: &mut [u8]) -> bool {
         let Some(place) = self.place(offset, to.len()) else { return false };
         // SAFETY: `place` has as many bytes as `to`, which as a Rust slice cannot be the mapping.
@@ -180,10 +180,9 @@ impl Map {
         true
     }
 
-    /// Has the kernel enter the pages at `offset` into the page table in one go, which is several
-    /// times cheaper than one fault per page; as if for reading, for then it enters the neighbours of
-    /// a page with it (twice as fast), and they can be written all the same. Best effort: it fails on
-    /// kernels before 5.14.
+    /// Has the kernel enter the pages at `offset` into the page table at once, which is several times cheaper than
+    /// one fault per page. It is done as if for reading, since then neighbouring pages are entered too (twice as
+    /// fast); they can be written all the same. Best effort: it fails on kernels before 5.14.
     pub(crate) fn populate(&self, offset: u64, len: usize) {
         if let Some(place) = self.place(offset, len) {
             // SAFETY: the range is inside the mapping; the call changes no content.
@@ -192,16 +191,16 @@ impl Map {
     }
 }
 
-/// A mapped file of 64-bit words shared between processes.
-pub(crate) struct Words(Map);
+/// A mapped file of 64-bit atomics that processes share.
+pub(crate) struct SharedAtomics(Map);
 
-impl Words {
-    /// Maps the first `count` words of `file`, which must have them.
+impl SharedAtomics {
+    /// Maps the first `count` atomics of `file`, which must be that long.
     pub(crate) fn new(file: &File, count: usize) -> io::Result<Self> {
         Map::new(file, 0, count * 8).map(Self)
     }
 
-    /// A copy of the first `count` words of `file`, zeros behind its end, that nobody shares.
+    /// A private copy of the first `count` atomics of `file`, with zeros behind its end.
     pub(crate) fn copy_of(file: &File, count: usize) -> io::Result<Self> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
@@ -214,7 +213,7 @@ impl Words {
     }
 }
 
-impl std::ops::Deref for Words {
+impl std::ops::Deref for SharedAtomics {
     type Target = [AtomicU64];
 
     fn deref(&self) -> &[AtomicU64] {

@@ -7,11 +7,11 @@
 mod copy;
 pub(crate) mod folder;
 pub(crate) mod huge;
+mod idle;
 pub(crate) mod index;
 pub(crate) mod lock;
 pub(crate) mod map;
 pub(crate) mod own;
-mod page;
 pub(crate) mod pin;
 #[cfg(target_arch = "x86_64")]
 mod summed;

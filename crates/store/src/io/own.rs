@@ -1,5 +1,5 @@
-//! Files whose locks stand for something that lives, as long as it lives: not shorter, where the program closes descriptors
-//! it did not open, and not longer, where it leaves children made by fork.
+//! Files whose locks show that a process is alive: they last exactly as long as the process, whatever descriptors the
+//! program closes and whatever children it forks.
 use super::{lock, map, sys};
 use esker_os as fork;
 use std::fs::File;
@@ -9,17 +9,17 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
 
-/// Opens once more what `file` has open, with locks of its own. A path may lead to another file by now.
+/// Opens the same file again, with locks of its own. By path, it might be another file by now.
 pub(super) fn open_again(file: &File, write: bool) -> io::Result<File> {
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     File::options().read(true).write(write).open(path)
 }
 
-/// A byte of a file mapped, which nobody looks at: it keeps the file open as it was opened, and with that its locks, without
-/// a descriptor that could be closed.
+/// A mapped byte of a file, which is never accessed: it keeps the file open, and with that its locks, without a
+/// descriptor that the program could close.
 struct Anchor {
     page: NonNull<u8>,
-    /// The process: children made by fork have no part in it.
+    /// The process it belongs to, not its forked children.
     generation: u64,
 }
 
@@ -29,7 +29,7 @@ unsafe impl Send for Anchor {}
 unsafe impl Sync for Anchor {}
 
 impl Anchor {
-    /// Keeps a file open for this process alone. To be called by [`fork::undisturbed`].
+    /// Keeps a file open for this process alone. Call it in [`fork::undisturbed`].
     fn new(file: &File) -> io::Result<Self> {
         let page = map::map(file, 0, 1, libc::PROT_NONE)?;
         let anchor = Self { page, generation: fork::generation() };
@@ -51,50 +51,51 @@ impl Drop for Anchor {
     }
 }
 
-/// A descriptor that children made by fork close. Places stay, and are used again.
-struct Place {
+/// A descriptor that forked children close. Slots are never freed, but reused.
+struct DescriptorSlot {
     descriptor: AtomicI32,
-    next: *mut Place,
+    next: *mut DescriptorSlot,
 }
 
-static PLACES: AtomicPtr<Place> = AtomicPtr::new(null_mut());
+static DESCRIPTORS: AtomicPtr<DescriptorSlot> = AtomicPtr::new(null_mut());
 const NONE: i32 = -1;
 
-fn places() -> impl Iterator<Item = &'static Place> {
-    let mut next = PLACES.load(Ordering::Acquire);
+fn descriptors() -> impl Iterator<Item = &'static DescriptorSlot> {
+    let mut next = DESCRIPTORS.load(Ordering::Acquire);
     std::iter::from_fn(move || {
-        // SAFETY: places are made by `place_for`, and never freed.
-        let place = unsafe { next.as_ref() }?;
-        next = place.next;
-        Some(place)
+        // SAFETY: slots are made by `slot_for`, and never freed.
+        let slot = unsafe { next.as_ref() }?;
+        next = slot.next;
+        Some(slot)
     })
 }
 
-/// Notes a descriptor, so that children close it.
-fn place_for(descriptor: i32) -> &'static Place {
-    let take = |place: &&Place| {
+/// Registers a descriptor, so that forked children close it.
+fn slot_for(descriptor: i32) -> &'static DescriptorSlot {
+    let take = |slot: &&DescriptorSlot| {
         let (free, taken) = (NONE, descriptor);
-        place.descriptor.compare_exchange(free, taken, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+        slot.descriptor.compare_exchange(free, taken, Ordering::SeqCst, Ordering::Relaxed).is_ok()
     };
-    if let Some(place) = places().find(take) {
-        return place;
+    if let Some(slot) = descriptors().find(take) {
+        return slot;
     }
-    let place = Box::new(Place { descriptor: AtomicI32::new(descriptor), next: null_mut() });
-    let place = Box::leak(place);
-    let mut first = PLACES.load(Ordering::Acquire);
+    let slot =
+        Box::new(DescriptorSlot { descriptor: AtomicI32::new(descriptor), next: null_mut() });
+    let slot = Box::leak(slot);
+    let mut first = DESCRIPTORS.load(Ordering::Acquire);
     loop {
-        place.next = first;
-        match PLACES.compare_exchange(first, place, Ordering::SeqCst, Ordering::Acquire) {
-            Ok(_) => return place,
+        slot.next = first;
+        match DESCRIPTORS.compare_exchange(first, slot, Ordering::SeqCst, Ordering::Acquire) {
+            Ok(_) => return slot,
             Err(other) => first = other,
         }
     }
 }
 
-/// Closes, in a child made by fork, what is its parent's alone.
+/// Closes, in a forked child, what belongs to the parent alone.
 fn close_in_child() {
-    for place in places() {
-        let descriptor = place.descriptor.swap(NONE, Ordering::SeqCst);
+    for slot in descriptors() {
+        let descriptor = slot.descriptor.swap(NONE, Ordering::SeqCst);
         if descriptor != NONE {
             // SAFETY: nobody in the child uses it, for what an ancestor opened is left alone. By the system call, for the
             // function may be one of the program's.
@@ -107,32 +108,32 @@ fn id_of(file: &File) -> io::Result<(u64, u64)> {
     sys::info_of(file.as_fd()).map(|info| (info.st_dev, info.st_ino))
 }
 
-/// A file of this process alone, open for as long as this lives, with locks of its own.
+/// An open file of this process alone, with locks of its own.
 pub(crate) struct Own {
     file: ManuallyDrop<File>,
-    /// What the file is: its descriptor may be another one's, where the program closed it.
+    /// Identity of the file: its descriptor may be reused after the program closed it.
     id: (u64, u64),
-    place: &'static Place,
+    slot: &'static DescriptorSlot,
     generation: u64,
     _anchor: Anchor,
 }
 
-// SAFETY: a place is used by atomics only.
-unsafe impl Sync for Place {}
+// SAFETY: a slot is used by atomics only.
+unsafe impl Sync for DescriptorSlot {}
 
 impl Own {
-    /// Opens once more what `file` has open, which may be closed then.
+    /// Opens the same file again; `file` may be closed then.
     pub(crate) fn new(file: &File, write: bool) -> io::Result<Self> {
         fork::on_child(close_in_child);
         fork::undisturbed(|| {
             let file = open_again(file, write)?;
             let anchor = Anchor::new(&file)?;
             let id = id_of(&file)?;
-            let place = place_for(file.as_raw_fd());
+            let slot = slot_for(file.as_raw_fd());
             Ok(Self {
                 file: ManuallyDrop::new(file),
                 id,
-                place,
+                slot,
                 generation: fork::generation(),
                 _anchor: anchor,
             })
@@ -142,7 +143,7 @@ impl Own {
     /// The file.
     ///
     /// # Errors
-    /// Where the program closed it.
+    /// `NotFound` or the like if the program closed it.
     pub(crate) fn get(&self) -> io::Result<&File> {
         match self.id == id_of(&self.file)? {
             true => Ok(&self.file),
@@ -150,7 +151,7 @@ impl Own {
         }
     }
 
-    /// The file, or what else has its descriptor by now: [`Own::get`] tells.
+    /// The file, or whatever has its descriptor by now: [`Own::get`] verifies that.
     pub(crate) fn get_unchecked(&self) -> &File {
         &self.file
     }
@@ -164,10 +165,10 @@ impl Drop for Own {
         }
         // A child made before the descriptor is closed may keep it, but no lock by it.
         let is_open = self.get().and_then(lock::drop_all);
-        self.place.descriptor.store(NONE, Ordering::SeqCst);
+        self.slot.descriptor.store(NONE, Ordering::SeqCst);
         // What the program closed may be its own by now.
         if is_open.is_ok() {
-            // SAFETY: this is the one place where it is dropped, and it is used no more.
+            // SAFETY: this is the one slot where it is dropped, and it is used no more.
             unsafe { ManuallyDrop::drop(&mut self.file) };
         }
     }
@@ -223,9 +224,9 @@ mod tests {
     fn places_are_used_again() {
         let (_scratch, file) = file();
         // Tests beside this one have files of their own.
-        let before = places().count();
+        let before = descriptors().count();
         (0..1000).for_each(|_| drop(Own::new(&file, true).unwrap()));
-        assert!(places().count() < before + 500);
+        assert!(descriptors().count() < before + 500);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Segments that are kept as they are, for bytes that are used where they lie.
+//! Pinned segments, whose bytes are used in place.
 use super::{lock, map, own};
 use esker_types::limits::VIEWS_MAX;
 use esker_types::{Error, ErrorKind, Result};
@@ -21,7 +21,7 @@ unsafe impl Send for ReadMap {}
 unsafe impl Sync for ReadMap {}
 
 impl ReadMap {
-    /// Maps the first `len` bytes of `file`, which must have them.
+    /// Maps the first `len` bytes of `file`, which must exist.
     pub(crate) fn new(file: &File, len: usize) -> io::Result<Self> {
         Ok(Self { base: map::map(file, 0, len, libc::PROT_READ)?, len })
     }
@@ -34,29 +34,27 @@ impl Drop for ReadMap {
     }
 }
 
-/// A segment that is kept: as long as this lives, here or in a child made by fork, nobody uses it for
-/// other data.
-///
-/// The lock that says so belongs to the file as it was opened here. A child made by fork inherits both,
-/// so what one of them drops the other still has; the death of the last ends it.
+/// A pinned segment: as long as this value exists, here or in a forked child, it is not reused for other data.
+/// // The lock that pins it belongs to the file as it was opened here. A forked child inherits both, so the segment
+/// stays pinned until both have dropped it or died.
 pub(crate) struct Pin {
     map: Arc<ReadMap>,
-    /// Where the segment is in the file.
+    /// Position of the segment in the file.
     segment: Range<usize>,
-    /// Has the lock.
+    /// The open file with the lock.
     _file: File,
 }
 
 impl Pin {
-    /// Keeps the bytes `segment` of the data file `data`, which is mapped.
+    /// Pins the bytes `segment` of the data file `data`.
     pub(crate) fn new(data: &File, map: Arc<ReadMap>, segment: Range<usize>) -> io::Result<Self> {
         let file = own::open_again(data, false)?;
         lock::share(&file, segment.start as u64)?;
         Ok(Self { map, segment, _file: file })
     }
 
-    /// Bytes of the segment, or `None` where they are not all inside. They must be an extent that was
-    /// committed, which nobody writes to again before the segment is let go.
+    /// Bytes of the segment; `None` if they are not all inside. They must be a committed extent: nobody writes to it
+    /// before the segment is reused.
     pub(crate) fn bytes(&self, range: Range<usize>) -> Option<&[u8]> {
         let start = self.segment.start.checked_add(range.start)?;
         let end = self.segment.start.checked_add(range.end)?;
@@ -69,13 +67,13 @@ impl Pin {
     }
 }
 
-/// Views of this process.
+/// Number of views of this process.
 static VIEWS: AtomicUsize = AtomicUsize::new(0);
 
-/// One of the views a process may have.
-struct Counted;
+/// Counts one view of this process.
+struct ViewCount;
 
-impl Counted {
+impl ViewCount {
     fn new() -> Result<Self> {
         if VIEWS.fetch_add(1, Ordering::Relaxed) < VIEWS_MAX {
             return Ok(Self);
@@ -91,28 +89,27 @@ impl Counted {
     }
 }
 
-impl Drop for Counted {
+impl Drop for ViewCount {
     fn drop(&mut self) {
         VIEWS.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// Bytes of a value where they lie in a segment. They stay what they were when this was made, whatever
-/// happens to the value, the container and the pool, as long as this lives; also in children made by
-/// fork.
+/// Bytes of a value, in place in a segment. They do not change as long as this value exists, whatever happens to the
+/// value, the container and the pool; also in forked children.
 pub struct Mapped {
     pin: Arc<Pin>,
     range: Range<usize>,
-    _one: Counted,
+    _one: ViewCount,
 }
 
 impl Mapped {
     /// The bytes `range` of a pinned segment, which must be inside.
     ///
     /// # Errors
-    /// `Overflow` where this process has [`VIEWS_MAX`] of them.
+    /// `Overflow` if this process has [`VIEWS_MAX`] of them.
     pub(crate) fn new(pin: Arc<Pin>, range: Range<usize>) -> Result<Self> {
-        Ok(Self { pin, range, _one: Counted::new()? })
+        Ok(Self { pin, range, _one: ViewCount::new()? })
     }
 }
 

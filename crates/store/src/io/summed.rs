@@ -11,7 +11,7 @@ use std::is_x86_feature_detected as detected;
 /// Bytes of one step of both loops.
 const STEP: usize = 256;
 
-/// True where the processor can.
+/// True if the processor can.
 pub(super) fn is_available() -> bool {
     detected!("avx2") && detected!("pclmulqdq") && detected!("sse4.2")
 }

@@ -74,7 +74,7 @@ pub(crate) fn space(file: &File) -> io::Result<(u64, u64)> {
     Ok((info.f_bavail as u64 * unit, info.f_blocks as u64 * unit))
 }
 
-/// True where the file system of `file` is mounted for reading only.
+/// True if the file system of `file` is mounted for reading only.
 pub(crate) fn is_read_only(file: &File) -> io::Result<bool> {
     Ok(mounted(file)?.f_flag & libc::ST_RDONLY != 0)
 }
@@ -102,12 +102,12 @@ pub(crate) fn reserve(file: &File, offset: u64, len: u64) -> io::Result<()> {
     }
 }
 
-/// Reserves a part of a file; false where the file system has no room.
+/// Reserves a part of a file; false if the file system has no room.
 pub(crate) fn reserved(file: &File, part: &Range<u64>) -> io::Result<bool> {
     has_room(reserve(file, part.start, part.end - part.start))
 }
 
-/// False where something failed since the file system has no room.
+/// False if something failed since the file system has no room.
 pub(crate) fn has_room(reserved: io::Result<()>) -> io::Result<bool> {
     match reserved {
         Ok(()) => Ok(true),
@@ -156,7 +156,7 @@ pub(crate) fn pid_namespace() -> u64 {
     std::fs::metadata("/proc/self/ns/pid").map_or(0, |info| info.ino())
 }
 
-/// True where this process has mapped `file`, to write to it, from an address on.
+/// True if this process has mapped `file`, to write to it, from an address on.
 pub(crate) fn is_mapped_at(file: &File, address: u64) -> io::Result<bool> {
     let inode = file.metadata()?.ino().to_string();
     let maps = std::fs::read_to_string("/proc/self/maps")?;
@@ -179,7 +179,7 @@ pub(crate) fn at_exit(run: extern "C" fn()) {
     unsafe { libc::atexit(run) };
 }
 
-/// Id of the group of this name, wherever the system knows it from (its own file, LDAP, SSSD); `None` where there is
+/// Id of the group of this name, wherever the system knows it from (its own file, LDAP, SSSD); `None` if there is
 /// none.
 ///
 /// # Errors

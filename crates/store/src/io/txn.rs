@@ -1,36 +1,43 @@
 //! Transactions and cursors of an index.
 use super::index::{IdleTxn, Index, Pages};
-use super::page::PageHeader;
-use crate::pages::PAGE;
 use esker_types::{Error, ErrorKind, Result};
 use lmdb_master_sys as lmdb;
+use std::ffi::c_void;
 use std::ops::Deref;
-use std::ptr::null_mut;
+use std::ptr::{NonNull, null_mut};
 use std::sync::Arc;
 
-/// What reading and writing transactions have in common: looking at the index.
+/// What read and write transactions have in common: reading the index.
 pub(crate) struct Txn {
     raw: *mut lmdb::MDB_txn,
-    index: Arc<Index>,
-    /// Pages it changed are copies outside the mapping.
+    /// The index it belongs to, which [`ReadTxn`] borrows and [`WriteTxn`] shares.
+    index: NonNull<Index>,
+    /// Changed pages are copies outside the mapping.
     has_copies: bool,
 }
 
 /// LMDB's own database, which lists free pages.
 const TREE_OF_FREE_PAGES: lmdb::MDB_dbi = 0;
-/// A value longer than this has pages of its own.
+/// A value longer than this is on overflow pages.
 const OWN_PAGES_MIN: u64 = 2048;
-/// Pages at the beginning of the file that belong to no tree.
+/// Pages at the start of the file that belong to no tree.
 const META_PAGES: u64 = 2;
+
+/// Page size in bytes. LMDB uses that of the machine; pools are supported if it is this.
+pub(crate) const PAGE: usize = 4096;
+/// Bytes of a page header, also of the one in front of a value on overflow pages.
+pub(crate) const PAGE_HEADER: usize = 16;
+/// Flag of the first overflow page of such a value.
+pub(crate) const OVERFLOW: u16 = 0x04;
 
 /// A key and its value.
 pub(crate) type Entry<'t> = (&'t [u8], &'t [u8]);
 
-/// What came of an insertion.
+/// Outcome of an insertion.
 pub(crate) enum Inserted<'t> {
-    /// The key is there now, between these two.
+    /// The key was inserted between these two.
     Between(Option<Entry<'t>>, Option<Entry<'t>>),
-    /// It was there before; its value stays as it was.
+    /// The key existed with this value, which is unchanged.
     Existed(&'t [u8]),
 }
 
@@ -43,7 +50,13 @@ fn empty() -> lmdb::MDB_val {
 }
 
 impl Txn {
-    /// Number of the transaction: of a reader, the last one it sees; of a writer, its own.
+    #[inline]
+    fn index(&self) -> &Index {
+        // SAFETY: whoever has the transaction keeps its index: a reader borrows it, a writer shares it.
+        unsafe { self.index.as_ref() }
+    }
+
+    /// Number of the transaction; for a reader, of the last one it sees.
     pub(crate) fn id(&self) -> u64 {
         // SAFETY: `raw` is a live transaction.
         unsafe { lmdb::mdb_txn_id(self.raw) as u64 }
@@ -53,15 +66,16 @@ impl Txn {
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<&[u8]>> {
         let (mut key, mut value) = (val(key), empty());
         // SAFETY: `raw` is live; LMDB reads the key and points `value` into its mapping.
-        let code = unsafe { lmdb::mdb_get(self.raw, self.index.dbi, &raw mut key, &raw mut value) };
+        let code =
+            unsafe { lmdb::mdb_get(self.raw, self.index().dbi, &raw mut key, &raw mut value) };
         if code == lmdb::MDB_NOTFOUND {
             return Ok(None);
         }
-        self.index.check(code, "reading")?;
+        self.index().check(code, "reading")?;
         self.slice(value).map(Some)
     }
 
-    /// Number of the first page of a value that has pages of its own; `None` where there is no such key.
+    /// Number of the first overflow page of a value; `None` if there is no such key.
     pub(crate) fn page_of(&self, key: &[u8]) -> Result<Option<u64>> {
         match self.get(key)? {
             Some(value) => self.page_before(val(value)).map(Some),
@@ -69,7 +83,7 @@ impl Txn {
         }
     }
 
-    /// Number of the page that a value begins, which stands in the header in front of it.
+    /// Number of the overflow page that a value begins, from the header in front of it.
     fn page_before(&self, value: lmdb::MDB_val) -> Result<u64> {
         let page = match value.mv_size as u64 {
             // SAFETY: a value too long to stand beside others begins a page, behind a header; both live as long
@@ -77,17 +91,17 @@ impl Txn {
             len if len > OWN_PAGES_MIN => unsafe { PageHeader::before(value.mv_data) }.number,
             _ => u64::MAX,
         };
-        let pages = self.index.bytes as u64 / self.pages()?.bytes.max(1);
+        let pages = self.index().bytes as u64 / self.pages()?.bytes.max(1);
         match page < pages {
             true => Ok(page),
             false => Err(Error::new(
                 ErrorKind::Corrupt,
-                "the index holds pages that cannot be: run `esker pool check`",
+                "the index refers to pages that do not exist: run `esker pool check`",
             )),
         }
     }
 
-    /// What LMDB points to, if it can be: a damaged page may claim any length.
+    /// The bytes LMDB points to, if they can be: a damaged page may claim any length.
     fn slice(&self, value: lmdb::MDB_val) -> Result<&[u8]> {
         if value.mv_size == 0 {
             return Ok(&[]);
@@ -95,7 +109,7 @@ impl Txn {
         if !self.is_inside(value) {
             return Err(Error::new(
                 ErrorKind::Corrupt,
-                "the index holds an impossible length: run `esker pool check`",
+                "the index has a value of an impossible length: run `esker pool check`",
             ));
         }
         // SAFETY: LMDB points into a page of its mapping, and so many bytes are there; it lives as long as the
@@ -103,31 +117,31 @@ impl Txn {
         Ok(unsafe { std::slice::from_raw_parts(value.mv_data.cast(), value.mv_size) })
     }
 
-    /// True where a value ends in the page it begins in, or in the pages it has of its own.
+    /// True if a value is within its page, or within its overflow pages.
     fn is_inside(&self, value: lmdb::MDB_val) -> bool {
         let at = value.mv_data as usize % PAGE;
         match value.mv_size {
             // Copies lie anywhere.
-            len if self.has_copies => len <= self.index.bytes,
+            len if self.has_copies => len <= self.index().bytes,
             len if len <= PAGE - at => true,
             _ if at != size_of::<PageHeader>() => false,
             // SAFETY: the header is in the page that the value begins in; it lives as long as the transaction.
-            len => unsafe { PageHeader::before(value.mv_data) }.holds(len, self.index.bytes),
+            len => unsafe { PageHeader::before(value.mv_data) }.holds(len, self.index().bytes),
         }
     }
 
-    /// A position in the index.
+    /// A cursor.
     pub(crate) fn cursor(&self) -> Result<Cursor<'_>> {
         let mut raw = null_mut();
         // SAFETY: `raw` is live; the cursor is closed before the transaction ends, for it borrows it.
-        let code = unsafe { lmdb::mdb_cursor_open(self.raw, self.index.dbi, &raw mut raw) };
-        self.index.check(code, "reading")?;
+        let code = unsafe { lmdb::mdb_cursor_open(self.raw, self.index().dbi, &raw mut raw) };
+        self.index().check(code, "reading")?;
         Ok(Cursor { raw, txn: self })
     }
 
     /// Pages in use and in all.
     pub(crate) fn pages(&self) -> Result<Pages> {
-        self.pages_of(self.index.dbi)
+        self.pages_of(self.index().dbi)
     }
 
     fn pages_of(&self, tree: lmdb::MDB_dbi) -> Result<Pages> {
@@ -135,31 +149,31 @@ impl Txn {
         let mut stat: lmdb::MDB_stat = unsafe { std::mem::zeroed() };
         // SAFETY: `raw` is live and `stat` is ours to be written.
         let code = unsafe { lmdb::mdb_stat(self.raw, tree, &raw mut stat) };
-        self.index.check(code, "asking")?;
+        self.index().check(code, "asking")?;
         // A damaged page may claim any number.
         let used = stat
             .ms_branch_pages
             .saturating_add(stat.ms_leaf_pages)
             .saturating_add(stat.ms_overflow_pages);
-        let total = self.index.bytes as u64 / u64::from(stat.ms_psize.max(1));
+        let total = self.index().bytes as u64 / u64::from(stat.ms_psize.max(1));
         Ok(Pages { used: used as u64, total, bytes: u64::from(stat.ms_psize) })
     }
 
-    /// Pages that were in use once and are free now, some of them perhaps not yet to be used again.
+    /// Number of free pages, some of which may not be reusable yet.
     pub(crate) fn free_pages(&self) -> Result<u64> {
         let used = self.pages()?.used.saturating_add(self.pages_of(TREE_OF_FREE_PAGES)?.used);
-        Ok(self.index.reach()?.saturating_sub(used.saturating_add(META_PAGES)))
+        Ok(self.index().reach()?.saturating_sub(used.saturating_add(META_PAGES)))
     }
 }
 
-/// A position in the index.
+/// A cursor.
 pub(crate) struct Cursor<'t> {
     raw: *mut lmdb::MDB_cursor,
     txn: &'t Txn,
 }
 
 impl<'t> Cursor<'t> {
-    /// First entry whose key is `key` or comes after it.
+    /// First entry whose key is `key` or follows it.
     pub(crate) fn seek(&mut self, key: &[u8]) -> Result<Option<Entry<'t>>> {
         let found = self.step(val(key), lmdb::MDB_SET_RANGE)?;
         if found.is_some_and(|(found, _)| found < key) {
@@ -180,7 +194,7 @@ impl<'t> Cursor<'t> {
         }
     }
 
-    /// The entry behind the last one returned.
+    /// The entry after the last one returned.
     pub(crate) fn next(&mut self) -> Result<Option<Entry<'t>>> {
         self.step(empty(), lmdb::MDB_NEXT)
     }
@@ -201,7 +215,7 @@ impl<'t> Cursor<'t> {
         if code == lmdb::MDB_NOTFOUND {
             return Ok(None);
         }
-        self.txn.index.check(code, "reading")?;
+        self.txn.index().check(code, "reading")?;
         Ok(Some((self.txn.slice(key)?, self.txn.slice(value)?)))
     }
 }
@@ -213,11 +227,14 @@ impl Drop for Cursor<'_> {
     }
 }
 
-/// A consistent view of the index.
-pub(crate) struct ReadTxn(Txn);
+/// A read transaction: a consistent view of the index.
+pub(crate) struct ReadTxn<'i> {
+    txn: Txn,
+    index: &'i Index,
+}
 
-impl ReadTxn {
-    /// Visits each page that holds entries: its number, and one of its keys.
+impl<'i> ReadTxn<'i> {
+    /// Visits each leaf page: its number, and one of its keys.
     pub(crate) fn for_each_page(&self, mut visit: impl FnMut(u64, &[u8])) -> Result<()> {
         let bytes = self.pages()?.bytes as usize;
         let (mut cursor, mut before) = (self.cursor()?, None);
@@ -235,47 +252,56 @@ impl ReadTxn {
         Ok(())
     }
 
-    pub(super) fn begin(index: &Arc<Index>) -> Result<Self> {
+    pub(super) fn begin(index: &'i Index) -> Result<Self> {
         let mut raw = null_mut();
         // SAFETY: the environment is open; `raw` receives the transaction.
         let code =
             unsafe { lmdb::mdb_txn_begin(index.env, null_mut(), lmdb::MDB_RDONLY, &raw mut raw) };
         index.check(code, "reading")?;
-        Ok(Self(Txn { raw, index: Arc::clone(index), has_copies: false }))
+        Ok(Self::of(index, raw))
     }
 
-    pub(super) fn renew(index: &Arc<Index>, idle: IdleTxn) -> Result<Self> {
+    #[inline]
+    pub(super) fn renew(index: &'i Index, idle: IdleTxn) -> Result<Self> {
+        let raw = idle.0.as_ptr();
         // SAFETY: the transaction is a reset reader of this environment.
-        let code = unsafe { lmdb::mdb_txn_renew(idle.0) };
+        let code = unsafe { lmdb::mdb_txn_renew(raw) };
         if code != 0 {
             // SAFETY: as above; a reader that cannot be renewed is given up.
-            unsafe { lmdb::mdb_txn_abort(idle.0) };
+            unsafe { lmdb::mdb_txn_abort(raw) };
             index.check(code, "reading")?;
         }
-        Ok(Self(Txn { raw: idle.0, index: Arc::clone(index), has_copies: false }))
+        Ok(Self::of(index, raw))
+    }
+
+    fn of(index: &'i Index, raw: *mut lmdb::MDB_txn) -> Self {
+        Self { txn: Txn { raw, index: NonNull::from(index), has_copies: false }, index }
     }
 }
 
-impl Deref for ReadTxn {
+impl Deref for ReadTxn<'_> {
     type Target = Txn;
 
     fn deref(&self) -> &Txn {
-        &self.0
+        &self.txn
     }
 }
 
-impl Drop for ReadTxn {
+impl Drop for ReadTxn<'_> {
     fn drop(&mut self) {
+        let Some(raw) = NonNull::new(self.txn.raw) else { return };
         // SAFETY: a live reader, whose borrows have ended; it is kept for the next one.
-        unsafe { lmdb::mdb_txn_reset(self.0.raw) };
-        self.0.index.park(IdleTxn(self.0.raw));
+        unsafe { lmdb::mdb_txn_reset(raw.as_ptr()) };
+        self.index.idle.put(IdleTxn(raw));
     }
 }
 
-/// The right to change the index. Dropped without [`WriteTxn::commit`], it changes nothing.
+/// A write transaction. Dropped without [`WriteTxn::commit`], it changes nothing.
 pub(crate) struct WriteTxn {
     txn: Txn,
     done: bool,
+    /// Keeps what `txn` points to.
+    _index: Arc<Index>,
 }
 
 // SAFETY: LMDB binds a writer to its thread only through the mutex it holds. The group commit hands
@@ -288,8 +314,8 @@ impl WriteTxn {
         // SAFETY: the environment is open; `raw` receives the transaction.
         let code = unsafe { lmdb::mdb_txn_begin(index.env, null_mut(), 0, &raw mut raw) };
         index.check(code, "writing")?;
-        let has_copies = !index.is_mapped();
-        Ok(Self { txn: Txn { raw, index: Arc::clone(index), has_copies }, done: false })
+        let txn = Txn { raw, index: NonNull::from(&**index), has_copies: !index.is_mapped() };
+        Ok(Self { txn, done: false, _index: Arc::clone(index) })
     }
 
     /// Sets the value of a key.
@@ -297,12 +323,12 @@ impl WriteTxn {
         let (mut key, mut value) = (val(key), val(value));
         // SAFETY: the transaction is live; LMDB copies both.
         let code = unsafe {
-            lmdb::mdb_put(self.txn.raw, self.txn.index.dbi, &raw mut key, &raw mut value, 0)
+            lmdb::mdb_put(self.txn.raw, self.txn.index().dbi, &raw mut key, &raw mut value, 0)
         };
-        self.txn.index.check(code, "writing")
+        self.txn.index().check(code, "writing")
     }
 
-    /// Sets the value of a key that is not there yet, and looks around: all in one descent of the tree.
+    /// Inserts a key that does not exist yet, and returns its neighbours: all in one descent of the tree.
     pub(crate) fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<Inserted<'_>> {
         let (mut key, mut value) = (val(key), val(value));
         let mut cursor = self.txn.cursor()?;
@@ -314,7 +340,7 @@ impl WriteTxn {
         if code == lmdb::MDB_KEYEXIST {
             return Ok(Inserted::Existed(self.txn.slice(value)?));
         }
-        self.txn.index.check(code, "writing")?;
+        self.txn.index().check(code, "writing")?;
         // A step past the end leaves a cursor where it was; one before the beginning does not.
         let after = cursor.next()?;
         if after.is_some() {
@@ -323,7 +349,7 @@ impl WriteTxn {
         Ok(Inserted::Between(cursor.previous()?, after))
     }
 
-    /// Sets a key to `len` bytes, whatever they are, on pages of their own; returns the number of the first.
+    /// Sets a key to `len` unspecified bytes on overflow pages; returns the number of the first.
     pub(crate) fn reserve(&mut self, key: &[u8], len: usize) -> Result<u64> {
         let (mut key, mut value) = (val(key), empty());
         value.mv_size = len;
@@ -331,31 +357,31 @@ impl WriteTxn {
         // nobody writes to.
         let code = unsafe {
             let flags = lmdb::MDB_RESERVE;
-            lmdb::mdb_put(self.txn.raw, self.txn.index.dbi, &raw mut key, &raw mut value, flags)
+            lmdb::mdb_put(self.txn.raw, self.txn.index().dbi, &raw mut key, &raw mut value, flags)
         };
-        self.txn.index.check(code, "writing")?;
+        self.txn.index().check(code, "writing")?;
         self.txn.page_before(value)
     }
 
-    /// Removes a key; false where there was none.
+    /// Removes a key; false if it did not exist.
     pub(crate) fn delete(&mut self, key: &[u8]) -> Result<bool> {
         let mut key = val(key);
         // SAFETY: the transaction is live; LMDB reads the key.
         let code =
-            unsafe { lmdb::mdb_del(self.txn.raw, self.txn.index.dbi, &raw mut key, null_mut()) };
+            unsafe { lmdb::mdb_del(self.txn.raw, self.txn.index().dbi, &raw mut key, null_mut()) };
         if code == lmdb::MDB_NOTFOUND {
             return Ok(false);
         }
-        self.txn.index.check(code, "writing")?;
+        self.txn.index().check(code, "writing")?;
         Ok(true)
     }
 
-    /// Makes all changes visible at once.
+    /// Commits: all changes become visible at once.
     pub(crate) fn commit(mut self) -> Result<()> {
         self.done = true;
         // SAFETY: the transaction is live and not used after this.
         let code = unsafe { lmdb::mdb_txn_commit(self.txn.raw) };
-        self.txn.index.check(code, "committing")
+        self.txn.index().check(code, "committing")
     }
 }
 
@@ -373,5 +399,36 @@ impl Drop for WriteTxn {
             // SAFETY: the transaction is live and not used after this.
             unsafe { lmdb::mdb_txn_abort(self.txn.raw) };
         }
+    }
+}
+
+/// As it is on the page.
+#[repr(C)]
+struct PageHeader {
+    number: u64,
+    _unused: u16,
+    flags: u16,
+    pages: u32,
+}
+
+const _: () = assert!(size_of::<PageHeader>() == PAGE_HEADER);
+
+impl PageHeader {
+    /// The header in front of a value.
+    ///
+    /// # Safety
+    /// That many bytes in front of the value must be readable.
+    unsafe fn before(value: *const c_void) -> Self {
+        // SAFETY: as the caller promises; any bytes are a header.
+        unsafe { value.byte_sub(PAGE_HEADER).cast::<Self>().read_unaligned() }
+    }
+
+    /// True if a value of `len` bytes fits the pages of the header, and they are within a file of `file` bytes.
+    fn holds(&self, len: usize, file: usize) -> bool {
+        let bytes = (self.pages as usize).saturating_mul(PAGE);
+        let begin = usize::try_from(self.number).unwrap_or(usize::MAX).saturating_mul(PAGE);
+        self.flags & OVERFLOW != 0
+            && begin.saturating_add(bytes) <= file
+            && len.saturating_add(PAGE_HEADER) <= bytes
     }
 }

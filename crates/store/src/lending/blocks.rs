@@ -1,10 +1,10 @@
-//! Blocks of an index: where they lie, and what of them is there.
+//! Blocks of an index: where they are, and which parts of them exist.
 use crate::io::folder::Folder;
 use crate::io::index::{DATA, Index};
 use crate::io::sys;
 use crate::io::txn::Txn;
+use crate::io::txn::{PAGE, PAGE_HEADER};
 use crate::keys::{Key, Table};
-use crate::pages::{PAGE, PAGE_HEADER};
 use crate::superblock::Superblock;
 use esker_types::{Error, Result};
 use std::fs::File;
@@ -16,37 +16,37 @@ pub(super) fn not_reserved(error: std::io::Error) -> Error {
     Error::io("reserving space of an index", &error)
 }
 
-/// What a target needs to move space between its index and its data.
+/// State of a target for moving space between its index and its data.
 pub(crate) struct Lending {
     /// The file of the index.
     pub(super) file: File,
-    /// Nobody can write to the pool.
+    /// The pool is on a read-only file system.
     pub(super) read_only: bool,
     pub(super) blocks: u32,
     pub(super) block_bytes: u64,
-    /// Segments of the target.
+    /// Number of segments of the target.
     pub(super) segments: u32,
-    /// Blocks that take as much as a segment.
+    /// Number of blocks that take the space of a segment.
     pub(super) per_segment: u32,
-    /// Held by the thread that moves space: locks of files do not tell the threads of a process apart.
+    /// Held by the thread that moves space: file locks do not exclude threads of one process.
     pub(super) turn: Mutex<()>,
-    /// What came of making blocks, as they are and by moving pages.
+    /// The last failed attempts to make blocks: without moving pages, and with moving them.
     pub(super) tried: [Tried; 2],
-    /// Number of the first transaction that may have the index grow before it is full.
+    /// Number of the first transaction that may let the index grow before it is full.
     pub(super) growth_pause: AtomicU64,
 }
 
-/// Blocks that could not be made, for free pages did not lie side by side.
+/// A failed attempt to make blocks: free pages were not adjacent.
 #[derive(Default)]
 pub(super) struct Tried {
-    /// Free pages there were.
+    /// Number of free pages at that time.
     free: AtomicU64,
-    /// Number of the first transaction that may make blocks of so many again.
+    /// Number of the first transaction that may try again with as many.
     pause: AtomicU64,
 }
 
 impl Tried {
-    /// True where it may do to try again: some more are free, or it is long ago.
+    /// True if another attempt may succeed: more pages are free, or it was long ago.
     pub(super) fn is_new(&self, free: u64, pages: u64, now: u64) -> bool {
         free > self.free.load(Ordering::Relaxed) + pages
             || now >= self.pause.load(Ordering::Relaxed)
@@ -62,17 +62,17 @@ pub(super) fn block_key(number: u32) -> Key {
     Key::table(Table::Block).push(&number.to_be_bytes())
 }
 
-/// Bytes of the value that stands for a block, whose first page has LMDB's header.
+/// Length of the value of a block, whose first page has a header of LMDB.
 pub(super) fn value_len(block_bytes: u64) -> usize {
     block_bytes as usize - PAGE_HEADER
 }
 
-/// Puts all blocks into a fresh index, where LMDB uses one page after the other. Nothing but the first page of
-/// each is reserved in its file, and what the index has for itself.
+/// Puts all blocks into a new index, where LMDB uses pages in order. In its file, only the first page of each block
+/// is reserved, and what the index needs for itself.
 pub(crate) fn make_blocks(index: &Arc<Index>, file: &File, superblock: &Superblock) -> Result<()> {
-    /// Blocks made with one commit.
+    /// Blocks per commit.
     const BATCH: usize = 1024;
-    /// Pages LMDB may need for its tree between two blocks.
+    /// Pages that LMDB may need for its tree between two blocks.
     const BETWEEN: u64 = 16;
     let (page, bytes) = (PAGE as u64, superblock.block_bytes);
     let mut end = 0;
@@ -99,7 +99,7 @@ pub(crate) fn make_blocks(index: &Arc<Index>, file: &File, superblock: &Superblo
     Ok(())
 }
 
-/// Where a block lies in the file of the index, but for its first page; `None` where there is none.
+/// Position of a block in the file of the index, without its first page; `None` if it does not exist.
 pub(super) fn inside(txn: &Txn, number: u32, bytes: u64) -> Result<Option<Range<u64>>> {
     let Some(page) = txn.page_of(&block_key(number))? else { return Ok(None) };
     let begin = page * PAGE as u64;
@@ -107,7 +107,7 @@ pub(super) fn inside(txn: &Txn, number: u32, bytes: u64) -> Result<Option<Range<
 }
 
 impl Lending {
-    /// `None` where index and data have fixed shares.
+    /// `None` if index and data have fixed shares.
     pub(crate) fn open(index: &Folder, superblock: &Superblock) -> Result<Option<Self>> {
         if superblock.blocks == 0 {
             return Ok(None);
@@ -130,7 +130,7 @@ impl Lending {
         self.block_bytes / PAGE as u64
     }
 
-    /// Reserves the pages of a block; false where the file system has no room.
+    /// Reserves the pages of a block; false if the file system has no room.
     pub(super) fn back(&self, txn: &Txn, number: u32) -> Result<bool> {
         let Some(hole) = inside(txn, number, self.block_bytes)? else { return Ok(false) };
         let done = sys::reserved(&self.file, &hole).map_err(not_reserved)?;
@@ -140,7 +140,7 @@ impl Lending {
         Ok(done)
     }
 
-    /// Gives up what a block takes on the medium.
+    /// Releases the space of a block.
     pub(super) fn give_up(&self, txn: &Txn, number: u32) -> Result<()> {
         let Some(hole) = inside(txn, number, self.block_bytes)? else { return Ok(()) };
         sys::punch(&self.file, hole.start, hole.end - hole.start)

@@ -1,28 +1,28 @@
-//! Making free pages of an index lie side by side, for blocks are made of nothing else.
+//! Makes free pages of an index adjacent, since blocks need adjacent pages.
 use super::Lending;
 use super::blocks::{block_key, inside};
+use crate::io::txn::PAGE;
 use crate::io::txn::{Txn, WriteTxn};
 use crate::keys::{Key, Table};
-use crate::pages::PAGE;
 use crate::target::Target;
 use esker_types::Result;
 
-/// Pages moved with one commit.
+/// Pages moved per commit.
 const BATCH: usize = 64;
-/// Most free pages that are put in order at once.
+/// Most free pages that are sorted at once.
 const GATHERED_MAX: u64 = 1 << 14;
-/// Free pages that are left alone, for some cannot be had yet.
+/// Free pages that are left alone, since some cannot be used yet.
 const GATHER_MARGIN: u64 = 64;
-/// Pages moved wherever they are.
+/// Pages moved wherever they are, per commit.
 const SPREAD: u64 = 16;
 
 impl Target {
-    /// Moves entries out of the last places where so many blocks could be; false where nothing can be moved.
+    /// Moves entries away from the last positions for `blocks` blocks; false if nothing can be moved.
     pub(super) fn make_way(&self, lending: &Lending, blocks: u32) -> Result<bool> {
         let keys = self.in_the_way(lending, blocks as usize + 1)?;
         let first = &keys[..keys.len().min(1)];
         self.gather(lending)?;
-        // Pages that a commit lets go of can be had by the next but one: two small commits follow.
+        // Pages freed by a commit can be used by the next but one: two small commits follow.
         for batch in keys.chunks(BATCH).chain([first, first]) {
             if !self.change_space(|txn| batch.iter().try_for_each(|key| rewrite(txn, key)))? {
                 return Ok(false);
@@ -31,8 +31,7 @@ impl Target {
         Ok(!keys.is_empty() && self.index.outwait_readers()?)
     }
 
-    /// Takes as many free pages as there are and lets go of them again: LMDB, which knew the oldest ones first, lists
-    /// them in their order then.
+    /// Takes all free pages and frees them again, so that LMDB lists them in order.
     fn gather(&self, lending: &Lending) -> Result<bool> {
         let free = self.index.read()?.free_pages()?.saturating_sub(GATHER_MARGIN).min(GATHERED_MAX);
         let numbers = lending.blocks..lending.blocks + free as u32;
@@ -42,8 +41,8 @@ impl Target {
         })
     }
 
-    /// A key of each page of entries among the last ones where blocks could be, for LMDB takes the first pages first
-    /// that it knows to be free; and some of all over the index, under each of which other pages lie.
+    /// One key of each leaf page among the last positions for blocks, since LMDB reuses the first free pages first;
+    /// and some keys from all over the index, to move branch pages.
     fn in_the_way(&self, lending: &Lending, blocks: usize) -> Result<Vec<Vec<u8>>> {
         let txn = self.index.read()?;
         let places = Places::of(&txn, lending, self.index.reach()?)?;
@@ -60,8 +59,8 @@ impl Target {
     }
 }
 
-/// Has the page of an entry written anew, elsewhere. The value of a block is no more than a hole: it stays where it is,
-/// and its key gets a neighbour that goes again.
+/// Has the page of an entry written elsewhere. The value of a block is a hole and stays where it is; its key gets a
+/// neighbour, which is removed again.
 fn rewrite(txn: &mut WriteTxn, key: &[u8]) -> Result<()> {
     if key.starts_with(&Key::table(Table::Block)) {
         let beside = [key, &[0]].concat();
@@ -72,16 +71,16 @@ fn rewrite(txn: &mut WriteTxn, key: &[u8]) -> Result<()> {
     value.map_or(Ok(()), |value| txn.put(key, &value))
 }
 
-/// Where blocks could be: between those the index does not use, one behind the other.
+/// Positions where blocks could be: between those the index does not use.
 struct Places {
-    /// First pages, rising.
+    /// First pages, in ascending order.
     begins: Vec<u64>,
-    /// Pages of each.
+    /// Number of pages of each.
     pages: u64,
 }
 
 impl Places {
-    /// Those among the first `reach` pages of an index.
+    /// The positions among the first `reach` pages of an index.
     fn of(txn: &Txn, lending: &Lending, reach: u64) -> Result<Self> {
         let (page, pages) = (PAGE as u64, lending.pages());
         let mut idle = Vec::new();
@@ -100,7 +99,7 @@ impl Places {
         Ok(Self { begins, pages })
     }
 
-    /// Number of the place that a page belongs to.
+    /// Number of the position that a page belongs to.
     fn at(&self, page: u64) -> Option<usize> {
         let at = self.begins.partition_point(|&begin| begin <= page).checked_sub(1)?;
         (page < self.begins[at] + self.pages).then_some(at)

@@ -1,6 +1,6 @@
 //! Space goes from data to index and back.
 use super::*;
-use crate::pages::PAGE;
+use crate::io::txn::PAGE;
 use crate::tests::Scratch;
 use esker_types::info::Durability;
 use std::os::unix::fs::MetadataExt;
@@ -81,7 +81,7 @@ fn taken(pool: &Scratch) -> u64 {
 /// Every page the index may use is reserved, hardly any other one, and no segment that data may use is lent.
 #[track_caller]
 fn check(pool: &Scratch) {
-    let state = pool.state();
+    let state = pool.opened();
     let target = &state.targets[0];
     let lending = target.lending.as_ref().unwrap();
     let account = target.account(lending).unwrap();
@@ -103,7 +103,7 @@ fn check(pool: &Scratch) {
 fn an_index_takes_what_data_does_not_need_and_gives_it_back() {
     for (medium, durability) in MEDIA {
         let pool = pool(medium, durability);
-        let state = pool.state();
+        let state = pool.opened();
         let target = &state.targets[0];
         let before = taken(&pool);
         let segments = target.data_bytes();
@@ -131,16 +131,16 @@ fn what_somebody_left_who_died_while_space_was_moved_is_used() {
     for (medium, durability) in MEDIA {
         let mut pool = pool(medium, durability);
         {
-            let state = pool.state();
+            let state = pool.opened();
             let target = &state.targets[0];
             let lending = target.lending.as_ref().unwrap();
             let segments = target.data_bytes();
             // The word, not the note.
-            target.words().segment(3).store(State::Lent);
+            target.shared().segment(3).store(SegmentState::Lent);
             assert!(target.take_back(false).unwrap());
             assert_eq!(target.data_bytes(), segments);
             // The note, and nothing else.
-            target.words().segment(4).store(State::Lent);
+            target.shared().segment(4).store(SegmentState::Lent);
             assert!(target.change_space(|txn| txn.put(&lent_key(4), &[])).unwrap());
             target.give_up(4).unwrap();
             let idle = target.account(lending).unwrap().idle;
@@ -158,9 +158,9 @@ fn what_somebody_left_who_died_while_space_was_moved_is_used() {
             restart_machine(&pool);
             pool.reopen();
             check(&pool);
-            let state = pool.state();
+            let state = pool.opened();
             let target = &state.targets[0];
-            assert_eq!(target.words().segment(4).load(), State::Lent);
+            assert_eq!(target.shared().segment(4).load(), SegmentState::Lent);
             let keys = fill(target);
             empty(target, keys);
             check(&pool);
@@ -172,7 +172,7 @@ fn what_somebody_left_who_died_while_space_was_moved_is_used() {
 #[test]
 fn a_check_compares_what_is_lent_with_what_the_index_uses() {
     let pool = pool("/dev/shm", Durability::Process);
-    let state = pool.state();
+    let state = pool.opened();
     let target = &state.targets[0];
     let lending = target.lending.as_ref().unwrap();
     let check = |repair| crate::Pool::check(&pool.path(), repair, &mut |_, _| {}).unwrap();
@@ -194,10 +194,13 @@ fn a_check_compares_what_is_lent_with_what_the_index_uses() {
     assert_eq!((problems(), target.lent_count()), (String::new(), 1));
     // A segment that is lent, and open to data.
     let lent = target.account(lending).unwrap().lent[0];
-    target.words().segment(lent).store(State::Free);
+    target.shared().segment(lent).store(SegmentState::Free);
     assert!(problems().contains(&format!("segment {lent}: is lent, and Free")), "{}", problems());
     assert!(check(true).problems.is_empty());
-    assert_eq!((problems(), target.words().segment(lent).load()), (String::new(), State::Lent));
+    assert_eq!(
+        (problems(), target.shared().segment(lent).load()),
+        (String::new(), SegmentState::Lent)
+    );
     // A note of a segment there cannot be.
     assert!(target.change_space(|txn| txn.put(&lent_key(5000), &[])).unwrap());
     assert!(problems().contains("segment 5000: is lent, and does not exist"), "{}", problems());
@@ -210,7 +213,7 @@ fn die_at_each_step(prepare: fn(&Target), work: fn(&Target) -> Result<bool>) {
         let dies = |step: u32| {
             let mut pool = pool_of(medium, durability, 16 << 20);
             {
-                let state = pool.state();
+                let state = pool.opened();
                 put_thousand(&state.targets[0], 0).unwrap();
                 prepare(&state.targets[0]);
                 STEPS.set(Some(step));
@@ -236,7 +239,7 @@ fn die_at_each_step(prepare: fn(&Target), work: fn(&Target) -> Result<bool>) {
 
 /// The first thousand keys are there, a check finds nothing, and space goes to and fro.
 fn expect_usable(pool: &Scratch, step: u32) {
-    let state = pool.state();
+    let state = pool.opened();
     let target = &state.targets[0];
     let txn = target.index.read().unwrap();
     for number in 0..1000 {
@@ -276,7 +279,7 @@ fn who_dies_at_any_step_of_giving_back_leaves_a_sound_pool() {
 fn entries_make_way_for_blocks() {
     for (medium, durability) in MEDIA {
         let pool = pool(medium, durability);
-        let state = pool.state();
+        let state = pool.opened();
         let target = &state.targets[0];
         let keys = fill(target);
         let kept = |number: &u32| number.is_multiple_of(500);

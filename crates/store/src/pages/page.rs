@@ -1,17 +1,17 @@
-//! Pages taken apart: meta pages, and pages of nodes.
-use super::{OVERFLOW, PAGE, PAGE_HEADER};
+//! Parses pages: meta pages, and pages of nodes.
+use crate::io::txn::{OVERFLOW, PAGE, PAGE_HEADER};
 use std::ops::Range;
 
-/// Bytes in front of a node's key.
+/// Bytes of a node in front of its key.
 const NODE_HEADER: usize = 8;
 const MAGIC: u32 = 0xbeef_c0de;
 const VERSION: u32 = 1;
 const BRANCH: u16 = 0x01;
 const LEAF: u16 = 0x02;
 const META: u16 = 0x08;
-/// Flags that mean something in memory only.
+/// Flags that are used in memory only.
 const PASSING: u16 = 0x10 | 0x4000 | 0x8000;
-/// The node's data is on pages of its own.
+/// The data of the node is on overflow pages.
 const BIG: u16 = 0x01;
 
 fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
@@ -55,7 +55,7 @@ impl Tree {
     }
 }
 
-/// A meta page: where a state of the index begins.
+/// A meta page: the root of one state of the index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Meta {
     pub(super) map_bytes: u64,
@@ -66,7 +66,7 @@ pub(super) struct Meta {
 }
 
 impl Meta {
-    /// `None` for what is no meta page of ours.
+    /// `None` if it is not a meta page of this format.
     pub(super) fn parse(page: &[u8]) -> Option<Self> {
         let body = page.get(PAGE_HEADER..)?;
         let trees = body.get(24..)?;
@@ -85,32 +85,32 @@ impl Meta {
     }
 }
 
-/// What a page of nodes is for.
+/// Kinds of pages with nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sort {
     Branch,
     Leaf,
 }
 
-/// A node: its key, and what is behind it.
+/// A node: its key and content.
 pub(super) struct Node<'p> {
     pub(super) key: &'p [u8],
     pub(super) content: Content<'p>,
-    /// Bytes of the page it takes.
+    /// Bytes it takes on its page.
     place: Range<usize>,
 }
 
-/// What a node leads to.
+/// Content of a node.
 pub(super) enum Content<'p> {
     /// A page of the next level.
     Child(u64),
     /// Data in the page.
     Data(&'p [u8]),
-    /// So many bytes of data on pages of their own.
+    /// This many bytes of data on overflow pages.
     Big { page: u64, len: usize },
 }
 
-/// The nodes of page `number`, in order of their offsets' list; says what is wrong where it cannot be.
+/// The nodes of page `number`, in the order of its list of offsets, or what is wrong with the page.
 pub(super) fn nodes(page: &[u8], number: u64, sort: Sort) -> Result<Vec<Node<'_>>, &'static str> {
     let wanted = if sort == Sort::Branch { BRANCH } else { LEAF };
     if u64_at(page, 0) != Some(number) {
@@ -162,30 +162,30 @@ fn overlap(nodes: &[Node<'_>]) -> bool {
     places.windows(2).any(|pair| pair[0].end > pair[1].start)
 }
 
-/// Pages that `len` bytes of data take with their header.
+/// Number of overflow pages for `len` bytes of data and their header.
 pub(super) fn overflow_pages(len: usize) -> u64 {
     ((PAGE_HEADER + len).div_ceil(PAGE)) as u64
 }
 
-/// True where `page` begins data of `pages` pages.
+/// True if `page` is the first of `pages` overflow pages.
 pub(super) fn is_overflow(page: &[u8], number: u64, pages: u64) -> bool {
     u64_at(page, 0) == Some(number)
         && u16_at(page, 10).map(|flags| flags & !PASSING) == Some(OVERFLOW)
         && u32_at(page, 12).map(u64::from) == Some(pages)
 }
 
-/// The data of a node that begins on an overflow page; `None` where its pages were not read.
+/// The data of a node on overflow pages; `None` if they were not all read.
 pub(super) fn overflow_data(pages: &[u8], len: usize) -> Option<&[u8]> {
     pages.get(PAGE_HEADER..PAGE_HEADER.checked_add(len)?)
 }
 
-/// Pages that a page begins by its own account, as the first of data on pages of its own.
+/// Number of overflow pages that a page claims to begin.
 pub(super) fn overflow_length(page: &[u8], number: u64) -> Option<u64> {
     let pages = u32_at(page, 12).map(u64::from)?;
     is_overflow(page, number, pages).then_some(pages)
 }
 
-/// Keys and data of a damaged page of entries, where they fit into it: nothing else says that they are right.
+/// Keys and data of a damaged leaf page, as far as they fit into it; nothing confirms that they are right.
 pub(super) fn nodes_left(page: &[u8]) -> Vec<(&[u8], &[u8])> {
     let bounds = u16_at(page, 12).zip(u16_at(page, 14));
     let Some((lower, upper)) = bounds.map(|(l, u)| (usize::from(l), usize::from(u))) else {

@@ -1,8 +1,8 @@
-//! What can still be read of a damaged index.
+//! Reads what can still be read of a damaged index.
 //!
-//! Pages that are sound are gone over as they hang in the tree. Where a page cannot be followed there is a gap in
-//! the keys. What belongs there is looked for among the pages that nothing leads to any more: in a sound index each
-//! page is in use or listed as free, so where that list is sound, a page in neither place was lost with the gap.
+//! Sound pages are visited through the tree. A page that cannot be followed leaves a gap in the keys. What belongs
+//! into a gap is looked for among pages to which nothing refers any more: in a sound index each page is in use or
+//! listed as free, so if the list of free pages is sound, a page that is in neither place was lost with the gap.
 use super::page::{self, Meta};
 use super::tree::{Gap, Keys, Visit, Walk, key_range};
 use super::{PAGE, meta, read_page};
@@ -13,13 +13,13 @@ use std::fs::File;
 /// An index file that may be damaged, and is only read.
 pub(crate) struct Remains {
     file: File,
-    /// Where the newest state that can be found begins.
+    /// The newest state that can be found.
     state: Option<Meta>,
-    /// What is wrong with the file as such.
+    /// What is wrong with the file as a whole.
     trouble: Option<String>,
 }
 
-/// Something met in an index, or missing in it.
+/// Something found in an index, or missing in it.
 pub(crate) enum Find<'v> {
     /// An entry of a sound page.
     Entry(&'v [u8], &'v [u8]),
@@ -27,12 +27,12 @@ pub(crate) enum Find<'v> {
     Doubtful(&'v [u8], &'v [u8]),
     /// A key whose value cannot be read.
     Broken(&'v [u8]),
-    /// A page that cannot be followed. What is found of its keys comes too.
+    /// A page that cannot be followed. What is found of its keys is reported too.
     Gap(&'v Gap),
 }
 
 impl Remains {
-    /// Looks for the newest state in a file with room for `bytes` bytes.
+    /// Finds the newest state in a file that should have `bytes` bytes.
     pub(crate) fn of(file: File, bytes: u64) -> Self {
         let pages = bytes / PAGE as u64;
         let (first, second) = (meta(&file, 0), meta(&file, 1));
@@ -50,24 +50,23 @@ impl Remains {
         Self { file, state, trouble }
     }
 
-    /// What is wrong with the file as such, where something is.
+    /// What is wrong with the file as a whole.
     pub(crate) fn trouble(&self) -> Option<&str> {
         self.trouble.as_deref()
     }
 
-    /// Entries that there were.
+    /// Number of entries the index had.
     pub(crate) fn entries(&self) -> u64 {
         self.state.as_ref().map_or(0, |meta| meta.main.entries)
     }
 
-    /// True where nobody has written to it since.
+    /// True if nobody has written to the file since.
     pub(crate) fn is_as_it_was(&self) -> bool {
         let now = super::newest_meta(&self.file).map(|meta| meta.txn).ok();
         now.is_none() || now == self.state.as_ref().map(|meta| meta.txn)
     }
 
-    /// Tells of all that can be read and of what cannot, except values on pages of their own that are not
-    /// `wanted`.
+    /// Reports all that can be read and all that cannot, except values on overflow pages that are not `wanted`.
     pub(crate) fn visit(
         &self,
         wanted: fn(&[u8]) -> bool,
@@ -93,8 +92,8 @@ impl Remains {
     }
 }
 
-/// Pages of entries that nothing leads to, and that fit into gaps. Where two of them tell of the same keys, one is
-/// out of date, and neither is believed.
+/// Leaf pages to which nothing refers and that fit into gaps. If two of them have the same keys, one is out of date,
+/// and neither is used.
 fn strays(file: &File, walk: &Walk<'_>, gaps: &[Gap], last_page: u64) -> Vec<u64> {
     let mut found: Vec<(Vec<u8>, Vec<u8>, u64)> = Vec::new();
     let mut number = 2;
@@ -105,7 +104,7 @@ fn strays(file: &File, walk: &Walk<'_>, gaps: &[Gap], last_page: u64) -> Vec<u64
         let fits =
             |(first, last): &(&[u8], &[u8])| gaps.iter().any(|gap| gap.has(first) && gap.has(last));
         found.extend(range.filter(fits).map(|(a, b)| (a.to_vec(), b.to_vec(), number)));
-        // What is in data may look like a page, and be of long ago.
+        // Data on overflow pages may look like an old page.
         number = number.saturating_add(page::overflow_length(&page, number).unwrap_or(1).max(1));
     }
     found.sort();
@@ -114,7 +113,7 @@ fn strays(file: &File, walk: &Walk<'_>, gaps: &[Gap], last_page: u64) -> Vec<u64
     (0..found.len()).filter(alone).map(|at| found[at].2).collect()
 }
 
-/// Passes on what is met.
+/// Passes on what is found.
 struct Visitor<'v> {
     file: &'v File,
     wanted: fn(&[u8]) -> bool,

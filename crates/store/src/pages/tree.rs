@@ -1,18 +1,18 @@
-//! Going over the trees of an index, page by page.
+//! Walks the trees of an index, page by page.
 use super::page::{self, Content, Meta, Node, Sort, Tree, u64_at};
 use super::{PAGE, PROBLEMS_MAX, read_page};
 use std::cmp::Ordering;
 use std::fs::File;
 
-/// Deepest tree LMDB can work on.
+/// Deepest tree that LMDB supports.
 const DEPTH_MAX: u16 = 32;
 
-/// How the keys of a tree compare.
+/// How keys of a tree compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Keys {
-    /// As strings of bytes: those of the index itself.
+    /// As byte strings: in the tree of the index itself.
     Bytes,
-    /// As numbers of transactions: those of the tree of free pages.
+    /// As transaction numbers: in the tree of free pages.
     Numbers,
 }
 
@@ -31,7 +31,7 @@ impl Keys {
         }
     }
 
-    /// Flags of a tree with such keys, apart from those of the whole file.
+    /// Flags of such a tree, apart from those of the whole file.
     fn depth_is_sound(self, tree: &Tree) -> bool {
         let flags_fit = self == Self::Numbers || tree.flags == 0;
         let depth_fits = (tree.depth == 0) == tree.root.is_none() && tree.depth <= DEPTH_MAX;
@@ -39,65 +39,64 @@ impl Keys {
     }
 }
 
-/// Keys that a page should hold which cannot be followed.
+/// The range of keys of a page that cannot be followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Gap {
     /// The page.
     pub(crate) page: u64,
-    /// It should hold entries, and is named by no other page.
+    /// It should be a leaf, and no other page refers to it.
     pub(super) holds_entries: bool,
-    /// No key is less; `None` for the beginning of the index.
+    /// Lower bound of its keys; `None` at the beginning of the index.
     pub(crate) from: Option<Vec<u8>>,
-    /// All keys are less; `None` for its end.
+    /// Upper bound of its keys, exclusive; `None` at the end of the index.
     pub(crate) below: Option<Vec<u8>>,
 }
 
 impl Gap {
-    /// True for a key that belongs there.
+    /// True if a key is in the range.
     pub(super) fn has(&self, key: &[u8]) -> bool {
         self.from.as_deref().is_none_or(|from| key >= from)
             && self.below.as_deref().is_none_or(|below| key < below)
     }
 }
 
-/// Hears what is in the tree of an index.
+/// Receives what a walk finds.
 pub(super) trait Visit {
-    /// True where the value of a key is wanted even if it has pages of its own.
+    /// True if the value of a key is wanted even if it is on overflow pages.
     fn wants(&self, key: &[u8]) -> bool;
-    /// An entry of a page that is sound; without its value where that has pages of its own, which are not wanted
-    /// or damaged.
+    /// An entry of a sound page; without its value if that is on overflow pages that are not wanted or are damaged.
     fn entry(&mut self, key: &[u8], value: Option<&[u8]>);
     /// A page that cannot be followed.
     fn gap(&mut self, gap: Gap);
-    /// True where nothing more is wanted.
+    /// True to end the walk.
     fn is_over(&self) -> bool {
         false
     }
 }
 
-/// A visit to every page of an index.
+/// A walk over every page of an index.
 pub(super) struct Walk<'f> {
     file: &'f File,
     txn: u64,
     last_page: u64,
-    /// One bit per page that is used or listed as free.
+    /// One bit per page that is in use or listed as free.
     reached: Vec<u64>,
     pub(super) problems: Vec<String>,
     visit: &'f mut dyn Visit,
 }
 
-/// What was met in a tree.
+/// Number of pages and entries found in a tree.
 #[derive(Default)]
-struct Met {
+struct TreeCounts {
     branch_pages: u64,
     leaf_pages: u64,
     overflow_pages: u64,
     entries: u64,
 }
 
-/// Where a page stands: its level from the root (which is 1), and the keys it may hold.
+/// Position of a page: its level (the root has 1) and the range of its keys.
 #[derive(Clone)]
-struct Place {
+struct PagePosition {
     level: u16,
     from: Option<Vec<u8>>,
     below: Option<Vec<u8>>,
@@ -112,7 +111,7 @@ impl<'f> Walk<'f> {
         walk
     }
 
-    /// Forgets which pages were reached.
+    /// Resets which pages were reached.
     pub(super) fn forget(&mut self) {
         self.reached = vec![0; (self.last_page / 64 + 1) as usize];
         self.reached[0] = 0b11;
@@ -124,14 +123,14 @@ impl<'f> Walk<'f> {
         }
     }
 
-    /// Goes over a tree.
+    /// Walks a tree.
     pub(super) fn tree(&mut self, tree: &Tree, keys: Keys) {
-        let place = Place { level: 1, from: None, below: None };
+        let place = PagePosition { level: 1, from: None, below: None };
         if !keys.depth_is_sound(tree) {
             let trouble = format!("a tree of depth {} is described wrongly", tree.depth);
             return self.lose(tree.root.unwrap_or(0), &place, u16::MAX, keys, trouble);
         }
-        let mut met = Met::default();
+        let mut met = TreeCounts::default();
         if let Some(root) = tree.root {
             self.page(root, place, tree.depth, keys, &mut met);
         }
@@ -142,12 +141,12 @@ impl<'f> Walk<'f> {
         }
     }
 
-    /// True where a page was reached.
+    /// True if a page was reached.
     pub(super) fn is_reached(&self, number: u64) -> bool {
         self.reached.get((number / 64) as usize).is_none_or(|word| word & 1 << (number % 64) != 0)
     }
 
-    /// Notes that a page is used, or free; says where it cannot be.
+    /// Marks a page as reached; reports it if it cannot be or was before.
     fn reach(&mut self, number: u64, what: &str) -> Result<(), String> {
         if number < 2 || number > self.last_page {
             return Err(format!("{what} {number} does not exist"));
@@ -160,17 +159,24 @@ impl<'f> Walk<'f> {
     }
 
     /// Reports a page that cannot be followed.
-    fn lose(&mut self, page: u64, place: &Place, depth: u16, keys: Keys, trouble: String) {
+    fn lose(&mut self, page: u64, place: &PagePosition, depth: u16, keys: Keys, trouble: String) {
         self.report(trouble);
         if keys == Keys::Bytes {
-            let Place { level, from, below } = place.clone();
-            // A page that is used elsewhere too has nothing to say here.
+            let PagePosition { level, from, below } = place.clone();
+            // A page that is also used elsewhere proves nothing here.
             let holds_entries = level == depth && !self.is_reached(page);
             self.visit.gap(Gap { page, holds_entries, from, below });
         }
     }
 
-    fn page(&mut self, number: u64, place: Place, depth: u16, keys: Keys, met: &mut Met) {
+    fn page(
+        &mut self,
+        number: u64,
+        place: PagePosition,
+        depth: u16,
+        keys: Keys,
+        met: &mut TreeCounts,
+    ) {
         if self.visit.is_over() {
             return;
         }
@@ -191,40 +197,46 @@ impl<'f> Walk<'f> {
         }
     }
 
-    fn leaf(&mut self, nodes: &[Node<'_>], keys: Keys, met: &mut Met) {
+    fn leaf(&mut self, nodes: &[Node<'_>], keys: Keys, met: &mut TreeCounts) {
         met.leaf_pages += 1;
         met.entries += nodes.len() as u64;
         nodes.iter().for_each(|node| self.entry(node, keys, met));
     }
 
-    /// Visits a page that holds entries and that no other page led to, where it is sound.
+    /// Visits a leaf page that no other page refers to, if it is sound.
     pub(super) fn stray(&mut self, number: u64, page: &[u8]) {
-        let place = Place { level: 1, from: None, below: None };
+        let place = PagePosition { level: 1, from: None, below: None };
         let nodes = sound_nodes(page, number, &place, Sort::Leaf, Keys::Bytes);
         if let (Ok(nodes), Ok(())) = (nodes, self.reach(number, "page")) {
-            self.leaf(&nodes, Keys::Bytes, &mut Met::default());
+            self.leaf(&nodes, Keys::Bytes, &mut TreeCounts::default());
         }
     }
 
     fn children(
         &mut self,
         nodes: &[Node<'_>],
-        place: &Place,
+        place: &PagePosition,
         depth: u16,
         keys: Keys,
-        met: &mut Met,
+        met: &mut TreeCounts,
     ) {
         for (index, node) in nodes.iter().enumerate() {
             let Content::Child(number) = node.content else { continue };
-            // The first key of a branch is not stored: it is the branch's own.
+            // The first key of a branch page is not stored: it is the lower bound of the page.
             let from = if index == 0 { place.from.clone() } else { Some(node.key.to_vec()) };
             let next = nodes.get(index + 1).map(|next| next.key.to_vec());
             let below = next.or_else(|| place.below.clone());
-            self.page(number, Place { level: place.level + 1, from, below }, depth, keys, met);
+            self.page(
+                number,
+                PagePosition { level: place.level + 1, from, below },
+                depth,
+                keys,
+                met,
+            );
         }
     }
 
-    fn entry(&mut self, node: &Node<'_>, keys: Keys, met: &mut Met) {
+    fn entry(&mut self, node: &Node<'_>, keys: Keys, met: &mut TreeCounts) {
         let wanted = keys == Keys::Numbers || self.visit.wants(node.key);
         let big;
         let data = match node.content {
@@ -244,8 +256,14 @@ impl<'f> Walk<'f> {
         }
     }
 
-    /// Looks at data on pages of its own; returns them where they are wanted.
-    fn big(&mut self, first: u64, len: usize, wanted: bool, met: &mut Met) -> Result<Vec<u8>, ()> {
+    /// Verifies overflow pages; returns their data if it is wanted.
+    fn big(
+        &mut self,
+        first: u64,
+        len: usize,
+        wanted: bool,
+        met: &mut TreeCounts,
+    ) -> Result<Vec<u8>, ()> {
         let count = page::overflow_pages(len);
         if count > self.last_page {
             self.report(format!("page {first} begins {len} bytes, more than there are"));
@@ -267,7 +285,7 @@ impl<'f> Walk<'f> {
         Ok(pages.collect::<Option<Vec<_>>>().unwrap_or_default().concat())
     }
 
-    /// A list of free pages: how many, then their numbers, falling.
+    /// A list of free pages: their count, then their numbers in descending order.
     fn free_pages(&mut self, txn: u64, data: &[u8]) {
         let count = u64_at(data, 0).filter(|count| *count < (data.len() / 8) as u64);
         let Some(count) = count.filter(|_| (1..=self.txn).contains(&txn)) else {
@@ -287,18 +305,18 @@ impl<'f> Walk<'f> {
     }
 }
 
-/// First and last key of a page that holds entries and is sound, wherever it belongs.
+/// First and last key of a sound leaf page, wherever it belongs.
 pub(super) fn key_range(page: &[u8], number: u64) -> Option<(&[u8], &[u8])> {
-    let place = Place { level: 1, from: None, below: None };
+    let place = PagePosition { level: 1, from: None, below: None };
     let nodes = sound_nodes(page, number, &place, Sort::Leaf, Keys::Bytes).ok()?;
     Some((nodes.first()?.key, nodes.last()?.key))
 }
 
-/// The nodes of a page, where they are as its place asks for; else what is wrong with it.
+/// The nodes of a page if they fit its position, else what is wrong with it.
 fn sound_nodes<'p>(
     page: &'p [u8],
     number: u64,
-    place: &Place,
+    place: &PagePosition,
     sort: Sort,
     keys: Keys,
 ) -> Result<Vec<Node<'p>>, String> {
@@ -310,8 +328,13 @@ fn sound_nodes<'p>(
     sound.map_err(|trouble| format!("page {number} {trouble}"))
 }
 
-/// What is wrong with the order of a page's keys.
-fn disorder(nodes: &[Node<'_>], place: &Place, sort: Sort, keys: Keys) -> Option<&'static str> {
+/// What is wrong with the order of keys on a page.
+fn disorder(
+    nodes: &[Node<'_>],
+    place: &PagePosition,
+    sort: Sort,
+    keys: Keys,
+) -> Option<&'static str> {
     let least = usize::from(sort == Sort::Branch && keys == Keys::Bytes) + 1;
     if nodes.len() < least || nodes.len() > PAGE / 2 {
         return Some("has too few nodes");

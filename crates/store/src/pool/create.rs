@@ -1,50 +1,51 @@
-//! Creating and destroying pools.
+//! Creates pools.
 use super::destroy::POOL;
-use super::layout::{can_grow, invalid, lay_out};
 use super::{Pool, control_bytes};
 use crate::io::folder::Folder;
-use crate::io::huge::{self, Pace};
+use crate::io::huge::Pace;
 use crate::io::index::{DATA, Index, Mode};
-use crate::io::lock;
 use crate::io::own::Own;
-use crate::io::sys::{self, FileSystem};
-use crate::lending;
-use crate::superblock::{self, LOCKS, Superblock};
-use crate::{control, data, target};
+use crate::io::sys::FileSystem;
+use crate::io::txn::PAGE;
+use crate::io::{huge, lock, sys};
+use crate::superblock::{Access, FORMAT_VERSION, LOCKS, Superblock};
+use crate::{control, data, lending, superblock, target};
 use esker_types::info::{Durability, Medium};
+use esker_types::limits::{INDEX_BLOCKS_MAX, TARGETS_MAX};
 use esker_types::{Error, ErrorKind, Result, check_label};
-use std::fs::{self, File};
+use std::fs;
+use std::fs::File;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// A pool to be made.
+/// Specification of a pool to be created.
 #[derive(Clone, Debug)]
 pub struct PoolSpec {
-    /// Its name, and that of its directory.
+    /// Its label, and the name of its directory.
     pub label: String,
-    /// Bytes it reserves, over all targets, indexes included.
+    /// Total size in bytes, indexes included; reserved on creation.
     pub size_bytes: u64,
-    /// Number of targets; by default one per core, 2 at least, 8 at most.
+    /// Number of targets; by default one per core, at least 2 and at most 8.
     pub targets: Option<u32>,
-    /// What an acknowledged update survives; by default power loss on disks, processes in memory.
+    /// What an acknowledged update survives; by default power loss on disks, the death of processes in memory.
     pub durability: Option<Durability>,
-    /// Keeps the index out of reach of stray pointers, at the price of slower commits.
+    /// Writes the index by system calls, so that stray pointers of programs cannot damage it; commits are slower.
     pub guarded: bool,
     /// Group whose members may use the pool, by name or number; by default only the owner may.
     pub group: Option<String>,
-    /// Share of the pool the index begins with, in percent; by default 4.
+    /// Share of the pool with which the index begins, in percent; by default 4.
     pub index_percent: Option<u32>,
     /// Bytes of a segment, a multiple of 4096; by default chosen by size.
     pub segment_bytes: Option<u64>,
-    /// Keeps all data in huge pages, for pools in memory, however long the kernel takes to make them; by default those
-    /// that take no longer than small ones. See [`crate::HugePages`].
+    /// Puts all data in huge pages, for pools in memory, however long the kernel takes to make them. By default, only
+    /// as far as that takes no longer than small pages. See [`crate::HugePages`].
     pub huge_pages: bool,
 }
 
 impl PoolSpec {
-    /// A pool of this name and size, everything else by default.
+    /// A pool of this label and size, with defaults for everything else.
     #[must_use]
     pub fn new(label: &str, size_bytes: u64) -> Self {
         Self {
@@ -61,14 +62,14 @@ impl PoolSpec {
     }
 }
 
-/// Times a directory is begun that others may take for abandoned in its first moment.
+/// Attempts to begin a directory, which other processes may take for abandoned in its first moment.
 const ATTEMPTS: u32 = 8;
-/// What a pool may take longer to make for huge pages, unless all are to be huge.
+/// How much longer the creation of a pool may take for huge pages, unless all are to be huge.
 const LONGER_MAX: Duration = Duration::from_millis(50);
 /// Bytes reserved between two reports of progress.
 const STEP: u64 = 256 << 20;
 
-/// What the directory lies on.
+/// The medium of a directory.
 ///
 /// # Errors
 /// `NotSupported` for file systems shared with other machines.
@@ -90,10 +91,11 @@ fn medium_of(directory: &Path) -> Result<Medium> {
 }
 
 impl Pool {
-    /// Makes a pool in `directory`, reserving all its space; `progress` hears of bytes done and in all.
+    /// Creates a pool in `directory` and reserves all its space. `progress` is called with the bytes done and the
+    /// total.
     ///
     /// # Errors
-    /// `Exists` where there is one of this name; `NoSpace` where the file system is too full;
+    /// `Exists` if there is a pool of this label; `NoSpace` if the file system is too full;
     /// `NotSupported` on a network file system; `Invalid` for a size that does not work.
     pub fn create(
         directory: &Path,
@@ -107,14 +109,14 @@ impl Pool {
         let superblock = lay_out(spec, medium_of(directory)?, growing)?;
         let group = spec.group.as_deref().map(resolve_group).transpose()?;
         let path = directory.join(&spec.label);
-        // Who asks for the same pool waits for it here, rather than be told that it is being made.
+        // A thread that creates the same pool waits here, rather than be told that it is being created.
         let _alone = CREATING.lock().unwrap_or_else(PoisonError::into_inner);
         esker_os::directory::finish_others(directory, POOL);
         remove_abandoned(&path)?;
         let pace = if spec.huge_pages { Pace::ANY } else { Pace::of(LONGER_MAX) };
         let builder = Builder { path: &path, superblock: &superblock, group, pace };
-        let (draft, _locked) = builder.begin(directory)?;
-        if let Err(error) = builder.build(draft, progress) {
+        let (unfinished, _locked) = builder.begin(directory)?;
+        if let Err(error) = builder.build(unfinished, progress) {
             let _ = fs::remove_dir_all(&path);
             return Err(error);
         }
@@ -142,30 +144,35 @@ fn make_directory(path: &Path, mode: u32, group: Option<u32>) -> Result<()> {
 
 static CREATING: Mutex<()> = Mutex::new(());
 
-/// What becomes the superblock. Whoever makes the pool holds a lock on it, so that what was abandoned
-/// half-made is told from what is being made.
-const DRAFT: &str = "pool.new";
+/// The file that becomes the superblock. While a pool is being created, its creator has a lock on it, so that one
+/// that was abandoned can be told from one in progress.
+const UNFINISHED: &str = "pool.new";
 
-fn lock_draft(draft: &File, pool: &Path) -> Result<Own> {
-    let failed = |error| Error::io(format_args!("locking {DRAFT} of {}", pool.display()), &error);
-    let own = Own::new(draft, true).map_err(failed)?;
-    if own.get().and_then(|draft| lock::set(draft, lock::Kind::Exclusive, 0)).map_err(failed)? {
+fn lock_unfinished(unfinished: &File, pool: &Path) -> Result<Own> {
+    let failed =
+        |error| Error::io(format_args!("locking {UNFINISHED} of {}", pool.display()), &error);
+    let own = Own::new(unfinished, true).map_err(failed)?;
+    if own
+        .get()
+        .and_then(|unfinished| lock::set(unfinished, lock::Kind::Exclusive, 0))
+        .map_err(failed)?
+    {
         return Ok(own);
     }
     Err(Error::new(
         ErrorKind::Busy,
-        format!("{} is being made by another process: wait for it", pool.display()),
+        format!("{} is being created by another process: wait for it", pool.display()),
     ))
 }
 
-/// Removes what a process left behind that was killed while it made a pool, or, in the first release, while
-/// it destroyed one.
+/// Removes what a process left behind that was killed while it created a pool or, in the first release, destroyed
+/// one.
 fn remove_abandoned(path: &Path) -> Result<()> {
     let failed = |error| Error::io(format_args!("removing {}", path.display()), &error);
-    match esker_os::open_plain(&path.join(DRAFT), true) {
+    match esker_os::open_plain(&path.join(UNFINISHED), true) {
         _ if superblock::path(path).exists() => Ok(()),
-        Ok(draft) => {
-            let _locked = lock_draft(&draft, path)?;
+        Ok(unfinished) => {
+            let _locked = lock_unfinished(&unfinished, path)?;
             fs::remove_dir_all(path).map_err(failed)
         }
         Err(_) if is_rest_of_pool(path) => fs::remove_dir_all(path).map_err(failed),
@@ -187,13 +194,14 @@ fn is_rest_of_pool(path: &Path) -> bool {
     entries.is_ok_and(|mut parts| parts.all(|part| part))
 }
 
-/// Removes the draft of a pool that nobody is making, in a directory that has not become one.
-pub(super) fn discard_draft(directory: &Path) {
-    let draft = directory.join(DRAFT);
-    let locked =
-        esker_os::open_plain(&draft, true).ok().and_then(|file| lock_draft(&file, directory).ok());
+/// Removes the unfinished superblock of a pool that nobody is creating.
+pub(super) fn discard_unfinished(directory: &Path) {
+    let unfinished = directory.join(UNFINISHED);
+    let locked = esker_os::open_plain(&unfinished, true)
+        .ok()
+        .and_then(|file| lock_unfinished(&file, directory).ok());
     if locked.is_some() {
-        let _ = fs::remove_file(draft);
+        let _ = fs::remove_file(unfinished);
     }
 }
 
@@ -209,11 +217,11 @@ struct Builder<'b> {
 }
 
 impl Builder<'_> {
-    /// Makes the directory of the pool. Nobody sees it before its draft is locked: it has a hidden name.
+    /// Creates the directory of the pool under a hidden name, and locks the unfinished superblock in it.
     fn begin(&self, parent: &Path) -> Result<(File, Own)> {
         for _ in 1..ATTEMPTS {
             match self.try_begin(parent) {
-                // Somebody took what was just begun for abandoned.
+                // Another process took the new directory for abandoned.
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
                 other => return other,
             }
@@ -224,14 +232,14 @@ impl Builder<'_> {
     fn try_begin(&self, parent: &Path) -> Result<(File, Own)> {
         let coming = esker_os::directory::coming(parent)?;
         make_directory(&coming, self.superblock.directory_permissions(), self.group)?;
-        let begun = self.create(&coming.join(DRAFT)).and_then(|draft| {
-            let locked = lock_draft(&draft, self.path)?;
+        let begun = self.create(&coming.join(UNFINISHED)).and_then(|unfinished| {
+            let locked = lock_unfinished(&unfinished, self.path)?;
             fs::rename(&coming, self.path).map_err(|error| self.not_made(&error))?;
-            // Its name may have gone before it was locked.
-            let named = self.path.join(DRAFT).metadata();
-            let is_it = named.and_then(|named| Ok(named.ino() == draft.metadata()?.ino()));
+            // It may have been removed before it was locked.
+            let named = self.path.join(UNFINISHED).metadata();
+            let is_it = named.and_then(|named| Ok(named.ino() == unfinished.metadata()?.ino()));
             match is_it {
-                Ok(true) => Ok((draft, locked)),
+                Ok(true) => Ok((unfinished, locked)),
                 _ => Err(ErrorKind::NotFound.into()),
             }
         });
@@ -249,7 +257,7 @@ impl Builder<'_> {
         }
     }
 
-    fn build(&self, draft: File, progress: &mut dyn FnMut(u64, u64)) -> Result<()> {
+    fn build(&self, unfinished: File, progress: &mut dyn FnMut(u64, u64)) -> Result<()> {
         let superblock = self.superblock;
         let total = superblock.reserved_bytes();
         self.check_space(total)?;
@@ -267,10 +275,10 @@ impl Builder<'_> {
             self.make_data(target.join(data::NAME), &mut report)?;
         }
         self.reserve(self.path.join(control::NAME), control_bytes(superblock), &mut |_| {})?;
-        // Who may change what is in the pool may lock it, which takes making files.
+        // Whoever may use the pool may lock files of it, for which lock files are made.
         let mode = superblock.directory_permissions_max();
         make_directory(&self.path.join(LOCKS), mode, self.group)?;
-        self.write_superblock(draft)
+        self.write_superblock(unfinished)
     }
 
     fn check_space(&self, total: u64) -> Result<()> {
@@ -284,7 +292,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// LMDB begins an index in an empty file only, so its space is reserved afterwards.
+    /// LMDB starts an index only in an empty file, so its space is reserved afterwards.
     fn make_index(&self, path: &Path, report: &mut dyn FnMut(u64)) -> Result<()> {
         let (superblock, mode) = (self.superblock, self.superblock.file_permissions());
         let (file, folder) = (self.create(&path.join(DATA))?, Folder::open(path)?);
@@ -320,7 +328,7 @@ impl Builder<'_> {
         Ok(file)
     }
 
-    /// Makes a file and reserves its blocks, so that no later access can run out of space.
+    /// Creates a file and reserves its blocks, so that no later access can run out of space.
     fn reserve(&self, path: PathBuf, bytes: u64, report: &mut dyn FnMut(u64)) -> Result<()> {
         self.create(&path)?;
         self.reserve_file(&path, bytes, report)
@@ -339,14 +347,134 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Makes the pool a pool: everything else is in place and, where that matters, on the medium.
+    /// Turns the directory into a pool: everything else is in place and, if needed, on the medium.
     fn write_superblock(&self, mut file: File) -> Result<()> {
-        let draft = self.path.join(DRAFT);
-        let failed = |error| Error::io(format_args!("writing {}", draft.display()), &error);
+        let unfinished = self.path.join(UNFINISHED);
+        let failed = |error| Error::io(format_args!("writing {}", unfinished.display()), &error);
         std::io::Write::write_all(&mut file, self.superblock.to_text().as_bytes())
             .map_err(failed)?;
         file.sync_all().map_err(failed)?;
-        fs::rename(&draft, superblock::path(self.path)).map_err(failed)?;
+        fs::rename(&unfinished, superblock::path(self.path)).map_err(failed)?;
         File::open(self.path).and_then(|directory| directory.sync_all()).map_err(failed)
     }
+}
+
+/// Percentage for an index that cannot grow.
+const INDEX_PERCENT: u32 = 12;
+/// Initial percentage for an index that can grow.
+const INDEX_PERCENT_FIRST: u32 = 4;
+/// Largest block by which an index grows: LMDB's list of its pages must not take several adjacent pages.
+const BLOCK_BYTES_MAX: u64 = 1 << 20;
+const INDEX_BYTES_MIN: u64 = 1 << 20;
+const SEGMENT_BYTES_MIN: u64 = 512 << 10;
+/// By default, segments can store the largest single value, if there are enough of them.
+const SEGMENT_BYTES_WANTED: u64 = 8 << 20;
+const SEGMENT_BYTES_MAX: u64 = 64 << 20;
+/// Fewest segments of a target: one is kept for compaction, and several are written at a time.
+const SEGMENTS_MIN: u64 = 4;
+/// By default, segments can store the largest single value, if there are enough of them.
+const SEGMENTS_WANTED: u64 = 8;
+/// Most segments of a target: their numbers have 24 bits.
+const SEGMENTS_MAX: u64 = (1 << 24) - 1;
+
+pub(super) fn invalid(message: String) -> Error {
+    Error::new(ErrorKind::Invalid, message)
+}
+
+fn default_targets() -> u32 {
+    let cores = std::thread::available_parallelism().map_or(2, usize::from);
+    cores.clamp(2, 8) as u32
+}
+
+/// Room for data whose size is a power of two, and for the headers in front of it: without some more, the end of each
+/// segment would be lost.
+fn with_slack(data: u64) -> u64 {
+    data + data / 128
+}
+
+/// Segment size in bytes: as specified, or by the size of the pool.
+fn segment_bytes(spec: &PoolSpec, data_bytes: u64) -> Result<u64> {
+    let bytes = spec.segment_bytes.unwrap_or_else(|| {
+        let wanted = (data_bytes / 64).clamp(SEGMENT_BYTES_WANTED, SEGMENT_BYTES_MAX);
+        let few = (data_bytes / SEGMENTS_WANTED).clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX);
+        let data = wanted.min(few - few / 128).max(SEGMENT_BYTES_MIN);
+        with_slack(1 << data.ilog2())
+    });
+    if !superblock::is_segment_size(bytes) {
+        return Err(invalid(format!(
+            "segments of {bytes} bytes: a multiple of 4096, 64 KiB to 1 GiB"
+        )));
+    }
+    Ok(bytes)
+}
+
+/// Divides the bytes of the pool between targets, indexes and segments.
+pub(super) fn lay_out(spec: &PoolSpec, medium: Medium, growing: bool) -> Result<Superblock> {
+    if spec.huge_pages && medium != Medium::Memory {
+        return Err(invalid(crate::huge::IN_MEMORY.to_owned()));
+    }
+    let targets = spec.targets.unwrap_or_else(default_targets);
+    if targets == 0 || targets as usize > TARGETS_MAX {
+        return Err(invalid(format!("{targets} targets: 1 to {TARGETS_MAX} (TARGETS_MAX)")));
+    }
+    let automatic = if growing { INDEX_PERCENT_FIRST } else { INDEX_PERCENT };
+    let percent = spec.index_percent.unwrap_or(automatic);
+    if !(1..=90).contains(&percent) {
+        return Err(invalid(format!("an index share of {percent} percent: 1 to 90")));
+    }
+    let share = spec.size_bytes / u64::from(targets);
+    let index_bytes =
+        (share / 100 * u64::from(percent)).max(INDEX_BYTES_MIN).next_multiple_of(1 << 16);
+    let data_bytes = share.saturating_sub(index_bytes);
+    let segment_bytes = segment_bytes(spec, data_bytes)?;
+    let block_bytes = segment_bytes.min(BLOCK_BYTES_MAX);
+    let blocks_of = |segments: u64| {
+        let blocks = segments.saturating_sub(SEGMENTS_MIN - 1) * (segment_bytes / block_bytes);
+        if growing { blocks.min(u64::from(INDEX_BLOCKS_MAX)) } else { 0 }
+    };
+    // One page of each block exists from the start.
+    let firsts = blocks_of(data_bytes / segment_bytes) * PAGE as u64;
+    let segments = data_bytes.saturating_sub(firsts) / segment_bytes;
+    if segments > SEGMENTS_MAX {
+        return Err(invalid(format!(
+            "{segments} segments of {segment_bytes} bytes on each target: {SEGMENTS_MAX} at most, make \
+             them larger"
+        )));
+    }
+    if segments < SEGMENTS_MIN {
+        let least = (SEGMENTS_MIN * segment_bytes + index_bytes) * u64::from(targets);
+        return Err(invalid(format!(
+            "a pool of {} bytes is too small for {targets} targets: make it {least} at least, or use \
+             fewer targets",
+            spec.size_bytes
+        )));
+    }
+    let durability =
+        if medium == Medium::Memory { Durability::Process } else { Durability::Commit };
+    Ok(Superblock {
+        version: FORMAT_VERSION,
+        uuid: esker_os::random_uuid()?,
+        label: spec.label.clone(),
+        targets,
+        index_bytes,
+        blocks: blocks_of(segments) as u32,
+        block_bytes,
+        segment_bytes,
+        segments: segments as u32,
+        medium,
+        durability: spec.durability.unwrap_or(durability),
+        guarded: spec.guarded,
+        access: if spec.group.is_some() { Access::Group } else { Access::Private },
+    })
+}
+
+/// True if files can release reserved space, so that index and data can share it. Tried on a file without a name, so
+/// that nothing is left behind.
+pub(super) fn can_grow(directory: &Path) -> bool {
+    let mut options = File::options();
+    options.read(true).write(true).custom_flags(libc::O_TMPFILE);
+    let Ok(file) = options.open(directory) else { return false };
+    let page = PAGE as u64;
+    let punched = sys::reserve(&file, 0, 2 * page).and_then(|()| sys::punch(&file, page, page));
+    punched.is_ok() && sys::page_bytes() == page
 }

@@ -1,5 +1,5 @@
-//! Destroying pools.
-use super::State;
+//! Destroys pools.
+use super::OpenPool;
 use crate::control::{self, PROCESS_BYTES};
 use crate::io::folder::{Folder, Use};
 use crate::io::lock;
@@ -12,11 +12,11 @@ use std::io;
 use std::path::Path;
 
 impl Pool {
-    /// Removes the pool at `path` with everything in it. Where that is refused, nothing has changed; where it
-    /// is broken off, the pool is gone, and the next one to make or destroy a pool beside it finishes it.
+    /// Destroys the pool at `path` with everything in it. On error nothing has changed. If it is interrupted, the pool
+    /// is gone, and the next creation or destruction in the same directory removes the rest.
     ///
     /// # Errors
-    /// `Busy` where a process has it open, unless `force`; `NoPermission`.
+    /// `Busy` if a process has it open, unless `force`; `NoPermission`.
     pub fn destroy(path: &Path, force: bool) -> Result<()> {
         let superblock = Superblock::read(path)?;
         if !force && in_use(&Folder::open(path)?, &superblock)? {
@@ -32,9 +32,9 @@ impl Pool {
     }
 }
 
-/// True where any process, this one included, has the pool open.
+/// True if any process, including this one, has the pool open.
 pub(crate) fn in_use(folder: &Folder, superblock: &Superblock) -> Result<bool> {
-    if State::is_open_here(&folder.handle()) {
+    if OpenPool::is_open_here(&folder.handle()) {
         return Ok(true);
     }
     let mode = superblock.file_permissions();
@@ -46,9 +46,9 @@ pub(crate) fn in_use(folder: &Folder, superblock: &Superblock) -> Result<bool> {
     used.map_err(|error| failed("looking at", folder.path(), &error))
 }
 
-/// The directory of a pool: its superblock goes last.
+/// Pool directories: the superblock is removed last.
 pub(super) const POOL: Kind =
-    Kind { marker: superblock::NAME, discard: super::create::discard_draft };
+    Kind { marker: superblock::NAME, discard: super::create::discard_unfinished };
 
 fn failed(doing: &str, path: &Path, error: &io::Error) -> Error {
     Error::io(format_args!("{doing} {}", path.display()), error)

@@ -1,9 +1,8 @@
-//! Pools: a directory with a superblock, a control file and targets.
+//! Pools: directories with a superblock, a control file and targets.
 mod create;
 mod destroy;
-mod layout;
 mod setup;
-mod vouch;
+mod verified;
 
 pub use create::PoolSpec;
 pub(crate) use destroy::in_use;
@@ -12,16 +11,15 @@ pub(crate) use setup::rebuild;
 pub(crate) use setup::{Purpose, declare_sound, refuse_damaged};
 
 use crate::catalog::Uses;
-use crate::commit::reserved_pages;
+use crate::commit::headroom_pages;
 use crate::control::{self, Control};
-use crate::holds::Holds;
 use crate::io::folder::Folder;
 use crate::io::index::read_only;
 use crate::io::sys;
+use crate::leases::Leases;
 use crate::superblock::Superblock;
 use crate::target::Target;
-use arc_swap::{ArcSwap, Guard};
-use esker_os::{self as fork, ForkLock};
+use esker_os::{self as fork, ForkLock, PerProcess};
 use esker_types::info::{OpenMode, PoolInfo, Space};
 use esker_types::{Error, ErrorKind, Result};
 use std::collections::HashMap;
@@ -30,27 +28,27 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Once, PoisonError, Weak};
 
-/// An open pool. Cheap to share; survives fork: a child opens the pool anew with its first operation.
+/// An open pool. Cheap to share. It survives a fork: the child opens the pool again with its first operation.
 pub struct Pool {
     path: PathBuf,
-    current: ArcSwap<State>,
+    current: PerProcess<Arc<OpenPool>>,
 }
 
-/// A pool as this very process has it open.
-pub struct State {
+/// A pool as this process has it open: shared by all handles of the process, and closed with the last of them.
+pub struct OpenPool {
     path: PathBuf,
-    /// What it is made of.
+    /// Its superblock.
     pub superblock: Superblock,
     pub(crate) control: Arc<Control>,
-    /// Its shards.
+    /// Its targets.
     pub targets: Vec<Arc<Target>>,
     pub(crate) uses: Mutex<Uses>,
-    /// Held over a commit of several targets.
+    /// Held during a commit over several targets.
     pub(crate) coordinating: Mutex<()>,
     handles: Mutex<Handles>,
-    pub(crate) holds: Holds,
+    pub(crate) leases: Leases,
     generation: u64,
-    /// What it noted of the indexes when it vouched for them last.
+    /// The last stamp of the indexes that it recorded.
     stamped: AtomicU64,
     /// Dropped last.
     closed: Closed,
@@ -63,23 +61,23 @@ struct Handles {
     exclusive: bool,
 }
 
-/// A pool of this process: the state while it is open, and whether it is closed for good. What closes
-/// must be gone before it is opened again, for closing a file drops all of a process's locks on it.
+/// An open pool of this process, and whether it is completely closed. It must be before it is opened again, since
+/// closing a file drops all locks of the process on it.
 struct Entry {
-    state: Weak<State>,
+    state: Weak<OpenPool>,
     closed: Arc<AtomicBool>,
 }
 
 type Registry = HashMap<(u64, u64), Entry>;
 
-/// What a pool directory is, by whatever path it is reached.
+/// Identity of a pool directory, whatever path leads to it.
 fn identity(path: &Path) -> Result<(u64, u64)> {
     let failed = |error| Error::io(format_args!("looking at {}", path.display()), &error);
     let info = path.metadata().map_err(failed)?;
     Ok((info.dev(), info.ino()))
 }
 
-/// Tells that everything declared before it has been dropped.
+/// Set when everything declared before it has been dropped.
 struct Closed(Arc<AtomicBool>);
 
 impl Drop for Closed {
@@ -88,78 +86,59 @@ impl Drop for Closed {
     }
 }
 
-/// Pools this process has open, by device and inode of the directory: an index must not be opened twice.
+/// Pools that this process has open, by device and inode of the directory: an index must not be opened twice.
 static OPEN: ForkLock<Registry> = ForkLock::new();
 
 static AT_EXIT: Once = Once::new();
 
 extern "C" fn ending() {
-    vouch_for_all();
+    record_clean_exit();
 }
 
-/// Leaves the pools that this process still has open so that the next one to open them need not look at their indexes:
-/// for the end of a program that closes nothing.
-pub fn vouch_for_all() {
-    // Whoever opens a pool at this very time vouches for nothing yet.
+/// Records for the pools that this process still has open that their indexes are sound, so that the next process need
+/// not verify them. For programs that end without closing anything.
+pub fn record_clean_exit() {
+    // A pool that another thread is opening right now has nothing to record yet.
     let Some(open) = OPEN.try_lock() else { return };
     let states: Vec<_> = open.values().filter_map(|entry| entry.state.upgrade()).collect();
     drop(open);
-    states.iter().for_each(|state| state.vouch());
+    states.iter().for_each(|state| state.record_clean());
 }
 
 impl Pool {
     /// Opens the pool at `path`.
     ///
     /// # Errors
-    /// `NotFound` where there is none; `Incompatible` for another format; `Corrupt` where the machine
-    /// stopped under a pool that does not survive it: run `esker pool check`.
+    /// `NotFound` if there is none; `Incompatible` for another format; `Corrupt` if the machine crashed while a pool
+    /// was in use whose durability is `process`: run `esker pool check`.
     pub fn open(path: &Path) -> Result<Self> {
         let path = path.canonicalize().map_err(|error| {
             Error::new(ErrorKind::NotFound, format!("no pool at {}: {error}", path.display()))
         })?;
-        let state = State::shared(&path, Purpose::Use)?;
-        Ok(Self { path, current: ArcSwap::new(state) })
+        let state = OpenPool::shared(&path, Purpose::Use)?;
+        Ok(Self { path, current: PerProcess::new(state) })
     }
 
-    /// The pool as this process has it open.
-    pub fn state(&self) -> Result<Guard<Arc<State>>> {
-        let state = self.current.load();
-        if state.generation == fork::generation() {
-            return Ok(state);
-        }
-        let fresh = State::shared(&self.path, Purpose::Use)?;
-        let replaced = self.current.swap(fresh);
-        if replaced.generation != fork::generation() {
-            // The parent's state is not this process's to close.
-            std::mem::forget(replaced);
-        }
-        Ok(self.current.load())
+    /// The pool as this process has it open. A forked child opens it first.
+    #[inline]
+    pub fn opened(&self) -> Result<&Arc<OpenPool>> {
+        self.current.get_or_make(|| OpenPool::shared(&self.path, Purpose::Use))
     }
 
-    /// The pool as this very process has it open, if it does: a forked child has not until its first
-    /// operation.
-    pub fn state_if_open(&self) -> Option<Guard<Arc<State>>> {
-        Some(self.current.load()).filter(|state| state.generation == fork::generation())
+    /// The pool as this process has it open; `None` in a forked child before its first operation.
+    pub fn opened_here(&self) -> Option<&Arc<OpenPool>> {
+        self.current.get()
     }
 
-    /// Where it is.
+    /// Its path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 }
 
-impl Drop for Pool {
-    /// A forked child must not close what its parent opened.
-    fn drop(&mut self) {
-        if self.state_if_open().is_none() {
-            std::mem::forget(self.current.load_full());
-        }
-    }
-}
-
-impl State {
-    /// The state of the pool at `path` (canonical), opened if this process has not done so.
+impl OpenPool {
+    /// The pool at `path` (canonical), opened unless this process has it open.
     pub(crate) fn shared(path: &Path, purpose: Purpose) -> Result<Arc<Self>> {
         let identity = identity(path)?;
         let mut open = OPEN.lock();
@@ -183,13 +162,13 @@ impl State {
         drop(open);
         AT_EXIT.call_once(|| sys::at_exit(ending));
         if purpose == Purpose::Use && !state.control.read_only {
-            // Only space depends on it, and the next one to open the pool tries again.
-            let _ = crate::doomed::empty_all(&state);
+            // Only space depends on it, and the next process that opens the pool tries again.
+            let _ = crate::destroyed::empty_all(&state);
         }
         Ok(state)
     }
 
-    /// True where this process has the pool at `path` (canonical) open.
+    /// True if this process has the pool at `path` (canonical) open.
     pub(crate) fn is_open_here(path: &Path) -> bool {
         let Ok(identity) = identity(path) else { return false };
         OPEN.lock().get(&identity).is_some_and(|entry| entry.state.strong_count() > 0)
@@ -199,9 +178,9 @@ impl State {
         let folder = Folder::open(path)?;
         let superblock = Superblock::read_in(&folder)?;
         let control = Arc::new(Control::open(&folder, &superblock)?);
-        // A note left behind would be taken for another copy of this code, once its place is mapped again.
+        // A record left behind would be taken for another copy of this library once its address is reused.
         let targets = setup::set_up(&folder, &superblock, &control, purpose)
-            .inspect_err(|_| crate::copies::leave(&control))?;
+            .inspect_err(|_| crate::double_open::leave(&control))?;
         Ok(Self {
             path: path.to_owned(),
             superblock,
@@ -210,21 +189,21 @@ impl State {
             uses: Mutex::default(),
             coordinating: Mutex::default(),
             handles: Mutex::default(),
-            holds: Holds::default(),
+            leases: Leases::default(),
             generation: fork::generation(),
             stamped: AtomicU64::new(0),
             closed: Closed(Arc::default()),
         })
     }
 
-    fn vouch(&self) {
-        vouch::end(&self.path, &self.superblock, &self.control, &self.stamped);
+    fn record_clean(&self) {
+        verified::end(&self.path, &self.superblock, &self.control, &self.stamped);
     }
 
-    /// Takes a handle on the pool.
+    /// Adds a handle on the pool.
     ///
     /// # Errors
-    /// `Busy` where exclusive use stands against it.
+    /// `Busy` if exclusive use conflicts.
     pub fn connect(&self, mode: OpenMode) -> Result<()> {
         if self.control.read_only && mode != OpenMode::ReadOnly {
             return Err(read_only(&self.path));
@@ -241,7 +220,7 @@ impl State {
         Ok(())
     }
 
-    /// Gives a handle back.
+    /// Removes a handle on the pool.
     pub fn disconnect(&self) -> Result<()> {
         let mut handles = self.handles.lock().unwrap_or_else(PoisonError::into_inner);
         handles.shared = handles.shared.saturating_sub(1);
@@ -252,7 +231,7 @@ impl State {
         Ok(())
     }
 
-    /// Name, space and state of the pool.
+    /// Label, space and properties of the pool.
     pub fn info(&self) -> Result<PoolInfo> {
         Ok(PoolInfo {
             uuid: self.superblock.uuid,
@@ -272,7 +251,7 @@ impl State {
             data_total: target.data_bytes(),
             data_free: target.free_data_bytes()?,
             index_total: total * bytes,
-            index_free: total.saturating_sub(used + reserved_pages(total)) * bytes,
+            index_free: total.saturating_sub(used + headroom_pages(total)) * bytes,
             is_shared: target.lending.is_some(),
         })
     }
@@ -283,29 +262,28 @@ impl State {
         counts.collect::<Result<Vec<_>>>().map(|counts| counts.into_iter().max().unwrap_or(0))
     }
 
-    /// Where it is.
+    /// Its path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 }
 
-impl Drop for State {
+impl Drop for OpenPool {
     fn drop(&mut self) {
         if self.generation != fork::generation() {
-            // Opened by an ancestor: closing its files would be harmless, but the words of the control
-            // file and LMDB's environments are not this process's to touch.
+            // Opened by an ancestor: this process must not touch the control file and the LMDB environments.
             std::mem::forget(std::mem::take(&mut self.targets));
             return;
         }
         self.release_all();
-        crate::copies::leave(&self.control);
+        crate::double_open::leave(&self.control);
         setup::release_segments(&self.targets);
-        self.vouch();
+        self.record_clean();
     }
 }
 
-/// Bytes of the control file a pool needs.
+/// Size in bytes of the control file of a pool.
 pub(crate) fn control_bytes(superblock: &Superblock) -> u64 {
     control::file_size(superblock.targets as usize, superblock.segments as usize)
 }

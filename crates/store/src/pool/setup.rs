@@ -1,8 +1,8 @@
-//! Setting a pool up for use: joining those that have it open, or, after a restart of the machine,
-//! making the control file anew from the indexes.
+//! Sets up a pool for use: joins the processes that have it open, or, after a restart of the machine, rebuilds the
+//! control file from the indexes.
 use crate::control::{Control, ProcessSlot};
 use crate::io::folder::Folder;
-use crate::segment::State as SegmentState;
+use crate::segment::SegmentState;
 use crate::superblock::Superblock;
 use crate::target::Target;
 use crate::walk;
@@ -11,16 +11,16 @@ use esker_types::{Error, ErrorKind, Result};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// What a pool is opened for.
+/// Purpose for which a pool is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// Ordinary work.
+    /// Ordinary use.
     Use,
-    /// Finding and mending damage: opens what ordinary work refuses.
+    /// Check and repair: also opens pools that are refused for ordinary use.
     Check,
 }
 
-/// Opens the targets, setting up the control file if nobody has since the machine started.
+/// Opens the targets. Sets up the control file unless that was done since the machine started.
 pub(super) fn set_up(
     pool: &Folder,
     superblock: &Superblock,
@@ -33,7 +33,7 @@ pub(super) fn set_up(
             refuse_unclean(superblock, control)?;
         }
         if purpose == Purpose::Use {
-            super::vouch::begin(pool, superblock, control)?;
+            super::verified::begin(pool, superblock, control)?;
         }
         let open =
             |number| Target::open(pool, superblock, Arc::clone(control), number).map(Arc::new);
@@ -50,7 +50,7 @@ pub(super) fn set_up(
     })
 }
 
-/// After a stop of the machine only a durable pool is known to be whole.
+/// After a crash of the machine, only a durable pool is known to be intact.
 fn refuse_unclean(superblock: &Superblock, control: &Control) -> Result<()> {
     if control.was_used() && superblock.durability == Durability::Process {
         return Err(Error::new(
@@ -65,10 +65,10 @@ fn refuse_unclean(superblock: &Superblock, control: &Control) -> Result<()> {
     Ok(())
 }
 
-/// Looks at every page of the indexes, before a damaged one leads LMDB astray; at the seals of records too, if
-/// asked.
-pub(crate) fn refuse_damaged(pool: &Folder, seals: bool) -> Result<()> {
-    let found = crate::pages::check_all(pool, seals)?;
+/// Fails if an index is damaged. Verifies all pages, before a damaged one leads LMDB astray, and, if asked, the
+/// checksums of records.
+pub(crate) fn refuse_damaged(pool: &Folder, checksums: bool) -> Result<()> {
+    let found = crate::pages::check_all(pool, checksums)?;
     let path = pool.path().display();
     let message = match (found.pages.first(), found.records.first()) {
         (None, None) => return Ok(()),
@@ -82,8 +82,8 @@ pub(crate) fn refuse_damaged(pool: &Folder, seals: bool) -> Result<()> {
     Err(Error::new(ErrorKind::Corrupt, message))
 }
 
-/// Declares the pool whole after a check, with its control file made anew. Call with the setup lock
-/// held, and nobody else in the pool.
+/// Declares the pool intact after a check, with a rebuilt control file. Call with the setup lock held and no other
+/// process in the pool.
 pub(crate) fn declare_sound(control: &Control, targets: &[Arc<Target>]) -> Result<()> {
     if !control.is_current() {
         control.forget();
@@ -93,32 +93,32 @@ pub(crate) fn declare_sound(control: &Control, targets: &[Arc<Target>]) -> Resul
     control.set_current()
 }
 
-/// A dead process may have had this slot before: what it held belongs to nobody.
+/// Releases the segments of a dead process that had this slot before.
 fn forget_predecessor(target: &Target, slot: ProcessSlot) {
-    let words = target.words();
+    let atomics = target.shared();
     for number in 0..target.segment_count() {
-        let segment = words.segment(number);
+        let segment = atomics.segment(number);
         let state = segment.load();
         if state == SegmentState::Open(Some(slot)) {
             segment.change(state, SegmentState::Open(None));
         } else if state == SegmentState::Busy(slot) {
-            // Counted again by the next collection, which sees an owner that cannot be alive.
+            // The next collection recounts it, since its owner cannot be alive.
             segment.change(state, SegmentState::Busy(nobody()));
         }
     }
 }
 
-/// A slot that no process can hold.
+/// A slot that no process can have.
 fn nobody() -> ProcessSlot {
     ProcessSlot(esker_types::limits::PROCESSES_MAX as u32 + 1)
 }
 
-/// Makes the control words of a target anew from its index.
+/// Rebuilds the shared atomics of a target from its index.
 pub(crate) fn rebuild(target: &Target) -> Result<()> {
     let usage = walk::usage(target)?;
-    let words = target.words();
+    let atomics = target.shared();
     for number in 0..target.segment_count() {
-        let segment = words.segment(number);
+        let segment = atomics.segment(number);
         let used = usage.segments.get(&number).copied().unwrap_or_default();
         let dead = usage.dead.get(&number).copied().unwrap_or(0);
         segment.tail.store(used.end, Ordering::Release);
@@ -126,28 +126,28 @@ pub(crate) fn rebuild(target: &Target) -> Result<()> {
         segment.stamp.store(used.end, Ordering::Release);
         segment.store(match (used.live, dead) {
             (0, 0) if !target.is_viewed(number) => SegmentState::Free,
-            // Its count of dead bytes goes when the next collection frees it: opening a pool needs no
-            // room in the index. Views may have outlived the last who had the pool open.
+            // Its count of dead bytes is removed when the next collection frees it: opening a pool needs no room in
+            // the index. Views may outlive all processes that had the pool open.
             (0, _) => SegmentState::Dead,
             _ => SegmentState::left_with(used.end, target.segment_bytes()),
         });
     }
     target.settle_space()?;
     target.control.pass_epoch(usage.last_epoch);
-    words.snapshots.store(u64::from(usage.has_snapshots), Ordering::Release);
-    words.freed.store(0, Ordering::Release);
-    words.writer.store(0, Ordering::Release);
-    words.conflicts.iter().for_each(|slot| slot.store(0, Ordering::Release));
-    target.count_parked()
+    atomics.snapshots.store(u64::from(usage.has_snapshots), Ordering::Release);
+    atomics.freed.store(0, Ordering::Release);
+    atomics.writer.store(0, Ordering::Release);
+    atomics.conflicts.iter().for_each(|slot| slot.store(0, Ordering::Release));
+    target.count_reserved()
 }
 
-/// Leaves this process's segments to others; called when it closes the pool.
+/// Releases the segments of this process when it closes the pool.
 pub(super) fn release_segments(targets: &[Arc<Target>]) {
     for target in targets {
-        let words = target.words();
+        let atomics = target.shared();
         for number in 0..target.segment_count() {
             let mine = SegmentState::Open(Some(target.process()));
-            words.segment(number).change(mine, SegmentState::Open(None));
+            atomics.segment(number).change(mine, SegmentState::Open(None));
         }
     }
 }
@@ -166,7 +166,7 @@ mod tests {
             spec.durability = Some(Durability::Commit);
         });
         let last_commit = {
-            let state = pool.state();
+            let state = pool.opened();
             let target = &state.targets[1];
             let dead = Key::table(Table::Segment).push(&1_u32.to_be_bytes());
             target.change(|change| change.put(&dead, &1000_u64.to_le_bytes())).unwrap();
@@ -176,12 +176,12 @@ mod tests {
         let control = std::fs::File::options().write(true).open(pool.path().join("control"));
         std::os::unix::fs::FileExt::write_all_at(&control.unwrap(), &[0; 8], 8).unwrap();
         pool.reopen();
-        let state = pool.state();
+        let state = pool.opened();
         let target = &state.targets[1];
         assert_eq!(target.index.last_commit().unwrap(), last_commit);
         let whole = u64::from(target.segment_count()) * target.segment_bytes();
         assert_eq!(target.free_data_bytes().unwrap(), target.data_bytes());
-        assert_eq!(target.words().segment(1).load(), SegmentState::Dead);
+        assert_eq!(target.shared().segment(1).load(), SegmentState::Dead);
         target.recycle().unwrap();
         assert_eq!(target.whole_free_bytes(), whole);
     }

@@ -1,10 +1,9 @@
 //! The containers of a damaged pool, and what else must be known before its data is read.
+use super::Losses;
 use super::SalvagedContainer;
-use super::losses::Losses;
-use super::overlay::Overlay;
 use super::shard::Shard;
 use crate::catalog::parse_container;
-use crate::commit::Intent;
+use crate::commit::{IndexEdit, Intent};
 use crate::keys::{DataKey, Table, container_of};
 use crate::pages::Find;
 use esker_types::info::{ContainerId, ContainerInfo};
@@ -75,7 +74,7 @@ impl Catalog {
             Table::Snapshot if shard == 0 => {
                 scope(&mut self.containers, &|found| found.snapshots += 1)
             }
-            Table::Doomed if rest.len() == 4 => self.doomed.extend(number),
+            Table::Destroyed if rest.len() == 4 => self.doomed.extend(number),
             Table::Intent if rest == b"D" => self.intents.extend(Intent::parse(value)),
             Table::Intent if rest == b"A" => {
                 let epoch = value.try_into().map(u64::from_le_bytes);
@@ -190,5 +189,39 @@ fn shown(kind: KeyKind, key: &[u8]) -> String {
     match (kind, key.try_into()) {
         (KeyKind::Integer, Ok(bytes)) => u64::from_ne_bytes(bytes).to_string(),
         _ => format!("\"{}\"", String::from_utf8_lossy(key).escape_debug()),
+    }
+}
+
+/// Changes to the entries of a target.
+#[derive(Debug, Default)]
+pub(super) struct Overlay {
+    /// New values; `None` for what is removed.
+    entries: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
+    /// Beginnings of keys that are removed.
+    removed: Vec<Vec<u8>>,
+}
+
+impl Overlay {
+    pub(super) fn add(&mut self, step: &IndexEdit) {
+        match step {
+            IndexEdit::Put(key, value) => {
+                drop(self.entries.insert(key.clone(), Some(value.clone())))
+            }
+            IndexEdit::Delete(key) => drop(self.entries.insert(key.clone(), None)),
+            IndexEdit::DeleteAll(prefix) => {
+                self.entries.retain(|key, _| !key.starts_with(prefix));
+                self.removed.push(prefix.clone());
+            }
+        }
+    }
+
+    /// True if the entry of a key is not what the index says.
+    pub(super) fn hides(&self, key: &[u8]) -> bool {
+        self.entries.contains_key(key) || self.removed.iter().any(|prefix| key.starts_with(prefix))
+    }
+
+    /// The new values.
+    pub(super) fn into_puts(self) -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {
+        self.entries.into_iter().filter_map(|(key, value)| Some((key, value?)))
     }
 }

@@ -1,5 +1,5 @@
 //! The files of one target, as they are.
-use super::losses::Losses;
+use super::Losses;
 use crate::io::folder::{Folder, Use};
 use crate::io::index::DATA;
 use crate::keys::Table;
@@ -121,7 +121,7 @@ const CHUNK: u64 = CHECKSUM_CHUNK as u64;
 
 /// Entries that only take up room are not read.
 fn is_wanted(key: &[u8]) -> bool {
-    !matches!(Table::of(key), Some(Table::Block | Table::Parked))
+    !matches!(Table::of(key), Some(Table::Block | Table::ReservedPages))
 }
 
 /// What nobody may read, or others may have exchanged, is no damage.

@@ -1,11 +1,11 @@
-//! The header in front of every extent in a segment. It names the key the extent was written under,
-//! so that what is alive in a segment is found without going through the whole index.
+//! The header in front of every extent in a segment. It has the key of the extent, so that the live data of a segment
+//! is found without searching the whole index.
 use esker_types::Checksum;
 
-/// What stands before an extent.
+/// The header of an extent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
-    /// Key in the data table, without the table: where the extent's first record was put.
+    /// Key in the data table, without the table, under which the extent was written.
     pub(crate) key: Vec<u8>,
     /// Number of records.
     pub(crate) count: u64,
@@ -19,12 +19,12 @@ const FIXED: usize = 24;
 /// Headers and data begin at multiples of this, a cache line.
 pub(crate) const ALIGN: u64 = 64;
 
-/// Bytes from the beginning of the header to that of the data.
+/// Bytes from the start of the header to the start of the data.
 pub(crate) fn data_offset(key_len: usize) -> u64 {
     (FIXED + key_len).next_multiple_of(ALIGN as usize) as u64
 }
 
-/// Bytes the whole takes in the segment.
+/// Bytes that header and data take in the segment.
 pub(crate) fn footprint(key_len: usize, data_len: u64) -> u64 {
     data_offset(key_len) + data_len.next_multiple_of(ALIGN)
 }
@@ -33,7 +33,7 @@ pub(crate) fn footprint(key_len: usize, data_len: u64) -> u64 {
 pub(crate) const HEADER_MAX: usize = 4096;
 
 impl Header {
-    /// The header's bytes, padded to where the data begins.
+    /// Encodes the header, padded to where the data begins.
     pub(crate) fn encode(key: &[u8], count: u64, data_len: u32, out: &mut Vec<u8>) {
         out.clear();
         out.extend_from_slice(&MAGIC.to_le_bytes());
@@ -47,7 +47,7 @@ impl Header {
         out.resize(data_offset(key.len()) as usize, 0);
     }
 
-    /// Reads a header from the beginning of `bytes`; `None` where there is none.
+    /// Decodes a header from the start of `bytes`; `None` if there is none.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let word = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
         let end = FIXED.checked_add(word(8)? as usize)?;
@@ -86,9 +86,9 @@ mod tests {
 
     #[test]
     fn random_headers_are_read_or_refused() {
-        let mut noise = crate::noise::Noise::new(4);
+        let mut random = crate::tests::Random::new(4);
         for _ in 0..esker_testing::rounds(20_000) {
-            let mut bytes = noise.bytes(200);
+            let mut bytes = random.bytes(200);
             let _ = Header::decode(&bytes);
             if bytes.len() < FIXED {
                 continue;

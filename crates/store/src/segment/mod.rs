@@ -1,17 +1,14 @@
-//! Segments: where large values lie. A process owns the segment it appends to; ownership is a word in
-//! the control file, so an idle owner can lose it and a dead one is found out.
+//! Segments store large values. A process owns the segment it appends to. The owner is in the control file, so that
+//! an idle owner can lose the segment and a dead one is detected.
 pub(crate) mod claim;
 pub(crate) mod collect;
 pub(crate) mod compact;
 pub(crate) mod header;
-mod patience;
-mod state;
 pub(crate) mod table;
 #[cfg(test)]
 mod tests;
-mod victim;
 
-pub(crate) use state::State;
+pub(crate) use table::SegmentState;
 
 use crate::record::{Body, Location};
 use crate::target::Target;
@@ -22,26 +19,26 @@ use smallvec::SmallVec;
 use std::sync::atomic::Ordering;
 use table::Segments;
 
-/// Segments one operation is writing to. Dropped without [`Writer::publish`], what was appended counts
-/// as never having been there.
+/// The segments that one operation writes to. If dropped without [`Writer::publish`], what was appended is given
+/// back.
 pub(crate) struct Writer<'t> {
     target: &'t Target,
-    lane: claim::Lane<'t>,
-    /// Segments left on the way: each is busy until the operation ends.
+    slot: claim::AppendSlot<'t>,
+    /// Segments left before the end: each is busy until the operation ends.
     left: SmallVec<[u32; 2]>,
-    /// What was appended, a segment each, in the order they were claimed.
+    /// What was appended, by segment, in the order in which they were claimed.
     appended: SmallVec<[Appended; 2]>,
 }
 
 /// What one operation appended to a segment.
 struct Appended {
     segment: u32,
-    /// Tail of the segment before.
+    /// Tail of the segment before the operation.
     began_at: u64,
     bytes: u64,
 }
 
-/// Where an extent went; owns its sums.
+/// Location of an appended extent, with its checksums.
 #[derive(Clone, Debug)]
 pub(crate) struct Placed {
     segment: u32,
@@ -68,7 +65,7 @@ impl Placed {
     }
 }
 
-/// Which part of a source to append, and under which key.
+/// An extent to append: part of a source, and its key.
 pub(crate) struct Append<'a> {
     pub(crate) key: &'a [u8],
     pub(crate) count: u64,
@@ -79,24 +76,24 @@ pub(crate) struct Append<'a> {
 }
 
 impl<'t> Writer<'t> {
-    /// Begins to append; waits for a lane of this process.
+    /// Begins to append; waits for an append slot of this process.
     pub(crate) fn new(target: &'t Target) -> Self {
-        Self::in_lane(target, target.lanes.enter())
+        Self::in_slot(target, target.append_slots.enter())
     }
 
-    /// Begins to append what compaction moves: takes the reserve, and never collects.
+    /// Begins to append what compaction moves: it may use the reserve, and never collects.
     pub(crate) fn for_compaction(target: &'t Target) -> Self {
-        Self::in_lane(target, target.lanes.enter_compaction())
+        Self::in_slot(target, target.append_slots.enter_compaction())
     }
 
-    fn in_lane(target: &'t Target, lane: claim::Lane<'t>) -> Self {
-        Self { target, lane, left: SmallVec::new(), appended: SmallVec::new() }
+    fn in_slot(target: &'t Target, slot: claim::AppendSlot<'t>) -> Self {
+        Self { target, slot, left: SmallVec::new(), appended: SmallVec::new() }
     }
 
     /// Appends an extent.
     ///
     /// # Errors
-    /// `NoSpace` where no segment has room, even after collection.
+    /// `NoSpace` if no segment has room, even after collection.
     pub(crate) fn append(&mut self, append: &Append<'_>) -> Result<Placed> {
         let need = header::footprint(append.key.len(), u64::from(append.len));
         if need > self.target.segment_bytes() {
@@ -110,10 +107,10 @@ impl<'t> Writer<'t> {
         self.target.prepare(segment, tail);
         let begin = self.target.segment_offset(segment) + at;
         let data_at = at + header::data_offset(append.key.len());
-        Header::encode(append.key, append.count, append.len, &mut self.lane.scratch);
+        Header::encode(append.key, append.count, append.len, &mut self.slot.scratch);
         let sums = self.write(begin, append)?;
-        let words = self.target.words().segment(segment);
-        words.tail.store(tail, Ordering::Release);
+        let atomics = self.target.shared().segment(segment);
+        atomics.tail.store(tail, Ordering::Release);
         self.note(segment, at, u64::from(append.len));
         Ok(Placed {
             segment,
@@ -131,22 +128,22 @@ impl<'t> Writer<'t> {
         }
     }
 
-    /// A busy segment with so much room, and its tail.
+    /// A busy segment with `need` bytes of room, and its tail.
     fn room_for(&mut self, need: u64) -> Result<(u32, u64)> {
         loop {
-            if let Some(current) = self.lane.take(&self.target.table()) {
-                let tail = self.target.words().segment(current).tail.load(Ordering::Acquire);
+            if let Some(current) = self.slot.take(&self.target.table()) {
+                let tail = self.target.shared().segment(current).tail.load(Ordering::Acquire);
                 if tail + need <= self.target.segment_bytes() {
                     return Ok((current, tail));
                 }
                 self.leave(current);
             }
-            self.lane.claim(self.target, need, !self.left.is_empty())?;
+            self.slot.claim(self.target, need, !self.left.is_empty())?;
         }
     }
 
-    /// Leaves a segment without room: one that this operation has not written to is for others at once, who
-    /// would wait for it.
+    /// Leaves a segment without room. If this operation has not written to it, it is released at once, since others
+    /// may wait for it.
     fn leave(&mut self, segment: u32) {
         match self.appended.last() {
             Some(last) if last.segment == segment => self.left.push(segment),
@@ -154,19 +151,19 @@ impl<'t> Writer<'t> {
         }
     }
 
-    /// Writes the header, which is in the scratch buffer, and the data behind it, which it sums.
+    /// Writes the header, which is in the scratch buffer, and the data behind it, with checksums.
     fn write(&mut self, begin: u64, append: &Append<'_>) -> Result<Sums> {
         let chunks = Checksum::chunks(append.len as usize);
         let mut sums = Sums::with_capacity(chunks * append.checksum.width());
         let part = append.offset..append.offset + u64::from(append.len);
-        let scratch = &mut self.lane.scratch;
+        let scratch = &mut self.slot.scratch;
         let summed = (append.checksum, &mut sums);
         self.target.data.write(begin, scratch, append.source, part, summed)?;
         Ok(sums)
     }
 
-    /// Refuses to go on where a segment was taken away, as from a process believed dead (one that
-    /// closed all its files, and its locks with them). Call with the index's write lock held.
+    /// Fails if a segment was taken away, as from a process that was believed dead. Call with the write lock of the
+    /// index held.
     pub(crate) fn check_held(&self) -> Result<()> {
         if self.appended.iter().all(|appended| self.is_mine(appended.segment)) {
             return Ok(());
@@ -178,41 +175,41 @@ impl<'t> Writer<'t> {
     }
 
     fn is_mine(&self, segment: u32) -> bool {
-        self.target.words().segment(segment).load() == State::Busy(self.target.process())
+        self.target.shared().segment(segment).load() == SegmentState::Busy(self.target.process())
     }
 
-    /// Ends the operation after its commit: what was appended is alive now. Whoever took a segment away
-    /// meanwhile has counted it, for that is done after the commit of its owner.
+    /// Ends the operation after its commit: what was appended is live now. Whoever took a segment away meanwhile has
+    /// counted it, since that happens after the commit of its owner.
     pub(crate) fn publish(mut self) {
         for appended in std::mem::take(&mut self.appended) {
             if self.is_mine(appended.segment) {
-                let words = self.target.words().segment(appended.segment);
-                // In this order: whoever counts anew after a death in between takes the tail for counted.
-                words.stamp.store(words.tail.load(Ordering::Acquire), Ordering::Release);
-                words.published.fetch_add(appended.bytes, Ordering::AcqRel);
+                let atomics = self.target.shared().segment(appended.segment);
+                // In this order: a recount after a death in between takes the stamp for counted.
+                atomics.stamp.store(atomics.tail.load(Ordering::Acquire), Ordering::Release);
+                atomics.published.fetch_add(appended.bytes, Ordering::AcqRel);
             }
         }
     }
 }
 
 impl Drop for Writer<'_> {
-    /// Gives up what was appended and not published, and lets go of the segments.
+    /// Gives back what was appended and not published, and releases the segments.
     fn drop(&mut self) {
         for appended in &self.appended {
             if self.is_mine(appended.segment) {
-                let words = self.target.words().segment(appended.segment);
-                words.tail.store(appended.began_at, Ordering::Release);
+                let atomics = self.target.shared().segment(appended.segment);
+                atomics.tail.store(appended.began_at, Ordering::Release);
             }
         }
         self.left.iter().for_each(|&segment| self.target.table().leave(segment));
-        self.lane.release(&self.target.table());
+        self.slot.release(&self.target.table());
     }
 }
 
 impl Target {
-    /// Its segments.
+    /// The segment table.
     pub(crate) fn table(&self) -> Segments<'_> {
         let (process, bytes) = (self.process(), self.segment_bytes());
-        Segments { words: self.words().segments, process, bytes }
+        Segments { atomics: self.shared().segments, process, bytes }
     }
 }

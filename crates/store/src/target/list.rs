@@ -6,7 +6,7 @@ use esker_types::info::ContainerId;
 use esker_types::ops::{AkeyRef, Anchor, KeyScope, ListLimit, ReadAt, StoredExtent};
 use esker_types::{Error, ErrorKind, Extent, KeyBatch, ObjectId, Result};
 
-/// Where a listing of this shard goes on, or `None` where the anchor is behind it.
+/// The position at which a listing of this shard continues; `None` if the shard is done.
 fn resume(anchor: &Anchor, shard: u32) -> Option<&[u8]> {
     match anchor {
         Anchor::Start => Some(&[]),
@@ -23,7 +23,7 @@ fn foreign_anchor() -> Error {
 }
 
 impl Target {
-    /// Next dkeys or akeys this target has of an object. Sets the anchor to the last one, or to
+    /// Lists the next dkeys or akeys that this target has of an object. Sets the anchor to the last one, or to
     /// [`Anchor::End`].
     pub fn list_keys(
         &self,
@@ -39,11 +39,11 @@ impl Target {
             KeyScope::Dkeys => (Key::object(Table::Data, container, oid), None),
             KeyScope::Akeys(dkey) => (Key::dkey(Table::Data, container, oid, dkey)?, Some(dkey)),
         };
-        self.mark(at, &txn, container, oid, marked);
+        self.note_read(at, &txn, container, oid, marked);
         let position = resume(anchor, self.number).ok_or_else(foreign_anchor)?;
         let mut scan = scan::Scan::new(&txn, prefix.clone(), at.view)?;
         let mut keys = KeyBatch::default();
-        // Entries of one key stand together: the next key begins behind them.
+        // Entries of one key are adjacent: the next key follows the last of them.
         let mut from = match position {
             [] => prefix.clone(),
             last => prefix.clone().push(last).successor(),
@@ -68,7 +68,7 @@ impl Target {
         Ok(keys)
     }
 
-    /// Next extents of an array akey.
+    /// Lists the next extents of an array akey.
     pub fn list_extents(
         &self,
         container: ContainerId,
@@ -79,14 +79,14 @@ impl Target {
         at: ReadAt<'_>,
     ) -> Result<Vec<StoredExtent>> {
         let txn = self.read()?;
-        self.mark(at, &txn, container, oid, Some(key.dkey));
+        self.note_read(at, &txn, container, oid, Some(key.dkey));
         let Some(from) = anchor.record()? else { return Ok(Vec::new()) };
         let akey = Key::dkey(Table::Data, container, oid, key.dkey)?.akey(oid, key.akey)?;
         let mut found = Vec::new();
         let rest = Extent::new(from, u64::MAX - from);
         for visible in scan::extents(&txn, &akey, rest, at.view, entries)? {
             let record = visible.record()?;
-            // What was rewritten since may begin before the position: only the rest of it is news.
+            // An extent rewritten since may begin before the position: only the rest of it is new.
             let extent = Extent::new(visible.start(), record.count).intersect(rest);
             found.push(StoredExtent {
                 extent: extent.unwrap_or_default(),
@@ -101,7 +101,7 @@ impl Target {
         Ok(found)
     }
 
-    /// Next objects of a container this target has something of, behind `after`.
+    /// Lists the next objects of a container that this target has data of, after `after`.
     pub fn list_objects(
         &self,
         container: ContainerId,
@@ -110,7 +110,7 @@ impl Target {
         at: ReadAt<'_>,
     ) -> Result<Vec<ObjectId>> {
         let txn = self.read()?;
-        self.mark_slot(at, &txn, container_slot(container));
+        self.note_slot_read(at, &txn, container_slot(container));
         let prefix = Key::container(Table::Data, container);
         let mut scan = scan::Scan::new(&txn, prefix.clone(), at.view)?;
         let mut found = Vec::new();

@@ -1,21 +1,20 @@
-//! A target: one shard of a pool. It answers reads by itself and takes changes from [`crate::commit`].
+//! A target: one shard of a pool. It answers reads itself and is changed by [`crate::commit`].
 mod list;
 mod query;
 mod read;
 mod scan;
-mod view;
 
 pub(crate) use scan::{UNTIL_LEN, split_history};
 
 use crate::commit::doubt;
-use crate::control::{Control, ProcessSlot, TargetWords, conflict_slot, object_slot, punch_slot};
+use crate::control::{Control, ProcessSlot, TargetAtomics, conflict_slot, object_slot, punch_slot};
 use crate::data::Data;
 use crate::io::folder::Folder;
 use crate::io::index::{DATA, Index, Mode};
 use crate::io::txn::ReadTxn;
 use crate::lending::Lending;
-use crate::pool::State;
-use crate::segment::claim::Lanes;
+use crate::pool::OpenPool;
+use crate::segment::claim::AppendSlots;
 use crate::segment::table;
 use crate::superblock::Superblock;
 use esker_types::info::{ContainerId, Durability};
@@ -30,28 +29,28 @@ pub struct Target {
     pub(crate) index: Arc<Index>,
     pub(crate) data: Data,
     pub(crate) control: Arc<Control>,
-    pub(crate) lanes: Lanes,
+    pub(crate) append_slots: AppendSlots,
     pub(crate) lending: Option<Lending>,
     segment_bytes: u64,
     segments: u32,
-    pins: view::Pins,
-    /// Bytes of each segment whose pages this process has entered into its page table.
+    pins: read::Pins,
+    /// Bytes of each segment that this process has entered into its page table.
     prepared: Vec<AtomicU64>,
     durability: Durability,
     has_long_keys: bool,
-    /// Commits of threads of this process that wait for the same sync.
+    /// Commits of threads of this process that share a sync.
     pub(crate) group: crate::commit::Group,
-    /// Number of the first transaction that may park pages again.
-    pub(crate) parking_pause: AtomicU64,
-    /// The pool it belongs to, once that is open.
-    pub(crate) pool: OnceLock<Weak<State>>,
+    /// Number of the first transaction that may reserve free pages again.
+    pub(crate) reserving_pause: AtomicU64,
+    /// The pool it belongs to, set once that is open.
+    pub(crate) pool: OnceLock<Weak<OpenPool>>,
 }
 
-/// Threads of one process that may append to one target at a time.
-const LANES: usize = 8;
+/// Number of threads of one process that can append to one target at the same time.
+const APPEND_SLOTS: usize = 8;
 
-/// Bytes of a segment prepared at once. Fresh memory takes milliseconds per MiB, which one write should not
-/// have to wait for many times over.
+/// Bytes of a segment that are entered into the page table at once. Fresh memory takes milliseconds per MiB, which a
+/// single write should not wait for several times.
 const PREPARED_AT_ONCE: u64 = 1 << 20;
 
 /// Name of the directory of target `number` in that of a pool.
@@ -62,7 +61,7 @@ pub(crate) fn name(number: u32) -> String {
 /// Name of the directory of the index in that of a target.
 pub(crate) const INDEX: &str = "index";
 
-/// How the index of a pool is opened.
+/// How the index of a pool is to be opened.
 fn index_mode(pool: &Folder, superblock: &Superblock) -> Mode {
     match (superblock.durability, superblock.guarded) {
         _ if pool.is_read_only() => Mode::ReadOnly,
@@ -72,7 +71,7 @@ fn index_mode(pool: &Folder, superblock: &Superblock) -> Mode {
     }
 }
 
-/// Refuses an index whose file lost bytes: in an empty one LMDB would begin anew, as if nothing had been stored.
+/// Refuses an index whose file was cut short: LMDB would start an empty file afresh, as if nothing had been stored.
 fn refuse_cut_short(index: &Folder, superblock: &Superblock) -> Result<()> {
     let Some(info) = index.info(DATA, superblock.file_permissions())? else { return Ok(()) };
     let (found, wanted) = (info.len(), superblock.index_file_bytes());
@@ -109,16 +108,16 @@ impl Target {
             index,
             data: Data::open(&folder, superblock)?,
             control,
-            lanes: Lanes::new(LANES),
+            append_slots: AppendSlots::new(APPEND_SLOTS),
             lending: Lending::open(&index_folder, superblock)?,
             segment_bytes: superblock.segment_bytes,
             segments: superblock.segments,
-            pins: view::Pins::default(),
+            pins: read::Pins::new(superblock.segments),
             prepared: (0..superblock.segments).map(|_| AtomicU64::new(0)).collect(),
             durability: superblock.durability,
             has_long_keys: superblock.has_long_keys(),
             group: crate::commit::Group::new(),
-            parking_pause: AtomicU64::new(0),
+            reserving_pause: AtomicU64::new(0),
             pool: OnceLock::new(),
         })
     }
@@ -129,7 +128,7 @@ impl Target {
         self.number
     }
 
-    /// True where keys may be longer than the index has room for in its own keys.
+    /// True if the format of the pool has long keys.
     pub(crate) fn has_long_keys(&self) -> bool {
         self.has_long_keys
     }
@@ -146,8 +145,8 @@ impl Target {
         self.segments
     }
 
-    /// The pool it belongs to; `None` while that is being set up.
-    pub(crate) fn pool(&self) -> Option<Arc<State>> {
+    /// The pool it belongs to; `None` while that is being opened.
+    pub(crate) fn pool(&self) -> Option<Arc<OpenPool>> {
         self.pool.get().and_then(Weak::upgrade)
     }
 
@@ -155,22 +154,22 @@ impl Target {
         self.durability == Durability::Commit
     }
 
-    /// Puts what segments hold on the medium, where commits must survive the machine.
+    /// Syncs the data file if commits must survive a crash of the machine.
     pub(crate) fn sync_data(&self) -> Result<()> {
         if self.is_durable() { self.data.sync() } else { Ok(()) }
     }
 
-    /// Where a segment begins in the data file.
+    /// Offset of a segment in the data file.
     pub(crate) fn segment_offset(&self, segment: u32) -> u64 {
         u64::from(segment) * self.segment_bytes
     }
 
-    /// Words shared with other processes.
-    pub(crate) fn words(&self) -> TargetWords<'_> {
+    /// The atomics it shares with other processes.
+    pub(crate) fn shared(&self) -> TargetAtomics<'_> {
         self.control.target(self.number)
     }
 
-    /// True while a commit over several targets, this one among them, is under way.
+    /// True while a commit over several targets, this one among them, is in progress.
     pub(crate) fn is_in_doubt(&self) -> bool {
         self.in_doubt().load(Ordering::Acquire) != 0
     }
@@ -184,17 +183,17 @@ impl Target {
         self.control.slot
     }
 
-    /// True where the process behind `slot` lives.
+    /// True if the process with that slot is alive.
     pub(crate) fn is_alive(&self, slot: ProcessSlot) -> bool {
         self.control.is_alive(slot)
     }
 
-    /// Segments that are never lent to the index: what is left must be fit for use.
+    /// Number of segments that are never lent to the index, so that the data file stays usable.
     pub(crate) fn data_segments_min(&self) -> u32 {
         table::RESERVE as u32 + 2
     }
 
-    /// Prepares the pages of a segment for writing up to `end`, and some more.
+    /// Enters the pages of a segment up to `end`, and some more, into the page table.
     pub(crate) fn prepare(&self, segment: u32, end: u64) {
         let prepared = &self.prepared[segment as usize];
         let from = prepared.load(Ordering::Relaxed);
@@ -205,14 +204,14 @@ impl Target {
         }
     }
 
-    /// A consistent view, once no commit over several targets is half done.
-    pub(crate) fn read(&self) -> Result<ReadTxn> {
+    /// A consistent view, in which no commit over several targets is half done.
+    pub(crate) fn read(&self) -> Result<ReadTxn<'_>> {
         loop {
             let settle = || crate::commit::settle(self);
             let txn = doubt::undoubted(self.in_doubt(), || self.index.read(), settle)?;
             if self.misses_commit_of_dead(&txn)? {
                 drop(txn);
-                // Who takes the write lock from the dead brings LMDB's number of the last commit up to date.
+                // Taking the write lock from the dead updates LMDB's number of the last commit.
                 drop(self.index.write()?);
             } else {
                 return Ok(txn);
@@ -220,8 +219,8 @@ impl Target {
         }
     }
 
-    /// Notes for a transaction what `txn` shows of a dkey, or of a whole object.
-    pub(crate) fn mark(
+    /// Records for a transaction that it read a dkey, or a whole object, in the version that `txn` shows.
+    pub(crate) fn note_read(
         &self,
         at: ReadAt<'_>,
         txn: &ReadTxn,
@@ -236,18 +235,18 @@ impl Target {
             Some(dkey) => conflict_slot(container, oid, dkey),
             None => object_slot(container, oid),
         };
-        self.mark_slot(at, txn, slot);
-        self.mark_slot(at, txn, punch_slot(container, oid));
+        self.note_slot_read(at, txn, slot);
+        self.note_slot_read(at, txn, punch_slot(container, oid));
     }
 
-    /// Notes for a transaction what `txn` shows of a slot of the conflict table.
-    pub(crate) fn mark_slot(&self, at: ReadAt<'_>, txn: &ReadTxn, slot: u32) {
+    /// Records for a transaction that it read a slot of the conflict table in the version that `txn` shows.
+    pub(crate) fn note_slot_read(&self, at: ReadAt<'_>, txn: &ReadTxn, slot: u32) {
         if let Some(marks) = at.marks {
             marks.add(ReadMark { shard: self.number, slot, version: txn.id() });
         }
     }
 
-    /// Damage found in data of this target, in words that name the object.
+    /// The error for damaged data of this target; it names the object.
     pub(crate) fn damaged(&self, key: &[u8], what: &str) -> Error {
         let place = crate::keys::DataKey::parse(key).map_or_else(
             |_| "an unknown object".to_owned(),

@@ -7,18 +7,18 @@ use esker_types::info::ContainerId;
 use esker_types::ops::{Edge, KeyFound, KeyQuery, ReadAt, View};
 use esker_types::{Epoch, Error, ErrorKind, Extent, ObjectId, Result};
 
-/// A question about one shard, while it is being answered.
+/// A query of one shard.
 struct Search<'t> {
-    txn: &'t ReadTxn,
+    txn: &'t ReadTxn<'t>,
     view: View,
     query: KeyQuery<'t>,
-    /// Behind which the dkeys begin that count.
+    /// Only dkeys after this one count.
     after: Option<Key>,
     oid: ObjectId,
 }
 
 impl Target {
-    /// Smallest or largest key or extent this target has, `None` where there is nothing.
+    /// The smallest or largest key or extent on this target; `None` if there is none.
     pub fn query_key(
         &self,
         container: ContainerId,
@@ -30,7 +30,7 @@ impl Target {
             return Err(Error::new(ErrorKind::Invalid, "an extent is asked for, but of no akey"));
         }
         let txn = self.read()?;
-        self.mark(at, &txn, container, oid, query.dkey);
+        self.note_read(at, &txn, container, oid, query.dkey);
         let key = |dkey| Key::dkey(Table::Data, container, oid, dkey);
         let after = query.after.map(key).transpose()?;
         let search = Search { txn: &txn, view: at.view, query, after, oid };
@@ -40,7 +40,7 @@ impl Target {
         }
     }
 
-    /// When what exists of the object was last written; zero for nothing.
+    /// Epoch of the last write to what exists of an object; zero if nothing exists.
     pub fn object_epoch(
         &self,
         container: ContainerId,
@@ -48,7 +48,7 @@ impl Target {
         at: ReadAt<'_>,
     ) -> Result<Epoch> {
         let txn = self.read()?;
-        self.mark(at, &txn, container, oid, None);
+        self.note_read(at, &txn, container, oid, None);
         let prefix = Key::object(Table::Data, container, oid);
         let mut scan = scan::Scan::new(&txn, prefix.clone(), at.view)?;
         let mut latest = Epoch(0);
@@ -62,7 +62,7 @@ impl Target {
 }
 
 impl Search<'_> {
-    /// The outermost dkey that has what else is asked for.
+    /// The outermost dkey that matches the rest of the query.
     fn over_dkeys(&self, object: &Key) -> Result<Option<KeyFound>> {
         let begin = self.after.as_ref().filter(|_| self.query.edge == Edge::Min);
         let mut next = self.outermost(object, begin)?;
@@ -77,7 +77,7 @@ impl Search<'_> {
         Ok(None)
     }
 
-    /// False for what stands under a dkey up to the one behind which they count.
+    /// False for entries up to the dkey after which dkeys count.
     fn counts(&self, visible: &Visible) -> bool {
         self.after.as_ref().is_none_or(|after| visible.key[..] >= after.successor()[..])
     }
@@ -120,7 +120,7 @@ impl Search<'_> {
         Ok(Some(found))
     }
 
-    /// Outermost visible record under `prefix`, short of all under `bound`.
+    /// The outermost visible record under `prefix`, not including those under `bound`.
     fn outermost(&self, prefix: &Key, bound: Option<&Key>) -> Result<Option<Visible>> {
         match (self.query.edge, self.view) {
             (Edge::Min, _) => {
@@ -136,7 +136,7 @@ impl Search<'_> {
         }
     }
 
-    /// Snapshots are merged forwards only, so the last record is found by going over all.
+    /// Snapshots are merged in ascending order only, so the last record is found by visiting all.
     fn last_in_snapshot(&self, prefix: &Key, bound: Option<&Key>) -> Result<Option<Visible>> {
         let mut scan = scan::Scan::new(self.txn, prefix.clone(), self.view)?;
         let mut last = None;

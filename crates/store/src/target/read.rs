@@ -1,20 +1,22 @@
 //! Reading values.
 use super::{Target, scan};
+use crate::io::pin::{Mapped, Pin};
 use crate::io::txn::ReadTxn;
 use crate::keys::{Key, SINGLE, Table};
 use crate::record::{Body, Location, Record};
 use esker_types::info::ContainerId;
 use esker_types::limits::CHECKSUM_CHUNK;
-use esker_types::ops::{Cond, Fetch, ReadAt, View, Wanted};
+use esker_types::ops::{AkeyRef, Cond, Fetch, ReadAt, View, Wanted};
 use esker_types::{Error, ErrorKind, Extent, KeyBuffer as _, ObjectId, Result};
 use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 impl Target {
-    /// Reads akeys of one dkey from one consistent state.
+    /// Reads akeys of one dkey, all from one consistent state.
     ///
     /// # Errors
-    /// `NotFound` where a condition asks for what is not there, `RecordTooBig` where a sink is too
-    /// short, `Checksum` where stored bytes are damaged.
+    /// `NotFound` if a condition asks for something that does not exist, `RecordTooBig` if a sink is too short,
+    /// `Checksum` if stored data is damaged.
     pub fn fetch(
         &self,
         container: ContainerId,
@@ -27,13 +29,13 @@ impl Target {
         let mut prefix = Key::object(Table::Data, container, oid);
         prefix.put_dkey(oid, dkey)?;
         let txn = self.read()?;
-        self.mark(at, &txn, container, oid, Some(dkey));
+        self.note_read(at, &txn, container, oid, Some(dkey));
         if cond.has(Cond::DKEY_FETCH) && !exists(&txn, &prefix, at.view)? {
             return Err(missing("dkey"));
         }
         let mut outcome = Ok(());
         for fetch in fetches {
-            // All are answered, so that the caller learns all sizes; the first error counts.
+            // All are answered, so that the caller learns all sizes; the first error is returned.
             outcome = outcome.and(self.fetch_akey(&txn, &prefix, oid, fetch, at.view));
         }
         outcome
@@ -134,8 +136,7 @@ impl Target {
         Ok(())
     }
 
-    /// The common case, without a cursor: one stored extent begins where the wanted one does, and is
-    /// at least as long.
+    /// The common case, without a cursor: a stored extent begins where the wanted one does and is at least as long.
     #[allow(clippy::too_many_arguments, reason = "the state of one loop, passed to its two bodies")]
     fn fetch_whole(
         &self,
@@ -197,7 +198,7 @@ impl Target {
         self.copy_out(key, record, from..from + len, place, fetch)
     }
 
-    /// Copies bytes `range` of a record to place `place` of the sink, verified.
+    /// Copies bytes `range` of a record to offset `place` of the sink, verified.
     fn copy_out(
         &self,
         key: &[u8],
@@ -225,7 +226,7 @@ impl Target {
         }
     }
 
-    /// Fills `buffer` from byte `skip` of a location on; every chunk it touches is verified.
+    /// Fills `buffer` from byte `skip` of a location on. Every chunk it touches is verified.
     pub(crate) fn read_verified(
         &self,
         key: &[u8],
@@ -253,7 +254,7 @@ impl Target {
                 let place = &mut buffer[done..done + (run_end - at) as usize];
                 self.data.read(base + from, place)?;
                 if self.verify(key, location, index, place).is_err() {
-                    // Another thread may have changed the caller's buffer, which is no damage.
+                    // Another thread may have changed the buffer of the caller: that is not damage.
                     self.reread(key, location, index, place)?;
                 }
                 at = run_end;
@@ -271,7 +272,7 @@ impl Target {
         Ok(())
     }
 
-    /// Reads whole chunks once more, where nobody else can get at them before they are verified.
+    /// Reads whole chunks again, into memory that nobody else can change before they are verified.
     #[cold]
     fn reread(
         &self,
@@ -309,7 +310,7 @@ fn check_record_size(wanted: u64, stored: u64) -> Result<()> {
         _ if wanted < stored => ErrorKind::RecordTooBig,
         _ => ErrorKind::Invalid,
     };
-    let message = format!("records of {stored} bytes, asked for as {wanted}");
+    let message = format!("records have {stored} bytes, not {wanted}");
     Err(Error::new(kind, message).with_needed(stored))
 }
 
@@ -322,7 +323,7 @@ fn missing(what: &str) -> Error {
     Error::new(ErrorKind::NotFound, format!("the {what} does not exist"))
 }
 
-/// Appends an extent, or lengthens the last one where they touch.
+/// Appends an extent, or extends the last one if they are adjacent.
 fn push_joined(list: &mut Vec<Extent>, extent: Extent) {
     match list.last_mut() {
         Some(last) if last.end() == extent.start => last.count += extent.count,
@@ -330,14 +331,127 @@ fn push_joined(list: &mut Vec<Extent>, extent: Extent) {
     }
 }
 
-/// Record size of an array akey, zero where there is none.
+/// Record size of an array akey, zero if there is none.
 fn record_size(txn: &ReadTxn, akey: &Key, view: View) -> Result<u64> {
     let prefix = akey.clone().push(&[crate::keys::ARRAY]);
     let first = scan::Scan::new(txn, prefix.clone(), view)?.seek(&prefix)?;
     first.map_or(Ok(0), |visible| Ok(u64::from(visible.record()?.record_size)))
 }
 
-/// True where a view shows anything under a prefix.
+/// True if a view shows anything under a prefix.
 fn exists(txn: &ReadTxn, prefix: &Key, view: View) -> Result<bool> {
     Ok(scan::Scan::new(txn, prefix.clone(), view)?.seek(prefix)?.is_some())
+}
+
+/// Segments that views of this process pin, by number. Views of one segment share a pin.
+pub(crate) struct Pins(Vec<Mutex<Weak<Pin>>>);
+
+impl Pins {
+    /// For `segments` segments, none of which is pinned.
+    pub(super) fn new(segments: u32) -> Self {
+        Self((0..segments).map(|_| Mutex::default()).collect())
+    }
+
+    /// The pin of a segment: an existing one, or the one that `pin` makes.
+    fn share(
+        &self,
+        segment: u32,
+        pin: impl FnOnce() -> Result<Option<Pin>>,
+    ) -> Result<Option<Arc<Pin>>> {
+        let Some(known) = self.0.get(segment as usize) else {
+            return pin().map(|pin| pin.map(Arc::new));
+        };
+        let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(pin) = known.upgrade() {
+            return Ok(Some(pin));
+        }
+        let pin = pin()?.map(Arc::new);
+        *known = pin.as_ref().map_or_else(Weak::new, Arc::downgrade);
+        Ok(pin)
+    }
+}
+
+impl Target {
+    /// A view of the value of an akey, or of one extent of its array, verified. `None` if there is none, or if it
+    /// cannot be used in place: it is not in one piece in a segment, or the data file is not in memory. Then it must
+    /// be fetched.
+    ///
+    /// # Errors
+    /// `Checksum` if stored bytes are damaged, `Overflow` if this process has too many views.
+    pub fn view(
+        &self,
+        container: ContainerId,
+        oid: ObjectId,
+        key: AkeyRef<'_>,
+        wanted: Wanted<'_>,
+        at: ReadAt<'_>,
+    ) -> Result<Option<Mapped>> {
+        if !self.data.is_mapped() {
+            return Ok(None);
+        }
+        let akey = Key::dkey(Table::Data, container, oid, key.dkey)?.akey(oid, key.akey)?;
+        // Kept until the segment is pinned, so that it is not freed before.
+        let txn = self.read()?;
+        self.note_read(at, &txn, container, oid, Some(key.dkey));
+        let Some(found) = only_record(&txn, &akey, wanted, at.view)? else { return Ok(None) };
+        let record = match wanted {
+            Wanted::Array(&[extent]) => found.record()?.cut(found.start(), extent),
+            _ => found.record()?,
+        };
+        match record.body {
+            Body::Inline(_) => Ok(None),
+            Body::Segment(location) => self.map(&found.key, &record, &location),
+        }
+    }
+
+    fn map(
+        &self,
+        key: &[u8],
+        record: &Record<'_>,
+        location: &Location<'_>,
+    ) -> Result<Option<Mapped>> {
+        let begin = self.segment_offset(location.segment);
+        let pin = || self.data.pin(begin, self.segment_bytes());
+        let Some(pin) = self.pins.share(location.segment, pin)? else { return Ok(None) };
+        let (base, offset) = (location.base as usize, location.offset as usize);
+        let (summed, own) =
+            (base..base + location.covered as usize, offset..offset + record.bytes() as usize);
+        let bytes =
+            pin.bytes(summed.clone()).filter(|_| own.start >= base && own.end <= summed.end);
+        let bytes = bytes.ok_or_else(|| self.damaged(key, "the place"))?;
+        self.verify(key, location, 0, bytes)?;
+        Mapped::new(pin, own).map(Some)
+    }
+
+    /// True if a view of any process pins a segment.
+    pub(crate) fn is_viewed(&self, segment: u32) -> bool {
+        self.data.is_pinned(self.segment_offset(segment))
+    }
+}
+
+/// The record that has all of what is wanted, if there is one.
+fn only_record(
+    txn: &ReadTxn,
+    akey: &Key,
+    wanted: Wanted<'_>,
+    view: View,
+) -> Result<Option<scan::Visible>> {
+    let has_all = |found: &scan::Visible, extent: Extent| -> Result<bool> {
+        let stored = Extent::new(found.start(), found.record()?.count);
+        Ok(stored.start <= extent.start && extent.end() <= stored.end())
+    };
+    match wanted {
+        Wanted::Single => {
+            let key = akey.single();
+            scan::Scan::new(txn, key.clone(), view)?.seek(&key)
+        }
+        Wanted::Array(&[extent]) if !extent.is_empty() => {
+            let found = scan::extents(txn, akey, extent, view, 1)?.pop();
+            match found {
+                Some(found) if has_all(&found, extent)? => Ok(Some(found)),
+                _ => Ok(None),
+            }
+        }
+        Wanted::Array(_) => Ok(None),
+    }
 }

@@ -1,14 +1,14 @@
-//! Going over records as a view shows them: what is, or what a snapshot keeps.
+//! Iterates over records as a view shows them: the current ones, or those of a snapshot.
 use crate::io::txn::{Cursor, Txn};
 use crate::keys::{DataKey, Key, Table, in_table};
 use crate::record::Record;
 use esker_types::ops::View;
 use esker_types::{Epoch, Result};
 
-/// A record as a view shows it. Owns its bytes.
+/// A record as a view shows it, with its bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct Visible {
-    /// Its key in the data table (a snapshot's records get the key they had there).
+    /// Its key in the data table, also for a record from history.
     pub(crate) key: Vec<u8>,
     bytes: Vec<u8>,
 }
@@ -30,10 +30,10 @@ impl Visible {
     }
 }
 
-/// Bytes in front of a record in the history table: when it ceased to be.
+/// Bytes in front of a record in the history table: the epoch at which it was replaced.
 pub(crate) const UNTIL_LEN: usize = 8;
 
-/// When a value of the history table ceased to be, and its record.
+/// Splits a value of the history table into the epoch at which it was replaced, and its record.
 pub(crate) fn split_history(value: &[u8]) -> Result<(Epoch, &[u8])> {
     match value.split_first_chunk::<UNTIL_LEN>() {
         Some((until, record)) => Ok((Epoch(u64::from_le_bytes(*until)), record)),
@@ -41,7 +41,7 @@ pub(crate) fn split_history(value: &[u8]) -> Result<(Epoch, &[u8])> {
     }
 }
 
-/// Goes over the data keys that begin with a prefix, in order, as a view shows them.
+/// Iterates over the data keys under a prefix, in order, as a view shows them.
 pub(crate) struct Scan<'t> {
     now: Cursor<'t>,
     past: Option<(Cursor<'t>, Epoch)>,
@@ -57,7 +57,7 @@ impl<'t> Scan<'t> {
         Ok(Self { now: txn.cursor()?, past, prefix })
     }
 
-    /// First record whose data key is `from` or comes after it, if it is still under the prefix.
+    /// The first record whose data key is `from` or follows it, if it is under the prefix.
     pub(crate) fn seek(&mut self, from: &[u8]) -> Result<Option<Visible>> {
         let Some((past, epoch)) = &mut self.past else {
             let entry = self.now.seek(from)?;
@@ -71,9 +71,9 @@ impl<'t> Scan<'t> {
         })
     }
 
-    /// First record behind `key`.
+    /// The first record after `key`.
     pub(crate) fn after(&mut self, key: &[u8]) -> Result<Option<Visible>> {
-        // Behind every version of the key in the history table, whose keys end with an epoch.
+        // After every version of the key in the history table, whose keys end with an epoch.
         let next: Vec<u8> = key.iter().copied().chain([0xff; 9]).collect();
         self.seek(&next)
     }
@@ -120,7 +120,7 @@ fn visible_then(
     Ok(None)
 }
 
-/// The records of an array akey that overlap `range`, as a view shows them, in order; `most` at most.
+/// The records of an array akey that overlap `range`, as a view shows them, in order; at most `most`.
 pub(crate) fn extents(
     txn: &Txn,
     akey: &Key,
@@ -147,7 +147,7 @@ pub(crate) fn extents(
     Ok(found)
 }
 
-/// Key of the extent that covers record `start`, or a key before the first one behind it.
+/// Key of the extent that covers record `start`, or a key before the first one after it.
 fn first_overlap(txn: &Txn, akey: &Key, prefix: &[u8], start: u64) -> Result<Vec<u8>> {
     let exact = akey.extent(start);
     let mut cursor = txn.cursor()?;

@@ -138,7 +138,7 @@ pub(crate) fn expect_sound(path: &Path, repair: bool) -> CheckReport {
 /// Scrubs a pool and expects nothing damaged.
 pub(crate) fn expect_clean(path: &Path) {
     let pool = esker_store::Pool::open(path).expect("opening");
-    let report = pool.state().expect("state").scrub(&mut |_, _| {}).expect("scrubbing");
+    let report = pool.opened().expect("state").scrub(&mut |_, _| {}).expect("scrubbing");
     assert!(report.damaged.is_empty(), "damaged: {:#?}", report.damaged);
 }
 

@@ -88,7 +88,7 @@ fn a_thousand_readers_and_two_writers() {
 pub(crate) fn hold() {
     let arguments = common::arguments();
     let pool = esker_store::Pool::open(Path::new(&arguments[0])).expect("opening");
-    let state = pool.state().expect("state");
+    let state = pool.opened().expect("state");
     let held = AtomicU64::new(0);
     std::thread::scope(|scope| {
         for thread in 0..u64::from(READERS_MAX) + 8 {

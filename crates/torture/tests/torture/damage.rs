@@ -101,7 +101,7 @@ fn damaged_data(sort: Sort) {
             }
         }
         let store = esker_store::Pool::open(&path).expect("opening");
-        let report = store.state().expect("state").scrub(&mut |_, _| {}).expect("scrubbing");
+        let report = store.opened().expect("state").scrub(&mut |_, _| {}).expect("scrubbing");
         assert_eq!(report.damaged.len(), lost, "{:?}", report.damaged);
         let oid = kv.oid().to_string();
         assert!(report.damaged.iter().all(|line| line.contains(&oid)), "{:?}", report.damaged);

@@ -1,7 +1,7 @@
 //! Small pools of the automatic layout that are nearly full: processes overwrite what is there, together, and are
 //! killed. There is always room, for as much is free as they may need, and nothing acknowledged is lost.
 use crate::common::{self, Folder, Sort, Watchdog, Worker};
-use esker_store::{Container, ContainerSpec, Pool, PoolSpec, State, Superblock};
+use esker_store::{Container, ContainerSpec, OpenPool, Pool, PoolSpec, Superblock};
 use esker_torture::{Random, SEED_VARIABLE, pause, scaled, seed, wait_for};
 use esker_types::info::{ContainerRef, Durability, OpenMode};
 use esker_types::ops::{Cond, Fetch, ReadAt, Sink, Source, Update, Value, Write, WriteOp};
@@ -140,8 +140,8 @@ impl World {
     }
 }
 
-fn state<T>(pool: &Pool, work: impl FnOnce(&State) -> T) -> T {
-    work(&pool.state().expect("an open pool"))
+fn state<T>(pool: &Pool, work: impl FnOnce(&OpenPool) -> T) -> T {
+    work(&pool.opened().expect("an open pool"))
 }
 
 fn stream(seed: u64, round: u64, slot: u64) -> Random {
@@ -289,7 +289,7 @@ impl Torture {
         }
         common::expect_sound(&self.pool, false);
         let pool = Pool::open(&self.pool).expect("opening");
-        for space in state(&pool, State::info).expect("info").targets {
+        for space in state(&pool, OpenPool::info).expect("info").targets {
             assert_eq!(space.data_free, space.data_total, "space is lost");
         }
     }

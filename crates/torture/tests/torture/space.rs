@@ -92,7 +92,7 @@ fn full_with_a_snapshot_that_keeps_nothing() {
 pub(crate) fn hold_view() {
     let arguments = common::arguments();
     let pool = esker_store::Pool::open(Path::new(&arguments[0])).expect("opening");
-    let state = pool.state().expect("state");
+    let state = pool.opened().expect("state");
     let _ = state.scrub(&mut |_, _| {
         std::fs::write(&arguments[1], b".").expect("signalling");
         loop {

@@ -2,9 +2,9 @@
 //! there is room.
 use super::super::header;
 use crate::catalog::Container;
-use crate::noise::Noise;
-use crate::pool::State as Pool;
+use crate::pool::OpenPool as Pool;
 use crate::target::Target;
+use crate::tests::Random;
 use crate::tests::Scratch;
 use esker_types::info::{ContainerRef, OpenMode};
 use esker_types::ops::{Cond, Source, Update, Value, Write, WriteOp};
@@ -17,7 +17,7 @@ const KEY: usize = 64;
 struct Model<'p> {
     pool: &'p Pool,
     container: Container,
-    noise: Noise,
+    random: Random,
     /// Footprint of each value.
     values: BTreeMap<u64, u64>,
     target: u32,
@@ -26,11 +26,11 @@ struct Model<'p> {
 }
 
 impl<'p> Model<'p> {
-    fn new(pool: &'p Pool, target: u32, longest: u64, noise: Noise) -> Self {
+    fn new(pool: &'p Pool, target: u32, longest: u64, random: Random) -> Self {
         let container = pool
             .open_container(ContainerRef::Label("c"), OpenMode::ReadWrite)
             .unwrap_or_else(|_| super::container(pool));
-        Self { pool, container, noise, values: BTreeMap::new(), target, longest }
+        Self { pool, container, random, values: BTreeMap::new(), target, longest }
     }
 
     fn target(&self) -> &'p Target {
@@ -38,7 +38,7 @@ impl<'p> Model<'p> {
     }
 
     fn below(&mut self, limit: u64) -> u64 {
-        self.noise.draw() % limit
+        self.random.draw() % limit
     }
 
     fn write(&self, op: WriteOp<'_>) -> Result<()> {
@@ -110,13 +110,13 @@ const LAYOUTS: [(u64, u32); 8] =
 fn what_leaves_room_finds_room() {
     for (number, (mib, targets)) in LAYOUTS.into_iter().enumerate() {
         let pool = Scratch::new(mib << 20, |spec| spec.targets = Some(targets));
-        let state = pool.state();
+        let state = pool.opened();
         for (round, percent) in [25, 60, 90, 97].into_iter().enumerate() {
             let target = round as u32 % targets;
             let size = state.targets[0].segment_bytes();
             let longest = [size / 4, size / 16, size / 64, 20_000][(number + round) % 4].max(2000);
-            let noise = Noise::new((number * 10 + round) as u64);
-            let mut model = Model::new(&state, target, longest, noise);
+            let random = Random::new((number * 10 + round) as u64);
+            let mut model = Model::new(&state, target, longest, random);
             let what = format!("{mib} MiB, {targets} targets, {percent} %, longest {longest}");
             model.churn(percent, 2 * model.capacity(), &what);
             for key in model.values.keys().copied().collect::<Vec<_>>() {
@@ -130,12 +130,12 @@ fn what_leaves_room_finds_room() {
 fn removing_always_frees() {
     for (mib, targets) in LAYOUTS {
         let pool = Scratch::new(mib << 20, |spec| spec.targets = Some(targets));
-        let state = pool.state();
+        let state = pool.opened();
         let longest = state.targets[0].segment_bytes() / 8;
-        let mut model = Model::new(&state, 0, longest, Noise::new(mib));
+        let mut model = Model::new(&state, 0, longest, Random::new(mib));
         for round in 0..6 {
             let full = loop {
-                let (key, len) = (model.noise.draw(), model.length());
+                let (key, len) = (model.random.draw(), model.length());
                 if let Err(error) = model.put(key, len) {
                     break error;
                 }
@@ -175,9 +175,9 @@ fn what_the_index_had_is_room_for_data_again() {
     const SMALL: u64 = 200;
     for (mib, targets) in [(4, 1), (6, 1), (12, 2), (24, 1), (40, 4)] {
         let pool = Scratch::new(mib << 20, |spec| spec.targets = Some(targets));
-        let state = pool.state();
+        let state = pool.opened();
         let longest = state.targets[0].segment_bytes() / 8;
-        let mut model = Model::new(&state, 0, longest, Noise::new(mib));
+        let mut model = Model::new(&state, 0, longest, Random::new(mib));
         let first = fill(&mut model, longest);
         empty(&mut model, 0);
         for round in 0..3 {
@@ -198,11 +198,11 @@ fn what_the_index_had_is_room_for_data_again() {
 fn what_is_told_to_be_free_can_be_written() {
     for (mib, targets) in [(4, 1), (24, 2), (64, 8)] {
         let pool = Scratch::new(mib << 20, |spec| spec.targets = Some(targets));
-        let state = pool.state();
+        let state = pool.opened();
         let space = |number: u32| state.info().unwrap().targets[number as usize];
         let longest = state.targets[0].segment_bytes() / 32;
         for target in 0..targets.min(2) {
-            let mut model = Model::new(&state, target, longest, Noise::new(mib));
+            let mut model = Model::new(&state, target, longest, Random::new(mib));
             let told = space(target);
             assert_eq!(told.data_free, told.data_total);
             let written = fill(&mut model, longest);

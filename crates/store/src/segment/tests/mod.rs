@@ -3,11 +3,11 @@ mod fill;
 mod reserve;
 
 use super::compact::{Headers, pieces};
-use super::{Append, State, Writer};
+use super::{Append, SegmentState, Writer};
 use crate::catalog::{Container, ContainerSpec};
 use crate::control::ProcessSlot;
 use crate::keys::{Key, SINGLE, Table};
-use crate::pool::State as Pool;
+use crate::pool::OpenPool as Pool;
 use crate::target::Target;
 use crate::tests::Scratch;
 use crate::walk;
@@ -49,9 +49,9 @@ fn remove(pool: &Pool, container: &Container, number: u64) -> Result<()> {
     write(pool, container, WriteOp::PunchDkey { dkey: &dkey, cond: Cond::NONE })
 }
 
-fn in_state(target: &Target, wanted: impl Fn(State) -> bool) -> Vec<u32> {
-    let words = target.words();
-    (0..target.segment_count()).filter(|&number| wanted(words.segment(number).load())).collect()
+fn in_state(target: &Target, wanted: impl Fn(SegmentState) -> bool) -> Vec<u32> {
+    let atomics = target.shared();
+    (0..target.segment_count()).filter(|&number| wanted(atomics.segment(number).load())).collect()
 }
 
 fn other_process(target: &Target) -> ProcessSlot {
@@ -61,11 +61,11 @@ fn other_process(target: &Target) -> ProcessSlot {
 /// Makes every segment full of what nobody names any more.
 fn let_all_die(target: &Target) {
     for number in 0..target.segment_count() {
-        let words = target.words();
-        let words = words.segment(number);
-        words.tail.store(target.segment_bytes(), Ordering::Release);
-        words.published.store(1000, Ordering::Release);
-        words.store(State::Sealed);
+        let atomics = target.shared();
+        let atomics = atomics.segment(number);
+        atomics.tail.store(target.segment_bytes(), Ordering::Release);
+        atomics.published.store(1000, Ordering::Release);
+        atomics.store(SegmentState::Sealed);
     }
     let count = |number: u32| Key::table(Table::Segment).push(&number.to_be_bytes());
     let mut segments = 0..target.segment_count();
@@ -77,7 +77,7 @@ fn let_all_die(target: &Target) {
 #[test]
 fn a_claim_waits_for_readers_of_the_past_while_all_is_dead() {
     let pool = pool();
-    let state = pool.state();
+    let state = pool.opened();
     let target = &*state.targets[0];
     let one_more = |number: u64| {
         let reader = target.index.read().unwrap();
@@ -87,7 +87,7 @@ fn a_claim_waits_for_readers_of_the_past_while_all_is_dead() {
     let readers: Vec<_> = (0..12).map(one_more).collect();
     let_all_die(target);
     std::thread::scope(|scope| {
-        let claim = scope.spawn(|| target.lanes.enter().claim(target, 1000, false));
+        let claim = scope.spawn(|| target.append_slots.enter().claim(target, 1000, false));
         for reader in readers {
             pause(10_000);
             drop(reader);
@@ -99,22 +99,24 @@ fn a_claim_waits_for_readers_of_the_past_while_all_is_dead() {
 #[test]
 fn compaction_without_room_waits_for_who_has_it() {
     let pool = pool();
-    let state = pool.state();
+    let state = pool.opened();
     let (target, container) = (&*state.targets[0], container(&state));
     let count = (0..).find(|&number| put(&state, &container, number, 8000).is_err()).unwrap();
     let gone = (0..count).filter(|number| number % 8 != 0);
     gone.for_each(|number| remove(&state, &container, number).unwrap());
     target.collect().unwrap();
-    for number in in_state(target, |state| matches!(state, State::Open(_))) {
-        target.words().segment(number).store(State::Sealed);
+    for number in in_state(target, |state| matches!(state, SegmentState::Open(_))) {
+        target.shared().segment(number).store(SegmentState::Sealed);
     }
     // As if another one, busy with compaction, had what is free.
-    let taken = in_state(target, |state| state == State::Free);
-    taken.iter().for_each(|&n| target.words().segment(n).store(State::Busy(target.process())));
+    let taken = in_state(target, |state| state == SegmentState::Free);
+    taken
+        .iter()
+        .for_each(|&n| target.shared().segment(n).store(SegmentState::Busy(target.process())));
     std::thread::scope(|scope| {
-        let claim = scope.spawn(|| target.lanes.enter().claim(target, 1000, false));
+        let claim = scope.spawn(|| target.append_slots.enter().claim(target, 1000, false));
         pause(50_000);
-        taken.iter().for_each(|&number| target.words().segment(number).store(State::Free));
+        taken.iter().for_each(|&number| target.shared().segment(number).store(SegmentState::Free));
         claim.join().unwrap().unwrap();
     });
     put(&state, &container, 0, 8000).unwrap();
@@ -122,38 +124,38 @@ fn compaction_without_room_waits_for_who_has_it() {
 
 /// Appends 5000 bytes; returns the segment they are in.
 fn append(target: &Target, writer: &mut Writer<'_>) -> u32 {
-    let before = in_state(target, |state| state == State::Busy(target.process()));
+    let before = in_state(target, |state| state == SegmentState::Busy(target.process()));
     let source = Source::One(&[7; 5000]);
     let (key, checksum) = (b"key".as_slice(), Checksum::Crc32c);
     writer.append(&Append { key, count: 1, source, offset: 0, len: 5000, checksum }).unwrap();
-    let busy = in_state(target, |state| state == State::Busy(target.process()));
+    let busy = in_state(target, |state| state == SegmentState::Busy(target.process()));
     busy.into_iter().find(|number| !before.contains(number)).unwrap()
 }
 
 #[test]
 fn what_was_taken_away_is_left_alone() {
     let pool = pool();
-    let state = pool.state();
+    let state = pool.opened();
     let target = &*state.targets[0];
     for publish in [false, true] {
         let mut writer = Writer::new(target);
         let segment = append(target, &mut writer);
         writer.check_held().unwrap();
-        let words = target.words();
-        let words = words.segment(segment);
-        words.store(State::Busy(other_process(target)));
+        let atomics = target.shared();
+        let atomics = atomics.segment(segment);
+        atomics.store(SegmentState::Busy(other_process(target)));
         assert_eq!(writer.check_held().unwrap_err().kind(), ErrorKind::Again);
         // Its new owner counts it, and goes on.
-        words.published.store(111, Ordering::Release);
-        words.tail.store(100_000, Ordering::Release);
+        atomics.published.store(111, Ordering::Release);
+        atomics.tail.store(100_000, Ordering::Release);
         if publish {
             writer.publish()
         } else {
             drop(writer)
         }
-        assert_eq!(words.load(), State::Busy(other_process(target)));
-        assert_eq!(words.published.load(Ordering::Acquire), 111);
-        assert_eq!(words.tail.load(Ordering::Acquire), 100_000);
+        assert_eq!(atomics.load(), SegmentState::Busy(other_process(target)));
+        assert_eq!(atomics.published.load(Ordering::Acquire), 111);
+        assert_eq!(atomics.tail.load(Ordering::Acquire), 100_000);
         let mut writer = Writer::new(target);
         assert_ne!(append(target, &mut writer), segment, "appended to what is another's");
     }
@@ -163,21 +165,21 @@ fn what_was_taken_away_is_left_alone() {
 #[test]
 fn a_commit_makes_sure_that_its_segments_are_still_its_own() {
     let pool = pool();
-    let state = pool.state();
+    let state = pool.opened();
     let (target, container) = (&*state.targets[0], container(&state));
     std::thread::scope(|scope| {
         let lock = target.begin_write().unwrap();
         let writer = scope.spawn(|| put(&state, &container, 1, 5000));
-        let mine = |state| state == State::Busy(target.process());
+        let mine = |state| state == SegmentState::Busy(target.process());
         let staged = loop {
             let busy = in_state(target, mine);
-            let tail = |number: u32| target.words().segment(number).tail.load(Ordering::Acquire);
+            let tail = |number: u32| target.shared().segment(number).tail.load(Ordering::Acquire);
             match busy.first() {
                 Some(&segment) if tail(segment) >= 5000 => break segment,
                 _ => std::thread::yield_now(),
             }
         };
-        target.words().segment(staged).store(State::Busy(other_process(target)));
+        target.shared().segment(staged).store(SegmentState::Busy(other_process(target)));
         drop(lock);
         assert_eq!(writer.join().unwrap().unwrap_err().kind(), ErrorKind::Again);
     });
@@ -190,43 +192,43 @@ fn a_commit_makes_sure_that_its_segments_are_still_its_own() {
 #[test]
 fn segments_of_the_dead_are_counted_again() {
     let pool = pool();
-    let state = pool.state();
+    let state = pool.opened();
     let (target, container) = (&*state.targets[0], container(&state));
     (0..3).for_each(|number| put(&state, &container, number, 5000).unwrap());
-    let [segment] = in_state(target, |state| matches!(state, State::Open(_)))[..] else {
+    let [segment] = in_state(target, |state| matches!(state, SegmentState::Open(_)))[..] else {
         panic!("one segment is open")
     };
-    let words = target.words();
-    let words = words.segment(segment);
-    words.published.store(10_000, Ordering::Release);
-    words.store(State::Busy(other_process(target)));
+    let atomics = target.shared();
+    let atomics = atomics.segment(segment);
+    atomics.published.store(10_000, Ordering::Release);
+    atomics.store(SegmentState::Busy(other_process(target)));
     target.collect().unwrap();
-    assert_eq!(words.load(), State::Open(None));
-    assert_eq!(words.published.load(Ordering::Acquire), 15_000);
+    assert_eq!(atomics.load(), SegmentState::Open(None));
+    assert_eq!(atomics.published.load(Ordering::Acquire), 15_000);
     // One whose owner lives is not.
-    words.store(State::Busy(target.process()));
-    words.published.store(10_000, Ordering::Release);
+    atomics.store(SegmentState::Busy(target.process()));
+    atomics.published.store(10_000, Ordering::Release);
     target.collect().unwrap();
-    assert_eq!(words.load(), State::Busy(target.process()));
-    assert_eq!(words.published.load(Ordering::Acquire), 10_000);
+    assert_eq!(atomics.load(), SegmentState::Busy(target.process()));
+    assert_eq!(atomics.published.load(Ordering::Acquire), 10_000);
 }
 
 /// What was appended by one who died before the commit is given back, unless something was committed.
 #[test]
 fn what_the_dead_did_not_commit_is_room_again() {
     let pool = pool();
-    let state = pool.state();
+    let state = pool.opened();
     let (target, container) = (&*state.targets[0], container(&state));
     put(&state, &container, 1, 5000).unwrap();
-    let segment = in_state(target, |state| matches!(state, State::Open(_)))[0];
-    let words = target.words();
-    let words = words.segment(segment);
-    let before = words.tail.load(Ordering::Acquire);
+    let segment = in_state(target, |state| matches!(state, SegmentState::Open(_)))[0];
+    let atomics = target.shared();
+    let atomics = atomics.segment(segment);
+    let before = atomics.tail.load(Ordering::Acquire);
     let die = || {
-        words.store(State::Busy(other_process(target)));
+        atomics.store(SegmentState::Busy(other_process(target)));
         target.collect().unwrap();
-        assert_eq!(words.load(), State::Open(None));
-        words.tail.load(Ordering::Acquire)
+        assert_eq!(atomics.load(), SegmentState::Open(None));
+        atomics.tail.load(Ordering::Acquire)
     };
     let oid = ObjectId::generate(0, 1, ObjectType::MultiHashed, ObjectClass::S1);
     let dkey = Key::dkey(Table::Data, container.id(), oid, b"dkey").unwrap();
@@ -234,16 +236,16 @@ fn what_the_dead_did_not_commit_is_room_again() {
     let mut writer = Writer::new(target);
     let (key, source, checksum) = (&key[1..], Source::One(&[7; 5000]), Checksum::Crc32c);
     writer.append(&Append { key, count: 1, source, offset: 0, len: 5000, checksum }).unwrap();
-    assert!(words.tail.load(Ordering::Acquire) > before);
+    assert!(atomics.tail.load(Ordering::Acquire) > before);
     assert_eq!(die(), before);
     drop(writer);
     put(&state, &container, 2, 5000).unwrap();
-    let after = words.tail.load(Ordering::Acquire);
+    let after = atomics.tail.load(Ordering::Acquire);
     // As if it had died between its commit and the counting.
-    words.published.store(5000, Ordering::Release);
-    words.stamp.store(before, Ordering::Release);
+    atomics.published.store(5000, Ordering::Release);
+    atomics.stamp.store(before, Ordering::Release);
     assert_eq!(die(), after);
-    assert_eq!(words.published.load(Ordering::Acquire), 10_000);
+    assert_eq!(atomics.published.load(Ordering::Acquire), 10_000);
     assert_eq!(miscounted(target), []);
 }
 
@@ -251,20 +253,20 @@ fn what_the_dead_did_not_commit_is_room_again() {
 #[test]
 fn a_compaction_that_died_leaves_its_last_room_open() {
     let pool = pool();
-    let state = pool.state();
+    let state = pool.opened();
     let (target, container) = (&*state.targets[0], container(&state));
     let size = target.segment_bytes();
-    let nearly = |number: u32| target.words().segment(number).tail.load(Ordering::Acquire);
+    let nearly = |number: u32| target.shared().segment(number).tail.load(Ordering::Acquire);
     let segment = (0..)
         .find_map(|number| {
             put(&state, &container, number, 5000).unwrap();
-            let open = in_state(target, |state| matches!(state, State::Open(_)));
+            let open = in_state(target, |state| matches!(state, SegmentState::Open(_)));
             open.into_iter().find(|&number| nearly(number) > size - size / 16)
         })
         .unwrap();
-    target.words().segment(segment).store(State::Busy(other_process(target)));
+    target.shared().segment(segment).store(SegmentState::Busy(other_process(target)));
     target.collect().unwrap();
-    assert_eq!(target.words().segment(segment).load(), State::Open(None));
+    assert_eq!(target.shared().segment(segment).load(), SegmentState::Open(None));
 }
 
 /// Bytes each segment counts as alive, less those the index names.
@@ -273,7 +275,7 @@ fn miscounted(target: &Target) -> Vec<(u32, i64)> {
     let off = |number: u32| {
         let dead = usage.dead.get(&number).copied().unwrap_or(0);
         let named = usage.segments.get(&number).map_or(0, |used| used.live);
-        let counted = target.words().segment(number).published.load(Ordering::Acquire) as i64;
+        let counted = target.shared().segment(number).published.load(Ordering::Acquire) as i64;
         (number, counted - dead as i64 - named as i64)
     };
     (0..target.segment_count()).map(off).filter(|&(_, off)| off != 0).collect()
@@ -284,13 +286,13 @@ fn miscounted(target: &Target) -> Vec<(u32, i64)> {
 fn copies_of_what_died_meanwhile_count_as_dead() {
     for overwritten in [true, false] {
         let pool = pool();
-        let state = pool.state();
+        let state = pool.opened();
         let (target, container) = (&*state.targets[0], container(&state));
         put(&state, &container, 1, 5000).unwrap();
-        let [segment] = in_state(target, |state| matches!(state, State::Open(_)))[..] else {
+        let [segment] = in_state(target, |state| matches!(state, SegmentState::Open(_)))[..] else {
             panic!("one segment is open")
         };
-        target.words().segment(segment).store(State::Sealed);
+        target.shared().segment(segment).store(SegmentState::Sealed);
         let (header, data_at) = Headers::of(target, segment).next().unwrap().unwrap();
         let found = pieces(&target.read().unwrap(), &header, segment, data_at).unwrap();
         assert_eq!(found.len(), 1);
@@ -308,22 +310,22 @@ fn copies_of_what_died_meanwhile_count_as_dead() {
 #[test]
 fn who_waits_for_a_commit_over_several_targets_keeps_no_view() {
     let pool = pool();
-    let state = pool.state();
+    let state = pool.opened();
     let target = &*state.targets[0];
     for _ in 0..50 {
         let_all_die(target);
         std::thread::scope(|scope| {
             let collection = scope.spawn(|| target.recycle());
             let under_way = state.coordinating.lock().unwrap();
-            while target.words().segment(0).load() == State::Sealed {
+            while target.shared().segment(0).load() == SegmentState::Sealed {
                 std::hint::spin_loop();
             }
-            target.words().in_doubt.store(1, Ordering::SeqCst);
+            target.shared().in_doubt.store(1, Ordering::SeqCst);
             let mut txn = target.index.write().unwrap();
             txn.put(b"Tkey", b"value").unwrap();
             txn.commit().unwrap();
             let gone = target.index.outwait_readers().unwrap();
-            target.words().in_doubt.store(0, Ordering::SeqCst);
+            target.shared().in_doubt.store(0, Ordering::SeqCst);
             drop(under_way);
             collection.join().unwrap().unwrap();
             assert!(gone, "a view of the past stays as long as the commit is under way");
@@ -334,7 +336,7 @@ fn who_waits_for_a_commit_over_several_targets_keeps_no_view() {
 #[test]
 fn a_segment_that_a_view_keeps_is_not_free_when_space_is_counted_anew() {
     let pool = pool();
-    let state = pool.state();
+    let state = pool.opened();
     let (target, container) = (&*state.targets[0], container(&state));
     put(&state, &container, 7, 100_000).unwrap();
     let oid = ObjectId::generate(0, 1, ObjectType::MultiHashed, ObjectClass::S1);
@@ -343,13 +345,13 @@ fn a_segment_that_a_view_keeps_is_not_free_when_space_is_counted_anew() {
     let view = view.unwrap().unwrap();
     remove(&state, &container, 7).unwrap();
     // As where a repair removed the record: nothing tells any more that something was there.
-    let used = in_state(target, |state| state != State::Free)[0];
+    let used = in_state(target, |state| state != SegmentState::Free)[0];
     let count = Key::table(Table::Segment).push(&used.to_be_bytes());
     target.change(|change| change.delete(&count).map(drop)).unwrap();
     crate::pool::rebuild(target).unwrap();
-    assert_eq!(target.words().segment(used).load(), State::Dead);
+    assert_eq!(target.shared().segment(used).load(), SegmentState::Dead);
     assert!(view.iter().all(|&byte| byte == 7));
     drop(view);
     target.recycle().unwrap();
-    assert_eq!(target.words().segment(used).load(), State::Free);
+    assert_eq!(target.shared().segment(used).load(), SegmentState::Free);
 }

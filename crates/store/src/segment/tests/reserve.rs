@@ -2,10 +2,10 @@
 use super::{append, container, in_state, pool, put, remove};
 use crate::catalog::Container;
 use crate::keys::{Key, Table};
-use crate::pool::State as Pool;
+use crate::pool::OpenPool as Pool;
 use crate::record::Body;
 use crate::segment::compact::Headers;
-use crate::segment::{State, Writer};
+use crate::segment::{SegmentState, Writer};
 use crate::target::Target;
 use crate::walk;
 use esker_types::{ErrorKind, Result};
@@ -42,65 +42,66 @@ fn values_in(target: &Target, segment: u32) -> Vec<u64> {
 }
 
 /// Opens a segment, with the room of its last values as if they had never been.
-fn open(pool: &Pool, container: &Container, segment: u32, room: usize, state: State) {
+fn open(pool: &Pool, container: &Container, segment: u32, room: usize, state: SegmentState) {
     let target = &*pool.targets[0];
     let values = values_in(target, segment);
     let kept = values.len() - room;
     values[kept..].iter().for_each(|&number| remove(pool, container, number).unwrap());
     let headers: Vec<_> = Headers::of(target, segment).collect::<Result<_>>().unwrap();
     let tail = headers[..kept].iter().map(|(header, _)| header.footprint()).sum();
-    let words = target.words();
-    let words = words.segment(segment);
-    words.tail.store(tail, Ordering::Release);
-    words.stamp.store(tail, Ordering::Release);
-    words.published.store((kept * LEN) as u64, Ordering::Release);
-    words.store(state);
+    let atomics = target.shared();
+    let atomics = atomics.segment(segment);
+    atomics.tail.store(tail, Ordering::Release);
+    atomics.stamp.store(tail, Ordering::Release);
+    atomics.published.store((kept * LEN) as u64, Ordering::Release);
+    atomics.store(state);
     let dead = Key::table(Table::Segment).push(&segment.to_be_bytes());
     target.change(|change| change.delete(&dead).map(drop)).unwrap();
 }
 
 /// As if another process, busy with compaction, had what is free.
 fn take_free(target: &Target) {
-    let free = in_state(target, |state| state == State::Free);
-    free.iter().for_each(|&n| target.words().segment(n).store(State::Busy(target.process())));
+    let free = in_state(target, |state| state == SegmentState::Free);
+    free.iter()
+        .for_each(|&n| target.shared().segment(n).store(SegmentState::Busy(target.process())));
 }
 
 /// Were it spread over several segments, a death half way could leave more behind than any of them has room for.
 #[test]
 fn without_the_reserve_all_of_a_segment_goes_to_one_that_has_room_for_it() {
     let pool = pool();
-    let state = pool.state();
+    let state = pool.opened();
     let (target, container) = (&*state.targets[0], container(&state));
     fill(&state, &container);
     let [small, large, victim] = [0, 1, 2].map(|number| places(target)[&(40 * number)]);
-    let mine = State::Open(Some(target.process()));
-    open(&state, &container, small, 2, State::Open(None));
+    let mine = SegmentState::Open(Some(target.process()));
+    open(&state, &container, small, 2, SegmentState::Open(None));
     open(&state, &container, large, 6, mine);
     let values = values_in(target, victim);
     values[5..].iter().for_each(|&number| remove(&state, &container, number).unwrap());
-    target.words().segment(victim).store(mine);
+    target.shared().segment(victim).store(mine);
     take_free(target);
     target.make_room(100_000).unwrap();
     let places = places(target);
     let moved: Vec<_> = values[..5].iter().map(|number| places[number]).collect();
     assert_eq!(moved, [large; 5]);
     // Whoever had it cannot go on to write to it.
-    assert_eq!(target.words().segment(victim).load(), State::Free);
+    assert_eq!(target.shared().segment(victim).load(), SegmentState::Free);
 }
 
-/// A lane remembers its segment; that may have been filled, emptied and taken by compaction since.
+/// An append slot remembers its segment; that may have been filled, emptied and taken by compaction since.
 #[test]
 fn what_compaction_writes_to_is_no_other_lanes() {
     let pool = pool();
-    let state = pool.state();
+    let state = pool.opened();
     let (target, container) = (&*state.targets[0], container(&state));
     put(&state, &container, 0, LEN).unwrap();
-    let mine = in_state(target, |state| matches!(state, State::Open(_)))[0];
+    let mine = in_state(target, |state| matches!(state, SegmentState::Open(_)))[0];
     take_free(target);
     target.set_free(mine);
     let mut writer = Writer::for_compaction(target);
     assert_eq!(append(target, &mut writer), mine);
     writer.publish();
-    assert_eq!(target.lanes.enter().take(&target.table()), None, "it goes to somebody else");
+    assert_eq!(target.append_slots.enter().take(&target.table()), None, "it goes to somebody else");
     assert_eq!(append(target, &mut Writer::for_compaction(target)), mine);
 }

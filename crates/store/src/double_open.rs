@@ -1,7 +1,7 @@
-//! Two copies of this code in one process, as a preloaded library beside libdaos.so: each has a registry of
-//! open pools of its own, and LMDB must not open an index twice in a process. Every process notes in the
-//! words of its slot where it has mapped the control file; a copy that finds such a mapping of its own
-//! process which it did not make itself keeps out.
+//! Keeps two copies of this library in one process (a preloaded library beside `libdaos.so`) from opening the same pool.
+//! Each copy has its own registry of open pools, and LMDB must not open an index twice in a process. So every process
+//! records in its slot of the control file where it has mapped that file. A copy that finds a mapping in its own process
+//! that it did not make refuses to open the pool.
 use crate::control::Control;
 use esker_types::{Error, ErrorKind, Result};
 use std::sync::atomic::Ordering;
@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 const PID_SHIFT: u32 = 40;
 const PAGE_SHIFT: u32 = 12;
 
-/// What a process notes: its number, and the page at which the control file begins in its memory.
+/// What a process records: its process id, and the page at which it has mapped the control file.
 fn note(address: usize) -> u64 {
     u64::from(std::process::id()) << PID_SHIFT | address as u64 >> PAGE_SHIFT
 }
@@ -18,8 +18,8 @@ fn address_in(note: u64) -> u64 {
     (note % (1 << PID_SHIFT)) << PAGE_SHIFT
 }
 
-/// Refuses to go on where another copy of this code has the pool open in this process. A note may be left
-/// from a process that died, or that became another program: the memory map tells.
+/// Fails if another copy of this library has the pool open in this process. A record may be left over from a process
+/// that died or that executed another program, so the memory map is consulted.
 ///
 /// # Errors
 /// `Busy`.
@@ -37,12 +37,12 @@ pub(crate) fn refuse(control: &Control) -> Result<()> {
     }
 }
 
-/// Notes that this process has the pool open.
+/// Records that this process has the pool open.
 pub(crate) fn enter(control: &Control) {
     control.process(control.slot).mapping.store(note(control.address()), Ordering::Release);
 }
 
-/// Takes the note back.
+/// Removes the record.
 pub(crate) fn leave(control: &Control) {
     control.process(control.slot).mapping.store(0, Ordering::Release);
 }
@@ -85,14 +85,14 @@ mod tests {
     #[test]
     fn notes_of_the_dead_and_of_other_programs_stand_in_nobodys_way() {
         let mut pool = Scratch::new(24 << 20, |spec| spec.targets = Some(2));
-        let control = std::sync::Arc::clone(&pool.state().control);
+        let control = std::sync::Arc::clone(&pool.opened().control);
         let other = crate::control::ProcessSlot((control.slot.0 + 1) % 4096);
         // This process number, and memory that is something else.
         let elsewhere = &raw const pool as usize;
         control.process(other).mapping.store(note(elsewhere), Ordering::Release);
         drop(control);
         pool.reopen();
-        let state = pool.state();
+        let state = pool.opened();
         assert_ne!(state.control.process(state.control.slot).mapping.load(Ordering::Acquire), 0);
     }
 

@@ -1,25 +1,30 @@
-//! Keys too long for the index: its keys have their first bytes and a hash of them, the records under these the
-//! rest. `docs/format.md` draws both.
-use crate::keys::damaged;
-use crate::record::RecordBytes;
+//! Keys that are too long for the index. The index key has their first bytes and a hash, the record under it has the
+//! rest. `docs/format.md` has the layout of both.
 use esker_types::limits::{KEY_PAIR_MAX, KEY_WHOLE_MAX};
-use esker_types::{KeyBuffer, KeyKind, Result, check_key_length, decode_key, encode_key};
+use esker_types::{
+    Error, ErrorKind, KeyBuffer, KeyKind, Result, check_key_length, decode_key, encode_key,
+};
 use sha2::{Digest, Sha256};
+use smallvec::SmallVec;
 
-/// Stands behind the first bytes of a key, before its hash; sorts behind the end of a key and before whatever
-/// else could follow.
+/// Separates the first bytes of a cut key from its hash. Sorts after the end of a key and before anything else that
+/// could follow.
 const CUT: [u8; 2] = [0, 1];
-/// Ends an encoded key, as it does where it is whole.
+/// Ends an encoded key, whole or cut.
 const END: [u8; 2] = [0, 0];
-/// Hex digits of the hash, so that no byte of it is zero.
+/// Hex digits of the hash; as text, it has no zero bytes.
 const HASH_LEN: usize = 32;
-/// What stands behind the first bytes.
+/// Length of what follows the first bytes.
 const STUB_LEN: usize = CUT.len() + HASH_LEN + END.len();
 
-/// Bytes an encoded dkey can take. A longer one had no akey beside it that was short enough.
+/// Longest encoded dkey. A longer one would leave no room for any akey.
 pub(crate) const DKEY_ROOM: usize = KEY_PAIR_MAX - 3;
 
-/// What a key of the index leaves out of its dkey and its akey; nothing where it has them whole.
+pub(crate) fn damaged() -> Error {
+    Error::new(ErrorKind::Corrupt, "the index has a damaged key: run `esker pool check`")
+}
+
+/// What an index key leaves out of its dkey and its akey; empty if it has them whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LeftOut<'k> {
     pub(crate) dkey: &'k [u8],
@@ -31,15 +36,15 @@ impl<'k> LeftOut<'k> {
         self.dkey.is_empty() && self.akey.is_empty()
     }
 
-    /// As it stands in a record.
-    pub(crate) fn encode(&self, out: &mut RecordBytes) {
+    /// Appends it as it is stored in a record.
+    pub(crate) fn encode<const N: usize>(&self, out: &mut SmallVec<[u8; N]>) {
         for part in [self.dkey, self.akey] {
             out.extend_from_slice(&(part.len() as u32).to_le_bytes());
             out.extend_from_slice(part);
         }
     }
 
-    /// Reads it at the head of `bytes`, and returns what comes behind.
+    /// Decodes it from the beginning of `bytes`, and returns the rest.
     pub(crate) fn split(bytes: &'k [u8]) -> Option<(Self, &'k [u8])> {
         let part = |bytes: &'k [u8]| {
             let (len, rest) = bytes.split_first_chunk()?;
@@ -51,7 +56,7 @@ impl<'k> LeftOut<'k> {
     }
 }
 
-/// Appends `key` to `out`: whole where it fits `room` bytes encoded, else cut.
+/// Appends `key` to `out`, encoded: whole if that takes at most `room` bytes, else cut.
 #[inline]
 pub(crate) fn encode(
     kind: KeyKind,
@@ -89,7 +94,7 @@ fn escaped(key: &[u8]) -> usize {
     key.iter().map(|byte| escaped_byte(*byte)).sum()
 }
 
-/// Bytes of a key to be cut that stay: never all.
+/// Number of leading bytes of a cut key that stay in the index; never all.
 fn kept(key: &[u8], room: usize) -> usize {
     let mut left = room.saturating_sub(END.len()).min(DKEY_ROOM - STUB_LEN);
     let fits = |byte: &&u8| {
@@ -115,16 +120,16 @@ fn encode_cut(key: &[u8], room: usize, out: &mut impl KeyBuffer) -> Result<()> {
     Ok(())
 }
 
-/// The first half of the SHA-256 sum, as hex digits: nobody finds two keys with the same one.
+/// The first half of the SHA-256 hash, in hex digits. Nobody can find two keys with the same one.
 fn hash(key: &[u8]) -> String {
     let sum = Sha256::digest(key);
     sum.iter().take(HASH_LEN / 2).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The key that [`encode`] made `encoded` of, leaving out `rest`.
+/// The key of which [`encode`] made `encoded`, leaving out `rest`.
 ///
 /// # Errors
-/// `Corrupt` where they do not belong together.
+/// `Corrupt` if they do not belong together.
 pub(crate) fn decode(kind: KeyKind, encoded: &[u8], rest: &[u8]) -> Result<Vec<u8>> {
     let key = match stub(kind, encoded) {
         None => decode_key(kind, encoded).filter(|_| rest.is_empty()),
@@ -136,7 +141,7 @@ pub(crate) fn decode(kind: KeyKind, encoded: &[u8], rest: &[u8]) -> Result<Vec<u
     key.ok_or_else(damaged)
 }
 
-/// As much of a key as its encoded form has, and whether that is all of it.
+/// The part of a key that its encoded form has, and whether that is all of it.
 pub(crate) fn start(kind: KeyKind, encoded: &[u8]) -> Option<(Vec<u8>, bool)> {
     match stub(kind, encoded) {
         None => decode_key(kind, encoded).map(|key| (key, true)),
@@ -144,7 +149,7 @@ pub(crate) fn start(kind: KeyKind, encoded: &[u8]) -> Option<(Vec<u8>, bool)> {
     }
 }
 
-/// The first bytes, encoded, and the hash of a key that was cut.
+/// The encoded first bytes and the hash of a cut key; `None` for a whole one.
 fn stub(kind: KeyKind, encoded: &[u8]) -> Option<(&[u8], &[u8])> {
     let at = encoded.len().checked_sub(STUB_LEN).filter(|_| kind == KeyKind::Bytes)?;
     let (first, stub) = encoded.split_at(at);
@@ -171,13 +176,13 @@ mod tests {
 
     /// Keys of all sorts: short ones, long ones that begin alike, those of zeros.
     fn keys() -> Vec<Vec<u8>> {
-        let mut noise = crate::noise::Noise::new(8);
+        let mut random = crate::tests::Random::new(8);
         let sizes = [1, 900, 1023, 1024, 1025, 1900, 5000, KEY_MAX];
         let mut keys: Vec<_> =
             sizes.iter().flat_map(|&len| [vec![b'k'; len], vec![0; len]]).collect();
         for len in sizes {
             keys.push(
-                (0..len).map(|_| noise.bytes(2).first().map_or(0, |byte| byte % 3)).collect(),
+                (0..len).map(|_| random.bytes(2).first().map_or(0, |byte| byte % 3)).collect(),
             );
         }
         keys
@@ -233,7 +238,7 @@ mod tests {
         for (left_out, problems) in [(right, 0), (LeftOut { dkey: b"other", akey: b"" }, 1)] {
             let (epoch, body) = (Epoch(1), Body::Inline(b"v"));
             let record = Record { epoch, record_size: 1, count: 1, left_out, body };
-            let target = &pool.state().targets[0];
+            let target = &pool.opened().targets[0];
             target.change(|change| change.put_record(&key, &record)).unwrap();
             pool.close();
             let report = Pool::check(&pool.path(), false, &mut |_, _| {}).unwrap();

@@ -1,52 +1,53 @@
-//! Free index pages kept out of use, so that those in use stay few and warm.
+//! Reserved free pages: free pages of an index that are kept out of use, so that the pages in use stay few and in
+//! cache.
 //!
-//! LMDB takes the pages first that have been free for longest. After a large removal thousands of them go
-//! round: every commit writes to pages that left all caches long ago, and maintains a tree of free pages
-//! that has grown deep. So free pages beyond what commits need are parked as values of a table of their
-//! own, and come back before the index would grow. `docs/decisions/0014-parked-pages.md` has the figures.
+//! LMDB reuses the pages first that have been free for longest. After a large removal, thousands of pages take turns:
+//! every commit writes to pages that have long left all caches, and maintains a deep tree of free pages. So free
+//! pages beyond what commits need are reserved as values of a table of their own. They are released before the index
+//! would grow. `docs/decisions/0014-parked-pages.md` has measurements.
 use crate::io::txn::{Txn, WriteTxn};
 use crate::keys::{Key, Table};
 use crate::target::Target;
 use esker_types::{ErrorKind, Result};
 use std::sync::atomic::Ordering;
 
-/// With fewer free pages than this, parked ones are brought back.
+/// With fewer free pages than this, reserved ones are released.
 const FREE_MIN: u64 = 96;
-/// With more free pages than this, some are parked.
+/// With more free pages than this, some are reserved.
 const FREE_MAX: u64 = 256;
-/// Pages parked or brought back by one commit.
+/// Pages reserved or released by one commit.
 const BATCH: u64 = 64;
-/// Commits to let pass where readers of the past keep free pages from being used.
+/// Commits to wait if readers of old states keep free pages from being used.
 const PAUSE: u64 = 256;
-/// Commits to let pass after pages were freed that cannot be used at once.
+/// Commits to wait after pages were freed that cannot be used yet.
 const SETTLE: u64 = 4;
-/// A reader this many commits behind does not keep many pages from being used.
+/// A reader at most this many commits behind keeps few pages from being used.
 const LAG_MAX: u64 = 8;
-/// Pages brought back by one commit where there is no room for a change: LMDB's note of them must not
-/// take several pages in a row.
+/// Pages released by one commit if there is no room for a change. LMDB's list of them must not take several adjacent
+/// pages.
 const RETURN_BATCH: u64 = 256;
-/// How many such commits may follow each other.
+/// Most such commits in a row.
 const RETURNS_MAX: usize = 16;
 
-/// What fills one page that holds nothing else, less LMDB's header and some room to be sure.
+/// Space of a page that a value which fills it alone leaves for LMDB's headers.
 const MARGIN: u64 = 64;
 
-/// What there is to do about free pages.
+/// What is to be done about free pages before a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Due {
-    /// So many are parked.
-    Parking(u64),
-    /// So many come back.
-    Return(u64),
-    /// The index grows.
+pub(crate) enum FreePageWork {
+    /// Reserve this many.
+    Reservation(u64),
+    /// Release this many.
+    Release(u64),
+    /// Grow the index.
     Growth,
 }
 
-fn parked_key(number: u32) -> Key {
-    Key::table(Table::Parked).push(&number.to_be_bytes())
+fn reserved_key(number: u32) -> Key {
+    Key::table(Table::ReservedPages).push(&number.to_be_bytes())
 }
 
-/// Number of entries of a table whose keys count from zero.
+/// Number of entries of a table whose keys count up from zero.
 pub(crate) fn count(txn: &Txn, table: Table) -> Result<u32> {
     let table = Key::table(table);
     let last = txn.cursor()?.seek_before(&table.successor())?;
@@ -56,91 +57,91 @@ pub(crate) fn count(txn: &Txn, table: Table) -> Result<u32> {
         .map_or(0, |n| u32::from_be_bytes(n).saturating_add(1)))
 }
 
-/// Pages in use and in all, but for those that are `parked` and those the index does not have.
-fn used_and_total(txn: &Txn, parked: u64, idle: u64) -> Result<(u64, u64)> {
+/// Pages in use and in total, without `reserved` ones and without `idle` ones, which the index file lacks.
+fn used_and_total(txn: &Txn, reserved: u64, idle: u64) -> Result<(u64, u64)> {
     let pages = txn.pages()?;
-    Ok((pages.used.saturating_sub(parked + idle), pages.total.saturating_sub(idle)))
+    Ok((pages.used.saturating_sub(reserved + idle), pages.total.saturating_sub(idle)))
 }
 
 impl Target {
-    /// As [`Target::pages`], with parked ones counted: their word may be off after the death of a process,
-    /// by a batch at most, until the next time something is parked or brought back.
+    /// As [`Target::pages`], but counts the reserved pages. The shared count may be off by a batch after a process
+    /// died, until pages are reserved or released again.
     pub(crate) fn pages_counted(&self, txn: &Txn) -> Result<(u64, u64)> {
-        used_and_total(txn, count(txn, Table::Parked)?.into(), self.idle_pages())
+        used_and_total(txn, count(txn, Table::ReservedPages)?.into(), self.idle_pages())
     }
 
-    /// Pages of the index that hold something, and all there are.
+    /// Pages of the index in use, and in total.
     pub(crate) fn pages(&self, txn: &Txn) -> Result<(u64, u64)> {
-        used_and_total(txn, self.words().parked.load(Ordering::Relaxed), self.idle_pages())
+        used_and_total(txn, self.shared().reserved_pages.load(Ordering::Relaxed), self.idle_pages())
     }
 
-    /// Counts parked pages anew.
-    pub(crate) fn count_parked(&self) -> Result<()> {
-        let parked = count(&*self.index.read()?, Table::Parked)?;
-        self.words().parked.store(u64::from(parked), Ordering::Relaxed);
+    /// Counts the reserved pages and stores the count.
+    pub(crate) fn count_reserved(&self) -> Result<()> {
+        let reserved = count(&*self.index.read()?, Table::ReservedPages)?;
+        self.shared().reserved_pages.store(u64::from(reserved), Ordering::Relaxed);
         Ok(())
     }
 
-    /// What there is to do about free pages before a change, by [`Target::tend`].
-    pub(crate) fn due(&self, txn: &WriteTxn) -> Result<Option<Due>> {
+    /// What is to be done about free pages before a change.
+    pub(crate) fn due(&self, txn: &WriteTxn) -> Result<Option<FreePageWork>> {
         if self.wants_block(txn)? {
-            return Ok(Some(Due::Growth));
+            return Ok(Some(FreePageWork::Growth));
         }
         if !self.index.is_mapped() {
             return Ok(None);
         }
         let free = txn.free_pages()?;
         if free < FREE_MIN {
-            let parked = self.words().parked.load(Ordering::Relaxed);
-            return Ok((parked > 0).then_some(Due::Return(BATCH)));
+            let reserved = self.shared().reserved_pages.load(Ordering::Relaxed);
+            return Ok((reserved > 0).then_some(FreePageWork::Release(BATCH)));
         }
-        if free <= FREE_MAX || txn.id() < self.parking_pause.load(Ordering::Relaxed) {
+        if free <= FREE_MAX || txn.id() < self.reserving_pause.load(Ordering::Relaxed) {
             return Ok(None);
         }
         if self.index.oldest_listed()? + LAG_MAX < txn.id() {
-            self.parking_pause.store(txn.id() + PAUSE, Ordering::Relaxed);
+            self.reserving_pause.store(txn.id() + PAUSE, Ordering::Relaxed);
             return Ok(None);
         }
-        Ok(Some(Due::Parking(BATCH.min(free - FREE_MAX))))
+        Ok(Some(FreePageWork::Reservation(BATCH.min(free - FREE_MAX))))
     }
 
-    /// Uses up a transaction on free pages.
-    pub(crate) fn tend(&self, mut txn: WriteTxn, due: Due) -> Result<()> {
-        if due == Due::Growth {
+    /// Spends a transaction on free pages.
+    pub(crate) fn tend(&self, mut txn: WriteTxn, due: FreePageWork) -> Result<()> {
+        if due == FreePageWork::Growth {
             drop(txn);
             return self.grow_index(1, false).map(drop);
         }
-        let (id, before) = (txn.id(), count(&txn, Table::Parked)?);
+        let (id, before) = (txn.id(), count(&txn, Table::ReservedPages)?);
         let after = match due {
-            Due::Parking(pages) => park(&mut txn, before, pages)?,
-            Due::Return(pages) => bring_back(&mut txn, before, pages)?,
-            Due::Growth => before,
+            FreePageWork::Reservation(pages) => reserve(&mut txn, before, pages)?,
+            FreePageWork::Release(pages) => release(&mut txn, before, pages)?,
+            FreePageWork::Growth => before,
         };
         let reach = self.index.reach()?;
-        // With the write lock held, or a later count could be overwritten. Where the commit comes to
-        // nothing the next one counts again.
-        self.words().parked.store(u64::from(after), Ordering::Relaxed);
+        // Stored with the write lock held, so that a later count is not overwritten. If the commit fails, the next
+        // one counts again.
+        self.shared().reserved_pages.store(u64::from(after), Ordering::Relaxed);
         txn.commit()?;
         if self.index.reach()? > reach {
-            // They were freed too recently to be had, so others were taken that had never been used.
-            self.parking_pause.store(id + SETTLE, Ordering::Relaxed);
+            // The free pages cannot be used yet, so LMDB took pages from the end of the file.
+            self.reserving_pause.store(id + SETTLE, Ordering::Relaxed);
         }
         Ok(())
     }
 
-    /// Brings parked pages back for a change that found no room; true where there were any.
+    /// Releases reserved pages for a change that found no room. True if there were any.
     pub(crate) fn return_pages(&self) -> Result<bool> {
-        self.count_parked()?;
+        self.count_reserved()?;
         let latest = self.index.read()?.id();
-        self.parking_pause.store(latest + PAUSE, Ordering::Relaxed);
+        self.reserving_pause.store(latest + PAUSE, Ordering::Relaxed);
         let mut any = false;
-        // Bringing pages back takes pages too: the first few make room for the others.
+        // Releasing pages takes pages too: small batches first make room for large ones.
         let batches = (4..8).map(|power| 1 << power).chain([RETURN_BATCH; RETURNS_MAX]);
         for batch in batches {
-            if self.words().parked.load(Ordering::Relaxed) == 0 {
+            if self.shared().reserved_pages.load(Ordering::Relaxed) == 0 {
                 break;
             }
-            match self.tend(self.index.write()?, Due::Return(batch)) {
+            match self.tend(self.index.write()?, FreePageWork::Release(batch)) {
                 Err(error) if error.kind() == ErrorKind::NoSpace => break,
                 result => result?,
             }
@@ -150,17 +151,17 @@ impl Target {
     }
 }
 
-fn park(txn: &mut WriteTxn, parked: u32, pages: u64) -> Result<u32> {
+fn reserve(txn: &mut WriteTxn, reserved: u32, pages: u64) -> Result<u32> {
     let len = (txn.pages()?.bytes - MARGIN) as usize;
-    let after = parked.saturating_add(pages as u32);
-    (parked..after).try_for_each(|number| txn.reserve(&parked_key(number), len).map(drop))?;
+    let after = reserved.saturating_add(pages as u32);
+    (reserved..after).try_for_each(|number| txn.reserve(&reserved_key(number), len).map(drop))?;
     Ok(after)
 }
 
-fn bring_back(txn: &mut WriteTxn, parked: u32, pages: u64) -> Result<u32> {
-    let after = parked.saturating_sub(pages as u32);
-    for number in (after..parked).rev() {
-        txn.delete(&parked_key(number))?;
+fn release(txn: &mut WriteTxn, reserved: u32, pages: u64) -> Result<u32> {
+    let after = reserved.saturating_sub(pages as u32);
+    for number in (after..reserved).rev() {
+        txn.delete(&reserved_key(number))?;
     }
     Ok(after)
 }
@@ -179,7 +180,7 @@ mod tests {
             spec.targets = Some(2);
             spec.index_percent = Some(12);
         });
-        test(&pool.state().targets[0]);
+        test(&pool.opened().targets[0]);
     }
 
     fn key(number: u32) -> Vec<u8> {
@@ -205,8 +206,8 @@ mod tests {
         }
     }
 
-    fn parked(target: &Target) -> u64 {
-        target.words().parked.load(Ordering::Relaxed)
+    fn reserved(target: &Target) -> u64 {
+        target.shared().reserved_pages.load(Ordering::Relaxed)
     }
 
     #[test]
@@ -220,28 +221,28 @@ mod tests {
                 commits(target, 100);
                 let txn = target.index.read().unwrap();
                 let free = txn.free_pages().unwrap();
-                assert!(parked(target) > used / 2, "{} of {used}", parked(target));
+                assert!(reserved(target) > used / 2, "{} of {used}", reserved(target));
                 assert!((FREE_MIN..=FREE_MAX + BATCH).contains(&free), "{free} free");
-                assert_eq!(u64::from(count(&txn, Table::Parked).unwrap()), parked(target));
-                assert!(target.pages(&txn).unwrap().0 < FREE_MIN, "parked pages count as used");
+                assert_eq!(u64::from(count(&txn, Table::ReservedPages).unwrap()), reserved(target));
+                assert!(target.pages(&txn).unwrap().0 < FREE_MIN, "reserved pages count as used");
                 drop(txn);
                 fill(target);
                 let last = target.index.reach().unwrap();
                 assert!(last <= most, "{last} pages where {most} were enough");
                 most = last + last / 8;
             }
-            target.words().parked.store(77, Ordering::Relaxed);
-            target.count_parked().unwrap();
-            let counted = count(&target.index.read().unwrap(), Table::Parked).unwrap();
-            assert_eq!(u64::from(counted), parked(target));
+            target.shared().reserved_pages.store(77, Ordering::Relaxed);
+            target.count_reserved().unwrap();
+            let counted = count(&target.index.read().unwrap(), Table::ReservedPages).unwrap();
+            assert_eq!(u64::from(counted), reserved(target));
         });
     }
 
     #[test]
     fn a_damaged_count_is_no_reason_to_panic() {
         with_target("/dev/shm", |target| {
-            target.change(|change| change.put(&parked_key(u32::MAX), b"x")).unwrap();
-            target.count_parked().unwrap();
+            target.change(|change| change.put(&reserved_key(u32::MAX), b"x")).unwrap();
+            target.count_reserved().unwrap();
             commits(target, 10);
             target.return_pages().unwrap();
             commits(target, 10);
@@ -255,10 +256,10 @@ mod tests {
             let reader = target.index.read().unwrap();
             empty(target, 0..KEYS);
             commits(target, 2 * PAUSE as u32);
-            assert!(parked(target) <= 2 * BATCH, "{} parked", parked(target));
+            assert!(reserved(target) <= 2 * BATCH, "{} reserved", reserved(target));
             drop(reader);
             commits(target, 2 * PAUSE as u32);
-            assert!(parked(target) > 500, "{} parked", parked(target));
+            assert!(reserved(target) > 500, "{} reserved", reserved(target));
         });
     }
 
@@ -280,9 +281,9 @@ mod tests {
             for _ in 0..3 {
                 (0..room).step_by(1000).for_each(|first| empty(target, first..first + 1000));
                 commits(target, 200);
-                assert!(parked(target) > 500, "{} parked", parked(target));
-                // As if a process had died before it noted what it parked.
-                target.words().parked.store(0, Ordering::Relaxed);
+                assert!(reserved(target) > 500, "{} reserved", reserved(target));
+                // As if a process had died before it noted what it reserved.
+                target.shared().reserved_pages.store(0, Ordering::Relaxed);
                 let again = fill_up(target);
                 assert!(again >= room / 20 * 19, "{again} keys where {room} found room");
             }
@@ -298,7 +299,7 @@ mod tests {
             target.change(all).unwrap();
             empty(target, 0..KEYS);
             commits(target, 20);
-            assert_eq!(parked(target), 0);
+            assert_eq!(reserved(target), 0);
         });
     }
 }

@@ -1,64 +1,60 @@
-//! Containers of a pool: who they are, who uses them, and their metadata. All of it is on target 0.
-mod metadata;
-mod uses;
-
-pub(crate) use uses::Uses;
-
+//! Containers of a pool, their users and their metadata. All of it is stored on target 0.
 use crate::commit::Change;
 use crate::io::txn::Txn;
 use crate::keys::{Key, Table};
-use crate::pool::State;
+use crate::pool::OpenPool;
 use esker_types::info::{ContainerId, ContainerInfo, ContainerRef, OpenMode};
 use esker_types::limits::CONTAINERS_MAX;
 use esker_types::{Checksum, Epoch, Error, ErrorKind, Result, Uuid, check_label};
+use std::collections::HashMap;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A container as a process works with it.
+/// A container that a process has open.
 #[derive(Debug)]
 pub struct Container {
     info: ContainerInfo,
-    /// Destroyed containers when this one was last known to exist.
+    /// Number of destroyed containers when this one was last known to exist.
     seen: AtomicU64,
 }
 
-/// A container to be made.
+/// Specification of a container to be created.
 #[derive(Clone, Debug, Default)]
 pub struct ContainerSpec<'a> {
-    /// Its name; `None` for none.
+    /// Its label, if any.
     pub label: Option<&'a str>,
-    /// Its id; `None` draws one.
+    /// Its UUID; `None` for a random one.
     pub uuid: Option<Uuid>,
-    /// Checksum over its data.
+    /// Kind of checksums over its data.
     pub checksum: Checksum,
-    /// Metadata it has from the beginning.
+    /// Initial metadata.
     pub metadata: &'a [(&'a str, &'a [u8])],
-    /// First object id that is handed out.
+    /// The first object id that is allocated.
     pub first_oid: u64,
 }
 
 impl Container {
-    /// Its number.
+    /// Its number in the pool.
     #[must_use]
     pub fn id(&self) -> ContainerId {
         self.info.id
     }
 
-    /// Checksum over its data.
+    /// Kind of checksums over its data.
     #[must_use]
     pub fn checksum(&self) -> Checksum {
         self.info.checksum
     }
 
-    /// What was known of it when it was opened.
+    /// Its properties when it was opened.
     #[must_use]
     pub fn info(&self) -> &ContainerInfo {
         &self.info
     }
 
-    /// Refuses to go on with a container that was destroyed behind its users' back. Nearly free while
-    /// no container is destroyed.
-    pub fn check_alive(&self, pool: &State) -> Result<()> {
+    /// Fails with `NoHandle` if the container was destroyed since it was opened. One atomic load unless some
+    /// container is destroyed.
+    pub fn check_alive(&self, pool: &OpenPool) -> Result<()> {
         let destroyed = pool.control.destroyed_containers().load(Ordering::Acquire);
         if destroyed == self.seen.load(Ordering::Relaxed) {
             return Ok(());
@@ -85,7 +81,7 @@ fn label_key(label: &str) -> Key {
     Key::table(Table::Label).push(label.as_bytes())
 }
 
-/// Value of a container: number, checksum, when created, label.
+/// Encodes the value of a container: number, checksum, epoch of creation, label.
 fn encode(info: &ContainerInfo) -> Vec<u8> {
     let mut out = info.id.0.to_le_bytes().to_vec();
     out.push(info.checksum as u8);
@@ -100,7 +96,7 @@ fn decode(key: &[u8], value: &[u8]) -> Result<ContainerInfo> {
     })
 }
 
-/// The container that an entry of its table tells of.
+/// Decodes an entry of the table of containers.
 pub(crate) fn parse_container(key: &[u8], value: &[u8]) -> Option<ContainerInfo> {
     let uuid = Uuid(key.get(1..)?.try_into().ok()?);
     let (id, rest) = value.split_first_chunk()?;
@@ -135,11 +131,11 @@ fn find(txn: &Txn, name: ContainerRef<'_>) -> Result<ContainerInfo> {
     decode(&key, txn.get(&key)?.ok_or_else(unknown)?)
 }
 
-impl State {
-    /// Makes a container.
+impl OpenPool {
+    /// Creates a container.
     ///
     /// # Errors
-    /// `Exists` where label or UUID are taken.
+    /// `Exists` if label or UUID are taken.
     pub fn create_container(&self, spec: &ContainerSpec<'_>) -> Result<ContainerInfo> {
         spec.label.map_or(Ok(()), check_label)?;
         let uuid = match spec.uuid {
@@ -157,9 +153,9 @@ impl State {
                 handles: 0,
             };
             insert(change, &info)?;
-            metadata::put_next_oid(change, info.id, spec.first_oid)?;
+            put_next_oid(change, info.id, spec.first_oid)?;
             for (name, value) in spec.metadata {
-                change.put(&metadata::key(info.id, name), value)?;
+                change.put(&metadata_key(info.id, name), value)?;
             }
             Ok(info)
         })
@@ -168,7 +164,7 @@ impl State {
     /// Opens a container.
     ///
     /// # Errors
-    /// `NotFound`; `Busy` where exclusive use stands against it.
+    /// `NotFound`; `Busy` if exclusive use conflicts.
     pub fn open_container(&self, name: ContainerRef<'_>, mode: OpenMode) -> Result<Container> {
         let mut uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
         let seen = self.control.destroyed_containers().load(Ordering::Acquire);
@@ -186,11 +182,11 @@ impl State {
         }
     }
 
-    /// Removes a container with all its objects. Others see it gone at once; its space is freed before
-    /// this returns, or by the next process that opens the pool if this one dies.
+    /// Destroys a container with all its objects. Other processes see it gone at once. Its space is freed before this
+    /// returns, or by the next process that opens the pool if this one dies.
     ///
     /// # Errors
-    /// `Busy` where somebody has it open, unless `force`.
+    /// `Busy` if a process has it open, unless `force`.
     pub fn destroy_container(&self, name: ContainerRef<'_>, force: bool) -> Result<()> {
         let info = find(&*self.targets[0].read()?, name)?;
         {
@@ -207,19 +203,19 @@ impl State {
             if !info.label.is_empty() {
                 change.delete(&label_key(&info.label))?;
             }
-            change.put(&Key::container(Table::Doomed, info.id), &[])
+            change.put(&Key::container(Table::Destroyed, info.id), &[])
         });
         if !force {
             self.control.use_container(info.id, None)?;
         }
         removed?;
-        crate::doomed::empty(self, info.id)
+        crate::destroyed::empty(self, info.id)
     }
 
-    /// All containers, by label.
+    /// All containers, sorted by label.
     pub fn list_containers(&self) -> Result<Vec<ContainerInfo>> {
         let mut found = Vec::new();
-        // No view is kept: whoever has `uses` may wait for what waits for views to go.
+        // No read transaction is kept: the owner of `uses` may wait for one who waits for readers to finish.
         each(&*self.targets[0].read()?, &Key::table(Table::Container), |key, value| {
             found.push(decode(key, value)?);
             Ok(())
@@ -232,7 +228,7 @@ impl State {
         Ok(found)
     }
 
-    /// Gives a container another label; `None` takes it away.
+    /// Sets the label of a container; `None` removes it.
     pub fn rename_container(&self, container: &Container, label: Option<&str>) -> Result<()> {
         label.map_or(Ok(()), check_label)?;
         self.targets[0].change(|change| {
@@ -268,7 +264,7 @@ pub(crate) fn each(
 fn insert(change: &mut Change<'_>, info: &ContainerInfo) -> Result<()> {
     let key = container_key(info.uuid);
     let taken =
-        |what: &str| Error::new(ErrorKind::Exists, format!("container {what} exists already"));
+        |what: &str| Error::new(ErrorKind::Exists, format!("container {what} already exists"));
     if change.txn().get(&key)?.is_some() {
         return Err(taken(&info.uuid.to_string()));
     }
@@ -282,7 +278,7 @@ fn insert(change: &mut Change<'_>, info: &ContainerInfo) -> Result<()> {
     change.put(&key, &encode(info))
 }
 
-/// Draws a number no container ever had.
+/// Allocates a container number that was never used.
 fn next_id(change: &mut Change<'_>) -> Result<ContainerId> {
     let key = Key::table(Table::Next);
     let last = change
@@ -292,12 +288,156 @@ fn next_id(change: &mut Change<'_>) -> Result<ContainerId> {
         .map_or(0, u32::from_le_bytes);
     if last >= CONTAINERS_MAX {
         let message = format!(
-            "the pool has had {CONTAINERS_MAX} containers, the most one has in its life: make another pool"
+            "the pool has had {CONTAINERS_MAX} containers (CONTAINERS_MAX), the most in its lifetime: create another pool"
         );
         return Err(Error::new(ErrorKind::Overflow, message));
     }
     change.put(&key, &(last + 1).to_le_bytes())?;
     Ok(ContainerId(last + 1))
+}
+
+/// Containers that this process has open.
+#[derive(Debug, Default)]
+pub(crate) struct Uses(HashMap<ContainerId, Use>);
+
+#[derive(Debug)]
+struct Use {
+    handles: u32,
+    exclusive: bool,
+}
+
+impl OpenPool {
+    fn begin_use(&self, uses: &mut Uses, id: ContainerId, mode: OpenMode) -> Result<()> {
+        let exclusive = mode == OpenMode::Exclusive;
+        let busy = || Error::new(ErrorKind::Busy, "the container is in use, or in exclusive use");
+        match uses.0.get_mut(&id) {
+            Some(held) if held.exclusive || exclusive => return Err(busy()),
+            Some(held) => held.handles += 1,
+            None => {
+                if !self.control.use_container(id, Some(mode))? {
+                    return Err(busy());
+                }
+                uses.0.insert(id, Use { handles: 1, exclusive });
+            }
+        }
+        Ok(())
+    }
+
+    fn end_use(&self, uses: &mut Uses, id: ContainerId) -> Result<()> {
+        let Some(held) = uses.0.get_mut(&id) else { return Ok(()) };
+        held.handles -= 1;
+        if held.handles == 0 {
+            uses.0.remove(&id);
+            self.control.use_container(id, None)?;
+        }
+        Ok(())
+    }
+
+    /// Number of handles of this process, plus one if other processes have any.
+    fn handles(&self, uses: &Uses, id: ContainerId) -> u32 {
+        let mine = uses.0.get(&id).map_or(0, |held| held.handles);
+        mine + u32::from(self.control.container_used_by_other(id))
+    }
+
+    /// Closes one handle of a container.
+    pub fn close_container(&self, id: ContainerId) -> Result<()> {
+        let mut uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
+        self.end_use(&mut uses, id)
+    }
+}
+
+impl OpenPool {
+    /// Allocates `count` consecutive object ids; returns the first.
+    pub fn allocate_oids(&self, container: &Container, count: u64) -> Result<u64> {
+        self.targets[0].change(|change| {
+            container.check_alive(self)?;
+            let first = next_oid(change.txn(), container.id())?;
+            let next = first.checked_add(count).ok_or_else(|| {
+                Error::new(
+                    ErrorKind::Overflow,
+                    "the container has no object ids left: make another one",
+                )
+            })?;
+            put_next_oid(change, container.id(), next)?;
+            Ok(first)
+        })
+    }
+
+    /// The first object id that the next allocation would return.
+    pub fn next_oid(&self, container: &Container) -> Result<u64> {
+        next_oid(&*self.targets[0].read()?, container.id())
+    }
+
+    /// Value of a metadata entry of a container, or of the pool.
+    pub fn get_metadata(
+        &self,
+        container: Option<ContainerId>,
+        name: &str,
+    ) -> Result<Option<Vec<u8>>> {
+        let txn = self.targets[0].read()?;
+        Ok(txn.get(&metadata_key(container.unwrap_or(POOL), name))?.map(<[u8]>::to_vec))
+    }
+
+    /// Sets or removes metadata entries, all or none.
+    pub fn set_metadata(
+        &self,
+        container: Option<ContainerId>,
+        changes: &[(&str, Option<&[u8]>)],
+    ) -> Result<()> {
+        self.targets[0].change(|change| {
+            for (name, value) in changes {
+                let key = metadata_key(container.unwrap_or(POOL), name);
+                match value {
+                    Some(value) => {
+                        change.check_room()?;
+                        change.put(&key, value)?;
+                    }
+                    None => {
+                        change.delete(&key)?;
+                    }
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Names of metadata entries that begin with `prefix`, sorted.
+    pub fn list_metadata(
+        &self,
+        container: Option<ContainerId>,
+        prefix: &str,
+    ) -> Result<Vec<String>> {
+        let txn = self.targets[0].read()?;
+        let scope = Key::container(Table::Attribute, container.unwrap_or(POOL));
+        let mut names = Vec::new();
+        each(&txn, &scope.clone().push(prefix.as_bytes()), |key, _| {
+            names.push(String::from_utf8_lossy(&key[scope.len()..]).into_owned());
+            Ok(())
+        })?;
+        Ok(names)
+    }
+}
+
+/// Stands for the pool as the owner of metadata.
+const POOL: ContainerId = ContainerId(0);
+
+/// Key of a metadata entry.
+fn metadata_key(container: ContainerId, name: &str) -> Key {
+    Key::container(Table::Attribute, container).push(name.as_bytes())
+}
+
+fn oid_key(container: ContainerId) -> Key {
+    Key::container(Table::Oid, container)
+}
+
+fn next_oid(txn: &Txn, container: ContainerId) -> Result<u64> {
+    let value = txn.get(&oid_key(container))?;
+    Ok(value.and_then(|value| value.try_into().ok()).map_or(0, u64::from_le_bytes))
+}
+
+/// Sets the object id with which the next allocation begins.
+fn put_next_oid(change: &mut Change<'_>, container: ContainerId, next: u64) -> Result<()> {
+    change.put(&oid_key(container), &next.to_le_bytes())
 }
 
 #[cfg(test)]
@@ -308,7 +448,7 @@ mod tests {
     #[test]
     fn a_list_waits_for_others_without_a_view() {
         let pool = Scratch::new(24 << 20, |spec| spec.targets = Some(2));
-        let state = pool.state();
+        let state = pool.opened();
         let target = &state.targets[0];
         let begun = Barrier::new(2);
         std::thread::scope(|scope| {

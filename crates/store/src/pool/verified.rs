@@ -1,48 +1,47 @@
-//! Whether the indexes of a pool are as those left them who knew them to be sound.
-//!
-//! LMDB follows what it finds in a page, so a page that was damaged leads reads and writes astray. To look at all pages
-//! takes time, so a word of the control file tells when that can be left out: as long as a process lives that knows them to
-//! be sound, and afterwards as long as the file system says that nobody has written to the files since.
+//! Whether the indexes of a pool are known to be sound.
+//! // LMDB follows what a page says, so a damaged page leads reads and writes astray. Verifying all pages takes time.
+//! The control file records when that can be skipped: as long as a process lives that has verified them, and
+//! afterwards as long as the file system shows that nobody has written to the files since.
 use crate::control::{Control, ProcessSlot};
 use crate::io::folder::Folder;
 use crate::io::index::DATA;
 use crate::superblock::Superblock;
 use crate::target;
-use esker_types::StableHash;
 use esker_types::limits::PROCESSES_MAX;
-use esker_types::{Error, Result};
+use esker_types::{Error, Result, StableHash};
 use std::hash::{BuildHasher, Hasher};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Set in a stamp, not in the number of a process.
+/// Set in a stamp; clear in the number of a process.
 const STAMP: u64 = 1 << 63;
 
-/// Vouches for the indexes, looking at all of their pages and seals if nobody else does. Call with the setup lock held.
+/// Verifies all pages and record checksums of the indexes, unless they are known to be sound, and records this
+/// process as the one that knows. Call with the setup lock held.
 ///
 /// # Errors
-/// `Corrupt` where something is damaged.
+/// `Corrupt` if something is damaged.
 pub(super) fn begin(pool: &Folder, superblock: &Superblock, control: &Control) -> Result<()> {
     if control.is_current() && is_alive(control) {
-        // It goes on to vouch: processes that come and go without a word are no reason to look.
+        // The other process stays recorded: processes that come and go beside it are no reason to verify again.
         return Ok(());
     }
     if !(control.is_current() && is_as_left(pool, superblock, control)?) {
         super::setup::refuse_damaged(pool, true)?;
     }
-    control.voucher().store(own(control.slot), Ordering::Release);
+    control.verified_by().store(own(control.slot), Ordering::Release);
     Ok(())
 }
 
-/// Hands that over to another process, or, where there is none, notes how the files are. Can be done again, after
-/// `last` was noted.
+/// Hands this over to another process or, if there is none, records a stamp of the files. Can be repeated, with
+/// `last` from the time before.
 pub(super) fn end(pool: &Path, superblock: &Superblock, control: &Control, last: &AtomicU64) {
     let next = match control.other_alive() {
         Some(other) => own(other),
         None => stamp(pool, superblock).unwrap_or(0),
     };
-    let word = control.voucher();
+    let word = control.verified_by();
     let replace =
         |mine| word.compare_exchange(mine, next, Ordering::AcqRel, Ordering::Relaxed).is_ok();
     let before = last.load(Ordering::Relaxed);
@@ -55,21 +54,21 @@ fn own(slot: ProcessSlot) -> u64 {
     u64::from(slot.0) + 1
 }
 
-/// True where nobody has written to the indexes since those left who knew them.
+/// True if nobody has written to the indexes since the stamp was recorded.
 fn is_as_left(pool: &Folder, superblock: &Superblock, control: &Control) -> Result<bool> {
-    let word = control.voucher().load(Ordering::Acquire);
+    let word = control.verified_by().load(Ordering::Acquire);
     Ok(word & STAMP != 0 && stamp(&pool.handle(), superblock)? == word)
 }
 
-/// True where another process that lives vouches.
+/// True if another live process is recorded.
 fn is_alive(control: &Control) -> bool {
-    let word = control.voucher().load(Ordering::Acquire);
+    let word = control.verified_by().load(Ordering::Acquire);
     let slot = word.checked_sub(1).filter(|slot| *slot < PROCESSES_MAX as u64);
     let slot = slot.map(|slot| ProcessSlot(slot as u32)).filter(|slot| *slot != control.slot);
     slot.is_some_and(|slot| control.is_alive(slot))
 }
 
-/// Changes with each write to an index that the file system knows of.
+/// A stamp that changes with each write to an index that the file system knows of.
 fn stamp(pool: &Path, superblock: &Superblock) -> Result<u64> {
     let mut hasher = StableHash.build_hasher();
     for number in 0..superblock.targets {
@@ -103,7 +102,7 @@ mod tests {
         let control = Arc::new(Control::open(&folder, &superblock).unwrap());
         set(&control);
         let known = is_as_left(&folder, &superblock, &control).unwrap();
-        crate::copies::leave(&control);
+        crate::double_open::leave(&control);
         known
     }
 
@@ -113,7 +112,7 @@ mod tests {
     /// Opens a container of a pool and never closes what it opened.
     fn leave_open(path: &Path) {
         let pool = Pool::open(path).unwrap();
-        let state = Arc::clone(&pool.state().unwrap());
+        let state = Arc::clone(pool.opened().unwrap());
         state.create_container(&Default::default()).unwrap();
         std::mem::forget((pool, state));
     }
@@ -126,7 +125,7 @@ mod tests {
         let mut pool = Scratch::new(24 << 20, |spec| spec.targets = Some(2));
         pool.close();
         let name =
-            "pool::vouch::tests::a_program_that_ends_without_closing_its_pool_vouches_for_it";
+            "pool::verified::tests::a_program_that_ends_without_closing_its_pool_vouches_for_it";
         let mut program = std::process::Command::new(std::env::current_exe().unwrap());
         let ended = program.args(["--exact", name]).env(LEFT_OPEN, pool.path()).status().unwrap();
         assert!(ended.success());
@@ -162,7 +161,7 @@ mod tests {
         pool.close();
         assert!(known(&pool, |_| ()), "and has done no harm");
         let nobody = |control: &Control| (control.slot.0 + 2) % PROCESSES_MAX as u32;
-        let died = |c: &Control| c.voucher().store(u64::from(nobody(c)) + 1, Ordering::Release);
+        let died = |c: &Control| c.verified_by().store(u64::from(nobody(c)) + 1, Ordering::Release);
         assert!(!known(&pool, died), "who knew is dead");
         // The number by which LMDB knows its files.
         write_to(&index, 16, |bytes| bytes[0] ^= 0x40);

@@ -1,10 +1,10 @@
-//! Emptying destroyed containers, a bounded batch per transaction. Whoever opens the pool next goes on
-//! where a process died.
+//! Frees what destroyed containers and snapshots left, in bounded batches. If a process dies meanwhile, the next one
+//! that opens the pool continues.
 use crate::catalog::each;
 use crate::commit::Change;
 use crate::io::txn::Txn;
 use crate::keys::{DataKey, Key, Table};
-use crate::pool::State;
+use crate::pool::OpenPool;
 use crate::record::Record;
 use crate::target::split_history;
 use esker_types::info::ContainerId;
@@ -14,14 +14,14 @@ use std::sync::atomic::Ordering;
 /// Entries removed per transaction.
 const BATCH: usize = 4096;
 
-/// Marks a container whose history is to be purged after a snapshot went.
+/// Key of the note that the history of a container is to be purged after a snapshot was destroyed.
 pub(crate) fn purge_key(container: ContainerId) -> Key {
-    Key::container(Table::Doomed, container).push(b"S")
+    Key::container(Table::Destroyed, container).push(b"S")
 }
 
-/// Frees everything that destroyed containers and snapshots left.
-pub(crate) fn empty_all(pool: &State) -> Result<()> {
-    let prefix = Key::table(Table::Doomed);
+/// Frees everything that destroyed containers and snapshots left behind.
+pub(crate) fn empty_all(pool: &OpenPool) -> Result<()> {
+    let prefix = Key::table(Table::Destroyed);
     let mut doomed = Vec::new();
     each(&*pool.targets[0].read()?, &prefix, |key, _| {
         if let Some((number, rest)) = key[prefix.len()..].split_first_chunk() {
@@ -35,9 +35,8 @@ pub(crate) fn empty_all(pool: &State) -> Result<()> {
     })
 }
 
-/// Frees everything a destroyed container left. Whoever still has it open hears of its end first: one
-/// that asked before could believe in it for ever.
-pub(crate) fn empty(pool: &State, container: ContainerId) -> Result<()> {
+/// Frees everything a destroyed container left behind. Handles that are still open are invalidated first.
+pub(crate) fn empty(pool: &OpenPool, container: ContainerId) -> Result<()> {
     pool.control.destroyed_containers().fetch_add(1, Ordering::AcqRel);
     for target in &pool.targets {
         for table in [Table::Data, Table::History, Table::Snapshot, Table::Attribute, Table::Oid] {
@@ -46,15 +45,15 @@ pub(crate) fn empty(pool: &State, container: ContainerId) -> Result<()> {
         }
     }
     pool.targets[0]
-        .change(|change| change.delete(&Key::container(Table::Doomed, container)).map(|_| ()))
+        .change(|change| change.delete(&Key::container(Table::Destroyed, container)).map(|_| ()))
 }
 
-/// Removes one batch; true where there may be more.
+/// Removes one batch. True if there may be more.
 fn empty_batch(change: &mut Change<'_>, table: Table, prefix: &Key) -> Result<bool> {
     let batch = collect(change.txn(), prefix)?;
     for (key, value) in &batch {
         if matches!(table, Table::Data | Table::History) {
-            change.bury(&record_of(table, key, value)?);
+            change.count_dead(&record_of(table, key, value)?);
         }
         change.delete(key)?;
     }
