@@ -35,6 +35,7 @@ step cargo clippy --quiet --workspace --lib --bins -- -D warnings
 step cargo clippy --quiet --workspace --all-targets -- -D warnings "${in_tests[@]}"
 step cargo deny --log-level error check licenses bans sources
 advisories
-step shellcheck .ci/run scripts/*.sh
+step cargo publish --quiet --dry-run --workspace --no-verify --allow-dirty --locked
+step shellcheck -x .ci/run scripts/*.sh tests/packages/*.sh
 python_lints
 step cargo test --quiet -p esker-tidy

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 /// Every crate and what it may depend on, development and build dependencies included.
 /// A new crate enters here, on the row of its rank: never an arrow upwards, nor one to a sibling.
-const ARROWS: [(&str, &[&str]); 23] = [
+const ARROWS: [(&str, &[&str]); 24] = [
     ("esker-types", &[]),
     ("esker-testing", &[]),
     ("esker-os", &["esker-types"]),
@@ -45,6 +45,7 @@ const ARROWS: [(&str, &[&str]); 23] = [
     ("esker-cli", CLI),
     ("esker-torture", &["esker-testing", "esker-types", "esker-store", "esker", "esker-dfs"]),
     ("esker-tidy", &[]),
+    ("esker-example", &["esker-store", "esker"]),
 ];
 
 /// The client, with every backend behind it.
