@@ -8,7 +8,7 @@ use crate::record::{Body, Record};
 use crate::segment::SegmentState;
 use crate::superblock::Superblock;
 use crate::target::Target;
-use crate::walk;
+use crate::{record, walk};
 use esker_types::Result;
 use std::path::Path;
 use std::sync::Arc;
@@ -198,7 +198,7 @@ fn check_records(
 }
 
 fn name(target: &Target, key: &[u8]) -> String {
-    format!("target {}, {}", target.number(), walk::object_of(key))
+    format!("target {}, {}", target.number(), record::object_of(key))
 }
 
 fn misplaced(target: &Target, _: &DataKey<'_>, record: &Record<'_>) -> Option<String> {

@@ -232,7 +232,7 @@ impl Control {
         let first = std::process::id() as usize;
         for step in 0..PROCESSES_MAX {
             let slot = (first + step) % PROCESSES_MAX;
-            if self.lock(lock::Kind::Exclusive, BYTE_PROCESS + slot as u64)? {
+            if self.lock(lock::LockKind::Exclusive, BYTE_PROCESS + slot as u64)? {
                 return Ok(ProcessSlot(slot as u32));
             }
         }

@@ -5,7 +5,7 @@
 //! takes a shared lock on its last byte. Before that it counts the file beside the leases. Children and programs inherit
 //! the open file and its lock. Whoever closes the file last removes it; if the file is not empty, it also removes the
 //! object.
-use crate::io::lock::{self, Kind};
+use crate::io::lock::{self, LockKind};
 use crate::leases::LOCK_FILE;
 use crate::pool::OpenPool;
 use crate::superblock::LOCKS;
@@ -77,8 +77,8 @@ fn leave(path: &Path) -> io::Result<(bool, bool)> {
         file.set_len(UNLINKED)?;
         // Who has just found that nobody else has it open is about to remove it.
         lock::wait_shared(&file, PRESENCE)?;
-        lock::set(&file, Kind::None, PRESENCE)?;
-        let is_alone = lock::set(&file, Kind::Exclusive, PRESENCE)?;
+        lock::set(&file, LockKind::None, PRESENCE)?;
+        let is_alone = lock::set(&file, LockKind::Exclusive, PRESENCE)?;
         if is_removed(&file)? {
             continue;
         }

@@ -161,7 +161,7 @@ impl Target {
     }
 
     /// The right to move space, if nobody else has it.
-    fn turn<'t>(&'t self, lending: &'t Lending) -> Result<Option<Turn<'t>>> {
+    fn turn<'t>(&'t self, lending: &'t Lending) -> Result<Option<SpaceMover<'t>>> {
         let thread = match lending.turn.try_lock() {
             Ok(guard) => guard,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
@@ -169,7 +169,7 @@ impl Target {
         };
         let Some(process) = self.control.try_moving(self.number())? else { return Ok(None) };
         MOVING.set(true);
-        Ok(Some(Turn { _process: process, _thread: thread }))
+        Ok(Some(SpaceMover { _process: process, _thread: thread }))
     }
 
     fn account(&self, lending: &Lending) -> Result<Account> {
@@ -381,12 +381,12 @@ impl Target {
 }
 
 /// The right to move space of a target.
-struct Turn<'t> {
+struct SpaceMover<'t> {
     _process: lock::ByteLock<'t>,
     _thread: MutexGuard<'t, ()>,
 }
 
-impl Drop for Turn<'_> {
+impl Drop for SpaceMover<'_> {
     fn drop(&mut self) {
         MOVING.set(false);
     }

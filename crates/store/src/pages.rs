@@ -10,10 +10,10 @@ use crate::io::folder::{Folder, Use};
 use crate::io::index::DATA;
 use crate::io::txn::PAGE;
 use crate::superblock::Superblock;
-use crate::{target, walk};
+use crate::{record, superblock};
 use esker_types::Result;
 use page::Meta;
-pub(crate) use remains::{Find, Remains};
+pub(crate) use remains::{Finding, Remains};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -74,7 +74,8 @@ fn check_target(
     checksums: bool,
 ) -> Result<Damage> {
     let mode = superblock.directory_permissions_max();
-    let index = pool.folder(&target::name(number), mode)?.folder(target::INDEX, mode)?;
+    let index =
+        pool.folder(&superblock::target_name(number), mode)?.folder(superblock::INDEX, mode)?;
     let file = index.file(DATA, Use::Read, superblock.file_permissions())?;
     let bytes = superblock.index_file_bytes();
     let found = check(&file, bytes, checksums);
@@ -153,13 +154,13 @@ struct Checksums {
 
 impl Visit for Checksums {
     fn wants(&self, key: &[u8]) -> bool {
-        self.wanted && walk::is_record(key)
+        self.wanted && record::is_record(key)
     }
 
     fn entry(&mut self, key: &[u8], value: Option<&[u8]>) {
         let value = value.filter(|_| self.wants(key) && self.broken.len() < PROBLEMS_MAX);
-        if value.is_some_and(|value| !walk::checksum_matches(key, value)) {
-            self.broken.push(format!("{}: its record is damaged", walk::object_of(key)));
+        if value.is_some_and(|value| !record::checksum_matches(key, value)) {
+            self.broken.push(format!("{}: its record is damaged", record::object_of(key)));
         }
     }
 

@@ -2,6 +2,7 @@
 //!
 //! A record has the epoch of a write and either its data or its location in a segment. Its last four bytes are a
 //! checksum over key and record, so that damage to the index is detected.
+use crate::keys::{DataKey, Table};
 use crate::long_keys::LeftOut;
 use esker_types::limits::CHECKSUM_CHUNK;
 use esker_types::{Checksum, Epoch, Error, ErrorKind, Extent, Result};
@@ -208,6 +209,50 @@ impl<'r> Location<'r> {
         let sums = self.sums.get(from..to).unwrap_or_default();
         Self { offset, base, covered, sums, ..*self }
     }
+}
+
+/// Bytes in front of a record in the history table: the epoch at which it was replaced.
+pub(crate) const UNTIL_LEN: usize = 8;
+
+/// Splits a value of the history table into the epoch at which it was replaced, and its record.
+pub(crate) fn split_history(value: &[u8]) -> Result<(Epoch, &[u8])> {
+    match value.split_first_chunk::<UNTIL_LEN>() {
+        Some((until, record)) => Ok((Epoch(u64::from_le_bytes(*until)), record)),
+        None => Record::decode(&[], &[]).map(|_| (Epoch(0), value)),
+    }
+}
+
+/// A record with its key, or the error it has.
+pub(crate) type Found<'r> = Result<(DataKey<'r>, Record<'r>)>;
+
+/// True for the key of a record.
+pub(crate) fn is_record(key: &[u8]) -> bool {
+    matches!(Table::of(key), Some(Table::Data | Table::History))
+}
+
+/// True if a record matches its checksum, which is over its key too.
+pub(crate) fn checksum_matches(key: &[u8], value: &[u8]) -> bool {
+    Table::of(key).is_some_and(|table| parse_entry(table, key, value).is_ok())
+}
+
+/// The object that a record belongs to, for messages.
+pub(crate) fn object_of(key: &[u8]) -> String {
+    DataKey::parse(key).map_or_else(
+        |_| "unknown object".to_owned(),
+        |parts| format!("object {} of container {}", parts.oid, parts.container().0),
+    )
+}
+
+/// Decodes an entry of the data or the history table.
+pub(crate) fn parse_entry<'r>(
+    table: Table,
+    key: &'r [u8],
+    value: &'r [u8],
+) -> Result<(DataKey<'r>, Record<'r>)> {
+    let parts = DataKey::parse(key)?;
+    let bytes = if table == Table::History { split_history(value)?.1 } else { value };
+    let record = Record::decode(parts.body(), bytes)?;
+    Ok((parts, record))
 }
 
 trait NextMultipleFrom {

@@ -5,11 +5,11 @@ mod shard;
 use crate::check::Progress;
 use crate::io::folder::Folder;
 use crate::keys::{DataKey, Table};
-use crate::pages::{Find, Gap};
+use crate::pages::{Finding, Gap};
 use crate::pool::in_use;
+use crate::record;
 use crate::record::{Body, Record};
 use crate::superblock::Superblock;
-use crate::walk;
 use catalog::Catalog;
 use catalog::Overlay;
 use esker_types::info::{ContainerId, ContainerInfo};
@@ -180,13 +180,13 @@ impl Reader<'_> {
         let shard = self.shard;
         shard.visit(&mut |find| {
             let is_there = match find {
-                Find::Gap(gap) => {
+                Finding::Gap(gap) => {
                     gaps.push(gap.clone());
                     false
                 }
-                Find::Entry(key, value) => self.entry(key, value).map(|()| true)?,
-                Find::Doubtful(key, value) => self.doubtful(key, value)?,
-                Find::Broken(key) => self.broken(key),
+                Finding::Entry(key, value) => self.entry(key, value).map(|()| true)?,
+                Finding::Doubtful(key, value) => self.doubtful(key, value)?,
+                Finding::Broken(key) => self.broken(key),
             };
             found += u64::from(is_there);
             if is_there && found % STEP == 0 {
@@ -220,10 +220,10 @@ impl Reader<'_> {
 
     /// An entry of a damaged page. True if it is a record that matches its checksum.
     fn doubtful(&mut self, key: &[u8], value: &[u8]) -> Result<bool> {
-        if !walk::is_record(key) {
+        if !record::is_record(key) {
             return Ok(self.catalog.has_believed(key));
         }
-        let sealed = walk::checksum_matches(key, value);
+        let sealed = record::checksum_matches(key, value);
         if sealed {
             self.entry(key, value)?;
         }

@@ -62,6 +62,14 @@ const BYTES_MAX: u64 = 1 << 16;
 /// Name of the directory for lock files of programs in the directory of a pool.
 pub const LOCKS: &str = "locks";
 
+/// Name of the directory of target `number` in that of a pool.
+pub(crate) fn target_name(number: u32) -> String {
+    format!("target-{number}")
+}
+
+/// Name of the directory of the index in that of a target.
+pub(crate) const INDEX: &str = "index";
+
 /// Path of the superblock of the pool at `pool`.
 pub(crate) fn path(pool: &Path) -> PathBuf {
     pool.join(NAME)

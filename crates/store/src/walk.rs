@@ -1,9 +1,9 @@
 //! Iterates over everything in the index of a target: for rebuilding, check and scrub.
 use crate::io::txn::Txn;
-use crate::keys::{DataKey, Key, Table};
-use crate::record::{Body, Record};
+use crate::keys::{Key, Table};
+use crate::record::{Body, Found, parse_entry};
 use crate::segment::header::ALIGN;
-use crate::target::{Target, split_history};
+use crate::target::Target;
 use esker_types::{Epoch, Result};
 use std::collections::HashMap;
 
@@ -25,9 +25,6 @@ pub(crate) struct Usage {
     pub(crate) has_snapshots: bool,
 }
 
-/// A record with its key, or the error it has.
-pub(crate) type Found<'r> = Result<(DataKey<'r>, Record<'r>)>;
-
 /// Visits every record: its key (with table), its parts, and the record or its error.
 pub(crate) fn records(
     txn: &Txn,
@@ -47,38 +44,13 @@ pub(crate) fn records_from(
         let mut cursor = txn.cursor()?;
         let mut entry = cursor.seek(position.max(&prefix))?;
         while let Some((key, value)) = entry.filter(|(key, _)| key.starts_with(&prefix)) {
-            if !visit(key, parse(table, key, value))? {
+            if !visit(key, parse_entry(table, key, value))? {
                 return Ok(());
             }
             entry = cursor.next()?;
         }
     }
     Ok(())
-}
-
-/// True for the key of a record.
-pub(crate) fn is_record(key: &[u8]) -> bool {
-    matches!(Table::of(key), Some(Table::Data | Table::History))
-}
-
-/// True if a record matches its checksum, which is over its key too.
-pub(crate) fn checksum_matches(key: &[u8], value: &[u8]) -> bool {
-    Table::of(key).is_some_and(|table| parse(table, key, value).is_ok())
-}
-
-/// The object that a record belongs to, for messages.
-pub(crate) fn object_of(key: &[u8]) -> String {
-    DataKey::parse(key).map_or_else(
-        |_| "unknown object".to_owned(),
-        |parts| format!("object {} of container {}", parts.oid, parts.container().0),
-    )
-}
-
-fn parse<'r>(table: Table, key: &'r [u8], value: &'r [u8]) -> Result<(DataKey<'r>, Record<'r>)> {
-    let parts = DataKey::parse(key)?;
-    let bytes = if table == Table::History { split_history(value)?.1 } else { value };
-    let record = Record::decode(parts.body(), bytes)?;
-    Ok((parts, record))
 }
 
 /// Counts the data of each segment.

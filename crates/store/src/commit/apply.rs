@@ -77,12 +77,12 @@ struct Applier<'c, 't> {
 }
 
 /// A copy of an index record.
-struct Owned {
+struct OwnedRecord {
     key: Vec<u8>,
     value: Vec<u8>,
 }
 
-impl Owned {
+impl OwnedRecord {
     fn record(&self) -> Result<Record<'_>> {
         Record::decode(&self.key[1..], &self.value)
     }
@@ -278,7 +278,7 @@ impl Applier<'_, '_> {
         prefix: &Key,
         extent: Extent,
         record_size: Option<u32>,
-    ) -> Result<Vec<Owned>> {
+    ) -> Result<Vec<OwnedRecord>> {
         let mut found = Vec::new();
         let mut cursor = self.change.txn().cursor()?;
         let end = prefix.extent(extent.end());
@@ -298,7 +298,7 @@ impl Applier<'_, '_> {
             if start.saturating_add(Record::decode(&key[1..], value)?.count) <= extent.start {
                 break;
             }
-            found.push(Owned { key: key.to_vec(), value: value.to_vec() });
+            found.push(OwnedRecord { key: key.to_vec(), value: value.to_vec() });
             entry = cursor.previous()?;
         }
         Ok(found)
@@ -322,12 +322,12 @@ impl Applier<'_, '_> {
         }
     }
 
-    fn batch(&self, prefix: &Key) -> Result<Vec<Owned>> {
+    fn batch(&self, prefix: &Key) -> Result<Vec<OwnedRecord>> {
         let mut cursor = self.change.txn().cursor()?;
         let mut batch = Vec::new();
         let mut entry = cursor.seek(prefix)?;
         while let Some((key, value)) = entry.filter(|(key, _)| key.starts_with(prefix)) {
-            batch.push(Owned { key: key.to_vec(), value: value.to_vec() });
+            batch.push(OwnedRecord { key: key.to_vec(), value: value.to_vec() });
             if batch.len() == PUNCH_BATCH {
                 break;
             }

@@ -130,7 +130,7 @@ fn not_locked(error: std::io::Error) -> Error {
 }
 
 impl Control {
-    pub(super) fn lock(&self, kind: lock::Kind, byte: u64) -> Result<bool> {
+    pub(super) fn lock(&self, kind: lock::LockKind, byte: u64) -> Result<bool> {
         if self.read_only {
             return Ok(true);
         }
@@ -195,11 +195,11 @@ impl Control {
     }
 }
 
-fn kind_of(mode: Option<OpenMode>) -> lock::Kind {
+fn kind_of(mode: Option<OpenMode>) -> lock::LockKind {
     match mode {
-        None => lock::Kind::None,
-        Some(OpenMode::Exclusive) => lock::Kind::Exclusive,
-        Some(_) => lock::Kind::Shared,
+        None => lock::LockKind::None,
+        Some(OpenMode::Exclusive) => lock::LockKind::Exclusive,
+        Some(_) => lock::LockKind::Shared,
     }
 }
 

@@ -42,7 +42,7 @@ impl<T> Slot<T> {
 }
 
 /// A pool of idle things. A thread usually finds the one it put back last.
-pub(super) struct Pool<P: Pointer> {
+pub(super) struct IdlePool<P: Pointer> {
     slots: [Slot<P::Target>; SLOTS],
     /// Those for which there was no empty slot.
     rest: Mutex<Vec<P>>,
@@ -62,7 +62,7 @@ fn first_slot() -> usize {
     })
 }
 
-impl<P: Pointer> Pool<P> {
+impl<P: Pointer> IdlePool<P> {
     pub(super) fn new() -> Self {
         let slots = std::array::from_fn(|_| Slot(AtomicPtr::new(null_mut())));
         Self { slots, rest: Mutex::new(Vec::new()) }
@@ -84,7 +84,7 @@ impl<P: Pointer> Pool<P> {
         self.slots.iter().find_map(Slot::take).or_else(rest)
     }
 
-    /// Keeps one for the next [`Pool::take`].
+    /// Keeps one for the next [`IdlePool::take`].
     #[inline]
     pub(super) fn put(&self, idle: P) {
         let raw = idle.into_raw();
@@ -122,7 +122,7 @@ mod tests {
     #[test]
     #[cfg(not(loom))]
     fn what_was_put_is_taken_once() {
-        let pool = Pool::<Box<u32>>::new();
+        let pool = IdlePool::<Box<u32>>::new();
         assert!(pool.take().is_none());
         let count = 2 * SLOTS as u32 + 3;
         (0..count).for_each(|number| pool.put(Box::new(number)));
@@ -159,11 +159,11 @@ mod models {
     #[test]
     fn an_idle_reader_is_taken_by_one_thread() {
         loom::model(|| {
-            let pool = Arc::new(Pool::<Reader>::new());
+            let pool = Arc::new(IdlePool::<Reader>::new());
             for _ in 0..2 {
                 pool.put(Reader(Box::leak(Box::new(UnsafeCell::new(0)))));
             }
-            let uses = |pool: &Pool<Reader>| {
+            let uses = |pool: &IdlePool<Reader>| {
                 let reader = pool.take().unwrap();
                 // SAFETY: loom ends the model where somebody else has it.
                 reader.0.with_mut(|uses| unsafe { *uses += 1 });

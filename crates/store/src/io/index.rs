@@ -1,7 +1,7 @@
 //! The index of a target: one LMDB environment with one unnamed database.
 use super::folder::Folder;
 use super::folder::Use;
-use super::idle::{Pointer, Pool};
+use super::idle::{IdlePool, Pointer};
 use super::lock;
 use super::own::Own;
 use super::sys;
@@ -49,7 +49,7 @@ pub(crate) struct Index {
     /// The file with the locks by which others know that this process is alive.
     locks: Option<Own>,
     /// Idle read transactions: reset, each with a reader slot, ready to be renewed.
-    pub(super) idle: Pool<IdleTxn>,
+    pub(super) idle: IdlePool<IdleTxn>,
 }
 
 /// An idle read transaction.
@@ -105,7 +105,7 @@ impl Index {
             path: folder.path().to_owned(),
             generation: fork::generation(),
             locks: None,
-            idle: Pool::new(),
+            idle: IdlePool::new(),
         };
         let found = files_of(folder, permissions)?;
         index.start(folder, permissions)?;

@@ -7,19 +7,19 @@ use std::os::fd::AsRawFd;
 
 /// Kind of lock on a byte.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum LockKind {
     Shared,
     Exclusive,
     None,
 }
 
-fn request(kind: Kind, byte: u64) -> libc::flock {
+fn request(kind: LockKind, byte: u64) -> libc::flock {
     // SAFETY: `flock` is plain data, for which all zeros is a valid value.
     let mut lock: libc::flock = unsafe { std::mem::zeroed() };
     lock.l_type = match kind {
-        Kind::Shared => libc::F_RDLCK,
-        Kind::Exclusive => libc::F_WRLCK,
-        Kind::None => libc::F_UNLCK,
+        LockKind::Shared => libc::F_RDLCK,
+        LockKind::Exclusive => libc::F_WRLCK,
+        LockKind::None => libc::F_UNLCK,
     } as libc::c_short;
     lock.l_whence = libc::SEEK_SET as libc::c_short;
     lock.l_start = byte as libc::off_t;
@@ -41,7 +41,7 @@ fn control(file: &File, command: libc::c_int, lock: &mut libc::flock) -> io::Res
 }
 
 /// Takes, changes or drops the lock of `file` on a byte; false if another lock conflicts.
-pub(crate) fn set(file: &File, kind: Kind, byte: u64) -> io::Result<bool> {
+pub(crate) fn set(file: &File, kind: LockKind, byte: u64) -> io::Result<bool> {
     match control(file, libc::F_OFD_SETLK, &mut request(kind, byte)) {
         Ok(()) => Ok(true),
         Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => {
@@ -60,12 +60,12 @@ pub(crate) struct ByteLock<'f> {
 impl<'f> ByteLock<'f> {
     /// Takes the lock; `None` if another one conflicts.
     pub(crate) fn take(file: &'f File, byte: u64) -> io::Result<Option<Self>> {
-        Ok(set(file, Kind::Exclusive, byte)?.then_some(Self { file, byte }))
+        Ok(set(file, LockKind::Exclusive, byte)?.then_some(Self { file, byte }))
     }
 
     /// Takes the lock; waits until no other one conflicts.
     pub(crate) fn wait(file: &'f File, byte: u64) -> io::Result<Self> {
-        control(file, libc::F_OFD_SETLKW, &mut request(Kind::Exclusive, byte))?;
+        control(file, libc::F_OFD_SETLKW, &mut request(LockKind::Exclusive, byte))?;
         Ok(Self { file, byte })
     }
 }
@@ -73,7 +73,7 @@ impl<'f> ByteLock<'f> {
 impl Drop for ByteLock<'_> {
     fn drop(&mut self) {
         // It fails only if the program closed the file, which dropped the lock.
-        let _ = set(self.file, Kind::None, self.byte);
+        let _ = set(self.file, LockKind::None, self.byte);
     }
 }
 
@@ -92,7 +92,7 @@ pub(crate) fn first_held_by_other(
     file: &File,
     bytes: std::ops::Range<u64>,
 ) -> io::Result<Option<u64>> {
-    let mut lock = request(Kind::Exclusive, bytes.start);
+    let mut lock = request(LockKind::Exclusive, bytes.start);
     lock.l_len = (bytes.end - bytes.start) as libc::off_t;
     control(file, libc::F_OFD_GETLK, &mut lock)?;
     let is_held = lock.l_type != libc::F_UNLCK as libc::c_short;
@@ -104,7 +104,7 @@ pub(crate) fn first_held_by_other(
 /// # Errors
 /// `WouldBlock` if there is an exclusive one.
 pub(crate) fn share(file: &File, byte: u64) -> io::Result<()> {
-    match set(file, Kind::Shared, byte)? {
+    match set(file, LockKind::Shared, byte)? {
         true => Ok(()),
         false => Err(io::ErrorKind::WouldBlock.into()),
     }
@@ -112,17 +112,17 @@ pub(crate) fn share(file: &File, byte: u64) -> io::Result<()> {
 
 /// Takes a shared lock of `file` on a byte; waits for exclusive ones to be dropped.
 pub(crate) fn wait_shared(file: &File, byte: u64) -> io::Result<()> {
-    control(file, libc::F_OFD_SETLKW, &mut request(Kind::Shared, byte))
+    control(file, libc::F_OFD_SETLKW, &mut request(LockKind::Shared, byte))
 }
 
 /// Drops all locks of `file`.
 pub(super) fn drop_all(file: &File) -> io::Result<()> {
-    let mut all = request(Kind::None, 0);
+    let mut all = request(LockKind::None, 0);
     all.l_len = 0;
     control(file, libc::F_OFD_SETLK, &mut all)
 }
 
 /// Drops the lock that this process, not an open file, has on a byte.
 pub(super) fn drop_of_process(file: &File, byte: u64) -> io::Result<()> {
-    control(file, libc::F_SETLK, &mut request(Kind::None, byte))
+    control(file, libc::F_SETLK, &mut request(LockKind::None, byte))
 }

@@ -34,7 +34,7 @@ pub(super) fn map(
     if len < HUGE_LEN {
         return map_any(None, len, protection, flags, (file, offset));
     }
-    let room = Room::new(len + HUGE_LEN)?;
+    let room = AddressRange::new(len + HUGE_LEN)?;
     let at = room.0.start.next_multiple_of(HUGE_LEN);
     map_any(Some(at), len, protection, flags | libc::MAP_FIXED, (file, offset))
         .inspect(|_| room.keep(at..at + len))
@@ -59,9 +59,9 @@ fn map_any(
 }
 
 /// Reserved addresses, which nobody else gets.
-struct Room(Range<usize>);
+struct AddressRange(Range<usize>);
 
-impl Room {
+impl AddressRange {
     fn new(len: usize) -> io::Result<Self> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         let base = map_any(None, len, libc::PROT_NONE, flags, (-1, 0))?.as_ptr().addr();
@@ -76,7 +76,7 @@ impl Room {
     }
 }
 
-impl Drop for Room {
+impl Drop for AddressRange {
     fn drop(&mut self) {
         if !self.0.is_empty() {
             let base = std::ptr::without_provenance_mut(self.0.start);

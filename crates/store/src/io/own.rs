@@ -177,7 +177,7 @@ impl Drop for Own {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::io::lock::Kind;
+    use crate::io::lock::LockKind;
     use crate::tests::Scratch;
     use std::os::fd::RawFd;
 
@@ -212,7 +212,7 @@ mod tests {
     fn a_child_has_no_part_in_the_locks_of_its_parent() {
         let (_scratch, file) = file();
         let own = Own::new(&file, true).unwrap();
-        assert!(lock::set(own.get().unwrap(), Kind::Exclusive, 7).unwrap());
+        assert!(lock::set(own.get().unwrap(), LockKind::Exclusive, 7).unwrap());
         let descriptor = own.file.as_raw_fd();
         assert!(in_child(|| !is_open(descriptor) && own.get().is_err()));
         assert!(lock::held_by_other(&file, 7).unwrap(), "the parent has its lock");

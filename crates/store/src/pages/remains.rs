@@ -20,7 +20,7 @@ pub(crate) struct Remains {
 }
 
 /// Something found in an index, or missing in it.
-pub(crate) enum Find<'v> {
+pub(crate) enum Finding<'v> {
     /// An entry of a sound page.
     Entry(&'v [u8], &'v [u8]),
     /// An entry of a damaged page, which may itself be damaged.
@@ -70,7 +70,7 @@ impl Remains {
     pub(crate) fn visit(
         &self,
         wanted: fn(&[u8]) -> bool,
-        found: &mut dyn FnMut(Find<'_>) -> Result<()>,
+        found: &mut dyn FnMut(Finding<'_>) -> Result<()>,
     ) -> Result<()> {
         let Some(meta) = &self.state else { return Ok(()) };
         let (file, gaps) = (&self.file, RefCell::default());
@@ -117,13 +117,13 @@ fn strays(file: &File, walk: &Walk<'_>, gaps: &[Gap], last_page: u64) -> Vec<u64
 struct Visitor<'v> {
     file: &'v File,
     wanted: fn(&[u8]) -> bool,
-    found: &'v mut dyn FnMut(Find<'_>) -> Result<()>,
+    found: &'v mut dyn FnMut(Finding<'_>) -> Result<()>,
     gaps: &'v RefCell<Vec<Gap>>,
     outcome: Result<()>,
 }
 
 impl Visitor<'_> {
-    fn tell(&mut self, find: Find<'_>) {
+    fn tell(&mut self, find: Finding<'_>) {
         if self.outcome.is_ok() {
             self.outcome = (self.found)(find);
         }
@@ -137,19 +137,19 @@ impl Visit for Visitor<'_> {
 
     fn entry(&mut self, key: &[u8], value: Option<&[u8]>) {
         match value {
-            Some(value) => self.tell(Find::Entry(key, value)),
-            None if (self.wanted)(key) => self.tell(Find::Broken(key)),
-            None => self.tell(Find::Entry(key, &[])),
+            Some(value) => self.tell(Finding::Entry(key, value)),
+            None if (self.wanted)(key) => self.tell(Finding::Broken(key)),
+            None => self.tell(Finding::Entry(key, &[])),
         }
     }
 
     fn gap(&mut self, gap: Gap) {
-        self.tell(Find::Gap(&gap));
+        self.tell(Finding::Gap(&gap));
         let page = Some(gap.page).filter(|_| gap.holds_entries);
         let page = page.and_then(|number| read_page(self.file, number)).unwrap_or_default();
         for (key, value) in page::nodes_left(&page) {
             if gap.has(key) {
-                self.tell(Find::Doubtful(key, value));
+                self.tell(Finding::Doubtful(key, value));
             }
         }
         self.gaps.borrow_mut().push(gap);

@@ -9,7 +9,7 @@ use crate::io::sys::FileSystem;
 use crate::io::txn::PAGE;
 use crate::io::{huge, lock, sys};
 use crate::superblock::{Access, FORMAT_VERSION, LOCKS, Superblock};
-use crate::{control, data, lending, superblock, target};
+use crate::{control, data, lending, superblock};
 use esker_types::info::{Durability, Medium};
 use esker_types::limits::{INDEX_BLOCKS_MAX, TARGETS_MAX};
 use esker_types::{Error, ErrorKind, Result, check_label};
@@ -154,7 +154,7 @@ fn lock_unfinished(unfinished: &File, pool: &Path) -> Result<Own> {
     let own = Own::new(unfinished, true).map_err(failed)?;
     if own
         .get()
-        .and_then(|unfinished| lock::set(unfinished, lock::Kind::Exclusive, 0))
+        .and_then(|unfinished| lock::set(unfinished, lock::LockKind::Exclusive, 0))
         .map_err(failed)?
     {
         return Ok(own);
@@ -267,11 +267,11 @@ impl Builder<'_> {
             progress(done, total);
         };
         for number in 0..superblock.targets {
-            let target = self.path.join(target::name(number));
+            let target = self.path.join(superblock::target_name(number));
             let mode = superblock.directory_permissions();
             make_directory(&target, mode, self.group)?;
-            make_directory(&target.join(target::INDEX), mode, self.group)?;
-            self.make_index(&target.join(target::INDEX), &mut report)?;
+            make_directory(&target.join(superblock::INDEX), mode, self.group)?;
+            self.make_index(&target.join(superblock::INDEX), &mut report)?;
             self.make_data(target.join(data::NAME), &mut report)?;
         }
         self.reserve(self.path.join(control::NAME), control_bytes(superblock), &mut |_| {})?;

@@ -5,7 +5,6 @@ use crate::io::folder::{Folder, Use};
 use crate::io::lock;
 use crate::pool::Pool;
 use crate::superblock::{self, Superblock};
-use crate::target;
 use esker_os::directory::{self, Kind, refuse_unless_writable};
 use esker_types::{Error, ErrorKind, Result};
 use std::io;
@@ -24,8 +23,8 @@ impl Pool {
             return Err(Error::new(ErrorKind::Busy, message));
         }
         for number in 0..superblock.targets {
-            let target = path.join(target::name(number));
-            refuse_unless_writable(&target.join(target::INDEX))?;
+            let target = path.join(superblock::target_name(number));
+            refuse_unless_writable(&target.join(superblock::INDEX))?;
             refuse_unless_writable(&target)?;
         }
         directory::remove(path, POOL)

@@ -63,12 +63,12 @@ struct Handles {
 
 /// An open pool of this process, and whether it is completely closed. It must be before it is opened again, since
 /// closing a file drops all locks of the process on it.
-struct Entry {
+struct OpenEntry {
     state: Weak<OpenPool>,
     closed: Arc<AtomicBool>,
 }
 
-type Registry = HashMap<(u64, u64), Entry>;
+type Registry = HashMap<(u64, u64), OpenEntry>;
 
 /// Identity of a pool directory, whatever path leads to it.
 fn identity(path: &Path) -> Result<(u64, u64)> {
@@ -158,7 +158,7 @@ impl OpenPool {
             let _ = target.pool.set(Arc::downgrade(&state));
         }
         let closed = Arc::clone(&state.closed.0);
-        open.insert(identity, Entry { state: Arc::downgrade(&state), closed });
+        open.insert(identity, OpenEntry { state: Arc::downgrade(&state), closed });
         drop(open);
         AT_EXIT.call_once(|| sys::at_exit(ending));
         if purpose == Purpose::Use && !state.control.read_only {

@@ -5,8 +5,7 @@
 use crate::control::{Control, ProcessSlot};
 use crate::io::folder::Folder;
 use crate::io::index::DATA;
-use crate::superblock::Superblock;
-use crate::target;
+use crate::superblock::{self, Superblock};
 use esker_types::limits::PROCESSES_MAX;
 use esker_types::{Error, Result, StableHash};
 use std::hash::{BuildHasher, Hasher};
@@ -72,7 +71,7 @@ fn is_alive(control: &Control) -> bool {
 fn stamp(pool: &Path, superblock: &Superblock) -> Result<u64> {
     let mut hasher = StableHash.build_hasher();
     for number in 0..superblock.targets {
-        let path = pool.join(target::name(number)).join(target::INDEX).join(DATA);
+        let path = pool.join(superblock::target_name(number)).join(superblock::INDEX).join(DATA);
         let info = path.symlink_metadata();
         let info =
             info.map_err(|error| Error::io(format_args!("looking at {}", path.display()), &error))?;

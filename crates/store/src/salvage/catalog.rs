@@ -5,7 +5,7 @@ use super::shard::Shard;
 use crate::catalog::parse_container;
 use crate::commit::{IndexEdit, Intent};
 use crate::keys::{DataKey, Table, container_of};
-use crate::pages::Find;
+use crate::pages::Finding;
 use esker_types::info::{ContainerId, ContainerInfo};
 use esker_types::{Extent, KeyKind, Result};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -34,10 +34,10 @@ impl Catalog {
             let mut is_whole = shard.has_index() && shard.trouble().is_none();
             shard.visit(&mut |find| {
                 match find {
-                    Find::Entry(key, value) => catalog.entry(shard.number(), key, value),
-                    Find::Doubtful(key, value) => catalog.doubt(key, value),
-                    Find::Broken(_) => {}
-                    Find::Gap(_) => is_whole = false,
+                    Finding::Entry(key, value) => catalog.entry(shard.number(), key, value),
+                    Finding::Doubtful(key, value) => catalog.doubt(key, value),
+                    Finding::Broken(_) => {}
+                    Finding::Gap(_) => is_whole = false,
                 }
                 Ok(())
             })?;

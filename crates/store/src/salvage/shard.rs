@@ -3,10 +3,10 @@ use super::Losses;
 use crate::io::folder::{Folder, Use};
 use crate::io::index::DATA;
 use crate::keys::Table;
-use crate::pages::{Find, Remains};
+use crate::pages::{Finding, Remains};
 use crate::record::Location;
 use crate::superblock::Superblock;
-use crate::{data, target};
+use crate::{data, superblock};
 use esker_types::limits::CHECKSUM_CHUNK;
 use esker_types::{ErrorKind, Result};
 use std::fs::File;
@@ -31,10 +31,10 @@ impl Shard {
     ) -> Result<Self> {
         let (mode, bytes) = (superblock.directory_permissions_max(), superblock.index_file_bytes());
         let permissions = superblock.file_permissions();
-        let folder = pool.folder(&target::name(number), mode);
+        let folder = pool.folder(&superblock::target_name(number), mode);
         let folder = or_lost(folder, number, losses)?;
         let index = folder.as_ref().map(|folder| {
-            let index = folder.folder(target::INDEX, mode);
+            let index = folder.folder(superblock::INDEX, mode);
             index.and_then(|index| index.file(DATA, Use::Read, permissions))
         });
         let data = folder.as_ref().map(|folder| folder.file(data::NAME, Use::Read, permissions));
@@ -73,7 +73,7 @@ impl Shard {
     }
 
     /// Tells of all entries of its index, and of gaps.
-    pub(super) fn visit(&self, found: &mut dyn FnMut(Find<'_>) -> Result<()>) -> Result<()> {
+    pub(super) fn visit(&self, found: &mut dyn FnMut(Finding<'_>) -> Result<()>) -> Result<()> {
         self.index.as_ref().map_or(Ok(()), |index| index.visit(is_wanted, found))
     }
 

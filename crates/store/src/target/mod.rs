@@ -4,8 +4,6 @@ mod query;
 mod read;
 mod scan;
 
-pub(crate) use scan::{UNTIL_LEN, split_history};
-
 use crate::commit::doubt;
 use crate::control::{Control, ProcessSlot, TargetAtomics, conflict_slot, object_slot, punch_slot};
 use crate::data::Data;
@@ -16,7 +14,7 @@ use crate::lending::Lending;
 use crate::pool::OpenPool;
 use crate::segment::claim::AppendSlots;
 use crate::segment::table;
-use crate::superblock::Superblock;
+use crate::superblock::{self, INDEX, Superblock};
 use esker_types::info::{ContainerId, Durability};
 use esker_types::ops::{ReadAt, ReadMark};
 use esker_types::{Error, ErrorKind, ObjectId, Result};
@@ -53,14 +51,6 @@ const APPEND_SLOTS: usize = 8;
 /// single write should not wait for several times.
 const PREPARED_AT_ONCE: u64 = 1 << 20;
 
-/// Name of the directory of target `number` in that of a pool.
-pub(crate) fn name(number: u32) -> String {
-    format!("target-{number}")
-}
-
-/// Name of the directory of the index in that of a target.
-pub(crate) const INDEX: &str = "index";
-
 /// How the index of a pool is to be opened.
 fn index_mode(pool: &Folder, superblock: &Superblock) -> Mode {
     match (superblock.durability, superblock.guarded) {
@@ -94,7 +84,8 @@ impl Target {
         number: u32,
     ) -> Result<Self> {
         let mode = superblock.file_permissions();
-        let folder = pool.folder(&name(number), superblock.directory_permissions_max())?;
+        let folder =
+            pool.folder(&superblock::target_name(number), superblock.directory_permissions_max())?;
         let index_folder = folder.folder(INDEX, superblock.directory_permissions_max())?;
         refuse_cut_short(&index_folder, superblock)?;
         let index = Index::open(

@@ -1,7 +1,7 @@
 //! Iterates over records as a view shows them: the current ones, or those of a snapshot.
 use crate::io::txn::{Cursor, Txn};
 use crate::keys::{DataKey, Key, Table, in_table};
-use crate::record::Record;
+use crate::record::{Record, split_history};
 use esker_types::ops::View;
 use esker_types::{Epoch, Result};
 
@@ -27,17 +27,6 @@ impl Visible {
     /// First array record; zero for a single value.
     pub(crate) fn start(&self) -> u64 {
         self.parts().ok().and_then(|parts| parts.start).unwrap_or(0)
-    }
-}
-
-/// Bytes in front of a record in the history table: the epoch at which it was replaced.
-pub(crate) const UNTIL_LEN: usize = 8;
-
-/// Splits a value of the history table into the epoch at which it was replaced, and its record.
-pub(crate) fn split_history(value: &[u8]) -> Result<(Epoch, &[u8])> {
-    match value.split_first_chunk::<UNTIL_LEN>() {
-        Some((until, record)) => Ok((Epoch(u64::from_le_bytes(*until)), record)),
-        None => Record::decode(&[], &[]).map(|_| (Epoch(0), value)),
     }
 }
 

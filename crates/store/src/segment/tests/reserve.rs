@@ -23,7 +23,7 @@ fn fill(pool: &Pool, container: &Container) {
 /// Segment of each value.
 fn places(target: &Target) -> BTreeMap<u64, u32> {
     let mut found = BTreeMap::new();
-    let note = |_: &[u8], entry: walk::Found<'_>| {
+    let note = |_: &[u8], entry: crate::record::Found<'_>| {
         let (key, record) = entry?;
         if let Body::Segment(place) = record.body {
             let number = <[u8; 8]>::try_from(&key.dkey(record.left_out)?[..]).unwrap();
