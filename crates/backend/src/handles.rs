@@ -67,8 +67,8 @@ fn busy() -> Error {
     Error::new(ErrorKind::Busy, "the container is in use")
 }
 
-#[cold]
 /// The error of every operation on a destroyed container.
+#[cold]
 pub fn gone() -> Error {
     Error::new(ErrorKind::NoHandle, "the container was destroyed")
 }
@@ -77,26 +77,34 @@ pub fn gone() -> Error {
 pub trait Handled {
     /// Its handles in this process.
     fn handles(&self) -> &Handles;
+
+    /// Refuses a container that was destroyed through this process.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoHandle`].
+    fn check_alive(&self) -> Result<()> {
+        if self.handles().is_gone() { Err(gone()) } else { Ok(()) }
+    }
 }
 
-/// The containers this process has met, by number and by UUID. Numbers are of this process only: they are
-/// given in the order containers are met. Replaced as a whole, so that a fork finds it consistent.
+/// The containers this process has met, by UUID. Their numbers are of this process only: they are given in the order
+/// containers are met. Replaced as a whole, so that a fork finds it consistent.
 pub struct Table<C>(ArcSwap<Known<C>>);
 
 struct Known<C> {
-    by_id: HashMap<ContainerId, Arc<C>>,
+    met: u32,
     by_uuid: HashMap<Uuid, Arc<C>>,
 }
 
 impl<C> Clone for Known<C> {
     fn clone(&self) -> Self {
-        Self { by_id: self.by_id.clone(), by_uuid: self.by_uuid.clone() }
+        Self { met: self.met, by_uuid: self.by_uuid.clone() }
     }
 }
 
 impl<C> Default for Table<C> {
     fn default() -> Self {
-        Self(ArcSwap::from_pointee(Known { by_id: HashMap::new(), by_uuid: HashMap::new() }))
+        Self(ArcSwap::from_pointee(Known { met: 0, by_uuid: HashMap::new() }))
     }
 }
 
@@ -114,25 +122,6 @@ impl<C: Handled> Table<C> {
         });
         noted.unwrap_or_else(|| Arc::new(make(ContainerId(0))))
     }
-
-    /// An open container.
-    ///
-    /// # Errors
-    /// `NoHandle` where there is none, or where it was destroyed.
-    pub fn get(&self, id: ContainerId) -> Result<Arc<C>> {
-        match self.0.load().by_id.get(&id) {
-            Some(container) if container.handles().is_gone() => Err(gone()),
-            Some(container) => Ok(Arc::clone(container)),
-            None => Err(Error::new(ErrorKind::NoHandle, "the container is not open")),
-        }
-    }
-
-    /// Closing what was destroyed is no error.
-    pub fn close(&self, id: ContainerId) {
-        if let Some(container) = self.0.load().by_id.get(&id) {
-            container.handles().close();
-        }
-    }
 }
 
 impl<C: Handled> Known<C> {
@@ -144,9 +133,8 @@ impl<C: Handled> Known<C> {
         if let Some(known) = self.living(uuid) {
             return known;
         }
-        let id = ContainerId(self.by_id.len() as u32 + 1);
-        let container = Arc::new(make(id));
-        self.by_id.insert(id, Arc::clone(&container));
+        self.met += 1;
+        let container = Arc::new(make(ContainerId(self.met)));
         self.by_uuid.insert(uuid, Arc::clone(&container));
         container
     }

@@ -2,15 +2,17 @@
 #![forbid(unsafe_code)]
 
 pub mod block;
-pub mod bytes;
 pub mod check;
+mod container;
+pub mod encoding;
 pub mod handles;
-pub mod holds;
+pub mod leases;
 pub mod object;
 mod owned;
-pub mod reply;
-mod seam;
+mod pool;
+mod reply;
 
+pub use container::OpenContainer;
 pub use owned::OwnedWrites;
+pub use pool::{Capabilities, Metadata, MetadataChanges, NewContainer, Pool};
 pub use reply::Reply;
-pub use seam::{Backend, Capabilities, NewContainer, Scope};

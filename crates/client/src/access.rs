@@ -45,7 +45,7 @@ pub(crate) struct Reading {
 impl Reading {
     /// The form the backend takes.
     pub(crate) fn at(&self) -> ReadAt<'_> {
-        let marks = self.attempt.as_deref().map(Attempt::marks);
-        ReadAt { view: self.view, marks }
+        let tokens = self.attempt.as_deref().map(Attempt::tokens);
+        ReadAt { view: self.view, tokens }
     }
 }

@@ -1,5 +1,6 @@
 //! Named values that belong to a pool or container.
-use esker_backend::{Backend, Scope};
+use crate::container::Container;
+use esker_backend::{Metadata, Pool};
 use esker_types::limits::{ATTR_NAME_MAX, ATTR_VALUE_MAX};
 use esker_types::{Error, ErrorKind, Result};
 use std::sync::Arc;
@@ -14,20 +15,32 @@ pub(crate) const PROPERTY: &str = "prop:";
 /// Names have 1 to [`ATTR_NAME_MAX`] bytes, values up to [`ATTR_VALUE_MAX`] bytes.
 #[derive(Clone)]
 pub struct Attributes {
-    backend: Arc<dyn Backend>,
-    scope: Scope,
+    owner: Owner,
     prefix: &'static str,
     writable: bool,
 }
 
+/// Whose they are.
+#[derive(Clone)]
+enum Owner {
+    Pool(Arc<dyn Pool>),
+    Container(Container),
+}
+
 impl Attributes {
-    pub(crate) fn new(
-        backend: &Arc<dyn Backend>,
-        scope: Scope,
-        prefix: &'static str,
-        writable: bool,
-    ) -> Self {
-        Self { backend: Arc::clone(backend), scope, prefix, writable }
+    pub(crate) fn of_pool(pool: &Arc<dyn Pool>, prefix: &'static str, writable: bool) -> Self {
+        Self { owner: Owner::Pool(Arc::clone(pool)), prefix, writable }
+    }
+
+    pub(crate) fn of_container(of: &Container, prefix: &'static str, writable: bool) -> Self {
+        Self { owner: Owner::Container(of.clone()), prefix, writable }
+    }
+
+    fn metadata(&self) -> &dyn Metadata {
+        match &self.owner {
+            Owner::Pool(pool) => &**pool,
+            Owner::Container(container) => container.opened_or_closed(),
+        }
     }
 
     /// Value of `name`, `None` where there is none.
@@ -36,7 +49,7 @@ impl Attributes {
     /// [`ErrorKind::Invalid`] for a bad name; what the backend meets.
     pub async fn get(&self, name: &str) -> Result<Option<Vec<u8>>> {
         let name = self.full_name(name)?;
-        self.backend.get_metadata(self.scope, &name).await
+        self.metadata().get_metadata(&name).await
     }
 
     /// Sets one value.
@@ -70,7 +83,7 @@ impl Attributes {
         changes.iter().try_for_each(|(name, value)| check_value(name, *value))?;
         let pairs = names.iter().map(String::as_str).zip(changes.iter().map(|(_, value)| *value));
         let pairs: Vec<_> = pairs.collect();
-        self.backend.set_metadata(self.scope, &pairs).await
+        self.metadata().set_metadata(&pairs).await
     }
 
     /// All names, sorted.
@@ -78,7 +91,7 @@ impl Attributes {
     /// # Errors
     /// What the backend meets.
     pub async fn list(&self) -> Result<Vec<String>> {
-        let names = self.backend.list_metadata(self.scope, self.prefix).await?;
+        let names = self.metadata().list_metadata(self.prefix).await?;
         let bare = |name: String| name.strip_prefix(self.prefix).map(str::to_owned);
         Ok(names.into_iter().filter_map(bare).collect())
     }

@@ -5,9 +5,9 @@ use crate::attributes::{self, Attributes};
 use crate::kv::Kv;
 use crate::object::Object;
 use crate::transaction::Transaction;
-use esker_backend::{Backend, Scope};
+use esker_backend::{self as backend, Capabilities, OpenContainer};
 use esker_types::info::{ContainerId, ContainerInfo, OpenMode, PoolInfo, SnapshotInfo};
-use esker_types::ops::{Anchor, View, Write};
+use esker_types::ops::{Anchor, Change, View, Write};
 use esker_types::{ArrayAttributes, check_label};
 use esker_types::{ClassError, Epoch, Error, ErrorKind, ObjectClass, ObjectId, ObjectType, Result};
 use std::sync::Arc;
@@ -19,8 +19,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub struct Container(Arc<Handle>);
 
 struct Handle {
-    backend: Arc<dyn Backend>,
-    info: ContainerInfo,
+    /// Its pool, which lives at least as long.
+    pool: Arc<dyn backend::Pool>,
+    opened: Box<dyn OpenContainer>,
+    capabilities: Capabilities,
     mode: OpenMode,
     closed: AtomicBool,
 }
@@ -35,21 +37,26 @@ impl Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         if self.begin_close() {
-            let _ = self.backend.close_container(self.info.id).wait();
+            let _ = self.opened.close().wait();
         }
     }
 }
 
 impl Container {
-    pub(crate) fn new(backend: &Arc<dyn Backend>, info: ContainerInfo, mode: OpenMode) -> Self {
-        let backend = Arc::clone(backend);
-        Self(Arc::new(Handle { backend, info, mode, closed: AtomicBool::new(false) }))
+    pub(crate) fn new(
+        pool: &Arc<dyn backend::Pool>,
+        opened: Box<dyn OpenContainer>,
+        mode: OpenMode,
+    ) -> Self {
+        let (pool, capabilities) = (Arc::clone(pool), pool.capabilities());
+        let closed = AtomicBool::new(false);
+        Self(Arc::new(Handle { pool, opened, capabilities, mode, closed }))
     }
 
     /// What the container said about itself when it was opened.
     #[must_use]
     pub fn info(&self) -> &ContainerInfo {
-        &self.0.info
+        self.0.opened.info()
     }
 
     /// What it says about itself now.
@@ -57,7 +64,8 @@ impl Container {
     /// # Errors
     /// [`ErrorKind::NoHandle`] where it was closed or destroyed; what the backend meets.
     pub async fn query(&self) -> Result<ContainerInfo> {
-        let all = self.backend()?.list_containers().await?;
+        self.opened()?;
+        let all = self.0.pool.list_containers().await?;
         all.into_iter().find(|info| info.id == self.id()).ok_or_else(closed)
     }
 
@@ -66,7 +74,8 @@ impl Container {
     /// # Errors
     /// [`ErrorKind::NoHandle`] where it was closed; what the backend meets.
     pub async fn pool_info(&self) -> Result<PoolInfo> {
-        self.backend()?.pool_info().await
+        self.opened()?;
+        self.0.pool.info().await
     }
 
     /// How it was opened.
@@ -82,7 +91,7 @@ impl Container {
     /// What the backend meets.
     pub async fn close(&self) -> Result<()> {
         match self.0.begin_close() {
-            true => self.0.backend.close_container(self.id()).await,
+            true => self.0.opened.close().await,
             false => Ok(()),
         }
     }
@@ -94,7 +103,7 @@ impl Container {
     /// [`ErrorKind::NoPermission`] where the container is open for reading only.
     pub async fn rename(&self, label: Option<&str>) -> Result<()> {
         label.map_or(Ok(()), check_label)?;
-        self.writable_backend()?.rename_container(self.id(), label).await
+        self.writable()?.rename(label).await
     }
 
     /// The attributes users keep with it.
@@ -109,6 +118,16 @@ impl Container {
         self.metadata(attributes::PROPERTY)
     }
 
+    /// Sets a property even where the container is open for reading only: for notes kept beside it, such as when it
+    /// was last opened.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoHandle`] where it was closed; what the backend meets.
+    pub async fn note_property(&self, name: &str, value: &[u8]) -> Result<()> {
+        self.opened()?;
+        Attributes::of_container(self, attributes::PROPERTY, true).set(name, value).await
+    }
+
     /// First of `count` consecutive numbers that no other client of the container ever gets, fit
     /// for the lower word of object ids.
     ///
@@ -119,7 +138,7 @@ impl Container {
         if count == 0 {
             return Err(Error::new(ErrorKind::Invalid, "allocate_oids: the count is 0"));
         }
-        self.writable_backend()?.allocate_oids(self.id(), count).await
+        self.writable()?.allocate_oids(count).await
     }
 
     /// Number the next [`Container::allocate_oids`] would begin with.
@@ -127,7 +146,7 @@ impl Container {
     /// # Errors
     /// What the backend meets.
     pub async fn next_oid(&self) -> Result<u64> {
-        self.backend()?.next_oid(self.id()).await
+        self.opened()?.next_oid().await
     }
 
     /// An object id: the user's 96 bits (all of `lo` and the lower half of `hi`), a type, and a class
@@ -145,7 +164,8 @@ impl Container {
         class: Option<ObjectClass>,
         hints: u32,
     ) -> Result<ObjectId> {
-        let able = self.backend()?.capabilities();
+        self.opened()?;
+        let able = self.capabilities();
         let class = class.unwrap_or_else(|| ObjectClass::automatic(otype, hints, able.targets));
         let fitted = class.fit(able.targets, able.domains);
         let fitted = fitted.map_err(|cause| refuse_class(class, cause, able.targets))?;
@@ -230,7 +250,8 @@ impl Container {
     }
 
     fn new_transaction(&self, view: View, writable: bool) -> Result<Transaction> {
-        if !self.backend()?.capabilities().transactions {
+        self.opened()?;
+        if !self.capabilities().transactions {
             let message = format!(
                 "container {} is on a pool without transactions: copy it to one made with `esker pool create`, or \
                  to one on Ceph (`esker cont copy`)",
@@ -247,7 +268,7 @@ impl Container {
     /// [`ErrorKind::NotSupported`] where the backend has no snapshots, [`ErrorKind::NoPermission`]
     /// where the container is open for reading only, [`ErrorKind::Overflow`] at the limit.
     pub async fn create_snapshot(&self, name: &str) -> Result<Epoch> {
-        self.writable_backend()?.create_snapshot(self.id(), name).await
+        self.writable()?.create_snapshot(name).await
     }
 
     /// Its snapshots, oldest first.
@@ -255,7 +276,7 @@ impl Container {
     /// # Errors
     /// What the backend meets.
     pub async fn snapshots(&self) -> Result<Vec<SnapshotInfo>> {
-        self.backend()?.list_snapshots(self.id()).await
+        self.opened()?.list_snapshots().await
     }
 
     /// Drops a snapshot and what only it kept.
@@ -264,7 +285,7 @@ impl Container {
     /// [`ErrorKind::NotFound`] where there is none at `epoch`, [`ErrorKind::NoPermission`] where the
     /// container is open for reading only.
     pub async fn destroy_snapshot(&self, epoch: Epoch) -> Result<()> {
-        self.writable_backend()?.destroy_snapshot(self.id(), epoch).await
+        self.writable()?.destroy_snapshot(epoch).await
     }
 
     /// The view of a snapshot that exists.
@@ -306,40 +327,46 @@ impl Container {
                 "objects cannot be listed in a transaction; use a snapshot",
             ));
         }
-        self.backend()?.list_objects(self.id(), anchor, entries, reading.at()).await
+        self.opened()?.list_objects(anchor, entries, reading.at()).await
     }
 
     fn metadata(&self, prefix: &'static str) -> Attributes {
-        Attributes::new(&self.0.backend, Scope::Container(self.id()), prefix, self.is_writable())
+        Attributes::of_container(self, prefix, self.is_writable())
     }
 }
 
 /// What objects and transactions build on.
 impl Container {
     pub(crate) fn id(&self) -> ContainerId {
-        self.0.info.id
+        self.info().id
     }
 
-    /// The backend, unless the container was closed.
-    pub(crate) fn backend(&self) -> Result<&dyn Backend> {
+    /// What its pool can do.
+    #[must_use]
+    pub fn capabilities(&self) -> Capabilities {
+        self.0.capabilities
+    }
+
+    /// The open container of the backend, unless this was closed.
+    pub(crate) fn opened(&self) -> Result<&dyn OpenContainer> {
         match self.0.closed.load(Ordering::Acquire) {
-            false => Ok(&*self.0.backend),
+            false => Ok(&*self.0.opened),
             true => Err(closed()),
         }
     }
 
-    /// The backend, whether or not the container was closed.
-    pub(crate) fn backend_anyhow(&self) -> &dyn Backend {
-        &*self.0.backend
+    /// The same, whether or not this was closed.
+    pub(crate) fn opened_or_closed(&self) -> &dyn OpenContainer {
+        &*self.0.opened
     }
 
-    /// The backend, where the container may be changed.
-    pub(crate) fn writable_backend(&self) -> Result<&dyn Backend> {
+    /// The same, where the container may be changed.
+    fn writable(&self) -> Result<&dyn OpenContainer> {
         match self.is_writable() {
-            true => self.backend(),
+            true => self.opened(),
             false => Err(Error::new(
                 ErrorKind::NoPermission,
-                format!("container {:?} is open for reading only", self.0.info.label),
+                format!("container {:?} is open for reading only", self.info().label),
             )),
         }
     }
@@ -350,7 +377,7 @@ impl Container {
 
     /// True where both are the same container, however they were opened.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0.backend, &other.0.backend) && self.id() == other.id()
+        Arc::ptr_eq(&self.0.pool, &other.0.pool) && self.id() == other.id()
     }
 
     /// Does `writes`, to any objects of the container, at one epoch and all or nothing; in a
@@ -360,9 +387,9 @@ impl Container {
     /// Those of the operations; [`ErrorKind::NoPermission`] on a snapshot and where the container is
     /// open for reading only.
     pub async fn write(&self, writes: &[Write<'_>], access: Access<'_>) -> Result<()> {
-        let backend = self.writable_backend()?;
+        let opened = self.writable()?;
         match access {
-            Access::Latest => backend.write(self.id(), writes, None).await.map(drop),
+            Access::Latest => opened.write(Change::of(writes)).await.map(drop),
             Access::Tx(transaction) => transaction.buffer(self, writes),
             Access::Snapshot(_) => {
                 Err(Error::new(ErrorKind::NoPermission, "a snapshot cannot be written"))

@@ -157,9 +157,9 @@ impl Kv {
         access: Access<'_>,
     ) -> Result<u64> {
         let mut fetch = Fetch::single(AKEY, sink);
-        fetch.cond = cond;
+        fetch.request.cond = cond;
         self.0.fetch(key, Cond::NONE, std::slice::from_mut(&mut fetch), access).await?;
-        Ok(fetch.size)
+        Ok(fetch.reply.size)
     }
 
     /// Sets the value of `key`. `cond` is [`Kv::INSERT`], [`Kv::UPDATE`] or none.

@@ -8,26 +8,19 @@
 //! | `posix:/path/to/tank` | the pool of files in that directory, on any file system; `?fsync=on` syncs |
 //! | `rados:POOL?conf=FILE` | the pool in a pool of Ceph (`RadosUrl`), made when it is first written to |
 //! | `memory:name` | a pool in this process's memory, made when first named |
-use esker_backend::Backend;
+use esker_backend::Pool;
 use esker_memory::Memory;
 use esker_native::Native;
 use esker_posix::{Posix, PosixPool, PosixUrl};
 use esker_store::Superblock;
 use esker_types::info::OpenMode;
 use esker_types::{Error, ErrorKind, Result, Uuid};
-use std::collections::HashMap;
 use std::env;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// Variable with the pool directories, separated by colons; a new pool goes into the first.
 pub const POOLS_VARIABLE: &str = "ESKER_POOLS";
-
-/// Pools in memory, by name.
-static MEMORY: LazyLock<Mutex<HashMap<String, Arc<Memory>>>> = LazyLock::new(Mutex::default);
-
-/// Targets of a pool in memory.
-const MEMORY_TARGETS: u32 = 4;
 
 /// Directories that pools are looked for in: those of [`POOLS_VARIABLE`], else `esker/pools` in the
 /// user's data directory (`XDG_DATA_HOME`, `~/.local/share`).
@@ -178,12 +171,9 @@ fn unknown(name: &str) -> Error {
 }
 
 /// Opens the pool of this name.
-pub(crate) fn connect(name: &str, mode: OpenMode) -> Result<Arc<dyn Backend>> {
+pub(crate) fn connect(name: &str, mode: OpenMode) -> Result<Arc<dyn Pool>> {
     if let Some(name) = name.strip_prefix("memory:") {
-        let mut pools = MEMORY.lock().unwrap_or_else(PoisonError::into_inner);
-        let pool =
-            pools.entry(name.to_owned()).or_insert_with(|| Arc::new(Memory::new(MEMORY_TARGETS)));
-        return Ok(Arc::<Memory>::clone(pool));
+        return Ok(Arc::new(Memory::named(name)));
     }
     #[cfg(feature = "rados")]
     if let Some(url) = crate::RadosUrl::parse(name)? {

@@ -1,11 +1,11 @@
 //! Objects: dkeys, under them akeys, under those single values or arrays.
 use crate::access::Access;
 use crate::container::Container;
-use crate::hold::Hold;
+use crate::lease::Lease;
 use crate::view::View;
 use esker_types::ops::{
-    AkeyRef, Anchor, Cond, Fetch, KeyFound, KeyQuery, KeyScope, ListLimit, StoredExtent, Update,
-    Wanted, Write, WriteOp,
+    AkeyRef, Anchor, Cond, DkeyFetch, Fetch, KeyFound, KeyQuery, KeyScope, ListLimit, StoredExtent,
+    Update, Wanted, Write, WriteOp,
 };
 use esker_types::{Epoch, Error, ErrorKind, KeyBatch, ObjectId, Result};
 
@@ -49,7 +49,7 @@ impl Object {
     /// `cond` is [`Cond::DKEY_FETCH`] or none; [`Cond::AKEY_FETCH`] stands in each [`Fetch`].
     ///
     /// # Errors
-    /// [`ErrorKind::RecordTooBig`] where a sink is too short (the size is in [`Fetch::size`] and in the
+    /// [`ErrorKind::RecordTooBig`] where a sink is too short (the size is in the reply and in the
     /// error), [`ErrorKind::NotFound`] where a condition fails. A single value asked of an array, or
     /// an array of a single value, is missing.
     pub async fn fetch<'b>(
@@ -60,8 +60,9 @@ impl Object {
         access: Access<'_>,
     ) -> Result<()> {
         let reading = access.reading(&self.container)?;
-        let backend = self.container.backend()?;
-        backend.fetch(self.container.id(), self.oid, dkey, cond, fetches, reading.at()).await
+        let opened = self.container.opened()?;
+        let mut dkeys = [DkeyFetch { dkey, cond, akeys: fetches }];
+        opened.fetch(self.oid, &mut dkeys, reading.at()).await
     }
 
     /// The single value of an akey, or one extent of its array, where it lies; `None` where it is not
@@ -73,8 +74,8 @@ impl Object {
         access: Access<'_>,
     ) -> Result<Option<View>> {
         let reading = access.reading(&self.container)?;
-        let backend = self.container.backend()?;
-        let found = backend.view(self.container.id(), self.oid, key, wanted, reading.at()).await?;
+        let opened = self.container.opened()?;
+        let found = opened.view(self.oid, key, wanted, reading.at()).await?;
         Ok(found.map(View::in_place))
     }
 
@@ -161,8 +162,8 @@ impl Object {
         access: Access<'_>,
     ) -> Result<KeyBatch> {
         let reading = access.reading(&self.container)?;
-        let backend = self.container.backend()?;
-        backend.list_keys(self.container.id(), self.oid, scope, anchor, limit, reading.at()).await
+        let opened = self.container.opened()?;
+        opened.list_keys(self.oid, scope, anchor, limit, reading.at()).await
     }
 
     /// At most `entries` stored extents of an array akey after `anchor`, which moves on, in order of
@@ -178,9 +179,8 @@ impl Object {
         access: Access<'_>,
     ) -> Result<Vec<StoredExtent>> {
         let reading = access.reading(&self.container)?;
-        let backend = self.container.backend()?;
-        let id = self.container.id();
-        backend.list_extents(id, self.oid, key, anchor, entries, reading.at()).await
+        let opened = self.container.opened()?;
+        opened.list_extents(self.oid, key, anchor, entries, reading.at()).await
     }
 
     /// The smallest or largest dkey, akey or extent; `None` where there is nothing.
@@ -193,8 +193,8 @@ impl Object {
         access: Access<'_>,
     ) -> Result<Option<KeyFound>> {
         let reading = access.reading(&self.container)?;
-        let backend = self.container.backend()?;
-        backend.query_key(self.container.id(), self.oid, query, reading.at()).await
+        let opened = self.container.opened()?;
+        opened.query_key(self.oid, query, reading.at()).await
     }
 
     /// When it was last changed, as far as what exists of it tells; zero where nothing does.
@@ -203,38 +203,51 @@ impl Object {
     /// What the backend meets.
     pub async fn epoch(&self, access: Access<'_>) -> Result<Epoch> {
         let reading = access.reading(&self.container)?;
-        self.container.backend()?.object_epoch(self.container.id(), self.oid, reading.at()).await
+        self.container.opened()?.object_epoch(self.oid, reading.at()).await
     }
 
-    /// Declares that this process uses it, until the [`Hold`] ends. Nothing is read: to be sure that the
-    /// object is still there, look after this call.
+    /// Reads akeys of several dkeys; those of one dkey are read from one consistent state.
+    ///
+    /// # Errors
+    /// As [`Object::fetch`].
+    pub async fn fetch_dkeys(
+        &self,
+        dkeys: &mut [DkeyFetch<'_, '_>],
+        access: Access<'_>,
+    ) -> Result<()> {
+        let reading = access.reading(&self.container)?;
+        self.container.opened()?.fetch(self.oid, dkeys, reading.at()).await
+    }
+
+    /// Takes a lease: declares that this process uses the object, until the [`Lease`] ends. Nothing is read: to be
+    /// sure that the object still exists, look after this call.
     ///
     /// # Errors
     /// What the backend meets.
-    pub async fn hold(&self) -> Result<Hold> {
-        self.container.backend()?;
-        Hold::take(self.container.clone(), self.oid).await
+    pub async fn lease(&self) -> Result<Lease> {
+        self.container.opened()?;
+        Lease::take(self.container.clone(), self.oid).await
     }
 
-    /// Leaves its removal to the last who holds it, in whatever process; this one counts too. False where
-    /// nobody does: the caller removes it ([`Object::punch`]). Call it when no way leads to the object any
-    /// more, so that who takes a hold from now on finds that out and lets go.
+    /// Leaves its removal to the last process with a lease, this one included. False where there is none: the caller
+    /// removes it ([`Object::punch`]). Call it when no name leads to the object any more, so that whoever takes a
+    /// lease from now on finds that out and ends it.
     ///
-    /// Where the last holder is killed nobody is told: whoever sweeps up later asks this again.
+    /// Where the last one with a lease is killed, nobody is told: whoever cleans up later asks this again.
     ///
     /// # Errors
     /// What the backend meets.
-    pub async fn doom(&self) -> Result<bool> {
-        self.container.backend()?.doom(self.container.info(), self.oid).await
+    pub async fn unlink_on_last_close(&self) -> Result<bool> {
+        self.container.opened()?.unlink_on_last_close(self.oid).await
     }
 
-    /// Notes that a file for locks on it ([`crate::lock_file`]) is about to be made, or has been removed. Who has
-    /// such a file open, with a shared lock on [`crate::PRESENCE`], uses the object as a holder does.
+    /// Notes that a lock file of it ([`crate::lock_file`]) is about to be made, or has been removed. A process that has
+    /// such a file open, with a shared lock on [`crate::PRESENCE`], uses the object as if it had a lease.
     ///
     /// # Errors
     /// What the backend meets.
     pub async fn note_lock_file(&self, made: bool) -> Result<()> {
-        self.container.backend()?.note_lock_file(self.container.id(), self.oid, made).await
+        self.container.opened()?.note_lock_file(self.oid, made).await
     }
 
     pub(crate) async fn write(&self, op: WriteOp<'_>, access: Access<'_>) -> Result<()> {

@@ -1,7 +1,7 @@
 //! Pools: where containers live.
 use crate::attributes::{self, Attributes};
 use crate::container::Container;
-use esker_backend::{Backend, Capabilities, NewContainer, Scope};
+use esker_backend::{self as backend, Capabilities, NewContainer};
 use esker_types::info::{ContainerInfo, ContainerRef, OpenMode, PoolInfo};
 use esker_types::{Error, ErrorKind, Result, check_label};
 use std::sync::Arc;
@@ -9,14 +9,14 @@ use std::sync::Arc;
 /// A pool that is open. Clones are cheap and share it.
 #[derive(Clone)]
 pub struct Pool {
-    backend: Arc<dyn Backend>,
+    backend: Arc<dyn backend::Pool>,
     mode: OpenMode,
 }
 
 impl Pool {
     /// A pool on any backend.
     #[must_use]
-    pub fn from_backend(backend: Arc<dyn Backend>, mode: OpenMode) -> Self {
+    pub fn from_backend(backend: Arc<dyn backend::Pool>, mode: OpenMode) -> Self {
         Self { backend, mode }
     }
 
@@ -37,7 +37,7 @@ impl Pool {
 
     /// The backend itself.
     #[must_use]
-    pub fn backend(&self) -> &Arc<dyn Backend> {
+    pub fn backend(&self) -> &Arc<dyn backend::Pool> {
         &self.backend
     }
 
@@ -52,7 +52,7 @@ impl Pool {
     /// # Errors
     /// What the backend meets.
     pub async fn info(&self) -> Result<PoolInfo> {
-        self.backend.pool_info().await
+        self.backend.info().await
     }
 
     /// Makes a container.
@@ -76,7 +76,7 @@ impl Pool {
             self.check_writable("open a container for writing")?;
         }
         match self.backend.open_container(ContainerRef::parse(name), mode).await {
-            Ok(info) => Ok(Container::new(&self.backend, info, mode)),
+            Ok(opened) => Ok(Container::new(&self.backend, opened, mode)),
             Err(error) => Err(self.about(name, error).await),
         }
     }
@@ -126,7 +126,7 @@ impl Pool {
     }
 
     fn metadata(&self, prefix: &'static str) -> Attributes {
-        Attributes::new(&self.backend, Scope::Pool, prefix, self.mode != OpenMode::ReadOnly)
+        Attributes::of_pool(&self.backend, prefix, self.mode != OpenMode::ReadOnly)
     }
 
     fn check_writable(&self, doing: &str) -> Result<()> {

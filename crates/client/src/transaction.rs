@@ -3,7 +3,7 @@
 use crate::access::Reading;
 use crate::container::Container;
 use esker_backend::OwnedWrites;
-use esker_types::ops::{ReadMarks, View, Write};
+use esker_types::ops::{Change, ReadTokens, View, Write};
 use esker_types::{Epoch, Error, ErrorKind, Result};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -41,13 +41,13 @@ struct State {
 /// What was done since the transaction was opened or restarted.
 #[derive(Default)]
 pub(crate) struct Attempt {
-    marks: ReadMarks,
+    tokens: ReadTokens,
     writes: Mutex<OwnedWrites>,
 }
 
 impl Attempt {
-    pub(crate) fn marks(&self) -> &ReadMarks {
-        &self.marks
+    pub(crate) fn tokens(&self) -> &ReadTokens {
+        &self.tokens
     }
 
     fn writes(&self) -> MutexGuard<'_, OwnedWrites> {
@@ -120,15 +120,15 @@ impl Transaction {
     /// The epoch of the writes, where there were any.
     async fn try_commit(&self, attempt: &Attempt) -> Result<Option<Epoch>> {
         let buffer = std::mem::take(&mut *attempt.writes());
-        let has_marks = self.view == View::Latest && !attempt.marks.is_empty();
-        if buffer.is_empty() && !has_marks {
+        let has_reads = self.view == View::Latest && !attempt.tokens.is_empty();
+        if buffer.is_empty() && !has_reads {
             return Ok(None);
         }
-        let backend = self.container.backend()?;
+        let opened = self.container.opened()?;
         let parts = buffer.parts();
         let writes = buffer.writes(&parts);
-        let marks = has_marks.then_some(&attempt.marks);
-        let epoch = backend.write(self.container.id(), &writes, marks).await?;
+        let tokens = has_reads.then_some(&attempt.tokens);
+        let epoch = opened.write(Change { writes: &writes, tokens, id: None }).await?;
         Ok((!writes.is_empty()).then_some(epoch))
     }
 

@@ -1,5 +1,5 @@
 //! Values used where they lie.
-use esker_store::Mapped;
+use bytes::Bytes;
 use esker_types::{Error, ErrorKind};
 use std::fmt;
 use std::ops::Deref;
@@ -11,22 +11,22 @@ use std::ops::Deref;
 /// their checksums once. Their segment is not used again as long as this lives, in this process or in a
 /// child made by fork; so views are for a while, and a process has at most
 /// [`esker_types::limits::VIEWS_MAX`]. Else they are a copy.
-pub struct View(Bytes);
+pub struct View(Kept);
 
-enum Bytes {
-    InPlace(Mapped),
+enum Kept {
+    InPlace(Bytes),
     Copied(Vec<u8>),
 }
 
 impl View {
-    pub(crate) fn in_place(bytes: Mapped) -> Self {
-        Self(Bytes::InPlace(bytes))
+    pub(crate) fn in_place(bytes: Bytes) -> Self {
+        Self(Kept::InPlace(bytes))
     }
 
     /// A view of bytes that are its own.
     #[must_use]
     pub fn of(bytes: Vec<u8>) -> Self {
-        Self(Bytes::Copied(bytes))
+        Self(Kept::Copied(bytes))
     }
 
     /// The answer to who wants no copy, where nothing else can be had.
@@ -42,7 +42,7 @@ impl View {
     /// True where the bytes are a copy, and keep nothing in the pool from being used again.
     #[must_use]
     pub fn is_copy(&self) -> bool {
-        matches!(self.0, Bytes::Copied(_))
+        matches!(self.0, Kept::Copied(_))
     }
 }
 
@@ -51,8 +51,8 @@ impl Deref for View {
 
     fn deref(&self) -> &[u8] {
         match &self.0 {
-            Bytes::InPlace(bytes) => bytes,
-            Bytes::Copied(bytes) => bytes,
+            Kept::InPlace(bytes) => bytes,
+            Kept::Copied(bytes) => bytes,
         }
     }
 }

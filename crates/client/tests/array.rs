@@ -3,14 +3,14 @@ use esker::types::info::OpenMode;
 use esker::types::ops::{AkeyRef, Anchor, Cond, Fetch, ListLimit, Sink, Source, Update, Value};
 use esker::types::{ErrorKind, Extent, ObjectId, ObjectType, Result};
 use esker::{Access, Array, ArrayAttributes, ArrayRead, Container, Pool, Wait};
-use esker_backend::{Backend, NewContainer};
+use esker_backend::NewContainer;
 use esker_memory::Memory;
 use std::sync::Arc;
 
 const SHAPE: ArrayAttributes = ArrayAttributes { cell_size: 2, chunk_size: 10 };
 
 fn container() -> Container {
-    let backend: Arc<dyn Backend> = Arc::new(Memory::new(4));
+    let backend: Arc<dyn esker_backend::Pool> = Arc::new(Memory::new(4));
     let pool = Pool::from_backend(backend, OpenMode::ReadWrite);
     let new = NewContainer { label: Some("test"), ..Default::default() };
     pool.create_container(&new).wait().unwrap();
@@ -103,7 +103,7 @@ fn attributes_are_stored_as_daos_does() {
     let mut fetch = [Fetch::single(b"0", Sink::One(&mut stored))];
     let dkey = 0u64.to_ne_bytes();
     array.object().fetch(&dkey, Cond::NONE, &mut fetch, Access::Latest).wait().unwrap();
-    assert_eq!(fetch[0].size, 24);
+    assert_eq!(fetch[0].reply.size, 24);
     let words = stored.chunks(8).map(|word| u64::from_le_bytes(word.try_into().unwrap()));
     assert_eq!(words.collect::<Vec<_>>(), [0xdaca_55a9_daca_55a9, 2, 10]);
 }

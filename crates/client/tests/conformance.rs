@@ -1,5 +1,5 @@
 //! The conformance suite on every backend. Another backend is one more line at the end.
-use esker_backend::Backend;
+use esker_backend::Pool;
 use esker_memory::Memory;
 use std::sync::Arc;
 
@@ -7,14 +7,14 @@ use std::sync::Arc;
 macro_rules! conformance {
     ($backend:ident, $make:expr) => {
         conformance!(@ $backend, $make, containers metadata single_values arrays conditions punch
-            listing long_keys query snapshots transactions oids holds threads);
+            listing long_keys query snapshots transactions oids leases replies threads);
     };
     (@ $backend:ident, $make:expr, $($topic:ident)+) => {
         mod $backend {
             use super::*;
             $(#[test]
             fn $topic() {
-                esker_testkit::conformance::$topic(&|| -> Arc<dyn Backend> { Arc::new($make) });
+                esker_testkit::conformance::$topic(&|| -> Arc<dyn Pool> { Arc::new($make) });
             })+
         }
     };
@@ -22,7 +22,7 @@ macro_rules! conformance {
 
 #[test]
 fn every_topic_is_run() {
-    assert_eq!(esker_testkit::conformance::TOPICS.len(), 14);
+    assert_eq!(esker_testkit::conformance::TOPICS.len(), 15);
 }
 
 conformance!(memory, Memory::new(4));

@@ -3,12 +3,12 @@ use esker::types::info::OpenMode;
 use esker::types::ops::{Anchor, Cond, ListLimit, Sink};
 use esker::types::{ErrorKind, ObjectType, Result};
 use esker::{Access, Container, Kv, Pool, Wait};
-use esker_backend::{Backend, NewContainer};
+use esker_backend::NewContainer;
 use esker_memory::Memory;
 use std::sync::Arc;
 
 fn container() -> Container {
-    let backend: Arc<dyn Backend> = Arc::new(Memory::new(4));
+    let backend: Arc<dyn esker_backend::Pool> = Arc::new(Memory::new(4));
     let pool = Pool::from_backend(backend, OpenMode::ReadWrite);
     let new = NewContainer { label: Some("test"), ..Default::default() };
     pool.create_container(&new).wait().unwrap();

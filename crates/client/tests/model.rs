@@ -1,7 +1,7 @@
 //! Random operations on every backend and on the reference side by side.
 mod faulty;
 
-use esker_backend::Backend;
+use esker_backend::Pool;
 use esker_memory::Memory;
 use esker_testkit::model;
 use faulty::{Fault, Faulty};
@@ -14,14 +14,14 @@ const STEPS: u64 = 3000;
 fn memory_agrees_with_itself() {
     let seed = esker_testing::seed();
     println!("{}={seed}", esker_testing::SEED_VARIABLE);
-    model::run(seed, STEPS, &|| -> Arc<dyn Backend> { Arc::new(Memory::new(3)) });
+    model::run(seed, STEPS, &|| -> Arc<dyn Pool> { Arc::new(Memory::new(3)) });
 }
 
 /// Seeds that are always run.
 #[test]
 fn known_seeds() {
     for seed in 1..=3 {
-        model::run(seed, STEPS, &|| -> Arc<dyn Backend> { Arc::new(Memory::new(1 + seed as u32)) });
+        model::run(seed, STEPS, &|| -> Arc<dyn Pool> { Arc::new(Memory::new(1 + seed as u32)) });
     }
 }
 
@@ -37,7 +37,7 @@ fn faults_are_noticed() {
         Fault::ShortListings,
     ];
     for fault in faults {
-        let run = || model::run(7, STEPS, &|| -> Arc<dyn Backend> { Arc::new(Faulty::new(fault)) });
+        let run = || model::run(7, STEPS, &|| -> Arc<dyn Pool> { Arc::new(Faulty::new(fault)) });
         assert!(std::panic::catch_unwind(run).is_err(), "{fault:?} goes unnoticed");
     }
 }

@@ -5,7 +5,7 @@ use esker::types::limits::KEY_WHOLE_MAX;
 use esker::types::ops::Cond;
 use esker::types::{ErrorKind, ObjectType};
 use esker::{Access, Native, Wait};
-use esker_backend::{Backend, NewContainer};
+use esker_backend::NewContainer;
 use esker_store::{Pool, PoolSpec};
 use esker_testkit::{conformance, model};
 use std::path::PathBuf;
@@ -41,7 +41,7 @@ impl Drop for Folder {
 }
 
 /// A native pool that goes with its directory.
-fn pool(folder: &Folder, sort: Sort, targets: u32) -> Arc<dyn Backend> {
+fn pool(folder: &Folder, sort: Sort, targets: u32) -> Arc<dyn esker_backend::Pool> {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let label = format!("pool{}", NUMBER.fetch_add(1, Ordering::Relaxed));
     let mut spec = PoolSpec::new(&label, 200 << 20);
@@ -58,7 +58,7 @@ fn pool(folder: &Folder, sort: Sort, targets: u32) -> Arc<dyn Backend> {
 macro_rules! conformance {
     ($name:ident, $sort:expr, $targets:expr) => {
         conformance!(@ $name, $sort, $targets, containers metadata single_values arrays conditions
-            punch listing long_keys query snapshots transactions oids holds threads);
+            punch listing long_keys query snapshots transactions oids leases replies threads);
     };
     (@ $name:ident, $sort:expr, $targets:expr, $($topic:ident)+) => {
         mod $name {

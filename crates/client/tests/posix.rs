@@ -1,7 +1,7 @@
 //! The conformance suite on pools of files.
 use esker::types::info::OpenMode;
 use esker::{Posix, PosixPool, PosixUrl};
-use esker_backend::Backend;
+use esker_backend::Pool;
 use esker_testkit::{conformance, model};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ impl Folder {
     }
 
     /// A new pool in it.
-    fn pool(&self, fsync: bool) -> Arc<dyn Backend> {
+    fn pool(&self, fsync: bool) -> Arc<dyn Pool> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let path = self.0.join(format!("pool{}", NUMBER.fetch_add(1, Ordering::Relaxed)));
         PosixPool::create(&path, fsync).expect("creating a pool");
@@ -49,7 +49,7 @@ macro_rules! conformance {
 }
 
 conformance!(plain, false, containers metadata single_values arrays conditions punch listing long_keys query
-    snapshots transactions oids holds threads);
+    snapshots transactions oids leases replies threads);
 conformance!(synced, true, containers metadata conditions punch query oids);
 
 fn compare(seed: u64, steps: u64) {

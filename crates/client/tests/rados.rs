@@ -4,7 +4,7 @@ use esker::types::info::{ContainerRef, OpenMode};
 use esker::types::ops::{Anchor, Cond, ListLimit, Sink, Source, Update, Value, Write, WriteOp};
 use esker::types::{Extent, ObjectClass, ObjectType};
 use esker::{Access, ArrayAttributes, Pool, Rados, RadosUrl, Wait};
-use esker_backend::{Backend, NewContainer};
+use esker_backend::NewContainer;
 use esker_testkit::{conformance, model};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -15,7 +15,7 @@ const VARIABLE: &str = "ESKER_TEST_RADOS";
 /// A pool of Ceph, and the pools a test has made in it. Their containers go when it ends well.
 struct Cluster {
     url: String,
-    made: Mutex<Vec<Arc<dyn Backend>>>,
+    made: Mutex<Vec<Arc<dyn esker_backend::Pool>>>,
 }
 
 /// The Ceph pool for tests, or `None` with a message.
@@ -31,7 +31,7 @@ fn cluster() -> Option<Cluster> {
 
 impl Cluster {
     /// A new pool in a namespace of its own.
-    fn pool(&self) -> Arc<dyn Backend> {
+    fn pool(&self) -> Arc<dyn esker_backend::Pool> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let nanos = std::time::UNIX_EPOCH.elapsed().expect("the time").as_nanos();
@@ -40,7 +40,7 @@ impl Cluster {
         let url = RadosUrl::parse(&format!("{}{join}namespace={namespace}", self.url));
         let url = url.expect("a URL").expect("a rados URL");
         let pool = Rados::open(&url, OpenMode::ReadWrite).expect("opening the pool");
-        let pool: Arc<dyn Backend> = Arc::new(pool);
+        let pool: Arc<dyn esker_backend::Pool> = Arc::new(pool);
         self.made.lock().expect("the pools").push(Arc::clone(&pool));
         pool
     }
@@ -73,7 +73,7 @@ macro_rules! conformance {
 }
 
 conformance!(containers metadata single_values arrays conditions punch listing long_keys query snapshots
-    transactions oids holds threads);
+    transactions oids leases replies threads);
 
 fn compare(seed: u64, steps: u64) {
     if let Some(cluster) = cluster() {

@@ -7,7 +7,7 @@ use esker::types::info::OpenMode;
 use esker::types::ops::Source;
 use esker::types::{Extent, ObjectType};
 use esker::{Access, Array, ArrayAttributes, Pool, Wait};
-use esker_backend::{Backend, NewContainer};
+use esker_backend::NewContainer;
 use faulty::{Fault, Faulty};
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ const STEP_MAX: u64 = 40;
 
 /// An empty array on a backend that counts.
 fn array(backend: &Arc<Faulty>) -> Array {
-    let backend: Arc<dyn Backend> = backend.clone();
+    let backend: Arc<dyn esker_backend::Pool> = backend.clone();
     let pool = Pool::from_backend(backend, OpenMode::ReadWrite);
     pool.create_container(&NewContainer { label: Some("c"), ..Default::default() }).wait().unwrap();
     let container = pool.open_container("c", OpenMode::ReadWrite).wait().unwrap();

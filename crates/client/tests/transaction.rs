@@ -6,7 +6,7 @@ use esker::types::limits::{SINGLE_VALUE_MAX, TX_BYTES_MAX, TX_OPS_MAX};
 use esker::types::ops::Cond;
 use esker::types::{ErrorKind, ObjectType, Result};
 use esker::{Access, Container, Kv, Pool, Wait};
-use esker_backend::{Backend, NewContainer};
+use esker_backend::NewContainer;
 use esker_memory::Memory;
 use faulty::{Fault, Faulty};
 use std::pin::pin;
@@ -17,7 +17,7 @@ fn pool() -> Pool {
     pool_on(Arc::new(Memory::new(4)))
 }
 
-fn pool_on(backend: Arc<dyn Backend>) -> Pool {
+fn pool_on(backend: Arc<dyn esker_backend::Pool>) -> Pool {
     let pool = Pool::from_backend(backend, OpenMode::ReadWrite);
     let new = NewContainer { label: Some("test"), ..Default::default() };
     pool.create_container(&new).wait().unwrap();

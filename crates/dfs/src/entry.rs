@@ -56,7 +56,7 @@ pub(crate) fn fetch(dir: &Object, name: &[u8], access: Access<'_>) -> Result<Opt
     let extent = [INODE_EXTENT];
     let mut fetch = Fetch::array(INODE_AKEY, 1, &extent, Sink::One(&mut bytes));
     dir.fetch(name, Cond::NONE, std::slice::from_mut(&mut fetch), access).wait()?;
-    match fetch.size {
+    match fetch.reply.size {
         0 => Ok(None),
         _ => Inode::from_bytes(&bytes).map(Some),
     }
@@ -65,7 +65,7 @@ pub(crate) fn fetch(dir: &Object, name: &[u8], access: Access<'_>) -> Result<Opt
 /// True where the directory's mark stands.
 pub(crate) fn is_marked(dir: &Object, access: Access<'_>) -> Result<bool> {
     let mut fetch = Fetch::single(MARK_AKEY, Sink::None);
-    fetch.cond = Cond::AKEY_FETCH;
+    fetch.request.cond = Cond::AKEY_FETCH;
     match dir.fetch(MARK, Cond::NONE, std::slice::from_mut(&mut fetch), access).wait() {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
@@ -123,9 +123,9 @@ pub(crate) fn value(
     let mut bytes = vec![0; INLINE_MAX];
     loop {
         let mut fetch = Fetch::single(akey, Sink::One(&mut bytes));
-        fetch.cond = Cond::AKEY_FETCH;
+        fetch.request.cond = Cond::AKEY_FETCH;
         let fetched = dir.fetch(name, Cond::NONE, std::slice::from_mut(&mut fetch), access).wait();
-        let size = fetch.size.min(SINGLE_VALUE_MAX) as usize;
+        let size = fetch.reply.size.min(SINGLE_VALUE_MAX) as usize;
         match fetched {
             Ok(()) => {
                 bytes.truncate(size);

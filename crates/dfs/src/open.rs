@@ -6,7 +6,7 @@ use crate::node::Node;
 use crate::place::Place;
 use crate::time::Time;
 use esker::types::{ObjectId, Result};
-use esker::{Hold, Wait};
+use esker::{Lease, Wait};
 use esker_os::ForkLock;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -20,7 +20,7 @@ pub(crate) struct OpenFiles(ForkLock<HashMap<ObjectId, OpenFile>>);
 struct OpenFile {
     handles: usize,
     /// Tells all processes that the file is in use.
-    hold: Hold,
+    hold: Lease,
     /// Where its entry stands, as far as this process knows; nowhere once this process removed it.
     place: Option<Place>,
     /// When somebody wrote through a handle of this process, as long as it is not stored.
@@ -31,7 +31,7 @@ struct OpenFile {
 
 impl OpenFile {
     fn new(node: &Node) -> Result<Self> {
-        let (hold, place) = (node.object().hold().wait()?, Some(node.place()));
+        let (hold, place) = (node.object().lease().wait()?, Some(node.place()));
         Ok(Self { handles: 0, hold, place, written: None, stored: node.inode().mtime })
     }
 

@@ -74,7 +74,7 @@ pub(crate) fn abandon(fs: &Dfs, inode: &Inode, is_kept: bool) -> Result<()> {
 
 /// Tells those who have it open that the last of them has something to do; false where nobody has.
 fn is_used(fs: &Dfs, oid: ObjectId) -> Result<bool> {
-    fs.container().object(oid).doom().wait()
+    fs.container().object(oid).unlink_on_last_close().wait()
 }
 
 /// Frees the content of an orphan, and forgets where a file was moved to, once nobody has it open any more.

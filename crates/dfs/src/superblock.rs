@@ -224,7 +224,7 @@ impl Superblock {
             sinks.map(|(value, name)| Fetch::single(name.as_bytes(), Sink::One(value))).collect();
         let object = container.object(superblock_oid(container)?);
         object.fetch(DKEY, Cond::NONE, &mut fetches, access).wait()?;
-        let sizes: Vec<_> = fetches.iter().map(|fetch| fetch.size as usize).collect();
+        let sizes: Vec<_> = fetches.iter().map(|fetch| fetch.reply.size as usize).collect();
         let value = |at: usize| &values[at][..sizes[at].min(VALUE_MAX)];
         if number(value(0)) != MAGIC {
             return Err(no_file_system(container));

@@ -99,3 +99,6 @@ pub const RADOS_TRIES_MAX: usize = 1000;
 
 /// Lines that tell what a salvage could not find; what is beyond is counted.
 pub const LOSSES_TOLD_MAX: usize = 1000;
+
+/// Changes with ids that a backend remembers, so that one that is sent again is not done twice; older ones are forgotten.
+pub const CHANGE_IDS_MAX: usize = 1 << 16;

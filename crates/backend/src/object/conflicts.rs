@@ -1,6 +1,6 @@
 //! What transactions have read, and whether it was written since.
 use esker_types::info::ContainerId;
-use esker_types::ops::{ReadMark, ReadMarks};
+use esker_types::ops::ReadTokens;
 use esker_types::{Error, ErrorKind, ObjectId, Result};
 use std::collections::BTreeMap;
 
@@ -15,6 +15,9 @@ pub enum Watched {
     Dkey(ObjectId, Vec<u8>),
 }
 
+/// A slot (4 bytes) and its version (8 bytes), little-endian.
+const TOKEN_BYTES: usize = 12;
+
 /// A version for everything that was ever read in a transaction.
 #[derive(Default)]
 pub struct Conflicts {
@@ -23,26 +26,37 @@ pub struct Conflicts {
 }
 
 impl Conflicts {
-    /// Notes in `marks` that `watched` was read as it is now.
-    pub fn note(&mut self, container: ContainerId, watched: Watched, marks: &ReadMarks) {
+    /// Adds a token that `watched` was read as it is now: its slot and version.
+    pub fn note(&mut self, container: ContainerId, watched: Watched, tokens: &ReadTokens) {
         let fresh = self.versions.len() as u32;
         let slot = *self.slots.entry((container, watched)).or_insert(fresh);
         if slot == fresh {
             self.versions.push(0);
         }
-        marks.add(ReadMark { shard: 0, slot, version: self.versions[slot as usize] });
+        let mut token = [0; TOKEN_BYTES];
+        token[..4].copy_from_slice(&slot.to_le_bytes());
+        token[4..].copy_from_slice(&self.versions[slot as usize].to_le_bytes());
+        tokens.add(&token);
     }
 
-    /// Refuses marks of anything that was written since.
-    pub fn check(&self, marks: &ReadMarks) -> Result<()> {
-        let holds = |mark: &ReadMark| self.versions.get(mark.slot as usize) == Some(&mark.version);
-        match marks.to_vec().iter().all(holds) {
+    /// Refuses tokens of anything that was written since.
+    ///
+    /// # Errors
+    /// [`ErrorKind::TxRestart`].
+    pub fn check(&self, tokens: &ReadTokens) -> Result<()> {
+        match tokens.map(|token| self.holds(token)).into_iter().all(|holds| holds) {
             true => Ok(()),
             false => Err(Error::new(
                 ErrorKind::TxRestart,
                 "something this transaction has read was changed: restart it",
             )),
         }
+    }
+
+    fn holds(&self, token: &[u8]) -> bool {
+        let Some((slot, version)) = token.split_first_chunk::<4>() else { return false };
+        let known = self.versions.get(u32::from_le_bytes(*slot) as usize);
+        known.is_some_and(|known| version == known.to_le_bytes())
     }
 
     /// Tells of a write.

@@ -6,7 +6,7 @@ use super::tree::{AkeyPath, Tree, encode_akey, encode_dkey};
 use crate::check::{check_count, check_keys};
 use esker_types::info::ContainerId;
 use esker_types::limits::{AKEYS_PER_OP_MAX, EXTENTS_PER_OP_MAX};
-use esker_types::ops::{Cond, Fetch, ReadMarks, Sink, Wanted};
+use esker_types::ops::{Cond, Fetch, FetchReply, FetchRequest, ReadTokens, Sink, Wanted};
 use esker_types::{Epoch, Error, ErrorKind, Extent, ObjectId, Result};
 use std::sync::Arc;
 
@@ -22,8 +22,8 @@ pub struct Reader<'a, P = Arc<[u8]>> {
     pub tree: &'a Tree<P>,
     /// The epoch it sees.
     pub at: Epoch,
-    /// Where a transaction notes what it has read.
-    pub marks: Option<&'a ReadMarks>,
+    /// Where a transaction collects proof of what it has read.
+    pub tokens: Option<&'a ReadTokens>,
     /// Versions of everything that was read in a transaction.
     pub conflicts: &'a mut Conflicts,
 }
@@ -31,8 +31,8 @@ pub struct Reader<'a, P = Arc<[u8]>> {
 impl<P> Reader<'_, P> {
     /// Tells the transaction what its answer depends on.
     pub fn note(&mut self, watched: Watched) {
-        if let Some(marks) = self.marks {
-            self.conflicts.note(self.id, watched, marks);
+        if let Some(tokens) = self.tokens {
+            self.conflicts.note(self.id, watched, tokens);
         }
     }
 
@@ -52,15 +52,17 @@ impl Reader<'_> {
     /// Reads akeys of a dkey.
     ///
     /// # Errors
-    /// As [`crate::Backend::fetch`].
+    /// As [`crate::OpenContainer::fetch`].
     pub fn fetch(&mut self, dkey: &[u8], cond: Cond, fetches: &mut [Fetch<'_>]) -> Result<()> {
         check_count("akeys", fetches.len(), AKEYS_PER_OP_MAX)?;
         check_keys(self.oid, dkey, None)?;
-        fetches.iter().try_for_each(|fetch| check_keys(self.oid, dkey, Some(fetch.akey)))?;
+        fetches
+            .iter()
+            .try_for_each(|fetch| check_keys(self.oid, dkey, Some(fetch.request.akey)))?;
         let dkey = encode_dkey(self.oid, dkey)?;
         self.note_dkey(&dkey);
         let stored = |fetch: &Fetch<'_>| {
-            let akey = encode_akey(self.oid, fetch.akey)?;
+            let akey = encode_akey(self.oid, fetch.request.akey)?;
             let place = AkeyPath { oid: self.oid, dkey: dkey.clone(), akey };
             Ok(self.tree.get(&place, self.at))
         };
@@ -69,7 +71,7 @@ impl Reader<'_> {
             return Err(missing("dkey"));
         }
         let lacks = |(fetch, stored): (&Fetch<'_>, &Option<&Stored>)| {
-            fetch.cond.has(Cond::AKEY_FETCH) && stored.is_none()
+            fetch.request.cond.has(Cond::AKEY_FETCH) && stored.is_none()
         };
         if fetches.iter().zip(&stored).any(lacks) {
             return Err(missing("akey"));
@@ -80,55 +82,64 @@ impl Reader<'_> {
 
 /// Answers every fetch, so that all sizes are known; the first error counts.
 fn fill_all(fetches: &mut [Fetch<'_>], stored: &[Option<&Stored>]) -> Result<()> {
-    let results = fetches.iter_mut().zip(stored).map(|(fetch, stored)| fill(fetch, *stored));
+    let results = fetches
+        .iter_mut()
+        .zip(stored)
+        .map(|(fetch, stored)| fill(&fetch.request, &mut fetch.reply, *stored));
     results.collect::<Vec<_>>().into_iter().collect()
 }
 
 /// A value of the other kind is as good as none.
-fn fill(fetch: &mut Fetch<'_>, stored: Option<&Stored>) -> Result<()> {
-    fetch.filled.clear();
-    fetch.filled_bytes = 0;
-    match (fetch.wanted, stored) {
-        (Wanted::Single, Some(Stored::Single(value))) => fill_single(fetch, value),
+fn fill(
+    request: &FetchRequest<'_>,
+    reply: &mut FetchReply<'_>,
+    stored: Option<&Stored>,
+) -> Result<()> {
+    reply.reset();
+    match (request.wanted, stored) {
+        (Wanted::Single, Some(Stored::Single(value))) => fill_single(reply, value),
         (Wanted::Array(extents), Some(Stored::Array(records))) => {
-            fill_array(fetch, extents, records)
+            fill_array(request, reply, extents, records)
         }
-        _ => {
-            fetch.size = 0;
-            Ok(())
-        }
+        _ => Ok(()),
     }
 }
 
-/// Puts a single value into the sink of a fetch.
+/// Puts a single value into the sink of a reply.
 ///
 /// # Errors
 /// [`ErrorKind::RecordTooBig`] where the sink is too short.
-pub fn fill_single(fetch: &mut Fetch<'_>, value: &[u8]) -> Result<()> {
-    fetch.size = value.len() as u64;
-    if matches!(fetch.sink, Sink::None) {
+pub fn fill_single(reply: &mut FetchReply<'_>, value: &[u8]) -> Result<()> {
+    reply.size = value.len() as u64;
+    if matches!(reply.sink, Sink::None) {
         return Ok(());
     }
-    if fetch.sink.len() < fetch.size {
-        return Err(too_big("value", fetch.size));
+    if reply.sink.len() < reply.size {
+        return Err(too_big("value", reply.size));
     }
-    fetch.sink.put(0, value);
-    fetch.filled_bytes = fetch.size;
+    reply.sink.put(0, value);
+    reply.filled_bytes = reply.size;
     Ok(())
 }
 
-fn fill_array(fetch: &mut Fetch<'_>, extents: &[Extent], records: &Records) -> Result<()> {
+fn fill_array(
+    request: &FetchRequest<'_>,
+    reply: &mut FetchReply<'_>,
+    extents: &[Extent],
+    records: &Records,
+) -> Result<()> {
     check_count("extents", extents.len(), EXTENTS_PER_OP_MAX)?;
     extents.iter().try_for_each(|extent| extent.check())?;
-    let expected = std::mem::replace(&mut fetch.size, records.record_size);
+    reply.size = records.record_size;
     let mut offset = 0u64;
     for &extent in extents {
         for run in records.overlapping(extent) {
             let Some(part) = run.intersect(extent) else { continue };
-            check_record_size(expected, records.record_size)?;
+            check_record_size(request.record_size, records.record_size)?;
             let skipped = (part.start - extent.start).saturating_mul(records.record_size);
             let at = offset.saturating_add(skipped);
-            fill_records(fetch, part, at, records.bytes(run, part))?;
+            note_found(request, reply, part);
+            put_records(reply, at, records.bytes(run, part))?;
         }
         let bytes = extent.count.saturating_mul(records.record_size);
         offset = offset.saturating_add(bytes);
@@ -149,20 +160,24 @@ pub fn check_record_size(expected: u64, stored: u64) -> Result<()> {
     }
 }
 
-/// Puts the records `found` at byte `at` of the sink.
-fn fill_records(fetch: &mut Fetch<'_>, found: Extent, at: u64, bytes: &[u8]) -> Result<()> {
-    if fetch.want_filled {
-        fetch.filled.push(found);
+/// Adds an extent to those found, where the request asks for them.
+pub fn note_found(request: &FetchRequest<'_>, reply: &mut FetchReply<'_>, found: Extent) {
+    if request.want_filled {
+        reply.filled.push(found);
     }
-    if matches!(fetch.sink, Sink::None) {
+}
+
+/// Puts records at byte `at` of the sink.
+fn put_records(reply: &mut FetchReply<'_>, at: u64, bytes: &[u8]) -> Result<()> {
+    if matches!(reply.sink, Sink::None) {
         return Ok(());
     }
     let end = at.saturating_add(bytes.len() as u64);
-    if end > fetch.sink.len() {
+    if end > reply.sink.len() {
         return Err(too_big("records", end));
     }
-    fetch.sink.put(at, bytes);
-    fetch.filled_bytes = end;
+    reply.sink.put(at, bytes);
+    reply.filled_bytes = end;
     Ok(())
 }
 

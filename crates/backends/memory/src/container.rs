@@ -1,5 +1,6 @@
 //! One container.
 use esker_backend::NewContainer;
+use esker_backend::leases::Leases;
 use esker_backend::object::history::Snapshots;
 use esker_backend::object::tree::Tree;
 use esker_types::info::{ContainerId, ContainerInfo, ContainerRef, OpenMode, SnapshotInfo};
@@ -7,6 +8,7 @@ use esker_types::limits::SNAPSHOTS_MAX;
 use esker_types::ops::View;
 use esker_types::{Epoch, Error, ErrorKind, Result, Uuid};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Names and their values.
 pub(super) type Metadata = BTreeMap<String, Vec<u8>>;
@@ -18,6 +20,7 @@ pub(super) struct Container {
     pub(super) next_oid: u64,
     pub(super) snapshots: Snapshots,
     pub(super) tree: Tree,
+    pub(super) leases: Arc<Leases>,
 }
 
 impl Container {
@@ -38,6 +41,7 @@ impl Container {
             next_oid: new.first_oid,
             snapshots: Snapshots::new(),
             tree: Tree::default(),
+            leases: Arc::default(),
         }
     }
 

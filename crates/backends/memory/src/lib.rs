@@ -5,27 +5,32 @@
 mod container;
 mod state;
 
-use esker_backend::holds::Holds;
-use esker_backend::reply::Reply;
-use esker_backend::{Backend, Capabilities, NewContainer, Scope};
+use esker_backend::leases::Leases;
+use esker_backend::{
+    Capabilities, Metadata, MetadataChanges, NewContainer, OpenContainer, Pool, Reply,
+};
 use esker_types::info::{
     ContainerId, ContainerInfo, ContainerRef, OpenMode, PoolInfo, SnapshotInfo,
 };
 use esker_types::ops::{
-    AkeyRef, Anchor, Cond, Fetch, KeyFound, KeyQuery, KeyScope, ListLimit, ReadAt, ReadMarks,
-    StoredExtent, Write,
+    AkeyRef, Anchor, Change, DkeyFetch, KeyFound, KeyQuery, KeyScope, ListLimit, ReadAt,
+    StoredExtent,
 };
 use esker_types::{Epoch, KeyBatch, ObjectId, Result};
 use state::State;
-use std::sync::{Mutex, PoisonError};
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+/// Targets of a pool that [`Memory::named`] makes.
+const NAMED_TARGETS: u32 = 4;
 
 /// A pool in memory. It ends with its last user.
 ///
 /// Listings go over its pretend targets one by one, as they do where targets are real.
+#[derive(Clone)]
 pub struct Memory {
     targets: u32,
-    state: Mutex<State>,
-    holds: Holds,
+    state: Arc<Mutex<State>>,
 }
 
 impl Memory {
@@ -33,7 +38,15 @@ impl Memory {
     #[must_use]
     pub fn new(targets: u32) -> Self {
         let targets = targets.max(1);
-        Self { targets, state: Mutex::new(State::new(targets)), holds: Holds::default() }
+        Self { targets, state: Arc::new(Mutex::new(State::new(targets))) }
+    }
+
+    /// The pool of this name, which lasts as long as the process; made when it is first asked for.
+    #[must_use]
+    pub fn named(name: &str) -> Self {
+        static POOLS: LazyLock<Mutex<HashMap<String, Memory>>> = LazyLock::new(Mutex::default);
+        let mut pools = POOLS.lock().unwrap_or_else(PoisonError::into_inner);
+        pools.entry(name.to_owned()).or_insert_with(|| Self::new(NAMED_TARGETS)).clone()
     }
 
     fn with<'a, T>(&self, work: impl FnOnce(&mut State) -> Result<T>) -> Reply<'a, T> {
@@ -42,7 +55,24 @@ impl Memory {
     }
 }
 
-impl Backend for Memory {
+impl Metadata for Memory {
+    fn get_metadata<'a>(&'a self, name: &'a str) -> Reply<'a, Option<Vec<u8>>> {
+        self.with(|state| Ok(state.metadata.get(name).cloned()))
+    }
+
+    fn set_metadata<'a>(&'a self, changes: &'a MetadataChanges<'a>) -> Reply<'a, ()> {
+        self.with(|state| {
+            state::change_metadata(&mut state.metadata, changes);
+            Ok(())
+        })
+    }
+
+    fn list_metadata<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<String>> {
+        self.with(|state| Ok(state::names(&state.metadata, prefix)))
+    }
+}
+
+impl Pool for Memory {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             snapshots: true,
@@ -50,13 +80,14 @@ impl Backend for Memory {
             any_akeys: true,
             holes: true,
             atomic_arrays: true,
-            shared_holds: true,
+            shared_leases: true,
+            change_ids: true,
             targets: self.targets,
             domains: self.targets,
         }
     }
 
-    fn pool_info(&self) -> Reply<'_, PoolInfo> {
+    fn info(&self) -> Reply<'_, PoolInfo> {
         self.with(|state| Ok(state.info()))
     }
 
@@ -68,14 +99,11 @@ impl Backend for Memory {
         &'a self,
         name: ContainerRef<'a>,
         mode: OpenMode,
-    ) -> Reply<'a, ContainerInfo> {
-        self.with(|state| state.open_container(name, mode))
-    }
-
-    fn close_container(&self, container: ContainerId) -> Reply<'_, ()> {
+    ) -> Reply<'a, Box<dyn OpenContainer>> {
         self.with(|state| {
-            state.close_container(container);
-            Ok(())
+            let (info, leases) = state.open_container(name, mode)?;
+            let pool = self.clone();
+            Ok(Box::new(Opened { pool, id: info.id, info, leases }) as Box<dyn OpenContainer>)
         })
     }
 
@@ -86,145 +114,144 @@ impl Backend for Memory {
     fn list_containers(&self) -> Reply<'_, Vec<ContainerInfo>> {
         self.with(|state| Ok(state.list_containers()))
     }
+}
 
-    fn rename_container<'a>(
-        &'a self,
-        container: ContainerId,
-        label: Option<&'a str>,
-    ) -> Reply<'a, ()> {
-        self.with(|state| state.rename_container(container, label))
+/// An open container in memory.
+struct Opened {
+    pool: Memory,
+    id: ContainerId,
+    info: ContainerInfo,
+    leases: Arc<Leases>,
+}
+
+impl Metadata for Opened {
+    fn get_metadata<'a>(&'a self, name: &'a str) -> Reply<'a, Option<Vec<u8>>> {
+        self.pool.with(|state| Ok(state.container(self.id)?.metadata.get(name).cloned()))
     }
 
-    fn get_metadata<'a>(&'a self, scope: Scope, name: &'a str) -> Reply<'a, Option<Vec<u8>>> {
-        self.with(|state| Ok(state.metadata(scope)?.get(name).cloned()))
-    }
-
-    fn set_metadata<'a>(
-        &'a self,
-        scope: Scope,
-        changes: &'a [(&'a str, Option<&'a [u8]>)],
-    ) -> Reply<'a, ()> {
-        self.with(|state| {
-            state::change_metadata(state.metadata(scope)?, changes);
+    fn set_metadata<'a>(&'a self, changes: &'a MetadataChanges<'a>) -> Reply<'a, ()> {
+        self.pool.with(|state| {
+            state::change_metadata(&mut state.container(self.id)?.metadata, changes);
             Ok(())
         })
     }
 
-    fn list_metadata<'a>(&'a self, scope: Scope, prefix: &'a str) -> Reply<'a, Vec<String>> {
-        self.with(|state| {
-            let names = state.metadata(scope)?.keys();
-            Ok(names.filter(|name| name.starts_with(prefix)).cloned().collect())
+    fn list_metadata<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<String>> {
+        self.pool.with(|state| Ok(state::names(&state.container(self.id)?.metadata, prefix)))
+    }
+}
+
+impl OpenContainer for Opened {
+    fn info(&self) -> &ContainerInfo {
+        &self.info
+    }
+
+    fn close(&self) -> Reply<'_, ()> {
+        self.pool.with(|state| {
+            state.close_container(self.id);
+            Ok(())
         })
     }
 
-    fn allocate_oids(&self, container: ContainerId, count: u64) -> Reply<'_, u64> {
-        self.with(|state| state.container(container)?.allocate_oids(count))
+    fn rename<'a>(&'a self, label: Option<&'a str>) -> Reply<'a, ()> {
+        self.pool.with(|state| state.rename_container(self.id, label))
     }
 
-    fn next_oid(&self, container: ContainerId) -> Reply<'_, u64> {
-        self.with(|state| Ok(state.container(container)?.next_oid))
+    fn allocate_oids(&self, count: u64) -> Reply<'_, u64> {
+        self.pool.with(|state| state.container(self.id)?.allocate_oids(count))
     }
 
-    fn write<'a>(
+    fn next_oid(&self) -> Reply<'_, u64> {
+        self.pool.with(|state| Ok(state.container(self.id)?.next_oid))
+    }
+
+    fn write<'a>(&'a self, change: Change<'a>) -> Reply<'a, Epoch> {
+        self.pool.with(|state| state.write(self.id, &change))
+    }
+
+    fn fetch<'a, 'f, 'b>(
         &'a self,
-        container: ContainerId,
-        writes: &'a [Write<'a>],
-        marks: Option<&'a ReadMarks>,
-    ) -> Reply<'a, Epoch> {
-        self.with(|state| state.write(container, writes, marks))
-    }
-
-    fn fetch<'a, 'b>(
-        &'a self,
-        container: ContainerId,
         oid: ObjectId,
-        dkey: &'a [u8],
-        cond: Cond,
-        fetches: &'a mut [Fetch<'b>],
+        dkeys: &'a mut [DkeyFetch<'f, 'b>],
         at: ReadAt<'a>,
     ) -> Reply<'a, ()>
     where
-        'b: 'a,
+        'b: 'f,
+        'f: 'a,
     {
-        self.with(|state| state.reader(container, oid, at)?.fetch(dkey, cond, fetches))
+        self.pool.with(|state| {
+            let mut reader = state.reader(self.id, oid, at)?;
+            dkeys.iter_mut().try_for_each(|of| reader.fetch(of.dkey, of.cond, of.akeys))
+        })
     }
 
     fn list_keys<'a>(
         &'a self,
-        container: ContainerId,
         oid: ObjectId,
         scope: KeyScope<'a>,
         anchor: &'a mut Anchor,
         limit: ListLimit,
         at: ReadAt<'a>,
     ) -> Reply<'a, KeyBatch> {
-        self.with(|state| state.reader(container, oid, at)?.list_keys(scope, anchor, limit))
+        self.pool.with(|state| state.reader(self.id, oid, at)?.list_keys(scope, anchor, limit))
     }
 
     fn list_extents<'a>(
         &'a self,
-        container: ContainerId,
         oid: ObjectId,
         key: AkeyRef<'a>,
         anchor: &'a mut Anchor,
         entries: usize,
         at: ReadAt<'a>,
     ) -> Reply<'a, Vec<StoredExtent>> {
-        self.with(|state| state.reader(container, oid, at)?.list_extents(key, anchor, entries))
+        self.pool.with(|state| state.reader(self.id, oid, at)?.list_extents(key, anchor, entries))
     }
 
     fn list_objects<'a>(
         &'a self,
-        container: ContainerId,
         anchor: &'a mut Anchor,
         entries: usize,
         at: ReadAt<'a>,
     ) -> Reply<'a, Vec<ObjectId>> {
         let nil = ObjectId::default();
-        self.with(|state| Ok(state.reader(container, nil, at)?.list_objects(anchor, entries)))
+        self.pool.with(|state| Ok(state.reader(self.id, nil, at)?.list_objects(anchor, entries)))
     }
 
     fn query_key<'a>(
         &'a self,
-        container: ContainerId,
         oid: ObjectId,
         query: KeyQuery<'a>,
         at: ReadAt<'a>,
     ) -> Reply<'a, Option<KeyFound>> {
-        self.with(|state| state.reader(container, oid, at)?.query(query))
+        self.pool.with(|state| state.reader(self.id, oid, at)?.query(query))
     }
 
-    fn object_epoch<'a>(
-        &'a self,
-        container: ContainerId,
-        oid: ObjectId,
-        at: ReadAt<'a>,
-    ) -> Reply<'a, Epoch> {
-        self.with(|state| Ok(state.reader(container, oid, at)?.epoch()))
+    fn object_epoch<'a>(&'a self, oid: ObjectId, at: ReadAt<'a>) -> Reply<'a, Epoch> {
+        self.pool.with(|state| Ok(state.reader(self.id, oid, at)?.epoch()))
     }
 
-    fn create_snapshot<'a>(&'a self, container: ContainerId, name: &'a str) -> Reply<'a, Epoch> {
-        self.with(|state| state.create_snapshot(container, name))
+    fn create_snapshot<'a>(&'a self, name: &'a str) -> Reply<'a, Epoch> {
+        self.pool.with(|state| state.create_snapshot(self.id, name))
     }
 
-    fn list_snapshots(&self, container: ContainerId) -> Reply<'_, Vec<SnapshotInfo>> {
-        self.with(|state| Ok(state.container(container)?.list_snapshots()))
+    fn list_snapshots(&self) -> Reply<'_, Vec<SnapshotInfo>> {
+        self.pool.with(|state| Ok(state.container(self.id)?.list_snapshots()))
     }
 
-    fn destroy_snapshot(&self, container: ContainerId, epoch: Epoch) -> Reply<'_, ()> {
-        self.with(|state| state.container(container)?.destroy_snapshot(epoch))
+    fn destroy_snapshot(&self, epoch: Epoch) -> Reply<'_, ()> {
+        self.pool.with(|state| state.container(self.id)?.destroy_snapshot(epoch))
     }
 
-    fn hold(&self, container: ContainerId, oid: ObjectId) -> Reply<'_, ()> {
-        self.holds.hold(container, oid);
+    fn lease(&self, oid: ObjectId) -> Reply<'_, ()> {
+        self.leases.take(oid);
         Reply::Ready(Ok(()))
     }
 
-    fn release(&self, container: ContainerId, oid: ObjectId) -> Reply<'_, bool> {
-        Reply::Ready(Ok(self.holds.release(container, oid)))
+    fn release(&self, oid: ObjectId) -> Reply<'_, bool> {
+        Reply::Ready(Ok(self.leases.release(oid)))
     }
 
-    fn doom(&self, container: &ContainerInfo, oid: ObjectId) -> Reply<'_, bool> {
-        Reply::Ready(Ok(self.holds.doom(container.id, oid)))
+    fn unlink_on_last_close(&self, oid: ObjectId) -> Reply<'_, bool> {
+        Reply::Ready(Ok(self.leases.unlink_on_last_close(oid)))
     }
 }

@@ -1,26 +1,47 @@
 //! The pool: containers, metadata, the clock, and what transactions have read.
 use super::container::{Container, Metadata};
+use esker_backend::leases::Leases;
 use esker_backend::object::conflicts::{Conflicts, Watched};
 use esker_backend::object::overlay::Overlay;
 use esker_backend::object::read::Reader;
 use esker_backend::object::tree::{AkeyPath, encode_dkey};
-use esker_backend::{NewContainer, Scope};
+use esker_backend::{MetadataChanges, NewContainer};
 use esker_types::info::{
     ContainerId, ContainerInfo, ContainerRef, Durability, Medium, OpenMode, PoolInfo, Space,
 };
-use esker_types::ops::{ReadAt, ReadMarks, View, Write, WriteOp};
+use esker_types::limits::CHANGE_IDS_MAX;
+use esker_types::ops::{Change, ChangeId, ReadAt, View, Write, WriteOp};
 use esker_types::{Epoch, Error, ErrorKind, ObjectId, Result, Uuid};
-use std::collections::BTreeMap;
-use std::hash::{BuildHasher, Hasher, RandomState};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 pub(super) struct State {
     uuid: Uuid,
     targets: u32,
     clock: Epoch,
     last_container: u32,
-    metadata: Metadata,
+    pub(super) metadata: Metadata,
     containers: BTreeMap<ContainerId, Container>,
     conflicts: Conflicts,
+    done: Done,
+}
+
+/// Changes with ids that were done last, and when.
+#[derive(Default)]
+struct Done {
+    epochs: BTreeMap<ChangeId, Epoch>,
+    order: VecDeque<ChangeId>,
+}
+
+impl Done {
+    fn note(&mut self, id: ChangeId, epoch: Epoch) {
+        if self.order.len() >= CHANGE_IDS_MAX {
+            self.order.pop_front().map(|oldest| self.epochs.remove(&oldest));
+        }
+        self.order.push_back(id);
+        self.epochs.insert(id, epoch);
+    }
 }
 
 impl State {
@@ -33,6 +54,7 @@ impl State {
             metadata: Metadata::new(),
             containers: BTreeMap::new(),
             conflicts: Conflicts::default(),
+            done: Done::default(),
         }
     }
 
@@ -77,8 +99,9 @@ impl State {
         &mut self,
         name: ContainerRef<'_>,
         mode: OpenMode,
-    ) -> Result<ContainerInfo> {
-        self.find(name)?.open(mode)
+    ) -> Result<(ContainerInfo, Arc<Leases>)> {
+        let container = self.find(name)?;
+        Ok((container.open(mode)?, Arc::clone(&container.leases)))
     }
 
     fn find(&mut self, name: ContainerRef<'_>) -> Result<&mut Container> {
@@ -127,13 +150,6 @@ impl State {
         self.containers.get(&id).ok_or_else(destroyed)
     }
 
-    pub(super) fn metadata(&mut self, scope: Scope) -> Result<&mut Metadata> {
-        match scope {
-            Scope::Pool => Ok(&mut self.metadata),
-            Scope::Container(id) => Ok(&mut self.container(id)?.metadata),
-        }
-    }
-
     pub(super) fn create_snapshot(&mut self, id: ContainerId, name: &str) -> Result<Epoch> {
         let epoch = self.tick();
         self.container(id)?.create_snapshot(name, epoch)?;
@@ -154,24 +170,25 @@ impl State {
             targets: self.targets,
             tree: &container.tree,
             at: container.epoch_of(at.view)?,
-            marks: at.marks.filter(|_| at.view == View::Latest),
+            tokens: at.tokens.filter(|_| at.view == View::Latest),
             conflicts: &mut self.conflicts,
         })
     }
 
-    pub(super) fn write(
-        &mut self,
-        id: ContainerId,
-        writes: &[Write<'_>],
-        marks: Option<&ReadMarks>,
-    ) -> Result<Epoch> {
-        marks.map_or(Ok(()), |marks| self.conflicts.check(marks))?;
+    pub(super) fn write(&mut self, id: ContainerId, change: &Change<'_>) -> Result<Epoch> {
+        if let Some(epoch) = change.id.and_then(|id| self.done.epochs.get(&id)) {
+            return Ok(*epoch);
+        }
+        change.tokens.map_or(Ok(()), |tokens| self.conflicts.check(tokens))?;
         let epoch = self.tick();
         let mut overlay = Overlay::new(&self.container_ref(id)?.tree, epoch);
-        writes.iter().try_for_each(|write| overlay.write(write))?;
+        change.writes.iter().try_for_each(|write| overlay.write(write))?;
         let changed = overlay.finish();
         self.apply(id, epoch, changed)?;
-        writes.iter().try_for_each(|write| self.note_change(id, write))?;
+        change.writes.iter().try_for_each(|write| self.note_change(id, write))?;
+        if let Some(id) = change.id {
+            self.done.note(id, epoch);
+        }
         Ok(epoch)
     }
 
@@ -204,7 +221,7 @@ impl State {
     }
 }
 
-pub(super) fn change_metadata(metadata: &mut Metadata, changes: &[(&str, Option<&[u8]>)]) {
+pub(super) fn change_metadata(metadata: &mut Metadata, changes: &MetadataChanges<'_>) {
     for (name, value) in changes {
         match value {
             Some(value) => metadata.insert((*name).to_owned(), value.to_vec()),
@@ -217,10 +234,16 @@ fn destroyed() -> Error {
     Error::new(ErrorKind::NoHandle, "the container was destroyed")
 }
 
+/// The names in `metadata` that begin with `prefix`, sorted.
+pub(super) fn names(metadata: &Metadata, prefix: &str) -> Vec<String> {
+    metadata.keys().filter(|name| name.starts_with(prefix)).cloned().collect()
+}
+
+/// Without randomness from the kernel, ids of pools in memory need only differ within the process.
 fn random_uuid() -> Uuid {
-    let word = || RandomState::new().build_hasher().finish().to_le_bytes();
-    let mut bytes = [0; 16];
-    bytes[..8].copy_from_slice(&word());
-    bytes[8..].copy_from_slice(&word());
-    Uuid::from_random(bytes)
+    esker_os::random_uuid().unwrap_or_else(|_| {
+        static MADE: AtomicU64 = AtomicU64::new(1);
+        let number = u128::from(MADE.fetch_add(1, Ordering::Relaxed));
+        Uuid::from_random(number.to_be_bytes())
+    })
 }

@@ -1,149 +1,222 @@
-//! The native backend: targets on this machine, worked on directly. Every answer is ready at once.
+//! The native backend: targets on this machine, worked on directly by the calling process.
+//!
+//! Every reply is ready when it is returned, so a dropped one has been done. Some operations wait on the calling
+//! thread before they return: a write that finds no free space waits for readers and other writers, for seconds at
+//! most ([`esker_store`]); a write waits for the write lock of its target, which one commit holds at a time; and an
+//! operation on a target that takes part in a commit over several waits for that commit. A caller with other work on
+//! its thread runs such operations on another.
 #![forbid(unsafe_code)]
 
 mod list;
-mod open;
 mod placement;
 
-use arc_swap::{ArcSwap, Guard};
-use esker_backend::reply::Reply;
-use esker_backend::{Backend, Capabilities, NewContainer, Scope};
-use esker_store::{Container, ContainerSpec, Mapped, OpenPool, Pool};
+use bytes::Bytes;
+use esker_backend::{
+    Capabilities, Metadata, MetadataChanges, NewContainer, OpenContainer, Pool, Reply,
+};
+use esker_store::{Container, ContainerSpec, OpenPool, ReadVersion};
 use esker_types::info::{
     ContainerId, ContainerInfo, ContainerRef, OpenMode, PoolInfo, SnapshotInfo,
 };
 use esker_types::ops::{
-    AkeyRef, Anchor, Cond, Fetch, KeyFound, KeyQuery, KeyScope, ListLimit, ReadAt, ReadMark,
-    ReadMarks, StoredExtent, View, Wanted, Write,
+    AkeyRef, Anchor, Change, DkeyFetch, KeyFound, KeyQuery, KeyScope, ListLimit, ReadAt,
+    ReadTokens, StoredExtent, View, Wanted, Write,
 };
 use esker_types::{Epoch, Error, ErrorKind, KeyBatch, ObjectId, Result};
-use open::Open;
 use placement::Placement;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::Arc;
 
 /// A pool on this machine.
-pub struct Native {
-    pool: Pool,
+pub struct Native(Arc<Shared>);
+
+/// What a pool and its open containers share.
+struct Shared {
+    pool: esker_store::Pool,
     placement: Placement,
-    /// Containers in use and how often. Swapped as a whole, so that a fork finds it consistent.
-    open: ArcSwap<HashMap<ContainerId, Open>>,
 }
 
 impl Native {
     /// Opens the pool at `path`.
     ///
     /// # Errors
-    /// `NotFound` where there is none, `Busy` where exclusive use stands against it, `Corrupt` or
+    /// `NotFound` where there is none, `Busy` where exclusive use forbids it, `Corrupt` or
     /// `Incompatible` where it cannot be used.
     pub fn open(path: &Path, mode: OpenMode) -> Result<Self> {
-        let pool = Pool::open(path)?;
+        let pool = esker_store::Pool::open(path)?;
         let targets = {
-            let state = pool.opened()?;
-            state.connect(mode)?;
-            state.superblock.targets
+            let open = pool.opened()?;
+            open.connect(mode)?;
+            open.superblock.targets
         };
-        Ok(Self { pool, placement: Placement::new(targets), open: ArcSwap::default() })
+        Ok(Self(Arc::new(Shared { pool, placement: Placement::new(targets) })))
     }
 
     /// The pool itself, for maintenance.
     #[must_use]
-    pub fn pool(&self) -> &Pool {
-        &self.pool
+    pub fn pool(&self) -> &esker_store::Pool {
+        &self.0.pool
     }
+}
 
+impl Shared {
     fn with<'a, T>(&self, work: impl FnOnce(&OpenPool) -> Result<T>) -> Reply<'a, T> {
-        Reply::Ready(self.pool.opened().and_then(|state| work(state)))
+        Reply::Ready(self.pool.opened().and_then(|open| work(open)))
     }
 
-    fn within<'a, T>(
+    fn get_metadata<'a>(&self, of: Option<ContainerId>, name: &str) -> Reply<'a, Option<Vec<u8>>> {
+        self.with(|open| open.get_metadata(of, name))
+    }
+
+    fn set_metadata<'a>(
         &self,
-        id: ContainerId,
-        work: impl FnOnce(&OpenPool, &Container) -> Result<T>,
-    ) -> Reply<'a, T> {
-        self.with(|state| {
-            let open: Guard<_> = self.open.load();
-            let container = &open.get(&id).ok_or_else(not_open)?.container;
-            container.check_alive(state)?;
-            work(state, container)
+        of: Option<ContainerId>,
+        changes: &MetadataChanges<'_>,
+    ) -> Reply<'a, ()> {
+        self.with(|open| open.set_metadata(of, changes))
+    }
+
+    fn list_metadata<'a>(&self, of: Option<ContainerId>, prefix: &str) -> Reply<'a, Vec<String>> {
+        self.with(|open| open.list_metadata(of, prefix))
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if let Some(open) = self.pool.opened_here() {
+            // Nobody is left to hear of a failure, and the kernel drops the lock with the process.
+            let _ = open.disconnect();
+        }
+    }
+}
+
+/// A container that is open.
+struct Opened {
+    shared: Arc<Shared>,
+    container: Container,
+}
+
+impl Opened {
+    fn id(&self) -> ContainerId {
+        self.container.id()
+    }
+
+    fn within<'a, T>(&self, work: impl FnOnce(&OpenPool) -> Result<T>) -> Reply<'a, T> {
+        self.shared.with(|open| {
+            self.container.check_alive(open)?;
+            work(open)
         })
     }
 
-    /// As [`Native::within`], for reads: what a snapshot that goes meanwhile shows may have holes.
+    /// As [`Opened::within`], for reads: what a snapshot shows that is destroyed meanwhile may have holes.
     fn viewing<'a, T>(
         &self,
-        id: ContainerId,
         at: ReadAt<'_>,
-        work: impl FnOnce(&OpenPool, &Container) -> Result<T>,
+        work: impl FnOnce(&OpenPool) -> Result<T>,
     ) -> Reply<'a, T> {
-        self.within(id, |state, container| {
-            check_view(state, container, at)?;
-            let seen = work(state, container)?;
-            check_view(state, container, at)?;
+        self.within(|open| {
+            self.check_view(open, at)?;
+            let seen = work(open)?;
+            self.check_view(open, at)?;
             Ok(seen)
         })
+    }
+
+    /// Refuses a view of a snapshot that does not exist: its past may be gone.
+    fn check_view(&self, open: &OpenPool, at: ReadAt<'_>) -> Result<()> {
+        let View::Snapshot(epoch) = at.view else { return Ok(()) };
+        if open.list_snapshots(&self.container)?.iter().any(|snapshot| snapshot.epoch == epoch) {
+            return Ok(());
+        }
+        let message = format!("the container has no snapshot at epoch {}", epoch.0);
+        Err(Error::new(ErrorKind::NotFound, message))
     }
 
     /// Writes that fall on several targets, or that depend on reads of several.
     fn write_spread(
         &self,
-        state: &OpenPool,
-        container: &Container,
+        open: &OpenPool,
         writes: &[Write<'_>],
-        marks: &[ReadMark],
+        reads: &[ReadVersion],
     ) -> Result<Epoch> {
+        let placement = self.shared.placement;
         let spread: Vec<(Write<'_>, Vec<u32>)> =
-            writes.iter().map(|write| (*write, self.placement.shards_of(write))).collect();
+            writes.iter().map(|write| (*write, placement.shards_of(write))).collect();
         let shards = spread.iter().flat_map(|(_, shards)| shards.iter().copied());
-        let all: BTreeSet<u32> = shards.chain(marks.iter().map(|mark| mark.shard)).collect();
+        let all: BTreeSet<u32> = shards.chain(reads.iter().map(|read| read.target)).collect();
         match all.first() {
             None => Ok(Epoch::now()),
-            Some(&only) if all.len() == 1 => state.write(container, only, writes, marks),
-            Some(_) => state.write_many(container, &spread, marks),
+            Some(&only) if all.len() == 1 => open.write(&self.container, only, writes, reads),
+            Some(_) => open.write_many(&self.container, &spread, reads),
         }
     }
-}
 
-fn not_open() -> Error {
-    Error::new(ErrorKind::NoHandle, "the container is not open")
-}
+    fn lister<'l>(&self, open: &'l OpenPool, oid: ObjectId, at: ReadAt<'l>) -> list::Lister<'l> {
+        list::Lister { open, container: self.id(), oid, at }
+    }
 
-fn id_of(scope: Scope) -> Option<ContainerId> {
-    match scope {
-        Scope::Pool => None,
-        Scope::Container(id) => Some(id),
+    /// Targets that have the dkey, or, without one, any of the object.
+    fn shards(&self, oid: ObjectId, dkey: Option<&[u8]>) -> Vec<u32> {
+        match dkey {
+            Some(dkey) => vec![self.shared.placement.shard(oid, dkey)],
+            None => self.shared.placement.shards(oid),
+        }
+    }
+
+    fn target<'o>(
+        &self,
+        open: &'o OpenPool,
+        oid: ObjectId,
+        dkey: &[u8],
+    ) -> &'o esker_store::Target {
+        &open.targets[self.shared.placement.shard(oid, dkey) as usize]
     }
 }
 
-/// Refuses a view of a snapshot that does not exist: its past may be gone.
-fn check_view(state: &OpenPool, container: &Container, at: ReadAt<'_>) -> Result<()> {
-    let View::Snapshot(epoch) = at.view else { return Ok(()) };
-    if state.list_snapshots(container)?.iter().any(|snapshot| snapshot.epoch == epoch) {
-        return Ok(());
-    }
-    Err(Error::new(
-        ErrorKind::NotFound,
-        format!("the container has no snapshot at epoch {}", epoch.0),
-    ))
+/// Calls on this machine are never sent again, so there is nothing to tell apart.
+#[cold]
+fn no_change_ids() -> Error {
+    Error::new(ErrorKind::NotSupported, "a pool of this machine takes no ids of changes")
 }
 
-impl Backend for Native {
+fn read_versions(open: &OpenPool, tokens: Option<&ReadTokens>) -> Result<Vec<ReadVersion>> {
+    let Some(tokens) = tokens else { return Ok(Vec::new()) };
+    let read = |token: &[u8]| ReadVersion::from_token(token, open.superblock.targets);
+    tokens.map(read).into_iter().collect()
+}
+
+impl Metadata for Native {
+    fn get_metadata<'a>(&'a self, name: &'a str) -> Reply<'a, Option<Vec<u8>>> {
+        self.0.get_metadata(None, name)
+    }
+
+    fn set_metadata<'a>(&'a self, changes: &'a MetadataChanges<'a>) -> Reply<'a, ()> {
+        self.0.set_metadata(None, changes)
+    }
+
+    fn list_metadata<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<String>> {
+        self.0.list_metadata(None, prefix)
+    }
+}
+
+impl Pool for Native {
     fn capabilities(&self) -> Capabilities {
-        let targets = self.placement.targets();
         Capabilities {
             snapshots: true,
             transactions: true,
             any_akeys: true,
             holes: true,
             atomic_arrays: true,
-            shared_holds: true,
-            targets,
+            shared_leases: true,
+            change_ids: false,
+            targets: self.0.placement.targets(),
             domains: 1,
         }
     }
 
-    fn pool_info(&self) -> Reply<'_, PoolInfo> {
-        self.with(OpenPool::info)
+    fn info(&self) -> Reply<'_, PoolInfo> {
+        self.0.with(OpenPool::info)
     }
 
     fn create_container<'a>(&'a self, new: &'a NewContainer<'a>) -> Reply<'a, ContainerInfo> {
@@ -154,239 +227,211 @@ impl Backend for Native {
             metadata: new.metadata,
             first_oid: new.first_oid,
         };
-        self.with(|state| state.create_container(&spec))
+        self.0.with(|open| open.create_container(&spec))
     }
 
     fn open_container<'a>(
         &'a self,
         name: ContainerRef<'a>,
         mode: OpenMode,
-    ) -> Reply<'a, ContainerInfo> {
-        self.with(|state| Ok(self.note_opened(state.open_container(name, mode)?)))
+    ) -> Reply<'a, Box<dyn OpenContainer>> {
+        self.0.with(|open| {
+            let container = open.open_container(name, mode)?;
+            let opened = Opened { shared: Arc::clone(&self.0), container };
+            Ok(Box::new(opened) as Box<dyn OpenContainer>)
+        })
     }
 
-    fn close_container(&self, container: ContainerId) -> Reply<'_, ()> {
-        self.note_closed(container);
-        match self.pool.opened_here() {
-            Some(state) => Reply::Ready(state.close_container(container)),
+    fn destroy_container<'a>(&'a self, name: ContainerRef<'a>, force: bool) -> Reply<'a, ()> {
+        self.0.with(|open| open.destroy_container(name, force))
+    }
+
+    fn list_containers(&self) -> Reply<'_, Vec<ContainerInfo>> {
+        self.0.with(OpenPool::list_containers)
+    }
+}
+
+impl Metadata for Opened {
+    fn get_metadata<'a>(&'a self, name: &'a str) -> Reply<'a, Option<Vec<u8>>> {
+        self.shared.get_metadata(Some(self.id()), name)
+    }
+
+    fn set_metadata<'a>(&'a self, changes: &'a MetadataChanges<'a>) -> Reply<'a, ()> {
+        self.shared.set_metadata(Some(self.id()), changes)
+    }
+
+    fn list_metadata<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<String>> {
+        self.shared.list_metadata(Some(self.id()), prefix)
+    }
+}
+
+impl OpenContainer for Opened {
+    fn info(&self) -> &ContainerInfo {
+        self.container.info()
+    }
+
+    fn close(&self) -> Reply<'_, ()> {
+        match self.shared.pool.opened_here() {
+            Some(open) => Reply::Ready(open.close_container(self.id())),
             None => Reply::Ready(Ok(())),
         }
     }
 
-    fn destroy_container<'a>(&'a self, name: ContainerRef<'a>, force: bool) -> Reply<'a, ()> {
-        self.with(|state| state.destroy_container(name, force))
+    fn rename<'a>(&'a self, label: Option<&'a str>) -> Reply<'a, ()> {
+        self.within(|open| open.rename_container(&self.container, label))
     }
 
-    fn list_containers(&self) -> Reply<'_, Vec<ContainerInfo>> {
-        self.with(OpenPool::list_containers)
+    fn allocate_oids(&self, count: u64) -> Reply<'_, u64> {
+        self.within(|open| open.allocate_oids(&self.container, count))
     }
 
-    fn rename_container<'a>(
-        &'a self,
-        container: ContainerId,
-        label: Option<&'a str>,
-    ) -> Reply<'a, ()> {
-        self.within(container, |state, container| state.rename_container(container, label))
+    fn next_oid(&self) -> Reply<'_, u64> {
+        self.within(|open| open.next_oid(&self.container))
     }
 
-    fn get_metadata<'a>(&'a self, scope: Scope, name: &'a str) -> Reply<'a, Option<Vec<u8>>> {
-        self.with(|state| state.get_metadata(id_of(scope), name))
-    }
-
-    fn set_metadata<'a>(
-        &'a self,
-        scope: Scope,
-        changes: &'a [(&'a str, Option<&'a [u8]>)],
-    ) -> Reply<'a, ()> {
-        self.with(|state| state.set_metadata(id_of(scope), changes))
-    }
-
-    fn list_metadata<'a>(&'a self, scope: Scope, prefix: &'a str) -> Reply<'a, Vec<String>> {
-        self.with(|state| state.list_metadata(id_of(scope), prefix))
-    }
-
-    fn allocate_oids(&self, container: ContainerId, count: u64) -> Reply<'_, u64> {
-        self.within(container, |state, container| state.allocate_oids(container, count))
-    }
-
-    fn next_oid(&self, container: ContainerId) -> Reply<'_, u64> {
-        self.within(container, OpenPool::next_oid)
-    }
-
-    fn write<'a>(
-        &'a self,
-        container: ContainerId,
-        writes: &'a [Write<'a>],
-        marks: Option<&'a ReadMarks>,
-    ) -> Reply<'a, Epoch> {
-        self.within(container, |state, container| {
-            if let ([write], None) = (writes, marks)
-                && let Some(shard) = self.placement.only_shard_of(write)
+    fn write<'a>(&'a self, change: Change<'a>) -> Reply<'a, Epoch> {
+        if change.id.is_some() {
+            return Reply::Ready(Err(no_change_ids()));
+        }
+        self.within(|open| {
+            if let ([write], None) = (change.writes, change.tokens)
+                && let Some(shard) = self.shared.placement.only_shard_of(write)
             {
-                return state.write(container, shard, writes, &[]);
+                return open.write(&self.container, shard, change.writes, &[]);
             }
-            let marks = marks.map(ReadMarks::to_vec).unwrap_or_default();
-            if writes.is_empty() {
-                state.check_read_versions(&marks)?;
+            let reads = read_versions(open, change.tokens)?;
+            if change.writes.is_empty() {
+                open.check_read_versions(&reads)?;
             }
-            self.write_spread(state, container, writes, &marks)
+            self.write_spread(open, change.writes, &reads)
         })
     }
 
-    fn fetch<'a, 'b>(
+    fn fetch<'a, 'f, 'b>(
         &'a self,
-        container: ContainerId,
         oid: ObjectId,
-        dkey: &'a [u8],
-        cond: Cond,
-        fetches: &'a mut [Fetch<'b>],
+        dkeys: &'a mut [DkeyFetch<'f, 'b>],
         at: ReadAt<'a>,
     ) -> Reply<'a, ()>
     where
-        'b: 'a,
+        'b: 'f,
+        'f: 'a,
     {
-        self.viewing(container, at, |state, container| {
-            let target = &state.targets[self.placement.shard(oid, dkey) as usize];
-            target.fetch(container.id(), oid, dkey, cond, fetches, at)
+        self.viewing(at, |open| {
+            dkeys.iter_mut().try_for_each(|DkeyFetch { dkey, cond, akeys }| {
+                self.target(open, oid, dkey).fetch(self.id(), oid, dkey, *cond, akeys, at)
+            })
         })
     }
 
     fn view<'a>(
         &'a self,
-        container: ContainerId,
         oid: ObjectId,
         key: AkeyRef<'a>,
         wanted: Wanted<'a>,
         at: ReadAt<'a>,
-    ) -> Reply<'a, Option<Mapped>> {
-        self.viewing(container, at, |state, container| {
-            let target = &state.targets[self.placement.shard(oid, key.dkey) as usize];
-            target.view(container.id(), oid, key, wanted, at)
+    ) -> Reply<'a, Option<Bytes>> {
+        self.viewing(at, |open| {
+            let found = self.target(open, oid, key.dkey).view(self.id(), oid, key, wanted, at)?;
+            Ok(found.map(Bytes::from_owner))
         })
     }
 
     fn list_keys<'a>(
         &'a self,
-        container: ContainerId,
         oid: ObjectId,
         scope: KeyScope<'a>,
         anchor: &'a mut Anchor,
         limit: ListLimit,
         at: ReadAt<'a>,
     ) -> Reply<'a, KeyBatch> {
-        self.viewing(container, at, |state, container| {
-            let lister = list::Lister { state, container: container.id(), oid, at };
+        self.viewing(at, |open| {
             let shards = match scope {
-                KeyScope::Dkeys => self.placement.shards(oid),
-                KeyScope::Akeys(dkey) => vec![self.placement.shard(oid, dkey)],
+                KeyScope::Dkeys => self.shards(oid, None),
+                KeyScope::Akeys(dkey) => self.shards(oid, Some(dkey)),
             };
-            lister.keys(&shards, scope, anchor, limit)
+            self.lister(open, oid, at).keys(&shards, scope, anchor, limit)
         })
     }
 
     fn list_extents<'a>(
         &'a self,
-        container: ContainerId,
         oid: ObjectId,
         key: AkeyRef<'a>,
         anchor: &'a mut Anchor,
         entries: usize,
         at: ReadAt<'a>,
     ) -> Reply<'a, Vec<StoredExtent>> {
-        self.viewing(container, at, |state, container| {
-            let target = &state.targets[self.placement.shard(oid, key.dkey) as usize];
-            target.list_extents(container.id(), oid, key, anchor, entries, at)
+        self.viewing(at, |open| {
+            let target = self.target(open, oid, key.dkey);
+            target.list_extents(self.id(), oid, key, anchor, entries, at)
         })
     }
 
     fn list_objects<'a>(
         &'a self,
-        container: ContainerId,
         anchor: &'a mut Anchor,
         entries: usize,
         at: ReadAt<'a>,
     ) -> Reply<'a, Vec<ObjectId>> {
-        self.viewing(container, at, |state, container| {
-            let oid = ObjectId::default();
-            list::Lister { state, container: container.id(), oid, at }.objects(anchor, entries)
-        })
+        self.viewing(at, |open| self.lister(open, ObjectId::default(), at).objects(anchor, entries))
     }
 
     fn query_key<'a>(
         &'a self,
-        container: ContainerId,
         oid: ObjectId,
         query: KeyQuery<'a>,
         at: ReadAt<'a>,
     ) -> Reply<'a, Option<KeyFound>> {
-        self.viewing(container, at, |state, container| {
-            let lister = list::Lister { state, container: container.id(), oid, at };
-            let shards = match query.dkey {
-                Some(dkey) => vec![self.placement.shard(oid, dkey)],
-                None => self.placement.shards(oid),
-            };
-            lister.query(&shards, query)
+        self.viewing(at, |open| {
+            self.lister(open, oid, at).query(&self.shards(oid, query.dkey), query)
         })
     }
 
-    fn object_epoch<'a>(
-        &'a self,
-        container: ContainerId,
-        oid: ObjectId,
-        at: ReadAt<'a>,
-    ) -> Reply<'a, Epoch> {
-        self.viewing(container, at, |state, container| {
-            let shards = self.placement.shards(oid);
+    fn object_epoch<'a>(&'a self, oid: ObjectId, at: ReadAt<'a>) -> Reply<'a, Epoch> {
+        self.viewing(at, |open| {
+            let shards = self.shards(oid, None);
             let epochs = shards
                 .iter()
-                .map(|&shard| state.targets[shard as usize].object_epoch(container.id(), oid, at));
+                .map(|&shard| open.targets[shard as usize].object_epoch(self.id(), oid, at));
             epochs.collect::<Result<Vec<_>>>().map(|all| all.into_iter().max().unwrap_or_default())
         })
     }
 
-    fn create_snapshot<'a>(&'a self, container: ContainerId, name: &'a str) -> Reply<'a, Epoch> {
-        self.within(container, |state, container| state.create_snapshot(container, name))
+    fn create_snapshot<'a>(&'a self, name: &'a str) -> Reply<'a, Epoch> {
+        self.within(|open| open.create_snapshot(&self.container, name))
     }
 
-    fn list_snapshots(&self, container: ContainerId) -> Reply<'_, Vec<SnapshotInfo>> {
-        self.within(container, OpenPool::list_snapshots)
+    fn list_snapshots(&self) -> Reply<'_, Vec<SnapshotInfo>> {
+        self.within(|open| open.list_snapshots(&self.container))
     }
 
-    fn destroy_snapshot(&self, container: ContainerId, epoch: Epoch) -> Reply<'_, ()> {
-        self.within(container, |state, container| state.destroy_snapshot(container, epoch))
+    fn destroy_snapshot(&self, epoch: Epoch) -> Reply<'_, ()> {
+        self.within(|open| open.destroy_snapshot(&self.container, epoch))
     }
 
-    fn hold(&self, container: ContainerId, oid: ObjectId) -> Reply<'_, ()> {
-        self.with(|state| {
-            state.lease(container, oid);
+    fn lease(&self, oid: ObjectId) -> Reply<'_, ()> {
+        self.shared.with(|open| {
+            open.lease(self.id(), oid);
             Ok(())
         })
     }
 
-    fn release(&self, container: ContainerId, oid: ObjectId) -> Reply<'_, bool> {
-        self.with(|state| Ok(state.end_lease(container, oid)))
+    fn release(&self, oid: ObjectId) -> Reply<'_, bool> {
+        self.shared.with(|open| Ok(open.end_lease(self.id(), oid)))
     }
 
-    fn note_lock_file(&self, container: ContainerId, oid: ObjectId, made: bool) -> Reply<'_, ()> {
-        self.with(|state| {
-            state.note_lock_file(container, oid, made);
+    fn unlink_on_last_close(&self, oid: ObjectId) -> Reply<'_, bool> {
+        self.shared.with(|open| {
+            Ok(open.unlink_on_last_close(self.id(), oid)
+                || open.leave_to_inheritors(self.container.info(), oid)?)
+        })
+    }
+
+    fn note_lock_file(&self, oid: ObjectId, made: bool) -> Reply<'_, ()> {
+        self.shared.with(|open| {
+            open.note_lock_file(self.id(), oid, made);
             Ok(())
         })
-    }
-
-    fn doom(&self, container: &ContainerInfo, oid: ObjectId) -> Reply<'_, bool> {
-        self.with(|state| {
-            Ok(state.unlink_on_last_close(container.id, oid)
-                || state.leave_to_inheritors(container, oid)?)
-        })
-    }
-}
-
-impl Drop for Native {
-    fn drop(&mut self) {
-        if let Some(state) = self.pool.opened_here() {
-            // Nobody is left to hear of a failure, and the kernel drops the lock with the process.
-            let _ = state.disconnect();
-        }
     }
 }

@@ -6,7 +6,7 @@ use esker_types::{Error, ErrorKind, KeyBatch, KeyKind, ObjectId, Result, encode_
 
 /// An object, or a whole container, being listed.
 pub(super) struct Lister<'l> {
-    pub(super) state: &'l OpenPool,
+    pub(super) open: &'l OpenPool,
     pub(super) container: ContainerId,
     pub(super) oid: ObjectId,
     pub(super) at: ReadAt<'l>,
@@ -32,7 +32,7 @@ impl Lister<'_> {
                 break;
             }
             let before = anchor.clone();
-            let target = &self.state.targets[shard as usize];
+            let target = &self.open.targets[shard as usize];
             let found = target.list_keys(self.container, self.oid, scope, anchor, rest, self.at)?;
             if !keys.is_empty() && found.byte_len() > rest.bytes {
                 // A first key too long for what is left of the buffer waits for the next call.
@@ -59,7 +59,7 @@ impl Lister<'_> {
             Anchor::After { position, .. } => Some(object_at(position)?),
         };
         let mut found = Vec::new();
-        for target in &self.state.targets {
+        for target in &self.open.targets {
             found.extend(target.list_objects(self.container, after, entries, self.at)?);
         }
         found.sort_unstable();
@@ -78,7 +78,7 @@ impl Lister<'_> {
     pub(super) fn query(&self, shards: &[u32], query: KeyQuery<'_>) -> Result<Option<KeyFound>> {
         let mut best: Option<(Vec<u8>, KeyFound)> = None;
         for &shard in shards {
-            let target = &self.state.targets[shard as usize];
+            let target = &self.open.targets[shard as usize];
             let Some(found) = target.query_key(self.container, self.oid, query, self.at)? else {
                 continue;
             };

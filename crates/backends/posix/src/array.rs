@@ -3,17 +3,17 @@ use super::chunk::{Chunk, Header};
 use super::container::destroyed;
 use super::files;
 use super::form::{
-    AKEY, Form, Object, asks_for_the_akey, epoch_of, exists, found, missing, outermost, reset,
-    sorted, unsupported,
+    AKEY, Form, Object, asks_for_the_akey, epoch_of, exists, found, missing, outermost, sorted,
+    unsupported,
 };
 use esker_backend::handles::gone;
 use esker_backend::object::list::page_of_keys;
-use esker_backend::object::read::{check_record_size, too_big};
+use esker_backend::object::read::{check_record_size, fill_single, note_found, too_big};
 use esker_types::ArrayAttributes;
 use esker_types::limits::POSIX_ARRAY_VALUE_MAX;
 use esker_types::ops::{
-    AkeyRef, Anchor, Cond, Fetch, KeyFound, KeyQuery, KeyScope, ListLimit, Sink, Source,
-    StoredExtent, Update, Value, Wanted, WriteOp,
+    AkeyRef, Anchor, Cond, Fetch, FetchReply, KeyFound, KeyQuery, KeyScope, ListLimit, Sink,
+    Source, StoredExtent, Update, Value, Wanted, WriteOp,
 };
 use esker_types::{Epoch, Error, ErrorKind, Extent, KeyBatch, KeyKind, Result, key_to_u64};
 use std::fs;
@@ -239,12 +239,13 @@ impl ArrayFiles<'_> {
 fn fill_records(fetch: &mut Fetch<'_>, extents: &[Extent], chunk: &Chunk) -> Result<()> {
     extents.iter().try_for_each(|extent| extent.check())?;
     let (size, all) = (chunk.header.record_size, Extent::new(0, chunk.records()?));
-    let expected = std::mem::replace(&mut fetch.size, if all.is_empty() { 0 } else { size });
+    fetch.reply.size = if all.is_empty() { 0 } else { size };
     let mut offset = 0u64;
     for &extent in extents {
         if let Some(part) = extent.intersect(all) {
-            check_record_size(expected, size)?;
-            copy(fetch, part, offset, chunk)?;
+            check_record_size(fetch.request.record_size, size)?;
+            note_found(&fetch.request, &mut fetch.reply, part);
+            copy(&mut fetch.reply, part, offset, chunk)?;
         }
         offset = offset.saturating_add(extent.count.saturating_mul(size));
     }
@@ -252,52 +253,38 @@ fn fill_records(fetch: &mut Fetch<'_>, extents: &[Extent], chunk: &Chunk) -> Res
 }
 
 /// Reads the records `part` to byte `offset` of the sink.
-fn copy(fetch: &mut Fetch<'_>, part: Extent, offset: u64, chunk: &Chunk) -> Result<()> {
-    if fetch.want_filled {
-        fetch.filled.push(part);
-    }
-    if matches!(fetch.sink, Sink::None) {
+fn copy(reply: &mut FetchReply<'_>, part: Extent, offset: u64, chunk: &Chunk) -> Result<()> {
+    if matches!(reply.sink, Sink::None) {
         return Ok(());
     }
     let len = part.count.saturating_mul(chunk.header.record_size);
     let end = offset.saturating_add(len);
-    if end > fetch.sink.len() {
+    if end > reply.sink.len() {
         return Err(too_big("records", end));
     }
     let mut done = 0;
-    fetch.sink.visit(offset, len, |place| {
+    reply.sink.visit(offset, len, |place| {
         chunk.read(part.start, done, place)?;
         done += place.len() as u64;
         Ok(())
     })?;
-    fetch.filled_bytes = end;
+    reply.filled_bytes = end;
     Ok(())
-}
-
-fn fill_value(fetch: &mut Fetch<'_>, chunk: Option<&Chunk>) -> Result<()> {
-    match chunk.and_then(|chunk| chunk.header.value.as_deref()) {
-        Some(value) => esker_backend::object::read::fill_single(fetch, value),
-        None => {
-            fetch.size = 0;
-            Ok(())
-        }
-    }
 }
 
 /// Answers one fetch. A value of the other kind is as good as none.
 fn fill(fetch: &mut Fetch<'_>, dkey: u64, chunk: Option<&Chunk>) -> Result<()> {
-    reset(fetch);
-    match (fetch.wanted, chunk) {
-        (Wanted::Single, chunk) if fetch.akey == AKEY && dkey == ATTRIBUTES => {
-            fill_value(fetch, chunk)
+    fetch.reply.reset();
+    let is_content = fetch.request.akey == AKEY;
+    match (fetch.request.wanted, chunk) {
+        (Wanted::Single, Some(chunk)) if is_content && dkey == ATTRIBUTES => {
+            let value = chunk.header.value.as_deref();
+            value.map_or(Ok(()), |value| fill_single(&mut fetch.reply, value))
         }
-        (Wanted::Array(extents), Some(chunk)) if fetch.akey == AKEY && dkey != ATTRIBUTES => {
+        (Wanted::Array(extents), Some(chunk)) if is_content && dkey != ATTRIBUTES => {
             fill_records(fetch, extents, chunk)
         }
-        _ => {
-            fetch.size = 0;
-            Ok(())
-        }
+        _ => Ok(()),
     }
 }
 
@@ -319,11 +306,11 @@ impl Form for ArrayFiles<'_> {
     fn fetch(&self, dkey: &[u8], cond: Cond, fetches: &mut [Fetch<'_>]) -> Result<()> {
         let number = key_to_u64(dkey)?;
         let chunk = self.open(number, false)?;
-        let demands = |fetch: &Fetch<'_>| fetch.cond.has(Cond::AKEY_FETCH);
+        let demands = |fetch: &Fetch<'_>| fetch.request.cond.has(Cond::AKEY_FETCH);
         if (cond.has(Cond::DKEY_FETCH) || fetches.iter().any(demands)) && !self.has(number)? {
             return Err(missing("dkey"));
         }
-        if fetches.iter().any(|fetch| demands(fetch) && fetch.akey != AKEY) {
+        if fetches.iter().any(|fetch| demands(fetch) && fetch.request.akey != AKEY) {
             return Err(missing("akey"));
         }
         let results = fetches.iter_mut().map(|fetch| fill(fetch, number, chunk.as_ref()));

@@ -1,7 +1,7 @@
 //! The bytes of a dkey's file: its akeys, each a single value or the records of an array.
 use super::files;
 use super::general::spot;
-use esker_backend::bytes::{Parts, begin, finish, put_bytes, put_u32, put_u64};
+use esker_backend::encoding::{Parts, begin, finish, put_bytes, put_u32, put_u64};
 use esker_backend::object::history::Snapshots;
 use esker_backend::object::records::{Records, Stored};
 use esker_backend::object::tree::Tree;

@@ -2,7 +2,7 @@
 //!
 //! Records are written in place, as POSIX does it. How many there are is told by the length of the file.
 use super::files::{Files, damaged, failed, none_if_missing, while_stale};
-use esker_backend::bytes::{Parts, begin, finish, put_bytes, put_u64};
+use esker_backend::encoding::{Parts, begin, finish, put_bytes, put_u64};
 use esker_os::open_plain;
 use esker_types::ops::Source;
 use esker_types::{Error, ErrorKind, Extent, Result};

@@ -6,6 +6,7 @@ use super::pool::{CONTAINERS, LABELS, META};
 use esker_backend::NewContainer;
 use esker_backend::block::Block;
 use esker_backend::handles::{Handled, Handles, gone};
+use esker_backend::leases::Leases;
 use esker_types::info::{ContainerId, ContainerInfo, ContainerRef};
 use esker_types::{Error, ErrorKind, ObjectId, Result, Uuid};
 use std::fs;
@@ -26,6 +27,7 @@ pub(super) struct Container {
     pub(super) dir: PathBuf,
     pub(super) first_oid: u64,
     pub(super) oids: Mutex<Block>,
+    pub(super) leases: Leases,
     handles: Handles,
 }
 
@@ -42,6 +44,7 @@ impl Container {
             dir: place.container(meta.uuid),
             first_oid: meta.first_oid,
             oids: Mutex::default(),
+            leases: Leases::default(),
             handles: Handles::default(),
         }
     }

@@ -108,12 +108,6 @@ pub(super) fn outermost<T>(edge: Edge, mut keys: impl DoubleEndedIterator<Item =
     }
 }
 
-/// Forgets what an earlier use of a fetch left.
-pub(super) fn reset(fetch: &mut Fetch<'_>) {
-    fetch.filled.clear();
-    fetch.filled_bytes = 0;
-}
-
 /// Refuses what only objects of general types can hold here.
 #[cold]
 pub(super) fn unsupported(otype: Option<ObjectType>, what: &str) -> Error {

@@ -156,7 +156,7 @@ impl General<'_> {
             targets: 1,
             tree: &tree,
             at: Epoch::MAX,
-            marks: None,
+            tokens: None,
             conflicts: &mut Conflicts::default(),
         })
     }

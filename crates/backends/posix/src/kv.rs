@@ -2,8 +2,8 @@
 use super::container::destroyed;
 use super::files::{self, failed, none_if_missing, while_stale};
 use super::form::{
-    AKEY, Form, Object, asks_for_the_akey, epoch_of, exists, found, missing, outermost, reset,
-    sorted, unsupported,
+    AKEY, Form, Object, asks_for_the_akey, epoch_of, exists, found, missing, outermost, sorted,
+    unsupported,
 };
 use super::name::{Decoded, Name, decode, encode};
 use esker_backend::object::list::page_of_keys;
@@ -220,26 +220,24 @@ fn same_sum(path: &Path) -> Error {
 
 /// Answers one fetch. A value of the other kind is as good as none.
 fn fill(fetch: &mut Fetch<'_>, stored: Option<&Stored>) -> Result<()> {
-    reset(fetch);
-    let wanted = fetch.akey == AKEY && matches!(fetch.wanted, Wanted::Single);
-    let Some(stored) = stored.filter(|_| wanted) else {
-        fetch.size = 0;
+    let (request, reply) = (&fetch.request, &mut fetch.reply);
+    reply.reset();
+    let wanted = request.akey == AKEY && matches!(request.wanted, Wanted::Single);
+    let Some(stored) = stored.filter(|_| wanted) else { return Ok(()) };
+    reply.size = stored.len;
+    let Some(file) = stored.file.as_ref().filter(|_| !matches!(reply.sink, Sink::None)) else {
         return Ok(());
     };
-    fetch.size = stored.len;
-    let Some(file) = stored.file.as_ref().filter(|_| !matches!(fetch.sink, Sink::None)) else {
-        return Ok(());
-    };
-    if fetch.sink.len() < stored.len {
+    if reply.sink.len() < stored.len {
         return Err(too_big("value", stored.len));
     }
     let mut at = stored.skip;
-    fetch.sink.visit(0, stored.len, |place| {
+    reply.sink.visit(0, stored.len, |place| {
         file.read_exact_at(place, at).map_err(|error| Error::io("reading a value", &error))?;
         at += place.len() as u64;
         Ok(())
     })?;
-    fetch.filled_bytes = stored.len;
+    reply.filled_bytes = stored.len;
     Ok(())
 }
 
@@ -255,13 +253,14 @@ impl Form for KvDirectory<'_> {
     }
 
     fn fetch(&self, dkey: &[u8], cond: Cond, fetches: &mut [Fetch<'_>]) -> Result<()> {
-        let open = fetches.iter().any(|fetch| !matches!(fetch.sink, Sink::None));
+        let open = fetches.iter().any(|fetch| !matches!(fetch.reply.sink, Sink::None));
         let stored = self.stored(dkey, open)?;
         if cond.has(Cond::DKEY_FETCH) && stored.is_none() {
             return Err(missing("dkey"));
         }
         let lacks = |fetch: &Fetch<'_>| {
-            fetch.cond.has(Cond::AKEY_FETCH) && (stored.is_none() || fetch.akey != AKEY)
+            fetch.request.cond.has(Cond::AKEY_FETCH)
+                && (stored.is_none() || fetch.request.akey != AKEY)
         };
         if fetches.iter().any(lacks) {
             return Err(missing("akey"));

@@ -29,45 +29,61 @@ pub use pool::{PosixPool, PosixUrl};
 
 use esker_backend::check::{check_count, check_keys, check_write};
 use esker_backend::handles::Handled;
-use esker_backend::reply::Reply;
-use esker_backend::{Backend, Capabilities, NewContainer, Scope};
-use esker_types::info::{
-    ContainerId, ContainerInfo, ContainerRef, OpenMode, PoolInfo, SnapshotInfo,
+use esker_backend::{
+    Capabilities, Metadata, MetadataChanges, NewContainer, OpenContainer, Pool, Reply,
 };
+use esker_types::info::{ContainerInfo, ContainerRef, OpenMode, PoolInfo, SnapshotInfo};
 use esker_types::limits::{AKEYS_PER_OP_MAX, EXTENTS_PER_OP_MAX};
 use esker_types::ops::{
-    AkeyRef, Anchor, Cond, Fetch, KeyFound, KeyQuery, KeyScope, ListLimit, ReadAt, ReadMarks,
-    StoredExtent, View, Wanted, Write,
+    AkeyRef, Anchor, Change, DkeyFetch, Fetch, KeyFound, KeyQuery, KeyScope, ListLimit, ReadAt,
+    StoredExtent, View, Wanted,
 };
 use esker_types::{Epoch, Error, ErrorKind, KeyBatch, ObjectId, Result};
 use form::{Form, form};
-use open::TARGETS;
+use meta::Meta;
+use open::{Opened, TARGETS};
+use std::sync::Arc;
 
-impl Posix {
-    /// Lets `work` read an object of an open container.
-    fn reading<'a, T>(
+impl Opened {
+    /// Lets `work` read an object.
+    fn reading<T>(
         &self,
-        id: ContainerId,
         oid: ObjectId,
         at: ReadAt<'_>,
         work: impl FnOnce(&dyn Form) -> Result<T>,
-    ) -> Reply<'a, T> {
-        let answer = || {
-            check_view(at)?;
-            let container = self.table.get(id)?;
-            work(&*form(&self.place, &container, oid))
-        };
-        Reply::Ready(answer())
+    ) -> Result<T> {
+        check_view(at)?;
+        self.container.check_alive()?;
+        work(&*form(&self.pool.place, &self.container, oid))
     }
 
-    fn write_all(&self, id: ContainerId, writes: &[Write<'_>]) -> Result<Epoch> {
-        writes.iter().try_for_each(check_write)?;
-        let container = self.table.get(id)?;
+    /// One write after the other, each on its own: `Capabilities::transactions` says that no more is promised.
+    fn write_all(&self, change: &Change<'_>) -> Result<Epoch> {
+        if change.tokens.is_some() || change.id.is_some() {
+            let message = "a posix pool has neither transactions nor ids of changes";
+            return Err(Error::new(ErrorKind::NotSupported, message));
+        }
+        change.writes.iter().try_for_each(check_write)?;
+        self.container.check_alive()?;
         let mut epoch = Epoch::now();
-        for write in writes {
-            epoch = form(&self.place, &container, write.oid).write(&write.op)?;
+        for write in change.writes {
+            epoch = form(&self.pool.place, &self.container, write.oid).write(&write.op)?;
         }
         Ok(epoch)
+    }
+
+    fn fetch_dkey(
+        &self,
+        oid: ObjectId,
+        DkeyFetch { dkey, cond, akeys }: &mut DkeyFetch<'_, '_>,
+        at: ReadAt<'_>,
+    ) -> Result<()> {
+        check_fetches(oid, dkey, akeys)?;
+        self.reading(oid, at, |form| form.fetch(dkey, *cond, akeys))?;
+        match akeys.iter().any(|fetch| fetch.reply.size > 0) {
+            true => Ok(()),
+            false => self.container.check_there(),
+        }
     }
 }
 
@@ -86,10 +102,10 @@ fn check_fetches(oid: ObjectId, dkey: &[u8], fetches: &[Fetch<'_>]) -> Result<()
     check_count("akeys", fetches.len(), AKEYS_PER_OP_MAX)?;
     check_keys(oid, dkey, None)?;
     fetches.iter().try_for_each(|fetch| {
-        if let Wanted::Array(extents) = fetch.wanted {
+        if let Wanted::Array(extents) = fetch.request.wanted {
             check_count("extents", extents.len(), EXTENTS_PER_OP_MAX)?;
         }
-        check_keys(oid, dkey, Some(fetch.akey))
+        check_keys(oid, dkey, Some(fetch.request.akey))
     })
 }
 
@@ -100,7 +116,25 @@ fn no_snapshots() -> Error {
     Error::new(ErrorKind::NotSupported, message)
 }
 
-impl Backend for Posix {
+fn names(meta: Meta, prefix: &str) -> Vec<String> {
+    meta.entries.into_keys().filter(|name| name.starts_with(prefix)).collect()
+}
+
+impl Metadata for Posix {
+    fn get_metadata<'a>(&'a self, name: &'a str) -> Reply<'a, Option<Vec<u8>>> {
+        Reply::Ready(self.0.meta().map(|mut meta| meta.entries.remove(name)))
+    }
+
+    fn set_metadata<'a>(&'a self, changes: &'a MetadataChanges<'a>) -> Reply<'a, ()> {
+        Reply::Ready(self.0.change_meta(changes))
+    }
+
+    fn list_metadata<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<String>> {
+        Reply::Ready(self.0.meta().map(|meta| names(meta, prefix)))
+    }
+}
+
+impl Pool for Posix {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             snapshots: false,
@@ -108,208 +142,181 @@ impl Backend for Posix {
             any_akeys: false,
             holes: false,
             atomic_arrays: false,
-            shared_holds: false,
+            shared_leases: false,
+            change_ids: false,
             targets: TARGETS,
             domains: 1,
         }
     }
 
-    fn pool_info(&self) -> Reply<'_, PoolInfo> {
-        Reply::Ready(self.info())
+    fn info(&self) -> Reply<'_, PoolInfo> {
+        Reply::Ready(self.0.info())
     }
 
     fn create_container<'a>(&'a self, new: &'a NewContainer<'a>) -> Reply<'a, ContainerInfo> {
-        let made = self.place.create(new);
-        Reply::Ready(made.map(|meta| self.note(&meta).info(&meta)))
+        let made = self.0.place.create(new);
+        Reply::Ready(made.map(|meta| self.0.note(&meta).info(&meta)))
     }
 
     fn open_container<'a>(
         &'a self,
         name: ContainerRef<'a>,
         mode: OpenMode,
-    ) -> Reply<'a, ContainerInfo> {
-        Reply::Ready(self.place.find(name).and_then(|meta| {
-            let container = self.note(&meta);
+    ) -> Reply<'a, Box<dyn OpenContainer>> {
+        Reply::Ready(self.0.place.find(name).and_then(|meta| {
+            let container = self.0.note(&meta);
             container.handles().open(mode)?;
-            Ok(container.info(&meta))
+            let info = container.info(&meta);
+            let opened = Opened { pool: Arc::clone(&self.0), container, info };
+            Ok(Box::new(opened) as Box<dyn OpenContainer>)
         }))
     }
 
-    fn close_container(&self, container: ContainerId) -> Reply<'_, ()> {
-        self.table.close(container);
-        Reply::Ready(Ok(()))
-    }
-
     fn destroy_container<'a>(&'a self, name: ContainerRef<'a>, force: bool) -> Reply<'a, ()> {
-        Reply::Ready(self.place.find(name).and_then(|meta| {
-            self.note(&meta).handles().retire(force)?;
-            self.place.destroy(&meta)
+        Reply::Ready(self.0.place.find(name).and_then(|meta| {
+            self.0.note(&meta).handles().retire(force)?;
+            self.0.place.destroy(&meta)
         }))
     }
 
     fn list_containers(&self) -> Reply<'_, Vec<ContainerInfo>> {
-        Reply::Ready(self.list())
+        Reply::Ready(self.0.list())
+    }
+}
+
+impl Metadata for Opened {
+    fn get_metadata<'a>(&'a self, name: &'a str) -> Reply<'a, Option<Vec<u8>>> {
+        Reply::Ready(self.meta().map(|mut meta| meta.entries.remove(name)))
     }
 
-    fn rename_container<'a>(
+    fn set_metadata<'a>(&'a self, changes: &'a MetadataChanges<'a>) -> Reply<'a, ()> {
+        Reply::Ready(self.change_meta(changes))
+    }
+
+    fn list_metadata<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<String>> {
+        Reply::Ready(self.meta().map(|meta| names(meta, prefix)))
+    }
+}
+
+impl OpenContainer for Opened {
+    fn info(&self) -> &ContainerInfo {
+        &self.info
+    }
+
+    fn close(&self) -> Reply<'_, ()> {
+        self.container.handles().close();
+        Reply::Ready(Ok(()))
+    }
+
+    fn rename<'a>(&'a self, label: Option<&'a str>) -> Reply<'a, ()> {
+        let alive = self.container.check_alive();
+        Reply::Ready(alive.and_then(|()| self.pool.place.rename(&self.container.dir, label)))
+    }
+
+    fn allocate_oids(&self, count: u64) -> Reply<'_, u64> {
+        let (container, files) = (&self.container, &self.pool.place.files);
+        let alive = container.check_alive();
+        Reply::Ready(alive.and_then(|()| oids::allocate(container, files, count)))
+    }
+
+    fn next_oid(&self) -> Reply<'_, u64> {
+        Reply::Ready(self.container.check_alive().and_then(|()| oids::next(&self.container)))
+    }
+
+    fn write<'a>(&'a self, change: Change<'a>) -> Reply<'a, Epoch> {
+        Reply::Ready(self.write_all(&change))
+    }
+
+    fn fetch<'a, 'f, 'b>(
         &'a self,
-        container: ContainerId,
-        label: Option<&'a str>,
-    ) -> Reply<'a, ()> {
-        let container = self.table.get(container);
-        Reply::Ready(container.and_then(|container| self.place.rename(&container.dir, label)))
-    }
-
-    fn get_metadata<'a>(&'a self, scope: Scope, name: &'a str) -> Reply<'a, Option<Vec<u8>>> {
-        Reply::Ready(self.meta(scope).map(|mut meta| meta.entries.remove(name)))
-    }
-
-    fn set_metadata<'a>(
-        &'a self,
-        scope: Scope,
-        changes: &'a [(&'a str, Option<&'a [u8]>)],
-    ) -> Reply<'a, ()> {
-        Reply::Ready(self.change_meta(scope, changes))
-    }
-
-    fn list_metadata<'a>(&'a self, scope: Scope, prefix: &'a str) -> Reply<'a, Vec<String>> {
-        Reply::Ready(self.meta(scope).map(|meta| {
-            let names = meta.entries.into_keys();
-            names.filter(|name| name.starts_with(prefix)).collect()
-        }))
-    }
-
-    fn allocate_oids(&self, container: ContainerId, count: u64) -> Reply<'_, u64> {
-        let container = self.table.get(container);
-        Reply::Ready(container.and_then(|found| oids::allocate(&found, &self.place.files, count)))
-    }
-
-    fn next_oid(&self, container: ContainerId) -> Reply<'_, u64> {
-        Reply::Ready(self.table.get(container).and_then(|container| oids::next(&container)))
-    }
-
-    /// One after the other, each on its own: `Capabilities::transactions` says that no more is promised.
-    fn write<'a>(
-        &'a self,
-        container: ContainerId,
-        writes: &'a [Write<'a>],
-        marks: Option<&'a ReadMarks>,
-    ) -> Reply<'a, Epoch> {
-        Reply::Ready(match marks {
-            None => self.write_all(container, writes),
-            Some(_) => Err(Error::new(ErrorKind::NotSupported, "a posix pool has no transactions")),
-        })
-    }
-
-    fn fetch<'a, 'b>(
-        &'a self,
-        container: ContainerId,
         oid: ObjectId,
-        dkey: &'a [u8],
-        cond: Cond,
-        fetches: &'a mut [Fetch<'b>],
+        dkeys: &'a mut [DkeyFetch<'f, 'b>],
         at: ReadAt<'a>,
     ) -> Reply<'a, ()>
     where
-        'b: 'a,
+        'b: 'f,
+        'f: 'a,
     {
-        let mut outcome = || {
-            check_fetches(oid, dkey, fetches)?;
-            self.reading(container, oid, at, |form| form.fetch(dkey, cond, fetches)).wait()?;
-            match fetches.iter().any(|fetch| fetch.size > 0) {
-                true => Ok(()),
-                false => self.table.get(container)?.check_there(),
-            }
-        };
-        Reply::Ready(outcome())
+        Reply::Ready(dkeys.iter_mut().try_for_each(|dkey| self.fetch_dkey(oid, dkey, at)))
     }
 
     fn list_keys<'a>(
         &'a self,
-        container: ContainerId,
         oid: ObjectId,
         scope: KeyScope<'a>,
         anchor: &'a mut Anchor,
         limit: ListLimit,
         at: ReadAt<'a>,
     ) -> Reply<'a, KeyBatch> {
-        self.reading(container, oid, at, |form| {
+        Reply::Ready(self.reading(oid, at, |form| {
             if let KeyScope::Akeys(dkey) = scope {
                 check_keys(oid, dkey, None)?;
             }
             form.list_keys(scope, anchor, limit)
-        })
+        }))
     }
 
     fn list_extents<'a>(
         &'a self,
-        container: ContainerId,
         oid: ObjectId,
         key: AkeyRef<'a>,
         anchor: &'a mut Anchor,
         entries: usize,
         at: ReadAt<'a>,
     ) -> Reply<'a, Vec<StoredExtent>> {
-        self.reading(container, oid, at, |form| {
+        Reply::Ready(self.reading(oid, at, |form| {
             check_keys(oid, key.dkey, Some(key.akey))?;
             form.list_extents(key, anchor, entries)
-        })
+        }))
     }
 
     fn list_objects<'a>(
         &'a self,
-        container: ContainerId,
         anchor: &'a mut Anchor,
         entries: usize,
         at: ReadAt<'a>,
     ) -> Reply<'a, Vec<ObjectId>> {
-        Reply::Ready(check_view(at).and_then(|()| self.objects(container, anchor, entries)))
+        Reply::Ready(check_view(at).and_then(|()| self.objects(anchor, entries)))
     }
 
     fn query_key<'a>(
         &'a self,
-        container: ContainerId,
         oid: ObjectId,
         query: KeyQuery<'a>,
         at: ReadAt<'a>,
     ) -> Reply<'a, Option<KeyFound>> {
-        self.reading(container, oid, at, |form| {
+        Reply::Ready(self.reading(oid, at, |form| {
             query.dkey.map_or(Ok(()), |dkey| check_keys(oid, dkey, query.akey))?;
             form.query(query)
-        })
+        }))
     }
 
-    fn object_epoch<'a>(
-        &'a self,
-        container: ContainerId,
-        oid: ObjectId,
-        at: ReadAt<'a>,
-    ) -> Reply<'a, Epoch> {
-        self.reading(container, oid, at, |form| form.epoch())
+    fn object_epoch<'a>(&'a self, oid: ObjectId, at: ReadAt<'a>) -> Reply<'a, Epoch> {
+        Reply::Ready(self.reading(oid, at, |form| form.epoch()))
     }
 
-    fn create_snapshot<'a>(&'a self, _: ContainerId, _: &'a str) -> Reply<'a, Epoch> {
+    fn create_snapshot<'a>(&'a self, _: &'a str) -> Reply<'a, Epoch> {
         Reply::Ready(Err(no_snapshots()))
     }
 
-    fn list_snapshots(&self, container: ContainerId) -> Reply<'_, Vec<SnapshotInfo>> {
-        Reply::Ready(self.table.get(container).map(|_| Vec::new()))
+    fn list_snapshots(&self) -> Reply<'_, Vec<SnapshotInfo>> {
+        Reply::Ready(self.container.check_alive().map(|()| Vec::new()))
     }
 
-    fn destroy_snapshot(&self, _: ContainerId, _: Epoch) -> Reply<'_, ()> {
+    fn destroy_snapshot(&self, _: Epoch) -> Reply<'_, ()> {
         Reply::Ready(Err(no_snapshots()))
     }
 
-    fn hold(&self, container: ContainerId, oid: ObjectId) -> Reply<'_, ()> {
-        self.holds.hold(container, oid);
+    fn lease(&self, oid: ObjectId) -> Reply<'_, ()> {
+        self.container.leases.take(oid);
         Reply::Ready(Ok(()))
     }
 
-    fn release(&self, container: ContainerId, oid: ObjectId) -> Reply<'_, bool> {
-        Reply::Ready(Ok(self.holds.release(container, oid)))
+    fn release(&self, oid: ObjectId) -> Reply<'_, bool> {
+        Reply::Ready(Ok(self.container.leases.release(oid)))
     }
 
-    fn doom(&self, container: &ContainerInfo, oid: ObjectId) -> Reply<'_, bool> {
-        Reply::Ready(Ok(self.holds.doom(container.id, oid)))
+    fn unlink_on_last_close(&self, oid: ObjectId) -> Reply<'_, bool> {
+        Reply::Ready(Ok(self.container.leases.unlink_on_last_close(oid)))
     }
 }

@@ -1,6 +1,6 @@
 //! What a container, or the pool, says about itself: one small file that is replaced as a whole.
 use super::files;
-use esker_backend::bytes::{Parts, begin, finish, put_bytes, put_u32, put_u64};
+use esker_backend::encoding::{Parts, begin, finish, put_bytes, put_u32, put_u64};
 use esker_types::{Checksum, Epoch, Result, Uuid};
 use std::collections::BTreeMap;
 use std::path::Path;

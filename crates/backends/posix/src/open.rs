@@ -5,13 +5,10 @@ use super::form::form;
 use super::lock::{Turns, time_of};
 use super::meta::Meta;
 use super::pool::{META, PosixPool, PosixUrl, TMP};
-use esker_backend::Scope;
-use esker_backend::handles::Table;
-use esker_backend::holds::Holds;
+use esker_backend::MetadataChanges;
+use esker_backend::handles::{Handled, Table, gone};
 use esker_backend::object::list::page;
-use esker_types::info::{
-    ContainerId, ContainerInfo, Durability, Medium, OpenMode, PoolInfo, Space,
-};
+use esker_types::info::{ContainerInfo, Durability, Medium, OpenMode, PoolInfo, Space};
 use esker_types::ops::{Anchor, ListLimit};
 use esker_types::{Error, ErrorKind, ObjectId, Result};
 use std::path::PathBuf;
@@ -28,10 +25,12 @@ const SWEPT: &str = "swept";
 const SWEEP_PAUSE: Duration = Duration::from_secs(3600);
 
 /// A pool on a POSIX file system.
-pub struct Posix {
+pub struct Posix(pub(super) Arc<Shared>);
+
+/// What a pool and its open containers share.
+pub(super) struct Shared {
     pub(super) place: Place,
     pub(super) table: Table<Container>,
-    pub(super) holds: Holds,
     pool: PosixPool,
 }
 
@@ -54,9 +53,11 @@ impl Posix {
         if mode != OpenMode::ReadOnly {
             sweep(&place);
         }
-        Ok(Self { place, table: Table::default(), holds: Holds::default(), pool })
+        Ok(Self(Arc::new(Shared { place, table: Table::default(), pool })))
     }
+}
 
+impl Shared {
     pub(super) fn info(&self) -> Result<PoolInfo> {
         let (free, total) = esker_os::space_of(&self.place.root)?;
         let share = |bytes: u64| bytes / u64::from(TARGETS);
@@ -87,50 +88,53 @@ impl Posix {
         self.table.note(meta.uuid, |id| Container::new(id, &self.place, meta))
     }
 
-    /// Directory of what metadata belongs to.
-    fn directory(&self, scope: Scope) -> Result<PathBuf> {
-        match scope {
-            Scope::Pool => Ok(self.place.root.clone()),
-            Scope::Container(id) => Ok(self.table.get(id)?.dir.clone()),
-        }
+    /// The metadata of the pool, which has none until some is set.
+    pub(super) fn meta(&self) -> Result<Meta> {
+        let found = Meta::read(&self.place.root.join(META))?;
+        Ok(found.unwrap_or_else(|| Meta::new(self.pool.uuid)))
     }
 
-    /// The pool has no metadata until some is set.
-    fn fresh_meta(&self, scope: Scope) -> Option<Meta> {
-        (scope == Scope::Pool).then(|| Meta::new(self.pool.uuid))
+    pub(super) fn change_meta(&self, changes: &MetadataChanges<'_>) -> Result<()> {
+        let fresh = Some(Meta::new(self.pool.uuid));
+        self.place.change_meta(&self.place.root, fresh, |meta| {
+            meta.change(changes);
+            Ok(())
+        })
+    }
+}
+
+/// A container that is open.
+pub(super) struct Opened {
+    pub(super) pool: Arc<Shared>,
+    pub(super) container: Arc<Container>,
+    pub(super) info: ContainerInfo,
+}
+
+impl Opened {
+    pub(super) fn meta(&self) -> Result<Meta> {
+        self.container.check_alive()?;
+        Meta::read(&self.container.dir.join(META))?.ok_or_else(gone)
     }
 
-    pub(super) fn meta(&self, scope: Scope) -> Result<Meta> {
-        let found = Meta::read(&self.directory(scope)?.join(META))?;
-        found.or_else(|| self.fresh_meta(scope)).ok_or_else(esker_backend::handles::gone)
-    }
-
-    pub(super) fn change_meta(
-        &self,
-        scope: Scope,
-        changes: &[(&str, Option<&[u8]>)],
-    ) -> Result<()> {
-        self.place.change_meta(&self.directory(scope)?, self.fresh_meta(scope), |meta| {
+    pub(super) fn change_meta(&self, changes: &MetadataChanges<'_>) -> Result<()> {
+        self.container.check_alive()?;
+        self.pool.place.change_meta(&self.container.dir, None, |meta| {
             meta.change(changes);
             Ok(())
         })
     }
 
     /// Next objects after `anchor`: those of the container's entries that have a key.
-    pub(super) fn objects(
-        &self,
-        id: ContainerId,
-        anchor: &mut Anchor,
-        entries: usize,
-    ) -> Result<Vec<ObjectId>> {
-        let container = self.table.get(id)?;
+    pub(super) fn objects(&self, anchor: &mut Anchor, entries: usize) -> Result<Vec<ObjectId>> {
+        let container = &self.container;
+        container.check_alive()?;
         let names = files::names_in(&container.dir)?;
         let oids = names.iter().filter_map(|name| object_of(name));
         let mut positions = std::collections::BTreeSet::new();
         for oid in oids {
             let mut first = Anchor::Start;
             let scope = esker_types::ops::KeyScope::Dkeys;
-            let object = form(&self.place, &container, oid);
+            let object = form(&self.pool.place, container, oid);
             if !object.list_keys(scope, &mut first, ListLimit::entries(1))?.is_empty() {
                 positions.insert((0, oid.to_bytes().to_vec()));
             }
@@ -166,7 +170,7 @@ fn sweep(place: &Place) {
     }
 }
 
-impl Drop for Posix {
+impl Drop for Shared {
     fn drop(&mut self) {
         self.place.files.end_session();
     }

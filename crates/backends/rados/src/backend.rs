@@ -1,13 +1,12 @@
 //! Pools on Ceph: opening them, and the containers this process has met.
 use super::names::{self, CONTAINER};
-use super::registry::{Listed, Metadata, Registry};
+use super::registry::{Listed, Registry};
 use super::session::{Namespace, Session};
 use super::space::Space;
 use super::url::RadosUrl;
-use esker_backend::Scope;
 use esker_backend::block::{Block, end_of_claim};
 use esker_backend::handles::{Handled, Handles, Table};
-use esker_backend::holds::Holds;
+use esker_backend::leases::Leases;
 use esker_os::ForkLock;
 use esker_types::info::{
     ContainerId, ContainerInfo, Durability, Medium, OpenMode, PoolInfo, Space as Share,
@@ -27,11 +26,13 @@ const HINTS_MAX: usize = 1 << 16;
 const NEXT_OID: &[u8] = b"n";
 
 /// A pool on Ceph.
-pub struct Rados {
+pub struct Rados(pub(super) Arc<Shared>);
+
+/// What a pool and its open containers share.
+pub(super) struct Shared {
     pub(super) session: Arc<Session>,
     pub(super) registry: Registry,
     pub(super) table: Table<Container>,
-    pub(super) holds: Holds,
 }
 
 /// A container this process has met.
@@ -43,6 +44,7 @@ pub(super) struct Container {
     /// Objects as the last listing that was begun found them.
     pub(super) objects: ForkLock<Arc<BTreeSet<ObjectId>>>,
     oids: ForkLock<Block>,
+    pub(super) leases: Leases,
     handles: Handles,
 }
 
@@ -83,9 +85,11 @@ impl Rados {
         }
         let session = Arc::new(Session::connect(url.clone())?);
         let registry = Registry::open(&session, mode)?;
-        Ok(Self { session, registry, table: Table::default(), holds: Holds::default() })
+        Ok(Self(Arc::new(Shared { session, registry, table: Table::default() })))
     }
+}
 
+impl Shared {
     /// Ceph keeps no count of its pools here, so the whole cluster is told of.
     pub(super) fn info(&self) -> Result<PoolInfo> {
         let usage = self.session.usage()?;
@@ -111,6 +115,7 @@ impl Rados {
             hints: Hints::default(),
             objects: ForkLock::default(),
             oids: ForkLock::default(),
+            leases: Leases::default(),
             handles: Handles::default(),
         })
     }
@@ -119,20 +124,6 @@ impl Rados {
     pub(super) fn described(&self, listed: &Listed) -> ContainerInfo {
         let known = self.note(listed);
         ContainerInfo { id: known.id, handles: known.handles.count(), ..listed.info.clone() }
-    }
-
-    pub(super) fn metadata(&self, scope: Scope) -> Result<Metadata> {
-        match scope {
-            Scope::Pool => self.registry.metadata_of(None),
-            Scope::Container(id) => self.registry.metadata_of(Some(self.space(id)?.1)),
-        }
-    }
-
-    /// An open container with its objects.
-    pub(super) fn space(&self, id: ContainerId) -> Result<(Arc<Container>, Space)> {
-        let container = self.table.get(id)?;
-        let space = container.space()?;
-        Ok((container, space))
     }
 }
 

@@ -2,19 +2,20 @@
 use super::loaded::bad_record;
 use super::names;
 use super::piece::{Piece, Where, damaged};
+use super::proof::Proof;
 use super::record;
 use super::space::{Space, contended};
 use crate::join_all;
 use esker_backend::check::{check_count, check_keys};
 use esker_backend::object::overlay::missing;
-use esker_backend::object::read::{check_record_size, fill_single, too_big};
+use esker_backend::object::read::{check_record_size, fill_single, note_found, too_big};
 use esker_backend::object::records::Stored;
 use esker_backend::object::tree::{encode_akey, encode_dkey};
 use esker_librados::Found;
 use esker_os::executor::task;
 use esker_types::limits::{AKEYS_PER_OP_MAX, CHECKSUM_CHUNK, EXTENTS_PER_OP_MAX, RADOS_TRIES_MAX};
-use esker_types::ops::{Cond, Fetch, ReadMarks, ReadProof, Sink, Wanted};
-use esker_types::{Extent, ObjectId, Result};
+use esker_types::ops::{Cond, Fetch, FetchReply, ReadTokens, Sink, Wanted};
+use esker_types::{ObjectId, Result};
 
 /// Most bytes of an object's data that are read together with its record, before it is known where its bytes
 /// are.
@@ -25,7 +26,7 @@ pub(super) struct Fetching<'a> {
     pub(super) space: &'a Space,
     pub(super) oid: ObjectId,
     pub(super) targets: u32,
-    pub(super) marks: Option<&'a ReadMarks>,
+    pub(super) tokens: Option<&'a ReadTokens>,
 }
 
 /// Bytes that a fetch waits for: of a piece, from an offset on, to a place of the sink.
@@ -54,21 +55,19 @@ impl Fetching<'_> {
         check(self.oid, dkey, fetches)?;
         let dkey = encode_dkey(self.oid, dkey)?;
         let object = names::table(self.oid, &dkey, self.targets);
-        let key = |fetch: &Fetch<'_>| Ok(names::entry(&dkey, &encode_akey(self.oid, fetch.akey)?));
+        let key = |fetch: &Fetch<'_>| {
+            Ok(names::entry(&dkey, &encode_akey(self.oid, fetch.request.akey)?))
+        };
         let keys: Vec<Vec<u8>> = fetches.iter().map(key).collect::<Result<_>>()?;
-        let expected: Vec<u64> = fetches.iter().map(|fetch| fetch.size).collect();
         for _ in 0..RADOS_TRIES_MAX {
             let ahead = self.ahead_of(fetches);
             let wanted: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
             let found = self.space.entries(&object, &wanted, ahead).await?.unwrap_or_default();
             self.check_conditions(&object, &dkey, cond, fetches, (&keys, &found)).await?;
             let outcome = self.fill(&object, &keys, &found, fetches, ahead).await;
-            match outcome {
-                Ok(false) => restore(fetches, &expected),
-                answered => {
-                    self.prove(&object, &keys, &found);
-                    return answered.map(drop);
-                }
+            if !matches!(outcome, Ok(false)) {
+                self.prove(&object, &keys, &found);
+                return outcome.map(drop);
             }
         }
         Err(contended(&object))
@@ -77,10 +76,12 @@ impl Fetching<'_> {
     /// The data that is likely to be wanted: an array that was written in order lies there as it is.
     fn ahead_of(&self, fetches: &[Fetch<'_>]) -> Option<(u64, usize)> {
         let [fetch] = fetches else { return None };
-        let (Wanted::Array(&[extent]), true) = (fetch.wanted, names::is_array(self.oid)) else {
+        let (Wanted::Array(&[extent]), true) = (fetch.request.wanted, names::is_array(self.oid))
+        else {
             return None;
         };
-        let (start, len) = (extent.start.checked_mul(fetch.size)?, fetch.sink.len());
+        let (start, len) =
+            (extent.start.checked_mul(fetch.request.record_size)?, fetch.reply.sink.len());
         let chunk = CHECKSUM_CHUNK as u64;
         let begin = start / chunk * chunk;
         let end = start.checked_add(len)?.checked_next_multiple_of(chunk)?;
@@ -105,7 +106,7 @@ impl Fetching<'_> {
             }
         }
         let lacks = |(fetch, key): (&Fetch<'_>, &Vec<u8>)| {
-            fetch.cond.has(Cond::AKEY_FETCH) && value_of(found, key).is_none()
+            fetch.request.cond.has(Cond::AKEY_FETCH) && value_of(found, key).is_none()
         };
         if fetches.iter().zip(keys).any(lacks) {
             self.prove(object, keys, found);
@@ -116,16 +117,16 @@ impl Fetching<'_> {
 
     /// Tells the transaction what its answer depends on.
     fn prove(&self, object: &str, keys: &[Vec<u8>], found: &Found) {
-        let Some(marks) = self.marks else { return };
+        let Some(tokens) = self.tokens else { return };
         for key in keys {
             let seen = value_of(found, key).unwrap_or_default().to_vec();
-            marks.prove(ReadProof { thing: object.to_owned(), part: key.clone(), seen });
+            Proof { thing: object.to_owned(), part: key.clone(), seen }.add_to(tokens);
         }
     }
 
     fn prove_version(&self, object: &str, version: Option<u64>) {
-        if let Some(marks) = self.marks {
-            marks.prove(version_proof(object, version));
+        if let Some(tokens) = self.tokens {
+            version_proof(object, version).add_to(tokens);
         }
     }
 
@@ -182,7 +183,7 @@ impl Fetching<'_> {
                 &data[from..from + wish.len as usize]
             }
         };
-        fetches[wish.fetch].sink.put(wish.at, bytes);
+        fetches[wish.fetch].reply.sink.put(wish.at, bytes);
         Ok(())
     }
 
@@ -226,20 +227,20 @@ impl<'a> Ahead<'a> {
 }
 
 /// Proof that nothing of an object was changed since it had a version.
-pub(super) fn version_proof(object: &str, version: Option<u64>) -> ReadProof {
+pub(super) fn version_proof(object: &str, version: Option<u64>) -> Proof {
     let seen = version.map(|version| version.to_le_bytes().to_vec()).unwrap_or_default();
-    ReadProof { thing: object.to_owned(), part: Vec::new(), seen }
+    Proof { thing: object.to_owned(), part: Vec::new(), seen }
 }
 
 fn check(oid: ObjectId, dkey: &[u8], fetches: &[Fetch<'_>]) -> Result<()> {
     check_count("akeys", fetches.len(), AKEYS_PER_OP_MAX)?;
     check_keys(oid, dkey, None)?;
     fetches.iter().try_for_each(|fetch| {
-        if let Wanted::Array(extents) = fetch.wanted {
+        if let Wanted::Array(extents) = fetch.request.wanted {
             check_count("extents", extents.len(), EXTENTS_PER_OP_MAX)?;
             extents.iter().try_for_each(|extent| extent.check())?;
         }
-        check_keys(oid, dkey, Some(fetch.akey))
+        check_keys(oid, dkey, Some(fetch.request.akey))
     })
 }
 
@@ -247,13 +248,6 @@ fn value_of<'a>(found: &'a Found, key: &[u8]) -> Option<&'a [u8]> {
     let entries = &found.entries;
     let index = entries.binary_search_by(|entry| entry.key.as_slice().cmp(key)).ok()?;
     Some(&entries[index].value)
-}
-
-/// Makes fetches as they were, to be answered anew.
-fn restore(fetches: &mut [Fetch<'_>], expected: &[u64]) {
-    for (fetch, size) in fetches.iter_mut().zip(expected) {
-        fetch.size = *size;
-    }
 }
 
 /// Answers what the record says by itself; what is missing becomes wishes. A value of the other kind is as
@@ -264,15 +258,15 @@ fn answer(
     stored: Option<&Stored<Piece>>,
     wishes: &mut Vec<Wish>,
 ) -> Result<()> {
-    fetch.filled.clear();
-    fetch.filled_bytes = 0;
-    match (fetch.wanted, stored) {
+    let (request, reply) = (&fetch.request, &mut fetch.reply);
+    reply.reset();
+    match (request.wanted, stored) {
         (Wanted::Single, Some(Stored::Single(piece))) => match piece.bytes() {
-            Some(bytes) => fill_single(fetch, bytes),
-            None => wish_single(fetch, index, piece, wishes),
+            Some(bytes) => fill_single(reply, bytes),
+            None => wish_single(reply, index, piece, wishes),
         },
         (Wanted::Array(extents), Some(Stored::Array(records))) => {
-            let expected = std::mem::replace(&mut fetch.size, records.record_size);
+            reply.size = records.record_size;
             let mut offset = 0u64;
             for &extent in extents {
                 for run in records.overlapping(extent) {
@@ -280,7 +274,7 @@ fn answer(
                     let (Some(part), Some(piece)) = (run.intersect(extent), payload) else {
                         continue;
                     };
-                    check_record_size(expected, records.record_size)?;
+                    check_record_size(request.record_size, records.record_size)?;
                     let skipped = (part.start - extent.start).saturating_mul(records.record_size);
                     let from = (part.start - run.start) * records.record_size;
                     let wish = Wish {
@@ -290,56 +284,46 @@ fn answer(
                         len: part.count * records.record_size,
                         at: offset.saturating_add(skipped),
                     };
-                    wish_records(fetch, part, wish, wishes)?;
+                    note_found(request, reply, part);
+                    wish_records(reply, wish, wishes)?;
                 }
                 let bytes = extent.count.saturating_mul(records.record_size);
                 offset = offset.saturating_add(bytes);
             }
             Ok(())
         }
-        _ => {
-            fetch.size = 0;
-            Ok(())
-        }
+        _ => Ok(()),
     }
 }
 
 fn wish_single(
-    fetch: &mut Fetch<'_>,
+    reply: &mut FetchReply<'_>,
     index: usize,
     piece: &Piece,
     wishes: &mut Vec<Wish>,
 ) -> Result<()> {
-    fetch.size = piece.len;
-    if matches!(fetch.sink, Sink::None) {
+    reply.size = piece.len;
+    if matches!(reply.sink, Sink::None) {
         return Ok(());
     }
-    if fetch.sink.len() < piece.len {
+    if reply.sink.len() < piece.len {
         return Err(too_big("value", piece.len));
     }
-    fetch.filled_bytes = piece.len;
+    reply.filled_bytes = piece.len;
     let (piece, len) = (piece.clone(), piece.len);
     wishes.push(Wish { fetch: index, piece, from: 0, len, at: 0 });
     Ok(())
 }
 
-fn wish_records(
-    fetch: &mut Fetch<'_>,
-    found: Extent,
-    wish: Wish,
-    wishes: &mut Vec<Wish>,
-) -> Result<()> {
-    if fetch.want_filled {
-        fetch.filled.push(found);
-    }
-    if matches!(fetch.sink, Sink::None) {
+fn wish_records(reply: &mut FetchReply<'_>, wish: Wish, wishes: &mut Vec<Wish>) -> Result<()> {
+    if matches!(reply.sink, Sink::None) {
         return Ok(());
     }
     let end = wish.at.saturating_add(wish.len);
-    if end > fetch.sink.len() {
+    if end > reply.sink.len() {
         return Err(too_big("records", end));
     }
-    fetch.filled_bytes = end;
+    reply.filled_bytes = end;
     wishes.push(wish);
     Ok(())
 }

@@ -15,6 +15,7 @@ mod loaded;
 mod names;
 mod patch;
 mod piece;
+mod proof;
 mod record;
 mod registry;
 mod session;
@@ -26,21 +27,21 @@ mod write;
 pub use backend::Rados;
 pub use url::RadosUrl;
 
-use backend::TARGETS;
-use esker_backend::Reply;
+use backend::{Container, Shared, TARGETS};
 use esker_backend::handles::Handled;
-use esker_backend::{Backend, Capabilities, NewContainer, Scope};
-use esker_os::executor::{Task, side_by_side};
-use esker_types::info::{
-    ContainerId, ContainerInfo, ContainerRef, OpenMode, PoolInfo, SnapshotInfo,
+use esker_backend::{
+    Capabilities, Metadata, MetadataChanges, NewContainer, OpenContainer, Pool, Reply,
 };
+use esker_os::executor::{Task, side_by_side, task};
+use esker_types::info::{ContainerInfo, ContainerRef, OpenMode, PoolInfo, SnapshotInfo};
 use esker_types::ops::{
-    AkeyRef, Anchor, Cond, Fetch, KeyFound, KeyQuery, KeyScope, ListLimit, ReadAt, ReadMarks,
-    StoredExtent, View, Write,
+    AkeyRef, Anchor, Change, DkeyFetch, KeyFound, KeyQuery, KeyScope, ListLimit, ReadAt,
+    StoredExtent, View,
 };
 use esker_types::{Epoch, Error, ErrorKind, KeyBatch, ObjectId, Result};
 use fetch::Fetching;
 use list::Listing;
+use registry::Metadata as Stored;
 use space::Space;
 use std::sync::Arc;
 use write::Writing;
@@ -75,25 +76,32 @@ fn no_snapshots() -> Error {
     Error::new(ErrorKind::NotSupported, message)
 }
 
-impl Rados {
-    /// What concerns an object that is read.
-    fn reading(&self, id: ContainerId, at: ReadAt<'_>) -> Result<Space> {
+/// A container that is open.
+struct Opened {
+    pool: Arc<Shared>,
+    container: Arc<Container>,
+    info: ContainerInfo,
+}
+
+impl Opened {
+    /// The container's objects.
+    fn space(&self) -> Result<Space> {
+        self.container.check_alive()?;
+        self.container.space()
+    }
+
+    fn metadata(&self) -> Result<Stored> {
+        self.pool.registry.metadata_of(Some(self.space()?))
+    }
+
+    fn listing<'a>(&self, oid: ObjectId, at: ReadAt<'a>) -> Result<Listing<'a>> {
         check_view(at)?;
-        self.space(id).map(|(_, space)| space)
+        Ok(Listing { space: self.space()?, oid, targets: TARGETS, tokens: at.tokens })
     }
 
-    fn listing<'a>(&self, id: ContainerId, oid: ObjectId, at: ReadAt<'a>) -> Result<Listing<'a>> {
-        let space = self.reading(id, at)?;
-        Ok(Listing { space, oid, targets: TARGETS, marks: at.marks })
-    }
-
-    async fn objects(
-        &self,
-        id: ContainerId,
-        anchor: &mut Anchor,
-        entries: usize,
-    ) -> Result<Vec<ObjectId>> {
-        let container = self.table.get(id)?;
+    async fn objects(&self, anchor: &mut Anchor, entries: usize) -> Result<Vec<ObjectId>> {
+        let container = &self.container;
+        container.check_alive()?;
         if *anchor == Anchor::Start || container.objects.lock().is_empty() {
             *container.objects.lock() = Arc::new(container.find_objects()?);
         }
@@ -103,8 +111,7 @@ impl Rados {
             if page.len() >= entries {
                 return Ok(page);
             }
-            let listing = self.listing(id, oid, ReadAt::LATEST)?;
-            if listing.exists().await? {
+            if self.listing(oid, ReadAt::LATEST)?.exists().await? {
                 page.push(oid);
                 *anchor = esker_backend::object::list::after(0, oid.to_bytes().to_vec());
             }
@@ -114,7 +121,21 @@ impl Rados {
     }
 }
 
-impl Backend for Rados {
+impl Metadata for Rados {
+    fn get_metadata<'a>(&'a self, name: &'a str) -> Reply<'a, Option<Vec<u8>>> {
+        pending(async move { self.0.registry.metadata_of(None)?.get(name).await })
+    }
+
+    fn set_metadata<'a>(&'a self, changes: &'a MetadataChanges<'a>) -> Reply<'a, ()> {
+        pending(async move { self.0.registry.metadata_of(None)?.set(changes).await })
+    }
+
+    fn list_metadata<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<String>> {
+        pending(async move { self.0.registry.metadata_of(None)?.list(prefix).await })
+    }
+}
+
+impl Pool for Rados {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             snapshots: false,
@@ -122,200 +143,195 @@ impl Backend for Rados {
             any_akeys: true,
             holes: true,
             atomic_arrays: true,
-            shared_holds: false,
+            shared_leases: false,
+            change_ids: false,
             targets: TARGETS,
             domains: TARGETS,
         }
     }
 
-    fn pool_info(&self) -> Reply<'_, PoolInfo> {
-        Reply::Ready(self.info())
+    fn info(&self) -> Reply<'_, PoolInfo> {
+        Reply::Ready(self.0.info())
     }
 
     fn create_container<'a>(&'a self, new: &'a NewContainer<'a>) -> Reply<'a, ContainerInfo> {
-        pending(async move { Ok(self.described(&self.registry.create(new).await?)) })
+        pending(async move { Ok(self.0.described(&self.0.registry.create(new).await?)) })
     }
 
     fn open_container<'a>(
         &'a self,
         name: ContainerRef<'a>,
         mode: OpenMode,
-    ) -> Reply<'a, ContainerInfo> {
+    ) -> Reply<'a, Box<dyn OpenContainer>> {
         pending(async move {
-            let listed = self.registry.find(name).await?;
-            self.note(&listed).handles().open(mode)?;
-            Ok(self.described(&listed))
+            let listed = self.0.registry.find(name).await?;
+            let container = self.0.note(&listed);
+            container.handles().open(mode)?;
+            let info = self.0.described(&listed);
+            let opened = Opened { pool: Arc::clone(&self.0), container, info };
+            Ok(Box::new(opened) as Box<dyn OpenContainer>)
         })
-    }
-
-    fn close_container(&self, container: ContainerId) -> Reply<'_, ()> {
-        self.table.close(container);
-        Reply::Ready(Ok(()))
     }
 
     fn destroy_container<'a>(&'a self, name: ContainerRef<'a>, force: bool) -> Reply<'a, ()> {
         pending(async move {
-            let listed = self.registry.find(name).await?;
-            self.note(&listed).handles().retire(force)?;
-            self.registry.destroy(&listed).await
+            let listed = self.0.registry.find(name).await?;
+            self.0.note(&listed).handles().retire(force)?;
+            self.0.registry.destroy(&listed).await
         })
     }
 
     fn list_containers(&self) -> Reply<'_, Vec<ContainerInfo>> {
         pending(async move {
-            let all = self.registry.all().await?;
-            Ok(all.iter().map(|listed| self.described(listed)).collect())
+            let all = self.0.registry.all().await?;
+            Ok(all.iter().map(|listed| self.0.described(listed)).collect())
         })
     }
+}
 
-    fn rename_container<'a>(
-        &'a self,
-        container: ContainerId,
-        label: Option<&'a str>,
-    ) -> Reply<'a, ()> {
+impl Metadata for Opened {
+    fn get_metadata<'a>(&'a self, name: &'a str) -> Reply<'a, Option<Vec<u8>>> {
+        pending(async move { self.metadata()?.get(name).await })
+    }
+
+    fn set_metadata<'a>(&'a self, changes: &'a MetadataChanges<'a>) -> Reply<'a, ()> {
+        pending(async move { self.metadata()?.set(changes).await })
+    }
+
+    fn list_metadata<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<String>> {
+        pending(async move { self.metadata()?.list(prefix).await })
+    }
+}
+
+impl OpenContainer for Opened {
+    fn info(&self) -> &ContainerInfo {
+        &self.info
+    }
+
+    fn close(&self) -> Reply<'_, ()> {
+        self.container.handles().close();
+        Reply::Ready(Ok(()))
+    }
+
+    fn rename<'a>(&'a self, label: Option<&'a str>) -> Reply<'a, ()> {
         pending(async move {
-            let uuid = self.table.get(container)?.listed.info.uuid;
-            self.registry.rename(uuid, label).await
+            self.container.check_alive()?;
+            self.pool.registry.rename(self.info.uuid, label).await
         })
     }
 
-    fn get_metadata<'a>(&'a self, scope: Scope, name: &'a str) -> Reply<'a, Option<Vec<u8>>> {
-        pending(async move { self.metadata(scope)?.get(name).await })
-    }
-
-    fn set_metadata<'a>(
-        &'a self,
-        scope: Scope,
-        changes: &'a [(&'a str, Option<&'a [u8]>)],
-    ) -> Reply<'a, ()> {
-        pending(async move { self.metadata(scope)?.set(changes).await })
-    }
-
-    fn list_metadata<'a>(&'a self, scope: Scope, prefix: &'a str) -> Reply<'a, Vec<String>> {
-        pending(async move { self.metadata(scope)?.list(prefix).await })
-    }
-
-    fn allocate_oids(&self, container: ContainerId, count: u64) -> Reply<'_, u64> {
-        pending(async move { self.table.get(container)?.allocate(count).await })
-    }
-
-    fn next_oid(&self, container: ContainerId) -> Reply<'_, u64> {
-        pending(async move { self.table.get(container)?.next().await })
-    }
-
-    fn write<'a>(
-        &'a self,
-        container: ContainerId,
-        writes: &'a [Write<'a>],
-        marks: Option<&'a ReadMarks>,
-    ) -> Reply<'a, Epoch> {
+    fn allocate_oids(&self, count: u64) -> Reply<'_, u64> {
         pending(async move {
-            let (container, space) = self.space(container)?;
-            Writing { container: &container, space, targets: TARGETS }.write(writes, marks).await
+            self.container.check_alive()?;
+            self.container.allocate(count).await
         })
     }
 
-    fn fetch<'a, 'b>(
+    fn next_oid(&self) -> Reply<'_, u64> {
+        pending(async move {
+            self.container.check_alive()?;
+            self.container.next().await
+        })
+    }
+
+    fn write<'a>(&'a self, change: Change<'a>) -> Reply<'a, Epoch> {
+        pending(async move {
+            let (container, space) = (&*self.container, self.space()?);
+            Writing { container, space, targets: TARGETS }.write(&change).await
+        })
+    }
+
+    fn fetch<'a, 'f, 'b>(
         &'a self,
-        container: ContainerId,
         oid: ObjectId,
-        dkey: &'a [u8],
-        cond: Cond,
-        fetches: &'a mut [Fetch<'b>],
+        dkeys: &'a mut [DkeyFetch<'f, 'b>],
         at: ReadAt<'a>,
     ) -> Reply<'a, ()>
     where
-        'b: 'a,
+        'b: 'f,
+        'f: 'a,
     {
         pending(async move {
-            let space = self.reading(container, at)?;
-            let fetching = Fetching { space: &space, oid, targets: TARGETS, marks: at.marks };
-            fetching.fetch(dkey, cond, fetches).await
+            check_view(at)?;
+            let space = self.space()?;
+            let fetching = Fetching { space: &space, oid, targets: TARGETS, tokens: at.tokens };
+            if let [only] = dkeys {
+                return fetching.fetch(only.dkey, only.cond, only.akeys).await;
+            }
+            let each = dkeys.iter_mut().map(|of| task(fetching.fetch(of.dkey, of.cond, of.akeys)));
+            join_all(each.collect()).await.into_iter().collect()
         })
     }
 
     fn list_keys<'a>(
         &'a self,
-        container: ContainerId,
         oid: ObjectId,
         scope: KeyScope<'a>,
         anchor: &'a mut Anchor,
         limit: ListLimit,
         at: ReadAt<'a>,
     ) -> Reply<'a, KeyBatch> {
-        pending(
-            async move { self.listing(container, oid, at)?.list_keys(scope, anchor, limit).await },
-        )
+        pending(async move { self.listing(oid, at)?.list_keys(scope, anchor, limit).await })
     }
 
     fn list_extents<'a>(
         &'a self,
-        container: ContainerId,
         oid: ObjectId,
         key: AkeyRef<'a>,
         anchor: &'a mut Anchor,
         entries: usize,
         at: ReadAt<'a>,
     ) -> Reply<'a, Vec<StoredExtent>> {
-        pending(async move {
-            self.listing(container, oid, at)?.list_extents(key, anchor, entries).await
-        })
+        pending(async move { self.listing(oid, at)?.list_extents(key, anchor, entries).await })
     }
 
     fn list_objects<'a>(
         &'a self,
-        container: ContainerId,
         anchor: &'a mut Anchor,
         entries: usize,
         at: ReadAt<'a>,
     ) -> Reply<'a, Vec<ObjectId>> {
         pending(async move {
             check_view(at)?;
-            self.objects(container, anchor, entries).await
+            self.objects(anchor, entries).await
         })
     }
 
     fn query_key<'a>(
         &'a self,
-        container: ContainerId,
         oid: ObjectId,
         query: KeyQuery<'a>,
         at: ReadAt<'a>,
     ) -> Reply<'a, Option<KeyFound>> {
-        pending(async move { self.listing(container, oid, at)?.query(query).await })
+        pending(async move { self.listing(oid, at)?.query(query).await })
     }
 
-    fn object_epoch<'a>(
-        &'a self,
-        container: ContainerId,
-        oid: ObjectId,
-        at: ReadAt<'a>,
-    ) -> Reply<'a, Epoch> {
-        pending(async move { self.listing(container, oid, at)?.epoch().await })
+    fn object_epoch<'a>(&'a self, oid: ObjectId, at: ReadAt<'a>) -> Reply<'a, Epoch> {
+        pending(async move { self.listing(oid, at)?.epoch().await })
     }
 
-    fn create_snapshot<'a>(&'a self, _: ContainerId, _: &'a str) -> Reply<'a, Epoch> {
+    fn create_snapshot<'a>(&'a self, _: &'a str) -> Reply<'a, Epoch> {
         Reply::Ready(Err(no_snapshots()))
     }
 
-    fn list_snapshots(&self, container: ContainerId) -> Reply<'_, Vec<SnapshotInfo>> {
-        Reply::Ready(self.table.get(container).map(|_| Vec::new()))
+    fn list_snapshots(&self) -> Reply<'_, Vec<SnapshotInfo>> {
+        Reply::Ready(self.container.check_alive().map(|()| Vec::new()))
     }
 
-    fn destroy_snapshot(&self, _: ContainerId, _: Epoch) -> Reply<'_, ()> {
+    fn destroy_snapshot(&self, _: Epoch) -> Reply<'_, ()> {
         Reply::Ready(Err(no_snapshots()))
     }
 
-    fn hold(&self, container: ContainerId, oid: ObjectId) -> Reply<'_, ()> {
-        self.holds.hold(container, oid);
+    fn lease(&self, oid: ObjectId) -> Reply<'_, ()> {
+        self.container.leases.take(oid);
         Reply::Ready(Ok(()))
     }
 
-    fn release(&self, container: ContainerId, oid: ObjectId) -> Reply<'_, bool> {
-        Reply::Ready(Ok(self.holds.release(container, oid)))
+    fn release(&self, oid: ObjectId) -> Reply<'_, bool> {
+        Reply::Ready(Ok(self.container.leases.release(oid)))
     }
 
-    fn doom(&self, container: &ContainerInfo, oid: ObjectId) -> Reply<'_, bool> {
-        Reply::Ready(Ok(self.holds.doom(container.id, oid)))
+    fn unlink_on_last_close(&self, oid: ObjectId) -> Reply<'_, bool> {
+        Reply::Ready(Ok(self.container.leases.unlink_on_last_close(oid)))
     }
 }

@@ -12,7 +12,7 @@ use esker_backend::object::tree::encode_dkey;
 use esker_types::info::ContainerId;
 use esker_types::limits::RADOS_PAGE;
 use esker_types::ops::{
-    AkeyRef, Anchor, Edge, KeyFound, KeyQuery, KeyScope, ListLimit, ReadMarks, StoredExtent,
+    AkeyRef, Anchor, Edge, KeyFound, KeyQuery, KeyScope, ListLimit, ReadTokens, StoredExtent,
 };
 use esker_types::{Epoch, Error, ErrorKind, KeyBatch, KeyKind, ObjectId, Result, decode_key};
 use std::collections::BTreeSet;
@@ -23,7 +23,7 @@ pub(super) struct Listing<'a> {
     pub(super) space: Space,
     pub(super) oid: ObjectId,
     pub(super) targets: u32,
-    pub(super) marks: Option<&'a ReadMarks>,
+    pub(super) tokens: Option<&'a ReadTokens>,
 }
 
 /// A batch of keys that is being filled.
@@ -278,7 +278,7 @@ impl Listing<'_> {
             targets: 1,
             tree: &loaded.tree,
             at: Epoch::MAX,
-            marks: None,
+            tokens: None,
             conflicts: &mut Conflicts::default(),
         })
     }
@@ -288,8 +288,8 @@ impl Listing<'_> {
     }
 
     fn prove_version(&self, object: &str, version: Option<u64>) {
-        if let Some(marks) = self.marks {
-            marks.prove(version_proof(object, version));
+        if let Some(tokens) = self.tokens {
+            version_proof(object, version).add_to(tokens);
         }
     }
 

@@ -1,6 +1,6 @@
 //! What is to be done to one RADOS object, as a whole or not at all.
 use super::names::LOCK;
-use esker_backend::bytes::{Parts, put_bytes, put_u32};
+use esker_backend::encoding::{Parts, put_bytes, put_u32};
 use esker_librados::{Compare, WriteOp};
 use esker_types::Result;
 use std::borrow::Cow;

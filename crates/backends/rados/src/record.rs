@@ -3,7 +3,7 @@
 //! The first byte tells the sort, so that a guard on it can tell single values that need no further care
 //! from all else.
 use super::piece::{Body, Piece, Where};
-use esker_backend::bytes::{Parts, finish, put_bytes, put_u32, put_u64};
+use esker_backend::encoding::{Parts, finish, put_bytes, put_u32, put_u64};
 use esker_backend::object::records::{Records, Stored};
 use esker_types::{Checksum, Epoch, Extent};
 use std::sync::Arc;

@@ -6,7 +6,7 @@ use super::session::{Namespace, Session};
 use super::space::{Outcome, Space, contended};
 use crate::join_all;
 use esker_backend::NewContainer;
-use esker_backend::bytes::{Parts, begin, finish, put_bytes, put_u32, put_u64};
+use esker_backend::encoding::{Parts, begin, finish, put_bytes, put_u32, put_u64};
 use esker_backend::handles::gone;
 use esker_librados::Compare;
 use esker_os::executor::{block_on, task};

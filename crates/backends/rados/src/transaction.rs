@@ -8,7 +8,7 @@ use super::names::{self, LOCK, STATE};
 use super::patch::Patch;
 use super::space::{Outcome, Space, contended, is_conflict};
 use crate::join_all;
-use esker_backend::bytes::{Parts, begin, finish};
+use esker_backend::encoding::{Parts, begin, finish};
 use esker_librados::{Compare, Place, ReadOp, WriteOp};
 use esker_os::executor::task;
 use esker_types::limits::{RADOS_TRIES_MAX, RADOS_TX_BYTES_MAX};
@@ -70,7 +70,7 @@ impl Space {
             return Err(too_large(bytes));
         }
         let mut record = begin(MAGIC);
-        esker_backend::bytes::put_u32(&mut record, patches.len() as u32);
+        esker_backend::encoding::put_u32(&mut record, patches.len() as u32);
         patches.iter().for_each(|patch| patch.put(&mut record));
         let object = names::transaction(id);
         let mut op = WriteOp::new()?;
@@ -234,7 +234,7 @@ mod tests {
         patch.unsets.push(b"u".to_vec());
         let gone = Patch { remove: true, ..Patch::of("o.2") };
         let mut record = begin(MAGIC);
-        esker_backend::bytes::put_u32(&mut record, 2);
+        esker_backend::encoding::put_u32(&mut record, 2);
         [&patch, &gone].into_iter().for_each(|patch| patch.put(&mut record));
         let record = finish(record);
         let read = read_patches(&record).unwrap();

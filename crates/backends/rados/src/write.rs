@@ -5,6 +5,7 @@ use super::loaded::{Loaded, Want};
 use super::names;
 use super::patch::{Base, Guard, Patch};
 use super::piece::{Piece, Where, moved};
+use super::proof::Proof;
 use super::record::{self, APART};
 use super::space::{Outcome, Space, contended};
 use esker_backend::check::check_write;
@@ -13,7 +14,7 @@ use esker_backend::object::records::{Records, Stored};
 use esker_backend::object::tree::{AkeyPath, encode_akey, encode_dkey};
 use esker_librados::Compare;
 use esker_types::limits::{RADOS_INLINE_MAX, RADOS_PIECE_INLINE_MAX, RADOS_TRIES_MAX};
-use esker_types::ops::{Cond, ReadMarks, ReadProof, Source, Update, Value, Write, WriteOp};
+use esker_types::ops::{Change, Cond, ReadTokens, Source, Update, Value, Write, WriteOp};
 use esker_types::{Epoch, Error, ErrorKind, Extent, ObjectId, Result};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,22 +30,22 @@ pub(super) struct Writing<'a> {
 
 impl Writing<'_> {
     /// Does all writes at one epoch, or none.
-    pub(super) async fn write(
-        &self,
-        writes: &[Write<'_>],
-        marks: Option<&ReadMarks>,
-    ) -> Result<Epoch> {
+    pub(super) async fn write(&self, change: &Change<'_>) -> Result<Epoch> {
+        let (writes, tokens) = (change.writes, change.tokens);
+        if change.id.is_some() {
+            return Err(Error::new(ErrorKind::NotSupported, "a rados pool has no ids of changes"));
+        }
         writes.iter().try_for_each(check_write)?;
-        if let (None, [write]) = (marks, writes)
+        if let (None, [write]) = (tokens, writes)
             && let Some(epoch) = self.shortly(write).await?
         {
             return Ok(epoch);
         }
         for _ in 0..RADOS_TRIES_MAX {
-            if let Some(epoch) = self.at_length(writes, marks).await? {
+            if let Some(epoch) = self.at_length(writes, tokens).await? {
                 return Ok(epoch);
             }
-            if marks.is_some() {
+            if tokens.is_some() {
                 return Err(restart());
             }
         }
@@ -159,7 +160,7 @@ impl Writing<'_> {
     async fn at_length(
         &self,
         writes: &[Write<'_>],
-        marks: Option<&ReadMarks>,
+        tokens: Option<&ReadTokens>,
     ) -> Result<Option<Epoch>> {
         let mut loaded = Loaded::default();
         for write in writes {
@@ -169,7 +170,8 @@ impl Writing<'_> {
         let mut overlay = Overlay::new(&loaded.tree, epoch);
         writes.iter().try_for_each(|write| overlay.write(write))?;
         let changed = overlay.finish();
-        let proofs = marks.map(ReadMarks::proofs).unwrap_or_default();
+        let proofs = tokens.map(|tokens| Proof::all(tokens).ok_or_else(restart)).transpose()?;
+        let proofs = proofs.unwrap_or_default();
         let mut work = Work::of(self, &loaded, changed);
         work.prove(&proofs)?;
         let outcome = work.carry_out(epoch).await?;
@@ -235,7 +237,7 @@ impl<'a> Work<'a> {
     }
 
     /// Adds what a transaction has read to what must hold.
-    fn prove(&mut self, proofs: &[ReadProof]) -> Result<()> {
+    fn prove(&mut self, proofs: &[Proof]) -> Result<()> {
         for proof in proofs {
             let patch = self.patches.entry(proof.thing.clone());
             let patch = patch.or_insert_with(|| Patch::of(proof.thing.clone()));

@@ -3,6 +3,7 @@
 use crate::abi::{Event, Ptr};
 use crate::code::{self, Code, Result};
 use crate::{event, init};
+use esker::block_on;
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -19,16 +20,25 @@ pub(crate) fn now(work: impl FnOnce() -> Result<()>) -> c_int {
     }
 }
 
-/// Does work that waits for storage. `prepare` looks handles up, on the calling thread; the work
-/// it returns is done at once, or with an event later, by another thread.
+/// Does an operation on data. `prepare` looks handles up, on the calling thread; the operation it returns is waited
+/// for here, or with an event driven by the threads for events, thousands at a time.
+pub(crate) fn drive<F>(ev: Ptr<Event>, prepare: impl FnOnce() -> Result<F>) -> c_int
+where
+    F: Future<Output = Result<()>> + Send + 'static,
+{
+    match ev.is_null() {
+        true => now(|| block_on(prepare()?)),
+        false => now(|| event::launch(ev, || guard(Err(Code::MISC), prepare))),
+    }
+}
+
+/// As [`drive`], for work that waits for storage itself: with an event it keeps one of the threads for events until it
+/// is done.
 pub(crate) fn run<W>(ev: Ptr<Event>, prepare: impl FnOnce() -> Result<W>) -> c_int
 where
     W: FnOnce() -> Result<()> + Send + 'static,
 {
-    match ev.is_null() {
-        true => now(|| prepare()?()),
-        false => now(|| event::launch(ev, || guard(Err(Code::MISC), prepare))),
-    }
+    drive(ev, || prepare().map(|work| async move { work() }))
 }
 
 /// Does work that waits for nothing, at once even where there is an event.

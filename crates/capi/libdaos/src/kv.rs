@@ -6,7 +6,7 @@ use crate::{convert, edge, list, object};
 use esker::types::ErrorKind;
 use esker::types::limits::{KEY_MAX, SINGLE_VALUE_MAX};
 use esker::types::ops::{Cond, Fetch, Sink};
-use esker::{Access, Kv, Wait};
+use esker::{Access, Kv};
 use std::ffi::c_int;
 
 /// Opens a Key-Value.
@@ -37,9 +37,9 @@ pub extern "C" fn daos_kv_close(oh: Handle, ev: Ptr<Event>) -> c_int {
 /// Removes all keys.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_kv_destroy(oh: Handle, th: Handle, ev: Ptr<Event>) -> c_int {
-    edge::run(ev, || {
+    edge::drive(ev, || {
         let (kv, via) = (handles::kv(oh)?, handles::via(th)?);
-        Ok(move || Ok(kv.destroy(via.access()).wait()?))
+        Ok(async move { Ok(kv.destroy(via.access()).await?) })
     })
 }
 
@@ -63,12 +63,12 @@ pub extern "C" fn daos_kv_put(
     buf: Bytes,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::run(ev, || {
+    edge::drive(ev, || {
         let (kv, via) = (handles::kv(oh)?, handles::via(th)?);
-        Ok(move || {
+        Ok(async move {
             let (key, cond) = (key(name)?, convert::cond(flags, Kv::INSERT.with(Kv::UPDATE)));
             let value = buf.read_at_most(size, SINGLE_VALUE_MAX, Code::REC2BIG)?;
-            Ok(kv.put(key, value, cond, via.access()).wait()?)
+            Ok(kv.put(key, value, cond, via.access()).await?)
         })
     })
 }
@@ -84,13 +84,13 @@ pub extern "C" fn daos_kv_get(
     buf: Bytes,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::run(ev, || {
+    edge::drive(ev, || {
         let (kv, via) = (handles::kv(oh)?, handles::via(th)?);
-        Ok(move || get(&kv, key(name)?, flags, size, buf, via.access()))
+        Ok(async move { get(&kv, key(name)?, flags, size, buf, via.access()).await })
     })
 }
 
-fn get(
+async fn get(
     kv: &Kv,
     key: &[u8],
     flags: u64,
@@ -104,11 +104,11 @@ fn get(
     let cond = convert::cond(flags, Cond::DKEY_FETCH);
     let mut fetch = Fetch::single(object::AKEY, sink);
     let fetches = std::slice::from_mut(&mut fetch);
-    let fetched = kv.object().fetch(key, cond, fetches, access).wait();
+    let fetched = kv.object().fetch(key, cond, fetches, access).await;
     match fetched {
-        Ok(()) => size.set(fetch.size),
+        Ok(()) => size.set(fetch.reply.size),
         Err(ref error) if error.kind() == ErrorKind::RecordTooBig => {
-            size.set(error.needed().unwrap_or(fetch.size));
+            size.set(error.needed().unwrap_or(fetch.reply.size));
         }
         Err(_) => {}
     }
@@ -124,11 +124,11 @@ pub extern "C" fn daos_kv_remove(
     name: Str,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::run(ev, || {
+    edge::drive(ev, || {
         let (kv, via) = (handles::kv(oh)?, handles::via(th)?);
-        Ok(move || {
+        Ok(async move {
             let cond = convert::cond(flags, Kv::REMOVE);
-            Ok(kv.remove(key(name)?, cond, via.access()).wait()?)
+            Ok(kv.remove(key(name)?, cond, via.access()).await?)
         })
     })
 }

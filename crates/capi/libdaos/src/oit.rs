@@ -52,11 +52,11 @@ impl Oit {
     fn marker(&self, oid: ObjectId) -> Result<Option<Vec<u8>>> {
         let mut marker = [0; MARKER_MAX];
         let mut fetch = Fetch::single(MARK, Sink::One(&mut marker));
-        fetch.cond = Cond::AKEY_FETCH;
+        fetch.request.cond = Cond::AKEY_FETCH;
         let object = marks(&self.container, self.epoch);
         let fetches = std::slice::from_mut(&mut fetch);
         let result = object.fetch(&oid.to_bytes(), Cond::NONE, fetches, Access::Latest).wait();
-        let len = fetch.size as usize;
+        let len = fetch.reply.size as usize;
         match result.map_err(Code::from) {
             Ok(()) => Ok(Some(marker[..len].to_vec())),
             Err(Code::NONEXIST) => Ok(None),

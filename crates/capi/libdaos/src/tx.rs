@@ -3,8 +3,8 @@ use crate::abi::{Event, Handle, Ptr};
 use crate::code::{Code, Result};
 use crate::edge;
 use crate::handles::{self, Entry, kind};
+use esker::Transaction;
 use esker::types::Epoch;
-use esker::{Transaction, Wait};
 use std::ffi::c_int;
 
 /// `DAOS_TF_RDONLY`.
@@ -45,11 +45,11 @@ pub extern "C" fn daos_tx_open_snap(
     th: Ptr<Handle>,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::run(ev, || {
+    edge::drive(ev, || {
         let container = handles::container(coh)?;
-        Ok(move || {
+        Ok(async move {
             th.needed()?;
-            give(th, container.container.transaction_at(Epoch(epoch)).wait()?)
+            give(th, container.container.transaction_at(Epoch(epoch)).await?)
         })
     })
 }
@@ -57,9 +57,9 @@ pub extern "C" fn daos_tx_open_snap(
 /// Makes the writes visible.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_tx_commit(th: Handle, ev: Ptr<Event>) -> c_int {
-    edge::run(ev, || {
+    edge::drive(ev, || {
         let transaction = handles::transaction(th)?;
-        Ok(move || Ok(transaction.commit().wait()?))
+        Ok(async move { Ok(transaction.commit().await?) })
     })
 }
 

@@ -3,7 +3,9 @@ use super::cells::{Chunk, Part, Piece, chunks, holes};
 use super::{AKEY, Array};
 use crate::access::Access;
 use crate::view::View;
-use esker_types::ops::{AkeyRef, Cond, Fetch, Sink, Source, Update, Value, Wanted};
+use esker_types::ops::{
+    AkeyRef, Cond, DkeyFetch, Fetch, FetchReply, Sink, Source, Update, Value, Wanted,
+};
 use esker_types::{Error, ErrorKind, Extent, Result};
 
 /// What a read brought.
@@ -186,30 +188,52 @@ impl Read<'_> {
         }
     }
 
+    /// Several chunks by one fetch, which a backend may read side by side.
     async fn pieces(&mut self, pieces: &[Piece], sink: Sink<'_>) -> Result<()> {
         let mut rest = Rest::new(sink);
         let cell = self.array.layout.cell_size();
-        for chunk in chunks(pieces).map(Chunk::new) {
-            let sink = rest.take(chunk.cells * cell);
-            self.chunk(&chunk.dkey, &chunk.extents, sink).await?;
+        let chunks: Vec<_> = chunks(pieces).map(Chunk::new).collect();
+        let mut fetches: Vec<_> = chunks
+            .iter()
+            .map(|chunk| self.fetch_of(&chunk.extents, rest.take(chunk.cells * cell)))
+            .collect();
+        let mut dkeys: Vec<_> = chunks
+            .iter()
+            .zip(fetches.iter_mut())
+            .map(|(chunk, fetch)| of_dkey(&chunk.dkey, std::slice::from_mut(fetch)))
+            .collect();
+        self.array.object.fetch_dkeys(&mut dkeys, self.access).await?;
+        for (chunk, fetch) in chunks.iter().zip(fetches) {
+            self.zero_holes(&chunk.dkey, &chunk.extents, fetch.reply).await?;
         }
         Ok(())
     }
 
     async fn chunk(&mut self, dkey: &[u8; 8], extents: &[Extent], sink: Sink<'_>) -> Result<()> {
+        let mut fetch = self.fetch_of(extents, sink);
+        let mut dkeys = [of_dkey(dkey, std::slice::from_mut(&mut fetch))];
+        self.array.object.fetch_dkeys(&mut dkeys, self.access).await?;
+        self.zero_holes(dkey, extents, fetch.reply).await
+    }
+
+    fn fetch_of<'b>(&self, extents: &'b [Extent], sink: Sink<'b>) -> Fetch<'b> {
         let mut fetch = Fetch::array(AKEY, self.array.layout.cell_size(), extents, sink);
-        fetch.want_filled = self.holes != Holes::Left;
-        let fetches = std::slice::from_mut(&mut fetch);
-        self.array.object.fetch(dkey, Cond::NONE, fetches, self.access).await?;
-        if self.holes == Holes::Left || fetch.filled == extents {
-            return Ok(());
-        }
-        self.zero_holes(u64::from_ne_bytes(*dkey), extents, fetch).await
+        fetch.request.want_filled = self.holes != Holes::Left;
+        fetch
     }
 
     /// Fills what was not found with zeros.
-    async fn zero_holes(&mut self, dkey: u64, extents: &[Extent], fetch: Fetch<'_>) -> Result<()> {
-        let Fetch { mut sink, filled, .. } = fetch;
+    async fn zero_holes(
+        &mut self,
+        dkey: &[u8; 8],
+        extents: &[Extent],
+        reply: FetchReply<'_>,
+    ) -> Result<()> {
+        let FetchReply { mut sink, filled, .. } = reply;
+        if self.holes == Holes::Left || filled == extents {
+            return Ok(());
+        }
+        let dkey = u64::from_ne_bytes(*dkey);
         let cell = self.array.layout.cell_size();
         let mut offset = 0;
         for &extent in extents {
@@ -249,6 +273,11 @@ impl Read<'_> {
         let read = ranges.iter().map(below).sum::<u64>() * self.array.layout.cell_size();
         ArrayRead { bytes: read, short_bytes: bytes - read }
     }
+}
+
+/// The fetch of a chunk.
+fn of_dkey<'f, 'b>(dkey: &'f [u8; 8], akeys: &'f mut [Fetch<'b>]) -> DkeyFetch<'f, 'b> {
+    DkeyFetch { dkey, cond: Cond::NONE, akeys }
 }
 
 /// What is left of a sink that is handed out from its beginning on.

@@ -56,7 +56,7 @@ impl Array {
         let mut fetch = Fetch::single(AKEY, Sink::One(&mut stored));
         let fetches = std::slice::from_mut(&mut fetch);
         let fetched = object.fetch(&ATTRIBUTES_DKEY, Cond::NONE, fetches, access).await;
-        match (fetch.size as usize, fetched) {
+        match (fetch.reply.size as usize, fetched) {
             (_, Err(error)) if error.kind() != ErrorKind::RecordTooBig => return Err(error),
             (0, Ok(())) => return Err(no_array(&object)),
             (ArrayAttributes::STORED_BYTES, Ok(())) => {}

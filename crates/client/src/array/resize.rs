@@ -79,9 +79,9 @@ impl Array {
         let mut cell = vec![0; self.layout.cell_size() as usize];
         let sink = Sink::One(&mut cell);
         let mut fetch = Fetch::array(AKEY, self.layout.cell_size(), &extents, sink);
-        fetch.want_filled = true;
+        fetch.request.want_filled = true;
         let fetches = std::slice::from_mut(&mut fetch);
         self.object.fetch(dkey, Cond::NONE, fetches, access).await?;
-        Ok(!fetch.filled.is_empty())
+        Ok(!fetch.reply.filled.is_empty())
     }
 }

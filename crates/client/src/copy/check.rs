@@ -96,7 +96,7 @@ struct Survey<'a> {
 impl Survey<'_> {
     fn check(&self) -> Result<()> {
         self.check_class()?;
-        let source = self.object.container().backend()?.capabilities();
+        let source = self.object.container().capabilities();
         let Some(otype) = self.object.oid().object_type() else { return Ok(()) };
         let akeys = source.any_akeys && !self.able.any_akeys && (otype.is_kv() || otype.is_array());
         let holes = source.holes && !self.able.holes && !self.zeros;

@@ -56,7 +56,7 @@ impl<'a> Drain<'a> {
         progress: &'a Progress,
     ) -> Result<Self> {
         check_label(label)?;
-        let able = from.backend()?.capabilities();
+        let able = from.capabilities();
         if !able.snapshots || !able.transactions {
             return Err(Error::new(
                 ErrorKind::NotSupported,
@@ -93,8 +93,7 @@ impl<'a> Drain<'a> {
         let (from, to, options, progress) = (self.from, &self.to, self.options, self.progress);
         let walk = Walk { from, to, options, progress, access };
         // What looks like a hole may have been drained before; where it was none, it becomes zeros.
-        let (able, zeros) =
-            (to.backend()?.capabilities(), Options { zeros: true, ..options.clone() });
+        let (able, zeros) = (to.capabilities(), Options { zeros: true, ..options.clone() });
         let (mut round, mut stride) = (Round::default(), Stride::default());
         let mut anchor = Anchor::Start;
         while !anchor.is_end() {

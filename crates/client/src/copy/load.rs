@@ -65,7 +65,7 @@ impl Loader<'_> {
         let mut fetches: Vec<_> =
             akeys.iter().map(|akey| Fetch::single(akey, Sink::None)).collect();
         self.object.fetch(dkey, Cond::NONE, &mut fetches, self.access).wait()?;
-        Ok(fetches.into_iter().map(|fetch| fetch.size).collect())
+        Ok(fetches.into_iter().map(|fetch| fetch.reply.size).collect())
     }
 
     /// Values of the latest state may change between two looks at them.
@@ -103,7 +103,7 @@ impl Loader<'_> {
             fetches.push(Fetch::single(akey, Sink::One(sink)));
         }
         match self.object.fetch(dkey, Cond::NONE, &mut fetches, self.access).wait() {
-            Ok(()) => Ok(fetches.iter().map(|fetch| fetch.size as usize).collect()),
+            Ok(()) => Ok(fetches.iter().map(|fetch| fetch.reply.size as usize).collect()),
             Err(error) if error.kind() == ErrorKind::RecordTooBig => {
                 let mut names = KeyBatch::default();
                 akeys.iter().for_each(|(akey, _)| names.push(akey));
@@ -138,7 +138,7 @@ impl Loader<'_> {
     /// An empty value, where there is one.
     fn empty(&self, dkey: &[u8], akey: &[u8], batch: &mut Batch) -> Result<()> {
         let mut fetch = Fetch::single(akey, Sink::None);
-        fetch.cond = Cond::AKEY_FETCH;
+        fetch.request.cond = Cond::AKEY_FETCH;
         let fetches = std::slice::from_mut(&mut fetch);
         match self.object.fetch(dkey, Cond::NONE, fetches, self.access).wait() {
             Ok(()) => {

@@ -4,7 +4,7 @@ use super::progress::{Progress, Summary, add};
 use super::store::Storer;
 use crate::container::Container;
 use crate::pool::Pool;
-use esker_backend::{NewContainer, Scope};
+use esker_backend::NewContainer;
 use esker_os::executor::Wait;
 use esker_store::{Salvage, Salvaged, SalvagedContainer, SalvagedValue};
 use esker_types::info::{ContainerId, OpenMode};
@@ -26,7 +26,12 @@ pub fn salvage(
     progress: &Progress,
     heard: &mut dyn FnMut(u64, u64),
 ) -> Result<Summary> {
-    set_metadata(to, Scope::Pool, &from.metadata())?;
+    let metadata = from.metadata();
+    let all: Vec<_> =
+        metadata.iter().map(|(name, value)| (name.as_str(), Some(value.as_slice()))).collect();
+    if !all.is_empty() {
+        to.backend().set_metadata(&all).wait()?;
+    }
     let mut containers = BTreeMap::new();
     for found in from.containers() {
         if let Some(id) = found.info.as_ref().map(|info| info.id) {
@@ -46,12 +51,6 @@ pub fn salvage(
     from.visit(&mut |found| writer.take(&found), heard)?;
     writer.finish()?;
     Ok(progress.summary())
-}
-
-fn set_metadata(to: &Pool, scope: Scope, metadata: &[(String, Vec<u8>)]) -> Result<()> {
-    let all: Vec<_> =
-        metadata.iter().map(|(name, value)| (name.as_str(), Some(value.as_slice()))).collect();
-    if all.is_empty() { Ok(()) } else { to.backend().set_metadata(scope, &all).wait() }
 }
 
 /// A container on its way.

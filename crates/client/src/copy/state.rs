@@ -100,7 +100,7 @@ impl State {
 
     /// The snapshot is made first: without a note of it, the copy has not begun.
     fn begin(to: &Container, from: &Container, options: &Options) -> Result<Self> {
-        let has_snapshots = from.backend()?.capabilities().snapshots;
+        let has_snapshots = from.capabilities().snapshots;
         let owns_snapshot = has_snapshots && options.snapshot.is_none();
         let epoch = match owns_snapshot {
             true => Some(new_snapshot(from, to)?),

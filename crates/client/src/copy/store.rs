@@ -53,7 +53,7 @@ impl Storer<'_> {
             })
             .collect();
         let is_array = self.oid.object_type().is_some_and(|otype| otype.is_array());
-        if self.to.backend()?.capabilities().transactions && !is_array {
+        if self.to.capabilities().transactions && !is_array {
             return self.to.write(&writes, Access::Latest).wait();
         }
         let each = writes.chunks(1).map(|write| task(self.to.write(write, Access::Latest)));
@@ -79,7 +79,8 @@ impl Storer<'_> {
         }
         let object = self.to.object(self.oid);
         object.fetch(dkey, Cond::NONE, &mut fetches, Access::Latest).wait()?;
-        let sizes = fetches.iter().zip(pieces).all(|(fetch, piece)| fetch.size == size(piece));
+        let sizes =
+            fetches.iter().zip(pieces).all(|(fetch, piece)| fetch.reply.size == size(piece));
         drop(fetches);
         let mut found = scratch.as_slice();
         let same = pieces.iter().all(|piece| {
@@ -117,7 +118,7 @@ fn fetch<'a>(piece: &'a Piece, sink: &'a mut [u8]) -> Fetch<'a> {
     match &piece.kind {
         Kind::Single => {
             let mut fetch = Fetch::single(&piece.akey, Sink::One(sink));
-            fetch.cond = Cond::AKEY_FETCH;
+            fetch.request.cond = Cond::AKEY_FETCH;
             fetch
         }
         Kind::Array { record_size, extents } => {

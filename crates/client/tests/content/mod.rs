@@ -215,7 +215,7 @@ fn of_akey(object: &esker::Object, dkey: &[u8], akey: &[u8], found: &mut BTreeMa
         None => {
             let mut fetch = [Fetch::single(akey, Sink::None)];
             object.fetch(dkey, Cond::NONE, &mut fetch, Access::Latest).wait().unwrap();
-            let mut value = vec![0; fetch[0].size as usize];
+            let mut value = vec![0; fetch[0].reply.size as usize];
             let mut fetch = [Fetch::single(akey, Sink::One(&mut value))];
             object.fetch(dkey, Cond::NONE, &mut fetch, Access::Latest).wait().unwrap();
             found.insert(place(None), value)

@@ -1,14 +1,13 @@
 //! A backend that does one thing wrong, to see that tests notice, and counts what it lists.
-use esker::Reply;
-use esker::types::info::{
-    ContainerId, ContainerInfo, ContainerRef, OpenMode, PoolInfo, SnapshotInfo,
-};
+use esker::types::info::{ContainerInfo, ContainerRef, OpenMode, PoolInfo, SnapshotInfo};
 use esker::types::ops::{
-    AkeyRef, Anchor, Cond, Fetch, KeyFound, KeyQuery, KeyScope, ListLimit, ReadAt, ReadMarks, Sink,
-    StoredExtent, View, Write,
+    AkeyRef, Anchor, Change, DkeyFetch, FetchReply, KeyFound, KeyQuery, KeyScope, ListLimit,
+    ReadAt, Sink, StoredExtent, View,
 };
 use esker::types::{Epoch, KeyBatch, ObjectId};
-use esker_backend::{Backend, Capabilities, NewContainer, Scope};
+use esker_backend::{
+    Capabilities, Metadata, MetadataChanges, NewContainer, OpenContainer, Pool, Reply,
+};
 use esker_memory::Memory;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,11 +37,23 @@ pub(crate) enum Fault {
 }
 
 /// The reference, or another backend, with a fault.
+#[derive(Clone)]
 pub(crate) struct Faulty {
-    inner: Arc<dyn Backend>,
+    inner: Arc<dyn Pool>,
+    way: Arc<Way>,
+}
+
+/// What goes wrong, and how often it could have.
+struct Way {
     fault: Fault,
     calls: AtomicU64,
     listed: AtomicU64,
+}
+
+/// A container of it.
+struct FaultyContainer {
+    inner: Box<dyn OpenContainer>,
+    way: Arc<Way>,
 }
 
 #[allow(dead_code, reason = "each test file uses a part of it")]
@@ -51,15 +62,18 @@ impl Faulty {
         Self::on(Arc::new(Memory::new(2)), fault)
     }
 
-    pub(crate) fn on(inner: Arc<dyn Backend>, fault: Fault) -> Self {
-        Self { inner, fault, calls: AtomicU64::new(1), listed: AtomicU64::new(0) }
+    pub(crate) fn on(inner: Arc<dyn Pool>, fault: Fault) -> Self {
+        let way = Way { fault, calls: AtomicU64::new(1), listed: AtomicU64::new(0) };
+        Self { inner, way: Arc::new(way) }
     }
 
     /// Calls that list or look for keys and extents, and what they gave, since this was asked last.
     pub(crate) fn listed(&self) -> u64 {
-        self.listed.swap(0, Ordering::Relaxed)
+        self.way.listed.swap(0, Ordering::Relaxed)
     }
+}
 
+impl Way {
     fn count<'a, T>(&self, reply: Reply<'a, T>, len: fn(&T) -> usize) -> Reply<'a, T> {
         let result = reply.wait();
         let given = result.as_ref().map_or(0, len) as u64;
@@ -78,116 +92,38 @@ impl Faulty {
             _ => at,
         }
     }
+
+    fn flip(&self, reply: &mut FetchReply<'_>) {
+        if reply.filled_bytes == 0 {
+            return;
+        }
+        if let (Sink::One(buffer), true) = (&mut reply.sink, self.strikes(Fault::FlippedBit)) {
+            buffer[reply.filled_bytes as usize - 1] ^= 1;
+        }
+    }
 }
 
-impl Backend for Faulty {
-    fn write<'a>(
-        &'a self,
-        container: ContainerId,
-        writes: &'a [Write<'a>],
-        marks: Option<&'a ReadMarks>,
-    ) -> Reply<'a, Epoch> {
-        if self.strikes(Fault::LostWrite) {
-            return Reply::Ready(Ok(Epoch::now()));
-        }
-        if self.strikes(Fault::Full) {
-            return Reply::Ready(Err(esker::types::ErrorKind::NoSpace.into()));
-        }
-        if self.fault == Fault::NoAnswer {
-            return Reply::Pending(Box::pin(std::future::pending()));
-        }
-        if marks.is_some() && self.fault == Fault::NeedlessRestarts {
-            return Reply::Ready(Err(esker::types::ErrorKind::TxRestart.into()));
-        }
-        let marks = marks.filter(|_| self.fault != Fault::MissedConflicts);
-        self.inner.write(container, writes, marks)
+impl Metadata for Faulty {
+    fn get_metadata<'a>(&'a self, name: &'a str) -> Reply<'a, Option<Vec<u8>>> {
+        self.inner.get_metadata(name)
     }
 
-    fn fetch<'a, 'b>(
-        &'a self,
-        container: ContainerId,
-        oid: ObjectId,
-        dkey: &'a [u8],
-        cond: Cond,
-        fetches: &'a mut [Fetch<'b>],
-        at: ReadAt<'a>,
-    ) -> Reply<'a, ()>
-    where
-        'b: 'a,
-    {
-        let result = self.inner.fetch(container, oid, dkey, cond, fetches, self.at(at)).wait();
-        for fetch in fetches.iter_mut().filter(|fetch| fetch.filled_bytes > 0) {
-            if let (Sink::One(buffer), true) = (&mut fetch.sink, self.strikes(Fault::FlippedBit)) {
-                buffer[fetch.filled_bytes as usize - 1] ^= 1;
-            }
-        }
-        Reply::Ready(result)
+    fn set_metadata<'a>(&'a self, changes: &'a MetadataChanges<'a>) -> Reply<'a, ()> {
+        self.inner.set_metadata(changes)
     }
 
-    fn list_keys<'a>(
-        &'a self,
-        container: ContainerId,
-        oid: ObjectId,
-        scope: KeyScope<'a>,
-        anchor: &'a mut Anchor,
-        limit: ListLimit,
-        at: ReadAt<'a>,
-    ) -> Reply<'a, KeyBatch> {
-        if *anchor != Anchor::Start && self.strikes(Fault::ShortListings) {
-            *anchor = Anchor::End;
-        }
-        let reply = self.inner.list_keys(container, oid, scope, anchor, limit, self.at(at));
-        self.count(reply, KeyBatch::len)
+    fn list_metadata<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<String>> {
+        self.inner.list_metadata(prefix)
     }
+}
 
-    fn list_extents<'a>(
-        &'a self,
-        container: ContainerId,
-        oid: ObjectId,
-        key: AkeyRef<'a>,
-        anchor: &'a mut Anchor,
-        entries: usize,
-        at: ReadAt<'a>,
-    ) -> Reply<'a, Vec<StoredExtent>> {
-        let reply = self.inner.list_extents(container, oid, key, anchor, entries, self.at(at));
-        self.count(reply, Vec::len)
-    }
-
-    fn list_objects<'a>(
-        &'a self,
-        container: ContainerId,
-        anchor: &'a mut Anchor,
-        entries: usize,
-        at: ReadAt<'a>,
-    ) -> Reply<'a, Vec<ObjectId>> {
-        self.inner.list_objects(container, anchor, entries, self.at(at))
-    }
-
-    fn query_key<'a>(
-        &'a self,
-        container: ContainerId,
-        oid: ObjectId,
-        query: KeyQuery<'a>,
-        at: ReadAt<'a>,
-    ) -> Reply<'a, Option<KeyFound>> {
-        self.count(self.inner.query_key(container, oid, query, self.at(at)), |_| 0)
-    }
-
-    fn object_epoch<'a>(
-        &'a self,
-        container: ContainerId,
-        oid: ObjectId,
-        at: ReadAt<'a>,
-    ) -> Reply<'a, Epoch> {
-        self.inner.object_epoch(container, oid, self.at(at))
-    }
-
+impl Pool for Faulty {
     fn capabilities(&self) -> Capabilities {
         self.inner.capabilities()
     }
 
-    fn pool_info(&self) -> Reply<'_, PoolInfo> {
-        self.inner.pool_info()
+    fn info(&self) -> Reply<'_, PoolInfo> {
+        self.inner.info()
     }
 
     fn create_container<'a>(&'a self, new: &'a NewContainer<'a>) -> Reply<'a, ContainerInfo> {
@@ -198,12 +134,11 @@ impl Backend for Faulty {
         &'a self,
         name: ContainerRef<'a>,
         mode: OpenMode,
-    ) -> Reply<'a, ContainerInfo> {
-        self.inner.open_container(name, mode)
-    }
-
-    fn close_container(&self, container: ContainerId) -> Reply<'_, ()> {
-        self.inner.close_container(container)
+    ) -> Reply<'a, Box<dyn OpenContainer>> {
+        Reply::Ready(self.inner.open_container(name, mode).wait().map(|inner| {
+            let way = Arc::clone(&self.way);
+            Box::new(FaultyContainer { inner, way }) as Box<dyn OpenContainer>
+        }))
     }
 
     fn destroy_container<'a>(&'a self, name: ContainerRef<'a>, force: bool) -> Reply<'a, ()> {
@@ -213,60 +148,147 @@ impl Backend for Faulty {
     fn list_containers(&self) -> Reply<'_, Vec<ContainerInfo>> {
         self.inner.list_containers()
     }
+}
 
-    fn rename_container<'a>(
+impl Metadata for FaultyContainer {
+    fn get_metadata<'a>(&'a self, name: &'a str) -> Reply<'a, Option<Vec<u8>>> {
+        self.inner.get_metadata(name)
+    }
+
+    fn set_metadata<'a>(&'a self, changes: &'a MetadataChanges<'a>) -> Reply<'a, ()> {
+        self.inner.set_metadata(changes)
+    }
+
+    fn list_metadata<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<String>> {
+        self.inner.list_metadata(prefix)
+    }
+}
+
+impl OpenContainer for FaultyContainer {
+    fn write<'a>(&'a self, change: Change<'a>) -> Reply<'a, Epoch> {
+        let way = &self.way;
+        if way.strikes(Fault::LostWrite) {
+            return Reply::Ready(Ok(Epoch::now()));
+        }
+        if way.strikes(Fault::Full) {
+            return Reply::Ready(Err(esker::types::ErrorKind::NoSpace.into()));
+        }
+        if way.fault == Fault::NoAnswer {
+            return Reply::Pending(Box::pin(std::future::pending()));
+        }
+        if change.tokens.is_some() && way.fault == Fault::NeedlessRestarts {
+            return Reply::Ready(Err(esker::types::ErrorKind::TxRestart.into()));
+        }
+        let tokens = change.tokens.filter(|_| way.fault != Fault::MissedConflicts);
+        self.inner.write(Change { tokens, ..change })
+    }
+
+    fn fetch<'a, 'f, 'b>(
         &'a self,
-        container: ContainerId,
-        label: Option<&'a str>,
-    ) -> Reply<'a, ()> {
-        self.inner.rename_container(container, label)
+        oid: ObjectId,
+        dkeys: &'a mut [DkeyFetch<'f, 'b>],
+        at: ReadAt<'a>,
+    ) -> Reply<'a, ()>
+    where
+        'b: 'f,
+        'f: 'a,
+    {
+        let result = self.inner.fetch(oid, dkeys, self.way.at(at)).wait();
+        let replies = dkeys.iter_mut().flat_map(|dkey| dkey.akeys.iter_mut());
+        replies.for_each(|fetch| self.way.flip(&mut fetch.reply));
+        Reply::Ready(result)
     }
 
-    fn get_metadata<'a>(&'a self, scope: Scope, name: &'a str) -> Reply<'a, Option<Vec<u8>>> {
-        self.inner.get_metadata(scope, name)
-    }
-
-    fn set_metadata<'a>(
+    fn list_keys<'a>(
         &'a self,
-        scope: Scope,
-        changes: &'a [(&'a str, Option<&'a [u8]>)],
-    ) -> Reply<'a, ()> {
-        self.inner.set_metadata(scope, changes)
+        oid: ObjectId,
+        scope: KeyScope<'a>,
+        anchor: &'a mut Anchor,
+        limit: ListLimit,
+        at: ReadAt<'a>,
+    ) -> Reply<'a, KeyBatch> {
+        if *anchor != Anchor::Start && self.way.strikes(Fault::ShortListings) {
+            *anchor = Anchor::End;
+        }
+        let reply = self.inner.list_keys(oid, scope, anchor, limit, self.way.at(at));
+        self.way.count(reply, KeyBatch::len)
     }
 
-    fn list_metadata<'a>(&'a self, scope: Scope, prefix: &'a str) -> Reply<'a, Vec<String>> {
-        self.inner.list_metadata(scope, prefix)
+    fn list_extents<'a>(
+        &'a self,
+        oid: ObjectId,
+        key: AkeyRef<'a>,
+        anchor: &'a mut Anchor,
+        entries: usize,
+        at: ReadAt<'a>,
+    ) -> Reply<'a, Vec<StoredExtent>> {
+        let reply = self.inner.list_extents(oid, key, anchor, entries, self.way.at(at));
+        self.way.count(reply, Vec::len)
     }
 
-    fn allocate_oids(&self, container: ContainerId, count: u64) -> Reply<'_, u64> {
-        self.inner.allocate_oids(container, count)
+    fn list_objects<'a>(
+        &'a self,
+        anchor: &'a mut Anchor,
+        entries: usize,
+        at: ReadAt<'a>,
+    ) -> Reply<'a, Vec<ObjectId>> {
+        self.inner.list_objects(anchor, entries, self.way.at(at))
     }
 
-    fn next_oid(&self, container: ContainerId) -> Reply<'_, u64> {
-        self.inner.next_oid(container)
+    fn query_key<'a>(
+        &'a self,
+        oid: ObjectId,
+        query: KeyQuery<'a>,
+        at: ReadAt<'a>,
+    ) -> Reply<'a, Option<KeyFound>> {
+        self.way.count(self.inner.query_key(oid, query, self.way.at(at)), |_| 0)
     }
 
-    fn create_snapshot<'a>(&'a self, container: ContainerId, name: &'a str) -> Reply<'a, Epoch> {
-        self.inner.create_snapshot(container, name)
+    fn object_epoch<'a>(&'a self, oid: ObjectId, at: ReadAt<'a>) -> Reply<'a, Epoch> {
+        self.inner.object_epoch(oid, self.way.at(at))
     }
 
-    fn list_snapshots(&self, container: ContainerId) -> Reply<'_, Vec<SnapshotInfo>> {
-        self.inner.list_snapshots(container)
+    fn info(&self) -> &ContainerInfo {
+        self.inner.info()
     }
 
-    fn destroy_snapshot(&self, container: ContainerId, epoch: Epoch) -> Reply<'_, ()> {
-        self.inner.destroy_snapshot(container, epoch)
+    fn close(&self) -> Reply<'_, ()> {
+        self.inner.close()
     }
 
-    fn hold(&self, container: ContainerId, oid: ObjectId) -> Reply<'_, ()> {
-        self.inner.hold(container, oid)
+    fn rename<'a>(&'a self, label: Option<&'a str>) -> Reply<'a, ()> {
+        self.inner.rename(label)
     }
 
-    fn release(&self, container: ContainerId, oid: ObjectId) -> Reply<'_, bool> {
-        self.inner.release(container, oid)
+    fn allocate_oids(&self, count: u64) -> Reply<'_, u64> {
+        self.inner.allocate_oids(count)
     }
 
-    fn doom(&self, container: &ContainerInfo, oid: ObjectId) -> Reply<'_, bool> {
-        self.inner.doom(container, oid)
+    fn next_oid(&self) -> Reply<'_, u64> {
+        self.inner.next_oid()
+    }
+
+    fn create_snapshot<'a>(&'a self, name: &'a str) -> Reply<'a, Epoch> {
+        self.inner.create_snapshot(name)
+    }
+
+    fn list_snapshots(&self) -> Reply<'_, Vec<SnapshotInfo>> {
+        self.inner.list_snapshots()
+    }
+
+    fn destroy_snapshot(&self, epoch: Epoch) -> Reply<'_, ()> {
+        self.inner.destroy_snapshot(epoch)
+    }
+
+    fn lease(&self, oid: ObjectId) -> Reply<'_, ()> {
+        self.inner.lease(oid)
+    }
+
+    fn release(&self, oid: ObjectId) -> Reply<'_, bool> {
+        self.inner.release(oid)
+    }
+
+    fn unlink_on_last_close(&self, oid: ObjectId) -> Reply<'_, bool> {
+        self.inner.unlink_on_last_close(oid)
     }
 }

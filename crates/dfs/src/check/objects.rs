@@ -148,7 +148,7 @@ impl Check<'_> {
             }
         }
         // A program that inherited it may have it open, and not the pool.
-        if self.options.repair && !self.object(oid).doom().wait()? {
+        if self.options.repair && !self.object(oid).unlink_on_last_close().wait()? {
             self.object(oid).punch(Cond::NONE, Access::Latest).wait()?;
             orphans::forget_all(self.container, oid)?;
             self.report.leftovers.removed += 1;

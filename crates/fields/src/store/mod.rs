@@ -269,7 +269,7 @@ fn fetch_up_to(
     let mut value = vec![0; bytes];
     let mut fetches = [Fetch::single(akey, Sink::One(&mut value))];
     object.fetch(dkey, Cond::NONE, &mut fetches, access).wait()?;
-    let len = fetches[0].size as usize;
+    let len = fetches[0].reply.size as usize;
     value.truncate(len);
     Ok((len > 0).then_some(value))
 }
@@ -330,7 +330,7 @@ fn fetch_many(
         }
         result => result?,
     }
-    let sizes: Vec<usize> = fetches.iter().map(|fetch| fetch.size as usize).collect();
+    let sizes: Vec<usize> = fetches.iter().map(|fetch| fetch.reply.size as usize).collect();
     let values = room.chunks(ROOM).zip(sizes);
     Ok(values.map(|(value, size)| (size > 0).then(|| value[..size].to_vec())).collect())
 }

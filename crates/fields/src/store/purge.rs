@@ -134,7 +134,7 @@ impl FieldStore {
 
 /// To doom what somebody holds tells so, and does no more: a marker is no object.
 fn is_held(marker: &Object) -> Result<bool> {
-    marker.doom().wait()
+    marker.unlink_on_last_close().wait()
 }
 
 #[cfg(test)]

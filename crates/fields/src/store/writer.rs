@@ -4,7 +4,7 @@ use super::place::{Holder, Place, check_path};
 use super::{FieldStore, fetch_many, layout, log, put};
 use crate::limits::{FIELD_BYTES_MAX, PENDING_MAX};
 use crate::{Key, Split};
-use esker::{Access, Hold, Object, Transaction, Wait, generation};
+use esker::{Access, Lease, Object, Transaction, Wait, generation};
 use esker_types::limits::AKEYS_PER_OP_MAX;
 use esker_types::ops::{Cond, Source, Update};
 use esker_types::{Checksum, Error, ErrorKind, Extent, Result};
@@ -37,7 +37,7 @@ struct Numbers {
     next: u64,
     end: u64,
     generation: u64,
-    held: Vec<Hold>,
+    held: Vec<Lease>,
 }
 
 impl FieldStore {
@@ -132,7 +132,7 @@ impl FieldWriter {
         let container = self.store.container();
         let first = container.allocate_oids(NUMBERS).wait()?;
         let mut held = older.map_or_else(Vec::new, |numbers| numbers.held);
-        held.push(layout::marker(container, first)?.hold().wait()?);
+        held.push(layout::marker(container, first)?.lease().wait()?);
         let (akey, count) = (first.to_be_bytes(), NUMBERS.to_le_bytes());
         let catalogue = self.store.catalogue();
         catalogue

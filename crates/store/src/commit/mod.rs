@@ -19,8 +19,9 @@ use crate::catalog::Container;
 use crate::control::ProcessSlot;
 use crate::io::txn::{ReadTxn, WriteTxn};
 use crate::pool::OpenPool;
+use crate::read_version::ReadVersion;
 use crate::target::Target;
-use esker_types::ops::{ReadMark, Write};
+use esker_types::ops::Write;
 use esker_types::{Epoch, Error, ErrorKind, Result};
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
@@ -97,9 +98,13 @@ impl Target {
     /// // A slot may already have the value `own`, from a change that died or was given up before its commit. What it
     /// had before is lost, so the last commit is assumed. A transaction that restarts for this reads a later state
     /// than that, and succeeds.
-    pub(crate) fn check_read_versions(&self, read_versions: &[ReadMark], own: u64) -> Result<()> {
+    pub(crate) fn check_read_versions(
+        &self,
+        read_versions: &[ReadVersion],
+        own: u64,
+    ) -> Result<()> {
         let atomics = self.shared();
-        let stale = read_versions.iter().filter(|read| read.shard == self.number()).any(|read| {
+        let stale = read_versions.iter().filter(|read| read.target == self.number()).any(|read| {
             let slot = &atomics.conflicts[read.slot as usize];
             let version = slot.load(Ordering::Acquire);
             if version >= own {
@@ -143,7 +148,7 @@ impl OpenPool {
         container: &Container,
         number: u32,
         writes: &[Write<'_>],
-        read_versions: &[ReadMark],
+        read_versions: &[ReadVersion],
     ) -> Result<Epoch> {
         let target: &Target = &self.targets[number as usize];
         let staged = target.with_segments(|| stage::stage(target, container, writes))?;
@@ -176,12 +181,12 @@ impl OpenPool {
         &self,
         container: &Container,
         writes: &[(Write<'_>, Vec<u32>)],
-        read_versions: &[ReadMark],
+        read_versions: &[ReadVersion],
     ) -> Result<Epoch> {
         let numbers: BTreeSet<u32> = writes
             .iter()
             .flat_map(|(_, targets)| targets.iter().copied())
-            .chain(read_versions.iter().map(|read| read.shard))
+            .chain(read_versions.iter().map(|read| read.target))
             .collect();
         let targets: Vec<&Target> =
             numbers.iter().map(|&number| self.targets[number as usize].as_ref()).collect();
@@ -205,7 +210,7 @@ impl OpenPool {
     }
 
     /// Fails with `TxRestart` if what a read-only transaction read was not true at one moment.
-    pub fn check_read_versions(&self, read_versions: &[ReadMark]) -> Result<()> {
+    pub fn check_read_versions(&self, read_versions: &[ReadVersion]) -> Result<()> {
         for target in &self.targets {
             if target.check_read_versions(read_versions, u64::MAX).is_err() {
                 // It may be left over from a dead writer: with the write lock, that can be told.

@@ -12,11 +12,12 @@ use crate::io::index::{DATA, Index, Mode};
 use crate::io::txn::ReadTxn;
 use crate::lending::Lending;
 use crate::pool::OpenPool;
+use crate::read_version::ReadVersion;
 use crate::segment::claim::AppendSlots;
 use crate::segment::table;
 use crate::superblock::{self, INDEX, Superblock};
 use esker_types::info::{ContainerId, Durability};
-use esker_types::ops::{ReadAt, ReadMark};
+use esker_types::ops::ReadAt;
 use esker_types::{Error, ErrorKind, ObjectId, Result};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -219,7 +220,7 @@ impl Target {
         oid: ObjectId,
         dkey: Option<&[u8]>,
     ) {
-        if at.marks.is_none() {
+        if at.tokens.is_none() {
             return;
         }
         let slot = match dkey {
@@ -232,8 +233,9 @@ impl Target {
 
     /// Records for a transaction that it read a slot of the conflict table in the version that `txn` shows.
     pub(crate) fn note_slot_read(&self, at: ReadAt<'_>, txn: &ReadTxn, slot: u32) {
-        if let Some(marks) = at.marks {
-            marks.add(ReadMark { shard: self.number, slot, version: txn.id() });
+        if let Some(tokens) = at.tokens {
+            let read = ReadVersion { target: self.number, slot, version: txn.id() };
+            tokens.add(&read.to_token());
         }
     }
 

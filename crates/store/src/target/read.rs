@@ -6,10 +6,29 @@ use crate::keys::{Key, SINGLE, Table};
 use crate::record::{Body, Location, Record};
 use esker_types::info::ContainerId;
 use esker_types::limits::CHECKSUM_CHUNK;
-use esker_types::ops::{AkeyRef, Cond, Fetch, ReadAt, View, Wanted};
+use esker_types::ops::{
+    AkeyRef, Cond, Fetch, FetchReply, FetchRequest, ReadAt, Sink, View, Wanted,
+};
 use esker_types::{Error, ErrorKind, Extent, KeyBuffer as _, ObjectId, Result};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+/// One extent of a fetch, under way.
+struct Run<'r, 'q, 'b> {
+    request: &'r FetchRequest<'q>,
+    reply: &'r mut FetchReply<'b>,
+    extent: Extent,
+    /// Records wanted before this extent: those of the extents in front of it.
+    before: u64,
+}
+
+impl Run<'_, '_, '_> {
+    /// Byte of the sink where a part of the extent goes.
+    fn place_of(&self, part: Extent, record_size: u64) -> u64 {
+        let skipped = self.before.saturating_add(part.start - self.extent.start);
+        skipped.saturating_mul(record_size)
+    }
+}
 
 impl Target {
     /// Reads akeys of one dkey, all from one consistent state.
@@ -46,20 +65,23 @@ impl Target {
         txn: &ReadTxn,
         dkey: &Key,
         oid: ObjectId,
-        fetch: &mut Fetch<'_>,
+        Fetch { request, reply }: &mut Fetch<'_>,
         view: View,
     ) -> Result<()> {
+        reply.reset();
         let mut akey = dkey.clone();
-        akey.put_akey(oid, fetch.akey)?;
-        match fetch.wanted {
+        akey.put_akey(oid, request.akey)?;
+        match request.wanted {
             Wanted::Single => {
                 akey.put(&[SINGLE]);
-                self.fetch_single(txn, &akey, fetch, view)?;
+                self.fetch_single(txn, &akey, reply, view)?;
             }
-            Wanted::Array(extents) => self.fetch_array(txn, &akey, extents, fetch, view)?,
+            Wanted::Array(extents) => {
+                self.fetch_array(txn, &akey, extents, (request, reply), view)?;
+            }
         }
-        let empty = fetch.size == 0 && fetch.cond.has(Cond::AKEY_FETCH);
-        let is_missing = empty && !exists(txn, &dkey.akey(oid, fetch.akey)?, view)?;
+        let empty = reply.size == 0 && request.cond.has(Cond::AKEY_FETCH);
+        let is_missing = empty && !exists(txn, &dkey.akey(oid, request.akey)?, view)?;
         if is_missing { Err(missing("akey")) } else { Ok(()) }
     }
 
@@ -67,38 +89,38 @@ impl Target {
         &self,
         txn: &ReadTxn,
         key: &Key,
-        fetch: &mut Fetch<'_>,
+        reply: &mut FetchReply<'_>,
         view: View,
     ) -> Result<()> {
-        let owned;
-        let value = match view {
-            View::Latest => txn.get(key)?,
-            View::Snapshot(_) => {
-                owned = scan::Scan::new(txn, key.clone(), view)?.seek(key)?;
-                return match owned {
-                    Some(visible) => self.deliver_single(key, visible.record()?, fetch),
-                    None => nothing(fetch),
-                };
-            }
-        };
-        match value {
-            Some(value) => self.deliver_single(key, Record::decode(&key[1..], value)?, fetch),
-            None => nothing(fetch),
+        match view {
+            View::Latest => match txn.get(key)? {
+                Some(value) => self.deliver_single(key, Record::decode(&key[1..], value)?, reply),
+                None => Ok(()),
+            },
+            View::Snapshot(_) => match scan::Scan::new(txn, key.clone(), view)?.seek(key)? {
+                Some(visible) => self.deliver_single(key, visible.record()?, reply),
+                None => Ok(()),
+            },
         }
     }
 
-    fn deliver_single(&self, key: &[u8], record: Record<'_>, fetch: &mut Fetch<'_>) -> Result<()> {
-        fetch.size = record.bytes();
-        if matches!(fetch.sink, esker_types::ops::Sink::None) {
+    fn deliver_single(
+        &self,
+        key: &[u8],
+        record: Record<'_>,
+        reply: &mut FetchReply<'_>,
+    ) -> Result<()> {
+        reply.size = record.bytes();
+        if matches!(reply.sink, Sink::None) {
             return Ok(());
         }
-        if fetch.size > fetch.sink.len() {
+        if reply.size > reply.sink.len() {
             let message =
-                format!("a value of {} bytes for a buffer of {}", fetch.size, fetch.sink.len());
-            return Err(Error::new(ErrorKind::RecordTooBig, message).with_needed(fetch.size));
+                format!("a value of {} bytes for a buffer of {}", reply.size, reply.sink.len());
+            return Err(Error::new(ErrorKind::RecordTooBig, message).with_needed(reply.size));
         }
-        fetch.filled_bytes = fetch.size;
-        self.copy_out(key, &record, 0..fetch.size, 0, fetch)
+        reply.filled_bytes = reply.size;
+        self.copy_out(key, &record, 0..reply.size, 0, &mut reply.sink)
     }
 
     fn fetch_array(
@@ -106,118 +128,100 @@ impl Target {
         txn: &ReadTxn,
         akey: &Key,
         extents: &[Extent],
-        fetch: &mut Fetch<'_>,
+        (request, reply): (&FetchRequest<'_>, &mut FetchReply<'_>),
         view: View,
     ) -> Result<()> {
-        let wanted_size = std::mem::take(&mut fetch.size);
         let mut before = 0;
         for &extent in extents {
             extent.check()?;
-            if !self.fetch_whole(txn, akey, extent, before, wanted_size, fetch, view)? {
+            let mut run = Run { request, reply, extent, before };
+            if !self.fetch_whole(txn, akey, &mut run, view)? {
                 for piece in scan::extents(txn, akey, extent, view, usize::MAX)? {
-                    let found = Extent::new(piece.start(), piece.record()?.count);
                     let record = piece.record()?;
-                    self.deliver_extent(
-                        &piece.key,
-                        &record,
-                        found,
-                        extent,
-                        before,
-                        wanted_size,
-                        fetch,
-                    )?;
+                    let found = Extent::new(piece.start(), record.count);
+                    self.deliver_extent(&piece.key, &record, found, &mut run)?;
                 }
             }
             before = before.saturating_add(extent.count);
         }
-        if fetch.size == 0 && !extents.iter().all(|extent| extent.is_empty()) {
-            fetch.size = record_size(txn, akey, view)?;
+        if reply.size == 0 && !extents.iter().all(|extent| extent.is_empty()) {
+            reply.size = record_size(txn, akey, view)?;
         }
         Ok(())
     }
 
-    /// The common case, without a cursor: a stored extent begins where the wanted one does and is at least as long.
-    #[allow(clippy::too_many_arguments, reason = "the state of one loop, passed to its two bodies")]
+    /// The common case, without a cursor: one stored extent begins where the wanted one does, and is
+    /// at least as long.
     fn fetch_whole(
         &self,
         txn: &ReadTxn,
         akey: &Key,
-        extent: Extent,
-        before: u64,
-        wanted_size: u64,
-        fetch: &mut Fetch<'_>,
+        run: &mut Run<'_, '_, '_>,
         view: View,
     ) -> Result<bool> {
         if view != View::Latest {
             return Ok(false);
         }
-        let key = akey.extent(extent.start);
+        let key = akey.extent(run.extent.start);
         let Some(value) = txn.get(&key)? else { return Ok(false) };
         let record = Record::decode(&key[1..], value)?;
-        if record.count < extent.count {
+        if record.count < run.extent.count {
             return Ok(false);
         }
-        let found = Extent::new(extent.start, record.count);
-        self.deliver_extent(&key, &record, found, extent, before, wanted_size, fetch)?;
+        let found = Extent::new(run.extent.start, record.count);
+        self.deliver_extent(&key, &record, found, run)?;
         Ok(true)
     }
 
-    #[allow(clippy::too_many_arguments, reason = "the state of one loop, passed to its two bodies")]
     fn deliver_extent(
         &self,
         key: &[u8],
         record: &Record<'_>,
         found: Extent,
-        extent: Extent,
-        before: u64,
-        wanted_size: u64,
-        fetch: &mut Fetch<'_>,
+        run: &mut Run<'_, '_, '_>,
     ) -> Result<()> {
         let size = u64::from(record.record_size);
-        fetch.size = size;
-        check_record_size(wanted_size, size)?;
-        let Some(part) = found.intersect(extent) else { return Ok(()) };
-        if fetch.want_filled {
-            push_joined(&mut fetch.filled, part);
+        run.reply.size = size;
+        check_record_size(run.request.record_size, size)?;
+        let Some(part) = found.intersect(run.extent) else { return Ok(()) };
+        if run.request.want_filled {
+            push_joined(&mut run.reply.filled, part);
         }
-        if matches!(fetch.sink, esker_types::ops::Sink::None) {
+        if matches!(run.reply.sink, Sink::None) {
             return Ok(());
         }
-        let skipped = before.saturating_add(part.start - extent.start);
-        let place = skipped.saturating_mul(size);
-        let len = part.count * size;
-        if place.saturating_add(len) > fetch.sink.len() {
-            let message =
-                format!("a buffer of {} bytes for {} records", fetch.sink.len(), extent.count);
-            return Err(
-                Error::new(ErrorKind::RecordTooBig, message).with_needed(place.saturating_add(len))
-            );
+        let (place, len) = (run.place_of(part, size), part.count * size);
+        let end = place.saturating_add(len);
+        if end > run.reply.sink.len() {
+            let (bytes, count) = (run.reply.sink.len(), run.extent.count);
+            let message = format!("a buffer of {bytes} bytes for {count} records");
+            return Err(Error::new(ErrorKind::RecordTooBig, message).with_needed(end));
         }
-        fetch.filled_bytes = fetch.filled_bytes.max(place + len);
+        run.reply.filled_bytes = run.reply.filled_bytes.max(end);
         let from = (part.start - found.start) * size;
-        self.copy_out(key, record, from..from + len, place, fetch)
+        self.copy_out(key, record, from..from + len, place, &mut run.reply.sink)
     }
 
-    /// Copies bytes `range` of a record to offset `place` of the sink, verified.
+    /// Copies bytes `range` of a record to place `place` of the sink, verified.
     fn copy_out(
         &self,
         key: &[u8],
         record: &Record<'_>,
         range: Range<u64>,
         place: u64,
-        fetch: &mut Fetch<'_>,
+        sink: &mut Sink<'_>,
     ) -> Result<()> {
         match record.body {
             Body::Inline(data) => {
                 let part = data.get(range.start as usize..range.end as usize);
                 let part = part.ok_or_else(|| self.damaged(key, "an inline value"))?;
-                fetch.sink.put(place, part);
+                sink.put(place, part);
                 Ok(())
             }
             Body::Segment(location) => {
                 let mut at = range.start;
                 let len = range.end - range.start;
-                fetch.sink.visit(place, len, |buffer| {
+                sink.visit(place, len, |buffer| {
                     self.read_verified(key, &location, at, buffer)?;
                     at += buffer.len() as u64;
                     Ok(())
@@ -312,11 +316,6 @@ fn check_record_size(wanted: u64, stored: u64) -> Result<()> {
     };
     let message = format!("records have {stored} bytes, not {wanted}");
     Err(Error::new(kind, message).with_needed(stored))
-}
-
-fn nothing(fetch: &mut Fetch<'_>) -> Result<()> {
-    fetch.size = 0;
-    Ok(())
 }
 
 fn missing(what: &str) -> Error {

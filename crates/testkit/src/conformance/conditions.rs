@@ -83,7 +83,7 @@ fn fetches_can_demand_keys(store: &Store) -> Result<()> {
     let object = store.object()?;
     let fetch = |dkey, cond, akey, akey_cond| {
         let mut fetch = Fetch::single(akey, Sink::None);
-        fetch.cond = akey_cond;
+        fetch.request.cond = akey_cond;
         object.fetch(dkey, cond, &mut [fetch], Access::Latest).wait()
     };
     put(&object, b"d", b"a", b"v")?;

@@ -1,7 +1,7 @@
 //! A naive map of records that array akeys are compared with.
 use super::store::{Store, refused};
 use esker::{Access, Object, Wait};
-use esker_types::ops::{AkeyRef, Anchor, Cond, Fetch, Sink, Source, Update, Value};
+use esker_types::ops::{AkeyRef, Anchor, Cond, Fetch, FetchReply, Sink, Source, Update, Value};
 use esker_types::{ErrorKind, Extent, Result};
 
 /// Stands in every place of a buffer before it is read into.
@@ -101,10 +101,10 @@ impl Twin {
         let (head, tail) = buffer.split_at_mut(cut);
         let sink = Sink::Many(vec![head, tail]);
         let mut fetch = Fetch::array(&self.akey, 0, extents, sink);
-        fetch.want_filled = true;
+        fetch.request.want_filled = true;
         let fetches = std::slice::from_mut(&mut fetch);
         self.object.fetch(&self.dkey, Cond::NONE, fetches, Access::Latest).wait()?;
-        let Fetch { size, filled, filled_bytes, .. } = fetch;
+        let FetchReply { size, filled, filled_bytes, .. } = fetch.reply;
         let exists = self.present.contains(&true);
         assert_eq!(size, if exists { self.record_size } else { 0 }, "record size");
         let expected = extents.iter().flat_map(|extent| self.runs(*extent));
@@ -169,7 +169,7 @@ impl Twin {
         let mut fetch = Fetch::array(&self.akey, size, &extents, Sink::One(&mut buffer));
         let fetches = std::slice::from_mut(&mut fetch);
         let result = self.object.fetch(&self.dkey, Cond::NONE, fetches, Access::Latest).wait();
-        (result, fetch.size)
+        (result, fetch.reply.size)
     }
 
     #[track_caller]

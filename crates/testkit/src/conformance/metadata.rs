@@ -2,8 +2,8 @@
 use super::Make;
 use super::store::{Store, checks, refused, run};
 use esker::{Attributes, Wait};
-use esker_backend::{NewContainer, Scope};
-use esker_types::info::OpenMode;
+use esker_backend::NewContainer;
+use esker_types::info::{ContainerRef, OpenMode};
 use esker_types::limits::{ATTR_NAME_MAX, ATTR_VALUE_MAX};
 use esker_types::{ErrorKind, Result};
 
@@ -87,11 +87,11 @@ fn a_container_begins_with_its_metadata(store: &Store) -> Result<()> {
 }
 
 fn names_are_listed_by_prefix(store: &Store) -> Result<()> {
-    let backend = store.pool.backend();
-    let scope = Scope::Container(store.container.info().id);
+    let name = ContainerRef::Uuid(store.container.info().uuid);
+    let container = store.pool.backend().open_container(name, OpenMode::ReadWrite).wait()?;
     let changes: Vec<_> = ["x:b", "x:a", "y:a", "x"].map(|name| (name, Some(&b"1"[..]))).into();
-    backend.set_metadata(scope, &changes).wait()?;
-    assert_eq!(backend.list_metadata(scope, "x:").wait()?, ["x:a", "x:b"]);
-    assert_eq!(backend.list_metadata(scope, "").wait()?, ["x", "x:a", "x:b", "y:a"]);
-    Ok(())
+    container.set_metadata(&changes).wait()?;
+    assert_eq!(container.list_metadata("x:").wait()?, ["x:a", "x:b"]);
+    assert_eq!(container.list_metadata("").wait()?, ["x", "x:a", "x:b", "y:a"]);
+    container.close().wait()
 }

@@ -1,12 +1,12 @@
 //! What every backend must do, as functions that check it and panic where it does not.
 //!
 //! ```
-//! use esker_backend::Backend;
+//! use esker_backend::Pool;
 //! use esker_memory::Memory;
 //! use esker_testkit::conformance;
 //! use std::sync::Arc;
 //!
-//! conformance::single_values(&|| Arc::new(Memory::new(2)) as Arc<dyn Backend>);
+//! conformance::single_values(&|| Arc::new(Memory::new(2)) as Arc<dyn Pool>);
 //! ```
 //!
 //! A backend runs [`run_all`], or each entry of [`TOPICS`] as a test of its own. Each topic makes one
@@ -16,13 +16,14 @@ mod arrays;
 mod conditions;
 mod containers;
 mod extents;
-mod holds;
+mod leases;
 mod listing;
 mod long_keys;
 mod metadata;
 mod oids;
 mod punch;
 mod query;
+mod replies;
 mod single;
 mod snapshots;
 mod store;
@@ -34,29 +35,30 @@ pub(crate) use extents::joined;
 pub use arrays::arrays;
 pub use conditions::conditions;
 pub use containers::containers;
-pub use holds::holds;
+pub use leases::leases;
 pub use listing::listing;
 pub use long_keys::long_keys;
 pub use metadata::metadata;
 pub use oids::oids;
 pub use punch::punch;
 pub use query::query;
+pub use replies::replies;
 pub use single::single_values;
 pub use snapshots::snapshots;
 pub use threads::threads;
 pub use transactions::transactions;
 
-use esker_backend::Backend;
+use esker_backend::Pool;
 use std::sync::Arc;
 
 /// Makes an empty pool.
-pub type Make<'a> = &'a dyn Fn() -> Arc<dyn Backend>;
+pub type Make<'a> = &'a dyn Fn() -> Arc<dyn Pool>;
 
 /// A topic: checks that belong together.
 pub type Topic = fn(Make<'_>);
 
 /// Every topic with its name.
-pub const TOPICS: [(&str, Topic); 14] = [
+pub const TOPICS: [(&str, Topic); 15] = [
     ("containers", containers),
     ("metadata", metadata),
     ("single_values", single_values),
@@ -69,7 +71,8 @@ pub const TOPICS: [(&str, Topic); 14] = [
     ("snapshots", snapshots),
     ("transactions", transactions),
     ("oids", oids),
-    ("holds", holds),
+    ("leases", leases),
+    ("replies", replies),
     ("threads", threads),
 ];
 

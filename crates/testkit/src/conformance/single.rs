@@ -85,10 +85,10 @@ fn a_missing_value_leaves_the_sink_alone(store: &Store) -> Result<()> {
     let object = store.object()?;
     let mut buffer = *b"untouched";
     let mut fetch = Fetch::single(b"a", Sink::One(&mut buffer));
-    fetch.size = 99;
+    fetch.reply.size = 99;
     let fetches = std::slice::from_mut(&mut fetch);
     object.fetch(b"d", Cond::NONE, fetches, Access::Latest).wait()?;
-    assert_eq!((fetch.size, fetch.filled_bytes), (0, 0), "size of what is missing");
+    assert_eq!((fetch.reply.size, fetch.reply.filled_bytes), (0, 0), "size of what is missing");
     assert_eq!(&buffer, b"untouched");
     Ok(())
 }
@@ -102,13 +102,13 @@ fn a_short_sink_is_told_the_size(store: &Store) -> Result<()> {
         let fetches = std::slice::from_mut(&mut fetch);
         let result = object.fetch(b"d", Cond::NONE, fetches, Access::Latest).wait();
         assert_eq!(refused(result, ErrorKind::RecordTooBig).needed(), Some(size));
-        assert_eq!(fetch.size, size, "the fetch tells the size as well");
+        assert_eq!(fetch.reply.size, size, "the fetch tells the size as well");
     }
     let mut buffer = vec![0xee; 200_000];
     let mut fetch = Fetch::single(b"a", Sink::One(&mut buffer));
     let fetches = std::slice::from_mut(&mut fetch);
     object.fetch(b"d", Cond::NONE, fetches, Access::Latest).wait()?;
-    assert_eq!((fetch.size, fetch.filled_bytes), (100_000, 100_000));
+    assert_eq!((fetch.reply.size, fetch.reply.filled_bytes), (100_000, 100_000));
     assert!(buffer[100_000..].iter().all(|byte| *byte == 0xee), "the rest is left alone");
     Ok(())
 }
@@ -125,7 +125,7 @@ fn several_akeys_go_together(store: &Store) -> Result<()> {
         Fetch::single(b"a", Sink::One(&mut first)),
     ];
     object.fetch(b"d", Cond::NONE, &mut fetches, Access::Latest).wait()?;
-    assert_eq!(fetches.map(|fetch| fetch.size), [3, 0, 2, 1]);
+    assert_eq!(fetches.map(|fetch| fetch.reply.size), [3, 0, 2, 1]);
     assert_eq!((&first, &third), (b"1\0\0", b"333"));
     Ok(())
 }
@@ -215,7 +215,11 @@ fn an_akey_holds_one_kind_of_value(store: &Store) -> Result<()> {
         Fetch::single(b"single", Sink::None),
     ];
     object.fetch(b"d", Cond::NONE, &mut fetches, Access::Latest).wait()?;
-    assert_eq!(fetches.map(|fetch| fetch.size), [0, 0, 5], "the other kind is as good as none");
+    assert_eq!(
+        fetches.map(|fetch| fetch.reply.size),
+        [0, 0, 5],
+        "the other kind is as good as none"
+    );
     Ok(())
 }
 

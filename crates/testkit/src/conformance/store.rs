@@ -1,7 +1,7 @@
 //! What checks work with: a pool, an empty container, and words for what they expect.
 use super::Make;
 use esker::{Access, Container, Object, Pool, Wait};
-use esker_backend::{Backend, NewContainer};
+use esker_backend::NewContainer;
 use esker_types::info::OpenMode;
 use esker_types::ops::{Anchor, Cond, Fetch, ListLimit, Sink, Source, Update, Value};
 use esker_types::{Error, ErrorKind, ObjectClass, ObjectId, ObjectType, Result};
@@ -44,7 +44,7 @@ pub(super) struct Store {
 }
 
 impl Store {
-    fn new(backend: &Arc<dyn Backend>) -> Result<Self> {
+    fn new(backend: &Arc<dyn esker_backend::Pool>) -> Result<Self> {
         let pool = Pool::from_backend(Arc::clone(backend), OpenMode::ReadWrite);
         let info = pool.create_container(&NewContainer::default()).wait()?;
         let name = info.uuid.to_string();
@@ -110,17 +110,17 @@ pub(super) fn get_with(
     access: Access<'_>,
 ) -> Result<Option<Vec<u8>>> {
     let mut fetch = Fetch::single(akey, Sink::None);
-    fetch.cond = Cond::AKEY_FETCH;
+    fetch.request.cond = Cond::AKEY_FETCH;
     let found = object.fetch(dkey, Cond::NONE, std::slice::from_mut(&mut fetch), access).wait();
     match found {
         Ok(()) => {}
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     }
-    let mut value = vec![0; fetch.size as usize];
+    let mut value = vec![0; fetch.reply.size as usize];
     let mut fetch = Fetch::single(akey, Sink::One(&mut value));
     object.fetch(dkey, Cond::NONE, std::slice::from_mut(&mut fetch), access).wait()?;
-    assert_eq!(fetch.filled_bytes, fetch.size, "bytes filled by a single value");
+    assert_eq!(fetch.reply.filled_bytes, fetch.reply.size, "bytes filled by a single value");
     Ok(Some(value))
 }
 

@@ -3,12 +3,12 @@ use super::changes::changes;
 use super::reads::{Answer, Read};
 use super::space::Space;
 use esker_backend::OwnedWrites;
-use esker_backend::{Backend, Capabilities, NewContainer};
+use esker_backend::{Capabilities, NewContainer, OpenContainer, Pool};
 use esker_memory::Memory;
 use esker_testing::Random;
 use esker_testing::SEED_VARIABLE;
-use esker_types::info::{ContainerId, ContainerRef, OpenMode};
-use esker_types::ops::{ReadAt, ReadMarks, View};
+use esker_types::info::{ContainerRef, OpenMode};
+use esker_types::ops::{Change, ReadAt, ReadTokens, View};
 use esker_types::{Epoch, ErrorKind, ObjectId, Result};
 use std::sync::Arc;
 
@@ -19,17 +19,16 @@ const STEPS_BETWEEN_AUDITS: u64 = 250;
 
 /// A backend with one open container.
 struct Side {
-    backend: Arc<dyn Backend>,
-    id: ContainerId,
+    container: Box<dyn OpenContainer>,
     snapshots: Vec<Epoch>,
 }
 
 impl Side {
-    fn new(backend: Arc<dyn Backend>) -> Result<Self> {
-        let info = backend.create_container(&NewContainer::default()).wait()?;
+    fn new(pool: Arc<dyn Pool>) -> Result<Self> {
+        let info = pool.create_container(&NewContainer::default()).wait()?;
         let name = ContainerRef::Uuid(info.uuid);
-        let id = backend.open_container(name, OpenMode::ReadWrite).wait()?.id;
-        Ok(Self { backend, id, snapshots: Vec::new() })
+        let container = pool.open_container(name, OpenMode::ReadWrite).wait()?;
+        Ok(Self { container, snapshots: Vec::new() })
     }
 
     /// The latest state, or the snapshot at this place of the list.
@@ -38,29 +37,30 @@ impl Side {
     }
 
     fn ask(&self, read: &Read, snapshot: Option<usize>) -> Answer {
-        let at = ReadAt { view: self.view(snapshot), marks: None };
-        read.ask(&*self.backend, self.id, at)
+        let at = ReadAt { view: self.view(snapshot), tokens: None };
+        read.ask(&*self.container, at)
     }
 
-    fn ask_marked(&self, read: &Read, marks: &ReadMarks) -> Answer {
-        let at = ReadAt { view: View::Latest, marks: Some(marks) };
-        read.ask(&*self.backend, self.id, at)
+    fn ask_noted(&self, read: &Read, tokens: &ReadTokens) -> Answer {
+        let at = ReadAt { view: View::Latest, tokens: Some(tokens) };
+        read.ask(&*self.container, at)
     }
 
-    fn write(&self, buffer: &OwnedWrites, marks: Option<&ReadMarks>) -> Result<()> {
+    fn write(&self, buffer: &OwnedWrites, tokens: Option<&ReadTokens>) -> Result<()> {
         let parts = buffer.parts();
-        self.backend.write(self.id, &buffer.writes(&parts), marks).wait().map(drop)
+        let writes = buffer.writes(&parts);
+        self.container.write(Change { writes: &writes, tokens, id: None }).wait().map(drop)
     }
 
     fn create_snapshot(&mut self) -> Result<()> {
-        let epoch = self.backend.create_snapshot(self.id, "").wait()?;
+        let epoch = self.container.create_snapshot("").wait()?;
         self.snapshots.push(epoch);
         Ok(())
     }
 
     fn destroy_snapshot(&mut self, index: usize) -> Result<()> {
         let epoch = self.snapshots.remove(index);
-        self.backend.destroy_snapshot(self.id, epoch).wait()
+        self.container.destroy_snapshot(epoch).wait()
     }
 }
 
@@ -80,7 +80,7 @@ pub(super) struct Driver {
 }
 
 impl Driver {
-    pub(super) fn new(seed: u64, subject: Arc<dyn Backend>) -> Result<Self> {
+    pub(super) fn new(seed: u64, subject: Arc<dyn Pool>) -> Result<Self> {
         let able = subject.capabilities();
         Ok(Self {
             seed,
@@ -191,24 +191,24 @@ impl Driver {
     fn transaction(&mut self) -> Result<()> {
         self.transactions += 1;
         let focus = self.space.focus(&mut self.random);
-        let marks = [ReadMarks::default(), ReadMarks::default()];
+        let tokens = [ReadTokens::default(), ReadTokens::default()];
         let mut noted = Noted::new();
         for _ in 0..self.random.below(4) {
-            noted.push(self.read_in_transaction(&focus, &marks));
+            noted.push(self.read_in_transaction(&focus, &tokens));
         }
         if self.random.one_in(2) {
             (0..4).try_for_each(|_| self.write_in(&focus))?;
         }
         let count = self.random.below(6);
         let buffer = changes(&mut self.random, &focus, count)?;
-        self.commit(&buffer, &marks, &noted);
+        self.commit(&buffer, &tokens, &noted);
         Ok(())
     }
 
-    fn read_in_transaction(&mut self, focus: &Space, marks: &[ReadMarks; 2]) -> (Read, Answer) {
+    fn read_in_transaction(&mut self, focus: &Space, tokens: &[ReadTokens; 2]) -> (Read, Answer) {
         let read = Read::random_in_transaction(&mut self.random, focus);
-        let found = self.subject.ask_marked(&read, &marks[0]);
-        let expected = self.reference.ask_marked(&read, &marks[1]);
+        let found = self.subject.ask_noted(&read, &tokens[0]);
+        let expected = self.reference.ask_noted(&read, &tokens[1]);
         self.check(found == expected, || {
             format!("{read:?}:\nsubject   {found:?}\nreference {expected:?}")
         });
@@ -217,10 +217,10 @@ impl Driver {
 
     /// A commit stands only where all reads would answer the same now. A restart is always allowed,
     /// but not too often without a reason.
-    fn commit(&mut self, buffer: &OwnedWrites, marks: &[ReadMarks; 2], noted: &Noted) {
-        let found = self.subject.write(buffer, Some(&marks[0]));
+    fn commit(&mut self, buffer: &OwnedWrites, tokens: &[ReadTokens; 2], noted: &Noted) {
+        let found = self.subject.write(buffer, Some(&tokens[0]));
         if found.as_ref().is_err_and(|error| error.kind() == ErrorKind::TxRestart) {
-            let quiet = self.reference.write(&OwnedWrites::default(), Some(&marks[1])).is_ok();
+            let quiet = self.reference.write(&OwnedWrites::default(), Some(&tokens[1])).is_ok();
             self.needless_restarts += u64::from(quiet);
             return;
         }

@@ -1,11 +1,11 @@
 //! Random reads, and answers in a form that can be compared.
 use super::space::{Space, akeys, dkey, extent, pick};
 use crate::conformance::joined;
-use esker_backend::Backend;
+use esker_backend::OpenContainer;
 use esker_testing::Random;
-use esker_types::info::ContainerId;
 use esker_types::ops::{
-    AkeyRef, Anchor, Cond, Edge, Fetch, KeyQuery, KeyScope, ListLimit, ReadAt, Sink, Wanted,
+    AkeyRef, Anchor, Cond, DkeyFetch, Edge, Fetch, KeyQuery, KeyScope, ListLimit, ReadAt, Sink,
+    Wanted,
 };
 use esker_types::{Checksum, ErrorKind, Extent, ObjectId, Result};
 
@@ -141,33 +141,33 @@ impl Read {
     }
 
     /// What the backend answers; errors are answers too.
-    pub(super) fn ask(&self, backend: &dyn Backend, id: ContainerId, at: ReadAt<'_>) -> Answer {
+    pub(super) fn ask(&self, container: &dyn OpenContainer, at: ReadAt<'_>) -> Answer {
         let answer = match self {
             Self::Fetch { oid, dkey, cond, wants } => {
-                let result = fetch(backend, id, (*oid, dkey, *cond), wants, at);
+                let result = fetch(container, (*oid, dkey, *cond), wants, at);
                 return result.unwrap_or_else(|error| match wants.len() {
                     1 => Answer::Refused(error.kind()),
                     _ => Answer::RefusedSomehow,
                 });
             }
-            Self::Dkeys { oid, step } => keys(backend, id, *oid, KeyScope::Dkeys, *step, at),
+            Self::Dkeys { oid, step } => keys(container, *oid, KeyScope::Dkeys, *step, at),
             Self::Akeys { oid, dkey, step } => {
-                keys(backend, id, *oid, KeyScope::Akeys(dkey), *step, at)
+                keys(container, *oid, KeyScope::Akeys(dkey), *step, at)
             }
             Self::Extents { oid, dkey, akey, step } => {
-                extents(backend, id, *oid, AkeyRef { dkey, akey }, *step, at)
+                extents(container, *oid, AkeyRef { dkey, akey }, *step, at)
             }
-            Self::Objects { step } => objects(backend, id, *step, at),
-            Self::Query { .. } => self.ask_query(backend, id, at),
+            Self::Objects { step } => objects(container, *step, at),
+            Self::Query { .. } => self.ask_query(container, at),
             Self::HasEpoch { oid } => {
-                let epoch = backend.object_epoch(id, *oid, at).wait();
+                let epoch = container.object_epoch(*oid, at).wait();
                 epoch.map(|epoch| Answer::HasEpoch(epoch.0 > 0))
             }
         };
         answer.unwrap_or_else(|error| Answer::Refused(error.kind()))
     }
 
-    fn ask_query(&self, backend: &dyn Backend, id: ContainerId, at: ReadAt<'_>) -> Result<Answer> {
+    fn ask_query(&self, container: &dyn OpenContainer, at: ReadAt<'_>) -> Result<Answer> {
         let Self::Query { oid, edge, dkey, after, akey, wants } = self else {
             return Ok(Answer::Found(None));
         };
@@ -179,7 +179,7 @@ impl Read {
             want_akey: wants.0,
             want_extent: wants.1,
         };
-        let found = backend.query_key(id, *oid, query, at).wait()?;
+        let found = container.query_key(*oid, query, at).wait()?;
         let outer = |extent: Extent| match edge {
             Edge::Min => extent.start,
             Edge::Max => extent.end(),
@@ -219,14 +219,13 @@ impl Want {
             Some(extents) => Fetch::array(&self.akey, self.size, extents, sink),
             None => Fetch::single(&self.akey, sink),
         };
-        (fetch.want_filled, fetch.cond) = (self.extents.is_some(), self.cond);
+        (fetch.request.want_filled, fetch.request.cond) = (self.extents.is_some(), self.cond);
         fetch
     }
 }
 
 fn fetch(
-    backend: &dyn Backend,
-    id: ContainerId,
+    container: &dyn OpenContainer,
     (oid, dkey, cond): (ObjectId, &[u8], Cond),
     wants: &[Want],
     at: ReadAt<'_>,
@@ -234,13 +233,13 @@ fn fetch(
     let buffer = |want: &Want| vec![UNTOUCHED; want.room.unwrap_or(0)];
     let mut buffers: Vec<_> = wants.iter().map(buffer).collect();
     let mut fetches: Vec<_> = wants.iter().zip(&mut buffers).map(|(w, b)| w.fetch(b)).collect();
-    backend.fetch(id, oid, dkey, cond, &mut fetches, at).wait()?;
+    container.fetch(oid, &mut [DkeyFetch { dkey, cond, akeys: &mut fetches }], at).wait()?;
     let brought = fetches.into_iter().map(|fetch| {
-        let is_array = matches!(fetch.wanted, Wanted::Array(_));
+        let is_array = matches!(fetch.request.wanted, Wanted::Array(_));
         // Where only sizes are wanted, what else is said about the records is open.
-        let sized = matches!(fetch.sink, Sink::None);
-        let filled = if is_array && !sized { joined(fetch.filled) } else { Vec::new() };
-        (fetch.size, if sized { 0 } else { fetch.filled_bytes }, filled)
+        let sized = matches!(fetch.reply.sink, Sink::None);
+        let filled = if is_array && !sized { joined(fetch.reply.filled) } else { Vec::new() };
+        (fetch.reply.size, if sized { 0 } else { fetch.reply.filled_bytes }, filled)
     });
     let brought: Vec<_> = brought.collect();
     let all = brought.into_iter().zip(&buffers);
@@ -254,8 +253,7 @@ fn fetch(
 }
 
 fn keys(
-    backend: &dyn Backend,
-    id: ContainerId,
+    container: &dyn OpenContainer,
     oid: ObjectId,
     scope: KeyScope<'_>,
     step: usize,
@@ -264,7 +262,7 @@ fn keys(
     let (mut all, mut anchor) = (Vec::new(), Anchor::Start);
     while !anchor.is_end() {
         let limit = ListLimit::entries(step);
-        let batch = backend.list_keys(id, oid, scope, &mut anchor, limit, at).wait()?;
+        let batch = container.list_keys(oid, scope, &mut anchor, limit, at).wait()?;
         all.extend(batch.iter().map(<[u8]>::to_vec));
     }
     all.sort();
@@ -272,8 +270,7 @@ fn keys(
 }
 
 fn extents(
-    backend: &dyn Backend,
-    id: ContainerId,
+    container: &dyn OpenContainer,
     oid: ObjectId,
     key: AkeyRef<'_>,
     step: usize,
@@ -281,16 +278,16 @@ fn extents(
 ) -> Result<Answer> {
     let (mut all, mut anchor) = (Vec::new(), Anchor::Start);
     while !anchor.is_end() {
-        all.extend(backend.list_extents(id, oid, key, &mut anchor, step, at).wait()?);
+        all.extend(container.list_extents(oid, key, &mut anchor, step, at).wait()?);
     }
     let record_size = all.first().map(|stored| stored.record_size);
     Ok(Answer::Extents(joined(all.iter().map(|stored| stored.extent)), record_size))
 }
 
-fn objects(backend: &dyn Backend, id: ContainerId, step: usize, at: ReadAt<'_>) -> Result<Answer> {
+fn objects(container: &dyn OpenContainer, step: usize, at: ReadAt<'_>) -> Result<Answer> {
     let (mut all, mut anchor) = (Vec::new(), Anchor::Start);
     while !anchor.is_end() {
-        all.extend(backend.list_objects(id, &mut anchor, step, at).wait()?);
+        all.extend(container.list_objects(&mut anchor, step, at).wait()?);
     }
     all.sort_unstable();
     Ok(Answer::Objects(all))

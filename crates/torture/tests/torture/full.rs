@@ -134,7 +134,7 @@ impl World {
             )
         })
         .expect("reading");
-        let size = fetch[0].size as usize;
+        let size = fetch[0].reply.size as usize;
         bytes.truncate(size);
         bytes
     }

@@ -9,7 +9,7 @@ mod crowd;
 mod damage;
 mod fork;
 mod full;
-mod holds;
+mod leases;
 mod machine;
 mod mutation;
 mod namespace;
@@ -31,7 +31,7 @@ fn job() {
         Ok("ceph-transfer") => ceph::kills::transfer(),
         Ok("fork") => fork::run(),
         Ok("full") => full::run(),
-        Ok("holds") => holds::run(),
+        Ok("leases") => leases::run(),
         Ok("crowd-read") => crowd::read(),
         Ok("crowd-hold") => crowd::hold(),
         Ok("crowd-lock") => crowd::lock_all(),

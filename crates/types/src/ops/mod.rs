@@ -9,5 +9,5 @@ mod write;
 
 pub use buffers::{Sink, Source};
 pub use list::{AkeyRef, Anchor, Edge, KeyFound, KeyQuery, KeyScope, ListLimit, StoredExtent};
-pub use read::{Fetch, ReadAt, ReadMark, ReadMarks, ReadProof, View, Wanted};
-pub use write::{Cond, Update, Value, Write, WriteOp, check_array_len};
+pub use read::{DkeyFetch, Fetch, FetchReply, FetchRequest, ReadAt, ReadTokens, View, Wanted};
+pub use write::{Change, ChangeId, Cond, Update, Value, Write, WriteOp, check_array_len};

@@ -1,4 +1,4 @@
-//! Reading values, and the state a read sees.
+//! Reading values, the state a read sees, and proof of what was read.
 use super::{Cond, Sink};
 use crate::{Epoch, Extent};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,29 +12,53 @@ pub enum Wanted<'a> {
     Array(&'a [Extent]),
 }
 
-/// One akey of a fetch: what is wanted, where it goes, and what was found.
-///
-/// A missing akey is no error: `size` becomes 0 and the sink is left as it is. So are the places of
-/// records that were never written.
-#[derive(Debug)]
-pub struct Fetch<'a> {
+/// What is wanted of one akey: a plain value that can be sent.
+#[derive(Clone, Copy, Debug)]
+pub struct FetchRequest<'a> {
     /// The akey.
     pub akey: &'a [u8],
     /// What is wanted of it.
     pub wanted: Wanted<'a>,
-    /// In: the record size the caller expects, 0 for any. Out: the stored record size, or the size
-    /// of the single value; 0 where the akey does not exist.
-    pub size: u64,
-    /// Where the bytes go. [`Sink::None`] asks for the size only.
-    pub sink: Sink<'a>,
-    /// Out: bytes of the sink from its start to the end of the last byte filled.
-    pub filled_bytes: u64,
-    /// Asks for [`Fetch::filled`].
+    /// Bytes per record the caller expects of an array, 0 for any.
+    pub record_size: u64,
+    /// Asks for [`FetchReply::filled`].
     pub want_filled: bool,
-    /// Out: which records were found, in the order of the request.
-    pub filled: Vec<Extent>,
     /// [`Cond::AKEY_FETCH`] or none.
     pub cond: Cond,
+}
+
+/// The answer for one akey: where its bytes go, and what was found.
+///
+/// A missing akey is no error: `size` is 0 and the sink is left as it is. So are the places of records that were
+/// never written.
+#[derive(Debug, Default)]
+pub struct FetchReply<'a> {
+    /// Where the bytes go. [`Sink::None`] asks for the size only.
+    pub sink: Sink<'a>,
+    /// The stored record size, or the size of the single value; 0 where the akey does not exist.
+    pub size: u64,
+    /// Bytes of the sink from its start to the end of the last byte filled.
+    pub filled_bytes: u64,
+    /// Which records were found, in the order of the request, where that was asked for.
+    pub filled: Vec<Extent>,
+}
+
+impl FetchReply<'_> {
+    /// Forgets what an earlier attempt found; the sink stays.
+    pub fn reset(&mut self) {
+        self.size = 0;
+        self.filled_bytes = 0;
+        self.filled.clear();
+    }
+}
+
+/// One akey of a fetch: the request and its reply.
+#[derive(Debug)]
+pub struct Fetch<'a> {
+    /// What is wanted.
+    pub request: FetchRequest<'a>,
+    /// What was found.
+    pub reply: FetchReply<'a>,
 }
 
 impl<'a> Fetch<'a> {
@@ -50,18 +74,29 @@ impl<'a> Fetch<'a> {
         Self::new(akey, Wanted::Array(extents), record_size, sink)
     }
 
-    fn new(akey: &'a [u8], wanted: Wanted<'a>, size: u64, sink: Sink<'a>) -> Self {
-        Self {
-            akey,
-            wanted,
-            size,
-            sink,
-            filled_bytes: 0,
-            want_filled: false,
-            filled: Vec::new(),
-            cond: Cond::NONE,
-        }
+    fn new(akey: &'a [u8], wanted: Wanted<'a>, record_size: u64, sink: Sink<'a>) -> Self {
+        let cond = Cond::NONE;
+        let request = FetchRequest { akey, wanted, record_size, want_filled: false, cond };
+        Self { request, reply: FetchReply { sink, ..FetchReply::default() } }
     }
+
+    /// The same with a condition: [`Cond::AKEY_FETCH`].
+    #[must_use]
+    pub fn with_cond(mut self, cond: Cond) -> Self {
+        self.request.cond = cond;
+        self
+    }
+}
+
+/// What is fetched of one dkey.
+#[derive(Debug)]
+pub struct DkeyFetch<'f, 'b> {
+    /// The dkey.
+    pub dkey: &'f [u8],
+    /// [`Cond::DKEY_FETCH`] or none.
+    pub cond: Cond,
+    /// Its akeys.
+    pub akeys: &'f mut [Fetch<'b>],
 }
 
 /// The state a read sees.
@@ -74,67 +109,43 @@ pub enum View {
     Snapshot(Epoch),
 }
 
-/// Proof of what a transaction has read: a place of a shard and the version it had.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReadMark {
-    /// Index of the shard.
-    pub shard: u32,
-    /// Slot of the shard's conflict table.
-    pub slot: u32,
-    /// Version of the shard the read saw.
-    pub version: u64,
-}
-
-/// Proof for backends that compare what was read itself: a place of theirs, and what was there.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ReadProof {
-    /// Name of the thing that was read.
-    pub thing: String,
-    /// Which part of it.
-    pub part: Vec<u8>,
-    /// What was there.
-    pub seen: Vec<u8>,
-}
-
-/// Collects the marks and proofs of one transaction.
+/// Collects what a backend says about the reads of one transaction: a token for each, which proves at the commit that
+/// what was read still stands. A token is bytes of the backend's own; nobody else looks into it.
 #[derive(Debug, Default)]
-pub struct ReadMarks {
-    marks: Mutex<Vec<ReadMark>>,
-    proofs: Mutex<Vec<ReadProof>>,
+pub struct ReadTokens(Mutex<Tokens>);
+
+/// Tokens one behind the other, and where each ends.
+#[derive(Debug, Default)]
+struct Tokens {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
 }
 
-impl ReadMarks {
-    /// Adds a mark.
-    pub fn add(&self, mark: ReadMark) {
-        locked(&self.marks).push(mark);
+impl ReadTokens {
+    /// Adds a token.
+    pub fn add(&self, token: &[u8]) {
+        let mut tokens = self.tokens();
+        tokens.bytes.extend_from_slice(token);
+        let end = tokens.bytes.len();
+        tokens.ends.push(end);
     }
 
-    /// Adds a proof.
-    pub fn prove(&self, proof: ReadProof) {
-        locked(&self.proofs).push(proof);
-    }
-
-    /// The marks so far.
-    #[must_use]
-    pub fn to_vec(&self) -> Vec<ReadMark> {
-        locked(&self.marks).clone()
-    }
-
-    /// The proofs so far.
-    #[must_use]
-    pub fn proofs(&self) -> Vec<ReadProof> {
-        locked(&self.proofs).clone()
+    /// What `read` makes of each token, in the order they were added.
+    pub fn map<T>(&self, mut read: impl FnMut(&[u8]) -> T) -> Vec<T> {
+        let tokens = self.tokens();
+        let begins = std::iter::once(0).chain(tokens.ends.iter().copied());
+        begins.zip(&tokens.ends).map(|(begin, end)| read(&tokens.bytes[begin..*end])).collect()
     }
 
     /// True where nothing was read.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        locked(&self.marks).is_empty() && locked(&self.proofs).is_empty()
+        self.tokens().ends.is_empty()
     }
-}
 
-fn locked<T>(list: &Mutex<Vec<T>>) -> MutexGuard<'_, Vec<T>> {
-    list.lock().unwrap_or_else(PoisonError::into_inner)
+    fn tokens(&self) -> MutexGuard<'_, Tokens> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// How a read is done.
@@ -142,11 +153,26 @@ fn locked<T>(list: &Mutex<Vec<T>>) -> MutexGuard<'_, Vec<T>> {
 pub struct ReadAt<'a> {
     /// Which state it sees.
     pub view: View,
-    /// Where a transaction notes what it has read.
-    pub marks: Option<&'a ReadMarks>,
+    /// Where a transaction collects proof of what it has read.
+    pub tokens: Option<&'a ReadTokens>,
 }
 
 impl ReadAt<'_> {
     /// Everything committed so far, outside any transaction.
-    pub const LATEST: Self = ReadAt { view: View::Latest, marks: None };
+    pub const LATEST: Self = ReadAt { view: View::Latest, tokens: None };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_come_back_as_they_were_added() {
+        let tokens = ReadTokens::default();
+        assert!(tokens.is_empty());
+        let added = [&b"one"[..], b"", b"three"];
+        added.iter().for_each(|token| tokens.add(token));
+        assert_eq!(tokens.map(<[u8]>::to_vec), added.map(<[u8]>::to_vec));
+        assert!(!tokens.is_empty());
+    }
 }

@@ -1,5 +1,5 @@
 //! Changes to objects.
-use super::Source;
+use super::{ReadTokens, Source};
 use crate::{Error, ErrorKind, Extent, ObjectId, Result};
 
 /// Conditions an operation must meet, with the bit values of DAOS (`DAOS_COND_*`).
@@ -66,6 +66,30 @@ pub struct Update<'a> {
     pub value: Value<'a>,
     /// [`Cond::AKEY_INSERT`] or [`Cond::AKEY_UPDATE`], or none.
     pub cond: Cond,
+}
+
+/// Names a change, so that one that is sent again after its answer was lost is not done twice. Drawn at random.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ChangeId(pub [u8; 16]);
+
+/// Everything that is done as a whole: all of its writes at one epoch, or none.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Change<'a> {
+    /// What to do, in order. Each write sees those before it.
+    pub writes: &'a [Write<'a>],
+    /// Proof of what a transaction has read. The change is refused with [`ErrorKind::TxRestart`] where any of it
+    /// has changed since.
+    pub tokens: Option<&'a ReadTokens>,
+    /// Set where the change may be sent again: see [`ChangeId`].
+    pub id: Option<ChangeId>,
+}
+
+impl<'a> Change<'a> {
+    /// These writes, outside any transaction.
+    #[must_use]
+    pub fn of(writes: &'a [Write<'a>]) -> Self {
+        Self { writes, tokens: None, id: None }
+    }
 }
 
 /// A change to one object.

@@ -8,7 +8,7 @@ use crate::code::{Code, Result};
 use crate::handles::{self, Entry, OpenArray, kind};
 use crate::{convert, edge, object};
 use esker::types::ObjectType;
-use esker::{Array, ArrayAttributes, Wait};
+use esker::{Array, ArrayAttributes};
 use std::ffi::c_int;
 
 /// `DAOS_OO_RW`.
@@ -25,13 +25,13 @@ pub extern "C" fn daos_array_create(
     oh: Ptr<Handle>,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::run(ev, || {
+    edge::drive(ev, || {
         let (container, via) = (handles::container(coh)?, handles::via(th)?);
-        Ok(move || {
+        Ok(async move {
             oh.needed()?;
             let attributes = ArrayAttributes { cell_size, chunk_size };
             let container = &container.container;
-            let array = container.create_array(oid.into(), attributes, via.access()).wait()?;
+            let array = container.create_array(oid.into(), attributes, via.access()).await?;
             give(array, READ_WRITE, oh)
         })
     })
@@ -60,11 +60,11 @@ pub extern "C" fn daos_array_open(
     oh: Ptr<Handle>,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::run(ev, || {
+    edge::drive(ev, || {
         let (container, via) = (handles::container(coh)?, handles::via(th)?);
-        Ok(move || {
+        Ok(async move {
             oh.needed()?;
-            let array = container.container.open_array(oid.into(), via.access()).wait()?;
+            let array = container.container.open_array(oid.into(), via.access()).await?;
             let attributes = array.attributes();
             give(array, mode, oh)?;
             cell_size.set(attributes.cell_size);
@@ -109,10 +109,10 @@ pub extern "C" fn daos_array_get_size(
     size: Ptr<u64>,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::run(ev, || {
+    edge::drive(ev, || {
         let (array, via) = (handles::array(oh)?, handles::via(th)?);
-        Ok(move || {
-            size.needed()?.set(array.size(via.access()).wait()?);
+        Ok(async move {
+            size.needed()?.set(array.size(via.access()).await?);
             Ok(())
         })
     })
@@ -126,11 +126,11 @@ pub extern "C" fn daos_array_stat(
     stbuf: Ptr<ArrayStbuf>,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::run(ev, || {
+    edge::drive(ev, || {
         let (array, via) = (handles::array(oh)?, handles::via(th)?);
-        Ok(move || {
+        Ok(async move {
             stbuf.needed()?;
-            let stat = array.stat(via.access()).wait()?;
+            let stat = array.stat(via.access()).await?;
             stbuf.set(ArrayStbuf { size: stat.size, max_epoch: stat.epoch.0 });
             Ok(())
         })
@@ -140,18 +140,18 @@ pub extern "C" fn daos_array_stat(
 /// Changes the size in cells.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_array_set_size(oh: Handle, th: Handle, size: u64, ev: Ptr<Event>) -> c_int {
-    edge::run(ev, || {
+    edge::drive(ev, || {
         let (array, via) = (handles::array(oh)?, handles::via(th)?);
-        Ok(move || Ok(array.set_size(size, via.access()).wait()?))
+        Ok(async move { Ok(array.set_size(size, via.access()).await?) })
     })
 }
 
 /// Removes an array with its stored sizes.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_array_destroy(oh: Handle, th: Handle, ev: Ptr<Event>) -> c_int {
-    edge::run(ev, || {
+    edge::drive(ev, || {
         let (array, via) = (handles::array(oh)?, handles::via(th)?);
-        Ok(move || Ok(array.destroy(via.access()).wait()?))
+        Ok(async move { Ok(array.destroy(via.access()).await?) })
     })
 }
 

@@ -4,7 +4,6 @@
 //! only or full, the call it belongs to succeeds all the same.
 use crate::code::Result;
 use crate::handles::OpenContainer;
-use esker::backend::Scope;
 use esker::types::Epoch;
 use esker::types::info::OpenMode;
 use esker::{Container, Wait};
@@ -42,8 +41,6 @@ impl Time {
     fn advance(self, open: &OpenContainer) -> Result<()> {
         let about = open.container.info();
         let now = Epoch::after(self.of(&open.container, about.created)?).0.to_le_bytes();
-        let name = format!("{}{}", super::properties::PREFIX, self.name());
-        let change = [(name.as_str(), Some(now.as_slice()))];
-        Ok(open.pool.backend().set_metadata(Scope::Container(about.id), &change).wait()?)
+        Ok(open.container.note_property(self.name(), &now).wait()?)
     }
 }

@@ -1,4 +1,4 @@
-//! Event queues and events (`daos_event.h`): calls that another thread runs.
+//! Event queues and events (`daos_event.h`): calls that other threads drive.
 mod callbacks;
 mod private;
 mod queue;
@@ -15,7 +15,10 @@ use crate::code::{self, Code, Result};
 use crate::edge::{self, guard};
 use private::{Ev, State};
 use std::ffi::c_int;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 /// Until when to wait; `None` for ever.
@@ -24,26 +27,33 @@ fn deadline(timeout_us: i64) -> Option<Instant> {
     Instant::now().checked_add(timeout)
 }
 
-/// Runs the work that `prepare` returns in another thread; the event tells when it is done.
-pub(crate) fn launch<W>(ev: Ptr<Event>, prepare: impl FnOnce() -> Result<W>) -> Result<()>
+/// Has the operation that `prepare` returns driven by the threads for events; the event tells when it is done.
+pub(crate) fn launch<F>(ev: Ptr<Event>, prepare: impl FnOnce() -> Result<F>) -> Result<()>
 where
-    W: FnOnce() -> Result<()> + Send + 'static,
+    F: Future<Output = Result<()>> + Send + 'static,
 {
     let ev = Ev::known(ev)?;
     let queue = queue::of(ev)?;
     queue.start(ev)?;
     match prepare() {
         Err(Code(code)) => queue.settle(ev, code),
-        Ok(work) => {
+        Ok(operation) => {
             queue.begin_job();
-            workers::submit(Box::new(move || {
-                let code = code::of(guard(Err(Code::MISC), work));
+            workers::submit(async move {
+                let code = code::of(caught(operation).await);
                 queue.settle(ev, code);
                 queue.end_job();
-            }));
+            });
         }
     }
     Ok(())
+}
+
+/// What an operation answers; a panic in it is an error.
+async fn caught(operation: impl Future<Output = Result<()>>) -> Result<()> {
+    let mut operation = pin!(operation);
+    poll_fn(|context| guard(Poll::Ready(Err(Code::MISC)), || operation.as_mut().poll(context)))
+        .await
 }
 
 /// Does the work at once and completes the event.

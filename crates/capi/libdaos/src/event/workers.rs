@@ -1,17 +1,48 @@
-//! The threads that run calls with events. They start when they are needed, are bounded, and end
-//! with the last `daos_fini`.
+//! The threads that drive calls with events. They start when they are needed, are bounded, and end with the last
+//! `daos_fini`. A call that waits for an answer keeps no thread, so any number of them may be under way.
 use crate::per_process::PerProcess;
+use esker::block_on;
 use std::collections::VecDeque;
+use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Wake, Waker};
 use std::thread::JoinHandle;
 
-/// Work for another thread.
-pub(super) type Job = Box<dyn FnOnce() + Send>;
+type Operation = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Jobs that may wait; one more is done by the thread that brings it.
-const WAITING_MAX: usize = 1 << 16;
+/// Operations that may be under way; one more is waited for by the thread that brings it.
+const UNDER_WAY_MAX: usize = 1 << 16;
 const THREADS_MIN: usize = 4;
 const THREADS_MAX: usize = 16;
+
+/// An operation under way.
+struct Job {
+    /// Taken by the thread that polls it; gone when it is done.
+    operation: Mutex<Option<Operation>>,
+    workers: Arc<Workers>,
+}
+
+impl Wake for Job {
+    fn wake(self: Arc<Self>) {
+        let workers = Arc::clone(&self.workers);
+        workers.push(self);
+    }
+}
+
+impl Job {
+    /// Polls it; true where it is done, by this thread. A waker that comes meanwhile has it polled once more, by a thread
+    /// that waits here.
+    fn poll(self: &Arc<Self>) -> bool {
+        let mut operation = self.operation.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(under_way) = operation.as_mut() else { return false };
+        let waker = Waker::from(Arc::clone(self));
+        let done = under_way.as_mut().poll(&mut Context::from_waker(&waker)).is_ready();
+        if done {
+            *operation = None;
+        }
+        done
+    }
+}
 
 #[derive(Default)]
 struct Workers {
@@ -21,7 +52,9 @@ struct Workers {
 
 #[derive(Default)]
 struct Jobs {
-    waiting: VecDeque<Job>,
+    /// To be polled.
+    ready: VecDeque<Arc<Job>>,
+    under_way: usize,
     idle: usize,
     threads: Vec<JoinHandle<()>>,
     ending: bool,
@@ -30,14 +63,20 @@ struct Jobs {
 /// Threads do not follow their process into a child.
 static WORKERS: PerProcess<Workers> = PerProcess::new();
 
-/// Has a job done by some thread.
-pub(super) fn submit(job: Job) {
-    if let Some(job) = WORKERS.get().take(job) {
-        job();
+/// Has an operation driven to its end.
+pub(super) fn submit(operation: impl Future<Output = ()> + Send + 'static) {
+    let workers = WORKERS.get();
+    match workers.admit() {
+        true => {
+            let operation = Mutex::new(Some(Box::pin(operation) as Operation));
+            let job = Arc::new(Job { operation, workers: Arc::clone(&workers) });
+            workers.push(job);
+        }
+        false => block_on(operation),
     }
 }
 
-/// Does what waits and ends all threads.
+/// Waits for what is under way and ends all threads.
 pub(crate) fn stop() {
     let Some(workers) = WORKERS.take() else { return };
     let threads = {
@@ -57,18 +96,20 @@ impl Workers {
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives the job back where there is no thread or no room for it.
-    fn take(self: &Arc<Self>, job: Job) -> Option<Job> {
+    /// Counts one more operation, and starts a thread if all have work. False where there is no thread, or no room.
+    fn admit(self: &Arc<Self>) -> bool {
         let mut jobs = self.jobs();
-        if jobs.idle <= jobs.waiting.len() && jobs.threads.len() < threads_max() {
+        if jobs.idle <= jobs.ready.len() && jobs.threads.len() < threads_max() {
             jobs.threads.extend(self.spawn());
         }
-        if jobs.threads.is_empty() || jobs.waiting.len() >= WAITING_MAX {
-            return Some(job);
-        }
-        jobs.waiting.push_back(job);
+        let admitted = !jobs.threads.is_empty() && jobs.under_way < UNDER_WAY_MAX;
+        jobs.under_way += usize::from(admitted);
+        admitted
+    }
+
+    fn push(&self, job: Arc<Job>) {
+        self.jobs().ready.push_back(job);
         self.wake.notify_one();
-        None
     }
 
     fn spawn(self: &Arc<Self>) -> Option<JoinHandle<()>> {
@@ -79,17 +120,28 @@ impl Workers {
 
     fn work(&self) {
         while let Some(job) = self.next() {
-            job();
+            if job.poll() {
+                self.end_one();
+            }
         }
     }
 
-    fn next(&self) -> Option<Job> {
+    fn end_one(&self) {
+        let mut jobs = self.jobs();
+        jobs.under_way -= 1;
+        if jobs.ending && jobs.under_way == 0 {
+            self.wake.notify_all();
+        }
+    }
+
+    /// The next operation to be polled; `None` once the threads are to end and nothing is under way.
+    fn next(&self) -> Option<Arc<Job>> {
         let mut jobs = self.jobs();
         loop {
-            if let Some(job) = jobs.waiting.pop_front() {
+            if let Some(job) = jobs.ready.pop_front() {
                 return Some(job);
             }
-            if jobs.ending {
+            if jobs.ending && jobs.under_way == 0 {
                 return None;
             }
             jobs.idle += 1;

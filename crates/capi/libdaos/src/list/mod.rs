@@ -15,7 +15,7 @@ use crate::handles::{self, Entry};
 use crate::{edge, object};
 use esker::types::KeyBatch;
 use esker::types::ops::{Anchor, ListLimit, Sink};
-use esker::{Access, Object, Wait};
+use esker::{Access, Object};
 use std::ffi::c_int;
 
 /// Where the keys of a listing go.
@@ -35,7 +35,7 @@ pub(crate) enum Level<'a> {
 }
 
 impl Level<'_> {
-    pub(crate) fn list(
+    pub(crate) async fn list(
         self,
         object: &Object,
         at: &mut Anchor,
@@ -43,8 +43,8 @@ impl Level<'_> {
         access: Access<'_>,
     ) -> Result<KeyBatch> {
         Ok(match self {
-            Self::Dkeys => object.list_dkeys(at, limit, access).wait()?,
-            Self::Akeys(dkey) => object.list_akeys(dkey, at, limit, access).wait()?,
+            Self::Dkeys => object.list_dkeys(at, limit, access).await?,
+            Self::Akeys(dkey) => object.list_akeys(dkey, at, limit, access).await?,
         })
     }
 }
@@ -61,9 +61,9 @@ pub extern "C" fn daos_obj_list_dkey(
     ev: Ptr<Event>,
 ) -> c_int {
     let page = Page { nr, kds, sgl, anchor };
-    edge::run(ev, || {
+    edge::drive(ev, || {
         let (entry, via) = (handles::entry(oh)?, handles::via(th)?);
-        Ok(move || page.fill(&entry, Level::Dkeys, via.access()))
+        Ok(async move { page.fill(&entry, Level::Dkeys, via.access()).await })
     })
 }
 
@@ -80,14 +80,14 @@ pub extern "C" fn daos_obj_list_akey(
     ev: Ptr<Event>,
 ) -> c_int {
     let page = Page { nr, kds, sgl, anchor };
-    edge::run(ev, || {
+    edge::drive(ev, || {
         let (entry, via) = (handles::entry(oh)?, handles::via(th)?);
-        Ok(move || page.fill(&entry, Level::Akeys(convert::key(dkey)?), via.access()))
+        Ok(async move { page.fill(&entry, Level::Akeys(convert::key(dkey)?), via.access()).await })
     })
 }
 
 impl Page {
-    fn fill(&self, entry: &Entry, level: Level<'_>, access: Access<'_>) -> Result<()> {
+    async fn fill(self, entry: &Entry, level: Level<'_>, access: Access<'_>) -> Result<()> {
         let (object, parked) = object::listed(entry)?;
         let mut at = anchor::read(self.anchor, parked)?;
         let entries = self.nr.get()? as usize;
@@ -98,7 +98,7 @@ impl Page {
         }
         let bytes = usize::try_from(room.len()).unwrap_or(usize::MAX);
         let limit = ListLimit { entries, bytes };
-        let keys = level.list(object, &mut at, limit, access)?;
+        let keys = level.list(object, &mut at, limit, access).await?;
         if keys.byte_len() > bytes {
             return Err(self.too_big(&keys));
         }

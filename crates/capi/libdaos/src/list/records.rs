@@ -5,7 +5,7 @@ use crate::code::{Code, Result};
 use crate::handles::{self, Entry};
 use crate::{convert, edge, object};
 use esker::types::ops::{AkeyRef, Anchor, StoredExtent};
-use esker::{Access, Object, Wait};
+use esker::{Access, Object};
 use std::ffi::c_int;
 
 /// Extents looked at in one step.
@@ -38,17 +38,17 @@ pub extern "C" fn daos_obj_list_recx(
     ev: Ptr<Event>,
 ) -> c_int {
     let page = Page { size, nr, recxs, eprs, anchor, upwards: incr_order != 0 };
-    edge::run(ev, || {
+    edge::drive(ev, || {
         let (entry, via) = (handles::entry(oh)?, handles::via(th)?);
-        Ok(move || {
+        Ok(async move {
             let key = AkeyRef { dkey: convert::key(dkey)?, akey: convert::key(akey)? };
-            page.fill(&entry, key, via.access())
+            page.fill(&entry, key, via.access()).await
         })
     })
 }
 
 impl Page {
-    fn fill(&self, entry: &Entry, key: AkeyRef<'_>, access: Access<'_>) -> Result<()> {
+    async fn fill(self, entry: &Entry, key: AkeyRef<'_>, access: Access<'_>) -> Result<()> {
         let (object, parked) = object::listed(entry)?;
         let entries = self.nr.get()? as usize;
         self.recxs.needed()?;
@@ -56,10 +56,10 @@ impl Page {
             return Err(Code::INVAL);
         }
         if !self.upwards {
-            return self.fill_downwards(object, key, entries, access);
+            return self.fill_downwards(object, key, entries, access).await;
         }
         let mut at = anchor::read(self.anchor, parked)?;
-        let found = object.list_extents(key, &mut at, entries, access).wait()?;
+        let found = object.list_extents(key, &mut at, entries, access).await?;
         self.put(&found);
         anchor::write(self.anchor, at, parked);
         Ok(())
@@ -67,8 +67,8 @@ impl Page {
 
     /// The store lists upwards, so all is read and the end of it handed out first. The anchor keeps
     /// where the part begins that was handed out already.
-    fn fill_downwards(
-        &self,
+    async fn fill_downwards(
+        self,
         object: &Object,
         key: AkeyRef<'_>,
         entries: usize,
@@ -79,7 +79,7 @@ impl Page {
         let mut below = Vec::new();
         let mut at = Anchor::Start;
         while !at.is_end() {
-            below.extend(object.list_extents(key, &mut at, STEP, access).wait()?);
+            below.extend(object.list_extents(key, &mut at, STEP, access).await?);
         }
         below.retain(|stored| stored.extent.start < end);
         let rest = below.len().saturating_sub(entries);

@@ -5,7 +5,7 @@ use crate::code::{Code, Result};
 use crate::handles::{self, Entry};
 use crate::{convert, edge, object};
 use esker::types::ops::{Anchor, ListLimit};
-use esker::{Access, Object};
+use esker::{Access, Object, Wait};
 use std::ffi::c_int;
 
 /// Keys looked at in one step.
@@ -87,13 +87,13 @@ pub(crate) fn find(
     let mut at = Anchor::Start;
     while !at.is_end() {
         let mut page = at.clone();
-        let keys = level.list(object, &mut at, ListLimit::entries(STEP), access)?;
+        let keys = level.list(object, &mut at, ListLimit::entries(STEP), access).wait()?;
         let before = keys.iter().position(|found| found == key);
         match before {
             None => {}
             Some(0) => return Ok(page),
             Some(before) => {
-                level.list(object, &mut page, ListLimit::entries(before), access)?;
+                level.list(object, &mut page, ListLimit::entries(before), access).wait()?;
                 return Ok(page);
             }
         }

@@ -6,7 +6,7 @@ use crate::code::{Code, Result};
 use crate::convert::{self, Extents};
 use crate::{edge, handles};
 use esker::types::ops::{Cond, Fetch, Sink};
-use esker::{Access, Object, Wait};
+use esker::{Access, Object};
 use std::ffi::c_int;
 
 /// Reads values below a dkey.
@@ -23,9 +23,11 @@ pub extern "C" fn daos_obj_fetch(
     ev: Ptr<Event>,
 ) -> c_int {
     let wanted = Wanted { flags, iods, sgls, ioms };
-    edge::run(ev, || {
+    edge::drive(ev, || {
         let (object, via) = (handles::object(oh)?, handles::via(th)?);
-        Ok(move || wanted.read(&object, convert::key(dkey)?, check_count(nr)?, via.access()))
+        Ok(async move {
+            wanted.read(&object, convert::key(dkey)?, check_count(nr)?, via.access()).await
+        })
     })
 }
 
@@ -58,19 +60,25 @@ impl Part {
 }
 
 impl Wanted {
-    fn read(&self, object: &Object, dkey: &[u8], count: usize, access: Access<'_>) -> Result<()> {
+    async fn read(
+        self,
+        object: &Object,
+        dkey: &[u8],
+        count: usize,
+        access: Access<'_>,
+    ) -> Result<()> {
         let cond = convert::cond(self.flags, Cond::DKEY_FETCH);
         if count == 1 {
             let part = self.part(0)?;
             let mut fetch = [self.fetch(&part, 0)?];
-            let result = object.fetch(dkey, cond, &mut fetch, access).wait();
+            let result = object.fetch(dkey, cond, &mut fetch, access).await;
             self.answer(0, &part, &fetch[0])?;
             return Ok(result?);
         }
         let parts = (0..count).map(|index| self.part(index)).collect::<Result<Vec<_>>>()?;
         let fetches = parts.iter().enumerate().map(|(index, part)| self.fetch(part, index));
         let mut fetches = fetches.collect::<Result<Vec<_>>>()?;
-        let result = object.fetch(dkey, cond, &mut fetches, access).wait();
+        let result = object.fetch(dkey, cond, &mut fetches, access).await;
         for (index, (part, fetch)) in parts.iter().zip(&fetches).enumerate() {
             self.answer(index, part, fetch)?;
         }
@@ -98,8 +106,8 @@ impl Wanted {
             IOD_ARRAY => Fetch::array(akey, 0, part.extents.as_slice(), sink),
             _ => Fetch::single(akey, sink),
         };
-        fetch.want_filled = !self.ioms.is_null();
-        fetch.cond = akey_cond(self.flags, &part.iod, Cond::AKEY_FETCH);
+        fetch.request.want_filled = !self.ioms.is_null();
+        fetch.request.cond = akey_cond(self.flags, &part.iod, Cond::AKEY_FETCH);
         Ok(fetch)
     }
 
@@ -112,14 +120,14 @@ impl Wanted {
 
     /// Sizes are told of failures too: they say how large a buffer must be.
     fn answer(&self, index: usize, part: &Part, fetch: &Fetch<'_>) -> Result<()> {
-        let iod = Iod { size: fetch.size, ..part.iod };
+        let iod = Iod { size: fetch.reply.size, ..part.iod };
         self.iods.at(index).set(iod);
         if !self.sgls.is_null() {
-            convert::set_filled(self.sgls.at(index), fetch.filled_bytes)?;
+            convert::set_filled(self.sgls.at(index), fetch.reply.filled_bytes)?;
         }
         match self.ioms.is_null() {
             true => Ok(()),
-            false => found::tell(self.ioms.at(index), &iod, &fetch.filled),
+            false => found::tell(self.ioms.at(index), &iod, &fetch.reply.filled),
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::code::{Code, Result};
 use crate::{convert, edge, handles};
 use esker::types::KeyKind;
 use esker::types::ops::{Edge, KeyFound, KeyQuery};
-use esker::{Access, Object, Wait};
+use esker::{Access, Object};
 use std::ffi::{c_int, c_void};
 
 /// `DAOS_GET_*`.
@@ -35,9 +35,9 @@ pub extern "C" fn daos_obj_query_key(
     ev: Ptr<Event>,
 ) -> c_int {
     let query = Query { flags, dkey, akey, recx };
-    edge::run(ev, || {
+    edge::drive(ev, || {
         let (object, via) = (handles::object(oh)?, handles::via(th)?);
-        Ok(move || query.run(&object, via.access()))
+        Ok(async move { query.run(&object, via.access()).await })
     })
 }
 
@@ -46,7 +46,7 @@ impl Query {
         self.flags & what != 0
     }
 
-    fn run(&self, object: &Object, access: Access<'_>) -> Result<()> {
+    async fn run(self, object: &Object, access: Access<'_>) -> Result<()> {
         let edge = self.check(object)?;
         let wants_below = self.asks(AKEY | RECX);
         let query = KeyQuery {
@@ -60,7 +60,7 @@ impl Query {
             want_akey: self.asks(AKEY),
             want_extent: self.asks(RECX),
         };
-        match object.query_key(query, access).wait()? {
+        match object.query_key(query, access).await? {
             Some(found) => self.tell(&found),
             None => Ok(()),
         }
@@ -116,10 +116,10 @@ pub extern "C" fn daos_obj_query_max_epoch(
     epoch: Ptr<u64>,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::run(ev, || {
+    edge::drive(ev, || {
         let (object, via) = (handles::object(oh)?, handles::via(th)?);
-        Ok(move || {
-            epoch.needed()?.set(object.epoch(via.access()).wait()?.0);
+        Ok(async move {
+            epoch.needed()?.set(object.epoch(via.access()).await?.0);
             Ok(())
         })
     })

@@ -5,7 +5,7 @@ use crate::convert::{self, Data, Extents};
 use crate::{edge, handles};
 use esker::types::limits::AKEYS_PER_OP_MAX;
 use esker::types::ops::{Cond, Update, Value};
-use esker::{Access, Object, Wait};
+use esker::{Access, Object};
 use std::ffi::c_int;
 
 /// Conditions on an akey that is written.
@@ -86,16 +86,16 @@ pub extern "C" fn daos_obj_update(
     sgls: Ptr<Sgl>,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::run(ev, || {
+    edge::drive(ev, || {
         let (object, via) = (handles::object(oh)?, handles::via(th)?);
-        Ok(move || {
+        Ok(async move {
             let dkey = convert::key(dkey)?;
-            update(&object, flags, dkey, check_count(nr)?, iods, sgls, via.access())
+            update(&object, flags, dkey, check_count(nr)?, iods, sgls, via.access()).await
         })
     })
 }
 
-fn update(
+async fn update(
     object: &Object,
     flags: u64,
     dkey: &[u8],
@@ -107,20 +107,20 @@ fn update(
     let cond = convert::cond(flags, Cond::DKEY_INSERT.with(Cond::DKEY_UPDATE));
     if count == 1 {
         let part = Part::new(iods, sgls, 0)?;
-        return Ok(object.update(dkey, cond, &[part.update(flags)], access).wait()?);
+        return Ok(object.update(dkey, cond, &[part.update(flags)], access).await?);
     }
     let parts = (0..count).map(|index| Part::new(iods, sgls, index));
     let parts = parts.collect::<Result<Vec<_>>>()?;
     let updates: Vec<_> = parts.iter().map(|part| part.update(flags)).collect();
-    Ok(object.update(dkey, cond, &updates, access).wait()?)
+    Ok(object.update(dkey, cond, &updates, access).await?)
 }
 
 /// Removes everything in an object.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_obj_punch(oh: Handle, th: Handle, flags: u64, ev: Ptr<Event>) -> c_int {
-    edge::run(ev, || {
+    edge::drive(ev, || {
         let (object, via) = (handles::object(oh)?, handles::via(th)?);
-        Ok(move || Ok(object.punch(convert::cond(flags, Cond::PUNCH), via.access()).wait()?))
+        Ok(async move { Ok(object.punch(convert::cond(flags, Cond::PUNCH), via.access()).await?) })
     })
 }
 
@@ -134,14 +134,14 @@ pub extern "C" fn daos_obj_punch_dkeys(
     dkeys: Ptr<Iov>,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::run(ev, || {
+    edge::drive(ev, || {
         let (object, via) = (handles::object(oh)?, handles::via(th)?);
-        Ok(move || {
+        Ok(async move {
             if nr != 1 {
                 return Err(Code::INVAL);
             }
             let cond = convert::cond(flags, Cond::PUNCH);
-            Ok(object.punch_dkey(convert::key(dkeys)?, cond, via.access()).wait()?)
+            Ok(object.punch_dkey(convert::key(dkeys)?, cond, via.access()).await?)
         })
     })
 }
@@ -157,14 +157,14 @@ pub extern "C" fn daos_obj_punch_akeys(
     akeys: Ptr<Iov>,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::run(ev, || {
+    edge::drive(ev, || {
         let (object, via) = (handles::object(oh)?, handles::via(th)?);
-        Ok(move || {
+        Ok(async move {
             let dkey = convert::key(dkey)?;
             let akeys = akeys.list(check_count(nr)?)?;
             let akeys = akeys.iter().map(convert::key_in).collect::<Result<Vec<_>>>()?;
             let cond = convert::cond(flags, Cond::PUNCH);
-            Ok(object.punch_akeys(dkey, &akeys, cond, via.access()).wait()?)
+            Ok(object.punch_akeys(dkey, &akeys, cond, via.access()).await?)
         })
     })
 }

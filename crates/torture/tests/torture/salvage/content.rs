@@ -197,7 +197,7 @@ fn of_akey(number: u32, object: &esker::Object, dkey: &[u8], akey: &[u8], found:
     let fetch = |fetch: Fetch<'_>| {
         let mut fetches = [fetch];
         object.fetch(dkey, Cond::NONE, &mut fetches, Access::Latest).wait().expect("fetching");
-        fetches[0].size
+        fetches[0].reply.size
     };
     let (mut anchor, mut is_array) = (Anchor::Start, false);
     while !anchor.is_end() {

@@ -2,7 +2,7 @@
 //! last. What somebody has open is there; what nobody has and no name leads to is gone.
 use crate::common::{self, Folder, Shape, Sort, Watchdog, Worker};
 use crate::simple;
-use esker::{Access, Container, Hold, Kv, Object, Wait};
+use esker::{Access, Container, Kv, Lease, Object, Wait};
 use esker_torture::{Random, pause, scaled, seed};
 use esker_types::ops::{Anchor, Cond, Fetch, Sink, Source, Update, Value};
 use esker_types::{ErrorKind, ObjectClass, ObjectId, ObjectType, Result};
@@ -52,16 +52,16 @@ impl Files {
     }
 
     /// Holds what a name leads to, if it still does once it is held.
-    fn hold(&self, name: u64) -> Result<Option<(u64, Hold)>> {
+    fn hold(&self, name: u64) -> Result<Option<(u64, Lease)>> {
         let Some(number) = self.look(name, Access::Latest)? else { return Ok(None) };
-        let hold = self.object(number).hold().wait()?;
+        let hold = self.object(number).lease().wait()?;
         if self.look(name, Access::Latest)? == Some(number) {
             return Ok(Some((number, hold)));
         }
         self.release(number, hold).map(|()| None)
     }
 
-    fn release(&self, number: u64, hold: Hold) -> Result<()> {
+    fn release(&self, number: u64, hold: Lease) -> Result<()> {
         match hold.release().wait()? {
             true => punch(&self.object(number)),
             false => Ok(()),
@@ -72,7 +72,7 @@ impl Files {
         let mut data = [0; 300];
         let mut fetch = [Fetch::single(b"a", Sink::One(&mut data))];
         self.object(number).fetch(b"d", Cond::NONE, &mut fetch, Access::Latest).wait()?;
-        assert!(fetch[0].size == 300, "what is open was removed");
+        assert!(fetch[0].reply.size == 300, "what is open was removed");
         assert_eq!(data.as_slice(), simple::value(number, 300));
         Ok(())
     }
@@ -87,7 +87,7 @@ impl Files {
             result => result?,
         }
         let object = self.object(number);
-        match object.doom().wait()? {
+        match object.unlink_on_last_close().wait()? {
             true => Ok(()),
             false => punch(&object),
         }
@@ -109,7 +109,7 @@ impl Files {
         all
     }
 
-    fn work(&self, random: &mut Random, open: &mut Vec<(u64, Hold)>) -> Result<()> {
+    fn work(&self, random: &mut Random, open: &mut Vec<(u64, Lease)>) -> Result<()> {
         let name = random.below(NAMES);
         match random.below(8) {
             0 | 1 => self.create(name),
@@ -157,7 +157,7 @@ pub(crate) fn run() {
 }
 
 fn start(path: &Path, seed: u64, number: u64, steps: u64) -> Worker {
-    Worker::start("holds", &format!("{} {seed} {number} {steps}", path.display()))
+    Worker::start("leases", &format!("{} {seed} {number} {steps}", path.display()))
 }
 
 #[test]
@@ -193,7 +193,10 @@ fn killed_holders_hold_nothing() {
     workers.iter_mut().for_each(Worker::kill);
     for oid in files.nameless() {
         let object = files.container.object(oid);
-        assert!(!object.doom().wait().expect("asking"), "{oid} is held by the dead (seed {seed})");
+        assert!(
+            !object.unlink_on_last_close().wait().expect("asking"),
+            "{oid} is held by the dead (seed {seed})"
+        );
         punch(&object).expect("sweeping");
     }
     assert_eq!(files.nameless(), []);

@@ -1,25 +1,25 @@
-//! Holds: objects in use.
+//! Leases: objects in use.
 use crate::container::Container;
 use esker_os::executor::Wait;
 use esker_types::{ObjectId, Result};
 
-/// Says that this process uses an object. Ended by [`Hold::release`], or dropped where nobody can have doomed
-/// the object: what [`crate::Object::doom`] left to the last holder would stay for ever.
+/// Declares that this process uses an object. Ended by [`Lease::release`], or dropped where nobody can have asked for
+/// the removal of the object: what [`crate::Object::unlink_on_last_close`] left to the last lease would stay for ever.
 ///
-/// It is of the process that took it: in a child made by fork it means nothing and its end does nothing.
-/// [`crate::generation`] tells that a process is such a child; it takes holds of its own.
-#[must_use = "a hold ends when it is dropped"]
-pub struct Hold {
+/// It belongs to the process that took it: in a child made by fork it means nothing, and its end does nothing.
+/// [`crate::generation`] tells that a process is such a child; the child takes leases of its own.
+#[must_use = "a lease ends when it is dropped"]
+pub struct Lease {
     container: Container,
     oid: ObjectId,
     generation: u64,
     ended: bool,
 }
 
-impl Hold {
+impl Lease {
     pub(crate) async fn take(container: Container, oid: ObjectId) -> Result<Self> {
         let generation = esker_os::generation();
-        container.backend_anyhow().hold(container.id(), oid).await?;
+        container.opened_or_closed().lease(oid).await?;
         Ok(Self { container, oid, generation, ended: false })
     }
 
@@ -35,8 +35,8 @@ impl Hold {
         self.generation == esker_os::generation()
     }
 
-    /// Lets go of the object. True where it was doomed and nobody holds it any more: the caller removes it.
-    /// Of several who let go at one time more than one may be told.
+    /// Ends the lease. True where the object is to be removed and nobody has a lease any more: the caller removes it.
+    /// Of several who end theirs at the same time more than one may be told.
     ///
     /// # Errors
     /// What the backend meets.
@@ -48,11 +48,11 @@ impl Hold {
         if std::mem::replace(&mut self.ended, true) || !self.counts() {
             return Ok(false);
         }
-        self.container.backend_anyhow().release(self.container.id(), self.oid).await
+        self.container.opened_or_closed().release(self.oid).await
     }
 }
 
-impl Drop for Hold {
+impl Drop for Lease {
     fn drop(&mut self) {
         let _ = self.end().wait();
     }

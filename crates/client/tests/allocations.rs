@@ -1,0 +1,109 @@
+//! Local calls copy nothing, allocate nothing, and are ready at the first poll.
+use esker::types::info::OpenMode;
+use esker::types::ops::{Cond, Sink, Source};
+use esker::types::{Extent, ObjectClass, ObjectType};
+use esker::{Access, ArrayAttributes, Container, Pool, Wait};
+use esker_store::PoolSpec;
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::future::Future;
+use std::path::PathBuf;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+thread_local! {
+    static COUNTED: Cell<u64> = const { Cell::new(0) };
+}
+
+/// The system's allocator, with a count of what each thread asks it for.
+struct Counting;
+
+// SAFETY: all work is the system allocator's.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        COUNTED.with(|count| count.set(count.get() + 1));
+        // SAFETY: as the caller promises.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+        // SAFETY: as the caller promises.
+        unsafe { System.dealloc(place, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Times each operation is repeated: what only the first ones allocate (reader slots, segments) does not count.
+const WARM_UP: usize = 200;
+const ROUNDS: u64 = 1000;
+
+/// Allocations of an operation, over [`ROUNDS`] of them; each must be ready at its first poll.
+fn allocations<F: Future>(mut begin: impl FnMut() -> F) -> u64 {
+    let mut once = || match pin!(begin()).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(_) => {}
+        Poll::Pending => panic!("a local operation is not ready at the first poll"),
+    };
+    (0..WARM_UP).for_each(|_| once());
+    let before = COUNTED.get();
+    (0..ROUNDS).for_each(|_| once());
+    COUNTED.get() - before
+}
+
+/// A pool in memory of this test's own, removed when it ends.
+struct Tank {
+    folder: PathBuf,
+    container: Container,
+}
+
+impl Tank {
+    fn new() -> Self {
+        let folder = PathBuf::from(format!("/dev/shm/esker-allocations-{}", std::process::id()));
+        let mut spec = PoolSpec::new("tank", 128 << 20);
+        spec.targets = Some(2);
+        esker_store::Pool::create(&folder, &spec, &mut |_, _| {}).unwrap();
+        let url = format!("esker:{}/tank", folder.display());
+        let pool = Pool::connect(&url, OpenMode::ReadWrite).unwrap();
+        let new = esker_backend::NewContainer { label: Some("c"), ..Default::default() };
+        pool.create_container(&new).wait().unwrap();
+        let container = pool.open_container("c", OpenMode::ReadWrite).wait().unwrap();
+        Self { folder, container }
+    }
+}
+
+impl Drop for Tank {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+#[test]
+fn local_calls_allocate_nothing() {
+    let tank = Tank::new();
+    let class = Some(ObjectClass::SX);
+    let oid = tank.container.generate_oid(0, 1, ObjectType::KvHashed, class, 0).unwrap();
+    let kv = tank.container.kv(oid).unwrap();
+    let oid = tank.container.generate_oid(0, 2, ObjectType::Array, class, 0).unwrap();
+    let shape = ArrayAttributes { cell_size: 1, chunk_size: 64 << 10 };
+    let array = tank.container.create_array(oid, shape, Access::Latest).wait().unwrap();
+    let (small, large, range) = ([1; 64], vec![2; 16 << 10], [Extent::new(0, 16 << 10)]);
+    kv.put(b"key", &small, Cond::NONE, Access::Latest).wait().unwrap();
+    array.write(&range, Source::One(&large), Access::Latest).wait().unwrap();
+
+    let count = allocations(|| async {
+        let mut buffer = [0; 64];
+        kv.read(b"key", Sink::One(&mut buffer), Access::Latest).await
+    });
+    assert_eq!(count, 0, "allocations of {ROUNDS} gets");
+    let count = allocations(|| async {
+        let mut cells = [0; 16 << 10];
+        array.read(&range, Sink::One(&mut cells), Access::Latest).await
+    });
+    assert_eq!(count, 0, "allocations of {ROUNDS} reads of an array");
+    let count = allocations(|| kv.put(b"key", &small, Cond::NONE, Access::Latest));
+    assert_eq!(count, 0, "allocations of {ROUNDS} puts");
+    let count = allocations(|| array.write(&range, Source::One(&large), Access::Latest));
+    // Each new segment costs a few.
+    assert!(count < ROUNDS / 10, "{count} allocations of {ROUNDS} writes of an array");
+}

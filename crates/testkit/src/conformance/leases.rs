@@ -1,0 +1,131 @@
+//! Leases on objects, and who removes an object that was unlinked while it had some.
+use super::Make;
+use super::store::{Store, checks, refused, run};
+use esker::{Object, Wait};
+use esker_types::info::OpenMode;
+use esker_types::{ErrorKind, Result};
+
+/// Checks leases.
+///
+/// # Panics
+/// Where the backend does not do as it must.
+pub fn leases(make: Make<'_>) {
+    run(
+        "leases",
+        make,
+        checks![
+            without_a_lease_nothing_waits_for_the_last_close,
+            the_last_lease_of_an_unlinked_object_is_told,
+            what_was_not_unlinked_is_nobodys_to_remove,
+            leases_after_the_unlink_share_it,
+            objects_and_containers_are_apart,
+            a_dropped_lease_is_over,
+            a_lease_outlives_the_container_handle,
+            many_at_once,
+            one_of_racing_lease_holders_is_told,
+        ],
+    );
+}
+
+fn without_a_lease_nothing_waits_for_the_last_close(store: &Store) -> Result<()> {
+    let object = store.object()?;
+    assert!(!object.unlink_on_last_close().wait()?, "nobody has a lease");
+    let lease = object.lease().wait()?;
+    assert!(lease.counts() && lease.oid() == object.oid());
+    assert!(!lease.release().wait()?, "an early unlink does not count");
+    assert!(!object.unlink_on_last_close().wait()?, "nobody has a lease any more");
+    Ok(())
+}
+
+fn the_last_lease_of_an_unlinked_object_is_told(store: &Store) -> Result<()> {
+    let object = store.object()?;
+    let leases = (0..3).map(|_| object.lease().wait()).collect::<Result<Vec<_>>>()?;
+    assert!(object.unlink_on_last_close().wait()?);
+    assert!(object.unlink_on_last_close().wait()?, "twice is no error");
+    let told =
+        leases.into_iter().map(|lease| lease.release().wait()).collect::<Result<Vec<_>>>()?;
+    assert_eq!(told, [false, false, true]);
+    assert!(!object.unlink_on_last_close().wait()?);
+    Ok(())
+}
+
+fn what_was_not_unlinked_is_nobodys_to_remove(store: &Store) -> Result<()> {
+    let object = store.object()?;
+    let (first, second) = (object.lease().wait()?, object.lease().wait()?);
+    assert!(!first.release().wait()? && !second.release().wait()?);
+    Ok(())
+}
+
+fn leases_after_the_unlink_share_it(store: &Store) -> Result<()> {
+    let object = store.object()?;
+    let first = object.lease().wait()?;
+    assert!(object.unlink_on_last_close().wait()?);
+    let second = object.lease().wait()?;
+    assert!(!first.release().wait()?);
+    assert!(second.release().wait()?, "the last one is told, however late it began");
+    Ok(())
+}
+
+fn objects_and_containers_are_apart(store: &Store) -> Result<()> {
+    let (leased, other) = (store.object()?, store.object()?);
+    let new = esker_backend::NewContainer { label: Some("apart"), ..Default::default() };
+    store.pool.create_container(&new).wait()?;
+    let elsewhere = store.pool.open_container("apart", OpenMode::ReadWrite).wait()?;
+    let same = elsewhere.object(leased.oid());
+    let lease = leased.lease().wait()?;
+    assert!(!other.unlink_on_last_close().wait()? && !same.unlink_on_last_close().wait()?);
+    assert!(!lease.release().wait()?);
+    elsewhere.close().wait()
+}
+
+fn a_dropped_lease_is_over(store: &Store) -> Result<()> {
+    let object = store.object()?;
+    drop(object.lease().wait()?);
+    assert!(!object.unlink_on_last_close().wait()?);
+    Ok(())
+}
+
+fn a_lease_outlives_the_container_handle(store: &Store) -> Result<()> {
+    let container = store.pool.open_container(&store.uuid(), OpenMode::ReadWrite).wait()?;
+    let object = container.object(store.object()?.oid());
+    let lease = object.lease().wait()?;
+    container.close().wait()?;
+    refused(object.lease().wait(), ErrorKind::NoHandle);
+    let same = store.container.object(object.oid());
+    assert!(same.unlink_on_last_close().wait()?);
+    assert!(lease.release().wait()?);
+    Ok(())
+}
+
+fn many_at_once(store: &Store) -> Result<()> {
+    let objects = (0..2000).map(|_| store.object()).collect::<Result<Vec<_>>>()?;
+    let lease = |object: &Object| object.lease().wait();
+    let leases = objects.iter().map(lease).collect::<Result<Vec<_>>>()?;
+    for object in objects.iter().step_by(2) {
+        assert!(object.unlink_on_last_close().wait()?);
+    }
+    for (number, lease) in leases.into_iter().enumerate() {
+        assert_eq!(lease.release().wait()?, number % 2 == 0, "object {number}");
+    }
+    Ok(())
+}
+
+fn one_of_racing_lease_holders_is_told(store: &Store) -> Result<()> {
+    for _ in 0..100 {
+        let object = store.object()?;
+        let leases = (0..4).map(|_| object.lease().wait()).collect::<Result<Vec<_>>>()?;
+        let (unlinked, told) = std::thread::scope(|scope| {
+            let release = |lease: esker::Lease| scope.spawn(move || lease.release().wait());
+            let threads: Vec<_> = leases.into_iter().map(release).collect();
+            let unlinked = object.unlink_on_last_close().wait();
+            let told = threads.into_iter().map(|thread| thread.join());
+            (unlinked, told.filter(|told| matches!(told, Ok(Ok(true)))).count())
+        });
+        assert_eq!(
+            told,
+            usize::from(unlinked?),
+            "it is removed by one lease holder, or else by the one who unlinked it"
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,140 @@
+//! What the seam promises of requests and replies: several dkeys at once, changes that are sent again, replies
+//! that nobody waits for.
+use super::Make;
+use super::store::{Store, checks, get, put, refused, run, single};
+use esker::{Access, Object, Wait};
+use esker_backend::OpenContainer;
+use esker_types::info::{ContainerRef, OpenMode};
+use esker_types::ops::{Change, ChangeId, Cond, DkeyFetch, Fetch, Sink, Update, Write, WriteOp};
+use esker_types::{ErrorKind, Result};
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Waker};
+
+/// Checks requests and replies.
+///
+/// # Panics
+/// Where the backend does not do as it must.
+pub fn replies(make: Make<'_>) {
+    run(
+        "replies",
+        make,
+        checks![
+            several_dkeys_are_fetched_together,
+            a_condition_of_one_dkey_fails_the_fetch,
+            a_change_that_is_sent_again_is_done_once,
+            a_dropped_write_is_done_or_not,
+            a_dropped_fetch_disturbs_nobody,
+        ],
+    );
+}
+
+/// The container as the backend hands it out.
+fn opened(store: &Store) -> Result<Box<dyn OpenContainer>> {
+    let name = ContainerRef::Uuid(store.container.info().uuid);
+    store.pool.backend().open_container(name, OpenMode::ReadWrite).wait()
+}
+
+fn several_dkeys_are_fetched_together(store: &Store) -> Result<()> {
+    let object = store.object()?;
+    let keys: Vec<_> = (0..40u8).map(|number| [number]).collect();
+    for key in keys.iter().step_by(2) {
+        put(&object, key, b"a", &[key[0]; 2000])?;
+    }
+    let mut values = vec![[0xff; 2000]; keys.len()];
+    let fetch = |value| [Fetch::single(b"a", Sink::One(value))];
+    let mut fetches: Vec<_> = values.iter_mut().map(|value| fetch(&mut value[..])).collect();
+    let mut dkeys: Vec<_> = keys
+        .iter()
+        .zip(&mut fetches)
+        .map(|(dkey, akeys)| DkeyFetch { dkey, cond: Cond::NONE, akeys })
+        .collect();
+    object.fetch_dkeys(&mut dkeys, Access::Latest).wait()?;
+    let sizes: Vec<_> = fetches.iter().map(|[fetch]| fetch.reply.size).collect();
+    for ((key, size), value) in keys.iter().zip(sizes).zip(&values) {
+        let expected = if key[0] % 2 == 0 { (2000, [key[0]; 2000]) } else { (0, [0xff; 2000]) };
+        assert!((size, *value) == expected, "dkey {key:?}");
+    }
+    Ok(())
+}
+
+fn a_condition_of_one_dkey_fails_the_fetch(store: &Store) -> Result<()> {
+    let object = store.object()?;
+    put(&object, b"there", b"a", b"value")?;
+    let mut akeys = [[Fetch::single(b"a", Sink::None)], [Fetch::single(b"a", Sink::None)]];
+    let [first, second] = &mut akeys;
+    let mut dkeys = [
+        DkeyFetch { dkey: b"there", cond: Cond::DKEY_FETCH, akeys: first },
+        DkeyFetch { dkey: b"missing", cond: Cond::DKEY_FETCH, akeys: second },
+    ];
+    refused(object.fetch_dkeys(&mut dkeys, Access::Latest).wait(), ErrorKind::NotFound);
+    Ok(())
+}
+
+fn insert<'a>(object: &Object, updates: &'a [Update<'a>]) -> Write<'a> {
+    let op = WriteOp::Update { dkey: b"d", cond: Cond::DKEY_INSERT, updates };
+    Write { oid: object.oid(), op }
+}
+
+fn a_change_that_is_sent_again_is_done_once(store: &Store) -> Result<()> {
+    let (container, object) = (opened(store)?, store.object()?);
+    let updates = [single(b"a", b"value")];
+    let writes = [insert(&object, &updates)];
+    let with = |id: u8| Change { id: Some(ChangeId([id; 16])), ..Change::of(&writes) };
+    if !store.pool.capabilities().change_ids {
+        refused(container.write(with(1)).wait(), ErrorKind::NotSupported);
+        return container.close().wait();
+    }
+    let epoch = container.write(with(1)).wait()?;
+    assert_eq!(container.write(with(1)).wait()?, epoch, "the same change, sent again");
+    refused(container.write(with(2)).wait(), ErrorKind::Exists);
+    refused(container.write(Change::of(&writes)).wait(), ErrorKind::Exists);
+    container.close().wait()
+}
+
+/// Begins something, and does not wait for it.
+fn begin_and_drop(work: impl Future) {
+    let _ = pin!(work).poll(&mut Context::from_waker(Waker::noop()));
+}
+
+fn a_dropped_write_is_done_or_not(store: &Store) -> Result<()> {
+    let object = store.object()?;
+    for round in 0..20u8 {
+        let value = vec![round; ROOM / 20 * usize::from(round)];
+        let updates = [single(b"one", &value), single(b"two", &value)];
+        begin_and_drop(object.update(b"d", Cond::NONE, &updates, Access::Latest));
+        // It may still be under way in the background; at no time is half of it seen.
+        for _ in 0..3 {
+            let [one, two] = both(&object)?;
+            assert!(one == two, "round {round}: half of a change is seen");
+        }
+    }
+    put(&object, b"e", b"a", b"goes on")?;
+    assert_eq!(get(&object, b"e", b"a")?.as_deref(), Some(&b"goes on"[..]));
+    Ok(())
+}
+
+const ROOM: usize = 60_000;
+
+/// Two akeys of one state.
+fn both(object: &Object) -> Result<[(u64, Vec<u8>); 2]> {
+    let (mut one, mut two) = (vec![0; ROOM], vec![0; ROOM]);
+    let mut fetches =
+        [Fetch::single(b"one", Sink::One(&mut one)), Fetch::single(b"two", Sink::One(&mut two))];
+    object.fetch(b"d", Cond::NONE, &mut fetches, Access::Latest).wait()?;
+    let [first, second] = fetches.map(|fetch| fetch.reply.size);
+    Ok([(first, one), (second, two)])
+}
+
+fn a_dropped_fetch_disturbs_nobody(store: &Store) -> Result<()> {
+    let object = store.object()?;
+    let value = vec![7; 1 << 20];
+    put(&object, b"d", b"a", &value)?;
+    for _ in 0..20 {
+        let mut buffer = vec![0; value.len()];
+        let mut fetch = [Fetch::single(b"a", Sink::One(&mut buffer))];
+        begin_and_drop(object.fetch(b"d", Cond::NONE, &mut fetch, Access::Latest));
+    }
+    assert!(get(&object, b"d", b"a")?.as_ref() == Some(&value));
+    Ok(())
+}
