@@ -20,12 +20,14 @@ struct Counting;
 
 // SAFETY: all work is the system allocator's.
 unsafe impl GlobalAlloc for Counting {
+    // SAFETY: as the trait demands of its caller.
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         COUNTED.with(|count| count.set(count.get() + 1));
         // SAFETY: as the caller promises.
         unsafe { System.alloc(layout) }
     }
 
+    // SAFETY: as the trait demands of its caller.
     unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
         // SAFETY: as the caller promises.
         unsafe { System.dealloc(place, layout) }

@@ -12,7 +12,7 @@ const ARROWS: [(&str, &[&str]); 24] = [
     ("esker-librados", &["esker-os", "esker-types"]),
     ("esker-store", &["esker-testing", "esker-types", "esker-os"]),
     ("esker-backend", &["esker-types", "esker-os", "esker-store"]),
-    ("esker-memory", &["esker-testing", "esker-types", "esker-backend"]),
+    ("esker-memory", &["esker-testing", "esker-types", "esker-os", "esker-backend"]),
     ("esker-native", &["esker-testing", "esker-types", "esker-store", "esker-backend"]),
     ("esker-posix", &["esker-testing", "esker-types", "esker-os", "esker-backend"]),
     (

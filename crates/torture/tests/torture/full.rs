@@ -141,7 +141,7 @@ impl World {
 }
 
 fn state<T>(pool: &Pool, work: impl FnOnce(&OpenPool) -> T) -> T {
-    work(&pool.opened().expect("an open pool"))
+    work(pool.opened().expect("an open pool"))
 }
 
 fn stream(seed: u64, round: u64, slot: u64) -> Random {
