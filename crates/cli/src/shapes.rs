@@ -6,6 +6,7 @@ use esker_bench::units::Bytes;
 use esker_store::{HugePages, Superblock};
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use std::fmt::Display;
 
 pub(crate) fn medium(medium: Medium) -> &'static str {
     match medium {
@@ -138,6 +139,15 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// A number of things: `1 entry`, `3 entries`.
+pub(crate) fn count<N: Display + PartialEq + From<u8>>(number: N, noun: &str) -> String {
+    match (number == N::from(1), noun.strip_suffix("ry")) {
+        (true, _) => format!("{number} {noun}"),
+        (false, Some(stem)) => format!("{number} {stem}ries"),
+        (false, None) => format!("{number} {noun}s"),
+    }
+}
+
 /// `3 GiB of 4 GiB free`.
 pub(crate) fn free(free: u64, total: u64) -> String {
     format!("{} of {} free", Bytes(free), Bytes(total))
@@ -165,6 +175,12 @@ mod tests {
         assert_eq!(bytes(&[0xff, 0x00]), json!({"hex": "ff00"}));
         assert_eq!(readable(b"a b"), "a b");
         assert_eq!(readable(b"a\n"), "0x610a");
+    }
+
+    #[test]
+    fn one_thing_has_no_plural() {
+        assert_eq!([count(1_u64, "file"), count(1_usize, "entry")], ["1 file", "1 entry"]);
+        assert_eq!([count(0_u32, "file"), count(2_u64, "entry")], ["0 files", "2 entries"]);
     }
 
     #[test]

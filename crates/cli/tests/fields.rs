@@ -81,7 +81,7 @@ fn what_is_missing_or_wrong_is_named() {
     let none = refused(&site, &["fields", "list", "--store", "tank/nothing"]);
     assert!(none.contains("nothing"), "{none}");
     let inspected = error(&["inspect", &key(0).replace("step=0", "step=0/3")]);
-    assert!(inspected.contains("1 fields found, 1 missing"), "{inspected}");
+    assert!(inspected.contains("1 field found, 1 missing"), "{inspected}");
 }
 
 #[test]

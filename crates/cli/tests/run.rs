@@ -53,6 +53,21 @@ fn a_shell_writes_and_reads() {
     assert!(!Path::new("/esker/a").exists(), "only programs that are run see it");
 }
 
+/// The dashes before the program may be left out, and its options are its own.
+#[test]
+fn a_program_follows_the_container() {
+    let site = site();
+    shell(&site, "echo hi >/esker/a");
+    let run = |arguments: &[&str]| {
+        let mut command = site.command(&[&["run"], arguments].concat());
+        let output = command.env("ESKER_PRELOAD", library()).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert_eq!(run(&["tank/home", "ls", "-A", "/esker"]), "a\n");
+    assert_eq!(run(&["tank/home", "--mount", "/scratch", "ls", "--", "/scratch"]), "a\n");
+    assert_eq!(run(&["--read-only", "tank/home", "--", "ls", "-A", "/esker"]), "a\n");
+}
+
 #[test]
 fn descriptors_are_shared_over_fork_and_exec() {
     let script =

@@ -1,6 +1,7 @@
 //! `esker cont copy`: containers from pool to pool.
 use crate::open::split;
 use crate::output::{Answer, Bar, watched};
+use crate::shapes::count;
 use clap::Args;
 use esker::copy::{self, Options, Progress, Summary};
 use esker::types::Result;
@@ -84,8 +85,7 @@ impl Copy {
         let options = self.options(&from)?;
         if self.dry_run {
             let found = copy::survey(&from, &to, &options)?;
-            let text =
-                format!("{} objects, {} keys: DST can store them", found.objects, found.keys);
+            let text = format!("{}: DST can store them", objects_and_keys(&found));
             return Ok(Answer::new(shape(&found, 0.0), text));
         }
         let (start, progress) = (Instant::now(), Progress::default());
@@ -107,8 +107,11 @@ pub(super) fn with_progress<T>(progress: &Progress, work: impl FnOnce() -> T) ->
 }
 
 fn so_far(summary: &Summary) -> String {
-    let (objects, keys) = (summary.objects, summary.keys);
-    format!("{objects} objects, {keys} keys, {}", Bytes(summary.bytes))
+    format!("{}, {}", objects_and_keys(summary), Bytes(summary.bytes))
+}
+
+fn objects_and_keys(summary: &Summary) -> String {
+    format!("{}, {}", count(summary.objects, "object"), count(summary.keys, "key"))
 }
 
 /// What was copied, and how fast.

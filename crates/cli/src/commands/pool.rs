@@ -187,10 +187,10 @@ impl Create {
         }
         let (path, pool) = self.directory.create(&self.spec()?)?;
         let mut text = format!(
-            "created pool {} of {} with {} targets: {}",
+            "created pool {} of {} with {}: {}",
             pool.label,
             Bytes(pool.reserved_bytes()),
-            pool.targets,
+            shapes::count(pool.targets, "target"),
             path.display()
         );
         if let Some(directory) = path.parent().filter(|directory| !is_looked_in(directory)) {

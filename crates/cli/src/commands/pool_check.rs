@@ -1,6 +1,7 @@
 //! `esker pool check` and `esker pool scrub`: finding damage.
 use crate::args::PoolArg;
 use crate::output::{Answer, Bar};
+use crate::shapes::count;
 use clap::Args;
 use esker::PosixPool;
 use esker::names::{self, Named};
@@ -71,8 +72,8 @@ fn check_answer(report: &CheckReport) -> Answer {
     for (what, texts) in texts {
         lines.extend(texts.iter().map(|text| format!("{what}: {text}")));
     }
-    let (data, problems) = (Bytes(report.live_bytes), report.problems.len());
-    lines.push(format!("{} records, {data} of data, {problems} problems", report.records));
+    let (data, problems) = (Bytes(report.live_bytes), count(report.problems.len(), "problem"));
+    lines.push(format!("{}, {data} of data, {problems}", count(report.records, "record")));
     Answer::new(response, lines.join("\n"))
 }
 
@@ -95,11 +96,11 @@ fn check_posix(path: &Path, repair: bool) -> Result<Answer> {
     let mut lines: Vec<_> =
         report.problems.iter().map(|problem| format!("problem: {problem}")).collect();
     lines.push(format!(
-        "{} files with {}, {} in temporary files, {} problems",
-        report.files,
+        "{} with {}, {} in temporary files, {}",
+        count(report.files, "file"),
         Bytes(report.bytes),
         Bytes(report.temporary_bytes),
-        report.problems.len()
+        count(report.problems.len(), "problem")
     ));
     let trouble = found(ErrorKind::Corrupt, &report.problems, "restore or remove the file");
     Ok(Answer::new(response, lines.join("\n")).with_trouble(trouble))
@@ -135,8 +136,8 @@ fn scrub_answer(report: &ScrubReport) -> Answer {
     let mut lines: Vec<_> =
         report.damaged.iter().map(|damage| format!("damaged: {damage}")).collect();
     lines.push(format!(
-        "read {} records with {}, {} of them damaged",
-        report.records,
+        "read {} with {}, {} damaged",
+        count(report.records, "record"),
         Bytes(report.bytes),
         report.damaged.len()
     ));

@@ -122,11 +122,13 @@ fn answer(from: &Remains, path: &Path, made: &Superblock, summary: Summary) -> A
     });
     let mut lines: Vec<_> = losses.lines.iter().map(|line| format!("lost: {line}")).collect();
     if snapshots > 0 {
-        lines.push(format!("{snapshots} snapshots were not copied"));
+        lines.push(format!("not copied: {}", shapes::count(snapshots, "snapshot")));
     }
-    let (objects, keys, bytes) = (summary.objects, summary.keys, Bytes(summary.bytes));
+    let (objects, keys) =
+        (shapes::count(summary.objects, "object"), shapes::count(summary.keys, "key"));
+    let bytes = Bytes(summary.bytes);
     lines.push(format!(
-        "saved {objects} objects with {keys} keys and {bytes} in pool {}: {}",
+        "saved {objects} with {keys} and {bytes} in pool {}: {}",
         made.label,
         path.display()
     ));
@@ -136,8 +138,8 @@ fn answer(from: &Remains, path: &Path, made: &Superblock, summary: Summary) -> A
 fn trouble(losses: &Losses) -> Option<Error> {
     let first = losses.lines.first()?;
     let text = format!(
-        "{} losses, the first of them: {first}; everything else is in the new pool",
-        losses.count.max(1)
+        "{}, the first of them: {first}; everything else is in the new pool",
+        shapes::count(losses.count.max(1), "thing") + " lost"
     );
     Some(Error::new(ErrorKind::Corrupt, text))
 }

@@ -1,5 +1,6 @@
 //! `esker bench report`: pages of figures.
 use crate::output::Answer;
+use crate::shapes::count;
 use clap::Args;
 use esker::types::{Error, Result};
 use esker_bench::page::{self, Page};
@@ -53,7 +54,10 @@ pub(super) fn write(page: &Page, output: &Path, svg: Option<&Path>) -> Result<An
         "figures": figures,
         "plots": plots,
     });
-    Ok(Answer::new(response, format!("wrote {} with {figures} figures", output.display())))
+    Ok(Answer::new(
+        response,
+        format!("wrote {} with {}", output.display(), count(figures, "figure")),
+    ))
 }
 
 fn write_plots(page: &Page, folder: &Path) -> Result<Vec<String>> {

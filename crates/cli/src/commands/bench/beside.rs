@@ -175,7 +175,7 @@ impl<O: Original> FromArgMatches for Refused<O> {
             None => Ok(Self(PhantomData)),
             Some((option, instead)) => Err(clap::Error::raw(
                 ErrorKind::UnknownArgument,
-                format!("{option} of {} is not supported: {instead}\n", O::NAME),
+                format!("{option} of {} is not supported: {instead}", O::NAME),
             )),
         }
     }

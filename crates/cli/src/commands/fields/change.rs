@@ -2,6 +2,7 @@
 use super::select::{NAMING, RequestArg, StoreArg, open_or_create};
 use crate::commands::fields as shown;
 use crate::output::{Answer, Bar};
+use crate::shapes::count;
 use clap::Args;
 use esker::types::Result;
 use esker::types::info::OpenMode;
@@ -87,7 +88,7 @@ impl Wipe {
             "databases": all.databases.iter().map(shown::key).collect::<Vec<_>>(),
         });
         let what =
-            format!("{} fields and {} masked fields, {}", all.fields, all.masked, Bytes(all.bytes));
+            format!("{}, {} masked, {}", count(all.fields, "field"), all.masked, Bytes(all.bytes));
         Ok(change.answer(&keys, response, Verb { present: "wipe", past: "wiped" }, &what))
     }
 }
@@ -176,7 +177,7 @@ impl Move {
             true => Verb { present: "copy", past: "copied" },
             false => Verb { present: "move", past: "moved" },
         };
-        let what = format!("{} fields, {}, to {}", all.fields, Bytes(all.bytes), self.to);
+        let what = format!("{}, {}, to {}", count(all.fields, "field"), Bytes(all.bytes), self.to);
         Ok(self.change.answer(&keys, self.shape(&all), verb, &what))
     }
 

@@ -1,5 +1,6 @@
 //! Files to archive, and the result of archiving them.
 use crate::output::Answer;
+use crate::shapes::count;
 use esker::types::{Error, ErrorKind, Result};
 use esker_bench::units::Bytes;
 use esker_fields::Key;
@@ -97,22 +98,23 @@ impl Archived {
     /// The answer of the command.
     pub(super) fn answer(self, files: usize) -> Answer {
         let mut lines = vec![format!(
-            "archived {} fields, {}, from {files} files",
-            self.fields,
-            Bytes(self.bytes)
+            "archived {}, {}, from {}",
+            count(self.fields, "field"),
+            Bytes(self.bytes),
+            count(files, "file")
         )];
         if self.there > 0 {
-            lines.push(format!("{} fields were already there", self.there));
+            lines.push(format!("already there: {}", count(self.there, "field")));
         }
         if self.duplicates > 0 {
             lines.push(format!(
-                "{} fields had the key of an earlier one, which they mask",
-                self.duplicates
+                "masked by later ones of the same key: {}",
+                count(self.duplicates, "field")
             ));
         }
         let trouble = (self.troubles > 0).then(|| {
             let text = format!(
-                "{} messages or files could not be archived; all others were",
+                "messages or files that could not be archived: {}; all others were",
                 self.troubles
             );
             Error::new(ErrorKind::Invalid, text)

@@ -2,6 +2,7 @@
 use super::select::{NAMING, RequestArg, StoreArg};
 use crate::commands::fields as shown;
 use crate::output::Answer;
+use crate::shapes::count;
 use clap::Args;
 use esker::Wait;
 use esker::types::info::OpenMode;
@@ -95,7 +96,7 @@ pub(crate) struct Inspect {
 impl Inspect {
     pub(super) fn run(self) -> Result<Answer> {
         let store = self.look.open()?;
-        let (mut fields, mut lines, mut missing, mut count) =
+        let (mut fields, mut lines, mut missing, mut missing_count) =
             (Vec::new(), Vec::new(), Vec::new(), 0);
         for selection in self.look.request.demanded(&store)? {
             let found = store.find(&selection)?;
@@ -104,14 +105,14 @@ impl Inspect {
                 lines.push(shown::long(field.key(), field.place()));
             }
             missing.extend(found.missing.iter().map(|key| format!("missing: {key}")));
-            count += found.missing_count;
+            missing_count += found.missing_count;
         }
-        let trouble = (count > 0 || fields.is_empty()).then(|| {
-            let text = format!("{} fields found, {count} missing", fields.len());
+        let trouble = (missing_count > 0 || fields.is_empty()).then(|| {
+            let text = format!("{} found, {missing_count} missing", count(fields.len(), "field"));
             Error::new(ErrorKind::NotFound, text)
         });
         lines.append(&mut missing);
-        let response = json!({"fields": fields, "missing": count});
+        let response = json!({"fields": fields, "missing": missing_count});
         Ok(Answer::new(response, lines.join("\n")).with_trouble(trouble))
     }
 }
@@ -160,7 +161,7 @@ impl Status {
         let (mut rows, mut lines) = (Vec::new(), Vec::new());
         for selection in self.look.request.selections(&store)? {
             for (database, fields, bytes) in store.by_database(&selection)? {
-                lines.push(format!("{database}  {fields} fields  {}", Bytes(bytes)));
+                lines.push(format!("{database}  {}  {}", count(fields, "field"), Bytes(bytes)));
                 rows.push(
                     json!({"database": shown::key(&database), "fields": fields, "size_bytes": bytes}),
                 );

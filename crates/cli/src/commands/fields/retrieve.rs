@@ -1,6 +1,7 @@
 //! `esker fields retrieve`: reading fields by request.
 use super::select::{NAMING, RequestArg, StoreArg};
 use crate::output::{Answer, Bar};
+use crate::shapes::count;
 use clap::Args;
 use esker::types::info::OpenMode;
 use esker::types::{Error, ErrorKind, Result};
@@ -52,11 +53,11 @@ impl Retrieve {
         };
         written?;
         let response = json!({"fields": fields.len(), "size_bytes": total, "missing": missing});
-        let text = format!("{} fields, {}", fields.len(), Bytes(total));
+        let text = format!("{}, {}", count(fields.len(), "field"), Bytes(total));
         let trouble = (missing > 0).then(|| {
             Error::new(
                 ErrorKind::NotFound,
-                format!("{missing} fields are missing; all others were written"),
+                format!("missing: {}; all others were written", count(missing, "field")),
             )
         });
         let text = if to_standard { String::new() } else { text };

@@ -1,7 +1,7 @@
 //! `esker fs check`.
 use super::path::{FsPath, inside};
 use crate::output::{Answer, Bar};
-use crate::shapes;
+use crate::shapes::{self, count};
 use clap::Args;
 use dfs::check::{CheckOptions, CheckReport, Finding, Leftovers};
 use esker::types::info::OpenMode;
@@ -103,10 +103,10 @@ fn text(report: &CheckReport, data: bool) -> String {
     };
     let mut lines: Vec<_> = report.findings.iter().map(line).collect();
     lines.push(format!(
-        "{} files, {} directories, {} links, {}",
-        report.files,
-        report.directories,
-        report.links,
+        "{}, {}, {}, {}",
+        count(report.files, "file"),
+        count(report.directories, "directory"),
+        count(report.links, "link"),
         Bytes(report.bytes)
     ));
     let left = report.leftovers;

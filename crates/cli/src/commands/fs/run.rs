@@ -87,7 +87,7 @@ fn trouble(summary: &Summary) -> Option<Error> {
         true => "the copy was stopped, because all else would fail too",
         false => "everything else was copied",
     };
-    let message = format!("{} entries could not be copied; {more}", summary.failed);
+    let message = format!("not copied: {}; {more}", shapes::count(summary.failed, "entry"));
     Some(Error::new(first.error.kind(), message))
 }
 
@@ -124,8 +124,11 @@ fn failures(summary: &Summary) -> Vec<String> {
 /// Lines on what was copied, and how fast.
 fn counts(summary: &Summary, seconds: f64) -> Vec<String> {
     let mut lines = vec![format!(
-        "{} files, {} directories, {} links; {} were already there",
-        summary.files, summary.directories, summary.links, summary.skipped
+        "{}, {}, {}; {} already there",
+        shapes::count(summary.files, "file"),
+        shapes::count(summary.directories, "directory"),
+        shapes::count(summary.links, "link"),
+        summary.skipped
     )];
     let rate = mib_per_s(summary.bytes, seconds);
     lines.push(format!("{} in {seconds:.2} s, {rate:.0} MiB/s", Bytes(summary.bytes)));

@@ -52,7 +52,7 @@ pub(crate) struct Run {
     #[arg(long)]
     report: bool,
     /// Program to run, and its arguments
-    #[arg(value_name = "PROGRAM", required = true, last = true)]
+    #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true)]
     program: Vec<OsString>,
 }
 
@@ -248,7 +248,7 @@ fn not_run(program: &OsStr, cause: &std::io::Error) -> ExitCode {
 }
 
 fn no_program() -> Error {
-    Error::new(ErrorKind::Invalid, "name the program to run after --")
+    Error::new(ErrorKind::Invalid, "name the program to run")
 }
 
 /// Warns if the library cannot be loaded into the program. The library itself warns about programs that it starts.
