@@ -55,7 +55,7 @@ def draw(*all_values, path):
     if plt is None or not all_values:
         return
     figure, axes = plt.subplots(len(all_values), figsize=(9, 4 * len(all_values)), squeeze=False)
-    for axis, values in zip(axes[:, 0], all_values, strict=True):
+    for axis, values in zip(axes[:, 0], all_values):
         draw_into(axis, values)
     figure.tight_layout()
     figure.savefig(path, dpi=100)

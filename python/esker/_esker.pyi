@@ -4,11 +4,11 @@ import builtins
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from os import PathLike
 from types import TracebackType
-from typing import IO, Any, Literal, Self, TypeAlias, TypeVar, final, overload
+from typing import IO, Any, Literal, TypeVar, final, overload
 
 import numpy
 import numpy.typing
-from typing_extensions import Buffer
+from typing_extensions import Buffer, Self, TypeAlias
 
 _Mode = Literal["r", "rw", "exclusive"]
 _At: TypeAlias = "Snapshot | Transaction | int | str | None"

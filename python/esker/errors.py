@@ -4,6 +4,8 @@ Each is an `Error` and also the builtin exceptions that Python's users expect, s
 `except OSError` work as well. The table they follow is that of the crate `esker-types`.
 """
 
+from __future__ import annotations
+
 
 class Error(Exception):
     """Something that Esker could not do. Its class says what the caller can do about it."""

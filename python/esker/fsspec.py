@@ -7,7 +7,7 @@ POOL is a label, a UUID or `memory:NAME`; CONTAINER holds a file system (`esker 
 from __future__ import annotations
 
 import posixpath
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 
 from fsspec import AbstractFileSystem
 from fsspec.utils import stringify_path
@@ -206,7 +206,7 @@ class EskerFileSystem(AbstractFileSystem):
 
     def modified(self, path):
         """When the content of a file changed."""
-        return datetime.fromtimestamp(self.info(path)["mtime"], tz=UTC)
+        return datetime.fromtimestamp(self.info(path)["mtime"], tz=timezone.utc)
 
     created = modified
 

@@ -200,7 +200,7 @@ class _Kind:
         dims = [axis.name for axis in axes] + list(where.dims)
         data = indexing.LazilyIndexedArray(FieldArray(fields, where.shape))
         chunks = [1] * len(axes) + list(where.shape)
-        encoding = {"preferred_chunks": dict(zip(dims, chunks, strict=True))}
+        encoding = {"preferred_chunks": dict(zip(dims, chunks))}
         return xr.Variable(dims, data, self._attributes(), encoding)
 
     def _attributes(self):

@@ -16,13 +16,11 @@ _backends = ["memory", "native"] + (["rados"] if _rados else [])
 
 def _url(request):
     """URL of a pool on the backend that a fixture is parametrized with."""
-    match request.param:
-        case "memory":
-            return f"memory:tests-{next(_numbers)}"
-        case "rados":
-            return f"{_rados}&namespace=python-{os.getpid()}-{next(_numbers)}"
-        case _:
-            return request.getfixturevalue("native_url")
+    if request.param == "memory":
+        return f"memory:tests-{next(_numbers)}"
+    if request.param == "rados":
+        return f"{_rados}&namespace=python-{os.getpid()}-{next(_numbers)}"
+    return request.getfixturevalue("native_url")
 
 
 @pytest.fixture(scope="session")

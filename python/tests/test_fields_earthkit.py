@@ -13,7 +13,7 @@ def test_fields_come_in_the_order_of_the_request(shared):
     found = data.from_source("esker", shared.name, request, step=[6, 0]).to_fieldlist(read_all=True)
     wanted = [kept[step, 2, level] for level in (500, 850) for step in (6, 0)]
     assert len(found) == len(wanted)
-    for field, values in zip(found, wanted, strict=True):
+    for field, values in zip(found, wanted):
         numpy.testing.assert_allclose(field.to_numpy().ravel(), values, atol=1e-2)
     with pytest.raises(KeyError, match="step=7"):
         data.from_source("esker", shared, request | {"step": 7})

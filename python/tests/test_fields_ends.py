@@ -56,7 +56,7 @@ def test_a_store_may_flush_at_the_end_of_the_interpreter(shared):
 def test_what_is_no_value_is_refused(store, value):
     with pytest.raises((TypeError, ValueError), match="class"):
         store.archive(b"x", KEY | {"class": value})
-    if not isinstance(value, list | str):
+    if not isinstance(value, (list, str)):
         with pytest.raises(TypeError, match="class="):
             store.list({"class": [value]})
 
