@@ -158,7 +158,7 @@ impl Pool {
         exist_ok: bool,
     ) -> PyResult<Container> {
         let new =
-            NewContainer { label, checksum: text::checksum(checksum)?, ..NewContainer::default() };
+            NewContainer::nameless().with_label(label).with_checksum(text::checksum(checksum)?);
         let (py, pool) = (slf.py(), slf.get().opened(slf.py())?);
         let name = call(py, || container::create(&pool, &new, posix, exist_ok))?;
         Container::open(slf, &name, pool.mode(), None)

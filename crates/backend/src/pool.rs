@@ -35,7 +35,16 @@ pub struct Capabilities {
 }
 
 /// A container to be made.
+///
+/// ```
+/// use esker_backend::NewContainer;
+/// use esker_types::Checksum;
+///
+/// let new = NewContainer::named("run1").with_checksum(Checksum::Crc64);
+/// assert_eq!(new.label, Some("run1"));
+/// ```
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct NewContainer<'a> {
     /// Its name, unique in the pool; `None` for one known by UUID only.
     pub label: Option<&'a str>,
@@ -47,6 +56,50 @@ pub struct NewContainer<'a> {
     pub metadata: &'a [(&'a str, &'a [u8])],
     /// First object id that [`OpenContainer::allocate_oids`] hands out.
     pub first_oid: u64,
+}
+
+impl<'a> NewContainer<'a> {
+    /// A container with a label.
+    #[must_use]
+    pub fn named(label: &'a str) -> Self {
+        Self { label: Some(label), ..Self::default() }
+    }
+
+    /// A container known by its UUID only.
+    #[must_use]
+    pub fn nameless() -> Self {
+        Self::default()
+    }
+
+    /// With another label, or none.
+    #[must_use]
+    pub fn with_label(self, label: Option<&'a str>) -> Self {
+        Self { label, ..self }
+    }
+
+    /// With a UUID of the caller's, in place of one drawn at random.
+    #[must_use]
+    pub fn with_uuid(self, uuid: impl Into<Option<Uuid>>) -> Self {
+        Self { uuid: uuid.into(), ..self }
+    }
+
+    /// With a checksum over its data.
+    #[must_use]
+    pub fn with_checksum(self, checksum: Checksum) -> Self {
+        Self { checksum, ..self }
+    }
+
+    /// With metadata from the beginning.
+    #[must_use]
+    pub fn with_metadata(self, metadata: &'a [(&'a str, &'a [u8])]) -> Self {
+        Self { metadata, ..self }
+    }
+
+    /// With the first object id that [`OpenContainer::allocate_oids`] hands out.
+    #[must_use]
+    pub fn with_first_oid(self, first_oid: u64) -> Self {
+        Self { first_oid, ..self }
+    }
 }
 
 /// Changes to metadata: names to set (`Some`) or to remove (`None`).

@@ -29,7 +29,7 @@ impl Site {
         esker_store::Pool::create(&folder, &spec, &mut |_, _| {}).expect("room for the pool");
         let url = format!("esker:{}", folder.join("hot").display());
         let pool = Pool::connect(&url, OpenMode::ReadWrite).expect("a pool");
-        let new = NewContainer { label: Some("hot"), ..NewContainer::default() };
+        let new = NewContainer::named("hot");
         pool.create_container(&new).wait().expect("a container");
         let container =
             pool.open_container("hot", OpenMode::ReadWrite).wait().expect("the container");

@@ -9,26 +9,20 @@
 //! blocking face, which touches no runtime.
 //!
 //! ```
-//! use esker::backend::NewContainer;
-//! use esker::types::info::OpenMode;
-//! use esker::types::ops::{Cond, Sink, Source};
-//! use esker::types::{Extent, ObjectType};
-//! use esker::{Access, ArrayAttributes, Pool, Wait};
+//! use esker::prelude::*;
 //!
-//! # fn main() -> esker::types::Result<()> {
+//! # fn main() -> Result<()> {
 //! let pool = Pool::connect("memory:example", OpenMode::ReadWrite)?;
-//! let new = NewContainer { label: Some("run1"), ..Default::default() };
-//! pool.create_container(&new).wait()?;
+//! pool.create_container(&NewContainer::named("run1")).wait()?;
 //! let container = pool.open_container("run1", OpenMode::ReadWrite).wait()?;
 //!
-//! // A value under a key. Without a class, Key-Values and arrays spread over all targets.
-//! let oid = container.generate_oid(0, 1, ObjectType::KvHashed, None, 0)?;
-//! let index = container.kv(oid)?;
+//! // A value under a key. Without a class, Key-Values and arrays are distributed over all targets.
+//! let index = container.kv(container.new_oid(ObjectType::KvHashed).generate(1)?)?;
 //! index.put(b"step 0", b"2.1", Cond::NONE, Access::Latest).wait()?;
 //! assert_eq!(index.get(b"step 0", Access::Latest).wait()?.as_deref(), Some(&b"2.1"[..]));
 //!
 //! // An array of 8-byte cells, 1024 of them per chunk.
-//! let oid = container.generate_oid(0, 2, ObjectType::Array, None, 0)?;
+//! let oid = container.new_oid(ObjectType::Array).generate(2)?;
 //! let shape = ArrayAttributes { cell_size: 8, chunk_size: 1024 };
 //! let field = container.create_array(oid, shape, Access::Latest).wait()?;
 //! let range = [Extent::new(1000, 100)];
@@ -60,7 +54,9 @@ mod lease;
 pub mod names;
 mod naming;
 mod object;
+mod oid;
 mod pool;
+pub mod prelude;
 mod transaction;
 mod view;
 
@@ -82,6 +78,7 @@ pub use esker_types::{ArrayAttributes, check_label};
 pub use kv::Kv;
 pub use lease::Lease;
 pub use object::Object;
+pub use oid::NewOid;
 pub use pool::Pool;
 pub use transaction::Transaction;
 pub use view::View;

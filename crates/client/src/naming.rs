@@ -68,7 +68,7 @@ mod tests {
 
     fn container() -> Container {
         let pool = Pool::connect("memory:naming", OpenMode::ReadWrite).unwrap();
-        let new = NewContainer { label: Some("c"), ..NewContainer::default() };
+        let new = NewContainer::named("c");
         pool.create_container(&new).wait().unwrap();
         pool.open_container("c", OpenMode::ReadWrite).wait().unwrap()
     }

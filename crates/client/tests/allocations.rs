@@ -67,7 +67,7 @@ impl Tank {
         esker_store::Pool::create(&folder, &spec, &mut |_, _| {}).unwrap();
         let url = format!("esker:{}/tank", folder.display());
         let pool = Pool::connect(&url, OpenMode::ReadWrite).unwrap();
-        let new = esker_backend::NewContainer { label: Some("c"), ..Default::default() };
+        let new = esker_backend::NewContainer::named("c");
         pool.create_container(&new).wait().unwrap();
         let container = pool.open_container("c", OpenMode::ReadWrite).wait().unwrap();
         Self { folder, container }

@@ -12,7 +12,7 @@ const SHAPE: ArrayAttributes = ArrayAttributes { cell_size: 2, chunk_size: 10 };
 fn container() -> Container {
     let backend: Arc<dyn esker_backend::Pool> = Arc::new(Memory::new(4));
     let pool = Pool::from_backend(backend, OpenMode::ReadWrite);
-    let new = NewContainer { label: Some("test"), ..Default::default() };
+    let new = NewContainer::named("test");
     pool.create_container(&new).wait().unwrap();
     pool.open_container("test", OpenMode::ReadWrite).wait().unwrap()
 }

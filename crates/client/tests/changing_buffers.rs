@@ -20,7 +20,7 @@ impl Site {
         esker_store::Pool::create(&folder, &spec, &mut |_, _| {}).expect("creating a pool");
         let url = format!("esker:{}", folder.join("p").display());
         let pool = Pool::connect(&url, OpenMode::ReadWrite).expect("opening the pool");
-        let new = NewContainer { label: Some("c"), ..NewContainer::default() };
+        let new = NewContainer::named("c");
         pool.create_container(&new).wait().expect("a container");
         let container = pool.open_container("c", OpenMode::ReadWrite).wait().expect("opening it");
         Self(folder, container)

@@ -10,7 +10,7 @@ use std::sync::Arc;
 fn container() -> Container {
     let backend: Arc<dyn esker_backend::Pool> = Arc::new(Memory::new(4));
     let pool = Pool::from_backend(backend, OpenMode::ReadWrite);
-    let new = NewContainer { label: Some("test"), ..Default::default() };
+    let new = NewContainer::named("test");
     pool.create_container(&new).wait().unwrap();
     pool.open_container("test", OpenMode::ReadWrite).wait().unwrap()
 }

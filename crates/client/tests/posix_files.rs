@@ -29,7 +29,7 @@ impl Site {
         let name = format!("esker-posix-files-{}-{number}", std::process::id());
         let site = Self(PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name));
         PosixPool::create(&site.0.join("tank"), false).unwrap();
-        let new = NewContainer { label: Some("c"), ..NewContainer::default() };
+        let new = NewContainer::named("c");
         site.pool("").create_container(&new).wait().unwrap();
         site
     }

@@ -100,7 +100,7 @@ fn an_array_that_many_write_tells_of_all_its_chunks() {
     const WRITERS: u64 = 6;
     let Some(cluster) = cluster() else { return };
     let pool = Pool::from_backend(cluster.pool(), OpenMode::ReadWrite);
-    let new = NewContainer { label: Some("c"), ..Default::default() };
+    let new = NewContainer::named("c");
     pool.create_container(&new).wait().unwrap();
     let container = pool.open_container("c", OpenMode::ReadWrite).wait().unwrap();
     let shape = ArrayAttributes { cell_size: 1, chunk_size: 4096 };
@@ -141,7 +141,7 @@ fn an_array_that_many_write_tells_of_all_its_chunks() {
 fn a_new_chunk_comes_with_a_punch_of_the_first() {
     let Some(cluster) = cluster() else { return };
     let pool = Pool::from_backend(cluster.pool(), OpenMode::ReadWrite);
-    let new = NewContainer { label: Some("test"), ..Default::default() };
+    let new = NewContainer::named("test");
     pool.create_container(&new).wait().expect("a container");
     let container = pool.open_container("test", OpenMode::ReadWrite).wait().expect("opening");
     let oid = container.generate_oid(0, 1, ObjectType::ArrayByte, None, 0).expect("an id");

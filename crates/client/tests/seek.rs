@@ -20,7 +20,7 @@ const STEP_MAX: u64 = 40;
 fn array(backend: &Arc<Faulty>) -> Array {
     let backend: Arc<dyn esker_backend::Pool> = backend.clone();
     let pool = Pool::from_backend(backend, OpenMode::ReadWrite);
-    pool.create_container(&NewContainer { label: Some("c"), ..Default::default() }).wait().unwrap();
+    pool.create_container(&NewContainer::named("c")).wait().unwrap();
     let container = pool.open_container("c", OpenMode::ReadWrite).wait().unwrap();
     let oid = container.generate_oid(0, 1, ObjectType::ArrayByte, None, 0).unwrap();
     let shape = ArrayAttributes { cell_size: 1, chunk_size: CHUNK };

@@ -19,7 +19,7 @@ fn pool() -> Pool {
 
 fn pool_on(backend: Arc<dyn esker_backend::Pool>) -> Pool {
     let pool = Pool::from_backend(backend, OpenMode::ReadWrite);
-    let new = NewContainer { label: Some("test"), ..Default::default() };
+    let new = NewContainer::named("test");
     pool.create_container(&new).wait().unwrap();
     pool
 }

@@ -35,11 +35,7 @@ impl Scratch {
         esker_store::Pool::create(&folder, &spec, &mut |_, _| {}).unwrap();
         let mut scratch = Self { folder, pool: None, among_others: None };
         scratch.open();
-        scratch
-            .pool()
-            .create_container(&NewContainer { label: Some("c"), ..new() })
-            .wait()
-            .unwrap();
+        scratch.pool().create_container(&new().with_label(Some("c"))).wait().unwrap();
         scratch
     }
 
@@ -252,7 +248,7 @@ fn elsewhere_a_view_is_a_copy() {
     let posix = Pool::connect(&format!("posix:{}", files.display()), OpenMode::ReadWrite).unwrap();
     let memory = Pool::connect("memory:views", OpenMode::ReadWrite).unwrap();
     for pool in [disk.pool(), &posix, &memory] {
-        pool.create_container(&NewContainer { label: Some("d"), ..new() }).wait().unwrap();
+        pool.create_container(&new().with_label(Some("d"))).wait().unwrap();
         let container = pool.open_container("d", OpenMode::ReadWrite).wait().unwrap();
         let kv = kv(&container);
         put(&kv, "a", 1).unwrap();

@@ -12,7 +12,7 @@
 //!
 //! # fn main() -> esker::types::Result<()> {
 //! let pool = Pool::connect("memory:example-of-dfs", OpenMode::ReadWrite)?;
-//! let label = NewContainer { label: Some("home"), ..Default::default() };
+//! let label = NewContainer::named("home");
 //! Dfs::create_container(&pool, &label, &NewDfs::default())?;
 //!
 //! let fs = Dfs::open("memory:example-of-dfs", "home", MountOptions::default())?;

@@ -274,7 +274,7 @@ mod tests {
     fn mounted(pool: &str) -> Dfs {
         let url = format!("memory:{pool}");
         let pool = Pool::connect(&url, OpenMode::ReadWrite).unwrap();
-        let label = NewContainer { label: Some("fs"), ..Default::default() };
+        let label = NewContainer::named("fs");
         Dfs::create_container(&pool, &label, &NewDfs::default()).unwrap();
         Dfs::open(&url, "fs", MountOptions::default()).unwrap()
     }

@@ -18,7 +18,7 @@ struct Place {
 impl Place {
     fn new(name: &str) -> Self {
         let pool = Pool::connect(&format!("memory:check-{name}"), OpenMode::ReadWrite).unwrap();
-        let label = NewContainer { label: Some("fs"), ..Default::default() };
+        let label = NewContainer::named("fs");
         Dfs::create_container(&pool, &label, &NewDfs::default()).unwrap();
         let container = pool.open_container("fs", OpenMode::ReadWrite).wait().unwrap();
         let place = Self { pool, container };

@@ -43,7 +43,7 @@ impl Place {
         esker_store::Pool::create(&dir, &spec, &mut |_, _| {}).unwrap();
         let place = Self(dir);
         let pool = Pool::connect(&place.url(), OpenMode::ReadWrite).unwrap();
-        let label = NewContainer { label: Some("fs"), ..Default::default() };
+        let label = NewContainer::named("fs");
         Dfs::create_container(&pool, &label, &NewDfs::default()).unwrap();
         place
     }

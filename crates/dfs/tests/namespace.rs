@@ -16,7 +16,7 @@ const FILE: Create =
 fn mounted(name: &str) -> Dfs {
     let url = format!("memory:{name}");
     let pool = Pool::connect(&url, OpenMode::ReadWrite).unwrap();
-    let label = NewContainer { label: Some("fs"), ..Default::default() };
+    let label = NewContainer::named("fs");
     Dfs::create_container(&pool, &label, &NewDfs::default()).unwrap();
     Dfs::open(&url, "fs", MountOptions::default()).unwrap()
 }

@@ -121,7 +121,7 @@ fn what_is_there_is_left_alone_and_what_is_not_whole_is_done_again() {
 #[test]
 fn holes_of_any_size_are_passed_over() {
     let pool = Pool::connect("memory:sparse", OpenMode::ReadWrite).unwrap();
-    let label = NewContainer { label: Some("fs"), ..NewContainer::default() };
+    let label = NewContainer::named("fs");
     Dfs::create_container(&pool, &label, &NewDfs::default()).unwrap();
     let fs = Dfs::open("memory:sparse", "fs", MountOptions::default()).unwrap();
     let root = fs.root();

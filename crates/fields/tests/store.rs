@@ -317,7 +317,7 @@ fn stores_are_made_once_and_known_again() {
     FieldStore::open_or_create(&pool, "more", &schema).unwrap();
     let none = FieldStore::open(&pool, "none", OpenMode::ReadOnly).err().map(|error| error.kind());
     assert_eq!(none, Some(ErrorKind::NotFound));
-    let new = esker::backend::NewContainer { label: Some("plain"), ..Default::default() };
+    let new = esker::backend::NewContainer::named("plain");
     esker::Wait::wait(pool.create_container(&new)).unwrap();
     let plain =
         FieldStore::open(&pool, "plain", OpenMode::ReadOnly).err().map(|error| error.kind());

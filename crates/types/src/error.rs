@@ -1,12 +1,14 @@
 //! One error type for all of Esker. Its kind tells the caller what to do; the table in
 //! [`ErrorKind::codes`] maps each kind to its DAOS code, errno and Python exception.
 use std::fmt;
+use std::sync::Arc;
 
 /// Result with Esker's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// What went wrong, seen from what the caller can do about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum ErrorKind {
     /// The user or the handle may not do this; ask for access.
     NoPermission,
@@ -196,13 +198,14 @@ pub struct Error {
     kind: ErrorKind,
     message: Box<str>,
     needed: Option<u64>,
+    source: Option<Arc<std::io::Error>>,
 }
 
 impl Error {
     /// An error of `kind` with a message for the person who reads it.
     #[cold]
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into().into_boxed_str(), needed: None }
+        Self { kind, message: message.into().into_boxed_str(), needed: None, source: None }
     }
 
     /// Adds the size, in bytes or entries, that would have been enough.
@@ -245,7 +248,8 @@ impl Error {
     /// From an I/O error, saying what was being done to what.
     #[cold]
     pub fn io(doing: impl fmt::Display, cause: &std::io::Error) -> Self {
-        Self::new(kind_of_io(cause), format!("{doing}: {cause}"))
+        let source = cause.raw_os_error().map(std::io::Error::from_raw_os_error).map(Arc::new);
+        Self { source, ..Self::new(kind_of_io(cause), format!("{doing}: {cause}")) }
     }
 }
 
@@ -268,7 +272,12 @@ impl fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for Error {
+    /// The error of the operating system, where it was one.
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_deref().map(|source| source as _)
+    }
+}
 
 impl PartialEq for Error {
     fn eq(&self, other: &Self) -> bool {

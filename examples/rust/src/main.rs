@@ -2,11 +2,7 @@
 //! stores an index and a field in it, and changes both at once. `/dev/shm` keeps the pool in memory.
 #![forbid(unsafe_code)]
 
-use esker::backend::NewContainer;
-use esker::types::info::OpenMode;
-use esker::types::ops::{Cond, Sink, Source};
-use esker::types::{Error, ErrorKind, Extent, ObjectType, Result};
-use esker::{Access, Array, ArrayAttributes, Container, Kv, Pool, Transaction, Wait};
+use esker::prelude::*;
 use esker_store::PoolSpec;
 use std::path::Path;
 use std::process::ExitCode;
@@ -30,7 +26,7 @@ fn main() -> ExitCode {
 
 fn tour(directory: &Path) -> Result<()> {
     let pool = create_pool(directory)?;
-    let new = NewContainer { label: Some("run1"), ..NewContainer::default() };
+    let new = NewContainer::named("run1");
     pool.create_container(&new).wait()?;
     let run = pool.open_container("run1", OpenMode::ReadWrite).wait()?;
 
@@ -56,14 +52,14 @@ fn create_pool(directory: &Path) -> Result<Pool> {
 
 /// A Key-Value holds values of any length under keys.
 fn create_index(run: &Container) -> Result<Kv> {
-    let index = run.kv(run.generate_oid(0, 1, ObjectType::KvHashed, None, 0)?)?;
+    let index = run.kv(run.new_oid(ObjectType::KvHashed).generate(1)?)?;
     index.put(b"step", b"0", Cond::NONE, Access::Latest).wait()?;
     Ok(index)
 }
 
 /// An array holds cells of one size. Its chunks are distributed over the targets of the pool.
 fn create_field(run: &Container) -> Result<Array> {
-    let oid = run.generate_oid(0, 2, ObjectType::Array, None, 0)?;
+    let oid = run.new_oid(ObjectType::Array).generate(2)?;
     let shape = ArrayAttributes { cell_size: CELL as u64, chunk_size: 1 << 17 };
     let field = run.create_array(oid, shape, Access::Latest).wait()?;
     write(&field, &[280.0, 281.5, 279.25], Access::Latest)?;

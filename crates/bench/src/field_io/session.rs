@@ -140,7 +140,7 @@ impl Session {
 
     /// Makes a container, unless another process was faster.
     pub(super) fn create_container(&self, uuid: Uuid) -> Result<()> {
-        let new = NewContainer { uuid: Some(uuid), ..NewContainer::default() };
+        let new = NewContainer::nameless().with_uuid(uuid);
         match self.pool.create_container(&new).wait() {
             Err(error) if error.kind() != ErrorKind::Exists => Err(error),
             _ => Ok(()),

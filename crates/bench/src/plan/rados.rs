@@ -70,7 +70,7 @@ impl RadosPlan {
         let place = cluster.place(&url.pool, &format!("{}.by-hand", url.namespace))?;
         let pool = Pool::connect(&self.url, OpenMode::ReadWrite)?;
         let label = format!("bench-rados-{}", std::process::id());
-        let new = NewContainer { label: Some(&label), ..Default::default() };
+        let new = NewContainer::named(&label);
         pool.create_container(&new).wait()?;
         let container = pool.open_container(&label, OpenMode::ReadWrite).wait()?;
         let outcome = Fields::new(container).and_then(|fields| {

@@ -79,7 +79,7 @@ impl Site {
     pub(super) fn create_container(&self, label: &str) -> Result<()> {
         match &self.kind {
             Kind::Pool(pool) => {
-                let new = NewContainer { label: Some(label), ..NewContainer::default() };
+                let new = NewContainer::named(label);
                 pool.create_container(&new).wait().map(|_| ())
             }
             Kind::Files(url) => files::create_container(url, label),

@@ -29,7 +29,7 @@ fn job(workload: Workload) -> Job {
 
 fn pool() -> Pool {
     let pool = Pool::from_backend(Arc::new(Memory::new(2)), OpenMode::ReadWrite);
-    let new = NewContainer { label: Some("bench"), ..NewContainer::default() };
+    let new = NewContainer::named("bench");
     pool.create_container(&new).wait().unwrap();
     pool
 }

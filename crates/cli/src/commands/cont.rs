@@ -135,7 +135,7 @@ impl Create {
         let label = self.name.or(self.label).or(properties.label);
         let checksum = self.checksum.map(Checksum::from).or(properties.checksum);
         let checksum = checksum.unwrap_or(Checksum::Crc32c);
-        let new = NewContainer { label: label.as_deref(), checksum, ..NewContainer::default() };
+        let new = NewContainer::nameless().with_label(label.as_deref()).with_checksum(checksum);
         let made = match file_system {
             Some(file_system) => Dfs::create_container(&pool, &new, &file_system),
             None => pool.create_container(&new).wait(),

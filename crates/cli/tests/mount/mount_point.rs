@@ -28,7 +28,7 @@ impl MountPoint {
         site.ok(&["pool", "create", "tank", "--size", "256M", "--targets", "2"]);
         let point = Self { dir: site.dir.join("mnt"), site };
         let pool = Pool::connect(&point.pool(), OpenMode::ReadWrite).unwrap();
-        let label = NewContainer { label: Some("home"), ..Default::default() };
+        let label = NewContainer::named("home");
         Dfs::create_container(&pool, &label, &NewDfs::default()).unwrap();
         fs::create_dir(&point.dir).unwrap();
         Some(point)

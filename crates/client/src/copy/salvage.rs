@@ -70,12 +70,10 @@ impl Rescued {
         let label = found.info.as_ref().map_or_else(lost, |info| info.label.clone());
         let metadata: Vec<_> =
             found.metadata.iter().map(|(name, value)| (name.as_str(), value.as_slice())).collect();
-        let mut new = NewContainer {
-            uuid: found.info.as_ref().map(|info| info.uuid),
-            metadata: &metadata,
-            first_oid: found.next_oid.unwrap_or(0),
-            ..NewContainer::default()
-        };
+        let mut new = NewContainer::nameless()
+            .with_uuid(found.info.as_ref().map(|info| info.uuid))
+            .with_metadata(&metadata)
+            .with_first_oid(found.next_oid.unwrap_or(0));
         if let Some(info) = &found.info {
             new.checksum = info.checksum;
         }

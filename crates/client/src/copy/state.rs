@@ -59,12 +59,9 @@ pub(super) fn begin(
         let state = State::resume(&to, from, options)?;
         return Ok((to, state));
     }
-    let new = NewContainer {
-        label: Some(&unfinished),
-        checksum: from.info().checksum,
-        first_oid: from.next_oid().wait()?,
-        ..NewContainer::default()
-    };
+    let new = NewContainer::named(&unfinished)
+        .with_checksum(from.info().checksum)
+        .with_first_oid(from.next_oid().wait()?);
     pool.create_container(&new).wait()?;
     let to = pool.open_container(&unfinished, OpenMode::Exclusive).wait()?;
     let state = State::begin(&to, from, options)?;
@@ -232,13 +229,10 @@ pub(super) fn begin_drain(
     let new = Drained { source: from.info().uuid, until: Epoch(0), resumed: false };
     let note = format!("1 {} 0", new.source);
     let metadata: [(&str, &[u8]); 1] = [(DRAINED_METADATA, note.as_bytes())];
-    let container = NewContainer {
-        label: Some(label),
-        checksum: from.info().checksum,
-        first_oid: from.next_oid().wait()?,
-        metadata: &metadata,
-        ..NewContainer::default()
-    };
+    let container = NewContainer::named(label)
+        .with_checksum(from.info().checksum)
+        .with_first_oid(from.next_oid().wait()?)
+        .with_metadata(&metadata);
     let made = match pool.create_container(&container).wait() {
         Err(error) if error.kind() == ErrorKind::Exists => false,
         made => made.map(|_| true)?,

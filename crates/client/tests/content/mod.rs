@@ -72,13 +72,10 @@ impl Drop for Folder {
 }
 
 pub(crate) fn container(pool: &Pool, label: &str) -> Container {
-    let new = NewContainer {
-        label: Some(label),
-        checksum: Checksum::Crc64,
-        metadata: &[("prop:layout", b"of the test")],
-        first_oid: 10,
-        ..Default::default()
-    };
+    let new = NewContainer::named(label)
+        .with_checksum(Checksum::Crc64)
+        .with_metadata(&[("prop:layout", b"of the test")])
+        .with_first_oid(10);
     pool.create_container(&new).wait().unwrap();
     pool.open_container(label, OpenMode::ReadWrite).wait().unwrap()
 }

@@ -266,7 +266,7 @@ fn some_names(stream: &mut DirStream, limit: usize) -> Result<Vec<(Vec<u8>, char
 
 /// A file system in a container of its own.
 pub(crate) fn make(pool: esker::Pool, label: &str, new: &dfs::NewDfs) -> Namespace {
-    let container = esker::backend::NewContainer { label: Some(label), ..Default::default() };
+    let container = esker::backend::NewContainer::named(label);
     Dfs::create_container(&pool, &container, new).expect("creating a file system");
     let label = label.to_owned();
     Namespace {

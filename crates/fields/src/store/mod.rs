@@ -76,7 +76,7 @@ impl FieldStore {
         let version = layout::LAYOUT_VERSION.to_string();
         let metadata: [(&str, &[u8]); 2] =
             [(layout::VERSION, version.as_bytes()), (layout::SCHEMA, schema.text().as_bytes())];
-        let new = NewContainer { label: Some(label), metadata: &metadata, ..Default::default() };
+        let new = NewContainer::named(label).with_metadata(&metadata);
         pool.create_container(&new).wait()?;
         let container = pool.open_container(label, OpenMode::ReadWrite).wait()?;
         Self::of(container, schema.clone())

@@ -327,11 +327,7 @@ mod tests {
         );
         let metadata: [(&str, &[u8]); 2] =
             [(layout::VERSION, b"1"), (layout::SCHEMA, text.as_bytes())];
-        let new = esker::backend::NewContainer {
-            label: Some("fields"),
-            metadata: &metadata,
-            ..Default::default()
-        };
+        let new = esker::backend::NewContainer::named("fields").with_metadata(&metadata);
         pool.create_container(&new).wait().unwrap();
         let store = FieldStore::open(&pool, "fields", OpenMode::ReadWrite).unwrap();
         let key = Key::parse("run=a,type=fc,date=20200601,step=0").unwrap();

@@ -36,7 +36,7 @@ pub fn containers(make: Make<'_>) {
 }
 
 fn create(store: &Store, label: &str) -> Result<ContainerInfo> {
-    store.pool.create_container(&NewContainer { label: Some(label), ..Default::default() }).wait()
+    store.pool.create_container(&NewContainer::named(label)).wait()
 }
 
 fn open(store: &Store, name: &str) -> Result<Container> {
@@ -46,8 +46,7 @@ fn open(store: &Store, name: &str) -> Result<Container> {
 fn a_container_is_known_by_label_and_uuid(store: &Store) -> Result<()> {
     let uuid = Uuid::from_random([7; 16]);
     let checksum = Checksum::Crc64;
-    let new =
-        NewContainer { label: Some("known"), uuid: Some(uuid), checksum, ..Default::default() };
+    let new = NewContainer::named("known").with_uuid(uuid).with_checksum(checksum);
     let made = store.pool.create_container(&new).wait()?;
     assert_eq!((made.uuid, made.label.as_str()), (uuid, "known"));
     let by_label = open(store, "known")?;
@@ -61,7 +60,7 @@ fn a_container_is_known_by_label_and_uuid(store: &Store) -> Result<()> {
 fn names_are_taken_once(store: &Store) -> Result<()> {
     let first = create(store, "taken")?;
     refused(create(store, "taken"), ErrorKind::Exists);
-    let again = NewContainer { uuid: Some(first.uuid), ..Default::default() };
+    let again = NewContainer::nameless().with_uuid(first.uuid);
     refused(store.pool.create_container(&again).wait(), ErrorKind::Exists);
     store.pool.destroy_container("taken", false).wait()?;
     let second = create(store, "taken")?;

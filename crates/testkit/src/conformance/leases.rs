@@ -68,7 +68,7 @@ fn leases_after_the_unlink_share_it(store: &Store) -> Result<()> {
 
 fn objects_and_containers_are_apart(store: &Store) -> Result<()> {
     let (leased, other) = (store.object()?, store.object()?);
-    let new = esker_backend::NewContainer { label: Some("apart"), ..Default::default() };
+    let new = esker_backend::NewContainer::named("apart");
     store.pool.create_container(&new).wait()?;
     let elsewhere = store.pool.open_container("apart", OpenMode::ReadWrite).wait()?;
     let same = elsewhere.object(leased.oid());

@@ -78,7 +78,7 @@ fn limits_are_kept(store: &Store) -> Result<()> {
 
 fn a_container_begins_with_its_metadata(store: &Store) -> Result<()> {
     let metadata: [(&str, &[u8]); 2] = [("attr:a", b"1"), ("prop:b", b"2")];
-    let new = NewContainer { label: Some("with"), metadata: &metadata, ..Default::default() };
+    let new = NewContainer::named("with").with_metadata(&metadata);
     store.pool.create_container(&new).wait()?;
     let container = store.pool.open_container("with", OpenMode::ReadOnly).wait()?;
     assert_eq!(container.attributes().get("a").wait()?.as_deref(), Some(b"1".as_slice()));

@@ -34,7 +34,7 @@ fn numbers_follow_each_other(store: &Store) -> Result<()> {
 }
 
 fn numbers_begin_where_asked(store: &Store) -> Result<()> {
-    let new = NewContainer { label: Some("begun"), first_oid: 1 << 40, ..Default::default() };
+    let new = NewContainer::named("begun").with_first_oid(1 << 40);
     store.pool.create_container(&new).wait()?;
     let container = store.pool.open_container("begun", OpenMode::ReadWrite).wait()?;
     assert_eq!(container.allocate_oids(3).wait()?, 1 << 40);

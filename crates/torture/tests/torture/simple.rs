@@ -8,7 +8,7 @@ use esker_types::{ErrorKind, ObjectType, Result};
 
 /// The Key-Value of container `label`, which is made where there is none.
 pub(crate) fn kv(pool: &Pool, label: &str) -> Result<(Container, Kv)> {
-    let new = NewContainer { label: Some(label), ..Default::default() };
+    let new = NewContainer::named(label);
     match pool.create_container(&new).wait() {
         Err(error) if error.kind() != ErrorKind::Exists => return Err(error),
         _ => {}

@@ -29,7 +29,7 @@ fn exclusive_use_stands_alone_over_processes() {
     let folder = Folder::new(Sort::Memory);
     let path = common::make(&folder, "pool", Sort::Memory, Shape::SMALL);
     let pool = common::open(&path);
-    let new = NewContainer { label: Some("c"), ..Default::default() };
+    let new = NewContainer::named("c");
     pool.create_container(&new).wait().expect("making a container");
     for round in 0..3 {
         let signal = folder.path().join(format!("held-{round}"));

@@ -24,7 +24,7 @@ fn layout(mode: Mode, contention: Contention) -> Layout {
 
 fn pool() -> Pool {
     let pool = Pool::from_backend(Arc::new(Memory::new(2)), OpenMode::ReadWrite);
-    let new = NewContainer { label: Some("main"), ..NewContainer::default() };
+    let new = NewContainer::named("main");
     pool.create_container(&new).wait().unwrap();
     pool
 }

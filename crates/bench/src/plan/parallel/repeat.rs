@@ -85,7 +85,7 @@ impl Stage<'_> {
         let Self { site, case, meeting, .. } = self;
         let container = meeting.tell(|| {
             let label = format!("esker-bench-{}-{repeat}", std::process::id());
-            let new = NewContainer { label: Some(&label), ..NewContainer::default() };
+            let new = NewContainer::named(&label);
             site.pool.create_container(&new).wait()?;
             Ok(label)
         })?;

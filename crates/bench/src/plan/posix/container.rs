@@ -64,7 +64,7 @@ impl OpenContainer {
         let own = || format!("esker-bench-{}", std::process::id());
         let label = subject.container.clone().unwrap_or_else(own);
         if made {
-            let new = NewContainer { label: Some(&label), ..NewContainer::default() };
+            let new = NewContainer::named(&label);
             Dfs::create_container(&pool, &new, &subject.new)?;
         }
         Ok((Self { pool, url, medium, label, made }, scratch))

@@ -58,13 +58,14 @@ impl Wanted {
     ) -> T {
         let metadata: Vec<_> =
             self.metadata.iter().map(|(name, value)| (name.as_str(), value.as_slice())).collect();
-        make(&NewContainer {
-            label: label.or(self.label.as_deref()),
-            uuid: self.uuid,
-            checksum: self.checksum,
-            metadata: &metadata,
-            first_oid: self.first_oid,
-        })
+        make(
+            &NewContainer::nameless()
+                .with_label(label.or(self.label.as_deref()))
+                .with_uuid(self.uuid)
+                .with_checksum(self.checksum)
+                .with_metadata(&metadata)
+                .with_first_oid(self.first_oid),
+        )
     }
 
     fn take(&mut self, property: &Property, value: Value) -> Result<()> {

@@ -114,7 +114,7 @@ impl Run {
         let mode = if self.read_only { OpenMode::ReadOnly } else { OpenMode::ReadWrite };
         let pool = Pool::connect(&name, mode)?;
         if self.create {
-            let new = NewContainer { label: Some(label), ..NewContainer::default() };
+            let new = NewContainer::named(label);
             match Dfs::create_container(&pool, &new, &NewDfs::default()) {
                 Err(error) if error.kind() != ErrorKind::Exists => return Err(error),
                 _ => {}

@@ -20,7 +20,7 @@ pub(crate) struct World {
 }
 
 fn make_container(pool: &Pool, label: &str) -> Result<()> {
-    let new = NewContainer { label: Some(label), ..Default::default() };
+    let new = NewContainer::named(label);
     match pool.create_container(&new).wait() {
         Err(error) if error.kind() != ErrorKind::Exists => Err(error),
         _ => Ok(()),

@@ -36,7 +36,7 @@ impl Arena {
         let folder = Folder::new(Sort::Memory);
         let shape = Shape { segments: 64, index_bytes: 16 << 20, ..Shape::SMALL };
         let pool = common::make(&folder, "pool", Sort::Memory, shape);
-        let container = NewContainer { label: Some(LABEL), ..Default::default() };
+        let container = NewContainer::named(LABEL);
         let new = NewDfs { chunk_size: CHUNK, ..NewDfs::default() };
         Dfs::create_container(&common::open(&pool), &container, &new).expect("a namespace");
         let seed = seed();

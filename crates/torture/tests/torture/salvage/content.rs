@@ -21,13 +21,10 @@ pub(super) type Place = (u32, ObjectId, Vec<u8>, Vec<u8>, Option<u64>);
 pub(super) type Content = BTreeMap<Place, Vec<u8>>;
 
 fn container(pool: &Pool, label: &str) -> Container {
-    let new = NewContainer {
-        label: Some(label),
-        checksum: Checksum::Crc64,
-        metadata: &[("prop:layout", b"of the test")],
-        first_oid: 10,
-        ..NewContainer::default()
-    };
+    let new = NewContainer::named(label)
+        .with_checksum(Checksum::Crc64)
+        .with_metadata(&[("prop:layout", b"of the test")])
+        .with_first_oid(10);
     pool.create_container(&new).wait().expect("making a container");
     pool.open_container(label, OpenMode::ReadWrite).wait().expect("opening a container")
 }
@@ -95,7 +92,7 @@ fn levels(run: &Container, oid: ObjectId) {
 }
 
 fn files(pool: &Pool) {
-    let new = NewContainer { label: Some("home"), ..NewContainer::default() };
+    let new = NewContainer::named("home");
     let dfs = NewDfs { chunk_size: 16 << 10, ..NewDfs::default() };
     Dfs::create_container(pool, &new, &dfs).expect("a namespace");
     let home = mount(pool);
