@@ -15,7 +15,7 @@ PRELOAD := $(RELEASE)/libesker_preload.so
 BUILT := $(ESKER) $(LIBDAOS) $(PRELOAD)
 SOURCES := $(shell find Cargo.toml Cargo.lock crates -name '*.rs' -o -name '*.toml' -o -name '*.lock')
 
-.PHONY: build demo test soak check bench wheel wheels install uninstall deb fmt clean help ceph-up ceph-down
+.PHONY: build demo test soak check bench figures book wheel wheels install uninstall deb fmt clean help ceph-up ceph-down
 
 build: $(BUILT) ## Build the command line, libdaos and the interception library, optimised
 
@@ -55,6 +55,14 @@ wheels: ## Build the Python wheels for CPython 3.9 and later on Linux with glibc
 bench: build ## Measure arrays and keys relative to the medium's limit (ARGS= is passed to `esker bench`)
 	$(ESKER) bench array $(ARGS)
 	$(ESKER) bench kv $(ARGS)
+
+figures: build ## Measure every figure of docs/performance.md on this machine, into build/figures (ARGS=--quick to try it, see scripts/figures.py)
+	scripts/setup.sh python
+	build/python/bin/python scripts/figures.py measure $(ESKER) $(LIBDAOS) $(ARGS)
+
+book: ## Build the book of the documentation into build/book/html
+	scripts/setup.sh lint
+	scripts/book.sh
 
 ceph-up: ## Start a Ceph cluster on loopback in build/ceph (ARGS="--store bluestore --auth FOLDER", see scripts/ceph.sh)
 	scripts/setup.sh ceph

@@ -29,6 +29,13 @@ python_lints() {
     step build/python/bin/ruff format --quiet --no-cache --check python
 }
 
+# The tables, the chart and the book are made from what is checked in.
+pages() {
+    step build/python/bin/rumdl check --quiet .
+    step build/python/bin/python scripts/figures.py check
+    step scripts/book.sh
+}
+
 step cargo fetch --quiet --locked
 step cargo fmt --all --check
 step cargo clippy --quiet --workspace --lib --bins -- -D warnings
@@ -38,4 +45,5 @@ advisories
 step cargo publish --quiet --dry-run --workspace --no-verify --allow-dirty --locked
 step shellcheck -x .ci/run scripts/*.sh tests/packages/*.sh
 python_lints
+pages
 step cargo test --quiet -p esker-tidy

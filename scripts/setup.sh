@@ -5,7 +5,7 @@
 #   fields   also ecCodes, which reads GRIB
 #   fuse     also what mounting needs, if this machine has the device
 #   ceph     also librados, and the daemons of a cluster for tests
-#   lint     also rustfmt, clippy, cargo-deny and shellcheck
+#   lint     also rustfmt, clippy, cargo-deny, shellcheck and mdbook
 #   python   also the tools that build, check and test the Python package, into build/python
 #   deb      also the tools that build Debian packages
 #   wheels   also the tools that build wheels for other machines, into build/python
@@ -117,6 +117,14 @@ install_cargo_deny() {
     CARGO_PROFILE_DEV_DEBUG=0 cargo install --quiet --locked --debug cargo-deny
 }
 
+# Of the book only the HTML is wanted, with its search: no server.
+install_mdbook() {
+    mdbook --version >/dev/null 2>&1 && return
+    echo "installing: mdbook (about a minute)"
+    CARGO_PROFILE_DEV_DEBUG=0 cargo install --quiet --locked --debug --no-default-features --features search \
+        mdbook --version 0.5.4
+}
+
 has_python() {
     python3 -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))'
 }
@@ -154,6 +162,6 @@ for group in "$@"; do
     esac
 done
 install_missing "${missing[@]}"
-[[ " $* " != *" lint "* ]] || install_cargo_deny
+[[ " $* " != *" lint "* ]] || { install_cargo_deny && install_mdbook; }
 [[ " $* " != *" python "* && " $* " != *" wheels "* ]] || install_python_tools
 [[ " $* " != *" wheels "* ]] || install_wheel_tools

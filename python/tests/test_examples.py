@@ -1,6 +1,7 @@
 """The examples do what they say."""
 
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -53,3 +54,14 @@ def test_ensemble_mean(shared, tmp_path):
     assert "members.grib: 3 fields" in shown
     # Members lie 0.5 K apart; the values of the first go from 850.5 to 889.5.
     assert "mean 870.50, spread 0.41 K" in shown
+
+
+def test_readme(tmp_path, monkeypatch):
+    page = EXAMPLES.parents[1] / "README.md"
+    (block,) = re.findall(r"^```python\n(.*?)^```", page.read_text(), re.M | re.S)
+    monkeypatch.setenv("ESKER_POOLS", str(tmp_path))
+    esker.Pool.create("tank", 64 << 20, dir=tmp_path).create_container("run1")
+    exec(block, {})
+    with esker.Pool("tank").container("run1") as container:
+        assert container.kv("index")["t2m"] == b"2.1"
+        assert container.array("field-2").read(99, 1) == b"8 bytes."

@@ -1,4 +1,4 @@
-"""What the README shows passes a type checker, with the types that the package promises."""
+"""What the README and the tutorials show passes a type checker, with the types that the package promises."""
 
 import pathlib
 import re
@@ -9,7 +9,8 @@ import pytest
 
 pytest.importorskip("mypy")
 
-README = pathlib.Path(__file__).resolve().parents[2] / "README.md"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "tutorials").glob("*.md"))]
 
 PRELUDE = """
 import esker
@@ -47,9 +48,13 @@ def check(text, python, tmp_path):
 
 
 @pytest.mark.parametrize("python", ["3.11", "3.13"])
-def test_the_readme_passes(python, tmp_path):
-    blocks = re.findall(r"^```python\n(.*?)^```", README.read_text(), re.M | re.S)
-    assert len(blocks) >= 2
+def test_the_pages_pass(python, tmp_path):
+    blocks = [
+        block
+        for page in PAGES
+        for block in re.findall(r"^```python\n(.*?)^```", page.read_text(), re.M | re.S)
+    ]
+    assert len(blocks) >= 4
     status, words = check("\n".join(blocks) + MORE, python, tmp_path)
     assert status == 0, words
 

@@ -7,7 +7,8 @@
 
 pub mod arrows;
 pub mod fences;
-pub mod links;
+pub mod limits;
+pub mod pages;
 pub mod sizes;
 pub mod skips;
 pub mod text;

@@ -52,13 +52,6 @@ impl Tree {
     pub(crate) fn file(&self, path: &str) -> Option<&File> {
         self.files.iter().find(|file| file.path == path)
     }
-
-    /// True for a tracked file, and for a folder that holds one.
-    pub(crate) fn has(&self, path: &str) -> bool {
-        let folder = format!("{path}/");
-        path.is_empty()
-            || self.files.iter().any(|file| file.path == path || file.path.starts_with(&folder))
-    }
 }
 
 impl File {

@@ -1,5 +1,5 @@
 //! The rules, one test each, on the whole repository.
-use esker_tidy::{Finding, Tree, arrows, fences, links, sizes, skips, text, waits};
+use esker_tidy::{Finding, Tree, arrows, fences, limits, pages, sizes, skips, text, waits};
 
 fn demand(rule: impl Fn(&Tree) -> Vec<Finding>) {
     let tree = Tree::of_repository().expect("the tracked files can be read");
@@ -66,11 +66,21 @@ fn no_machine_is_named() {
 }
 
 #[test]
-fn links_lead_somewhere() {
-    demand(links::broken);
+fn limits_are_as_documented() {
+    demand(limits::stale);
 }
 
 #[test]
 fn decisions_are_listed() {
-    demand(links::unlisted_decisions);
+    demand(pages::unlisted_decisions);
+}
+
+#[test]
+fn pages_are_in_the_book() {
+    demand(pages::outside_the_book);
+}
+
+#[test]
+fn cited_tests_exist() {
+    demand(pages::unknown_tests);
 }

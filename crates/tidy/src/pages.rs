@@ -1,0 +1,98 @@
+//! What pages owe the reader beyond links that lead somewhere (`make check` follows those with rumdl): every
+//! page is listed, and the tests that are cited exist.
+use crate::tree::File;
+use crate::{Finding, Tree};
+use std::collections::HashSet;
+
+const DECISIONS: &str = "docs/decisions/";
+const BOOK: &str = "docs/SUMMARY.md";
+
+/// Decisions that the index beside them does not name.
+pub fn unlisted_decisions(tree: &Tree) -> Vec<Finding> {
+    unlisted(tree, &format!("{DECISIONS}README.md"), DECISIONS)
+}
+
+/// Pages in `docs` that the table of contents of the book does not name.
+pub fn outside_the_book(tree: &Tree) -> Vec<Finding> {
+    unlisted(tree, BOOK, "docs/")
+}
+
+fn unlisted(tree: &Tree, index: &str, folder: &str) -> Vec<Finding> {
+    let listed = tree.file(index).map_or("", |file| file.text.as_str());
+    let base = index.rsplit_once('/').map_or("", |(base, _)| base);
+    let pages = tree.files().filter(|file| file.extension() == "md" && file.path != index);
+    let missing = pages.filter(|file| {
+        let link = file.path.strip_prefix(base).unwrap_or_default().trim_start_matches('/');
+        file.path.starts_with(folder) && !listed.contains(&format!("({link})"))
+    });
+    missing.map(|file| file.finding(1, format!("not listed in {index}"))).collect()
+}
+
+/// Names shorter than this are not all of tests: environment variables, members, functions of C.
+const TEST_WORDS_MIN: usize = 4;
+
+/// Names of tests in Markdown, between backquotes, that no source has.
+pub fn unknown_tests(tree: &Tree) -> Vec<Finding> {
+    let words = words_of_sources(tree);
+    let pages = tree.files().filter(|file| file.extension() == "md");
+    pages.flat_map(|page| unknown_tests_of(page, &words)).collect()
+}
+
+fn words_of_sources(tree: &Tree) -> HashSet<&str> {
+    let sources = tree.files().filter(|file| file.extension() != "md");
+    let is_between = |c: char| !c.is_ascii_alphanumeric() && c != '_';
+    sources.flat_map(|file| file.text.split(is_between)).collect()
+}
+
+fn unknown_tests_of(page: &File, words: &HashSet<&str>) -> Vec<Finding> {
+    let lines = page.text.lines().zip(1..);
+    let cited = lines.flat_map(|(text, line)| cited_tests(text).map(move |name| (name, line)));
+    let unknown = cited.filter(|(name, _)| !words.contains(name));
+    unknown.map(|(name, line)| page.finding(line, format!("no test is called `{name}`"))).collect()
+}
+
+/// Every `name_of_a_test` of a line, without the file or topic that stands before it.
+fn cited_tests(line: &str) -> impl Iterator<Item = &str> {
+    let quoted = line.split('`').skip(1).step_by(2);
+    quoted.map(|text| text.rsplit(": ").next().unwrap_or(text)).filter(|name| is_name(name))
+}
+
+fn is_name(text: &str) -> bool {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    text.split('_').count() >= TEST_WORDS_MIN && text.chars().all(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(rule: fn(&Tree) -> Vec<Finding>, texts: &[(&str, &str)]) -> Vec<usize> {
+        rule(&Tree::of_texts(texts)).iter().map(|finding| finding.line).collect()
+    }
+
+    #[test]
+    fn decisions_are_listed() {
+        let listed = ("docs/decisions/README.md", "[one](0001-one.md)");
+        let one = ("docs/decisions/0001-one.md", "");
+        let two = ("docs/decisions/0002-two.md", "");
+        assert_eq!(lines(unlisted_decisions, &[listed, one]), [0; 0]);
+        assert_eq!(lines(unlisted_decisions, &[listed, one, two]), [1]);
+    }
+
+    #[test]
+    fn pages_are_in_the_book() {
+        let contents = (BOOK, "- [One](one.md)\n- [Two](tutorials/two.md)");
+        let pages = [contents, ("docs/one.md", ""), ("docs/tutorials/two.md", ""), ("a.md", "")];
+        assert_eq!(lines(outside_the_book, &pages), [0; 0]);
+        assert_eq!(lines(outside_the_book, &[contents, ("docs/two.md", "")]), [1]);
+    }
+
+    #[test]
+    fn cited_tests_exist() {
+        let test = ("crates/a/tests/a.rs", "fn writers_take_turns_here() {}");
+        let good = ("docs/a.md", "`topic: writers_take_turns_here`, `KEY_MAX`, `two_words`");
+        assert_eq!(lines(unknown_tests, &[test, good]), [0; 0]);
+        let bad = ("docs/a.md", "so\n(`writers_take_turns_there`)");
+        assert_eq!(lines(unknown_tests, &[test, bad]), [2]);
+    }
+}
