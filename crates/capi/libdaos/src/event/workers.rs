@@ -173,3 +173,57 @@ fn without_signals<T>(work: impl FnOnce() -> T) -> T {
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut()) };
     result
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::poll_fn;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::mpsc;
+    use std::task::Poll;
+
+    const OPERATIONS: usize = 5000;
+
+    /// Those who wait until all have come.
+    #[derive(Default)]
+    struct Gathering {
+        come: AtomicUsize,
+        wakers: Mutex<Vec<Waker>>,
+    }
+
+    impl Gathering {
+        async fn wait(&self) {
+            let mut has_come = false;
+            poll_fn(|context| {
+                let mut wakers = self.wakers.lock().unwrap();
+                if !std::mem::replace(&mut has_come, true) {
+                    self.come.fetch_add(1, Ordering::SeqCst);
+                }
+                if self.come.load(Ordering::SeqCst) == OPERATIONS {
+                    wakers.drain(..).for_each(Waker::wake);
+                    return Poll::Ready(());
+                }
+                wakers.push(context.waker().clone());
+                Poll::Pending
+            })
+            .await;
+        }
+    }
+
+    #[test]
+    fn thousands_are_under_way_on_a_few_threads() {
+        let gathering = Arc::new(Gathering::default());
+        let (done, ended) = mpsc::channel();
+        for number in 0..OPERATIONS {
+            let (gathering, done) = (Arc::clone(&gathering), done.clone());
+            submit(async move {
+                gathering.wait().await;
+                done.send(number).unwrap();
+            });
+        }
+        drop(done);
+        let threads = WORKERS.get().jobs().threads.len();
+        assert!(threads <= threads_max(), "{threads} threads");
+        assert_eq!(ended.iter().count(), OPERATIONS, "each waits for all others");
+    }
+}
