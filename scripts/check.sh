@@ -39,6 +39,7 @@ pages() {
 step cargo fetch --quiet --locked
 step cargo fmt --all --check
 step cargo clippy --quiet --workspace --lib --bins -- -D warnings
+step cargo clippy --quiet -p esker --no-default-features -- -D warnings
 step cargo clippy --quiet --workspace --all-targets -- -D warnings "${in_tests[@]}"
 step cargo deny --log-level error check licenses bans sources
 advisories

@@ -69,6 +69,7 @@ pub use esker_backend::Reply;
 pub use esker_native::Native;
 pub use esker_os::executor::{Task, Wait, block_on, side_by_side, task};
 pub use esker_os::generation;
+#[cfg(feature = "posix")]
 pub use esker_posix::{Posix, PosixCheck, PosixPool, PosixUrl};
 #[cfg(feature = "rados")]
 pub use esker_rados::{Rados, RadosUrl};

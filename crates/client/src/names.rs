@@ -9,8 +9,8 @@
 //! | `rados:POOL?conf=FILE` | the pool in a pool of Ceph (`RadosUrl`), made when it is first written to |
 //! | `memory:name` | a pool in this process's memory, made when first named |
 use esker_backend::Pool;
-use esker_memory::Memory;
 use esker_native::Native;
+#[cfg(feature = "posix")]
 use esker_posix::{Posix, PosixPool, PosixUrl};
 use esker_store::Superblock;
 use esker_types::info::OpenMode;
@@ -67,6 +67,7 @@ pub fn list() -> Vec<(PathBuf, Superblock)> {
 }
 
 /// All pools of files in the pool directories, by path.
+#[cfg(feature = "posix")]
 #[must_use]
 pub fn list_posix() -> Vec<(PathBuf, PosixPool)> {
     let mut pools: Vec<_> = candidates()
@@ -82,6 +83,7 @@ pub enum Named {
     /// A pool of this machine, by its directory.
     Native(PathBuf),
     /// A pool of files.
+    #[cfg(feature = "posix")]
     Posix(PosixUrl),
 }
 
@@ -90,15 +92,18 @@ impl Named {
     #[must_use]
     pub fn path(&self) -> &Path {
         match self {
-            Self::Native(path) | Self::Posix(PosixUrl { path, .. }) => path,
+            Self::Native(path) => path,
+            #[cfg(feature = "posix")]
+            Self::Posix(PosixUrl { path, .. }) => path,
         }
     }
 
     fn at(path: PathBuf) -> Self {
-        match PosixPool::is_at(&path) {
-            true => Self::Posix(PosixUrl { path, fsync: None }),
-            false => Self::Native(path),
+        #[cfg(feature = "posix")]
+        if PosixPool::is_at(&path) {
+            return Self::Posix(PosixUrl { path, fsync: None });
         }
+        Self::Native(path)
     }
 }
 
@@ -107,6 +112,7 @@ impl Named {
 /// # Errors
 /// `NotFound` where there is none; `BadPath` for a URL of another sort.
 pub fn resolve(name: &str) -> Result<Named> {
+    #[cfg(feature = "posix")]
     if let Some(url) = PosixUrl::parse(name)? {
         return Ok(Named::Posix(url));
     }
@@ -138,6 +144,7 @@ pub fn resolve(name: &str) -> Result<Named> {
 pub fn find(name: &str) -> Result<PathBuf> {
     match resolve(name)? {
         Named::Native(path) => Ok(path),
+        #[cfg(feature = "posix")]
         Named::Posix(_) => Err(Error::new(
             ErrorKind::NotSupported,
             format!("{name} is a pool of files (posix): this is for pools of this machine only"),
@@ -147,14 +154,26 @@ pub fn find(name: &str) -> Result<PathBuf> {
 
 fn by_uuid(uuid: Uuid) -> Option<PathBuf> {
     let native = list().into_iter().find(|(_, pool)| pool.uuid == uuid).map(|(path, _)| path);
-    let posix = || list_posix().into_iter().find(|(_, pool)| pool.uuid == uuid);
-    native.or_else(|| posix().map(|(path, _)| path))
+    #[cfg(feature = "posix")]
+    let native = native.or_else(|| {
+        let posix = list_posix().into_iter().find(|(_, pool)| pool.uuid == uuid);
+        posix.map(|(path, _)| path)
+    });
+    native
 }
 
 fn by_label(name: &str) -> Option<PathBuf> {
     let plain = !name.is_empty() && !name.contains('/') && name != "." && name != "..";
     let mut places = pool_directories().into_iter().map(|directory| directory.join(name));
-    places.find(|path| plain && (path.join("pool").exists() || PosixPool::is_at(path)))
+    places.find(|path| plain && is_pool(path))
+}
+
+fn is_pool(path: &Path) -> bool {
+    #[cfg(feature = "posix")]
+    if PosixPool::is_at(path) {
+        return true;
+    }
+    path.join("pool").exists()
 }
 
 fn unknown(name: &str) -> Error {
@@ -172,8 +191,9 @@ fn unknown(name: &str) -> Error {
 
 /// Opens the pool of this name.
 pub(crate) fn connect(name: &str, mode: OpenMode) -> Result<Arc<dyn Pool>> {
+    #[cfg(feature = "memory")]
     if let Some(name) = name.strip_prefix("memory:") {
-        return Ok(Arc::new(Memory::named(name)));
+        return Ok(Arc::new(esker_memory::Memory::named(name)));
     }
     #[cfg(feature = "rados")]
     if let Some(url) = crate::RadosUrl::parse(name)? {
@@ -181,6 +201,7 @@ pub(crate) fn connect(name: &str, mode: OpenMode) -> Result<Arc<dyn Pool>> {
     }
     Ok(match resolve(name)? {
         Named::Native(path) => Arc::new(Native::open(&path, mode)?),
+        #[cfg(feature = "posix")]
         Named::Posix(url) => Arc::new(Posix::open(&url, mode)?),
     })
 }
