@@ -3,11 +3,11 @@
 use crate::limits::CHECKSUM_CHUNK;
 use crc_fast::{CrcAlgorithm, Digest};
 
-/// Which checksum a container asks for (DAOS: container property `csum`).
+/// The checksum of a container's data (DAOS: container property `csum`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Checksum {
-    /// None: damage goes unnoticed. The user has to ask for this.
+    /// No checksum: corruption goes unnoticed. Never the default.
     Off = 0,
     /// CRC-32C (Castagnoli), the default.
     #[default]
@@ -23,7 +23,7 @@ impl Checksum {
         [Self::Off, Self::Crc32c, Self::Crc64].get(usize::from(code)).copied()
     }
 
-    /// Bytes one sum takes.
+    /// Bytes of one checksum.
     #[must_use]
     pub const fn width(self) -> usize {
         match self {
@@ -33,7 +33,7 @@ impl Checksum {
         }
     }
 
-    /// The sum over `data`; zero for [`Checksum::Off`].
+    /// The checksum of `data`; zero for [`Checksum::Off`].
     #[must_use]
     pub fn sum(self, data: &[u8]) -> u64 {
         match self {
@@ -43,26 +43,26 @@ impl Checksum {
         }
     }
 
-    /// Number of sums that cover `bytes` bytes.
+    /// Number of checksums that cover `bytes` bytes.
     #[must_use]
     pub const fn chunks(bytes: usize) -> usize {
         bytes.div_ceil(CHECKSUM_CHUNK)
     }
 
-    /// Appends the sum of one chunk to a table of sums.
+    /// Appends the checksum of one chunk to a table.
     pub fn push(self, data: &[u8], table: &mut impl Extend<u8>) {
         let sum = self.sum(data).to_le_bytes();
         table.extend(sum.into_iter().take(self.width()));
     }
 
-    /// Appends the sums of all chunks of `data` to a table of sums.
+    /// Appends the checksums of all chunks of `data` to a table.
     pub fn push_all(self, data: &[u8], table: &mut impl Extend<u8>) {
         if self != Self::Off {
             data.chunks(CHECKSUM_CHUNK).for_each(|chunk| self.push(chunk, table));
         }
     }
 
-    /// Sums of what comes bit by bit, to be appended to a table of sums.
+    /// Checksums of data that arrives in pieces, appended to a table.
     pub fn summing<T: Extend<u8>>(self, table: &mut T) -> Summing<'_, T> {
         Summing { checksum: self, digest: self.digest(), filled: 0, table }
     }
@@ -75,7 +75,7 @@ impl Checksum {
         }
     }
 
-    /// True where `data`, one chunk, has the sum at place `index` of the table.
+    /// True if `data`, which is one chunk, matches the checksum at `index` of the table.
     #[must_use]
     pub fn matches(self, data: &[u8], table: &[u8], index: usize) -> bool {
         let width = self.width();
@@ -84,18 +84,18 @@ impl Checksum {
     }
 }
 
-/// The sums of data that comes bit by bit.
+/// Computes the checksums of data that arrives in pieces.
 pub struct Summing<'t, T> {
     checksum: Checksum,
-    /// Over the bytes of the chunk so far.
+    /// Of the bytes of the current chunk.
     digest: Option<Digest>,
-    /// Their number.
+    /// Number of those bytes.
     filled: usize,
     table: &'t mut T,
 }
 
 impl<T: Extend<u8>> Summing<'_, T> {
-    /// Goes on with `data`.
+    /// Adds the next piece.
     pub fn add(&mut self, mut data: &[u8]) {
         while !data.is_empty() {
             let (part, rest) = data.split_at(data.len().min(CHECKSUM_CHUNK - self.filled));
@@ -108,7 +108,7 @@ impl<T: Extend<u8>> Summing<'_, T> {
         }
     }
 
-    /// Ends with the sum of the last chunk.
+    /// Appends the checksum of the last chunk.
     pub fn finish(mut self) {
         if self.filled > 0 {
             self.push();
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn every_flipped_bit_is_seen() {
+    fn every_flipped_bit_is_detected() {
         let data = vec![7u8; CHECKSUM_CHUNK + 100];
         for checksum in [Checksum::Crc32c, Checksum::Crc64] {
             let mut table = Vec::new();

@@ -12,7 +12,7 @@ pub const ORIGIN_UNIX_SECONDS: u64 = 1_609_459_200;
 
 const LOGICAL_MASK: u64 = (1 << LOGICAL_BITS) - 1;
 
-/// When an update happened, comparable over all targets of a pool.
+/// When an update happened, comparable across all targets of a pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Epoch(pub u64);
 
@@ -20,7 +20,7 @@ impl Epoch {
     /// Later than every update (DAOS: `DAOS_EPOCH_MAX`).
     pub const MAX: Self = Self(u64::MAX);
 
-    /// The wall clock's tick; zero where the clock stands before 2021.
+    /// The tick of the wall clock; zero if the clock is set to a time before 2021.
     #[must_use]
     pub fn now() -> Self {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

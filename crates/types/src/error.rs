@@ -6,35 +6,35 @@ use std::sync::Arc;
 /// Result with Esker's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What went wrong, seen from what the caller can do about it.
+/// What went wrong, classified by what the caller can do about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The user or the handle may not do this; ask for access.
+    /// The user or the handle has no permission; ask for access.
     NoPermission,
     /// The handle is unknown, closed, or of another sort; fix the program.
     NoHandle,
     /// An argument is wrong; fix the input.
     Invalid,
-    /// The thing exists already.
+    /// It exists already.
     Exists,
-    /// The thing does not exist.
+    /// It does not exist.
     NotFound,
     /// The pool is full; delete something or make a larger pool.
     NoSpace,
-    /// It was done before; nothing more to do.
+    /// It is done already; nothing is left to do.
     Already,
-    /// Memory ran out, or a memory limit was hit.
+    /// Out of memory, or beyond a memory limit.
     NoMemory,
-    /// This release does not have the function.
+    /// This release does not implement the function.
     NotImplemented,
-    /// This backend cannot do it; see its capabilities.
+    /// This backend does not support it; see its capabilities.
     NotSupported,
     /// It took longer than allowed; retry later.
     TimedOut,
-    /// Somebody else holds it; retry when they are done.
+    /// Somebody else uses it; retry when they are done.
     Busy,
-    /// A passing shortage; retry now.
+    /// A temporary shortage; retry now.
     Again,
     /// The library is not initialised.
     Uninitialised,
@@ -64,9 +64,9 @@ pub enum ErrorKind {
     BadPath,
     /// The mode bits of a file forbid it; ask its owner.
     AccessDenied,
-    /// A part of a path that must be a directory is none.
+    /// A component of a path is not a directory.
     NotDirectory,
-    /// The operation is not one for directories.
+    /// The operation does not apply to directories.
     IsDirectory,
     /// The directory has entries; remove them first.
     NotEmpty,
@@ -76,7 +76,7 @@ pub enum ErrorKind {
     NameTooLong,
     /// The file has no such attribute.
     NoAttribute,
-    /// The file system is mounted for reading only.
+    /// The file system is mounted read-only.
     ReadOnly,
     /// The position lies past the end of the file.
     PastEnd,
@@ -84,14 +84,14 @@ pub enum ErrorKind {
     FileTooBig,
 }
 
-/// How a kind appears at the edges: DAOS error code (negative), errno (positive), Python exceptions.
+/// How a kind appears in each API: DAOS error code (negative), errno (positive), Python exceptions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Codes {
     /// DAOS code as its API returns it (`-DER_*`).
     pub der: i32,
-    /// errno of the POSIX edges.
+    /// errno of the POSIX interfaces.
     pub errno: i32,
-    /// The builtin Python exceptions as which it can be caught, beside the one of its own name.
+    /// The built-in Python exceptions that also catch it, beside the one of its own name.
     pub python: &'static [&'static str],
 }
 
@@ -143,7 +143,7 @@ impl ErrorKind {
         ]
     };
 
-    /// The one table that maps a kind to what each edge shows (codes: DAOS `daos_errno.h`).
+    /// The table that maps a kind to what each API reports (codes: DAOS `daos_errno.h`).
     #[must_use]
     pub const fn codes(self) -> Codes {
         use ErrorKind::*;
@@ -174,7 +174,7 @@ impl ErrorKind {
             RecordSize => codes(-2024, 22, &["ValueError"]),
             TxRestart => codes(-2025, 85, &["BlockingIOError"]),
             NotSupported => codes(-2037, 95, &["NotImplementedError"]),
-            // DAOS has no codes of its own for what only file systems meet.
+            // DAOS has no codes for errors that only file systems have.
             AccessDenied => codes(-1001, 13, &["PermissionError"]),
             NotDirectory => codes(-1003, 20, &["NotADirectoryError"]),
             IsDirectory => codes(-1003, 21, &["IsADirectoryError"]),
@@ -189,7 +189,7 @@ impl ErrorKind {
     }
 }
 
-/// An error of Esker: a kind for the program, a message for the person.
+/// An error of Esker: a kind for the program, a message for the user.
 ///
 /// The message names the thing, the cause and the remedy. Some errors carry the size that would
 /// have been enough (DAOS reports it beside `-DER_TRUNC`, `-DER_REC2BIG` and `-DER_KEY2BIG`).
@@ -202,7 +202,7 @@ pub struct Error {
 }
 
 impl Error {
-    /// An error of `kind` with a message for the person who reads it.
+    /// An error of `kind` with a message for the user.
     #[cold]
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into().into_boxed_str(), needed: None, source: None }
@@ -221,7 +221,7 @@ impl Error {
         self.kind
     }
 
-    /// The size that would have been enough, where that is the trouble.
+    /// The size that would have been enough, if the error is about a size.
     #[must_use]
     pub fn needed(&self) -> Option<u64> {
         self.needed
@@ -239,13 +239,13 @@ impl Error {
         self.kind.codes().der
     }
 
-    /// errno of the POSIX edges.
+    /// errno of the POSIX interfaces.
     #[must_use]
     pub fn errno(&self) -> i32 {
         self.kind.codes().errno
     }
 
-    /// From an I/O error, saying what was being done to what.
+    /// From an I/O error; `doing` says what was being done to what.
     #[cold]
     pub fn io(doing: impl fmt::Display, cause: &std::io::Error) -> Self {
         let source = cause.raw_os_error().map(std::io::Error::from_raw_os_error).map(Arc::new);

@@ -1,7 +1,7 @@
 //! Ranges of array records.
 use crate::{Error, ErrorKind, Result};
 
-/// A run of array records (DAOS: `daos_recx_t`): `count` records from index `start` on.
+/// A range of array records (DAOS: `daos_recx_t`): `count` records from index `start` on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Extent {
     /// Index of the first record.
@@ -17,19 +17,19 @@ impl Extent {
         Self { start, count }
     }
 
-    /// Index behind the last record. Saturates; [`Extent::check`] refuses extents that would wrap.
+    /// Index after the last record. Saturates; [`Extent::check`] refuses extents that would wrap.
     #[must_use]
     pub const fn end(self) -> u64 {
         self.start.saturating_add(self.count)
     }
 
-    /// True where there is no record in it.
+    /// True if it has no records.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.count == 0
     }
 
-    /// The records both have, if any.
+    /// The records that both have in common, if any.
     #[must_use]
     pub fn intersect(self, other: Self) -> Option<Self> {
         let start = self.start.max(other.start);

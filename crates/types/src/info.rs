@@ -1,18 +1,18 @@
-//! What pools, containers and snapshots say about themselves.
+//! What queries of pools, containers and snapshots return.
 use crate::{Checksum, Epoch, Uuid};
 
-/// Number of a container inside its pool: the prefix of all its keys. Never used twice.
+/// Number of a container within its pool: the prefix of all its keys. Never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ContainerId(pub u32);
 
 /// How a pool or container is opened (DAOS: `DAOS_PC_*`, `DAOS_COO_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenMode {
-    /// Reading only.
+    /// Read only.
     ReadOnly,
-    /// Reading and writing, beside others.
+    /// Read and write, shared with others.
     ReadWrite,
-    /// Reading and writing, alone; fails with [`crate::ErrorKind::Busy`] where others are in.
+    /// Reading and writing, alone; fails with [`crate::ErrorKind::Busy`] if others are in.
     Exclusive,
 }
 
@@ -26,31 +26,31 @@ pub enum ContainerRef<'a> {
 }
 
 impl<'a> ContainerRef<'a> {
-    /// A UUID where the text is one, else a label (labels never look like UUIDs).
+    /// A UUID if the text is one, else a label (labels never look like UUIDs).
     #[must_use]
     pub fn parse(text: &'a str) -> Self {
         Uuid::parse(text).map_or(Self::Label(text), Self::Uuid)
     }
 }
 
-/// Space of a pool or target, in bytes. What is free can be written: what is kept back for compaction, and for
-/// removals in a full index, is not in it.
+/// Space of a pool or target, in bytes. Free space can be written: what is reserved for compaction, and for
+/// removals from a full index, does not count as free.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Space {
-    /// What data can take.
+    /// Capacity for data.
     pub data_total: u64,
-    /// Of that, free or freed by the next collection.
+    /// Of that, free, or freed by the next garbage collection.
     pub data_free: u64,
-    /// What the index has.
+    /// Capacity of the index.
     pub index_total: u64,
     /// Of that, free for entries.
     pub index_free: u64,
-    /// What is free for data can become part of the index.
+    /// True if the index can grow into space that is free for data.
     pub is_shared: bool,
 }
 
 impl Space {
-    /// All that entries of an index can take, or values of their size.
+    /// Capacity for index entries and small values.
     #[must_use]
     pub fn entries_total(&self) -> u64 {
         self.index_total + if self.is_shared { self.data_total } else { 0 }
@@ -62,70 +62,70 @@ impl Space {
         self.index_free + if self.is_shared { self.data_free } else { 0 }
     }
 
-    /// Whatever is written, so much finds room.
+    /// Bytes that can be written, whatever their kind.
     #[must_use]
     pub fn free(&self) -> u64 {
         self.data_free.min(self.entries_free())
     }
 
-    /// The fullest of some targets, which is where a pool is full first, and its number.
+    /// The fullest of these targets, on which the pool fills up first, and its number.
     #[must_use]
     pub fn fullest(targets: &[Self]) -> Option<(usize, &Self)> {
         targets.iter().enumerate().min_by_key(|(_, target)| (target.free(), target.entries_free()))
     }
 }
 
-/// What the data lies on, found from the file system.
+/// The storage medium, as the file system reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Medium {
     /// tmpfs, DAX: mapped, no system call on the data path.
     Memory,
     /// A disk: pwrite and pread.
     Block,
-    /// A backend that is not ours, or no medium at all.
+    /// Another backend, or no medium.
     Other,
 }
 
-/// What an acknowledged update survives.
+/// Which failure an acknowledged update survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// The death of any process; not that of the machine.
+    /// The end of any process, but not a crash of the machine.
     Process,
-    /// Loss of power as well.
+    /// A power failure as well.
     Commit,
 }
 
-/// A pool as its query shows it.
+/// What a query of a pool returns.
 #[derive(Clone, Debug)]
 pub struct PoolInfo {
     /// Its id.
     pub uuid: Uuid,
     /// Its name.
     pub label: String,
-    /// Where it is: a URL every process of the machine can open.
+    /// Its URL, with which every process of the machine can open it.
     pub url: String,
     /// Space of each target.
     pub targets: Vec<Space>,
-    /// What it lies on.
+    /// Its medium.
     pub medium: Medium,
-    /// What an acknowledged update survives.
+    /// Which failure an acknowledged update survives.
     pub durability: Durability,
 }
 
-/// A container as its query shows it.
+/// What a query of a container returns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContainerInfo {
     /// Its number.
     pub id: ContainerId,
     /// Its id for users.
     pub uuid: Uuid,
-    /// Its name; empty where it has none.
+    /// Its name; empty if it has none.
     pub label: String,
     /// Checksum over its data.
     pub checksum: Checksum,
     /// When it was created.
     pub created: Epoch,
-    /// Handles on it, over all processes (best effort: processes, not handles, of others count).
+    /// Open handles of all processes (best effort: of another process any number counts as one).
     pub handles: u32,
 }
 
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_free_is_free_for_whatever_is_written() {
+    fn free_space_takes_any_kind_of_data() {
         let fixed = Space {
             data_total: 90,
             data_free: 80,

@@ -4,7 +4,7 @@ use crate::{Error, ErrorKind, Result, limits::KEY_MAX};
 /// How keys of a level of an object compare (DAOS: from the object's type).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyKind {
-    /// Byte strings. DAOS leaves the order of hashed keys open; Esker keeps both sorts sorted.
+    /// Byte strings. DAOS leaves the order of hashed keys open; Esker sorts hashed and lexical keys alike.
     Bytes,
     /// Native 64-bit integers, in numeric order.
     Integer,
@@ -22,7 +22,7 @@ impl KeyBuffer for Vec<u8> {
     }
 }
 
-/// Ends an encoded byte string; sorts before any continuation.
+/// Ends an encoded byte string; sorts before anything that may follow.
 const END: [u8; 2] = [0, 0];
 /// A zero byte inside an encoded byte string.
 const ZERO: [u8; 2] = [0, 0xff];
@@ -56,7 +56,7 @@ fn encode_bytes(key: &[u8], out: &mut impl KeyBuffer) -> Result<()> {
     Ok(())
 }
 
-/// Refuses byte strings that cannot be keys.
+/// Checks the length of a key.
 ///
 /// # Errors
 /// [`ErrorKind::Invalid`] for an empty one, [`ErrorKind::KeyTooBig`] for more than [`KEY_MAX`] bytes.
@@ -72,7 +72,7 @@ pub fn check_key_length(key: &[u8]) -> Result<()> {
     }
 }
 
-/// Length of the encoded key at the head of `encoded`, or `None` where it is damaged.
+/// Length of the encoded key at the head of `encoded`, or `None` if it is damaged.
 #[must_use]
 pub fn encoded_len(kind: KeyKind, encoded: &[u8]) -> Option<usize> {
     match kind {
@@ -92,7 +92,7 @@ fn bytes_len(encoded: &[u8]) -> Option<usize> {
     }
 }
 
-/// The key that [`encode_key`] made `encoded` of, or `None` where it is damaged.
+/// The key of which [`encode_key`] made `encoded`, or `None` if it is damaged.
 #[must_use]
 pub fn decode_key(kind: KeyKind, encoded: &[u8]) -> Option<Vec<u8>> {
     match kind {
@@ -117,7 +117,7 @@ fn decode_bytes(encoded: &[u8]) -> Option<Vec<u8>> {
     Some(key)
 }
 
-/// An integer key's value; DAOS passes it as 8 bytes in the machine's order.
+/// The value of an integer key, which DAOS passes as 8 bytes in native byte order.
 pub fn key_to_u64(key: &[u8]) -> Result<u64> {
     let bytes = key.try_into().map_err(|_| {
         Error::new(
@@ -126,6 +126,45 @@ pub fn key_to_u64(key: &[u8]) -> Result<u64> {
         )
     })?;
     Ok(u64::from_ne_bytes(bytes))
+}
+
+/// A list of keys in one allocation, as listings return it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeyBatch {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl KeyBatch {
+    /// Appends a key.
+    pub fn push(&mut self, key: &[u8]) {
+        self.bytes.extend_from_slice(key);
+        self.ends.push(self.bytes.len());
+    }
+
+    /// Number of keys.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// True if there are no keys.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// Bytes of all keys together.
+    #[must_use]
+    pub fn byte_len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// The keys in order.
+    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts.zip(&self.ends).map(|(start, &end)| &self.bytes[start..end])
+    }
 }
 
 #[cfg(test)]

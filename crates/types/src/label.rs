@@ -2,8 +2,8 @@
 use crate::limits::LABEL_MAX;
 use crate::{Error, ErrorKind, Result, Uuid};
 
-/// Refuses what is no label: 1 to [`LABEL_MAX`] of letters, digits and `:._-`, no `.` at the beginning, for a label
-/// may become the name of a file, and not like a UUID.
+/// Checks a label: 1 to [`LABEL_MAX`] letters, digits and `:._-`, not starting with `.` (a label may become the
+/// name of a hidden file otherwise), and not in the form of a UUID.
 ///
 /// # Errors
 /// [`ErrorKind::Invalid`].
@@ -19,8 +19,8 @@ pub fn check_label(label: &str) -> Result<()> {
     Err(Error::new(
         ErrorKind::Invalid,
         format!(
-            "{label:?} is no label: 1 to {LABEL_MAX} letters, digits and \":._-\", no \".\" at the beginning, \
-             not like a UUID"
+            "{label:?} is not a label: a label has 1 to {LABEL_MAX} letters, digits and \":._-\", does not start with \
+\".\", and does not look like a UUID"
         ),
     ))
 }

@@ -3,7 +3,6 @@
 #![forbid(unsafe_code)]
 
 mod array;
-mod batch;
 pub mod checksum;
 pub mod epoch;
 mod error;
@@ -13,21 +12,19 @@ pub mod info;
 mod key;
 mod label;
 pub mod limits;
-pub(crate) mod oclass;
-pub mod oclass_names;
+mod oclass;
 mod oid;
 pub mod ops;
 mod uuid;
 
 pub use array::ArrayAttributes;
-pub use batch::KeyBatch;
 pub use checksum::Checksum;
 pub use epoch::Epoch;
 pub use error::{Error, ErrorKind, Result};
 pub use extent::Extent;
 pub use hash::{StableHash, StableHasher};
 pub use key::{
-    KeyBuffer, KeyKind, check_key_length, decode_key, encode_key, encoded_len, key_to_u64,
+    KeyBatch, KeyBuffer, KeyKind, check_key_length, decode_key, encode_key, encoded_len, key_to_u64,
 };
 pub use label::check_label;
 pub use oclass::{ClassError, ObjectClass, Redundancy};

@@ -1,13 +1,13 @@
-//! Every bound of Esker in one place. A limit that is hit answers with a typed error that names it.
+//! All limits of Esker. Exceeding one gives a typed error that names it.
 
 /// Longest dkey or akey in bytes. A longer one is refused with [`crate::ErrorKind::KeyTooBig`].
 pub const KEY_MAX: usize = 512 << 10;
 
-/// Longest dkey or akey in bytes that the index of a target has in its own keys. Of a longer one it has the first
-/// bytes and a hash there, and the rest in each record under it.
+/// Longest dkey or akey in bytes that the keys of a target's index hold in full. Of a longer one they hold the
+/// first bytes and a hash, and each record under it holds the rest.
 pub const KEY_WHOLE_MAX: usize = 1024;
 
-/// Longest dkey plus akey that the index has so, once encoded (a zero byte inside a key takes two).
+/// Longest dkey plus akey that they hold in full, once encoded (a zero byte inside a key takes two).
 pub const KEY_PAIR_MAX: usize = 1900;
 
 /// Longest pool or container label in bytes (DAOS: `DAOS_PROP_LABEL_MAX_LEN`).
@@ -22,10 +22,10 @@ pub const ATTR_VALUE_MAX: usize = 64 * 1024;
 /// Values of at most this many bytes are kept inside the index, larger ones in segments.
 pub const INLINE_MAX: usize = 1024;
 
-/// Longest piece of data under one index entry; longer updates are cut into pieces of this size.
+/// Longest piece of data under one index entry; longer updates are split into pieces of this size.
 pub const EXTENT_BYTES_MAX: usize = 4 << 20;
 
-/// Most blocks by which the index of a target can grow; they are of 1 MiB, or a segment where that is smaller.
+/// Most blocks by which the index of a target can grow; each has 1 MiB, or one segment if that is smaller.
 pub const INDEX_BLOCKS_MAX: u32 = 1 << 16;
 
 /// Bytes under one checksum, so that a small read of a large extent verifies little (DAOS: csum chunk).
@@ -43,15 +43,15 @@ pub const TARGETS_MAX: usize = 64;
 /// Concurrent readers (threads, over all processes) one target admits.
 pub const READERS_MAX: u32 = 4096;
 
-/// Views (values used where they lie) one process may have at a time. Each keeps a segment from being used
-/// again, and each such segment takes a file descriptor.
+/// Views (values read in place, without a copy) that one process may have at a time. Each keeps a segment from
+/// being reused, and each such segment takes a file descriptor.
 pub const VIEWS_MAX: usize = 4096;
 
 /// Processes that may have one pool open at a time.
 pub const PROCESSES_MAX: usize = 4096;
 
 /// Buckets of the table of objects in use, over all processes of a pool. Each has room for 7 objects of a
-/// process; what finds none is taken to be in use until nobody has the pool open any more.
+/// process; an object that does not fit counts as in use until nobody has the pool open any more.
 pub const LEASE_BUCKETS: usize = 8192;
 
 /// Most bytes of data and keys one transaction may buffer before its commit.
@@ -72,8 +72,8 @@ pub const CONTAINERS_MAX: u32 = u32::MAX - 1;
 /// Most snapshots one container can have at a time.
 pub const SNAPSHOTS_MAX: usize = 1024;
 
-/// Most bytes in one dkey of an object without a convention in a posix pool: its file is written anew by
-/// every change.
+/// Most bytes in one dkey of an object without a convention in a posix pool: every change rewrites its
+/// whole file.
 pub const POSIX_DKEY_MAX: u64 = 256 << 20;
 
 /// Longest single value at dkey 0 of an object of an array type in a posix pool.
@@ -85,7 +85,7 @@ pub const RADOS_INLINE_MAX: usize = 16 << 10;
 /// Longest piece of an array kept in the map of a RADOS object.
 pub const RADOS_PIECE_INLINE_MAX: usize = 1024;
 
-/// Pieces of an array under one akey above which a rados pool joins those that touch.
+/// Pieces of an array under one akey above which a rados pool merges adjacent ones.
 pub const RADOS_PIECES_MAX: usize = 256;
 
 /// Most bytes of keys, records and small values that one transaction of a rados pool changes.
@@ -94,10 +94,10 @@ pub const RADOS_TX_BYTES_MAX: usize = 64 << 20;
 /// Entries that a rados pool asks a RADOS object for at a time.
 pub const RADOS_PAGE: u64 = 1024;
 
-/// Times an operation of a rados pool is tried again where others change the same thing.
+/// Attempts of an operation on a rados pool while others change the same object.
 pub const RADOS_TRIES_MAX: usize = 1000;
 
-/// Lines that tell what a salvage could not find; what is beyond is counted.
+/// Losses that a salvage lists; any more are only counted.
 pub const LOSSES_TOLD_MAX: usize = 1000;
 
 /// Changes with ids that a backend remembers, so that one that is sent again is not done twice; older ones are forgotten.

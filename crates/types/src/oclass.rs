@@ -2,8 +2,8 @@
 //!
 //! A class id holds a redundancy code in bits 31..24 and a number of groups in bits 15..0. Ids below
 //! 2^24 are the older, named classes. A class of as many groups as fit (`GX`) is fitted to the pool
-//! when an object id is made.
-use crate::{ObjectType, oclass_names};
+//! when an object id is generated.
+use crate::ObjectType;
 use std::fmt;
 
 /// A class of objects, by its DAOS id.
@@ -33,6 +33,28 @@ impl Redundancy {
             Self::ErasureCode { data, parity } => data + parity,
         }
     }
+
+    /// True if DAOS names the class of so many groups: wide replication comes in one group only, and eight copies
+    /// have no class at all.
+    fn is_named(self, groups: u32) -> bool {
+        match self {
+            Self::Replicas(8) => false,
+            Self::Replicas(copies) if copies > 8 => groups == 1,
+            _ => true,
+        }
+    }
+
+    fn class_name(self, groups: u32) -> String {
+        let groups = match groups {
+            GROUPS_X => "X".to_owned(),
+            number => number.to_string(),
+        };
+        match self {
+            Self::Replicas(1) => format!("S{groups}"),
+            Self::Replicas(copies) => format!("RP_{copies}G{groups}"),
+            Self::ErasureCode { data, parity } => format!("EC_{data}P{parity}G{groups}"),
+        }
+    }
 }
 
 /// Why a class cannot be used.
@@ -45,14 +67,14 @@ pub enum ClassError {
 }
 
 /// As many groups as fit.
-pub(crate) const GROUPS_X: u32 = 0xffff;
+const GROUPS_X: u32 = 0xffff;
 const REDUNDANCY_SHIFT: u32 = 24;
 const FIRST_NEW_STYLE: u32 = 1 << REDUNDANCY_SHIFT;
 const SINGLE: u32 = 1;
 const RP_XSF: u32 = 80;
 
 /// Redundancy codes and what they stand for (DAOS: `enum daos_obj_redun`).
-pub(crate) const REDUNDANCIES: [(u32, Redundancy); 25] = {
+const REDUNDANCIES: [(u32, Redundancy); 25] = {
     use Redundancy::{ErasureCode as Ec, Replicas as Rp};
     [
         (SINGLE, Rp(1)),
@@ -83,25 +105,30 @@ pub(crate) const REDUNDANCIES: [(u32, Redundancy); 25] = {
     ]
 };
 
-/// Older classes: id, redundancy code, groups (TINY 1, SMALL 4, LARGE 128, MAX as many as fit).
-const LEGACY: [(u32, u32, u32); 16] = [
-    (51, SINGLE, 1),
-    (52, SINGLE, 4),
-    (53, SINGLE, 128),
-    (54, SINGLE, GROUPS_X),
-    (60, 8, 1),
-    (61, 8, 4),
-    (62, 8, 128),
-    (63, 8, GROUPS_X),
-    (70, 14, 1),
-    (71, 14, 4),
-    (72, 14, 128),
-    (73, 14, GROUPS_X),
-    (100, 36, 1),
-    (101, 36, 4),
-    (102, 36, 128),
-    (103, 36, GROUPS_X),
+/// Older classes: name, id, redundancy code, groups (TINY 1, SMALL 4, LARGE 128, MAX as many as fit). `RP_XSF` has as
+/// many copies as the pool has domains, so it has neither.
+const LEGACY: [(&str, u32, u32, u32); 17] = [
+    ("TINY", 51, SINGLE, 1),
+    ("SMALL", 52, SINGLE, 4),
+    ("LARGE", 53, SINGLE, 128),
+    ("MAX", 54, SINGLE, GROUPS_X),
+    ("RP_TINY", 60, 8, 1),
+    ("RP_SMALL", 61, 8, 4),
+    ("RP_LARGE", 62, 8, 128),
+    ("RP_MAX", 63, 8, GROUPS_X),
+    ("RP_SF_TINY", 70, 14, 1),
+    ("RP_SF_SMALL", 71, 14, 4),
+    ("RP_SF_LARGE", 72, 14, 128),
+    ("RP_SF_MAX", 73, 14, GROUPS_X),
+    ("RP_XSF", RP_XSF, 0, 0),
+    ("EC_TINY", 100, 36, 1),
+    ("EC_SMALL", 101, 36, 4),
+    ("EC_LARGE", 102, 36, 128),
+    ("EC_MAX", 103, 36, GROUPS_X),
 ];
+
+/// Numbers of groups of the classes with a predefined name.
+const NAMED_GROUPS: [u32; 9] = [1, 2, 4, 6, 8, 12, 16, 32, GROUPS_X];
 
 impl ObjectClass {
     /// One target.
@@ -126,13 +153,28 @@ impl ObjectClass {
     /// The class of this name, written without `OC_` (`S1`, `SX`, `RP_2G1`, `EC_4P2GX`).
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
-        oclass_names::all().find(|(known, _)| known == name).map(|(_, class)| class)
+        Self::named().find(|(known, _)| known == name).map(|(_, class)| class)
     }
 
-    /// Its name without `OC_`; a fitted class is named after its groups. `None` where unknown.
+    /// Every class with a predefined name (without `OC_`), with that name.
+    pub fn named() -> impl Iterator<Item = (String, Self)> {
+        let legacy = LEGACY.iter().map(|&(name, id, ..)| (name.to_owned(), Self(id)));
+        legacy.chain(REDUNDANCIES.iter().flat_map(|&(code, redundancy)| {
+            let groups = NAMED_GROUPS.iter().filter(move |groups| redundancy.is_named(**groups));
+            groups.map(move |&groups| {
+                (redundancy.class_name(groups), Self(code << REDUNDANCY_SHIFT | groups))
+            })
+        }))
+    }
+
+    /// Its name without `OC_`; a fitted class is named after its groups. `None` if unknown.
     #[must_use]
     pub fn name(self) -> Option<String> {
-        oclass_names::name_of(self)
+        if let Some((name, ..)) = LEGACY.iter().find(|(_, id, ..)| *id == self.0) {
+            return Some((*name).to_owned());
+        }
+        let redundancy = self.redundancy().filter(|_| self.groups() > 0)?;
+        Some(redundancy.class_name(self.groups()))
     }
 
     /// Bits 31..24: the redundancy code, zero for older classes.
@@ -159,8 +201,8 @@ impl ObjectClass {
         if self.0 >= FIRST_NEW_STYLE {
             return (self.redundancy_code(), self.groups());
         }
-        let legacy = LEGACY.iter().find(|(id, _, _)| *id == self.0);
-        legacy.map_or((0, 0), |&(_, redundancy, groups)| (redundancy, groups))
+        let legacy = LEGACY.iter().find(|(_, id, ..)| *id == self.0);
+        legacy.map_or((0, 0), |&(_, _, redundancy, groups)| (redundancy, groups))
     }
 
     /// The class as a pool of `targets` targets in `domains` fault domains can hold it: `GX` becomes
@@ -168,7 +210,7 @@ impl ObjectClass {
     /// away from single-copy classes.
     ///
     /// # Errors
-    /// [`ClassError::Unknown`], or [`ClassError::DoesNotFit`] where groups times group size exceed the
+    /// [`ClassError::Unknown`], or [`ClassError::DoesNotFit`] if groups times group size exceed the
     /// targets, or a group exceeds the domains.
     pub fn fit(self, targets: u32, domains: u32) -> Result<Self, ClassError> {
         if self.0 == RP_XSF {
@@ -203,7 +245,7 @@ impl ObjectClass {
         self.resolved().1.clamp(1, (targets / size).max(1))
     }
 
-    /// The class DAOS picks where the user names none, on a pool that keeps one copy: arrays and
+    /// The class DAOS picks if the user names none, on a pool that keeps one copy: arrays and
     /// Key-Values go over all targets, other objects to one; `hints` holds the `DAOS_OCH_SHD_*` bits.
     #[must_use]
     pub fn automatic(otype: ObjectType, hints: u32, targets: u32) -> Self {

@@ -20,8 +20,8 @@ const GROUPS_SHIFT: u32 = 32;
 const USER_MASK: u64 = 0xffff_ffff;
 
 impl ObjectId {
-    /// An id made of the user's 96 bits, a type and a fitted class. Whatever stands in the upper
-    /// half of `hi` is dropped, as `daos_obj_generate_oid` does.
+    /// An id made of the user's 96 bits, a type and a fitted class. Drops the upper half of `hi`, as
+    /// `daos_obj_generate_oid` does.
     #[must_use]
     pub fn generate(hi: u64, lo: u64, otype: ObjectType, class: ObjectClass) -> Self {
         let hi = hi & USER_MASK
@@ -31,13 +31,13 @@ impl ObjectId {
         Self { hi, lo }
     }
 
-    /// The type in the id; `None` for a number no type has.
+    /// The type in the id; `None` if it is no known type.
     #[must_use]
     pub fn object_type(self) -> Option<ObjectType> {
         ObjectType::from_code((self.hi >> TYPE_SHIFT) as u8)
     }
 
-    /// The class in the id, as it was fitted when the id was made.
+    /// The class in the id, fitted to the pool when the id was generated.
     #[must_use]
     pub fn class(self) -> ObjectClass {
         let redundancy = (self.hi >> REDUNDANCY_SHIFT & 0xff) as u32;
@@ -45,7 +45,7 @@ impl ObjectId {
         ObjectClass::from_code(redundancy << 24 | groups)
     }
 
-    /// True where both words are zero.
+    /// True if both words are zero.
     #[must_use]
     pub fn is_nil(self) -> bool {
         self.hi == 0 && self.lo == 0
@@ -100,7 +100,7 @@ impl fmt::Display for ObjectId {
     }
 }
 
-/// What an object is for, which decides how its keys compare (DAOS: `enum daos_otype_t`).
+/// The type of an object, which determines how its keys compare (DAOS: `enum daos_otype_t`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ObjectType {
@@ -128,7 +128,7 @@ pub enum ObjectType {
     KvLexical = 10,
     /// Array that stores its own cell and chunk size.
     Array = 11,
-    /// Array whose cell and chunk size its user keeps.
+    /// Array whose cell and chunk size the user passes on each open.
     ArrayAttr = 12,
     /// Array of bytes: reads fill holes with zeros and end at the array's size.
     ArrayByte = 13,

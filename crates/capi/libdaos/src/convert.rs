@@ -64,7 +64,7 @@ pub(crate) fn is_read_only(mode: u32) -> bool {
 
 /// Conditions, of those that mean something to the operation.
 pub(crate) fn cond(flags: u64, known: Cond) -> Cond {
-    Cond(flags & known.0)
+    Cond::from_bits_truncate(flags) & known
 }
 
 /// A key given as a buffer.

@@ -66,7 +66,7 @@ pub extern "C" fn daos_kv_put(
     edge::drive(ev, || {
         let (kv, via) = (handles::kv(oh)?, handles::via(th)?);
         Ok(async move {
-            let (key, cond) = (key(name)?, convert::cond(flags, Kv::INSERT.with(Kv::UPDATE)));
+            let (key, cond) = (key(name)?, convert::cond(flags, Kv::INSERT.union(Kv::UPDATE)));
             let value = buf.read_at_most(size, SINGLE_VALUE_MAX, Code::REC2BIG)?;
             Ok(kv.put(key, value, cond, via.access()).await?)
         })

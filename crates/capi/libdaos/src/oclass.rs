@@ -2,7 +2,7 @@
 use crate::abi::{Anchor, Event, Handle, Ptr, Str};
 use crate::code::Code;
 use crate::edge::{self, guard};
-use esker::types::{ObjectClass, oclass_names};
+use esker::types::ObjectClass;
 use std::ffi::{c_int, c_void};
 
 /// `MAX_OBJ_CLASS_NAME_LEN`.
@@ -38,7 +38,7 @@ pub extern "C" fn daos_oclass_id2name(id: u32, name: Str) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_oclass_names_list(size: usize, text: Str) -> isize {
     guard(Code::MISC.0 as isize, || {
-        let names: String = oclass_names::all().map(|(name, _)| name + ", ").collect();
+        let names: String = ObjectClass::named().map(|(name, _)| name + ", ").collect();
         if text.is_null() || size == 0 {
             return Code::INVAL.0 as isize;
         }
@@ -57,7 +57,7 @@ pub extern "C" fn daos_oclass_names_list(size: usize, text: Str) -> isize {
 /// The number of classes.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_oclass_nr(_opts: c_int) -> c_int {
-    guard(0, || oclass_names::all().count() as c_int)
+    guard(0, || ObjectClass::named().count() as c_int)
 }
 
 /// Not offered.

@@ -21,13 +21,13 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// True where there is no byte in it.
+    /// True if it holds no bytes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The `len` bytes from `offset` on in one piece; copied only where they come from several buffers.
+    /// The `len` bytes from `offset` on in one piece; copied only if they come from several buffers.
     /// Bytes past the end are left out.
     #[must_use]
     pub fn part(&self, offset: u64, len: u64) -> Cow<'a, [u8]> {
@@ -44,7 +44,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Hands the `len` bytes from `offset` on to `visit`, piece by piece. Bytes past the end are left out.
+    /// Passes the `len` bytes from `offset` on to `visit`, piece by piece. Bytes past the end are left out.
     pub fn visit(&self, offset: u64, len: u64, mut visit: impl FnMut(&[u8])) {
         let end = offset.saturating_add(len);
         let mut at = 0;
@@ -84,13 +84,13 @@ impl Sink<'_> {
         }
     }
 
-    /// True where no byte fits.
+    /// True if no byte fits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Hands the places of the `len` bytes from `offset` on to `fill`, piece by piece.
+    /// Passes the buffers of the `len` bytes from `offset` on to `fill`, piece by piece.
     ///
     /// # Errors
     /// The first error of `fill`.
@@ -114,7 +114,7 @@ impl Sink<'_> {
         }
     }
 
-    /// Copies `bytes` to the places from `offset` on.
+    /// Copies `bytes` to the buffers from `offset` on.
     pub fn put(&mut self, offset: u64, bytes: &[u8]) {
         let mut rest = bytes;
         let _ = self.visit(offset, bytes.len() as u64, |place| {

@@ -1,7 +1,7 @@
 //! Listings and queries of keys.
 use crate::{Epoch, Error, ErrorKind, Extent, KeyKind, Result, encode_key};
 
-/// What a listing of keys goes over.
+/// Which keys a listing returns.
 #[derive(Clone, Copy, Debug)]
 pub enum KeyScope<'a> {
     /// The dkeys of the object.
@@ -10,7 +10,7 @@ pub enum KeyScope<'a> {
     Akeys(&'a [u8]),
 }
 
-/// An akey with the dkey it stands under.
+/// An akey and the dkey it belongs to.
 #[derive(Clone, Copy, Debug)]
 pub struct AkeyRef<'a> {
     /// The dkey.
@@ -19,14 +19,14 @@ pub struct AkeyRef<'a> {
     pub akey: &'a [u8],
 }
 
-/// Where a listing goes on. It names the last key handed out, so it survives concurrent change.
+/// Where a listing continues. It names the last key returned, so concurrent changes do not invalidate it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Anchor {
-    /// At the beginning.
+    /// At the start.
     #[default]
     Start,
-    /// Behind a position of a shard; the bytes are the backend's own, but for extents: those of a dkey are on one
-    /// shard, and the bytes are the next record ([`Anchor::at_record`]).
+    /// After a position in a shard, in the backend's own encoding. In a listing of extents, which all lie on one
+    /// shard, it is the next record ([`Anchor::at_record`]).
     After {
         /// Index of the shard.
         shard: u32,
@@ -38,22 +38,22 @@ pub enum Anchor {
 }
 
 impl Anchor {
-    /// True where nothing is left.
+    /// True if nothing is left.
     #[must_use]
     pub fn is_end(&self) -> bool {
         matches!(self, Self::End)
     }
 
-    /// Where a listing of extents goes on with `record`.
+    /// A listing of extents continues with `record`.
     #[must_use]
     pub fn at_record(record: u64) -> Self {
         Self::After { shard: 0, position: record.to_be_bytes().to_vec() }
     }
 
-    /// The record a listing of extents goes on with, `None` where it is over.
+    /// The record with which a listing of extents continues; `None` at its end.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] where it is of another listing.
+    /// [`ErrorKind::Invalid`] if it belongs to another listing.
     pub fn record(&self) -> Result<Option<u64>> {
         match self {
             Self::Start => Ok(Some(0)),
@@ -68,7 +68,7 @@ impl Anchor {
 
 #[cold]
 fn foreign() -> Error {
-    let message = "the anchor does not belong to this listing: zero it and start again";
+    let message = "the anchor does not belong to this listing: zero it and start over";
     Error::new(ErrorKind::Invalid, message)
 }
 
@@ -77,19 +77,19 @@ fn foreign() -> Error {
 pub struct ListLimit {
     /// Most entries.
     pub entries: usize,
-    /// Most bytes of keys. The first key is returned even where it alone exceeds this.
+    /// Most bytes of keys. The first key is returned even if it alone exceeds this.
     pub bytes: usize,
 }
 
 impl ListLimit {
-    /// So many entries, of any size.
+    /// At most `entries` entries, of any size.
     #[must_use]
     pub const fn entries(entries: usize) -> Self {
         Self { entries, bytes: usize::MAX }
     }
 }
 
-/// One run of records of an array, as stored.
+/// A range of records of an array, as stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoredExtent {
     /// Which records.
@@ -100,7 +100,7 @@ pub struct StoredExtent {
     pub epoch: Epoch,
 }
 
-/// The end of an order.
+/// One end of an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Edge {
     /// The smallest.
@@ -117,7 +117,7 @@ pub struct KeyQuery<'a> {
     pub edge: Edge,
     /// The dkey; `None` asks for it.
     pub dkey: Option<&'a [u8]>,
-    /// Where it asks for the dkey: only those greater than this one count.
+    /// If the dkey is asked for: consider only those greater than this one.
     pub after: Option<&'a [u8]>,
     /// The akey; `None` asks for it (if `want_akey`).
     pub akey: Option<&'a [u8]>,
@@ -128,10 +128,10 @@ pub struct KeyQuery<'a> {
 }
 
 impl KeyQuery<'_> {
-    /// The dkey that others must be greater than, encoded; empty where all count.
+    /// The dkey that others must be greater than, encoded; empty if all are considered.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::Invalid`] where it is no dkey of this kind.
+    /// [`crate::ErrorKind::Invalid`] if it is not a dkey of this kind.
     pub fn bound(&self, kind: KeyKind) -> Result<Vec<u8>> {
         let mut encoded = Vec::new();
         match self.after.filter(|_| self.dkey.is_none()) {
@@ -141,13 +141,13 @@ impl KeyQuery<'_> {
     }
 }
 
-/// Answer to a [`KeyQuery`]: of several dkeys, the outermost that has what else was asked for.
+/// Result of a [`KeyQuery`]: the first or last dkey that has everything else that was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyFound {
     /// The dkey, as found or as given.
     pub dkey: Vec<u8>,
     /// The akey, as found or as given.
     pub akey: Vec<u8>,
-    /// The extent, where asked for.
+    /// The extent, if asked for.
     pub extent: Option<Extent>,
 }

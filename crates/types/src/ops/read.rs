@@ -3,12 +3,12 @@ use super::{Cond, Sink};
 use crate::{Epoch, Extent};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What is wanted of an akey.
+/// What a fetch wants of an akey.
 #[derive(Clone, Copy, Debug)]
 pub enum Wanted<'a> {
-    /// Its single value.
+    /// The single value.
     Single,
-    /// Records of its array; the sink takes those of all extents, one after the other.
+    /// Records of the array; the sink takes those of all extents, one after the other.
     Array(&'a [Extent]),
 }
 
@@ -17,7 +17,7 @@ pub enum Wanted<'a> {
 pub struct FetchRequest<'a> {
     /// The akey.
     pub akey: &'a [u8],
-    /// What is wanted of it.
+    /// What the caller wants of it.
     pub wanted: Wanted<'a>,
     /// Bytes per record the caller expects of an array, 0 for any.
     pub record_size: u64,
@@ -137,7 +137,7 @@ impl ReadTokens {
         begins.zip(&tokens.ends).map(|(begin, end)| read(&tokens.bytes[begin..*end])).collect()
     }
 
-    /// True where nothing was read.
+    /// True if nothing was read.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.tokens().ends.is_empty()
@@ -148,7 +148,7 @@ impl ReadTokens {
     }
 }
 
-/// How a read is done.
+/// Options of a read.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReadAt<'a> {
     /// Which state it sees.

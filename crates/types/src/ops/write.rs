@@ -1,41 +1,39 @@
 //! Changes to objects.
 use super::{ReadTokens, Source};
 use crate::{Error, ErrorKind, Extent, ObjectId, Result};
+use bitflags::bitflags;
 
-/// Conditions an operation must meet, with the bit values of DAOS (`DAOS_COND_*`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Cond(pub u64);
+bitflags! {
+    /// Conditions an operation must meet, with the bit values of DAOS (`DAOS_COND_*`).
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct Cond: u64 {
+        /// Punch only if there is something to punch.
+        const PUNCH = 0x01;
+        /// Insert only: the dkey must not exist.
+        const DKEY_INSERT = 0x02;
+        /// Update only: the dkey must exist.
+        const DKEY_UPDATE = 0x04;
+        /// Fetch only if the dkey exists.
+        const DKEY_FETCH = 0x08;
+        /// Insert only: the akey must not exist.
+        const AKEY_INSERT = 0x10;
+        /// Update only: the akey must exist.
+        const AKEY_UPDATE = 0x20;
+        /// Fetch only if the akey exists.
+        const AKEY_FETCH = 0x40;
+        /// Conditions on akeys come with each akey.
+        const PER_AKEY = 0x80;
+    }
+}
 
 impl Cond {
     /// No condition.
-    pub const NONE: Self = Self(0);
-    /// A punch fails where there is nothing to punch.
-    pub const PUNCH: Self = Self(0x01);
-    /// The dkey must not exist.
-    pub const DKEY_INSERT: Self = Self(0x02);
-    /// The dkey must exist.
-    pub const DKEY_UPDATE: Self = Self(0x04);
-    /// The dkey must exist (fetch).
-    pub const DKEY_FETCH: Self = Self(0x08);
-    /// The akey must not exist.
-    pub const AKEY_INSERT: Self = Self(0x10);
-    /// The akey must exist.
-    pub const AKEY_UPDATE: Self = Self(0x20);
-    /// The akey must exist (fetch).
-    pub const AKEY_FETCH: Self = Self(0x40);
-    /// Conditions on akeys come with each akey.
-    pub const PER_AKEY: Self = Self(0x80);
+    pub const NONE: Self = Self::empty();
 
-    /// True where every bit of `other` is set.
+    /// True if all conditions of `other` are asked for.
     #[must_use]
     pub const fn has(self, other: Self) -> bool {
-        self.0 & other.0 == other.0
-    }
-
-    /// Both sets of conditions.
-    #[must_use]
-    pub const fn with(self, other: Self) -> Self {
-        Self(self.0 | other.0)
+        self.contains(other)
     }
 }
 
@@ -95,9 +93,9 @@ impl<'a> Change<'a> {
 /// A change to one object.
 #[derive(Clone, Copy, Debug)]
 pub struct Write<'a> {
-    /// The object; it comes into being with its first update.
+    /// The object; its first update creates it.
     pub oid: ObjectId,
-    /// What to do with it.
+    /// The change.
     pub op: WriteOp<'a>,
 }
 
@@ -125,7 +123,7 @@ pub enum WriteOp<'a> {
         /// [`Cond::PUNCH`] or none.
         cond: Cond,
     },
-    /// Removes akeys of a dkey, all or (with a condition that fails) none.
+    /// Removes akeys of a dkey: all of them, or none if a condition fails.
     PunchAkeys {
         /// The dkey.
         dkey: &'a [u8],
@@ -136,7 +134,10 @@ pub enum WriteOp<'a> {
     },
 }
 
-/// Refuses a fetch or update whose buffer does not hold exactly its records.
+/// Checks that the buffer of a fetch or update has the size of its records, and returns their number.
+///
+/// # Errors
+/// [`ErrorKind::Invalid`] if it does not, or if an extent wraps.
 pub fn check_array_len(record_size: u64, extents: &[Extent], buffer: u64) -> Result<u64> {
     let mut records: u64 = 0;
     for extent in extents {

@@ -9,7 +9,7 @@ use esker::{Access, Object};
 use std::ffi::c_int;
 
 /// Conditions on an akey that is written.
-const AKEY_CONDITIONS: Cond = Cond::AKEY_INSERT.with(Cond::AKEY_UPDATE);
+const AKEY_CONDITIONS: Cond = Cond::AKEY_INSERT.union(Cond::AKEY_UPDATE);
 
 /// Refuses counts of akeys that no operation has.
 pub(super) fn check_count(nr: u32) -> Result<usize> {
@@ -21,7 +21,7 @@ pub(super) fn check_count(nr: u32) -> Result<usize> {
 
 /// The conditions on one akey.
 pub(super) fn akey_cond(flags: u64, iod: &Iod, known: Cond) -> Cond {
-    let per_akey = flags & Cond::PER_AKEY.0 != 0;
+    let per_akey = flags & Cond::PER_AKEY.bits() != 0;
     convert::cond(if per_akey { iod.flags } else { flags }, known)
 }
 
@@ -104,7 +104,7 @@ async fn update(
     sgls: Ptr<Sgl>,
     access: Access<'_>,
 ) -> Result<()> {
-    let cond = convert::cond(flags, Cond::DKEY_INSERT.with(Cond::DKEY_UPDATE));
+    let cond = convert::cond(flags, Cond::DKEY_INSERT.union(Cond::DKEY_UPDATE));
     if count == 1 {
         let part = Part::new(iods, sgls, 0)?;
         return Ok(object.update(dkey, cond, &[part.update(flags)], access).await?);
