@@ -1,5 +1,6 @@
 //! Buffers that somebody else changes while they are written or read: any mix of bytes may be stored or read,
 //! but what was stored can be read.
+#![allow(unsafe_code)]
 use esker::types::info::{Durability, OpenMode};
 use esker::types::ops::{Sink, Source};
 use esker::types::{Extent, ObjectClass, ObjectType};

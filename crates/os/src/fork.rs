@@ -1,4 +1,5 @@
 //! Knowing that a process has forked or is about to, and a lock that a fork cannot leave locked.
+#![allow(unsafe_code)]
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};

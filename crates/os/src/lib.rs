@@ -5,7 +5,6 @@
 pub mod directory;
 pub mod executor;
 mod files;
-#[allow(unsafe_code)]
 mod fork;
 
 pub use files::{is_read_only, open_plain, space_of};

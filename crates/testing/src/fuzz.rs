@@ -1,9 +1,9 @@
-//! Bytes from outside: what a parser is fed that must take anything without harm.
+//! Fuzzing of parsers that read untrusted bytes.
 use crate::{Random, seed};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-/// Environment variable that makes [`fuzz`] go on for so many times as long.
+/// Environment variable that multiplies the number of inputs of [`fuzz`].
 const ROUNDS_VARIABLE: &str = "ESKER_FUZZ_ROUNDS";
 
 /// Inputs in `make test`.
@@ -13,14 +13,14 @@ const INPUTS: u64 = 20_000;
 const LEN_MAX: usize = 4096;
 const CHANGES_MAX: u64 = 8;
 
-/// Numbers at which sums and products go over, in the last bytes of what is put in.
+/// Numbers next to which sums and products overflow; inserted into inputs.
 const EDGES: [u64; 8] = [0, 1, 0x7f, 0xff, u32::MAX as u64, i64::MAX as u64, u64::MAX, 1 << 60];
 
-/// Feeds a parser with inputs that are nearly right: those of `tests/corpus/<corpus>` and `more`, each changed at
-/// random. It may refuse them, and must not panic.
+/// Feeds a parser with nearly valid inputs: those of `tests/corpus/<corpus>` and `more`, with random changes. The
+/// parser may refuse them but must not panic.
 ///
 /// # Panics
-/// Where the parser does, with the input, which then belongs into the corpus.
+/// If the parser does. The message shows the input, which then belongs into the corpus.
 pub fn fuzz(corpus: &str, more: &[Vec<u8>], parse: impl Fn(&[u8])) {
     let known = [read(corpus).as_slice(), more].concat();
     assert!(!known.is_empty(), "tests/corpus/{corpus} has no file");
@@ -36,7 +36,7 @@ fn feed(corpus: &str, input: &[u8], parse: &impl Fn(&[u8])) {
     assert!(fed.is_ok(), "an input for tests/corpus/{corpus}: \"{}\"", input.escape_ascii());
 }
 
-/// The files of a corpus, in order of name.
+/// The files of a corpus, sorted by name.
 fn read(corpus: &str) -> Vec<Vec<u8>> {
     let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/corpus")).join(corpus);
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
@@ -74,7 +74,7 @@ fn change(input: &mut Vec<u8>, known: &[Vec<u8>], random: &mut Random) {
     }
 }
 
-/// A number at an edge, as bytes or as digits.
+/// A number from [`EDGES`] or one less, as bytes or as digits.
 fn number(random: &mut Random) -> Vec<u8> {
     let edge = EDGES[random.below(EDGES.len() as u64) as usize].wrapping_sub(random.below(2));
     match random.below(3) {
@@ -98,7 +98,7 @@ fn pick<'k>(known: &'k [Vec<u8>], random: &mut Random) -> &'k Vec<u8> {
 mod tests {
     use super::*;
 
-    /// A search that finds nothing would prove nothing.
+    /// Without this a broken search would pass as well.
     #[test]
     fn a_parser_that_panics_is_found() {
         let careless = |input: &[u8]| assert!(input.get(2) != Some(&0xff));

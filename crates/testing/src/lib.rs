@@ -1,18 +1,16 @@
-//! What tests of all crates share: where they draw from, how they wait, and how they say that they were skipped.
+//! What the tests of all crates share: random draws, waiting, fuzzing, and reporting skipped tests.
 //!
-//! A parser of bytes from outside is fed by [`fuzz`]. A test draws from [`seed`], which is the same each time: what
-//! fails here fails there. `make soak` sets
-//! another one in each round. A test waits for what it needs to come about, with [`wait_for`], and never for a time.
+//! [`fuzz`] feeds parsers of untrusted bytes. A test draws from [`seed`], which is fixed by default, so that a
+//! failure shows again on any machine; `make soak` sets another seed in each round. A test waits for a
+//! condition with [`wait_for`], never for a fixed time.
 #![forbid(unsafe_code)]
 
 mod fuzz;
 mod random;
-mod seed;
 mod skip;
 mod wait;
 
 pub use fuzz::fuzz;
-pub use random::{Random, rounds};
-pub use seed::{SEED_VARIABLE, seed};
+pub use random::{Random, SEED_VARIABLE, rounds, seed};
 pub use skip::{SKIPPED_VARIABLE, skip};
 pub use wait::{HANG, pause, wait_for};

@@ -1,54 +1,62 @@
-//! Random numbers that are the same for the same seed.
+//! Random numbers that a printed seed replays.
+use std::ops::Range;
 
-/// Random numbers that follow from a seed (splitmix64).
+/// Environment variable that sets the seed.
+pub const SEED_VARIABLE: &str = "ESKER_SEED";
+
+/// The seed if nobody sets one.
+const FIXED: u64 = 1;
+
+/// The seed in [`SEED_VARIABLE`], or else a fixed one. Prints it, so that a failure can be replayed.
+#[must_use]
+pub fn seed() -> u64 {
+    let given = std::env::var(SEED_VARIABLE).ok().and_then(|text| text.parse().ok());
+    let seed = given.unwrap_or(FIXED);
+    println!("{SEED_VARIABLE}={seed}");
+    seed
+}
+
+/// Random numbers that follow from a seed.
 #[derive(Clone, Debug)]
-pub struct Random(u64);
+pub struct Random(fastrand::Rng);
 
 impl Random {
-    /// Numbers that follow from `seed`, apart from those of other `stream`s.
+    /// Numbers that follow from `seed`; each `stream` of it has others.
     #[must_use]
     pub fn new(seed: u64, stream: u64) -> Self {
-        let mut random = Self(seed ^ stream.wrapping_mul(0xd6e8_feb8_6659_fd93));
-        random.draw();
-        random
+        let mut streams = fastrand::Rng::with_seed(seed);
+        Self(fastrand::Rng::with_seed(streams.u64(..) ^ stream))
     }
 
     /// Any number.
     pub fn draw(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut word = self.0;
-        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        word ^ (word >> 31)
+        self.0.u64(..)
     }
 
-    /// A number below `limit`, which is not zero.
+    /// A number below `limit`; zero if `limit` is zero.
     pub fn below(&mut self, limit: u64) -> u64 {
-        self.draw() % limit.max(1)
+        self.0.u64(..limit.max(1))
     }
 
-    /// A number of a range.
-    pub fn within(&mut self, range: std::ops::Range<u64>) -> u64 {
-        range.start + self.below(range.end - range.start)
+    /// A number in `range`, which is not empty.
+    pub fn within(&mut self, range: Range<u64>) -> u64 {
+        self.0.u64(range)
     }
 
-    /// True once in so many times.
+    /// True once in `times` draws, on average.
     pub fn one_in(&mut self, times: u64) -> bool {
         self.below(times) == 0
     }
 
-    /// Bytes no two places share by chance.
+    /// `len` random bytes.
     pub fn bytes(&mut self, len: usize) -> Vec<u8> {
-        let mut bytes: Vec<u8> = Vec::with_capacity(len + 8);
-        while bytes.len() < len {
-            bytes.extend_from_slice(&self.draw().to_le_bytes());
-        }
-        bytes.truncate(len);
+        let mut bytes = vec![0; len];
+        self.0.fill(&mut bytes);
         bytes
     }
 }
 
-/// How often a test draws: Miri, to which each time takes a thousand times as long, is given fewer.
+/// How many rounds a test runs: fewer under Miri, where each takes about a thousand times as long.
 #[must_use]
 pub const fn rounds(wanted: u64) -> u64 {
     if cfg!(miri) { wanted.div_ceil(200) } else { wanted }

@@ -1,14 +1,14 @@
-//! Tests that cannot be run here.
+//! Tests that cannot run on this machine.
 use std::io::Write;
 
-/// Environment variable that names a file with a line for each test that was skipped: the test runner has no
-/// other way to tell it from one that passed.
+/// Environment variable that names a file with a line for each skipped test. The test runner cannot tell them
+/// from those that passed.
 pub const SKIPPED_VARIABLE: &str = "ESKER_TEST_SKIPPED";
 
-/// Says that the present test is skipped, and what is missing; also where the output of tests is kept back.
+/// Reports that the running test is skipped and what it lacks, even while the output of tests is captured.
 ///
 /// # Panics
-/// Where the file for it cannot be written.
+/// If the file of [`SKIPPED_VARIABLE`] cannot be written.
 pub fn skip(why: impl std::fmt::Display) {
     let thread = std::thread::current();
     let line = format!("skipped: {}: {why}\n", thread.name().unwrap_or("a test"));

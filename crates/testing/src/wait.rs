@@ -1,26 +1,26 @@
-//! Waiting: the one place of the tests where a thread sleeps.
+//! Waiting. Nowhere else does a test let a thread sleep.
 use std::time::{Duration, Instant};
 
-/// Longer than anything takes that goes on at all, however busy the machine is.
+/// Longer than any step of a test takes, however busy the machine is.
 pub const HANG: Duration = Duration::from_secs(120);
 
-/// Between two looks.
-const LOOK: Duration = Duration::from_millis(1);
+/// Time between two checks of a condition.
+const CHECK_INTERVAL: Duration = Duration::from_millis(1);
 
-/// Waits until something has come about.
+/// Waits until `done` returns true.
 ///
 /// # Panics
-/// Where it has not after so long ([`HANG`]) that it never will.
+/// If that takes longer than [`HANG`].
 pub fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
     let start = Instant::now();
     while !done() {
-        assert!(start.elapsed() < HANG, "waited {HANG:?} for this: {what}");
-        std::thread::sleep(LOOK);
+        assert!(start.elapsed() < HANG, "waited {HANG:?} for {what}");
+        std::thread::sleep(CHECK_INTERVAL);
     }
 }
 
-/// Lets some time pass, so that what comes next meets others anywhere in their work. Right only where the
-/// outcome is the same whatever they do in it.
+/// Sleeps for `micros` microseconds, so that what follows meets other threads or processes at a random point of
+/// their work. Only for tests whose outcome does not depend on how far they get.
 pub fn pause(micros: u64) {
     std::thread::sleep(Duration::from_micros(micros));
 }

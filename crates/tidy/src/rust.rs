@@ -84,17 +84,6 @@ impl<'a> Source<'a> {
     fn is_test_file(&self) -> bool {
         self.file.path.split('/').any(|part| TEST_PLACES.contains(&part))
     }
-
-    /// True where these tokens follow one another somewhere in the file.
-    pub(crate) fn contains(&self, wanted: &[&str]) -> bool {
-        (0..self.tokens.len()).any(|index| self.starts_with(index, wanted))
-    }
-
-    /// True where the tokens from `index` on are these.
-    pub(crate) fn starts_with(&self, index: usize, wanted: &[&str]) -> bool {
-        let here = self.tokens.iter().skip(index).map(|token| token.text.as_str());
-        here.take(wanted.len()).eq(wanted.iter().copied())
-    }
 }
 
 fn covers(ranges: &[RangeInclusive<usize>], line: usize) -> bool {

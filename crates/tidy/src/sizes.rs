@@ -59,7 +59,7 @@ impl Distribution {
         }
     }
 
-    /// True where half of the functions are short and nine in ten are not long.
+    /// True if half of the functions are short and nine in ten are not long.
     pub fn is_within_limits(&self) -> bool {
         self.median <= MEDIAN_LINES_MAX && self.nine_in_ten <= NINE_IN_TEN_LINES_MAX
     }

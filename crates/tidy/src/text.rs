@@ -14,6 +14,20 @@ const MACHINE_FOLDERS: [&str; 3] = ["/home/", "/root/", "/work/"];
 const REGISTRY_HOSTS: [&str; 5] =
     ["index.crates", "static.crates", "proxy.golang", "deb.debian", "pythonhosted"];
 
+/// What the compiler and clippy check in every crate: documentation, where unsafe code may stand and why it is
+/// sound, and that nothing stops the host program.
+const LINTS: [&str; 9] = [
+    "missing_docs = \"warn\"",
+    "unsafe_code = \"deny\"",
+    "undocumented_unsafe_blocks = \"warn\"",
+    "unwrap_used = \"warn\"",
+    "expect_used = \"warn\"",
+    "panic = \"warn\"",
+    "todo = \"warn\"",
+    "unimplemented = \"warn\"",
+    "dbg_macro = \"warn\"",
+];
+
 /// Lines of source that are not plain ASCII.
 pub fn not_ascii(tree: &Tree) -> Vec<Finding> {
     let message = |line: &str| {
@@ -37,7 +51,7 @@ pub fn machine_paths(tree: &Tree) -> Vec<Finding> {
     tree.files().flat_map(|file| each_line(file, message)).collect()
 }
 
-/// True where an absolute path in the line begins with the folder and goes on.
+/// True if an absolute path in the line begins with the folder and goes on.
 fn names_below(line: &str, folder: &str) -> bool {
     let goes_on = |text: &str| text.starts_with(|next: char| next.is_ascii_alphanumeric());
     let is_start = |text: &str| {
@@ -48,18 +62,18 @@ fn names_below(line: &str, folder: &str) -> bool {
         .any(|(before, after)| is_start(before) && goes_on(&after[folder.len()..]))
 }
 
-/// Manifests that leave the lints of the workspace, by which every public item is documented.
+/// Manifests without the lints of the workspace, and lints that left it.
 pub fn manifests(tree: &Tree) -> Vec<Finding> {
     let manifests = tree.files().filter(|file| file.name() == "Cargo.toml");
-    let owed = manifests.map(|file| (file, manifest_line(file)));
-    let missing = owed.filter(|(file, wanted)| !file.text.contains(wanted));
+    let owed = manifests.flat_map(|file| lines_owed(file).iter().map(move |line| (file, line)));
+    let missing = owed.filter(|(file, wanted)| !file.text.contains(*wanted));
     missing
         .map(|(file, wanted)| file.finding(1, format!("needs `{}`", wanted.escape_default())))
         .collect()
 }
 
-fn manifest_line(file: &File) -> &'static str {
-    if file.path == "Cargo.toml" { "missing_docs = \"warn\"" } else { "[lints]\nworkspace = true" }
+fn lines_owed(manifest: &File) -> &'static [&'static str] {
+    if manifest.path == "Cargo.toml" { &LINTS } else { &["[lints]\nworkspace = true"] }
 }
 
 fn each_line(file: &File, message: impl Fn(&str) -> Option<String>) -> Vec<Finding> {
@@ -97,9 +111,7 @@ mod tests {
     fn manifests_keep_the_lints_of_the_workspace() {
         assert_eq!(count(manifests, "crates/a/Cargo.toml", "[package]\n"), 1);
         assert_eq!(count(manifests, "crates/a/Cargo.toml", "[lints]\nworkspace = true\n"), 0);
-        assert_eq!(
-            count(manifests, "Cargo.toml", "[workspace.lints.rust]\nmissing_docs = \"warn\"\n"),
-            0
-        );
+        assert_eq!(count(manifests, "Cargo.toml", &LINTS.join("\n")), 0);
+        assert_eq!(count(manifests, "Cargo.toml", &LINTS[1..].join("\n")), 1);
     }
 }

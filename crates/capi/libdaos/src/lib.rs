@@ -3,6 +3,7 @@
 //! [`abi`] has the structures of C, `handles` what is behind the cookies C holds, `edge` what every
 //! call goes through. The other rooms hold the functions, named as in the headers of `include/`,
 //! which say what each does; documentation here only adds to them.
+#![allow(unsafe_code)]
 pub mod abi;
 pub mod acl;
 pub mod array;

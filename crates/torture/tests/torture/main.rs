@@ -1,5 +1,6 @@
 //! Torture of the native store, of namespaces in it and of pools on Ceph: processes killed, forked and crowded, power
 //! cut, pools filled, bytes damaged, daemons stopped. Each failure names the seed it replays from (`ESKER_SEED`).
+#![allow(unsafe_code)]
 mod brim;
 mod ceph;
 mod closing;

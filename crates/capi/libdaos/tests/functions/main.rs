@@ -1,4 +1,5 @@
 //! Calls the C functions as C does, on pools in memory.
+#![allow(unsafe_code)]
 mod acl;
 mod array;
 mod attribute;
