@@ -78,7 +78,7 @@ def test_requests_of_all_sorts(store, request_):
 def test_what_is_missing_is_named(store):
     fill(store)
     full = KEY | {"step": [2, 3, 4]}
-    with pytest.raises(KeyError, match=r"2 of 3 fields are not there: .*step=3"):
+    with pytest.raises(KeyError, match=r"2 of 3 fields are missing: .*step=3"):
         store.retrieve(full)
     found = store.retrieve(full, partial=True)
     assert [field.data for field in found] == [b"2 167"] and found.missing_count == 2

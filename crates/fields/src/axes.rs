@@ -1,4 +1,4 @@
-//! Axes: which values the names of many keys have.
+//! Axes: the values that each name has in many keys.
 use crate::key::Key;
 use crate::kinds::{KeyType, Rank};
 use crate::schema::Schema;
@@ -15,7 +15,7 @@ pub struct Axes {
 #[derive(Clone, Debug, Default)]
 struct Axis {
     kind: KeyType,
-    /// What is there, to see quickly that a value is not new.
+    /// All values so far, to skip known ones quickly.
     known: HashSet<Box<str>>,
     sorted: BTreeSet<(Rank, Box<str>)>,
 }
@@ -27,14 +27,14 @@ impl Axes {
         Self { schema: schema.clone(), axes: BTreeMap::new() }
     }
 
-    /// Takes in the values of a key, which are canonical.
+    /// Adds the values of a key, which are canonical.
     pub fn add(&mut self, key: &Key) {
         for (name, value) in key {
             self.add_value(name, value);
         }
     }
 
-    /// Takes in one canonical value of a name.
+    /// Adds a canonical value of a name.
     pub fn add_value(&mut self, name: &str, value: &str) {
         if !self.axes.contains_key(name) {
             let kind = self.schema.type_of(name).unwrap_or_default();
@@ -63,7 +63,7 @@ impl Axes {
         self.axes.get(name).is_some_and(|axis| axis.known.contains(value))
     }
 
-    /// The same as a map, for those who hand it on.
+    /// The axes as a map.
     #[must_use]
     pub fn to_map(&self) -> BTreeMap<String, Vec<String>> {
         let owned = |(name, values): (&str, _)| (name.to_owned(), strings(values));

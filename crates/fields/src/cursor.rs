@@ -1,6 +1,6 @@
-//! A place in a text that is read word by word.
+//! A position in a text that is read word by word.
 
-/// What is left of a text, and the line it begins on.
+/// The rest of a text, and the line it begins on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cursor<'a> {
     rest: &'a str,
@@ -19,12 +19,12 @@ impl<'a> Cursor<'a> {
         self.line
     }
 
-    /// What has not been read.
+    /// The text that is not read yet.
     pub(crate) fn rest(&self) -> &'a str {
         self.rest
     }
 
-    /// The next character behind blanks and comments; ends of lines are blanks where `lines` says so.
+    /// The next character after blanks and comments; line ends count as blanks if `lines` is set.
     pub(crate) fn peek(&mut self, lines: bool) -> Option<char> {
         loop {
             let next = self.rest.chars().next()?;
@@ -39,12 +39,12 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Leaves out so many bytes, which end between characters.
+    /// Skips `bytes` bytes, which end between characters.
     pub(crate) fn skip(&mut self, bytes: usize) {
         self.rest = self.rest.get(bytes..).unwrap_or_default();
     }
 
-    /// Reads up to a blank, a comment or what `ends` the word; it may be empty.
+    /// Reads up to a blank, a comment or a character that `ends` the word, which may be empty.
     pub(crate) fn word(&mut self, ends: impl Fn(char) -> bool) -> &'a str {
         let end = |c: char| c.is_whitespace() || self.comments.contains(c) || ends(c);
         let (word, rest) = self.rest.split_at(self.rest.find(end).unwrap_or(self.rest.len()));

@@ -1,4 +1,4 @@
-//! Keys: ordered pairs of name and value, kept as they are spelt.
+//! Keys: ordered pairs of name and value, stored as text.
 use crate::limits::{KEY_BYTES_MAX, KEY_PAIRS_MAX, NAME_BYTES_MAX, VALUE_BYTES_MAX};
 use esker_types::{Error, ErrorKind, Result};
 use std::fmt;
@@ -6,13 +6,13 @@ use std::str::FromStr;
 
 /// Ordered pairs of name and value, spelt `class=od,expver=0001`.
 ///
-/// Names are lower-case letters, digits and underscores and stand once each. A value is any text without
-/// commas and control characters; one without characters says that the name has no value. Two keys are equal
-/// where their spellings are, so the order of the pairs counts; keys of a [`crate::schema::Split`] have the
+/// Names are lower-case letters, digits and underscores, and unique in a key. A value is any text without commas and
+/// control characters; an empty one says that the name has no value. Two keys are equal if their texts are, so the
+/// order of the pairs counts; keys of a [`crate::schema::Split`] have the
 /// order of the schema. Limits: [`crate::limits`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key {
-    /// The spelling: one allocation, and nothing to format when it is shown or stored.
+    /// The text: one allocation, and nothing to format when the key is shown or stored.
     text: String,
 }
 
@@ -26,7 +26,7 @@ impl Key {
     /// A key of these pairs, in their order.
     ///
     /// # Errors
-    /// As [`Key::set`], and where a name stands twice.
+    /// As [`Key::set`], and if a name occurs twice.
     pub fn from_pairs<N: AsRef<str>, V: AsRef<str>>(
         pairs: impl IntoIterator<Item = (N, V)>,
     ) -> Result<Self> {
@@ -34,7 +34,7 @@ impl Key {
         for (name, value) in pairs {
             let name = checked_name(name.as_ref())?;
             if key.get(&name).is_some() {
-                return Err(invalid(format!("{name} stands twice in a key; give it once")));
+                return Err(invalid(format!("{name} occurs twice in a key; give it once")));
             }
             key.append(&name, checked_value(&name, value.as_ref())?)?;
         }
@@ -44,7 +44,7 @@ impl Key {
     /// Reads `class=od,expver=0001`. Blanks around names and values are dropped.
     ///
     /// # Errors
-    /// As [`Key::from_pairs`], and where a pair has no `=`.
+    /// As [`Key::from_pairs`], and if a pair has no `=`.
     pub fn parse(text: &str) -> Result<Self> {
         let text = text.trim();
         if is_canonical(text) {
@@ -60,10 +60,10 @@ impl Key {
         self.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
     }
 
-    /// Gives `name` a value: in its place where the key has it, else at the end.
+    /// Sets the value of `name`: in place if the key has it, else at the end.
     ///
     /// # Errors
-    /// Where the name, the value or the key goes beyond its limit, or holds what it may not.
+    /// If the name, the value or the key exceeds its limit or has invalid characters.
     pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
         let name = checked_name(name)?;
         let value = checked_value(&name, value)?;
@@ -102,11 +102,11 @@ impl Key {
         &self.text
     }
 
-    /// The pairs of all `parts` in their order. A name that stands in more than one of them has, at the place of
-    /// the first, the value of the last, or an earlier one of which `stays(name, earlier, later)` says so.
+    /// The pairs of all `parts` in their order. A name that occurs in several of them keeps the position of the first and
+    /// takes the value of the last, unless `stays(name, earlier, later)` keeps an earlier one.
     ///
     /// # Errors
-    /// Where the whole is beyond the limits of a key.
+    /// If the result exceeds the limits of a key.
     pub fn joined(parts: &[&Self], stays: impl Fn(&str, &str, &str) -> bool) -> Result<Self> {
         let room = parts.iter().map(|part| part.text.len() + 1).sum();
         let mut whole = Self::with_capacity(room);
@@ -130,7 +130,7 @@ impl Key {
         Ok(whole)
     }
 
-    /// The key that `text` spells exactly, where it is seen at a glance; others need [`Key::parse`].
+    /// The key whose text is exactly `text`, if a fast check can tell; others need [`Key::parse`].
     pub(crate) fn spelt(text: String) -> Option<Self> {
         is_canonical(&text).then_some(Self { text })
     }
@@ -145,14 +145,14 @@ impl Key {
         }
         if self.len() == KEY_PAIRS_MAX {
             return Err(too_big(format!(
-                "a key has at most {KEY_PAIRS_MAX} pairs; {name} is beyond"
+                "a key has at most {KEY_PAIRS_MAX} pairs; {name} exceeds that"
             )));
         }
         self.push(name, value);
         Ok(())
     }
 
-    /// Adds a pair without any check, for those who know that it holds.
+    /// Adds a pair without any check.
     pub(crate) fn push(&mut self, name: &str, value: &str) {
         if !self.text.is_empty() {
             self.text.push(',');
@@ -219,7 +219,7 @@ fn pair_of<'a>(pair: &'a str, text: &str) -> Result<(&'a str, &'a str)> {
     })
 }
 
-/// The name as keys have it.
+/// The name in the form of keys.
 fn checked_name(name: &str) -> Result<String> {
     let name = name.trim().to_ascii_lowercase();
     if name.len() > NAME_BYTES_MAX {
@@ -227,7 +227,7 @@ fn checked_name(name: &str) -> Result<String> {
     }
     if !is_name(&name) {
         let rule = "names are letters, digits and underscores and begin with a letter";
-        return Err(invalid(format!("{name:?} is no name of a key: {rule}")));
+        return Err(invalid(format!("{name:?} is not a valid name: {rule}")));
     }
     Ok(name)
 }
@@ -238,8 +238,8 @@ pub(crate) fn is_name(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_lowercase()) && text.bytes().all(rest)
 }
 
-/// Whether `text` is what a key is spelt like, names once each and within all limits. Seen in one pass, for
-/// this is what nearly all texts are that programs hand on. Values beyond ASCII are left to the slow way.
+/// Whether `text` is exactly the text of a key, with unique names and within all limits. One pass, because nearly all
+/// texts that programs pass are. Values beyond ASCII take the slow path.
 fn is_canonical(text: &str) -> bool {
     let mut names = [""; KEY_PAIRS_MAX];
     let mut rest = Pairs { rest: text };
@@ -253,7 +253,7 @@ fn is_canonical(text: &str) -> bool {
         count += 1;
         bytes += name.len() + value.len() + 2;
     }
-    // What is not counted is a comma at the end, or a last pair without '='.
+    // Not counted: a comma at the end, or a last pair without '='.
     text.len() <= KEY_BYTES_MAX && bytes == text.len() + usize::from(count > 0)
 }
 
@@ -264,7 +264,7 @@ fn is_plain(name: &str, value: &str) -> bool {
     short && is_name(name) && value.bytes().all(inside)
 }
 
-/// The value as keys have it.
+/// The value in the form of keys.
 pub(crate) fn checked_value<'a>(name: &str, value: &'a str) -> Result<&'a str> {
     let value = value.trim();
     if value.len() > VALUE_BYTES_MAX {

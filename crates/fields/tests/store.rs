@@ -16,7 +16,7 @@ use std::time::Duration;
 const RADOS: &str = "ESKER_TEST_RADOS";
 
 thread_local! {
-    /// True where this thread tests on Ceph.
+    /// True if this thread tests on Ceph.
     static ON_CEPH: Cell<bool> = const { Cell::new(false) };
 }
 

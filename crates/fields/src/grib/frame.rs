@@ -1,16 +1,16 @@
-//! Where a message ends, and whether its sections fill it.
+//! The frame of a message: its length, and the sections that must fill it.
 //!
 //! Sources: WMO Manual on Codes, FM 92 GRIB, editions 1 and 2. Messages of edition 1 from 8 MiB have no room
 //! for their length; the convention of ECMWF's GRIBEX is that its highest bit is set, the rest counts 120
-//! octets, and section 4 gives less than 120 octets as its length: what is to be taken off again.
+//! octets, and section 4 gives as its length the octets (fewer than 120) to subtract again.
 use super::octets::{length, number};
 use crate::limits::GRIB_MESSAGE_BYTES_MAX;
 use std::ops::Range;
 
-/// What every message begins with.
+/// The start of every message.
 pub(super) const BEGIN: &[u8; 4] = b"GRIB";
 
-/// What every message ends in.
+/// The end of every message.
 pub(super) const END: &[u8; 4] = b"7777";
 
 /// Octets before section 1.
@@ -27,14 +27,14 @@ const SECTION_1_MIN: usize = 28;
 const LARGE: usize = 0x80_0000;
 const LARGE_UNIT: usize = 120;
 
-/// What bytes that begin with GRIB are.
+/// What bytes that begin with GRIB turn out to be.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Frame {
-    /// A message of so many bytes.
+    /// A message of this many bytes.
     Whole(usize),
-    /// More bytes are needed to tell: so many in all.
+    /// More bytes are needed to decide: this many in all.
     More(usize),
-    /// No message, and why.
+    /// Not a message, and why.
     Damaged(String),
 }
 
@@ -44,7 +44,7 @@ pub(super) fn frame(bytes: &[u8]) -> Frame {
         None => return Frame::More(INDICATOR_1),
         Some(1) => length_1(bytes),
         Some(2) => length_2(bytes),
-        Some(edition) => Err(damaged(format!("its edition is {edition}; 1 and 2 are known"))),
+        Some(edition) => Err(damaged(format!("its edition is {edition}; 1 and 2 are supported"))),
     };
     match bytes_of {
         Ok(length) => ended(bytes, length),
@@ -52,11 +52,11 @@ pub(super) fn frame(bytes: &[u8]) -> Frame {
     }
 }
 
-/// Whether the message ends after `length` bytes, and its sections there, too.
+/// Whether the message and its sections end after `length` bytes.
 fn ended(bytes: &[u8], length: usize) -> Frame {
     if length > GRIB_MESSAGE_BYTES_MAX {
-        let most = format!("at most {GRIB_MESSAGE_BYTES_MAX} are taken");
-        return damaged(format!("it says that it has {length} bytes; {most}"));
+        let most = format!("the limit is {GRIB_MESSAGE_BYTES_MAX}");
+        return damaged(format!("its stated length is {length} bytes; {most}"));
     }
     if bytes.len() < length {
         return Frame::More(length);
@@ -64,7 +64,7 @@ fn ended(bytes: &[u8], length: usize) -> Frame {
     let message = bytes.get(..length).unwrap_or_default();
     if !message.ends_with(END) {
         return damaged(format!(
-            "it says that it has {length} bytes, but 7777 is not at their end"
+            "its stated length is {length} bytes, but 7777 is not at their end"
         ));
     }
     match sections(message) {
@@ -80,7 +80,7 @@ fn damaged(what: String) -> Frame {
 /// The length of a message of edition 2.
 fn length_2(bytes: &[u8]) -> Result<usize, Frame> {
     let stated = number(bytes, 8, 8).ok_or(Frame::More(INDICATOR_2))?;
-    // One beyond all limits stays so where addresses are short.
+    // A length beyond the limit must stay so on 32-bit machines.
     Ok(usize::try_from(stated).unwrap_or(usize::MAX))
 }
 
@@ -98,13 +98,13 @@ fn length_1(bytes: &[u8]) -> Result<usize, Frame> {
     }
 }
 
-/// Where the bitmap of a message of edition 1 lies, empty where it has none; section 4 follows it.
+/// The octets of the bitmap of a message of edition 1, empty if it has none; section 4 follows it.
 fn before_data(bytes: &[u8]) -> Result<Range<usize>, Frame> {
     let section = |at: usize| length(bytes, at, 3).ok_or(Frame::More(at + 3));
     let flags = *bytes.get(INDICATOR_1 + 7).ok_or(Frame::More(INDICATOR_1 + 8))?;
     let first = section(INDICATOR_1)?;
     if first < SECTION_1_MIN {
-        return Err(damaged(format!("its section 1 says that it has {first} bytes")));
+        return Err(damaged(format!("the stated length of its section 1 is {first} bytes")));
     }
     let mut start = INDICATOR_1 + first;
     if flags & 0x80 != 0 {
@@ -119,7 +119,7 @@ fn before_data(bytes: &[u8]) -> Result<Range<usize>, Frame> {
 pub(super) struct Section {
     /// Its number in the standard.
     pub(super) number: u8,
-    /// Where in the message it lies.
+    /// Its octets in the message.
     pub(super) octets: Range<usize>,
 }
 
@@ -149,8 +149,8 @@ fn sections_2(message: &[u8]) -> Option<Sections> {
     (at == end).then_some(sections)
 }
 
-/// Section 4 takes what is left: its length says something else in large messages, and files have been
-/// seen with padding after it.
+/// Section 4 takes the rest: its stated length means something else in large messages, and some files have
+/// padding after it.
 fn sections_1(message: &[u8]) -> Option<Sections> {
     let end = message.len().checked_sub(END.len())?;
     let bitmap = before_data(message).ok()?;

@@ -1,8 +1,8 @@
-//! The header of a message: what identifies its field, without what is between the fields of one kind and
-//! without what the data alone decide.
+//! The header of a message: what identifies its field, without the quantities in which fields of one kind differ, and
+//! without what depends on the data alone.
 //!
-//! Some octets hold a plain quantity, such as the step. Where they lie is known, and what they must hold
-//! for the quantity to be plain: [`slots`] names those. All other octets of the sections before the data stay
+//! Some octets hold a plain quantity, such as the step. [`slots`] lists their positions and the values for which the
+//! quantity is plain. All other octets of the sections before the data stay
 //! in the header as they are. Sources: WMO Manual on Codes, FM 92 GRIB, sections 1 and 2 of edition 1, sections
 //! 0, 1 and 4 of edition 2 with templates 4.0, 4.1, 4.8 and 4.11; ECMWF's local section 1 of edition 1.
 use super::frame::{INDICATOR_1, Sections, sections};
@@ -22,21 +22,21 @@ pub(super) enum Quantity {
     Number,
 }
 
-/// How octets hold a quantity.
+/// How octets encode a quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
-    /// Year of the century, month, day; the century stands in the twelfth octet after them.
+    /// Year of the century, month, day; the century is in the twelfth octet after them.
     ShortDate,
     /// Year in two octets, month, day.
     LongDate,
     /// Hour, minute.
     Clock,
-    /// A number in so many octets, which counts so many units.
+    /// A number in `octets` octets that counts units.
     Count { octets: usize, unit: u64 },
 }
 
 impl Form {
-    /// How many octets it takes.
+    /// Its number of octets.
     fn octets(self) -> usize {
         match self {
             Self::ShortDate => 3,
@@ -47,7 +47,7 @@ impl Form {
     }
 }
 
-/// Where a message holds a quantity.
+/// The position of a quantity in a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Slot {
     pub(super) quantity: Quantity,
@@ -68,16 +68,16 @@ const PLAIN_STATUS: Range<u64> = 0..4;
 /// Hours, as unit of a step (code table 4.4; in edition 1 table 4).
 const HOURS: u64 = 1;
 
-/// Largest plain number: ecCodes rounds larger ones where it spells them.
+/// Largest plain number: ecCodes rounds larger ones when it formats them.
 const PLAIN_MAX: u64 = 99_999;
 
 /// ECMWF, whose definitions name no parameter by a level of pressure or of the model.
 const ECMWF: u64 = 98;
 
 impl Slot {
-    /// What the message holds here, if it is plain: else nothing, and the octets stay in the header.
+    /// The quantity in the message if it is plain; otherwise nothing, and the octets stay in the header.
     ///
-    /// Zero is never plain: an analysis, a control forecast, a surface may be meant.
+    /// Zero is never plain: it may stand for an analysis, a control forecast or a surface.
     pub(super) fn read(&self, message: &[u8]) -> Option<u64> {
         let octets = |offset, len| number(message, self.at + offset, len);
         match self.form {
@@ -93,7 +93,7 @@ impl Slot {
             }
             Form::Count { octets: len, unit } => {
                 let count = octets(0, len).filter(|count| count % unit == 0)?;
-                // All bits say that there is none; of four octets the highest bit is a sign.
+                // All bits set means missing; in four octets the highest bit is the sign.
                 let end = if len == 4 { 1 << 31 } else { (1 << (8 * len)) - 1 };
                 (1..end)
                     .contains(&count)
@@ -103,7 +103,7 @@ impl Slot {
         }
     }
 
-    /// Puts another value here, which has to be plain and to fit.
+    /// Writes another value, which must be plain and fit.
     pub(super) fn write(&self, message: &mut [u8], value: u64) {
         let [high, low] = [value / 100, value % 100];
         let octets: u64 = match self.form {
@@ -119,7 +119,7 @@ impl Slot {
         }
     }
 
-    /// Where in the message it is.
+    /// Its octets in the message.
     fn octets(&self) -> Range<usize> {
         self.at..self.at + self.form.octets()
     }
@@ -134,7 +134,7 @@ impl Slot {
     }
 }
 
-/// The date as a number of eight digits, if there may be such a day.
+/// The date as a number of eight digits, if it may exist.
 fn date(year: u64, month: u64, day: u64) -> Option<u64> {
     let is_day = YEARS.contains(&year) && (1..=12).contains(&month) && (1..=31).contains(&day);
     is_day.then_some(year * 10_000 + month * 100 + day)
@@ -143,7 +143,7 @@ fn date(year: u64, month: u64, day: u64) -> Option<u64> {
 /// The part of a message that identifies its field.
 pub(super) struct Header<'a> {
     message: &'a [u8],
-    /// Where it ends: before the bitmap and the data.
+    /// Its end: before the bitmap and the data.
     end: usize,
     slots: Slots,
 }
@@ -168,13 +168,13 @@ impl<'a> Header<'a> {
         self.message
     }
 
-    /// Where the message holds plain quantities.
+    /// The plain quantities of the message.
     pub(super) fn slots(&self) -> &Slots {
         &self.slots
     }
 
-    /// Writes the header with zeros for its plain quantities, and then which these are: messages that agree in
-    /// it differ in nothing but these quantities and the data.
+    /// Writes the header with zeros for its plain quantities, followed by a list of these. Messages with the same output
+    /// differ only in these quantities and the data.
     pub(super) fn write_kind(&self, into: &mut Vec<u8>) {
         self.write_exact(into);
         let mut quantities = 0;
@@ -189,7 +189,7 @@ impl<'a> Header<'a> {
         }
     }
 
-    /// Writes the whole header, but for what depends on the data: the length of the message, and how the
+    /// Writes the whole header without what depends on the data: the length of the message, and how the
     /// values are scaled.
     pub(super) fn write_exact(&self, into: &mut Vec<u8>) {
         into.clear();
@@ -212,7 +212,7 @@ fn is_first_edition(message: &[u8]) -> bool {
 const OF_DATA_1: [Range<usize>; 2] = [4..7, INDICATOR_1 + 26..INDICATOR_1 + 28];
 const OF_DATA_2: [Range<usize>; 2] = [8..16, 0..0];
 
-/// Where a message of either edition may hold plain quantities.
+/// Possible positions of plain quantities in a message of either edition.
 fn slots(message: &[u8], sections: &Sections) -> Slots {
     let section = |number| {
         let found = sections.iter().find(|section| section.number == number);

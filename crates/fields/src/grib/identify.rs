@@ -1,33 +1,33 @@
-//! What identifies a field, as ecCodes tells it.
+//! Identifying the field of a message: by ecCodes, and with default labels.
 use crate::Key;
 use esker_eccodes::{Field, Library};
 use esker_types::{Error, ErrorKind, Result};
 
-/// Tells the key of a field from its message.
+/// Derives the key of a field from its message.
 pub trait Identify {
-    /// The key of the field in `message`, one whole GRIB message; of several fields that of the first.
+    /// The key of the field in `message`, one whole GRIB message; if it has several fields, of the first.
     ///
     /// # Errors
-    /// Where the message is not understood, or has nothing that identifies it.
+    /// If the message cannot be decoded, or has nothing that identifies it.
     fn identify(&self, message: &[u8]) -> Result<Key>;
 }
 
-/// The name space of ecCodes that holds what identifies a field.
+/// The name space of ecCodes with the keys that identify a field.
 const SPACE: &str = "mars";
 
 /// Identity by ecCodes: the keys of its name space `mars`, in its order and spelling.
 ///
-/// Two things differ. Keys that begin with an underscore are left out: ecCodes works with them itself. And
-/// `param` is the parameter's number in ECMWF's database (`paramId`) where ecCodes knows one, so that a
+/// With two differences. Keys that begin with an underscore are internal to ecCodes and left out. And
+/// `param` is the parameter's number in ECMWF's database (`paramId`) if ecCodes knows one, so that a
 /// parameter has one name whether it comes in GRIB 1 (where `mars` has `130.128`) or GRIB 2 (`130`).
 #[derive(Clone, Copy, Debug)]
 pub struct EcCodes(&'static Library);
 
 impl EcCodes {
-    /// ecCodes as this machine has it.
+    /// Uses the ecCodes that is installed on this machine.
     ///
     /// # Errors
-    /// As [`Library::shared`]: where there is none.
+    /// As [`Library::shared`], if there is none.
     pub fn new() -> Result<Self> {
         Library::shared().map(Self)
     }
@@ -40,7 +40,7 @@ impl Identify for EcCodes {
         pairs.retain(|(name, _)| !name.starts_with('_'));
         if pairs.is_empty() {
             let message =
-                "ecCodes knows no MARS keys of the message; archive it under a key of its own";
+                "ecCodes finds no MARS keys in the message; archive it under an explicit key";
             return Err(Error::new(ErrorKind::Invalid, message));
         }
         if let Some((_, param)) = pairs.iter_mut().find(|(name, _)| name == "param") {
@@ -50,7 +50,50 @@ impl Identify for EcCodes {
     }
 }
 
-/// The parameter's number in ECMWF's database; ecCodes has 0 for what it does not know.
+/// The parameter's number in ECMWF's database; ecCodes returns 0 for unknown parameters.
 fn number_of(field: &Field<'_>) -> Option<String> {
     field.long("paramId").ok().filter(|id| *id > 0).map(|id| id.to_string())
+}
+
+/// Labels that messages of other centres lack, with their default values.
+const UNLABELLED: [(&str, &str); 4] =
+    [("class", "unknown"), ("expver", "0001"), ("stream", "unknown"), ("type", "unknown")];
+
+/// Adds default labels to the keys of another [`Identify`], for messages of other centres that lack them:
+/// `class=unknown`, `expver=0001`, `stream=unknown` and `type=unknown`, after the key's own names.
+#[derive(Debug)]
+pub struct Labelled<I>(pub I);
+
+impl<I: Identify> Identify for Labelled<I> {
+    fn identify(&self, message: &[u8]) -> Result<Key> {
+        let mut key = self.0.identify(message)?;
+        for (name, value) in UNLABELLED {
+            if key.get(name).is_none() {
+                key.set(name, value)?;
+            }
+        }
+        Ok(key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Known(Key);
+
+    impl Identify for Known {
+        fn identify(&self, _: &[u8]) -> Result<Key> {
+            Ok(self.0.clone())
+        }
+    }
+
+    #[test]
+    fn labels_that_are_there_stay() {
+        let known = |key: &str| Labelled(Known(Key::parse(key).unwrap())).identify(b"").unwrap();
+        let filed = known("param=167,type=fc");
+        assert_eq!(filed.as_str(), "param=167,type=fc,class=unknown,expver=0001,stream=unknown");
+        let whole = "class=od,expver=0079,stream=oper,type=an,param=167";
+        assert_eq!(known(whole).as_str(), whole);
+    }
 }

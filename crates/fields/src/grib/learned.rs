@@ -1,4 +1,4 @@
-//! Identities that were learned, so that ecCodes need not work out each anew.
+//! Learned identities, so that ecCodes need not decode every message.
 use super::header::{Header, Slot};
 use super::identify::Identify;
 use crate::Key;
@@ -9,20 +9,20 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Values given to the quantities of a message to see what becomes of its key: date, time, step, level,
-/// number. One row is low and the other is high, so that a rule that changes somewhere between is noticed; no
-/// two of a row are spelt alike, nor any quantity twice.
+/// Values given to the quantities of a message to see how its key changes: date, time, step, level, number. One row
+/// is low and the other is high, so that a rule that changes in between is noticed. No two values of a row, and no
+/// two values of a quantity, are spelt alike.
 const PROBES: [[u64; 5]; 2] = [[19_010_101, 0, 3, 2, 4], [20_991_231, 2_359, 251, 1_007, 249]];
 
-/// Identity as another one tells it, learned by kinds of messages.
+/// Learns the keys of another [`Identify`], the teacher, by kinds of messages.
 ///
-/// Messages of a kind differ in nothing but their data and plain quantities: date, time, step, level and
-/// number, where these stand in octets that mean nothing else. When a second message of a kind is seen, the
-/// other one is asked for it and for two copies with other quantities. Where each value of the key stays, or
-/// follows one of the quantities in all three, that becomes the rule of the kind; else its messages are
-/// learned one by one, by all of their header. A message of several fields is always asked for.
+/// Messages of a kind differ only in their data and plain quantities: date, time, step, level and number, in octets
+/// that mean nothing else. On the second message of a kind, the teacher is asked for the key of the message and of two
+/// copies with other quantities. If each value of the key stays the same, or follows one quantity in all three, that
+/// becomes the rule of the kind. Otherwise its messages are learned one by one, by their whole header. For a message
+/// of several fields the teacher is always asked.
 ///
-/// What is known takes at most [`GRIB_KINDS_BYTES_MAX`] bytes; what was not wanted for longest goes.
+/// Learned identities take at most [`GRIB_KINDS_BYTES_MAX`] bytes; the least recently used ones are dropped.
 #[derive(Debug)]
 pub struct Learned<I> {
     teacher: I,
@@ -50,7 +50,7 @@ impl<I: Identify> Learned<I> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks for a message of a kind of which nothing is known.
+    /// Asks for the first message of a kind.
     fn meet(&self, header: &Header<'_>) -> Result<Key> {
         let key = self.ask(header.message())?;
         if !header.slots().is_empty() {
@@ -60,7 +60,7 @@ impl<I: Identify> Learned<I> {
         Ok(key)
     }
 
-    /// Asks for another message of a kind, and for what is like it.
+    /// Asks for the second message of a kind, and for variants of it.
     fn learn(&self, header: &Header<'_>) -> Result<Key> {
         let key = self.ask(header.message())?;
         let rule = self.rule(header, &key);
@@ -77,7 +77,7 @@ impl<I: Identify> Learned<I> {
         self.known().keep(|kind| header.write_exact(kind), rule);
     }
 
-    /// The rule of a kind of which `header` and `key` are an example; none where there is no plain one.
+    /// The rule of a kind of which `header` and `key` are an example; none if there is no plain one.
     fn rule(&self, header: &Header<'_>, key: &Key) -> Option<Rule> {
         let mut copy = header.message().to_vec();
         let mut examples = vec![Example::of(header.message(), header, key.clone())?];
@@ -125,11 +125,11 @@ impl Example {
     }
 }
 
-/// How the key of a message of a kind comes about.
+/// How to derive the key of a message of a kind.
 #[derive(Debug)]
 struct Rule {
     parts: Vec<(Box<str>, Value)>,
-    /// Bytes to have ready for a key.
+    /// Capacity to reserve for a key.
     bytes: usize,
 }
 
@@ -184,17 +184,17 @@ impl Rule {
     }
 }
 
-/// What is known of a kind, or of one header.
+/// What is learned of a kind, or of one header.
 #[derive(Debug)]
 enum Learnt {
     Rule(Rule),
-    /// One of its messages was seen.
+    /// One message of it was seen.
     Seen,
-    /// Its messages have to be known one by one.
+    /// Its messages are learned one by one.
     NoRule,
 }
 
-/// What was found of a message.
+/// What is known of a message.
 enum Found {
     Key(Key),
     Nothing,
@@ -206,15 +206,15 @@ enum Found {
 
 type Kinds = HashMap<Box<[u8]>, Learnt, BuildHasherDefault<Crc>>;
 
-/// What was learned, in two halves: what is wanted from the older one moves over, and when the younger one is
-/// full the older one goes.
+/// Learned identities in two generations: entries that are used move to the younger one; when that is full, the older
+/// one is dropped.
 #[derive(Debug, Default)]
 struct Known {
     young: Kinds,
     old: Kinds,
-    /// Bytes of the younger half.
+    /// Bytes of the younger generation.
     bytes: usize,
-    /// Where kinds are written to look for them.
+    /// Buffer for the key of a look-up.
     kind: Vec<u8>,
 }
 
@@ -236,7 +236,7 @@ impl Known {
         }
     }
 
-    /// What is known of what was written.
+    /// Looks up what `write` writes.
     fn get(&mut self) -> Option<&Learnt> {
         if let Some((kind, learnt)) = self.old.remove_entry(self.kind.as_slice()) {
             self.insert(kind, learnt);
@@ -263,7 +263,7 @@ impl Known {
 }
 
 impl Learnt {
-    /// About what it takes, with its place in a table.
+    /// About its size in memory, with its slot in a table.
     fn bytes(&self) -> usize {
         const PLACE: usize = 128;
         match self {

@@ -4,18 +4,18 @@ use esker_types::{Error, ErrorKind, Result};
 use memchr::memmem;
 use std::io::{self, Read};
 
-/// Bytes that are read at once.
+/// Bytes per read.
 const READ_BYTES: usize = 256 << 10;
 
-/// Bytes that are taken from memory because a message says that it has them; beyond that they have to come.
+/// Most bytes that are allocated on the word of a message alone; beyond that they must arrive first.
 const RESERVED_BYTES: usize = 16 << 20;
 
-/// A message and where it was found.
+/// A message and its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message<B> {
     /// Its number in the stream, from 1; damaged ones count.
     pub number: u64,
-    /// Where it begins, in bytes from the beginning of the stream.
+    /// Its offset in the stream, in bytes.
     pub offset: u64,
     /// The whole message, from `GRIB` to `7777`.
     pub bytes: B,
@@ -32,10 +32,10 @@ pub struct Skipped {
     pub damaged: u64,
 }
 
-/// Messages of both editions in bytes that are there, without a copy.
+/// Finds messages of both editions in bytes in memory, without copying.
 ///
-/// What lies between messages is skipped and counted. A damaged message is an error that says where it is
-/// and what is wrong with it; the walk goes on with the next message.
+/// Bytes between messages are skipped and counted. A damaged message is an error that says where it is and what is
+/// wrong with it; the iteration continues with the next message.
 ///
 /// ```
 /// let mut messages = esker_fields::grib::Scan::new(b"\0\0GRIB and so on");
@@ -72,23 +72,23 @@ impl<'a> Iterator for Scan<'a> {
         let used = self.tally.take(window, &step);
         self.rest = window.get(used..).unwrap_or_default();
         match step {
-            Step::Whole(at, length) => {
+            Sighting::Whole(at, length) => {
                 let bytes = window.get(at..at + length).unwrap_or_default();
                 Some(Ok(self.tally.message(bytes)))
             }
-            Step::Damaged(_, what) => Some(Err(self.tally.error(&what))),
-            Step::Nothing(_) | Step::More(..) => None,
+            Sighting::Damaged(_, what) => Some(Err(self.tally.error(&what))),
+            Sighting::Nothing(_) | Sighting::More(..) => None,
         }
     }
 }
 
-/// Messages of both editions in what is read from `R`, as [`Scan`] finds them.
+/// Finds messages of both editions in a stream, as [`Scan`] does.
 ///
-/// Memory: one message and 256 KiB. An error of reading ends the walk.
+/// Memory: one message and 256 KiB. A read error ends the iteration.
 #[derive(Debug)]
 pub struct Messages<R> {
     input: R,
-    /// What was read and not yet passed; `start` is where it goes on.
+    /// Bytes that were read; those from `start` on are not consumed yet.
     window: Vec<u8>,
     start: usize,
     ended: bool,
@@ -108,7 +108,7 @@ impl<R: Read> Messages<R> {
 
     /// Reads until `bytes` are there from `start` on, or the input ends.
     fn fill(&mut self, bytes: usize) -> io::Result<()> {
-        // Moving what is there costs no more than was passed since the last time.
+        // Moving the rest costs no more than was consumed since the last time.
         if self.start >= self.window.len() / 2 {
             self.window.drain(..self.start);
             self.start = 0;
@@ -121,7 +121,7 @@ impl<R: Read> Messages<R> {
         Ok(())
     }
 
-    /// The `length` bytes at `at`: copied where they are the smaller part of what was read.
+    /// The `length` bytes at `at`: copied if they are the smaller part of what was read.
     fn cut(&mut self, at: usize, length: usize) -> Vec<u8> {
         if at > 0 || length < self.window.len() / 2 {
             self.start = at + length;
@@ -148,17 +148,17 @@ impl<R: Read> Iterator for Messages<R> {
             let step = step(window, self.ended);
             let used = self.tally.take(window, &step);
             let wanted = match step {
-                Step::Whole(at, length) => {
+                Sighting::Whole(at, length) => {
                     let bytes = self.cut(self.start + at, length);
                     return Some(Ok(self.tally.message(bytes)));
                 }
-                Step::Damaged(_, what) => {
+                Sighting::Damaged(_, what) => {
                     self.start += used;
                     return Some(Err(self.tally.error(&what)));
                 }
-                Step::Nothing(_) if self.ended => return None,
-                Step::Nothing(_) => BEGIN.len(),
-                Step::More(_, wanted) => wanted,
+                Sighting::Nothing(_) if self.ended => return None,
+                Sighting::Nothing(_) => BEGIN.len(),
+                Sighting::More(_, wanted) => wanted,
             };
             self.start += used;
             if let Err(error) = self.fill(wanted) {
@@ -168,43 +168,43 @@ impl<R: Read> Iterator for Messages<R> {
     }
 }
 
-/// What to do with what is there.
-enum Step {
-    /// Nothing begins in so many bytes.
+/// What a window of bytes shows.
+enum Sighting {
+    /// No message begins in this many bytes.
     Nothing(usize),
-    /// A message: where it begins, its length.
+    /// A message: its start and its length.
     Whole(usize, usize),
-    /// A message may begin here; so many bytes are wanted to tell.
+    /// A message may begin here; this many bytes are needed to decide.
     More(usize, usize),
-    /// A damaged message: where it begins, what is wrong.
+    /// A damaged message: its start, and what is wrong.
     Damaged(usize, String),
 }
 
-/// Looks at what is there; `ended` says that nothing comes after it.
-fn step(window: &[u8], ended: bool) -> Step {
+/// Looks for the next message; `ended` means that no more bytes follow.
+fn step(window: &[u8], ended: bool) -> Sighting {
     let Some(at) = memmem::find(window, BEGIN) else {
         let begun = if ended { 0 } else { BEGIN.len() - 1 };
-        return Step::Nothing(window.len().saturating_sub(begun));
+        return Sighting::Nothing(window.len().saturating_sub(begun));
     };
     let there = window.get(at..).unwrap_or_default();
     match frame(there) {
-        Frame::Whole(length) => Step::Whole(at, length),
-        Frame::Damaged(what) => Step::Damaged(at, what),
-        Frame::More(wanted) if !ended => Step::More(at, wanted),
+        Frame::Whole(length) => Sighting::Whole(at, length),
+        Frame::Damaged(what) => Sighting::Damaged(at, what),
+        Frame::More(wanted) if !ended => Sighting::More(at, wanted),
         Frame::More(wanted) => {
             let what = format!("it ends after {} of {wanted} bytes", there.len());
-            Step::Damaged(at, what)
+            Sighting::Damaged(at, what)
         }
     }
 }
 
-/// Where the walk is, and what it passed.
+/// The position of the iteration, and what it skipped.
 #[derive(Clone, Debug, Default)]
 struct Tally {
     number: u64,
-    /// Where the walk goes on.
+    /// The offset at which the iteration continues.
     offset: u64,
-    /// Where the message of the last step begins.
+    /// The offset of the last message.
     found: u64,
     /// Whether the message before was damaged, so that what follows is part of it.
     in_damage: bool,
@@ -212,20 +212,20 @@ struct Tally {
 }
 
 impl Tally {
-    /// Passes what `step` says of `window`: how many bytes.
-    fn take(&mut self, window: &[u8], step: &Step) -> usize {
+    /// Consumes what `step` found in `window`; returns the number of bytes.
+    fn take(&mut self, window: &[u8], step: &Sighting) -> usize {
         let (at, rest) = match *step {
-            Step::Nothing(bytes) => (bytes, 0),
-            Step::More(at, _) => (at, 0),
-            Step::Whole(at, length) => (at, length),
-            Step::Damaged(at, _) => (at, BEGIN.len()),
+            Sighting::Nothing(bytes) => (bytes, 0),
+            Sighting::More(at, _) => (at, 0),
+            Sighting::Whole(at, length) => (at, length),
+            Sighting::Damaged(at, _) => (at, BEGIN.len()),
         };
         self.skip(window.get(..at).unwrap_or_default());
         self.found = self.offset + at as u64;
         self.offset = self.found + rest as u64;
         if rest > 0 {
             self.number += 1;
-            self.in_damage = matches!(step, Step::Damaged(..));
+            self.in_damage = matches!(step, Sighting::Damaged(..));
         }
         if self.in_damage {
             self.skipped.damaged += rest as u64;

@@ -4,15 +4,15 @@ use esker_types::{Error, ErrorKind, Result};
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// What the bitmap section says when the bitmap before it applies (code table 6.0).
+/// Bitmap indicator: the previous bitmap applies (code table 6.0).
 const BITMAP_BEFORE: u8 = 254;
 
-/// What it says when a bitmap follows.
+/// Bitmap indicator: a bitmap follows.
 const BITMAP_HERE: u8 = 0;
 
 /// The fields of one message, each as a message of its own.
 ///
-/// In edition 2 the sections 2 to 7, 3 to 7 or 4 to 7 may come several times; what does not come again holds on.
+/// In edition 2 the sections 2 to 7, 3 to 7 or 4 to 7 may be repeated; sections that are not repeated stay in force.
 /// Each field becomes a message with all its sections, as the multi-field support of ecCodes makes it; where
 /// the bitmap of the field before applies, it gets a copy. A message with one field is its own field.
 ///
@@ -26,9 +26,9 @@ const BITMAP_HERE: u8 = 0;
 pub struct Fields<'a> {
     message: &'a [u8],
     sections: std::vec::IntoIter<Section>,
-    /// What holds at this point: sections 1 to 6, by number.
+    /// The sections in force at this point: 1 to 6, by number.
     current: [Option<Range<usize>>; 7],
-    /// The section 6 that has the bitmap that holds.
+    /// The section 6 with the bitmap in force.
     bitmap: Option<Range<usize>>,
     /// The message is its only field, and was not given yet.
     whole: bool,
@@ -45,7 +45,7 @@ impl<'a> Fields<'a> {
         Self { message, sections, current: Default::default(), bitmap: None, whole }
     }
 
-    /// Notes what holds from here on.
+    /// Records a section that is in force from here on.
     fn pass(&mut self, section: Section) {
         if section.number == 6 {
             match self.message.get(section.octets.start + SECTION_2) {

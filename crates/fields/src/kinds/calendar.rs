@@ -5,7 +5,7 @@ use std::borrow::Cow;
 const MONTHS: [&str; 12] =
     ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 
-/// `20200131` from itself, from `2020-01-31`, and from `0`, `-1` where today is known.
+/// `20200131` from itself, from `2020-01-31`, and from `0`, `-1` if `today` is given.
 pub(super) fn date(value: &str, today: Option<Date>) -> Option<Cow<'_, str>> {
     if let Some(day) = yyyy_mm_dd(value) {
         let done = value.len() == 8 && !value.contains('-');
@@ -81,7 +81,7 @@ fn month_number(value: &str) -> Option<u8> {
     number.filter(|number| (1..=12).contains(number))
 }
 
-/// The number of a month by the first three letters of its name.
+/// The number of a month, by the first three letters of its name.
 fn named_month(name: &str) -> Option<u8> {
     let place = MONTHS.iter().position(|month| name.eq_ignore_ascii_case(month))?;
     u8::try_from(place + 1).ok()
@@ -108,7 +108,7 @@ pub(super) fn year_month(value: &str) -> Option<Cow<'_, str>> {
     Some(kept(value, format!("{:04}{:02}", day.year(), day.month())))
 }
 
-/// `form`, borrowed where it is what was given.
+/// `form`, borrowed if it equals `value`.
 fn kept(value: &str, form: String) -> Cow<'_, str> {
     if value == form { Cow::Borrowed(value) } else { Cow::Owned(form) }
 }

@@ -2,11 +2,10 @@
 //!
 //! The names are those of FDB's schema language, so that a centre's schema file works as it is.
 mod calendar;
-mod number;
 mod params;
 mod rank;
 mod span;
-mod text;
+mod spelling;
 pub(crate) mod ticks;
 mod words;
 
@@ -20,7 +19,7 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::fmt;
 
-/// The type of a name: which values it takes, and the one form in which each is stored.
+/// The type of a name: its valid values, and the canonical form in which each is stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum KeyType {
     /// Any text, in lower case.
@@ -105,7 +104,7 @@ impl KeyType {
     /// The type of this name, as a schema spells it.
     ///
     /// # Errors
-    /// Lists the types, and the nearest, where there is none of the name.
+    /// If there is no type of the name; the message lists the types and suggests the nearest.
     pub fn by_name(name: &str) -> Result<Self> {
         let found = TYPES.iter().find(|(_, known, _)| *known == name);
         found.map(|(kind, _, _)| *kind).ok_or_else(|| {
@@ -119,12 +118,12 @@ impl KeyType {
         })
     }
 
-    /// The form of `value` that is stored. It stays the same when it is made canonical again.
+    /// The canonical form of `value`, which is stored. It is its own canonical form.
     ///
-    /// `today` is what days such as `0` and `-1` count from; without it they are refused.
+    /// Relative days such as `0` and `-1` count from `today`; without it they are refused.
     ///
     /// # Errors
-    /// Where the type does not take the value: names the value, the type and what would be right.
+    /// If the value is invalid: the message names the value, the type and valid examples.
     pub fn canonical<'a>(self, value: &'a str, today: Option<Date>) -> Result<Cow<'a, str>> {
         self.form(value, today).ok_or_else(|| {
             let more = match self {
@@ -137,24 +136,24 @@ impl KeyType {
         })
     }
 
-    /// The canonical form, where the type takes the value.
+    /// The canonical form, if the value is valid.
     pub(crate) fn form(self, value: &str, today: Option<Date>) -> Option<Cow<'_, str>> {
         match self {
-            Self::Default => Some(text::lower(value)),
-            Self::Integer => number::integer(value),
-            Self::Double => number::double(value),
+            Self::Default => Some(spelling::lower(value)),
+            Self::Integer => spelling::integer(value),
+            Self::Double => spelling::double(value),
             Self::Date => calendar::date(value, today),
             Self::Time => span::time(value),
             Self::Step => span::step(value),
             Self::Param | Self::ParamId => params::param(value),
-            Self::Expver => text::expver(value),
+            Self::Expver => spelling::expver(value),
             Self::ClimateDaily => calendar::climate_daily(value),
             Self::ClimateMonthly | Self::Month => calendar::month(value),
             Self::MonthOfDate => calendar::month_of_date(value),
             Self::Year => calendar::year(value),
             Self::YearMonth => calendar::year_month(value),
-            Self::First3 => Some(text::first3(value)),
-            Self::Grid => Some(text::grid(value)),
+            Self::First3 => Some(spelling::first3(value)),
+            Self::Grid => Some(spelling::grid(value)),
             Self::Ignore => Some(Cow::Borrowed("")),
         }
     }

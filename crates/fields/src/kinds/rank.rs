@@ -1,7 +1,7 @@
 //! The order of values on an axis.
 use super::{KeyType, Span};
 
-/// Where a canonical value stands on its axis: numbers first, by number, then texts.
+/// The rank of a canonical value on its axis: numbers first, by number, then texts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rank {
     number: i64,
@@ -37,7 +37,7 @@ fn is_number(kind: KeyType) -> bool {
     !matches!(kind, Default | Expver | First3 | Grid | Ignore)
 }
 
-/// The number that a text begins and ends with, where it is one.
+/// The number that a text spells, if it does.
 fn number_of(value: &str) -> Option<f64> {
     let first = value.bytes().next()?;
     let may_be = first.is_ascii_digit() || first == b'-';

@@ -60,9 +60,9 @@ fn is_hours(value: &str) -> bool {
 /// A forecast step or a range of them, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Span {
-    /// Where the range begins.
+    /// The start of the range.
     pub(crate) from: u32,
-    /// Where it ends; the same as `from` for a single step.
+    /// The end of the range; the same as `from` for a single step.
     pub(crate) to: u32,
 }
 

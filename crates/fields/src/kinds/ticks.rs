@@ -34,7 +34,7 @@ pub(crate) fn distance(kind: KeyType, by: &str) -> Option<i64> {
     Some(sign * size)
 }
 
-/// The number that stands for a canonical value; none where the type has no ranges.
+/// The number that stands for a canonical value; none if the type has no ranges.
 pub(crate) fn tick(kind: KeyType, value: &str) -> Option<i64> {
     match kind {
         KeyType::Integer | KeyType::Default | KeyType::Year | KeyType::Month => value.parse().ok(),
@@ -55,7 +55,7 @@ pub(crate) fn tick(kind: KeyType, value: &str) -> Option<i64> {
 pub(crate) fn value_at(kind: KeyType, tick: i64) -> Option<String> {
     match kind {
         KeyType::Integer | KeyType::Default => Some(tick.to_string()),
-        KeyType::Double => number::double(&decimal(tick)).map(Into::into),
+        KeyType::Double => spelling::double(&decimal(tick)).map(Into::into),
         KeyType::Date => Date::from_days(tick).map(|day| day.to_string()),
         KeyType::ClimateDaily => {
             let day = Date::from_days(tick).filter(|day| day.year() == 2000)?;
@@ -72,7 +72,7 @@ pub(crate) fn value_at(kind: KeyType, tick: i64) -> Option<String> {
     }
 }
 
-/// A number in millionths, where it is that fine and no finer.
+/// A number in millionths, if it is a whole number of them.
 fn micros(number: f64) -> Option<i64> {
     let scaled = (number * MICRO).round();
     let exact = (scaled / MICRO - number).abs() <= f64::EPSILON * number.abs();

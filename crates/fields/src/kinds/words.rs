@@ -1,9 +1,9 @@
-//! What somebody may have meant.
+//! Suggestions for misspelt words.
 
 /// Longest word that is compared.
 const WORD_BYTES_MAX: usize = 64;
 
-/// ` (did you mean step?)`, or nothing where no known word is near.
+/// ` (did you mean step?)`, or nothing if no known word is near.
 pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> String {
     let far = 1 + word.len() / 4;
     let similar = known.filter(|known| known.len().abs_diff(word.len()) <= far);
@@ -12,28 +12,12 @@ pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> S
     near.map_or(String::new(), |(_, known)| format!(" (did you mean {known}?)"))
 }
 
-/// How many letters must be changed, added, removed or swapped with their neighbour.
+/// How many letters must be changed, added, removed or swapped with their neighbour, ignoring case.
 fn distance(a: &str, b: &str) -> usize {
-    let (a, b) = (a.as_bytes(), b.as_bytes());
     if a.len().max(b.len()) > WORD_BYTES_MAX {
         return usize::MAX;
     }
-    // The row of the letter before the last, of the last one, and of this one.
-    let mut rows = [[0; WORD_BYTES_MAX + 1]; 3];
-    rows[1] = std::array::from_fn(|j| j);
-    for (i, x) in a.iter().enumerate() {
-        rows[2][0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let changed = rows[1][j] + usize::from(!x.eq_ignore_ascii_case(y));
-            let mut best = changed.min(rows[1][j + 1] + 1).min(rows[2][j] + 1);
-            if i > 0 && j > 0 && a[i - 1] == *y && b[j - 1] == *x {
-                best = best.min(rows[0][j - 1] + 1);
-            }
-            rows[2][j + 1] = best;
-        }
-        rows.rotate_left(1);
-    }
-    rows[1][b.len()]
+    strsim::osa_distance(&a.to_ascii_lowercase(), &b.to_ascii_lowercase())
 }
 
 #[cfg(test)]

@@ -7,17 +7,17 @@ use crate::limits::REQUEST_VALUES_MAX;
 use esker_types::{Error, ErrorKind, Result};
 use std::collections::HashSet;
 
-/// The values of one name while they are written out.
+/// The values of one name while they are expanded.
 pub(super) struct List<'a> {
     name: &'a str,
-    /// The types that the name has in the schema, the first one to be tried first.
+    /// The types that the name has in the schema, in the order in which they are tried.
     kinds: &'a [KeyType],
     today: Date,
     values: Vec<String>,
     seen: HashSet<String>,
 }
 
-/// The canonical values in the order in which they were written; none where all are wanted.
+/// The canonical values in the order in which they were written; none if all are wanted.
 pub(super) fn values(
     name: &str,
     kinds: &[KeyType],
@@ -83,7 +83,7 @@ impl List<'_> {
         Ok(())
     }
 
-    /// The value by the first type that takes it.
+    /// The value in the first type for which it is valid.
     fn canonical(&self, raw: &str) -> Result<(KeyType, String)> {
         let today = Some(self.today);
         let forms = self.kinds.iter().map(|kind| (*kind, kind.form(raw, today)));
@@ -99,7 +99,7 @@ impl List<'_> {
         }
     }
 
-    /// `first/to/last`, perhaps `by/distance`; gives what stands behind.
+    /// `first/to/last`, optionally `by/distance`; returns the rest.
     fn range<'r>(&mut self, first: &str, last: &str, rest: &'r [String]) -> Result<&'r [String]> {
         let (kind, first_value) = self.canonical(first)?;
         let (_, last_value) = self.canonical(last)?;
@@ -150,7 +150,7 @@ impl List<'_> {
     }
 }
 
-/// The distance with the sign that leads from one end to the other; none where it cannot.
+/// The distance with the sign that leads from one end to the other; none if there is none.
 fn towards(from: i64, to: i64, distance: i64, given: bool) -> Option<i64> {
     let down = to < from;
     match distance {

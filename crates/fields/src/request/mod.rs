@@ -1,7 +1,6 @@
 //! Requests in the MARS language, and the fields they select.
 //!
 //! The language is described in `docs/fields.md`.
-mod expand;
 mod lists;
 mod parse;
 mod selection;
@@ -13,9 +12,10 @@ use crate::key::is_name;
 use crate::limits::{KEY_PAIRS_MAX, NAME_BYTES_MAX};
 use crate::schema::Schema;
 use esker_types::{Error, ErrorKind, Result};
+use selection::Wanted;
 use std::fmt;
 
-/// What a request without a verb does.
+/// The verb of a request that gives none.
 const DEFAULT_VERB: &str = "retrieve";
 
 /// A request as it was written: a verb, and for each name its values in their order.
@@ -32,10 +32,10 @@ impl Default for Request {
 }
 
 impl Request {
-    /// A request of these names, each with its values between slashes: `("step", "0/to/24/by/6")`.
+    /// A request of these names, each with its values separated by slashes: `("step", "0/to/24/by/6")`.
     ///
     /// # Errors
-    /// Where a name cannot be one of a key or stands twice, or a value is missing.
+    /// If a name is invalid or occurs twice, or a value is missing.
     pub fn from_pairs<N: AsRef<str>, V: AsRef<str>>(
         pairs: impl IntoIterator<Item = (N, V)>,
     ) -> Result<Self> {
@@ -47,10 +47,10 @@ impl Request {
         Ok(request)
     }
 
-    /// Reads any number of requests. One ends where a line does not end with a comma, a slash or `=`.
+    /// Reads any number of requests. A request ends at the first line that does not end with a comma, a slash or `=`.
     ///
     /// # Errors
-    /// Names the line, what is wrong there and what would be right.
+    /// If the text is invalid; the message names the line, the cause and the remedy.
     pub fn parse_all(text: &str) -> Result<Vec<Self>> {
         parse::parse_all(text)
     }
@@ -58,14 +58,14 @@ impl Request {
     /// Reads exactly one request.
     ///
     /// # Errors
-    /// As [`Request::parse_all`], and where there are none or many.
+    /// As [`Request::parse_all`], and if there is none or more than one.
     pub fn parse(text: &str) -> Result<Self> {
         let mut requests = Self::parse_all(text)?;
         match (requests.pop(), requests.len()) {
             (Some(request), 0) => Ok(request),
             (None, _) => Err(invalid("there is no request in the text".to_owned())),
             (_, more) => Err(invalid(format!(
-                "one request was wanted, not {}; end lines that go on with a comma",
+                "one request was expected, not {}; end continued lines with a comma",
                 more + 1
             ))),
         }
@@ -78,10 +78,10 @@ impl Request {
     pub fn add(&mut self, name: &str, values: Vec<String>) -> Result<()> {
         let name = name.trim().to_ascii_lowercase();
         if name.len() > NAME_BYTES_MAX || !is_name(&name) {
-            return Err(invalid(format!("{name:?} is no name of a key; write name=value")));
+            return Err(invalid(format!("{name:?} is not a valid name; write name=value")));
         }
         if self.get(&name).is_some() {
-            return Err(invalid(format!("{name} stands twice in a request; write {name}=a/b")));
+            return Err(invalid(format!("{name} occurs twice in a request; write {name}=a/b")));
         }
         if values.is_empty() || values.iter().any(String::is_empty) {
             return Err(invalid(format!("{name} lacks a value; write {name}=a/b")));
@@ -92,14 +92,15 @@ impl Request {
             return Err(invalid(message));
         }
         if self.pairs.len() == KEY_PAIRS_MAX {
-            let message = format!("a request has at most {KEY_PAIRS_MAX} names; {name} is beyond");
+            let message =
+                format!("a request has at most {KEY_PAIRS_MAX} names; {name} exceeds that");
             return Err(Error::new(ErrorKind::Overflow, message));
         }
         self.pairs.push((name, values));
         Ok(())
     }
 
-    /// What it asks for, in lower case; `retrieve` where it does not say.
+    /// Its verb, in lower case; `retrieve` if it gives none.
     #[must_use]
     pub fn verb(&self) -> &str {
         &self.verb
@@ -117,23 +118,23 @@ impl Request {
         self.pairs.iter().map(|(name, values)| (name.as_str(), values.as_slice()))
     }
 
-    /// Takes a name out, such as `target`, and gives its values.
+    /// Removes a name, such as `target`, and returns its values.
     pub fn take(&mut self, name: &str) -> Option<Vec<String>> {
         let place = self.pairs.iter().position(|(known, _)| known == name)?;
         Some(self.pairs.remove(place).1)
     }
 
-    /// The fields it selects: lists and ranges written out, values canonical, dates counted from `today`.
+    /// The fields it selects: lists and ranges expanded, values canonical, dates relative to `today`.
     ///
     /// # Errors
-    /// Names the name, the value, its type and what is allowed; for a name that the schema does not have,
-    /// those it has.
+    /// If a value is invalid: the message names the name, the value, its type and valid examples. If the schema does not
+    /// have a name: the message lists those it has.
     pub fn expand(&self, schema: &Schema, today: Date) -> Result<Selection> {
-        expand::expand(self, schema, today)
+        expand(self, schema, today)
     }
 }
 
-/// On one line, as [`Request::parse`] reads it.
+/// One line that [`Request::parse`] reads.
 impl fmt::Display for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.verb)?;
@@ -147,6 +148,55 @@ impl fmt::Display for Request {
 
 fn invalid(message: String) -> Error {
     Error::new(ErrorKind::Invalid, message)
+}
+
+/// Names that say what to do with the fields, not which they are.
+const NOT_FOR_SELECTION: [&str; 8] =
+    ["database", "expect", "fieldset", "padding", "process", "source", "target", "use"];
+
+/// Names that ask for fields to be processed.
+const PROCESSING: [&str; 13] = [
+    "accuracy",
+    "area",
+    "bitmap",
+    "format",
+    "frame",
+    "gaussian",
+    "grid",
+    "interpolation",
+    "packing",
+    "resol",
+    "rotation",
+    "specification",
+    "truncation",
+];
+
+pub(super) fn expand(request: &Request, schema: &Schema, today: Date) -> Result<Selection> {
+    let (mut wanted, mut any) = (Vec::new(), false);
+    for (name, raw) in request.iter() {
+        let kinds = schema.kinds(name);
+        if kinds.is_empty() {
+            if NOT_FOR_SELECTION.contains(&name) {
+                any |=
+                    name == "expect" && matches!(raw, [value] if value.eq_ignore_ascii_case("any"));
+                continue;
+            }
+            return Err(unknown(schema, name));
+        }
+        let values = lists::values(name, kinds, raw, today)?;
+        wanted.push(Wanted::new(name, kinds, values));
+    }
+    let mut selection = Selection::new(schema, wanted);
+    selection.any = any;
+    Ok(selection)
+}
+
+fn unknown(schema: &Schema, name: &str) -> Error {
+    if PROCESSING.contains(&name) {
+        let remedy = "fields come as they were archived; leave it out and process them afterwards";
+        return invalid(format!("{name} asks for processing: {remedy}"));
+    }
+    schema.unknown_name(name)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 /// Characters that begin a comment.
 const COMMENTS: &str = "#!";
 
-/// Other characters that end a word without quotes.
+/// Other characters that end an unquoted word.
 const ENDS: &str = ",/=\"'";
 
 pub(super) fn parse_all(text: &str) -> Result<Vec<Request>> {
@@ -28,7 +28,7 @@ pub(super) fn parse_all(text: &str) -> Result<Vec<Request>> {
     Ok(requests)
 }
 
-/// A value as a request must spell it: in quotes where it would mean something else without.
+/// A value as a request must spell it: quoted if it would mean something else otherwise.
 pub(super) fn quoted(value: &str) -> Cow<'_, str> {
     let special = |c: char| c.is_whitespace() || ENDS.contains(c) || COMMENTS.contains(c);
     if !value.contains(special) {
@@ -38,7 +38,7 @@ pub(super) fn quoted(value: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{quote}{value}{quote}"))
 }
 
-/// Whether a request can spell the value, between quotes if need be.
+/// Whether a request can spell the value, quoted if need be.
 pub(super) fn has_spelling(value: &str) -> bool {
     let both = value.contains('"') && value.contains('\'');
     !both && !value.contains('\n')
@@ -49,7 +49,7 @@ struct Parser<'a> {
 }
 
 impl Parser<'_> {
-    /// Whether `mark` comes next, on this line or, with a comma, on a later one; then it is read.
+    /// Reads `mark` if it comes next, on this line or, for a comma, on a later one.
     fn takes(&mut self, mark: char) -> bool {
         let before = self.cursor;
         let found = self.cursor.peek(mark == ',') == Some(mark);
@@ -113,7 +113,7 @@ impl Parser<'_> {
         request.add(name, values).map_err(|error| self.error(error.to_string()))
     }
 
-    /// A word, or what stands between quotes.
+    /// A word or a quoted text.
     fn word(&mut self, what: &str) -> Result<String> {
         if let Some(quote @ ('"' | '\'')) = self.cursor.peek(false) {
             return self.text_in_quotes(quote);

@@ -7,7 +7,7 @@ use crate::schema::Schema;
 use esker_types::{Error, ErrorKind, Result};
 use std::collections::HashMap;
 
-/// Lists of at most this many values are searched one by one.
+/// Lists of at most this many values are searched linearly.
 const SHORT: usize = 8;
 
 /// The fields that a request selects: for each of its names all values, or a list of canonical ones.
@@ -19,20 +19,20 @@ pub struct Selection {
     pub(super) any: bool,
 }
 
-/// What is wanted of one name.
+/// The wanted values of one name.
 #[derive(Clone, Debug)]
 pub(super) struct Wanted {
     name: String,
     kind: KeyType,
-    /// None where all values are wanted.
+    /// None if all values are wanted.
     values: Option<Vec<String>>,
     places: Places,
 }
 
-/// Every form that a wanted value has in some rule, with the place of the value in the list.
+/// Every form that a wanted value has in some rule, with the index of the value in the list.
 #[derive(Clone, Debug)]
 enum Places {
-    /// A few, searched one by one.
+    /// A few, searched linearly.
     Few(Vec<(Box<str>, u32)>),
     Many(HashMap<Box<str>, u32>),
 }
@@ -47,7 +47,7 @@ impl Places {
         Self::of(forms)
     }
 
-    /// Of a form that comes twice the first place counts.
+    /// If a form occurs twice, the first index counts.
     fn of(forms: impl Iterator<Item = (Box<str>, u32)>) -> Self {
         let mut places = HashMap::new();
         forms.for_each(|(form, place)| _ = places.entry(form).or_insert(place));
@@ -58,7 +58,7 @@ impl Places {
         }
     }
 
-    /// With more forms, where they are new.
+    /// Adds forms that are new.
     fn with(&self, more: impl Iterator<Item = (Box<str>, u32)>) -> Self {
         match self {
             Self::Few(places) => Self::of(places.iter().cloned().chain(more)),
@@ -79,26 +79,26 @@ impl Places {
 }
 
 impl Wanted {
-    /// `values` of a name that has these types, at least one.
+    /// The wanted `values` of a name with these types, of which there is at least one.
     pub(super) fn new(name: &str, kinds: &[KeyType], values: Option<Vec<String>>) -> Self {
         let kind = kinds.first().copied().unwrap_or_default();
         let places = Places::new(kinds, values.as_deref().unwrap_or_default());
         Self { name: name.to_owned(), kind, values, places }
     }
 
-    /// The place of a value among those that are wanted; 0 where all are.
+    /// The index of a value among the wanted ones; 0 if all are wanted.
     fn place(&self, value: &str) -> Option<u32> {
         if self.values.is_none() { Some(0) } else { self.places.get(value) }
     }
 
-    /// Where a value stands among those that are wanted: in the list, or in the order of the type.
+    /// The rank of a value among the wanted ones: by the list, or by the order of the type.
     fn position(&self, value: &str) -> (u32, Option<Rank>) {
         let rank = self.values.is_none().then(|| Rank::of(self.kind, value));
         (self.place(value).unwrap_or(u32::MAX), rank)
     }
 }
 
-/// Fields over a range of steps that begins with the forecast, such as `0-24`: whoever wants step 24 may mean them.
+/// Fields over a range of steps from the start of the forecast, such as `0-24`: a request for step 24 may mean them.
 impl Wanted {
     fn with_ranges(&self) -> Self {
         let values = (0..).zip(self.values.iter().flatten());
@@ -107,14 +107,14 @@ impl Wanted {
         Self { places: self.places.with(ranges), ..self.clone() }
     }
 
-    /// The range up to a value, where the range is not wanted by itself.
+    /// The range up to a value, if the range itself is not wanted.
     fn range_to(&self, value: &str) -> Option<String> {
         self.values.as_ref()?;
         self.kind.range_to(value).filter(|range| self.places.get(range).is_none())
     }
 }
 
-/// Where a field stands in the order of a request. Smaller ones come first.
+/// The rank of a field in the order of a request. Smaller ones come first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
     parts: Vec<(u32, Option<Rank>)>,
@@ -142,8 +142,8 @@ impl Selection {
         &self.schema
     }
 
-    /// Whether a field of this key is selected. The key has canonical values; a name that it does not have
-    /// is as good as any only where all values of it are wanted.
+    /// Whether a field of this key is selected. The key has canonical values. A key that lacks a name of the selection
+    /// matches only if all values of the name are wanted.
     #[must_use]
     pub fn matches(&self, key: &Key) -> bool {
         let mut found = 0;
@@ -158,7 +158,7 @@ impl Selection {
         found == self.wanted.len() || self.has_listed(key)
     }
 
-    /// The same with each step standing for the range up to it as well: `0-24` where 24 is wanted.
+    /// The same selection, in which each step also stands for the range up to it: `0-24` if 24 is wanted.
     pub(crate) fn with_ranges(&self) -> Self {
         let wanted = self.wanted.iter().map(Wanted::with_ranges).collect();
         Self { wanted, ..self.clone() }
@@ -175,14 +175,14 @@ impl Selection {
         Some(key)
     }
 
-    /// Whether the key has every name of which values are listed.
+    /// Whether the key has every name whose values are listed.
     fn has_listed(&self, key: &Key) -> bool {
         let mut listed = self.wanted.iter().filter(|wanted| wanted.values.is_some());
         listed.all(|wanted| key.get(&wanted.name).is_some())
     }
 
-    /// Whether fields below a part of a key, such as [`crate::schema::Split::database`], may be selected:
-    /// what the part has is wanted.
+    /// Whether fields below a part of a key, such as [`crate::schema::Split::database`], may be selected: all values
+    /// of the part are wanted.
     #[must_use]
     pub fn may_match(&self, part: &Key) -> bool {
         let mut pairs = part.iter();
@@ -210,14 +210,14 @@ impl Selection {
         })
     }
 
-    /// The values that are listed for a name, in the order of the request; none where all are wanted.
+    /// The values that are listed for a name, in the order of the request; none if all are wanted.
     #[must_use]
     pub fn values(&self, name: &str) -> Option<&[String]> {
         self.wanted(name)?.values.as_deref()
     }
 
-    /// Number of combinations of the listed values; none where all values of some name are wanted, or
-    /// where the number is beyond `u64`.
+    /// Number of combinations of the listed values; none if all values of some name are wanted, or if the number exceeds
+    /// `u64`.
     #[must_use]
     pub fn count(&self) -> Option<u64> {
         self.wanted.iter().try_fold(1u64, |count, wanted| {
@@ -228,8 +228,8 @@ impl Selection {
     /// Every combination of the listed values in the order of the request, the last name changing fastest.
     ///
     /// # Errors
-    /// Where all values of some name are wanted, so that the combinations are not known, and where they
-    /// are more than [`COMBINATIONS_MAX`] or would be longer than keys may be.
+    /// If all values of some name are wanted, so that the combinations are unknown; if there are more than
+    /// [`COMBINATIONS_MAX`]; if they are too long for keys.
     pub fn keys(&self) -> Result<Keys<'_>> {
         if let Some(wanted) = self.wanted.iter().find(|wanted| wanted.values.is_none()) {
             let name = &wanted.name;
@@ -248,9 +248,8 @@ impl Selection {
         Ok(Keys { selection: self, next: 0, count, bytes: longest })
     }
 
-    /// Where a field stands in the order of the request; none where it is not selected. Values are in the
-    /// order in which they were listed; where all are wanted, in the order of their type. Names that the
-    /// request does not have follow, in the order of their types.
+    /// The rank of a field in the order of the request; none if it is not selected. Values rank by the list, or, if all
+    /// are wanted, by the order of their type. Names that the request does not have come last, in the order of their types.
     #[must_use]
     pub fn position(&self, key: &Key) -> Option<Position> {
         if !self.matches(key) {
@@ -274,7 +273,7 @@ impl Selection {
     }
 }
 
-/// Bytes that a name takes in a key at most.
+/// Most bytes that a name takes in a key.
 fn longest(wanted: &Wanted) -> usize {
     let value = wanted.values.iter().flatten().map(String::len).max();
     wanted.name.len() + value.unwrap_or(0) + 2
@@ -290,7 +289,7 @@ pub struct Keys<'a> {
     selection: &'a Selection,
     next: u64,
     count: u64,
-    /// Room that one key needs at most.
+    /// Most bytes of one key.
     bytes: usize,
 }
 

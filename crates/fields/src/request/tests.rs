@@ -65,12 +65,12 @@ fn faulty_requests_are_refused_with_their_line() {
         ("retrieve,class", "request, line 1: class lacks a value; write class=value"),
         ("retrieve,,class=od", "request, line 1: a name is missing before ','"),
         ("=od", "request, line 1: a verb or a name is missing before '='"),
-        ("1=2", "request, line 1: \"1\" is no name of a key"),
+        ("1=2", "request, line 1: \"1\" is not a valid name"),
         ("r3trieve", "request, line 1: \"r3trieve\" is neither a verb"),
-        ("class=od,class=rd", "request, line 1: class stands twice"),
+        ("class=od,class=rd", "request, line 1: class occurs twice"),
         ("target=\"x", "request, line 1: the text that begins with \" lacks its end"),
         ("step=0//6", "request, line 1: a value is missing before '/'"),
-        ("class=od\nclass=rd", "one request was wanted, not 2"),
+        ("class=od\nclass=rd", "one request was expected, not 2"),
         ("", "there is no request"),
     ] {
         let message = refusal(Request::parse(text));

@@ -1,4 +1,4 @@
-//! Why a schema does not take a key.
+//! Explains why a schema rejects a key.
 use super::rule::{Part, Presence, Rule, Values};
 use super::{Schema, Slots};
 use crate::key::Key;
@@ -6,14 +6,14 @@ use crate::kinds::nearest;
 use esker_types::{Error, ErrorKind, Result};
 use std::borrow::Cow;
 
-/// The canonical form of a value at its place in a rule.
+/// The canonical form of a value in its part of a rule.
 pub(super) fn canonical<'a>(part: &Part, value: &'a str) -> Result<Cow<'a, str>> {
     part.kind
         .canonical(value, None)
         .map_err(|error| Error::new(error.kind(), format!("{}={}", part.name, error.message())))
 }
 
-/// A name that stands in no rule.
+/// A name that no rule has.
 #[cold]
 pub(super) fn unknown_name(schema: &Schema, name: &str) -> Error {
     let hint = nearest(name, schema.names());
@@ -24,7 +24,7 @@ pub(super) fn unknown_name(schema: &Schema, name: &str) -> Error {
     Error::new(ErrorKind::Invalid, message)
 }
 
-/// No rule takes the key: shows what keeps it from the one that comes nearest.
+/// No rule matches the key: shows why the nearest one does not.
 #[cold]
 pub(super) fn no_rule(schema: &Schema, key: &Key, values: &Slots<'_>, present: u128) -> Error {
     let complaints =
@@ -39,12 +39,12 @@ pub(super) fn no_rule(schema: &Schema, key: &Key, values: &Slots<'_>, present: u
     let said: Vec<_> = complaints.iter().map(|(_, text)| text.as_str()).collect();
     let (said, source, line) = (said.join("; "), schema.source(), rule.line());
     let message = format!(
-        "no rule of the schema {source} takes {key}: {said}. Nearest rule, line {line}: {rule}"
+        "no rule of the schema {source} matches {key}: {said}. Nearest rule, line {line}: {rule}"
     );
     Error::new(ErrorKind::Invalid, message)
 }
 
-/// Why nothing is archived by a rule: of one name no level keeps all of its value.
+/// Why a rule archives nothing: no level keeps the whole value of some name.
 pub(super) fn lost(schema: &Schema, rule: &Rule, part: &Part) -> Error {
     let (source, line, name, kind) = (schema.source(), rule.line(), &part.name, part.kind);
     let text = format!(
@@ -55,14 +55,14 @@ pub(super) fn lost(schema: &Schema, rule: &Rule, part: &Part) -> Error {
     Error::new(ErrorKind::Invalid, format!("{text}; {remedy}"))
 }
 
-/// Why a key is not archived: a request would take the value for several.
+/// Why a key is not archived: a request would read the value as several.
 pub(super) fn many(name: &str, value: &str) -> Error {
     let text =
         format!("{name}={value}: a field has one value of a name, and / stands between several");
     Error::new(ErrorKind::Invalid, text)
 }
 
-/// Why a key is not archived: with what the schema makes of its values it would be another field.
+/// Why a key is not archived: the schema turns its values into those of another field.
 pub(super) fn unsettled(schema: &Schema, key: &Key, whole: &Key) -> Error {
     let text = format!(
         "{key}: the schema {} makes it {whole}, and of that another field",
@@ -72,7 +72,7 @@ pub(super) fn unsettled(schema: &Schema, key: &Key, whole: &Key) -> Error {
     Error::new(ErrorKind::Invalid, format!("{text}; {remedy}"))
 }
 
-/// Why a key is not archived: a level has nothing of it.
+/// Why a key is not archived: a level has no name of it.
 pub(super) fn nothing_left(schema: &Schema, key: &Key, level: &str) -> Error {
     let text =
         format!("{key}: nothing of it is left to name {level} by the schema {}", schema.source());
@@ -84,7 +84,7 @@ fn weight(complaints: &[(usize, String)]) -> usize {
     complaints.iter().map(|(weight, _)| weight).sum()
 }
 
-/// A value that is not admitted tells rules apart more than a name that is missing.
+/// An invalid value counts more than a missing name.
 fn complaints(
     schema: &Schema,
     rule: &Rule,

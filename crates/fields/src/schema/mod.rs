@@ -39,13 +39,13 @@ struct Inner {
 /// A key in the three levels of its rule, all values canonical.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Split {
-    /// Which of [`Schema::rules`] took the key.
+    /// Index of the rule in [`Schema::rules`] that matched.
     pub rule: usize,
-    /// What names the database.
+    /// The key of the database.
     pub database: Key,
-    /// What names the index in its database.
+    /// The key of the index in its database.
     pub index: Key,
-    /// What names the field in its index.
+    /// The key of the field in its index.
     pub datum: Key,
     /// All of it: [`Schema::whole`] of the three.
     pub whole: Key,
@@ -55,14 +55,14 @@ impl Schema {
     /// Reads a schema. Errors call the text `source`.
     ///
     /// # Errors
-    /// Names the line, what is wrong there and what would be right.
+    /// If the text is invalid; the message names the line, the cause and the remedy.
     pub fn parse(text: &str, source: &str) -> Result<Self> {
         let schema = Self::of_store(text, source)?;
         schema.refuse_loss()?;
         Ok(schema)
     }
 
-    /// Refuses rules by which fields would be lost.
+    /// Rejects rules under which fields would overwrite each other.
     pub(crate) fn refuse_loss(&self) -> Result<()> {
         self.rules().iter().try_for_each(|rule| self.refuse_loss_by(rule))
     }
@@ -71,10 +71,10 @@ impl Schema {
         rule.lost().map_or(Ok(()), |part| Err(explain::lost(self, rule, part)))
     }
 
-    /// Reads the schema of a store, which an earlier release may have made with rules by which fields are lost.
+    /// Reads the schema of a store, which an earlier release may have made with rules that are rejected now.
     ///
     /// # Errors
-    /// Names the line, what is wrong there and what would be right.
+    /// If the text is invalid; the message names the line, the cause and the remedy.
     pub(crate) fn of_store(text: &str, source: &str) -> Result<Self> {
         if text.len() > SCHEMA_BYTES_MAX {
             let message = format!("{source}: a schema has at most {SCHEMA_BYTES_MAX} bytes");
@@ -94,7 +94,7 @@ impl Schema {
     /// The schema that comes with Esker, for keys of the MARS language.
     ///
     /// # Errors
-    /// None in a build that passed its tests: it is parsed like any other.
+    /// None in practice: the tests parse it.
     pub fn default_mars() -> Result<Self> {
         Self::parse(DEFAULT_MARS, "default")
     }
@@ -105,7 +105,7 @@ impl Schema {
         &self.inner.text
     }
 
-    /// What its text is called, a file name for instance.
+    /// The name of its text, such as a file name.
     #[must_use]
     pub fn source(&self) -> &str {
         &self.inner.source
@@ -133,11 +133,11 @@ impl Schema {
         self.slot(name).map_or(&[], |slot| &self.inner.kinds[slot])
     }
 
-    /// Splits a key by the first rule that takes it: one for which the key has all and only the names it
-    /// wants, with values that it admits. An empty value counts as none.
+    /// Splits a key by the first rule that matches: the key has exactly the names of the rule, with values that it allows.
+    /// An empty value counts as none.
     ///
     /// # Errors
-    /// Says what is missing, surplus or invalid, of which type it is, and what would be right.
+    /// If no rule matches; the message says what is missing, surplus or invalid, its type, and valid examples.
     pub fn split(&self, key: &Key) -> Result<Split> {
         let (values, present) = self.values(key)?;
         let rules = self.inner.rules.iter().enumerate();
@@ -168,11 +168,11 @@ impl Schema {
         Key::from_pairs(given).unwrap_or_else(|_| key.clone())
     }
 
-    /// Splits a key under which a field is to be archived: nothing of it may be lost.
+    /// Splits a key for archiving: none of its values may be lost.
     ///
     /// # Errors
-    /// As [`Schema::split`]. Where other keys would be split alike, where the whole key would be split otherwise
-    /// than the key, and where no name is left for a level that needs one.
+    /// As [`Schema::split`]; if other keys would be split in the same way, if the whole key would be split in another way
+    /// than the key, or if a level would have no name.
     pub fn split_to_archive(&self, key: &Key) -> Result<Split> {
         let split = self.split(key)?;
         self.refuse_loss_by(&self.rules()[split.rule])?;
@@ -186,7 +186,7 @@ impl Schema {
         }
         let rule = &self.rules()[split.rule];
         let mut whole = split.whole.clone();
-        // What is not stored is not in the whole key either.
+        // Values that are not stored are not in the whole key either.
         for part in rule.parts().filter(|part| !part.is_kept()) {
             let given = key.get(&part.name).filter(|_| part.presence == Presence::Required);
             given.map_or(Ok(()), |value| whole.set(&part.name, value))?;
@@ -196,18 +196,18 @@ impl Schema {
         if settled { Ok(split) } else { Err(explain::unsettled(self, key, &split.whole)) }
     }
 
-    /// The key whose parts on the levels these are. Of a name that stands on several levels it has the value of the
-    /// innermost, at the place of the outermost; but of a date and its month the date, wherever it stands.
+    /// Joins the parts of a key. A name on several levels keeps the position of the outermost and takes the value of the
+    /// innermost; of a date and its month, the date is kept on whichever level it is.
     ///
     /// # Errors
-    /// Where the whole is beyond the limits of a key.
+    /// If the result exceeds the limits of a key.
     pub fn whole(&self, parts: &[&Key]) -> Result<Key> {
         Key::joined(parts, |name, outer, inner| {
             self.follows(name, outer, inner) && !self.follows(name, inner, outer)
         })
     }
 
-    /// Whether a canonical value of a name is what some type of the name makes of another one.
+    /// Whether some type of a name turns one canonical value into another.
     fn follows(&self, name: &str, from: &str, value: &str) -> bool {
         let mut kinds = self.kinds(name).iter();
         kinds.any(|kind| kind.form(from, None).is_some_and(|form| form == value))
@@ -231,7 +231,7 @@ impl Schema {
         sorted.get(place).copied()
     }
 
-    /// An error that says that it has no such name.
+    /// The error for a name that it does not have.
     pub(crate) fn unknown_name(&self, name: &str) -> Error {
         explain::unknown_name(self, name)
     }
@@ -270,7 +270,7 @@ fn kinds_of(
 ) -> Vec<KeyType> {
     let parts = rules.iter().flat_map(Rule::parts).filter(|part| part.slot == slot);
     let mut kinds: Vec<KeyType> = parts.map(|part| part.kind).collect();
-    // Stable: of types that are equally fine, the first one of the schema stays first.
+    // Stable: among equally fine types, the first one of the schema stays first.
     kinds.sort_by_key(|kind| (*kind != KeyType::Date, matches!(kind, KeyType::Ignore)));
     if let Some(kind) = declared.get(name) {
         kinds.insert(0, *kind);

@@ -7,10 +7,10 @@ use crate::limits::{NAME_BYTES_MAX, SCHEMA_NAMES_MAX, SCHEMA_RULES_MAX, VALUE_BY
 use esker_types::Result;
 use std::collections::BTreeMap;
 
-/// Types that were declared in one place.
+/// Types declared at one position.
 type Types = BTreeMap<String, KeyType>;
 
-/// What a text declares.
+/// The declarations of a text.
 #[derive(Debug, Default)]
 pub(super) struct Parsed {
     pub(super) types: Types,
@@ -37,7 +37,7 @@ struct Parser<'a> {
     parsed: Parsed,
 }
 
-/// Types and parts of the levels around the place that is being read.
+/// Types and parts of the levels around the current position.
 #[derive(Clone, Default)]
 struct Around {
     types: Types,
@@ -65,7 +65,7 @@ impl Parser<'_> {
         self.level(&around)
     }
 
-    /// One level and all that stands in it.
+    /// One level and everything inside it.
     fn level(&mut self, around: &Around) -> Result<()> {
         self.tokens.demand('[', "a level of a rule")?;
         let line = self.tokens.line();
@@ -91,7 +91,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Parts between commas; one behind the last is allowed.
+    /// Parts separated by commas; a trailing one is allowed.
     fn parts(&mut self, here: &mut Around, rules_before: usize) -> Result<()> {
         loop {
             let part = self.part(&mut here.types)?;
@@ -101,7 +101,7 @@ impl Parser<'_> {
             }
             let Some(level) = here.levels.last_mut() else { return Ok(()) };
             if level.iter().any(|known| known.slot == part.slot) {
-                let message = format!("{} stands twice in one level", part.name);
+                let message = format!("{} occurs twice in one level", part.name);
                 return Err(self.tokens.error(message));
             }
             level.push(part);
@@ -185,7 +185,7 @@ impl Parser<'_> {
             return Ok(name);
         }
         let rule = "names are letters, digits and underscores and begin with a letter";
-        Err(self.tokens.error(format!("{name:?} is no name of a key: {rule}")))
+        Err(self.tokens.error(format!("{name:?} is not a valid name: {rule}")))
     }
 
     fn kind(&mut self) -> Result<KeyType> {
@@ -199,7 +199,8 @@ impl Parser<'_> {
             return Ok(slot);
         }
         if names.len() == SCHEMA_NAMES_MAX {
-            let message = format!("{name} is beyond the {SCHEMA_NAMES_MAX} names of a schema");
+            let message =
+                format!("a schema has at most {SCHEMA_NAMES_MAX} names; {name} exceeds that");
             return Err(self.tokens.error(message));
         }
         names.push(name.to_owned());

@@ -1,15 +1,15 @@
-//! Rules: what keys they take, and how they split them.
+//! Rules: which keys they match, and how they split them.
 use crate::kinds::KeyType;
 use std::fmt;
 
 /// The three parts into which a rule splits a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Level {
-    /// What names a database: a run of a model, say.
+    /// The database: a model run, for example.
     Database,
-    /// What names an index of a database: a kind of level, say.
+    /// The index in a database: a kind of level, for example.
     Index,
-    /// What names a field in an index: step, level, parameter.
+    /// The field in an index: step, level, parameter.
     Datum,
 }
 
@@ -18,27 +18,27 @@ impl Level {
     pub const ALL: [Self; 3] = [Self::Database, Self::Index, Self::Datum];
 }
 
-/// What becomes of a key that does not have the name of a [`Part`].
+/// What a rule does with a key that lacks the name of a [`Part`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Presence {
-    /// The rule does not take the key.
+    /// The rule does not match.
     Required,
     /// The name is left out.
     Optional,
     /// The name gets this canonical value.
     Default(String),
-    /// The name is left out, and it is dropped from keys that have it.
+    /// The name is left out, and dropped from keys that have it.
     Hidden,
 }
 
-/// Which values a [`Part`] takes.
+/// The values that a [`Part`] allows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Values {
     /// Every value of its type.
     Any,
     /// These canonical values.
     OneOf(Vec<String>),
-    /// Every value of its type but these canonical ones.
+    /// Every value of its type except these canonical ones.
     NoneOf(Vec<String>),
 }
 
@@ -60,19 +60,19 @@ impl Part {
         &self.name
     }
 
-    /// The type its values have at this place.
+    /// The type of its values.
     #[must_use]
     pub fn kind(&self) -> KeyType {
         self.kind
     }
 
-    /// What becomes of a key without the name.
+    /// What the rule does with a key without the name.
     #[must_use]
     pub fn presence(&self) -> &Presence {
         &self.presence
     }
 
-    /// Which values it takes.
+    /// The values it allows.
     #[must_use]
     pub fn values(&self) -> &Values {
         &self.values
@@ -83,7 +83,7 @@ impl Part {
         self.presence != Presence::Hidden && self.kind != KeyType::Ignore
     }
 
-    /// Whether it takes a value as it was given; an empty one stands for none.
+    /// Whether it allows a value; an empty one counts as none.
     pub(super) fn admits(&self, value: &str) -> bool {
         let (listed, wanted) = match &self.values {
             Values::Any => return true,
@@ -119,7 +119,7 @@ impl fmt::Display for Part {
     }
 }
 
-/// One way through the three levels of a schema.
+/// One path through the three levels of a schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
     pub(super) levels: [Vec<Part>; 3],
@@ -146,13 +146,13 @@ impl Rule {
         rule
     }
 
-    /// A part of whose values something is kept, on no level all: values that are alike in it would be one.
+    /// A part whose values no level keeps in full: values that agree in what is kept would be the same.
     #[must_use]
     pub fn lost(&self) -> Option<&Part> {
         self.parts().nth(self.lost?)
     }
 
-    /// Whether something of the value of a part is lost, where the parts of its name are these.
+    /// Whether information of a value is lost, if these are the parts of its name.
     fn loses(&self, part: &Part) -> bool {
         let of_name = || self.parts().filter(|one| one.is_kept() && one.slot == part.slot);
         let alone = of_name().all(|one| one.kind == part.kind);
@@ -177,7 +177,7 @@ impl Rule {
         self.line
     }
 
-    /// Whether keys with these names, one bit each, have all and only what the rule wants.
+    /// Whether keys with these names, one bit each, have exactly the names of the rule.
     pub(super) fn fits(&self, present: u128) -> bool {
         self.required & !present == 0 && present & !self.allowed == 0
     }

@@ -185,7 +185,7 @@ fn a_faulty_schema_is_refused_with_its_line() {
         ("[a [b [c]]", "test:1: a name is missing before the end of the text"),
         ("[a [b [c]]]]", "test:1: a level of a rule needs '[' here, not ']'"),
         ("\n[a\n[b [c e]]]", "test:3: a name is followed by ',', '[' or ']', not by 'e'"),
-        ("[a, a [b [c]]]", "test:1: a stands twice in one level"),
+        ("[a, a [b [c]]]", "test:1: a occurs twice in one level"),
         ("[a [b [c]], d]", "test:1: a name is missing before ','"),
         ("[a [b [c]] d]", "test:1: d must stand before the levels inside its own"),
         ("[a= [b [c]]]", "test:1: a value of a is missing"),
@@ -199,7 +199,7 @@ fn a_faulty_schema_is_refused_with_its_line() {
         ("[a, date: Year [b [c, date: Month]]]", "test:1: date: Year keeps"),
         ("[a, date: Date- [b [c, date: MonthOfDate]]]", "test:1: date: MonthOfDate keeps"),
         ("[a, date: Year [b [c, date: ClimateDaily]]]", "test:1: date: Year keeps"),
-        ("[1a [b [c]]]", "test:1: \"1a\" is no name of a key"),
+        ("[1a [b [c]]]", "test:1: \"1a\" is not a valid name"),
     ] {
         let message = refusal(Schema::parse(text, "test"));
         assert!(message.starts_with(said), "{text}: {message}");

@@ -22,12 +22,12 @@ impl<'a> Tokens<'a> {
         self.cursor.line()
     }
 
-    /// The next character that is neither blank nor in a comment.
+    /// The next character outside blanks and comments.
     pub(super) fn peek(&mut self) -> Option<char> {
         self.cursor.peek(true)
     }
 
-    /// Whether `mark` comes next; then it is read.
+    /// Reads `mark` if it comes next.
     pub(super) fn takes(&mut self, mark: char) -> bool {
         let found = self.peek() == Some(mark);
         if found {
@@ -65,12 +65,12 @@ impl<'a> Tokens<'a> {
         self.cursor.word(|c| MARKS.contains(c) || also_ends(c))
     }
 
-    /// What comes next, for people.
+    /// What comes next, for messages.
     pub(super) fn found(&mut self) -> String {
         self.peek().map_or("the end of the text".to_owned(), |next| format!("'{next}'"))
     }
 
-    /// An error that names the place.
+    /// An error that names the line.
     pub(super) fn error(&self, message: String) -> Error {
         Error::new(ErrorKind::Invalid, format!("{}:{}: {message}", self.source, self.line()))
     }

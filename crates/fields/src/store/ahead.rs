@@ -1,4 +1,4 @@
-//! Reading many fields, the next ones while one is being used.
+//! Read-ahead: reads the next fields while the caller uses one.
 use super::retrieve::Field;
 use crate::limits::{AHEAD_BYTES, AHEAD_FIELDS};
 use esker_types::{Error, ErrorKind, Result};
@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Threads that read; the caller's own uses what they read.
+/// Threads that read, beside the caller's.
 const READERS: usize = 1;
 
-/// Calls `visit` with each field and its bytes, in order. Others are read meanwhile: at most [`AHEAD_FIELDS`],
-/// and of at most [`AHEAD_BYTES`] unless one alone is longer.
+/// Calls `visit` with each field and its bytes, in order, while it reads the next ones: at most [`AHEAD_FIELDS`] of
+/// at most [`AHEAD_BYTES`] together, unless a single one is longer.
 ///
 /// # Errors
-/// The first of reading, in order; what `visit` returns.
+/// The first read error, in order; errors of `visit`.
 pub fn read_ahead(
     fields: &[Field],
     mut visit: impl FnMut(&Field, &[u8]) -> Result<()>,
@@ -32,34 +32,34 @@ pub fn read_ahead(
     })
 }
 
-/// Fields that were read and not yet used.
+/// Fields that are read but not used yet.
 #[derive(Default)]
 struct Queue {
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
     changed: Condvar,
     stopped: AtomicBool,
 }
 
 #[derive(Default)]
-struct State {
+struct QueueState {
     /// The next one to be read.
     next: usize,
     /// The one that is wanted.
     wanted: usize,
     bytes: u64,
     read: BTreeMap<usize, Result<Vec<u8>>>,
-    /// Buffers that were used: fresh memory would cost as much as what is read into it.
+    /// Buffers for reuse: fresh memory would cost as much as reading into it.
     spare: Vec<Vec<u8>>,
 }
 
 impl Queue {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn stop(&self) {
         self.stopped.store(true, Ordering::Release);
-        // Nobody may be between looking and waiting.
+        // No thread may be between checking and waiting.
         drop(self.lock());
         self.changed.notify_all();
     }

@@ -13,7 +13,7 @@ pub(crate) const DATABASES: &[u8] = b"databases";
 pub(crate) const WRITERS: &[u8] = b"writers";
 pub(crate) const REMOVALS: &[u8] = b"removals";
 
-/// What the names of a container's properties begin with.
+/// Prefix of the names of a container's properties.
 pub(crate) const PROPERTY: &str = "prop:";
 /// Property with the version of the layout.
 pub(crate) const VERSION: &str = "prop:fields_layout";
@@ -23,7 +23,7 @@ pub(crate) const SCHEMA: &str = "prop:fields_schema";
 /// Version of this layout.
 pub(crate) const LAYOUT_VERSION: u32 = 1;
 
-/// What the first byte of a dkey of an index says that its akeys are.
+/// First byte of a dkey of an index: the kind of its akeys.
 const CURRENT: u8 = b'i';
 const MASKED: u8 = b'm';
 
@@ -33,7 +33,7 @@ pub(crate) const FLUSHES: &[u8] = b"flushes";
 /// Logs of flushes of an index: writers share them, so that there never are more.
 pub(crate) const LOGS: u32 = 64;
 
-/// Entries that a log keeps: each new one takes the place of the oldest.
+/// Entries that a log keeps: each new one replaces the oldest.
 pub(crate) const LOG_ENTRIES: u64 = 256;
 
 /// Longest entry of a log in bytes.
@@ -60,12 +60,12 @@ pub(crate) fn index_oid(container: &Container, number: u64) -> Result<ObjectId> 
     Ok(on_one_target(container, INDEX, number)?.oid())
 }
 
-/// What the writer of a batch of fields, named by the first, holds as long as it lives.
+/// The marker on which the writer of a batch of fields, named by the first, keeps a lease while it lives.
 pub(crate) fn marker(container: &Container, first: u64) -> Result<Object> {
     on_one_target(container, MARKER, first)
 }
 
-/// One target: whatever one flush writes to one database is a commit of one target.
+/// One target, so that a flush to one database is one commit.
 fn on_one_target(container: &Container, hi: u64, lo: u64) -> Result<Object> {
     let class = Some(ObjectClass::S1);
     let oid = container.generate_oid(hi, lo, ObjectType::KvHashed, class, 0)?;
@@ -87,7 +87,7 @@ pub(crate) fn current(index: &str) -> Vec<u8> {
     prefixed(CURRENT, index)
 }
 
-/// Dkey of the fields of an index that others mask.
+/// Dkey of the masked fields of an index.
 pub(crate) fn masked(index: &str) -> Vec<u8> {
     prefixed(MASKED, index)
 }
@@ -108,7 +108,7 @@ pub(crate) enum Dkey<'a> {
 }
 
 impl<'a> Dkey<'a> {
-    /// `None` for what no release that has this layout writes.
+    /// `None` for keys that no release with this layout writes.
     pub(crate) fn of(dkey: &'a [u8]) -> Option<Self> {
         if dkey == FLUSHES || (dkey.len() == log(0).len() && dkey.starts_with(b"log")) {
             return Some(Self::Log);
@@ -122,7 +122,7 @@ impl<'a> Dkey<'a> {
     }
 }
 
-/// Akey of a masked field: there may be many of one datum, each in an object or a place of its own.
+/// Akey of a masked field. A datum may have many, each at a location of its own.
 pub(crate) fn masked_akey(datum: &str, serial: u64) -> Vec<u8> {
     let mut akey = datum.as_bytes().to_vec();
     akey.push(0);

@@ -1,6 +1,6 @@
-//! Listing: which fields there are.
+//! Listing fields.
 use super::layout::{self, Dkey};
-use super::place::Place;
+use super::location::FieldLocation;
 use super::{FieldStore, all_dkeys, each_akey, fetch_many};
 use crate::request::Selection;
 use crate::{Axes, Key, Schema};
@@ -12,8 +12,8 @@ use esker_types::{Error, ErrorKind, Result};
 pub struct Listed {
     /// Its whole key: database, index, datum.
     pub key: Key,
-    /// Where its bytes are.
-    pub place: Place,
+    /// The location of its bytes.
+    pub place: FieldLocation,
 }
 
 /// The current or the masked fields of one index.
@@ -28,14 +28,14 @@ pub(super) struct Level {
 }
 
 impl FieldStore {
-    /// Calls `visit` with every field that a selection matches, until it says `false`: the latest of each
-    /// key, or with `masked` those that later ones took the place of. Index by index, in each by key.
+    /// Calls `visit` with every field that a selection matches, until it returns `false`: the latest of each key, or with
+    /// `masked` the older ones. Sorted by key within each index.
     ///
-    /// Fields are those of many moments; what is flushed meanwhile may be among them. [`FieldStore::list`] finds those
-    /// of one.
+    /// Not a consistent view: fields that are flushed meanwhile may be among them. [`FieldStore::list`] gives a consistent
+    /// one.
     ///
     /// # Errors
-    /// What the backend meets; what `visit` returns.
+    /// Errors of the backend; what `visit` returns.
     pub fn visit(
         &self,
         selection: &Selection,
@@ -53,7 +53,7 @@ impl FieldStore {
     /// The values that the fields of a selection have, by name.
     ///
     /// # Errors
-    /// What the backend meets.
+    /// Errors of the backend.
     pub fn axes(&self, selection: &Selection) -> Result<Axes> {
         let mut axes = Axes::new(self.schema());
         for level in self.levels(selection, false)? {
@@ -125,10 +125,10 @@ pub(super) fn database_key(name: &str) -> Result<Key> {
     })
 }
 
-/// What becomes of what cannot be read.
+/// What to do with entries that cannot be read.
 const LEFT: &str = "it was left as it is; run `esker pool check`, and `esker object` to look at it";
 
-/// An entry of an index that cannot be read: nobody may take it for one that is not there.
+/// The error for an entry of an index that cannot be read: it must not count as missing.
 fn unreadable(database: &Key, entry: &[u8]) -> Error {
     let entry = entry.escape_ascii();
     let text = format!("the index of {database} has an entry that cannot be read, \"{entry}\"");
@@ -173,7 +173,7 @@ impl Level {
         joined(&self.schema, &self.key, self.datum(akey)?).ok()
     }
 
-    /// Calls `visit` with each field that a selection matches; false where it has enough.
+    /// Calls `visit` with each field that a selection matches; returns false if `visit` stopped.
     pub(super) fn visit_all(
         &self,
         selection: &Selection,
@@ -194,7 +194,7 @@ impl Level {
         }
     }
 
-    /// Fetches the places of akeys and hands them on; false where `visit` has enough.
+    /// Fetches the locations under akeys and passes them on; returns false if `visit` stopped.
     pub(super) fn visit(
         &self,
         found: &[(Key, &[u8])],
@@ -203,9 +203,9 @@ impl Level {
         let names: Vec<&[u8]> = found.iter().map(|(_, akey)| *akey).collect();
         let places = fetch_many(&self.object, &self.dkey, &names, Access::Latest)?;
         for ((key, _), place) in found.iter().zip(places) {
-            // One that went since it was listed is none any more.
+            // Removed since it was listed.
             let Some(place) = place else { continue };
-            if !visit(Listed { key: key.clone(), place: Place::decode(&place)? })? {
+            if !visit(Listed { key: key.clone(), place: FieldLocation::decode(&place)? })? {
                 return Ok(false);
             }
         }

@@ -1,7 +1,7 @@
-//! Logs of flushes: what became visible, for those who watch.
+//! Logs of flushes: which fields became visible, for watchers.
 //!
-//! A log is a ring of entries with running numbers. Whoever knows the number of the last entry he read finds the
-//! later ones without looking at anything else; whoever comes too late for one sees that it is gone.
+//! A log is a ring of entries with sequence numbers. A reader that knows the number of the last entry it read finds
+//! the later ones directly, and notices if some of them are overwritten.
 use super::layout::{self, LOG_ENTRIES, LOG_ENTRY_BYTES, LOGS};
 use super::{all_akeys_at, damaged, fetch_many, fetch_up_to, put};
 use esker::{Access, Object, Transaction, Wait};
@@ -10,10 +10,10 @@ use esker_types::ops::{Cond, Update};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Bytes of a running number.
+/// Bytes of a sequence number.
 const NUMBER: usize = 8;
 
-/// Akey of the running number of the last entry of a log; those of entries have one byte.
+/// Akey of the sequence number of the last entry of a log. The akeys of entries have one byte.
 const LAST: &[u8] = b"last";
 
 /// The fields of one flush to a database: by index, their data.
@@ -22,18 +22,17 @@ type Entered<'a> = &'a [(&'a str, Vec<&'a str>)];
 /// Fields that became visible in a database: by index, their data.
 pub(super) type Flushed = BTreeMap<String, BTreeSet<String>>;
 
-/// Running numbers of the last entries, by log.
+/// Sequence numbers of the last entries, by log.
 pub(super) type Marks = BTreeMap<u8, u64>;
 
-/// A log for a new writer. Writers at work at once have different ones, as far as there are enough.
+/// The log for a new writer. Concurrent writers get different ones, as far as there are enough.
 pub(super) fn of_writer() -> u8 {
     static WRITERS: AtomicU32 = AtomicU32::new(0);
     let writer = std::process::id().wrapping_add(WRITERS.fetch_add(1, Ordering::Relaxed));
     (writer % LOGS) as u8
 }
 
-/// Enters what a flush makes visible in one database. Writers of the same log are in each other's way: one
-/// restarts.
+/// Logs what a flush makes visible in one database. Writers of the same log conflict: one restarts.
 pub(super) fn enter(
     index: &Object,
     log: u8,
@@ -45,7 +44,7 @@ pub(super) fn enter(
     let entries = texts(flushed);
     let first = last.map_or(Ok(0), |last| mark(&last))? + 1;
     let count = entries.len() as u64;
-    // Where they are more than the log keeps, nobody will find all of them: readers list the index.
+    // If there are more than the log keeps, readers cannot find all of them there and list the index.
     let (entries, last) = match count {
         0..=LOG_ENTRIES => (entries, first + count - 1),
         _ => (Vec::new(), first + LOG_ENTRIES),
@@ -61,7 +60,7 @@ pub(super) fn enter(
     index.update(layout::FLUSHES, Cond::NONE, &[put(&[log], &last)], access).wait()
 }
 
-/// Running numbers of the last entries of an index.
+/// Sequence numbers of the last entries of an index.
 pub(super) fn marks(index: &Object, access: Access<'_>) -> Result<Marks> {
     let logs = all_akeys_at(index, layout::FLUSHES, access)?;
     let akeys: Vec<&[u8]> = logs.iter().map(Vec::as_slice).collect();
@@ -71,12 +70,12 @@ pub(super) fn marks(index: &Object, access: Access<'_>) -> Result<Marks> {
     known.map(|(log, value)| Ok((*log, mark(&value)?))).collect()
 }
 
-/// The running number of the last entry of a log.
+/// The sequence number of the last entry of a log.
 fn mark(value: &[u8]) -> Result<u64> {
     number_of(value).ok_or_else(damaged)
 }
 
-/// What became visible since `before`: by index, the data. `None` where some of it is no longer in the logs.
+/// What became visible since `before`: by index, the data. `None` if some of it is no longer in the logs.
 pub(super) fn since(index: &Object, before: &Marks, now: &Marks) -> Result<Option<Flushed>> {
     let mut found = Flushed::new();
     for (log, last) in now {
@@ -95,7 +94,7 @@ pub(super) fn since(index: &Object, before: &Marks, now: &Marks) -> Result<Optio
     Ok(Some(found))
 }
 
-/// The text of an entry, as long as no later one took its place.
+/// The text of an entry, unless a later one replaced it.
 fn text_of(index: &Object, log: u8, number: u64) -> Result<Option<String>> {
     let entry =
         fetch_up_to(LOG_ENTRY_BYTES, index, &layout::log(log), &slot(number), Access::Latest)?;
@@ -116,9 +115,9 @@ fn number_of(value: &[u8]) -> Option<u64> {
     value.first_chunk().copied().map(u64::from_le_bytes)
 }
 
-/// The texts of the entries of a flush, each as long as an entry may be. Keys have no control characters: a zero
-/// byte stands between indexes, a new line before each datum. Of a datum there is how much of it is as in the one
-/// before, and the rest.
+/// The texts of the entries of a flush, each at most as long as an entry may be. Keys have no control characters, so a
+/// zero byte separates indexes and a newline precedes each datum. A datum is stored as the length of the prefix that it
+/// shares with the one before, and the rest.
 fn texts(flushed: Entered<'_>) -> Vec<String> {
     let mut texts = Vec::new();
     let mut text = String::new();
@@ -143,11 +142,11 @@ fn texts(flushed: Entered<'_>) -> Vec<String> {
     texts
 }
 
-/// The character that says that nothing is as before, and how many follow it.
+/// The character for a shared prefix of length zero, and the number of characters after it.
 const COMMON_ZERO: u8 = b' ';
 const COMMON_MAX: u8 = b'~' - COMMON_ZERO;
 
-/// How many bytes two texts begin with in common, of whole characters, as far as it is counted.
+/// Length in bytes of the common prefix of two texts, in whole characters, up to the longest that can be stored.
 fn common(a: &str, b: &str) -> u8 {
     let bytes =
         a.bytes().zip(b.bytes()).take(COMMON_MAX.into()).take_while(|(a, b)| a == b).count();
@@ -155,7 +154,7 @@ fn common(a: &str, b: &str) -> u8 {
     whole.and_then(|bytes| u8::try_from(bytes).ok()).unwrap_or(0)
 }
 
-/// Each index of a text with its data; `None` where it is no text of an entry.
+/// The indexes in the text of an entry, with their data; `None` if the text is invalid.
 fn groups(text: &str) -> Option<Vec<(&str, Vec<String>)>> {
     let groups = text.split('\0').map(|group| {
         let mut parts = group.split('\n');

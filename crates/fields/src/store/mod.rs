@@ -3,11 +3,11 @@
 mod ahead;
 mod layout;
 mod list;
+mod location;
 mod log;
 mod moment;
 mod moves;
 mod names;
-mod place;
 mod purge;
 mod removal;
 mod retrieve;
@@ -19,8 +19,8 @@ mod writer;
 
 pub use ahead::read_ahead;
 pub use list::Listed;
+pub use location::{FieldLocation, Holder};
 pub use moves::{Moved, Moving};
-pub use place::{Holder, Place};
 pub use purge::Purged;
 pub use retrieve::{Field, Found};
 pub use stats::Stats;
@@ -43,10 +43,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Keys asked for at a time.
 pub(crate) const BATCH: usize = 4096;
 
-/// A store of fields in a container of its own.
+/// A field store: fields in a container of their own.
 ///
-/// A [`FieldWriter`] archives; everything else reads. Clones are cheap and share what they know. A handle
-/// may be used by many threads at once, and in children made by fork.
+/// A [`FieldWriter`] archives; all other functions read. Clones are cheap and share caches. Many threads may use one
+/// handle at a time, and so may forked children.
 #[derive(Clone)]
 pub struct FieldStore(Arc<Inner>);
 
@@ -54,9 +54,9 @@ struct Inner {
     container: Container,
     schema: Schema,
     catalogue: Object,
-    /// Databases that were met. An index is never given to another database.
+    /// Known databases. An index is never reused for another database.
     known: Mutex<HashMap<String, ObjectId>>,
-    /// The names of fields of databases that were looked into.
+    /// The names of fields of known databases.
     names: Mutex<HashMap<String, names::Names>>,
 }
 
@@ -64,8 +64,8 @@ impl FieldStore {
     /// Makes a store in a new container of `pool`.
     ///
     /// # Errors
-    /// [`ErrorKind::Exists`] where `label` is taken, [`ErrorKind::NotSupported`] where the pool has no
-    /// transactions, [`ErrorKind::Invalid`] where fields would be lost by the schema.
+    /// [`ErrorKind::Exists`] if `label` is taken, [`ErrorKind::NotSupported`] if the pool has no
+    /// transactions, [`ErrorKind::Invalid`] if fields would be lost under the schema.
     pub fn create(pool: &Pool, label: &str, schema: &Schema) -> Result<Self> {
         if !pool.capabilities().transactions {
             let text = "fields need a pool with transactions, and this one has none: use one made with `esker \
@@ -85,8 +85,8 @@ impl FieldStore {
     /// Opens a store.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] where there is no such container, [`ErrorKind::Invalid`] where it holds no
-    /// fields, [`ErrorKind::Incompatible`] where a later release made it.
+    /// [`ErrorKind::NotFound`] if there is no such container, [`ErrorKind::Invalid`] if it is not a field
+    /// store, [`ErrorKind::Incompatible`] if a later release made it.
     pub fn open(pool: &Pool, label: &str, mode: OpenMode) -> Result<Self> {
         let container = pool.open_container(label, mode).wait().map_err(remedy)?;
         let about = |name: &str| {
@@ -104,7 +104,7 @@ impl FieldStore {
         Self::of(container, schema)
     }
 
-    /// Opens a store, or makes it with `schema`; of several who do so at once one makes it.
+    /// Opens a store, or creates it with `schema`. Safe to call concurrently: one caller creates it.
     ///
     /// # Errors
     /// As [`FieldStore::open`] and [`FieldStore::create`].
@@ -153,7 +153,7 @@ impl FieldStore {
         found.map(|oid| self.remember(database, &oid)).transpose()
     }
 
-    /// The index of a database, made where it has none.
+    /// The index of a database, created if it has none.
     fn index_for(&self, database: &str) -> Result<Object> {
         if let Some(index) = self.index_of(database)? {
             return Ok(index);
@@ -200,7 +200,7 @@ impl FieldStore {
 }
 
 impl FieldStore {
-    /// Commits what `work` does in a transaction, again where others were in the way.
+    /// Runs `work` in a transaction and commits it; retries on conflicts.
     fn atomically<T>(&self, work: impl Fn(&Transaction) -> Result<T>) -> Result<T> {
         let transaction = self.container().transaction()?;
         for _ in 0..RESTARTS_MAX {
@@ -222,7 +222,7 @@ fn no_fields(label: &str) -> Error {
     Error::new(ErrorKind::Invalid, text)
 }
 
-/// Says how a store comes about where its container is not there.
+/// Adds how to create a store, if its container does not exist.
 fn remedy(error: Error) -> Error {
     match error.kind() {
         ErrorKind::NotFound => {
@@ -256,7 +256,7 @@ fn fetch_long(
     akey: &[u8],
     access: Access<'_>,
 ) -> Result<Option<Vec<u8>>> {
-    fetch_up_to(place::PLACE_BYTES_MAX, object, dkey, akey, access)
+    fetch_up_to(location::PLACE_BYTES_MAX, object, dkey, akey, access)
 }
 
 fn fetch_up_to(
@@ -308,7 +308,7 @@ fn all_dkeys(object: &Object) -> Result<Vec<Vec<u8>>> {
     Ok(found)
 }
 
-/// Values that are short, of many akeys of one dkey as they stand at one moment.
+/// Short values of many akeys of one dkey, in one consistent read.
 fn fetch_many(
     object: &Object,
     dkey: &[u8],
@@ -323,7 +323,7 @@ fn fetch_many(
         .map(|(akey, sink)| Fetch::single(akey, Sink::One(sink)))
         .collect();
     match object.fetch(dkey, Cond::NONE, &mut fetches, access).wait() {
-        // Places in files are longer: seldom, and no hurry.
+        // Locations in files are longer, but rare.
         Err(error) if error.kind() == ErrorKind::RecordTooBig => {
             drop(fetches);
             return akeys.iter().map(|akey| fetch_long(object, dkey, akey, access)).collect();
@@ -335,7 +335,7 @@ fn fetch_many(
     Ok(values.map(|(value, size)| (size > 0).then(|| value[..size].to_vec())).collect())
 }
 
-/// All akeys of a dkey that has few.
+/// All akeys of a dkey with few.
 fn all_akeys(object: &Object, dkey: &[u8]) -> Result<Vec<Vec<u8>>> {
     all_akeys_at(object, dkey, Access::Latest)
 }

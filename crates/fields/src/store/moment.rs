@@ -1,7 +1,7 @@
-//! One moment over several indexes: what is flushed while they are read is told by the logs of flushes, and read too.
+//! Consistent reads over several indexes: the logs tell what was flushed meanwhile, and that is read again.
 use super::list::{Listed, database_key, joined, levels_of};
+use super::location::FieldLocation;
 use super::log::{self, Flushed, Marks};
-use super::place::Place;
 use super::{BATCH, FieldStore, fetch_many, layout};
 use crate::Key;
 use crate::limits::RESTARTS_MAX;
@@ -10,11 +10,11 @@ use esker::{Access, Object};
 use esker_types::{Error, ErrorKind, Result};
 use std::collections::{BTreeMap, HashMap};
 
-/// How far the logs of databases were at one moment.
+/// The state of the logs of databases at one moment.
 pub(super) type Logs = BTreeMap<String, Marks>;
 
 impl FieldStore {
-    /// How far the logs of the databases of some names are, all at one moment.
+    /// The state of the logs of these databases, all at one moment.
     pub(super) fn logs(&self, wanted: impl Fn(&str) -> bool) -> Result<Logs> {
         self.atomically(|transaction| {
             let access = Access::Tx(transaction);
@@ -28,8 +28,8 @@ impl FieldStore {
         })
     }
 
-    /// Calls `again` with each database in which something was flushed since `logs`, and with what it was where
-    /// the logs still tell, until nothing is: what was read in the end is of one moment.
+    /// Calls `again` with each database that had flushes since `logs`, and with what was flushed if the logs still tell,
+    /// until there are none: then all that was read is of one moment.
     pub(super) fn settle(
         &self,
         mut logs: Logs,
@@ -56,11 +56,11 @@ impl FieldStore {
         Err(Error::new(ErrorKind::Again, text))
     }
 
-    /// All fields that a selection matches, by key, as they are at one moment: of each flush all are there, or none.
-    /// Those that are being wiped or purged go one by one.
+    /// All fields that a selection matches, by key, as of one moment: of each flush either all or none. Fields that are
+    /// being wiped or purged vanish one by one.
     ///
     /// # Errors
-    /// What the backend meets; [`ErrorKind::Again`] where flushes come faster than they can be followed.
+    /// Errors of the backend; [`ErrorKind::Again`] if flushes come faster than they can be followed.
     pub fn list(&self, selection: &Selection) -> Result<Vec<Listed>> {
         let wanted = |name: &str| Key::parse(name).is_ok_and(|key| selection.may_match(&key));
         let logs = self.logs(wanted)?;
@@ -84,7 +84,7 @@ impl FieldStore {
     }
 }
 
-/// The fields of a database that a selection matches: those that its logs name, or all where they do not tell.
+/// The fields of a database that a selection matches: those that its logs name, or all if the logs do not tell.
 pub(super) fn read(
     object: &Object,
     database: &Key,
@@ -111,9 +111,9 @@ pub(super) fn read(
             let akeys: Vec<&[u8]> = part.iter().map(|(_, akey)| *akey).collect();
             let places = fetch_many(object, &dkey, &akeys, Access::Latest)?;
             for ((key, _), place) in part.iter().zip(places) {
-                // One that went since is none any more.
+                // Removed meanwhile.
                 let Some(place) = place else { continue };
-                found.push(Listed { key: key.clone(), place: Place::decode(&place)? });
+                found.push(Listed { key: key.clone(), place: FieldLocation::decode(&place)? });
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Moving: fields of one store to another, on whatever they lie.
+//! Moving fields from one store to another, whatever their media.
 use super::list::{Level, Listed};
 use super::{Field, FieldStore};
 use crate::Key;
@@ -7,7 +7,7 @@ use esker_types::{Checksum, Error, ErrorKind, Result};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// Fields that become visible in the other store, and go from this one, at a time.
+/// Fields that are moved by one flush.
 const PART: usize = 1024;
 
 /// Most workers of one move.
@@ -29,21 +29,21 @@ pub struct Moved {
     pub fields: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Fields of them that were there before, with the same bytes.
+    /// Of those, fields that were there before, with the same bytes.
     pub there: u64,
-    /// Fields that stay here, for they were archived anew meanwhile.
+    /// Fields that stay here because they were archived again meanwhile.
     pub left: u64,
 }
 
 impl FieldStore {
-    /// Moves the fields of a selection to another store, part by part: archived there and flushed, read
-    /// back and compared, then removed here, with those that they mask. What was archived here meanwhile
-    /// stays. Where this is stopped, also by a crash, nothing is lost: done again, it goes on. `visit`
-    /// hears of each field once it is safe in the other store.
+    /// Moves the fields of a selection to another store, part by part: they are archived and flushed there, read back and
+    /// compared, then removed here with those that they mask. Fields that are archived here meanwhile stay. If it is
+    /// interrupted, even by a crash, nothing is lost; calling it again continues. Calls `visit` with each field once it is
+    /// safe in the other store.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] where the selection may not be wiped ([`FieldStore::wipe`]), or both are the
-    /// same store; [`ErrorKind::Checksum`] where something else was read back than was archived; what the
+    /// [`ErrorKind::Invalid`] if the selection may not be wiped ([`FieldStore::wipe`]), or both are the
+    /// same store; [`ErrorKind::Checksum`] if something else was read back than was archived; what the
     /// backends meet; what `visit` returns.
     pub fn move_to(
         &self,
@@ -108,7 +108,7 @@ impl FieldStore {
         Ok(())
     }
 
-    /// Copies fields with several threads; how many were there before.
+    /// Copies fields with several threads; returns how many were there before.
     fn copy_part(&self, listed: &[Listed], to: &Self, workers: usize) -> Result<u64> {
         let (next, there) = (AtomicUsize::new(0), AtomicU64::new(0));
         let work = || {
@@ -139,10 +139,10 @@ impl FieldStore {
         Ok(there.into_inner())
     }
 
-    /// True where there are the same bytes under a key.
+    /// True if a key has the same bytes.
     ///
     /// # Errors
-    /// What the backend meets.
+    /// Errors of the backend.
     pub fn has_same(&self, key: &Key, data: &[u8]) -> Result<bool> {
         match self.field(key) {
             Ok(field) if field.bytes() == data.len() as u64 => Ok(field.read()? == data),
@@ -152,7 +152,7 @@ impl FieldStore {
         }
     }
 
-    /// Compares what readers get now with what was archived.
+    /// Compares what readers get with what was archived.
     fn compare(&self, field: &Field, sum: u64) -> Result<()> {
         let bytes = self.field(field.key())?.read()?;
         match Checksum::Crc64.sum(&bytes) == sum {

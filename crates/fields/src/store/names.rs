@@ -1,4 +1,4 @@
-//! Which names the fields of an index have: what tells whether a lookup by key finds all that a request selects.
+//! Which names the fields of an index have: this decides whether look-ups by key find all that a request selects.
 use super::list::{database_key, joined, levels_of};
 use super::log::{self, Flushed, Marks};
 use super::{FieldStore, retrieve::ByIndex};
@@ -9,11 +9,11 @@ use esker_types::Result;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The names of the fields of a database, as far as its logs were when they were read.
+/// The names of the fields of a database, and the state of its logs when they were read.
 #[derive(Clone, Default)]
 pub(super) struct Names {
     marks: Marks,
-    /// By index: each set of names that the datum of a field has.
+    /// By index: each set of names that the data of fields have.
     indexes: Arc<BTreeMap<String, BTreeSet<Vec<String>>>>,
 }
 
@@ -39,8 +39,8 @@ impl Names {
 }
 
 impl FieldStore {
-    /// Whether there may be fields of a selection besides those of the keys that it lists: with a name that it leaves
-    /// out. Names that went with the last field that had them count as well.
+    /// Whether a selection may match fields besides those of the keys that it lists, with a name that it leaves out. Names
+    /// whose last field was removed still count.
     pub(super) fn has_more(&self, selection: &Selection, wanted: &ByIndex) -> Result<bool> {
         for name in self.databases()? {
             let database = database_key(&name)?;
@@ -61,9 +61,9 @@ impl FieldStore {
         Ok(false)
     }
 
-    /// The names of a database: listed once, later told by its logs.
+    /// The names of a database: listed once, then updated from its logs.
     fn names_of(&self, name: &str, database: &Key, object: &Object) -> Result<Names> {
-        // Read before the fields are: a flush in between changes them again.
+        // Read before the fields, so that a flush in between is noticed.
         let marks = log::marks(object, Access::Latest)?;
         let known = self.names().get(name).cloned();
         let mut names = match known {

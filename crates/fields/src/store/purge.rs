@@ -1,6 +1,6 @@
-//! Purging: giving back what no reader can see.
+//! Purging: frees what no reader can see.
 use super::list::Listed;
-use super::{FieldStore, Place, all_akeys, damaged, layout};
+use super::{FieldLocation, FieldStore, all_akeys, damaged, layout};
 use crate::request::Selection;
 use esker::{Access, Object, Wait};
 #[cfg(doc)]
@@ -12,17 +12,17 @@ use std::collections::HashSet;
 /// What a purge removed, or would.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Purged {
-    /// Fields that later ones mask.
+    /// Masked fields: a later field has the same key.
     pub masked: u64,
-    /// Fields that were archived and never flushed, by writers that are gone.
+    /// Fields that dead writers archived and never flushed.
     pub unflushed: u64,
-    /// Fields that a removal which was cut short left without a name.
+    /// Fields that an interrupted removal left without a name.
     pub removed: u64,
     /// Bytes of all of them in the store.
     pub bytes: u64,
 }
 
-/// Numbers of fields that a writer took.
+/// A batch of field numbers that a writer reserved.
 struct Batch {
     akey: Vec<u8>,
     first: u64,
@@ -30,7 +30,7 @@ struct Batch {
 }
 
 impl Batch {
-    /// `None` where it is none that a writer enters.
+    /// `None` if it is not an entry of a writer.
     fn of(akey: Vec<u8>, count: &[u8]) -> Option<Self> {
         let first = u64::from_be_bytes(akey.as_slice().try_into().ok()?);
         let count = u64::from_le_bytes(count.try_into().ok()?);
@@ -40,12 +40,12 @@ impl Batch {
 }
 
 impl FieldStore {
-    /// Removes masked fields that a selection matches, and what writers and removals left that are gone. Without `doit`
-    /// it only says what would go. `visit` hears of each masked field first.
+    /// Removes masked fields that a selection matches, and leftovers of dead writers and interrupted removals. Without
+    /// `doit` it only reports what it would remove. Calls `visit` with each masked field first.
     ///
     /// # Errors
-    /// [`ErrorKind::Corrupt`] where an entry of an index cannot be read: what it names might be taken for
-    /// garbage, so nothing is swept. What the backend meets; what `visit` returns.
+    /// [`ErrorKind::Corrupt`] if an entry of an index cannot be read: its field might be taken for
+    /// garbage, so nothing is removed. Errors of the backend; what `visit` returns.
     pub fn purge(
         &self,
         selection: &Selection,
@@ -69,9 +69,9 @@ impl FieldStore {
         Ok(purged)
     }
 
-    /// Finds the arrays of dead writers that no index names, but for those that were counted.
+    /// Finds the arrays of dead writers that no index names, except those already counted.
     fn sweep(&self, doit: bool, counted: HashSet<ObjectId>, purged: &mut Purged) -> Result<()> {
-        // Looked for before the index is read: whoever held one then may have flushed since.
+        // Looked for before the index is read: a writer whose lease was valid then may have flushed since.
         let dead = self.dead_batches()?;
         if dead.is_empty() {
             return Ok(());
@@ -103,7 +103,7 @@ impl FieldStore {
     fn dead_batches(&self) -> Result<Vec<Batch>> {
         let mut dead = Vec::new();
         for akey in all_akeys(self.catalogue(), layout::WRITERS)? {
-            // One that went since it was listed was swept by somebody else.
+            // If it is gone since it was listed, another purge removed it.
             let count = super::fetch(self.catalogue(), layout::WRITERS, &akey)?;
             let Some(count) = count else { continue };
             let batch = Batch::of(akey, &count).ok_or_else(damaged)?;
@@ -124,7 +124,7 @@ impl FieldStore {
         let mut named = HashSet::new();
         for masked in [false, true] {
             self.visit(&self.everything(), masked, |listed| {
-                named.extend(Place::array(&listed.place));
+                named.extend(FieldLocation::array(&listed.place));
                 Ok(true)
             })?;
         }
@@ -132,7 +132,7 @@ impl FieldStore {
     }
 }
 
-/// To doom what somebody holds tells so, and does no more: a marker is no object.
+/// A marker is no object: marking it to be unlinked on last close only tells whether somebody has a lease on it.
 fn is_held(marker: &Object) -> Result<bool> {
     marker.unlink_on_last_close().wait()
 }
@@ -158,7 +158,7 @@ pub(super) mod tests {
         Key::parse(&format!("a=1,b=1,c={c}")).unwrap()
     }
 
-    /// A field that is flushed, and one that never will be.
+    /// A field that is flushed, and one that never is.
     fn fill(store: &FieldStore) {
         let mut writer: FieldWriter = store.writer();
         writer.archive(&key(0), b"kept").unwrap();
@@ -178,7 +178,7 @@ pub(super) mod tests {
         store.purge(&store.everything(), true, |_| Ok(()))
     }
 
-    /// Whatever an index may have that nobody can read, a purge stops at it, says so and takes nothing away.
+    /// A purge fails at an entry that cannot be read, and removes nothing.
     #[test]
     fn what_cannot_be_read_stops_a_purge() {
         let store = store("purge-damaged");

@@ -1,7 +1,7 @@
-//! Removing fields: first their names, then the bytes that nobody can find any more. What is between the two stands in
-//! the catalogue, so that a purge finishes what a process that ended left.
+//! Removing fields: first their names, then their bytes, which nobody can find any more. In between, the catalogue
+//! lists them, so that a purge finishes the removals of dead processes.
 use super::list::Level;
-use super::place::Place;
+use super::location::FieldLocation;
 use super::purge::Purged;
 use super::{FieldStore, all_akeys, damaged, fetch_many, fetch_up_to, layout, put};
 use crate::Key;
@@ -11,7 +11,7 @@ use esker_types::ops::Cond;
 use esker_types::{ObjectId, Result};
 use std::collections::HashSet;
 
-/// Numbers of the arrays that lost their names together. The first is that of no other removal: it names this one.
+/// Numbers of the arrays that lost their names together. The first is unique to this removal and identifies it.
 struct Removal(Vec<u64>);
 
 impl Removal {
@@ -23,7 +23,7 @@ impl Removal {
         self.0.iter().flat_map(|number| number.to_le_bytes()).collect()
     }
 
-    /// `None` where it is none that a removal enters.
+    /// `None` if it is not an entry of a removal.
     fn decode(value: &[u8]) -> Option<Self> {
         let (numbers, rest) = value.as_chunks();
         let numbers = numbers.iter().map(|number| u64::from_le_bytes(*number)).collect();
@@ -37,7 +37,7 @@ impl FieldStore {
         self.remove_if(level, found, |_, _| true).map(drop)
     }
 
-    /// Removes those whose places `may_go` approves of at the moment of the removal; how many stay.
+    /// Removes those whose location passes `may_go` at the moment of removal; returns how many stay.
     pub(super) fn remove_if(
         &self,
         level: &Level,
@@ -52,7 +52,7 @@ impl FieldStore {
         Ok(stay)
     }
 
-    /// The names go, and the numbers of their arrays are entered in the catalogue, at one moment.
+    /// Removes the names and enters the numbers of their arrays in the catalogue, in one transaction.
     fn remove_names(
         &self,
         level: &Level,
@@ -67,8 +67,8 @@ impl FieldStore {
             let there = there.filter_map(|((key, akey), place)| Some((key, *akey, place?)));
             let (gone, stay): (Vec<_>, Vec<_>) =
                 there.partition(|(key, _, place)| may_go(key, place));
-            // Before their names go: of one that cannot be read nobody would find the bytes any more.
-            let arrays = gone.iter().map(|(_, _, place)| Ok(Place::decode(place)?.array()));
+            // Before their names are removed: the bytes of one that cannot be read could not be found any more.
+            let arrays = gone.iter().map(|(_, _, place)| Ok(FieldLocation::decode(place)?.array()));
             let arrays = arrays.collect::<Result<Vec<_>>>()?;
             let removal = Removal(arrays.into_iter().flatten().map(|oid| oid.lo).collect());
             let akeys: Vec<&[u8]> = gone.iter().map(|(_, akey, _)| *akey).collect();
@@ -97,7 +97,7 @@ impl FieldStore {
         catalogue.punch_akeys(layout::REMOVALS, &[&akey], Cond::NONE, Access::Latest).wait()
     }
 
-    /// Finishes removals that somebody began, or only says what is left of them; the arrays of all.
+    /// Finishes interrupted removals, or only reports what is left of them; returns the arrays of all.
     pub(super) fn finish_removals(
         &self,
         doit: bool,
@@ -120,13 +120,13 @@ impl FieldStore {
         Ok(arrays)
     }
 
-    /// Removes the bytes of a field that nothing names any more.
+    /// Removes the bytes of a field that no index names any more.
     pub(super) fn destroy(&self, oid: ObjectId) -> Result<()> {
         layout::field(self.container(), oid)?.destroy(Access::Latest).wait()
     }
 }
 
-/// `None` for one that somebody finished since it was listed.
+/// `None` if another process has finished it since it was listed.
 fn fetch_removal(catalogue: &Object, akey: &[u8]) -> Result<Option<Removal>> {
     let longest = AKEYS_PER_OP_MAX * size_of::<u64>();
     let value = fetch_up_to(longest, catalogue, layout::REMOVALS, akey, Access::Latest)?;
@@ -142,7 +142,7 @@ mod tests {
     use crate::store::purge::tests::{purge, store};
     use esker_types::ErrorKind;
 
-    /// A wipe of three fields that ends when their names are gone, and their bytes are not.
+    /// A wipe of three fields that stops between removing their names and their bytes.
     fn end_between(store: &FieldStore) -> Removal {
         let mut writer = store.writer();
         for c in 0..3 {
@@ -172,7 +172,7 @@ mod tests {
         assert_eq!(store.purge(&store.everything(), false, |_| Ok(())).unwrap(), left);
         assert_eq!(purge(&store).unwrap(), left);
         assert_eq!(purge(&store).unwrap(), Purged::default());
-        // Who was only slow, and not dead, does the rest again.
+        // A process that was slow rather than dead repeats the rest.
         store.finish(&removal).unwrap();
     }
 

@@ -1,7 +1,7 @@
 //! Retrieval: the fields of a request, in its order.
 use super::list::Listed;
+use super::location::{FieldLocation, Holder};
 use super::log::Flushed;
-use super::place::{Holder, Place};
 use super::{BATCH, FieldStore, fetch_many, layout};
 use crate::Key;
 use crate::limits::MISSING_NAMED;
@@ -13,29 +13,29 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// A field that was found, to be read.
+/// A field that was found and can be read.
 #[derive(Clone)]
 pub struct Field {
     store: FieldStore,
     key: Key,
-    place: Place,
+    place: FieldLocation,
 }
 
-/// What a request found.
+/// The result of a request.
 pub struct Found {
-    /// The fields, in the request's order: as its names stand in it, the last one fastest.
+    /// The fields in the order of the request; its last name varies fastest.
     pub fields: Vec<Field>,
-    /// Keys that the request names and the store does not have; the first of them.
+    /// The first of the keys that the request names and the store lacks.
     pub missing: Vec<Key>,
-    /// How many those are in all.
+    /// Number of all such keys.
     pub missing_count: u64,
 }
 
-/// Combinations that one read looks up, so that they are of one moment.
+/// Combinations that one consistent read looks up.
 const AT_ONCE: usize = BATCH / 2;
 
-/// Where a combination of a request stands, if it does.
-type Slot = Option<(Key, Place)>;
+/// The location of a combination of a request, if it exists.
+type Slot = Option<(Key, FieldLocation)>;
 
 /// A combination of a request.
 pub(super) struct Wanted {
@@ -50,12 +50,12 @@ pub(super) struct Wanted {
 pub(super) type ByIndex = HashMap<(String, String), Vec<Wanted>>;
 
 impl FieldStore {
-    /// Looks for every field of a selection. Names that it does not have may have any value; of those it has,
-    /// each combination is a field of its own, found or missing. A step also stands for the range up to it: 24 for
-    /// `0-24`, which comes behind 24 where both are there.
+    /// Looks for every field of a selection. Names that it does not have may take any value; of those it has, each
+    /// combination is a field, found or missing. A step also stands for the range up to it: 24 for `0-24`, which comes after
+    /// 24 if both exist.
     ///
     /// # Errors
-    /// What the backend meets; those of [`Selection::keys`].
+    /// Errors of the backend; those of [`Selection::keys`].
     pub fn find(&self, selection: &Selection) -> Result<Found> {
         match self.find_by_key(selection)? {
             Some(found) => Ok(found),
@@ -63,10 +63,10 @@ impl FieldStore {
         }
     }
 
-    /// As [`FieldStore::find`], where nothing may be missing unless the request says `expect=any`.
+    /// As [`FieldStore::find`], but no field may be missing unless the request says `expect=any`.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] names what is missing, or where nothing matches what there is.
+    /// [`ErrorKind::NotFound`]: the message names missing fields, or the value that matches nothing.
     pub fn retrieve(&self, selection: &Selection) -> Result<Vec<Field>> {
         let found = self.find(selection)?;
         match found.missing_count {
@@ -80,7 +80,7 @@ impl FieldStore {
     /// The field of one key.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] where it does not fit the schema, [`ErrorKind::NotFound`].
+    /// [`ErrorKind::Invalid`] if it does not fit the schema, [`ErrorKind::NotFound`].
     pub fn field(&self, key: &Key) -> Result<Field> {
         let split = self.schema().split(key)?;
         let (index, datum) = (layout::current(split.index.as_str()), split.datum.as_str());
@@ -89,17 +89,17 @@ impl FieldStore {
             None => None,
         };
         let place = place.flatten().ok_or_else(|| missing(std::slice::from_ref(key), 1, 0))?;
-        Ok(Field { store: self.clone(), key: split.whole, place: Place::decode(&place)? })
+        Ok(Field { store: self.clone(), key: split.whole, place: FieldLocation::decode(&place)? })
     }
 
-    /// A field that a listing found, to be read.
+    /// A field that a listing found, for reading.
     #[must_use]
     pub fn listed(&self, listed: Listed) -> Field {
         self.found(listed.key, listed.place)
     }
 
-    /// Looks every combination up, index by index; `None` where the selection leaves names open that each field has.
-    /// Names that fields may have are free as well: where there are such fields, they are listed.
+    /// Looks up every combination, index by index; `None` if the selection leaves out names that every field has. It may
+    /// leave out optional names: if fields have them, those are listed.
     fn find_by_key(&self, selection: &Selection) -> Result<Option<Found>> {
         let Some(count) = selection.count() else { return Ok(None) };
         let mut wanted = ByIndex::new();
@@ -110,10 +110,10 @@ impl FieldStore {
             let (key, datum) = (split.whole, split.datum.to_string());
             wanted.entry(level).or_default().push(Wanted { position, key, datum, range });
         }
-        // Of each combination the field itself and that of the range up to its step.
+        // For each combination, the field itself and that of the range up to its step.
         let mut slots: Vec<[Slot; 2]> = vec![[None, None]; count as usize];
         self.look_all_up(selection, &wanted, &mut slots)?;
-        // Asked afterwards: what is flushed meanwhile is listed.
+        // Checked afterwards, so that fields flushed meanwhile are listed.
         if self.has_more(selection, &wanted)? {
             let mut found = self.find_by_listing(selection)?;
             let ranges = selection.with_ranges();
@@ -131,7 +131,7 @@ impl FieldStore {
         Ok(Some(Found { fields, missing, missing_count }))
     }
 
-    /// Looks up combinations as they are at one moment.
+    /// Looks up combinations in one consistent read.
     fn look_all_up(
         &self,
         selection: &Selection,
@@ -175,13 +175,13 @@ impl FieldStore {
             let mut places = fetch_many(&object, &dkey, &akeys, Access::Latest)?.into_iter();
             for Wanted { position, key, range, .. } in part {
                 if let Some(place) = places.next().flatten() {
-                    slots[*position][0] = Some((key.clone(), Place::decode(&place)?));
+                    slots[*position][0] = Some((key.clone(), FieldLocation::decode(&place)?));
                 }
                 if range.is_some()
                     && let Some(place) = places.next().flatten()
                 {
                     let key = selection.range_of(key);
-                    slots[*position][1] = key.zip(Some(Place::decode(&place)?));
+                    slots[*position][1] = key.zip(Some(FieldLocation::decode(&place)?));
                 }
             }
         }
@@ -200,7 +200,7 @@ impl FieldStore {
         Ok((missing, count))
     }
 
-    /// Lists what matches and puts it in the request's order.
+    /// Lists the matching fields in the order of the request.
     fn find_by_listing(&self, selection: &Selection) -> Result<Found> {
         let ranges = selection.with_ranges();
         let mut found = self.list(&ranges)?;
@@ -212,11 +212,11 @@ impl FieldStore {
         Ok(Found { fields, missing: Vec::new(), missing_count: 0 })
     }
 
-    pub(super) fn found(&self, key: Key, place: Place) -> Field {
+    pub(super) fn found(&self, key: Key, place: FieldLocation) -> Field {
         Field { store: self.clone(), key, place }
     }
 
-    /// Why nothing was found: the first name of the selection none of whose values is there.
+    /// Why nothing was found: the first name of the selection with no existing value.
     fn nothing(&self, selection: &Selection) -> Result<Error> {
         let axes = self.axes(&self.everything())?;
         for name in selection.names() {
@@ -236,7 +236,7 @@ impl FieldStore {
     }
 }
 
-/// Whether what was flushed has one of those that are wanted.
+/// Whether a flushed field is among the wanted ones.
 fn any_of(wanted: &[Wanted], flushed: Option<&BTreeSet<String>>) -> bool {
     let Some(flushed) = flushed else { return false };
     wanted.iter().any(|Wanted { datum, range, .. }| {
@@ -247,7 +247,7 @@ fn any_of(wanted: &[Wanted], flushed: Option<&BTreeSet<String>>) -> bool {
 fn missing(keys: &[Key], count: u64, there: usize) -> Error {
     let first: Vec<String> = keys.iter().take(3).map(Key::to_string).collect();
     let text = format!(
-        "{count} of {} fields are not there: {}{}",
+        "{count} of {} fields are missing: {}{}",
         count + there as u64,
         first.join("; "),
         if count > first.len() as u64 { "; ..." } else { "" }
@@ -262,9 +262,9 @@ impl Field {
         &self.key
     }
 
-    /// Where its bytes are, how many, and since when.
+    /// The location of its bytes.
     #[must_use]
-    pub fn place(&self) -> &Place {
+    pub fn place(&self) -> &FieldLocation {
         &self.place
     }
 
@@ -277,7 +277,7 @@ impl Field {
     /// All its bytes, compared with their checksums (those of an adopted file have none).
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] where it was wiped or purged since it was found; [`ErrorKind::Checksum`].
+    /// [`ErrorKind::NotFound`] if it was wiped or purged since it was found; [`ErrorKind::Checksum`].
     pub fn read(&self) -> Result<Vec<u8>> {
         let mut bytes = vec![0; self.place.bytes as usize];
         self.read_at(0, &mut bytes)?;
@@ -306,11 +306,10 @@ impl Field {
         }
     }
 
-    /// All its bytes where they lie, or, where `may_copy`, a copy: see [`esker::Array::view`]. Those of an
-    /// adopted file are copied.
+    /// All its bytes in place, or, if `may_copy`, a copy: see [`esker::Array::view`]. Those of an adopted file are copied.
     ///
     /// # Errors
-    /// [`ErrorKind::NotSupported`] where they would have to be copied and may not; as [`Field::read`].
+    /// [`ErrorKind::NotSupported`] if a copy is necessary but `may_copy` is not set; as [`Field::read`].
     pub fn view(&self, may_copy: bool) -> Result<View> {
         let in_place = match &self.place.holder {
             Holder::Array(oid) => {
@@ -325,7 +324,7 @@ impl Field {
             Err(error) if error.kind() == ErrorKind::NotSupported && may_copy => {
                 self.read().map(View::of)
             }
-            // What is gone cannot be read either.
+            // A removed field cannot be read either.
             Err(error) if error.kind() == ErrorKind::NotSupported => {
                 self.read_at(0, &mut [0]).and(Err(error))
             }

@@ -1,35 +1,35 @@
-//! Counting what a store holds.
+//! Counts of what a store holds.
 use super::FieldStore;
 use crate::Key;
 use crate::request::Selection;
 use esker_types::Result;
 
-/// What the fields of a selection come to.
+/// Counts of the fields of a selection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Databases that have a field.
+    /// Databases with a field.
     pub databases: u64,
-    /// Indexes that have one.
+    /// Indexes with a field.
     pub indexes: u64,
-    /// Fields readers see.
+    /// Fields that readers see.
     pub fields: u64,
     /// Bytes of those in the store.
     pub bytes: u64,
-    /// Fields that stay in files which are not the store's.
+    /// Fields in adopted files.
     pub adopted: u64,
     /// Bytes of those.
     pub adopted_bytes: u64,
-    /// Fields that later ones mask.
+    /// Masked fields: a later field has the same key.
     pub masked: u64,
     /// Bytes of those in the store.
     pub masked_bytes: u64,
 }
 
 impl FieldStore {
-    /// Each database with its fields of a selection: how many, and their bytes, adopted ones among them.
+    /// Each database with the number and bytes of its fields in a selection, adopted ones included.
     ///
     /// # Errors
-    /// What the backend meets.
+    /// Errors of the backend.
     pub fn by_database(&self, selection: &Selection) -> Result<Vec<(Key, u64, u64)>> {
         let mut rows: Vec<(Key, u64, u64)> = Vec::new();
         for level in self.levels(selection, false)? {
@@ -50,7 +50,7 @@ impl FieldStore {
     /// Counts the fields of a selection.
     ///
     /// # Errors
-    /// What the backend meets.
+    /// Errors of the backend.
     pub fn stats(&self, selection: &Selection) -> Result<Stats> {
         let mut stats = Stats::default();
         let mut last = None;

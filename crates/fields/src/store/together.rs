@@ -4,23 +4,22 @@ use esker_types::{Error, ErrorKind, Result};
 use std::sync::{Mutex, PoisonError};
 use std::thread::available_parallelism;
 
-/// Threads that read at once, the caller's own among them: one alone does not get all that memory gives,
-/// and a few do.
+/// Threads that read at once, the caller's included: one alone does not use the whole memory bandwidth, a few do.
 const THREADS_MAX: usize = 4;
 
-/// Bytes for which a thread is worth its start.
+/// Bytes that justify starting a thread.
 const SHARE: usize = 8 << 20;
 
-/// The bytes that all of some fields have.
+/// The total length of fields in bytes.
 #[must_use]
 pub fn bytes_of(fields: &[Field]) -> u64 {
     fields.iter().map(Field::bytes).sum()
 }
 
-/// Fills `buffer` with all fields, one behind the other; several threads read where there is much.
+/// Fills `buffer` with all fields, one after the other; several threads read if there is much to read.
 ///
 /// # Errors
-/// [`ErrorKind::Invalid`] where `buffer` has another length than [`bytes_of`] says; the first of
+/// [`ErrorKind::Invalid`] if `buffer` has another length than [`bytes_of`] says; the first of
 /// [`Field::read_at`], in order of those that were read.
 pub fn read_together(fields: &[Field], buffer: &mut [u8]) -> Result<()> {
     if bytes_of(fields) != buffer.len() as u64 {
@@ -40,10 +39,10 @@ pub fn read_together(fields: &[Field], buffer: &mut [u8]) -> Result<()> {
     work.outcome()
 }
 
-/// A field, its number, and where it goes.
+/// A field, its number, and its part of the buffer.
 type Part<'a> = (usize, &'a Field, &'a mut [u8]);
 
-/// What is left to be read, and the first failure.
+/// The remaining work, and the first failure.
 struct Work<'a> {
     left: Mutex<Vec<Part<'a>>>,
     failed: Mutex<Option<(usize, Error)>>,
@@ -75,7 +74,7 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Notes a failure; nothing more is begun.
+    /// Records a failure; no more reads start.
     fn fail(&self, number: usize, error: Error) {
         self.left.lock().unwrap_or_else(PoisonError::into_inner).clear();
         let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);

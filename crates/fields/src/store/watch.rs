@@ -1,7 +1,7 @@
 //! Watching: fields as they are flushed.
 use super::list::{Listed, database_key};
+use super::location::FieldLocation;
 use super::log::{self, Flushed, Marks};
-use super::place::Place;
 use super::retrieve::Field;
 use super::{FieldStore, moment};
 use crate::Key;
@@ -11,39 +11,39 @@ use esker_types::Result;
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-/// How long to wait between two looks: short at first, longer where nothing comes.
+/// Interval between two polls: short at first, longer while nothing comes.
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 const PAUSE_MAX: Duration = Duration::from_millis(50);
 
-/// Yields each field of a selection once it is flushed, and again where it is archived anew; those that one
-/// look finds in the order in which they were archived.
+/// Yields each field of a selection once it is flushed, and again whenever it is archived again; the fields of one
+/// poll in the order in which they were archived.
 ///
-/// A look reads small values of each database, and what its logs say that was flushed since the last look. Only
-/// one that comes too late for a log lists the database. Its memory grows with the fields it has seen.
+/// A poll reads small values of each database, and the fields that its logs name since the last poll. It lists the
+/// database only if it comes too late for a log. Memory grows with the number of fields seen.
 pub struct Watch {
     store: FieldStore,
     selection: Selection,
     databases: HashMap<String, Database>,
-    seen: HashMap<Key, Place>,
+    seen: HashMap<Key, FieldLocation>,
     ready: VecDeque<Listed>,
     #[cfg(test)]
     listings: u32,
 }
 
-/// A database that was met.
+/// A known database.
 struct Database {
     key: Key,
     /// Whether fields of it may be selected.
     wanted: bool,
-    /// How much of its logs was read.
+    /// How far its logs are read.
     marks: Marks,
 }
 
 impl FieldStore {
-    /// Watches the fields of a selection. With `existing`, those that are there come first.
+    /// Watches the fields of a selection. With `existing`, the current ones come first.
     ///
     /// # Errors
-    /// What the backend meets.
+    /// Errors of the backend.
     pub fn watch(&self, selection: &Selection, existing: bool) -> Result<Watch> {
         let mut watch = Watch {
             store: self.clone(),
@@ -63,10 +63,10 @@ impl FieldStore {
 }
 
 impl Watch {
-    /// The next field, as soon as there is one; `None` where none comes within `patience`.
+    /// The next field, as soon as there is one; `None` if none comes within `patience`.
     ///
     /// # Errors
-    /// What the backend meets.
+    /// Errors of the backend.
     pub fn next(&mut self, patience: Duration) -> Result<Option<Field>> {
         let (begin, mut pause) = (Instant::now(), PAUSE_MIN);
         loop {
@@ -86,7 +86,7 @@ impl Watch {
         }
     }
 
-    /// Notes how far the logs are, then what is there.
+    /// Records the state of the logs, then the current fields.
     fn begin(&mut self) -> Result<()> {
         for name in self.store.databases()? {
             let mut database = self.meet(&name)?;
@@ -110,7 +110,7 @@ impl Watch {
         if database.wanted { self.store.index_of(name) } else { Ok(None) }
     }
 
-    /// Looks for what was flushed since the last look.
+    /// Looks for fields flushed since the last poll.
     fn look(&mut self) -> Result<()> {
         for name in self.store.databases()? {
             let mut database = match self.databases.remove(&name) {
@@ -131,7 +131,7 @@ impl Watch {
 
     fn look_at(&mut self, name: &str, database: &mut Database) -> Result<()> {
         let Some(index) = self.index_of(name, database)? else { return Ok(()) };
-        // Read before the fields are: a flush in between changes them again.
+        // Read before the fields, so that a flush in between is noticed.
         let marks = log::marks(&index, Access::Latest)?;
         if marks == database.marks {
             return Ok(());
@@ -142,7 +142,7 @@ impl Watch {
         Ok(())
     }
 
-    /// Reads what the logs name, or all where they do not tell.
+    /// Reads the fields that the logs name, or all if the logs do not tell.
     fn read(&mut self, index: &Object, database: &Key, flushed: Option<Flushed>) -> Result<()> {
         #[cfg(test)]
         {
@@ -205,7 +205,7 @@ mod tests {
         let mut watch = store.watch(&Selection::everything(store.schema()), false).unwrap();
         let begun = watch.listings;
         for step in 0..300 {
-            // Databases that are there, and one that is not there yet.
+            // Existing databases, and one that does not exist yet.
             let keys = ["oper", "enda"].map(|stream| key(stream, step, 151));
             flush(&store, keys.clone());
             for key in keys {

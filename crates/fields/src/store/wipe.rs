@@ -9,23 +9,23 @@ use esker_types::{Error, ErrorKind, Result};
 /// What a wipe removed, or would.
 #[derive(Clone, Debug, Default)]
 pub struct Wiped {
-    /// Fields readers saw.
+    /// Fields that readers saw.
     pub fields: u64,
     /// Fields that were masked.
     pub masked: u64,
-    /// Bytes of both in the store; those of adopted files stay where they are.
+    /// Bytes of both in the store; adopted files are not touched.
     pub bytes: u64,
-    /// Databases they are of.
+    /// Their databases.
     pub databases: Vec<Key>,
 }
 
 impl FieldStore {
-    /// Removes all fields that a selection matches, masked ones too. Without `doit` it only says what would
-    /// go. `visit` hears of each field first.
+    /// Removes all fields that a selection matches, masked ones included. Without `doit` it only reports what it would
+    /// remove. Calls `visit` with each field first.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] where the selection does not say for each name of a database it matches which
-    /// value is meant: too much would go. What the backend meets; what `visit` returns.
+    /// [`ErrorKind::Invalid`] if the selection does not give a value for each name of a database that it matches: it would
+    /// remove too much. Errors of the backend; what `visit` returns.
     pub fn wipe(
         &self,
         selection: &Selection,
@@ -58,13 +58,13 @@ impl FieldStore {
         Ok(wiped)
     }
 
-    /// Refuses a selection that leaves too much open, for all databases it meets.
+    /// Refuses a selection that leaves too much open, for all databases that it matches.
     pub(super) fn check_wipe(&self, selection: &Selection) -> Result<()> {
         let levels = self.levels(selection, false)?;
         levels.iter().try_for_each(|level| self.refuse_open(&level.database, selection))
     }
 
-    /// A database is wiped by all of its key that the schema demands, or not at all.
+    /// A wipe must give all names of a database's key that the schema requires.
     fn refuse_open(&self, database: &Key, selection: &Selection) -> Result<()> {
         let parts = || self.schema().rules().iter().flat_map(|rule| rule.level(Level::Database));
         let demanded = |name: &str| {
@@ -81,7 +81,7 @@ impl FieldStore {
 }
 
 impl Listed {
-    /// Its bytes, where the store holds them; of an adopted one none.
+    /// Its bytes in the store; zero for an adopted field.
     pub(super) fn stored_bytes(&self) -> u64 {
         self.place.array().map_or(0, |_| self.place.bytes)
     }

@@ -1,6 +1,6 @@
-//! Archiving: bytes go to the store at once, the index names them at the flush.
+//! Archiving: the bytes are stored at once, the index names them at the flush.
 use super::layout::NUMBERS;
-use super::place::{Holder, Place, check_path};
+use super::location::{FieldLocation, Holder, check_path};
 use super::{FieldStore, fetch_many, layout, log, put};
 use crate::limits::{FIELD_BYTES_MAX, PENDING_MAX};
 use crate::{Key, Split};
@@ -11,8 +11,8 @@ use esker_types::{Checksum, Error, ErrorKind, Extent, Result};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Archives fields. What it archived becomes visible to readers at [`FieldWriter::flush`], all of it at one
-/// moment; what was not flushed when the writer is dropped or dies never does.
+/// Archives fields. They become visible to readers at [`FieldWriter::flush`], all at the same moment. Fields that are
+/// not flushed when the writer is dropped or dies never become visible.
 ///
 /// A writer belongs to one thread; a process may have many.
 pub struct FieldWriter {
@@ -21,18 +21,18 @@ pub struct FieldWriter {
     pending: Pending,
     fields: usize,
     bytes: u64,
-    /// The log in which its flushes are entered.
+    /// The log of its flushes.
     log: u8,
 }
 
-/// What waits for the flush, by database.
+/// Fields that wait for the flush, by database.
 type Pending = BTreeMap<String, BTreeMap<String, Data>>;
 
-/// What waits for the flush in one index: the places of each datum. Of two under one key the later counts; the
-/// earlier is masked.
-type Data = BTreeMap<String, Vec<Place>>;
+/// Fields that wait for the flush in one index: the locations of each datum. Of two under one key the later one masks
+/// the earlier one.
+type Data = BTreeMap<String, Vec<FieldLocation>>;
 
-/// Numbers that nobody else gives to a field. As long as they are held their arrays are nobody's leftovers.
+/// Field numbers that are reserved for this writer. While it has a lease on them, no purge removes their arrays.
 struct Numbers {
     next: u64,
     end: u64,
@@ -66,9 +66,9 @@ impl FieldWriter {
     /// Archives `data` under `key`. The bytes are stored when it returns; they become visible at the flush.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] where the key does not fit the schema or there are no bytes,
+    /// [`ErrorKind::Invalid`] if the key does not fit the schema or there are no bytes,
     /// [`ErrorKind::RecordTooBig`] over [`FIELD_BYTES_MAX`], [`ErrorKind::NoSpace`],
-    /// [`ErrorKind::Overflow`] where [`PENDING_MAX`] fields wait for a flush.
+    /// [`ErrorKind::Overflow`] if [`PENDING_MAX`] fields wait for a flush.
     pub fn archive(&mut self, key: &Key, data: &[u8]) -> Result<()> {
         let split = self.store.schema().split_to_archive(key)?;
         check(key, data.len() as u64)?;
@@ -78,11 +78,11 @@ impl FieldWriter {
         let array = layout::field(self.store.container(), oid)?;
         let range = [Extent::new(0, data.len() as u64)];
         array.write(&range, Source::One(data), Access::Latest).wait()?;
-        self.enter(split, Place::new(data.len() as u64, Holder::Array(oid)));
+        self.enter(split, FieldLocation::new(data.len() as u64, Holder::Array(oid)));
         Ok(())
     }
 
-    /// Archives bytes that stay in a file which is not the store's: its path, where they begin, how many.
+    /// Adopts bytes in a file that does not belong to the store: path, offset and length.
     ///
     /// # Errors
     /// As [`FieldWriter::archive`]; [`ErrorKind::NameTooLong`] for a path beyond its limit or one that is
@@ -92,7 +92,10 @@ impl FieldWriter {
         check(key, bytes)?;
         self.check_room()?;
         check_path(path)?;
-        self.enter(split, Place::new(bytes, Holder::File { path: path.to_path_buf(), offset }));
+        self.enter(
+            split,
+            FieldLocation::new(bytes, Holder::File { path: path.to_path_buf(), offset }),
+        );
         Ok(())
     }
 
@@ -105,7 +108,7 @@ impl FieldWriter {
         Err(Error::new(ErrorKind::Overflow, text))
     }
 
-    fn enter(&mut self, split: Split, place: Place) {
+    fn enter(&mut self, split: Split, place: FieldLocation) {
         self.fields += 1;
         self.bytes += place.bytes;
         let indexes = self.pending.entry(split.database.to_string()).or_default();
@@ -113,7 +116,7 @@ impl FieldWriter {
         data.entry(split.datum.to_string()).or_default().push(place);
     }
 
-    /// A number for a field's array.
+    /// The next number for a field's array.
     fn number(&mut self) -> Result<u64> {
         let now = generation();
         let numbers = self.numbers.take().filter(|numbers| numbers.generation == now);
@@ -127,7 +130,7 @@ impl FieldWriter {
         Ok(number)
     }
 
-    /// Further numbers, in a batch that is entered in the catalogue: what it leaves behind can be found.
+    /// Reserves a batch of numbers and enters it in the catalogue, so that its leftovers can be found.
     fn take_numbers(&self, older: Option<Numbers>) -> Result<Numbers> {
         let container = self.store.container();
         let first = container.allocate_oids(NUMBERS).wait()?;
@@ -141,12 +144,11 @@ impl FieldWriter {
         Ok(Numbers { next: first, end: first + NUMBERS, generation: generation(), held })
     }
 
-    /// Makes everything archived visible at one moment. Fields that were there under the same keys are
-    /// masked: they stay in the store until it is purged.
+    /// Makes all archived fields visible at one moment. They mask existing fields with the same keys, which stay in the
+    /// store until it is purged.
     ///
     /// # Errors
-    /// [`ErrorKind::NoSpace`] and what else the backend meets: then nothing of it is visible, and the flush
-    /// can be repeated.
+    /// [`ErrorKind::NoSpace`] and other errors of the backend: then nothing is visible, and the flush can be repeated.
     pub fn flush(&mut self) -> Result<()> {
         if self.pending.is_empty() {
             return Ok(());
@@ -158,7 +160,7 @@ impl FieldWriter {
         Ok(())
     }
 
-    /// Lets go of batches that were used up: all of them is in the index now.
+    /// Releases batches that are used up and indexed.
     fn release_spent(&mut self) {
         if let Some(numbers) = &mut self.numbers {
             let spent = numbers.held.len().saturating_sub(1);
@@ -187,11 +189,11 @@ fn names(data: &Data) -> Vec<&str> {
     data.keys().map(String::as_str).collect()
 }
 
-/// Puts fields of one index, with those they mask.
+/// Writes fields to one index, with those they mask.
 fn stage_part(
     object: &Object,
     index: &str,
-    part: &[(&String, &Vec<Place>)],
+    part: &[(&String, &Vec<FieldLocation>)],
     transaction: &Transaction,
 ) -> Result<()> {
     let dkey = layout::current(index);
@@ -204,8 +206,8 @@ fn stage_part(
     object.update(&dkey, Cond::NONE, &current, Access::Tx(transaction)).wait()?;
     let mut masked = Vec::new();
     for (((datum, all), before), place) in part.iter().zip(before).zip(&places) {
-        let earlier = all.iter().rev().skip(1).map(Place::encode);
-        // A flush that is repeated after it took effect finds its own.
+        let earlier = all.iter().rev().skip(1).map(FieldLocation::encode);
+        // A flush that is repeated after it took effect finds its own fields.
         let masks = before.into_iter().filter(|before| before != place).chain(earlier);
         masked.extend(masks.map(|place| (masked_akey(datum, &place), place)));
     }
@@ -225,8 +227,8 @@ fn stage_masked(
     })
 }
 
-/// A key no other masked field of the datum has: places differ in their array, or in when they were archived. It is
-/// on the medium, and the same in every release: a flush that is repeated finds its own.
+/// A key that no other masked field of the datum has: locations differ in their array or in the time of archiving. It
+/// is part of the format, so that a repeated flush finds its own fields.
 fn masked_akey(datum: &str, place: &[u8]) -> Vec<u8> {
     layout::masked_akey(datum, Checksum::Crc64.sum(place))
 }
@@ -276,7 +278,7 @@ mod tests {
         assert_eq!(store.field(&key()).unwrap().read().unwrap(), b"field");
     }
 
-    /// The key of a masked field, byte by byte; one that an earlier release wrote is read and purged as well.
+    /// The key of a masked field, byte by byte; those of earlier releases are read and purged as well.
     #[test]
     fn keys_of_masked_fields_are_fixed() {
         let place = [&[1, 0][..], &[5; 32]].concat();
@@ -315,7 +317,7 @@ mod tests {
         assert_eq!(store.field(&key()).unwrap().read().unwrap(), (times - 1).to_le_bytes());
     }
 
-    /// Stores that earlier releases made with such schemas: what is in them is read, nothing is added.
+    /// Stores that earlier releases made with such schemas can be read but not extended.
     #[test]
     fn a_schema_by_which_fields_are_lost_is_read_and_takes_no_more() {
         let text = "[run [type [date: Month, step]]]";
@@ -334,7 +336,7 @@ mod tests {
         let mut writer = store.writer();
         let refused = writer.archive(&key, b"field").unwrap_err();
         assert!(refused.to_string().contains("date: Month"), "{refused}");
-        let place = Place::new(5, Holder::File { path: "/nowhere".into(), offset: 0 });
+        let place = FieldLocation::new(5, Holder::File { path: "/nowhere".into(), offset: 0 });
         writer.enter(store.schema().split(&key).unwrap(), place);
         writer.flush().unwrap();
         assert_eq!(store.field(&key).unwrap().key().get("date"), Some("6"));

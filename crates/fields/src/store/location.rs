@@ -1,21 +1,21 @@
-//! Where the bytes of a field are, as an index says it.
+//! The location of a field's bytes, as an index stores it.
 use crate::limits::PATH_BYTES_MAX;
 use esker_types::{Error, ErrorKind, ObjectId, Result};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// First byte of every place.
+/// First byte of an encoded location.
 const VERSION: u8 = 1;
 const IN_ARRAY: u8 = 0;
 const IN_FILE: u8 = 1;
 const HEAD: usize = 18;
 
-/// Longest encoding of a place in bytes.
+/// Longest encoded location in bytes.
 pub(crate) const PLACE_BYTES_MAX: usize = HEAD + 8 + PATH_BYTES_MAX;
 
-/// Where the bytes of a field are, how many, and since when.
+/// The location of a field's bytes, their number, and when they were archived.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct FieldLocation {
     /// Length in bytes.
     pub bytes: u64,
     /// When it was archived.
@@ -29,24 +29,24 @@ pub struct Place {
 pub enum Holder {
     /// An array of the store.
     Array(ObjectId),
-    /// A file that was adopted: it is not the store's, and nothing keeps it as it is.
+    /// An adopted file: it does not belong to the store, and may change or vanish.
     File {
         /// Its path.
         path: PathBuf,
-        /// Where the field begins in it, in bytes.
+        /// Offset of the field in it, in bytes.
         offset: u64,
     },
 }
 
-impl Place {
-    /// A place as of now.
+impl FieldLocation {
+    /// A location, archived now.
     pub(crate) fn new(bytes: u64, holder: Holder) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let archived = UNIX_EPOCH + Duration::from_nanos(now.as_nanos() as u64);
         Self { bytes, archived, holder }
     }
 
-    /// The array that holds it, if one does.
+    /// The array that holds it, unless it is in a file.
     pub(crate) fn array(&self) -> Option<ObjectId> {
         match self.holder {
             Holder::Array(oid) => Some(oid),
@@ -71,7 +71,7 @@ impl Place {
         out
     }
 
-    /// Reads what an index holds.
+    /// Decodes the value of an index.
     ///
     /// # Errors
     /// [`ErrorKind::Corrupt`]; [`ErrorKind::Incompatible`] for a later version.
@@ -125,16 +125,16 @@ fn damaged() -> Error {
 mod tests {
     use super::*;
 
-    fn places() -> [Place; 2] {
+    fn places() -> [FieldLocation; 2] {
         let file = Holder::File { path: "/data/forecast.grib".into(), offset: 77 };
         let array = Holder::Array(ObjectId::from_bytes([7; 16]));
-        [Place::new(1 << 20, array), Place::new(12, file)]
+        [FieldLocation::new(1 << 20, array), FieldLocation::new(12, file)]
     }
 
     #[test]
     fn places_come_back() {
         for place in places() {
-            assert_eq!(Place::decode(&place.encode()).unwrap(), place);
+            assert_eq!(FieldLocation::decode(&place.encode()).unwrap(), place);
         }
     }
 
@@ -143,11 +143,11 @@ mod tests {
         for place in places() {
             let bytes = place.encode();
             for cut in 0..HEAD + 8 {
-                assert!(Place::decode(&bytes[..cut]).is_err(), "cut at {cut}");
+                assert!(FieldLocation::decode(&bytes[..cut]).is_err(), "cut at {cut}");
             }
             let mut later = bytes.clone();
             later[0] = 2;
-            assert_eq!(Place::decode(&later).unwrap_err().kind(), ErrorKind::Incompatible);
+            assert_eq!(FieldLocation::decode(&later).unwrap_err().kind(), ErrorKind::Incompatible);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Values that are numbers.
+//! Canonical spellings of numbers and words.
 use std::borrow::Cow;
 
 /// From here on a number is written with an exponent, so that its spelling stays short.
@@ -38,4 +38,36 @@ fn shortest(number: f64) -> String {
 fn is_plain(value: &str) -> bool {
     let digits = value.bytes().all(|byte| byte.is_ascii_digit());
     digits && (1..=18).contains(&value.len()) && (value.len() == 1 || !value.starts_with('0'))
+}
+
+/// The value in lower case: the MARS language does not tell cases apart.
+pub(super) fn lower(value: &str) -> Cow<'_, str> {
+    if value.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        return Cow::Owned(value.to_ascii_lowercase());
+    }
+    Cow::Borrowed(value)
+}
+
+/// A version of an experiment, filled up with zeros to four characters.
+pub(super) fn expver(value: &str) -> Option<Cow<'_, str>> {
+    if value.len() >= 4 {
+        return Some(lower(value));
+    }
+    let short = !value.is_empty() && value.is_ascii();
+    short.then(|| Cow::Owned(format!("{:0>4}", value.to_ascii_lowercase())))
+}
+
+/// The first three characters.
+pub(super) fn first3(value: &str) -> Cow<'_, str> {
+    let end = value.char_indices().nth(3).map_or(value.len(), |(index, _)| index);
+    lower(value[..end].trim_end())
+}
+
+/// A grid, with `+` where requests have `/`.
+pub(super) fn grid(value: &str) -> Cow<'_, str> {
+    if value.contains('/') {
+        Cow::Owned(value.to_ascii_lowercase().replace('/', "+"))
+    } else {
+        lower(value)
+    }
 }
