@@ -1,11 +1,11 @@
 //! Attributes: what `stat` shows and `chmod`, `chown`, `utimens` and `truncate` change.
 use crate::create::check_chunk_size;
+use crate::entry::EntryLocation;
+use crate::inode::Time;
 use crate::inode::{Inode, Kind, MODE_MASK};
 use crate::mount::Dfs;
 use crate::node::Node;
-use crate::place::Place;
 use crate::superblock::pick;
-use crate::time::Time;
 use esker::types::{ObjectId, ObjectType, Result};
 use esker::{Array, ArrayAttributes, Wait};
 
@@ -24,7 +24,7 @@ pub struct Attr {
     pub kind: Kind,
     /// Permission bits with set-id and sticky bits; see [`Attr::full_mode`].
     pub mode: u32,
-    /// Names it has: 1, or 0 once it was removed.
+    /// Link count: 1, or 0 once it is removed.
     pub nlink: u32,
     /// Owner.
     pub uid: u32,
@@ -36,11 +36,11 @@ pub struct Attr {
     pub block_size: u64,
     /// When the content changed.
     pub mtime: Time,
-    /// When anything of it changed.
+    /// When anything of it changed, its attributes included.
     pub ctime: Time,
 }
 
-/// Changes to attributes; what is `None` stays.
+/// Changes to attributes; `None` leaves one as it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SetAttr {
     /// Permission bits.
@@ -53,13 +53,13 @@ pub struct SetAttr {
     pub size: Option<u64>,
     /// When the content changed.
     pub mtime: Option<Time>,
-    /// Bytes per chunk of files made in a directory from now on; 0 for what the container says.
+    /// Chunk size in bytes of new files in a directory; 0 for the default of the container.
     pub chunk_size: Option<u64>,
-    /// Object class of files made in a directory from now on; 0 for what the container says.
+    /// Object class of new files in a directory; 0 for the default of the container.
     pub class: Option<u32>,
 }
 
-/// May be read, written, run: the bits of `access(2)`.
+/// Permission to read, write and execute: the bits of `access(2)`.
 pub const READ: u32 = 4;
 /// See [`READ`].
 pub const WRITE: u32 = 2;
@@ -88,12 +88,12 @@ impl Attr {
         })
     }
 
-    /// With the number of names of what stands there.
-    pub(crate) fn at(self, place: &Place) -> Self {
+    /// The attributes of an entry, with its link count.
+    pub(crate) fn at(self, place: &EntryLocation) -> Self {
         Self { nlink: u32::from(!place.is_orphans()), ..self }
     }
 
-    /// The number of the file (POSIX: `st_ino`), its own in the container.
+    /// The inode number (POSIX: `st_ino`), unique in the container.
     #[must_use]
     pub fn number(&self) -> u64 {
         crate::inode::number_of(self.oid)
@@ -111,8 +111,8 @@ impl Attr {
         self.kind.bits() | self.mode
     }
 
-    /// True where the mode bits allow all of `mask` ([`READ`], [`WRITE`], [`EXECUTE`]) to a user with
-    /// these groups (POSIX: `access`). The superuser may all but run what nobody may.
+    /// True if the mode bits allow all of `mask` ([`READ`], [`WRITE`], [`EXECUTE`]) to a user with
+    /// these groups (POSIX: `access`). The superuser may do everything except execute files without execute permission.
     #[must_use]
     pub fn allows(&self, uid: u32, gids: &[u32], mask: u32) -> bool {
         if uid == 0 {
@@ -150,12 +150,11 @@ pub(crate) const fn object_type(kind: Kind) -> ObjectType {
 }
 
 impl Node {
-    /// Changes attributes (POSIX: `chmod`, `chown`, `utimens`, `truncate`). The time of change of
-    /// attributes becomes the present one.
+    /// Changes attributes (POSIX: `chmod`, `chown`, `utimens`, `truncate`), and sets `st_ctime` to now.
     ///
     /// # Errors
-    /// `NotFound` where the entry is gone, `IsDirectory` for the size of a directory, `Invalid` for that
-    /// of a link, `NotDirectory` for the defaults of anything but a directory, `ReadOnly`.
+    /// `NotFound` if the entry is gone, `IsDirectory` for the size of a directory, `Invalid` for that of a symbolic link,
+    /// `NotDirectory` for the defaults of anything but a directory, `ReadOnly`.
     pub fn set_attr(&self, set: &SetAttr) -> Result<Attr> {
         self.fs().check_writable()?;
         self.check_defaults(set)?;
@@ -165,7 +164,7 @@ impl Node {
         store(self.fs(), &place, self.oid(), &set)
     }
 
-    /// True where that changes the size: by a path, nothing else changes the time (Linux: `truncate`).
+    /// True if that changes the size: otherwise `truncate` by path leaves the time as it is, as in Linux.
     fn resize(&self, size: u64) -> Result<bool> {
         let file = self.open_for_writing()?;
         let resized = file.size()? != size;
@@ -175,7 +174,7 @@ impl Node {
         Ok(resized)
     }
 
-    /// What is made in a directory later must be something that can be made.
+    /// Checks the defaults for new files in a directory.
     fn check_defaults(&self, set: &SetAttr) -> Result<()> {
         if set.chunk_size.or(set.class.map(u64::from)).is_some() {
             self.directory()?;
@@ -191,8 +190,8 @@ impl Node {
     }
 }
 
-/// Stores all but the size in the entry at `place`, as long as it names `oid`.
-pub(crate) fn store(fs: &Dfs, place: &Place, oid: ObjectId, set: &SetAttr) -> Result<Attr> {
+/// Stores all but the size in the entry at `place`, if it still names `oid`.
+pub(crate) fn store(fs: &Dfs, place: &EntryLocation, oid: ObjectId, set: &SetAttr) -> Result<Attr> {
     fs.check_writable()?;
     let inode = fs.transact(|access| {
         let found = place.inode(fs.container(), access)?;

@@ -1,28 +1,28 @@
 //! New entries: files, directories, symbolic links.
 use crate::attr::object_type;
 use crate::entry::{self, INODE_EXTENT};
+use crate::inode::Time;
 use crate::inode::{Inode, Kind, MODE_MASK};
 use crate::limits::{CHUNK_BYTES, PATH_MAX};
 use crate::node::Node;
 use crate::superblock::pick;
-use crate::time::Time;
 use esker::types::ops::{Cond, Update, Write, WriteOp};
 use esker::types::{Error, ErrorKind, ObjectClass, ObjectId, Result};
 use esker::{Access, Wait};
 use rustix::process::{getegid, geteuid};
 
-/// How an entry is made.
+/// Attributes of a new entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Create {
-    /// Permission bits, as they are to be stored: the caller has applied its umask.
+    /// Permission bits as stored: the caller has applied its umask.
     pub mode: u32,
     /// Owner and group; `None` for those of the process.
     pub owner: Option<(u32, u32)>,
-    /// Fail with [`ErrorKind::Exists`] where a file is there already (POSIX: `O_EXCL`).
+    /// Fail with [`ErrorKind::Exists`] if a file is there already (POSIX: `O_EXCL`).
     pub exclusive: bool,
-    /// Bytes per chunk of a file, or of files in a directory; `None` for what the directory says.
+    /// Chunk size in bytes of a file, or of files in a directory; `None` for the default of the directory.
     pub chunk_size: Option<u64>,
-    /// Object class of a file or directory; `None` for what the directory or container says.
+    /// Object class of a file or directory; `None` for the default of the directory or container.
     pub class: Option<ObjectClass>,
 }
 
@@ -34,14 +34,14 @@ impl Create {
     }
 }
 
-/// Refuses chunks that are too small or too large.
+/// Checks a chunk size.
 pub(crate) fn check_chunk_size(size: u64) -> Result<()> {
     match CHUNK_BYTES.contains(&size) {
         true => Ok(()),
         false => Err(Error::new(
             ErrorKind::Invalid,
             format!(
-                "chunks of {size} bytes: they have {} to {} (CHUNK_BYTES)",
+                "a chunk size of {size} bytes: it must be {} to {} (CHUNK_BYTES)",
                 CHUNK_BYTES.start(),
                 CHUNK_BYTES.end()
             ),
@@ -50,12 +50,12 @@ pub(crate) fn check_chunk_size(size: u64) -> Result<()> {
 }
 
 impl Node {
-    /// Makes an empty regular file in this directory; one that is there is returned, unless
+    /// Creates an empty regular file in this directory; returns an existing one, unless
     /// `new.exclusive` (POSIX: `open` with `O_CREAT`).
     ///
     /// # Errors
-    /// [`ErrorKind::Exists`]; [`ErrorKind::IsDirectory`] where a directory has the name;
-    /// [`ErrorKind::NotFound`] where this directory was removed; [`ErrorKind::NotDirectory`],
+    /// [`ErrorKind::Exists`]; [`ErrorKind::IsDirectory`] if a directory has the name;
+    /// [`ErrorKind::NotFound`] if this directory was removed; [`ErrorKind::NotDirectory`],
     /// [`ErrorKind::NameTooLong`], [`ErrorKind::ReadOnly`], [`ErrorKind::NoSpace`]. A symbolic link is
     /// returned as it is.
     pub fn create(&self, name: &[u8], new: &Create) -> Result<Self> {
@@ -64,7 +64,7 @@ impl Node {
                 Err(error) if error.kind() == ErrorKind::Exists && !new.exclusive => {}
                 result => return result,
             }
-            // Gone again since: made anew.
+            // Removed meanwhile: create it again.
             match self.lookup(name) {
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
                 Ok(found) if found.kind() == Kind::Directory => {
@@ -78,7 +78,7 @@ impl Node {
         }
     }
 
-    /// Makes a directory in this one.
+    /// Creates a directory in this one.
     ///
     /// # Errors
     /// [`ErrorKind::Exists`]; else as [`Node::create`].
@@ -86,7 +86,7 @@ impl Node {
         self.insert(name, Kind::Directory, new, &[])
     }
 
-    /// Makes a symbolic link to `target`, which need not exist.
+    /// Creates a symbolic link to `target`, which need not exist.
     ///
     /// # Errors
     /// [`ErrorKind::Exists`]; [`ErrorKind::NotFound`] for an empty target (as Linux does),
@@ -97,7 +97,9 @@ impl Node {
             1..PATH_MAX => self.insert(name, Kind::Symlink, new, target),
             len => Err(Error::new(
                 ErrorKind::NameTooLong,
-                format!("a link to a path of {len} bytes: they end below {PATH_MAX} (PATH_MAX)"),
+                format!(
+                    "a link to a path of {len} bytes: paths are shorter than {PATH_MAX} bytes (PATH_MAX)"
+                ),
             )),
         }
     }
@@ -164,7 +166,7 @@ impl Node {
         })
     }
 
-    /// One change: the entry where none was, as long as the directory exists.
+    /// One transaction: adds the entry if the name is free and the directory exists.
     fn write_entry(&self, dir: ObjectId, name: &[u8], inode: &Inode, target: &[u8]) -> Result<()> {
         let (extent, bytes) = ([INODE_EXTENT], inode.to_bytes());
         let updates: [Update<'_>; 2] =
@@ -180,10 +182,10 @@ impl Node {
         }
     }
 
-    /// Marks a directory that was made by other software than this.
+    /// Marks a directory that other software has created.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] where the directory was removed.
+    /// [`ErrorKind::NotFound`] if the directory was removed.
     fn mark_anew(&self) -> Result<()> {
         self.fs().transact(|access| {
             self.stored(access)?;
@@ -195,7 +197,7 @@ impl Node {
     fn exists(&self, name: &[u8]) -> Error {
         let (dir, name) = (self.path(), String::from_utf8_lossy(name));
         let dir = String::from_utf8_lossy(&dir);
-        Error::new(ErrorKind::Exists, format!("there is a {name:?} in {dir} already"))
+        Error::new(ErrorKind::Exists, format!("{name:?} exists in {dir} already"))
     }
 }
 
@@ -203,7 +205,7 @@ fn pick_code(special: u32, general: u32) -> u32 {
     if special != 0 { special } else { general }
 }
 
-/// User and group of this process. Miri does not know them.
+/// User and group of this process. Miri lacks the system calls.
 pub(crate) fn process_owner() -> (u32, u32) {
     if cfg!(miri) { (0, 0) } else { (geteuid().as_raw(), getegid().as_raw()) }
 }

@@ -1,4 +1,4 @@
-//! Entries: what a directory's object holds under each name.
+//! Entries: what the object of a directory stores under each name.
 //!
 //! A name is a dkey. Its akey `DFS_INODE` holds the inode, `DFS_SLINK` the target of a symbolic link,
 //! `x:NAME` an extended attribute. The dkey `/` is no name: it marks a directory that exists, so that
@@ -10,7 +10,7 @@ use esker::types::ops::{
     Anchor, Cond, Fetch, ListLimit, Sink, Source, Update, Value, Write, WriteOp,
 };
 use esker::types::{Error, ErrorKind, Extent, ObjectId, Result};
-use esker::{Access, Object, Wait};
+use esker::{Access, Container, Object, Wait};
 
 /// The akey of the inode.
 pub(crate) const INODE_AKEY: &[u8] = b"DFS_INODE";
@@ -27,12 +27,39 @@ pub(crate) const INODE_EXTENT: Extent = Extent::new(0, INODE_BYTES as u64);
 /// Akeys of one entry that are asked for at a time.
 const AKEYS_BATCH: usize = 64;
 
-/// True for what stands for a directory in every path, and can be no entry: `.`, `..`, and nothing.
+/// A name in a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct EntryLocation {
+    /// The directory's object.
+    pub(crate) dir: ObjectId,
+    /// The name.
+    pub(crate) name: Box<[u8]>,
+}
+
+impl EntryLocation {
+    /// The inode of the entry.
+    pub(crate) fn inode(&self, in_: &Container, access: Access<'_>) -> Result<Option<Inode>> {
+        fetch(&in_.object(self.dir), &self.name, access)
+    }
+
+    #[cold]
+    pub(crate) fn gone(&self) -> Error {
+        let name = String::from_utf8_lossy(&self.name);
+        Error::new(ErrorKind::NotFound, format!("{name:?} was moved or removed"))
+    }
+
+    /// Replaces the inode of the entry.
+    pub(crate) fn store(&self, in_: &Container, inode: &Inode, access: Access<'_>) -> Result<()> {
+        store(&in_.object(self.dir), &self.name, inode, access)
+    }
+}
+
+/// True for the names with a meaning in paths, which no entry can have: `.`, `..` and the empty name.
 pub(crate) fn is_special(name: &[u8]) -> bool {
     matches!(name, b"" | b"." | b"..")
 }
 
-/// Refuses what cannot be a name: empty, `.`, `..`, too long, or with a slash or a zero byte in it.
+/// Checks a name: not empty, `.`, `..` or too long, and without slashes and zero bytes.
 ///
 /// # Errors
 /// [`ErrorKind::NameTooLong`], [`ErrorKind::Invalid`].
@@ -50,7 +77,7 @@ pub(crate) fn check_name(name: &[u8]) -> Result<()> {
     }
 }
 
-/// The inode under a name, `None` where there is no such name.
+/// The inode under a name, `None` if there is no such name.
 pub(crate) fn fetch(dir: &Object, name: &[u8], access: Access<'_>) -> Result<Option<Inode>> {
     let mut bytes = [0; INODE_BYTES];
     let extent = [INODE_EXTENT];
@@ -62,7 +89,7 @@ pub(crate) fn fetch(dir: &Object, name: &[u8], access: Access<'_>) -> Result<Opt
     }
 }
 
-/// True where the directory's mark stands.
+/// True if the directory has its mark.
 pub(crate) fn is_marked(dir: &Object, access: Access<'_>) -> Result<bool> {
     let mut fetch = Fetch::single(MARK_AKEY, Sink::None);
     fetch.request.cond = Cond::AKEY_FETCH;
@@ -78,24 +105,24 @@ pub(crate) fn mark(dir: &Object, access: Access<'_>) -> Result<()> {
     dir.update(MARK, Cond::NONE, &[mark_update()], access).wait()
 }
 
-/// What sets the mark.
+/// The update that sets the mark.
 pub(crate) fn mark_update() -> Update<'static> {
     Update { akey: MARK_AKEY, value: Value::Single(Source::One(&[])), cond: Cond::NONE }
 }
 
-/// Fails with [`ErrorKind::NotFound`] where the directory is not marked; changes nothing.
+/// Fails with [`ErrorKind::NotFound`] if the directory has no mark; changes nothing.
 pub(crate) fn require_mark(dir: ObjectId) -> Write<'static> {
     Write { oid: dir, op: WriteOp::Update { dkey: MARK, cond: Cond::DKEY_UPDATE, updates: &[] } }
 }
 
-/// What stores an inode; `extent` is one [`INODE_EXTENT`].
+/// The update that stores an inode; `extent` is one [`INODE_EXTENT`].
 pub(crate) fn inode_update<'a>(extent: &'a [Extent], bytes: &'a [u8]) -> Update<'a> {
     let data = Source::One(bytes);
     let value = Value::Array { record_size: 1, extents: extent, data };
     Update { akey: INODE_AKEY, value, cond: Cond::NONE }
 }
 
-/// What stores the target of a symbolic link.
+/// The update that stores the target of a symbolic link.
 pub(crate) fn link_update(target: &[u8]) -> Update<'_> {
     Update { akey: LINK_AKEY, value: Value::Single(Source::One(target)), cond: Cond::NONE }
 }
@@ -113,7 +140,7 @@ pub(crate) fn put(dir: &Object, name: &[u8], inode: &Inode, access: Access<'_>) 
     dir.update(name, Cond::NONE, &[inode_update(&extent, &bytes)], access).wait()
 }
 
-/// Value of an akey of an entry, `None` where there is none.
+/// Value of an akey of an entry, `None` if there is none.
 pub(crate) fn value(
     dir: &Object,
     name: &[u8],
@@ -138,7 +165,7 @@ pub(crate) fn value(
     }
 }
 
-/// Everything that stands under a name.
+/// Everything stored under a name.
 pub(crate) struct Whole {
     pub(crate) inode: Inode,
     /// Akeys other than the inode's, with their values.
@@ -146,7 +173,7 @@ pub(crate) struct Whole {
 }
 
 impl Whole {
-    /// Reads an entry, `None` where there is no such name.
+    /// Reads an entry, `None` if there is no such name.
     pub(crate) fn read(dir: &Object, name: &[u8], access: Access<'_>) -> Result<Option<Self>> {
         let Some(inode) = fetch(dir, name, access)? else { return Ok(None) };
         let mut others = Vec::new();
@@ -159,7 +186,7 @@ impl Whole {
         Ok(Some(Self { inode, others }))
     }
 
-    /// Writes all of it under another name, where nothing stands.
+    /// Writes all of it under another name, which is free.
     pub(crate) fn write(&self, dir: &Object, name: &[u8], access: Access<'_>) -> Result<()> {
         let (extent, bytes) = ([INODE_EXTENT], self.inode.to_bytes());
         let mut updates = vec![inode_update(&extent, &bytes)];
@@ -184,7 +211,7 @@ pub(crate) fn akeys(dir: &Object, name: &[u8], access: Access<'_>) -> Result<Vec
     Ok(akeys)
 }
 
-/// True where nothing but the mark stands in the directory.
+/// True if the directory has nothing but the mark.
 pub(crate) fn is_empty(dir: &Object, access: Access<'_>) -> Result<bool> {
     let mut anchor = Anchor::Start;
     while !anchor.is_end() {

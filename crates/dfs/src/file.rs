@@ -1,22 +1,22 @@
 //! Open files.
 use crate::attr::{self, Attr, SetAttr};
+use crate::entry::EntryLocation;
 use crate::inode::{Inode, Kind};
 use crate::limits::{FILE_SIZE_MAX, RETRIES_MAX};
 use crate::node::Node;
 use crate::orphans;
-use crate::place::Place;
 use esker::types::ops::{Sink, Source};
 use esker::types::{Error, ErrorKind, Extent, Result};
 use esker::{Access, Array, Wait};
 
-/// How a file is opened.
+/// How to open a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Open {
-    /// It may be read.
+    /// For reading.
     pub read: bool,
-    /// It may be written.
+    /// For writing.
     pub write: bool,
-    /// It is emptied (POSIX: `O_TRUNC`).
+    /// Truncate it (POSIX: `O_TRUNC`).
     pub truncate: bool,
 }
 
@@ -29,10 +29,10 @@ impl Open {
     pub const BOTH: Self = Self { read: true, write: true, truncate: false };
 }
 
-/// Bytes of one atomic append; a longer one is done in steps.
+/// Bytes of one atomic append; a longer one is split.
 const APPEND_BYTES_MAX: usize = 64 << 20;
 
-/// A regular file that is open. As long as it is, its content stays, even where its name is removed.
+/// An open regular file. Its content stays while it is open, even if its name is removed.
 pub struct File {
     node: Node,
     open: Open,
@@ -45,7 +45,7 @@ impl Node {
     ///
     /// # Errors
     /// [`ErrorKind::IsDirectory`], [`ErrorKind::Loop`] for a symbolic link, [`ErrorKind::ReadOnly`] for
-    /// writing where the file system is mounted so; [`ErrorKind::NotFound`] where the name was removed or
+    /// writing if the file system is mounted read-only; [`ErrorKind::NotFound`] if the name was removed or
     /// moved since the lookup.
     pub fn open(&self, open: Open) -> Result<File> {
         let refuse = |kind, what: &str| {
@@ -63,7 +63,7 @@ impl Node {
         let content = attr::content(self.fs(), self.inode())?;
         self.fs().mounted().open_files.open(self)?;
         let file = File { node: self.clone(), open, content, closed: false };
-        // Removed between the lookup and the hold, its content may be gone.
+        // If it was removed between the lookup and the lease, its content may be gone.
         if file.stored()?.is_none() {
             return Err(self.gone());
         }
@@ -76,7 +76,7 @@ impl Node {
     pub(crate) fn open_for_writing(&self) -> Result<File> {
         match self.kind() {
             Kind::Symlink => {
-                Err(Error::new(ErrorKind::Invalid, "a symbolic link has no size to be set"))
+                Err(Error::new(ErrorKind::Invalid, "the size of a symbolic link cannot be set"))
             }
             _ => self.open(Open::WRITE),
         }
@@ -102,11 +102,11 @@ impl File {
         &self.content
     }
 
-    /// Reads from `offset` on and tells how many bytes there were: fewer than asked for only at the end
-    /// of the file. Holes are zeros (POSIX: `pread`).
+    /// Reads from `offset` on and returns the number of bytes: fewer than asked for only at the end of the file. Holes
+    /// read as zeros (POSIX: `pread`).
     ///
     /// # Errors
-    /// [`ErrorKind::NoHandle`] where it is not open for reading; what the backend meets.
+    /// [`ErrorKind::NoHandle`] if it is not open for reading; errors of the backend.
     pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         self.check_readable()?;
         let most = FILE_SIZE_MAX.saturating_sub(offset).min(buffer.len() as u64) as usize;
@@ -133,11 +133,11 @@ impl File {
         Ok(self.content.read(&range, sink, self.node.fs().view()).wait()?.bytes as usize)
     }
 
-    /// Writes all of `data` from `offset` on (POSIX: `pwrite`). What lies in one chunk changes at once;
-    /// a reader may see the chunks of one call change one after the other.
+    /// Writes all of `data` from `offset` on (POSIX: `pwrite`). Each chunk changes atomically; a reader may see the chunks
+    /// of one call change one after the other.
     ///
     /// # Errors
-    /// [`ErrorKind::NoHandle`] where it is not open for writing, [`ErrorKind::FileTooBig`] beyond
+    /// [`ErrorKind::NoHandle`] if it is not open for writing, [`ErrorKind::FileTooBig`] beyond
     /// [`FILE_SIZE_MAX`], [`ErrorKind::NoSpace`].
     pub fn write_at(&self, offset: u64, data: &[u8]) -> Result<usize> {
         self.write_vectored_at(offset, &[data])
@@ -163,7 +163,7 @@ impl File {
         Ok(len as usize)
     }
 
-    /// Chunk by chunk: each is one change on one target, without the coordination of several.
+    /// Chunk by chunk: each is one update on one target, without coordination of several.
     fn write_chunks(&self, offset: u64, source: Source<'_>) -> Result<()> {
         let (chunk, len) = (self.content.attributes().chunk_size, source.len());
         let first = (chunk - offset % chunk).min(len);
@@ -182,8 +182,8 @@ impl File {
         Ok(())
     }
 
-    /// Writes `data` at the end of the file and tells where that was. Of several at once each is whole
-    /// and none overwrites another, over all processes (POSIX: `O_APPEND`).
+    /// Appends `data` to the file and returns the offset. Concurrent appends of all processes are atomic and do not
+    /// overwrite each other (POSIX: `O_APPEND`).
     ///
     /// # Errors
     /// As [`File::write_at`].
@@ -214,16 +214,16 @@ impl File {
     /// Its size in bytes.
     ///
     /// # Errors
-    /// What the backend meets.
+    /// Errors of the backend.
     pub fn size(&self) -> Result<u64> {
         self.content.size(self.node.fs().view()).wait()
     }
 
-    /// Its attributes (POSIX: `fstat`). One whose name was removed has no link. Of one that is not found, as
-    /// directories above it were moved, those of the opening are told.
+    /// Its attributes (POSIX: `fstat`). A removed file has link count 0. If its entry is not found, because directories above
+    /// it were moved, returns the attributes at the time of opening.
     ///
     /// # Errors
-    /// What the backend meets.
+    /// Errors of the backend.
     pub fn attr(&self) -> Result<Attr> {
         let fs = self.node.fs();
         match self.stored()? {
@@ -238,7 +238,7 @@ impl File {
     /// Changes attributes (POSIX: `fchmod`, `fchown`, `futimens`, `ftruncate`).
     ///
     /// # Errors
-    /// As [`Node::set_attr`]; [`ErrorKind::NotFound`] where it is not found, as directories above it were moved.
+    /// As [`Node::set_attr`]; [`ErrorKind::NotFound`] if its entry is not found because directories above it were moved.
     pub fn set_attr(&self, set: &SetAttr) -> Result<Attr> {
         if let Some(size) = set.size {
             self.set_len(size)?;
@@ -251,7 +251,7 @@ impl File {
             };
             let Some((place, _)) = found else { break };
             match attr::store(fs, &place, oid, set) {
-                // Moved or removed just now.
+                // Just moved or removed.
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
                 stored => return stored.map(|attr| attr.at(&place)),
             }
@@ -259,29 +259,28 @@ impl File {
         Err(self.node.gone())
     }
 
-    /// Stores what waits to be stored of it (POSIX: `fsync`). Its bytes are as durable as the pool
-    /// makes every write.
+    /// Stores its pending times (POSIX: `fsync`). Its data is as durable as every write to the pool.
     ///
     /// # Errors
-    /// What the backend meets.
+    /// Errors of the backend.
     pub fn sync(&self) -> Result<()> {
         let mounted = self.node.fs().mounted();
         mounted.open_files.store_time(mounted, self.node.oid())
     }
 
-    /// Once in a child made by fork, tells other processes that the file is in use here too. Until then, or
-    /// until the child writes to it, only the parent keeps its content should it lose its name.
+    /// In a forked child, takes a lease of its own on the file. Until then, or until the child writes to it, only the lease
+    /// of the parent keeps the content if the name is removed.
     ///
     /// # Errors
-    /// What the backend meets.
+    /// Errors of the backend.
     pub fn inherit(&self) -> Result<()> {
         self.node.fs().mounted().open_files.open(&self.node)
     }
 
-    /// Closes it. Dropping it does the same, with nobody to tell of an error.
+    /// Closes it. Dropping it does the same, but loses errors.
     ///
     /// # Errors
-    /// What the backend meets.
+    /// Errors of the backend.
     pub fn close(mut self) -> Result<()> {
         self.end()
     }
@@ -298,13 +297,13 @@ impl File {
         stored
     }
 
-    /// Where its entry stands, as far as this process knows.
-    fn place(&self) -> Option<Place> {
+    /// The location of its entry, as far as this process knows.
+    fn place(&self) -> Option<EntryLocation> {
         self.node.fs().mounted().open_files.place(&self.node)
     }
 
-    /// Its inode and where that stands, also where another process moved or removed its entry.
-    fn stored(&self) -> Result<Option<(Place, Inode)>> {
+    /// Its inode and the location of its entry, even if another process moved or removed it.
+    fn stored(&self) -> Result<Option<(EntryLocation, Inode)>> {
         let fs = self.node.fs();
         if let Some(place) = self.place()
             && let Some(inode) = self.node.inode_at(&place, fs.view())?
@@ -344,7 +343,7 @@ impl File {
             Some(end) if end <= FILE_SIZE_MAX => Ok(()),
             _ => Err(Error::new(
                 ErrorKind::FileTooBig,
-                format!("a file has at most {FILE_SIZE_MAX} bytes (FILE_SIZE_MAX)"),
+                format!("the largest size of a file is {FILE_SIZE_MAX} bytes (FILE_SIZE_MAX)"),
             )),
         }
     }

@@ -1,16 +1,17 @@
-//! What stands under a name: the 88 bytes that DFS keeps for each file, directory and link.
-use crate::time::Time;
+//! Inodes: the 88 bytes that DFS stores for each file, directory and symbolic link.
 use esker::types::{Error, ErrorKind, ObjectId, Result};
+use rustix::time::{ClockId, clock_gettime};
+use std::time::Duration;
 
 /// Bytes of a stored inode.
 pub(crate) const INODE_BYTES: usize = 88;
 
-/// Bits of the mode that tell the kind (POSIX: `S_IFMT`).
+/// Bits of the mode for the kind (POSIX: `S_IFMT`).
 pub const KIND_MASK: u32 = 0o170_000;
 /// Bits of the mode that a caller may set.
 pub const MODE_MASK: u32 = 0o7777;
 
-/// What a name stands for.
+/// The kind of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// A regular file.
@@ -32,7 +33,7 @@ impl Kind {
         }
     }
 
-    /// The kind in a mode; `None` for one that this file system does not have.
+    /// The kind in a mode; `None` for kinds that this file system lacks.
     #[must_use]
     pub const fn of_mode(mode: u32) -> Option<Self> {
         match mode & KIND_MASK {
@@ -44,7 +45,7 @@ impl Kind {
     }
 }
 
-/// An inode as it is stored under a name of a directory (layout: DFS, akey `DFS_INODE`).
+/// An inode as stored in an entry (layout: DFS, akey `DFS_INODE`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inode {
     /// What it is.
@@ -53,13 +54,13 @@ pub struct Inode {
     pub mode: u32,
     /// The object that holds the content.
     pub oid: ObjectId,
-    /// When the content changed, as far as it was stored.
+    /// When the content changed, as stored.
     pub mtime: Time,
-    /// When anything of it changed.
+    /// When anything of it changed, its attributes included.
     pub ctime: Time,
-    /// Bytes per chunk of a file, or of files made in a directory; 0 for what the container says.
+    /// Chunk size in bytes of a file, or of new files in a directory; 0 for the default of the container.
     pub chunk_size: u64,
-    /// Object class of files made in a directory; 0 for what the container says.
+    /// Object class of new files in a directory; 0 for the default of the container.
     pub class: u32,
     /// Owner.
     pub uid: u32,
@@ -70,7 +71,7 @@ pub struct Inode {
 }
 
 impl Inode {
-    /// A fresh one, with every permission bit off and nobody's but root's.
+    /// A new inode without permission bits, owned by root.
     pub(crate) fn new(kind: Kind, oid: ObjectId, now: Time) -> Self {
         Self {
             kind,
@@ -92,7 +93,7 @@ impl Inode {
         self.kind.bits() | self.mode
     }
 
-    /// A number that is its own in the container (POSIX: `st_ino`).
+    /// Its inode number, unique in the container (POSIX: `st_ino`).
     #[must_use]
     pub const fn number(&self) -> u64 {
         number_of(self.oid)
@@ -121,7 +122,7 @@ impl Inode {
     }
 
     /// # Errors
-    /// [`ErrorKind::Corrupt`] where the bytes are no inode.
+    /// [`ErrorKind::Corrupt`] if the bytes are not an inode.
     pub(crate) fn from_bytes(bytes: &[u8; INODE_BYTES]) -> Result<Self> {
         let mut fields = Fields(bytes);
         let mode = fields.u32();
@@ -176,7 +177,32 @@ impl Fields<'_> {
 
 #[cold]
 fn unknown_kind(mode: u32) -> Error {
-    Error::new(ErrorKind::Corrupt, format!("an entry with mode {mode:#o} is no file of DFS"))
+    Error::new(ErrorKind::Corrupt, format!("an entry with mode {mode:#o} is not a file of DFS"))
+}
+
+/// A point in time: seconds since 1970 (negative before), plus nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Time {
+    /// Whole seconds.
+    pub seconds: i64,
+    /// Nanoseconds, below 10^9.
+    pub nanos: u32,
+}
+
+impl Time {
+    /// The wall clock.
+    #[must_use]
+    pub fn now() -> Self {
+        let now = clock_gettime(ClockId::Realtime);
+        Self { seconds: now.tv_sec, nanos: now.tv_nsec as u32 }
+    }
+
+    /// The absolute difference: a time that was set may lie in the future.
+    pub(crate) fn apart(self, other: Self) -> Duration {
+        let nanos = |time: Self| i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanos);
+        let between = (nanos(self) - nanos(other)).unsigned_abs().min(u128::from(u64::MAX));
+        Duration::from_nanos(between as u64)
+    }
 }
 
 #[cfg(test)]

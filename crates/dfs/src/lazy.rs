@@ -1,26 +1,31 @@
-//! Times that are stored a little later, so that a write or a new entry costs one change, not two.
+//! Deferred times: stored a little later, so that a write or a new entry costs one update, not two.
 //!
-//! What is stored is at most [`LAG_MAX`] behind while work goes on, and exact (to [`GRAIN`]) once the
-//! file is closed or synced, or the file system flushed.
+//! Stored times are at most [`LAG_MAX`] behind during changes, and exact (to [`GRAIN`]) once the file is closed or
+//! synced, or the file system is flushed.
+use crate::entry::EntryLocation;
+use crate::inode::Time;
 use crate::limits::WAITING_TIMES_MAX;
 use crate::mount::Mounted;
 use crate::node::Node;
-use crate::place::Place;
-use crate::time::Time;
 use esker::types::{ObjectId, Result};
 use esker_os::{ForkGuard, ForkLock};
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// Longest time by which stored times are behind.
+/// Longest delay of stored times.
 pub(crate) const LAG_MAX: Duration = Duration::from_secs(1);
 
-/// Times that differ by less are taken as equal, as kernels do between two ticks.
+/// Times that differ by less count as equal, as in kernels between two ticks.
 pub(crate) const GRAIN: Duration = Duration::from_millis(4);
 
-/// Stores `time` as the time of change of what stands at `place`, unless it is something else by now,
-/// or somebody changed it later.
-pub(crate) fn store(mounted: &Mounted, place: &Place, oid: ObjectId, time: Time) -> Result<()> {
+/// Stores `time` as the modification time of the entry at `place`, unless it names another object by now or has
+/// changed later.
+pub(crate) fn store(
+    mounted: &Mounted,
+    place: &EntryLocation,
+    oid: ObjectId,
+    time: Time,
+) -> Result<()> {
     mounted.transact(|access| {
         let container = mounted.container();
         let found = place.inode(container, access)?;
@@ -33,26 +38,26 @@ pub(crate) fn store(mounted: &Mounted, place: &Place, oid: ObjectId, time: Time)
     })
 }
 
-/// Times of directories whose entries change. A child made by fork begins with none.
+/// Pending times of directories whose entries change. A forked child starts with none.
 #[derive(Default)]
 pub(crate) struct DirectoryTimes(ForkLock<HashMap<ObjectId, Waiting>>);
 
 struct Waiting {
-    place: Place,
+    place: EntryLocation,
     stored: Time,
-    /// When an entry came or went; not since the time was set.
+    /// When an entry was added or removed since the time was set.
     changed: Option<Time>,
 }
 
 impl DirectoryTimes {
-    /// Notes that an entry of `dir` came or went.
+    /// Records that an entry of `dir` was added or removed.
     pub(crate) fn touch(&self, dir: &Node) -> Result<()> {
         let due = self.note(dir, Time::now());
         due.map_or(Ok(()), |(place, time)| store(dir.fs().mounted(), &place, dir.oid(), time))
     }
 
-    /// What has to be stored at once.
-    fn note(&self, dir: &Node, now: Time) -> Option<(Place, Time)> {
+    /// The time to store immediately, if it is due.
+    fn note(&self, dir: &Node, now: Time) -> Option<(EntryLocation, Time)> {
         let mut waiting = self.lock();
         let full = waiting.len() >= WAITING_TIMES_MAX;
         if let Some(known) = waiting.get_mut(&dir.oid()) {
@@ -74,16 +79,16 @@ impl DirectoryTimes {
         due
     }
 
-    /// Where `oid` stands now.
-    pub(crate) fn moved(&self, oid: ObjectId, place: &Place) {
+    /// Records the new location of `oid`.
+    pub(crate) fn moved(&self, oid: ObjectId, place: &EntryLocation) {
         if let Some(known) = self.lock().get_mut(&oid) {
             known.place = place.clone();
         }
     }
 
-    /// The time of `oid` was set: what waits is out of date. To know what is stored matters, for nodes
-    /// that were found before do not.
-    pub(crate) fn set(&self, oid: ObjectId, place: &Place, stored: Time) {
+    /// Records that the time of `oid` was set, which discards the pending one. The stored time must be known because
+    /// earlier nodes have an outdated one.
+    pub(crate) fn set(&self, oid: ObjectId, place: &EntryLocation, stored: Time) {
         let mut waiting = self.lock();
         if waiting.len() < WAITING_TIMES_MAX {
             waiting.insert(oid, Waiting { place: place.clone(), stored, changed: None });
@@ -97,7 +102,7 @@ impl DirectoryTimes {
         self.lock().get(&oid)?.changed
     }
 
-    /// Stores all that wait.
+    /// Stores all pending times.
     pub(crate) fn store_all(&self, mounted: &Mounted) -> Result<()> {
         let all = std::mem::take(&mut *self.lock());
         let due = |known: &Waiting| known.changed.filter(|time| time.apart(known.stored) >= GRAIN);

@@ -2,7 +2,7 @@
 //!
 //! A [`Dfs`] is mounted on a container. A [`Node`] is a file, directory or symbolic link, found by its
 //! parent and its name or by a path ([`Dfs::resolve`]); a [`File`] is one that is open. Calls block and
-//! errors carry the errno of POSIX. What is relaxed against POSIX stands in `docs/semantics.md`.
+//! errors carry the errno of POSIX. `docs/semantics.md` lists the differences from POSIX.
 //!
 //! ```
 //! use dfs::{Create, Dfs, Follow, MountOptions, NewDfs, Open};
@@ -40,19 +40,16 @@ mod lazy;
 pub mod limits;
 mod list;
 mod mount;
-mod moves;
 mod node;
 mod oids;
 mod open;
 mod orphans;
 mod path;
-mod place;
 mod reach;
 mod remove;
 mod rename;
 mod resize;
 mod superblock;
-mod time;
 pub mod transfer;
 mod walk;
 mod xattr;
@@ -61,14 +58,13 @@ pub use attr::{Attr, EXECUTE, READ, SetAttr, WRITE};
 pub use create::Create;
 pub use esker::types::ops::Anchor;
 pub use file::{File, Open};
-pub use inode::{Inode, KIND_MASK, Kind, MODE_MASK};
+pub use inode::{Inode, KIND_MASK, Kind, MODE_MASK, Time};
 pub use list::{DirEntry, DirStream};
 pub use mount::{Dfs, FsSpace, MountOptions};
 pub use node::Node;
-pub use path::{Follow, Parent, Step, find_and};
+pub use path::{Follow, Parent, Resolved, find_and};
 pub use reach::Unreached;
 pub use rename::RenameMode;
 pub use superblock::{CHUNK_SIZE, NewDfs, Roots, Superblock};
-pub use time::Time;
 pub use walk::{Visit, Walk};
 pub use xattr::XattrMode;

@@ -31,11 +31,11 @@ impl DirEntry {
 }
 
 impl Node {
-    /// Entries after `anchor`, which moves on, at most `entries` (DAOS: `dfs_readdirplus`). `.` and `..`
-    /// are not among them. An entry that stays is seen exactly once, whatever comes and goes meanwhile.
+    /// At most `entries` entries after `anchor`, which advances (DAOS: `dfs_readdirplus`), without `.` and `..`. An entry
+    /// that exists throughout is returned exactly once, whatever is added or removed meanwhile.
     ///
     /// # Errors
-    /// [`esker::types::ErrorKind::NotDirectory`]; what the backend meets.
+    /// [`esker::types::ErrorKind::NotDirectory`]; errors of the backend.
     pub fn read_dir(&self, anchor: &mut Anchor, entries: usize) -> Result<Vec<DirEntry>> {
         let dir = self.directory()?;
         let mut found = Vec::new();
@@ -49,8 +49,7 @@ impl Node {
         Ok(found)
     }
 
-    /// Names after `anchor`, which moves on, at most `entries` (DAOS: `dfs_readdir`). May bring none
-    /// before the end.
+    /// At most `entries` names after `anchor`, which advances (DAOS: `dfs_readdir`). May be empty before the end.
     ///
     /// # Errors
     /// As [`Node::read_dir`].
@@ -62,7 +61,7 @@ impl Node {
         Ok(names)
     }
 
-    /// True where nothing stands in this directory.
+    /// True if this directory is empty.
     ///
     /// # Errors
     /// As [`Node::read_dir`].
@@ -70,7 +69,7 @@ impl Node {
         entry::is_empty(&self.directory()?, self.fs().view())
     }
 
-    /// The entries one by one, with positions to come back to (POSIX: `opendir`).
+    /// A stream of the entries, which can seek (POSIX: `opendir`).
     ///
     /// # Errors
     /// [`esker::types::ErrorKind::NotDirectory`].
@@ -80,11 +79,11 @@ impl Node {
     }
 }
 
-/// A listing under way (POSIX: `DIR`). It holds one batch of entries ([`LIST_BATCH`]) and one anchor
-/// for each batch it has seen, so memory stays small for any directory.
+/// An open listing (POSIX: `DIR`). It buffers one batch of entries ([`LIST_BATCH`]) and one anchor for each batch so
+/// far, so memory stays small for any directory.
 pub struct DirStream {
     node: Node,
-    /// Where each batch begins; the last one is where the next begins.
+    /// The anchor of each batch; the last one is that of the next batch.
     anchors: Vec<(u64, Anchor)>,
     batch: Vec<DirEntry>,
     /// Number of the first entry of `batch` in the stream.
@@ -107,7 +106,7 @@ impl DirStream {
     /// The next entry, `None` at the end.
     ///
     /// # Errors
-    /// What the backend meets.
+    /// Errors of the backend.
     pub fn read(&mut self) -> Result<Option<DirEntry>> {
         if !self.is_buffered() && !self.load()? {
             return Ok(None);
@@ -123,8 +122,8 @@ impl DirStream {
         self.next
     }
 
-    /// Goes to a position that [`DirStream::tell`] gave; 0 begins anew and sees what came since
-    /// (POSIX: `seekdir`, `rewinddir`).
+    /// Seeks to a position from [`DirStream::tell`]; 0 starts over and sees new entries (POSIX: `seekdir`,
+    /// `rewinddir`).
     pub fn seek(&mut self, position: u64) {
         if position == 0 {
             *self = Self::new(self.node.clone());
@@ -136,7 +135,7 @@ impl DirStream {
         (self.first..self.first + self.batch.len() as u64).contains(&self.next)
     }
 
-    /// Brings the batch that holds the next entry; false at the end.
+    /// Fetches the batch with the next entry; false at the end.
     fn load(&mut self) -> Result<bool> {
         let known = self.anchors.partition_point(|(first, _)| *first <= self.next);
         self.anchors.truncate(known.max(1));

@@ -1,14 +1,14 @@
-//! A file system in use.
+//! Mounted file systems.
 use crate::attr::Attr;
 use crate::entry;
 use crate::inode::{Inode, Kind};
 use crate::lazy::DirectoryTimes;
 use crate::limits::RETRIES_MAX;
-use crate::moves::Moves;
 use crate::node::Node;
 use crate::oids::Oids;
 use crate::open::OpenFiles;
 use crate::orphans;
+use crate::rename::Moves;
 use crate::superblock::{self, NewDfs, ROOT_NAME, Roots, Superblock};
 use esker::backend::NewContainer;
 use esker::types::info::{ContainerInfo, OpenMode, Space};
@@ -16,12 +16,12 @@ use esker::types::{Epoch, Error, ErrorKind, Result};
 use esker::{Access, Container, Pool, Transaction, Wait};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
-/// How a file system is mounted.
+/// Mount options.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MountOptions {
-    /// Nothing may be changed.
+    /// Refuse changes.
     pub read_only: bool,
-    /// The state of this snapshot instead of the latest; implies `read_only`.
+    /// Mount the state of this snapshot; implies `read_only`.
     pub snapshot: Option<Epoch>,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Mounted {
     roots: Roots,
     view: Access<'static>,
     read_only: bool,
-    /// As this process saw it last; others may have changed it since.
+    /// As this process last saw it; others may have changed it since.
     root: RwLock<Inode>,
     mount_point: OnceLock<Box<[u8]>>,
     pub(crate) oids: Oids,
@@ -49,13 +49,13 @@ pub(crate) struct Mounted {
 /// Space of a file system (POSIX: `statvfs`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FsSpace {
-    /// Bytes per block; what the other numbers of bytes are rounded to.
+    /// Bytes per block; the other numbers of bytes are multiples of it.
     pub block_size: u64,
     /// Bytes of the pool for data.
     pub total: u64,
     /// Of them, free.
     pub free: u64,
-    /// Entries that would fit the index, roughly.
+    /// Approximate number of entries that fit the index.
     pub files: u64,
     /// Of them, free.
     pub files_free: u64,
@@ -63,15 +63,15 @@ pub struct FsSpace {
 
 /// Bytes per block as `statvfs` shows them.
 const BLOCK_SIZE: u64 = 4096;
-/// Bytes of the index that a file takes, roughly: its entry, its share of pages.
+/// Approximate bytes of the index per file: its entry and its share of pages.
 const INDEX_BYTES_PER_FILE: u64 = 512;
 
 impl Dfs {
-    /// Makes a container that holds a file system (DAOS: `dfs_cont_create`).
+    /// Creates a container with a file system (DAOS: `dfs_cont_create`).
     ///
     /// # Errors
-    /// [`ErrorKind::Exists`] where the label is taken, [`ErrorKind::Invalid`] for sizes or classes that
-    /// cannot be, [`ErrorKind::NotSupported`] where the pool has no transactions.
+    /// [`ErrorKind::Exists`] if the label is taken, [`ErrorKind::Invalid`] for invalid sizes or
+    /// classes, [`ErrorKind::NotSupported`] if the pool has no transactions.
     pub fn create_container(
         pool: &Pool,
         container: &NewContainer<'_>,
@@ -93,10 +93,10 @@ impl Dfs {
         }
     }
 
-    /// Makes a file system in a container that has none.
+    /// Creates a file system in a container that has none.
     ///
     /// # Errors
-    /// [`ErrorKind::Exists`] where there is one: of racing callers one wins; else as
+    /// [`ErrorKind::Exists`] if there is one: of racing callers one wins; else as
     /// [`Dfs::create_container`].
     pub fn format(container: &Container, new: &NewDfs) -> Result<()> {
         container.transaction().map(drop).map_err(unsuitable)?;
@@ -107,7 +107,7 @@ impl Dfs {
         container.properties().change(&changes).wait()
     }
 
-    /// Opens the pool and the container of these names and mounts what is in it.
+    /// Opens the pool and the container with these names and mounts its file system.
     ///
     /// # Errors
     /// As [`Pool::connect`], [`Pool::open_container`] and [`Dfs::mount`].
@@ -121,8 +121,8 @@ impl Dfs {
     /// Mounts the file system of an open container (DAOS: `dfs_mount`).
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] where the container holds none, [`ErrorKind::NotFound`] for an unknown
-    /// snapshot, [`ErrorKind::NotSupported`] where the backend has no transactions.
+    /// [`ErrorKind::Invalid`] if the container holds none, [`ErrorKind::NotFound`] for an unknown
+    /// snapshot, [`ErrorKind::NotSupported`] if the backend has no transactions.
     pub fn mount(container: Container, options: MountOptions) -> Result<Self> {
         container.transaction_read_only().map(drop).map_err(unsuitable)?;
         let view = match options.snapshot {
@@ -157,19 +157,19 @@ impl Dfs {
         Ok(fs)
     }
 
-    /// The root directory, with its inode as this process saw it last; [`Node::refresh`] looks again.
+    /// The root directory, with its inode as this process last saw it; [`Node::refresh`] reads it again.
     #[must_use]
     pub fn root(&self) -> Node {
         Node::root(self, *self.0.root.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// What the container says about the file system.
+    /// The superblock.
     #[must_use]
     pub fn superblock(&self) -> &Superblock {
         &self.0.superblock
     }
 
-    /// The container it lies in.
+    /// Its container.
     #[must_use]
     pub fn container(&self) -> &Container {
         &self.0.container
@@ -181,35 +181,35 @@ impl Dfs {
         self.0.roots
     }
 
-    /// True where nothing may be changed.
+    /// True if it is mounted read-only.
     #[must_use]
     pub fn is_read_only(&self) -> bool {
         self.0.read_only
     }
 
-    /// Says where programs see the file system, so that absolute targets of symbolic links that lead
-    /// there are followed. Counts once; later calls change nothing.
+    /// Sets the path under which programs see the file system, so that absolute symbolic links into it are followed. Only
+    /// the first call has an effect.
     pub fn set_mount_point(&self, path: &[u8]) {
         let path = path.strip_suffix(b"/").unwrap_or(path);
         let _ = self.0.mount_point.set(path.into());
     }
 
-    /// Where programs see the file system, if somebody said so.
+    /// The path under which programs see the file system, if set.
     #[must_use]
     pub fn mount_point(&self) -> Option<&[u8]> {
         self.0.mount_point.get().map(|path| &**path)
     }
 
-    /// What reads of it see: the latest state, or that of a snapshot.
+    /// The state that reads see: the latest, or a snapshot.
     #[must_use]
     pub fn view(&self) -> Access<'static> {
         self.0.view
     }
 
-    /// Attributes of something whose inode was just read; the size of a file is asked for now.
+    /// Attributes for an inode that was just read; fetches the size of a file.
     ///
     /// # Errors
-    /// What the backend meets.
+    /// Errors of the backend.
     pub fn attr_of(&self, inode: &Inode) -> Result<Attr> {
         Attr::of(self, inode)
     }
@@ -217,11 +217,11 @@ impl Dfs {
     /// Space (DAOS: `dfs_query`, POSIX: `statvfs`).
     ///
     /// # Errors
-    /// What the backend meets.
+    /// Errors of the backend.
     pub fn space(&self) -> Result<FsSpace> {
         let targets = self.0.container.pool_info().wait()?.targets;
         let sum = |part: fn(&Space) -> u64| targets.iter().map(part).sum::<u64>();
-        // Files take room in an index.
+        // Files take space in an index.
         let entries = |part: fn(&Space) -> u64| match sum(|target| target.index_total) {
             0 => 0,
             _ => sum(part) / INDEX_BYTES_PER_FILE,
@@ -235,10 +235,10 @@ impl Dfs {
         })
     }
 
-    /// Stores the times of files and directories that wait for it.
+    /// Stores the pending times of files and directories.
     ///
     /// # Errors
-    /// What the backend meets.
+    /// Errors of the backend.
     pub fn flush(&self) -> Result<()> {
         self.0.open_files.store_times(&self.0)?;
         self.0.times.store_all(&self.0)
@@ -275,12 +275,12 @@ impl Mounted {
         self.roots
     }
 
-    /// Takes note of the inode that the root has now.
+    /// Records the current inode of the root.
     pub(crate) fn root_is(&self, inode: &Inode) {
         *self.root.write().unwrap_or_else(PoisonError::into_inner) = *inode;
     }
 
-    /// Runs `work` in a transaction, anew after conflicts, and commits it.
+    /// Runs `work` in a transaction and commits it; retries on conflicts.
     pub(crate) fn transact<T>(&self, mut work: impl FnMut(Access<'_>) -> Result<T>) -> Result<T> {
         for _ in 0..RETRIES_MAX {
             let transaction = self.container.transaction()?;
@@ -306,7 +306,7 @@ fn attempt<T>(
 }
 
 impl Drop for Mounted {
-    /// Times that wait are lost only where the store fails, and there is nobody to tell.
+    /// Pending times are lost only if storing them fails, and then there is nobody to report it to.
     fn drop(&mut self) {
         let _ = self.times.store_all(self);
     }

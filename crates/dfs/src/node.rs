@@ -1,19 +1,18 @@
-//! Nodes: what the tree consists of, each found by its parent and its name.
+//! Nodes: files, directories and symbolic links of the tree, each found by its parent and its name.
 use crate::attr::Attr;
 use crate::entry;
+use crate::entry::EntryLocation;
 use crate::inode::{Inode, Kind};
 use crate::limits::{DEPTH_MAX, NAME_MAX};
 use crate::mount::Dfs;
 use crate::orphans;
-use crate::place::Place;
 use crate::superblock::ROOT_NAME;
 use esker::types::{Error, ErrorKind, ObjectId, Result};
 use esker::{Access, Object};
 use std::sync::Arc;
 
-/// A file, directory or symbolic link: where its entry stands, and its inode as of the lookup
-/// (DAOS: `dfs_obj_t`). Clones share it. A node of something that was moved or removed since goes on
-/// naming the object, but no longer finds its entry.
+/// A file, directory or symbolic link: the location of its entry, and its inode at the lookup (DAOS: `dfs_obj_t`).
+/// Clones share it. After a move or removal a node still names its object, but no longer finds its entry.
 #[derive(Clone)]
 pub struct Node(Arc<Inner>);
 
@@ -37,7 +36,7 @@ impl Node {
         if depth > DEPTH_MAX {
             return Err(Error::new(
                 ErrorKind::NameTooLong,
-                format!("directories stand at most {DEPTH_MAX} deep (DEPTH_MAX)"),
+                format!("directories are nested at most {DEPTH_MAX} deep (DEPTH_MAX)"),
             ));
         }
         let (fs, parent) = (self.0.fs.clone(), Some(self.clone()));
@@ -50,7 +49,7 @@ impl Node {
         &self.0.fs
     }
 
-    /// Its inode as of the lookup.
+    /// Its inode at the lookup.
     #[must_use]
     pub fn inode(&self) -> &Inode {
         &self.0.inode
@@ -110,10 +109,10 @@ impl Node {
         self.child(name, inode)
     }
 
-    /// The same node with its inode as it is now.
+    /// The same node with its current inode.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] where the entry is gone or names something else.
+    /// [`ErrorKind::NotFound`] if the entry is gone or names something else.
     pub fn refresh(&self) -> Result<Self> {
         let inode = self.stored(self.0.fs.view())?;
         match &self.0.parent {
@@ -125,11 +124,11 @@ impl Node {
         }
     }
 
-    /// Its attributes as they are now (DAOS: `dfs_ostat`). Where the entry was moved or removed, those
-    /// of the lookup with the size as it is now, and no link where it was removed.
+    /// Its current attributes (DAOS: `dfs_ostat`). If the entry was moved or removed, those of the lookup with the current
+    /// size, and link count 0 if it was removed.
     ///
     /// # Errors
-    /// What the backend meets.
+    /// Errors of the backend.
     pub fn attr(&self) -> Result<Attr> {
         match self.located(self.0.fs.view()) {
             Ok((place, inode)) => Ok(Attr::of(&self.0.fs, &inode)?.at(&place)),
@@ -141,11 +140,10 @@ impl Node {
         }
     }
 
-    /// Its attributes as of the lookup, with the size as it is now: one read less than [`Node::attr`],
-    /// for those who have only just looked it up.
+    /// Its attributes at the lookup with the current size: one read less than [`Node::attr`], right after a lookup.
     ///
     /// # Errors
-    /// What the backend meets.
+    /// Errors of the backend.
     pub fn attr_as_found(&self) -> Result<Attr> {
         self.0.fs.attr_of(&self.0.inode)
     }
@@ -154,10 +152,10 @@ impl Node {
 /// For the other modules.
 impl Node {
     /// Where its entry stands.
-    pub(crate) fn place(&self) -> Place {
+    pub(crate) fn place(&self) -> EntryLocation {
         let mounted = self.0.fs.mounted();
         let dir = self.parent().map_or(mounted.roots().superblock, Self::oid);
-        Place { dir, name: self.0.name.clone() }
+        EntryLocation { dir, name: self.0.name.clone() }
     }
 
     /// The object of this directory.
@@ -169,7 +167,7 @@ impl Node {
             Kind::Directory => Ok(self.object()),
             _ => Err(Error::new(
                 ErrorKind::NotDirectory,
-                format!("{} is no directory", String::from_utf8_lossy(&self.path())),
+                format!("{} is not a directory", String::from_utf8_lossy(&self.path())),
             )),
         }
     }
@@ -190,20 +188,20 @@ impl Node {
         }
     }
 
-    /// Its own inode as it is stored now.
+    /// Its inode as currently stored.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] where the entry is gone or names something else.
+    /// [`ErrorKind::NotFound`] if the entry is gone or names something else.
     pub(crate) fn stored(&self, access: Access<'_>) -> Result<Inode> {
         Ok(self.located(access)?.1)
     }
 
-    /// Where its entry stands now, and its inode: also where it was moved or removed, by this process or while
-    /// it is a file that somebody has open.
+    /// The current location of its entry, and its inode: even if this process moved it, or if it is an open file that was
+    /// moved or removed.
     ///
     /// # Errors
     /// As [`Node::stored`].
-    pub(crate) fn located(&self, access: Access<'_>) -> Result<(Place, Inode)> {
+    pub(crate) fn located(&self, access: Access<'_>) -> Result<(EntryLocation, Inode)> {
         let moved = || self.0.fs.mounted().moved_to(self.oid());
         for place in std::iter::once(self.place()).chain(std::iter::once_with(moved).flatten()) {
             if let Some(inode) = self.inode_at(&place, access)? {
@@ -217,7 +215,11 @@ impl Node {
         found.ok_or_else(|| self.gone())
     }
 
-    pub(crate) fn inode_at(&self, place: &Place, access: Access<'_>) -> Result<Option<Inode>> {
+    pub(crate) fn inode_at(
+        &self,
+        place: &EntryLocation,
+        access: Access<'_>,
+    ) -> Result<Option<Inode>> {
         let found = place.inode(self.0.fs.container(), access)?;
         Ok(found.filter(|inode| inode.oid == self.oid()))
     }
@@ -226,7 +228,7 @@ impl Node {
     pub(crate) fn missing(&self, name: &[u8]) -> Error {
         let (dir, name) = (self.path(), String::from_utf8_lossy(name));
         let dir = String::from_utf8_lossy(&dir);
-        Error::new(ErrorKind::NotFound, format!("there is no {name:?} in {dir}"))
+        Error::new(ErrorKind::NotFound, format!("{name:?} does not exist in {dir}"))
     }
 
     #[cold]

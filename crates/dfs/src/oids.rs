@@ -1,17 +1,16 @@
-//! Ids for new objects: one number of the container per process, then a counter of its own.
+//! Ids for new objects: one number of the container per process, combined with a counter of the process.
 use esker::types::{ObjectClass, ObjectId, ObjectType, Result};
 use esker::{Container, Wait};
 use esker_os::ForkLock;
 
-/// The first id of the upper word that is not taken by what every file system has.
+/// The first upper word after those of the objects that every file system has.
 const FIRST: u32 = 16;
 
-/// Makes ids that nobody else makes (DAOS: `oid_gen` of DFS). A child made by fork begins a series of its
-/// own.
+/// Generates unique ids (DAOS: `oid_gen` of DFS). A forked child starts a series of its own.
 #[derive(Default)]
 pub(crate) struct Oids(ForkLock<Option<Series>>);
 
-/// Ids of one process: a lower word of its own, the upper one counts.
+/// Ids of one process: the lower word is its own, the upper one counts.
 #[derive(Clone, Copy)]
 struct Series {
     lo: u64,
@@ -41,7 +40,7 @@ impl Oids {
     }
 }
 
-/// A lower word that no other process has; 0 belongs to what every file system has.
+/// A lower word that no other process has; 0 is reserved for the objects that every file system has.
 fn fresh(container: &Container) -> Result<u64> {
     loop {
         match container.allocate_oids(1).wait()? {

@@ -1,10 +1,10 @@
-//! Files that this process has open: where their entries stand, and what waits to be stored of them.
+//! Files that this process has open: the location of their entries, and their pending times.
+use crate::entry::EntryLocation;
+use crate::inode::Time;
 use crate::inode::{Inode, Kind};
 use crate::lazy::{self, GRAIN, LAG_MAX};
 use crate::mount::Mounted;
 use crate::node::Node;
-use crate::place::Place;
-use crate::time::Time;
 use esker::types::{ObjectId, Result};
 use esker::{Lease, Wait};
 use esker_os::ForkLock;
@@ -20,9 +20,9 @@ pub(crate) struct OpenFiles(ForkLock<HashMap<ObjectId, OpenFile>>);
 struct OpenFile {
     handles: usize,
     /// Tells all processes that the file is in use.
-    hold: Lease,
-    /// Where its entry stands, as far as this process knows; nowhere once this process removed it.
-    place: Option<Place>,
+    lease: Lease,
+    /// The location of its entry, as far as this process knows; `None` once this process removed it.
+    place: Option<EntryLocation>,
     /// When somebody wrote through a handle of this process, as long as it is not stored.
     written: Option<Time>,
     /// What is stored.
@@ -31,12 +31,12 @@ struct OpenFile {
 
 impl OpenFile {
     fn new(node: &Node) -> Result<Self> {
-        let (hold, place) = (node.object().lease().wait()?, Some(node.place()));
-        Ok(Self { handles: 0, hold, place, written: None, stored: node.inode().mtime })
+        let (lease, place) = (node.object().lease().wait()?, Some(node.place()));
+        Ok(Self { handles: 0, lease, place, written: None, stored: node.inode().mtime })
     }
 
     /// What has to be stored at once, if `due`.
-    fn take_due(&mut self, time: Time, due: bool) -> Option<(Place, Time)> {
+    fn take_due(&mut self, time: Time, due: bool) -> Option<(EntryLocation, Time)> {
         let place = self.place.clone().filter(|_| due)?;
         self.stored = time;
         Some((place, time))
@@ -49,7 +49,7 @@ impl OpenFiles {
         self.with(node, |file| file.handles += 1)
     }
 
-    /// Takes a handle off the count. True where the file lost its name and nobody has it open any more:
+    /// Takes a handle off the count. True if the file lost its name and nobody has it open any more:
     /// the caller frees its content.
     pub(crate) fn close(&self, oid: ObjectId) -> Result<bool> {
         let last = {
@@ -61,20 +61,20 @@ impl OpenFiles {
             }
             file.remove()
         };
-        last.hold.release().wait()
+        last.lease.release().wait()
     }
 
-    /// Where the entry of a file stands, as far as this process knows.
-    pub(crate) fn place(&self, node: &Node) -> Option<Place> {
+    /// The location of a file's entry, as far as this process knows.
+    pub(crate) fn place(&self, node: &Node) -> Option<EntryLocation> {
         self.0.lock().get(&node.oid()).map_or_else(|| Some(node.place()), |file| file.place.clone())
     }
 
-    /// Where the entry of a file stands that is open here.
-    pub(crate) fn known_place(&self, oid: ObjectId) -> Option<Place> {
+    /// The location of the entry of a file that is open here.
+    pub(crate) fn known_place(&self, oid: ObjectId) -> Option<EntryLocation> {
         self.0.lock().get(&oid).and_then(|file| file.place.clone())
     }
 
-    /// Notes that somebody wrote, and stores the time where what is stored is too old.
+    /// Records a write, and stores the time if the stored one is too old.
     pub(crate) fn note_write(&self, node: &Node) -> Result<()> {
         let now = Time::now();
         let due = self.with(node, |file| {
@@ -84,7 +84,7 @@ impl OpenFiles {
         store(node.fs().mounted(), node.oid(), due)
     }
 
-    /// Stores the time of the last write to a file, where that makes a difference.
+    /// Stores the time of the last write to a file, if it differs from the stored one.
     pub(crate) fn store_time(&self, mounted: &Mounted, oid: ObjectId) -> Result<()> {
         let due = self.0.lock().get_mut(&oid).and_then(|file| {
             let time = file.written?;
@@ -99,7 +99,7 @@ impl OpenFiles {
         files.into_iter().try_for_each(|oid| self.store_time(mounted, oid))
     }
 
-    /// Runs `work` on a file, which is noted first where it is not.
+    /// Runs `work` on the record of a file, which is added if missing.
     fn with<T>(&self, node: &Node, work: impl FnOnce(&mut OpenFile) -> T) -> Result<T> {
         match self.0.lock().entry(node.oid()) {
             Entry::Occupied(mut file) => Ok(work(file.get_mut())),
@@ -114,14 +114,13 @@ impl OpenFiles {
     }
 }
 
-fn store(mounted: &Mounted, oid: ObjectId, due: Option<(Place, Time)>) -> Result<()> {
+fn store(mounted: &Mounted, oid: ObjectId, due: Option<(EntryLocation, Time)>) -> Result<()> {
     due.map_or(Ok(()), |(place, time)| lazy::store(mounted, &place, oid, time))
 }
 
 /// What this process knows of files beyond what is stored.
 impl Mounted {
-    /// When its content changed, where that waits to be stored. What was stored later comes first: somebody
-    /// may have set the time.
+    /// When its content changed, if that is not stored yet. A later stored time wins: somebody may have set it.
     pub(crate) fn waiting_time(&self, inode: &Inode) -> Option<Time> {
         let changed = match inode.kind {
             Kind::File => self.open_files.0.lock().get(&inode.oid)?.written,
@@ -138,7 +137,7 @@ impl Mounted {
     }
 
     /// The attributes of what stands at `place` were stored.
-    pub(crate) fn attributes_set(&self, place: &Place, inode: &Inode) {
+    pub(crate) fn attributes_set(&self, place: &EntryLocation, inode: &Inode) {
         if inode.oid == self.roots().root {
             self.root_is(inode);
         }
@@ -150,8 +149,8 @@ impl Mounted {
         }
     }
 
-    /// An entry has another place now.
-    pub(crate) fn moved(&self, inode: &Inode, place: &Place) {
+    /// Records the new location of an entry.
+    pub(crate) fn moved(&self, inode: &Inode, place: &EntryLocation) {
         self.times.moved(inode.oid, place);
         if inode.kind == Kind::Directory {
             self.moves.note(inode.oid, place);
@@ -159,7 +158,7 @@ impl Mounted {
         self.open_files.change(inode.oid, |file| file.place = Some(place.clone()));
     }
 
-    /// A file lost its name.
+    /// Records that a file lost its name.
     pub(crate) fn removed(&self, oid: ObjectId) {
         self.open_files.change(oid, |file| file.place = None);
     }

@@ -1,35 +1,34 @@
-//! Files that lost their name, or got another, while somebody had them open.
+//! Orphans: files that were removed or renamed while open.
 //!
-//! Their inodes stand in an object of their own, under their ids, until the last who has one open
-//! closes it; it frees the content. Where a file was moved, an entry leads to its new name for as long. What a
-//! killed process leaves is swept up by the next mount.
+//! An object of its own keeps their inodes, by id, until the last user closes the file and frees the content. For a
+//! renamed file an entry there leads to the new name meanwhile. The next mount removes what killed processes leave.
 use crate::attr;
+use crate::entry::EntryLocation;
 use crate::entry::{self, LINK_AKEY, Whole};
 use crate::inode::{Inode, Kind};
 use crate::limits::{LIST_BATCH, LOOKS_MAX};
 use crate::mount::Dfs;
 use crate::node::Node;
 use crate::path::Follow;
-use crate::place::Place;
 use esker::types::ops::{Anchor, Cond, ListLimit};
 use esker::types::{Error, ErrorKind, ObjectClass, ObjectId, ObjectType, Result};
 use esker::{Access, Container, Object, Wait};
 
 /// The upper word of the object's id; the lower one is 0.
 const HI: u64 = 2;
-/// Behind the name of one whose content is being freed.
+/// Suffix of an orphan whose content is being freed.
 const GOING: &[u8] = b".going";
-/// Behind the name of an entry that leads to where a file was moved, as a symbolic link does.
+/// Suffix of an entry that leads to the new path of a renamed file, as a symbolic link does.
 const MOVED: &[u8] = b".moved";
 
-/// The object in which orphans stand.
+/// The object of the orphans.
 pub(crate) fn object(container: &Container) -> Result<Object> {
     let class = Some(ObjectClass::S1);
     Ok(container.object(container.generate_oid(HI, 0, ObjectType::MultiHashed, class, 0)?))
 }
 
-/// In the transaction by which a file loses its name: keeps what stands under it for those who have it open. False
-/// where nobody has.
+/// In the transaction that removes a file's name: keeps its entry as an orphan if somebody has it open, else returns
+/// false.
 pub(crate) fn keep(
     fs: &Dfs,
     dir: &Object,
@@ -46,7 +45,7 @@ pub(crate) fn keep(
     Ok(true)
 }
 
-/// In the transaction by which a file gets another name, `path`: leads those to it who have it open.
+/// In the transaction that renames a file to `path`: leads its users to the new name.
 pub(crate) fn lead(fs: &Dfs, inode: &Inode, path: &[u8], access: Access<'_>) -> Result<()> {
     if inode.kind != Kind::File || !is_used(fs, inode.oid)? {
         return Ok(());
@@ -56,14 +55,13 @@ pub(crate) fn lead(fs: &Dfs, inode: &Inode, path: &[u8], access: Access<'_>) -> 
     object(fs.container())?.update(&moved(inode.oid), Cond::NONE, &updates, access).wait()
 }
 
-/// A file has no name any more: frees its content, or leaves that to who has it open. `is_kept` says whether
-/// [`keep`] did.
+/// Frees the content of a file that lost its name, now or on last close. `is_kept` is the result of [`keep`].
 pub(crate) fn abandon(fs: &Dfs, inode: &Inode, is_kept: bool) -> Result<()> {
     match (is_used(fs, inode.oid)?, is_kept) {
         (true, true) => Ok(()),
         (false, true) => bury(fs, inode),
         (false, false) => free(fs, inode),
-        // Somebody opened it just before the name went.
+        // Somebody opened it just before the name was removed.
         (true, false) => {
             let orphans = object(fs.container())?;
             entry::put(&orphans, &name(inode.oid), inode, Access::Latest)?;
@@ -72,15 +70,15 @@ pub(crate) fn abandon(fs: &Dfs, inode: &Inode, is_kept: bool) -> Result<()> {
     }
 }
 
-/// Tells those who have it open that the last of them has something to do; false where nobody has.
+/// Marks it to be unlinked on last close; false if nobody has it open.
 fn is_used(fs: &Dfs, oid: ObjectId) -> Result<bool> {
     fs.container().object(oid).unlink_on_last_close().wait()
 }
 
-/// Frees the content of an orphan, and forgets where a file was moved to, once nobody has it open any more.
+/// Frees the content of an orphan, and forgets the new name of a renamed file, once nobody has it open any more.
 ///
-/// Only who takes the orphan's entry away frees it. Who looks for the file from now on does not find it, and who
-/// did before holds it.
+/// Only the process that removes the orphan's entry frees it. Later look-ups do not find the file, and earlier ones
+/// have a lease on it.
 pub(crate) fn bury(fs: &Dfs, inode: &Inode) -> Result<()> {
     let (orphan, going) = (name(inode.oid), going(inode.oid));
     if is_used(fs, inode.oid)? {
@@ -107,13 +105,13 @@ fn forget(fs: &Dfs, entry: &[u8]) -> Result<()> {
     }
 }
 
-/// Frees the content of an orphan that is going.
+/// Frees the content of an orphan.
 fn end(fs: &Dfs, inode: &Inode) -> Result<()> {
     free(fs, inode)?;
     object(fs.container())?.punch_dkey(&going(inode.oid), Cond::NONE, Access::Latest).wait()
 }
 
-/// Gives an entry among the orphans another name. False where there is none.
+/// Renames an entry among the orphans. False if there is none.
 fn rename(fs: &Dfs, from: &[u8], to: &[u8]) -> Result<bool> {
     let orphans = object(fs.container())?;
     fs.transact(|access| {
@@ -125,11 +123,11 @@ fn rename(fs: &Dfs, from: &[u8], to: &[u8]) -> Result<bool> {
 }
 
 impl Dfs {
-    /// A file that lost its name or got another while it is in use somewhere, for who knows its id: a program that
-    /// was started with it open. That of a removed one is none that stands anywhere.
+    /// Finds a file by id that was removed or renamed while in use, for a program that inherited it open. A removed file
+    /// has no location.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] where no such file is in use.
+    /// [`ErrorKind::NotFound`] if no such file is in use.
     pub fn file_in_use(&self, oid: ObjectId) -> Result<Node> {
         let (orphans, name) = (object(self.container())?, name(oid));
         let look = || match entry::fetch(&orphans, &name, self.view())? {
@@ -140,11 +138,11 @@ impl Dfs {
         while_used(self, oid, look)?.ok_or_else(|| Error::new(ErrorKind::NotFound, gone()))
     }
 
-    /// Frees the content of a removed file of this id, unless somebody has it open: for who inherited it, and
-    /// closed it as the last one.
+    /// Frees the content of a removed file by id, unless somebody has it open: for a program that inherited it and was
+    /// the last to close it.
     ///
     /// # Errors
-    /// What the backend meets.
+    /// Errors of the backend.
     pub fn bury(&self, oid: ObjectId) -> Result<()> {
         let orphans = object(self.container())?;
         for name in [name(oid), moved(oid)] {
@@ -156,15 +154,19 @@ impl Dfs {
     }
 }
 
-/// Removes all that is noted of a file whose content went.
+/// Removes the orphan entries of a file whose content is freed.
 pub(crate) fn forget_all(container: &Container, oid: ObjectId) -> Result<()> {
     let (orphans, names) = (object(container)?, [name(oid), going(oid), moved(oid)]);
     names.iter().try_for_each(|name| orphans.punch_dkey(name, Cond::NONE, Access::Latest).wait())
 }
 
-/// Where the entry of a file stands that lost its name or got another while somebody has it open, and its inode.
-pub(crate) fn find(fs: &Dfs, oid: ObjectId, access: Access<'_>) -> Result<Option<(Place, Inode)>> {
-    let orphan = Place { dir: object(fs.container())?.oid(), name: name(oid).into() };
+/// The location and inode of a file that was removed or renamed while somebody has it open.
+pub(crate) fn find(
+    fs: &Dfs,
+    oid: ObjectId,
+    access: Access<'_>,
+) -> Result<Option<(EntryLocation, Inode)>> {
+    let orphan = EntryLocation { dir: object(fs.container())?.oid(), name: name(oid).into() };
     if let Some(inode) = orphan.inode(fs.container(), access)? {
         return Ok(Some((orphan, inode)));
     }
@@ -173,17 +175,16 @@ pub(crate) fn find(fs: &Dfs, oid: ObjectId, access: Access<'_>) -> Result<Option
     Ok(inode.map(|inode| (node.place(), inode)))
 }
 
-/// As [`find`]; of a file that somebody has open, whose entry has just gone, waits for who removed it to keep it.
+/// As [`find`]; if the entry of an open file has just vanished, waits for the remover to keep it as an orphan.
 pub(crate) fn find_used(
     fs: &Dfs,
     oid: ObjectId,
     access: Access<'_>,
-) -> Result<Option<(Place, Inode)>> {
+) -> Result<Option<(EntryLocation, Inode)>> {
     while_used(fs, oid, || find(fs, oid, access))
 }
 
-/// Looks for a file, again as long as somebody has it open: as it is looked for in one place, it may just have gone to
-/// another.
+/// Looks for a file, repeatedly while somebody has it open: it may move between the locations as they are searched.
 fn while_used<T>(
     fs: &Dfs,
     oid: ObjectId,
@@ -199,7 +200,7 @@ fn while_used<T>(
     Ok(None)
 }
 
-/// A file by the name it was given while somebody had it open.
+/// A renamed file, by the new name.
 fn named_anew(fs: &Dfs, oid: ObjectId) -> Result<Option<Node>> {
     let orphans = object(fs.container())?;
     let Some(path) = entry::value(&orphans, &moved(oid), LINK_AKEY, fs.view())? else {
@@ -207,13 +208,13 @@ fn named_anew(fs: &Dfs, oid: ObjectId) -> Result<Option<Node>> {
     };
     use ErrorKind::{Loop, NotDirectory, NotFound};
     match fs.resolve(&fs.root(), &path, Follow::AllButLast) {
-        // What is above it may have moved, too, and something else have its name.
+        // Directories above it may have moved too, and another file may have its name.
         Err(error) if matches!(error.kind(), NotFound | NotDirectory | Loop) => Ok(None),
         found => Ok(Some(found?).filter(|node| node.oid() == oid)),
     }
 }
 
-/// Frees what killed processes had open.
+/// Frees the orphans of killed processes.
 pub(crate) fn sweep(fs: &Dfs) -> Result<()> {
     let (orphans, mut anchor) = (object(fs.container())?, Anchor::Start);
     while !anchor.is_end() {
@@ -233,7 +234,7 @@ pub(crate) fn sweep(fs: &Dfs) -> Result<()> {
     Ok(())
 }
 
-/// Most files that go are empty or small, and to look is cheaper than to write.
+/// Most removed files are empty or small, and a read is cheaper than a write.
 fn free(fs: &Dfs, inode: &Inode) -> Result<()> {
     let content = attr::content(fs, inode)?;
     match content.size(Access::Latest).wait()? {
@@ -254,7 +255,7 @@ fn moved(oid: ObjectId) -> Vec<u8> {
     [&name(oid), MOVED].concat()
 }
 
-impl Place {
+impl EntryLocation {
     /// True for the inode of a file without a name.
     pub(crate) fn is_orphans(&self) -> bool {
         (self.dir.hi as u32, self.dir.lo) == (HI as u32, 0)

@@ -1,4 +1,4 @@
-//! Paths: from names to nodes.
+//! Path resolution.
 use crate::attr::Attr;
 use crate::inode::Kind;
 use crate::limits::{LINKS_MAX, PATH_MAX, RETRIES_MAX, SAME_MAX};
@@ -6,64 +6,62 @@ use crate::mount::Dfs;
 use crate::node::Node;
 use esker::types::{Error, ErrorKind, Result};
 
-/// Whether a symbolic link at the end of a path is followed. Those before are always.
+/// Whether to follow a symbolic link at the end of a path. Others are always followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Follow {
-    /// It is.
+    /// Follow it.
     All,
-    /// It is not (POSIX: `lstat`, `O_NOFOLLOW`).
+    /// Do not follow it (POSIX: `lstat`, `O_NOFOLLOW`).
     AllButLast,
 }
 
-/// Where a path leads.
+/// The result of resolving a path.
 #[derive(Clone)]
-pub enum Step<T = Node> {
-    /// To a node: that, or what was asked of it.
+pub enum Resolved<T = Node> {
+    /// A node, or what was asked of it.
     Node(T),
-    /// Out of the file system, by a symbolic link: to this path of the host.
+    /// A symbolic link leads out of the file system, to this path of the host.
     Outside(Vec<u8>),
 }
 
 /// The last part of a path and the directory it is in.
 #[derive(Clone)]
 pub enum Parent {
-    /// An entry of a directory; the name may be `.` or `..`, and is empty for the root. A slash behind
-    /// the name stays.
+    /// An entry of a directory; the name may be `.` or `..`, and is empty for the root. A trailing slash is kept.
     Entry(Node, Vec<u8>),
-    /// Out of the file system: to this path of the host.
+    /// A symbolic link leads out of the file system, to this path of the host.
     Outside(Vec<u8>),
 }
 
 impl Dfs {
-    /// The node that a path names, from `base` where it is relative. `..` is the directory above, as in
-    /// every Unix; above the root is the root. Its inode is the one it has now, unless the path ends at
-    /// `base` or above it: then it is the one that was known.
+    /// The node that a path names, relative to `base`. `..` is the parent directory; that of the root is the root. Its inode
+    /// is current, unless the path ends at `base` or above it: then it is the known one.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`], also for a link that leads out of the file system;
-    /// [`ErrorKind::NotDirectory`] where a part is none; [`ErrorKind::Loop`] after [`LINKS_MAX`] links;
+    /// [`ErrorKind::NotFound`], also for a symbolic link that leads out of the file system;
+    /// [`ErrorKind::NotDirectory`] if a part is none; [`ErrorKind::Loop`] after [`LINKS_MAX`] links;
     /// [`ErrorKind::NameTooLong`].
     pub fn resolve(&self, base: &Node, path: &[u8], follow: Follow) -> Result<Node> {
         match self.walk(base, path, follow, |walk| walk.end())? {
-            Step::Node(node) => Ok(node),
-            Step::Outside(path) => Err(leads_out(&path)),
+            Resolved::Node(node) => Ok(node),
+            Resolved::Outside(path) => Err(leads_out(&path)),
         }
     }
 
-    /// As [`Dfs::resolve`], telling where a path leads that leaves the file system.
+    /// As [`Dfs::resolve`], but returns the target of a path that leaves the file system.
     ///
     /// # Errors
     /// As [`Dfs::resolve`].
-    pub fn resolve_step(&self, base: &Node, path: &[u8], follow: Follow) -> Result<Step> {
+    pub fn resolve_step(&self, base: &Node, path: &[u8], follow: Follow) -> Result<Resolved> {
         self.walk(base, path, follow, |walk| Ok(walk.node))
     }
 
-    /// The attributes of what a path names, telling where a path leads that leaves the file system. One
-    /// read less than [`Dfs::resolve_step`] and [`Node::attr`], where the last step was a lookup.
+    /// The attributes of what a path names, or the target of a path that leaves the file system. One read less than
+    /// [`Dfs::resolve_step`] and [`Node::attr`] if the last step was a lookup.
     ///
     /// # Errors
     /// As [`Dfs::resolve`].
-    pub fn attr_step(&self, base: &Node, path: &[u8], follow: Follow) -> Result<Step<Attr>> {
+    pub fn attr_step(&self, base: &Node, path: &[u8], follow: Follow) -> Result<Resolved<Attr>> {
         self.walk(base, path, follow, |walk| match walk.was_found {
             true => walk.node.attr_as_found(),
             false => walk.node.attr(),
@@ -76,49 +74,48 @@ impl Dfs {
         path: &[u8],
         follow: Follow,
         end: impl FnOnce(Walk<'_>) -> Result<T>,
-    ) -> Result<Step<T>> {
+    ) -> Result<Resolved<T>> {
         check_path(path)?;
         let mut walk = Walk::new(self, base, path);
         let must_be_directory = path.ends_with(b"/");
         while let Some(name) = walk.parts.pop() {
             let last = walk.parts.is_empty() && !must_be_directory;
             if let Some(outside) = walk.step(&name, !last || follow == Follow::All)? {
-                return Ok(Step::Outside(outside));
+                return Ok(Resolved::Outside(outside));
             }
         }
         if must_be_directory {
             walk.node.directory()?;
         }
-        end(walk).map(Step::Node)
+        end(walk).map(Resolved::Node)
     }
 
-    /// The directory that a path's last name is in, and that name, for what makes, moves and removes
-    /// entries.
+    /// The parent directory of a path and its last name, to create, rename and remove entries.
     ///
     /// # Errors
     /// As [`Dfs::resolve`]; [`ErrorKind::NotFound`] for an empty path and for links that lead out.
     pub fn resolve_parent<'p>(&self, base: &Node, path: &'p [u8]) -> Result<(Node, &'p [u8])> {
         let (above, name) = split_last(path)?;
         let dir = match self.resolve_step(base, above, Follow::All)? {
-            Step::Node(dir) => dir,
-            Step::Outside(path) => return Err(leads_out(&path)),
+            Resolved::Node(dir) => dir,
+            Resolved::Outside(path) => return Err(leads_out(&path)),
         };
         dir.directory()?;
         Ok((dir, name))
     }
 
-    /// As [`Dfs::resolve_parent`], telling where a path leads that leaves the file system.
+    /// As [`Dfs::resolve_parent`], but returns the target of a path that leaves the file system.
     ///
     /// # Errors
     /// As [`Dfs::resolve_parent`].
     pub fn resolve_parent_step(&self, base: &Node, path: &[u8]) -> Result<Parent> {
         let (above, name) = split_last(path)?;
         match self.resolve_step(base, above, Follow::All)? {
-            Step::Node(dir) => {
+            Resolved::Node(dir) => {
                 dir.directory()?;
                 Ok(Parent::Entry(dir, name.to_vec()))
             }
-            Step::Outside(mut path) => {
+            Resolved::Outside(mut path) => {
                 path.push(b'/');
                 path.extend_from_slice(name);
                 Ok(Parent::Outside(path))
@@ -127,7 +124,7 @@ impl Dfs {
     }
 }
 
-/// Cuts the last name off; slashes behind it are left out.
+/// Splits off the last name; trailing slashes are dropped.
 fn split_last(path: &[u8]) -> Result<(&[u8], &[u8])> {
     check_path(path)?;
     let end = path.iter().rposition(|byte| *byte != b'/').map_or(0, |at| at + 1);
@@ -135,7 +132,7 @@ fn split_last(path: &[u8]) -> Result<(&[u8], &[u8])> {
     let (above, name) = (&path[..start], &path[start..end]);
     let above = match (above.is_empty(), name.is_empty()) {
         (_, true) => b"/",
-        // A path without a directory stands in the one it is relative to.
+        // A path without a directory is in the one it is relative to.
         (true, false) => b".",
         (false, false) => above,
     };
@@ -148,7 +145,7 @@ fn check_path(path: &[u8]) -> Result<()> {
         1..PATH_MAX => Ok(()),
         len => Err(Error::new(
             ErrorKind::NameTooLong,
-            format!("a path of {len} bytes: they end below {PATH_MAX} (PATH_MAX)"),
+            format!("a path of {len} bytes: paths are shorter than {PATH_MAX} bytes (PATH_MAX)"),
         )),
     }
 }
@@ -162,13 +159,13 @@ fn leads_out(path: &[u8]) -> Error {
     )
 }
 
-/// A path that is being followed.
+/// A path that is being resolved.
 struct Walk<'a> {
     fs: &'a Dfs,
     node: Node,
-    /// The node was looked up on the way, not known before.
+    /// The node was looked up on the way.
     was_found: bool,
-    /// Names still to be gone through, the next one last.
+    /// The remaining names, the next one last.
     parts: Vec<Vec<u8>>,
     links: usize,
 }
@@ -181,7 +178,7 @@ impl<'a> Walk<'a> {
         walk
     }
 
-    /// The node it has come to. No lookup leads to the root, so that it is looked at again.
+    /// The node reached. No lookup leads to the root, so its inode is read again.
     fn end(self) -> Result<Node> {
         if self.node.parent().is_none() { self.node.refresh() } else { Ok(self.node) }
     }
@@ -191,7 +188,7 @@ impl<'a> Walk<'a> {
         self.parts.extend(parts.rev().map(<[u8]>::to_vec));
     }
 
-    /// Goes to an entry of the present node. Where that leads out of the file system, where to.
+    /// Goes to an entry of the current node. Returns the target if that leads out of the file system.
     fn step(&mut self, name: &[u8], follow: bool) -> Result<Option<Vec<u8>>> {
         self.node.directory()?;
         match name {
@@ -222,7 +219,7 @@ impl<'a> Walk<'a> {
         }
         let target = link.read_link()?;
         if target.ends_with(b"/") {
-            // It leads to a directory or nowhere, whatever comes after it.
+            // The target must be a directory, whatever follows.
             self.parts.push(b".".to_vec());
         }
         if !target.starts_with(b"/") {
@@ -239,8 +236,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// What is left of an absolute target that lies in the file system. Where nobody said where it is
-    /// mounted, its root is that of the target.
+    /// The rest of an absolute target inside the file system. Without a known mount point, `/` is its root.
     fn below_mount_point(&self, target: &[u8]) -> Option<Vec<u8>> {
         let Some(mount_point) = self.fs.mount_point() else { return Some(target.to_vec()) };
         let rest = target.strip_prefix(mount_point)?;
@@ -256,12 +252,12 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Finds something by its path and works on it; where it lost its name in between, what stands there by then, so
-/// that a name which is renamed over is always there (POSIX: `rename`). `is_missing` knows the error for "there is
-/// no such thing".
+/// Finds something by its path and works on it. If it lost its name in between, tries again with what has the name by
+/// then: a name that is renamed over always exists (POSIX: `rename`). `is_missing` recognises the error for a missing
+/// entry.
 ///
 /// # Errors
-/// Those of `find` and `work`; that of `work` where the same is found [`SAME_MAX`] times, or others were faster
+/// Errors of `find` and `work`; that of `work` if the same is found [`SAME_MAX`] times, or others were faster
 /// [`RETRIES_MAX`] times.
 pub fn find_and<T, E>(
     find: impl Fn() -> std::result::Result<Node, E>,

@@ -1,4 +1,4 @@
-//! Programs that a library which is loaded into them does not reach, as far as their files tell.
+//! Programs that a preloaded library does not reach, as far as their files tell.
 use std::fs::File;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
@@ -6,23 +6,23 @@ use std::path::Path;
 /// Bytes of an ELF header, and of an entry of its table of segments.
 const HEADER: usize = 64;
 const SEGMENT: usize = 56;
-/// The segment that names the loader, which loads libraries (ELF: `PT_INTERP`), and one of notes (`PT_NOTE`).
+/// Segment types: the name of the loader, which loads libraries (ELF: `PT_INTERP`), and notes (`PT_NOTE`).
 const INTERPRETER: u32 = 3;
 const NOTES: u32 = 4;
-/// Segments that are looked at, and bytes of one of notes.
+/// Most segments that are read, and most bytes of notes.
 const SEGMENTS_MAX: u16 = 256;
 const NOTES_BYTES_MAX: u64 = 4096;
 /// Set-user-id and set-group-id.
 const SET_ID: u32 = 0o6000;
 
-/// Why a program is not reached.
+/// Why a preloaded library does not reach a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unreached {
-    /// It has no loader.
+    /// It is statically linked: no loader runs.
     Static,
-    /// It makes system calls itself, past the C library.
+    /// It makes system calls directly, not through the C library.
     OwnCalls,
-    /// It runs with another user's rights, so the system loads no library of this one.
+    /// It runs with the rights of another user, so the loader ignores `LD_PRELOAD`.
     OtherUser,
 }
 
@@ -45,7 +45,7 @@ impl Unreached {
         }
     }
 
-    /// What it is, for a sentence that begins with the program's name.
+    /// The cause, for a sentence that begins with the program's name.
     #[must_use]
     pub fn cause(self) -> &'static str {
         match self {
@@ -58,7 +58,7 @@ impl Unreached {
     }
 }
 
-/// Visits kind, offset and length of the segments of an ELF program; `None` for anything else, such as a script.
+/// Visits type, offset and length of the segments of an ELF program; `None` for other files, such as scripts.
 fn each_segment(file: &File, mut visit: impl FnMut(u32, u64, u64)) -> Option<()> {
     let mut header = [0; HEADER];
     file.read_exact_at(&mut header, 0).ok()?;
@@ -77,7 +77,7 @@ fn each_segment(file: &File, mut visit: impl FnMut(u32, u64, u64)) -> Option<()>
     Some(())
 }
 
-/// Go's linker leaves a note of its own in programs of either kind.
+/// Go's linker adds a note of its own to static and dynamic programs.
 fn has_note_of_go(file: &File, offset: u64, length: u64) -> bool {
     let mut notes = vec![0; length.min(NOTES_BYTES_MAX) as usize];
     file.read_exact_at(&mut notes, offset).is_ok() && notes.windows(4).any(|name| name == b"Go\0\0")
@@ -97,7 +97,7 @@ mod tests {
         assert_eq!(Unreached::of(Path::new("/dev/null")), None);
     }
 
-    /// A program with one segment, behind which `more` stands.
+    /// A program with two segments, followed by `more`.
     fn made(name: &str, kind: u32, more: &[u8]) -> Option<Unreached> {
         let mut program = vec![0; HEADER + 2 * SEGMENT];
         program[..4].copy_from_slice(b"\x7fELF");

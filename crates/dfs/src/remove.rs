@@ -1,4 +1,4 @@
-//! Entries that go.
+//! Removing entries.
 use crate::entry;
 use crate::inode::{Inode, Kind};
 use crate::limits::LIST_BATCH;
@@ -9,8 +9,8 @@ use esker::types::{Error, ErrorKind, Result};
 use esker::{Access, Wait};
 
 impl Node {
-    /// Removes a file or link from this directory (POSIX: `unlink`). A file that somebody on this
-    /// machine has open keeps its content until the last of them closes it.
+    /// Removes a file or symbolic link from this directory (POSIX: `unlink`). A file that a process of this machine has
+    /// open keeps its content until the last close.
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`], [`ErrorKind::IsDirectory`], [`ErrorKind::ReadOnly`].
@@ -46,8 +46,8 @@ impl Node {
         })
     }
 
-    /// Removes an entry with everything below it (DAOS: `dfs_remove` with `force`) and tells how many
-    /// entries went.
+    /// Removes an entry with everything below it (DAOS: `dfs_remove` with `force`); returns the number of removed
+    /// entries.
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`], [`ErrorKind::ReadOnly`]. Stops at the first error; what was removed
@@ -60,7 +60,7 @@ impl Node {
         loop {
             let below = node.remove_entries()?;
             match self.rmdir(name) {
-                // Somebody made an entry in the meantime.
+                // Somebody added an entry meanwhile.
                 Err(error) if error.kind() == ErrorKind::NotEmpty => {}
                 result => return result.map(|()| below + 1),
             }
@@ -103,7 +103,7 @@ impl Node {
         self.drop_content(&inode, is_kept)
     }
 
-    /// Removes the mark of an empty directory, so that nothing can be made in it any more.
+    /// Removes the mark of an empty directory, so that nothing can be created in it any more.
     pub(crate) fn take_directory(
         &self,
         name: &[u8],
@@ -117,15 +117,14 @@ impl Node {
         gone.punch(Cond::NONE, access).wait()
     }
 
-    /// Frees the content of something that has no name any more, or leaves that to who has it open: see
-    /// [`orphans::abandon`].
+    /// Frees the content of an entry that lost its name, now or on last close: see [`orphans::abandon`].
     pub(crate) fn drop_content(&self, inode: &Inode, is_kept: bool) -> Result<()> {
         match inode.kind {
             Kind::File => {
                 self.fs().mounted().removed(inode.oid);
                 orphans::abandon(self.fs(), inode, is_kept)
             }
-            // A directory's object went with its name; a link has none.
+            // The object of a directory was removed with its name; a symbolic link has none.
             Kind::Directory | Kind::Symlink => Ok(()),
         }
     }

@@ -1,20 +1,23 @@
-//! Entries that move.
-use crate::entry::{self, Whole};
+//! Renaming entries.
+use crate::entry::{self, EntryLocation, Whole};
 use crate::inode::{Inode, Kind};
+use crate::limits::MOVES_MAX;
+use crate::mount::Mounted;
 use crate::node::Node;
 use crate::orphans;
-use crate::place::Place;
 use esker::types::ops::Cond;
-use esker::types::{Error, ErrorKind, Result};
+use esker::types::{Error, ErrorKind, ObjectId, Result};
 use esker::{Access, Wait};
+use esker_os::ForkLock;
+use std::collections::HashMap;
 
-/// What becomes of an entry that has the new name already (Linux: the flags of `renameat2`).
+/// What to do with an existing entry of the new name (Linux: the flags of `renameat2`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RenameMode {
     /// It is replaced.
     #[default]
     Replace,
-    /// It stays, and the call fails with [`ErrorKind::Exists`].
+    /// The call fails with [`ErrorKind::Exists`].
     NoReplace,
     /// It gets the old name; it must exist.
     Exchange,
@@ -29,17 +32,17 @@ struct Rename<'a> {
     mode: RenameMode,
 }
 
-/// What a rename did: what moved, and what has no name any more or the old one.
+/// The result of a rename: the entry that moved, and the one that was replaced or exchanged.
 struct Moved {
     inode: Inode,
     other: Option<Inode>,
-    /// The other is kept for those who have it open.
+    /// The other entry is kept as an orphan for its users.
     is_kept: bool,
 }
 
 impl Node {
-    /// Gives an entry of this directory another name, there or in another directory. Nobody ever sees
-    /// both names, or neither (POSIX: `rename`; DAOS: `dfs_move`, `dfs_exchange`).
+    /// Renames an entry of this directory, within it or to another directory. Atomic: exactly one of the names exists at any
+    /// time (POSIX: `rename`; DAOS: `dfs_move`, `dfs_exchange`).
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`]; [`ErrorKind::Exists`] with [`RenameMode::NoReplace`];
@@ -55,7 +58,7 @@ impl Node {
 }
 
 impl Rename<'_> {
-    /// `None` where both names are the same entry.
+    /// `None` if both names are the same entry.
     fn run(&self) -> Result<Option<Moved>> {
         self.from.directory()?;
         self.to.directory()?;
@@ -116,7 +119,7 @@ impl Rename<'_> {
         Ok(Some(moved))
     }
 
-    /// Nothing moves into a directory that was removed.
+    /// Refuses to move into a removed directory.
     fn check_mark(&self, access: Access<'_>) -> Result<()> {
         if entry::is_marked(&self.to.directory()?, access)? {
             return Ok(());
@@ -124,8 +127,8 @@ impl Rename<'_> {
         self.to.stored(access).map(drop)
     }
 
-    /// Refuses a directory that would come to stand below itself, and proves by the transaction that
-    /// the way up stays as it is.
+    /// Refuses to move a directory below itself. The transaction reads the ancestors, so that it conflicts with changes to
+    /// them.
     fn check_descent(&self, moving: &Inode, to: &Node, access: Access<'_>) -> Result<()> {
         if moving.kind != Kind::Directory || self.from.oid() == self.to.oid() {
             return Ok(());
@@ -139,7 +142,7 @@ impl Rename<'_> {
                 ));
             }
             let Some(parent) = node.parent() else { return Ok(()) };
-            // Where it was found: what is above a directory that moved since is not known.
+            // The ancestors at the lookup: those of a directory that moved since are unknown.
             node.inode_at(&node.place(), access)?.ok_or_else(|| node.gone())?;
             node = parent;
         }
@@ -152,7 +155,7 @@ impl Rename<'_> {
                 self.to.take_directory(self.new_name, target, access)
             }
             (Kind::Directory, _) => refuse(ErrorKind::NotDirectory, "is no directory"),
-            // As Linux has it: what stands in it keeps it from being replaced, whatever that is.
+            // As in Linux: a directory that is not empty cannot be replaced.
             (_, Kind::Directory) if self.is_below(target) => {
                 refuse(ErrorKind::NotEmpty, "is not empty")
             }
@@ -161,16 +164,16 @@ impl Rename<'_> {
         }
     }
 
-    /// True where what moves stands somewhere in `dir`.
+    /// True if the moved entry is somewhere inside `dir`.
     fn is_below(&self, dir: &Inode) -> bool {
         std::iter::successors(Some(self.from), |node| node.parent())
             .any(|node| node.oid() == dir.oid)
     }
 
-    /// Tells this process what happened.
+    /// Updates what this process knows.
     fn note(&self, moved: &Moved) -> Result<()> {
         let mounted = self.from.fs().mounted();
-        let place = |dir: &Node, name: &[u8]| Place { dir: dir.oid(), name: name.into() };
+        let place = |dir: &Node, name: &[u8]| EntryLocation { dir: dir.oid(), name: name.into() };
         mounted.moved(&moved.inode, &place(self.to, self.new_name));
         mounted.times.touch(self.from)?;
         if self.from.oid() != self.to.oid() {
@@ -184,5 +187,27 @@ impl Rename<'_> {
             (_, Some(other)) => self.to.drop_content(other, moved.is_kept),
             (_, None) => Ok(()),
         }
+    }
+}
+
+/// Where the directories that this process renamed are now, so that open ones find their entry. Beyond [`MOVES_MAX`] all are forgotten.
+#[derive(Default)]
+pub(crate) struct Moves(ForkLock<HashMap<ObjectId, EntryLocation>>);
+
+impl Moves {
+    pub(crate) fn note(&self, oid: ObjectId, place: &EntryLocation) {
+        let mut moves = self.0.lock();
+        if moves.len() >= MOVES_MAX {
+            moves.clear();
+        }
+        moves.insert(oid, place.clone());
+    }
+}
+
+impl Mounted {
+    /// The location of something that this process moved: a directory, or a file while it is open.
+    pub(crate) fn moved_to(&self, oid: ObjectId) -> Option<EntryLocation> {
+        let moved = self.moves.0.lock().get(&oid).cloned();
+        moved.or_else(|| self.open_files.known_place(oid))
     }
 }

@@ -1,18 +1,18 @@
-//! Sizes, holes and room of open files.
+//! Size, holes and allocation of open files.
 use crate::file::File;
 use crate::mount::FsSpace;
 use esker::types::ops::Source;
 use esker::types::{Error, ErrorKind, Extent, Result};
 use esker::{Access, Wait};
 
-/// Chunks that one transaction removes; a longer file shrinks step by step.
+/// Chunks that one transaction removes; a longer file shrinks in several.
 const CHUNKS_AT_ONCE_MAX: u64 = 8192;
 
 impl File {
-    /// Makes the file `size` bytes long; what is added is a hole (POSIX: `ftruncate`).
+    /// Sets the size of the file to `size` bytes; an extension is a hole (POSIX: `ftruncate`).
     ///
     /// # Errors
-    /// [`ErrorKind::NoHandle`] where it is not open for writing, [`ErrorKind::FileTooBig`],
+    /// [`ErrorKind::NoHandle`] if it is not open for writing, [`ErrorKind::FileTooBig`],
     /// [`ErrorKind::NoSpace`].
     pub fn set_len(&self, size: u64) -> Result<()> {
         self.check_writable()?;
@@ -46,7 +46,7 @@ impl File {
         self.array().write(&last, Source::One(&[0]), access).wait()
     }
 
-    /// Makes a hole; the size stays (Linux: `fallocate` with `FALLOC_FL_PUNCH_HOLE`).
+    /// Punches a hole; the size stays (Linux: `fallocate` with `FALLOC_FL_PUNCH_HOLE`).
     ///
     /// # Errors
     /// As [`File::set_len`]; [`ErrorKind::Invalid`] for no bytes.
@@ -63,11 +63,11 @@ impl File {
             return Ok(());
         }
         self.array().punch(&[Extent::new(offset, end - offset)], access).wait()?;
-        // The last byte is what the size is told by.
+        // The last byte determines the size.
         if end == size { self.end_at(size, access) } else { Ok(()) }
     }
 
-    /// Makes bytes zero; the file grows where they lie past its end, unless `keep_size` (Linux:
+    /// Zeroes a range; the file grows if the range ends past its end, unless `keep_size` (Linux:
     /// `FALLOC_FL_ZERO_RANGE`).
     ///
     /// # Errors
@@ -77,14 +77,14 @@ impl File {
         self.allocate(offset, len, keep_size)
     }
 
-    /// Makes the file long enough for `len` bytes from `offset` on, unless `keep_size` (POSIX:
-    /// `posix_fallocate`). No space is set aside: a later write may still meet [`ErrorKind::NoSpace`].
+    /// Extends the file to hold `len` bytes from `offset` on, unless `keep_size` (POSIX: `posix_fallocate`). Reserves no
+    /// space: a later write may still fail with [`ErrorKind::NoSpace`].
     ///
     /// # Errors
-    /// As [`File::punch`]; [`ErrorKind::NoSpace`] where the pool has less room than that now.
+    /// As [`File::punch`]; [`ErrorKind::NoSpace`] if the pool has less free space now.
     pub fn allocate(&self, offset: u64, len: u64, keep_size: bool) -> Result<()> {
         self.check_range(offset, len)?;
-        // Backends that keep things for tests do not count their space.
+        // Backends for tests do not track their space.
         let FsSpace { total, free, .. } = self.node().fs().space()?;
         if total > 0 && len > free {
             return Err(Error::new(
@@ -109,20 +109,20 @@ impl File {
         }
     }
 
-    /// The first byte from `offset` on that was written (POSIX: `SEEK_DATA`).
+    /// The offset of the first data at or after `offset` (POSIX: `SEEK_DATA`).
     ///
     /// # Errors
-    /// [`ErrorKind::PastEnd`] where there is none.
+    /// [`ErrorKind::PastEnd`] if there is none.
     pub fn seek_data(&self, offset: u64) -> Result<u64> {
         let found = self.array().next_data(offset, self.node().fs().view()).wait()?;
         found.ok_or_else(|| past_end(offset))
     }
 
-    /// The first byte from `offset` on that was not written; the end of the file counts as a hole
+    /// The offset of the first hole at or after `offset`; the end of the file counts as a hole
     /// (POSIX: `SEEK_HOLE`).
     ///
     /// # Errors
-    /// [`ErrorKind::PastEnd`] where `offset` is not below the size.
+    /// [`ErrorKind::PastEnd`] if `offset` is not below the size.
     pub fn seek_hole(&self, offset: u64) -> Result<u64> {
         match offset < self.size()? {
             true => self.array().next_hole(offset, self.node().fs().view()).wait(),

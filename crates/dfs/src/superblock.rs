@@ -1,16 +1,16 @@
-//! The superblock: what a container says about the file system in it.
+//! The superblock: the parameters of a container's file system.
 use crate::create::process_owner;
 use crate::entry;
+use crate::inode::Time;
 use crate::inode::{Inode, Kind, MODE_MASK};
 use crate::limits::CHUNK_BYTES;
-use crate::time::Time;
 use esker::types::ops::{Cond, Fetch, Sink, Source, Update, Value, Write, WriteOp};
 use esker::types::{Error, ErrorKind, ObjectClass, ObjectId, ObjectType, Result};
 use esker::{Access, Container, Wait};
 
 /// The dkey that holds the superblock.
 const DKEY: &[u8] = b"DFS_SB_METADATA";
-/// The name of the root's entry, in the superblock's object.
+/// The name of the root's entry in the superblock's object.
 pub(crate) const ROOT_NAME: &[u8] = b"/";
 const MAGIC: u64 = 0xda05_df50_da05_df50;
 const VERSION: u16 = 2;
@@ -24,23 +24,23 @@ const WIDTH_BITS: u64 = 0xffff << 32;
 /// Longest value in the superblock.
 const VALUE_MAX: usize = 128;
 
-/// Bytes per chunk of a file where nobody says otherwise (DAOS: `DFS_DEFAULT_CHUNK_SIZE`).
+/// Default chunk size of files in bytes (DAOS: `DFS_DEFAULT_CHUNK_SIZE`).
 pub const CHUNK_SIZE: u64 = 1 << 20;
 
-/// A file system to be made (DAOS: `dfs_attr_t`).
+/// Parameters of a new file system (DAOS: `dfs_attr_t`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewDfs {
     /// Bytes per chunk of a file, within [`CHUNK_BYTES`].
     pub chunk_size: u64,
-    /// Object class of everything; `None` for what DAOS's rules pick.
+    /// Default object class; `None` for the choice of DAOS's rules.
     pub class: Option<ObjectClass>,
-    /// Object class of directories, where it is another one.
+    /// Object class of directories, if it differs.
     pub dir_class: Option<ObjectClass>,
-    /// Object class of files, where it is another one.
+    /// Object class of files, if it differs.
     pub file_class: Option<ObjectClass>,
-    /// Consistency mode (DAOS: `DFS_RELAXED`, `DFS_BALANCED`). Kept; ours is always balanced.
+    /// Consistency mode (DAOS: `DFS_RELAXED`, `DFS_BALANCED`). Stored; Esker is always balanced.
     pub consistency: u32,
-    /// Hints, kept as they are.
+    /// Hints, stored as given.
     pub hints: String,
     /// Permission bits of the root directory.
     pub root_mode: u32,
@@ -63,12 +63,12 @@ impl Default for NewDfs {
     }
 }
 
-/// What the container says about its file system.
+/// The superblock of a file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Superblock {
     /// Bytes per chunk of a file.
     pub chunk_size: u64,
-    /// Object class of everything; 0 for what DAOS's rules pick.
+    /// Default object class; 0 for the choice of DAOS's rules.
     pub class: u32,
     /// Object class of directories; 0 for `class`.
     pub dir_class: u32,
@@ -90,15 +90,15 @@ pub struct Roots {
 }
 
 impl Roots {
-    /// Those of a container, which follow from the class of directories alone.
+    /// The ids in a container, which follow from the class of directories alone.
     pub(crate) fn of(container: &Container, superblock: &Superblock) -> Result<Self> {
         let class = pick(superblock.dir_class, superblock.class);
         let oid = |hi| container.generate_oid(hi, 0, ObjectType::MultiHashed, class, 0);
         Ok(Self { superblock: superblock_oid(container)?, root: oid(1)? })
     }
 
-    /// With the root directory that the superblock names, if that is it: its id keeps the width of the pool that it
-    /// was made for, also in a copy on another pool.
+    /// With the root directory that the superblock names, if it is one: its id keeps the number of groups of the pool it was
+    /// made for, even in a copy on another pool.
     pub(crate) fn with_root(self, named: ObjectId) -> Self {
         let but_width = |oid: ObjectId| (oid.hi & !WIDTH_BITS, oid.lo);
         match but_width(named) == but_width(self.root) {
@@ -107,25 +107,25 @@ impl Roots {
         }
     }
 
-    /// As the container property `roots` holds them (DAOS: `struct daos_prop_co_roots`).
+    /// In the form of the container property `roots` (DAOS: `struct daos_prop_co_roots`).
     pub(crate) fn to_bytes(self) -> Vec<u8> {
         let words = [self.superblock, self.root].into_iter().flat_map(|oid| [oid.lo, oid.hi]);
         words.chain([0; 4]).flat_map(u64::to_le_bytes).collect()
     }
 }
 
-/// The superblock lies where it is found without knowing anything.
+/// The superblock has a fixed id.
 fn superblock_oid(container: &Container) -> Result<ObjectId> {
     container.generate_oid(0, 0, ObjectType::MultiHashed, Some(ObjectClass::S1), 0)
 }
 
-/// The class that applies: the special one, else the general one, else what the rules pick.
+/// The class in effect: the specific one, else the default, else the choice of the rules.
 pub(crate) fn pick(special: u32, general: u32) -> Option<ObjectClass> {
     let code = if special != 0 { special } else { general };
     (code != 0).then(|| ObjectClass::from_code(code))
 }
 
-/// Properties that tell others that the container holds a file system.
+/// Properties that identify the container as a file system.
 pub(crate) fn properties(roots: Roots) -> [(&'static str, Vec<u8>); 2] {
     [("layout_type", LAYOUT_POSIX.to_le_bytes().to_vec()), ("roots", roots.to_bytes())]
 }
@@ -168,10 +168,10 @@ fn refused(new: &NewDfs) -> Error {
     )
 }
 
-/// Makes a file system in `container`.
+/// Creates a file system in `container`.
 ///
 /// # Errors
-/// [`ErrorKind::Exists`] where there is one: of racing callers one wins.
+/// [`ErrorKind::Exists`] if there is one: of racing callers one wins.
 pub(crate) fn format(container: &Container, new: &NewDfs) -> Result<Roots> {
     let superblock = new.superblock()?;
     let roots = Roots::of(container, &superblock)?;
@@ -214,8 +214,8 @@ impl Superblock {
     /// Reads the superblock of a container.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] where the container holds no file system,
-    /// [`ErrorKind::Incompatible`] where it is one of another version.
+    /// [`ErrorKind::Invalid`] if the container holds no file system,
+    /// [`ErrorKind::Incompatible`] if it is one of another version.
     pub(crate) fn read(container: &Container, access: Access<'_>) -> Result<Self> {
         let names = Self::empty().values().map(|(name, _)| name);
         let mut values = [[0; VALUE_MAX]; 9];

@@ -1,28 +1,28 @@
-//! Going through a tree.
+//! Walking a tree.
 use crate::inode::Kind;
 use crate::list::DirStream;
 use crate::node::Node;
 use esker::types::Result;
 
-/// A way through all that is below a node, the node first, each directory before what is in it. It holds
-/// one batch of entries for each level ([`crate::limits::LIST_BATCH`]).
+/// A walk over a node and everything below it, each directory before its entries. It buffers one batch of entries for each
+/// level ([`crate::limits::LIST_BATCH`]).
 pub struct Walk {
     first: Option<Node>,
     levels: Vec<DirStream>,
     depth_max: usize,
 }
 
-/// Something on the way.
+/// A node of the walk.
 #[derive(Clone)]
 pub struct Visit {
     /// What it is.
     pub node: Node,
-    /// Levels below the node where the walk began.
+    /// Levels below the first node.
     pub depth: usize,
 }
 
 impl Node {
-    /// Goes through all below this node that is at most `depth_max` levels away; 0 is itself alone.
+    /// Walks this node and everything at most `depth_max` levels below it.
     #[must_use]
     pub fn walk(&self, depth_max: usize) -> Walk {
         Walk { first: Some(self.clone()), levels: Vec::new(), depth_max }
@@ -30,10 +30,10 @@ impl Node {
 }
 
 impl Walk {
-    /// What comes next, `None` at the end. After an error the walk can go on behind what it met.
+    /// The next node, `None` at the end. After an error the walk can continue with the next one.
     ///
     /// # Errors
-    /// What the backend meets.
+    /// Errors of the backend.
     pub fn visit(&mut self) -> Result<Option<Visit>> {
         if let Some(node) = self.first.take() {
             return self.enter(Visit { node, depth: 0 }).map(Some);
@@ -50,7 +50,7 @@ impl Walk {
         Ok(None)
     }
 
-    /// Leaves out what is below the last visit.
+    /// Skips everything below the last visit.
     pub fn skip(&mut self, visit: &Visit) {
         self.levels.truncate(visit.depth);
     }

@@ -1,14 +1,14 @@
-//! Extended attributes, and the targets of symbolic links: what else stands in an entry.
+//! Extended attributes, and the targets of symbolic links.
+use crate::entry::EntryLocation;
 use crate::entry::{self, LINK_AKEY, XATTR_PREFIX};
 use crate::inode::Kind;
 use crate::limits::{RETRIES_MAX, XATTR_NAME_MAX, XATTR_VALUE_MAX};
 use crate::node::Node;
-use crate::place::Place;
 use esker::types::ops::{Cond, Source, Update, Value};
 use esker::types::{Error, ErrorKind, Result};
 use esker::{Access, Wait};
 
-/// Whether an extended attribute may be there before it is set (Linux: the flags of `setxattr`).
+/// Whether an extended attribute may exist before it is set (Linux: the flags of `setxattr`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum XattrMode {
     /// It may.
@@ -24,14 +24,14 @@ impl Node {
     /// The target of this symbolic link (POSIX: `readlink`).
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] for anything else, [`ErrorKind::NotFound`] where the entry is gone.
+    /// [`ErrorKind::Invalid`] for anything else, [`ErrorKind::NotFound`] if the entry is gone.
     pub fn read_link(&self) -> Result<Vec<u8>> {
         if self.kind() != Kind::Symlink {
             let path = self.path();
-            let message = format!("{} is no symbolic link", String::from_utf8_lossy(&path));
+            let message = format!("{} is not a symbolic link", String::from_utf8_lossy(&path));
             return Err(Error::new(ErrorKind::Invalid, message));
         }
-        let at = |place: &Place| self.value_at(place, LINK_AKEY);
+        let at = |place: &EntryLocation| self.value_at(place, LINK_AKEY);
         match (at(&self.place())?, self.fs().mounted().moved_to(self.oid())) {
             (None, Some(moved)) => at(&moved)?,
             (found, _) => found,
@@ -42,7 +42,7 @@ impl Node {
     /// Value of an extended attribute.
     ///
     /// # Errors
-    /// [`ErrorKind::NoAttribute`] where there is none, [`ErrorKind::NotFound`] where the entry is gone.
+    /// [`ErrorKind::NoAttribute`] if there is none, [`ErrorKind::NotFound`] if the entry is gone.
     pub fn get_xattr(&self, name: &[u8]) -> Result<Vec<u8>> {
         let akey = akey(name)?;
         let value = self.where_it_stands(|place| self.value_at(place, &akey))?;
@@ -53,7 +53,7 @@ impl Node {
     ///
     /// # Errors
     /// As `mode` says; [`ErrorKind::Truncated`] (ERANGE) for a bad name, [`ErrorKind::RecordTooBig`]
-    /// for a value beyond [`XATTR_VALUE_MAX`]; [`ErrorKind::NotFound`] where the entry is gone;
+    /// for a value beyond [`XATTR_VALUE_MAX`]; [`ErrorKind::NotFound`] if the entry is gone;
     /// [`ErrorKind::ReadOnly`].
     pub fn set_xattr(&self, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
         self.fs().check_writable()?;
@@ -87,9 +87,9 @@ impl Node {
     /// Names of all extended attributes, sorted.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] where the entry is gone.
+    /// [`ErrorKind::NotFound`] if the entry is gone.
     pub fn list_xattrs(&self) -> Result<Vec<Vec<u8>>> {
-        let akeys_at = |place: &Place| {
+        let akeys_at = |place: &EntryLocation| {
             let dir = self.fs().container().object(place.dir);
             entry::akeys(&dir, &place.name, self.fs().view())
         };
@@ -98,7 +98,7 @@ impl Node {
         Ok(names.map(<[u8]>::to_vec).collect())
     }
 
-    /// Changes the attribute and the entry's time of change, as long as `mode` allows it.
+    /// Changes the attribute and the entry's time of change, if `mode` allows it.
     fn change_xattr(
         &self,
         name: &[u8],
@@ -121,8 +121,8 @@ impl Node {
         })
     }
 
-    /// Reads something of its entry: anew where that went to another place meanwhile.
-    fn where_it_stands<T>(&self, read: impl Fn(&Place) -> Result<T>) -> Result<T> {
+    /// Reads from its entry, again if that moved meanwhile.
+    fn where_it_stands<T>(&self, read: impl Fn(&EntryLocation) -> Result<T>) -> Result<T> {
         for _ in 1..RETRIES_MAX {
             let (place, _) = self.located(self.fs().view())?;
             let found = read(&place)?;
@@ -133,7 +133,7 @@ impl Node {
         Err(self.gone())
     }
 
-    fn value_at(&self, place: &Place, akey: &[u8]) -> Result<Option<Vec<u8>>> {
+    fn value_at(&self, place: &EntryLocation, akey: &[u8]) -> Result<Option<Vec<u8>>> {
         let dir = self.fs().container().object(place.dir);
         entry::value(&dir, &place.name, akey, self.fs().view())
     }
@@ -156,11 +156,11 @@ fn akey(name: &[u8]) -> Result<Vec<u8>> {
 #[cold]
 fn none(name: &[u8]) -> Error {
     let name = String::from_utf8_lossy(name);
-    Error::new(ErrorKind::NoAttribute, format!("there is no extended attribute {name:?}"))
+    Error::new(ErrorKind::NoAttribute, format!("extended attribute {name:?} does not exist"))
 }
 
 #[cold]
 fn set_already(name: &[u8]) -> Error {
     let name = String::from_utf8_lossy(name);
-    Error::new(ErrorKind::Exists, format!("extended attribute {name:?} is set already"))
+    Error::new(ErrorKind::Exists, format!("extended attribute {name:?} exists already"))
 }

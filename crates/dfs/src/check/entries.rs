@@ -1,4 +1,4 @@
-//! The way through all entries.
+//! Checks all entries of the tree.
 use super::{Check, Trouble, is_damage};
 use crate::attr::object_type;
 use crate::entry::{self, LINK_AKEY, MARK, XATTR_PREFIX};
@@ -10,19 +10,19 @@ use esker::{Access, ArrayAttributes, Object, Wait};
 
 /// Bytes of a file that are read at a time.
 const READ_BYTES: u64 = 4 << 20;
-/// Entries between two words to who watches.
+/// Entries between two progress reports.
 const WATCH_EVERY: u64 = 1024;
 
-/// What is wrong with an entry, and how it is mended.
+/// What is wrong with an entry, and how to repair it.
 enum Wrong {
-    /// The entry goes.
+    /// The entry is removed.
     Remove(Trouble),
     /// The directory gets its mark.
     Mark(ObjectId),
 }
 
 impl Check<'_> {
-    /// Goes through a directory and all below it.
+    /// Checks a directory and everything below it.
     pub(super) fn walk(&mut self, top: ObjectId, path: &[u8]) -> Result<()> {
         let mut waiting = vec![(top, path.to_vec())];
         self.directory(top, path)?;
@@ -58,13 +58,13 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Looks at an entry; gives it back where it is to be gone into.
+    /// Checks an entry; returns it if it is a directory to descend into.
     fn entry(&mut self, dir: &Object, name: &[u8], path: &[u8]) -> Result<Option<Inode>> {
         if self.report.entries().is_multiple_of(WATCH_EVERY) {
             (self.watch)(self.report.entries());
         }
         let mut looked = self.look(dir, name)?;
-        // Others may have changed it between two looks.
+        // Others may have changed it between two reads.
         if looked.1.is_some() {
             looked = self.look(dir, name)?;
         }
@@ -117,7 +117,7 @@ impl Check<'_> {
         })
     }
 
-    /// The mark of the directory where a walk begins.
+    /// Checks the mark of the first directory.
     fn directory(&mut self, oid: ObjectId, path: &[u8]) -> Result<()> {
         self.report.directories += 1;
         match entry::is_marked(&self.object(oid), Access::Latest)? {
@@ -126,7 +126,7 @@ impl Check<'_> {
         }
     }
 
-    /// An entry with what is wrong with it; nothing where it is gone.
+    /// An entry and what is wrong with it; nothing if it is gone.
     fn look(&self, dir: &Object, name: &[u8]) -> Result<(Option<Inode>, Option<Wrong>)> {
         if entry::check_name(name).is_err() {
             return Ok((None, Some(Wrong::Remove(Trouble::Name))));
@@ -153,13 +153,13 @@ impl Check<'_> {
         }
     }
 
-    /// A name under which there is something, but no inode; or the name is gone.
+    /// A name with akeys but without an inode, unless it is gone.
     fn without_inode(&self, dir: &Object, name: &[u8]) -> Result<Option<Wrong>> {
         let there = !entry::akeys(dir, name, Access::Latest)?.is_empty();
         Ok(there.then(|| Wrong::Remove(Trouble::Entry("it has no inode".into()))))
     }
 
-    /// Counts an entry; reads what it holds where that is wished.
+    /// Counts an entry; reads its content if asked to.
     fn count(&mut self, inode: &Inode, path: &[u8]) -> Result<()> {
         match inode.kind {
             Kind::Directory => self.report.directories += 1,

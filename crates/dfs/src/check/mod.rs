@@ -1,12 +1,12 @@
-//! Is a tree whole? Goes through all entries from the root, then through all objects of the container.
+//! Checks a file system: all entries from the root, then all objects of the container.
 //!
-//! The death of a program at any point leaves a tree that is whole, and at most objects that no entry names:
-//! content of files that were removed while in use, directories that were being made. Those are leftovers,
-//! which nobody sees and which take room. Anything else that does not fit is damage.
+//! If a program dies at any point, the tree stays consistent, and at most leaves objects that no entry names: content
+//! of files that were removed while open, and directories that were being created. Such leftovers are invisible and
+//! take up space. Any other inconsistency is damage.
 //!
-//! Others may use the container meanwhile: whatever seems wrong is looked at again before it counts. To
-//! repair, the container must be open exclusively. Memory is bounded by [`BYTES_PER_ENTRY`] for each entry
-//! and each object, and the paths of directories that are still to be gone through.
+//! Others may use the container meanwhile: a finding is checked again before it counts. A repair needs the container
+//! open exclusively. Memory is bounded by [`BYTES_PER_ENTRY`] for each entry and each object, and the paths of
+//! directories that are still to be listed.
 mod entries;
 mod objects;
 mod report;
@@ -22,36 +22,36 @@ use esker::types::{Error, ErrorKind, ObjectId, Result};
 use esker::{Access, Container, Object};
 use std::collections::HashSet;
 
-/// Bytes of memory that a check takes for each entry and each object, roughly.
+/// Approximate bytes of memory that a check needs for each entry and each object.
 pub const BYTES_PER_ENTRY: usize = 48;
 
-/// Findings that a report lists; more are only counted.
+/// Findings that a report lists; any more are only counted.
 pub const FINDINGS_MAX: usize = 1000;
 
-/// What a check does.
+/// Options of a check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CheckOptions {
-    /// Read the data of all files, and compare it with its checksums.
+    /// Read the data of all files and verify its checksums.
     pub data: bool,
-    /// Mend what can be mended. The container must be open exclusively.
+    /// Repair what can be repaired. The container must be open exclusively.
     pub repair: bool,
 }
 
-/// Checks the file system of a container. `watch` is told the number of entries seen, from time to time.
+/// Checks the file system of a container. Calls `watch` with the number of entries so far, from time to time.
 ///
-/// With [`CheckOptions::repair`] leftovers are removed, marks are set anew, and entries that cannot be read
-/// are removed. What has lost its name by damage goes to `/lost+found`, under the id of its object.
+/// With [`CheckOptions::repair`], removes leftovers and entries that cannot be read, and sets missing marks. Files and
+/// directories that lost their name by damage go to `/lost+found`, under the id of their object.
 ///
 /// # Errors
-/// [`ErrorKind::Invalid`] where the container holds no file system or is to be repaired and not open
-/// exclusively; what the backend meets, but for data that does not fit its checksum, which is a finding.
+/// [`ErrorKind::Invalid`] if the container holds no file system or is to be repaired and not open
+/// exclusively; errors of the backend, but for data that does not fit its checksum, which is a finding.
 pub fn check(
     container: &Container,
     options: CheckOptions,
     watch: &mut dyn FnMut(u64),
 ) -> Result<CheckReport> {
     if options.repair && container.mode() != OpenMode::Exclusive {
-        let message = "a file system is repaired only where the container is open exclusively";
+        let message = "a repair needs the container open exclusively";
         return Err(Error::new(ErrorKind::Invalid, message));
     }
     let superblock = Superblock::read(container, Access::Latest)?;
@@ -75,7 +75,7 @@ pub fn check(
     Ok(check.report)
 }
 
-/// A check that is under way.
+/// A running check.
 struct Check<'a> {
     container: &'a Container,
     superblock: Superblock,
@@ -83,9 +83,9 @@ struct Check<'a> {
     options: CheckOptions,
     /// Objects that an entry names.
     named: HashSet<ObjectId>,
-    /// Objects that a second entry names, and the path of that.
+    /// Objects that a second entry names, and its path.
     twice: Vec<(ObjectId, Vec<u8>)>,
-    /// Damage was found that may have taken the name of something.
+    /// The damage found may have removed names.
     names_lost: bool,
     report: CheckReport,
     watch: &'a mut dyn FnMut(u64),
@@ -96,7 +96,7 @@ impl Check<'_> {
         self.container.object(oid)
     }
 
-    /// Begins at the root.
+    /// Starts at the root.
     fn tree(&mut self) -> Result<()> {
         let above = self.object(self.roots.superblock);
         let root = match entry::fetch(&above, ROOT_NAME, Access::Latest) {
@@ -123,7 +123,7 @@ impl Check<'_> {
         entry::put(&above, ROOT_NAME, &root, Access::Latest).map(|()| true)
     }
 
-    /// Notes what was found at `path`, and mends it where that is wished.
+    /// Records a finding at `path`, and repairs it if asked to.
     fn found(
         &mut self,
         path: &[u8],
@@ -143,7 +143,7 @@ impl Check<'_> {
     }
 }
 
-/// True for what reads say where bytes are not what they should be.
+/// True for errors of corrupted data.
 fn is_damage(error: &Error) -> bool {
     matches!(
         error.kind(),

@@ -1,30 +1,30 @@
-//! The objects of the container: which of them does no entry name?
+//! Finds objects of the container that no entry names.
 use super::{Check, Trouble, is_damage};
 use crate::create::Create;
 use crate::entry::{self, MARK};
+use crate::inode::Time;
 use crate::inode::{Inode, Kind};
 use crate::limits::LIST_BATCH;
 use crate::mount::{Dfs, MountOptions};
 use crate::orphans;
-use crate::time::Time;
 use esker::types::ops::{Anchor, Cond, ListLimit};
 use esker::types::{ErrorKind, ObjectId, ObjectType, Result};
 use esker::{Access, Container, Wait};
 use std::collections::HashSet;
 
-/// Where things go whose names are lost, in the root.
+/// Directory in the root for files and directories whose names are lost.
 const LOST_AND_FOUND: &[u8] = b"lost+found";
 
-/// What an object that no entry names seems to be.
+/// What an object without an entry seems to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stray {
-    /// It is gone in the meantime.
+    /// It is gone by now.
     Gone,
-    /// Content of a file, of so many bytes.
+    /// Content of a file, with its size in bytes.
     File(u64),
     EmptyDirectory,
     Directory,
-    /// Nothing of the file system.
+    /// Not part of the file system.
     Other,
 }
 
@@ -38,8 +38,7 @@ pub(super) fn list(container: &Container) -> Result<Vec<ObjectId>> {
 }
 
 impl Check<'_> {
-    /// Looks at objects, which were listed before the way through the tree began, and at those that two
-    /// entries name.
+    /// Checks the objects, which were listed before the tree was read, and those that two entries name.
     pub(super) fn objects(&mut self, mut objects: Vec<ObjectId>) -> Result<()> {
         objects.retain(|oid| !self.named.contains(oid));
         let mut strays = Vec::new();
@@ -53,13 +52,12 @@ impl Check<'_> {
             self.found(&path, Trouble::NamedTwice(oid), |_| Ok(false))?;
         }
         self.lost_directories(&strays)?;
-        // What was in them has a name now.
+        // Their content has a name now.
         strays.retain(|oid| !self.named.contains(oid));
         strays.into_iter().try_for_each(|oid| self.stray(oid))
     }
 
-    /// Goes through the tree once more where somebody may have moved things in the meantime, and forgets
-    /// what fits now.
+    /// Reads the tree once more, in case somebody moved entries meanwhile, and drops findings that are resolved.
     fn confirm(&mut self, strays: &mut Vec<ObjectId>) -> Result<()> {
         let exclusive = self.options.repair;
         if exclusive || strays.is_empty() && self.twice.is_empty() {
@@ -85,7 +83,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// The inodes of a directory that can be read.
+    /// The readable inodes of a directory.
     fn inodes(&self, oid: ObjectId) -> Result<Vec<Inode>> {
         let (dir, mut anchor, mut inodes) = (self.object(oid), Anchor::Start, Vec::new());
         while !anchor.is_end() {
@@ -104,7 +102,7 @@ impl Check<'_> {
         Ok(inodes)
     }
 
-    /// Directories with entries that no entry names, but for those that are in others of them.
+    /// Directories with entries that no entry names, except those inside others of them.
     fn lost_directories(&mut self, strays: &[ObjectId]) -> Result<()> {
         let (mut lost, mut below) = (Vec::new(), HashSet::new());
         for oid in strays {
@@ -113,7 +111,7 @@ impl Check<'_> {
                 lost.push(*oid);
             }
         }
-        // Where they name each other in a circle, any of them may come first.
+        // If they form a cycle, any of them may come first.
         lost.sort_by_key(|oid| below.contains(oid));
         for oid in lost {
             if !self.named.insert(oid) {
@@ -126,7 +124,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Counts what is left over; with repair it goes, or gets a name where it may have had one.
+    /// Counts leftovers; a repair removes them, or restores a name if they may have had one.
     fn stray(&mut self, oid: ObjectId) -> Result<()> {
         let kind = self.kind_of(oid)?;
         let leftovers = &mut self.report.leftovers;
@@ -147,7 +145,7 @@ impl Check<'_> {
                 return Ok(());
             }
         }
-        // A program that inherited it may have it open, and not the pool.
+        // A program that inherited it may have it open without having the pool open.
         if self.options.repair && !self.object(oid).unlink_on_last_close().wait()? {
             self.object(oid).punch(Cond::NONE, Access::Latest).wait()?;
             orphans::forget_all(self.container, oid)?;
@@ -161,7 +159,7 @@ impl Check<'_> {
             Some(ObjectType::ArrayByte) => {
                 match self.content(oid, 0)?.size(Access::Latest).wait() {
                     Err(error) if !is_damage(&error) => Err(error),
-                    // An object that holds nothing does not exist, unless it cannot be read.
+                    // An empty object does not exist, unless it cannot be read.
                     Ok(0) => Ok(Stray::Gone),
                     size => Ok(Stray::File(size.unwrap_or(0))),
                 }
@@ -188,7 +186,7 @@ impl Check<'_> {
         }
     }
 
-    /// Gives something a name again, that of its object.
+    /// Restores a name: the id of the object.
     fn link(&mut self, oid: ObjectId, kind: Kind) -> Result<bool> {
         let fs = Dfs::mount(self.container.clone(), MountOptions::default())?;
         let root = fs.root();
@@ -208,7 +206,7 @@ impl Check<'_> {
     }
 }
 
-/// Where something goes that has no name.
+/// The directory for what has no name.
 fn lost_path(oid: ObjectId) -> Vec<u8> {
     [b"/", LOST_AND_FOUND, b"/", oid.to_string().as_bytes()].concat()
 }

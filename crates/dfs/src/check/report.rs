@@ -1,9 +1,9 @@
-//! What a check found.
+//! The report of a check.
 use super::FINDINGS_MAX;
 use esker::types::ObjectId;
 use std::fmt;
 
-/// What a check found.
+/// The report of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CheckReport {
     /// Files.
@@ -14,13 +14,13 @@ pub struct CheckReport {
     pub links: u64,
     /// Bytes of files, holes too.
     pub bytes: u64,
-    /// Damage, the first [`FINDINGS_MAX`].
+    /// The damage found: the first [`FINDINGS_MAX`] findings.
     pub findings: Vec<Finding>,
-    /// How much damage there is.
+    /// Number of all findings.
     pub damaged: u64,
-    /// Of that, mended.
+    /// Of those, repaired.
     pub repaired: u64,
-    /// What no entry names, and is no damage.
+    /// Objects that no entry names; not damage.
     pub leftovers: Leftovers,
 }
 
@@ -33,27 +33,27 @@ impl CheckReport {
         }
     }
 
-    /// True where nothing is damaged, or no longer.
+    /// True if nothing is damaged, or everything is repaired.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.damaged == self.repaired
     }
 
-    /// Entries seen.
+    /// Entries checked.
     #[must_use]
     pub fn entries(&self) -> u64 {
         self.files + self.directories + self.links
     }
 }
 
-/// Objects that no entry names. Programs that were killed left them, or programs have them open.
+/// Objects that no entry names, left by killed programs or still open in running ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Leftovers {
     /// Contents of files.
     pub files: u64,
     /// Empty directories.
     pub directories: u64,
-    /// Of other kinds: not made by the file system.
+    /// Other objects: not made by the file system.
     pub others: u64,
     /// Bytes of those files, holes too.
     pub bytes: u64,
@@ -62,21 +62,21 @@ pub struct Leftovers {
 }
 
 impl Leftovers {
-    /// How many there are.
+    /// Number of leftovers.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.files + self.directories + self.others
     }
 }
 
-/// A piece of damage.
+/// A finding: damage at one path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Where: a path from the root.
+    /// The path from the root.
     pub path: Vec<u8>,
     /// What.
     pub trouble: Trouble,
-    /// It was mended.
+    /// It is repaired.
     pub repaired: bool,
 }
 
@@ -85,23 +85,23 @@ pub struct Finding {
 pub enum Trouble {
     /// The root directory has no entry.
     NoRoot,
-    /// A name that nothing could have been made under.
+    /// An invalid name.
     Name,
-    /// An entry that cannot be read; why.
+    /// An entry that cannot be read, and why.
     Entry(Box<str>),
     /// A directory whose object does not exist, or lost its mark.
     Unmarked,
-    /// A directory that cannot be listed; why.
+    /// A directory that cannot be listed, and why.
     Listing(Box<str>),
-    /// An object that is not of the kind that the entry says.
+    /// An object of another kind than its entry says.
     WrongObject(ObjectId),
-    /// A symbolic link that leads nowhere for its target is not there, or is another.
+    /// A symbolic link whose target is missing or damaged.
     NoTarget,
-    /// An object that another entry names as well.
+    /// An object that a second entry names.
     NamedTwice(ObjectId),
-    /// A file that cannot be read; why.
+    /// A file that cannot be read, and why.
     Data(Box<str>),
-    /// An extended attribute that cannot be read; why.
+    /// An extended attribute that cannot be read, and why.
     Xattr(Box<str>),
     /// A directory with entries that no entry names.
     Lost(ObjectId),
@@ -110,7 +110,7 @@ pub enum Trouble {
 }
 
 impl Trouble {
-    /// True where an entry may be gone that named something.
+    /// True if it may have removed an entry that named something.
     pub(super) fn may_lose_names(&self) -> bool {
         use Trouble::{Entry, Listing, Lost, Name, NoRoot, WrongObject};
         matches!(self, Entry(_) | Listing(_) | Lost(_) | Name | NoRoot | WrongObject(_))

@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A file that is being copied. Who lets go of it last closes it.
+/// A file that is being copied. The last reference closes it.
 struct Copying<S: Tree, D: Tree> {
     node: S::Node,
     meta: Meta,
@@ -28,7 +28,7 @@ pub(super) struct Part<S: Tree, D: Tree> {
 }
 
 impl<S: Tree, D: Tree> Copier<'_, S, D> {
-    /// Copies a file, or leaves it alone where it is there already.
+    /// Copies a file, or skips it if the copy exists already.
     pub(super) fn file(
         &self,
         into: &Arc<OpenDir<D>>,
@@ -59,7 +59,7 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
         Ok(())
     }
 
-    /// True where the copy is there already.
+    /// True if the copy exists already.
     fn is_done(
         &self,
         node: &S::Node,
@@ -77,8 +77,8 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
         self.is_same((&source, &target), meta, 0..meta.size, buffers)
     }
 
-    /// Leaves the parts of a large file to whoever is free, and does those there is no room for. Parts without
-    /// data are passed over: what is in a file may be far less than its size.
+    /// Queues the parts of a large file for other workers, and copies those that do not fit the queue. Skips parts without
+    /// data: a file may hold far less than its size.
     fn parts(&self, whole: Arc<Copying<S, D>>, buffers: &mut Buffers) {
         let (size, mut at) = (whole.meta.size, 0);
         while at < size && !self.has_ended(&whole) {
@@ -97,7 +97,7 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
         self.release(whole);
     }
 
-    /// True where there is no more to do for a file.
+    /// True if a file needs no more work.
     fn has_ended(&self, whole: &Copying<S, D>) -> bool {
         whole.has_failed.load(Ordering::Relaxed) || self.progress.is_stopped()
     }
@@ -108,7 +108,7 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
         }
     }
 
-    /// Puts a part into the queue; gives back what is better done at once.
+    /// Queues a part; returns it if the caller should copy it.
     fn hand_over(&self, part: Part<S, D>) -> Option<Part<S, D>> {
         if part.whole.meta.size <= PART_BYTES || part.range.is_empty() {
             return Some(part);
@@ -129,7 +129,7 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
         self.release(whole);
     }
 
-    /// Copies what data there is in a range, and compares it with its original where that is wished.
+    /// Copies the data in a range, and verifies the copy if asked to.
     fn range(&self, file: &Copying<S, D>, range: Range<u64>, buffers: &mut Buffers) -> Result<()> {
         let mut at = range.start;
         while at < range.end && !self.progress.is_stopped() {
@@ -145,8 +145,7 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
         }
     }
 
-    /// The next range that has to be copied, empty at `end` where there is none. Nobody looks for holes in a
-    /// file that has none.
+    /// The next range to copy, empty at `end` if there is none. Does not search files without holes.
     fn next_data(&self, file: &Copying<S, D>, at: u64, end: u64) -> Result<Range<u64>> {
         if !file.meta.may_have_holes() {
             return Ok(at..end);
@@ -171,7 +170,7 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
         Ok(())
     }
 
-    /// Compares a range on both sides, byte for byte, but for what is a hole on both.
+    /// Compares a range on both sides byte by byte, except holes on both.
     fn is_same(
         &self,
         (source, target): (&S::File, &D::File),
@@ -213,7 +212,7 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
         self.leave(into);
     }
 
-    /// Makes a file whole that has all its data.
+    /// Completes a file after all its data is copied.
     fn finish(&self, node: &S::Node, meta: &Meta, made: D::Node, target: D::File) -> Result<()> {
         let now = self.from.meta(node)?;
         if !now.looks_like(meta) {
@@ -223,11 +222,11 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
             add(&self.progress.more_names, 1);
         }
         self.copy_xattrs(node, &made)?;
-        self.to.seal(&made, target, self.options.keep.then_some(meta))
+        self.to.finish(&made, target, self.options.keep.then_some(meta))
     }
 }
 
-/// Bytes to move next.
+/// Size of the next piece in bytes.
 fn piece(at: u64, end: u64) -> usize {
     (end - at).min(BUFFER_BYTES as u64) as usize
 }

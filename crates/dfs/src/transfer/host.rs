@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// Bytes that the names of extended attributes, and the value of one, may have (Linux: `XATTR_LIST_MAX`,
 /// `XATTR_SIZE_MAX`).
 const XATTR_BYTES_MAX: usize = 64 << 10;
-/// Mode bits that somebody may misuse who gets a file that was another's.
+/// Mode bits that another owner could misuse.
 const SET_ID: u32 = 0o6000;
 
 /// The host's file system. A node is a path.
@@ -143,7 +143,7 @@ impl Tree for Host {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC;
         let make = || open(&path, flags, meta.mode & 0o777 | 0o600);
         let made = match make() {
-            // Its mode or a program that runs it stands against writing, not against a new one.
+            // Its mode, or a program that runs it, prevents writing but not replacing it.
             Err(Errno::ACCESS | Errno::TXTBSY) => fs::unlink(&*path).and_then(|()| make()),
             made => made,
         };
@@ -161,7 +161,7 @@ impl Tree for Host {
         set.map_err(|cause| Error::io(doing("setting the length of", &file.path), &cause))
     }
 
-    fn seal(&self, node: &Arc<Path>, file: HostFile, keep: Option<&Meta>) -> Result<()> {
+    fn finish(&self, node: &Arc<Path>, file: HostFile, keep: Option<&Meta>) -> Result<()> {
         let Some(meta) = keep else { return Ok(()) };
         let file = &file.file;
         let owned = fs::fchown(file, Some(Uid::from_raw(meta.uid)), Some(Gid::from_raw(meta.gid)));
@@ -205,8 +205,8 @@ fn open(path: &Arc<Path>, flags: OFlags, mode: u32) -> rustix::io::Result<HostFi
     Ok(HostFile { file: fd.into(), path: Arc::clone(path) })
 }
 
-/// The mode that a thing gets once its owner was set. Only the system's administrator may give things away;
-/// for others they stay the caller's, and then act for nobody else.
+/// The mode to set after the owner. Only root may change owners; for other users the copy stays theirs, and loses the
+/// set-id bits.
 fn allowed_mode(owned: rustix::io::Result<()>, mode: u32) -> rustix::io::Result<Mode> {
     match owned {
         Ok(()) => Ok(Mode::from_raw_mode(mode)),

@@ -3,11 +3,10 @@ use super::tree::{Child, Meta, Tree};
 use crate::{Create, File, Kind, Node, Open, SetAttr, Time, XattrMode};
 use esker::types::{ErrorKind, Result};
 
-/// Files below this size are read as a whole, whatever holes they have: to look for them costs more than
-/// to copy them.
+/// Files below this size are copied as a whole: searching for holes costs more than copying them.
 const HOLES_BYTES_MIN: u64 = 64 << 10;
 
-/// The file systems that nodes stand in.
+/// Mounted file systems of Esker.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Inside;
 
@@ -89,7 +88,7 @@ impl Tree for Inside {
         let (node, open) = match dir.create(name, &exclusive) {
             Err(error) if error.kind() == ErrorKind::Exists => {
                 let node = dir.lookup(name)?;
-                // Until it is whole it must not look so.
+                // Until it is complete it must not look complete.
                 node.set_attr(&SetAttr { mtime: Some(Time::now()), ..SetAttr::default() })?;
                 (node, Open { truncate: true, ..Open::BOTH })
             }
@@ -107,7 +106,7 @@ impl Tree for Inside {
         file.set_len(size)
     }
 
-    fn seal(&self, node: &Node, file: File, keep: Option<&Meta>) -> Result<()> {
+    fn finish(&self, node: &Node, file: File, keep: Option<&Meta>) -> Result<()> {
         file.close()?;
         keep.map_or(Ok(()), |meta| self.set_meta(node, meta))
     }

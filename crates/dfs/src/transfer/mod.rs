@@ -1,13 +1,13 @@
-//! Copies of whole trees: from the host's file system into this one, back, and within it.
+//! Copies whole trees: from the host's file system into Esker, back, and within Esker.
 //!
-//! One walker lists directories and makes them on the other side; workers copy what is in them. Large files
-//! are cut into parts that several workers copy at once. Memory is bounded by the limits below, whatever the
-//! size of the tree: a queue of [`QUEUE_MAX`] names, a buffer of [`BUFFER_BYTES`] for each worker, and the
-//! names of the directories that are still to be listed.
+//! One walker lists directories and creates them on the other side; workers copy their content. Large files are split
+//! into parts that several workers copy at once. The limits below bound memory, whatever the size of the tree: a queue
+//! of [`QUEUE_MAX`] names, a buffer of [`BUFFER_BYTES`] for each worker, and the names of the directories that are
+//! still to be listed.
 //!
-//! A copy needs no notes of its own to go on after it was killed. The time of modification is the last thing
-//! that a file gets, so one that has the size and the time of its original is whole; any other is written
-//! anew. Directories get theirs when all that is in them is done.
+//! A copy that was killed can be resumed without a journal. A file gets its modification time last, so a file with the
+//! size and time of its original is complete; any other is copied again. Directories get their times after their
+//! content.
 mod file;
 mod host;
 mod inside;
@@ -31,7 +31,7 @@ use worker::Copier;
 /// Names that wait for a worker.
 pub const QUEUE_MAX: usize = 4096;
 
-/// Bytes that a worker moves at a time.
+/// Bytes that a worker copies at a time.
 pub const BUFFER_BYTES: usize = 1 << 20;
 
 /// Bytes of a large file that one worker copies at a stretch.
@@ -40,22 +40,22 @@ pub const PART_BYTES: u64 = 64 << 20;
 /// Most workers of one copy.
 pub const WORKERS_MAX: usize = 64;
 
-/// Failures that a summary lists; more are only counted.
+/// Failures that a summary lists; any more are only counted.
 pub const FAILURES_MAX: usize = 1000;
 
-/// How a tree is copied.
+/// Options of a copy.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Threads that copy, at most [`WORKERS_MAX`]; 0 for one for each processor.
+    /// Threads that copy, at most [`WORKERS_MAX`]; 0 for one per processor.
     pub workers: usize,
-    /// Keep times, modes, owners and extended attributes. Without it things get the modes of their
-    /// originals less `mask`, and are the caller's and new.
+    /// Keep times, modes, owners and extended attributes. Otherwise copies get the modes of their originals less `mask`, the
+    /// caller as owner, and the current time.
     pub keep: bool,
-    /// Mode bits to take away where nothing is kept (POSIX: the umask).
+    /// Mode bits to clear without `keep` (POSIX: the umask).
     pub mask: u32,
-    /// Leave alone what is there already with the same size and time of modification.
+    /// Skip files that exist with the same size and modification time.
     pub resume: bool,
-    /// Read back what was written, and what is left alone, and compare checksums.
+    /// Read back copied and skipped files and compare them with their originals.
     pub verify: bool,
 }
 
@@ -65,20 +65,20 @@ impl Default for Options {
     }
 }
 
-/// Where a copy goes.
+/// The destination of a copy.
 #[derive(Clone, Copy, Debug)]
 pub enum Target<'a, N> {
-    /// To this name in a directory.
+    /// This name in a directory.
     Name(&'a N, &'a [u8]),
-    /// What is in the original goes into this directory, which is there.
+    /// The content of the original goes into this existing directory.
     Into(&'a N),
 }
 
-/// Copies the thing `source` of `from` to `target` of `to`, with all that is below it where it is a
-/// directory. What goes wrong with single things is noted in `progress`, and the rest is copied.
+/// Copies `source` of `from` to `target` of `to`, with everything below it. Failures of single entries are recorded in
+/// `progress`, and the rest is copied.
 ///
 /// # Errors
-/// Where `source` cannot be looked at, or its directory cannot be made: then nothing was copied.
+/// If `source` cannot be read, or its directory cannot be created: then nothing is copied.
 pub fn copy<S: Tree, D: Tree>(
     (from, source): (&S, &S::Node),
     (to, target): (&D, Target<'_, D::Node>),

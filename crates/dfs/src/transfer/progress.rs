@@ -1,19 +1,19 @@
-//! How far a copy is, and what came of it.
+//! Progress and result of a copy.
 use super::FAILURES_MAX;
 use esker::types::{Error, ErrorKind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Something that could not be copied.
+/// An entry that could not be copied.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// Where the original is.
+    /// The path of the original.
     pub path: Vec<u8>,
-    /// What happened.
+    /// The error.
     pub error: Error,
 }
 
-/// Counts of a copy, which others may watch while it runs.
+/// Counters of a copy, which other threads may read while it runs.
 #[derive(Debug, Default)]
 pub struct Progress {
     pub(super) files: AtomicU64,
@@ -31,46 +31,46 @@ pub struct Progress {
     failures: Mutex<Vec<Failure>>,
 }
 
-/// What came of a copy.
+/// The result of a copy.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
     /// Files copied.
     pub files: u64,
-    /// Directories made, or found and given what they lacked.
+    /// Directories created or completed.
     pub directories: u64,
     /// Symbolic links made.
     pub links: u64,
-    /// Files and symbolic links that were there already.
+    /// Files and symbolic links that existed already.
     pub skipped: u64,
     /// Files with more than one name: each name became a file of its own.
     pub more_names: u64,
-    /// Extended attributes of the system, not of users, that the other side does not take.
+    /// Extended attributes of the system, not of users, that the other side does not support.
     pub lost_xattrs: u64,
     /// Bytes copied. Holes do not count.
     pub bytes: u64,
     /// Bytes of all files seen so far, holes too.
     pub bytes_found: u64,
-    /// Bytes of them that are done with: copied, found to be there, or holes.
+    /// Bytes of them that are done: copied, existing, or holes.
     pub bytes_passed: u64,
     /// Bytes that were read back and compared.
     pub bytes_verified: u64,
-    /// Things that could not be copied.
+    /// Entries that could not be copied.
     pub failed: u64,
     /// The first [`FAILURES_MAX`] of them.
     pub failures: Vec<Failure>,
-    /// True where the copy ended before its time, because nothing more would have succeeded.
+    /// True if the copy stopped early, because nothing more would have succeeded.
     pub stopped: bool,
 }
 
 impl Progress {
-    /// The counts as they are now, with the failures.
+    /// The current counts, with the failures.
     #[must_use]
     pub fn summary(&self) -> Summary {
         let failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner).clone();
         Summary { failures, ..self.counts() }
     }
 
-    /// The counts as they are now.
+    /// The current counts.
     #[must_use]
     pub fn counts(&self) -> Summary {
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
@@ -91,7 +91,7 @@ impl Progress {
         }
     }
 
-    /// Notes that something could not be copied.
+    /// Records that an entry could not be copied.
     pub(super) fn fail(&self, path: Vec<u8>, error: Error) {
         if matches!(error.kind(), ErrorKind::NoSpace | ErrorKind::NoHandle) {
             self.stopped.store(true, Ordering::Relaxed);
@@ -103,7 +103,7 @@ impl Progress {
         }
     }
 
-    /// True where nothing more would succeed.
+    /// True if nothing more would succeed.
     pub(super) fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::Relaxed)
     }

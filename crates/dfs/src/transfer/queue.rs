@@ -1,18 +1,18 @@
-//! Work that waits for workers.
+//! A queue of work for workers.
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// A queue that ends when its giver has closed it and all work, also that which came of work, is done.
+/// A queue that ends when it is closed and all jobs are done, including those that jobs added.
 pub(super) struct Queue<J> {
-    state: Mutex<State<J>>,
-    /// Something came, or nothing will come any more.
+    state: Mutex<QueueState<J>>,
+    /// A job was added, or the queue was closed.
     came: Condvar,
-    /// Something went.
+    /// A job was taken.
     went: Condvar,
     max: usize,
 }
 
-struct State<J> {
+struct QueueState<J> {
     jobs: VecDeque<J>,
     /// Jobs that are being done.
     busy: usize,
@@ -20,26 +20,25 @@ struct State<J> {
 }
 
 impl<J> Queue<J> {
-    /// An empty one that holds at most `max` jobs.
+    /// An empty queue of at most `max` jobs.
     pub(super) fn new(max: usize) -> Self {
-        let state = State { jobs: VecDeque::with_capacity(max), busy: 0, is_open: true };
+        let state = QueueState { jobs: VecDeque::with_capacity(max), busy: 0, is_open: true };
         Self { state: Mutex::new(state), came: Condvar::new(), went: Condvar::new(), max }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<J>> {
+    fn lock(&self) -> MutexGuard<'_, QueueState<J>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a job, when there is room.
+    /// Adds a job, once there is room.
     pub(super) fn push(&self, job: J) {
-        let full = |state: &mut State<J>| state.jobs.len() >= self.max;
+        let full = |state: &mut QueueState<J>| state.jobs.len() >= self.max;
         let state = self.went.wait_while(self.lock(), full);
         state.unwrap_or_else(PoisonError::into_inner).jobs.push_back(job);
         self.came.notify_one();
     }
 
-    /// Adds a job ahead of all others; gives it back where there is no room. This is for workers, who would
-    /// wait for themselves.
+    /// Adds a job ahead of all others; returns it if there is no room. For workers, which would wait for themselves.
     pub(super) fn try_push(&self, job: J) -> Result<(), J> {
         let mut state = self.lock();
         if state.jobs.len() >= self.max {
@@ -50,13 +49,13 @@ impl<J> Queue<J> {
         Ok(())
     }
 
-    /// Nothing comes from outside any more.
+    /// Closes the queue: only jobs add jobs from now on.
     pub(super) fn close(&self) {
         self.lock().is_open = false;
         self.came.notify_all();
     }
 
-    /// Does jobs with `work` until no more can come.
+    /// Runs jobs with `work` until the queue ends.
     pub(super) fn drain(&self, mut work: impl FnMut(J)) {
         while let Some(job) = self.pop() {
             work(job);
@@ -66,7 +65,7 @@ impl<J> Queue<J> {
 
     fn pop(&self) -> Option<J> {
         let may_come =
-            |state: &mut State<J>| state.jobs.is_empty() && (state.is_open || state.busy > 0);
+            |state: &mut QueueState<J>| state.jobs.is_empty() && (state.is_open || state.busy > 0);
         let state = self.came.wait_while(self.lock(), may_come);
         let mut state = state.unwrap_or_else(PoisonError::into_inner);
         let job = state.jobs.pop_front()?;

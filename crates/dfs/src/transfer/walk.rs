@@ -1,4 +1,4 @@
-//! The walker: goes through the directories and makes them on the other side.
+//! The walker: lists the directories and creates them on the other side.
 use super::Target;
 use super::progress::add;
 use super::tree::{Child, Meta, Tree};
@@ -7,20 +7,20 @@ use crate::Kind;
 use esker::types::{Error, ErrorKind, Result};
 use std::sync::Arc;
 
-/// Mode bits that the owner of a directory needs to put things into it.
+/// Mode bits that the owner of a directory needs to create entries in it.
 const OWN: u32 = 0o700;
 
-/// A directory of the copy that is not finished: things that go into it hold it.
+/// An unfinished directory of the copy; its unfinished entries have references to it.
 pub(super) struct OpenDir<D: Tree> {
     pub(super) node: D::Node,
-    /// What it gets at the end; `None` for the one that all goes into, which stays as it is.
+    /// The metadata to set at the end; `None` for the target directory itself, which stays as it is.
     finish: Option<Meta>,
     parent: Option<Arc<Self>>,
-    /// It was made just now, so nobody has put anything into it yet.
+    /// It is new, so it has no entries yet.
     pub(super) is_new: bool,
 }
 
-/// A directory of the original that waits to be listed.
+/// A directory of the original that is still to be listed.
 struct Waiting<S: Tree, D: Tree> {
     into: Arc<OpenDir<D>>,
     name: Vec<u8>,
@@ -66,7 +66,7 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
         }
     }
 
-    /// Makes the directory on the other side, or finds it there.
+    /// Creates the directory on the other side, or finds the existing one.
     fn enter(&self, waiting: &Waiting<S, D>) -> Result<Arc<OpenDir<D>>> {
         let meta = self.as_kept(self.from.meta(&waiting.node)?);
         let (dir, name) = (&waiting.into.node, &waiting.name);
@@ -88,7 +88,7 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
         Ok(Arc::new(OpenDir { node, finish, parent, is_new }))
     }
 
-    /// Hands out all that is in a directory; its directories wait.
+    /// Queues the entries of a directory; its directories wait to be listed.
     fn list(&self, dir: &S::Node, into: Arc<OpenDir<D>>, waiting: &mut Vec<Waiting<S, D>>) {
         let listed = self.from.entries(dir, &mut |child| {
             let into = Arc::clone(&into);
@@ -106,7 +106,7 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
         self.leave(into);
     }
 
-    /// Lets go of a directory. Who does so last gives it what it needs its content for.
+    /// Releases a directory. The last reference sets its metadata, after its content is complete.
     pub(super) fn leave(&self, dir: Arc<OpenDir<D>>) {
         let mut held = Some(dir);
         while let Some(dir) = held.and_then(Arc::into_inner) {
@@ -124,7 +124,7 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
     fn finish_dir(&self, node: &D::Node, meta: &Meta) -> Result<()> {
         match self.options.keep {
             true => self.to.set_meta(node, meta),
-            // Times are those of the copy; the mode may forbid what was done in it.
+            // Last, because copying changes the times, and the mode may forbid creating entries.
             false => {
                 let now = self.to.meta(node)?;
                 self.to.set_meta(node, &Meta { mode: meta.mode, ..now })
@@ -138,7 +138,7 @@ fn in_the_way(path: &[u8]) -> Error {
     Error::new(
         ErrorKind::NotDirectory,
         format!(
-            "{} is there and is no directory; remove it, or copy to another place",
+            "{} exists and is not a directory; remove it, or choose another target",
             String::from_utf8_lossy(path)
         ),
     )

@@ -1,4 +1,4 @@
-//! The workers: copy what stands in directories.
+//! The workers: copy files and symbolic links.
 use super::file::Part;
 use super::progress::{Progress, add};
 use super::queue::Queue;
@@ -10,11 +10,11 @@ use crate::create::process_owner;
 use esker::types::{Error, ErrorKind, Result};
 use std::sync::Arc;
 
-/// Beginning of the names of extended attributes that belong to users. Others (security labels, access
-/// lists) are the system's, and not every file system takes them.
+/// Prefix of extended attributes of users. Others (security labels, access lists) belong to the system, and not every
+/// file system supports them.
 const USERS: &[u8] = b"user.";
 
-/// A copy that is under way.
+/// A running copy.
 pub(super) struct Copier<'a, S: Tree, D: Tree> {
     pub(super) from: &'a S,
     pub(super) to: &'a D,
@@ -23,22 +23,22 @@ pub(super) struct Copier<'a, S: Tree, D: Tree> {
     pub(super) queue: &'a Queue<Job<S, D>>,
 }
 
-/// Something for a worker to do.
+/// A job for a worker.
 pub(super) enum Job<S: Tree, D: Tree> {
-    /// Copy this, which is no directory.
+    /// Copy this file or symbolic link.
     Entry { into: Arc<OpenDir<D>>, child: Child<S::Node> },
     /// Copy a part of a large file.
     Part(Part<S, D>),
 }
 
-/// A worker's memory: two buffers, the second to compare with.
+/// The buffers of a worker; the second one is for verification.
 pub(super) struct Buffers {
     pub(super) data: Vec<u8>,
     pub(super) other: Vec<u8>,
 }
 
 impl<S: Tree, D: Tree> Copier<'_, S, D> {
-    /// Works until nothing is left.
+    /// Runs jobs until none are left.
     pub(super) fn work(&self) {
         let other = if self.options.verify { vec![0; BUFFER_BYTES] } else { Vec::new() };
         let mut buffers = Buffers { data: vec![0; BUFFER_BYTES], other };
@@ -78,7 +78,7 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
         self.keep(&made, &meta)
     }
 
-    /// What stands under a name on the other side.
+    /// The entry of a name on the other side.
     pub(super) fn present(
         &self,
         into: &OpenDir<D>,
@@ -87,7 +87,7 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
         if into.is_new { Ok(None) } else { self.to.find(&into.node, name) }
     }
 
-    /// Removes the file or symbolic link that stands under a name.
+    /// Removes the file or symbolic link of a name.
     pub(super) fn make_way(&self, into: &OpenDir<D>, name: &[u8], found: &Meta) -> Result<()> {
         match found.kind {
             Some(Kind::File | Kind::Symlink) => self.to.remove(&into.node, name),
@@ -100,7 +100,7 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
         if self.options.keep { self.to.set_meta(made, meta) } else { Ok(()) }
     }
 
-    /// What a copy should get of `meta`.
+    /// The metadata that the copy should have.
     pub(super) fn as_kept(&self, meta: Meta) -> Meta {
         match self.options.keep {
             true => meta,
@@ -125,7 +125,7 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
     }
 }
 
-/// True for an attribute of the system that the other side has no place for.
+/// True for an attribute of the system that the other side does not support.
 fn may_be_lost(name: &[u8], error: &Error) -> bool {
     use ErrorKind::{AccessDenied, NoPermission, NotSupported};
     !name.starts_with(USERS) && matches!(error.kind(), NotSupported | NoPermission | AccessDenied)
@@ -133,7 +133,7 @@ fn may_be_lost(name: &[u8], error: &Error) -> bool {
 
 #[cold]
 fn in_the_way(kind: ErrorKind, what: &str) -> Error {
-    let message = format!("{what} is in its way there; remove that, or copy to another place");
+    let message = format!("{what} exists there already; remove it, or choose another target");
     Error::new(kind, message)
 }
 

@@ -23,7 +23,7 @@ pub(crate) fn rounds(usual: u64) -> u64 {
 /// Runs random sequences on both.
 ///
 /// # Panics
-/// Where the two differ. The message has the seed, and the shortest sequence that was found to differ.
+/// If the two differ. The message has the seed, and the shortest sequence that was found to differ.
 pub(crate) fn agree(seed: u64, rounds: u64, reference: &dyn Tree, subject: &dyn Tree) {
     println!("{}={seed}", esker_testing::SEED_VARIABLE);
     for round in 0..rounds {

@@ -30,7 +30,7 @@ impl Place {
 }
 
 impl Last {
-    /// True where the last part names no entry.
+    /// True if the last part names no entry.
     fn is_special(&self) -> bool {
         matches!(self.name.as_slice(), b"" | b"." | b"..")
     }
