@@ -1,11 +1,11 @@
-//! What the kernel is answered where something cannot be done.
+//! Answers to the kernel, and how errors become them.
 use esker::types::{Error, ErrorKind};
 use fuser::Errno;
 
-/// The outcome of a request of the kernel.
+/// The result of a request from the kernel.
 pub(crate) type Answer<T> = std::result::Result<T, Refusal>;
 
-/// A request that is refused, by the errno that the program gets.
+/// A refused request: the errno that the program gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal(pub(crate) Errno);
 
@@ -16,7 +16,7 @@ impl From<Errno> for Refusal {
 }
 
 impl From<Error> for Refusal {
-    /// Programs get a number only, so what points to damage is also told where the server was started.
+    /// The program gets only a number, so errors that point to damage also go to the server's standard error.
     fn from(error: Error) -> Self {
         use ErrorKind::{Checksum, Corrupt, Incompatible, Io};
         if matches!(error.kind(), Checksum | Corrupt | Incompatible | Io) {
@@ -26,8 +26,8 @@ impl From<Error> for Refusal {
     }
 }
 
-/// For requests that name a file by its number: the kernel learned it from a name that has since gone or
-/// stands for something else. Told so, it looks the path up anew.
+/// For requests that name a file by inode number. If the entry is gone by now, `ESTALE` makes the kernel look the
+/// path up again.
 pub(crate) fn of_number<T>(result: esker::types::Result<T>) -> Answer<T> {
     result.map_err(|error| match error.kind() {
         ErrorKind::NotFound => Errno::ESTALE.into(),

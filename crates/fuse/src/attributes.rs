@@ -1,4 +1,4 @@
-//! Attributes as the kernel has them.
+//! File attributes in the form of the kernel.
 use crate::answer::{Answer, of_number};
 use crate::inodes::Inode;
 use crate::served::Served;
@@ -9,15 +9,15 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Set-user-id.
 const SET_USER: u32 = 0o4000;
-/// Set-group-id; on a directory, that what is made in it belongs to its group.
+/// Set-group-id; on a directory, new entries get its group.
 pub(crate) const SET_GROUP: u32 = 0o2000;
 pub(crate) const SET_IDS: u32 = SET_USER | SET_GROUP;
 const GROUP_RUNS: u32 = 0o0010;
 
-/// What `setattr` asks for.
+/// The attributes that `setattr` changes.
 pub(crate) struct Wanted {
     pub(crate) set: SetAttr,
-    /// True where the caller is not root, who keeps set-id bits when files are cut.
+    /// True if the caller is not root. Truncation by root keeps the set-id bits.
     pub(crate) by_user: bool,
 }
 
@@ -27,7 +27,7 @@ impl Served {
         Ok(shown(number, &self.attr_of(&inode)?))
     }
 
-    /// Attributes as they are now. What lost its name without having lost its users has no link.
+    /// The current attributes. A file that is unlinked but still open has a link count of zero.
     pub(crate) fn attr_of(&self, inode: &Inode) -> Answer<Attr> {
         let attr = match inode.file() {
             Some(file) => file.attr()?,
@@ -44,7 +44,7 @@ impl Served {
         if takes_set_ids && set.mode.is_none() {
             set.mode = without_set_ids(&self.attr_of(&inode)?);
         }
-        // The size of a file that lost its name can be set, for it needs no entry.
+        // The size of an unlinked file can be set: that needs no entry.
         if let (Some(size), Some(file)) = (set.size, inode.file()) {
             of_number(file.set_len(size))?;
             set.size = None;
@@ -62,7 +62,7 @@ impl Served {
         Ok(shown(number, &attr))
     }
 
-    /// Sets attributes of what is open without a name. The kernel does not say which directories are.
+    /// Sets attributes of an open file or directory without a name. The kernel does not say which directories are open.
     fn keep_nameless(&self, inode: &Inode, set: &SetAttr) -> Answer<FileAttr> {
         let attr = self.attr_of(inode)?;
         let may_be_open = attr.kind == Kind::Directory || inode.file().is_some();
@@ -73,7 +73,7 @@ impl Served {
         self.attributes(inode.number())
     }
 
-    /// Takes the set-id bits off a file that somebody without the right to keep them writes to.
+    /// Clears the set-id bits of a file when a user writes to it who may not keep them.
     pub(crate) fn drop_set_ids(&self, inode: &Inode) -> Answer<()> {
         let mode = without_set_ids(&self.attr_of(inode)?);
         if let Some(mode) = mode {
@@ -85,7 +85,7 @@ impl Served {
     }
 }
 
-/// Sets attributes, of an open file also where it lost its name.
+/// Sets attributes; for an open file even if it has lost its name.
 fn stored(inode: &Inode, set: &SetAttr) -> Result<Attr> {
     match inode.file() {
         Some(file) => file.set_attr(set),
@@ -93,15 +93,15 @@ fn stored(inode: &Inode, set: &SetAttr) -> Result<Attr> {
     }
 }
 
-/// The mode without set-id bits, where a file has some to lose. Without leave to run it for the group,
-/// the second one means something else.
+/// The mode without set-id bits, if a file has any to lose. Without execute permission for the group, set-group-id
+/// means mandatory locking and stays.
 fn without_set_ids(attr: &Attr) -> Option<u32> {
     let group = if attr.mode & GROUP_RUNS == 0 { 0 } else { SET_GROUP };
     let lost = attr.mode & (SET_USER | group);
     (attr.kind == Kind::File && lost != 0).then_some(attr.mode & !lost)
 }
 
-/// Attributes for the kernel, under the number that it knows the file by.
+/// Attributes for the kernel, under the inode number that it knows.
 pub(crate) fn shown(number: u64, attr: &Attr) -> FileAttr {
     let mtime = system_time(attr.mtime);
     FileAttr {
@@ -131,7 +131,7 @@ pub(crate) const fn file_type(kind: Kind) -> FileType {
     }
 }
 
-/// A time that a program sets.
+/// The time that a program sets.
 pub(crate) fn wanted_time(time: TimeOrNow) -> Time {
     match time {
         TimeOrNow::Now => Time::now(),
@@ -152,7 +152,7 @@ fn time_of(time: SystemTime) -> Time {
     let seconds = |duration: Duration| i64::try_from(duration.as_secs()).unwrap_or(i64::MAX);
     match time.duration_since(UNIX_EPOCH) {
         Ok(since) => Time { seconds: seconds(since), nanos: since.subsec_nanos() },
-        // The crate `fuser` adds the nanoseconds of such a time in the wrong direction.
+        // The crate `fuser` adds the nanoseconds of times before 1970 in the wrong direction.
         Err(before) => {
             let before = before.duration();
             Time { seconds: -seconds(before), nanos: before.subsec_nanos() }
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn set_id_bits_are_lost_where_they_let_somebody_in() {
+    fn set_id_bits_are_lost_if_they_grant_rights() {
         assert_eq!(without_set_ids(&file(0o6755)), Some(0o0755));
         assert_eq!(without_set_ids(&file(0o4644)), Some(0o0644));
         assert_eq!(without_set_ids(&file(0o2644)), None);

@@ -1,4 +1,4 @@
-//! Requests about the bytes of files.
+//! Requests on the content of files.
 use crate::answer::{Answer, of_number};
 use crate::attributes::SET_IDS;
 use crate::inodes::Inode;
@@ -16,11 +16,11 @@ const SEEK_DATA: i32 = 3;
 const SEEK_HOLE: i32 = 4;
 
 thread_local! {
-    /// What is on its way to the kernel or from file to file; kept, for fresh memory is slow.
+    /// Buffer of each thread for reads and copies; reused, because fresh memory is slow.
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A write of a program, or of the kernel for programs that wrote to its cache.
+/// A write by a program, or by the kernel on behalf of programs that wrote to its cache.
 pub(crate) struct Written<'a> {
     pub(crate) offset: u64,
     pub(crate) data: &'a [u8],
@@ -28,7 +28,7 @@ pub(crate) struct Written<'a> {
     pub(crate) flags: i32,
 }
 
-/// A range to be copied.
+/// A range to copy.
 pub(crate) struct Copy {
     pub(crate) from: (u64, u64),
     pub(crate) to: (u64, u64),
@@ -36,7 +36,7 @@ pub(crate) struct Copy {
 }
 
 impl Served {
-    /// Hands what was read to `send`.
+    /// Passes the bytes read to `send`.
     pub(crate) fn read(
         &self,
         number: u64,
@@ -57,7 +57,7 @@ impl Served {
         if takes_set_ids && inode.node().inode().mode & SET_IDS != 0 {
             self.drop_set_ids(&inode)?;
         }
-        // What comes from the kernel's cache has its place already.
+        // Writes from the kernel's cache already have their offset.
         let cached = written.how.contains(WriteFlags::FUSE_WRITE_CACHE);
         match has(written.flags, OFlags::APPEND) && !cached {
             true => file.append(written.data).map(drop)?,
@@ -66,7 +66,7 @@ impl Served {
         Ok(written.data.len() as u32)
     }
 
-    /// Where data or a hole begins.
+    /// The offset at which data or a hole begins.
     pub(crate) fn seek(&self, number: u64, offset: i64, whence: i32) -> Answer<i64> {
         let file = self.open_file(number)?;
         let offset = u64::try_from(offset).map_err(|_| Errno::ENXIO)?;
@@ -92,8 +92,8 @@ impl Served {
         Ok(())
     }
 
-    /// Copies within the store and tells how many bytes; what is missing of `len` was not there, or is
-    /// left to the next call.
+    /// Copies within the store and returns the number of bytes. If it is less than `len`, the source ended or the next
+    /// call copies the rest.
     pub(crate) fn copy(&self, copy: &Copy) -> Answer<u32> {
         let (from, to) = (self.open_file(copy.from.0)?, self.open_file(copy.to.0)?);
         let len = copy.len.min(COPY_BYTES_MAX);
@@ -121,7 +121,7 @@ impl Served {
     }
 }
 
-/// Opens a file, for the first or another time, and empties it where `flags` say so.
+/// Opens a file, for the first or another time, and truncates it if `flags` say so.
 pub(crate) fn open(inode: &Inode, flags: i32) -> Answer<Arc<File>> {
     let file = inode.open()?;
     if has(flags, OFlags::TRUNC) {

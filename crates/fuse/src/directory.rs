@@ -1,4 +1,4 @@
-//! Listings under way.
+//! Open directory listings.
 use crate::answer::{Answer, Refusal, of_number};
 use crate::attributes::{file_type, shown};
 use crate::inodes::ROOT;
@@ -11,26 +11,26 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Positions of `.` and `..`, which the store does not have: its own come behind them.
+/// Positions of `.` and `..`, which the store does not list: its entries follow them.
 const DOTS: u64 = 2;
 
-/// All directories that programs are listing.
+/// All open listings.
 #[derive(Default)]
 pub(crate) struct Listings {
     open: Mutex<HashMap<u64, Arc<Listing>>>,
     next: AtomicU64,
 }
 
-/// A directory that a program is listing.
+/// An open listing of a directory.
 pub(crate) struct Listing {
     pub(crate) dir: Node,
     number: u64,
     stream: Mutex<DirStream>,
 }
 
-/// What comes next in a listing.
+/// The next item of a listing.
 pub(crate) enum Item {
-    /// The directory itself (`.`) or the one above (`..`).
+    /// The directory itself (`.`) or its parent (`..`).
     Dots { name: &'static str, number: u64 },
     /// An entry.
     Entry(DirEntry),
@@ -57,8 +57,8 @@ impl Listings {
 }
 
 impl Listing {
-    /// Gives `take` what stands from `position` on, each with the position behind it, until it says
-    /// that it is full. An error after something was taken is left to the next call.
+    /// Passes the entries from `position` on to `take`, each with the position after it, until `take` is full. An error
+    /// after the first entry is left to the next call.
     pub(crate) fn from(
         &self,
         position: u64,
@@ -116,7 +116,7 @@ impl Served {
         })
     }
 
-    /// A listing in which each entry is also a lookup.
+    /// A listing that also looks up each entry (`readdirplus`).
     pub(crate) fn list_with_attributes(
         &self,
         handle: u64,
@@ -127,7 +127,7 @@ impl Served {
         listing.from(position, |item, next| {
             let entry = match item {
                 Item::Entry(entry) => entry,
-                // The kernel knows these; it only wants them to be there.
+                // The kernel knows `.` and `..`; it only wants them listed.
                 Item::Dots { name, number } => {
                     let attr = shown(number, &of_number(listing.dir.attr())?);
                     let number = INodeNo(number);
@@ -136,7 +136,7 @@ impl Served {
             };
             let attr = match self.look_up(listing.number, &entry.name) {
                 Ok(attr) => attr,
-                // Gone since it was listed.
+                // Removed since it was listed.
                 Err(Refusal(Errno::ENOENT)) => return Ok(false),
                 Err(refusal) => return Err(refusal),
             };

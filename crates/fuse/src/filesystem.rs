@@ -1,4 +1,4 @@
-//! What the kernel asks, one method each, handed on to those who know.
+//! The requests of the kernel, one method each, passed on to the modules that answer them.
 use crate::answer::Refusal;
 use crate::attributes::{Wanted, wanted_time};
 use crate::data::{self, Copy, Written};
@@ -30,7 +30,7 @@ impl Filesystem for Served {
             | InitFlags::FUSE_PARALLEL_DIROPS
             | InitFlags::FUSE_READDIRPLUS_AUTO;
         wanted.set(InitFlags::FUSE_WRITEBACK_CACHE, self.cache == Cache::Writeback);
-        // What this kernel does not know it does without.
+        // Without the capabilities that this kernel lacks, the mount still works.
         let known = wanted & config.capabilities();
         let _ = config.add_capabilities(known);
         let _ = config.set_max_write(REQUEST_BYTES_MAX);
@@ -147,7 +147,7 @@ impl Filesystem for Served {
 
     fn open(&self, _: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         match self.inode(ino.0).and_then(|inode| data::open(&inode, flags.0)) {
-            // Files are told apart by their number alone.
+            // The inode number alone identifies a file.
             Ok(_) => reply.opened(FileHandle(0), self.treatment(flags.0)),
             Err(Refusal(errno)) => reply.error(errno),
         }

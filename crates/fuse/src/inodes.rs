@@ -1,4 +1,4 @@
-//! What the kernel knows by number: each number it was told, until it forgets it.
+//! The inodes that the kernel knows by number, until it forgets them.
 use crate::answer::{Answer, of_number};
 use dfs::{Attr, File, Node, Open, SetAttr};
 use esker::types::ObjectId;
@@ -9,29 +9,28 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// The number of the root (FUSE: `FUSE_ROOT_ID`).
 pub(crate) const ROOT: u64 = 1;
 
-/// All that the kernel knows.
+/// All inodes that the kernel knows.
 pub(crate) struct Inodes(Mutex<HashMap<u64, Known>>);
 
 struct Known {
     inode: Arc<Inode>,
-    /// How often the kernel was told the number and has not said that it forgot.
+    /// Number of lookups that returned the number, less those that the kernel has forgotten.
     told: u64,
 }
 
-/// A file, directory or link that the kernel knows.
+/// A file, directory or symbolic link that the kernel knows.
 pub(crate) struct Inode {
     number: u64,
-    state: Mutex<State>,
+    state: Mutex<InodeState>,
 }
 
-struct State {
-    /// Where it was seen last.
+struct InodeState {
+    /// Its entry, as last seen.
     node: Node,
-    /// The file, as long as programs have it open. One serves them all: the kernel has checked who may
-    /// read and write.
+    /// The open file, while programs have it open. All share one: the kernel has checked who may read and write.
     file: Option<Arc<File>>,
     opens: u64,
-    /// Attributes set since what is open lost its name, and with that its place for them.
+    /// Attributes set since the open file lost its name, and with it the entry that would store them.
     nameless: SetAttr,
 }
 
@@ -45,7 +44,7 @@ impl Inodes {
         self.lock().get(&number).map(|known| Arc::clone(&known.inode)).ok_or(Errno::ESTALE.into())
     }
 
-    /// Notes that the kernel is told of what `node` names, which may have had another name before.
+    /// Counts a lookup that returned `node`, which may have had another name before.
     pub(crate) fn tell(&self, node: Node) -> Arc<Inode> {
         let mut inodes = self.lock();
         let number = free_or_own(&inodes, &node);
@@ -58,7 +57,7 @@ impl Inodes {
         Arc::clone(&known.inode)
     }
 
-    /// Where something that the kernel may know stands now.
+    /// Records the new entry of a node that the kernel may know.
     pub(crate) fn moved(&self, node: Node) {
         let inodes = self.lock();
         if let Some(known) = inodes.get(&free_or_own(&inodes, &node)) {
@@ -66,7 +65,7 @@ impl Inodes {
         }
     }
 
-    /// The kernel forgot a number that it was told `times` times.
+    /// The kernel forgot `times` lookups of a number.
     pub(crate) fn forget(&self, number: u64, times: u64) {
         let mut inodes = self.lock();
         let Some(known) = inodes.get_mut(&number) else { return };
@@ -74,7 +73,7 @@ impl Inodes {
         if known.told == 0 {
             let gone = inodes.remove(&number);
             drop(inodes);
-            // What this closes takes its time.
+            // Closing may take long, so not under the lock.
             drop(gone);
         }
     }
@@ -84,7 +83,7 @@ impl Inodes {
     }
 }
 
-/// The number of a node. Ids made by other software may share one; then the next that is free does.
+/// The inode number of a node. Object ids made by other software may share one; then it is the next free number.
 fn free_or_own(inodes: &HashMap<u64, Known>, node: &Node) -> u64 {
     let mut number = node.inode().number();
     while inodes.get(&number).is_some_and(|known| known.inode.oid() != node.oid()) {
@@ -97,7 +96,12 @@ impl Inode {
     fn new(number: u64, node: Node) -> Self {
         Self {
             number,
-            state: Mutex::new(State { node, file: None, opens: 0, nameless: SetAttr::default() }),
+            state: Mutex::new(InodeState {
+                node,
+                file: None,
+                opens: 0,
+                nameless: SetAttr::default(),
+            }),
         }
     }
 
@@ -105,19 +109,19 @@ impl Inode {
         self.number
     }
 
-    /// Where it was seen last.
+    /// Its entry, as last seen.
     pub(crate) fn node(&self) -> Node {
         self.state().node.clone()
     }
 
-    /// It stands at `node` now, with its inode.
+    /// Its entry is `node` now.
     pub(crate) fn see(&self, node: Node) {
         self.state().node = node;
     }
 
-    /// Its attributes have changed.
+    /// Reads its entry again after its attributes changed.
     pub(crate) fn see_again(&self) {
-        // Where another process moved it, the next lookup brings them.
+        // If another process moved it, the next lookup brings them.
         if let Ok(node) = self.node().refresh() {
             self.see(node);
         }
@@ -127,12 +131,12 @@ impl Inode {
         self.state().node.oid()
     }
 
-    /// The file, where it is open.
+    /// The file, if it is open.
     pub(crate) fn file(&self) -> Option<Arc<File>> {
         self.state().file.clone()
     }
 
-    /// Counts an opening, by any program.
+    /// Counts an open by any program.
     pub(crate) fn open(&self) -> Answer<Arc<File>> {
         let mut state = self.state();
         let file = match &state.file {
@@ -147,7 +151,7 @@ impl Inode {
         Ok(file)
     }
 
-    /// Takes an opening off the count; the last one closes the file.
+    /// Undoes the count of an open; the last one closes the file.
     pub(crate) fn close(&self) {
         let mut state = self.state();
         state.opens = state.opens.saturating_sub(1);
@@ -156,7 +160,7 @@ impl Inode {
         drop(last);
     }
 
-    /// Keeps attributes of what is open without a name.
+    /// Keeps attributes of an open file without a name.
     pub(crate) fn keep(&self, set: &SetAttr) {
         let kept = &mut self.state().nameless;
         kept.mode = set.mode.or(kept.mode);
@@ -165,7 +169,7 @@ impl Inode {
         kept.mtime = set.mtime.or(kept.mtime);
     }
 
-    /// Attributes with those that were kept.
+    /// `attr` with the attributes that were kept.
     pub(crate) fn with_kept(&self, attr: Attr) -> Attr {
         let kept = self.state().nameless;
         Attr {
@@ -177,7 +181,7 @@ impl Inode {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, InodeState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

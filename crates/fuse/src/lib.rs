@@ -1,8 +1,8 @@
-//! A file system in a container, mounted in the kernel's tree through FUSE.
+//! Mounts the file system of a container through FUSE.
 //!
-//! [`Mount::new`] puts a file system of the crate `dfs` on a directory, [`Mount::serve`] answers the
-//! kernel until it is unmounted, [`unmount`] takes one away, whoever serves it. What programs may rely
-//! on is in docs/semantics.md, "The mount"; why it is built so in docs/decisions/0018-fuse.md.
+//! [`Mount::new`] mounts a file system of the crate `dfs` on a directory, [`Mount::serve`] answers the kernel until
+//! it is unmounted, and [`unmount`] unmounts it from any process. docs/semantics.md, "The mount", says what programs
+//! can rely on, and docs/decisions/0018-fuse.md why it is built this way.
 #![forbid(unsafe_code)]
 
 mod answer;

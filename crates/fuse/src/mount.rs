@@ -1,4 +1,4 @@
-//! A mounted file system, from the mount to the end.
+//! A mounted file system, from mounting to unmounting.
 use crate::limits::THREADS_MAX;
 use crate::options::Options;
 use crate::served::Served;
@@ -15,10 +15,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread;
 
-/// What the kernel is spoken to through.
+/// The device through which the kernel sends requests.
 const DEVICE: &str = "/dev/fuse";
 
-/// A file system on a directory. Dropped, it is unmounted.
+/// A file system mounted on a directory. Dropping it unmounts it.
 pub struct Mount {
     session: Session<Served>,
     dfs: Dfs,
@@ -26,11 +26,11 @@ pub struct Mount {
 }
 
 impl Mount {
-    /// Mounts `dfs` on `dir`. Whoever uses it waits until [`Self::serve`] runs.
+    /// Mounts `dfs` on `dir`. Requests wait until [`Self::serve`] runs.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] for options that cannot be, [`ErrorKind::NotFound`] where there is no such
-    /// directory, no FUSE, or no `fusermount3` for a user other than root; what the system says.
+    /// [`ErrorKind::Invalid`] for invalid options, [`ErrorKind::NotFound`] if the directory or FUSE does not exist, or
+    /// `fusermount3` for a user other than root; errors of the system.
     pub fn new(dfs: Dfs, dir: &Path, options: &Options) -> Result<Self> {
         check(dir, options)?;
         let read_only = dfs.is_read_only();
@@ -43,12 +43,12 @@ impl Mount {
         Ok(Self { session, dfs, dir })
     }
 
-    /// Answers the kernel until the file system is unmounted, by anybody or because this process gets
-    /// SIGHUP, SIGINT or SIGTERM. Calls `ready` when the mount answers. Where files are open, the first
-    /// signal takes the mount out of the tree and waits for them; the second ends the process.
+    /// Answers the kernel until the file system is unmounted, by any process or because this one receives SIGHUP, SIGINT
+    /// or SIGTERM. Calls `ready` once the mount answers. If files are open, the first signal detaches the mount and waits
+    /// for them; the second one ends the process.
     ///
     /// # Errors
-    /// Those of `ready`, of the kernel's connection, and of what is written at the end.
+    /// Errors of `ready`, of the connection to the kernel, and of the final write-back.
     pub fn serve(self, ready: impl FnOnce() -> Result<()>) -> Result<()> {
         let Self { session, dfs, dir } = self;
         let failed = |error| Error::io(format!("serving {}", dir.display()), &error);
@@ -70,12 +70,14 @@ impl Mount {
 
 fn check(dir: &Path, options: &Options) -> Result<()> {
     if !(1..=THREADS_MAX).contains(&options.threads) {
-        let message = format!("{} threads: it can be 1 to {THREADS_MAX}", options.threads);
+        let message =
+            format!("{} threads: the number of threads is 1 to {THREADS_MAX}", options.threads);
         return Err(Error::new(ErrorKind::Invalid, message));
     }
     match std::fs::metadata(dir) {
         Ok(found) if !found.is_dir() => {
-            let message = format!("{} is no directory: mount on one", dir.display());
+            let message =
+                format!("{} is not a directory: choose a directory to mount on", dir.display());
             return Err(Error::new(ErrorKind::NotDirectory, message));
         }
         Ok(_) => {}
@@ -93,7 +95,8 @@ fn check(dir: &Path, options: &Options) -> Result<()> {
 #[cold]
 fn stale(dir: &Path) -> Error {
     let dir = dir.display();
-    let message = format!("{dir} is a mount whose server died: `esker umount {dir}` takes it away");
+    let message =
+        format!("{dir} is a mount whose server died: remove it with `esker umount {dir}`");
     Error::new(ErrorKind::Busy, message)
 }
 
@@ -123,7 +126,7 @@ fn config(options: &Options, read_only: bool) -> Config {
     config
 }
 
-/// A second signal finds the flag set, and does what it does to any process.
+/// A second signal finds the flag set and has its default effect.
 fn listen() -> std::io::Result<Signals> {
     let told = Arc::new(AtomicBool::new(false));
     let signals = [SIGHUP, SIGINT, SIGTERM];
@@ -134,11 +137,14 @@ fn listen() -> std::io::Result<Signals> {
     Signals::new(signals)
 }
 
-/// Takes the mount out of the tree, in use or not; the session ends when nobody uses it any more.
+/// Detaches the mount, in use or not; the session ends when nobody uses it any more.
 fn end(dir: &Path) {
     let left = detach(dir, When::Unused).or_else(|error| match error.kind() {
         ErrorKind::Busy => {
-            eprintln!("esker: {} stays for those who have files open there", dir.display());
+            eprintln!(
+                "esker: {} is detached, and stays for programs that have files open there",
+                dir.display()
+            );
             detach(dir, When::Closed)
         }
         _ => Err(error),

@@ -1,4 +1,4 @@
-//! Requests about names: what stands in directories, comes, goes and moves.
+//! Requests on names: lookup, create, remove and rename.
 use crate::answer::{Answer, of_number};
 use crate::attributes::{SET_GROUP, shown};
 use crate::data::{has, open};
@@ -8,7 +8,7 @@ use esker::types::ErrorKind;
 use fuser::{Errno, FileAttr, RenameFlags, Request};
 use rustix::fs::OFlags;
 
-/// An entry that a program makes.
+/// A new entry.
 pub(crate) struct New {
     pub(crate) mode: u32,
     pub(crate) uid: u32,
@@ -16,7 +16,7 @@ pub(crate) struct New {
 }
 
 impl New {
-    /// By the user who asks; the kernel has applied the umask.
+    /// Owned by the calling user; the kernel has applied the umask.
     pub(crate) fn by(request: &Request, mode: u32) -> Self {
         Self { mode, uid: request.uid(), gid: request.gid() }
     }
@@ -39,7 +39,7 @@ impl Served {
         self.told(self.inode(parent)?.node().lookup(name)?)
     }
 
-    /// Makes a file, or takes the one that is there where `flags` allow it, and opens it.
+    /// Creates a file, or uses the existing one if `flags` allow it, and opens it.
     pub(crate) fn create(
         &self,
         parent: u64,
@@ -58,9 +58,9 @@ impl Served {
             .inspect_err(|_| self.inodes.forget(inode.number(), 1))
     }
 
-    /// Makes a file without opening it.
+    /// Creates a file without opening it.
     pub(crate) fn make_file(&self, parent: u64, name: &[u8], new: New) -> Answer<FileAttr> {
-        // Neither devices nor sockets nor pipes.
+        // No devices, sockets or pipes.
         if new.mode & dfs::KIND_MASK != Kind::File.bits() {
             return self.refuse_name(parent, name);
         }
@@ -69,8 +69,8 @@ impl Served {
         self.told(dir.create(name, &create)?)
     }
 
-    /// What the file system has no kind for is refused, after what stands there: the kernel may have known of
-    /// it as missing.
+    /// Kinds that the file system lacks are refused, but an existing entry is reported first: the kernel may have cached
+    /// its absence.
     pub(crate) fn refuse_name<T>(&self, parent: u64, name: &[u8]) -> Answer<T> {
         match self.inode(parent)?.node().lookup(name) {
             Ok(_) => Err(Errno::EEXIST.into()),
@@ -135,15 +135,15 @@ impl Served {
     fn note_move(&self, dir: &Node, name: &[u8]) -> Answer<()> {
         match dir.lookup(name) {
             Ok(node) => self.inodes.moved(node),
-            // It moved on already.
+            // It has moved again already.
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => return Err(error.into()),
         }
         Ok(())
     }
 
-    /// The directory with its way up as it is now: those above may have been renamed since it was looked
-    /// up, and a rename proves that none moves below itself.
+    /// The directory with its current ancestors, which may have been renamed since the lookup: a rename must prove that
+    /// no directory moves below itself.
     fn as_it_stands(&self, dir: Node) -> Answer<Node> {
         let Some(parent) = dir.parent() else { return Ok(dir) };
         let known = self.inodes.get(parent.inode().number());
@@ -151,7 +151,7 @@ impl Served {
         of_number(self.as_it_stands(parent)?.lookup(dir.name()))
     }
 
-    /// What the kernel is told of a node.
+    /// The reply for a node.
     pub(crate) fn told(&self, node: Node) -> Answer<FileAttr> {
         let attr = node.attr_as_found()?;
         Ok(shown(self.inodes.tell(node).number(), &attr))

@@ -1,34 +1,32 @@
-//! How a file system is mounted.
+//! Mount options.
 use crate::limits::THREADS_MAX;
 use std::thread::available_parallelism;
 
-/// What the kernel may keep of files.
+/// What the kernel may cache of files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Cache {
-    /// Nothing: every read and write of a program is one of the store. Shared writable mappings do not
-    /// work.
+    /// Nothing: every read and write of a program goes to the store. Shared writable mappings do not work.
     None,
-    /// What was read or written, as long as the file does not change. Writes go to the store before
-    /// they return.
+    /// Data that was read or written, until the file changes. Writes reach the store before they return.
     #[default]
     Auto,
-    /// Also writes, which go to the store later: at `fsync`, at `close`, or when the kernel sees fit. For
-    /// files that nobody changes except through this mount.
+    /// Writes as well, which reach the store at `fsync`, at `close`, or when the kernel chooses. Only for files that
+    /// nobody changes except through this mount.
     Writeback,
 }
 
-/// How a file system is mounted; `Default` is what `esker mount` does without options.
+/// Mount options; the default is what `esker mount` uses without options.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// What stands as the source in the table of mounts, and in the output of `df`.
+    /// The source shown in the mount table and by `df`.
     pub source: String,
-    /// What the kernel may keep of files.
+    /// What the kernel may cache of files.
     pub cache: Cache,
     /// Threads that answer the kernel: 1 to [`THREADS_MAX`].
     pub threads: usize,
-    /// It is the state of a snapshot, so the kernel may keep all that it was told.
+    /// The file system is a snapshot, so the kernel may cache everything.
     pub snapshot: bool,
-    /// True where other users may come in, as far as the modes of files let them.
+    /// Other users may access it, as far as file modes permit.
     pub allow_other: bool,
 }
 

@@ -1,4 +1,4 @@
-//! A file system that is served to the kernel, and how it is answered.
+//! A file system that is served to the kernel, and the replies to it.
 use crate::answer::{Answer, Refusal};
 use crate::data::has;
 use crate::directory::Listings;
@@ -14,18 +14,18 @@ use rustix::fs::OFlags;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Numbers are never used for something else.
+/// Inode numbers are never reused.
 pub(crate) const GENERATION: Generation = Generation(0);
 
-/// A file system with what the kernel knows of it.
+/// A file system and what the kernel knows of it.
 pub(crate) struct Served {
     pub(crate) dfs: Dfs,
     pub(crate) inodes: Inodes,
     pub(crate) listings: Listings,
     pub(crate) cache: Cache,
-    /// It is one of the past, which nobody changes.
+    /// It is a snapshot, which nobody changes.
     still: bool,
-    /// How long the kernel may answer from what it was told.
+    /// How long the kernel may cache names and attributes.
     pub(crate) fresh: Duration,
 }
 
@@ -40,8 +40,8 @@ impl Served {
         self.inodes.get(number)
     }
 
-    /// How the kernel treats an open file. What is appended does not go through its cache, for it could
-    /// not know where other processes let it end up.
+    /// How the kernel treats an open file. Appends bypass its cache: it cannot know at which offset they end up if other
+    /// processes append as well.
     pub(crate) fn treatment(&self, flags: i32) -> FopenFlags {
         let kept = self.still || self.cache == Cache::Writeback;
         let direct = match self.cache {
@@ -53,7 +53,7 @@ impl Served {
         treatment.set(FopenFlags::FOPEN_KEEP_CACHE, kept);
         treatment.set(FopenFlags::FOPEN_DIRECT_IO, direct);
         treatment.set(FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES, direct);
-        // Nothing waits to be written when a file is closed.
+        // No data is left to write when a file is closed.
         treatment.set(FopenFlags::FOPEN_NOFLUSH, self.cache != Cache::Writeback);
         treatment
     }
@@ -87,7 +87,7 @@ pub(crate) fn written(reply: ReplyWrite, answer: Answer<u32>) {
     }
 }
 
-/// The kernel asks for the size with room for nothing.
+/// A buffer of zero bytes asks for the size.
 pub(crate) fn sized(reply: ReplyXattr, room: u32, answer: Answer<Vec<u8>>) {
     match answer {
         Ok(value) if room == 0 => reply.size(value.len() as u32),

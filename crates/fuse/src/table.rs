@@ -1,24 +1,24 @@
-//! The kernel's table of mounts, as far as unmounting needs it.
+//! The kernel's mount table, as far as unmounting needs it.
 use esker::types::{Error, ErrorKind, Result};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Component, Path, PathBuf};
 
-/// A FUSE file system in the table of mounts.
+/// A FUSE file system in the mount table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mounted {
-    /// The directory it covers.
+    /// The directory it is mounted on.
     pub dir: PathBuf,
-    /// What its server called the source.
+    /// The source that its server gave.
     pub source: String,
 }
 
 impl Mounted {
-    /// What is mounted through FUSE on `dir`. Works where the server has died, when the directory can
-    /// no longer be looked at.
+    /// The file system that is mounted through FUSE on `dir`. Works even if its server has died and the directory itself
+    /// cannot be accessed.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] where nothing is; what reading the table meets.
+    /// [`ErrorKind::NotFound`] if there is none; errors of reading the table.
     pub fn on(dir: &Path) -> Result<Self> {
         let dir = absolute(dir)?;
         let table = std::fs::read_to_string("/proc/self/mountinfo")
@@ -30,8 +30,8 @@ impl Mounted {
     }
 }
 
-/// The path as the table has it: links in its parents followed, its last part not looked at, for a mount
-/// without a server cannot be.
+/// The path in the form of the table: symbolic links in its parents are resolved; its last component is not accessed,
+/// because that fails on a mount without a server.
 fn absolute(dir: &Path) -> Result<PathBuf> {
     let failed = |error| Error::io(format!("looking for {}", dir.display()), &error);
     let full = std::path::absolute(dir).map_err(failed)?;
@@ -43,7 +43,7 @@ fn absolute(dir: &Path) -> Result<PathBuf> {
     }
 }
 
-/// The last line that names the directory counts: later mounts cover earlier ones.
+/// The last line that names the directory wins: later mounts hide earlier ones.
 fn find(table: &str, dir: &Path) -> Option<Mounted> {
     let on_dir = |line: &&str| line.split(' ').nth(4).is_some_and(|at| unescaped(at) == dir);
     let line = table.lines().rev().find(on_dir)?;
@@ -54,7 +54,7 @@ fn find(table: &str, dir: &Path) -> Option<Mounted> {
     (sort == "fuse" || sort.starts_with("fuse.")).then(|| Mounted { dir: dir.to_owned(), source })
 }
 
-/// The table writes blanks, tabs, line ends and backslashes as `\ooo`.
+/// The table escapes spaces, tabs, newlines and backslashes as `\ooo`.
 fn unescaped(field: &str) -> PathBuf {
     let (mut bytes, mut rest) = (Vec::new(), field.as_bytes());
     while let Some((&byte, tail)) = rest.split_first() {
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_mounted_is_told() {
+    fn an_unmounted_directory_is_reported() {
         let error = Mounted::on(Path::new("/proc/self")).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NotFound);
     }

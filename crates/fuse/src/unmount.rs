@@ -1,4 +1,4 @@
-//! Taking a mount away, whoever serves it and whether they still do.
+//! Unmounting, whether or not the server is alive.
 use crate::limits::ENDING_MAX;
 use crate::table::Mounted;
 use esker::types::{Error, ErrorKind, Result};
@@ -10,31 +10,30 @@ use std::fs::File;
 use std::path::Path;
 use std::process::Command;
 
-/// Name of the attribute of a mount's root that holds the id of the process that serves it, in decimal.
+/// Extended attribute of a mount's root that holds the process id of its server, in decimal.
 pub(crate) const SERVER_ATTRIBUTE: &str = "esker.pid";
 
-/// When a mount goes away.
+/// When a mount is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
-    /// Now, and not at all where somebody uses it.
+    /// Now; fails if it is in use.
     Unused,
-    /// From the tree now; those who have files open there go on until they close them.
+    /// Lazily: detached now, and gone once programs close the files that they have open there.
     Closed,
 }
 
-/// Takes away what is mounted through FUSE on `dir`. What is not yet in the store is brought there, and
-/// with [`When::Unused`] the serving process has ended when this returns. A mount whose server died is
-/// taken away as well.
+/// Unmounts the FUSE file system on `dir`. Cached writes are stored first, and with [`When::Unused`] the server has
+/// ended when this returns. Removes the mount of a dead server as well.
 ///
 /// # Errors
-/// [`ErrorKind::NotFound`] where nothing is mounted, [`ErrorKind::Busy`] where it is in use,
-/// [`ErrorKind::NoPermission`] where it is somebody else's; [`ErrorKind::TimedOut`] where the server
+/// [`ErrorKind::NotFound`] if nothing is mounted, [`ErrorKind::Busy`] if it is in use,
+/// [`ErrorKind::NoPermission`] if another user mounted it; [`ErrorKind::TimedOut`] if the server
 /// does not end.
 pub fn unmount(dir: &Path, when: When) -> Result<Mounted> {
     let mounted = Mounted::on(dir)?;
     let server = server_of(&mounted.dir);
     if server.is_some() {
-        bring_home(&mounted.dir)?;
+        write_back(&mounted.dir)?;
     }
     detach(&mounted.dir, when)?;
     match server {
@@ -44,7 +43,7 @@ pub fn unmount(dir: &Path, when: When) -> Result<Mounted> {
     Ok(mounted)
 }
 
-/// Takes a mount out of the tree.
+/// Detaches a mount.
 ///
 /// # Errors
 /// As for [`unmount`].
@@ -61,12 +60,12 @@ pub(crate) fn detach(dir: &Path, when: When) -> Result<()> {
     }
 }
 
-/// Only root may unmount; `fusermount3` may, for those who mounted.
+/// Only root may unmount; for other users `fusermount3` unmounts what they mounted.
 fn ask_fusermount(dir: &Path, when: When) -> Result<()> {
     let mut command = Command::new("fusermount3");
     command.arg("-u").args((when == When::Closed).then_some("-z")).arg("--").arg(dir);
     let output = command.output().map_err(|error| {
-        Error::io("running fusermount3, which unmounts for users (Debian: package fuse3)", &error)
+        Error::io("running fusermount3 to unmount (Debian: package fuse3)", &error)
     })?;
     let said = String::from_utf8_lossy(&output.stderr);
     match output.status.success() {
@@ -82,13 +81,13 @@ fn ask_fusermount(dir: &Path, when: When) -> Result<()> {
 #[cold]
 fn in_use(dir: &Path) -> Error {
     let message = format!(
-        "{} is in use: end what has files open there (`fuser -vm` lists it), or unmount with --lazy",
+        "{} is in use: end the programs that have files open there (`fuser -vm` lists them), or unmount with --lazy",
         dir.display()
     );
     Error::new(ErrorKind::Busy, message)
 }
 
-/// The process that serves the mount; `None` where it died, or is none of ours.
+/// The server of the mount; `None` if it died, or is not Esker.
 fn server_of(dir: &Path) -> Option<Pid> {
     let mut text = [0; 16];
     let len = rustix::fs::getxattr(dir, SERVER_ATTRIBUTE, &mut text).ok()?;
@@ -96,9 +95,9 @@ fn server_of(dir: &Path) -> Option<Pid> {
     Pid::from_raw(number)
 }
 
-fn bring_home(dir: &Path) -> Result<()> {
+fn write_back(dir: &Path) -> Result<()> {
     let synced = File::open(dir).and_then(|dir| dir.sync_all());
-    synced.map_err(|error| Error::io(format!("writing what {} has not", dir.display()), &error))
+    synced.map_err(|error| Error::io(format!("writing cached data of {}", dir.display()), &error))
 }
 
 fn wait_for_end(server: Pid) -> Result<()> {
@@ -116,7 +115,7 @@ fn wait_for_end(server: Pid) -> Result<()> {
 
 #[cold]
 fn still_there() -> Error {
-    let message = "it is unmounted, but the process that served it is still busy: the pool stays in \
-                   use until that has ended";
+    let message = "it is unmounted, but its server is still busy: the pool stays in use until that \
+                   process ends";
     Error::new(ErrorKind::TimedOut, message)
 }

@@ -6,8 +6,8 @@ use crate::unmount::SERVER_ATTRIBUTE;
 use dfs::XattrMode;
 use fuser::Errno;
 
-/// Beginnings of the names that are kept. The kernel asks for others on its own account (access control
-/// lists), and takes the answer for all files.
+/// Prefixes of the names that are stored. The kernel asks for others itself (access control lists), and caches the
+/// refusal for all files.
 const KEPT: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
 /// Linux: `XATTR_CREATE`.
 const CREATE: i32 = 1;
@@ -45,7 +45,7 @@ impl Served {
         of_number(self.inode(number)?.node().remove_xattr(name))
     }
 
-    /// The names, each with a zero byte behind it.
+    /// The names, each followed by a zero byte.
     pub(crate) fn attribute_names(&self, number: u64) -> Answer<Vec<u8>> {
         let names = of_number(self.inode(number)?.node().list_xattrs())?;
         Ok(names
