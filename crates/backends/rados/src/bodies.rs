@@ -194,7 +194,7 @@ async fn write_blob(space: &Space, id: [u8; 16], bytes: &[u8]) -> Result<()> {
     let mut op = WriteOp::new()?;
     op.create_new().write_full(bytes);
     let done = space.place.write(&object, op).await;
-    done.map(drop).map_err(|code| esker_librados::Place::error(code, "writing", &object))
+    done.map(drop).map_err(|code| esker_librados::IoContext::error(code, "writing", &object))
 }
 
 /// The objects of their own that a value names.

@@ -1,7 +1,7 @@
 //! The connection of this process. librados keeps threads, which a child made by fork does not have: it
 //! connects anew, and leaves what it inherited alone.
 use super::url::RadosUrl;
-use esker_librados::{Cluster, Place, Usage};
+use esker_librados::{Cluster, IoContext, Usage};
 use esker_os::ForkLock;
 use esker_types::Result;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ impl Session {
 pub(super) struct Namespace {
     session: Arc<Session>,
     name: String,
-    places: [ForkLock<Option<Place>>; CONNECTIONS],
+    places: [ForkLock<Option<IoContext>>; CONNECTIONS],
 }
 
 impl Namespace {
@@ -53,7 +53,7 @@ impl Namespace {
     }
 
     /// The connection on which nothing is under way, else the one with the least.
-    pub(super) fn place(&self) -> Result<Place> {
+    pub(super) fn place(&self) -> Result<IoContext> {
         let mut best = self.place_on(0)?;
         for index in 1..CONNECTIONS {
             if best.under_way() == 0 {
@@ -67,13 +67,13 @@ impl Namespace {
         Ok(best)
     }
 
-    fn place_on(&self, index: usize) -> Result<Place> {
+    fn place_on(&self, index: usize) -> Result<IoContext> {
         let mut known = self.places[index].lock();
         match &*known {
             Some(place) => Ok(place.clone()),
             None => {
                 let cluster = self.session.cluster(index)?;
-                let place = cluster.place(&self.session.url.pool, &self.name)?;
+                let place = cluster.io_context(&self.session.url.pool, &self.name)?;
                 *known = Some(place.clone());
                 Ok(place)
             }

@@ -2,7 +2,7 @@
 use super::names::{self, LOCK};
 use super::patch::Patch;
 use super::transaction::Settled;
-use esker_librados::{Compare, Entry, Found, Place, ReadOp};
+use esker_librados::{Compare, Entry, Found, IoContext, ReadOp};
 use esker_types::limits::{RADOS_PAGE, RADOS_TRIES_MAX};
 use esker_types::{Checksum, Error, ErrorKind, Result};
 
@@ -16,7 +16,7 @@ const GUARDED: i32 = -125;
 /// The namespace of a container, or of the pool.
 #[derive(Clone)]
 pub(super) struct Space {
-    pub(super) place: Place,
+    pub(super) place: IoContext,
     pub(super) checksum: Checksum,
 }
 
@@ -56,7 +56,7 @@ impl Space {
             let mut found = match self.place.read(object, op).await {
                 Ok(found) => found,
                 Err(ABSENT) => return Ok(None),
-                Err(code) => return Err(Place::error(code, "reading", object)),
+                Err(code) => return Err(IoContext::error(code, "reading", object)),
             };
             let lock = found.entries.iter().position(|entry| entry.key == LOCK);
             let Some(lock) = lock else { return Ok(Some(found)) };
@@ -92,7 +92,7 @@ impl Space {
                 }
                 Err(ABSENT) => return Ok(Page { version: None, entries: vec![], more: false }),
                 Err(GUARDED) => self.unlock(object).await?,
-                Err(code) => return Err(Place::error(code, "listing", object)),
+                Err(code) => return Err(IoContext::error(code, "listing", object)),
             }
         }
         Err(contended(object))
@@ -129,7 +129,7 @@ impl Space {
         match self.place.read(object, op).await {
             Ok(found) => Ok(Some(found.data)),
             Err(ABSENT | GUARDED) => Ok(None),
-            Err(code) => Err(Place::error(code, "reading", object)),
+            Err(code) => Err(IoContext::error(code, "reading", object)),
         }
     }
 
@@ -145,7 +145,7 @@ impl Space {
         match self.place.read(&object, op).await {
             Ok(found) => Ok(Some(found.data)),
             Err(ABSENT) => Ok(None),
-            Err(code) => Err(Place::error(code, "reading", &object)),
+            Err(code) => Err(IoContext::error(code, "reading", &object)),
         }
     }
 
@@ -161,7 +161,7 @@ impl Space {
                     None if patch.holds_anyway() => {}
                     None => return Ok(Outcome::Conflict),
                 },
-                Err(code) => return Err(Place::error(code, "writing", &patch.object)),
+                Err(code) => return Err(IoContext::error(code, "writing", &patch.object)),
             }
         }
         Err(contended(&patch.object))
@@ -174,7 +174,7 @@ impl Space {
         match self.place.read(object, op).await {
             Ok(found) => Ok(found.entries.into_iter().next().map(|entry| entry.value)),
             Err(ABSENT) => Ok(None),
-            Err(code) => Err(Place::error(code, "reading", object)),
+            Err(code) => Err(IoContext::error(code, "reading", object)),
         }
     }
 
@@ -191,7 +191,7 @@ impl Space {
         op.remove();
         match self.place.write(object, op).await {
             Ok(_) | Err(ABSENT) => Ok(()),
-            Err(code) => Err(Place::error(code, "removing", object)),
+            Err(code) => Err(IoContext::error(code, "removing", object)),
         }
     }
 }

@@ -9,7 +9,7 @@ use super::patch::Patch;
 use super::space::{Outcome, Space, contended, is_conflict};
 use crate::join_all;
 use esker_backend::encoding::{Parts, begin, finish};
-use esker_librados::{Compare, Place, ReadOp, WriteOp};
+use esker_librados::{Compare, IoContext, ReadOp, WriteOp};
 use esker_os::executor::task;
 use esker_types::limits::{RADOS_TRIES_MAX, RADOS_TX_BYTES_MAX};
 use esker_types::{Error, ErrorKind, Result};
@@ -76,7 +76,7 @@ impl Space {
         let mut op = WriteOp::new()?;
         op.create_new().write_full(&finish(record)).set([(STATE, PENDING)]);
         let done = self.place.write(&object, op).await;
-        done.map(drop).map_err(|code| Place::error(code, "writing", &object))
+        done.map(drop).map_err(|code| IoContext::error(code, "writing", &object))
     }
 
     /// Gives all objects to the transaction, in their order.
@@ -97,7 +97,7 @@ impl Space {
                     Some(other) => self.settle_for_writing(&patch.object, &other).await?,
                     None => return Ok(Outcome::Conflict),
                 },
-                Err(code) => return Err(Place::error(code, "writing", &patch.object)),
+                Err(code) => return Err(IoContext::error(code, "writing", &patch.object)),
             }
         }
         Err(contended(&patch.object))
@@ -111,7 +111,7 @@ impl Space {
         match self.place.write(&object, op).await {
             Ok(_) => Ok(true),
             Err(code) if is_conflict(code) => Ok(false),
-            Err(code) => Err(Place::error(code, "writing", &object)),
+            Err(code) => Err(IoContext::error(code, "writing", &object)),
         }
     }
 
@@ -142,7 +142,7 @@ impl Space {
         match self.place.write(object, op).await {
             Ok(_) => Ok(()),
             Err(code) if is_conflict(code) => Ok(()),
-            Err(code) => Err(Place::error(code, "writing", object)),
+            Err(code) => Err(IoContext::error(code, "writing", object)),
         }
     }
 
@@ -154,7 +154,7 @@ impl Space {
         let found = match self.place.read(&object, op).await {
             Ok(found) => found,
             Err(code) if is_conflict(code) => return Ok(None),
-            Err(code) => return Err(Place::error(code, "reading", &object)),
+            Err(code) => return Err(IoContext::error(code, "reading", &object)),
         };
         let state = found.entries.into_iter().next().map(|entry| entry.value).unwrap_or_default();
         let patches = read_patches(&found.data).ok_or_else(|| damaged(&object))?;

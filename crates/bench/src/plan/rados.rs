@@ -67,7 +67,7 @@ impl RadosPlan {
     pub fn run(&self, note: Note<'_>) -> Result<Report> {
         let url = RadosUrl::parse(&self.url)?.ok_or_else(|| self.no_ceph())?;
         let cluster = Cluster::connect(&url.settings)?;
-        let place = cluster.place(&url.pool, &format!("{}.by-hand", url.namespace))?;
+        let place = cluster.io_context(&url.pool, &format!("{}.by-hand", url.namespace))?;
         let pool = Pool::connect(&self.url, OpenMode::ReadWrite)?;
         let label = format!("bench-rados-{}", std::process::id());
         let new = NewContainer::named(&label);

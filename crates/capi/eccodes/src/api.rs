@@ -1,26 +1,26 @@
-//! The functions of ecCodes that are used, with the types they have in its header.
+//! The functions of ecCodes in use, with the types of its header.
 use libloading::Library;
 use std::ffi::{c_char, c_double, c_int, c_long, c_ulong, c_void};
 
-/// A context of ecCodes; only pointers to it are held.
+/// A context of ecCodes (opaque).
 #[repr(C)]
 pub(crate) struct Context(c_void);
 
-/// A message as ecCodes sees it; only pointers to it are held.
+/// A message of ecCodes (opaque).
 #[repr(C)]
 pub(crate) struct Handle(c_void);
 
-/// A walk over the keys of a message; only pointers to it are held.
+/// An iterator over the keys of a message (opaque).
 #[repr(C)]
 pub(crate) struct Keys(c_void);
 
-/// Takes what ecCodes has to say: context, severity, text.
+/// Callback for log messages of ecCodes: context, severity, text.
 pub(crate) type Log = unsafe extern "C" fn(*const Context, c_int, *const c_char);
 
-/// Declares the functions once: as a table of pointers, and as their look-up by name.
+/// Declares the functions once, as a table of pointers and as their look-up by name.
 macro_rules! functions {
     ($($name:ident: fn($($argument:ty),*) $(-> $result:ty)?;)*) => {
-        /// Pointers to the functions; those of a library that is never unloaded.
+        /// Pointers to the functions of a library that is never unloaded.
         pub(crate) struct Functions {
             $(pub(crate) $name: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
         }

@@ -1,4 +1,4 @@
-//! A message that is made.
+//! Messages that can be changed.
 use crate::api::Functions;
 use crate::library::c_string;
 use crate::{Field, failure};
@@ -8,8 +8,7 @@ use std::fmt::Display;
 use std::ops::Deref;
 use std::ptr::NonNull;
 
-/// A GRIB message of its own that can be changed, and read as a [`Field`]. ecCodes keeps what depends on a
-/// key in step with it.
+/// A copy of a GRIB message that can be changed, and read as a [`Field`]. ecCodes updates dependent keys.
 #[derive(Debug)]
 pub struct Draft<'a> {
     field: Field<'a>,
@@ -24,10 +23,10 @@ impl<'a> Draft<'a> {
     /// Sets a key to a whole number.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] where the message has no such key; [`ErrorKind::Invalid`] where it cannot
+    /// [`ErrorKind::NotFound`] if the message has no such key; [`ErrorKind::Invalid`] if it cannot
     /// have this value.
     pub fn set_long(&mut self, key: &str, value: i64) -> Result<()> {
-        // SAFETY: the handle lives and owns its bytes; the name is there during the call.
+        // SAFETY: the handle is valid and owns its bytes; the name lives during the call.
         self.set(key, value, |f, name| unsafe { (f.codes_set_long)(self.handle(), name, value) })
     }
 
@@ -36,7 +35,7 @@ impl<'a> Draft<'a> {
     /// # Errors
     /// As [`Draft::set_long`].
     pub fn set_double(&mut self, key: &str, value: f64) -> Result<()> {
-        // SAFETY: the handle lives and owns its bytes; the name is there during the call.
+        // SAFETY: the handle is valid and owns its bytes; the name lives during the call.
         self.set(key, value, |f, name| unsafe { (f.codes_set_double)(self.handle(), name, value) })
     }
 
@@ -48,12 +47,12 @@ impl<'a> Draft<'a> {
         let (text, mut bytes) = (c_string(value)?, value.len());
         let bytes = &raw mut bytes;
         self.set(key, value, |f, name| {
-            // SAFETY: the handle lives and owns its bytes; name, text and length are there during the call.
+            // SAFETY: the handle is valid and owns its bytes; name, text and length live during the call.
             unsafe { (f.codes_set_string)(self.handle(), name, text.as_ptr(), bytes) }
         })
     }
 
-    /// Has `set` give a key its value.
+    /// Sets a key by `set`.
     fn set(
         &self,
         key: &str,
@@ -65,7 +64,7 @@ impl<'a> Draft<'a> {
         self.library().check(code, format_args!("set {key:?} to {value}"))
     }
 
-    /// Packs these values, as many as the grid has points.
+    /// Packs these values, one for each grid point.
     ///
     /// # Errors
     /// As [`Draft::set_long`].
@@ -81,7 +80,7 @@ impl<'a> Draft<'a> {
     /// Another message with the same content.
     ///
     /// # Errors
-    /// [`ErrorKind::NoMemory`] where there is no room.
+    /// [`ErrorKind::NoMemory`] if memory runs out.
     pub fn try_clone(&self) -> Result<Self> {
         // SAFETY: the handle lives; its copy owns its bytes.
         let made = self.library().call(|f| unsafe { (f.codes_handle_clone)(self.handle()) });

@@ -1,16 +1,16 @@
-//! What bytes must look like before ecCodes may see them: it takes anything for a message, and some releases
-//! end the process over one that is cut.
+//! Checks bytes before ecCodes sees them: it accepts anything as a message, and some releases abort the process on a
+//! truncated one.
 use esker_types::{Error, ErrorKind, Result};
 
-/// What every message begins and ends with.
+/// The start and the end of every message.
 const BEGIN: &[u8] = b"GRIB";
 const END: &[u8] = b"7777";
 
-/// Where the length stands: editions 1 and 2, in octets from the beginning.
+/// The octets of the length in editions 1 and 2, counted from 0.
 const LENGTH_1: std::ops::Range<usize> = 4..7;
 const LENGTH_2: std::ops::Range<usize> = 8..16;
 
-/// Bit of the length of edition 1 that says that it counts otherwise (messages from 8 MiB).
+/// Bit of the length of edition 1 that marks another unit (messages from 8 MiB).
 const LARGE_1: u64 = 0x80_0000;
 
 /// Whether `message` is one GRIB message from its first to its last byte.
@@ -20,12 +20,12 @@ pub(crate) fn check(message: &[u8]) -> Result<()> {
     } else if !message.ends_with(END) || message.len() < LENGTH_2.end + END.len() {
         "they do not end in 7777"
     } else if !has_length(message) {
-        "the length in them is another, or the edition is neither 1 nor 2"
+        "their stated length differs, or the edition is neither 1 nor 2"
     } else {
         return Ok(());
     };
     let bytes = message.len();
-    Err(Error::new(ErrorKind::Invalid, format!("{bytes} bytes are no GRIB message: {wrong}")))
+    Err(Error::new(ErrorKind::Invalid, format!("{bytes} bytes are not a GRIB message: {wrong}")))
 }
 
 fn has_length(message: &[u8]) -> bool {

@@ -1,4 +1,4 @@
-//! What ecCodes answers and says, as errors.
+//! Return codes and log messages of ecCodes as errors.
 use crate::api::{Context, Functions};
 use crate::limits::EXPLANATION_BYTES_MAX;
 use esker_types::{Error, ErrorKind, Result};
@@ -15,16 +15,16 @@ const NOT_FOUND: c_int = -10;
 const OUT_OF_MEMORY: c_int = -17;
 
 thread_local! {
-    /// The first complaint of ecCodes during a call of this thread: later ones are its consequences.
+    /// The first error message of ecCodes during a call of this thread: later ones are its consequences.
     static COMPLAINT: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Forgets what was said before.
+/// Discards earlier messages.
 pub(crate) fn listen() {
     COMPLAINT.with_borrow_mut(String::clear);
 }
 
-/// Takes what ecCodes logs, in place of its own output to standard error.
+/// Receives what ecCodes logs, instead of its own output to standard error.
 ///
 /// # Safety
 /// `text` is null or a C string, as ecCodes passes it.
@@ -44,12 +44,12 @@ pub(crate) unsafe extern "C" fn log(_: *const Context, severity: c_int, text: *c
     });
 }
 
-/// An error for `code` if that is one; `doing` says what was asked.
+/// The error for `code`, if it is one; `doing` says what was asked.
 pub(crate) fn check(functions: &Functions, code: c_int, doing: impl Display) -> Result<()> {
     if code == 0 {
         return Ok(());
     }
-    // SAFETY: ecCodes answers any number with a C string that is never freed.
+    // SAFETY: ecCodes returns for any number a C string that is never freed.
     let meaning = unsafe { (functions.codes_get_error_message)(code) };
     let meaning = match meaning.is_null() {
         true => format!("error {code}").into(),
@@ -64,7 +64,7 @@ pub(crate) fn check(functions: &Functions, code: c_int, doing: impl Display) -> 
     Err(explained(kind, format!("ecCodes cannot {doing}: {meaning}")))
 }
 
-/// An error with what ecCodes complained of.
+/// An error with the message of ecCodes.
 pub(crate) fn explained(kind: ErrorKind, message: String) -> Error {
     match COMPLAINT.with_borrow_mut(std::mem::take) {
         complaint if complaint.is_empty() => Error::new(kind, message),

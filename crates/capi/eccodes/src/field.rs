@@ -1,4 +1,4 @@
-//! A message that is read.
+//! Messages for reading.
 use crate::api::{Functions, Handle, Keys};
 use crate::library::c_string;
 use crate::limits::{KEYS_MAX, TEXT_BYTES_MAX, VALUES_MAX};
@@ -8,11 +8,10 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
 
-/// The walk over keys leaves out those it had before (`CODES_KEYS_ITERATOR_SKIP_DUPLICATES`).
+/// The iterator skips duplicate keys (`CODES_KEYS_ITERATOR_SKIP_DUPLICATES`).
 const SKIP_DUPLICATES: std::ffi::c_ulong = 1 << 5;
 
-/// One GRIB message as ecCodes understands it, for reading. Of a message with several fields it is the
-/// first.
+/// One decoded GRIB message, for reading. If it has several fields, this is the first.
 pub struct Field<'a> {
     library: &'a Library,
     handle: NonNull<Handle>,
@@ -44,12 +43,12 @@ impl<'a> Field<'a> {
     /// The value of a key as text, as ecCodes spells it.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] where the message has no such key; [`ErrorKind::Invalid`] where its value
-    /// cannot be worked out.
+    /// [`ErrorKind::NotFound`] if the message has no such key; [`ErrorKind::Invalid`] if its value
+    /// cannot be computed.
     pub fn text(&self, key: &str) -> Result<String> {
         let name = c_string(key)?;
         self.text_of(key, |f, buffer, bytes| {
-            // SAFETY: the handle lives; the buffer has as many bytes as `bytes` says.
+            // SAFETY: the handle is valid; the buffer has `bytes` bytes.
             unsafe { (f.codes_get_string)(self.handle(), name.as_ptr(), buffer, bytes) }
         })
     }
@@ -60,7 +59,7 @@ impl<'a> Field<'a> {
     /// As [`Field::text`].
     pub fn long(&self, key: &str) -> Result<i64> {
         let (name, mut value) = (c_string(key)?, 0);
-        // SAFETY: the handle lives; name and value are there during the call.
+        // SAFETY: the handle is valid; name and value live during the call.
         let get = |f: &Functions| unsafe {
             (f.codes_get_long)(self.handle(), name.as_ptr(), &raw mut value)
         };
@@ -88,8 +87,8 @@ impl<'a> Field<'a> {
         Ok(keys)
     }
 
-    /// The values of the field, unpacked, in the order of the message; where the bitmap has none stands
-    /// the value of the key `missingValue`.
+    /// The values of the field, unpacked, in the order of the message. Values that the bitmap leaves out are that of the
+    /// key `missingValue`.
     ///
     /// # Errors
     /// As [`Field::doubles`].
@@ -97,21 +96,20 @@ impl<'a> Field<'a> {
         self.doubles("values")
     }
 
-    /// The numbers of a key that has many, such as `values`, `latitudes` or `longitudes` (degrees, in the
-    /// order of the values).
+    /// The numbers of an array key, such as `values`, `latitudes` or `longitudes` (degrees, in the order of the values).
     ///
     /// # Errors
-    /// As [`Field::text`]; [`ErrorKind::NoMemory`] where there is no room, or beyond [`VALUES_MAX`] numbers.
+    /// As [`Field::text`]; [`ErrorKind::NoMemory`] if there is no room, or beyond [`VALUES_MAX`] numbers.
     pub fn doubles(&self, key: &str) -> Result<Vec<f64>> {
         let (name, mut count) = (c_string(key)?, 0);
-        // SAFETY: the handle lives, `name` and `count` are there during the call.
+        // SAFETY: the handle is valid; `name` and `count` live during the call.
         let code = self
             .library
             .call(|f| unsafe { (f.codes_get_size)(self.handle(), name.as_ptr(), &raw mut count) });
         self.library.check(code, format_args!("count the numbers of {key:?}"))?;
         let mut numbers = room_for(count)?;
         let place = numbers.as_mut_ptr();
-        // SAFETY: the handle lives; at `place` there is room for as many numbers as `count` says.
+        // SAFETY: the handle is valid; `place` has room for `count` numbers.
         let code = self.library.call(|f| unsafe {
             (f.codes_get_double_array)(self.handle(), name.as_ptr(), place, &raw mut count)
         });
@@ -132,7 +130,7 @@ impl<'a> Field<'a> {
             let code =
                 unsafe { (f.codes_get_message)(self.handle(), &raw mut data, &raw mut bytes) };
             if code == 0 && !data.is_null() {
-                // SAFETY: ecCodes says that so many bytes are there; nothing changes them meanwhile.
+                // SAFETY: ecCodes returns the number of bytes; nothing changes them meanwhile.
                 copy.extend_from_slice(unsafe {
                     std::slice::from_raw_parts(data.cast::<u8>(), bytes)
                 });
@@ -143,7 +141,7 @@ impl<'a> Field<'a> {
         Ok(copy)
     }
 
-    /// Has `get` fill a buffer of so many bytes with a C string.
+    /// Reads a C string of up to `bytes` bytes by `get`.
     fn text_of(
         &self,
         key: &str,
@@ -170,7 +168,7 @@ impl std::fmt::Debug for Field<'_> {
     }
 }
 
-/// Zeros for `count` values; never aborts for want of memory.
+/// Zeros for `count` values; an error if memory runs out.
 fn room_for(count: usize) -> Result<Vec<f64>> {
     let mut values = Vec::new();
     if count > VALUES_MAX || values.try_reserve_exact(count).is_err() {
@@ -182,7 +180,7 @@ fn room_for(count: usize) -> Result<Vec<f64>> {
     Ok(values)
 }
 
-/// A walk over the keys of a name space.
+/// An iterator over the keys of a name space.
 struct Walk<'a> {
     field: &'a Field<'a>,
     keys: NonNull<Keys>,
@@ -191,7 +189,7 @@ struct Walk<'a> {
 impl<'a> Walk<'a> {
     fn new(field: &'a Field<'a>, space: &str) -> Result<Self> {
         let name = c_string(space)?;
-        // SAFETY: the handle lives longer than the walk; ecCodes copies the name.
+        // SAFETY: the handle outlives the iterator; ecCodes copies the name.
         let keys = field.library.call(|f| unsafe {
             (f.codes_keys_iterator_new)(field.handle(), SKIP_DUPLICATES, name.as_ptr())
         });
@@ -201,9 +199,9 @@ impl<'a> Walk<'a> {
         Ok(Self { field, keys })
     }
 
-    /// Goes to the next key, if there is one.
+    /// Advances to the next key, if there is one.
     fn advance(&self) -> bool {
-        // SAFETY: the walk lives.
+        // SAFETY: the iterator is valid.
         self.field.library.call(|f| unsafe { (f.codes_keys_iterator_next)(self.keys.as_ptr()) })
             == 1
     }
@@ -211,7 +209,7 @@ impl<'a> Walk<'a> {
     /// The name of the key.
     fn name(&self) -> String {
         self.field.library.call(|f| {
-            // SAFETY: the walk lives and stands on a key; the name is a C string until it moves on.
+            // SAFETY: the iterator is valid and at a key; the name is a C string until it advances.
             let name = unsafe { (f.codes_keys_iterator_get_name)(self.keys.as_ptr()) };
             // SAFETY: as above, and not null.
             let name =
@@ -223,7 +221,7 @@ impl<'a> Walk<'a> {
     /// The value of the key.
     fn value(&self, name: &str) -> Result<String> {
         self.field.text_of(name, |f, buffer, bytes| {
-            // SAFETY: the walk lives and stands on a key; the buffer has as many bytes as `bytes` says.
+            // SAFETY: the iterator is valid and at a key; the buffer has `bytes` bytes.
             unsafe { (f.codes_keys_iterator_get_string)(self.keys.as_ptr(), buffer, bytes) }
         })
     }
@@ -231,7 +229,7 @@ impl<'a> Walk<'a> {
 
 impl Drop for Walk<'_> {
     fn drop(&mut self) {
-        // SAFETY: the walk is not used after this.
+        // SAFETY: the iterator is not used after this.
         self.field.library.call(|f| unsafe { (f.codes_keys_iterator_delete)(self.keys.as_ptr()) });
     }
 }

@@ -1,13 +1,13 @@
-//! ecCodes, the C library that knows what a GRIB message says: found and loaded when it is first wanted,
-//! so that nothing is needed to build and a machine without it gets an error that says what to install.
+//! Binding to ecCodes, the C library that decodes GRIB. It is loaded on first use, so builds do not need it, and on a
+//! machine without it the error says what to install.
 //!
-//! [`Library`] is the loaded library, [`Field`] reads a message in place, [`Draft`] makes one. Not every
-//! build of ecCodes may be used by several threads at once (that of Debian may not), so one lock of the process
-//! stands before every call, and a fork waits for the call that is under way; other users of the same ecCodes
-//! in the process do not know of it. What ecCodes says about an error becomes part of the error. ecCodes ends the
-//! process where one of its own assertions fails, which nothing here can prevent.
+//! [`Library`] is the loaded library, [`Field`] reads a message in place, [`Draft`] is one that can be changed. Not every
+//! build of ecCodes is thread-safe (that of Debian is not), so a lock of the process serialises all calls, and a fork
+//! waits for the current one. Other users of the same ecCodes in the process do not take this lock. Messages of ecCodes
+//! become part of the error. If one of its assertions fails, ecCodes aborts the process; nothing here can prevent that.
 //!
 //! Functions, constants and their meaning: the public C API of ecCodes (`eccodes.h`).
+#![allow(unsafe_code)]
 mod api;
 mod draft;
 mod envelope;

@@ -7,20 +7,19 @@ use std::path::{Path, PathBuf};
 use std::ptr::{self, NonNull};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// ecCodes, loaded. It stays loaded until the process ends.
+/// The loaded ecCodes. It stays loaded until the process ends.
 pub struct Library {
     functions: Functions,
     file: PathBuf,
 }
 
 impl Library {
-    /// The library of this process, which is looked for by the first call: in the file that the environment
-    /// variable `ESKER_ECCODES` names; else in the folders that `ECCODES_DIR`, `ECCODES_HOME`, `ECCODES_PATH`,
-    /// `VIRTUAL_ENV` and `CONDA_PREFIX` name, where it may be part of the Python package `eccodeslib`; else
-    /// where the system has its libraries.
+    /// The library of this process. The first call searches for it: the file that the environment variable `ESKER_ECCODES`
+    /// names; else the directories in `ECCODES_DIR`, `ECCODES_HOME`, `ECCODES_PATH`, `VIRTUAL_ENV` and `CONDA_PREFIX`, also
+    /// as part of the Python package `eccodeslib`; else the library directories of the system.
     ///
     /// # Errors
-    /// [`ErrorKind::NotSupported`] where there is none, with what was tried and what to install.
+    /// [`ErrorKind::NotSupported`] if there is none; the message says what was tried and what to install.
     pub fn shared() -> Result<&'static Self> {
         static SHARED: OnceLock<Result<Library>> = OnceLock::new();
         SHARED.get_or_init(|| Self::first_of(&search::candidates())).as_ref().map_err(Error::clone)
@@ -29,7 +28,7 @@ impl Library {
     /// The library in `file`.
     ///
     /// # Errors
-    /// [`ErrorKind::NotSupported`] where it cannot be loaded.
+    /// [`ErrorKind::NotSupported`] if it cannot be loaded.
     pub fn load(file: &Path) -> Result<Self> {
         Self::first_of(&[file.as_os_str().to_owned()])
     }
@@ -47,12 +46,12 @@ impl Library {
 
     fn open(file: &OsStr) -> std::result::Result<Self, libloading::Error> {
         for companion in search::companions(Path::new(file)) {
-            // One that fails is named by the error of what needs it.
+            // If one fails, the error of the library that needs it says so.
             let _ = load(companion.as_os_str()).map(std::mem::forget);
         }
         let library = load(file)?;
         let functions = Functions::of(&library)?;
-        // The pointers live as long as the process, so the library does.
+        // Never unloaded: the pointers live as long as the process.
         std::mem::forget(library);
         let loaded = Self { functions, file: PathBuf::from(file) };
         // SAFETY: `log` lives as long as the process and keeps to the type of the function.
@@ -69,15 +68,15 @@ impl Library {
     /// The release, such as `2.28.0`.
     #[must_use]
     pub fn version(&self) -> String {
-        // SAFETY: it takes nothing and answers with a number.
+        // SAFETY: it has no arguments and returns a number.
         let version = self.call(|f| unsafe { (f.codes_get_api_version)() });
         format!("{}.{}.{}", version / 10_000, version / 100 % 100, version % 100)
     }
 
-    /// Reads `message` where it lies: one whole GRIB message, nothing before or after it.
+    /// Reads `message` in place: one whole GRIB message, nothing before or after it.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] where ecCodes does not understand it.
+    /// [`ErrorKind::Invalid`] if ecCodes cannot decode it.
     pub fn field<'a>(&'a self, message: &'a [u8]) -> Result<Field<'a>> {
         envelope::check(message)?;
         let (data, bytes) = (message.as_ptr().cast::<c_void>(), message.len());
@@ -87,7 +86,7 @@ impl Library {
         Ok(Field::new(self, made.ok_or_else(|| not_understood(bytes))?))
     }
 
-    /// A message of its own to change, which begins as a copy of `message`.
+    /// A message to change, initially a copy of `message`.
     ///
     /// # Errors
     /// As [`Library::field`].
@@ -102,10 +101,10 @@ impl Library {
         Ok(Draft::new(Field::new(self, made)))
     }
 
-    /// A message to change, which begins as the sample of ecCodes with this name, such as `GRIB2`.
+    /// A message to change, initially the sample of ecCodes with this name, such as `GRIB2`.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] where ecCodes has no such sample.
+    /// [`ErrorKind::NotFound`] if ecCodes has no such sample.
     pub fn sample(&self, name: &str) -> Result<Draft<'_>> {
         let text = c_string(name)?;
         // SAFETY: a C string that is there during the call.
@@ -123,20 +122,20 @@ impl Library {
         Ok(Draft::new(Field::new(self, made)))
     }
 
-    /// The fields of a message with several, as messages with one field each: the multi-field support of
-    /// ecCodes. A message with one field comes back as it is.
+    /// The fields of a multi-field message, as messages with one field each, by the multi-field support of ecCodes. A
+    /// message with one field is returned as it is.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] where ecCodes does not understand it.
+    /// [`ErrorKind::Invalid`] if ecCodes cannot decode it.
     pub fn split(&self, message: &[u8]) -> Result<Vec<Vec<u8>>> {
         envelope::check(message)?;
-        // Where it is in a message, ecCodes keeps for the whole process.
+        // ecCodes keeps its position in a message for the whole process.
         static SPLITS: Mutex<()> = Mutex::new(());
         let _one_at_a_time = SPLITS.lock().unwrap_or_else(PoisonError::into_inner);
         let mut copy = message.to_vec();
         let (mut data, mut bytes) = (copy.as_mut_ptr().cast::<c_void>(), copy.len());
         let mut fields = Vec::new();
-        // SAFETY: null names what is read from memory; where it was there is forgotten.
+        // SAFETY: null refers to messages in memory; it resets the position.
         self.call(|f| unsafe {
             (f.codes_grib_multi_support_reset_file)(context(f), ptr::null_mut())
         });
@@ -146,7 +145,7 @@ impl Library {
         Ok(fields)
     }
 
-    /// The next field of a message with several; none after the last.
+    /// The next field of a multi-field message; none after the last.
     fn next_of(
         &self,
         data: &mut *mut c_void,
@@ -177,14 +176,14 @@ impl Library {
         NonNull::new(self.call(make))
     }
 
-    /// Calls functions of the library: one thread at a time, and what it complains of is kept.
+    /// Calls functions of the library under the lock, and keeps its error messages.
     pub(crate) fn call<T>(&self, call: impl FnOnce(&Functions) -> T) -> T {
         let _one_at_a_time = turn::take();
         failure::listen();
         call(&self.functions)
     }
 
-    /// An error for a code of the call before, if it is one.
+    /// The error for the code of the previous call, if it is one.
     pub(crate) fn check(&self, code: c_int, doing: impl std::fmt::Display) -> Result<()> {
         failure::check(&self.functions, code, doing)
     }
@@ -197,11 +196,11 @@ impl std::fmt::Debug for Library {
 }
 
 fn load(file: &OsStr) -> std::result::Result<libloading::Library, libloading::Error> {
-    // SAFETY: what runs on loading is the library's own; the user or the system named it as ecCodes.
+    // SAFETY: loading runs code of the library, which the user or the system named as ecCodes.
     unsafe { libloading::Library::new(file) }
 }
 
-/// The one context that is used.
+/// The default context.
 fn context(functions: &Functions) -> *mut Context {
     // SAFETY: it takes nothing; null would be understood as the same context.
     unsafe { (functions.codes_context_get_default)() }
@@ -214,7 +213,7 @@ pub(crate) fn c_string(text: &str) -> Result<CString> {
 }
 
 fn not_understood(bytes: usize) -> Error {
-    let message = format!("ecCodes does not understand a message of {bytes} bytes");
+    let message = format!("ecCodes cannot decode a message of {bytes} bytes");
     failure::explained(ErrorKind::Invalid, message)
 }
 
@@ -224,7 +223,9 @@ fn missing(tried: &[String]) -> Error {
          in {}",
         search::VARIABLE
     );
-    let message =
-        format!("ecCodes, which reads GRIB, cannot be loaded: {}; {remedy}", tried.join("; "));
+    let message = format!(
+        "ecCodes, the library that decodes GRIB, cannot be loaded: {}; {remedy}",
+        tried.join("; ")
+    );
     Error::new(ErrorKind::NotSupported, message)
 }

@@ -1,19 +1,19 @@
-//! Where ecCodes may be.
+//! The search for ecCodes.
 use std::env;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// Environment variable that names the file of the library; nothing else is tried where it is set.
+/// Environment variable that names the file of the library; if it is set, nothing else is tried.
 pub const VARIABLE: &str = "ESKER_ECCODES";
 
-/// Names that the system's search for libraries is asked for.
+/// File names that the loader of the system searches.
 const NAMES: [&str; 3] = ["libeccodes.so.0", "libeccodes.so", "libeccodes.dylib"];
 
-/// Variables that name a folder ecCodes or a whole environment was installed to.
+/// Variables that name a directory in which ecCodes or a whole environment is installed.
 const PREFIXES: [&str; 5] =
     ["ECCODES_DIR", "ECCODES_HOME", "ECCODES_PATH", "VIRTUAL_ENV", "CONDA_PREFIX"];
 
-/// Folders with libraries below a prefix.
+/// Library directories below a prefix.
 const FOLDERS: [&str; 2] = ["lib", "lib64"];
 
 /// Libraries of the Python package `eckitlib` that ecCodes of the package `eccodeslib` beside it needs and
@@ -26,7 +26,7 @@ const COMPANIONS: [&str; 5] = [
     "libeckit_geo.so",
 ];
 
-/// What to try, in this order: what the user named, what the environment in use has, what the system has.
+/// The files to try, in this order: the one that the user named, those of the active environment, those of the system.
 pub(crate) fn candidates() -> Vec<OsString> {
     let Some(named) = env::var_os(VARIABLE).filter(|file| !file.is_empty()) else {
         let prefixes = PREFIXES.iter().filter_map(env::var_os).map(PathBuf::from);
@@ -45,14 +45,14 @@ fn below(prefix: &Path) -> Vec<PathBuf> {
     files.filter(|file| file.is_file()).collect()
 }
 
-/// The folders of Python packages below a prefix.
+/// The directories of Python packages below a prefix.
 fn python_packages(prefix: &Path) -> Vec<PathBuf> {
     let Ok(entries) = prefix.join("lib").read_dir() else { return Vec::new() };
     let pythons = entries.filter_map(|entry| Some(entry.ok()?.path()));
     pythons.map(|python| python.join("site-packages")).filter(|folder| folder.is_dir()).collect()
 }
 
-/// What has to be loaded before `file`, if that lies in a Python package.
+/// The libraries to load before `file`, if that is in a Python package.
 pub(crate) fn companions(file: &Path) -> Vec<PathBuf> {
     let Some(packages) = file.ancestors().nth(3) else { return Vec::new() };
     let folders = FOLDERS.map(|folder| packages.join("eckitlib").join(folder));

@@ -1,4 +1,5 @@
 //! Children of a process whose threads are busy with ecCodes.
+#![allow(unsafe_code)]
 use esker_eccodes::Library;
 use esker_types::Result;
 use std::sync::atomic::{AtomicBool, Ordering};

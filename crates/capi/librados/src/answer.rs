@@ -1,6 +1,5 @@
-//! Answers to operations: futures that a callback of librados completes, or, where the thread has nothing else to do,
-//! that wait in place. The callback comes from another thread of librados, which takes as long as a small
-//! operation.
+//! Answers to operations: futures that a callback of librados completes, or that block the thread if it has nothing
+//! else to do. The callback runs on another thread of librados, and that switch costs as much as a small operation.
 use crate::api::{Functions, RawCompletion};
 use esker_os::executor::may_block;
 use std::ffi::{c_int, c_void};
@@ -11,22 +10,22 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-/// An operation under way, with what it owns until librados is done with it.
+/// A pending operation and the buffers it owns until librados is done with them.
 struct Shared<T> {
     functions: &'static Functions,
-    state: Mutex<State<T>>,
+    state: Mutex<OperationState<T>>,
 }
 
-struct State<T> {
-    /// Code and version, once it is over.
+struct OperationState<T> {
+    /// Return code and version, once it is complete.
     outcome: Option<(c_int, u64)>,
-    /// Taken by whoever gets the answer.
+    /// Taken with the answer.
     owned: Option<T>,
     waker: Option<Waker>,
 }
 
 impl<T> Shared<T> {
-    fn state(&self) -> MutexGuard<'_, State<T>> {
+    fn state(&self) -> MutexGuard<'_, OperationState<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -42,7 +41,7 @@ impl<T> Shared<T> {
     }
 }
 
-/// Counts an operation for as long as its answer is not taken.
+/// Counts an operation until its answer is taken.
 struct Counted(Arc<AtomicUsize>);
 
 impl Counted {
@@ -58,14 +57,14 @@ impl Drop for Counted {
     }
 }
 
-/// An operation that its thread waits for.
+/// An operation that its thread blocks on.
 struct Awaited<T> {
     functions: &'static Functions,
     completion: *mut RawCompletion,
     owned: Option<T>,
 }
 
-// SAFETY: librados does not care which thread waits.
+// SAFETY: any thread may wait for it.
 unsafe impl<T: Send> Send for Awaited<T> {}
 
 impl<T> Awaited<T> {
@@ -84,14 +83,14 @@ impl<T> Awaited<T> {
 
 impl<T> Drop for Awaited<T> {
     fn drop(&mut self) {
-        // What librados fills must stay until it is done, even if nobody asks any more.
+        // The buffers that librados fills must stay until it is done, even if the answer is dropped.
         self.wait();
-        // SAFETY: the completion is used no more.
+        // SAFETY: the completion is not used after this.
         unsafe { (self.functions.rados_aio_release)(self.completion) };
     }
 }
 
-/// Begins an operation that this thread waits for.
+/// Starts an operation that this thread blocks on.
 fn begin_awaited<T>(
     functions: &'static Functions,
     owned: T,
@@ -99,14 +98,14 @@ fn begin_awaited<T>(
 ) -> Result<Awaited<T>, c_int> {
     let mut completion = ptr::null_mut();
     let create = functions.rados_aio_create_completion2;
-    // SAFETY: nobody is called; the call sets `completion`.
+    // SAFETY: there is no callback; the call sets `completion`.
     let code = unsafe { create(ptr::null_mut(), None, &raw mut completion) };
     let code = if code < 0 { code } else { operate(completion) };
     match code < 0 {
         false => Ok(Awaited { functions, completion, owned: Some(owned) }),
         true => {
             if !completion.is_null() {
-                // SAFETY: nothing was begun with it.
+                // SAFETY: no operation was started with it.
                 unsafe { (functions.rados_aio_release)(completion) };
             }
             Err(code)
@@ -114,15 +113,15 @@ fn begin_awaited<T>(
     }
 }
 
-/// Begins an operation: `operate` hands the completion to librados and returns its code.
+/// Starts an operation: `operate` passes the completion to librados and returns its code.
 ///
-/// `owned` is kept, at least, until librados says that the operation is over.
+/// `owned` is kept at least until librados completes the operation.
 fn begin_told<T: Send + 'static>(
     functions: &'static Functions,
     owned: T,
     operate: impl FnOnce(*mut RawCompletion) -> c_int,
 ) -> Arc<Shared<T>> {
-    let state = State { outcome: None, owned: Some(owned), waker: None };
+    let state = OperationState { outcome: None, owned: Some(owned), waker: None };
     let shared = Arc::new(Shared { functions, state: Mutex::new(state) });
     let argument = Arc::into_raw(Arc::clone(&shared));
     let mut completion = ptr::null_mut();
@@ -133,26 +132,26 @@ fn begin_told<T: Send + 'static>(
     };
     let code = if code < 0 { code } else { operate(completion) };
     if code < 0 {
-        // SAFETY: nothing was begun, so `done` is not called.
+        // SAFETY: no operation was started, so `done` is not called.
         drop(unsafe { Arc::from_raw(argument) });
         shared.complete(code, 0);
     }
     if !completion.is_null() {
-        // SAFETY: librados keeps the completion until it is over.
+        // SAFETY: librados keeps the completion until the operation is complete.
         unsafe { (functions.rados_aio_release)(completion) };
     }
     shared
 }
 
-/// Called by librados when an operation is over.
+/// Called by librados when an operation is complete.
 ///
 /// # Safety
-/// `argument` is what [`begin`] made of an `Arc`, and comes once.
+/// `argument` is the pointer that [`begin`] made of an `Arc`; it is passed once.
 unsafe extern "C" fn done<T: Send + 'static>(
     completion: *mut RawCompletion,
     argument: *mut c_void,
 ) {
-    // SAFETY: the argument is the pointer that `begin` made of an `Arc`, and comes back once.
+    // SAFETY: the argument is the pointer that `begin` made of an `Arc`, and is passed once.
     let shared = unsafe { Arc::from_raw(argument.cast::<Shared<T>>()) };
     let functions = shared.functions;
     // SAFETY: the completion is valid during its callback.
@@ -162,12 +161,12 @@ unsafe extern "C" fn done<T: Send + 'static>(
             (functions.rados_aio_get_version)(completion),
         )
     };
-    // A waker is the caller's code; nothing may unwind into librados.
+    // A waker runs the caller's code; a panic must not unwind into librados.
     let wake = std::panic::AssertUnwindSafe(|| shared.complete(code, version));
     let _ = std::panic::catch_unwind(wake);
 }
 
-/// Something that takes its answer from an operation that is over; `None` before.
+/// Takes the answer of an operation; `None` until it is complete.
 trait Ask<T>: Send + Sync {
     fn ask(&self, context: &Context<'_>) -> Option<Result<T, i32>>;
 }
@@ -207,7 +206,7 @@ where
     }
 }
 
-/// One that failed before it began.
+/// An operation that failed to start.
 struct Refused(c_int);
 
 impl<T> Ask<T> for Refused {
@@ -218,12 +217,12 @@ impl<T> Ask<T> for Refused {
 
 /// The answer to an operation, or the code of librados for its failure: a negative errno.
 ///
-/// The operation goes on when this is dropped.
+/// The operation continues if this is dropped.
 pub struct Answer<T>(Box<dyn Ask<T>>);
 
 impl<T: 'static> Answer<T> {
-    /// Begins an operation: `operate` hands the completion to librados and returns its code. What is `owned` is
-    /// kept until the operation is over.
+    /// Starts an operation: `operate` passes the completion to librados and returns its code. `owned` is
+    /// kept until the operation is complete.
     pub(crate) fn begin<O: Send + 'static>(
         functions: &'static Functions,
         under_way: &Arc<AtomicUsize>,

@@ -1,8 +1,8 @@
-//! The functions of librados that are used, with the types they have in its header.
+//! The functions of librados in use, with the types of its header.
 use libloading::Library;
 use std::ffi::{c_char, c_int, c_uchar, c_void};
 
-/// Declares types of which only pointers are held.
+/// Declares opaque types.
 macro_rules! opaque {
     ($($(#[$doc:meta])* $name:ident;)*) => {
         $($(#[$doc])* #[repr(C)] pub(crate) struct $name(c_void);)*
@@ -12,21 +12,21 @@ macro_rules! opaque {
 opaque! {
     /// A connection to a cluster.
     RawCluster;
-    /// A pool and namespace of it.
-    RawPlace;
-    /// Tells of the end of an operation.
+    /// An I/O context: a pool and a namespace of it.
+    RawIoContext;
+    /// A completion: reports the end of an operation.
     RawCompletion;
-    /// What is to be written to an object.
+    /// A write operation on an object.
     RawWrite;
-    /// What is to be read of an object.
+    /// A read operation on an object.
     RawRead;
-    /// Entries of an object's map.
+    /// An iterator over entries of an object's map.
     RawEntries;
-    /// A walk over the objects of a namespace.
+    /// A listing of the objects of a namespace.
     RawList;
 }
 
-/// What a cluster says of its space.
+/// Space of a cluster, as librados reports it.
 #[repr(C)]
 #[derive(Default)]
 pub(crate) struct RawUsage {
@@ -36,10 +36,10 @@ pub(crate) struct RawUsage {
     pub(crate) objects: u64,
 }
 
-/// Called when an operation is over: completion, argument.
+/// Callback of a completed operation: completion, argument.
 pub(crate) type Done = unsafe extern "C" fn(*mut RawCompletion, *mut c_void);
 
-/// Part of a map's key or value, whose length is told beside it.
+/// Bytes of a map's key or value; the length is passed separately.
 pub(crate) type Bytes = *const c_char;
 
 /// Adds a comparison with an entry of an object's map to an operation: key, comparison, value, lengths of key and
@@ -47,10 +47,10 @@ pub(crate) type Bytes = *const c_char;
 pub(crate) type Guard<Op> =
     unsafe extern "C" fn(*mut Op, Bytes, c_uchar, Bytes, usize, usize, *mut c_int);
 
-/// Declares the functions once: as a table of pointers, and as their look-up by name.
+/// Declares the functions once, as a table of pointers and as their look-up by name.
 macro_rules! functions {
     ($($name:ident: fn($($argument:ty),*) $(-> $result:ty)?;)*) => {
-        /// Pointers to the functions; those of a library that is never unloaded.
+        /// Pointers to the functions of a library that is never unloaded.
         pub(crate) struct Functions {
             $(pub(crate) $name: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
         }
@@ -76,21 +76,21 @@ functions! {
     rados_shutdown: fn(*mut RawCluster);
     rados_cluster_stat: fn(*mut RawCluster, *mut RawUsage) -> c_int;
     rados_cluster_fsid: fn(*mut RawCluster, *mut c_char, usize) -> c_int;
-    rados_ioctx_create: fn(*mut RawCluster, *const c_char, *mut *mut RawPlace) -> c_int;
-    rados_ioctx_destroy: fn(*mut RawPlace);
-    rados_ioctx_set_namespace: fn(*mut RawPlace, *const c_char);
+    rados_ioctx_create: fn(*mut RawCluster, *const c_char, *mut *mut RawIoContext) -> c_int;
+    rados_ioctx_destroy: fn(*mut RawIoContext);
+    rados_ioctx_set_namespace: fn(*mut RawIoContext, *const c_char);
     rados_aio_create_completion2: fn(*mut c_void, Option<Done>, *mut *mut RawCompletion) -> c_int;
     rados_aio_wait_for_complete: fn(*mut RawCompletion) -> c_int;
     rados_aio_get_return_value: fn(*mut RawCompletion) -> c_int;
     rados_aio_get_version: fn(*mut RawCompletion) -> u64;
     rados_aio_release: fn(*mut RawCompletion);
-    rados_aio_write_op_operate: fn(*mut RawWrite, *mut RawPlace, *mut RawCompletion, *const c_char, *mut c_void, c_int) -> c_int;
-    rados_aio_read_op_operate: fn(*mut RawRead, *mut RawPlace, *mut RawCompletion, *const c_char, c_int) -> c_int;
-    rados_write_full: fn(*mut RawPlace, *const c_char, Bytes, usize) -> c_int;
-    rados_remove: fn(*mut RawPlace, *const c_char) -> c_int;
-    rados_read: fn(*mut RawPlace, *const c_char, *mut c_char, usize, u64) -> c_int;
-    rados_write_op_operate: fn(*mut RawWrite, *mut RawPlace, *const c_char, *mut c_void, c_int) -> c_int;
-    rados_read_op_operate: fn(*mut RawRead, *mut RawPlace, *const c_char, c_int) -> c_int;
+    rados_aio_write_op_operate: fn(*mut RawWrite, *mut RawIoContext, *mut RawCompletion, *const c_char, *mut c_void, c_int) -> c_int;
+    rados_aio_read_op_operate: fn(*mut RawRead, *mut RawIoContext, *mut RawCompletion, *const c_char, c_int) -> c_int;
+    rados_write_full: fn(*mut RawIoContext, *const c_char, Bytes, usize) -> c_int;
+    rados_remove: fn(*mut RawIoContext, *const c_char) -> c_int;
+    rados_read: fn(*mut RawIoContext, *const c_char, *mut c_char, usize, u64) -> c_int;
+    rados_write_op_operate: fn(*mut RawWrite, *mut RawIoContext, *const c_char, *mut c_void, c_int) -> c_int;
+    rados_read_op_operate: fn(*mut RawRead, *mut RawIoContext, *const c_char, c_int) -> c_int;
     rados_create_write_op: fn() -> *mut RawWrite;
     rados_release_write_op: fn(*mut RawWrite);
     rados_write_op_create: fn(*mut RawWrite, c_int, *const c_char);
@@ -109,7 +109,7 @@ functions! {
     rados_read_op_omap_get_vals_by_keys2: fn(*mut RawRead, *const Bytes, usize, *const usize, *mut *mut RawEntries, *mut c_int);
     rados_omap_get_next2: fn(*mut RawEntries, *mut *mut c_char, *mut *mut c_char, *mut usize, *mut usize) -> c_int;
     rados_omap_get_end: fn(*mut RawEntries);
-    rados_nobjects_list_open: fn(*mut RawPlace, *mut *mut RawList) -> c_int;
+    rados_nobjects_list_open: fn(*mut RawIoContext, *mut *mut RawList) -> c_int;
     rados_nobjects_list_next: fn(*mut RawList, *mut *const c_char, *mut *const c_char, *mut *const c_char) -> c_int;
     rados_nobjects_list_close: fn(*mut RawList);
 }

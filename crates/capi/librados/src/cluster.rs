@@ -1,6 +1,6 @@
 //! Connections to a cluster.
-use crate::Place;
-use crate::api::{Functions, RawCluster, RawPlace, RawUsage};
+use crate::IoContext;
+use crate::api::{Functions, RawCluster, RawIoContext, RawUsage};
 use crate::failure::check;
 use crate::library::{c_string, functions};
 use crate::limits::{BYTES_MAX, OPERATIONS_MAX, SETTING_MAX, TIMEOUT_SECONDS};
@@ -11,20 +11,20 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
-/// What connecting says where the configuration lacks something (`ENOENT`).
+/// Code of connecting if the configuration lacks something (`-ENOENT`).
 const INCOMPLETE: c_int = -2;
 
-/// How a cluster is reached.
+/// How to connect to a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// The configuration file; `None` looks where Ceph's own tools do: `CEPH_CONF`, `/etc/ceph/ceph.conf`,
+    /// The configuration file; `None` for the defaults of Ceph's own tools: `CEPH_CONF`, `/etc/ceph/ceph.conf`,
     /// `~/.ceph/config`, `./ceph.conf`.
     pub conf: Option<PathBuf>,
     /// The user, without `client.`; `None` for `admin`.
     pub id: Option<String>,
     /// The keyring; `None` for what the configuration names.
     pub keyring: Option<PathBuf>,
-    /// Seconds after which an operation without an answer fails; `None` for
+    /// Seconds after which operations time out; `None` for
     /// [`TIMEOUT_SECONDS`], unless the configuration sets `rados_osd_op_timeout`.
     pub timeout: Option<u32>,
 }
@@ -32,13 +32,13 @@ pub struct Settings {
 /// Space of a cluster, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// All there is.
+    /// Total.
     pub total: u64,
-    /// What is free.
+    /// Free.
     pub free: u64,
 }
 
-/// A connection. It ends with its last clone or [`Place`].
+/// A connection. It closes when its last clone and [`IoContext`] are dropped.
 #[derive(Clone)]
 pub struct Cluster(Arc<Connection>);
 
@@ -46,7 +46,7 @@ pub(crate) struct Connection {
     pub(crate) functions: &'static Functions,
     raw: *mut RawCluster,
     process: u32,
-    /// Operations that nobody has the answer of yet.
+    /// Operations whose answer is not taken yet.
     pub(crate) under_way: Arc<AtomicUsize>,
 }
 
@@ -57,9 +57,9 @@ unsafe impl Sync for Connection {}
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        // The threads that shutting down waits for are in the parent.
+        // In a forked child, the threads that shutting down waits for are missing.
         if self.process == std::process::id() {
-            // SAFETY: the connection was made by `rados_create` and is used no more.
+            // SAFETY: the connection was made by `rados_create` and is not used after this.
             unsafe { (self.functions.rados_shutdown)(self.raw) }
         }
     }
@@ -69,8 +69,8 @@ impl Cluster {
     /// Connects.
     ///
     /// # Errors
-    /// `NotSupported` where there is no librados, `NotFound` where there is no configuration, or no monitor or key in it,
-    /// `NoPermission` for a wrong key, `TimedOut` where no monitor answers.
+    /// `NotSupported` if librados is not installed, `NotFound` if there is no configuration, or no monitor or key in it,
+    /// `NoPermission` for a wrong key, `TimedOut` if no monitor answers.
     pub fn connect(settings: &Settings) -> Result<Self> {
         let functions = functions()?;
         let id = settings.id.as_deref().map(c_string).transpose()?;
@@ -78,7 +78,7 @@ impl Cluster {
         let id_pointer = id.as_ref().map_or(ptr::null(), |id| id.as_ptr());
         // SAFETY: `id` lives during the call, which sets `raw`.
         let code = unsafe { (functions.rados_create)(&raw mut raw, id_pointer) };
-        check(code, "making a connection to Ceph")?;
+        check(code, "creating a connection to Ceph")?;
         let connection =
             Connection { functions, raw, process: std::process::id(), under_way: Arc::default() };
         connection.configure(settings)?;
@@ -91,14 +91,14 @@ impl Cluster {
         Ok(Self(Arc::new(connection)))
     }
 
-    /// A namespace of a pool.
+    /// Opens a namespace of a pool.
     ///
     /// # Errors
-    /// `NotFound` where there is no such pool.
-    pub fn place(&self, pool: &str, namespace: &str) -> Result<Place> {
+    /// `NotFound` if the pool does not exist.
+    pub fn io_context(&self, pool: &str, namespace: &str) -> Result<IoContext> {
         let (name, namespace) = (c_string(pool)?, c_string(namespace)?);
         let functions = self.0.functions;
-        let mut raw: *mut RawPlace = ptr::null_mut();
+        let mut raw: *mut RawIoContext = ptr::null_mut();
         // SAFETY: the connection stands, `name` lives during the call, which sets `raw`.
         let code =
             unsafe { (functions.rados_ioctx_create)(self.0.raw, name.as_ptr(), &raw mut raw) };
@@ -108,10 +108,10 @@ impl Cluster {
         )?;
         // SAFETY: `raw` was just made; the name is copied.
         unsafe { (functions.rados_ioctx_set_namespace)(raw, namespace.as_ptr()) };
-        Ok(Place::new(Arc::clone(&self.0), raw))
+        Ok(IoContext::new(Arc::clone(&self.0), raw))
     }
 
-    /// Its space, as far as the cluster keeps count.
+    /// Its space, as the cluster reports it.
     ///
     /// # Errors
     /// `TimedOut`.
@@ -123,10 +123,10 @@ impl Cluster {
         Ok(Usage { total: usage.kib << 10, free: usage.kib_free << 10 })
     }
 
-    /// The id of the cluster, as text.
+    /// The id of the cluster (fsid), as text.
     ///
     /// # Errors
-    /// What librados meets.
+    /// Errors of librados.
     pub fn fsid(&self) -> Result<String> {
         let mut text = [0; 64];
         let buffer = text.as_mut_ptr().cast::<c_char>();
@@ -160,7 +160,7 @@ impl Connection {
         check(code, format_args!("reading the configuration of Ceph{}", described(settings)))
     }
 
-    /// Nothing waits for ever, which is the default of Ceph.
+    /// Sets time-outs: by default Ceph waits for ever.
     fn bound_waits(&self, asked: Option<u32>) -> Result<()> {
         let seconds = asked.unwrap_or(TIMEOUT_SECONDS).to_string();
         for name in ["rados_osd_op_timeout", "rados_mon_op_timeout"] {

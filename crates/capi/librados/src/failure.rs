@@ -2,10 +2,10 @@
 use esker_types::{Error, ErrorKind, Result};
 use std::ffi::c_int;
 
-/// Refuses a negative code.
+/// An error for a negative code.
 ///
 /// # Errors
-/// What the code stands for.
+/// The error of the code.
 pub(crate) fn check(code: c_int, doing: impl std::fmt::Display) -> Result<()> {
     match code < 0 {
         true => Err(error(code, doing)),
@@ -24,17 +24,17 @@ pub(crate) fn error(code: c_int, doing: impl std::fmt::Display) -> Error {
     }
 }
 
-/// What a user can do about it.
+/// What the user can do about it.
 fn remedy(kind: ErrorKind) -> Option<&'static str> {
     match kind {
         ErrorKind::TimedOut => Some(
-            "the cluster gave no answer in time: see `ceph -s` for monitors and OSDs that are down",
+            "the cluster did not answer in time: see `ceph -s` for monitors and OSDs that are down",
         ),
         ErrorKind::NoSpace => {
             Some("the Ceph pool or cluster is full: delete something, or add OSDs")
         }
         ErrorKind::NoPermission => Some(
-            "the user's key or capabilities do not allow it: name another with id= and keyring=",
+            "the key or capabilities of the Ceph user do not allow it: choose another user with id= and keyring=",
         ),
         _ => None,
     }

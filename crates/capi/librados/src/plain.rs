@@ -1,28 +1,28 @@
-//! The synchronous calls of librados, as a program written by hand makes them: what a benchmark compares with.
+//! The synchronous calls of librados, as a hand-written program uses them: the baseline of benchmarks.
 use crate::failure::check;
+use crate::io_context::Opened;
 use crate::library::c_string;
-use crate::place::Opened;
 use crate::write::start;
-use crate::{Place, ReadOp, WriteOp};
+use crate::{IoContext, ReadOp, WriteOp};
 use esker_types::{ErrorKind, Result};
 use std::ffi::c_char;
 use std::ptr;
 use std::sync::Arc;
 
-/// A namespace, one call at a time.
+/// A namespace, used by one blocking call at a time.
 pub struct Plain(Arc<Opened>);
 
 impl Plain {
-    /// The same place.
+    /// The same namespace.
     #[must_use]
-    pub fn of(place: &Place) -> Self {
+    pub fn of(place: &IoContext) -> Self {
         Self(place.opened())
     }
 
     /// Replaces the data of an object (`rados_write_full`).
     ///
     /// # Errors
-    /// What librados meets.
+    /// Errors of librados.
     pub fn write_full(&self, object: &str, data: &[u8]) -> Result<()> {
         let name = c_string(object)?;
         let write = self.0.functions().rados_write_full;
@@ -31,10 +31,10 @@ impl Plain {
         check(code, format_args!("writing {object}"))
     }
 
-    /// Fills `buffer` with the data of an object from its beginning (`rados_read`); answers with its length.
+    /// Reads the start of an object's data into `buffer` (`rados_read`); returns the number of bytes.
     ///
     /// # Errors
-    /// What librados meets.
+    /// Errors of librados.
     pub fn read(&self, object: &str, buffer: &mut [u8]) -> Result<usize> {
         let name = c_string(object)?;
         let (place, len) = (buffer.as_mut_ptr().cast::<c_char>(), buffer.len());
@@ -44,10 +44,10 @@ impl Plain {
         check(code, format_args!("reading {object}")).map(|()| code as usize)
     }
 
-    /// Removes an object, if it is there (`rados_remove`).
+    /// Removes an object if it exists (`rados_remove`).
     ///
     /// # Errors
-    /// What librados meets.
+    /// Errors of librados.
     pub fn remove(&self, object: &str) -> Result<()> {
         let name = c_string(object)?;
         // SAFETY: the name lives during the call.
@@ -61,7 +61,7 @@ impl Plain {
     /// Sets an entry of an object's map (`rados_write_op_operate`).
     ///
     /// # Errors
-    /// What librados meets.
+    /// Errors of librados.
     pub fn set(&self, object: &str, key: &[u8], value: &[u8]) -> Result<()> {
         let name = c_string(object)?;
         let mut op = WriteOp::new()?;
@@ -75,7 +75,7 @@ impl Plain {
     /// The value of an entry of an object's map (`rados_read_op_operate`).
     ///
     /// # Errors
-    /// What librados meets.
+    /// Errors of librados.
     pub fn get(&self, object: &str, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let name = c_string(object)?;
         let mut op = ReadOp::new()?;

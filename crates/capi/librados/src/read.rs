@@ -1,4 +1,4 @@
-//! What is read of an object, all of one state.
+//! Read operations: all parts see one state of the object.
 use crate::api::{Functions, RawEntries, RawRead};
 use crate::library::functions;
 use crate::write::{Compare, guard, starts};
@@ -15,20 +15,20 @@ pub struct Entry {
     pub value: Vec<u8>,
 }
 
-/// What was read.
+/// The result of a read.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
     /// Version of the object.
     pub version: u64,
     /// Entries of its map, ascending by key.
     pub entries: Vec<Entry>,
-    /// True where a listing has more of them.
+    /// True if a listing has more entries.
     pub more: bool,
-    /// Bytes of its data; fewer than wanted at its end.
+    /// Bytes of its data; fewer than asked for at its end.
     pub data: Vec<u8>,
 }
 
-/// Places that librados fills.
+/// Outputs that librados fills.
 struct Filled {
     entries: *mut RawEntries,
     more: c_uchar,
@@ -41,17 +41,16 @@ struct Filled {
 pub struct ReadOp {
     functions: &'static Functions,
     raw: *mut RawRead,
-    /// Pointers to what is in it are with librados, so it stays where it is and nobody looks at it until
-    /// the operation is over.
+    /// librados has pointers into it, so it is neither moved nor accessed until the operation is complete.
     filled: *mut Filled,
 }
 
-// SAFETY: an operation belongs to whoever has it, on any thread.
+// SAFETY: an operation may move between threads.
 unsafe impl Send for ReadOp {}
 
 impl Drop for ReadOp {
     fn drop(&mut self) {
-        // SAFETY: all three were made in `new` or by librados; an operation under way is not dropped.
+        // SAFETY: all three were made in `new` or by librados; a pending operation is not dropped.
         unsafe {
             (self.functions.rados_release_read_op)(self.raw);
             let filled = Box::from_raw(self.filled);
@@ -63,10 +62,10 @@ impl Drop for ReadOp {
 }
 
 impl ReadOp {
-    /// One that reads nothing yet.
+    /// An empty read operation.
     ///
     /// # Errors
-    /// `NotSupported` where there is no librados.
+    /// `NotSupported` if librados is not installed.
     pub fn new() -> Result<Self> {
         let functions = functions()?;
         let filled = Filled {
@@ -85,18 +84,18 @@ impl ReadOp {
         self.raw
     }
 
-    /// The value under `key` of the object's map must compare so.
+    /// Guards the operation: the value under `key` of the object's map must compare as given.
     pub fn guard(&mut self, key: &[u8], compare: Compare, value: &[u8]) -> &mut Self {
-        // SAFETY: the operation stands.
+        // SAFETY: the operation is valid.
         unsafe { guard(self.functions.rados_read_op_omap_cmp2, self.raw, key, compare, value) };
         self
     }
 
-    /// Entries with these keys, where they are there.
+    /// Reads the entries with these keys, as far as they exist.
     pub fn keys(&mut self, keys: &[&[u8]]) -> &mut Self {
         let (starts, lens) = starts(keys);
         let get = self.functions.rados_read_op_omap_get_vals_by_keys2;
-        // SAFETY: librados copies the keys; what it fills stays where it is until it is done.
+        // SAFETY: librados copies the keys; the outputs do not move until it is done.
         unsafe {
             let (entries, code) =
                 (&raw mut (*self.filled).entries, &raw mut (*self.filled).codes[0]);
@@ -105,12 +104,12 @@ impl ReadOp {
         self
     }
 
-    /// The first `most` entries with keys behind `after` that begin with `prefix`. Both end at their first
+    /// Lists the first `most` entries with keys after `after` that begin with `prefix`. Both end at their first
     /// zero byte, if they have one.
     pub fn list(&mut self, after: &[u8], prefix: &[u8], most: u64) -> &mut Self {
         let (after, prefix) = (c_text(after), c_text(prefix));
         let list = self.functions.rados_read_op_omap_get_vals2;
-        // SAFETY: librados copies the texts; what it fills stays where it is until it is done.
+        // SAFETY: librados copies the texts; the outputs do not move until it is done.
         unsafe {
             let (entries, more) = (&raw mut (*self.filled).entries, &raw mut (*self.filled).more);
             let code = &raw mut (*self.filled).codes[0];
@@ -119,9 +118,9 @@ impl ReadOp {
         self
     }
 
-    /// `len` bytes of the object's data, from `offset` on.
+    /// Reads `len` bytes of the object's data, from `offset` on.
     pub fn data(&mut self, offset: u64, len: usize) -> &mut Self {
-        // SAFETY: nobody else has the places yet; the buffer keeps its place until librados is done.
+        // SAFETY: nobody else uses the outputs yet; the buffer does not move until librados is done.
         unsafe {
             let filled = &mut *self.filled;
             filled.data = Vec::with_capacity(len);
@@ -132,12 +131,12 @@ impl ReadOp {
         self
     }
 
-    /// What it brought. Only for an operation that is over and went well.
+    /// Its result. Only for an operation that completed without error.
     pub(crate) fn finish(self, version: u64) -> Found {
-        // SAFETY: librados is done with the places.
+        // SAFETY: librados is done with the outputs.
         let filled = unsafe { &mut *self.filled };
         let mut data = std::mem::take(&mut filled.data);
-        // SAFETY: librados has written so many bytes, never more than there is room for.
+        // SAFETY: librados has written this many bytes, never more than the buffer holds.
         unsafe { data.set_len(filled.data_len.min(data.capacity())) };
         Found { version, entries: self.entries(filled.entries), more: filled.more != 0, data }
     }
@@ -157,20 +156,20 @@ impl ReadOp {
         let (mut key, mut value) = (ptr::null_mut(), ptr::null_mut());
         let (mut key_len, mut value_len) = (0, 0);
         let next = self.functions.rados_omap_get_next2;
-        // SAFETY: the entries are there until `drop` ends them.
+        // SAFETY: the iterator is valid until `drop` ends it.
         let code = unsafe {
             next(raw, &raw mut key, &raw mut value, &raw mut key_len, &raw mut value_len)
         };
         if code < 0 || key.is_null() {
             return None;
         }
-        // SAFETY: librados says that these bytes are there until the entries are ended.
+        // SAFETY: librados keeps these bytes until the iterator is ended.
         unsafe { Some(Entry { key: copy(key, key_len), value: copy(value, value_len) }) }
     }
 }
 
 /// # Safety
-/// `len` bytes are there; the pointer may be null where there are none.
+/// `start` points to `len` bytes; it may be null if `len` is zero.
 unsafe fn copy(start: *const c_char, len: usize) -> Vec<u8> {
     match start.is_null() || len == 0 {
         true => Vec::new(),

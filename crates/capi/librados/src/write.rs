@@ -1,43 +1,43 @@
-//! What is written to an object, as a whole or not at all.
+//! Write operations: all parts are applied, or none.
 use crate::api::{Bytes, Functions, Guard, RawWrite};
 use crate::library::functions;
 use esker_types::Result;
 use std::ffi::{c_char, c_int};
 use std::ptr;
 
-/// How a value of an object's map must compare; one that is not there counts as empty.
+/// How a value of an object's map must compare; a missing value counts as empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compare {
-    /// It is equal (`LIBRADOS_CMPXATTR_OP_EQ`).
+    /// Equal (`LIBRADOS_CMPXATTR_OP_EQ`).
     Equal = 1,
-    /// It is greater, byte by byte (`LIBRADOS_CMPXATTR_OP_GT`).
+    /// Greater, byte by byte (`LIBRADOS_CMPXATTR_OP_GT`).
     Greater = 3,
-    /// It is less, byte by byte (`LIBRADOS_CMPXATTR_OP_LT`).
+    /// Less, byte by byte (`LIBRADOS_CMPXATTR_OP_LT`).
     Less = 5,
 }
 
-/// Parts of a write, done in the order they were added. The first guard that does not hold ends it.
+/// Parts of a write, applied in the order they were added. The first guard that fails aborts it.
 pub struct WriteOp {
     functions: &'static Functions,
     raw: *mut RawWrite,
 }
 
-// SAFETY: an operation belongs to whoever has it, on any thread.
+// SAFETY: an operation may move between threads.
 unsafe impl Send for WriteOp {}
 
 impl Drop for WriteOp {
     fn drop(&mut self) {
-        // SAFETY: made by `rados_create_write_op`; librados has copies of what it is still doing.
+        // SAFETY: made by `rados_create_write_op`; librados keeps copies of pending work.
         unsafe { (self.functions.rados_release_write_op)(self.raw) }
     }
 }
 
-/// Where bytes begin, as C has it.
+/// The start of bytes, as a C pointer.
 pub(crate) fn start(bytes: &[u8]) -> Bytes {
     bytes.as_ptr().cast::<c_char>()
 }
 
-/// Where several begin, and their lengths.
+/// The starts of several, and their lengths.
 pub(crate) fn starts(bytes: &[&[u8]]) -> (Vec<Bytes>, Vec<usize>) {
     bytes.iter().map(|bytes| (start(bytes), bytes.len())).unzip()
 }
@@ -45,7 +45,7 @@ pub(crate) fn starts(bytes: &[&[u8]]) -> (Vec<Bytes>, Vec<usize>) {
 /// Adds a comparison to an operation.
 ///
 /// # Safety
-/// `op` is an operation that `add` is for.
+/// `op` is a valid operation of the kind that `add` takes.
 pub(crate) unsafe fn guard<Op>(
     add: Guard<Op>,
     op: *mut Op,
@@ -62,10 +62,10 @@ pub(crate) unsafe fn guard<Op>(
 }
 
 impl WriteOp {
-    /// One that does nothing yet.
+    /// An empty write operation.
     ///
     /// # Errors
-    /// `NotSupported` where there is no librados.
+    /// `NotSupported` if librados is not installed.
     pub fn new() -> Result<Self> {
         let functions = functions()?;
         // SAFETY: it takes nothing.
@@ -76,33 +76,33 @@ impl WriteOp {
         self.raw
     }
 
-    /// Makes the object where there is none.
+    /// Creates the object if it does not exist.
     pub fn create(&mut self) -> &mut Self {
         self.make(0)
     }
 
-    /// Makes the object; `-EEXIST` where there is one.
+    /// Creates the object; `-EEXIST` if it exists.
     pub fn create_new(&mut self) -> &mut Self {
         self.make(1)
     }
 
     fn make(&mut self, exclusive: c_int) -> &mut Self {
-        // SAFETY: the operation stands; the last argument is not used by librados.
+        // SAFETY: the operation is valid; librados does not use the last argument.
         unsafe { (self.functions.rados_write_op_create)(self.raw, exclusive, ptr::null()) };
         self
     }
 
-    /// The value under `key` of the object's map must compare so. The object must be there, if only by
-    /// [`WriteOp::create`].
+    /// Guards the operation: the value under `key` of the object's map must compare as given.
+    /// The object must exist, if only by [`WriteOp::create`].
     pub fn guard(&mut self, key: &[u8], compare: Compare, value: &[u8]) -> &mut Self {
-        // SAFETY: the operation stands.
+        // SAFETY: the operation is valid.
         unsafe { guard(self.functions.rados_write_op_omap_cmp2, self.raw, key, compare, value) };
         self
     }
 
-    /// The object must have this version.
+    /// Guards the operation: the object must have this version.
     pub fn guard_version(&mut self, version: u64) -> &mut Self {
-        // SAFETY: the operation stands.
+        // SAFETY: the operation is valid.
         unsafe { (self.functions.rados_write_op_assert_version)(self.raw, version) };
         self
     }
@@ -156,7 +156,7 @@ impl WriteOp {
 
     /// Removes the object.
     pub fn remove(&mut self) -> &mut Self {
-        // SAFETY: the operation stands.
+        // SAFETY: the operation is valid.
         unsafe { (self.functions.rados_write_op_remove)(self.raw) };
         self
     }

@@ -1,32 +1,31 @@
-//! Namespaces of pools, where operations go.
+//! I/O contexts: namespaces of Ceph pools.
 use crate::answer::Answer;
-use crate::api::{Functions, RawPlace};
+use crate::api::{Functions, RawIoContext, RawList};
 use crate::cluster::Connection;
-use crate::failure::error;
+use crate::failure::{check, error};
 use crate::library::c_string;
-use crate::list::Objects;
 use crate::read::{Found, ReadOp};
 use crate::write::WriteOp;
 use esker_types::Result;
-use std::ffi::c_int;
+use std::ffi::{CStr, c_int};
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Makes an operation on a full pool fail, where librados would wait until it is not
+/// Makes an operation on a full pool fail instead of waiting for space
 /// (`LIBRADOS_OPERATION_FULL_TRY`).
 const FULL_TRY: c_int = 64;
 
 /// The code for a name that no object can have (`-EINVAL`).
 const BAD_NAME: c_int = -22;
 
-/// A namespace of a pool of a cluster. Clones share it.
+/// An I/O context of librados (`rados_ioctx_t`): a namespace of a pool. Clones share it.
 #[derive(Clone)]
-pub struct Place(Arc<Opened>);
+pub struct IoContext(Arc<Opened>);
 
 pub(crate) struct Opened {
     connection: Arc<Connection>,
-    raw: *mut RawPlace,
+    raw: *mut RawIoContext,
     process: u32,
 }
 
@@ -49,20 +48,20 @@ impl Opened {
         self.connection.functions
     }
 
-    pub(crate) fn raw(&self) -> *mut RawPlace {
+    pub(crate) fn raw(&self) -> *mut RawIoContext {
         self.raw
     }
 }
 
-impl Place {
-    pub(crate) fn new(connection: Arc<Connection>, raw: *mut RawPlace) -> Self {
+impl IoContext {
+    pub(crate) fn new(connection: Arc<Connection>, raw: *mut RawIoContext) -> Self {
         Self(Arc::new(Opened { connection, raw, process: std::process::id() }))
     }
 
     /// Does all of `op` to an object, or nothing; answers with the version the object has then. It is begun
     /// here, whether or not somebody waits for the answer.
     ///
-    /// The error is the code of librados: a negative errno, `-ECANCELED` where a guard did not hold.
+    /// The error is the code of librados: a negative errno, `-ECANCELED` if a guard failed.
     pub fn write(&self, object: &str, op: WriteOp) -> Answer<u64> {
         let operate = |completion| {
             let Ok(name) = c_string(object) else { return BAD_NAME };
@@ -111,7 +110,7 @@ impl Place {
     /// The names of all objects of the namespace, in no order.
     ///
     /// # Errors
-    /// What librados meets.
+    /// Errors of librados.
     pub fn objects(&self) -> Result<Objects> {
         Objects::open(Arc::clone(&self.0))
     }
@@ -120,5 +119,52 @@ impl Place {
     #[must_use]
     pub fn error(code: i32, doing: &str, object: &str) -> esker_types::Error {
         error(code, format_args!("{doing} the RADOS object {object}"))
+    }
+}
+
+/// End of a listing (`-ENOENT`).
+const NO_MORE: i32 = -2;
+
+/// Names of objects. Each item may wait for the cluster.
+pub struct Objects {
+    context: Arc<Opened>,
+    raw: *mut RawList,
+}
+
+// SAFETY: any thread may ask librados for the next item.
+unsafe impl Send for Objects {}
+
+impl Objects {
+    pub(crate) fn open(context: Arc<Opened>) -> Result<Self> {
+        let mut raw = ptr::null_mut();
+        // SAFETY: the context stands; the call sets `raw`.
+        let code =
+            unsafe { (context.functions().rados_nobjects_list_open)(context.raw(), &raw mut raw) };
+        check(code, "listing RADOS objects")?;
+        Ok(Self { context, raw })
+    }
+}
+
+impl Iterator for Objects {
+    type Item = Result<String>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let mut name = ptr::null();
+        let next = self.context.functions().rados_nobjects_list_next;
+        // SAFETY: the listing is open; outputs that are not wanted may be null.
+        let code = unsafe { next(self.raw, &raw mut name, ptr::null_mut(), ptr::null_mut()) };
+        match code {
+            NO_MORE => None,
+            code if code < 0 => Some(Err(error(code, "listing RADOS objects"))),
+            // SAFETY: the name is a C string until the next call.
+            _ => Some(Ok(unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned())),
+        }
+    }
+}
+
+impl Drop for Objects {
+    fn drop(&mut self) {
+        // SAFETY: the listing is open, and not used after this.
+        unsafe { (self.context.functions().rados_nobjects_list_close)(self.raw) }
     }
 }
