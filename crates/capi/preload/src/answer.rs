@@ -1,10 +1,10 @@
-//! What a served call comes to, and how C is told.
+//! Results of served calls, and how they become return values and errno.
 use crate::report;
 use crate::thread::set_errno;
 use esker::types::{Error, ErrorKind};
 use std::ffi::c_int;
 
-/// The value of a served call, or why there is none.
+/// The value of a served call, or why it has none.
 pub(crate) type Answer<T> = Result<T, Fail>;
 
 /// Why a call was not served.
@@ -12,12 +12,12 @@ pub(crate) type Answer<T> = Result<T, Fail>;
 pub(crate) enum Fail {
     /// It fails with this errno.
     Errno(c_int),
-    /// The path leads out of the mount point, to this one: the C library has to go on from there.
+    /// The path leads out of the mount point, to this one: the C library continues from there.
     Outside(Vec<u8>),
 }
 
 impl Fail {
-    /// True for "there is no such thing".
+    /// True if something does not exist.
     pub(crate) fn is_missing(&self) -> bool {
         matches!(self, Self::Errno(libc::ENOENT))
     }
@@ -64,7 +64,7 @@ impl<T> Returned for *const T {
     const FAILED: Self = std::ptr::null();
 }
 
-/// What C gets for an answer. A path that leads outside has been seen to before.
+/// The return value for C; sets errno. Paths that lead outside were handled before.
 pub(crate) fn tell<T: Returned>(answer: Answer<T>) -> T {
     match answer {
         Ok(value) => value,
@@ -73,7 +73,7 @@ pub(crate) fn tell<T: Returned>(answer: Answer<T>) -> T {
     }
 }
 
-/// Sets errno and gives the value of a failed call.
+/// Sets errno and returns the value of a failed call.
 #[cold]
 pub(crate) fn fail<T: Returned>(errno: c_int) -> T {
     set_errno(errno);

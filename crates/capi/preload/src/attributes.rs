@@ -14,7 +14,7 @@ fn follow(flags: c_int) -> Follow {
     if flags & libc::AT_SYMLINK_NOFOLLOW != 0 { Follow::AllButLast } else { Follow::All }
 }
 
-/// What attributes are set of.
+/// The file whose attributes are set.
 trait Target {
     fn set(&self, change: &SetAttr) -> Answer<c_int>;
 }
@@ -42,8 +42,8 @@ fn owner(user: u32, group: u32) -> SetAttr {
     SetAttr { uid: changed(user), gid: changed(group), ..SetAttr::default() }
 }
 
-/// What `utimensat` is told: the time of access is not kept, but must be right. `None` where neither is
-/// to be set, for which Linux does not even look whether the file is there.
+/// The times of `utimensat`: the access time is not stored, but must be valid. `None` if neither is set; then Linux
+/// does not even check that the file exists.
 fn times(times: In<libc::timespec>) -> Answer<Option<SetAttr>> {
     let now = SetAttr { mtime: Some(Time::now()), ..SetAttr::default() };
     let [access, change] = times.values(2) else { return Ok(Some(now)) };
@@ -69,7 +69,7 @@ fn set_times(to: &impl Target, wanted: In<libc::timespec>) -> Answer<c_int> {
     times(wanted)?.map_or(Ok(0), |change| to.set(&change))
 }
 
-/// Microseconds as nanoseconds; `None` for the present.
+/// Microseconds as nanoseconds; `None` for the current time.
 fn of_micros(times: In<libc::timeval>) -> Answer<Option<[libc::timespec; 2]>> {
     let [access, change] = times.values(2) else { return Ok(None) };
     let time = |time: &libc::timeval| match time.tv_usec {
@@ -148,7 +148,7 @@ macro_rules! alike {
     (@truncate $name:ident) => { export! {
         fn $name(path: Text, length: i64) -> c_int | next {
             if length < 0 {
-                // Refused by the system, whatever the path.
+                // The system refuses these for any path.
                 return next(path, length);
             }
             at(HERE, path, |spot| truncate_path(&spot, length), |_, path| next(path, length))

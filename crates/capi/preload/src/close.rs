@@ -17,7 +17,7 @@ pub(crate) fn forget(fd: c_int) {
     });
 }
 
-/// Forgets a descriptor that the C library may have closed or given to something else on its own.
+/// Forgets a descriptor that the C library may have closed or reused internally.
 pub(crate) fn forget_if_gone(fd: c_int) {
     if descriptors::is_ours(fd) && !descriptors::is_still(fd) {
         forget(fd);
@@ -31,7 +31,7 @@ fn close_ours(fd: c_int) -> c_int {
     0
 }
 
-/// Makes `to` the same open file as `from`, by a call that the kernel answers.
+/// Makes `to` the same open file as `from`; the kernel answers the call.
 fn duplicate(from: c_int, to: c_int, next: impl FnOnce() -> c_int) -> c_int {
     if internal::has(from) || internal::has(to) {
         return fail(libc::EBADF);
@@ -53,7 +53,7 @@ fn duplicate(from: c_int, to: c_int, next: impl FnOnce() -> c_int) -> c_int {
     result
 }
 
-/// Closes all descriptors from `first` to `last` but those of the store.
+/// Closes all descriptors from `first` to `last` except those of the store.
 fn close_between(first: c_uint, last: c_uint, flags: c_uint) -> Answer<c_int> {
     if first > last {
         return no(libc::EINVAL);

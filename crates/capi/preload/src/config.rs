@@ -1,9 +1,9 @@
-//! What the environment says, read once when the library is loaded.
+//! The settings from the environment, read once when the library is loaded.
 use std::ffi::CString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::OnceLock;
 
-/// Names of the variables that `esker run` sets. All are handed on to every program that is started.
+/// Names of the variables that `esker run` sets. All are passed on to every program that is started.
 pub(crate) const VARIABLES: [&str; 10] = [
     "LD_PRELOAD",
     "ESKER_MOUNT",
@@ -17,22 +17,22 @@ pub(crate) const VARIABLES: [&str; 10] = [
     "XDG_DATA_HOME",
 ];
 
-/// Where programs see the file system, and which it is.
+/// Where programs see the file system, and which one it is.
 #[derive(Default)]
 pub(crate) struct Config {
-    /// The mount point, absolute and without a slash at the end; empty where there is none.
+    /// The mount point, absolute and without a trailing slash; empty if there is none.
     pub(crate) mount: Vec<u8>,
     /// The pool: label, UUID or URL.
     pub(crate) pool: String,
     /// The container: label or UUID.
     pub(crate) container: String,
-    /// Directory for what the processes of this run share.
+    /// Directory for files that the processes of this run share.
     pub(crate) run_dir: Vec<u8>,
-    /// Folder for lock files; empty where there is none.
+    /// Directory for lock files; empty if there is none.
     pub(crate) locks: Vec<u8>,
     /// File of the report.
     pub(crate) report: Option<CString>,
-    /// Nothing may be changed.
+    /// The file system is mounted read-only.
     pub(crate) read_only: bool,
     /// The variables as they were, `NAME=VALUE`.
     pub(crate) variables: Vec<CString>,
@@ -56,7 +56,7 @@ pub(crate) fn get() -> &'static Config {
     CONFIG.get().unwrap_or(&NONE)
 }
 
-/// Reads the environment. False where it names no mount point: then everything passes through.
+/// Reads the environment. False if it names no mount point: then all calls pass through.
 pub(crate) fn load() -> bool {
     let config = read();
     let is_usable = config.mount.len() > 1 && config.mount[0] == b'/';

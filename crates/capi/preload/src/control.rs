@@ -45,7 +45,7 @@ fn plain_control(fd: c_int, file: &OpenFile, command: c_int, argument: usize) ->
     }
 }
 
-/// The kernel may wait long: that is done outside, so that forks need not wait.
+/// The kernel may block: that happens outside, so that forks need not wait.
 fn record_lock(fd: c_int, command: c_int, lock: Out<libc::flock>) -> c_int {
     let Some(wanted) = lock.get() else { return tell(no(libc::EFAULT)) };
     let asked = serve::serve(|| locks::range(fd, &*descriptors::get(fd)?, command, wanted));

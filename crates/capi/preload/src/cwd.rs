@@ -1,9 +1,8 @@
 //! The working directory.
 //!
-//! While it lies in the mount point, the kernel's is an empty directory whose path says which: below
-//! the run directory, then the path in the file system. So children and programs that are started find it. It
-//! is removed as soon as it is entered: nobody can make anything in it, whoever goes past this library, and
-//! what is removed keeps its path.
+//! While it is in the mount point, that of the kernel is an empty directory whose path encodes it: below the run
+//! directory, followed by the path in the file system. So children and started programs find it. It is removed as soon
+//! as it is entered: nobody who bypasses this library can create files in it, and a removed directory keeps its path.
 use crate::answer::{Answer, no};
 use crate::edge::{Out, Text, export};
 use crate::paths::{Spot, shown};
@@ -14,11 +13,11 @@ use std::ffi::{CString, c_char, c_int};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How the folders of the run directory begin that stand for the mount point; the process that made one
-/// follows.
+/// Prefix of the directories in the run directory that stand for the mount point, followed by the process id of their
+/// creator.
 const FOLDER: &[u8] = b"/cwd.";
 
-/// Directories are made and removed by one thread at a time.
+/// One thread at a time creates and removes directories.
 static MAKING: Mutex<()> = Mutex::new(());
 
 static IS_OURS: AtomicBool = AtomicBool::new(false);
@@ -26,11 +25,11 @@ static CURRENT: ArcSwapOption<Current> = ArcSwapOption::const_empty();
 
 struct Current {
     path: Vec<u8>,
-    /// Nothing before the first use of what was inherited from another program.
+    /// Unset until the first use if inherited from another program.
     node: ArcSwapOption<Node>,
 }
 
-/// True while it lies in the mount point.
+/// True while it is in the mount point.
 #[inline]
 pub(crate) fn is_ours() -> bool {
     IS_OURS.load(Ordering::Relaxed)
@@ -49,13 +48,13 @@ pub(crate) fn node() -> Answer<Node> {
     Ok(node)
 }
 
-/// Its path as programs see it, while it lies in the mount point.
+/// Its path as programs see it, while it is in the mount point.
 pub(crate) fn path() -> Option<Vec<u8>> {
     let current = CURRENT.load_full().filter(|_| is_ours())?;
     Some(shown(&current.path))
 }
 
-/// Finds where the program that this process was before left it.
+/// Restores it after exec.
 pub(crate) fn inherit() {
     let mut room = [0; crate::limits::PATH_MAX];
     let Ok(found) = raw::read_link(c"/proc/self/cwd", &mut room) else { return };
@@ -74,7 +73,7 @@ fn keep(path: Vec<u8>, node: Option<Node>) {
     IS_OURS.store(true, Ordering::Relaxed);
 }
 
-/// A descriptor of the directory of the kernel that stands for one of the mount point.
+/// Opens the directory of the kernel that stands for one of the mount point.
 pub(crate) fn stand_in(node: &Node) -> Answer<c_int> {
     let run_dir = &config::get().run_dir;
     if node.kind() != Kind::Directory {
@@ -92,7 +91,7 @@ pub(crate) fn stand_in(node: &Node) -> Answer<c_int> {
     open_removed(&names?)
 }
 
-/// Makes directories, each in the one before, opens the last, and removes all.
+/// Creates nested directories, opens the innermost, and removes all.
 fn open_removed(names: &[CString]) -> Answer<c_int> {
     let _one = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
     for name in names {
@@ -110,7 +109,7 @@ fn c_string(bytes: &[u8]) -> Answer<CString> {
     CString::new(bytes).or_else(|_| no(libc::EINVAL))
 }
 
-/// Makes a directory of the mount point the working directory.
+/// Changes to a directory of the mount point.
 pub(crate) fn enter(node: Node) -> Answer<c_int> {
     let fd = stand_in(&node)?;
     let entered = raw::change_directory(fd);
@@ -127,7 +126,7 @@ fn left(result: c_int) -> c_int {
     result
 }
 
-/// A copy for C of a path, in its own buffer where it passed none.
+/// Copies a path for C, to a new buffer if the caller passed none.
 pub(crate) fn give(path: &[u8], buffer: Out<u8>, size: usize) -> Answer<*mut c_char> {
     let length = path.len() + 1;
     if buffer.is_null() {

@@ -1,9 +1,9 @@
-//! Which descriptors are files of the mount point.
+//! The descriptors of files in the mount point.
 //!
-//! Each open file is an anonymous file of the kernel, whose name says what was opened and whose offset
-//! is the offset of the open file, so that dup, fork and exec share it as POSIX says. The kernel is
-//! the truth; the table here only spares asking it. A system call that goes past this library meets
-//! an empty sealed file, so that it changes nothing and a write fails.
+//! An anonymous file of the kernel stands for each open file. Its name tells what is open, and its offset is the
+//! offset of the open file, so that dup, fork and exec share it as POSIX requires. The kernel has the authoritative
+//! state; the table here is a cache. System calls that bypass this library see an empty sealed file, so they change
+//! nothing and writes fail.
 use crate::answer::{Answer, no};
 use crate::identity::Identity;
 use crate::limits::DESCRIPTORS_MAX;
@@ -18,17 +18,17 @@ const WORDS: usize = DESCRIPTORS_MAX / 64;
 
 static OPEN: [ArcSwapOption<OpenFile>; DESCRIPTORS_MAX] =
     [const { ArcSwapOption::const_empty() }; DESCRIPTORS_MAX];
-/// One bit for each entry of `OPEN` that is taken, for the quick answer to "is it ours".
+/// One bit for each entry of `OPEN` in use, for a fast [`is_ours`].
 static TAKEN: [AtomicU64; WORDS] = [const { AtomicU64::new(0) }; WORDS];
 
-/// True for a file of the mount point. Touches no lock and takes no memory.
+/// True for a file of the mount point. Takes no lock and allocates no memory.
 #[inline]
 pub(crate) fn is_ours(fd: c_int) -> bool {
     let fd = fd as usize;
     fd < DESCRIPTORS_MAX && TAKEN[fd / 64].load(Ordering::Acquire) >> (fd % 64) & 1 != 0
 }
 
-/// True where any descriptor is ours.
+/// True if any descriptor is ours.
 pub(crate) fn any() -> bool {
     TAKEN.iter().any(|word| word.load(Ordering::Acquire) != 0)
 }
@@ -36,13 +36,13 @@ pub(crate) fn any() -> bool {
 /// The open file of a descriptor.
 ///
 /// # Errors
-/// `EBADF` where it is none of ours, or was closed meanwhile.
+/// `EBADF` if it is not one of ours, or was closed meanwhile.
 pub(crate) fn get(fd: c_int) -> Answer<Arc<OpenFile>> {
     let entry = usize::try_from(fd).ok().and_then(|fd| OPEN.get(fd));
     entry.and_then(ArcSwapOption::load_full).map_or_else(|| no(libc::EBADF), Ok)
 }
 
-/// Gives an open file a descriptor.
+/// Allocates a descriptor for an open file.
 ///
 /// # Errors
 /// `EMFILE`, `ENFILE`, `ENOMEM` from the kernel; `EMFILE` beyond [`DESCRIPTORS_MAX`].
@@ -60,7 +60,7 @@ pub(crate) fn allot(file: OpenFile, cloexec: bool) -> Answer<c_int> {
     Ok(fd)
 }
 
-/// Notes that `fd` is this open file.
+/// Records that `fd` is this open file.
 pub(crate) fn put(fd: c_int, file: Arc<OpenFile>) {
     let number = fd as usize;
     if number < DESCRIPTORS_MAX {
@@ -69,7 +69,7 @@ pub(crate) fn put(fd: c_int, file: Arc<OpenFile>) {
     }
 }
 
-/// Notes that `fd` is not ours any more; gives back what it was. The kernel's descriptor stays.
+/// Removes `fd` from the table and returns its open file. The kernel's descriptor stays open.
 pub(crate) fn take(fd: c_int) -> Option<Arc<OpenFile>> {
     let number = usize::try_from(fd).ok().filter(|fd| *fd < DESCRIPTORS_MAX)?;
     TAKEN[number / 64].fetch_and(!(1 << (number % 64)), Ordering::AcqRel);
@@ -86,8 +86,7 @@ pub(crate) fn within(first: u32, last: u32) -> impl Iterator<Item = c_int> {
     taken.filter(move |fd| (first..=last).contains(fd)).map(|fd| fd as c_int)
 }
 
-/// Finds what was inherited from the program that this process was before. Called as the library is
-/// loaded, when there is one thread.
+/// Finds descriptors that were inherited through exec. Called while the library is loaded, with one thread.
 pub(crate) fn inherit() {
     let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
     let Ok(listing) = raw::open(c"/proc/self/fd", flags, 0) else { return };
@@ -105,7 +104,7 @@ pub(crate) fn inherit() {
     lock_files.iter().for_each(|(fd, name)| locks::inherit(*fd, name));
 }
 
-/// The numbers that are names in what the kernel lists. Names begin at byte 19 of each record.
+/// The names in a listing of the kernel that are numbers. Names begin at byte 19 of each record.
 fn numbers(records: &[u8]) -> impl Iterator<Item = c_int> {
     let mut rest = records;
     std::iter::from_fn(move || {
@@ -128,7 +127,7 @@ fn inherit_file(fd: c_int, identity: Identity) {
 
 enum Found {
     File(Identity),
-    /// The file that stands for the locks of an open file.
+    /// The lock file of an open file.
     Lock(CString),
 }
 
@@ -142,12 +141,12 @@ fn identify(fd: c_int) -> Option<Found> {
     Identity::parse(fd, name).map(Found::File)
 }
 
-/// True where the kernel's descriptor is still the one of the table.
+/// True if the kernel's descriptor is still the one of the table.
 pub(crate) fn is_still(fd: c_int) -> bool {
     matches!(identify(fd), Some(Found::File(_)))
 }
 
-/// True where two descriptors are duplicates or were inherited as such: the same anonymous file.
+/// True if two descriptors are duplicates, inherited or not: the same anonymous file.
 pub(crate) fn is_same(one: c_int, other: c_int) -> bool {
     let number = |fd| raw::status(fd).map(|status| (status.st_dev, status.st_ino));
     matches!((number(one), number(other)), (Ok(one), Ok(other)) if one == other)

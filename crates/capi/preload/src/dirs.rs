@@ -9,20 +9,20 @@ use dfs::{DirStream, Kind, Node};
 use std::ffi::{c_char, c_int, c_long, c_void};
 use std::sync::{Mutex, PoisonError};
 
-/// Begins every stream of ours. The C library's begin with a descriptor, which is never negative.
+/// First word of our streams. Those of the C library begin with a descriptor, which is never negative.
 const MARK: u64 = 0xe5ce_d1e5_8000_0e5c;
 
-/// What stands behind a `DIR` of ours.
+/// The content of a `DIR` of ours.
 #[repr(C)]
 struct Stream {
     mark: u64,
     fd: c_int,
     inner: Mutex<Listing>,
-    /// What the last call returned.
+    /// The entry that the last call returned.
     entry: libc::dirent64,
 }
 
-/// A listing with `.` and `..` before all others.
+/// A listing that starts with `.` and `..`.
 pub(crate) struct Listing {
     position: u64,
     entries: DirStream,
@@ -37,7 +37,7 @@ pub(crate) struct Entry {
     pub(crate) next: u64,
 }
 
-/// Entries that every directory has besides those that are listed.
+/// Entries of every directory that the store does not list.
 const DOTS: u64 = 2;
 
 impl Listing {
@@ -118,7 +118,7 @@ impl Dir {
         !self.0.is_null() && unsafe { self.0.cast::<u64>().read() } == MARK
     }
 
-    /// The stream, where it is ours. One thread at a time uses it, as the C library demands.
+    /// The stream, if it is ours. One thread at a time uses it, as the C library requires.
     fn stream<'a>(self) -> Option<&'a mut Stream> {
         // SAFETY: it is one of ours, which lives until it is closed.
         self.is_ours().then(|| unsafe { &mut *self.0.cast() })
@@ -147,7 +147,7 @@ impl Stream {
         }
     }
 
-    /// As [`Stream::read`], for the form with room of the caller's.
+    /// As [`Stream::read`], into a buffer of the caller.
     fn read_into(&mut self, entry: Out<libc::dirent64>, result: Out<*mut libc::dirent64>) -> c_int {
         match serve(|| self.listing(Listing::next)) {
             Ok(Some(found)) => {
@@ -271,7 +271,7 @@ export! {
 /// Bytes of a raw entry before its name.
 const HEAD: usize = 19;
 
-/// The listing that raw calls went on with last, and its descriptor.
+/// The listing of the last raw call, and its descriptor.
 static LAST: Mutex<Option<(c_int, Listing)>> = Mutex::new(None);
 
 /// Entries in the form of the kernel. The position is the offset of the descriptor.

@@ -1,12 +1,11 @@
-//! What C hands over, as types whose methods are safe to use, and the form of every exported function.
+//! The arguments of C functions as types with safe methods, and the form of every exported function.
 //!
-//! Only C makes values of these types, by calling an exported function: that their pointers are good
-//! is what the C library demands of its callers too.
+//! Only C creates values of these types, by calling an exported function. Their pointers must be valid, as the C library
+//! requires of its callers too.
 use std::ffi::{CStr, c_char};
 
-/// Defines exported functions. `next` in `| next` names the function that ours stands in front of.
-/// A thread that is inside this library always means that one, unless `@inside_too` says that the
-/// function decides itself.
+/// Defines exported functions. `next` in `| next` names the intercepted function. Calls from inside this library
+/// always go to that one, unless `@inside_too` leaves the decision to the function.
 macro_rules! export {
     (@inside_too $(fn $name:ident($($arg:ident: $kind:ty),* $(,)?) -> $result:ty
         | $next:ident $body:block)*) => {$(
@@ -39,8 +38,7 @@ macro_rules! export {
     )*};
 }
 
-/// Declares the next functions of these names as plain functions, for use where no call of the
-/// program's is being answered.
+/// Declares intercepted functions as plain functions, for calls that this library makes itself.
 macro_rules! real {
     ($(fn $name:ident($($arg:ident: $kind:ty),* $(,)?) -> $result:ty;)*) => {$(
         pub(crate) fn $name($($arg: $kind),*) -> $result {
@@ -69,11 +67,11 @@ pub(crate) const fn name(text: &'static str) -> &'static CStr {
 #[repr(transparent)]
 pub(crate) struct Text(*const c_char);
 
-/// Nothing lies below this address, so that bad pointers are seen.
+/// No memory is mapped below this address: such pointers are invalid.
 const FIRST_PAGE: usize = 4096;
 
 impl Text {
-    /// The bytes before the zero byte; `None` for a pointer that cannot be good, which the kernel refuses.
+    /// The bytes before the zero byte; `None` for an invalid pointer, which the kernel refuses.
     pub(crate) fn bytes<'a>(self) -> Option<&'a [u8]> {
         self.c_str().map(CStr::to_bytes)
     }
@@ -103,7 +101,7 @@ impl Text {
     }
 }
 
-/// Where a value goes that C waits for, perhaps null.
+/// A pointer to an output of C, perhaps null.
 #[repr(transparent)]
 pub(crate) struct Out<T>(*mut T);
 
@@ -174,7 +172,7 @@ impl<T: Copy> Out<T> {
     }
 }
 
-/// Values that C passes, perhaps null.
+/// A pointer to inputs of C, perhaps null.
 #[repr(transparent)]
 pub(crate) struct In<T>(*const T);
 
@@ -248,7 +246,7 @@ impl Texts {
         list
     }
 
-    /// What C passed where its type does not say so.
+    /// A pointer that C passed as another type.
     pub(crate) fn at(argument: *const c_char) -> Self {
         Self(argument.cast())
     }

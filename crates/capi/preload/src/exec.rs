@@ -1,4 +1,4 @@
-//! Starting programs: what is handed on to them, and programs that lie in the mount point themselves.
+//! Starting programs: what they inherit, and programs in the mount point.
 use crate::answer::{Answer, Fail, no, tell};
 use crate::edge::{Text, Texts, export, real};
 use crate::limits::{LINKS_MAX, PATH_MAX};
@@ -8,18 +8,18 @@ use crate::{config, descriptors, process, raw, unreached};
 use dfs::{File, Follow, Node, Open};
 use std::ffi::{CStr, CString, c_char, c_int};
 
-/// Bytes of a first line that the kernel looks at (Linux: `BINPRM_BUF_SIZE`).
+/// Bytes of a first line that the kernel reads (Linux: `BINPRM_BUF_SIZE`).
 const FIRST_LINE_MAX: usize = 256;
 
 /// Bytes copied at a time.
 const STEP: usize = 1 << 20;
 
-/// A program as the kernel is to run it.
+/// A program in a form that the kernel can run.
 pub(crate) struct Program {
     pub(crate) path: CString,
     pub(crate) arguments: Vec<CString>,
     pub(crate) environment: Vec<CString>,
-    /// Descriptor of a copy in memory, -1 where there is none.
+    /// Descriptor of a copy in memory, or -1.
     copy: c_int,
 }
 
@@ -31,8 +31,8 @@ impl Program {
         Self { path: path.to_owned(), arguments: own(arguments), environment, copy: -1 }
     }
 
-    /// Replaces a path in the mount point by what the kernel can run: the interpreter of a script, or a
-    /// copy in memory.
+    /// Replaces a path in the mount point by a program that the kernel can run: the interpreter of a script, or a copy in
+    /// memory.
     pub(crate) fn reach(&mut self) -> Answer<()> {
         for _ in 0..LINKS_MAX {
             let path = self.path.to_bytes();
@@ -75,7 +75,7 @@ impl Program {
         Ok(())
     }
 
-    /// What the interpreter is told: the path as it was given, as the kernel does.
+    /// The script argument of the interpreter: the path as given, as the kernel does it.
     fn script(&self, node: &Node) -> Answer<CString> {
         match self.path.is_empty() {
             true => c_string(shown(&node.path())),
@@ -83,7 +83,7 @@ impl Program {
         }
     }
 
-    /// Closes the copy in memory; who runs it has it open.
+    /// Closes the copy in memory; the process that runs it has it open.
     pub(crate) fn close_copy(&self) {
         if self.copy >= 0 {
             raw::close(self.copy);
@@ -97,7 +97,7 @@ impl Program {
     }
 }
 
-/// Opens something that may be run.
+/// Opens an executable file.
 fn open_program(node: &Node) -> Answer<File> {
     let attr = node.attr()?;
     if !attr.allows(0, &[], dfs::EXECUTE) || node.kind() != dfs::Kind::File {
@@ -141,7 +141,7 @@ fn copy(file: &File, name: &[u8]) -> Answer<c_int> {
     }
 }
 
-/// An environment with our variables in it, whatever the program made of them.
+/// An environment with our variables, even if the program changed them.
 pub(crate) fn handed_on(mut environment: Vec<CString>) -> Vec<CString> {
     for ours in &config::get().variables {
         let ours_bytes = ours.to_bytes();
@@ -193,7 +193,7 @@ pub(crate) fn serve_program<T>(work: impl FnOnce() -> Answer<T>) -> Answer<T> {
     crate::thread::inside(work)
 }
 
-/// Looks for a program as a shell does. The C library does it, unless a folder of `PATH` is ours.
+/// Searches `PATH` for a program, as a shell does. The C library does it, unless a directory of `PATH` is ours.
 pub(crate) fn search(file: Text, arguments: Texts, environment: Texts) -> c_int {
     let Some(name) = file.c_str() else { return tell(no(libc::EFAULT)) };
     if name.to_bytes().contains(&b'/') {
@@ -211,7 +211,7 @@ pub(crate) fn search(file: Text, arguments: Texts, environment: Texts) -> c_int 
     program.with(c::execvpe)
 }
 
-/// The program of this name in the first folder of `PATH` that has it, where that one is ours.
+/// The program of this name, if the first directory of `PATH` that has it is ours.
 pub(crate) fn in_our_folders(name: &[u8]) -> Answer<CString> {
     let folders = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::os::unix::ffi::OsStrExt::as_bytes(folders.as_os_str());

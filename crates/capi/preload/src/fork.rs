@@ -1,4 +1,4 @@
-//! Forks: no thread may be at work on the store while its process is copied.
+//! Forks: no thread may use the store while the process forks.
 use crate::thread;
 use crate::{locks, report};
 use std::sync::Once;
@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 static GENERATION: AtomicU64 = AtomicU64::new(1);
 static WATCH: Once = Once::new();
-/// A fork waits for those inside, or is under way.
+/// A fork is in progress, or waits for threads inside the store.
 static FORKING: AtomicBool = AtomicBool::new(false);
-/// Threads inside.
+/// Threads inside the store.
 static INSIDE: AtomicU64 = AtomicU64::new(0);
 
 /// A number that differs between a process and each of its forked children.
@@ -16,7 +16,7 @@ pub(crate) fn generation() -> u64 {
     GENERATION.load(Ordering::Relaxed)
 }
 
-/// From now on forks wait for the store.
+/// Installs the handlers: from now on forks wait for threads inside the store.
 pub(crate) fn watch() {
     WATCH.call_once(|| {
         // SAFETY: the handlers may run at any fork: they touch atomics and make system calls.
@@ -24,7 +24,7 @@ pub(crate) fn watch() {
     });
 }
 
-/// A thread begins work on the store.
+/// A thread enters the store.
 #[inline]
 pub(crate) fn enter() {
     loop {
@@ -37,7 +37,7 @@ pub(crate) fn enter() {
     }
 }
 
-/// A thread has ended its work on the store.
+/// A thread leaves the store.
 #[inline]
 pub(crate) fn leave() {
     INSIDE.fetch_sub(1, Ordering::SeqCst);

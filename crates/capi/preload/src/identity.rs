@@ -1,4 +1,4 @@
-//! What an open file is, in a form that outlives the process: the name of its anonymous file.
+//! The identity of an open file in a form that survives exec: the name of its anonymous file.
 use crate::answer::Answer;
 use crate::limits::PATH_MAX;
 use crate::{config, raw};
@@ -16,7 +16,7 @@ pub(crate) struct Identity {
     pub(crate) flags: c_int,
 }
 
-/// How such names begin, here and as the kernel shows them.
+/// Prefix of such names, as created and as the kernel shows them.
 const PREFIX: &str = "esker:";
 const SHOWN_PREFIX: &[u8] = b"/memfd:esker:";
 const SHOWN_SUFFIX: &[u8] = b" (deleted)";
@@ -24,7 +24,7 @@ const SHOWN_SUFFIX: &[u8] = b" (deleted)";
 /// Longest name of an anonymous file (Linux: 249).
 const NAME_MAX: usize = 249;
 
-/// No more may be written to it, by anybody, nor may that be changed.
+/// Nobody may write to it, and the seals cannot be removed.
 const SEALS: c_int =
     libc::F_SEAL_SEAL | libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_WRITE;
 
@@ -50,8 +50,7 @@ impl Identity {
         Ok(fd)
     }
 
-    /// From what the kernel shows as the target of a descriptor; `None` where it is none of ours, as one is not that is
-    /// of another container.
+    /// Parses the target of a descriptor as the kernel shows it; `None` if it is not ours, or of another container.
     pub(crate) fn parse(fd: c_int, shown: &[u8]) -> Option<Self> {
         let rest = shown.strip_prefix(SHOWN_PREFIX)?;
         let rest = rest.strip_suffix(SHOWN_SUFFIX).unwrap_or(rest);

@@ -1,5 +1,5 @@
-//! Descriptors of the store. They stand at high numbers, and programs cannot reach them: a program
-//! that closes everything would take the store's files from under it, and its locks with them.
+//! Descriptors of the store. They have high numbers, and programs cannot reach them: otherwise a program that closes all
+//! descriptors would close the store's files and drop its locks.
 use crate::answer::Answer;
 use crate::limits::{DESCRIPTORS_MAX, INTERNAL_MAX};
 use crate::raw;
@@ -8,8 +8,7 @@ use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 const WORDS: usize = DESCRIPTORS_MAX / 64;
 
-/// Highest number that is looked for, so that the kernel's table of a process stays small: it is copied
-/// at each fork.
+/// Highest number in use, which keeps the kernel's descriptor table small: each fork copies it.
 const HIGHEST: u64 = 4096;
 
 static MEMBERS: [AtomicU64; WORDS] = [const { AtomicU64::new(0) }; WORDS];
@@ -17,7 +16,7 @@ static BASE: AtomicI32 = AtomicI32::new(0);
 /// They end below this.
 static TOP: AtomicI32 = AtomicI32::new(0);
 
-/// What the store needs to open a pool, in a child too.
+/// Descriptors that the store needs to open a pool, in a child too.
 const FREE_MIN: c_int = 64;
 
 fn place(fd: c_int) -> Option<(&'static AtomicU64, u64)> {
@@ -25,7 +24,7 @@ fn place(fd: c_int) -> Option<(&'static AtomicU64, u64)> {
     MEMBERS.get(number / 64).map(|word| (word, 1 << (number % 64)))
 }
 
-/// Picks where descriptors of the store stand, by the limit of the process.
+/// Chooses the numbers of the store's descriptors by the limit of the process.
 pub(crate) fn choose_base() {
     let mut limit = libc::rlimit { rlim_cur: 1024, rlim_max: 1024 };
     // SAFETY: `limit` has room for the answer.
@@ -35,7 +34,7 @@ pub(crate) fn choose_base() {
     BASE.store((top - INTERNAL_MAX.min(top / 2)) as c_int, Ordering::Relaxed);
 }
 
-/// Moves a descriptor of the store out of the program's way. Where there is no room it stays.
+/// Moves a descriptor of the store to a high number. It stays if there is no room.
 pub(crate) fn keep(fd: c_int) -> c_int {
     let base = BASE.load(Ordering::Relaxed);
     let moved = match fd {
@@ -59,8 +58,7 @@ pub(crate) fn add(fd: c_int) {
     }
 }
 
-/// False where the store may need for itself what is left behind the descriptors of the program and its own. Asks by
-/// duplicating `fd`.
+/// False if only the descriptors that the store may need itself are left. Probes by duplicating `fd`.
 pub(crate) fn has_room(fd: c_int) -> bool {
     let next = raw::control(fd, libc::F_DUPFD_CLOEXEC, BASE.load(Ordering::Relaxed) as usize);
     next.is_ok_and(|next| {

@@ -56,7 +56,7 @@ fn shared<'a>(parts: &'a [&mut [u8]]) -> Vec<&'a [u8]> {
     parts.iter().map(|part| &**part).collect()
 }
 
-/// The second forms: flags that ask for what the store does anyway pass; -1 is the file's own offset.
+/// `preadv2` and `pwritev2`: accepts flags for what the store does anyway; offset -1 is the file's own.
 fn check_flags(flags: c_int) -> Answer<()> {
     const KNOWN: c_int = libc::RWF_HIPRI | libc::RWF_DSYNC | libc::RWF_SYNC | libc::RWF_NOWAIT;
     if flags & !KNOWN == 0 { Ok(()) } else { no(libc::EOPNOTSUPP) }

@@ -1,11 +1,11 @@
 //! The interception library: unmodified programs on an Esker file system.
 //!
-//! Loaded into a program (`LD_PRELOAD`, which `esker run` sets), it stands in front of the functions of
-//! the C library that work on files. Calls on the mount point are answered by the store in this
-//! process; all others go on to the C library. `edge` has the form of every exported function,
-//! `serve` the fork in the road, `descriptors` and `open_file` what is open, `paths` what is meant. The
-//! other rooms hold the functions, by nouns. What is served and what is not stands in
-//! docs/semantics.md, the reasons in docs/decisions/0017-interception.md.
+//! It is loaded into a program (`LD_PRELOAD`, which `esker run` sets) and intercepts the functions of the C library that
+//! work on files. The store answers calls on the mount point in the same process; all others pass on to the C library.
+//! `edge` defines the form of exported functions, `serve` decides who answers a call, `descriptors` and `open_file` track
+//! open files, and `paths` resolves paths. The other modules implement the functions, by nouns. docs/semantics.md lists
+//! what is served, and docs/decisions/0017-interception.md gives the reasons.
+#![allow(unsafe_code)]
 mod answer;
 mod attributes;
 mod close;

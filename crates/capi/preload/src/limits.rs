@@ -12,11 +12,11 @@ pub(crate) const PATH_MAX: usize = 4096;
 /// Symbolic links followed for one path (Linux: 40).
 pub(crate) const LINKS_MAX: usize = 40;
 
-/// Bytes that programs are told to read and write at once (POSIX: `st_blksize`).
+/// Preferred size of reads and writes in bytes (POSIX: `st_blksize`).
 pub(crate) const BLOCK_SIZE: u64 = 65_536;
 
 /// Descriptors that are kept free at the upper end for the store.
 pub(crate) const INTERNAL_MAX: u64 = 256;
 
-/// Different remarks that one process puts into the report.
+/// Different notes that one process writes to the report.
 pub(crate) const NOTES_MAX: usize = 64;

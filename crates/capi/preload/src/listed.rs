@@ -1,12 +1,12 @@
-//! `execl` and its like, which take arguments one by one, with a null pointer behind the last. Each hands over where
-//! its arguments lie: the first ones in registers, the others on the stack.
+//! `execl` and its relatives, which take arguments one by one, terminated by a null pointer. Each passes on the position
+//! of its arguments: the first ones in registers, the others on the stack.
 use crate::answer::{no, tell};
 use crate::edge::{Text, Texts};
 use crate::exec::{environment, run, search};
 use std::arch::naked_asm;
 use std::ffi::{c_char, c_int};
 
-/// Arguments behind the path that are passed in registers.
+/// Arguments after the path that are passed in registers.
 #[cfg(target_arch = "x86_64")]
 const IN_REGISTERS: usize = 5;
 #[cfg(target_arch = "aarch64")]
@@ -65,9 +65,9 @@ listed! {
     execle run_listed_with;
 }
 
-type Words = *const *const c_char;
+type ArgumentWords = *const *const c_char;
 
-extern "C" fn run_listed(path: Text, registers: Words, stack: Words) -> c_int {
+extern "C" fn run_listed(path: Text, registers: ArgumentWords, stack: ArgumentWords) -> c_int {
     // SAFETY: as C passed them, by one of the functions above.
     let (arguments, _) = unsafe { gather(registers, stack) };
     match path.c_str() {
@@ -76,13 +76,13 @@ extern "C" fn run_listed(path: Text, registers: Words, stack: Words) -> c_int {
     }
 }
 
-extern "C" fn search_listed(file: Text, registers: Words, stack: Words) -> c_int {
+extern "C" fn search_listed(file: Text, registers: ArgumentWords, stack: ArgumentWords) -> c_int {
     // SAFETY: as C passed them, by one of the functions above.
     let (arguments, _) = unsafe { gather(registers, stack) };
     search(file, Texts::of(&arguments), environment())
 }
 
-extern "C" fn run_listed_with(path: Text, registers: Words, stack: Words) -> c_int {
+extern "C" fn run_listed_with(path: Text, registers: ArgumentWords, stack: ArgumentWords) -> c_int {
     // SAFETY: as C passed them, by one of the functions above.
     let (arguments, environment) = unsafe { gather(registers, stack) };
     match path.c_str() {

@@ -1,13 +1,13 @@
-//! Libraries that programs load. The loader makes its system calls itself, so it does not see those that lie in
-//! the mount point: the report says so.
+//! Libraries that programs load. The loader makes system calls directly, so it cannot see libraries in the mount point:
+//! the report says so.
 use crate::edge::{Text, name};
 use crate::next::Next;
 use crate::{paths, report, thread};
 use std::arch::naked_asm;
 use std::ffi::c_void;
 
-/// Goes on to the function of the C library with the stack as it was found: that one looks at who called it to
-/// know where the caller wants libraries to be looked for.
+/// Jumps to the function of the C library with the stack unchanged: that function searches libraries according to its
+/// caller, whom it finds by the return address.
 ///
 /// # Safety
 /// As for the function of this name in the C library.
@@ -25,8 +25,8 @@ unsafe extern "C" fn dlopen() {
     );
 }
 
-/// Goes on to the function of the C library with the stack as it was found: that one looks at who called it to
-/// know where the caller wants libraries to be looked for.
+/// Jumps to the function of the C library with the stack unchanged: that function searches libraries according to its
+/// caller, whom it finds by the return address.
 ///
 /// # Safety
 /// As for the function of this name in the C library.
@@ -45,11 +45,11 @@ unsafe extern "C" fn dlopen() {
     );
 }
 
-/// Notes a library that will not be found, and tells where the function of the C library is.
+/// Reports a library that the loader cannot find, and returns the address of the function of the C library.
 extern "C" fn before(path: Text) -> *mut c_void {
     static NEXT: Next = Next::new(name("dlopen\0"));
     let bytes = path.bytes().unwrap_or_default();
-    // A name without a slash is looked for in folders.
+    // A name without a slash is searched in directories.
     let is_path = bytes.contains(&b'/');
     if is_path && !thread::is_inside() && paths::is_ours(libc::AT_FDCWD, bytes) {
         let _ = thread::inside(|| {

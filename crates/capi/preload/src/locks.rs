@@ -1,6 +1,6 @@
 //! Locks: flock and those of fcntl.
 //!
-//! The kernel does the locking, on a file that stands for the object and is the same for all processes.
+//! The kernel locks, on a lock file that stands for the object and is the same for all processes.
 //! An open file opens it at its first lock, or before a fork or exec, so that whoever shares the open file shares
 //! its locks, and the store knows that it is in use before they use it ([`esker::PRESENCE`]). The offset of that descriptor is the number of the anonymous file it belongs to, by which
 //! a program that is started finds its own. Whoever closes that file last removes it. The files are in a
@@ -15,13 +15,13 @@ use std::ffi::{CStr, CString, c_int};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// What programs lock ends before it.
+/// Locks of programs end before it.
 const PRESENCE: i64 = esker::PRESENCE as i64;
 
-/// Who may use the folder may lock: its permissions but for going into it.
+/// Users of the directory may lock: its permissions without the execute bits.
 const FILE_MODE_MAX: u32 = 0o666;
 
-/// Objects on which this process may hold record locks: closing any descriptor of one drops them.
+/// Objects on which this process may have record locks: closing any descriptor of one drops them.
 static HELD: Mutex<Vec<ObjectId>> = Mutex::new(Vec::new());
 static HELD_COUNT: AtomicUsize = AtomicUsize::new(0);
 
@@ -48,7 +48,7 @@ fn open_file(oid: ObjectId) -> Answer<c_int> {
         let fd = find_or_make(oid)?;
         match presence(fd, libc::F_OFD_SETLKW, libc::F_RDLCK).and_then(|_| raw::status(fd)) {
             Ok(status) if status.st_nlink > 0 => return Ok(fd),
-            // Just removed, by the last one who had it open; or a signal came.
+            // Its last user just removed it, or a signal arrived.
             Ok(_) | Err(Fail::Errno(libc::EINTR)) => raw::close(fd),
             Err(error) => {
                 raw::close(fd);
@@ -73,7 +73,7 @@ fn find_or_make(oid: ObjectId) -> Answer<c_int> {
     })
 }
 
-/// Tells the store that the lock file of an object is about to be made, or has been removed.
+/// Tells the store that the lock file of an object will be created, or has been removed.
 fn note(oid: ObjectId, made: bool) -> Answer<()> {
     Ok(mounted::get()?.container().object(oid).note_lock_file(made).wait()?)
 }
@@ -87,7 +87,7 @@ fn presence(fd: c_int, command: c_int, kind: c_int) -> Answer<c_int> {
 /// Closes the lock file of an object, as [`close_file`] does.
 fn close_of(fd: c_int, oid: ObjectId) -> bool {
     let removed = name(oid).ok().and_then(|name| close_file(fd, &name));
-    // To open the pool for this alone would take longer than looking for the file once more.
+    // Opening the pool just for this would take longer than checking the file once more.
     if removed.is_some() && mounted::if_open().is_some() {
         let _ = note(oid, false);
     }
@@ -113,7 +113,7 @@ fn c_string(text: Vec<u8>) -> Answer<CString> {
     CString::new(text).or_else(|_| no(libc::EINVAL))
 }
 
-/// The descriptor on which the locks of an open file stand.
+/// The descriptor that has the locks of an open file.
 pub(crate) fn descriptor(fd: c_int, file: &OpenFile) -> Answer<c_int> {
     let known = file.lock.load(Ordering::Acquire);
     if known >= 0 {
@@ -134,12 +134,12 @@ pub(crate) fn descriptor(fd: c_int, file: &OpenFile) -> Answer<c_int> {
     }
 }
 
-/// Before a fork: what the child inherits can be locked by either from then on, and is in use.
+/// Before a fork: opens lock files, so that parent and child share locks and count as users.
 pub(crate) fn share() {
     share_those(|_| true);
 }
 
-/// As [`share`], before this process becomes another program.
+/// As [`share`], before exec.
 pub(crate) fn share_with_next() {
     share_those(|fd| raw::control(fd, libc::F_GETFD, 0).is_ok_and(|flags| flags == 0));
 }
@@ -168,8 +168,7 @@ pub(crate) fn share_one(fd: c_int, file: &OpenFile) -> Answer<()> {
     }
 }
 
-/// Gives an inherited lock descriptor to the open file it belongs to; closes it where that was not
-/// inherited.
+/// Assigns an inherited lock descriptor to its open file; closes it if that was not inherited.
 pub(crate) fn inherit(lock: c_int, name: &CStr) {
     let number = raw::seek(lock, 0, libc::SEEK_CUR).unwrap_or(-1);
     let belongs = |fd: &c_int| raw::status(*fd).is_ok_and(|status| status.st_ino as i64 == number);
@@ -179,12 +178,12 @@ pub(crate) fn inherit(lock: c_int, name: &CStr) {
             file.lock.store(lock, Ordering::Release);
             internal::add(lock);
         }
-        // What was removed is swept up by the next mount.
+        // The next mount frees removed files.
         _ => drop(close_file(lock, name)),
     }
 }
 
-/// The last descriptor of an open file is closed. True where nobody else has the file, which was removed.
+/// The last descriptor of an open file is closed. True if the file is removed and nobody else has it open.
 pub(crate) fn closed(file: &OpenFile) -> bool {
     let lock = file.lock.swap(-1, Ordering::AcqRel);
     if lock < 0 {
@@ -194,7 +193,7 @@ pub(crate) fn closed(file: &OpenFile) -> bool {
     close_of(lock, file.identity().oid)
 }
 
-/// The process ends, and with it its descriptors.
+/// The process ends, and its descriptors are closed.
 pub(crate) fn end() {
     for fd in descriptors::within(0, u32::MAX) {
         if let Ok(file) = descriptors::get(fd) {
@@ -203,7 +202,7 @@ pub(crate) fn end() {
     }
 }
 
-/// A descriptor of the object is closed: record locks of this process on it go (POSIX: `fcntl`).
+/// A descriptor of the object is closed, which drops the record locks of this process on it (POSIX: `fcntl`).
 pub(crate) fn drop_records(oid: ObjectId) {
     if HELD_COUNT.load(Ordering::Relaxed) == 0 {
         return;
@@ -220,7 +219,7 @@ pub(crate) fn drop_records(oid: ObjectId) {
     }
 }
 
-/// True where this process may hold record locks on the object.
+/// True if this process may have record locks on the object.
 pub(crate) fn has_records(oid: ObjectId) -> bool {
     HELD_COUNT.load(Ordering::Relaxed) != 0
         && HELD.lock().unwrap_or_else(PoisonError::into_inner).contains(&oid)
@@ -234,7 +233,7 @@ fn note_records(oid: ObjectId) {
     }
 }
 
-/// What the kernel is asked for a record lock: the descriptor, and the range from the file's start.
+/// The arguments of a record lock for the kernel: the descriptor, and the range from the file's start.
 pub(crate) fn range(
     fd: c_int,
     file: &OpenFile,
@@ -273,7 +272,7 @@ pub(crate) fn range(
     Ok((descriptor(fd, file)?, lock))
 }
 
-/// A lock that the kernel told of, as programs see it: one to the end has no length.
+/// A lock that the kernel reports, as programs see it: length 0 means to the end.
 pub(crate) fn shown(mut lock: libc::flock) -> libc::flock {
     if lock.l_len == PRESENCE - lock.l_start {
         lock.l_len = 0;

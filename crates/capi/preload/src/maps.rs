@@ -1,9 +1,9 @@
 //! Files in memory: mmap.
 //!
-//! A mapping of a file of the mount point is anonymous memory, filled from the file when it is made. What
-//! a shared writable one changes is found by comparing with a second copy, and written to the file by
-//! msync, munmap, close and at the end of the process, and before this process reads the file. It is looked for
-//! in a second place of the memory, for a library that follows mappings may take the first away unseen.
+//! A mapping of a file in the mount point is anonymous memory, filled from the file at the start. Changes to a shared
+//! writable mapping are found by comparison with a second copy, and written to the file by msync, munmap, close, at the
+//! end of the process, and before this process reads the file. The comparison reads a second mapping of the same memory,
+//! because libraries that track mappings may unmap the first one without calling this library.
 use crate::answer::{Answer, no, tell};
 use crate::edge::export;
 use crate::open_file::OpenFile;
@@ -15,7 +15,7 @@ use std::ffi::{c_int, c_long, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Bytes that are compared and written together.
+/// Unit of comparing and writing in bytes.
 const PAGE: usize = 4096;
 
 static REGIONS: Mutex<Vec<Region>> = Mutex::new(Vec::new());
@@ -29,7 +29,7 @@ struct Region {
     file: Arc<OpenFile>,
     /// Offset in the file of its first byte.
     offset: u64,
-    /// The content as the file has it, while the memory is writable.
+    /// The content of the file, while the memory is writable.
     copy: Option<Vec<u8>>,
 }
 
@@ -42,11 +42,11 @@ impl Region {
         self.start < end && start < self.end()
     }
 
-    /// Writes what the program changed.
+    /// Writes the changes of the program.
     fn write_back(&mut self) -> Answer<()> {
         let Some(mut copy) = self.copy.take() else { return Ok(()) };
         let result = self.file.whole(|file| {
-            // What lies behind the end of the file is nowhere, as in Linux.
+            // Bytes past the end of the file are not written, as in Linux.
             let size = file.size()?.saturating_sub(self.offset).min(self.length as u64) as usize;
             for start in (0..size).step_by(PAGE) {
                 let end = (start + PAGE).min(size);
@@ -86,21 +86,21 @@ fn write_back(wanted: impl Fn(&Region) -> bool) -> Answer<()> {
     regions().iter_mut().filter(|region| wanted(region)).try_for_each(Region::write_back)
 }
 
-/// Writes back what was changed in memory of this object.
+/// Writes back the changes to mappings of this object.
 pub(crate) fn write_back_of(oid: ObjectId) {
     if has_any() {
         let _ = write_back(|region| region.file.identity().oid == oid);
     }
 }
 
-/// Writes back all that was changed in memory.
+/// Writes back the changes to all mappings.
 pub(crate) fn write_back_all() {
     if has_any() {
         let _ = write_back(|_| true);
     }
 }
 
-/// Brings bytes that were written to the file into its shared mappings.
+/// Copies bytes that were written to the file into its shared mappings.
 pub(crate) fn written(oid: ObjectId, offset: u64, parts: &[&[u8]]) {
     if !has_any() {
         return;
@@ -130,7 +130,7 @@ fn update(region: &mut Region, offset: u64, data: &[u8]) {
 
 type Map = extern "C" fn(usize, usize, c_int, c_int, c_int, i64) -> *mut c_void;
 
-/// What a program asks for.
+/// The mapping that a program asks for.
 #[derive(Clone, Copy)]
 struct Wish {
     address: usize,
@@ -169,7 +169,7 @@ impl Wish {
         real(self.address, self.length, self.protection, self.flags, self.fd, self.offset)
     }
 
-    /// Memory to be filled in place of the file.
+    /// Memory to fill in place of the file.
     fn memory(self) -> Self {
         let kind = if self.is_shared() { libc::MAP_SHARED } else { libc::MAP_PRIVATE };
         let flags = self.flags & !(libc::MAP_TYPE | libc::MAP_SYNC) | kind | libc::MAP_ANONYMOUS;
@@ -182,8 +182,8 @@ impl Wish {
         if access == libc::O_WRONLY || (self.is_written() && access != libc::O_RDWR) {
             return no(libc::EACCES);
         }
-        // Who locks it shares it with other processes, whose changes it would not see: sqlite's
-        // write-ahead log does so.
+        // A program that locks it shares it with other processes, whose changes it would not see, as sqlite's
+        // write-ahead log does.
         if self.is_written() && locks::has_records(file.identity().oid) {
             report::note("a shared writable mapping of a file with record locks was refused");
             return no(libc::ENODEV);
@@ -234,7 +234,7 @@ fn fill(start: usize, wish: Wish, file: Arc<OpenFile>) -> Answer<()> {
     Ok(())
 }
 
-/// Maps what is wished; `real` maps memory, and files of others.
+/// Maps a file or memory; `real` maps memory, and files outside.
 fn map_any(wish: Wish, real: impl Fn(Wish) -> *mut c_void) -> *mut c_void {
     if wish.flags & libc::MAP_FIXED != 0 && has_any() {
         let _ = thread::inside(|| unmapped(wish.address, wish.length));
@@ -255,7 +255,7 @@ fn end(start: usize, length: usize) -> usize {
     start.saturating_add(length.checked_next_multiple_of(PAGE).unwrap_or(length))
 }
 
-/// Forgets what is no longer mapped.
+/// Forgets a range that is no longer mapped.
 fn unmapped(start: usize, length: usize) -> Answer<()> {
     let end = end(start, length);
     write_back(|region| region.overlaps(start, end))?;
@@ -269,7 +269,7 @@ fn unmapped(start: usize, length: usize) -> Answer<()> {
     Ok(())
 }
 
-/// Shared memory becomes writable: from now on changes are looked for.
+/// Shared memory becomes writable: from now on changes are tracked.
 fn made_writable(start: usize, length: usize) -> Answer<()> {
     let end = end(start, length);
     for region in regions().iter_mut().filter(|region| region.overlaps(start, end)) {
@@ -294,7 +294,7 @@ fn synced(start: usize, length: usize) -> Answer<()> {
     write_back(|region| region.overlaps(start, end))
 }
 
-/// Memory is about to change: `real` does it, unless `ours` refuses.
+/// Changes mappings by `real`, unless `ours` refuses.
 fn change(ours: impl FnOnce() -> Answer<()>, real: impl FnOnce() -> isize) -> isize {
     let done = if has_any() { thread::inside(ours) } else { Ok(()) };
     match done {
@@ -310,7 +310,7 @@ fn unmap(start: usize, length: usize, real: impl FnOnce() -> isize) -> isize {
     real()
 }
 
-/// A call by number; `None` where it does not change memory. A library that put itself in place of our functions
+/// A call by number; `None` if it does not change memory. A library that put itself in place of our functions
 /// ends in these calls.
 pub(crate) fn by_number(
     number: c_long,

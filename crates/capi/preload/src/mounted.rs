@@ -1,4 +1,4 @@
-//! The file system behind the mount point, opened at the first touch.
+//! The file system at the mount point, opened on first use.
 use crate::answer::{Answer, no};
 use crate::{config, fork, internal, raw, report};
 use arc_swap::ArcSwapOption;
@@ -14,7 +14,7 @@ static TOLD: AtomicBool = AtomicBool::new(false);
 /// store opens its files anew in them.
 ///
 /// # Errors
-/// `ENXIO` where it cannot be opened; standard error says why, once.
+/// `ENXIO` if it cannot be opened; standard error says why, once.
 pub(crate) fn get() -> Answer<Arc<Dfs>> {
     match MOUNTED.load_full() {
         Some(fs) => Ok(fs),
@@ -22,7 +22,7 @@ pub(crate) fn get() -> Answer<Arc<Dfs>> {
     }
 }
 
-/// The file system if anything of it was touched.
+/// The file system, if it is open.
 pub(crate) fn if_open() -> Option<Arc<Dfs>> {
     MOUNTED.load_full()
 }

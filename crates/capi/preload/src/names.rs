@@ -1,4 +1,4 @@
-//! Making, moving and removing names.
+//! Creating, renaming and removing entries.
 use crate::answer::{Answer, Fail, fail, no};
 use crate::edge::{Out, Text, export};
 use crate::open::new_entry;
@@ -72,7 +72,7 @@ fn make_link(spot: &Spot<'_>, target: Text) -> Answer<c_int> {
     Ok(0)
 }
 
-/// Nothing stands there, and no directory is asked for.
+/// The name is free, and has no trailing slash.
 fn check_free(last: &Last) -> Answer<()> {
     match last.is_special() || last.find()?.is_some() {
         true => no(libc::EEXIST),
@@ -147,8 +147,8 @@ fn check_slashes(from: &Last, to: &Last, mode: RenameMode) -> Answer<()> {
     if must_be_directory && !is_directory(&source) { no(libc::ENOTDIR) } else { Ok(()) }
 }
 
-/// Answers a call on two paths: both in the mount point, both outside, or one of each, which is as
-/// between two file systems.
+/// Answers a call on two paths: both in the mount point, both outside, or one of each, which fails as between two file
+/// systems.
 fn both(
     (dir, path): (c_int, Text),
     (new_dir, new_path): (c_int, Text),
@@ -178,7 +178,7 @@ fn no_link(from: Find<'_>, to: Find<'_>) -> Answer<c_int> {
     no(libc::EPERM)
 }
 
-/// Neither devices nor sockets nor pipes.
+/// No devices, sockets or pipes.
 fn no_special_file(spot: &Spot<'_>) -> Answer<c_int> {
     check_free(&spot.last()?)?;
     no(libc::EPERM)

@@ -1,4 +1,4 @@
-//! The functions that ours stand in front of: those of the C library, or of another library between.
+//! The intercepted functions: those of the C library, or of another library in between.
 use std::ffi::{CStr, c_char, c_int, c_long, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -19,7 +19,7 @@ impl Next {
         Self { name, address: AtomicPtr::new(std::ptr::null_mut()) }
     }
 
-    /// Where it is; a function that fails with `ENOSYS` where no library has it.
+    /// Its address; that of a function that fails with `ENOSYS` if no library has it.
     #[inline]
     pub(crate) fn address(&self) -> *mut c_void {
         let known = self.address.load(Ordering::Relaxed);
@@ -46,7 +46,7 @@ fn find(name: &CStr) -> Option<*mut c_void> {
     (!old.is_null()).then_some(old)
 }
 
-/// A symbol of the C library that is data, such as a table; `None` where there is none.
+/// A symbol of the C library that is data, such as a table; `None` if there is none.
 pub(crate) fn data(name: &CStr) -> Option<*mut c_void> {
     find(name)
 }

@@ -12,7 +12,7 @@ use std::ffi::c_int;
 /// `O_TMPFILE` without `O_DIRECTORY`, which is part of it.
 const UNNAMED: c_int = libc::O_TMPFILE & !libc::O_DIRECTORY;
 
-/// Opens what a path names and gives it a descriptor (POSIX: `open`).
+/// Opens what a path names, with a new descriptor (POSIX: `open`).
 pub(crate) fn open_path(spot: &Spot<'_>, flags: c_int, mode: u32) -> Answer<c_int> {
     let open = |node: Node| check(&node, flags).and_then(|()| OpenFile::new(node, flags));
     let file = find_and(|| find(spot, flags, mode, 0), open, Fail::is_missing)?;
@@ -48,8 +48,7 @@ fn follow(flags: c_int) -> Follow {
     if flags & libc::O_NOFOLLOW != 0 { Follow::AllButLast } else { Follow::All }
 }
 
-/// How an entry is made in `dir`: with the umask applied, and the group of a directory that hands its
-/// own on.
+/// Attributes of a new entry in `dir`: with the umask applied, and the group of a set-group-id directory.
 pub(crate) fn new_entry(dir: &Node, mode: u32, exclusive: bool) -> Create {
     let inode = dir.inode();
     let owner = (inode.mode & libc::S_ISGID != 0).then(|| (crate::raw::user().0, inode.gid));
@@ -67,7 +66,7 @@ fn check(node: &Node, flags: c_int) -> Answer<()> {
     }
 }
 
-/// Answers an open call. What the store itself opens is moved out of the program's way.
+/// Answers an open call. Descriptors that the store itself opens are moved to high numbers.
 fn answer(
     dir: c_int,
     path: Text,

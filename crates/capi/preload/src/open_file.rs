@@ -1,4 +1,4 @@
-//! An open file of the mount point: what all descriptors share that were duplicated from one.
+//! An open file of the mount point, which duplicated descriptors share.
 use crate::answer::{Answer, Fail, no};
 use crate::identity::Identity;
 use crate::limits::TRANSFER_MAX;
@@ -9,25 +9,25 @@ use std::ffi::c_int;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
-/// What stands behind a descriptor. Its offset is the kernel's, of the descriptor.
+/// The open file of a descriptor. The kernel keeps its offset.
 pub(crate) struct OpenFile {
     identity: Identity,
     appends: AtomicBool,
-    /// Nothing before the first use of what was inherited from another program.
+    /// Unset until the first use if inherited from another program.
     content: ArcSwapOption<Content>,
     /// The process that opened it.
     generation: u64,
     /// The process that used it last.
     used_in: AtomicU64,
-    /// Descriptor of the file that stands for its locks, -1 before the first one.
+    /// Descriptor of its lock file, -1 before the first lock.
     pub(crate) lock: AtomicI32,
 }
 
-/// What can be done with it.
+/// The kind of an open file.
 pub(crate) enum Content {
     /// A regular file.
     File(File),
-    /// A directory, or anything that was opened as a path only.
+    /// A directory, or anything opened with `O_PATH`.
     Node(Node),
 }
 
@@ -61,7 +61,7 @@ impl OpenFile {
         Ok(Self::with(identity, appends, Some(Content::open(node, flags)?)))
     }
 
-    /// One that this process had open as the program it was before.
+    /// An open file inherited through exec.
     pub(crate) fn inherited(identity: Identity, appends: bool) -> Self {
         Self::with(identity, appends, None)
     }
@@ -81,7 +81,7 @@ impl OpenFile {
         &self.identity
     }
 
-    /// True where writes go to the end (`O_APPEND`).
+    /// True if writes go to the end (`O_APPEND`).
     pub(crate) fn appends(&self) -> bool {
         self.appends.load(Ordering::Relaxed)
     }
@@ -90,7 +90,7 @@ impl OpenFile {
         self.appends.store(appends, Ordering::Relaxed);
     }
 
-    /// Lets go of its locks, and of the content of a removed file that nobody else has.
+    /// Releases its locks, and frees the content of a removed file that nobody else has open.
     pub(crate) fn let_go(&self) {
         if locks::closed(self) {
             self.close();
@@ -98,8 +98,8 @@ impl OpenFile {
         }
     }
 
-    /// What a parent opened, only the parent closes, until a child uses it: what closing stores is the parent's
-    /// to store.
+    /// Until a child uses a file that its parent opened, only the parent closes it: the pending times are the parent's to
+    /// store.
     fn close(&self) {
         let (content, now) = (self.content.swap(None), fork::generation());
         if self.generation != now && self.used_in.load(Ordering::Relaxed) != now {
@@ -126,7 +126,7 @@ impl OpenFile {
         }
     }
 
-    /// At the first use in a forked child: tells other processes that the file is in use here too.
+    /// At the first use in a forked child, takes a lease of its own on the file.
     fn inherit(&self, content: &Content) -> Answer<()> {
         let now = fork::generation();
         if self.used_in.load(Ordering::Relaxed) == now
@@ -159,7 +159,7 @@ impl OpenFile {
         self.content().map(|content| content.node())
     }
 
-    /// Runs `work` on a regular file, with what was changed in its memory stored before.
+    /// Runs `work` on a regular file, after writing back changes to its mappings.
     ///
     /// # Errors
     /// `EISDIR` for a directory, `EBADF` for what was opened as a path only.
@@ -195,7 +195,7 @@ impl OpenFile {
         }
     }
 
-    /// Stores what waits (POSIX: `fsync`).
+    /// Stores pending changes (POSIX: `fsync`).
     pub(crate) fn sync(&self) -> Answer<c_int> {
         match &*self.content()? {
             Content::File(file) => {
@@ -216,8 +216,8 @@ impl OpenFile {
         Ok(0)
     }
 
-    /// Reads at the offset of `fd`, which moves on. The offset is moved first, in one step, so that
-    /// others who share it never get the same bytes.
+    /// Reads at the offset of `fd`, which advances. The offset is advanced first, atomically, so that others who share it
+    /// never read the same bytes.
     pub(crate) fn read(&self, fd: c_int, buffer: &mut [u8]) -> Answer<isize> {
         let length = buffer.len().min(TRANSFER_MAX);
         self.file(|file| {
@@ -236,7 +236,7 @@ impl OpenFile {
         })
     }
 
-    /// Writes at the offset of `fd`, or at the end of the file, and moves the offset on.
+    /// Writes at the offset of `fd`, or at the end of the file, and advances the offset.
     pub(crate) fn write(&self, fd: c_int, parts: &[&[u8]]) -> Answer<isize> {
         let length: usize = parts.iter().map(|part| part.len()).sum();
         self.for_writing(|file| {
@@ -269,7 +269,7 @@ impl OpenFile {
         result.map(|done| done as isize)
     }
 
-    /// Writes at a given place; to the end where writes go there, as Linux does.
+    /// Writes at an offset; with `O_APPEND` at the end, as Linux does.
     pub(crate) fn write_at(&self, parts: &[&[u8]], offset: i64) -> Answer<isize> {
         let Ok(offset) = u64::try_from(offset) else { return no(libc::EINVAL) };
         self.for_writing(|file| match self.appends() {
@@ -278,7 +278,7 @@ impl OpenFile {
         })
     }
 
-    /// Reads at a given place, into one buffer.
+    /// Reads at an offset, into one buffer.
     pub(crate) fn read_at(&self, buffer: &mut [u8], offset: i64) -> Answer<isize> {
         let Ok(offset) = u64::try_from(offset) else { return no(libc::EINVAL) };
         self.file(|file| Ok(file.read_at(offset, buffer)? as isize))
@@ -323,7 +323,7 @@ fn append(file: &File, fd: c_int, parts: &[&[u8]], length: usize) -> Answer<isiz
     Ok(length as isize)
 }
 
-/// Where the data went, and how much it was.
+/// The offset and length of written data.
 fn append_parts(file: &File, parts: &[&[u8]]) -> Answer<(u64, usize)> {
     let joined;
     let data = match parts {

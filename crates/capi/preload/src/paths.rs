@@ -1,15 +1,15 @@
-//! Paths: which lie in the mount point, and where they lead there.
+//! Paths: which are in the mount point, and what they name there.
 use crate::answer::{Answer, Fail, no};
 use crate::limits::{LINKS_MAX, PATH_MAX};
 use crate::{config, cwd, descriptors, mounted, raw};
-use dfs::{Attr, Dfs, Follow, Node, Parent, Step, find_and};
+use dfs::{Attr, Dfs, Follow, Node, Parent, Resolved, find_and};
 use esker::types::ErrorKind;
 use std::borrow::Cow;
 use std::ffi::{CString, c_int};
 use std::sync::Arc;
 
 /// True for a path in the mount point: an absolute one that begins with it, or one relative to a
-/// directory in it. Touches no file and takes no memory, unless the path has a detour.
+/// directory in it. Accesses no file and allocates no memory, unless the path contains `..`.
 #[inline]
 pub(crate) fn is_ours(dir: c_int, path: &[u8]) -> bool {
     match path {
@@ -22,14 +22,14 @@ pub(crate) fn is_ours(dir: c_int, path: &[u8]) -> bool {
     }
 }
 
-/// True where a relative path begins with a name of the mount point's path, as it does where somebody
-/// walks there from the root, name by name.
+/// True if a relative path begins with a name of the mount point's path, as when somebody walks there from the root,
+/// name by name.
 fn may_lead_in(path: &[u8]) -> bool {
     let first = path.split(|byte| *byte == b'/').next().unwrap_or_default();
     config::get().mount.split(|byte| *byte == b'/').any(|name| name == first && !name.is_empty())
 }
 
-/// The absolute form of a path relative to a directory above the mount point, where it leads there.
+/// The absolute form of a path relative to a directory above the mount point, if it leads there.
 #[cold]
 fn from_above(dir: c_int, path: &[u8]) -> Option<Vec<u8>> {
     let link = match dir {
@@ -42,14 +42,14 @@ fn from_above(dir: c_int, path: &[u8]) -> Option<Vec<u8>> {
     below_mount(&whole).is_some().then_some(whole)
 }
 
-/// What is left of a path behind the mount point, if it begins with that.
+/// The rest of a path after the mount point, if it begins with that.
 pub(crate) fn below_mount(path: &[u8]) -> Option<&[u8]> {
     let mount = &*config::get().mount;
     let rest = path.strip_prefix(mount).filter(|_| !mount.is_empty())?;
     (rest.is_empty() || rest[0] == b'/').then_some(rest)
 }
 
-/// True where a path goes up again behind its first name.
+/// True if a path has `..` after its first name.
 fn has_detour(path: &[u8]) -> bool {
     path.windows(3).any(|part| part == b"/..")
 }
@@ -59,7 +59,7 @@ fn leads_in(path: &[u8]) -> bool {
     below_mount(&plain(path)).is_some()
 }
 
-/// An absolute path without `.`, `..` and double slashes, by its text alone. A slash at the end stays.
+/// An absolute path without `.`, `..` and double slashes, by its text alone. A trailing slash stays.
 pub(crate) fn plain(path: &[u8]) -> Vec<u8> {
     let mut parts: Vec<&[u8]> = Vec::new();
     for part in path.split(|byte| *byte == b'/') {
@@ -81,30 +81,30 @@ pub(crate) struct Spot<'a> {
     fs: Arc<Dfs>,
     base: Node,
     path: Cow<'a, [u8]>,
-    /// Its last name was `..`, which has been gone through.
+    /// Its last name was `..`, which is resolved.
     climbed: bool,
 }
 
 /// The last part of a path.
 pub(crate) struct Last {
-    /// The directory it stands in.
+    /// Its directory.
     pub dir: Node,
     /// Its name there; empty for the mount point itself.
     pub name: Vec<u8>,
-    /// A slash behind it says that it must be a directory.
+    /// A trailing slash: it must be a directory.
     pub slash: bool,
 }
 
 impl Last {
-    /// True where it names no entry that could be made, moved or removed.
+    /// True if it names no entry that could be created, renamed or removed.
     pub(crate) fn is_special(&self) -> bool {
         matches!(&*self.name, b"" | b"." | b"..")
     }
 
-    /// What stands there, if anything does.
+    /// The node of that name, if it exists.
     ///
     /// # Errors
-    /// What the backend meets.
+    /// Errors of the backend.
     pub(crate) fn find(&self) -> Answer<Option<Node>> {
         match self.dir.lookup(&self.name) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -138,7 +138,7 @@ impl<'a> Spot<'a> {
         Self { fs, base, path: Cow::Owned(path), climbed: false }.without_detours()
     }
 
-    /// The path with its `..` gone through: the directory above the root is outside.
+    /// The path with its `..` resolved: the parent of the root is outside.
     fn without_detours(mut self) -> Answer<Self> {
         for _ in 0..PATH_MAX {
             let Some((before, after)) = split_at_parent(&self.path) else { return Ok(self) };
@@ -154,15 +154,15 @@ impl<'a> Spot<'a> {
 
     fn go(&self, path: &[u8]) -> Answer<Node> {
         match self.fs.resolve_step(&self.base, path, Follow::All)? {
-            Step::Node(node) => Ok(node),
-            Step::Outside(mut path) => {
+            Resolved::Node(node) => Ok(node),
+            Resolved::Outside(mut path) => {
                 path.extend_from_slice(b"/..");
                 Err(Fail::Outside(path))
             }
         }
     }
 
-    /// Goes on above the mount point, from where the path may lead back in.
+    /// Continues above the mount point, from where the path may lead back in.
     fn out(mut self, rest: &[u8]) -> Answer<Self> {
         let mount = &*config::get().mount;
         let host = plain(&[mount, &b"/../"[..], rest].concat());
@@ -179,15 +179,15 @@ impl<'a> Spot<'a> {
     /// What it names.
     ///
     /// # Errors
-    /// Those of path resolution; [`Fail::Outside`] where a symbolic link leads out.
+    /// Those of path resolution; [`Fail::Outside`] if a symbolic link leads out.
     pub(crate) fn node(&self, follow: Follow) -> Answer<Node> {
         match self.fs.resolve_step(&self.base, &self.path, follow)? {
-            Step::Node(node) => Ok(node),
-            Step::Outside(path) => Err(Fail::Outside(path)),
+            Resolved::Node(node) => Ok(node),
+            Resolved::Outside(path) => Err(Fail::Outside(path)),
         }
     }
 
-    /// Works on what it names: on what stands there by then where that was renamed over.
+    /// Works on what it names; if that was renamed over meanwhile, on what has the name by then.
     ///
     /// # Errors
     /// As [`Spot::node`]; those of `work`.
@@ -205,8 +205,8 @@ impl<'a> Spot<'a> {
     /// As [`Spot::node`].
     pub(crate) fn attr(&self, follow: Follow) -> Answer<Attr> {
         match self.fs.attr_step(&self.base, &self.path, follow)? {
-            Step::Node(attr) => Ok(attr),
-            Step::Outside(path) => Err(Fail::Outside(path)),
+            Resolved::Node(attr) => Ok(attr),
+            Resolved::Outside(path) => Err(Fail::Outside(path)),
         }
     }
 
@@ -224,12 +224,12 @@ impl<'a> Spot<'a> {
         }
     }
 
-    /// True where a slash at the end says that it must be a directory.
+    /// True if a trailing slash says that it must be a directory.
     pub(crate) fn must_be_directory(&self) -> bool {
         self.path.ends_with(b"/")
     }
 
-    /// Where a symbolic link at its end leads, for what is made there.
+    /// The target of a symbolic link at its end, for creating the target.
     pub(crate) fn behind(&self, link: &Node, links: usize) -> Answer<Spot<'static>> {
         if links >= LINKS_MAX {
             return no(libc::ELOOP);
@@ -258,7 +258,7 @@ fn absolute(path: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// What stands before and behind the first `..` of a path and its slashes.
+/// The parts before and after the first `..` of a path and its slashes.
 fn split_at_parent(path: &[u8]) -> Option<(&[u8], &[u8])> {
     if !path.windows(2).any(|two| two == b"..") {
         return None;

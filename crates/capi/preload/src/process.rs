@@ -1,13 +1,13 @@
-//! Beginning and end of the process.
+//! Start and end of the process.
 use crate::edge::export;
 use crate::{config, cwd, descriptors, fork, locks, maps, mounted, report, stdio, thread, umask};
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Generation in which the store was used last: a child that only starts a program leaves it alone.
+/// Generation that last used the store: a child that only starts a program leaves it alone.
 static USED: AtomicU64 = AtomicU64::new(0);
 
-/// The end has begun: what is written from now on is stored at once.
+/// The process is ending: from now on writes are stored immediately.
 static ENDING: AtomicBool = AtomicBool::new(false);
 
 #[used]
@@ -33,7 +33,7 @@ extern "C" fn start() {
     }
 }
 
-/// The C library empties its streams after this, so it is made to do so before.
+/// The C library flushes its streams after this, so they are flushed here first.
 extern "C" fn end() {
     if descriptors::any() {
         // SAFETY: empties all streams that have something to write.
@@ -44,7 +44,7 @@ extern "C" fn end() {
     let_go();
 }
 
-/// Lets go of locks, so that nothing stays of them. Not before another program, which inherits them.
+/// Releases locks. Not before exec, because the next program inherits them.
 fn let_go() {
     if descriptors::any() {
         let _ = thread::inside(|| {
@@ -54,7 +54,7 @@ fn let_go() {
     }
 }
 
-/// Notes that this process uses the store.
+/// Records that this process uses the store.
 #[inline]
 pub(crate) fn used() {
     let now = fork::generation();
@@ -63,12 +63,12 @@ pub(crate) fn used() {
     }
 }
 
-/// True once nothing is left that would store what waits.
+/// True once nothing would store pending changes any more.
 pub(crate) fn is_ending() -> bool {
     ENDING.load(Ordering::Relaxed)
 }
 
-/// The process becomes another program.
+/// The process is about to exec.
 pub(crate) fn before_exec() {
     if descriptors::any() {
         locks::share_with_next();
@@ -76,7 +76,7 @@ pub(crate) fn before_exec() {
     before_end();
 }
 
-/// Stores what waits to be stored, and the report: the process ends or becomes another program.
+/// Stores pending changes and writes the report, before the process ends or execs.
 pub(crate) fn before_end() {
     let _ = thread::inside(|| {
         if USED.load(Ordering::Relaxed) == fork::generation() {

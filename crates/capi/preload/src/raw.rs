@@ -1,5 +1,5 @@
-//! System calls of this library itself. They go past the C library, so they can be made anywhere:
-//! in a signal handler, in a child between fork and exec, before anything is set up.
+//! System calls of this library. They bypass the C library, so they work anywhere: in a signal handler, in a child
+//! between fork and exec, and before initialisation.
 use crate::answer::{Answer, Fail};
 use std::arch::asm;
 use std::ffi::{CStr, c_int, c_long, c_uint};
@@ -189,7 +189,7 @@ pub(crate) fn status_of(path: &CStr) -> Answer<libc::stat> {
     status
 }
 
-/// Maps shared memory at a second place too (`mremap` of an old size of 0).
+/// Maps shared memory a second time (`mremap` with an old size of 0).
 pub(crate) fn map_again(start: usize, length: usize) -> Answer<usize> {
     let with = [start, 0, length, libc::MREMAP_MAYMOVE as usize, 0, 0];
     // SAFETY: the kernel picks a place that is free; what is mapped stays as it is.
@@ -201,7 +201,7 @@ pub(crate) fn page_size() -> usize {
     usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
 }
 
-/// Gives up memory that this library mapped and told nobody of.
+/// Unmaps private memory of this library.
 pub(crate) fn unmap(start: usize, length: usize) {
     let _ = numbers(libc::SYS_munmap, start, length, 0);
 }

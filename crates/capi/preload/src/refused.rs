@@ -1,4 +1,4 @@
-//! What no file system without a kernel of its own can do, refused by name with the errno that callers know.
+//! Functions that only the kernel can provide: refused with the errno that callers expect.
 use crate::answer::no;
 use crate::edge::{Text, export};
 use crate::serve::at;

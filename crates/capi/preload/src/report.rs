@@ -13,7 +13,7 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Mutex, TryLockError};
 
-/// How often one function was served. Those that were are linked to a list.
+/// The number of served calls of one function. Functions with served calls form a linked list.
 pub(crate) struct Counter {
     name: &'static str,
     count: AtomicU64,
@@ -48,12 +48,12 @@ impl Counter {
     }
 }
 
-/// Counts from now on.
+/// Starts counting.
 pub(crate) fn enable() {
     ENABLED.store(true, Ordering::Relaxed);
 }
 
-/// Notes which function the thread called.
+/// Records which function the thread called.
 #[inline]
 pub(crate) fn enter(counter: &'static Counter) {
     if ENABLED.load(Ordering::Relaxed) {
@@ -61,7 +61,7 @@ pub(crate) fn enter(counter: &'static Counter) {
     }
 }
 
-/// Counts the function that the thread called last as served.
+/// Counts the last function that the thread called as served.
 #[inline]
 pub(crate) fn served() {
     if ENABLED.load(Ordering::Relaxed)
@@ -71,7 +71,7 @@ pub(crate) fn served() {
     }
 }
 
-/// Puts a remark into the report. Called inside only, for it takes memory.
+/// Adds a note to the report. Called inside only, because it allocates memory.
 #[cold]
 pub(crate) fn note(text: &str) {
     if !ENABLED.load(Ordering::Relaxed) {
@@ -87,13 +87,13 @@ pub(crate) fn note(text: &str) {
     }
 }
 
-/// A failure that its errno does not explain.
+/// Reports a failure that its errno does not explain.
 #[cold]
 pub(crate) fn trouble(error: &Error) {
     note(&format!("failed: {error}"));
 }
 
-/// Begins anew in a forked child: what its parent counted, its parent reports.
+/// Starts over in a forked child: its parent reports its own counts.
 pub(crate) fn forget() {
     each(|counter| counter.count.store(0, Ordering::Relaxed));
     if let Ok(mut notes) = NOTES.try_lock() {
@@ -101,7 +101,7 @@ pub(crate) fn forget() {
     }
 }
 
-/// Appends what was counted to the file of the report.
+/// Appends the counts to the file of the report.
 pub(crate) fn write() {
     let Some(path) = config::get().report.as_deref() else { return };
     let mut lines = String::new();

@@ -1,4 +1,4 @@
-//! The fork in the road of every call: to the store, or on to the C library.
+//! Decides for every call who answers it: the store or the C library.
 use crate::answer::{Answer, Fail, Returned, fail, tell};
 use crate::edge::Text;
 use crate::open_file::OpenFile;
@@ -19,8 +19,8 @@ pub(crate) fn on<T: Returned>(
     if internal::has(fd) { fail(libc::EBADF) } else { theirs() }
 }
 
-/// Answers a call on a path below the descriptor `dir`: `ours` where it lies in the mount point, else
-/// `theirs`, with another path where a symbolic link or `..` leads out.
+/// Answers a call on a path below the descriptor `dir`: `ours` if it is in the mount point, else `theirs`, with another
+/// path if a symbolic link or `..` leads out.
 #[inline]
 pub(crate) fn at<T: Returned>(
     dir: c_int,
@@ -36,7 +36,7 @@ pub(crate) fn at<T: Returned>(
     }
 }
 
-/// Tells an answer, or goes on outside.
+/// Returns an answer to C, or continues outside.
 pub(crate) fn settle<T: Returned>(answer: Answer<T>, theirs: impl FnOnce(c_int, Text) -> T) -> T {
     match answer {
         Err(Fail::Outside(host)) => match CString::new(host) {

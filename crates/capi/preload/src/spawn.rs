@@ -1,5 +1,5 @@
-//! posix_spawn, popen and system: the C library does it; what names the mount point in the arguments of the first is
-//! replaced before.
+//! posix_spawn, popen and system: the C library runs them; paths in the mount point in the arguments of posix_spawn are
+//! replaced first.
 use crate::answer::{Answer, Fail};
 use crate::edge::{Text, Texts, export};
 use crate::exec::{Program, in_our_folders, serve_program};
@@ -12,14 +12,14 @@ use dfs::Follow;
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What was opened for lists of actions.
+/// Descriptors that were opened for action lists.
 static OPENED: Mutex<Vec<Opened>> = Mutex::new(Vec::new());
 
 struct Opened {
     /// The address of the list.
     list: usize,
     fd: c_int,
-    /// As long as it is here, the child finds it in use.
+    /// Keeps the file in use until the child has it.
     _file: Option<Arc<OpenFile>>,
 }
 
@@ -54,7 +54,7 @@ fn spawn(
     }
 }
 
-/// Starts a program that the C library looks for in folders that are not ours.
+/// Starts a program that the C library searches in directories outside.
 fn spawn_found(
     pid: *mut c_int,
     name: &CStr,
@@ -73,7 +73,7 @@ fn spawn_found(
     })
 }
 
-/// The descriptor that an action opens. It is opened now, and becomes the wanted number in the child.
+/// The descriptor that an action opens. It is opened now, and gets its number in the child.
 fn open_now(list: usize, spot: &Spot<'_>, flags: c_int, mode: u32) -> Answer<c_int> {
     let fd = open_path(spot, flags | libc::O_CLOEXEC, mode)?;
     let kept = raw::control(fd, libc::F_DUPFD_CLOEXEC, libc::STDERR_FILENO as usize + 1)?;

@@ -22,7 +22,7 @@ pub(crate) fn device() -> u64 {
     libc::makedev(MAJOR, minor())
 }
 
-/// As C sees attributes.
+/// The attributes in the form of C.
 pub(crate) fn c_stat(attr: &Attr) -> libc::stat {
     // SAFETY: a `stat` of C is made of numbers, for which zero is good.
     let mut stat: libc::stat = unsafe { std::mem::zeroed() };
@@ -72,7 +72,7 @@ fn follow(flags: c_int) -> Follow {
     if flags & libc::AT_SYMLINK_NOFOLLOW != 0 { Follow::AllButLast } else { Follow::All }
 }
 
-/// The descriptor that is meant itself, by an empty path.
+/// The descriptor that an empty path refers to.
 fn itself(dir: c_int, path: Text, flags: c_int) -> Option<c_int> {
     let is_empty = path.bytes().is_none_or(<[u8]>::is_empty);
     (is_empty && flags & libc::AT_EMPTY_PATH != 0 && descriptors::is_ours(dir)).then_some(dir)

@@ -1,6 +1,6 @@
-//! Streams of the C library. It reads and writes them by calls of its own that no library can stand in
-//! front of; but it makes them through a table of functions for each kind of stream. Five entries of the
-//! tables for files are exchanged with ours, when the first file of the mount point is there.
+//! Streams of the C library. It reads and writes them by internal calls that no library can intercept, but through a
+//! table of functions for each kind of stream. When the first file of the mount point is opened, five entries of the
+//! tables for files are replaced by ours.
 use crate::answer::{Answer, Returned, no, tell};
 use crate::edge::{In, Out, Text, export, real};
 use crate::next::data;
@@ -20,18 +20,18 @@ const CLOSE: usize = 17;
 const STAT: usize = 18;
 const ENTRIES: usize = 21;
 
-/// Byte of a stream at which its offset stands, -1 where it is not known (glibc: `_offset`).
+/// Position of the offset in a stream; the offset is -1 if unknown (glibc: `_offset`).
 const OFFSET: usize = 144;
 /// A write or read failed (glibc: `_IO_ERR_SEEN`).
 const ERROR_SEEN: c_int = 0x20;
 
 type Slots = [AtomicUsize; ENTRIES];
 
-/// What stood in the table for files, which is the same in both.
+/// The original entries, which are the same in both tables.
 static BEFORE: [AtomicUsize; ENTRIES] = [const { AtomicUsize::new(0) }; ENTRIES];
 static ONCE: Once = Once::new();
 
-/// Exchanges the entries. Called when there is a file of the mount point for the first time.
+/// Replaces the entries. Called when the first file of the mount point is opened.
 pub(crate) fn take_over() {
     ONCE.call_once(|| {
         let tables = [data(c"_IO_file_jumps"), data(c"_IO_wfile_jumps")];
@@ -62,7 +62,7 @@ fn ours(entry: usize) -> usize {
     }
 }
 
-/// True where the table was as expected and has our entries now.
+/// True if the table was as expected and has our entries now.
 fn exchange(table: *mut c_void, expected: &[(usize, Option<*mut c_void>)]) -> bool {
     // SAFETY: the symbol names a table of so many pointers, which lives as long as the process.
     let slots: &Slots = unsafe { &*table.cast() };
@@ -93,7 +93,7 @@ fn number(stream: *mut FILE) -> c_int {
     unsafe { libc::fileno(stream) }
 }
 
-/// The function that stood in the table.
+/// The original function of an entry.
 macro_rules! before {
     ($entry:ident: fn($($kind:ty),*) -> $result:ty) => {{
         let address = BEFORE[$entry].load(Ordering::Relaxed);
@@ -115,7 +115,7 @@ extern "C" fn slot_read(stream: *mut FILE, buffer: Out<u8>, length: isize) -> is
     }
 }
 
-/// Keeps what the C library keeps here: where the stream stands, and whether a write failed.
+/// Updates what the C library stores here: the offset of the stream, and whether a write failed.
 extern "C" fn slot_write(stream: *mut FILE, bytes: In<u8>, length: isize) -> isize {
     let Some(fd) = is_ours(stream) else {
         return before!(WRITE: fn(*mut FILE, In<u8>, isize) -> isize)(stream, bytes, length);
@@ -165,7 +165,7 @@ extern "C" fn slot_stat(stream: *mut FILE, out: Out<libc::stat>) -> c_int {
     }
 }
 
-/// The flags of `open` that a mode of `fopen` means.
+/// The flags of `open` for a mode of `fopen`.
 fn flags(mode: &[u8]) -> Answer<c_int> {
     let (base, plus) = match mode.first() {
         Some(b'r') => (0, libc::O_RDONLY),
@@ -213,7 +213,7 @@ fn open_descriptor(named: Option<c_int>, path: &[u8], mode: &[u8]) -> Answer<c_i
     }
 }
 
-/// The letters that the C library must not see: mapping the file, and making it.
+/// The letters that the C library must not see: mapping the file, and creating it.
 fn stream_of(fd: c_int, mode: Text) -> *mut FILE {
     let kept = mode.bytes().unwrap_or_default().iter().filter(|byte| !b"mx".contains(byte));
     let mode = CString::new(kept.copied().collect::<Vec<_>>()).unwrap_or_default();
@@ -226,8 +226,7 @@ fn stream_of(fd: c_int, mode: Text) -> *mut FILE {
     stream
 }
 
-/// Opens a path of ours in place of what a stream was: by way of the null device, so that the C library
-/// sets up the stream.
+/// Reopens a stream on a path of ours, through the null device, so that the C library sets up the stream.
 fn reopen_stream(
     path: Text,
     mode: Text,

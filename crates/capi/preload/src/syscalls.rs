@@ -1,4 +1,4 @@
-//! `syscall`: the calls by number that programs use past the functions of the C library.
+//! `syscall`: calls by number that programs make directly.
 use crate::answer::{Answer, no, tell};
 use crate::edge::{In, Out, Text, export};
 use crate::{descriptors, internal, maps, paths, report, thread};
@@ -135,7 +135,9 @@ fn is_ours(number: c_long, a: [usize; 6]) -> bool {
 }
 
 fn refuse_ring() -> Answer<c_long> {
-    report::note("io_uring was refused, for it goes past this library; programs do without");
+    report::note(
+        "io_uring was refused, because it bypasses this library; programs fall back to other calls",
+    );
     no(libc::ENOSYS)
 }
 

@@ -5,16 +5,14 @@ use crate::open::{new_entry, open_path};
 use crate::paths::{self, Spot};
 use crate::serve::serve;
 use std::ffi::{c_char, c_int};
-use std::hash::{BuildHasher, RandomState};
 
 /// Letters at the end of a template that are replaced.
 const LETTERS: usize = 6;
-const ALPHABET: &[u8; 62] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
 
-/// Names that are tried before giving up (glibc tries 62^3).
+/// Attempts before giving up (glibc tries 62^3 names).
 const ATTEMPTS_MAX: u64 = 10_000;
 
-/// Fills the template with names until `attempt` finds one that is free.
+/// Fills the template with random names until `attempt` finds a free one.
 fn fill<T>(
     template: Out<u8>,
     suffix: c_int,
@@ -28,13 +26,10 @@ fn fill<T>(
     if end < LETTERS || text[end - LETTERS..end] != *b"XXXXXX" {
         return no(libc::EINVAL);
     }
-    let random = RandomState::new();
-    for number in 0..ATTEMPTS_MAX {
-        let mut value = random.hash_one(number);
-        for letter in &mut text[end - LETTERS..end] {
-            *letter = ALPHABET[(value % ALPHABET.len() as u64) as usize];
-            value /= ALPHABET.len() as u64;
-        }
+    // A forked child inherits the state of the generator: the process id keeps its names apart.
+    let mut random = fastrand::Rng::with_seed(fastrand::u64(..) ^ u64::from(std::process::id()));
+    for _ in 0..ATTEMPTS_MAX {
+        text[end - LETTERS..end].fill_with(|| random.alphanumeric() as u8);
         match attempt(&Spot::new(libc::AT_FDCWD, text)?) {
             Err(Fail::Errno(libc::EEXIST)) => {}
             answer => return answer,

@@ -1,4 +1,4 @@
-//! What one thread is doing: whether it is inside this library, and its errno.
+//! State of a thread: whether it is inside this library, and its errno.
 use crate::answer::{Answer, Fail};
 use crate::fork;
 use std::cell::Cell;
@@ -9,14 +9,14 @@ thread_local! {
     static DEPTH: Cell<u32> = const { Cell::new(0) };
 }
 
-/// True while the store works for this thread: what it calls of the C library is then meant so.
+/// True while this thread is inside the store: its calls then go to the C library.
 #[inline]
 pub(crate) fn is_inside() -> bool {
     DEPTH.with(|depth| depth.get() != 0)
 }
 
-/// Runs work of the store. Nothing unwinds out of it, errno is as before, and the thread cannot be
-/// cancelled in its midst, for that would unwind too.
+/// Runs work of the store. No panic unwinds out of it, errno is preserved, and the thread cannot be cancelled meanwhile,
+/// because that would unwind too.
 pub(crate) fn inside<T>(work: impl FnOnce() -> Answer<T>) -> Answer<T> {
     let before = errno();
     let cancel = set_cancel_state(PTHREAD_CANCEL_DISABLE);

@@ -9,7 +9,7 @@ use std::ffi::{c_int, c_uint};
 /// Bytes moved at a time.
 const STEP: usize = 1 << 20;
 
-/// One end: a descriptor, at its own offset or at one of the caller's, which moves on.
+/// One end: a descriptor, at its own offset or at one of the caller's, which advances.
 #[derive(Clone, Copy)]
 struct End {
     fd: c_int,
@@ -63,7 +63,7 @@ impl End {
         }
     }
 
-    /// Takes back what was read and found no place.
+    /// Undoes the read of bytes that the target did not take.
     fn move_back(self, by: usize) {
         match self.offset.get() {
             Some(_) => self.move_on(-(by as i64)),

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 static CURRENT: AtomicU32 = AtomicU32::new(0o022);
 
-/// Asks the kernel, which tells only in exchange for another. Called while there is one thread.
+/// Asks the kernel, which returns it only when it is set. Called while there is one thread.
 pub(crate) fn learn() {
     let mask = raw::set_umask(0o077);
     raw::set_umask(mask);

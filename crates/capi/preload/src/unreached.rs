@@ -1,4 +1,4 @@
-//! Programs that are started and that this library will not be in: standard error and the report say so.
+//! Programs that are started without this library: standard error and the report name them.
 use crate::answer::Fail;
 use crate::{config, raw, report};
 use dfs::Unreached;
@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// Warns where the program of this path will not be reached. Called inside.
+/// Warns if this library will not reach the program at this path. Called inside.
 pub(crate) fn warn(path: &CStr) {
     let path = Path::new(OsStr::from_bytes(path.to_bytes()));
     let Some(why) = Unreached::of(path) else { return };
@@ -19,7 +19,7 @@ pub(crate) fn warn(path: &CStr) {
     }
 }
 
-/// As [`warn`], for a name that is looked for in the folders of `PATH`.
+/// As [`warn`], for a name that is searched in `PATH`.
 pub(crate) fn warn_found(name: &CStr) {
     let folders = std::env::var_os("PATH").unwrap_or_default();
     let name = OsStr::from_bytes(name.to_bytes());

@@ -1,39 +1,39 @@
-//! A second place of shared memory, which only this library knows.
+//! A second mapping of shared memory, which only this library knows.
 //!
-//! Libraries that follow mappings (UCX, libfabric, Open MPI) replace `munmap` and its like, in machine code or
-//! in the tables of the linker, so memory may go without a word to this library. What a program wrote there stays
-//! in the second place, and no look at it can fault.
+//! Libraries that track mappings (UCX, libfabric, Open MPI) patch `munmap` and its relatives in machine code or in the
+//! tables of the linker, so memory may be unmapped without a call to this library. The second mapping keeps what the
+//! program wrote, and reading it cannot fault.
 use crate::answer::Answer;
 use crate::raw;
 use std::sync::Arc;
 
-/// A second place of memory. It goes with the last view.
-struct Place {
+/// A second mapping. The last view unmaps it.
+struct SecondMapping {
     start: usize,
     length: usize,
 }
 
-impl Drop for Place {
+impl Drop for SecondMapping {
     fn drop(&mut self) {
         raw::unmap(self.start, self.length);
     }
 }
 
-/// A part of shared memory, by its second place.
+/// A part of shared memory, through its second mapping.
 pub(crate) struct View {
-    place: Arc<Place>,
+    place: Arc<SecondMapping>,
     skip: usize,
     length: usize,
 }
 
 impl View {
-    /// Of shared memory that is mapped.
+    /// A view of mapped shared memory.
     pub(crate) fn of(start: usize, length: usize) -> Answer<Self> {
-        let place = Place { start: raw::map_again(start, length)?, length };
+        let place = SecondMapping { start: raw::map_again(start, length)?, length };
         Ok(Self { place: Arc::new(place), skip: 0, length })
     }
 
-    /// Of `length` bytes of it, none of which lies behind its end.
+    /// A view of `length` bytes of it, cut at its end.
     pub(crate) fn part(&self, skip: usize, length: usize) -> Self {
         let skip = (self.skip + skip).min(self.place.length);
         let length = length.min(self.place.length - skip);
@@ -52,7 +52,7 @@ impl View {
     pub(crate) fn put(&self, at: usize, data: &[u8]) {
         let length = data.len().min(self.length.saturating_sub(at));
         let to = (self.place.start + self.skip + at) as *mut u8;
-        // SAFETY: the second place is always writable, and has `length` bytes there.
+        // SAFETY: the second mapping is always writable, and has `length` bytes there.
         unsafe { std::ptr::copy(data.as_ptr(), to, length) };
     }
 }

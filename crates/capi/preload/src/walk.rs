@@ -1,4 +1,4 @@
-//! What the C library builds of directory streams without their symbols: scandir, glob, ftw, nftw.
+//! Functions that the C library builds on internal directory streams: scandir, glob, ftw, nftw.
 use crate::answer::{Answer, fail, no, tell};
 use crate::cwd;
 use crate::dirs::Listing;
@@ -73,7 +73,7 @@ fn scan_at(
         return theirs(dir, path);
     }
     match serve(|| entries(&Spot::new(dir, bytes)?.node(Follow::All)?)) {
-        // The program's functions run outside, for they may call anything.
+        // The program's functions run outside, because they may call anything.
         Ok(list) => scan(list, out, filter, compare),
         Err(error) => crate::serve::settle(Err(error), theirs),
     }
@@ -101,7 +101,7 @@ unsafe extern "C" {
     fn stat64(path: *const c_char, out: *mut libc::stat) -> c_int;
 }
 
-/// The flags with which the C library asks our functions, where the pattern begins in the mount point.
+/// The flags that make the C library call our functions, if the pattern begins in the mount point.
 fn glob_flags(pattern: Text, flags: c_int, glob: Out<Glob>) -> c_int {
     let bytes = pattern.bytes().unwrap_or_default();
     let is_ours = paths::is_ours(libc::AT_FDCWD, bytes) && flags & GLOB_ALTDIRFUNC == 0;
@@ -120,11 +120,11 @@ fn glob_flags(pattern: Text, flags: c_int, glob: Out<Glob>) -> c_int {
     }
 }
 
-type Visit = extern "C" fn(*const c_char, *const libc::stat, c_int, *mut Place) -> c_int;
+type Visit = extern "C" fn(*const c_char, *const libc::stat, c_int, *mut FtwPosition) -> c_int;
 
 /// `struct FTW` of C.
 #[repr(C)]
-struct Place {
+struct FtwPosition {
     base: c_int,
     level: c_int,
 }
@@ -148,7 +148,7 @@ const SKIP_SIBLINGS: c_int = 3;
 struct Walk {
     visit: Visit,
     flags: c_int,
-    /// The working directory at the beginning, where the walk changes it.
+    /// The original working directory, if the walk changes it.
     base: Option<Node>,
 }
 
@@ -160,7 +160,7 @@ impl Walk {
         }
     }
 
-    /// What stands at a path: its attributes and the letter that `nftw` has for it.
+    /// The attributes of a path and its type for `nftw`.
     fn look(&self, path: &[u8]) -> Answer<(Node, libc::stat, c_int)> {
         let spot = self.spot(path)?;
         let follow = if self.flags & FTW_PHYS != 0 { Follow::AllButLast } else { Follow::All };
@@ -216,7 +216,7 @@ impl Walk {
 
     fn call(&self, path: &[u8], stat: &libc::stat, kind: c_int, level: c_int) -> c_int {
         let base = path.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);
-        let mut place = Place { base: base as c_int, level };
+        let mut place = FtwPosition { base: base as c_int, level };
         if self.base.is_some() {
             let above = if base > 1 { &path[..base - 1] } else { &path[..base] };
             let above = if above.is_empty() { b"." } else { above };
@@ -256,7 +256,7 @@ fn walk(path: Text, visit: Visit, flags: c_int, theirs: impl Fn(Text) -> c_int) 
             let _ = serve(|| cwd::enter(base));
             result
         }
-        // A walk that would have to come back to a directory outside.
+        // The walk would have to return to a directory outside.
         Err(_) => tell(no(libc::EOPNOTSUPP)),
     }
 }

@@ -9,7 +9,7 @@ use std::ffi::c_int;
 
 const HERE: c_int = libc::AT_FDCWD;
 
-/// A value in the caller's room; its length alone where the room has none.
+/// Copies a value to the caller's buffer; returns only its length if the buffer is empty.
 fn give(value: &[u8], room: Out<u8>, size: usize) -> Answer<isize> {
     match size {
         0 => {}
