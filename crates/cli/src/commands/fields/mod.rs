@@ -13,7 +13,7 @@ use crate::output::Answer;
 use crate::shapes;
 use clap::Subcommand;
 use esker::types::Result;
-use esker_fields::{Holder, Key, Listed, Place};
+use esker_fields::{FieldLocation, Holder, Key, Listed};
 use serde_json::{Map, Value, json};
 use std::time::UNIX_EPOCH;
 
@@ -74,7 +74,7 @@ fn listed(listed: &Listed) -> Value {
 }
 
 /// A key and its place, in JSON.
-fn with_place(name: &Key, place: &Place) -> Value {
+fn with_place(name: &Key, place: &FieldLocation) -> Value {
     json!({
         "key": key(name),
         "size_bytes": place.bytes,
@@ -84,13 +84,13 @@ fn with_place(name: &Key, place: &Place) -> Value {
 }
 
 /// When a field was archived, in UTC.
-fn archived(place: &Place) -> String {
+fn archived(place: &FieldLocation) -> String {
     let since = place.archived.duration_since(UNIX_EPOCH).unwrap_or_default();
     shapes::time(since.as_secs() as i64, 0, 0)
 }
 
 /// What holds the bytes of a field: an object ID, or a file and the offset in it.
-fn holder(place: &Place) -> String {
+fn holder(place: &FieldLocation) -> String {
     match &place.holder {
         Holder::Array(oid) => oid.to_string(),
         Holder::File { path, offset } => format!("{}:{offset}", path.display()),
@@ -98,6 +98,6 @@ fn holder(place: &Place) -> String {
 }
 
 /// A line with a key and its place.
-fn long(name: &Key, place: &Place) -> String {
+fn long(name: &Key, place: &FieldLocation) -> String {
     format!("{name}  {}  {}  {}", place.bytes, archived(place), holder(place))
 }
