@@ -173,7 +173,7 @@ fn paths_lead_through_links() {
     assert_eq!(kind(find(b"link/")), ErrorKind::NotDirectory);
     fs.set_mount_point(b"/esker");
     let step = fs.resolve_step(&dir, b"out", Follow::All).unwrap();
-    assert!(matches!(step, dfs::Step::Outside(path) if path == b"/etc/hosts"));
+    assert!(matches!(step, dfs::Resolved::Outside(path) if path == b"/etc/hosts"));
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn attributes_by_path_are_those_of_now() {
     let mode = SetAttr { mode: Some(0o511), ..SetAttr::default() };
     root.lookup(b"dir").unwrap().set_attr(&mode).unwrap();
     for path in [&b"/dir"[..], b".", b"./", b"../dir/.", b"../link/../dir", b"/link/dir/"] {
-        let dfs::Step::Node(attr) = fs.attr_step(&dir, path, Follow::All).unwrap() else {
+        let dfs::Resolved::Node(attr) = fs.attr_step(&dir, path, Follow::All).unwrap() else {
             panic!("{path:?} leads out")
         };
         assert_eq!((attr.mode, attr.number()), (0o511, dir.inode().number()), "{path:?}");

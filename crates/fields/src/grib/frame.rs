@@ -213,7 +213,7 @@ mod tests {
         let mut second = b"GRIB\0\0\0\x02".to_vec();
         assert_eq!(frame(&second), Frame::More(16));
         second.extend([0xff; 8]);
-        assert!(matches!(frame(&second), Frame::Damaged(what) if what.contains("at most")));
+        assert!(matches!(frame(&second), Frame::Damaged(what) if what.contains("the limit is")));
         assert!(
             matches!(frame(b"GRIB\0\0\0\x03"), Frame::Damaged(what) if what.contains("edition is 3"))
         );

@@ -1,7 +1,7 @@
 //! Ranges: values as whole numbers of the smallest distance that a type knows.
 use super::calendar::yyyy_mm_dd;
 use super::span::{Span, duration};
-use super::{KeyType, number};
+use super::{KeyType, spelling};
 use crate::date::Date;
 
 const MICRO: f64 = 1e6;

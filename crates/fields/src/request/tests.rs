@@ -86,7 +86,7 @@ fn pairs_make_a_request() {
     assert_eq!(request.take("class").expect("given"), ["od"]);
     assert_eq!(request.get("class"), None);
     assert!(refusal(Request::from_pairs([("step", "")])).contains("lacks a value"));
-    assert!(refusal(Request::from_pairs([("a b", "1")])).contains("no name"));
+    assert!(refusal(Request::from_pairs([("a b", "1")])).contains("not a valid name"));
     let both = vec!["it's \"so\"".to_owned()];
     assert!(refusal(Request::default().add("a", both)).contains("quotes"));
 }

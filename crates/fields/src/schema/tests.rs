@@ -218,7 +218,7 @@ fn limits_hold() {
     };
     let full = schema(&names(SCHEMA_NAMES_MAX));
     assert_eq!(full.names().count(), SCHEMA_NAMES_MAX);
-    assert!(refusal(Schema::parse(&names(SCHEMA_NAMES_MAX + 1), "test")).contains("beyond"));
+    assert!(refusal(Schema::parse(&names(SCHEMA_NAMES_MAX + 1), "test")).contains("at most"));
     let pairs = full.names().take(crate::limits::KEY_PAIRS_MAX).map(|name| (name, "1"));
     assert!(refusal(full.split(&Key::from_pairs(pairs).expect("fits"))).contains("is missing"));
 
