@@ -102,7 +102,7 @@ fn what_is_good_beside_damage_is_kept() {
         ("7777 is not at their end", &|m| m.truncate(length - 1)),
         ("7777 is not at their end", &|m| m[15] ^= 0x40),
         ("edition is 7", &|m| m[7] = 7),
-        ("at most", &|m| m[8] = 1),
+        ("the limit is", &|m| m[8] = 1),
         ("sections do not fill", &|m| m[19] ^= 1),
     ];
     for (what, damage) in damages {
