@@ -1,4 +1,5 @@
 //! Local calls copy nothing, allocate nothing, and are ready at the first poll.
+#![allow(unsafe_code)]
 use esker::types::info::OpenMode;
 use esker::types::ops::{Cond, Sink, Source};
 use esker::types::{Extent, ObjectClass, ObjectType};
