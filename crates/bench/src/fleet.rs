@@ -1,6 +1,6 @@
 //! The processes of a benchmark, started from this very program and kept in step over pipes.
 use crate::interrupt;
-use crate::job::Step;
+use crate::job::LoadStep;
 use crate::measure::Measured;
 use crate::worker::{Answer, parse, send};
 use esker_types::{Error, ErrorKind, Result};
@@ -8,10 +8,11 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use std::ffi::OsString;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
 
 /// How this program is started again as a helper of a benchmark.
 #[derive(Clone, Debug)]
@@ -20,7 +21,7 @@ pub struct Launcher {
     pub program: PathBuf,
     /// Arguments with which it calls [`crate::worker::serve`] on its standard input and output.
     pub worker: Vec<OsString>,
-    /// Arguments with which it calls [`crate::janitor::serve`]; the folder follows.
+    /// Arguments with which it calls [`serve_janitor`]; the folder follows.
     pub janitor: Vec<OsString>,
 }
 
@@ -72,7 +73,7 @@ impl Fleet {
     ///
     /// # Errors
     /// What went wrong in the first process in which something did.
-    pub fn step(&mut self, step: Step) -> Result<Vec<Measured>> {
+    pub fn step(&mut self, step: LoadStep) -> Result<Vec<Measured>> {
         self.ask(&vec![step; self.workers.len()])
     }
 
@@ -175,6 +176,25 @@ fn gone() -> Error {
     Error::new(ErrorKind::Io, "it has died")
 }
 
+/// Tries to remove a folder this often, while the last workers go.
+const REMOVALS: u32 = 50;
+const REMOVAL_PAUSE: Duration = Duration::from_millis(100);
+
+/// Removes what a benchmark made, however the benchmark ended: waits for the end of `input`, which comes with the end of the process on its other side, then
+/// removes `folder` with everything in it. True where it is gone.
+pub fn serve_janitor(mut input: impl Read, folder: &Path) -> bool {
+    let mut rest = [0; 64];
+    while matches!(input.read(&mut rest), Ok(1..)) {}
+    for _ in 0..REMOVALS {
+        let _ = std::fs::remove_dir_all(folder);
+        if !folder.exists() {
+            return true;
+        }
+        std::thread::sleep(REMOVAL_PAUSE);
+    }
+    false
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -207,7 +227,7 @@ mod tests {
         let answer = |ops| format!("read line; echo '{}';", done(ops));
         let script = format!("{}{}", answer(0), answer(5));
         let mut fleet = Fleet::start(&shell(&script), &[job(), job()]).unwrap();
-        let round = fleet.step(Step::Pread).unwrap();
+        let round = fleet.step(LoadStep::Pread).unwrap();
         assert_eq!(round.iter().map(|one| one.ops).collect::<Vec<_>>(), [5, 5]);
     }
 
@@ -225,5 +245,14 @@ mod tests {
         let nothing = Launcher { program: "/no/program".into(), ..shell("") };
         let error = Fleet::start(&nothing, &[job()]).err().unwrap();
         assert!(error.message().contains("/no/program"));
+    }
+
+    #[test]
+    fn the_folder_goes_when_the_input_of_the_janitor_ends() {
+        let folder = std::env::temp_dir().join(format!("esker-janitor-{}", std::process::id()));
+        std::fs::create_dir_all(folder.join("within")).unwrap();
+        assert!(serve_janitor("some words".as_bytes(), &folder));
+        assert!(!folder.exists());
+        assert!(serve_janitor("".as_bytes(), &folder));
     }
 }

@@ -77,7 +77,7 @@ pub enum Index {
 /// One phase. Each worker begins when it reads the line, so all begin together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Step {
+pub enum LoadStep {
     /// pwrite of blocks into a file that is there already.
     Pwrite,
     /// The same with a sync of the data after each block.
@@ -96,7 +96,7 @@ pub enum Step {
     Remove(u32),
 }
 
-impl Step {
+impl LoadStep {
     /// Its name in reports.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -152,8 +152,11 @@ mod tests {
 
     #[test]
     fn steps_and_jobs_travel_as_one_line() {
-        assert_eq!(serde_json::to_string(&Step::Read(3)).unwrap(), r#"{"read":3}"#);
-        assert_eq!(serde_json::from_str::<Step>(r#""pwrite_sync""#).unwrap(), Step::PwriteSync);
+        assert_eq!(serde_json::to_string(&LoadStep::Read(3)).unwrap(), r#"{"read":3}"#);
+        assert_eq!(
+            serde_json::from_str::<LoadStep>(r#""pwrite_sync""#).unwrap(),
+            LoadStep::PwriteSync
+        );
         let workload = Workload::Array(Index::Shared);
         assert_eq!(serde_json::to_string(&workload).unwrap(), r#"{"array":"shared"}"#);
     }

@@ -1,39 +1,40 @@
-//! How long operations took: a histogram of fixed size, exact to about three in a hundred.
+//! How long operations took: an HDR histogram of fixed size.
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Buckets per power of two.
-const STEPS: u64 = 32;
-const STEP_BITS: u32 = STEPS.ilog2();
-const BUCKETS: usize = (64 - STEP_BITS as usize + 1) * STEPS as usize;
+/// Percentiles are exact to this many significant figures.
+const FIGURES: u8 = 2;
+/// Longer latencies, of more than an hour, count as this one.
+const LONGEST_NS: u64 = 3_600_000_000_000;
 
-/// Counts of latencies by their length in nanoseconds. Each power of two has 32 buckets.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// Counts of latencies in nanoseconds. The longest latency is kept exactly.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(from = "Sparse", into = "Sparse")]
 pub struct Histogram {
-    counts: Vec<u64>,
-    total: u64,
+    counts: hdrhistogram::Histogram<u64>,
     max_ns: u64,
 }
 
-/// The buckets that are not empty, which is how a histogram travels.
+/// The values that were recorded, with their counts: how a histogram goes from process to process.
 #[derive(Serialize, Deserialize)]
 struct Sparse {
     max_ns: u64,
-    buckets: Vec<(usize, u64)>,
+    counts: Vec<(u64, u64)>,
 }
 
 impl Default for Histogram {
+    #[allow(clippy::expect_used, reason = "these bounds are constant, and the test makes one")]
     fn default() -> Self {
-        Self { counts: vec![0; BUCKETS], total: 0, max_ns: 0 }
+        let counts = hdrhistogram::Histogram::new_with_bounds(1, LONGEST_NS, FIGURES);
+        Self { counts: counts.expect("constant bounds"), max_ns: 0 }
     }
 }
 
 impl From<Sparse> for Histogram {
     fn from(sparse: Sparse) -> Self {
         let mut histogram = Self { max_ns: sparse.max_ns, ..Self::default() };
-        for (bucket, count) in sparse.buckets {
-            histogram.add(bucket, count);
+        for (ns, count) in sparse.counts {
+            histogram.counts.saturating_record_n(ns, count);
         }
         histogram
     }
@@ -41,56 +42,42 @@ impl From<Sparse> for Histogram {
 
 impl From<Histogram> for Sparse {
     fn from(histogram: Histogram) -> Self {
-        let filled = histogram.counts.into_iter().enumerate().filter(|(_, count)| *count > 0);
-        Self { max_ns: histogram.max_ns, buckets: filled.collect() }
+        let recorded = histogram.counts.iter_recorded();
+        let counts = recorded.map(|step| (step.value_iterated_to(), step.count_at_value()));
+        Self { max_ns: histogram.max_ns, counts: counts.collect() }
     }
 }
 
 impl Histogram {
-    /// Notes one operation.
+    /// Counts one operation.
     pub fn record(&mut self, latency: Duration) {
         let ns = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
         self.max_ns = self.max_ns.max(ns);
-        self.add(bucket_of(ns), 1);
+        self.counts.saturating_record(ns);
     }
 
     /// Adds what another one counted.
     pub fn merge(&mut self, other: &Self) {
         self.max_ns = self.max_ns.max(other.max_ns);
-        for (bucket, count) in other.counts.iter().enumerate() {
-            self.add(bucket, *count);
-        }
-    }
-
-    fn add(&mut self, bucket: usize, count: u64) {
-        if let Some(place) = self.counts.get_mut(bucket) {
-            *place += count;
-            self.total += count;
-        }
+        self.counts += &other.counts;
     }
 
     /// Number of operations.
     #[must_use]
     pub fn len(&self) -> u64 {
-        self.total
+        self.counts.len()
     }
 
-    /// True where nothing was noted.
+    /// True where nothing was counted.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.total == 0
+        self.counts.is_empty()
     }
 
-    /// The latency that `percent` in a hundred did not exceed, in microseconds; 0 where there is none.
+    /// The latency that `percent` in a hundred did not exceed, in microseconds; 0 where nothing was counted.
     #[must_use]
     pub fn percentile_us(&self, percent: f64) -> f64 {
-        let rank = (self.total as f64 * percent / 100.0).ceil().max(1.0) as u64;
-        let mut seen = 0;
-        let reached = self.counts.iter().position(|count| {
-            seen += count;
-            seen >= rank
-        });
-        reached.map_or(0.0, |bucket| upper_ns(bucket).min(self.max_ns) as f64 / 1000.0)
+        self.counts.value_at_percentile(percent).min(self.max_ns) as f64 / 1000.0
     }
 
     /// The longest, in microseconds.
@@ -98,20 +85,6 @@ impl Histogram {
     pub fn max_us(&self) -> f64 {
         self.max_ns as f64 / 1000.0
     }
-}
-
-/// Short latencies have a bucket each, longer ones share by their five highest bits after the first.
-fn bucket_of(ns: u64) -> usize {
-    let shift = (u64::BITS - ns.leading_zeros()).saturating_sub(STEP_BITS + 1);
-    (u64::from(shift) * STEPS + (ns >> shift)) as usize
-}
-
-/// The longest latency that falls into a bucket.
-fn upper_ns(bucket: usize) -> u64 {
-    let bucket = bucket as u64;
-    let shift = (bucket / STEPS).saturating_sub(1);
-    let within = u128::from(bucket - shift * STEPS) + 1;
-    u64::try_from((within << shift) - 1).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -125,23 +98,21 @@ mod tests {
     }
 
     #[test]
-    fn every_latency_has_a_bucket_that_holds_it_closely() {
-        let edges = (0..64).flat_map(|power| [(1u64 << power) - 1, 1 << power, (1 << power) + 1]);
-        for ns in edges.chain([u64::MAX, 12_345, 999_999_999]) {
-            let bucket = bucket_of(ns);
-            assert!(bucket < BUCKETS, "{ns}");
-            assert!(upper_ns(bucket) >= ns, "{ns}");
-            assert!(upper_ns(bucket) - ns <= ns / STEPS, "{ns}");
-            assert!(bucket == 0 || upper_ns(bucket - 1) < ns, "{ns}");
+    fn every_latency_is_kept_closely() {
+        let edges = (0..41).flat_map(|power| [(1u64 << power) - 1, 1 << power, (1 << power) + 1]);
+        for ns in edges.chain([12_345, 999_999_999]) {
+            let found = histogram([ns, u64::MAX]).percentile_us(50.0) * 1000.0;
+            assert!(found >= ns as f64 && found <= ns as f64 * 1.01 + 1.0, "{ns}: {found}");
         }
+        assert_eq!(histogram([u64::MAX]).max_us(), u64::MAX as f64 / 1000.0);
     }
 
     #[test]
     fn percentiles_are_of_what_was_recorded() {
         let histogram = histogram((1..=1000).map(|us| us * 1000));
         assert_eq!(histogram.len(), 1000);
-        assert!((histogram.percentile_us(50.0) - 500.0).abs() < 20.0);
-        assert!((histogram.percentile_us(99.0) - 990.0).abs() < 35.0);
+        assert!((histogram.percentile_us(50.0) - 500.0).abs() < 6.0);
+        assert!((histogram.percentile_us(99.0) - 990.0).abs() < 11.0);
         assert_eq!(histogram.percentile_us(100.0), 1000.0);
         assert_eq!(histogram.max_us(), 1000.0);
     }

@@ -1,6 +1,6 @@
 //! Benchmarks of Esker: what the medium gives, what the store makes of it, and the ratio.
 //!
-//! A benchmark is a few real processes ([`fleet`]) that do the same [`job::Step`] at the same time, and
+//! A benchmark is a few real processes ([`fleet`]) that do the same [`job::LoadStep`] at the same time, and
 //! a [`report::Report`] of what they measured. The limit is measured by the same processes, on the
 //! same medium, between the same phases.
 //!
@@ -14,11 +14,9 @@
 pub mod clock;
 pub mod field_io;
 pub mod fields;
-pub mod figures;
 pub mod fleet;
 pub mod host;
 pub mod interrupt;
-pub mod janitor;
 pub mod job;
 pub mod latency;
 pub mod limit;
@@ -26,17 +24,14 @@ pub mod load;
 pub mod measure;
 pub mod metrics;
 pub mod mounts;
-pub mod page;
 pub mod paper;
 pub mod parallel;
 pub mod payload;
 pub mod pin;
 pub mod plan;
-pub mod plot;
 pub mod posix;
 pub mod rendezvous;
 pub mod report;
-pub mod results;
 pub mod runner;
 mod show;
 pub mod table;

@@ -2,6 +2,7 @@
 //! Storage: a View From Numerical Weather Prediction" (2023) define it.
 //!
 //! Nothing here reads a clock. Times are nanoseconds since one moment that is common to all processes.
+use serde::Serialize;
 
 /// One I/O operation of one process: from `I/O start` to `I/O end`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,7 +143,7 @@ pub fn po_f_ns(write: &Phase, read: &Phase) -> u64 {
 }
 
 /// What repeats of one measurement have in common.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Statistics {
     /// Arithmetic mean.
     pub mean: f64,

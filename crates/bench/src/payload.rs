@@ -1,5 +1,6 @@
 //! Data to store that tells where it belongs, made without cost to the phase that is measured.
 use crate::job::Slot;
+use fastrand::Rng;
 
 /// Blocks of one slot begin this far apart at most, so they differ without being made anew.
 const SPREAD_BYTES: usize = 4096;
@@ -15,17 +16,15 @@ impl Payload {
     /// Blocks of `block_bytes` each.
     #[must_use]
     pub fn new(seed: u64, block_bytes: usize) -> Self {
-        let mut state = seed;
-        let words = (block_bytes + SPREAD_BYTES).div_ceil(8);
-        let bytes = (0..words).flat_map(|_| next(&mut state).to_le_bytes()).collect();
+        let mut bytes = vec![0; block_bytes + SPREAD_BYTES];
+        Rng::with_seed(seed).fill(&mut bytes);
         Self { bytes, block_bytes }
     }
 
     /// The block that belongs to `slot`.
     #[must_use]
     pub fn block(&self, slot: Slot) -> &[u8] {
-        let mut state = slot.number();
-        let start = next(&mut state) as usize % SPREAD_BYTES;
+        let start = Rng::with_seed(slot.number()).usize(..SPREAD_BYTES);
         &self.bytes[start..start + self.block_bytes]
     }
 
@@ -54,14 +53,6 @@ impl Payload {
             self.block(slot).get(at..at + bytes.len()).is_some_and(|part| part == bytes)
         })
     }
-}
-
-/// The SplitMix64 sequence.
-pub(crate) fn next(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! This very program, started to measure something by itself: what it is told can be repeated by
 //! hand.
 use crate::interrupt;
-use crate::results::Results;
+use crate::report::Report;
 use esker_types::{Error, ErrorKind, Result};
 use std::io::Read;
 use std::path::PathBuf;
@@ -21,18 +21,25 @@ pub struct Runner {
 const PAUSE: Duration = Duration::from_millis(20);
 
 impl Runner {
-    /// Runs a benchmark and reads its results; `arguments` follow `bench`. `name` is that of the file
-    /// within the folder, which stays, with its traces.
+    /// Where the report `name` lies, with its traces beside it.
+    #[must_use]
+    pub fn report_path(&self, name: &str) -> PathBuf {
+        self.folder.join(format!("{name}.json"))
+    }
+
+    /// Runs a benchmark and reads its report, which stays at [`Runner::report_path`]; `arguments` follow `bench`.
     ///
     /// # Errors
     /// Where the program cannot be started or fails, or this process is told to end.
-    pub fn bench(&self, name: &str, arguments: &[String]) -> Result<Results> {
-        let path = self.folder.join(format!("{name}.json"));
+    pub fn bench(&self, name: &str, arguments: &[String]) -> Result<Report> {
+        let path = self.report_path(name);
         let file = path.display().to_string();
         self.run(&[&["bench".to_owned()], arguments, &["--json".to_owned(), file]].concat())?;
-        let mut results = Results::read(&path)?;
-        results.name = format!("esker bench {}", arguments.join(" "));
-        Ok(results)
+        let text = std::fs::read(&path)
+            .map_err(|error| Error::io(format!("reading {}", path.display()), &error))?;
+        serde_json::from_slice(&text).map_err(|error| {
+            Error::new(ErrorKind::Corrupt, format!("the report {}: {error}", path.display()))
+        })
     }
 
     /// Runs a command that succeeds. It is stopped where this process is told to end.

@@ -90,7 +90,7 @@ pub fn phase_of(traces: &[Trace]) -> Phase {
 
 /// Where in a report traces belong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct TraceOrigin {
     /// Number of the run.
     pub run: u32,
     /// Number of the repeat, from 1.
@@ -123,7 +123,7 @@ impl Writer {
     ///
     /// # Errors
     /// Where the medium is full or fails.
-    pub fn add(&mut self, place: Place, traces: &[Trace]) -> Result<()> {
+    pub fn add(&mut self, place: TraceOrigin, traces: &[Trace]) -> Result<()> {
         traces.iter().try_for_each(|trace| self.0.write(lines_of(place, trace).as_bytes()))
     }
 
@@ -136,7 +136,7 @@ impl Writer {
     }
 }
 
-fn lines_of(place: Place, trace: &Trace) -> String {
+fn lines_of(place: TraceOrigin, trace: &Trace) -> String {
     let cpu = trace.cpu.map(|cpu| cpu.to_string()).unwrap_or_default();
     let head = format!(
         "{},{},{},{},{},{},{cpu}",
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn every_event_is_a_line() {
-        let place = Place { run: 2, repeat: 1, kind: Kind::Write, start_unix_ns: 9 };
+        let place = TraceOrigin { run: 2, repeat: 1, kind: Kind::Write, start_unix_ns: 9 };
         let text = lines_of(place, &trace());
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines.len(), 2 + 2 * EVENTS);
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn a_process_that_is_pinned_to_nothing_has_no_processor() {
-        let place = Place { run: 0, repeat: 1, kind: Kind::Read, start_unix_ns: 9 };
+        let place = TraceOrigin { run: 0, repeat: 1, kind: Kind::Read, start_unix_ns: 9 };
         let text = lines_of(place, &Trace { cpu: None, ..trace() });
         assert!(text.contains("0,1,read,n1,3,77,,1,read_start,113\n"), "{text}");
     }
@@ -209,7 +209,7 @@ mod tests {
         std::fs::create_dir_all(&folder).unwrap();
         let path = folder.join("a.csv");
         let mut writer = Writer::create(&path, &[("host", "{}".to_owned())]).unwrap();
-        let place = Place { run: 0, repeat: 1, kind: Kind::Read, start_unix_ns: 9 };
+        let place = TraceOrigin { run: 0, repeat: 1, kind: Kind::Read, start_unix_ns: 9 };
         writer.add(place, &[trace()]).unwrap();
         assert!(!path.exists());
         writer.finish().unwrap();

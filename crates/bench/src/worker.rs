@@ -1,5 +1,5 @@
 //! One process of a benchmark: reads a job, then steps, one line of JSON each, and answers each.
-use crate::job::{Job, Slot, Step, WARM_UP};
+use crate::job::{Job, LoadStep, Slot, WARM_UP};
 use crate::limit::Limit;
 use crate::load::{self, Load};
 use crate::measure::{Measured, Until, measure};
@@ -136,14 +136,14 @@ struct Worker {
 
 impl Work for Worker {
     type Job = Job;
-    type Step = Step;
+    type Step = LoadStep;
     type Done = Measured;
 
     fn begin(job: Job) -> Result<Self> {
         Self::new(job)
     }
 
-    fn take(&mut self, step: Step) -> Result<Measured> {
+    fn take(&mut self, step: LoadStep) -> Result<Measured> {
         self.run(step)
             .map_err(|error| Error::new(error.kind(), format!("{}: {error}", step.name())))
     }
@@ -163,16 +163,16 @@ impl Worker {
         Ok(Self { payload, buffer: vec![0; size], limit, load, job })
     }
 
-    fn run(&mut self, step: Step) -> Result<Measured> {
+    fn run(&mut self, step: LoadStep) -> Result<Measured> {
         match step {
-            Step::Pwrite => self.limit.pwrite(self.until()),
-            Step::PwriteSync => self.limit.pwrite_sync(self.until()),
-            Step::Pread => self.limit.pread(self.until()),
-            Step::Memcpy => self.limit.memcpy(self.until()),
-            Step::Write(round) => self.each(self.job.rank, round, Self::write),
-            Step::Read(round) => self.each(self.neighbour(), round, Self::read),
-            Step::Verify(round) => self.each(self.neighbour(), round, Self::verify),
-            Step::Remove(round) => self.each(self.job.rank, round, Self::remove),
+            LoadStep::Pwrite => self.limit.pwrite(self.until()),
+            LoadStep::PwriteSync => self.limit.pwrite_sync(self.until()),
+            LoadStep::Pread => self.limit.pread(self.until()),
+            LoadStep::Memcpy => self.limit.memcpy(self.until()),
+            LoadStep::Write(round) => self.each(self.job.rank, round, Self::write),
+            LoadStep::Read(round) => self.each(self.neighbour(), round, Self::read),
+            LoadStep::Verify(round) => self.each(self.neighbour(), round, Self::verify),
+            LoadStep::Remove(round) => self.each(self.job.rank, round, Self::remove),
         }
     }
 

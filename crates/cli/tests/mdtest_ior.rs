@@ -198,3 +198,29 @@ fn the_whole_table_is_measured_and_drawn() {
     assert!(page.contains("<svg") && page.contains("8 KiB write, shared file"));
     assert!(left(&site, &["files.html"]).is_empty());
 }
+
+#[test]
+fn the_genuine_program_does_the_same_work_beside_ours() {
+    use std::os::unix::fs::PermissionsExt;
+    let site = Site::in_memory();
+    let dir = site.dir.join("data");
+    let program = site.file(
+        "ior",
+        b"#!/bin/sh\necho \"$@\" >> \"$0.told\"\necho 'write  1200.00  900.00  1000.50  0.00'\n",
+    );
+    std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+    let file = dir.join("f").display().to_string();
+    let work = ["ior", "--procs", "1", "-b", "64k", "-t", "8k", "-o", &file, "--genuine", &program];
+    let (text, report) = bench(&site, &work);
+    assert!(text.contains(&format!("{program} on POSIX: write 1000.50 (ours ")), "{text}");
+    let genuine = &report["settings"]["genuine"];
+    assert_eq!(genuine["program"], json!(program));
+    assert_eq!(genuine["mean_rates"]["POSIX"], json!({"write": 1000.5}));
+    let told = std::fs::read_to_string(format!("{program}.told")).unwrap();
+    let [warm_up, measured] = told.lines().collect::<Vec<_>>()[..] else { panic!("{told}") };
+    assert_eq!(warm_up, measured);
+    assert!(
+        measured.starts_with("-b 65536 -t 8192 -s 1 -i 1 ") && measured.contains(" -w -r "),
+        "{told}"
+    );
+}

@@ -42,6 +42,7 @@ const ARROWS: [(&str, &[&str]); 24] = [
             "esker-fields",
         ],
     ),
+    ("esker-plots", &["esker-types"]),
     ("esker-cli", CLI),
     ("esker-torture", &["esker-testing", "esker-types", "esker-store", "esker", "esker-dfs"]),
     ("esker-tidy", &[]),
@@ -72,6 +73,7 @@ const CLI: &[&str] = &[
     "esker-fields",
     "esker-fuse",
     "esker-bench",
+    "esker-plots",
 ];
 
 /// Dependencies between the crates of the workspace that the table does not allow.

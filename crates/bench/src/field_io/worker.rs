@@ -37,7 +37,7 @@ pub struct Job {
 
 /// Some iterations of one process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Step {
+pub struct FieldIoStep {
     /// What is done.
     pub kind: Kind,
     /// The pattern: in A every iteration has a field of its own, in B all have the same.
@@ -67,7 +67,7 @@ pub struct Worker {
 
 impl Work for Worker {
     type Job = Job;
-    type Step = Step;
+    type Step = FieldIoStep;
     type Done = Trace;
 
     fn begin(job: Job) -> Result<Self> {
@@ -77,7 +77,7 @@ impl Work for Worker {
         Self::new(job, session)
     }
 
-    fn take(&mut self, step: Step) -> Result<Trace> {
+    fn take(&mut self, step: FieldIoStep) -> Result<Trace> {
         let execution_start = monotonic_ns();
         wait_until(step.start_ns);
         let ios = (step.first..step.first + step.count).map(|iteration| {
@@ -108,7 +108,7 @@ impl Worker {
         Ok(Self { session, payload, buffer: vec![0; bytes], job })
     }
 
-    fn iterate(&mut self, step: &Step, iteration: u32, stamper: &mut Stamper) -> Result<()> {
+    fn iterate(&mut self, step: &FieldIoStep, iteration: u32, stamper: &mut Stamper) -> Result<()> {
         let index = if step.pattern == Pattern::A { iteration } else { 0 };
         let field = Field { process: step.owner, index };
         match step.kind {
@@ -144,7 +144,7 @@ impl Worker {
 
     /// Without an index fields are overwritten in place: then each chunk is atomic by itself, or, on
     /// plain files, each byte.
-    fn verify(&self, step: &Step, iteration: u32, before: u32) -> Result<()> {
+    fn verify(&self, step: &FieldIoStep, iteration: u32, before: u32) -> Result<()> {
         let from = match step.pattern {
             Pattern::A => iteration..iteration + 1,
             Pattern::B => 0..before,
@@ -166,7 +166,7 @@ impl Worker {
         }
     }
 
-    fn failed(&self, step: &Step, iteration: u32, error: &Error) -> Error {
+    fn failed(&self, step: &FieldIoStep, iteration: u32, error: &Error) -> Error {
         let (kind, owner) = (step.kind.name(), step.owner);
         let message = format!("{kind} {iteration} of the fields of process {owner}: {error}");
         Error::new(error.kind(), message)

@@ -1,6 +1,5 @@
 //! What a field holds: on each page the sum of its key and a checksum of the rest, so that whoever reads it
 //! can tell whether it is whole and the right one.
-use crate::payload;
 use esker_fields::Key;
 use esker_types::{Error, ErrorKind, Result};
 use md5::{Digest, Md5};
@@ -29,9 +28,8 @@ impl Message {
     /// Of so many bytes, the same for the same seed.
     #[must_use]
     pub fn new(seed: u64, bytes: usize) -> Self {
-        let mut state = seed;
-        let words = (0..bytes.div_ceil(8)).flat_map(|_| payload::next(&mut state).to_le_bytes());
-        let mut bytes: Vec<u8> = words.take(bytes).collect();
+        let mut bytes = vec![0; bytes];
+        fastrand::Rng::with_seed(seed).fill(&mut bytes);
         let sum = content_sum(&bytes);
         for stamp in stamps(&mut bytes) {
             stamp[16..].copy_from_slice(&sum);

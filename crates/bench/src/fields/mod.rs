@@ -7,7 +7,6 @@ pub mod grib;
 pub mod keys;
 pub mod message;
 mod phases;
-mod polling;
 mod session;
 pub mod worker;
 

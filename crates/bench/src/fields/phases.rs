@@ -2,7 +2,6 @@
 use super::session::Session;
 use super::{Field, SCATTERED_MAX};
 use crate::measure::{Measured, Meter, Until, measure};
-use crate::payload;
 use esker_fields::read_ahead;
 use esker_types::{Error, ErrorKind, Result};
 
@@ -44,10 +43,10 @@ impl Session {
     /// The same with fields of any process in no order.
     pub(super) fn scattered(&mut self) -> Result<Measured> {
         let (fields, procs) = (self.job.shape.fields(), u64::from(self.job.procs));
-        let mut state =
-            self.job.seed ^ u64::from(self.job.rank).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let seed = self.job.seed ^ (u64::from(self.job.rank) << 32);
+        let mut random = fastrand::Rng::with_seed(seed);
         let mut any = || {
-            let number = payload::next(&mut state) % (fields * procs);
+            let number = random.u64(..fields * procs);
             Field { owner: (number / fields) as u32, index: number % fields }
         };
         let some = (0..self.some()).map(|_| any()).collect();

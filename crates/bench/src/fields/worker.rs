@@ -50,7 +50,7 @@ pub struct Containers {
 
 /// A phase of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Step {
+pub struct FieldsStep {
     /// What is done.
     pub phase: Phase,
     /// Number of the round; 0 warms up.
@@ -58,7 +58,7 @@ pub struct Step {
 }
 
 /// What a process is told.
-pub type Order = crate::worker::Order<Step>;
+pub type Order = crate::worker::Order<FieldsStep>;
 
 /// What it did.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -102,7 +102,7 @@ impl Work for Worker {
     }
 
     fn take(&mut self, order: Order) -> Result<Done> {
-        let named = |step: Step, error: Error| {
+        let named = |step: FieldsStep, error: Error| {
             Error::new(error.kind(), format!("{}: {error}", step.phase.name()))
         };
         match order {
@@ -116,7 +116,7 @@ impl Work for Worker {
 }
 
 impl Worker {
-    fn prepare(&mut self, step: Step) -> Result<Done> {
+    fn prepare(&mut self, step: FieldsStep) -> Result<Done> {
         match step.phase {
             Phase::Rest | Phase::Pwrite | Phase::PwriteSync | Phase::Pread => {}
             Phase::Watch => {
@@ -128,7 +128,7 @@ impl Worker {
         Ok(Done::default())
     }
 
-    fn run(&mut self, step: Step) -> Result<Done> {
+    fn run(&mut self, step: FieldsStep) -> Result<Done> {
         let session = &mut self.session;
         let measured = match step.phase {
             Phase::Rest | Phase::PythonRetrieve | Phase::PythonRequest | Phase::PythonViews => {

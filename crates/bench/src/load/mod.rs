@@ -1,14 +1,13 @@
 //! The workloads: what one operation stores and how it is found again.
 mod array;
 pub mod files;
-mod kv;
 
 use crate::job::{Index, Job, Slot, StoreJob, Workload};
 use array::Arrays;
 use esker::types::info::OpenMode;
-use esker::{Container, Pool, Wait};
+use esker::types::ops::{Cond, Sink};
+use esker::{Access, Container, Kv, Pool, Wait};
 use esker_types::{Error, ErrorKind, ObjectClass, Result};
-use kv::Keys;
 
 /// One kind of data, stored and read slot by slot.
 pub trait Load {
@@ -99,4 +98,36 @@ fn missing(slot: Slot) -> Error {
 #[cold]
 fn wrong_length(slot: Slot, found: u64) -> Error {
     Error::new(ErrorKind::Corrupt, format!("what was stored for {slot:?} has {found} bytes"))
+}
+
+/// One key for each operation, in a Key-Value of the process.
+struct Keys(KeyValues);
+
+impl Keys {
+    fn new(container: Container, class: ObjectClass, job: &Job) -> Result<Self> {
+        KeyValues::new(&container, class, Index::Own, job.procs).map(Self)
+    }
+
+    fn of(&self, slot: Slot) -> Result<&Kv> {
+        self.0.of(slot.rank).ok_or_else(|| missing(slot))
+    }
+}
+
+impl Load for Keys {
+    fn write(&mut self, slot: Slot, block: &[u8]) -> Result<()> {
+        self.of(slot)?.put(&slot.key(), block, Cond::NONE, Access::Latest).wait()
+    }
+
+    fn read(&mut self, slot: Slot, buffer: &mut [u8]) -> Result<()> {
+        let len = buffer.len() as u64;
+        match self.of(slot)?.read(&slot.key(), Sink::One(buffer), Access::Latest).wait()? {
+            found if found == len => Ok(()),
+            0 => Err(missing(slot)),
+            found => Err(wrong_length(slot, found)),
+        }
+    }
+
+    fn remove(&mut self, slot: Slot) -> Result<()> {
+        self.of(slot)?.remove(&slot.key(), Cond::NONE, Access::Latest).wait()
+    }
 }

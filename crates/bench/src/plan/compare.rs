@@ -2,8 +2,8 @@
 use super::Note;
 use super::arena::{Arena, Room, Store};
 use crate::fleet::Launcher;
-use crate::report::SCHEMA;
-use crate::results::{Latency, Measurement, Repeat, Results, Spread};
+use crate::metrics::Statistics;
+use crate::report::{Latency, Report, Run, SCHEMA};
 use crate::table::Table;
 use crate::units::{Bytes, rounded};
 use esker::types::info::Durability;
@@ -64,9 +64,9 @@ pub struct Compared {
 /// One phase: each store in each round.
 #[derive(Clone, Debug, PartialEq)]
 struct Line {
-    like: Measurement,
+    like: Run,
     /// By store, then by round.
-    runs: Vec<Vec<Measurement>>,
+    runs: Vec<Vec<Run>>,
 }
 
 impl Comparison {
@@ -78,7 +78,7 @@ impl Comparison {
         self.check()?;
         let arena = Arena::new(&self.launcher, &self.folder, &self.stores, &self.room(), note)?;
         let runner = arena.runner(&self.launcher);
-        let mut measured: Vec<(usize, Results)> = Vec::new();
+        let mut measured: Vec<(usize, Report)> = Vec::new();
         for round in 1..=self.rounds {
             for (index, store) in self.stores.iter().enumerate() {
                 for &size in &self.sizes {
@@ -150,11 +150,11 @@ impl Comparison {
         words
     }
 
-    fn compared(&self, measured: &[(usize, Results)]) -> Compared {
+    fn compared(&self, measured: &[(usize, Report)]) -> Compared {
         let stores: Vec<_> = self.stores.iter().map(Store::to_string).collect();
         let mut lines: Vec<Line> = Vec::new();
         for (index, results) in measured {
-            for run in results.runs.iter().filter(|run| !run.is_limit()) {
+            for run in results.runs.iter().filter(|run| run.store != "medium") {
                 let line = match lines.iter().position(|line| is_same_phase(&line.like, run)) {
                     Some(known) => known,
                     None => {
@@ -170,7 +170,7 @@ impl Comparison {
         Compared { stores, lines, report }
     }
 
-    fn report(&self, measured: &[(usize, Results)], stores: &[String], lines: &[Line]) -> Value {
+    fn report(&self, measured: &[(usize, Report)], stores: &[String], lines: &[Line]) -> Value {
         let runs: Vec<_> = lines.iter().flat_map(|line| line.merged(stores)).collect();
         let ratios: Vec<_> = lines.iter().map(|line| line.ratios(stores)).collect();
         let Some((_, first)) = measured.first() else { return Value::Null };
@@ -186,61 +186,60 @@ impl Comparison {
 }
 
 /// Field I/O of a pool and plain files of the same phase stand in one line.
-fn is_same_phase(one: &Measurement, other: &Measurement) -> bool {
+fn is_same_phase(one: &Run, other: &Run) -> bool {
     (&one.phase, one.procs, one.size_bytes) == (&other.phase, other.procs, other.size_bytes)
 }
 
 impl Line {
     /// One run for each store, with the spread over rounds.
-    fn merged(&self, stores: &[String]) -> Vec<Measurement> {
+    fn merged(&self, stores: &[String]) -> Vec<Value> {
         let runs = stores.iter().zip(&self.runs);
         runs.filter_map(|(store, runs)| self.merge(store, runs)).collect()
     }
 
-    fn merge(&self, store: &str, runs: &[Measurement]) -> Option<Measurement> {
-        let bandwidth = Spread::of(&values(runs, |run| Some(run.bandwidth())))?;
-        let limit = Spread::of(&values(runs, |run| run.limit_mib_s));
-        let count = runs.len() as f64;
-        let sum = |of: fn(&Measurement) -> f64| runs.iter().map(of).sum::<f64>();
-        let like = &self.like;
-        Some(Measurement {
+    /// The first run with means in the place of its values, and without what belongs to one run only.
+    fn merge(&self, store: &str, runs: &[Run]) -> Option<Value> {
+        let bandwidth = Statistics::of(&values(runs, |run| Some(bandwidth_of(run))));
+        let limit = mean(runs, |run| run.limit_mib_s);
+        let sum = |of: fn(&Run) -> f64| runs.iter().map(of).sum::<f64>();
+        let first = runs.first()?;
+        let mut merged = json!(Run {
             store: store.to_owned(),
+            workload: self.like.workload.clone(),
             ops: runs.iter().map(|run| run.ops).sum(),
             seconds: rounded(sum(|run| run.seconds)),
-            ops_per_s: rounded(sum(|run| run.ops_per_s) / count),
+            ops_per_s: rounded(sum(|run| run.ops_per_s) / runs.len() as f64),
             bandwidth_mib_s: rounded(bandwidth.mean),
-            global_timing_bandwidth_mib_s: Some(rounded(bandwidth.mean)),
-            limit_mib_s: limit.map(|limit| rounded(limit.mean)),
-            ratio: limit.map(|limit| rounded(bandwidth.mean / limit.mean)),
+            limit_mib_s: limit.map(rounded),
+            ratio: limit.map(|limit| rounded(bandwidth.mean / limit)),
             latency_us: latency(runs),
-            repeat: Some(Repeat {
-                count: runs.len() as u64,
-                global_timing_bandwidth_mib_s: Some(bandwidth),
-                ..Repeat::default()
-            }),
-            workload: like.workload.clone(),
-            ..runs.first()?.clone()
-        })
+            ..first.clone()
+        });
+        merged["global_timing_bandwidth_mib_s"] = json!(rounded(bandwidth.mean));
+        merged["repeat"] = json!({"count": runs.len(), "global_timing_bandwidth_mib_s": bandwidth});
+        if let Some(members) = merged.as_object_mut() {
+            members
+                .retain(|name, _| !["repeats", "latency_percentiles_us"].contains(&name.as_str()));
+        }
+        Some(merged)
     }
 
     /// What the medium gave, over all stores and rounds.
     fn limit(&self) -> Option<f64> {
-        let all = self.runs.concat();
-        Spread::of(&values(&all, |run| run.limit_mib_s)).map(|limit| limit.mean)
+        mean(&self.runs.concat(), |run| run.limit_mib_s)
     }
 
     fn mean(&self, store: usize) -> Option<f64> {
-        Spread::of(&values(&self.runs[store], |run| Some(run.bandwidth())))
-            .map(|spread| spread.mean)
+        mean(&self.runs[store], |run| Some(bandwidth_of(run)))
     }
 
     /// How many times as much the first store gave as another one: the mean of the rounds' ratios, so
     /// that what changes from round to round meets both.
     fn times(&self, store: usize) -> Option<f64> {
         let rounds = self.runs.first()?.iter().zip(&self.runs[store]);
-        let ratios: Vec<_> =
-            rounds.map(|(first, other)| first.bandwidth() / other.bandwidth().max(1e-9)).collect();
-        Spread::of(&ratios).map(|spread| spread.mean)
+        let ratio = |(first, other)| bandwidth_of(first) / bandwidth_of(other).max(1e-9);
+        let ratios: Vec<_> = rounds.map(ratio).collect();
+        (!ratios.is_empty()).then(|| Statistics::of(&ratios).mean)
     }
 
     fn ratios(&self, stores: &[String]) -> Value {
@@ -262,23 +261,32 @@ impl Line {
     }
 }
 
-fn values(runs: &[Measurement], of: impl Fn(&Measurement) -> Option<f64>) -> Vec<f64> {
+fn values(runs: &[Run], of: impl Fn(&Run) -> Option<f64>) -> Vec<f64> {
     runs.iter().filter_map(of).collect()
 }
 
+fn mean(runs: &[Run], of: impl Fn(&Run) -> Option<f64>) -> Option<f64> {
+    let values = values(runs, of);
+    (!values.is_empty()).then(|| Statistics::of(&values).mean)
+}
+
+/// Global timing bandwidth, which workloads without synchronous iterations call just bandwidth.
+fn bandwidth_of(run: &Run) -> f64 {
+    let parallel = run.parallel.as_ref();
+    parallel.map_or(run.bandwidth_mib_s, |parallel| parallel.global_timing_bandwidth_mib_s)
+}
+
 /// Means of percentiles, and the slowest of all.
-fn latency(runs: &[Measurement]) -> Option<Latency> {
+fn latency(runs: &[Run]) -> Latency {
     let mean = |of: fn(&Latency) -> f64| {
-        Spread::of(&values(runs, |run| run.latency_us.as_ref().map(of)))
-            .map(|spread| rounded(spread.mean))
+        rounded(Statistics::of(&values(runs, |run| Some(of(&run.latency_us)))).mean)
     };
-    let slowest = runs.iter().filter_map(|run| run.latency_us).map(|latency| latency.max);
-    Some(Latency {
-        p50: mean(|one| one.p50)?,
-        p99: mean(|one| one.p99)?,
-        p99_9: mean(|one| one.p99_9)?,
-        max: slowest.fold(0.0, f64::max),
-    })
+    Latency {
+        p50: mean(|one| one.p50),
+        p99: mean(|one| one.p99),
+        p99_9: mean(|one| one.p99_9),
+        max: runs.iter().map(|run| run.latency_us.max).fold(0.0, f64::max),
+    }
 }
 
 impl std::fmt::Display for Compared {

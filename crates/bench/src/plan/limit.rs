@@ -2,7 +2,7 @@
 use super::{Note, add, check, fleet};
 use crate::fleet::Launcher;
 use crate::host::Host;
-use crate::job::{Job, Step};
+use crate::job::{Job, LoadStep};
 use crate::measure::Tally;
 use crate::report::{Report, Run, RunName, SCHEMA, Settings};
 use esker_types::Result;
@@ -26,7 +26,7 @@ pub struct LimitPlan {
     pub seconds: f64,
 }
 
-const PHASES: [Step; 3] = [Step::Pwrite, Step::Pread, Step::Memcpy];
+const PHASES: [LoadStep; 3] = [LoadStep::Pwrite, LoadStep::Pread, LoadStep::Memcpy];
 
 impl LimitPlan {
     /// Measures all of it.
@@ -56,7 +56,7 @@ impl LimitPlan {
         runs: &mut Vec<Run>,
     ) -> Result<()> {
         let mut fleet = fleet(&self.launcher, &self.job(procs, size))?;
-        for step in PHASES.into_iter().chain(synced.then_some(Step::PwriteSync)) {
+        for step in PHASES.into_iter().chain(synced.then_some(LoadStep::PwriteSync)) {
             note(step.name());
             let mut tally = Tally::default();
             add(&mut tally, &mut fleet, step)?;

@@ -16,11 +16,11 @@ pub use limit::LimitPlan;
 pub use parallel::{Fields, ParallelPlan, Subject};
 pub use rados::RadosPlan;
 pub use scratch::OwnPool;
-pub use store::{Place, Plan};
+pub use store::{BenchPool, Plan};
 
 use crate::clock::monotonic_ns;
 use crate::fleet::{Fleet, Launcher};
-use crate::job::{Job, Step};
+use crate::job::{Job, LoadStep};
 use crate::measure::Tally;
 use crate::worker::Order;
 use esker_types::{Error, ErrorKind, Result};
@@ -69,7 +69,7 @@ fn fleet(launcher: &Launcher, job: &Job) -> Result<Fleet> {
 }
 
 /// Takes a step and adds what it measured.
-fn add(tally: &mut Tally, fleet: &mut Fleet, step: Step) -> Result<()> {
+fn add(tally: &mut Tally, fleet: &mut Fleet, step: LoadStep) -> Result<()> {
     tally.add_round(&fleet.step(step)?);
     Ok(())
 }

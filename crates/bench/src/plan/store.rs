@@ -4,7 +4,7 @@ use super::site::Site;
 use super::{Note, add, check, fleet};
 use crate::fleet::{Fleet, Launcher};
 use crate::host::Host;
-use crate::job::{Index, Job, Step, StoreJob, WARM_UP, Workload};
+use crate::job::{Index, Job, LoadStep, StoreJob, WARM_UP, Workload};
 use crate::measure::Tally;
 use crate::report::{Report, Run, RunName, SCHEMA, Settings};
 use esker_types::{Error, ErrorKind, Result};
@@ -12,7 +12,7 @@ use serde_json::json;
 
 /// Where a benchmark stores its data.
 #[derive(Clone, Debug)]
-pub enum Place {
+pub enum BenchPool {
     /// In this pool, in a container of its own.
     Pool(String),
     /// In a pool of its own.
@@ -25,7 +25,7 @@ pub struct Plan {
     /// How to start processes.
     pub launcher: Launcher,
     /// Where.
-    pub place: Place,
+    pub place: BenchPool,
     /// What is stored.
     pub workload: Workload,
     /// Bytes of an operation, one set of runs for each.
@@ -106,8 +106,8 @@ impl Plan {
 
     fn site(&self, note: Note<'_>) -> Result<Site> {
         match &self.place {
-            Place::Pool(name) => Site::named(name),
-            Place::Own(own) => {
+            BenchPool::Pool(name) => Site::named(name),
+            BenchPool::Own(own) => {
                 let bytes =
                     self.cases(false).map(|case| u64::from(case.procs) * case.ops * case.size);
                 let entries = self.cases(false).map(|case| u64::from(case.procs) * case.ops * 2);
@@ -151,18 +151,18 @@ impl Plan {
         let mut tallies = Tallies::default();
         let mut processes = fleet(&self.launcher, job)?;
         note("warming up");
-        processes.step(Step::Write(WARM_UP))?;
-        processes.step(Step::Remove(WARM_UP))?;
+        processes.step(LoadStep::Write(WARM_UP))?;
+        processes.step(LoadStep::Remove(WARM_UP))?;
         for round in 1..=self.rounds {
             note(&format!("round {round} of {}", self.rounds));
             self.write(&mut processes, job, (round, durable), &mut tallies)?;
-            add(&mut tallies.read_limit, &mut processes, Step::Pread)?;
+            add(&mut tallies.read_limit, &mut processes, LoadStep::Pread)?;
             self.refresh(&mut processes, job)?;
-            add(&mut tallies.read, &mut processes, Step::Read(round))?;
+            add(&mut tallies.read, &mut processes, LoadStep::Read(round))?;
             if self.verify {
-                processes.step(Step::Verify(round))?;
+                processes.step(LoadStep::Verify(round))?;
             }
-            processes.step(Step::Remove(round))?;
+            processes.step(LoadStep::Remove(round))?;
         }
         Ok(tallies)
     }
@@ -176,7 +176,7 @@ impl Plan {
     ) -> Result<()> {
         add(&mut tallies.write_limit, processes, write_limit(durable))?;
         self.refresh(processes, job)?;
-        add(&mut tallies.write, processes, Step::Write(round))
+        add(&mut tallies.write, processes, LoadStep::Write(round))
     }
 
     /// New processes where they are wanted: what they do first is measured.
@@ -195,12 +195,12 @@ impl Plan {
             procs: case.procs,
             size_bytes: case.size,
         };
-        let limit = |step: Step, tally| Run::new(&name("medium", step.name()), tally, None);
+        let limit = |step: LoadStep, tally| Run::new(&name("medium", step.name()), tally, None);
         let store = |phase, tally, limit| Run::new(&name(site.store(), phase), tally, Some(limit));
         [
             limit(write_limit(site.durable), &tallies.write_limit),
             store("write", &tallies.write, &tallies.write_limit),
-            limit(Step::Pread, &tallies.read_limit),
+            limit(LoadStep::Pread, &tallies.read_limit),
             store("read", &tallies.read, &tallies.read_limit),
         ]
     }
@@ -222,6 +222,6 @@ impl Plan {
 }
 
 /// What the medium gives for the promise that a write of the store makes.
-pub(super) fn write_limit(durable: bool) -> Step {
-    if durable { Step::PwriteSync } else { Step::Pwrite }
+pub(super) fn write_limit(durable: bool) -> LoadStep {
+    if durable { LoadStep::PwriteSync } else { LoadStep::Pwrite }
 }

@@ -1,5 +1,5 @@
 //! What the benchmarks do with files, whatever keeps them.
-use super::Place;
+use super::FilePlace;
 use super::mounted::Mounted;
 use super::plain::Plain;
 use esker_types::Result;
@@ -53,10 +53,10 @@ pub(super) trait OpenFile {
 ///
 /// # Errors
 /// Where it cannot be opened.
-pub(super) fn open(place: &Place) -> Result<Box<dyn FileSystem>> {
+pub(super) fn open(place: &FilePlace) -> Result<Box<dyn FileSystem>> {
     match place {
-        Place::Posix { folder } => Ok(Box::new(Plain::new(folder)?)),
-        Place::Dfs { pool, container, folder } => {
+        FilePlace::Posix { folder } => Ok(Box::new(Plain::new(folder)?)),
+        FilePlace::Dfs { pool, container, folder } => {
             Ok(Box::new(Mounted::new(pool, container, folder)?))
         }
     }

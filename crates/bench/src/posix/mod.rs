@@ -7,9 +7,11 @@ pub mod ior;
 pub mod mdtest;
 mod mounted;
 mod plain;
-mod process;
 pub mod worker;
 
+use self::files::FileSystem;
+use self::worker::Job;
+use crate::payload::Payload;
 use esker_types::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -17,7 +19,7 @@ use std::path::PathBuf;
 /// Where files are.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Place {
+pub enum FilePlace {
     /// Below this folder, by the calls of the system.
     Posix {
         /// The folder; it is made where it is missing.
@@ -49,4 +51,47 @@ fn differs(path: &str, offset: u64, written: u8, found: u8) -> Error {
         "{path}: byte {offset} is {found:#04x} and was written as {written:#04x}: the data is not what was written"
     );
     Error::new(ErrorKind::Corrupt, message)
+}
+
+/// A process of either benchmark: its number, its files, and the data that belongs in them.
+struct Process {
+    files: Box<dyn FileSystem>,
+    rank: u32,
+    payload: Payload,
+    buffer: Vec<u8>,
+    procs: u32,
+    seed: u64,
+}
+
+impl Process {
+    /// That of a job which writes and reads at most `bytes` at once.
+    fn new(job: &Job, bytes: u64) -> Result<Self> {
+        let bytes = usize::try_from(bytes)
+            .map_err(|_| Error::new(ErrorKind::Invalid, "the size does not fit in memory"))?;
+        Ok(Self {
+            files: files::open(&job.place)?,
+            rank: job.rank,
+            payload: Payload::new(job.seed, bytes),
+            buffer: vec![0; bytes],
+            procs: job.procs.max(1),
+            seed: job.seed,
+        })
+    }
+
+    /// How many there are.
+    fn procs(&self) -> u32 {
+        self.procs
+    }
+
+    /// The process so many numbers on.
+    fn neighbour(&self, on: u64) -> u32 {
+        ((u64::from(self.rank) + on) % u64::from(self.procs)) as u32
+    }
+
+    /// The numbers below `count` in an order that follows from the seed and from `who`.
+    fn shuffled(&self, count: u64, who: u32) -> Vec<u64> {
+        let mut numbers: Vec<u64> = (0..count).collect();
+        fastrand::Rng::with_seed(self.seed ^ u64::from(who)).shuffle(&mut numbers);
+        numbers
+    }
 }

@@ -1,5 +1,5 @@
 //! One process of `mdtest` or `ior`.
-use super::{Place, ior, mdtest};
+use super::{FilePlace, ior, mdtest};
 use crate::clock::wait_until;
 use crate::measure::Measured;
 use crate::pin;
@@ -17,7 +17,7 @@ pub struct Job {
     /// The processor to run on; any where none is given.
     pub cpu: Option<u32>,
     /// Where its files are.
-    pub place: Place,
+    pub place: FilePlace,
     /// What it does.
     pub load: Load,
     /// What the data is made from.
@@ -35,16 +35,16 @@ pub enum Load {
 }
 
 /// What it is told.
-pub type Order = crate::worker::Order<Step>;
+pub type Order = crate::worker::Order<PosixStep>;
 
 /// A phase of either benchmark.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Step {
+pub enum PosixStep {
     /// Of mdtest.
-    Mdtest(mdtest::Step),
+    Mdtest(mdtest::MdtestStep),
     /// Of ior.
-    Ior(ior::Step),
+    Ior(ior::IorStep),
 }
 
 /// What it did.
@@ -91,19 +91,19 @@ impl Work for Worker {
 }
 
 impl Session {
-    fn prepare(&mut self, step: &Step) -> Result<()> {
+    fn prepare(&mut self, step: &PosixStep) -> Result<()> {
         match (self, step) {
-            (Self::Mdtest(session), Step::Mdtest(step)) => session.prepare(step),
-            (Self::Ior(session), Step::Ior(step)) => session.prepare(step),
+            (Self::Mdtest(session), PosixStep::Mdtest(step)) => session.prepare(step),
+            (Self::Ior(session), PosixStep::Ior(step)) => session.prepare(step),
             _ => return Err(foreign()),
         }
         Ok(())
     }
 
-    fn run(&mut self, step: &Step) -> Result<Vec<Measured>> {
+    fn run(&mut self, step: &PosixStep) -> Result<Vec<Measured>> {
         match (self, step) {
-            (Self::Mdtest(session), Step::Mdtest(step)) => Ok(vec![session.run(step)?]),
-            (Self::Ior(session), Step::Ior(step)) => session.run(step),
+            (Self::Mdtest(session), PosixStep::Mdtest(step)) => Ok(vec![session.run(step)?]),
+            (Self::Ior(session), PosixStep::Ior(step)) => session.run(step),
             _ => Err(foreign()),
         }
     }

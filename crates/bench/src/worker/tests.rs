@@ -56,15 +56,15 @@ fn each_workload_reads_what_the_other_process_wrote() {
         let pool = pool();
         let mut workers = two_workers(&pool, workload);
         for step in [
-            Step::Write(WARM_UP),
-            Step::Remove(WARM_UP),
-            Step::Write(1),
-            Step::Read(1),
-            Step::Verify(1),
+            LoadStep::Write(WARM_UP),
+            LoadStep::Remove(WARM_UP),
+            LoadStep::Write(1),
+            LoadStep::Read(1),
+            LoadStep::Verify(1),
         ] {
             for worker in &mut workers {
                 let measured = worker.run(step).unwrap();
-                let ops = if matches!(step, Step::Write(WARM_UP) | Step::Remove(WARM_UP)) {
+                let ops = if matches!(step, LoadStep::Write(WARM_UP) | LoadStep::Remove(WARM_UP)) {
                     22
                 } else {
                     20
@@ -84,11 +84,15 @@ fn what_is_removed_or_was_never_there_is_missed() {
     for workload in WORKLOADS {
         let pool = pool();
         let [mut one, mut other] = two_workers(&pool, workload);
-        one.run(Step::Write(1)).unwrap();
-        assert_eq!(one.run(Step::Read(1)).unwrap_err().kind(), ErrorKind::NotFound, "{workload:?}");
-        other.run(Step::Read(1)).unwrap();
-        one.run(Step::Remove(1)).unwrap();
-        assert_eq!(other.run(Step::Read(1)).unwrap_err().kind(), ErrorKind::NotFound);
+        one.run(LoadStep::Write(1)).unwrap();
+        assert_eq!(
+            one.run(LoadStep::Read(1)).unwrap_err().kind(),
+            ErrorKind::NotFound,
+            "{workload:?}"
+        );
+        other.run(LoadStep::Read(1)).unwrap();
+        one.run(LoadStep::Remove(1)).unwrap();
+        assert_eq!(other.run(LoadStep::Read(1)).unwrap_err().kind(), ErrorKind::NotFound);
     }
 }
 
@@ -96,10 +100,10 @@ fn what_is_removed_or_was_never_there_is_missed() {
 fn other_data_than_was_written_is_found() {
     for workload in WORKLOADS {
         let pool = pool();
-        worker(&pool, Job { seed: 2, ..job(workload) }).run(Step::Write(1)).unwrap();
+        worker(&pool, Job { seed: 2, ..job(workload) }).run(LoadStep::Write(1)).unwrap();
         let mut reader = worker(&pool, job(workload));
-        reader.run(Step::Read(1)).unwrap();
-        assert_eq!(reader.run(Step::Verify(1)).unwrap_err().kind(), ErrorKind::Corrupt);
+        reader.run(LoadStep::Read(1)).unwrap();
+        assert_eq!(reader.run(LoadStep::Verify(1)).unwrap_err().kind(), ErrorKind::Corrupt);
     }
 }
 

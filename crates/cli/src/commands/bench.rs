@@ -16,10 +16,10 @@ use clap::{Args, Subcommand};
 use esker::types::{Error, Result};
 use esker_bench::fleet::Launcher;
 use esker_bench::job::{Index, Workload};
-use esker_bench::plan::{LimitPlan, OwnPool, Place, Plan};
+use esker_bench::plan::{BenchPool, LimitPlan, OwnPool, Plan};
 use esker_bench::report::Report;
 use esker_bench::units::Bytes;
-use esker_bench::{field_io, interrupt, janitor, whole, worker};
+use esker_bench::{field_io, fleet, interrupt, whole, worker};
 use fields::Fields;
 use ior::Ior;
 use mdtest::Mdtest;
@@ -175,11 +175,12 @@ pub(super) struct OwnArgs {
 }
 
 impl PoolChoice {
-    fn place(&self) -> Place {
+    fn place(&self) -> BenchPool {
         let durability = self.durability.map(Into::into);
-        self.pool
-            .clone()
-            .map_or_else(|| Place::Own(OwnPool { durability, ..self.own.pool() }), Place::Pool)
+        self.pool.clone().map_or_else(
+            || BenchPool::Own(OwnPool { durability, ..self.own.pool() }),
+            BenchPool::Pool,
+        )
     }
 }
 
@@ -255,7 +256,7 @@ impl BenchCommand {
             Self::FieldsWorker => serve::<esker_bench::fields::worker::Worker>(),
             Self::PosixWorker => serve::<esker_bench::posix::worker::Worker>(),
             Self::Janitor { folder } => {
-                janitor::serve(std::io::stdin().lock(), &folder);
+                fleet::serve_janitor(std::io::stdin().lock(), &folder);
                 Ok(Answer::new(json!(null), ""))
             }
         }

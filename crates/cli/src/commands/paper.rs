@@ -5,6 +5,8 @@ use clap::Args;
 use esker::types::Result;
 use esker_bench::paper::PaperPlan;
 use esker_bench::whole;
+use esker_plots::paper::{PaperStep, page};
+use esker_plots::results::Results;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -43,11 +45,17 @@ impl PaperCommand {
             if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() }
         });
         let plan = PaperPlan { launcher: launcher("worker")?, folder, quick: self.quick };
-        let papers = with_spinner(|note| plan.run(note))?;
+        let measured = with_spinner(|note| plan.run(note))?;
+        let steps = measured.reports.iter().map(|report| {
+            let results = Results { name: report.command.clone(), ..Results::read(&report.path)? };
+            Ok(PaperStep { name: report.name.to_owned(), command: report.command.clone(), results })
+        });
+        let papers = page(&steps.collect::<Result<Vec<_>>>()?)?;
+        drop(measured);
         super::report::write(&papers.page, &self.output, self.svg.as_deref())?;
         let response = json!({
             "report": self.output.display().to_string(),
-            "figures": papers.page.figures.len(),
+            "figures": papers.page.figures().count(),
             "seen": papers.seen,
             "not_seen": papers.not_seen,
             "cannot_be_seen": papers.cannot,

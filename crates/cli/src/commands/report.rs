@@ -3,9 +3,10 @@ use crate::output::Answer;
 use crate::shapes::count;
 use clap::Args;
 use esker::types::{Error, Result};
-use esker_bench::page::{self, Page};
-use esker_bench::results::Results;
 use esker_bench::whole;
+use esker_plots::Figure;
+use esker_plots::page::Page;
+use esker_plots::results::Results;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -39,7 +40,7 @@ pub(crate) struct ReportCommand {
 impl ReportCommand {
     pub(crate) fn run(&self) -> Result<Answer> {
         let files = self.results.iter().map(|path| Results::read(path));
-        let page = page::report(&self.title, &files.collect::<Result<Vec<_>>>()?)?;
+        let page = Page::of(&self.title, &files.collect::<Result<Vec<_>>>()?)?;
         write(&page, &self.output, self.svg.as_deref())
     }
 }
@@ -47,8 +48,8 @@ impl ReportCommand {
 /// Writes a page, and its plots if a directory is given. Each file replaces an existing one atomically.
 pub(super) fn write(page: &Page, output: &Path, svg: Option<&Path>) -> Result<Answer> {
     let plots = svg.map(|folder| write_plots(page, folder)).transpose()?.unwrap_or_default();
-    whole::write(output, page.html.as_bytes())?;
-    let figures = page.figures.len();
+    whole::write(output, page.html()?.as_bytes())?;
+    let figures = page.figures().count();
     let response = json!({
         "report": output.display().to_string(),
         "figures": figures,
@@ -63,10 +64,10 @@ pub(super) fn write(page: &Page, output: &Path, svg: Option<&Path>) -> Result<An
 fn write_plots(page: &Page, folder: &Path) -> Result<Vec<String>> {
     let made = std::fs::create_dir_all(folder);
     made.map_err(|error| Error::io(format!("creating {}", folder.display()), &error))?;
-    let write = |figure: &esker_bench::figures::Figure| {
+    let write = |figure: &Figure| {
         let path = folder.join(format!("{}.svg", figure.id));
         whole::write(&path, figure.svg.as_bytes())?;
         Ok(path.display().to_string())
     };
-    page.figures.iter().map(write).collect()
+    page.figures().map(write).collect()
 }

@@ -37,9 +37,9 @@ fn worker(pool: &Pool, process: u32, layout: &Layout, segments: Option<Segments>
     Worker::new(job, session).unwrap()
 }
 
-fn step(kind: Kind, pattern: Pattern, owner: u32, count: u32) -> Step {
+fn step(kind: Kind, pattern: Pattern, owner: u32, count: u32) -> FieldIoStep {
     let verify_before = (kind == Kind::Read).then_some(count);
-    Step { kind, pattern, owner, first: 0, count, zero_ns: 0, start_ns: 0, verify_before }
+    FieldIoStep { kind, pattern, owner, first: 0, count, zero_ns: 0, start_ns: 0, verify_before }
 }
 
 fn each_layout(check: impl Fn(Layout)) {

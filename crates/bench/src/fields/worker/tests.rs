@@ -9,12 +9,12 @@ use esker_types::ErrorKind;
 const SHAPE: Shape = Shape { steps: 3, levels: 2, params: 2, members: 2, size_bytes: 5000 };
 
 /// A pool with the store of round 1, gone with the test.
-struct Place {
+struct Folder {
     folder: PathBuf,
     pool: Pool,
 }
 
-impl Place {
+impl Folder {
     fn new(name: &str) -> Self {
         let folder =
             std::env::temp_dir().join(format!("esker-fields-{name}-{}", std::process::id()));
@@ -43,7 +43,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for Folder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.folder);
     }
@@ -54,14 +54,14 @@ fn url(folder: &std::path::Path) -> String {
 }
 
 fn take(worker: &mut Worker, phase: Phase) -> Result<Done> {
-    let step = Step { phase, round: 1 };
+    let step = FieldsStep { phase, round: 1 };
     worker.take(Order::Prepare(step))?;
     worker.take(Order::Begin { step, start_ns: 0 })
 }
 
 #[test]
 fn every_phase_does_what_it_counts() {
-    let place = Place::new("phases");
+    let place = Folder::new("phases");
     let mut workers = [place.worker(0), place.worker(1)];
     let phases = [
         (Phase::Pwrite, 24, 24 * 5000),
@@ -84,7 +84,7 @@ fn every_phase_does_what_it_counts() {
             assert_eq!((measured.ops, measured.bytes), (ops, bytes), "{phase:?}");
         }
     }
-    let step = Step { phase: Phase::Watch, round: 1 };
+    let step = FieldsStep { phase: Phase::Watch, round: 1 };
     let mut watcher = place.worker(2);
     watcher.take(Order::Prepare(step)).unwrap();
     let seen = watcher.take(Order::Begin { step, start_ns: 0 }).unwrap();
@@ -93,7 +93,7 @@ fn every_phase_does_what_it_counts() {
 
 #[test]
 fn a_damaged_and_a_missing_field_are_told_of() {
-    let place = Place::new("damage");
+    let place = Folder::new("damage");
     let mut workers = [place.worker(0), place.worker(1)];
     for worker in &mut workers {
         take(worker, Phase::Archive).unwrap();

@@ -3,7 +3,7 @@ use super::super::together;
 use crate::fields::Phase;
 use crate::fields::grib::Messages;
 use crate::fields::keys::FORECAST;
-use crate::fields::worker::{Done, Job, Step};
+use crate::fields::worker::{Done, FieldsStep, Job};
 use crate::fleet::{Fleet, Launcher};
 use esker_types::{Error, Result};
 use serde::Serialize;
@@ -106,7 +106,7 @@ impl Crew {
     fn take(&mut self, work: Phase, watch: Phase, round: u32) -> Result<(Vec<Done>, Vec<Done>)> {
         let workers = (0..self.workers).map(|_| work);
         let phases = workers.chain((0..self.watchers).map(|_| watch));
-        let steps: Vec<_> = phases.map(|phase| Step { phase, round }).collect();
+        let steps: Vec<_> = phases.map(|phase| FieldsStep { phase, round }).collect();
         let mut done = together(&mut self.fleet, &steps)?;
         let seen = done.split_off(self.workers as usize);
         Ok((done, seen))

@@ -8,13 +8,13 @@ pub use outcome::{Case, Outcome};
 use super::scratch::Scratch;
 use super::site::Site;
 use super::store::write_limit;
-use super::{Note, Place, check};
+use super::{BenchPool, Note, check};
 use crate::fields::grib::Messages;
 use crate::fields::worker::{Containers, Done, Job, Moment, label};
 use crate::fields::{Phase, Shape};
 use crate::fleet::Launcher;
 use crate::host::Host;
-use crate::job::{Step as LimitStep, WARM_UP};
+use crate::job::{LoadStep, WARM_UP};
 use crate::latency::Histogram;
 use crate::load::files::{self, FilesUrl};
 use crate::measure::{Measured, Tally};
@@ -41,7 +41,7 @@ pub struct FieldsPlan {
     /// How to start processes.
     pub launcher: Launcher,
     /// Where.
-    pub place: Place,
+    pub place: BenchPool,
     /// Processes at once, one set of runs for each.
     pub procs: Vec<u32>,
     /// The fields of each process.
@@ -145,8 +145,8 @@ impl FieldsPlan {
 
     fn site(&self, longest: u64, note: Note<'_>) -> Result<Site> {
         match &self.place {
-            Place::Pool(name) => Site::named(name),
-            Place::Own(own) => {
+            BenchPool::Pool(name) => Site::named(name),
+            BenchPool::Own(own) => {
                 let procs = u64::from(self.procs.iter().copied().max().unwrap_or(1));
                 let fields = self.shape.fields() * procs;
                 let bytes = fields.saturating_mul(longest);
@@ -260,7 +260,7 @@ impl Run<'_> {
 
     fn phases(&mut self, round: u32, note: Note<'_>) -> Result<()> {
         let write = match write_limit(self.site.durable) {
-            LimitStep::PwriteSync => Phase::PwriteSync,
+            LoadStep::PwriteSync => Phase::PwriteSync,
             _ => Phase::Pwrite,
         };
         let phases = [

@@ -8,7 +8,7 @@ mod repeat;
 mod results;
 
 use super::scratch::Scratch;
-use super::{Note, Place, check};
+use super::{BenchPool, Note, check};
 use crate::field_io::segments::Objects;
 use crate::field_io::{Contention, Mode, Pattern};
 use crate::fleet::Launcher;
@@ -71,7 +71,7 @@ pub struct ParallelPlan {
     /// How to start processes that work on the store.
     pub field_launcher: Launcher,
     /// Where.
-    pub place: Place,
+    pub place: BenchPool,
     /// What.
     pub subject: Subject,
     /// Bytes of a field or part.
@@ -216,7 +216,7 @@ impl ParallelPlan {
         if matches!(self.subject, Subject::Segments { count: 0, .. }) {
             return refuse("each process needs at least one segment".to_owned());
         }
-        if self.who.ranks > 1 && matches!(self.place, Place::Own(_)) {
+        if self.who.ranks > 1 && matches!(self.place, BenchPool::Own(_)) {
             return refuse(
                 "several nodes need a pool that all of them reach: give --pool".to_owned(),
             );
@@ -244,8 +244,8 @@ impl ParallelPlan {
 
     fn site(&self, note: Note<'_>) -> Result<Site> {
         match &self.place {
-            Place::Pool(name) => Site::open(name, None, None),
-            Place::Own(own) => {
+            BenchPool::Pool(name) => Site::open(name, None, None),
+            BenchPool::Own(own) => {
                 let needs: Vec<_> =
                     self.cases(false).iter().map(|case| case.needs(self.verify)).collect();
                 let bytes = needs.iter().map(|(bytes, _)| *bytes).max().unwrap_or(0);
@@ -282,7 +282,7 @@ fn keep(traces: &mut Option<Writer>, first_run: u32, repeat: u32, done: &[Done])
     let Some(writer) = traces else { return Ok(()) };
     for (run, done) in (first_run..).zip(done) {
         let place =
-            traces::Place { run, repeat, kind: done.kind, start_unix_ns: done.start_unix_ns };
+            traces::TraceOrigin { run, repeat, kind: done.kind, start_unix_ns: done.start_unix_ns };
         writer.add(place, &done.traces)?;
     }
     Ok(())

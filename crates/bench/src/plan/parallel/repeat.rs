@@ -6,7 +6,7 @@ use super::{ParallelPlan, Site};
 use crate::clock::{monotonic_of, unix_ns};
 use crate::field_io::Pattern;
 use crate::field_io::session::{self, Layout};
-use crate::field_io::worker::{Job, Step};
+use crate::field_io::worker::{FieldIoStep, Job};
 use crate::fleet::Fleet;
 use crate::job;
 use crate::measure::Measured;
@@ -45,7 +45,7 @@ struct Zero {
 }
 
 /// What one process is to do, by its number; none where it has nothing to do.
-type Role<'r> = &'r dyn Fn(u32) -> Option<Step>;
+type Role<'r> = &'r dyn Fn(u32) -> Option<FieldIoStep>;
 
 impl Stage<'_> {
     /// Processes that measure the limit of a case.
@@ -102,7 +102,7 @@ impl Stage<'_> {
     /// Unique writes; when all writers have ended, unique reads by other processes.
     fn pattern_a(&mut self, layout: &Layout, repeat: u32) -> Result<Vec<Done>> {
         let count = if repeat == 0 { self.case.warm_up_ops() } else { self.case.ops };
-        let step = |kind, owner| Step { count, ..step(kind, Pattern::A, owner) };
+        let step = |kind, owner| FieldIoStep { count, ..step(kind, Pattern::A, owner) };
         let limit = self.limit(|_| write_limit(self.site.durable))?;
         let mut writers = self.fleet(layout, repeat, &|_| true)?;
         let zero = self.zero()?;
@@ -112,14 +112,15 @@ impl Stage<'_> {
         if repeat == 0 {
             return Ok(vec![write]);
         }
-        let limit = self.limit(|_| job::Step::Pread)?;
+        let limit = self.limit(|_| job::LoadStep::Pread)?;
         let mut readers = self.fleet(layout, repeat, &|_| true)?;
         let owner = |process| owner_of(self.case, process);
         let reads = |process| Some(step(Kind::Read, owner(process)));
         let traces = self.phase(&mut readers, zero, &reads)?;
         if self.plan.verify {
-            let verify =
-                |process| reads(process).map(|step| Step { verify_before: Some(count), ..step });
+            let verify = |process| {
+                reads(process).map(|step| FieldIoStep { verify_before: Some(count), ..step })
+            };
             self.phase(&mut readers, zero, &verify)?;
         }
         let read = Done { kind: Kind::Read, traces, limit, start_unix_ns: zero.unix_ns };
@@ -138,11 +139,11 @@ impl Stage<'_> {
         drop(fleet);
         let limit = self.limit(|process| match process < writers {
             true => write_limit(durable),
-            false => job::Step::Pread,
+            false => job::LoadStep::Pread,
         })?;
         let role = |process: u32, first, verify_before| match process < writers {
-            true => Step { first, count: ops, ..step(Kind::Write, Pattern::B, process) },
-            false => Step {
+            true => FieldIoStep { first, count: ops, ..step(Kind::Write, Pattern::B, process) },
+            false => FieldIoStep {
                 count: ops,
                 verify_before,
                 ..step(Kind::Read, Pattern::B, process - writers)
@@ -223,7 +224,7 @@ impl Stage<'_> {
         let mut all: Vec<Trace> = Vec::new();
         let count = self.processes().find_map(role).map_or(0, |step| step.count);
         for first in 0..count {
-            let one = |process| role(process).map(|step| Step { first, count: 1, ..step });
+            let one = |process| role(process).map(|step| FieldIoStep { first, count: 1, ..step });
             let traces = self.together(fleet, zero, &one)?;
             match all.is_empty() {
                 true => all = traces,
@@ -236,14 +237,14 @@ impl Stage<'_> {
     fn together(&mut self, fleet: &mut Fleet, zero: Zero, role: Role<'_>) -> Result<Vec<Trace>> {
         let start = self.agree()?.max(zero.unix_ns);
         let start_ns = zero.monotonic_ns + (start - zero.unix_ns);
-        let timed = |step| Step { zero_ns: zero.monotonic_ns, start_ns, ..step };
+        let timed = |step| FieldIoStep { zero_ns: zero.monotonic_ns, start_ns, ..step };
         let steps: Vec<_> = self.processes().filter_map(role).map(timed).collect();
         let traces: Vec<Trace> = fleet.ask(&steps)?;
         Ok(self.meeting.gather(traces)?.into_iter().flatten().collect())
     }
 
     /// What the medium gives the processes of all nodes, each of which does what `step` says.
-    fn limit(&mut self, step: impl Fn(u32) -> job::Step) -> Result<Vec<Measured>> {
+    fn limit(&mut self, step: impl Fn(u32) -> job::LoadStep) -> Result<Vec<Measured>> {
         let steps: Vec<_> = self.processes().map(step).collect();
         self.meeting.barrier()?;
         let measured: Vec<Measured> = self.limits.ask(&steps)?;
@@ -251,8 +252,17 @@ impl Stage<'_> {
     }
 }
 
-fn step(kind: Kind, pattern: Pattern, owner: u32) -> Step {
-    Step { kind, pattern, owner, first: 0, count: 1, zero_ns: 0, start_ns: 0, verify_before: None }
+fn step(kind: Kind, pattern: Pattern, owner: u32) -> FieldIoStep {
+    FieldIoStep {
+        kind,
+        pattern,
+        owner,
+        first: 0,
+        count: 1,
+        zero_ns: 0,
+        start_ns: 0,
+        verify_before: None,
+    }
 }
 
 /// Whose fields a reader of pattern A reads: those of the next process, on the next node where there is

@@ -1,6 +1,6 @@
 //! From the traces of repeats to the runs of a report.
 use super::cases::Case;
-use crate::job::Step;
+use crate::job::LoadStep;
 use crate::latency::Histogram;
 use crate::measure::{Measured, Tally};
 use crate::metrics::{Phase, po_0_ns, po_f_ns};
@@ -97,7 +97,7 @@ impl Series {
         let run = Run { parallel, ..Run::new(&name, &tally, Some(&self.limit)) };
         let phase = match self.kind {
             Kind::Write => super::super::store::write_limit(durable).name(),
-            Kind::Read => Step::Pread.name(),
+            Kind::Read => LoadStep::Pread.name(),
         };
         let limit = RunName { store: "medium", phase, size_bytes: case.io_bytes(), ..name };
         [Run::new(&limit, &self.limit, None), run]

@@ -2,7 +2,7 @@
 use super::super::Note;
 use super::super::scratch::{OwnPool, Scratch};
 use crate::fleet::Launcher;
-use crate::posix::Place;
+use crate::posix::FilePlace;
 use crate::units::Bytes;
 use dfs::{Dfs, NewDfs};
 use esker::backend::NewContainer;
@@ -70,9 +70,9 @@ impl OpenContainer {
         Ok((Self { pool, url, medium, label, made }, scratch))
     }
 
-    pub(super) fn place(&self, folder: &str) -> Place {
+    pub(super) fn place(&self, folder: &str) -> FilePlace {
         let (pool, container) = (self.url.clone(), self.label.clone());
-        Place::Dfs { pool, container, folder: folder.trim_matches('/').to_owned() }
+        FilePlace::Dfs { pool, container, folder: folder.trim_matches('/').to_owned() }
     }
 
     /// Pool and container as commands take them.

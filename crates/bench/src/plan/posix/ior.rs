@@ -1,10 +1,9 @@
 //! `esker bench ior`: transfers to and from files.
 use super::super::Note;
-use super::crew::Crew;
-use super::{Line, Outcome, Sample, Setting, Sites};
+use super::{Crew, Line, Outcome, Sample, Setting, Sites};
 use crate::measure::{Measured, Tally};
-use crate::posix::ior::{Access, Options, Step};
-use crate::posix::worker::{Done, Load, Step as Order};
+use crate::posix::ior::{Access, IorStep, Options};
+use crate::posix::worker::{Done, Load, PosixStep};
 use crate::report::Settings;
 use esker_types::Result;
 use serde_json::{Map, Value};
@@ -114,7 +113,7 @@ impl Run<'_> {
         let seconds = self.plan.setting.stonewall_s;
         let seconds = seconds.filter(|_| matches!(access, Access::Write | Access::Read));
         let round = self.plan.round(iteration);
-        let whole = Step { access, round, open: true, first: 0, end: 0, seconds, close: true };
+        let whole = IorStep { access, round, open: true, first: 0, end: 0, seconds, close: true };
         let parted = self.plan.barriers || (seconds.is_some() && self.plan.wear_out);
         let done = match parted && access != Access::Remove {
             true => self.in_parts(site, &whole)?,
@@ -135,7 +134,7 @@ impl Run<'_> {
     }
 
     /// One step for each process: up to what there is for it.
-    fn ends(&self, site: usize, step: &Step) -> Vec<Step> {
+    fn ends(&self, site: usize, step: &IorStep) -> Vec<IorStep> {
         let offset = match step.access {
             Access::Read | Access::Check => self.plan.options.task_offset as usize,
             Access::Write | Access::Remove => 0,
@@ -146,18 +145,18 @@ impl Run<'_> {
             Access::Write => all,
             _ => written.get((rank + offset) % written.len().max(1)).copied().unwrap_or(all),
         };
-        (0..written.len()).map(|rank| Step { end: end(rank), ..*step }).collect()
+        (0..written.len()).map(|rank| IorStep { end: end(rank), ..*step }).collect()
     }
 
     /// Opening, transfers, what is left of them after the stonewall, closing: everybody waits in between.
-    fn in_parts(&mut self, site: usize, whole: &Step) -> Result<Vec<Vec<Done>>> {
-        let nothing = Step { open: false, close: false, seconds: None, ..*whole };
+    fn in_parts(&mut self, site: usize, whole: &IorStep) -> Result<Vec<Vec<Done>>> {
+        let nothing = IorStep { open: false, close: false, seconds: None, ..*whole };
         let all = self.ends(site, whole);
-        let same = |step: Step| vec![step; all.len()];
-        let opened = self.ask(site, &same(Step { open: true, ..nothing }))?;
+        let same = |step: IorStep| vec![step; all.len()];
+        let opened = self.ask(site, &same(IorStep { open: true, ..nothing }))?;
         let walled: Vec<_> = all
             .iter()
-            .map(|step| Step { end: step.end, seconds: whole.seconds, ..nothing })
+            .map(|step| IorStep { end: step.end, seconds: whole.seconds, ..nothing })
             .collect();
         let moved = self.ask(site, &walled)?;
         let mut done = vec![opened, moved];
@@ -166,16 +165,16 @@ impl Run<'_> {
             let most = counts.iter().copied().max().unwrap_or(0);
             let rest = counts.iter().zip(&all);
             let rest: Vec<_> = rest
-                .map(|(&first, step)| Step { first, end: most.min(step.end), ..nothing })
+                .map(|(&first, step)| IorStep { first, end: most.min(step.end), ..nothing })
                 .collect();
             done.push(self.ask(site, &rest)?);
         }
-        done.push(self.ask(site, &same(Step { close: true, ..nothing }))?);
+        done.push(self.ask(site, &same(IorStep { close: true, ..nothing }))?);
         Ok(done)
     }
 
-    fn ask(&mut self, site: usize, steps: &[Step]) -> Result<Vec<Done>> {
-        let orders: Vec<_> = steps.iter().map(|&step| Order::Ior(step)).collect();
+    fn ask(&mut self, site: usize, steps: &[IorStep]) -> Result<Vec<Done>> {
+        let orders: Vec<_> = steps.iter().map(|&step| PosixStep::Ior(step)).collect();
         self.crew.each(site, &orders)
     }
 }

@@ -1,10 +1,9 @@
 //! `esker bench mdtest`: many small operations on names.
 use super::super::Note;
-use super::crew::Crew;
-use super::{Line, Outcome, Sample, Setting, Sites};
+use super::{Crew, Line, Outcome, Sample, Setting, Sites};
 use crate::measure::Measured;
-use crate::posix::mdtest::{Kind, Options, Phase, Step};
-use crate::posix::worker::{Done, Load, Step as Order};
+use crate::posix::mdtest::{Kind, MdtestStep, Options, Phase};
+use crate::posix::worker::{Done, Load, PosixStep};
 use crate::report::Settings;
 use crate::units::Bytes;
 use esker_types::{Error, ErrorKind, Result};
@@ -167,9 +166,9 @@ impl Run<'_> {
     }
 
     fn top(&mut self, iteration: u32, phase: Phase, wanted: bool) -> Result<()> {
-        let step = Step { phase, iteration, first: 0, end: 0, seconds: None };
+        let step = MdtestStep { phase, iteration, first: 0, end: 0, seconds: None };
         let mut sites = 0..if wanted { self.files.len() } else { 0 };
-        sites.try_for_each(|site| self.crew.all(site, Order::Mdtest(step)).map(|_| ()))
+        sites.try_for_each(|site| self.crew.all(site, PosixStep::Mdtest(step)).map(|_| ()))
     }
 
     fn phase(&mut self, site: usize, iteration: u32, phase: Phase) -> Result<()> {
@@ -180,8 +179,8 @@ impl Run<'_> {
         } else {
             self.plan.options.items()
         };
-        let step = Step { phase, iteration, first: 0, end, seconds };
-        let done = measured(self.crew.all(site, Order::Mdtest(step))?);
+        let step = MdtestStep { phase, iteration, first: 0, end, seconds };
+        let done = measured(self.crew.all(site, PosixStep::Mdtest(step))?);
         let rounds = match seconds {
             Some(_) => self.wear_out(site, &step, done)?,
             None => vec![done],
@@ -202,7 +201,7 @@ impl Run<'_> {
     fn wear_out(
         &mut self,
         site: usize,
-        step: &Step,
+        step: &MdtestStep,
         done: Vec<Measured>,
     ) -> Result<Vec<Vec<Measured>>> {
         let title = format!("{}{STONEWALL}", step.phase.title());
@@ -210,7 +209,7 @@ impl Run<'_> {
         let most = done.iter().map(|one| one.ops).max().unwrap_or(0);
         self.files[site] = most;
         let rest = |one: &Measured| {
-            Order::Mdtest(Step { first: one.ops, end: most, seconds: None, ..*step })
+            PosixStep::Mdtest(MdtestStep { first: one.ops, end: most, seconds: None, ..*step })
         };
         let rest = self.crew.each(site, &done.iter().map(rest).collect::<Vec<_>>())?;
         Ok(vec![done, measured(rest)])

@@ -6,7 +6,7 @@ use super::through::Mounted;
 use crate::fleet::Launcher;
 use crate::host::Host;
 use crate::mounts::{Media, Mount};
-use crate::posix::Place;
+use crate::posix::FilePlace;
 use esker_types::{Error, Result};
 use std::path::{Path, PathBuf};
 
@@ -44,7 +44,7 @@ pub struct Site {
     /// What it is.
     pub about: String,
     /// Where files are.
-    pub place: Place,
+    pub place: FilePlace,
     /// How its processes are started.
     pub launcher: Launcher,
 }
@@ -160,7 +160,7 @@ fn posix_site(launcher: &Launcher, name: &str, folder: &Path) -> Result<Site> {
     Ok(Site {
         name: name.to_owned(),
         about: format!("{} ({}, {})", folder.display(), mount.sort, mount.media().name()),
-        place: Place::Posix { folder: folder.to_owned() },
+        place: FilePlace::Posix { folder: folder.to_owned() },
         launcher: launcher.clone(),
     })
 }

@@ -1,7 +1,7 @@
 //! The container of a benchmark as programs reach it that know only files.
 use super::{Site, Sites};
 use crate::fleet::Launcher;
-use crate::posix::Place;
+use crate::posix::FilePlace;
 use crate::runner::Runner;
 use esker_types::{Error, Result};
 use std::ffi::OsString;
@@ -49,7 +49,7 @@ impl Sites {
         self.all.push(Site {
             name: "run".to_owned(),
             about: format!("the same container through esker run, at {SEEN_AT}"),
-            place: Place::Posix { folder: Path::new(SEEN_AT).join("run") },
+            place: FilePlace::Posix { folder: Path::new(SEEN_AT).join("run") },
             launcher: Launcher { worker, ..launcher.clone() },
         });
         Ok(())
@@ -72,7 +72,7 @@ impl Sites {
         self.all.push(Site {
             name: "mount".to_owned(),
             about: format!("the same container through esker mount, at {at}"),
-            place: Place::Posix { folder: dir.join("mount") },
+            place: FilePlace::Posix { folder: dir.join("mount") },
             launcher: launcher.clone(),
         });
         self.mounted = Some(Mounted { runner, dir });

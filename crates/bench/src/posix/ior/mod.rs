@@ -51,7 +51,7 @@ pub enum Access {
 
 /// A part of a phase of one process.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Step {
+pub struct IorStep {
     /// What is done.
     pub access: Access,
     /// What the data is made from, besides the process and the offset.

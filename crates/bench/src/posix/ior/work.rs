@@ -1,10 +1,10 @@
 //! What one process does with a file.
-use super::{Access, Options, Step};
+use super::{Access, IorStep, Options};
 use crate::job::Slot;
 use crate::measure::{Measured, Until, measure};
+use crate::posix::Process;
 use crate::posix::compare;
 use crate::posix::files::{OpenFile, Use};
-use crate::posix::process::Process;
 use crate::posix::worker::Job;
 use esker_types::{Error, ErrorKind, Result};
 
@@ -35,7 +35,7 @@ impl Session {
 
     /// What has to be known before the clock runs. The order is that of the writer, so that what it
     /// came to write before it was stopped is what is read.
-    pub(in crate::posix) fn prepare(&mut self, step: &Step) {
+    pub(in crate::posix) fn prepare(&mut self, step: &IorStep) {
         if self.options.random {
             let owner = self.owner(step.access);
             self.order = self.process.shuffled(self.options.transfers(), owner);
@@ -43,7 +43,7 @@ impl Session {
     }
 
     /// Does it: the times of opening, of the transfers, and of closing.
-    pub(in crate::posix) fn run(&mut self, step: &Step) -> Result<Vec<Measured>> {
+    pub(in crate::posix) fn run(&mut self, step: &IorStep) -> Result<Vec<Measured>> {
         if step.access == Access::Remove {
             return self.remove().map(|()| Vec::new());
         }
@@ -61,7 +61,7 @@ impl Session {
     }
 
     /// A sync at the end belongs to the time of the transfers.
-    fn transfer(&mut self, step: &Step, path: &str) -> Result<Measured> {
+    fn transfer(&mut self, step: &IorStep, path: &str) -> Result<Measured> {
         let Some(file) = self.file.take() else {
             return Err(Error::new(ErrorKind::Invalid, "the file is not open"));
         };
@@ -77,7 +77,7 @@ impl Session {
         Ok(moved)
     }
 
-    fn one(&mut self, file: &dyn OpenFile, step: &Step, path: &str, index: u64) -> Result<()> {
+    fn one(&mut self, file: &dyn OpenFile, step: &IorStep, path: &str, index: u64) -> Result<()> {
         let transfer = self.order.get(index as usize).copied().unwrap_or(index);
         let owner = self.owner(step.access);
         let offset = self.options.offset(owner, self.process.procs(), transfer);

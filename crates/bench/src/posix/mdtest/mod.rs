@@ -115,7 +115,7 @@ impl Phase {
 
 /// A phase of one process.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Step {
+pub struct MdtestStep {
     /// What is done.
     pub phase: Phase,
     /// Number of the iteration; 0 warms up.

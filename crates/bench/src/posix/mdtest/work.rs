@@ -1,11 +1,11 @@
 //! What one process does with items.
 use super::tree::{Paths, top};
-use super::{Kind, Options, Phase, Step};
+use super::{Kind, MdtestStep, Options, Phase};
 use crate::job::Slot;
 use crate::measure::{Measured, Until, measure};
+use crate::posix::Process;
 use crate::posix::compare;
 use crate::posix::files::Use;
-use crate::posix::process::Process;
 use crate::posix::worker::Job;
 use esker_types::{Error, ErrorKind, Result};
 
@@ -28,7 +28,7 @@ impl Session {
     }
 
     /// What has to be known before the clock runs.
-    pub(in crate::posix) fn prepare(&mut self, step: &Step) {
+    pub(in crate::posix) fn prepare(&mut self, step: &MdtestStep) {
         if self.paths.as_ref().is_none_or(|(iteration, _)| *iteration != step.iteration) {
             self.paths = Some((
                 step.iteration,
@@ -42,7 +42,7 @@ impl Session {
     }
 
     /// Does it.
-    pub(in crate::posix) fn run(&mut self, step: &Step) -> Result<Measured> {
+    pub(in crate::posix) fn run(&mut self, step: &MdtestStep) -> Result<Measured> {
         let Some((_, paths)) = self.paths.take() else { return Ok(Measured::default()) };
         let measured = match step.phase {
             Phase::TopCreate | Phase::TopRemove => self.top(step),
@@ -55,7 +55,7 @@ impl Session {
     }
 
     /// The first process makes and removes what all others work in.
-    fn top(&self, step: &Step) -> Result<Measured> {
+    fn top(&self, step: &MdtestStep) -> Result<Measured> {
         let top = top(step.iteration);
         match (self.process.rank, step.phase) {
             (0, Phase::TopCreate) => self.process.files.make_dir(&top)?,
@@ -67,7 +67,7 @@ impl Session {
 
     /// Directories of the tree that this process looks after: all of its own tree; of one that all
     /// share, the first process.
-    fn tree(&self, step: &Step, paths: &Paths) -> Result<Measured> {
+    fn tree(&self, step: &MdtestStep, paths: &Paths) -> Result<Measured> {
         let mine = if self.options.unique || self.process.rank == 0 {
             paths.directories(self.process.rank)
         } else {
@@ -80,7 +80,7 @@ impl Session {
     }
 
     /// Names are counted, not calls.
-    fn list(&self, _step: &Step, paths: &Paths) -> Result<Measured> {
+    fn list(&self, _step: &MdtestStep, paths: &Paths) -> Result<Measured> {
         let all = paths.directories(self.process.rank);
         let step_by = if self.options.unique { 1 } else { self.process.procs() as usize };
         let from = if self.options.unique { 0 } else { self.process.rank as usize };
@@ -94,7 +94,7 @@ impl Session {
         Ok(measured)
     }
 
-    fn items(&mut self, step: &Step, paths: &Paths) -> Result<Measured> {
+    fn items(&mut self, step: &MdtestStep, paths: &Paths) -> Result<Measured> {
         let owner = self.owner(step.phase);
         let bytes = match step.phase {
             Phase::Create(Kind::File) => self.options.write_bytes,

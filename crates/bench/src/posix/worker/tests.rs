@@ -21,14 +21,14 @@ impl Drop for Folder {
 }
 
 fn workers(folder: &Path, load: &Load, procs: u32) -> Vec<Worker> {
-    let place = Place::Posix { folder: folder.to_owned() };
+    let place = FilePlace::Posix { folder: folder.to_owned() };
     let job =
         |rank| Job { rank, procs, cpu: None, place: place.clone(), load: load.clone(), seed: 7 };
     (0..procs).map(|rank| Worker::begin(job(rank)).unwrap()).collect()
 }
 
 /// What all processes do, one after the other: the operations of each.
-fn take(workers: &mut [Worker], step: Step) -> Result<Vec<u64>> {
+fn take(workers: &mut [Worker], step: PosixStep) -> Result<Vec<u64>> {
     let begin = Order::Begin { step, start_ns: 0 };
     let ops = |done: Done| done.parts.iter().map(|part| part.ops).max().unwrap_or(0);
     let take = |worker: &mut Worker| {
@@ -52,8 +52,8 @@ fn mdtest() -> mdtest::Options {
     }
 }
 
-fn phase(phase: Phase, end: u64) -> Step {
-    Step::Mdtest(mdtest::Step { phase, iteration: 1, first: 0, end, seconds: None })
+fn phase(phase: Phase, end: u64) -> PosixStep {
+    PosixStep::Mdtest(mdtest::MdtestStep { phase, iteration: 1, first: 0, end, seconds: None })
 }
 
 #[test]
@@ -123,9 +123,9 @@ fn ior(file_per_process: bool) -> ior::Options {
     }
 }
 
-fn access(access: Access, end: u64) -> Step {
+fn access(access: Access, end: u64) -> PosixStep {
     let (round, first, seconds) = (1, 0, None);
-    Step::Ior(ior::Step { access, round, open: true, first, end, seconds, close: true })
+    PosixStep::Ior(ior::IorStep { access, round, open: true, first, end, seconds, close: true })
 }
 
 #[test]
@@ -157,8 +157,8 @@ fn old_data_is_not_taken_for_new() {
     let folder = Folder::new("old");
     let mut crew = workers(&folder.0, &Load::Ior(ior(false)), 2);
     take(&mut crew, access(Access::Write, 12)).unwrap();
-    let Step::Ior(check) = access(Access::Check, 12) else { return };
-    let error = take(&mut crew, Step::Ior(ior::Step { round: 2, ..check })).unwrap_err();
+    let PosixStep::Ior(check) = access(Access::Check, 12) else { return };
+    let error = take(&mut crew, PosixStep::Ior(ior::IorStep { round: 2, ..check })).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corrupt);
 }
 
@@ -166,9 +166,9 @@ fn old_data_is_not_taken_for_new() {
 fn the_stonewall_ends_a_phase_early() {
     let folder = Folder::new("wall");
     let mut crew = workers(&folder.0, &Load::Ior(ior(true)), 1);
-    let Step::Ior(write) = access(Access::Write, 12) else { return };
-    let walled = ior::Step { seconds: Some(0.0), ..write };
-    assert_eq!(take(&mut crew, Step::Ior(walled)).unwrap(), [1]);
+    let PosixStep::Ior(write) = access(Access::Write, 12) else { return };
+    let walled = ior::IorStep { seconds: Some(0.0), ..write };
+    assert_eq!(take(&mut crew, PosixStep::Ior(walled)).unwrap(), [1]);
     assert_eq!(take(&mut crew, access(Access::Check, 1)).unwrap(), [1]);
     assert!(take(&mut crew, access(Access::Check, 12)).is_err());
 }

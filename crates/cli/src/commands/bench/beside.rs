@@ -8,7 +8,7 @@ use dfs::NewDfs;
 use esker::types::Result;
 use esker_bench::load::class_of;
 use esker_bench::plan::Note;
-use esker_bench::plan::posix::{Beside, DfsSubject, Outcome, Setting, Sites, Subject};
+use esker_bench::plan::posix::{Beside, DfsSubject, Genuine, Outcome, Setting, Sites, Subject};
 use esker_bench::units::Bytes;
 use serde_json::json;
 use std::marker::PhantomData;
@@ -38,6 +38,9 @@ pub(super) struct Common {
     /// Do not compare with other file systems
     #[arg(long, conflicts_with_all = ["tmpfs", "disk"])]
     alone: bool,
+    /// The genuine ior or mdtest, to do the same work beside ours [default: the one on the PATH]
+    #[arg(long, value_name = "PROGRAM")]
+    genuine: Option<PathBuf>,
     #[command(flatten)]
     dfs: DfsArgs,
     #[command(flatten)]
@@ -76,6 +79,8 @@ enum ApiArg {
 
 /// The work to measure, and the space that it needs.
 pub(super) struct Work {
+    /// `ior` or `mdtest`, and its options for the same work; none where it cannot do that.
+    pub(super) genuine: (&'static str, Option<Vec<String>>),
     /// Directory of the files.
     pub(super) folder: PathBuf,
     /// True if everything is removed at the end.
@@ -107,14 +112,22 @@ impl Common {
         self.json.check()?;
         let bar = Bar::spinner();
         let subject = match self.api {
-            ApiArg::Posix => Subject::Posix { folder: work.folder, cleared: work.cleared },
+            ApiArg::Posix => Subject::Posix { folder: work.folder.clone(), cleared: work.cleared },
             ApiArg::Dfs => Subject::Dfs(self.dfs.subject(&work)?),
         };
         let beside =
             Beside { nothing: self.alone, memory: self.tmpfs.clone(), disk: self.disk.clone() };
         let note: Note<'_> = &mut |what| bar.say(what);
         let sites = Sites::new(&launcher("posix-worker")?, &subject, &beside, note)?;
-        let outcome = measure(&sites, note)?;
+        let mut outcome = measure(&sites, note)?;
+        if let (name, Some(options)) = &work.genuine
+            && (self.genuine.is_some() || !self.alone)
+        {
+            match Genuine::find(name, self.genuine.as_deref(), outcome.procs) {
+                Ok(genuine) => genuine.beside(&mut outcome, options, note),
+                Err(why) => outcome.missing.push(why),
+            }
+        }
         drop(bar);
         self.json.answer_with(json!(outcome.report()), outcome.to_string())
     }

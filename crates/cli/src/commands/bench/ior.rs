@@ -20,6 +20,9 @@ the end, an unmeasured iteration comes first, because the first use of fresh mem
 Data is generated from the process, the iteration and the offset in the file. -W and -R read it in an unmeasured pass \
 and compare every byte.
 
+If ior itself is on the PATH (or given by --genuine), it does the same work afterwards on each of the folders, by \
+mpirun where there are several processes. Its mean rates stand beside ours below the table.
+
 Examples:
   esker bench ior --procs 2 -F -t 8k -b 64m -C -i 3 -o /dev/shm/file
   esker bench ior -a DFS -F -t 1m -b 256m -i 3 -o /file
@@ -131,6 +134,7 @@ impl Ior {
         let folder = self.file.parent().filter(|folder| !folder.as_os_str().is_empty());
         let folder = folder.unwrap_or(Path::new(".")).to_owned();
         let work = Work {
+            genuine: ("ior", plan.genuine()),
             folder,
             cleared,
             bytes: plan.options.bytes(plan.setting.procs),

@@ -20,6 +20,9 @@ removed, an unmeasured iteration comes first.
 After the stonewall (-W), each process continues until it has created as many files as the fastest one; the rate up to \
 the stonewall has a separate line.
 
+If mdtest itself is on the PATH (or given by --genuine), it does the same work afterwards on each of the folders, by \
+mpirun where there are several processes. Its mean rates stand beside ours below the table.
+
 Examples:
   esker bench mdtest --procs 2 -n 10000 -d /dev/shm/md -i 3
   esker bench mdtest -a DFS --procs 1 -n 1000000 -F --list -d /one
@@ -133,6 +136,7 @@ impl Mdtest {
     pub(crate) fn run(self) -> Result<Answer> {
         let plan = self.plan();
         let work = Work {
+            genuine: ("mdtest", plan.genuine()),
             folder: self.folder,
             cleared: plan.create && plan.remove,
             bytes: plan.bytes(),

@@ -82,7 +82,7 @@ impl Posix {
         };
         let table = with_spinner(|note| plan.run(note))?;
         if let Some(output) = &self.output {
-            report::write(&table.page()?, output, None)?;
+            report::write(&esker_plots::posix::page(&table.report())?, output, None)?;
         }
         self.json.answer_with(table.report(), table.to_string())
     }

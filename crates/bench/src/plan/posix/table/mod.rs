@@ -1,6 +1,5 @@
 //! `esker bench posix`: one table of everything, over all file systems of this machine.
 mod rows;
-mod show;
 
 use super::super::Note;
 use super::{Beside, DfsSubject, IorPlan, MdtestPlan, Outcome, Setting, Sites, Subject};
@@ -10,10 +9,13 @@ use crate::plan::OwnPool;
 use crate::posix::ior::Options as IorOptions;
 use crate::posix::mdtest::{Kind, Options as MdtestOptions, Tree};
 use crate::report::Report;
+use crate::table::Table;
+use crate::units::Bytes;
 use dfs::NewDfs;
 use esker_types::{Error, ErrorKind, Result};
-use rows::Row;
+use rows::{BASE, Row};
 use serde_json::{Map, Value, json};
+use std::fmt;
 
 /// What to measure.
 #[derive(Clone, Debug)]
@@ -175,5 +177,70 @@ impl Tabled {
         let mut report = json!(Report { runs, ..first.clone() });
         report["table"] = json!(self.rows);
         report
+    }
+}
+
+const ABOUT: &str = "\
+Ratios are to tmpfs, medians of the iterations' ratios; of one process the median time of an operation. A \
+goal that is missed is marked with !.";
+
+impl fmt::Display for Tabled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(first) = self.outcomes.first() else { return Ok(()) };
+        let host = &first.host;
+        let memory = Bytes(host.memory_bytes);
+        writeln!(f, "{} x {}, {memory}, Linux {}", host.cpus, host.cpu, host.kernel)?;
+        first.sites.iter().try_for_each(|site| writeln!(f, "{:<8}{}", site.name, site.about))?;
+        first.missing.iter().try_for_each(|missing| writeln!(f, "        {missing}"))?;
+        writeln!(f, "{} processes\n", first.procs)?;
+        let (headings, rows) = self.cells();
+        let mut table = Table::new(&headings.iter().map(String::as_str).collect::<Vec<_>>());
+        rows.into_iter().for_each(|row| table.row(row));
+        write!(f, "{table}\n{ABOUT}")
+    }
+}
+
+impl Tabled {
+    /// The sites besides the base, in their order.
+    fn sites(&self) -> Vec<&str> {
+        let sites = self.outcomes.first().map_or(&[][..], |outcome| &outcome.sites);
+        sites.iter().map(|site| site.name.as_str()).filter(|name| *name != BASE).collect()
+    }
+
+    /// Headings and cells of the table.
+    fn cells(&self) -> (Vec<String>, Vec<Vec<String>>) {
+        let mut headings: Vec<String> = ["work", ">tmpfs", "unit"].map(str::to_owned).to_vec();
+        for site in self.sites() {
+            headings.push(format!(">{site}"));
+            headings.extend(self.has_goal(site).then(|| ">goal".to_owned()));
+        }
+        let row = |row: &Row| {
+            let places = if row.base < 100.0 { 2 } else { 0 };
+            let mut cells =
+                vec![row.work.clone(), format!("{:.places$}", row.base), row.unit.clone()];
+            for site in self.sites() {
+                cells.push(row.cell(site));
+                let goal = row.goals.get(site).map_or(String::new(), |goal| format!("{goal}"));
+                cells.extend(self.has_goal(site).then_some(goal));
+            }
+            cells
+        };
+        (headings, self.rows.iter().map(row).collect())
+    }
+
+    fn has_goal(&self, site: &str) -> bool {
+        self.rows.iter().any(|row| row.goals.contains_key(site))
+    }
+}
+
+impl Row {
+    /// What stands in the column of a site; `!` marks a goal that is missed.
+    fn cell(&self, site: &str) -> String {
+        let Some(value) = self.sites.get(site) else { return "-".to_owned() };
+        let missed = self.goals.get(site).is_some_and(|goal| match self.below {
+            true => value > goal,
+            false => value < goal,
+        });
+        format!("{value:.2}{}", if missed { "!" } else { "" })
     }
 }

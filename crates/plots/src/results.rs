@@ -1,35 +1,36 @@
-//! Result files of benchmarks, read back. Members that a file does not have are left open, so files of
-//! all benchmarks, and of versions that measured less or more, can stand beside each other.
-use crate::host::Host;
-pub use crate::report::Latency;
-use crate::report::{SCHEMA, Settings};
+//! Report files of benchmarks (docs/cli.md describes them). Members that a file lacks stay empty, so the files of all
+//! benchmarks, and of versions that measured less or more, can be drawn on one page.
+use crate::words::bytes;
 use esker_types::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Longest result file that is read.
+/// Version of the report's shape that this crate reads.
+pub const SCHEMA: u32 = 1;
+
+/// Longest report file that is read, in bytes.
 pub const RESULTS_BYTES_MAX: u64 = 64 << 20;
 
 /// One file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Results {
-    /// Name of the file, or of what was run.
+    /// Name of the file, or the command that measured.
     pub name: String,
-    /// The machine.
-    pub host: Host,
-    /// How it was measured.
-    pub settings: Settings,
+    /// The machine, by member.
+    pub host: Map<String, Value>,
+    /// How it was measured, by member.
+    pub settings: Map<String, Value>,
     /// What was measured.
     pub runs: Vec<Measurement>,
-    /// The traces beside the file.
+    /// The CSV file of traces beside the report, where there is one.
     pub traces: Option<PathBuf>,
 }
 
 /// One phase of one workload: docs/cli.md says what the members mean.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the members of the result file, by its names")]
+#[allow(missing_docs, reason = "the members of the report, by their names")]
 pub struct Measurement {
     pub run: Option<u32>,
     pub store: String,
@@ -65,7 +66,7 @@ pub struct Measurement {
 
 /// The spread over repeats.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the members of the result file, by its names")]
+#[allow(missing_docs, reason = "the members of the report, by their names")]
 pub struct Repeat {
     pub count: u64,
     pub global_timing_bandwidth_mib_s: Option<Spread>,
@@ -75,7 +76,7 @@ pub struct Repeat {
 
 /// Mean, least, greatest and standard deviation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the members of the result file, by its names")]
+#[allow(missing_docs, reason = "the members of the report, by their names")]
 pub struct Spread {
     pub mean: f64,
     pub min: f64,
@@ -83,25 +84,22 @@ pub struct Spread {
     pub stddev: Option<f64>,
 }
 
-impl Spread {
-    /// That of some values; nothing where there are none. The deviation is that of the sample.
-    #[must_use]
-    pub fn of(values: &[f64]) -> Option<Self> {
-        let count = values.len() as f64;
-        let mean = values.iter().sum::<f64>() / count;
-        let squares: f64 = values.iter().map(|value| (value - mean) * (value - mean)).sum();
-        let min = values.iter().copied().reduce(f64::min)?;
-        let max = values.iter().copied().reduce(f64::max)?;
-        let stddev = (values.len() > 1).then(|| (squares / (count - 1.0)).sqrt());
-        Some(Self { mean, min, max, stddev })
-    }
+/// Latencies in microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the members of the report, by their names")]
+pub struct Latency {
+    pub p50: f64,
+    pub p99: f64,
+    #[serde(default)]
+    pub p99_9: f64,
+    pub max: f64,
 }
 
 /// What all result files have.
 #[derive(Deserialize)]
 struct Document {
-    host: Host,
-    settings: Settings,
+    host: Map<String, Value>,
+    settings: Map<String, Value>,
     runs: Vec<Measurement>,
 }
 
@@ -110,6 +108,23 @@ impl Measurement {
     #[must_use]
     pub fn is_limit(&self) -> bool {
         self.store == "medium"
+    }
+
+    /// Everything that tells a run from the others of a page, but for its phase.
+    #[must_use]
+    pub fn label(&self) -> String {
+        let access = [&self.mode, &self.pattern, &self.contention, &self.class_array];
+        let names =
+            [Some(&self.store), Some(&self.workload)].into_iter().chain(access.map(Option::as_ref));
+        let names: Vec<_> =
+            names.flatten().filter(|name| !name.is_empty()).map(String::as_str).collect();
+        format!("{} {} x {}", names.join(" "), bytes(self.size_bytes), self.procs)
+    }
+
+    /// Wall-clock time of the phase in seconds.
+    #[must_use]
+    pub fn wall_clock_s(&self) -> f64 {
+        self.total_wall_clock_s.unwrap_or(self.seconds)
     }
 
     /// True where both are the same phase of the same workload, whatever was measured.
@@ -170,7 +185,7 @@ impl Results {
         check_schema(name, &value)?;
         let document: Document =
             serde_json::from_value(value).map_err(|error| foreign(name, &error.to_string()))?;
-        let class = document.settings.options.get("class").and_then(Value::as_str);
+        let class = document.settings.get("class").and_then(Value::as_str);
         let class = class.map(str::to_owned);
         let mut runs = document.runs;
         for run in &mut runs {
@@ -262,14 +277,6 @@ pub(crate) mod tests {
         assert_eq!(run("segments", &bandwidths), 9.0);
         assert_eq!(run("field-io", &bandwidths), 7.0);
         assert_eq!(run("array", &json!({})), 100.0);
-    }
-
-    #[test]
-    fn a_spread_is_that_of_the_sample() {
-        let spread = Spread { mean: 2.0, min: 1.0, max: 3.0, stddev: Some(1.0) };
-        assert_eq!(Spread::of(&[1.0, 2.0, 3.0]), Some(spread));
-        assert_eq!(Spread::of(&[5.0]).unwrap().stddev, None);
-        assert_eq!(Spread::of(&[]), None);
     }
 
     #[test]

@@ -1,0 +1,225 @@
+//! The genuine `ior` and `mdtest`, where they are installed: the same work beside our own loads.
+use super::super::Note;
+use super::{IorPlan, MdtestPlan, Outcome};
+use crate::posix::FilePlace;
+use crate::posix::mdtest::Kind;
+use crate::units::rounded;
+use serde_json::{Map, Value, json};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Folder or file that it works on, within that of a file system.
+const NAME: &str = "genuine";
+
+/// The program, and how several processes of it are started.
+#[derive(Clone, Debug)]
+pub struct Genuine {
+    program: PathBuf,
+    mpirun: Option<PathBuf>,
+}
+
+impl Genuine {
+    /// The program given, or the one of this name on the PATH.
+    ///
+    /// # Errors
+    /// In words: where there is none, or `mpirun` is missing to start several processes.
+    pub fn find(name: &str, given: Option<&Path>, procs: u32) -> Result<Self, String> {
+        let program = given.map(Path::to_owned).or_else(|| on_path(name));
+        let program =
+            program.ok_or_else(|| format!("{name} is not on the PATH: all loads are our own"))?;
+        let mpirun = (procs > 1).then(|| on_path("mpirun").or_else(|| on_path("mpiexec")));
+        match mpirun {
+            Some(None) => Err(format!(
+                "{} needs mpirun for {procs} processes, which is not on the PATH: all loads are our own",
+                program.display()
+            )),
+            mpirun => Ok(Self { program, mpirun: mpirun.flatten() }),
+        }
+    }
+
+    /// Runs the same work on each file system that has a folder, once to warm up and once measured. What it gave stands
+    /// in the notes of the outcome and in the settings of its report.
+    pub fn beside(&self, outcome: &mut Outcome, arguments: &[String], note: Note<'_>) {
+        let mut measured = Map::new();
+        for index in 0..outcome.sites.len() {
+            let site = outcome.sites[index].clone();
+            let FilePlace::Posix { folder } = &site.place else { continue };
+            note(&format!("{} on {}", self.program.display(), site.name));
+            let place = folder.join(NAME);
+            let words = [arguments, &[place.display().to_string()]].concat();
+            let said =
+                self.run(outcome.procs, &words).and_then(|_| self.run(outcome.procs, &words));
+            let heard = match said {
+                Ok(said) => {
+                    rates(outcome, index, &said, measured.entry(&site.name).or_insert(json!({})))
+                }
+                Err(why) => format!("failed: {why}"),
+            };
+            outcome.notes.push(format!("{} on {}: {heard}", self.program.display(), site.name));
+        }
+        let members =
+            json!({"program": self.program.display().to_string(), "mean_rates": measured});
+        outcome.settings.options.insert("genuine".to_owned(), members);
+    }
+
+    /// What it prints; where it fails, the last line of that.
+    fn run(&self, procs: u32, words: &[String]) -> Result<String, String> {
+        let mut command = match &self.mpirun {
+            None => Command::new(&self.program),
+            Some(mpirun) => Command::new(mpirun),
+        };
+        if self.mpirun.is_some() {
+            command.args(["-n", &procs.to_string()]).arg(&self.program);
+        }
+        let output = command.args(words).output().map_err(|error| error.to_string())?;
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let complaint = String::from_utf8_lossy(&output.stderr).into_owned() + &said;
+        match output.status.success() {
+            true => Ok(said),
+            false => {
+                Err(complaint.trim_end().lines().last().unwrap_or("it says nothing").to_owned())
+            }
+        }
+    }
+}
+
+/// Beside each mean rate our own; puts the rates into the report too.
+fn rates(outcome: &Outcome, site: usize, said: &str, report: &mut Value) -> String {
+    let known = outcome.lines.iter().filter_map(|line| {
+        let rate = mean_rate(said, &line.title)?;
+        report[&line.phase] = json!(rounded(rate));
+        Some(format!("{} {rate:.2} (ours {:.2})", line.title, line.median(site)))
+    });
+    let known: Vec<_> = known.collect();
+    if known.is_empty() {
+        "it printed no rates that are known here".to_owned()
+    } else {
+        known.join(", ")
+    }
+}
+
+/// The mean in the last line about an operation, which begins with its name and goes on with maximum, minimum and mean.
+fn mean_rate(said: &str, title: &str) -> Option<f64> {
+    let of_line = |line: &str| {
+        let rest = line.trim_start().strip_prefix(title)?;
+        rest.starts_with([' ', ':']).then(|| rest.trim_start_matches([' ', ':']).to_owned())
+    };
+    let numbers = said.lines().filter_map(of_line).next_back()?;
+    numbers.split_whitespace().nth(2)?.parse().ok().filter(|rate| *rate > 0.0)
+}
+
+fn on_path(name: &str) -> Option<PathBuf> {
+    let folders = std::env::var_os("PATH")?;
+    std::env::split_paths(&folders).map(|folder| folder.join(name)).find(|program| {
+        program.is_file() && rustix::fs::access(program, rustix::fs::Access::EXEC_OK).is_ok()
+    })
+}
+
+/// Options with a value, then those without that are wanted.
+fn options(valued: &[(&str, u64)], wanted: &[(&str, bool)]) -> Vec<String> {
+    let valued = valued.iter().flat_map(|(name, value)| [(*name).to_owned(), value.to_string()]);
+    let wanted = wanted.iter().filter(|(_, wanted)| *wanted).map(|(name, _)| (*name).to_owned());
+    valued.chain(wanted).collect()
+}
+
+impl IorPlan {
+    /// The options of the genuine program for the same work, up to the file; none where files of another run are read.
+    #[must_use]
+    pub fn genuine(&self) -> Option<Vec<String>> {
+        let work = &self.options;
+        let mut words = options(
+            &[
+                ("-b", work.block_bytes),
+                ("-t", work.transfer_bytes),
+                ("-s", work.segments),
+                ("-i", self.setting.iterations.into()),
+                ("-D", self.setting.stonewall_s.unwrap_or(0.0) as u64),
+                ("-Q", work.task_offset.max(1).into()),
+            ],
+            &[
+                ("-w", self.write),
+                ("-r", self.read),
+                ("-F", work.file_per_process),
+                ("-C", work.task_offset > 0),
+                ("-e", work.sync),
+                ("-Y", work.sync_each),
+                ("-z", work.random),
+                ("-g", self.barriers),
+            ],
+        );
+        words.push("-o".to_owned());
+        self.write.then_some(words)
+    }
+}
+
+impl MdtestPlan {
+    /// The options of the genuine program for the same work, up to the folder; none where items of another run are
+    /// looked at.
+    #[must_use]
+    pub fn genuine(&self) -> Option<Vec<String>> {
+        let work = &self.options;
+        let mut words = options(
+            &[
+                ("-I", work.items_per_dir),
+                ("-z", work.tree.depth.into()),
+                ("-b", work.tree.branch),
+                ("-N", work.stride.into()),
+                ("-w", work.write_bytes),
+                ("-e", work.read_bytes),
+                ("-i", self.setting.iterations.into()),
+            ],
+            &[
+                ("-C", self.create),
+                ("-T", self.stat),
+                ("-E", self.read),
+                ("-r", self.remove),
+                ("-F", self.kinds == [Kind::File]),
+                ("-D", self.kinds == [Kind::Directory]),
+                ("-u", work.unique),
+                ("-L", work.tree.leaf_only),
+                ("-y", work.sync),
+                ("-R", work.random_stat),
+            ],
+        );
+        words.push("-d".to_owned());
+        (self.create && self.remove).then_some(words)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MDTEST: &str = "\
+SUMMARY rate (in ops/sec): (of 2 iterations)
+   Operation                     Max            Min           Mean        Std Dev
+   ---------                     ---            ---           ----        -------
+   File creation                7147.432       6789.531       6996.044        132.149
+   File stat                 :  97175.603      48544.142      91063.340      12000.718
+   File read                      0.000          0.000          0.000          0.000
+";
+    const IOR: &str = "\
+access    bw(MiB/s)  IOPS       Latency(s)
+write     1000.00    1000       0.001
+Operation   Max(MiB)   Min(MiB)  Mean(MiB)
+write        1200.00     1000.00    1100.50       0.00
+";
+
+    #[test]
+    fn means_are_read_from_what_the_programs_print() {
+        assert_eq!(mean_rate(MDTEST, "File creation"), Some(6996.044));
+        assert_eq!(mean_rate(MDTEST, "File stat"), Some(91063.34));
+        assert_eq!(mean_rate(MDTEST, "File read"), None);
+        assert_eq!(mean_rate(MDTEST, "File removal"), None);
+        assert_eq!(mean_rate(IOR, "write"), Some(1100.5));
+        assert_eq!(mean_rate(IOR, "read"), None);
+    }
+
+    #[test]
+    fn a_program_that_is_missing_is_named() {
+        let missing = Genuine::find("esker-no-such-program", None, 1).unwrap_err();
+        assert!(missing.contains("esker-no-such-program is not on the PATH"), "{missing}");
+        let given = Genuine::find("ior", Some(Path::new("/bin/false")), 1).unwrap();
+        assert_eq!(given.run(1, &[]).unwrap_err(), "it says nothing");
+    }
+}
