@@ -6,8 +6,8 @@ pub const BLOCK: u64 = 1024;
 /// What is left of the block this process claimed last.
 #[derive(Default)]
 pub struct Block {
-    /// The process that claimed it: a forked child must not use its parent's.
-    process: u32,
+    /// Generation of the process that claimed it: a forked child must not use its parent's. Zero before the first claim.
+    generation: u64,
     next: u64,
     end: u64,
 }
@@ -15,7 +15,7 @@ pub struct Block {
 impl Block {
     /// A block that this process has just claimed, without its first `taken` numbers.
     pub fn claimed(first: u64, end: u64, taken: u64) -> Self {
-        Self { process: std::process::id(), next: first + taken, end }
+        Self { generation: esker_os::generation(), next: first + taken, end }
     }
 
     /// The first of `count` numbers of this block, where it has so many.
@@ -34,7 +34,7 @@ impl Block {
     }
 
     fn is_ours(&self) -> bool {
-        self.process == std::process::id()
+        self.generation == esker_os::generation()
     }
 }
 

@@ -21,14 +21,14 @@ pub(crate) fn purge_key(container: ContainerId) -> Key {
 /// Frees everything that destroyed containers and snapshots left behind.
 pub(crate) fn empty_all(pool: &OpenPool) -> Result<()> {
     let prefix = Key::table(Table::Destroyed);
-    let mut doomed = Vec::new();
+    let mut destroyed = Vec::new();
     each(&*pool.targets[0].read()?, &prefix, |key, _| {
         if let Some((number, rest)) = key[prefix.len()..].split_first_chunk() {
-            doomed.push((ContainerId(u32::from_be_bytes(*number)), rest.is_empty()));
+            destroyed.push((ContainerId(u32::from_be_bytes(*number)), rest.is_empty()));
         }
         Ok(())
     })?;
-    doomed.into_iter().try_for_each(|(container, whole)| match whole {
+    destroyed.into_iter().try_for_each(|(container, whole)| match whole {
         true => empty(pool, container),
         false => pool.purge_history(container),
     })

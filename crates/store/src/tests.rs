@@ -1,4 +1,4 @@
-//! What tests share: a pool, gone with its value.
+//! Shared by tests: a pool that is removed when its value is dropped, and random bytes.
 use crate::pool::OpenPool;
 use crate::{Pool, PoolSpec};
 use std::path::{Path, PathBuf};
@@ -53,7 +53,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Bytes that follow from a seed: `ESKER_SEED`, and one of the test.
+/// Random numbers from two seeds: `ESKER_SEED`, and one of the test.
 pub(crate) struct Random(u64);
 
 impl Random {

@@ -185,7 +185,7 @@ impl Applier<'_, '_> {
             Inserted::Between(..) => Ok(()),
             Inserted::Existed(old) => {
                 let old = RecordBytes::from_slice(old);
-                self.replace(&key, &Record::decode(&key[1..], &old)?, &record)
+                self.replace(&key, &Record::decode(&key[1..], &old)?)
             }
         }
     }
@@ -213,7 +213,7 @@ impl Applier<'_, '_> {
                 let old = RecordBytes::from_slice(old);
                 let old = Record::decode(&key[1..], &old)?;
                 if (old.record_size, old.count) == (record_size, count) {
-                    return self.replace(&key, &old, &record);
+                    return self.replace(&key, &old);
                 }
             }
         }
@@ -243,9 +243,10 @@ impl Applier<'_, '_> {
         self.change.put_record(&prefix.extent(joined.start), &joined.record(record))
     }
 
-    fn replace(&mut self, key: &Key, old: &Record<'_>, new: &Record<'_>) -> Result<()> {
+    /// Replaces the record that was in the way of the last insertion by what was to be inserted.
+    fn replace(&mut self, key: &Key, old: &Record<'_>) -> Result<()> {
         self.change.retire(self.container, key, old)?;
-        self.change.put_record(key, new)
+        self.change.put_inserted(key)
     }
 
     /// Clears `extent`: what it covers is retired, what sticks out stays.

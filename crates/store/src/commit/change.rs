@@ -154,6 +154,12 @@ impl<'t> Change<'t> {
         Ok(inserted)
     }
 
+    /// Sets a key to the record that [`Change::insert_record`] encoded last.
+    pub(crate) fn put_inserted(&mut self, key: &[u8]) -> Result<()> {
+        note_put(&mut self.journal, key, &self.scratch);
+        self.txn.put(key, &self.scratch)
+    }
+
     /// Announces that the change adds something. If only the headroom is left, [`Change::finish`] fails, unless it
     /// fits on pages that deletions left half empty.
     pub(crate) fn check_room(&mut self) -> Result<()> {

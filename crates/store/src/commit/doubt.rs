@@ -99,7 +99,7 @@ mod models {
         });
     }
 
-    /// Whoever has seen a commit on one target sees it on the others.
+    /// A reader that has seen a commit on one target sees it on the others.
     #[test]
     fn a_commit_over_several_targets_is_seen_whole() {
         model(false);

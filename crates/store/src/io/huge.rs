@@ -1,8 +1,7 @@
-//! Huge pages of files on tmpfs: 2 MiB of a file in one page, for which a process that maps the file anew makes one
-//! entry in its page table where small pages take 512.
-//!
-//! `MADV_COLLAPSE` (Linux 6.1) makes them at once, without privileges, whatever the mount's `huge=` says. All of it is
-//! best effort: where the kernel or the file system has none, pages stay small.
+//! Huge pages of files on tmpfs: 2 MiB of a file in one page. A process that maps the file again needs one entry of
+//! its page table instead of 512.
+//! // `MADV_COLLAPSE` (Linux 6.1) makes them at once, without privileges, whatever the mount option `huge=` says. All
+//! of it is best effort: if the kernel or the file system has no huge pages, pages stay small.
 use super::map::Map;
 use super::sys;
 use std::fs::File;
@@ -19,37 +18,37 @@ pub(crate) const HUGE: u64 = 2 << 20;
 /// The same as a length in memory.
 pub(super) const HUGE_LEN: usize = HUGE as usize;
 
-/// The huge pages that lie in a part of a file.
+/// The huge pages that are entirely within a part of a file.
 fn inside(part: &Range<u64>) -> Range<u64> {
     let begin = part.start.next_multiple_of(HUGE);
     begin..(part.end / HUGE * HUGE).max(begin)
 }
 
-/// How much longer than small pages huge ones may take. Memory that was never used may be slow to get in one piece, on
-/// virtual machines above all, where small pages are still at hand.
+/// How much longer huge pages may take than small ones. A huge piece of memory that was never used may be slow to
+/// get, especially on virtual machines, when small pages are still available.
 pub(crate) struct Pace {
-    /// Nanoseconds that are left; where there is none, it takes as long as it takes.
+    /// Nanoseconds that are left; `None` for no limit.
     left: Option<AtomicI64>,
 }
 
-/// How fast the kernel reserves small pages, about, in bytes in a nanosecond.
+/// Approximate rate at which the kernel reserves small pages, in bytes per nanosecond.
 const SMALL_PAGES_SPEED: i64 = 2;
 
 impl Pace {
-    /// As long as it takes.
+    /// Without a limit.
     pub(crate) const ANY: Self = Self { left: None };
 
-    /// At most so much longer than small pages.
+    /// At most `longer` more than small pages would take.
     pub(crate) fn of(longer: Duration) -> Self {
         Self { left: Some(AtomicI64::new(longer.as_nanos() as i64)) }
     }
 
-    /// True as long as there is time for one more.
+    /// True if there is time for another huge page.
     fn has_time(&self) -> bool {
         self.left.as_ref().is_none_or(|left| left.load(Ordering::Relaxed) > 0)
     }
 
-    /// Takes the time of one huge page into account, if there was one: else there will be no other.
+    /// Accounts for the time of one huge page. If it could not be made, no other is tried.
     fn count(&self, made: bool, time: Duration) {
         let Some(left) = &self.left else { return };
         if made {
@@ -64,8 +63,8 @@ impl Pace {
 /// Bytes that are reserved at a time.
 const STEP: u64 = 32 << 20;
 
-/// Makes a file as long as that and reserves all of it, in huge pages where the kernel has some. `report` hears of bytes
-/// as they are done.
+/// Extends a file to `len` bytes and reserves all of it, in huge pages as far as the kernel has some. `report` is
+/// called with the bytes of each step.
 ///
 /// # Errors
 /// Those of [`reserve`].
@@ -94,14 +93,14 @@ pub(crate) fn reserve_all(
     Ok(())
 }
 
-/// True if the file system takes a huge page for any byte that is reserved, as its mount says (`huge=`).
+/// True if the file system uses a huge page for any reserved byte, by its mount option `huge=`.
 fn comes_in_huge_pages(file: &File) -> io::Result<bool> {
     sys::reserve(file, 0, 1)?;
     Ok(file.metadata()?.blocks() * 512 >= HUGE)
 }
 
-/// Begins and collapses all huge pages of a file that there is time for, with a thread on each core: zeroing memory is
-/// what takes time.
+/// Makes all huge pages of a file for which there is time, with one thread per core: zeroing memory takes most of the
+/// time.
 fn fill_all(file: &File, bytes: u64, pace: &Pace, report: &mut dyn FnMut(u64)) -> io::Result<()> {
     let (next, (done, reports)) = (AtomicU64::new(0), mpsc::channel());
     let next_part = || {
@@ -125,27 +124,27 @@ fn fill_all(file: &File, bytes: u64, pace: &Pace, report: &mut dyn FnMut(u64)) -
     })
 }
 
-/// Reserves a part of a file that nobody uses and that is a hole, in huge pages where the kernel has some.
+/// Reserves a part of a file that is an unused hole, in huge pages as far as the kernel has some.
 ///
 /// # Errors
-/// What keeps the part from being reserved: nothing of it is then.
+/// The error of the reservation; nothing is reserved then.
 pub(crate) fn reserve(file: &File, part: &Range<u64>, pace: &Pace) -> io::Result<()> {
     let (begin, len) = (part.start, part.end - part.start);
     let reserved = fill(file, part, pace).and_then(|()| sys::reserve(file, begin, len));
     reserved.inspect_err(|_| drop(sys::punch(file, begin, len)))
 }
 
-/// Makes what can be in huge pages: each is begun with one small page, so that the kernel has next to nothing to copy.
+/// Makes huge pages of a hole: each begins with one small page, so that the kernel has almost nothing to copy.
 fn fill(file: &File, part: &Range<u64>, pace: &Pace) -> io::Result<()> {
     each_place(file, &inside(part), pace, |begin| file.write_all_at(&[0], begin))
 }
 
-/// Has the kernel gather small pages of a part of a file, which begins and ends with huge ones. Holes are filled.
+/// Has the kernel move small pages of a part of a file into huge ones. Holes are filled.
 pub(crate) fn gather(file: &File, part: &Range<u64>, pace: &Pace) {
     let _ = each_place(file, part, pace, |_| Ok(()));
 }
 
-/// Has the kernel make a huge page of each place for one, after `prepare`, as long as there is time.
+/// Has the kernel make a huge page at each position, after `prepare`, as long as there is time.
 fn each_place(
     file: &File,
     part: &Range<u64>,
@@ -167,7 +166,7 @@ fn each_place(
     Ok(())
 }
 
-/// Bytes of a file that are in huge pages, of those that begin at `pages`, which must be no holes: they would be filled.
+/// Number of bytes in huge pages, of those that begin at `pages`. None of them may be a hole: it would be filled.
 pub(crate) fn count(file: &File, pages: impl Iterator<Item = u64>) -> io::Result<u64> {
     let map = Map::to_read(file, file.metadata()?.len() as usize)?;
     for begin in pages {
@@ -179,10 +178,10 @@ pub(crate) fn count(file: &File, pages: impl Iterator<Item = u64>) -> io::Result
     map.huge_bytes()
 }
 
-/// True if this machine makes huge pages of a file that lies in memory in `folder`.
+/// True if this machine makes huge pages of files in the directory `folder` of a file system in memory.
 ///
 /// # Errors
-/// Where no file can be made there.
+/// `Io` if no file can be created there.
 pub fn has_huge_pages(folder: &Path) -> io::Result<bool> {
     let mut options = File::options();
     let file = options.read(true).write(true).custom_flags(libc::O_TMPFILE).open(folder)?;

@@ -1,8 +1,8 @@
-//! Copying into mapped segments and summing at once.
-//!
-//! Each byte is read once, into a register that is both stored and summed: what was summed is what was stored,
-//! whoever changes the source meanwhile. The CRC-32C (RFC 3720, polynomial 0x1EDC6F41, reflected) is folded as in Gopal
-//! et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction" (Intel, 2009).
+//! Copies data into mapped segments and computes its checksum in one pass.
+//! // Each byte is read once, into a register that is both stored and summed: the checksum is over what was stored,
+//! even if another thread changes the source meanwhile. The CRC-32C (RFC 3720, polynomial 0x1EDC6F41, reflected) is
+//! folded as in Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction" (Intel,
+//! 2009).
 use super::copy::{LINE, STREAM_MIN};
 use std::arch::x86_64::*;
 use std::array::from_fn;
@@ -11,7 +11,7 @@ use std::is_x86_feature_detected as detected;
 /// Bytes of one step of both loops.
 const STEP: usize = 256;
 
-/// True if the processor can.
+/// True if the processor has the instructions.
 pub(super) fn is_available() -> bool {
     detected!("avx2") && detected!("pclmulqdq") && detected!("sse4.2")
 }
@@ -20,8 +20,8 @@ fn is_wide() -> bool {
     detected!("avx512f") && detected!("vpclmulqdq")
 }
 
-/// Copies `from` to `to` and goes on with a sum: its register before and after, which is all ones at the beginning, and
-/// inverted at the end. Other processes see the bytes in order once a fence follows.
+/// Copies `from` to `to` and continues a checksum: takes its register and returns it. It begins with all ones and is
+/// inverted at the end. Other processes see the bytes in order after a fence.
 ///
 /// # Safety
 /// `to` must have room for all of `from` and not overlap it; [`is_available`] must have said so.
@@ -45,7 +45,7 @@ pub(super) unsafe fn copy(from: &[u8], to: *mut u8, sum: u32) -> u32 {
     }
 }
 
-/// Little, word by word.
+/// Copies few bytes, word by word.
 ///
 /// # Safety
 /// As [`copy`].
@@ -140,7 +140,7 @@ unsafe fn narrow<const STREAMS: bool>(from: &[u8], to: *mut u8, sum: u32) -> u32
     last(lanes.as_flattened())
 }
 
-/// The register after vectors that stand one behind the other.
+/// The register after adjacent vectors.
 #[target_feature(enable = "pclmulqdq,sse4.2")]
 fn last(vectors: &[__m128i]) -> u32 {
     let factors = factors::<128>();
@@ -150,7 +150,7 @@ fn last(vectors: &[__m128i]) -> u32 {
     _mm_crc32_u64(sum, _mm_extract_epi64::<1>(folded) as u64) as u32
 }
 
-/// What stands before `next`, brought to its place and added.
+/// Folds the vector in front of `next` into it.
 #[target_feature(enable = "pclmulqdq")]
 fn fold(before: __m128i, factors: __m128i, next: __m128i) -> __m128i {
     let low = _mm_clmulepi64_si128::<0x00>(before, factors);
@@ -158,14 +158,14 @@ fn fold(before: __m128i, factors: __m128i, next: __m128i) -> __m128i {
     _mm_xor_si128(_mm_xor_si128(low, high), next)
 }
 
-/// What brings both halves of a vector forward by so many bits.
+/// The factors that shift both halves of a vector by so many bits.
 #[target_feature(enable = "sse4.2")]
 fn factors<const BITS: u32>() -> __m128i {
     const { assert!(BITS >= 128) };
     _mm_set_epi64x(const { power(BITS - 33) }, const { power(BITS + 31) })
 }
 
-/// That power of x modulo the polynomial, reflected.
+/// A power of x modulo the polynomial, reflected.
 const fn power(exponent: u32) -> i64 {
     const POLYNOMIAL: u64 = 0x1_1edc_6f41;
     let (mut remainder, mut at) = (1u64, 0);

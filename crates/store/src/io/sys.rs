@@ -1,4 +1,4 @@
-//! Facts about files and the machine.
+//! Properties of files and of the machine.
 use std::ffi::CString;
 use std::fs::File;
 use std::io;
@@ -7,18 +7,18 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a file system is, as far as it matters for a pool.
+/// Kinds of file systems, as far as they matter for a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FileSystem {
     /// tmpfs and the like: files are memory.
     Memory,
     /// A local file system on a device.
     Local,
-    /// Shared with other machines, by the name of its sort.
+    /// Shared with other machines: the name of its type.
     Network(&'static str),
 }
 
-/// Magic numbers of statfs(2); those that mean another machine is behind it.
+/// Magic numbers of statfs(2) of file systems that are shared with other machines.
 const NETWORK: [(i64, &str); 12] = [
     (0x6969, "NFS"),
     (0x0bd0_0bd0, "Lustre"),
@@ -35,7 +35,7 @@ const NETWORK: [(i64, &str); 12] = [
 ];
 const MEMORY: [i64; 2] = [0x0102_1994, 0x8584_58f6];
 
-/// Finds out what `file` lies on.
+/// The file system of `file`.
 pub(crate) fn file_system(file: &File) -> io::Result<FileSystem> {
     // SAFETY: `statfs` is plain data, for which all zeros is a valid value.
     let mut info: libc::statfs = unsafe { std::mem::zeroed() };
@@ -51,7 +51,7 @@ pub(crate) fn file_system(file: &File) -> io::Result<FileSystem> {
     Ok(network.map_or(FileSystem::Local, |(_, name)| FileSystem::Network(name)))
 }
 
-/// What an open file is.
+/// Metadata of an open file.
 pub(super) fn info_of(file: BorrowedFd<'_>) -> io::Result<libc::stat> {
     // SAFETY: `stat` is plain data, for which all zeros is a valid value.
     let mut info: libc::stat = unsafe { std::mem::zeroed() };
@@ -62,7 +62,7 @@ pub(super) fn info_of(file: BorrowedFd<'_>) -> io::Result<libc::stat> {
     }
 }
 
-/// Bytes the file system of `file` has free for this user.
+/// Bytes free on the file system of `file` for this user.
 pub(crate) fn free_space(file: &File) -> io::Result<u64> {
     space(file).map(|(free, _)| free)
 }
@@ -74,7 +74,7 @@ pub(crate) fn space(file: &File) -> io::Result<(u64, u64)> {
     Ok((info.f_bavail as u64 * unit, info.f_blocks as u64 * unit))
 }
 
-/// True if the file system of `file` is mounted for reading only.
+/// True if the file system of `file` is mounted read-only.
 pub(crate) fn is_read_only(file: &File) -> io::Result<bool> {
     Ok(mounted(file)?.f_flag & libc::ST_RDONLY != 0)
 }
@@ -89,8 +89,8 @@ fn mounted(file: &File) -> io::Result<libc::statvfs> {
     }
 }
 
-/// Reserves the blocks `offset..offset + len` of a file, so that no later write to them can run out
-/// of space (and no access through a mapping can kill the process).
+/// Reserves the blocks `offset..offset + len` of a file, so that no later write to them runs out of space, and no
+/// access through a mapping kills the process.
 pub(crate) fn reserve(file: &File, offset: u64, len: u64) -> io::Result<()> {
     // SAFETY: a call on an open descriptor that touches no memory of ours.
     let result = unsafe {
@@ -107,7 +107,7 @@ pub(crate) fn reserved(file: &File, part: &Range<u64>) -> io::Result<bool> {
     has_room(reserve(file, part.start, part.end - part.start))
 }
 
-/// False if something failed since the file system has no room.
+/// False if something failed because the file system has no room.
 pub(crate) fn has_room(reserved: io::Result<()>) -> io::Result<bool> {
     match reserved {
         Ok(()) => Ok(true),
@@ -116,7 +116,7 @@ pub(crate) fn has_room(reserved: io::Result<()>) -> io::Result<bool> {
     }
 }
 
-/// Gives up the blocks `offset..offset + len` of a file, which read as zeros then; the file keeps its length.
+/// Releases the blocks `offset..offset + len` of a file. They read as zeros; the file keeps its length.
 ///
 /// # Errors
 /// `Unsupported` on file systems that cannot.
@@ -129,16 +129,16 @@ pub(crate) fn punch(file: &File, offset: u64, len: u64) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Bytes of a page of this machine.
+/// Page size of this machine, in bytes.
 pub(crate) fn page_bytes() -> u64 {
     // SAFETY: a call that touches no memory of ours.
     unsafe { libc::sysconf(libc::_SC_PAGESIZE) as u64 }
 }
 
-/// A number that changes with every start of the machine.
+/// A number that changes with every boot of the machine.
 ///
 /// # Errors
-/// Where /proc does not tell: then nothing is known of the words other processes left.
+/// `Io` if /proc does not have it: then shared atomics of other processes cannot be trusted.
 pub(crate) fn boot_id() -> io::Result<u64> {
     static KNOWN: AtomicU64 = AtomicU64::new(0);
     let known = KNOWN.load(Ordering::Relaxed);
@@ -151,12 +151,12 @@ pub(crate) fn boot_id() -> io::Result<u64> {
     Ok(id)
 }
 
-/// The PID name space of this process; record locks and LMDB tell processes apart by PID.
+/// The PID namespace of this process. Record locks and LMDB identify processes by PID.
 pub(crate) fn pid_namespace() -> u64 {
     std::fs::metadata("/proc/self/ns/pid").map_or(0, |info| info.ino())
 }
 
-/// True if this process has mapped `file`, to write to it, from an address on.
+/// True if this process has mapped `file` for writing, from an address on.
 pub(crate) fn is_mapped_at(file: &File, address: u64) -> io::Result<bool> {
     let inode = file.metadata()?.ino().to_string();
     let maps = std::fs::read_to_string("/proc/self/maps")?;
@@ -169,21 +169,21 @@ pub(crate) fn is_mapped_at(file: &File, address: u64) -> io::Result<bool> {
     }))
 }
 
-/// Room for what the system tells of a group, at first and at most: it lists all members.
+/// Buffer sizes for a group entry, which lists all members: initial and largest.
 const GROUP_BYTES: usize = 16 << 10;
 const GROUP_BYTES_MAX: usize = 16 << 20;
 
-/// Has `run` called when the process ends as programs do: with the end of `main`, or by `exit`.
+/// Registers a function to be called when the process ends by `exit` or the end of `main`.
 pub(crate) fn at_exit(run: extern "C" fn()) {
     // SAFETY: the function is there as long as the code it is part of, which the C library waits with until then.
     unsafe { libc::atexit(run) };
 }
 
-/// Id of the group of this name, wherever the system knows it from (its own file, LDAP, SSSD); `None` if there is
-/// none.
+/// Id of the group of this name, from whatever source the system is configured for (its own file, LDAP, SSSD); `None`
+/// if there is none.
 ///
 /// # Errors
-/// What the system says that cannot tell.
+/// `Io` if the system cannot tell.
 pub fn group_id(name: &str) -> io::Result<Option<u32>> {
     let name = CString::new(name)?;
     let mut bytes = GROUP_BYTES;
@@ -210,7 +210,7 @@ fn group_in(name: &CString, bytes: usize) -> io::Result<Option<u32>> {
     }
 }
 
-/// Codes by which, as its manual page says, systems tell that they know no such group.
+/// Error codes by which, according to the manual page, systems report that there is no such group.
 fn is_no_group(error: &io::Error) -> bool {
     let codes = [libc::ENOENT, libc::ESRCH, libc::EBADF, libc::EPERM];
     error.raw_os_error().is_some_and(|code| codes.contains(&code))

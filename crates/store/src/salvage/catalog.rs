@@ -12,18 +12,18 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 #[derive(Debug, Default)]
 pub(super) struct Catalog {
-    /// By number; 0 is the pool itself.
+    /// Containers by number; 0 is the pool itself.
     pub(super) containers: BTreeMap<u32, SalvagedContainer>,
-    doomed: BTreeSet<u32>,
+    destroyed: BTreeSet<u32>,
     labels: BTreeMap<Vec<u8>, Vec<u8>>,
-    /// Containers of damaged pages.
+    /// Containers from damaged pages.
     doubtful: Vec<(Vec<u8>, ContainerInfo)>,
-    /// Keys on damaged pages that are believed.
+    /// Keys on damaged pages that are taken for right.
     believed: HashSet<Vec<u8>>,
     intents: Vec<Intent>,
-    /// Epoch of the last commit over several targets that reached a target; none where that cannot be told.
+    /// Epoch of the last commit over several targets that reached a target; `None` if unknown.
     applied: BTreeMap<u32, u64>,
-    /// Numbers of containers that are not known, and were met.
+    /// Numbers of containers that have data but are not known.
     met: BTreeSet<u32>,
 }
 
@@ -74,7 +74,7 @@ impl Catalog {
             Table::Snapshot if shard == 0 => {
                 scope(&mut self.containers, &|found| found.snapshots += 1)
             }
-            Table::Destroyed if rest.len() == 4 => self.doomed.extend(number),
+            Table::Destroyed if rest.len() == 4 => self.destroyed.extend(number),
             Table::Intent if rest == b"D" => self.intents.extend(Intent::parse(value)),
             Table::Intent if rest == b"A" => {
                 let epoch = value.try_into().map(u64::from_le_bytes);
@@ -84,7 +84,8 @@ impl Catalog {
         }
     }
 
-    /// An entry of a damaged page. A container is believed where its label, which stands elsewhere, agrees.
+    /// Adds an entry of a damaged page. A container is taken for right if its label, which is stored elsewhere,
+    /// agrees.
     fn doubt(&mut self, key: &[u8], value: &[u8]) {
         let info = Some(key).filter(|key| Table::of(key) == Some(Table::Container));
         let info = info.and_then(|key| parse_container(key, value));
@@ -104,12 +105,12 @@ impl Catalog {
         self.intents.sort_by_key(|intent| intent.epoch);
     }
 
-    /// True for an entry of a damaged page that is believed.
+    /// True if an entry of a damaged page is taken for right.
     pub(super) fn has_believed(&self, key: &[u8]) -> bool {
         self.believed.contains(key)
     }
 
-    /// What has been decided for a target and is not done there.
+    /// The decided edits of a target that have not been carried out.
     pub(super) fn overlay_of(&self, shard: u32) -> Overlay {
         let mut overlay = Overlay::default();
         let Some(done) = self.applied.get(&shard) else { return overlay };
@@ -120,17 +121,17 @@ impl Catalog {
         overlay
     }
 
-    /// True for what is left of a container that was destroyed.
+    /// True for the remains of a destroyed container.
     pub(super) fn is_doomed(&self, key: &[u8]) -> bool {
         container_of(key)
-            .is_some_and(|number| self.doomed.contains(&number) && !self.is_known(number))
+            .is_some_and(|number| self.destroyed.contains(&number) && !self.is_known(number))
     }
 
     fn is_known(&self, number: u32) -> bool {
         self.containers.get(&number).is_some_and(|found| found.info.is_some())
     }
 
-    /// Notes that a container has data; that its names are lost, where they are, once.
+    /// Records that a container has data; if its names are lost, that is reported once.
     pub(super) fn meet(&mut self, container: ContainerId, losses: &mut Losses) {
         if !self.is_known(container.0) && self.met.insert(container.0) {
             losses.note(1, || format!("container number {}: its label and id", container.0));
@@ -146,7 +147,7 @@ impl Catalog {
         }
     }
 
-    /// What a data key stands for, in words.
+    /// The object of a data key, for messages.
     pub(super) fn place(&self, key: &[u8], extent: Option<Extent>) -> String {
         let Ok(parts) = DataKey::parse(key) else { return "an unknown object".to_owned() };
         let container = self.name(parts.container());
@@ -166,7 +167,7 @@ impl Catalog {
         text
     }
 
-    /// What a key at the edge of a gap stands for, in words.
+    /// The meaning of a key at the edge of a gap, for messages.
     pub(super) fn edge(&self, key: Option<&[u8]>) -> String {
         let Some(key) = key else { return "the edge of the index".to_owned() };
         let whose = |what: &str| match container_of(key) {
@@ -184,7 +185,7 @@ impl Catalog {
     }
 }
 
-/// A key as its user knows it.
+/// A key in the form its user knows.
 fn shown(kind: KeyKind, key: &[u8]) -> String {
     match (kind, key.try_into()) {
         (KeyKind::Integer, Ok(bytes)) => u64::from_ne_bytes(bytes).to_string(),
@@ -192,12 +193,12 @@ fn shown(kind: KeyKind, key: &[u8]) -> String {
     }
 }
 
-/// Changes to the entries of a target.
+/// Edits of the entries of a target that are not in its index yet.
 #[derive(Debug, Default)]
 pub(super) struct Overlay {
-    /// New values; `None` for what is removed.
+    /// New values; `None` for removed keys.
     entries: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
-    /// Beginnings of keys that are removed.
+    /// Prefixes of removed keys.
     removed: Vec<Vec<u8>>,
 }
 
@@ -215,7 +216,7 @@ impl Overlay {
         }
     }
 
-    /// True if the entry of a key is not what the index says.
+    /// True if an edit replaces the entry of a key.
     pub(super) fn hides(&self, key: &[u8]) -> bool {
         self.entries.contains_key(key) || self.removed.iter().any(|prefix| key.starts_with(prefix))
     }

@@ -1,4 +1,4 @@
-//! The files of one target, as they are.
+//! The files of one target of a damaged pool.
 use super::Losses;
 use crate::io::folder::{Folder, Use};
 use crate::io::index::DATA;
@@ -22,7 +22,7 @@ pub(super) struct Shard {
 }
 
 impl Shard {
-    /// Opens what is there of a target. What is not is lost, and no reason to give up the others.
+    /// Opens the files of a target that exist. Missing ones are losses, and no reason to give up the others.
     pub(super) fn open(
         pool: &Folder,
         superblock: &Superblock,
@@ -58,12 +58,12 @@ impl Shard {
         self.index.is_some()
     }
 
-    /// What is wrong with its index as such.
+    /// What is wrong with its index file as a whole.
     pub(super) fn trouble(&self) -> Option<&str> {
         self.index.as_ref().and_then(Remains::trouble)
     }
 
-    /// Entries its index had.
+    /// Number of entries its index had.
     pub(super) fn entries(&self) -> u64 {
         self.index.as_ref().map_or(0, Remains::entries)
     }
@@ -72,12 +72,12 @@ impl Shard {
         self.index.as_ref().is_none_or(Remains::is_as_it_was)
     }
 
-    /// Tells of all entries of its index, and of gaps.
+    /// Reports all entries of its index, and gaps.
     pub(super) fn visit(&self, found: &mut dyn FnMut(Finding<'_>) -> Result<()>) -> Result<()> {
         self.index.as_ref().map_or(Ok(()), |index| index.visit(is_wanted, found))
     }
 
-    /// Reads the `len` bytes at a place; returns those parts of them that are damaged.
+    /// Reads `len` bytes at a location; returns the damaged parts.
     pub(super) fn load(
         &self,
         place: &Location<'_>,
@@ -119,12 +119,12 @@ impl Shard {
 
 const CHUNK: u64 = CHECKSUM_CHUNK as u64;
 
-/// Entries that only take up room are not read.
+/// Entries that only occupy space are not read.
 fn is_wanted(key: &[u8]) -> bool {
     !matches!(Table::of(key), Some(Table::Block | Table::ReservedPages))
 }
 
-/// What nobody may read, or others may have exchanged, is no damage.
+/// Missing permissions, or files that were replaced, are not damage.
 fn or_lost<T>(opened: Result<T>, number: u32, losses: &mut Losses) -> Result<Option<T>> {
     match opened {
         Err(error) if error.kind() == ErrorKind::NoPermission => Err(error),

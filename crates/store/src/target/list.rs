@@ -35,11 +35,11 @@ impl Target {
         at: ReadAt<'_>,
     ) -> Result<KeyBatch> {
         let txn = self.read()?;
-        let (prefix, marked) = match scope {
+        let (prefix, dkey_read) = match scope {
             KeyScope::Dkeys => (Key::object(Table::Data, container, oid), None),
             KeyScope::Akeys(dkey) => (Key::dkey(Table::Data, container, oid, dkey)?, Some(dkey)),
         };
-        self.note_read(at, &txn, container, oid, marked);
+        self.note_read(at, &txn, container, oid, dkey_read);
         let position = resume(anchor, self.number).ok_or_else(foreign_anchor)?;
         let mut scan = scan::Scan::new(&txn, prefix.clone(), at.view)?;
         let mut keys = KeyBatch::default();
