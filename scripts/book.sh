@@ -14,8 +14,11 @@ git ls-files --cached --others --exclude-standard -- ':(glob)*.md' docs | grep -
 # mdBook calls the page of a folder index; its own table of contents knows.
 find "$source" -name '*.md' -exec sed -i -E 's,(\]\(([^:)]*/)?)README\.md([#)]),\1index.md\3,g' {} +
 
-# The table of contents lies beside the pages of docs; that of mdBook must lie at the top.
-sed -E 's#\]\(([a-z])#](docs/\1#; s#\]\(\.\./#](#' docs/SUMMARY.md >"$source/SUMMARY.md"
+# The table of contents lies beside the pages of docs; that of mdBook must lie at the top, and name each decision, which
+# the index of decisions does.
+sed -nE 's#^\| \[([0-9]+)\]\(([^)]+)\) \| (.*) \|$#  - [\1 \3](decisions/\2)#p' docs/decisions/README.md >build/book/decisions
+sed '/(decisions\/README.md)/r build/book/decisions' docs/SUMMARY.md |
+    sed -E 's#\]\(([a-z])#](docs/\1#; s#\]\(\.\./#](#' >"$source/SUMMARY.md"
 
 elsewhere='(\.\./)*(crates|examples|include|python|scripts|tests|packaging|\.github|LICENSE|Makefile)'
 find "$source" -name '*.md' -exec sed -i -E "s#\]\($elsewhere#](https://HOME/\2#g; s#https://HOME#$home/blob/main#g" {} +
