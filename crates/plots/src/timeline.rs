@@ -231,23 +231,29 @@ fn sentence(trace: &Trace, offsets: &[Offset]) -> String {
     text
 }
 
-/// Offsets in the upper rows, then the processes.
-fn draw(area: &Area<'_>, trace: &Trace, offsets: &[Offset]) -> Drawn {
-    let (keys, area) = area.split_vertically(KEY_HEIGHT);
+/// When the last of these operations ended, in seconds; a little more than zero for none.
+fn end_of<'s>(spans: impl Iterator<Item = &'s Span>) -> f64 {
+    spans.map(|span| span.end_s).fold(0.0, f64::max).max(1e-9)
+}
+
+/// What the colours mean.
+fn draw_keys(keys: &Area<'_>) -> Drawn {
     for (kind, x) in [(SpanKind::Write, 12), (SpanKind::Read, 110)] {
         let half = if kind == SpanKind::Write { 7 } else { 4 };
         keys.draw(&Rectangle::new([(x, 12 - half), (x + 26, 12 + half)], kind.colour().filled()))?;
         let style = text_style(TEXT).pos(Pos::new(HPos::Left, VPos::Center));
         keys.draw(&Text::new(kind.name(), (x + 34, 12), style))?;
     }
+    Ok(())
+}
+
+/// Offsets in the upper rows, then the processes.
+fn draw(area: &Area<'_>, trace: &Trace, offsets: &[Offset]) -> Drawn {
+    let (keys, area) = area.split_vertically(KEY_HEIGHT);
+    draw_keys(&keys)?;
     let lanes: Vec<_> = trace.iter().take(LANES_MAX).collect();
     let rows = offsets.len() + lanes.len();
-    let end_s = lanes
-        .iter()
-        .flat_map(|(_, spans)| *spans)
-        .map(|span| span.end_s)
-        .fold(0.0, f64::max)
-        .max(1e-9);
+    let end_s = end_of(lanes.iter().flat_map(|(_, spans)| *spans));
     let (unit, factor) = if end_s < 1.0 { ("ms", 1e3) } else { ("s", 1.0) };
     let labels: Vec<_> = offsets
         .iter()
