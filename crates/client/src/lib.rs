@@ -83,3 +83,8 @@ pub use oid::NewOid;
 pub use pool::Pool;
 pub use transaction::Transaction;
 pub use view::View;
+
+/// The page for users of Rust, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/howto/rust.md")]
+pub struct HowTo;
