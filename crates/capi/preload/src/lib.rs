@@ -28,6 +28,7 @@ mod maps;
 mod mounted;
 mod names;
 mod next;
+mod older;
 mod open;
 mod open_file;
 mod paths;
