@@ -2,7 +2,7 @@
 use esker_types::limits::{
     AKEYS_PER_OP_MAX, EXTENTS_PER_OP_MAX, RECORD_SIZE_MAX, SINGLE_VALUE_MAX,
 };
-use esker_types::ops::{Update, Value, Write, WriteOp, check_array_len};
+use esker_types::ops::{ReadAt, Update, Value, View, Write, WriteOp, check_array_len};
 use esker_types::{
     Error, ErrorKind, Extent, KeyKind, ObjectId, Result, check_key_length, key_to_u64,
 };
@@ -88,5 +88,19 @@ pub fn check_count(what: &str, count: usize, most: usize) -> Result<()> {
             ErrorKind::Overflow,
             format!("{count} {what} in one operation: the limit is {most}"),
         )),
+    }
+}
+
+/// Refuses a view of a snapshot, for backends without any; `kind` names them in the message.
+///
+/// # Errors
+/// [`ErrorKind::NotFound`]: there is no such snapshot.
+pub fn check_latest(at: ReadAt<'_>, kind: &str) -> Result<()> {
+    match at.view {
+        View::Latest => Ok(()),
+        View::Snapshot(epoch) => {
+            let message = format!("no snapshot at epoch {}: a {kind} pool has none", epoch.0);
+            Err(Error::new(ErrorKind::NotFound, message))
+        }
     }
 }

@@ -27,7 +27,7 @@ pub use check::PosixCheck;
 pub use open::Posix;
 pub use pool::{PosixPool, PosixUrl};
 
-use esker_backend::check::{check_count, check_keys, check_write};
+use esker_backend::check::{check_count, check_keys, check_latest, check_write};
 use esker_backend::handles::Handled;
 use esker_backend::{
     Capabilities, Metadata, MetadataChanges, NewContainer, OpenContainer, Pool, Reply,
@@ -36,7 +36,7 @@ use esker_types::info::{ContainerInfo, ContainerRef, OpenMode, PoolInfo, Snapsho
 use esker_types::limits::{AKEYS_PER_OP_MAX, EXTENTS_PER_OP_MAX};
 use esker_types::ops::{
     AkeyRef, Anchor, Change, DkeyFetch, Fetch, KeyFound, KeyQuery, KeyScope, ListLimit, ReadAt,
-    StoredExtent, View, Wanted,
+    StoredExtent, Wanted,
 };
 use esker_types::{Epoch, Error, ErrorKind, KeyBatch, ObjectId, Result};
 use form::{Form, form};
@@ -89,13 +89,7 @@ impl Opened {
 
 /// There are no snapshots to read.
 fn check_view(at: ReadAt<'_>) -> Result<()> {
-    match at.view {
-        View::Latest => Ok(()),
-        View::Snapshot(epoch) => {
-            let message = format!("no snapshot at epoch {}: a posix pool has none", epoch.0);
-            Err(Error::new(ErrorKind::NotFound, message))
-        }
-    }
+    check_latest(at, "posix")
 }
 
 fn check_fetches(oid: ObjectId, dkey: &[u8], fetches: &[Fetch<'_>]) -> Result<()> {

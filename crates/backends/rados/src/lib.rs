@@ -28,6 +28,7 @@ pub use backend::Rados;
 pub use url::RadosUrl;
 
 use backend::{Container, Shared, TARGETS};
+use esker_backend::check::check_latest;
 use esker_backend::handles::Handled;
 use esker_backend::{
     Capabilities, Metadata, MetadataChanges, NewContainer, OpenContainer, Pool, Reply,
@@ -36,7 +37,7 @@ use esker_os::executor::{Task, side_by_side, task};
 use esker_types::info::{ContainerInfo, ContainerRef, OpenMode, PoolInfo, SnapshotInfo};
 use esker_types::ops::{
     AkeyRef, Anchor, Change, DkeyFetch, KeyFound, KeyQuery, KeyScope, ListLimit, ReadAt,
-    StoredExtent, View,
+    StoredExtent,
 };
 use esker_types::{Epoch, Error, ErrorKind, KeyBatch, ObjectId, Result};
 use fetch::Fetching;
@@ -61,13 +62,7 @@ fn pending<'a, T>(work: impl Future<Output = Result<T>> + Send + 'a) -> Reply<'a
 
 /// There are no snapshots to read.
 fn check_view(at: ReadAt<'_>) -> Result<()> {
-    match at.view {
-        View::Latest => Ok(()),
-        View::Snapshot(epoch) => {
-            let message = format!("no snapshot at epoch {}: a rados pool has none", epoch.0);
-            Err(Error::new(ErrorKind::NotFound, message))
-        }
-    }
+    check_latest(at, "rados")
 }
 
 #[cold]
