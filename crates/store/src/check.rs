@@ -1,8 +1,8 @@
 //! Finds damage: `check` verifies all structures, `scrub` reads all data.
-use crate::commit::recover;
+use crate::commit::{is_sound_reply, recover};
 use crate::io::folder::Folder;
 use crate::io::txn::Txn;
-use crate::keys::DataKey;
+use crate::keys::{DataKey, Table};
 use crate::pool::{OpenPool, Pool, Purpose, declare_sound, refuse_damaged};
 use crate::record::{Body, Record};
 use crate::segment::SegmentState;
@@ -194,6 +194,13 @@ fn check_records(
         }
         Ok(())
     })?;
+    walk::table(&txn, Table::Reply, |key, value| {
+        if !is_sound_reply(key, value) {
+            problems
+                .push(format!("target {}: a damaged entry of the reply cache", target.number()));
+            damaged.push(key.to_vec());
+        }
+    })?;
     Ok(damaged)
 }
 
@@ -382,7 +389,7 @@ mod tests {
             let updates = [Update { akey: b"a", value, cond: Cond::NONE }];
             let op = WriteOp::Update { dkey: b"d", cond: Cond::NONE, updates: &updates };
             for target in 0..2 {
-                state.write(&container, target, &[Write { oid, op }], &[]).unwrap();
+                state.write(&container, target, &[Write { oid, op }], &[], None).unwrap();
             }
         }
         pool.close();

@@ -31,6 +31,8 @@ pub(crate) enum Table {
     Oid = b'O',
     /// Reserved free pages.
     ReservedPages = b'P',
+    /// The last change of each slot of each session.
+    Reply = b'R',
     /// Number of dead bytes of each segment.
     Segment = b'G',
     /// Snapshots of containers.
@@ -41,7 +43,7 @@ pub(crate) enum Table {
 
 impl Table {
     /// All of them.
-    const ALL: [Self; 14] = [
+    const ALL: [Self; 15] = [
         Self::Attribute,
         Self::Block,
         Self::Container,
@@ -53,6 +55,7 @@ impl Table {
         Self::Next,
         Self::Oid,
         Self::ReservedPages,
+        Self::Reply,
         Self::Segment,
         Self::Snapshot,
         Self::Destroyed,

@@ -53,6 +53,18 @@ pub(crate) fn records_from(
     Ok(())
 }
 
+/// Visits every key of a table, with its value.
+pub(crate) fn table(txn: &Txn, table: Table, mut visit: impl FnMut(&[u8], &[u8])) -> Result<()> {
+    let prefix = Key::table(table);
+    let mut cursor = txn.cursor()?;
+    let mut entry = cursor.seek(&prefix)?;
+    while let Some((key, value)) = entry.filter(|(key, _)| key.starts_with(&prefix)) {
+        visit(key, value);
+        entry = cursor.next()?;
+    }
+    Ok(())
+}
+
 /// Counts the data of each segment.
 pub(crate) fn usage(target: &Target) -> Result<Usage> {
     let txn = target.index.read()?;

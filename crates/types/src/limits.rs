@@ -100,5 +100,6 @@ pub const RADOS_TRIES_MAX: usize = 1000;
 /// Losses that a salvage lists; any more are only counted.
 pub const LOSSES_TOLD_MAX: usize = 1000;
 
-/// Changes with ids that a backend remembers, so that one that is sent again is not done twice; older ones are forgotten.
+/// Slots whose last change a target remembers, so that one that is sent again is not done twice. The slots that have been
+/// unused for longest are forgotten, a quarter at a time.
 pub const CHANGE_IDS_MAX: usize = 1 << 16;

@@ -12,7 +12,7 @@ use esker_types::info::{
 use esker_types::limits::CHANGE_IDS_MAX;
 use esker_types::ops::{Change, ChangeId, ReadAt, View, Write, WriteOp};
 use esker_types::{Epoch, Error, ErrorKind, ObjectId, Result, Uuid};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -24,23 +24,36 @@ pub(super) struct State {
     pub(super) metadata: Metadata,
     containers: BTreeMap<ContainerId, Container>,
     conflicts: Conflicts,
-    done: Done,
+    replies: Replies,
 }
 
-/// Changes with ids that were done last, and when.
+/// The last change of each slot of each session: its sequence number and epoch.
 #[derive(Default)]
-struct Done {
-    epochs: BTreeMap<ChangeId, Epoch>,
-    order: VecDeque<ChangeId>,
-}
+struct Replies(BTreeMap<(u64, u16), (u64, Epoch)>);
 
-impl Done {
-    fn note(&mut self, id: ChangeId, epoch: Epoch) {
-        if self.order.len() >= CHANGE_IDS_MAX {
-            self.order.pop_front().map(|oldest| self.epochs.remove(&oldest));
+impl Replies {
+    /// The epoch of a change, if it was done before.
+    fn find(&self, id: Option<ChangeId>) -> Result<Option<Epoch>> {
+        let Some(id) = id else { return Ok(None) };
+        match self.0.get(&(id.session, id.slot)) {
+            Some(&(sequence, epoch)) => id.after(sequence, epoch),
+            None => Ok(None),
         }
-        self.order.push_back(id);
-        self.epochs.insert(id, epoch);
+    }
+
+    fn remember(&mut self, id: ChangeId, epoch: Epoch) {
+        let slot = (id.session, id.slot);
+        if !self.0.contains_key(&slot) && self.0.len() >= CHANGE_IDS_MAX {
+            self.forget_oldest();
+        }
+        self.0.insert(slot, (id.sequence, epoch));
+    }
+
+    fn forget_oldest(&mut self) {
+        let mut epochs: Vec<Epoch> = self.0.values().map(|(_, epoch)| *epoch).collect();
+        epochs.sort_unstable();
+        let kept = epochs.get(epochs.len() / 4).copied().unwrap_or_default();
+        self.0.retain(|_, (_, epoch)| *epoch >= kept);
     }
 }
 
@@ -54,7 +67,7 @@ impl State {
             metadata: Metadata::new(),
             containers: BTreeMap::new(),
             conflicts: Conflicts::default(),
-            done: Done::default(),
+            replies: Replies::default(),
         }
     }
 
@@ -176,8 +189,8 @@ impl State {
     }
 
     pub(super) fn write(&mut self, id: ContainerId, change: &Change<'_>) -> Result<Epoch> {
-        if let Some(epoch) = change.id.and_then(|id| self.done.epochs.get(&id)) {
-            return Ok(*epoch);
+        if let Some(epoch) = self.replies.find(change.id)? {
+            return Ok(epoch);
         }
         change.tokens.map_or(Ok(()), |tokens| self.conflicts.check(tokens))?;
         let epoch = self.tick();
@@ -187,7 +200,7 @@ impl State {
         self.apply(id, epoch, changed)?;
         change.writes.iter().try_for_each(|write| self.note_change(id, write))?;
         if let Some(id) = change.id {
-            self.done.note(id, epoch);
+            self.replies.remember(id, epoch);
         }
         Ok(epoch)
     }

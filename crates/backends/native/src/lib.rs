@@ -137,9 +137,10 @@ impl Opened {
     fn write_spread(
         &self,
         open: &OpenPool,
-        writes: &[Write<'_>],
+        change: Change<'_>,
         reads: &[ReadVersion],
     ) -> Result<Epoch> {
+        let Change { writes, id, .. } = change;
         let placement = self.shared.placement;
         let spread: Vec<(Write<'_>, Vec<u32>)> =
             writes.iter().map(|write| (*write, placement.shards_of(write))).collect();
@@ -147,8 +148,8 @@ impl Opened {
         let all: BTreeSet<u32> = shards.chain(reads.iter().map(|read| read.target)).collect();
         match all.first() {
             None => Ok(Epoch::now()),
-            Some(&only) if all.len() == 1 => open.write(&self.container, only, writes, reads),
-            Some(_) => open.write_many(&self.container, &spread, reads),
+            Some(&only) if all.len() == 1 => open.write(&self.container, only, writes, reads, id),
+            Some(_) => open.write_many(&self.container, &spread, reads, id),
         }
     }
 
@@ -172,12 +173,6 @@ impl Opened {
     ) -> &'o esker_store::Target {
         &open.targets[self.shared.placement.shard(oid, dkey) as usize]
     }
-}
-
-/// Calls on this machine are never sent again, so there is nothing to tell apart.
-#[cold]
-fn no_change_ids() -> Error {
-    Error::new(ErrorKind::NotSupported, "a pool of this machine takes no ids of changes")
 }
 
 fn read_versions(open: &OpenPool, tokens: Option<&ReadTokens>) -> Result<Vec<ReadVersion>> {
@@ -209,7 +204,7 @@ impl Pool for Native {
             holes: true,
             atomic_arrays: true,
             shared_leases: true,
-            change_ids: false,
+            change_ids: true,
             targets: self.0.placement.targets(),
             domains: 1,
         }
@@ -290,20 +285,17 @@ impl OpenContainer for Opened {
     }
 
     fn write<'a>(&'a self, change: Change<'a>) -> Reply<'a, Epoch> {
-        if change.id.is_some() {
-            return Reply::Ready(Err(no_change_ids()));
-        }
         self.within(|open| {
             if let ([write], None) = (change.writes, change.tokens)
                 && let Some(shard) = self.shared.placement.only_shard_of(write)
             {
-                return open.write(&self.container, shard, change.writes, &[]);
+                return open.write(&self.container, shard, change.writes, &[], change.id);
             }
             let reads = read_versions(open, change.tokens)?;
             if change.writes.is_empty() {
                 open.check_read_versions(&reads)?;
             }
-            self.write_spread(open, change.writes, &reads)
+            self.write_spread(open, change, &reads)
         })
     }
 

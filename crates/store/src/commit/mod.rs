@@ -8,12 +8,14 @@ mod coordinate;
 pub(crate) mod doubt;
 mod group;
 mod intent;
+mod replies;
 mod stage;
 
 pub(crate) use change::{Change, IndexEdit, headroom_pages};
 pub(crate) use coordinate::{coordinated, last_applied, recover, settle};
 pub(crate) use group::Group;
 pub(crate) use intent::Intent;
+pub(crate) use replies::is_sound as is_sound_reply;
 
 use crate::catalog::Container;
 use crate::control::ProcessSlot;
@@ -21,7 +23,7 @@ use crate::io::txn::{ReadTxn, WriteTxn};
 use crate::pool::OpenPool;
 use crate::read_version::ReadVersion;
 use crate::target::Target;
-use esker_types::ops::Write;
+use esker_types::ops::{ChangeId, Write};
 use esker_types::{Epoch, Error, ErrorKind, Result};
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
@@ -139,7 +141,8 @@ impl Target {
 }
 
 impl OpenPool {
-    /// Applies all of `writes`, which belong to target `number`, at one epoch, or none.
+    /// Applies all of `writes`, which belong to target `number`, at one epoch, or none. A change with an id that was
+    /// done before is not repeated: the result is its epoch.
     ///
     /// # Errors
     /// Errors of conditions, limits and space; `TxRestart` if `read_versions` are out of date.
@@ -149,8 +152,13 @@ impl OpenPool {
         number: u32,
         writes: &[Write<'_>],
         read_versions: &[ReadVersion],
+        id: Option<ChangeId>,
     ) -> Result<Epoch> {
         let target: &Target = &self.targets[number as usize];
+        if let Some(done) = replies::find_early(target, id)? {
+            return Ok(done);
+        }
+        let mut repeated = false;
         let staged = target.with_segments(|| stage::stage(target, container, writes))?;
         let sharing = if read_versions.is_empty() {
             group::Sharing::Allowed
@@ -159,21 +167,30 @@ impl OpenPool {
         };
         let epoch = group::commit(target, sharing, staged.has_data(), &mut |txn| {
             container.check_alive(self)?;
+            let done = replies::find(txn, id)?;
+            repeated = done.is_some();
+            if let Some(epoch) = done {
+                return Ok(epoch);
+            }
             target.check_read_versions(read_versions, txn.id())?;
             staged.check_held()?;
             let mut change = Change::new(target, txn, self.control.next_epoch());
             let applied = apply::apply(&mut change, container, writes, &staged);
-            match applied.and_then(|()| change.finish()) {
+            let remembered = applied.and_then(|()| replies::remember(&mut change, id));
+            match remembered.and_then(|()| change.finish()) {
                 Ok(()) => Ok(change.epoch),
                 Err(error) => Err(change.failed(error)),
             }
         })?;
-        staged.publish();
+        if !repeated {
+            staged.publish();
+        }
         Ok(epoch)
     }
 
     /// Applies all of `writes`, each to the targets that come with it, at one epoch, or none. Targets of
-    /// `read_versions` take part, so that nothing a transaction has read changes before its commit.
+    /// `read_versions` take part, so that nothing a transaction has read changes before its commit. The first target
+    /// remembers the id of the change.
     ///
     /// # Errors
     /// As [`OpenPool::write`].
@@ -182,6 +199,7 @@ impl OpenPool {
         container: &Container,
         writes: &[(Write<'_>, Vec<u32>)],
         read_versions: &[ReadVersion],
+        id: Option<ChangeId>,
     ) -> Result<Epoch> {
         let numbers: BTreeSet<u32> = writes
             .iter()
@@ -190,6 +208,12 @@ impl OpenPool {
             .collect();
         let targets: Vec<&Target> =
             numbers.iter().map(|&number| self.targets[number as usize].as_ref()).collect();
+        if let Some(first) = targets.first()
+            && let Some(done) = replies::find_early(first, id)?
+        {
+            return Ok(done);
+        }
+        let mut repeated = None;
         let mut parts = targets
             .iter()
             .map(|target| target.with_segments(|| stage::stage_part(target, container, writes)))
@@ -199,14 +223,22 @@ impl OpenPool {
         }
         let epoch = coordinated(self, &targets, |changes| {
             container.check_alive(self)?;
+            let Some(first) = changes.first() else { return Ok(()) };
+            repeated = replies::find(first.txn(), id)?;
+            if repeated.is_some() {
+                return Ok(()); // An empty commit.
+            }
             for (change, staged) in changes.iter().zip(&parts) {
                 change.target().check_read_versions(read_versions, change.txn().id())?;
                 staged.check_held()?;
             }
-            apply::apply_many(changes, container, writes, &parts)
+            apply::apply_many(changes, container, writes, &parts)?;
+            replies::remember(&mut changes[0], id)
         })?;
-        parts.drain(..).for_each(stage::Staged::publish);
-        Ok(epoch)
+        if repeated.is_none() {
+            parts.drain(..).for_each(stage::Staged::publish);
+        }
+        Ok(repeated.unwrap_or(epoch))
     }
 
     /// Fails with `TxRestart` if what a read-only transaction read was not true at one moment.

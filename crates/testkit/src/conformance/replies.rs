@@ -5,7 +5,9 @@ use super::store::{Store, checks, get, put, refused, run, single};
 use esker::{Access, Object, Wait};
 use esker_backend::OpenContainer;
 use esker_types::info::{ContainerRef, OpenMode};
-use esker_types::ops::{Change, ChangeId, Cond, DkeyFetch, Fetch, Sink, Update, Write, WriteOp};
+use esker_types::ops::{
+    Change, ChangeId, Cond, DkeyFetch, Fetch, ReadAt, ReadTokens, Sink, Update, Write, WriteOp,
+};
 use esker_types::{ErrorKind, Result};
 use std::future::Future;
 use std::pin::pin;
@@ -23,6 +25,7 @@ pub fn replies(make: Make<'_>) {
             several_dkeys_are_fetched_together,
             a_condition_of_one_dkey_fails_the_fetch,
             a_change_that_is_sent_again_is_done_once,
+            a_transaction_that_is_sent_again_is_done_once,
             a_dropped_write_is_done_or_not,
             a_dropped_fetch_disturbs_nobody,
         ],
@@ -80,15 +83,50 @@ fn a_change_that_is_sent_again_is_done_once(store: &Store) -> Result<()> {
     let (container, object) = (opened(store)?, store.object()?);
     let updates = [single(b"a", b"value")];
     let writes = [insert(&object, &updates)];
-    let with = |id: u8| Change { id: Some(ChangeId([id; 16])), ..Change::of(&writes) };
+    let id = |slot, sequence| ChangeId { session: u64::MAX, slot, sequence };
+    let with = |slot, sequence| Change { id: Some(id(slot, sequence)), ..Change::of(&writes) };
     if !store.pool.capabilities().change_ids {
-        refused(container.write(with(1)).wait(), ErrorKind::NotSupported);
+        refused(container.write(with(0, 1)).wait(), ErrorKind::NotSupported);
         return container.close().wait();
     }
-    let epoch = container.write(with(1)).wait()?;
-    assert_eq!(container.write(with(1)).wait()?, epoch, "the same change, sent again");
-    refused(container.write(with(2)).wait(), ErrorKind::Exists);
+    let epoch = container.write(with(0, 1)).wait()?;
+    assert_eq!(container.write(with(0, 1)).wait()?, epoch, "the same change, sent again");
+    refused(container.write(with(1, 1)).wait(), ErrorKind::Exists);
+    refused(container.write(with(0, 2)).wait(), ErrorKind::Exists);
     refused(container.write(Change::of(&writes)).wait(), ErrorKind::Exists);
+    assert_eq!(container.write(with(0, 1)).wait()?, epoch, "failed changes are not remembered");
+    container.close().wait()
+}
+
+/// A change of many objects, and so of several targets, that depends on what was read.
+fn a_transaction_that_is_sent_again_is_done_once(store: &Store) -> Result<()> {
+    let container = opened(store)?;
+    if !store.pool.capabilities().change_ids {
+        return container.close().wait();
+    }
+    let objects = (0..8).map(|_| store.object()).collect::<Result<Vec<_>>>()?;
+    let tokens = ReadTokens::default();
+    let read = ReadAt { tokens: Some(&tokens), ..ReadAt::LATEST };
+    for object in &objects {
+        let mut akeys = [Fetch::single(b"a", Sink::None)];
+        let mut dkeys = [DkeyFetch { dkey: b"d", cond: Cond::NONE, akeys: &mut akeys }];
+        container.fetch(object.oid(), &mut dkeys, read).wait()?;
+    }
+    let updates = [single(b"a", b"value")];
+    let writes: Vec<_> = objects.iter().map(|object| insert(object, &updates)).collect();
+    let id = |sequence| Some(ChangeId { session: 5, slot: 9, sequence });
+    let change = Change { tokens: Some(&tokens), id: id(6), ..Change::of(&writes) };
+    let epoch = container.write(change).wait()?;
+    assert_eq!(container.write(change).wait()?, epoch, "what it read has changed by itself");
+    let next = Change { id: id(7), ..change };
+    refused(container.write(next).wait(), ErrorKind::TxRestart);
+    let punches: Vec<_> = objects
+        .iter()
+        .map(|it| Write { oid: it.oid(), op: WriteOp::PunchObject { cond: Cond::NONE } })
+        .collect();
+    container.write(Change { id: id(7), ..Change::of(&punches) }).wait()?;
+    refused(container.write(change).wait(), ErrorKind::Invalid);
+    assert_eq!(get(&objects[0], b"d", b"a")?, None, "a late copy was done");
     container.close().wait()
 }
 

@@ -112,9 +112,9 @@ impl World {
         let writes: Vec<_> = op.iter().enumerate().map(write).collect();
         state(&self.pool, |state| match &writes[..] {
             [(write, targets)] => {
-                state.write(&self.container, targets[0], &[*write], &[]).map(drop)
+                state.write(&self.container, targets[0], &[*write], &[], None).map(drop)
             }
-            _ => state.write_many(&self.container, &writes, &[]).map(drop),
+            _ => state.write_many(&self.container, &writes, &[], None).map(drop),
         })
     }
 

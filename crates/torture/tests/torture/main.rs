@@ -14,6 +14,7 @@ mod leases;
 mod machine;
 mod mutation;
 mod namespace;
+mod resent;
 mod salvage;
 mod simple;
 mod space;
@@ -49,6 +50,7 @@ fn job() {
         Ok("namespace-listed") => namespace::dirs::listed(),
         Ok("namespace-shuffle") => namespace::dirs::shuffle(),
         Ok("namespace-mix") => namespace::kills::mix(),
+        Ok("resent") => resent::run(),
         Ok("space-hold") => space::hold_view(),
         Ok("space-idle") => space::idle(),
         Ok("views-hold") => views::hold_exclusively(),

@@ -1,7 +1,8 @@
 //! Changes to objects.
 use super::{ReadTokens, Source};
-use crate::{Error, ErrorKind, Extent, ObjectId, Result};
+use crate::{Epoch, Error, ErrorKind, Extent, ObjectId, Result};
 use bitflags::bitflags;
+use std::cmp::Ordering;
 
 bitflags! {
     /// Conditions an operation must meet, with the bit values of DAOS (`DAOS_COND_*`).
@@ -66,9 +67,42 @@ pub struct Update<'a> {
     pub cond: Cond,
 }
 
-/// Names a change, so that one that is sent again after its answer was lost is not done twice. Drawn at random.
+/// Names a change, so that one that is sent again after its reply was lost is not done twice (as sessions, slots and
+/// sequence numbers do in RFC 8881, section 2.10.6).
+///
+/// A session uses each slot for one change at a time: the change of a slot is answered, or given up, before the next
+/// begins. A backend remembers the last change of each slot, so what it must remember is bounded by the changes that
+/// are in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ChangeId(pub [u8; 16]);
+pub struct ChangeId {
+    /// Names the session. Drawn at random, once for each connected client.
+    pub session: u64,
+    /// Number of the slot, from 0 on. A client uses the lowest free one.
+    pub slot: u16,
+    /// Number of the change in its slot. It grows with each change; one that is sent again keeps its number.
+    pub sequence: u64,
+}
+
+impl ChangeId {
+    /// Decides about this change by the last one of its slot, which was done as number `sequence` at `epoch`: the epoch
+    /// where it is the same change, `None` where it is a later one.
+    ///
+    /// # Errors
+    /// `Invalid` where it is an earlier one, a copy that was delayed until after its slot was used again.
+    pub fn after(&self, sequence: u64, epoch: Epoch) -> Result<Option<Epoch>> {
+        match self.sequence.cmp(&sequence) {
+            Ordering::Equal => Ok(Some(epoch)),
+            Ordering::Greater => Ok(None),
+            Ordering::Less => Err(Error::new(
+                ErrorKind::Invalid,
+                format!(
+                    "change {} of slot {} was sent again after change {sequence} was done: it is not repeated",
+                    self.sequence, self.slot
+                ),
+            )),
+        }
+    }
+}
 
 /// Everything that is done as a whole: all of its writes at one epoch, or none.
 #[derive(Clone, Copy, Debug, Default)]

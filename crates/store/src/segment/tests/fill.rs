@@ -43,7 +43,7 @@ impl<'p> Model<'p> {
 
     fn write(&self, op: WriteOp<'_>) -> Result<()> {
         let oid = ObjectId::generate(0, 1, ObjectType::MultiHashed, ObjectClass::S1);
-        self.pool.write(&self.container, self.target, &[Write { oid, op }], &[]).map(drop)
+        self.pool.write(&self.container, self.target, &[Write { oid, op }], &[], None).map(drop)
     }
 
     fn put(&mut self, key: u64, len: u64) -> Result<()> {

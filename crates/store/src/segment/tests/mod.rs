@@ -34,7 +34,7 @@ fn container(pool: &Pool) -> Container {
 
 fn write(pool: &Pool, container: &Container, op: WriteOp<'_>) -> Result<()> {
     let oid = ObjectId::generate(0, 1, ObjectType::MultiHashed, ObjectClass::S1);
-    pool.write(container, 0, &[Write { oid, op }], &[]).map(drop)
+    pool.write(container, 0, &[Write { oid, op }], &[], None).map(drop)
 }
 
 fn put(pool: &Pool, container: &Container, number: u64, len: usize) -> Result<()> {

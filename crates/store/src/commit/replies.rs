@@ -1,0 +1,163 @@
+//! The reply cache of a target: the last change of each slot of each session, so that a change that is sent again is
+//! answered and not repeated. It is part of the index, in the transaction of the change itself.
+use super::change::Change;
+use crate::io::txn::Txn;
+use crate::keys::{Key, Table};
+use crate::target::Target;
+use crate::walk;
+use esker_types::limits::CHANGE_IDS_MAX;
+use esker_types::ops::ChangeId;
+use esker_types::{Epoch, Error, ErrorKind, Result};
+
+/// Bytes of an entry's value: sequence number and epoch.
+const VALUE_LEN: usize = 16;
+
+/// Bytes of an entry's key behind its table: session and slot.
+const KEY_LEN: usize = 10;
+
+/// Key of the number of entries.
+fn count_key() -> Key {
+    Key::table(Table::Reply)
+}
+
+fn key_of(id: ChangeId) -> Key {
+    count_key().push(&id.session.to_be_bytes()).push(&id.slot.to_be_bytes())
+}
+
+fn value_of(sequence: u64, epoch: Epoch) -> [u8; VALUE_LEN] {
+    let mut value = [0; VALUE_LEN];
+    value[..8].copy_from_slice(&sequence.to_le_bytes());
+    value[8..].copy_from_slice(&epoch.0.to_le_bytes());
+    value
+}
+
+fn parse(value: &[u8]) -> Result<(u64, Epoch)> {
+    let number = |at: usize| value.get(at..at + 8)?.try_into().ok().map(u64::from_le_bytes);
+    let both = number(0).zip(number(8)).filter(|_| value.len() == VALUE_LEN);
+    let (sequence, epoch) = both.ok_or_else(|| {
+        Error::new(ErrorKind::Corrupt, "the reply cache is damaged: run `esker pool check`")
+    })?;
+    Ok((sequence, Epoch(epoch)))
+}
+
+/// True if an entry of the table has the form that this release writes.
+pub(crate) fn is_sound(key: &[u8], value: &[u8]) -> bool {
+    match key.len() - 1 {
+        0 => value.len() == 8,
+        len => len == KEY_LEN && parse(value).is_ok(),
+    }
+}
+
+/// The epoch of a change, if it was done before. `None` for a change without an id.
+pub(super) fn find(txn: &Txn, id: Option<ChangeId>) -> Result<Option<Epoch>> {
+    let Some(id) = id else { return Ok(None) };
+    let Some(last) = txn.get(&key_of(id))? else { return Ok(None) };
+    let (sequence, epoch) = parse(last)?;
+    id.after(sequence, epoch)
+}
+
+/// As [`find`], without the write lock: a change that is being done right now is not found.
+pub(super) fn find_early(target: &Target, id: Option<ChangeId>) -> Result<Option<Epoch>> {
+    match id {
+        None => Ok(None),
+        some => find(&*target.read()?, some),
+    }
+}
+
+/// Remembers that a change was done, if it has an id.
+pub(super) fn remember(change: &mut Change<'_>, id: Option<ChangeId>) -> Result<()> {
+    let Some(id) = id else { return Ok(()) };
+    let key = key_of(id);
+    if change.txn().get(&key)?.is_none() {
+        count_one_more(change, CHANGE_IDS_MAX)?;
+    }
+    change.put(&key, &value_of(id.sequence, change.epoch))
+}
+
+/// Counts an entry that is about to be added. Forgets old ones if there are `most`.
+fn count_one_more(change: &mut Change<'_>, most: usize) -> Result<()> {
+    let stored = change.txn().get(&count_key())?;
+    let mut count = stored.and_then(|value| value.try_into().ok()).map_or(0, u64::from_le_bytes);
+    if count >= most as u64 {
+        count = forget_oldest(change)?;
+    }
+    change.put(&count_key(), &(count + 1).to_le_bytes())
+}
+
+/// Removes the quarter of the entries that were written first. Returns how many are left.
+fn forget_oldest(change: &mut Change<'_>) -> Result<u64> {
+    let mut entries = entries(change.txn())?;
+    entries.sort_unstable();
+    let forgotten = entries.len() / 4;
+    for (_, key) in &entries[..forgotten] {
+        change.delete(key)?;
+    }
+    Ok((entries.len() - forgotten) as u64)
+}
+
+/// Epoch and key of every entry; damaged ones count as the oldest.
+fn entries(txn: &Txn) -> Result<Vec<(Epoch, Vec<u8>)>> {
+    let mut entries = Vec::new();
+    walk::table(txn, Table::Reply, |key, value| {
+        if key.len() > count_key().len() {
+            let epoch = parse(value).map_or(Epoch::default(), |(_, epoch)| epoch);
+            entries.push((epoch, key.to_vec()));
+        }
+    })?;
+    Ok(entries)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::Scratch;
+
+    fn id(slot: u16, sequence: u64) -> ChangeId {
+        ChangeId { session: 7, slot, sequence }
+    }
+
+    fn found(target: &Target, slot: u16, sequence: u64) -> Option<Epoch> {
+        find_early(target, Some(id(slot, sequence))).unwrap()
+    }
+
+    #[test]
+    fn the_last_change_of_each_slot_is_remembered_by_the_pool() {
+        let mut pool = Scratch::new(24 << 20, |spec| spec.targets = Some(1));
+        let epoch = {
+            let state = pool.opened();
+            let target = &state.targets[0];
+            for sequence in 1..=3 {
+                target.change(|change| remember(change, Some(id(0, sequence)))).unwrap();
+            }
+            assert_eq!(found(target, 0, 4), None);
+            let late = find_early(target, Some(id(0, 2))).unwrap_err();
+            assert_eq!(late.kind(), ErrorKind::Invalid, "{late}");
+            found(target, 0, 3)
+        };
+        assert!(epoch.is_some());
+        pool.reopen();
+        assert_eq!(found(&pool.opened().targets[0], 0, 3), epoch);
+    }
+
+    #[test]
+    fn the_slots_unused_for_longest_are_forgotten() {
+        let pool = Scratch::new(24 << 20, |spec| spec.targets = Some(1));
+        let state = pool.opened();
+        let target = &state.targets[0];
+        let (most, slots) = (100, 500);
+        for slot in 0..slots {
+            target
+                .change(|change| {
+                    count_one_more(change, most)?;
+                    change.put(&key_of(id(slot, 1)), &value_of(1, change.epoch))
+                })
+                .unwrap();
+            let kept = entries(&target.read().unwrap()).unwrap().len();
+            assert!(kept <= most, "{kept} are kept");
+        }
+        let kept = entries(&target.read().unwrap()).unwrap().len();
+        let newest = slots - kept as u16;
+        assert!(kept >= most * 3 / 4);
+        assert!((0..slots).all(|slot| found(target, slot, 1).is_some() == (slot >= newest)));
+    }
+}
