@@ -1,21 +1,20 @@
-//! How an operation meets the state of a container: at once, in a snapshot, or in a transaction.
+//! Which state of a container an operation works on: the latest, a snapshot, or that of a transaction.
 use crate::container::Container;
 use crate::transaction::{Attempt, Transaction};
 use esker_types::ops::{ReadAt, View};
 use esker_types::{Epoch, Result};
 use std::sync::Arc;
 
-/// What an operation sees and where its changes go (DAOS: the `th` argument).
+/// Which state an operation reads and where it writes (DAOS: the `th` argument).
 #[derive(Clone, Copy, Default)]
 pub enum Access<'a> {
     /// Reads see everything committed so far; writes take effect at once (DAOS: `DAOS_TX_NONE`).
     #[default]
     Latest,
-    /// Reads see the snapshot of this epoch; writes are refused with
-    /// [`esker_types::ErrorKind::NoPermission`].
+    /// Reads see the snapshot of this epoch; writes fail with [`esker_types::ErrorKind::NoPermission`].
     Snapshot(Epoch),
-    /// Reads are noted and proven unchanged at the commit; writes wait for the commit. Reads do not
-    /// see the transaction's own writes.
+    /// Reads are recorded, and the commit verifies that they still hold; writes are buffered until the commit. Reads
+    /// do not see the transaction's own writes.
     Tx(&'a Transaction),
 }
 
@@ -26,7 +25,7 @@ impl<'a> From<&'a Transaction> for Access<'a> {
 }
 
 impl Access<'_> {
-    /// What the backend has to know to read.
+    /// What the backend needs for a read.
     pub(crate) fn reading(self, container: &Container) -> Result<Reading> {
         match self {
             Self::Latest => Ok(Reading { view: View::Latest, attempt: None }),
@@ -36,14 +35,14 @@ impl Access<'_> {
     }
 }
 
-/// One read: its view, and the attempt of the transaction that notes it.
+/// One read: its view, and the attempt of the transaction that records it.
 pub(crate) struct Reading {
     pub(crate) view: View,
     pub(crate) attempt: Option<Arc<Attempt>>,
 }
 
 impl Reading {
-    /// The form the backend takes.
+    /// The form that the backend takes.
     pub(crate) fn at(&self) -> ReadAt<'_> {
         let tokens = self.attempt.as_deref().map(Attempt::tokens);
         ReadAt { view: self.view, tokens }

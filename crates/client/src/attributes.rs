@@ -1,18 +1,18 @@
-//! Named values that belong to a pool or container.
+//! Attributes and properties: named values of a pool or container.
 use crate::container::Container;
 use esker_backend::{Metadata, Pool};
 use esker_types::limits::{ATTR_NAME_MAX, ATTR_VALUE_MAX};
 use esker_types::{Error, ErrorKind, Result};
 use std::sync::Arc;
 
-/// Prefix of the metadata that users set (DAOS: attributes).
+/// Prefix of metadata that users set (DAOS: attributes).
 pub(crate) const USER: &str = "attr:";
-/// Prefix of the metadata that describes a pool or container (DAOS: properties).
+/// Prefix of metadata that describes a pool or container (DAOS: properties).
 pub(crate) const PROPERTY: &str = "prop:";
 
-/// The attributes (or properties) of a pool or container: names with values of any bytes.
+/// The attributes (or properties) of a pool or container: named values of arbitrary bytes.
 ///
-/// Names have 1 to [`ATTR_NAME_MAX`] bytes, values up to [`ATTR_VALUE_MAX`] bytes.
+/// Names have 1 to [`ATTR_NAME_MAX`] bytes, values at most [`ATTR_VALUE_MAX`] bytes.
 #[derive(Clone)]
 pub struct Attributes {
     owner: Owner,
@@ -20,7 +20,7 @@ pub struct Attributes {
     writable: bool,
 }
 
-/// Whose they are.
+/// The pool or container that they belong to.
 #[derive(Clone)]
 enum Owner {
     Pool(Arc<dyn Pool>),
@@ -43,10 +43,10 @@ impl Attributes {
         }
     }
 
-    /// Value of `name`, `None` where there is none.
+    /// Value of `name`, `None` if it is not set.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] for a bad name; what the backend meets.
+    /// [`ErrorKind::Invalid`] for a bad name; errors of the backend.
     pub async fn get(&self, name: &str) -> Result<Option<Vec<u8>>> {
         let name = self.full_name(name)?;
         self.metadata().get_metadata(&name).await
@@ -60,7 +60,7 @@ impl Attributes {
         self.change(&[(name, Some(value))]).await
     }
 
-    /// Removes one value; a missing one is no error.
+    /// Removes one value. Removing a missing value is not an error.
     ///
     /// # Errors
     /// As [`Attributes::change`].
@@ -71,12 +71,15 @@ impl Attributes {
     /// Sets (`Some`) and removes (`None`) several values, all or none.
     ///
     /// # Errors
-    /// [`ErrorKind::NoPermission`] where the pool or container is open for reading only,
+    /// [`ErrorKind::NoPermission`] if the pool or container is open read-only,
     /// [`ErrorKind::Invalid`] for a bad name, [`ErrorKind::Overflow`] for a value over
-    /// [`ATTR_VALUE_MAX`]; what the backend meets.
+    /// [`ATTR_VALUE_MAX`]; errors of the backend.
     pub async fn change(&self, changes: &[(&str, Option<&[u8]>)]) -> Result<()> {
         if !self.writable {
-            return Err(Error::new(ErrorKind::NoPermission, "attributes: opened read-only"));
+            return Err(Error::new(
+                ErrorKind::NoPermission,
+                "attributes cannot be changed: the pool or container is open read-only",
+            ));
         }
         let names: Vec<String> =
             changes.iter().map(|(name, _)| self.full_name(name)).collect::<Result<_>>()?;
@@ -89,7 +92,7 @@ impl Attributes {
     /// All names, sorted.
     ///
     /// # Errors
-    /// What the backend meets.
+    /// Errors of the backend.
     pub async fn list(&self) -> Result<Vec<String>> {
         let names = self.metadata().list_metadata(self.prefix).await?;
         let bare = |name: String| name.strip_prefix(self.prefix).map(str::to_owned);

@@ -1,4 +1,4 @@
-//! Containers: sets of objects with snapshots and transactions of their own.
+//! Containers: sets of objects with their own snapshots and transactions.
 use crate::access::Access;
 use crate::array::Array;
 use crate::attributes::{self, Attributes};
@@ -13,13 +13,13 @@ use esker_types::{ClassError, Epoch, Error, ErrorKind, ObjectClass, ObjectId, Ob
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A container that is open. Clones share it; it is closed by [`Container::close`], or with the last
-/// clone and the last object, Key-Value, array and transaction of it.
+/// An open container. Clones share it. It is closed by [`Container::close`], or when the last clone and the last
+/// object, Key-Value, array and transaction of it are dropped.
 #[derive(Clone)]
 pub struct Container(Arc<Handle>);
 
 struct Handle {
-    /// Its pool, which lives at least as long.
+    /// Its pool, which lives at least as long as the container.
     pool: Arc<dyn backend::Pool>,
     opened: Box<dyn OpenContainer>,
     capabilities: Capabilities,
@@ -53,26 +53,26 @@ impl Container {
         Self(Arc::new(Handle { pool, opened, capabilities, mode, closed }))
     }
 
-    /// What the container said about itself when it was opened.
+    /// Its description at the time it was opened.
     #[must_use]
     pub fn info(&self) -> &ContainerInfo {
         self.0.opened.info()
     }
 
-    /// What it says about itself now.
+    /// Its current description.
     ///
     /// # Errors
-    /// [`ErrorKind::NoHandle`] where it was closed or destroyed; what the backend meets.
+    /// [`ErrorKind::NoHandle`] if it is closed or destroyed; errors of the backend.
     pub async fn query(&self) -> Result<ContainerInfo> {
         self.opened()?;
         let all = self.0.pool.list_containers().await?;
         all.into_iter().find(|info| info.id == self.id()).ok_or_else(closed)
     }
 
-    /// Name, space and state of the pool it is in.
+    /// Name, space and state of its pool.
     ///
     /// # Errors
-    /// [`ErrorKind::NoHandle`] where it was closed; what the backend meets.
+    /// [`ErrorKind::NoHandle`] if it is closed; errors of the backend.
     pub async fn pool_info(&self) -> Result<PoolInfo> {
         self.opened()?;
         self.0.pool.info().await
@@ -84,11 +84,11 @@ impl Container {
         self.0.mode
     }
 
-    /// Ends this use of it, for all clones: operations fail with [`ErrorKind::NoHandle`] from now on.
-    /// Closing twice is no error.
+    /// Closes it for all clones: operations fail with [`ErrorKind::NoHandle`] from now on. Closing it twice is not an
+    /// error.
     ///
     /// # Errors
-    /// What the backend meets.
+    /// Errors of the backend.
     pub async fn close(&self) -> Result<()> {
         match self.0.begin_close() {
             true => self.0.opened.close().await,
@@ -96,66 +96,66 @@ impl Container {
         }
     }
 
-    /// Gives it another label; `None` takes it away.
+    /// Changes its label; `None` removes the label.
     ///
     /// # Errors
-    /// [`ErrorKind::Exists`] where another has it, [`ErrorKind::Invalid`] where it is no label,
-    /// [`ErrorKind::NoPermission`] where the container is open for reading only.
+    /// [`ErrorKind::Exists`] if another container has the label, [`ErrorKind::Invalid`] if it is not a valid label,
+    /// [`ErrorKind::NoPermission`] if the container is open read-only.
     pub async fn rename(&self, label: Option<&str>) -> Result<()> {
         label.map_or(Ok(()), check_label)?;
         self.writable()?.rename(label).await
     }
 
-    /// The attributes users keep with it.
+    /// Its user attributes.
     #[must_use]
     pub fn attributes(&self) -> Attributes {
         self.metadata(attributes::USER)
     }
 
-    /// The properties kept with it.
+    /// Its properties.
     #[must_use]
     pub fn properties(&self) -> Attributes {
         self.metadata(attributes::PROPERTY)
     }
 
-    /// Sets a property even where the container is open for reading only: for notes kept beside it, such as when it
-    /// was last opened.
+    /// Sets a property even if the container is open read-only. Meant for records about the container, such as the
+    /// time it was last opened.
     ///
     /// # Errors
-    /// [`ErrorKind::NoHandle`] where it was closed; what the backend meets.
+    /// [`ErrorKind::NoHandle`] if it is closed; errors of the backend.
     pub async fn note_property(&self, name: &str, value: &[u8]) -> Result<()> {
         self.opened()?;
         Attributes::of_container(self, attributes::PROPERTY, true).set(name, value).await
     }
 
-    /// First of `count` consecutive numbers that no other client of the container ever gets, fit
-    /// for the lower word of object ids.
+    /// Reserves `count` consecutive numbers that no other client of the container gets, for use in the lower word of
+    /// object ids. Returns the first.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] for no number at all, [`ErrorKind::NoPermission`] where the container is
-    /// open for reading only.
+    /// [`ErrorKind::Invalid`] if `count` is 0, [`ErrorKind::NoPermission`] if the container is open read-only.
     pub async fn allocate_oids(&self, count: u64) -> Result<u64> {
         if count == 0 {
-            return Err(Error::new(ErrorKind::Invalid, "allocate_oids: the count is 0"));
+            return Err(Error::new(
+                ErrorKind::Invalid,
+                "allocate_oids: the count is 0, it must be at least 1",
+            ));
         }
         self.writable()?.allocate_oids(count).await
     }
 
-    /// Number the next [`Container::allocate_oids`] would begin with.
+    /// The first number that the next [`Container::allocate_oids`] would return.
     ///
     /// # Errors
-    /// What the backend meets.
+    /// Errors of the backend.
     pub async fn next_oid(&self) -> Result<u64> {
         self.opened()?.next_oid().await
     }
 
-    /// An object id: the user's 96 bits (all of `lo` and the lower half of `hi`), a type, and a class
-    /// fitted to the pool. Where no class is given, DAOS's rules pick one; `hints` are its
-    /// `DAOS_OCH_*` bits.
+    /// An object id made of the user's 96 bits (all of `lo` and the lower half of `hi`), a type, and a class adapted
+    /// to the pool. If no class is given, DAOS's rules select one; `hints` are its `DAOS_OCH_*` bits.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] where the class is unknown or needs more targets or fault domains than
-    /// the pool has.
+    /// [`ErrorKind::Invalid`] if the class is unknown or needs more targets or fault domains than the pool has.
     pub fn generate_oid(
         &self,
         hi: u64,
@@ -172,7 +172,7 @@ impl Container {
         Ok(ObjectId::generate(hi, lo, otype, fitted))
     }
 
-    /// An object. Nothing is read or written: it exists while it has a key.
+    /// An object. Nothing is read or written: an object exists while it has a key.
     #[must_use]
     pub fn object(&self, oid: ObjectId) -> Object {
         Object::new(self.clone(), oid)
@@ -181,17 +181,17 @@ impl Container {
     /// A Key-Value. Nothing is read or written.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] where `oid` is of no Key-Value type.
+    /// [`ErrorKind::Invalid`] if the type of `oid` is not a Key-Value type.
     pub fn kv(&self, oid: ObjectId) -> Result<Kv> {
         Kv::new(self.object(oid))
     }
 
-    /// Makes an array and stores its attributes with it; `oid` may have any array type.
+    /// Creates an array and stores its attributes with it; `oid` may have any array type.
     ///
     /// # Errors
-    /// [`ErrorKind::Exists`]; [`ErrorKind::Invalid`] where the type is no array's or a size is 0;
-    /// [`ErrorKind::NoPermission`] where the container is open for reading only. In a transaction,
-    /// `Exists` comes with the commit.
+    /// [`ErrorKind::Exists`]; [`ErrorKind::Invalid`] if the type is not an array type or a size is 0;
+    /// [`ErrorKind::NoPermission`] if the container is open read-only. In a transaction, `Exists` is reported by the
+    /// commit.
     pub async fn create_array(
         &self,
         oid: ObjectId,
@@ -201,19 +201,19 @@ impl Container {
         Array::create(self.object(oid), attributes, access).await
     }
 
-    /// Opens an array made by [`Container::create_array`].
+    /// Opens an array created by [`Container::create_array`].
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] where the type is not [`ObjectType::Array`], [`ErrorKind::NotFound`],
-    /// [`ErrorKind::NoPermission`] where what is stored are no attributes of an array.
+    /// [`ErrorKind::Invalid`] if the type is not [`ObjectType::Array`], [`ErrorKind::NotFound`],
+    /// [`ErrorKind::NoPermission`] if the stored attributes are not those of an array.
     pub async fn open_array(&self, oid: ObjectId, access: Access<'_>) -> Result<Array> {
         Array::open(self.object(oid), access).await
     }
 
-    /// An array whose attributes the caller keeps. Nothing is read or written.
+    /// An array whose attributes are kept by the caller. Nothing is read or written.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] where the type is neither [`ObjectType::ArrayAttr`] nor
+    /// [`ErrorKind::Invalid`] if the type is neither [`ObjectType::ArrayAttr`] nor
     /// [`ObjectType::ArrayByte`], or a size is 0.
     pub fn open_array_with_attributes(
         &self,
@@ -226,13 +226,13 @@ impl Container {
     /// A transaction that reads and writes.
     ///
     /// # Errors
-    /// [`ErrorKind::NotSupported`] where the backend has none, [`ErrorKind::NoHandle`] where the
-    /// container is closed.
+    /// [`ErrorKind::NotSupported`] if the backend has no transactions, [`ErrorKind::NoHandle`] if the container is
+    /// closed.
     pub fn transaction(&self) -> Result<Transaction> {
         self.new_transaction(View::Latest, true)
     }
 
-    /// A transaction that only reads; its commit tells whether all it read stood together.
+    /// A read-only transaction; its commit tells whether everything it read was consistent.
     ///
     /// # Errors
     /// As [`Container::transaction`].
@@ -243,7 +243,7 @@ impl Container {
     /// A transaction that reads a snapshot (DAOS: `daos_tx_open_snap`).
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] where there is no snapshot at `epoch`.
+    /// [`ErrorKind::NotFound`] if there is no snapshot at `epoch`.
     pub async fn transaction_at(&self, epoch: Epoch) -> Result<Transaction> {
         self.check_snapshot(epoch).await?;
         Ok(Transaction::new(self.clone(), View::Snapshot(epoch), false))
@@ -262,11 +262,11 @@ impl Container {
         Ok(Transaction::new(self.clone(), view, writable))
     }
 
-    /// Freezes the state of the container under a name, which may be empty.
+    /// Takes a snapshot of the container. The name may be empty.
     ///
     /// # Errors
-    /// [`ErrorKind::NotSupported`] where the backend has no snapshots, [`ErrorKind::NoPermission`]
-    /// where the container is open for reading only, [`ErrorKind::Overflow`] at the limit.
+    /// [`ErrorKind::NotSupported`] if the backend has no snapshots, [`ErrorKind::NoPermission`] if the container is
+    /// open read-only, [`ErrorKind::Overflow`] if the limit is reached.
     pub async fn create_snapshot(&self, name: &str) -> Result<Epoch> {
         self.writable()?.create_snapshot(name).await
     }
@@ -274,24 +274,24 @@ impl Container {
     /// Its snapshots, oldest first.
     ///
     /// # Errors
-    /// What the backend meets.
+    /// Errors of the backend.
     pub async fn snapshots(&self) -> Result<Vec<SnapshotInfo>> {
         self.opened()?.list_snapshots().await
     }
 
-    /// Drops a snapshot and what only it kept.
+    /// Destroys a snapshot and frees the data that only it referred to.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] where there is none at `epoch`, [`ErrorKind::NoPermission`] where the
-    /// container is open for reading only.
+    /// [`ErrorKind::NotFound`] if there is none at `epoch`, [`ErrorKind::NoPermission`] if the container is open
+    /// read-only.
     pub async fn destroy_snapshot(&self, epoch: Epoch) -> Result<()> {
         self.writable()?.destroy_snapshot(epoch).await
     }
 
-    /// The view of a snapshot that exists.
+    /// The view of an existing snapshot.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] where there is none at `epoch`.
+    /// [`ErrorKind::NotFound`] if there is none at `epoch`.
     pub async fn at(&self, epoch: Epoch) -> Result<Access<'static>> {
         self.check_snapshot(epoch).await?;
         Ok(Access::Snapshot(epoch))
@@ -301,7 +301,7 @@ impl Container {
         let known = self.snapshots().await?.iter().any(|snapshot| snapshot.epoch == epoch);
         known.then_some(()).ok_or_else(|| {
             let message = format!(
-                "container {} has no snapshot at epoch {}: `esker cont snapshot list` shows those there are",
+                "container {} has no snapshot at epoch {}: `esker cont snapshot list` lists its snapshots",
                 self.info().label,
                 epoch.0
             );
@@ -309,11 +309,11 @@ impl Container {
         })
     }
 
-    /// At most `entries` objects after `anchor`, which moves on, of the latest state or a snapshot.
+    /// At most `entries` objects after `anchor`, which is advanced, of the latest state or a snapshot.
     ///
     /// # Errors
-    /// [`ErrorKind::NotSupported`] in a transaction that is not one of a snapshot: it could not prove
-    /// that no object came or went; what the backend meets.
+    /// [`ErrorKind::NotSupported`] in a transaction that does not read a snapshot, because its commit could not
+    /// verify that no object was added or removed; errors of the backend.
     pub async fn list_objects(
         &self,
         anchor: &mut Anchor,
@@ -335,19 +335,19 @@ impl Container {
     }
 }
 
-/// What objects and transactions build on.
+/// What objects and transactions are built on.
 impl Container {
     pub(crate) fn id(&self) -> ContainerId {
         self.info().id
     }
 
-    /// What its pool can do.
+    /// Capabilities of its pool.
     #[must_use]
     pub fn capabilities(&self) -> Capabilities {
         self.0.capabilities
     }
 
-    /// The open container of the backend, unless this was closed.
+    /// The backend's open container, unless this handle is closed.
     pub(crate) fn opened(&self) -> Result<&dyn OpenContainer> {
         match self.0.closed.load(Ordering::Acquire) {
             false => Ok(&*self.0.opened),
@@ -355,18 +355,18 @@ impl Container {
         }
     }
 
-    /// The same, whether or not this was closed.
+    /// The same, even if this handle is closed.
     pub(crate) fn opened_or_closed(&self) -> &dyn OpenContainer {
         &*self.0.opened
     }
 
-    /// The same, where the container may be changed.
+    /// The same, if the container may be modified.
     fn writable(&self) -> Result<&dyn OpenContainer> {
         match self.is_writable() {
             true => self.opened(),
             false => Err(Error::new(
                 ErrorKind::NoPermission,
-                format!("container {:?} is open for reading only", self.info().label),
+                format!("container {:?} is open read-only", self.info().label),
             )),
         }
     }
@@ -375,25 +375,25 @@ impl Container {
         self.0.mode != OpenMode::ReadOnly
     }
 
-    /// True where both are the same container, however they were opened.
+    /// True if both are the same container, even if opened separately.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0.pool, &other.0.pool) && self.id() == other.id()
     }
 
-    /// Does `writes`, to any objects of the container, at one epoch and all or nothing; in a
-    /// transaction they wait for its commit.
+    /// Applies `writes`, to any objects of the container, at one epoch and all or none. In a transaction they are
+    /// buffered until its commit.
     ///
     /// # Errors
-    /// Those of the operations; [`ErrorKind::NoPermission`] on a snapshot and where the container is
-    /// open for reading only.
+    /// Errors of the operations; [`ErrorKind::NoPermission`] for a snapshot and if the container is open read-only.
     pub async fn write(&self, writes: &[Write<'_>], access: Access<'_>) -> Result<()> {
         let opened = self.writable()?;
         match access {
             Access::Latest => opened.write(Change::of(writes)).await.map(drop),
             Access::Tx(transaction) => transaction.buffer(self, writes),
-            Access::Snapshot(_) => {
-                Err(Error::new(ErrorKind::NoPermission, "a snapshot cannot be written"))
-            }
+            Access::Snapshot(_) => Err(Error::new(
+                ErrorKind::NoPermission,
+                "a snapshot is read-only: write to the latest state",
+            )),
         }
     }
 }
@@ -406,7 +406,7 @@ fn closed() -> Error {
 #[cold]
 fn refuse_class(class: ObjectClass, cause: ClassError, targets: u32) -> Error {
     let message = match cause {
-        ClassError::Unknown => format!("{:#x} is no object class", class.code()),
+        ClassError::Unknown => format!("{:#x} is not an object class", class.code()),
         ClassError::DoesNotFit => {
             format!("object class {class} does not fit a pool of {targets} targets")
         }

@@ -1,4 +1,4 @@
-//! Key-Values: one value of any bytes under each key.
+//! Key-Values: one value of arbitrary bytes per key.
 use crate::access::Access;
 use crate::object::Object;
 use crate::view::View;
@@ -8,12 +8,11 @@ use esker_types::ops::{
 };
 use esker_types::{Error, ErrorKind, KeyBatch, ObjectId, Result};
 
-/// The akey that holds the value of each key (a dkey).
+/// The akey that holds the value of each key (the dkey).
 const AKEY: &[u8] = b"0";
 
-/// A Key-Value: an object of type `KvHashed`, `KvInteger` or `KvLexical`. Keys and the errors that all
-/// operations share are those of [`Object`]; values have up to
-/// [`esker_types::limits::SINGLE_VALUE_MAX`] bytes and may be empty.
+/// A Key-Value: an object of type `KvHashed`, `KvInteger` or `KvLexical`. [`Object`] documents keys and the errors
+/// that all operations share. Values have up to [`esker_types::limits::SINGLE_VALUE_MAX`] bytes and may be empty.
 #[derive(Clone)]
 pub struct Kv(Object);
 
@@ -30,42 +29,41 @@ impl Kv {
             Some(otype) if otype.is_kv() => Ok(Self(object)),
             _ => Err(Error::new(
                 ErrorKind::Invalid,
-                format!("object {} is of no Key-Value type", object.oid()),
+                format!("object {} does not have a Key-Value type", object.oid()),
             )),
         }
     }
 
-    /// The same Key-Value, refusing every write with [`ErrorKind::NoPermission`].
+    /// The same Key-Value, but every write fails with [`ErrorKind::NoPermission`].
     #[must_use]
     pub fn read_only(self) -> Self {
         Self(self.0.read_only())
     }
 
-    /// Its id.
+    /// Its object id.
     #[must_use]
     pub fn oid(&self) -> ObjectId {
         self.0.oid()
     }
 
-    /// The object it is.
+    /// The underlying object.
     #[must_use]
     pub fn object(&self) -> &Object {
         &self.0
     }
 
-    /// Reads the value of `key` into `sink` and returns its length in bytes: 0, with the sink as it
-    /// was, where there is no such key. [`Sink::None`] asks for the length only. This is the leanest
-    /// way, at the price that an empty value looks like none.
+    /// Reads the value of `key` into `sink` and returns its length in bytes. If the key does not exist, returns 0 and
+    /// leaves the sink unchanged. [`Sink::None`] asks for the length only. This is the fastest variant, but it does
+    /// not distinguish an empty value from a missing key.
     ///
     /// # Errors
-    /// [`ErrorKind::RecordTooBig`] where the sink is too short; [`Error::needed`] says how long the
-    /// value is.
+    /// [`ErrorKind::RecordTooBig`] if the sink is too short; [`Error::needed`] is the length of the value.
     pub async fn read(&self, key: &[u8], sink: Sink<'_>, access: Access<'_>) -> Result<u64> {
         self.fetch(key, sink, Cond::NONE, access).await
     }
 
-    /// Reads the value of `key` into `buffer` and returns its length in bytes; `None`, with the
-    /// buffer as it was, where there is no such key.
+    /// Reads the value of `key` into `buffer` and returns its length in bytes; `None` if the key does not exist, and
+    /// the buffer is left unchanged.
     ///
     /// # Errors
     /// As [`Kv::read`].
@@ -85,8 +83,8 @@ impl Kv {
         }
     }
 
-    /// True where there is no such key now. What was not found may be something else (a snapshot, which
-    /// is an error), and what was missing a moment ago may be there.
+    /// True if the key does not exist now. The lookup may have failed for another reason (a missing snapshot, which
+    /// is an error), and a key that was missing before may exist now.
     async fn is_missing(&self, key: &[u8], access: Access<'_>) -> Result<bool> {
         match self.fetch(key, Sink::None, Cond::NONE, access).await? {
             0 => self.size(key, access).await.map(|size| size.is_none()),
@@ -94,10 +92,10 @@ impl Kv {
         }
     }
 
-    /// The value of `key`, `None` where there is no such key.
+    /// The value of `key`, `None` if the key does not exist.
     ///
     /// # Errors
-    /// What the backend meets.
+    /// Errors of the backend.
     pub async fn get(&self, key: &[u8], access: Access<'_>) -> Result<Option<Vec<u8>>> {
         let mut value = vec![0; INLINE_MAX];
         loop {
@@ -108,20 +106,19 @@ impl Kv {
         }
     }
 
-    /// The value of `key` where it lies, or, where `may_copy`, a copy; `None` where there is no such key.
+    /// The value of `key`, in place if possible; otherwise a copy if `may_copy`. `None` if the key does not exist.
     ///
     /// # Errors
-    /// [`ErrorKind::NotSupported`] where it would have to be copied and may not,
-    /// [`ErrorKind::Overflow`] where this process has [`esker_types::limits::VIEWS_MAX`] views; what the
-    /// backend meets.
+    /// [`ErrorKind::NotSupported`] if a copy is needed and `may_copy` is false, [`ErrorKind::Overflow`] if this
+    /// process has [`esker_types::limits::VIEWS_MAX`] views; errors of the backend.
     pub async fn view(
         &self,
         key: &[u8],
         may_copy: bool,
         access: Access<'_>,
     ) -> Result<Option<View>> {
-        let place = AkeyRef { dkey: key, akey: AKEY };
-        if let Some(view) = self.0.view(place, Wanted::Single, access).await? {
+        let akey = AkeyRef { dkey: key, akey: AKEY };
+        if let Some(view) = self.0.view(akey, Wanted::Single, access).await? {
             return Ok(Some(view));
         }
         if !may_copy && self.size(key, access).await?.is_some() {
@@ -130,10 +127,10 @@ impl Kv {
         Ok(self.get(key, access).await?.map(View::of))
     }
 
-    /// Length in bytes of the value of `key`, `None` where there is no such key.
+    /// Length in bytes of the value of `key`, `None` if the key does not exist.
     ///
     /// # Errors
-    /// What the backend meets.
+    /// Errors of the backend.
     pub async fn size(&self, key: &[u8], access: Access<'_>) -> Result<Option<u64>> {
         match self.read(key, Sink::None, access).await? {
             0 => self.empty_or_missing(key, access).await,
@@ -165,9 +162,8 @@ impl Kv {
     /// Sets the value of `key`. `cond` is [`Kv::INSERT`], [`Kv::UPDATE`] or none.
     ///
     /// # Errors
-    /// [`ErrorKind::Exists`] or [`ErrorKind::NotFound`] where the condition fails (in a transaction:
-    /// at its commit), [`ErrorKind::NoPermission`] where writing is not allowed,
-    /// [`ErrorKind::NoSpace`].
+    /// [`ErrorKind::Exists`] or [`ErrorKind::NotFound`] if the condition fails (in a transaction, at its commit),
+    /// [`ErrorKind::NoPermission`] if writing is not allowed, [`ErrorKind::NoSpace`].
     pub async fn put(
         &self,
         key: &[u8],
@@ -180,19 +176,19 @@ impl Kv {
         self.0.write(WriteOp::Update { dkey: key, cond, updates: &updates }, access).await
     }
 
-    /// Removes `key`. A missing one is no error unless `cond` is [`Kv::REMOVE`].
+    /// Removes `key`. Removing a missing key is not an error unless `cond` is [`Kv::REMOVE`].
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] where the condition fails, [`ErrorKind::NoPermission`] where writing is
+    /// [`ErrorKind::NotFound`] if the condition fails, [`ErrorKind::NoPermission`] if writing is
     /// not allowed.
     pub async fn remove(&self, key: &[u8], cond: Cond, access: Access<'_>) -> Result<()> {
         self.0.punch_dkey(key, cond, access).await
     }
 
-    /// Next keys after `anchor`, which moves on. Target by target, sorted in each.
+    /// The next keys after `anchor`, which is advanced: target by target, sorted within each.
     ///
     /// # Errors
-    /// What the backend meets.
+    /// Errors of the backend.
     pub async fn list(
         &self,
         anchor: &mut Anchor,
@@ -202,10 +198,10 @@ impl Kv {
         self.0.list_dkeys(anchor, limit, access).await
     }
 
-    /// Removes all keys. The Key-Value can be used on.
+    /// Removes all keys. The Key-Value remains usable.
     ///
     /// # Errors
-    /// [`ErrorKind::NoPermission`] where writing is not allowed.
+    /// [`ErrorKind::NoPermission`] if writing is not allowed.
     pub async fn destroy(&self, access: Access<'_>) -> Result<()> {
         self.0.punch(Cond::NONE, access).await
     }
@@ -217,7 +213,7 @@ fn shortened(mut value: Vec<u8>, len: u64) -> Vec<u8> {
     value
 }
 
-/// The length to try next, where `error` says that `value` was too short.
+/// The length to try next, if `error` says that `value` was too short.
 fn longer(value: &[u8], error: Error) -> Result<usize> {
     let needed = error.needed().and_then(|needed| usize::try_from(needed).ok());
     match needed {

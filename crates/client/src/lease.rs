@@ -1,13 +1,13 @@
-//! Leases: objects in use.
+//! Leases on objects in use.
 use crate::container::Container;
 use esker_os::executor::Wait;
 use esker_types::{ObjectId, Result};
 
-/// Declares that this process uses an object. Ended by [`Lease::release`], or dropped where nobody can have asked for
-/// the removal of the object: what [`crate::Object::unlink_on_last_close`] left to the last lease would stay for ever.
+/// Declares that this process uses an object. End it by [`Lease::release`]. Drop it only if nobody can have unlinked
+/// the object: an object left to the last lease by [`crate::Object::unlink_on_last_close`] would never be removed.
 ///
-/// It belongs to the process that took it: in a child made by fork it means nothing, and its end does nothing.
-/// [`crate::generation`] tells that a process is such a child; the child takes leases of its own.
+/// A lease belongs to the process that took it: in a child made by fork it is void, and ending it has no effect.
+/// [`crate::generation`] tells whether a process is such a child; the child takes leases of its own.
 #[must_use = "a lease ends when it is dropped"]
 pub struct Lease {
     container: Container,
@@ -29,17 +29,17 @@ impl Lease {
         self.oid
     }
 
-    /// True where it counts in this process, false in a child of the process that took it.
+    /// True if the lease is valid in this process, false in a child of the process that took it.
     #[must_use]
     pub fn counts(&self) -> bool {
         self.generation == esker_os::generation()
     }
 
-    /// Ends the lease. True where the object is to be removed and nobody has a lease any more: the caller removes it.
-    /// Of several who end theirs at the same time more than one may be told.
+    /// Ends the lease. True if the object is to be removed and this was the last lease: the caller removes the
+    /// object. If several leases end at the same time, more than one caller may be told to.
     ///
     /// # Errors
-    /// What the backend meets.
+    /// Errors of the backend.
     pub async fn release(mut self) -> Result<bool> {
         self.end().await
     }

@@ -1,12 +1,11 @@
 //! Client of the Esker object store.
 //!
-//! A [`Pool`] holds [`Container`]s, a container holds objects: [`Kv`] (values under keys), [`Array`]
-//! (equal cells in a row) and [`Object`], the level below, where dkeys hold akeys and akeys hold
-//! single values or arrays. Operations take an [`Access`]: the latest state, a snapshot, or a
-//! [`Transaction`].
+//! A [`Pool`] holds [`Container`]s, and a container holds objects: [`Kv`] (values under keys), [`Array`] (a sequence
+//! of cells of equal size) and, one level below, [`Object`], whose dkeys hold akeys that hold single values or
+//! arrays. Operations take an [`Access`]: the latest state, a snapshot, or a [`Transaction`].
 //!
-//! Operations are futures. On local targets they are ready at the first poll; [`Wait::wait`] is the
-//! blocking face, which touches no runtime.
+//! Operations are futures. On local targets they are ready at the first poll; [`Wait::wait`] blocks until they are
+//! ready, without an async runtime.
 //!
 //! ```
 //! use esker::prelude::*;
@@ -31,7 +30,7 @@
 //! field.read(&range, Sink::One(&mut cells), Access::Latest).wait()?;
 //! assert_eq!(field.size(Access::Latest).wait()?, 1100);
 //!
-//! // A snapshot stands still; a transaction changes several things at once, or nothing.
+//! // A snapshot does not change; a transaction changes several things at once, or nothing.
 //! let then = container.at(container.create_snapshot("before").wait()?).wait()?;
 //! let transaction = container.transaction()?;
 //! field.set_size(10, Access::Tx(&transaction)).wait()?;
@@ -84,7 +83,7 @@ pub use pool::Pool;
 pub use transaction::Transaction;
 pub use view::View;
 
-/// The page for users of Rust, compiled.
+/// The how-to for Rust, whose code is compiled as a test.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/howto/rust.md")]
 pub struct HowTo;

@@ -1,13 +1,13 @@
-//! How pools are named: the one place where a label, UUID or URL becomes a pool.
+//! Names of pools: the only place that resolves a label, UUID or URL to a pool.
 //!
-//! | name | what it means |
+//! | name | meaning |
 //! |---|---|
-//! | `tank` | the pool of this label, native or of files, in one of the pool directories |
-//! | a UUID | the pool of this id there |
-//! | `esker:/path/to/tank` | the pool in that directory |
-//! | `posix:/path/to/tank` | the pool of files in that directory, on any file system; `?fsync=on` syncs |
-//! | `rados:POOL?conf=FILE` | the pool in a pool of Ceph (`RadosUrl`), made when it is first written to |
-//! | `memory:name` | a pool in this process's memory, made when first named |
+//! | `tank` | the native or posix pool with this label in one of the pool directories |
+//! | a UUID | the pool with this UUID in one of them |
+//! | `esker:/path/to/tank` | the native pool in that directory |
+//! | `posix:/path/to/tank` | the posix pool in that directory, on any file system; `?fsync=on` syncs writes |
+//! | `rados:POOL?conf=FILE` | the Esker pool in a Ceph pool (`RadosUrl`), created by its first write |
+//! | `memory:name` | a pool in this process's memory, created when it is first opened |
 use esker_backend::Pool;
 use esker_native::Native;
 #[cfg(feature = "posix")]
@@ -19,11 +19,11 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Variable with the pool directories, separated by colons; a new pool goes into the first.
+/// Environment variable with the pool directories, separated by colons. New pools are created in the first.
 pub const POOLS_VARIABLE: &str = "ESKER_POOLS";
 
-/// Directories that pools are looked for in: those of [`POOLS_VARIABLE`], else `esker/pools` in the
-/// user's data directory (`XDG_DATA_HOME`, `~/.local/share`).
+/// Directories that are searched for pools: those of [`POOLS_VARIABLE`], otherwise `esker/pools` in the user's data
+/// directory (`XDG_DATA_HOME`, `~/.local/share`).
 #[must_use]
 pub fn pool_directories() -> Vec<PathBuf> {
     let named = env::var_os(POOLS_VARIABLE).unwrap_or_default();
@@ -37,26 +37,28 @@ pub fn pool_directories() -> Vec<PathBuf> {
     data.or_else(home).map(|data| data.join("esker").join("pools")).into_iter().collect()
 }
 
-/// Where a new pool goes unless its maker says so: the first of [`pool_directories`].
+/// The default directory for new pools: the first of [`pool_directories`].
 ///
 /// # Errors
 /// `BadPath` where there is none.
 pub fn new_pool_directory() -> Result<PathBuf> {
     pool_directories().into_iter().next().ok_or_else(|| {
-        let message =
-            format!("there is no place for pools: set {POOLS_VARIABLE} or HOME, or name one");
+        let message = format!(
+            "no directory for pools is known: set {POOLS_VARIABLE} or HOME, or name a directory"
+        );
         Error::new(ErrorKind::BadPath, message)
     })
 }
 
-/// What may be pools.
+/// Directories that may be pools.
 fn candidates() -> impl Iterator<Item = PathBuf> {
     let entries = pool_directories().into_iter().filter_map(|path| path.read_dir().ok()).flatten();
     let paths = entries.filter_map(|entry| entry.ok().map(|entry| entry.path()));
     paths.filter(|path| !esker_os::directory::is_unfinished(path))
 }
 
-/// All pools in the pool directories, by path. What is no pool, or cannot be read, is left out.
+/// All native pools in the pool directories, sorted by path. Entries that are not pools or are not readable are
+/// skipped.
 #[must_use]
 pub fn list() -> Vec<(PathBuf, Superblock)> {
     let mut pools: Vec<_> = candidates()
@@ -66,7 +68,7 @@ pub fn list() -> Vec<(PathBuf, Superblock)> {
     pools
 }
 
-/// All pools of files in the pool directories, by path.
+/// All posix pools in the pool directories, sorted by path.
 #[cfg(feature = "posix")]
 #[must_use]
 pub fn list_posix() -> Vec<(PathBuf, PosixPool)> {
@@ -77,12 +79,12 @@ pub fn list_posix() -> Vec<(PathBuf, PosixPool)> {
     pools
 }
 
-/// What a name stands for.
+/// What a name refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Named {
-    /// A pool of this machine, by its directory.
+    /// A native pool, by its directory.
     Native(PathBuf),
-    /// A pool of files.
+    /// A posix pool.
     #[cfg(feature = "posix")]
     Posix(PosixUrl),
 }
@@ -107,10 +109,10 @@ impl Named {
     }
 }
 
-/// The pool in a directory that has this label, UUID, or `esker:` or `posix:` URL.
+/// The pool in a directory with this label, UUID, or `esker:` or `posix:` URL.
 ///
 /// # Errors
-/// `NotFound` where there is none; `BadPath` for a URL of another sort.
+/// `NotFound` if there is none; `BadPath` for a URL with another scheme.
 pub fn resolve(name: &str) -> Result<Named> {
     #[cfg(feature = "posix")]
     if let Some(url) = PosixUrl::parse(name)? {
@@ -120,13 +122,13 @@ pub fn resolve(name: &str) -> Result<Named> {
         return Ok(Named::at(PathBuf::from(path.strip_prefix("//").unwrap_or(path))));
     }
     if name.starts_with("rados:") {
-        let message = "a pool on Ceph lies in no directory: `esker cont destroy` removes what is in it, and Ceph itself \
-                       looks for damage (`ceph health detail`)";
+        let message = "a pool on Ceph has no directory: `esker cont destroy` removes its containers, and Ceph itself \
+                       checks for damage (`ceph health detail`)";
         return Err(Error::new(ErrorKind::NotSupported, message));
     }
     if let Some((scheme, _)) = name.split_once(':') {
         let message = format!(
-            "`{scheme}:` is no URL of a pool in a directory: use `esker:/path` or `posix:/path`"
+            "`{scheme}:` is not the scheme of a pool in a directory: use `esker:/path` or `posix:/path`"
         );
         return Err(Error::new(ErrorKind::BadPath, message));
     }
@@ -137,17 +139,17 @@ pub fn resolve(name: &str) -> Result<Named> {
     found.map(Named::at).ok_or_else(|| unknown(name))
 }
 
-/// Directory of the pool of this machine that has this label, UUID or `esker:` URL.
+/// Directory of the native pool with this label, UUID or `esker:` URL.
 ///
 /// # Errors
-/// As [`resolve`]; `NotSupported` for a pool of files, which has nothing of what this is asked for.
+/// As [`resolve`]; `NotSupported` for a posix pool.
 pub fn find(name: &str) -> Result<PathBuf> {
     match resolve(name)? {
         Named::Native(path) => Ok(path),
         #[cfg(feature = "posix")]
         Named::Posix(_) => Err(Error::new(
             ErrorKind::NotSupported,
-            format!("{name} is a pool of files (posix): this is for pools of this machine only"),
+            format!("{name} is a posix pool: this operation needs a native pool"),
         )),
     }
 }
@@ -164,8 +166,8 @@ fn by_uuid(uuid: Uuid) -> Option<PathBuf> {
 
 fn by_label(name: &str) -> Option<PathBuf> {
     let plain = !name.is_empty() && !name.contains('/') && name != "." && name != "..";
-    let mut places = pool_directories().into_iter().map(|directory| directory.join(name));
-    places.find(|path| plain && is_pool(path))
+    let mut paths = pool_directories().into_iter().map(|directory| directory.join(name));
+    paths.find(|path| plain && is_pool(path))
 }
 
 fn is_pool(path: &Path) -> bool {
@@ -177,19 +179,19 @@ fn is_pool(path: &Path) -> bool {
 }
 
 fn unknown(name: &str) -> Error {
-    let places: Vec<String> =
+    let paths: Vec<String> =
         pool_directories().iter().map(|path| path.display().to_string()).collect();
     Error::new(
         ErrorKind::NotFound,
         format!(
-            "there is no pool {name} in {}: `esker pool list` shows those there are, {POOLS_VARIABLE} \
-             says where to look",
-            places.join(":")
+            "no pool {name} in {}: `esker pool list` lists the pools, {POOLS_VARIABLE} \
+             sets the directories to search",
+            paths.join(":")
         ),
     )
 }
 
-/// Opens the pool of this name.
+/// Opens the pool with this name.
 pub(crate) fn connect(name: &str, mode: OpenMode) -> Result<Arc<dyn Pool>> {
     #[cfg(feature = "memory")]
     if let Some(name) = name.strip_prefix("memory:") {

@@ -1,8 +1,8 @@
-//! How users name Key-Values and Arrays, by an object id or by a name of their own, and snapshots.
+//! Names of Key-Values, Arrays (an object id or a user-defined name) and snapshots.
 //!
-//! A name stands for the object whose 96 user bits are the first twelve bytes of its SHA-256, the first
-//! four (with the highest bit set, so that no number handed out to other objects is met) in `hi`, the
-//! other eight in `lo`, both big-endian. Any program can find the object by the same rule:
+//! A name refers to the object whose 96 user bits are the first twelve bytes of its SHA-256: the first four are in
+//! `hi`, with the highest bit set so that they do not collide with numbers reserved for other objects, the other
+//! eight in `lo`, both big-endian. Any program can find the object by the same rule:
 //!
 //! ```text
 //! digest = sha256(name); hi = be32(digest[0..4]) | 0x80000000; lo = be64(digest[4..12])
@@ -15,9 +15,8 @@ use sha2::{Digest, Sha256};
 const NAMED: u64 = 1 << 31;
 
 impl Container {
-    /// The object that `name` stands for. An id with a type and a class is taken as it is; user bits
-    /// alone, and names, get `otype` and `class` (one fitted to the pool where none is given). Nothing is
-    /// read or written.
+    /// The object that `name` refers to. An id with a type and a class is used as it is; user bits alone, and names,
+    /// are completed with `otype` and `class` (one adapted to the pool if it is `None`). Nothing is read or written.
     ///
     /// # Errors
     /// As [`Container::generate_oid`].
@@ -34,10 +33,10 @@ impl Container {
         }
     }
 
-    /// The snapshot of this name or epoch; of several of one name the last.
+    /// The snapshot with this name or epoch. If several have the name, the last.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`]; what the backend meets.
+    /// [`ErrorKind::NotFound`]; errors of the backend.
     pub async fn find_snapshot(&self, name: &str) -> Result<Epoch> {
         let all = self.snapshots().await?;
         let epoch = name.parse().ok().map(Epoch);
@@ -45,7 +44,7 @@ impl Container {
             |snapshot: &&SnapshotInfo| snapshot.name == name || epoch == Some(snapshot.epoch);
         all.iter().rev().find(is_it).map(|snapshot| snapshot.epoch).ok_or_else(|| {
             let message = format!(
-                "container {} has no snapshot {name:?}: `esker cont snapshot list` shows those there are",
+                "container {} has no snapshot {name:?}: `esker cont snapshot list` lists its snapshots",
                 self.info().label
             );
             Error::new(ErrorKind::NotFound, message)
@@ -74,14 +73,14 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_the_start_of_its_digest() {
-        // sha256("abc") begins ba7816bf 8f01cfea 414140de.
+    fn a_name_maps_to_the_start_of_its_digest() {
+        // sha256("abc") starts with ba7816bf 8f01cfea 414140de.
         assert_eq!(user_bits("abc"), ObjectId { hi: 0xba78_16bf, lo: 0x8f01_cfea_4141_40de });
         assert_eq!(user_bits("a").hi & NAMED, NAMED);
     }
 
     #[test]
-    fn ids_are_taken_as_they_are_and_completed_where_they_must() {
+    fn ids_are_used_as_they_are_and_completed_if_needed() {
         let container = container();
         let of = |name: &str| container.named_oid(name, ObjectType::KvHashed, None).unwrap();
         let named = of("index");

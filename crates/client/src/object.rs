@@ -1,4 +1,4 @@
-//! Objects: dkeys, under them akeys, under those single values or arrays.
+//! Objects: dkeys, which hold akeys, which hold single values or arrays.
 use crate::access::Access;
 use crate::container::Container;
 use crate::lease::Lease;
@@ -10,11 +10,10 @@ use esker_types::ops::{
 use esker_types::{Epoch, Error, ErrorKind, KeyBatch, ObjectId, Result};
 
 /// An object of a container, by its id. It exists while it has a key.
-///
-/// Every operation fails with [`ErrorKind::NoHandle`] on a closed container, and with
-/// [`ErrorKind::NoPermission`] on a transaction that is over. Keys are byte strings of 1 to
-/// [`esker_types::limits::KEY_MAX`] bytes, or 8 bytes in the machine's order where the object's type
-/// has integer keys; others are refused with [`ErrorKind::Invalid`] or [`ErrorKind::KeyTooBig`].
+/// Every operation fails with [`ErrorKind::NoHandle`] on a closed container and with [`ErrorKind::NoPermission`] on a
+/// transaction that has ended. Keys are byte strings of 1 to [`esker_types::limits::KEY_MAX`] bytes, or 8 bytes in
+/// the machine's byte order if the object's type has integer keys; others fail with [`ErrorKind::Invalid`] or
+/// [`ErrorKind::KeyTooBig`].
 #[derive(Clone)]
 pub struct Object {
     container: Container,
@@ -27,7 +26,7 @@ impl Object {
         Self { container, oid, writable: true }
     }
 
-    /// The same object, refusing every write with [`ErrorKind::NoPermission`].
+    /// The same object, but every write fails with [`ErrorKind::NoPermission`].
     #[must_use]
     pub fn read_only(self) -> Self {
         Self { writable: false, ..self }
@@ -39,19 +38,19 @@ impl Object {
         self.oid
     }
 
-    /// The container it is in.
+    /// The container it belongs to.
     #[must_use]
     pub fn container(&self) -> &Container {
         &self.container
     }
 
-    /// Reads akeys of a dkey, of one consistent state. What is missing is no error: see [`Fetch`].
-    /// `cond` is [`Cond::DKEY_FETCH`] or none; [`Cond::AKEY_FETCH`] stands in each [`Fetch`].
+    /// Reads akeys of a dkey from one consistent state. A missing akey is not an error: see [`Fetch`]. `cond` is
+    /// [`Cond::DKEY_FETCH`] or none; [`Cond::AKEY_FETCH`] is given in each [`Fetch`].
     ///
     /// # Errors
-    /// [`ErrorKind::RecordTooBig`] where a sink is too short (the size is in the reply and in the
-    /// error), [`ErrorKind::NotFound`] where a condition fails. A single value asked of an array, or
-    /// an array of a single value, is missing.
+    /// [`ErrorKind::RecordTooBig`] if a sink is too short (the size is in the reply and in the error),
+    /// [`ErrorKind::NotFound`] if a condition fails. An akey that holds the other kind of value is reported as
+    /// missing.
     pub async fn fetch<'b>(
         &self,
         dkey: &[u8],
@@ -65,8 +64,8 @@ impl Object {
         opened.fetch(self.oid, &mut dkeys, reading.at()).await
     }
 
-    /// The single value of an akey, or one extent of its array, where it lies; `None` where it is not
-    /// there or cannot be used in place.
+    /// The single value of an akey, or one extent of its array, in place; `None` if it is missing or cannot be used
+    /// in place.
     pub(crate) async fn view(
         &self,
         key: AkeyRef<'_>,
@@ -79,14 +78,14 @@ impl Object {
         Ok(found.map(View::in_place))
     }
 
-    /// Writes akeys of a dkey, all or none. `cond` is [`Cond::DKEY_INSERT`], [`Cond::DKEY_UPDATE`]
-    /// or none; conditions on akeys stand in each [`Update`].
+    /// Writes akeys of a dkey, all or none. `cond` is [`Cond::DKEY_INSERT`], [`Cond::DKEY_UPDATE`] or none;
+    /// conditions on akeys are given in each [`Update`].
     ///
     /// # Errors
-    /// [`ErrorKind::Exists`] or [`ErrorKind::NotFound`] where a condition fails, [`ErrorKind::Invalid`]
-    /// where buffers do not match extents or the record size differs from the stored one,
-    /// [`ErrorKind::NoPermission`] where an akey holds the other kind of value,
-    /// [`ErrorKind::NoSpace`]. In a transaction those that depend on the state come with the commit.
+    /// [`ErrorKind::Exists`] or [`ErrorKind::NotFound`] if a condition fails, [`ErrorKind::Invalid`] if buffers do
+    /// not match extents or the record size differs from the stored one, [`ErrorKind::NoPermission`] if an akey holds
+    /// the other kind of value, [`ErrorKind::NoSpace`]. In a transaction, the commit reports errors that depend on
+    /// the state.
     pub async fn update(
         &self,
         dkey: &[u8],
@@ -97,26 +96,26 @@ impl Object {
         self.write(WriteOp::Update { dkey, cond, updates }, access).await
     }
 
-    /// Removes everything of the object. `cond` is [`Cond::PUNCH`] or none.
+    /// Removes the object with all its keys. `cond` is [`Cond::PUNCH`] or none.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] where the condition fails.
+    /// [`ErrorKind::NotFound`] if the condition fails.
     pub async fn punch(&self, cond: Cond, access: Access<'_>) -> Result<()> {
         self.write(WriteOp::PunchObject { cond }, access).await
     }
 
-    /// Removes everything under a dkey. `cond` is [`Cond::PUNCH`] or none.
+    /// Removes a dkey with all its akeys. `cond` is [`Cond::PUNCH`] or none.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] where the condition fails.
+    /// [`ErrorKind::NotFound`] if the condition fails.
     pub async fn punch_dkey(&self, dkey: &[u8], cond: Cond, access: Access<'_>) -> Result<()> {
         self.write(WriteOp::PunchDkey { dkey, cond }, access).await
     }
 
-    /// Removes akeys of a dkey. With [`Cond::PUNCH`] all of them must exist, or none is removed.
+    /// Removes akeys of a dkey. With [`Cond::PUNCH`], all of them must exist or none is removed.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] where the condition fails.
+    /// [`ErrorKind::NotFound`] if the condition fails.
     pub async fn punch_akeys(
         &self,
         dkey: &[u8],
@@ -127,10 +126,10 @@ impl Object {
         self.write(WriteOp::PunchAkeys { dkey, akeys, cond }, access).await
     }
 
-    /// Next dkeys after `anchor`, which moves on. Target by target, sorted in each.
+    /// The next dkeys after `anchor`, which is advanced: target by target, sorted within each.
     ///
     /// # Errors
-    /// What the backend meets.
+    /// Errors of the backend.
     pub async fn list_dkeys(
         &self,
         anchor: &mut Anchor,
@@ -140,10 +139,10 @@ impl Object {
         self.list_keys(KeyScope::Dkeys, anchor, limit, access).await
     }
 
-    /// Next akeys of a dkey after `anchor`, which moves on, sorted.
+    /// The next akeys of a dkey after `anchor`, which is advanced, sorted.
     ///
     /// # Errors
-    /// What the backend meets.
+    /// Errors of the backend.
     pub async fn list_akeys(
         &self,
         dkey: &[u8],
@@ -166,11 +165,11 @@ impl Object {
         opened.list_keys(self.oid, scope, anchor, limit, reading.at()).await
     }
 
-    /// At most `entries` stored extents of an array akey after `anchor`, which moves on, in order of
-    /// their records. How runs of records are cut into extents is up to the backend.
+    /// At most `entries` stored extents of an array akey after `anchor`, which is advanced, in the order of their
+    /// records. How the backend splits runs of records into extents is unspecified.
     ///
     /// # Errors
-    /// What the backend meets.
+    /// Errors of the backend.
     pub async fn list_extents(
         &self,
         key: AkeyRef<'_>,
@@ -183,10 +182,10 @@ impl Object {
         opened.list_extents(self.oid, key, anchor, entries, reading.at()).await
     }
 
-    /// The smallest or largest dkey, akey or extent; `None` where there is nothing.
+    /// The smallest or largest dkey, akey or extent; `None` if there is none.
     ///
     /// # Errors
-    /// What the backend meets.
+    /// Errors of the backend.
     pub async fn query_key(
         &self,
         query: KeyQuery<'_>,
@@ -197,16 +196,16 @@ impl Object {
         opened.query_key(self.oid, query, reading.at()).await
     }
 
-    /// When it was last changed, as far as what exists of it tells; zero where nothing does.
+    /// The epoch of its last modification, as far as its existing keys tell; zero if it has none.
     ///
     /// # Errors
-    /// What the backend meets.
+    /// Errors of the backend.
     pub async fn epoch(&self, access: Access<'_>) -> Result<Epoch> {
         let reading = access.reading(&self.container)?;
         self.container.opened()?.object_epoch(self.oid, reading.at()).await
     }
 
-    /// Reads akeys of several dkeys; those of one dkey are read from one consistent state.
+    /// Reads akeys of several dkeys. Each dkey is read from one consistent state.
     ///
     /// # Errors
     /// As [`Object::fetch`].
@@ -219,33 +218,34 @@ impl Object {
         self.container.opened()?.fetch(self.oid, dkeys, reading.at()).await
     }
 
-    /// Takes a lease: declares that this process uses the object, until the [`Lease`] ends. Nothing is read: to be
-    /// sure that the object still exists, look after this call.
+    /// Takes a lease: declares that this process uses the object until the [`Lease`] ends. Nothing is read; to make
+    /// sure that the object still exists, check after this call.
     ///
     /// # Errors
-    /// What the backend meets.
+    /// Errors of the backend.
     pub async fn lease(&self) -> Result<Lease> {
         self.container.opened()?;
         Lease::take(self.container.clone(), self.oid).await
     }
 
-    /// Leaves its removal to the last process with a lease, this one included. False where there is none: the caller
-    /// removes it ([`Object::punch`]). Call it when no name leads to the object any more, so that whoever takes a
-    /// lease from now on finds that out and ends it.
+    /// Leaves the removal of the object to the last process with a lease, this one included. False if no process has
+    /// one: then the caller removes the object ([`Object::punch`]). Call it when no directory entry refers to the
+    /// object any more, so that processes which take a lease later notice that and end it.
     ///
-    /// Where the last one with a lease is killed, nobody is told: whoever cleans up later asks this again.
+    /// If the last process with a lease is killed, the object stays until a cleanup calls this again.
     ///
     /// # Errors
-    /// What the backend meets.
+    /// Errors of the backend.
     pub async fn unlink_on_last_close(&self) -> Result<bool> {
         self.container.opened()?.unlink_on_last_close(self.oid).await
     }
 
-    /// Notes that a lock file of it ([`crate::lock_file`]) is about to be made, or has been removed. A process that has
-    /// such a file open, with a shared lock on [`crate::PRESENCE`], uses the object as if it had a lease.
+    /// Records that a lock file of the object ([`crate::lock_file`]) is about to be created, or was removed. A
+    /// process that has such a file open, with a shared lock on [`crate::PRESENCE`], uses the object as if it had a
+    /// lease.
     ///
     /// # Errors
-    /// What the backend meets.
+    /// Errors of the backend.
     pub async fn note_lock_file(&self, made: bool) -> Result<()> {
         self.container.opened()?.note_lock_file(self.oid, made).await
     }
@@ -260,7 +260,7 @@ impl Object {
             true => Ok(()),
             false => Err(Error::new(
                 ErrorKind::NoPermission,
-                format!("object {} is open for reading only", self.oid),
+                format!("object {} is open read-only", self.oid),
             )),
         }
     }

@@ -1,9 +1,10 @@
-//! Making object ids.
+//! Generating object ids.
 use crate::container::Container;
 use esker_types::{ObjectClass, ObjectId, ObjectType, Result};
 
-/// An object id to be made: [`Container::new_oid`] begins one, [`NewOid::generate`] or [`NewOid::allocate`] ends it.
-#[must_use = "nothing is made before `generate` or `allocate`"]
+/// Builder of an object id: [`Container::new_oid`] starts one, [`NewOid::generate`] or [`NewOid::allocate`] finishes
+/// it.
+#[must_use = "no id is made before `generate` or `allocate`"]
 #[derive(Clone, Copy)]
 pub struct NewOid<'c> {
     container: &'c Container,
@@ -13,24 +14,24 @@ pub struct NewOid<'c> {
 }
 
 impl Container {
-    /// Begins an object id of this type. Its class is fitted to the pool by DAOS's rules unless one is given.
+    /// Starts an object id of this type. Unless a class is given, DAOS's rules select one that fits the pool.
     pub fn new_oid(&self, otype: ObjectType) -> NewOid<'_> {
         NewOid { container: self, otype, class: None, hints: 0 }
     }
 }
 
 impl NewOid<'_> {
-    /// With an object class: how many targets the object is distributed over.
+    /// Sets the object class, which determines how many targets the object is distributed over.
     pub fn class(self, class: ObjectClass) -> Self {
         Self { class: Some(class), ..self }
     }
 
-    /// With hints for the choice of a class (DAOS: `DAOS_OCH_*`).
+    /// Sets hints for the selection of a class (DAOS: `DAOS_OCH_*`).
     pub fn hints(self, hints: u32) -> Self {
         Self { hints, ..self }
     }
 
-    /// The id with a number of the caller's, who makes sure that no two objects of the container share one.
+    /// The id with the caller's number. The caller makes sure that no two objects of the container share a number.
     ///
     /// # Errors
     /// As [`Container::generate_oid`].
@@ -38,7 +39,7 @@ impl NewOid<'_> {
         self.container.generate_oid(0, number, self.otype, self.class, self.hints)
     }
 
-    /// The id with the next number that no other client of the container has.
+    /// The id with a number that no other client of the container gets.
     ///
     /// # Errors
     /// As [`Container::generate_oid`] and [`Container::allocate_oids`].

@@ -1,4 +1,4 @@
-//! Pools: where containers live.
+//! Pools, which hold containers.
 use crate::attributes::{self, Attributes};
 use crate::container::Container;
 use esker_backend::{self as backend, Capabilities, NewContainer};
@@ -6,7 +6,7 @@ use esker_types::info::{ContainerInfo, ContainerRef, OpenMode, PoolInfo};
 use esker_types::{Error, ErrorKind, Result, check_label};
 use std::sync::Arc;
 
-/// A pool that is open. Clones are cheap and share it.
+/// An open pool. Clones are cheap and share it.
 #[derive(Clone)]
 pub struct Pool {
     backend: Arc<dyn backend::Pool>,
@@ -14,28 +14,27 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// A pool on any backend.
+    /// Wraps a pool of any backend.
     #[must_use]
     pub fn from_backend(backend: Arc<dyn backend::Pool>, mode: OpenMode) -> Self {
         Self { backend, mode }
     }
 
-    /// Opens the pool of this label, UUID or URL (see [`crate::names`]).
+    /// Opens the pool with this label, UUID or URL (see [`crate::names`]).
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] where there is none, [`ErrorKind::Busy`] where exclusive use stands
-    /// against it.
+    /// [`ErrorKind::NotFound`] if there is none, [`ErrorKind::Busy`] if exclusive use conflicts.
     pub fn connect(name: &str, mode: OpenMode) -> Result<Self> {
         Ok(Self::from_backend(crate::names::connect(name, mode)?, mode))
     }
 
-    /// What the backend can do.
+    /// Capabilities of the backend.
     #[must_use]
     pub fn capabilities(&self) -> Capabilities {
         self.backend.capabilities()
     }
 
-    /// The backend itself.
+    /// The backend's pool.
     #[must_use]
     pub fn backend(&self) -> &Arc<dyn backend::Pool> {
         &self.backend
@@ -50,27 +49,27 @@ impl Pool {
     /// Name, space and state.
     ///
     /// # Errors
-    /// What the backend meets.
+    /// Errors of the backend.
     pub async fn info(&self) -> Result<PoolInfo> {
         self.backend.info().await
     }
 
-    /// Makes a container.
+    /// Creates a container.
     ///
     /// # Errors
-    /// [`ErrorKind::Exists`] where the label or UUID is taken, [`ErrorKind::Invalid`] for a label that
-    /// [`check_label`] refuses, [`ErrorKind::NoPermission`] on a pool open for reading only.
+    /// [`ErrorKind::Exists`] if the label or UUID is in use, [`ErrorKind::Invalid`] for a label that [`check_label`]
+    /// rejects, [`ErrorKind::NoPermission`] if the pool is open read-only.
     pub async fn create_container(&self, new: &NewContainer<'_>) -> Result<ContainerInfo> {
         self.check_writable("create a container")?;
         new.label.map_or(Ok(()), check_label)?;
         self.backend.create_container(new).await
     }
 
-    /// Opens a container by its label or the text of its UUID.
+    /// Opens a container by its label or UUID.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`]; [`ErrorKind::Busy`] where exclusive use stands against it;
-    /// [`ErrorKind::NoPermission`] for writing on a pool open for reading only.
+    /// [`ErrorKind::NotFound`]; [`ErrorKind::Busy`] if exclusive use conflicts; [`ErrorKind::NoPermission`] for
+    /// writing if the pool is open read-only.
     pub async fn open_container(&self, name: &str, mode: OpenMode) -> Result<Container> {
         if mode != OpenMode::ReadOnly {
             self.check_writable("open a container for writing")?;
@@ -81,11 +80,11 @@ impl Pool {
         }
     }
 
-    /// Removes a container, by label or UUID, with all its objects.
+    /// Destroys a container, given by its label or UUID, with all its objects.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`]; [`ErrorKind::Busy`] where it is open and `force` is not set;
-    /// [`ErrorKind::NoPermission`] on a pool open for reading only.
+    /// [`ErrorKind::NotFound`]; [`ErrorKind::Busy`] if it is open and `force` is false; [`ErrorKind::NoPermission`]
+    /// if the pool is open read-only.
     pub async fn destroy_container(&self, name: &str, force: bool) -> Result<()> {
         self.check_writable("destroy a container")?;
         match self.backend.destroy_container(ContainerRef::parse(name), force).await {
@@ -94,32 +93,34 @@ impl Pool {
         }
     }
 
-    /// What a backend said of a container; where there is none, with the name of the pool and what helps.
+    /// The backend's result for a container. If the container does not exist, the message names the pool and a
+    /// remedy.
     async fn about(&self, name: &str, error: Error) -> Error {
         if error.kind() != ErrorKind::NotFound {
             return error;
         }
         let pool = self.info().await.map_or_else(|_| String::new(), |info| info.label);
-        let message =
-            format!("pool {pool} has no container {name:?}: `esker cont list` shows those it has");
+        let message = format!(
+            "pool {pool} has no container {name:?}: `esker cont list` lists its containers"
+        );
         Error::new(ErrorKind::NotFound, message)
     }
 
-    /// All containers, by label.
+    /// All containers, sorted by label.
     ///
     /// # Errors
-    /// What the backend meets.
+    /// Errors of the backend.
     pub async fn containers(&self) -> Result<Vec<ContainerInfo>> {
         self.backend.list_containers().await
     }
 
-    /// The attributes users keep with the pool.
+    /// The user attributes of the pool.
     #[must_use]
     pub fn attributes(&self) -> Attributes {
         self.metadata(attributes::USER)
     }
 
-    /// The properties kept with the pool.
+    /// The properties of the pool.
     #[must_use]
     pub fn properties(&self) -> Attributes {
         self.metadata(attributes::PROPERTY)
@@ -133,7 +134,7 @@ impl Pool {
         match self.mode {
             OpenMode::ReadOnly => Err(Error::new(
                 ErrorKind::NoPermission,
-                format!("cannot {doing}: the pool is open for reading only"),
+                format!("cannot {doing}: the pool is open read-only"),
             )),
             _ => Ok(()),
         }

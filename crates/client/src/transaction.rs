@@ -1,4 +1,4 @@
-//! Transactions: writes that wait for one commit, reads that are proven unchanged at it.
+//! Transactions: buffered writes and verified reads that commit together.
 
 use crate::access::Reading;
 use crate::container::Container;
@@ -7,38 +7,36 @@ use esker_types::ops::{Change, ReadTokens, View, Write};
 use esker_types::{Epoch, Error, ErrorKind, Result};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A transaction over objects of one container. Give it to operations as
-/// [`crate::Access::Tx`].
+/// A transaction over objects of one container. Pass it to operations as [`crate::Access::Tx`].
 ///
-/// Writes are kept in memory, in order, and take effect together at the commit. Reads see what is
-/// committed (or the snapshot of the transaction), never its own writes; the commit fails with
-/// [`ErrorKind::TxRestart`] where anything read has changed since. Then [`Transaction::restart`], and
-/// all operations once more. A transaction dropped without a commit does nothing.
+/// Writes are buffered in memory, in order, and take effect together at the commit. Reads see the committed state (or
+/// the snapshot of the transaction), never the transaction's own writes. The commit fails with
+/// [`ErrorKind::TxRestart`] if anything read has changed since. Then call [`Transaction::restart`] and repeat all
+/// operations. Dropping a transaction without a commit discards it.
 pub struct Transaction {
     container: Container,
     view: View,
     writable: bool,
-    state: Mutex<State>,
+    state: Mutex<TransactionState>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+enum TransactionPhase {
     Open,
     Committing,
     Committed,
-    /// A commit failed, or nobody waited for its end; [`Transaction::restart`] and
-    /// [`Transaction::abort`] are allowed.
+    /// A commit failed, or its future was dropped; [`Transaction::restart`] and [`Transaction::abort`] are allowed.
     Failed,
     Aborted,
 }
 
-struct State {
-    phase: Phase,
+struct TransactionState {
+    phase: TransactionPhase,
     epoch: Option<Epoch>,
     attempt: Arc<Attempt>,
 }
 
-/// What was done since the transaction was opened or restarted.
+/// The reads and writes since the transaction was opened or restarted.
 #[derive(Default)]
 pub(crate) struct Attempt {
     tokens: ReadTokens,
@@ -61,45 +59,46 @@ impl Transaction {
             View::Latest => None,
             View::Snapshot(epoch) => Some(epoch),
         };
-        let state = State { phase: Phase::Open, epoch, attempt: Arc::default() };
+        let state =
+            TransactionState { phase: TransactionPhase::Open, epoch, attempt: Arc::default() };
         Self { container, view, writable, state: Mutex::new(state) }
     }
 
-    /// The container it works on.
+    /// The container it belongs to.
     #[must_use]
     pub fn container(&self) -> &Container {
         &self.container
     }
 
-    /// The epoch of its writes once it is committed, or of the snapshot it reads. `None` before the
-    /// commit, and for one that wrote nothing.
+    /// The epoch of its writes once it is committed, or of the snapshot it reads. `None` before the commit, and if it
+    /// wrote nothing.
     #[must_use]
     pub fn epoch(&self) -> Option<Epoch> {
         self.state().epoch
     }
 
-    /// True as long as it takes operations: neither committed nor aborted, and no commit has failed.
+    /// True while it accepts operations: it is neither committed nor aborted, and no commit has failed.
     #[must_use]
     pub fn is_open(&self) -> bool {
-        self.state().phase == Phase::Open
+        self.state().phase == TransactionPhase::Open
     }
 
-    /// Makes all writes take effect, after proving that all reads still hold. Without either it
-    /// only ends the transaction.
+    /// Applies all writes, after verifying that all reads still hold. Without reads and writes it only ends the
+    /// transaction.
     ///
     /// # Errors
-    /// [`ErrorKind::TxRestart`] on a conflict; [`ErrorKind::Already`] where it is committed;
-    /// [`ErrorKind::NoPermission`] where it was aborted or its last commit failed; what a write
-    /// meets, its conditions included. After a failure nothing was changed.
+    /// [`ErrorKind::TxRestart`] on a conflict; [`ErrorKind::Already`] if it is committed; [`ErrorKind::NoPermission`]
+    /// if it was aborted or its last commit failed; errors of the writes, including their conditions. If it fails,
+    /// nothing has changed.
     ///
-    /// Where the future is dropped before it is done, the writes take effect as a whole or not at all,
-    /// and which is not known here: look, then [`Transaction::restart`] or [`Transaction::abort`].
+    /// If the future is dropped before it is done, the writes take effect as a whole or not at all, and the caller
+    /// cannot tell which: read the data, then call [`Transaction::restart`] or [`Transaction::abort`].
     pub async fn commit(&self) -> Result<()> {
         let attempt = self.begin_commit()?;
-        let _unless_done = FailsUnlessDone(self);
+        let _guard = CommitGuard(self);
         let epoch = self.try_commit(&attempt).await?;
         let mut state = self.state();
-        state.phase = Phase::Committed;
+        state.phase = TransactionPhase::Committed;
         state.epoch = state.epoch.or(epoch);
         Ok(())
     }
@@ -107,17 +106,17 @@ impl Transaction {
     fn begin_commit(&self) -> Result<Arc<Attempt>> {
         let mut state = self.state();
         match state.phase {
-            Phase::Open => {
-                state.phase = Phase::Committing;
+            TransactionPhase::Open => {
+                state.phase = TransactionPhase::Committing;
                 Ok(Arc::clone(&state.attempt))
             }
-            Phase::Committed | Phase::Committing => Err(already("committed")),
-            Phase::Aborted => Err(refused("it was aborted")),
-            Phase::Failed => Err(refused("its commit failed: restart or abort it")),
+            TransactionPhase::Committed | TransactionPhase::Committing => Err(already("committed")),
+            TransactionPhase::Aborted => Err(refused("it was aborted")),
+            TransactionPhase::Failed => Err(refused("its commit failed: restart or abort it")),
         }
     }
 
-    /// The epoch of the writes, where there were any.
+    /// The epoch of the writes, if there were any.
     async fn try_commit(&self, attempt: &Attempt) -> Result<Option<Epoch>> {
         let buffer = std::mem::take(&mut *attempt.writes());
         let has_reads = self.view == View::Latest && !attempt.tokens.is_empty();
@@ -135,47 +134,49 @@ impl Transaction {
     /// Ends the transaction without any effect.
     ///
     /// # Errors
-    /// [`ErrorKind::Already`] where it was aborted, [`ErrorKind::NoPermission`] where it is committed.
+    /// [`ErrorKind::Already`] if it was aborted, [`ErrorKind::NoPermission`] if it is committed.
     pub fn abort(&self) -> Result<()> {
         let mut state = self.state();
         match state.phase {
-            Phase::Open | Phase::Failed => {
-                state.phase = Phase::Aborted;
+            TransactionPhase::Open | TransactionPhase::Failed => {
+                state.phase = TransactionPhase::Aborted;
                 state.attempt = Arc::default();
                 Ok(())
             }
-            Phase::Aborted => Err(already("aborted")),
-            Phase::Committed | Phase::Committing => Err(refused("it is committed")),
+            TransactionPhase::Aborted => Err(already("aborted")),
+            TransactionPhase::Committed | TransactionPhase::Committing => {
+                Err(refused("it is committed"))
+            }
         }
     }
 
-    /// Begins anew after a failed commit: reads and writes are forgotten.
+    /// Starts again after a failed commit: previous reads and writes are discarded.
     ///
     /// # Errors
     /// [`ErrorKind::NoPermission`] in any other state.
     pub fn restart(&self) -> Result<()> {
         let mut state = self.state();
         match state.phase {
-            Phase::Failed => {
-                state.phase = Phase::Open;
+            TransactionPhase::Failed => {
+                state.phase = TransactionPhase::Open;
                 state.attempt = Arc::default();
                 Ok(())
             }
-            _ => Err(refused("only one whose commit failed can be restarted")),
+            _ => Err(refused("only a transaction whose commit failed can be restarted")),
         }
     }
 
-    /// How a read in this transaction is done.
+    /// The view for a read in this transaction, and the attempt that records it.
     pub(crate) fn reading(&self, container: &Container) -> Result<Reading> {
         let attempt = self.open_attempt(container)?;
         let attempt = (self.view == View::Latest).then_some(attempt);
         Ok(Reading { view: self.view, attempt })
     }
 
-    /// Keeps copies of `writes` for the commit: all of them or none.
+    /// Copies `writes` to the buffer for the commit, all or none.
     pub(crate) fn buffer(&self, container: &Container, writes: &[Write<'_>]) -> Result<()> {
         if !self.writable {
-            return Err(refused("it only reads"));
+            return Err(refused("it is read-only"));
         }
         self.open_attempt(container)?.writes().add(writes)
     }
@@ -189,32 +190,32 @@ impl Transaction {
         }
         let state = self.state();
         match state.phase {
-            Phase::Open => Ok(Arc::clone(&state.attempt)),
-            _ => Err(refused("it is over")),
+            TransactionPhase::Open => Ok(Arc::clone(&state.attempt)),
+            _ => Err(refused("it has ended")),
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, TransactionState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A commit under way: whatever ends it before it is done, an error, a panic or nobody waiting for it
-/// any more, leaves a transaction that can be restarted.
-struct FailsUnlessDone<'t>(&'t Transaction);
+/// A commit in progress: if it ends early, because of an error, a panic or a dropped future, the transaction can be
+/// restarted.
+struct CommitGuard<'t>(&'t Transaction);
 
-impl Drop for FailsUnlessDone<'_> {
+impl Drop for CommitGuard<'_> {
     fn drop(&mut self) {
         let mut state = self.0.state();
-        if state.phase == Phase::Committing {
-            state.phase = Phase::Failed;
+        if state.phase == TransactionPhase::Committing {
+            state.phase = TransactionPhase::Failed;
         }
     }
 }
 
 #[cold]
 fn already(what: &str) -> Error {
-    Error::new(ErrorKind::Already, format!("the transaction was {what} before"))
+    Error::new(ErrorKind::Already, format!("the transaction was already {what}"))
 }
 
 #[cold]

@@ -1,48 +1,48 @@
-//! Values used where they lie.
+//! Views: values used in place.
 use bytes::Bytes;
 use esker_types::{Error, ErrorKind};
 use std::fmt;
 use std::ops::Deref;
 
-/// The bytes of a value as it was when this was made. They never change: not where the value is
-/// overwritten or removed, nor where the container or the pool is closed.
+/// The bytes of a value at the time the view was made. They never change, even if the value is overwritten or
+/// removed, or the container or pool is closed.
 ///
-/// Where the value lies in one piece in a pool in memory, they are the stored bytes themselves, compared with
-/// their checksums once. Their segment is not used again as long as this lives, in this process or in a
-/// child made by fork; so views are for a while, and a process has at most
-/// [`esker_types::limits::VIEWS_MAX`]. Else they are a copy.
-pub struct View(Kept);
+/// If the value is contiguous and in a pool in memory, these are the stored bytes themselves, verified against their
+/// checksums once. Their segment is not reused while the view exists, in this process or in a child made by fork; so
+/// views should be short-lived, and a process has at most [`esker_types::limits::VIEWS_MAX`] of them. Otherwise they
+/// are a copy.
+pub struct View(Content);
 
-enum Kept {
+enum Content {
     InPlace(Bytes),
     Copied(Vec<u8>),
 }
 
 impl View {
     pub(crate) fn in_place(bytes: Bytes) -> Self {
-        Self(Kept::InPlace(bytes))
+        Self(Content::InPlace(bytes))
     }
 
-    /// A view of bytes that are its own.
+    /// A view that owns its bytes.
     #[must_use]
     pub fn of(bytes: Vec<u8>) -> Self {
-        Self(Kept::Copied(bytes))
+        Self(Content::Copied(bytes))
     }
 
-    /// The answer to who wants no copy, where nothing else can be had.
+    /// The error for callers that accept no copy, if the value cannot be used in place.
     #[must_use]
     pub fn refused() -> Error {
         Error::new(
             ErrorKind::NotSupported,
-            "it cannot be used where it lies: for that it must be in a pool in memory, longer than 1024 \
+            "the value cannot be used in place: for that it must be in a pool in memory, longer than 1024 \
              bytes, and written in one piece of at most 4 MiB; allow a copy",
         )
     }
 
-    /// True where the bytes are a copy, and keep nothing in the pool from being used again.
+    /// True if the bytes are a copy, which keeps no segment of the pool in use.
     #[must_use]
     pub fn is_copy(&self) -> bool {
-        matches!(self.0, Kept::Copied(_))
+        matches!(self.0, Content::Copied(_))
     }
 }
 
@@ -51,8 +51,8 @@ impl Deref for View {
 
     fn deref(&self) -> &[u8] {
         match &self.0 {
-            Kept::InPlace(bytes) => bytes,
-            Kept::Copied(bytes) => bytes,
+            Content::InPlace(bytes) => bytes,
+            Content::Copied(bytes) => bytes,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Local calls copy nothing, allocate nothing, and are ready at the first poll.
+//! Local calls neither copy nor allocate, and are ready at the first poll.
 #![allow(unsafe_code)]
 use esker::types::info::OpenMode;
 use esker::types::ops::{Cond, Sink, Source};
@@ -16,33 +16,33 @@ thread_local! {
     static COUNTED: Cell<u64> = const { Cell::new(0) };
 }
 
-/// The system's allocator, with a count of what each thread asks it for.
+/// The system's allocator, counting the allocations of each thread.
 struct Counting;
 
-// SAFETY: all work is the system allocator's.
+// SAFETY: every method forwards to the system allocator.
 unsafe impl GlobalAlloc for Counting {
-    // SAFETY: as the trait demands of its caller.
+    // SAFETY: the caller upholds the trait's contract.
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         COUNTED.with(|count| count.set(count.get() + 1));
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller upholds the contract.
         unsafe { System.alloc(layout) }
     }
 
-    // SAFETY: as the trait demands of its caller.
-    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
-        // SAFETY: as the caller promises.
-        unsafe { System.dealloc(place, layout) }
+    // SAFETY: the caller upholds the trait's contract.
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller upholds the contract.
+        unsafe { System.dealloc(pointer, layout) }
     }
 }
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Times each operation is repeated: what only the first ones allocate (reader slots, segments) does not count.
+/// Repetitions of each operation. One-time allocations by the first calls (reader slots, segments) do not count.
 const WARM_UP: usize = 200;
 const ROUNDS: u64 = 1000;
 
-/// Allocations of an operation, over [`ROUNDS`] of them; each must be ready at its first poll.
+/// Allocations of an operation over [`ROUNDS`] repetitions; each must be ready at its first poll.
 fn allocations<F: Future>(mut begin: impl FnMut() -> F) -> u64 {
     let mut once = || match pin!(begin()).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(_) => {}
@@ -54,7 +54,7 @@ fn allocations<F: Future>(mut begin: impl FnMut() -> F) -> u64 {
     COUNTED.get() - before
 }
 
-/// A pool in memory of this test's own, removed when it ends.
+/// A pool in memory for one test, removed when the test ends.
 struct Tank {
     folder: PathBuf,
     container: Container,
@@ -98,15 +98,15 @@ fn local_calls_allocate_nothing() {
         let mut buffer = [0; 64];
         kv.read(b"key", Sink::One(&mut buffer), Access::Latest).await
     });
-    assert_eq!(count, 0, "allocations of {ROUNDS} gets");
+    assert_eq!(count, 0, "{ROUNDS} gets allocated");
     let count = allocations(|| async {
         let mut cells = [0; 16 << 10];
         array.read(&range, Sink::One(&mut cells), Access::Latest).await
     });
-    assert_eq!(count, 0, "allocations of {ROUNDS} reads of an array");
+    assert_eq!(count, 0, "{ROUNDS} reads of an array allocated");
     let count = allocations(|| kv.put(b"key", &small, Cond::NONE, Access::Latest));
-    assert_eq!(count, 0, "allocations of {ROUNDS} puts");
+    assert_eq!(count, 0, "{ROUNDS} puts allocated");
     let count = allocations(|| array.write(&range, Source::One(&large), Access::Latest));
-    // Each new segment costs a few.
+    // Each new segment costs a few allocations.
     assert!(count < ROUNDS / 10, "{count} allocations of {ROUNDS} writes of an array");
 }

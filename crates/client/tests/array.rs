@@ -1,4 +1,4 @@
-//! Arrays: every line of the semantics that speaks of them.
+//! Arrays: one test for each documented rule.
 use esker::types::info::OpenMode;
 use esker::types::ops::{AkeyRef, Anchor, Cond, Fetch, ListLimit, Sink, Source, Update, Value};
 use esker::types::{ErrorKind, Extent, ObjectId, ObjectType, Result};
@@ -52,7 +52,7 @@ fn kind<T>(result: Result<T>) -> Option<ErrorKind> {
 }
 
 #[test]
-fn any_array_type_is_created_but_only_one_opened() {
+fn all_array_types_can_be_created_but_only_one_opened() {
     let container = container();
     for code in 0..=14 {
         let otype = ObjectType::from_code(code).unwrap();
@@ -68,7 +68,7 @@ fn any_array_type_is_created_but_only_one_opened() {
 }
 
 #[test]
-fn an_array_is_created_once() {
+fn creating_an_existing_array_fails() {
     let container = container();
     let oid = oid(&container, ObjectType::Array);
     assert_eq!(kind(container.open_array(oid, Access::Latest).wait()), Some(ErrorKind::NotFound));
@@ -96,7 +96,7 @@ fn sizes_of_zero_are_refused() {
 }
 
 #[test]
-fn attributes_are_stored_as_daos_does() {
+fn attributes_are_stored_as_in_daos() {
     let container = container();
     let array = array(&container);
     let mut stored = [0; 24];
@@ -109,7 +109,7 @@ fn attributes_are_stored_as_daos_does() {
 }
 
 #[test]
-fn other_content_is_not_taken_for_attributes() {
+fn other_content_is_not_mistaken_for_attributes() {
     let container = container();
     let oid = oid(&container, ObjectType::Array);
     let object = container.object(oid);
@@ -125,7 +125,7 @@ fn other_content_is_not_taken_for_attributes() {
 }
 
 #[test]
-fn cells_lie_where_daos_puts_them() {
+fn cells_are_stored_where_daos_stores_them() {
     let container = container();
     let array = array(&container);
     write(&array, 18, b"aabbccdd");
@@ -146,7 +146,7 @@ fn cells_lie_where_daos_puts_them() {
 }
 
 #[test]
-fn ranges_and_buffers_are_cut_anyhow() {
+fn ranges_and_buffers_may_be_split_arbitrarily() {
     let container = container();
     let array = array(&container);
     let data: Vec<u8> = (0..100).collect();
@@ -193,7 +193,7 @@ fn too_many_short_ranges_are_not_supported() {
 }
 
 #[test]
-fn holes_of_an_array_leave_the_buffer_alone() {
+fn holes_of_an_array_leave_the_buffer_unchanged() {
     let container = container();
     let array = array(&container);
     write(&array, 5, b"aabb");
@@ -204,7 +204,7 @@ fn holes_of_an_array_leave_the_buffer_alone() {
 }
 
 #[test]
-fn holes_of_bytes_are_zeros_up_to_the_size() {
+fn holes_of_a_byte_array_read_as_zeros_up_to_its_size() {
     let container = container();
     let array = byte_array(&container);
     let mut nothing = [b'.'; 4];
@@ -235,7 +235,7 @@ fn short_reads_count_every_range() {
 }
 
 #[test]
-fn the_size_is_where_the_last_cell_ends() {
+fn the_size_is_the_end_of_the_last_cell() {
     let container = container();
     let array = array(&container);
     assert_eq!(size(&array), 0);
@@ -270,7 +270,7 @@ fn an_array_shrinks_and_grows() {
 }
 
 #[test]
-fn an_array_of_size_zero_is_still_there() {
+fn an_array_of_size_zero_still_exists() {
     let container = container();
     let array = array(&container);
     write(&array, 0, &[7; 200]);
@@ -304,7 +304,7 @@ fn a_read_only_array_refuses_writes() {
 }
 
 #[test]
-fn transactions_and_snapshots_reach_arrays() {
+fn arrays_work_in_transactions_and_snapshots() {
     let container = container();
     let array = array(&container);
     write(&array, 0, b"aabbcc");
@@ -323,7 +323,7 @@ fn transactions_and_snapshots_reach_arrays() {
 }
 
 #[test]
-fn a_far_range_is_refused_or_reached() {
+fn a_range_at_a_high_index_is_written_or_rejected() {
     let container = container();
     let array = byte_array(&container);
     let past = [Extent::new(u64::MAX, 2)];

@@ -1,4 +1,4 @@
-//! What must end, and what must always find room.
+//! Operations that must end, and operations for which there must always be room.
 use esker::types::info::OpenMode;
 use esker::types::ops::{Cond, Sink, Source};
 use esker::types::{ErrorKind, Extent, ObjectClass, ObjectType, Result};
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Barrier;
 use std::time::Instant;
 
-/// A pool in memory of this test's own, removed when it ends.
+/// A pool in memory for one test, removed when the test ends.
 struct Tank {
     folder: PathBuf,
     pool: Pool,
@@ -44,7 +44,7 @@ impl Tank {
         array.write(&range, Source::One(bytes), Access::Latest).wait()
     }
 
-    /// Bytes of the index that hold something, over all targets.
+    /// Bytes of the indexes in use, over all targets.
     fn index_used(&self) -> u64 {
         let info = self.pool.info().wait().unwrap();
         info.targets.iter().map(|space| space.index_total - space.index_free).sum()
@@ -61,7 +61,7 @@ impl Drop for Tank {
     }
 }
 
-/// Puts until the pool is full; returns how many found room.
+/// Puts until the pool is full; returns the number of puts that succeeded.
 fn fill(kv: &Kv) -> u64 {
     for number in 0.. {
         match kv.put(&u64::to_be_bytes(number), &[7; 200], Cond::NONE, Access::Latest).wait() {
@@ -72,11 +72,11 @@ fn fill(kv: &Kv) -> u64 {
             }
         }
     }
-    unreachable!("a pool that is never full")
+    unreachable!("the pool never got full")
 }
 
 #[test]
-fn compaction_that_gains_nothing_ends() {
+fn compaction_without_gain_ends() {
     let tank = Tank::new("compact", |spec| {
         spec.size_bytes = 220 << 20;
         spec.segment_bytes = Some(8 << 20);
@@ -100,12 +100,12 @@ fn a_full_index_is_emptied_by_one_punch() {
     let kv = tank.kv(ObjectClass::SX);
     for _ in 0..3 {
         let keys = fill(&kv);
-        assert!(keys > 1000, "only {keys} keys found room");
+        assert!(keys > 1000, "only {keys} keys fitted");
         kv.destroy(Access::Latest).wait().unwrap();
     }
 }
 
-/// To remove what a snapshot keeps frees nothing, and may need room; to destroy the snapshot never does.
+/// Removing keys that a snapshot shows frees nothing, and may need space; destroying the snapshot never does.
 #[test]
 fn a_full_index_with_a_snapshot_is_emptied() {
     let tank = Tank::new("kept", |spec| spec.size_bytes = 40 << 20);
@@ -126,7 +126,10 @@ fn a_full_index_with_a_snapshot_is_emptied() {
         }
         tank.container.destroy_snapshot(epoch).wait().unwrap();
         kv.destroy(Access::Latest).wait().unwrap();
-        assert!(late * 10 >= most * 8, "round {round}: {late} keys where {most} found room");
+        assert!(
+            late * 10 >= most * 8,
+            "round {round}: {late} keys fitted, {most} in the first round"
+        );
         most = most.max(late);
     }
 }
@@ -145,7 +148,7 @@ fn array_records_can_be_punched_in_a_full_index() {
 }
 
 #[test]
-fn intents_of_large_transactions_do_not_stay() {
+fn intents_of_large_transactions_are_freed() {
     let tank = Tank::new("intents", |spec| spec.size_bytes = 40 << 20);
     let kv = tank.kv(ObjectClass::SX);
     let free = || -> u64 {
@@ -167,7 +170,7 @@ fn intents_of_large_transactions_do_not_stay() {
 }
 
 #[test]
-fn what_is_said_to_exist_can_be_read() {
+fn existing_records_can_be_read() {
     let tank = Tank::new("group", |spec| {
         spec.durability = Some(esker::types::info::Durability::Commit);
     });
@@ -188,7 +191,7 @@ fn what_is_said_to_exist_can_be_read() {
     std::thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(insert_all))));
 }
 
-/// A byte array of its own, and what it must hold.
+/// A byte array, and its expected content.
 struct Bytes {
     array: esker::Array,
     expected: Vec<u8>,
@@ -205,21 +208,21 @@ impl Bytes {
 
     fn put(&mut self, at: usize, byte: u8) {
         self.expected[at] = byte;
-        let place = [Extent::new(at as u64, 1)];
-        self.array.write(&place, Source::One(&[byte]), Access::Latest).wait().unwrap();
+        let range = [Extent::new(at as u64, 1)];
+        self.array.write(&range, Source::One(&[byte]), Access::Latest).wait().unwrap();
     }
 
     #[track_caller]
     fn check(&self, access: Access<'_>) {
         let mut found = vec![0; self.expected.len()];
-        let place = [Extent::new(0, found.len() as u64)];
-        self.array.read(&place, Sink::One(&mut found), access).wait().unwrap();
+        let range = [Extent::new(0, found.len() as u64)];
+        self.array.read(&range, Sink::One(&mut found), access).wait().unwrap();
         assert_eq!(found.iter().zip(&self.expected).position(|(one, other)| one != other), None);
     }
 }
 
-/// Bytes written one at a time, in whatever order they come to lie side by side, take not much more of
-/// the index than if they had been written together.
+/// Single bytes that are written next to each other in any order take little more of the index than the same bytes
+/// written at once.
 #[test]
 fn single_bytes_side_by_side_share_records() {
     const BYTES: usize = 20_000;
@@ -242,7 +245,7 @@ fn single_bytes_side_by_side_share_records() {
 }
 
 #[test]
-fn what_a_snapshot_shows_is_not_joined_with_what_came_later() {
+fn records_of_a_snapshot_are_not_merged_with_later_ones() {
     let tank = Tank::new("apart", |_| ());
     let mut bytes = Bytes::new(&tank, 1, 300);
     (0..100).for_each(|at| bytes.put(at, 1));

@@ -1,5 +1,5 @@
-//! Buffers that somebody else changes while they are written or read: any mix of bytes may be stored or read,
-//! but what was stored can be read.
+//! Buffers that another thread changes during a write or read: any mix of old and new bytes may be stored or read,
+//! but whatever was stored is readable.
 #![allow(unsafe_code)]
 use esker::types::info::{Durability, OpenMode};
 use esker::types::ops::{Sink, Source};
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 
 const WRITES: u64 = 50;
 
-/// A pool with a container, gone with its folder.
+/// A pool with a container, removed with its directory.
 struct Site(PathBuf, Container);
 
 impl Site {
@@ -41,7 +41,7 @@ impl Drop for Site {
     }
 }
 
-/// Sets its flag when it goes, also by a panic.
+/// Sets its flag when it is dropped, also during a panic.
 struct Done<'a>(&'a AtomicBool);
 
 impl Drop for Done<'_> {
@@ -68,16 +68,15 @@ fn while_changed(bytes: &[AtomicU8], work: impl FnOnce()) {
     });
 }
 
-/// Writes blocks from a buffer that changes, then reads them into one that is left alone, and into one that
-/// changes.
+/// Writes blocks from a buffer that changes. Reads each into a private buffer, and into one that changes.
 fn blocks_can_be_read(site: &Site, len: usize, pieces: usize) {
     let array = site.array(len);
     let shared: Vec<AtomicU8> = (0..len).map(|_| AtomicU8::new(1)).collect();
     let base = shared.as_ptr().cast::<u8>().cast_mut();
     let extent = |block| [Extent::new(block * len as u64, len as u64)];
     while_changed(&shared, || {
-        // SAFETY: the memory outlives the slice, and is only ever touched byte by byte; that it changes
-        // is what this test is about, as in a program that hands its shared memory to a system call.
+        // SAFETY: the memory outlives the slice and is only accessed byte by byte. Concurrent changes are the subject
+        // of this test, as in a program that passes its shared memory to a system call.
         let bytes = unsafe { std::slice::from_raw_parts(base, len) };
         let parts: Vec<&[u8]> = bytes.chunks(len.div_ceil(pieces)).collect();
         let source = if pieces == 1 { Source::One(bytes) } else { Source::Many(&parts) };
@@ -101,7 +100,7 @@ fn blocks_can_be_read(site: &Site, len: usize, pieces: usize) {
 }
 
 fn all_can_be_read(site: &Site) {
-    // In the index, in one run, in several, in more than one call.
+    // Values in the index, in one extent, in several extents, and in more than one call.
     for len in [1000, 8192, 100_000, 300_000] {
         blocks_can_be_read(site, len, 1);
         blocks_can_be_read(site, len, 3);

@@ -1,9 +1,9 @@
-//! The conformance suite on every backend. Another backend is one more line at the end.
+//! The conformance suite on every backend. Adding a backend takes one line at the end.
 use esker_backend::Pool;
 use esker_memory::Memory;
 use std::sync::Arc;
 
-/// One test per topic on the backend that the expression makes.
+/// One test per topic, on the backend that the expression creates.
 macro_rules! conformance {
     ($backend:ident, $make:expr) => {
         conformance!(@ $backend, $make, containers metadata single_values arrays conditions punch

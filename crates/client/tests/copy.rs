@@ -1,4 +1,4 @@
-//! Copies of containers between all sorts of pools.
+//! Copies of containers between all kinds of pools.
 mod content;
 mod faulty;
 
@@ -13,7 +13,7 @@ use faulty::{Fault, Faulty};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Small strides, so that there are many.
+/// Small strides, so that there are many of them.
 fn options() -> Options {
     Options { stride: 200 << 10, workers: 3, ..Options::default() }
 }
@@ -26,7 +26,7 @@ fn open(pool: &Pool, label: &str) -> Container {
     pool.open_container(label, OpenMode::ReadWrite).wait().unwrap()
 }
 
-/// There and back.
+/// Copies forth and back.
 fn goes_round(first: &str, second: &str) {
     let folder = Folder::new();
     let (here, there) = (folder.pool(first), folder.pool(second));
@@ -93,7 +93,7 @@ fn put(container: &Container, oid: ObjectId, akey: &[u8]) {
     container.object(oid).update(b"dkey", Cond::NONE, &updates, Access::Latest).wait().unwrap();
 }
 
-/// Nothing is left of it on either side.
+/// No trace is left on either side.
 fn is_refused(from: &Container, to: &Pool) {
     let error = run(from, to, "to").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotSupported, "{error}");
@@ -103,7 +103,7 @@ fn is_refused(from: &Container, to: &Pool) {
 }
 
 #[test]
-fn what_the_target_cannot_hold_is_refused_beforehand() {
+fn unsupported_content_is_rejected_before_copying() {
     let folder = Folder::new();
     let here = folder.pool("memory");
     let akeys = container(&here, "akeys");
@@ -119,7 +119,7 @@ fn what_the_target_cannot_hold_is_refused_beforehand() {
 }
 
 #[test]
-fn zeros_take_the_place_of_holes_where_that_is_allowed() {
+fn holes_are_filled_with_zeros_if_allowed() {
     let folder = Folder::new();
     let (here, there) = (folder.pool("memory"), folder.pool("posix"));
     let from = container(&here, "from");
@@ -135,7 +135,7 @@ fn zeros_take_the_place_of_holes_where_that_is_allowed() {
 }
 
 #[test]
-fn bytes_need_no_permission_for_that() {
+fn holes_of_byte_arrays_need_no_permission() {
     let folder = Folder::new();
     let from = container(&folder.pool("memory"), "from");
     holey(&from, ObjectType::ArrayByte);
@@ -143,7 +143,7 @@ fn bytes_need_no_permission_for_that() {
 }
 
 #[test]
-fn labels_that_are_taken_and_no_labels_are_refused() {
+fn existing_and_invalid_labels_are_rejected() {
     let folder = Folder::new();
     let (here, there) = (folder.pool("memory"), folder.pool("memory"));
     let from = container(&here, "from");
@@ -154,7 +154,7 @@ fn labels_that_are_taken_and_no_labels_are_refused() {
 }
 
 #[test]
-fn a_copy_shows_one_moment_also_while_somebody_writes() {
+fn a_copy_is_consistent_despite_concurrent_writes() {
     let folder = Folder::new();
     let (here, there) = (folder.pool("native"), folder.pool("memory"));
     let from = container(&here, "from");
@@ -191,7 +191,7 @@ fn a_copy_shows_one_moment_also_while_somebody_writes() {
 }
 
 #[test]
-fn a_stopped_copy_goes_on_where_it_was() {
+fn a_stopped_copy_continues_where_it_stopped() {
     let folder = Folder::new();
     for first in ["native", "posix"] {
         let from = container(&folder.pool(first), "from");
@@ -208,7 +208,7 @@ fn a_stopped_copy_goes_on_where_it_was() {
             assert!(there.open_container("to", OpenMode::ReadOnly).wait().is_err());
             objects.push(progress.summary().objects);
             stops += 1;
-            assert!(stops < 100, "it does not get on: {objects:?}");
+            assert!(stops < 100, "the copy makes no progress: {objects:?}");
         };
         assert!(stops > 0 && summary.resumed && summary.objects < 60, "{stops}: {summary:?}");
         assert_eq!(all(&from), all(&open(&there, "to")));
@@ -218,7 +218,7 @@ fn a_stopped_copy_goes_on_where_it_was() {
 }
 
 #[test]
-fn what_was_left_is_not_taken_for_another_copy() {
+fn an_unfinished_copy_is_not_continued_from_another_source() {
     let folder = Folder::new();
     let here = folder.pool("memory");
     let (from, other) = (container(&here, "from"), container(&here, "other"));
@@ -232,7 +232,7 @@ fn what_was_left_is_not_taken_for_another_copy() {
 }
 
 #[test]
-fn what_is_not_stored_as_it_was_written_is_noticed() {
+fn data_read_back_differently_is_detected() {
     let folder = Folder::new();
     let from = container(&folder.pool("memory"), "from");
     fill(&from);
@@ -245,7 +245,7 @@ fn what_is_not_stored_as_it_was_written_is_noticed() {
 }
 
 #[test]
-fn two_do_not_copy_to_one_place() {
+fn concurrent_copies_to_one_target_are_rejected() {
     let folder = Folder::new();
     let from = container(&folder.pool("memory"), "from");
     let there = Pool::from_backend(Arc::new(Memory::new(2)), OpenMode::ReadWrite);

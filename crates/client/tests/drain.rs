@@ -1,4 +1,4 @@
-//! Draining containers that are being written.
+//! Draining containers while they are being written.
 mod content;
 
 use content::{Folder, all, container, fill, oid};
@@ -34,7 +34,7 @@ fn put(container: &Container, number: u64, key: &str, value: &[u8]) {
 }
 
 #[test]
-fn what_is_quiet_goes_and_what_changes_stays() {
+fn unmodified_objects_are_removed_and_modified_ones_stay() {
     let mut pairs = vec![("native", "posix"), ("memory", "native")];
     if std::env::var(content::RADOS).is_ok() {
         pairs.push(("native", "rados"));
@@ -67,7 +67,7 @@ fn what_is_quiet_goes_and_what_changes_stays() {
 }
 
 #[test]
-fn nothing_goes_where_all_is_kept() {
+fn keep_removes_nothing() {
     let folder = Folder::new();
     let (here, there) = (folder.pool("memory"), folder.pool("memory"));
     let from = container(&here, "from");
@@ -80,7 +80,7 @@ fn nothing_goes_where_all_is_kept() {
 }
 
 #[test]
-fn a_drain_that_ended_goes_on_without_copying_again() {
+fn a_restarted_drain_does_not_copy_again() {
     let folder = Folder::new();
     let (here, there) = (folder.pool("native"), folder.pool("memory"));
     let from = container(&here, "from");
@@ -92,11 +92,14 @@ fn a_drain_that_ended_goes_on_without_copying_again() {
         assert_eq!((round.copied, round.removed), (0, 42));
         assert!(drain.summary().resumed);
     });
-    assert!(from.at(left.unwrap()).wait().is_err(), "a snapshot of a killed drain stays");
+    assert!(
+        from.at(left.unwrap()).wait().is_err(),
+        "the snapshot of a killed drain was not destroyed"
+    );
 }
 
 #[test]
-fn what_cannot_be_drained_is_refused() {
+fn unsupported_drains_are_rejected() {
     let folder = Folder::new();
     let (here, there) = (folder.pool("memory"), folder.pool("memory"));
     let (options, progress) = (options(), Progress::default());
@@ -112,10 +115,10 @@ fn what_cannot_be_drained_is_refused() {
     assert_eq!(kind(&from, &here), Some(ErrorKind::Exists));
 }
 
-/// Every acknowledged write is in the target in the end, whenever the rounds came; the drain begins anew after
-/// each few of them, as if it had been killed in between.
+/// Every acknowledged write ends up in the target, whenever the rounds take place. The drain is restarted after every
+/// few rounds, as if it had been killed.
 #[test]
-fn nothing_is_lost_beside_a_writer() {
+fn concurrent_writes_are_not_lost() {
     for (first, second) in [("native", "posix"), ("native", "memory")] {
         let folder = Folder::new();
         let (here, there) = (folder.pool(first), folder.pool(second));
@@ -139,7 +142,7 @@ fn nothing_is_lost_beside_a_writer() {
                 });
             }
             done.store(true, Ordering::Relaxed);
-            println!("{removed} objects went meanwhile");
+            println!("{removed} objects were removed during the writes");
             let ended = writers.into_iter().map(|writer| writer.join().unwrap());
             ended.flatten().collect::<BTreeMap<_, _>>()
         });
@@ -161,11 +164,11 @@ fn nothing_is_lost_beside_a_writer() {
 type Written = BTreeMap<(u64, String), Vec<u8>>;
 type Writer<'scope> = std::thread::ScopedJoinHandle<'scope, Written>;
 
-/// New objects, and old ones written again: what was acknowledged last under each key.
+/// Writes new objects and overwrites old ones; returns the last acknowledged value of each key.
 fn write(from: &Container, writer: u64, done: &AtomicBool) -> Written {
     let mut written = BTreeMap::new();
     let mut random = esker_testing::Random::new(7 + writer, 0);
-    // Few enough for the index of a small pool, also where a long round keeps all that is overwritten.
+    // Few enough for the index of a small pool, even if a long round keeps all overwritten records.
     for step in 0..2000u64 {
         esker_testing::pause(2000);
         let number = 1000 * (writer + 1) + random.below(40 + step / 10) % 900;

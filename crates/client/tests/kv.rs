@@ -1,4 +1,4 @@
-//! Key-Values: every line of the semantics that speaks of them.
+//! Key-Values: one test for each documented rule.
 use esker::types::info::OpenMode;
 use esker::types::ops::{Anchor, Cond, ListLimit, Sink};
 use esker::types::{ErrorKind, ObjectType, Result};
@@ -37,7 +37,7 @@ fn kind<T>(result: Result<T>) -> Option<ErrorKind> {
 }
 
 #[test]
-fn only_key_value_types_open() {
+fn other_object_types_are_rejected() {
     let container = container();
     for code in 0..=14 {
         let otype = ObjectType::from_code(code).unwrap();
@@ -48,7 +48,7 @@ fn only_key_value_types_open() {
 }
 
 #[test]
-fn a_missing_key_leaves_the_buffer_alone() {
+fn a_missing_key_leaves_the_buffer_unchanged() {
     let kv = kv();
     let mut buffer = *b"untouched";
     assert_eq!(kv.get_into(b"key", &mut buffer, Access::Latest).wait(), Ok(None));
@@ -59,7 +59,7 @@ fn a_missing_key_leaves_the_buffer_alone() {
 }
 
 #[test]
-fn a_short_buffer_is_told_the_size() {
+fn a_too_short_buffer_reports_the_size() {
     let kv = kv();
     put(&kv, b"key", b"value");
     let mut buffer = *b"four";
@@ -71,7 +71,7 @@ fn a_short_buffer_is_told_the_size() {
 }
 
 #[test]
-fn values_of_any_size_come_back() {
+fn values_of_any_size_round_trip() {
     let kv = kv();
     for len in [1, 64, 1023, 1024, 1025, 70_000] {
         let value = vec![7; len];
@@ -120,7 +120,7 @@ fn bad_keys_are_refused() {
 }
 
 #[test]
-fn a_listing_stops_at_whichever_limit_comes_first() {
+fn a_listing_stops_at_the_first_limit_reached() {
     let kv = kv();
     (0..100u32).for_each(|number| put(&kv, format!("key-{number:06}").as_bytes(), b"v"));
     let mut anchor = Anchor::Start;
@@ -159,7 +159,7 @@ fn a_read_only_key_value_refuses_writes() {
 }
 
 #[test]
-fn transactions_and_snapshots_reach_key_values() {
+fn key_values_work_in_transactions_and_snapshots() {
     let container = container();
     let kv = kv_in(&container);
     put(&kv, b"key", b"old");

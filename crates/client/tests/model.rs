@@ -1,4 +1,4 @@
-//! Random operations on every backend and on the reference side by side.
+//! Random operations, executed on every backend and on the reference side by side.
 mod faulty;
 
 use esker_backend::Pool;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 const STEPS: u64 = 3000;
 
-/// From the seed in `ESKER_SEED`, which is printed where the test fails.
+/// Starts from the seed in `ESKER_SEED`, which is printed if the test fails.
 #[test]
 fn memory_agrees_with_itself() {
     let seed = esker_testing::seed();
@@ -17,7 +17,7 @@ fn memory_agrees_with_itself() {
     model::run(seed, STEPS, &|| -> Arc<dyn Pool> { Arc::new(Memory::new(3)) });
 }
 
-/// Seeds that are always run.
+/// Seeds that always run.
 #[test]
 fn known_seeds() {
     for seed in 1..=3 {
@@ -27,7 +27,7 @@ fn known_seeds() {
 
 /// A comparison that never fails would prove nothing.
 #[test]
-fn faults_are_noticed() {
+fn faults_are_detected() {
     let faults = [
         Fault::LostWrite,
         Fault::FlippedBit,
@@ -38,6 +38,6 @@ fn faults_are_noticed() {
     ];
     for fault in faults {
         let run = || model::run(7, STEPS, &|| -> Arc<dyn Pool> { Arc::new(Faulty::new(fault)) });
-        assert!(std::panic::catch_unwind(run).is_err(), "{fault:?} goes unnoticed");
+        assert!(std::panic::catch_unwind(run).is_err(), "{fault:?} is not detected");
     }
 }

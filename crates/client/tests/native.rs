@@ -1,5 +1,5 @@
-//! The conformance suite and the model test on native pools: in memory, on a disk, and on a disk with
-//! every commit synced.
+//! The conformance suite and the model test on native pools: in memory, on disk, and on disk with every commit
+//! synced.
 use esker::types::info::{Durability, OpenMode};
 use esker::types::limits::KEY_WHOLE_MAX;
 use esker::types::ops::Cond;
@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Sort of pool a test runs on.
+/// The kind of pool that a test runs on.
 #[derive(Clone, Copy)]
 enum Sort {
     Memory,
@@ -40,7 +40,7 @@ impl Drop for Folder {
     }
 }
 
-/// A native pool that goes with its directory.
+/// A native pool that is removed with its directory.
 fn pool(folder: &Folder, sort: Sort, targets: u32) -> Arc<dyn esker_backend::Pool> {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let label = format!("pool{}", NUMBER.fetch_add(1, Ordering::Relaxed));
@@ -101,12 +101,12 @@ fn known_seeds() {
 }
 
 #[test]
-fn a_pool_of_the_version_before_takes_no_long_keys() {
+fn a_pool_of_the_previous_format_rejects_long_keys() {
     let folder = Folder::new(Sort::Memory);
     let mut spec = PoolSpec::new("old", 16 << 20);
     (spec.targets, spec.segment_bytes, spec.index_percent) = (Some(1), Some(1 << 20), Some(50));
     let made = Pool::create(&folder.0, &spec, &mut |_, _| {}).unwrap();
-    // All of the index's file is reserved there.
+    // In that format, the whole index file is reserved.
     let index_bytes = made.index_bytes + u64::from(made.blocks) * made.block_bytes;
     let superblock = folder.0.join("old/pool");
     let text = std::fs::read_to_string(&superblock).unwrap();

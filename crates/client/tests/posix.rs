@@ -1,4 +1,4 @@
-//! The conformance suite on pools of files.
+//! The conformance suite on posix pools.
 use esker::types::info::OpenMode;
 use esker::{Posix, PosixPool, PosixUrl};
 use esker_backend::Pool;
@@ -18,7 +18,7 @@ impl Folder {
         Self(base.join(format!("esker-posix-{}-{number}", std::process::id())))
     }
 
-    /// A new pool in it.
+    /// A new pool in the directory.
     fn pool(&self, fsync: bool) -> Arc<dyn Pool> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let path = self.0.join(format!("pool{}", NUMBER.fetch_add(1, Ordering::Relaxed)));
@@ -59,7 +59,7 @@ fn compare(seed: u64, steps: u64) {
 }
 
 #[test]
-fn files_agree_with_the_model() {
+fn posix_agrees_with_the_model() {
     compare(esker_testing::seed(), 2000);
 }
 

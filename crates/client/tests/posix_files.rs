@@ -1,5 +1,5 @@
-//! What pools of files promise beyond the suite: names that stay inside, processes that are killed,
-//! numbers that are used once, files that are left behind.
+//! Properties of posix pools beyond the conformance suite: names that stay inside the pool, killed processes, unique
+//! numbers, leftover files.
 use esker::types::info::{Durability, OpenMode};
 use esker::types::limits::KEY_MAX;
 use esker::types::ops::{Anchor, Cond, Fetch, ListLimit, Sink, Source, Update, Value};
@@ -15,7 +15,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
-/// What a child process is to do, and on which pool.
+/// Environment variables: the task of a child process, and its pool.
 const CHILD: &str = "ESKER_POSIX_CHILD";
 const KEYS: u64 = 8;
 
@@ -79,19 +79,19 @@ fn keys(kv: &Kv) -> Vec<Vec<u8>> {
     batch.unwrap().iter().map(<[u8]>::to_vec).collect()
 }
 
-/// Every file and directory below, as paths from there.
+/// All files and directories below `path`, as relative paths.
 fn entries(path: &Path) -> BTreeSet<PathBuf> {
     let mut all = BTreeSet::new();
     for entry in fs::read_dir(path).into_iter().flatten() {
-        let place = entry.unwrap().path();
-        all.extend(entries(&place));
-        all.insert(place);
+        let path = entry.unwrap().path();
+        all.extend(entries(&path));
+        all.insert(path);
     }
     all
 }
 
 #[test]
-fn keys_stay_in_their_directory_and_come_back() {
+fn keys_stay_in_their_directory_and_round_trip() {
     let site = Site::new();
     let (long, other) = ([b'/'; 1024], [&[b'/'; 1023][..], b"x"].concat());
     let strange: [&[u8]; 9] =
@@ -132,7 +132,7 @@ fn a_value_is_the_content_of_its_file() {
 }
 
 #[test]
-fn links_in_place_of_files_are_not_followed() {
+fn symbolic_links_are_not_followed() {
     let site = Site::new();
     let container = site.container();
     let (kv, oid) = (kv(&container), oid(&container, 3, ObjectType::ArrayByte));
@@ -147,20 +147,24 @@ fn links_in_place_of_files_are_not_followed() {
     let chunk = made.into_iter().find(|path| path.is_file()).unwrap();
     let value = before.into_iter().find(|path| path.ends_with("key")).unwrap();
     let secret = site.0.join("secret");
-    for (place, follow) in [
+    for (path, follow) in [
         (chunk, &(|| write().is_err()) as &dyn Fn() -> bool),
         (value, &|| kv.get(b"key", Access::Latest).wait().is_err()),
     ] {
-        fs::rename(&place, &secret).unwrap();
+        fs::rename(&path, &secret).unwrap();
         let changed = SystemTime::UNIX_EPOCH + Duration::from_secs(1);
         File::open(&secret).unwrap().set_modified(changed).unwrap();
-        std::os::unix::fs::symlink(&secret, &place).unwrap();
-        assert!(follow(), "{}", place.display());
-        assert_eq!(secret.metadata().unwrap().modified().unwrap(), changed, "nobody wrote to it");
+        std::os::unix::fs::symlink(&secret, &path).unwrap();
+        assert!(follow(), "{}", path.display());
+        assert_eq!(
+            secret.metadata().unwrap().modified().unwrap(),
+            changed,
+            "the file outside the pool was written"
+        );
     }
 }
 
-/// A value that tells whether it is whole: its length, then one byte again and again.
+/// A value whose content tells whether it is whole: its length, followed by one byte repeated.
 fn whole(number: u64) -> Vec<u8> {
     let len = 8 + number * 7919 % 150_000;
     let mut value = vec![number as u8; len as usize];
@@ -182,11 +186,11 @@ fn put_number(container: &Container, number: u64) {
     object.update(&key, Cond::NONE, &[update(b"a"), update(b"b")], Access::Latest).wait().unwrap();
 }
 
-/// All values are whole, and akeys that are written together are the same.
+/// All values are whole, and akeys that are written together are equal.
 fn check_all(container: &Container) {
     for key in keys(&kv(container)) {
         let value = kv(container).get(&key, Access::Latest).wait().unwrap().unwrap();
-        assert!(is_whole(&value), "half a value of {} bytes", value.len());
+        assert!(is_whole(&value), "torn value of {} bytes", value.len());
     }
     let object = container.object(oid(container, 2, ObjectType::MultiHashed));
     for number in 0..KEYS as u8 {
@@ -194,12 +198,12 @@ fn check_all(container: &Container) {
         let mut fetches =
             [Fetch::single(b"a", Sink::One(&mut a)), Fetch::single(b"b", Sink::One(&mut b))];
         object.fetch(&[b'k', number], Cond::NONE, &mut fetches, Access::Latest).wait().unwrap();
-        assert_eq!(a, b, "half an update");
+        assert_eq!(a, b, "torn update");
     }
 }
 
 #[test]
-fn killed_writers_leave_whole_values() {
+fn killed_writers_leave_no_torn_values() {
     let site = Site::new();
     let container = site.container();
     for round in 0..6 {
@@ -210,15 +214,23 @@ fn killed_writers_leave_whole_values() {
         });
         for ((_, said), lines) in writing.iter_mut().zip([1 + round * 3, 2 + round * 5]) {
             let seen = said.by_ref().map_while(Result::ok).filter(|line| line.contains("wrote"));
-            assert_eq!(seen.take(lines).count(), lines, "the child writes until it is killed");
+            assert_eq!(
+                seen.take(lines).count(),
+                lines,
+                "the child stopped writing before it was killed"
+            );
         }
         for (mut child, _said) in writing {
             child.kill().unwrap();
-            assert_eq!(child.wait().unwrap().signal(), Some(9), "the child wrote to the end");
+            assert_eq!(
+                child.wait().unwrap().signal(),
+                Some(9),
+                "the child ended before it was killed"
+            );
         }
         check_all(&container);
     }
-    // Locks that were left are taken over, and everything can be written again.
+    // Abandoned locks are taken over, and all keys can be written again.
     (0..KEYS).for_each(|number| put_number(&container, number));
     check_all(&container);
     let outside = |path: &PathBuf| !path.starts_with(site.root().join("tmp"));
@@ -228,7 +240,7 @@ fn killed_writers_leave_whole_values() {
 }
 
 #[test]
-fn processes_never_get_the_same_number() {
+fn processes_get_different_numbers() {
     let site = Site::new();
     let children: Vec<_> = (0..4).map(|_| site.child("allocate")).collect();
     let mut numbers = Vec::new();
@@ -239,12 +251,12 @@ fn processes_never_get_the_same_number() {
     }
     numbers.sort_unstable();
     assert_eq!(numbers.len(), 4 * 1500);
-    assert!(numbers.windows(2).all(|pair| pair[1] - pair[0] >= 3), "a number was given twice");
+    assert!(numbers.windows(2).all(|pair| pair[1] - pair[0] >= 3), "a number was reserved twice");
 }
 
-/// Not a test of its own: what the tests above have done in another process.
+/// Not a test: the task that the tests above run in a child process.
 #[test]
-#[ignore = "run by the others in a process of its own"]
+#[ignore = "run by other tests in a child process"]
 fn work_of_a_child() {
     let told = std::env::var(CHILD).unwrap();
     let (work, url) = told.split_once(' ').unwrap();
@@ -278,7 +290,7 @@ fn make_old(path: &Path) {
 }
 
 #[test]
-fn temporary_files_of_long_ago_are_swept() {
+fn old_temporary_files_are_removed() {
     let site = Site::new();
     let (old, young) = (site.root().join("tmp/old"), site.root().join("tmp/young"));
     for session in [&old, &young] {
@@ -293,7 +305,7 @@ fn temporary_files_of_long_ago_are_swept() {
 }
 
 #[test]
-fn a_lock_of_long_ago_is_taken_over() {
+fn an_old_lock_is_taken_over() {
     let site = Site::new();
     let container = site.container();
     put_number(&container, 0);
@@ -312,7 +324,7 @@ fn a_lock_of_long_ago_is_taken_over() {
 }
 
 #[test]
-fn a_container_destroyed_elsewhere_is_told_of() {
+fn a_container_destroyed_elsewhere_is_reported() {
     let site = Site::new();
     let (container, other) = (site.container(), site.pool(""));
     kv(&container).put(b"k", b"v", Cond::NONE, Access::Latest).wait().unwrap();

@@ -1,4 +1,4 @@
-//! The conformance suite on pools on Ceph, on the cluster that a variable names.
+//! The conformance suite on Ceph pools, on the cluster that an environment variable names.
 #![cfg(feature = "rados")]
 use esker::types::info::{ContainerRef, OpenMode};
 use esker::types::ops::{Anchor, Cond, ListLimit, Sink, Source, Update, Value, Write, WriteOp};
@@ -9,16 +9,16 @@ use esker_testkit::{conformance, model};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// The URL of a Ceph pool for tests, such as `rados:esker?conf=/path/ceph.conf`; without it they are skipped.
+/// The URL of a Ceph pool for tests, such as `rados:esker?conf=/path/ceph.conf`; tests are skipped if it is not set.
 const VARIABLE: &str = "ESKER_TEST_RADOS";
 
-/// A pool of Ceph, and the pools a test has made in it. Their containers go when it ends well.
+/// A Ceph pool, and the Esker pools that a test created in it. Their containers are removed if the test succeeds.
 struct Cluster {
     url: String,
     made: Mutex<Vec<Arc<dyn esker_backend::Pool>>>,
 }
 
-/// The Ceph pool for tests, or `None` with a message.
+/// The Ceph pool for tests; `None`, after printing a message, if there is none.
 fn cluster() -> Option<Cluster> {
     let url = std::env::var(VARIABLE).ok();
     if url.is_none() {
@@ -94,9 +94,9 @@ fn known_seeds() {
     }
 }
 
-/// Transactions have the first object of an array for a moment, in which others are told of their chunks.
+/// Transactions lock the first object of an array briefly; that object also records the array's other chunks.
 #[test]
-fn an_array_that_many_write_tells_of_all_its_chunks() {
+fn an_array_with_many_writers_lists_all_its_chunks() {
     const WRITERS: u64 = 6;
     let Some(cluster) = cluster() else { return };
     let pool = Pool::from_backend(cluster.pool(), OpenMode::ReadWrite);
@@ -108,7 +108,7 @@ fn an_array_that_many_write_tells_of_all_its_chunks() {
         let class = Some(ObjectClass::SX);
         let oid = container.generate_oid(0, round, ObjectType::ArrayByte, class, 0).unwrap();
         let array = container.open_array_with_attributes(oid, shape).unwrap();
-        // A range over two chunks is a transaction; one of them is often the first.
+        // A range over two chunks is a transaction; often one of them is the first.
         let write = |first: u64, chunks: u64| {
             let range = [Extent::new(first * 4096, chunks * 4096)];
             let bytes = vec![7; (chunks * 4096) as usize];
@@ -135,10 +135,10 @@ fn an_array_that_many_write_tells_of_all_its_chunks() {
     }
 }
 
-/// The first object of an array is told of a new chunk before that is made. What else one change does to that
-/// object must come through.
+/// The first object of an array records a new chunk before the chunk is created. Another change to that object in the
+/// same transaction must not be lost.
 #[test]
-fn a_new_chunk_comes_with_a_punch_of_the_first() {
+fn a_new_chunk_with_a_punch_of_the_first() {
     let Some(cluster) = cluster() else { return };
     let pool = Pool::from_backend(cluster.pool(), OpenMode::ReadWrite);
     let new = NewContainer::named("test");

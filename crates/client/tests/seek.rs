@@ -1,4 +1,4 @@
-//! Seeking through sparse arrays costs what is there, however large the holes are.
+//! Seeking through sparse arrays costs time in proportion to the data, however large the holes are.
 mod content;
 mod faulty;
 
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 const CHUNK: u64 = 64;
 
-/// What one step from a hole to data or back may list: chunks without data one by one, or a few extents.
+/// Limit of entries listed per step from a hole to data or back: empty chunks looked at one by one, or a few extents.
 const STEP_MAX: u64 = 40;
 
 /// An empty array on a backend that counts.
@@ -58,7 +58,7 @@ fn steps_cost_little(sort: &str) {
 }
 
 #[test]
-fn far_holes_cost_what_is_there() {
+fn the_cost_of_large_holes_depends_on_the_data_only() {
     ["memory", "native", "posix"].into_iter().for_each(steps_cost_little);
 }
 
@@ -76,6 +76,6 @@ fn extents_cost_little(sort: &str) {
 }
 
 #[test]
-fn holes_in_a_chunk_cost_what_is_there() {
+fn the_cost_of_holes_in_a_chunk_depends_on_the_data_only() {
     ["memory", "native"].into_iter().for_each(extents_cost_little);
 }

@@ -1,4 +1,4 @@
-//! Transactions: their limits and states, beyond what the conformance suite asks of backends.
+//! Transactions: their limits and states, beyond the conformance suite.
 mod faulty;
 
 use esker::types::info::OpenMode;
@@ -68,7 +68,7 @@ fn bytes_are_bounded() {
 }
 
 #[test]
-fn bad_writes_are_refused_when_they_are_made() {
+fn invalid_writes_fail_before_the_commit() {
     let container = container();
     let kv = kv(&container);
     let transaction = container.transaction().unwrap();
@@ -102,7 +102,7 @@ fn a_failed_commit_can_be_aborted_or_restarted() {
 }
 
 #[test]
-fn reading_needs_no_right_to_write() {
+fn reading_needs_no_write_permission() {
     let pool = pool();
     let writer = pool.open_container("test", OpenMode::ReadWrite).wait().unwrap();
     kv(&writer).put(b"key", b"v", Cond::NONE, Access::Latest).wait().unwrap();
@@ -127,7 +127,7 @@ fn a_closed_container_ends_its_transactions() {
 }
 
 #[test]
-fn another_handle_of_the_container_will_do() {
+fn a_transaction_accepts_another_handle_of_its_container() {
     let pool = pool();
     let first = pool.open_container("test", OpenMode::ReadWrite).wait().unwrap();
     let second = pool.open_container("test", OpenMode::ReadWrite).wait().unwrap();
@@ -138,7 +138,7 @@ fn another_handle_of_the_container_will_do() {
 }
 
 #[test]
-fn a_commit_that_nobody_waits_for_any_more_leaves_a_transaction_that_can_go_on() {
+fn a_transaction_can_be_restarted_after_its_commit_future_is_dropped() {
     let pool = pool_on(Arc::new(Faulty::new(Fault::NoAnswer)));
     let container = pool.open_container("test", OpenMode::ReadWrite).wait().unwrap();
     let kv = kv(&container);

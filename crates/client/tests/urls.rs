@@ -1,4 +1,4 @@
-//! URLs of pools, fed with what is nearly right (`tests/corpus/url`).
+//! Almost valid pool URLs (`tests/corpus/url`).
 use esker::PosixUrl;
 use esker_testing::fuzz;
 

@@ -1,4 +1,4 @@
-//! Views: values used where they lie stay what they were, whatever happens around them.
+//! Views: values used in place do not change, whatever happens to the pool.
 use esker::types::info::OpenMode;
 use esker::types::limits::VIEWS_MAX;
 use esker::types::ops::{Cond, Source};
@@ -14,10 +14,10 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 const VALUE: usize = 200_000;
 
-/// The limit is one of the process: who tests it is alone.
+/// The limit applies to the process, so the test that reaches it runs alone.
 static VIEWS: RwLock<()> = RwLock::new(());
 
-/// A pool of few small segments, so that they are soon used again; removed when the test ends.
+/// A pool of few small segments, which are reused soon; removed when the test ends.
 struct Scratch {
     folder: PathBuf,
     pool: Option<Pool>,
@@ -25,10 +25,10 @@ struct Scratch {
 }
 
 impl Scratch {
-    fn new(place: &Path) -> Self {
+    fn new(parent: &Path) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let folder = place.join(format!("esker-view-{}-{number}", std::process::id()));
+        let folder = parent.join(format!("esker-view-{}-{number}", std::process::id()));
         let mut spec = PoolSpec::new("pool", 16 << 20);
         spec.targets = Some(1);
         spec.segment_bytes = Some(1 << 20);
@@ -90,7 +90,7 @@ fn put(kv: &Kv, key: &str, fill: u8) -> esker::types::Result<()> {
     kv.put(key.as_bytes(), &vec![fill; VALUE], Cond::NONE, Access::Latest).wait()
 }
 
-/// Writes and overwrites more than the pool holds, several times over.
+/// Writes and overwrites several times the capacity of the pool.
 fn churn(kv: &Kv, fill: u8) {
     for round in 0..400 {
         put(kv, &format!("churn {}", round % 7), fill).unwrap();
@@ -102,7 +102,7 @@ fn is_all(bytes: &[u8], fill: u8) -> bool {
 }
 
 #[test]
-fn a_view_stays_what_it_was_while_the_pool_is_written_over() {
+fn a_view_does_not_change_while_the_pool_is_overwritten() {
     let scratch = Scratch::in_memory();
     let container = scratch.container();
     let kv = kv(&container);
@@ -122,14 +122,14 @@ fn a_view_stays_what_it_was_while_the_pool_is_written_over() {
 }
 
 #[test]
-fn what_is_moved_by_compaction_stays_where_a_view_has_it() {
+fn a_view_survives_compaction_of_its_segment() {
     let scratch = Scratch::in_memory();
     let container = scratch.container();
     let kv = kv(&container);
     put(&kv, "stays", 1).unwrap();
     let view = kv.view(b"stays", false, Access::Latest).wait().unwrap().unwrap();
     for round in 0..400 {
-        // Of each segment something lives on, so that only compaction brings space.
+        // Part of each segment stays live, so that only compaction frees space.
         put(&kv, &format!("{}", round % 30), 2).unwrap();
     }
     assert!(is_all(&view, 1));
@@ -138,7 +138,7 @@ fn what_is_moved_by_compaction_stays_where_a_view_has_it() {
 }
 
 #[test]
-fn views_that_keep_a_full_pool_are_named_and_give_it_back() {
+fn an_error_names_the_views_that_keep_a_pool_full() {
     let scratch = Scratch::in_memory();
     let container = scratch.container();
     let kv = kv(&container);
@@ -151,7 +151,7 @@ fn views_that_keep_a_full_pool_are_named_and_give_it_back() {
             kv.remove(key.as_bytes(), Cond::NONE, Access::Latest).wait().err()
         })
     });
-    let error = error.expect("views of more than the pool holds");
+    let error = error.expect("the pool is full of values with views");
     assert_eq!(error.kind(), ErrorKind::NoSpace);
     assert!(error.message().contains("views keep"), "{error}");
     assert!(views.iter().all(|view| is_all(view, 5)));
@@ -162,7 +162,7 @@ fn views_that_keep_a_full_pool_are_named_and_give_it_back() {
 }
 
 #[test]
-fn a_view_outlives_its_handles_and_the_last_who_has_the_pool_open() {
+fn a_view_outlives_its_handles_and_the_last_process_with_the_pool_open() {
     let mut scratch = Scratch::in_memory();
     let view = {
         let container = scratch.container();
@@ -173,7 +173,7 @@ fn a_view_outlives_its_handles_and_the_last_who_has_the_pool_open() {
         view
     };
     scratch.pool = None;
-    // As after a start of the machine: what is in use is found out anew.
+    // As after a restart of the machine: the segments in use are determined again.
     let control = scratch.folder.join("pool/control");
     File::options().write(true).open(control).unwrap().write_all_at(&[0; 8], 8).unwrap();
     let checked = esker_store::Pool::check(&scratch.folder.join("pool"), true, &mut |_, _| {});
@@ -187,7 +187,7 @@ fn a_view_outlives_its_handles_and_the_last_who_has_the_pool_open() {
 }
 
 #[test]
-fn a_snapshot_and_a_transaction_are_viewed_like_the_latest_state() {
+fn views_work_in_snapshots_and_transactions() {
     let scratch = Scratch::in_memory();
     let container = scratch.container();
     let kv = kv(&container);
@@ -208,7 +208,7 @@ fn a_snapshot_and_a_transaction_are_viewed_like_the_latest_state() {
 }
 
 #[test]
-fn parts_of_arrays_are_viewed_where_they_lie_in_one_piece() {
+fn contiguous_parts_of_arrays_are_viewed_in_place() {
     let scratch = Scratch::in_memory();
     let array = array(&scratch.container(), 200_000);
     let cells: Vec<u8> = (0..600_000_u32).map(|n| (n * 7 / 3) as u8).collect();
@@ -230,7 +230,7 @@ fn parts_of_arrays_are_viewed_where_they_lie_in_one_piece() {
         assert!(seen.is_copy() && seen.len() == count as usize * 2, "{start} {count}");
     }
     assert_eq!(view(0, 1 << 62, true).unwrap_err().kind(), ErrorKind::Overflow);
-    // One cell anew, and what lies around it is in three pieces.
+    // Overwriting one cell splits the range around it into three extents.
     let whole = view(10, 100_000, false).unwrap();
     array.write(&[Extent::new(50_000, 1)], Source::One(b"xy"), Access::Latest).wait().unwrap();
     assert_eq!(*whole, cells[..200_000]);
@@ -240,7 +240,7 @@ fn parts_of_arrays_are_viewed_where_they_lie_in_one_piece() {
 }
 
 #[test]
-fn elsewhere_a_view_is_a_copy() {
+fn on_other_backends_a_view_is_a_copy() {
     let files = PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
         .join(format!("esker-view-files-{}", std::process::id()));
     PosixPool::create(&files, false).unwrap();
@@ -266,7 +266,7 @@ fn elsewhere_a_view_is_a_copy() {
 }
 
 #[test]
-fn damage_is_seen_when_the_view_is_made() {
+fn making_a_view_detects_damage() {
     let scratch = Scratch::in_memory();
     let container = scratch.container();
     let kv = kv(&container);
@@ -283,7 +283,7 @@ fn damage_is_seen_when_the_view_is_made() {
 }
 
 #[test]
-fn views_are_bounded_and_those_of_a_segment_share_a_file() {
+fn views_are_limited_and_share_a_file_per_segment() {
     let _alone = VIEWS.write().unwrap_or_else(PoisonError::into_inner);
     let scratch = Scratch::new(Path::new("/dev/shm"));
     let container = scratch.container();

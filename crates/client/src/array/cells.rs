@@ -1,35 +1,35 @@
-//! Which cell lies where: cell `i` is record `i % chunk_size` under dkey `i / chunk_size + 1`.
+//! Where cells are stored: cell `i` is record `i % chunk_size` under dkey `i / chunk_size + 1`.
 use super::ArrayAttributes;
 use esker_types::ops::{KeyFound, Source};
 use esker_types::{Error, ErrorKind, Extent, Result, key_to_u64};
 
 /// Ranges of at most this many cells count as short.
 const SHORT_RANGE_CELLS: u64 = 16;
-/// Most short ranges in one operation (DAOS: `DAOS_ARRAY_LIST_IO_LIMIT`).
+/// Limit of short ranges per operation (DAOS: `DAOS_ARRAY_LIST_IO_LIMIT`).
 const SHORT_RANGES_MAX: usize = 16384;
 
 /// Cell and chunk size, both at least 1.
 #[derive(Clone, Copy)]
 pub(super) struct Layout(pub(super) ArrayAttributes);
 
-/// The part of a range that lies in one chunk.
+/// The part of a range that is in one chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
     /// The chunk's dkey.
     pub(super) dkey: u64,
     /// Records under that dkey.
     pub(super) extent: Extent,
-    /// Where the piece begins in the buffers of the operation, in cells.
+    /// Where the piece starts in the buffers of the operation, in cells.
     pub(super) offset: u64,
 }
 
-/// Pieces that follow each other in one chunk.
+/// Consecutive pieces in the same chunk.
 pub(super) struct Chunk {
     pub(super) dkey: [u8; 8],
     pub(super) extents: Vec<Extent>,
-    /// Where they begin in the buffers of the operation, in cells.
+    /// Where they start in the buffers of the operation, in cells.
     pub(super) offset: u64,
-    /// Cells of all pieces.
+    /// Total number of cells.
     pub(super) cells: u64,
 }
 
@@ -45,7 +45,7 @@ impl Chunk {
     }
 }
 
-/// Runs of pieces in the same chunk.
+/// Runs of consecutive pieces in the same chunk.
 pub(super) fn chunks(pieces: &[Piece]) -> impl Iterator<Item = &[Piece]> {
     pieces.chunk_by(|a, b| a.dkey == b.dkey)
 }
@@ -60,12 +60,12 @@ impl Layout {
         (cell / self.0.chunk_size + 1, cell % self.0.chunk_size)
     }
 
-    /// Index of the cell that is record `record` under `dkey`, which is at least 1.
+    /// Index of the cell that is record `record` under `dkey`; `dkey` is at least 1.
     pub(super) fn cell_at(self, dkey: u64, record: u64) -> u64 {
         (dkey - 1).saturating_mul(self.0.chunk_size).saturating_add(record)
     }
 
-    /// The one piece of ranges that are but one, inside one chunk.
+    /// The piece, if `ranges` is a single range inside one chunk.
     pub(super) fn only_piece(self, ranges: &[Extent]) -> Option<Piece> {
         let [range] = ranges else { return None };
         let (dkey, record) = self.locate(range.start);
@@ -84,7 +84,7 @@ impl Layout {
         Ok(pieces)
     }
 
-    /// Cuts `range` at the edges of chunks; returns the offset behind it.
+    /// Splits `range` at chunk boundaries; returns the offset after it.
     fn cut(self, range: Extent, mut offset: u64, pieces: &mut Vec<Piece>) -> u64 {
         let mut at = range.start;
         while at < range.end() {
@@ -97,7 +97,7 @@ impl Layout {
         offset
     }
 
-    /// Refuses ranges that do not match a buffer of `bytes`, and too many short ones.
+    /// Rejects ranges that do not match a buffer of `bytes`, and too many short ranges.
     pub(super) fn check(self, ranges: &[Extent], bytes: u64) -> Result<()> {
         esker_types::ops::check_array_len(self.cell_size(), ranges, bytes)?;
         let is_short = |range: &&Extent| (1..=SHORT_RANGE_CELLS).contains(&range.count);
@@ -124,14 +124,14 @@ impl Layout {
     }
 }
 
-/// Buffers of a part of a source.
+/// The buffers of a part of a source.
 pub(super) enum Part<'a> {
     One(&'a [u8]),
     Many(Vec<&'a [u8]>),
 }
 
 impl<'a> Part<'a> {
-    /// The `len` bytes of `source` from `offset` on.
+    /// The `len` bytes of `source` that start at `offset`.
     pub(super) fn of(source: Source<'a>, offset: u64, len: u64) -> Self {
         match source {
             Source::One(buffer) => Self::One(slice(buffer, offset, len)),
@@ -166,7 +166,7 @@ fn slices<'a>(buffers: &[&'a [u8]], offset: u64, len: u64) -> Vec<&'a [u8]> {
     parts
 }
 
-/// The records of `wanted` that are not in `filled`, ascending.
+/// The records of `wanted` that are not in `filled`, in ascending order.
 pub(super) fn holes(wanted: Extent, filled: &[Extent]) -> Vec<Extent> {
     let mut present: Vec<_> = filled.iter().filter_map(|f| f.intersect(wanted)).collect();
     present.sort_unstable();
@@ -191,7 +191,7 @@ mod tests {
     const LAYOUT: Layout = Layout(ArrayAttributes { cell_size: 1, chunk_size: 10 });
 
     #[test]
-    fn ranges_are_cut_at_the_edges_of_chunks() {
+    fn ranges_are_split_at_chunk_boundaries() {
         let pieces = LAYOUT.pieces(&[Extent::new(8, 14), Extent::new(3, 0), Extent::new(22, 1)]);
         let of = |dkey, start, count, offset| {
             let extent = Extent::new(start, count);
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn holes_are_what_is_not_filled() {
+    fn holes_are_the_records_that_are_not_filled() {
         let filled = [Extent::new(4, 2), Extent::new(0, 3), Extent::new(5, 3)];
         let expected = [Extent::new(3, 1), Extent::new(8, 2)];
         assert_eq!(holes(Extent::new(1, 9), &filled), expected);
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_cross_buffers() {
+    fn parts_span_buffers() {
         let buffers: [&[u8]; 3] = [b"abc", b"de", b"fgh"];
         let part = Part::of(Source::Many(&buffers), 2, 4);
         let mut seen = Vec::new();

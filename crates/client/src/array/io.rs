@@ -8,18 +8,17 @@ use esker_types::ops::{
 };
 use esker_types::{Error, ErrorKind, Extent, Result};
 
-/// What a read brought.
+/// The result of a read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ArrayRead {
-    /// Bytes of the requested cells that lie below the array's size. For other types than
-    /// `ArrayByte` the size is not asked for, and these are all requested bytes.
+    /// Bytes of the requested cells below the array's size. For types other than `ArrayByte` the size is not
+    /// determined, and this counts all requested bytes.
     pub bytes: u64,
-    /// Bytes of the requested cells that lie past it; their places in the sink are left as they
-    /// were.
+    /// Bytes of the requested cells past the size; the corresponding parts of the sink are left unchanged.
     pub short_bytes: u64,
 }
 
-/// A read under way: its access, and the array's size once somebody asked for it.
+/// A read in progress: its access, and the array's size once it has been determined.
 struct Read<'a> {
     array: &'a Array,
     access: Access<'a>,
@@ -27,25 +26,24 @@ struct Read<'a> {
     size: Option<u64>,
 }
 
-/// What becomes of the places of cells that do not exist.
+/// What happens to the parts of a sink whose cells do not exist.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Holes {
-    /// They stay as they are.
+    /// They are left unchanged.
     Left,
-    /// They become zeros below the size of the array.
+    /// They are zeroed up to the size of the array.
     ZeroBelowSize,
-    /// They become zeros.
+    /// They are zeroed.
     Zero,
 }
 
 impl Array {
-    /// Writes the cells of `ranges`, all of them at one epoch. `source` holds them one after the
-    /// other.
+    /// Writes the cells of `ranges`, all at one epoch. `source` holds them in the same order, without gaps.
     ///
     /// # Errors
-    /// [`esker_types::ErrorKind::Invalid`] where `source` does not hold exactly those cells,
+    /// [`esker_types::ErrorKind::Invalid`] if `source` does not hold exactly those cells,
     /// [`esker_types::ErrorKind::NotSupported`] for more than 16384 ranges of at most 16 cells,
-    /// [`esker_types::ErrorKind::NoPermission`] where writing is not allowed,
+    /// [`esker_types::ErrorKind::NoPermission`] if writing is not allowed,
     /// [`esker_types::ErrorKind::NoSpace`].
     pub async fn write(
         &self,
@@ -102,20 +100,20 @@ impl Array {
         Update { akey: AKEY, value, cond: Cond::NONE }
     }
 
-    /// The cells of `range` where they lie, or, where `may_copy`, a copy, in which cells that do not exist
-    /// are zeros.
+    /// The cells of `range`, in place if possible; otherwise a copy if `may_copy`, with zeros for cells that do not
+    /// exist.
     ///
     /// # Errors
-    /// [`ErrorKind::NotSupported`] where they would have to be copied and may not,
-    /// [`ErrorKind::Overflow`] where they are more bytes than fit in memory, or this process has
+    /// [`ErrorKind::NotSupported`] if a copy is needed and `may_copy` is false,
+    /// [`ErrorKind::Overflow`] if the cells do not fit in memory or this process has
     /// [`esker_types::limits::VIEWS_MAX`] views; as [`Array::read`].
     pub async fn view(&self, range: Extent, may_copy: bool, access: Access<'_>) -> Result<View> {
         let bytes = self.bytes_of(range.count)?;
         if let Some(piece) = self.layout.only_piece(&[range]) {
             let (dkey, extents) = (piece.dkey.to_ne_bytes(), [piece.extent]);
-            let place = AkeyRef { dkey: &dkey, akey: AKEY };
-            let view = self.object.view(place, Wanted::Array(&extents), access).await?;
-            // Records of another size are for the read to refuse.
+            let akey = AkeyRef { dkey: &dkey, akey: AKEY };
+            let view = self.object.view(akey, Wanted::Array(&extents), access).await?;
+            // The read rejects records of another size.
             if let Some(view) = view.filter(|view| view.len() == bytes) {
                 return Ok(view);
             }
@@ -128,28 +126,28 @@ impl Array {
         Ok(View::of(copy))
     }
 
-    /// Bytes of so many cells.
+    /// Size of this many cells in bytes.
     ///
     /// # Errors
-    /// [`ErrorKind::Overflow`] where they do not fit in memory.
+    /// [`ErrorKind::Overflow`] if they do not fit in memory.
     pub fn bytes_of(&self, cells: u64) -> Result<usize> {
         let bytes = cells.checked_mul(self.layout.cell_size()).map(isize::try_from);
         bytes.and_then(std::result::Result::ok).map(isize::cast_unsigned).ok_or_else(|| {
-            let text = format!("{cells} cells are more bytes than fit in memory");
+            let text = format!("{cells} cells do not fit in memory: read fewer at a time");
             Error::new(ErrorKind::Overflow, text)
         })
     }
 
-    /// Reads the cells of `ranges` into `sink`, one after the other. Each chunk is read of one
-    /// consistent state; those of several chunks may differ (use a transaction or snapshot).
+    /// Reads the cells of `ranges` into `sink`, one range after the other. Each chunk is read from one consistent
+    /// state; different chunks may be read from different states (use a transaction or a snapshot to avoid that).
     ///
-    /// Places of cells that do not exist are left as they are. An `ArrayByte` differs: holes below
-    /// its size become zeros, and [`ArrayRead`] tells how much lies past its size.
+    /// Parts of the sink whose cells do not exist are left unchanged. `ArrayByte` differs: holes below the array's
+    /// size are filled with zeros, and [`ArrayRead`] tells how many bytes are past the size.
     ///
     /// # Errors
-    /// [`esker_types::ErrorKind::Invalid`] where `sink` does not hold exactly those cells,
-    /// [`esker_types::ErrorKind::NotSupported`] for more than 16384 ranges of at most 16 cells; what
-    /// the backend meets.
+    /// [`esker_types::ErrorKind::Invalid`] if the size of `sink` does not match `ranges`,
+    /// [`esker_types::ErrorKind::NotSupported`] for more than 16384 ranges of at most 16 cells; errors of the
+    /// backend.
     pub async fn read(
         &self,
         ranges: &[Extent],
@@ -163,7 +161,7 @@ impl Array {
         Ok(read.answer(ranges, bytes))
     }
 
-    /// As [`Array::read`], but fills all of `sink`: cells that do not exist are zeros.
+    /// As [`Array::read`], but fills the whole sink: cells that do not exist read as zeros.
     ///
     /// # Errors
     /// As [`Array::read`].
@@ -188,7 +186,7 @@ impl Read<'_> {
         }
     }
 
-    /// Several chunks by one fetch, which a backend may read side by side.
+    /// Reads several chunks by one fetch, so that the backend can read them in parallel.
     async fn pieces(&mut self, pieces: &[Piece], sink: Sink<'_>) -> Result<()> {
         let mut rest = Rest::new(sink);
         let cell = self.array.layout.cell_size();
@@ -222,7 +220,7 @@ impl Read<'_> {
         fetch
     }
 
-    /// Fills what was not found with zeros.
+    /// Fills with zeros what was not found.
     async fn zero_holes(
         &mut self,
         dkey: &[u8; 8],
@@ -240,8 +238,8 @@ impl Read<'_> {
             for hole in holes(extent, &filled) {
                 let zeros = self.zeros_of(dkey, hole).await?;
                 let at = offset + (hole.start - extent.start);
-                sink.visit(at * cell, zeros * cell, |place| {
-                    place.fill(0);
+                sink.visit(at * cell, zeros * cell, |part| {
+                    part.fill(0);
                     Ok(())
                 })?;
             }
@@ -250,7 +248,7 @@ impl Read<'_> {
         Ok(())
     }
 
-    /// How many cells of a hole become zeros.
+    /// How many cells of a hole are to be zeroed.
     async fn zeros_of(&mut self, dkey: u64, hole: Extent) -> Result<u64> {
         if self.holes == Holes::Zero {
             return Ok(hole.count);
@@ -266,7 +264,7 @@ impl Read<'_> {
         Ok(self.size.unwrap_or(0))
     }
 
-    /// Where the size was never asked for, nothing was missing.
+    /// If the size was never determined, no cell was missing.
     fn answer(&self, ranges: &[Extent], bytes: u64) -> ArrayRead {
         let Some(size) = self.size else { return ArrayRead { bytes, short_bytes: 0 } };
         let below = |range: &Extent| size.saturating_sub(range.start).min(range.count);
@@ -275,12 +273,12 @@ impl Read<'_> {
     }
 }
 
-/// The fetch of a chunk.
+/// The fetch of one chunk.
 fn of_dkey<'f, 'b>(dkey: &'f [u8; 8], akeys: &'f mut [Fetch<'b>]) -> DkeyFetch<'f, 'b> {
     DkeyFetch { dkey, cond: Cond::NONE, akeys }
 }
 
-/// What is left of a sink that is handed out from its beginning on.
+/// The rest of a sink that is handed out from its start.
 enum Rest<'a> {
     None,
     One(&'a mut [u8]),
@@ -307,7 +305,7 @@ impl<'a> Rest<'a> {
     }
 }
 
-/// Cuts the first `len` bytes (or all there are) off `buffer`.
+/// Splits the first `len` bytes, or all if there are fewer, off `buffer`.
 fn split<'a>(buffer: &mut &'a mut [u8], len: usize) -> &'a mut [u8] {
     let whole = std::mem::take(buffer);
     let (head, tail) = whole.split_at_mut(len.min(whole.len()));

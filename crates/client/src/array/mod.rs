@@ -1,4 +1,4 @@
-//! Arrays: equal cells in one long row, cut into chunks that spread over the targets.
+//! Arrays: sequences of cells of equal size, split into chunks that are distributed over the targets.
 mod cells;
 mod io;
 mod resize;
@@ -14,20 +14,20 @@ use esker_types::{ArrayAttributes, Epoch, Error, ErrorKind, Extent, ObjectId, Ob
 
 /// The akey that holds the cells of a chunk, and the attributes under dkey 0.
 const AKEY: &[u8] = b"0";
-/// The dkey of the attributes; chunk `n` has dkey `n + 1`.
+/// The dkey of the attributes. Chunk `n` has dkey `n + 1`.
 pub(crate) const ATTRIBUTES_DKEY: [u8; 8] = 0u64.to_ne_bytes();
-/// What [`Array::stat`] tells.
+/// The result of [`Array::stat`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArrayStat {
-    /// Cells up to and with the last one that exists.
+    /// One more than the index of the last existing cell.
     pub size: u64,
-    /// When the array was last changed.
+    /// When the array was last modified.
     pub epoch: Epoch,
 }
 
-/// An array: an object of type `Array` (stores its attributes), `ArrayAttr` (its user keeps them) or
-/// `ArrayByte` (reads fill holes with zeros and end at the array's size). The errors that all
-/// operations share are those of [`Object`].
+/// An array: an object of type `Array` (its attributes are stored with it), `ArrayAttr` (the caller keeps them) or
+/// `ArrayByte` (reads fill holes with zeros and stop at the array's size). [`Object`] documents the errors that all
+/// operations share.
 #[derive(Clone)]
 pub struct Array {
     object: Object,
@@ -79,19 +79,19 @@ impl Array {
         Self { object, layout: Layout(attributes), bytes }
     }
 
-    /// The same array, refusing every write with [`ErrorKind::NoPermission`].
+    /// The same array, but every write fails with [`ErrorKind::NoPermission`].
     #[must_use]
     pub fn read_only(self) -> Self {
         Self { object: self.object.read_only(), ..self }
     }
 
-    /// Its id.
+    /// Its object id.
     #[must_use]
     pub fn oid(&self) -> ObjectId {
         self.object.oid()
     }
 
-    /// The object it is.
+    /// The underlying object.
     #[must_use]
     pub fn object(&self) -> &Object {
         &self.object
@@ -103,10 +103,10 @@ impl Array {
         self.layout.0
     }
 
-    /// Its size in cells: one more than the index of the last cell that exists; 0 where none does.
+    /// Its size in cells: one more than the index of the last existing cell, 0 if no cell exists.
     ///
     /// # Errors
-    /// What the backend meets.
+    /// Errors of the backend.
     pub async fn size(&self, access: Access<'_>) -> Result<u64> {
         let query = KeyQuery {
             edge: Edge::Max,
@@ -122,10 +122,10 @@ impl Array {
         }
     }
 
-    /// Its size and when it was last changed.
+    /// Its size and the time of its last modification.
     ///
     /// # Errors
-    /// What the backend meets.
+    /// Errors of the backend.
     pub async fn stat(&self, access: Access<'_>) -> Result<ArrayStat> {
         let size = self.size(access).await?;
         Ok(ArrayStat { size, epoch: self.object.epoch(access).await? })
@@ -134,7 +134,7 @@ impl Array {
     /// Removes cells: they become holes.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] for a range past 2^64, [`ErrorKind::NoPermission`] where writing is not
+    /// [`ErrorKind::Invalid`] for a range past 2^64, [`ErrorKind::NoPermission`] if writing is not
     /// allowed.
     pub async fn punch(&self, ranges: &[Extent], access: Access<'_>) -> Result<()> {
         self.object.check_writable()?;
@@ -146,10 +146,10 @@ impl Array {
         self.object.container().write(&writes, access).await
     }
 
-    /// Removes the array with its attributes. Opening it fails from then on, this handle works.
+    /// Removes the array and its attributes. Opening it fails from then on; this handle keeps working.
     ///
     /// # Errors
-    /// [`ErrorKind::NoPermission`] where writing is not allowed.
+    /// [`ErrorKind::NoPermission`] if writing is not allowed.
     pub async fn destroy(&self, access: Access<'_>) -> Result<()> {
         self.object.punch(Cond::NONE, access).await
     }
@@ -168,14 +168,14 @@ fn check_type(object: &Object, allowed: impl Fn(ObjectType) -> bool) -> Result<(
         Some(otype) if allowed(otype) => Ok(()),
         _ => Err(Error::new(
             ErrorKind::Invalid,
-            format!("object {} is not of a fitting array type", object.oid()),
+            format!("object {} has the wrong type for this kind of array", object.oid()),
         )),
     }
 }
 
 #[cold]
 fn no_array(object: &Object) -> Error {
-    Error::new(ErrorKind::NotFound, format!("there is no array {}", object.oid()))
+    Error::new(ErrorKind::NotFound, format!("array {} does not exist", object.oid()))
 }
 
 #[cold]

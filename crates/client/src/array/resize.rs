@@ -6,15 +6,15 @@ use esker_types::ops::{
 };
 use esker_types::{Extent, ObjectType, Result, key_to_u64};
 
-/// dkeys looked at, and removed, in one step.
+/// Number of dkeys that are listed and removed per step.
 const DKEYS_PER_STEP: usize = 1024;
 
 impl Array {
-    /// Makes the array `size` cells long: cells past it are removed; where the last cell does not
-    /// exist, it is written as zeros. Outside a transaction the array shrinks step by step.
+    /// Sets the array's size to `size` cells: cells past it are removed; if the last cell does not exist, it is
+    /// written as zeros. Outside a transaction the array shrinks in several steps.
     ///
     /// # Errors
-    /// [`esker_types::ErrorKind::NoPermission`] where writing is not allowed; what the backend meets.
+    /// [`esker_types::ErrorKind::NoPermission`] if writing is not allowed; errors of the backend.
     pub async fn set_size(&self, size: u64, access: Access<'_>) -> Result<()> {
         self.object.check_writable()?;
         let Some(last) = size.checked_sub(1) else {
@@ -26,7 +26,7 @@ impl Array {
         self.end_chunk_at(dkey, record, access).await
     }
 
-    /// Removes all chunks with a dkey greater than `last`; never the attributes.
+    /// Removes all chunks with a dkey greater than `last`, but not the attributes.
     async fn remove_chunks_after(&self, last: u64, access: Access<'_>) -> Result<()> {
         let mut anchor = Anchor::Start;
         while !anchor.is_end() {
@@ -41,7 +41,7 @@ impl Array {
         Ok(())
     }
 
-    /// An array that stores its attributes stores them again: of an empty one they alone tell when it changed.
+    /// Rewrites the attributes of an array that stores them: if the array is empty, only they tell when it changed.
     async fn touch(&self, access: Access<'_>) -> Result<()> {
         match self.oid().object_type() {
             Some(ObjectType::Array) => {
@@ -58,7 +58,7 @@ impl Array {
         Write { oid: self.oid(), op: WriteOp::PunchDkey { dkey, cond: Cond::NONE } }
     }
 
-    /// Removes the records after `last` of a chunk and sees to it that `last` exists.
+    /// Removes the records after `last` in a chunk and makes sure that `last` exists.
     async fn end_chunk_at(&self, dkey: u64, last: u64, access: Access<'_>) -> Result<()> {
         let dkey = dkey.to_ne_bytes();
         let present = self.has_record(&dkey, last, access).await?;

@@ -1,25 +1,25 @@
-//! Where cells exist and where they do not.
+//! Finding data and holes.
 use super::{AKEY, Array};
 use crate::access::Access;
 use esker_types::ops::{AkeyRef, Anchor, Edge, KeyQuery, StoredExtent};
 use esker_types::{Result, key_to_u64};
 
-/// Most extents of a chunk asked for at a time.
+/// Number of extents of a chunk to list at a time.
 const EXTENTS_PER_STEP_MAX: usize = 256;
 
-/// Chunks without data that are looked at one by one before the backend is asked for the next that has some: to
-/// look at one is cheaper, and holes may be much larger than what is in an array.
+/// Number of empty chunks to look at one by one before asking the backend for the next dkey with data. Looking at one
+/// is cheaper, but holes may span many more chunks than an array has.
 const EMPTY_CHUNKS_MAX: usize = 16;
 
 impl Array {
-    /// The first cell from `cell` on that exists; `None` where none does (POSIX: `SEEK_DATA`).
+    /// The first cell at or after `cell` that exists; `None` if there is none (POSIX: `SEEK_DATA`).
     ///
     /// # Errors
-    /// What the backend meets.
+    /// Errors of the backend.
     pub async fn next_data(&self, cell: u64, access: Access<'_>) -> Result<Option<u64>> {
         let mut at = cell;
         for _ in 0..EMPTY_CHUNKS_MAX {
-            // No cell has the last number, and none comes after it.
+            // The largest number is not a valid cell, and nothing comes after it.
             if at == u64::MAX {
                 return Ok(None);
             }
@@ -32,7 +32,7 @@ impl Array {
         self.first_from(at, access).await
     }
 
-    /// The first record of a chunk, from `record` on, that exists.
+    /// The first record of a chunk at or after `record` that exists.
     async fn first_record(
         &self,
         dkey: u64,
@@ -43,7 +43,7 @@ impl Array {
         Ok(found.first().map(|stored| stored.extent.start))
     }
 
-    /// The first cell from `cell` on, which is the first of a chunk.
+    /// The first existing cell at or after `cell`, which must be the first cell of a chunk.
     async fn first_from(&self, cell: u64, access: Access<'_>) -> Result<Option<u64>> {
         let before = cell.div_ceil(self.layout.0.chunk_size);
         let query = KeyQuery {
@@ -55,16 +55,16 @@ impl Array {
             want_extent: true,
         };
         let found = self.object.query_key(query, access).await?;
-        let place = found.and_then(|found| Some((found.dkey, found.extent?)));
-        let Some((dkey, extent)) = place else { return Ok(None) };
+        let position = found.and_then(|found| Some((found.dkey, found.extent?)));
+        let Some((dkey, extent)) = position else { return Ok(None) };
         Ok(Some(self.layout.cell_at(key_to_u64(&dkey)?, extent.start)))
     }
 
-    /// The first cell from `cell` on that does not exist: the array's size at the latest, or `cell` where that is
-    /// behind it (POSIX: `SEEK_HOLE`).
+    /// The first cell at or after `cell` that does not exist: at most the array's size, or `cell` itself if that is
+    /// beyond the size (POSIX: `SEEK_HOLE`).
     ///
     /// # Errors
-    /// What the backend meets.
+    /// Errors of the backend.
     pub async fn next_hole(&self, cell: u64, access: Access<'_>) -> Result<u64> {
         let mut at = cell;
         while at < u64::MAX {
@@ -78,8 +78,8 @@ impl Array {
         Ok(at)
     }
 
-    /// The first record of a chunk, from `record` on, that does not exist. What is asked for at a time grows, so
-    /// that a short stretch costs little.
+    /// The first record of a chunk at or after `record` that does not exist. The number of extents listed at a time
+    /// grows, so that finding the end of a short run is cheap.
     async fn end_of_data(&self, dkey: u64, mut record: u64, access: Access<'_>) -> Result<u64> {
         let (mut anchor, mut step) = (Anchor::at_record(record), 2);
         while !anchor.is_end() {

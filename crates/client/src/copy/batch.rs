@@ -1,17 +1,17 @@
-//! Some of an object in memory, on its way from one container to another.
+//! A part of an object in memory, on its way from one container to another.
 use super::BUFFER_BYTES;
 use esker_types::Extent;
 use std::ops::Range;
 
-/// Most pieces of one batch: they are written by one commit where the target has transactions.
+/// Limit of pieces per batch. A batch is written by one commit if the target has transactions.
 pub(super) const PIECES_MAX: usize = 256;
 
-/// What an akey holds, or a part of it.
+/// The content of an akey, or a part of it.
 pub(super) struct Piece {
     pub(super) akey: Vec<u8>,
     pub(super) kind: Kind,
-    /// Its bytes in [`Batch::bytes`].
-    pub(super) place: Range<usize>,
+    /// The range of its bytes in [`Batch::bytes`].
+    pub(super) range: Range<usize>,
 }
 
 pub(super) enum Kind {
@@ -19,7 +19,7 @@ pub(super) enum Kind {
     Array { record_size: u64, extents: Vec<Extent> },
 }
 
-/// Pieces by their dkeys.
+/// Pieces, grouped by dkey.
 #[derive(Default)]
 pub(super) struct Batch {
     pub(super) bytes: Vec<u8>,
@@ -42,19 +42,19 @@ impl Batch {
         self.pieces = 0;
     }
 
-    /// Room for `len` bytes at the end, which [`Batch::add`] or [`Batch::give_back`] deals with.
+    /// Reserves `len` bytes at the end. [`Batch::add`] or [`Batch::give_back`] must follow.
     pub(super) fn room(&mut self, len: usize) -> Range<usize> {
         let start = self.bytes.len();
         self.bytes.resize(start + len, 0);
         start..start + len
     }
 
-    /// Takes back the room from `start` on.
+    /// Releases the bytes from `start` on.
     pub(super) fn give_back(&mut self, start: usize) {
         self.bytes.truncate(start);
     }
 
-    /// Adds a piece; true where it is the first of its dkey.
+    /// Adds a piece; true if it is the first of its dkey.
     pub(super) fn add(&mut self, dkey: &[u8], piece: Piece) -> bool {
         self.pieces += 1;
         match self.dkeys.last_mut() {

@@ -1,4 +1,4 @@
-//! Whether a pool can hold what is in a container: found out before anything is copied.
+//! Checks, before anything is copied, whether a pool can hold the content of a container.
 use super::Options;
 use super::progress::Summary;
 use super::stride::OBJECTS;
@@ -12,16 +12,16 @@ use esker_os::executor::Wait;
 use esker_types::ops::{AkeyRef, Anchor, ListLimit};
 use esker_types::{Error, ErrorKind, ObjectId, ObjectType, Result};
 
-/// Keys or extents listed at a time.
+/// Keys or extents to list at a time.
 const ENTRIES: usize = 1024;
 
-/// The only akey of Key-Values and arrays where a backend has no others.
+/// The only akey of Key-Values and arrays, on backends that support no others.
 const AKEY: &[u8] = b"0";
 
-/// Looks at all of a container, copies nothing, and says how many objects and dkeys there are.
+/// Scans a container without copying, and counts its objects and dkeys.
 ///
 /// # Errors
-/// Those of [`super::copy`] that come before anything is copied.
+/// Those that [`super::copy`] reports before it copies anything.
 pub fn survey(from: &Container, pool: &Pool, options: &Options) -> Result<Summary> {
     let access = super::access(options.snapshot);
     let mut keys = 0;
@@ -33,7 +33,8 @@ pub fn survey(from: &Container, pool: &Pool, options: &Options) -> Result<Summar
     Ok(Summary { objects, keys, epoch: options.snapshot, ..Summary::default() })
 }
 
-/// Refuses what the target cannot hold. Where it can hold all that the source can, nothing is looked at but ids.
+/// Rejects content that the target cannot hold. If the target can hold everything that the source can, only object
+/// ids are checked.
 pub(super) fn can_hold(from: &Container, pool: &Pool, options: &Options) -> Result<()> {
     let (able, access) = (pool.capabilities(), super::access(options.snapshot));
     let checked = each_object(from, access, |oid| object(&from.object(oid), able, access, options));
@@ -45,7 +46,7 @@ pub(super) fn can_hold(from: &Container, pool: &Pool, options: &Options) -> Resu
     })
 }
 
-/// Refuses an object that the target cannot hold.
+/// Rejects an object that the target cannot hold.
 pub(super) fn object(
     object: &Object,
     able: Capabilities,
@@ -85,7 +86,7 @@ fn each_dkey(
     Ok(count)
 }
 
-/// An object, and what the target is able to do.
+/// An object, and the target's capabilities.
 struct Survey<'a> {
     object: &'a Object,
     access: Access<'a>,
@@ -100,7 +101,7 @@ impl Survey<'_> {
         let Some(otype) = self.object.oid().object_type() else { return Ok(()) };
         let akeys = source.any_akeys && !self.able.any_akeys && (otype.is_kv() || otype.is_array());
         let holes = source.holes && !self.able.holes && !self.zeros;
-        // A reader of bytes gets zeros from holes wherever they are.
+        // Readers of byte arrays get zeros for holes on any backend.
         let holes = holes && otype.is_array() && otype != ObjectType::ArrayByte;
         if !akeys && !holes {
             return Ok(());
@@ -132,14 +133,14 @@ impl Survey<'_> {
             let akeys = self.object.list_akeys(dkey, &mut anchor, limit, self.access).wait()?;
             if akeys.iter().any(|akey| akey != AKEY) {
                 return Err(self.refuse(
-                    "has akeys that Key-Values and Arrays do not have, and the target keeps no others",
+                    "has akeys that Key-Values and Arrays do not have, which are all that the target supports",
                 ));
             }
         }
         Ok(())
     }
 
-    /// Records of a chunk must go on from the first.
+    /// Records of a chunk must be contiguous from the first.
     fn check_holes(&self, dkey: &[u8]) -> Result<()> {
         if dkey == ATTRIBUTES_DKEY {
             return Ok(());
@@ -151,7 +152,7 @@ impl Survey<'_> {
             for stored in found {
                 if stored.extent.start > next {
                     return Err(self.refuse(
-                        "has holes, which the target does not know; allow zeros in their place (--zeros)",
+                        "has holes, which the target does not support: allow zeros in their place (--zeros)",
                     ));
                 }
                 next = stored.extent.end();

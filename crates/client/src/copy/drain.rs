@@ -1,6 +1,6 @@
-//! Draining: what is written to one container arrives in another, and goes from the first.
+//! Draining: copying what is written to one container to another, and removing it from the first.
 use super::progress::add;
-use super::state::{self, Drained};
+use super::state::{self, DrainState};
 use super::stride::{Stride, Walk};
 use super::{Options, Progress, Summary, check};
 use crate::access::Access;
@@ -11,29 +11,29 @@ use esker_types::check_label;
 use esker_types::ops::{Anchor, Cond};
 use esker_types::{Epoch, Error, ErrorKind, ObjectId, Result};
 
-/// A drain under way: call [`Drain::round`] again and again.
+/// A drain in progress. Call [`Drain::round`] repeatedly.
 pub struct Drain<'a> {
     from: &'a Container,
     to: Container,
     options: &'a Options,
     progress: &'a Progress,
     keep: bool,
-    state: Drained,
+    state: DrainState,
 }
 
-/// What one round did.
+/// The result of one round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Round {
-    /// Objects that were new or had changed, and were copied.
+    /// Objects that were new or modified, and were copied.
     pub copied: u64,
-    /// Objects that had not changed since they were copied, and were removed from the source.
+    /// Objects that were unmodified since they were copied, and were removed from the source.
     pub removed: u64,
-    /// Objects that stay for the next round.
+    /// Objects left for the next round.
     pub left: u64,
 }
 
 impl Round {
-    /// True where nothing was to be done, and nothing is.
+    /// True if the round copied and removed nothing, and left nothing for the next.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         *self == Self::default()
@@ -41,12 +41,12 @@ impl Round {
 }
 
 impl<'a> Drain<'a> {
-    /// Begins to drain `from` into the container `label` of `pool`, which is made where it is not there; goes
-    /// on with a drain that ended. With `keep` nothing is removed.
+    /// Starts to drain `from` into the container `label` of `pool`, which is created if it does not exist. Continues
+    /// an earlier drain. With `keep`, nothing is removed from the source.
     ///
     /// # Errors
-    /// [`ErrorKind::NotSupported`] where the source has no snapshots and transactions: what changes
-    /// could not be told from what does not; [`ErrorKind::Exists`] where the container is somebody else's.
+    /// [`ErrorKind::NotSupported`] if the source has no snapshots and transactions, so that modified objects cannot
+    /// be told from unmodified ones; [`ErrorKind::Exists`] if the target container was not made by this drain.
     pub fn begin(
         from: &'a Container,
         pool: &Pool,
@@ -60,26 +60,26 @@ impl<'a> Drain<'a> {
         if !able.snapshots || !able.transactions {
             return Err(Error::new(
                 ErrorKind::NotSupported,
-                "a container can be drained where its pool has snapshots and transactions, and this one has \
-                 not: use `esker cont copy`",
+                "draining needs a pool with snapshots and transactions, which this one does not have: use \
+                 `esker cont copy` instead",
             ));
         }
         let (to, state) = state::begin_drain(from, pool, label)?;
         Ok(Self { from, to, options, progress, keep, state })
     }
 
-    /// Where it goes.
+    /// The target container.
     #[must_use]
     pub fn target(&self) -> &Container {
         &self.to
     }
 
-    /// Copies what changed since the last round, as it is at this moment, and removes what has not changed
-    /// since it was copied. An object goes by a transaction that proves that it is still the one
-    /// which the target has; what was copied is noted in the target first.
+    /// Copies a snapshot of what changed since the last round, and removes objects that have not changed since they
+    /// were copied. An object is removed in a transaction which verifies that it is still the version in the target.
+    /// What was copied is recorded in the target first.
     ///
     /// # Errors
-    /// Those of [`super::copy`]; nothing is lost, and the next round does what this one did not.
+    /// Those of [`super::copy`]. Nothing is lost: the next round does what this one did not.
     pub fn round(&mut self) -> Result<Round> {
         let snapshot = state::new_snapshot(self.from, &self.to)?;
         let result = self.round_at(snapshot);
@@ -92,7 +92,7 @@ impl<'a> Drain<'a> {
         let access = Access::Snapshot(snapshot);
         let (from, to, options, progress) = (self.from, &self.to, self.options, self.progress);
         let walk = Walk { from, to, options, progress, access };
-        // What looks like a hole may have been drained before; where it was none, it becomes zeros.
+        // Data in what looks like a hole may have been drained by an earlier round; a true hole is filled with zeros.
         let (able, zeros) = (to.capabilities(), Options { zeros: true, ..options.clone() });
         let (mut round, mut stride) = (Round::default(), Stride::default());
         let mut anchor = Anchor::Start;
@@ -122,7 +122,7 @@ impl<'a> Drain<'a> {
         Ok(round)
     }
 
-    /// Whoever writes to it meanwhile comes before or after, and the object stays.
+    /// A concurrent write comes before or after the transaction, and the object stays.
     fn remove(&self, oid: ObjectId, round: &mut Round) -> Result<()> {
         let transaction = self.from.transaction()?;
         let (object, access) = (self.from.object(oid), Access::Tx(&transaction));
@@ -145,7 +145,7 @@ impl<'a> Drain<'a> {
         }
     }
 
-    /// All that was done so far.
+    /// Totals of all rounds.
     #[must_use]
     pub fn summary(&self) -> Summary {
         let epoch = Some(self.state.until).filter(|epoch| *epoch > Epoch(0));

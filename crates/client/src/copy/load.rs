@@ -1,4 +1,4 @@
-//! Reading: what stands under a dkey, whatever it is, piece by piece.
+//! Reading the content of a dkey, of any kind, piece by piece.
 use super::BUFFER_BYTES;
 use super::batch::{Batch, Kind, Piece};
 use crate::access::Access;
@@ -7,13 +7,13 @@ use esker_os::executor::Wait;
 use esker_types::ops::{AkeyRef, Anchor, Cond, Fetch, ListLimit, Sink, StoredExtent};
 use esker_types::{Error, ErrorKind, Extent, KeyBatch, Result};
 
-/// Akeys, or extents of an array, asked for at a time.
+/// Akeys, or extents of an array, to list at a time.
 const ENTRIES: usize = 256;
 
-/// How often a value is asked for anew that changes its length while it is read.
+/// Attempts to read a value whose length changes during the read.
 const TRIES: usize = 8;
 
-/// An object that is read.
+/// An object that is being read.
 pub(super) struct Loader<'a> {
     pub(super) object: &'a Object,
     pub(super) access: Access<'a>,
@@ -34,7 +34,7 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// Those of a certain length are single values.
+    /// Akeys with a length are single values.
     fn akeys(
         &self,
         dkey: &[u8],
@@ -60,7 +60,7 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// Lengths of single values; 0 for an empty one, and for all else.
+    /// Lengths of single values; 0 for empty values and for everything else.
     fn sizes(&self, dkey: &[u8], akeys: &KeyBatch) -> Result<Vec<u64>> {
         let mut fetches: Vec<_> =
             akeys.iter().map(|akey| Fetch::single(akey, Sink::None)).collect();
@@ -68,7 +68,7 @@ impl Loader<'_> {
         Ok(fetches.into_iter().map(|fetch| fetch.reply.size).collect())
     }
 
-    /// Values of the latest state may change between two looks at them.
+    /// Values of the latest state may change between asking for their lengths and reading them.
     fn singles(&self, dkey: &[u8], akeys: &[(&[u8], usize)], batch: &mut Batch) -> Result<()> {
         let start = batch.bytes.len();
         let mut sizes: Vec<usize> = akeys.iter().map(|(_, size)| *size).collect();
@@ -81,12 +81,15 @@ impl Loader<'_> {
             sizes = found;
         }
         batch.give_back(start);
-        let text =
-            format!("values of object {} change faster than they are read", self.object.oid());
+        let text = format!(
+            "values of object {} change faster than they can be read: \
+             copy a snapshot, or stop the writers",
+            self.object.oid()
+        );
         Err(Error::new(ErrorKind::Again, text))
     }
 
-    /// Their lengths as they are now; the bytes are there where these are `sizes`.
+    /// Reads the values. Returns their current lengths; the bytes are valid if these equal `sizes`.
     fn fetch_singles(
         &self,
         dkey: &[u8],
@@ -98,8 +101,8 @@ impl Loader<'_> {
         let mut rest = &mut batch.bytes[room];
         let mut fetches = Vec::with_capacity(akeys.len());
         for ((akey, _), size) in akeys.iter().zip(sizes) {
-            let (sink, behind) = rest.split_at_mut(*size);
-            rest = behind;
+            let (sink, tail) = rest.split_at_mut(*size);
+            rest = tail;
             fetches.push(Fetch::single(akey, Sink::One(sink)));
         }
         match self.object.fetch(dkey, Cond::NONE, &mut fetches, self.access).wait() {
@@ -123,27 +126,27 @@ impl Loader<'_> {
     ) -> Result<()> {
         let mut at = start;
         for ((akey, _), size) in akeys.iter().zip(sizes) {
-            let place = at..at + size;
-            at = place.end;
+            let range = at..at + size;
+            at = range.end;
             match size {
                 0 => self.empty(dkey, akey, batch)?,
                 _ => {
-                    batch.add(dkey, Piece { akey: akey.to_vec(), kind: Kind::Single, place });
+                    batch.add(dkey, Piece { akey: akey.to_vec(), kind: Kind::Single, range });
                 }
             }
         }
         Ok(())
     }
 
-    /// An empty value, where there is one.
+    /// An empty value, if the akey exists.
     fn empty(&self, dkey: &[u8], akey: &[u8], batch: &mut Batch) -> Result<()> {
         let mut fetch = Fetch::single(akey, Sink::None);
         fetch.request.cond = Cond::AKEY_FETCH;
         let fetches = std::slice::from_mut(&mut fetch);
         match self.object.fetch(dkey, Cond::NONE, fetches, self.access).wait() {
             Ok(()) => {
-                let place = batch.room(0);
-                batch.add(dkey, Piece { akey: akey.to_vec(), kind: Kind::Single, place });
+                let range = batch.room(0);
+                batch.add(dkey, Piece { akey: akey.to_vec(), kind: Kind::Single, range });
                 Ok(())
             }
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
@@ -151,7 +154,7 @@ impl Loader<'_> {
         }
     }
 
-    /// Reads an array as it is stored, holes left out. False where there is none.
+    /// Reads an array as it is stored, without its holes. False if the akey is not an array.
     fn array(&self, dkey: &[u8], akey: &[u8], batch: &mut Batch, flush: Flush<'_>) -> Result<bool> {
         let (mut anchor, mut any) = (Anchor::Start, false);
         while !anchor.is_end() {
@@ -177,18 +180,18 @@ impl Loader<'_> {
         batch: &mut Batch,
     ) -> Result<()> {
         let records: u64 = extents.iter().map(|extent| extent.count).sum();
-        let place = batch.room((records * record_size) as usize);
-        let sink = Sink::One(&mut batch.bytes[place.clone()]);
+        let range = batch.room((records * record_size) as usize);
+        let sink = Sink::One(&mut batch.bytes[range.clone()]);
         let mut fetch = Fetch::array(akey, record_size, &extents, sink);
         let fetches = std::slice::from_mut(&mut fetch);
         self.object.fetch(dkey, Cond::NONE, fetches, self.access).wait()?;
         let kind = Kind::Array { record_size, extents };
-        batch.add(dkey, Piece { akey: akey.to_vec(), kind, place });
+        batch.add(dkey, Piece { akey: akey.to_vec(), kind, range });
         Ok(())
     }
 }
 
-/// Runs of values that fit into a buffer together; one that does not stands alone.
+/// Runs of values that fit into a buffer together. A value that does not fit is a run of its own.
 fn groups<'a, 'k>(singles: &'a [(&'k [u8], usize)]) -> Vec<&'a [(&'k [u8], usize)]> {
     let (mut groups, mut start, mut bytes) = (Vec::new(), 0, 0);
     for (index, (_, size)) in singles.iter().enumerate() {
@@ -204,7 +207,7 @@ fn groups<'a, 'k>(singles: &'a [(&'k [u8], usize)]) -> Vec<&'a [(&'k [u8], usize
     groups
 }
 
-/// Extents of records of one size, together no more than a buffer holds; longer ones are cut.
+/// Extents of records of one size whose total fits in a buffer; longer extents are split.
 fn reads(found: &[StoredExtent]) -> Vec<(u64, Vec<Extent>)> {
     let (mut reads, mut bytes): (Vec<(u64, Vec<Extent>)>, u64) = (Vec::new(), 0);
     for stored in found {

@@ -1,18 +1,19 @@
-//! Copies of whole containers, between any two backends.
+//! Copies whole containers between any two backends.
 //!
-//! Everything of a container is copied as it is: objects with their ids (and so their types and classes), dkeys,
-//! akeys, single values, records, holes, attributes, properties, and the next number for object ids. Its
-//! snapshots are not. Where the source has snapshots the copy is of one moment, which a snapshot holds until
-//! the copy is done; else each object is copied as it is met, and nobody should write meanwhile.
+//! A copy keeps everything in a container as it is: objects with their ids (hence types and classes), dkeys, akeys,
+//! single values, records, holes, attributes, properties, and the next number for object ids. It does not include the
+//! container's snapshots. If the source supports snapshots, the copy is of one point in time, held by a snapshot
+//! until the copy is done; otherwise each object is copied when it is reached, and the container should not be
+//! written meanwhile.
 //!
-//! The copy is made under another label ([`UNFINISHED`] is added) and gets its own when it is whole. Where it
-//! stands is noted in a property of it, after what was copied up to there: the same call goes on where one
-//! was stopped or killed. What is written is read back and compared.
+//! A copy in progress has the label of the target with [`UNFINISHED`] appended; it gets its own label when it is
+//! complete. Its progress is recorded in a property, after the data up to that point was copied: calling again
+//! continues a copy that was stopped or killed. What is written is read back and compared.
 //!
-//! A [`Drain`] follows a container that is being written, round by round, and empties it.
+//! A [`Drain`] follows a container while it is being written, in rounds, and empties it.
 //!
-//! Memory is bounded: a worker has at most two buffers of [`BUFFER_BYTES`] and one value more, and the keys of
-//! [`STRIDE_BYTES`] are known at a time.
+//! Memory is bounded: a worker uses at most two buffers of [`BUFFER_BYTES`] plus one value, and the keys of at most
+//! [`STRIDE_BYTES`] of data are held at a time.
 mod batch;
 mod check;
 mod drain;
@@ -36,36 +37,36 @@ use esker_types::check_label;
 use esker_types::info::OpenMode;
 use esker_types::limits::LABEL_MAX;
 use esker_types::{Epoch, Error, ErrorKind, Result};
-use state::{Position, State};
+use state::{CopyPosition, CopyState};
 use stride::Walk;
 
-/// Most workers of one copy.
+/// Limit of workers per copy.
 pub const WORKERS_MAX: usize = 64;
 
-/// Workers where nobody says how many: at least so many, for a store that is far away answers late.
+/// Minimum of the default number of workers: requests to a remote store have a high latency.
 pub const WORKERS_MIN: usize = 4;
 
 /// Bytes that a worker reads before it writes them.
 pub const BUFFER_BYTES: usize = 4 << 20;
 
-/// Bytes between two notes of where a copy stands, as far as they can be known beforehand.
+/// Estimated bytes copied between two records of the progress.
 pub const STRIDE_BYTES: u64 = 256 << 20;
 
-/// What the label of a copy ends with that is not whole.
+/// The suffix of the label of an incomplete copy.
 pub const UNFINISHED: &str = ".copying";
 
-/// How a container is copied.
+/// Options of a copy.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Threads that copy, at most [`WORKERS_MAX`]; 0 for one for each processor, but [`WORKERS_MIN`].
+    /// Number of threads, at most [`WORKERS_MAX`]. 0 means one per processor, but at least [`WORKERS_MIN`].
     pub workers: usize,
-    /// Read back what was written, and compare.
+    /// Read back and compare what was written.
     pub verify: bool,
-    /// Put zeros into the holes of arrays where the target has none; else such arrays are refused.
+    /// Fill holes of arrays with zeros if the target does not support holes; otherwise such arrays are rejected.
     pub zeros: bool,
-    /// Copy this snapshot, which stays; else one is made and dropped in the end.
+    /// Copy this snapshot and keep it; otherwise a snapshot is taken and destroyed at the end.
     pub snapshot: Option<Epoch>,
-    /// Bytes between two notes of where the copy stands.
+    /// Bytes copied between two records of the progress.
     pub stride: u64,
 }
 
@@ -83,14 +84,14 @@ impl Options {
     }
 }
 
-/// Copies a container into a new one of `pool`, labelled `label`; goes on with one that was stopped.
+/// Copies a container into a new one of `pool`, labelled `label`. Continues a copy that was stopped.
 ///
 /// # Errors
-/// [`ErrorKind::Exists`] where there is such a container already; [`ErrorKind::NotSupported`], before anything
-/// is copied, where the pool cannot hold what is in the source; [`ErrorKind::Busy`] where somebody else is
-/// copying to it; [`ErrorKind::NoPermission`] where a snapshot has to be made and the source is open for
-/// reading only; [`ErrorKind::Checksum`] where something else was read back than was written. What was copied
-/// until then stays, for the next call.
+/// [`ErrorKind::Exists`] if the pool already has a container with this label; [`ErrorKind::NotSupported`], before
+/// anything is copied, if the pool cannot hold the source's content; [`ErrorKind::Busy`] if another process is
+/// copying to it; [`ErrorKind::NoPermission`] if a snapshot has to be taken and the source is open read-only;
+/// [`ErrorKind::Checksum`] if data read back differs from what was written. Data copied before an error stays for the
+/// next call.
 pub fn copy(
     from: &Container,
     pool: &Pool,
@@ -101,7 +102,7 @@ pub fn copy(
     check_labels(label)?;
     check::can_hold(from, pool, options)?;
     let (to, mut state) = state::begin(from, pool, label, options)?;
-    if state.position != Position::End {
+    if state.position != CopyPosition::End {
         let walk = Walk { from, to: &to, options, progress, access: state.access() };
         walk.run(&mut state)?;
     }
@@ -116,15 +117,15 @@ fn check_labels(label: &str) -> Result<()> {
         true => Err(Error::new(
             ErrorKind::Invalid,
             format!(
-                "label {label:?} is too long for a copy: it is called {label}{UNFINISHED} while it is \
-                 made, which may have {LABEL_MAX} bytes (LABEL_MAX)"
+                "label {label:?} is too long for a copy: until the copy is complete its label is \
+                 {label}{UNFINISHED}, and labels have at most {LABEL_MAX} bytes (LABEL_MAX)"
             ),
         )),
     }
 }
 
-/// Each step can be done again where the next one was not reached.
-fn finish(from: &Container, to: &Container, label: &str, state: &State) -> Result<()> {
+/// Each step can be repeated if the next one was not reached.
+fn finish(from: &Container, to: &Container, label: &str, state: &CopyState) -> Result<()> {
     state::copy_metadata(from, to)?;
     state::copy_next_oid(from, to)?;
     to.rename(Some(label)).wait()?;
@@ -138,12 +139,12 @@ fn finish(from: &Container, to: &Container, label: &str, state: &State) -> Resul
     to.close().wait()
 }
 
-/// The view of a snapshot, else the latest state.
+/// The view of a snapshot, otherwise the latest state.
 fn access(epoch: Option<Epoch>) -> Access<'static> {
     epoch.map_or(Access::Latest, Access::Snapshot)
 }
 
-/// Opens the container of this label alone, if there is one.
+/// Opens the container with exactly this label, if it exists.
 fn open_alone(pool: &Pool, label: &str) -> Result<Option<Container>> {
     match pool.open_container(label, OpenMode::Exclusive).wait() {
         Ok(container) => Ok(Some(container)),

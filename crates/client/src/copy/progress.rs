@@ -1,8 +1,8 @@
-//! How far a copy is, and what came of it.
+//! Progress and result of a copy.
 use esker_types::Epoch;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counts of a copy, which others may watch while it runs.
+/// Counters of a copy, which other threads can read while it runs.
 #[derive(Debug, Default)]
 pub struct Progress {
     pub(super) objects: AtomicU64,
@@ -12,27 +12,27 @@ pub struct Progress {
     pub(super) removed: AtomicU64,
 }
 
-/// What came of a copy.
+/// The result of a copy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Objects met by this call.
+    /// Objects reached by this call.
     pub objects: u64,
     /// Dkeys copied.
     pub keys: u64,
     /// Bytes of values and records copied.
     pub bytes: u64,
-    /// Bytes of them that were read back and are the same.
+    /// Bytes that were read back and found identical.
     pub verified: u64,
     /// Objects removed from the source.
     pub removed: u64,
-    /// The moment that was copied, where the source can tell.
+    /// The epoch that was copied, if the source has epochs.
     pub epoch: Option<Epoch>,
-    /// True where this went on with an earlier copy.
+    /// True if this call continued an earlier copy.
     pub resumed: bool,
 }
 
 impl Progress {
-    /// The counts as they are now.
+    /// The current counts.
     #[must_use]
     pub fn summary(&self) -> Summary {
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
@@ -47,7 +47,7 @@ impl Progress {
     }
 }
 
-/// Adds to a count.
+/// Adds to a counter.
 pub(super) fn add(count: &AtomicU64, by: u64) {
     count.fetch_add(by, Ordering::Relaxed);
 }

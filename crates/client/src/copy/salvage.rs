@@ -11,15 +11,16 @@ use esker_types::info::{ContainerId, OpenMode};
 use esker_types::{ErrorKind, ObjectId, Result};
 use std::collections::{BTreeMap, HashMap};
 
-/// Copies all that can be read of a pool into `to`, which is new: containers with their ids, labels, attributes,
-/// properties and next numbers for object ids, and their objects as they are. Snapshots are not copied. What is written
-/// is read back and compared; what is lost is in [`Salvage::losses`]. `heard` hears of entries done and in all.
+/// Copies everything readable in a damaged pool to the new pool `to`: containers with their ids, labels, attributes,
+/// properties and next numbers for object ids, and all their objects. Snapshots are not copied. What is written is
+/// read back and compared; losses are listed in [`Salvage::losses`]. `heard` is called with the number of entries
+/// done and the total.
 ///
-/// A container whose names are lost is called `lost-` and its number. Nothing has a label before all is there, so
-/// that nobody takes what a salvage that was killed left for all there was.
+/// A container whose metadata is lost gets the label `lost-` and its number. Labels are set last, so that the
+/// incomplete result of a killed salvage is not mistaken for a complete one.
 ///
 /// # Errors
-/// [`ErrorKind::Busy`] where somebody uses the damaged pool; what `to` meets.
+/// [`ErrorKind::Busy`] if a process has the damaged pool open; errors of `to`.
 pub fn salvage(
     from: &mut Salvage,
     to: &Pool,
@@ -44,7 +45,7 @@ pub fn salvage(
         containers,
         nameless,
         progress,
-        place: None,
+        current: None,
         batch: Batch::default(),
         scratch: Vec::new(),
     };
@@ -53,18 +54,18 @@ pub fn salvage(
     Ok(progress.summary())
 }
 
-/// A container on its way.
+/// A container being salvaged.
 struct Rescued {
     container: Container,
     label: String,
-    /// It is not known which number its next object id begins with.
+    /// The first number for new object ids is unknown.
     numbers_lost: bool,
-    /// Number behind all object ids met.
-    behind: u64,
+    /// One more than the largest number of an object id found.
+    next_oid: u64,
 }
 
 impl Rescued {
-    /// Makes the container in the new pool.
+    /// Creates the container in the new pool.
     fn make(to: &Pool, id: ContainerId, found: &SalvagedContainer) -> Result<Self> {
         let lost = || format!("lost-{}", id.0);
         let label = found.info.as_ref().map_or_else(lost, |info| info.label.clone());
@@ -79,13 +80,14 @@ impl Rescued {
         }
         let made = to.create_container(&new).wait()?;
         let container = to.open_container(&made.uuid.to_string(), OpenMode::ReadWrite).wait()?;
-        Ok(Self { container, label, numbers_lost: found.next_oid.is_none(), behind: 0 })
+        Ok(Self { container, label, numbers_lost: found.next_oid.is_none(), next_oid: 0 })
     }
 
-    /// No new object gets the id of one that is there. Of two with one label the second has none.
+    /// Makes sure that new objects do not get an existing id. If two containers have the same label, the second is
+    /// left without one.
     fn finish(self) -> Result<()> {
-        if self.numbers_lost && self.behind > 0 {
-            self.container.allocate_oids(self.behind).wait()?;
+        if self.numbers_lost && self.next_oid > 0 {
+            self.container.allocate_oids(self.next_oid).wait()?;
         }
         let label = Some(self.label.as_str()).filter(|label| !label.is_empty());
         match self.container.rename(label).wait() {
@@ -95,26 +97,26 @@ impl Rescued {
     }
 }
 
-/// Writes what it is given, batch by batch.
+/// Writes the batches it is given.
 struct Writer<'w> {
     to: &'w Pool,
     containers: BTreeMap<ContainerId, Rescued>,
-    /// What is known of containers without names.
+    /// What is known of containers without metadata.
     nameless: HashMap<ContainerId, SalvagedContainer>,
     progress: &'w Progress,
-    /// The object that the batch is of.
-    place: Option<(ContainerId, ObjectId)>,
+    /// The object that the batch belongs to.
+    current: Option<(ContainerId, ObjectId)>,
     batch: Batch,
     scratch: Vec<u8>,
 }
 
 impl Writer<'_> {
     fn take(&mut self, found: &Salvaged<'_>) -> Result<()> {
-        let place = Some((found.container, found.oid));
-        if self.place != place || self.batch.is_full() {
+        let current = Some((found.container, found.oid));
+        if self.current != current || self.batch.is_full() {
             self.flush()?;
         }
-        if self.place != place {
+        if self.current != current {
             self.enter(found.container, found.oid)?;
         }
         let (kind, bytes) = match found.value {
@@ -125,28 +127,28 @@ impl Writer<'_> {
         };
         let room = self.batch.room(bytes.len());
         self.batch.bytes[room.clone()].copy_from_slice(bytes);
-        if self.batch.add(found.dkey, Piece { akey: found.akey.to_vec(), kind, place: room }) {
+        if self.batch.add(found.dkey, Piece { akey: found.akey.to_vec(), kind, range: room }) {
             add(&self.progress.keys, 1);
         }
         Ok(())
     }
 
-    /// Goes on with another object.
+    /// Continues with another object.
     fn enter(&mut self, id: ContainerId, oid: ObjectId) -> Result<()> {
-        self.place = Some((id, oid));
+        self.current = Some((id, oid));
         add(&self.progress.objects, 1);
         if !self.containers.contains_key(&id) {
             let known = self.nameless.remove(&id).unwrap_or_default();
             self.containers.insert(id, Rescued::make(self.to, id, &known)?);
         }
         if let Some(rescued) = self.containers.get_mut(&id) {
-            rescued.behind = rescued.behind.max(oid.lo.saturating_add(1));
+            rescued.next_oid = rescued.next_oid.max(oid.lo.saturating_add(1));
         }
         Ok(())
     }
 
     fn flush(&mut self) -> Result<()> {
-        let Some((id, oid)) = self.place else { return Ok(()) };
+        let Some((id, oid)) = self.current else { return Ok(()) };
         let Some(rescued) = self.containers.get(&id) else { return Ok(()) };
         let storer = Storer { to: &rescued.container, oid, verify: true, progress: self.progress };
         storer.store(&mut self.batch, &mut self.scratch)

@@ -1,4 +1,4 @@
-//! Where a copy stands, as it is noted in a property of the target (docs/format.md, "Copies in progress").
+//! The progress of a copy, as recorded in a property of the target (docs/format.md, "Copies in progress").
 use super::{Options, UNFINISHED, access, open_alone};
 use crate::access::Access;
 use crate::container::Container;
@@ -9,18 +9,18 @@ use esker_types::info::OpenMode;
 use esker_types::ops::Anchor;
 use esker_types::{Epoch, Error, ErrorKind, ObjectId, Result, Uuid};
 
-/// The property of a copy.
+/// The property that records a copy.
 const PROPERTY: &str = "copy";
-/// The property of a container that another is drained into.
+/// The property of the target of a drain.
 const DRAINED: &str = "drained";
 const DRAINED_METADATA: &str = "prop:drained";
 
-/// How far it is.
+/// How far a copy is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Position {
+pub(super) enum CopyPosition {
     Start,
-    /// Done up to and with `oid`, which is among the objects that are listed from `objects` on.
-    Behind {
+    /// Everything up to and including `oid` is done; the listing of objects that contains it starts at `objects`.
+    After {
         objects: Anchor,
         oid: ObjectId,
     },
@@ -28,35 +28,35 @@ pub(super) enum Position {
     End,
 }
 
-/// A copy.
+/// The recorded state of a copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct State {
-    /// The container that is copied.
+pub(super) struct CopyState {
+    /// The source container.
     source: Uuid,
-    /// The snapshot that is read, where the source has such.
+    /// The snapshot that is read, if the source supports snapshots.
     pub(super) epoch: Option<Epoch>,
-    /// The snapshot was made for this copy.
+    /// The snapshot was taken for this copy.
     pub(super) owns_snapshot: bool,
-    pub(super) position: Position,
-    /// Somebody else began.
+    pub(super) position: CopyPosition,
+    /// The container belongs to not_this_copy copy.
     pub(super) resumed: bool,
 }
 
-/// Makes the target, or finds the one that was left.
+/// Creates the target, or finds that of an earlier call.
 pub(super) fn begin(
     from: &Container,
     pool: &Pool,
     label: &str,
     options: &Options,
-) -> Result<(Container, State)> {
+) -> Result<(Container, CopyState)> {
     match pool.open_container(label, OpenMode::ReadOnly).wait() {
-        Ok(to) => return ended_before_the_end(&to, pool, label, from, options),
+        Ok(to) => return resume_labelled(&to, pool, label, from, options),
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
         Err(_) => {}
     }
     let unfinished = format!("{label}{UNFINISHED}");
     if let Some(to) = open_alone(pool, &unfinished)? {
-        let state = State::resume(&to, from, options)?;
+        let state = CopyState::resume(&to, from, options)?;
         return Ok((to, state));
     }
     let new = NewContainer::named(&unfinished)
@@ -64,38 +64,39 @@ pub(super) fn begin(
         .with_first_oid(from.next_oid().wait()?);
     pool.create_container(&new).wait()?;
     let to = pool.open_container(&unfinished, OpenMode::Exclusive).wait()?;
-    let state = State::begin(&to, from, options)?;
+    let state = CopyState::begin(&to, from, options)?;
     Ok((to, state))
 }
 
-/// It has its label already, and what comes after that was not reached; else it is somebody's.
-fn ended_before_the_end(
+/// The target already has its final label, but the steps after labelling were not reached; otherwise it is an
+/// unrelated container.
+fn resume_labelled(
     to: &Container,
     pool: &Pool,
     label: &str,
     from: &Container,
     options: &Options,
-) -> Result<(Container, State)> {
+) -> Result<(Container, CopyState)> {
     if to.properties().get(PROPERTY).wait()?.is_none() {
         let text = format!(
-            "there is a container {label} already: copy to another label, or remove it with \
+            "container {label} already exists: copy to not_this_copy label, or remove it with \
              `esker cont destroy`"
         );
         return Err(Error::new(ErrorKind::Exists, text));
     }
     to.close().wait()?;
     let to = pool.open_container(label, OpenMode::Exclusive).wait()?;
-    let state = State::resume(&to, from, options)?;
+    let state = CopyState::resume(&to, from, options)?;
     Ok((to, state))
 }
 
-impl State {
+impl CopyState {
     /// The state that is read.
     pub(super) fn access(&self) -> Access<'static> {
         access(self.epoch)
     }
 
-    /// The snapshot is made first: without a note of it, the copy has not begun.
+    /// Takes the snapshot first: the copy has not begun before its record is written.
     fn begin(to: &Container, from: &Container, options: &Options) -> Result<Self> {
         let has_snapshots = from.capabilities().snapshots;
         let owns_snapshot = has_snapshots && options.snapshot.is_none();
@@ -103,7 +104,7 @@ impl State {
             true => Some(new_snapshot(from, to)?),
             false => options.snapshot,
         };
-        let position = Position::Start;
+        let position = CopyPosition::Start;
         let source = from.info().uuid;
         let state = Self { source, epoch, owns_snapshot, position, resumed: false };
         state.save(to)?;
@@ -111,32 +112,33 @@ impl State {
     }
 
     fn resume(to: &Container, from: &Container, options: &Options) -> Result<Self> {
-        let Some(noted) = to.properties().get(PROPERTY).wait()? else {
+        let Some(recorded) = to.properties().get(PROPERTY).wait()? else {
             return Self::begin(to, from, options);
         };
-        let state = std::str::from_utf8(&noted).ok().and_then(Self::parse).ok_or_else(damaged)?;
+        let state =
+            std::str::from_utf8(&recorded).ok().and_then(Self::parse).ok_or_else(unreadable)?;
         let other_snapshot = options.snapshot.is_some() && options.snapshot != state.epoch;
         if state.source != from.info().uuid || other_snapshot {
-            return Err(another(to));
+            return Err(not_this_copy(to));
         }
         state.check_snapshot(from)?;
         Ok(state)
     }
 
-    /// A snapshot that is gone must not look like an empty container. Where all is copied it may be.
+    /// A missing snapshot must not look like an empty container. It may be missing if everything is copied.
     fn check_snapshot(&self, from: &Container) -> Result<()> {
         match self.epoch {
-            Some(epoch) if self.position != Position::End => from.at(epoch).wait().map(drop),
+            Some(epoch) if self.position != CopyPosition::End => from.at(epoch).wait().map(drop),
             _ => Ok(()),
         }
     }
 
-    /// Notes where it stands now.
-    pub(super) fn note(
+    /// Records the current progress.
+    pub(super) fn save_position(
         &mut self,
         to: &Container,
         from: &Container,
-        position: Position,
+        position: CopyPosition,
     ) -> Result<()> {
         self.check_snapshot(from)?;
         self.position = position;
@@ -147,18 +149,20 @@ impl State {
         to.properties().set(PROPERTY, self.to_text().as_bytes()).wait()
     }
 
-    /// Words: version, source, epoch or `-`, whether the snapshot is its own, position.
+    /// Fields: version, source, epoch or `-`, whether the copy took the snapshot, position.
     fn to_text(&self) -> String {
         let epoch = self.epoch.map_or("-".to_owned(), |epoch| epoch.0.to_string());
         let own = if self.owns_snapshot { "own" } else { "given" };
         let position = match &self.position {
-            Position::Start | Position::Behind { objects: Anchor::End, .. } => "start".to_owned(),
-            Position::Behind { objects: Anchor::Start, oid } => format!("behind {oid}"),
-            Position::Behind { objects: Anchor::After { shard, position }, oid } => {
+            CopyPosition::Start | CopyPosition::After { objects: Anchor::End, .. } => {
+                "start".to_owned()
+            }
+            CopyPosition::After { objects: Anchor::Start, oid } => format!("behind {oid}"),
+            CopyPosition::After { objects: Anchor::After { shard, position }, oid } => {
                 let hex: String = position.iter().map(|byte| format!("{byte:02x}")).collect();
                 format!("behind {oid} {shard} {hex}")
             }
-            Position::End => "end".to_owned(),
+            CopyPosition::End => "end".to_owned(),
         };
         format!("1 {} {epoch} {own} {position}", self.source)
     }
@@ -173,9 +177,9 @@ impl State {
         };
         let owns_snapshot = words.next()? == "own";
         let position = match words.next()? {
-            "start" => Position::Start,
-            "end" => Position::End,
-            _ => Position::Behind {
+            "start" => CopyPosition::Start,
+            "end" => CopyPosition::End,
+            _ => CopyPosition::After {
                 oid: ObjectId::parse(words.next()?)?,
                 objects: match words.next() {
                     None => Anchor::Start,
@@ -197,15 +201,15 @@ fn bytes(hex: &str) -> Option<Vec<u8>> {
 
 /// How far a container is drained.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Drained {
+pub(super) struct DrainState {
     source: Uuid,
-    /// All that was written to the source until then is in the target.
+    /// Everything written to the source up to this epoch is in the target.
     pub(super) until: Epoch,
-    /// Somebody else began.
+    /// The container belongs to not_this_copy drain.
     pub(super) resumed: bool,
 }
 
-impl Drained {
+impl DrainState {
     pub(super) fn save(&self, to: &Container) -> Result<()> {
         let text = format!("1 {} {}", self.source, self.until.0);
         to.properties().set(DRAINED, text.as_bytes()).wait()
@@ -220,15 +224,16 @@ impl Drained {
     }
 }
 
-/// The target of a drain, made where it is not there, and how far it is. The note is there from the beginning.
+/// The target of a drain, created if it does not exist, and its progress. The record is written when the target is
+/// created.
 pub(super) fn begin_drain(
     from: &Container,
     pool: &Pool,
     label: &str,
-) -> Result<(Container, Drained)> {
-    let new = Drained { source: from.info().uuid, until: Epoch(0), resumed: false };
-    let note = format!("1 {} 0", new.source);
-    let metadata: [(&str, &[u8]); 1] = [(DRAINED_METADATA, note.as_bytes())];
+) -> Result<(Container, DrainState)> {
+    let new = DrainState { source: from.info().uuid, until: Epoch(0), resumed: false };
+    let record = format!("1 {} 0", new.source);
+    let metadata: [(&str, &[u8]); 1] = [(DRAINED_METADATA, record.as_bytes())];
     let container = NewContainer::named(label)
         .with_checksum(from.info().checksum)
         .with_first_oid(from.next_oid().wait()?)
@@ -241,12 +246,16 @@ pub(super) fn begin_drain(
     if made {
         return Ok((to, new));
     }
-    let Some(noted) = to.properties().get(DRAINED).wait()? else { return Err(another(&to)) };
-    let state = std::str::from_utf8(&noted).ok().and_then(Drained::parse).ok_or_else(damaged)?;
-    if state.source == new.source { Ok((to, state)) } else { Err(another(&to)) }
+    let Some(recorded) = to.properties().get(DRAINED).wait()? else {
+        return Err(not_this_copy(&to));
+    };
+    let state =
+        std::str::from_utf8(&recorded).ok().and_then(DrainState::parse).ok_or_else(unreadable)?;
+    if state.source == new.source { Ok((to, state)) } else { Err(not_this_copy(&to)) }
 }
 
-/// The name says what the snapshot is for. One of a copy that was killed before it noted it is dropped.
+/// The name tells what the snapshot is for. If a copy was killed before it recorded its snapshot, the snapshot is
+/// destroyed.
 pub(super) fn new_snapshot(from: &Container, to: &Container) -> Result<Epoch> {
     let name = format!("copy to {}", to.info().uuid);
     for left in from.snapshots().wait()?.iter().filter(|snapshot| snapshot.name == name) {
@@ -255,7 +264,7 @@ pub(super) fn new_snapshot(from: &Container, to: &Container) -> Result<Epoch> {
     from.create_snapshot(&name).wait()
 }
 
-/// Gives the target all attributes and properties of the source.
+/// Copies all attributes and properties of the source to the target.
 pub(super) fn copy_metadata(from: &Container, to: &Container) -> Result<()> {
     for (from, to) in [(from.attributes(), to.attributes()), (from.properties(), to.properties())] {
         let all = from.list().wait()?;
@@ -268,7 +277,7 @@ pub(super) fn copy_metadata(from: &Container, to: &Container) -> Result<()> {
     Ok(())
 }
 
-/// No object made in the target gets an id that the source gave away.
+/// Makes sure that objects created in the target do not get ids that the source has reserved.
 pub(super) fn copy_next_oid(from: &Container, to: &Container) -> Result<()> {
     let (theirs, ours) = (from.next_oid().wait()?, to.next_oid().wait()?);
     match theirs.checked_sub(ours) {
@@ -277,15 +286,15 @@ pub(super) fn copy_next_oid(from: &Container, to: &Container) -> Result<()> {
     }
 }
 
-/// The copy is whole.
+/// Completes the copy.
 pub(super) fn forget(to: &Container) -> Result<()> {
     to.properties().remove(PROPERTY).wait()
 }
 
 #[cold]
-fn another(to: &Container) -> Error {
+fn not_this_copy(to: &Container) -> Error {
     let text = format!(
-        "container {} is there already, and is no beginning of this: take another label, or remove it with \
+        "container {} already exists and is not the result of an earlier call: use not_this_copy label, or remove it with \
          `esker cont destroy`",
         to.info().label
     );
@@ -293,8 +302,11 @@ fn another(to: &Container) -> Error {
 }
 
 #[cold]
-fn damaged() -> Error {
-    Error::new(ErrorKind::Corrupt, "the note of where the copy stands cannot be read")
+fn unreadable() -> Error {
+    Error::new(
+        ErrorKind::Corrupt,
+        "the recorded progress of the copy is not readable: destroy the unfinished container and copy again",
+    )
 }
 
 #[cfg(test)]
@@ -302,28 +314,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn notes_come_back() {
+    fn records_round_trip() {
         let oid = ObjectId { hi: 7 << 40, lo: 9 };
         let after = Anchor::After { shard: 3, position: vec![0, 0x1f, 0xff] };
         for position in [
-            Position::Start,
-            Position::End,
-            Position::Behind { objects: Anchor::Start, oid },
-            Position::Behind { objects: after, oid },
+            CopyPosition::Start,
+            CopyPosition::End,
+            CopyPosition::After { objects: Anchor::Start, oid },
+            CopyPosition::After { objects: after, oid },
         ] {
             for (epoch, owns_snapshot) in [(None, false), (Some(Epoch(5)), true)] {
                 let source = Uuid::parse("1b4e28ba-2fa1-11d2-883f-0016d3cca427").unwrap();
-                let state = State {
+                let state = CopyState {
                     source,
                     epoch,
                     owns_snapshot,
                     position: position.clone(),
                     resumed: true,
                 };
-                assert_eq!(State::parse(&state.to_text()), Some(state));
+                assert_eq!(CopyState::parse(&state.to_text()), Some(state));
             }
         }
-        assert_eq!(State::parse("2 x"), None);
+        assert_eq!(CopyState::parse("2 x"), None);
     }
 
     #[test]
@@ -333,10 +345,10 @@ mod tests {
         let notes = texts.map(|rest| format!("1 {source} {rest}").into_bytes());
         esker_testing::fuzz("notes", &notes, |bytes| {
             let text = String::from_utf8_lossy(bytes);
-            let _ = Drained::parse(&text);
-            if let Some(state) = State::parse(&text) {
+            let _ = DrainState::parse(&text);
+            if let Some(state) = CopyState::parse(&text) {
                 assert_eq!(
-                    State::parse(&state.to_text()).map(|again| again.epoch),
+                    CopyState::parse(&state.to_text()).map(|again| again.epoch),
                     Some(state.epoch)
                 );
             }

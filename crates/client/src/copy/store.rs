@@ -7,7 +7,7 @@ use esker_os::executor::{Wait, side_by_side, task};
 use esker_types::ops::{Cond, Fetch, Sink, Source, Update, Value, Write, WriteOp};
 use esker_types::{Error, ErrorKind, ObjectId, Result};
 
-/// Where batches of an object go.
+/// Where the batches of an object are written.
 pub(super) struct Storer<'a> {
     pub(super) to: &'a Container,
     pub(super) oid: ObjectId,
@@ -16,7 +16,7 @@ pub(super) struct Storer<'a> {
 }
 
 impl Storer<'_> {
-    /// Writes a batch and empties it. `scratch` is for what is read back.
+    /// Writes a batch and empties it. `scratch` holds what is read back.
     pub(super) fn store(&self, batch: &mut Batch, scratch: &mut Vec<u8>) -> Result<()> {
         if batch.is_empty() {
             return Ok(());
@@ -34,9 +34,9 @@ impl Storer<'_> {
         Ok(())
     }
 
-    /// In one commit where the target has such, else side by side: so many are under way at once as a batch
-    /// has dkeys. Chunks of arrays go side by side anyhow: they are long, and some targets have better ways for
-    /// one than for several.
+    /// Writes in one commit if the target has transactions; otherwise each dkey is written on its own, all of them in
+    /// parallel. Chunks of arrays are always written in parallel: they are long, and some targets write a single
+    /// chunk more efficiently than several.
     fn write(&self, batch: &Batch) -> Result<()> {
         let updates: Vec<Vec<Update<'_>>> = batch
             .dkeys
@@ -60,7 +60,7 @@ impl Storer<'_> {
         side_by_side(each.collect(), PIECES_MAX).wait().into_iter().collect()
     }
 
-    /// Compares what stands in the target with what was read from the source.
+    /// Compares what is in the target with what was read from the source.
     fn compare(
         &self,
         dkey: &[u8],
@@ -69,12 +69,12 @@ impl Storer<'_> {
         scratch: &mut Vec<u8>,
     ) -> Result<()> {
         scratch.clear();
-        scratch.resize(pieces.iter().map(|piece| piece.place.len()).sum(), 0);
+        scratch.resize(pieces.iter().map(|piece| piece.range.len()).sum(), 0);
         let mut rest = scratch.as_mut_slice();
         let mut fetches = Vec::with_capacity(pieces.len());
         for piece in pieces {
-            let (sink, behind) = rest.split_at_mut(piece.place.len());
-            rest = behind;
+            let (sink, tail) = rest.split_at_mut(piece.range.len());
+            rest = tail;
             fetches.push(fetch(piece, sink));
         }
         let object = self.to.object(self.oid);
@@ -84,9 +84,9 @@ impl Storer<'_> {
         drop(fetches);
         let mut found = scratch.as_slice();
         let same = pieces.iter().all(|piece| {
-            let (head, tail) = found.split_at(piece.place.len());
+            let (head, tail) = found.split_at(piece.range.len());
             found = tail;
-            head == &bytes[piece.place.clone()]
+            head == &bytes[piece.range.clone()]
         });
         if sizes && same { Ok(()) } else { Err(self.differs(dkey)) }
     }
@@ -95,8 +95,8 @@ impl Storer<'_> {
     fn differs(&self, dkey: &[u8]) -> Error {
         let key = String::from_utf8_lossy(dkey).escape_debug().to_string();
         let text = format!(
-            "object {}, key {key}: the target gives something else than was written to it; somebody \
-             else writes there, or it is damaged",
+            "object {}, key {key}: the target returned other data than was written to it: another \
+             process writes to it, or it is damaged",
             self.oid
         );
         Error::new(ErrorKind::Checksum, text)
@@ -104,7 +104,7 @@ impl Storer<'_> {
 }
 
 fn update<'a>(piece: &'a Piece, bytes: &'a [u8]) -> Update<'a> {
-    let data = Source::One(&bytes[piece.place.clone()]);
+    let data = Source::One(&bytes[piece.range.clone()]);
     let value = match &piece.kind {
         Kind::Single => Value::Single(data),
         Kind::Array { record_size, extents } => {
@@ -129,7 +129,7 @@ fn fetch<'a>(piece: &'a Piece, sink: &'a mut [u8]) -> Fetch<'a> {
 
 fn size(piece: &Piece) -> u64 {
     match piece.kind {
-        Kind::Single => piece.place.len() as u64,
+        Kind::Single => piece.range.len() as u64,
         Kind::Array { record_size, .. } => record_size,
     }
 }

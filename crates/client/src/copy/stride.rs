@@ -1,9 +1,9 @@
-//! Walking over a container, stride by stride, with a note after each.
+//! Walks over a container in strides, recording the progress after each.
 use super::Options;
 use super::batch::Batch;
 use super::load::Loader;
 use super::progress::{Progress, add};
-use super::state::{Position, State};
+use super::state::{CopyPosition, CopyState};
 use super::store::Storer;
 use crate::access::Access;
 use crate::container::Container;
@@ -13,15 +13,15 @@ use esker_types::{Error, ErrorKind, KeyBatch, ObjectId, Result};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Objects listed at a time.
+/// Objects to list at a time.
 pub(super) const OBJECTS: usize = 1024;
 
-/// What a part of a stride is reckoned to cost in bytes: one of an array by its chunks, any by its keys.
+/// Estimated size of a part of a stride in bytes: by chunks for arrays, by keys for everything else.
 const CHUNK_COST: u64 = 1 << 20;
 const KEY_COST: u64 = 1 << 10;
 const PART_COST: u64 = 64 << 10;
 
-/// Dkeys of one part: of an array few, for they are long.
+/// Dkeys per part; few for arrays, whose dkeys are long.
 const CHUNKS: usize = 4;
 const KEYS: usize = 256;
 
@@ -31,7 +31,7 @@ pub(super) struct Part {
     pub(super) dkeys: KeyBatch,
 }
 
-/// A container on its way to another.
+/// A container that is being copied to another.
 pub(super) struct Walk<'a> {
     pub(super) from: &'a Container,
     pub(super) to: &'a Container,
@@ -40,7 +40,7 @@ pub(super) struct Walk<'a> {
     pub(super) access: Access<'a>,
 }
 
-/// Parts that are to be copied, and what they are reckoned to cost.
+/// Parts to be copied, and their estimated size.
 #[derive(Default)]
 pub(super) struct Stride {
     parts: Vec<Part>,
@@ -48,41 +48,41 @@ pub(super) struct Stride {
 }
 
 impl Walk<'_> {
-    /// Copies all that `state` says is still to be copied.
-    pub(super) fn run(&self, state: &mut State) -> Result<()> {
-        let (mut anchor, mut behind) = match state.position.clone() {
-            Position::Start => (Anchor::Start, None),
-            Position::Behind { objects, oid } => (objects, Some(oid)),
-            Position::End => return Ok(()),
+    /// Copies everything that `state` marks as not yet copied.
+    pub(super) fn run(&self, state: &mut CopyState) -> Result<()> {
+        let (mut anchor, mut after) = match state.position.clone() {
+            CopyPosition::Start => (Anchor::Start, None),
+            CopyPosition::After { objects, oid } => (objects, Some(oid)),
+            CopyPosition::End => return Ok(()),
         };
         let mut stride = Stride::default();
         while !anchor.is_end() {
             let before = anchor.clone();
             let objects = self.from.list_objects(&mut anchor, OBJECTS, self.access).wait()?;
-            for oid in rest(&objects, behind.take()) {
-                self.make_way(*oid, state)?;
+            for oid in rest(&objects, after.take()) {
+                self.remove_partial_copy(*oid, state)?;
                 self.add(*oid, &mut stride)?;
                 if stride.cost >= self.options.stride {
                     self.copy(&mut stride)?;
-                    let position = Position::Behind { objects: before.clone(), oid: *oid };
-                    state.note(self.to, self.from, position)?;
+                    let position = CopyPosition::After { objects: before.clone(), oid: *oid };
+                    state.save_position(self.to, self.from, position)?;
                 }
             }
         }
         self.copy(&mut stride)?;
-        state.note(self.to, self.from, Position::End)
+        state.save_position(self.to, self.from, CopyPosition::End)
     }
 
-    /// Without a snapshot, something else may have been copied of an object before this was stopped.
-    fn make_way(&self, oid: ObjectId, state: &State) -> Result<()> {
+    /// Without a snapshot, an older state of the object may have been partly copied before the copy was stopped.
+    fn remove_partial_copy(&self, oid: ObjectId, state: &CopyState) -> Result<()> {
         match state.resumed && state.epoch.is_none() {
             true => self.to.object(oid).punch(Cond::NONE, Access::Latest).wait(),
             false => Ok(()),
         }
     }
 
-    /// Adds the parts of an object. One that is longer than a stride is copied as it comes: where it is
-    /// stopped in the middle it begins anew.
+    /// Adds the parts of an object. An object longer than a stride is copied while it is listed; if the copy is
+    /// stopped in the middle of it, the object is copied again from its start.
     pub(super) fn add(&self, oid: ObjectId, stride: &mut Stride) -> Result<()> {
         add(&self.progress.objects, 1);
         let object = self.from.object(oid);
@@ -101,7 +101,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Copies a stride that is long enough.
+    /// Copies the stride if it is long enough.
     pub(super) fn copy_if_long(&self, stride: &mut Stride) -> Result<()> {
         if stride.cost >= self.options.stride { self.copy(stride) } else { Ok(()) }
     }
@@ -146,13 +146,13 @@ impl Walk<'_> {
     }
 }
 
-/// The objects behind one; all where it is not among them.
-fn rest(objects: &[ObjectId], behind: Option<ObjectId>) -> &[ObjectId] {
-    let done = behind.and_then(|oid| objects.iter().position(|listed| *listed == oid));
+/// The objects after `oid`; all if it is not among them.
+fn rest(objects: &[ObjectId], after: Option<ObjectId>) -> &[ObjectId] {
+    let done = after.and_then(|oid| objects.iter().position(|listed| *listed == oid));
     done.map_or(objects, |index| &objects[index + 1..])
 }
 
-/// The error with the object it was met at.
+/// Adds the object to an error's message.
 #[cold]
 fn within(oid: ObjectId, error: &Error) -> Error {
     match error.kind() {

@@ -1,4 +1,4 @@
-//! Containers with something of everything in them, and all that is in one, to compare.
+//! Containers with all kinds of content, and a listing of everything in a container for comparisons.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use esker::types::info::{Durability, OpenMode};
@@ -13,10 +13,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
-/// The URL of a Ceph pool for tests; without it they are skipped.
+/// The URL of a Ceph pool for tests; tests that need it are skipped if it is not set.
 pub(crate) const RADOS: &str = "ESKER_TEST_RADOS";
 
-/// Longer than the index of a pool has room for.
+/// Too long to be stored in the index.
 static LONG_KEY: [u8; 20_000] = [b'k'; 20_000];
 
 /// A directory for pools, removed when the test ends.
@@ -84,7 +84,7 @@ pub(crate) fn oid(container: &Container, number: u64, otype: ObjectType) -> Obje
     container.generate_oid(7, number, otype, Some(ObjectClass::S1), 0).unwrap()
 }
 
-/// What every backend can hold.
+/// Content that every backend supports.
 pub(crate) fn fill(container: &Container) {
     container.attributes().set("owner", b"me").wait().unwrap();
     container.allocate_oids(500).wait().unwrap();
@@ -115,7 +115,7 @@ pub(crate) fn fill(container: &Container) {
     general(container, 60, 600);
 }
 
-/// An object with many akeys, and records in pieces.
+/// An object with many akeys, and with records in several extents.
 fn general(container: &Container, number: u64, akeys: u32) {
     let object = container.object(oid(container, number, ObjectType::MultiHashed));
     let names: Vec<_> = (0..akeys).map(|akey| format!("akey {akey}")).collect();
@@ -136,7 +136,7 @@ fn general(container: &Container, number: u64, akeys: u32) {
     object.update(&LONG_KEY, Cond::NONE, &updates, Access::Latest).wait().unwrap();
 }
 
-/// Makes an array with a hole.
+/// Creates an array with a hole.
 pub(crate) fn holey(container: &Container, otype: ObjectType) {
     let shape = ArrayAttributes { cell_size: 1, chunk_size: 100 };
     let array = match otype {
@@ -149,10 +149,10 @@ pub(crate) fn holey(container: &Container, otype: ObjectType) {
     array.unwrap().write(&ranges, Source::One(b"abcdef"), Access::Latest).wait().unwrap();
 }
 
-/// Where something stands: object, dkey, akey, and the record, where it is one of an array.
+/// Position of a value: object, dkey, akey, and the record if it belongs to an array.
 type Place = (ObjectId, Vec<u8>, Vec<u8>, Option<u64>);
 
-/// All that is in a container, record by record where these are short.
+/// Everything in a container; short arrays are listed record by record.
 pub(crate) fn all(container: &Container) -> BTreeMap<Place, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut anchor = Anchor::Start;
@@ -181,9 +181,9 @@ fn of_object(container: &Container, oid: ObjectId, found: &mut BTreeMap<Place, V
     }
 }
 
-/// Pieces of arrays are cut as every backend likes: they are put together again.
+/// Backends split arrays into extents differently: adjacent extents are joined.
 fn of_akey(object: &esker::Object, dkey: &[u8], akey: &[u8], found: &mut BTreeMap<Place, Vec<u8>>) {
-    let place = |record| (object.oid(), dkey.to_vec(), akey.to_vec(), record);
+    let position = |record| (object.oid(), dkey.to_vec(), akey.to_vec(), record);
     let key = AkeyRef { dkey, akey };
     let mut anchor = Anchor::Start;
     let mut run: Option<(Extent, Vec<u8>)> = None;
@@ -201,21 +201,21 @@ fn of_akey(object: &esker::Object, dkey: &[u8], akey: &[u8], found: &mut BTreeMa
                 }
                 _ => {
                     if let Some((extent, bytes)) = run.replace((stored.extent, bytes)) {
-                        found.insert(place(Some(extent.start)), bytes);
+                        found.insert(position(Some(extent.start)), bytes);
                     }
                 }
             }
         }
     }
     match run {
-        Some((extent, bytes)) => found.insert(place(Some(extent.start)), bytes),
+        Some((extent, bytes)) => found.insert(position(Some(extent.start)), bytes),
         None => {
             let mut fetch = [Fetch::single(akey, Sink::None)];
             object.fetch(dkey, Cond::NONE, &mut fetch, Access::Latest).wait().unwrap();
             let mut value = vec![0; fetch[0].reply.size as usize];
             let mut fetch = [Fetch::single(akey, Sink::One(&mut value))];
             object.fetch(dkey, Cond::NONE, &mut fetch, Access::Latest).wait().unwrap();
-            found.insert(place(None), value)
+            found.insert(position(None), value)
         }
     };
 }

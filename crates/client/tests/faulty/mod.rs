@@ -1,4 +1,4 @@
-//! A backend that does one thing wrong, to see that tests notice, and counts what it lists.
+//! A backend with one injected fault, to verify that tests detect it. It also counts what it lists.
 use esker::types::info::{ContainerInfo, ContainerRef, OpenMode, PoolInfo, SnapshotInfo};
 use esker::types::ops::{
     AkeyRef, Anchor, Change, DkeyFetch, FetchReply, KeyFound, KeyQuery, KeyScope, ListLimit,
@@ -12,45 +12,45 @@ use esker_memory::Memory;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What is done wrong, now and then.
+/// The fault, which shows now and then.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[allow(dead_code, reason = "each test file uses a part of it")]
 pub(crate) enum Fault {
-    /// Nothing.
+    /// No fault.
     None,
-    /// A write is acknowledged and not done.
+    /// A write is acknowledged but not applied.
     LostWrite,
-    /// A byte of a fetch is wrong.
+    /// A fetch returns a wrong byte.
     FlippedBit,
     /// Snapshots show the latest state.
     MovingSnapshots,
-    /// Commits do not look at what was read.
+    /// Commits do not verify reads.
     MissedConflicts,
-    /// Transactions are told to restart all the time.
+    /// Transactions always fail with a request to restart.
     NeedlessRestarts,
     /// Listings of keys end too early.
     ShortListings,
-    /// A write finds the pool full.
+    /// A write fails as if the pool were full.
     Full,
-    /// Writes are never answered.
+    /// Writes never complete.
     NoAnswer,
 }
 
-/// The reference, or another backend, with a fault.
+/// The reference backend, or another, with a fault.
 #[derive(Clone)]
 pub(crate) struct Faulty {
     inner: Arc<dyn Pool>,
     way: Arc<Way>,
 }
 
-/// What goes wrong, and how often it could have.
+/// The fault, and how many times it could have shown.
 struct Way {
     fault: Fault,
     calls: AtomicU64,
     listed: AtomicU64,
 }
 
-/// A container of it.
+/// One of its containers.
 struct FaultyContainer {
     inner: Box<dyn OpenContainer>,
     way: Arc<Way>,
@@ -67,7 +67,8 @@ impl Faulty {
         Self { inner, way: Arc::new(way) }
     }
 
-    /// Calls that list or look for keys and extents, and what they gave, since this was asked last.
+    /// Number of calls that list or search keys and extents, and of the entries they returned, since the last call of
+    /// this function.
     pub(crate) fn listed(&self) -> u64 {
         self.way.listed.swap(0, Ordering::Relaxed)
     }
@@ -81,7 +82,7 @@ impl Way {
         Reply::Ready(result)
     }
 
-    /// True at every 50th time that the fault could show.
+    /// True every 50th time that the fault could show.
     fn strikes(&self, fault: Fault) -> bool {
         self.fault == fault && self.calls.fetch_add(1, Ordering::Relaxed).is_multiple_of(50)
     }
