@@ -194,10 +194,10 @@ impl Node {
 pub(crate) fn store(fs: &Dfs, place: &EntryLocation, oid: ObjectId, set: &SetAttr) -> Result<Attr> {
     fs.check_writable()?;
     let inode = fs.transact(|access| {
-        let found = place.inode(fs.container(), access)?;
+        let found = place.inode(fs.container(), access).wait()?;
         let inode = found.filter(|inode| inode.oid == oid).ok_or_else(|| place.gone())?;
         let inode = set.applied(fs, inode);
-        place.store(fs.container(), &inode, access)?;
+        place.store(fs.container(), &inode, access).wait()?;
         Ok(inode)
     })?;
     fs.mounted().attributes_set(place, &inode);

@@ -38,8 +38,8 @@ pub(crate) struct EntryLocation {
 
 impl EntryLocation {
     /// The inode of the entry.
-    pub(crate) fn inode(&self, in_: &Container, access: Access<'_>) -> Result<Option<Inode>> {
-        fetch(&in_.object(self.dir), &self.name, access)
+    pub(crate) async fn inode(&self, in_: &Container, access: Access<'_>) -> Result<Option<Inode>> {
+        fetch(&in_.object(self.dir), &self.name, access).await
     }
 
     #[cold]
@@ -49,8 +49,13 @@ impl EntryLocation {
     }
 
     /// Replaces the inode of the entry.
-    pub(crate) fn store(&self, in_: &Container, inode: &Inode, access: Access<'_>) -> Result<()> {
-        store(&in_.object(self.dir), &self.name, inode, access)
+    pub(crate) async fn store(
+        &self,
+        in_: &Container,
+        inode: &Inode,
+        access: Access<'_>,
+    ) -> Result<()> {
+        store(&in_.object(self.dir), &self.name, inode, access).await
     }
 }
 
@@ -78,11 +83,11 @@ pub(crate) fn check_name(name: &[u8]) -> Result<()> {
 }
 
 /// The inode under a name, `None` if there is no such name.
-pub(crate) fn fetch(dir: &Object, name: &[u8], access: Access<'_>) -> Result<Option<Inode>> {
+pub(crate) async fn fetch(dir: &Object, name: &[u8], access: Access<'_>) -> Result<Option<Inode>> {
     let mut bytes = [0; INODE_BYTES];
     let extent = [INODE_EXTENT];
     let mut fetch = Fetch::array(INODE_AKEY, 1, &extent, Sink::One(&mut bytes));
-    dir.fetch(name, Cond::NONE, std::slice::from_mut(&mut fetch), access).wait()?;
+    dir.fetch(name, Cond::NONE, std::slice::from_mut(&mut fetch), access).await?;
     match fetch.reply.size {
         0 => Ok(None),
         _ => Inode::from_bytes(&bytes).map(Some),
@@ -128,10 +133,10 @@ pub(crate) fn link_update(target: &[u8]) -> Update<'_> {
 }
 
 /// Replaces the inode of an entry.
-pub(crate) fn store(dir: &Object, name: &[u8], inode: &Inode, access: Access<'_>) -> Result<()> {
+async fn store(dir: &Object, name: &[u8], inode: &Inode, access: Access<'_>) -> Result<()> {
     let (extent, bytes) = ([INODE_EXTENT], inode.to_bytes());
     let updates = [inode_update(&extent, &bytes)];
-    dir.update(name, Cond::DKEY_UPDATE, &updates, access).wait()
+    dir.update(name, Cond::DKEY_UPDATE, &updates, access).await
 }
 
 /// Writes the inode of an entry, whether or not there is one.
@@ -175,7 +180,7 @@ pub(crate) struct Whole {
 impl Whole {
     /// Reads an entry, `None` if there is no such name.
     pub(crate) fn read(dir: &Object, name: &[u8], access: Access<'_>) -> Result<Option<Self>> {
-        let Some(inode) = fetch(dir, name, access)? else { return Ok(None) };
+        let Some(inode) = fetch(dir, name, access).wait()? else { return Ok(None) };
         let mut others = Vec::new();
         for akey in akeys(dir, name, access)? {
             if akey != INODE_AKEY {

@@ -108,14 +108,7 @@ impl File {
     /// # Errors
     /// [`ErrorKind::NoHandle`] if it is not open for reading; errors of the backend.
     pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
-        self.check_readable()?;
-        let most = FILE_SIZE_MAX.saturating_sub(offset).min(buffer.len() as u64) as usize;
-        if most == 0 {
-            return Ok(0);
-        }
-        let sink = Sink::One(&mut buffer[..most]);
-        let range = [Extent::new(offset, most as u64)];
-        Ok(self.content.read(&range, sink, self.node.fs().view()).wait()?.bytes as usize)
+        self.read_into(offset, Sink::One(buffer)).wait()
     }
 
     /// As [`File::read_at`], into several buffers one after the other (POSIX: `preadv`).
@@ -123,14 +116,25 @@ impl File {
     /// # Errors
     /// As [`File::read_at`].
     pub fn read_vectored_at(&self, offset: u64, buffers: Vec<&mut [u8]>) -> Result<usize> {
+        self.read_into(offset, Sink::Many(buffers)).wait()
+    }
+
+    /// As [`File::read_at`] and [`File::read_vectored_at`], without blocking. On a local pool it is ready at the first
+    /// poll.
+    ///
+    /// # Errors
+    /// As [`File::read_at`].
+    pub async fn read_into(&self, offset: u64, sink: Sink<'_>) -> Result<usize> {
         self.check_readable()?;
-        let sink = Sink::Many(buffers);
-        let len = sink.len();
-        if len == 0 || offset.saturating_add(len) > FILE_SIZE_MAX {
-            return Ok(0);
+        let sink = up_to_the_largest_size(offset, sink);
+        match sink.len() {
+            0 => Ok(0),
+            len => {
+                let range = [Extent::new(offset, len)];
+                let read = self.content.read(&range, sink, self.node.fs().view()).await?;
+                Ok(read.bytes as usize)
+            }
         }
-        let range = [Extent::new(offset, len)];
-        Ok(self.content.read(&range, sink, self.node.fs().view()).wait()?.bytes as usize)
     }
 
     /// Writes all of `data` from `offset` on (POSIX: `pwrite`). Each chunk changes atomically; a reader may see the chunks
@@ -140,7 +144,7 @@ impl File {
     /// [`ErrorKind::NoHandle`] if it is not open for writing, [`ErrorKind::FileTooBig`] beyond
     /// [`FILE_SIZE_MAX`], [`ErrorKind::NoSpace`].
     pub fn write_at(&self, offset: u64, data: &[u8]) -> Result<usize> {
-        self.write_vectored_at(offset, &[data])
+        self.write_from(offset, Source::One(data)).wait()
     }
 
     /// As [`File::write_at`], from several buffers one after the other (POSIX: `pwritev`).
@@ -148,35 +152,44 @@ impl File {
     /// # Errors
     /// As [`File::write_at`].
     pub fn write_vectored_at(&self, offset: u64, data: &[&[u8]]) -> Result<usize> {
-        self.check_writable()?;
         let source = match data {
             [one] => Source::One(one),
             many => Source::Many(many),
         };
+        self.write_from(offset, source).wait()
+    }
+
+    /// As [`File::write_at`] and [`File::write_vectored_at`], without blocking. On a local pool it is ready at the first
+    /// poll. If the future is dropped earlier, each chunk is written or is as it was.
+    ///
+    /// # Errors
+    /// As [`File::write_at`].
+    pub async fn write_from(&self, offset: u64, source: Source<'_>) -> Result<usize> {
+        self.check_writable()?;
         let len = source.len();
         self.check_end(offset, len)?;
         if len == 0 {
             return Ok(0);
         }
-        self.write_chunks(offset, source)?;
-        self.noted()?;
+        self.write_chunks(offset, source).await?;
+        self.noted().await?;
         Ok(len as usize)
     }
 
     /// Chunk by chunk: each is one update on one target, without coordination of several.
-    fn write_chunks(&self, offset: u64, source: Source<'_>) -> Result<()> {
+    async fn write_chunks(&self, offset: u64, source: Source<'_>) -> Result<()> {
         let (chunk, len) = (self.content.attributes().chunk_size, source.len());
         let first = (chunk - offset % chunk).min(len);
         if first == len {
             let range = [Extent::new(offset, len)];
-            return self.content.write(&range, source, Access::Latest).wait();
+            return self.content.write(&range, source, Access::Latest).await;
         }
         let mut done = 0;
         while done < len {
             let count = (chunk - (offset + done) % chunk).min(len - done);
             let part = source.part(done, count);
             let range = [Extent::new(offset + done, count)];
-            self.content.write(&range, Source::One(&part), Access::Latest).wait()?;
+            self.content.write(&range, Source::One(&part), Access::Latest).await?;
             done += count;
         }
         Ok(())
@@ -197,7 +210,7 @@ impl File {
             let at = self.append_piece(piece)?;
             begin.get_or_insert(at);
         }
-        self.noted()?;
+        self.noted().wait()?;
         begin.map_or_else(|| self.size(), Ok)
     }
 
@@ -320,8 +333,9 @@ impl File {
         Ok(found)
     }
 
-    pub(crate) fn noted(&self) -> Result<()> {
-        self.node.fs().mounted().open_files.note_write(&self.node)
+    /// Records that its content changed now.
+    pub(crate) async fn noted(&self) -> Result<()> {
+        self.node.fs().mounted().open_files.note_write(&self.node).await
     }
 
     fn check_readable(&self) -> Result<()> {
@@ -346,6 +360,19 @@ impl File {
                 format!("the largest size of a file is {FILE_SIZE_MAX} bytes (FILE_SIZE_MAX)"),
             )),
         }
+    }
+}
+
+/// One buffer is cut at [`FILE_SIZE_MAX`]; several that pass it are not read at all.
+fn up_to_the_largest_size(offset: u64, sink: Sink<'_>) -> Sink<'_> {
+    let most = FILE_SIZE_MAX.saturating_sub(offset);
+    match sink {
+        Sink::One(buffer) => {
+            let len = most.min(buffer.len() as u64) as usize;
+            Sink::One(&mut buffer[..len])
+        }
+        Sink::Many(_) if sink.len() > most => Sink::None,
+        other => other,
     }
 }
 

@@ -5,9 +5,10 @@
 use crate::entry::EntryLocation;
 use crate::inode::Time;
 use crate::limits::WAITING_TIMES_MAX;
-use crate::mount::Mounted;
+use crate::mount::{Attempts, Mounted};
 use crate::node::Node;
 use esker::types::{ObjectId, Result};
+use esker::{Access, Wait};
 use esker_os::{ForkGuard, ForkLock};
 use std::collections::HashMap;
 use std::time::Duration;
@@ -20,22 +21,39 @@ pub(crate) const GRAIN: Duration = Duration::from_millis(4);
 
 /// Stores `time` as the modification time of the entry at `place`, unless it names another object by now or has
 /// changed later.
-pub(crate) fn store(
+pub(crate) async fn store(
     mounted: &Mounted,
     place: &EntryLocation,
     oid: ObjectId,
     time: Time,
 ) -> Result<()> {
-    mounted.transact(|access| {
-        let container = mounted.container();
-        let found = place.inode(container, access)?;
-        let Some(mut inode) = found.filter(|inode| inode.oid == oid) else { return Ok(()) };
-        if inode.ctime >= time {
-            return Ok(());
+    let mut attempts = Attempts::default();
+    loop {
+        let transaction = mounted.container().transaction()?;
+        let mut stored = store_in(mounted, place, (oid, time), Access::Tx(&transaction)).await;
+        if stored.is_ok() {
+            stored = transaction.commit().await;
         }
-        (inode.mtime, inode.ctime) = (time, time);
-        place.store(container, &inode, access)
-    })
+        if let Some(result) = attempts.settle(stored) {
+            return result;
+        }
+    }
+}
+
+async fn store_in(
+    mounted: &Mounted,
+    place: &EntryLocation,
+    (oid, time): (ObjectId, Time),
+    access: Access<'_>,
+) -> Result<()> {
+    let container = mounted.container();
+    let found = place.inode(container, access).await?;
+    let Some(mut inode) = found.filter(|inode| inode.oid == oid) else { return Ok(()) };
+    if inode.ctime >= time {
+        return Ok(());
+    }
+    (inode.mtime, inode.ctime) = (time, time);
+    place.store(container, &inode, access).await
 }
 
 /// Pending times of directories whose entries change. A forked child starts with none.
@@ -53,7 +71,8 @@ impl DirectoryTimes {
     /// Records that an entry of `dir` was added or removed.
     pub(crate) fn touch(&self, dir: &Node) -> Result<()> {
         let due = self.note(dir, Time::now());
-        due.map_or(Ok(()), |(place, time)| store(dir.fs().mounted(), &place, dir.oid(), time))
+        let store = |(place, time)| store(dir.fs().mounted(), &place, dir.oid(), time).wait();
+        due.map_or(Ok(()), store)
     }
 
     /// The time to store immediately, if it is due.
@@ -108,7 +127,7 @@ impl DirectoryTimes {
         let due = |known: &Waiting| known.changed.filter(|time| time.apart(known.stored) >= GRAIN);
         let mut due =
             all.into_iter().filter_map(|(oid, known)| Some((oid, due(&known)?, known.place)));
-        due.try_for_each(|(oid, time, place)| store(mounted, &place, oid, time))
+        due.try_for_each(|(oid, time, place)| store(mounted, &place, oid, time).wait())
     }
 
     fn lock(&self) -> ForkGuard<'_, HashMap<ObjectId, Waiting>> {

@@ -41,7 +41,7 @@ impl Node {
         let mut found = Vec::new();
         while found.is_empty() && !anchor.is_end() {
             for name in self.read_names(anchor, entries)?.iter() {
-                let inode = entry::fetch(&dir, name, self.fs().view())?;
+                let inode = entry::fetch(&dir, name, self.fs().view()).wait()?;
                 let entry = inode.map(|inode| DirEntry { name: name.to_vec(), inode });
                 found.extend(entry.filter(|_| name != entry::MARK));
             }

@@ -13,7 +13,7 @@ use crate::superblock::{self, NewDfs, ROOT_NAME, Roots, Superblock};
 use esker::backend::NewContainer;
 use esker::types::info::{ContainerInfo, OpenMode, Space};
 use esker::types::{Epoch, Error, ErrorKind, Result};
-use esker::{Access, Container, Pool, Transaction, Wait};
+use esker::{Access, Container, Pool, Wait};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 /// Mount options.
@@ -131,7 +131,7 @@ impl Dfs {
         };
         let superblock = Superblock::read(&container, view)?;
         let roots = Roots::of(&container, &superblock)?;
-        let root = entry::fetch(&container.object(roots.superblock), ROOT_NAME, view)?;
+        let root = entry::fetch(&container.object(roots.superblock), ROOT_NAME, view).wait()?;
         let root = root.filter(|root| root.kind == Kind::Directory).ok_or_else(no_root)?;
         let roots = roots.with_root(root.oid);
         let read_only = options.read_only
@@ -282,27 +282,42 @@ impl Mounted {
 
     /// Runs `work` in a transaction and commits it; retries on conflicts.
     pub(crate) fn transact<T>(&self, mut work: impl FnMut(Access<'_>) -> Result<T>) -> Result<T> {
-        for _ in 0..RETRIES_MAX {
+        let mut attempts = Attempts::default();
+        loop {
             let transaction = self.container.transaction()?;
-            match attempt(&transaction, &mut work) {
-                Err(error) if error.kind() == ErrorKind::TxRestart => std::thread::yield_now(),
-                result => return result,
+            let value = work(Access::Tx(&transaction));
+            let committed = value.and_then(|value| transaction.commit().wait().map(|()| value));
+            if let Some(result) = attempts.settle(committed) {
+                return result;
             }
+        }
+    }
+}
+
+/// Counts the attempts at a transaction that conflicts with others.
+#[derive(Default)]
+pub(crate) struct Attempts(u32);
+
+impl Attempts {
+    /// What an attempt ended in; `None` if there was a conflict and the transaction is to be tried again.
+    pub(crate) fn settle<T>(&mut self, result: Result<T>) -> Option<Result<T>> {
+        match result {
+            Err(error) if error.kind() == ErrorKind::TxRestart => self.again().err().map(Err),
+            result => Some(result),
+        }
+    }
+
+    fn again(&mut self) -> Result<()> {
+        self.0 += 1;
+        if self.0 < RETRIES_MAX {
+            std::thread::yield_now();
+            return Ok(());
         }
         Err(Error::new(
             ErrorKind::Again,
             format!("{RETRIES_MAX} attempts met conflicts (RETRIES_MAX); try again later"),
         ))
     }
-}
-
-fn attempt<T>(
-    transaction: &Transaction,
-    work: &mut impl FnMut(Access<'_>) -> Result<T>,
-) -> Result<T> {
-    let value = work(Access::Tx(transaction))?;
-    transaction.commit().wait()?;
-    Ok(value)
 }
 
 impl Drop for Mounted {

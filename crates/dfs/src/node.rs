@@ -8,7 +8,7 @@ use crate::mount::Dfs;
 use crate::orphans;
 use crate::superblock::ROOT_NAME;
 use esker::types::{Error, ErrorKind, ObjectId, Result};
-use esker::{Access, Object};
+use esker::{Access, Object, Wait};
 use std::sync::Arc;
 
 /// A file, directory or symbolic link: the location of its entry, and its inode at the lookup (DAOS: `dfs_obj_t`).
@@ -184,7 +184,7 @@ impl Node {
         }
         match name {
             b"" | entry::MARK => Ok(None),
-            _ => entry::fetch(&dir, name, access),
+            _ => entry::fetch(&dir, name, access).wait(),
         }
     }
 
@@ -220,7 +220,7 @@ impl Node {
         place: &EntryLocation,
         access: Access<'_>,
     ) -> Result<Option<Inode>> {
-        let found = place.inode(self.0.fs.container(), access)?;
+        let found = place.inode(self.0.fs.container(), access).wait()?;
         Ok(found.filter(|inode| inode.oid == self.oid()))
     }
 

@@ -30,8 +30,8 @@ struct OpenFile {
 }
 
 impl OpenFile {
-    fn new(node: &Node) -> Result<Self> {
-        let (lease, place) = (node.object().lease().wait()?, Some(node.place()));
+    async fn new(node: &Node) -> Result<Self> {
+        let (lease, place) = (node.object().lease().await?, Some(node.place()));
         Ok(Self { handles: 0, lease, place, written: None, stored: node.inode().mtime })
     }
 
@@ -46,7 +46,7 @@ impl OpenFile {
 impl OpenFiles {
     /// Counts a handle of the file that `node` names; in a child made by fork, one that it inherited.
     pub(crate) fn open(&self, node: &Node) -> Result<()> {
-        self.with(node, |file| file.handles += 1)
+        self.with(node, |file| file.handles += 1).wait()
     }
 
     /// Takes a handle off the count. True if the file lost its name and nobody has it open any more:
@@ -75,13 +75,14 @@ impl OpenFiles {
     }
 
     /// Records a write, and stores the time if the stored one is too old.
-    pub(crate) fn note_write(&self, node: &Node) -> Result<()> {
+    pub(crate) async fn note_write(&self, node: &Node) -> Result<()> {
         let now = Time::now();
-        let due = self.with(node, |file| {
+        let written = |file: &mut OpenFile| {
             file.written = Some(now);
             file.take_due(now, now.apart(file.stored) >= LAG_MAX)
-        })?;
-        store(node.fs().mounted(), node.oid(), due)
+        };
+        let due = self.with(node, written).await?;
+        store(node.fs().mounted(), node.oid(), due).await
     }
 
     /// Stores the time of the last write to a file, if it differs from the stored one.
@@ -90,7 +91,7 @@ impl OpenFiles {
             let time = file.written?;
             file.take_due(time, time.apart(file.stored) >= GRAIN)
         });
-        store(mounted, oid, due)
+        store(mounted, oid, due).wait()
     }
 
     /// Stores the times of all files.
@@ -100,11 +101,18 @@ impl OpenFiles {
     }
 
     /// Runs `work` on the record of a file, which is added if missing.
-    fn with<T>(&self, node: &Node, work: impl FnOnce(&mut OpenFile) -> T) -> Result<T> {
-        match self.0.lock().entry(node.oid()) {
-            Entry::Occupied(mut file) => Ok(work(file.get_mut())),
-            Entry::Vacant(free) => Ok(work(free.insert(OpenFile::new(node)?))),
+    async fn with<T>(&self, node: &Node, work: impl FnOnce(&mut OpenFile) -> T) -> Result<T> {
+        if let Some(file) = self.0.lock().get_mut(&node.oid()) {
+            return Ok(work(file));
         }
+        // The lock is free while the lease is taken, which may take long.
+        let new = OpenFile::new(node).await?;
+        let (done, spare) = match self.0.lock().entry(node.oid()) {
+            Entry::Vacant(free) => return Ok(work(free.insert(new))),
+            Entry::Occupied(mut file) => (work(file.get_mut()), new.lease),
+        };
+        spare.release().await?;
+        Ok(done)
     }
 
     fn change(&self, oid: ObjectId, work: impl FnOnce(&mut OpenFile)) {
@@ -114,8 +122,11 @@ impl OpenFiles {
     }
 }
 
-fn store(mounted: &Mounted, oid: ObjectId, due: Option<(EntryLocation, Time)>) -> Result<()> {
-    due.map_or(Ok(()), |(place, time)| lazy::store(mounted, &place, oid, time))
+async fn store(mounted: &Mounted, oid: ObjectId, due: Option<(EntryLocation, Time)>) -> Result<()> {
+    match due {
+        Some((place, time)) => lazy::store(mounted, &place, oid, time).await,
+        None => Ok(()),
+    }
 }
 
 /// What this process knows of files beyond what is stored.

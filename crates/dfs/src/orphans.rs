@@ -99,7 +99,7 @@ pub(crate) fn bury(fs: &Dfs, inode: &Inode) -> Result<()> {
 /// Removes an entry, if there is one.
 fn forget(fs: &Dfs, entry: &[u8]) -> Result<()> {
     let orphans = object(fs.container())?;
-    match entry::fetch(&orphans, entry, Access::Latest)? {
+    match entry::fetch(&orphans, entry, Access::Latest).wait()? {
         Some(_) => orphans.punch_dkey(entry, Cond::NONE, Access::Latest).wait(),
         None => Ok(()),
     }
@@ -115,7 +115,7 @@ fn end(fs: &Dfs, inode: &Inode) -> Result<()> {
 fn rename(fs: &Dfs, from: &[u8], to: &[u8]) -> Result<bool> {
     let orphans = object(fs.container())?;
     fs.transact(|access| {
-        let Some(inode) = entry::fetch(&orphans, from, access)? else { return Ok(false) };
+        let Some(inode) = entry::fetch(&orphans, from, access).wait()? else { return Ok(false) };
         orphans.punch_dkey(from, Cond::NONE, access).wait()?;
         entry::put(&orphans, to, &inode, access)?;
         Ok(true)
@@ -130,7 +130,7 @@ impl Dfs {
     /// [`ErrorKind::NotFound`] if no such file is in use.
     pub fn file_in_use(&self, oid: ObjectId) -> Result<Node> {
         let (orphans, name) = (object(self.container())?, name(oid));
-        let look = || match entry::fetch(&orphans, &name, self.view())? {
+        let look = || match entry::fetch(&orphans, &name, self.view()).wait()? {
             Some(inode) => self.root().child(&name, inode).map(Some),
             None => named_anew(self, oid),
         };
@@ -146,7 +146,7 @@ impl Dfs {
     pub fn bury(&self, oid: ObjectId) -> Result<()> {
         let orphans = object(self.container())?;
         for name in [name(oid), moved(oid)] {
-            if let Some(inode) = entry::fetch(&orphans, &name, Access::Latest)? {
+            if let Some(inode) = entry::fetch(&orphans, &name, Access::Latest).wait()? {
                 bury(self, &inode)?;
             }
         }
@@ -167,7 +167,7 @@ pub(crate) fn find(
     access: Access<'_>,
 ) -> Result<Option<(EntryLocation, Inode)>> {
     let orphan = EntryLocation { dir: object(fs.container())?.oid(), name: name(oid).into() };
-    if let Some(inode) = orphan.inode(fs.container(), access)? {
+    if let Some(inode) = orphan.inode(fs.container(), access).wait()? {
         return Ok(Some((orphan, inode)));
     }
     let Some(node) = named_anew(fs, oid)? else { return Ok(None) };
@@ -220,7 +220,9 @@ pub(crate) fn sweep(fs: &Dfs) -> Result<()> {
     while !anchor.is_end() {
         let limit = ListLimit::entries(LIST_BATCH);
         for name in orphans.list_dkeys(&mut anchor, limit, Access::Latest).wait()?.iter() {
-            let Some(inode) = entry::fetch(&orphans, name, Access::Latest)? else { continue };
+            let Some(inode) = entry::fetch(&orphans, name, Access::Latest).wait()? else {
+                continue;
+            };
             if is_used(fs, inode.oid)? {
                 continue;
             }
@@ -347,7 +349,8 @@ mod tests {
         fs.transact(|access| lead(&fs, file.node().inode(), b"/file", access)).unwrap();
         sweep(&fs).unwrap();
         assert_eq!(left(&fs), [moved(file.node().oid())], "somebody has it open");
-        let moved_file = entry::fetch(&object(fs.container()).unwrap(), &left(&fs)[0], fs.view());
+        let orphans = object(fs.container()).unwrap();
+        let moved_file = entry::fetch(&orphans, &left(&fs)[0], fs.view()).wait();
         file.close().unwrap();
         let inode = moved_file.unwrap().unwrap();
         entry::put(&object(fs.container()).unwrap(), &moved(inode.oid), &inode, Access::Latest)

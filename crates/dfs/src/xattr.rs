@@ -117,7 +117,7 @@ impl Node {
             }
             change(&dir, &place.name, access)?;
             self.fs().mounted().stamp(&mut inode);
-            place.store(self.fs().container(), &inode, access)
+            place.store(self.fs().container(), &inode, access).wait()
         })
     }
 

@@ -23,7 +23,10 @@ const ARROWS: [(&str, &[&str]); 25] = [
     ("esker-testkit", &["esker-testing", "esker-types", "esker-backend", "esker-memory", "esker"]),
     ("esker-dfs", &["esker-testing", "esker-types", "esker-os", "esker-store", "esker"]),
     ("esker-fields", &["esker-testing", "esker-types", "esker-eccodes", "esker-store", "esker"]),
-    ("esker-libdaos", &["esker-testing", "esker-types", "esker-store", "esker", "esker-dfs"]),
+    (
+        "esker-libdaos",
+        &["esker-testing", "esker-types", "esker-os", "esker-store", "esker", "esker-dfs"],
+    ),
     ("esker-preload", &["esker-types", "esker-store", "esker", "esker-dfs"]),
     (
         "esker-python",

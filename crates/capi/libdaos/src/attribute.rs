@@ -4,8 +4,8 @@ use crate::code::{Code, Result};
 use crate::container::times::Time;
 use crate::edge;
 use crate::handles::{self, Held, OpenContainer};
+use esker::Attributes;
 use esker::types::limits::ATTR_VALUE_MAX;
-use esker::{Attributes, Wait};
 use std::ffi::c_int;
 
 /// `DAOS_ATTR_NAME_MAX`.
@@ -40,12 +40,17 @@ impl Owner {
     }
 }
 
-impl Owned {
-    fn change(&self, changes: &[(&str, Option<&[u8]>)]) -> Result<()> {
-        self.attributes.change(changes).wait()?;
-        self.container.iter().for_each(|container| Time::Changed.touch(container));
-        Ok(())
+/// Changes attributes, and notes when those of a container changed.
+async fn change(
+    attributes: &Attributes,
+    container: Option<&OpenContainer>,
+    changes: &[(&str, Option<&[u8]>)],
+) -> Result<()> {
+    attributes.change(changes).await?;
+    if let Some(container) = container {
+        Time::Changed.touch(container).await;
     }
+    Ok(())
 }
 
 /// How many names there are.
@@ -69,12 +74,12 @@ fn name<'a>(name: Str) -> Result<&'a str> {
 }
 
 fn list(owner: Owner, handle: Handle, buffer: Str, size: Ptr<u64>, ev: Ptr<Event>) -> c_int {
-    edge::run(ev, || {
+    edge::drive(ev, || {
         let owned = owner.attributes(handle)?;
-        Ok(move || {
+        Ok(async move {
             let room = if buffer.is_null() { 0 } else { size.get()? };
             size.needed()?;
-            let names = owned.attributes.list().wait()?;
+            let names = owned.attributes.list().await?;
             let (listed, len) = listed(names.iter().map(String::as_bytes), room);
             buffer.cast::<std::ffi::c_void>().write(listed.len() as u64)?.copy_from_slice(&listed);
             size.set(len);
@@ -106,14 +111,14 @@ fn get(
     sizes: Ptr<u64>,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::run(ev, || {
+    edge::drive(ev, || {
         let owned = owner.attributes(handle)?;
-        Ok(move || {
+        Ok(async move {
             sizes.needed()?;
             for (index, name) in names(wanted, count(n)?)?.into_iter().enumerate() {
                 let buffer =
                     if buffers.is_null() { Ptr::null() } else { buffers.at(index).get()? };
-                let value = owned.attributes.get(name).wait()?.unwrap_or_default();
+                let value = owned.attributes.get(name).await?.unwrap_or_default();
                 give(&value, buffer, sizes.at(index))?;
             }
             Ok(())
@@ -140,9 +145,9 @@ fn set(
     sizes: Ptr<u64>,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::run(ev, || {
+    edge::drive(ev, || {
         let owned = owner.attributes(handle)?;
-        Ok(move || {
+        Ok(async move {
             let count = count(n)?;
             let (values, sizes) = (values.list(count)?, sizes.list(count)?);
             let values = values.iter().zip(sizes).map(|(value, size)| {
@@ -151,18 +156,18 @@ fn set(
             let values = values.collect::<Result<Vec<_>>>()?;
             let names = names(wanted, count)?;
             let changes: Vec<_> = names.into_iter().zip(values.into_iter().map(Some)).collect();
-            owned.change(&changes)
+            change(&owned.attributes, owned.container.as_deref(), &changes).await
         })
     })
 }
 
 fn remove(owner: Owner, handle: Handle, n: c_int, wanted: Ptr<Str>, ev: Ptr<Event>) -> c_int {
-    edge::run(ev, || {
+    edge::drive(ev, || {
         let owned = owner.attributes(handle)?;
-        Ok(move || {
+        Ok(async move {
             let names = names(wanted, count(n)?)?;
             let changes: Vec<_> = names.into_iter().map(|name| (name, None)).collect();
-            owned.change(&changes)
+            change(&owned.attributes, owned.container.as_deref(), &changes).await
         })
     })
 }

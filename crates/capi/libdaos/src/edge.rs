@@ -20,8 +20,9 @@ pub(crate) fn now(work: impl FnOnce() -> Result<()>) -> c_int {
     }
 }
 
-/// Does an operation on data. `prepare` looks handles up, on the calling thread; the operation it returns is waited
-/// for here, or with an event driven by the threads for events, thousands at a time.
+/// Does an operation. `prepare` looks up handles, on the calling thread, and returns the operation. Without an event
+/// this thread waits for it; with one, the threads for events poll it, and it occupies none of them while it waits.
+/// What blocks in it goes through [`event::blocking`].
 pub(crate) fn drive<F>(ev: Ptr<Event>, prepare: impl FnOnce() -> Result<F>) -> c_int
 where
     F: Future<Output = Result<()>> + Send + 'static,
@@ -30,15 +31,6 @@ where
         true => now(|| block_on(prepare()?)),
         false => now(|| event::launch(ev, || guard(Err(Code::MISC), prepare))),
     }
-}
-
-/// As [`drive`], for work that waits for storage itself: with an event it keeps one of the threads for events until it
-/// is done.
-pub(crate) fn run<W>(ev: Ptr<Event>, prepare: impl FnOnce() -> Result<W>) -> c_int
-where
-    W: FnOnce() -> Result<()> + Send + 'static,
-{
-    drive(ev, || prepare().map(|work| async move { work() }))
 }
 
 /// Does work that waits for nothing, at once even where there is an event.

@@ -3,6 +3,7 @@
 use crate::abi::{Event, Ptr};
 use crate::code::{self, Code};
 use crate::{edge, init};
+use esker::block_on;
 use esker::types::{Error, ErrorKind};
 use std::ffi::c_int;
 
@@ -96,19 +97,19 @@ pub(crate) fn now(work: impl FnOnce() -> Result<()>) -> c_int {
     }
 }
 
-/// Does work that waits for storage, with an event in another thread; see [`edge::run`].
-pub(crate) fn run<W>(ev: Ptr<Event>, prepare: impl FnOnce() -> Result<W>) -> c_int
+/// Does an operation, with an event or without; see [`edge::drive`].
+pub(crate) fn drive<F>(ev: Ptr<Event>, prepare: impl FnOnce() -> Result<F>) -> c_int
 where
-    W: FnOnce() -> Result<()> + Send + 'static,
+    F: Future<Output = Result<()>> + Send + 'static,
 {
     if ev.is_null() {
-        return now(|| prepare()?());
+        return now(|| block_on(prepare()?));
     }
     // An event holds the errno as it is.
     let in_event = |Errno(errno)| Code(errno);
-    let launched = edge::run(ev, || {
-        let work = prepare().map_err(in_event)?;
-        Ok(move || work().map_err(in_event))
+    let launched = edge::drive(ev, || {
+        let operation = prepare().map_err(in_event)?;
+        Ok(async move { operation.await.map_err(in_event) })
     });
     of(code(launched))
 }

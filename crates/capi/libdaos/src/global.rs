@@ -176,7 +176,7 @@ pub extern "C" fn daos_cont_global2local(poh: Handle, glob: Iov, coh: Ptr<Handle
             Some(handle) => handles::any_container(handle)?.lend(&pool),
             None => {
                 let (name, mode) = (Uuid(uuid).to_string(), shared(word(blob, 4)?)?);
-                let open = rights::open(&pool, &name, mode);
+                let open = rights::open(&pool, &name, mode).wait();
                 open.map_err(|code| if code == Code::NONEXIST { Code::NO_HDL } else { code })?
                     .untimed()
             }

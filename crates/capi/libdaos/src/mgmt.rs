@@ -3,6 +3,7 @@ use crate::abi::{Bytes, Event, Handle, Ptr, RankList, Str, UuidBytes};
 use crate::clock::VERSION;
 use crate::code::{self, Code, Result};
 use crate::edge::{self, guard};
+use crate::event;
 use crate::memory;
 use crate::property::value::rank_list;
 use esker::names;
@@ -82,7 +83,7 @@ pub extern "C" fn daos_mgmt_put_sys_info(info: Ptr<SysInfo>) {
     memory::free(info);
 }
 
-/// Lists the pools in the pool directories.
+/// Lists the pools in the pool directories. With an event, one of the threads for blocking work does.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_mgmt_list_pools(
     _group: Str,
@@ -90,7 +91,7 @@ pub extern "C" fn daos_mgmt_list_pools(
     pools: Ptr<ListedPool>,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::run(ev, || Ok(move || list(count, pools)))
+    edge::drive(ev, || Ok(event::blocking(move || list(count, pools))))
 }
 
 fn list(count: Ptr<u64>, pools: Ptr<ListedPool>) -> Result<()> {

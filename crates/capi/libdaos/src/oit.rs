@@ -9,7 +9,7 @@ use crate::handles::{self, Entry, kind};
 use crate::list::{self, Parked};
 use esker::types::ops::{Cond, Fetch, Sink, Source, Update, Value};
 use esker::types::{Epoch, ObjectClass, ObjectId, ObjectType};
-use esker::{Access, Container, Object, Wait};
+use esker::{Access, Container, Object};
 use std::ffi::c_int;
 
 /// `DAOS_OIT_MARKER_MAX_LEN`.
@@ -34,14 +34,22 @@ struct Page {
     anchor: Ptr<Anchor>,
 }
 
+/// What a listing shows.
+#[derive(Clone, Copy)]
+enum Wanted {
+    All,
+    Unmarked,
+    Chosen(Filter),
+}
+
 /// The object that holds the marks of a snapshot.
 fn marks(container: &Container, epoch: Epoch) -> Object {
     container.object(ObjectId::generate(0, epoch.0, ObjectType::Oit, ObjectClass::S1))
 }
 
 /// Removes all marks of a snapshot.
-pub(crate) fn drop_marks(container: &Container, epoch: Epoch) -> Result<()> {
-    Ok(marks(container, epoch).punch(Cond::NONE, Access::Latest).wait()?)
+pub(crate) async fn drop_marks(container: &Container, epoch: Epoch) -> Result<()> {
+    Ok(marks(container, epoch).punch(Cond::NONE, Access::Latest).await?)
 }
 
 impl Oit {
@@ -49,13 +57,13 @@ impl Oit {
         self.epoch
     }
 
-    fn marker(&self, oid: ObjectId) -> Result<Option<Vec<u8>>> {
+    async fn marker(&self, oid: ObjectId) -> Result<Option<Vec<u8>>> {
         let mut marker = [0; MARKER_MAX];
         let mut fetch = Fetch::single(MARK, Sink::One(&mut marker));
         fetch.request.cond = Cond::AKEY_FETCH;
         let object = marks(&self.container, self.epoch);
         let fetches = std::slice::from_mut(&mut fetch);
-        let result = object.fetch(&oid.to_bytes(), Cond::NONE, fetches, Access::Latest).wait();
+        let result = object.fetch(&oid.to_bytes(), Cond::NONE, fetches, Access::Latest).await;
         let len = fetch.reply.size as usize;
         match result.map_err(Code::from) {
             Ok(()) => Ok(Some(marker[..len].to_vec())),
@@ -64,15 +72,15 @@ impl Oit {
         }
     }
 
-    fn mark(&self, oid: ObjectId, marker: Ptr<Iov>) -> Result<()> {
+    async fn mark(&self, oid: ObjectId, marker: Ptr<Iov>) -> Result<()> {
         let at = Access::Snapshot(self.epoch);
-        if self.container.object(oid).epoch(at).wait()? == Epoch::default() {
+        if self.container.object(oid).epoch(at).await? == Epoch::default() {
             return Err(Code::NONEXIST);
         }
         let object = marks(&self.container, self.epoch);
         let dkey = oid.to_bytes();
         if marker.is_null() {
-            return Ok(object.punch_dkey(&dkey, Cond::NONE, Access::Latest).wait()?);
+            return Ok(object.punch_dkey(&dkey, Cond::NONE, Access::Latest).await?);
         }
         let marker = marker.get()?;
         if marker.len > MARKER_MAX {
@@ -80,11 +88,19 @@ impl Oit {
         }
         let value = Value::Single(Source::One(marker.buf.read(marker.len as u64)?));
         let updates = [Update { akey: MARK, value, cond: Cond::NONE }];
-        Ok(object.update(&dkey, Cond::NONE, &updates, Access::Latest).wait()?)
+        Ok(object.update(&dkey, Cond::NONE, &updates, Access::Latest).await?)
+    }
+
+    async fn is_wanted(&self, oid: ObjectId, wanted: Wanted) -> Result<bool> {
+        match wanted {
+            Wanted::All => Ok(true),
+            Wanted::Unmarked => Ok(self.marker(oid).await?.is_none()),
+            Wanted::Chosen(filter) => ask(filter, oid, self.marker(oid).await?),
+        }
     }
 
     /// Goes on until a page has something or the table ends.
-    fn list(&self, page: Page, wanted: impl Fn(ObjectId) -> Result<bool>) -> Result<()> {
+    async fn list(&self, page: Page, wanted: Wanted) -> Result<()> {
         let room = page.nr.get()? as usize;
         page.oids.needed()?;
         if room == 0 {
@@ -94,8 +110,9 @@ impl Oit {
         let mut found = Vec::new();
         while found.is_empty() && !at.is_end() {
             let access = Access::Snapshot(self.epoch);
-            for oid in self.container.list_objects(&mut at, room, access).wait()? {
-                if oid.object_type() != Some(ObjectType::Oit) && wanted(oid)? {
+            for oid in self.container.list_objects(&mut at, room, access).await? {
+                if oid.object_type() != Some(ObjectType::Oit) && self.is_wanted(oid, wanted).await?
+                {
                     found.push(oid);
                 }
             }
@@ -112,12 +129,12 @@ impl Oit {
 /// Opens the table of a snapshot.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_oit_open(coh: Handle, epoch: u64, oh: Ptr<Handle>, ev: Ptr<Event>) -> c_int {
-    edge::run(ev, || {
+    edge::drive(ev, || {
         let container = handles::container(coh)?;
-        Ok(move || {
+        Ok(async move {
             oh.needed()?;
             let (container, epoch) = (container.container.clone(), Epoch(epoch));
-            container.at(epoch).wait()?;
+            container.at(epoch).await?;
             let table = Oit { container, epoch, parked: Parked::default() };
             oh.set(handles::open(Entry::Oit(table))?);
             Ok(())
@@ -141,9 +158,9 @@ pub extern "C" fn daos_oit_list(
     ev: Ptr<Event>,
 ) -> c_int {
     let page = Page { oids, nr, anchor };
-    edge::run(ev, || {
+    edge::drive(ev, || {
         let table = handles::oit(oh)?;
-        Ok(move || table.list(page, |_| Ok(true)))
+        Ok(async move { table.list(page, Wanted::All).await })
     })
 }
 
@@ -157,9 +174,9 @@ pub extern "C" fn daos_oit_list_unmarked(
     ev: Ptr<Event>,
 ) -> c_int {
     let page = Page { oids, nr, anchor };
-    edge::run(ev, || {
+    edge::drive(ev, || {
         let table = handles::oit(oh)?;
-        Ok(move || table.list(page, |oid| Ok(table.marker(oid)?.is_none())))
+        Ok(async move { table.list(page, Wanted::Unmarked).await })
     })
 }
 
@@ -174,10 +191,10 @@ pub extern "C" fn daos_oit_list_filter(
     ev: Ptr<Event>,
 ) -> c_int {
     let page = Page { oids, nr, anchor };
-    edge::run(ev, || {
+    edge::drive(ev, || {
         let table = handles::oit(oh)?;
         let filter = filter.ok_or(Code::INVAL)?;
-        Ok(move || table.list(page, |oid| ask(filter, oid, table.marker(oid)?)))
+        Ok(async move { table.list(page, Wanted::Chosen(filter)).await })
     })
 }
 
@@ -198,8 +215,8 @@ fn ask(filter: Filter, oid: ObjectId, marker: Option<Vec<u8>>) -> Result<bool> {
 /// Marks an identifier.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_oit_mark(oh: Handle, oid: ObjId, marker: Ptr<Iov>, ev: Ptr<Event>) -> c_int {
-    edge::run(ev, || {
+    edge::drive(ev, || {
         let table = handles::oit(oh)?;
-        Ok(move || table.mark(oid.into(), marker))
+        Ok(async move { table.mark(oid.into(), marker).await })
     })
 }

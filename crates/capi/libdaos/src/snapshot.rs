@@ -3,9 +3,8 @@ use crate::abi::{Anchor, EpochRange, Event, Handle, Ptr, Str};
 use crate::code::{Code, Result};
 use crate::container::properties;
 use crate::container::times::Time;
-use crate::handles::{self, Held, OpenContainer};
+use crate::handles::{self, OpenContainer};
 use crate::{edge, oit};
-use esker::Wait;
 use esker::types::Epoch;
 use std::ffi::c_int;
 
@@ -34,25 +33,25 @@ pub extern "C" fn daos_cont_create_snap_opt(
     opts: u32,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::run(ev, || {
+    edge::drive(ev, || {
         let container = handles::container(coh)?;
-        Ok(move || {
+        Ok(async move {
             if opts & CREATE == 0 || !name.is_null() {
                 return Err(Code::NOSYS);
             }
-            epoch.needed()?.set(create(&container)?.0);
+            epoch.needed()?.set(create(&container).await?.0);
             Ok(())
         })
     })
 }
 
-fn create(container: &OpenContainer) -> Result<Epoch> {
-    let most = properties::snapshots_max(&container.container)?;
-    if most > 0 && container.container.snapshots().wait()?.len() as u64 >= most {
+async fn create(container: &OpenContainer) -> Result<Epoch> {
+    let most = properties::snapshots_max(&container.container).await?;
+    if most > 0 && container.container.snapshots().await?.len() as u64 >= most {
         return Err(Code::OVERFLOW);
     }
-    let epoch = container.container.create_snapshot("").wait()?;
-    Time::Changed.touch(container);
+    let epoch = container.container.create_snapshot("").await?;
+    Time::Changed.touch(container).await;
     Ok(epoch)
 }
 
@@ -66,21 +65,21 @@ pub extern "C" fn daos_cont_list_snap(
     anchor: Ptr<Anchor>,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::run(ev, || {
+    edge::drive(ev, || {
         let container = handles::container(coh)?;
-        Ok(move || list(&container, nr, epochs, anchor))
+        Ok(async move { list(&container, nr, epochs, anchor).await })
     })
 }
 
-fn list(
-    container: &Held<OpenContainer>,
+async fn list(
+    container: &OpenContainer,
     nr: Ptr<c_int>,
     epochs: Ptr<u64>,
     anchor: Ptr<Anchor>,
 ) -> Result<()> {
     let room = usize::try_from(nr.get()?).map_err(|_| Code::INVAL)?;
     let mut end = anchor.get()?;
-    let snapshots = container.container.snapshots().wait()?;
+    let snapshots = container.container.snapshots().await?;
     if !epochs.is_null() {
         for (index, snapshot) in snapshots.iter().take(room).enumerate() {
             epochs.at(index).set(snapshot.epoch.0);
@@ -95,16 +94,16 @@ fn list(
 /// Deletes a snapshot, and the marks in its table of objects.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_cont_destroy_snap(coh: Handle, epr: EpochRange, ev: Ptr<Event>) -> c_int {
-    edge::run(ev, || {
+    edge::drive(ev, || {
         let container = handles::container(coh)?;
-        Ok(move || {
+        Ok(async move {
             if epr.lo != epr.hi || epr.lo == 0 {
                 return Err(Code::INVAL);
             }
             let epoch = Epoch(epr.lo);
-            container.container.destroy_snapshot(epoch).wait()?;
-            Time::Changed.touch(&container);
-            oit::drop_marks(&container.container, epoch)
+            container.container.destroy_snapshot(epoch).await?;
+            Time::Changed.touch(&container).await;
+            oit::drop_marks(&container.container, epoch).await
         })
     })
 }
@@ -117,11 +116,13 @@ pub extern "C" fn daos_cont_snap_oit_create(
     name: Str,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::run(ev, || {
+    edge::drive(ev, || {
         let container = handles::container(coh)?;
-        Ok(move || match name.is_null() {
-            true => Ok(container.container.at(Epoch(epoch)).wait().map(drop)?),
-            false => Err(Code::NOSYS),
+        Ok(async move {
+            match name.is_null() {
+                true => Ok(container.container.at(Epoch(epoch)).await.map(drop)?),
+                false => Err(Code::NOSYS),
+            }
         })
     })
 }
@@ -129,9 +130,9 @@ pub extern "C" fn daos_cont_snap_oit_create(
 /// Deletes the marks in an open table of objects.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_cont_snap_oit_destroy(coh: Handle, oh: Handle, ev: Ptr<Event>) -> c_int {
-    edge::run(ev, || {
+    edge::drive(ev, || {
         let (container, table) = (handles::container(coh)?, handles::oit(oh)?);
-        Ok(move || oit::drop_marks(&container.container, table.epoch()))
+        Ok(async move { oit::drop_marks(&container.container, table.epoch()).await })
     })
 }
 

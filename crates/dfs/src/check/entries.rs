@@ -131,7 +131,7 @@ impl Check<'_> {
         if entry::check_name(name).is_err() {
             return Ok((None, Some(Wrong::Remove(Trouble::Name))));
         }
-        let inode = match entry::fetch(dir, name, Access::Latest) {
+        let inode = match entry::fetch(dir, name, Access::Latest).wait() {
             Ok(Some(inode)) => inode,
             Ok(None) => return Ok((None, self.without_inode(dir, name)?)),
             Err(error) if is_damage(&error) => return Ok((None, Some(unreadable(&error)))),

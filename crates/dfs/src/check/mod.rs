@@ -19,7 +19,7 @@ use crate::orphans;
 use crate::superblock::{ROOT_NAME, Roots, Superblock};
 use esker::types::info::OpenMode;
 use esker::types::{Error, ErrorKind, ObjectId, Result};
-use esker::{Access, Container, Object};
+use esker::{Access, Container, Object, Wait};
 use std::collections::HashSet;
 
 /// Approximate bytes of memory that a check needs for each entry and each object.
@@ -99,7 +99,7 @@ impl Check<'_> {
     /// Starts at the root.
     fn tree(&mut self) -> Result<()> {
         let above = self.object(self.roots.superblock);
-        let root = match entry::fetch(&above, ROOT_NAME, Access::Latest) {
+        let root = match entry::fetch(&above, ROOT_NAME, Access::Latest).wait() {
             Ok(root) => {
                 let root = root.filter(|root| root.kind == Kind::Directory);
                 self.roots =

@@ -93,7 +93,7 @@ impl Check<'_> {
                 names => names?,
             };
             for name in names.iter().filter(|name| *name != MARK) {
-                match entry::fetch(&dir, name, Access::Latest) {
+                match entry::fetch(&dir, name, Access::Latest).wait() {
                     Err(error) if is_damage(&error) => {}
                     inode => inodes.extend(inode?),
                 }

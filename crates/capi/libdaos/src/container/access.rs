@@ -12,17 +12,16 @@ use std::ffi::c_int;
 /// The list, the owner and the owner group, as a new list of properties.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_cont_get_acl(coh: Handle, out: Ptr<Ptr<Prop>>, ev: Ptr<Event>) -> c_int {
-    edge::run(ev, || {
+    edge::drive(ev, || {
         let container = handles::any_container(coh)?;
-        Ok(move || {
+        Ok(async move {
             out.needed()?;
             let wanted = [table::CO_ACL, table::CO_OWNER, table::CO_OWNER_GROUP];
             let made = list::alloc(wanted.len() as u32)?;
             for (at, kind) in list::entries(made)?.into_iter().zip(wanted) {
                 at.set(PropEntry { kind, ..PropEntry::default() });
             }
-            let shown = |property: &_| properties::show(&container, property);
-            if let Err(code) = properties::fill(made, &CONTAINER, shown) {
+            if let Err(code) = show(&container, made).await {
                 list::daos_prop_free(made);
                 return Err(code);
             }
@@ -32,29 +31,36 @@ pub extern "C" fn daos_cont_get_acl(coh: Handle, out: Ptr<Ptr<Prop>>, ev: Ptr<Ev
     })
 }
 
-fn keep(container: &OpenContainer, aces: Vec<Ace>) -> Result<()> {
-    properties::set_one(container, table::CO_ACL, &Value::Acl(acl::pack(aces)?))
+async fn show(container: &OpenContainer, list: Ptr<Prop>) -> Result<()> {
+    for (at, property) in properties::asked(list, &CONTAINER)? {
+        properties::show(container, property).await?.give(at)?;
+    }
+    Ok(())
+}
+
+async fn keep(container: &OpenContainer, aces: Vec<Ace>) -> Result<()> {
+    properties::set_one(container, table::CO_ACL, &Value::Acl(acl::pack(aces)?)).await
 }
 
 /// Puts a list in place of the one before.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_cont_overwrite_acl(coh: Handle, acl: Bytes, ev: Ptr<Event>) -> c_int {
-    edge::run(ev, || {
+    edge::drive(ev, || {
         let container = handles::any_container(coh)?;
-        Ok(move || keep(&container, acl::unpack(acl::checked(acl)?)?))
+        Ok(async move { keep(&container, acl::unpack(acl::checked(acl)?)?).await })
     })
 }
 
 /// Adds entries; those for principals the list has replace theirs.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_cont_update_acl(coh: Handle, acl: Bytes, ev: Ptr<Event>) -> c_int {
-    edge::run(ev, || {
+    edge::drive(ev, || {
         let container = handles::any_container(coh)?;
-        Ok(move || {
+        Ok(async move {
             let new = acl::unpack(acl::checked(acl)?)?;
-            let mut aces = properties::acl_of(&container.container)?;
+            let mut aces = properties::acl_of(&container.container).await?;
             new.into_iter().for_each(|new| acl::list::merge(&mut aces, new));
-            keep(&container, aces)
+            keep(&container, aces).await
         })
     })
 }
@@ -62,17 +68,17 @@ pub extern "C" fn daos_cont_update_acl(coh: Handle, acl: Bytes, ev: Ptr<Event>) 
 /// Takes a principal out of the list.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_cont_delete_acl(coh: Handle, kind: u32, name: Str, ev: Ptr<Event>) -> c_int {
-    edge::run(ev, || {
+    edge::drive(ev, || {
         let container = handles::any_container(coh)?;
-        Ok(move || {
+        Ok(async move {
             container.rights.to_set(table::CO_ACL)?;
             let kind = Kind::from_code(kind)?;
             let name = if kind.has_name() { name.text()? } else { "" };
-            let mut aces = properties::acl_of(&container.container)?;
+            let mut aces = properties::acl_of(&container.container).await?;
             let before = aces.len();
             aces.retain(|ace| !ace.is(kind, name));
             match aces.len() < before {
-                true => keep(&container, aces),
+                true => keep(&container, aces).await,
                 false => Err(Code::NONEXIST),
             }
         })
@@ -97,9 +103,9 @@ pub extern "C" fn daos_cont_set_owner_no_check(
 }
 
 fn set_owner(coh: Handle, user: Str, group: Str, known: bool, ev: Ptr<Event>) -> c_int {
-    edge::run(ev, || {
+    edge::drive(ev, || {
         let container = handles::any_container(coh)?;
-        Ok(move || {
+        Ok(async move {
             if user.is_null() && group.is_null() {
                 return Err(Code::INVAL);
             }
@@ -107,7 +113,7 @@ fn set_owner(coh: Handle, user: Str, group: Str, known: bool, ev: Ptr<Event>) ->
                 check_known(user, group)?;
             }
             for (id, name) in [(table::CO_OWNER, user), (table::CO_OWNER_GROUP, group)] {
-                give_to(&container, id, name)?;
+                give_to(&container, id, name).await?;
             }
             Ok(())
         })
@@ -124,13 +130,13 @@ fn check_known(user: Str, group: Str) -> Result<()> {
     Ok(())
 }
 
-fn give_to(container: &OpenContainer, id: u32, name: Str) -> Result<()> {
+async fn give_to(container: &OpenContainer, id: u32, name: Str) -> Result<()> {
     if name.is_null() {
         return Ok(());
     }
     let name = name.text()?;
     match acl::principal::is_valid(name) {
-        true => properties::set_one(container, id, &Value::Text(name.to_owned())),
+        true => properties::set_one(container, id, &Value::Text(name.to_owned())).await,
         false => Err(Code::INVAL),
     }
 }

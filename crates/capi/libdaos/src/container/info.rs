@@ -5,20 +5,20 @@ use crate::abi::{ContInfo, Event, Handle, Prop, Ptr};
 use crate::code::Result;
 use crate::property::table::CONTAINER;
 use crate::{edge, handles};
-use esker::{Container, Wait};
+use esker::Container;
 use std::ffi::c_int;
 
 /// What is told of a container that is open.
-pub(crate) fn of(container: &Container) -> Result<ContInfo> {
-    let about = container.query().wait()?;
-    let snapshots = container.snapshots().wait()?;
+pub(crate) async fn of(container: &Container) -> Result<ContInfo> {
+    let about = container.query().await?;
+    let snapshots = container.snapshots().await?;
     Ok(ContInfo {
         uuid: about.uuid.0,
         lsnapshot: snapshots.last().map_or(0, |snapshot| snapshot.epoch.0),
         nhandles: about.handles,
         nsnapshots: snapshots.len() as u32,
-        md_otime: Time::Opened.of(container, about.created)?.0,
-        md_mtime: Time::Changed.of(container, about.created)?.0,
+        md_otime: Time::Opened.of(container, about.created).await?.0,
+        md_mtime: Time::Changed.of(container, about.created).await?.0,
     })
 }
 
@@ -30,13 +30,16 @@ pub extern "C" fn daos_cont_query(
     prop: Ptr<Prop>,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::run(ev, || {
+    edge::drive(ev, || {
         let open = handles::any_container(coh)?;
-        Ok(move || {
+        Ok(async move {
             if !about.is_null() {
-                about.set(of(&open.container)?);
+                about.set(of(&open.container).await?);
             }
-            properties::fill(prop, &CONTAINER, |property| properties::show(&open, property))
+            for (at, property) in properties::asked(prop, &CONTAINER)? {
+                properties::show(&open, property).await?.give(at)?;
+            }
+            Ok(())
         })
     })
 }
@@ -44,17 +47,17 @@ pub extern "C" fn daos_cont_query(
 /// Changes properties.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_cont_set_prop(coh: Handle, prop: Ptr<Prop>, ev: Ptr<Event>) -> c_int {
-    edge::run(ev, || {
+    edge::drive(ev, || {
         let container = handles::any_container(coh)?;
-        Ok(move || properties::set(&container, prop))
+        Ok(async move { properties::set(&container, prop).await })
     })
 }
 
 /// Calls a container healthy.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_cont_status_clear(coh: Handle, ev: Ptr<Event>) -> c_int {
-    edge::run(ev, || {
+    edge::drive(ev, || {
         let container = handles::any_container(coh)?;
-        Ok(move || properties::clear_status(&container))
+        Ok(async move { properties::clear_status(&container).await })
     })
 }

@@ -8,7 +8,6 @@ pub(crate) mod times;
 
 use crate::abi::{Event, Handle, Ptr};
 use crate::{edge, handles};
-use esker::Wait;
 use std::ffi::c_int;
 
 /// Numbers for identifiers of objects that nobody else gets.
@@ -19,10 +18,10 @@ pub extern "C" fn daos_cont_alloc_oids(
     oid: Ptr<u64>,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::run(ev, || {
+    edge::drive(ev, || {
         let container = handles::container(coh)?;
-        Ok(move || {
-            oid.needed()?.set(container.container.allocate_oids(num_oids).wait()?);
+        Ok(async move {
+            oid.needed()?.set(container.container.allocate_oids(num_oids).await?);
             Ok(())
         })
     })

@@ -6,7 +6,6 @@ use crate::abi::{ContInfo, Event, Handle, Prop, Ptr, Str, UuidBytes};
 use crate::code::{Code, Result};
 use crate::handles::{self, Entry, OpenPool, kind};
 use crate::{convert, edge};
-use esker::Wait;
 use esker::types::Uuid;
 use esker::types::info::{ContainerInfo, OpenMode};
 use std::ffi::c_int;
@@ -30,9 +29,10 @@ pub(crate) fn create_as(
     uuid: Ptr<UuidBytes>,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::run(ev, || {
+    edge::drive(ev, || {
         let pool = handles::pool(poh)?;
-        Ok(move || create(&pool, None, (wanted != [0; 16]).then_some(Uuid(wanted)), prop, uuid))
+        let own = (wanted != [0; 16]).then_some(Uuid(wanted));
+        Ok(async move { create(&pool, None, own, prop, uuid).await })
     })
 }
 
@@ -56,14 +56,14 @@ pub extern "C" fn daos_cont_create_with_label(
     uuid: Ptr<UuidBytes>,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::run(ev, || {
+    edge::drive(ev, || {
         let pool = handles::pool(poh)?;
-        Ok(move || create(&pool, Some(label.text()?), None, prop, uuid))
+        Ok(async move { create(&pool, Some(label.text()?), None, prop, uuid).await })
     })
 }
 
 /// A label among the properties must be the one given beside them.
-fn create(
+async fn create(
     pool: &OpenPool,
     label: Option<&str>,
     own: Option<Uuid>,
@@ -74,7 +74,8 @@ fn create(
     if label.is_some() && wanted.label.as_deref().is_some_and(|other| Some(other) != label) {
         return Err(Code::INVAL);
     }
-    let info = wanted.describe(label, |new| pool.pool.create_container(new).wait())?;
+    let metadata = wanted.pairs();
+    let info = pool.pool.create_container(&wanted.describe(label, &metadata)).await?;
     uuid.set(info.uuid.0);
     Ok(())
 }
@@ -89,21 +90,21 @@ pub extern "C" fn daos_cont_open2(
     about: Ptr<ContInfo>,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::run(ev, || {
+    edge::drive(ev, || {
         let pool = handles::pool(poh)?;
-        Ok(move || {
+        Ok(async move {
             coh.needed()?;
             let (mode, name) = (mode_of(flags)?, cont.text()?);
             if flags & (EVICT | EVICT_ALL) != 0 {
-                evict(&pool, name, mode == OpenMode::Exclusive)?;
+                evict(&pool, name, mode == OpenMode::Exclusive).await?;
             }
-            let open = rights::open(&pool, name, mode)?;
+            let open = rights::open(&pool, name, mode).await?;
             let open = if flags & QUIETLY == QUIETLY { open.untimed() } else { open };
             if open.is_timed {
-                Time::Opened.touch(&open);
+                Time::Opened.touch(&open).await;
             }
             if !about.is_null() {
-                about.set(info::of(&open.container)?);
+                about.set(info::of(&open.container).await?);
             }
             coh.set(handles::open(Entry::Container(open))?);
             Ok(())
@@ -136,20 +137,20 @@ fn mode_of(flags: u32) -> Result<OpenMode> {
 
 /// Ends what handles of this process stand for, where it is this container. All of them the owner may end
 /// only.
-fn evict(pool: &OpenPool, name: &str, all_users: bool) -> Result<()> {
-    let all = pool.pool.containers().wait()?;
+async fn evict(pool: &OpenPool, name: &str, all_users: bool) -> Result<()> {
+    let all = pool.pool.containers().await?;
     let named = |about: &&ContainerInfo| about.label == name || about.uuid.to_string() == name;
     let Some(about) = all.iter().find(named) else { return Err(Code::NONEXIST) };
-    let pool = pool.pool.info().wait()?.uuid;
+    let pool = pool.pool.info().await?.uuid;
     for entry in handles::open_entries() {
         if let Entry::Container(open) = &*entry
             && open.container.info().uuid == about.uuid
-            && open.pool.info().wait()?.uuid == pool
+            && open.pool.info().await?.uuid == pool
         {
-            if all_users && !Rights::of(&open.container)?.is_owner() {
+            if all_users && !Rights::of(&open.container).await?.is_owner() {
                 return Err(Code::NO_PERM);
             }
-            open.evict()?;
+            open.evict().await?;
         }
     }
     Ok(())
@@ -171,17 +172,17 @@ pub extern "C" fn daos_cont_open(
 /// Closes a container.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_cont_close(coh: Handle, ev: Ptr<Event>) -> c_int {
-    edge::run(ev, || {
+    edge::drive(ev, || {
         let entry = handles::close(coh.cookie, &[kind::CONTAINER])?;
         let container = entry.pick(|entry| match entry {
             Entry::Container(container) => Some(container),
             _ => None,
         })?;
-        Ok(move || {
+        Ok(async move {
             if container.is_timed {
-                Time::Changed.touch(&container);
+                Time::Changed.touch(&container).await;
             }
-            container.close()
+            container.close().await
         })
     })
 }
@@ -194,9 +195,9 @@ pub extern "C" fn daos_cont_destroy2(
     force: c_int,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::run(ev, || {
+    edge::drive(ev, || {
         let pool = handles::pool(poh)?;
-        Ok(move || Ok(pool.pool.destroy_container(cont.text()?, force != 0).wait()?))
+        Ok(async move { Ok(pool.pool.destroy_container(cont.text()?, force != 0).await?) })
     })
 }
 

@@ -1,15 +1,15 @@
 //! Properties of a container, kept with it as metadata.
 use super::times::Time;
-use crate::abi::{Prop, Ptr, Roots};
+use crate::abi::{Prop, PropEntry, Ptr, Roots};
 use crate::acl;
 use crate::code::{Code, Result};
 use crate::handles::OpenContainer;
 use crate::property::list;
 use crate::property::table::{self, CONTAINER, Change, Property, Sort};
 use crate::property::value::Value;
+use esker::Container;
 use esker::backend::NewContainer;
 use esker::types::{Checksum, Uuid};
-use esker::{Container, Wait};
 
 /// The client keeps properties under this prefix; a new container gets them whole.
 pub(super) const PREFIX: &str = "prop:";
@@ -50,22 +50,23 @@ impl Wanted {
         Ok(())
     }
 
-    /// The container to be made; a label given beside the list counts more than one in it.
-    pub(crate) fn describe<T>(
-        &self,
-        label: Option<&str>,
-        make: impl FnOnce(&NewContainer<'_>) -> T,
-    ) -> T {
-        let metadata: Vec<_> =
-            self.metadata.iter().map(|(name, value)| (name.as_str(), value.as_slice())).collect();
-        make(
-            &NewContainer::nameless()
-                .with_label(label.or(self.label.as_deref()))
-                .with_uuid(self.uuid)
-                .with_checksum(self.checksum)
-                .with_metadata(&metadata)
-                .with_first_oid(self.first_oid),
-        )
+    /// The metadata of the container to be made.
+    pub(crate) fn pairs(&self) -> Vec<(&str, &[u8])> {
+        self.metadata.iter().map(|(name, value)| (name.as_str(), value.as_slice())).collect()
+    }
+
+    /// The container to be made, with [`Wanted::pairs`]. A label given beside the list overrides the one in it.
+    pub(crate) fn describe<'a>(
+        &'a self,
+        label: Option<&'a str>,
+        metadata: &'a [(&'a str, &'a [u8])],
+    ) -> NewContainer<'a> {
+        NewContainer::nameless()
+            .with_label(label.or(self.label.as_deref()))
+            .with_uuid(self.uuid)
+            .with_checksum(self.checksum)
+            .with_metadata(metadata)
+            .with_first_oid(self.first_oid)
     }
 
     fn take(&mut self, property: &Property, value: Value) -> Result<()> {
@@ -87,7 +88,7 @@ fn read(prop: Ptr<Prop>) -> Result<Vec<(&'static Property, Value)>> {
     if prop.is_null() {
         return Ok(Vec::new());
     }
-    let read = |entry: crate::abi::PropEntry| {
+    let read = |entry: PropEntry| {
         let property = CONTAINER.iter().find(|property| property.id == entry.kind);
         let property = property.ok_or(Code::INVAL)?;
         Ok((property, Value::read(property, entry)?))
@@ -121,8 +122,8 @@ fn is_refused(id: u32, number: u64) -> bool {
 }
 
 /// Most snapshots the container may have; 0 for any number.
-pub(crate) fn snapshots_max(container: &Container) -> Result<u64> {
-    match get(container, by_id(table::CO_SNAPSHOT_MAX)?)? {
+pub(crate) async fn snapshots_max(container: &Container) -> Result<u64> {
+    match get(container, by_id(table::CO_SNAPSHOT_MAX)?).await? {
         Value::Number(most) => Ok(most),
         _ => Ok(0),
     }
@@ -133,13 +134,13 @@ pub(super) fn by_id(id: u32) -> Result<&'static Property> {
 }
 
 /// The value of a property, set or not.
-pub(crate) fn get(container: &Container, property: &Property) -> Result<Value> {
+pub(crate) async fn get(container: &Container, property: &Property) -> Result<Value> {
     match property.id {
-        table::CO_LABEL => Ok(Value::Text(container.query().wait()?.label)),
+        table::CO_LABEL => Ok(Value::Text(container.query().await?.label)),
         table::CO_CSUM => Ok(Value::Number(checksum_number(container.info().checksum))),
-        table::CO_ALLOCED_OID => Ok(Value::Number(container.next_oid().wait()?)),
+        table::CO_ALLOCED_OID => Ok(Value::Number(container.next_oid().await?)),
         _ => {
-            let kept = container.properties().get(property.name).wait()?;
+            let kept = container.properties().get(property.name).await?;
             let kept = kept.and_then(|bytes| Value::from_bytes(property.sort, bytes));
             kept.map_or_else(|| default(property), Ok)
         }
@@ -147,9 +148,9 @@ pub(crate) fn get(container: &Container, property: &Property) -> Result<Value> {
 }
 
 /// The value of a property, for who may see it.
-pub(crate) fn show(open: &OpenContainer, property: &Property) -> Result<Value> {
+pub(crate) async fn show(open: &OpenContainer, property: &Property) -> Result<Value> {
     open.rights.to_get(property)?;
-    get(&open.container, property)
+    get(&open.container, property).await
 }
 
 /// What a property is where nobody set it.
@@ -182,30 +183,30 @@ fn default_acl(id: u32) -> Result<Vec<u8>> {
     acl::pack(texts.into_iter().map(acl::text::read).collect::<Result<_>>()?)
 }
 
-/// Fills a list with what it asks for; an empty one with everything.
-pub(crate) fn fill(
+/// The entries of a list to be filled, with the property that each asks for. An empty list asks for all properties; no
+/// list asks for none.
+pub(crate) fn asked(
     prop: Ptr<Prop>,
-    known: &[Property],
-    get: impl Fn(&Property) -> Result<Value>,
-) -> Result<()> {
+    known: &'static [Property],
+) -> Result<Vec<(Ptr<PropEntry>, &'static Property)>> {
     if prop.is_null() {
-        return Ok(());
+        return Ok(Vec::new());
     }
     if prop.get()?.nr == 0 {
         ask_for_all(prop, known)?;
     }
-    for at in list::entries(prop)? {
+    let property = |at: Ptr<PropEntry>| {
         let kind = at.get()?.kind;
         let property = known.iter().find(|property| property.id == kind).ok_or(Code::INVAL)?;
-        get(property)?.give(at)?;
-    }
-    Ok(())
+        Ok((at, property))
+    };
+    list::entries(prop)?.into_iter().map(property).collect()
 }
 
 fn ask_for_all(prop: Ptr<Prop>, known: &[Property]) -> Result<()> {
     let ids: Vec<_> = known
         .iter()
-        .map(|property| crate::abi::PropEntry { kind: property.id, ..Default::default() })
+        .map(|property| PropEntry { kind: property.id, ..Default::default() })
         .collect();
     let list = prop.get()?;
     prop.set(Prop { nr: ids.len() as u32, entries: crate::memory::copy(&ids)?, ..list });
@@ -213,7 +214,7 @@ fn ask_for_all(prop: Ptr<Prop>, known: &[Property]) -> Result<()> {
 }
 
 /// Changes properties, all or none but for the label, which comes first.
-pub(crate) fn set(open: &OpenContainer, prop: Ptr<Prop>) -> Result<()> {
+pub(crate) async fn set(open: &OpenContainer, prop: Ptr<Prop>) -> Result<()> {
     prop.needed()?;
     let wanted = read(prop)?;
     if wanted.is_empty() || wanted.iter().any(|(property, _)| property.change != Change::Always) {
@@ -223,21 +224,21 @@ pub(crate) fn set(open: &OpenContainer, prop: Ptr<Prop>) -> Result<()> {
     let mut kept = Vec::new();
     for (property, value) in &wanted {
         match (property.id, value) {
-            (table::CO_LABEL, Value::Text(label)) => rename(open.described(), label)?,
+            (table::CO_LABEL, Value::Text(label)) => rename(open.described(), label).await?,
             (table::CO_STATUS, Value::Number(status)) => {
                 kept.push((property.name, health(*status)?))
             }
             (_, value) => kept.push((property.name, value.to_bytes())),
         }
     }
-    keep(open, &kept)
+    keep(open, &kept).await
 }
 
 /// A container that has the label keeps it.
-fn rename(container: &Container, label: &str) -> Result<()> {
-    match container.query().wait()?.label == label {
+async fn rename(container: &Container, label: &str) -> Result<()> {
+    match container.query().await?.label == label {
         true => Ok(()),
-        false => Ok(container.rename(Some(label)).wait()?),
+        false => Ok(container.rename(Some(label)).await?),
     }
 }
 
@@ -247,31 +248,31 @@ fn health(status: u64) -> Result<Vec<u8>> {
     Ok(status.to_le_bytes().to_vec())
 }
 
-fn keep(open: &OpenContainer, kept: &[(&str, Vec<u8>)]) -> Result<()> {
+async fn keep(open: &OpenContainer, kept: &[(&str, Vec<u8>)]) -> Result<()> {
     let changes: Vec<_> =
         kept.iter().map(|(name, value)| (*name, Some(value.as_slice()))).collect();
     if !changes.is_empty() {
-        open.described().properties().change(&changes).wait()?;
+        open.described().properties().change(&changes).await?;
     }
-    Time::Changed.touch(open);
+    Time::Changed.touch(open).await;
     Ok(())
 }
 
 /// Sets one property to a value of any sort.
-pub(crate) fn set_one(open: &OpenContainer, id: u32, value: &Value) -> Result<()> {
+pub(crate) async fn set_one(open: &OpenContainer, id: u32, value: &Value) -> Result<()> {
     open.rights.to_set(id)?;
-    keep(open, &[(by_id(id)?.name, value.to_bytes())])
+    keep(open, &[(by_id(id)?.name, value.to_bytes())]).await
 }
 
 /// The entries of the access control list.
-pub(crate) fn acl_of(container: &Container) -> Result<Vec<acl::Ace>> {
-    match get(container, by_id(table::CO_ACL)?)? {
+pub(crate) async fn acl_of(container: &Container) -> Result<Vec<acl::Ace>> {
+    match get(container, by_id(table::CO_ACL)?).await? {
         Value::Acl(bytes) => acl::unpack(&bytes),
         _ => Err(Code::INVAL),
     }
 }
 
 /// Calls a container healthy.
-pub(crate) fn clear_status(open: &OpenContainer) -> Result<()> {
-    set_one(open, table::CO_STATUS, &Value::Number(0))
+pub(crate) async fn clear_status(open: &OpenContainer) -> Result<()> {
+    set_one(open, table::CO_STATUS, &Value::Number(0)).await
 }

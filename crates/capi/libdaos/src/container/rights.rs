@@ -9,8 +9,8 @@ use crate::code::{Code, Result};
 use crate::handles::{OpenContainer, OpenPool};
 use crate::property::table::{self, Property};
 use crate::property::value::Value;
+use esker::Container;
 use esker::types::info::OpenMode;
-use esker::{Container, Wait};
 
 const READ: u64 = 0x001;
 const WRITE: u64 = 0x002;
@@ -33,8 +33,8 @@ impl Rights {
     pub(crate) const ALL: Self = Self(u64::MAX);
 
     /// Those of the user of this process.
-    pub(crate) fn of(container: &Container) -> Result<Self> {
-        let rules = rules(container)?;
+    pub(crate) async fn of(container: &Container) -> Result<Self> {
+        let rules = rules(container).await?;
         let who = Who::current();
         let alone = if rules.is_owner(&who) { ALONE | GET_ACL | SET_ACL } else { 0 };
         Ok(Self(rules.perms(&who) | alone))
@@ -90,24 +90,36 @@ impl Rights {
     }
 }
 
-fn rules(container: &Container) -> Result<Rules> {
-    let value = |id| properties::get(container, properties::by_id(id)?);
-    let text = |id| match value(id)? {
-        Value::Text(text) => Ok(text),
-        _ => Err(Code::INVAL),
-    };
-    let Value::Acl(acl) = value(table::CO_ACL)? else { return Err(Code::INVAL) };
-    let (owner, group) = (text(table::CO_OWNER)?, text(table::CO_OWNER_GROUP)?);
+async fn rules(container: &Container) -> Result<Rules> {
+    let Value::Acl(acl) = value(container, table::CO_ACL).await? else { return Err(Code::INVAL) };
+    let owner = text(container, table::CO_OWNER).await?;
+    let group = text(container, table::CO_OWNER_GROUP).await?;
     Ok(Rules { aces: unpack(&acl)?, owner, group })
 }
 
+async fn value(container: &Container, id: u32) -> Result<Value> {
+    properties::get(container, properties::by_id(id)?).await
+}
+
+async fn text(container: &Container, id: u32) -> Result<String> {
+    match value(container, id).await? {
+        Value::Text(text) => Ok(text),
+        _ => Err(Code::INVAL),
+    }
+}
+
 /// Opens a container as far as its list lets the user.
-pub(crate) fn open(pool: &OpenPool, name: &str, mode: OpenMode) -> Result<OpenContainer> {
-    let container = pool.pool.open_container(name, mode).wait()?;
-    let rights = Rights::of(&container)?.within(mode)?;
+pub(crate) async fn open(pool: &OpenPool, name: &str, mode: OpenMode) -> Result<OpenContainer> {
+    let container = pool.pool.open_container(name, mode).await?;
+    let allowed = Rights::of(&container).await.and_then(|rights| rights.within(mode));
+    let rights = match allowed {
+        Ok(rights) => rights,
+        // Dropping it would close it as well, but block this thread.
+        Err(code) => return container.close().await.map_err(Code::from).and(Err(code)),
+    };
     if mode == OpenMode::ReadOnly || rights.has(WRITE) {
         return Ok(pool.with(container).for_user(rights, None));
     }
-    let data = pool.pool.open_container(name, OpenMode::ReadOnly).wait()?;
+    let data = pool.pool.open_container(name, OpenMode::ReadOnly).await?;
     Ok(pool.with(data).for_user(rights, Some(container)))
 }

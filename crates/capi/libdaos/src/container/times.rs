@@ -4,9 +4,9 @@
 //! only or full, the call it belongs to succeeds all the same.
 use crate::code::Result;
 use crate::handles::OpenContainer;
+use esker::Container;
 use esker::types::Epoch;
 use esker::types::info::OpenMode;
-use esker::{Container, Wait};
 
 /// A time that is kept.
 #[derive(Clone, Copy)]
@@ -25,22 +25,22 @@ impl Time {
     }
 
     /// What it is; a container begins with the time of its creation.
-    pub(crate) fn of(self, container: &Container, created: Epoch) -> Result<Epoch> {
-        let kept = container.properties().get(self.name()).wait()?;
+    pub(crate) async fn of(self, container: &Container, created: Epoch) -> Result<Epoch> {
+        let kept = container.properties().get(self.name()).await?;
         let kept = kept.and_then(|bytes| Some(u64::from_le_bytes(bytes.try_into().ok()?)));
         Ok(kept.map_or(created, Epoch))
     }
 
     /// Moves it to now.
-    pub(crate) fn touch(self, open: &OpenContainer) {
+    pub(crate) async fn touch(self, open: &OpenContainer) {
         if open.pool.mode() != OpenMode::ReadOnly {
-            let _ = self.advance(open);
+            let _ = self.advance(open).await;
         }
     }
 
-    fn advance(self, open: &OpenContainer) -> Result<()> {
+    async fn advance(self, open: &OpenContainer) -> Result<()> {
         let about = open.container.info();
-        let now = Epoch::after(self.of(&open.container, about.created)?).0.to_le_bytes();
-        Ok(open.container.note_property(self.name(), &now).wait()?)
+        let now = Epoch::after(self.of(&open.container, about.created).await?).0.to_le_bytes();
+        Ok(open.container.note_property(self.name(), &now).await?)
     }
 }

@@ -5,18 +5,20 @@ use crate::abi::{Dfs, DfsAttr, Event, Ptr, Str};
 use crate::code::Code;
 use crate::container::rights;
 use crate::errno::{self, Errno, Result};
+use crate::event;
 use crate::handles::{self, Entry, OpenPool, kind};
 use esker::types::info::OpenMode;
 use esker::{Pool, Wait};
 use std::ffi::c_int;
 
-/// A container with its pool, both to be opened.
-pub(crate) struct Place<'a> {
+/// The names of a container and of its pool.
+#[derive(Clone, Copy)]
+pub(crate) struct ContainerName<'a> {
     pub(crate) pool: &'a str,
     pub(crate) container: &'a str,
 }
 
-impl<'a> Place<'a> {
+impl<'a> ContainerName<'a> {
     fn read(pool: Str, container: Str) -> Result<Self> {
         Ok(Self { pool: pool.text()?, container: container.text()? })
     }
@@ -28,7 +30,7 @@ impl<'a> Place<'a> {
         make: impl FnOnce(&Pool) -> Result<()>,
     ) -> Result<Ptr<Dfs>> {
         let pool = OpenPool::new(Pool::connect(self.pool, mount::mode(how.flags))?, self.pool);
-        let open = || rights::open(&pool, self.container, mount::mode(how.flags));
+        let open = || rights::open(&pool, self.container, mount::mode(how.flags)).wait();
         let open = match open() {
             Err(Code::NONEXIST) => {
                 make(&pool.pool)?;
@@ -59,15 +61,15 @@ pub(crate) fn connect(
         return Err(Errno::ACCES);
     }
     dfs.needed()?;
-    let place = Place::read(pool, cont)?;
+    let name = ContainerName::read(pool, cont)?;
     let make = |pool: &Pool| match how.flags & libc::O_CREAT {
         0 => Err(Errno::NOENT),
-        _ => match create::make(pool, Some(place.container), attr) {
+        _ => match create::make(pool, Some(name.container), attr) {
             Err(Errno::EXIST) => Ok(()),
             made => made.map(drop),
         },
     };
-    dfs.set(place.mount(how, make)?);
+    dfs.set(name.mount(how, make)?);
     Ok(())
 }
 
@@ -101,7 +103,7 @@ pub extern "C" fn dfs_connect_snap(
     })
 }
 
-/// Destroys a container.
+/// Destroys a container. With an event, a thread for blocking work opens and closes the pool.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_destroy(
     pool: Str,
@@ -110,11 +112,14 @@ pub extern "C" fn dfs_destroy(
     force: c_int,
     ev: Ptr<Event>,
 ) -> c_int {
-    errno::run(ev, || {
-        Ok(move || {
-            let place = Place::read(pool, cont)?;
-            let pool = Pool::connect(place.pool, OpenMode::ReadWrite)?;
-            Ok(pool.destroy_container(place.container, force != 0).wait()?)
+    errno::drive(ev, || {
+        Ok(async move {
+            let name = ContainerName::read(pool, cont)?;
+            let connect = move || Ok(Pool::connect(name.pool, OpenMode::ReadWrite));
+            let pool = event::blocking(connect).await??;
+            let destroyed = pool.destroy_container(name.container, force != 0).await;
+            event::drop_blocking(pool).await?;
+            Ok(destroyed?)
         })
     })
 }

@@ -85,7 +85,8 @@ pub(crate) fn make(pool: &Pool, label: Option<&str>, attr: Ptr<DfsAttr>) -> Resu
     let attr = if attr.is_null() { None } else { Some(attr.get()?) };
     let new = attr.as_ref().map_or_else(|| Ok(NewDfs::default()), described)?;
     let wanted = Wanted::read(attr.map_or(Ptr::null(), |attr| attr.props))?;
-    Ok(wanted.describe(label, |container| ::dfs::Dfs::create_container(pool, container, &new))?)
+    let metadata = wanted.pairs();
+    Ok(::dfs::Dfs::create_container(pool, &wanted.describe(label, &metadata), &new)?)
 }
 
 /// What becomes of a container that was just made.

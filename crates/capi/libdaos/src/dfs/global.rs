@@ -1,5 +1,5 @@
 //! Mounts and objects as bytes that other processes open: a magic number, then plain fields.
-use super::connect::Place;
+use super::connect::ContainerName;
 use super::file;
 use super::mount::{self, How, Mount};
 use crate::abi::{Dfs, DfsObj, Handle, Iov, Ptr, UuidBytes};
@@ -105,8 +105,8 @@ pub extern "C" fn dfs_global2local_all(flags: c_int, glob: Iov, dfs: Ptr<Ptr<Dfs
         let fields = Fields::read(blob)?;
         let url = blob.get(MOUNT_BYTES..).and_then(|url| std::str::from_utf8(url).ok());
         let container = Uuid(fields.container).to_string();
-        let place = Place { pool: url.ok_or(Errno::INVAL)?, container: &container };
-        dfs.set(place.mount(fields.how(flags), |_| Err(Errno::NOENT))?);
+        let name = ContainerName { pool: url.ok_or(Errno::INVAL)?, container: &container };
+        dfs.set(name.mount(fields.how(flags), |_| Err(Errno::NOENT))?);
         Ok(())
     })
 }

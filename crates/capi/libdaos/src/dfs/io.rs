@@ -5,7 +5,7 @@ use crate::convert::{self, Data, Extents};
 use crate::errno::{self, Errno, Result};
 use crate::handles;
 use ::dfs::File;
-use esker::types::ops::{Sink, Source};
+use esker::types::ops::Source;
 use esker::{ArrayAttributes, Wait};
 use std::ffi::c_int;
 
@@ -22,15 +22,11 @@ pub extern "C" fn dfs_read(
     read_size: Ptr<u64>,
     ev: Ptr<Event>,
 ) -> c_int {
-    errno::run(ev, || {
+    errno::drive(ev, || {
         let open = opened(dfs, obj)?;
-        Ok(move || {
-            let file = open.readable()?;
-            let read = match convert::room(sgl, |iov| iov.len)? {
-                Sink::One(room) => file.read_at(offset, room)?,
-                Sink::Many(rooms) => file.read_vectored_at(offset, rooms)?,
-                Sink::None => 0,
-            };
+        Ok(async move {
+            let room = convert::room(sgl, |iov| iov.len)?;
+            let read = open.readable()?.read_into(offset, room).await?;
             read_size.needed()?.set(read as u64);
             Ok(convert::set_filled(sgl, read as u64)?)
         })
@@ -47,14 +43,14 @@ pub extern "C" fn dfs_readx(
     read_size: Ptr<u64>,
     ev: Ptr<Event>,
 ) -> c_int {
-    errno::run(ev, || {
+    errno::drive(ev, || {
         let open = opened(dfs, obj)?;
-        Ok(move || {
+        Ok(async move {
             let file = open.readable()?;
             let ranges = ranges(iod)?;
             let room = convert::room(sgl, |iov| iov.len)?;
             let access = file.node().fs().view();
-            let read = file.array().read(ranges.as_slice(), room, access).wait()?;
+            let read = file.array().read(ranges.as_slice(), room, access).await?;
             read_size.needed()?.set(read.bytes);
             Ok(())
         })
@@ -75,14 +71,11 @@ pub extern "C" fn dfs_write(
     offset: u64,
     ev: Ptr<Event>,
 ) -> c_int {
-    errno::run(ev, || {
+    errno::drive(ev, || {
         let open = opened(dfs, obj)?;
-        Ok(move || {
-            let file = open.writable()?;
-            match Data::all(sgl)? {
-                Data::One(data) => file.write_at(offset, data)?,
-                Data::Many(data) => file.write_vectored_at(offset, &data)?,
-            };
+        Ok(async move {
+            let data = Data::all(sgl)?;
+            open.writable()?.write_from(offset, data.source()).await?;
             Ok(())
         })
     })
@@ -97,25 +90,25 @@ pub extern "C" fn dfs_writex(
     sgl: Ptr<Sgl>,
     ev: Ptr<Event>,
 ) -> c_int {
-    errno::run(ev, || {
+    errno::drive(ev, || {
         let open = opened(dfs, obj)?;
-        Ok(move || {
+        Ok(async move {
             let file = open.writable()?;
             let (ranges, data) = (ranges(iod)?, Data::all(sgl)?);
-            write_ranges(file, &ranges, &data.source())
+            write_ranges(file, &ranges, &data.source()).await
         })
     })
 }
 
-/// Range by range: each is on the times of the file as any write.
-fn write_ranges(file: &File, ranges: &Extents, data: &Source<'_>) -> Result<()> {
+/// Range by range: each sets the times of the file as any write does.
+async fn write_ranges(file: &File, ranges: &Extents, data: &Source<'_>) -> Result<()> {
     if ranges.bytes(1)? != data.len() {
         return Err(Errno::INVAL);
     }
     let mut done = 0;
     for range in ranges.as_slice() {
         let part = data.part(done, range.count);
-        file.write_at(range.start, &part)?;
+        file.write_from(range.start, Source::One(&part)).await?;
         done += range.count;
     }
     Ok(())

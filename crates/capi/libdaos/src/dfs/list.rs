@@ -7,6 +7,7 @@ use crate::handles::{self, Held};
 use crate::list::{self, Level};
 use ::dfs::limits::NAME_MAX;
 use ::dfs::{DirEntry, Node};
+use esker::Wait;
 use esker::types::KeyBatch;
 use esker::types::ops::Anchor as At;
 use std::ffi::{c_char, c_int, c_void};
@@ -182,7 +183,7 @@ pub extern "C" fn dfs_dir_anchor_set(obj: Ptr<DfsObj>, name: Str, anchor: Ptr<An
         let open = handles::file(obj)?;
         let (node, name) = (open.directory()?, Name::read(name)?);
         let dir = node.fs().container().object(node.oid());
-        let at = list::find(&dir, Level::Dkeys, name.0, node.fs().view())?;
+        let at = list::find(&dir, Level::Dkeys, name.0, node.fs().view()).wait()?;
         list::write_anchor(anchor.needed()?, at, &open.parked);
         Ok(())
     })

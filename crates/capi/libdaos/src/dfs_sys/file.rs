@@ -6,6 +6,7 @@ use crate::dfs::{file, io};
 use crate::errno::{self, Errno, Result};
 use crate::handles;
 use ::dfs::{Follow, KIND_MASK, Kind, Node, Open};
+use esker::types::ops::{Sink, Source};
 use std::ffi::c_int;
 
 /// Opens or makes a file, directory or symlink.
@@ -62,12 +63,12 @@ pub extern "C" fn dfs_sys_read(
     size: Ptr<u64>,
     ev: Ptr<Event>,
 ) -> c_int {
-    errno::run(ev, || {
+    errno::drive(ev, || {
         handles::sys(sys)?;
         let open = handles::file(obj)?;
-        Ok(move || {
+        Ok(async move {
             let room = buf.write(size.get()?)?;
-            size.set(open.readable()?.read_at(offset, room)? as u64);
+            size.set(open.readable()?.read_into(offset, Sink::One(room)).await? as u64);
             Ok(())
         })
     })
@@ -83,12 +84,12 @@ pub extern "C" fn dfs_sys_write(
     size: Ptr<u64>,
     ev: Ptr<Event>,
 ) -> c_int {
-    errno::run(ev, || {
+    errno::drive(ev, || {
         handles::sys(sys)?;
         let open = handles::file(obj)?;
-        Ok(move || {
+        Ok(async move {
             let data = buf.read(size.get()?)?;
-            size.set(open.writable()?.write_at(offset, data)? as u64);
+            size.set(open.writable()?.write_from(offset, Source::One(data)).await? as u64);
             Ok(())
         })
     })

@@ -90,7 +90,8 @@ fn make(pool: &Pool, wanted: &DunsAttr) -> Result<ContainerInfo> {
     }
     let mut properties = Wanted::read(wanted.props)?;
     properties.set(CO_LAYOUT_TYPE, &Value::Number(wanted.layout.into()))?;
-    Ok(properties.describe(None, |new| pool.create_container(new).wait())?)
+    let metadata = properties.pairs();
+    Ok(pool.create_container(&properties.describe(None, &metadata)).wait()?)
 }
 
 /// Makes something stand for a container that is there.
@@ -100,7 +101,7 @@ pub extern "C" fn duns_link_cont(poh: Handle, cont: Str, at: Str) -> c_int {
         let (pool, path) = (handles::pool(poh)?, path(at)?);
         let container = pool.pool.open_container(cont.text()?, OpenMode::ReadOnly).wait()?;
         let property = CONTAINER.iter().find(|property| property.id == CO_LAYOUT_TYPE);
-        let layout = match properties::get(&container, property.ok_or(Errno::INVAL)?)? {
+        let layout = match properties::get(&container, property.ok_or(Errno::INVAL)?).wait()? {
             Value::Number(layout) => u16::try_from(layout).map_err(|_| Errno::INVAL)?,
             _ => return Err(Errno::INVAL),
         };

@@ -1,14 +1,15 @@
 //! Event queues and events (`daos_event.h`): calls that other threads drive.
+mod blocking;
 mod callbacks;
 mod private;
 mod queue;
 mod queues;
 mod workers;
 
+pub(crate) use blocking::{blocking, drop_blocking};
 pub use callbacks::{CompletionCallback, daos_event_register_comp_cb};
 pub use queue::Queue;
 pub use queues::{daos_eq_create, daos_eq_destroy, daos_eq_poll, daos_eq_query};
-pub(crate) use workers::stop;
 
 use crate::abi::{Event, Handle, Ptr};
 use crate::code::{self, Code, Result};
@@ -20,6 +21,12 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
+
+/// Waits for the operations under way and ends the threads of events.
+pub(crate) fn stop() {
+    workers::stop();
+    blocking::stop();
+}
 
 /// Until when to wait; `None` for ever.
 fn deadline(timeout_us: i64) -> Option<Instant> {

@@ -1,46 +1,84 @@
-//! The threads that drive calls with events. They start when they are needed, are bounded, and end with the last
-//! `daos_fini`. A call that waits for an answer keeps no thread, so any number of them may be under way.
+//! The threads that poll operations of calls with events. They start when they are needed, are bounded, and end with
+//! the last `daos_fini`. An operation that waits for an answer keeps no thread, so thousands can be under way.
+//!
+//! An operation on a local pool is done when it is first polled. If it has to wait for another process meanwhile (for the
+//! lock of an index, or for space), it keeps the thread that polls it. Work that blocks as a rule runs elsewhere
+//! ([`super::blocking`]).
 use crate::per_process::PerProcess;
 use esker::block_on;
 use std::collections::VecDeque;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Wake, Waker};
 use std::thread::JoinHandle;
 
 type Operation = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Operations that may be under way; one more is waited for by the thread that brings it.
+/// Operations that may be under way. The call that brings one more returns only when it is done.
 const UNDER_WAY_MAX: usize = 1 << 16;
 const THREADS_MIN: usize = 4;
 const THREADS_MAX: usize = 16;
 
 /// An operation under way.
 struct Job {
-    /// Taken by the thread that polls it; gone when it is done.
+    /// One of the constants below.
+    turn: AtomicU8,
+    /// Locked by the thread that polls it, so nobody waits for the lock. `None` once it is done.
     operation: Mutex<Option<Operation>>,
     workers: Arc<Workers>,
 }
 
+/// It waits to be woken.
+const ASLEEP: u8 = 0;
+/// It is among those to be polled.
+const READY: u8 = 1;
+/// A thread polls it.
+const POLLED: u8 = 2;
+/// A thread polls it, and it was woken meanwhile: it is to be polled once more.
+const POLLED_AND_WOKEN: u8 = 3;
+
 impl Wake for Job {
     fn wake(self: Arc<Self>) {
-        let workers = Arc::clone(&self.workers);
-        workers.push(self);
+        let woken = |turn| match turn {
+            ASLEEP => Some(READY),
+            POLLED => Some(POLLED_AND_WOKEN),
+            _ => None,
+        };
+        if self.turn.fetch_update(Ordering::AcqRel, Ordering::Acquire, woken) == Ok(ASLEEP) {
+            let workers = Arc::clone(&self.workers);
+            workers.push(self);
+        }
     }
 }
 
 impl Job {
-    /// Polls it; true where it is done, by this thread. A waker that comes meanwhile has it polled once more, by a thread
-    /// that waits here.
+    fn new(operation: impl Future<Output = ()> + Send + 'static, workers: &Arc<Workers>) -> Self {
+        Self {
+            turn: AtomicU8::new(READY),
+            operation: Mutex::new(Some(Box::pin(operation) as Operation)),
+            workers: Arc::clone(workers),
+        }
+    }
+
+    /// Polls it; true once it is done.
     fn poll(self: &Arc<Self>) -> bool {
+        self.turn.store(POLLED, Ordering::Release);
         let mut operation = self.operation.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(under_way) = operation.as_mut() else { return false };
         let waker = Waker::from(Arc::clone(self));
         let done = under_way.as_mut().poll(&mut Context::from_waker(&waker)).is_ready();
         if done {
             *operation = None;
+            return true;
         }
-        done
+        drop(operation);
+        let slept = self.turn.compare_exchange(POLLED, ASLEEP, Ordering::AcqRel, Ordering::Acquire);
+        if slept.is_err() {
+            self.turn.store(READY, Ordering::Release);
+            self.workers.push(Arc::clone(self));
+        }
+        false
     }
 }
 
@@ -68,8 +106,7 @@ pub(super) fn submit(operation: impl Future<Output = ()> + Send + 'static) {
     let workers = WORKERS.get();
     match workers.admit() {
         true => {
-            let operation = Mutex::new(Some(Box::pin(operation) as Operation));
-            let job = Arc::new(Job { operation, workers: Arc::clone(&workers) });
+            let job = Arc::new(Job::new(operation, &workers));
             workers.push(job);
         }
         false => block_on(operation),
@@ -77,7 +114,7 @@ pub(super) fn submit(operation: impl Future<Output = ()> + Send + 'static) {
 }
 
 /// Waits for what is under way and ends all threads.
-pub(crate) fn stop() {
+pub(super) fn stop() {
     let Some(workers) = WORKERS.take() else { return };
     let threads = {
         let mut jobs = workers.jobs();
@@ -85,10 +122,21 @@ pub(crate) fn stop() {
         std::mem::take(&mut jobs.threads)
     };
     workers.wake.notify_all();
+    join(threads);
+}
+
+/// Waits for the end of threads other than this one.
+pub(super) fn join(threads: Vec<JoinHandle<()>>) {
     let this = std::thread::current().id();
     for thread in threads.into_iter().filter(|thread| thread.thread().id() != this) {
         let _ = thread.join();
     }
+}
+
+/// Starts a thread; `None` if the system has none left.
+pub(super) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Option<JoinHandle<()>> {
+    let builder = std::thread::Builder::new().name(name.to_owned());
+    without_signals(|| builder.spawn(work).ok())
 }
 
 impl Workers {
@@ -100,7 +148,8 @@ impl Workers {
     fn admit(self: &Arc<Self>) -> bool {
         let mut jobs = self.jobs();
         if jobs.idle <= jobs.ready.len() && jobs.threads.len() < threads_max() {
-            jobs.threads.extend(self.spawn());
+            let workers = Arc::clone(self);
+            jobs.threads.extend(spawn("esker-event", move || workers.work()));
         }
         let admitted = !jobs.threads.is_empty() && jobs.under_way < UNDER_WAY_MAX;
         jobs.under_way += usize::from(admitted);
@@ -110,12 +159,6 @@ impl Workers {
     fn push(&self, job: Arc<Job>) {
         self.jobs().ready.push_back(job);
         self.wake.notify_one();
-    }
-
-    fn spawn(self: &Arc<Self>) -> Option<JoinHandle<()>> {
-        let workers = Arc::clone(self);
-        let builder = std::thread::Builder::new().name("esker-event".to_owned());
-        without_signals(|| builder.spawn(move || workers.work()).ok())
     }
 
     fn work(&self) {
@@ -178,7 +221,7 @@ fn without_signals<T>(work: impl FnOnce() -> T) -> T {
 mod tests {
     use super::*;
     use std::future::poll_fn;
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::AtomicUsize;
     use std::sync::mpsc;
     use std::task::Poll;
 

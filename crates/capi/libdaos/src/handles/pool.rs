@@ -110,14 +110,16 @@ impl OpenContainer {
     }
 
     /// Ends what it stands for, for all handles on it.
-    pub(crate) fn evict(&self) -> Result<()> {
-        self.described.iter().try_for_each(|described| described.close().wait())?;
-        Ok(self.container.close().wait()?)
+    pub(crate) async fn evict(&self) -> Result<()> {
+        if let Some(described) = &self.described {
+            described.close().await?;
+        }
+        Ok(self.container.close().await?)
     }
 
     /// Ends this use of it.
-    pub(crate) fn close(&self) -> Result<()> {
-        if self.is_own { self.evict() } else { Ok(()) }
+    pub(crate) async fn close(&self) -> Result<()> {
+        if self.is_own { self.evict().await } else { Ok(()) }
     }
 }
 

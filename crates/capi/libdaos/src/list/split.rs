@@ -5,7 +5,7 @@ use crate::code::{Code, Result};
 use crate::handles::{self, Entry};
 use crate::{convert, edge, object};
 use esker::types::ops::{Anchor, ListLimit};
-use esker::{Access, Object, Wait};
+use esker::{Access, Object};
 use std::ffi::c_int;
 
 /// Keys looked at in one step.
@@ -54,13 +54,13 @@ pub extern "C" fn daos_obj_key2anchor(
     anchor: Ptr<abi::Anchor>,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::run(ev, || {
+    edge::drive(ev, || {
         let (entry, via) = (handles::entry(oh)?, handles::via(th)?);
-        Ok(move || set_at_key(&entry, via.access(), dkey, akey, anchor))
+        Ok(async move { set_at_key(&entry, via.access(), dkey, akey, anchor).await })
     })
 }
 
-fn set_at_key(
+async fn set_at_key(
     entry: &Entry,
     access: Access<'_>,
     dkey: Ptr<Iov>,
@@ -70,15 +70,15 @@ fn set_at_key(
     let (object, parked) = object::listed(entry)?;
     let (dkey, anchor) = (convert::key(dkey)?, anchor.needed()?);
     let at = match akey.is_null() {
-        true => find(object, Level::Dkeys, dkey, access)?,
-        false => find(object, Level::Akeys(dkey), convert::key(akey)?, access)?,
+        true => find(object, Level::Dkeys, dkey, access).await?,
+        false => find(object, Level::Akeys(dkey), convert::key(akey)?, access).await?,
     };
     anchor::write(anchor, at, parked);
     Ok(())
 }
 
 /// The position before `key`: that of the page it is on, moved on by the keys before it.
-pub(crate) fn find(
+pub(crate) async fn find(
     object: &Object,
     level: Level<'_>,
     key: &[u8],
@@ -87,13 +87,13 @@ pub(crate) fn find(
     let mut at = Anchor::Start;
     while !at.is_end() {
         let mut page = at.clone();
-        let keys = level.list(object, &mut at, ListLimit::entries(STEP), access).wait()?;
+        let keys = level.list(object, &mut at, ListLimit::entries(STEP), access).await?;
         let before = keys.iter().position(|found| found == key);
         match before {
             None => {}
             Some(0) => return Ok(page),
             Some(before) => {
-                level.list(object, &mut page, ListLimit::entries(before), access).wait()?;
+                level.list(object, &mut page, ListLimit::entries(before), access).await?;
                 return Ok(page);
             }
         }

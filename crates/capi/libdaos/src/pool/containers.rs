@@ -4,8 +4,8 @@ use crate::abi::{Event, Filter, Handle, PoolContInfo, PoolContInfo2, Ptr};
 use crate::code::{Code, Result};
 use crate::container::info;
 use crate::{edge, handles};
+use esker::Pool;
 use esker::types::info::{ContainerInfo, OpenMode};
-use esker::{Pool, Wait};
 use std::ffi::c_int;
 
 fn listed(about: &ContainerInfo) -> PoolContInfo {
@@ -41,11 +41,11 @@ pub extern "C" fn daos_pool_list_cont(
     list: Ptr<PoolContInfo>,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::run(ev, || {
+    edge::drive(ev, || {
         let pool = handles::pool(poh)?;
-        Ok(move || {
+        Ok(async move {
             count.needed()?;
-            let all: Vec<_> = pool.pool.containers().wait()?.iter().map(listed).collect();
+            let all: Vec<_> = pool.pool.containers().await?.iter().map(listed).collect();
             put(&all, count, list)
         })
     })
@@ -60,14 +60,15 @@ pub extern "C" fn daos_pool_filter_cont(
     list: Ptr<PoolContInfo2>,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::run(ev, || {
+    edge::drive(ev, || {
         let pool = handles::pool(poh)?;
-        Ok(move || {
+        Ok(async move {
             count.needed()?;
             let parts = Parts::read(filter)?;
             let mut found = Vec::new();
-            for about in pool.pool.containers().wait()? {
-                found.extend(described(&pool.pool, &about)?.filter(|info| parts.pass(&info.cinfo)));
+            for about in pool.pool.containers().await? {
+                let described = described(&pool.pool, &about).await?;
+                found.extend(described.filter(|info| parts.pass(&info.cinfo)));
             }
             put(&found, count, list)
         })
@@ -75,15 +76,16 @@ pub extern "C" fn daos_pool_filter_cont(
 }
 
 /// A container that is gone meanwhile, or that somebody else has for himself, is left out.
-fn described(pool: &Pool, about: &ContainerInfo) -> Result<Option<PoolContInfo2>> {
+async fn described(pool: &Pool, about: &ContainerInfo) -> Result<Option<PoolContInfo2>> {
     let name = about.uuid.to_string();
-    let container = match pool.open_container(&name, OpenMode::ReadOnly).wait().map_err(Code::from)
-    {
+    let container = match pool.open_container(&name, OpenMode::ReadOnly).await.map_err(Code::from) {
         Ok(container) => container,
         Err(Code::NONEXIST | Code::BUSY) => return Ok(None),
         Err(code) => return Err(code),
     };
-    let mut cinfo = info::of(&container)?;
+    let told = info::of(&container).await;
+    container.close().await?;
+    let mut cinfo = told?;
     cinfo.nhandles = about.handles;
     Ok(Some(PoolContInfo2 { id: listed(about), cinfo, reserved: [Ptr::null(); 2] }))
 }

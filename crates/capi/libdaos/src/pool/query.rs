@@ -7,8 +7,8 @@ use crate::container::properties;
 use crate::property::table::{self, POOL, Property};
 use crate::property::value::{Value, rank_list};
 use crate::{edge, handles};
+use esker::Pool;
 use esker::types::info::{self, Medium};
-use esker::{Pool, Wait};
 use std::ffi::c_int;
 
 /// `DPI_ENGINES_*`.
@@ -52,11 +52,11 @@ fn total(targets: &[Space]) -> PoolSpace {
 }
 
 /// Tells all there is, whatever `pi_bits` asks for: callers leave it as it comes.
-pub(super) fn tell(pool: &Pool, at: Ptr<PoolInfo>) -> Result<()> {
+pub(super) async fn tell(pool: &Pool, at: Ptr<PoolInfo>) -> Result<()> {
     if at.is_null() {
         return Ok(());
     }
-    let about = pool.info().wait()?;
+    let about = pool.info().await?;
     let targets: Vec<_> = about.targets.iter().map(|target| space(about.medium, target)).collect();
     at.set(PoolInfo {
         uuid: about.uuid.0,
@@ -81,15 +81,18 @@ pub extern "C" fn daos_pool_query(
     prop: Ptr<Prop>,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::run(ev, || {
+    edge::drive(ev, || {
         let pool = handles::pool(poh)?;
-        Ok(move || {
-            tell(&pool.pool, about)?;
+        Ok(async move {
+            tell(&pool.pool, about).await?;
             let bits = about.get().map_or(ENABLED, |about| about.bits);
             if !ranks.is_null() {
                 ranks.set(rank_list(if out_of_service(bits) { &[] } else { &[0] })?);
             }
-            properties::fill(prop, &POOL, |property| get(&pool.pool, property))
+            for (at, property) in properties::asked(prop, &POOL)? {
+                get(&pool.pool, property).await?.give(at)?;
+            }
+            Ok(())
         })
     })
 }
@@ -99,11 +102,11 @@ fn out_of_service(bits: u64) -> bool {
     bits & (DISABLED | DEAD) != 0 && bits & ENABLED == 0
 }
 
-fn get(pool: &Pool, property: &Property) -> Result<Value> {
+async fn get(pool: &Pool, property: &Property) -> Result<Value> {
     if property.id == table::PO_LABEL {
-        return Ok(Value::Text(pool.info().wait()?.label));
+        return Ok(Value::Text(pool.info().await?.label));
     }
-    let kept = pool.properties().get(property.name).wait()?;
+    let kept = pool.properties().get(property.name).await?;
     let kept = kept.and_then(|bytes| Value::from_bytes(property.sort, bytes));
     kept.map_or_else(|| properties::default(property), Ok)
 }
@@ -117,11 +120,11 @@ pub extern "C" fn daos_pool_query_target(
     at: Ptr<TargetInfo>,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::run(ev, || {
+    edge::drive(ev, || {
         let pool = handles::pool(poh)?;
-        Ok(move || {
+        Ok(async move {
             at.needed()?;
-            let about = pool.pool.info().wait()?;
+            let about = pool.pool.info().await?;
             let known = about.targets.get(target as usize).filter(|_| rank == 0);
             let space = space(about.medium, known.ok_or(Code::NONEXIST)?);
             at.set(TargetInfo { padding: 0, state: UP_IN, perf: 0, space });

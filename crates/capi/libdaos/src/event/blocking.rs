@@ -1,0 +1,191 @@
+//! Threads for work that blocks: opening and closing the files of a pool. The threads that poll operations must not do
+//! it, or operations that could go on would wait behind it.
+use crate::code::{Code, Result};
+use crate::edge::guard;
+use crate::per_process::PerProcess;
+use esker_os::executor::may_block;
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
+use std::thread::JoinHandle;
+
+type Work = Box<dyn FnOnce() + Send>;
+
+/// Threads for blocking work. More work than that waits in a queue.
+const THREADS_MAX: usize = 4;
+
+/// Does work that blocks: here, if this thread only waits for the one operation (a call without an event), otherwise on
+/// a thread of its own kind.
+///
+/// # Errors
+/// Those of the work; [`Code::MISC`] if it panics, [`Code::NOMEM`] if no thread can be started.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    if may_block() {
+        return work();
+    }
+    let answer = Arc::new(Mutex::new(Answer { result: None, waker: None }));
+    let given = Arc::clone(&answer);
+    THREADS.get().submit(Box::new(move || give(&given, guard(Err(Code::MISC), work))))?;
+    poll_fn(|context| {
+        let mut answer = answer.lock().unwrap_or_else(PoisonError::into_inner);
+        match answer.result.take() {
+            Some(result) => Poll::Ready(result),
+            None => {
+                answer.waker = Some(context.waker().clone());
+                Poll::Pending
+            }
+        }
+    })
+    .await
+}
+
+/// Drops a value whose end blocks, such as the last handle of a pool.
+///
+/// # Errors
+/// As [`blocking`].
+pub(crate) async fn drop_blocking<T: Send + 'static>(value: T) -> Result<()> {
+    blocking(move || {
+        drop(value);
+        Ok(())
+    })
+    .await
+}
+
+/// The result of the work, once it is there, and who is told.
+struct Answer<T> {
+    result: Option<Result<T>>,
+    waker: Option<Waker>,
+}
+
+fn give<T>(answer: &Mutex<Answer<T>>, result: Result<T>) {
+    let waker = {
+        let mut answer = answer.lock().unwrap_or_else(PoisonError::into_inner);
+        answer.result = Some(result);
+        answer.waker.take()
+    };
+    waker.into_iter().for_each(Waker::wake);
+}
+
+#[derive(Default)]
+struct Threads {
+    queue: Mutex<Queue>,
+    wake: Condvar,
+}
+
+#[derive(Default)]
+struct Queue {
+    waiting: VecDeque<Work>,
+    idle: usize,
+    threads: Vec<JoinHandle<()>>,
+    ending: bool,
+}
+
+/// Threads do not follow their process into a child.
+static THREADS: PerProcess<Threads> = PerProcess::new();
+
+/// Ends the threads. Operations that wait for blocking work have ended by then.
+pub(super) fn stop() {
+    let Some(threads) = THREADS.take() else { return };
+    let handles = {
+        let mut queue = threads.queue();
+        queue.ending = true;
+        std::mem::take(&mut queue.threads)
+    };
+    threads.wake.notify_all();
+    super::workers::join(handles);
+}
+
+impl Threads {
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Queues work, and starts a thread if all are busy.
+    fn submit(self: Arc<Self>, work: Work) -> Result<()> {
+        let mut queue = self.queue();
+        if queue.idle <= queue.waiting.len() && queue.threads.len() < THREADS_MAX {
+            let threads = Arc::clone(&self);
+            let spawned = super::workers::spawn("esker-blocking", move || threads.work());
+            queue.threads.extend(spawned);
+        }
+        if queue.threads.is_empty() {
+            return Err(Code::NOMEM);
+        }
+        queue.waiting.push_back(work);
+        drop(queue);
+        self.wake.notify_one();
+        Ok(())
+    }
+
+    fn work(&self) {
+        while let Some(work) = self.next() {
+            work();
+        }
+    }
+
+    /// The next work; `None` once the threads are to end.
+    fn next(&self) -> Option<Work> {
+        let mut queue = self.queue();
+        loop {
+            if let Some(work) = queue.waiting.pop_front() {
+                return Some(work);
+            }
+            if queue.ending {
+                return None;
+            }
+            queue.idle += 1;
+            queue = self.wake.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            queue.idle -= 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::workers;
+    use super::*;
+    use std::sync::mpsc;
+
+    /// More than there are threads of any kind.
+    const WORKS: usize = 100;
+
+    #[test]
+    fn operations_go_on_while_work_blocks() {
+        let (open, gate) = mpsc::channel::<()>();
+        let gate = Arc::new(Mutex::new(gate));
+        let (done, ended) = mpsc::channel();
+        for _ in 0..WORKS {
+            let (gate, done) = (Arc::clone(&gate), done.clone());
+            workers::submit(async move {
+                let passed = blocking(move || gate.lock().unwrap().recv().map_err(|_| Code::MISC));
+                done.send(passed.await).unwrap();
+            });
+        }
+        let (free, went_on) = mpsc::channel();
+        workers::submit(async move { free.send(()).unwrap() });
+        went_on.recv().unwrap();
+        assert!(ended.try_recv().is_err(), "the gate is shut");
+        (0..WORKS).for_each(|_| open.send(()).unwrap());
+        drop(done);
+        assert_eq!(ended.iter().filter(Result::is_ok).count(), WORKS);
+        assert!(THREADS.get().queue().threads.len() <= THREADS_MAX);
+    }
+
+    #[test]
+    fn a_panic_is_an_error() {
+        let (done, ended) = mpsc::channel();
+        let work = || -> Result<()> { std::panic::panic_any("thrown by a test") };
+        workers::submit(async move { done.send(blocking(work).await).unwrap() });
+        assert_eq!(ended.recv().unwrap(), Err(Code::MISC));
+    }
+
+    #[test]
+    fn a_call_without_an_event_does_the_work_itself() {
+        let caller = std::thread::current().id();
+        let work = || Ok(std::thread::current().id());
+        assert_eq!(esker::block_on(blocking(work)), Ok(caller));
+    }
+}
