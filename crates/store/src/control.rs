@@ -31,8 +31,6 @@ pub(crate) const NAME: &str = "control";
 const MAGIC: u64 = u64::from_le_bytes(*b"ESKRCTL1");
 const HEADER_LEN: usize = 512;
 const TARGET_HEAD_LEN: usize = 8;
-/// Position of [`TargetAtomics::in_doubt`] among them.
-const IN_DOUBT: usize = 0;
 /// Slots of a target's conflict table.
 pub(crate) const CONFLICT_SLOTS: usize = 4096;
 pub(crate) const SEGMENT_LEN: usize = 4;
@@ -61,24 +59,55 @@ pub(crate) struct Control {
     pub(crate) slot: ProcessSlot,
 }
 
-/// Shared atomics of one target.
-pub(crate) struct TargetAtomics<'c> {
+/// Shared atomics of one target. Each is looked up when it is asked for: most callers need one.
+#[derive(Clone, Copy)]
+pub(crate) struct TargetAtomics<'c>(&'c [AtomicU64]);
+
+impl<'c> TargetAtomics<'c> {
     /// Epoch of the commit over several targets that is in progress, else zero.
-    pub(crate) in_doubt: &'c AtomicU64,
+    pub(crate) fn in_doubt(self) -> &'c AtomicU64 {
+        &self.0[0]
+    }
+
     /// Non-zero if some container has a snapshot.
-    pub(crate) snapshots: &'c AtomicU64,
+    pub(crate) fn snapshots(self) -> &'c AtomicU64 {
+        &self.0[1]
+    }
+
     /// Counts freed segments: the stamp of the last one freed is the largest.
-    pub(crate) freed: &'c AtomicU64,
+    pub(crate) fn freed(self) -> &'c AtomicU64 {
+        &self.0[2]
+    }
+
     /// Number of reserved free pages of the index; may be off by a batch after a process died.
-    pub(crate) reserved_pages: &'c AtomicU64,
-    /// Number of index blocks that are not in use; may be off after a process died.
-    pub(crate) blocks: &'c AtomicU64,
+    pub(crate) fn reserved_pages(self) -> &'c AtomicU64 {
+        &self.0[3]
+    }
+
     /// The write transaction that is open, or was open last.
-    pub(crate) writer: &'c AtomicU64,
+    pub(crate) fn writer(self) -> &'c AtomicU64 {
+        &self.0[4]
+    }
+
+    /// Number of index blocks that are not in use; may be off after a process died.
+    pub(crate) fn blocks(self) -> &'c AtomicU64 {
+        &self.0[5]
+    }
+
     /// Versions for conflict detection.
-    pub(crate) conflicts: &'c [AtomicU64],
+    pub(crate) fn conflicts(self) -> &'c [AtomicU64] {
+        &self.0[TARGET_HEAD_LEN..TARGET_HEAD_LEN + CONFLICT_SLOTS]
+    }
+
     /// The segment table.
-    pub(crate) segments: &'c [AtomicU64],
+    pub(crate) fn segments(self) -> &'c [AtomicU64] {
+        &self.0[TARGET_HEAD_LEN + CONFLICT_SLOTS..]
+    }
+
+    /// The atomics of segment `number`.
+    pub(crate) fn segment(self, number: u32) -> SegmentAtomics<'c> {
+        SegmentAtomics::of(self.segments(), number)
+    }
 }
 
 /// Shared atomics of one segment.
@@ -92,13 +121,6 @@ pub(crate) struct SegmentAtomics<'c> {
     /// Of a segment with data: its tail when it was last counted. Dead: the last transaction that may read it.
     /// Free: a count that is larger the later it was freed.
     pub(crate) stamp: &'c AtomicU64,
-}
-
-impl<'c> TargetAtomics<'c> {
-    /// The atomics of segment `number`.
-    pub(crate) fn segment(&self, number: u32) -> SegmentAtomics<'c> {
-        SegmentAtomics::of(self.segments, number)
-    }
 }
 
 impl<'c> SegmentAtomics<'c> {
@@ -303,31 +325,12 @@ impl Control {
         Epochs(&self.shared[4]).pass(epoch);
     }
 
-    /// Non-zero while a commit over several targets is in progress on target `number`. Every read loads it, so no
-    /// [`TargetAtomics`] is built for it.
-    #[inline]
-    pub(crate) fn in_doubt(&self, number: u32) -> &AtomicU64 {
-        let begin = HEADER_LEN + number as usize * self.target_len;
-        &self.shared[begin + IN_DOUBT]
-    }
-
     /// The atomics of target `number`.
     #[inline]
     pub(crate) fn target(&self, number: u32) -> TargetAtomics<'_> {
         let begin = HEADER_LEN + number as usize * self.target_len;
-        let atomics = &self.shared[begin..begin + self.target_len];
-        let (head, rest) = atomics.split_at(TARGET_HEAD_LEN);
-        let (conflicts, rest) = rest.split_at(CONFLICT_SLOTS);
-        TargetAtomics {
-            in_doubt: &head[IN_DOUBT],
-            snapshots: &head[1],
-            freed: &head[2],
-            reserved_pages: &head[3],
-            writer: &head[4],
-            blocks: &head[5],
-            conflicts,
-            segments: &rest[..self.segments * SEGMENT_LEN],
-        }
+        let len = TARGET_HEAD_LEN + CONFLICT_SLOTS + self.segments * SEGMENT_LEN;
+        TargetAtomics(&self.shared[begin..begin + len])
     }
 }
 

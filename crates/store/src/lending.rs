@@ -92,13 +92,13 @@ impl Target {
     /// Number of pages in blocks that the index does not use, as far as known.
     pub(crate) fn idle_pages(&self) -> u64 {
         let pages = self.lending.as_ref().map_or(0, Lending::pages);
-        self.shared().blocks.load(Ordering::Relaxed) * pages
+        self.shared().blocks().load(Ordering::Relaxed) * pages
     }
 
     /// Recounts the blocks that the index does not use.
     pub(crate) fn count_blocks(&self) -> Result<()> {
         let count = reserved_pages::count(&*self.index.read()?, Table::Block)?;
-        self.shared().blocks.store(u64::from(count), Ordering::Relaxed);
+        self.shared().blocks().store(u64::from(count), Ordering::Relaxed);
         Ok(())
     }
 
@@ -114,7 +114,7 @@ impl Target {
     /// still read them, so some should be free in advance.
     pub(crate) fn wants_block(&self, txn: &WriteTxn) -> Result<bool> {
         let Some(lending) = &self.lending else { return Ok(false) };
-        if MOVING.get() || self.shared().blocks.load(Ordering::Relaxed) == 0 {
+        if MOVING.get() || self.shared().blocks().load(Ordering::Relaxed) == 0 {
             return Ok(false);
         }
         let (used, total) = self.pages(txn)?;
@@ -189,7 +189,7 @@ impl Target {
         }
         may_die()?;
         self.change_space(|txn| {
-            self.shared().blocks.store(u64::from(number), Ordering::Relaxed);
+            self.shared().blocks().store(u64::from(number), Ordering::Relaxed);
             txn.delete(&block_key(number)).map(drop)
         })
     }
@@ -338,7 +338,7 @@ impl Target {
         self.change_space(|txn| {
             let number = reserved_pages::count(txn, Table::Block)?;
             txn.reserve(&block_key(number), value_len(lending.block_bytes))?;
-            self.shared().blocks.store(u64::from(number) + 1, Ordering::Relaxed);
+            self.shared().blocks().store(u64::from(number) + 1, Ordering::Relaxed);
             Ok(())
         })
     }
@@ -353,7 +353,7 @@ impl Target {
             .lent
             .iter()
             .for_each(|number| self.shared().segment(*number).store(SegmentState::Lent));
-        self.shared().blocks.store(u64::from(account.idle), Ordering::Relaxed);
+        self.shared().blocks().store(u64::from(account.idle), Ordering::Relaxed);
         if lending.read_only {
             return Ok(());
         }

@@ -72,13 +72,17 @@ impl Target {
 
     /// Pages of the index in use, and in total.
     pub(crate) fn pages(&self, txn: &Txn) -> Result<(u64, u64)> {
-        used_and_total(txn, self.shared().reserved_pages.load(Ordering::Relaxed), self.idle_pages())
+        used_and_total(
+            txn,
+            self.shared().reserved_pages().load(Ordering::Relaxed),
+            self.idle_pages(),
+        )
     }
 
     /// Counts the reserved pages and stores the count.
     pub(crate) fn count_reserved(&self) -> Result<()> {
         let reserved = count(&*self.index.read()?, Table::ReservedPages)?;
-        self.shared().reserved_pages.store(u64::from(reserved), Ordering::Relaxed);
+        self.shared().reserved_pages().store(u64::from(reserved), Ordering::Relaxed);
         Ok(())
     }
 
@@ -92,7 +96,7 @@ impl Target {
         }
         let free = txn.free_pages()?;
         if free < FREE_MIN {
-            let reserved = self.shared().reserved_pages.load(Ordering::Relaxed);
+            let reserved = self.shared().reserved_pages().load(Ordering::Relaxed);
             return Ok((reserved > 0).then_some(FreePageWork::Release(BATCH)));
         }
         if free <= FREE_MAX || txn.id() < self.reserving_pause.load(Ordering::Relaxed) {
@@ -120,7 +124,7 @@ impl Target {
         let reach = self.index.reach()?;
         // Stored with the write lock held, so that a later count is not overwritten. If the commit fails, the next
         // one counts again.
-        self.shared().reserved_pages.store(u64::from(after), Ordering::Relaxed);
+        self.shared().reserved_pages().store(u64::from(after), Ordering::Relaxed);
         txn.commit()?;
         if self.index.reach()? > reach {
             // The free pages cannot be used yet, so LMDB took pages from the end of the file.
@@ -138,7 +142,7 @@ impl Target {
         // Releasing pages takes pages too: small batches first make room for large ones.
         let batches = (4..8).map(|power| 1 << power).chain([RETURN_BATCH; RETURNS_MAX]);
         for batch in batches {
-            if self.shared().reserved_pages.load(Ordering::Relaxed) == 0 {
+            if self.shared().reserved_pages().load(Ordering::Relaxed) == 0 {
                 break;
             }
             match self.tend(self.index.write()?, FreePageWork::Release(batch)) {
@@ -207,7 +211,7 @@ mod tests {
     }
 
     fn reserved(target: &Target) -> u64 {
-        target.shared().reserved_pages.load(Ordering::Relaxed)
+        target.shared().reserved_pages().load(Ordering::Relaxed)
     }
 
     #[test]
@@ -231,7 +235,7 @@ mod tests {
                 assert!(last <= most, "{last} pages where {most} were enough");
                 most = last + last / 8;
             }
-            target.shared().reserved_pages.store(77, Ordering::Relaxed);
+            target.shared().reserved_pages().store(77, Ordering::Relaxed);
             target.count_reserved().unwrap();
             let counted = count(&target.index.read().unwrap(), Table::ReservedPages).unwrap();
             assert_eq!(u64::from(counted), reserved(target));
@@ -283,7 +287,7 @@ mod tests {
                 commits(target, 200);
                 assert!(reserved(target) > 500, "{} reserved", reserved(target));
                 // As if a process had died before it noted what it reserved.
-                target.shared().reserved_pages.store(0, Ordering::Relaxed);
+                target.shared().reserved_pages().store(0, Ordering::Relaxed);
                 let again = fill_up(target);
                 assert!(again >= room / 20 * 19, "{again} keys where {room} found room");
             }

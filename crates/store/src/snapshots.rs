@@ -78,7 +78,7 @@ impl OpenPool {
             container.check_alive(self)?;
             changes.iter_mut().try_for_each(|change| {
                 change.check_room()?;
-                change.target().shared().snapshots.store(1, Ordering::Release);
+                change.target().shared().snapshots().store(1, Ordering::Release);
                 change.put(&key(container.id(), change.epoch), name.as_bytes())
             })
         })
@@ -124,7 +124,7 @@ fn purge(target: &Target, container: ContainerId) -> Result<()> {
     }
     target.change(|change| {
         if !any(change.txn())? {
-            target.shared().snapshots.store(0, Ordering::Release);
+            target.shared().snapshots().store(0, Ordering::Release);
         }
         Ok(())
     })

@@ -16,13 +16,21 @@ impl BuildHasher for StableHash {
 /// State of [`StableHash`].
 pub struct StableHasher(u64);
 
+impl StableHasher {
+    fn mix(&mut self, word: [u8; 8]) {
+        let mixed = (self.0 ^ u64::from_le_bytes(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = mixed ^ mixed >> 32;
+    }
+}
+
 impl Hasher for StableHasher {
     fn write(&mut self, bytes: &[u8]) {
-        for chunk in bytes.chunks(8) {
+        let (words, rest) = bytes.as_chunks();
+        words.iter().for_each(|word| self.mix(*word));
+        if !rest.is_empty() {
             let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            let mixed = (self.0 ^ u64::from_le_bytes(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            self.0 = mixed ^ mixed >> 32;
+            word[..rest.len()].copy_from_slice(rest);
+            self.mix(word);
         }
     }
 

@@ -220,7 +220,7 @@ impl<'t> Change<'t> {
     }
 
     fn newest_snapshot(&mut self, container: ContainerId) -> Result<Option<Epoch>> {
-        if self.target.shared().snapshots.load(Ordering::Acquire) == 0 {
+        if self.target.shared().snapshots().load(Ordering::Acquire) == 0 {
             return Ok(None);
         }
         if let Some((_, newest)) = self.newest_snapshot.filter(|(known, _)| *known == container) {
@@ -252,7 +252,7 @@ impl<'t> Change<'t> {
         }
         self.check_growth()?;
         for slot in self.touched.drain(..) {
-            atomics.conflicts[slot as usize].store(version, Ordering::Release);
+            atomics.conflicts()[slot as usize].store(version, Ordering::Release);
         }
         for (segment, bytes) in std::mem::take(&mut self.dead) {
             let key = Key::table(Table::Segment).push(&segment.to_be_bytes());

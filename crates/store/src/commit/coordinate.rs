@@ -53,7 +53,7 @@ fn attempt(
     if let Some(first) = txns.first_mut() {
         first.put(&intent_key(), &intent)?;
     }
-    let in_doubt: Vec<_> = targets.iter().map(|target| target.shared().in_doubt).collect();
+    let in_doubt: Vec<_> = targets.iter().map(|target| target.shared().in_doubt()).collect();
     commit_all(&in_doubt, txns, WriteTxn::commit, epoch)?;
     if intent.len() > INTENT_KEPT_MAX {
         // The decision stands even if this fails: an error now would make the caller repeat it.
@@ -111,7 +111,7 @@ fn while_held<T>(targets: &[&Target], work: &mut dyn FnMut() -> Result<T>) -> Re
 /// Completes what a dead process left in doubt on a target whose coordination lock is held. Nobody can put it in
 /// doubt again before the lock is released.
 fn finish(pool: &OpenPool, target: &Target) -> Result<()> {
-    match target.shared().in_doubt.load(Ordering::Acquire) {
+    match target.shared().in_doubt().load(Ordering::Acquire) {
         0 => Ok(()),
         epoch => finish_dead(&pool.targets, target, epoch),
     }
@@ -136,11 +136,11 @@ fn finish_dead(targets: &[Arc<Target>], target: &Target, epoch: u64) -> Result<(
         let others = targets.iter().filter(|_| coordinator.number() == target.number());
         for other in others.filter(|other| other.number() != target.number()) {
             redo(other, &intent)?;
-            let doubt = other.shared().in_doubt;
+            let doubt = other.shared().in_doubt();
             let _ = doubt.compare_exchange(epoch, 0, Ordering::SeqCst, Ordering::SeqCst);
         }
     }
-    target.shared().in_doubt.store(0, Ordering::SeqCst);
+    target.shared().in_doubt().store(0, Ordering::SeqCst);
     Ok(())
 }
 
@@ -162,7 +162,7 @@ pub(crate) fn recover(targets: &[Arc<Target>]) -> Result<()> {
         }
     }
     for target in targets {
-        target.shared().in_doubt.store(0, Ordering::SeqCst);
+        target.shared().in_doubt().store(0, Ordering::SeqCst);
         // Snapshots are not newer than this, and later commits must be newer.
         target.control.pass_epoch(Epoch(applied(&*target.index.read()?)?));
     }
@@ -257,7 +257,7 @@ mod tests {
         let epoch = state.control.next_epoch();
         let journals = record(&both, &mut txns, epoch, &mut { work }).unwrap();
         txns[0].put(&intent_key(), &encode(epoch, &[0, 1], &journals)).unwrap();
-        both.iter().for_each(|t| t.shared().in_doubt.store(epoch.0, Ordering::SeqCst));
+        both.iter().for_each(|t| t.shared().in_doubt().store(epoch.0, Ordering::SeqCst));
         txns.remove(0).commit().unwrap();
     }
 

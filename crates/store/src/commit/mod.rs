@@ -50,7 +50,7 @@ impl Target {
         let begin = || {
             self.await_turn()?;
             let txn = self.index.write()?;
-            self.shared().writer.store(word_of(txn.id(), self.process()), Ordering::Release);
+            self.shared().writer().store(word_of(txn.id(), self.process()), Ordering::Release);
             Ok(txn)
         };
         loop {
@@ -76,7 +76,7 @@ impl Target {
         if newest <= txn.id() {
             return Ok(false);
         }
-        let (number, process) = writer_of(self.shared().writer.load(Ordering::Acquire));
+        let (number, process) = writer_of(self.shared().writer().load(Ordering::Acquire));
         Ok(number == newest && !self.is_alive(process))
     }
 
@@ -85,7 +85,7 @@ impl Target {
     fn await_turn(&self) -> Result<()> {
         let atomics = self.shared();
         for round in 0..TURN_ROUNDS {
-            if writer_of(atomics.writer.load(Ordering::Acquire)).0 <= self.index.last_commit()? {
+            if writer_of(atomics.writer().load(Ordering::Acquire)).0 <= self.index.last_commit()? {
                 // Its lock is released a moment after its commit.
                 (0..round.min(4)).for_each(|_| std::hint::spin_loop());
                 return Ok(());
@@ -107,7 +107,7 @@ impl Target {
     ) -> Result<()> {
         let atomics = self.shared();
         let stale = read_versions.iter().filter(|read| read.target == self.number()).any(|read| {
-            let slot = &atomics.conflicts[read.slot as usize];
+            let slot = &atomics.conflicts()[read.slot as usize];
             let version = slot.load(Ordering::Acquire);
             if version >= own {
                 slot.store(own - 1, Ordering::Release);
@@ -267,7 +267,7 @@ mod tests {
         let state = pool.opened();
         let target = &state.targets[0];
         for word in [u64::MAX, 0, 7] {
-            target.shared().writer.store(word, Ordering::Release);
+            target.shared().writer().store(word, Ordering::Release);
             target.change(|change| change.put(b"Tkey", &word.to_le_bytes())).unwrap();
             let txn = target.read().unwrap();
             assert_eq!(txn.get(b"Tkey").unwrap(), Some(&word.to_le_bytes()[..]));
@@ -286,7 +286,7 @@ mod tests {
         target.change(|change| change.put(b"Tkey", b"new")).unwrap();
         let done = target.index.last_commit().unwrap();
         let _held = target.begin_write().unwrap();
-        target.shared().writer.store(word_of(done, target.process()), Ordering::Release);
+        target.shared().writer().store(word_of(done, target.process()), Ordering::Release);
         let locks = pool.path().join("target-0/index/lock.mdb");
         let locks = std::fs::File::options().write(true).open(locks).unwrap();
         let number_at = 8; // Behind LMDB's magic and version.

@@ -134,10 +134,10 @@ pub(crate) fn rebuild(target: &Target) -> Result<()> {
     }
     target.settle_space()?;
     target.control.pass_epoch(usage.last_epoch);
-    atomics.snapshots.store(u64::from(usage.has_snapshots), Ordering::Release);
-    atomics.freed.store(0, Ordering::Release);
-    atomics.writer.store(0, Ordering::Release);
-    atomics.conflicts.iter().for_each(|slot| slot.store(0, Ordering::Release));
+    atomics.snapshots().store(u64::from(usage.has_snapshots), Ordering::Release);
+    atomics.freed().store(0, Ordering::Release);
+    atomics.writer().store(0, Ordering::Release);
+    atomics.conflicts().iter().for_each(|slot| slot.store(0, Ordering::Release));
     target.count_reserved()
 }
 

@@ -301,7 +301,7 @@ fn is_anybody_at_it(target: &Target) -> bool {
 /// A hash that changes when any process does something to segments or index, or ends a read.
 fn activity(target: &Target) -> Result<u64> {
     let mut hasher = esker_types::StableHash.build_hasher();
-    for word in target.shared().segments {
+    for word in target.shared().segments() {
         hasher.write(&word.load(Ordering::Relaxed).to_le_bytes());
     }
     hasher.write(&target.index.last_commit()?.to_le_bytes());

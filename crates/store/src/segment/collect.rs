@@ -199,7 +199,7 @@ impl Target {
     /// Frees a segment that nobody else can touch.
     pub(crate) fn set_free(&self, number: u32) {
         let atomics = self.shared();
-        let freed_before = atomics.freed.fetch_add(1, Ordering::AcqRel);
+        let freed_before = atomics.freed().fetch_add(1, Ordering::AcqRel);
         atomics.segment(number).make_free(freed_before + 1);
     }
 

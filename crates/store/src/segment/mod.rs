@@ -210,6 +210,6 @@ impl Target {
     /// The segment table.
     pub(crate) fn table(&self) -> Segments<'_> {
         let (process, bytes) = (self.process(), self.segment_bytes());
-        Segments { atomics: self.shared().segments, process, bytes }
+        Segments { atomics: self.shared().segments(), process, bytes }
     }
 }

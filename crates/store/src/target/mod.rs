@@ -167,7 +167,7 @@ impl Target {
     }
 
     pub(crate) fn in_doubt(&self) -> &crate::sync::AtomicU64 {
-        self.control.in_doubt(self.number)
+        self.shared().in_doubt()
     }
 
     /// This process.

@@ -320,12 +320,12 @@ fn who_waits_for_a_commit_over_several_targets_keeps_no_view() {
             while target.shared().segment(0).load() == SegmentState::Sealed {
                 std::hint::spin_loop();
             }
-            target.shared().in_doubt.store(1, Ordering::SeqCst);
+            target.shared().in_doubt().store(1, Ordering::SeqCst);
             let mut txn = target.index.write().unwrap();
             txn.put(b"Tkey", b"value").unwrap();
             txn.commit().unwrap();
             let gone = target.index.outwait_readers().unwrap();
-            target.shared().in_doubt.store(0, Ordering::SeqCst);
+            target.shared().in_doubt().store(0, Ordering::SeqCst);
             drop(under_way);
             collection.join().unwrap().unwrap();
             assert!(gone, "a view of the past stays as long as the commit is under way");
