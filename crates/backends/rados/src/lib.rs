@@ -8,7 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod backend;
-mod bodies;
+mod blobs;
 mod fetch;
 mod list;
 mod loaded;

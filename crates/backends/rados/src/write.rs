@@ -1,6 +1,6 @@
 //! Writes: the short ways of those that need to know nothing, and the way of all others.
 use super::backend::Container;
-use super::bodies::Bodies;
+use super::blobs::Bodies;
 use super::loaded::{Loaded, Want};
 use super::names;
 use super::patch::{Base, Guard, Patch};
