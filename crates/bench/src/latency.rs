@@ -1,4 +1,5 @@
 //! How long operations took: an HDR histogram of fixed size.
+use esker_types::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -8,10 +9,11 @@ const FIGURES: u8 = 2;
 const LONGEST_NS: u64 = 3_600_000_000_000;
 
 /// Counts of latencies in nanoseconds. The longest latency is kept exactly.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(from = "Sparse", into = "Sparse")]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Sparse", into = "Sparse")]
 pub struct Histogram {
-    counts: hdrhistogram::Histogram<u64>,
+    /// None until something is recorded.
+    counts: Option<hdrhistogram::Histogram<u64>>,
     max_ns: u64,
 }
 
@@ -22,62 +24,76 @@ struct Sparse {
     counts: Vec<(u64, u64)>,
 }
 
-impl Default for Histogram {
-    #[allow(clippy::expect_used, reason = "these bounds are constant, and the test makes one")]
-    fn default() -> Self {
-        let counts = hdrhistogram::Histogram::new_with_bounds(1, LONGEST_NS, FIGURES);
-        Self { counts: counts.expect("constant bounds"), max_ns: 0 }
-    }
-}
+impl TryFrom<Sparse> for Histogram {
+    type Error = Error;
 
-impl From<Sparse> for Histogram {
-    fn from(sparse: Sparse) -> Self {
-        let mut histogram = Self { max_ns: sparse.max_ns, ..Self::default() };
+    fn try_from(sparse: Sparse) -> Result<Self> {
+        let mut histogram = Self { max_ns: sparse.max_ns, counts: None };
         for (ns, count) in sparse.counts {
-            histogram.counts.saturating_record_n(ns, count);
+            histogram.counts()?.saturating_record_n(ns, count);
         }
-        histogram
+        Ok(histogram)
     }
 }
 
 impl From<Histogram> for Sparse {
     fn from(histogram: Histogram) -> Self {
-        let recorded = histogram.counts.iter_recorded();
+        let recorded = histogram.counts.iter().flat_map(|counts| counts.iter_recorded());
         let counts = recorded.map(|step| (step.value_iterated_to(), step.count_at_value()));
         Self { max_ns: histogram.max_ns, counts: counts.collect() }
     }
 }
 
 impl Histogram {
-    /// Counts one operation.
-    pub fn record(&mut self, latency: Duration) {
-        let ns = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
-        self.max_ns = self.max_ns.max(ns);
-        self.counts.saturating_record(ns);
+    fn counts(&mut self) -> Result<&mut hdrhistogram::Histogram<u64>> {
+        match &mut self.counts {
+            Some(counts) => Ok(counts),
+            none => match hdrhistogram::Histogram::new_with_bounds(1, LONGEST_NS, FIGURES) {
+                Ok(counts) => Ok(none.insert(counts)),
+                Err(error) => Err(Error::new(ErrorKind::Invalid, format!("latencies: {error}"))),
+            },
+        }
     }
 
-    /// Adds what another one counted.
+    /// Counts one operation.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] where the histogram refuses its bounds.
+    pub fn record(&mut self, latency: Duration) -> Result<()> {
+        let ns = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
+        self.counts()?.saturating_record(ns);
+        self.max_ns = self.max_ns.max(ns);
+        Ok(())
+    }
+
+    /// Adds what another histogram counted.
     pub fn merge(&mut self, other: &Self) {
         self.max_ns = self.max_ns.max(other.max_ns);
-        self.counts += &other.counts;
+        match (&mut self.counts, &other.counts) {
+            (Some(counts), Some(others)) => others.iter_recorded().for_each(|step| {
+                counts.saturating_record_n(step.value_iterated_to(), step.count_at_value());
+            }),
+            (none, others) => *none = none.take().or_else(|| others.clone()),
+        }
     }
 
     /// Number of operations.
     #[must_use]
     pub fn len(&self) -> u64 {
-        self.counts.len()
+        self.counts.as_ref().map_or(0, hdrhistogram::Histogram::len)
     }
 
     /// True where nothing was counted.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.counts.is_empty()
+        self.counts.is_none()
     }
 
     /// The latency that `percent` in a hundred did not exceed, in microseconds; 0 where nothing was counted.
     #[must_use]
     pub fn percentile_us(&self, percent: f64) -> f64 {
-        self.counts.value_at_percentile(percent).min(self.max_ns) as f64 / 1000.0
+        let ns = self.counts.as_ref().map_or(0, |counts| counts.value_at_percentile(percent));
+        ns.min(self.max_ns) as f64 / 1000.0
     }
 
     /// The longest, in microseconds.
@@ -93,7 +109,7 @@ mod tests {
 
     fn histogram(latencies_ns: impl IntoIterator<Item = u64>) -> Histogram {
         let mut histogram = Histogram::default();
-        latencies_ns.into_iter().for_each(|ns| histogram.record(Duration::from_nanos(ns)));
+        latencies_ns.into_iter().for_each(|ns| histogram.record(Duration::from_nanos(ns)).unwrap());
         histogram
     }
 

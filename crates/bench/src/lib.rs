@@ -11,6 +11,7 @@
 //! follow from the stamps ([`metrics`]), and several nodes meet through files ([`rendezvous`]).
 #![forbid(unsafe_code)]
 
+pub mod buffer;
 pub mod clock;
 pub mod field_io;
 pub mod fields;

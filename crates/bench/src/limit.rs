@@ -1,6 +1,9 @@
 //! What the medium itself gives: the same blocks through pwrite, pread and memcpy.
+use crate::buffer::Buffer;
+use crate::job::Slot;
 use crate::measure::{Measured, Until, measure};
-use esker_types::{Error, ErrorKind, Result};
+use crate::payload::Payload;
+use esker_types::{Error, Result};
 use std::fs::{File, OpenOptions};
 use std::hint::black_box;
 use std::os::unix::fs::FileExt;
@@ -11,7 +14,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// name, so it is gone with the process.
 pub struct Limit {
     file: File,
-    block: Vec<u8>,
+    /// What is written, as the stores' workers have it: the same memory on either side.
+    payload: Payload,
+    block_bytes: u64,
     blocks: u64,
 }
 
@@ -22,7 +27,8 @@ impl Limit {
     /// [`ErrorKind::NoSpace`] where it does not fit, and what else the file system meets.
     pub fn new(folder: &Path, block_bytes: u64, blocks: u64) -> Result<Self> {
         let file = nameless_file(folder)?;
-        let limit = Self { file, block: vec![0xa5; usize_of(block_bytes)?], blocks: blocks.max(1) };
+        let payload = Payload::new(0, block_bytes)?;
+        let limit = Self { file, payload, block_bytes, blocks: blocks.max(1) };
         (0..limit.blocks).try_for_each(|index| limit.write(index))?;
         limit.sync()?;
         Ok(limit)
@@ -52,10 +58,9 @@ impl Limit {
     /// # Errors
     /// What the file system meets.
     pub fn pread(&self, until: Until) -> Result<Measured> {
-        let mut buffer = vec![0; self.block.len()];
+        let mut buffer = Buffer::new(self.block_bytes)?;
         self.measure(until, |index| {
-            let at = (index % self.blocks) * self.block.len() as u64;
-            let read = self.file.read_exact_at(&mut buffer, at);
+            let read = self.file.read_exact_at(&mut buffer, self.offset(index));
             read.map_err(|error| Error::io("pread of the limit's file", &error))
         })
     }
@@ -65,24 +70,28 @@ impl Limit {
     /// # Errors
     /// [`ErrorKind::NoMemory`] where it does not fit.
     pub fn memcpy(&self, until: Until) -> Result<Measured> {
-        let bytes = usize_of(self.blocks * self.block.len() as u64)?;
-        let mut memory = Vec::new();
-        memory.try_reserve_exact(bytes).map_err(|_| too_large())?;
-        memory.resize(bytes, 1u8);
+        let mut memory = Buffer::new(self.blocks.saturating_mul(self.block_bytes))?;
         self.measure(until, |index| {
-            let at = (index % self.blocks) as usize * self.block.len();
-            black_box(&mut memory[at..at + self.block.len()]).copy_from_slice(&self.block);
+            let (at, block) = (self.offset(index) as usize, self.block(index));
+            black_box(&mut memory[at..at + block.len()]).copy_from_slice(block);
             Ok(())
         })
     }
 
     fn measure(&self, until: Until, op: impl FnMut(u64) -> Result<()>) -> Result<Measured> {
-        measure(until, self.block.len() as u64, op)
+        measure(until, self.block_bytes, op)
+    }
+
+    fn offset(&self, index: u64) -> u64 {
+        (index % self.blocks) * self.block_bytes
+    }
+
+    fn block(&self, index: u64) -> &[u8] {
+        self.payload.block(Slot { rank: 0, round: 0, op: index })
     }
 
     fn write(&self, index: u64) -> Result<()> {
-        let at = (index % self.blocks) * self.block.len() as u64;
-        let written = self.file.write_all_at(&self.block, at);
+        let written = self.file.write_all_at(self.block(index), self.offset(index));
         written.map_err(|error| Error::io("pwrite of the limit's file", &error))
     }
 
@@ -110,18 +119,10 @@ fn nameless_file(folder: &Path) -> Result<File> {
     }
 }
 
-fn usize_of(bytes: u64) -> Result<usize> {
-    usize::try_from(bytes).map_err(|_| too_large())
-}
-
-#[cold]
-fn too_large() -> Error {
-    Error::new(ErrorKind::NoMemory, "blocks of the limit do not fit in memory: measure less")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use esker_types::ErrorKind;
     use std::time::Duration;
 
     #[test]

@@ -70,7 +70,7 @@ pub fn measure(
     let mut meter = Meter::start();
     while !until.is_over(meter.measured.ops, meter.last - meter.begin) {
         op(meter.measured.ops)?;
-        meter.tick(1, bytes_per_op);
+        meter.tick(1, bytes_per_op)?;
     }
     Ok(meter.finish())
 }
@@ -92,12 +92,16 @@ impl Meter {
     }
 
     /// So many operations, which moved so many bytes, have ended now; their time is noted as one.
-    pub fn tick(&mut self, ops: u64, bytes: u64) {
+    ///
+    /// # Errors
+    /// As [`Histogram::record`].
+    pub fn tick(&mut self, ops: u64, bytes: u64) -> Result<()> {
         let now = Instant::now();
-        self.measured.latency.record(now - self.last);
+        self.measured.latency.record(now - self.last)?;
         self.measured.ops += ops;
         self.measured.bytes += bytes;
         self.last = now;
+        Ok(())
     }
 
     /// What was measured, up to the end of the last operation.

@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn percentiles_rise() {
         let mut latency = Histogram::default();
-        (1..=100).for_each(|us| latency.record(Duration::from_micros(us)));
+        (1..=100).for_each(|us| latency.record(Duration::from_micros(us)).unwrap());
         let of = Percentiles::from(&latency);
         let rising = [of.p1, of.p10, of.p25, of.p50, of.p75, of.p90, of.p95, of.p99];
         assert!(rising.is_sorted_by(|one, next| one < next), "{of:?}");

@@ -1,30 +1,36 @@
 //! Data to store that tells where it belongs, made without cost to the phase that is measured.
+use crate::buffer::Buffer;
 use crate::job::Slot;
+use esker_types::Result;
 use fastrand::Rng;
 
-/// Blocks of one slot begin this far apart at most, so they differ without being made anew.
-const SPREAD_BYTES: usize = 4096;
+/// Blocks of different slots begin at most this far apart, so they differ without being generated anew.
+const SPREAD_BYTES: usize = 16 << 10;
+/// Blocks begin at multiples of this, because copies from elsewhere are slower.
+const STEP_BYTES: usize = 64;
 
 /// A run of bytes without pattern; the block of each slot is a window of it. Every process makes the
 /// same from the same seed.
 pub struct Payload {
-    bytes: Vec<u8>,
+    bytes: Buffer,
     block_bytes: usize,
 }
 
 impl Payload {
     /// Blocks of `block_bytes` each.
-    #[must_use]
-    pub fn new(seed: u64, block_bytes: usize) -> Self {
-        let mut bytes = vec![0; block_bytes + SPREAD_BYTES];
+    ///
+    /// # Errors
+    /// [`esker_types::ErrorKind::NoMemory`] where one does not fit.
+    pub fn new(seed: u64, block_bytes: u64) -> Result<Self> {
+        let mut bytes = Buffer::new(block_bytes.saturating_add(SPREAD_BYTES as u64))?;
         Rng::with_seed(seed).fill(&mut bytes);
-        Self { bytes, block_bytes }
+        Ok(Self { block_bytes: bytes.len() - SPREAD_BYTES, bytes })
     }
 
     /// The block that belongs to `slot`.
     #[must_use]
     pub fn block(&self, slot: Slot) -> &[u8] {
-        let start = Rng::with_seed(slot.number()).usize(..SPREAD_BYTES);
+        let start = Rng::with_seed(slot.number()).usize(..SPREAD_BYTES / STEP_BYTES) * STEP_BYTES;
         &self.bytes[start..start + self.block_bytes]
     }
 
@@ -62,17 +68,17 @@ mod tests {
     #[test]
     fn a_block_is_the_same_everywhere_and_another_elsewhere() {
         let slot = |rank, op| Slot { rank, round: 1, op };
-        let (here, there) = (Payload::new(7, 100), Payload::new(7, 100));
+        let (here, there) = (Payload::new(7, 100).unwrap(), Payload::new(7, 100).unwrap());
         assert_eq!(here.block(slot(1, 5)), there.block(slot(1, 5)));
         assert_eq!(here.block(slot(1, 5)).len(), 100);
         assert_ne!(here.block(slot(1, 5)), here.block(slot(2, 5)));
         assert_ne!(here.block(slot(1, 5)), here.block(slot(1, 6)));
-        assert_ne!(here.block(slot(1, 5)), Payload::new(8, 100).block(slot(1, 5)));
+        assert_ne!(here.block(slot(1, 5)), Payload::new(8, 100).unwrap().block(slot(1, 5)));
     }
 
     #[test]
     fn a_mixture_is_of_none_but_every_byte_of_some() {
-        let payload = Payload::new(7, 100);
+        let payload = Payload::new(7, 100).unwrap();
         let slots = || (0..3).map(|op| Slot { rank: 1, round: 1, op });
         let blocks: Vec<_> = slots().map(|slot| payload.block(slot)).collect();
         let mut mixed = [&blocks[0][20..50], &blocks[2][50..100]].concat();

@@ -170,7 +170,7 @@ mod tests {
 
     fn tally(bytes: u64, seconds: f64) -> Tally {
         let mut latency = Histogram::default();
-        latency.record(Duration::from_micros(10));
+        latency.record(Duration::from_micros(10)).unwrap();
         Tally { ops: 4, bytes, seconds, latency }
     }
 

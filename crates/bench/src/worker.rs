@@ -1,4 +1,5 @@
 //! One process of a benchmark: reads a job, then steps, one line of JSON each, and answers each.
+use crate::buffer::Buffer;
 use crate::job::{Job, LoadStep, Slot, WARM_UP};
 use crate::limit::Limit;
 use crate::load::{self, Load};
@@ -129,7 +130,7 @@ pub(crate) fn send(output: &mut impl Write, message: &impl Serialize) -> Result<
 struct Worker {
     job: Job,
     payload: Payload,
-    buffer: Vec<u8>,
+    buffer: Buffer,
     limit: Limit,
     load: Option<Box<dyn Load>>,
 }
@@ -156,11 +157,9 @@ impl Worker {
     }
 
     fn with_load(job: Job, load: Option<Box<dyn Load>>) -> Result<Self> {
-        let size = usize::try_from(job.size_bytes)
-            .map_err(|_| Error::new(ErrorKind::Invalid, "the size does not fit in memory"))?;
         let limit = Limit::new(&job.folder, job.size_bytes, job.ops)?;
-        let payload = Payload::new(job.seed, size);
-        Ok(Self { payload, buffer: vec![0; size], limit, load, job })
+        let payload = Payload::new(job.seed, job.size_bytes)?;
+        Ok(Self { payload, buffer: Buffer::new(job.size_bytes)?, limit, load, job })
     }
 
     fn run(&mut self, step: LoadStep) -> Result<Measured> {
@@ -218,7 +217,7 @@ impl Worker {
     fn verify(&mut self, load: &mut dyn Load, slot: Slot) -> Result<()> {
         self.buffer.fill(0);
         load.read(slot, &mut self.buffer)?;
-        match self.buffer == self.payload.block(slot) {
+        match *self.buffer == *self.payload.block(slot) {
             true => Ok(()),
             false => Err(Error::new(
                 ErrorKind::Corrupt,

@@ -2,6 +2,7 @@
 use super::segments::Segments;
 use super::session::{Layout, Session};
 use super::{Field, Mode, Pattern, Stamper};
+use crate::buffer::Buffer;
 use crate::clock::{monotonic_ns, wait_until};
 use crate::job::Slot;
 use crate::payload::Payload;
@@ -62,7 +63,7 @@ pub struct Worker {
     job: Job,
     session: Session,
     payload: Payload,
-    buffer: Vec<u8>,
+    buffer: Buffer,
 }
 
 impl Work for Worker {
@@ -102,10 +103,8 @@ impl Work for Worker {
 
 impl Worker {
     fn new(job: Job, session: Session) -> Result<Self> {
-        let bytes = usize::try_from(job.io_bytes)
-            .map_err(|_| Error::new(ErrorKind::Invalid, "the size does not fit in memory"))?;
-        let payload = Payload::new(job.seed, bytes);
-        Ok(Self { session, payload, buffer: vec![0; bytes], job })
+        let payload = Payload::new(job.seed, job.io_bytes)?;
+        Ok(Self { session, payload, buffer: Buffer::new(job.io_bytes)?, job })
     }
 
     fn iterate(&mut self, step: &FieldIoStep, iteration: u32, stamper: &mut Stamper) -> Result<()> {

@@ -89,7 +89,7 @@ impl Session {
             if (number + 1) % shape.per_step() == 0 {
                 writer.flush()?;
             }
-            meter.tick(1, message.len() as u64);
+            meter.tick(1, message.len() as u64)?;
         }
         Ok(meter.finish())
     }
@@ -103,7 +103,7 @@ impl Session {
             let message = messages.nth(op);
             let files = open.as_mut().map(|(_, open)| &mut open.files);
             files.map_or(Ok(()), |files| files.write(Slot { rank, round, op }, message))?;
-            meter.tick(1, message.len() as u64);
+            meter.tick(1, message.len() as u64)?;
         }
         Ok(meter.finish())
     }
@@ -120,7 +120,7 @@ impl Session {
                 let text = format!("{key}: what was retrieved is no message of the file");
                 return Err(Error::new(ErrorKind::Corrupt, text));
             }
-            meter.tick(1, found.len() as u64);
+            meter.tick(1, found.len() as u64)?;
         }
         Ok(meter.finish())
     }

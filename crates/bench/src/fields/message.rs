@@ -1,5 +1,6 @@
 //! What a field holds: on each page the sum of its key and a checksum of the rest, so that whoever reads it
 //! can tell whether it is whole and the right one.
+use crate::buffer::Buffer;
 use esker_fields::Key;
 use esker_types::{Error, ErrorKind, Result};
 use md5::{Digest, Md5};
@@ -20,21 +21,23 @@ type Sum = [u8; 16];
 
 /// Bytes that are made once; only the sum of the key differs from field to field.
 pub struct Message {
-    bytes: Vec<u8>,
+    bytes: Buffer,
     key_bytes: Vec<u8>,
 }
 
 impl Message {
-    /// Of so many bytes, the same for the same seed.
-    #[must_use]
-    pub fn new(seed: u64, bytes: usize) -> Self {
-        let mut bytes = vec![0; bytes];
+    /// A message of so many bytes, the same for the same seed.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoMemory`] where it does not fit.
+    pub fn new(seed: u64, bytes: u64) -> Result<Self> {
+        let mut bytes = Buffer::new(bytes)?;
         fastrand::Rng::with_seed(seed).fill(&mut bytes);
         let sum = content_sum(&bytes);
         for stamp in stamps(&mut bytes) {
             stamp[16..].copy_from_slice(&sum);
         }
-        Self { bytes, key_bytes: Vec::new() }
+        Ok(Self { bytes, key_bytes: Vec::new() })
     }
 
     /// The field of a key.
@@ -108,9 +111,9 @@ mod tests {
     #[test]
     fn a_field_proves_itself_by_its_key_alone() {
         for bytes in [32, 33, 4095, 4096, 4097, 4096 + 31, 4096 + 32, 10_000] {
-            let field = Message::new(7, bytes).of(&key(1)).to_vec();
-            assert_eq!(field.len(), bytes);
-            let mut other = Message::new(8, bytes);
+            let field = Message::new(7, bytes).unwrap().of(&key(1)).to_vec();
+            assert_eq!(field.len() as u64, bytes);
+            let mut other = Message::new(8, bytes).unwrap();
             other.check(&key(1), &field).unwrap();
             other.check(&Key::parse("step=1,class=rd").unwrap(), &field).unwrap();
             assert_eq!(other.check(&key(2), &field).unwrap_err().kind(), ErrorKind::Corrupt);
@@ -120,7 +123,7 @@ mod tests {
 
     #[test]
     fn any_bit_that_flips_is_noticed() {
-        let mut message = Message::new(1, 9000);
+        let mut message = Message::new(1, 9000).unwrap();
         let field = message.of(&key(1)).to_vec();
         for at in (0..9000).step_by(7).chain([8191, 8192, 8999]) {
             let mut damaged = field.clone();

@@ -16,7 +16,7 @@ impl Session {
             count += 1;
             Ok(true)
         })?;
-        meter.tick(count, 0);
+        meter.tick(count, 0)?;
         counted(count, all)?;
         Ok(meter.finish())
     }
@@ -27,7 +27,7 @@ impl Session {
         let mut meter = Meter::start();
         let selection = self.selection(0..self.job.procs)?;
         let axes = store.axes(&selection)?;
-        meter.tick(shape.fields() * u64::from(self.job.procs), 0);
+        meter.tick(shape.fields() * u64::from(self.job.procs), 0)?;
         let count = |name: &str| axes.values(name).count() as u64;
         let members = count("number") / u64::from(self.job.procs);
         counted(count("step") * count("levelist") * count("param") * members, shape.fields())?;
@@ -76,7 +76,7 @@ impl Session {
         let fields = store.retrieve(&selection)?;
         counted(fields.len() as u64, shape.fields())?;
         read_ahead(&fields, |field, bytes| {
-            meter.tick(1, bytes.len() as u64);
+            meter.tick(1, bytes.len() as u64)?;
             if verify { self.message.check(field.key(), bytes) } else { Ok(()) }
         })?;
         Ok(meter.finish())

@@ -3,6 +3,7 @@ use super::grib::Messages;
 use super::message::Message;
 use super::worker::{Done, Job, Moment};
 use super::{Field, Phase};
+use crate::buffer::Buffer;
 use crate::clock::monotonic_ns;
 use crate::job::Slot;
 use crate::load::Load;
@@ -22,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(super) struct Session {
     pub(super) job: Job,
     pub(super) message: Message,
-    pub(super) buffer: Vec<u8>,
+    pub(super) buffer: Buffer,
     pub(super) messages: Messages,
     /// The round, and what is open of it.
     pub(super) open: Option<(u32, Open)>,
@@ -36,12 +37,11 @@ pub(super) struct Open {
 
 impl Session {
     pub(super) fn new(job: Job) -> Result<Self> {
-        let bytes = usize::try_from(job.shape.size_bytes)
-            .map_err(|_| Error::new(ErrorKind::Invalid, "the size does not fit in memory"))?;
-        let message = Message::new(job.seed, bytes);
+        let bytes = job.shape.size_bytes;
+        let (message, buffer) = (Message::new(job.seed, bytes)?, Buffer::new(bytes)?);
         let messages = job.grib.as_deref().map(Messages::read).transpose()?.unwrap_or_default();
         let messages = messages.share(job.rank, job.procs);
-        Ok(Self { messages, message, buffer: vec![0; bytes], job, open: None, watch: None })
+        Ok(Self { messages, message, buffer, job, open: None, watch: None })
     }
 
     /// Opens what a round works on.
@@ -147,7 +147,7 @@ impl Session {
             let (writer, step) = shape.origin(field.key())?;
             moments.push(Moment { writer, step, ns: monotonic_ns() });
             field.read_at(0, &mut self.buffer)?;
-            meter.tick(1, field.bytes());
+            meter.tick(1, field.bytes())?;
             if self.job.verify {
                 self.message.check(field.key(), &self.buffer)?;
             }

@@ -1,5 +1,6 @@
 //! `esker bench rados`: Field I/O on Ceph beside a program that calls librados by hand, in the same run.
 use super::Note;
+use crate::buffer::Buffer;
 use crate::host::Host;
 use crate::job::Slot;
 use crate::measure::{Measured, Meter, Tally, Until, measure};
@@ -74,7 +75,7 @@ impl RadosPlan {
         pool.create_container(&new).wait()?;
         let container = pool.open_container(&label, OpenMode::ReadWrite).wait()?;
         let outcome = Fields::new(container).and_then(|fields| {
-            let payload = Payload::new(self.seed, self.size as usize);
+            let payload = Payload::new(self.seed, self.size)?;
             let by_hand = Plain::of(&place);
             Work { plan: self, payload, by_hand, fields }.rounds(note)
         });
@@ -194,7 +195,7 @@ impl Work<'_> {
     }
 
     fn read_by_hand(&mut self, first: u64) -> Result<Measured> {
-        let mut buffer = vec![0; self.plan.size as usize];
+        let mut buffer = Buffer::new(self.plan.size)?;
         let measured = self.all(|index| {
             self.by_hand.get(INDEX, &(first + index).to_be_bytes())?;
             self.by_hand.read(&format!("f{}", first + index), &mut buffer).map(drop)
@@ -209,7 +210,7 @@ impl Work<'_> {
     }
 
     fn read_each(&mut self, first: u64) -> Result<Measured> {
-        let mut buffer = vec![0; self.plan.size as usize];
+        let mut buffer = Buffer::new(self.plan.size)?;
         let read = self.all(|index| self.fields.read(first + index, &mut buffer).wait())?;
         self.compare(first, &buffer)?;
         Ok(read)
@@ -245,7 +246,7 @@ impl Work<'_> {
         let mut meter = Meter::start();
         let tasks = (0..self.plan.ops).map(op).collect();
         let done = side_by_side(tasks, self.plan.in_flight).wait();
-        meter.tick(self.plan.ops, self.plan.ops * self.plan.size);
+        meter.tick(self.plan.ops, self.plan.ops * self.plan.size)?;
         done.into_iter().collect::<Result<()>>()?;
         Ok(meter.finish())
     }

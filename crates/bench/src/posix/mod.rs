@@ -11,6 +11,7 @@ pub mod worker;
 
 use self::files::FileSystem;
 use self::worker::Job;
+use crate::buffer::Buffer;
 use crate::payload::Payload;
 use esker_types::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
@@ -58,7 +59,7 @@ struct Process {
     files: Box<dyn FileSystem>,
     rank: u32,
     payload: Payload,
-    buffer: Vec<u8>,
+    buffer: Buffer,
     procs: u32,
     seed: u64,
 }
@@ -66,13 +67,11 @@ struct Process {
 impl Process {
     /// That of a job which writes and reads at most `bytes` at once.
     fn new(job: &Job, bytes: u64) -> Result<Self> {
-        let bytes = usize::try_from(bytes)
-            .map_err(|_| Error::new(ErrorKind::Invalid, "the size does not fit in memory"))?;
         Ok(Self {
             files: files::open(&job.place)?,
             rank: job.rank,
-            payload: Payload::new(job.seed, bytes),
-            buffer: vec![0; bytes],
+            payload: Payload::new(job.seed, bytes)?,
+            buffer: Buffer::new(bytes)?,
             procs: job.procs.max(1),
             seed: job.seed,
         })

@@ -319,7 +319,7 @@ impl Run<'_> {
     fn watched(&mut self, round: u32) -> Result<()> {
         let (written, seen) = self.crew.watched(WATCHED + round)?;
         let flushed: Vec<Moment> = written.iter().flat_map(|one| one.moments.clone()).collect();
-        let latency = delays(&flushed, seen.iter().flat_map(|one| &one.moments));
+        let latency = delays(&flushed, seen.iter().flat_map(|one| &one.moments))?;
         self.lines.add(ESKER, Phase::ArchiveWatched, sample(round, &written));
         let read = sample(round, &seen);
         let tally = Tally { latency, ..read.tally.clone() };
@@ -333,16 +333,16 @@ fn sample(round: u32, done: &[Done]) -> Sample {
     Sample::of(round, &[measured])
 }
 
-fn delays<'m>(flushed: &[Moment], seen: impl Iterator<Item = &'m Moment>) -> Histogram {
+fn delays<'m>(flushed: &[Moment], seen: impl Iterator<Item = &'m Moment>) -> Result<Histogram> {
     let flushed: HashMap<_, _> =
         flushed.iter().map(|moment| ((moment.writer, moment.step), moment.ns)).collect();
     let mut latency = Histogram::default();
     for moment in seen {
         if let Some(begin) = flushed.get(&(moment.writer, moment.step)) {
-            latency.record(Duration::from_nanos(moment.ns.saturating_sub(*begin)));
+            latency.record(Duration::from_nanos(moment.ns.saturating_sub(*begin)))?;
         }
     }
-    latency
+    Ok(latency)
 }
 
 fn pool_of(site: &Site) -> Result<&Pool> {
@@ -360,7 +360,7 @@ mod tests {
         let moment = |writer, step, ns| Moment { writer, step, ns };
         let flushed = [moment(0, 0, 1000), moment(1, 0, 5000)];
         let seen = [moment(0, 0, 4000), moment(1, 0, 6000), moment(7, 7, 9000)];
-        let latency = delays(&flushed, seen.iter());
+        let latency = delays(&flushed, seen.iter()).unwrap();
         assert_eq!((latency.len(), latency.max_us()), (2, 3.0));
     }
 }

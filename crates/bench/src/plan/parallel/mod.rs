@@ -184,7 +184,7 @@ impl ParallelPlan {
             });
             let done = stage.repeat(repeat)?;
             if repeat > 0 && self.who.is_first() {
-                results::add_repeat(&mut series, case, &done);
+                results::add_repeat(&mut series, case, &done)?;
                 keep(traces, first_run as u32, repeat, &done)?;
             }
         }

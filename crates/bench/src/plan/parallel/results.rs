@@ -36,9 +36,16 @@ impl Series {
     }
 
     /// Adds a repeat; `other` is the phase that ran at the same time, in pattern B.
-    pub(super) fn add(&mut self, case: &Case, done: &Done, phase: &Phase, other: Option<&Phase>) {
+    pub(super) fn add(
+        &mut self,
+        case: &Case,
+        done: &Done,
+        phase: &Phase,
+        other: Option<&Phase>,
+    ) -> esker_types::Result<()> {
         for stamps in done.traces.iter().flat_map(|trace| &trace.ios) {
-            self.latency.record(Duration::from_nanos(stamps[EVENTS - 1].saturating_sub(stamps[0])));
+            self.latency
+                .record(Duration::from_nanos(stamps[EVENTS - 1].saturating_sub(stamps[0])))?;
         }
         self.tally.ops += phase.ios().len() as u64;
         self.tally.bytes += phase.bytes();
@@ -48,6 +55,7 @@ impl Series {
         limit.add_round(&done.limit);
         let repeat = self.repeat(case, done.start_unix_ns, phase, other, limit.bandwidth_mib_s());
         self.repeats.push(repeat);
+        Ok(())
     }
 
     fn repeat(
@@ -154,15 +162,20 @@ impl Series {
 }
 
 /// The phases of one repeat; in pattern B each is the other one of the other.
-pub(super) fn add_repeat(series: &mut [Series; 2], case: &Case, done: &[Done]) {
+pub(super) fn add_repeat(
+    series: &mut [Series; 2],
+    case: &Case,
+    done: &[Done],
+) -> esker_types::Result<()> {
     let phases: Vec<_> = done.iter().map(|done| phase_of(&done.traces)).collect();
     for (index, (done, phase)) in done.iter().zip(&phases).enumerate() {
         let other = phases.get(1 - index.min(1));
         let other = other.filter(|_| case.pattern == crate::field_io::Pattern::B);
         if let Some(series) = series.iter_mut().find(|series| series.kind == done.kind) {
-            series.add(case, done, phase, other);
+            series.add(case, done, phase, other)?;
         }
     }
+    Ok(())
 }
 
 fn mean(repeats: &[Repeat], of: impl Fn(&Repeat) -> f64) -> f64 {

@@ -1,10 +1,12 @@
 //! The genuine `ior` and `mdtest`, where they are installed: the same work beside our own loads.
 use super::super::Note;
-use super::{IorPlan, MdtestPlan, Outcome};
+use super::outcome::Rates;
+use super::{IorPlan, Line, MdtestPlan, Outcome, Site};
 use crate::posix::FilePlace;
 use crate::posix::mdtest::Kind;
+use crate::table::Table;
 use crate::units::rounded;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, json};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -37,32 +39,38 @@ impl Genuine {
         }
     }
 
-    /// Runs the same work on each file system that has a folder, once to warm up and once measured. What it gave stands
-    /// in the notes of the outcome and in the settings of its report.
+    /// Runs the same work on each file system that has a folder, once to warm up and once measured. The mean rates go
+    /// into the notes of the outcome, beside ours, and into the settings of its report.
     pub fn beside(&self, outcome: &mut Outcome, arguments: &[String], note: Note<'_>) {
-        let mut measured = Map::new();
+        let program = self.program.display().to_string();
+        let mut table = Table::new(&["Operation", "on", ">genuine", ">ours", ">ours x"]);
+        let mut mean_rates = Map::new();
         for index in 0..outcome.sites.len() {
             let site = outcome.sites[index].clone();
             let FilePlace::Posix { folder } = &site.place else { continue };
-            note(&format!("{} on {}", self.program.display(), site.name));
-            let place = folder.join(NAME);
-            let words = [arguments, &[place.display().to_string()]].concat();
-            let said =
-                self.run(outcome.procs, &words).and_then(|_| self.run(outcome.procs, &words));
-            let heard = match said {
-                Ok(said) => {
-                    rates(outcome, index, &said, measured.entry(&site.name).or_insert(json!({})))
+            note(&format!("{program} on {}", site.name));
+            let words = [arguments, &[folder.join(NAME).display().to_string()]].concat();
+            let said = self.run(outcome.procs, &words);
+            let rates = said.and_then(|_| self.run(outcome.procs, &words));
+            match rates.and_then(|said| rates_in(&said, outcome)) {
+                Ok(rates) => {
+                    rates.iter().for_each(|(line, rate)| table.row(row(line, index, &site, *rate)));
+                    let rates = rates
+                        .iter()
+                        .map(|(line, rate)| (line.phase.clone(), json!(rounded(*rate))));
+                    mean_rates.insert(site.name, rates.collect::<Map<_, _>>().into());
                 }
-                Err(why) => format!("failed: {why}"),
-            };
-            outcome.notes.push(format!("{} on {}: {heard}", self.program.display(), site.name));
+                Err(why) => outcome.notes.push(format!("{program} on {}: {why}", site.name)),
+            }
         }
-        let members =
-            json!({"program": self.program.display().to_string(), "mean_rates": measured});
-        outcome.settings.options.insert("genuine".to_owned(), members);
+        if !table.is_empty() {
+            outcome.notes.push(format!("\nMean rates beside those of {program}:\n{table}"));
+        }
+        let report = json!({"program": program, "mean_rates": mean_rates});
+        outcome.settings.options.insert("genuine".to_owned(), report);
     }
 
-    /// What it prints; where it fails, the last line of that.
+    /// What it prints, or the last line of that where it fails.
     fn run(&self, procs: u32, words: &[String]) -> Result<String, String> {
         let mut command = match &self.mpirun {
             None => Command::new(&self.program),
@@ -77,25 +85,28 @@ impl Genuine {
         match output.status.success() {
             true => Ok(said),
             false => {
-                Err(complaint.trim_end().lines().last().unwrap_or("it says nothing").to_owned())
+                let why = complaint.trim_end().lines().last().unwrap_or("it printed nothing");
+                Err(format!("failed: {why}"))
             }
         }
     }
 }
 
-/// Beside each mean rate our own; puts the rates into the report too.
-fn rates(outcome: &Outcome, site: usize, said: &str, report: &mut Value) -> String {
-    let known = outcome.lines.iter().filter_map(|line| {
-        let rate = mean_rate(said, &line.title)?;
-        report[&line.phase] = json!(rounded(rate));
-        Some(format!("{} {rate:.2} (ours {:.2})", line.title, line.median(site)))
-    });
-    let known: Vec<_> = known.collect();
-    if known.is_empty() {
-        "it printed no rates that are known here".to_owned()
-    } else {
-        known.join(", ")
+/// The mean rates of the phases that the program printed.
+fn rates_in<'o>(said: &str, outcome: &'o Outcome) -> Result<Vec<(&'o Line, f64)>, String> {
+    let rate = |line: &'o Line| Some((line, mean_rate(said, &line.title)?));
+    let rates: Vec<_> = outcome.lines.iter().filter_map(rate).collect();
+    match rates.is_empty() {
+        true => Err("it printed no rates that are known here".to_owned()),
+        false => Ok(rates),
     }
+}
+
+fn row(line: &Line, index: usize, site: &Site, genuine: f64) -> [String; 5] {
+    let ours = Rates::of(&line.rates(index)).mean;
+    let numbers = [genuine, ours, ours / genuine].map(|number| format!("{number:.2}"));
+    let [genuine, ours, ratio] = numbers;
+    [line.title.clone(), site.name.clone(), genuine, ours, ratio]
 }
 
 /// The mean in the last line about an operation, which begins with its name and goes on with maximum, minimum and mean.
@@ -124,6 +135,7 @@ fn options(valued: &[(&str, u64)], wanted: &[(&str, bool)]) -> Vec<String> {
 
 impl IorPlan {
     /// The options of the genuine program for the same work, up to the file; none where files of another run are read.
+    /// Without `-C`: it moves readers on by whole nodes, so on one node each reads what it wrote.
     #[must_use]
     pub fn genuine(&self) -> Option<Vec<String>> {
         let work = &self.options;
@@ -134,19 +146,20 @@ impl IorPlan {
                 ("-s", work.segments),
                 ("-i", self.setting.iterations.into()),
                 ("-D", self.setting.stonewall_s.unwrap_or(0.0) as u64),
-                ("-Q", work.task_offset.max(1).into()),
             ],
             &[
                 ("-w", self.write),
                 ("-r", self.read),
                 ("-F", work.file_per_process),
-                ("-C", work.task_offset > 0),
                 ("-e", work.sync),
                 ("-Y", work.sync_each),
                 ("-z", work.random),
                 ("-g", self.barriers),
             ],
         );
+        if self.wear_out {
+            words.extend(["-O", "stoneWallingWearOut=1"].map(str::to_owned));
+        }
         words.push("-o".to_owned());
         self.write.then_some(words)
     }
@@ -167,6 +180,7 @@ impl MdtestPlan {
                 ("-w", work.write_bytes),
                 ("-e", work.read_bytes),
                 ("-i", self.setting.iterations.into()),
+                ("-W", self.setting.stonewall_s.unwrap_or(0.0) as u64),
             ],
             &[
                 ("-C", self.create),
@@ -179,6 +193,7 @@ impl MdtestPlan {
                 ("-L", work.tree.leaf_only),
                 ("-y", work.sync),
                 ("-R", work.random_stat),
+                ("-X", work.verify && self.read && work.read_bytes > 0),
             ],
         );
         words.push("-d".to_owned());
@@ -220,6 +235,6 @@ write        1200.00     1000.00    1100.50       0.00
         let missing = Genuine::find("esker-no-such-program", None, 1).unwrap_err();
         assert!(missing.contains("esker-no-such-program is not on the PATH"), "{missing}");
         let given = Genuine::find("ior", Some(Path::new("/bin/false")), 1).unwrap();
-        assert_eq!(given.run(1, &[]).unwrap_err(), "it says nothing");
+        assert_eq!(given.run(1, &[]).unwrap_err(), "failed: it printed nothing");
     }
 }
