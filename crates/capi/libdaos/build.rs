@@ -1,5 +1,5 @@
-//! Gives the library the name that programs built for DAOS look for, and libuuid, which those that name only
-//! libdaos find by it. Nothing here calls libuuid, so the linker is told to keep it.
+//! Sets the soname that programs built for DAOS look for. Also links libuuid, because programs that link only libdaos
+//! find libuuid through it. Nothing here calls libuuid, so the linker is told to keep it.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

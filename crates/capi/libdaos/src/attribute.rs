@@ -1,7 +1,7 @@
-//! Attributes of pools and containers: names with values, the user's own.
+//! Attributes of pools and containers: names and values that users choose.
 use crate::abi::{Bytes, Event, Handle, Ptr, Str};
 use crate::code::{Code, Result};
-use crate::container::times::Time;
+use crate::container::Time;
 use crate::edge;
 use crate::handles::{self, Held, OpenContainer};
 use esker::Attributes;
@@ -10,37 +10,38 @@ use std::ffi::c_int;
 
 /// `DAOS_ATTR_NAME_MAX`.
 const NAME_MAX: usize = 511;
-/// Attributes of one call.
+/// Most attributes in one call.
 const COUNT_MAX: usize = 1 << 16;
 
-/// Whose attributes.
+/// The kind of entity that has the attributes.
 #[derive(Clone, Copy)]
 enum Owner {
     Pool,
     Container,
 }
 
-/// The attributes of a pool, or of a container that stays open meanwhile.
-struct Owned {
+/// The attributes of a pool, or of a container, which stays open for the operation.
+struct OpenAttributes {
     attributes: Attributes,
     container: Option<Held<OpenContainer>>,
 }
 
 impl Owner {
-    fn attributes(self, handle: Handle) -> Result<Owned> {
+    fn attributes(self, handle: Handle) -> Result<OpenAttributes> {
         Ok(match self {
-            Self::Pool => {
-                Owned { attributes: handles::pool(handle)?.pool.attributes(), container: None }
-            }
+            Self::Pool => OpenAttributes {
+                attributes: handles::pool(handle)?.pool.attributes(),
+                container: None,
+            },
             Self::Container => {
                 let open = handles::container(handle)?;
-                Owned { attributes: open.container.attributes(), container: Some(open) }
+                OpenAttributes { attributes: open.container.attributes(), container: Some(open) }
             }
         })
     }
 }
 
-/// Changes attributes, and notes when those of a container changed.
+/// Changes attributes, and updates the time of the last change of a container.
 async fn change(
     attributes: &Attributes,
     container: Option<&OpenContainer>,
@@ -53,7 +54,7 @@ async fn change(
     Ok(())
 }
 
-/// How many names there are.
+/// Checks the number of names.
 fn count(n: c_int) -> Result<usize> {
     match usize::try_from(n) {
         Ok(count @ 1..=COUNT_MAX) => Ok(count),
@@ -75,11 +76,11 @@ fn name<'a>(name: Str) -> Result<&'a str> {
 
 fn list(owner: Owner, handle: Handle, buffer: Str, size: Ptr<u64>, ev: Ptr<Event>) -> c_int {
     edge::drive(ev, || {
-        let owned = owner.attributes(handle)?;
+        let open = owner.attributes(handle)?;
         Ok(async move {
             let room = if buffer.is_null() { 0 } else { size.get()? };
             size.needed()?;
-            let names = owned.attributes.list().await?;
+            let names = open.attributes.list().await?;
             let (listed, len) = listed(names.iter().map(String::as_bytes), room);
             buffer.cast::<std::ffi::c_void>().write(listed.len() as u64)?.copy_from_slice(&listed);
             size.set(len);
@@ -88,8 +89,7 @@ fn list(owner: Owner, handle: Handle, buffer: Str, size: Ptr<u64>, ev: Ptr<Event
     })
 }
 
-/// Names as they are listed, each with a NUL behind it: those that fit whole, and the bytes that all of them
-/// take.
+/// The names that fit as a whole, each followed by a NUL, and the number of bytes that all names take.
 pub(crate) fn listed<'a>(names: impl Iterator<Item = &'a [u8]>, room: u64) -> (Vec<u8>, u64) {
     let (mut list, mut len) = (Vec::new(), 0);
     for name in names {
@@ -112,22 +112,22 @@ fn get(
     ev: Ptr<Event>,
 ) -> c_int {
     edge::drive(ev, || {
-        let owned = owner.attributes(handle)?;
+        let open = owner.attributes(handle)?;
         Ok(async move {
             sizes.needed()?;
             for (index, name) in names(wanted, count(n)?)?.into_iter().enumerate() {
                 let buffer =
                     if buffers.is_null() { Ptr::null() } else { buffers.at(index).get()? };
-                let value = owned.attributes.get(name).await?.unwrap_or_default();
-                give(&value, buffer, sizes.at(index))?;
+                let value = open.attributes.get(name).await?.unwrap_or_default();
+                write(&value, buffer, sizes.at(index))?;
             }
             Ok(())
         })
     })
 }
 
-/// As much of the value as fits, and its whole size.
-fn give(value: &[u8], buffer: Bytes, size: Ptr<u64>) -> Result<()> {
+/// Writes as much of the value as fits, and its full size.
+fn write(value: &[u8], buffer: Bytes, size: Ptr<u64>) -> Result<()> {
     if !buffer.is_null() {
         let fits = (value.len() as u64).min(size.get()?);
         buffer.write(fits)?.copy_from_slice(&value[..fits as usize]);
@@ -146,7 +146,7 @@ fn set(
     ev: Ptr<Event>,
 ) -> c_int {
     edge::drive(ev, || {
-        let owned = owner.attributes(handle)?;
+        let open = owner.attributes(handle)?;
         Ok(async move {
             let count = count(n)?;
             let (values, sizes) = (values.list(count)?, sizes.list(count)?);
@@ -156,23 +156,23 @@ fn set(
             let values = values.collect::<Result<Vec<_>>>()?;
             let names = names(wanted, count)?;
             let changes: Vec<_> = names.into_iter().zip(values.into_iter().map(Some)).collect();
-            change(&owned.attributes, owned.container.as_deref(), &changes).await
+            change(&open.attributes, open.container.as_deref(), &changes).await
         })
     })
 }
 
 fn remove(owner: Owner, handle: Handle, n: c_int, wanted: Ptr<Str>, ev: Ptr<Event>) -> c_int {
     edge::drive(ev, || {
-        let owned = owner.attributes(handle)?;
+        let open = owner.attributes(handle)?;
         Ok(async move {
             let names = names(wanted, count(n)?)?;
             let changes: Vec<_> = names.into_iter().map(|name| (name, None)).collect();
-            change(&owned.attributes, owned.container.as_deref(), &changes).await
+            change(&open.attributes, open.container.as_deref(), &changes).await
         })
     })
 }
 
-/// The four functions of one owner.
+/// The four functions for one kind of owner.
 macro_rules! functions {
     ($owner:expr, $list:ident, $get:ident, $set:ident, $del:ident) => {
         /// Lists names.

@@ -3,33 +3,33 @@ use esker::types::{Error, ErrorKind};
 use std::ffi::c_int;
 use std::sync::OnceLock;
 
-/// An error code, negative.
+/// A negative error code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Code(pub c_int);
 
-/// Result with a [`Code`].
+/// A result that fails with a [`Code`].
 pub type Result<T> = std::result::Result<T, Code>;
 
 impl Code {
-    /// The caller may not do this.
+    /// The caller has no permission for this.
     pub const NO_PERM: Self = Self(-1001);
-    /// Not a valid handle.
+    /// The handle is not valid.
     pub const NO_HDL: Self = Self(-1002);
     /// An argument is not valid.
     pub const INVAL: Self = Self(-1003);
-    /// It exists already.
+    /// The entity exists already.
     pub const EXIST: Self = Self(-1004);
-    /// There is no such thing.
+    /// The entity does not exist.
     pub const NONEXIST: Self = Self(-1005);
-    /// It was done before.
+    /// This was done before.
     pub const ALREADY: Self = Self(-1008);
-    /// Memory exhausted.
+    /// Out of memory.
     pub const NOMEM: Self = Self(-1009);
-    /// This function is not offered.
+    /// This function is not implemented.
     pub const NOSYS: Self = Self(-1010);
-    /// The time ran out.
+    /// The time limit was exceeded.
     pub const TIMEDOUT: Self = Self(-1011);
-    /// It is in use.
+    /// The entity is in use.
     pub const BUSY: Self = Self(-1012);
     /// `daos_init` was not called.
     pub const UNINIT: Self = Self(-1015);
@@ -37,11 +37,11 @@ impl Code {
     pub const TRUNC: Self = Self(-1016);
     /// The value does not fit.
     pub const OVERFLOW: Self = Self(-1017);
-    /// It was cancelled.
+    /// The operation was cancelled.
     pub const CANCELED: Self = Self(-1018);
     /// A failure without a code of its own.
     pub const MISC: Self = Self(-1025);
-    /// The two differ.
+    /// The two values differ.
     pub const MISMATCH: Self = Self(-1031);
     /// The key is larger than the space for it.
     pub const KEY2BIG: Self = Self(-2012);
@@ -54,7 +54,7 @@ impl Code {
 impl From<Error> for Code {
     #[cold]
     fn from(error: Error) -> Self {
-        tell(&error);
+        log(&error);
         Self(error.der())
     }
 }
@@ -65,20 +65,20 @@ impl From<ErrorKind> for Code {
     }
 }
 
-/// Prints why something failed, where that is wanted.
-pub(crate) fn tell(error: &Error) {
-    if is_talkative() {
+/// Prints the reason for a failure if the user asked for it.
+pub(crate) fn log(error: &Error) {
+    if is_logging() {
         eprintln!("libdaos: {error}");
     }
 }
 
-/// A code has no room for a reason; the environment variable `ESKER_LOG` has it printed.
-fn is_talkative() -> bool {
-    static TALKATIVE: OnceLock<bool> = OnceLock::new();
-    *TALKATIVE.get_or_init(|| std::env::var_os("ESKER_LOG").is_some_and(|value| !value.is_empty()))
+/// Whether `ESKER_LOG` is set. Codes carry no reason, so the library prints it on request.
+fn is_logging() -> bool {
+    static LOGGING: OnceLock<bool> = OnceLock::new();
+    *LOGGING.get_or_init(|| std::env::var_os("ESKER_LOG").is_some_and(|value| !value.is_empty()))
 }
 
-/// The code of a result.
+/// Converts a result to its code; 0 means success.
 #[must_use]
 pub fn of(result: Result<()>) -> c_int {
     match result {

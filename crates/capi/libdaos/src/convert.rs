@@ -1,4 +1,4 @@
-//! Arguments of C as the client takes them.
+//! Converts arguments of C for the client.
 use crate::abi::{Iov, ObjId, Ptr, Range, Recx, Sgl};
 use crate::code::{Code, Result};
 use esker::types::info::OpenMode;
@@ -36,7 +36,7 @@ impl From<Recx> for Extent {
     }
 }
 
-/// Modes of pools and containers: the bits are the same, and one of them is set.
+/// Mode of a pool or container: the flags of both are the same, and exactly one is set.
 pub(crate) fn open_mode(flags: u32) -> Result<OpenMode> {
     match flags & 7 {
         4 => Ok(OpenMode::Exclusive),
@@ -46,7 +46,7 @@ pub(crate) fn open_mode(flags: u32) -> Result<OpenMode> {
     }
 }
 
-/// The bit of a mode.
+/// The flag of a mode.
 pub(crate) fn mode_bit(mode: OpenMode) -> u32 {
     match mode {
         OpenMode::ReadOnly => 1,
@@ -55,19 +55,19 @@ pub(crate) fn mode_bit(mode: OpenMode) -> u32 {
     }
 }
 
-/// True where an object is opened for reading only.
+/// Whether an object is opened read-only.
 pub(crate) fn is_read_only(mode: u32) -> bool {
     const READ: u32 = 0x2;
     const WRITE_OR_EXCLUSIVE: u32 = 0xc;
     mode & READ != 0 && mode & WRITE_OR_EXCLUSIVE == 0
 }
 
-/// Conditions, of those that mean something to the operation.
+/// The conditional flags that apply to the operation.
 pub(crate) fn cond(flags: u64, known: Cond) -> Cond {
     Cond::from_bits_truncate(flags) & known
 }
 
-/// A key given as a buffer.
+/// The key in the buffer that `key` points to.
 pub(crate) fn key<'a>(key: Ptr<Iov>) -> Result<&'a [u8]> {
     key_in(&key.get()?)
 }
@@ -80,7 +80,7 @@ pub(crate) fn key_in<'a>(key: &Iov) -> Result<&'a [u8]> {
     }
 }
 
-/// Ranges of an operation: nearly always one, which needs no list.
+/// Ranges of an operation. Most have one, which needs no allocation.
 pub(crate) enum Extents {
     One([Extent; 1]),
     Many(Vec<Extent>),
@@ -105,7 +105,7 @@ impl Extents {
         }
     }
 
-    /// Whether each has records, all below the bit that is reserved, and no two have one in common.
+    /// Whether no range is empty or reaches the reserved top bit, and no two overlap.
     pub(crate) fn are_apart(&self) -> bool {
         let sound = |extent: &Extent| extent.count > 0 && extent.start >> 63 == 0;
         let apart = |pair: &[Extent]| {
@@ -120,7 +120,7 @@ impl Extents {
         sorted.windows(2).all(apart)
     }
 
-    /// Bytes of all records.
+    /// Total bytes of all records.
     pub(crate) fn bytes(&self, record_size: u64) -> Result<u64> {
         let records =
             self.as_slice().iter().try_fold(0u64, |sum, extent| sum.checked_add(extent.count));
@@ -128,7 +128,7 @@ impl Extents {
     }
 }
 
-/// Most buffers in one list.
+/// Longest list of buffers.
 const BUFFERS_MAX: u32 = EXTENTS_PER_OP_MAX as u32;
 
 /// The buffers of a list.
@@ -140,14 +140,14 @@ fn buffers(sgl: &Sgl) -> Result<impl Iterator<Item = Result<Iov>> + use<>> {
     Ok((0..sgl.nr as usize).map(move |index| iovs.at(index).get()))
 }
 
-/// Data to be written: what is in the buffers of a list, which nearly always has but one.
+/// Data to write: the contents of a list of buffers. Most have one, which needs no allocation.
 pub(crate) enum Data<'a> {
     One(&'a [u8]),
     Many(Vec<&'a [u8]>),
 }
 
 impl<'a> Data<'a> {
-    /// All that is in a list.
+    /// The whole contents of a list.
     pub(crate) fn all(sgl: Ptr<Sgl>) -> Result<Self> {
         let sgl = sgl.get()?;
         if sgl.nr == 1 {
@@ -157,10 +157,10 @@ impl<'a> Data<'a> {
         slices.collect::<Result<_>>().map(Self::Many)
     }
 
-    /// The first `len` bytes in a list.
+    /// The first `len` bytes of a list.
     ///
     /// # Errors
-    /// [`Code::REC2BIG`] where it does not have so many.
+    /// [`Code::REC2BIG`] if the list is shorter.
     pub(crate) fn first(sgl: Ptr<Sgl>, len: u64) -> Result<Self> {
         if len == 0 {
             return Ok(Self::One(&[]));
@@ -204,24 +204,24 @@ fn cut(slices: Vec<&[u8]>, len: u64) -> Result<Vec<&[u8]>> {
     }
 }
 
-/// Room to read into: the first `size` bytes of each buffer of a list.
+/// Buffers to read into: the first `size` bytes of each buffer of a list.
 pub(crate) fn room<'a>(sgl: Ptr<Sgl>, size: fn(&Iov) -> usize) -> Result<Sink<'a>> {
     let sgl = sgl.get()?;
-    let place = |iov: &Iov| match size(iov) > iov.buf_len {
+    let buffer = |iov: &Iov| match size(iov) > iov.buf_len {
         true => Err(Code::INVAL),
         false => iov.buf.write(size(iov) as u64),
     };
     match sgl.nr {
-        1 => place(&sgl.iovs.get()?).map(Sink::One),
+        1 => buffer(&sgl.iovs.get()?).map(Sink::One),
         _ => {
-            let slices = buffers(&sgl)?.map(|iov| place(&iov?));
+            let slices = buffers(&sgl)?.map(|iov| buffer(&iov?));
             slices.collect::<Result<_>>().map(Sink::Many)
         }
     }
 }
 
-/// Bytes that the buffers of a list can hold.
-pub(crate) fn room_in(sgl: Ptr<Sgl>) -> Result<u64> {
+/// Total capacity of the buffers of a list, in bytes.
+pub(crate) fn capacity(sgl: Ptr<Sgl>) -> Result<u64> {
     let sgl = sgl.get()?;
     if sgl.nr == 1 {
         return Ok(sgl.iovs.get()?.buf_len as u64);
@@ -229,7 +229,7 @@ pub(crate) fn room_in(sgl: Ptr<Sgl>) -> Result<u64> {
     buffers(&sgl)?.try_fold(0u64, |sum, iov| Ok(sum.saturating_add(iov?.buf_len as u64)))
 }
 
-/// Tells a list that its first `bytes` bytes were filled.
+/// Records in a list that its first `bytes` bytes were filled.
 pub(crate) fn set_filled(list: Ptr<Sgl>, bytes: u64) -> Result<()> {
     let mut sgl = list.get()?;
     let mut rest = bytes;

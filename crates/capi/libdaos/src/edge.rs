@@ -7,9 +7,14 @@ use esker::block_on;
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Does work that needs no initialised library.
+/// Does work, and returns `failed` if it panics.
 pub(crate) fn guard<T>(failed: T, work: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or(failed)
+}
+
+/// Does work that needs no initialised library.
+pub(crate) fn always(work: impl FnOnce() -> Result<()>) -> c_int {
+    guard(Code::MISC.0, || code::of(work()))
 }
 
 /// Does work at once.

@@ -1,5 +1,5 @@
-//! Results of the file system calls as C sees them, 0 or a positive errno, and the edge those calls
-//! go through.
+//! Results of the file system calls as C sees them: 0 or a positive errno. Also the entry points through which these
+//! calls go.
 use crate::abi::{Event, Ptr};
 use crate::code::{self, Code};
 use crate::{edge, init};
@@ -7,50 +7,50 @@ use esker::block_on;
 use esker::types::{Error, ErrorKind};
 use std::ffi::c_int;
 
-/// An errno, positive.
+/// A positive errno.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Errno(pub(crate) c_int);
 
-/// Result with an [`Errno`].
+/// A result that fails with an [`Errno`].
 pub(crate) type Result<T> = std::result::Result<T, Errno>;
 
 impl Errno {
     /// An argument is not valid.
     pub(crate) const INVAL: Self = Self(libc::EINVAL);
-    /// The mount or the object was not opened for that.
+    /// The mount or the object was not opened for this operation.
     pub(crate) const PERM: Self = Self(libc::EPERM);
     /// The permission bits forbid it.
     pub(crate) const ACCES: Self = Self(libc::EACCES);
-    /// There is no such thing.
+    /// The entity does not exist.
     pub(crate) const NOENT: Self = Self(libc::ENOENT);
-    /// It exists already.
+    /// The entity exists already.
     pub(crate) const EXIST: Self = Self(libc::EEXIST);
-    /// It is no directory.
+    /// It is not a directory.
     pub(crate) const NOTDIR: Self = Self(libc::ENOTDIR);
     /// It is a directory.
     pub(crate) const ISDIR: Self = Self(libc::EISDIR);
-    /// It is in use.
+    /// The entity is in use.
     pub(crate) const BUSY: Self = Self(libc::EBUSY);
-    /// This is not offered.
+    /// This is not implemented.
     pub(crate) const NOTSUP: Self = Self(libc::ENOTSUP);
-    /// The value is larger than the room for it.
+    /// The value is larger than the space for it.
     pub(crate) const TOOBIG: Self = Self(libc::E2BIG);
-    /// The same, of the calls by path.
+    /// The value is larger than the space for it, in calls by path.
     pub(crate) const RANGE: Self = Self(libc::ERANGE);
-    /// There is no such attribute.
+    /// The attribute does not exist.
     pub(crate) const NODATA: Self = Self(libc::ENODATA);
 
-    /// True for "there is no such thing".
+    /// True for [`Errno::NOENT`].
     pub(crate) fn is_missing(&self) -> bool {
         *self == Self::NOENT
     }
 }
 
 impl From<Error> for Errno {
-    /// What a mount for reading only refuses is not permitted, as in DAOS, rather than `EROFS`.
+    /// As in DAOS, a read-only mount refuses changes with `EPERM` instead of `EROFS`.
     #[cold]
     fn from(error: Error) -> Self {
-        code::tell(&error);
+        code::log(&error);
         match error.kind() {
             ErrorKind::ReadOnly => Self::PERM,
             kind => Self(kind.codes().errno),
@@ -84,7 +84,7 @@ fn of(result: Result<()>) -> c_int {
     }
 }
 
-/// Does work that needs no initialised library.
+/// Does work that does not require `daos_init`.
 pub(crate) fn always(work: impl FnOnce() -> Result<()>) -> c_int {
     edge::guard(libc::EIO, || of(work()))
 }
@@ -97,7 +97,7 @@ pub(crate) fn now(work: impl FnOnce() -> Result<()>) -> c_int {
     }
 }
 
-/// Does an operation, with an event or without; see [`edge::drive`].
+/// Does work that may wait for storage; with an event, in another thread. See [`edge::run`].
 pub(crate) fn drive<F>(ev: Ptr<Event>, prepare: impl FnOnce() -> Result<F>) -> c_int
 where
     F: Future<Output = Result<()>> + Send + 'static,
@@ -105,7 +105,7 @@ where
     if ev.is_null() {
         return now(|| block_on(prepare()?));
     }
-    // An event holds the errno as it is.
+    // An event stores the positive errno.
     let in_event = |Errno(errno)| Code(errno);
     let launched = edge::drive(ev, || {
         let operation = prepare().map_err(in_event)?;
@@ -114,7 +114,7 @@ where
     of(code(launched))
 }
 
-/// The result of a call that returns codes.
+/// Converts the code that another call returned.
 pub(crate) fn code(code: c_int) -> Result<()> {
     match code {
         0 => Ok(()),

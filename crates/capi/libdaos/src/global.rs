@@ -1,7 +1,7 @@
-//! Handles as bytes that other processes open: a magic number, then plain fields.
+//! Handles in a form that other processes can open: a magic number, then plain fields.
 use crate::abi::{Handle, Iov, ObjId, Ptr, UuidBytes};
 use crate::code::{Code, Result};
-use crate::container::rights;
+use crate::container::access;
 use crate::handles::{self, Entry, OpenPool};
 use crate::per_process::PerProcess;
 use crate::{array, convert, edge};
@@ -14,11 +14,11 @@ use std::hash::BuildHasher;
 const POOL_MAGIC: u32 = 0xdaca_0ce1;
 const CONTAINER_MAGIC: u32 = 0xdaca_0cc2;
 const ARRAY_MAGIC: u32 = 0xdaca_0387;
-/// Header, maker, UUID.
+/// Header, origin, UUID.
 const CONTAINER_BYTES: usize = 40;
 const ARRAY_BYTES: usize = 72;
 
-/// The protocol of all three: no buffer asks for the size, a short one is told it.
+/// Writes a blob to a buffer. A null buffer asks for the size; a short one also receives it.
 pub(crate) fn put(glob: Ptr<Iov>, blob: &[u8]) -> Result<()> {
     let mut iov = glob.get()?;
     let room = if iov.buf.is_null() { None } else { Some(iov.buf_len) };
@@ -38,7 +38,7 @@ pub(crate) fn put(glob: Ptr<Iov>, blob: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// The bytes of a blob, where they have this magic number.
+/// The bytes of a blob with this magic number.
 pub(crate) fn take<'a>(glob: &Iov, magic: u32) -> Result<&'a [u8]> {
     if glob.buf.is_null() || glob.len > glob.buf_len || glob.len < 8 {
         return Err(Code::INVAL);
@@ -64,16 +64,16 @@ pub(crate) fn header(magic: u32, flags: u32) -> Vec<u8> {
     [magic.to_le_bytes(), flags.to_le_bytes()].concat()
 }
 
-/// The handle whose bytes a blob is, and its process.
-struct Maker {
+/// The handle a blob was made from, and its process.
+struct Origin {
     process: u64,
     cookie: u64,
 }
 
-/// Where it stands in a blob.
-const MAKER: std::ops::Range<usize> = 8..24;
+/// Position of the origin in a blob.
+const ORIGIN: std::ops::Range<usize> = 8..24;
 
-/// A number that no other process has, on this machine or another.
+/// A random number that identifies this process, on this machine and others.
 struct ProcessId(u64);
 
 impl Default for ProcessId {
@@ -85,23 +85,23 @@ impl Default for ProcessId {
 
 static PROCESS: PerProcess<ProcessId> = PerProcess::new();
 
-impl Maker {
+impl Origin {
     fn bytes(handle: Handle) -> [u8; 16] {
         let (process, cookie) = (u128::from(PROCESS.get().0), u128::from(handle.cookie));
         (cookie << 64 | process).to_le_bytes()
     }
 
     fn read(blob: &[u8]) -> Result<Self> {
-        Ok(Self { process: long(blob, MAKER.start)?, cookie: long(blob, MAKER.start + 8)? })
+        Ok(Self { process: long(blob, ORIGIN.start)?, cookie: long(blob, ORIGIN.start + 8)? })
     }
 
-    /// The handle, where it is one of this process.
+    /// The handle, if it belongs to this process.
     fn here(&self) -> Option<Handle> {
         (self.process == PROCESS.get().0).then_some(Handle { cookie: self.cookie })
     }
 }
 
-/// What is gone leaves no handle.
+/// A pool that no longer exists makes the handle invalid.
 fn no_handle(error: Error) -> Code {
     match error.kind() {
         ErrorKind::NotFound => Code::NO_HDL,
@@ -109,7 +109,7 @@ fn no_handle(error: Error) -> Code {
     }
 }
 
-/// The mode of the process that opens a blob: exclusive use is of the one that made it.
+/// The mode in which another process opens a blob. Exclusive access stays with the process that made it.
 pub(crate) fn shared(flags: u32) -> Result<OpenMode> {
     match convert::open_mode(flags)? {
         OpenMode::ReadOnly => Ok(OpenMode::ReadOnly),
@@ -117,28 +117,28 @@ pub(crate) fn shared(flags: u32) -> Result<OpenMode> {
     }
 }
 
-/// Makes a connection known to other processes.
+/// Converts a connection to a form that other processes can open.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_pool_local2global(poh: Handle, glob: Ptr<Iov>) -> c_int {
     edge::now(|| {
         let pool = handles::pool(poh)?;
         let mut blob = header(POOL_MAGIC, convert::mode_bit(pool.pool.mode()));
-        blob.extend_from_slice(&Maker::bytes(poh));
+        blob.extend_from_slice(&Origin::bytes(poh));
         blob.extend_from_slice(pool.url()?.as_bytes());
         put(glob, &blob)
     })
 }
 
-/// Connects as another process did. A handle of this process ends with the one the bytes are of.
+/// Connects as another process did. In the same process, the new handle becomes invalid when the original is closed.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_pool_global2local(glob: Iov, poh: Ptr<Handle>) -> c_int {
     edge::now(|| {
         let blob = take(&glob, POOL_MAGIC)?;
         poh.needed()?;
         let mode = shared(word(blob, 4)?)?;
-        let maker = Maker::read(blob)?;
-        let url = std::str::from_utf8(&blob[MAKER.end..]).map_err(|_| Code::INVAL)?;
-        let pool = match maker.here() {
+        let origin = Origin::read(blob)?;
+        let url = std::str::from_utf8(&blob[ORIGIN.end..]).map_err(|_| Code::INVAL)?;
+        let pool = match origin.here() {
             Some(handle) => handles::pool(handle)?.lend(),
             None => OpenPool::new(Pool::connect(url, mode).map_err(no_handle)?, url),
         };
@@ -147,21 +147,21 @@ pub extern "C" fn daos_pool_global2local(glob: Iov, poh: Ptr<Handle>) -> c_int {
     })
 }
 
-/// Makes an open container known to other processes.
+/// Converts an open container to a form that other processes can open.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_cont_local2global(coh: Handle, glob: Ptr<Iov>) -> c_int {
     edge::now(|| {
         let container = handles::any_container(coh)?;
         let container = &container.container;
         let mut blob = header(CONTAINER_MAGIC, convert::mode_bit(container.mode()));
-        blob.extend_from_slice(&Maker::bytes(coh));
+        blob.extend_from_slice(&Origin::bytes(coh));
         blob.extend_from_slice(&container.info().uuid.0);
         put(glob, &blob)
     })
 }
 
-/// Opens a container as another process did. A handle of this process ends with the one the bytes
-/// are of.
+/// Opens a container as another process did. In the same process, the new handle becomes invalid when the original is
+/// closed.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_cont_global2local(poh: Handle, glob: Iov, coh: Ptr<Handle>) -> c_int {
     edge::now(|| {
@@ -171,12 +171,12 @@ pub extern "C" fn daos_cont_global2local(poh: Handle, glob: Iov, coh: Ptr<Handle
         if blob.len() != CONTAINER_BYTES {
             return Err(Code::INVAL);
         }
-        let uuid: UuidBytes = blob[MAKER.end..].try_into().map_err(|_| Code::INVAL)?;
-        let open = match Maker::read(blob)?.here() {
+        let uuid: UuidBytes = blob[ORIGIN.end..].try_into().map_err(|_| Code::INVAL)?;
+        let open = match Origin::read(blob)?.here() {
             Some(handle) => handles::any_container(handle)?.lend(&pool),
             None => {
                 let (name, mode) = (Uuid(uuid).to_string(), shared(word(blob, 4)?)?);
-                let open = rights::open(&pool, &name, mode).wait();
+                let open = access::open(&pool, &name, mode).wait();
                 open.map_err(|code| if code == Code::NONEXIST { Code::NO_HDL } else { code })?
                     .untimed()
             }
@@ -186,7 +186,7 @@ pub extern "C" fn daos_cont_global2local(poh: Handle, glob: Iov, coh: Ptr<Handle
     })
 }
 
-/// Makes an open array known to other processes.
+/// Converts an open array to a form that other processes can open.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_array_local2global(oh: Handle, glob: Ptr<Iov>) -> c_int {
     edge::now(|| {
@@ -230,6 +230,6 @@ pub extern "C" fn daos_array_global2local(
             )?,
         };
         let mode = if mode == 0 { word(blob, 4)? } else { mode };
-        array::give(array, mode, oh)
+        array::open_handle(array, mode, oh)
     })
 }

@@ -1,29 +1,31 @@
-//! Starting and ending the use of the library in a process.
+//! The library as such: initialisation, version, the time of an epoch.
+use crate::abi::{Ptr, Timespec};
 use crate::code::{self, Code};
 use crate::edge::guard;
 use crate::per_process::PerProcess;
 use crate::{event, handles};
+use esker::types::Epoch;
 use std::ffi::c_int;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// `daos_init` calls without their `daos_fini`.
+/// `daos_init` calls that no `daos_fini` has undone yet.
 static USERS: AtomicU32 = AtomicU32::new(0);
-/// The process of the first of them.
+/// The process that made the first of these calls.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 
 pub(crate) fn is_ready() -> bool {
     USERS.load(Ordering::Relaxed) > 0
 }
 
-/// One starts or ends the library at a time; in a child nobody of the parent's does.
-static TURN: PerProcess<Mutex<()>> = PerProcess::new();
+/// Serialises initialisation and finalisation. A child does not inherit a lock that the parent holds.
+static INIT_LOCK: PerProcess<Mutex<()>> = PerProcess::new();
 
-/// Starts using the library. Calls are counted.
+/// Initialises the library. Calls are counted.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_init() -> c_int {
-    let turn = TURN.get();
-    let _turn = turn.lock();
+    let lock = INIT_LOCK.get();
+    let _locked = lock.lock();
     let before = USERS.fetch_add(1, Ordering::AcqRel);
     if before == 0 {
         PROCESS.store(std::process::id(), Ordering::Release);
@@ -31,24 +33,24 @@ pub extern "C" fn daos_init() -> c_int {
     0
 }
 
-/// Undoes one `daos_init`; the last closes what is left.
+/// Undoes one `daos_init`. The last call closes everything that is still open.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_fini() -> c_int {
-    let turn = TURN.get();
-    let _turn = turn.lock();
+    let lock = INIT_LOCK.get();
+    let _locked = lock.lock();
     let less = |users: u32| users.checked_sub(1);
     match USERS.fetch_update(Ordering::AcqRel, Ordering::Acquire, less) {
         Err(_) => Code::UNINIT.0,
         Ok(1) => guard(Code::MISC.0, || {
-            end();
+            shut_down();
             0
         }),
         Ok(_) => 0,
     }
 }
 
-/// A child does not end what it only inherited.
-fn end() {
+/// Closes everything. A child only forgets what it inherited.
+fn shut_down() {
     match is_inherited() {
         true => handles::forget_all(),
         false => {
@@ -58,7 +60,7 @@ fn end() {
     }
 }
 
-/// Makes the library usable in a child after `fork`; handles of the parent are not.
+/// Makes the library usable in a child after `fork`. Handles of the parent are not valid in the child.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_reinit() -> c_int {
     if !is_ready() {
@@ -76,3 +78,48 @@ pub extern "C" fn daos_reinit() -> c_int {
 fn is_inherited() -> bool {
     PROCESS.load(Ordering::Acquire) != std::process::id()
 }
+
+/// Converts an epoch to a time.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_hlc2timespec(hlc: u64, ts: Ptr<Timespec>) -> c_int {
+    if ts.is_null() {
+        return Code::INVAL.0;
+    }
+    let time = Epoch(hlc).unix_time();
+    ts.set(Timespec { tv_sec: time.as_secs().cast_signed(), tv_nsec: time.subsec_nanos().into() });
+    0
+}
+
+/// Converts an epoch to seconds.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_hlc2timestamp(hlc: u64, ts: Ptr<libc::time_t>) -> c_int {
+    if ts.is_null() {
+        return Code::INVAL.0;
+    }
+    ts.set(Epoch(hlc).unix_time().as_secs().cast_signed());
+    0
+}
+
+/// Version of the C interface, that of DAOS 2.8.
+pub(crate) const VERSION: [u8; 3] = [2, 8, 0];
+
+/// Returns the version of the C interface.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_version_get(major: Ptr<c_int>, minor: Ptr<c_int>, fix: Ptr<c_int>) -> c_int {
+    let outputs = [major, minor, fix];
+    if outputs.iter().any(|output| output.is_null()) {
+        return Code::INVAL.0;
+    }
+    outputs.iter().zip(VERSION).for_each(|(output, number)| output.set(number.into()));
+    0
+}
+
+/// Whether metrics are collected: never. DAOS tools read this variable.
+#[unsafe(no_mangle)]
+#[allow(non_upper_case_globals)]
+pub static daos_client_metric: bool = false;
+
+/// Whether metrics outlive their process: never.
+#[unsafe(no_mangle)]
+#[allow(non_upper_case_globals)]
+pub static daos_client_metric_retain: bool = false;

@@ -43,7 +43,7 @@ pub extern "C" fn daos_kv_destroy(oh: Handle, th: Handle, ev: Ptr<Event>) -> c_i
     })
 }
 
-/// A key of a Key-Value: a string.
+/// Checks a key: a string that is not empty.
 fn key<'a>(key: Str) -> Result<&'a [u8]> {
     match key.bytes()? {
         [] => Err(Code::INVAL),

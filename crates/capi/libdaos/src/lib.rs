@@ -1,14 +1,13 @@
-//! libdaos on Esker: the DAOS C API over the client crate, binary compatible.
+//! libdaos on Esker: the DAOS C API on top of the client crate, binary compatible.
 //!
-//! [`abi`] has the structures of C, `handles` what is behind the cookies C holds, `edge` what every
-//! call goes through. The other rooms hold the functions, named as in the headers of `include/`,
-//! which say what each does; documentation here only adds to them.
+//! [`abi`] defines the C structures, `handles` maps the cookies that C holds to open objects, and every call goes
+//! through `edge`. The other modules contain the functions, named as in the headers in `include/`. The headers say
+//! what each function does; the documentation here adds only what they leave open.
 #![allow(unsafe_code)]
 pub mod abi;
 pub mod acl;
 pub mod array;
 pub mod attribute;
-pub mod clock;
 pub mod code;
 pub mod container;
 mod convert;

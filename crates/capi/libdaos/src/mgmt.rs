@@ -1,11 +1,11 @@
 //! The system as a whole (`daos_mgmt.h`).
 use crate::abi::{Bytes, Event, Handle, Ptr, RankList, Str, UuidBytes};
-use crate::clock::VERSION;
 use crate::code::{self, Code, Result};
 use crate::edge::{self, guard};
 use crate::event;
+use crate::init::VERSION;
 use crate::memory;
-use crate::property::value::rank_list;
+use crate::property::rank_list;
 use esker::names;
 use std::ffi::{c_char, c_int};
 
@@ -13,13 +13,13 @@ use std::ffi::{c_char, c_int};
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ListedPool {
-    /// Its id.
+    /// UUID.
     pub uuid: UuidBytes,
-    /// Its name.
+    /// Label.
     pub label: Str,
-    /// Ranks that hold its service.
+    /// Ranks of its service.
     pub svc: Ptr<RankList>,
-    /// The rank that leads it.
+    /// The rank of the leader.
     pub ldr: u32,
 }
 
@@ -29,13 +29,13 @@ pub struct ListedPool {
 pub struct SysInfo {
     /// Name of the system.
     pub system_name: [c_char; 64],
-    /// What its messages go over.
+    /// The transport.
     pub fabric_provider: [c_char; 64],
-    /// Where its agent listens.
+    /// The socket of the agent.
     pub agent_path: [c_char; 4096],
     /// Entries in `ranks`.
     pub nr_ranks: u32,
-    /// Ranks and where they listen.
+    /// Ranks and their addresses.
     pub ranks: Bytes,
     /// Entries in `ms_ranks`.
     pub nr_ms_ranks: u32,
@@ -45,18 +45,18 @@ pub struct SysInfo {
 
 /// `DAOS_SYS_NAME_MAX`.
 const NAME_MAX: usize = 15;
-/// The system that `NULL` stands for.
+/// The default name of the system.
 const SYSTEM: &str = "daos_server";
 
 fn text<const BYTES: usize>(text: &str) -> [c_char; BYTES] {
     let mut room = [0; BYTES];
-    for (place, byte) in room[..BYTES - 1].iter_mut().zip(text.bytes()) {
-        *place = byte as c_char;
+    for (cell, byte) in room[..BYTES - 1].iter_mut().zip(text.bytes()) {
+        *cell = byte as c_char;
     }
     room
 }
 
-/// Tells about the system: there is no agent and no rank to talk to.
+/// Returns information about the system, which has neither agent nor ranks.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_mgmt_get_sys_info(sys: Str, info: Ptr<Ptr<SysInfo>>) -> c_int {
     edge::now(|| {
@@ -77,13 +77,13 @@ pub extern "C" fn daos_mgmt_get_sys_info(sys: Str, info: Ptr<Ptr<SysInfo>>) -> c
     })
 }
 
-/// Frees what was told about the system.
+/// Frees information about the system.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_mgmt_put_sys_info(info: Ptr<SysInfo>) {
     memory::free(info);
 }
 
-/// Lists the pools in the pool directories. With an event, one of the threads for blocking work does.
+/// Lists the pools in the pool directories. With an event, a thread for blocking work reads the directories.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_mgmt_list_pools(
     _group: Str,
@@ -115,7 +115,7 @@ fn list(count: Ptr<u64>, pools: Ptr<ListedPool>) -> Result<()> {
     Ok(())
 }
 
-/// The version of the servers: there are none, it is that of the library.
+/// Returns the version of the servers. As Esker has none, this is the version of the library.
 #[unsafe(no_mangle)]
 pub extern "C" fn dc_mgmt_srv_version(
     major: Ptr<u32>,
@@ -125,21 +125,21 @@ pub extern "C" fn dc_mgmt_srv_version(
 ) -> c_int {
     guard(Code::MISC.0, || {
         code::of((|| {
-            let places = [major.needed()?, minor.needed()?, patch.needed()?];
+            let outputs = [major.needed()?, minor.needed()?, patch.needed()?];
             tag.needed()?.set(Ptr::null());
-            places.iter().zip(VERSION).for_each(|(place, number)| place.set(number.into()));
+            outputs.iter().zip(VERSION).for_each(|(output, number)| output.set(number.into()));
             Ok(())
         })())
     })
 }
 
-/// Not offered.
+/// Not implemented.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_pool_stop_svc(_poh: Handle, ev: Ptr<Event>) -> c_int {
     edge::not_offered(ev)
 }
 
-/// Not offered.
+/// Not implemented.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_debug_set_params(
     _group: Str,
@@ -152,13 +152,13 @@ pub extern "C" fn daos_debug_set_params(
     edge::not_offered(ev)
 }
 
-/// Not offered.
+/// Not implemented.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_debug_add_mark(_mark: Str) -> c_int {
     edge::not_offered(Ptr::null())
 }
 
-/// Not offered.
+/// Not implemented.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_mgmt_get_bs_state(
     _group: Str,
@@ -169,13 +169,13 @@ pub extern "C" fn daos_mgmt_get_bs_state(
     edge::not_offered(ev)
 }
 
-/// Not offered: a transaction is of one process.
+/// Not implemented: a transaction belongs to one process.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_tx_local2global(_th: Handle, _glob: Bytes) -> c_int {
     edge::not_offered(Ptr::null())
 }
 
-/// Not offered.
+/// Not implemented.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_tx_global2local(
     _coh: Handle,

@@ -8,7 +8,7 @@ use std::ffi::{c_int, c_void};
 /// `MAX_OBJ_CLASS_NAME_LEN`.
 const NAME_BYTES: u64 = 24;
 
-/// The class of a name.
+/// Returns the id of a class; 0 if the name is unknown.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_oclass_name2id(name: Str) -> c_int {
     guard(0, || {
@@ -17,7 +17,7 @@ pub extern "C" fn daos_oclass_name2id(name: Str) -> c_int {
     })
 }
 
-/// The name of a class.
+/// Writes the name of a class.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_oclass_id2name(id: u32, name: Str) -> c_int {
     guard(-1, || {
@@ -34,7 +34,7 @@ pub extern "C" fn daos_oclass_id2name(id: u32, name: Str) -> c_int {
     })
 }
 
-/// The names of all classes.
+/// Writes the names of all classes.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_oclass_names_list(size: usize, text: Str) -> isize {
     guard(Code::MISC.0 as isize, || {
@@ -54,13 +54,13 @@ pub extern "C" fn daos_oclass_names_list(size: usize, text: Str) -> isize {
     })
 }
 
-/// The number of classes.
+/// Returns the number of classes.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_oclass_nr(_opts: c_int) -> c_int {
     guard(0, || ObjectClass::named().count() as c_int)
 }
 
-/// Not offered.
+/// Not implemented.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_obj_register_class(
     _coh: Handle,
@@ -71,7 +71,7 @@ pub extern "C" fn daos_obj_register_class(
     edge::not_offered(ev)
 }
 
-/// Not offered.
+/// Not implemented.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_obj_query_class(
     _coh: Handle,
@@ -82,7 +82,7 @@ pub extern "C" fn daos_obj_query_class(
     edge::not_offered(ev)
 }
 
-/// Not offered.
+/// Not implemented.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_obj_list_class(
     _coh: Handle,

@@ -1,7 +1,7 @@
-//! Object id tables (`daos/oit.h`): which objects a snapshot holds, and marks on them.
+//! Object id tables (`daos/oit.h`): the objects of a snapshot, and marks on them.
 //!
-//! The store lists the objects of a snapshot itself. Marks are kept in an object of the container
-//! whose type users cannot open, one for each snapshot.
+//! The store lists the objects of a snapshot. Each snapshot's marks are stored in an object of the container, whose
+//! type users cannot open.
 use crate::abi::{Anchor, Event, Handle, Iov, ObjId, Ptr};
 use crate::code::{Code, Result};
 use crate::edge;
@@ -26,7 +26,7 @@ pub(crate) struct Oit {
     parked: Parked,
 }
 
-/// Where the identifiers of a listing go.
+/// The output of a listing.
 #[derive(Clone, Copy)]
 struct Page {
     oids: Ptr<ObjId>,
@@ -34,15 +34,15 @@ struct Page {
     anchor: Ptr<Anchor>,
 }
 
-/// What a listing shows.
+/// The ids a listing returns.
 #[derive(Clone, Copy)]
-enum Wanted {
+enum Selection {
     All,
     Unmarked,
-    Chosen(Filter),
+    Matching(Filter),
 }
 
-/// The object that holds the marks of a snapshot.
+/// The object that stores the marks of a snapshot.
 fn marks(container: &Container, epoch: Epoch) -> Object {
     container.object(ObjectId::generate(0, epoch.0, ObjectType::Oit, ObjectClass::S1))
 }
@@ -91,16 +91,16 @@ impl Oit {
         Ok(object.update(&dkey, Cond::NONE, &updates, Access::Latest).await?)
     }
 
-    async fn is_wanted(&self, oid: ObjectId, wanted: Wanted) -> Result<bool> {
-        match wanted {
-            Wanted::All => Ok(true),
-            Wanted::Unmarked => Ok(self.marker(oid).await?.is_none()),
-            Wanted::Chosen(filter) => ask(filter, oid, self.marker(oid).await?),
+    async fn is_selected(&self, oid: ObjectId, selection: Selection) -> Result<bool> {
+        match selection {
+            Selection::All => Ok(true),
+            Selection::Unmarked => Ok(self.marker(oid).await?.is_none()),
+            Selection::Matching(filter) => ask(filter, oid, self.marker(oid).await?),
         }
     }
 
-    /// Goes on until a page has something or the table ends.
-    async fn list(&self, page: Page, wanted: Wanted) -> Result<()> {
+    /// Lists until the page has an entry or the table ends.
+    async fn list(&self, page: Page, selection: Selection) -> Result<()> {
         let room = page.nr.get()? as usize;
         page.oids.needed()?;
         if room == 0 {
@@ -111,7 +111,8 @@ impl Oit {
         while found.is_empty() && !at.is_end() {
             let access = Access::Snapshot(self.epoch);
             for oid in self.container.list_objects(&mut at, room, access).await? {
-                if oid.object_type() != Some(ObjectType::Oit) && self.is_wanted(oid, wanted).await?
+                if oid.object_type() != Some(ObjectType::Oit)
+                    && self.is_selected(oid, selection).await?
                 {
                     found.push(oid);
                 }
@@ -148,7 +149,7 @@ pub extern "C" fn daos_oit_close(oh: Handle, ev: Ptr<Event>) -> c_int {
     edge::done(ev, || handles::close(oh.cookie, &[kind::OIT]).map(drop))
 }
 
-/// Lists identifiers.
+/// Lists object ids.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_oit_list(
     oh: Handle,
@@ -160,11 +161,11 @@ pub extern "C" fn daos_oit_list(
     let page = Page { oids, nr, anchor };
     edge::drive(ev, || {
         let table = handles::oit(oh)?;
-        Ok(async move { table.list(page, Wanted::All).await })
+        Ok(async move { table.list(page, Selection::All).await })
     })
 }
 
-/// Lists identifiers without a mark.
+/// Lists the ids of objects without a mark.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_oit_list_unmarked(
     oh: Handle,
@@ -176,11 +177,11 @@ pub extern "C" fn daos_oit_list_unmarked(
     let page = Page { oids, nr, anchor };
     edge::drive(ev, || {
         let table = handles::oit(oh)?;
-        Ok(async move { table.list(page, Wanted::Unmarked).await })
+        Ok(async move { table.list(page, Selection::Unmarked).await })
     })
 }
 
-/// Lists identifiers that a filter lets through.
+/// Lists the object ids that match a filter.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_oit_list_filter(
     oh: Handle,
@@ -194,25 +195,25 @@ pub extern "C" fn daos_oit_list_filter(
     edge::drive(ev, || {
         let table = handles::oit(oh)?;
         let filter = filter.ok_or(Code::INVAL)?;
-        Ok(async move { table.list(page, Wanted::Chosen(filter)).await })
+        Ok(async move { table.list(page, Selection::Matching(filter)).await })
     })
 }
 
-/// An identifier without a mark comes with an empty marker.
+/// Calls the filter. An id without a mark has an empty marker.
 fn ask(filter: Filter, oid: ObjectId, marker: Option<Vec<u8>>) -> Result<bool> {
     let mut marker = marker.unwrap_or_default();
     let len = marker.len();
     // SAFETY: the marker outlives the call of the filter.
     let buf = unsafe { Ptr::new(marker.as_mut_ptr().cast()) };
     let mut iov = Iov { buf: if len == 0 { Ptr::null() } else { buf }, buf_len: len, len };
-    // SAFETY: the caller passed the function to be called so.
+    // SAFETY: the caller passed the function for this purpose.
     match unsafe { filter(oid.into(), &raw mut iov) } {
         error if error < 0 => Err(Code(error)),
         answer => Ok(answer > 0),
     }
 }
 
-/// Marks an identifier.
+/// Sets or removes the mark of an object id.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_oit_mark(oh: Handle, oid: ObjId, marker: Ptr<Iov>, ev: Ptr<Event>) -> c_int {
     edge::drive(ev, || {

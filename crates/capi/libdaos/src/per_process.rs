@@ -1,9 +1,9 @@
-//! Values a process makes for itself: a child after a fork makes its own, whatever state the
-//! parent's was in. Nothing locks.
+//! Values that each process creates for itself. After a fork, the child creates its own, whatever state the parent's
+//! value was in. Nothing takes a lock.
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// At most one value in each process.
+/// A value that exists at most once in each process.
 pub(crate) struct PerProcess<T>(AtomicPtr<(u32, Arc<T>)>);
 
 impl<T: Default> PerProcess<T> {
@@ -11,24 +11,24 @@ impl<T: Default> PerProcess<T> {
         Self(AtomicPtr::new(std::ptr::null_mut()))
     }
 
-    /// The value of this process.
+    /// The value of this process, created on first use.
     pub(crate) fn get(&self) -> Arc<T> {
         let known = self.0.load(Ordering::Acquire);
         Self::read(known).unwrap_or_else(|| self.make(known))
     }
 
-    /// The value of this process, where it was made; the next use makes another.
+    /// Removes the value of this process, if it was created. The next use creates another one.
     pub(crate) fn take(&self) -> Option<Arc<T>> {
         Self::read(self.0.swap(std::ptr::null_mut(), Ordering::AcqRel))
     }
 
     fn read(known: *mut (u32, Arc<T>)) -> Option<Arc<T>> {
-        // SAFETY: it is null, or was made by `make` and is never freed.
+        // SAFETY: it is null or was made by `make`, and is never freed.
         let (process, value) = unsafe { known.as_ref() }?;
         (*process == std::process::id()).then(|| Arc::clone(value))
     }
 
-    /// Values are not freed: another thread may be about to clone one, and a parent's are its own.
+    /// Values are never freed: another thread may be about to clone one, and an inherited one belongs to the parent.
     #[cold]
     fn make(&self, known: *mut (u32, Arc<T>)) -> Arc<T> {
         let value = Arc::<T>::default();
@@ -36,7 +36,7 @@ impl<T: Default> PerProcess<T> {
         match self.0.compare_exchange(known, made, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => value,
             Err(now) => {
-                // SAFETY: another thread was first, so nobody knows of this one.
+                // SAFETY: another thread was first, so no other thread has seen this one.
                 drop(unsafe { Box::from_raw(made) });
                 Self::read(now).unwrap_or(value)
             }

@@ -1,15 +1,15 @@
-//! Lists of ranks. A pool on this machine is rank 0.
+//! Lists of ranks. A pool has one rank, number 0.
 use crate::abi::{Ptr, RankList, Str};
 use crate::code::{self, Code, Result};
 use crate::edge::guard;
 use crate::memory;
-use crate::property::value::rank_list;
+use crate::property::rank_list;
 use std::ffi::c_int;
 
-/// Ranks in one list.
+/// Longest list.
 const RANKS_MAX: u32 = 1 << 20;
 
-/// A list of ranks 0, 1, 2 and so on.
+/// Creates a list of the ranks 0, 1, 2 and so on.
 #[unsafe(no_mangle)]
 pub extern "C" fn d_rank_list_alloc(size: u32) -> Ptr<RankList> {
     guard(Ptr::null(), || match size {
@@ -18,7 +18,7 @@ pub extern "C" fn d_rank_list_alloc(size: u32) -> Ptr<RankList> {
     })
 }
 
-/// A copy of a list.
+/// Copies a list; a null pointer stays one.
 pub(crate) fn copy(list: Ptr<RankList>) -> Result<Ptr<RankList>> {
     if list.is_null() {
         return Ok(Ptr::null());
@@ -41,13 +41,13 @@ pub extern "C" fn d_rank_list_dup(dst: Ptr<Ptr<RankList>>, src: Ptr<RankList>) -
 /// Frees a list.
 #[unsafe(no_mangle)]
 pub extern "C" fn d_rank_list_free(list: Ptr<RankList>) {
-    if let Ok(known) = list.get() {
-        memory::free(known.ranks);
+    if let Ok(fields) = list.get() {
+        memory::free(fields.ranks);
         memory::free(list);
     }
 }
 
-/// Reads ranks from text.
+/// Parses a list of ranks.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_rank_list_parse(text: Str, separator: Str) -> Ptr<RankList> {
     guard(Ptr::null(), || parse(text, separator).unwrap_or(Ptr::null()))

@@ -1,8 +1,8 @@
 //! Snapshots of containers (`daos_cont.h`).
 use crate::abi::{Anchor, EpochRange, Event, Handle, Ptr, Str};
 use crate::code::{Code, Result};
+use crate::container::Time;
 use crate::container::properties;
-use crate::container::times::Time;
 use crate::handles::{self, OpenContainer};
 use crate::{edge, oit};
 use esker::types::Epoch;
@@ -13,7 +13,7 @@ const CREATE: u32 = 1;
 /// `da_type` at the end of a listing.
 const END: u16 = 3;
 
-/// Makes a snapshot.
+/// Creates a snapshot.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_cont_create_snap(
     coh: Handle,
@@ -24,7 +24,7 @@ pub extern "C" fn daos_cont_create_snap(
     daos_cont_create_snap_opt(coh, epoch, name, CREATE, ev)
 }
 
-/// Makes a snapshot. Its table of objects needs no making.
+/// Creates a snapshot. The table of its objects needs no preparation.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_cont_create_snap_opt(
     coh: Handle,
@@ -91,7 +91,7 @@ async fn list(
     Ok(())
 }
 
-/// Deletes a snapshot, and the marks in its table of objects.
+/// Destroys a snapshot and the marks in the table of its objects.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_cont_destroy_snap(coh: Handle, epr: EpochRange, ev: Ptr<Event>) -> c_int {
     edge::drive(ev, || {
@@ -108,7 +108,7 @@ pub extern "C" fn daos_cont_destroy_snap(coh: Handle, epr: EpochRange, ev: Ptr<E
     })
 }
 
-/// Checks that the snapshot is there; its table of objects needs no making.
+/// Checks that the snapshot exists. The table of its objects needs no preparation.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_cont_snap_oit_create(
     coh: Handle,
@@ -127,7 +127,7 @@ pub extern "C" fn daos_cont_snap_oit_create(
     })
 }
 
-/// Deletes the marks in an open table of objects.
+/// Removes the marks in an open table of objects.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_cont_snap_oit_destroy(coh: Handle, oh: Handle, ev: Ptr<Event>) -> c_int {
     edge::drive(ev, || {
@@ -136,19 +136,19 @@ pub extern "C" fn daos_cont_snap_oit_destroy(coh: Handle, oh: Handle, ev: Ptr<Ev
     })
 }
 
-/// Nothing is kept of what was overwritten, unless a snapshot needs it, so nothing is to reclaim.
+/// Does nothing: overwritten data is freed at once, unless a snapshot needs it.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_cont_aggregate(coh: Handle, _epoch: u64, ev: Ptr<Event>) -> c_int {
     edge::done(ev, || handles::container(coh).map(drop))
 }
 
-/// Not offered.
+/// Not implemented.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_cont_rollback(_coh: Handle, _epoch: u64, ev: Ptr<Event>) -> c_int {
     edge::not_offered(ev)
 }
 
-/// Not offered.
+/// Not implemented.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_cont_subscribe(_coh: Handle, _epoch: Ptr<u64>, ev: Ptr<Event>) -> c_int {
     edge::not_offered(ev)

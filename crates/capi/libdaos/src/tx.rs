@@ -9,7 +9,7 @@ use std::ffi::c_int;
 
 /// `DAOS_TF_RDONLY`.
 const READ_ONLY: u64 = 0x1;
-/// `DAOS_TF_ZERO_COPY`: leave to copy nothing; copying all the same is sound.
+/// `DAOS_TF_ZERO_COPY`: permission to avoid copies, which the library need not use.
 const ZERO_COPY: u64 = 0x2;
 
 /// Opens a transaction.
@@ -22,7 +22,7 @@ pub extern "C" fn daos_tx_open(coh: Handle, th: Ptr<Handle>, flags: u64, ev: Ptr
             return Err(Code::INVAL);
         }
         let container = &container.container;
-        give(
+        open_handle(
             th,
             match flags & READ_ONLY {
                 0 => container.transaction()?,
@@ -32,7 +32,7 @@ pub extern "C" fn daos_tx_open(coh: Handle, th: Ptr<Handle>, flags: u64, ev: Ptr
     })
 }
 
-fn give(th: Ptr<Handle>, transaction: Transaction) -> Result<()> {
+fn open_handle(th: Ptr<Handle>, transaction: Transaction) -> Result<()> {
     th.set(handles::open(Entry::Tx(transaction))?);
     Ok(())
 }
@@ -49,12 +49,12 @@ pub extern "C" fn daos_tx_open_snap(
         let container = handles::container(coh)?;
         Ok(async move {
             th.needed()?;
-            give(th, container.container.transaction_at(Epoch(epoch)).await?)
+            open_handle(th, container.container.transaction_at(Epoch(epoch)).await?)
         })
     })
 }
 
-/// Makes the writes visible.
+/// Commits a transaction.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_tx_commit(th: Handle, ev: Ptr<Event>) -> c_int {
     edge::drive(ev, || {
@@ -63,7 +63,7 @@ pub extern "C" fn daos_tx_commit(th: Handle, ev: Ptr<Event>) -> c_int {
     })
 }
 
-/// Drops the writes.
+/// Aborts a transaction.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_tx_abort(th: Handle, ev: Ptr<Event>) -> c_int {
     edge::done(ev, || Ok(handles::transaction(th)?.abort()?))
@@ -75,13 +75,13 @@ pub extern "C" fn daos_tx_close(th: Handle, ev: Ptr<Event>) -> c_int {
     edge::done(ev, || handles::close(th.cookie, &[kind::TX]).map(drop))
 }
 
-/// Begins anew after a conflict.
+/// Restarts a transaction after a conflict.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_tx_restart(th: Handle, ev: Ptr<Event>) -> c_int {
     edge::done(ev, || Ok(handles::transaction(th)?.restart()?))
 }
 
-/// The epoch of a transaction.
+/// Returns the epoch of a transaction.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_tx_hdl2epoch(th: Handle, epoch: Ptr<u64>) -> c_int {
     edge::now(|| {

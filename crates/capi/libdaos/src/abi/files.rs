@@ -2,7 +2,7 @@
 use super::{ObjId, Prop, Ptr, Range, Str, UuidBytes};
 use std::ffi::c_char;
 
-/// `dfs_t`: C holds a cookie in place of a pointer, see [`crate::handles`].
+/// `dfs_t`: C holds a cookie instead of a pointer, see [`crate::handles`].
 #[repr(C)]
 pub struct Dfs([u8; 0]);
 
@@ -18,18 +18,18 @@ pub struct DfsSys([u8; 0]);
 #[repr(C)]
 pub struct Dir([u8; 0]);
 
-/// `dfs_pipeline_t`, which there is none of.
+/// `dfs_pipeline_t`; none exists.
 #[repr(C)]
 pub struct Pipeline([u8; 0]);
 
-/// Text in a field of its own, with a NUL behind it.
+/// A text field; a NUL follows the text.
 pub type Text = [c_char; 128];
 
 /// `dfs_attr_t`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DfsAttr {
-    /// The user's own number.
+    /// Number chosen by the user.
     pub id: u64,
     /// Bytes of a file's chunk.
     pub chunk_size: u64,
@@ -37,13 +37,13 @@ pub struct DfsAttr {
     pub oclass: u32,
     /// Properties of the container.
     pub props: Ptr<Prop>,
-    /// Consistency.
+    /// Consistency mode.
     pub mode: u32,
     /// Class of directories.
     pub dir_oclass: u32,
     /// Class of files.
     pub file_oclass: u32,
-    /// Words that choose classes.
+    /// Hints for the choice of classes.
     pub hints: Text,
 }
 
@@ -65,9 +65,9 @@ pub struct DfsObjInfo {
     pub oclass: u32,
     /// Bytes of a chunk.
     pub chunk_size: u64,
-    /// Class of directories made in it.
+    /// Class of new directories in it.
     pub dir_oclass: u32,
-    /// Class of files made in it.
+    /// Class of new files in it.
     pub file_oclass: u32,
     /// The object.
     pub oid: ObjId,
@@ -79,7 +79,7 @@ pub struct DfsObjInfo {
 pub struct Predicate {
     /// A pattern of names.
     pub name: [c_char; 255],
-    /// Modified later.
+    /// Matches entries modified after this time.
     pub newer: i64,
     /// Not used.
     pub size: usize,
@@ -107,9 +107,9 @@ pub struct DunsAttr {
     pub sys: Str,
     /// The rest of the path.
     pub rel_path: Str,
-    /// On Lustre.
+    /// Whether the path is on Lustre.
     pub on_lustre: u8,
-    /// Of old: [`DunsAttr::flags`] has `DUNS_NO_PREFIX`.
+    /// Older form of `DUNS_NO_PREFIX` in [`DunsAttr::flags`].
     pub no_prefix: u8,
     /// The pool.
     pub pool_uuid: UuidBytes,
@@ -119,7 +119,7 @@ pub struct DunsAttr {
     pub dir_oclass: u32,
     /// Class of files.
     pub file_oclass: u32,
-    /// Words that choose classes.
+    /// Hints for the choice of classes.
     pub hints: Text,
 }
 
@@ -129,21 +129,21 @@ pub fn text_bytes(text: &Text) -> Vec<u8> {
     text.iter().take_while(|byte| **byte != 0).map(|byte| *byte as u8).collect()
 }
 
-/// A text; what does not fit is cut off.
+/// Converts bytes to a text field; excess bytes are cut off.
 #[must_use]
 pub fn text_of(bytes: &[u8]) -> Text {
     let mut text = [0; 128];
     let room = text.len() - 1;
-    for (place, byte) in text[..room].iter_mut().zip(bytes) {
-        *place = *byte as c_char;
+    for (cell, byte) in text[..room].iter_mut().zip(bytes) {
+        *cell = *byte as c_char;
     }
     text
 }
 
-/// A structure of the C library with all its fields 0.
+/// A structure of the C library with all fields zero.
 pub(crate) trait Zeroed: Sized {
     fn zeroed() -> Self {
-        // SAFETY: implemented for structures of numbers only, for which zeros are valid.
+        // SAFETY: the trait is implemented only for structures of numbers, for which zeros are valid.
         unsafe { std::mem::zeroed() }
     }
 }

@@ -1,13 +1,13 @@
-//! Doubly linked lists whose links lie inside what is listed (`gurt/list.h`).
+//! Doubly linked lists with links inside the listed structures (`gurt/list.h`).
 use super::Ptr;
 
 /// `d_list_t`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Link {
-    /// The link after it.
+    /// The next link.
     pub next: Ptr<Link>,
-    /// The link before it.
+    /// The previous link.
     pub prev: Ptr<Link>,
 }
 
@@ -18,18 +18,18 @@ impl PartialEq for Ptr<Link> {
 }
 
 impl Ptr<Link> {
-    /// Makes it an empty list, or a link of no list.
+    /// Resets it to an empty list, or to a link that is in no list.
     pub fn reset(self) {
         self.set(Link { next: self, prev: self });
     }
 
-    /// True for an empty list, and for a link of no list.
+    /// True for an empty list and for a link that is in no list.
     #[must_use]
     pub fn is_alone(self) -> bool {
         self.get().map_or(true, |link| link.next == self)
     }
 
-    /// Puts `link` right after this one.
+    /// Inserts `link` after this one.
     pub fn insert_after(self, link: Self) {
         let Ok(here) = self.get() else { return };
         link.set(Link { next: here.next, prev: self });
@@ -39,14 +39,14 @@ impl Ptr<Link> {
         }
     }
 
-    /// Puts `link` right before this one.
+    /// Inserts `link` before this one.
     pub fn insert_before(self, link: Self) {
         if let Ok(here) = self.get() {
             here.prev.insert_after(link);
         }
     }
 
-    /// Takes it out of its list.
+    /// Removes it from its list.
     pub fn remove(self) {
         let Ok(link) = self.get() else { return };
         if let Ok(before) = link.prev.get() {
@@ -58,8 +58,7 @@ impl Ptr<Link> {
         self.reset();
     }
 
-    /// The links of the list that begins here, as it is when each is reached; the one at hand may
-    /// be taken out.
+    /// The links of the list that starts here. The caller may remove the link it was just given.
     pub fn links(self) -> impl Iterator<Item = Self> {
         let mut next = self.get().ok().map(|head| head.next);
         std::iter::from_fn(move || {

@@ -1,13 +1,13 @@
-//! Objects, arrays, keys, listings.
+//! Objects, arrays, keys and listings.
 use super::{Iov, Ptr};
 
 /// `daos_obj_id_t`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ObjId {
-    /// The lower 64 bits, the caller's.
+    /// The lower 64 bits, chosen by the caller.
     pub lo: u64,
-    /// Type, class and 32 bits of the caller's.
+    /// Type, class and 32 bits that the caller chooses.
     pub hi: u64,
 }
 
@@ -17,11 +17,11 @@ pub struct ObjId {
 pub struct Range {
     /// The first cell.
     pub idx: u64,
-    /// How many.
+    /// Number of cells or records.
     pub len: u64,
 }
 
-/// `daos_array_iod_t`: which cells of an array.
+/// `daos_array_iod_t`: ranges of cells of an array.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ArrayIod {
@@ -29,7 +29,7 @@ pub struct ArrayIod {
     pub nr: u64,
     /// The ranges.
     pub rgs: Ptr<Range>,
-    /// Out: bytes past the end.
+    /// Out: bytes beyond the end.
     pub nr_short_read: u64,
     /// Out: bytes read.
     pub nr_read: u64,
@@ -39,7 +39,7 @@ pub struct ArrayIod {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ArrayStbuf {
-    /// Cells.
+    /// Size in cells.
     pub size: u64,
     /// Epoch of the latest change.
     pub max_epoch: u64,
@@ -51,16 +51,16 @@ pub struct ArrayStbuf {
 pub struct Recx {
     /// The first record.
     pub idx: u64,
-    /// How many.
+    /// Number of cells or records.
     pub nr: u64,
 }
 
-/// `daos_iod_type_t`: one value.
+/// `daos_iod_type_t`: a single value.
 pub const IOD_SINGLE: u32 = 1;
-/// `daos_iod_type_t`: records of an array.
+/// `daos_iod_type_t`: an array value.
 pub const IOD_ARRAY: u32 = 2;
 
-/// `daos_iod_t`: what to read or write under one akey.
+/// `daos_iod_t`: the values to read or write under one akey.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Iod {
@@ -70,7 +70,7 @@ pub struct Iod {
     pub kind: u32,
     /// Bytes of a record.
     pub size: u64,
-    /// Conditions on this akey.
+    /// Conditional flags of this akey.
     pub flags: u64,
     /// Entries in `recxs`.
     pub nr: u32,
@@ -81,15 +81,15 @@ pub struct Iod {
 /// `DAOS_IOMF_DETAIL`.
 pub const IOMF_DETAIL: u32 = 1;
 
-/// `daos_iom_t`: what a fetch found.
+/// `daos_iom_t`: the ranges that a fetch found.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Iom {
-    /// As in the [`Iod`].
+    /// As in [`Iod`].
     pub kind: u32,
     /// Entries in `recxs`.
     pub nr: u32,
-    /// Ranges found.
+    /// Number of ranges found.
     pub nr_out: u32,
     /// [`IOMF_DETAIL`] or 0.
     pub flags: u32,
@@ -113,17 +113,17 @@ pub struct KeyDesc {
     pub val_type: u32,
 }
 
-/// `daos_anchor_t`: where a listing stands.
+/// `daos_anchor_t`: the position of a listing.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Anchor {
-    /// 0 at the beginning, 3 at the end.
+    /// 0 at the start, 3 at the end.
     pub kind: u16,
     /// The shard.
     pub shard: u16,
-    /// The library's own.
+    /// Private to the library.
     pub flags: u32,
-    /// The library's own.
+    /// Private to the library.
     pub sub_anchors: u64,
     /// The position.
     pub buf: [u8; 104],

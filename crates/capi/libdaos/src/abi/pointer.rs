@@ -1,12 +1,11 @@
-//! Pointers that come from C callers, and the only places where they are followed.
+//! Pointers from C callers. They are dereferenced only here.
 use crate::code::{Code, Result};
 use std::ffi::{CStr, c_char, c_void};
 
-/// A pointer argument of a C function: null, or good for what the C headers say of that argument
-/// until the call (or the event it was given) has ended. The caller vouches for that, which is
-/// why following one is not unsafe here; only C, [`Ptr::new`] and the words of structures that C
-/// filled make one. So it must not be made of a number: a structure whose word is an address is as
-/// much of an unsafe promise as [`Ptr::new`].
+/// A pointer argument of a C function: null, or valid as the C headers demand of that argument until the call, or
+/// the event it was given, completes. The caller guarantees this, so dereferencing one is safe here. Only C code,
+/// [`Ptr::new`] and pointer fields of structures that C filled in create one. Never create one from an integer: a
+/// structure with an integer field that holds an address needs an unsafe constructor like [`Ptr::new`].
 #[repr(transparent)]
 pub struct Ptr<T>(*mut T);
 
@@ -24,39 +23,39 @@ impl<T> Clone for Ptr<T> {
 
 impl<T> Copy for Ptr<T> {}
 
-// SAFETY: the headers oblige callers to leave arguments in place and alone until the call or its
-// event has ended, whichever thread does the work.
+// SAFETY: the headers oblige callers to keep arguments valid and unchanged until the call or its event completes,
+// whichever thread does the work.
 unsafe impl<T> Send for Ptr<T> {}
 
 impl<T> Ptr<T> {
-    /// No pointer.
+    /// A null pointer.
     #[must_use]
     pub const fn null() -> Self {
         Self(std::ptr::null_mut())
     }
 
-    /// A pointer to hand to the C functions from Rust.
+    /// A pointer for calling the C functions from Rust.
     ///
     /// # Safety
-    /// It must be null, or good for what the C headers say of the argument it is used for.
+    /// It must be null, or valid as the C headers demand of the argument it is used for.
     #[must_use]
     pub const unsafe fn new(pointer: *mut T) -> Self {
         Self(pointer)
     }
 
-    /// The pointer itself.
+    /// The raw pointer.
     #[must_use]
     pub fn raw(self) -> *mut T {
         self.0
     }
 
-    /// True for no pointer.
+    /// True for a null pointer.
     #[must_use]
     pub fn is_null(self) -> bool {
         self.0.is_null()
     }
 
-    /// Refuses no pointer.
+    /// Fails for a null pointer.
     ///
     /// # Errors
     /// [`Code::INVAL`].
@@ -64,7 +63,7 @@ impl<T> Ptr<T> {
         if self.is_null() { Err(Code::INVAL) } else { Ok(self) }
     }
 
-    /// The entry `index` places on. There is none after no pointer.
+    /// A pointer to the entry at `index`; a null pointer stays null.
     #[must_use]
     pub fn at(self, index: usize) -> Self {
         match self.is_null() {
@@ -73,38 +72,38 @@ impl<T> Ptr<T> {
         }
     }
 
-    /// As a pointer to something else.
+    /// Converts it to a pointer of another type.
     #[must_use]
     pub fn cast<U>(self) -> Ptr<U> {
         Ptr(self.0.cast())
     }
 
-    /// Writes a result, where the caller wants it.
+    /// Writes a result; does nothing for a null pointer.
     pub fn set(self, value: T) {
         if !self.is_null() {
-            // SAFETY: the caller vouches for a pointer that is not null.
+            // SAFETY: the pointer is not null, and the caller guarantees that it is valid.
             unsafe { self.0.write_unaligned(value) }
         }
     }
 }
 
 impl<T: Copy> Ptr<T> {
-    /// What it points at.
+    /// The value it points to.
     ///
     /// # Errors
-    /// [`Code::INVAL`] for no pointer.
+    /// [`Code::INVAL`] for a null pointer.
     pub fn get(self) -> Result<T> {
         if self.is_null() {
             return Err(Code::INVAL);
         }
-        // SAFETY: the caller vouches for a pointer that is not null.
+        // SAFETY: the pointer is not null, and the caller guarantees that it is valid.
         Ok(unsafe { self.0.read_unaligned() })
     }
 
-    /// The `count` entries it points at.
+    /// The `count` entries it points to.
     ///
     /// # Errors
-    /// [`Code::INVAL`] for no pointer with a count, and for counts no memory holds.
+    /// [`Code::INVAL`] for a null pointer unless `count` is 0, and for a `count` beyond any memory.
     pub fn list(self, count: usize) -> Result<Vec<T>> {
         self.bounded(count)?;
         (0..count).map(|index| self.at(index).get()).collect()
@@ -122,25 +121,25 @@ impl<T: Copy> Ptr<T> {
 }
 
 impl Bytes {
-    /// `len` bytes to read, good for as long as the pointer is.
+    /// `len` bytes to read, valid as long as the pointer is.
     ///
     /// # Errors
-    /// [`Code::INVAL`] for no pointer with a length, and for lengths no memory has.
+    /// [`Code::INVAL`] for a null pointer unless `len` is 0, and for a `len` beyond any memory.
     pub fn read<'a>(self, len: u64) -> Result<&'a [u8]> {
         let len = usize::try_from(len).map_err(|_| Code::INVAL)?;
         let bytes = self.cast::<u8>();
         bytes.bounded(len)?;
         match len {
             0 => Ok(&[]),
-            // SAFETY: the caller vouches for `len` bytes that nobody changes; it is not null.
+            // SAFETY: it is not null, and the caller guarantees `len` bytes that do not change.
             _ => Ok(unsafe { std::slice::from_raw_parts(bytes.0, len) }),
         }
     }
 
-    /// `len` bytes to read, where that is no more than anything of this sort may have: nobody vouches for more.
+    /// `len` bytes to read, but at most `max`: the caller cannot mean more.
     ///
     /// # Errors
-    /// `too_long` for more than `max`; else as [`Bytes::read`].
+    /// `too_long` if `len` exceeds `max`; otherwise as [`Bytes::read`].
     pub fn read_at_most<'a>(self, len: u64, max: u64, too_long: Code) -> Result<&'a [u8]> {
         match len > max && isize::try_from(len).is_ok() {
             true => Err(too_long),
@@ -148,7 +147,7 @@ impl Bytes {
         }
     }
 
-    /// `len` bytes to write, good for as long as the pointer is.
+    /// `len` bytes to write, valid as long as the pointer is.
     ///
     /// # Errors
     /// As [`Bytes::read`].
@@ -158,28 +157,28 @@ impl Bytes {
         bytes.bounded(len)?;
         match len {
             0 => Ok(&mut []),
-            // SAFETY: the caller vouches for `len` bytes that are for this call alone.
+            // SAFETY: it is not null, and the caller guarantees `len` bytes that nothing else accesses.
             _ => Ok(unsafe { std::slice::from_raw_parts_mut(bytes.0, len) }),
         }
     }
 }
 
-/// Longest string that is taken. No name or key of the interface comes near.
+/// Longest string that is accepted, far longer than any name or key.
 const STRING_MAX: usize = 1 << 20;
 
 impl Str {
-    /// The bytes before the NUL, good for as long as the pointer is.
+    /// The bytes before the NUL, valid as long as the pointer is.
     ///
     /// # Errors
-    /// [`Code::INVAL`] for no pointer, and for what is longer than any name or key.
+    /// [`Code::INVAL`] for a null pointer, and for strings that are longer than any name or key.
     pub fn bytes<'a>(self) -> Result<&'a [u8]> {
         self.needed()?;
-        // SAFETY: the caller vouches for a string that ends in NUL.
+        // SAFETY: the caller guarantees a string that ends in NUL.
         let bytes = unsafe { CStr::from_ptr(self.0) }.to_bytes();
         if bytes.len() <= STRING_MAX { Ok(bytes) } else { Err(Code::INVAL) }
     }
 
-    /// The string, where it is UTF-8.
+    /// The string as UTF-8.
     ///
     /// # Errors
     /// [`Code::INVAL`].
@@ -193,11 +192,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_comes_after_no_pointer() {
+    fn offsets_from_a_null_pointer_stay_null() {
         assert_eq!(Ptr::<u64>::null().at(3).get(), Err(Code::INVAL));
         assert!(Bytes::null().cast::<u8>().at(usize::MAX).is_null());
         let mut words = [1u64, 2, 3];
-        // SAFETY: it is good for three words.
+        // SAFETY: the array has three words.
         let first = unsafe { Ptr::new(words.as_mut_ptr()) };
         assert_eq!(first.at(2).get(), Ok(3));
     }

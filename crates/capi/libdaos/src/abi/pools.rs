@@ -1,17 +1,17 @@
-//! What is told about pools and containers.
+//! Information about pools and containers.
 use super::Ptr;
 use std::ffi::{c_char, c_void};
 
 /// `uuid_t`.
 pub type UuidBytes = [u8; 16];
 
-/// `struct daos_space`: bytes by kind of storage, the index of memory kind first.
+/// `struct daos_space`: bytes by kind of storage; entry 0 is memory.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Space {
-    /// Bytes there are.
+    /// Total bytes.
     pub total: [u64; 2],
-    /// Bytes free.
+    /// Free bytes.
     pub free: [u64; 2],
 }
 
@@ -19,17 +19,17 @@ pub struct Space {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PoolSpace {
-    /// Of all targets.
+    /// Space of all targets together.
     pub space: Space,
-    /// Free on the fullest target.
+    /// Free bytes of the fullest target.
     pub free_min: [u64; 2],
-    /// Free on the emptiest target.
+    /// Free bytes of the emptiest target.
     pub free_max: [u64; 2],
-    /// Free on average.
+    /// Mean of the free bytes of a target.
     pub free_mean: [u64; 2],
-    /// Targets.
+    /// Number of targets.
     pub ntargets: u32,
-    /// Nothing.
+    /// Unused.
     pub padding: u32,
 }
 
@@ -39,23 +39,23 @@ pub struct PoolSpace {
 pub struct RebuildStatus {
     /// Version of the pool map.
     pub version: u32,
-    /// Seconds it took.
+    /// Duration in seconds.
     pub seconds: u32,
-    /// Its error.
+    /// Error of the rebuild.
     pub errno: i32,
-    /// 1 for none started, 2 for completed.
+    /// 1 for not started, 2 for completed.
     pub state: i32,
     /// Version of container layouts.
     pub max_supported_layout_ver: u16,
     /// Flags.
     pub flags: u8,
-    /// Nothing.
+    /// Unused.
     pub reserved: u8,
-    /// The rank that failed it.
+    /// The rank on which the rebuild failed.
     pub fail_rank: i32,
-    /// Objects to look at.
+    /// Objects to rebuild.
     pub toberb_obj_nr: u64,
-    /// Objects done.
+    /// Objects rebuilt.
     pub obj_nr: u64,
     /// Records moved.
     pub rec_nr: u64,
@@ -67,23 +67,23 @@ pub struct RebuildStatus {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PoolInfo {
-    /// Its id.
+    /// UUID.
     pub uuid: UuidBytes,
-    /// Targets.
+    /// Number of targets.
     pub ntargets: u32,
-    /// Nodes.
+    /// Number of nodes.
     pub nnodes: u32,
-    /// Targets out of service.
+    /// Number of targets that are out of service.
     pub ndisabled: u32,
     /// Version of the pool map.
     pub map_ver: u32,
-    /// The rank that leads.
+    /// The rank of the leader.
     pub leader: u32,
-    /// In: what to tell.
+    /// In: which information the caller wants.
     pub bits: u64,
     /// Space.
     pub space: PoolSpace,
-    /// Rebuild.
+    /// Status of the rebuild.
     pub rebuild_st: RebuildStatus,
 }
 
@@ -91,11 +91,11 @@ pub struct PoolInfo {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TargetInfo {
-    /// Nothing.
+    /// Unused.
     pub padding: u32,
     /// State, 4 for in service.
     pub state: u32,
-    /// Nothing.
+    /// Unused.
     pub perf: i32,
     /// Space.
     pub space: Space,
@@ -105,17 +105,17 @@ pub struct TargetInfo {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ContInfo {
-    /// Its id.
+    /// UUID.
     pub uuid: UuidBytes,
     /// Epoch of the latest snapshot.
     pub lsnapshot: u64,
-    /// Open handles.
+    /// Number of open handles.
     pub nhandles: u32,
-    /// Snapshots.
+    /// Number of snapshots.
     pub nsnapshots: u32,
-    /// When it was last opened.
+    /// Epoch of the last open.
     pub md_otime: u64,
-    /// When its metadata last changed.
+    /// Epoch of the last change of metadata.
     pub md_mtime: u64,
 }
 
@@ -123,9 +123,9 @@ pub struct ContInfo {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct PoolContInfo {
-    /// Its id.
+    /// UUID.
     pub uuid: UuidBytes,
-    /// Its label.
+    /// Label.
     pub label: [c_char; 128],
 }
 
@@ -135,9 +135,9 @@ pub struct PoolContInfo {
 pub struct PoolContInfo2 {
     /// Id and label.
     pub id: PoolContInfo,
-    /// What a query tells.
+    /// The result of a query.
     pub cinfo: ContInfo,
-    /// Nothing.
+    /// Unused.
     pub reserved: [Ptr<c_void>; 2],
 }
 
@@ -147,9 +147,9 @@ pub struct PoolContInfo2 {
 pub struct FilterPart {
     /// The comparison.
     pub func: u32,
-    /// What is compared.
+    /// The quantity to compare.
     pub key: u32,
-    /// What it is compared with.
+    /// The value to compare it with.
     pub value: u64,
 }
 
@@ -157,7 +157,7 @@ pub struct FilterPart {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Filter {
-    /// How the parts go together.
+    /// How the results of the parts are combined.
     pub combine: u32,
     /// Entries in `parts`.
     pub nparts: u32,

@@ -9,14 +9,14 @@ pub struct PropEntry {
     pub kind: u32,
     /// `DAOS_PROP_ENTRY_*`.
     pub flags: u16,
-    /// Nothing.
+    /// Unused.
     pub reserved: u16,
     /// The value.
     pub value: PropValue,
 }
 
-/// The value of a property: a number, or a pointer kept as one. As with [`Ptr`], following it is not unsafe, because making it
-/// of a number is.
+/// The value of a property: a number, or a pointer stored as one. As with [`Ptr`], dereferencing it is safe because
+/// creating it from a number is unsafe.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PropValue(u64);
@@ -25,9 +25,8 @@ impl PropValue {
     /// A value given as a number.
     ///
     /// # Safety
-    /// For properties that are no numbers it must be zero, or an address that is good for what the C headers say of the
+    /// For properties that are not numbers it must be zero, or an address that is valid as the C headers demand of the
     /// property.
-    #[must_use]
     pub const unsafe fn new(value: u64) -> Self {
         Self(value)
     }
@@ -47,7 +46,7 @@ impl PropValue {
     /// The value as a pointer.
     #[must_use]
     pub fn pointer<T>(self) -> Ptr<T> {
-        // SAFETY: whoever made it of a number vouched for that.
+        // SAFETY: the caller of `new` guaranteed that the pointer is valid.
         unsafe { Ptr::new(self.0 as *mut _) }
     }
 }
@@ -62,9 +61,9 @@ impl<T> From<Ptr<T>> for PropValue {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Prop {
-    /// Entries.
+    /// Number of entries.
     pub nr: u32,
-    /// Nothing.
+    /// Unused.
     pub reserved: u32,
     /// The entries.
     pub entries: Ptr<PropEntry>,
@@ -76,7 +75,7 @@ pub struct Prop {
 pub struct ByteVal {
     /// The bytes.
     pub data: Bytes,
-    /// How many.
+    /// Number of bytes.
     pub len: usize,
 }
 
@@ -84,6 +83,6 @@ pub struct ByteVal {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Roots {
-    /// The objects.
+    /// The ids of the objects.
     pub oids: [ObjId; 4],
 }

@@ -1,5 +1,4 @@
-//! Users and groups where Miri interprets the library, which cannot ask the system: there is one user, of a group of
-//! the same name and number.
+//! Users and groups under Miri, which cannot query the system: one user, and one group of the same name and number.
 use crate::code::{Code, Result};
 
 const ID: libc::uid_t = 0;

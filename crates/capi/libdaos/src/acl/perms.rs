@@ -1,22 +1,25 @@
-//! What a user may do, by a list, an owner and an owner group.
-use super::fields::{Ace, Kind, checked, unpack};
-use super::{accounts, principal, pure};
+//! Permissions of a user, according to a list, an owner and an owner group.
+use super::accounts;
+use super::ace::Ace;
+use super::list::{checked, unpack};
+use super::principal::{self, Kind};
 use crate::abi::{Prop, Ptr};
 use crate::code::{Code, Result};
-use crate::property::{list, table};
+use crate::edge;
+use crate::property::{self, table};
 use std::ffi::c_int;
 
-/// What the owner of a container may always do: read and change its list.
+/// Permissions the owner of a container always has: read and change its list.
 const OWNER_PERMS: u64 = 0x0c0;
 const GROUPS_MAX: usize = 1 << 16;
 
-/// A user with all groups, as principals.
-pub(crate) struct Who {
+/// A user and the user's groups, as principals.
+pub(crate) struct Credentials {
     user: String,
     groups: Vec<String>,
 }
 
-impl Who {
+impl Credentials {
     /// The user of this process.
     pub(crate) fn current() -> Self {
         let groups = accounts::effective_groups().into_iter().map(principal::of_group).collect();
@@ -24,7 +27,7 @@ impl Who {
     }
 }
 
-/// What decides.
+/// The inputs of an access decision.
 pub(crate) struct Rules {
     pub(crate) aces: Vec<Ace>,
     pub(crate) owner: String,
@@ -34,7 +37,7 @@ pub(crate) struct Rules {
 impl Rules {
     fn read(prop: Ptr<Prop>, acl: u32, owner: u32, group: u32) -> Result<Self> {
         let entry = |kind| {
-            let found = list::daos_prop_entry_get(prop, kind);
+            let found = property::daos_prop_entry_get(prop, kind);
             found.get().map_err(|_| Code::INVAL)
         };
         Ok(Self {
@@ -48,39 +51,39 @@ impl Rules {
         self.aces.iter().find(|ace| ace.is(kind, name)).map(Ace::allowed)
     }
 
-    pub(crate) fn is_owner(&self, who: &Who) -> bool {
-        who.user == self.owner
+    pub(crate) fn is_owner(&self, credentials: &Credentials) -> bool {
+        credentials.user == self.owner
     }
 
-    /// The most particular entry counts: owner, user, all groups together, everyone.
-    pub(crate) fn perms(&self, who: &Who) -> u64 {
-        let owner = self.is_owner(who).then(|| self.find(Kind::Owner, "")).flatten();
-        let user = || self.find(Kind::User, &who.user);
+    /// The permissions of a user. The most specific entry applies: owner, user, all groups together, everyone.
+    pub(crate) fn perms(&self, credentials: &Credentials) -> u64 {
+        let owner = self.is_owner(credentials).then(|| self.find(Kind::Owner, "")).flatten();
+        let user = || self.find(Kind::User, &credentials.user);
         let everyone = || self.find(Kind::Everyone, "");
-        owner.or_else(user).or_else(|| self.group_perms(who)).or_else(everyone).unwrap_or(0)
+        owner.or_else(user).or_else(|| self.group_perms(credentials)).or_else(everyone).unwrap_or(0)
     }
 
-    fn group_perms(&self, who: &Who) -> Option<u64> {
-        let named = who.groups.iter().filter_map(|group| self.find(Kind::Group, group));
-        let in_owners = who.groups.contains(&self.group);
+    fn group_perms(&self, credentials: &Credentials) -> Option<u64> {
+        let named = credentials.groups.iter().filter_map(|group| self.find(Kind::Group, group));
+        let in_owners = credentials.groups.contains(&self.group);
         let owners = in_owners.then(|| self.find(Kind::OwnerGroup, "")).flatten();
         named.chain(owners).reduce(|all, perms| all | perms)
     }
 }
 
-fn who(uid: libc::uid_t, gids: Ptr<libc::gid_t>, count: usize) -> Result<Who> {
+fn credentials_of(uid: libc::uid_t, gids: Ptr<libc::gid_t>, count: usize) -> Result<Credentials> {
     if count > GROUPS_MAX {
         return Err(Code::INVAL);
     }
     let principal = |name: String| principal::of_name(&name);
     let group = |gid| accounts::group_name(gid).map(principal);
-    Ok(Who {
+    Ok(Credentials {
         user: accounts::user_name(uid).map(principal)?,
         groups: gids.list(count)?.into_iter().map(group).collect::<Result<_>>()?,
     })
 }
 
-/// What a user may do with a pool.
+/// Returns the permissions of a user for a pool.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_pool_get_perms(
     prop: Ptr<Prop>,
@@ -89,15 +92,15 @@ pub extern "C" fn daos_pool_get_perms(
     count: usize,
     perms: Ptr<u64>,
 ) -> c_int {
-    pure(|| {
+    edge::always(|| {
         perms.needed()?;
         let rules = Rules::read(prop, table::PO_ACL, table::PO_OWNER, table::PO_OWNER_GROUP)?;
-        perms.set(rules.perms(&who(uid, gids, count)?));
+        perms.set(rules.perms(&credentials_of(uid, gids, count)?));
         Ok(())
     })
 }
 
-/// What a user may do with a container.
+/// Returns the permissions of a user for a container.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_cont_get_perms(
     prop: Ptr<Prop>,
@@ -106,12 +109,12 @@ pub extern "C" fn daos_cont_get_perms(
     count: usize,
     perms: Ptr<u64>,
 ) -> c_int {
-    pure(|| {
+    edge::always(|| {
         perms.needed()?;
         let rules = Rules::read(prop, table::CO_ACL, table::CO_OWNER, table::CO_OWNER_GROUP)?;
-        let who = who(uid, gids, count)?;
-        let always = if rules.is_owner(&who) { OWNER_PERMS } else { 0 };
-        perms.set(rules.perms(&who) | always);
+        let credentials = credentials_of(uid, gids, count)?;
+        let always = if rules.is_owner(&credentials) { OWNER_PERMS } else { 0 };
+        perms.set(rules.perms(&credentials) | always);
         Ok(())
     })
 }

@@ -1,22 +1,21 @@
-//! Properties of a container, kept with it as metadata.
-use super::times::Time;
+//! Properties of a container, stored with it as metadata.
+use super::Time;
 use crate::abi::{Prop, PropEntry, Ptr, Roots};
 use crate::acl;
 use crate::code::{Code, Result};
 use crate::handles::OpenContainer;
-use crate::property::list;
 use crate::property::table::{self, CONTAINER, Change, Property, Sort};
-use crate::property::value::Value;
+use crate::property::{self, Value};
 use esker::Container;
 use esker::backend::NewContainer;
 use esker::types::{Checksum, Uuid};
 
-/// The client keeps properties under this prefix; a new container gets them whole.
+/// Prefix under which the client stores properties. Metadata of a new container needs the full name.
 pub(super) const PREFIX: &str = "prop:";
-/// `DAOS_PROP_CO_CLEAR`, in its place in a status.
+/// `DAOS_PROP_CO_CLEAR`, shifted as in a status.
 const CLEAR: u64 = 1 << 48;
 
-/// What a container is created with.
+/// The properties of a container to create.
 #[derive(Default)]
 pub(crate) struct Wanted {
     pub(crate) label: Option<String>,
@@ -27,7 +26,7 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    /// Reads a list; no list is an empty one.
+    /// Reads a list of properties; a null pointer is an empty list.
     pub(crate) fn read(prop: Ptr<Prop>) -> Result<Self> {
         let mut wanted = Self::default();
         for (id, mine) in [(table::CO_OWNER, owner()), (table::CO_OWNER_GROUP, owner_group())] {
@@ -42,7 +41,7 @@ impl Wanted {
         Ok(wanted)
     }
 
-    /// Adds a property to be kept.
+    /// Adds a property to store.
     pub(crate) fn set(&mut self, id: u32, value: &Value) -> Result<()> {
         let name = format!("{PREFIX}{}", by_id(id)?.name);
         self.metadata.retain(|(known, _)| *known != name);
@@ -50,12 +49,13 @@ impl Wanted {
         Ok(())
     }
 
-    /// The metadata of the container to be made.
-    pub(crate) fn pairs(&self) -> Vec<(&str, &[u8])> {
+    /// The metadata of the container to create.
+    pub(crate) fn metadata(&self) -> Vec<(&str, &[u8])> {
         self.metadata.iter().map(|(name, value)| (name.as_str(), value.as_slice())).collect()
     }
 
-    /// The container to be made, with [`Wanted::pairs`]. A label given beside the list overrides the one in it.
+    /// The container to create, with the result of [`Wanted::metadata`]. `label` takes precedence over a label in the
+    /// list.
     pub(crate) fn describe<'a>(
         &'a self,
         label: Option<&'a str>,
@@ -83,7 +83,7 @@ impl Wanted {
     }
 }
 
-/// The properties of a list, with what each is.
+/// The properties of a list and their values.
 fn read(prop: Ptr<Prop>) -> Result<Vec<(&'static Property, Value)>> {
     if prop.is_null() {
         return Ok(Vec::new());
@@ -93,10 +93,10 @@ fn read(prop: Ptr<Prop>) -> Result<Vec<(&'static Property, Value)>> {
         let property = property.ok_or(Code::INVAL)?;
         Ok((property, Value::read(property, entry)?))
     };
-    list::entries(prop)?.into_iter().map(|at| read(at.get()?)).collect()
+    property::entries(prop)?.into_iter().map(|at| read(at.get()?)).collect()
 }
 
-/// Checksums of DAOS that there are here: none, CRC-32C, CRC-64.
+/// The checksum of a DAOS number. Esker has none, CRC-32C and CRC-64.
 fn checksum(number: u64) -> Result<Checksum> {
     match number {
         0 => Ok(Checksum::Off),
@@ -114,14 +114,14 @@ fn checksum_number(checksum: Checksum) -> u64 {
     }
 }
 
-/// What would be a promise that is not kept: compression, encryption, deduplication. A redundancy factor
-/// says how many domains may fail, and here there is one.
+/// Compression, encryption and deduplication are refused, because Esker does not perform them. A redundancy factor is
+/// accepted: it counts fault domains that may fail, and Esker has one.
 fn is_refused(id: u32, number: u64) -> bool {
-    let unkept = [table::CO_COMPRESS, table::CO_ENCRYPT, table::CO_DEDUP];
-    unkept.contains(&id) && number != 0
+    let unsupported = [table::CO_COMPRESS, table::CO_ENCRYPT, table::CO_DEDUP];
+    unsupported.contains(&id) && number != 0
 }
 
-/// Most snapshots the container may have; 0 for any number.
+/// Maximum number of snapshots of the container; 0 means no limit.
 pub(crate) async fn snapshots_max(container: &Container) -> Result<u64> {
     match get(container, by_id(table::CO_SNAPSHOT_MAX)?).await? {
         Value::Number(most) => Ok(most),
@@ -133,7 +133,7 @@ pub(super) fn by_id(id: u32) -> Result<&'static Property> {
     CONTAINER.iter().find(|property| property.id == id).ok_or(Code::INVAL)
 }
 
-/// The value of a property, set or not.
+/// The value of a property, or its default.
 pub(crate) async fn get(container: &Container, property: &Property) -> Result<Value> {
     match property.id {
         table::CO_LABEL => Ok(Value::Text(container.query().await?.label)),
@@ -147,13 +147,13 @@ pub(crate) async fn get(container: &Container, property: &Property) -> Result<Va
     }
 }
 
-/// The value of a property, for who may see it.
+/// The value of a property, if the user may read it.
 pub(crate) async fn show(open: &OpenContainer, property: &Property) -> Result<Value> {
-    open.rights.to_get(property)?;
+    open.rights.require_get(property)?;
     get(&open.container, property).await
 }
 
-/// What a property is where nobody set it.
+/// The default value of a property.
 pub(crate) fn default(property: &Property) -> Result<Value> {
     Ok(match (property.id, property.sort) {
         (_, Sort::Number) => Value::Number(property.default),
@@ -165,7 +165,7 @@ pub(crate) fn default(property: &Property) -> Result<Value> {
     })
 }
 
-/// The user of this process: pools are their owner's unless they are told otherwise.
+/// The user of this process. Pools belong to their user unless told otherwise.
 fn owner() -> String {
     acl::principal::of_user(acl::accounts::effective_user())
 }
@@ -174,18 +174,18 @@ fn owner_group() -> String {
     acl::principal::of_group(acl::accounts::effective_groups()[0])
 }
 
-/// The owner may do everything, the owner's group read and write.
+/// By default the owner may do everything, the owner group may read and write.
 fn default_acl(id: u32) -> Result<Vec<u8>> {
     let texts = match id {
         table::PO_ACL => ["A::OWNER@:rw", "A:G:GROUP@:rw"],
         _ => ["A::OWNER@:rwdtTaAo", "A:G:GROUP@:rwtT"],
     };
-    acl::pack(texts.into_iter().map(acl::text::read).collect::<Result<_>>()?)
+    acl::pack(texts.into_iter().map(acl::ace::parse).collect::<Result<_>>()?)
 }
 
-/// The entries of a list to be filled, with the property that each asks for. An empty list asks for all properties; no
-/// list asks for none.
-pub(crate) fn asked(
+/// The entries of a list, each with the property it requests. An empty list requests all properties, a null pointer
+/// none.
+pub(crate) fn requested(
     prop: Ptr<Prop>,
     known: &'static [Property],
 ) -> Result<Vec<(Ptr<PropEntry>, &'static Property)>> {
@@ -193,17 +193,17 @@ pub(crate) fn asked(
         return Ok(Vec::new());
     }
     if prop.get()?.nr == 0 {
-        ask_for_all(prop, known)?;
+        request_all(prop, known)?;
     }
     let property = |at: Ptr<PropEntry>| {
         let kind = at.get()?.kind;
         let property = known.iter().find(|property| property.id == kind).ok_or(Code::INVAL)?;
         Ok((at, property))
     };
-    list::entries(prop)?.into_iter().map(property).collect()
+    property::entries(prop)?.into_iter().map(property).collect()
 }
 
-fn ask_for_all(prop: Ptr<Prop>, known: &[Property]) -> Result<()> {
+fn request_all(prop: Ptr<Prop>, known: &[Property]) -> Result<()> {
     let ids: Vec<_> = known
         .iter()
         .map(|property| PropEntry { kind: property.id, ..Default::default() })
@@ -213,14 +213,14 @@ fn ask_for_all(prop: Ptr<Prop>, known: &[Property]) -> Result<()> {
     Ok(())
 }
 
-/// Changes properties, all or none but for the label, which comes first.
+/// Changes properties, all or none; only the label, which comes first, changes separately.
 pub(crate) async fn set(open: &OpenContainer, prop: Ptr<Prop>) -> Result<()> {
     prop.needed()?;
     let wanted = read(prop)?;
     if wanted.is_empty() || wanted.iter().any(|(property, _)| property.change != Change::Always) {
         return Err(if wanted.is_empty() { Code::INVAL } else { Code::NO_PERM });
     }
-    wanted.iter().try_for_each(|(property, _)| open.rights.to_set(property.id))?;
+    wanted.iter().try_for_each(|(property, _)| open.rights.require_set(property.id))?;
     let mut kept = Vec::new();
     for (property, value) in &wanted {
         match (property.id, value) {
@@ -231,10 +231,10 @@ pub(crate) async fn set(open: &OpenContainer, prop: Ptr<Prop>) -> Result<()> {
             (_, value) => kept.push((property.name, value.to_bytes())),
         }
     }
-    keep(open, &kept).await
+    store(open, &kept).await
 }
 
-/// A container that has the label keeps it.
+/// Renames a container, unless it has this label already.
 async fn rename(container: &Container, label: &str) -> Result<()> {
     match container.query().await?.label == label {
         true => Ok(()),
@@ -242,13 +242,13 @@ async fn rename(container: &Container, label: &str) -> Result<()> {
     }
 }
 
-/// A status that is cleared is healthy.
+/// The status to store; clearing it makes the container healthy.
 fn health(status: u64) -> Result<Vec<u8>> {
     let status = if status & CLEAR == 0 { status } else { 0 };
     Ok(status.to_le_bytes().to_vec())
 }
 
-async fn keep(open: &OpenContainer, kept: &[(&str, Vec<u8>)]) -> Result<()> {
+async fn store(open: &OpenContainer, kept: &[(&str, Vec<u8>)]) -> Result<()> {
     let changes: Vec<_> =
         kept.iter().map(|(name, value)| (*name, Some(value.as_slice()))).collect();
     if !changes.is_empty() {
@@ -260,8 +260,8 @@ async fn keep(open: &OpenContainer, kept: &[(&str, Vec<u8>)]) -> Result<()> {
 
 /// Sets one property to a value of any sort.
 pub(crate) async fn set_one(open: &OpenContainer, id: u32, value: &Value) -> Result<()> {
-    open.rights.to_set(id)?;
-    keep(open, &[(by_id(id)?.name, value.to_bytes())]).await
+    open.rights.require_set(id)?;
+    store(open, &[(by_id(id)?.name, value.to_bytes())]).await
 }
 
 /// The entries of the access control list.
@@ -272,7 +272,7 @@ pub(crate) async fn acl_of(container: &Container) -> Result<Vec<acl::Ace>> {
     }
 }
 
-/// Calls a container healthy.
+/// Sets the status of a container to healthy.
 pub(crate) async fn clear_status(open: &OpenContainer) -> Result<()> {
     set_one(open, table::CO_STATUS, &Value::Number(0)).await
 }

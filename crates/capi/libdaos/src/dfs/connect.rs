@@ -3,7 +3,7 @@ use super::create;
 use super::mount::{self, How, are_users, give};
 use crate::abi::{Dfs, DfsAttr, Event, Ptr, Str};
 use crate::code::Code;
-use crate::container::rights;
+use crate::container::access;
 use crate::errno::{self, Errno, Result};
 use crate::event;
 use crate::handles::{self, Entry, OpenPool, kind};
@@ -30,7 +30,7 @@ impl<'a> ContainerName<'a> {
         make: impl FnOnce(&Pool) -> Result<()>,
     ) -> Result<Ptr<Dfs>> {
         let pool = OpenPool::new(Pool::connect(self.pool, mount::mode(how.flags))?, self.pool);
-        let open = || rights::open(&pool, self.container, mount::mode(how.flags)).wait();
+        let open = || access::open(&pool, self.container, mount::mode(how.flags)).wait();
         let open = match open() {
             Err(Code::NONEXIST) => {
                 make(&pool.pool)?;
@@ -38,7 +38,7 @@ impl<'a> ContainerName<'a> {
             }
             result => result?,
         };
-        open.rights.to_read_data()?;
+        open.rights.require_read()?;
         let container = open.container.clone();
         let poh = handles::open(Entry::Pool(pool))?;
         let coh = handles::open(Entry::Container(open));

@@ -85,7 +85,7 @@ pub(crate) fn make(pool: &Pool, label: Option<&str>, attr: Ptr<DfsAttr>) -> Resu
     let attr = if attr.is_null() { None } else { Some(attr.get()?) };
     let new = attr.as_ref().map_or_else(|| Ok(NewDfs::default()), described)?;
     let wanted = Wanted::read(attr.map_or(Ptr::null(), |attr| attr.props))?;
-    let metadata = wanted.pairs();
+    let metadata = wanted.metadata();
     Ok(::dfs::Dfs::create_container(pool, &wanted.describe(label, &metadata), &new)?)
 }
 

@@ -71,7 +71,7 @@ impl OpenFile {
             return Ok(*known);
         }
         let mode = if file.mode().write { READ_WRITE } else { READ };
-        let array = array::as_asked(file.array().clone(), mode);
+        let array = array::with_mode(file.array().clone(), mode);
         let made = handles::open(Entry::Array(OpenArray::new(array, mode)))?;
         let kept = *self.array.get_or_init(|| made);
         if kept != made {

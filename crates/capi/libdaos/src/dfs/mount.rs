@@ -1,10 +1,10 @@
 //! Beginning and ending mounts.
 use crate::abi::{Dfs, Handle, Ptr, Str};
-use crate::container::open::daos_cont_close;
+use crate::container::daos_cont_close;
 use crate::errno::{self, Errno, Result};
 use crate::handles::{self, Entry, kind};
 use crate::init::{daos_fini, daos_init};
-use crate::pool::connect::daos_pool_disconnect;
+use crate::pool::daos_pool_disconnect;
 use ::dfs::MountOptions;
 use esker::Container;
 use esker::types::Epoch;

@@ -1,53 +1,53 @@
-//! The table behind handles. Places are made in chunks, freed with the table only, and used again under a
-//! new generation. Nothing locks, so a fork at any moment leaves the table usable in the child.
+//! The table of handles. Slots are allocated in chunks, freed only with the table, and reused under a new generation.
+//! Nothing takes a lock, so the child of a fork can use the table at any moment.
 #[cfg(all(loom, test))]
 mod models;
 
-use super::sync::{AtomicPtr, AtomicU32, AtomicU64, UnsafeCell, fence};
 use crate::code::{Code, Result};
 use std::ops::Deref;
 use std::ptr;
 use std::sync::atomic::Ordering;
+use sync::{AtomicPtr, AtomicU32, AtomicU64, UnsafeCell, fence};
 
 const INDEX_SHIFT: u32 = 4;
-/// Bits of a cookie that are zero: for its owner to use.
+/// Bits of a cookie that are zero here; the caller may use them.
 pub(super) const SPARE_MASK: u64 = (1 << INDEX_SHIFT) - 1;
 const INDEX_MASK: u64 = 0x0fff_ffff;
 const GENERATION_SHIFT: u32 = 32;
 
-/// A model has few places, for loom looks at each.
+/// Slots in a chunk. Models have few, because loom checks each of them.
 const CHUNK: usize = if cfg!(all(loom, test)) { 2 } else { 256 };
-/// Handles that can be open at a time: a million.
+/// Chunks in a table: a million handles can be open at a time.
 const CHUNKS: usize = if cfg!(all(loom, test)) { 2 } else { 4096 };
 
-/// A state is a generation, whether the handle is open, and how many use it just now.
+/// The state of a slot consists of its generation, the flag "open" and the number of references.
 const OPEN: u64 = 1 << 31;
-const USERS: u64 = OPEN - 1;
+const REFERENCES: u64 = OPEN - 1;
 
-/// What is behind handles, each in a place of its own.
+/// A table of entries, one in each slot.
 pub(super) struct Table<E> {
     chunks: [AtomicPtr<Slot<E>>; CHUNKS],
-    /// Places made so far.
+    /// Slots allocated so far.
     made: AtomicU32,
-    /// The first free place plus one, below a tag that changes with every change.
+    /// The first free slot plus one, and a tag in the upper bits that every change increments.
     free: AtomicU64,
 }
 
-/// Threads that use different handles do not share a cache line.
+/// Aligned so that threads with different handles do not share a cache line.
 #[repr(align(64))]
 struct Slot<E> {
     state: AtomicU64,
-    /// The next free place, plus one.
+    /// The next free slot, plus one.
     next: AtomicU32,
     index: u32,
     entry: UnsafeCell<Option<E>>,
 }
 
-// SAFETY: the entry is written before the state says open and after it says that nobody uses it;
-// in between it is only read. Any thread may look at it, and the one that lets go of it last drops it.
+// SAFETY: the entry is written before the slot is marked open and after its last reference ended; in between it is
+// only read. Any thread may read it, and the one that releases the last reference drops it.
 unsafe impl<E: Send + Sync> Sync for Slot<E> {}
 
-// SAFETY: as for its slots, which it owns.
+// SAFETY: it owns its slots, to which the above applies.
 unsafe impl<E: Send + Sync> Sync for Table<E> {}
 
 impl<E> Slot<E> {
@@ -64,7 +64,7 @@ impl<E> Slot<E> {
         self.state.load(Ordering::Acquire) >> GENERATION_SHIFT
     }
 
-    /// Changes the state of an open place of this generation.
+    /// Changes the state if the slot is open and has this generation.
     fn change(&self, generation: u64, change: impl Fn(u64) -> u64) -> Result<()> {
         let mut state = self.state.load(Ordering::Acquire);
         loop {
@@ -80,10 +80,10 @@ impl<E> Slot<E> {
         }
     }
 
-    /// Gives up one use; true for the last one after the close, whose caller empties the place.
+    /// Releases a reference; true for the last one after the close. The caller then empties the slot.
     fn release(&self) -> bool {
         let before = self.state.fetch_sub(1, Ordering::Release);
-        let is_last = before & (OPEN | USERS) == 1;
+        let is_last = before & (OPEN | REFERENCES) == 1;
         if is_last {
             fence(Ordering::Acquire);
         }
@@ -111,17 +111,17 @@ impl<E> Table<E> {
         }
     }
 
-    /// The place at `index`, where there is one.
+    /// The slot at `index`, if it is allocated.
     fn slot(&self, index: usize) -> Option<&Slot<E>> {
         let chunk = self.chunks.get(index / CHUNK)?.load(Ordering::Acquire);
         if chunk.is_null() {
             return None;
         }
-        // SAFETY: chunks have CHUNK places and last as long as the table.
+        // SAFETY: chunks have CHUNK slots and live as long as the table.
         Some(unsafe { &*chunk.add(index % CHUNK) })
     }
 
-    /// The places made so far.
+    /// The slots allocated so far.
     fn slots(&self) -> impl Iterator<Item = &Slot<E>> {
         let made = self.made.load(Ordering::Acquire) as usize;
         (0..made).filter_map(|index| self.slot(index))
@@ -133,17 +133,17 @@ impl<E> Table<E> {
             return Some(());
         }
         let made: Box<[_]> =
-            (0..CHUNK).map(|place| Slot::<E>::new(number * CHUNK + place)).collect();
+            (0..CHUNK).map(|index| Slot::<E>::new(number * CHUNK + index)).collect();
         let first = Box::into_raw(made).cast::<Slot<E>>();
         let null = ptr::null_mut();
         if chunk.compare_exchange(null, first, Ordering::AcqRel, Ordering::Acquire).is_err() {
-            // SAFETY: another thread was first, so nobody else knows of this one.
+            // SAFETY: another thread was first, so no other thread has seen this one.
             unsafe { drop_chunk(first) };
         }
         Some(())
     }
 
-    fn make(&self) -> Option<&Slot<E>> {
+    fn allocate(&self) -> Option<&Slot<E>> {
         let most = (CHUNK * CHUNKS) as u32;
         let more = |made: u32| (made < most).then_some(made + 1);
         let made = self.made.fetch_update(Ordering::AcqRel, Ordering::Acquire, more);
@@ -178,22 +178,22 @@ impl<E> Table<E> {
 
     /// Opens a handle; returns its cookie.
     pub(super) fn insert(&self, entry: E) -> Result<u64> {
-        let slot = self.pop_free().or_else(|| self.make()).ok_or(Code::NOMEM)?;
-        // SAFETY: the place was free, so nobody else knows of it.
-        slot.entry.with_mut(|place| unsafe { *place = Some(entry) });
+        let slot = self.pop_free().or_else(|| self.allocate()).ok_or(Code::NOMEM)?;
+        // SAFETY: the slot was free, so nothing else accesses it.
+        slot.entry.with_mut(|cell| unsafe { *cell = Some(entry) });
         let state = slot.state.load(Ordering::Relaxed);
         slot.state.store(state | OPEN, Ordering::Release);
         Ok(state >> GENERATION_SHIFT << GENERATION_SHIFT | u64::from(slot.index) << INDEX_SHIFT)
     }
 
-    /// The entry of an open handle, which stays while it is held.
+    /// Takes a reference to the entry of an open handle.
     pub(super) fn hold(&self, cookie: u64) -> Result<Held<'_, E, E>> {
         let index = (cookie >> INDEX_SHIFT & INDEX_MASK) as usize;
         let slot = self.slot(index).ok_or(Code::NO_HDL)?;
         Held::new(self, slot, cookie >> GENERATION_SHIFT, |state| state + 1)
     }
 
-    /// What is open just now.
+    /// All entries that are open at the moment.
     pub(super) fn open_entries(&self) -> impl Iterator<Item = Held<'_, E, E>> {
         let hold = |slot| Held::new(self, slot, Slot::generation(slot), |state| state + 1).ok();
         self.slots().filter_map(hold)
@@ -206,12 +206,11 @@ impl<E> Table<E> {
         }
     }
 
-    /// Makes all handles unknown without ending what they stand for: in a child after a fork that is
-    /// still the parent's.
+    /// Invalidates all handles without dropping their entries: in a child after a fork these still belong to the parent.
     pub(super) fn forget_all(&self) {
         for slot in self.slots() {
-            if slot.state.load(Ordering::Acquire) & (OPEN | USERS) != 0 {
-                // SAFETY: the child has but one thread, and it is here.
+            if slot.state.load(Ordering::Acquire) & (OPEN | REFERENCES) != 0 {
+                // SAFETY: the child has a single thread, which runs this.
                 std::mem::forget(slot.entry.with_mut(|entry| unsafe { (*entry).take() }));
                 slot.begin_generation();
                 self.push_free(slot);
@@ -221,7 +220,7 @@ impl<E> Table<E> {
 
     #[cold]
     fn empty(&self, slot: &Slot<E>) {
-        // SAFETY: it is closed and this was the last use, so nobody else can get at the entry.
+        // SAFETY: the slot is closed and this was the last reference, so nothing else accesses the entry.
         drop(slot.entry.with_mut(|entry| unsafe { (*entry).take() }));
         slot.begin_generation();
         self.push_free(slot);
@@ -231,26 +230,26 @@ impl<E> Table<E> {
 impl<E> Drop for Table<E> {
     fn drop(&mut self) {
         let chunks = self.chunks.iter().map(|chunk| chunk.load(Ordering::Acquire));
-        // SAFETY: nobody can hold anything of a table that is dropped.
+        // SAFETY: the table is being dropped, so it has no references.
         chunks.filter(|chunk| !chunk.is_null()).for_each(|chunk| unsafe { drop_chunk(chunk) });
     }
 }
 
 /// # Safety
-/// It must be the first of a chunk, which nobody uses after.
+/// `first` must be the first slot of a chunk that is not used afterwards.
 unsafe fn drop_chunk<E>(first: *mut Slot<E>) {
-    // SAFETY: chunks are made as boxes of so many places.
+    // SAFETY: chunks are allocated as boxed slices of CHUNK slots.
     drop(unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(first, CHUNK)) });
 }
 
-/// A part of an entry, which stays while this is held.
+/// A reference to an entry or a part of it, which keeps the entry alive.
 pub(crate) struct Held<'t, E, T> {
     table: &'t Table<E>,
     slot: &'t Slot<E>,
     it: *const T,
 }
 
-// SAFETY: it is a shared reference by another name; the entry may be dropped where it is.
+// SAFETY: it acts as a shared reference, and any thread may drop the entry.
 unsafe impl<E: Send + Sync, T: Sync> Send for Held<'_, E, T> {}
 
 impl<'t, E> Held<'t, E, E> {
@@ -261,14 +260,14 @@ impl<'t, E> Held<'t, E, E> {
         change: impl Fn(u64) -> u64,
     ) -> Result<Self> {
         slot.change(generation, change)?;
-        // SAFETY: the state was open and counts this use, so the entry is there and stays.
+        // SAFETY: the slot was open and its state counts this reference, so the entry exists and stays.
         match slot.entry.with(|entry| unsafe { &*entry }) {
             Some(entry) => Ok(Self { table, slot, it: entry }),
             None => Err(Code::NO_HDL),
         }
     }
 
-    /// Closes the handle, unless another has: it is gone for others, its entry stays while held.
+    /// Closes the handle, unless another thread has. The entry lives until its last reference ends.
     pub(super) fn close(&self) -> Result<()> {
         match self.slot.state.fetch_and(!OPEN, Ordering::AcqRel) & OPEN {
             0 => Err(Code::NO_HDL),
@@ -276,7 +275,7 @@ impl<'t, E> Held<'t, E, E> {
         }
     }
 
-    /// Goes on holding a part only; what has no such part is no fitting handle.
+    /// Narrows the reference to a part; an entry without this part is of the wrong type.
     pub(crate) fn pick<T>(self, pick: impl FnOnce(&E) -> Option<&T>) -> Result<Held<'t, E, T>> {
         let it: *const T = pick(&self).ok_or(Code::NO_HDL)?;
         let (table, slot) = (self.table, self.slot);
@@ -289,7 +288,7 @@ impl<E, T> Deref for Held<'_, E, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: the entry it is part of stays while this is held.
+        // SAFETY: the reference keeps the entry alive.
         unsafe { &*self.it }
     }
 }
@@ -298,6 +297,40 @@ impl<E, T> Drop for Held<'_, E, T> {
     fn drop(&mut self) {
         if self.slot.release() {
             self.table.empty(self.slot);
+        }
+    }
+}
+
+/// Atomics and cells: of the standard library, or of loom where a model runs the table under every order of its threads.
+mod sync {
+    #[cfg(all(loom, test))]
+    pub(super) use loom::{
+        cell::UnsafeCell,
+        sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, fence},
+    };
+    #[cfg(not(all(loom, test)))]
+    pub(super) use {
+        std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, fence},
+        untracked::UnsafeCell,
+    };
+
+    #[cfg(not(all(loom, test)))]
+    mod untracked {
+        /// A cell with the interface of loom's, which tracks when each access starts and ends.
+        pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
+
+        impl<T> UnsafeCell<T> {
+            pub(crate) const fn new(it: T) -> Self {
+                Self(std::cell::UnsafeCell::new(it))
+            }
+
+            pub(crate) fn with<R>(&self, read: impl FnOnce(*const T) -> R) -> R {
+                read(self.0.get())
+            }
+
+            pub(crate) fn with_mut<R>(&self, write: impl FnOnce(*mut T) -> R) -> R {
+                write(self.0.get())
+            }
         }
     }
 }

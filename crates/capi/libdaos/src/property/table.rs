@@ -1,7 +1,6 @@
-//! Every property: its number, its name, what sort its value is of, when it can be set, and what
-//! it is where nobody set it.
+//! All properties: number, name, sort of the value, when it may be set, and the default.
 
-/// What a value is.
+/// The sort of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sort {
     Number,
@@ -14,7 +13,7 @@ pub(crate) enum Sort {
     Ranks,
 }
 
-/// Who may set a property, and when.
+/// When users may set a property.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     /// At any time.
@@ -29,23 +28,23 @@ pub(crate) enum Change {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Property {
     pub(crate) id: u32,
-    /// Name in text and of the metadata that keeps it.
+    /// Name in text, and name of the metadata that stores it.
     pub(crate) name: &'static str,
     pub(crate) sort: Sort,
     pub(crate) change: Change,
-    /// For numbers.
+    /// Default, for numbers.
     pub(crate) default: u64,
-    /// Largest number.
-    pub(crate) most: u64,
+    /// Largest value, for numbers.
+    pub(crate) max: u64,
 }
 
 impl Property {
     const fn new(id: u32, name: &'static str, sort: Sort, change: Change) -> Self {
-        Self { id, name, sort, change, default: 0, most: u64::MAX }
+        Self { id, name, sort, change, default: 0, max: u64::MAX }
     }
 
-    const fn number(id: u32, name: &'static str, change: Change, default: u64, most: u64) -> Self {
-        Self { id, name, sort: Sort::Number, change, default, most }
+    const fn number(id: u32, name: &'static str, change: Change, default: u64, max: u64) -> Self {
+        Self { id, name, sort: Sort::Number, change, default, max }
     }
 }
 
@@ -146,7 +145,7 @@ pub(crate) const POOL: [Property; 27] = {
     ]
 };
 
-/// The property of this number.
+/// The property with this number.
 pub(crate) fn by_id(id: u32) -> Option<&'static Property> {
     POOL.iter().chain(&CONTAINER).find(|property| property.id == id)
 }
@@ -156,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_those_of_the_header() {
+    fn numbers_match_the_header() {
         assert!(POOL.iter().map(|property| property.id).eq(1..28));
         assert!(CONTAINER.iter().map(|property| property.id).eq(0x1001..0x101b));
     }

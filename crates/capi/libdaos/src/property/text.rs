@@ -1,13 +1,12 @@
 //! Properties written as text: `label:name;cksum:crc32`.
-use super::table::{CONTAINER, Property, Sort};
-use super::value::Value;
-use super::{list, table};
+use super::{Value, table};
 use crate::abi::{Prop, PropEntry, Ptr, Str};
 use crate::code::{self, Code, Result};
 use crate::edge::guard;
+use crate::property::table::{CONTAINER, Property, Sort};
 use std::ffi::{c_int, c_void};
 
-/// Words that stand for numbers.
+/// Words for the numbers of properties.
 const WORDS: [(u32, &[&str]); 7] = [
     (
         0x1002,
@@ -36,7 +35,7 @@ const WORDS: [(u32, &[&str]); 7] = [
     (table::CO_STATUS, &["healthy", "unclean"]),
 ];
 
-/// Other names of some.
+/// Aliases of property names.
 const ALIASES: [(&str, &str); 9] = [
     ("csum", "cksum"),
     ("csum_chunk_size", "cksum_size"),
@@ -49,7 +48,7 @@ const ALIASES: [(&str, &str); 9] = [
     ("encrypt", "encryption"),
 ];
 
-/// Reads properties of a container from text.
+/// Parses properties of a container.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_prop_from_str(text: Str, len: u64, out: Ptr<Ptr<Prop>>) -> c_int {
     guard(Code::MISC.0, || {
@@ -64,10 +63,10 @@ pub extern "C" fn daos_prop_from_str(text: Str, len: u64, out: Ptr<Ptr<Prop>>) -
 }
 
 fn to_list(values: &[(u32, Value)]) -> Result<Ptr<Prop>> {
-    let made = list::alloc(values.len() as u32)?;
-    for (at, (kind, value)) in list::entries(made)?.into_iter().zip(values) {
+    let made = super::alloc(values.len() as u32)?;
+    for (at, (kind, value)) in super::entries(made)?.into_iter().zip(values) {
         at.set(PropEntry { kind: *kind, ..PropEntry::default() });
-        value.give(at)?;
+        value.write(at)?;
     }
     Ok(made)
 }
@@ -96,10 +95,10 @@ fn number(property: &Property, text: &str) -> Result<u64> {
     let words = WORDS.iter().find(|(id, _)| *id == property.id).map_or(&[][..], |(_, words)| words);
     let word = words.iter().position(|word| word.eq_ignore_ascii_case(text));
     let value = word.map(|index| index as u64).or_else(|| size(text)).ok_or(Code::INVAL)?;
-    if value <= property.most { Ok(value) } else { Err(Code::INVAL) }
+    if value <= property.max { Ok(value) } else { Err(Code::INVAL) }
 }
 
-/// A number, with `K`, `M` or `G` (also `KiB` and so on) behind it perhaps.
+/// A number, optionally followed by `K`, `M` or `G` (also `KiB` and so on).
 fn size(text: &str) -> Option<u64> {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (digits, unit) = text.split_at(end);
@@ -119,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_becomes_values() {
+    fn text_is_parsed() {
         let read = parse("label:run1; cksum:CRC32;rf:0;ec_cell_sz:128KiB,layout_type:POSIX");
         let expected = [
             (table::CO_LABEL, Value::Text("run1".to_owned())),

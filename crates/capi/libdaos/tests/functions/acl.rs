@@ -1,12 +1,11 @@
 //! Access control lists through the C functions.
 use crate::common::*;
 use daos::abi::{Bytes, PropEntry, Ptr, Str};
-use daos::acl::daos_ace_str_get_verbose;
-use daos::acl::entry::*;
+use daos::acl::ace::*;
 use daos::acl::list::*;
 use daos::acl::perms::*;
 use daos::acl::principal::*;
-use daos::property::list::*;
+use daos::property::*;
 use std::ffi::CStr;
 
 const OWNER: u32 = 0;
@@ -37,7 +36,7 @@ fn words(acl: Bytes) -> Vec<String> {
 }
 
 #[test]
-fn entries_are_made_and_measured() {
+fn entries_are_created_and_measured() {
     let bob = daos_ace_create(USER, text(c"bob@"));
     assert_eq!(daos_ace_get_size(bob), 40);
     assert!(!daos_ace_is_valid(bob), "it gives no access yet");
@@ -67,7 +66,7 @@ fn entries_are_made_and_measured() {
 }
 
 #[test]
-fn entries_are_text_and_words() {
+fn entries_are_formatted_as_text_and_words() {
     let group = ace(c"AU:GF:readers@:rt");
     assert!(daos_ace_is_valid(group));
     let mut place = [1; 32];
@@ -104,7 +103,7 @@ fn entries_are_text_and_words() {
 }
 
 #[test]
-fn lists_are_in_order() {
+fn lists_are_sorted() {
     let made = acl(&[c"A::EVERYONE@:r", c"A:G:readers@:r", c"A::bob@:rw", c"A::OWNER@:rwd"]);
     let expected = ["A::OWNER@:rwd", "A::bob@:rw", "A:G:readers@:r", "A::EVERYONE@:r"];
     assert_eq!(words(made), expected);
@@ -160,7 +159,7 @@ fn entries_are_found_added_and_removed() {
 }
 
 #[test]
-fn lists_that_are_not_sound_are_refused() {
+fn malformed_lists_are_refused() {
     let made = acl(&[c"A::OWNER@:r", c"A::bob@:r"]);
     let size = daos_acl_get_size(made) as usize;
     let sound = made.read(size as u64).unwrap().to_vec();
@@ -224,7 +223,7 @@ fn principals() {
 }
 
 #[test]
-fn the_most_particular_entry_counts() {
+fn the_most_specific_entry_applies() {
     let perms = |owner: &CStr, lists: &[&CStr]| {
         let prop = daos_prop_alloc(3);
         let entries = prop.get().unwrap().entries;

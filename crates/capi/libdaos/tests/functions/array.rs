@@ -51,7 +51,7 @@ fn cells(idx: u64, len: u64) -> Range {
 }
 
 #[test]
-fn cells_come_back_over_chunks_and_buffers() {
+fn cells_span_chunks_and_buffers() {
     let store = Store::new();
     let oh = create(&store, store.oid(ARRAY, SX), 2);
     let data: Vec<u8> = (0..50).collect();
@@ -69,7 +69,7 @@ fn cells_come_back_over_chunks_and_buffers() {
 }
 
 #[test]
-fn creating_twice_is_refused_and_opening_tells_the_sizes() {
+fn creating_twice_is_refused_and_opening_returns_the_sizes() {
     let store = Store::new();
     let oid = store.oid(ARRAY, S1);
     let oh = create(&store, oid, 4);
@@ -106,7 +106,7 @@ fn emptying_an_array_is_a_change() {
 }
 
 #[test]
-fn only_arrays_are_arrays() {
+fn other_objects_cannot_be_opened_as_arrays() {
     let store = Store::new();
     let mut oh = NONE;
     let kv = store.oid(KV_HASHED, S1);
@@ -217,7 +217,7 @@ fn punched_cells_are_holes() {
 }
 
 #[test]
-fn a_handle_can_reckon_with_another_chunk_size() {
+fn a_handle_can_use_another_chunk_size() {
     let store = Store::new();
     let oh = with_attr(&store, ARRAY_BYTE);
     assert_eq!(daos_array_update_chunk_size(oh, 4), 0);
@@ -244,7 +244,7 @@ fn blob(oh: Handle) -> Vec<u8> {
 }
 
 #[test]
-fn an_array_is_opened_from_its_bytes() {
+fn an_array_is_opened_from_a_global_handle() {
     let store = Store::new();
     for oh in [create(&store, store.oid(ARRAY, S1), 1), with_attr(&store, ARRAY_BYTE)] {
         write(oh, &mut [cells(0, 3)], b"abc");

@@ -4,7 +4,7 @@ use daos::abi::{Bytes, Handle, Ptr, Str};
 use daos::attribute::*;
 use std::ffi::{CString, c_int};
 
-/// The functions of pools, or those of containers.
+/// The functions for pools, or those for containers.
 struct Attributes {
     oh: Handle,
     is_pool: bool,
@@ -40,7 +40,7 @@ fn for_both(check: impl Fn(&Attributes)) {
 }
 
 #[test]
-fn values_come_back() {
+fn stored_values_are_read_back() {
     for_both(|attributes| {
         let mut names = [text(c"one"), text(c"two"), text(c"none")];
         let mut values = [bytes(b"value"), bytes(b"")];

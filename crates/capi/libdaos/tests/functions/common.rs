@@ -1,9 +1,9 @@
-//! What the tests of the C functions share. The only unsafe code of theirs is here.
+//! Shared by the tests of the C functions, which confine their unsafe code to this file.
 use daos::abi::{Anchor, Event, Handle, Iov, ObjId, Ptr, Sgl, Str};
-use daos::container::open::{daos_cont_close, daos_cont_create_with_label, daos_cont_open2};
+use daos::container::{daos_cont_close, daos_cont_create_with_label, daos_cont_open2};
 use daos::init::{daos_fini, daos_init};
 use daos::object::daos_obj_generate_oid2;
-use daos::pool::connect::{daos_pool_connect2, daos_pool_disconnect};
+use daos::pool::{daos_pool_connect2, daos_pool_disconnect};
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -59,11 +59,11 @@ pub(crate) fn list<T>(values: &mut [T]) -> Ptr<T> {
 
 /// A pointer to bytes.
 pub(crate) fn bytes(bytes: &[u8]) -> Ptr<c_void> {
-    // SAFETY: the library writes only where it is given room to.
+    // SAFETY: the library writes only to the space it is given.
     unsafe { Ptr::new(bytes.as_ptr().cast_mut().cast()) }
 }
 
-/// A pointer to room for bytes.
+/// A pointer to space for bytes.
 pub(crate) fn room(room: &mut [u8]) -> Ptr<c_void> {
     list(room).cast()
 }
@@ -74,27 +74,27 @@ pub(crate) fn text(text: &CStr) -> Str {
     unsafe { Ptr::new(text.as_ptr().cast_mut()) }
 }
 
-/// A pointer that leads nowhere, for what must not be followed.
+/// An invalid pointer, for arguments that must not be dereferenced.
 pub(crate) fn wild<T>(address: u64) -> Ptr<T> {
-    // SAFETY: handles in place of pointers are not followed.
+    // SAFETY: handles passed as pointers are never dereferenced.
     unsafe { Ptr::new(std::ptr::without_provenance_mut(address as usize)) }
 }
 
-/// What a callback was given.
+/// The argument of a callback.
 pub(crate) fn at_address<T>(address: *mut c_void) -> Ptr<T> {
-    // SAFETY: tests hand their own values to callbacks.
+    // SAFETY: tests pass their own values to callbacks.
     unsafe { Ptr::new(address.cast()) }
 }
 
-/// Attributes of nothing.
+/// Attributes that are all zero.
 pub(crate) fn stat() -> libc::stat {
-    // SAFETY: zeros are numbers.
+    // SAFETY: zeros are valid numbers.
     unsafe { std::mem::zeroed() }
 }
 
-/// A directory entry of nothing.
+/// A directory entry that is all zero.
 pub(crate) fn dirent() -> libc::dirent {
-    // SAFETY: zeros are numbers.
+    // SAFETY: zeros are valid numbers.
     unsafe { std::mem::zeroed() }
 }
 
@@ -103,7 +103,7 @@ pub(crate) fn read(text: Str) -> String {
     text.text().unwrap().to_owned()
 }
 
-/// A buffer that is full of `bytes`.
+/// A buffer that contains `bytes`.
 pub(crate) fn iov(bytes: &[u8]) -> Iov {
     Iov { buf: self::bytes(bytes), buf_len: bytes.len(), len: bytes.len() }
 }
@@ -114,7 +114,7 @@ pub(crate) fn iov_room(bytes: &mut [u8]) -> Iov {
     Iov { buf: room(bytes), buf_len, len }
 }
 
-/// A listing that begins.
+/// The start of a listing.
 pub(crate) fn start() -> Anchor {
     Anchor { kind: 0, shard: 0, flags: 0, sub_anchors: 0, buf: [0; 104] }
 }
@@ -131,7 +131,7 @@ pub(crate) fn event() -> Box<Event> {
 
 static NUMBERS: AtomicU64 = AtomicU64::new(1);
 
-/// A number nobody else gets.
+/// A unique number.
 pub(crate) fn number() -> u64 {
     NUMBERS.fetch_add(1, Ordering::Relaxed)
 }
@@ -161,7 +161,7 @@ impl Store {
     }
 }
 
-/// Opens the pool once more.
+/// Opens the pool again.
 pub(crate) fn connect(name: &CStr) -> Handle {
     let mut poh = NONE;
     let done = daos_pool_connect2(text(name), Ptr::null(), RW, at(&mut poh), Ptr::null(), WAIT);
@@ -169,7 +169,7 @@ pub(crate) fn connect(name: &CStr) -> Handle {
     poh
 }
 
-/// Opens the container once more.
+/// Opens the container again.
 pub(crate) fn open(poh: Handle, mode: u32) -> Handle {
     let mut coh = NONE;
     assert_eq!(daos_cont_open2(poh, text(c"test"), mode, at(&mut coh), Ptr::null(), WAIT), 0);

@@ -2,11 +2,10 @@
 use crate::common::*;
 use daos::abi::{ContInfo, Handle, Iov, Ptr};
 use daos::container::daos_cont_alloc_oids;
-use daos::container::info::*;
-use daos::container::open::*;
+use daos::container::*;
 use daos::global::*;
 use daos::kv::{daos_kv_open, daos_kv_put};
-use daos::pool::connect::daos_pool_disconnect;
+use daos::pool::daos_pool_disconnect;
 use std::ffi::{CStr, CString};
 
 fn create(store: &Store, label: &CStr) -> i32 {
@@ -20,7 +19,7 @@ fn try_open(store: &Store, name: &CStr, flags: u32) -> (i32, Handle) {
 }
 
 #[test]
-fn a_container_is_known_by_label_and_uuid() {
+fn a_container_is_found_by_label_and_uuid() {
     let store = Store::new();
     let mut uuid = [0; 16];
     let none = Ptr::null();
@@ -68,7 +67,7 @@ fn names_are_checked() {
 }
 
 #[test]
-fn exclusive_use_stands_alone() {
+fn exclusive_use_excludes_other_handles() {
     let store = Store::new();
     create(&store, c"one");
     let (_, coh) = try_open(&store, c"one", RW);
@@ -81,7 +80,7 @@ fn exclusive_use_stands_alone() {
 }
 
 #[test]
-fn what_is_open_is_destroyed_by_force_only() {
+fn an_open_container_is_destroyed_only_by_force() {
     let store = Store::new();
     create(&store, c"one");
     let (_, coh) = try_open(&store, c"one", RW);
@@ -96,7 +95,7 @@ fn what_is_open_is_destroyed_by_force_only() {
 }
 
 #[test]
-fn objects_of_a_closed_container_have_no_handle() {
+fn objects_of_a_closed_container_are_invalid() {
     let store = Store::new();
     let coh = open(store.poh, RW);
     let mut oh = NONE;
@@ -107,7 +106,7 @@ fn objects_of_a_closed_container_have_no_handle() {
 }
 
 #[test]
-fn numbers_for_objects_are_never_given_twice() {
+fn allocated_object_numbers_are_unique() {
     let store = Store::new();
     let (mut first, mut second) = (0, 0);
     assert_eq!(daos_cont_alloc_oids(store.coh, 10, at(&mut first), WAIT), 0);
@@ -134,7 +133,7 @@ fn a_pool_with_open_containers_is_busy() {
     assert_eq!(opened, NO_HDL);
 }
 
-/// The bytes of a handle, by the protocol of three calls.
+/// Converts a handle to its global form with the usual sequence of calls.
 fn blob(put: impl Fn(Ptr<Iov>) -> i32) -> Vec<u8> {
     let mut glob = Iov { buf: Ptr::null(), buf_len: 3, len: 3 };
     assert_eq!(put(at(&mut glob)), 0);
@@ -149,7 +148,7 @@ fn blob(put: impl Fn(Ptr<Iov>) -> i32) -> Vec<u8> {
 }
 
 #[test]
-fn pools_and_containers_are_opened_from_their_bytes() {
+fn pools_and_containers_are_opened_from_global_handles() {
     let store = Store::new();
     let pool = blob(|glob| daos_pool_local2global(store.poh, glob));
     let container = blob(|glob| daos_cont_local2global(store.coh, glob));
@@ -173,7 +172,7 @@ fn pools_and_containers_are_opened_from_their_bytes() {
 }
 
 #[test]
-fn racing_creators_have_one_winner() {
+fn one_of_several_concurrent_creators_succeeds() {
     let store = Store::new();
     let results: Vec<i32> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..8).map(|_| scope.spawn(|| create(&store, c"race"))).collect();

@@ -1,12 +1,12 @@
-//! How handles on containers begin and end: flags, eviction, bytes of handles, the times they leave.
+//! Life cycle of container handles: flags, eviction, global handles, and the times they update.
 use crate::common::*;
 use daos::abi::{ContInfo, EpochRange, Handle, Iov, Ptr};
 use daos::attribute::daos_cont_set_attr;
-use daos::container::info::daos_cont_query;
-use daos::container::open::*;
+use daos::container::daos_cont_query;
+use daos::container::*;
 use daos::global::*;
-use daos::pool::connect::*;
-use daos::pool::query::daos_pool_query;
+use daos::pool::daos_pool_query;
+use daos::pool::*;
 use daos::snapshot::*;
 use std::ffi::c_int;
 
@@ -14,7 +14,7 @@ const MDSTATS: u32 = 0x10;
 const EVICT: u32 = 0x20;
 const EVICT_ALL: u32 = 0x40;
 
-/// Opens the container of the store, and tells of it.
+/// Opens the container of the store, and returns information about it.
 fn try_open(store: &Store, flags: u32) -> (c_int, Handle, ContInfo) {
     let (mut coh, mut info) = (NONE, ContInfo::default());
     let name = text(c"test");
@@ -27,7 +27,7 @@ fn works(coh: Handle) -> c_int {
 }
 
 #[test]
-fn flags_that_do_not_go_together_are_refused() {
+fn invalid_combinations_of_flags_are_refused() {
     let store = Store::new();
     for bad in [
         0,
@@ -70,7 +70,7 @@ fn handles_are_evicted() {
     }
 }
 
-/// The bytes of a handle.
+/// Converts a handle to its global form.
 fn bytes_of(put: impl Fn(Ptr<Iov>) -> c_int) -> Vec<u8> {
     let mut glob = Iov { buf: Ptr::null(), buf_len: 0, len: 0 };
     assert_eq!(put(at(&mut glob)), 0);
@@ -81,7 +81,7 @@ fn bytes_of(put: impl Fn(Ptr<Iov>) -> c_int) -> Vec<u8> {
 }
 
 #[test]
-fn handles_from_bytes_end_with_theirs() {
+fn handles_in_the_same_process_close_with_their_original() {
     let store = Store::new();
     let own = open(store.poh, RW);
     let container = bytes_of(|glob| daos_cont_local2global(own, glob));
@@ -110,7 +110,7 @@ fn handles_from_bytes_end_with_theirs() {
 }
 
 #[test]
-fn bytes_of_another_process_open_anew() {
+fn global_handles_of_another_process_open_anew() {
     let store = Store::new();
     let mut container = bytes_of(|glob| daos_cont_local2global(store.coh, glob));
     container[8] ^= 1;
@@ -123,7 +123,7 @@ fn bytes_of_another_process_open_anew() {
 }
 
 #[test]
-fn opening_and_changing_leave_their_times() {
+fn opening_and_changing_update_the_times() {
     let store = Store::new();
     let times = |info: &ContInfo| (info.md_otime, info.md_mtime);
     let (_, coh, before) = try_open(&store, RO | MDSTATS);

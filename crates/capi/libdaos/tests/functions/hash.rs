@@ -4,7 +4,7 @@ use daos::abi::{Link, Ptr};
 use daos::hash::*;
 use std::ffi::{c_int, c_void};
 
-/// A record as programs have them: a link, a key, references.
+/// A record as programs define it: a link, a key, references.
 #[repr(C)]
 struct Record {
     link: Link,
@@ -87,7 +87,7 @@ const EPHEMERAL: u32 = 0x8;
 const LRU: u32 = 0x10;
 
 #[test]
-fn hashes_are_the_known_ones() {
+fn hashes_match_known_values() {
     assert_eq!(d_hash_string_u32(text(c""), 0), 5381);
     assert_eq!(d_hash_string_u32(text(c"a"), 1), 5381 * 33 + 97);
     assert_eq!(d_hash_string_u32(Ptr::null(), 1), 0);
@@ -151,7 +151,7 @@ fn finding_or_inserting() {
 }
 
 #[test]
-fn ephemeral_records_leave_with_their_last_reference() {
+fn ephemeral_records_are_removed_with_their_last_reference() {
     let mut ops = ops();
     let table = table(EPHEMERAL, &mut ops);
     let mut one = record(1);

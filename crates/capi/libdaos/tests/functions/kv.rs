@@ -25,7 +25,7 @@ const GET: u64 = 8;
 const REMOVE: u64 = 1;
 
 #[test]
-fn a_value_comes_back() {
+fn a_stored_value_is_read_back() {
     let store = Store::new();
     let oh = open_kv(&store);
     assert_eq!(put(oh, 0, c"key", b"value"), 0);
@@ -37,7 +37,7 @@ fn a_value_comes_back() {
 }
 
 #[test]
-fn the_size_alone_needs_no_buffer_and_no_size_given() {
+fn the_size_can_be_queried_without_a_buffer() {
     let store = Store::new();
     let oh = open_kv(&store);
     put(oh, 0, c"key", b"value");
@@ -53,7 +53,7 @@ fn the_size_alone_needs_no_buffer_and_no_size_given() {
 }
 
 #[test]
-fn a_missing_key_is_no_error_unless_it_must_exist() {
+fn a_missing_key_fails_only_with_a_condition() {
     let store = Store::new();
     let oh = open_kv(&store);
     let mut room = [7; 4];
@@ -66,7 +66,7 @@ fn a_missing_key_is_no_error_unless_it_must_exist() {
 }
 
 #[test]
-fn a_short_buffer_is_told_the_size() {
+fn a_short_buffer_returns_the_size() {
     let store = Store::new();
     let oh = open_kv(&store);
     put(oh, 0, c"key", b"value");
@@ -123,7 +123,7 @@ fn bad_arguments_are_refused() {
 }
 
 #[test]
-fn handles_are_known_by_type_and_generation() {
+fn handles_are_checked_by_type_and_generation() {
     let store = Store::new();
     let oh = open_kv(&store);
     let mut size = 0;
@@ -154,7 +154,7 @@ fn a_read_only_handle_does_not_write() {
     let reader = open(store.poh, RO);
     assert_eq!(daos_kv_open(reader, oid, OBJ_RW, at(&mut oh), WAIT), 0);
     assert_eq!(put(oh, 0, c"key", b"x"), NO_PERM);
-    assert_eq!(daos::container::open::daos_cont_close(reader, WAIT), 0);
+    assert_eq!(daos::container::daos_cont_close(reader, WAIT), 0);
 }
 
 fn all_keys(oh: Handle, entries: usize, bytes: usize) -> Vec<Vec<u8>> {
@@ -188,7 +188,7 @@ fn all_keys(oh: Handle, entries: usize, bytes: usize) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn listing_stops_at_whichever_runs_out_first() {
+fn a_listing_stops_when_entries_or_bytes_run_out() {
     let store = Store::new();
     let oh = open_kv(&store);
     let mut expected = Vec::new();
@@ -206,7 +206,7 @@ fn listing_stops_at_whichever_runs_out_first() {
 }
 
 #[test]
-fn positions_longer_than_an_anchor_are_kept_with_the_handle() {
+fn positions_too_long_for_an_anchor_are_stored_with_the_handle() {
     let store = Store::new();
     let oh = open_kv(&store);
     let mut expected = Vec::new();
@@ -220,7 +220,7 @@ fn positions_longer_than_an_anchor_are_kept_with_the_handle() {
 }
 
 #[test]
-fn a_key_larger_than_the_buffer_tells_its_size() {
+fn a_key_larger_than_the_buffer_returns_its_size() {
     let store = Store::new();
     let oh = open_kv(&store);
     put(oh, 0, c"a long key", b"v");

@@ -1,4 +1,4 @@
-//! Sizes and offsets of the structures of C.
+//! Sizes and offsets of the C structures.
 use daos::abi::*;
 use daos::hash::{Ops, Table};
 use daos::mgmt::{ListedPool, SysInfo};
@@ -91,7 +91,7 @@ fn offsets() {
     }
 }
 
-/// Whether values can be made of a number by safe code.
+/// Whether safe code can create a value from a number.
 struct Made<T>(std::marker::PhantomData<T>);
 
 trait NotMade {
@@ -105,7 +105,7 @@ impl<T: From<u64>> Made<T> {
 }
 
 #[test]
-fn safe_code_makes_no_address_of_a_number() {
+fn safe_code_cannot_create_an_address_from_a_number() {
     const {
         assert!(Made::<u64>::OF_NUMBERS);
         assert!(!Made::<PropValue>::OF_NUMBERS && !Made::<Ptr<u8>>::OF_NUMBERS);

@@ -29,7 +29,7 @@ fn put_records(oh: Handle, dkey: &[u8], akey: &[u8], recxs: &mut [Recx]) {
     assert_eq!(done, 0);
 }
 
-/// Keys of a listing from an anchor on; akeys where there is a dkey.
+/// Lists keys from an anchor: akeys if a dkey is given, otherwise dkeys.
 fn keys(oh: Handle, dkey: Option<&[u8]>, mut anchor: daos::abi::Anchor) -> Vec<Vec<u8>> {
     let (mut kds, mut place) = ([KeyDesc::default(); 3], [0; 64]);
     let mut keys = Vec::new();
@@ -71,7 +71,7 @@ fn dkeys_and_akeys_are_listed() {
 }
 
 #[test]
-fn a_listing_goes_on_at_a_key() {
+fn a_listing_continues_at_a_key() {
     let store = Store::new();
     let oh = open_object(&store, MULTI_HASHED);
     [b"d1", b"d2", b"d3", b"d4"].iter().for_each(|dkey| put(oh, *dkey, b"a"));
@@ -86,7 +86,7 @@ fn a_listing_goes_on_at_a_key() {
     assert_eq!(daos_obj_key2anchor(oh, NONE, dkey, Ptr::null(), to, WAIT), NONEXIST);
 }
 
-/// Lists one dkey into a buffer of `room` bytes: what the call says, the length of the key, and the key.
+/// Lists one dkey into a buffer of `room` bytes. Returns the result of the call, the length of the key, and the key.
 fn one_dkey(oh: Handle, room: usize) -> (i32, u64, Vec<u8>) {
     let (mut nr, mut kd, mut anchor) = (1, KeyDesc::default(), start());
     let mut place = vec![0; room];
@@ -180,7 +180,7 @@ fn recxs(oh: Handle, upwards: u8, step: usize) -> (Vec<Recx>, u64) {
 }
 
 #[test]
-fn records_are_listed_upwards_and_downwards() {
+fn records_are_listed_in_both_orders() {
     let store = Store::new();
     let oh = open_object(&store, MULTI_HASHED);
     let mut expected: Vec<_> = (0..7).map(|index| Recx { idx: index * 10, nr: 2 }).collect();
@@ -211,7 +211,7 @@ fn query(oh: Handle, flags: u64) -> (i32, u64, u64, Recx) {
 }
 
 #[test]
-fn the_ends_of_keys_and_records_are_found() {
+fn the_smallest_and_largest_keys_and_records_are_found() {
     let store = Store::new();
     let oh = open_object(&store, MULTI_UINT64);
     assert_eq!(query(oh, MAX | DKEY).0, 0, "nothing found is no error");

@@ -1,15 +1,15 @@
-//! Versions, errors, classes, clocks, ranks, the system.
+//! Versions, errors, classes, times, ranks, the system.
 use crate::common::*;
 use daos::abi::{Ptr, Timespec};
-use daos::clock::*;
 use daos::errors::{d_errdesc, d_errstr};
+use daos::init::*;
 use daos::mgmt::*;
 use daos::oclass::*;
 use daos::ranks::*;
 use std::ffi::{CStr, c_char};
 
 fn string(text: *const c_char) -> String {
-    // SAFETY: the library hands out strings that end in NUL.
+    // SAFETY: the library returns strings that end in NUL.
     unsafe { CStr::from_ptr(text) }.to_str().unwrap().to_owned()
 }
 
@@ -17,8 +17,8 @@ fn string(text: *const c_char) -> String {
 fn errors_have_names() {
     for (code, name, description) in [
         (0, "DER_SUCCESS", "Success"),
-        (-1001, "DER_NO_PERM", "The caller may not do this"),
-        (-1005, "DER_NONEXIST", "There is no such entity"),
+        (-1001, "DER_NO_PERM", "The caller has no permission for this"),
+        (-1005, "DER_NONEXIST", "The entity does not exist"),
         (-1046, "DER_QUOTA_LIMIT", "The quota is used up"),
         (-2001, "DER_IO", "Reading or writing the medium failed"),
         (-2052, "DER_IGNORE", "Skip this item"),
@@ -35,7 +35,7 @@ fn errors_have_names() {
 }
 
 #[test]
-fn versions_are_told() {
+fn versions_are_returned() {
     let (mut major, mut minor, mut fix) = (0, 0, 0);
     assert_eq!(daos_version_get(at(&mut major), at(&mut minor), at(&mut fix)), 0);
     assert_eq!((major, minor, fix), (2, 8, 0));
@@ -71,7 +71,7 @@ fn classes_have_names() {
 }
 
 #[test]
-fn epochs_are_times() {
+fn epochs_convert_to_times() {
     let mut time = Timespec { tv_sec: 0, tv_nsec: 0 };
     assert_eq!(daos_hlc2timespec(1 << 30, at(&mut time)), 0);
     assert_eq!((time.tv_sec, time.tv_nsec), (1_609_459_201, 73_741_824));
@@ -109,7 +109,7 @@ fn ranks_come_in_lists() {
 }
 
 #[test]
-fn the_system_is_told() {
+fn the_system_is_described() {
     let _store = Store::new();
     let mut info = Ptr::null();
     assert_eq!(daos_mgmt_get_sys_info(Ptr::null(), at(&mut info)), 0);

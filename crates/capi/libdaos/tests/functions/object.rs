@@ -28,7 +28,7 @@ fn put(oh: Handle, flags: u64, akey: &[u8], value: &[u8]) -> c_int {
     daos_obj_update(oh, NONE, flags, at(&mut dkey), 1, at(&mut iod), at(&mut sgl), WAIT)
 }
 
-/// Result, size, buffers filled.
+/// The result, the size, and the number of filled buffers.
 fn get(oh: Handle, flags: u64, akey: &[u8], place: &mut [u8]) -> (c_int, u64, u32) {
     let mut iovs = [iov_room(place)];
     let mut iod = single(akey, 0);
@@ -39,7 +39,7 @@ fn get(oh: Handle, flags: u64, akey: &[u8], place: &mut [u8]) -> (c_int, u64, u3
 }
 
 #[test]
-fn a_single_value_comes_back() {
+fn a_stored_single_value_is_read_back() {
     let store = Store::new();
     let oh = open_object(&store, MULTI_HASHED);
     assert_eq!(put(oh, 0, b"akey", b"value"), 0);
@@ -51,7 +51,7 @@ fn a_single_value_comes_back() {
 }
 
 #[test]
-fn what_is_missing_is_no_error_unless_it_must_exist() {
+fn missing_values_fail_only_with_a_condition() {
     const DKEY_FETCH: u64 = 8;
     const AKEY_FETCH: u64 = 0x40;
     let store = Store::new();
@@ -66,7 +66,7 @@ fn what_is_missing_is_no_error_unless_it_must_exist() {
 }
 
 #[test]
-fn without_buffers_only_sizes_are_told() {
+fn without_buffers_a_fetch_returns_sizes() {
     let store = Store::new();
     let oh = open_object(&store, MULTI_HASHED);
     put(oh, 0, b"akey", b"value");
@@ -85,7 +85,7 @@ fn an_empty_single_value_exists() {
 }
 
 #[test]
-fn several_akeys_change_together_or_not_at_all() {
+fn several_akeys_are_updated_atomically() {
     const INSERT: u64 = 0x10;
     const PER_AKEY: u64 = 0x80;
     let store = Store::new();
@@ -143,7 +143,7 @@ fn map(nr: u32, flags: u32, recxs: Ptr<Recx>) -> Iom {
 }
 
 #[test]
-fn holes_are_left_alone_and_a_map_tells_what_was_found() {
+fn holes_leave_the_buffer_unchanged_and_the_map_lists_extents() {
     let store = Store::new();
     let oh = open_object(&store, MULTI_HASHED);
     assert_eq!(records(oh, 2, &mut [recx(1, 2), recx(6, 1)], b"aabbcc"), 0);
@@ -185,7 +185,7 @@ fn record_sizes_and_lengths_must_match() {
 }
 
 #[test]
-fn ranges_of_an_akey_are_apart() {
+fn overlapping_ranges_of_an_akey_are_refused() {
     let store = Store::new();
     let oh = open_object(&store, MULTI_HASHED);
     for bad in [
@@ -296,7 +296,7 @@ fn identifiers_are_generated() {
 }
 
 #[test]
-fn what_is_not_offered_says_so() {
+fn unimplemented_functions_return_an_error() {
     assert_eq!(daos::init::daos_init(), 0);
     assert_eq!(daos_obj_query(NONE, Ptr::null(), Ptr::null(), WAIT), NOSYS);
     let none = Ptr::null();

@@ -2,14 +2,11 @@
 use crate::common::*;
 use daos::abi::{ContInfo, Filter, FilterPart, PoolContInfo, PoolContInfo2, PoolInfo, Ptr};
 use daos::abi::{RankList, TargetInfo};
-use daos::container::open::daos_cont_create_with_label;
-use daos::pool::connect::*;
-use daos::pool::containers::*;
-use daos::pool::filter::*;
-use daos::pool::query::*;
+use daos::container::daos_cont_create_with_label;
+use daos::pool::*;
 use daos::ranks::d_rank_list_free;
 
-/// What programs pass that do not initialise it.
+/// An uninitialised structure, as some programs pass it.
 fn garbage() -> PoolInfo {
     PoolInfo { ntargets: 77, bits: u64::MAX, ..PoolInfo::default() }
 }
@@ -34,7 +31,7 @@ fn a_query_needs_no_initialised_structure() {
 }
 
 #[test]
-fn connecting_tells_about_the_pool() {
+fn connecting_returns_information_about_the_pool() {
     let store = Store::new();
     let (mut poh, mut info) = (NONE, garbage());
     let name = text(&store.name);
@@ -55,7 +52,7 @@ fn connecting_tells_about_the_pool() {
 }
 
 #[test]
-fn a_read_only_pool_makes_no_container() {
+fn a_read_only_pool_refuses_new_containers() {
     let store = Store::new();
     let mut poh = NONE;
     let name = text(&store.name);
@@ -66,7 +63,7 @@ fn a_read_only_pool_makes_no_container() {
 }
 
 #[test]
-fn targets_are_told_one_by_one() {
+fn targets_are_queried_one_by_one() {
     let store = Store::new();
     let mut info = TargetInfo::default();
     let mut query =
@@ -89,7 +86,7 @@ fn containers_are_listed() {
     for label in [c"a", c"b"] {
         daos_cont_create_with_label(store.poh, text(label), Ptr::null(), Ptr::null(), WAIT);
     }
-    daos::container::open::daos_cont_create2(store.poh, Ptr::null(), Ptr::null(), WAIT);
+    daos::container::daos_cont_create2(store.poh, Ptr::null(), Ptr::null(), WAIT);
     let mut count = 0;
     let ask = |count, list| daos_pool_list_cont(store.poh, count, list, WAIT);
     assert_eq!(ask(at(&mut count), Ptr::null()), 0);

@@ -4,12 +4,11 @@ use daos::abi::{Handle, ObjId, Prop, PropEntry, PropValue, Ptr, Roots};
 use daos::acl::list::*;
 use daos::acl::perms::daos_cont_get_perms;
 use daos::container::access::*;
-use daos::container::info::*;
-use daos::container::open::*;
-use daos::pool::query::daos_pool_query;
-use daos::property::acl_entries::daos_prop_entry_cmp_acl;
+use daos::container::*;
+use daos::pool::daos_pool_query;
+use daos::property::daos_prop_entry_cmp_acl;
 use daos::property::daos_prop_from_str;
-use daos::property::list::*;
+use daos::property::*;
 use std::ffi::CStr;
 
 const LABEL: u32 = 0x1001;
@@ -29,7 +28,7 @@ fn numbers(values: &[(u32, u64)]) -> Ptr<Prop> {
     let prop = daos_prop_alloc(values.len() as u32);
     let entries = prop.get().unwrap().entries;
     for (index, (kind, value)) in values.iter().enumerate() {
-        // SAFETY: of properties that are numbers.
+        // SAFETY: the properties are numbers.
         let value = unsafe { PropValue::new(*value) };
         entries.at(index).set(PropEntry { kind: *kind, value, ..PropEntry::default() });
     }
@@ -40,7 +39,7 @@ fn entry(prop: Ptr<Prop>, kind: u32) -> PropEntry {
     daos_prop_entry_get(prop, kind).get().unwrap()
 }
 
-/// A container with these properties, open; or what its creation says.
+/// Opens a new container with these properties, or returns the error of its creation.
 fn create(store: &Store, label: &CStr, prop: Ptr<Prop>) -> Result<Handle, i32> {
     let made = daos_cont_create_with_label(store.poh, text(label), prop, Ptr::null(), WAIT);
     daos_prop_free(prop);
@@ -78,7 +77,7 @@ fn every_property_has_a_value() {
 }
 
 #[test]
-fn what_is_set_at_creation_comes_back() {
+fn properties_set_at_creation_are_returned() {
     let store = Store::new();
     let prop = numbers(&[(LAYOUT, 1), (CSUM, 3), (ROOTS, 0), (ALLOCED_OID, 500), (LABEL, 0)]);
     let mut roots = Roots::default();
@@ -94,7 +93,7 @@ fn what_is_set_at_creation_comes_back() {
 }
 
 #[test]
-fn promises_that_are_not_kept_are_refused() {
+fn unsupported_features_are_refused() {
     let store = Store::new();
     for (kind, value, code) in [
         (CSUM, 1, NOTSUPPORTED),
@@ -118,7 +117,7 @@ fn promises_that_are_not_kept_are_refused() {
 }
 
 #[test]
-fn what_is_fixed_at_creation_does_not_change() {
+fn properties_fixed_at_creation_cannot_be_changed() {
     let store = Store::new();
     let set = |prop: Ptr<Prop>| {
         let done = daos_cont_set_prop(store.coh, prop, WAIT);
@@ -141,7 +140,7 @@ fn what_is_fixed_at_creation_does_not_change() {
 }
 
 #[test]
-fn snapshots_end_at_their_limit() {
+fn the_number_of_snapshots_is_limited() {
     let store = Store::new();
     let coh = create(&store, c"few", numbers(&[(SNAPSHOT_MAX, 1)])).unwrap();
     let mut epoch = 0;
@@ -157,7 +156,7 @@ fn snapshots_end_at_their_limit() {
 }
 
 #[test]
-fn a_redundancy_factor_is_kept() {
+fn a_redundancy_factor_is_stored() {
     let store = Store::new();
     let coh = create(&store, c"safe", numbers(&[(REDUN_FAC, 1)])).unwrap();
     let prop = query(coh, &[REDUN_FAC]);
@@ -179,7 +178,7 @@ fn a_container_without_a_label_has_an_empty_one() {
 }
 
 #[test]
-fn lists_are_made_merged_and_freed() {
+fn lists_are_allocated_merged_and_freed() {
     assert!(daos_prop_alloc(129).is_null());
     daos_prop_free(Ptr::null());
     let old = numbers(&[(LABEL, 0), (LAYOUT, 1)]);
@@ -206,7 +205,7 @@ fn lists_are_made_merged_and_freed() {
 }
 
 #[test]
-fn text_becomes_a_list() {
+fn text_is_parsed_to_a_list() {
     let parse =
         |words: &CStr, prop| daos_prop_from_str(text(words), words.to_bytes().len() as u64, prop);
     let mut prop = Ptr::null();
@@ -220,7 +219,7 @@ fn text_becomes_a_list() {
 }
 
 #[test]
-fn access_lists_of_containers_change() {
+fn access_lists_of_containers_can_be_changed() {
     let store = Store::new();
     let shown = || {
         let mut prop = Ptr::null();

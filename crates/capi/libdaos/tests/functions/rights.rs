@@ -1,15 +1,14 @@
-//! Access control lists of containers, enforced for those who come through the C functions.
+//! Access control lists of containers, as the C functions enforce them.
 use crate::common::*;
 use daos::abi::{ContInfo, Handle, Prop, PropEntry, PropValue, Ptr};
 use daos::acl::list::{daos_acl_free, daos_acl_from_strs};
 use daos::acl::principal::daos_acl_uid_to_principal;
 use daos::attribute::{daos_cont_list_attr, daos_cont_set_attr};
 use daos::container::access::*;
-use daos::container::info::*;
-use daos::container::open::*;
+use daos::container::*;
 use daos::global::*;
 use daos::kv::*;
-use daos::property::list::*;
+use daos::property::*;
 use daos::snapshot::daos_cont_create_snap;
 use std::ffi::{CString, c_int};
 
@@ -20,12 +19,12 @@ const OWNER: u32 = 0x100d;
 
 fn me() -> String {
     let mut name = Ptr::null();
-    // SAFETY: it only asks for a number.
+    // SAFETY: it only returns a number.
     assert_eq!(daos_acl_uid_to_principal(unsafe { libc::geteuid() }, at(&mut name)), 0);
     read(name)
 }
 
-/// The container of a store that belongs to somebody else, and a list that lets the user do this.
+/// Gives the container to another user, with a list that grants these permissions to the user of the test.
 fn given(perms: &str) -> Store {
     let store = Store::new();
     let none = Ptr::null();
@@ -50,7 +49,7 @@ fn try_open(store: &Store, flags: u32) -> (c_int, Handle) {
     (opened, coh)
 }
 
-/// An open container of which the user may do this.
+/// An open container on which the user has these permissions.
 fn opened(perms: &str, flags: u32) -> (Store, Handle) {
     let store = given(perms);
     let (done, coh) = try_open(&store, flags);
@@ -59,7 +58,7 @@ fn opened(perms: &str, flags: u32) -> (Store, Handle) {
 }
 
 #[test]
-fn opening_takes_some_right_of_the_mode() {
+fn opening_needs_a_permission_of_the_mode() {
     for (perms, flags, expected) in [
         ("", RO, NO_PERM),
         ("w", RO, NO_PERM),
@@ -92,7 +91,7 @@ fn put(coh: Handle) -> c_int {
 }
 
 #[test]
-fn data_is_read_and_written_by_who_may() {
+fn data_access_needs_permission() {
     for (perms, put_gives, list_gives) in
         [("rw", 0, 0), ("rT", NO_PERM, 0), ("tw", NO_PERM, NO_PERM), ("tT", NO_PERM, NO_PERM)]
     {
@@ -111,14 +110,14 @@ fn data_is_read_and_written_by_who_may() {
 
 fn asking(kind: u32, value: u64) -> Ptr<Prop> {
     let prop = daos_prop_alloc(1);
-    // SAFETY: of a property that is a number.
+    // SAFETY: the property is a number.
     let value = unsafe { PropValue::new(value) };
     prop.get().unwrap().entries.set(PropEntry { kind, value, ..PropEntry::default() });
     prop
 }
 
 #[test]
-fn properties_are_told_to_who_may_know() {
+fn reading_properties_needs_permission() {
     for (perms, label, acl, owner, all) in [
         ("r", NO_PERM, NO_PERM, NO_PERM, NO_PERM),
         ("t", 0, NO_PERM, 0, NO_PERM),
@@ -143,7 +142,7 @@ fn properties_are_told_to_who_may_know() {
 }
 
 #[test]
-fn properties_are_changed_by_who_may() {
+fn changing_properties_needs_permission() {
     let own = format!("A::{}:r", me());
     for (perms, set, acl, owner) in [
         ("rw", NO_PERM, NO_PERM, NO_PERM),
@@ -168,7 +167,7 @@ fn properties_are_changed_by_who_may() {
 }
 
 #[test]
-fn the_owner_may_always_see_and_change_the_list() {
+fn the_owner_may_always_read_and_change_the_list() {
     let store = Store::new();
     assert_eq!(overwrite(store.coh, "A::OWNER@:"), 0);
     let (done, coh) = try_open(&store, RW);
@@ -181,7 +180,7 @@ fn the_owner_may_always_see_and_change_the_list() {
 }
 
 #[test]
-fn bytes_of_a_handle_give_no_more_rights() {
+fn a_global_handle_grants_no_further_permissions() {
     let (store, coh) = opened("rT", RW);
     let mut room = [0; 256];
     let mut glob = iov_room(&mut room);

@@ -68,7 +68,7 @@ fn an_aborted_transaction_does_nothing() {
 }
 
 #[test]
-fn a_conflict_restarts() {
+fn a_conflicting_transaction_restarts() {
     let store = Store::new();
     let oh = open_kv(&store);
     let th = begin(&store, 0);
@@ -112,7 +112,7 @@ fn destroy(store: &Store, lo: u64, hi: u64) -> c_int {
 }
 
 #[test]
-fn snapshots_stand_still() {
+fn snapshots_do_not_change() {
     let store = Store::new();
     let oh = open_kv(&store);
     put(oh, NONE, c"a", b"1");
@@ -154,7 +154,7 @@ fn snapshots_are_listed() {
 }
 
 #[test]
-fn what_snapshots_do_not_offer() {
+fn unimplemented_snapshot_functions_return_an_error() {
     let store = Store::new();
     let mut epoch = 0;
     let none = Ptr::null();
@@ -185,7 +185,7 @@ fn all(next: &List) -> Vec<ObjId> {
 }
 
 extern "C" fn marked_only(_oid: ObjId, marker: *mut Iov) -> c_int {
-    // SAFETY: the library passes a marker that is there during the call.
+    // SAFETY: the library passes a marker that is valid during the call.
     let marker: Iov = unsafe { marker.read() };
     c_int::from(marker.len > 0)
 }
@@ -233,7 +233,7 @@ fn the_objects_of_a_snapshot_are_listed_and_marked() {
 }
 
 #[test]
-fn transactions_are_of_one_process() {
+fn transactions_belong_to_one_process() {
     let store = Store::new();
     assert_eq!(daos::mgmt::daos_tx_local2global(store.coh, Bytes::null()), NOSYS);
     assert_eq!(daos::mgmt::daos_tx_global2local(store.coh, iov(b""), Ptr::null()), NOSYS);

@@ -1,37 +1,37 @@
-//! What the table promises, under every order its threads may run in (`scripts/soak.sh loom`).
+//! The guarantees of the table, checked under every order in which its threads may run (`scripts/soak.sh loom`).
 //!
-//! Of two threads loom tries the one first that began the other. Let that be the one that changes what it has
-//! loaded: where a thread that only loads comes first, loom leaves out the order the other way round.
+//! Of two threads, loom first runs the one that spawned the other. That one should change what it has loaded: if a
+//! thread that only loads runs first, loom does not try the opposite order.
 use super::*;
 use loom::sync::Arc;
 use loom::sync::atomic::AtomicUsize;
 use loom::thread;
 
-/// An entry that shows loom when it is looked at and when it ends.
-struct Watched {
+/// An entry whose reads and drop loom tracks.
+struct Tracked {
     number: UnsafeCell<u32>,
     dropped: Arc<AtomicUsize>,
 }
 
-impl Watched {
+impl Tracked {
     fn number(&self) -> u32 {
-        // SAFETY: loom ends the model where somebody else drops it meanwhile.
+        // SAFETY: loom fails the model if another thread drops it meanwhile.
         self.number.with(|number| unsafe { *number })
     }
 }
 
-impl Drop for Watched {
+impl Drop for Tracked {
     fn drop(&mut self) {
-        // SAFETY: as where it is looked at.
+        // SAFETY: as in `number`.
         self.number.with_mut(|number| unsafe { *number = u32::MAX });
         self.dropped.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-/// A table, and a count of what was dropped.
+/// A table, and the number of dropped entries.
 #[derive(Clone)]
 struct Model {
-    table: Arc<Table<Watched>>,
+    table: Arc<Table<Tracked>>,
     dropped: Arc<AtomicUsize>,
 }
 
@@ -49,7 +49,7 @@ impl Model {
 
     fn open(&self, number: u32) -> u64 {
         let (number, dropped) = (UnsafeCell::new(number), Arc::clone(&self.dropped));
-        self.table.insert(Watched { number, dropped }).unwrap()
+        self.table.insert(Tracked { number, dropped }).unwrap()
     }
 
     fn look(&self, cookie: u64) -> Result<u32> {
@@ -70,9 +70,9 @@ impl Model {
     }
 }
 
-/// An entry is dropped once, after the close and by the last who looks at it; then its place is free.
+/// An entry is dropped once, after the close and with its last reference; then its slot is free.
 #[test]
-fn an_entry_ends_once_and_under_nobody() {
+fn an_entry_is_dropped_once_when_unused() {
     loom::model(|| {
         let model = Model::new();
         let cookie = model.open(7);
@@ -85,13 +85,13 @@ fn an_entry_ends_once_and_under_nobody() {
         );
         assert_eq!(model.dropped(), 1);
         assert_ne!(model.open(8), cookie);
-        assert_eq!(model.table.slots().count(), 1, "the place was free again");
+        assert_eq!(model.table.slots().count(), 1, "the slot is free again");
     });
 }
 
-/// An old cookie never leads to what has come into its place.
+/// A closed cookie never refers to the next entry in its slot.
 #[test]
-fn an_old_cookie_shows_nothing_new() {
+fn a_closed_cookie_stays_invalid() {
     loom::model(|| {
         let model = Model::new();
         let old = model.open(1);
@@ -103,9 +103,9 @@ fn an_old_cookie_shows_nothing_new() {
     });
 }
 
-/// Places that are made, alone or in a new chunk, go to one thread each.
+/// A new slot, in an existing chunk or a new one, goes to one thread only.
 #[test]
-fn a_place_is_made_for_one_thread() {
+fn a_new_slot_goes_to_one_thread() {
     loom::model(|| {
         let model = Model::new();
         let other = model.beside(|model| model.open(1));
@@ -115,9 +115,9 @@ fn a_place_is_made_for_one_thread() {
     });
 }
 
-/// A free place goes to one thread, even where another takes it, closes and frees it meanwhile.
+/// A free slot goes to one thread only, even if another takes it, closes the handle and frees it meanwhile.
 #[test]
-fn a_free_place_is_given_to_one_thread() {
+fn a_free_slot_goes_to_one_thread() {
     loom::model(|| {
         let model = Model::new();
         let [first, second] = [model.open(0), model.open(0)];
@@ -131,9 +131,9 @@ fn a_free_place_is_given_to_one_thread() {
     });
 }
 
-/// Whoever closes everything misses nothing that was open before, and ends it under nobody.
+/// `close_all` closes every handle opened before, and drops no entry that is in use.
 #[test]
-fn all_are_closed_under_nobody() {
+fn close_all_drops_entries_when_unused() {
     loom::model(|| {
         let model = Model::new();
         let cookie = model.open(1);
@@ -145,9 +145,9 @@ fn all_are_closed_under_nobody() {
     });
 }
 
-/// Whoever comes upon an entry that another thread has just opened sees all of it.
+/// A thread that finds an entry another has just opened sees all of it.
 #[test]
-fn what_is_found_open_is_whole() {
+fn an_open_entry_is_complete() {
     loom::model(|| {
         let model = Model::new();
         let finds = |model: &Model| model.table.open_entries().all(|held| held.number() == 1);

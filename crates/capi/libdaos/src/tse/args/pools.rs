@@ -5,9 +5,9 @@ use crate::abi::{
     Prop, Ptr, RankList, Str, UuidBytes,
 };
 use crate::attribute::*;
-use crate::container::{access::*, daos_cont_alloc_oids, info::*, open::*};
+use crate::container::{access::*, *};
 use crate::mgmt::{self, ListedPool};
-use crate::pool::{connect::*, containers::*, query::*};
+use crate::pool::*;
 use crate::snapshot::*;
 use crate::tx::*;
 use esker::types::Uuid;

@@ -1,7 +1,7 @@
 //! Paths that stand for containers.
 use super::*;
 use daos::abi::{DunsAttr, text_bytes, text_of};
-use daos::duns::{path::*, resolve::*};
+use daos::duns::*;
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -134,7 +134,7 @@ fn a_path_stands_for_a_container_until_it_is_destroyed() {
     std::fs::create_dir(folder.0.join("other")).unwrap();
     assert_eq!(resolve(&folder.path("other"), 0), Err(libc::ENODATA));
     let (mut coh, name) = (NONE, CString::new(cont).unwrap());
-    let open = daos::container::open::daos_cont_open2;
+    let open = daos::container::daos_cont_open2;
     assert_eq!(open(store.poh, text(&name), RW, at(&mut coh), Ptr::null(), WAIT), 0);
     let mut dfs = Ptr::null();
     assert_eq!(dfs_mount(store.poh, coh, RDWR, at(&mut dfs)), 0);

@@ -10,7 +10,7 @@ mod sys;
 
 use crate::common::*;
 use daos::abi::{Dfs, DfsObj, Handle, Ptr, Sgl};
-use daos::container::open::daos_cont_close;
+use daos::container::daos_cont_close;
 use daos::dfs::create::dfs_cont_create;
 use daos::dfs::file::dfs_release;
 use daos::dfs::io::{dfs_read, dfs_write};

@@ -1,7 +1,7 @@
 //! Beginning and ending mounts, making file systems.
 use super::*;
 use daos::abi::{DfsAttr, text_bytes, text_of};
-use daos::container::open::daos_cont_open2;
+use daos::container::daos_cont_open2;
 use daos::dfs::check::dfs_cont_scan;
 use daos::dfs::connect::*;
 use daos::dfs::create::*;

@@ -1,9 +1,9 @@
-//! Arguments of all sorts, drawn from a seed.
+//! Random arguments of all kinds, drawn from a seed.
 use crate::common::*;
 use daos::abi::*;
 use std::ffi::c_void;
 
-/// Bytes of the room that pointers lead into; counts that are believed stay well below.
+/// Size of the buffer that pointers refer to; counts that functions trust stay well below.
 const ROOM: usize = 8 << 20;
 
 pub(super) struct Random(u64);
@@ -23,7 +23,7 @@ impl Random {
         values[self.below(values.len())]
     }
 
-    /// Small numbers mostly, sometimes absurd ones.
+    /// Mostly small numbers, sometimes absurd ones.
     pub(super) fn number(&mut self) -> u64 {
         let small = self.word() % 9;
         let odd = [u64::MAX, 1 << 63, u64::from(u32::MAX), 1 << 40, 4097, 65537];
@@ -31,7 +31,7 @@ impl Random {
     }
 }
 
-/// What arguments are drawn from.
+/// The source of the arguments.
 pub(super) struct Fuzz {
     pub(super) random: Random,
     room: Vec<u64>,
@@ -68,7 +68,7 @@ impl Fuzz {
         if self.random.below(4) == 0 { wild } else { self.random.one_of(&self.oids.clone()) }
     }
 
-    /// No pointer, or one into the room with zeros, noise or ones behind it.
+    /// A null pointer, or a pointer to the buffer, filled with zeros, noise or ones.
     pub(super) fn ptr<T>(&mut self) -> Ptr<T> {
         if self.random.below(6) == 0 {
             return Ptr::null();
@@ -80,7 +80,7 @@ impl Fuzz {
         list(&mut self.room[start..]).cast()
     }
 
-    /// Structures with pointers in them are made of pieces that are sound or null.
+    /// Structures with pointers; each pointer is valid or null.
     pub(super) fn iov(&mut self) -> Iov {
         let len = self.random.one_of(&[0, 1, 8, 8, 24, 72, 100, 5000]);
         let buf_len = self.random.one_of(&[len, len, len, len + 1, 0]);
@@ -182,13 +182,13 @@ impl Fuzz {
         if self.random.below(8) == 0 { Ptr::null() } else { list(Vec::leak(many)) }
     }
 
-    /// Lists of properties that hold numbers: what they point at is the caller's to vouch for.
+    /// Lists of properties that hold numbers; other values would need valid pointers.
     pub(super) fn prop(&mut self) -> Ptr<Prop> {
         let numbers = [3, 4, 0x1002, 0x1004, 0x1007, 0x1009, 0x1012, 0x1013, 0x1017, 0x7777];
         let entries: Vec<_> = (0..5)
             .map(|_| PropEntry {
                 kind: self.random.one_of(&numbers),
-                // SAFETY: of a property that is a number, or of none.
+                // SAFETY: the property is a number, or unknown.
                 value: unsafe { PropValue::new(self.random.number()) },
                 flags: (self.random.below(4) == 0).into(),
                 reserved: 0,
@@ -208,7 +208,7 @@ impl Fuzz {
         EpochRange { lo: self.random.number(), hi: self.random.number() }
     }
 
-    /// No event, or memory that is none.
+    /// No event, or memory that is not an event.
     pub(super) fn ev(&mut self) -> Ptr<Event> {
         if self.random.below(10) > 0 {
             return WAIT;
@@ -257,7 +257,7 @@ impl Fuzz {
         self.random.one_of(&[0, 1, 5, 64])
     }
 
-    /// Names that nothing has: what is open stays.
+    /// Names that do not exist, so that open entities stay.
     pub(super) fn missing(&mut self) -> Str {
         let names = [c"none", c"", c"01234567-89ab-cdef-0123-456789abcdef", c"a/b"];
         if self.random.below(4) == 0 { Ptr::null() } else { text(self.random.one_of(&names)) }

@@ -1,4 +1,4 @@
-//! The file system calls. What would end the mount or the objects gets wild ones only.
+//! The file system calls. Those that would close the mount or the objects only get invalid arguments.
 use super::arguments::Fuzz;
 use super::setting;
 use crate::common::*;
@@ -9,7 +9,7 @@ use daos::dfs::{
     open::*, xattr::*,
 };
 use daos::dfs_sys::{attr::*, dir::*, entry::*, file::*, mount::*, xattr::*};
-use daos::duns::{path::*, resolve::*};
+use daos::duns::*;
 
 impl Fuzz {
     fn obj<T>(&mut self) -> Ptr<T> {
@@ -29,7 +29,7 @@ impl Fuzz {
         self.boxed(DfsIod { nr, rgs })
     }
 
-    /// Attributes whose properties are a list or none.
+    /// Attributes with a list of properties or none.
     fn dfs_attr(&mut self) -> Ptr<DfsAttr> {
         let (oclass, chunk_size, props) = (self.n32(), self.random.number(), self.prop());
         let hints = self.random.one_of(&[&b""[..], b"file:max", b"x", b"dir:\xff"]);
@@ -39,13 +39,13 @@ impl Fuzz {
         self.boxed(DfsAttr { id, chunk_size, oclass, props, mode, dir_oclass, file_oclass, hints })
     }
 
-    /// Absolute and other paths.
+    /// Absolute paths and others.
     fn path(&mut self) -> Str {
         let paths = [c"/", c"/key", c"/test/key", c"/../.", c"//test//", c"/\xff", c"", c"key"];
         if self.random.below(9) == 0 { Ptr::null() } else { text(self.random.one_of(&paths)) }
     }
 
-    /// Paths of the machine that nothing has, and paths without one.
+    /// Paths that do not exist on the machine, and malformed ones.
     fn host_path(&mut self) -> Str {
         let paths = [c"daos://p/c", c"daos:", c"/no/such/place", c"", c"daos://"];
         if self.random.below(6) == 0 { Ptr::null() } else { text(self.random.one_of(&paths)) }
@@ -65,7 +65,7 @@ impl Fuzz {
         if self.random.below(6) == 0 { self.n32() as i32 } else { self.random.one_of(&known) }
     }
 
-    /// A number that fits a file here.
+    /// A number in the range of the file's size.
     fn place(&mut self) -> u64 {
         self.random.one_of(&[0, 1, 5, 4096, 1 << 20, u64::MAX, 1 << 63])
     }
@@ -162,7 +162,7 @@ throw! { fuzz;
 }
 
 impl Fuzz {
-    /// Attributes with nothing in them that is to be freed.
+    /// Attributes without memory to free.
     fn duns_attr(&mut self) -> Ptr<DunsAttr> {
         let (flags, no_prefix) = (self.n32(), self.bit());
         let attr = DunsAttr { flags, no_prefix, ..crate::dfs::duns::attr() };

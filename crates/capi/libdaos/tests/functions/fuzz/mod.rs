@@ -1,14 +1,14 @@
-//! Throws arguments of all sorts at every function: none may crash. The seed is printed, and taken
-//! from `ESKER_SEED` where that is set; `ESKER_FUZZ_ROUNDS` says how long to go on.
+//! Calls every function with random arguments; none may crash. The test prints its seed, and takes it from
+//! `ESKER_SEED` if that is set; `ESKER_FUZZ_ROUNDS` sets the number of rounds.
 mod arguments;
 
 use crate::common::*;
 use arguments::Fuzz;
 use daos::abi::*;
-use daos::acl::{entry, list as acl_list, perms, principal};
+use daos::acl::{ace, list as acl_list, perms, principal};
 use daos::array::*;
 use daos::attribute::*;
-use daos::container::{access::*, daos_cont_alloc_oids, info::*, open::*};
+use daos::container::{access::*, *};
 use daos::event::*;
 use daos::global::*;
 use daos::kv::*;
@@ -17,8 +17,8 @@ use daos::mgmt::*;
 use daos::object::*;
 use daos::oclass::*;
 use daos::oit::*;
-use daos::pool::{connect::*, containers::*, filter::*, query::*};
-use daos::property::list::*;
+use daos::pool::*;
+use daos::property::*;
 use daos::snapshot::*;
 use daos::tx::*;
 
@@ -153,11 +153,11 @@ throw! { fuzz;
 }
 
 fn ace_from_str(words: Str, ace: Ptr<Bytes>) {
-    entry::daos_ace_from_str(words, ace);
+    ace::daos_ace_from_str(words, ace);
 }
 
 fn ace_verbose(words: Str, buf: Str, len: usize) {
-    daos::acl::daos_ace_str_get_verbose(words, buf, len);
+    ace::daos_ace_str_get_verbose(words, buf, len);
 }
 
 fn acl_validate(acl: Bytes) {
@@ -166,8 +166,8 @@ fn acl_validate(acl: Bytes) {
 }
 
 fn ace_valid(ace: Bytes) {
-    entry::daos_ace_is_valid(ace);
-    entry::daos_ace_get_size(ace);
+    ace::daos_ace_is_valid(ace);
+    ace::daos_ace_get_size(ace);
 }
 
 fn principal_valid(name: Str) {

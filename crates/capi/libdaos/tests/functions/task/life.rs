@@ -1,7 +1,7 @@
 //! When tasks begin, wait, end, and run once more.
 use super::*;
-use daos::container::open::daos_cont_close;
-use daos::container::open::daos_cont_open2;
+use daos::container::daos_cont_close;
+use daos::container::daos_cont_open2;
 
 /// A task without a body.
 fn bodiless(sched: Ptr<Sched>) -> Ptr<Task> {

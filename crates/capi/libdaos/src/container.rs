@@ -1,14 +1,35 @@
-//! Creating, opening, closing, destroying containers.
-use super::rights::{self, Rights};
-use super::times::Time;
-use super::{info, properties};
+//! Containers (`daos_cont.h`): creating, opening, querying, closing and destroying them.
 use crate::abi::{ContInfo, Event, Handle, Prop, Ptr, Str, UuidBytes};
 use crate::code::{Code, Result};
-use crate::handles::{self, Entry, OpenPool, kind};
-use crate::{convert, edge};
-use esker::types::Uuid;
+use crate::handles::{Entry, OpenContainer, OpenPool, kind};
+use crate::property::table::CONTAINER;
+use crate::{convert, edge, handles};
+use access::Rights;
+use esker::Container;
 use esker::types::info::{ContainerInfo, OpenMode};
+use esker::types::{Epoch, Uuid};
+use properties::Wanted;
 use std::ffi::c_int;
+
+pub mod access;
+pub(crate) mod properties;
+
+/// Allocates numbers for object ids; no other caller gets them.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_cont_alloc_oids(
+    coh: Handle,
+    num_oids: u64,
+    oid: Ptr<u64>,
+    ev: Ptr<Event>,
+) -> c_int {
+    edge::drive(ev, || {
+        let container = handles::container(coh)?;
+        Ok(async move {
+            oid.needed()?.set(container.container.allocate_oids(num_oids).await?);
+            Ok(())
+        })
+    })
+}
 
 /// Creates a container.
 #[unsafe(no_mangle)]
@@ -21,7 +42,7 @@ pub extern "C" fn daos_cont_create2(
     create_as(poh, [0; 16], prop, uuid, ev)
 }
 
-/// As [`daos_cont_create2`], with this UUID unless it is nil.
+/// Creates a container with this UUID, or a new one if it is nil.
 pub(crate) fn create_as(
     poh: Handle,
     wanted: UuidBytes,
@@ -36,7 +57,7 @@ pub(crate) fn create_as(
     })
 }
 
-/// As [`daos_cont_create2`], by its name of old.
+/// Older name of [`daos_cont_create2`].
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_cont_create(
     poh: Handle,
@@ -62,7 +83,7 @@ pub extern "C" fn daos_cont_create_with_label(
     })
 }
 
-/// A label among the properties must be the one given beside them.
+/// Creates a container. A label among the properties must equal the one given as an argument.
 async fn create(
     pool: &OpenPool,
     label: Option<&str>,
@@ -70,11 +91,11 @@ async fn create(
     prop: Ptr<Prop>,
     uuid: Ptr<UuidBytes>,
 ) -> Result<()> {
-    let wanted = properties::Wanted { uuid: own, ..properties::Wanted::read(prop)? };
+    let wanted = Wanted { uuid: own, ..Wanted::read(prop)? };
     if label.is_some() && wanted.label.as_deref().is_some_and(|other| Some(other) != label) {
         return Err(Code::INVAL);
     }
-    let metadata = wanted.pairs();
+    let metadata = wanted.metadata();
     let info = pool.pool.create_container(&wanted.describe(label, &metadata)).await?;
     uuid.set(info.uuid.0);
     Ok(())
@@ -98,13 +119,13 @@ pub extern "C" fn daos_cont_open2(
             if flags & (EVICT | EVICT_ALL) != 0 {
                 evict(&pool, name, mode == OpenMode::Exclusive).await?;
             }
-            let open = rights::open(&pool, name, mode).await?;
-            let open = if flags & QUIETLY == QUIETLY { open.untimed() } else { open };
+            let open = access::open(&pool, name, mode).await?;
+            let open = if flags & WITHOUT_STATS == WITHOUT_STATS { open.untimed() } else { open };
             if open.is_timed {
                 Time::Opened.touch(&open).await;
             }
             if !about.is_null() {
-                about.set(info::of(&open.container).await?);
+                about.set(info_of(&open.container).await?);
             }
             coh.set(handles::open(Entry::Container(open))?);
             Ok(())
@@ -115,12 +136,12 @@ pub extern "C" fn daos_cont_open2(
 /// `DAOS_COO_EVICT` and `DAOS_COO_EVICT_ALL`.
 const EVICT: u32 = 0x20;
 const EVICT_ALL: u32 = 0x40;
-/// `DAOS_COO_RO` with `DAOS_COO_RO_MDSTATS`: the times of the container stay as they are.
-const QUIETLY: u32 = 0x11;
+/// `DAOS_COO_RO` with `DAOS_COO_RO_MDSTATS`: opening does not update the times of the container.
+const WITHOUT_STATS: u32 = 0x11;
 /// `DAOS_COO_MASK`.
 const KNOWN: u32 = 0xff;
 
-/// The mode of flags that go together.
+/// The mode of a valid combination of flags.
 fn mode_of(flags: u32) -> Result<OpenMode> {
     let mode = convert::open_mode(flags)?;
     let evicts_all = match flags & (EVICT | EVICT_ALL) {
@@ -135,8 +156,7 @@ fn mode_of(flags: u32) -> Result<OpenMode> {
     }
 }
 
-/// Ends what handles of this process stand for, where it is this container. All of them the owner may end
-/// only.
+/// Closes the container for all handles of this process. Only the owner may do so for all users.
 async fn evict(pool: &OpenPool, name: &str, all_users: bool) -> Result<()> {
     let all = pool.pool.containers().await?;
     let named = |about: &&ContainerInfo| about.label == name || about.uuid.to_string() == name;
@@ -156,7 +176,7 @@ async fn evict(pool: &OpenPool, name: &str, all_users: bool) -> Result<()> {
     Ok(())
 }
 
-/// As [`daos_cont_open2`], by its name of old.
+/// Older name of [`daos_cont_open2`].
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_cont_open(
     poh: Handle,
@@ -187,7 +207,7 @@ pub extern "C" fn daos_cont_close(coh: Handle, ev: Ptr<Event>) -> c_int {
     })
 }
 
-/// Destroys a container and all that is in it.
+/// Destroys a container with its contents.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_cont_destroy2(
     poh: Handle,
@@ -201,8 +221,102 @@ pub extern "C" fn daos_cont_destroy2(
     })
 }
 
-/// As [`daos_cont_destroy2`], by its name of old.
+/// Older name of [`daos_cont_destroy2`].
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_cont_destroy(poh: Handle, cont: Str, force: c_int, ev: Ptr<Event>) -> c_int {
     daos_cont_destroy2(poh, cont, force, ev)
+}
+
+/// Information about an open container.
+pub(crate) async fn info_of(container: &Container) -> Result<ContInfo> {
+    let about = container.query().await?;
+    let snapshots = container.snapshots().await?;
+    Ok(ContInfo {
+        uuid: about.uuid.0,
+        lsnapshot: snapshots.last().map_or(0, |snapshot| snapshot.epoch.0),
+        nhandles: about.handles,
+        nsnapshots: snapshots.len() as u32,
+        md_otime: Time::Opened.of(container, about.created).await?.0,
+        md_mtime: Time::Changed.of(container, about.created).await?.0,
+    })
+}
+
+/// Queries an open container.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_cont_query(
+    coh: Handle,
+    about: Ptr<ContInfo>,
+    prop: Ptr<Prop>,
+    ev: Ptr<Event>,
+) -> c_int {
+    edge::drive(ev, || {
+        let open = handles::any_container(coh)?;
+        Ok(async move {
+            if !about.is_null() {
+                about.set(info_of(&open.container).await?);
+            }
+            for (at, property) in properties::requested(prop, &CONTAINER)? {
+                properties::show(&open, property).await?.write(at)?;
+            }
+            Ok(())
+        })
+    })
+}
+
+/// Changes properties.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_cont_set_prop(coh: Handle, prop: Ptr<Prop>, ev: Ptr<Event>) -> c_int {
+    edge::drive(ev, || {
+        let container = handles::any_container(coh)?;
+        Ok(async move { properties::set(&container, prop).await })
+    })
+}
+
+/// Sets the status of a container to healthy.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_cont_status_clear(coh: Handle, ev: Ptr<Event>) -> c_int {
+    edge::drive(ev, || {
+        let container = handles::any_container(coh)?;
+        Ok(async move { properties::clear_status(&container).await })
+    })
+}
+
+/// A time that is kept with a container. A failure to update it, because the pool is read-only or full, does not fail
+/// the call that causes the update.
+#[derive(Clone, Copy)]
+pub(crate) enum Time {
+    /// When the container was last opened.
+    Opened,
+    /// When its metadata last changed.
+    Changed,
+}
+
+impl Time {
+    /// Name of the property that stores the time.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Opened => "opened",
+            Self::Changed => "changed",
+        }
+    }
+
+    /// Reads the time; initially it is the time of creation.
+    pub(crate) async fn of(self, container: &Container, created: Epoch) -> Result<Epoch> {
+        let kept = container.properties().get(self.name()).await?;
+        let kept = kept.and_then(|bytes| Some(u64::from_le_bytes(bytes.try_into().ok()?)));
+        Ok(kept.map_or(created, Epoch))
+    }
+
+    /// Sets the time to now, or just after its last value.
+    pub(crate) async fn touch(self, open: &OpenContainer) {
+        if open.pool.mode() != OpenMode::ReadOnly {
+            let _ = self.advance(open).await;
+        }
+    }
+
+    async fn advance(self, open: &OpenContainer) -> Result<()> {
+        let about = open.container.info();
+        let now = Epoch::after(self.of(&open.container, about.created).await?).0.to_le_bytes();
+        Ok(open.container.note_property(self.name(), &now).await?)
+    }
 }

@@ -1,19 +1,18 @@
-//! Lists of properties, which belong to C.
-use super::table::{self, Sort};
-use super::value;
-use crate::abi::{ByteVal, Bytes, Prop, PropEntry, Ptr, Roots, Str};
+//! Properties of pools and containers (`daos_prop.h`): lists of them, which C owns, and their values.
+use crate::abi::{ByteVal, Bytes, Prop, PropEntry, PropValue, Ptr, RankList, Roots, Str};
 use crate::code::{self, Code, Result};
 use crate::edge::guard;
-use crate::memory;
+use crate::{acl, edge, memory};
 use std::ffi::c_int;
+use table::{Property, Sort};
+
+pub(crate) mod table;
+mod text;
+
+pub use text::daos_prop_from_str;
 
 /// `DAOS_PROP_ENTRIES_MAX_NR`.
 const ENTRIES_MAX: u32 = 128;
-
-/// Calls that need no initialised library.
-fn pure(work: impl FnOnce() -> Result<()>) -> c_int {
-    guard(Code::MISC.0, || code::of(work()))
-}
 
 /// The entries of a list.
 pub(crate) fn entries(prop: Ptr<Prop>) -> Result<Vec<Ptr<PropEntry>>> {
@@ -27,6 +26,7 @@ pub(crate) fn entries(prop: Ptr<Prop>) -> Result<Vec<Ptr<PropEntry>>> {
     }
 }
 
+/// The sort of a property's value, if the property is known.
 pub(crate) fn sort_of(kind: u32) -> Option<Sort> {
     table::by_id(kind).map(|property| property.sort)
 }
@@ -39,7 +39,7 @@ pub(crate) fn alloc(nr: u32) -> Result<Ptr<Prop>> {
     memory::one(Prop { nr, reserved: 0, entries: memory::zeroed(nr as usize)? })
 }
 
-/// Makes a list.
+/// Allocates a list.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_prop_alloc(nr: u32) -> Ptr<Prop> {
     guard(Ptr::null(), || alloc(nr).unwrap_or(Ptr::null()))
@@ -51,7 +51,7 @@ pub extern "C" fn daos_prop_fini(prop: Ptr<Prop>) {
     guard((), || {
         let Ok(list) = prop.get() else { return };
         for entry in entries(prop).unwrap_or_default().into_iter().filter_map(|at| at.get().ok()) {
-            value::free(sort_of(entry.kind), entry);
+            free(sort_of(entry.kind), entry);
         }
         memory::free(list.entries);
         prop.set(Prop { nr: 0, entries: Ptr::null(), ..list });
@@ -70,13 +70,13 @@ fn find(prop: Ptr<Prop>, kind: u32) -> Option<Ptr<PropEntry>> {
     all.find(|at| at.get().is_ok_and(|entry| entry.kind == kind))
 }
 
-/// The entry of a type.
+/// Returns the entry of this type.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_prop_entry_get(prop: Ptr<Prop>, kind: u32) -> Ptr<PropEntry> {
     guard(Ptr::null(), || find(prop, kind).unwrap_or(Ptr::null()))
 }
 
-/// What both lists have; the new one wins.
+/// The union of both lists; the new one takes precedence.
 fn merge(old: Ptr<Prop>, new: Ptr<Prop>) -> Result<Ptr<Prop>> {
     let of = |prop: Ptr<Prop>| if prop.is_null() { Ok(Vec::new()) } else { entries(prop) };
     let read = |all: Vec<Ptr<PropEntry>>| all.into_iter().map(Ptr::get).collect::<Result<Vec<_>>>();
@@ -86,7 +86,7 @@ fn merge(old: Ptr<Prop>, new: Ptr<Prop>) -> Result<Ptr<Prop>> {
     all.extend(&new);
     let merged = alloc(all.len() as u32)?;
     for (at, entry) in entries(merged)?.into_iter().zip(all) {
-        if let Err(code) = value::duplicate(sort_of(entry.kind), entry, at) {
+        if let Err(code) = duplicate(sort_of(entry.kind), entry, at) {
             daos_prop_free(merged);
             return Err(code);
         }
@@ -94,25 +94,25 @@ fn merge(old: Ptr<Prop>, new: Ptr<Prop>) -> Result<Ptr<Prop>> {
     Ok(merged)
 }
 
-/// A list of what both lists have.
+/// Merges two lists.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_prop_merge2(old: Ptr<Prop>, new: Ptr<Prop>, out: Ptr<Ptr<Prop>>) -> c_int {
-    pure(|| {
+    edge::always(|| {
         out.needed()?.set(merge(old, new)?);
         Ok(())
     })
 }
 
-/// A list of what both lists have, or no list.
+/// Merges two lists; returns a null pointer on failure.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_prop_merge(old: Ptr<Prop>, new: Ptr<Prop>) -> Ptr<Prop> {
     guard(Ptr::null(), || merge(old, new).unwrap_or(Ptr::null()))
 }
 
-/// Puts a pointer into an entry in place of the one before.
+/// Replaces the pointer in an entry.
 fn put<T>(at: Ptr<PropEntry>, pointer: Ptr<T>) -> Result<()> {
     let entry = at.get()?;
-    value::free(sort_of(entry.kind), entry);
+    free(sort_of(entry.kind), entry);
     at.set(PropEntry { value: pointer.into(), flags: 0, ..entry });
     Ok(())
 }
@@ -127,7 +127,7 @@ fn copy_of(bytes: Bytes, len: u64) -> Result<Ptr<u8>> {
 /// Sets an entry to a copy of a string.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_prop_entry_set_str(entry: Ptr<PropEntry>, text: Str, len: u64) -> c_int {
-    pure(|| {
+    edge::always(|| {
         let (entry, text) = (entry.needed()?, text.needed()?.cast::<std::ffi::c_void>());
         if entry.get()?.kind == 0 || sort_of(entry.get()?.kind) != Some(Sort::Text) {
             return Err(Code::INVAL);
@@ -153,26 +153,26 @@ pub extern "C" fn daos_prop_set_str(prop: Ptr<Prop>, kind: u32, text: Str, len: 
 /// Sets an entry to a copy of bytes.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_prop_entry_set_ptr(entry: Ptr<PropEntry>, bytes: Bytes, size: u64) -> c_int {
-    pure(|| put(entry.needed()?, copy_of(bytes, size)?))
+    edge::always(|| put(entry.needed()?, copy_of(bytes, size)?))
 }
 
 /// Sets the entry of a type to a copy of bytes.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_prop_set_ptr(prop: Ptr<Prop>, kind: u32, bytes: Bytes, size: u64) -> c_int {
-    pure(|| {
+    edge::always(|| {
         prop.needed()?;
         put(find(prop, kind).ok_or(Code::NONEXIST)?, copy_of(bytes, size)?)
     })
 }
 
-/// Sets an entry to a copy of what another points at.
+/// Sets an entry to a copy of the data another one points to.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_prop_entry_dup_ptr(
     dst: Ptr<PropEntry>,
     src: Ptr<PropEntry>,
     len: usize,
 ) -> c_int {
-    pure(|| {
+    edge::always(|| {
         let copy = copy_of(src.get()?.value.pointer(), len as u64)?;
         let entry = dst.get()?;
         dst.set(PropEntry { value: copy.into(), flags: 0, ..entry });
@@ -192,7 +192,7 @@ pub extern "C" fn daos_prop_entry_set_byteval(
     bytes: Bytes,
     len: usize,
 ) -> c_int {
-    pure(|| put(entry.needed()?, byte_value(bytes, len)?))
+    edge::always(|| put(entry.needed()?, byte_value(bytes, len)?))
 }
 
 /// Sets the entry of a type to a copy of bytes with their length.
@@ -203,7 +203,7 @@ pub extern "C" fn daos_prop_set_byteval(
     bytes: Bytes,
     len: usize,
 ) -> c_int {
-    pure(|| {
+    edge::always(|| {
         prop.needed()?;
         put(find(prop, kind).ok_or(Code::NONEXIST)?, byte_value(bytes, len)?)
     })
@@ -212,7 +212,7 @@ pub extern "C" fn daos_prop_set_byteval(
 /// Sets an entry to a copy of the bytes of another.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_prop_entry_dup_byteval(dst: Ptr<PropEntry>, src: Ptr<PropEntry>) -> c_int {
-    pure(|| {
+    edge::always(|| {
         let bytes = src.get()?.value.pointer::<ByteVal>().get()?;
         let copy = byte_value(bytes.data, bytes.len)?;
         dst.set(PropEntry { value: copy.into(), flags: 0, ..dst.get()? });
@@ -223,7 +223,7 @@ pub extern "C" fn daos_prop_entry_dup_byteval(dst: Ptr<PropEntry>, src: Ptr<Prop
 /// Sets an entry to a copy of the roots of another.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_prop_entry_dup_co_roots(dst: Ptr<PropEntry>, src: Ptr<PropEntry>) -> c_int {
-    pure(|| {
+    edge::always(|| {
         let copy = memory::one(src.get()?.value.pointer::<Roots>().get()?)?;
         dst.set(PropEntry { value: copy.into(), flags: 0, ..dst.get()? });
         Ok(())
@@ -247,8 +247,138 @@ pub extern "C" fn daos_prop_has_ptr(entry: Ptr<PropEntry>) -> bool {
     has(entry, &[Sort::Acl, Sort::Roots, Sort::Ranks])
 }
 
-/// Whether the value is bytes with their length: there is no such property.
+/// Whether the value is bytes with their length. No property has such a value.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_prop_has_byteval(_entry: Ptr<PropEntry>) -> bool {
     false
+}
+
+/// Compares the access control lists of two entries.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_prop_entry_cmp_acl(a: Ptr<PropEntry>, b: Ptr<PropEntry>) -> c_int {
+    guard(Code::MISC.0, || {
+        let of = |entry: Ptr<PropEntry>| acl::checked(entry.get()?.value.pointer());
+        code::of((|| match of(a)? == of(b)? {
+            true => Ok(()),
+            false => Err(Code::MISMATCH),
+        })())
+    })
+}
+
+/// Longest owner or label.
+const TEXT_MAX: usize = 255;
+
+/// `DAOS_PROP_ENTRY_NOT_SET`.
+const NOT_SET: u16 = 1;
+
+/// The value of a property, independent of any list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Value {
+    Number(u64),
+    Text(String),
+    /// An access control list, with its header.
+    Acl(Vec<u8>),
+    Roots(Roots),
+    Ranks(Vec<u32>),
+}
+
+impl Value {
+    /// Reads the value of an entry.
+    pub(crate) fn read(property: &Property, entry: PropEntry) -> Result<Self> {
+        if entry.flags & NOT_SET != 0 {
+            return Err(Code::INVAL);
+        }
+        Ok(match property.sort {
+            Sort::Number if entry.value.number() > property.max => return Err(Code::INVAL),
+            Sort::Number => Self::Number(entry.value.number()),
+            Sort::Text => Self::Text(text(entry.value.string().text()?)?),
+            Sort::Acl => Self::Acl(acl::checked(entry.value.pointer())?.to_vec()),
+            Sort::Roots => Self::Roots(entry.value.pointer::<Roots>().get()?),
+            Sort::Ranks => return Err(Code::NO_PERM),
+        })
+    }
+
+    /// Writes the value into an entry; the caller frees its memory.
+    pub(crate) fn write(&self, at: Ptr<PropEntry>) -> Result<()> {
+        let value = match self {
+            // SAFETY: a number is written only for a property that is a number.
+            Self::Number(number) => unsafe { PropValue::new(*number) },
+            Self::Text(text) => memory::string(text.as_bytes())?.into(),
+            Self::Acl(bytes) => memory::copy(bytes)?.into(),
+            Self::Roots(roots) => memory::one(*roots)?.into(),
+            Self::Ranks(ranks) => rank_list(ranks)?.into(),
+        };
+        at.set(PropEntry { value, flags: 0, ..at.get()? });
+        Ok(())
+    }
+
+    /// The bytes to store.
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        match self {
+            Self::Number(number) => number.to_le_bytes().to_vec(),
+            Self::Text(text) => text.clone().into_bytes(),
+            Self::Acl(bytes) => bytes.clone(),
+            Self::Roots(roots) => {
+                let words = roots.oids.iter().flat_map(|oid| [oid.lo, oid.hi]);
+                words.flat_map(u64::to_le_bytes).collect()
+            }
+            Self::Ranks(ranks) => ranks.iter().flat_map(|rank| rank.to_le_bytes()).collect(),
+        }
+    }
+
+    /// The value of stored bytes.
+    pub(crate) fn from_bytes(sort: Sort, bytes: Vec<u8>) -> Option<Self> {
+        let word = |bytes: &[u8]| bytes.try_into().map(u64::from_le_bytes).ok();
+        Some(match sort {
+            Sort::Number => Self::Number(word(&bytes)?),
+            Sort::Text => Self::Text(String::from_utf8(bytes).ok()?),
+            Sort::Acl => Self::Acl(bytes),
+            Sort::Roots => {
+                let mut words = bytes.chunks_exact(8).map(word);
+                let mut next = || words.next().flatten();
+                let mut roots = Roots::default();
+                for oid in &mut roots.oids {
+                    (oid.lo, oid.hi) = (next()?, next()?);
+                }
+                Self::Roots(roots)
+            }
+            Sort::Ranks => return None,
+        })
+    }
+}
+
+fn text(text: &str) -> Result<String> {
+    match text.len() {
+        0..=TEXT_MAX => Ok(text.to_owned()),
+        _ => Err(Code::INVAL),
+    }
+}
+
+/// A list of ranks, which the caller frees.
+pub(crate) fn rank_list(ranks: &[u32]) -> Result<Ptr<RankList>> {
+    memory::one(RankList { ranks: memory::copy(ranks)?, nr: ranks.len() as u32 })
+}
+
+/// Frees the memory an entry points to.
+pub(crate) fn free(sort: Option<Sort>, entry: PropEntry) {
+    match sort {
+        Some(Sort::Text | Sort::Acl | Sort::Roots) => memory::free::<u8>(entry.value.pointer()),
+        Some(Sort::Ranks) => crate::ranks::d_rank_list_free(entry.value.pointer()),
+        Some(Sort::Number) | None => {}
+    }
+}
+
+/// Copies an entry with the memory it points to.
+pub(crate) fn duplicate(sort: Option<Sort>, entry: PropEntry, at: Ptr<PropEntry>) -> Result<()> {
+    let pointer: Bytes = entry.value.pointer();
+    let value = match sort {
+        _ if pointer.is_null() => entry.value,
+        Some(Sort::Text) => memory::string(entry.value.string().bytes()?)?.into(),
+        Some(Sort::Acl) => memory::copy(acl::checked(entry.value.pointer())?)?.into(),
+        Some(Sort::Roots) => memory::one(entry.value.pointer::<Roots>().get()?)?.into(),
+        Some(Sort::Ranks) => crate::ranks::copy(entry.value.pointer())?.into(),
+        Some(Sort::Number) | None => entry.value,
+    };
+    at.set(PropEntry { value, ..entry });
+    Ok(())
 }

@@ -1,14 +1,11 @@
 //! Arrays (`daos_array.h`).
-mod io;
-
-pub use io::{daos_array_punch, daos_array_read, daos_array_write};
-
-use crate::abi::{ArrayStbuf, Event, Handle, ObjId, Ptr};
+use crate::abi::{ArrayIod, ArrayStbuf, Event, Handle, ObjId, Ptr, Sgl};
 use crate::code::{Code, Result};
-use crate::handles::{self, Entry, OpenArray, kind};
-use crate::{convert, edge, object};
-use esker::types::ObjectType;
-use esker::{Array, ArrayAttributes};
+use crate::convert::{Data, Extents};
+use crate::handles::{Entry, OpenArray, kind};
+use crate::{convert, edge, handles, object};
+use esker::types::{Extent, ObjectType};
+use esker::{Access, Array, ArrayAttributes};
 use std::ffi::c_int;
 
 /// `DAOS_OO_RW`.
@@ -32,23 +29,23 @@ pub extern "C" fn daos_array_create(
             let attributes = ArrayAttributes { cell_size, chunk_size };
             let container = &container.container;
             let array = container.create_array(oid.into(), attributes, via.access()).await?;
-            give(array, READ_WRITE, oh)
+            open_handle(array, READ_WRITE, oh)
         })
     })
 }
 
-/// Opens a handle on an array, as `mode` asks for it.
-pub(crate) fn give(array: Array, mode: u32, oh: Ptr<Handle>) -> Result<()> {
-    oh.set(handles::open(Entry::Array(OpenArray::new(as_asked(array, mode), mode)))?);
+/// Opens a handle for an array with this mode.
+pub(crate) fn open_handle(array: Array, mode: u32, oh: Ptr<Handle>) -> Result<()> {
+    oh.set(handles::open(Entry::Array(OpenArray::new(with_mode(array, mode), mode)))?);
     Ok(())
 }
 
-/// An array for what `mode` allows.
-pub(crate) fn as_asked(array: Array, mode: u32) -> Array {
+/// Restricts an array to the accesses that `mode` allows.
+pub(crate) fn with_mode(array: Array, mode: u32) -> Array {
     if convert::is_read_only(mode) { array.read_only() } else { array }
 }
 
-/// Opens an array that stores its sizes.
+/// Opens an array that stores its cell and chunk size.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_array_open(
     coh: Handle,
@@ -66,7 +63,7 @@ pub extern "C" fn daos_array_open(
             oh.needed()?;
             let array = container.container.open_array(oid.into(), via.access()).await?;
             let attributes = array.attributes();
-            give(array, mode, oh)?;
+            open_handle(array, mode, oh)?;
             cell_size.set(attributes.cell_size);
             chunk_size.set(attributes.chunk_size);
             Ok(())
@@ -74,7 +71,7 @@ pub extern "C" fn daos_array_open(
     })
 }
 
-/// Opens an array whose sizes the caller knows.
+/// Opens an array with the given cell and chunk size.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_array_open_with_attr(
     coh: Handle,
@@ -91,7 +88,7 @@ pub extern "C" fn daos_array_open_with_attr(
         oh.needed()?;
         let attributes = ArrayAttributes { cell_size, chunk_size };
         let array = container.container.open_array_with_attributes(oid.into(), attributes)?;
-        give(array, mode, oh)
+        open_handle(array, mode, oh)
     })
 }
 
@@ -101,7 +98,7 @@ pub extern "C" fn daos_array_close(oh: Handle, ev: Ptr<Event>) -> c_int {
     object::close(oh, &[kind::ARRAY], ev)
 }
 
-/// The size in cells.
+/// Returns the size in cells.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_array_get_size(
     oh: Handle,
@@ -118,7 +115,7 @@ pub extern "C" fn daos_array_get_size(
     })
 }
 
-/// The size in cells and the latest change.
+/// Returns the size in cells and the epoch of the latest change.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_array_stat(
     oh: Handle,
@@ -146,7 +143,7 @@ pub extern "C" fn daos_array_set_size(oh: Handle, th: Handle, size: u64, ev: Ptr
     })
 }
 
-/// Removes an array with its stored sizes.
+/// Removes an array and its stored attributes.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_array_destroy(oh: Handle, th: Handle, ev: Ptr<Event>) -> c_int {
     edge::drive(ev, || {
@@ -155,7 +152,7 @@ pub extern "C" fn daos_array_destroy(oh: Handle, th: Handle, ev: Ptr<Event>) -> 
     })
 }
 
-/// The sizes the handle reckons with.
+/// Returns the cell and chunk size that the handle uses.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_array_get_attr(
     oh: Handle,
@@ -170,8 +167,7 @@ pub extern "C" fn daos_array_get_attr(
     })
 }
 
-/// Changes the cells of a chunk that the handle reckons with. An array that stores its sizes keeps
-/// them.
+/// Changes the chunk size, in cells, that the handle uses. Arrays that store their attributes refuse this.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_array_update_chunk_size(oh: Handle, chunk_size: u64) -> c_int {
     edge::now(|| {
@@ -186,7 +182,89 @@ pub extern "C" fn daos_array_update_chunk_size(oh: Handle, chunk_size: u64) -> c
         let attributes = ArrayAttributes { chunk_size, ..array.attributes() };
         let container = array.object().container();
         let array = container.open_array_with_attributes(array.oid(), attributes)?;
-        open.change(as_asked(array, open.mode));
+        open.change(with_mode(array, open.mode));
         Ok(())
     })
+}
+
+fn ranges(iod: &ArrayIod) -> Result<Extents> {
+    Extents::new(iod.rgs, iod.nr)
+}
+
+/// Writes buffers to ranges.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_array_write(
+    oh: Handle,
+    th: Handle,
+    iod: Ptr<ArrayIod>,
+    sgl: Ptr<Sgl>,
+    ev: Ptr<Event>,
+) -> c_int {
+    edge::drive(ev, || {
+        let (array, via) = (handles::array(oh)?, handles::via(th)?);
+        Ok(async move {
+            let ranges = ranges(&iod.get()?)?;
+            let data = Data::all(sgl)?;
+            Ok(array.write(ranges.as_slice(), data.source(), via.access()).await?)
+        })
+    })
+}
+
+/// Reads ranges into buffers.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_array_read(
+    oh: Handle,
+    th: Handle,
+    iod: Ptr<ArrayIod>,
+    sgl: Ptr<Sgl>,
+    ev: Ptr<Event>,
+) -> c_int {
+    edge::drive(ev, || {
+        let (array, via) = (handles::array(oh)?, handles::via(th)?);
+        Ok(async move { read(&array, iod, sgl, via.access()).await })
+    })
+}
+
+async fn read(array: &Array, at: Ptr<ArrayIod>, sgl: Ptr<Sgl>, access: Access<'_>) -> Result<()> {
+    let mut iod = at.get()?;
+    let ranges = ranges(&iod)?;
+    let room = convert::room(sgl, |iov| iov.len)?;
+    let read = array.read(ranges.as_slice(), room, access).await?;
+    if array.oid().object_type() == Some(ObjectType::ArrayByte) {
+        iod.nr_read = read.bytes;
+        iod.nr_short_read = read.short_bytes;
+        at.set(iod);
+    }
+    Ok(())
+}
+
+/// Punches ranges.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_array_punch(
+    oh: Handle,
+    th: Handle,
+    iod: Ptr<ArrayIod>,
+    ev: Ptr<Event>,
+) -> c_int {
+    edge::drive(ev, || {
+        let (array, via) = (handles::array(oh)?, handles::via(th)?);
+        Ok(async move { punch(&array, iod, via.access()).await })
+    })
+}
+
+/// Most chunks that one punch may affect.
+const CHUNKS_MAX: u64 = 1 << 20;
+
+/// Punches the parts of the ranges before the end of the array, so ranges may be arbitrarily long.
+async fn punch(array: &Array, iod: Ptr<ArrayIod>, access: Access<'_>) -> Result<()> {
+    let ranges = ranges(&iod.get()?)?;
+    ranges.as_slice().iter().try_for_each(|range| range.check())?;
+    let all = Extent::new(0, array.size(access).await?);
+    let within: Vec<_> =
+        ranges.as_slice().iter().filter_map(|range| range.intersect(all)).collect();
+    let chunks = within.iter().map(|range| range.count / array.attributes().chunk_size);
+    if chunks.fold(0, u64::saturating_add) > CHUNKS_MAX {
+        return Err(Code::NOTSUPPORTED);
+    }
+    Ok(array.punch(&within, access).await?)
 }

@@ -1,4 +1,4 @@
-//! The structures of the C interface, as the headers in `include/` lay them out.
+//! The structures of the C interface, laid out as the headers in `include/` define them.
 mod files;
 mod links;
 mod objects;
@@ -15,11 +15,11 @@ pub use properties::*;
 
 use std::ffi::c_int;
 
-/// `daos_handle_t`: something open. 0 is no handle, and no transaction.
+/// `daos_handle_t`: an open pool, container, object and so on. 0 is no handle and, for operations, no transaction.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Handle {
-    /// Type, place and generation, see [`crate::handles`].
+    /// Type, slot and generation, see [`crate::handles`].
     pub cookie: u64,
 }
 
@@ -41,11 +41,11 @@ pub struct Iov {
     pub buf: Bytes,
     /// Bytes it can hold.
     pub buf_len: usize,
-    /// Bytes in it that matter.
+    /// Bytes in use.
     pub len: usize,
 }
 
-/// `d_sg_list_t`: buffers, one after the other.
+/// `d_sg_list_t`: a list of buffers.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Sgl {
@@ -72,9 +72,9 @@ pub struct RankList {
 pub struct Event {
     /// The result.
     pub error: c_int,
-    /// The library's own.
+    /// Private to the library.
     pub space: [u64; 20],
-    /// The library's own.
+    /// Private to the library.
     pub debug: u64,
 }
 

@@ -1,0 +1,492 @@
+//! Handles: the cookies that C holds, and the open pools, containers and objects they stand for.
+//!
+//! A cookie consists of a type, the number of a slot in a table and the generation of that slot. An invalid, closed or
+//! zero handle is therefore recognised and never dereferenced. Looking up a handle takes no lock.
+use crate::abi::{Dfs, DfsObj, DfsSys, Dir, Handle, Ptr};
+use crate::code::{Code, Result};
+use crate::container::access::Rights;
+use crate::dfs::{Mount, OpenFile};
+use crate::dfs_sys::{OpenDir, Sys};
+use crate::event::Queue;
+use crate::list::Parked;
+use crate::oit::Oit;
+use esker::{Access, Array, Container, Kv, Object, Pool, Transaction, Wait};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+mod slab;
+
+/// Types of handles, the lower four bits of a cookie.
+pub(crate) mod kind {
+    pub(crate) const QUEUE: u64 = 1;
+    pub(crate) const MOUNT: u64 = 2;
+    pub(crate) const POOL: u64 = 3;
+    pub(crate) const FILE: u64 = 4;
+    pub(crate) const CONTAINER: u64 = 5;
+    pub(crate) const SYS: u64 = 6;
+    pub(crate) const OBJECT: u64 = 7;
+    pub(crate) const DIR: u64 = 8;
+    pub(crate) const ARRAY: u64 = 9;
+    pub(crate) const TX: u64 = 11;
+    pub(crate) const KV: u64 = 13;
+    pub(crate) const OIT: u64 = 15;
+}
+
+#[cfg(not(all(loom, test)))]
+static HANDLES: slab::Table<Entry> = slab::Table::new();
+
+// Under loom only models of the table run, and nothing opens a handle.
+#[cfg(all(loom, test))]
+loom::lazy_static! {
+    static ref HANDLES: slab::Table<Entry> = slab::Table::new();
+}
+
+/// A reference to an entry or a part of it, which keeps the entry alive.
+pub(crate) type Held<T> = slab::Held<'static, Entry, T>;
+
+/// Opens a handle.
+///
+/// # Errors
+/// [`Code::NOMEM`] if the table is full.
+pub(crate) fn open(entry: Entry) -> Result<Handle> {
+    let kind = entry.kind();
+    HANDLES.insert(entry).map(|cookie| Handle { cookie: cookie | kind })
+}
+
+/// Closes a handle of one of these types. The cookie becomes invalid; the entry lives until its last reference ends.
+pub(crate) fn close(cookie: u64, kinds: &[u64]) -> Result<Held<Entry>> {
+    if !kinds.contains(&(cookie & slab::SPARE_MASK)) {
+        return Err(Code::NO_HDL);
+    }
+    let held = entry(Handle { cookie })?;
+    held.close()?;
+    Ok(held)
+}
+
+/// All entries that are open at the moment.
+pub(crate) fn open_entries() -> impl Iterator<Item = Held<Entry>> {
+    HANDLES.open_entries()
+}
+
+/// Closes every handle.
+pub(crate) fn close_all() {
+    HANDLES.close_all();
+}
+
+/// Invalidates all handles without dropping their entries: in a child after a fork these still belong to the parent.
+pub(crate) fn forget_all() {
+    HANDLES.forget_all();
+}
+
+/// The handle in a value that C treats as a pointer.
+pub(crate) fn behind<T>(pointer: Ptr<T>) -> Handle {
+    Handle { cookie: pointer.raw().addr() as u64 }
+}
+
+/// The handle as a value that C treats as a pointer. Nothing dereferences it, so invalid values are harmless.
+pub(crate) fn as_pointer<T>(handle: Handle) -> Ptr<T> {
+    let pointer = std::ptr::without_provenance_mut(handle.cookie as usize);
+    // SAFETY: the type is opaque to C, and the library passes the value only to `behind`.
+    unsafe { Ptr::new(pointer) }
+}
+
+/// Whether the handle has this type; it need not be open.
+pub(crate) fn is(handle: Handle, kind: u64) -> bool {
+    handle.cookie & slab::SPARE_MASK == kind
+}
+
+fn held<T>(handle: Handle, pick: impl FnOnce(&Entry) -> Option<&T>) -> Result<Held<T>> {
+    entry(handle)?.pick(pick)
+}
+
+/// The entry of an open handle of any type.
+pub(crate) fn entry(handle: Handle) -> Result<Held<Entry>> {
+    let held = HANDLES.hold(handle.cookie)?;
+    // A cookie with another type than its entry's is forged.
+    match held.kind() == handle.cookie & slab::SPARE_MASK {
+        true => Ok(held),
+        false => Err(Code::NO_HDL),
+    }
+}
+
+/// An open pool.
+pub(crate) fn pool(handle: Handle) -> Result<Held<OpenPool>> {
+    held(handle, |entry| match entry {
+        Entry::Pool(pool) if pool.is_open() => Some(pool),
+        _ => None,
+    })
+}
+
+/// Closes the handle of a pool unless `idle` fails.
+pub(crate) fn close_pool(
+    handle: Handle,
+    idle: impl FnOnce(&OpenPool) -> Result<()>,
+) -> Result<Held<Entry>> {
+    let pool = held(handle, |entry| match entry {
+        Entry::Pool(pool) => Some(pool),
+        _ => None,
+    })?;
+    idle(&pool)?;
+    close(handle.cookie, &[kind::POOL])
+}
+
+/// An open container whose data the user may read.
+pub(crate) fn container(handle: Handle) -> Result<Held<OpenContainer>> {
+    let open = any_container(handle)?;
+    open.rights.require_read()?;
+    Ok(open)
+}
+
+/// An open container, regardless of the user's permissions.
+pub(crate) fn any_container(handle: Handle) -> Result<Held<OpenContainer>> {
+    held(handle, |entry| match entry {
+        Entry::Container(container) => Some(container),
+        _ => None,
+    })
+}
+
+/// The object behind a handle of an object, Key-Value or array.
+pub(crate) fn object(handle: Handle) -> Result<Held<Object>> {
+    held(handle, Entry::object)
+}
+
+/// A Key-Value.
+pub(crate) fn kv(handle: Handle) -> Result<Held<Kv>> {
+    held(handle, |entry| match entry {
+        Entry::Kv(kv) => Some(&kv.it),
+        _ => None,
+    })
+}
+
+/// An array.
+pub(crate) fn array(handle: Handle) -> Result<Held<Array>> {
+    held(handle, |entry| match entry {
+        Entry::Array(array) => Some(array.array()),
+        _ => None,
+    })
+}
+
+/// An array with the state of its handle.
+pub(crate) fn open_array(handle: Handle) -> Result<Held<OpenArray>> {
+    held(handle, |entry| match entry {
+        Entry::Array(array) => Some(array),
+        _ => None,
+    })
+}
+
+/// A transaction.
+pub(crate) fn transaction(handle: Handle) -> Result<Held<Transaction>> {
+    held(handle, |entry| match entry {
+        Entry::Tx(transaction) => Some(transaction),
+        _ => None,
+    })
+}
+
+/// An object id table.
+pub(crate) fn oit(handle: Handle) -> Result<Held<Oit>> {
+    held(handle, |entry| match entry {
+        Entry::Oit(oit) => Some(oit),
+        _ => None,
+    })
+}
+
+/// A mounted file system.
+pub(crate) fn mount(dfs: Ptr<Dfs>) -> Result<Held<Mount>> {
+    held(behind(dfs), |entry| match entry {
+        Entry::Mount(mount) => Some(mount),
+        _ => None,
+    })
+}
+
+/// An open file, directory or symlink.
+pub(crate) fn file(obj: Ptr<DfsObj>) -> Result<Held<OpenFile>> {
+    held(behind(obj), |entry| match entry {
+        Entry::File(file) => Some(file),
+        _ => None,
+    })
+}
+
+/// A file system used by path.
+pub(crate) fn sys(sys: Ptr<DfsSys>) -> Result<Held<Sys>> {
+    held(behind(sys), |entry| match entry {
+        Entry::Sys(sys) => Some(sys),
+        _ => None,
+    })
+}
+
+/// An open directory of a file system used by path.
+pub(crate) fn dir(dir: Ptr<Dir>) -> Result<Held<OpenDir>> {
+    held(behind(dir), |entry| match entry {
+        Entry::Dir(dir) => Some(dir),
+        _ => None,
+    })
+}
+
+/// An event queue. As in DAOS, a bad handle fails with [`Code::NONEXIST`] instead of [`Code::NO_HDL`].
+pub(crate) fn queue(handle: Handle) -> Result<Arc<Queue>> {
+    let queue = held(handle, |entry| match entry {
+        Entry::Queue(queue) => Some(queue),
+        _ => None,
+    });
+    queue.map(|queue| Arc::clone(&queue)).map_err(|_| Code::NONEXIST)
+}
+
+/// The `th` argument of an operation, kept until the operation completes.
+pub(crate) struct Via(Option<Held<Transaction>>);
+
+impl Via {
+    pub(crate) fn access(&self) -> Access<'_> {
+        match &self.0 {
+            None => Access::Latest,
+            Some(transaction) => Access::Tx(transaction),
+        }
+    }
+}
+
+/// Looks up the `th` argument: 0 stands for no transaction.
+pub(crate) fn via(handle: Handle) -> Result<Via> {
+    match handle.cookie {
+        0 => Ok(Via(None)),
+        _ => transaction(handle).map(|transaction| Via(Some(transaction))),
+    }
+}
+
+/// An open pool, container, object and so on.
+pub(crate) enum Entry {
+    Pool(OpenPool),
+    Container(OpenContainer),
+    Object(Opened<Object>),
+    Array(OpenArray),
+    Kv(Opened<Kv>),
+    Tx(Transaction),
+    Queue(Arc<Queue>),
+    Oit(Oit),
+    Mount(Mount),
+    File(OpenFile),
+    Sys(Sys),
+    Dir(OpenDir),
+}
+
+impl Entry {
+    pub(crate) fn kind(&self) -> u64 {
+        match self {
+            Self::Pool(_) => kind::POOL,
+            Self::Container(_) => kind::CONTAINER,
+            Self::Object(_) => kind::OBJECT,
+            Self::Array(_) => kind::ARRAY,
+            Self::Kv(_) => kind::KV,
+            Self::Tx(_) => kind::TX,
+            Self::Queue(_) => kind::QUEUE,
+            Self::Oit(_) => kind::OIT,
+            Self::Mount(_) => kind::MOUNT,
+            Self::File(_) => kind::FILE,
+            Self::Sys(_) => kind::SYS,
+            Self::Dir(_) => kind::DIR,
+        }
+    }
+
+    /// The object, if the entry is one.
+    pub(crate) fn object(&self) -> Option<&Object> {
+        match self {
+            Self::Object(object) => Some(&object.it),
+            Self::Kv(kv) => Some(kv.it.object()),
+            Self::Array(array) => Some(array.array().object()),
+            _ => None,
+        }
+    }
+
+    /// The list positions that are too long for an anchor, if the entry can be listed.
+    pub(crate) fn parked(&self) -> Option<&Parked> {
+        match self {
+            Self::Object(object) => Some(&object.parked),
+            Self::Array(array) => Some(&array.parked),
+            Self::Kv(kv) => Some(&kv.parked),
+            _ => None,
+        }
+    }
+}
+
+/// An array. Changing its chunk size replaces it, and the earlier ones stay alive with the handle.
+pub(crate) struct OpenArray {
+    first: Array,
+    /// The mode it was opened with, `DAOS_OO_*`.
+    pub(crate) mode: u32,
+    pub(crate) parked: Parked,
+    latest: AtomicPtr<Array>,
+    /// The arrays that `latest` points or pointed to.
+    later: Mutex<Vec<Pinned>>,
+}
+
+/// An owned array at a fixed address, which other pointers may refer to.
+struct Pinned(*mut Array);
+
+// SAFETY: it owns the array as a box does.
+unsafe impl Send for Pinned where Box<Array>: Send {}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        // SAFETY: it was created by `Box::into_raw`, and pointers to it do not outlive its owner.
+        drop(unsafe { Box::from_raw(self.0) });
+    }
+}
+
+impl OpenArray {
+    pub(crate) fn new(array: Array, mode: u32) -> Self {
+        Self {
+            first: array,
+            mode,
+            parked: Parked::default(),
+            latest: AtomicPtr::new(std::ptr::null_mut()),
+            later: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn array(&self) -> &Array {
+        // SAFETY: it is null or points to an array in `later`, which only grows.
+        unsafe { self.latest.load(Ordering::Acquire).as_ref() }.unwrap_or(&self.first)
+    }
+
+    /// Replaces the array. Operations on the earlier one may still finish.
+    pub(crate) fn change(&self, array: Array) {
+        let array = Box::into_raw(Box::new(array));
+        let mut later = self.later.lock().unwrap_or_else(PoisonError::into_inner);
+        later.push(Pinned(array));
+        self.latest.store(array, Ordering::Release);
+    }
+}
+
+/// An object or Key-Value, and the positions of its listings.
+pub(crate) struct Opened<T> {
+    pub(crate) it: T,
+    pub(crate) parked: Parked,
+}
+
+impl<T> Opened<T> {
+    pub(crate) fn new(it: T) -> Self {
+        Self { it, parked: Parked::default() }
+    }
+}
+
+/// A pool, the name it was opened with, and the number of containers opened through it.
+pub(crate) struct OpenPool {
+    pub(crate) pool: Pool,
+    name: Box<str>,
+    uses: Arc<AtomicU32>,
+    /// Whether the connection is open: shared with all handles that `global2local` made from this one in this process.
+    open: Arc<AtomicBool>,
+    is_own: bool,
+}
+
+impl OpenPool {
+    pub(crate) fn new(pool: Pool, name: &str) -> Self {
+        let open = Arc::new(AtomicBool::new(true));
+        Self { pool, name: name.into(), uses: Arc::default(), open, is_own: true }
+    }
+
+    /// The same connection for another handle, which becomes invalid when this one is closed.
+    pub(crate) fn lend(&self) -> Self {
+        Self {
+            pool: self.pool.clone(),
+            name: self.name.clone(),
+            uses: Arc::default(),
+            open: Arc::clone(&self.open),
+            is_own: false,
+        }
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.open.load(Ordering::Acquire)
+    }
+
+    /// The URL with which other processes open the pool. A name that is not a URL may mean something else to them.
+    pub(crate) fn url(&self) -> Result<String> {
+        match self.name.contains(':') {
+            true => Ok(self.name.to_string()),
+            false => Ok(self.pool.info().wait()?.url),
+        }
+    }
+
+    pub(crate) fn is_used(&self) -> bool {
+        self.uses.load(Ordering::Acquire) > 0
+    }
+
+    /// Registers a container that was opened through this pool.
+    pub(crate) fn with(&self, container: Container) -> OpenContainer {
+        self.uses.fetch_add(1, Ordering::AcqRel);
+        let (pool, uses) = (self.pool.clone(), Arc::clone(&self.uses));
+        let (rights, described) = (Rights::ALL, None);
+        OpenContainer { container, described, rights, pool, uses, is_own: true, is_timed: true }
+    }
+}
+
+impl Drop for OpenPool {
+    fn drop(&mut self) {
+        if self.is_own {
+            self.open.store(false, Ordering::Release);
+        }
+    }
+}
+
+/// A container, counted as a use of the pool it was opened through.
+pub(crate) struct OpenContainer {
+    pub(crate) container: Container,
+    /// The container opened for changes of its metadata, if the user may change that but not the data.
+    described: Option<Container>,
+    /// Permissions of the user.
+    pub(crate) rights: Rights,
+    pub(crate) pool: Pool,
+    uses: Arc<AtomicU32>,
+    /// Whether closing this handle closes the container.
+    is_own: bool,
+    /// Whether opening and closing it update its times.
+    pub(crate) is_timed: bool,
+}
+
+impl OpenContainer {
+    pub(crate) fn for_user(mut self, rights: Rights, described: Option<Container>) -> Self {
+        (self.rights, self.described) = (rights, described);
+        self
+    }
+
+    /// The container to use for changes of its metadata.
+    pub(crate) fn described(&self) -> &Container {
+        self.described.as_ref().unwrap_or(&self.container)
+    }
+
+    /// Another handle of the same user, through another connection to the pool.
+    pub(crate) fn lend(&self, pool: &OpenPool) -> Self {
+        let lent = pool.with(self.container.clone()).for_user(self.rights, self.described.clone());
+        lent.lent()
+    }
+
+    /// Marks a handle that becomes invalid when the original one is closed.
+    fn lent(mut self) -> Self {
+        self.is_own = false;
+        self.untimed()
+    }
+
+    /// Marks a handle that does not update the container's times.
+    pub(crate) fn untimed(mut self) -> Self {
+        self.is_timed = false;
+        self
+    }
+
+    /// Closes the container for all handles on it.
+    pub(crate) async fn evict(&self) -> Result<()> {
+        if let Some(described) = &self.described {
+            described.close().await?;
+        }
+        Ok(self.container.close().await?)
+    }
+
+    /// Closes the container, unless the handle is lent.
+    pub(crate) async fn close(&self) -> Result<()> {
+        if self.is_own { self.evict().await } else { Ok(()) }
+    }
+}
+
+impl Drop for OpenContainer {
+    fn drop(&mut self) {
+        self.uses.fetch_sub(1, Ordering::AcqRel);
+    }
+}

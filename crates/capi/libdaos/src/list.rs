@@ -1,0 +1,436 @@
+//! Listings of dkeys, akeys and records, and their anchors (`daos_obj.h`).
+use crate::abi::{self, EpochRange, Event, Handle, Iov, KeyDesc, Ptr, Recx, Sgl};
+use crate::code::{Code, Result};
+use crate::handles::{self, Entry};
+use crate::{convert, edge, object};
+use esker::types::KeyBatch;
+use esker::types::ops::{AkeyRef, Anchor, ListLimit, Sink, StoredExtent};
+use esker::{Access, Object};
+use std::collections::VecDeque;
+use std::ffi::c_int;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The output of a listing of keys.
+#[derive(Clone, Copy)]
+struct KeyPage {
+    nr: Ptr<u32>,
+    kds: Ptr<KeyDesc>,
+    sgl: Ptr<Sgl>,
+    anchor: Ptr<abi::Anchor>,
+}
+
+/// The keys to list.
+#[derive(Clone, Copy)]
+pub(crate) enum Level<'a> {
+    Dkeys,
+    Akeys(&'a [u8]),
+}
+
+impl Level<'_> {
+    pub(crate) async fn list(
+        self,
+        object: &Object,
+        at: &mut Anchor,
+        limit: ListLimit,
+        access: Access<'_>,
+    ) -> Result<KeyBatch> {
+        Ok(match self {
+            Self::Dkeys => object.list_dkeys(at, limit, access).await?,
+            Self::Akeys(dkey) => object.list_akeys(dkey, at, limit, access).await?,
+        })
+    }
+}
+
+/// Lists dkeys.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_obj_list_dkey(
+    oh: Handle,
+    th: Handle,
+    nr: Ptr<u32>,
+    kds: Ptr<KeyDesc>,
+    sgl: Ptr<Sgl>,
+    anchor: Ptr<abi::Anchor>,
+    ev: Ptr<Event>,
+) -> c_int {
+    let page = KeyPage { nr, kds, sgl, anchor };
+    edge::drive(ev, || {
+        let (entry, via) = (handles::entry(oh)?, handles::via(th)?);
+        Ok(async move { page.fill(&entry, Level::Dkeys, via.access()).await })
+    })
+}
+
+/// Lists the akeys of a dkey.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_obj_list_akey(
+    oh: Handle,
+    th: Handle,
+    dkey: Ptr<Iov>,
+    nr: Ptr<u32>,
+    kds: Ptr<KeyDesc>,
+    sgl: Ptr<Sgl>,
+    anchor: Ptr<abi::Anchor>,
+    ev: Ptr<Event>,
+) -> c_int {
+    let page = KeyPage { nr, kds, sgl, anchor };
+    edge::drive(ev, || {
+        let (entry, via) = (handles::entry(oh)?, handles::via(th)?);
+        Ok(async move { page.fill(&entry, Level::Akeys(convert::key(dkey)?), via.access()).await })
+    })
+}
+
+impl KeyPage {
+    async fn fill(self, entry: &Entry, level: Level<'_>, access: Access<'_>) -> Result<()> {
+        let (object, parked) = object::listed(entry)?;
+        let mut at = read_anchor(self.anchor, parked)?;
+        let entries = self.nr.get()? as usize;
+        self.kds.needed()?;
+        let mut room = convert::room(self.sgl, |iov| iov.buf_len)?;
+        if entries == 0 {
+            return Err(Code::INVAL);
+        }
+        let bytes = usize::try_from(room.len()).unwrap_or(usize::MAX);
+        let limit = ListLimit { entries, bytes };
+        let keys = level.list(object, &mut at, limit, access).await?;
+        if keys.byte_len() > bytes {
+            return Err(self.too_big(&keys));
+        }
+        self.put(&keys, &mut room)?;
+        write_anchor(self.anchor, at, parked);
+        Ok(())
+    }
+
+    /// Reports that the first key does not fit.
+    #[cold]
+    fn too_big(&self, keys: &KeyBatch) -> Code {
+        self.kds.set(KeyDesc { key_len: keys.byte_len() as u64, val_type: 0 });
+        self.nr.set(0);
+        Code::KEY2BIG
+    }
+
+    fn put(&self, keys: &KeyBatch, room: &mut Sink<'_>) -> Result<()> {
+        let mut offset = 0;
+        for (index, key) in keys.iter().enumerate() {
+            let key_len = key.len() as u64;
+            room.put(offset, key);
+            self.kds.at(index).set(KeyDesc { key_len, val_type: 0 });
+            offset += key_len;
+        }
+        self.nr.set(keys.len() as u32);
+        convert::set_filled(self.sgl, offset)
+    }
+}
+
+/// Extents that a descending listing reads at a time.
+const RECORDS_PER_READ: usize = 1024;
+
+/// The output of a listing of records.
+#[derive(Clone, Copy)]
+struct RecordPage {
+    size: Ptr<u64>,
+    nr: Ptr<u32>,
+    recxs: Ptr<Recx>,
+    eprs: Ptr<EpochRange>,
+    anchor: Ptr<abi::Anchor>,
+    ascending: bool,
+}
+
+/// Lists the ranges of an array value.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_obj_list_recx(
+    oh: Handle,
+    th: Handle,
+    dkey: Ptr<Iov>,
+    akey: Ptr<Iov>,
+    size: Ptr<u64>,
+    nr: Ptr<u32>,
+    recxs: Ptr<Recx>,
+    eprs: Ptr<EpochRange>,
+    anchor: Ptr<abi::Anchor>,
+    incr_order: u8,
+    ev: Ptr<Event>,
+) -> c_int {
+    let page = RecordPage { size, nr, recxs, eprs, anchor, ascending: incr_order != 0 };
+    edge::drive(ev, || {
+        let (entry, via) = (handles::entry(oh)?, handles::via(th)?);
+        Ok(async move {
+            let key = AkeyRef { dkey: convert::key(dkey)?, akey: convert::key(akey)? };
+            page.fill(&entry, key, via.access()).await
+        })
+    })
+}
+
+impl RecordPage {
+    async fn fill(self, entry: &Entry, key: AkeyRef<'_>, access: Access<'_>) -> Result<()> {
+        let (object, parked) = object::listed(entry)?;
+        let entries = self.nr.get()? as usize;
+        self.recxs.needed()?;
+        if entries == 0 {
+            return Err(Code::INVAL);
+        }
+        if !self.ascending {
+            return self.fill_descending(object, key, entries, access).await;
+        }
+        let mut at = read_anchor(self.anchor, parked)?;
+        let found = object.list_extents(key, &mut at, entries, access).await?;
+        self.put(&found);
+        write_anchor(self.anchor, at, parked);
+        Ok(())
+    }
+
+    /// The store lists ascending, so all is read and the end of it handed out first. The anchor keeps
+    /// where the part begins that was handed out already.
+    async fn fill_descending(
+        self,
+        object: &Object,
+        key: AkeyRef<'_>,
+        entries: usize,
+        access: Access<'_>,
+    ) -> Result<()> {
+        let mut anchor = self.anchor.get()?;
+        let end = if anchor.kind == 0 { u64::MAX } else { anchor.sub_anchors };
+        let mut below = Vec::new();
+        let mut at = Anchor::Start;
+        while !at.is_end() {
+            below.extend(object.list_extents(key, &mut at, RECORDS_PER_READ, access).await?);
+        }
+        below.retain(|stored| stored.extent.start < end);
+        let rest = below.len().saturating_sub(entries);
+        let mut page = below.split_off(rest);
+        page.reverse();
+        self.put(&page);
+        anchor.kind = if below.is_empty() { 3 } else { 2 };
+        anchor.sub_anchors = page.last().map_or(0, |stored| stored.extent.start);
+        self.anchor.set(anchor);
+        Ok(())
+    }
+
+    fn put(&self, found: &[StoredExtent]) {
+        for (index, stored) in found.iter().enumerate() {
+            self.recxs.at(index).set(stored.extent.into());
+            if !self.eprs.is_null() {
+                self.eprs.at(index).set(EpochRange { lo: stored.epoch.0, hi: stored.epoch.0 });
+            }
+        }
+        self.size.set(found.first().map_or(0, |stored| stored.record_size));
+        self.nr.set(found.len() as u32);
+    }
+}
+
+/// Keys that the search for a position reads at a time.
+const KEYS_PER_READ: usize = 1024;
+
+/// Splits a listing into parts: always one.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_obj_anchor_split(
+    oh: Handle,
+    nr: Ptr<u32>,
+    anchors: Ptr<abi::Anchor>,
+) -> c_int {
+    edge::now(|| {
+        let entry = handles::entry(oh)?;
+        let (_, parked) = object::listed(&entry)?;
+        if nr.get()? > 0 {
+            write_anchor(anchors.needed()?, Anchor::Start, parked);
+        }
+        nr.set(1);
+        Ok(())
+    })
+}
+
+/// Sets an anchor to the start of a part of a listing.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_obj_anchor_set(oh: Handle, index: u32, anchor: Ptr<abi::Anchor>) -> c_int {
+    edge::now(|| {
+        let entry = handles::entry(oh)?;
+        let (_, parked) = object::listed(&entry)?;
+        anchor.needed()?;
+        if index > 0 {
+            return Err(Code::INVAL);
+        }
+        write_anchor(anchor, Anchor::Start, parked);
+        Ok(())
+    })
+}
+
+/// Sets an anchor so that a listing continues at a key.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_obj_key2anchor(
+    oh: Handle,
+    th: Handle,
+    dkey: Ptr<Iov>,
+    akey: Ptr<Iov>,
+    anchor: Ptr<abi::Anchor>,
+    ev: Ptr<Event>,
+) -> c_int {
+    edge::drive(ev, || {
+        let (entry, via) = (handles::entry(oh)?, handles::via(th)?);
+        Ok(async move { set_at_key(&entry, via.access(), dkey, akey, anchor).await })
+    })
+}
+
+async fn set_at_key(
+    entry: &Entry,
+    access: Access<'_>,
+    dkey: Ptr<Iov>,
+    akey: Ptr<Iov>,
+    anchor: Ptr<abi::Anchor>,
+) -> Result<()> {
+    let (object, parked) = object::listed(entry)?;
+    let (dkey, anchor) = (convert::key(dkey)?, anchor.needed()?);
+    let at = match akey.is_null() {
+        true => find(object, Level::Dkeys, dkey, access).await?,
+        false => find(object, Level::Akeys(dkey), convert::key(akey)?, access).await?,
+    };
+    write_anchor(anchor, at, parked);
+    Ok(())
+}
+
+/// The position before `key`: the position of its page, advanced by the keys before it.
+pub(crate) async fn find(
+    object: &Object,
+    level: Level<'_>,
+    key: &[u8],
+    access: Access<'_>,
+) -> Result<Anchor> {
+    let mut at = Anchor::Start;
+    while !at.is_end() {
+        let mut page = at.clone();
+        let keys = level.list(object, &mut at, ListLimit::entries(KEYS_PER_READ), access).await?;
+        let before = keys.iter().position(|found| found == key);
+        match before {
+            None => {}
+            Some(0) => return Ok(page),
+            Some(before) => {
+                level.list(object, &mut page, ListLimit::entries(before), access).await?;
+                return Ok(page);
+            }
+        }
+    }
+    Err(Code::NONEXIST)
+}
+
+const START: u16 = 0;
+const KEY: u16 = 2;
+const END: u16 = 3;
+
+/// Longest position that an anchor holds. The first byte of the buffer is its length.
+const INLINE_MAX: usize = 103;
+/// Instead of a length: the position is stored with the handle, under the number that follows.
+const PARKED: u8 = 0xff;
+/// Positions stored with one handle; new ones replace the oldest.
+const PARKED_MAX: usize = 256;
+
+/// Positions that are too long for an anchor, stored with the handle that lists.
+#[derive(Default)]
+pub(crate) struct Parked(Mutex<Positions>);
+
+#[derive(Default)]
+struct Positions {
+    first: u64,
+    positions: VecDeque<Vec<u8>>,
+}
+
+impl Parked {
+    fn positions(&self) -> MutexGuard<'_, Positions> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn put(&self, position: Vec<u8>) -> u64 {
+        let mut stored = self.positions();
+        if stored.positions.len() == PARKED_MAX {
+            stored.positions.pop_front();
+            stored.first += 1;
+        }
+        stored.positions.push_back(position);
+        stored.first + stored.positions.len() as u64 - 1
+    }
+
+    fn get(&self, number: u64) -> Option<Vec<u8>> {
+        let stored = self.positions();
+        let index = usize::try_from(number.checked_sub(stored.first)?).ok()?;
+        stored.positions.get(index).cloned()
+    }
+}
+
+/// Reads the position of a listing from an anchor.
+pub(crate) fn read_anchor(anchor: Ptr<abi::Anchor>, parked: &Parked) -> Result<Anchor> {
+    let anchor = anchor.get()?;
+    match anchor.kind {
+        START => Ok(Anchor::Start),
+        END => Ok(Anchor::End),
+        KEY => {
+            let position = position(&anchor.buf, parked).ok_or(Code::INVAL)?;
+            Ok(Anchor::After { shard: u32::from(anchor.shard), position })
+        }
+        _ => Err(Code::INVAL),
+    }
+}
+
+fn position(buf: &[u8; 104], parked: &Parked) -> Option<Vec<u8>> {
+    match buf[0] {
+        PARKED => parked.get(u64::from_le_bytes(buf.get(1..9)?.try_into().ok()?)),
+        len => Some(buf.get(1..=usize::from(len))?.to_vec()),
+    }
+}
+
+/// Writes the position of a listing to an anchor.
+pub(crate) fn write_anchor(anchor: Ptr<abi::Anchor>, at: Anchor, parked: &Parked) {
+    let mut out = abi::Anchor { kind: START, shard: 0, flags: 0, sub_anchors: 0, buf: [0; 104] };
+    match at {
+        Anchor::Start => {}
+        Anchor::End => out.kind = END,
+        Anchor::After { shard, position } => {
+            out.kind = KEY;
+            out.shard = shard as u16;
+            pack(&mut out.buf, position, parked);
+        }
+    }
+    anchor.set(out);
+}
+
+fn pack(buf: &mut [u8; 104], position: Vec<u8>, parked: &Parked) {
+    match position.len() {
+        len @ 0..=INLINE_MAX => {
+            buf[0] = len as u8;
+            buf[1..=len].copy_from_slice(&position);
+        }
+        _ => {
+            buf[0] = PARKED;
+            buf[1..9].copy_from_slice(&parked.put(position).to_le_bytes());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn round_trip(at: Anchor) -> Anchor {
+        let parked = Parked::default();
+        let mut raw = abi::Anchor { kind: 9, shard: 9, flags: 9, sub_anchors: 9, buf: [9; 104] };
+        // SAFETY: it points to a local anchor.
+        let anchor = unsafe { Ptr::new(&raw mut raw) };
+        write_anchor(anchor, at, &parked);
+        read_anchor(anchor, &parked).unwrap()
+    }
+
+    #[test]
+    fn positions_of_any_length_survive_a_round_trip() {
+        for len in [0, 1, 102, 103, 104, 1000] {
+            let at = Anchor::After { shard: 7, position: vec![3; len] };
+            assert_eq!(round_trip(at.clone()), at);
+        }
+        assert_eq!(round_trip(Anchor::Start), Anchor::Start);
+        assert_eq!(round_trip(Anchor::End), Anchor::End);
+    }
+
+    #[test]
+    fn stored_positions_are_bounded() {
+        let parked = Parked::default();
+        let first = parked.put(vec![0]);
+        let last = (1..=PARKED_MAX).map(|n| parked.put(vec![n as u8])).last().unwrap();
+        assert_eq!(parked.get(first), None);
+        assert_eq!(parked.get(last), Some(vec![PARKED_MAX as u8]));
+        assert_eq!(parked.get(last + 1), None);
+    }
+}
