@@ -14,7 +14,7 @@ use esker::Wait;
 use esker::backend::NewContainer;
 use esker::types::info::{ContainerInfo, OpenMode};
 use esker::types::ops::Anchor;
-use esker::types::{Epoch, Error, ErrorKind, ObjectType, Result};
+use esker::types::{Epoch, Error, ErrorKind, ObjectClass, ObjectId, ObjectType, Result};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
@@ -65,6 +65,11 @@ impl Container {
     pub(crate) fn client(&self) -> &esker::Container {
         &self.container
     }
+
+    /// The object that a name stands for. With a class, nothing is read.
+    fn find(&self, name: &str, otype: ObjectType, class: Option<ObjectClass>) -> Result<ObjectId> {
+        self.container.find_named(name, otype, class, self.view.access()).wait()
+    }
 }
 
 #[pymethods]
@@ -112,15 +117,16 @@ impl Container {
         Ok(Self::viewing(slf.py(), slf.as_unbound(), view))
     }
 
-    /// A Key-Value, by name or object id. Nothing is read: it exists while it has a key.
+    /// A Key-Value, by name or object id. It exists while it has a key.
     ///
     /// `keys` says how its keys compare, where it is named by a name: "hashed", "lexical" (listed in
-    /// order on each target) or "integer"; `oclass` its object class, such as "S1" or "SX".
+    /// order on each target) or "integer"; `oclass` its object class, such as "S1" or "SX". Without
+    /// `oclass`, a name stands for the object that has it, whatever its class; with it, nothing is read.
     #[pyo3(signature = (name, *, keys = "hashed", oclass = None))]
     fn kv(slf: &Bound<'_, Self>, name: &str, keys: &str, oclass: Option<&str>) -> PyResult<Kv> {
         let (this, otype) = (slf.get(), text::kv_type(keys)?);
         let class = text::object_class(oclass)?;
-        let found = || this.container.kv(this.container.named_oid(name, otype, class)?);
+        let found = || this.container.kv(this.find(name, otype, class)?);
         Ok(Kv::new(slf, call(slf.py(), found)?, this.view.clone()))
     }
 
@@ -129,7 +135,7 @@ impl Container {
     fn array(slf: &Bound<'_, Self>, name: &str, oclass: Option<&str>) -> PyResult<Array> {
         let (this, class) = (slf.get(), text::object_class(oclass)?);
         let found = || {
-            let oid = this.container.named_oid(name, ObjectType::Array, class)?;
+            let oid = this.find(name, ObjectType::Array, class)?;
             let array = this.container.open_array(oid, this.view.access()).wait();
             array.map_err(|error| named(name, error))
         };
@@ -152,7 +158,7 @@ impl Container {
         let (this, class) = (slf.get(), text::object_class(oclass)?);
         let shape = Shape { cell_size, chunk_size, exist_ok };
         let made = || {
-            let oid = this.container.named_oid(name, ObjectType::Array, class)?;
+            let oid = this.find(name, ObjectType::Array, class)?;
             let array = shape.create(&this.container, oid, this.view.access());
             array.map_err(|error| named(name, error))
         };

@@ -113,3 +113,12 @@ def test_names_stand_for_objects(container):
     assert numbered.oid in container.objects()
     with pytest.raises(ValueError, match="no object class"):
         container.kv("index", oclass="S1000000")
+
+
+def test_a_name_is_found_whatever_its_class(container):
+    container.kv("index", oclass="S1")["a"] = b"1"
+    assert container.kv("index")["a"] == b"1"
+    container.create_array("field", oclass="S1").write(0, b"abc")
+    assert container.array("field").read(0, 3) == b"abc"
+    assert container.create_array("field", exist_ok=True).read(0, 3) == b"abc"
+    assert len(container.objects()) == 2

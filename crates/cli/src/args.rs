@@ -180,8 +180,8 @@ pub(crate) struct ObjectArg {
     pub(crate) object: String,
     /// Object class if OBJECT is not a full object ID: S1 (one target), S2, SX (all targets) ...
     ///
-    /// The class is part of the object ID, so give the same class to every command. The default spreads the
-    /// object over all targets.
+    /// Without it, a name stands for the object that has this name, whatever its class, and a new object is spread over
+    /// all targets.
     #[arg(long, value_name = "CLASS", value_parser = parse_class)]
     pub(crate) class: Option<ObjectClass>,
 }
@@ -196,7 +196,7 @@ pub(crate) const NAMING: &str = "\
 OBJECT is a name of your choice, or an object ID HI.LO (decimal, or hexadecimal with 0x). A name stands for \
 the object whose 96 user bits are the first bits of the name's SHA-256: 4 bytes, with the highest bit set, are \
 the lower half of HI, and the next 8 bytes are LO, both big-endian. If the upper half of HI is 0, the type and \
-the class are filled in; otherwise the ID is used as it is.";
+the class are filled in (see --class); otherwise the ID is used as it is.";
 
 #[cfg(test)]
 mod tests {

@@ -38,8 +38,40 @@ impl ObjectArg {
     /// Opens the container, and finds the object in it. An object given by name is of type `otype`.
     pub(crate) fn open(&self, mode: OpenMode, otype: ObjectType) -> Result<(Container, ObjectId)> {
         let container = self.container.open(mode)?;
-        let oid = container.named_oid(&self.object, otype, self.class)?;
+        let oid = self.find(&container, otype, Access::Latest)?;
         Ok((container, oid))
+    }
+
+    /// Opens the container for reading, and finds the object in the state that `snapshot` names.
+    pub(crate) fn open_at(
+        &self,
+        snapshot: &SnapshotArg,
+        otype: ObjectType,
+    ) -> Result<(Container, ObjectId, Access<'static>)> {
+        let container = self.container.open(OpenMode::ReadOnly)?;
+        let access = snapshot.access(&container)?;
+        let oid = self.find(&container, otype, access)?;
+        Ok((container, oid, access))
+    }
+
+    /// The error that there is no such object; `noun` says what it should be.
+    pub(crate) fn missing(&self, noun: &str) -> Error {
+        let class = self.class.map_or_else(String::new, |class| format!(" of class {class}"));
+        let (pool, container) = (&self.container.pool.pool, &self.container.container);
+        let message = format!(
+            "container {container} has no {noun} {:?}{class}: `esker object list {pool} {container}` shows its objects",
+            self.object
+        );
+        Error::new(ErrorKind::NotFound, message)
+    }
+
+    fn find(
+        &self,
+        container: &Container,
+        otype: ObjectType,
+        access: Access<'_>,
+    ) -> Result<ObjectId> {
+        container.find_named(&self.object, otype, self.class, access).wait()
     }
 }
 

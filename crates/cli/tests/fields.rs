@@ -1,7 +1,9 @@
 //! `esker fields`: what a user archives, lists, reads and removes.
 mod support;
 
+use esker_fields::grib::EcCodes;
 use serde_json::{Value, json};
+use std::process::Command;
 use support::Site;
 
 const DATABASE: &str = "class=od,expver=0001,stream=oper,date=20240610,time=0000";
@@ -78,6 +80,14 @@ fn what_is_missing_or_wrong_is_named() {
     assert!(error(&["list", "parm=167"]).contains("param"));
     assert!(error(&["retrieve", "-o", "/dev/null"]).contains("request"));
     assert!(error(&["wipe", "step=0", "--doit"]).contains("class=od"));
+    let moved = ["move", "class=od,expver=0001,stream=oper", "--to", "tank/other"];
+    let open = error(&moved);
+    assert!(
+        open.contains("to move fields of") && open.contains("add date=20240610,time=0000"),
+        "{open}"
+    );
+    assert!(!open.contains("wipe"), "{open}");
+    fields(&site, &[&moved[..], &["--keep"]].concat());
     let none = refused(&site, &["fields", "list", "--store", "tank/nothing"]);
     assert!(none.contains("nothing"), "{none}");
     let inspected = error(&["inspect", &key(0).replace("step=0", "step=0/3")]);
@@ -202,4 +212,57 @@ fn a_schema_is_printed_checked_and_explained() {
     std::fs::write(file, "date: Date;\n[a [b]]").unwrap();
     let error = refused(&site, &[&schema[..], &[file]].concat());
     assert!(error.contains("schema:2: the rule ends at level 2 of three"), "{error}");
+}
+
+/// A message of a centre that gives no MARS labels, or none with a line that says why.
+fn message() -> Option<Vec<u8>> {
+    if let Err(error) = EcCodes::new() {
+        esker_testing::skip(error);
+        return None;
+    }
+    let samples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/samples.sh");
+    let paths = String::from_utf8(Command::new(samples).output().unwrap().stdout).unwrap();
+    let path = paths.lines().find(|path| path.ends_with("/regular_ll_pl_grib2.tmpl"));
+    if path.is_none() {
+        esker_testing::skip("ecCodes' samples are not installed");
+    }
+    path.map(|path| std::fs::read(path).unwrap())
+}
+
+#[test]
+fn other_files_in_a_directory_are_skipped_and_counted() {
+    let Some(message) = message() else { return };
+    let site = site(&[]);
+    let dir = site.dir.join("run");
+    std::fs::create_dir(&dir).unwrap();
+    std::fs::write(dir.join("README"), "what was run").unwrap();
+    std::fs::write(dir.join("empty"), "").unwrap();
+    let (run, readme) = (dir.display().to_string(), dir.join("README").display().to_string());
+    let fails = |paths: &[&str]| {
+        refused(&site, &[&["fields", "archive", "--store", "tank/fields"], paths].concat())
+    };
+    assert!(fails(&[&run]).contains("no file contains a GRIB message"));
+    std::fs::write(dir.join("t.grib"), message).unwrap();
+    let found = answer(&site, &["archive", &run]);
+    let counted = [&found["files"], &found["fields"], &found["skipped"], &found["troubles"]];
+    assert_eq!(counted, [&json!(1), &json!(1), &json!(2), &json!(0)]);
+    assert!(fields(&site, &["archive", &run]).contains("skipped, without a GRIB message: 2 files"));
+    let named = fails(&[&run, &readme]);
+    assert!(named.contains("README: the file contains no GRIB message"), "{named}");
+    std::fs::write(dir.join("cut.grib"), "GRIB and no more").unwrap();
+    assert!(fails(&[&run]).contains("cut.grib: damaged GRIB message 1"));
+}
+
+#[test]
+fn fields_without_labels_are_explained() {
+    let Some(message) = message() else { return };
+    let site = site(&[]);
+    let file = site.file("message", &message);
+    let told = fields(&site, &["archive", &file]);
+    assert!(told.contains("1 field") && told.contains("--set class="), "{told}");
+    assert!(fields(&site, &["list"]).contains("class=unknown"));
+    let labels = "class=rd,stream=oper,type=an";
+    let found = answer(&site, &["archive", "--set", labels, &file]);
+    assert_eq!(found["unlabelled"], json!(0));
+    assert!(fields(&site, &["list", "class=rd"]).contains("type=an"));
 }

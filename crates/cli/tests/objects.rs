@@ -67,14 +67,29 @@ fn a_name_and_its_id_are_one_object() {
     // The user bits of sha256("abc"), as any other program would find them.
     let bits = "0xba7816bf.0x8f01cfea414140de";
     assert_eq!(site.ok(&["kv", "get", "tank", "run1", bits, "key"]), "value");
-    assert_eq!(
-        site.fails(&["kv", "get", "tank", "run1", "abc", "key", "--class", "S1"]).0,
-        "not_found"
-    );
+    let other = ["kv", "get", "tank", "run1", "abc", "key", "--class", "S1"];
+    let message = site.message(&other);
+    assert!(message.contains("no Key-Value \"abc\" of class S1"), "{message}");
     assert_eq!(
         site.run(&["kv", "list", "tank", "run1", "abc", "--class", "ODD"]).status.code(),
         Some(2)
     );
+}
+
+#[test]
+fn a_name_is_found_whatever_its_class() {
+    let site = Site::with_container();
+    site.ok(&["kv", "put", "tank", "run1", "index", "a", "1", "--class", "S1"]);
+    site.ok(&["kv", "put", "tank", "run1", "index", "b", "2"]);
+    assert_eq!(site.ok(&["kv", "list", "tank", "run1", "index", "--class", "S1"]), "a\nb\n");
+    let field = site.file("field", b"field");
+    site.ok(&["array", "put", "tank", "run1", "field", "--class", "S1", &field]);
+    site.ok(&["array", "put", "tank", "run1", "field", &field]);
+    assert_eq!(site.json(&["object", "list", "tank", "run1"]).as_array().unwrap().len(), 2);
+    assert_eq!(site.ok(&["array", "get", "tank", "run1", "field"]), "field");
+    site.ok(&["kv", "rm", "tank", "run1", "index", "--all"]);
+    let message = site.message(&["kv", "get", "tank", "run1", "index", "a"]);
+    assert!(message.contains("no Key-Value") && message.contains("esker object list"), "{message}");
 }
 
 #[test]

@@ -7,8 +7,10 @@
 //! ```text
 //! digest = sha256(name); hi = be32(digest[0..4]) | 0x80000000; lo = be64(digest[4..12])
 //! ```
+use crate::Access;
 use crate::container::Container;
 use esker_types::info::SnapshotInfo;
+use esker_types::ops::{Anchor, ListLimit};
 use esker_types::{Epoch, Error, ErrorKind, ObjectClass, ObjectId, ObjectType, Result};
 use sha2::{Digest, Sha256};
 
@@ -31,6 +33,61 @@ impl Container {
             0 => self.generate_oid(bits.hi, bits.lo, otype, class, 0),
             _ => Ok(bits),
         }
+    }
+
+    /// The object that `name` stands for, as [`Container::named_oid`], whatever class it was made with. Where neither
+    /// `name` nor `class` gives a class, and there is no object of the class fitted to this pool, the object of this name
+    /// with another class is looked for: one that was made with a class of its own, or copied from another kind of
+    /// pool. If there is none, the answer is the same as that of [`Container::named_oid`]. In a transaction the latest
+    /// state is searched, and nothing is noted as read.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] if several objects have this name, and as [`Container::generate_oid`]; errors
+    /// of the backend.
+    pub async fn find_named(
+        &self,
+        name: &str,
+        otype: ObjectType,
+        class: Option<ObjectClass>,
+        access: Access<'_>,
+    ) -> Result<ObjectId> {
+        let access = if let Access::Tx(_) = access { Access::Latest } else { access };
+        let usual = self.named_oid(name, otype, class)?;
+        let is_whole = ObjectId::parse(name) == Some(usual);
+        if class.is_some() || is_whole || self.has_keys(usual, access).await? {
+            return Ok(usual);
+        }
+        let able = self.capabilities();
+        let mut found = Vec::new();
+        for class in ObjectClass::possible(able.targets, able.domains) {
+            let oid = ObjectId::generate(usual.hi, usual.lo, otype, class);
+            if oid != usual && self.has_keys(oid, access).await? {
+                found.push(oid);
+            }
+        }
+        match found[..] {
+            [] => Ok(usual),
+            [only] => Ok(only),
+            _ => Err(self.several(name, &found)),
+        }
+    }
+
+    /// True if there is such an object: if it has a key.
+    async fn has_keys(&self, oid: ObjectId, access: Access<'_>) -> Result<bool> {
+        let (object, mut first) = (self.object(oid), Anchor::Start);
+        let found = object.list_dkeys(&mut first, ListLimit::entries(1), access).await?;
+        Ok(!found.is_empty())
+    }
+
+    #[cold]
+    fn several(&self, name: &str, found: &[ObjectId]) -> Error {
+        let classes: Vec<_> = found.iter().map(|oid| oid.class().to_string()).collect();
+        let message = format!(
+            "container {} has several objects {name:?}, of the classes {}: give the class too (--class)",
+            self.info().label,
+            classes.join(", ")
+        );
+        Error::new(ErrorKind::Invalid, message)
     }
 
     /// The snapshot with this name or epoch. If several have the name, the last.
@@ -61,12 +118,12 @@ fn user_bits(name: &str) -> ObjectId {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Pool, Wait};
+    use crate::{Kv, Pool, Wait};
     use esker_backend::NewContainer;
     use esker_types::info::OpenMode;
 
-    fn container() -> Container {
-        let pool = Pool::connect("memory:naming", OpenMode::ReadWrite).unwrap();
+    fn container(pool: &str) -> Container {
+        let pool = Pool::connect(pool, OpenMode::ReadWrite).unwrap();
         let new = NewContainer::named("c");
         pool.create_container(&new).wait().unwrap();
         pool.open_container("c", OpenMode::ReadWrite).wait().unwrap()
@@ -81,12 +138,37 @@ mod tests {
 
     #[test]
     fn ids_are_used_as_they_are_and_completed_if_needed() {
-        let container = container();
+        let container = container("memory:naming-ids");
         let of = |name: &str| container.named_oid(name, ObjectType::KvHashed, None).unwrap();
         let named = of("index");
         assert_eq!(of(&named.to_string()), named);
         assert_eq!(named.object_type(), Some(ObjectType::KvHashed));
         assert_eq!(of("0.7"), container.generate_oid(0, 7, ObjectType::KvHashed, None, 0).unwrap());
         assert_ne!(of("index"), of("index2"));
+    }
+
+    #[test]
+    fn a_name_is_found_whatever_its_class() {
+        let container = container("memory:naming-classes");
+        let named = |class| container.named_oid("index", ObjectType::KvHashed, class).unwrap();
+        let find = |class| {
+            container.find_named("index", ObjectType::KvHashed, class, Access::Latest).wait()
+        };
+        let put = |oid| {
+            let kv = container.kv(oid).unwrap();
+            kv.put(b"key", b"value", Kv::INSERT, Access::Latest).wait().unwrap();
+        };
+        assert_eq!(find(None), Ok(named(None)));
+        let copied = ObjectClass::from_code(ObjectClass::S1.code() + 32);
+        let other =
+            ObjectId::generate(named(None).hi, named(None).lo, ObjectType::KvHashed, copied);
+        put(other);
+        assert_eq!(find(None), Ok(other));
+        assert_eq!(find(Some(ObjectClass::S1)), Ok(named(Some(ObjectClass::S1))));
+        put(named(Some(ObjectClass::S1)));
+        let several = find(None).unwrap_err();
+        assert!(several.message().contains("S1, S33"), "{several}");
+        put(named(None));
+        assert_eq!(find(None), Ok(named(None)));
     }
 }

@@ -4,6 +4,7 @@
 //! 2^24 are the older, named classes. A class of as many groups as fit (`GX`) is fitted to the pool
 //! when an object id is generated.
 use crate::ObjectType;
+use crate::limits::TARGETS_MAX;
 use std::fmt;
 
 /// A class of objects, by its DAOS id.
@@ -167,6 +168,20 @@ impl ObjectClass {
         }))
     }
 
+    /// Every class that an object in a pool of `targets` targets in `domains` fault domains may have: the classes that fit
+    /// this pool, and those with which an object may have been copied from a pool of up to [`TARGETS_MAX`] targets.
+    pub fn possible(targets: u32, domains: u32) -> impl Iterator<Item = Self> {
+        let single = (1..=TARGETS_MAX as u32).map(|groups| Self::S1.with_groups(groups));
+        let legacy = LEGACY.iter().map(|&(_, id, ..)| Self(id));
+        let fits = move |size: u32| (2..=targets.min(domains)).contains(&size);
+        let protected = REDUNDANCIES.iter().map(|&(code, kind)| (code, kind.group_size()));
+        let protected =
+            protected.filter(move |&(_, size)| fits(size)).flat_map(move |(code, size)| {
+                (1..=targets / size).map(move |groups| Self(code << REDUNDANCY_SHIFT | groups))
+            });
+        single.chain(legacy).chain(protected)
+    }
+
     /// Its name without `OC_`; a fitted class is named after its groups. `None` if unknown.
     #[must_use]
     pub fn name(self) -> Option<String> {
@@ -318,6 +333,22 @@ mod tests {
         assert_eq!(ObjectClass(0x0700_0001).fit(8, 8), Err(ClassError::Unknown));
         assert_eq!(ObjectClass(0).fit(8, 8), Err(ClassError::Unknown));
         assert_eq!(ObjectClass(54).groups_on(4), 4);
+    }
+
+    #[test]
+    fn every_class_that_fits_is_possible() {
+        for (targets, domains) in [(1, 1), (8, 1), (8, 8), (64, 4)] {
+            let possible: Vec<_> = ObjectClass::possible(targets, domains).collect();
+            for (name, class) in ObjectClass::named() {
+                let Ok(fitted) = class.fit(targets, domains) else { continue };
+                assert!(
+                    possible.contains(&fitted),
+                    "{name} on {targets} targets, {domains} domains"
+                );
+            }
+        }
+        let widest = ObjectClass::SX.fit(64, 1).unwrap();
+        assert!(ObjectClass::possible(1, 1).any(|class| class == widest));
     }
 
     #[test]

@@ -97,15 +97,7 @@ fn existing(
     access: Access<'_>,
 ) -> Result<Array> {
     container.open_array(oid, access).wait().map_err(|error| match error.kind() {
-        ErrorKind::NotFound => Error::new(
-            ErrorKind::NotFound,
-            format!(
-                "container {} has no Array {}: `esker object list` shows its objects (the class is part of \
-                 the object ID, see --class)",
-                container.info().label,
-                name.object
-            ),
-        ),
+        ErrorKind::NotFound => name.missing("Array"),
         _ => error,
     })
 }
@@ -177,8 +169,7 @@ impl Get {
             let message = "standard output is for the JSON document: name a file with --output";
             return Err(Error::new(ErrorKind::Invalid, message));
         }
-        let (container, oid) = self.array.open(OpenMode::ReadOnly, ObjectType::Array)?;
-        let access = self.snapshot.access(&container)?;
+        let (container, oid, access) = self.array.open_at(&self.snapshot, ObjectType::Array)?;
         let array = existing(&self.array, &container, oid, access)?;
         let bytes = self.copy(&array, access)?;
         let response = json!({
@@ -212,8 +203,7 @@ impl Get {
 
 impl Stat {
     fn run(self) -> Result<Answer> {
-        let (container, oid) = self.array.open(OpenMode::ReadOnly, ObjectType::Array)?;
-        let access = self.snapshot.access(&container)?;
+        let (container, oid, access) = self.array.open_at(&self.snapshot, ObjectType::Array)?;
         let array = existing(&self.array, &container, oid, access)?;
         let stat = array.stat(access).wait()?;
         let ArrayAttributes { cell_size, chunk_size } = array.attributes();

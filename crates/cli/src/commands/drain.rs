@@ -59,10 +59,11 @@ pub(crate) struct Drain {
     /// Keep all objects in SRC
     #[arg(long)]
     keep: bool,
-    /// Minimum time between two rounds: 2 (seconds), 500ms, 1m
+    /// Minimum time between two rounds, unless --until-idle is shorter: 2 (seconds), 500ms, 1m
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_duration)]
     every: Duration,
-    /// End when everything is drained and nothing new has come for this time [default: until a signal]
+    /// End when everything is drained and nothing new has come for this time; 0 drains what is there [default: until a
+    /// signal]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     until_idle: Option<Duration>,
     #[command(flatten)]
@@ -101,7 +102,7 @@ fn follow(
         } else if until_idle.is_some_and(|patience| last.elapsed() >= patience) {
             return Ok(drain.summary());
         }
-        let pause = every.max(begin.elapsed() * PAUSES);
+        let pause = pause(every, begin.elapsed(), until_idle);
         let end = Instant::now() + pause;
         while Instant::now() < end && !stop.load(Ordering::Relaxed) {
             std::thread::sleep(TICK.min(pause));
@@ -110,6 +111,12 @@ fn follow(
             return Ok(drain.summary());
         }
     }
+}
+
+/// The time until the next round. It is never longer than the time after which the drain may end: without new data,
+/// waiting any longer would only delay the end.
+fn pause(every: Duration, round: Duration, until_idle: Option<Duration>) -> Duration {
+    every.max(round * PAUSES).min(until_idle.unwrap_or(Duration::MAX))
 }
 
 /// A flag that SIGINT and SIGTERM set. A second signal has its default effect.
@@ -132,4 +139,18 @@ fn refuse_layouts(from: &Container) -> Result<()> {
         "container {label} does not hold plain objects and cannot be drained: use {instead}"
     );
     Err(Error::new(ErrorKind::NotSupported, text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_is_no_longer_than_the_end_may_wait() {
+        let [zero, short, long] = [0, 1, 100].map(Duration::from_secs);
+        assert_eq!(pause(short, zero, None), short);
+        assert_eq!(pause(short, long, None), long * PAUSES);
+        assert_eq!(pause(short, long, Some(zero)), zero);
+        assert_eq!(pause(long, zero, Some(short)), short);
+    }
 }

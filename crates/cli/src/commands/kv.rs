@@ -111,8 +111,8 @@ impl KvCommand {
     }
 }
 
-fn open(kv: &ObjectArg, mode: OpenMode) -> Result<(Container, Kv)> {
-    let (container, oid) = kv.open(mode, ObjectType::KvHashed)?;
+fn open(kv: &ObjectArg) -> Result<(Container, Kv)> {
+    let (container, oid) = kv.open(OpenMode::ReadWrite, ObjectType::KvHashed)?;
     let kv = container.kv(oid)?;
     Ok((container, kv))
 }
@@ -120,7 +120,7 @@ fn open(kv: &ObjectArg, mode: OpenMode) -> Result<(Container, Kv)> {
 impl Put {
     fn run(self) -> Result<Answer> {
         let value = files::value(&self.value)?;
-        let (_, kv) = open(&self.kv, OpenMode::ReadWrite)?;
+        let (_, kv) = open(&self.kv)?;
         let cond = match (self.insert, self.update) {
             (true, _) => Kv::INSERT,
             (_, true) => Kv::UPDATE,
@@ -128,19 +128,21 @@ impl Put {
         };
         let key = self.key.as_bytes();
         let put = kv.put(key, &value, cond, Access::Latest).wait();
-        put.map_err(|error| explain(error, &self.key, &self.kv.object))?;
+        put.map_err(|error| explain(error, &self.key, &self.kv, &kv, Access::Latest))?;
         let response =
             json!({"oid": kv.oid().to_string(), "key": self.key, "size_bytes": value.len()});
         Ok(Answer::new(response, ""))
     }
 }
 
-/// Names the key that an error is about.
-fn explain(error: Error, key: &str, object: &str) -> Error {
+/// Names the key that an error is about, or the Key-Value if there is none.
+fn explain(error: Error, key: &str, named: &ObjectArg, kv: &Kv, access: Access<'_>) -> Error {
+    let object = &named.object;
     let message = match error.kind() {
         ErrorKind::Exists => {
             format!("{object} already has a key {key:?}: replace its value without --insert")
         }
+        ErrorKind::NotFound if is_empty(kv, access) => return named.missing("Key-Value"),
         ErrorKind::NotFound => {
             format!("{object} has no key {key:?}: `esker kv list` shows its keys")
         }
@@ -149,12 +151,18 @@ fn explain(error: Error, key: &str, object: &str) -> Error {
     Error::new(error.kind(), message)
 }
 
+/// True if there are no keys: then there is no such object.
+fn is_empty(kv: &Kv, access: Access<'_>) -> bool {
+    let first = kv.list(&mut Anchor::Start, ListLimit::entries(1), access).wait();
+    first.is_ok_and(|keys| keys.is_empty())
+}
+
 impl Get {
     fn run(self) -> Result<Answer> {
-        let (container, kv) = open(&self.kv, OpenMode::ReadOnly)?;
-        let access = self.snapshot.access(&container)?;
+        let (container, oid, access) = self.kv.open_at(&self.snapshot, ObjectType::KvHashed)?;
+        let kv = container.kv(oid)?;
         let value = kv.get(self.key.as_bytes(), access).wait()?;
-        let missing = || explain(ErrorKind::NotFound.into(), &self.key, &self.kv.object);
+        let missing = || explain(ErrorKind::NotFound.into(), &self.key, &self.kv, &kv, access);
         let mut value = value.ok_or_else(missing)?;
         let response = json!({
             "oid": kv.oid().to_string(),
@@ -171,8 +179,8 @@ impl Get {
 
 impl List {
     fn run(self) -> Result<Answer> {
-        let (container, kv) = open(&self.kv, OpenMode::ReadOnly)?;
-        let access = self.snapshot.access(&container)?;
+        let (container, oid, access) = self.kv.open_at(&self.snapshot, ObjectType::KvHashed)?;
+        let kv = container.kv(oid)?;
         let (mut keys, mut lines) = (Vec::new(), Vec::new());
         let mut anchor = Anchor::Start;
         while !anchor.is_end() {
@@ -187,11 +195,11 @@ impl List {
 
 impl Remove {
     fn run(self) -> Result<Answer> {
-        let (_, kv) = open(&self.kv, OpenMode::ReadWrite)?;
+        let (_, kv) = open(&self.kv)?;
         match &self.key {
             Some(key) => {
                 let removed = kv.remove(key.as_bytes(), Kv::REMOVE, Access::Latest).wait();
-                removed.map_err(|error| explain(error, key, &self.kv.object))?;
+                removed.map_err(|error| explain(error, key, &self.kv, &kv, Access::Latest))?;
             }
             None => kv.destroy(Access::Latest).wait()?,
         }

@@ -94,6 +94,11 @@ impl Site {
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
+    /// The message of a command that fails.
+    pub(crate) fn message(&self, arguments: &[&str]) -> String {
+        self.failure(arguments)["error"]["message"].as_str().unwrap().to_owned()
+    }
+
     /// Standard output of a command that succeeds, fed with `input`.
     pub(crate) fn feed(&self, arguments: &[&str], input: &[u8]) -> Vec<u8> {
         let mut command = self.command(arguments);

@@ -55,9 +55,12 @@ fn number_of(field: &Field<'_>) -> Option<String> {
     field.long("paramId").ok().filter(|id| *id > 0).map(|id| id.to_string())
 }
 
-/// Labels that messages of other centres lack, with their default values.
-const UNLABELLED: [(&str, &str); 4] =
-    [("class", "unknown"), ("expver", "0001"), ("stream", "unknown"), ("type", "unknown")];
+/// The value of a label that a message lacks.
+pub const UNKNOWN: &str = "unknown";
+
+/// Labels that messages of other centres lack, with the values that [`Labelled`] gives them.
+pub const UNLABELLED: [(&str, &str); 4] =
+    [("class", UNKNOWN), ("expver", "0001"), ("stream", UNKNOWN), ("type", UNKNOWN)];
 
 /// Adds default labels to the keys of another [`Identify`], for messages of other centres that lack them:
 /// `class=unknown`, `expver=0001`, `stream=unknown` and `type=unknown`, after the key's own names.

@@ -11,7 +11,7 @@ mod messages;
 mod octets;
 mod split;
 
-pub use identify::{EcCodes, Identify, Labelled};
+pub use identify::{EcCodes, Identify, Labelled, UNKNOWN, UNLABELLED};
 pub use learned::Learned;
 pub use messages::{Message, Messages, Scan, Skipped};
 pub use split::Fields;

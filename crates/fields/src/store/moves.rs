@@ -42,7 +42,7 @@ impl FieldStore {
     /// safe in the other store.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] if the selection may not be wiped ([`FieldStore::wipe`]), or both are the
+    /// [`ErrorKind::Invalid`] if the selection leaves too much open ([`FieldStore::check_move`]), or both are the
     /// same store; [`ErrorKind::Checksum`] if something else was read back than was archived; what the
     /// backends meet; what `visit` returns.
     pub fn move_to(
@@ -53,7 +53,10 @@ impl FieldStore {
         mut visit: impl FnMut(&Listed) -> Result<()>,
     ) -> Result<Moved> {
         let mut moved = Moved::default();
-        self.check_move(selection, to, how)?;
+        self.refuse_own_store(to)?;
+        if !how.keep {
+            self.check_move(selection)?;
+        }
         for level in self.levels(selection, false)? {
             level.each(selection, |found| {
                 found.chunks(PART).try_for_each(|part| {
@@ -69,14 +72,33 @@ impl FieldStore {
         Ok(moved)
     }
 
-    fn check_move(&self, selection: &Selection, to: &Self, how: Moving) -> Result<()> {
-        if self.container().info().uuid == to.container().info().uuid {
-            return Err(Error::new(
-                ErrorKind::Invalid,
-                "fields cannot be moved to their own store",
-            ));
+    /// Refuses a selection that leaves open which databases fields are moved from: a move removes them here, so it must
+    /// not take more than is meant.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] as [`FieldStore::wipe`]; errors of the backend.
+    pub fn check_move(&self, selection: &Selection) -> Result<()> {
+        let levels = self.levels(selection, false)?;
+        levels.iter().try_for_each(|level| match self.left_open(&level.database, selection) {
+            None => Ok(()),
+            Some(open) => {
+                let text = format!(
+                    "to move fields of {}, name the whole database in the request, because a move removes them \
+                     here: add {open}, or copy the fields (--keep)",
+                    level.database
+                );
+                Err(Error::new(ErrorKind::Invalid, text))
+            }
+        })
+    }
+
+    fn refuse_own_store(&self, to: &Self) -> Result<()> {
+        if self.container().info().uuid != to.container().info().uuid {
+            return Ok(());
         }
-        if how.keep { Ok(()) } else { self.check_wipe(selection) }
+        let label = &self.container().info().label;
+        let text = format!("the fields are already in {label}: name another store to move them to");
+        Err(Error::new(ErrorKind::Invalid, text))
     }
 
     fn move_part(

@@ -1,6 +1,6 @@
 //! Wiping: removing fields and their bytes.
 use super::FieldStore;
-use super::list::Listed;
+use super::list::{Level as Found, Listed};
 use crate::Key;
 use crate::request::Selection;
 use crate::schema::{Level, Presence};
@@ -35,7 +35,7 @@ impl FieldStore {
         let mut wiped = Wiped::default();
         for masked in [false, true] {
             let levels = self.levels(selection, masked)?;
-            levels.iter().try_for_each(|level| self.refuse_open(&level.database, selection))?;
+            self.check_wipe(selection, &levels)?;
             for level in levels {
                 let before = wiped.bytes;
                 let count = if masked { &mut wiped.masked } else { &mut wiped.fields };
@@ -58,25 +58,34 @@ impl FieldStore {
         Ok(wiped)
     }
 
-    /// Refuses a selection that leaves too much open, for all databases that it matches.
-    pub(super) fn check_wipe(&self, selection: &Selection) -> Result<()> {
-        let levels = self.levels(selection, false)?;
-        levels.iter().try_for_each(|level| self.refuse_open(&level.database, selection))
+    fn check_wipe(&self, selection: &Selection, levels: &[Found]) -> Result<()> {
+        levels.iter().try_for_each(|level| match self.left_open(&level.database, selection) {
+            None => Ok(()),
+            Some(open) => {
+                let text = format!(
+                    "to wipe fields of {}, name the whole database in the request: add {open}",
+                    level.database
+                );
+                Err(Error::new(ErrorKind::Invalid, text))
+            }
+        })
     }
 
-    /// A wipe must give all names of a database's key that the schema requires.
-    fn refuse_open(&self, database: &Key, selection: &Selection) -> Result<()> {
+    /// What a request that removes fields must give as well, as `name=value,...`: all names of the key of a database that
+    /// the schema requires. `None` if it gives them.
+    pub(super) fn left_open(&self, database: &Key, selection: &Selection) -> Option<String> {
         let parts = || self.schema().rules().iter().flat_map(|rule| rule.level(Level::Database));
         let demanded = |name: &str| {
             parts()
                 .filter(|part| part.name() == name)
                 .all(|part| *part.presence() == Presence::Required)
         };
-        let mut open = database.iter().filter(|(name, _)| selection.values(name).is_none());
-        let Some((name, value)) = open.find(|(name, _)| demanded(name)) else { return Ok(()) };
-        let text =
-            format!("to wipe fields of {database}, say which {name} is meant: {name}={value}");
-        Err(Error::new(ErrorKind::Invalid, text))
+        let open = database.iter().filter(|(name, _)| selection.values(name).is_none());
+        let open: Vec<_> = open
+            .filter(|(name, _)| demanded(name))
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
+        (!open.is_empty()).then(|| open.join(","))
     }
 }
 

@@ -1,5 +1,5 @@
 //! `esker fields archive` and `adopt`: bringing fields into a store.
-use super::files::{Outcome, collect};
+use super::files::{Input, Outcome, collect};
 use super::select::{NAMING, StoreArg};
 use super::turns::{JOBS_MAX, Plan, Progress, usual_jobs};
 use crate::output::Answer;
@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 /// Archive GRIB files, or any bytes under a key
 ///
 /// Each field of a GRIB file is archived under the key that ecCodes reads from it; a message with several fields is split.
-/// For a directory, all files below it are archived, several at the same time. The fields of a file become visible
+/// For a directory, all GRIB files below it are archived, several at the same time; other files are skipped and counted.
+/// The fields of a file become visible
 /// together when the file is done, and files become visible in their order. A field that already has the same key, even
 /// from an earlier file, is masked, and its space is in use until `esker fields purge`.
 ///
@@ -100,9 +101,9 @@ impl What {
         each: impl Fn(&mut Entry<'_>, &Path, &Keys, &Message<Vec<u8>>) -> Result<()> + Sync,
     ) -> Result<Answer> {
         let keys = Keys { told: Labelled(Learned::new(EcCodes::new()?)), set: self.set.clone() };
-        self.files(what, resume, |writer, path, progress| {
-            let mut entry = Entry { writer, outcome: Outcome::default() };
-            let mut messages = 0;
+        self.files(what, resume, |writer, input, progress| {
+            let mut entry = Entry { writer, outcome: Outcome::of_messages() };
+            let (path, mut messages) = (input.path.as_path(), 0);
             for message in Messages::new(open(path)?) {
                 messages += 1;
                 let bytes = message.as_ref().map_or(0, |message| message.bytes.len() as u64);
@@ -118,9 +119,13 @@ impl What {
                     break;
                 }
             }
-            if messages == 0 {
-                let text = "the file contains no GRIB message";
-                entry.outcome.trouble(Error::new(ErrorKind::Invalid, text));
+            match messages {
+                0 if input.is_named => {
+                    let text = "the file contains no GRIB message: --key archives other files";
+                    entry.outcome.trouble(Error::new(ErrorKind::Invalid, text));
+                }
+                0 => entry.outcome.skip(),
+                _ => {}
             }
             Ok(entry.outcome)
         })
@@ -131,7 +136,7 @@ impl What {
         &self,
         what: &'static str,
         resume: bool,
-        work: impl Fn(&mut FieldWriter, &Path, &Progress) -> Result<Outcome> + Sync,
+        work: impl Fn(&mut FieldWriter, &Input, &Progress) -> Result<Outcome> + Sync,
     ) -> Result<Answer> {
         let store = self.open()?;
         let (files, bytes) = collect(&self.paths)?;
@@ -186,7 +191,8 @@ impl Archive {
     }
 
     fn whole_files(&self, key: &Key) -> Result<Answer> {
-        self.what.files("archiving", self.resume, |writer, path, progress| {
+        self.what.files("archiving", self.resume, |writer, input, progress| {
+            let path = &input.path;
             let data = std::fs::read(path)
                 .map_err(|error| Error::io(format_args!("reading {}", path.display()), &error))?;
             let mut entry = Entry { writer, outcome: Outcome::default() };

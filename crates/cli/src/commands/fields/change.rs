@@ -134,6 +134,8 @@ impl Purge {
 /// removed here together with the fields that it masks. Fields that are archived here meanwhile stay. The other store is
 /// created with the schema of this one if it does not exist. If the move is interrupted, even by a crash, nothing is
 /// lost, and the same command resumes it.
+///
+/// The request must give every value of the keys of the databases that it selects from, unless the fields are kept.
 #[derive(Args)]
 #[command(after_long_help = format!("Examples:
   esker fields move -s fast/fields --to rados:archive/fields class=od,date=20240610 --doit
@@ -159,9 +161,9 @@ impl Move {
         let (mut keys, mut all, mut total) = (Vec::new(), Moved::default(), 0);
         let selections = self.change.request.demanded(&store)?;
         for selection in &selections {
-            // Refuses the whole move if the fields may not be wiped.
+            // Refuses the whole move before any of it.
             if !self.keep {
-                store.wipe(selection, false, |_| Ok(()))?;
+                store.check_move(selection)?;
             }
             store.visit(selection, false, |listed| {
                 total += listed.place.bytes;

@@ -4,6 +4,7 @@ use crate::shapes::count;
 use esker::types::{Error, ErrorKind, Result};
 use esker_bench::units::Bytes;
 use esker_fields::Key;
+use esker_fields::grib::{UNKNOWN, UNLABELLED};
 use serde_json::json;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -11,23 +12,32 @@ use std::path::{Path, PathBuf};
 /// Errors that are printed one by one.
 const TROUBLES_SHOWN: u64 = 20;
 
+/// A file to archive.
+pub(super) struct Input {
+    pub(super) path: PathBuf,
+    /// The user named the file itself, not a directory above it.
+    pub(super) is_named: bool,
+}
+
 /// All files below the paths, sorted within each directory, and their total size in bytes.
-pub(super) fn collect(paths: &[PathBuf]) -> Result<(Vec<PathBuf>, u64)> {
+pub(super) fn collect(paths: &[PathBuf]) -> Result<(Vec<Input>, u64)> {
     let (mut found, mut bytes) = (Vec::new(), 0);
-    let mut open: Vec<PathBuf> = paths.iter().rev().cloned().collect();
-    while let Some(path) = open.pop() {
+    let named = paths.iter().rev().cloned();
+    let mut open: Vec<_> = named.map(|path| Input { path, is_named: true }).collect();
+    while let Some(input) = open.pop() {
+        let path = &input.path;
         let failed = |error| Error::io(format_args!("reading {}", path.display()), &error);
-        let meta = std::fs::metadata(&path).map_err(failed)?;
+        let meta = std::fs::metadata(path).map_err(failed)?;
         if meta.is_file() {
             bytes += meta.len();
-            found.push(path);
+            found.push(input);
             continue;
         }
-        let entries = std::fs::read_dir(&path).map_err(failed)?;
+        let entries = std::fs::read_dir(path).map_err(failed)?;
         let entries = entries.map(|entry| entry.map(|entry| entry.path()));
         let mut entries = entries.collect::<std::io::Result<Vec<_>>>().map_err(failed)?;
         entries.sort_unstable_by(|a, b| b.cmp(a));
-        open.append(&mut entries);
+        open.extend(entries.into_iter().map(|path| Input { path, is_named: false }));
     }
     Ok((found, bytes))
 }
@@ -38,6 +48,9 @@ pub(super) struct Outcome {
     /// The fields of the file, each with its length, and whether it was already archived and skipped.
     fields: Vec<(Key, u64, bool)>,
     troubles: Vec<Error>,
+    is_skipped: bool,
+    /// The keys were read from messages, not given by the user.
+    is_read: bool,
 }
 
 impl Outcome {
@@ -49,6 +62,16 @@ impl Outcome {
     /// Notes a field that was already archived.
     pub(super) fn was_there(&mut self, key: Key, bytes: u64) {
         self.fields.push((key, bytes, true));
+    }
+
+    /// No field yet of a file whose keys are read from its messages.
+    pub(super) fn of_messages() -> Self {
+        Self { is_read: true, ..Self::default() }
+    }
+
+    /// Notes that the file has nothing to archive.
+    pub(super) fn skip(&mut self) {
+        self.is_skipped = true;
     }
 
     /// Notes an error.
@@ -66,6 +89,10 @@ pub(super) struct Archived {
     /// The keys so far, and whether a field was archived under each.
     seen: HashMap<Key, bool>,
     duplicates: u64,
+    /// Fields with a label that their messages do not have.
+    unlabelled: u64,
+    /// Files without any field, in directories.
+    skipped: usize,
     troubles: u64,
 }
 
@@ -77,6 +104,7 @@ impl Archived {
 
     /// Adds the result of the next file, and prints its errors.
     pub(super) fn take(&mut self, path: &Path, outcome: Outcome) {
+        self.skipped += usize::from(outcome.is_skipped);
         for (key, bytes, there) in outcome.fields {
             if there {
                 self.there += 1;
@@ -84,6 +112,7 @@ impl Archived {
                 continue;
             }
             self.fields += 1;
+            self.unlabelled += u64::from(outcome.is_read && is_unlabelled(&key));
             self.bytes += bytes;
             self.duplicates += u64::from(self.seen.insert(key, true).is_some());
         }
@@ -97,32 +126,52 @@ impl Archived {
 
     /// The answer of the command.
     pub(super) fn answer(self, files: usize) -> Answer {
-        let mut lines = vec![format!(
+        let response = json!({
+            "files": files - self.skipped, "fields": self.fields, "size_bytes": self.bytes, "there": self.there,
+            "duplicates": self.duplicates, "unlabelled": self.unlabelled, "skipped": self.skipped,
+            "troubles": self.troubles,
+        });
+        Answer::new(response, self.lines(files).join("\n")).with_trouble(self.trouble())
+    }
+
+    fn lines(&self, files: usize) -> Vec<String> {
+        let archived = format!(
             "archived {}, {}, from {}",
             count(self.fields, "field"),
             Bytes(self.bytes),
-            count(files, "file")
-        )];
-        if self.there > 0 {
-            lines.push(format!("already there: {}", count(self.there, "field")));
-        }
-        if self.duplicates > 0 {
-            lines.push(format!(
-                "masked by later ones of the same key: {}",
-                count(self.duplicates, "field")
-            ));
-        }
-        let trouble = (self.troubles > 0).then(|| {
-            let text = format!(
-                "messages or files that could not be archived: {}; all others were",
-                self.troubles
-            );
-            Error::new(ErrorKind::Invalid, text)
-        });
-        let response = json!({
-            "files": files, "fields": self.fields, "size_bytes": self.bytes, "there": self.there,
-            "duplicates": self.duplicates, "troubles": self.troubles,
-        });
-        Answer::new(response, lines.join("\n")).with_trouble(trouble)
+            count(files - self.skipped, "file")
+        );
+        let fields = |number| count(number, "field");
+        let remarks = [
+            (self.there > 0).then(|| format!("already there: {}", fields(self.there))),
+            (self.duplicates > 0)
+                .then(|| format!("masked by later ones of the same key: {}", fields(self.duplicates))),
+            (self.skipped > 0)
+                .then(|| format!("skipped, without a GRIB message: {}", count(self.skipped, "file"))),
+            (self.unlabelled > 0).then(|| {
+                format!(
+                    "without all MARS labels in their messages: {}, archived under class, stream or type `unknown`; \
+                     --set class=...,stream=...,type=... gives them others",
+                    fields(self.unlabelled)
+                )
+            }),
+        ];
+        std::iter::once(archived).chain(remarks.into_iter().flatten()).collect()
     }
+
+    fn trouble(&self) -> Option<Error> {
+        let text = match self.troubles {
+            0 if self.skipped == 0 || self.fields + self.there > 0 => return None,
+            0 => "no file contains a GRIB message: name GRIB files, or give the key of other files by --key".into(),
+            number => {
+                format!("messages or files that could not be archived: {number}; all others were")
+            }
+        };
+        Some(Error::new(ErrorKind::Invalid, text))
+    }
+}
+
+/// True if a label has the value that replaces a missing one.
+fn is_unlabelled(key: &Key) -> bool {
+    UNLABELLED.iter().any(|&(name, value)| value == UNKNOWN && key.get(name) == Some(value))
 }

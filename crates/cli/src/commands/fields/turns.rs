@@ -1,9 +1,8 @@
 //! Archiving several files at the same time, and making each visible in its turn.
-use super::files::{Archived, Outcome};
+use super::files::{Archived, Input, Outcome};
 use crate::output::Bar;
 use esker::types::{Error, Result};
 use esker_fields::{FieldStore, FieldWriter};
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -44,7 +43,7 @@ impl Progress {
 /// How files are archived. The fields of a file become visible when its writer is flushed.
 pub(super) struct Plan<'a, W> {
     pub(super) store: &'a FieldStore,
-    pub(super) files: &'a [PathBuf],
+    pub(super) files: &'a [Input],
     pub(super) jobs: usize,
     /// Existing fields are skipped, so the result of a file depends on the files before it.
     pub(super) resume: bool,
@@ -61,7 +60,7 @@ struct Turns {
 
 impl<W> Plan<'_, W>
 where
-    W: Fn(&mut FieldWriter, &Path, &Progress) -> Result<Outcome> + Sync,
+    W: Fn(&mut FieldWriter, &Input, &Progress) -> Result<Outcome> + Sync,
 {
     /// Archives all files. They become visible in their order, whichever is done first: of two fields with the same
     /// key, the one of the later file counts.
@@ -76,8 +75,8 @@ where
                 scope.spawn(|| {
                     let mut writer = self.store.writer();
                     while let number = taken.fetch_add(1, Ordering::Relaxed)
-                        && let Some(path) = self.files.get(number)
-                        && self.file(&mut writer, (number, path), &turns, &changed)
+                        && let Some(input) = self.files.get(number)
+                        && self.file(&mut writer, (number, input), &turns, &changed)
                     {
                     }
                 });
@@ -91,19 +90,19 @@ where
     fn file(
         &self,
         writer: &mut FieldWriter,
-        (number, path): (usize, &Path),
+        (number, input): (usize, &Input),
         turns: &Mutex<Turns>,
         changed: &Condvar,
     ) -> bool {
-        let outcome = (self.work)(writer, path, &self.progress);
+        let outcome = (self.work)(writer, input, &self.progress);
         let waiting = |turns: &mut Turns| turns.next != number && turns.failed.is_none();
         let held = changed.wait_while(lock(turns), waiting);
         let mut turns = held.unwrap_or_else(PoisonError::into_inner);
         if turns.failed.is_some() {
             return false;
         }
-        match outcome.and_then(|outcome| self.finish(writer, path, outcome, &turns.archived)) {
-            Ok(outcome) => turns.archived.take(path, outcome),
+        match outcome.and_then(|outcome| self.finish(writer, input, outcome, &turns.archived)) {
+            Ok(outcome) => turns.archived.take(&input.path, outcome),
             Err(error) => {
                 turns.failed = Some(error);
                 self.progress.stopped.store(true, Ordering::Relaxed);
@@ -118,13 +117,13 @@ where
     fn finish(
         &self,
         writer: &mut FieldWriter,
-        path: &Path,
+        input: &Input,
         mut outcome: Outcome,
         before: &Archived,
     ) -> Result<Outcome> {
         if self.resume && before.meets(&outcome) {
             *writer = self.store.writer();
-            outcome = (self.work)(writer, path, &self.progress)?;
+            outcome = (self.work)(writer, input, &self.progress)?;
         }
         writer.flush()?;
         Ok(outcome)
