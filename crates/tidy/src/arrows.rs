@@ -25,7 +25,15 @@ const ARROWS: [(&str, &[&str]); 25] = [
     ("esker-fields", &["esker-testing", "esker-types", "esker-eccodes", "esker-store", "esker"]),
     (
         "esker-libdaos",
-        &["esker-testing", "esker-types", "esker-os", "esker-store", "esker", "esker-dfs"],
+        &[
+            "esker-testing",
+            "esker-testkit",
+            "esker-types",
+            "esker-os",
+            "esker-store",
+            "esker",
+            "esker-dfs",
+        ],
     ),
     ("esker-preload", &["esker-types", "esker-store", "esker", "esker-dfs"]),
     (

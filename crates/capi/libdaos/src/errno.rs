@@ -97,7 +97,7 @@ pub(crate) fn now(work: impl FnOnce() -> Result<()>) -> c_int {
     }
 }
 
-/// Does work that may wait for storage; with an event, in another thread. See [`edge::run`].
+/// Does an operation, with an event or without; see [`edge::drive`].
 pub(crate) fn drive<F>(ev: Ptr<Event>, prepare: impl FnOnce() -> Result<F>) -> c_int
 where
     F: Future<Output = Result<()>> + Send + 'static,

@@ -1,5 +1,5 @@
 //! Functions of the caller that run when an event completes.
-use super::private::{Ev, State};
+use super::private::{Ev, EventStatus};
 use super::queue::{self, Events};
 use crate::abi::{Bytes, Event, Ptr};
 use crate::code::Code;
@@ -28,7 +28,7 @@ pub extern "C" fn daos_event_register_comp_cb(
         let ev = Ev::known(ev)?;
         let function = cb.ok_or(Code::INVAL)?;
         queue::of(ev)?.locked(|held| {
-            if ev.get(held).state != State::Ready {
+            if ev.get(held).status != EventStatus::Ready {
                 return Err(Code::NO_PERM);
             }
             let next = ev.get(held).callback;

@@ -4,6 +4,8 @@ mod callbacks;
 mod private;
 mod queue;
 mod queues;
+#[cfg(test)]
+mod tests;
 mod workers;
 
 pub(crate) use blocking::{blocking, drop_blocking};
@@ -14,7 +16,7 @@ pub use queues::{daos_eq_create, daos_eq_destroy, daos_eq_poll, daos_eq_query};
 use crate::abi::{Event, Handle, Ptr};
 use crate::code::{self, Code, Result};
 use crate::edge::{self, guard};
-use private::{Ev, State};
+use private::{Ev, EventStatus};
 use std::ffi::c_int;
 use std::future::poll_fn;
 use std::pin::pin;
@@ -139,8 +141,8 @@ pub extern "C" fn daos_event_parent_barrier(ev: Ptr<Event>) -> c_int {
 pub extern "C" fn daos_event_abort(ev: Ptr<Event>) -> c_int {
     edge::now(|| {
         let ev = Ev::known(ev)?;
-        match queue::of(ev)?.state_of(ev) {
-            State::Running => Ok(()),
+        match queue::of(ev)?.status_of(ev) {
+            EventStatus::Running => Ok(()),
             _ => Err(Code::NO_PERM),
         }
     })

@@ -11,7 +11,7 @@ const MAGIC: u64 = 0x6573_6b65_725f_6576;
 
 /// Where an event is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum EventStatus {
     Ready,
     Running,
     Completed,
@@ -29,7 +29,7 @@ struct Private {
 /// What is looked at and changed under the lock of the event's queue only.
 #[derive(Clone, Copy)]
 pub(super) struct Shared {
-    pub(super) state: State,
+    pub(super) status: EventStatus,
     /// It completed, and was not launched since: its parent waits for it no more.
     pub(super) done: bool,
     /// What must still complete before it does: its own work and its children.
@@ -48,7 +48,7 @@ pub(super) struct Shared {
 impl Shared {
     fn new() -> Self {
         Self {
-            state: State::Ready,
+            status: EventStatus::Ready,
             done: false,
             pending: 0,
             children: 0,

@@ -1,6 +1,6 @@
 //! A queue and the life of its events.
 use super::callbacks;
-use super::private::{Ev, State};
+use super::private::{Ev, EventStatus};
 use crate::abi::Handle;
 use crate::code::{Code, Result};
 use crate::handles;
@@ -59,7 +59,7 @@ impl Queue {
             if known.parent.is_some() {
                 return Err(Code::NO_PERM);
             }
-            if known.state != State::Ready {
+            if known.status != EventStatus::Ready {
                 return Err(Code::INVAL);
             }
             match parent.children(held).last() {
@@ -87,15 +87,15 @@ impl Queue {
         let known = ev.get(&events);
         let idle = |child: Ev| {
             let child = child.get(&events);
-            child.state == State::Ready && !child.done
+            child.status == EventStatus::Ready && !child.done
         };
-        if known.state != State::Ready || ev.children(&events).any(idle) {
+        if known.status != EventStatus::Ready || ev.children(&events).any(idle) {
             return Err(Code::NO_PERM);
         }
         let failed = ev.children(&events).find(|child| has_failed(&events, *child));
         ev.set_error(failed.map_or(0, Ev::error));
         ev.change(&events, |ev| {
-            ev.state = State::Running;
+            ev.status = EventStatus::Running;
             ev.done = false;
             ev.pending = 1 + ev.children - ev.children_done.min(ev.children);
         });
@@ -135,7 +135,7 @@ impl Queue {
     /// From running to completed. Afterwards an event without a parent is its user's again.
     fn complete(&self, ev: Ev) -> Option<Ev> {
         let mut events = self.events();
-        ev.change(&events, |ev| (ev.state, ev.done) = (State::Completed, true));
+        ev.change(&events, |ev| (ev.status, ev.done) = (EventStatus::Completed, true));
         let Some(parent) = ev.get(&events).parent else {
             events.running.remove(&ev);
             events.completed.push_back(ev);
@@ -143,7 +143,7 @@ impl Queue {
             return None;
         };
         parent.change(&events, |parent| parent.children_done += 1);
-        (parent.get(&events).state == State::Running).then_some(parent)
+        (parent.get(&events).status == EventStatus::Running).then_some(parent)
     }
 
     /// Waits for an event and takes it; true where it is not running any more. A child comes with its parent.
@@ -151,11 +151,11 @@ impl Queue {
         let mut events = self.events();
         loop {
             let known = ev.get(&events);
-            match known.state {
+            match known.status {
                 _ if known.parent.is_some() => return Err(Code::NO_PERM),
-                State::Running => {}
-                State::Ready => return Ok(true),
-                State::Completed => {
+                EventStatus::Running => {}
+                EventStatus::Ready => return Ok(true),
+                EventStatus::Completed => {
                     events.completed.retain(|known| *known != ev);
                     rest(&events, ev);
                     return Ok(true);
@@ -200,19 +200,19 @@ impl Queue {
         Some(woken.unwrap_or_else(PoisonError::into_inner).0)
     }
 
-    pub(super) fn state_of(&self, ev: Ev) -> State {
-        self.locked(|held| ev.get(held).state)
+    pub(super) fn status_of(&self, ev: Ev) -> EventStatus {
+        self.locked(|held| ev.get(held).status)
     }
 
     /// Ends an event that neither runs nor has a child that does, and is no child of one that does.
     pub(super) fn let_go(&self, ev: Ev) -> Result<()> {
         let mut events = self.events();
-        let runs = |ev: Ev| ev.get(&events).state == State::Running;
+        let runs = |ev: Ev| ev.get(&events).status == EventStatus::Running;
         if runs(ev) || ev.children(&events).any(runs) {
             return Err(Code::BUSY);
         }
         let parent = ev.get(&events).parent;
-        if parent.is_some_and(|parent| parent.get(&events).state != State::Ready) {
+        if parent.is_some_and(|parent| parent.get(&events).status != EventStatus::Ready) {
             return Err(Code::INVAL);
         }
         events.completed.retain(|known| *known != ev);
@@ -256,13 +256,13 @@ impl Queue {
 
 /// Completed before its parent was launched, and not well.
 fn has_failed(held: &Events, child: Ev) -> bool {
-    child.get(held).state == State::Completed && child.error() != 0
+    child.get(held).status == EventStatus::Completed && child.error() != 0
 }
 
 /// Back to ready, with all children.
 fn rest(held: &Events, ev: Ev) {
     for ev in ev.children(held).chain([ev]) {
-        ev.change(held, |ev| ev.state = State::Ready);
+        ev.change(held, |ev| ev.status = EventStatus::Ready);
     }
 }
 

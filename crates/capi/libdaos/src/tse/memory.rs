@@ -44,7 +44,7 @@ const _: () = assert!(size_of::<Task>() == 1024 && size_of::<Sched>() == 400);
 
 /// Where a task is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum TaskStatus {
     /// Not scheduled.
     Fresh,
     /// Waits for others, or for its turn.
@@ -67,7 +67,7 @@ pub(super) struct Inner {
     pub(super) sched: Ptr<Sched>,
     pub(super) work: Work,
     pub(super) private: Bytes,
-    pub(super) state: State,
+    pub(super) status: TaskStatus,
     /// Counts its runs.
     pub(super) runs: u32,
     /// Somebody completes it; its callbacks run.

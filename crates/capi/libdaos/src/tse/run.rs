@@ -1,6 +1,6 @@
 //! The life of a task.
 use super::callbacks::Callback;
-use super::memory::{Held, State, Task, Work, changed, lock};
+use super::memory::{Held, Task, TaskStatus, Work, changed, lock};
 use crate::abi::Ptr;
 use crate::code::{Code, Result};
 use std::ffi::c_int;
@@ -11,10 +11,10 @@ use std::time::Instant;
 pub(super) fn schedule(task: Ptr<Task>, instant: bool, not_before: Option<Instant>) -> Result<()> {
     let mut held = lock();
     let inner = held.task(task)?;
-    if inner.state != State::Fresh {
+    if inner.status != TaskStatus::Fresh {
         return Err(Code::NO_PERM);
     }
-    inner.state = State::Waiting;
+    inner.status = TaskStatus::Waiting;
     inner.not_before = not_before;
     let at_once = instant || matches!(inner.work, Work::Body(None));
     let free = inner.awaited == 0 && inner.before.is_empty() && not_before.is_none();
@@ -49,7 +49,7 @@ pub(super) struct Turn {
 /// Begins a run of a task that waits.
 pub(super) fn begin(held: &mut Held, task: Ptr<Task>) -> Option<Turn> {
     let inner = held.task(task).ok()?;
-    inner.state = State::Running;
+    inner.status = TaskStatus::Running;
     inner.references += 1;
     inner.runs = inner.runs.wrapping_add(1);
     Some(Turn { task, number: inner.runs, work: inner.work })
@@ -87,7 +87,7 @@ impl Turn {
 
     fn is_mine(&self, held: &mut Held) -> bool {
         held.task(self.task)
-            .is_ok_and(|inner| inner.state == State::Running && inner.runs == self.number)
+            .is_ok_and(|inner| inner.status == TaskStatus::Running && inner.runs == self.number)
     }
 
     fn goes_on(&self) -> bool {
@@ -117,12 +117,12 @@ pub(super) fn again(held: &mut Held, task: Ptr<Task>, not_before: Option<Instant
     if matches!(inner.work, Work::Body(None)) {
         return Err(Code::INVAL);
     }
-    match inner.state {
-        State::Running if !cancelled => {}
-        State::Completed if !cancelled => inner.references += 1,
+    match inner.status {
+        TaskStatus::Running if !cancelled => {}
+        TaskStatus::Completed if !cancelled => inner.references += 1,
         _ => return Err(Code::NO_PERM),
     }
-    inner.state = State::Waiting;
+    inner.status = TaskStatus::Waiting;
     inner.not_before = not_before;
     inner.put_off();
     task.set_result(0);
@@ -137,11 +137,11 @@ pub(super) fn depend(held: &mut Held, task: Ptr<Task>, on: Ptr<Task>) -> Result<
     if std::ptr::eq(task.raw(), on.raw()) {
         return Err(Code::INVAL);
     }
-    if held.task(task)?.state == State::Completed {
+    if held.task(task)?.status == TaskStatus::Completed {
         return Err(Code::NO_PERM);
     }
     let first = held.task(on)?;
-    if first.state == State::Completed {
+    if first.status == TaskStatus::Completed {
         return Ok(());
     }
     first.dependents.push(task);
@@ -149,7 +149,7 @@ pub(super) fn depend(held: &mut Held, task: Ptr<Task>, on: Ptr<Task>) -> Result<
     inner.awaited += 1;
     inner.references += 1;
     inner.put_off();
-    if inner.state == State::Waiting {
+    if inner.status == TaskStatus::Waiting {
         held.sched_of(task)?.withdraw(task);
     }
     Ok(())
@@ -179,7 +179,7 @@ fn complete_all(mut left: Vec<(Ptr<Task>, c_int)>) {
 fn begin_completing(task: Ptr<Task>, code: c_int) -> Option<u32> {
     let mut held = lock();
     let inner = held.task(task).ok()?;
-    if inner.completing || inner.state == State::Completed {
+    if inner.completing || inner.status == TaskStatus::Completed {
         return None;
     }
     inner.completing = true;
@@ -215,12 +215,12 @@ fn finish(task: Ptr<Task>, completion: u32) -> Vec<Ptr<Task>> {
 fn end(held: &mut Held, task: Ptr<Task>) -> Vec<Ptr<Task>> {
     let Ok(inner) = held.task(task) else { return Vec::new() };
     inner.completing = false;
-    let before = std::mem::replace(&mut inner.state, State::Completed);
+    let before = std::mem::replace(&mut inner.status, TaskStatus::Completed);
     let mut dependents = std::mem::take(&mut inner.dependents);
     let (sched, result) = (inner.sched, task.result());
     if let Ok(known) = held.sched(sched) {
         known.tasks.remove(&task.raw());
-        if before == State::Waiting {
+        if before == TaskStatus::Waiting {
             known.withdraw(task);
         }
         sched.note(result);
@@ -240,11 +240,11 @@ fn release(held: &mut Held, task: Ptr<Task>, error: c_int) -> bool {
     if !inner.keeps_errors_out {
         note(task, error);
     }
-    let (free, state) = (inner.awaited == 0 && !cancelled, inner.state);
-    if free && state == State::Running {
+    let (free, status) = (inner.awaited == 0 && !cancelled, inner.status);
+    if free && status == TaskStatus::Running {
         return true;
     }
-    if free && state == State::Waiting {
+    if free && status == TaskStatus::Waiting {
         make_ready(held, task);
     }
     held.drop_reference(task);

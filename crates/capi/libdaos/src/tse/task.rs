@@ -1,6 +1,6 @@
 //! Tasks.
 use super::callbacks::{Callback, Function};
-use super::memory::{ARGS_BYTES, Body, Inner, Sched, State, Task, Work, lock, make};
+use super::memory::{ARGS_BYTES, Body, Inner, Sched, Task, TaskStatus, Work, lock, make};
 use super::run;
 use super::sched::pure;
 use crate::abi::{Bytes, Ptr};
@@ -24,7 +24,7 @@ pub(super) fn create(
         sched,
         work,
         private,
-        state: State::Fresh,
+        status: TaskStatus::Fresh,
         runs: 0,
         completing: false,
         completions: 0,
@@ -163,7 +163,7 @@ pub extern "C" fn tse_task_register_cbs(
         let after = make(after, after_arg, after_size)?;
         let mut held = lock();
         let inner = held.task(task)?;
-        if inner.state == State::Completed {
+        if inner.status == TaskStatus::Completed {
             return Err(Code::NO_PERM);
         }
         inner.before.extend(before);
@@ -196,7 +196,7 @@ pub extern "C" fn tse_task_register_comp_cb_and_reinit(
     pure(|| {
         let callback = Callback::new(function.ok_or(Code::INVAL)?, arg, size)?;
         let mut held = lock();
-        if held.task(task)?.state == State::Completed {
+        if held.task(task)?.status == TaskStatus::Completed {
             return Err(Code::NO_PERM);
         }
         run::again(&mut held, task, after(delay))?;
@@ -209,10 +209,10 @@ pub extern "C" fn tse_task_register_comp_cb_and_reinit(
 pub(super) fn reuse(task: Ptr<Task>, work: Work, private: Option<Bytes>) -> Result<()> {
     let mut held = lock();
     let inner = held.task(task)?;
-    if inner.state != State::Completed || !task.link().is_alone() {
+    if inner.status != TaskStatus::Completed || !task.link().is_alone() {
         return Err(Code::NO_PERM);
     }
-    inner.state = State::Fresh;
+    inner.status = TaskStatus::Fresh;
     inner.work = work;
     inner.private = private.unwrap_or(inner.private);
     inner.before.clear();

@@ -3,6 +3,7 @@ use crate::common::*;
 use daos::abi::{Bytes, Event, Handle, Ptr};
 use daos::event::*;
 use daos::kv::*;
+use daos::pool::*;
 use std::ffi::{CString, c_int, c_void};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -354,4 +355,35 @@ fn a_queue_is_destroyed_by_force() {
     assert_eq!(daos_eq_destroy(queue.eq, FORCE), 0);
     assert_eq!(daos_eq_destroy(queue.eq, FORCE), NONEXIST);
     assert_eq!(daos_eq_create(Ptr::null()), INVAL);
+}
+
+#[test]
+fn pools_are_opened_and_closed_with_events() {
+    const POOLS: usize = 50;
+    let queue = Queue::new();
+    let mut events: Vec<_> = (0..POOLS).map(|_| queue.event(Ptr::null())).collect();
+    let mut pools = vec![NONE; POOLS];
+    let done = |events: &[Box<Event>]| {
+        let mut taken = 0;
+        while taken < POOLS {
+            taken += queue.poll(1, FOREVER, POOLS).len();
+        }
+        assert!(events.iter().all(|ev| ev.error == 0));
+    };
+    for (poh, ev) in pools.iter_mut().zip(&mut events) {
+        let (name, system) = (text(&queue.store.name), Ptr::null());
+        assert_eq!(daos_pool_connect2(name, system, RW, at(poh), Ptr::null(), at(ev)), 0);
+    }
+    done(&events);
+    for (poh, ev) in pools.iter().zip(&mut events) {
+        assert_ne!(poh.cookie, 0);
+        assert_eq!(daos_pool_disconnect(*poh, at(ev)), 0);
+    }
+    done(&events);
+    let mut missing = queue.event(Ptr::null());
+    let (name, mut poh) = (text(c"esker:/nowhere/at-all"), NONE);
+    let about = Ptr::null();
+    assert_eq!(daos_pool_connect2(name, Ptr::null(), RW, at(&mut poh), about, at(&mut missing)), 0);
+    queue.poll(1, FOREVER, 1);
+    assert_eq!((missing.error, poh.cookie), (NONEXIST, 0));
 }
