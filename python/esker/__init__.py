@@ -1,4 +1,4 @@
-"""Esker, an object store for HPC, from Python.
+"""Esker, an object store for HPC, for Python.
 
     import esker
 
@@ -10,25 +10,25 @@
         field.write(0, numpy_array)                        # in place, without the GIL
         field.read_into(0, numpy_array)
         before = container.create_snapshot("before")
-        with container.transaction() as tx:                # both or none
+        with container.transaction() as tx:                # both changes or neither
             index.at(tx)["step 1"] = b"2.2"
             field.at(tx).set_size(0)
         index.at(before)["step 0"]
 
 Fields of weather and climate models are archived and found by key:
 
-    with esker.FieldStore("tank/fields") as store:         # made where it is not there
+    with esker.FieldStore("tank/fields") as store:         # created if it does not exist
         store.archive("forecast.grib")                     # visible at the end of `with`, or at flush()
     for field in esker.FieldStore("tank/fields", "r").retrieve({"param": 167, "step": [0, 6]}):
         field.key, field.data, field.values                # a dict, bytes, an array of float64
 
-`xarray.open_dataset("esker://tank/fields?param=167", engine="esker")` shows them as a dataset.
+`xarray.open_dataset("esker://tank/fields?param=167", engine="esker")` opens them as a dataset.
 
-A container made with `posix=True` holds files: `FileSystem(container)`, and `esker://POOL/CONTAINER/path`
-for what knows fsspec (pandas, zarr, torch).
+A container created with `posix=True` holds files: `FileSystem(container)`, and
+`esker://POOL/CONTAINER/path` for libraries that use fsspec (pandas, zarr, torch).
 
-Everything that may wait also has an asyncio variant of the same name with an `a` before it:
-`await index.aget("step 0")`. Errors are exceptions of `esker.errors`, all of them `esker.Error`.
+Every method that may block also has an asyncio variant with the prefix `a`: `await index.aget("step 0")`.
+Errors are exceptions of `esker.errors`; all derive from `esker.Error`.
 """
 
 from . import _aio, _fields, _files, _mapping

@@ -1,4 +1,4 @@
-"""`python -m esker`: the command line of this installation, in place of the interpreter."""
+"""`python -m esker`: replaces the interpreter by the command line tool of this installation."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import sys
 
 def command() -> pathlib.Path:
     """The command `esker` that was installed with this package."""
-    places = [pathlib.Path(__file__).resolve().parents[1] / "bin" / "esker"]  # pip install --target
+    candidates = [pathlib.Path(__file__).resolve().parents[1] / "bin" / "esker"]  # pip install --target
     for file in importlib.metadata.files("esker") or ():
         if file.parts[-2:] == ("bin", "esker"):
-            places.insert(0, pathlib.Path(file.locate()).resolve())
-    for place in places:
+            candidates.insert(0, pathlib.Path(file.locate()).resolve())
+    for place in candidates:
         if os.access(place, os.X_OK):
             return place
     raise SystemExit(
-        f"esker: no command line beside the package in {places[-1].parents[1]}: wheels bring it, "
-        "an installation from source does not; `make wheel` in the source tree makes a wheel"
+        f"esker: the command line tool is not installed with the package in {candidates[-1].parents[1]}: "
+        "wheels contain it, installations from source do not; `make wheel` in the source tree builds a wheel"
     )
 
 

@@ -1,7 +1,7 @@
-"""The asyncio variants: each runs the method it is named after in a thread of the loop's executor.
+"""The asyncio variants: each runs the corresponding method in a thread of the event loop's executor.
 
-Calls on a pool of this machine wait for nothing but the medium and release the GIL meanwhile, so a thread is
-all they need; the loop goes on with its other tasks.
+Calls on a local pool wait only for the storage medium and release the GIL meanwhile, so a thread is
+sufficient; the event loop continues with other tasks.
 """
 
 import asyncio
@@ -42,12 +42,12 @@ def _variant(cls, name):
 
     variant.__name__ = f"a{name}"
     variant.__qualname__ = f"{cls.__name__}.a{name}"
-    variant.__doc__ = f"As `{name}`, awaited.\n\n{method.__doc__}"
+    variant.__doc__ = f"As `{name}`, awaitable.\n\n{method.__doc__}"
     return functools.update_wrapper(variant, method, assigned=("__module__",), updated=())
 
 
 def complete():
-    """Adds a variant of every method that may wait."""
+    """Add a variant of every method that may block."""
     for cls, names in _WAITING.items():
         for name in names:
             setattr(cls, f"a{name}", _variant(cls, name))

@@ -1,11 +1,11 @@
-"""Axes and grids of datasets, named as cfgrib names them."""
+"""Axes and grids of datasets, with the names that cfgrib uses."""
 
 import contextlib
 import re
 
 import numpy as np
 
-#: Axes come in this order, then others, before the grid.
+# The order of axes. Other axes follow, then the grid.
 _ORDER = ("number", "time", "step", "isobaricInhPa", "level")
 
 _ATTRIBUTES = {
@@ -26,41 +26,41 @@ _UNITS = {"": "h", "h": "h", "m": "m", "s": "s", "d": "D"}
 
 
 class Axis:
-    """The values that a name has in the fields of a dataset."""
+    """The values of a name in the fields of a dataset."""
 
     def __init__(self, name):
-        """Begin without values."""
+        """Start without values."""
         self.name = name
         self._values = {}
         self._places = None
 
     def add(self, values):
-        """Take in more values."""
+        """Add values."""
         self._values |= dict.fromkeys(values)
 
     def __len__(self):
-        """Count the values."""
+        """Return the number of values."""
         return len(self._values)
 
     def values(self):
-        """The values in their order: pressure falls, all else rises."""
+        """The values in order: pressure descending, everything else ascending."""
         try:
             return sorted(self._values, reverse=self.name == "isobaricInhPa")
         except TypeError:
             return sorted(self._values, key=str)
 
     def index(self, value):
-        """The place of a value."""
+        """The index of a value."""
         if self._places is None:
             self._places = {value: place for place, value in enumerate(self.values())}
         return self._places[value]
 
     def rank(self):
-        """Where the axis stands among others."""
+        """The position of the axis among others."""
         return (_ORDER.index(self.name) if self.name in _ORDER else len(_ORDER), self.name)
 
     def coordinate(self):
-        """The coordinate: of one dimension, or a scalar where there is one value."""
+        """The coordinate: one-dimensional, or a scalar if there is one value."""
         values = np.array(self.values())
         if self.name == "isobaricInhPa" and values.dtype.kind in "iu":
             values = values.astype("float64")
@@ -71,12 +71,12 @@ class Axis:
 
 
 def level_name(levtype):
-    """The name of the axis of levels of a type."""
+    """The name of the axis for a type of level."""
     return "isobaricInhPa" if levtype == "pl" else "level"
 
 
 def number(text):
-    """The number that a text spells and that would be spelt so; texts of others, such as 0001."""
+    """The number that a text represents in canonical form; other texts, such as 0001, unchanged."""
     for kind in (int, float):
         with contextlib.suppress(ValueError):
             if str(kind(text)) == text:
@@ -85,7 +85,9 @@ def number(text):
 
 
 def time(date, hour):
-    """The moment of a date (20240610, or 202406 of months) and a time (1200); texts of others."""
+    """The time of a date (20240610, or 202406 for months) and a time of day (1200); other texts
+    unchanged.
+    """
     day = re.fullmatch(r"(\d{4})(\d{2})(\d{2})?", date)
     if not day:
         return f"{date} {hour}".strip()
@@ -95,20 +97,20 @@ def time(date, hour):
 
 
 def step(text):
-    """The end of a step (24, 0-24, 90m) as a time; texts of others."""
+    """The end of a step (24, 0-24, 90m) as a time difference; other texts unchanged."""
     parts = re.fullmatch(r"(?:\d+[hmsd]?-)?(\d+)([hmsd]?)", text)
     return np.timedelta64(int(parts[1]), _UNITS[parts[2]]).astype("m8[s]") if parts else text
 
 
 class Grid:
-    """Where the values of a field are: names, shape and coordinates of the dimensions."""
+    """The positions of a field's values: names, shape and coordinates of the dimensions."""
 
     def __init__(self, dims, shape, coordinates):
-        """Take what there is."""
+        """Store names, shape and coordinates."""
         self.dims, self.shape, self.coordinates = dims, shape, coordinates
 
     def same(self, other):
-        """Tell whether another one has the same points."""
+        """Return whether another grid has the same points."""
         return self.dims == other.dims and all(
             np.array_equal(variable[1], other.coordinates.get(name, (None, ()))[1])
             for name, variable in self.coordinates.items()
@@ -120,7 +122,7 @@ _EAST = {"units": "degrees_east", "standard_name": "longitude", "long_name": "lo
 
 
 def grid(field):
-    """The grid of a field, as ecCodes tells it."""
+    """The grid of a field, according to ecCodes."""
     about = field.metadata("gridType", "Ni", "Nj", "numberOfPoints")
     points = len(field.values) if about["gridType"] == "sh" else int(about["numberOfPoints"])
     try:

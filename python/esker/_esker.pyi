@@ -1,4 +1,4 @@
-"""The extension module: everything here is shown by the package `esker`."""
+"""The extension module. The package `esker` re-exports everything here."""
 
 import builtins
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
@@ -12,7 +12,7 @@ from typing_extensions import Buffer, Self, TypeAlias
 
 _Mode = Literal["r", "rw", "exclusive"]
 _At: TypeAlias = "Snapshot | Transaction | int | str | None"
-#: Arrays of numpy have the buffer protocol from Python 3.12 on, to those who check types.
+# For type checkers, numpy arrays support the buffer protocol from Python 3.12 on.
 _Buffer: TypeAlias = Buffer | numpy.ndarray[Any, Any] | numpy.generic
 _Key: TypeAlias = _Buffer | str | int
 _Path: TypeAlias = str | PathLike[str]

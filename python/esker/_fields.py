@@ -1,4 +1,4 @@
-"""What numpy makes of fields: the properties of Field that follow from its message."""
+"""Properties of Field that need numpy and are computed from its message."""
 
 import atexit
 
@@ -9,7 +9,7 @@ def _numpy():
     try:
         import numpy
     except ImportError as error:
-        raise ImportError("the values of a field are an array of numpy: pip install numpy") from error
+        raise ImportError("the values of a field are a numpy array: pip install numpy") from error
     return numpy
 
 
@@ -18,25 +18,25 @@ def _numbers(field, key):
 
 
 def _values(self):
-    """Its values by ecCodes, in the order of the message and in the unit of its parameter.
+    """Its values, decoded by ecCodes, in the order of the message and in the unit of its parameter.
 
-    An array of float64 of shape (points,), read and unpacked now; values that the message leaves out are NaN.
+    A float64 array of shape (points,), read and decoded at each access; missing values are NaN.
     """
     return _numbers(self, "values")
 
 
 def _latitudes(self):
-    """Latitude of each value, in degrees north: an array of float64 of shape (points,)."""
+    """Latitude of each value in degrees north: a float64 array of shape (points,)."""
     return _numbers(self, "latitudes")
 
 
 def _longitudes(self):
-    """Longitude of each value, in degrees east: an array of float64 of shape (points,)."""
+    """Longitude of each value in degrees east: a float64 array of shape (points,)."""
     return _numbers(self, "longitudes")
 
 
 def complete():
-    """Add to Field what needs numpy, which is looked for when it is used; see to stores at the end."""
+    """Add the properties that need numpy, which is imported on first use; close open stores at exit."""
     atexit.register(finish_fields)
     Field.values = property(_values)
     Field.latitudes = property(_latitudes)

@@ -1,83 +1,83 @@
-"""Files with a position, as Python's own: what `FileSystem.open` gives."""
+"""Files with a position, like Python's own: the result of `FileSystem.open`."""
 
 import io
 
 from ._esker import FileSystem
 
-#: Bytes of a buffer, where nobody says how many.
+# Default size of a buffer in bytes.
 BUFFER_BYTES = 64 << 10
 
 
 class RawFile(io.RawIOBase):
-    """An open file with a position, without a buffer."""
+    """An open unbuffered file with a position."""
 
     def __init__(self, file, name, mode):
-        """Begins at the end of a file that is appended to, else at its beginning."""
+        """Start at the end of a file opened for appending, otherwise at its beginning."""
         self._file, self.name, self.mode = file, name, mode
         self._at = file.size() if "a" in mode else 0
 
     @property
     def size(self):
-        """Bytes it has."""
+        """Its size in bytes."""
         return self._file.size()
 
     def readable(self):
-        """Tell whether it was opened for reading."""
+        """Return whether it is open for reading."""
         return self._file.readable
 
     def writable(self):
-        """Tell whether it was opened for writing."""
+        """Return whether it is open for writing."""
         return self._file.writable
 
     def seekable(self):
-        """Tell that it has a position."""
+        """Return True: it has a position."""
         self._check()
         return True
 
     def readinto(self, buffer):
-        """Fill a buffer from the position on; fewer bytes than fit only at the end of the file."""
+        """Fill a buffer from the current position; only at the end of the file with fewer bytes."""
         self._check()
         count = self._file.read_into(self._at, buffer)
         self._at += count
         return count
 
     def readall(self):
-        """All that is left, in one piece."""
+        """Return everything from the current position to the end."""
         self._check()
         found = self._file.read(self._at, max(0, self._file.size() - self._at))
         self._at += len(found)
         return found
 
     def write(self, buffer):
-        """Write all of a buffer at the position."""
+        """Write all of a buffer at the current position."""
         self._check()
         self._at = self._file.write(self._at, buffer)
         return memoryview(buffer).nbytes
 
     def seek(self, offset, whence=io.SEEK_SET):
-        """Go to a position, counted from the beginning, from here, or from the end."""
+        """Set the position, relative to the beginning, the current position, or the end."""
         self._check()
         begin = {io.SEEK_SET: 0, io.SEEK_CUR: self._at}
         at = (begin[whence] if whence in begin else self._file.size()) + offset
         if at < 0:
-            raise ValueError(f"{self.name}: position {at} lies before the beginning")
+            raise ValueError(f"{self.name}: position {at} is before the beginning of the file")
         self._at = at
         return at
 
     def tell(self):
-        """Tell the position in bytes."""
+        """Return the position in bytes."""
         self._check()
         return self._at
 
     def truncate(self, size=None):
-        """Cut it, or let it grow, to `size` bytes: the position where none is given."""
+        """Truncate or extend it to `size` bytes, by default to the current position."""
         self._check()
         size = self._at if size is None else size
         self._file.set_size(size)
         return size
 
     def close(self):
-        """Close it. Closing twice is no error."""
+        """Close it. Closing it twice is not an error."""
         if not self.closed:
             try:
                 super().close()
@@ -90,15 +90,15 @@ class RawFile(io.RawIOBase):
 
 
 def _open(self, path, mode="r", buffering=-1, encoding=None, errors=None, newline=None):
-    """Open a file as Python's own `open` does, with the same arguments."""
+    """Open a file like Python's own `open`, with the same arguments."""
     text, binary = "t" in mode or "b" not in mode, mode.replace("t", "").replace("b", "")
     if text and "b" in mode:
-        raise ValueError("a file has text or bytes: use one of t and b")
+        raise ValueError("text and binary mode exclude each other: use one of t and b")
     raw = RawFile(self.open_file(path, binary), path, mode)
     if buffering == 0:
         if text:
             raw.close()
-            raise ValueError("text cannot be without a buffer")
+            raise ValueError("text mode needs a buffer: use binary mode for unbuffered I/O")
         return raw
     size = BUFFER_BYTES if buffering in (-1, 1) else buffering
     if "+" in mode:

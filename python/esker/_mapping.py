@@ -1,4 +1,4 @@
-"""What makes mappings of Kv and Attributes: the methods that follow from the others."""
+"""Methods that make Kv and Attributes mappings, derived from their other methods."""
 
 from collections.abc import ItemsView, KeysView, MutableMapping, ValuesView
 
@@ -6,14 +6,14 @@ from ._esker import Attributes, Kv
 
 
 class _Items(ItemsView):
-    """Pairs of key and value, brought in batches."""
+    """Iterate over pairs of key and value, read in batches."""
 
     def __iter__(self):
         return self._mapping._items()
 
 
 class _Values(ValuesView):
-    """Values, brought in batches."""
+    """Iterate over values, read in batches."""
 
     def __iter__(self):
         return self._mapping._values()
@@ -23,7 +23,7 @@ _NONE = object()
 
 
 def _pop(self, key, default=_NONE):
-    """Removes a key and returns its value; where there is none, `default` if it is given."""
+    """Remove a key and return its value; if the key is missing, return `default` if it is given."""
     try:
         value = self[key]
     except KeyError:
@@ -50,7 +50,7 @@ def _values(self):
 
 
 def complete():
-    """Adds to both classes what MutableMapping gives and they do not have by themselves."""
+    """Add the methods of MutableMapping that the classes do not define themselves."""
     Kv.keys, Kv.items, Kv.values = _keys, _items, _values
     for mapping in (Kv, Attributes):
         mapping.pop = _pop

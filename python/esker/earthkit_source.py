@@ -9,18 +9,18 @@ from . import FieldStore
 
 
 class FieldStream(io.RawIOBase):
-    """The bytes of fields, one after the other; each field is read when the stream comes to it."""
+    """The bytes of fields, one after the other. Each field is read when the stream reaches it."""
 
     def __init__(self, fields):
-        """Begin before the first field."""
+        """Start before the first field."""
         self._fields, self._rest = iter(fields), memoryview(b"")
 
     def readable(self):
-        """Tell that it can be read."""
+        """Return True: it is readable."""
         return True
 
     def readinto(self, buffer):
-        """Fill a buffer from one field; nothing is left where it is 0."""
+        """Fill a buffer from one field; return 0 at the end."""
         while not self._rest:
             field = next(self._fields, None)
             if field is None:
@@ -33,21 +33,22 @@ class FieldStream(io.RawIOBase):
 
 
 class EskerSource(Source):
-    """The fields of a request, as a stream in the order of the request.
+    """The fields of a request as a stream, in the order of the request.
 
-    `store` is "POOL/CONTAINER" or a FieldStore; the request is a dict or MARS text, or given by name. A field
-    that is missing is an error that names it. `.to_fieldlist(read_all=True)` of it is a list in memory.
+    `store` is "POOL/CONTAINER" or a FieldStore. The request is a dict, MARS text, or keyword arguments. A
+    missing field is an error that names it. `.to_fieldlist(read_all=True)` turns it into a list in
+    memory.
     """
 
     def __init__(self, store, request=None, **names):
-        """Take the store and what is wanted of it."""
+        """Store the arguments."""
         super().__init__()
         if isinstance(request, str) and names:
-            raise ValueError("a request as text and names besides: give one of them")
+            raise ValueError("a request as text excludes keyword arguments: use one of them")
         self._store = FieldStore(store, "r") if isinstance(store, str) else store
         self._request = request if isinstance(request, str) else dict(request or {}) | names
 
     def mutate(self):
-        """Become what earthkit-data makes of a stream of GRIB messages."""
+        """Become the object that earthkit-data makes from a stream of GRIB messages."""
         fields = self._store.retrieve(self._request)
         return StreamSource(io.BufferedReader(FieldStream(fields))).mutate()

@@ -1,52 +1,53 @@
-"""The exceptions of Esker: one class for each kind of error.
+"""The exceptions of Esker: one class per kind of error.
 
-Each is an `Error` and also the builtin exceptions that Python's users expect, so that `except KeyError` and
-`except OSError` work as well. The table they follow is that of the crate `esker-types`.
+Each class derives from `Error` and from the builtin exceptions that Python programs expect, so that
+`except KeyError` and `except OSError` work as well. The classes correspond to the table of errors in the
+crate `esker-types`.
 """
 
 from __future__ import annotations
 
 
 class Error(Exception):
-    """Something that Esker could not do. Its class says what the caller can do about it."""
+    """An operation of Esker failed. The class tells what the caller can do about it."""
 
-    #: The errno of POSIX that comes closest.
+    # The closest errno of POSIX.
     errno: int | None
-    #: Bytes or entries that would have been enough, where that is the trouble.
+    # The required number of bytes or entries, if a limit was too low.
     needed: int | None = None
 
     def __init__(self, *args: object) -> None:
-        """Take an errno and a message, as OSError does."""
+        """Take an errno and a message, like OSError."""
         super().__init__(*args)
         self.errno = args[0] if len(args) > 1 and isinstance(args[0], int) else None
 
     def __str__(self) -> str:
-        """The message, for the person who reads it."""
+        """The message, for humans."""
         return str(self.args[-1]) if self.args else type(self).__name__
 
     @property
     def kind(self) -> str:
-        """Name of the kind of error."""
+        """The name of the kind of error."""
         return type(self).__name__
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickle by class, arguments and attributes, whichever builtin exceptions the class derives from."""
+        """Pickle by class, arguments and attributes, independent of the builtin base classes."""
         return _again, (type(self), self.args, self.__dict__.copy())
 
 
 def _again(kind: type[Error], args: tuple[object, ...], attributes: dict[str, object]) -> Error:
-    """Make an error that was pickled."""
+    """Restore a pickled error."""
     error = kind(*args)
     error.__dict__.update(attributes)
     return error
 
 
 class NoPermission(Error, PermissionError):
-    """The user or the handle may not do this; ask for access."""
+    """The user or the handle lacks permission; ask for access."""
 
 
 class NoHandle(Error, ValueError):
-    """The handle is unknown, closed, or of another sort; fix the program."""
+    """The handle is unknown, closed, or of another type; fix the program."""
 
 
 class Invalid(Error, ValueError):
@@ -54,39 +55,39 @@ class Invalid(Error, ValueError):
 
 
 class Exists(Error, FileExistsError):
-    """The thing exists already."""
+    """The object already exists."""
 
 
 class NotFound(Error, KeyError, FileNotFoundError):
-    """The thing does not exist."""
+    """The object does not exist."""
 
 
 class NoSpace(Error, OSError):
-    """The pool is full; delete something or make a larger pool."""
+    """The pool is full; delete something or create a larger pool."""
 
 
 class Already(Error, RuntimeError):
-    """It was done before; nothing more to do."""
+    """The operation was already done; nothing remains to be done."""
 
 
 class NoMemory(Error, MemoryError):
-    """Memory ran out, or a memory limit was hit."""
+    """Memory is exhausted, or a memory limit was reached."""
 
 
 class NotImplemented(Error, NotImplementedError):
-    """This release does not have the function."""
+    """This release does not implement the function."""
 
 
 class TimedOut(Error, TimeoutError):
-    """It took longer than allowed; retry later."""
+    """The operation took longer than allowed; retry later."""
 
 
 class Busy(Error, BlockingIOError):
-    """Somebody else holds it; retry when they are done."""
+    """Another process uses it exclusively; retry when it is done."""
 
 
 class Again(Error, BlockingIOError):
-    """A passing shortage; retry now."""
+    """A temporary shortage; retry now."""
 
 
 class Uninitialised(Error, RuntimeError):
@@ -98,7 +99,7 @@ class Truncated(Error, BufferError):
 
 
 class Overflow(Error, OverflowError):
-    """A number does not fit, or a table is full."""
+    """A number is out of range, or a table is full."""
 
 
 class Canceled(Error, InterruptedError):
@@ -106,7 +107,7 @@ class Canceled(Error, InterruptedError):
 
 
 class BadPath(Error, FileNotFoundError):
-    """A path or URL does not lead to a pool."""
+    """A path or URL does not refer to a pool."""
 
 
 class Io(Error, OSError):
@@ -126,11 +127,11 @@ class Checksum(Error, OSError):
 
 
 class Corrupt(Error, OSError):
-    """Structures on the medium are damaged; run `esker pool check`."""
+    """Data structures on the medium are damaged; run `esker pool check`."""
 
 
 class Incompatible(Error, OSError):
-    """The format is of a version this release cannot read."""
+    """The format version is not supported by this release."""
 
 
 class RecordSize(Error, ValueError):
@@ -138,11 +139,11 @@ class RecordSize(Error, ValueError):
 
 
 class TxRestart(Error, BlockingIOError):
-    """A transaction met a conflict; restart it."""
+    """A transaction conflicted with another; restart it."""
 
 
 class NotSupported(Error, NotImplementedError):
-    """This backend cannot do it; see its capabilities."""
+    """The backend does not support the operation; see its capabilities."""
 
 
 class AccessDenied(Error, PermissionError):
@@ -150,23 +151,23 @@ class AccessDenied(Error, PermissionError):
 
 
 class NotDirectory(Error, NotADirectoryError):
-    """A part of a path that must be a directory is none."""
+    """A component of a path is not a directory."""
 
 
 class IsDirectory(Error, IsADirectoryError):
-    """The operation is not one for directories."""
+    """The operation does not apply to directories."""
 
 
 class NotEmpty(Error, OSError):
-    """The directory has entries; remove them first."""
+    """The directory is not empty; remove its entries first."""
 
 
 class Loop(Error, OSError):
-    """A path leads through too many symbolic links."""
+    """A path contains too many symbolic links."""
 
 
 class NameTooLong(Error, OSError):
-    """A name or path of a file is too long."""
+    """The name or path of a file is too long."""
 
 
 class NoAttribute(Error, OSError):
@@ -174,12 +175,12 @@ class NoAttribute(Error, OSError):
 
 
 class ReadOnly(Error, OSError):
-    """The file system is mounted for reading only."""
+    """The file system is mounted read-only."""
 
 
 class PastEnd(Error, OSError):
-    """The position lies past the end of the file."""
+    """The position is past the end of the file."""
 
 
 class FileTooBig(Error, OSError):
-    """A file would exceed the largest size."""
+    """A file would exceed the maximum size."""

@@ -1,7 +1,7 @@
-"""A file system of fsspec: `esker://POOL/CONTAINER/path`, for pandas, zarr, torch and others.
+"""An fsspec file system: `esker://POOL/CONTAINER/path`, for pandas, zarr, torch and others.
 
-POOL is a label, a UUID or `memory:NAME`; CONTAINER holds a file system (`esker cont create --type posix`, or
-`mkdir` of `esker://POOL/CONTAINER`). Pools are looked for where ESKER_POOLS says.
+POOL is a label, a UUID or `memory:NAME`; CONTAINER holds a file system (`esker cont create --type posix`,
+or `mkdir` of `esker://POOL/CONTAINER`). Pools are searched in the directories of ESKER_POOLS.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ from fsspec.utils import stringify_path
 from . import FileSystem, Pool
 from .errors import Exists, NotFound
 
-#: Bytes copied at a time.
+# Size of the blocks in which files are copied, in bytes.
 COPY_BYTES = 4 << 20
 
 
 class EskerFileSystem(AbstractFileSystem):
     """Files in containers of Esker, for reading and writing.
 
-    With `auto_mkdir` (the default) what is written gets the directories it lies in. With `read_only` nothing
-    can be changed, and `snapshot` (an epoch or a name) shows the files as they were.
+    With `auto_mkdir` (the default), missing parent directories of a new file are created. With
+    `read_only`, nothing can be modified. `snapshot` (an epoch or a name) shows the files at that time.
     """
 
     protocol = "esker"
     root_marker = ""
 
     def __init__(self, auto_mkdir=True, read_only=False, snapshot=None, **storage_options):
-        """Open nothing yet."""
+        """Set the options; nothing is opened yet."""
         super().__init__(auto_mkdir=auto_mkdir, read_only=read_only, snapshot=snapshot, **storage_options)
         self.auto_mkdir, self.read_only, self.snapshot = auto_mkdir, read_only, snapshot
         self._mounted = {}
 
     def _parts(self, path):
-        """Pool, container, and the path within it; what is missing is empty."""
+        """Split a path into pool, container, and the path within it; missing parts are empty."""
         parts = self._strip_protocol(path).lstrip("/").split("/", 2)
         return (*parts, "", "", "")[:3]
 
@@ -48,10 +48,10 @@ class EskerFileSystem(AbstractFileSystem):
         return self._mounted[pool, container]
 
     def _place(self, path):
-        """The file system a path is in, and the path within it."""
+        """The file system of a path, and the path within it."""
         pool, container, inner = self._parts(path)
         if not container:
-            raise NotFound(2, f"{path!r} names no container: use esker://POOL/CONTAINER/path")
+            raise NotFound(2, f"{path!r} has no container: use esker://POOL/CONTAINER/path")
         return self._mount(pool, container), f"/{inner}"
 
     def _make_parents(self, path):
@@ -60,7 +60,7 @@ class EskerFileSystem(AbstractFileSystem):
             files.mkdir(posixpath.dirname(inner), parents=True)
 
     def info(self, path, **kwargs):
-        """Name, size in bytes, type and times of what a path names; links are followed."""
+        """Name, size in bytes, type and times of a path; links are followed."""
         path = self._strip_protocol(path)
         pool, container, _ = self._parts(path)
         if not container:
@@ -76,7 +76,7 @@ class EskerFileSystem(AbstractFileSystem):
         return {**stat, "name": path, "size": size}
 
     def ls(self, path, detail=True, **kwargs):
-        """What a directory has, sorted by name; a file alone."""
+        """The entries of a directory, sorted by name; for a file, its own entry."""
         path = self._strip_protocol(path)
         pool, container, _ = self._parts(path)
         if not pool:
@@ -110,21 +110,21 @@ class EskerFileSystem(AbstractFileSystem):
         return self._shown(f"{path}/{name}", stat)
 
     def mkdir(self, path, create_parents=True, **kwargs):
-        """Make a directory; one of `esker://POOL/CONTAINER` makes the container."""
+        """Make a directory; `esker://POOL/CONTAINER` creates the container."""
         pool, container, inner = self._parts(path)
         if not inner:
             Pool(pool).create_container(container, posix=True).close()
             return
         files, inner = self._place(path)
         if files.exists(inner):
-            raise Exists(17, f"{path} exists already")
+            raise Exists(17, f"{path} already exists")
         files.mkdir(inner, parents=create_parents)
 
     def makedirs(self, path, exist_ok=False):
-        """Make a directory and those above it, in a container that exists."""
+        """Make a directory and its parents, in an existing container."""
         files, inner = self._place(path)
         if not exist_ok and files.exists(inner):
-            raise Exists(17, f"{path} exists already")
+            raise Exists(17, f"{path} already exists")
         files.mkdir(inner, parents=True)
 
     def rmdir(self, path):
@@ -141,7 +141,7 @@ class EskerFileSystem(AbstractFileSystem):
         self._rm(path)
 
     def rm(self, path, recursive=False, maxdepth=None):
-        """Remove files and, where `recursive`, directories with all that is in them."""
+        """Remove files and, if `recursive`, directories with their contents."""
         if maxdepth is not None:
             super().rm(path, recursive=recursive, maxdepth=maxdepth)
             return
@@ -156,7 +156,7 @@ class EskerFileSystem(AbstractFileSystem):
                 files.remove_tree(inner)
 
     def cp_file(self, path1, path2, **kwargs):
-        """Copy a file, or make a directory where the first is one."""
+        """Copy a file; for a directory, make a directory."""
         (source, old), (target, new) = self._place(path1), self._place(path2)
         if source.stat(old)["type"] == "directory":
             target.mkdir(new, parents=True)
@@ -169,7 +169,7 @@ class EskerFileSystem(AbstractFileSystem):
                 at = writer.write(at, piece[:count])
 
     def mv(self, path1, path2, recursive=False, maxdepth=None, **kwargs):
-        """Move something: at once within a container, else by copying."""
+        """Move a file or directory: atomically within a container, otherwise by copying."""
         (source, old), (target, new) = self._place(path1), self._place(path2)
         if source is not target or self.isdir(path2) or any(mark in old for mark in "*?["):
             super().mv(path1, path2, recursive=recursive, maxdepth=maxdepth, **kwargs)
@@ -179,17 +179,17 @@ class EskerFileSystem(AbstractFileSystem):
 
     def _open(self, path, mode="rb", block_size=None, autocommit=True, cache_options=None, **kwargs):
         if not autocommit:
-            raise NotImplementedError("files of Esker cannot wait for a transaction of fsspec")
+            raise NotImplementedError("fsspec transactions are not supported: write without one")
         if "r" not in mode:
             self._make_parents(path)
         files, inner = self._place(path)
         opened = files.open(inner, mode, -1 if block_size in (None, "default") else block_size)
         if mode == "rb":
-            opened.size = getattr(opened, "raw", opened).size  # wanted by who reads in blocks
+            opened.size = getattr(opened, "raw", opened).size  # needed by readers that read in blocks
         return opened
 
     def touch(self, path, truncate=True, **kwargs):
-        """Make a file; one that is there is emptied, or with `truncate=False` only its time is set."""
+        """Create an empty file; empty an existing one, or with `truncate=False` only update its time."""
         self._make_parents(path)
         files, inner = self._place(path)
         with files.open_file(inner, "w" if truncate else "a"):
@@ -198,14 +198,14 @@ class EskerFileSystem(AbstractFileSystem):
             files.set(inner, mtime=datetime.now().timestamp())
 
     def cat_file(self, path, start=None, end=None, **kwargs):
-        """Bytes of a file, from `start` to `end` (from its end where negative)."""
+        """The bytes of a file from `start` to `end` (negative values count from the end)."""
         files, inner = self._place(path)
         with files.open_file(inner) as file:
             begin, stop, _ = slice(start, end).indices(file.size())
             return file.read(begin, max(0, stop - begin))
 
     def modified(self, path):
-        """When the content of a file changed."""
+        """The time of the last modification of a file's content."""
         return datetime.fromtimestamp(self.info(path)["mtime"], tz=timezone.utc)
 
     created = modified

@@ -1,7 +1,7 @@
 """Fields as an xarray dataset: `xr.open_dataset("esker://POOL/CONTAINER?class=od&step=0/6", engine="esker")`.
 
-One variable per parameter, named and described as cfgrib does. Nothing but keys and one message per parameter
-is read before values are asked for, and then only the fields they are in.
+One variable per parameter, with the names and attributes that cfgrib uses. Opening reads only keys and
+one message per parameter; accessing values reads only the fields that contain them.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from . import FieldStore
 from ._axes import Axis, grid, level_name, number, step, time
 from .errors import NotFound
 
-#: What a variable says about its parameter, by the names that cfgrib uses.
+# Attributes of a variable, by the names that cfgrib uses.
 _DESCRIBED = ("paramId", "shortName", "units", "name", "cfName", "typeOfLevel", "gridType", "dataType")
 
 
 class FieldArray(BackendArray):
-    """The values of one parameter: float32, of the shape of its axes and its grid."""
+    """The values of one parameter: float32, in the shape of its axes and its grid."""
 
     def __init__(self, fields, grid_shape):
-        """Take an array of fields, None where there is none, and the shape of the grid of each."""
+        """Take an array of fields, with None for missing ones, and the shape of each field's grid."""
         self.fields, self.grid_shape = fields, tuple(grid_shape)
         self.shape = fields.shape + self.grid_shape
         self.dtype = np.dtype("float32")
 
     def __getitem__(self, key):
-        """Read what a key of xarray selects."""
+        """Read the part that an xarray key selects."""
         return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.OUTER, self._read)
 
     def _read(self, key):
@@ -49,26 +49,28 @@ class FieldArray(BackendArray):
         values = field.values
         if values.size != int(np.prod(self.grid_shape)):
             shape = " x ".join(map(str, self.grid_shape))
-            raise ValueError(f"{field.key}: {values.size} values, not {shape}: ask for one grid at a time")
+            raise ValueError(
+                f"{field.key}: {values.size} values do not fit the grid {shape}: request one grid at a time"
+            )
         return values
 
 
 def _outer(array, key):
-    """Each dimension by its own key, as xarray's outer indexing does."""
+    """Index each dimension by its own key, as in xarray's outer indexing."""
     for axis in reversed(range(array.ndim)):
-        # The dots keep it an array where no dimension is left.
+        # The ellipsis keeps it an array if no dimension is left.
         array = array[(slice(None),) * axis + (key[axis], ...)]
     return array
 
 
 class EskerBackend(BackendEntrypoint):
-    """Opens what a request to a field store finds."""
+    """Opens the fields that a request to a field store finds."""
 
     description = "Fields of an Esker field store by MARS request (esker://POOL/CONTAINER?class=od&...)"
     open_dataset_parameters = ("filename_or_obj", "request", "drop_variables")
 
     def guess_can_open(self, filename_or_obj):
-        """Tell whether it is a URL of a store with a request."""
+        """Return whether it is the URL of a store with a request."""
         return (
             isinstance(filename_or_obj, str)
             and filename_or_obj.startswith("esker://")
@@ -76,7 +78,7 @@ class EskerBackend(BackendEntrypoint):
         )
 
     def open_dataset(self, filename_or_obj, *, request=None, drop_variables=None):
-        """Open the fields of a request: of the URL, of `request` (a dict, or MARS text), or of both."""
+        """Open the fields of a request, given by the URL, by `request` (a dict or MARS text), or both."""
         store, wanted = _source(filename_or_obj, request)
         found = store.retrieve(wanted, partial=True)
         if not len(found):
@@ -87,19 +89,19 @@ class EskerBackend(BackendEntrypoint):
 
 
 def _source(source, request):
-    """The store, and the request as a dict or a text."""
+    """The store, and the request as a dict or text."""
     if isinstance(source, FieldStore):
         return source, request or {}
     url = urlsplit(source)
     if url.scheme != "esker":
-        raise ValueError(f"{source!r} is no esker://POOL/CONTAINER?name=value&...")
+        raise ValueError(f"{source!r} is not a URL of the form esker://POOL/CONTAINER?name=value&...")
     name = (url.netloc + url.path).rstrip("/")
     pool = posixpath.dirname(name)
     store = FieldStore(f"esker:{name}" if pool.startswith("/") else name, "r")
     asked = dict(parse_qsl(url.query, strict_parsing=bool(url.query)))
     if isinstance(request, str):
         if asked:
-            raise ValueError("a request in the URL and one as text: give one, or the second as a dict")
+            raise ValueError("a request in the URL excludes one as text: use one of them, or a dict")
         return store, request
     return store, asked | dict(request or {})
 
@@ -120,7 +122,7 @@ def _dataset(found, dropped):
         where = grid(kind.first)
         if place is not None and not place.same(where):
             raise ValueError(
-                f"{name} is on another grid than {', '.join(variables)}: ask for parameters of one grid"
+                f"{name} is on another grid than {', '.join(variables)}: request parameters of one grid"
             )
         place = place or where
         variables[name] = kind.variable(sizes, where)
@@ -133,7 +135,7 @@ def _dataset(found, dropped):
 
 
 def _union(kinds):
-    """The axes of all variables, each with the values of all."""
+    """The axes of all variables, with the values of all fields."""
     axes = {}
     for kind in kinds:
         for name, values in kind.axes.items():
@@ -169,7 +171,7 @@ class _Kind:
         return None if value in (None, "", "unknown", "~") else value
 
     def _place(self, key):
-        """Where a field stands on the axes of the dataset."""
+        """The position of a field on the axes of the dataset."""
         place = {}
         for name, value in key.items():
             if value == "" or name in ("param", "levtype", "date", "time"):
@@ -183,7 +185,7 @@ class _Kind:
         return place
 
     def variable(self, sizes, where):
-        """The variable, over the axes that have more than one value."""
+        """The variable, with the axes that have more than one value."""
         axes = [sizes[name] for name in self.axes if len(sizes[name]) > 1]
         axes.sort(key=Axis.rank)
         fields = np.full([len(axis) for axis in axes], None, object)
@@ -191,11 +193,11 @@ class _Kind:
             without = [axis.name for axis in axes if axis.name not in place]
             if without:
                 raise ValueError(
-                    f"{field.key} has no {without[0]}, which others have: ask for one kind of them"
+                    f"{field.key} has no {without[0]}, unlike other fields: request fields with the same keys"
                 )
             at = tuple(axis.index(place[axis.name]) for axis in axes)
             if fields[at] is not None:
-                raise ValueError(f"{field.key} is there twice on the axes {[axis.name for axis in axes]}")
+                raise ValueError(f"{field.key} occurs twice on the axes {[axis.name for axis in axes]}")
             fields[at] = field
         dims = [axis.name for axis in axes] + list(where.dims)
         data = indexing.LazilyIndexedArray(FieldArray(fields, where.shape))

@@ -9,10 +9,10 @@ use esker::{Access, ArrayAttributes, Wait};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-/// Bytes of a chunk where nobody says how many.
+/// Default chunk size in bytes.
 const CHUNK_BYTES: u64 = 1 << 20;
 
-/// What an array is to be when it is made.
+/// The shape of a new array.
 pub(crate) struct Shape {
     pub(crate) cell_size: u64,
     pub(crate) chunk_size: Option<u64>,
@@ -38,10 +38,11 @@ impl Shape {
     }
 }
 
-/// An Array: equal cells in a row, cut into chunks; `Container.array` and `Container.create_array` make it.
+/// An Array: a sequence of cells of equal size, split into chunks. `Container.array` and `Container.create_array`
+/// return it.
 ///
-/// Offsets and counts are in cells. Buffers are used in place: bytes, bytearray, memoryview, arrays of
-/// numpy, whatever offers the buffer protocol and is contiguous.
+/// Offsets and counts are in cells. Buffers are used without a copy: bytes, bytearray, memoryview, numpy arrays, and
+/// any other object with a contiguous buffer.
 #[pyclass(frozen, module = "esker")]
 pub(crate) struct Array {
     container: Py<Container>,
@@ -54,14 +55,14 @@ impl Array {
         Self { container: container.clone().unbind(), array, view }
     }
 
-    /// The range of cells that `bytes` fill from `offset` on.
+    /// The range of cells that `bytes` bytes cover from `offset` on.
     fn range(&self, offset: u64, bytes: usize) -> Result<[Extent; 1]> {
         let cell = self.cell_size();
         match (bytes as u64).is_multiple_of(cell) {
             true => Ok([Extent::new(offset, bytes as u64 / cell)]),
             false => Err(Error::new(
                 ErrorKind::Invalid,
-                format!("a buffer of {bytes} bytes is no whole number of cells of {cell} bytes"),
+                format!("a buffer of {bytes} bytes is not a whole number of cells of {cell} bytes"),
             )),
         }
     }
@@ -74,7 +75,7 @@ impl Array {
 
 #[pymethods]
 impl Array {
-    /// The container it is in.
+    /// Its container.
     #[getter]
     fn container(&self, py: Python<'_>) -> Py<Container> {
         self.container.clone_ref(py)
@@ -86,27 +87,26 @@ impl Array {
         self.array.oid().to_string()
     }
 
-    /// Bytes per cell.
+    /// Size of a cell in bytes.
     #[getter]
     fn cell_size(&self) -> u64 {
         self.array.attributes().cell_size
     }
 
-    /// Cells per chunk; a chunk lies on one target.
+    /// Cells per chunk; each chunk is on one target.
     #[getter]
     fn chunk_size(&self) -> u64 {
         self.array.attributes().chunk_size
     }
 
-    /// The same Array as it was at a snapshot, for reading; or in a transaction. None gives the latest
-    /// state.
+    /// The same Array at a snapshot, read-only, or in a transaction. None selects the latest state.
     #[pyo3(signature = (at))]
     fn at(&self, py: Python<'_>, at: Option<At<'_>>) -> PyResult<Self> {
         let view = View::of(py, self.container.get().client(), at)?;
         Ok(Self { container: self.container.clone_ref(py), array: self.array.clone(), view })
     }
 
-    /// Writes the cells of `buffer` (whole cells) from cell `offset` on, all at once.
+    /// Writes the cells of `buffer` (whole cells) starting at cell `offset`, atomically.
     fn write(&self, py: Python<'_>, offset: u64, buffer: Readable) -> PyResult<()> {
         let data = buffer.bytes();
         call(py, || {
@@ -115,7 +115,7 @@ impl Array {
         })
     }
 
-    /// `count` cells from cell `offset` on, as bytes. Cells that were never written are zeros.
+    /// `count` cells starting at cell `offset`, as bytes. Cells that were never written read as zeros.
     fn read<'py>(&self, py: Python<'py>, offset: u64, count: u64) -> PyResult<Bound<'py, PyBytes>> {
         let len = call(py, || self.array.bytes_of(count))?;
         let range = [Extent::new(offset, count)];
@@ -124,12 +124,12 @@ impl Array {
         })
     }
 
-    /// `count` cells from cell `offset` on (all from there on, unless given) where they lie, for reading only:
+    /// A read-only view of `count` cells starting at cell `offset` (by default, all the rest), in place if possible:
     /// `numpy.frombuffer(array.view(), dtype="f8")` copies nothing.
     ///
-    /// That can be done in a pool in memory, where the cells are over 1024 bytes and were written in one
-    /// piece into one chunk, at most 4 MiB. Else it is a copy, or NotSupported with `copy=False`. A view
-    /// keeps its segment of the pool from being used again; a process has at most 4096.
+    /// The view is in place if the pool is in memory, the cells are more than 1024 bytes, and they were written at
+    /// once into one chunk, at most 4 MiB. Otherwise it is a copy, or with `copy=False` NotSupported is raised. A
+    /// view prevents its segment of the pool from being reused; a process has at most 4096 views.
     #[pyo3(signature = (offset = 0, count = None, *, copy = None))]
     fn view(
         &self,
@@ -149,30 +149,30 @@ impl Array {
         Ok(buffer::View::of(view))
     }
 
-    /// Fills `buffer` (whole cells, writable) with the cells from cell `offset` on. Places of cells that
-    /// were never written are left as they are.
+    /// Fills `buffer` (whole cells, writable) with the cells starting at cell `offset`. Parts of the buffer whose
+    /// cells were never written are left unchanged.
     fn read_into(&self, py: Python<'_>, offset: u64, mut buffer: Writable) -> PyResult<()> {
         let place = buffer.bytes();
         call(py, || self.fill(offset, place))
     }
 
-    /// Its size in cells: one more than the index of the last cell that exists.
+    /// Its size in cells: one more than the index of the last existing cell.
     fn size(&self, py: Python<'_>) -> PyResult<u64> {
         call(py, || self.array.size(self.view.access()).wait())
     }
 
-    /// Cuts it to `size` cells, or lets it end there with cells of zeros.
+    /// Truncates it to `size` cells, or extends it with cells of zeros.
     fn set_size(&self, py: Python<'_>, size: u64) -> PyResult<()> {
         call(py, || self.array.set_size(size, self.view.access()).wait())
     }
 
-    /// Removes `count` cells from cell `offset` on: they become holes.
+    /// Removes `count` cells starting at cell `offset`: they become holes.
     fn punch(&self, py: Python<'_>, offset: u64, count: u64) -> PyResult<()> {
         let range = [Extent::new(offset, count)];
         call(py, || self.array.punch(&range, self.view.access()).wait())
     }
 
-    /// Removes it with its sizes; opening it fails from then on.
+    /// Removes it with its attributes; opening it fails from then on.
     fn destroy(&self, py: Python<'_>) -> PyResult<()> {
         call(py, || self.array.destroy(self.view.access()).wait())
     }
@@ -183,7 +183,7 @@ impl Array {
         usize::try_from(size).map_err(Into::into)
     }
 
-    /// Found again by URL, UUID and object id, in another process too.
+    /// Pickles as URL, UUID and object id, so that other processes can open it.
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (String,))> {
         let container = Container::viewing(py, &self.container, self.view.clone());
         Ok((Bound::new(py, container)?.getattr("array")?, (self.oid(),)))
@@ -192,7 +192,7 @@ impl Array {
     fn __repr__(&self) -> String {
         let ArrayAttributes { cell_size, chunk_size } = self.array.attributes();
         format!(
-            "<esker.Array {} of {cell_size}-byte cells, {chunk_size} a chunk>",
+            "<esker.Array {} of {cell_size}-byte cells, {chunk_size} per chunk>",
             self.array.oid()
         )
     }

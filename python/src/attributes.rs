@@ -1,4 +1,4 @@
-//! Named values that belong to a pool or container.
+//! Attributes: named values of a pool or container.
 use crate::buffer::Readable;
 use crate::call::call;
 use crate::errors;
@@ -7,9 +7,9 @@ use esker::types::ErrorKind;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
-/// The attributes of a pool or container: a mapping of names to bytes.
+/// The attributes of a pool or container: a mapping from names to bytes.
 ///
-/// Names have 1 to 511 bytes, values up to 64 KiB.
+/// Names have 1 to 511 bytes, values at most 64 KiB.
 #[pyclass(frozen, module = "esker")]
 pub(crate) struct Attributes(esker::Attributes);
 
@@ -66,5 +66,5 @@ impl Attributes {
 }
 
 fn missing(py: Python<'_>, name: &str) -> PyErr {
-    errors::raise(py, ErrorKind::NotFound, format!("there is no attribute {name:?}"))
+    errors::raise(py, ErrorKind::NotFound, format!("attribute {name:?} does not exist"))
 }

@@ -1,5 +1,5 @@
-//! Memory that Python and the store share: of `bytes`, `bytearray`, `memoryview`, arrays of numpy, whatever
-//! offers the buffer protocol, used in place; and of the store, offered by the same protocol.
+//! Memory shared between Python and the store: `bytes`, `bytearray`, `memoryview`, numpy arrays and other objects
+//! with the buffer protocol, used in place; and memory of the store, offered by the same protocol.
 #![allow(unsafe_code)]
 
 use crate::call::call;
@@ -23,9 +23,9 @@ pub(crate) struct Writable(PyUntypedBuffer);
 impl Readable {
     pub(crate) fn bytes(&self) -> &[u8] {
         let (start, len) = place(&self.0);
-        // SAFETY: the buffer is exported, so its `len` contiguous bytes stay where they are until `self`
-        // is dropped. Any bytes are valid; who changes them meanwhile has a mixture stored, as with every
-        // function that reads a buffer without the interpreter's lock.
+        // SAFETY: the buffer is exported, so its `len` contiguous bytes stay in place until `self` is dropped. Any
+        // bytes are valid; if another thread changes them meanwhile, a mixture is stored, as with every function that
+        // reads a buffer without the GIL.
         unsafe { slice::from_raw_parts(start.as_ptr(), len) }
     }
 }
@@ -33,13 +33,13 @@ impl Readable {
 impl Writable {
     pub(crate) fn bytes(&mut self) -> &mut [u8] {
         let (start, len) = place(&self.0);
-        // SAFETY: as in `Readable::bytes`; the exporter allows writing, and `self` is borrowed as long
-        // as the slice lives.
+        // SAFETY: as in `Readable::bytes`; the exporter allows writing, and `self` is borrowed as long as the slice
+        // exists.
         unsafe { slice::from_raw_parts_mut(start.as_ptr(), len) }
     }
 }
 
-/// An empty buffer may have no address at all.
+/// The address of an empty buffer may be null.
 fn place(buffer: &PyUntypedBuffer) -> (NonNull<u8>, usize) {
     match NonNull::new(buffer.buf_ptr().cast()) {
         Some(start) => (start, buffer.len_bytes()),
@@ -47,8 +47,8 @@ fn place(buffer: &PyUntypedBuffer) -> (NonNull<u8>, usize) {
     }
 }
 
-/// Whether a format, as the module struct has it, is of objects or of records with some. Names of a record stand
-/// between colons.
+/// Whether a format, in the syntax of the module struct, contains Python objects, also as members of records. Names
+/// of members are enclosed in colons.
 fn has_objects(format: &str) -> bool {
     format.split(':').step_by(2).any(|codes| codes.contains(['O', 'P', '&']))
 }
@@ -57,8 +57,8 @@ fn contiguous(object: Borrowed<'_, '_, PyAny>) -> PyResult<PyUntypedBuffer> {
     let buffer = PyUntypedBuffer::get(&object)?;
     if has_objects(&buffer.format().to_string_lossy()) {
         return Err(PyTypeError::new_err(
-            "an array of Python objects holds pointers, not values: give it a type of numbers or \
-             bytes, e.g. with astype",
+            "an array of Python objects holds pointers, not values: convert it to a numeric or \
+             bytes type, e.g. with astype",
         ));
     }
     match buffer.is_c_contiguous() {
@@ -90,13 +90,12 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Writable {
     }
 }
 
-/// Bytes of a value as it was when this was made, for reading only; `Kv.view`, `Array.view` and `Field.view`
-/// make it, and View(buffer) from a copy of any bytes.
+/// Read-only bytes of a value at the time the view was made. `Kv.view`, `Array.view` and `Field.view` return it;
+/// View(buffer) copies any bytes.
 ///
-/// It offers the buffer protocol: `numpy.frombuffer(view, dtype="f4")`, `numpy.asarray(view)` and
-/// `memoryview(view)` use its bytes where they are and keep it alive. The bytes never change, whatever happens
-/// to the value, its container or its pool, and a child made by fork has them as well. Pickled, it becomes
-/// a copy.
+/// It supports the buffer protocol: `numpy.frombuffer(view, dtype="f4")`, `numpy.asarray(view)` and
+/// `memoryview(view)` use its bytes in place and keep it alive. The bytes never change, whatever happens to the
+/// value, its container or its pool; a child made by fork has the view as well. Pickling makes a copy.
 #[pyclass(frozen, module = "esker")]
 pub(crate) struct View(esker::View);
 
@@ -114,7 +113,7 @@ impl View {
         call(py, || Ok(Self(esker::View::of(bytes.to_vec()))))
     }
 
-    /// False where these are the stored bytes themselves, True where they are a copy.
+    /// False if these are the stored bytes themselves, True if they are a copy.
     #[getter]
     fn is_copy(&self) -> bool {
         self.0.is_copy()
@@ -131,7 +130,7 @@ impl View {
     }
 
     /// # Safety
-    /// As the buffer protocol has it: `buffer` is null or can be written to.
+    /// As the buffer protocol requires: `buffer` is null or writable.
     unsafe fn __getbuffer__(
         slf: &Bound<'_, Self>,
         buffer: *mut ffi::Py_buffer,
@@ -139,8 +138,8 @@ impl View {
     ) -> PyResult<()> {
         let bytes: &[u8] = &slf.get().0;
         let (start, len) = (bytes.as_ptr().cast_mut().cast(), bytes.len() as ffi::Py_ssize_t);
-        // SAFETY: `buffer` is the caller's to be filled. The bytes stay where they are as long as `slf`,
-        // which the buffer then owns; it is frozen, and asked for as read-only, so nobody writes to them.
+        // SAFETY: the caller passes `buffer` to be filled. The bytes stay in place as long as `slf`, which the buffer
+        // then owns; it is frozen and exported read-only, so nothing writes to them.
         let code = unsafe { ffi::PyBuffer_FillInfo(buffer, slf.as_ptr(), start, len, 1, flags) };
         match code {
             0 => Ok(()),
@@ -158,24 +157,24 @@ impl View {
     }
 }
 
-/// Bytes from which on new memory comes from the system, page by page.
+/// Size from which the allocator requests new memory from the system, page by page.
 const LARGE_MIN: usize = 4 << 20;
 const PAGE: usize = 4096;
 
-/// Asks for large pages in new memory: to have it page by page costs several times as much as what is
-/// read into it. Best effort.
+/// Requests large pages for new memory: page faults of small pages cost several times as much as the read itself.
+/// Best effort.
 ///
 /// # Safety
 /// The `len` bytes at `start` are allocated.
 unsafe fn want_large_pages(start: *mut u8, len: usize) {
     let skip = start.align_offset(PAGE);
     if len >= LARGE_MIN && skip < len {
-        // SAFETY: the range is inside what the caller promises; the call changes no content.
+        // SAFETY: the caller guarantees that the range is allocated; the call does not change its content.
         unsafe { libc::madvise(start.add(skip).cast(), len - skip, libc::MADV_HUGEPAGE) };
     }
 }
 
-/// New bytes of length `len`, which `fill` fills: all of them, or it fails.
+/// New bytes of length `len`, all of which `fill` writes unless it fails.
 ///
 /// They are not zeroed first, which would cost as much as reading them.
 pub(crate) fn filled<'py>(
@@ -183,11 +182,17 @@ pub(crate) fn filled<'py>(
     len: usize,
     fill: impl FnOnce(&mut [u8]) -> Result<()> + Send,
 ) -> PyResult<Bound<'py, PyBytes>> {
-    let too_long = || errors::raise(py, ErrorKind::Overflow, "more bytes than fit in memory");
+    let too_long = || {
+        errors::raise(
+            py,
+            ErrorKind::Overflow,
+            "the bytes do not fit in memory: read fewer at a time",
+        )
+    };
     let size = ffi::Py_ssize_t::try_from(len).map_err(|_| too_long())?;
-    // SAFETY: without a source the object is new, with room for `len` bytes (one of length 0 is shared, and
-    // nothing is written to it). Nobody else has it before it is returned, and then all of it is written.
-    // `fill` gets bytes of any value, which it only writes over.
+    // SAFETY: without a source the object is new and has room for `len` bytes (the one of length 0 is shared, and
+    // nothing is written to it). No other code has it before it is returned, and by then all of it is written. `fill`
+    // gets uninitialized bytes, which it only writes.
     let (bytes, place) = unsafe {
         let object = ffi::PyBytes_FromStringAndSize(null(), size);
         let bytes = Bound::from_owned_ptr_or_err(py, object)?;

@@ -18,16 +18,16 @@ use esker::types::{Epoch, Error, ErrorKind, ObjectClass, ObjectId, ObjectType, R
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-/// Objects brought by one look at a container.
+/// Number of objects listed at a time.
 const LIST_BATCH: usize = 1024;
 
-/// Name, mode and snapshot to open a container by.
+/// Name, mode and snapshot for reopening a container.
 type Reopening = (String, &'static str, Option<u64>);
 
-/// A container that is open; `Pool.container` and `Pool.create_container` make it.
+/// An open container. `Pool.container` and `Pool.create_container` return it.
 ///
-/// It holds Key-Values and Arrays, each known by a name or by an object id "HI.LO". A name stands for the
-/// same object as in the command line tool.
+/// It holds Key-Values and Arrays, each identified by a name or by an object id "HI.LO". A name refers to the same
+/// object as in the command line tool.
 #[pyclass(frozen, module = "esker")]
 pub(crate) struct Container {
     pool: Py<Pool>,
@@ -48,7 +48,7 @@ impl Container {
         Ok(Self { pool: pool.clone().unbind(), container, view })
     }
 
-    /// The same container, seen otherwise.
+    /// The same container with another view.
     pub(crate) fn viewing(py: Python<'_>, this: &Py<Self>, view: View) -> Self {
         let this = this.get();
         Self { pool: this.pool.clone_ref(py), container: this.container.clone(), view }
@@ -74,13 +74,13 @@ impl Container {
 
 #[pymethods]
 impl Container {
-    /// The pool it is in.
+    /// Its pool.
     #[getter]
     fn pool(&self, py: Python<'_>) -> Py<Pool> {
         self.pool.clone_ref(py)
     }
 
-    /// Its label; empty where it has none.
+    /// Its label; empty if it has none.
     #[getter]
     fn label(&self) -> &str {
         &self.container.info().label
@@ -92,25 +92,25 @@ impl Container {
         self.container.info().uuid.to_string()
     }
 
-    /// How it was opened: "r", "rw" or "exclusive".
+    /// The mode it was opened with: "r", "rw" or "exclusive".
     #[getter]
     fn mode(&self) -> &'static str {
         text::mode_name(self.container.mode())
     }
 
-    /// What it says about itself: label, uuid, checksum, created (seconds since 1970), handles.
+    /// Its description: label, uuid, checksum, created (seconds since 1970), handles.
     fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         describe(py, &call(py, || self.container.query().wait())?)
     }
 
-    /// The attributes users keep with it.
+    /// Its user attributes.
     #[getter]
     fn attributes(&self) -> Attributes {
         Attributes::new(self.container.attributes())
     }
 
-    /// The same container as it was at a snapshot (a Snapshot, its epoch or its name), for reading; or in
-    /// a transaction. None gives the latest state.
+    /// The same container at a snapshot (a Snapshot, its epoch or its name), read-only, or in a transaction. None
+    /// selects the latest state.
     #[pyo3(signature = (at))]
     fn at(slf: &Bound<'_, Self>, at: Option<At<'_>>) -> PyResult<Self> {
         let view = View::of(slf.py(), &slf.get().container, at)?;
@@ -119,9 +119,9 @@ impl Container {
 
     /// A Key-Value, by name or object id. It exists while it has a key.
     ///
-    /// `keys` says how its keys compare, where it is named by a name: "hashed", "lexical" (listed in
-    /// order on each target) or "integer"; `oclass` its object class, such as "S1" or "SX". Without
-    /// `oclass`, a name stands for the object that has it, whatever its class; with it, nothing is read.
+    /// If it is given by name, `keys` determines how its keys compare: "hashed", "lexical" (listed in order on each
+    /// target) or "integer"; `oclass` is its object class, such as "S1" or "SX". Without `oclass`, a name refers to
+    /// the existing object with that name, whatever its class; with it, nothing is read.
     #[pyo3(signature = (name, *, keys = "hashed", oclass = None))]
     fn kv(slf: &Bound<'_, Self>, name: &str, keys: &str, oclass: Option<&str>) -> PyResult<Kv> {
         let (this, otype) = (slf.get(), text::kv_type(keys)?);
@@ -130,7 +130,7 @@ impl Container {
         Ok(Kv::new(slf, call(slf.py(), found)?, this.view.clone()))
     }
 
-    /// An Array that exists, by name or object id.
+    /// An existing Array, by name or object id.
     #[pyo3(signature = (name, *, oclass = None))]
     fn array(slf: &Bound<'_, Self>, name: &str, oclass: Option<&str>) -> PyResult<Array> {
         let (this, class) = (slf.get(), text::object_class(oclass)?);
@@ -142,10 +142,10 @@ impl Container {
         Ok(Array::new(slf, call(slf.py(), found)?, this.view.clone()))
     }
 
-    /// Makes an Array.
+    /// Creates an Array.
     ///
-    /// `cell_size` in bytes, `chunk_size` in cells (a chunk lies on one target; 1 MiB by default). With
-    /// `exist_ok` one that exists is opened, whatever its sizes.
+    /// `cell_size` is in bytes, `chunk_size` in cells (a chunk is on one target; 1 MiB by default). With `exist_ok`
+    /// an existing array is opened, whatever its sizes.
     #[pyo3(signature = (name, cell_size = 1, chunk_size = None, *, oclass = None, exist_ok = false))]
     fn create_array(
         slf: &Bound<'_, Self>,
@@ -165,7 +165,7 @@ impl Container {
         Ok(Array::new(slf, call(slf.py(), made)?, this.view.clone()))
     }
 
-    /// Ids of all objects in it, of the latest state or its snapshot.
+    /// Ids of all its objects, in the latest state or its snapshot.
     fn objects(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         call(py, || {
             let (mut anchor, mut ids) = (Anchor::Start, Vec::new());
@@ -178,14 +178,14 @@ impl Container {
         })
     }
 
-    /// First of `count` consecutive numbers that no other user of the container ever gets, for object
-    /// ids "0.NUMBER".
+    /// Reserves `count` consecutive numbers that no other user of the container gets, for object ids "0.NUMBER".
+    /// Returns the first.
     #[pyo3(signature = (count = 1))]
     fn allocate_oids(&self, py: Python<'_>, count: u64) -> PyResult<u64> {
         call(py, || self.container.allocate_oids(count).wait())
     }
 
-    /// Freezes its state under a name, which may be empty.
+    /// Takes a snapshot. The name may be empty.
     #[pyo3(signature = (name = ""))]
     fn create_snapshot(&self, py: Python<'_>, name: &str) -> PyResult<Snapshot> {
         let made = || {
@@ -201,13 +201,13 @@ impl Container {
         Ok(all.into_iter().map(Snapshot::of).collect())
     }
 
-    /// Drops a snapshot and what only it kept.
+    /// Destroys a snapshot and frees the data that only it referred to.
     fn destroy_snapshot(&self, py: Python<'_>, snapshot: &Snapshot) -> PyResult<()> {
         call(py, || self.container.destroy_snapshot(Epoch(snapshot.epoch)).wait())
     }
 
-    /// A transaction, to be used in a `with` statement. One that only reads proves at its commit that
-    /// all it read stood together.
+    /// A transaction, for use in a `with` statement. The commit of a read-only transaction verifies that everything
+    /// it read was consistent.
     #[pyo3(signature = (*, read_only = false))]
     fn transaction(&self, py: Python<'_>, read_only: bool) -> PyResult<Transaction> {
         let transaction = call(py, || match read_only {
@@ -217,8 +217,8 @@ impl Container {
         transaction.map(Transaction::new)
     }
 
-    /// Calls `work(tx)` with a transaction, commits, and returns what `work` returned; where the commit
-    /// meets a conflict, `work` is called again with a new one, `attempts` times at most.
+    /// Calls `work(tx)` with a transaction, commits, and returns the result of `work`. If the commit conflicts with
+    /// another transaction, calls `work` again with a new one, at most `attempts` times.
     #[pyo3(signature = (work, *, attempts = 100))]
     fn transact<'py>(
         &self,
@@ -232,11 +232,12 @@ impl Container {
                 other => return other,
             }
         }
-        let message = format!("the transaction met a conflict {attempts} times: try again later");
+        let message =
+            format!("the transaction conflicted with others {attempts} times: try again later");
         Err(errors::raise(py, ErrorKind::TxRestart, message))
     }
 
-    /// Ends this use of it: all its handles fail from now on. Closing twice is no error.
+    /// Closes it: all its handles fail from now on. Closing it twice is not an error.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         call(py, || self.container.close().wait())
     }
@@ -250,7 +251,7 @@ impl Container {
         self.close(py)
     }
 
-    /// Found again by URL and UUID, in another process too.
+    /// Pickles as URL and UUID, so that other processes can open it.
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Reopening)> {
         let open = self.pool.bind(py).getattr("container")?;
         Ok((open, (self.uuid(), self.mode(), self.view.pickled()?)))
@@ -274,7 +275,7 @@ impl Container {
     }
 }
 
-/// Makes a container and returns the UUID to open it by.
+/// Creates a container and returns its UUID.
 pub(crate) fn create(
     pool: &esker::Pool,
     new: &NewContainer<'_>,
@@ -304,11 +305,11 @@ pub(crate) fn describe<'py>(py: Python<'py>, info: &ContainerInfo) -> PyResult<B
     Ok(shown)
 }
 
-/// An error about an array by the name that it was given, of which its object id is a hash.
+/// An error about an array, with the name that the caller gave instead of the object id derived from it.
 fn named(name: &str, error: Error) -> Error {
     let text = match error.kind() {
-        ErrorKind::NotFound => format!("there is no array {name:?}"),
-        ErrorKind::Exists => format!("there is an array {name:?} already"),
+        ErrorKind::NotFound => format!("array {name:?} does not exist"),
+        ErrorKind::Exists => format!("array {name:?} already exists"),
         kind => return Error::new(kind, format!("array {name:?}: {}", error.message())),
     };
     Error::new(error.kind(), text)

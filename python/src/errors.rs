@@ -1,8 +1,8 @@
-//! Errors as exceptions: each kind has a class of its name in `esker.errors`.
+//! Errors as exceptions: each kind has a class with the same name in `esker.errors`.
 use esker::types::{Error, ErrorKind};
 use pyo3::prelude::*;
 
-/// Module with the classes.
+/// Module of the classes.
 const MODULE: &str = "esker.errors";
 
 /// The exception for an error.
@@ -15,7 +15,7 @@ pub(crate) fn raise(py: Python<'_>, kind: ErrorKind, message: impl Into<String>)
     exception(py, &Error::new(kind, message))
 }
 
-/// The arguments are those of `OSError`, as some of the classes are.
+/// The arguments are those of `OSError`, from which some of the classes derive.
 fn build<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'py, PyAny>> {
     let class = py.import(MODULE)?.getattr(name(error.kind()))?;
     let exception = class.call1((error.errno(), error.message()))?;
@@ -23,19 +23,19 @@ fn build<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'py, PyAny>> {
     Ok(exception)
 }
 
-/// Name of the class of a kind.
+/// Class name of a kind.
 fn name(kind: ErrorKind) -> String {
     format!("{kind:?}")
 }
 
-/// True for an exception that says that a transaction met a conflict.
+/// True for an exception that reports a conflict of a transaction.
 pub(crate) fn is_conflict(py: Python<'_>, error: &PyErr) -> bool {
     let class = py.import(MODULE).and_then(|module| module.getattr(name(ErrorKind::TxRestart)));
     class.is_ok_and(|class| error.is_instance(py, &class))
 }
 
-/// What each kind of error is to Python: its name, its errno, its DAOS code, and the builtin exceptions
-/// its class derives from.
+/// The Python class of each kind of error: its name, its errno, its DAOS code, and the builtin exceptions it derives
+/// from.
 #[pyfunction]
 pub(crate) fn error_table() -> Vec<(String, i32, i32, Vec<&'static str>)> {
     let row = |kind: ErrorKind| {

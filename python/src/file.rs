@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A file that is open, without a position: `FileSystem.open_file` makes it. Offsets and sizes are in bytes.
+/// An open file without a position: the result of `FileSystem.open_file`. Offsets and sizes are in bytes.
 #[pyclass(frozen, module = "esker")]
 pub(crate) struct File {
     /// None once it is closed.
@@ -20,7 +20,7 @@ impl File {
         Self { file: Mutex::new(Some(Arc::new(file))), append }
     }
 
-    /// The file itself. The lock is never held without that of the interpreter, so no fork finds it taken.
+    /// The file. Its lock is only taken while the GIL is held, so it is never held during a fork.
     fn open(&self, py: Python<'_>) -> PyResult<Arc<dfs::File>> {
         let file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         file.clone().ok_or_else(|| errors::raise(py, ErrorKind::NoHandle, "the file is closed"))
@@ -38,13 +38,13 @@ impl File {
 
 #[pymethods]
 impl File {
-    /// True where it may be read.
+    /// True if it is readable.
     #[getter]
     fn readable(&self, py: Python<'_>) -> PyResult<bool> {
         self.with(py, |file| Ok(file.mode().read))
     }
 
-    /// True where it may be written.
+    /// True if it is writable.
     #[getter]
     fn writable(&self, py: Python<'_>) -> PyResult<bool> {
         self.with(py, |file| Ok(file.mode().write))
@@ -56,7 +56,7 @@ impl File {
         self.file.lock().unwrap_or_else(PoisonError::into_inner).is_none()
     }
 
-    /// Up to `count` bytes from `offset` on; fewer only at the end of the file.
+    /// Up to `count` bytes starting at `offset`; fewer only at the end of the file.
     fn read<'py>(
         &self,
         py: Python<'py>,
@@ -70,22 +70,22 @@ impl File {
             got = self.with(py, |file| file.read_at(offset, place))?;
             Ok(())
         })?;
-        // Another may have cut the file meanwhile.
+        // Another process may have truncated the file meanwhile.
         match got == len {
             true => Ok(bytes),
             false => Ok(PyBytes::new(py, &bytes.as_bytes()[..got])),
         }
     }
 
-    /// Reads into `buffer` from `offset` on and returns how many bytes there were; fewer than fit only at
+    /// Reads into `buffer` starting at `offset` and returns the number of bytes; fewer than the buffer holds only at
     /// the end of the file.
     fn read_into(&self, py: Python<'_>, offset: u64, mut buffer: Writable) -> PyResult<usize> {
         let place = buffer.bytes();
         self.with(py, |file| file.read_at(offset, place))
     }
 
-    /// Writes all of `buffer` from `offset` on; where it was opened for appending, at its end. Returns
-    /// the offset behind what was written.
+    /// Writes all of `buffer` at `offset` or, if the file was opened for appending, at its end. Returns the offset
+    /// after the written bytes.
     fn write(&self, py: Python<'_>, offset: u64, buffer: Readable) -> PyResult<u64> {
         let data = buffer.bytes();
         self.with(py, |file| {
@@ -102,17 +102,17 @@ impl File {
         self.with(py, dfs::File::size)
     }
 
-    /// Cuts it to `size` bytes, or adds a hole up to there.
+    /// Truncates it to `size` bytes, or extends it with a hole.
     fn set_size(&self, py: Python<'_>, size: u64) -> PyResult<()> {
         self.with(py, |file| file.set_len(size))
     }
 
-    /// Makes its times as durable as its content, which is so when a write returns.
+    /// Makes its times durable. Its content is as durable as the pool guarantees when a write returns.
     fn sync(&self, py: Python<'_>) -> PyResult<()> {
         self.with(py, dfs::File::sync)
     }
 
-    /// Closes it. Closing twice is no error.
+    /// Closes it. Closing it twice is not an error.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let file = self.file.lock().unwrap_or_else(PoisonError::into_inner).take();
         call(py, || match file.map(Arc::try_unwrap) {

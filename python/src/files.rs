@@ -1,4 +1,4 @@
-//! The file system in a container: what a path names.
+//! The file system in a container, accessed by paths.
 use crate::call::call;
 use crate::container::Container;
 use crate::file::File;
@@ -13,13 +13,13 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-/// Names brought by one look at a directory.
+/// Number of directory entries listed at a time.
 const LIST_BATCH: usize = 1024;
 
 /// The file system in a container: FileSystem(container, read_only=False).
 ///
-/// The container was made with `posix=True`, or by `esker cont create --type posix`. Paths begin at its
-/// root, with or without a slash. A container at a snapshot gives the files as they were then. Times are in
+/// The container must have been created with `posix=True`, or by `esker cont create --type posix`. Paths start at its
+/// root, with or without a slash. With a container at a snapshot, it shows the files at that time. Times are in
 /// seconds since 1970, sizes in bytes.
 #[pyclass(frozen, module = "esker")]
 pub(crate) struct FileSystem {
@@ -33,7 +33,7 @@ impl FileSystem {
         self.fs.resolve(&self.fs.root(), path.as_os_str().as_bytes(), follow)
     }
 
-    /// The directory a path's last name is in, and that name.
+    /// The directory of a path's last component, and that component.
     fn parent<'p>(&self, path: &'p Path) -> Result<(Node, &'p [u8])> {
         self.fs.resolve_parent(&self.fs.root(), path.as_os_str().as_bytes())
     }
@@ -42,7 +42,7 @@ impl FileSystem {
         self.node(path, follow)?.attr_as_found()
     }
 
-    /// The file at `path`, made where it is missing and `new` says how.
+    /// The file at `path`; created if it is missing and `new` is given.
     fn opened(&self, path: &Path, open: Open, new: Option<Create>) -> Result<dfs::File> {
         match (self.node(path, true), new) {
             (Ok(_), Some(new)) if new.exclusive => Err(taken(path)),
@@ -85,22 +85,21 @@ impl FileSystem {
         Ok(Self { container: container.clone().unbind(), fs })
     }
 
-    /// The container it lies in.
+    /// Its container.
     #[getter]
     fn container(&self, py: Python<'_>) -> Py<Container> {
         self.container.clone_ref(py)
     }
 
-    /// True where nothing may be changed.
+    /// True if nothing can be modified.
     #[getter]
     fn read_only(&self) -> bool {
         self.fs.is_read_only()
     }
 
-    /// Opens a file for access by offsets; `FileSystem.open` gives one with a position.
+    /// Opens a file for access by offsets; `FileSystem.open` returns one with a position.
     ///
-    /// `mode` is one of Python's: "r", "r+", "w", "w+", "x", "x+", "a", "a+"; `permissions` are those of
-    /// a new file.
+    /// `mode` is one of Python's: "r", "r+", "w", "w+", "x", "x+", "a", "a+"; `permissions` apply to a new file.
     #[pyo3(signature = (path, mode = "r", *, permissions = 0o644))]
     fn open_file(
         &self,
@@ -116,8 +115,8 @@ impl FileSystem {
         call(py, || self.opened(&path, how.open, new)).map(|file| File::new(file, how.append))
     }
 
-    /// What a path names: type ("file", "directory", "link"), size, mode, uid, gid, nlink, ino, mtime,
-    /// ctime, blksize.
+    /// Attributes of a path: type ("file", "directory", "link"), size, mode, uid, gid, nlink, ino, mtime, ctime,
+    /// blksize.
     #[pyo3(signature = (path, *, follow = true))]
     fn stat<'py>(
         &self,
@@ -128,7 +127,7 @@ impl FileSystem {
         describe(py, &call(py, || self.attr(&path, follow))?)
     }
 
-    /// True where a path names something.
+    /// True if the path exists.
     fn exists(&self, py: Python<'_>, path: PathBuf) -> PyResult<bool> {
         call(py, || match self.node(&path, true) {
             Err(error) if is_absence(error.kind()) => Ok(false),
@@ -136,7 +135,7 @@ impl FileSystem {
         })
     }
 
-    /// Names in a directory, in no order.
+    /// Names in a directory, unsorted.
     #[pyo3(signature = (path = PathBuf::from("/")))]
     fn listdir(&self, py: Python<'_>, path: PathBuf) -> PyResult<Vec<OsString>> {
         call(py, || {
@@ -150,7 +149,7 @@ impl FileSystem {
         })
     }
 
-    /// Names in a directory, each with what `stat` would say of it (links are not followed).
+    /// Names in a directory, each with the result of `stat` (links are not followed).
     #[pyo3(signature = (path = PathBuf::from("/")))]
     fn scandir<'py>(
         &self,
@@ -171,7 +170,7 @@ impl FileSystem {
         found.into_iter().map(|(name, attr)| Ok((name, describe(py, &attr)?))).collect()
     }
 
-    /// Makes a directory; with `parents` those above it as well, and one that exists is no error.
+    /// Makes a directory; with `parents`, also its parents, and an existing directory is not an error.
     #[pyo3(signature = (path, *, parents = false, permissions = 0o755))]
     fn mkdir(
         &self,
@@ -198,7 +197,7 @@ impl FileSystem {
         })
     }
 
-    /// Removes a file or symbolic link. Who has it open can use it on.
+    /// Removes a file or symbolic link. Processes that have it open can continue to use it.
     fn remove(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         call(py, || {
             let (dir, name) = self.parent(&path)?;
@@ -206,7 +205,7 @@ impl FileSystem {
         })
     }
 
-    /// Removes something with everything below it, and tells how many entries went.
+    /// Removes a file or a directory with its contents, and returns the number of entries removed.
     fn remove_tree(&self, py: Python<'_>, path: PathBuf) -> PyResult<u64> {
         call(py, || {
             let (dir, name) = self.parent(&path)?;
@@ -214,8 +213,8 @@ impl FileSystem {
         })
     }
 
-    /// Gives something another path. Nobody ever sees both, or neither. What has the new path already is
-    /// replaced, or with `replace=False` stays and raises Exists.
+    /// Renames a file or directory atomically. An existing entry with the new path is replaced, or with
+    /// `replace=False` Exists is raised.
     #[pyo3(signature = (path, new_path, *, replace = true))]
     fn rename(
         &self,
@@ -231,7 +230,7 @@ impl FileSystem {
         })
     }
 
-    /// Makes a symbolic link at `path` that leads to `target`.
+    /// Makes a symbolic link at `path` that refers to `target`.
     fn symlink(&self, py: Python<'_>, target: PathBuf, path: PathBuf) -> PyResult<()> {
         call(py, || {
             let (dir, name) = self.parent(&path)?;
@@ -239,12 +238,12 @@ impl FileSystem {
         })
     }
 
-    /// Where a symbolic link leads.
+    /// The target of a symbolic link.
     fn readlink(&self, py: Python<'_>, path: PathBuf) -> PyResult<OsString> {
         call(py, || self.node(&path, false)?.read_link()).map(OsString::from_vec)
     }
 
-    /// Changes attributes: permission bits, size in bytes, time of the last change of the content.
+    /// Changes attributes: permission bits, size in bytes, time of the last modification of the content.
     #[pyo3(signature = (path, *, mode = None, size = None, mtime = None))]
     fn set(
         &self,
@@ -258,12 +257,12 @@ impl FileSystem {
         call(py, || self.node(&path, true)?.set_attr(&set).map(drop))
     }
 
-    /// Space: total and free, in bytes.
+    /// Total and free space in bytes.
     fn space(&self, py: Python<'_>) -> PyResult<(u64, u64)> {
         call(py, || self.fs.space().map(|space| (space.total, space.free)))
     }
 
-    /// Found again by its container, in another process too.
+    /// Pickles as its container, so that other processes can open it.
     fn __reduce__(slf: &Bound<'_, Self>) -> (Py<PyAny>, (Py<Container>, bool)) {
         let this = slf.get();
         let container = this.container.clone_ref(slf.py());
@@ -281,7 +280,7 @@ fn is_absence(kind: ErrorKind) -> bool {
 }
 
 fn taken(path: &Path) -> Error {
-    Error::new(ErrorKind::Exists, format!("{} exists already", path.display()))
+    Error::new(ErrorKind::Exists, format!("{} already exists", path.display()))
 }
 
 fn time(seconds: f64) -> Time {

@@ -1,4 +1,4 @@
-//! Keys of Key-Values as Python gives and gets them.
+//! Conversion of keys of Key-Values from and to Python.
 use crate::buffer::Readable;
 use crate::errors;
 use esker::types::{ErrorKind, KeyKind, ObjectId};
@@ -7,7 +7,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 
-/// A key: text stands for its UTF-8 bytes, a number for a key of a Key-Value with integer keys.
+/// A key: text is encoded as UTF-8, a number is a key of a Key-Value with integer keys.
 pub(crate) enum Key {
     Bytes(Vec<u8>),
     Number(u64),
@@ -25,7 +25,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Key {
         }
         object.extract().map(Self::Number).map_err(|_| {
             PyTypeError::new_err(
-                "a key is bytes, text, or (with integer keys) a number from 0 to 2^64-1",
+                "a key must be bytes, text, or (with integer keys) a number from 0 to 2^64-1",
             )
         })
     }
@@ -37,15 +37,17 @@ impl Key {
         match (self, oid.dkey_kind()) {
             (Self::Bytes(bytes), KeyKind::Bytes) => Ok(bytes),
             (Self::Number(number), KeyKind::Integer) => Ok(number.to_ne_bytes().to_vec()),
-            (Self::Bytes(_), _) => Err(PyTypeError::new_err("this Key-Value has integer keys")),
+            (Self::Bytes(_), _) => {
+                Err(PyTypeError::new_err("this Key-Value has integer keys: use a number"))
+            }
             (Self::Number(_), _) => Err(PyTypeError::new_err(
-                "this Key-Value has bytes for keys: make it with keys=\"integer\" for numbers",
+                "the keys of this Key-Value are bytes: create it with keys=\"integer\" to use numbers",
             )),
         }
     }
 }
 
-/// The key as Python sees it: bytes, or a number where it has integer keys.
+/// The key in Python: bytes, or a number if the Key-Value has integer keys.
 pub(crate) fn shown<'py>(
     py: Python<'py>,
     oid: ObjectId,
@@ -57,9 +59,9 @@ pub(crate) fn shown<'py>(
     }
 }
 
-/// What `KeyError` says.
+/// The error for a missing key.
 pub(crate) fn missing(py: Python<'_>, oid: ObjectId, key: &[u8]) -> PyErr {
     let shown = shown(py, oid, key).and_then(|key| Ok(key.repr()?.to_string()));
-    let message = format!("there is no key {} in the Key-Value", shown.unwrap_or_default());
+    let message = format!("key {} does not exist in the Key-Value", shown.unwrap_or_default());
     errors::raise(py, ErrorKind::NotFound, message)
 }

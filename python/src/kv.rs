@@ -11,14 +11,13 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-/// Keys brought by one look, where they are counted.
+/// Number of keys listed at a time when counting.
 const COUNT_BATCH: usize = 4096;
 
-/// A Key-Value: one value of up to 4 MiB under each key; `Container.kv` makes it.
+/// A Key-Value: one value of up to 4 MiB per key. `Container.kv` returns it.
 ///
-/// It is a mutable mapping. Keys are bytes (text stands for its UTF-8), or numbers where it has integer
-/// keys; values are bytes, set from anything that offers the buffer protocol. Keys are listed target by
-/// target, sorted in each.
+/// It is a mutable mapping. Keys are bytes (text is encoded as UTF-8), or numbers if it has integer keys; values are
+/// bytes, set from any object with the buffer protocol. Keys are listed target by target, sorted within each.
 #[pyclass(frozen, module = "esker")]
 pub(crate) struct Kv {
     container: Py<Container>,
@@ -46,7 +45,7 @@ impl Kv {
 
 #[pymethods]
 impl Kv {
-    /// The container it is in.
+    /// Its container.
     #[getter]
     fn container(&self, py: Python<'_>) -> Py<Container> {
         self.container.clone_ref(py)
@@ -58,15 +57,14 @@ impl Kv {
         self.kv.oid().to_string()
     }
 
-    /// The same Key-Value as it was at a snapshot, for reading; or in a transaction. None gives the latest
-    /// state.
+    /// The same Key-Value at a snapshot, read-only, or in a transaction. None selects the latest state.
     #[pyo3(signature = (at))]
     fn at(&self, py: Python<'_>, at: Option<At<'_>>) -> PyResult<Self> {
         let view = View::of(py, self.container.get().client(), at)?;
         Ok(Self { container: self.container.clone_ref(py), kv: self.kv.clone(), view })
     }
 
-    /// The value of a key, `default` where there is none.
+    /// The value of a key, `default` if the key does not exist.
     #[pyo3(signature = (key, default = None))]
     fn get<'py>(
         &self,
@@ -78,19 +76,19 @@ impl Kv {
         Ok(found.map(|value| PyBytes::new(py, &value).into_any()).or(default))
     }
 
-    /// Reads the value of a key into a buffer and returns its length in bytes; None where there is no such
-    /// key. Raises RecordTooBig where the buffer is too short.
+    /// Reads the value of a key into a buffer and returns its length in bytes; None if the key does not exist. Raises
+    /// RecordTooBig if the buffer is too short.
     fn get_into(&self, py: Python<'_>, key: Key, mut buffer: Writable) -> PyResult<Option<u64>> {
         let (key, place) = (self.key(key)?, buffer.bytes());
         call(py, || self.kv.get_into(&key, place, self.view.access()).wait())
     }
 
-    /// The value of a key where it lies, for reading only: `numpy.frombuffer(kv.view(key), dtype="f8")` copies
-    /// nothing. Raises NotFound, a KeyError, where there is no such key.
+    /// A read-only view of the value of a key, in place if possible: `numpy.frombuffer(kv.view(key), dtype="f8")`
+    /// copies nothing. Raises NotFound, a KeyError, if the key does not exist.
     ///
-    /// That can be done in a pool in memory for values of over 1024 bytes. Else it is a copy, or
-    /// NotSupported with `copy=False`. A view keeps its segment of the pool from being used again; a
-    /// process has at most 4096.
+    /// The view is in place for values of more than 1024 bytes in a pool in memory. Otherwise it is a copy, or with
+    /// `copy=False` NotSupported is raised. A view prevents its segment of the pool from being reused; a process has
+    /// at most 4096 views.
     #[pyo3(signature = (key, *, copy = None))]
     fn view(&self, py: Python<'_>, key: Key, copy: Option<bool>) -> PyResult<buffer::View> {
         let key = self.key(key)?;
@@ -101,14 +99,14 @@ impl Kv {
         }
     }
 
-    /// Length of the value of a key in bytes; None where there is no such key.
+    /// Length of the value of a key in bytes; None if the key does not exist.
     fn size(&self, py: Python<'_>, key: Key) -> PyResult<Option<u64>> {
         let key = self.key(key)?;
         call(py, || self.kv.size(&key, self.view.access()).wait())
     }
 
-    /// Sets the value of a key. `condition` "insert" raises Exists where there is one, "update" raises
-    /// NotFound where there is none (in a transaction: at its commit).
+    /// Sets the value of a key. `condition` "insert" raises Exists if the key exists, "update" raises NotFound if it
+    /// does not (in a transaction, at its commit).
     #[pyo3(signature = (key, value, condition = None))]
     fn put(
         &self,
@@ -127,7 +125,7 @@ impl Kv {
         call(py, || self.kv.put(&key, value, cond, self.view.access()).wait())
     }
 
-    /// Removes a key; a missing one is no error.
+    /// Removes a key. Removing a missing key is not an error.
     fn discard(&self, py: Python<'_>, key: Key) -> PyResult<()> {
         let key = self.key(key)?;
         call(py, || self.kv.remove(&key, Cond::NONE, self.view.access()).wait())
@@ -159,7 +157,7 @@ impl Kv {
         Ok(self.size(py, key)?.is_some())
     }
 
-    /// Counts the keys, one look at all of them.
+    /// Counts the keys by listing all of them.
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
         call(py, || {
             let (mut anchor, mut count) = (Anchor::Start, 0);
@@ -175,17 +173,17 @@ impl Kv {
         self.list(What::Keys)
     }
 
-    /// Values, brought in batches: what `values()` goes through.
+    /// Values, read in batches, for `values()`.
     fn _values(&self) -> Listing {
         self.list(What::Values)
     }
 
-    /// Pairs of key and value, brought in batches: what `items()` goes through.
+    /// Pairs of key and value, read in batches, for `items()`.
     fn _items(&self) -> Listing {
         self.list(What::Items)
     }
 
-    /// Found again by URL, UUID and object id, in another process too.
+    /// Pickles as URL, UUID and object id, so that other processes can open it.
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (String,))> {
         let container = Container::viewing(py, &self.container, self.view.clone());
         Ok((Bound::new(py, container)?.getattr("kv")?, (self.oid(),)))

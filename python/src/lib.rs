@@ -1,7 +1,7 @@
-//! Esker from Python: the module `esker._esker`, which the package `esker` shows under better names.
+//! Python bindings of Esker: the module `esker._esker`, which the package `esker` re-exports.
 //!
-//! Each class is a thin handle on a thing of the client. Whatever may wait is done by [`call::call`],
-//! without the interpreter's lock; what fails becomes an exception in [`errors`].
+//! Each class is a thin wrapper around a type of the client. Everything that may block runs in [`call::call`],
+//! without the GIL; failures become exceptions of [`errors`].
 #![deny(unsafe_code)]
 
 mod array;

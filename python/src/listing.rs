@@ -1,4 +1,4 @@
-//! Going through a Key-Value, batch by batch.
+//! Iterating over a Key-Value, batch by batch.
 use crate::call::call;
 use crate::key;
 use crate::view::View;
@@ -10,12 +10,12 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::collections::VecDeque;
 
-/// Keys brought by one look.
+/// Number of keys listed at a time.
 const KEYS_PER_BATCH: usize = 1024;
-/// Bytes of values brought by one look; one more may go over it.
+/// Bytes of values read at a time; one more value may exceed it.
 const VALUE_BYTES_PER_BATCH: usize = 4 << 20;
 
-/// What a listing hands out.
+/// The items that an iterator yields.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum What {
     Keys,
@@ -23,8 +23,8 @@ pub(crate) enum What {
     Items,
 }
 
-/// An iterator over the keys, values or items of a Key-Value. It survives changes: what is there all the
-/// time is seen once, what comes or goes meanwhile may be seen or not.
+/// An iterator over the keys, values or items of a Key-Value. It tolerates concurrent changes: entries that exist all
+/// the time are yielded once; entries added or removed meanwhile may be missed.
 #[pyclass(module = "esker")]
 pub(crate) struct Listing {
     kv: Kv,
@@ -41,7 +41,7 @@ impl Listing {
         Self { kv, view, what, anchor: Anchor::Start, keys, ready }
     }
 
-    /// Sees to it that something is ready, unless nothing is left.
+    /// Makes sure that an item is ready, unless none are left.
     fn fill(&mut self) -> Result<()> {
         while self.ready.is_empty() && !(self.keys.is_empty() && self.anchor.is_end()) {
             if self.keys.is_empty() {
@@ -62,7 +62,7 @@ impl Listing {
         Ok(())
     }
 
-    /// Keys that were removed since they were listed are left out.
+    /// Keys that were removed since they were listed are skipped.
     fn bring_values(&mut self) -> Result<()> {
         let mut bytes = 0;
         while bytes < VALUE_BYTES_PER_BATCH

@@ -15,11 +15,10 @@ use pyo3::types::PyDict;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-/// A pool that is open: Pool(name, mode="rw").
+/// An open pool: Pool(name, mode="rw").
 ///
-/// `name` is a label, a UUID, or a URL: `esker:/path/to/pool`, `posix:/path/to/pool` (plain files, on any
-/// file system), `memory:name` (in this process only, made when first named). `mode` is "r", "rw" or
-/// "exclusive".
+/// `name` is a label, a UUID, or a URL: `esker:/path/to/pool`, `posix:/path/to/pool` (plain files, in any file
+/// system), `memory:name` (in this process only, created on first use). `mode` is "r", "rw" or "exclusive".
 #[pyclass(frozen, module = "esker")]
 pub(crate) struct Pool {
     name: String,
@@ -28,7 +27,7 @@ pub(crate) struct Pool {
     pool: Mutex<Option<esker::Pool>>,
 }
 
-/// What a new pool is to be, apart from its name.
+/// The properties of a new pool, except its name.
 #[derive(Default)]
 struct Wanted {
     size: Option<u64>,
@@ -39,11 +38,11 @@ struct Wanted {
 }
 
 impl Pool {
-    /// The pool itself. The lock is never held without that of the interpreter, so no fork finds it taken.
+    /// The pool. Its lock is only taken while the GIL is held, so it is never held during a fork.
     pub(crate) fn opened(&self, py: Python<'_>) -> PyResult<esker::Pool> {
         let pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
         pool.clone().ok_or_else(|| {
-            let message = format!("pool {} is closed: open it anew", self.name);
+            let message = format!("pool {} is closed: open it again", self.name);
             errors::raise(py, ErrorKind::NoHandle, message)
         })
     }
@@ -62,12 +61,12 @@ impl Pool {
         Self::connect(py, name, text::open_mode(mode)?)
     }
 
-    /// Makes a pool, reserves its space, and opens it.
+    /// Creates a pool, reserves its space, and opens it.
     ///
-    /// `size` in bytes, with its index; `dir` where it is made (else the first of ESKER_POOLS, else the
-    /// user's data directory); `targets` one per core by default; `durability` "process" or "commit";
-    /// with `huge_pages` all data lies in huge pages, however long the kernel takes to make them (in memory
-    /// only). A name `posix:/path/NAME` makes a pool of files, which takes none of them but durability.
+    /// `size` is in bytes and includes its index; `dir` is its parent directory (by default the first of ESKER_POOLS,
+    /// otherwise the user's data directory); `targets` defaults to one per core; `durability` is "process" or
+    /// "commit"; with `huge_pages` all data is in huge pages, however long the kernel takes to provide them (in
+    /// memory only). A name `posix:/path/NAME` creates a pool of plain files, which accepts only durability.
     #[staticmethod]
     #[pyo3(signature = (name, size = None, *, dir = None, targets = None, durability = None, huge_pages = false))]
     fn create(
@@ -85,7 +84,7 @@ impl Pool {
         Self::connect(py, url, OpenMode::ReadWrite)
     }
 
-    /// URLs of the pools in the pool directories (see ESKER_POOLS), by path.
+    /// URLs of the pools in the pool directories (see ESKER_POOLS), sorted by path.
     #[staticmethod]
     fn list(py: Python<'_>) -> PyResult<Vec<String>> {
         call(py, || {
@@ -96,7 +95,7 @@ impl Pool {
         })
     }
 
-    /// Removes a pool with everything in it; with `force` also where processes use it.
+    /// Removes a pool with its content; with `force`, even if processes use it.
     #[staticmethod]
     #[pyo3(signature = (name, *, force = false))]
     fn destroy(py: Python<'_>, name: &str, force: bool) -> PyResult<()> {
@@ -112,19 +111,19 @@ impl Pool {
         &self.name
     }
 
-    /// How it was opened: "r", "rw" or "exclusive".
+    /// The mode it was opened with: "r", "rw" or "exclusive".
     #[getter]
     fn mode(&self) -> &'static str {
         text::mode_name(self.mode)
     }
 
-    /// What it says about itself: label, uuid, url, medium, durability, targets, and its space in bytes.
+    /// Its description: label, uuid, url, medium, durability, targets, and its space in bytes.
     fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let pool = self.opened(py)?;
         describe(py, &call(py, || pool.info().wait())?)
     }
 
-    /// The attributes users keep with it.
+    /// Its user attributes.
     #[getter]
     fn attributes(&self, py: Python<'_>) -> PyResult<Attributes> {
         Ok(Attributes::new(self.opened(py)?.attributes()))
@@ -132,8 +131,8 @@ impl Pool {
 
     /// Opens a container by its label or UUID.
     ///
-    /// `mode` is that of the pool unless given; `at` (a Snapshot, its epoch or its name) shows that state
-    /// instead of the latest.
+    /// `mode` is that of the pool by default; `at` (a Snapshot, its epoch or its name) shows that state instead of
+    /// the latest.
     #[pyo3(signature = (name, mode = None, at = None))]
     fn container<'py>(
         slf: &Bound<'py, Self>,
@@ -145,10 +144,10 @@ impl Pool {
         Container::open(slf, name, mode, at)
     }
 
-    /// Makes a container and opens it.
+    /// Creates a container and opens it.
     ///
-    /// Without a label it is known by its UUID. `checksum` is "crc32c", "crc64" or "off"; with `exist_ok`
-    /// one that exists is opened; with `posix` it holds a file system (see FileSystem).
+    /// Without a label it is identified by its UUID. `checksum` is "crc32c", "crc64" or "off"; with `exist_ok` an
+    /// existing container is opened; with `posix` it holds a file system (see FileSystem).
     #[pyo3(signature = (label = None, *, checksum = "crc32c", posix = false, exist_ok = false))]
     fn create_container(
         slf: &Bound<'_, Self>,
@@ -164,21 +163,21 @@ impl Pool {
         Container::open(slf, &name, pool.mode(), None)
     }
 
-    /// What its containers say about themselves, by label.
+    /// Descriptions of its containers, sorted by label.
     fn containers<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let pool = self.opened(py)?;
         let all = call(py, || pool.containers().wait())?;
         all.iter().map(|info| container::describe(py, info)).collect()
     }
 
-    /// Removes a container with all its objects; with `force` also where somebody has it open.
+    /// Destroys a container with all its objects; with `force`, even if it is open.
     #[pyo3(signature = (name, *, force = false))]
     fn destroy_container(&self, py: Python<'_>, name: &str, force: bool) -> PyResult<()> {
         let pool = self.opened(py)?;
         call(py, || pool.destroy_container(name, force).wait())
     }
 
-    /// Ends this use of it. Containers that are open stay so.
+    /// Closes it. Open containers stay open.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner).take();
         call(py, || {
@@ -205,7 +204,7 @@ impl Pool {
     }
 }
 
-/// Makes a pool and returns its URL.
+/// Creates a pool and returns its URL.
 fn create(name: &str, wanted: Wanted) -> Result<String> {
     match PosixUrl::parse(name)? {
         Some(url) => create_files(&url, &wanted),
@@ -216,8 +215,8 @@ fn create(name: &str, wanted: Wanted) -> Result<String> {
 fn create_files(url: &PosixUrl, wanted: &Wanted) -> Result<String> {
     let given = [wanted.size.is_some(), wanted.directory.is_some(), wanted.targets.is_some()];
     if given.contains(&true) || wanted.huge_pages {
-        let message =
-            "a posix pool takes no size, directory, targets or huge pages: it reserves nothing";
+        let message = "a posix pool has no size, directory, targets or huge pages, because it reserves nothing: \
+             omit them";
         return Err(Error::new(ErrorKind::Invalid, message));
     }
     let durable = wanted.durability == Some(esker::types::info::Durability::Commit);
@@ -227,7 +226,7 @@ fn create_files(url: &PosixUrl, wanted: &Wanted) -> Result<String> {
 
 fn reserve(label: &str, wanted: Wanted) -> Result<String> {
     let Some(size) = wanted.size else {
-        let message = "how large is the pool to be? give a size in bytes, for example 4 << 30";
+        let message = "the size of the pool is missing: pass a size in bytes, for example 4 << 30";
         return Err(Error::new(ErrorKind::Invalid, message));
     };
     let spec = esker_store::PoolSpec {

@@ -2,7 +2,7 @@
 use esker::types::info::SnapshotInfo;
 use pyo3::prelude::*;
 
-/// A snapshot of a container: its state at one moment.
+/// A snapshot of a container: its state at a point in time.
 #[pyclass(frozen, module = "esker", eq, hash)]
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Snapshot {
@@ -23,7 +23,7 @@ impl Snapshot {
         Self { epoch, name }
     }
 
-    /// The moment, comparable over all containers of a pool.
+    /// Its epoch, comparable across all containers of a pool.
     #[getter]
     fn epoch(&self) -> u64 {
         self.epoch

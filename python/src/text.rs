@@ -1,4 +1,4 @@
-//! Words of the Python API, and what they stand for.
+//! Option strings of the Python API.
 use dfs::Open;
 use esker::types::info::{Durability, Medium, OpenMode};
 use esker::types::{Checksum, ObjectClass, ObjectType};
@@ -67,7 +67,7 @@ pub(crate) fn kv_type(text: &str) -> PyResult<ObjectType> {
 
 /// An object class by its name, such as `S1` or `SX`.
 pub(crate) fn object_class(name: Option<&str>) -> PyResult<Option<ObjectClass>> {
-    let unknown = |name| PyValueError::new_err(format!("{name:?} is no object class"));
+    let unknown = |name| PyValueError::new_err(format!("{name:?} is not an object class"));
     name.map(|name| ObjectClass::from_name(name).ok_or_else(|| unknown(name))).transpose()
 }
 
@@ -80,7 +80,7 @@ fn pick<T: Copy>(what: &str, text: &str, known: &[(&str, T)]) -> PyResult<T> {
     })
 }
 
-/// How a file is opened, as Python's modes say it.
+/// How a file is opened, in terms of Python's modes.
 #[derive(Clone, Copy)]
 pub(crate) struct FileMode {
     pub(crate) open: Open,

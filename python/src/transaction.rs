@@ -4,14 +4,13 @@ use esker::Wait;
 use pyo3::prelude::*;
 use std::sync::Arc;
 
-/// Changes that take effect together, or not at all.
+/// Changes that take effect together or not at all.
 ///
-/// Bind handles to it with `kv.at(tx)` and `array.at(tx)`. What they write is kept in memory until the
-/// commit; what they read is what is committed, never the transaction's own writes. The commit raises
-/// `TxRestart` where anything read has changed since; then all must be done once more, in a new
-/// transaction: `Container.transact` does that.
+/// Bind handles to it with `kv.at(tx)` and `array.at(tx)`. Their writes are buffered in memory until the commit;
+/// their reads see the committed state, never the transaction's own writes. The commit raises `TxRestart` if anything
+/// read has changed since; then repeat everything in a new transaction, which `Container.transact` does.
 ///
-/// As a context manager it commits at the end, and aborts where an exception passes.
+/// As a context manager it commits at a normal end, and aborts if an exception is raised.
 #[pyclass(frozen, module = "esker")]
 pub(crate) struct Transaction(Arc<esker::Transaction>);
 
@@ -27,16 +26,16 @@ impl Transaction {
 
 #[pymethods]
 impl Transaction {
-    /// When its writes took effect; None before the commit, and where it wrote nothing.
+    /// The epoch of its writes; None before the commit, and if it wrote nothing.
     #[getter]
     fn epoch(&self) -> Option<u64> {
         self.0.epoch().map(|epoch| epoch.0)
     }
 
-    /// Makes all its writes take effect, after proving that all its reads still hold.
+    /// Applies all its writes, after verifying that all its reads still hold.
     ///
-    /// Raises TxRestart on a conflict, and what a write meets, its conditions included. After a failure
-    /// nothing was changed.
+    /// Raises TxRestart on a conflict, and the errors of its writes, including their conditions. If it fails, nothing
+    /// has changed.
     pub(crate) fn commit(&self, py: Python<'_>) -> PyResult<()> {
         call(py, || self.0.commit().wait())
     }
@@ -50,7 +49,7 @@ impl Transaction {
         slf
     }
 
-    /// Where its user aborted it, there is nothing left to do.
+    /// Nothing is left to do if the user aborted it.
     #[pyo3(signature = (kind, *_details))]
     fn __exit__(
         &self,

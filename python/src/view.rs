@@ -1,4 +1,4 @@
-//! Where a handle looks: the latest state, a snapshot, or a transaction.
+//! The view of a handle: the latest state, a snapshot, or a transaction.
 use crate::call::call;
 use crate::snapshot::Snapshot;
 use crate::transaction::Transaction;
@@ -8,7 +8,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use std::sync::Arc;
 
-/// What operations of a handle see, and where its changes go.
+/// The state that a handle reads, and where its changes go.
 #[derive(Clone)]
 pub(crate) enum View {
     Latest,
@@ -16,7 +16,7 @@ pub(crate) enum View {
     Tx(Arc<esker::Transaction>),
 }
 
-/// `at=` as users give it.
+/// The argument `at=` as users pass it.
 #[derive(FromPyObject)]
 pub(crate) enum At<'py> {
     Snapshot(PyRef<'py, Snapshot>),
@@ -34,7 +34,7 @@ impl View {
         }
     }
 
-    /// The view that `at` asks for; a snapshot must exist.
+    /// The view that `at` selects; a snapshot must exist.
     pub(crate) fn of(
         py: Python<'_>,
         container: &esker::Container,
@@ -50,13 +50,13 @@ impl View {
         call(py, || container.find_snapshot(&name).wait()).map(Self::Snapshot)
     }
 
-    /// The epoch to find this view again by, in another process too.
+    /// The epoch that identifies this view in other processes.
     pub(crate) fn pickled(&self) -> PyResult<Option<u64>> {
         match self {
             Self::Latest => Ok(None),
             Self::Snapshot(epoch) => Ok(Some(epoch.0)),
             Self::Tx(_) => Err(PyTypeError::new_err(
-                "what is in a transaction cannot be pickled: a transaction belongs to its process",
+                "handles in a transaction cannot be pickled: a transaction belongs to its process",
             )),
         }
     }

@@ -1,5 +1,5 @@
-"""Pools for the tests: one in memory, one on a memory file system where the machine has one, one on a Ceph
-cluster where ESKER_TEST_RADOS names it (`rados:POOL?conf=FILE`)."""
+"""Pools for the tests: one in process memory, one in a memory file system if the machine has one, and one
+on the Ceph cluster that ESKER_TEST_RADOS names (`rados:POOL?conf=FILE`), if set."""
 
 import itertools
 import os
@@ -15,7 +15,7 @@ _backends = ["memory", "native"] + (["rados"] if _rados else [])
 
 
 def _url(request):
-    """URL of a pool on the backend that a fixture is parametrized with."""
+    """URL of a pool on the backend of a parametrized fixture."""
     if request.param == "memory":
         return f"memory:tests-{next(_numbers)}"
     if request.param == "rados":
@@ -25,7 +25,7 @@ def _url(request):
 
 @pytest.fixture(scope="session")
 def native_url():
-    """URL of a pool on this machine, made once: reserving takes longest."""
+    """URL of a native pool, created once because reserving its space takes longest."""
     place = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="esker-python-", dir=place) as folder:
         with esker.Pool.create("tests", 192 << 20, dir=folder, targets=2) as pool:
@@ -42,7 +42,7 @@ def pool(request):
 
 @pytest.fixture
 def keeps_snapshots(request):
-    """Skips a test where the backend has no snapshots."""
+    """Skip a test if the backend has no snapshots."""
     if "rados" in request.node.callspec.params.values():
         pytest.skip("a rados pool has no snapshots")
 
@@ -62,7 +62,7 @@ def container(pool):
 
 @pytest.fixture
 def native(native_url):
-    """A new container of the pool on this machine, for what crosses processes."""
+    """A new container of the native pool, for tests across processes."""
     yield from _container(esker.Pool(native_url))
 
 
@@ -80,7 +80,7 @@ def store(request):
 
 @pytest.fixture
 def shared(native_url):
-    """A new field store of the pool on this machine, for what crosses processes."""
+    """A new field store of the native pool, for tests across processes."""
     yield from _field_store(native_url)
 
 

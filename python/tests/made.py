@@ -1,4 +1,4 @@
-"""Messages that ecCodes makes; where it or its samples are missing, tests that need them are skipped."""
+"""Messages created by ecCodes. Tests that need them are skipped if ecCodes or its samples are missing."""
 
 import pytest
 
@@ -28,7 +28,7 @@ LABELS = {"setLocalDefinition": 1, "class": "od", "stream": "enfo", "type": "pf"
 
 
 def level(step, pressure=None, member=1, param=130):
-    """A message of a member of an ensemble whose values say what it is, and the values."""
+    """A message of an ensemble member with distinguishable values, and these values."""
     keys = {"productDefinitionTemplateNumber": 1, **LABELS, "date": 20240610, "time": 1200}
     keys |= {"typeOfLevel": "isobaricInhPa", "level": pressure} if pressure else {}
     keys |= {"paramId": param, "stepRange": str(step), "number": member, **GRID, "bitsPerValue": 24}
@@ -38,7 +38,7 @@ def level(step, pressure=None, member=1, param=130):
 
 
 def forecast(store):
-    """Archive a small forecast: t on two levels and near the ground, of two steps and members."""
+    """Archive a small forecast: t on two levels and near the ground, for two steps and two members."""
     kept = {}
     for step in (0, 6):
         for member in (1, 2):

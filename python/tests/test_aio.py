@@ -7,7 +7,7 @@ import esker
 from esker import _aio
 
 
-def test_the_loop_goes_on(container):
+def test_the_event_loop_continues(container):
     async def main():
         kv = container.kv("index")
         await asyncio.gather(*(kv.aput(f"{number}", b"x" * number) for number in range(50)))
@@ -22,7 +22,7 @@ def test_the_loop_goes_on(container):
     asyncio.run(main())
 
 
-def test_every_variant_tells_what_it_is():
+def test_every_variant_has_a_name_and_a_docstring():
     for cls, names in _aio._WAITING.items():
         for name in names:
             variant = getattr(cls, f"a{name}")

@@ -1,4 +1,4 @@
-"""Arrays read and write buffers in place."""
+"""Arrays read and write buffers in buffer."""
 
 import array
 import mmap
@@ -8,7 +8,7 @@ import pytest
 import esker
 
 
-def test_cells_come_back(container):
+def test_cells_round_trip(container):
     field = container.create_array("field", 8, 100)
     assert (field.cell_size, field.chunk_size) == (8, 100)
     data = array.array("d", range(1000))
@@ -22,7 +22,7 @@ def test_cells_come_back(container):
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview, "numpy", "mmap"])
-def test_every_sort_of_buffer(container, kind):
+def test_every_kind_of_buffer(container, kind):
     data = bytes(range(200))
     if kind == "numpy":
         source = pytest.importorskip("numpy").frombuffer(data, dtype="f4").reshape(5, 10)
@@ -50,15 +50,15 @@ def test_numpy_in_place(container):
         field.read_into(0, read.T)
 
 
-def test_part_of_a_buffer_is_filled_where_it_is(container):
+def test_part_of_a_buffer_is_filled_in_place(container):
     cells = container.create_array("cells")
     cells.write(0, b"abcdef")
-    place = bytearray(b"----------")
-    cells.read_into(1, memoryview(place)[2:5])
-    assert place == b"--bcd-----"
+    buffer = bytearray(b"----------")
+    cells.read_into(1, memoryview(buffer)[2:5])
+    assert buffer == b"--bcd-----"
 
 
-def test_buffers_that_do_not_fit_are_refused(container):
+def test_buffers_of_the_wrong_size_are_rejected(container):
     cells = container.create_array("cells", 8)
     with pytest.raises(ValueError, match="8 bytes"):
         cells.write(0, b"123")
@@ -72,21 +72,21 @@ def test_buffers_that_do_not_fit_are_refused(container):
     assert cells.size() == 0
 
 
-def test_a_buffer_is_free_afterwards(container):
+def test_a_buffer_is_released_afterwards(container):
     cells = container.create_array("cells")
-    place = bytearray(b"12345678")
-    cells.write(0, place)
-    cells.read_into(0, place)
-    place.extend(b"9")  # a bytearray that is still exported could not grow
+    buffer = bytearray(b"12345678")
+    cells.write(0, buffer)
+    cells.read_into(0, buffer)
+    buffer.extend(b"9")  # a bytearray that is still exported could not grow
 
 
 def test_holes(container):
     cells = container.create_array("cells", 1, 10)
     cells.write(25, b"z")
     assert cells.read(0, 26) == bytes(25) + b"z"
-    place = bytearray(b"x" * 26)
-    cells.read_into(0, place)
-    assert place == b"x" * 25 + b"z"
+    buffer = bytearray(b"x" * 26)
+    cells.read_into(0, buffer)
+    assert buffer == b"x" * 25 + b"z"
     cells.write(0, b"abc")
     cells.punch(1, 1)
     assert cells.read(0, 3) == b"a\0c"
@@ -96,7 +96,7 @@ def test_holes(container):
     assert cells.size() == 40 and cells.read(30, 10) == bytes(10)
 
 
-def test_making_and_removing(container):
+def test_create_and_remove(container):
     container.create_array("a", 4)
     with pytest.raises(esker.Exists):
         container.create_array("a", 4)
@@ -108,7 +108,7 @@ def test_making_and_removing(container):
         container.create_array("b", 0)
 
 
-def test_arrays_of_objects_are_refused(container):
+def test_arrays_of_objects_are_rejected(container):
     numpy = pytest.importorskip("numpy")
     array = container.create_array("objects", 8)
     mixed = numpy.array([(1, None)], dtype=[("O", "<i4"), ("b", object)])
@@ -123,11 +123,11 @@ def test_arrays_of_objects_are_refused(container):
     assert array.read(0, 1) == record.tobytes()
 
 
-def test_errors_name_what_was_named(container):
-    with pytest.raises(esker.NotFound, match=r'^there is no array "missing"$'):
+def test_errors_contain_the_name(container):
+    with pytest.raises(esker.NotFound, match=r'^array "missing" does not exist$'):
         container.array("missing")
     container.create_array("twice")
     with pytest.raises(esker.Exists, match='"twice"'):
         container.create_array("twice")
-    with pytest.raises(KeyError, match=r"^there is no key b'nokey' in the Key-Value$"):
+    with pytest.raises(KeyError, match=r"^key b'nokey' does not exist in the Key-Value$"):
         container.kv("index")["nokey"]

@@ -19,7 +19,7 @@ BOTH = pytest.mark.parametrize("command", [MODULE, SCRIPT], ids=["module", "scri
 
 
 def run(command, *arguments):
-    """What a command prints that succeeds, without help from where the tests run."""
+    """The output of a successful command, run without the test's environment."""
     outside = {name: value for name, value in os.environ.items() if name != "ESKER_PRELOAD"}
     return subprocess.run(
         [*command, *arguments], stdout=subprocess.PIPE, text=True, check=True, timeout=600, env=outside
@@ -27,18 +27,18 @@ def run(command, *arguments):
 
 
 @BOTH
-def test_it_has_the_version_of_the_package(command):
+def test_the_command_has_the_version_of_the_package(command):
     assert run(command, "--version").split() == ["esker", esker.__version__]
 
 
 @BOTH
-def test_its_exit_status_is_passed_on(command):
+def test_the_exit_status_is_passed_on(command):
     ended = subprocess.run([*command, "no-such-command"], capture_output=True, text=True, timeout=600)
     assert ended.returncode == 2 and "no-such-command" in ended.stderr
 
 
 @BOTH
-def test_programs_run_on_files_that_python_reads(command, monkeypatch):
+def test_python_reads_files_that_programs_wrote(command, monkeypatch):
     place = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="esker-python-", dir=place) as folder:
         monkeypatch.setenv("ESKER_POOLS", folder)
@@ -50,11 +50,11 @@ def test_programs_run_on_files_that_python_reads(command, monkeypatch):
         esker.Pool.destroy("tank", force=True)
 
 
-def test_it_is_found_where_the_installer_noted_it():
+def test_the_command_is_found_where_the_installer_recorded_it():
     assert main.command() == pathlib.Path(SCRIPT[0]).resolve()
 
 
-def test_without_it_a_message_says_what_to_do(monkeypatch, tmp_path):
+def test_a_missing_command_is_reported_with_a_remedy(monkeypatch, tmp_path):
     monkeypatch.setattr(importlib.metadata, "files", lambda name: None)
     monkeypatch.setattr(main, "__file__", str(tmp_path / "esker" / "__main__.py"))
     with pytest.raises(SystemExit, match="make wheel"):

@@ -9,7 +9,7 @@ import pytest
 import esker
 
 
-def test_pools_come_and_go(tmp_path, monkeypatch):
+def test_pools_are_created_and_destroyed(tmp_path, monkeypatch):
     monkeypatch.setenv("ESKER_POOLS", str(tmp_path))
     with esker.Pool.create("tank", 32 << 20, targets=2, durability="process") as pool:
         assert pool.name == f"esker:{tmp_path}/tank"
@@ -24,7 +24,7 @@ def test_pools_come_and_go(tmp_path, monkeypatch):
         esker.Pool("tank")
 
 
-def test_a_pool_in_huge_pages_is_a_pool():
+def test_a_pool_in_huge_pages():
     with (
         tempfile.TemporaryDirectory(dir="/dev/shm") as memory,
         esker.Pool.create("huge", 32 << 20, dir=memory, huge_pages=True) as pool,
@@ -34,7 +34,7 @@ def test_a_pool_in_huge_pages_is_a_pool():
         assert container.kv("index")["key"] == b"x" * 100_000
 
 
-def test_a_pool_of_files(tmp_path):
+def test_a_posix_pool(tmp_path):
     url = f"posix:{tmp_path}/files"
     with esker.Pool.create(url) as pool, pool.create_container("c") as container:
         container.kv("index")["a"] = b"1"
@@ -59,14 +59,14 @@ def test_a_pool_needs_a_size_and_a_known_mode():
         esker.Pool("http://example.org/pool")
 
 
-def test_a_closed_pool_says_so(pool):
+def test_using_a_closed_pool_is_an_error(pool):
     pool.close()
     pool.close()
     with pytest.raises(ValueError, match="closed"):
         pool.info()
 
 
-def test_containers_come_and_go(pool):
+def test_containers_are_created_and_destroyed(pool):
     with pool.create_container("run1", checksum="crc64") as made:
         info = made.info()
         assert (info["label"], info["uuid"], info["checksum"]) == ("run1", made.uuid, "crc64")
@@ -81,7 +81,7 @@ def test_containers_come_and_go(pool):
         pool.container("run1")
 
 
-def test_a_closed_container_says_so(container):
+def test_using_a_closed_container_is_an_error(container):
     kv = container.kv("index")
     container.close()
     with pytest.raises(ValueError, match="closed"):
@@ -89,7 +89,7 @@ def test_a_closed_container_says_so(container):
     container.close()
 
 
-def test_reading_only(pool, container):
+def test_read_only_handles(pool, container):
     container.kv("index")["a"] = b"1"
     reader = pool.container(container.uuid, "r")
     assert reader.mode == "r" and reader.kv("index")["a"] == b"1"
@@ -111,7 +111,7 @@ def test_attributes(pool, container):
 
 
 @pytest.mark.usefixtures("keeps_snapshots")
-def test_snapshots_stand_still(pool, container):
+def test_snapshots_do_not_change(pool, container):
     kv, cells = container.kv("index"), container.create_array("cells")
     kv["a"] = b"1"
     cells.write(0, b"old")

@@ -1,4 +1,4 @@
-"""Errors: one table, one class for each of its rows."""
+"""Errors: one class for each row of the table of errors."""
 
 import builtins
 import multiprocessing
@@ -23,14 +23,15 @@ def test_every_kind_has_its_class(kind, errno, der, bases):
     assert type(again) is cls and str(again) == "what happened"
 
 
-def test_there_are_no_other_classes():
+def test_no_other_classes_exist():
     known = {name for name, value in vars(errors).items() if isinstance(value, type)}
     assert known == {"Error"} | {row[0] for row in TABLE}
 
 
 @pytest.mark.parametrize("kind", [row[0] for row in TABLE])
-def test_an_error_says_itself_how_it_pickles(kind):
-    """Pickling by the builtin classes, as tblib in the process pools of dask does, fails for some."""
+def test_errors_define_their_own_pickling(kind):
+    """Pickling as builtin exceptions, as tblib does in the process pools of dask, fails for some
+    classes."""
     error = getattr(errors, kind)(7, "what happened")
     error.needed = 3
     make, arguments = error.__reduce_ex__(3)
@@ -54,7 +55,7 @@ def test_errors_cross_processes(native_url):
         workers.apply(_fail, (native_url,))
 
 
-def test_a_full_pool_is_an_os_error(tmp_path):
+def test_a_full_pool_raises_an_os_error(tmp_path):
     with (
         esker.Pool.create("small", 32 << 20, dir=tmp_path, targets=2) as pool,
         pool.create_container() as container,

@@ -1,4 +1,4 @@
-"""The examples do what they say."""
+"""The examples do what they claim."""
 
 import pathlib
 import re
@@ -14,7 +14,7 @@ EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples" / "python"
 
 
 def run(example, *arguments):
-    """What an example prints."""
+    """The output of an example."""
     command = [sys.executable, EXAMPLES / example, *arguments]
     return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=600).stdout
 
@@ -52,7 +52,7 @@ def test_ensemble_mean(shared, tmp_path):
     path.write_bytes(b"".join(messages))
     shown = run("ensemble_mean.py", shared.name, "param=130", path, tmp_path / "map.png")
     assert "members.grib: 3 fields" in shown
-    # Members lie 0.5 K apart; the values of the first go from 850.5 to 889.5.
+    # Members differ by 0.5 K; the values of the first range from 850.5 to 889.5.
     assert "mean 870.50, spread 0.41 K" in shown
 
 

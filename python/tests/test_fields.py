@@ -1,4 +1,4 @@
-"""Fields by key: archived, flushed, listed, retrieved, watched, removed."""
+"""Fields: archived, flushed, listed, retrieved, watched and removed by key."""
 
 import asyncio
 import datetime
@@ -31,14 +31,14 @@ KEY = {
 
 
 def fill(store, steps=range(3), params=(167, 168)):
-    """Archive and flush a few fields whose bytes say what they are."""
+    """Archive and flush a few fields whose bytes identify them."""
     for step in steps:
         for param in params:
             store.archive(f"{step} {param}".encode(), KEY | {"step": step, "param": param})
     store.flush()
 
 
-def test_archived_fields_come_back_in_the_order_of_the_request(store):
+def test_fields_are_retrieved_in_the_order_of_the_request(store):
     fill(store)
     found = store.retrieve({"class": "rd", "step": [2, 0], "param": [168, 167]})
     assert [field.data for field in found] == [b"2 168", b"2 167", b"0 168", b"0 167"]
@@ -70,12 +70,12 @@ def test_archived_fields_come_back_in_the_order_of_the_request(store):
         {"step": "0/to/2/by/2", "param": (167,)},
     ],
 )
-def test_requests_of_all_sorts(store, request_):
+def test_all_kinds_of_requests(store, request_):
     fill(store)
     assert [field.data for field in store.retrieve(request_)] == [b"0 167", b"2 167"]
 
 
-def test_what_is_missing_is_named(store):
+def test_missing_fields_are_named(store):
     fill(store)
     full = KEY | {"step": [2, 3, 4]}
     with pytest.raises(KeyError, match=r"2 of 3 fields are missing: .*step=3"):
@@ -92,7 +92,7 @@ def test_what_is_missing_is_named(store):
         store.retrieve(7)
 
 
-def test_a_flush_shows_all_at_once(store):
+def test_a_flush_makes_all_fields_visible_at_once(store):
     store.archive(b"one", KEY)
     assert len(store.list()) == 0 and store.pending == (1, 3)
     store.flush()
@@ -261,7 +261,7 @@ def test_asyncio(store):
 
 
 def _alone(code, **environment):
-    """What a fresh interpreter prints."""
+    """The output of a new interpreter."""
     environment = os.environ | environment
     return subprocess.run(
         [sys.executable, "-X", "dev", "-c", code],
@@ -272,7 +272,7 @@ def _alone(code, **environment):
     )
 
 
-def test_what_is_not_installed_is_named(shared):
+def test_missing_packages_are_named(shared):
     fill(shared)
     code = f"import esker; store = esker.FieldStore({shared.name!r}); "
     without_numpy = "import sys; sys.modules['numpy'] = None; " + code + "store.list()[0].values"
@@ -283,7 +283,7 @@ def test_what_is_not_installed_is_named(shared):
     assert "install libeccodes0" in ended.stderr and "/nowhere" in ended.stderr
 
 
-def test_the_interpreter_ends_while_a_thread_watches(shared):
+def test_the_interpreter_exits_while_a_thread_watches(shared):
     code = f"""
 import threading, esker
 store = esker.FieldStore({shared.name!r})

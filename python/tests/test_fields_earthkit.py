@@ -7,7 +7,7 @@ numpy = pytest.importorskip("numpy")
 data = pytest.importorskip("earthkit.data")
 
 
-def test_fields_come_in_the_order_of_the_request(shared):
+def test_fields_are_in_the_order_of_the_request(shared):
     kept = forecast(shared)
     request = {"param": 130, "levelist": [500, 850], "number": 2}
     found = data.from_source("esker", shared.name, request, step=[6, 0]).to_fieldlist(read_all=True)

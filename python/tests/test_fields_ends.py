@@ -1,4 +1,4 @@
-"""What becomes of fields that were archived and not flushed, and what is no value of a key."""
+"""Fields that were archived and not flushed, and invalid values of keys."""
 
 import datetime
 import gc
@@ -53,7 +53,7 @@ def test_a_store_may_flush_at_the_end_of_the_interpreter(shared):
 
 
 @pytest.mark.parametrize("value", [None, True, b"od", [1], {"a": 1}, object(), "a/b", "a,b"])
-def test_what_is_no_value_is_refused(store, value):
+def test_invalid_values_are_rejected(store, value):
     with pytest.raises((TypeError, ValueError), match="class"):
         store.archive(b"x", KEY | {"class": value})
     if not isinstance(value, (list, str)):

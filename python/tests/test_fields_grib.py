@@ -22,7 +22,7 @@ def test_keys_and_values_come_from_the_message(store):
     assert field.metadata("units", "nosuchkey") == {"units": "K", "nosuchkey": None}
 
 
-def test_messages_without_labels_are_filed_as_unknown(store):
+def test_messages_without_labels_are_archived_as_unknown(store):
     message = esker.make_grib("regular_ll_sfc_grib2", {"centre": "lfpw", "paramId": 167})
     store.archive(message)
     store.flush()
@@ -38,7 +38,7 @@ def test_missing_values_are_nan(store):
     assert numpy.isnan(got[2]) and numpy.isnan(got).sum() == 1 and abs(got[1] - 9999) < 1
 
 
-def test_what_is_good_is_kept_beside_damage(store, tmp_path):
+def test_undamaged_messages_are_archived_despite_damage(store, tmp_path):
     path, (one, _), (two, _) = tmp_path / "damaged.grib", level(0, 850), level(6, 850)
     path.write_bytes(one + one[:-50] + two)
     with pytest.raises(ValueError, match=rf"message 2 at byte {len(one)}.*2 other fields were archived"):

@@ -37,7 +37,7 @@ def test_axes_become_dimensions(shared):
         numpy.testing.assert_allclose(one.values.ravel(), values, atol=1e-2)
 
 
-def test_only_what_is_asked_for_is_read(shared, monkeypatch):
+def test_only_requested_fields_are_read(shared, monkeypatch):
     kept = forecast(shared)
     read = []
     from esker import xarray_backend
@@ -55,7 +55,7 @@ def test_only_what_is_asked_for_is_read(shared, monkeypatch):
     numpy.testing.assert_allclose(part[0], kept[6, 2, 850].reshape(NJ, NI)[1:3][:, [0, 7]], atol=1e-2)
 
 
-def test_what_is_not_there_is_nan(shared):
+def test_missing_fields_are_nan(shared):
     for step, pressure in ((0, 850), (6, 850), (6, 500)):
         shared.archive(level(step, pressure)[0])
     shared.flush()
@@ -64,16 +64,16 @@ def test_what_is_not_there_is_nan(shared):
     assert not numpy.isnan(found.t.isel(step=1)).any()
 
 
-def test_fields_of_other_axes_are_an_error_that_names_the_axis(shared):
+def test_fields_with_different_axes_are_an_error_that_names_the_axis(shared):
     for member in (1, 2):
         shared.archive(level(0, 850, member)[0])
     shared.archive(level(0, 850)[0], CONTROL)
     shared.flush()
-    with pytest.raises(ValueError, match="has no number, which others have"):
+    with pytest.raises(ValueError, match="has no number, unlike other fields"):
         xarray.open_dataset(shared, engine="esker")
 
 
-def test_a_step_finds_what_was_accumulated_up_to_it(shared):
+def test_a_step_selects_values_accumulated_up_to_it(shared):
     message = level(24, param=167)[0]
     shared.archive(message, {**CONTROL, "param": "167", "levtype": "sfc", "levelist": "", "step": "0-24"})
     shared.flush()

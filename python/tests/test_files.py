@@ -14,7 +14,7 @@ def files(posix):
     return esker.FileSystem(posix)
 
 
-def test_files_are_those_of_python(files):
+def test_files_behave_like_those_of_python(files):
     with files.open("/a.txt", "w", encoding="utf-8") as file:
         file.write("one\ntwo\n")
     with files.open("a.txt") as file:
@@ -111,7 +111,7 @@ def test_attributes(files):
     assert files.stat("b")["size"] == 2 and 0 < files.space()[1] <= files.space()[0]
 
 
-def test_odd_names(files):
+def test_unusual_names(files):
     for name in ("caf\u00e9", "a b", "\udcff\udcfe", "x" * 255):
         files.open(name, "w").close()
     assert sorted(files.listdir()) == sorted(["caf\u00e9", "a b", "\udcff\udcfe", "x" * 255])
@@ -137,12 +137,12 @@ def test_snapshots_and_read_only(posix, files):
     assert again[1].open("a").read() == "old" and again[2].open("a").read() == ""
 
 
-def test_a_container_without_files_says_so(native):
+def test_a_container_without_a_file_system_is_an_error(native):
     with pytest.raises(ValueError):
         esker.FileSystem(native)
 
 
-def test_a_removed_file_can_be_used_on(files):
+def test_a_removed_file_remains_usable(files):
     with files.open("a", "w+b") as file:
         file.write(b"abc")
         files.remove("a")

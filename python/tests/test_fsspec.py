@@ -1,4 +1,4 @@
-"""The file system of fsspec, with the tests that fsspec has for all of them."""
+"""The fsspec file system, with the test suite that fsspec provides for all implementations."""
 
 import os
 import pickle
@@ -22,16 +22,16 @@ def root(posix, monkeypatch):
 
 
 class Fixtures(abstract.AbstractFixtures):
-    """What fsspec's own tests run on."""
+    """The fixtures that fsspec's own tests need."""
 
     @pytest.fixture
     def fs(self, root):
-        """Ours."""
+        """Esker's file system."""
         return fsspec.filesystem("esker")
 
     @pytest.fixture
     def fs_path(self, root):
-        """Where the tests work."""
+        """The directory of the tests."""
         return root.removeprefix("esker://")
 
     @pytest.fixture
@@ -71,7 +71,7 @@ def test_urls_open(root):
         assert file.read() == "pressed"
 
 
-def test_looking(root):
+def test_listing(root):
     fs, path = fsspec.core.url_to_fs(root)
     fs.pipe({f"{path}/a/1": b"1", f"{path}/a/22": b"22", f"{path}/b": b"b"})
     assert fs.ls(path, detail=False) == [f"{path}/a", f"{path}/b"]
@@ -105,7 +105,7 @@ def test_reading_in_blocks(root):
     assert dict(mapper) == {"a/b": b"1"}
 
 
-def test_changing(root):
+def test_modifying(root):
     fs, path = fsspec.core.url_to_fs(root)
     fs.pipe(f"{path}/a/1", b"1")
     fs.mv(f"{path}/a/1", f"{path}/c/2")
@@ -129,18 +129,18 @@ def test_changing(root):
         strict.pipe(f"{path}/e/1", b"1")
 
 
-def test_making_a_container(root):
+def test_creating_a_container(root):
     fs, path = fsspec.core.url_to_fs(f"{root}-more")
     fs.mkdir(path)
     with pytest.raises(FileExistsError):
         fs.mkdir(path)
     fs.pipe(f"{path}/a", b"1")
     assert fs.cat(f"{path}/a") == b"1"
-    with pytest.raises(FileNotFoundError, match="names no container"):
+    with pytest.raises(FileNotFoundError, match="has no container"):
         fs.pipe("esker://pool", b"1")
 
 
-def test_reading_only_and_snapshots(root, posix):
+def test_read_only_and_snapshots(root, posix):
     fs, path = fsspec.core.url_to_fs(root)
     fs.pipe(f"{path}/a", b"old")
     posix.create_snapshot("before")
@@ -152,7 +152,7 @@ def test_reading_only_and_snapshots(root, posix):
         reader.pipe(f"{path}/a", b"x")
 
 
-def test_it_pickles(root):
+def test_pickling(root):
     fs, path = fsspec.core.url_to_fs(root)
     fs.pipe(f"{path}/a", b"1")
     assert pickle.loads(pickle.dumps(fs)).cat(f"{path}/a") == b"1"

@@ -63,7 +63,7 @@ def test_values_of_every_size(container, size):
         assert caught.value.needed == size
 
 
-def test_what_is_too_big_is_refused(container):
+def test_too_large_keys_and_values_are_rejected(container):
     kv = container.kv("values")
     with pytest.raises(esker.errors.RecordTooBig):
         kv["v"] = bytes((4 << 20) + 1)
@@ -104,14 +104,14 @@ def test_a_listing_survives_changes(container):
     assert len(seen) == len(set(seen)) == 2000 and len(kv) == 0
 
 
-def test_names_stand_for_objects(container):
+def test_names_refer_to_objects(container):
     kv = container.kv("index")
     assert container.kv(kv.oid).oid == kv.oid == container.kv("index").oid
     assert container.kv("other").oid != kv.oid
     numbered = container.kv(f"0.{container.allocate_oids()}", oclass="S1")
     numbered["a"] = b"1"
     assert numbered.oid in container.objects()
-    with pytest.raises(ValueError, match="no object class"):
+    with pytest.raises(ValueError, match="not an object class"):
         container.kv("index", oclass="S1000000")
 
 

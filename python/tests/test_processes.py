@@ -1,4 +1,4 @@
-"""Handles across pickles, forks, spawned processes, threads, and the end of the interpreter."""
+"""Handles across pickling, fork, spawned processes, threads, and the exit of the interpreter."""
 
 import contextlib
 import multiprocessing
@@ -10,7 +10,7 @@ import threading
 
 import pytest
 
-#: Seconds after which something hangs.
+# Time limit in seconds, after which a process counts as hanging.
 PATIENCE = 600
 
 
@@ -47,7 +47,7 @@ def test_workers(native, method):
     assert cells.read(0, 20) == bytes(range(20))
 
 
-def test_a_forked_child_uses_what_it_inherits(native):
+def test_a_forked_child_uses_inherited_handles(native):
     kv = native.kv("index")
     kv["parent"] = b"1"
     listing = iter(kv)
@@ -96,7 +96,7 @@ def test_one_iterator_in_two_threads_is_an_error_or_works(native):
     listing, seen = iter(kv.items()), []
 
     def drain():
-        with contextlib.suppress(RuntimeError):  # raised where the other thread uses it
+        with contextlib.suppress(RuntimeError):  # raised if the other thread is using it
             seen.extend(listing)
 
     threads = [threading.Thread(target=drain) for _ in range(2)]
@@ -108,7 +108,7 @@ def test_one_iterator_in_two_threads_is_an_error_or_works(native):
 
 
 def run(code, *arguments):
-    """Runs Python code in an interpreter of its own, in development mode."""
+    """Run Python code in a new interpreter, in development mode."""
     command = [sys.executable, "-X", "dev", "-W", "error", "-c", code, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
@@ -183,9 +183,9 @@ def once():
     with pool.container(sys.argv[2]) as container:
         kv, cells = container.kv("index"), container.create_array("cells", exist_ok=True)
         kv["a"] = bytes(100_000)
-        place = bytearray(100_000)
-        kv.get_into("a", place)
-        cells.write(0, place)
+        buffer = bytearray(100_000)
+        kv.get_into("a", buffer)
+        cells.write(0, buffer)
         cells.read(0, 100_000)
         list(kv.items())
         try:
@@ -214,7 +214,7 @@ def test_nothing_leaks(native):
     run(LEAKS, native.pool.name, native.uuid)
 
 
-def test_a_killed_writer_leaves_whole_values(native):
+def test_a_killed_writer_leaves_no_torn_values(native):
     code = """
 import os, sys, esker
 kv = esker.Pool(sys.argv[1]).container(sys.argv[2]).kv("index")
@@ -301,6 +301,6 @@ with subprocess.Popen(holder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, tex
 """
 
 
-def test_others_run_while_a_call_waits(native_url):
-    """The call waits in the kernel for what only another thread of Python gives it."""
+def test_other_threads_run_while_a_call_waits(native_url):
+    """The call waits in the kernel for a lock that only another Python thread releases."""
     run(WAITING, native_url, HOLDING)

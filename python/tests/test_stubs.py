@@ -1,4 +1,4 @@
-"""The types that are promised are those that are there."""
+"""The stub file matches the extension module."""
 
 import ast
 import inspect
@@ -15,7 +15,7 @@ CLASSES = {node.name: node for node in STUB.body if isinstance(node, ast.ClassDe
 
 
 def members(name):
-    """The functions that the stub of a class has, its bases of the stub included."""
+    """The functions in the stub of a class, including its base classes in the stub."""
     node = CLASSES[name]
     found = {}
     for base in node.bases:
@@ -26,7 +26,7 @@ def members(name):
 
 
 def parameters(function):
-    """Names of the parameters that a stub gives, without the first."""
+    """Names of the parameters in a stub, without the first."""
     arguments = function.args
     several = [arguments.vararg] if arguments.vararg else []
     every = (*arguments.posonlyargs, *arguments.args, *several, *arguments.kwonlyargs)

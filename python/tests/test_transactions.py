@@ -1,4 +1,4 @@
-"""Transactions: all or nothing, and conflicts found."""
+"""Transactions: atomicity and conflicts."""
 
 import threading
 
@@ -22,7 +22,7 @@ def test_all_or_nothing(container):
         kv.at(tx)["a"] = b"2"
 
 
-def test_it_can_be_ended_early(container):
+def test_a_transaction_can_be_ended_early(container):
     kv = container.kv("index")
     with container.transaction() as tx:
         kv.at(tx)["a"] = b"1"
@@ -34,7 +34,7 @@ def test_it_can_be_ended_early(container):
     assert kv["a"] == b"1"
 
 
-def test_a_conflict_is_an_exception_of_its_own(container):
+def test_a_conflict_has_its_own_exception(container):
     kv = container.kv("index")
     kv["a"] = b"1"
     with pytest.raises(esker.TxRestart), container.transaction() as tx:
@@ -45,14 +45,14 @@ def test_a_conflict_is_an_exception_of_its_own(container):
     assert "b" not in kv
 
 
-def test_conditions_count_at_the_commit(container):
+def test_conditions_are_checked_at_the_commit(container):
     kv = container.kv("index")
     kv["a"] = b"1"
     with pytest.raises(esker.Exists), container.transaction() as tx:
         kv.at(tx).put("a", b"2", "insert")
 
 
-def test_reads_that_stood_together(container):
+def test_a_read_only_transaction_verifies_its_reads(container):
     kv = container.kv("index")
     with container.transaction(read_only=True) as tx:
         assert "a" not in kv.at(tx)
@@ -60,7 +60,7 @@ def test_reads_that_stood_together(container):
             kv.at(tx)["a"] = b"1"
 
 
-def test_no_increment_is_lost(container):
+def test_no_increments_are_lost(container):
     kv = container.kv("index")
     kv["n"] = b"0"
 
@@ -82,7 +82,7 @@ def test_no_increment_is_lost(container):
     assert kv["n"] == b"200"
 
 
-def test_transact_gives_up_and_passes_on(container):
+def test_transact_gives_up_and_passes_on_exceptions(container):
     kv = container.kv("index")
     kv["a"] = b"1"
     calls = []

@@ -1,4 +1,4 @@
-"""What the README and the tutorials show passes a type checker, with the types that the package promises."""
+"""The code in the README and the tutorials passes a type checker with the package's type hints."""
 
 import pathlib
 import re
@@ -37,7 +37,7 @@ esker.Pool("tank").container("run1").array("t2m").write("zero", values)
 
 
 def check(text, python, tmp_path):
-    """What mypy says of a program: its status, and its words."""
+    """The exit status and output of mypy for a program."""
     program = tmp_path / "program.py"
     program.write_text(PRELUDE + text)
     options = ["--strict", "--cache-dir", str(tmp_path / "cache"), "--python-version", python]
@@ -48,7 +48,7 @@ def check(text, python, tmp_path):
 
 
 @pytest.mark.parametrize("python", ["3.11", "3.13"])
-def test_the_pages_pass(python, tmp_path):
+def test_the_code_of_the_pages_passes(python, tmp_path):
     blocks = [
         block
         for page in PAGES
@@ -59,6 +59,6 @@ def test_the_pages_pass(python, tmp_path):
     assert status == 0, words
 
 
-def test_a_wrong_call_does_not(tmp_path):
+def test_a_wrong_call_fails(tmp_path):
     status, words = check(WRONG, "3.11", tmp_path)
     assert status == 1 and "write" in words

@@ -1,4 +1,4 @@
-"""Views: values used where they lie, which stay what they were."""
+"""Views: values used in place, which never change."""
 
 import gc
 import os
@@ -16,14 +16,14 @@ MIB = 1 << 20
 
 
 def churn(container):
-    """Writes and overwrites more than the pool holds, several times over."""
+    """Write and overwrite several times the capacity of the pool."""
     kv = container.kv("churn")
     for number in range(600):
         kv[f"{number % 20}"] = bytes([number % 251]) * MIB
     kv.clear()
 
 
-def test_a_view_is_what_a_read_gives(container):
+def test_a_view_equals_a_read(container):
     kv, cells = container.kv("index"), container.create_array("cells", 4, 10_000)
     data = os.urandom(40_000)
     kv["a"], kv["empty"] = data, b""
@@ -39,7 +39,7 @@ def test_a_view_is_what_a_read_gives(container):
         cells.view(0, 2**62)
 
 
-def test_where_values_lie(native):
+def test_values_viewed_in_place(native):
     kv, cells = native.kv("index"), native.create_array("cells", 4, 10_000)
     kv["long"], kv["short"] = bytes(1025), bytes(1024)
     cells.write(5_000, bytes(40_000))
@@ -52,7 +52,7 @@ def test_where_values_lie(native):
     assert "in place" in repr(kv.view("long")) and "copied" in repr(kv.view("short"))
 
 
-def test_elsewhere_they_are_copies(tmp_path):
+def test_views_of_other_backends_are_copies(tmp_path):
     esker.Pool.create(f"posix:{tmp_path}/files").close()
     for name in ("memory:views", f"posix:{tmp_path}/files"):
         with esker.Pool(name).create_container() as container:
@@ -63,7 +63,7 @@ def test_elsewhere_they_are_copies(tmp_path):
                 kv.view("a", copy=False)
 
 
-def test_numpy_uses_it_in_place_for_reading(native):
+def test_numpy_uses_a_view_in_place_and_read_only(native):
     numpy = pytest.importorskip("numpy")
     cells = native.create_array("cells", 8, 10_000)
     numbers = numpy.arange(8_000, dtype="f8").reshape(80, 100)
@@ -85,7 +85,7 @@ def test_numpy_uses_it_in_place_for_reading(native):
     assert (part == numbers[10:20, 5]).all()
 
 
-def test_it_outlives_value_handles_and_pool(tmp_path):
+def test_a_view_outlives_value_handles_and_pool(tmp_path):
     place = "/dev/shm" if os.access("/dev/shm", os.W_OK) else tmp_path
     label = f"views-{os.getpid()}"
     with esker.Pool.create(label, 64 << 20, dir=place, targets=1) as pool:
@@ -107,7 +107,7 @@ def test_it_outlives_value_handles_and_pool(tmp_path):
 
 
 @pytest.mark.usefixtures("keeps_snapshots")
-def test_a_snapshot_is_viewed_as_it_was(container):
+def test_views_of_snapshots(container):
     kv = container.kv("index")
     kv["a"] = b"1" * 5_000
     before = container.create_snapshot("before")
@@ -116,7 +116,7 @@ def test_a_snapshot_is_viewed_as_it_was(container):
     assert bytes(old) == b"1" * 5_000 and bytes(kv.view("a")) == b"2" * 5_000
 
 
-def test_pickled_it_is_a_copy(native):
+def test_a_pickled_view_is_a_copy(native):
     kv = native.kv("index")
     kv["a"] = b"a" * 5_000
     again = pickle.loads(pickle.dumps(kv.view("a")))
@@ -124,8 +124,8 @@ def test_pickled_it_is_a_copy(native):
     assert bytes(esker.View(bytearray(b"abc"))) == b"abc"
 
 
-def test_a_child_made_by_fork_has_it_too(native):
-    """Whichever of the two drops it, the other still has it, until its end."""
+def test_a_forked_child_inherits_views(native):
+    """Whichever process drops it first, the other one keeps it until its own end."""
     kv = native.kv("index")
     kv["a"], kv["b"] = b"a" * MIB, b"b" * MIB
     childs, parents = kv.view("a", copy=False), kv.view("b", copy=False)
@@ -156,7 +156,7 @@ def test_a_child_made_by_fork_has_it_too(native):
         os.close(end)
 
 
-def test_threads_look_while_others_write(native):
+def test_threads_use_views_while_others_write(native):
     kv, failures = native.kv("index"), []
     kv["a"] = bytes([0]) * 100_000
 
@@ -222,7 +222,7 @@ print(len(views))
 """
 
 
-def test_views_are_bounded(native):
+def test_views_are_limited(native):
     assert run(LIMIT, native.pool.name, native.uuid) == "4096\n"
 
 
@@ -258,7 +258,7 @@ def test_nothing_leaks(native):
     run(LEAKS, native.pool.name, native.uuid)
 
 
-def test_damage_is_an_error_when_the_view_is_made(tmp_path):
+def test_making_a_view_of_damaged_data_fails(tmp_path):
     place = "/dev/shm" if os.access("/dev/shm", os.W_OK) else tmp_path
     with esker.Pool.create(f"damaged-{os.getpid()}", 64 << 20, dir=place, targets=1) as pool:
         with pool.create_container("c") as container:
@@ -274,7 +274,7 @@ def test_damage_is_an_error_when_the_view_is_made(tmp_path):
         esker.Pool.destroy(pool.name, force=True)
 
 
-def test_fields_are_viewed(native_url):
+def test_views_of_fields(native_url):
     key = {"class": "rd", "expver": 1, "stream": "oper", "date": 20240610, "time": 0, "type": "fc"}
     key |= {"levtype": "sfc", "step": 0, "param": 167}
     with esker.FieldStore(f"{native_url}/views") as store:

@@ -1,12 +1,13 @@
-//! Numbers for object ids that a process has claimed and hands out without asking anybody.
+//! Blocks of numbers for object ids, which a process claims and then allocates from locally.
 
-/// Numbers a process claims at a time, where it is not asked for more at once.
+/// Size of a block, unless more numbers are requested at once.
 pub const BLOCK: u64 = 1024;
 
-/// What is left of the block this process claimed last.
+/// The rest of the block that this process claimed last.
 #[derive(Default)]
 pub struct Block {
-    /// Generation of the process that claimed it: a forked child must not use its parent's. Zero before the first claim.
+    /// Generation of the process that claimed it: a forked child must not use its parent's block. Zero before the
+    /// first claim.
     generation: u64,
     next: u64,
     end: u64,
@@ -18,7 +19,7 @@ impl Block {
         Self { generation: esker_os::generation(), next: first + taken, end }
     }
 
-    /// The first of `count` numbers of this block, where it has so many.
+    /// The first of `count` numbers of this block, if it has enough.
     pub fn take(&mut self, count: u64) -> Option<u64> {
         let first = self.next;
         let fits = self.is_ours() && count <= self.end - first;
@@ -28,7 +29,7 @@ impl Block {
         })
     }
 
-    /// The number it would hand out next, where it has one.
+    /// The next number of this block, if it has any left.
     pub fn next(&self) -> Option<u64> {
         (self.is_ours() && self.next < self.end).then_some(self.next)
     }
@@ -38,7 +39,7 @@ impl Block {
     }
 }
 
-/// Where a claim of `count` numbers from `first` on ends: a whole block, or as far as is asked for.
+/// The end of a claim of `count` numbers from `first` on: a whole block, or more if `count` is larger.
 pub fn end_of_claim(first: u64, count: u64) -> Option<u64> {
     let least = first.checked_add(count)?;
     Some(first.saturating_add(BLOCK).max(least))

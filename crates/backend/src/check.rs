@@ -1,4 +1,4 @@
-//! What can be refused about a write without looking at what is stored.
+//! Checks of writes that do not depend on the stored state.
 use esker_types::limits::{
     AKEYS_PER_OP_MAX, EXTENTS_PER_OP_MAX, RECORD_SIZE_MAX, SINGLE_VALUE_MAX,
 };
@@ -7,7 +7,7 @@ use esker_types::{
     Error, ErrorKind, Extent, KeyKind, ObjectId, Result, check_key_length, key_to_u64,
 };
 
-/// Refuses a write that no backend could do: bad keys, buffers that do not match, broken limits.
+/// Rejects a write that no backend can perform: invalid keys, buffers of the wrong size, exceeded limits.
 ///
 /// # Errors
 /// [`ErrorKind::Invalid`], [`ErrorKind::KeyTooBig`], [`ErrorKind::RecordTooBig`],
@@ -32,7 +32,7 @@ pub fn check_write(write: &Write<'_>) -> Result<()> {
     }
 }
 
-/// Refuses keys that `oid` cannot have.
+/// Rejects keys that `oid` cannot have.
 ///
 /// # Errors
 /// [`ErrorKind::Invalid`] for an empty key or an integer that is not 8 bytes, [`ErrorKind::KeyTooBig`].
@@ -77,7 +77,7 @@ fn check_record(what: &str, bytes: u64, most: u64) -> Result<()> {
     }
 }
 
-/// Refuses more than `most` of something.
+/// Rejects more than `most` of something.
 ///
 /// # Errors
 /// [`ErrorKind::Overflow`].
@@ -91,15 +91,18 @@ pub fn check_count(what: &str, count: usize, most: usize) -> Result<()> {
     }
 }
 
-/// Refuses a view of a snapshot, for backends without any; `kind` names them in the message.
+/// Rejects a view of a snapshot, for backends without snapshots; the message names them as `kind`.
 ///
 /// # Errors
-/// [`ErrorKind::NotFound`]: there is no such snapshot.
+/// [`ErrorKind::NotFound`]: the snapshot does not exist.
 pub fn check_latest(at: ReadAt<'_>, kind: &str) -> Result<()> {
     match at.view {
         View::Latest => Ok(()),
         View::Snapshot(epoch) => {
-            let message = format!("no snapshot at epoch {}: a {kind} pool has none", epoch.0);
+            let message = format!(
+                "no snapshot at epoch {}: a {kind} pool does not support snapshots",
+                epoch.0
+            );
             Err(Error::new(ErrorKind::NotFound, message))
         }
     }

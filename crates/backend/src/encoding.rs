@@ -1,11 +1,11 @@
-//! The parts of binary files: numbers, little-endian; byte strings behind their length; a CRC-32C
-//! over all at the end.
+//! Building blocks of binary files: little-endian numbers, byte strings preceded by their length, and a CRC-32C of
+//! everything at the end.
 use esker_types::Checksum;
 
-/// Bytes of the sum at the end.
+/// Length of the checksum at the end.
 const SUM_BYTES: usize = 4;
 
-/// Begins a file of the kind `magic`.
+/// Starts a file of the kind `magic`.
 pub fn begin(magic: &[u8; 8]) -> Vec<u8> {
     let mut out = magic.to_vec();
     put_u32(&mut out, VERSION);
@@ -15,41 +15,41 @@ pub fn begin(magic: &[u8; 8]) -> Vec<u8> {
 /// Version of the layout.
 pub const VERSION: u32 = 1;
 
-/// Appends a number, little-endian.
+/// Appends a little-endian number.
 pub fn put_u32(out: &mut Vec<u8>, number: u32) {
     out.extend_from_slice(&number.to_le_bytes());
 }
 
-/// Appends a number, little-endian.
+/// Appends a little-endian number.
 pub fn put_u64(out: &mut Vec<u8>, number: u64) {
     out.extend_from_slice(&number.to_le_bytes());
 }
 
-/// A byte string of less than 4 GiB behind its length.
+/// Appends the length of a byte string, which must be below 4 GiB, and its bytes.
 pub fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     put_u32(out, bytes.len() as u32);
     out.extend_from_slice(bytes);
 }
 
-/// Adds the sum.
+/// Appends the checksum.
 pub fn finish(mut out: Vec<u8>) -> Vec<u8> {
     let sum = Checksum::Crc32c.sum(&out) as u32;
     put_u32(&mut out, sum);
     out
 }
 
-/// Takes such a file apart; every method is `None` where bytes are missing.
+/// Decodes such a file; every method returns `None` if bytes are missing.
 pub struct Parts<'a>(&'a [u8]);
 
 impl<'a> Parts<'a> {
-    /// `None` where the kind, the version or the sum is wrong.
+    /// `None` if the kind, the version or the checksum is wrong.
     pub fn of(magic: &[u8; 8], bytes: &'a [u8]) -> Option<Self> {
         let mut parts = Self::sealed(bytes)?;
         let known = parts.take(8)? == magic && parts.u32()? == VERSION;
         known.then_some(parts)
     }
 
-    /// Parts without a kind; `None` where the sum is wrong.
+    /// Decodes content without a kind; `None` if the checksum is wrong.
     pub fn sealed(bytes: &'a [u8]) -> Option<Self> {
         let (body, sum) = bytes.split_at_checked(bytes.len().checked_sub(SUM_BYTES)?)?;
         let sum = u32::from_le_bytes(sum.try_into().ok()?);
@@ -73,7 +73,7 @@ impl<'a> Parts<'a> {
         Some(u64::from_le_bytes(self.take(8)?.try_into().ok()?))
     }
 
-    /// The next length and as many bytes.
+    /// The next byte string, preceded by its length.
     pub fn bytes(&mut self) -> Option<&'a [u8]> {
         let len = self.u32()?;
         self.take(len as usize)
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_put_comes_back_and_damage_is_seen() {
+    fn content_round_trips_and_damage_is_detected() {
         let mut out = begin(b"SOMEKIND");
         put_u64(&mut out, 7);
         put_bytes(&mut out, b"bytes");

@@ -1,4 +1,5 @@
-//! The containers a process has met, and its handles on them, for backends that see no other process.
+//! The containers that a process has opened or listed, and its handles on them, for backends that cannot detect other
+//! processes.
 use arc_swap::ArcSwap;
 use esker_types::info::{ContainerId, OpenMode};
 use esker_types::{Error, ErrorKind, Result, Uuid};
@@ -6,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Handles on a container.
+/// Open handles on a container.
 #[derive(Default)]
 pub struct Handles {
     uses: Mutex<Uses>,
@@ -24,12 +25,12 @@ impl Handles {
         self.uses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many there are.
+    /// Number of handles.
     pub fn count(&self) -> u32 {
         self.uses().count
     }
 
-    /// Takes one; `Busy` where exclusive use stands against it.
+    /// Adds a handle; `Busy` if exclusive use conflicts.
     pub fn open(&self, mode: OpenMode) -> Result<()> {
         let mut uses = self.uses();
         let alone = mode == OpenMode::Exclusive;
@@ -40,14 +41,14 @@ impl Handles {
         Ok(())
     }
 
-    /// Gives one back.
+    /// Removes a handle.
     pub fn close(&self) {
         let mut uses = self.uses();
         uses.count = uses.count.saturating_sub(1);
         uses.exclusive &= uses.count > 0;
     }
 
-    /// Ends all use, before the container goes; `Busy` where there is some, unless `force`.
+    /// Ends all use before the container is destroyed; `Busy` if there are handles, unless `force`.
     pub fn retire(&self, force: bool) -> Result<()> {
         if self.count() > 0 && !force {
             return Err(busy());
@@ -56,7 +57,7 @@ impl Handles {
         Ok(())
     }
 
-    /// True once the container was destroyed.
+    /// True once the container is destroyed.
     pub fn is_gone(&self) -> bool {
         self.gone.load(Ordering::Acquire)
     }
@@ -73,12 +74,12 @@ pub fn gone() -> Error {
     Error::new(ErrorKind::NoHandle, "the container was destroyed")
 }
 
-/// A container of a backend, which has handles.
+/// A container of a backend that counts handles.
 pub trait Handled {
     /// Its handles in this process.
     fn handles(&self) -> &Handles;
 
-    /// Refuses a container that was destroyed through this process.
+    /// Fails if the container was destroyed through this process.
     ///
     /// # Errors
     /// [`ErrorKind::NoHandle`].
@@ -87,8 +88,8 @@ pub trait Handled {
     }
 }
 
-/// The containers this process has met, by UUID. Their numbers are of this process only: they are given in the order
-/// containers are met. Replaced as a whole, so that a fork finds it consistent.
+/// The containers that this process has opened or listed, by UUID. Their numbers are valid in this process only and
+/// assigned in the order of first use. The table is replaced as a whole, so that it is consistent after a fork.
 pub struct Table<C>(ArcSwap<Known<C>>);
 
 struct Known<C> {
@@ -109,7 +110,7 @@ impl<C> Default for Table<C> {
 }
 
 impl<C: Handled> Table<C> {
-    /// The container with this UUID, known from now on; `make` makes one that is new here.
+    /// The container with this UUID; if it is not in the table, `make` creates its entry.
     pub fn note(&self, uuid: Uuid, make: impl Fn(ContainerId) -> C) -> Arc<C> {
         if let Some(known) = self.0.load().living(uuid) {
             return known;

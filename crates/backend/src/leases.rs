@@ -1,9 +1,9 @@
-//! Leases on objects, counted for one open container, for backends that see no other process.
+//! Leases on objects, counted per open container, for backends that cannot detect other processes.
 use esker_os::ForkLock;
 use esker_types::ObjectId;
 use std::collections::HashMap;
 
-/// Counts the leases of a process on the objects of a container. A child made by fork begins with none.
+/// The leases of a process on the objects of a container. A child made by fork starts with none.
 #[derive(Default)]
 pub struct Leases(ForkLock<HashMap<ObjectId, Leased>>);
 
@@ -14,12 +14,12 @@ struct Leased {
 }
 
 impl Leases {
-    /// Counts one more.
+    /// Adds a lease.
     pub fn take(&self, oid: ObjectId) {
         self.0.lock().entry(oid).or_default().count += 1;
     }
 
-    /// Ends a lease; true for the last one on an object that is to be removed.
+    /// Ends a lease; true if it was the last one on an object that is to be removed.
     pub fn release(&self, oid: ObjectId) -> bool {
         let mut all = self.0.lock();
         let Some(leased) = all.get_mut(&oid) else { return false };
@@ -28,7 +28,7 @@ impl Leases {
         leased.count == 0 && all.remove(&oid).is_some() && unlinked
     }
 
-    /// Has an object removed by the last one with a lease; false where there is none.
+    /// Leaves the removal of an object to the last lease; false if there is none.
     pub fn unlink_on_last_close(&self, oid: ObjectId) -> bool {
         self.0.lock().get_mut(&oid).is_some_and(|leased| {
             leased.unlinked = true;

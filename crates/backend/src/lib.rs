@@ -1,4 +1,4 @@
-//! The seam of Esker: what a storage backend implements, and what backends have in common.
+//! The traits that a storage backend implements, and code that backends share.
 #![forbid(unsafe_code)]
 
 pub mod block;

@@ -1,11 +1,11 @@
-//! The writes of a transaction, as copies that own their bytes.
+//! The writes of a transaction, as copies that own their data.
 use crate::check::check_write;
 use esker_types::limits::{TX_BYTES_MAX, TX_OPS_MAX};
 use esker_types::ops::{Cond, Source, Update, Value, Write, WriteOp};
 use esker_types::{Error, ErrorKind, Extent, ObjectId, Result};
 use std::fmt;
 
-/// Bookkeeping charged to the limit for every write, akey and extent, in bytes.
+/// Overhead in bytes that counts towards the limit for every write, akey and extent.
 const OVERHEAD_BYTES: usize = 64;
 
 /// Writes in order.
@@ -43,7 +43,7 @@ enum OwnedValue {
     PunchExtents(Vec<Extent>),
 }
 
-/// Lengths in place of bytes.
+/// Prints lengths instead of bytes.
 impl fmt::Debug for OwnedValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -56,7 +56,7 @@ impl fmt::Debug for OwnedValue {
     }
 }
 
-/// The lists that a [`Write`] made of an [`Owned`] points to.
+/// The lists that a [`Write`] made from an [`Owned`] refers to.
 pub enum Parts<'a> {
     None,
     Updates(Vec<Update<'a>>),
@@ -64,13 +64,13 @@ pub enum Parts<'a> {
 }
 
 impl OwnedWrites {
-    /// True where there is none.
+    /// True if there are no writes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.writes.is_empty()
     }
 
-    /// True where at most one thing can be wrong with it.
+    /// True if at most one check can fail for it.
     pub fn is_simple(&self) -> bool {
         match self.writes.as_slice() {
             [] => true,
@@ -80,11 +80,11 @@ impl OwnedWrites {
         }
     }
 
-    /// Copies `writes` to the end: all of them, or none where one is refused.
+    /// Appends copies of `writes`: all of them, or none if one is rejected.
     ///
     /// # Errors
-    /// [`ErrorKind::Overflow`] at [`TX_OPS_MAX`], [`ErrorKind::NoMemory`] at [`TX_BYTES_MAX`], and
-    /// those of [`check_write`].
+    /// [`ErrorKind::Overflow`] beyond [`TX_OPS_MAX`], [`ErrorKind::NoMemory`] beyond [`TX_BYTES_MAX`], and those of
+    /// [`check_write`].
     pub fn add(&mut self, writes: &[Write<'_>]) -> Result<()> {
         writes.iter().try_for_each(check_write)?;
         let bytes = writes.iter().map(cost).fold(self.bytes, usize::saturating_add);
@@ -94,12 +94,12 @@ impl OwnedWrites {
         Ok(())
     }
 
-    /// What [`OwnedWrites::writes`] needs to live.
+    /// The lists that [`OwnedWrites::writes`] refers to.
     pub fn parts(&self) -> Vec<Parts<'_>> {
         self.writes.iter().map(Owned::parts).collect()
     }
 
-    /// The writes in the form a backend takes; `parts` are those of [`OwnedWrites::parts`].
+    /// The writes in the form that a backend takes; `parts` are those of [`OwnedWrites::parts`].
     pub fn writes<'a>(&'a self, parts: &'a [Parts<'a>]) -> Vec<Write<'a>> {
         self.writes.iter().zip(parts).map(|(owned, parts)| owned.write(parts)).collect()
     }
@@ -121,7 +121,7 @@ fn check_limits(ops: usize, bytes: usize) -> Result<()> {
     Ok(())
 }
 
-/// Memory a copy takes, in bytes, roughly.
+/// Approximate memory use of a copy in bytes.
 fn cost(write: &Write<'_>) -> usize {
     let keys = |keys: &[&[u8]]| keys.iter().map(|key| key.len() + OVERHEAD_BYTES).sum::<usize>();
     OVERHEAD_BYTES

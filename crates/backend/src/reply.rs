@@ -1,24 +1,24 @@
-//! Answers of a backend: futures that are ready at once where the work was done in place.
+//! Replies of a backend: futures that are ready at once if the work was done in place.
 use esker_os::executor::block_on;
 use esker_types::Result;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// The answer to an operation. Local targets answer in place ([`Reply::Ready`], no allocation, no
-/// runtime); remote ones hand out a future.
-#[must_use = "an operation whose reply is dropped may not have happened"]
+/// The reply to an operation. Local targets answer in place ([`Reply::Ready`], no allocation, no runtime); remote
+/// ones return a future.
+#[must_use = "an operation whose reply is dropped may not have been executed"]
 pub enum Reply<'a, T> {
     /// The work is done.
     Ready(Result<T>),
-    /// The work is under way; the future is bound to the buffers of the operation.
+    /// The work is in progress; the future borrows the buffers of the operation.
     Pending(Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>),
-    /// The answer was taken already.
+    /// The result was taken already.
     Taken,
 }
 
 impl<T> Reply<'_, T> {
-    /// Waits for the answer, on the calling thread. Ready answers cost nothing.
+    /// Waits for the result on the calling thread. A ready reply costs nothing.
     pub fn wait(self) -> Result<T> {
         match self {
             Self::Ready(result) => result,

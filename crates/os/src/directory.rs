@@ -1,5 +1,6 @@
-//! Directories that appear and go as a whole. One that is being made or removed has a hidden name, so a process
-//! that is killed half-way leaves nothing that looks complete; the next one to work beside it cleans up.
+//! Atomic creation and removal of directories. A directory that is being created or removed has a hidden name, so a
+//! killed process leaves nothing that looks complete; the next process that works in the same parent directory cleans
+//! up.
 use crate::random_uuid;
 use esker_types::{Error, ErrorKind, Result};
 use rustix::fs::{Access, AtFlags, CWD, accessat};
@@ -10,24 +11,23 @@ use std::path::{Path, PathBuf};
 
 /// Prefix of the names of directories that are being removed.
 const GOING: &str = ".esker-going-";
-/// Prefix of the names of directories that are being made.
+/// Prefix of the names of directories that are being created.
 const COMING: &str = ".esker-coming-";
 
-/// A kind of directory: the file that makes a directory one of this kind, and what to discard from one that was
-/// never finished.
+/// A kind of directory: its marker file, and how to discard an unfinished one.
 #[derive(Clone, Copy)]
 pub struct Kind {
-    /// Name of the file that goes last. As long as it is there, a directory is known for one of this kind.
+    /// Name of the marker file, which is removed last. A directory that contains it is of this kind.
     pub marker: &'static str,
-    /// Removes what a process that was killed while making the directory left in it.
+    /// Removes what a process that was killed while creating the directory left in it.
     pub discard: fn(&Path),
 }
 
-/// Refuses to begin what could not be finished: fails where this process may not change what is in a directory. One
-/// that does not exist is no obstacle.
+/// Checks in advance that a removal can be completed: fails if this process lacks permission to change the directory.
+/// A missing directory is not an error.
 ///
 /// # Errors
-/// What the file system reports.
+/// Errors of the file system.
 pub fn refuse_unless_writable(directory: &Path) -> Result<()> {
     let access = Access::WRITE_OK | Access::EXEC_OK;
     match accessat(CWD, directory, access, AtFlags::EACCESS).map_err(io::Error::from) {
@@ -38,11 +38,11 @@ pub fn refuse_unless_writable(directory: &Path) -> Result<()> {
     }
 }
 
-/// Removes a directory with everything in it: first its name, then its content, the marker last.
+/// Removes a directory with its content: first its name, then its content, the marker last.
 ///
 /// # Errors
-/// Where its name cannot be removed, nothing has changed. Where some of its content cannot be removed, the
-/// directory is gone from its place and the message names what is left.
+/// If its name cannot be removed, nothing has changed. If some of its content cannot be removed, the directory is
+/// gone from its path and the message names what is left.
 pub fn remove(path: &Path, kind: Kind) -> Result<()> {
     let path = &path.canonicalize().map_err(|error| failed("looking at", path, &error))?;
     let parent = path.parent().unwrap_or(path);
@@ -53,7 +53,7 @@ pub fn remove(path: &Path, kind: Kind) -> Result<()> {
     finish_others(parent, kind);
     removed.map_err(|error| {
         let message = format!(
-            "pool {} is gone, but some of its files are left: removing {}: {error}",
+            "pool {} is removed, but some of its files are left: removing {}: {error}",
             path.display(),
             going.display()
         );
@@ -61,10 +61,10 @@ pub fn remove(path: &Path, kind: Kind) -> Result<()> {
     })
 }
 
-/// An unused hidden name in `parent` for a directory that is being made.
+/// An unused hidden name in `parent` for a new directory.
 ///
 /// # Errors
-/// Where the kernel gives no randomness.
+/// If the kernel provides no randomness.
 pub fn coming(parent: &Path) -> Result<PathBuf> {
     hidden(parent, COMING)
 }
@@ -73,7 +73,7 @@ fn hidden(parent: &Path, prefix: &str) -> Result<PathBuf> {
     Ok(parent.join(format!("{prefix}{}", random_uuid()?)))
 }
 
-/// True for a directory that is being made or removed.
+/// True for a directory that is being created or removed.
 #[must_use]
 pub fn is_unfinished(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -103,12 +103,12 @@ fn none_if_gone(removed: io::Result<()>) -> io::Result<()> {
     })
 }
 
-/// Cleans up, as far as possible, what killed processes of this user left in `parent` while they made or removed
+/// Removes, as far as possible, what killed processes of this user left in `parent` while they created or removed
 /// directories of this kind.
 pub fn finish_others(parent: &Path, kind: Kind) {
     let user = rustix::process::geteuid().as_raw();
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
-        // The metadata of a link is that of the link, not of a directory.
+        // The metadata of a symbolic link is that of the link itself.
         let mine = |info: fs::Metadata| info.is_dir() && info.uid() == user;
         if is_unfinished(&entry.path()) && entry.metadata().is_ok_and(mine) {
             finish(&entry.path(), kind);
@@ -121,7 +121,7 @@ fn finish(directory: &Path, kind: Kind) {
     if directory.join(kind.marker).exists() {
         let _ = remove_all(directory, kind.marker);
     }
-    // The process may have been killed before it made the first file, or after it removed the last.
+    // The process may have been killed before it created the first file, or after it removed the last.
     let _ = fs::remove_dir(directory);
 }
 

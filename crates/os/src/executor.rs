@@ -1,4 +1,4 @@
-//! Running futures on the thread that waits for them, without a runtime.
+//! Runs futures on the thread that waits for them, without a runtime.
 use std::cell::Cell;
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 
-/// The blocking face of every operation: `kv.put(...).wait()` in place of `kv.put(...).await`.
+/// The blocking variant of every operation: `kv.put(...).wait()` instead of `kv.put(...).await`.
 ///
-/// Operations on local targets are done at the first poll, so nothing is allocated and no runtime is
-/// touched; for others the calling thread sleeps until the answer comes.
+/// Operations on local targets are ready at the first poll, without an allocation or a runtime; for others the
+/// calling thread sleeps until the reply arrives.
 pub trait Wait: Future + Sized {
-    /// Runs the operation to its end on the calling thread.
+    /// Runs the operation to completion on the calling thread.
     fn wait(self) -> Self::Output {
         block_on(self)
     }
@@ -27,7 +27,7 @@ impl Wake for Unpark {
     }
 }
 
-/// Runs a future to its end on the calling thread.
+/// Runs a future to completion on the calling thread.
 pub fn block_on<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     match poll_waiting(future.as_mut(), &mut Context::from_waker(Waker::noop())) {
@@ -48,12 +48,12 @@ fn park_until_ready<F: Future>(mut future: Pin<&mut F>) -> F::Output {
     }
 }
 
-/// Polls on a thread that has nothing to do but wait.
+/// Polls on a thread that only waits for this future.
 fn poll_waiting<F: Future>(future: Pin<&mut F>, context: &mut Context<'_>) -> Poll<F::Output> {
     on_waiting_thread(true, || future.poll(context))
 }
 
-/// Polls with a note of whether a future may block the thread ([`may_block`]).
+/// Polls, recording whether a future may block the thread ([`may_block`]).
 fn on_waiting_thread<T>(waits: bool, work: impl FnOnce() -> T) -> T {
     let before = MAY_BLOCK.replace(waits);
     let done = work();
@@ -65,23 +65,23 @@ thread_local! {
     static MAY_BLOCK: Cell<bool> = const { Cell::new(false) };
 }
 
-/// True where the thread that polls has nothing to do but wait for this one future: it may block rather than ask to
-/// be woken. False under any other executor, and where several futures are polled side by side.
+/// True if the polling thread only waits for this one future: then the future may block instead of registering its
+/// waker. False under any other executor, and if several futures are polled concurrently.
 #[must_use]
 pub fn may_block() -> bool {
     MAY_BLOCK.get()
 }
 
-/// Work that is under way beside other work.
+/// A future that runs concurrently with others.
 pub type Task<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// Work for [`side_by_side`].
+/// Boxes a future for [`side_by_side`].
 pub fn task<'a, T>(work: impl Future<Output = T> + Send + 'a) -> Task<'a, T> {
     Box::pin(work)
 }
 
-/// Does work side by side on the thread that waits for it, at most `most` (at least 1) tasks at a time; outputs are in
-/// the order of the tasks. Worth it where operations wait for something, as on Ceph.
+/// Runs tasks concurrently on the waiting thread, at most `most` (at least 1) at a time; outputs are in the order of
+/// the tasks. Useful if operations wait for something, as on Ceph.
 pub async fn side_by_side<T>(tasks: Vec<Task<'_, T>>, most: usize) -> Vec<T> {
     let most = most.max(1);
     let mut waiting = tasks.into_iter();

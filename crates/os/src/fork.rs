@@ -1,4 +1,4 @@
-//! Knowing that a process has forked or is about to, and a lock that a fork cannot leave locked.
+//! Detecting that a process has forked or is about to fork, and a lock that a fork cannot leave locked.
 #![allow(unsafe_code)]
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
@@ -9,9 +9,9 @@ use std::sync::{Once, OnceLock};
 
 static GENERATION: AtomicU64 = AtomicU64::new(1);
 static REGISTER: Once = Once::new();
-/// What a child does first: one function, of the store.
+/// The store's function that each child runs first.
 static ON_CHILD: OnceLock<fn()> = OnceLock::new();
-/// Forks of this process that have begun, and those that have ended.
+/// Number of forks of this process that have begun, and of those that have ended.
 static BEGUN: AtomicU64 = AtomicU64::new(0);
 static ENDED: AtomicU64 = AtomicU64::new(0);
 
@@ -23,7 +23,7 @@ extern "C" fn in_parent() {
     ENDED.fetch_add(1, Ordering::SeqCst);
 }
 
-/// Those that other threads of the parent have begun do not end here.
+/// Forks begun by other threads of the parent do not end in the child.
 extern "C" fn in_child() {
     GENERATION.fetch_add(1, Ordering::SeqCst);
     ENDED.store(BEGUN.load(Ordering::SeqCst), Ordering::SeqCst);
@@ -32,29 +32,30 @@ extern "C" fn in_child() {
     }
 }
 
-/// A number that differs between a process and each of its forked children. What was opened under
-/// another number belongs to an ancestor and must be neither used nor closed.
+/// A number that differs between a process and each of its forked children. A resource opened under another number
+/// belongs to an ancestor and must be neither used nor closed.
 #[inline]
 pub fn generation() -> u64 {
     REGISTER.call_once(|| {
-        // SAFETY: the handlers touch nothing but atomics and descriptors, which is safe after fork.
+        // SAFETY: the handlers only touch atomics and descriptors, which is safe after fork.
         unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
     });
     GENERATION.load(Ordering::Relaxed)
 }
 
-/// Has `run` called first thing in each child made by fork. It may touch atomics and make system calls, nothing
-/// else. Only the first function given counts.
+/// Registers `run` to be called first in each child made by fork. It may only touch atomics and make system calls.
+/// Only the first registered function counts.
 pub fn on_child(run: fn()) {
     ON_CHILD.get_or_init(|| run);
     generation();
 }
 
-/// How often something is made before a process that forks all the time gets what may have been inherited half made.
+/// Attempts to create a value before giving up in a process that forks all the time.
 const ATTEMPTS: u32 = 1000;
 
-/// Makes something that no child made by fork may inherit half made: where another thread forked meanwhile, it is made once
-/// more, and what was made before goes. A fork is not waited for, which may itself wait for locks of the program.
+/// Creates a value of which no forked child may inherit a partial state: if another thread forked meanwhile, the
+/// value is dropped and created again. It does not wait for forks, which may themselves wait for locks of the
+/// program.
 ///
 /// # Errors
 /// The error of `make`.
@@ -72,8 +73,8 @@ pub fn undisturbed<T, E>(mut make: impl FnMut() -> Result<T, E>) -> Result<T, E>
     make()
 }
 
-/// A value that each process makes for itself. A forked child begins without one; it neither uses nor drops that of
-/// its parent.
+/// A value that each process creates for itself. A forked child starts without one; it neither uses nor drops its
+/// parent's value.
 pub struct PerProcess<T> {
     newest: AtomicPtr<Made<T>>,
     _values: PhantomData<T>,
@@ -82,27 +83,27 @@ pub struct PerProcess<T> {
 struct Made<T> {
     generation: u64,
     value: T,
-    /// The value of the parent. Values stay as long as the whole, since there may be references to them.
+    /// The value of the parent. It is kept until `self` is dropped, because references to it may exist.
     older: *mut Made<T>,
 }
 
 impl<T: Send + Sync> PerProcess<T> {
-    /// With a value made by this process.
+    /// Starts with a value created by this process.
     pub fn new(value: T) -> Self {
         let made = Made { generation: generation(), value, older: null_mut() };
         let newest = AtomicPtr::new(Box::into_raw(Box::new(made)));
         Self { newest, _values: PhantomData }
     }
 
-    /// The value of this process; `None` in a child that has not made one yet.
+    /// The value of this process; `None` in a child that has not created one yet.
     #[inline]
     pub fn get(&self) -> Option<&T> {
-        // SAFETY: what it points to was made by `new` or `set` and lives as long as `self`.
+        // SAFETY: the value was created by `new` or `set` and lives as long as `self`.
         let made = unsafe { self.newest.load(Ordering::Acquire).as_ref() }?;
         (made.generation == generation()).then_some(&made.value)
     }
 
-    /// The value of this process; made if there is none.
+    /// The value of this process; creates it if necessary.
     ///
     /// # Errors
     /// Those of `make`.
@@ -114,7 +115,7 @@ impl<T: Send + Sync> PerProcess<T> {
         }
     }
 
-    /// Several threads of a child may get here: the first value stays.
+    /// Several threads of a child may get here: the first value is kept.
     #[cold]
     fn set(&self, value: T) -> &T {
         let older = self.newest.load(Ordering::Acquire);
@@ -124,11 +125,11 @@ impl<T: Send + Sync> PerProcess<T> {
         let mine = Box::into_raw(Box::new(Made { generation: generation(), value, older }));
         let (won, lost) = (Ordering::AcqRel, Ordering::Acquire);
         match self.newest.compare_exchange(older, mine, won, lost) {
-            // SAFETY: made just now; from now on it lives as long as `self`.
+            // SAFETY: just created; from now on it lives as long as `self`.
             Ok(_) => unsafe { &(*mine).value },
             Err(theirs) => {
-                // SAFETY: nobody else knows of the one made just now; the other one, which a thread of this process
-                // made, lives as long as `self`.
+                // SAFETY: no other thread knows the value just created; the other one, created by a thread of this
+                // process, lives as long as `self`.
                 unsafe {
                     drop(Box::from_raw(mine));
                     &(*theirs).value
@@ -142,7 +143,7 @@ impl<T> Drop for PerProcess<T> {
     fn drop(&mut self) {
         let mut next = *self.newest.get_mut();
         while !next.is_null() {
-            // SAFETY: made by `new` or `set`, reached once, and no reference to it outlives `self`.
+            // SAFETY: created by `new` or `set`, dropped once, and no reference to it outlives `self`.
             let made = unsafe { Box::from_raw(next) };
             next = made.older;
             if made.generation != generation() {
@@ -152,25 +153,25 @@ impl<T> Drop for PerProcess<T> {
     }
 }
 
-/// A mutex whose content starts afresh in a forked child, whoever held it in the parent.
+/// A mutex whose content is reset in a forked child, even if a thread of the parent held it.
 pub struct ForkLock<T> {
-    /// Generation of the holder, zero when free.
+    /// Generation of the holder, zero if unlocked.
     holder: AtomicU64,
     content: UnsafeCell<(u64, Option<T>)>,
 }
 
-// SAFETY: the content is reached through the guard only, and `holder` admits one guard at a time.
+// SAFETY: the content is only accessed through the guard, and `holder` admits one guard at a time.
 unsafe impl<T: Send> Sync for ForkLock<T> {}
 
 impl<T: Default> ForkLock<T> {
-    /// An empty one.
+    /// An empty lock.
     #[must_use]
     pub const fn new() -> Self {
         Self { holder: AtomicU64::new(0), content: UnsafeCell::new((0, None)) }
     }
 
-    /// Waits for the lock. A parent's hold does not count in a child, and neither does its content,
-    /// which is left to leak: it may be half changed.
+    /// Waits for the lock. In a child, a lock held in the parent does not count, and neither does its content, which
+    /// is leaked because it may be half changed.
     pub fn lock(&self) -> ForkGuard<'_, T> {
         let mine = generation();
         while !self.try_take(mine) {
@@ -179,14 +180,14 @@ impl<T: Default> ForkLock<T> {
         self.taken(mine)
     }
 
-    /// The lock, where no thread has it.
+    /// Takes the lock if no thread has it.
     pub fn try_lock(&self) -> Option<ForkGuard<'_, T>> {
         let mine = generation();
         self.try_take(mine).then(|| self.taken(mine))
     }
 
     fn taken(&self, mine: u64) -> ForkGuard<'_, T> {
-        // SAFETY: `holder` is ours, so nobody else reads or writes the content.
+        // SAFETY: this thread is the holder, so no other thread accesses the content.
         let (stamp, content) = unsafe { &mut *self.content.get() };
         if *stamp != mine {
             std::mem::forget(content.take());
@@ -212,7 +213,7 @@ impl<T: Default> Default for ForkLock<T> {
     }
 }
 
-/// Holds a [`ForkLock`]. It is to threads what `&mut T` is: shared between them only where `T` may be.
+/// Holds a [`ForkLock`]. It follows the rules of `&mut T`: threads may share it only if they may share `T`.
 pub struct ForkGuard<'a, T> {
     lock: &'a ForkLock<T>,
     generation: u64,
@@ -243,7 +244,7 @@ impl<T> DerefMut for ForkGuard<'_, T> {
 
 impl<T> Drop for ForkGuard<'_, T> {
     fn drop(&mut self) {
-        // In a child made by fork, somebody else may have the lock by now.
+        // In a child made by fork, another thread may hold the lock by now.
         let (mine, free) = (self.generation, 0);
         let _ = self.lock.holder.compare_exchange(mine, free, Ordering::Release, Ordering::Relaxed);
     }
@@ -256,12 +257,12 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn what_a_parent_made_is_neither_used_nor_dropped() {
+    fn a_value_of_the_parent_is_neither_used_nor_dropped() {
         let of_parent = Arc::new(1);
         let values = PerProcess::new(Arc::clone(&of_parent));
         assert_eq!(values.get().map(|value| **value), Some(1));
-        // As in a child: the value has another process's number.
-        // SAFETY: made by `new`, and nobody else looks at it.
+        // As in a child: the value has another process's generation.
+        // SAFETY: created by `new`, and no other thread accesses it.
         unsafe { (*values.newest.load(Ordering::Relaxed)).generation = 0 };
         assert!(values.get().is_none());
         let own = Arc::new(2);
@@ -273,7 +274,7 @@ mod tests {
         assert_eq!((Arc::strong_count(&of_parent), Arc::strong_count(&own)), (2, 1));
     }
 
-    /// Whether values of a type may be shared between threads, and whether they may move to another.
+    /// Whether threads may share values of a type, and whether values may move between threads.
     struct Threads<T>(PhantomData<T>);
 
     trait Neither {
@@ -295,9 +296,9 @@ mod tests {
         const SENT: bool = true;
     }
 
-    /// `Cell` may move to another thread and may not be shared; a reference to it may do neither.
+    /// `Cell` may move to another thread but not be shared; a reference to it may do neither.
     #[test]
-    fn a_guard_goes_between_threads_as_its_content_may() {
+    fn a_guard_follows_the_thread_rules_of_its_content() {
         type Lonely = &'static Cell<u32>;
         const {
             assert!(Threads::<ForkGuard<'_, u32>>::SHARED && Sent::<ForkGuard<'_, u32>>::SENT);
@@ -310,14 +311,14 @@ mod tests {
         }
     }
 
-    /// Where the process forks while something is made; the child ends at once.
+    /// Forks during the creation of a value; the child ends at once.
     fn fork_here() {
         // SAFETY: the child makes one system call.
         match unsafe { libc::fork() } {
             // SAFETY: as above.
             0 => unsafe { libc::_exit(0) },
             child => {
-                // SAFETY: no memory is written to.
+                // SAFETY: no memory is written.
                 let ended = unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
                 assert_eq!(ended, child);
             }
@@ -325,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_fork_may_have_caught_half_made_is_made_once_more() {
+    fn a_value_is_created_again_after_a_fork_during_its_creation() {
         let mut forks = 3;
         let mut made = 0;
         let result = undisturbed(|| {
@@ -341,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guard_of_before_a_fork_lets_go_of_nothing_after_it() {
+    fn a_guard_from_before_a_fork_releases_nothing_in_the_child() {
         let lock = ForkLock::<u32>::new();
         let mut inherited = lock.lock();
         inherited.generation -= 1;

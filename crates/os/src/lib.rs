@@ -1,5 +1,5 @@
-//! What Esker asks of the operating system: knowing that a process has forked, plain files, directories that
-//! appear and go as a whole, free space, randomness. Nothing here knows of objects or pools.
+//! Operating-system services for Esker: fork detection, plain files, atomic creation and removal of directories, free
+//! space, randomness. This crate knows nothing about objects or pools.
 #![deny(unsafe_code)]
 
 pub mod directory;
@@ -15,7 +15,7 @@ use esker_types::{Error, ErrorKind, Result, Uuid};
 /// 16 random bytes from the kernel.
 ///
 /// # Errors
-/// [`ErrorKind::Io`] where the kernel gives none.
+/// [`ErrorKind::Io`] if the kernel provides none.
 pub fn random_bytes() -> Result<[u8; 16]> {
     let mut bytes = [0; 16];
     match getrandom::fill(&mut bytes) {

@@ -1,4 +1,4 @@
-//! What the tests of all crates share: random draws, waiting, fuzzing, and reporting skipped tests.
+//! Helpers for the tests of all crates: random draws, waiting, fuzzing, and reporting skipped tests.
 //!
 //! [`fuzz`] feeds parsers of untrusted bytes. A test draws from [`seed`], which is fixed by default, so that a
 //! failure shows again on any machine; `make soak` sets another seed in each round. A test waits for a

@@ -1,13 +1,13 @@
-//! Random numbers that a printed seed replays.
+//! Random numbers that can be replayed from a printed seed.
 use std::ops::Range;
 
 /// Environment variable that sets the seed.
 pub const SEED_VARIABLE: &str = "ESKER_SEED";
 
-/// The seed if nobody sets one.
+/// The default seed.
 const FIXED: u64 = 1;
 
-/// The seed in [`SEED_VARIABLE`], or else a fixed one. Prints it, so that a failure can be replayed.
+/// The seed in [`SEED_VARIABLE`], or a fixed one. Prints it, so that a failure can be replayed.
 #[must_use]
 pub fn seed() -> u64 {
     let given = std::env::var(SEED_VARIABLE).ok().and_then(|text| text.parse().ok());
@@ -16,12 +16,12 @@ pub fn seed() -> u64 {
     seed
 }
 
-/// Random numbers that follow from a seed.
+/// Random numbers determined by a seed.
 #[derive(Clone, Debug)]
 pub struct Random(fastrand::Rng);
 
 impl Random {
-    /// Numbers that follow from `seed`; each `stream` of it has others.
+    /// The numbers of `seed`; each `stream` gives a different sequence.
     #[must_use]
     pub fn new(seed: u64, stream: u64) -> Self {
         let mut streams = fastrand::Rng::with_seed(seed);
@@ -43,7 +43,7 @@ impl Random {
         self.0.u64(range)
     }
 
-    /// True once in `times` draws, on average.
+    /// True once in `times` draws on average.
     pub fn one_in(&mut self, times: u64) -> bool {
         self.below(times) == 0
     }

@@ -1,5 +1,5 @@
-//! What every backend must do: [`conformance`], checks that panic where it does not, and [`model`], random
-//! operations on a backend beside the in-memory reference. [`gate`] is a backend for tests of whoever waits.
+//! Tests for backends: [`conformance`], checks that panic if a requirement is violated, and [`model`], random
+//! operations compared with the in-memory reference. [`gate`] is a backend whose operations wait, for tests of waiting.
 #![forbid(unsafe_code)]
 
 pub mod conformance;

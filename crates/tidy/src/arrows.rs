@@ -1,9 +1,9 @@
-//! The one direction of arrows: which crate of ours may depend on which.
+//! The layering of crates: which crate of the workspace may depend on which.
 use crate::tree::{self, Finding};
 use serde_json::Value;
 
-/// Every crate and what it may depend on, development and build dependencies included.
-/// A new crate enters here, on the row of its rank: never an arrow upwards, nor one to a sibling.
+/// Every crate with its allowed dependencies, including development and build dependencies.
+/// Add a new crate in the row of its rank. Dependencies point downwards only, never to a sibling.
 const ARROWS: [(&str, &[&str]); 25] = [
     ("esker-types", &[]),
     ("esker-testing", &[]),
@@ -60,7 +60,7 @@ const ARROWS: [(&str, &[&str]); 25] = [
     ("esker-example", &["esker-store", "esker"]),
 ];
 
-/// The client, with every backend behind it.
+/// The client, with every backend below it.
 const CLIENT: &[&str] = &[
     "esker-testing",
     "esker-types",
@@ -73,7 +73,7 @@ const CLIENT: &[&str] = &[
     "esker-rados",
 ];
 
-/// The tool, on top of everything.
+/// The tool, above everything.
 const CLI: &[&str] = &[
     "esker-testing",
     "esker-types",
@@ -87,10 +87,10 @@ const CLI: &[&str] = &[
     "esker-plots",
 ];
 
-/// Dependencies between the crates of the workspace that the table does not allow.
+/// Dependencies between crates of the workspace that the table does not allow.
 ///
 /// # Errors
-/// Says why where cargo cannot describe the workspace.
+/// If cargo cannot describe the workspace; the text says why.
 pub fn forbidden() -> Result<Vec<Finding>, String> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let arguments = ["metadata", "--no-deps", "--offline", "--format-version", "1"];
@@ -120,7 +120,7 @@ fn is_ours(dependency: &Value) -> bool {
         || ARROWS.iter().any(|(name, _)| *name == text(&dependency["name"]))
 }
 
-/// The test kit is above the client, and tests of the crates below it may use it.
+/// The test kit is above the client, but tests of the crates below may use it.
 fn is_test_kit(dependency: &Value) -> bool {
     text(&dependency["name"]) == "esker-testkit" && dependency["kind"] == "dev"
 }
@@ -151,13 +151,13 @@ mod tests {
     }
 
     #[test]
-    fn an_arrow_downwards_is_allowed() {
+    fn a_downward_dependency_is_allowed() {
         assert!(found("esker-store", json!({"name": "esker-types", "path": "/types"})).is_empty());
         assert!(found("esker-types", json!({"name": "libc"})).is_empty());
     }
 
     #[test]
-    fn an_arrow_upwards_is_found() {
+    fn an_upward_dependency_is_found() {
         let message = "`esker-types` may not depend on `esker-store`";
         assert_eq!(found("esker-types", json!({"name": "esker-store"})), [message]);
     }
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_crates_of_the_table_depend_on_each_other() {
+    fn the_table_has_no_cycle_of_two_crates() {
         let rank = |name: &str| ARROWS.iter().position(|(known, _)| *known == name);
         for (name, allowed) in ARROWS {
             assert!(allowed.iter().all(|below| rank(below) < rank(name)), "{name}");

@@ -1,17 +1,17 @@
-//! Where `unsafe` may stand. The compiler denies it everywhere (`unsafe_code` in the lints of the workspace), and
-//! clippy asks for a reason at each place; the rule here is which files may allow it.
+//! Where `unsafe` is allowed. The compiler denies it by default (`unsafe_code` in the workspace's lints), and clippy
+//! requires a reason for each block; this rule limits the files that may allow it.
 use crate::rust::{self, Source};
 use crate::{Finding, Tree};
 
-/// The only product code that may be unsafe: what touches mapped memory, what C calls, and the memory of
+/// The only product code with unsafe blocks: code that accesses mapped memory, the C interface, and the memory of
 /// Python objects.
-const UNSAFE_PLACES: [&str; 4] =
+const UNSAFE_PATHS: [&str; 4] =
     ["crates/store/src/io/", "crates/os/src/fork.rs", "crates/capi/", "python/src/buffer.rs"];
 
-/// Levels at which a lint lets code through.
+/// Lint levels that allow code.
 const LENIENT_LEVELS: [&str; 3] = ["allow", "expect", "warn"];
 
-/// Product code outside those places that allows itself unsafe code.
+/// Product code in other files that allows unsafe code.
 pub fn unsafe_code(tree: &Tree) -> Vec<Finding> {
     let (sources, _) = rust::sources(tree);
     let fenced = sources.iter().filter(|source| !may_be_unsafe(&source.file.path));
@@ -19,18 +19,18 @@ pub fn unsafe_code(tree: &Tree) -> Vec<Finding> {
 }
 
 fn may_be_unsafe(path: &str) -> bool {
-    UNSAFE_PLACES.iter().any(|place| path.starts_with(place))
+    UNSAFE_PATHS.iter().any(|place| path.starts_with(place))
 }
 
 fn openings(source: &Source<'_>) -> Vec<Finding> {
     let product = source.tokens.iter().enumerate().filter(|(_, token)| !source.is_test(token.line));
     let named = product.filter(|(_, token)| token.text == "unsafe_code");
     let allowed = named.filter(|(index, _)| is_lenient(source, *index));
-    let message = format!("unsafe code outside {}", UNSAFE_PLACES.join(", "));
+    let message = format!("unsafe code outside {}", UNSAFE_PATHS.join(", "));
     allowed.map(|(_, token)| source.file.finding(token.line, message.as_str())).collect()
 }
 
-/// Looks back from the name of a lint to the start of its attribute.
+/// Searches backwards from the name of a lint to the start of its attribute.
 fn is_lenient(source: &Source<'_>, lint: usize) -> bool {
     let before = source.tokens[..lint].iter().rev().map(|token| token.text.as_str());
     before.take_while(|text| *text != "[").any(|text| LENIENT_LEVELS.contains(&text))
@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn unsafe_code_keeps_to_its_places() {
+    fn unsafe_code_is_limited_to_the_listed_paths() {
         let text = "#![allow(\n    dead_code,\n    unsafe_code\n)]\nfn a() {}";
         assert_eq!(lines("crates/store/src/index.rs", text), [3]);
         assert_eq!(lines("crates/store/src/io/map.rs", text), NONE);
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn every_way_to_allow_it_is_seen() {
+    fn every_way_to_allow_unsafe_code_is_detected() {
         for attribute in ["#[expect(unsafe_code)]", "#[cfg_attr(miri, allow(unsafe_code))]"] {
             assert_eq!(lines("crates/types/src/lib.rs", &format!("{attribute}\nfn a() {{}}")), [1]);
         }

@@ -1,7 +1,7 @@
 //! The style of the repository, as rules that run under `cargo test`.
 //!
-//! A rule is a plain function from the [`Tree`] of tracked files to the [`Finding`]s in it, so each
-//! is tried on a few lines of text beside it, and on the whole repository in `tests/style.rs`.
+//! A rule is a function from the [`Tree`] of tracked files to its [`Finding`]s. Each rule has unit tests on a few
+//! lines of text, and runs on the whole repository in `tests/style.rs`.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

@@ -1,16 +1,16 @@
-//! The limits in the documentation, compared with the constants in the source.
+//! Compares the limits in the documentation with the constants in the source.
 use crate::tree::File;
 use crate::{Finding, Tree};
 use std::collections::BTreeMap;
 use syn::{BinOp, Expr, Item, Lit};
 
-/// The page: a table under each heading, and above the table a link to the source it is made from.
+/// The page: a table under each heading, preceded by a link to the source of its limits.
 const PAGE: &str = "docs/limits.md";
 
-/// A limit is one number, or the smallest and the largest one.
+/// A limit is one number, or a minimum and a maximum.
 type Value = Vec<u128>;
 
-/// Limits that the page leaves out, names wrongly, or gives another value than the source does.
+/// Limits that are missing on the page, have an unknown name, or differ from the source.
 pub fn stale(tree: &Tree) -> Vec<Finding> {
     let Some(page) = tree.file(PAGE) else {
         return Vec::new();
@@ -18,7 +18,7 @@ pub fn stale(tree: &Tree) -> Vec<Finding> {
     tables(page).iter().flat_map(|table| table.compare(tree, page)).collect()
 }
 
-/// The rows that stand below a link to a `limits.rs`.
+/// The rows below a link to a `limits.rs`.
 struct Table {
     source: String,
     line: usize,
@@ -43,7 +43,7 @@ fn tables(page: &File) -> Vec<Table> {
     tables
 }
 
-/// The path from the root of the repository, where a line links to a file of limits.
+/// The path from the root of the repository, if a line links to a file of limits.
 fn linked_source(text: &str) -> Option<String> {
     let (_, target) = text.split_once("](../")?;
     let (path, _) = target.split_once(')')?;
@@ -85,7 +85,7 @@ impl Row {
     }
 }
 
-/// What a cell of the page says: `512 KiB`, `65,536`, `2^32 - 2`, `1 B to 1 GiB`.
+/// Parses a cell of the page: `512 KiB`, `65,536`, `2^32 - 2`, `1 B to 1 GiB`.
 fn written_value(text: &str) -> Option<Value> {
     text.split(" to ").map(written_number).collect()
 }
@@ -115,7 +115,7 @@ fn written_power(text: &str) -> Option<u128> {
     }
 }
 
-/// The public constants of a file that are whole numbers, or ranges of them.
+/// The public constants of a file that are integers, or ranges of integers.
 fn constants(source: &str) -> BTreeMap<String, Value> {
     let items = syn::parse_file(source).map(|file| file.items).unwrap_or_default();
     let mut found = BTreeMap::new();
@@ -196,12 +196,12 @@ mod tests {
 | `COUNT_MAX` | 2^32 - 2 | a count |\n| `CHUNK` | 1 B to 1 GiB | a chunk |\n";
 
     #[test]
-    fn a_page_that_agrees_has_no_findings() {
+    fn a_correct_page_has_no_findings() {
         assert_eq!(findings(GOOD), Vec::<String>::new());
     }
 
     #[test]
-    fn other_values_are_found() {
+    fn wrong_values_are_found() {
         for (right, wrong) in [("512 KiB", "512 MiB"), ("2^32 - 2", "2^32 - 1"), ("1 GiB", "many")]
         {
             assert_eq!(findings(&GOOD.replace(right, wrong)).len(), 1, "{wrong}");
@@ -209,13 +209,13 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_missing_or_unknown_are_found() {
+    fn missing_and_unknown_names_are_found() {
         assert_eq!(findings(&GOOD.replace("KEY_MAX", "KEY_MIN")).len(), 2);
         assert_eq!(findings(&format!("{GOOD}| `PRIVATE` | 7 | not public |\n")).len(), 1);
     }
 
     #[test]
-    fn a_source_that_is_gone_is_found() {
+    fn a_missing_source_is_found() {
         let page = "[it](../crates/b/src/limits.rs)";
         assert_eq!(stale(&Tree::of_texts(&[(PAGE, page)])).len(), 1);
     }

@@ -1,5 +1,5 @@
-//! What pages owe the reader beyond links that lead somewhere (`make check` follows those with rumdl): every
-//! page is listed, and the tests that are cited exist.
+//! Rules for documentation pages, besides valid links (`make check` verifies those with rumdl): every page is listed,
+//! and cited tests exist.
 use crate::tree::File;
 use crate::{Finding, Tree};
 use std::collections::HashSet;
@@ -7,12 +7,12 @@ use std::collections::HashSet;
 const DECISIONS: &str = "docs/decisions/";
 const BOOK: &str = "docs/SUMMARY.md";
 
-/// Decisions that the index beside them does not name.
+/// Decisions missing from the index in their directory.
 pub fn unlisted_decisions(tree: &Tree) -> Vec<Finding> {
     unlisted(tree, &format!("{DECISIONS}README.md"), DECISIONS)
 }
 
-/// Pages in `docs` that the table of contents of the book does not name. Decisions come into it by their index.
+/// Pages in `docs` missing from the book's table of contents. Decisions are in the book through their index.
 pub fn outside_the_book(tree: &Tree) -> Vec<Finding> {
     let mut missing = unlisted(tree, BOOK, "docs/");
     missing.retain(|finding| !finding.path.starts_with(DECISIONS));
@@ -30,10 +30,10 @@ fn unlisted(tree: &Tree, index: &str, folder: &str) -> Vec<Finding> {
     missing.map(|file| file.finding(1, format!("not listed in {index}"))).collect()
 }
 
-/// Names shorter than this are not all of tests: environment variables, members, functions of C.
+/// Shorter names may also be environment variables, members, or C functions.
 const TEST_WORDS_MIN: usize = 4;
 
-/// Names of tests in Markdown, between backquotes, that no source has.
+/// Test names in backquotes in Markdown that do not occur in the source.
 pub fn unknown_tests(tree: &Tree) -> Vec<Finding> {
     let words = words_of_sources(tree);
     let pages = tree.files().filter(|file| file.extension() == "md");
@@ -50,10 +50,12 @@ fn unknown_tests_of(page: &File, words: &HashSet<&str>) -> Vec<Finding> {
     let lines = page.text.lines().zip(1..);
     let cited = lines.flat_map(|(text, line)| cited_tests(text).map(move |name| (name, line)));
     let unknown = cited.filter(|(name, _)| !words.contains(name));
-    unknown.map(|(name, line)| page.finding(line, format!("no test is called `{name}`"))).collect()
+    unknown
+        .map(|(name, line)| page.finding(line, format!("no test has the name `{name}`")))
+        .collect()
 }
 
-/// Every `name_of_a_test` of a line, without the file or topic that stands before it.
+/// Every `name_of_a_test` in a line, without a preceding file or topic.
 fn cited_tests(line: &str) -> impl Iterator<Item = &str> {
     let quoted = line.split('`').skip(1).step_by(2);
     quoted.map(|text| text.rsplit(": ").next().unwrap_or(text)).filter(|name| is_name(name))

@@ -1,4 +1,4 @@
-//! Rust source as rules look at it: tokens with their lines, functions, and which lines are tests.
+//! Rust source as rules use it: tokens with their lines, functions, and the lines that belong to tests.
 use crate::Tree;
 use crate::tree::{File, Finding};
 use proc_macro2::{TokenStream, TokenTree};
@@ -6,10 +6,10 @@ use std::ops::RangeInclusive;
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
-/// Folders of tests, benchmarks and examples, and the files of out-of-line unit tests and of loom's models.
+/// Directories of tests, benchmarks and examples, and the files of out-of-line unit tests and loom models.
 const TEST_PLACES: [&str; 6] = ["tests", "benches", "examples", "fuzz", "tests.rs", "models.rs"];
 
-/// One Rust file, taken apart.
+/// A parsed Rust file.
 pub(crate) struct Source<'a> {
     pub(crate) file: &'a File,
     pub(crate) tokens: Vec<Token>,
@@ -17,14 +17,14 @@ pub(crate) struct Source<'a> {
     test_lines: Vec<RangeInclusive<usize>>,
 }
 
-/// A token, brackets included, and the line it starts on.
+/// A token, brackets included, and its first line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Token {
     pub(crate) text: String,
     pub(crate) line: usize,
 }
 
-/// A function, with the lines from its signature to its closing brace.
+/// A function, and the lines from its signature to its closing brace.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Function {
     pub(crate) name: String,
@@ -32,7 +32,7 @@ pub(crate) struct Function {
     pub(crate) line_count: usize,
 }
 
-/// Every Rust file of the tree that parses, and a finding for every one that does not.
+/// Every Rust file of the tree that parses, and a finding for each of the others.
 pub(crate) fn sources(tree: &Tree) -> (Vec<Source<'_>>, Vec<Finding>) {
     let (mut sources, mut findings) = (Vec::new(), Vec::new());
     for file in tree.files().filter(|file| file.extension() == "rs") {
@@ -44,7 +44,7 @@ pub(crate) fn sources(tree: &Tree) -> (Vec<Source<'_>>, Vec<Finding>) {
     (sources, findings)
 }
 
-/// `told`, once for each token of tests that is `wanted`, anywhere but in the file `but`.
+/// Reports `told` for each token of a test that is `wanted`, except in the file `but`.
 pub(crate) fn find_in_tests(
     tree: &Tree,
     but: &str,
@@ -76,7 +76,7 @@ impl<'a> Source<'a> {
         self.functions.iter().filter(|function| !self.is_test(function.line))
     }
 
-    /// True for code that only tests run: these are asked for less.
+    /// True for code that only tests run, to which fewer rules apply.
     pub(crate) fn is_test(&self, line: usize) -> bool {
         self.is_test_file() || covers(&self.test_lines, line)
     }
@@ -90,7 +90,7 @@ fn covers(ranges: &[RangeInclusive<usize>], line: usize) -> bool {
     ranges.iter().any(|range| range.contains(&line))
 }
 
-/// Looks into macros too, which a syntax tree leaves closed.
+/// Includes the content of macros, which the syntax tree does not parse.
 fn flatten(stream: TokenStream, tokens: &mut Vec<Token>) {
     for tree in stream {
         let line = tree.span().start().line;
@@ -114,7 +114,7 @@ fn brackets(delimiter: proc_macro2::Delimiter) -> (&'static str, &'static str) {
     }
 }
 
-/// Collects functions and the lines of test code while walking a file.
+/// Collects functions and the lines of tests while walking over a file.
 #[derive(Default)]
 struct Outline {
     functions: Vec<Function>,

@@ -1,4 +1,4 @@
-//! How long functions may be. Files are as long as the noun they hold.
+//! Limits on the length of functions. The length of files is not limited.
 use crate::rust::{self, Function, Source};
 use crate::{Finding, Tree};
 use std::fmt;
@@ -7,7 +7,7 @@ const FUNCTION_LINES_MAX: usize = 60;
 const NINE_IN_TEN_LINES_MAX: usize = 40;
 const MEDIAN_LINES_MAX: usize = 12;
 
-/// Functions outside tests that are longer than the limit, and files that do not parse.
+/// Functions outside tests that exceed the limit, and files that do not parse.
 pub fn long_functions(tree: &Tree) -> Vec<Finding> {
     let (sources, mut findings) = rust::sources(tree);
     findings.extend(sources.iter().flat_map(long_functions_of));
@@ -26,7 +26,7 @@ fn long_functions_of(source: &Source<'_>) -> Vec<Finding> {
     long.map(|function| source.file.finding(function.line, message(function))).collect()
 }
 
-/// How long the functions outside tests are, taken together.
+/// Distribution of the length of functions outside tests.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Distribution {
     count: usize,
@@ -36,7 +36,7 @@ pub struct Distribution {
 }
 
 impl Distribution {
-    /// Measures every function of the product: tests, benchmarks and examples are left out.
+    /// Measures every function of the product, without tests, benchmarks and examples.
     pub fn of(tree: &Tree) -> Self {
         let (sources, _) = rust::sources(tree);
         Self::of_lengths(
@@ -59,7 +59,7 @@ impl Distribution {
         }
     }
 
-    /// True if half of the functions are short and nine in ten are not long.
+    /// True if half of the functions are short and 90 % are not long.
     pub fn is_within_limits(&self) -> bool {
         self.median <= MEDIAN_LINES_MAX && self.nine_in_ten <= NINE_IN_TEN_LINES_MAX
     }

@@ -1,13 +1,13 @@
-//! How tests say that they were skipped: so that the count of those that passed leaves them out.
+//! How tests report that they are skipped, so that they are not counted as passed.
 use crate::rust;
 use crate::{Finding, Tree};
 
-/// Where tests say so.
+/// The file with the function that reports skipped tests.
 const HELPER: &str = "crates/testing/src/skip.rs";
 
-/// Tests that only print that they were skipped.
+/// Tests that only print that they are skipped.
 pub fn uncounted(tree: &Tree) -> Vec<Finding> {
-    let told = format!("a skipped test is not counted; say so by `skip` of {HELPER}");
+    let told = format!("a skipped test must be reported with `skip` of {HELPER}");
     rust::find_in_tests(tree, HELPER, |token| token.starts_with("\"skipped:"), &told)
 }
 
@@ -24,7 +24,7 @@ mod tests {
     fn a_test_that_only_prints_is_found() {
         let text = "fn a() {\n eprintln!(\"skipped: no b\");\n}";
         assert_eq!(lines("crates/store/tests/a.rs", text), [2]);
-        assert!(lines("crates/store/src/a.rs", text).is_empty(), "what users read");
+        assert!(lines("crates/store/src/a.rs", text).is_empty(), "output for users");
         assert!(lines(HELPER, text).is_empty());
     }
 }

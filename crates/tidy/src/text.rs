@@ -1,21 +1,21 @@
-//! What may stand in a file whatever its language, and what every manifest says.
+//! Rules for the text of files in any language, and for manifests.
 use crate::tree::File;
 use crate::{Finding, Tree};
 
-/// Extensions, and names without one, of what people write here.
+/// Extensions of text files, and names of text files without extension.
 const SOURCE_EXTENSIONS: [&str; 13] =
     ["rs", "c", "h", "cpp", "sh", "py", "pyi", "toml", "md", "json", "yml", "yaml", "map"];
 const SOURCE_NAMES: [&str; 4] = ["Makefile", "LICENSE", "run", ".gitignore"];
 
-/// Folders that belong to one machine: what lies in them is not there for the reader.
+/// Directories of a particular machine, which readers do not have.
 const MACHINE_FOLDERS: [&str; 3] = ["/home/", "/root/", "/work/"];
 
-/// Hosts that only a package manager talks to, so their names come from a machine's set-up.
+/// Hosts of package registries, whose names come from a machine's configuration.
 const REGISTRY_HOSTS: [&str; 5] =
     ["index.crates", "static.crates", "proxy.golang", "deb.debian", "pythonhosted"];
 
-/// What the compiler and clippy check in every crate: documentation, where unsafe code may stand and why it is
-/// sound, and that nothing stops the host program.
+/// Lints of the compiler and clippy that apply to every crate: documentation, where unsafe code is allowed and why it
+/// is sound, and that nothing aborts the host program.
 const LINTS: [&str; 9] = [
     "missing_docs = \"warn\"",
     "unsafe_code = \"deny\"",
@@ -41,17 +41,17 @@ fn is_source(file: &File) -> bool {
     SOURCE_EXTENSIONS.contains(&file.extension()) || SOURCE_NAMES.contains(&file.name())
 }
 
-/// Lines that name a folder or a package host of the machine they were written on.
+/// Lines that contain a directory or a package host of a particular machine.
 pub fn machine_paths(tree: &Tree) -> Vec<Finding> {
     let message = |line: &str| {
         let folder = MACHINE_FOLDERS.into_iter().find(|folder| names_below(line, folder));
         let host = REGISTRY_HOSTS.into_iter().find(|host| line.contains(&format!("{host}.")));
-        folder.or(host).map(|name| format!("`{name}` is of one machine"))
+        folder.or(host).map(|name| format!("`{name}` exists on one machine only"))
     };
     tree.files().flat_map(|file| each_line(file, message)).collect()
 }
 
-/// True if an absolute path in the line begins with the folder and goes on.
+/// True if an absolute path in the line starts with the directory and continues.
 fn names_below(line: &str, folder: &str) -> bool {
     let goes_on = |text: &str| text.starts_with(|next: char| next.is_ascii_alphanumeric());
     let is_start = |text: &str| {
@@ -62,7 +62,7 @@ fn names_below(line: &str, folder: &str) -> bool {
         .any(|(before, after)| is_start(before) && goes_on(&after[folder.len()..]))
 }
 
-/// Manifests without the lints of the workspace, and lints that left it.
+/// Manifests that do not inherit the workspace's lints, and lints missing there.
 pub fn manifests(tree: &Tree) -> Vec<Finding> {
     let manifests = tree.files().filter(|file| file.name() == "Cargo.toml");
     let owed = manifests.flat_map(|file| lines_owed(file).iter().map(move |line| (file, line)));

@@ -1,9 +1,9 @@
-//! The files under version control, and what rules say about them.
+//! The files under version control, and the findings of rules.
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Files beyond this are data, not something a person wrote.
+/// Larger files are data, not written by people.
 const FILE_SIZE_MAX_BYTES: u64 = 1 << 20;
 
 /// The files of the repository that are, or are about to be, under version control.
@@ -20,10 +20,10 @@ pub(crate) struct File {
 }
 
 impl Tree {
-    /// Reads the repository this crate lies in.
+    /// Reads the repository that contains this crate.
     ///
     /// # Errors
-    /// Says what is wrong where git cannot list the files or one of them cannot be read.
+    /// If git cannot list the files or one of them is not readable; the text says why.
     pub fn of_repository() -> Result<Self, String> {
         let root = repository();
         let listing =
@@ -36,14 +36,14 @@ impl Tree {
         Ok(Self { files })
     }
 
-    /// A tree made of (path, text) pairs, to try a rule on.
+    /// A tree made from (path, text) pairs, for tests of rules.
     pub fn of_texts(texts: &[(&str, &str)]) -> Self {
         let file =
             |&(path, text): &(&str, &str)| File { path: path.to_owned(), text: text.to_owned() };
         Self { files: texts.iter().map(file).collect() }
     }
 
-    /// Every file, in order of path.
+    /// Every file, sorted by path.
     pub(crate) fn files(&self) -> impl Iterator<Item = &File> {
         self.files.iter()
     }
@@ -66,7 +66,8 @@ impl File {
         self.path.rsplit('/').next().unwrap_or_default()
     }
 
-    /// The part of the name after its last dot; nothing for a name without one, or starting with it.
+    /// The part of the name after its last dot; empty for names without a dot and for names that start with their
+    /// only dot.
     pub(crate) fn extension(&self) -> &str {
         Path::new(&self.path).extension().and_then(|text| text.to_str()).unwrap_or_default()
     }
@@ -77,7 +78,7 @@ impl File {
     }
 }
 
-/// A place that breaks a rule.
+/// A line that violates a rule.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Finding {
     pub(crate) path: String,
@@ -91,12 +92,12 @@ impl fmt::Display for Finding {
     }
 }
 
-/// The root of the repository, two folders up from this crate.
+/// The root of the repository, two directories above this crate.
 pub(crate) fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// What a command prints when it is run in `folder`.
+/// The output of a command run in `folder`.
 pub(crate) fn run(folder: &Path, program: &str, arguments: &[&str]) -> Result<String, String> {
     let output = Command::new(program).args(arguments).current_dir(folder).output();
     let output = output.map_err(|error| format!("{program}: {error}"))?;
@@ -106,7 +107,7 @@ pub(crate) fn run(folder: &Path, program: &str, arguments: &[&str]) -> Result<St
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Leaves out links, and files that are deleted but not yet committed as such.
+/// Skips symbolic links, and files that are deleted but not yet committed as such.
 fn is_text_file(path: &Path) -> bool {
     path.symlink_metadata()
         .is_ok_and(|status| status.is_file() && status.len() <= FILE_SIZE_MAX_BYTES)

@@ -1,18 +1,18 @@
-//! How tests wait: for what comes about, never for a time.
+//! How tests wait: for an event, never for a fixed time.
 use crate::rust;
 use crate::{Finding, Tree};
 
-/// The one place of the tests where a thread may sleep.
+/// The only file in which tests may make a thread sleep.
 const HELPER: &str = "crates/testing/src/wait.rs";
 
-/// Tests that sleep, which depend on how busy the machine is.
+/// Tests that sleep: their outcome depends on the load of the machine.
 pub fn sleeping_tests(tree: &Tree) -> Vec<Finding> {
     let mut sleeps = rust::find_in_tests(tree, HELPER, |token| token == "sleep", &told());
     sleeps.extend(sleeping_scripts(tree));
     sleeps
 }
 
-/// The same in Python, whose tests are found by their folder.
+/// The same for Python, whose tests are identified by their directory.
 fn sleeping_scripts(tree: &Tree) -> Vec<Finding> {
     let scripts = tree.files().filter(|file| file.path.starts_with("python/tests/"));
     let lines = scripts.flat_map(|file| file.text.lines().zip(1..).map(move |line| (file, line)));
@@ -21,7 +21,7 @@ fn sleeping_scripts(tree: &Tree) -> Vec<Finding> {
 }
 
 fn told() -> String {
-    format!("a test sleeps; wait for what it needs by `wait_for` of {HELPER}")
+    format!("a test sleeps; wait for its condition with `wait_for` of {HELPER}")
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The rules, one test each, on the whole repository.
+//! Runs each rule on the whole repository.
 use esker_tidy::{Finding, Tree, arrows, fences, limits, pages, sizes, skips, text, waits};
 
 fn demand(rule: impl Fn(&Tree) -> Vec<Finding>) {
@@ -21,12 +21,12 @@ fn most_functions_are_very_short() {
 }
 
 #[test]
-fn arrows_point_one_way() {
+fn dependencies_point_downwards() {
     demand(|_| arrows::forbidden().expect("cargo describes the workspace"));
 }
 
 #[test]
-fn unsafe_code_is_fenced() {
+fn unsafe_code_is_limited_to_listed_files() {
     demand(fences::unsafe_code);
 }
 
@@ -51,7 +51,7 @@ fn source_is_ascii() {
 }
 
 #[test]
-fn no_machine_is_named() {
+fn no_machine_is_mentioned() {
     demand(text::machine_paths);
 }
 

@@ -9,7 +9,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
-/// Where bytes come from.
+/// The source of bytes to archive.
 pub(super) enum Source {
     Memory(Readable),
     Path(PathBuf),
@@ -29,11 +29,11 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Source {
     }
 }
 
-/// Those of stores that are open, for the end of the interpreter. Each is pushed under the interpreter's lock, so no
-/// fork finds it taken.
+/// Archivers of open stores, to be ended when the interpreter exits. The list is only changed while the GIL is held,
+/// so its lock is never held during a fork.
 static OPEN: Mutex<Vec<Weak<Archiver>>> = Mutex::new(Vec::new());
 
-/// Ends what is open at the end of the interpreter, and says on standard error what is lost.
+/// Ends open archivers when the interpreter exits; reports lost fields on standard error.
 #[pyfunction]
 pub(crate) fn finish_fields() {
     let open = std::mem::take(&mut *OPEN.lock().unwrap_or_else(PoisonError::into_inner));
@@ -49,21 +49,21 @@ pub(crate) fn finish_fields() {
     }
 }
 
-/// What is said of fields that nobody will see.
+/// The message about fields that are lost.
 pub(super) fn unflushed((fields, bytes): (usize, u64)) -> String {
     format!(
-        "{fields} fields of {bytes} bytes were archived and never flushed, and are lost: call flush(), or open it \
-         with flush_on_close=True"
+        "{fields} fields of {bytes} bytes were archived and never flushed, and are lost: call flush(), or open the \
+         store with flush_on_close=True"
     )
 }
 
-/// The writer of a store, with what it learned of messages. It is of one process: a child made by fork has
-/// one of its own, as a lock of its parent may be held for ever in the child.
+/// The writer of a store, and its cache about messages. It belongs to one process: a child made by fork has its own,
+/// because a lock of its parent may never be released in the child.
 pub(super) struct Archiver {
     generation: u64,
     store: FieldStore,
     writer: Mutex<FieldWriter>,
-    /// Whether what was not flushed is, when the store is closed.
+    /// Whether closing the store flushes unflushed fields.
     flush_on_close: bool,
     told: OnceLock<Labelled<Learned<EcCodes>>>,
 }
@@ -84,9 +84,9 @@ impl Archiver {
         Self::new(&self.store, self.flush_on_close)
     }
 
-    /// Flushes what is pending where that is wanted at the end; else how much is lost.
+    /// Flushes pending fields if the store is configured so; otherwise returns how much is lost.
     pub(super) fn finish(&self) -> Result<(usize, u64)> {
-        // Another thread that archives while the store is closed has to see to its own.
+        // A thread that archives while the store is being closed is responsible for its own fields.
         let Ok(mut writer) = self.writer.try_lock() else { return Ok((0, 0)) };
         match self.is_inherited() {
             true => return Ok((0, 0)),
@@ -129,7 +129,7 @@ impl Archiver {
         }
     }
 
-    /// Damage does not keep what comes after it from being archived.
+    /// Messages after a damaged one are still archived.
     fn all<B: AsRef<[u8]>>(
         &self,
         messages: impl Iterator<Item = Result<Message<B>>>,
@@ -148,7 +148,7 @@ impl Archiver {
                 Err(Error::new(error.kind(), text))
             }
             None if count == 0 => {
-                let text = "there is no GRIB message in it: give a key to archive other bytes";
+                let text = "the data contains no GRIB message: pass a key to archive other bytes";
                 Err(Error::new(ErrorKind::Invalid, text))
             }
             None => Ok(count),
@@ -194,7 +194,7 @@ impl Archiver {
     }
 }
 
-/// What is wrong with a message does not keep others from being archived; a full pool does.
+/// Other messages are archived despite a damaged one, but not if the pool is full.
 fn is_of_input(error: &Error) -> bool {
     use ErrorKind::{Corrupt, Invalid, KeyTooBig, NotFound, RecordTooBig};
     matches!(error.kind(), Corrupt | Invalid | KeyTooBig | NotFound | RecordTooBig)

@@ -1,13 +1,13 @@
-//! Questions to a store, of any number of requests at once.
+//! Queries to a store, for any number of requests at once.
 use super::request::Wanted;
 use esker::types::Result;
 use esker_fields::{Axes, FieldStore, Found, Purged, Stats, Wiped};
 use std::collections::BTreeMap;
 
-/// Numbers by name.
+/// Counts by name.
 pub(super) type Counts = Vec<(&'static str, u64)>;
 
-/// The fields of all requests; without `partial` none may be missing.
+/// The fields of all requests. Unless `partial`, none may be missing.
 pub(super) fn find(store: &FieldStore, wanted: Wanted, partial: bool) -> Result<Found> {
     let mut all = Found { fields: Vec::new(), missing: Vec::new(), missing_count: 0 };
     wanted.each(store, |selection| {
@@ -24,7 +24,7 @@ pub(super) fn find(store: &FieldStore, wanted: Wanted, partial: bool) -> Result<
     Ok(all)
 }
 
-/// The fields that match, the current or the masked ones.
+/// The fields that match, current or masked.
 pub(super) fn list(store: &FieldStore, wanted: Wanted, masked: bool) -> Result<Found> {
     let mut fields = Vec::new();
     wanted.each(store, |selection| {
@@ -41,7 +41,7 @@ pub(super) fn list(store: &FieldStore, wanted: Wanted, masked: bool) -> Result<F
     Ok(Found { fields, missing: Vec::new(), missing_count: 0 })
 }
 
-/// The values of each name, of all requests.
+/// The values of each name over all requests.
 pub(super) fn axes(store: &FieldStore, wanted: Wanted) -> Result<BTreeMap<String, Vec<String>>> {
     let mut axes = Axes::new(store.schema());
     for some in wanted.each(store, |selection| store.axes(selection))? {
@@ -52,7 +52,7 @@ pub(super) fn axes(store: &FieldStore, wanted: Wanted) -> Result<BTreeMap<String
     Ok(axes.to_map())
 }
 
-/// What the fields come to.
+/// Statistics of the fields.
 pub(super) fn stats(store: &FieldStore, wanted: Wanted) -> Result<Counts> {
     let all = wanted.each(store, |selection| store.stats(selection))?;
     let sum = |of: fn(&Stats) -> u64| all.iter().map(of).sum();
@@ -68,7 +68,7 @@ pub(super) fn stats(store: &FieldStore, wanted: Wanted) -> Result<Counts> {
     ])
 }
 
-/// What a wipe removed, or would.
+/// What a wipe removed, or would remove.
 pub(super) fn wipe(store: &FieldStore, wanted: Wanted, doit: bool) -> Result<Counts> {
     let all = wanted.each(store, |selection| store.wipe(selection, doit, |_| Ok(())))?;
     let sum = |of: fn(&Wiped) -> u64| all.iter().map(of).sum();
@@ -79,7 +79,7 @@ pub(super) fn wipe(store: &FieldStore, wanted: Wanted, doit: bool) -> Result<Cou
     ])
 }
 
-/// What a purge removed, or would.
+/// What a purge removed, or would remove.
 pub(super) fn purge(store: &FieldStore, wanted: Wanted, doit: bool) -> Result<Counts> {
     let all = wanted.each(store, |selection| store.purge(selection, doit, |_| Ok(())))?;
     let sum = |of: fn(&Purged) -> u64| all.iter().map(of).sum();

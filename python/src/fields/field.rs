@@ -1,4 +1,4 @@
-//! Fields that were found.
+//! Fields found in a store.
 use super::{FieldStore, grib, request};
 use crate::buffer::{self, Writable};
 use crate::call::call;
@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyDict, PySlice};
 use std::time::UNIX_EPOCH;
 
-/// A field of a store: Field(store, key). Nothing is read before it is asked for.
+/// A field of a store: Field(store, key). Nothing is read until it is needed.
 #[pyclass(frozen, module = "esker")]
 pub(crate) struct Field {
     store: Py<FieldStore>,
@@ -35,13 +35,13 @@ impl Field {
         Ok(Self::of(store.clone().unbind(), field))
     }
 
-    /// The store it is in.
+    /// Its store.
     #[getter]
     fn store(&self, py: Python<'_>) -> Py<FieldStore> {
         self.store.clone_ref(py)
     }
 
-    /// Its whole key, values as text, in the order of the schema.
+    /// Its complete key, with values as text, in the order of the schema.
     #[getter]
     fn key<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         request::shown(py, self.field.key())
@@ -53,14 +53,14 @@ impl Field {
         self.field.bytes()
     }
 
-    /// When it was archived, in seconds since 1970.
+    /// The time it was archived, in seconds since 1970.
     #[getter]
     fn archived(&self) -> f64 {
         let since = self.field.place().archived.duration_since(UNIX_EPOCH);
         since.unwrap_or_default().as_secs_f64()
     }
 
-    /// The file that has its bytes and where they begin, of a field that was adopted; else None.
+    /// For an adopted field, the file that contains it and its offset; otherwise None.
     #[getter]
     fn adopted(&self) -> Option<(String, u64)> {
         match &self.field.place().holder {
@@ -69,18 +69,18 @@ impl Field {
         }
     }
 
-    /// All its bytes, read now.
+    /// All its bytes, read at each access.
     #[getter]
     fn data<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         self.read(py)
     }
 
-    /// All its bytes, compared with their checksums.
+    /// All its bytes, verified against their checksums.
     fn read<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         self.read_range(py, 0, self.field.bytes())
     }
 
-    /// `count` bytes from `offset` on.
+    /// `count` bytes starting at `offset`.
     fn read_range<'py>(
         &self,
         py: Python<'py>,
@@ -89,34 +89,36 @@ impl Field {
     ) -> PyResult<Bound<'py, PyBytes>> {
         let bytes = self.field.bytes();
         if offset.checked_add(count).is_none_or(|end| end > bytes) {
-            let message = format!("{count} bytes from {offset} on of a field of {bytes} bytes");
+            let message = format!(
+                "the range of {count} bytes from {offset} on exceeds the end of a field of {bytes} bytes"
+            );
             return Err(PyValueError::new_err(message));
         }
         buffer::filled(py, count as usize, |place| self.field.read_at(offset, place))
     }
 
-    /// All its bytes where they lie, for reading only, compared with their checksums: see `Array.view`. Of
-    /// fields of up to 4 MiB in a pool in memory; else, and of adopted ones, a copy.
+    /// A read-only view of all its bytes, verified against their checksums; see `Array.view`. In place for fields of
+    /// at most 4 MiB in a pool in memory; otherwise, and for adopted fields, a copy.
     #[pyo3(signature = (*, copy = None))]
     fn view(&self, py: Python<'_>, copy: Option<bool>) -> PyResult<buffer::View> {
         call(py, || self.field.view(copy != Some(false))).map(buffer::View::of)
     }
 
-    /// Fills `buffer` (writable) with its bytes from `offset` on.
+    /// Fills `buffer` (writable) with its bytes starting at `offset`.
     #[pyo3(signature = (buffer, offset = 0))]
     fn read_into(&self, py: Python<'_>, mut buffer: Writable, offset: u64) -> PyResult<()> {
         let place = buffer.bytes();
         call(py, || self.field.read_at(offset, place))
     }
 
-    /// The numbers of a key of ecCodes that has many: a bytearray of 8-byte floats.
+    /// The numbers of an ecCodes key with many values: a bytearray of 8-byte floats.
     fn _numbers<'py>(&self, py: Python<'py>, key: &str) -> PyResult<Bound<'py, PyByteArray>> {
         let numbers = call(py, || grib::numbers(&self.field.read()?, key))?;
         grib::shown(py, &numbers)
     }
 
-    /// What ecCodes tells of the message: a text for a name, a dict for several; None for what it does not
-    /// have. Names are keys of ecCodes, such as "shortName" or "gridType".
+    /// Metadata of the message from ecCodes: a text for one name, a dict for several; None for keys that the message
+    /// does not have. Names are ecCodes keys, such as "shortName" or "gridType".
     #[pyo3(signature = (*names))]
     fn metadata<'py>(&self, py: Python<'py>, names: Vec<String>) -> PyResult<Bound<'py, PyAny>> {
         let message = self.all(py)?;
@@ -140,14 +142,14 @@ impl Field {
     }
 }
 
-/// Fields of a store, in order: what `FieldStore.retrieve` and `FieldStore.list` return.
+/// Fields of a store, in order: the result of `FieldStore.retrieve` and `FieldStore.list`.
 #[pyclass(frozen, module = "esker", sequence)]
 pub(crate) struct Fields {
     store: Py<FieldStore>,
     found: esker_fields::Found,
 }
 
-/// The arguments that make fields again.
+/// The arguments that recreate the fields.
 type Reduced = (Py<FieldStore>, Vec<String>, Vec<String>, u64);
 
 impl Fields {
@@ -172,7 +174,7 @@ impl Fields {
 
 #[pymethods]
 impl Fields {
-    /// The fields of some keys, and the first of those that are missing: what a pickle is made of.
+    /// The fields of given keys, and the first of the missing ones: the content of a pickle.
     #[new]
     #[pyo3(signature = (store, keys, missing = Vec::new(), missing_count = 0))]
     fn of_keys(
@@ -192,7 +194,7 @@ impl Fields {
         Ok(Self { store: store.clone().unbind(), found })
     }
 
-    /// Found again by their keys, in another process too.
+    /// Pickles as keys, so that other processes can find the fields.
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyAny>, Reduced) {
         let Self { store, found } = slf.get();
         let keys = found.fields.iter().map(|field| field.key().to_string()).collect();
@@ -201,34 +203,36 @@ impl Fields {
         (slf.get_type().into_any(), arguments)
     }
 
-    /// Keys that the request names and the store does not have: the first of them.
+    /// The first of the keys that the request names and the store does not have.
     #[getter]
     fn missing<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         self.found.missing.iter().map(|key| request::shown(py, key)).collect()
     }
 
-    /// How many fields are missing in all.
+    /// Total number of missing fields.
     #[getter]
     fn missing_count(&self) -> u64 {
         self.found.missing_count
     }
 
-    /// The bytes of all of them together.
+    /// Total size of all fields in bytes.
     #[getter]
     fn nbytes(&self) -> u64 {
         esker_fields::bytes_of(&self.found.fields)
     }
 
-    /// The bytes of all of them, one field after the other. Several threads read where there is much.
+    /// The bytes of all fields, one after the other. Large amounts are read by several threads.
     fn read<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let too_long = |_| Error::new(ErrorKind::Overflow, "more bytes than fit in memory");
+        let too_long = |_| {
+            Error::new(ErrorKind::Overflow, "the fields do not fit in memory: read them one by one")
+        };
         let bytes = call(py, || usize::try_from(self.nbytes()).map_err(too_long))?;
         let fields = &self.found.fields;
         buffer::filled(py, bytes, |place| esker_fields::read_together(fields, place))
     }
 
-    /// Fills `buffer` (writable, of `nbytes` bytes) with all of them, one field after the other. Several
-    /// threads read where there is much.
+    /// Fills `buffer` (writable, `nbytes` bytes) with all fields, one after the other. Large amounts are read by
+    /// several threads.
     fn read_into(&self, py: Python<'_>, mut buffer: Writable) -> PyResult<()> {
         let place = buffer.bytes();
         call(py, || esker_fields::read_together(&self.found.fields, place))
@@ -249,7 +253,7 @@ impl Fields {
         let (index, len) = (index.extract::<isize>()?, self.found.fields.len() as isize);
         let at = if index < 0 { index + len } else { index };
         let field = usize::try_from(at).ok().and_then(|at| self.found.fields.get(at));
-        let field = field.ok_or_else(|| PyIndexError::new_err("no field has this number"))?;
+        let field = field.ok_or_else(|| PyIndexError::new_err("field index out of range"))?;
         Ok(Bound::new(py, Field::of(self.store.clone_ref(py), field.clone()))?.into_any())
     }
 

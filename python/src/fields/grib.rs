@@ -1,14 +1,14 @@
-//! What ecCodes tells of a message.
+//! Decoding and encoding of messages by ecCodes.
 use crate::call::call;
 use esker::types::{Error, ErrorKind, Result};
 use esker_eccodes::{Draft, Library};
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyDict};
 
-/// Stands for values that are missing; no field of a real quantity has it.
+/// Marker for missing values; no real field contains it.
 const MISSING: f64 = -1e100;
 
-/// The numbers of a key that has many; values that the bitmap leaves out are NaN.
+/// The numbers of a key with many values; values missing in the bitmap are NaN.
 pub(super) fn numbers(message: &[u8], key: &str) -> Result<Vec<f64>> {
     let library = Library::shared()?;
     let field = library.field(message)?;
@@ -42,7 +42,7 @@ pub(super) fn shown<'py>(py: Python<'py>, numbers: &[f64]) -> PyResult<Bound<'py
     })
 }
 
-/// A value of a key of a message.
+/// The value of a key of a message.
 #[derive(FromPyObject)]
 enum Value {
     Long(i64),
@@ -50,9 +50,9 @@ enum Value {
     Text(String),
 }
 
-/// Makes a GRIB message of a sample of ecCodes, such as "GRIB2" or "regular_ll_sfc_grib2".
+/// Creates a GRIB message from an ecCodes sample, such as "GRIB2" or "regular_ll_sfc_grib2".
 ///
-/// `keys` are set in their order, by ecCodes' names; then `values`, as many as the grid has points, are packed.
+/// Sets `keys` in their order, with ecCodes names; then encodes `values`, one for each point of the grid.
 #[pyfunction]
 #[pyo3(signature = (sample, keys, values = None))]
 pub(crate) fn make_grib<'py>(
@@ -82,10 +82,10 @@ fn set(draft: &mut Draft<'_>, name: &str, value: &Value) -> Result<()> {
     }
 }
 
-/// NaN stands for a value that is missing.
+/// NaN marks a missing value.
 fn pack(draft: &mut Draft<'_>, values: &[f64]) -> Result<()> {
     if values.is_empty() {
-        return Err(Error::new(ErrorKind::Invalid, "a field of no values"));
+        return Err(Error::new(ErrorKind::Invalid, "a field has at least one value: pass values"));
     }
     if values.iter().any(|value| value.is_nan()) {
         draft.set_long("bitmapPresent", 1)?;

@@ -1,4 +1,4 @@
-//! Stores of fields.
+//! Field stores.
 mod archive;
 mod ask;
 mod field;
@@ -26,18 +26,18 @@ use request::Wanted;
 use std::ffi::CString;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A store of weather and climate fields by key: FieldStore(store, mode="rw", label=None, schema=None,
+/// A store of weather and climate fields, identified by keys: FieldStore(store, mode="rw", label=None, schema=None,
 /// create=True, flush_on_close=False).
 ///
-/// `store` is "POOL/CONTAINER", or a Pool with the `label` of a container in it. It is made where it is not
-/// there, unless `create` is False or `mode` "r"; a new one has the keys of `schema`, a text in FDB's schema
-/// language, else those of MARS. What is archived becomes visible at `flush`, all at one moment. What is not flushed
-/// when the store is closed or the interpreter ends is lost, with a warning, unless `flush_on_close`. In a `with`
-/// statement it is flushed at a clean end and discarded where an exception leaves it; then it is closed.
+/// `store` is "POOL/CONTAINER", or a Pool with the `label` of one of its containers. A missing store is created
+/// unless `create` is False or `mode` is "r"; its keys follow `schema`, a text in FDB's schema language, or by
+/// default those of MARS. Archived fields become visible at `flush`, all at the same time. Fields not flushed when
+/// the store is closed or the interpreter exits are lost, with a warning, unless `flush_on_close`. In a `with`
+/// statement the store is flushed at a normal end, discarded if an exception is raised, and then closed.
 ///
-/// A request is a dict such as {"class": "od", "step": [0, 6], "levelist": "850/to/500/by/50"}, or a text in
-/// the MARS language; names it leaves out may have any value. A store may be used by many threads, and in
-/// children made by fork: what the parent archived and did not flush is the parent's alone.
+/// A request is a dict such as {"class": "od", "step": [0, 6], "levelist": "850/to/500/by/50"}, or a text in the MARS
+/// language; names that it omits match any value. A store may be used by several threads, and in children made by
+/// fork: fields that the parent archived and did not flush belong to the parent only.
 #[pyclass(frozen, module = "esker")]
 pub(crate) struct FieldStore {
     name: String,
@@ -57,11 +57,11 @@ struct Open {
 }
 
 impl FieldStore {
-    /// What is open. The lock is never held without that of the interpreter, so no fork finds it taken.
+    /// The open store. Its lock is only taken while the GIL is held, so it is never held during a fork.
     fn opened(&self, py: Python<'_>) -> PyResult<Open> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let open = open.as_mut().ok_or_else(|| {
-            let message = format!("field store {} is closed: open it anew", self.name);
+            let message = format!("field store {} is closed: open it again", self.name);
             errors::raise(py, ErrorKind::NoHandle, message)
         })?;
         if open.archiver.is_inherited() {
@@ -74,7 +74,7 @@ impl FieldStore {
         Ok(self.opened(py)?.store)
     }
 
-    /// Ends this use of it; how much of it was not flushed.
+    /// Closes it; returns how much was not flushed.
     fn end(&self, py: Python<'_>) -> PyResult<(usize, u64)> {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner).take();
         call(py, || {
@@ -84,7 +84,7 @@ impl FieldStore {
         })
     }
 
-    /// As [`FieldStore::end`], with a warning where something is lost.
+    /// As [`FieldStore::end`], with a warning if something is lost.
     fn end_and_warn(&self, py: Python<'_>) -> PyResult<()> {
         match self.end(py)? {
             (0, _) => Ok(()),
@@ -102,7 +102,7 @@ impl FieldStore {
 }
 
 impl Drop for FieldStore {
-    /// Nobody can be told but by a warning.
+    /// A destructor cannot raise an exception, so it warns.
     fn drop(&mut self) {
         Python::try_attach(|py| {
             if let Err(error) = self.end_and_warn(py) {
@@ -143,25 +143,25 @@ impl FieldStore {
         &self.name
     }
 
-    /// How it was opened: "r", "rw" or "exclusive".
+    /// The mode it was opened with: "r", "rw" or "exclusive".
     #[getter]
     fn mode(&self) -> &'static str {
         text::mode_name(self.mode)
     }
 
-    /// What its keys must look like, in FDB's schema language.
+    /// The schema of its keys, in FDB's schema language.
     #[getter]
     fn schema(&self, py: Python<'_>) -> PyResult<String> {
         Ok(self.store(py)?.schema().text().to_owned())
     }
 
-    /// Archives fields and returns how many. Their bytes are stored when it returns; `flush` shows them.
+    /// Archives fields and returns their number. Their bytes are stored when it returns; `flush` makes them visible.
     ///
-    /// With a `key` (a dict, or a text such as "class=od,date=20240610,...") `data` is one field: bytes or
-    /// any buffer, a path, or a file open for reading. Without one it is GRIB, and each field of each
-    /// message is archived under the key that ecCodes tells; fields without MARS labels are filed under
-    /// class=unknown, expver=0001, stream=unknown and type=unknown. Damaged messages are left out: all
-    /// others are archived, then the first damage is raised as an exception that names message and byte.
+    /// With a `key` (a dict, or a text such as "class=od,date=20240610,..."), `data` is one field: bytes or any
+    /// buffer, a path, or a file open for reading. Without a key it is GRIB, and each field of each message is
+    /// archived under the key that ecCodes reports; fields without MARS labels get class=unknown, expver=0001,
+    /// stream=unknown and type=unknown. Damaged messages are skipped: all others are archived, then an exception that
+    /// names the message and the byte is raised for the first damage.
     #[pyo3(signature = (data, key = None))]
     fn archive(
         &self,
@@ -176,29 +176,29 @@ impl FieldStore {
         }
     }
 
-    /// Makes visible what was archived since the last flush: all of it at one moment, or nothing.
+    /// Makes everything archived since the last flush visible, at the same time or not at all.
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
         let archiver = self.opened(py)?.archiver;
         call(py, || archiver.flush())
     }
 
-    /// Forgets what was archived since the last flush.
+    /// Discards everything archived since the last flush.
     fn discard(&self, py: Python<'_>) -> PyResult<()> {
         let archiver = self.opened(py)?.archiver;
         call(py, || archiver.discard())
     }
 
-    /// Fields archived since the last flush, and their bytes.
+    /// Number of fields archived since the last flush, and their size in bytes.
     #[getter]
     fn pending(&self, py: Python<'_>) -> PyResult<(usize, u64)> {
         let archiver = self.opened(py)?.archiver;
         call(py, || archiver.pending())
     }
 
-    /// The fields of a request, in its order: its last name changes fastest.
+    /// The fields of a request, in its order: the last name varies fastest.
     ///
-    /// NotFound, which is a KeyError, names fields that are missing; with `partial` those that are there
-    /// come, and `.missing` names others. Nothing is read before the field is asked for it.
+    /// If fields are missing, raises NotFound, which is a KeyError; with `partial`, returns the existing fields and
+    /// lists others in `.missing`. The bytes of a field are read only when they are needed.
     #[pyo3(signature = (request, *, partial = false))]
     fn retrieve(
         slf: &Bound<'_, Self>,
@@ -210,8 +210,8 @@ impl FieldStore {
         Ok(Fields::new(slf, found))
     }
 
-    /// The fields that match a request, all where there is none, by key. With `masked`, those that later
-    /// ones took the place of.
+    /// The fields that match a request, sorted by key; without a request, all fields. With `masked`, those that later
+    /// fields replaced.
     #[pyo3(signature = (request = None, *, masked = false))]
     fn list(
         slf: &Bound<'_, Self>,
@@ -223,7 +223,7 @@ impl FieldStore {
         Ok(Fields::new(slf, found))
     }
 
-    /// What the store has of a request: as `retrieve` with `partial`, but something must be there.
+    /// The fields of a request that the store has: as `retrieve` with `partial`, but at least one must exist.
     fn inspect(slf: &Bound<'_, Self>, request: &Bound<'_, PyAny>) -> PyResult<Fields> {
         let found = Self::retrieve(slf, request, true)?;
         match found.is_empty() {
@@ -232,7 +232,7 @@ impl FieldStore {
         }
     }
 
-    /// The values that the fields of a request have, by name, each sorted by its type.
+    /// The values in the fields of a request, by name, sorted by their type.
     #[pyo3(signature = (request = None))]
     fn axes<'py>(
         slf: &Bound<'py, Self>,
@@ -245,8 +245,8 @@ impl FieldStore {
         Ok(shown)
     }
 
-    /// What the fields of a request come to: databases, indexes, fields, bytes, and what is adopted from
-    /// files or masked by later fields.
+    /// Statistics of the fields of a request: databases, indexes, fields, bytes, and how much is adopted from files
+    /// or masked by later fields.
     #[pyo3(signature = (request = None))]
     fn stats<'py>(
         slf: &Bound<'py, Self>,
@@ -256,8 +256,8 @@ impl FieldStore {
         counted(py, &call(py, || ask::stats(&store, wanted))?)
     }
 
-    /// Removes the fields of a request, masked ones too, and says how many and of how many bytes. Without
-    /// `doit` it only says so. The request must name the databases it means.
+    /// Removes the fields of a request, including masked ones, and returns their number and size in bytes. Without
+    /// `doit`, only reports them. The request must name the databases it applies to.
     #[pyo3(signature = (request, doit = false))]
     fn wipe<'py>(
         slf: &Bound<'py, Self>,
@@ -268,8 +268,8 @@ impl FieldStore {
         counted(py, &call(py, || ask::wipe(&store, wanted, doit))?)
     }
 
-    /// Gives back the room of fields that later ones mask, and of what writers left that are gone; says how
-    /// many and of how many bytes. Without `doit` it only says so.
+    /// Frees the space of masked fields and of what dead writers left; returns their number and size in bytes.
+    /// Without `doit`, only reports them.
     #[pyo3(signature = (request = None, doit = false))]
     fn purge<'py>(
         slf: &Bound<'py, Self>,
@@ -280,8 +280,8 @@ impl FieldStore {
         counted(py, &call(py, || ask::purge(&store, wanted, doit))?)
     }
 
-    /// Yields each field of a request once it is flushed, by any process, and again where it is archived
-    /// anew; with `existing` those that are there come first. It ends where none comes for `timeout` seconds.
+    /// Yields each field of a request when any process flushes it, and again when it is archived again; with
+    /// `existing`, existing fields first. Ends if no field arrives for `timeout` seconds.
     #[pyo3(signature = (request = None, timeout = None, existing = false))]
     fn watch(
         slf: &Bound<'_, Self>,
@@ -294,8 +294,8 @@ impl FieldStore {
         Watch::new(slf, watches, timeout)
     }
 
-    /// Closes it. What was not flushed is flushed with `flush_on_close`, else lost, with a ResourceWarning; `discard`
-    /// first says that it is meant so. Fields that were retrieved can still be read.
+    /// Closes it. Unflushed fields are flushed with `flush_on_close`, otherwise lost with a ResourceWarning; call
+    /// `discard` first to lose them on purpose. Retrieved fields remain readable.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.end_and_warn(py)
     }
@@ -315,7 +315,7 @@ impl FieldStore {
         self.end(py).map(drop)
     }
 
-    /// Found again by name, in another process too; what was not flushed stays here.
+    /// Pickles as its name, so that other processes can open it; unflushed fields stay in this process.
     fn __reduce__(slf: &Bound<'_, Self>) -> (Py<PyAny>, Reduced) {
         let this = slf.get();
         let arguments = (this.name.clone(), this.mode(), None, None, false, this.flush_on_close);
@@ -327,7 +327,7 @@ impl FieldStore {
     }
 }
 
-/// What every question needs.
+/// The arguments that every query needs.
 fn asked<'py>(
     store: &Bound<'py, FieldStore>,
     request: Option<&Bound<'py, PyAny>>,
@@ -343,17 +343,17 @@ fn counted<'py>(py: Python<'py>, rows: &Counts) -> PyResult<Bound<'py, PyDict>> 
 }
 
 fn wanted(label: Option<&str>) -> PyResult<&str> {
-    label.ok_or_else(|| PyTypeError::new_err("which container of the pool? give its label="))
+    label.ok_or_else(|| PyTypeError::new_err("the container of the pool is missing: pass label="))
 }
 
 fn named(store: &Bound<'_, PyAny>, label: Option<&str>) -> PyResult<String> {
-    let name: String = store
-        .extract()
-        .map_err(|_| PyTypeError::new_err("a store is \"POOL/CONTAINER\", or a Pool and label="))?;
+    let name: String = store.extract().map_err(|_| {
+        PyTypeError::new_err("store must be \"POOL/CONTAINER\", or a Pool with label=")
+    })?;
     Ok(label.map_or(name.clone(), |label| format!("{name}/{label}")))
 }
 
-/// Opens a store by its name, in a pool that is open already or not.
+/// Opens a store by its name, in a pool that is already open or not.
 fn open(
     name: &str,
     pool: Option<esker::Pool>,
@@ -364,7 +364,7 @@ fn open(
     let Some((place, label)) =
         name.rsplit_once('/').filter(|(pool, label)| !pool.is_empty() && !label.is_empty())
     else {
-        let text = format!("{name:?} names no container: give POOL/CONTAINER, as in tank/fields");
+        let text = format!("{name:?} has no container: use POOL/CONTAINER, such as tank/fields");
         return Err(Error::new(ErrorKind::Invalid, text));
     };
     let pool = pool.map_or_else(|| esker::Pool::connect(place, mode), Ok)?;

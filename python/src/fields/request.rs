@@ -1,4 +1,4 @@
-//! Requests and keys as Python has them: dicts, or texts.
+//! Requests and keys from Python: dicts or texts.
 use esker::types::Result;
 use esker_fields::request::Request;
 use esker_fields::{Date, FieldStore, Key, Selection};
@@ -6,7 +6,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyMapping, PyString};
 
-/// Requests that were taken from Python, to be understood without the interpreter.
+/// Requests taken from Python, to be parsed without the GIL.
 pub(super) enum Wanted {
     Everything,
     Text(String),
@@ -20,8 +20,7 @@ impl Wanted {
             return Ok(Self::Text(text.to_str()?.to_owned()));
         }
         let Ok(mapping) = request.cast::<PyMapping>() else {
-            let message =
-                "a request is a dict such as {\"step\": [0, 6]}, or a text in the MARS language";
+            let message = "a request must be a dict such as {\"step\": [0, 6]}, or a text in the MARS language";
             return Err(PyTypeError::new_err(message));
         };
         if mapping.is_empty()? {
@@ -35,7 +34,7 @@ impl Wanted {
         pairs.collect::<PyResult<_>>().map(Self::Pairs)
     }
 
-    /// Does `work` for what each request selects.
+    /// Runs `work` on the selection of each request.
     pub(super) fn each<T>(
         self,
         store: &FieldStore,
@@ -44,7 +43,7 @@ impl Wanted {
         self.expand(store)?.iter().map(work).collect()
     }
 
-    /// What each request selects.
+    /// The selection of each request.
     fn expand(self, store: &FieldStore) -> Result<Vec<Selection>> {
         let everything = || Ok(vec![Selection::everything(store.schema())]);
         let requests = match self {
@@ -62,7 +61,7 @@ impl Wanted {
     }
 }
 
-/// The values of a name: a text with slashes, or anything that can be gone through.
+/// The values of a name: a text with slashes, or any iterable.
 fn values(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
     if let Ok(text) = value.cast::<PyString>() {
         return Ok(text.to_str()?.split('/').map(|part| part.trim().to_owned()).collect());
@@ -74,7 +73,8 @@ fn values(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
     }
 }
 
-/// A value as keys spell it; dates as 20240610. Texts, numbers and dates have a spelling, of numpy as well; None, lists and
+/// A value as it is written in keys; dates as 20240610. Accepts texts, numbers and dates, including those of numpy;
+/// rejects None, lists and other objects that merely have a string representation.
 /// whatever else is printed somehow have none.
 fn spelt(name: &str, value: &Bound<'_, PyAny>) -> PyResult<String> {
     if value.hasattr("strftime")? {
@@ -88,17 +88,17 @@ fn spelt(name: &str, value: &Bound<'_, PyAny>) -> PyResult<String> {
     if number || own.is_instance_of::<PyString>() || own.is_instance_of::<PyFloat>() {
         return Ok(own.str()?.to_str()?.to_owned());
     }
-    let message = format!("{name}={}: a value is a text, a number or a date", value.repr()?);
+    let message = format!("{name}={}: a value must be a text, a number or a date", value.repr()?);
     Err(PyTypeError::new_err(message))
 }
 
-/// The key that a dict or a text spells.
+/// Parses a key from a dict or a text.
 pub(super) fn key(key: &Bound<'_, PyAny>) -> PyResult<Result<Key>> {
     if let Ok(text) = key.cast::<PyString>() {
         return Ok(Key::parse(text.to_str()?));
     }
     let Ok(mapping) = key.cast::<PyMapping>() else {
-        let message = "a key is a dict, or a text such as \"class=od,date=20240610,...\"";
+        let message = "a key must be a dict, or a text such as \"class=od,date=20240610,...\"";
         return Err(PyTypeError::new_err(message));
     };
     let pairs = mapping.items()?.iter().map(|item| {

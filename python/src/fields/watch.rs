@@ -6,14 +6,14 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::time::{Duration, Instant};
 
-/// How long to be without the interpreter before a look whether the user wants to stop.
+/// How long to run without the GIL before checking for signals.
 const TURN: Duration = Duration::from_millis(100);
 
-/// Yields fields as they are flushed: what `FieldStore.watch` returns.
+/// Yields fields as they are flushed: the result of `FieldStore.watch`.
 #[pyclass(module = "esker")]
 pub(crate) struct Watch {
     store: Py<FieldStore>,
-    /// One for each request.
+    /// One per request.
     watches: Vec<esker_fields::Watch>,
     timeout: Option<Duration>,
 }
@@ -25,8 +25,9 @@ impl Watch {
         timeout: Option<f64>,
     ) -> PyResult<Self> {
         let timeout = timeout.map(Duration::try_from_secs_f64).transpose();
-        let timeout =
-            timeout.map_err(|_| PyValueError::new_err("a timeout is in seconds, from 0 on"))?;
+        let timeout = timeout.map_err(|_| {
+            PyValueError::new_err("a timeout must be a number of seconds, 0 or more")
+        })?;
         Ok(Self { store: store.clone().unbind(), watches, timeout })
     }
 

@@ -1,24 +1,24 @@
-//! What transactions have read, and whether it was written since.
+//! Detects whether data that a transaction has read was written since.
 use esker_types::info::ContainerId;
 use esker_types::ops::ReadTokens;
 use esker_types::{Error, ErrorKind, ObjectId, Result};
 use std::collections::BTreeMap;
 
-/// What a read depends on. Every write to an object changes all three levels around it.
+/// The data that a read depends on. Every write to an object changes all three levels that contain it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Watched {
-    /// Which objects there are.
+    /// The set of existing objects.
     Objects,
-    /// Everything of an object.
+    /// Everything in an object.
     Object(ObjectId),
     /// A dkey, encoded, with all its akeys.
     Dkey(ObjectId, Vec<u8>),
 }
 
-/// A slot (4 bytes) and its version (8 bytes), little-endian.
+/// Format of a token: a slot (4 bytes) and its version (8 bytes), little-endian.
 const TOKEN_BYTES: usize = 12;
 
-/// A version for everything that was ever read in a transaction.
+/// A version for everything that a transaction has ever read.
 #[derive(Default)]
 pub struct Conflicts {
     slots: BTreeMap<(ContainerId, Watched), u32>,
@@ -26,7 +26,7 @@ pub struct Conflicts {
 }
 
 impl Conflicts {
-    /// Adds a token that `watched` was read as it is now: its slot and version.
+    /// Adds a token for the current version of `watched`.
     pub fn note(&mut self, container: ContainerId, watched: Watched, tokens: &ReadTokens) {
         let fresh = self.versions.len() as u32;
         let slot = *self.slots.entry((container, watched)).or_insert(fresh);
@@ -39,7 +39,7 @@ impl Conflicts {
         tokens.add(&token);
     }
 
-    /// Refuses tokens of anything that was written since.
+    /// Rejects tokens of data that was written since.
     ///
     /// # Errors
     /// [`ErrorKind::TxRestart`].
@@ -48,7 +48,7 @@ impl Conflicts {
             true => Ok(()),
             false => Err(Error::new(
                 ErrorKind::TxRestart,
-                "something this transaction has read was changed: restart it",
+                "data read by this transaction has changed: restart the transaction",
             )),
         }
     }
@@ -59,14 +59,14 @@ impl Conflicts {
         known.is_some_and(|known| version == known.to_le_bytes())
     }
 
-    /// Tells of a write.
+    /// Records a write.
     pub fn changed(&mut self, container: ContainerId, watched: Watched) {
         if let Some(slot) = self.slots.get(&(container, watched)) {
             self.versions[*slot as usize] += 1;
         }
     }
 
-    /// Tells of the punch of an object: all its dkeys change, missing ones too.
+    /// Records the punch of an object: all its dkeys change, including missing ones.
     pub fn punched(&mut self, container: ContainerId, oid: ObjectId) {
         let first = (container, Watched::Dkey(oid, Vec::new()));
         let of_object = self.slots.range(first..);

@@ -4,7 +4,7 @@ use esker_types::Epoch;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Snapshots of a container: their names by epoch.
+/// Names of a container's snapshots, by epoch.
 pub type Snapshots = BTreeMap<Epoch, String>;
 
 /// Versions, oldest first. `None` is a punch.
@@ -22,13 +22,13 @@ impl<P> History<P> {
         self.0.push((epoch, value));
     }
 
-    /// What a reader at `at` sees, and since when.
+    /// The value that a reader at `at` sees, and its epoch.
     pub fn at(&self, at: Epoch) -> Option<(Epoch, &Stored<P>)> {
         let (epoch, value) = self.0.iter().rev().find(|(epoch, _)| *epoch <= at)?;
         Some((*epoch, value.as_ref()?))
     }
 
-    /// Drops what neither the latest state nor a snapshot shows.
+    /// Removes versions that neither the latest state nor a snapshot shows.
     pub fn prune(&mut self, snapshots: &Snapshots) {
         let ends: Vec<_> = self.0.iter().skip(1).map(|(epoch, _)| *epoch).collect();
         let mut ends = ends.into_iter();
@@ -40,7 +40,7 @@ impl<P> History<P> {
         self.0.drain(..punches);
     }
 
-    /// True where no reader can see anything.
+    /// True if no reader can see any version.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_live_as_long_as_a_snapshot_shows_them() {
+    fn versions_are_kept_while_a_snapshot_shows_them() {
         let mut history = History::default();
         history.push(Epoch(1), single("a"));
         history.push(Epoch(3), None);

@@ -1,4 +1,4 @@
-//! Listings: target by target, in order in each, from an anchor that names the last entry.
+//! Listings: target by target, sorted within each, starting after an anchor that names the last entry.
 use super::conflicts::Watched;
 use super::read::Reader;
 use super::records::{Payload, Stored};
@@ -8,11 +8,11 @@ use esker_types::ops::{AkeyRef, Anchor, KeyScope, ListLimit, StoredExtent};
 use esker_types::{Error, ErrorKind, Extent, KeyBatch, KeyKind, ObjectId, Result, decode_key};
 use std::collections::BTreeSet;
 
-/// Where an entry stands in a listing: its target, and its place among those of the target.
+/// The position of an entry in a listing: its target, and its key among the entries of the target.
 pub type Position = (u32, Vec<u8>);
 
 impl<P: Payload> Reader<'_, P> {
-    /// Keys after `anchor`, which moves on.
+    /// The next keys after `anchor`, which is advanced.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`] for an anchor of another listing, or a dkey of another kind.
@@ -30,7 +30,7 @@ impl<P: Payload> Reader<'_, P> {
 
     fn list_dkeys(&mut self, anchor: &mut Anchor, limit: ListLimit) -> Result<KeyBatch> {
         self.note(Watched::Object(self.oid));
-        let dkeys = self.tree.object(self.oid, self.at).map(|seen| &seen.place.dkey);
+        let dkeys = self.tree.object(self.oid, self.at).map(|seen| &seen.path.dkey);
         let entries = dkeys.map(|dkey| (self.target_of(dkey), dkey.clone())).collect();
         page_of_keys(self.oid.dkey_kind(), entries, anchor, limit)
     }
@@ -46,14 +46,14 @@ impl<P: Payload> Reader<'_, P> {
         self.note_dkey(&dkey);
         let target = self.target_of(&dkey);
         let akeys = self.tree.dkey(self.oid, &dkey, self.at);
-        let entries = akeys.map(|seen| (target, seen.place.akey.clone())).collect();
+        let entries = akeys.map(|seen| (target, seen.path.akey.clone())).collect();
         page_of_keys(self.oid.akey_kind(), entries, anchor, limit)
     }
 
-    /// Objects after `anchor`, which moves on.
+    /// The next objects after `anchor`, which is advanced.
     pub fn list_objects(&mut self, anchor: &mut Anchor, entries: usize) -> Vec<ObjectId> {
         self.note(Watched::Objects);
-        let all = self.tree.from(AkeyPath::default(), self.at).map(|seen| seen.place.oid);
+        let all = self.tree.from(AkeyPath::default(), self.at).map(|seen| seen.path.oid);
         let all: BTreeSet<_> = all.collect();
         let all = all.into_iter().map(|oid| (self.home_of(oid), oid.to_bytes().to_vec())).collect();
         let page = page(all, anchor, ListLimit::entries(entries));
@@ -62,8 +62,8 @@ impl<P: Payload> Reader<'_, P> {
             .collect()
     }
 
-    /// The anchor is the record behind the last one listed, so that extents which are rewritten
-    /// meanwhile are neither listed twice nor left out.
+    /// The anchor is the record after the last one listed, so that extents rewritten during the listing are neither
+    /// repeated nor skipped.
     pub fn list_extents(
         &mut self,
         key: AkeyRef<'_>,
@@ -75,8 +75,8 @@ impl<P: Payload> Reader<'_, P> {
         self.note_dkey(&dkey);
         let Some(from) = anchor.record()? else { return Ok(Vec::new()) };
         let akey = encode_akey(self.oid, key.akey)?;
-        let place = AkeyPath { oid: self.oid, dkey, akey };
-        let Some(Stored::Array(records)) = self.tree.get(&place, self.at) else {
+        let path = AkeyPath { oid: self.oid, dkey, akey };
+        let Some(Stored::Array(records)) = self.tree.get(&path, self.at) else {
             *anchor = Anchor::End;
             return Ok(Vec::new());
         };
@@ -94,7 +94,7 @@ impl<P: Payload> Reader<'_, P> {
         Ok(page)
     }
 
-    /// The pretend target of a dkey.
+    /// The simulated target of a dkey.
     fn target_of(&self, dkey: &[u8]) -> u32 {
         let groups = self.oid.class().groups_on(self.targets);
         (self.home_of(self.oid) + hash(dkey) % groups) % self.targets
@@ -113,7 +113,7 @@ pub fn hash(bytes: &[u8]) -> u32 {
         .fold(0x811c_9dc5, |sum: u32, byte| (sum ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
 }
 
-/// The next page of encoded keys, decoded.
+/// Decodes the next page of encoded keys.
 ///
 /// # Errors
 /// [`ErrorKind::Invalid`] for an anchor of another listing.
@@ -135,12 +135,12 @@ fn key_len(kind: KeyKind, encoded: &[u8]) -> usize {
     decode_key(kind, encoded).map_or(0, |key| key.len())
 }
 
-/// The next page of entries; `anchor` moves on.
+/// The next page of entries; `anchor` is advanced.
 pub fn page(entries: BTreeSet<Position>, anchor: &mut Anchor, limit: ListLimit) -> Vec<Vec<u8>> {
     page_by(entries, anchor, limit, <[u8]>::len)
 }
 
-/// The entries after `anchor` that keep to `limit`; `anchor` moves behind them.
+/// The entries after `anchor` within `limit`; `anchor` is advanced past them.
 fn page_by(
     entries: BTreeSet<Position>,
     anchor: &mut Anchor,
@@ -169,11 +169,14 @@ fn page_by(
     left.into_iter().take(taken).map(|(_, position)| position).collect()
 }
 
-/// An anchor behind a position of a shard.
+/// The anchor after a position in a shard.
 pub fn after(shard: u32, position: Vec<u8>) -> Anchor {
     Anchor::After { shard, position }
 }
 
 fn bad(what: &str) -> Error {
-    Error::new(ErrorKind::Invalid, format!("listing: {what} is not of this listing"))
+    Error::new(
+        ErrorKind::Invalid,
+        format!("{what} does not belong to this listing: list from the start"),
+    )
 }

@@ -1,5 +1,5 @@
-//! Objects in memory, and what each operation makes of them. The memory backend keeps whole containers this way;
-//! others load what an operation needs, apply it, and store what has changed.
+//! Objects in memory, and the effect of each operation on them. The memory backend keeps whole containers in this
+//! form; other backends load the part that an operation needs, apply the operation, and store the changes.
 pub mod conflicts;
 pub mod history;
 pub mod list;

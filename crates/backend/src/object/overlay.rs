@@ -1,4 +1,4 @@
-//! Writes before they take effect: they stand in a overlay over the tree until all have succeeded.
+//! Writes before they take effect: an overlay over the tree that is applied when all of them have succeeded.
 use super::records::{Payload, Records, Stored};
 use super::tree::{AkeyPath, Tree, encode_akey, encode_dkey};
 use crate::check::check_write;
@@ -7,7 +7,7 @@ use esker_types::{Epoch, Error, ErrorKind, Extent, ObjectId, Result};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The latest state of a container with writes on top of it.
+/// The latest state of a container with uncommitted writes on top.
 pub struct Overlay<'a, P = Arc<[u8]>> {
     tree: &'a Tree<P>,
     epoch: Epoch,
@@ -15,7 +15,7 @@ pub struct Overlay<'a, P = Arc<[u8]>> {
 }
 
 impl<'a, P: Payload> Overlay<'a, P> {
-    /// An overlay without writes; those to come get `epoch`.
+    /// An overlay without writes. Writes added to it get `epoch`.
     pub fn new(tree: &'a Tree<P>, epoch: Epoch) -> Self {
         Self { tree, epoch, changed: BTreeMap::new() }
     }
@@ -25,7 +25,7 @@ impl<'a, P: Payload> Overlay<'a, P> {
         self.changed
     }
 
-    /// Adds a write, which sees those before it.
+    /// Adds a write, which sees the previous ones.
     pub fn write(&mut self, write: &Write<'_>) -> Result<()> {
         check_write(write)?;
         let oid = write.oid;
@@ -40,26 +40,26 @@ impl<'a, P: Payload> Overlay<'a, P> {
         }
     }
 
-    fn current(&self, place: &AkeyPath) -> Option<&Stored<P>> {
-        match self.changed.get(place) {
+    fn current(&self, path: &AkeyPath) -> Option<&Stored<P>> {
+        match self.changed.get(path) {
             Some(value) => value.as_ref(),
-            None => self.tree.get(place, Epoch::MAX),
+            None => self.tree.get(path, Epoch::MAX),
         }
     }
 
-    /// The akeys that exist, of an object or of one dkey.
+    /// The existing akeys of an object or of one dkey.
     fn places(&self, oid: ObjectId, dkey: Option<&[u8]>) -> Vec<AkeyPath> {
         let start = AkeyPath { oid, dkey: dkey.unwrap_or_default().to_vec(), akey: Vec::new() };
         let is_inside =
-            |place: &AkeyPath| place.oid == oid && dkey.is_none_or(|dkey| place.dkey == dkey);
-        let old = self.tree.from(start.clone(), Epoch::MAX).map(|seen| seen.place);
-        let old = old.take_while(|place| is_inside(place));
-        let new = self.changed.range(start..).map(|(place, _)| place);
-        let new = new.take_while(|place| is_inside(place));
+            |path: &AkeyPath| path.oid == oid && dkey.is_none_or(|dkey| path.dkey == dkey);
+        let old = self.tree.from(start.clone(), Epoch::MAX).map(|seen| seen.path);
+        let old = old.take_while(|path| is_inside(path));
+        let new = self.changed.range(start..).map(|(path, _)| path);
+        let new = new.take_while(|path| is_inside(path));
         let mut all: Vec<_> = old.chain(new).cloned().collect();
         all.sort();
         all.dedup();
-        all.retain(|place| self.current(place).is_some());
+        all.retain(|path| self.current(path).is_some());
         all
     }
 
@@ -73,23 +73,23 @@ impl<'a, P: Payload> Overlay<'a, P> {
         let dkey = encode_dkey(oid, dkey)?;
         let exists = || !self.places(oid, Some(&dkey)).is_empty();
         check(cond, Cond::DKEY_INSERT, Cond::DKEY_UPDATE, exists, "dkey")?;
-        let place = |update: &Update<'_>| {
+        let path = |update: &Update<'_>| {
             let akey = encode_akey(oid, update.akey)?;
             Ok(AkeyPath { oid, dkey: dkey.clone(), akey })
         };
-        let places: Vec<_> = updates.iter().map(place).collect::<Result<_>>()?;
-        for (update, place) in updates.iter().zip(&places) {
-            let exists = || self.current(place).is_some();
+        let places: Vec<_> = updates.iter().map(path).collect::<Result<_>>()?;
+        for (update, path) in updates.iter().zip(&places) {
+            let exists = || self.current(path).is_some();
             check(update.cond, Cond::AKEY_INSERT, Cond::AKEY_UPDATE, exists, "akey")?;
         }
-        updates.iter().zip(places).try_for_each(|(update, place)| self.set(place, &update.value))
+        updates.iter().zip(places).try_for_each(|(update, path)| self.set(path, &update.value))
     }
 
-    fn set(&mut self, place: AkeyPath, value: &Value<'_>) -> Result<()> {
+    fn set(&mut self, path: AkeyPath, value: &Value<'_>) -> Result<()> {
         let new = match *value {
-            Value::Single(data) => Some(self.single(&place, data)?),
+            Value::Single(data) => Some(self.single(&path, data)?),
             Value::Array { record_size, extents, data } => {
-                let mut records = self.records(&place, Some(record_size))?;
+                let mut records = self.records(&path, Some(record_size))?;
                 let mut offset = 0;
                 for &extent in extents {
                     records.write(extent, data, offset, self.epoch);
@@ -98,32 +98,35 @@ impl<'a, P: Payload> Overlay<'a, P> {
                 some_records(records)
             }
             Value::PunchExtents(extents) => {
-                let mut records = self.records(&place, None)?;
+                let mut records = self.records(&path, None)?;
                 extents.iter().for_each(|&extent: &Extent| records.remove(extent));
                 some_records(records)
             }
         };
-        if new.is_some() || self.current(&place).is_some() {
-            self.changed.insert(place, new);
+        if new.is_some() || self.current(&path).is_some() {
+            self.changed.insert(path, new);
         }
         Ok(())
     }
 
-    fn single(&self, place: &AkeyPath, data: Source<'_>) -> Result<Stored<P>> {
-        match self.current(place) {
+    fn single(&self, path: &AkeyPath, data: Source<'_>) -> Result<Stored<P>> {
+        match self.current(path) {
             Some(Stored::Array(_)) => Err(mixed()),
             _ => Ok(Stored::Single(P::take(data, 0, data.len()))),
         }
     }
 
-    /// The records of an array to be changed; none of them where it does not exist.
-    fn records(&self, place: &AkeyPath, record_size: Option<u64>) -> Result<Records<P>> {
-        match (self.current(place), record_size) {
+    /// The records of an array that is to be changed; empty if it does not exist.
+    fn records(&self, path: &AkeyPath, record_size: Option<u64>) -> Result<Records<P>> {
+        match (self.current(path), record_size) {
             (Some(Stored::Single(_)), _) => Err(mixed()),
             (Some(Stored::Array(records)), Some(size)) if size != records.record_size => {
                 Err(Error::new(
                     ErrorKind::Invalid,
-                    format!("records of {size} bytes, where {} are stored", records.record_size),
+                    format!(
+                        "record size {size} differs from the stored size {}",
+                        records.record_size
+                    ),
                 ))
             }
             (Some(Stored::Array(records)), _) => Ok(records.clone()),
@@ -133,9 +136,9 @@ impl<'a, P: Payload> Overlay<'a, P> {
 
     fn punch(&mut self, places: Vec<AkeyPath>, cond: Cond) -> Result<()> {
         if places.is_empty() && cond.has(Cond::PUNCH) {
-            return Err(missing("nothing to punch"));
+            return Err(missing("key to be punched"));
         }
-        self.changed.extend(places.into_iter().map(|place| (place, None)));
+        self.changed.extend(places.into_iter().map(|path| (path, None)));
         Ok(())
     }
 
@@ -149,9 +152,9 @@ impl<'a, P: Payload> Overlay<'a, P> {
         let dkey = encode_dkey(oid, dkey)?;
         let mut places = Vec::new();
         for akey in akeys {
-            let place = AkeyPath { oid, dkey: dkey.clone(), akey: encode_akey(oid, akey)? };
-            match self.current(&place) {
-                Some(_) => places.push(place),
+            let path = AkeyPath { oid, dkey: dkey.clone(), akey: encode_akey(oid, akey)? };
+            match self.current(&path) {
+                Some(_) => places.push(path),
                 None if cond.has(Cond::PUNCH) => return Err(missing("akey")),
                 None => {}
             }
@@ -173,7 +176,7 @@ fn check(
     what: &str,
 ) -> Result<()> {
     if cond.has(insert) && exists() {
-        return Err(Error::new(ErrorKind::Exists, format!("the {what} exists")));
+        return Err(Error::new(ErrorKind::Exists, format!("{what} already exists")));
     }
     if cond.has(update) && !exists() {
         return Err(missing(what));
@@ -181,9 +184,9 @@ fn check(
     Ok(())
 }
 
-/// The error for something that a condition asks for.
+/// The error for something that a condition requires.
 pub fn missing(what: &str) -> Error {
-    Error::new(ErrorKind::NotFound, format!("{what}: there is none"))
+    Error::new(ErrorKind::NotFound, format!("{what} does not exist"))
 }
 
 fn mixed() -> Error {

@@ -7,7 +7,7 @@ use crate::check::check_keys;
 use esker_types::ops::{Edge, KeyFound, KeyQuery};
 use esker_types::{Error, ErrorKind, Extent, Result, decode_key};
 
-/// A key in its encoded form, where it is given.
+/// An optional key in encoded form.
 type Encoded = Option<Vec<u8>>;
 
 impl<P: Payload> Reader<'_, P> {
@@ -23,9 +23,9 @@ impl<P: Payload> Reader<'_, P> {
             None => self.note(Watched::Object(self.oid)),
         }
         let fits = |seen: &Seen<'_, P>| {
-            dkey.as_ref().is_none_or(|dkey| *dkey == seen.place.dkey)
-                && seen.place.dkey > bound
-                && akey.as_ref().is_none_or(|akey| *akey == seen.place.akey)
+            dkey.as_ref().is_none_or(|dkey| *dkey == seen.path.dkey)
+                && seen.path.dkey > bound
+                && akey.as_ref().is_none_or(|akey| *akey == seen.path.akey)
         };
         let of_object = self.tree.object(self.oid, self.at).filter(fits);
         let mut candidates = of_object.filter_map(|seen| Candidate::new(&seen, &query));
@@ -36,7 +36,7 @@ impl<P: Payload> Reader<'_, P> {
         found.map(|candidate| self.answer(candidate, &query)).transpose()
     }
 
-    /// The keys that are given, encoded.
+    /// The given keys, encoded.
     fn given(&self, query: &KeyQuery<'_>) -> Result<(Encoded, Encoded)> {
         if query.want_extent && query.akey.is_none() && !query.want_akey {
             return Err(Error::new(ErrorKind::Invalid, "a query for extents needs an akey"));
@@ -60,7 +60,7 @@ impl<P: Payload> Reader<'_, P> {
     }
 }
 
-/// An akey that has what is asked for.
+/// An akey that matches the query.
 struct Candidate {
     dkey: Vec<u8>,
     akey: Vec<u8>,
@@ -73,7 +73,7 @@ impl Candidate {
             true => Some(edge_of(seen.value, query.edge)?),
             false => None,
         };
-        let (dkey, akey) = (seen.place.dkey.clone(), seen.place.akey.clone());
+        let (dkey, akey) = (seen.path.dkey.clone(), seen.path.akey.clone());
         Some(Self { dkey, akey, extent })
     }
 }

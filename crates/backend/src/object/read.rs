@@ -16,20 +16,20 @@ pub struct Reader<'a, P = Arc<[u8]>> {
     pub id: ContainerId,
     /// The object.
     pub oid: ObjectId,
-    /// Targets that listings go over one by one.
+    /// Number of targets that listings go through one by one.
     pub targets: u32,
     /// All akeys of the container.
     pub tree: &'a Tree<P>,
-    /// The epoch it sees.
+    /// The epoch that the reader sees.
     pub at: Epoch,
-    /// Where a transaction collects proof of what it has read.
+    /// Where a transaction collects read tokens.
     pub tokens: Option<&'a ReadTokens>,
-    /// Versions of everything that was read in a transaction.
+    /// Versions of everything read in transactions.
     pub conflicts: &'a mut Conflicts,
 }
 
 impl<P> Reader<'_, P> {
-    /// Tells the transaction what its answer depends on.
+    /// Records for the transaction what its answer depends on.
     pub fn note(&mut self, watched: Watched) {
         if let Some(tokens) = self.tokens {
             self.conflicts.note(self.id, watched, tokens);
@@ -41,7 +41,7 @@ impl<P> Reader<'_, P> {
         self.note(Watched::Dkey(self.oid, dkey.to_vec()));
     }
 
-    /// When the object was last changed.
+    /// The epoch of the object's last modification.
     pub fn epoch(&mut self) -> Epoch {
         self.note(Watched::Object(self.oid));
         self.tree.object(self.oid, self.at).map(|seen| seen.epoch).max().unwrap_or_default()
@@ -63,8 +63,8 @@ impl Reader<'_> {
         self.note_dkey(&dkey);
         let stored = |fetch: &Fetch<'_>| {
             let akey = encode_akey(self.oid, fetch.request.akey)?;
-            let place = AkeyPath { oid: self.oid, dkey: dkey.clone(), akey };
-            Ok(self.tree.get(&place, self.at))
+            let path = AkeyPath { oid: self.oid, dkey: dkey.clone(), akey };
+            Ok(self.tree.get(&path, self.at))
         };
         let stored: Vec<_> = fetches.iter().map(stored).collect::<Result<_>>()?;
         if cond.has(Cond::DKEY_FETCH) && self.tree.dkey(self.oid, &dkey, self.at).next().is_none() {
@@ -80,7 +80,7 @@ impl Reader<'_> {
     }
 }
 
-/// Answers every fetch, so that all sizes are known; the first error counts.
+/// Answers every fetch, so that all sizes are known; returns the first error.
 fn fill_all(fetches: &mut [Fetch<'_>], stored: &[Option<&Stored>]) -> Result<()> {
     let results = fetches
         .iter_mut()
@@ -89,7 +89,7 @@ fn fill_all(fetches: &mut [Fetch<'_>], stored: &[Option<&Stored>]) -> Result<()>
     results.collect::<Vec<_>>().into_iter().collect()
 }
 
-/// A value of the other kind is as good as none.
+/// A value of the other kind counts as missing.
 fn fill(
     request: &FetchRequest<'_>,
     reply: &mut FetchReply<'_>,
@@ -105,10 +105,10 @@ fn fill(
     }
 }
 
-/// Puts a single value into the sink of a reply.
+/// Copies a single value into the sink of a reply.
 ///
 /// # Errors
-/// [`ErrorKind::RecordTooBig`] where the sink is too short.
+/// [`ErrorKind::RecordTooBig`] if the sink is too short.
 pub fn fill_single(reply: &mut FetchReply<'_>, value: &[u8]) -> Result<()> {
     reply.size = value.len() as u64;
     if matches!(reply.sink, Sink::None) {
@@ -147,27 +147,27 @@ fn fill_array(
     Ok(())
 }
 
-/// Only records that are there can be of the wrong size.
+/// Only existing records can have the wrong size.
 pub fn check_record_size(expected: u64, stored: u64) -> Result<()> {
     match expected {
         0 => Ok(()),
         smaller if smaller < stored => Err(too_big("record", stored)),
         larger if larger > stored => Err(Error::new(
             ErrorKind::Invalid,
-            format!("records of {larger} bytes wanted, where {stored} are stored"),
+            format!("requested record size {larger} differs from the stored size {stored}"),
         )),
         _ => Ok(()),
     }
 }
 
-/// Adds an extent to those found, where the request asks for them.
+/// Adds an extent to the reply, if the request asks for extents.
 pub fn note_found(request: &FetchRequest<'_>, reply: &mut FetchReply<'_>, found: Extent) {
     if request.want_filled {
         reply.filled.push(found);
     }
 }
 
-/// Puts records at byte `at` of the sink.
+/// Copies records into the sink, starting at byte `at`.
 fn put_records(reply: &mut FetchReply<'_>, at: u64, bytes: &[u8]) -> Result<()> {
     if matches!(reply.sink, Sink::None) {
         return Ok(());
@@ -183,6 +183,6 @@ fn put_records(reply: &mut FetchReply<'_>, at: u64, bytes: &[u8]) -> Result<()> 
 
 /// The error for a sink that is too short for `needed` bytes.
 pub fn too_big(what: &str, needed: u64) -> Error {
-    let message = format!("{what} of {needed} bytes: the buffer is too short");
+    let message = format!("{what} of {needed} bytes does not fit in the buffer: use a larger one");
     Error::new(ErrorKind::RecordTooBig, message).with_needed(needed)
 }

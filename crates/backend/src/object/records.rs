@@ -1,14 +1,14 @@
-//! What an akey holds: a single value, or the records of an array.
+//! The content of an akey: a single value, or the records of an array.
 use esker_types::ops::{Source, StoredExtent};
 use esker_types::{Epoch, Extent};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The bytes of a value, or what stands for them where they are not in memory.
+/// The bytes of a value, or a reference to them if they are not in memory.
 pub trait Payload: Clone {
-    /// The `len` bytes of `source` from `offset` on.
+    /// The `len` bytes of `source` that start at `offset`.
     fn take(source: Source<'_>, offset: u64, len: u64) -> Self;
-    /// The `len` bytes from `from` on.
+    /// The `len` bytes that start at `from`.
     fn part(&self, from: u64, len: u64) -> Self;
 }
 
@@ -24,12 +24,12 @@ impl Payload for Arc<[u8]> {
     }
 }
 
-/// Content of an akey that exists.
+/// The content of an existing akey.
 #[derive(Clone)]
 pub enum Stored<P = Arc<[u8]>> {
     /// A single value.
     Single(P),
-    /// Never without a record.
+    /// Records of an array, at least one.
     Array(Records<P>),
 }
 
@@ -49,17 +49,17 @@ struct Run<P> {
 }
 
 impl<P: Payload> Records<P> {
-    /// No records yet, of `record_size` bytes each.
+    /// No records, of `record_size` bytes each.
     pub fn new(record_size: u64) -> Self {
         Self { record_size, runs: BTreeMap::new() }
     }
 
-    /// True where there is none.
+    /// True if it has no records.
     pub fn is_empty(&self) -> bool {
         self.runs.is_empty()
     }
 
-    /// Replaces the records of `extent` by the bytes of `data` from `offset` on.
+    /// Replaces the records of `extent` by the bytes of `data` that start at `offset`.
     pub fn write(&mut self, extent: Extent, data: Source<'_>, offset: u64, epoch: Epoch) {
         self.remove(extent);
         if !extent.is_empty() {
@@ -68,12 +68,12 @@ impl<P: Payload> Records<P> {
         }
     }
 
-    /// Adds a run where there are no records.
+    /// Adds a run where no records exist.
     pub fn put(&mut self, extent: Extent, bytes: P, epoch: Epoch) {
         self.runs.insert(extent.start, Run { count: extent.count, bytes, epoch });
     }
 
-    /// Removes the records of `extent`, cutting runs that reach over its edges.
+    /// Removes the records of `extent` and trims runs that extend beyond it.
     pub fn remove(&mut self, extent: Extent) {
         for met in self.overlapping(extent) {
             let Some(run) = self.runs.remove(&met.start) else { continue };
@@ -83,7 +83,7 @@ impl<P: Payload> Records<P> {
         }
     }
 
-    /// Puts the part `left` of a run that stood at `whole` back.
+    /// Puts back the part `left` of a run that had the extent `whole`.
     fn keep(&mut self, run: &Run<P>, whole: Extent, left: Extent) {
         if !left.is_empty() {
             let from = (left.start - whole.start) * self.record_size;
@@ -92,7 +92,7 @@ impl<P: Payload> Records<P> {
         }
     }
 
-    /// The runs that share a record with `extent`, in order.
+    /// The runs that overlap `extent`, in order.
     pub fn overlapping(&self, extent: Extent) -> Vec<Extent> {
         let before = self.runs.range(..=extent.start).next_back();
         let after =
@@ -112,14 +112,14 @@ impl<P: Payload> Records<P> {
         })
     }
 
-    /// What the run that begins at `start` holds.
+    /// The payload of the run that starts at `start`.
     pub fn payload(&self, start: u64) -> Option<&P> {
         self.runs.get(&start).map(|run| &run.bytes)
     }
 }
 
 impl Records {
-    /// Bytes of records that lie in the run that begins at `run.start`.
+    /// Bytes of records within the run that starts at `run.start`.
     pub fn bytes(&self, run: Extent, records: Extent) -> &[u8] {
         let from = ((records.start - run.start) * self.record_size) as usize;
         let len = (records.count * self.record_size) as usize;
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_cuts_what_it_covers() {
+    fn a_write_trims_overlapping_runs() {
         let mut records = Records::new(1);
         records.write(Extent::new(10, 6), Source::One(b"abcdef"), 0, Epoch(1));
         records.write(Extent::new(12, 2), Source::One(b"XY"), 0, Epoch(2));
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn overlap_is_found_on_both_sides() {
+    fn overlap_is_detected_on_both_sides() {
         let mut records = Records::new(2);
         for start in [0, 4, 8] {
             records.write(Extent::new(start, 2), Source::One(b"abcd"), 0, Epoch(1));

@@ -5,7 +5,7 @@ use esker_types::{Epoch, ObjectId, Result, encode_key};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Where an akey is; its keys are encoded, so that these compare as DAOS orders them.
+/// The path of an akey. Its keys are encoded, so that they compare in DAOS's order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AkeyPath {
     /// The object.
@@ -16,14 +16,14 @@ pub struct AkeyPath {
     pub akey: Vec<u8>,
 }
 
-/// The dkey of an object in its encoded form.
+/// A dkey of an object in encoded form.
 pub fn encode_dkey(oid: ObjectId, dkey: &[u8]) -> Result<Vec<u8>> {
     let mut encoded = Vec::new();
     encode_key(oid.dkey_kind(), dkey, &mut encoded)?;
     Ok(encoded)
 }
 
-/// An akey of an object in its encoded form.
+/// An akey of an object in encoded form.
 pub fn encode_akey(oid: ObjectId, akey: &[u8]) -> Result<Vec<u8>> {
     let mut encoded = Vec::new();
     encode_key(oid.akey_kind(), akey, &mut encoded)?;
@@ -33,14 +33,14 @@ pub fn encode_akey(oid: ObjectId, akey: &[u8]) -> Result<Vec<u8>> {
 /// An akey as a reader sees it.
 pub struct Seen<'a, P = Arc<[u8]>> {
     /// Which akey.
-    pub place: &'a AkeyPath,
-    /// When it was written.
+    pub path: &'a AkeyPath,
+    /// Its epoch.
     pub epoch: Epoch,
-    /// What it holds.
+    /// Its content.
     pub value: &'a Stored<P>,
 }
 
-/// Every akey there is or that a snapshot shows.
+/// Every akey that exists or that a snapshot shows.
 pub struct Tree<P = Arc<[u8]>>(BTreeMap<AkeyPath, History<P>>);
 
 impl<P> Default for Tree<P> {
@@ -50,22 +50,22 @@ impl<P> Default for Tree<P> {
 }
 
 impl<P> Tree<P> {
-    /// Content of an akey.
-    pub fn get(&self, place: &AkeyPath, at: Epoch) -> Option<&Stored<P>> {
-        self.0.get(place)?.at(at).map(|(_, value)| value)
+    /// The content of an akey.
+    pub fn get(&self, path: &AkeyPath, at: Epoch) -> Option<&Stored<P>> {
+        self.0.get(path)?.at(at).map(|(_, value)| value)
     }
 
-    /// All akeys that exist, in order, from `start` on.
+    /// All existing akeys in order, starting at `start`.
     pub fn from(&self, start: AkeyPath, at: Epoch) -> impl Iterator<Item = Seen<'_, P>> {
-        self.0.range(start..).filter_map(move |(place, history)| {
-            history.at(at).map(|(epoch, value)| Seen { place, epoch, value })
+        self.0.range(start..).filter_map(move |(path, history)| {
+            history.at(at).map(|(epoch, value)| Seen { path, epoch, value })
         })
     }
 
     /// Those of an object.
     pub fn object(&self, oid: ObjectId, at: Epoch) -> impl Iterator<Item = Seen<'_, P>> {
         let start = AkeyPath { oid, ..AkeyPath::default() };
-        self.from(start, at).take_while(move |seen| seen.place.oid == oid)
+        self.from(start, at).take_while(move |seen| seen.path.oid == oid)
     }
 
     /// Those of a dkey.
@@ -76,27 +76,27 @@ impl<P> Tree<P> {
         at: Epoch,
     ) -> impl Iterator<Item = Seen<'a, P>> {
         let start = AkeyPath { oid, dkey: dkey.to_vec(), akey: Vec::new() };
-        let is_inside = move |seen: &Seen<'_, P>| seen.place.oid == oid && seen.place.dkey == dkey;
+        let is_inside = move |seen: &Seen<'_, P>| seen.path.oid == oid && seen.path.dkey == dkey;
         self.from(start, at).take_while(is_inside)
     }
 
-    /// Gives an akey a new version.
+    /// Adds a version of an akey.
     pub fn put(
         &mut self,
-        place: AkeyPath,
+        path: AkeyPath,
         epoch: Epoch,
         value: Option<Stored<P>>,
         snapshots: &Snapshots,
     ) {
-        let history = self.0.entry(place.clone()).or_default();
+        let history = self.0.entry(path.clone()).or_default();
         history.push(epoch, value);
         history.prune(snapshots);
         if history.is_empty() {
-            self.0.remove(&place);
+            self.0.remove(&path);
         }
     }
 
-    /// Drops what neither the latest state nor a snapshot shows.
+    /// Removes versions that neither the latest state nor a snapshot shows.
     pub fn prune(&mut self, snapshots: &Snapshots) {
         self.0.retain(|_, history| {
             history.prune(snapshots);

@@ -1,4 +1,4 @@
-//! One container.
+//! Containers.
 use esker_backend::NewContainer;
 use esker_backend::leases::Leases;
 use esker_backend::object::history::Snapshots;
@@ -10,7 +10,7 @@ use esker_types::{Epoch, Error, ErrorKind, Result, Uuid};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Names and their values.
+/// Names and values of metadata.
 pub(super) type Metadata = BTreeMap<String, Vec<u8>>;
 
 pub(super) struct Container {
@@ -86,7 +86,7 @@ impl Container {
         Ok(first)
     }
 
-    /// The epoch a reader sees.
+    /// The epoch that a reader sees.
     pub(super) fn epoch_of(&self, view: View) -> Result<Epoch> {
         match view {
             View::Latest => Ok(Epoch::MAX),

@@ -1,5 +1,5 @@
-//! A backend that keeps everything in memory, one lock around it: the plain reference that other
-//! backends are compared with, and a stand-in where nothing has to last.
+//! A backend that keeps everything in memory under one lock: the simple reference that tests compare other backends
+//! with, and a backend for data that need not outlive the process.
 #![forbid(unsafe_code)]
 
 mod container;
@@ -17,31 +17,31 @@ use esker_types::ops::{
     StoredExtent,
 };
 use esker_types::{Epoch, KeyBatch, ObjectId, Result};
-use state::State;
+use state::PoolState;
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
-/// Targets of a pool that [`Memory::named`] makes.
+/// Number of targets of a pool created by [`Memory::named`].
 const NAMED_TARGETS: u32 = 4;
 
-/// A pool in memory. It ends with its last user.
+/// A pool in memory. It is freed with its last user.
 ///
-/// Listings go over its pretend targets one by one, as they do where targets are real.
+/// Listings go through its simulated targets one by one, as with real targets.
 #[derive(Clone)]
 pub struct Memory {
     targets: u32,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<PoolState>>,
 }
 
 impl Memory {
-    /// An empty pool of `targets` targets (at least 1), each a fault domain of its own.
+    /// An empty pool of `targets` targets (at least 1), each in its own fault domain.
     #[must_use]
     pub fn new(targets: u32) -> Self {
         let targets = targets.max(1);
-        Self { targets, state: Arc::new(Mutex::new(State::new(targets))) }
+        Self { targets, state: Arc::new(Mutex::new(PoolState::new(targets))) }
     }
 
-    /// The pool of this name, which lasts as long as the process; made when it is first asked for.
+    /// The pool with this name. It is created on first use and lasts as long as the process.
     #[must_use]
     pub fn named(name: &str) -> Self {
         static POOLS: LazyLock<Mutex<HashMap<String, Memory>>> = LazyLock::new(Mutex::default);
@@ -49,7 +49,7 @@ impl Memory {
         pools.entry(name.to_owned()).or_insert_with(|| Self::new(NAMED_TARGETS)).clone()
     }
 
-    fn with<'a, T>(&self, work: impl FnOnce(&mut State) -> Result<T>) -> Reply<'a, T> {
+    fn with<'a, T>(&self, work: impl FnOnce(&mut PoolState) -> Result<T>) -> Reply<'a, T> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         Reply::Ready(work(&mut state))
     }

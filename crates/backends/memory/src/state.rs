@@ -1,4 +1,4 @@
-//! The pool: containers, metadata, the clock, and what transactions have read.
+//! The state of a pool: containers, metadata, the clock, and the versions of what transactions have read.
 use super::container::{Container, Metadata};
 use esker_backend::leases::Leases;
 use esker_backend::object::conflicts::{Conflicts, Watched};
@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-pub(super) struct State {
+pub(super) struct PoolState {
     uuid: Uuid,
     targets: u32,
     clock: Epoch,
@@ -32,7 +32,7 @@ pub(super) struct State {
 struct Replies(BTreeMap<(u64, u16), (u64, Epoch)>);
 
 impl Replies {
-    /// The epoch of a change, if it was done before.
+    /// The epoch of a change, if it was applied before.
     fn find(&self, id: Option<ChangeId>) -> Result<Option<Epoch>> {
         let Some(id) = id else { return Ok(None) };
         match self.0.get(&(id.session, id.slot)) {
@@ -57,7 +57,7 @@ impl Replies {
     }
 }
 
-impl State {
+impl PoolState {
     pub(super) fn new(targets: u32) -> Self {
         Self {
             uuid: random_uuid(),
@@ -122,7 +122,7 @@ impl State {
         found.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("no container {name:?}")))
     }
 
-    /// Closing what was destroyed is no error.
+    /// Closing a destroyed container is not an error.
     pub(super) fn close_container(&mut self, id: ContainerId) {
         if let Some(container) = self.containers.get_mut(&id) {
             container.close();
@@ -169,7 +169,7 @@ impl State {
         Ok(epoch)
     }
 
-    /// What reads of an object go through.
+    /// A reader of one object.
     pub(super) fn reader<'a>(
         &'a mut self,
         id: ContainerId,
@@ -212,8 +212,8 @@ impl State {
         changed: BTreeMap<AkeyPath, Option<esker_backend::object::records::Stored>>,
     ) -> Result<()> {
         let container = self.container(id)?;
-        for (place, value) in changed {
-            container.tree.put(place, epoch, value, &container.snapshots);
+        for (path, value) in changed {
+            container.tree.put(path, epoch, value, &container.snapshots);
         }
         Ok(())
     }
@@ -247,12 +247,12 @@ fn destroyed() -> Error {
     Error::new(ErrorKind::NoHandle, "the container was destroyed")
 }
 
-/// The names in `metadata` that begin with `prefix`, sorted.
+/// The names in `metadata` that start with `prefix`, sorted.
 pub(super) fn names(metadata: &Metadata, prefix: &str) -> Vec<String> {
     metadata.keys().filter(|name| name.starts_with(prefix)).cloned().collect()
 }
 
-/// Without randomness from the kernel, ids of pools in memory need only differ within the process.
+/// UUIDs of pools in memory need only be unique within the process, so a counter replaces missing randomness.
 fn random_uuid() -> Uuid {
     esker_os::random_uuid().unwrap_or_else(|_| {
         static MADE: AtomicU64 = AtomicU64::new(1);

@@ -1,4 +1,4 @@
-//! Arrays: one file with the attributes and the first chunk, further chunks in a directory beside it.
+//! Arrays: one file with the attributes and the first chunk; further chunks in a directory next to it.
 use super::chunk::{Chunk, Header};
 use super::container::destroyed;
 use super::files;
@@ -21,14 +21,14 @@ use std::path::PathBuf;
 
 /// The dkey of the attributes.
 const ATTRIBUTES: u64 = 0;
-/// The chunk that lies in the array's own file.
+/// The chunk that is stored in the array's own file.
 const FIRST: u64 = 1;
 
 /// An Array.
 pub(super) struct ArrayFiles<'a>(pub(super) Object<'a>);
 
 impl ArrayFiles<'_> {
-    /// Where the chunks behind the first are.
+    /// The directory of the chunks after the first.
     fn directory(&self) -> PathBuf {
         let mut name = self.0.path.as_os_str().to_owned();
         name.push(".d");
@@ -46,7 +46,7 @@ impl ArrayFiles<'_> {
         Chunk::open(&self.path_of(dkey), write)
     }
 
-    /// True where `dkey` has its akey.
+    /// True if `dkey` has an akey.
     fn has(&self, dkey: u64) -> Result<bool> {
         Ok(match (dkey, self.open(dkey, false)?) {
             (_, None) => false,
@@ -59,11 +59,11 @@ impl ArrayFiles<'_> {
         let update = match updates {
             [] => return Ok(()),
             [update] if update.akey == AKEY => update,
-            _ => return Err(self.refused("akeys but \"0\"")),
+            _ => return Err(self.refused("akeys other than \"0\"")),
         };
         let inserts = cond.has(Cond::DKEY_INSERT) || update.cond.has(Cond::AKEY_INSERT);
         let needs = cond.has(Cond::DKEY_UPDATE) || update.cond.has(Cond::AKEY_UPDATE);
-        // The attributes are looked at where they are set.
+        // The attributes are checked when they are set.
         if inserts && dkey != ATTRIBUTES && self.has(dkey)? {
             return Err(exists("dkey"));
         }
@@ -76,21 +76,21 @@ impl ArrayFiles<'_> {
                 self.write_records(dkey, record_size, extents, data)
             }
             (FIRST.., Value::PunchExtents(extents)) => self.punch_records(dkey, extents),
-            _ => Err(self.refused("single values but that of dkey 0, and no records there,")),
+            _ => Err(self.refused("single values other than that of dkey 0, nor records there,")),
         }
     }
 
-    /// Sets the value of dkey 0. Attributes say how large the records will be.
+    /// Sets the value of dkey 0. The attributes determine the record size.
     fn set_value(&self, data: Source<'_>, inserts: bool) -> Result<()> {
         if data.len() > POSIX_ARRAY_VALUE_MAX {
-            return Err(self.refused("value over 1024 bytes (POSIX_ARRAY_VALUE_MAX) at dkey 0"));
+            return Err(self.refused("values over 1024 bytes (POSIX_ARRAY_VALUE_MAX) at dkey 0"));
         }
         let value = data.part(0, data.len()).into_owned();
         loop {
             if let Some(mut chunk) = self.open(ATTRIBUTES, true)? {
                 return match inserts && chunk.header.value.is_some() {
                     true => Err(exists("dkey")),
-                    false => chunk.set_value(&self.0.place.files, Some(value)),
+                    false => chunk.set_value(&self.0.directory.files, Some(value)),
                 };
             }
             let record_size = ArrayAttributes::in_bytes(&value).map_or(0, |shape| shape.cell_size);
@@ -113,7 +113,7 @@ impl ArrayFiles<'_> {
         }
         loop {
             if let Some(mut chunk) = self.open(dkey, true)? {
-                return chunk.write(&self.0.place.files, record_size, extents, data);
+                return chunk.write(&self.0.directory.files, record_size, extents, data);
             }
             let header = Header { record_size, value: None };
             if self.create(dkey, &header, extents, data)? {
@@ -122,7 +122,7 @@ impl ArrayFiles<'_> {
         }
     }
 
-    /// Makes the file of a chunk; false where another made it first.
+    /// Creates the file of a chunk; false if another process created it first.
     fn create(
         &self,
         dkey: u64,
@@ -130,7 +130,7 @@ impl ArrayFiles<'_> {
         extents: &[Extent],
         data: Source<'_>,
     ) -> Result<bool> {
-        let (files, path) = (&self.0.place.files, self.path_of(dkey));
+        let (files, path) = (&self.0.directory.files, self.path_of(dkey));
         for _ in 0..2 {
             match Chunk::create(files, &path, header, extents, data) {
                 Ok(true) => return Ok(true),
@@ -147,23 +147,23 @@ impl ArrayFiles<'_> {
 
     fn punch_records(&self, dkey: u64, extents: &[Extent]) -> Result<()> {
         let Some(chunk) = self.open(dkey, true)? else { return Ok(()) };
-        extents.iter().try_for_each(|extent| chunk.remove(&self.0.place.files, *extent))?;
+        extents.iter().try_for_each(|extent| chunk.remove(&self.0.directory.files, *extent))?;
         match chunk.records()? == 0 && chunk.header.value.is_none() {
-            true => self.0.place.files.remove(&self.path_of(dkey)).map(drop),
+            true => self.0.directory.files.remove(&self.path_of(dkey)).map(drop),
             false => Ok(()),
         }
     }
 
     fn punch_dkey(&self, dkey: u64, cond: Cond) -> Result<()> {
         if cond.has(Cond::PUNCH) && !self.has(dkey)? {
-            return Err(missing("nothing to punch"));
+            return Err(missing("key to be punched"));
         }
         match (dkey, self.open(dkey, true)?) {
             (_, None) => Ok(()),
             (ATTRIBUTES, Some(mut chunk)) if chunk.records()? > 0 => {
-                chunk.set_value(&self.0.place.files, None)
+                chunk.set_value(&self.0.directory.files, None)
             }
-            (ATTRIBUTES, Some(_)) => self.0.place.files.remove(&self.0.path).map(drop),
+            (ATTRIBUTES, Some(_)) => self.0.directory.files.remove(&self.0.path).map(drop),
             _ => self.punch_records(dkey, &[Extent::new(0, u64::MAX)]),
         }
     }
@@ -178,7 +178,7 @@ impl ArrayFiles<'_> {
     }
 
     fn punch(&self, cond: Cond) -> Result<()> {
-        let files = &self.0.place.files;
+        let files = &self.0.directory.files;
         let mut any = files.remove(&self.0.path)?;
         let directory = self.directory();
         for name in files::names_in(&directory)? {
@@ -186,12 +186,12 @@ impl ArrayFiles<'_> {
         }
         let _ = fs::remove_dir(&directory);
         match cond.has(Cond::PUNCH) && !any {
-            true => Err(missing("nothing to punch")),
+            true => Err(missing("key to be punched")),
             false => Ok(()),
         }
     }
 
-    /// Chunks behind the first.
+    /// Chunks after the first.
     fn further(&self) -> Result<Vec<u64>> {
         let names = files::names_in(&self.directory())?;
         let mut dkeys: Vec<_> =
@@ -200,7 +200,7 @@ impl ArrayFiles<'_> {
         Ok(dkeys)
     }
 
-    /// All dkeys, ascending.
+    /// All dkeys in ascending order.
     fn dkeys(&self) -> Result<Vec<u64>> {
         let mut dkeys = Vec::new();
         if let Some(own) = self.open(FIRST, false)? {
@@ -211,7 +211,7 @@ impl ArrayFiles<'_> {
         Ok(dkeys)
     }
 
-    /// All records of a chunk, `None` where there are none.
+    /// All records of a chunk, `None` if there are none.
     fn extent(&self, dkey: u64) -> Result<Option<Extent>> {
         if dkey == ATTRIBUTES {
             return Ok(None);
@@ -235,7 +235,7 @@ impl ArrayFiles<'_> {
     }
 }
 
-/// Answers a fetch of an array.
+/// Performs a fetch of an array.
 fn fill_records(fetch: &mut Fetch<'_>, extents: &[Extent], chunk: &Chunk) -> Result<()> {
     extents.iter().try_for_each(|extent| extent.check())?;
     let (size, all) = (chunk.header.record_size, Extent::new(0, chunk.records()?));
@@ -252,7 +252,7 @@ fn fill_records(fetch: &mut Fetch<'_>, extents: &[Extent], chunk: &Chunk) -> Res
     Ok(())
 }
 
-/// Reads the records `part` to byte `offset` of the sink.
+/// Reads the records `part` into the sink, starting at byte `offset`.
 fn copy(reply: &mut FetchReply<'_>, part: Extent, offset: u64, chunk: &Chunk) -> Result<()> {
     if matches!(reply.sink, Sink::None) {
         return Ok(());
@@ -263,16 +263,16 @@ fn copy(reply: &mut FetchReply<'_>, part: Extent, offset: u64, chunk: &Chunk) ->
         return Err(too_big("records", end));
     }
     let mut done = 0;
-    reply.sink.visit(offset, len, |place| {
-        chunk.read(part.start, done, place)?;
-        done += place.len() as u64;
+    reply.sink.visit(offset, len, |buffer| {
+        chunk.read(part.start, done, buffer)?;
+        done += buffer.len() as u64;
         Ok(())
     })?;
     reply.filled_bytes = end;
     Ok(())
 }
 
-/// Answers one fetch. A value of the other kind is as good as none.
+/// Performs one fetch. A value of the other kind counts as missing.
 fn fill(fetch: &mut Fetch<'_>, dkey: u64, chunk: Option<&Chunk>) -> Result<()> {
     fetch.reply.reset();
     let is_content = fetch.request.akey == AKEY;
@@ -336,7 +336,7 @@ impl Form for ArrayFiles<'_> {
         page_of_keys(kind, sorted(kind, keys)?, anchor, limit)
     }
 
-    /// All records of a chunk are one extent.
+    /// All records of a chunk form one extent.
     fn list_extents(
         &self,
         key: AkeyRef<'_>,

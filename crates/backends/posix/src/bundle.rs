@@ -1,4 +1,4 @@
-//! The bytes of a dkey's file: its akeys, each a single value or the records of an array.
+//! The content of a dkey's file: its akeys, each with a single value or the records of an array.
 use super::files;
 use super::general::spot;
 use esker_backend::encoding::{Parts, begin, finish, put_bytes, put_u32, put_u64};
@@ -14,19 +14,19 @@ const MAGIC: &[u8; 8] = b"ESKRDKEY";
 const SINGLE: u32 = 0;
 const ARRAY: u32 = 1;
 
-/// A dkey with its akeys; its key is encoded.
+/// A dkey, encoded, with its akeys.
 pub(super) struct Bundle {
     pub(super) dkey: Vec<u8>,
     pub(super) tree: Tree,
 }
 
-/// The file of a dkey.
+/// Encodes the file of a dkey.
 pub(super) fn to_bytes(tree: &Tree, oid: ObjectId, dkey: &[u8]) -> Vec<u8> {
     let mut out = begin(MAGIC);
     put_bytes(&mut out, dkey);
     put_u32(&mut out, tree.object(oid, Epoch::MAX).count() as u32);
     for seen in tree.object(oid, Epoch::MAX) {
-        put_bytes(&mut out, &seen.place.akey);
+        put_bytes(&mut out, &seen.path.akey);
         put_u64(&mut out, seen.epoch.0);
         match seen.value {
             Stored::Single(value) => {
@@ -51,12 +51,12 @@ fn put_records(out: &mut Vec<u8>, records: &Records) {
     }
 }
 
-/// What a file holds.
+/// Decodes the file of a dkey.
 ///
 /// # Errors
 /// `Corrupt`.
 pub(super) fn read(bytes: &[u8], oid: ObjectId, path: &Path) -> Result<Bundle> {
-    parse(bytes, oid).ok_or_else(|| files::damaged(path, "a damaged dkey"))
+    parse(bytes, oid).ok_or_else(|| files::damaged(path, "the file of a dkey is damaged"))
 }
 
 fn parse(bytes: &[u8], oid: ObjectId) -> Option<Bundle> {
@@ -64,14 +64,14 @@ fn parse(bytes: &[u8], oid: ObjectId) -> Option<Bundle> {
     let dkey = parts.bytes()?.to_vec();
     let mut tree = Tree::default();
     for _ in 0..parts.u32()? {
-        let place = spot(oid, &dkey, parts.bytes()?);
+        let path = spot(oid, &dkey, parts.bytes()?);
         let epoch = Epoch(parts.u64()?);
         let value = match parts.u32()? {
             SINGLE => Stored::Single(Arc::from(parts.bytes()?)),
             ARRAY => Stored::Array(take_records(&mut parts)?),
             _ => return None,
         };
-        tree.put(place, epoch, Some(value), &Snapshots::new());
+        tree.put(path, epoch, Some(value), &Snapshots::new());
     }
     Some(Bundle { dkey, tree })
 }
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_dkey_comes_back() {
+    fn a_dkey_round_trips() {
         let oid = ObjectId { hi: 1, lo: 2 };
         let mut records = Records::new(2);
         records.write(Extent::new(5, 2), Source::One(b"abcd"), 0, Epoch(7));

@@ -1,4 +1,4 @@
-//! Looking for damage: whether every file of a pool of files is what its name says.
+//! The check of a posix pool: whether every file is what its name says.
 use super::bundle;
 use super::chunk::Chunk;
 use super::files::{self, failed};
@@ -9,25 +9,25 @@ use esker_types::{ObjectId, Result, Uuid};
 use std::fs;
 use std::path::Path;
 
-/// What a check of a pool of files found.
+/// The result of a check of a posix pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PosixCheck {
-    /// What is damaged, and where.
+    /// Damaged files, each with a description.
     pub problems: Vec<String>,
-    /// Files of containers, objects and labels.
+    /// Number of files of containers, objects and labels.
     pub files: u64,
-    /// Bytes in them.
+    /// Total size of these files in bytes.
     pub bytes: u64,
-    /// Bytes in temporary files; what is left of ended processes goes a day later.
+    /// Size of temporary files in bytes. Those of ended processes are removed after a day.
     pub temporary_bytes: u64,
 }
 
 impl PosixPool {
-    /// Looks at all files of the pool at `path`. Values of Key-Values and records of Arrays carry no
-    /// checksum: only that they can be read is looked at.
+    /// Checks all files of the pool at `path`. Values of Key-Values and records of Arrays have no checksums: the
+    /// check only verifies that they are readable.
     ///
     /// # Errors
-    /// `NotFound` where there is no pool; what the file system says.
+    /// `NotFound` if there is no pool; errors of the file system.
     pub fn check(path: &Path) -> Result<PosixCheck> {
         Self::read(path)?;
         let mut check = PosixCheck::default();
@@ -61,8 +61,10 @@ impl PosixCheck {
         let uuid = std::str::from_utf8(&text).ok().and_then(Uuid::parse);
         let there = uuid.map(|uuid| pool.join(CONTAINERS).join(uuid.to_string()).is_dir());
         if there != Some(true) {
-            self.problems
-                .push(format!("{}: a label that leads nowhere: remove it", path.display()));
+            self.problems.push(format!(
+                "{}: a label of a container that does not exist: remove the label",
+                path.display()
+            ));
         }
         Ok(())
     }
@@ -70,15 +72,15 @@ impl PosixCheck {
     fn container(&mut self, path: &Path) -> Result<()> {
         let meta = Meta::read(&path.join(META));
         if self.note(meta).flatten().is_none() {
-            self.problems.push(format!("{}: a container without metadata", path.display()));
+            self.problems.push(format!("{}: a container whose metadata is missing: restore the file, or remove the container", path.display()));
         }
         for name in files::names_in(path)? {
-            let place = path.join(&name);
-            match (object_of(&name), place.is_dir()) {
-                (Some(oid), true) => self.directory(oid, &place)?,
-                (Some(oid), false) => self.file(oid, &place)?,
+            let path = path.join(&name);
+            match (object_of(&name), path.is_dir()) {
+                (Some(oid), true) => self.directory(oid, &path)?,
+                (Some(oid), false) => self.file(oid, &path)?,
                 (None, true) => {}
-                (None, false) => self.count(&place)?,
+                (None, false) => self.count(&path)?,
             }
         }
         Ok(())
@@ -91,7 +93,7 @@ impl PosixCheck {
         Ok(())
     }
 
-    /// A file of an object, by the form of its type. Locks hold nothing.
+    /// Checks a file of an object according to the object's type. Lock files have no content.
     fn file(&mut self, oid: ObjectId, path: &Path) -> Result<()> {
         self.count(path)?;
         let lock = path.to_string_lossy().ends_with("%lock");
@@ -112,12 +114,12 @@ impl PosixCheck {
 fn bytes_under(path: &Path) -> Result<u64> {
     let mut bytes = 0;
     for name in files::names_in(path)? {
-        let place = path.join(name);
-        match fs::symlink_metadata(&place) {
-            Ok(info) if info.is_dir() => bytes += bytes_under(&place)?,
+        let path = path.join(name);
+        match fs::symlink_metadata(&path) {
+            Ok(info) if info.is_dir() => bytes += bytes_under(&path)?,
             Ok(info) => bytes += info.len(),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            Err(error) => return Err(failed("looking at", &place, &error)),
+            Err(error) => return Err(failed("looking at", &path, &error)),
         }
     }
     Ok(bytes)

@@ -1,6 +1,6 @@
-//! A file of array records: a page of header, then the records from index 0 on, without gaps.
+//! A file of array records: one page with a header, then the records from index 0 on, without gaps.
 //!
-//! Records are written in place, as POSIX does it. How many there are is told by the length of the file.
+//! Records are written in place. The length of the file determines how many there are.
 use super::files::{Files, damaged, failed, none_if_missing, while_stale};
 use esker_backend::encoding::{Parts, begin, finish, put_bytes, put_u64};
 use esker_os::open_plain;
@@ -12,17 +12,17 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 const MAGIC: &[u8; 8] = b"ESKRCHNK";
-/// Bytes before the first record, so that records keep the alignment they have in memory.
+/// Offset of the first record. Records keep the alignment that they have in memory.
 pub(super) const HEADER_BYTES: u64 = 4096;
-/// Times a header is read that another process is writing.
+/// Attempts to read a header that another process is writing.
 const TORN_TRIES: u32 = 100;
-/// Zeros written at a time.
+/// Number of zeros written at a time.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
-/// What stands before the records.
+/// The header in front of the records.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Header {
-    /// Bytes per record; 0 before the first.
+    /// Record size in bytes; 0 before the first record.
     pub(super) record_size: u64,
     /// The single value of dkey 0.
     pub(super) value: Option<Vec<u8>>,
@@ -46,7 +46,7 @@ impl Header {
     }
 }
 
-/// A chunk that is there.
+/// An existing chunk.
 pub(super) struct Chunk {
     file: File,
     path: PathBuf,
@@ -54,7 +54,7 @@ pub(super) struct Chunk {
 }
 
 impl Chunk {
-    /// The chunk at `path`, `None` where there is none.
+    /// Opens the chunk at `path`; `None` if it does not exist.
     pub(super) fn open(path: &Path, write: bool) -> Result<Option<Self>> {
         let opened = while_stale(|| open_plain(path, write));
         let opened = none_if_missing(opened).map_err(|error| failed("opening", path, &error))?;
@@ -63,10 +63,10 @@ impl Chunk {
         Ok(Some(Self { file, path: path.to_owned(), header }))
     }
 
-    /// Makes a chunk with what `header` says and the records of `extents`.
+    /// Creates a chunk with this header and the records of `extents`.
     ///
     /// # Errors
-    /// `Exists`. False where the directory is missing.
+    /// `Exists`. False if the directory is missing.
     pub(super) fn create(
         files: &Files,
         path: &Path,
@@ -83,7 +83,7 @@ impl Chunk {
         files.insert(&temporary, path)
     }
 
-    /// Number of whole records.
+    /// Number of complete records.
     pub(super) fn records(&self) -> Result<u64> {
         let info =
             self.file.metadata().map_err(|error| failed("looking at", &self.path, &error))?;
@@ -97,7 +97,7 @@ impl Chunk {
         Ok(super::form::epoch_of(&info))
     }
 
-    /// Writes records in place. The first ones decide their size.
+    /// Writes records in place. The first write determines the record size.
     pub(super) fn write(
         &mut self,
         files: &Files,
@@ -114,13 +114,13 @@ impl Chunk {
         self.sync(files)
     }
 
-    /// Gives the records of a chunk without any their size.
+    /// Sets the record size of a chunk without records.
     fn adopt(&mut self, record_size: u64) -> Result<()> {
         if self.records()? > 0 {
             return Err(Error::new(
                 ErrorKind::Invalid,
                 format!(
-                    "records of {record_size} bytes, where {} are stored",
+                    "record size {record_size} differs from the stored size {}",
                     self.header.record_size
                 ),
             ));
@@ -141,7 +141,7 @@ impl Chunk {
         self.sync(files)
     }
 
-    /// Removes the records of `extent`: at the end the file gets shorter, before it they become zeros.
+    /// Removes the records of `extent`: at the end of the file by truncating it, elsewhere by writing zeros.
     pub(super) fn remove(&self, files: &Files, extent: Extent) -> Result<()> {
         let records = self.records()?;
         let Some(part) = extent.intersect(Extent::new(0, records)) else { return Ok(()) };
@@ -154,13 +154,13 @@ impl Chunk {
         self.sync(files)
     }
 
-    /// Reads the bytes of records from `first` on.
-    pub(super) fn read(&self, first: u64, skip: u64, place: &mut [u8]) -> Result<()> {
+    /// Reads the bytes of records, starting with record `first`.
+    pub(super) fn read(&self, first: u64, skip: u64, buffer: &mut [u8]) -> Result<()> {
         let from = HEADER_BYTES + first * self.header.record_size + skip;
-        match self.file.read_exact_at(place, from) {
+        match self.file.read_exact_at(buffer, from) {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(Error::new(
                 ErrorKind::Again,
-                format!("{} was cut while it was read: read it again", self.path.display()),
+                format!("{} was truncated during the read: read again", self.path.display()),
             )),
             outcome => outcome.map_err(|error| failed("reading", &self.path, &error)),
         }
@@ -174,7 +174,7 @@ impl Chunk {
     }
 }
 
-/// The header of a file. One that is being rewritten is read again.
+/// Reads the header of a file, again if another process is rewriting it.
 fn read_header(file: &File, path: &Path) -> Result<Header> {
     let mut page = vec![0; HEADER_BYTES as usize];
     for _ in 0..TORN_TRIES {
@@ -187,23 +187,26 @@ fn read_header(file: &File, path: &Path) -> Result<Header> {
             return Ok(header);
         }
     }
-    Err(damaged(path, "no header of array records"))
+    Err(damaged(path, "the header of an array file is damaged"))
 }
 
-/// Where the bytes of each extent go, and how many there are.
+/// The byte position and length of each extent in the file.
 fn places(record_size: u64, extents: &[Extent]) -> Result<Vec<(u64, u64)>> {
-    let place = |extent: &Extent| {
+    let position = |extent: &Extent| {
         let start = extent.start.checked_mul(record_size)?.checked_add(HEADER_BYTES)?;
         let len = extent.count.checked_mul(record_size)?;
         let end = start.checked_add(len)?;
         (end <= i64::MAX as u64).then_some((start, len))
     };
-    extents.iter().map(|extent| place(extent).ok_or_else(|| too_far(*extent))).collect()
+    extents.iter().map(|extent| position(extent).ok_or_else(|| too_far(*extent))).collect()
 }
 
 #[cold]
 fn too_far(extent: Extent) -> Error {
-    let message = format!("records up to {} do not fit a file: write smaller chunks", extent.end());
+    let message = format!(
+        "records up to {} exceed the size limit of a file: use smaller chunks",
+        extent.end()
+    );
     Error::new(ErrorKind::Overflow, message)
 }
 
@@ -238,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_header_fills_its_page_and_comes_back() {
+    fn a_header_fills_its_page_and_round_trips() {
         let headers = [
             Header::default(),
             Header { record_size: 8, value: None },
@@ -253,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn records_must_fit_a_file() {
+    fn records_must_fit_in_a_file() {
         assert_eq!(places(8, &[Extent::new(2, 3)]).unwrap(), [(4096 + 16, 24)]);
         for far in [Extent::new(u64::MAX - 3, 2), Extent::new(1 << 60, 1)] {
             assert_eq!(places(8, &[far]).unwrap_err().kind(), ErrorKind::Overflow);

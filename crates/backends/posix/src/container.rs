@@ -1,6 +1,6 @@
-//! Containers: directories by UUID, and labels that lead to them.
+//! Containers: directories named by UUID, and labels that refer to them.
 use super::files::{self, Files, discard, failed};
-use super::lock::{Lock, Turns};
+use super::lock::{Lock, ThreadLocks};
 use super::meta::Meta;
 use super::pool::{CONTAINERS, LABELS, META};
 use esker_backend::NewContainer;
@@ -14,14 +14,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-/// The files of a pool and the turns at changing them.
-pub(super) struct Place {
+/// The directory of a pool, with what is needed to change its files.
+pub(super) struct PoolDirectory {
     pub(super) root: PathBuf,
     pub(super) files: Files,
-    pub(super) turns: Turns,
+    pub(super) thread_locks: ThreadLocks,
 }
 
-/// A container this process has met.
+/// A container that this process has opened or listed.
 pub(super) struct Container {
     pub(super) id: ContainerId,
     pub(super) dir: PathBuf,
@@ -38,10 +38,10 @@ impl Handled for Container {
 }
 
 impl Container {
-    pub(super) fn new(id: ContainerId, place: &Place, meta: &Meta) -> Self {
+    pub(super) fn new(id: ContainerId, directory: &PoolDirectory, meta: &Meta) -> Self {
         Self {
             id,
-            dir: place.container(meta.uuid),
+            dir: directory.container(meta.uuid),
             first_oid: meta.first_oid,
             oids: Mutex::default(),
             leases: Leases::default(),
@@ -49,7 +49,7 @@ impl Container {
         }
     }
 
-    /// Refuses a container whose files are gone: somebody destroyed it.
+    /// Fails if the container's files are gone because another process destroyed it.
     pub(super) fn check_there(&self) -> Result<()> {
         match files::info(&self.dir.join(META))? {
             Some(_) => Ok(()),
@@ -57,7 +57,7 @@ impl Container {
         }
     }
 
-    /// What it says about itself, with this process's handles.
+    /// Its current description, including this process's handles.
     pub(super) fn info(&self, meta: &Meta) -> ContainerInfo {
         ContainerInfo {
             id: self.id,
@@ -69,13 +69,13 @@ impl Container {
         }
     }
 
-    /// Where an object is: 32 hex digits of its id.
+    /// The path of an object: 32 hex digits of its id.
     pub(super) fn object(&self, oid: ObjectId) -> PathBuf {
         self.dir.join(format!("{:016x}{:016x}", oid.hi, oid.lo))
     }
 }
 
-/// An operation that missed a directory of the container.
+/// The error of an operation for which a directory of the container was missing.
 #[cold]
 pub(super) fn destroyed(error: Error) -> Error {
     match error.kind() {
@@ -89,13 +89,13 @@ fn taken(name: &str) -> Error {
     Error::new(ErrorKind::Exists, format!("container {name} exists"))
 }
 
-impl Place {
+impl PoolDirectory {
     fn container(&self, uuid: Uuid) -> PathBuf {
         self.root.join(CONTAINERS).join(uuid.to_string())
     }
 
     fn label(&self, label: &str) -> PathBuf {
-        // A dot alone, or two, would be no file of ours; labels have no `%`.
+        // `.` and `..` are not usable as file names; `%` is not valid in labels.
         let name = match label.strip_prefix('.') {
             Some(rest) => format!("%2E{rest}"),
             None => label.to_owned(),
@@ -103,7 +103,7 @@ impl Place {
         self.root.join(LABELS).join(name)
     }
 
-    /// Makes a container: its directory at once, with its metadata; then its label.
+    /// Creates a container: first its directory with the metadata, by one rename, then its label.
     pub(super) fn create(&self, new: &NewContainer<'_>) -> Result<Meta> {
         let uuid = new.uuid.map_or_else(random_uuid, Ok)?;
         let mut meta = Meta::new(uuid);
@@ -129,49 +129,49 @@ impl Place {
     fn create_directory(&self, meta: &Meta) -> Result<()> {
         let bytes = meta.to_bytes();
         let file = self.files.temporary(|file| files::write_parts(file, &[&bytes]))?;
-        let (staged, place) = (self.files.fresh_path(), self.container(meta.uuid));
+        let (staged, path) = (self.files.fresh_path(), self.container(meta.uuid));
         self.files.make_directory(&staged)?;
         self.files.replace(&file, &staged.join(META))?;
-        let moved = fs::rename(&staged, &place);
+        let moved = fs::rename(&staged, &path);
         if moved.is_err() {
             discard(&staged);
         }
         match moved.map_err(|error| error.kind()) {
-            Ok(()) => self.files.sync_parent(&place),
+            Ok(()) => self.files.sync_parent(&path),
             Err(io::ErrorKind::AlreadyExists | io::ErrorKind::DirectoryNotEmpty) => {
                 Err(taken(&meta.uuid.to_string()))
             }
-            Err(kind) => Err(failed("making", &place, &kind.into())),
+            Err(kind) => Err(failed("making", &path, &kind.into())),
         }
     }
 
-    /// Lets `label` lead to a container.
+    /// Makes `label` refer to a container.
     ///
     /// # Errors
     /// `Exists`.
     fn claim_label(&self, label: &str, uuid: Uuid) -> Result<()> {
         let text = uuid.to_string();
         let file = self.files.temporary(|file| files::write_parts(file, &[text.as_bytes()]))?;
-        let place = self.label(label);
-        match self.files.insert(&file, &place) {
+        let path = self.label(label);
+        match self.files.insert(&file, &path) {
             Ok(_) => Ok(()),
             Err(error) if error.kind() == ErrorKind::Exists => {
                 match self.find_label(label)? {
                     Some(_) => Err(taken(label)),
-                    // It leads nowhere: a process died while it renamed or destroyed a container.
-                    None => self.files.replace(&file, &place).map(drop),
+                    // The label refers to no container: a process died while it renamed or destroyed one.
+                    None => self.files.replace(&file, &path).map(drop),
                 }
             }
             Err(error) => Err(error),
         }
     }
 
-    /// The container a label leads to, where there is one.
+    /// The container that a label refers to, if there is one.
     fn find_label(&self, label: &str) -> Result<Option<Meta>> {
         let Some(text) = files::read(&self.label(label))? else { return Ok(None) };
         match std::str::from_utf8(&text).ok().and_then(Uuid::parse) {
             Some(uuid) => self.read_meta(uuid),
-            None => Err(files::damaged(&self.label(label), "a damaged label")),
+            None => Err(files::damaged(&self.label(label), "a label is damaged")),
         }
     }
 
@@ -188,20 +188,20 @@ impl Place {
         found.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("no container {name:?}")))
     }
 
-    /// All containers. One that goes meanwhile is left out.
+    /// All containers. One that is destroyed during the listing is skipped.
     pub(super) fn all(&self) -> Result<Vec<Meta>> {
         let names = files::names_in(&self.root.join(CONTAINERS))?;
         let uuids = names.iter().filter_map(|name| Uuid::parse(name));
         uuids.filter_map(|uuid| self.read_meta(uuid).transpose()).collect()
     }
 
-    /// The label goes first, so that nobody finds half a container.
+    /// The label is removed first, so that no process finds a partly removed container.
     pub(super) fn destroy(&self, meta: &Meta) -> Result<()> {
         self.drop_label(meta)?;
         self.remove_directory(meta.uuid)
     }
 
-    /// Takes the label away from a container that still has it.
+    /// Removes the label of a container, if it is still that container's.
     fn drop_label(&self, meta: &Meta) -> Result<()> {
         if meta.label.is_empty() {
             return Ok(());
@@ -212,18 +212,18 @@ impl Place {
         }
     }
 
-    /// Moves the directory out of sight at once, then removes it.
+    /// Hides the directory by a rename, then removes it.
     fn remove_directory(&self, uuid: Uuid) -> Result<()> {
-        let (place, hidden) = (self.container(uuid), self.files.fresh_path());
+        let (path, hidden) = (self.container(uuid), self.files.fresh_path());
         self.files.make_session()?;
-        fs::rename(&place, &hidden).map_err(|error| failed("removing", &place, &error))?;
-        self.files.sync_parent(&place)?;
-        // What a sweep removes at the same time is gone as well.
+        fs::rename(&path, &hidden).map_err(|error| failed("removing", &path, &error))?;
+        self.files.sync_parent(&path)?;
+        // Files removed by a concurrent sweep are not an error.
         let removed = files::none_if_missing(fs::remove_dir_all(&hidden)).map(drop);
         removed.map_err(|error| failed("removing", &hidden, &error))
     }
 
-    /// Changes the metadata in `directory`, in turn with others. The pool's begin with `fresh`.
+    /// Changes the metadata in `directory` under its lock. Metadata of the pool starts as `fresh`.
     pub(super) fn change_meta(
         &self,
         directory: &Path,
@@ -231,7 +231,9 @@ impl Place {
         change: impl FnOnce(&mut Meta) -> Result<()>,
     ) -> Result<()> {
         let path = directory.join(META);
-        let Some(lock) = Lock::take(&self.turns, &self.files, &path)? else { return Err(gone()) };
+        let Some(lock) = Lock::take(&self.thread_locks, &self.files, &path)? else {
+            return Err(gone());
+        };
         let mut meta = Meta::read(&path)?.or(fresh).ok_or_else(gone)?;
         change(&mut meta)?;
         let bytes = meta.to_bytes();

@@ -1,4 +1,4 @@
-//! How files come into being: whole, by a rename or a link, so that nobody ever sees half of one.
+//! Creating files atomically, by a rename or a link, so that no process sees a partial file.
 use esker_os::open_plain;
 use esker_types::{Error, ErrorKind, Result};
 use std::cell::Cell;
@@ -9,21 +9,21 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-/// Temporary files that were not touched for this long belong to nobody alive.
+/// Age at which a temporary file counts as abandoned.
 pub(super) const SWEEP_AGE: Duration = Duration::from_secs(24 * 3600);
-/// Times an operation is tried where a server says that its handle is stale.
+/// Attempts of an operation for which a server reports a stale handle.
 const STALE_TRIES: u32 = 8;
 
-/// Makes files of one pool.
+/// Creates the files of one pool.
 pub(super) struct Files {
-    /// Directory for temporary files of this session; made when first needed.
+    /// Directory for the temporary files of this session, created on first use.
     session: PathBuf,
     next: AtomicU64,
-    /// Syncs data and directories before an operation returns.
+    /// Sync data and directories before an operation returns.
     pub(super) fsync: bool,
 }
 
-/// A file nobody else knows of; removed when dropped, unless it was given its place.
+/// A temporary file of this process. Dropping it removes the file, unless the file was moved to its final path.
 pub(super) struct Temporary {
     pub(super) path: PathBuf,
     pub(super) file: File,
@@ -43,14 +43,14 @@ impl Files {
         Self { session: tmp.join(session), next: AtomicU64::new(0), fsync }
     }
 
-    /// A name in the directory for temporary files that nobody has used. The process is part of it,
-    /// for a forked child counts on from where its parent was.
+    /// A new name in the directory for temporary files. It contains the process id, because a forked child continues
+    /// its parent's counter.
     pub(super) fn fresh_path(&self) -> PathBuf {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         self.session.join(format!("{}-{number}", std::process::id()))
     }
 
-    /// Sees to it that there is a directory for temporary files.
+    /// Makes sure that the directory for temporary files exists.
     pub(super) fn make_session(&self) -> Result<()> {
         match fs::create_dir(&self.session) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
@@ -60,12 +60,12 @@ impl Files {
         }
     }
 
-    /// Removes the directory of this session where nothing is in it. Whoever needs it makes it anew.
+    /// Removes the directory of this session if it is empty. It is created again when needed.
     pub(super) fn end_session(&self) {
         let _ = fs::remove_dir(&self.session);
     }
 
-    /// A temporary file that `fill` wrote.
+    /// Creates a temporary file with the content that `fill` writes.
     pub(super) fn temporary(
         &self,
         fill: impl FnOnce(&File) -> io::Result<()>,
@@ -96,7 +96,7 @@ impl Files {
         }
     }
 
-    /// Gives `temporary` its place, over whatever is there. False where the directory is missing.
+    /// Moves `temporary` to its final path, replacing an existing file. False if the directory is missing.
     pub(super) fn replace(&self, temporary: &Temporary, to: &Path) -> Result<bool> {
         match fs::rename(&temporary.path, to) {
             Ok(()) => {
@@ -108,14 +108,14 @@ impl Files {
         }
     }
 
-    /// As [`Files::replace`], where nothing is there yet.
+    /// As [`Files::replace`], but fails if the file exists.
     ///
     /// # Errors
     /// `Exists`.
     pub(super) fn insert(&self, temporary: &Temporary, to: &Path) -> Result<bool> {
         match fs::hard_link(&temporary.path, to) {
             Ok(()) => self.sync_parent(to).map(|()| true),
-            // A server may do a link twice where its first answer was lost.
+            // A server may execute a link twice if its first reply was lost.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 match temporary.file.metadata().is_ok_and(|info| info.nlink() == 2) {
                     true => self.sync_parent(to).map(|()| true),
@@ -127,7 +127,7 @@ impl Files {
         }
     }
 
-    /// Removes a file; false where there was none.
+    /// Removes a file; false if it did not exist.
     pub(super) fn remove(&self, path: &Path) -> Result<bool> {
         match fs::remove_file(path) {
             Ok(()) => self.sync_parent(path).map(|()| true),
@@ -136,10 +136,10 @@ impl Files {
         }
     }
 
-    /// Makes a directory; one that exists is as good.
+    /// Creates a directory. An existing directory is not an error.
     ///
     /// # Errors
-    /// `NotFound` where its parent is missing.
+    /// `NotFound` if its parent is missing.
     pub(super) fn make_directory(&self, path: &Path) -> Result<()> {
         match fs::create_dir(path) {
             Ok(()) => self.sync_parent(path),
@@ -148,7 +148,7 @@ impl Files {
         }
     }
 
-    /// Where asked for, makes the entry of `path` in its directory last.
+    /// Syncs the parent directory of `path`, if the pool is configured so.
     pub(super) fn sync_parent(&self, path: &Path) -> Result<()> {
         match path.parent().filter(|_| self.fsync) {
             None => Ok(()),
@@ -160,13 +160,13 @@ impl Files {
     }
 }
 
-/// An error with what was done to what.
+/// The error of an action on a path.
 #[cold]
 pub(super) fn failed(doing: &str, path: &Path, error: &io::Error) -> Error {
     Error::io(format_args!("{doing} {}", path.display()), error)
 }
 
-/// Does `work` again where it met a file that another node replaced meanwhile.
+/// Retries `work` if it used a stale handle of a file that another node has replaced.
 pub(super) fn while_stale<T>(work: impl Fn() -> io::Result<T>) -> io::Result<T> {
     for _ in 1..STALE_TRIES {
         match work() {
@@ -177,7 +177,7 @@ pub(super) fn while_stale<T>(work: impl Fn() -> io::Result<T>) -> io::Result<T> 
     work()
 }
 
-/// Everything in a file, `None` where there is none.
+/// The content of a file, `None` if it does not exist.
 pub(super) fn read(path: &Path) -> Result<Option<Vec<u8>>> {
     let read = while_stale(|| {
         let mut bytes = Vec::new();
@@ -187,7 +187,7 @@ pub(super) fn read(path: &Path) -> Result<Option<Vec<u8>>> {
     none_if_missing(read).map_err(|error| failed("reading", path, &error))
 }
 
-/// Names in a directory, those that are text; none where there is no directory.
+/// Names in a directory that are valid UTF-8; none if the directory does not exist.
 pub(super) fn names_in(path: &Path) -> Result<Vec<String>> {
     let names = while_stale(|| {
         let entries = fs::read_dir(path)?;
@@ -197,13 +197,13 @@ pub(super) fn names_in(path: &Path) -> Result<Vec<String>> {
     Ok(names.unwrap_or_default().into_iter().filter_map(|name| name.into_string().ok()).collect())
 }
 
-/// What `path` is, `None` where there is nothing.
+/// Metadata of `path`, `None` if nothing is there.
 pub(super) fn info(path: &Path) -> Result<Option<fs::Metadata>> {
     let info = while_stale(|| fs::metadata(path));
     none_if_missing(info).map_err(|error| failed("looking at", path, &error))
 }
 
-/// `None` for what is not there.
+/// Maps the errors for missing files to `None`.
 pub(super) fn none_if_missing<T>(outcome: io::Result<T>) -> io::Result<Option<T>> {
     match outcome {
         Ok(found) => Ok(Some(found)),
@@ -213,8 +213,8 @@ pub(super) fn none_if_missing<T>(outcome: io::Result<T>) -> io::Result<Option<T>
     }
 }
 
-/// Removes what sessions left behind that ended long ago. Ages are told by the clock of the file
-/// system, not by that of this machine.
+/// Removes files that sessions left behind long ago. Ages are measured by the clock of the file system, not by that
+/// of this machine.
 pub(super) fn sweep(tmp: &Path, now: SystemTime) {
     for session in directory(tmp) {
         let idle = is_old(&session, now);
@@ -237,19 +237,19 @@ fn is_old(path: &Path, now: SystemTime) -> bool {
     touched.is_ok_and(|touched| now.duration_since(touched).is_ok_and(|age| age > SWEEP_AGE))
 }
 
-/// What cannot be removed now is left to the next sweep.
+/// Removes a file or directory. If that fails, the next sweep tries again.
 pub(super) fn discard(path: &Path) {
     if fs::remove_file(path).is_err() {
         let _ = fs::remove_dir_all(path);
     }
 }
 
-/// Writes `parts` to a file that is empty.
+/// Writes `parts` to an empty file.
 pub(super) fn write_parts(mut file: &File, parts: &[&[u8]]) -> io::Result<()> {
     parts.iter().try_for_each(|part| file.write_all(part))
 }
 
-/// An error for bytes that are not ours.
+/// The error for content that is not in this format.
 #[cold]
 pub(super) fn damaged(path: &Path, what: &str) -> Error {
     let message = format!("{}: {what}: restore it, or remove it", path.display());

@@ -1,6 +1,6 @@
-//! The three forms objects have on a file system, behind one face.
+//! The three representations of objects in the file system, behind one trait.
 use super::array::ArrayFiles;
-use super::container::{Container, Place};
+use super::container::{Container, PoolDirectory};
 use super::general::General;
 use super::kv::KvDirectory;
 use esker_types::ops::{
@@ -15,19 +15,19 @@ use std::fs::Metadata;
 use std::path::PathBuf;
 use std::time::UNIX_EPOCH;
 
-/// The akey that Key-Values and Arrays keep their content under.
+/// The akey of the content of Key-Values and Arrays.
 pub(super) const AKEY: &[u8] = b"0";
 
-/// An object with its place.
+/// An object and its path.
 pub(super) struct Object<'a> {
-    pub(super) place: &'a Place,
+    pub(super) directory: &'a PoolDirectory,
     pub(super) container: &'a Container,
     pub(super) oid: ObjectId,
-    /// The file or directory it is.
+    /// Its file or directory.
     pub(super) path: PathBuf,
 }
 
-/// What can be done with an object.
+/// The operations of an object.
 pub(super) trait Form {
     fn write(&self, op: &WriteOp<'_>) -> Result<Epoch>;
     fn fetch(&self, dkey: &[u8], cond: Cond, fetches: &mut [Fetch<'_>]) -> Result<()>;
@@ -47,14 +47,14 @@ pub(super) trait Form {
     fn epoch(&self) -> Result<Epoch>;
 }
 
-/// The form of an object, which its type decides.
+/// The representation of an object, determined by its type.
 pub(super) fn form<'a>(
-    place: &'a Place,
+    directory: &'a PoolDirectory,
     container: &'a Container,
     oid: ObjectId,
 ) -> Box<dyn Form + 'a> {
     let path = container.object(oid);
-    let object = Object { place, container, oid, path };
+    let object = Object { directory, container, oid, path };
     match oid.object_type() {
         Some(otype) if otype.is_kv() => Box::new(KvDirectory(object)),
         Some(otype) if otype.is_array() => Box::new(ArrayFiles(object)),
@@ -62,7 +62,7 @@ pub(super) fn form<'a>(
     }
 }
 
-/// Keys in the order listings hand them out.
+/// Keys in the order of listings.
 pub(super) fn sorted(
     kind: KeyKind,
     keys: impl IntoIterator<Item = Vec<u8>>,
@@ -74,7 +74,8 @@ pub(super) fn sorted(
     keys.into_iter().map(position).collect()
 }
 
-/// When a file was changed last. Zero stands for nothing, so files of before 2021 get one.
+/// Time of the last modification of a file. Zero stands for a missing object, so files dated before 2021 get a later
+/// time.
 pub(super) fn epoch_of(info: &Metadata) -> Epoch {
     let since = info.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
     let origin = std::time::Duration::from_secs(esker_types::epoch::ORIGIN_UNIX_SECONDS);
@@ -82,7 +83,7 @@ pub(super) fn epoch_of(info: &Metadata) -> Epoch {
     Epoch(u64::try_from(nanos).unwrap_or(u64::MAX).max(1))
 }
 
-/// One key with one akey and perhaps an extent, as the answer to a query.
+/// One key with one akey and possibly an extent, as the answer to a query.
 pub(super) fn found(
     query: &KeyQuery<'_>,
     dkey: Vec<u8>,
@@ -92,7 +93,7 @@ pub(super) fn found(
     KeyFound { dkey, akey: if wanted { AKEY.to_vec() } else { Vec::new() }, extent }
 }
 
-/// Checks a query against an object that has the akey [`AKEY`] only; false where it asks for another.
+/// Checks a query on an object that only has the akey [`AKEY`]; false if the query asks for another akey.
 pub(super) fn asks_for_the_akey(query: &KeyQuery<'_>) -> Result<bool> {
     if query.want_extent && query.akey.is_none() && !query.want_akey {
         return Err(Error::new(ErrorKind::Invalid, "a query for extents needs an akey"));
@@ -100,7 +101,7 @@ pub(super) fn asks_for_the_akey(query: &KeyQuery<'_>) -> Result<bool> {
     Ok(query.akey.is_none_or(|akey| akey == AKEY))
 }
 
-/// The outermost of `keys`, in their order.
+/// The smallest or largest of `keys`, in their order.
 pub(super) fn outermost<T>(edge: Edge, mut keys: impl DoubleEndedIterator<Item = T>) -> Option<T> {
     match edge {
         Edge::Min => keys.next(),
@@ -108,12 +109,12 @@ pub(super) fn outermost<T>(edge: Edge, mut keys: impl DoubleEndedIterator<Item =
     }
 }
 
-/// Refuses what only objects of general types can hold here.
+/// The error for content that only objects of general types can hold on this backend.
 #[cold]
 pub(super) fn unsupported(otype: Option<ObjectType>, what: &str) -> Error {
     let otype = otype.map_or_else(String::new, |otype| format!(" of type {otype:?}"));
     let message = format!(
-        "a posix pool keeps no {what} in an object{otype}: use a type without a convention, like \
+        "a posix pool does not support {what} in an object{otype}: use a general type such as \
          MultiHashed or MultiInteger"
     );
     Error::new(ErrorKind::NotSupported, message)
@@ -121,10 +122,10 @@ pub(super) fn unsupported(otype: Option<ObjectType>, what: &str) -> Error {
 
 #[cold]
 pub(super) fn missing(what: &str) -> Error {
-    Error::new(ErrorKind::NotFound, format!("{what}: there is none"))
+    Error::new(ErrorKind::NotFound, format!("{what} does not exist"))
 }
 
 #[cold]
 pub(super) fn exists(what: &str) -> Error {
-    Error::new(ErrorKind::Exists, format!("the {what} exists"))
+    Error::new(ErrorKind::Exists, format!("{what} already exists"))
 }

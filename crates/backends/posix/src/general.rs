@@ -1,7 +1,7 @@
-//! Objects of no convention: a directory with a file per dkey that holds all its akeys.
+//! Objects of general types: a directory with one file per dkey, which holds all its akeys.
 //!
-//! Such a file is read, changed as the in-memory reference does it, and replaced, in turn with others
-//! that change it.
+//! The file of a dkey is read, changed by the same code as in the in-memory reference, and replaced, under a lock
+//! against other writers.
 use super::bundle;
 use super::container::destroyed;
 use super::files;
@@ -24,7 +24,7 @@ use esker_types::{Epoch, Error, ErrorKind, KeyBatch, Result, decode_key};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// An object of no convention.
+/// An object of a general type.
 pub(super) struct General<'a>(pub(super) Object<'a>);
 
 impl General<'_> {
@@ -32,7 +32,7 @@ impl General<'_> {
         Ok(self.0.path.join(encode(self.0.oid.dkey_kind(), dkey)?.text))
     }
 
-    /// The akeys of a dkey; none where there is no such dkey.
+    /// The akeys of a dkey; none if the dkey does not exist.
     fn load(&self, dkey: &[u8]) -> Result<Tree> {
         let path = self.path_of(dkey)?;
         let Some(bytes) = files::read(&path)? else { return Ok(Tree::default()) };
@@ -43,15 +43,15 @@ impl General<'_> {
         }
     }
 
-    /// Changes a dkey, in turn with others.
+    /// Changes a dkey under its lock.
     fn change(&self, dkey: &[u8], op: &WriteOp<'_>) -> Result<Epoch> {
         let path = self.path_of(dkey)?;
-        let place = self.0.place;
-        let lock = match Lock::take(&place.turns, &place.files, &path)? {
+        let directory = self.0.directory;
+        let lock = match Lock::take(&directory.thread_locks, &directory.files, &path)? {
             Some(lock) => lock,
             None => {
-                place.files.make_directory(&self.0.path).map_err(destroyed)?;
-                Lock::take(&place.turns, &place.files, &path)?.ok_or_else(gone)?
+                directory.files.make_directory(&self.0.path).map_err(destroyed)?;
+                Lock::take(&directory.thread_locks, &directory.files, &path)?.ok_or_else(gone)?
             }
         };
         let mut tree = self.load_own(dkey, &path)?;
@@ -69,7 +69,7 @@ impl General<'_> {
         Ok(epoch)
     }
 
-    /// As [`General::load`], refusing a file that another long key has.
+    /// As [`General::load`], but fails if the file belongs to another long key.
     fn load_own(&self, dkey: &[u8], path: &Path) -> Result<Tree> {
         let tree = self.load(dkey)?;
         let foreign =
@@ -78,13 +78,13 @@ impl General<'_> {
             false => Ok(tree),
             true => Err(Error::new(
                 ErrorKind::NotSupported,
-                format!("{}: another long key has the same name: use another key", path.display()),
+                format!("{}: another long key has the same hash: use another key", path.display()),
             )),
         }
     }
 
     fn store(&self, path: &Path, dkey: &[u8], tree: &Tree, lock: &Lock<'_>) -> Result<()> {
-        let files = &self.0.place.files;
+        let files = &self.0.directory.files;
         if tree.object(self.0.oid, Epoch::MAX).next().is_none() {
             lock.check()?;
             return files.remove(path).map(drop);
@@ -101,8 +101,8 @@ impl General<'_> {
         }
     }
 
-    /// All dkeys in their encoded form, ascending. Long ones are read from their files; one that goes
-    /// meanwhile is left out.
+    /// All dkeys in encoded form, ascending. Long dkeys are read from their files; one that is removed during the
+    /// listing is skipped.
     fn dkeys(&self) -> Result<Vec<Vec<u8>>> {
         let kind = self.0.oid.dkey_kind();
         let (mut short, mut long) = (Vec::new(), Vec::new());
@@ -127,13 +127,18 @@ impl General<'_> {
 
     fn decoded(&self, dkey: &[u8]) -> Result<Vec<u8>> {
         let key = decode_key(self.0.oid.dkey_kind(), dkey);
-        key.ok_or_else(|| Error::new(ErrorKind::Corrupt, "a key that cannot be decoded"))
+        key.ok_or_else(|| {
+            Error::new(
+                ErrorKind::Corrupt,
+                "the name of a key's file cannot be decoded: remove the file",
+            )
+        })
     }
 
     fn punch(&self, cond: Cond) -> Result<Epoch> {
         let dkeys = self.dkeys()?;
         if cond.has(Cond::PUNCH) && dkeys.is_empty() {
-            return Err(missing("nothing to punch"));
+            return Err(missing("key to be punched"));
         }
         for dkey in &dkeys {
             let dkey = self.decoded(dkey)?;
@@ -143,7 +148,7 @@ impl General<'_> {
         Ok(Epoch::now())
     }
 
-    /// Lets `work` read the akeys of a dkey as the reference does.
+    /// Runs `work` on the akeys of a dkey, read by the same code as in the in-memory reference.
     fn reading<T>(
         &self,
         dkey: &[u8],
@@ -230,7 +235,7 @@ impl Form for General<'_> {
     }
 }
 
-/// Where an akey stands.
+/// The path of an akey.
 pub(super) fn spot(oid: esker_types::ObjectId, dkey: &[u8], akey: &[u8]) -> Spot {
     Spot { oid, dkey: dkey.to_vec(), akey: akey.to_vec() }
 }

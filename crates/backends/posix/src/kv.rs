@@ -1,4 +1,4 @@
-//! Key-Values: a directory with a file per key, whose content is the value.
+//! Key-Values: a directory with one file per key, whose content is the value.
 use super::container::destroyed;
 use super::files::{self, failed, none_if_missing, while_stale};
 use super::form::{
@@ -23,10 +23,10 @@ use std::path::{Path, PathBuf};
 /// A Key-Value.
 pub(super) struct KvDirectory<'a>(pub(super) Object<'a>);
 
-/// A value that is there. Files are replaced, never changed: an open one stays what it is.
+/// An existing value. Files are replaced, never modified: an open file keeps its content.
 struct Stored {
     file: Option<File>,
-    /// Where the value begins.
+    /// Offset of the value.
     skip: u64,
     len: u64,
 }
@@ -41,7 +41,7 @@ impl KvDirectory<'_> {
         Ok((self.0.path.join(&name.text), name))
     }
 
-    /// The value of a key; opened only where its bytes are wanted.
+    /// The value of a key. The file is opened only if its content is needed.
     fn stored(&self, dkey: &[u8], open: bool) -> Result<Option<Stored>> {
         let (path, name) = self.file_of(dkey)?;
         if !open && !name.hashed {
@@ -66,7 +66,7 @@ impl KvDirectory<'_> {
         let update = match updates {
             [] => return Ok(()),
             [update] if update.akey == AKEY => update,
-            _ => return Err(self.refused("akeys but \"0\"")),
+            _ => return Err(self.refused("akeys other than \"0\"")),
         };
         let Value::Single(data) = update.value else { return Err(self.refused("arrays")) };
         let (path, name) = self.file_of(dkey)?;
@@ -84,7 +84,7 @@ impl KvDirectory<'_> {
         self.put(&path, name.hashed.then_some(dkey), data, inserts)
     }
 
-    /// Two long keys may have one sum; the second of them is refused.
+    /// Two long keys may have the same hash; the second one is rejected.
     fn check_same_key(&self, path: &Path, dkey: &[u8]) -> Result<()> {
         let file = none_if_missing(while_stale(|| open_plain(path, false)));
         let Some(file) = file.map_err(|error| failed("opening", path, &error))? else {
@@ -97,7 +97,7 @@ impl KvDirectory<'_> {
     }
 
     fn put(&self, path: &Path, head: Option<&[u8]>, data: Source<'_>, inserts: bool) -> Result<()> {
-        let files = &self.0.place.files;
+        let files = &self.0.directory.files;
         let file = files.temporary(|file| write_value(file, head, data))?;
         let mut made = false;
         loop {
@@ -119,13 +119,13 @@ impl KvDirectory<'_> {
         if name.hashed && self.stored(dkey, false)?.is_none() {
             return demand(cond, false);
         }
-        demand(cond, self.0.place.files.remove(&path)?)
+        demand(cond, self.0.directory.files.remove(&path)?)
     }
 
     fn punch(&self, cond: Cond) -> Result<()> {
         let mut any = false;
         for name in files::names_in(&self.0.path)? {
-            any |= self.0.place.files.remove(&self.0.path.join(name))?;
+            any |= self.0.directory.files.remove(&self.0.path.join(name))?;
         }
         let _ = fs::remove_dir(&self.0.path);
         demand(cond, any)
@@ -140,7 +140,7 @@ impl KvDirectory<'_> {
         }
     }
 
-    /// All keys. Long ones are read from their files; one that goes meanwhile is left out.
+    /// All keys. Long keys are read from their files; one that is removed during the listing is skipped.
     fn keys(&self) -> Result<Vec<Vec<u8>>> {
         let mut keys = Vec::new();
         for name in files::names_in(&self.0.path)? {
@@ -167,10 +167,10 @@ impl KvDirectory<'_> {
     }
 }
 
-/// Where a condition asks for it, there must have been something to remove.
+/// Fails if nothing was removed and the condition requires it.
 fn demand(cond: Cond, was_there: bool) -> Result<()> {
     match cond.has(Cond::PUNCH) && !was_there {
-        true => Err(missing("nothing to punch")),
+        true => Err(missing("key to be punched")),
         false => Ok(()),
     }
 }
@@ -193,7 +193,7 @@ fn head_len(key: &[u8]) -> u64 {
     4 + key.len() as u64
 }
 
-/// The key that a file with a hashed name begins with.
+/// The key at the start of a file with a hashed name.
 fn key_inside(path: &Path, file: &File) -> Result<Option<Vec<u8>>> {
     let read = || -> io::Result<Vec<u8>> {
         let mut len = [0; 4];
@@ -205,7 +205,7 @@ fn key_inside(path: &Path, file: &File) -> Result<Option<Vec<u8>>> {
     match read() {
         Ok(key) => Ok(Some(key)),
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-            Err(files::damaged(path, "a long key is cut off"))
+            Err(files::damaged(path, "a file with a long key is truncated"))
         }
         Err(error) => Err(failed("reading", path, &error)),
     }
@@ -214,11 +214,11 @@ fn key_inside(path: &Path, file: &File) -> Result<Option<Vec<u8>>> {
 #[cold]
 fn same_sum(path: &Path) -> Error {
     let message =
-        format!("{}: another long key has the same name: use another key", path.display());
+        format!("{}: another long key has the same hash: use another key", path.display());
     Error::new(ErrorKind::NotSupported, message)
 }
 
-/// Answers one fetch. A value of the other kind is as good as none.
+/// Performs one fetch. A value of the other kind counts as missing.
 fn fill(fetch: &mut Fetch<'_>, stored: Option<&Stored>) -> Result<()> {
     let (request, reply) = (&fetch.request, &mut fetch.reply);
     reply.reset();
@@ -232,9 +232,9 @@ fn fill(fetch: &mut Fetch<'_>, stored: Option<&Stored>) -> Result<()> {
         return Err(too_big("value", stored.len));
     }
     let mut at = stored.skip;
-    reply.sink.visit(0, stored.len, |place| {
-        file.read_exact_at(place, at).map_err(|error| Error::io("reading a value", &error))?;
-        at += place.len() as u64;
+    reply.sink.visit(0, stored.len, |part| {
+        file.read_exact_at(part, at).map_err(|error| Error::io("reading a value", &error))?;
+        at += part.len() as u64;
         Ok(())
     })?;
     reply.filled_bytes = stored.len;
@@ -311,7 +311,7 @@ impl Form for KvDirectory<'_> {
         Ok(dkey.map(|dkey| found(&query, dkey, None)))
     }
 
-    /// That of its directory, which every put and every removal changes.
+    /// The modification time of its directory, which every put and removal changes.
     fn epoch(&self) -> Result<Epoch> {
         match files::info(&self.0.path)? {
             Some(info) if !self.keys()?.is_empty() => Ok(epoch_of(&info)),

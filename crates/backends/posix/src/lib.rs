@@ -1,9 +1,9 @@
-//! The DAOS API on any POSIX file system, shared ones too, after section IV of "Performance Comparison of
-//! DAOS and Lustre for Object Data Storage Approaches" (Manubens et al., 2022): pools and containers are
-//! directories, Key-Values directories with a file per key, Arrays files named by their object id.
+//! The DAOS API on any POSIX file system, including shared ones, modelled on section IV of "Performance Comparison of
+//! DAOS and Lustre for Object Data Storage Approaches" (Manubens et al., 2022): pools and containers are directories,
+//! Key-Values are directories with one file per key, and Arrays are files named by object id.
 //!
-//! Every byte is in docs/format.md under "The posix layout". Nothing is mapped, and no lock of a node
-//! guards anything: what is replaced appears by a rename, what may exist once by a link.
+//! docs/format.md, "The posix layout", specifies every byte. Nothing is mapped and no lock is local to a node: files
+//! are replaced by a rename, and files that must be unique are created by a link.
 #![forbid(unsafe_code)]
 
 mod array;
@@ -45,7 +45,7 @@ use open::{Opened, TARGETS};
 use std::sync::Arc;
 
 impl Opened {
-    /// Lets `work` read an object.
+    /// Runs `work` to read an object.
     fn reading<T>(
         &self,
         oid: ObjectId,
@@ -54,20 +54,21 @@ impl Opened {
     ) -> Result<T> {
         check_view(at)?;
         self.container.check_alive()?;
-        work(&*form(&self.pool.place, &self.container, oid))
+        work(&*form(&self.pool.directory, &self.container, oid))
     }
 
-    /// One write after the other, each on its own: `Capabilities::transactions` says that no more is promised.
+    /// Applies the writes one by one: [`esker_backend::Capabilities::transactions`] promises no more.
     fn write_all(&self, change: &Change<'_>) -> Result<Epoch> {
         if change.tokens.is_some() || change.id.is_some() {
-            let message = "a posix pool has neither transactions nor ids of changes";
+            let message =
+                "a posix pool supports neither transactions nor change ids: use a native pool";
             return Err(Error::new(ErrorKind::NotSupported, message));
         }
         change.writes.iter().try_for_each(check_write)?;
         self.container.check_alive()?;
         let mut epoch = Epoch::now();
         for write in change.writes {
-            epoch = form(&self.pool.place, &self.container, write.oid).write(&write.op)?;
+            epoch = form(&self.pool.directory, &self.container, write.oid).write(&write.op)?;
         }
         Ok(epoch)
     }
@@ -87,7 +88,7 @@ impl Opened {
     }
 }
 
-/// There are no snapshots to read.
+/// Rejects snapshots, which do not exist.
 fn check_view(at: ReadAt<'_>) -> Result<()> {
     check_latest(at, "posix")
 }
@@ -106,7 +107,7 @@ fn check_fetches(oid: ObjectId, dkey: &[u8], fetches: &[Fetch<'_>]) -> Result<()
 #[cold]
 fn no_snapshots() -> Error {
     let message =
-        "a posix pool has no snapshots: use a pool of this machine, or copy the directory";
+        "a posix pool does not support snapshots: use a native pool, or copy the directory";
     Error::new(ErrorKind::NotSupported, message)
 }
 
@@ -148,7 +149,7 @@ impl Pool for Posix {
     }
 
     fn create_container<'a>(&'a self, new: &'a NewContainer<'a>) -> Reply<'a, ContainerInfo> {
-        let made = self.0.place.create(new);
+        let made = self.0.directory.create(new);
         Reply::Ready(made.map(|meta| self.0.note(&meta).info(&meta)))
     }
 
@@ -157,7 +158,7 @@ impl Pool for Posix {
         name: ContainerRef<'a>,
         mode: OpenMode,
     ) -> Reply<'a, Box<dyn OpenContainer>> {
-        Reply::Ready(self.0.place.find(name).and_then(|meta| {
+        Reply::Ready(self.0.directory.find(name).and_then(|meta| {
             let container = self.0.note(&meta);
             container.handles().open(mode)?;
             let info = container.info(&meta);
@@ -167,9 +168,9 @@ impl Pool for Posix {
     }
 
     fn destroy_container<'a>(&'a self, name: ContainerRef<'a>, force: bool) -> Reply<'a, ()> {
-        Reply::Ready(self.0.place.find(name).and_then(|meta| {
+        Reply::Ready(self.0.directory.find(name).and_then(|meta| {
             self.0.note(&meta).handles().retire(force)?;
-            self.0.place.destroy(&meta)
+            self.0.directory.destroy(&meta)
         }))
     }
 
@@ -204,11 +205,11 @@ impl OpenContainer for Opened {
 
     fn rename<'a>(&'a self, label: Option<&'a str>) -> Reply<'a, ()> {
         let alive = self.container.check_alive();
-        Reply::Ready(alive.and_then(|()| self.pool.place.rename(&self.container.dir, label)))
+        Reply::Ready(alive.and_then(|()| self.pool.directory.rename(&self.container.dir, label)))
     }
 
     fn allocate_oids(&self, count: u64) -> Reply<'_, u64> {
-        let (container, files) = (&self.container, &self.pool.place.files);
+        let (container, files) = (&self.container, &self.pool.directory.files);
         let alive = container.check_alive();
         Reply::Ready(alive.and_then(|()| oids::allocate(container, files, count)))
     }

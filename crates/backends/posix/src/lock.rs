@@ -1,8 +1,8 @@
-//! Turns at changing a file that is read, changed and replaced: a lock file beside it.
+//! Locks for files that are read, changed and replaced: a lock file next to each.
 //!
-//! The lock only orders writers, so that none undoes another's change; whole values do not depend on it.
-//! It is a lease: a lock file whose owner is known to have ended, or that stood for [`LEASE`], is taken over.
-//! Ages are told by the clock of the file system.
+//! The lock only orders writers, so that none of them undoes another's change; readers see whole values without it.
+//! It expires: a lock file is taken over if its owner is known to have ended or if it is older than [`LEASE`]. Ages
+//! are measured by the clock of the file system.
 use super::files::{Files, Temporary, discard, failed, info, read, write_parts};
 use super::owner;
 use esker_types::{Error, ErrorKind, Result};
@@ -13,19 +13,19 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-/// How long a lock file stands before others take it for left behind.
+/// Age at which a lock file counts as abandoned.
 pub(super) const LEASE: Duration = Duration::from_secs(10);
-/// How long a change waits for its turn.
+/// Time to wait for a lock before giving up.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Looks at a lock in the way are this far apart, at first and at most.
+/// First and longest pause between two attempts to take a lock.
 const PAUSES: (Duration, Duration) = (Duration::from_micros(50), Duration::from_millis(5));
-/// Threads of a process take turns by these, so that they do not meet at the lock file.
-const TURNS: usize = 64;
+/// Number of locks among which the threads of a process are spread, so that they do not contend for lock files.
+const THREAD_LOCKS: usize = 64;
 
-/// The turns of the threads of this process.
-pub(super) struct Turns([Mutex<()>; TURNS]);
+/// Locks among the threads of this process.
+pub(super) struct ThreadLocks([Mutex<()>; THREAD_LOCKS]);
 
-impl Turns {
+impl ThreadLocks {
     pub(super) fn new() -> Self {
         Self(std::array::from_fn(|_| Mutex::new(())))
     }
@@ -33,19 +33,19 @@ impl Turns {
     fn of(&self, path: &Path) -> &Mutex<()> {
         let mut hasher = esker_types::StableHash.build_hasher();
         hasher.write(path.as_os_str().as_encoded_bytes());
-        &self.0[(hasher.finish() % TURNS as u64) as usize]
+        &self.0[(hasher.finish() % THREAD_LOCKS as u64) as usize]
     }
 }
 
-/// A turn; it ends when dropped.
+/// A lock, released when dropped.
 pub(super) struct Lock<'a> {
     path: PathBuf,
     own: Temporary,
     since: Instant,
-    _turn: MutexGuard<'a, ()>,
+    _thread_lock: MutexGuard<'a, ()>,
 }
 
-/// Name of the lock file of `path`; no key has it.
+/// Path of the lock file of `path`; no key has this name.
 fn lock_path(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push("%lock");
@@ -53,19 +53,23 @@ fn lock_path(path: &Path) -> PathBuf {
 }
 
 impl<'a> Lock<'a> {
-    /// Waits for the turn to change `path`; `None` where its directory is missing.
+    /// Waits for the lock on `path`; `None` if its directory is missing.
     ///
     /// # Errors
-    /// `TimedOut` where others hold it for a minute.
-    pub(super) fn take(turns: &'a Turns, files: &Files, path: &Path) -> Result<Option<Self>> {
-        let turn = turns.of(path).lock().unwrap_or_else(PoisonError::into_inner);
+    /// `TimedOut` if others hold it for a minute.
+    pub(super) fn take(
+        thread_locks: &'a ThreadLocks,
+        files: &Files,
+        path: &Path,
+    ) -> Result<Option<Self>> {
+        let thread_lock = thread_locks.of(path).lock().unwrap_or_else(PoisonError::into_inner);
         let (path, begun) = (lock_path(path), Instant::now());
         let mut pause = PAUSES.0;
         while begun.elapsed() < PATIENCE {
-            // Made anew each time: the lease counts from the making of the file.
+            // Created again for each attempt: the lock's age counts from the creation of the file.
             let (own, since) = (own_file(files)?, Instant::now());
             match files.insert(&own, &path) {
-                Ok(true) => return Ok(Some(Self { path, own, since, _turn: turn })),
+                Ok(true) => return Ok(Some(Self { path, own, since, _thread_lock: thread_lock })),
                 Ok(false) => return Ok(None),
                 Err(error) if error.kind() != ErrorKind::Exists => return Err(error),
                 Err(_) => take_over_if_left(files, &path, &own)?,
@@ -76,7 +80,7 @@ impl<'a> Lock<'a> {
         Err(busy(&path))
     }
 
-    /// Refuses to go on where the lease is about to end: others may have taken the turn.
+    /// Fails if the lock is about to expire: another process may have taken it over.
     ///
     /// # Errors
     /// `Again`: nothing was changed.
@@ -85,7 +89,10 @@ impl<'a> Lock<'a> {
             true => Ok(()),
             false => Err(Error::new(
                 ErrorKind::Again,
-                format!("{}: the change took longer than its lease: retry it", self.path.display()),
+                format!(
+                    "{}: the change took longer than its lock is valid: retry",
+                    self.path.display()
+                ),
             )),
         }
     }
@@ -100,12 +107,13 @@ impl Drop for Lock<'_> {
     }
 }
 
-/// A lock file to be, which says whose it is.
+/// A new lock file, which names its owner.
 fn own_file(files: &Files) -> Result<Temporary> {
     files.temporary(|file| write_parts(file, &[owner::own().as_bytes()]))
 }
 
-/// Removes the lock file where its owner has ended, or where it is older than a lease. What a rename caught is looked at again: a
+/// Removes the lock file if its owner has ended or it has expired. The file is first moved away by a rename and then
+/// checked again: if it is recent, it belongs to another process and is moved back.
 /// young one was somebody else's, and goes back.
 fn take_over_if_left(files: &Files, path: &Path, fresh: &Temporary) -> Result<()> {
     if !is_left(path, fresh)? {
@@ -122,8 +130,7 @@ fn take_over_if_left(files: &Files, path: &Path, fresh: &Temporary) -> Result<()
     Ok(())
 }
 
-/// True where the owner of the lock file is known to have ended, or where it is older by a lease than a
-/// file made just now.
+/// True if the owner of the lock file is known to have ended, or if the file is older than a new file by [`LEASE`].
 fn is_left(path: &Path, fresh: &Temporary) -> Result<bool> {
     let line = read(path)?.unwrap_or_default();
     if std::str::from_utf8(&line).is_ok_and(owner::has_ended) {
@@ -134,7 +141,7 @@ fn is_left(path: &Path, fresh: &Temporary) -> Result<bool> {
     Ok(time_of(fresh)?.duration_since(made).is_ok_and(|age| age > LEASE))
 }
 
-/// When a file was written last, by the clock of the file system.
+/// Time of a file's last modification, by the clock of the file system.
 pub(super) fn time_of(file: &Temporary) -> Result<SystemTime> {
     let time = file.file.metadata().and_then(|info| info.modified());
     time.map_err(|error| failed("looking at", &file.path, &error))
@@ -142,7 +149,9 @@ pub(super) fn time_of(file: &Temporary) -> Result<SystemTime> {
 
 #[cold]
 fn busy(path: &Path) -> Error {
-    let message =
-        format!("{}: others hold it: retry, or remove it where nobody does", path.display());
+    let message = format!(
+        "{}: locked by another process: retry, or remove the file if its owner no longer runs",
+        path.display()
+    );
     Error::new(ErrorKind::TimedOut, message)
 }

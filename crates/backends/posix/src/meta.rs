@@ -1,4 +1,4 @@
-//! What a container, or the pool, says about itself: one small file that is replaced as a whole.
+//! Metadata of a container or pool: one small file that is replaced as a whole.
 use super::files;
 use esker_backend::encoding::{Parts, begin, finish, put_bytes, put_u32, put_u64};
 use esker_types::{Checksum, Epoch, Result, Uuid};
@@ -11,12 +11,12 @@ const MAGIC: &[u8; 8] = b"ESKRMETA";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Meta {
     pub(super) uuid: Uuid,
-    /// Its label as it was last set; empty for none.
+    /// Its most recent label; empty if it has none.
     pub(super) label: String,
     pub(super) checksum: Checksum,
     pub(super) created: Epoch,
     pub(super) first_oid: u64,
-    /// Attributes and properties, with their prefix.
+    /// Attributes and properties, with their prefixes.
     pub(super) entries: BTreeMap<String, Vec<u8>>,
 }
 
@@ -27,7 +27,7 @@ impl Meta {
         Self { uuid, label, checksum, created, first_oid: 0, entries }
     }
 
-    /// The file at `path`, `None` where there is none.
+    /// The file at `path`, `None` if it does not exist.
     pub(super) fn read(path: &Path) -> Result<Option<Self>> {
         let Some(bytes) = files::read(path)? else { return Ok(None) };
         let meta = Self::from_bytes(&bytes);
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn metadata_come_back() {
+    fn metadata_round_trips() {
         let mut meta = Meta::new(Uuid([3; 16]));
         meta.first_oid = 1 << 40;
         meta.change(&[("attr:a", Some(b"1")), ("attr:b", Some(b"")), ("attr:a", Some(b"2"))]);

@@ -1,33 +1,33 @@
-//! File names of keys: readable where possible, never a way out of the directory.
+//! File names of keys: readable if possible, and never outside their directory.
 //!
-//! Letters, digits and `_-+=:,@` stand for themselves, and so does a dot that is not the first byte;
-//! every other byte is `%` and two upper-case hex digits. Integer keys are 16 lower-case hex digits. A
-//! name that would be longer than [`NAME_MAX`] is `%h` and the 128-bit FNV-1a sum of the key in hex;
-//! such a file holds its key. `%` and a lower-case letter is no escape, so names of that form are ours.
+//! Letters, digits, `_-+=:,@`, and dots that are not the first byte stand for themselves; every other byte is encoded
+//! as `%` and two upper-case hex digits. Integer keys are 16 lower-case hex digits. A name that would be longer than
+//! [`NAME_MAX`] is replaced by `%h` and the 128-bit FNV-1a hash of the key in hex; such a file holds its key. `%`
+//! followed by a lower-case letter is not an escape, so names of that form are reserved for this layout.
 use esker_types::{KeyKind, Result, key_to_u64};
 
-/// Longest file name of a key; what is appended to it (`%lock`) still fits 255 bytes.
+/// Longest file name of a key. With a suffix (`%lock`) it still fits in 255 bytes.
 const NAME_MAX: usize = 200;
-/// Begins the name of a key that is kept inside its file.
+/// Prefix of the name of a key that is stored inside its file.
 const HASHED: &str = "%h";
 
 /// A key as a file name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Name {
     pub(super) text: String,
-    /// The file begins with the key: its length (u32, little-endian) and its bytes.
+    /// The file starts with the key: its length (u32, little-endian) and its bytes.
     pub(super) hashed: bool,
 }
 
-/// What a file name says of its key.
+/// What a file name reveals about its key.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Decoded {
     Key(Vec<u8>),
-    /// The key stands in the file.
+    /// The key is stored in the file.
     Inside,
 }
 
-/// The file name of a key, which `check_keys` has let pass.
+/// The file name of a key, which must have passed `check_keys`.
 pub(super) fn encode(kind: KeyKind, key: &[u8]) -> Result<Name> {
     if kind == KeyKind::Integer {
         return Ok(Name { text: format!("{:016x}", key_to_u64(key)?), hashed: false });
@@ -39,7 +39,7 @@ pub(super) fn encode(kind: KeyKind, key: &[u8]) -> Result<Name> {
     })
 }
 
-/// What [`encode`] made the name of; `None` for files that are not keys (locks).
+/// Decodes a name made by [`encode`]; `None` for files that are not keys (locks).
 pub(super) fn decode(kind: KeyKind, name: &str) -> Option<Decoded> {
     match kind {
         KeyKind::Integer => {
@@ -82,7 +82,7 @@ fn unescape(name: &str) -> Option<Vec<u8>> {
     (!key.is_empty()).then_some(key)
 }
 
-/// Upper-case digits only.
+/// Accepts upper-case digits only.
 fn digit(byte: u8) -> Option<u8> {
     match byte {
         b'0'..=b'9' => Some(byte - b'0'),
@@ -91,7 +91,7 @@ fn digit(byte: u8) -> Option<u8> {
     }
 }
 
-/// FNV-1a of 128 bits (RFC 9923).
+/// The 128-bit FNV-1a hash (RFC 9923).
 fn fnv1a(bytes: &[u8]) -> u128 {
     const BASIS: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
     const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn names_stay_in_their_directory_and_come_back() {
+    fn names_stay_in_their_directory_and_round_trip() {
         let keys: [&[u8]; 10] = [
             b".",
             b"..",
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn all_bytes_have_names_of_their_own() {
+    fn all_bytes_have_different_names() {
         let names: std::collections::BTreeSet<_> = (0..=255u8).map(|b| name(&[b]).text).collect();
         assert_eq!(names.len(), 256);
         assert!(names.iter().all(|name| name.is_ascii() && name != "." && name != ".."));
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_is_told_apart() {
+    fn files_that_are_not_keys_are_recognized() {
         for strange in ["", "a%lock", "%", "%2", "%2e", "%41", ".hidden", "a/b", "%hzz"] {
             assert_eq!(decode(KeyKind::Bytes, strange), None, "{strange}");
         }

@@ -1,4 +1,4 @@
-//! Numbers for object ids: blocks that a process claims by a file, and hands out without asking anybody.
+//! Numbers for object ids: a process claims blocks by creating files, and allocates from them locally.
 use super::container::{Container, destroyed};
 use super::files::{self, Files};
 use esker_backend::block::{Block, end_of_claim};
@@ -6,12 +6,12 @@ use esker_types::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 
-/// Directory of the claims of a container.
+/// Directory of a container's claims.
 const CLAIMS: &str = "oids";
-/// First of `count` numbers nobody else ever gets.
+/// The first of `count` numbers that no other client gets.
 ///
 /// # Errors
-/// `Overflow` where there are not so many.
+/// `Overflow` if too few numbers are left.
 pub(super) fn allocate(container: &Container, files: &Files, count: u64) -> Result<u64> {
     let mut block = container.oids.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(first) = block.take(count) {
@@ -22,7 +22,7 @@ pub(super) fn allocate(container: &Container, files: &Files, count: u64) -> Resu
     Ok(first)
 }
 
-/// Number the next allocation would begin with, as far as this process knows.
+/// The number at which the next allocation would start, as far as this process knows.
 pub(super) fn next(container: &Container) -> Result<u64> {
     let block = container.oids.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(next) = block.next() {
@@ -32,8 +32,8 @@ pub(super) fn next(container: &Container) -> Result<u64> {
     end_of(container, &claims, last(&claims)?)
 }
 
-/// Claims the numbers from the end of the last claim on. Claim `i` can be made once only, and says
-/// where claim `i + 1` begins, so claims cannot overlap.
+/// Claims the numbers from the end of the last claim on. Claim `i` can be created only once and records where claim
+/// `i + 1` starts, so claims cannot overlap.
 fn claim(container: &Container, files: &Files, count: u64) -> Result<(u64, u64)> {
     let claims = container.dir.join(CLAIMS);
     let mut index = last(&claims)?;
@@ -51,14 +51,14 @@ fn claim(container: &Container, files: &Files, count: u64) -> Result<(u64, u64)>
     }
 }
 
-/// Number of the last claim; 0 where there is none.
+/// Number of the last claim; 0 if there is none.
 fn last(claims: &Path) -> Result<u64> {
     let names = files::names_in(claims)?;
     let numbers = names.iter().filter_map(|name| u64::from_str_radix(name, 16).ok());
     Ok(numbers.max().unwrap_or(0))
 }
 
-/// Where the numbers behind claim `index` begin.
+/// The first number after claim `index`.
 fn end_of(container: &Container, claims: &Path, index: u64) -> Result<u64> {
     if index == 0 {
         return Ok(container.first_oid);
@@ -66,7 +66,7 @@ fn end_of(container: &Container, claims: &Path, index: u64) -> Result<u64> {
     let path = claim_path(claims, index);
     let bytes = files::read(&path)?.unwrap_or_default();
     let end = std::str::from_utf8(&bytes).ok().and_then(|text| text.parse().ok());
-    end.ok_or_else(|| files::damaged(&path, "a damaged claim of object ids"))
+    end.ok_or_else(|| files::damaged(&path, "a claim of object ids is damaged"))
 }
 
 fn claim_path(claims: &Path, index: u64) -> PathBuf {

@@ -1,8 +1,8 @@
-//! Opening a pool, and what concerns all of it.
-use super::container::{Container, Place, random_uuid};
+//! Opening a pool, and operations on the whole pool.
+use super::container::{Container, PoolDirectory, random_uuid};
 use super::files::{self, Files, failed};
 use super::form::form;
-use super::lock::{Turns, time_of};
+use super::lock::{ThreadLocks, time_of};
 use super::meta::Meta;
 use super::pool::{META, PosixPool, PosixUrl, TMP};
 use esker_backend::MetadataChanges;
@@ -15,21 +15,21 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Targets such a pool claims to have, so that programs may ask for any class up to this width. Where
-/// data goes is up to the file system.
+/// Number of targets that a posix pool reports, so that programs may use any object class up to this width. The file
+/// system decides where data is stored.
 pub(super) const TARGETS: u32 = 8;
 
-/// The file in the directory for temporary files whose age tells when it was swept last.
+/// The file among the temporary files whose age tells when the pool was last swept.
 const SWEPT: &str = "swept";
-/// Time between two sweeps.
+/// Interval between sweeps.
 const SWEEP_PAUSE: Duration = Duration::from_secs(3600);
 
-/// A pool on a POSIX file system.
+/// A pool in a POSIX file system.
 pub struct Posix(pub(super) Arc<Shared>);
 
-/// What a pool and its open containers share.
+/// Data shared by a pool and its open containers.
 pub(super) struct Shared {
-    pub(super) place: Place,
+    pub(super) directory: PoolDirectory,
     pub(super) table: Table<Container>,
     pool: PosixPool,
 }
@@ -38,35 +38,35 @@ impl Posix {
     /// Opens the pool at a URL.
     ///
     /// # Errors
-    /// `NotFound` where there is none, `NotSupported` for exclusive use, `Incompatible`, `Corrupt`.
+    /// `NotFound` if it does not exist, `NotSupported` for exclusive use, `Incompatible`, `Corrupt`.
     pub fn open(url: &PosixUrl, mode: OpenMode) -> Result<Self> {
         let mut pool = PosixPool::read(&url.path)?;
         if mode == OpenMode::Exclusive {
-            let message = "a posix pool cannot be used alone: other nodes cannot be seen";
+            let message = "a posix pool does not support exclusive use, because it cannot detect other nodes: open it without";
             return Err(Error::new(ErrorKind::NotSupported, message));
         }
         pool.fsync = url.fsync.unwrap_or(pool.fsync);
         let root = url.path.canonicalize();
         let root: PathBuf = root.map_err(|error| failed("opening", &url.path, &error))?;
         let files = Files::new(&root.join(TMP), &random_uuid()?.to_string(), pool.fsync);
-        let place = Place { root, files, turns: Turns::new() };
+        let directory = PoolDirectory { root, files, thread_locks: ThreadLocks::new() };
         if mode != OpenMode::ReadOnly {
-            sweep(&place);
+            sweep(&directory);
         }
-        Ok(Self(Arc::new(Shared { place, table: Table::default(), pool })))
+        Ok(Self(Arc::new(Shared { directory, table: Table::default(), pool })))
     }
 }
 
 impl Shared {
     pub(super) fn info(&self) -> Result<PoolInfo> {
-        let (free, total) = esker_os::space_of(&self.place.root)?;
+        let (free, total) = esker_os::space_of(&self.directory.root)?;
         let share = |bytes: u64| bytes / u64::from(TARGETS);
         let (data_total, data_free) = (share(total), share(free));
         let space = Space { data_total, data_free, is_shared: true, ..Space::default() };
         Ok(PoolInfo {
             uuid: self.pool.uuid,
             label: self.pool.label.clone(),
-            url: format!("posix:{}", self.place.root.display()),
+            url: format!("posix:{}", self.directory.root.display()),
             targets: vec![space; TARGETS as usize],
             medium: Medium::Other,
             durability: match self.pool.fsync {
@@ -77,33 +77,33 @@ impl Shared {
     }
 
     pub(super) fn list(&self) -> Result<Vec<ContainerInfo>> {
-        let all = self.place.all()?;
+        let all = self.directory.all()?;
         let mut infos: Vec<_> = all.iter().map(|meta| self.note(meta).info(meta)).collect();
         infos.sort_by(|a, b| (&a.label, a.uuid).cmp(&(&b.label, b.uuid)));
         Ok(infos)
     }
 
-    /// The container that `meta` is of, known from now on.
+    /// The container with this metadata, which is added to the table.
     pub(super) fn note(&self, meta: &Meta) -> Arc<Container> {
-        self.table.note(meta.uuid, |id| Container::new(id, &self.place, meta))
+        self.table.note(meta.uuid, |id| Container::new(id, &self.directory, meta))
     }
 
     /// The metadata of the pool, which has none until some is set.
     pub(super) fn meta(&self) -> Result<Meta> {
-        let found = Meta::read(&self.place.root.join(META))?;
+        let found = Meta::read(&self.directory.root.join(META))?;
         Ok(found.unwrap_or_else(|| Meta::new(self.pool.uuid)))
     }
 
     pub(super) fn change_meta(&self, changes: &MetadataChanges<'_>) -> Result<()> {
         let fresh = Some(Meta::new(self.pool.uuid));
-        self.place.change_meta(&self.place.root, fresh, |meta| {
+        self.directory.change_meta(&self.directory.root, fresh, |meta| {
             meta.change(changes);
             Ok(())
         })
     }
 }
 
-/// A container that is open.
+/// An open container.
 pub(super) struct Opened {
     pub(super) pool: Arc<Shared>,
     pub(super) container: Arc<Container>,
@@ -118,13 +118,13 @@ impl Opened {
 
     pub(super) fn change_meta(&self, changes: &MetadataChanges<'_>) -> Result<()> {
         self.container.check_alive()?;
-        self.pool.place.change_meta(&self.container.dir, None, |meta| {
+        self.pool.directory.change_meta(&self.container.dir, None, |meta| {
             meta.change(changes);
             Ok(())
         })
     }
 
-    /// Next objects after `anchor`: those of the container's entries that have a key.
+    /// The next objects after `anchor`: entries of the container that have a key.
     pub(super) fn objects(&self, anchor: &mut Anchor, entries: usize) -> Result<Vec<ObjectId>> {
         let container = &self.container;
         container.check_alive()?;
@@ -134,7 +134,7 @@ impl Opened {
         for oid in oids {
             let mut first = Anchor::Start;
             let scope = esker_types::ops::KeyScope::Dkeys;
-            let object = form(&self.pool.place, container, oid);
+            let object = form(&self.pool.directory, container, oid);
             if !object.list_keys(scope, &mut first, ListLimit::entries(1))?.is_empty() {
                 positions.insert((0, oid.to_bytes().to_vec()));
             }
@@ -152,18 +152,18 @@ pub(super) fn object_of(name: &str) -> Option<ObjectId> {
     Some(ObjectId::from_bytes(number.to_be_bytes()))
 }
 
-/// Removes what was left behind long ago, once in an hour over all who open the pool: a thousand processes
-/// that start together must not all look. Best effort: where this user may not write, another will.
-fn sweep(place: &Place) {
-    let tmp = place.root.join(TMP);
+/// Removes abandoned files, once per hour among all processes: of a thousand processes that start at the same time,
+/// one sweeps. If this user lacks write permission, another user's process sweeps.
+fn sweep(directory: &PoolDirectory) {
+    let tmp = directory.root.join(TMP);
     let mark = tmp.join(SWEPT);
     let swept = std::fs::metadata(&mark).and_then(|info| info.modified());
     if swept.is_ok_and(|swept| swept.elapsed().is_ok_and(|age| age < SWEEP_PAUSE)) {
         return;
     }
-    let now = place.files.temporary(|_| Ok(())).and_then(|probe| {
+    let now = directory.files.temporary(|_| Ok(())).and_then(|probe| {
         let now = time_of(&probe)?;
-        place.files.replace(&probe, &mark).map(|_| now)
+        directory.files.replace(&probe, &mark).map(|_| now)
     });
     if let Ok(now) = now {
         files::sweep(&tmp, now);
@@ -172,6 +172,6 @@ fn sweep(place: &Place) {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        self.place.files.end_session();
+        self.directory.files.end_session();
     }
 }

@@ -1,8 +1,8 @@
-//! Who wrote a lock file, so that a dead owner on this node is noticed at once.
+//! The owner recorded in a lock file, so that a dead owner on the same node is detected at once.
 use std::os::unix::fs::MetadataExt;
 use std::sync::OnceLock;
 
-/// This start of this machine, and the name space its process numbers are of.
+/// Identifies the current boot of this machine and the PID name space.
 fn node() -> &'static str {
     static NODE: OnceLock<String> = OnceLock::new();
     NODE.get_or_init(|| {
@@ -12,28 +12,28 @@ fn node() -> &'static str {
     })
 }
 
-/// When a process began, as the kernel counts; `None` where there is none of that number, or where it has
-/// ended and only its parent has not asked yet.
+/// Start time of a process in kernel ticks; `None` if no process has this number, or if it has ended and is waiting
+/// for its parent.
 fn start_of(process: u32) -> Option<String> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The name of the program, in parentheses, may hold anything. Behind it the state is the first word,
-    // the start the twentieth.
+    // The program name, in parentheses, may contain any characters. After it, the state is the first word and the
+    // start time the twentieth.
     let mut words = stat.rsplit_once(')')?.1.split_whitespace();
     let runs = words.next().is_some_and(|state| !matches!(state, "Z" | "X"));
     words.nth(18).filter(|_| runs).map(str::to_owned)
 }
 
-/// One line that names this process: node, number, start. Empty where /proc does not tell.
+/// Identifies this process by node, number and start time; empty if /proc is not available.
 pub(super) fn own() -> String {
     let process = std::process::id();
     start_of(process).map_or_else(String::new, |start| format!("{} {process} {start}", node()))
 }
 
-/// True where `line` names a process of this node that has ended. Of others nothing is known.
+/// True if `line` names a process of this node that has ended. Nothing is known about processes of other nodes.
 pub(super) fn has_ended(line: &str) -> bool {
     let words: Vec<_> = line.split_whitespace().collect();
     match words[..] {
-        [place, process, start] if place == node() => {
+        [writer_node, process, start] if writer_node == node() => {
             process.parse().is_ok_and(|process| start_of(process).as_deref() != Some(start))
         }
         _ => false,
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_living_and_strangers_have_not_ended() {
+    fn running_and_unknown_processes_have_not_ended() {
         let own = own();
         assert_eq!(own.split_whitespace().count(), 3, "{own}");
         assert!(!has_ended(&own) && !has_ended("") && !has_ended("elsewhere/1 1 1"));

@@ -1,4 +1,4 @@
-//! The directory of a pool: what makes it one, and how it is named.
+//! The directory of a pool: its layout, creation and URL.
 use super::files::{self, failed};
 use esker_os::directory::{self, Kind};
 use esker_types::{Error, ErrorKind, Result, Uuid};
@@ -6,48 +6,47 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// The file that makes a directory a pool of this layout.
+/// The file that marks a directory as a pool of this layout.
 pub(super) const SUPERBLOCK: &str = "esker-posix";
-/// The directory of a pool: its superblock goes last.
+/// The pool's directory and its marker file, which is removed last.
 const POOL: Kind = Kind { marker: SUPERBLOCK, discard: |_| () };
-/// Where containers are, by UUID.
+/// Directory of the containers, by UUID.
 pub(super) const CONTAINERS: &str = "containers";
-/// Which container has which label.
+/// Directory of the labels.
 pub(super) const LABELS: &str = "labels";
-/// Where files are written before they get their place.
+/// Directory for temporary files.
 pub(super) const TMP: &str = "tmp";
-/// What a container or the pool says about itself.
+/// File of the metadata of a container or the pool.
 pub(super) const META: &str = "meta";
 
-/// Version of the layout in the superblock.
+/// Version of the layout, recorded in the superblock.
 const FORMAT: &str = "1";
 
-/// What the superblock says.
+/// The content of the superblock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PosixPool {
-    /// Its id.
+    /// Its UUID.
     pub uuid: Uuid,
-    /// Its name.
+    /// Its label.
     pub label: String,
-    /// Data and directories are synced before an operation returns.
+    /// Sync data and directories before an operation returns.
     pub fsync: bool,
 }
 
-/// Where a `posix:` URL leads, and what it asks for.
+/// A parsed `posix:` URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PosixUrl {
-    /// Directory of the pool.
+    /// The pool's directory.
     pub path: PathBuf,
-    /// `?fsync=on` or `?fsync=off`: stands over what the pool says.
+    /// `?fsync=on` or `?fsync=off`: overrides the pool's setting.
     pub fsync: Option<bool>,
 }
 
 impl PosixUrl {
-    /// Reads `posix:/path`, `posix:///path`, each with or without `?fsync=on|off`; `None` for another
-    /// scheme.
+    /// Parses `posix:/path` or `posix:///path`, optionally with `?fsync=on|off`; `None` for another scheme.
     ///
     /// # Errors
-    /// `BadPath` for an empty path or an option there is not.
+    /// `BadPath` for an empty path or an unknown option.
     pub fn parse(name: &str) -> Result<Option<Self>> {
         let Some(rest) = name.strip_prefix("posix:") else { return Ok(None) };
         let rest = rest.strip_prefix("//").unwrap_or(rest);
@@ -56,10 +55,10 @@ impl PosixUrl {
             None => None,
             Some("fsync=on") => Some(true),
             Some("fsync=off") => Some(false),
-            Some(other) => return Err(bad_url(name, &format!("`?{other}` is no option"))),
+            Some(other) => return Err(bad_url(name, &format!("`?{other}` is not an option"))),
         };
         match path.is_empty() {
-            true => Err(bad_url(name, "it names no directory")),
+            true => Err(bad_url(name, "the directory is missing")),
             false => Ok(Some(Self { path: PathBuf::from(path), fsync })),
         }
     }
@@ -72,17 +71,17 @@ fn bad_url(name: &str, cause: &str) -> Error {
 }
 
 impl PosixPool {
-    /// True where `path` is a pool of this layout.
+    /// True if `path` is a pool of this layout.
     #[must_use]
     pub fn is_at(path: &Path) -> bool {
         path.join(SUPERBLOCK).is_file()
     }
 
-    /// Makes a pool: the directory `path`, with those it is in.
+    /// Creates a pool in the directory `path`; creates missing parent directories.
     ///
     /// # Errors
-    /// `Exists` where there is anything at `path` but an empty directory; `Invalid` for a last
-    /// component that is no label; what the file system says.
+    /// `Exists` if `path` exists and is not an empty directory; `Invalid` if its last component is not a valid label;
+    /// errors of the file system.
     pub fn create(path: &Path, fsync: bool) -> Result<Self> {
         let label = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         esker_types::check_label(label)?;
@@ -93,8 +92,8 @@ impl PosixPool {
             return Err(Error::new(ErrorKind::Exists, message));
         }
         for name in [CONTAINERS, LABELS, TMP] {
-            let place = path.join(name);
-            fs::create_dir(&place).map_err(|error| failed("making", &place, &error))?;
+            let path = path.join(name);
+            fs::create_dir(&path).map_err(|error| failed("making", &path, &error))?;
         }
         let uuid = esker_os::random_uuid()?;
         let pool = Self { uuid, label: label.to_owned(), fsync };
@@ -102,36 +101,39 @@ impl PosixPool {
         Ok(pool)
     }
 
-    /// The superblock comes last: before it, the directory is no pool.
+    /// The superblock is written last: until then, the directory is not a pool.
     fn write(&self, path: &Path) -> Result<()> {
         let fsync = if self.fsync { "on" } else { "off" };
         let Self { uuid, label, .. } = self;
         let text = format!("format = {FORMAT}\nuuid = {uuid}\nlabel = {label}\nfsync = {fsync}\n");
         let new = path.join(TMP).join(SUPERBLOCK);
-        let place = path.join(SUPERBLOCK);
+        let superblock = path.join(SUPERBLOCK);
         let written = File::create_new(&new).and_then(|mut file| {
             file.write_all(text.as_bytes())?;
             file.sync_all()?;
-            fs::rename(&new, &place)?;
+            fs::rename(&new, &superblock)?;
             File::open(path)?.sync_all()
         });
-        written.map_err(|error| failed("writing", &place, &error))
+        written.map_err(|error| failed("writing", &superblock, &error))
     }
 
-    /// What the superblock of the pool at `path` says.
+    /// Reads the superblock of the pool at `path`.
     ///
     /// # Errors
-    /// `NotFound` where there is none, `Incompatible` for another version, `Corrupt`.
+    /// `NotFound` if it does not exist, `Incompatible` for another version, `Corrupt`.
     pub fn read(path: &Path) -> Result<Self> {
-        let place = path.join(SUPERBLOCK);
-        let bytes = files::read(&place)?.ok_or_else(|| no_pool(path))?;
+        let superblock = path.join(SUPERBLOCK);
+        let bytes = files::read(&superblock)?.ok_or_else(|| no_pool(path))?;
         let text = String::from_utf8_lossy(&bytes);
         let value = |name: &str| {
             let mut lines = text.lines().filter_map(|line| line.split_once(" = "));
             lines.find(|(known, _)| *known == name).map(|(_, value)| value)
         };
         if value("format").is_some_and(|format| format != FORMAT) {
-            let message = format!("{}: a format this release cannot read", place.display());
+            let message = format!(
+                "{}: its format is not supported by this release: use a newer release",
+                superblock.display()
+            );
             return Err(Error::new(ErrorKind::Incompatible, message));
         }
         let pool = || {
@@ -139,14 +141,15 @@ impl PosixPool {
             let fsync = value("fsync")? == "on";
             Some(Self { uuid: Uuid::parse(value("uuid")?)?, label: value("label")?.into(), fsync })
         };
-        pool().ok_or_else(|| files::damaged(&place, "no superblock"))
+        pool().ok_or_else(|| files::damaged(&superblock, "no superblock"))
     }
 
-    /// Removes the pool at `path` with everything in it. Who uses it loses it. Where that is refused, nothing
-    /// has changed; where it is broken off, the next one to make or destroy a pool beside it finishes it.
+    /// Removes the pool at `path` with its content, even if processes have it open. If the removal is rejected,
+    /// nothing has changed; if it is interrupted, the next creation or removal of a pool in the same parent directory
+    /// completes it.
     ///
     /// # Errors
-    /// `NotFound` where there is none; what the file system says.
+    /// `NotFound` if it does not exist; errors of the file system.
     pub fn destroy(path: &Path) -> Result<()> {
         Self::read(path)?;
         directory::remove(path, POOL)
@@ -156,7 +159,7 @@ impl PosixPool {
 #[cold]
 fn no_pool(path: &Path) -> Error {
     let message = format!(
-        "{} is no posix pool: make one with `esker pool create posix:{}`",
+        "{} is not a posix pool: create one with `esker pool create posix:{}`",
         path.display(),
         path.display()
     );

@@ -1,4 +1,4 @@
-//! Pools on Ceph: opening them, and the containers this process has met.
+//! Pools on Ceph: opening them, and the containers that this process has opened or listed.
 use super::names::{self, CONTAINER};
 use super::registry::{Listed, Registry};
 use super::session::{Namespace, Session};
@@ -16,32 +16,33 @@ use esker_types::{Checksum, Error, ErrorKind, ObjectId, Result};
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
-/// Targets such a pool claims to have: the most shards of an object. Where these go is up to Ceph.
+/// Number of targets that a rados pool reports: the maximum number of shards of an object. Ceph decides where they
+/// are stored.
 pub(super) const TARGETS: u32 = 8;
 
-/// Chunks of arrays that are remembered as known to the first object of their array.
+/// Number of chunks remembered as recorded in the first object of their array.
 const HINTS_MAX: usize = 1 << 16;
 
-/// Key of the next number for object ids.
+/// Omap key of the next number for object ids.
 const NEXT_OID: &[u8] = b"n";
 
 /// A pool on Ceph.
 pub struct Rados(pub(super) Arc<Shared>);
 
-/// What a pool and its open containers share.
+/// Data shared by a pool and its open containers.
 pub(super) struct Shared {
     pub(super) session: Arc<Session>,
     pub(super) registry: Registry,
     pub(super) table: Table<Container>,
 }
 
-/// A container this process has met.
+/// A container that this process has opened or listed.
 pub(super) struct Container {
     pub(super) id: ContainerId,
     pub(super) listed: Listed,
     pub(super) namespace: Namespace,
-    pub(super) hints: Hints,
-    /// Objects as the last listing that was begun found them.
+    pub(super) known_chunks: KnownChunks,
+    /// Objects found by the most recent listing.
     pub(super) objects: ForkLock<Arc<BTreeSet<ObjectId>>>,
     oids: ForkLock<Block>,
     pub(super) leases: Leases,
@@ -54,11 +55,11 @@ impl Handled for Container {
     }
 }
 
-/// Chunks that the first objects of their arrays were told of by this process.
+/// Chunks that this process has recorded in the first objects of their arrays.
 #[derive(Default)]
-pub(super) struct Hints(ForkLock<HashSet<(ObjectId, u64)>>);
+pub(super) struct KnownChunks(ForkLock<HashSet<(ObjectId, u64)>>);
 
-impl Hints {
+impl KnownChunks {
     pub(super) fn has(&self, oid: ObjectId, chunk: u64) -> bool {
         self.0.lock().contains(&(oid, chunk))
     }
@@ -73,14 +74,14 @@ impl Hints {
 }
 
 impl Rados {
-    /// Opens the pool at a URL; one that is to be written to is made where there is none.
+    /// Opens the pool at a URL; creates it if it does not exist and the mode allows writing.
     ///
     /// # Errors
-    /// `NotFound` where there is none, or no such Ceph pool; `NotSupported` for exclusive use, and where
-    /// there is no librados; `TimedOut` where the cluster does not answer; `NoPermission`, `Incompatible`.
+    /// `NotFound` if the pool or the Ceph pool does not exist; `NotSupported` for exclusive use, and if librados is
+    /// not available; `TimedOut` if the cluster does not answer; `NoPermission`, `Incompatible`.
     pub fn open(url: &RadosUrl, mode: OpenMode) -> Result<Self> {
         if mode == OpenMode::Exclusive {
-            let message = "a rados pool cannot be used alone: other clients cannot be seen";
+            let message = "a rados pool does not support exclusive use, because it cannot detect other clients: open it without";
             return Err(Error::new(ErrorKind::NotSupported, message));
         }
         let session = Arc::new(Session::connect(url.clone())?);
@@ -90,7 +91,7 @@ impl Rados {
 }
 
 impl Shared {
-    /// Ceph keeps no count of its pools here, so the whole cluster is told of.
+    /// Reports the space of the whole cluster, because Ceph does not count per pool here.
     pub(super) fn info(&self) -> Result<PoolInfo> {
         let usage = self.session.usage()?;
         let share = |bytes: u64| bytes / u64::from(TARGETS);
@@ -106,13 +107,13 @@ impl Shared {
         })
     }
 
-    /// The container that `listed` is of, known from now on.
+    /// The container `listed`, which is added to the table.
     pub(super) fn note(&self, listed: &Listed) -> Arc<Container> {
         self.table.note(listed.info.uuid, |id| Container {
             id,
             listed: listed.clone(),
             namespace: self.registry.namespace_of(listed.info.uuid),
-            hints: Hints::default(),
+            known_chunks: KnownChunks::default(),
             objects: ForkLock::default(),
             oids: ForkLock::default(),
             leases: Leases::default(),
@@ -120,7 +121,7 @@ impl Shared {
         })
     }
 
-    /// What a container says about itself, with this process's number and handles.
+    /// The description of a container, with this process's number for it and its handles.
     pub(super) fn described(&self, listed: &Listed) -> ContainerInfo {
         let known = self.note(listed);
         ContainerInfo { id: known.id, handles: known.handles.count(), ..listed.info.clone() }
@@ -129,19 +130,19 @@ impl Shared {
 
 impl Container {
     pub(super) fn space(&self) -> Result<Space> {
-        Ok(Space { place: self.namespace.place()?, checksum: self.listed.info.checksum })
+        Ok(Space { io: self.namespace.io_context()?, checksum: self.listed.info.checksum })
     }
 
-    /// All objects that may exist: those that have an object of RADOS.
+    /// All objects that may exist: those with at least one RADOS object.
     pub(super) fn find_objects(&self) -> Result<BTreeSet<ObjectId>> {
         let mut oids = BTreeSet::new();
-        for name in self.namespace.place()?.objects()? {
+        for name in self.namespace.io_context()?.objects()? {
             oids.extend(names::object_of(&name?));
         }
         Ok(oids)
     }
 
-    /// First of `count` numbers nobody else ever gets.
+    /// The first of `count` numbers that no other client gets.
     pub(super) async fn allocate(&self, count: u64) -> Result<u64> {
         for _ in 0..RADOS_TRIES_MAX {
             if let Some(first) = self.oids.lock().take(count) {
@@ -155,7 +156,7 @@ impl Container {
         Err(super::space::contended(CONTAINER))
     }
 
-    /// Claims a block; `None` where somebody else was faster.
+    /// Claims a block; `None` if another client was faster.
     async fn claim(&self, count: u64) -> Result<Option<(u64, u64)>> {
         let space = self.space()?;
         let old = space.value(CONTAINER, NEXT_OID).await?;
@@ -167,7 +168,7 @@ impl Container {
         Ok(changed.then_some((first, end)))
     }
 
-    /// Number the next allocation would begin with, as far as this process knows.
+    /// The number at which the next allocation would start, as far as this process knows.
     pub(super) async fn next(&self) -> Result<u64> {
         if let Some(next) = self.oids.lock().next() {
             return Ok(next);
@@ -181,5 +182,5 @@ fn number(value: Option<&[u8]>) -> Option<u64> {
     Some(u64::from_le_bytes(value?.try_into().ok()?))
 }
 
-/// The checksum of what no container has.
+/// The checksum type of objects outside containers.
 pub(super) const OWN_CHECKSUM: Checksum = Checksum::Crc32c;

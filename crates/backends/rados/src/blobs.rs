@@ -1,6 +1,6 @@
-//! Where the bytes of new values go, and what becomes of those of old ones.
+//! Storing the bytes of new values, and removing those of replaced ones.
 use super::names;
-use super::piece::{Piece, Where, damaged, moved};
+use super::piece::{Location, Piece, damaged, moved};
 use super::record;
 use super::space::Space;
 use crate::join_all;
@@ -11,110 +11,110 @@ use esker_types::limits::{RADOS_INLINE_MAX, RADOS_PIECE_INLINE_MAX, RADOS_PIECES
 use esker_types::{Epoch, Extent, Result};
 use std::collections::BTreeSet;
 
-/// Dead bytes in an object's data that are not worth being removed.
+/// Dead bytes in an object's data that are tolerated before they are removed.
 const SLACK: u64 = 1 << 20;
 
-/// Name, key and record (as it was) of an akey whose bytes may lie in the data of the object.
-type Own<'a> = (&'a str, &'a [u8], &'a [u8]);
+/// RADOS object, omap key and record (as it was read) of an akey whose bytes may be in the data of that object.
+type Owner<'a> = (&'a str, &'a [u8], &'a [u8]);
 
-/// Bytes for the data of an object: from an offset on, or (`None`) in place of all there is.
+/// Bytes to write to the data of an object: at an offset, or (`None`) replacing all data.
 type Data = (Option<u64>, Vec<u8>);
 
-/// A value whose bytes have their place, and what goes into the data of its object.
-pub(super) struct Placed {
+/// A value whose bytes have a location, and what to write to the data of its object.
+pub(super) struct StoredValue {
     pub(super) stored: Stored<Piece>,
     pub(super) data: Option<Data>,
 }
 
-/// Bytes that are objects of their own, over one commit.
-pub(super) struct Bodies<'a> {
+/// Blobs written and replaced during one commit.
+pub(super) struct BlobChanges<'a> {
     space: &'a Space,
     old: BTreeSet<[u8; 16]>,
     new: BTreeSet<[u8; 16]>,
     kept: BTreeSet<[u8; 16]>,
 }
 
-/// A run of records: which, since when, and their bytes.
+/// A run of records: extent, epoch and bytes.
 type Run = (Extent, Epoch, Piece);
 
-impl<'a> Bodies<'a> {
+impl<'a> BlobChanges<'a> {
     pub(super) fn new(space: &'a Space) -> Self {
         Self { space, old: BTreeSet::new(), new: BTreeSet::new(), kept: BTreeSet::new() }
     }
 
-    /// The record is replaced; what it names goes, unless it is named again.
+    /// Marks the blobs of a replaced record for removal, unless the new record refers to them again.
     pub(super) fn forget(&mut self, record: &[u8]) {
         let stored = record::decode(record).map(|(_, stored)| stored);
-        self.old.extend(stored.iter().flat_map(apart));
+        self.old.extend(stored.iter().flat_map(blobs_of));
     }
 
-    /// Gives the bytes of a value their place; long ones are written, except to `own`. `None` where the
-    /// record of `own` was changed meanwhile.
-    pub(super) async fn place(
+    /// Stores the bytes of a value. Long ones are written as blobs, or, with `owner`, added to the object's data.
+    /// `None` if the record of `owner` was changed meanwhile.
+    pub(super) async fn store(
         &mut self,
         stored: Stored<Piece>,
-        own: Option<Own<'_>>,
-    ) -> Result<Option<Placed>> {
-        let placed = match stored {
+        owner: Option<Owner<'_>>,
+    ) -> Result<Option<StoredValue>> {
+        let stored_value = match stored {
             Stored::Single(piece) => {
-                let stored = Stored::Single(self.place_single(piece).await?);
-                Some(Placed { stored, data: None })
+                let stored = Stored::Single(self.store_single(piece).await?);
+                Some(StoredValue { stored, data: None })
             }
-            Stored::Array(records) => self.place_array(records, own).await?,
+            Stored::Array(records) => self.store_array(records, owner).await?,
         };
-        if let Some(placed) = &placed {
-            self.kept.extend(apart(&placed.stored));
+        if let Some(stored_value) = &stored_value {
+            self.kept.extend(blobs_of(&stored_value.stored));
         }
-        Ok(placed)
+        Ok(stored_value)
     }
 
-    async fn place_single(&mut self, piece: Piece) -> Result<Piece> {
+    async fn store_single(&mut self, piece: Piece) -> Result<Piece> {
         match piece.bytes() {
             Some(bytes) if bytes.len() > RADOS_INLINE_MAX => self.write(bytes).await,
             _ => Ok(piece),
         }
     }
 
-    async fn place_array(
+    async fn store_array(
         &mut self,
         records: Records<Piece>,
-        own: Option<Own<'_>>,
-    ) -> Result<Option<Placed>> {
+        owner: Option<Owner<'_>>,
+    ) -> Result<Option<StoredValue>> {
         let mut runs = record::runs(&records);
-        if runs.len() > RADOS_PIECES_MAX || own.is_some() && is_wasteful(&runs) {
-            let Some(here) = self.fetch_all(runs, own).await? else { return Ok(None) };
+        if runs.len() > RADOS_PIECES_MAX || owner.is_some() && is_wasteful(&runs) {
+            let Some(here) = self.fetch_all(runs, owner).await? else { return Ok(None) };
             runs = joined(here);
         }
         let mut data = None;
-        match own {
-            Some(_) => data = self.place_own(&mut runs),
-            None => self.place_apart(&mut runs).await?,
+        match owner {
+            Some(_) => data = self.store_in_object_data(&mut runs),
+            None => self.store_as_blobs(&mut runs).await?,
         }
-        let mut placed = Records::new(records.record_size);
-        runs.into_iter().for_each(|(run, epoch, piece)| placed.put(run, piece, epoch));
-        Ok(Some(Placed { stored: Stored::Array(placed), data }))
+        let mut stored_value = Records::new(records.record_size);
+        runs.into_iter().for_each(|(run, epoch, piece)| stored_value.put(run, piece, epoch));
+        Ok(Some(StoredValue { stored: Stored::Array(stored_value), data }))
     }
 
-    /// Long pieces go behind what is in the object's data, or in its place where nothing of it is left.
-    fn place_own(&self, runs: &mut [Run]) -> Option<Data> {
-        let (_, end) = own_bytes(runs);
+    /// Appends long pieces to the object's data, or replaces the data if no live bytes are left in it.
+    fn store_in_object_data(&self, runs: &mut [Run]) -> Option<Data> {
+        let (_, end) = object_data_bytes(runs);
         let mut bytes = Vec::new();
         for (_, _, piece) in runs.iter_mut() {
             if let Some(long) = long(piece) {
-                let place = Where::Own(end + bytes.len() as u64);
+                let location = Location::ObjectData(end + bytes.len() as u64);
                 bytes.extend_from_slice(long);
-                *piece = moved(place, &bytes[bytes.len() - long.len()..], self.space.checksum);
+                *piece = moved(location, &bytes[bytes.len() - long.len()..], self.space.checksum);
             }
         }
         (!bytes.is_empty()).then_some(((end > 0).then_some(end), bytes))
     }
 
-    async fn place_apart(&mut self, runs: &mut [Run]) -> Result<()> {
+    async fn store_as_blobs(&mut self, runs: &mut [Run]) -> Result<()> {
         let long_ones = runs.iter_mut().filter(|(_, _, piece)| long(piece).is_some());
         let mut writes = Vec::new();
         for (_, _, piece) in long_ones {
-            let (id, space, old) = (fresh_id()?, self.space, piece.clone());
-            *piece = moved(Where::Apart(id), long(piece).unwrap_or_default(), space.checksum);
+            let (id, space, old) = (random_id()?, self.space, piece.clone());
+            *piece = moved(Location::Blob(id), long(piece).unwrap_or_default(), space.checksum);
             self.new.insert(id);
             writes.push(task(async move {
                 write_blob(space, id, long(&old).unwrap_or_default()).await
@@ -124,29 +124,33 @@ impl<'a> Bodies<'a> {
     }
 
     async fn write(&mut self, bytes: &[u8]) -> Result<Piece> {
-        let id = fresh_id()?;
+        let id = random_id()?;
         self.new.insert(id);
         write_blob(self.space, id, bytes).await?;
-        Ok(moved(Where::Apart(id), bytes, self.space.checksum))
+        Ok(moved(Location::Blob(id), bytes, self.space.checksum))
     }
 
-    /// Brings the bytes of all runs here.
-    async fn fetch_all(&self, runs: Vec<Run>, own: Option<Own<'_>>) -> Result<Option<Vec<Run>>> {
+    /// Loads the bytes of all runs into memory.
+    async fn fetch_all(
+        &self,
+        runs: Vec<Run>,
+        owner: Option<Owner<'_>>,
+    ) -> Result<Option<Vec<Run>>> {
         let fetch = |(run, epoch, piece): Run| {
             task(async move {
-                let bytes = self.space.bytes_of(&piece, own).await?;
+                let bytes = self.space.bytes_of(&piece, owner).await?;
                 Ok(bytes.map(|bytes| (run, epoch, Piece::here(bytes))))
             })
         };
         join_all(runs.into_iter().map(fetch).collect()).await.into_iter().collect()
     }
 
-    /// Removes what is named no more, once that is so.
+    /// Removes blobs that no record refers to any more. Call it after the commit.
     pub(super) async fn remove_old(&self) -> Result<()> {
         self.remove(self.old.difference(&self.kept)).await
     }
 
-    /// Removes what was written for nothing.
+    /// Removes the blobs of a failed commit.
     pub(super) async fn remove_new(&self) -> Result<()> {
         self.remove(self.new.iter()).await
     }
@@ -161,16 +165,16 @@ impl<'a> Bodies<'a> {
 }
 
 impl Space {
-    /// All bytes of a piece; `None` where they are gone because its record was changed.
-    async fn bytes_of(&self, piece: &Piece, own: Option<Own<'_>>) -> Result<Option<Vec<u8>>> {
+    /// All bytes of a piece; `None` if they are gone because its record was changed.
+    async fn bytes_of(&self, piece: &Piece, owner: Option<Owner<'_>>) -> Result<Option<Vec<u8>>> {
         let window = piece.window(0, piece.len);
-        let data = match (&piece.body.place, own) {
-            (Where::Here(_), _) => return Ok(piece.bytes().map(<[u8]>::to_vec)),
-            (Where::Apart(id), _) => self.blob(*id, window).await?,
-            (Where::Own(offset), Some((object, key, record))) => {
+        let data = match (&piece.body.location, owner) {
+            (Location::Inline(_), _) => return Ok(piece.bytes().map(<[u8]>::to_vec)),
+            (Location::Blob(id), _) => self.blob(*id, window).await?,
+            (Location::ObjectData(offset), Some((object, key, record))) => {
                 self.data_of(object, (key, record), (offset + window.0, window.1)).await?
             }
-            (Where::Own(_), None) => return Err(damaged("bytes without an object")),
+            (Location::ObjectData(_), None) => return Err(damaged("bytes without an object")),
         };
         let Some(data) = data else { return Ok(None) };
         piece.verify(self.checksum, window.0, &data)?;
@@ -180,12 +184,12 @@ impl Space {
     }
 }
 
-/// The bytes of a piece that is too long for a record, before it has its place.
+/// The bytes of a piece in memory that is too long for a record.
 fn long(piece: &Piece) -> Option<&[u8]> {
     piece.bytes().filter(|bytes| bytes.len() > RADOS_PIECE_INLINE_MAX)
 }
 
-fn fresh_id() -> Result<[u8; 16]> {
+fn random_id() -> Result<[u8; 16]> {
     esker_os::random_bytes()
 }
 
@@ -193,35 +197,35 @@ async fn write_blob(space: &Space, id: [u8; 16], bytes: &[u8]) -> Result<()> {
     let object = names::blob(id);
     let mut op = WriteOp::new()?;
     op.create_new().write_full(bytes);
-    let done = space.place.write(&object, op).await;
+    let done = space.io.write(&object, op).await;
     done.map(drop).map_err(|code| esker_librados::IoContext::error(code, "writing", &object))
 }
 
-/// The objects of their own that a value names.
-fn apart(stored: &Stored<Piece>) -> Vec<[u8; 16]> {
-    let ids = record::pieces(stored).into_iter().filter_map(|piece| match piece.body.place {
-        Where::Apart(id) => Some(id),
+/// The blobs that a value refers to.
+fn blobs_of(stored: &Stored<Piece>) -> Vec<[u8; 16]> {
+    let ids = record::pieces(stored).into_iter().filter_map(|piece| match piece.body.location {
+        Location::Blob(id) => Some(id),
         _ => None,
     });
     ids.collect()
 }
 
-/// Bytes in the object's data that are named, and where they end.
-fn own_bytes(runs: &[Run]) -> (u64, u64) {
-    let own = runs.iter().filter_map(|(_, _, piece)| match piece.body.place {
-        Where::Own(offset) => Some((piece.len, offset + piece.body.len)),
+/// Number of live bytes in the object's data, and their end.
+fn object_data_bytes(runs: &[Run]) -> (u64, u64) {
+    let owner = runs.iter().filter_map(|(_, _, piece)| match piece.body.location {
+        Location::ObjectData(offset) => Some((piece.len, offset + piece.body.len)),
         _ => None,
     });
-    own.fold((0, 0), |(len, end), (more, last)| (len + more, end.max(last)))
+    owner.fold((0, 0), |(len, end), (more, last)| (len + more, end.max(last)))
 }
 
-/// True where more of the object's data is dead than alive.
+/// True if more than half of the object's data is dead.
 fn is_wasteful(runs: &[Run]) -> bool {
-    let (alive, end) = own_bytes(runs);
+    let (alive, end) = object_data_bytes(runs);
     end > 2 * alive + SLACK
 }
 
-/// Runs that touch become one.
+/// Joins adjacent runs.
 fn joined(runs: Vec<Run>) -> Vec<Run> {
     let mut all: Vec<(Extent, Epoch, Vec<u8>)> = Vec::new();
     for (run, epoch, piece) in runs {

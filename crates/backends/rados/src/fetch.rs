@@ -1,7 +1,7 @@
 //! Reading values.
 use super::loaded::bad_record;
 use super::names;
-use super::piece::{Piece, Where, damaged};
+use super::piece::{Location, Piece, damaged};
 use super::proof::Proof;
 use super::record;
 use super::space::{Space, contended};
@@ -17,20 +17,20 @@ use esker_types::limits::{AKEYS_PER_OP_MAX, CHECKSUM_CHUNK, EXTENTS_PER_OP_MAX, 
 use esker_types::ops::{Cond, Fetch, FetchReply, ReadTokens, Sink, Wanted};
 use esker_types::{ObjectId, Result};
 
-/// Most bytes of an object's data that are read together with its record, before it is known where its bytes
-/// are.
-const AHEAD_MAX: u64 = 8 << 20;
+/// Limit of bytes of an object's data that are read together with its record, before the location of its bytes is
+/// known.
+const PREFETCH_MAX: u64 = 8 << 20;
 
-/// The dkey a fetch is about.
-pub(super) struct Fetching<'a> {
+/// Fetches from one object.
+pub(super) struct Fetcher<'a> {
     pub(super) space: &'a Space,
     pub(super) oid: ObjectId,
     pub(super) targets: u32,
     pub(super) tokens: Option<&'a ReadTokens>,
 }
 
-/// Bytes that a fetch waits for: of a piece, from an offset on, to a place of the sink.
-struct Wish {
+/// Bytes that a fetch waits for: part of a piece, and its position in the sink.
+struct PendingRead {
     fetch: usize,
     piece: Piece,
     from: u64,
@@ -39,13 +39,13 @@ struct Wish {
 }
 
 /// Data of the object that was read together with its records.
-struct Ahead<'a> {
+struct Prefetched<'a> {
     offset: u64,
     data: &'a [u8],
 }
 
-impl Fetching<'_> {
-    /// Reads akeys of one dkey, of one state.
+impl Fetcher<'_> {
+    /// Reads akeys of one dkey from one consistent state.
     pub(super) async fn fetch(
         &self,
         dkey: &[u8],
@@ -60,11 +60,11 @@ impl Fetching<'_> {
         };
         let keys: Vec<Vec<u8>> = fetches.iter().map(key).collect::<Result<_>>()?;
         for _ in 0..RADOS_TRIES_MAX {
-            let ahead = self.ahead_of(fetches);
+            let prefetched = self.ahead_of(fetches);
             let wanted: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
-            let found = self.space.entries(&object, &wanted, ahead).await?.unwrap_or_default();
+            let found = self.space.entries(&object, &wanted, prefetched).await?.unwrap_or_default();
             self.check_conditions(&object, &dkey, cond, fetches, (&keys, &found)).await?;
-            let outcome = self.fill(&object, &keys, &found, fetches, ahead).await;
+            let outcome = self.fill(&object, &keys, &found, fetches, prefetched).await;
             if !matches!(outcome, Ok(false)) {
                 self.prove(&object, &keys, &found);
                 return outcome.map(drop);
@@ -73,7 +73,7 @@ impl Fetching<'_> {
         Err(contended(&object))
     }
 
-    /// The data that is likely to be wanted: an array that was written in order lies there as it is.
+    /// The part of the data that the fetch probably needs: an array that was written in order is stored in order.
     fn ahead_of(&self, fetches: &[Fetch<'_>]) -> Option<(u64, usize)> {
         let [fetch] = fetches else { return None };
         let (Wanted::Array(&[extent]), true) = (fetch.request.wanted, names::is_array(self.oid))
@@ -85,11 +85,11 @@ impl Fetching<'_> {
         let chunk = CHECKSUM_CHUNK as u64;
         let begin = start / chunk * chunk;
         let end = start.checked_add(len)?.checked_next_multiple_of(chunk)?;
-        let fits = len > 0 && end - begin <= AHEAD_MAX && end <= 1 << 32;
+        let fits = len > 0 && end - begin <= PREFETCH_MAX && end <= 1 << 32;
         fits.then_some((begin, (end - begin) as usize))
     }
 
-    /// Refuses what is not there and must be.
+    /// Fails if a required key does not exist.
     async fn check_conditions(
         &self,
         object: &str,
@@ -115,12 +115,12 @@ impl Fetching<'_> {
         Ok(())
     }
 
-    /// Tells the transaction what its answer depends on.
+    /// Records for the transaction what its answer depends on.
     fn prove(&self, object: &str, keys: &[Vec<u8>], found: &Found) {
         let Some(tokens) = self.tokens else { return };
         for key in keys {
             let seen = value_of(found, key).unwrap_or_default().to_vec();
-            Proof { thing: object.to_owned(), part: key.clone(), seen }.add_to(tokens);
+            Proof { object: object.to_owned(), key: key.clone(), value: seen }.add_to(tokens);
         }
     }
 
@@ -130,106 +130,106 @@ impl Fetching<'_> {
         }
     }
 
-    /// Answers every fetch. False where bytes are gone because their record was changed meanwhile.
+    /// Answers every fetch. False if bytes are gone because their record was changed meanwhile.
     async fn fill(
         &self,
         object: &str,
         keys: &[Vec<u8>],
         found: &Found,
         fetches: &mut [Fetch<'_>],
-        ahead: Option<(u64, usize)>,
+        prefetched: Option<(u64, usize)>,
     ) -> Result<bool> {
-        let mut wishes = Vec::new();
+        let mut pending = Vec::new();
         let mut failed = Ok(());
         for (index, fetch) in fetches.iter_mut().enumerate() {
             let record = value_of(found, &keys[index]);
             let stored = record.map(|record| record::decode(record).ok_or_else(bad_record));
             let stored = stored.transpose()?.map(|(_, stored)| stored);
-            let wished = answer(fetch, index, stored.as_ref(), &mut wishes);
+            let wished = answer(fetch, index, stored.as_ref(), &mut pending);
             failed = failed.and(wished);
         }
         failed?;
-        let ahead = ahead.map(|(offset, _)| Ahead { offset, data: &found.data });
+        let prefetched = prefetched.map(|(offset, _)| Prefetched { offset, data: &found.data });
         let mut left = Vec::new();
-        for wish in wishes {
-            match wish.known(ahead.as_ref()) {
-                Some(data) => self.give(&wish, data, fetches)?,
-                None => left.push(wish),
+        for part in pending {
+            match part.available(prefetched.as_ref()) {
+                Some(data) => self.deliver(&part, data, fetches)?,
+                None => left.push(part),
             }
         }
-        let read = left.iter().map(|wish| {
-            let record = value_of(found, &keys[wish.fetch]).unwrap_or_default();
-            task(self.read(object, (&keys[wish.fetch], record), wish))
+        let read = left.iter().map(|part| {
+            let record = value_of(found, &keys[part.fetch]).unwrap_or_default();
+            task(self.read(object, (&keys[part.fetch], record), part))
         });
-        for (wish, data) in left.iter().zip(join_all(read.collect()).await) {
+        for (part, data) in left.iter().zip(join_all(read.collect()).await) {
             let Some(data) = data? else { return Ok(false) };
-            self.give(wish, &data, fetches)?;
+            self.deliver(part, &data, fetches)?;
         }
         Ok(true)
     }
 
-    /// Puts what was read of a wish's body where it belongs, once it is verified.
-    fn give(&self, wish: &Wish, data: &[u8], fetches: &mut [Fetch<'_>]) -> Result<()> {
-        let piece = &wish.piece;
-        let bytes = match piece.body.place {
-            Where::Here(_) => &data[wish.from as usize..(wish.from + wish.len) as usize],
+    /// Verifies what was read of a body and copies it to the sink.
+    fn deliver(&self, part: &PendingRead, data: &[u8], fetches: &mut [Fetch<'_>]) -> Result<()> {
+        let piece = &part.piece;
+        let bytes = match piece.body.location {
+            Location::Inline(_) => &data[part.from as usize..(part.from + part.len) as usize],
             _ => {
-                let (offset, len) = piece.window(wish.from, wish.len);
+                let (offset, len) = piece.window(part.from, part.len);
                 if data.len() as u64 != len {
                     return Err(damaged("bytes are missing"));
                 }
                 piece.verify(self.space.checksum, offset, data)?;
-                let from = (piece.from + wish.from - offset) as usize;
-                &data[from..from + wish.len as usize]
+                let from = (piece.from + part.from - offset) as usize;
+                &data[from..from + part.len as usize]
             }
         };
-        fetches[wish.fetch].reply.sink.put(wish.at, bytes);
+        fetches[part.fetch].reply.sink.put(part.at, bytes);
         Ok(())
     }
 
-    /// Reads what a wish needs of its body; `None` where that is gone.
+    /// Reads the needed part of a body; `None` if the body is gone.
     async fn read(
         &self,
         object: &str,
         record: (&[u8], &[u8]),
-        wish: &Wish,
+        part: &PendingRead,
     ) -> Result<Option<Vec<u8>>> {
-        let window = wish.piece.window(wish.from, wish.len);
-        match &wish.piece.body.place {
-            Where::Here(_) => Ok(None),
-            Where::Apart(id) => self.space.blob(*id, window).await,
-            Where::Own(offset) => {
+        let window = part.piece.window(part.from, part.len);
+        match &part.piece.body.location {
+            Location::Inline(_) => Ok(None),
+            Location::Blob(id) => self.space.blob(*id, window).await,
+            Location::ObjectData(offset) => {
                 self.space.data_of(object, record, (offset + window.0, window.1)).await
             }
         }
     }
 }
 
-impl Wish {
-    /// What it needs of its body, where that is here: in the record, or read together with it.
-    fn known<'a>(&'a self, ahead: Option<&Ahead<'a>>) -> Option<&'a [u8]> {
-        match &self.piece.body.place {
-            Where::Here(_) => self.piece.bytes(),
-            Where::Apart(_) => None,
-            Where::Own(offset) => {
+impl PendingRead {
+    /// The needed part of the body if it is in memory: in the record, or read together with it.
+    fn available<'a>(&'a self, prefetched: Option<&Prefetched<'a>>) -> Option<&'a [u8]> {
+        match &self.piece.body.location {
+            Location::Inline(_) => self.piece.bytes(),
+            Location::Blob(_) => None,
+            Location::ObjectData(offset) => {
                 let (from, len) = self.piece.window(self.from, self.len);
-                ahead?.part((offset + from, len))
+                prefetched?.part((offset + from, len))
             }
         }
     }
 }
 
-impl<'a> Ahead<'a> {
+impl<'a> Prefetched<'a> {
     fn part(&self, (offset, len): (u64, u64)) -> Option<&'a [u8]> {
         let from = offset.checked_sub(self.offset)? as usize;
         self.data.get(from..from.checked_add(len as usize)?)
     }
 }
 
-/// Proof that nothing of an object was changed since it had a version.
+/// Proof that no entry of an object was changed since this version.
 pub(super) fn version_proof(object: &str, version: Option<u64>) -> Proof {
     let seen = version.map(|version| version.to_le_bytes().to_vec()).unwrap_or_default();
-    Proof { thing: object.to_owned(), part: Vec::new(), seen }
+    Proof { object: object.to_owned(), key: Vec::new(), value: seen }
 }
 
 fn check(oid: ObjectId, dkey: &[u8], fetches: &[Fetch<'_>]) -> Result<()> {
@@ -250,20 +250,20 @@ fn value_of<'a>(found: &'a Found, key: &[u8]) -> Option<&'a [u8]> {
     Some(&entries[index].value)
 }
 
-/// Answers what the record says by itself; what is missing becomes wishes. A value of the other kind is as
-/// good as none.
+/// Answers as far as the record itself suffices; the rest becomes pending reads. A value of the other kind counts as
+/// missing.
 fn answer(
     fetch: &mut Fetch<'_>,
     index: usize,
     stored: Option<&Stored<Piece>>,
-    wishes: &mut Vec<Wish>,
+    pending: &mut Vec<PendingRead>,
 ) -> Result<()> {
     let (request, reply) = (&fetch.request, &mut fetch.reply);
     reply.reset();
     match (request.wanted, stored) {
         (Wanted::Single, Some(Stored::Single(piece))) => match piece.bytes() {
             Some(bytes) => fill_single(reply, bytes),
-            None => wish_single(reply, index, piece, wishes),
+            None => read_single(reply, index, piece, pending),
         },
         (Wanted::Array(extents), Some(Stored::Array(records))) => {
             reply.size = records.record_size;
@@ -277,7 +277,7 @@ fn answer(
                     check_record_size(request.record_size, records.record_size)?;
                     let skipped = (part.start - extent.start).saturating_mul(records.record_size);
                     let from = (part.start - run.start) * records.record_size;
-                    let wish = Wish {
+                    let needed = PendingRead {
                         fetch: index,
                         piece: piece.clone(),
                         from,
@@ -285,7 +285,7 @@ fn answer(
                         at: offset.saturating_add(skipped),
                     };
                     note_found(request, reply, part);
-                    wish_records(reply, wish, wishes)?;
+                    read_records(reply, needed, pending)?;
                 }
                 let bytes = extent.count.saturating_mul(records.record_size);
                 offset = offset.saturating_add(bytes);
@@ -296,11 +296,11 @@ fn answer(
     }
 }
 
-fn wish_single(
+fn read_single(
     reply: &mut FetchReply<'_>,
     index: usize,
     piece: &Piece,
-    wishes: &mut Vec<Wish>,
+    pending: &mut Vec<PendingRead>,
 ) -> Result<()> {
     reply.size = piece.len;
     if matches!(reply.sink, Sink::None) {
@@ -311,19 +311,23 @@ fn wish_single(
     }
     reply.filled_bytes = piece.len;
     let (piece, len) = (piece.clone(), piece.len);
-    wishes.push(Wish { fetch: index, piece, from: 0, len, at: 0 });
+    pending.push(PendingRead { fetch: index, piece, from: 0, len, at: 0 });
     Ok(())
 }
 
-fn wish_records(reply: &mut FetchReply<'_>, wish: Wish, wishes: &mut Vec<Wish>) -> Result<()> {
+fn read_records(
+    reply: &mut FetchReply<'_>,
+    part: PendingRead,
+    pending: &mut Vec<PendingRead>,
+) -> Result<()> {
     if matches!(reply.sink, Sink::None) {
         return Ok(());
     }
-    let end = wish.at.saturating_add(wish.len);
+    let end = part.at.saturating_add(part.len);
     if end > reply.sink.len() {
         return Err(too_big("records", end));
     }
     reply.filled_bytes = end;
-    wishes.push(wish);
+    pending.push(part);
     Ok(())
 }

@@ -1,10 +1,10 @@
-//! Pools on Ceph RADOS, for data that outlives the machines: consensus, replication, recovery and scrubbing
-//! are Ceph's.
+//! Pools on Ceph RADOS, for data that outlives the machines. Ceph provides consensus, replication, recovery and
+//! scrubbing.
 //!
-//! Every byte is in docs/format.md under "The rados layout". A container is a namespace. What an object of
-//! Esker has under its keys are entries in the maps of RADOS objects: of one for each shard, or, for arrays, of
-//! one for each chunk, which has the chunk's bytes as well. An operation on one RADOS object is atomic as Ceph
-//! does it, with guards for what was read before; one on several is a transaction (`transaction.rs`).
+//! docs/format.md, "The rados layout", specifies every byte. A container is a namespace. The keys of an Esker object
+//! are omap entries of RADOS objects: one RADOS object per shard or, for arrays, one per chunk, which also holds the
+//! chunk's bytes. An operation on one RADOS object is a single atomic Ceph operation, guarded by comparisons with
+//! what was read before; an operation on several is a transaction (`transaction.rs`).
 #![forbid(unsafe_code)]
 
 mod backend;
@@ -40,38 +40,38 @@ use esker_types::ops::{
     StoredExtent,
 };
 use esker_types::{Epoch, Error, ErrorKind, KeyBatch, ObjectId, Result};
-use fetch::Fetching;
+use fetch::Fetcher;
 use list::Listing;
 use registry::Metadata as Stored;
 use space::Space;
 use std::sync::Arc;
-use write::Writing;
+use write::Writer;
 
-/// Most operations of [`join_all`] that are under way at a time.
+/// Limit of concurrent operations in [`join_all`].
 const JOIN_MAX: usize = 64;
 
-/// Does work side by side, a bounded number of tasks at a time.
+/// Runs tasks concurrently, up to a limit.
 async fn join_all<T>(tasks: Vec<Task<'_, T>>) -> Vec<T> {
     side_by_side(tasks, JOIN_MAX).await
 }
 
-/// An answer that comes from the cluster.
+/// A reply that waits for the cluster.
 fn pending<'a, T>(work: impl Future<Output = Result<T>> + Send + 'a) -> Reply<'a, T> {
     Reply::Pending(Box::pin(work))
 }
 
-/// There are no snapshots to read.
+/// Rejects snapshots, which do not exist.
 fn check_view(at: ReadAt<'_>) -> Result<()> {
     check_latest(at, "rados")
 }
 
 #[cold]
 fn no_snapshots() -> Error {
-    let message = "a rados pool has no snapshots: copy the container (`esker cont copy`)";
+    let message = "a rados pool does not support snapshots: copy the container (`esker cont copy`)";
     Error::new(ErrorKind::NotSupported, message)
 }
 
-/// A container that is open.
+/// An open container.
 struct Opened {
     pool: Arc<Shared>,
     container: Arc<Container>,
@@ -102,7 +102,7 @@ impl Opened {
         }
         let all = Arc::clone(&container.objects.lock());
         let mut page = Vec::new();
-        for oid in list::left(&all, anchor)? {
+        for oid in list::after_anchor(&all, anchor)? {
             if page.len() >= entries {
                 return Ok(page);
             }
@@ -232,7 +232,7 @@ impl OpenContainer for Opened {
     fn write<'a>(&'a self, change: Change<'a>) -> Reply<'a, Epoch> {
         pending(async move {
             let (container, space) = (&*self.container, self.space()?);
-            Writing { container, space, targets: TARGETS }.write(&change).await
+            Writer { container, space, targets: TARGETS }.write(&change).await
         })
     }
 
@@ -249,7 +249,7 @@ impl OpenContainer for Opened {
         pending(async move {
             check_view(at)?;
             let space = self.space()?;
-            let fetching = Fetching { space: &space, oid, targets: TARGETS, tokens: at.tokens };
+            let fetching = Fetcher { space: &space, oid, targets: TARGETS, tokens: at.tokens };
             if let [only] = dkeys {
                 return fetching.fetch(only.dkey, only.cond, only.akeys).await;
             }

@@ -1,4 +1,4 @@
-//! Listings and queries: shard by shard, in order in each.
+//! Listings and queries: shard by shard, sorted within each.
 use super::fetch::version_proof;
 use super::loaded::{Loaded, Want};
 use super::names::{self, ENTRY};
@@ -18,7 +18,7 @@ use esker_types::{Epoch, Error, ErrorKind, KeyBatch, KeyKind, ObjectId, Result, 
 use std::collections::BTreeSet;
 use std::ops::Bound;
 
-/// An object that is looked at.
+/// The object being listed.
 pub(super) struct Listing<'a> {
     pub(super) space: Space,
     pub(super) oid: ObjectId,
@@ -26,18 +26,18 @@ pub(super) struct Listing<'a> {
     pub(super) tokens: Option<&'a ReadTokens>,
 }
 
-/// A batch of keys that is being filled.
-struct Filling<'a> {
+/// A batch of keys under construction.
+struct BatchBuilder<'a> {
     kind: KeyKind,
     limit: ListLimit,
     batch: KeyBatch,
     anchor: &'a mut Anchor,
 }
 
-impl Filling<'_> {
-    /// Adds a key, which is encoded, of a shard; false where the batch is full.
+impl BatchBuilder<'_> {
+    /// Adds an encoded key of a shard; false if the batch is full.
     fn add(&mut self, shard: u32, encoded: &[u8]) -> Result<bool> {
-        let key = decode_key(self.kind, encoded).ok_or_else(|| bad("a key"))?;
+        let key = decode_key(self.kind, encoded).ok_or_else(|| invalid("a key"))?;
         let full = self.batch.len() >= self.limit.entries
             || !self.batch.is_empty() && self.batch.byte_len() + key.len() > self.limit.bytes;
         if !full {
@@ -71,7 +71,7 @@ impl Listing<'_> {
             _ => (0, Vec::new()),
         };
         let kind = self.oid.dkey_kind();
-        let mut filling = Filling { kind, limit, batch: KeyBatch::default(), anchor };
+        let mut filling = BatchBuilder { kind, limit, batch: KeyBatch::default(), anchor };
         for object in names::shards(self.oid, self.targets).iter().skip(shard as usize) {
             if !self.list_shard(object, shard, &position, &mut filling).await? {
                 return Ok(filling.batch);
@@ -83,13 +83,13 @@ impl Listing<'_> {
         Ok(filling.batch)
     }
 
-    /// Adds the dkeys of a shard behind `position`; false where the batch is full.
+    /// Adds the dkeys of a shard after `position`; false if the batch is full.
     async fn list_shard(
         &self,
         object: &str,
         shard: u32,
         position: &[u8],
-        filling: &mut Filling<'_>,
+        filling: &mut BatchBuilder<'_>,
     ) -> Result<bool> {
         let mut behind = match position.is_empty() {
             true => Vec::new(),
@@ -99,13 +99,14 @@ impl Listing<'_> {
         loop {
             let most = (filling.limit.entries as u64).saturating_add(1).min(RADOS_PAGE);
             let page = self.space.page(object, &behind, ENTRY, most).await?;
-            self.prove_version(object, page.version);
+            self.add_version_proof(object, page.version);
             for entry in &page.entries {
-                let place = names::place(self.oid, &entry.key).ok_or_else(|| bad("a key"))?;
-                if place.dkey != last && !filling.add(shard, &place.dkey)? {
+                let path =
+                    names::akey_path(self.oid, &entry.key).ok_or_else(|| invalid("a key"))?;
+                if path.dkey != last && !filling.add(shard, &path.dkey)? {
                     return Ok(false);
                 }
-                last = place.dkey;
+                last = path.dkey;
             }
             if !page.more {
                 return Ok(true);
@@ -114,22 +115,22 @@ impl Listing<'_> {
         }
     }
 
-    /// The dkeys of an array: those in its first object, then the chunks that there are.
+    /// The dkeys of an array: those in its first object, then the existing chunks.
     async fn list_chunks(&self, anchor: &mut Anchor, limit: ListLimit) -> Result<KeyBatch> {
         let mut loaded = Loaded::default();
         let head = names::shard(self.oid, 0);
         loaded.read(&self.space, [(self.oid, head, Want::Whole)]).await?;
-        let first = loaded.tree.object(self.oid, Epoch::MAX).map(|seen| seen.place.dkey.clone());
+        let first = loaded.tree.object(self.oid, Epoch::MAX).map(|seen| seen.path.dkey.clone());
         let first: BTreeSet<_> = first.collect();
         let mut chunks = loaded.chunks_of(self.oid);
         chunks.sort_unstable();
-        self.prove(&loaded);
+        self.add_proofs(&loaded);
         let from = match anchor.clone() {
             Anchor::After { position, .. } => position,
             _ => Vec::new(),
         };
         let kind = self.oid.dkey_kind();
-        let mut filling = Filling { kind, limit, batch: KeyBatch::default(), anchor };
+        let mut filling = BatchBuilder { kind, limit, batch: KeyBatch::default(), anchor };
         for dkey in first.iter().filter(|dkey| **dkey > from) {
             if !filling.add(0, dkey)? {
                 return Ok(filling.batch);
@@ -151,7 +152,7 @@ impl Listing<'_> {
     async fn has_entries(&self, chunk: u64) -> Result<bool> {
         let object = names::chunk(self.oid, chunk);
         let page = self.space.page(&object, b"", ENTRY, 1).await?;
-        self.prove_version(&object, page.version);
+        self.add_version_proof(&object, page.version);
         Ok(!page.entries.is_empty())
     }
 
@@ -170,14 +171,15 @@ impl Listing<'_> {
             _ => Vec::new(),
         };
         let kind = self.oid.akey_kind();
-        let mut filling = Filling { kind, limit, batch: KeyBatch::default(), anchor };
+        let mut filling = BatchBuilder { kind, limit, batch: KeyBatch::default(), anchor };
         loop {
             let most = (limit.entries as u64).saturating_add(1).min(RADOS_PAGE);
             let page = self.space.page(&object, &behind, &prefix, most).await?;
-            self.prove_version(&object, page.version);
+            self.add_version_proof(&object, page.version);
             for entry in &page.entries {
-                let place = names::place(self.oid, &entry.key).ok_or_else(|| bad("a key"))?;
-                if !filling.add(0, &place.akey)? {
+                let path =
+                    names::akey_path(self.oid, &entry.key).ok_or_else(|| invalid("a key"))?;
+                if !filling.add(0, &path.akey)? {
                     return Ok(filling.batch);
                 }
             }
@@ -217,11 +219,11 @@ impl Listing<'_> {
         }
     }
 
-    /// Chunk by chunk, from the end that is asked for.
+    /// Goes through the chunks, starting from the end that the query asks for.
     async fn query_array(&self, query: KeyQuery<'_>) -> Result<Option<KeyFound>> {
         let mut head = Loaded::default();
         head.read(&self.space, [(self.oid, names::shard(self.oid, 0), Want::Whole)]).await?;
-        self.prove(&head);
+        self.add_proofs(&head);
         let found = self.reading(&head, |reader| reader.query(query))?;
         if query.edge == Edge::Min && found.is_some() {
             return Ok(found);
@@ -248,25 +250,25 @@ impl Listing<'_> {
         self.reading(&loaded, |reader| Ok(reader.epoch()))
     }
 
-    /// All there is under a dkey.
+    /// Loads everything under a dkey.
     async fn dkey(&self, dkey: &[u8]) -> Result<Loaded> {
         let dkey = encode_dkey(self.oid, dkey)?;
         let object = names::table(self.oid, &dkey, self.targets);
         let mut loaded = Loaded::default();
         let all = Want::All(names::entry(&dkey, &[]));
         loaded.read(&self.space, [(self.oid, object, all)]).await?;
-        self.prove(&loaded);
+        self.add_proofs(&loaded);
         Ok(loaded)
     }
 
     async fn whole(&self) -> Result<Loaded> {
         let mut loaded = Loaded::default();
         loaded.read_object(&self.space, self.oid, self.targets).await?;
-        self.prove(&loaded);
+        self.add_proofs(&loaded);
         Ok(loaded)
     }
 
-    /// Lets `work` look at what was read as the reference does.
+    /// Runs `work` on the loaded data with the same code as the in-memory reference.
     fn reading<T>(
         &self,
         loaded: &Loaded,
@@ -283,17 +285,20 @@ impl Listing<'_> {
         })
     }
 
-    fn prove(&self, loaded: &Loaded) {
-        loaded.tables.iter().for_each(|(object, table)| self.prove_version(object, table.version));
+    fn add_proofs(&self, loaded: &Loaded) {
+        loaded
+            .tables
+            .iter()
+            .for_each(|(object, table)| self.add_version_proof(object, table.version));
     }
 
-    fn prove_version(&self, object: &str, version: Option<u64>) {
+    fn add_version_proof(&self, object: &str, version: Option<u64>) {
         if let Some(tokens) = self.tokens {
             version_proof(object, version).add_to(tokens);
         }
     }
 
-    /// True where the object has a key.
+    /// True if the object has a key.
     pub(super) async fn exists(&self) -> Result<bool> {
         let mut first = Anchor::Start;
         let limit = ListLimit::entries(1);
@@ -301,24 +306,27 @@ impl Listing<'_> {
     }
 }
 
-/// What is left, behind `anchor`, of objects that are known as a whole.
-pub(super) fn left<'a>(
+/// The objects after `anchor` of a complete set.
+pub(super) fn after_anchor<'a>(
     oids: &'a BTreeSet<ObjectId>,
     anchor: &Anchor,
 ) -> Result<impl Iterator<Item = ObjectId> + use<'a>> {
     let from = match anchor {
         Anchor::Start => Bound::Unbounded,
         Anchor::After { position, .. } => {
-            let bytes = position.as_slice().try_into().map_err(|_| bad("the anchor"))?;
+            let bytes = position.as_slice().try_into().map_err(|_| invalid("the anchor"))?;
             Bound::Excluded(ObjectId::from_bytes(bytes))
         }
-        // None is greater.
+        // No object id is greater.
         Anchor::End => Bound::Excluded(ObjectId { hi: u64::MAX, lo: u64::MAX }),
     };
     Ok(oids.range((from, Bound::Unbounded)).copied())
 }
 
 #[cold]
-fn bad(what: &str) -> Error {
-    Error::new(ErrorKind::Invalid, format!("listing: {what} is not of this listing"))
+fn invalid(what: &str) -> Error {
+    Error::new(
+        ErrorKind::Invalid,
+        format!("{what} does not belong to this listing: list from the start"),
+    )
 }

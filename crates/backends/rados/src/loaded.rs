@@ -1,4 +1,4 @@
-//! What is known of the RADOS objects that an operation is about.
+//! The loaded state of the RADOS objects that an operation needs.
 use super::names;
 use super::piece::{Piece, damaged};
 use super::record;
@@ -11,22 +11,22 @@ use esker_os::executor::task;
 use esker_types::{Epoch, ObjectId, Result};
 use std::collections::BTreeMap;
 
-/// What was read of the map of one object.
+/// What was read of the omap of one object.
 #[derive(Default)]
 pub(super) struct Table {
-    /// `None` where there is no such object.
+    /// `None` if the object does not exist.
     pub(super) version: Option<u64>,
-    /// Entries that were found, by key.
+    /// The entries found, by key.
     pub(super) entries: BTreeMap<Vec<u8>, Vec<u8>>,
-    /// All of some range was read, so the whole object must stay as it is.
+    /// A range was read completely, so the transaction depends on the version of the whole object.
     pub(super) ranged: bool,
-    /// Single entries were read, perhaps of another version.
+    /// Single entries were read, possibly from another version.
     pub(super) keyed: bool,
-    /// All entries were read, to be removed.
+    /// All entries were read, in order to remove them.
     pub(super) whole: bool,
 }
 
-/// Objects by name, and what their entries say.
+/// Loaded objects by name, and the akeys that their entries describe.
 #[derive(Default)]
 pub(super) struct Loaded {
     pub(super) tables: BTreeMap<String, Table>,
@@ -34,20 +34,20 @@ pub(super) struct Loaded {
     pub(super) latest: Epoch,
 }
 
-/// What of an object is to be read.
+/// What to read of an object.
 pub(super) enum Want {
     /// Entries with these keys.
     Keys(Vec<Vec<u8>>),
-    /// Whether any key begins so.
+    /// Whether any key has this prefix.
     Any(Vec<u8>),
-    /// All entries whose keys begin so.
+    /// All entries whose keys have this prefix.
     All(Vec<u8>),
     /// All entries.
     Whole,
 }
 
 impl Loaded {
-    /// Reads what is wanted of objects that belong to `oid`, side by side.
+    /// Reads several objects that belong to `oid` concurrently.
     pub(super) async fn read(
         &mut self,
         space: &Space,
@@ -76,10 +76,10 @@ impl Loaded {
         table.ranged |= !keyed;
         table.whole |= matches!(want, Want::Whole);
         for Entry { key, value } in page.entries {
-            if let Some(place) = names::place(oid, &key) {
+            if let Some(path) = names::akey_path(oid, &key) {
                 let (epoch, stored) = record::decode(&value).ok_or_else(bad_record)?;
                 self.latest = self.latest.max(epoch);
-                self.tree.put(place, epoch, Some(stored), &Snapshots::new());
+                self.tree.put(path, epoch, Some(stored), &Snapshots::new());
             }
             table.entries.insert(key, value);
         }
@@ -102,22 +102,22 @@ impl Loaded {
         Ok(())
     }
 
-    /// The chunks that the first object of an array, which was read as a whole, tells of.
+    /// The chunks recorded in the first object of an array, which must have been read completely.
     pub(super) fn chunks_of(&self, oid: ObjectId) -> Vec<u64> {
         let head = self.tables.get(&names::shard(oid, 0));
         let keys = head.into_iter().flat_map(|head| head.entries.keys());
         keys.filter_map(|key| names::chunk_of(key)).collect()
     }
 
-    /// True where the first object of an array is known to tell of a chunk.
-    pub(super) fn tells_of(&self, oid: ObjectId, chunk: u64) -> bool {
+    /// True if the first object of an array is known to record the chunk.
+    pub(super) fn records_chunk(&self, oid: ObjectId, chunk: u64) -> bool {
         let head = self.tables.get(&names::shard(oid, 0));
         head.is_some_and(|head| head.entries.contains_key(&names::chunk_key(chunk)))
     }
 
     /// The record of an akey, as it was read.
-    pub(super) fn record(&self, object: &str, place: &AkeyPath) -> Option<&[u8]> {
-        let key = names::entry(&place.dkey, &place.akey);
+    pub(super) fn record(&self, object: &str, path: &AkeyPath) -> Option<&[u8]> {
+        let key = names::entry(&path.dkey, &path.akey);
         self.tables.get(object)?.entries.get(&key).map(Vec::as_slice)
     }
 }

@@ -1,33 +1,33 @@
-//! Names of RADOS objects, and keys of their maps (docs/format.md, "The rados layout").
+//! Names of RADOS objects, and keys of their omaps (docs/format.md, "The rados layout").
 use esker_backend::object::list::hash;
 use esker_backend::object::tree::AkeyPath;
 use esker_types::{ObjectId, encoded_len, key_to_u64};
 
-/// The object that makes a namespace a pool.
+/// The object that marks a namespace as a pool.
 pub(super) const POOL: &str = "pool";
-/// The object that makes a namespace a container.
+/// The object that marks a namespace as a container.
 pub(super) const CONTAINER: &str = "container";
 
-/// Key of what says which format and version something is of.
+/// Omap key of the format and version.
 pub(super) const SUPERBLOCK: &[u8] = b"v";
-/// Key of the transaction that has an object for itself.
+/// Omap key of the transaction that has locked the object.
 pub(super) const LOCK: &[u8] = b"t";
-/// Key of the state of a transaction.
+/// Omap key of the state of a transaction.
 pub(super) const STATE: &[u8] = b"s";
-/// What keys of akeys begin with.
+/// Prefix of the keys of akeys.
 pub(super) const ENTRY: &[u8] = b"k";
-/// What keys of chunks begin with, in the first object of an array.
+/// Prefix of the keys of chunks in the first object of an array.
 pub(super) const CHUNK: &[u8] = b"c";
 
-/// The last dkey that lies in the first object of an array: its attributes, and its first chunk.
+/// The last dkey stored in the first object of an array: dkey 0 has the attributes, dkey 1 is the first chunk.
 const FIRST_CHUNK: u64 = 1;
 
-/// True for objects whose dkeys are chunks, each a RADOS object of its own.
+/// True for objects whose dkeys are chunks, each in its own RADOS object.
 pub(super) fn is_array(oid: ObjectId) -> bool {
     oid.object_type().is_some_and(|otype| otype.is_array())
 }
 
-/// The RADOS object that holds a dkey (as it was encoded) of an object.
+/// The RADOS object that holds a dkey (in encoded form) of an object.
 pub(super) fn table(oid: ObjectId, dkey: &[u8], targets: u32) -> String {
     match is_array(oid) {
         true => chunk(oid, dkey.try_into().map_or(0, u64::from_be_bytes)),
@@ -43,7 +43,7 @@ pub(super) fn chunk(oid: ObjectId, dkey: u64) -> String {
     }
 }
 
-/// The RADOS object of a shard; the first one of an array.
+/// The RADOS object of a shard; for arrays, the first object.
 pub(super) fn shard(oid: ObjectId, index: u32) -> String {
     format!("o.{:016x}{:016x}.{index:x}", oid.hi, oid.lo)
 }
@@ -61,7 +61,7 @@ pub(super) fn object_of(name: &str) -> Option<ObjectId> {
     Some(ObjectId::from_bytes(number.to_be_bytes()))
 }
 
-/// The RADOS object of a value of its own.
+/// The RADOS object of a blob: a long value stored separately.
 pub(super) fn blob(id: [u8; 16]) -> String {
     format!("b.{:032x}", u128::from_be_bytes(id))
 }
@@ -72,8 +72,8 @@ pub(super) fn transaction(id: &[u8]) -> String {
     format!("t.{number:032x}")
 }
 
-/// Appends `bytes` so that no zero byte is left and the order stays: librados takes where a listing goes on
-/// as a C string.
+/// Appends `bytes` without zero bytes and in an order-preserving encoding: librados passes the start of a listing as
+/// a C string.
 fn escape(bytes: &[u8], out: &mut Vec<u8>) {
     for &byte in bytes {
         match byte {
@@ -96,7 +96,7 @@ fn unescape(escaped: &[u8]) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Key of an akey; both keys are encoded. Without an akey, what the keys of all akeys of the dkey begin with.
+/// Omap key of an akey; both keys are encoded. Without an akey, the common prefix of all akeys of the dkey.
 pub(super) fn entry(dkey: &[u8], akey: &[u8]) -> Vec<u8> {
     let mut key = ENTRY.to_vec();
     escape(dkey, &mut key);
@@ -104,14 +104,14 @@ pub(super) fn entry(dkey: &[u8], akey: &[u8]) -> Vec<u8> {
     key
 }
 
-/// The dkey and akey of an entry.
-pub(super) fn place(oid: ObjectId, key: &[u8]) -> Option<AkeyPath> {
+/// The dkey and akey of an omap entry.
+pub(super) fn akey_path(oid: ObjectId, key: &[u8]) -> Option<AkeyPath> {
     let mut dkey = unescape(key.strip_prefix(ENTRY)?)?;
     let akey = dkey.split_off(encoded_len(oid.dkey_kind(), &dkey)?);
     (encoded_len(oid.akey_kind(), &akey)? == akey.len()).then_some(AkeyPath { oid, dkey, akey })
 }
 
-/// Key behind all akeys of a dkey, which is encoded.
+/// A key greater than those of all akeys of the encoded dkey.
 pub(super) fn behind(dkey: &[u8]) -> Vec<u8> {
     let mut key = entry(dkey, &[]);
     while key.last() == Some(&0xff) {
@@ -123,7 +123,7 @@ pub(super) fn behind(dkey: &[u8]) -> Vec<u8> {
     key
 }
 
-/// Key of a chunk in the first object of an array. The last chunk comes first.
+/// Omap key of a chunk in the first object of an array. Keys are in descending order of chunks.
 pub(super) fn chunk_key(dkey: u64) -> Vec<u8> {
     let mut key = CHUNK.to_vec();
     escape(&(!dkey).to_be_bytes(), &mut key);
@@ -136,7 +136,7 @@ pub(super) fn chunk_of(key: &[u8]) -> Option<u64> {
     Some(!u64::from_be_bytes(number.try_into().ok()?))
 }
 
-/// The chunk that is an object of its own and whose dkey (not encoded) this is.
+/// The chunk with this dkey (not encoded), if it is stored in its own object.
 pub(super) fn own_chunk(oid: ObjectId, dkey: &[u8]) -> Option<u64> {
     let number = is_array(oid).then(|| key_to_u64(dkey).ok()).flatten();
     number.filter(|number| *number > FIRST_CHUNK)
@@ -147,18 +147,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_come_back_in_order_without_zeros() {
+    fn keys_round_trip_in_order_and_without_zero_bytes() {
         let oid = ObjectId::default();
         let keys: [&[u8]; 6] =
             [b"\0\0\0", b"\x01\0\0", b"a\0\0", b"a\0\xffb\0\0", b"ab\0\0", b"b\0\0"];
         let entries: Vec<_> = keys.iter().map(|dkey| entry(dkey, b"x\0\0")).collect();
         assert!(entries[1..].is_sorted() && entries.iter().all(|key| !key.contains(&0)));
         for (dkey, key) in keys.iter().zip(&entries).skip(1) {
-            let found = place(oid, key).unwrap();
+            let found = akey_path(oid, key).unwrap();
             assert_eq!((found.dkey.as_slice(), found.akey.as_slice()), (*dkey, &b"x\0\0"[..]));
             assert!(*key < behind(dkey) && entry(dkey, b"\xff\xff\xff\0\0") < behind(dkey));
         }
-        assert!(place(oid, b"k").is_none() && place(oid, b"kab").is_none());
+        assert!(akey_path(oid, b"k").is_none() && akey_path(oid, b"kab").is_none());
     }
 
     #[test]
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_are_known_by_their_parts() {
+    fn names_of_shards_and_chunks_identify_their_object() {
         let oid = ObjectId { hi: 7, lo: 9 };
         for name in [shard(oid, 3), chunk(oid, 1), chunk(oid, 17)] {
             assert_eq!(object_of(&name), Some(oid));

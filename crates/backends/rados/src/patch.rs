@@ -1,23 +1,23 @@
-//! What is to be done to one RADOS object, as a whole or not at all.
+//! Atomic changes to one RADOS object.
 use super::names::LOCK;
 use esker_backend::encoding::{Parts, put_bytes, put_u32};
 use esker_librados::{Compare, WriteOp};
 use esker_types::Result;
 use std::borrow::Cow;
 
-/// What the object must be like.
+/// The required state of the object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Base {
-    /// Anything; it is made where there is none.
+    /// Any state; the object is created if it does not exist.
     #[default]
     Any,
-    /// There is none.
+    /// It does not exist.
     Absent,
-    /// It was not changed since it had this version.
+    /// It has not changed since this version.
     Version(u64),
 }
 
-/// A comparison with an entry of the object's map.
+/// A comparison with an omap entry of the object.
 #[derive(Clone, Debug)]
 pub(super) struct Guard {
     pub(super) key: Vec<u8>,
@@ -31,7 +31,7 @@ impl Guard {
     }
 }
 
-/// Changes to one object, and what must hold for them.
+/// Changes to one object, with the conditions for applying them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Patch<'a> {
     pub(super) object: String,
@@ -39,11 +39,11 @@ pub(super) struct Patch<'a> {
     pub(super) guards: Vec<Guard>,
     pub(super) sets: Vec<(Vec<u8>, Vec<u8>)>,
     pub(super) unsets: Vec<Vec<u8>>,
-    /// What must hold matters even where nothing is changed: a transaction has read it.
+    /// The conditions matter even if nothing is changed, because a transaction has read the object.
     pub(super) proof: bool,
-    /// The object goes.
+    /// Remove the object.
     pub(super) remove: bool,
-    /// Bytes for the object's data: from an offset on, or (`None`) in place of all there is.
+    /// Bytes for the object's data: at an offset, or (`None`) replacing all data.
     pub(super) data: Option<(Option<u64>, Cow<'a, [u8]>)>,
 }
 
@@ -52,26 +52,26 @@ impl<'a> Patch<'a> {
         Self { object: object.into(), ..Self::default() }
     }
 
-    /// True where it does not matter what the object is like.
+    /// True if there are no conditions.
     pub(super) fn holds_anyway(&self) -> bool {
         self.base == Base::Any && self.guards.is_empty()
     }
 
-    /// The whole of it at once, where no transaction has the object.
+    /// The whole change as one operation, if no transaction has locked the object.
     pub(super) fn alone(&self) -> Result<WriteOp> {
         let mut op = self.guarded(b"")?;
         self.change(&mut op);
         Ok(op)
     }
 
-    /// Gives the object to a transaction, if all that must hold does.
+    /// Locks the object for a transaction, if the conditions hold.
     pub(super) fn lock(&self, id: &[u8]) -> Result<WriteOp> {
         let mut op = self.guarded(b"")?;
         op.set([(LOCK, id)]);
         Ok(op)
     }
 
-    /// Does the changes of a transaction that has the object, and takes it away from that.
+    /// Applies the changes of the transaction that has locked the object, and unlocks it.
     pub(super) fn finish(&self, id: &[u8]) -> Result<WriteOp> {
         let mut op = WriteOp::new()?;
         op.guard(LOCK, Compare::Equal, id);
@@ -115,19 +115,19 @@ impl<'a> Patch<'a> {
         }
     }
 
-    /// False where there is nothing to do or to prove.
+    /// False if there is nothing to change and no condition to verify.
     pub(super) fn is_needed(&self) -> bool {
         !self.sets.is_empty() || !self.unsets.is_empty() || self.remove || self.proof
     }
 
-    /// Bytes that a transaction keeps of it.
+    /// Size of the patch in the record of a transaction, in bytes.
     pub(super) fn bytes(&self) -> usize {
         let sets = self.sets.iter().map(|(key, value)| key.len() + value.len() + 8);
         let unsets = self.unsets.iter().map(|key| key.len() + 4);
         self.object.len() + 16 + sets.sum::<usize>() + unsets.sum::<usize>()
     }
 
-    /// Appends its changes, without what must hold and without data.
+    /// Appends the changes, without conditions and data.
     pub(super) fn put(&self, out: &mut Vec<u8>) {
         put_bytes(out, self.object.as_bytes());
         put_u32(out, u32::from(self.remove));

@@ -1,33 +1,33 @@
-//! The bytes of values: in memory before they are written, then where they lie.
+//! The bytes of values, in memory or stored.
 use esker_backend::object::records::Payload;
 use esker_types::limits::CHECKSUM_CHUNK;
 use esker_types::ops::Source;
 use esker_types::{Checksum, Error, ErrorKind, Result};
 use std::sync::Arc;
 
-/// Where bytes are.
+/// Where bytes are stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Where {
-    /// Here: not written yet, or kept in the record itself.
-    Here(Vec<u8>),
+pub(super) enum Location {
+    /// In memory: not written yet, or in the record itself.
+    Inline(Vec<u8>),
     /// In the data of the RADOS object that has the record, at this offset.
-    Own(u64),
-    /// They are a RADOS object of their own.
-    Apart([u8; 16]),
+    ObjectData(u64),
+    /// In a RADOS object of their own.
+    Blob([u8; 16]),
 }
 
-/// Bytes that were written at once, with their sums.
+/// Bytes that were written at once, with their checksums.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Body {
-    pub(super) place: Where,
+    pub(super) location: Location,
     pub(super) len: u64,
-    /// One for every [`CHECKSUM_CHUNK`] bytes; none for bytes that are here.
+    /// One checksum for every [`CHECKSUM_CHUNK`] bytes; none for bytes in memory.
     pub(super) sums: Vec<u8>,
 }
 
 impl Body {
     fn here(bytes: Vec<u8>) -> Self {
-        Self { len: bytes.len() as u64, place: Where::Here(bytes), sums: Vec::new() }
+        Self { len: bytes.len() as u64, location: Location::Inline(bytes), sums: Vec::new() }
     }
 }
 
@@ -61,16 +61,18 @@ impl Piece {
         Self::whole(Body::here(bytes))
     }
 
-    /// The bytes, where they are here.
+    /// The bytes, if they are in memory.
     pub(super) fn bytes(&self) -> Option<&[u8]> {
-        match &self.body.place {
-            Where::Here(bytes) => bytes.get(self.from as usize..(self.from + self.len) as usize),
+        match &self.body.location {
+            Location::Inline(bytes) => {
+                bytes.get(self.from as usize..(self.from + self.len) as usize)
+            }
             _ => None,
         }
     }
 
-    /// What has to be read of the body so that the `len` bytes from `from` of this piece can be verified:
-    /// offset and length in the body.
+    /// The part of the body needed to verify the `len` bytes of this piece from `from` on: offset and length in the
+    /// body.
     pub(super) fn window(&self, from: u64, len: u64) -> (u64, u64) {
         let chunk = CHECKSUM_CHUNK as u64;
         let (first, last) = (self.from + from, self.from + from + len);
@@ -78,7 +80,7 @@ impl Piece {
         (begin, last.next_multiple_of(chunk).min(self.body.len) - begin)
     }
 
-    /// Compares what was read of the body, from `offset` on, with its sums.
+    /// Verifies the checksums of what was read of the body from `offset` on.
     pub(super) fn verify(&self, checksum: Checksum, offset: u64, data: &[u8]) -> Result<()> {
         let first = (offset / CHECKSUM_CHUNK as u64) as usize;
         for (index, chunk) in data.chunks(CHECKSUM_CHUNK).enumerate() {
@@ -90,17 +92,17 @@ impl Piece {
     }
 }
 
-/// The same bytes elsewhere, with their sums.
-pub(super) fn moved(place: Where, bytes: &[u8], checksum: Checksum) -> Piece {
+/// A body with the same bytes at another location, with their checksums.
+pub(super) fn moved(location: Location, bytes: &[u8], checksum: Checksum) -> Piece {
     let mut sums = Vec::new();
     checksum.push_all(bytes, &mut sums);
-    Piece::whole(Body { place, len: bytes.len() as u64, sums })
+    Piece::whole(Body { location, len: bytes.len() as u64, sums })
 }
 
 #[cold]
 pub(super) fn damaged(what: &str) -> Error {
     Error::new(
         ErrorKind::Checksum,
-        format!("a rados pool: {what}: see `ceph health detail`, and restore what was damaged"),
+        format!("a rados pool is damaged: {what}: see `ceph health detail`, and restore the data"),
     )
 }

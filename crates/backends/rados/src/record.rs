@@ -1,30 +1,30 @@
-//! Records: what the map of a RADOS object has for an akey (docs/format.md, "The rados layout").
+//! Records: the omap entries of akeys (docs/format.md, "The rados layout").
 //!
-//! The first byte tells the sort, so that a guard on it can tell single values that need no further care
-//! from all else.
-use super::piece::{Body, Piece, Where};
+//! The first byte is the kind, so that a guard can distinguish single values without further data from everything
+//! else.
+use super::piece::{Body, Location, Piece};
 use esker_backend::encoding::{Parts, finish, put_bytes, put_u32, put_u64};
 use esker_backend::object::records::{Records, Stored};
 use esker_types::{Checksum, Epoch, Extent};
 use std::sync::Arc;
 
-/// A single value that is in the record.
+/// A single value stored in the record.
 pub(super) const INLINE: u8 = 1;
-/// A single value that is a RADOS object of its own. Guards ask for less than this; Ceph compares bytes as signed
-/// numbers, so no sort is above 127.
+/// A single value stored in a blob. Guards compare for less than this; Ceph compares bytes as signed numbers, so all
+/// kinds are below 128.
 pub(super) const APART: u8 = 2;
 /// The records of an array.
 const ARRAY: u8 = 3;
 
-/// Bytes in front of a value that is in its record.
+/// Length of the header of a value that is stored in its record.
 const INLINE_HEAD: usize = 1 + 8 + 4;
 
-/// Where the bytes of a piece are, in a record.
+/// Codes for the location of a body in a record.
 const HERE: u32 = 0;
 const OWN: u32 = 1;
 const ELSEWHERE: u32 = 2;
 
-/// The record of a single value that is kept in it. Its sum is over its bytes and its epoch.
+/// The record of a single value stored in it. The checksum covers the value and its epoch.
 pub(super) fn inline(epoch: Epoch, value: &[&[u8]]) -> Vec<u8> {
     let len: usize = value.iter().map(|part| part.len()).sum();
     let mut out = Vec::with_capacity(INLINE_HEAD + len);
@@ -91,11 +91,12 @@ pub(super) fn runs(records: &Records<Piece>) -> Vec<(Extent, Epoch, Piece)> {
     all.collect()
 }
 
-/// Every body once. Of bytes that are here each piece is one, so that nothing is kept that nobody sees.
+/// Each body once. Every piece in memory counts as a body of its own, so that bytes no piece refers to are not
+/// stored.
 fn bodies(runs: &[(Extent, Epoch, Piece)]) -> Vec<&Piece> {
     let mut bodies: Vec<&Piece> = Vec::new();
     for (_, _, piece) in runs {
-        // Pieces of one body are mostly neighbours.
+        // Pieces of the same body are usually adjacent.
         if !bodies.iter().rev().any(|body| same(body, piece)) {
             bodies.push(piece);
         }
@@ -116,22 +117,22 @@ fn put_body(out: &mut Vec<u8>, piece: &Piece) {
         put_u32(out, HERE);
         return put_bytes(out, bytes);
     }
-    match &piece.body.place {
-        Where::Own(offset) => {
+    match &piece.body.location {
+        Location::ObjectData(offset) => {
             put_u32(out, OWN);
             put_u64(out, *offset);
         }
-        Where::Apart(id) => {
+        Location::Blob(id) => {
             put_u32(out, ELSEWHERE);
             out.extend_from_slice(id);
         }
-        Where::Here(_) => put_u32(out, HERE),
+        Location::Inline(_) => put_u32(out, HERE),
     }
     put_u64(out, piece.body.len);
     put_bytes(out, &piece.body.sums);
 }
 
-/// What a record says; `None` for one that is damaged.
+/// Decodes a record; `None` if it is damaged.
 pub(super) fn decode(record: &[u8]) -> Option<(Epoch, Stored<Piece>)> {
     match *record.first()? {
         INLINE => {
@@ -154,14 +155,14 @@ pub(super) fn decode(record: &[u8]) -> Option<(Epoch, Stored<Piece>)> {
 }
 
 fn take_body(parts: &mut Parts<'_>) -> Option<Piece> {
-    let place = match parts.u32()? {
+    let location = match parts.u32()? {
         HERE => return Some(Piece::here(parts.bytes()?.to_vec())),
-        OWN => Where::Own(parts.u64()?),
-        ELSEWHERE => Where::Apart(parts.take(16)?.try_into().ok()?),
+        OWN => Location::ObjectData(parts.u64()?),
+        ELSEWHERE => Location::Blob(parts.take(16)?.try_into().ok()?),
         _ => return None,
     };
     let (len, sums) = (parts.u64()?, parts.bytes()?.to_vec());
-    Some(Piece::whole(Body { place, len, sums }))
+    Some(Piece::whole(Body { location, len, sums }))
 }
 
 fn take_records(parts: &mut Parts<'_>) -> Option<Records<Piece>> {
@@ -196,16 +197,16 @@ mod tests {
     fn array() -> Stored<Piece> {
         let mut records = Records::new(2);
         records.write(Extent::new(4, 3), Source::One(b"abcdef"), 0, Epoch(7));
-        let own = Body { place: Where::Own(64), len: 40, sums: vec![1; 4] };
+        let own = Body { location: Location::ObjectData(64), len: 40, sums: vec![1; 4] };
         records.put(Extent::new(10, 10), Piece::whole(own).part(20, 20), Epoch(8));
-        let apart = Body { place: Where::Apart([9; 16]), len: 8, sums: vec![2; 4] };
+        let apart = Body { location: Location::Blob([9; 16]), len: 8, sums: vec![2; 4] };
         records.put(Extent::new(1 << 60, 4), Piece::whole(apart), Epoch(9));
         records.remove(Extent::new(12, 2));
         Stored::Array(records)
     }
 
     #[test]
-    fn records_come_back() {
+    fn records_round_trip() {
         let single = Stored::Single(Piece::here(b"value".to_vec()));
         for stored in [array(), single, Stored::Single(Piece::here(Vec::new()))] {
             let record = encode(Epoch(11), &stored);
@@ -221,7 +222,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "takes minutes")]
-    fn every_flipped_bit_is_seen() {
+    fn every_flipped_bit_is_detected() {
         for stored in [array(), Stored::Single(Piece::here(b"value".to_vec()))] {
             let record = encode(Epoch(11), &stored);
             for bit in 0..record.len() * 8 {

@@ -1,4 +1,4 @@
-//! The object that knows the containers of a pool, and what a pool and its containers say about themselves.
+//! The object that lists the containers of a pool, and the metadata of pools and containers.
 use super::backend::OWN_CHECKSUM;
 use super::names::{CONTAINER, POOL, SUPERBLOCK};
 use super::patch::{Base, Guard, Patch};
@@ -18,10 +18,10 @@ use std::sync::Arc;
 const POOL_MAGIC: &[u8; 8] = b"ESKRRPOL";
 const CONTAINER_MAGIC: &[u8; 8] = b"ESKRRCNT";
 
-/// Objects that are removed side by side when a container goes.
+/// Number of objects removed concurrently when a container is destroyed.
 const REMOVED_TOGETHER: usize = 1024;
 
-/// What keys of containers, labels and metadata begin with.
+/// Prefixes of the omap keys of containers, labels and metadata.
 const BY_UUID: u8 = b'u';
 const BY_LABEL: u8 = b'l';
 const METADATA: u8 = b'm';
@@ -33,7 +33,7 @@ pub(super) struct Registry {
     namespace: Namespace,
 }
 
-/// A container as the registry has it.
+/// A container as it is recorded in the registry.
 #[derive(Clone, Debug)]
 pub(super) struct Listed {
     pub(super) info: ContainerInfo,
@@ -48,7 +48,7 @@ impl Registry {
         Ok(registry)
     }
 
-    /// The id of the pool, which is made where there is none and it is to be written to.
+    /// The UUID of the pool; creates the pool if it does not exist and the mode allows writing.
     async fn superblock(&self, mode: OpenMode) -> Result<Uuid> {
         let space = self.space()?;
         for _ in 0..RADOS_TRIES_MAX {
@@ -69,21 +69,21 @@ impl Registry {
     #[cold]
     fn no_pool(&self) -> Error {
         let message = format!(
-            "there is no pool at {}: opening it for writing makes one (`esker cont create`)",
+            "no pool at {}: opening it for writing creates it (`esker cont create`)",
             self.session.url
         );
         Error::new(ErrorKind::NotFound, message)
     }
 
     fn space(&self) -> Result<Space> {
-        Ok(Space { place: self.namespace.place()?, checksum: OWN_CHECKSUM })
+        Ok(Space { io: self.namespace.io_context()?, checksum: OWN_CHECKSUM })
     }
 
     pub(super) fn namespace_of(&self, uuid: Uuid) -> Namespace {
         Namespace::new(&self.session, format!("{}.{uuid}", self.session.url.namespace))
     }
 
-    /// Makes a container: first what is in its own namespace, then its name.
+    /// Creates a container: first the contents of its namespace, then its registry entry.
     pub(super) async fn create(&self, new: &NewContainer<'_>) -> Result<Listed> {
         let uuid = match new.uuid {
             Some(uuid) => uuid,
@@ -110,14 +110,14 @@ impl Registry {
         }
     }
 
-    /// The superblock and first metadata of a container.
+    /// Writes the superblock and initial metadata of a container.
     async fn begin(&self, new: &NewContainer<'_>, listed: &Listed) -> Result<()> {
         let mut patch = Patch::of(CONTAINER);
         patch.sets.push((SUPERBLOCK.to_vec(), encode(listed)));
         let metadata = new.metadata.iter().map(|(name, value)| (metadata_key(name), filled(value)));
         patch.sets.extend(metadata);
         let space = Space {
-            place: self.namespace_of(listed.info.uuid).place()?,
+            io: self.namespace_of(listed.info.uuid).io_context()?,
             checksum: listed.info.checksum,
         };
         space.apply(&patch).await.map(drop)
@@ -169,7 +169,7 @@ impl Registry {
             }
             if !new.is_empty() {
                 if self.space()?.value(POOL, &label_key(new)).await?.is_some() {
-                    let message = format!("container {new} exists");
+                    let message = format!("container {new} already exists");
                     return Err(Error::new(ErrorKind::Exists, message));
                 }
                 patch.guards.push(Guard::new(&label_key(new), Compare::Equal, b""));
@@ -182,7 +182,7 @@ impl Registry {
         Err(contended(POOL))
     }
 
-    /// Takes a container out of the registry, so that nobody finds it any more, then removes what it has.
+    /// Removes a container from the registry, so that it cannot be opened any more, then removes its objects.
     pub(super) async fn destroy(&self, listed: &Listed) -> Result<()> {
         let uuid = listed.info.uuid;
         let mut patch = Patch::of(POOL);
@@ -195,9 +195,9 @@ impl Registry {
         if self.space()?.apply(&patch).await? == Outcome::Conflict {
             return Err(gone());
         }
-        let place = self.namespace_of(uuid).place()?;
-        let names: Vec<String> = place.objects()?.collect::<Result<_>>()?;
-        let space = Space { place, checksum: listed.info.checksum };
+        let io = self.namespace_of(uuid).io_context()?;
+        let names: Vec<String> = io.objects()?.collect::<Result<_>>()?;
+        let space = Space { io, checksum: listed.info.checksum };
         for batch in names.chunks(REMOVED_TOGETHER) {
             let removed = batch.iter().map(|name| task(space.remove(name))).collect();
             join_all(removed).await.into_iter().collect::<Result<()>>()?;
@@ -205,7 +205,7 @@ impl Registry {
         Ok(())
     }
 
-    /// Where metadata is: of the pool, or of a container.
+    /// Where metadata is stored: the pool's or a container's.
     pub(super) fn metadata_of(&self, container: Option<Space>) -> Result<Metadata> {
         match container {
             Some(space) => Ok(Metadata { space, object: CONTAINER }),
@@ -214,7 +214,7 @@ impl Registry {
     }
 }
 
-/// Names and values kept with a pool or container.
+/// Metadata of a pool or container.
 pub(super) struct Metadata {
     space: Space,
     object: &'static str,
@@ -252,7 +252,7 @@ impl Metadata {
 }
 
 impl Space {
-    /// Replaces the value under a key, where it still is `old`; false where it is not.
+    /// Replaces the value of a key if it still is `old`; otherwise returns false.
     pub(super) async fn exchange(
         &self,
         object: &str,
@@ -284,7 +284,7 @@ fn keyed(sort: u8, name: &[u8]) -> Vec<u8> {
     [&[sort], name].concat()
 }
 
-/// A value that is never empty, which guards take for none.
+/// A value that is never empty, because guards treat empty values as missing.
 fn filled(value: &[u8]) -> Vec<u8> {
     [value, &[1]].concat()
 }
@@ -319,13 +319,12 @@ fn pool_uuid(record: &[u8]) -> Option<Uuid> {
 
 #[cold]
 fn incompatible() -> Error {
-    let message =
-        "a rados pool: damaged, or of a version this release cannot read: use a newer release";
+    let message = "a rados pool is damaged or its version is not supported by this release: use a newer release";
     Error::new(ErrorKind::Incompatible, message)
 }
 
 #[cold]
 fn taken(new: &NewContainer<'_>) -> Error {
     let name = new.label.map(str::to_owned).or_else(|| new.uuid.map(|uuid| uuid.to_string()));
-    Error::new(ErrorKind::Exists, format!("container {} exists", name.unwrap_or_default()))
+    Error::new(ErrorKind::Exists, format!("container {} already exists", name.unwrap_or_default()))
 }

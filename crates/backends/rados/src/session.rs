@@ -1,16 +1,16 @@
-//! The connection of this process. librados keeps threads, which a child made by fork does not have: it
-//! connects anew, and leaves what it inherited alone.
+//! The connection of this process. librados uses threads, which a child made by fork does not inherit: the child
+//! opens its own connection and leaves the inherited one alone.
 use super::url::RadosUrl;
 use esker_librados::{Cluster, IoContext, Usage};
 use esker_os::ForkLock;
 use esker_types::Result;
 use std::sync::Arc;
 
-/// Connections of a process, made when there is more to do than one can. All that one moves goes through one thread of
+/// Number of connections of a process, opened under load. All operations of a connection go through one thread of
 /// librados and one of the OSD.
 const CONNECTIONS: usize = 2;
 
-/// How a pool is reached.
+/// How to connect to a pool.
 pub(super) struct Session {
     pub(super) url: RadosUrl,
     connections: [ForkLock<Option<Cluster>>; CONNECTIONS],
@@ -40,7 +40,7 @@ impl Session {
     }
 }
 
-/// A namespace, opened by this process when it is first wanted.
+/// A namespace, opened by this process on first use.
 pub(super) struct Namespace {
     session: Arc<Session>,
     name: String,
@@ -52,14 +52,14 @@ impl Namespace {
         Self { session: Arc::clone(session), name, places: Default::default() }
     }
 
-    /// The connection on which nothing is under way, else the one with the least.
-    pub(super) fn place(&self) -> Result<IoContext> {
-        let mut best = self.place_on(0)?;
+    /// An idle connection, or else the one with the fewest operations in progress.
+    pub(super) fn io_context(&self) -> Result<IoContext> {
+        let mut best = self.io_context_on(0)?;
         for index in 1..CONNECTIONS {
             if best.under_way() == 0 {
                 break;
             }
-            let other = self.place_on(index)?;
+            let other = self.io_context_on(index)?;
             if other.under_way() < best.under_way() {
                 best = other;
             }
@@ -67,15 +67,15 @@ impl Namespace {
         Ok(best)
     }
 
-    fn place_on(&self, index: usize) -> Result<IoContext> {
+    fn io_context_on(&self, index: usize) -> Result<IoContext> {
         let mut known = self.places[index].lock();
         match &*known {
-            Some(place) => Ok(place.clone()),
+            Some(io) => Ok(io.clone()),
             None => {
                 let cluster = self.session.cluster(index)?;
-                let place = cluster.io_context(&self.session.url.pool, &self.name)?;
-                *known = Some(place.clone());
-                Ok(place)
+                let io = cluster.io_context(&self.session.url.pool, &self.name)?;
+                *known = Some(io.clone());
+                Ok(io)
             }
         }
     }

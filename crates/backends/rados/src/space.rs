@@ -1,12 +1,12 @@
-//! Operations on the RADOS objects of one namespace, each whole, none in the middle of a transaction.
+//! Operations on the RADOS objects of one namespace. Each is atomic and none sees a transaction half done.
 use super::names::{self, LOCK};
 use super::patch::Patch;
-use super::transaction::Settled;
+use super::transaction::Resolution;
 use esker_librados::{Compare, Entry, Found, IoContext, ReadOp};
 use esker_types::limits::{RADOS_PAGE, RADOS_TRIES_MAX};
 use esker_types::{Checksum, Error, ErrorKind, Result};
 
-/// Codes of librados that are no failures here.
+/// Error codes of librados that are expected here.
 const ABSENT: i32 = -2;
 const EXISTS: i32 = -17;
 const OLDER: i32 = -34;
@@ -16,29 +16,28 @@ const GUARDED: i32 = -125;
 /// The namespace of a container, or of the pool.
 #[derive(Clone)]
 pub(super) struct Space {
-    pub(super) place: IoContext,
+    pub(super) io: IoContext,
     pub(super) checksum: Checksum,
 }
 
-/// What became of a guarded change.
+/// The result of a guarded change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     Done,
-    /// What must hold does not; nothing was changed.
+    /// A condition does not hold; nothing was changed.
     Conflict,
 }
 
-/// The map of an object from a key on.
+/// Part of the omap of an object.
 pub(super) struct Page {
-    /// `None` where there is no such object.
+    /// `None` if the object does not exist.
     pub(super) version: Option<u64>,
     pub(super) entries: Vec<Entry>,
     pub(super) more: bool,
 }
 
 impl Space {
-    /// Entries with these keys and, if asked for, some of the object's data. `None` where there is no such
-    /// object.
+    /// The entries with these keys and optionally part of the object's data. `None` if the object does not exist.
     pub(super) async fn entries(
         &self,
         object: &str,
@@ -53,7 +52,7 @@ impl Space {
             if let Some((offset, len)) = data {
                 op.data(offset, len);
             }
-            let mut found = match self.place.read(object, op).await {
+            let mut found = match self.io.read(object, op).await {
                 Ok(found) => found,
                 Err(ABSENT) => return Ok(None),
                 Err(code) => return Err(IoContext::error(code, "reading", object)),
@@ -61,20 +60,20 @@ impl Space {
             let lock = found.entries.iter().position(|entry| entry.key == LOCK);
             let Some(lock) = lock else { return Ok(Some(found)) };
             let id = found.entries.remove(lock).value;
-            if self.settle_for_reading(object, &id).await? == Settled::StandsStill {
+            if self.resolve_for_reading(object, &id).await? == Resolution::Pending {
                 return Ok(Some(found));
             }
         }
         Err(contended(object))
     }
 
-    /// The value under one key.
+    /// The value of one key.
     pub(super) async fn value(&self, object: &str, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let found = self.entries(object, &[key], None).await?;
         Ok(found.and_then(|found| found.entries.into_iter().next()).map(|entry| entry.value))
     }
 
-    /// `most` entries behind `after` that begin with `prefix`.
+    /// At most `most` entries after `after` with this prefix.
     pub(super) async fn page(
         &self,
         object: &str,
@@ -85,7 +84,7 @@ impl Space {
         for _ in 0..RADOS_TRIES_MAX {
             let mut op = ReadOp::new()?;
             op.guard(LOCK, Compare::Equal, b"").list(after, prefix, most.clamp(1, RADOS_PAGE));
-            match self.place.read(object, op).await {
+            match self.io.read(object, op).await {
                 Ok(found) => {
                     let (version, entries) = (Some(found.version), found.entries);
                     return Ok(Page { version, entries, more: found.more });
@@ -98,7 +97,7 @@ impl Space {
         Err(contended(object))
     }
 
-    /// All entries that begin with `prefix`, of one state, with the version of the object then.
+    /// All entries with this prefix from one consistent state, and the object's version at that time.
     pub(super) async fn all(&self, object: &str, prefix: &[u8]) -> Result<Page> {
         for _ in 0..RADOS_TRIES_MAX {
             let mut all = self.page(object, b"", prefix, RADOS_PAGE).await?;
@@ -117,7 +116,7 @@ impl Space {
         Err(contended(object))
     }
 
-    /// Some of the object's data, where the entry under `key` is still `record`; `None` where it is not.
+    /// Part of the object's data, if the entry `key` is still `record`; otherwise `None`.
     pub(super) async fn data_of(
         &self,
         object: &str,
@@ -126,14 +125,14 @@ impl Space {
     ) -> Result<Option<Vec<u8>>> {
         let mut op = ReadOp::new()?;
         op.guard(key, Compare::Equal, record).data(offset, len as usize);
-        match self.place.read(object, op).await {
+        match self.io.read(object, op).await {
             Ok(found) => Ok(Some(found.data)),
             Err(ABSENT | GUARDED) => Ok(None),
             Err(code) => Err(IoContext::error(code, "reading", object)),
         }
     }
 
-    /// Part of a value that is an object of its own; `None` where it is gone.
+    /// Part of a blob; `None` if it is gone.
     pub(super) async fn blob(
         &self,
         id: [u8; 16],
@@ -142,7 +141,7 @@ impl Space {
         let object = names::blob(id);
         let mut op = ReadOp::new()?;
         op.data(offset, len as usize);
-        match self.place.read(&object, op).await {
+        match self.io.read(&object, op).await {
             Ok(found) => Ok(Some(found.data)),
             Err(ABSENT) => Ok(None),
             Err(code) => Err(IoContext::error(code, "reading", &object)),
@@ -152,12 +151,12 @@ impl Space {
     /// Changes one object.
     pub(super) async fn apply(&self, patch: &Patch<'_>) -> Result<Outcome> {
         for _ in 0..RADOS_TRIES_MAX {
-            match self.place.write(&patch.object, patch.alone()?).await {
+            match self.io.write(&patch.object, patch.alone()?).await {
                 Ok(_) => return Ok(Outcome::Done),
                 Err(ABSENT) if patch.remove => return Ok(Outcome::Done),
                 Err(code) if is_conflict(code) => match self.lock_of(&patch.object).await? {
-                    Some(id) => self.settle_for_writing(&patch.object, &id).await?,
-                    // Nothing but a lock can have been in the way, and that is gone.
+                    Some(id) => self.resolve_for_writing(&patch.object, &id).await?,
+                    // Only a lock can have caused the conflict, and it is gone now.
                     None if patch.holds_anyway() => {}
                     None => return Ok(Outcome::Conflict),
                 },
@@ -167,11 +166,11 @@ impl Space {
         Err(contended(&patch.object))
     }
 
-    /// The transaction that has an object.
+    /// The transaction that has locked an object.
     pub(super) async fn lock_of(&self, object: &str) -> Result<Option<Vec<u8>>> {
         let mut op = ReadOp::new()?;
         op.keys(&[LOCK]);
-        match self.place.read(object, op).await {
+        match self.io.read(object, op).await {
             Ok(found) => Ok(found.entries.into_iter().next().map(|entry| entry.value)),
             Err(ABSENT) => Ok(None),
             Err(code) => Err(IoContext::error(code, "reading", object)),
@@ -180,23 +179,23 @@ impl Space {
 
     async fn unlock(&self, object: &str) -> Result<()> {
         match self.lock_of(object).await? {
-            Some(id) => self.settle_for_writing(object, &id).await,
+            Some(id) => self.resolve_for_writing(object, &id).await,
             None => Ok(()),
         }
     }
 
-    /// Removes an object, whatever it is like.
+    /// Removes an object in any state.
     pub(super) async fn remove(&self, object: &str) -> Result<()> {
         let mut op = esker_librados::WriteOp::new()?;
         op.remove();
-        match self.place.write(object, op).await {
+        match self.io.write(object, op).await {
             Ok(_) | Err(ABSENT) => Ok(()),
             Err(code) => Err(IoContext::error(code, "removing", object)),
         }
     }
 }
 
-/// True for the codes of guards that did not hold. An object that must have a version and is gone counts.
+/// True for error codes of guards that did not hold. A removed object that was expected to have a version counts.
 pub(super) fn is_conflict(code: i32) -> bool {
     matches!(code, GUARDED | EXISTS | OLDER | NEWER | ABSENT)
 }
@@ -204,8 +203,8 @@ pub(super) fn is_conflict(code: i32) -> bool {
 #[cold]
 pub(super) fn contended(object: &str) -> Error {
     let message = format!(
-        "the RADOS object {object} was changed by others {RADOS_TRIES_MAX} times (RADOS_TRIES_MAX) while \
-         this was tried: try again"
+        "other clients changed the RADOS object {object} during all {RADOS_TRIES_MAX} attempts (RADOS_TRIES_MAX) \
+         of this operation: try again"
     );
     Error::new(ErrorKind::Again, message)
 }

@@ -1,9 +1,9 @@
-//! Changes to several RADOS objects that happen together, or not at all (docs/format.md, "The rados layout").
+//! Atomic changes to several RADOS objects (docs/format.md, "The rados layout").
 //!
-//! A record of all changes is written first. Then each object is given to the transaction, if what must hold
-//! for it does; then the record's state changes from pending to committed, which is the moment it happens;
-//! then each object is changed and set free. Whoever meets an object that is not free carries a committed
-//! transaction out, and ends a pending one whose process does not go on, so nobody waits for the dead.
+//! First a record of all changes is written. Then each object is locked for the transaction, if its conditions hold.
+//! Then the record's state changes from pending to committed: this is the commit. Then each object is changed and
+//! unlocked. A client that finds an object locked completes the transaction if it is committed, and aborts it if it
+//! stays pending, so that a dead client blocks nobody.
 use super::names::{self, LOCK, STATE};
 use super::patch::Patch;
 use super::space::{Outcome, Space, contended, is_conflict};
@@ -20,26 +20,26 @@ const PENDING: &[u8] = b"p";
 const COMMITTED: &[u8] = b"c";
 const ABORTED: &[u8] = b"a";
 
-/// How long a pending transaction of somebody else is waited for before it is ended.
-const PATIENCE: Duration = Duration::from_millis(500);
+/// How long to wait for a pending transaction of another client before aborting it.
+const PENDING_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// What was found out about an object that a transaction has.
+/// The state of the transaction that has locked an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Settled {
-    /// The transaction has changed nothing yet.
-    StandsStill,
-    /// Look again.
-    Changed,
+pub(super) enum Resolution {
+    /// The transaction is pending and has changed nothing yet.
+    Pending,
+    /// The transaction has ended: read the object again.
+    Resolved,
 }
 
-/// A transaction somebody has begun.
-struct Begun {
+/// The record of a transaction.
+struct TransactionRecord {
     state: Vec<u8>,
     patches: Vec<Patch<'static>>,
 }
 
 impl Space {
-    /// Does all changes, or none.
+    /// Applies all changes or none.
     pub(super) async fn commit(&self, mut patches: Vec<Patch<'_>>) -> Result<Outcome> {
         if patches.len() < 2 {
             return match patches.pop() {
@@ -50,15 +50,15 @@ impl Space {
         patches.sort_by(|a, b| a.object.cmp(&b.object));
         let id = esker_os::random_bytes()?;
         self.begin(&id, &patches).await?;
-        let outcome = self.take_all(&id, &patches).await;
+        let outcome = self.lock_all(&id, &patches).await;
         match outcome {
-            Ok(Outcome::Done) if self.turn(&id, COMMITTED).await? => {
+            Ok(Outcome::Done) if self.set_state(&id, COMMITTED).await? => {
                 self.finish(&id, &patches).await?;
                 Ok(Outcome::Done)
             }
             other => {
-                self.turn(&id, ABORTED).await?;
-                self.release(&id, &patches).await?;
+                self.set_state(&id, ABORTED).await?;
+                self.unlock_all(&id, &patches).await?;
                 other.map(|_| Outcome::Conflict)
             }
         }
@@ -75,26 +75,26 @@ impl Space {
         let object = names::transaction(id);
         let mut op = WriteOp::new()?;
         op.create_new().write_full(&finish(record)).set([(STATE, PENDING)]);
-        let done = self.place.write(&object, op).await;
+        let done = self.io.write(&object, op).await;
         done.map(drop).map_err(|code| IoContext::error(code, "writing", &object))
     }
 
-    /// Gives all objects to the transaction, in their order.
-    async fn take_all(&self, id: &[u8], patches: &[Patch<'_>]) -> Result<Outcome> {
+    /// Locks all objects for the transaction, in their order.
+    async fn lock_all(&self, id: &[u8], patches: &[Patch<'_>]) -> Result<Outcome> {
         for patch in patches {
-            if self.take(id, patch).await? == Outcome::Conflict {
+            if self.lock(id, patch).await? == Outcome::Conflict {
                 return Ok(Outcome::Conflict);
             }
         }
         Ok(Outcome::Done)
     }
 
-    async fn take(&self, id: &[u8], patch: &Patch<'_>) -> Result<Outcome> {
+    async fn lock(&self, id: &[u8], patch: &Patch<'_>) -> Result<Outcome> {
         for _ in 0..RADOS_TRIES_MAX {
-            match self.place.write(&patch.object, patch.lock(id)?).await {
+            match self.io.write(&patch.object, patch.lock(id)?).await {
                 Ok(_) => return Ok(Outcome::Done),
                 Err(code) if is_conflict(code) => match self.lock_of(&patch.object).await? {
-                    Some(other) => self.settle_for_writing(&patch.object, &other).await?,
+                    Some(other) => self.resolve_for_writing(&patch.object, &other).await?,
                     None => return Ok(Outcome::Conflict),
                 },
                 Err(code) => return Err(IoContext::error(code, "writing", &patch.object)),
@@ -103,99 +103,106 @@ impl Space {
         Err(contended(&patch.object))
     }
 
-    /// Changes the state of a pending transaction; false where it is pending no more.
-    async fn turn(&self, id: &[u8], state: &[u8]) -> Result<bool> {
+    /// Changes the state of a pending transaction; false if it is not pending any more.
+    async fn set_state(&self, id: &[u8], state: &[u8]) -> Result<bool> {
         let object = names::transaction(id);
         let mut op = WriteOp::new()?;
         op.guard(STATE, Compare::Equal, PENDING).set([(STATE, state)]);
-        match self.place.write(&object, op).await {
+        match self.io.write(&object, op).await {
             Ok(_) => Ok(true),
             Err(code) if is_conflict(code) => Ok(false),
             Err(code) => Err(IoContext::error(code, "writing", &object)),
         }
     }
 
-    /// Does the changes of a committed transaction where nobody has yet.
+    /// Applies the changes of a committed transaction, except those already applied.
     async fn finish(&self, id: &[u8], patches: &[Patch<'_>]) -> Result<()> {
         self.end(id, patches, |patch| patch.finish(id)).await
     }
 
-    /// Takes the objects away from a transaction that is over.
-    async fn release(&self, id: &[u8], patches: &[Patch<'_>]) -> Result<()> {
-        self.end(id, patches, |_| free(id)).await
+    /// Unlocks the objects of an aborted transaction.
+    async fn unlock_all(&self, id: &[u8], patches: &[Patch<'_>]) -> Result<()> {
+        self.end(id, patches, |_| unlock_op(id)).await
     }
 
-    /// The last step of all objects, then that of the record.
+    /// Performs the last step on all objects, then removes the record.
     async fn end(
         &self,
         id: &[u8],
         patches: &[Patch<'_>],
         step: impl Fn(&Patch<'_>) -> Result<WriteOp>,
     ) -> Result<()> {
-        let steps = patches.iter().map(|patch| Ok(task(self.unless(&patch.object, step(patch)?))));
+        let steps = patches
+            .iter()
+            .map(|patch| Ok(task(self.write_unless_done(&patch.object, step(patch)?))));
         join_all(steps.collect::<Result<_>>()?).await.into_iter().collect::<Result<()>>()?;
         self.remove(&names::transaction(id)).await
     }
 
-    /// Does something, unless somebody has done it before.
-    async fn unless(&self, object: &str, op: WriteOp) -> Result<()> {
-        match self.place.write(object, op).await {
+    /// Performs an operation, unless another client has done so before.
+    async fn write_unless_done(&self, object: &str, op: WriteOp) -> Result<()> {
+        match self.io.write(object, op).await {
             Ok(_) => Ok(()),
             Err(code) if is_conflict(code) => Ok(()),
             Err(code) => Err(IoContext::error(code, "writing", object)),
         }
     }
 
-    /// The state of a transaction; `None` where it is over and cleared away.
-    async fn begun(&self, id: &[u8]) -> Result<Option<Begun>> {
+    /// The record of a transaction; `None` if the transaction has ended and its record is removed.
+    async fn record_of(&self, id: &[u8]) -> Result<Option<TransactionRecord>> {
         let object = names::transaction(id);
         let mut op = ReadOp::new()?;
         op.keys(&[STATE]).data(0, RADOS_TX_BYTES_MAX + (1 << 20));
-        let found = match self.place.read(&object, op).await {
+        let found = match self.io.read(&object, op).await {
             Ok(found) => found,
             Err(code) if is_conflict(code) => return Ok(None),
             Err(code) => return Err(IoContext::error(code, "reading", &object)),
         };
         let state = found.entries.into_iter().next().map(|entry| entry.value).unwrap_or_default();
         let patches = read_patches(&found.data).ok_or_else(|| damaged(&object))?;
-        Ok(Some(Begun { state, patches }))
+        Ok(Some(TransactionRecord { state, patches }))
     }
 
-    /// What a reader makes of an object that the transaction `id` has.
-    pub(super) async fn settle_for_reading(&self, object: &str, id: &[u8]) -> Result<Settled> {
-        match self.begun(id).await? {
-            Some(begun) if begun.state == PENDING => Ok(Settled::StandsStill),
-            begun => self.settle(object, id, begun).await.map(|()| Settled::Changed),
+    /// Called by a reader that finds an object locked by the transaction `id`.
+    pub(super) async fn resolve_for_reading(&self, object: &str, id: &[u8]) -> Result<Resolution> {
+        match self.record_of(id).await? {
+            Some(record) if record.state == PENDING => Ok(Resolution::Pending),
+            record => self.resolve(object, id, record).await.map(|()| Resolution::Resolved),
         }
     }
 
-    /// Waits until the transaction `id` no longer has the object, or sees to it.
-    pub(super) async fn settle_for_writing(&self, object: &str, id: &[u8]) -> Result<()> {
+    /// Waits until the transaction `id` does not lock the object any more, or ends the transaction.
+    pub(super) async fn resolve_for_writing(&self, object: &str, id: &[u8]) -> Result<()> {
         let since = Instant::now();
         loop {
-            match self.begun(id).await? {
-                Some(begun) if begun.state == PENDING => {
-                    if since.elapsed() > PATIENCE {
-                        self.turn(id, ABORTED).await?;
+            match self.record_of(id).await? {
+                Some(record) if record.state == PENDING => {
+                    if since.elapsed() > PENDING_TIMEOUT {
+                        self.set_state(id, ABORTED).await?;
                     }
                 }
-                begun => return self.settle(object, id, begun).await,
+                record => return self.resolve(object, id, record).await,
             }
         }
     }
 
-    async fn settle(&self, object: &str, id: &[u8], begun: Option<Begun>) -> Result<()> {
-        match begun {
-            Some(begun) if begun.state == COMMITTED => self.finish(id, &begun.patches).await,
-            Some(begun) => self.release(id, &begun.patches).await,
-            // Its process took the object after somebody had ended the transaction, or has just let go.
-            None => self.unless(object, free(id)?).await,
+    async fn resolve(
+        &self,
+        object: &str,
+        id: &[u8],
+        record: Option<TransactionRecord>,
+    ) -> Result<()> {
+        match record {
+            Some(record) if record.state == COMMITTED => self.finish(id, &record.patches).await,
+            Some(record) => self.unlock_all(id, &record.patches).await,
+            // Its client locked the object after another client had aborted the transaction, or has just unlocked it.
+            None => self.write_unless_done(object, unlock_op(id)?).await,
         }
     }
 }
 
-/// Takes an object away from a transaction, if that has it.
-fn free(id: &[u8]) -> Result<WriteOp> {
+/// Unlocks an object if the transaction has locked it.
+fn unlock_op(id: &[u8]) -> Result<WriteOp> {
     let mut op = WriteOp::new()?;
     op.guard(LOCK, Compare::Equal, id).unset(&[LOCK]);
     Ok(op)
@@ -210,8 +217,8 @@ fn read_patches(record: &[u8]) -> Option<Vec<Patch<'static>>> {
 #[cold]
 fn too_large(bytes: usize) -> Error {
     let message = format!(
-        "a transaction of {bytes} bytes of keys, records and small values: a rados pool takes \
-         {RADOS_TX_BYTES_MAX} (RADOS_TX_BYTES_MAX): make smaller ones"
+        "a transaction with {bytes} bytes of keys, records and small values: a rados pool allows \
+         {RADOS_TX_BYTES_MAX} (RADOS_TX_BYTES_MAX): use smaller transactions"
     );
     Error::new(ErrorKind::Overflow, message).with_needed(bytes as u64)
 }
@@ -219,7 +226,7 @@ fn too_large(bytes: usize) -> Error {
 #[cold]
 fn damaged(object: &str) -> Error {
     let message =
-        format!("the RADOS object {object}, a transaction, is damaged: see `ceph health detail`");
+        format!("the transaction in RADOS object {object} is damaged: see `ceph health detail`");
     Error::new(ErrorKind::Corrupt, message)
 }
 
@@ -228,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patches_come_back_and_damage_is_seen() {
+    fn patches_round_trip_and_damage_is_detected() {
         let mut patch = Patch::of("o.1");
         patch.sets.push((b"k".to_vec(), b"v".to_vec()));
         patch.unsets.push(b"u".to_vec());

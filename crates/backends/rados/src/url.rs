@@ -4,26 +4,26 @@ use esker_types::limits::LABEL_MAX;
 use esker_types::{Error, ErrorKind, Result};
 use std::path::PathBuf;
 
-/// Namespace of a pool unless its URL names another.
+/// Namespace of a pool if its URL does not name one.
 const NAMESPACE: &str = "esker";
 
-/// Where a pool on Ceph is: `rados:POOL?conf=FILE&id=USER&keyring=FILE&namespace=NAME&timeout=SECONDS`. All
-/// but the Ceph pool may be left out.
+/// Location of a pool on Ceph: `rados:POOL?conf=FILE&id=USER&keyring=FILE&namespace=NAME&timeout=SECONDS`. Only the
+/// Ceph pool is required.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RadosUrl {
-    /// The pool of Ceph.
+    /// The Ceph pool.
     pub pool: String,
-    /// What the names of its namespaces begin with; pools of Esker share a pool of Ceph by it.
+    /// Prefix of its namespaces. It distinguishes the Esker pools in one Ceph pool.
     pub namespace: String,
-    /// How the cluster is reached.
+    /// How to connect to the cluster.
     pub settings: Settings,
 }
 
 impl RadosUrl {
-    /// Reads a URL; `None` for one of another scheme.
+    /// Parses a URL; `None` for another scheme.
     ///
     /// # Errors
-    /// `BadPath` for a name or option that cannot be.
+    /// `BadPath` for an invalid name or option.
     pub fn parse(url: &str) -> Result<Option<Self>> {
         let Some(rest) = url.strip_prefix("rados:") else { return Ok(None) };
         let (pool, options) = rest.split_once('?').unwrap_or((rest, ""));
@@ -49,7 +49,7 @@ impl RadosUrl {
                 check_name("a namespace", value)?;
                 self.namespace = value.to_owned();
             }
-            _ => return Err(bad(&format!("`{name}` is no option"))),
+            _ => return Err(bad(&format!("`{name}` is not an option"))),
         }
         Ok(())
     }
@@ -83,7 +83,9 @@ fn check_name(what: &str, name: &str) -> Result<()> {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     match (1..=LABEL_MAX).contains(&name.len()) && name.bytes().all(allowed) {
         true => Ok(()),
-        false => Err(bad(&format!("{what} has 1 to {LABEL_MAX} letters, digits, `.`, `_`, `-`"))),
+        false => {
+            Err(bad(&format!("{what} must have 1 to {LABEL_MAX} letters, digits, `.`, `_`, `-`")))
+        }
     }
 }
 
@@ -100,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn urls_come_back() {
+    fn urls_round_trip() {
         let text = "rados:data?namespace=run1&conf=/etc/c.conf&id=me&keyring=/k&timeout=5";
         let url = RadosUrl::parse(text).unwrap().unwrap();
         assert_eq!(url.to_string(), text);
@@ -110,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_urls_say_what_is_wrong() {
+    fn errors_name_the_invalid_part_of_a_url() {
         for text in ["rados:", "rados:a b", "rados:a?x=1", "rados:a?conf=", "rados:a?timeout=0"] {
             let error = RadosUrl::parse(text).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::BadPath, "{text}");

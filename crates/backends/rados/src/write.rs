@@ -1,10 +1,10 @@
-//! Writes: the short ways of those that need to know nothing, and the way of all others.
+//! Writes: fast paths for common cases, and a general path for all others.
 use super::backend::Container;
-use super::blobs::Bodies;
+use super::blobs::BlobChanges;
 use super::loaded::{Loaded, Want};
 use super::names;
 use super::patch::{Base, Guard, Patch};
-use super::piece::{Piece, Where, moved};
+use super::piece::{Location, Piece, moved};
 use super::proof::Proof;
 use super::record::{self, APART};
 use super::space::{Outcome, Space, contended};
@@ -18,22 +18,25 @@ use esker_types::ops::{Change, Cond, ReadTokens, Source, Update, Value, Write, W
 use esker_types::{Epoch, Error, ErrorKind, Extent, ObjectId, Result};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The akey under which arrays have their records.
+/// The akey of the records of arrays.
 const AKEY: &[u8] = b"0";
 
-/// A container with the writes to be done to it.
-pub(super) struct Writing<'a> {
+/// A container and the writes to apply to it.
+pub(super) struct Writer<'a> {
     pub(super) container: &'a Container,
     pub(super) space: Space,
     pub(super) targets: u32,
 }
 
-impl Writing<'_> {
-    /// Does all writes at one epoch, or none.
+impl Writer<'_> {
+    /// Applies all writes at one epoch, or none.
     pub(super) async fn write(&self, change: &Change<'_>) -> Result<Epoch> {
         let (writes, tokens) = (change.writes, change.tokens);
         if change.id.is_some() {
-            return Err(Error::new(ErrorKind::NotSupported, "a rados pool has no ids of changes"));
+            return Err(Error::new(
+                ErrorKind::NotSupported,
+                "a rados pool does not support change ids: use a native pool",
+            ));
         }
         writes.iter().try_for_each(check_write)?;
         if let (None, [write]) = (tokens, writes)
@@ -52,7 +55,7 @@ impl Writing<'_> {
         Err(contended("of a container"))
     }
 
-    /// One value under one akey, where a guard says all there is to know. `None` where it does not hold.
+    /// Fast path for one value of one akey, if a guard can express the conditions. `None` if the guard does not hold.
     async fn shortly(&self, write: &Write<'_>) -> Result<Option<Epoch>> {
         let WriteOp::Update { dkey, cond: Cond::NONE, updates: [update] } = write.op else {
             return Ok(None);
@@ -72,7 +75,7 @@ impl Writing<'_> {
         }
     }
 
-    /// A single value that is kept in its record, in place of another such or of none.
+    /// A single value stored in its record, replacing another such value or none.
     async fn put(
         &self,
         oid: ObjectId,
@@ -111,18 +114,18 @@ impl Writing<'_> {
             return Ok(None);
         }
         if let Some(chunk) = names::own_chunk(oid, dkey) {
-            if self.container.hints.has(oid, chunk) {
+            if self.container.known_chunks.has(oid, chunk) {
                 return Ok(None);
             }
-            self.hint(oid, &[chunk]).await?;
+            self.record_chunks(oid, &[chunk]).await?;
         }
         let (dkey, akey) = (encode_dkey(oid, dkey)?, encode_akey(oid, AKEY)?);
         let key = names::entry(&dkey, &akey);
         let epoch = Epoch::now();
-        // A copy, for the caller's buffer may change between being summed and being sent.
+        // A copy, because the caller's buffer may change between computing the checksum and sending.
         let bytes = data.part(0, data.len()).into_owned();
         let mut records = Records::new(record_size);
-        records.put(extent, moved(Where::Own(0), &bytes, self.space.checksum), epoch);
+        records.put(extent, moved(Location::ObjectData(0), &bytes, self.space.checksum), epoch);
         let mut patch = Patch::of(names::table(oid, &dkey, self.targets));
         patch.guards.push(Guard::new(&key, Compare::Equal, b""));
         patch.sets.push((key, record::encode(epoch, &Stored::Array(records))));
@@ -134,18 +137,18 @@ impl Writing<'_> {
         Ok(self.space.apply(patch).await? == Outcome::Done)
     }
 
-    /// Tells the first object of an array of chunks that are about to become objects.
-    async fn hint(&self, oid: ObjectId, chunks: &[u64]) -> Result<()> {
+    /// Records chunks that are about to be created in the first object of their array.
+    async fn record_chunks(&self, oid: ObjectId, chunks: &[u64]) -> Result<()> {
         let mut patch = Patch::of(names::shard(oid, 0));
         patch.sets = chunks.iter().map(|dkey| (names::chunk_key(*dkey), vec![1])).collect();
         self.space.apply(&patch).await?;
-        chunks.iter().for_each(|dkey| self.container.hints.add(oid, *dkey));
+        chunks.iter().for_each(|dkey| self.container.known_chunks.add(oid, *dkey));
         Ok(())
     }
 
-    /// The chunks that the first object of an array does not know yet. To tell it again would give it another
-    /// version, and what depends on its version would be tried for ever.
-    async fn untold(&self, oid: ObjectId, mut chunks: Vec<u64>) -> Result<Vec<u64>> {
+    /// The chunks that the first object of an array does not record yet. Recording a chunk again would change the
+    /// object's version, and operations that depend on the version would be retried forever.
+    async fn unrecorded_chunks(&self, oid: ObjectId, mut chunks: Vec<u64>) -> Result<Vec<u64>> {
         let keys: Vec<_> = chunks.iter().map(|dkey| names::chunk_key(*dkey)).collect();
         let wanted: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
         let found = self.space.entries(&names::shard(oid, 0), &wanted, None).await?;
@@ -155,8 +158,8 @@ impl Writing<'_> {
         Ok(chunks)
     }
 
-    /// Reads what the writes depend on, works out what becomes of it, and changes that. `None` where somebody
-    /// changed it meanwhile.
+    /// General path: reads what the writes depend on, computes the changes, and applies them. `None` if another
+    /// client changed any of it meanwhile.
     async fn at_length(
         &self,
         writes: &[Write<'_>],
@@ -206,9 +209,9 @@ impl Writing<'_> {
     }
 }
 
-/// Changes that were worked out, as patches of RADOS objects.
+/// Computed changes, as patches of RADOS objects.
 struct Work<'a> {
-    writing: &'a Writing<'a>,
+    writing: &'a Writer<'a>,
     loaded: &'a Loaded,
     changed: BTreeMap<AkeyPath, Option<Stored<Piece>>>,
     patches: BTreeMap<String, Patch<'static>>,
@@ -216,7 +219,7 @@ struct Work<'a> {
 
 impl<'a> Work<'a> {
     fn of(
-        writing: &'a Writing<'a>,
+        writing: &'a Writer<'a>,
         loaded: &'a Loaded,
         changed: BTreeMap<AkeyPath, Option<Stored<Piece>>>,
     ) -> Self {
@@ -232,21 +235,21 @@ impl<'a> Work<'a> {
         Self { writing, loaded, patches: tables.collect(), changed }
     }
 
-    fn object_of(&self, place: &AkeyPath) -> String {
-        names::table(place.oid, &place.dkey, self.writing.targets)
+    fn object_of(&self, path: &AkeyPath) -> String {
+        names::table(path.oid, &path.dkey, self.writing.targets)
     }
 
-    /// Adds what a transaction has read to what must hold.
+    /// Adds the reads of a transaction to the conditions.
     fn prove(&mut self, proofs: &[Proof]) -> Result<()> {
         for proof in proofs {
-            let patch = self.patches.entry(proof.thing.clone());
-            let patch = patch.or_insert_with(|| Patch::of(proof.thing.clone()));
+            let patch = self.patches.entry(proof.object.clone());
+            let patch = patch.or_insert_with(|| Patch::of(proof.object.clone()));
             patch.proof = true;
-            if !proof.part.is_empty() {
-                patch.guards.push(Guard::new(&proof.part, Compare::Equal, &proof.seen));
+            if !proof.key.is_empty() {
+                patch.guards.push(Guard::new(&proof.key, Compare::Equal, &proof.value));
                 continue;
             }
-            let base = match <[u8; 8]>::try_from(proof.seen.as_slice()) {
+            let base = match <[u8; 8]>::try_from(proof.value.as_slice()) {
                 Ok(version) => Base::Version(u64::from_le_bytes(version)),
                 Err(_) => Base::Absent,
             };
@@ -260,44 +263,44 @@ impl<'a> Work<'a> {
 
     async fn carry_out(mut self, epoch: Epoch) -> Result<Outcome> {
         let changed = std::mem::take(&mut self.changed);
-        self.hint_new_chunks(&changed).await?;
-        let objects: BTreeSet<_> = changed.keys().map(|place| self.object_of(place)).collect();
+        self.record_new_chunks(&changed).await?;
+        let objects: BTreeSet<_> = changed.keys().map(|path| self.object_of(path)).collect();
         let proofs = self.patches.values().filter(|patch| patch.proof);
         let alone = objects.len() == 1 && proofs.into_iter().all(|p| objects.contains(&p.object));
-        let mut bodies = Bodies::new(&self.writing.space);
-        for (place, new) in changed {
-            if !self.change(&mut bodies, place, new, epoch, alone).await? {
-                bodies.remove_new().await?;
+        let mut blobs = BlobChanges::new(&self.writing.space);
+        for (path, new) in changed {
+            if !self.change(&mut blobs, path, new, epoch, alone).await? {
+                blobs.remove_new().await?;
                 return Ok(Outcome::Conflict);
             }
         }
-        self.drop_emptied();
+        self.remove_emptied();
         let patches: Vec<_> = self.patches.into_values().filter(Patch::is_needed).collect();
         match self.writing.space.commit(patches).await? {
-            Outcome::Done => bodies.remove_old().await.map(|()| Outcome::Done),
-            Outcome::Conflict => bodies.remove_new().await.map(|()| Outcome::Conflict),
+            Outcome::Done => blobs.remove_old().await.map(|()| Outcome::Done),
+            Outcome::Conflict => blobs.remove_new().await.map(|()| Outcome::Conflict),
         }
     }
 
-    /// Adds the change of one akey. Where only one object is changed (`alone`), bytes of an array go into its
-    /// data. False where that was changed meanwhile.
+    /// Adds the change of one akey. If it is the only object that changes (`alone`), bytes of an array are written to
+    /// its data. False if that data was changed meanwhile.
     async fn change(
         &mut self,
-        bodies: &mut Bodies<'_>,
-        place: AkeyPath,
+        blobs: &mut BlobChanges<'_>,
+        path: AkeyPath,
         new: Option<Stored<Piece>>,
         epoch: Epoch,
         alone: bool,
     ) -> Result<bool> {
-        let object = self.object_of(&place);
-        let key = names::entry(&place.dkey, &place.akey);
-        let old = self.loaded.record(&object, &place).unwrap_or_default();
-        bodies.forget(old);
-        let own = alone && is_of_array(&place)?;
+        let object = self.object_of(&path);
+        let key = names::entry(&path.dkey, &path.akey);
+        let old = self.loaded.record(&object, &path).unwrap_or_default();
+        blobs.forget(old);
+        let own = alone && is_of_array(&path)?;
         let context = own.then_some((object.as_str(), key.as_slice(), old));
         let placed = match new {
             None => None,
-            Some(stored) => match bodies.place(stored, context).await? {
+            Some(stored) => match blobs.store(stored, context).await? {
                 Some(placed) => Some(placed),
                 None => return Ok(false),
             },
@@ -318,35 +321,35 @@ impl<'a> Work<'a> {
         Ok(true)
     }
 
-    /// Chunks in which nothing was found are told to the first objects of their arrays. An object without
-    /// entries may be what is left of a transaction that nobody was told of.
-    async fn hint_new_chunks(
+    /// Records new chunks in the first objects of their arrays. A chunk object without entries also counts as new: a
+    /// transaction may have left it without recording the chunk.
+    async fn record_new_chunks(
         &self,
         changed: &BTreeMap<AkeyPath, Option<Stored<Piece>>>,
     ) -> Result<()> {
         let mut chunks: BTreeMap<ObjectId, Vec<u64>> = BTreeMap::new();
-        for place in changed.iter().filter(|(_, new)| new.is_some()).map(|(place, _)| place) {
-            let dkey = <[u8; 8]>::try_from(place.dkey.as_slice()).map(u64::from_be_bytes);
-            let own = dkey.ok().and_then(|dkey| names::own_chunk(place.oid, &dkey.to_ne_bytes()));
-            let table = self.loaded.tables.get(&self.object_of(place));
+        for path in changed.iter().filter(|(_, new)| new.is_some()).map(|(path, _)| path) {
+            let dkey = <[u8; 8]>::try_from(path.dkey.as_slice()).map(u64::from_be_bytes);
+            let own = dkey.ok().and_then(|dkey| names::own_chunk(path.oid, &dkey.to_ne_bytes()));
+            let table = self.loaded.tables.get(&self.object_of(path));
             let is_new = table.is_none_or(|table| table.entries.is_empty());
             if let Some(chunk) =
-                own.filter(|chunk| is_new && !self.loaded.tells_of(place.oid, *chunk))
+                own.filter(|chunk| is_new && !self.loaded.records_chunk(path.oid, *chunk))
             {
-                chunks.entry(place.oid).or_default().push(chunk);
+                chunks.entry(path.oid).or_default().push(chunk);
             }
         }
         for (oid, chunks) in chunks {
-            let untold = self.writing.untold(oid, chunks).await?;
-            if !untold.is_empty() {
-                self.writing.hint(oid, &untold).await?;
+            let unrecorded_chunks = self.writing.unrecorded_chunks(oid, chunks).await?;
+            if !unrecorded_chunks.is_empty() {
+                self.writing.record_chunks(oid, &unrecorded_chunks).await?;
             }
         }
         Ok(())
     }
 
-    /// What was read to be punched goes as a whole, where nothing of it was written anew.
-    fn drop_emptied(&mut self) {
+    /// Removes objects that were read in order to punch them, unless something was written to them.
+    fn remove_emptied(&mut self) {
         let written = self.patches.values().filter(|patch| !patch.sets.is_empty());
         let written: BTreeSet<_> =
             written.filter_map(|patch| names::object_of(&patch.object)).collect();
@@ -358,13 +361,13 @@ impl<'a> Work<'a> {
     }
 }
 
-/// True where the bytes of an akey may lie in the data of the object that has its record.
-fn is_of_array(place: &AkeyPath) -> Result<bool> {
-    Ok(names::is_array(place.oid) && place.akey == encode_akey(place.oid, AKEY)?)
+/// True if the bytes of an akey may be stored in the data of the object that has its record.
+fn is_of_array(path: &AkeyPath) -> Result<bool> {
+    Ok(names::is_array(path.oid) && path.akey == encode_akey(path.oid, AKEY)?)
 }
 
 #[cold]
 fn restart() -> Error {
-    let message = "something this transaction has read was changed: restart it";
+    let message = "data read by this transaction was changed by another client: restart it";
     Error::new(ErrorKind::TxRestart, message)
 }

@@ -11,7 +11,7 @@ use esker_types::{ErrorKind, Extent, ObjectType, Result};
 /// Checks arrays.
 ///
 /// # Panics
-/// Where the backend does not do as it must.
+/// If the backend violates a requirement.
 pub fn arrays(make: Make<'_>) {
     run(
         "arrays",
@@ -178,7 +178,7 @@ fn sizes_must_fit(store: &Store) -> Result<()> {
     for (size, len) in [(2, 2), (0, 3)] {
         let (result, stored) = twin.fetch_sized(size, len);
         refused(result, ErrorKind::RecordTooBig);
-        assert_eq!(stored, 4, "the fetch tells the record size");
+        assert_eq!(stored, 4, "the fetch returns the record size");
     }
     refused(twin.fetch_sized(8, 8).0, ErrorKind::Invalid);
     assert_eq!(twin.fetch_sized(4, 4), (Ok(()), 4));
@@ -210,8 +210,8 @@ fn far_records(store: &Store) -> Result<()> {
     twin.compare()
 }
 
-/// What was never written before the last cell of a chunk is left alone by a read and does not count,
-/// or is zeros and counts where the backend declares that it does not know holes.
+/// A read leaves cells that were never written, before the last cell of a chunk, unchanged and does not count them;
+/// on backends that declare not to support holes, they are zeros and count.
 fn cells_between_others_are_holes_or_zeros(store: &Store) -> Result<()> {
     let attributes = ArrayAttributes { cell_size: 2, chunk_size: 8 };
     let oid = store.oid(ObjectType::Array)?;
@@ -231,7 +231,7 @@ fn cells_between_others_are_holes_or_zeros(store: &Store) -> Result<()> {
     Ok(())
 }
 
-/// From every cell on, the next that exists and the next that does not; chunk 7 and those far away have none.
+/// From every cell, finds the next existing and the next missing one. Chunk 7 and those far away are empty.
 fn data_and_holes_are_found(store: &Store) -> Result<()> {
     const CHUNK: u64 = 8;
     let attributes = ArrayAttributes { cell_size: 1, chunk_size: CHUNK };

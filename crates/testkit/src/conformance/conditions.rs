@@ -8,7 +8,7 @@ use esker_types::{ErrorKind, Result};
 /// Checks conditions.
 ///
 /// # Panics
-/// Where the backend does not do as it must.
+/// If the backend violates a requirement.
 pub fn conditions(make: Make<'_>) {
     run(
         "conditions",
@@ -105,7 +105,7 @@ fn punches_can_demand_keys(store: &Store) -> Result<()> {
         |akeys: &[&[u8]]| object.punch_akeys(b"d", akeys, Cond::PUNCH, Access::Latest).wait();
     refused(dkey(b"other"), ErrorKind::NotFound);
     refused(akeys(&[b"a", b"other"]), ErrorKind::NotFound);
-    assert!(get(&object, b"d", b"a")?.is_some(), "no akey is removed where one is missing");
+    assert!(get(&object, b"d", b"a")?.is_some(), "no akey is removed if one is missing");
     akeys(&[b"a"])?;
     refused(akeys(&[b"a"]), ErrorKind::NotFound);
     dkey(b"d")?;

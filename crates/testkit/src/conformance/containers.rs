@@ -1,4 +1,4 @@
-//! Containers: making, naming, opening, closing, removing them.
+//! Containers: creating, labelling, opening, closing and destroying them.
 use super::Make;
 use super::store::{Store, checks, get, put, refused, run};
 use esker::{Container, Wait, check_label};
@@ -10,7 +10,7 @@ use esker_types::{Checksum, ErrorKind, ObjectType, Result, Uuid};
 /// Checks containers.
 ///
 /// # Panics
-/// Where the backend does not do as it must.
+/// If the backend violates a requirement.
 pub fn containers(make: Make<'_>) {
     run(
         "containers",
@@ -53,7 +53,7 @@ fn a_container_is_known_by_label_and_uuid(store: &Store) -> Result<()> {
     let by_uuid = open(store, &uuid.to_string())?;
     assert_eq!(by_label.info().id, by_uuid.info().id);
     assert_eq!(by_label.info().checksum, checksum);
-    assert!(made.created.0 > 0, "a container has a time of creation");
+    assert!(made.created.0 > 0, "a container has a creation time");
     Ok(())
 }
 
@@ -77,7 +77,7 @@ fn one_of_racing_creators_wins(store: &Store) -> Result<()> {
     });
     let won = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
     let late = outcomes.iter().filter(|outcome| **outcome == Err(ErrorKind::Exists)).count();
-    assert_eq!((won, late), (1, 7), "of racing creators one wins, the others meet Exists");
+    assert_eq!((won, late), (1, 7), "of concurrent creators one succeeds, the others fail with Exists");
     Ok(())
 }
 

@@ -1,13 +1,13 @@
-//! A naive map of records that array akeys are compared with.
+//! A simple model of records, with which array akeys are compared.
 use super::store::{Store, refused};
 use esker::{Access, Object, Wait};
 use esker_types::ops::{AkeyRef, Anchor, Cond, Fetch, FetchReply, Sink, Source, Update, Value};
 use esker_types::{ErrorKind, Extent, Result};
 
-/// Stands in every place of a buffer before it is read into.
+/// Fills buffers before they are read into.
 pub(super) const UNTOUCHED: u8 = 0xee;
 
-/// Runs of neighbouring records put together.
+/// Joins runs of adjacent records.
 pub(crate) fn joined(extents: impl IntoIterator<Item = Extent>) -> Vec<Extent> {
     let mut runs: Vec<Extent> = Vec::new();
     for extent in extents {
@@ -19,7 +19,7 @@ pub(crate) fn joined(extents: impl IntoIterator<Item = Extent>) -> Vec<Extent> {
     runs
 }
 
-/// An array akey of the backend beside a naive copy of it.
+/// An array akey of the backend, and a simple model of it.
 pub(super) struct Twin {
     pub(super) object: Object,
     dkey: Vec<u8>,
@@ -44,7 +44,7 @@ impl Twin {
         Ok(Self { object, dkey, akey, record_size, present: Vec::new(), bytes: Vec::new() })
     }
 
-    /// Writes the bytes of `extents`, which `data` holds one after the other.
+    /// Writes `extents` with the bytes of `data`, which holds them in the same order without gaps.
     pub(super) fn write(&mut self, extents: &[Extent], data: &[u8]) -> Result<()> {
         self.update(Value::Array {
             record_size: self.record_size,
@@ -73,7 +73,7 @@ impl Twin {
         self.object.update(&self.dkey, Cond::NONE, &[update], Access::Latest).wait()
     }
 
-    /// Marks records of the naive copy and lends their bytes.
+    /// Marks records of the model and lends their bytes.
     fn place(&mut self, extent: Extent, present: bool) -> &mut [u8] {
         let (start, end) = (extent.start as usize, extent.end() as usize);
         if end > self.present.len() {
@@ -84,7 +84,7 @@ impl Twin {
         &mut self.bytes[start * self.record_size as usize..end * self.record_size as usize]
     }
 
-    /// Everything the backend says about the array must be what the naive copy says.
+    /// Compares everything that the backend reports about the array with the model.
     #[track_caller]
     pub(super) fn compare(&self) -> Result<()> {
         self.compare_part(&[Extent::new(0, self.present.len() as u64 + 3)])?;
@@ -92,7 +92,7 @@ impl Twin {
         Ok(())
     }
 
-    /// The same for some records only.
+    /// The same for some of the records.
     #[track_caller]
     pub(super) fn compare_part(&self, extents: &[Extent]) -> Result<()> {
         let records: u64 = extents.iter().map(|extent| extent.count).sum();
@@ -116,7 +116,7 @@ impl Twin {
         Ok(())
     }
 
-    /// Runs of present records inside `extent`.
+    /// Runs of existing records inside `extent`.
     fn runs(&self, extent: Extent) -> Vec<Extent> {
         let end = extent.end().min(self.present.len() as u64);
         let inside = (extent.start..end).filter(|record| self.present[*record as usize]);
@@ -146,7 +146,7 @@ impl Twin {
         bytes
     }
 
-    /// The extents as listed in steps of `entries`.
+    /// The extents, listed in steps of `entries`.
     fn listed(&self, entries: usize) -> Result<Vec<Extent>> {
         let mut all = Vec::new();
         let mut anchor = Anchor::Start;
@@ -162,7 +162,7 @@ impl Twin {
         Ok(joined(all))
     }
 
-    /// Fetches one record, expecting `size` bytes per record, into `len` bytes.
+    /// Fetches one record into `len` bytes, expecting records of `size` bytes.
     pub(super) fn fetch_sized(&self, size: u64, len: usize) -> (Result<()>, u64) {
         let mut buffer = vec![UNTOUCHED; len];
         let extents = [Extent::new(0, 1)];

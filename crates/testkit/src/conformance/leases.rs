@@ -1,4 +1,4 @@
-//! Leases on objects, and who removes an object that was unlinked while it had some.
+//! Leases on objects, and the removal of unlinked objects by their last user.
 use super::Make;
 use super::store::{Store, checks, refused, run};
 use esker::{Object, Wait};
@@ -8,7 +8,7 @@ use esker_types::{ErrorKind, Result};
 /// Checks leases.
 ///
 /// # Panics
-/// Where the backend does not do as it must.
+/// If the backend violates a requirement.
 pub fn leases(make: Make<'_>) {
     run(
         "leases",
@@ -29,11 +29,11 @@ pub fn leases(make: Make<'_>) {
 
 fn without_a_lease_nothing_waits_for_the_last_close(store: &Store) -> Result<()> {
     let object = store.object()?;
-    assert!(!object.unlink_on_last_close().wait()?, "nobody has a lease");
+    assert!(!object.unlink_on_last_close().wait()?, "no process has a lease");
     let lease = object.lease().wait()?;
     assert!(lease.counts() && lease.oid() == object.oid());
     assert!(!lease.release().wait()?, "an early unlink does not count");
-    assert!(!object.unlink_on_last_close().wait()?, "nobody has a lease any more");
+    assert!(!object.unlink_on_last_close().wait()?, "no process has a lease any more");
     Ok(())
 }
 
@@ -41,7 +41,7 @@ fn the_last_lease_of_an_unlinked_object_is_told(store: &Store) -> Result<()> {
     let object = store.object()?;
     let leases = (0..3).map(|_| object.lease().wait()).collect::<Result<Vec<_>>>()?;
     assert!(object.unlink_on_last_close().wait()?);
-    assert!(object.unlink_on_last_close().wait()?, "twice is no error");
+    assert!(object.unlink_on_last_close().wait()?, "unlinking twice is not an error");
     let told =
         leases.into_iter().map(|lease| lease.release().wait()).collect::<Result<Vec<_>>>()?;
     assert_eq!(told, [false, false, true]);
@@ -62,7 +62,7 @@ fn leases_after_the_unlink_share_it(store: &Store) -> Result<()> {
     assert!(object.unlink_on_last_close().wait()?);
     let second = object.lease().wait()?;
     assert!(!first.release().wait()?);
-    assert!(second.release().wait()?, "the last one is told, however late it began");
+    assert!(second.release().wait()?, "the last one is told, even if it was taken after the unlink");
     Ok(())
 }
 
@@ -124,7 +124,7 @@ fn one_of_racing_lease_holders_is_told(store: &Store) -> Result<()> {
         assert_eq!(
             told,
             usize::from(unlinked?),
-            "it is removed by one lease holder, or else by the one who unlinked it"
+            "either one lease holder removes it, or the process that unlinked it"
         );
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Listings: complete, in pieces, and unimpressed by what changes meanwhile.
+//! Listings: complete, in steps, and stable under concurrent changes.
 use super::Make;
 use super::store::{Store, akeys, checks, dkeys, objects, put, run};
 use esker::{Access, Object, Wait};
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 /// Checks listings.
 ///
 /// # Panics
-/// Where the backend does not do as it must.
+/// If the backend violates a requirement.
 pub fn listing(make: Make<'_>) {
     run(
         "listing",
@@ -103,7 +103,7 @@ fn limits_are_kept(store: &Store) -> Result<()> {
     assert!((1..=2).contains(&batch.len()), "{} keys of 9 bytes in 20", batch.len());
     assert!(!anchor.is_end());
     let next = list(&mut anchor, 100, 1)?;
-    assert_eq!(next.len(), 1, "the first key is returned even where it exceeds the limit");
+    assert_eq!(next.len(), 1, "the first key is returned even if it exceeds the limit");
     assert!(batch.iter().all(|key| next.iter().all(|other| key != other)));
     let mut rest = 0;
     while !anchor.is_end() {
@@ -123,7 +123,7 @@ fn an_ended_listing_stays_ended(store: &Store) -> Result<()> {
     Ok(())
 }
 
-/// Keys with even numbers stay; those with odd ones come and go between the steps.
+/// Even keys stay; odd ones are added and removed between the steps.
 fn keys_that_stay_are_listed_once_under_change(store: &Store) -> Result<()> {
     let object = filled(store, 200)?;
     let mut seen = BTreeMap::<Vec<u8>, usize>::new();
@@ -141,7 +141,7 @@ fn keys_that_stay_are_listed_once_under_change(store: &Store) -> Result<()> {
         step += 1;
     }
     for number in (0..200).step_by(2) {
-        assert_eq!(seen.get(&key(number)), Some(&1), "key {number} stood all the time");
+        assert_eq!(seen.get(&key(number)), Some(&1), "key {number} existed all the time");
     }
     assert!(seen.values().all(|times| *times == 1), "no key is listed twice");
     Ok(())
@@ -199,7 +199,7 @@ fn objects_that_stay_are_listed_once_under_change(store: &Store) -> Result<()> {
         put(&all[1], b"more", b"a", b"v")?;
     }
     for object in all.iter().skip(1).step_by(2) {
-        assert_eq!(seen.get(&object.oid()), Some(&1), "object {} stood", object.oid());
+        assert_eq!(seen.get(&object.oid()), Some(&1), "object {} existed all the time", object.oid());
     }
     assert!(seen.values().all(|times| *times == 1), "no object is listed twice");
     Ok(())

@@ -1,4 +1,4 @@
-//! Keys of any length: whoever keeps only a part of a long one where it looks for keys must not show it.
+//! Keys of any length. A backend that indexes only part of a long key must not show that.
 use super::Make;
 use super::extents::Twin;
 use super::query::ANY;
@@ -13,7 +13,7 @@ use esker_types::{ErrorKind, Extent, ObjectClass, ObjectType, Result};
 /// Checks keys of any length.
 ///
 /// # Panics
-/// Where the backend does not do as it must.
+/// If the backend violates a requirement.
 pub fn long_keys(make: Make<'_>) {
     run(
         "long keys",
@@ -35,14 +35,14 @@ pub fn long_keys(make: Make<'_>) {
     );
 }
 
-/// A key of `len` bytes that begins as all others do and ends with its length, zeros in it.
+/// A key of `len` bytes with the same start as all others; it ends with its length and contains zeros.
 fn key(len: usize) -> Vec<u8> {
     let end = format!("-{len}");
     let start = b"a long key\0".iter().cycle().take(len.saturating_sub(end.len()));
     start.copied().chain(end.bytes()).collect()
 }
 
-/// Those around what an index may have room for, alone and together.
+/// Keys with lengths around the limits of an index, for dkey and akey separately and together.
 fn keys() -> Vec<Vec<u8>> {
     let most = [KEY_WHOLE_MAX, KEY_PAIR_MAX / 2, KEY_PAIR_MAX].map(|len| [len - 1, len, len + 1]);
     [5, 20_000].into_iter().chain(most.into_iter().flatten()).map(key).collect()

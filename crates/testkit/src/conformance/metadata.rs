@@ -10,7 +10,7 @@ use esker_types::{ErrorKind, Result};
 /// Checks metadata.
 ///
 /// # Panics
-/// Where the backend does not do as it must.
+/// If the backend violates a requirement.
 pub fn metadata(make: Make<'_>) {
     run(
         "metadata",

@@ -1,4 +1,4 @@
-//! What every backend must do, as functions that check it and panic where it does not.
+//! Requirements on every backend, as functions that check them and panic if they are violated.
 //!
 //! ```
 //! use esker_backend::Pool;
@@ -9,9 +9,9 @@
 //! conformance::single_values(&|| Arc::new(Memory::new(2)) as Arc<dyn Pool>);
 //! ```
 //!
-//! A backend runs [`run_all`], or each entry of [`TOPICS`] as a test of its own. Each topic makes one
-//! pool and each check a container of its own. What a backend declares not to have
-//! ([`esker_backend::Capabilities`]) is left out.
+//! A backend runs [`run_all`], or each entry of [`TOPICS`] as a separate test. Each topic creates one pool and each
+//! check a container. Checks of capabilities that a backend does not declare ([`esker_backend::Capabilities`]) are
+//! skipped.
 mod arrays;
 mod conditions;
 mod containers;
@@ -51,13 +51,13 @@ pub use transactions::transactions;
 use esker_backend::Pool;
 use std::sync::Arc;
 
-/// Makes an empty pool.
+/// Creates an empty pool.
 pub type Make<'a> = &'a dyn Fn() -> Arc<dyn Pool>;
 
-/// A topic: checks that belong together.
+/// A topic: a group of related checks.
 pub type Topic = fn(Make<'_>);
 
-/// Every topic with its name.
+/// All topics with their names.
 pub const TOPICS: [(&str, Topic); 15] = [
     ("containers", containers),
     ("metadata", metadata),
@@ -79,7 +79,7 @@ pub const TOPICS: [(&str, Topic); 15] = [
 /// Runs every topic.
 ///
 /// # Panics
-/// Where the backend does not do as it must.
+/// If the backend violates a requirement.
 pub fn run_all(make: Make<'_>) {
     for (_, topic) in TOPICS {
         topic(make);

@@ -1,4 +1,4 @@
-//! Object ids: numbers used once, classes fitted to the pool.
+//! Object ids: unique numbers, and classes adapted to the pool.
 use super::Make;
 use super::store::{Store, checks, refused, run};
 use esker::Wait;
@@ -9,7 +9,7 @@ use esker_types::{ErrorKind, ObjectClass, ObjectType, Result};
 /// Checks object ids.
 ///
 /// # Panics
-/// Where the backend does not do as it must.
+/// If the backend violates a requirement.
 pub fn oids(make: Make<'_>) {
     run(
         "oids",
@@ -53,7 +53,7 @@ fn numbers_are_unique_over_threads(store: &Store) -> Result<()> {
     });
     all.sort_unstable();
     assert_eq!(all.len(), 200);
-    assert!(all.windows(2).all(|pair| pair[1] - pair[0] >= 3), "no number is given twice");
+    assert!(all.windows(2).all(|pair| pair[1] - pair[0] >= 3), "no number is reserved twice");
     Ok(())
 }
 

@@ -8,7 +8,7 @@ use esker_types::{Epoch, Result};
 /// Checks punches.
 ///
 /// # Panics
-/// Where the backend does not do as it must.
+/// If the backend violates a requirement.
 pub fn punch(make: Make<'_>) {
     run(
         "punch",

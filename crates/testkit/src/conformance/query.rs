@@ -8,7 +8,7 @@ use esker_types::{Epoch, ErrorKind, Extent, ObjectType, Result};
 /// Checks queries.
 ///
 /// # Panics
-/// Where the backend does not do as it must.
+/// If the backend violates a requirement.
 pub fn query(make: Make<'_>) {
     run(
         "query",
@@ -27,7 +27,7 @@ pub fn query(make: Make<'_>) {
     );
 }
 
-/// Asks for the last dkey there is.
+/// Queries the last existing dkey.
 pub(super) const ANY: KeyQuery<'static> = KeyQuery {
     edge: Edge::Max,
     dkey: None,
@@ -57,7 +57,7 @@ fn ask(object: &Object, query: KeyQuery<'_>) -> Result<Option<KeyFound>> {
     object.query_key(query, Access::Latest).wait()
 }
 
-/// Both ends of what `query` asks for.
+/// Both ends of the range that `query` asks for.
 fn both(object: &Object, query: KeyQuery<'_>) -> Result<[Option<KeyFound>; 2]> {
     let at = |edge| ask(object, KeyQuery { edge, ..query });
     Ok([at(Edge::Min)?, at(Edge::Max)?])
@@ -191,11 +191,11 @@ fn an_extent_needs_an_akey(store: &Store) -> Result<()> {
     Ok(())
 }
 
-/// Over one dkey strictly; dkeys on other targets may get an epoch of the same tick.
+/// Strict for one dkey; dkeys on other targets may get the same epoch.
 fn epochs_grow(store: &Store) -> Result<()> {
     let object = object(store)?;
     let epoch = || object.epoch(Access::Latest).wait();
-    assert_eq!(epoch()?.0, 0, "nothing has no epoch");
+    assert_eq!(epoch()?.0, 0, "a missing object has no epoch");
     put_at(&object, 1, 1)?;
     let first = epoch()?;
     put_at(&object, 2, 1)?;

@@ -1,5 +1,4 @@
-//! What the seam promises of requests and replies: several dkeys at once, changes that are sent again, replies
-//! that nobody waits for.
+//! Requests and replies: several dkeys at once, changes that are sent again, and replies that are dropped.
 use super::Make;
 use super::store::{Store, checks, get, put, refused, run, single};
 use esker::{Access, Object, Wait};
@@ -16,7 +15,7 @@ use std::task::{Context, Waker};
 /// Checks requests and replies.
 ///
 /// # Panics
-/// Where the backend does not do as it must.
+/// If the backend violates a requirement.
 pub fn replies(make: Make<'_>) {
     run(
         "replies",
@@ -32,7 +31,7 @@ pub fn replies(make: Make<'_>) {
     );
 }
 
-/// The container as the backend hands it out.
+/// The container as the backend returns it.
 fn opened(store: &Store) -> Result<Box<dyn OpenContainer>> {
     let name = ContainerRef::Uuid(store.container.info().uuid);
     store.pool.backend().open_container(name, OpenMode::ReadWrite).wait()
@@ -117,7 +116,7 @@ fn a_transaction_that_is_sent_again_is_done_once(store: &Store) -> Result<()> {
     let id = |sequence| Some(ChangeId { session: 5, slot: 9, sequence });
     let change = Change { tokens: Some(&tokens), id: id(6), ..Change::of(&writes) };
     let epoch = container.write(change).wait()?;
-    assert_eq!(container.write(change).wait()?, epoch, "what it read has changed by itself");
+    assert_eq!(container.write(change).wait()?, epoch, "its own write does not count as a conflict");
     let next = Change { id: id(7), ..change };
     refused(container.write(next).wait(), ErrorKind::TxRestart);
     let punches: Vec<_> = objects
@@ -126,11 +125,11 @@ fn a_transaction_that_is_sent_again_is_done_once(store: &Store) -> Result<()> {
         .collect();
     container.write(Change { id: id(7), ..Change::of(&punches) }).wait()?;
     refused(container.write(change).wait(), ErrorKind::Invalid);
-    assert_eq!(get(&objects[0], b"d", b"a")?, None, "a late copy was done");
+    assert_eq!(get(&objects[0], b"d", b"a")?, None, "a late duplicate was applied");
     container.close().wait()
 }
 
-/// Begins something, and does not wait for it.
+/// Starts an operation and does not wait for it.
 fn begin_and_drop(work: impl Future) {
     let _ = pin!(work).poll(&mut Context::from_waker(Waker::noop()));
 }
@@ -141,10 +140,10 @@ fn a_dropped_write_is_done_or_not(store: &Store) -> Result<()> {
         let value = vec![round; ROOM / 20 * usize::from(round)];
         let updates = [single(b"one", &value), single(b"two", &value)];
         begin_and_drop(object.update(b"d", Cond::NONE, &updates, Access::Latest));
-        // It may still be under way in the background; at no time is half of it seen.
+        // It may still be in progress in the background, but must never be half visible.
         for _ in 0..3 {
             let [one, two] = both(&object)?;
-            assert!(one == two, "round {round}: half of a change is seen");
+            assert!(one == two, "round {round}: half of a change is visible");
         }
     }
     put(&object, b"e", b"a", b"goes on")?;
@@ -154,7 +153,7 @@ fn a_dropped_write_is_done_or_not(store: &Store) -> Result<()> {
 
 const ROOM: usize = 60_000;
 
-/// Two akeys of one state.
+/// Reads two akeys from one state.
 fn both(object: &Object) -> Result<[(u64, Vec<u8>); 2]> {
     let (mut one, mut two) = (vec![0; ROOM], vec![0; ROOM]);
     let mut fetches =

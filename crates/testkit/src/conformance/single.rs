@@ -10,7 +10,7 @@ use esker_types::{ErrorKind, Extent, ObjectType, Result};
 /// Checks single values.
 ///
 /// # Panics
-/// Where the backend does not do as it must.
+/// If the backend violates a requirement.
 pub fn single_values(make: Make<'_>) {
     run(
         "single values",
@@ -57,7 +57,7 @@ fn values_of_many_sizes_come_back(store: &Store) -> Result<()> {
     }
     for (size, value) in SIZES.iter().zip(&values) {
         let found = get(&object, b"d", &size.to_le_bytes())?;
-        assert!(found.as_ref() == Some(value), "a value of {size} bytes comes back");
+        assert!(found.as_ref() == Some(value), "a value of {size} bytes round-trips");
     }
     Ok(())
 }
@@ -88,7 +88,7 @@ fn a_missing_value_leaves_the_sink_alone(store: &Store) -> Result<()> {
     fetch.reply.size = 99;
     let fetches = std::slice::from_mut(&mut fetch);
     object.fetch(b"d", Cond::NONE, fetches, Access::Latest).wait()?;
-    assert_eq!((fetch.reply.size, fetch.reply.filled_bytes), (0, 0), "size of what is missing");
+    assert_eq!((fetch.reply.size, fetch.reply.filled_bytes), (0, 0), "size of a missing value");
     assert_eq!(&buffer, b"untouched");
     Ok(())
 }
@@ -102,14 +102,14 @@ fn a_short_sink_is_told_the_size(store: &Store) -> Result<()> {
         let fetches = std::slice::from_mut(&mut fetch);
         let result = object.fetch(b"d", Cond::NONE, fetches, Access::Latest).wait();
         assert_eq!(refused(result, ErrorKind::RecordTooBig).needed(), Some(size));
-        assert_eq!(fetch.reply.size, size, "the fetch tells the size as well");
+        assert_eq!(fetch.reply.size, size, "the fetch returns the size as well");
     }
     let mut buffer = vec![0xee; 200_000];
     let mut fetch = Fetch::single(b"a", Sink::One(&mut buffer));
     let fetches = std::slice::from_mut(&mut fetch);
     object.fetch(b"d", Cond::NONE, fetches, Access::Latest).wait()?;
     assert_eq!((fetch.reply.size, fetch.reply.filled_bytes), (100_000, 100_000));
-    assert!(buffer[100_000..].iter().all(|byte| *byte == 0xee), "the rest is left alone");
+    assert!(buffer[100_000..].iter().all(|byte| *byte == 0xee), "the rest is unchanged");
     Ok(())
 }
 
@@ -143,7 +143,7 @@ fn several_buffers_make_one_value(store: &Store) -> Result<()> {
     let mut fetch = Fetch::single(b"a", sink);
     let fetches = std::slice::from_mut(&mut fetch);
     object.fetch(b"d", Cond::NONE, fetches, Access::Latest).wait()?;
-    assert!([first, second].concat() == whole, "a value in other pieces");
+    assert!([first, second].concat() == whole, "a value read in other pieces");
     Ok(())
 }
 
@@ -218,12 +218,12 @@ fn an_akey_holds_one_kind_of_value(store: &Store) -> Result<()> {
     assert_eq!(
         fetches.map(|fetch| fetch.reply.size),
         [0, 0, 5],
-        "the other kind is as good as none"
+        "the other kind counts as missing"
     );
     Ok(())
 }
 
-/// The type of an object decides nothing, or other akeys than that of the convention are refused.
+/// The object type either has no influence, or akeys outside its convention are rejected.
 fn key_values_hold_other_akeys_or_say_so(store: &Store) -> Result<()> {
     let object = store.object_of(ObjectType::KvHashed)?;
     let written = put(&object, b"d", b"a", b"value");

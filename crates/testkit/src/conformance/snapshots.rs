@@ -1,4 +1,4 @@
-//! Snapshots: frozen states that later writes do not touch.
+//! Snapshots: states that later writes do not change.
 use super::Make;
 use super::store::{Store, checks, dkeys, get, get_with, objects, put, put_with, refused, run};
 use esker::{Access, Object, Wait};
@@ -7,10 +7,10 @@ use esker_types::ops::{Cond, Edge, Fetch, KeyQuery, Sink, Source, Update, Value}
 use esker_types::{Epoch, ErrorKind, Extent, Result};
 use std::collections::BTreeMap;
 
-/// Checks snapshots, where the backend has them.
+/// Checks snapshots, if the backend supports them.
 ///
 /// # Panics
-/// Where the backend does not do as it must.
+/// If the backend violates a requirement.
 pub fn snapshots(make: Make<'_>) {
     if !make().capabilities().snapshots {
         return;

@@ -1,4 +1,4 @@
-//! What checks work with: a pool, an empty container, and words for what they expect.
+//! The environment of checks: a pool, an empty container, and helper functions.
 use super::Make;
 use esker::{Access, Container, Object, Pool, Wait};
 use esker_backend::NewContainer;
@@ -12,13 +12,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// A check, with its name.
 pub(super) type Check = (&'static str, fn(&Store) -> Result<()>);
 
-/// Names checks after their functions.
+/// Pairs checks with the names of their functions.
 macro_rules! checks {
     ($($check:ident),+ $(,)?) => { &[$((stringify!($check), $check)),+] };
 }
 pub(super) use checks;
 
-/// Runs checks on one pool, each in a container of its own.
+/// Runs checks on one pool, each in its own container.
 #[track_caller]
 pub(super) fn run(topic: &str, make: Make<'_>, checks: &[Check]) {
     let backend = make();
@@ -36,7 +36,7 @@ pub(super) fn refused<T>(result: Result<T>, kind: ErrorKind) -> Error {
     found
 }
 
-/// A pool and an empty container of it.
+/// A pool with an empty container.
 pub(super) struct Store {
     pub(super) pool: Pool,
     pub(super) container: Container,
@@ -57,7 +57,7 @@ impl Store {
         self.container.info().uuid.to_string()
     }
 
-    /// A fresh id of an object that spreads over all targets.
+    /// A new id of an object that spreads over all targets.
     pub(super) fn oid(&self, otype: ObjectType) -> Result<ObjectId> {
         self.oid_of_class(otype, ObjectClass::SX)
     }
@@ -67,12 +67,12 @@ impl Store {
         self.container.generate_oid(0, number, otype, Some(class), 0)
     }
 
-    /// A fresh object with byte strings for keys.
+    /// A new object with byte-string keys.
     pub(super) fn object(&self) -> Result<Object> {
         Ok(self.container.object(self.oid(ObjectType::MultiHashed)?))
     }
 
-    /// A fresh object of another type.
+    /// A new object of another type.
     pub(super) fn object_of(&self, otype: ObjectType) -> Result<Object> {
         Ok(self.container.object(self.oid(otype)?))
     }
@@ -98,7 +98,7 @@ pub(super) fn put_with(
     object.update(dkey, Cond::NONE, &[single(akey, value)], access).wait()
 }
 
-/// Reads a single value, `None` where there is none.
+/// Reads a single value, `None` if there is none.
 pub(super) fn get(object: &Object, dkey: &[u8], akey: &[u8]) -> Result<Option<Vec<u8>>> {
     get_with(object, dkey, akey, Access::Latest)
 }
@@ -131,14 +131,14 @@ pub(super) fn dkeys(object: &Object, entries: usize, access: Access<'_>) -> Resu
     while !anchor.is_end() {
         let limit = ListLimit::entries(entries);
         let batch = object.list_dkeys(&mut anchor, limit, access).wait()?;
-        assert!(batch.len() <= entries, "{} keys where {entries} were asked for", batch.len());
+        assert!(batch.len() <= entries, "{} keys, requested were at most {entries}", batch.len());
         all.extend(batch.iter().map(<[u8]>::to_vec));
     }
     all.sort();
     Ok(all)
 }
 
-/// All akeys of a dkey, listed in steps of `entries`, in the order they came in.
+/// All akeys of a dkey, listed in steps of `entries`, in the order of the listing.
 pub(super) fn akeys(object: &Object, dkey: &[u8], entries: usize) -> Result<Vec<Vec<u8>>> {
     let mut all = Vec::new();
     let mut anchor = Anchor::Start;
@@ -150,7 +150,7 @@ pub(super) fn akeys(object: &Object, dkey: &[u8], entries: usize) -> Result<Vec<
     Ok(all)
 }
 
-/// All objects of the container, with how often each was listed.
+/// All objects of the container, each with the number of times it was listed.
 pub(super) fn objects(
     container: &Container,
     entries: usize,

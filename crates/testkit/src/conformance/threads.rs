@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Checks use by several threads.
 ///
 /// # Panics
-/// Where the backend does not do as it must.
+/// If the backend violates a requirement.
 pub fn threads(make: Make<'_>) {
     run(
         "threads",
@@ -26,7 +26,7 @@ pub fn threads(make: Make<'_>) {
 
 const THREADS: u8 = 4;
 
-/// Runs `work` on [`THREADS`] threads, which it gets the numbers of.
+/// Runs `work` on [`THREADS`] threads, passing each its number.
 #[track_caller]
 fn together(work: impl Fn(u8) -> Result<()> + Sync) {
     let work = &work;
@@ -90,7 +90,7 @@ fn akeys_of_one_update_appear_together(store: &Store) -> Result<()> {
             Fetch::single(b"b", Sink::One(&mut second)),
         ];
         object.fetch(b"d", Cond::NONE, &mut fetches, Access::Latest).wait()?;
-        assert_eq!(first, second, "half of an update");
+        assert_eq!(first, second, "torn update");
         Ok(())
     };
     together(|thread| {
@@ -145,7 +145,7 @@ fn writers_share_an_array(store: &Store) -> Result<()> {
     Ok(())
 }
 
-/// Blocks of 7 cells, so that many cross the edge of a chunk.
+/// Blocks of 7 cells, so that many of them cross a chunk boundary.
 fn write_cells(array: &Array, block: u64, thread: u8) -> Result<()> {
     let data = [thread + 1; 28];
     array.write(&[Extent::new(block * 7, 7)], Source::One(&data), Access::Latest).wait()

@@ -1,4 +1,4 @@
-//! Transactions: all or nothing, conflicts found, states kept apart.
+//! Transactions: atomicity, detection of conflicts, isolation.
 use super::Make;
 use super::store::{
     Store, checks, dkeys, get, get_with, objects, put, put_with, refused, run, single,
@@ -7,10 +7,10 @@ use esker::{Access, Object, Transaction, Wait};
 use esker_types::ops::{Anchor, Cond, ListLimit};
 use esker_types::{ErrorKind, Result};
 
-/// Checks transactions, where the backend has them.
+/// Checks transactions, if the backend supports them.
 ///
 /// # Panics
-/// Where the backend does not do as it must.
+/// If the backend violates a requirement.
 pub fn transactions(make: Make<'_>) {
     if !make().capabilities().transactions {
         return;
@@ -28,7 +28,7 @@ pub fn transactions(make: Make<'_>) {
             a_new_value_is_a_conflict,
             a_punched_value_is_a_conflict,
             listings_conflict_with_inserts,
-            a_restarted_transaction_starts_anew,
+            a_restarted_transaction_discards_its_operations,
             strangers_do_not_conflict,
             reads_alone_are_proven_too,
             a_read_only_transaction_refuses_writes,
@@ -126,7 +126,7 @@ fn many_objects_change_together(store: &Store) -> Result<()> {
     Ok(())
 }
 
-/// Reads `d`, has `change` done by somebody else, writes `e`: the commit must find out.
+/// Reads `d`, lets another client make `change`, writes `e`: the commit must detect the conflict.
 #[track_caller]
 fn conflict(store: &Store, change: impl Fn(&Object) -> Result<()>, exists: bool) -> Result<()> {
     let object = store.object()?;
@@ -181,7 +181,7 @@ fn listings_conflict_with_inserts(store: &Store) -> Result<()> {
     Ok(())
 }
 
-fn a_restarted_transaction_starts_anew(store: &Store) -> Result<()> {
+fn a_restarted_transaction_discards_its_operations(store: &Store) -> Result<()> {
     let object = store.object()?;
     let transaction = open(store)?;
     get_tx(&object, b"d", &transaction)?;
@@ -199,7 +199,7 @@ fn a_restarted_transaction_starts_anew(store: &Store) -> Result<()> {
     Ok(())
 }
 
-/// Conflicts may be found where there are none, but not every time.
+/// Spurious conflicts are allowed, but not every time.
 fn strangers_do_not_conflict(store: &Store) -> Result<()> {
     let (object, other) = (store.object()?, store.object()?);
     let quiet = |round: u8| {
@@ -273,7 +273,7 @@ fn an_empty_transaction_commits(store: &Store) -> Result<()> {
     Ok(())
 }
 
-/// Does `work` in a transaction, again where it meets a conflict.
+/// Runs `work` in a transaction, and again after each conflict.
 fn until_committed(store: &Store, work: impl Fn(&Transaction) -> Result<()>) -> Result<()> {
     let transaction = open(store)?;
     loop {
@@ -305,7 +305,7 @@ fn no_increment_is_lost(store: &Store) -> Result<()> {
     Ok(())
 }
 
-/// Money moves between accounts; whoever reads all of them sees the same sum.
+/// Moves money between accounts; every reader of all accounts sees the same sum.
 fn sums_stand_still(store: &Store) -> Result<()> {
     const ACCOUNTS: u64 = 6;
     let object = store.object()?;
@@ -336,7 +336,7 @@ fn sums_stand_still(store: &Store) -> Result<()> {
             let transaction = open(store)?;
             let sum = total(&transaction)?;
             if transaction.commit().wait().is_ok() {
-                assert_eq!(sum, 100 * ACCOUNTS, "a proven sum");
+                assert_eq!(sum, 100 * ACCOUNTS, "the sum of a committed read");
             }
         }
         let done = movers.into_iter().map(|mover| mover.join());

@@ -1,11 +1,11 @@
-//! Random changes, the same for both sides.
+//! Random changes, applied to both sides.
 use super::space::{Space, akeys, dkey, extents_apart, pick, value_len};
 use esker_backend::OwnedWrites;
 use esker_testing::Random;
 use esker_types::ops::{Cond, Source, Update, Value, Write, WriteOp};
 use esker_types::{Extent, ObjectId, Result};
 
-/// Record sizes; most akeys get to know one of them.
+/// Record sizes; most akeys use only one of them.
 const RECORD_SIZES: [u64; 4] = [1, 1, 8, 100];
 
 /// A buffer of `count` random writes.
@@ -30,7 +30,8 @@ fn condition(random: &mut Random, choices: &[Cond]) -> Cond {
     }
 }
 
-/// Whether a condition on a whole object sees earlier writes of its transaction is open, so it only
+/// It is unspecified whether a condition on a whole object sees earlier writes of its transaction, so such a write is
+/// only generated `alone`.
 /// comes `alone`.
 fn punch_object(
     random: &mut Random,
@@ -62,7 +63,7 @@ enum Content {
 }
 
 impl Content {
-    /// An akey holds an array or a single value, mostly the same kind all the time.
+    /// An akey holds an array or a single value, and rarely changes its kind.
     fn random(random: &mut Random, akey: &[u8]) -> Self {
         let kind = akey.iter().fold(0, |sum: u8, byte| sum.wrapping_add(*byte));
         let is_array = kind % 2 == 0 && !random.one_in(30) || random.one_in(30);

@@ -1,4 +1,4 @@
-//! Does the same on both sides and compares.
+//! Applies the same operations to both sides and compares the results.
 use super::changes::changes;
 use super::reads::{Answer, Read};
 use super::space::Space;
@@ -12,9 +12,9 @@ use esker_types::ops::{Change, ReadAt, ReadTokens, View};
 use esker_types::{Epoch, ErrorKind, ObjectId, Result};
 use std::sync::Arc;
 
-/// Snapshots that stand at a time.
+/// Maximum number of snapshots that exist at the same time.
 const SNAPSHOTS: usize = 5;
-/// Steps between comparisons of everything.
+/// Steps between comparisons of the whole content.
 const STEPS_BETWEEN_AUDITS: u64 = 250;
 
 /// A backend with one open container.
@@ -31,7 +31,7 @@ impl Side {
         Ok(Self { container, snapshots: Vec::new() })
     }
 
-    /// The latest state, or the snapshot at this place of the list.
+    /// The latest state, or the snapshot at this index of the list.
     fn view(&self, snapshot: Option<usize>) -> View {
         snapshot.map_or(View::Latest, |index| View::Snapshot(self.snapshots[index]))
     }
@@ -64,7 +64,7 @@ impl Side {
     }
 }
 
-/// Reads of a transaction with what each answered.
+/// Reads of a transaction, with their answers.
 type Noted = Vec<(Read, Answer)>;
 
 pub(super) struct Driver {
@@ -128,7 +128,7 @@ impl Driver {
         }
     }
 
-    /// A snapshot once in three times.
+    /// Selects a snapshot in one of three cases.
     fn some_view(&mut self) -> Option<usize> {
         let count = self.subject.snapshots.len();
         let wanted = count > 0 && self.random.one_in(3);
@@ -161,7 +161,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Both must succeed or fail; with the same kind where only one thing can be wrong.
+    /// Both must succeed or fail; with the same kind of error if only one check can fail.
     #[track_caller]
     fn check_outcomes(&self, buffer: &OwnedWrites, outcomes: [Result<()>; 2]) {
         let [found, expected] = outcomes.map(|outcome| outcome.map_err(|error| error.kind()));
@@ -186,8 +186,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Reads, with changes by others in between, then a commit. All of it keeps to few objects, so
-    /// that conflicts are frequent.
+    /// Reads, with concurrent changes, then a commit. Everything uses few objects, so that conflicts are frequent.
     fn transaction(&mut self) -> Result<()> {
         self.transactions += 1;
         let focus = self.space.focus(&mut self.random);
@@ -215,8 +214,8 @@ impl Driver {
         (read, expected)
     }
 
-    /// A commit stands only where all reads would answer the same now. A restart is always allowed,
-    /// but not too often without a reason.
+    /// A commit may only succeed if all reads would give the same answers now. A restart is always allowed, but must
+    /// not be frequent without a conflict.
     fn commit(&mut self, buffer: &OwnedWrites, tokens: &[ReadTokens; 2], noted: &Noted) {
         let found = self.subject.write(buffer, Some(&tokens[0]));
         if found.as_ref().is_err_and(|error| error.kind() == ErrorKind::TxRestart) {
@@ -227,14 +226,14 @@ impl Driver {
         if found.is_ok() {
             for (read, answer) in noted {
                 let now = self.reference.ask(read, None);
-                self.check(now == *answer, || format!("a conflict was missed: {read:?}"));
+                self.check(now == *answer, || format!("a conflict was not detected: {read:?}"));
             }
         }
         let expected = self.reference.write(buffer, None);
         self.check_outcomes(buffer, [found, expected]);
     }
 
-    /// Compares everything there is, in every view.
+    /// Compares the whole content in every view.
     fn audit(&mut self) {
         let snapshots = (0..self.subject.snapshots.len()).map(Some);
         for view in std::iter::once(None).chain(snapshots) {

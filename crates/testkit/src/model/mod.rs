@@ -1,5 +1,5 @@
-//! A backend beside the in-memory reference: both do the same random operations, and every answer is
-//! compared. What happens follows from a seed alone, so each failure can be had again.
+//! Compares a backend with the in-memory reference: both execute the same random operations, and every answer is
+//! compared. A seed determines all operations, so every failure can be reproduced.
 //!
 //! ```
 //! use esker_backend::Pool;
@@ -18,10 +18,10 @@ use driver::Driver;
 use esker_backend::Pool;
 use std::sync::Arc;
 
-/// Does `steps` operations that follow from `seed` on a fresh subject and on the reference.
+/// Executes `steps` operations determined by `seed` on a new subject and on the reference.
 ///
 /// # Panics
-/// Where the two differ. The message names the seed and the step.
+/// If the two differ. The message names the seed and the step.
 pub fn run(seed: u64, steps: u64, make_subject: &dyn Fn() -> Arc<dyn Pool>) {
     let outcome = Driver::new(seed, make_subject()).and_then(|mut driver| driver.run(steps));
     assert!(

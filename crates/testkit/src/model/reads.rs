@@ -1,4 +1,4 @@
-//! Random reads, and answers in a form that can be compared.
+//! Random reads, and answers in a comparable form.
 use super::space::{Space, akeys, dkey, extent, pick};
 use crate::conformance::joined;
 use esker_backend::OpenContainer;
@@ -9,10 +9,10 @@ use esker_types::ops::{
 };
 use esker_types::{Checksum, ErrorKind, Extent, ObjectId, Result};
 
-/// Stands in every place of a buffer before it is read into.
+/// Fills buffers before they are read into.
 const UNTOUCHED: u8 = 0xee;
 
-/// Something to ask both sides.
+/// A read for both sides.
 #[derive(Debug)]
 pub(super) enum Read {
     Fetch {
@@ -59,12 +59,12 @@ pub(super) struct Want {
     /// `None` for a single value.
     extents: Option<Vec<Extent>>,
     size: u64,
-    /// Bytes of the sink; `None` asks for the size only.
+    /// Size of the sink in bytes; `None` asks for the size only.
     room: Option<usize>,
     cond: Cond,
 }
 
-/// What a side said, apart from what it may decide freely (cutting of extents, order of keys).
+/// The answer of one side, without what a backend may decide freely (splitting of extents, order of keys).
 #[derive(Debug, PartialEq)]
 pub(super) enum Answer {
     Fetched(Vec<Fetched>),
@@ -74,11 +74,11 @@ pub(super) enum Answer {
     Found(Option<(Vec<u8>, Vec<u8>, Option<u64>)>),
     HasEpoch(bool),
     Refused(ErrorKind),
-    /// One of several things was wrong; which is said first is open.
+    /// One of several errors applies; which one is reported is unspecified.
     RefusedSomehow,
 }
 
-/// What a fetch brought, its bytes as their sum.
+/// The result of a fetch, with a checksum of its bytes.
 #[derive(Debug, PartialEq)]
 pub(super) struct Fetched {
     size: u64,
@@ -105,7 +105,7 @@ impl Read {
         }
     }
 
-    /// One that a transaction can do: it cannot list objects.
+    /// A read that transactions support: they cannot list objects.
     pub(super) fn random_in_transaction(random: &mut Random, space: &Space) -> Self {
         loop {
             match Self::random(random, space) {
@@ -131,7 +131,7 @@ impl Read {
         Self::Fetch { oid, dkey: dkey(random, oid), cond, wants }
     }
 
-    /// Everything there is of an akey.
+    /// All kinds of reads of an akey.
     pub(super) fn whole(oid: ObjectId, dkey: &[u8], akey: &[u8], is_array: bool) -> Self {
         let extents = is_array.then(|| vec![Extent::new(0, 6100)]);
         let room = if is_array { 6100 * 100 } else { 150_000 };
@@ -140,7 +140,7 @@ impl Read {
         Self::Fetch { oid, dkey: dkey.to_vec(), cond: Cond::NONE, wants: vec![want] }
     }
 
-    /// What the backend answers; errors are answers too.
+    /// The backend's answer; errors are answers too.
     pub(super) fn ask(&self, container: &dyn OpenContainer, at: ReadAt<'_>) -> Answer {
         let answer = match self {
             Self::Fetch { oid, dkey, cond, wants } => {
@@ -236,7 +236,7 @@ fn fetch(
     container.fetch(oid, &mut [DkeyFetch { dkey, cond, akeys: &mut fetches }], at).wait()?;
     let brought = fetches.into_iter().map(|fetch| {
         let is_array = matches!(fetch.request.wanted, Wanted::Array(_));
-        // Where only sizes are wanted, what else is said about the records is open.
+        // If only sizes are requested, the remaining information about records is unspecified.
         let sized = matches!(fetch.reply.sink, Sink::None);
         let filled = if is_array && !sized { joined(fetch.reply.filled) } else { Vec::new() };
         (fetch.reply.size, if sized { 0 } else { fetch.reply.filled_bytes }, filled)

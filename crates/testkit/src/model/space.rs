@@ -1,4 +1,4 @@
-//! What random operations draw from: few objects and few keys, so that they meet often.
+//! The key space of random operations: few objects and few keys, so that operations often meet.
 use esker_backend::Capabilities;
 use esker_testing::Random;
 use esker_types::{Extent, KeyKind, ObjectClass, ObjectId, ObjectType};
@@ -6,7 +6,7 @@ use esker_types::{Extent, KeyKind, ObjectClass, ObjectId, ObjectType};
 const BYTE_KEYS: [&[u8]; 7] =
     [b"a", b"ab", b"a\0", b"\0", b"\xff\xff", b"0", b"a key that is longer than the others"];
 const INTEGER_KEYS: [u64; 6] = [0, 1, 2, 255, 256, u64::MAX];
-/// Records lie below this index, mostly.
+/// Most records are below this index.
 const RECORDS: u64 = 3000;
 
 const TYPES: [ObjectType; 6] = [
@@ -18,7 +18,7 @@ const TYPES: [ObjectType; 6] = [
     ObjectType::AkeyInteger,
 ];
 
-/// The objects operations are done on.
+/// The objects that operations work on.
 #[derive(Clone)]
 pub(super) struct Space {
     pub(super) oids: Vec<ObjectId>,
@@ -37,7 +37,7 @@ impl Space {
         Self { oids: ids.collect() }
     }
 
-    /// Two of them, or one twice.
+    /// Two objects, possibly the same.
     pub(super) fn focus(&self, random: &mut Random) -> Self {
         Self { oids: vec![self.oid(random), self.oid(random)] }
     }
@@ -71,7 +71,7 @@ fn key(random: &mut Random, kind: KeyKind) -> Vec<u8> {
     }
 }
 
-/// Length of a single value: mostly short, now and then around a limit of the store.
+/// Length of a single value: mostly short, sometimes around a limit of the store.
 pub(super) fn value_len(random: &mut Random) -> u64 {
     match random.below(12) {
         0 => 0,
@@ -83,7 +83,7 @@ pub(super) fn value_len(random: &mut Random) -> u64 {
     }
 }
 
-/// An extent with a record in it.
+/// An extent with at least one record.
 pub(super) fn extent(random: &mut Random) -> Extent {
     let count = match random.below(4) {
         0 => random.below(RECORDS),
@@ -93,7 +93,7 @@ pub(super) fn extent(random: &mut Random) -> Extent {
     Extent::new(random.below(RECORDS), 1 + count)
 }
 
-/// Extents that do not overlap, in any order.
+/// Extents that do not overlap, in random order.
 pub(super) fn extents_apart(random: &mut Random) -> Vec<Extent> {
     let count = if random.one_in(3) { 2 + random.below(4) } else { 1 };
     let mut extents: Vec<Extent> = Vec::new();

@@ -32,7 +32,7 @@ pub(crate) fn remove(kv: &Kv, number: u64) -> Result<()> {
     kv.remove(&number.to_be_bytes(), Cond::NONE, Access::Latest).wait()
 }
 
-/// True where the value is there and right, false where it is not there.
+/// True if the value is there and right, false where it is not there.
 pub(crate) fn is_there(kv: &Kv, number: u64, len: usize) -> Result<bool> {
     let found = kv.get(&number.to_be_bytes(), Access::Latest).wait()?;
     if let Some(found) = &found {

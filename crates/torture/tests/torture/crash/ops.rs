@@ -190,7 +190,7 @@ impl Model {
         }
     }
 
-    /// True where the next [`Op::Snapshot`] drops one.
+    /// True if the next [`Op::Snapshot`] drops one.
     pub(crate) fn is_full_of_snapshots(count: usize) -> bool {
         count >= SNAPSHOTS
     }

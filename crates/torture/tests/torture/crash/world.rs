@@ -195,7 +195,7 @@ impl World {
         }
     }
 
-    /// What differs from the model, in words; `None` where nothing does.
+    /// What differs from the model, in words; `None` if nothing does.
     pub(crate) fn differs_from(&self, model: &Model) -> Result<Option<String>> {
         if let Some(text) = self.content_differs(&model.now, Access::Latest)? {
             return Ok(Some(format!("now: {text}")));
