@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the book of the documentation into build/book/html. Pages keep their places, so that the links among them hold;
-# links to anything else in the repository go to its home. What mdBook warns of is an error.
+# Builds the book of the documentation into build/book/html. Pages keep their paths, so that links among them stay
+# valid; other links refer to the project's home page. Warnings of mdBook are errors.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 home=$(sed -n 's/^git-repository-url = "\(.*\)"/\1/p' book.toml)
@@ -11,11 +11,11 @@ mkdir -p "$source"
 git ls-files --cached --others --exclude-standard -- ':(glob)*.md' docs | grep -vx docs/SUMMARY.md |
     while read -r page; do install -D -m 644 "$page" "$source/$page"; done
 
-# mdBook calls the page of a folder index; its own table of contents knows.
+# mdBook calls the page of a directory index; its own table of contents handles that.
 find "$source" -name '*.md' -exec sed -i -E 's,(\]\(([^:)]*/)?)README\.md([#)]),\1index.md\3,g' {} +
 
-# The table of contents lies beside the pages of docs; that of mdBook must lie at the top, and name each decision, which
-# the index of decisions does.
+# The table of contents is in the directory of the pages; mdBook's must be at the top, and must list each decision,
+# which the index of decisions does.
 sed -nE 's#^\| \[([0-9]+)\]\(([^)]+)\) \| (.*) \|$#  - [\1 \3](decisions/\2)#p' docs/decisions/README.md >build/book/decisions
 sed '/(decisions\/README.md)/r build/book/decisions' docs/SUMMARY.md |
     sed -E 's#\]\(([a-z])#](docs/\1#; s#\]\(\.\./#](#' >"$source/SUMMARY.md"

@@ -29,7 +29,7 @@ python_lints() {
     step build/python/bin/ruff format --quiet --no-cache --check python
 }
 
-# The tables, the chart and the book are made from what is checked in.
+# The tables, the chart and the book are generated from files in the repository.
 pages() {
     step build/python/bin/rumdl check --quiet .
     step build/python/bin/python scripts/figures.py check

@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
-# Makes a Debian package of what is built, for the release of Debian or Ubuntu that this runs on.
+# Builds a Debian package from the build results, for the release of Debian or Ubuntu that this runs on.
 # usage: deb.sh ESKER LIBDAOS PRELOAD FOLDER
-#   FOLDER  where the package goes, as esker_VERSION_ARCHITECTURE.deb; prints its path
+#   FOLDER  where to put esker_VERSION_ARCHITECTURE.deb; prints its path
 set -euo pipefail
 cd "$(dirname "$0")/.."
 folder=$4
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-# dpkg-shlibdeps takes its own from a folder debian beside which it runs.
+# dpkg-shlibdeps expects a directory named debian in the current directory.
 root=$work/debian/esker
 
 version() {
     sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"/\1/p' Cargo.toml
 }
 
-# The packages that the libraries come from which our binaries load.
+# The packages of the libraries that our binaries load.
 depends() {
     (cd "$work" && dpkg-shlibdeps -O -l"$root/usr/lib" debian/esker/usr/bin/esker \
         debian/esker/usr/lib/libdaos.so.2 debian/esker/usr/lib/esker/libesker_preload.so 2>"$work/problems" |
@@ -33,7 +33,7 @@ Installed-Size: $(du -sk "$root/usr" | cut -f 1)
 END
 }
 
-# dpkg keeps the list of files itself.
+# dpkg itself records the list of files.
 lay_out() {
     mkdir -p "$root/DEBIAN" "$root/usr/share/doc/esker"
     scripts/install.sh "$@" "$root" /usr >&2

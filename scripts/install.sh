@@ -39,7 +39,7 @@ Cflags: -I\${includedir}
 END
 }
 
-# For Lmod, below the folder that `module use` names.
+# For Lmod, below the directory that `module use` names.
 module_file() {
     local version
     version=$("$esker" --version | cut -d ' ' -f 2)

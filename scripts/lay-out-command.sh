@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Puts the command and all that belongs to it below a folder: the interception library where the command looks for it,
-# manual pages, completions.
+# Copies the command with its files into a directory: the interception library where the command looks for it, manual
+# pages, completions.
 # usage: lay-out-command.sh ESKER PRELOAD FOLDER
 set -euo pipefail
 umask 022

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Puts libdaos into a folder under every name by which linkers and loaders look for it.
+# Copies libdaos into a directory under every name that linkers and loaders use.
 # usage: lay-out-library.sh LIBRARY FOLDER
 set -euo pipefail
 library=$1 folder=$2

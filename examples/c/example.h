@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the examples share: a container to work in, a clock, and an end with a reason. */
+/* Shared code of the examples: a container to work in, a clock, and error reporting. */
 #ifndef ESKER_EXAMPLE_H
 #define ESKER_EXAMPLE_H
 
@@ -11,13 +11,13 @@
 #include <string.h>
 #include <time.h>
 
-/* A pool and a container, opened. */
-struct place {
+/* An open pool and container. */
+struct handles {
 	daos_handle_t pool;
 	daos_handle_t cont;
 };
 
-/* Says what is wrong and ends the program. */
+/* Prints a message and ends the program. */
 static inline void
 fail(const char *format, ...)
 {
@@ -30,7 +30,7 @@ fail(const char *format, ...)
 	exit(1);
 }
 
-/* Ends the program where a call of libdaos has failed. */
+/* Ends the program if a call of libdaos has failed. */
 static inline void
 check(int rc, const char *doing, const char *what)
 {
@@ -48,45 +48,45 @@ allocate(size_t size)
 	return memory;
 }
 
-/* Opens the container; where it may be written it is made first, unless it is there. */
-static inline struct place
-open_place(const char *pool, const char *cont, int writable)
+/* Opens the container. If it is to be written, it is created first unless it exists. */
+static inline struct handles
+open_handles(const char *pool, const char *cont, int writable)
 {
-	struct place place;
+	struct handles handles;
 	unsigned int pool_mode = writable ? DAOS_PC_RW : DAOS_PC_RO;
 	unsigned int cont_mode = writable ? DAOS_COO_RW : DAOS_COO_RO;
 	int          rc;
 
 	check(daos_init(), "starting", "libdaos");
-	check(daos_pool_connect(pool, NULL, pool_mode, &place.pool, NULL, NULL), "connecting to pool", pool);
+	check(daos_pool_connect(pool, NULL, pool_mode, &handles.pool, NULL, NULL), "connecting to pool", pool);
 	if (writable) {
-		rc = daos_cont_create_with_label(place.pool, cont, NULL, NULL, NULL);
+		rc = daos_cont_create_with_label(handles.pool, cont, NULL, NULL, NULL);
 		if (rc != -DER_EXIST)
 			check(rc, "creating container", cont);
 	}
-	check(daos_cont_open(place.pool, cont, cont_mode, &place.cont, NULL, NULL), "opening container",
+	check(daos_cont_open(handles.pool, cont, cont_mode, &handles.cont, NULL, NULL), "opening container",
 	      cont);
-	return place;
+	return handles;
 }
 
 static inline void
-close_place(struct place *place)
+close_handles(struct handles *handles)
 {
-	check(daos_cont_close(place->cont, NULL), "closing", "the container");
-	check(daos_pool_disconnect(place->pool, NULL), "leaving", "the pool");
+	check(daos_cont_close(handles->cont, NULL), "closing", "the container");
+	check(daos_pool_disconnect(handles->pool, NULL), "leaving", "the pool");
 	check(daos_fini(), "ending", "libdaos");
 }
 
 /* Opens the Key-Value with these user bits. */
 static inline daos_handle_t
-open_kv(struct place *place, uint64_t hi, uint64_t lo, unsigned int mode)
+open_kv(struct handles *handles, uint64_t hi, uint64_t lo, unsigned int mode)
 {
 	daos_obj_id_t oid = {.hi = hi, .lo = lo};
 	daos_handle_t kv;
 
-	check(daos_obj_generate_oid(place->cont, &oid, DAOS_OT_KV_HASHED, OC_S1, 0, 0), "naming",
+	check(daos_obj_generate_oid(handles->cont, &oid, DAOS_OT_KV_HASHED, OC_S1, 0, 0), "naming",
 	      "a Key-Value");
-	check(daos_kv_open(place->cont, oid, mode, &kv, NULL), "opening", "a Key-Value");
+	check(daos_kv_open(handles->cont, oid, mode, &kv, NULL), "opening", "a Key-Value");
 	return kv;
 }
 
@@ -99,7 +99,7 @@ seconds(void)
 	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-/* A whole number of at least 1, or the end of the program. */
+/* Parses an integer of at least 1, or ends the program. */
 static inline unsigned long
 number(const char *text, const char *name)
 {
@@ -107,7 +107,7 @@ number(const char *text, const char *name)
 	unsigned long value = text == NULL ? 0 : strtoul(text, &end, 10);
 
 	if (value == 0 || *end != '\0')
-		fail("%s needs a whole number, at least 1", name);
+		fail("%s needs an integer of at least 1", name);
 	return value;
 }
 

@@ -5,18 +5,18 @@
  * usage: fields write [--repeat N] POOL CONT FILE...
  *        fields read  [--repeat N] POOL CONT FILE...
  *
- * The index is a Key-Value: the key is FILE#NUMBER, the value says which Array holds the field and how long
- * it is. Writing again writes new Arrays, puts them into the index, and only then removes the old ones: a
- * reader finds a whole field at any time. Reading, by another process as well, goes through the index and
- * compares every field with the file, byte by byte.
+ * The index is a Key-Value: the key is FILE#NUMBER, the value identifies the Array that holds the
+ * field and its length. Writing again creates new Arrays, enters them into the index, and only then
+ * removes the old ones: readers find a complete field at any time. Reading, also by another
+ * process, goes through the index and compares every field with the file byte by byte.
  *
- * Fresh memory is slow at its first use, so with --repeat the first pass and the others are told apart.
+ * The first use of new memory is slow, so with --repeat the first pass is reported separately.
  */
 #include "example.h"
 #include "grib.h"
 
 #define CHUNK_BYTES (1 << 20)
-/* User bits of the index; what daos_cont_alloc_oids hands out has 0 in its upper half. */
+/* User bits of the index. Numbers from daos_cont_alloc_oids have 0 in their upper half. */
 #define INDEX_HI 1
 #define KEY_BYTES 1024
 
@@ -34,7 +34,7 @@ struct fields {
 	double        bytes;
 };
 
-/* What the index says of a field. */
+/* The index entry of a field. */
 struct entry {
 	daos_obj_id_t oid;
 	uint64_t      size;
@@ -48,12 +48,12 @@ read_file(const char *path, size_t *size)
 	FILE          *file = fopen(path, "rb");
 
 	if (file == NULL || fseek(file, 0, SEEK_END) != 0 || (end = ftell(file)) < 0)
-		fail("%s: cannot be read", path);
+		fail("%s is not readable", path);
 	rewind(file);
 	*size = (size_t)end;
 	bytes = allocate(*size);
 	if (fread(bytes, 1, *size, file) != *size)
-		fail("%s: cannot be read", path);
+		fail("%s is not readable", path);
 	fclose(file);
 	return bytes;
 }
@@ -88,10 +88,10 @@ add_file(struct fields *fields, const char *path)
 		at += length;
 	}
 	if (number == 0)
-		fprintf(stderr, "%s: no whole GRIB message in it\n", path);
+		fprintf(stderr, "%s contains no complete GRIB message\n", path);
 }
 
-/* The one range of an Array that begins at its start, and the memory for it. */
+/* A range at the start of an Array, and the memory for it. */
 struct transfer {
 	daos_array_iod_t iod;
 	daos_range_t     range;
@@ -112,26 +112,26 @@ set_transfer(struct transfer *transfer, void *bytes, size_t size)
 }
 
 static daos_handle_t
-open_array(struct place *place, daos_obj_id_t oid, unsigned int mode, const char *key)
+open_array(struct handles *handles, daos_obj_id_t oid, unsigned int mode, const char *key)
 {
 	daos_handle_t array;
 
-	check(daos_array_open_with_attr(place->cont, oid, DAOS_TX_NONE, mode, 1, CHUNK_BYTES, &array, NULL),
+	check(daos_array_open_with_attr(handles->cont, oid, DAOS_TX_NONE, mode, 1, CHUNK_BYTES, &array, NULL),
 	      "opening the Array of", key);
 	return array;
 }
 
-/* Stores a field and notes it. */
+/* Stores a field and enters it into the index. */
 static struct entry
-write_field(struct place *place, daos_handle_t index, const struct field *field, uint64_t lo)
+write_field(struct handles *handles, daos_handle_t index, const struct field *field, uint64_t lo)
 {
 	struct transfer transfer;
 	struct entry    entry = {.oid = {.hi = 0, .lo = lo}, .size = field->size};
 	daos_handle_t   array;
 
-	check(daos_obj_generate_oid(place->cont, &entry.oid, DAOS_OT_ARRAY_BYTE, OC_S1, 0, 0),
-	      "naming the Array of", field->key);
-	array = open_array(place, entry.oid, DAOS_OO_RW, field->key);
+	check(daos_obj_generate_oid(handles->cont, &entry.oid, DAOS_OT_ARRAY_BYTE, OC_S1, 0, 0),
+	      "indexing the Array of", field->key);
+	array = open_array(handles, entry.oid, DAOS_OO_RW, field->key);
 	set_transfer(&transfer, (void *)field->bytes, field->size);
 	check(daos_array_write(array, DAOS_TX_NONE, &transfer.iod, &transfer.sgl, NULL), "writing",
 	      field->key);
@@ -141,7 +141,7 @@ write_field(struct place *place, daos_handle_t index, const struct field *field,
 	return entry;
 }
 
-/* What the index says of a field; its size is 0 where it says nothing. */
+/* The index entry of a field; its size is 0 if there is none. */
 static struct entry
 look_up(daos_handle_t index, const char *key)
 {
@@ -150,13 +150,13 @@ look_up(daos_handle_t index, const char *key)
 
 	check(daos_kv_get(index, DAOS_TX_NONE, 0, key, &size, &entry, NULL), "looking up", key);
 	if (size != 0 && size != sizeof(entry))
-		fail("%s: the index holds something else", key);
+		fail("%s: the index entry is invalid", key);
 	return entry;
 }
 
 /* Finds a field and reads it into a buffer of its length. */
 static void
-read_field(struct place *place, daos_handle_t index, const struct field *field, unsigned char *buffer)
+read_field(struct handles *handles, daos_handle_t index, const struct field *field, unsigned char *buffer)
 {
 	struct transfer transfer;
 	struct entry    entry = look_up(index, field->key);
@@ -165,7 +165,7 @@ read_field(struct place *place, daos_handle_t index, const struct field *field, 
 	if (entry.size != field->size)
 		fail("%s: %zu bytes in the file, %zu in the store", field->key, field->size,
 		     (size_t)entry.size);
-	array = open_array(place, entry.oid, DAOS_OO_RO, field->key);
+	array = open_array(handles, entry.oid, DAOS_OO_RO, field->key);
 	set_transfer(&transfer, buffer, field->size);
 	check(daos_array_read(array, DAOS_TX_NONE, &transfer.iod, &transfer.sgl, NULL), "reading",
 	      field->key);
@@ -173,20 +173,20 @@ read_field(struct place *place, daos_handle_t index, const struct field *field, 
 }
 
 static void
-remove_array(struct place *place, const struct entry *entry, const char *key)
+remove_array(struct handles *handles, const struct entry *entry, const char *key)
 {
 	daos_handle_t array;
 
 	if (entry->size == 0)
 		return;
-	array = open_array(place, entry->oid, DAOS_OO_RW, key);
+	array = open_array(handles, entry->oid, DAOS_OO_RW, key);
 	check(daos_array_destroy(array, DAOS_TX_NONE, NULL), "removing the former Array of", key);
 	check(daos_array_close(array, NULL), "closing", key);
 }
 
-/* Stores all fields once; returns the time it took without what is removed. */
+/* Stores all fields once; returns the time taken, without the removal of old Arrays. */
 static double
-write_pass(struct place *place, daos_handle_t index, const struct fields *fields, struct entry *former)
+write_pass(struct handles *handles, daos_handle_t index, const struct fields *fields, struct entry *former)
 {
 	double   start, end;
 	uint64_t lo;
@@ -194,19 +194,19 @@ write_pass(struct place *place, daos_handle_t index, const struct fields *fields
 
 	for (i = 0; i < fields->count; i++)
 		former[i] = look_up(index, fields->all[i].key);
-	check(daos_cont_alloc_oids(place->cont, fields->count, &lo, NULL), "asking for", "object ids");
+	check(daos_cont_alloc_oids(handles->cont, fields->count, &lo, NULL), "asking for", "object ids");
 	start = seconds();
 	for (i = 0; i < fields->count; i++)
-		write_field(place, index, &fields->all[i], lo + i);
+		write_field(handles, index, &fields->all[i], lo + i);
 	end = seconds();
 	for (i = 0; i < fields->count; i++)
-		remove_array(place, &former[i], fields->all[i].key);
+		remove_array(handles, &former[i], fields->all[i].key);
 	return end - start;
 }
 
-/* Reads all fields once and compares them; returns the time that reading took. */
+/* Reads all fields once and compares them; returns the time taken by the reads. */
 static double
-read_pass(struct place *place, daos_handle_t index, const struct fields *fields, unsigned char *buffer)
+read_pass(struct handles *handles, daos_handle_t index, const struct fields *fields, unsigned char *buffer)
 {
 	double start, took = 0;
 	size_t i;
@@ -216,10 +216,10 @@ read_pass(struct place *place, daos_handle_t index, const struct fields *fields,
 
 		memset(buffer, 0, field->size);
 		start = seconds();
-		read_field(place, index, field, buffer);
+		read_field(handles, index, field, buffer);
 		took += seconds() - start;
 		if (memcmp(buffer, field->bytes, field->size) != 0)
-			fail("%s: what was read is not what is in the file", field->key);
+			fail("%s: the stored field differs from the file", field->key);
 	}
 	return took;
 }
@@ -237,16 +237,16 @@ tell(const char *what, const struct fields *fields, unsigned long passes, double
 static void
 run(int writes, unsigned long repeat, const char *pool, const char *cont, const struct fields *fields)
 {
-	struct place   place = open_place(pool, cont, writes);
-	daos_handle_t  index = open_kv(&place, INDEX_HI, 0, writes ? DAOS_OO_RW : DAOS_OO_RO);
+	struct handles   handles = open_handles(pool, cont, writes);
+	daos_handle_t  index = open_kv(&handles, INDEX_HI, 0, writes ? DAOS_OO_RW : DAOS_OO_RO);
 	struct entry  *former = allocate(fields->count * sizeof(*former));
 	unsigned char *buffer = allocate(fields->largest);
 	double         took, first = 0, others = 0;
 	unsigned long  pass;
 
 	for (pass = 0; pass < repeat; pass++) {
-		took = writes ? write_pass(&place, index, fields, former)
-			      : read_pass(&place, index, fields, buffer);
+		took = writes ? write_pass(&handles, index, fields, former)
+			      : read_pass(&handles, index, fields, buffer);
 		if (pass == 0)
 			first = took;
 		else
@@ -258,7 +258,7 @@ run(int writes, unsigned long repeat, const char *pool, const char *cont, const 
 	free(buffer);
 	free(former);
 	check(daos_kv_close(index, NULL), "closing", "the index");
-	close_place(&place);
+	close_handles(&handles);
 }
 
 int
@@ -277,7 +277,7 @@ main(int argc, char **argv)
 	for (i = at + 2; i < argc; i++)
 		add_file(&fields, argv[i]);
 	if (fields.count == 0)
-		fail("no fields: none of the files holds a whole GRIB message");
+		fail("no fields: none of the files contains a complete GRIB message");
 	run(writes, repeat, argv[at], argv[at + 1], &fields);
 	return 0;
 }

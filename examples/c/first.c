@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Puts a value into a Key-Value and gets it back: the lines in README.md, as a whole program.
+ * Puts a value into a Key-Value and reads it back: the program of the C lines in README.md.
  *
  * Needs a pool "tank" with a container "run1":  esker pool create tank --size 1G; esker cont create tank run1
  *
- * A handle that could not be opened is refused by every call that gets it, so the last call tells of any failure.
+ * Calls reject handles that could not be opened, so checking the last call detects every failure.
  */
 #include <daos.h>
 #include <stdio.h>

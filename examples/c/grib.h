@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds GRIB messages in a file, editions 1 and 2. Of what they say it reads the length only. */
+/* Finds GRIB messages of editions 1 and 2 in a file. Decodes only their length. */
 #ifndef ESKER_EXAMPLE_GRIB_H
 #define ESKER_EXAMPLE_GRIB_H
 
@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Octets of the shortest message: the first section and the "7777" that ends all. */
+/* Octets of the shortest message: the first section and the "7777" at the end. */
 #define GRIB_SHORTEST 12
 
 static inline uint64_t
@@ -21,11 +21,11 @@ grib_number(const unsigned char *octets, int count)
 }
 
 /*
- * Length of the message that begins here, 0 where none does, or where it does not end as it should.
+ * Length of the message that starts here; 0 if there is none or it does not end correctly.
  *
- * Octet 8 is the edition. Edition 1 has its length in octets 5 to 7; with the highest bit set, it counts
- * in steps of 120 octets, and what is too much stands in the length of section 4: such messages,
- * over 8 MiB, are measured by their end.
+ * Octet 8 is the edition. Edition 1 has its length in octets 5 to 7; with the highest bit set, the
+ * unit is 120 octets and the excess is in the length of section 4: such messages, over 8 MiB, are
+ * measured by their end marker.
  */
 static inline size_t
 grib_length(const unsigned char *octets, size_t left)
@@ -53,7 +53,8 @@ grib_length(const unsigned char *octets, size_t left)
 	return (size_t)length;
 }
 
-/* The next message from *at on: its length, with *at at its first octet; 0 where there is none. */
+/* Finds the next message from *at on: returns its length and sets *at to its first octet; 0 if
+ * there is none. */
 static inline size_t
 grib_next(const unsigned char *octets, size_t size, size_t *at)
 {

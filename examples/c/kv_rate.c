@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Measures how many values a second one process puts into a Key-Value and gets from it.
+ * Measures how many values per second one process puts into a Key-Value and gets from it.
  *
  * usage: kv_rate [--ops N] [--value BYTES] POOL CONT
  *
- * Every value is compared after it was read. A pass that is not measured comes first, because fresh memory
- * is slow at its first use. Start several at once to measure processes beside each other: each has a
- * Key-Value of its own.
+ * Every value is compared after it was read. The first pass is not measured, because the first use
+ * of new memory is slow. Start several processes to measure concurrency: each uses its own
+ * Key-Value.
  */
 #include "example.h"
 
@@ -22,7 +22,7 @@ struct load {
 	char         *buffer;
 };
 
-/* The value of a key begins with its number; the rest stays as it is. */
+/* The value of a key starts with its number; the rest is constant. */
 static void
 set_number(struct load *load, unsigned long key)
 {
@@ -69,7 +69,7 @@ get_all(daos_handle_t kv, struct load *load)
 		      load->keys[i]);
 		set_number(load, i);
 		if (size != load->value_bytes || memcmp(load->value, load->buffer, size) != 0)
-			fail("%s: what was read is not what was put", load->keys[i]);
+			fail("%s: the value read differs from the one put", load->keys[i]);
 	}
 	return seconds() - start;
 }
@@ -77,7 +77,7 @@ get_all(daos_handle_t kv, struct load *load)
 static void
 tell(const char *what, const struct load *load, double took)
 {
-	printf("%s of %lu bytes: %lu in %.3f s, %.0f a second\n", what, load->value_bytes, load->ops, took,
+	printf("%s of %lu bytes: %lu in %.3f s, %.0f per second\n", what, load->value_bytes, load->ops, took,
 	       took > 0 ? (double)load->ops / took : 0);
 }
 
@@ -85,7 +85,7 @@ int
 main(int argc, char **argv)
 {
 	struct load   load = {.ops = 100000, .value_bytes = 64};
-	struct place  place;
+	struct handles  handles;
 	daos_handle_t kv;
 	int           at = 1;
 
@@ -100,14 +100,14 @@ main(int argc, char **argv)
 	if (argc != at + 2)
 		fail("usage: %s [--ops N] [--value BYTES] POOL CONT", argv[0]);
 	make_load(&load);
-	place = open_place(argv[at], argv[at + 1], 1);
-	kv = open_kv(&place, 2, (uint64_t)getpid(), DAOS_OO_RW);
+	handles = open_handles(argv[at], argv[at + 1], 1);
+	kv = open_kv(&handles, 2, (uint64_t)getpid(), DAOS_OO_RW);
 	put_all(kv, &load);
 	check(daos_kv_destroy(kv, DAOS_TX_NONE, NULL), "emptying", "the Key-Value");
 	tell("puts", &load, put_all(kv, &load));
 	tell("gets", &load, get_all(kv, &load));
 	check(daos_kv_destroy(kv, DAOS_TX_NONE, NULL), "emptying", "the Key-Value");
 	check(daos_kv_close(kv, NULL), "closing", "the Key-Value");
-	close_place(&place);
+	close_handles(&handles);
 	return 0;
 }

@@ -1,4 +1,4 @@
-"""The mean over the members of an ensemble and how far they lie apart, from GRIB files, as a map of each.
+"""The mean and standard deviation over the members of an ensemble, from GRIB files, as maps.
 
     python ensemble_mean.py POOL/CONTAINER NAME=VALUE,... FILE... [MAP.png]
 
@@ -18,7 +18,7 @@ import esker
 
 
 def draw(mean, spread, path):
-    """Draw both, one above the other."""
+    """Draw both maps, one above the other."""
     try:
         import matplotlib
     except ImportError:
@@ -38,7 +38,7 @@ def draw(mean, spread, path):
 
 
 def main(name, request, files, path="ensemble_mean.png"):
-    """Do all of it."""
+    """Archive the files, compute and draw."""
     with esker.FieldStore(name) as store:
         for file in files:
             print(f"{file}: {store.archive(file)} fields")

@@ -1,9 +1,9 @@
-"""Archive a small forecast, look at its axes, retrieve some of it, open it in xarray and draw a map.
+"""Archive a small forecast, list its axes, retrieve part of it, open it in xarray and draw a map.
 
     python forecast.py POOL/CONTAINER [MAP.png [DEGREES]]
 
-The forecast has four parameters near the ground and two at three levels of pressure, for five steps and two
-members. DEGREES is the distance of the points of its grid, 2 without; 0.25 is that of ERA5 and makes 200 MB.
+The forecast has four parameters near the ground and two at three pressure levels, for five steps and two
+members. DEGREES is the spacing of its grid, 2 by default; 0.25 is that of ERA5 and makes 200 MB.
 
 Needs numpy, xarray and ecCodes with its samples (Debian: libeccodes0 libeccodes-data);
 the map needs matplotlib.
@@ -26,7 +26,7 @@ LABELS = {"setLocalDefinition": 1, "class": "rd", "stream": "enfo", "type": "pf"
 
 
 def grid(degrees):
-    """Latitudes from north to south, longitudes from west to east, and what GRIB calls them."""
+    """Latitudes from north to south, longitudes from west to east, and their GRIB keys."""
     north, east = np.arange(90, -90 - degrees / 2, -degrees), np.arange(0, 360, degrees)
     keys = {
         "Ni": east.size,
@@ -42,7 +42,7 @@ def grid(degrees):
 
 
 def model(points, param, step, member, pressure=1000):
-    """Values from north to south: a wave that goes east, 15 degrees in six hours, on a mean state."""
+    """Values from north to south: a wave that moves east by 15 degrees in six hours, on a mean state."""
     north, east = np.radians(points[0])[:, None], np.radians(points[1])[None, :]
     phase = 4 * (east - np.radians(2.5 * step))
     wave, slope = np.cos(phase) * np.cos(north) ** 2, -np.sin(phase) * np.cos(north) ** 2
@@ -53,13 +53,13 @@ def model(points, param, step, member, pressure=1000):
         WIND_NORTH: lambda: (6 + member) * slope,
         PRESSURE: lambda: 101_300 - 1500 * np.sin(north) ** 2 + (700 + 100 * member) * wave,
         TEMPERATURE: lambda: warm - 0.06 * (1000 - pressure),
-        # Of a column that is as warm as its middle, in m2/s2.
+        # For a column with a uniform temperature, in m2/s2.
         GEOPOTENTIAL: lambda: 287 * np.log(1000 / pressure) * (warm - 0.03 * (1000 - pressure)),
     }[param]()
 
 
 def message(points, param, step, member, pressure=None):
-    """One field as GRIB 2: near the ground, or at a pressure in hPa."""
+    """One field as GRIB 2: near the ground, or at a pressure level in hPa."""
     keys = {"productDefinitionTemplateNumber": 1, **LABELS, "date": 20240610, "time": 0, "number": member}
     keys |= {"typeOfLevel": "isobaricInhPa", "level": pressure} if pressure else {}
     keys |= {"paramId": param, "stepRange": str(step), **points[2], "bitsPerValue": 16}
@@ -78,11 +78,11 @@ def fields(points, step):
 
 
 def main(name, path="forecast.png", degrees=2.0):
-    """Do all of it."""
+    """Archive, list, retrieve and draw."""
     store, points = esker.FieldStore(name), grid(float(degrees))
     for step in STEPS:
         archived = sum(store.archive(field) for field in fields(points, step))
-        store.flush()  # readers see a step all at once
+        store.flush()  # makes a whole step visible at once
         print(f"step {step}: {archived} fields archived")
     for axis, values in store.axes({"class": "rd"}).items():
         print(f"{axis}: {'/'.join(values)}")

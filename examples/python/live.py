@@ -1,8 +1,8 @@
-"""Draw the latest step of a forecast again and again while a model, here another process, archives it.
+"""Draw the latest step of a forecast repeatedly while a model, here another process, archives it.
 
     python live.py POOL/CONTAINER [PLOT.png]
 
-The pool has to be one of this machine, not `memory:`. Needs numpy, xarray and ecCodes with its samples
+The pool must be a native one, not `memory:`. Needs numpy, xarray and ecCodes with its samples
 (Debian: libeccodes0 libeccodes-data); the plot needs matplotlib.
 """
 
@@ -17,7 +17,7 @@ STEPS = range(0, 49, 6)
 
 
 def model(name):
-    """Archive step after step; each becomes visible at its flush."""
+    """Archive step by step; each step becomes visible when it is flushed."""
     points = forecast.grid(2.0)
     with esker.FieldStore(name) as store:
         for step in STEPS:
@@ -27,7 +27,7 @@ def model(name):
 
 
 def draw(steps, means, path):
-    """Draw the mean temperature of each step that is there."""
+    """Draw the mean temperature of each available step."""
     try:
         import matplotlib
     except ImportError:
@@ -44,7 +44,7 @@ def draw(steps, means, path):
 
 
 def main(name, path="live.png"):
-    """Watch, and draw with every field that comes."""
+    """Watch the store, and draw whenever a field arrives."""
     watch = esker.FieldStore(name).watch({"param": 130, "levelist": 850}, timeout=60)
     running = multiprocessing.get_context("spawn").Process(target=model, args=(name,))
     running.start()

@@ -1,9 +1,9 @@
-"""See what a store holds, parameter by parameter, and draw the first field of each as a map.
+"""List the content of a store by parameter, and draw the first field of each as a map.
 
     python maps.py POOL/CONTAINER [MAP.png [FILE...]]
 
-Archives the GRIB files first. MAP.png shows up to four parameters. Needs numpy, xarray and ecCodes (Debian: libeccodes0); the map needs
-matplotlib.
+Archives the GRIB files first. MAP.png shows up to four parameters. Needs numpy, xarray and ecCodes
+(Debian: libeccodes0); the map needs matplotlib.
 """
 
 import sys
@@ -17,7 +17,7 @@ AXES = {"date", "time", "step", "number", "levelist", "fcmonth", "hdate"}
 
 
 def pyplot():
-    """The part of matplotlib that draws into files; None where it is not installed."""
+    """The part of matplotlib that draws into files; None if it is not installed."""
     try:
         import matplotlib
     except ImportError:
@@ -30,7 +30,7 @@ def pyplot():
 
 
 def title(values):
-    """What a field is and of when it is, as far as it says."""
+    """The title of a map: parameter, time and step, as far as known."""
     step = values.coords.get("step")
     hours = "" if step is None or step.dtype.kind != "m" else f" + {step.values.astype('timedelta64[h]').astype(int)} h"
     begin = values.coords.get("time")
@@ -39,7 +39,7 @@ def title(values):
 
 
 def draw_into(axes, values):
-    """Draw values on a grid of latitudes and longitudes, or at points of their own."""
+    """Draw values on a grid of latitudes and longitudes, or at individual points."""
     if {"latitude", "longitude"} <= set(values.dims):
         values.plot(ax=axes, cmap="RdYlBu_r")
     else:
@@ -50,7 +50,7 @@ def draw_into(axes, values):
 
 
 def draw(*all_values, path):
-    """Draw a map of each, one above the other."""
+    """Draw a map of each variable, one above the other."""
     plt = pyplot()
     if plt is None or not all_values:
         return
@@ -69,7 +69,7 @@ def first_of(variable):
 
 
 def cubes(store):
-    """A dataset of each parameter of each product: lazy, its dimensions are the axes of its fields."""
+    """A lazy dataset for each parameter of each product; its dimensions are the axes of its fields."""
     products = {}
     for field in store.list({}):
         products[tuple((name, value) for name, value in field.key.items() if value and name not in AXES)] = None
@@ -81,7 +81,7 @@ def cubes(store):
 
 
 def main(name, path="maps.png", *files):
-    """Do all of it."""
+    """Archive, list and draw."""
     store = esker.FieldStore(name)
     for file in files:
         print(f"{file}: {store.archive(file)} fields")

@@ -44,7 +44,7 @@ def pool(request):
 def keeps_snapshots(request):
     """Skip a test if the backend has no snapshots."""
     if "rados" in request.node.callspec.params.values():
-        pytest.skip("a rados pool has no snapshots")
+        pytest.skip("a rados pool does not support snapshots")
 
 
 def _container(pool, **options):

@@ -93,7 +93,7 @@ def test_read_only_handles(pool, container):
     container.kv("index")["a"] = b"1"
     reader = pool.container(container.uuid, "r")
     assert reader.mode == "r" and reader.kv("index")["a"] == b"1"
-    with pytest.raises(PermissionError, match="reading only"):
+    with pytest.raises(PermissionError, match="read-only"):
         reader.kv("index")["a"] = b"2"
 
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Check that layout*.c assert every structure and field of a file of known layouts.
+"""Check that layout*.c assert every structure and field in a file of known layouts.
 
 usage: check_layouts.py [LAYOUTS]
 
-The file has a section per structure, "## NAME", a dash, "sizeof N", and in it a line per field:
-offset, size and declaration, as pahole or ptype/o print them; "=" stands for the offset of the
-union around the field. Without a file there is nothing to compare, which is no failure.
+The file has a section for each structure, "## NAME", a dash, "sizeof N", with a line for each field:
+offset, size and declaration, as pahole or ptype/o print them; "=" stands for the offset of the enclosing
+union. Without a file there is nothing to compare, which is not an error.
 """
 
 import pathlib
@@ -32,7 +32,7 @@ ASSERTED_TAIL = re.compile(r"^\tTAIL\(([^,]+), (\w+), (\d+)\);$", re.MULTILINE)
 
 
 def field_name(declaration):
-    """The name of a field, or None for a line that opens a structure or union."""
+    """The name of a field, or None for a line that starts a structure or union."""
     if declaration.endswith("{"):
         return None
     match = FUNCTION_POINTER.search(declaration) or NAME.search(declaration)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Check that symbols.c and symbols_fs.h name every function that the headers declare, and no other."""
+"""Check that symbols.c and symbols_fs.h contain exactly the functions that the headers declare."""
 
 import pathlib
 import re
@@ -28,7 +28,7 @@ def main():
     problems = [f"declared but not in symbols.c: {name}" for name in sorted(wanted - set(named))]
     problems += [f"in symbols.c but not declared: {name}" for name in sorted(set(named) - wanted)]
     twice = sorted({name for name in named if named.count(name) > 1})
-    problems += [f"twice in symbols.c: {name}" for name in twice]
+    problems += [f"duplicate in symbols.c: {name}" for name in twice]
     for problem in problems:
         print(problem, file=sys.stderr)
     print(f"{len(wanted)} functions declared")

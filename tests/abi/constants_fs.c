@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Constants of daos_fs.h, daos_fs_sys.h and daos_uns.h, as programs built against other headers
- * of this interface have them compiled in. Compiling this file is the test.
+ * Constants of daos_fs.h, daos_fs_sys.h and daos_uns.h, as compiled into programs that were built
+ * against other headers of this interface. Compiling this file is the test.
  */
 
 #include "layout.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Further constants, as programs built against other headers of this
- * interface have them compiled in. Compiling this file is the test.
+ * Further constants, as compiled into programs that were built against other headers of this
+ * interface. Compiling this file is the test.
  */
 
 #include "layout.h"

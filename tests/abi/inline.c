@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Runs the inline functions of the headers. They are compiled into programs, so they must do
- * what programs expect of them whatever library is behind. No library is needed.
+ * Runs the inline functions of the headers. They are compiled into programs, so they must work with
+ * any library. No library is needed.
  */
 
 #include <stdio.h>
@@ -21,7 +21,7 @@ static int failures;
 		}                                                                                  \
 	} while (0)
 
-/* Called by daos_array_generate_oid; stands in for the library. */
+/* Called by daos_array_generate_oid; replaces the library's function. */
 int
 daos_obj_generate_oid2(daos_handle_t coh, daos_obj_id_t *oid, enum daos_otype_t type,
 		       daos_oclass_id_t cid, daos_oclass_hints_t hints, uint32_t args)
@@ -61,7 +61,7 @@ object_ids(void)
 static void
 object_types(void)
 {
-	/* One letter per type from 0 on: which of them have the property. */
+	/* One letter per type, starting at 0: whether the type has the property. */
 	static const char dkey_lexical[] = ".....#.#..#....";
 	static const char akey_lexical[] = "......##.......";
 	static const char dkey_integer[] = "..#.#....#.###.";

@@ -2,7 +2,7 @@
 #ifndef ESKER_TESTS_ABI_LAYOUT_H
 #define ESKER_TESTS_ABI_LAYOUT_H
 
-/* Some types of pthread.h are hidden by a strict -std=c11. */
+/* Strict -std=c11 hides some types of pthread.h. */
 #ifndef _DEFAULT_SOURCE
 #define _DEFAULT_SOURCE
 #endif
@@ -23,7 +23,7 @@
 	ASSERT(offsetof(type, path) == (offset), "offset of " #type "." #path);                    \
 	ASSERT(sizeof(((type *)0)->path) == (size), "size of " #type "." #path)
 
-/* Offset of an array without a length, at its end. */
+/* Offset of an array without a length at the end of a structure. */
 #define TAIL(type, path, offset)                                                                   \
 	ASSERT(offsetof(type, path) == (offset), "offset of " #type "." #path)
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Size and fields of the arguments of tasks on objects, as programs built against other
- * headers of this interface have them. Compiling this file is the test. x86-64 only.
+ * Size and fields of the arguments of object tasks, as in programs that were built against other
+ * headers of this interface. Compiling this file is the test. x86-64 only.
  */
 
 #include "layout.h"

@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# Compiles the headers, each alone, and the assertions about them, as C and as C++.
+# Compiles each header alone, and the assertions about the headers, as C and as C++.
 #
 # environment: CC and CXX, the compilers; LIBDAOS, a library to link symbols.c with and run it;
 #              LAYOUTS, a file of known layouts for check_layouts.py.
-# The last line says how many tests passed and failed.
+# The last line gives the number of passed and failed tests.
 
 set -u
 
@@ -20,7 +20,7 @@ passed=0
 failed=0
 skipped=0
 
-# test_that NAME COMMAND...: run the command, count it, and show its output when it fails.
+# test_that NAME COMMAND...: run the command, count it, and show its output if it fails.
 test_that() {
 	name=$1
 	shift
@@ -45,7 +45,7 @@ cxx_compiles() {
 	"$CXX" -x c++ -std="$1" $flags -fsyntax-only "$2"
 }
 
-# A header is included twice to see that its guard works.
+# Includes each header twice, to test its include guard.
 for header in $(cd "$include" && find . -name '*.h' | sed 's|^\./||' | sort); do
 	printf '#include <%s>\n#include <%s>\nextern int not_empty;\n' "$header" "$header" \
 		>"$work/alone.c"
@@ -80,7 +80,7 @@ if [ -n "${LIBDAOS:-}" ]; then
 	test_that "symbols.c runs" "$work/symbols"
 else
 	skipped=2
-	echo "skipped: linking symbols.c, for which LIBDAOS names no library"
+	echo "skipped: linking symbols.c, because LIBDAOS is not set"
 fi
 
 echo "$passed passed, $failed failed, $skipped skipped"

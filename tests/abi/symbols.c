@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Takes the address of every function that the headers declare. Linked with the library, it
- * shows that all of them are there; check_symbols.py sees to it that none is forgotten here.
+ * Takes the address of every function that the headers declare. Linking it shows that the library
+ * has all of them; check_symbols.py verifies that the table is complete.
  */
 
 #include <stdio.h>
@@ -15,7 +15,7 @@
 #include <gurt/common.h>
 #include <gurt/hash.h>
 
-/* Programs built before these functions changed carry their names without the 2. */
+/* Programs built before these functions changed use their names without the 2. */
 #undef daos_cont_create
 #undef daos_cont_destroy
 #undef daos_cont_open
@@ -44,7 +44,7 @@ struct symbol {
 #define NAME(function)  {#function, (function_t)(function)}
 #define ALIAS(function) {#function, (function_t)(function)}
 
-/* Not static, so that the compiler keeps it. */
+/* Not static, so that the compiler does not remove it. */
 extern const struct symbol symbols[];
 
 const struct symbol symbols[] = {
@@ -236,7 +236,7 @@ const struct symbol symbols[] = {
 	NAME(daos_tx_restart),
 	NAME(dc_mgmt_srv_version),
 
-	/* libdaos, names of old */
+	/* libdaos, former names */
 	ALIAS(daos_cont_create),
 	ALIAS(daos_cont_destroy),
 	ALIAS(daos_cont_open),

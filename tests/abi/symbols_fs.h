@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The part of the table in symbols.c that belongs to daos_fs.h, daos_fs_sys.h and daos_uns.h. */
+/* The functions of daos_fs.h, daos_fs_sys.h and daos_uns.h in the table of symbols.c. */
 
 	/* file systems */
 	NAME(dfs_access),
@@ -112,7 +112,7 @@
 	NAME(dfs_sys_utimens),
 	NAME(dfs_sys_write),
 
-	/* paths that stand for containers */
+	/* paths that refer to containers */
 	NAME(duns_create_path),
 	NAME(duns_destroy_attr),
 	NAME(duns_destroy_path),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Arrays: ranges over chunks, holes, sizes, handles as bytes. */
+/* Arrays: ranges across chunks, holes, sizes, serialized handles. */
 
 #include "check.h"
 
@@ -13,7 +13,7 @@ transfer(daos_handle_t array, daos_range_t *range, void *buf, size_t cell, bool 
 	d_iov_t          iov;
 	d_sg_list_t      sgl = {1, 0, &iov};
 
-	/* Two fields of the iod are left as they come: they are for results. */
+	/* Two fields of the iod stay uninitialized: they are results. */
 	iod.arr_nr  = 1;
 	iod.arr_rgs = range;
 	d_iov_set(&iov, buf, range->rg_len * cell);

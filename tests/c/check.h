@@ -3,8 +3,8 @@
 #define ESKER_TESTS_CHECK_H
 
 /*
- * What the C programs of this folder share. Each takes the name of a pool, makes a container of
- * its own there, and removes it. The first check that fails ends the program with status 1.
+ * Shared code of the C programs in this directory. Each takes the name of a pool, creates a
+ * container in it, and removes it. The first check that fails ends the program with status 1.
  */
 
 #include <stdio.h>
@@ -17,12 +17,12 @@
 #define CHECK(condition)                                                                           \
 	do {                                                                                       \
 		if (!(condition)) {                                                                \
-			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);    \
+			fprintf(stderr, "%s:%d: failed: %s\n", __FILE__, __LINE__, #condition);    \
 			_exit(1);                                                                  \
 		}                                                                                  \
 	} while (0)
 
-/** A call gives a code. */
+/** Checks the return code of a call. */
 #define GIVES(expected, call)                                                                      \
 	do {                                                                                       \
 		int rc_ = (call);                                                                  \
@@ -37,14 +37,14 @@
 
 #define NO_TX DAOS_TX_NONE
 
-/** A pool with a container, open. */
+/** A pool with a container, both open. */
 struct store {
 	daos_handle_t poh;
 	daos_handle_t coh;
 	char          label[64];
 };
 
-/** Start the library and make a container whose label says which program it is of. */
+/** Initializes the library and creates a container with the program's name as its label. */
 static inline struct store
 store_open(const char *pool, const char *name)
 {
@@ -67,7 +67,7 @@ store_close(struct store *store)
 	OK(daos_fini());
 }
 
-/** An object identifier nobody else has. */
+/** A unique object id. */
 static inline daos_obj_id_t
 new_oid(struct store *store, enum daos_otype_t type, daos_oclass_id_t class)
 {

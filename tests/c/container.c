@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Pools and containers: names, properties, attributes, handles as bytes. */
+/* Pools and containers: names, properties, attributes, serialized handles. */
 
 #include <gurt/common.h>
 
@@ -122,7 +122,7 @@ global(struct store *store)
 	free(cont.iov_buf);
 }
 
-/* The folder of the pool is among those that are looked through, unless somebody else made it. */
+/* The pool's directory is searched, unless the test was given an existing pool. */
 static void
 pools(void)
 {

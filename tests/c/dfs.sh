@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Builds the C programs of the folder dfs with the library by the names that file systems know it by, and runs each on
-# a pool. With DAOS_INCLUDE they are compiled against the genuine headers as well.
+# Builds the C programs in the directory dfs with the library under the names that file system clients use, and runs
+# each on a pool. With DAOS_INCLUDE, compiles them against the genuine headers as well.
 #
-# environment: ESKER, the command; ESKER_LIB, the folder of the library; ESKER_INCLUDE, that of the headers;
+# environment: ESKER, the command; ESKER_LIB, the directory of the library; ESKER_INCLUDE, that of the headers;
 #              DAOS_INCLUDE, that of the genuine DAOS headers; CC.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Runs ECMWF's Field I/O, unmodified, in its three builds, on a pool of this machine and on one of plain files:
-# 4 processes write fields at once, 4 read them, and every Array is compared with what was written.
+# Runs ECMWF's Field I/O, unmodified, in its three builds, on a native pool and on a posix pool: 4 processes write
+# fields concurrently, 4 read them, and every Array is compared with what was written.
 #
-# environment: FIELD_IO_SRC, a checkout of ecmwf-projects/daos-tests (without it nothing is run);
+# environment: FIELD_IO_SRC, a checkout of ecmwf-projects/daos-tests (if unset, nothing is run);
 #              DAOS_INCLUDE, the genuine DAOS headers, to compile against them as well; ESKER, the command;
-#              ESKER_LIB, the folder of the library; ESKER_INCLUDE, that of the headers; CC.
+#              ESKER_LIB, the directory of the library; ESKER_INCLUDE, that of the headers; CC.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 if [ -z "${FIELD_IO_SRC:-}" ]; then
-    echo "skipped: FIELD_IO_SRC names no checkout of Field I/O"
+    echo "skipped: FIELD_IO_SRC is not a checkout of Field I/O"
     echo "0 passed, 0 failed, 1 skipped"
     exit 0
 fi
@@ -22,7 +22,7 @@ trap 'rm -rf "$work"' EXIT
 export LD_LIBRARY_PATH=$library${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} ESKER_POOLS=$work
 fields=50
 
-# build MODE HEADERS: what its own build system would configure, then both programs.
+# build MODE HEADERS: generates the configuration that its own build system would, then builds both programs.
 build() {
     local mode=$1 headers=$2
     local generated=$work/$mode/generated
@@ -46,7 +46,7 @@ build() {
 
 index() { echo "{\"class\":\"od\",\"date\":\"2026010$1\"}"; }
 
-# four MODE TOOL ARGUMENT...: four processes at once, each with its index; waits for all.
+# four MODE TOOL ARGUMENT...: starts four processes, each with its index; waits for all.
 four() {
     local mode=$1 tool=$2 pids=() failed=0
     shift 2
@@ -59,7 +59,7 @@ four() {
     [ $failed = 0 ] || { cat "$work/$mode/$tool".*; return 1; }
 }
 
-# Compares the Arrays of the pool of plain files: a page of header, then the bytes.
+# Compares the Arrays of the posix pool: one page of header, then the bytes.
 equal_files() {
     local array count=0
     for array in "$work"/tank/containers/*/0b*; do
@@ -70,7 +70,7 @@ equal_files() {
     [ $count = $((4 * fields)) ]
 }
 
-# run MODE KIND: on a pool of this machine, or of plain files.
+# run MODE KIND: on a native pool, or on a posix pool.
 run() {
     local mode=$1
     case $2 in

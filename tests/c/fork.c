@@ -20,7 +20,7 @@ write_keys(daos_handle_t kv, int child)
 	}
 }
 
-/** A child opens what it needs for itself; handles of the parent are no handles of its own. */
+/** A child opens pools and containers itself; the parent's handles are not valid in it. */
 static void
 child(const char *pool, struct store *store, daos_obj_id_t oid, daos_handle_t inherited, int number)
 {

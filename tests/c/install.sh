@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Installs into a folder and builds programs against that as their build systems do; then removes it.
+# Installs into a directory and builds programs with the installation like their build systems do; then uninstalls.
 #
-# environment: ESKER, the command; ESKER_LIB, the folder of the library; CC.
+# environment: ESKER, the command; ESKER_LIB, the directory of the library; CC.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit
 work=$(mktemp -d)
@@ -33,14 +33,14 @@ install_in() {
     scripts/install.sh "$ESKER" "${ESKER_LIB:-build/test/lib}/libdaos.so.2" "$preload" "" "$1"
 }
 
-# A program built with nothing but what pkg-config says.
+# A program built only with the flags that pkg-config prints.
 by_pkg_config() {
     local flags
     read -ra flags < <(PKG_CONFIG_PATH=$1/pkgconfig pkg-config --cflags --libs daos) &&
         "${CC:-cc}" -o "$work/program" "$work/program.c" "${flags[@]}" && LD_LIBRARY_PATH=$1 "$work/program"
 }
 
-# A library that names libdaos only, and a program on it: libuuid comes with libdaos.
+# A library that links only libdaos, and a program that uses it: libdaos brings libuuid.
 by_libdaos_alone() {
     "${CC:-cc}" -shared -fPIC -I"$prefix/include" -o "$work/libuser.so" "$work/library.c" -L"$1" -ldaos &&
         LD_LIBRARY_PATH=$1 "${CC:-cc}" -o "$work/user" "$work/user.c" -L"$work" -luser -Wl,-rpath,"$work" &&

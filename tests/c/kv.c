@@ -40,7 +40,7 @@ conditions(daos_handle_t kv)
 	GIVES(-DER_INVAL, daos_kv_put(kv, NO_TX, 0, NULL, 1, "x", NULL));
 }
 
-/** As FDB lists: more entries than the buffer has room for. */
+/** Lists like FDB: more entries than fit in the buffer. */
 static int
 count_keys(daos_handle_t kv)
 {

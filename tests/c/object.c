@@ -24,7 +24,7 @@ put(daos_handle_t oh, const char *dkey, const char *akey, const char *value)
 	OK(daos_obj_update(oh, NO_TX, 0, &dkey_iov, 1, &iod, &sgl, NULL));
 }
 
-/** The size of a value; its bytes go to buf. */
+/** The size of a value; copies its bytes to buf. */
 static daos_size_t
 get(daos_handle_t oh, const char *dkey, const char *akey, char *buf, size_t len)
 {

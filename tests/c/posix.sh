@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Runs the C programs of this folder on a pool of plain files, in the environment of run.sh.
+# Runs the C programs of this directory on a posix pool, in the environment of run.sh.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-place=$(mktemp -d "${TMPDIR:-/tmp}/esker-c-posix.XXXXXX")
-trap 'rm -rf "$place"' EXIT
-"${ESKER:?names the command}" pool create "posix:$place/test" >/dev/null
-ESKER_TEST_POOL=posix:$place/test "$here/run.sh"
-"$ESKER" pool check "posix:$place/test"
+parent=$(mktemp -d "${TMPDIR:-/tmp}/esker-c-posix.XXXXXX")
+trap 'rm -rf "$parent"' EXIT
+"${ESKER:?names the command}" pool create "posix:$parent/test" >/dev/null
+ESKER_TEST_POOL=posix:$parent/test "$here/run.sh"
+"$ESKER" pool check "posix:$parent/test"

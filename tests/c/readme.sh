@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs what README.md shows: the commands for the shell as they stand there, and the program that its lines in C are from.
+# Runs what README.md shows: the shell commands unchanged, and the program that contains its C lines.
 #
-# environment: as of run.sh
+# environment: as for run.sh
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$here/../..
@@ -21,7 +21,7 @@ echo field >field.grib
 bash -e commands </dev/null >/dev/null
 [ "$(esker kv get tank run1 index t2m)" = 2.1 ]
 
-# Its lines in C are those of the example, which compiles and runs.
+# The C lines of README.md are those of the example, which must compile and run.
 awk '/^```/ { inside = $0 == "```c"; next } inside' "$root/README.md" >lines
 [ "$(wc -l <lines)" -ge 5 ]
 grep -Fx -f lines "$root/examples/c/first.c" | cmp - lines

@@ -1,24 +1,24 @@
 #!/usr/bin/env bash
-# Builds the C programs of this folder with the library and runs each on a pool.
+# Builds the C programs of this directory with the library and runs each on a pool.
 #
-# environment: ESKER, the command; ESKER_LIB, the folder of the library; ESKER_INCLUDE, that of the
-#              headers; ESKER_TEST_POOL, a pool to use instead of one made for the purpose; CC.
+# environment: ESKER, the command; ESKER_LIB, the directory of the library; ESKER_INCLUDE, that of the
+#              headers; ESKER_TEST_POOL, a pool to use instead of a new one; CC.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$here/../..
 include=${ESKER_INCLUDE:-$root/include}
 library=${ESKER_LIB:-$root/build/test/lib}
 work=$(mktemp -d)
-trap 'rm -rf "$work" ${place:+"$place"}' EXIT
+trap 'rm -rf "$work" ${parent:+"$parent"}' EXIT
 
-# A pool in memory where there is room for it, else wherever temporary files go.
+# A pool in memory if there is enough space, otherwise in the directory for temporary files.
 make_pool() {
     local base=/dev/shm
     [ -w $base ] && [ "$(df -k --output=avail $base | tail -n 1)" -gt 1000000 ] || base=${TMPDIR:-/tmp}
-    place=$(mktemp -d "$base/esker-c.XXXXXX") || exit 1
-    "${ESKER:?names the command}" pool create test --dir "$place" --size 512M >/dev/null || exit 1
-    pool=esker:$place/test
-    export ESKER_POOLS=$place
+    parent=$(mktemp -d "$base/esker-c.XXXXXX") || exit 1
+    "${ESKER:?names the command}" pool create test --dir "$parent" --size 512M >/dev/null || exit 1
+    pool=esker:$parent/test
+    export ESKER_POOLS=$parent
 }
 
 pool=${ESKER_TEST_POOL:-}

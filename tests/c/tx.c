@@ -78,7 +78,7 @@ snapshots(struct store *store)
 	OK(daos_kv_close(kv, NULL));
 }
 
-/* Whether the pool has transactions and snapshots; what has none refuses both. */
+/* Whether the pool supports transactions and snapshots; without support, both must be rejected. */
 static int
 supported(struct store *store)
 {
@@ -104,7 +104,7 @@ main(int argc, char **argv)
 		transactions(&store);
 		snapshots(&store);
 	} else {
-		printf("tx: the pool has neither transactions nor snapshots, and says so\n");
+		printf("tx: the pool supports neither transactions nor snapshots, and rejects both\n");
 	}
 	store_close(&store);
 	return 0;

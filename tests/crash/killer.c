@@ -1,6 +1,6 @@
-/* Kills a process that it is preloaded into at the KILL_AT-th call that changes names or reserves space: before
- * that call is done. Where there are fewer, nothing happens. crates/cli tests with it that pools are made and
- * destroyed whenever the one before was killed. */
+/* Kills the process into which it is preloaded before the KILL_AT-th call that changes names or
+ * reserves space. If there are fewer such calls, it does nothing. The tests of crates/cli use it to
+ * verify that pools can be created and destroyed whenever an earlier attempt was killed. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>

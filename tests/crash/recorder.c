@@ -1,14 +1,14 @@
-/* Records what a process does to files below a directory: preloaded into it, it appends to a log every
- * write and sync in the order they were done, with the bytes. crates/torture makes from the log what a
- * disk could hold had the power gone at any moment.
+/* Records what a process does to files below a directory. Preloaded into it, it appends every write
+ * and sync to a log, in order, with the bytes. From the log, crates/torture builds the possible
+ * contents of a disk after a power failure at any time.
  *
- * RECORD_ROOT: files below it are recorded. RECORD_LOG: where to. A record is one line of text and, for a
- * write, so many bytes:
+ * RECORD_ROOT: the directory whose files are recorded. RECORD_LOG: the log. A record is one line of
+ * text and, for a write, the given number of bytes:
  *   W <path> <offset> <length> <synced>\n<bytes>     written; <synced> is 1 on an O_DSYNC descriptor
  *   S <path>\n                                       synced
- *   T <path> <length>\n                              cut or lengthened
- * Writes to files whose path begins with RECORD_ACKS are logged as "A <path> <length>\n<bytes>": what the
- * process said was done by then. */
+ *   T <path> <length>\n                              truncated or extended
+ * Writes to files whose path starts with RECORD_ACKS are logged as "A <path> <length>\n<bytes>":
+ * the operations that the process had acknowledged by then. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -201,7 +201,7 @@ ssize_t writev(int fd, const struct iovec *parts, int count)
     return done;
 }
 
-/* A sync covers what was written before it began: noted when it began. */
+/* A sync covers the writes before it started, so its start is recorded. */
 static int sync_noted(int (*real)(int), int fd)
 {
     char buffer[4096];
@@ -247,7 +247,7 @@ int ftruncate(int fd, off_t length)
     return ftruncate64(fd, length);
 }
 
-/* Nothing recorded may be synced through a mapping: the log would not know what. */
+/* Recorded files must not be synced through a mapping: the log would miss the changes. */
 int msync(void *from, size_t length, int flags)
 {
     if (log_fd >= 0)

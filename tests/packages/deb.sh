@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Makes the Debian package, has dpkg install it below a folder, uses what is there, and has dpkg remove it.
+# Builds the Debian package, installs it with dpkg below a directory, uses the installation, and removes it with dpkg.
 #
-# environment: ESKER, the command; ESKER_LIB, the folder of the library.
+# environment: ESKER, the command; ESKER_LIB, the directory of the library.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit
 if ! command -v dpkg-shlibdeps >/dev/null; then
-    echo "dpkg-dev is not there (scripts/setup.sh deb)"
+    echo "dpkg-dev is missing (scripts/setup.sh deb)"
     echo "0 passed, 0 failed, 1 skipped"
     exit 0
 fi
@@ -14,7 +14,7 @@ root=$work/root
 mkdir -p "$root"/var/lib/dpkg/{info,updates,triggers}
 touch "$root/var/lib/dpkg/status"
 
-# What it depends on is outside of that folder, which needs no rights there either.
+# Its dependencies are outside that directory, which needs no root privileges either.
 dpkg_there() {
     PATH=$PATH:/sbin:/usr/sbin dpkg --root="$root" --log=/dev/null --force-depends --force-not-root \
         --force-script-chrootless "$@"

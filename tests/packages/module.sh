@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Installs below a prefix, and uses the environment module of that installation: by Lmod where the machine has it, and
-# always by what the module says.
+# Installs below a prefix, and uses the environment module of that installation: by Lmod if the machine has it, and
+# always by evaluating the module's lines.
 #
-# environment: ESKER, the command; ESKER_LIB, the folder of the library; CC.
+# environment: ESKER, the command; ESKER_LIB, the directory of the library; CC.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit
 . tests/packages/support.sh
@@ -14,7 +14,7 @@ install_there() {
     scripts/install.sh "$ESKER" "${ESKER_LIB:?}/libdaos.so.2" "$preload" "" "$prefix"
 }
 
-# paths: VARIABLE=FOLDER for each path that the module puts first.
+# paths: prints VARIABLE=DIRECTORY for each path that the module prepends.
 paths() {
     sed -n 's|^prepend_path("\(.*\)", pathJoin(prefix, "\(.*\)"))$|\1='"$prefix"'/\2|p' "$modules/esker/$version.lua"
 }
@@ -23,7 +23,7 @@ all_there() {
     local line
     [ "$(paths | wc -l)" -ge 6 ] || return
     for line in $(paths); do
-        [ -d "${line#*=}" ] || { echo "$line is no folder" && return 1; }
+        [ -d "${line#*=}" ] || { echo "$line is not a directory" && return 1; }
     done
 }
 

@@ -1,4 +1,4 @@
-# What the tests of packages share: to be read by them.
+# Shared functions of the package tests, to be sourced by them.
 # shellcheck shell=bash
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -23,7 +23,7 @@ summary() {
     [ "$failed" -eq 0 ]
 }
 
-# As one uses it who has just installed it, with pools of their own.
+# Like a user who has just installed it, with new pools.
 with_pools() {
     local status
     pools=$(mktemp -d -p "$([ -w /dev/shm ] && echo /dev/shm || echo "$work")" esker-test.XXXXXX)
@@ -54,7 +54,7 @@ has_manual() {
     gzip -cdf "$page" | grep -q '^\.TH'
 }
 
-# uses PREFIX: what an installation there is for.
+# uses PREFIX: tests what the installation at PREFIX is for.
 uses() {
     that "a program runs on files of Esker" run_a_program "$1"
     that "a program builds on libdaos and starts" start_libdaos "$1"

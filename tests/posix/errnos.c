@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What calls answer where they must fail, and what else POSIX and Linux promise of single calls.
- * Everything is checked before the program ends; what is wrong is printed.
+ * The errors of calls that must fail, and other guarantees of POSIX and Linux for single calls. All
+ * checks are made before the program ends; failed ones are printed.
  *
- * usage: errnos DIR     works in a fresh directory in there, and removes it
- * environment: WITHOUT=set_ids where a write does not take set-id bits off
+ * usage: errnos DIR     works in a new directory in DIR, and removes it
+ * environment: WITHOUT=set_ids if writes do not clear set-id bits
  */
 
 #define _GNU_SOURCE
@@ -49,7 +49,7 @@ static int checked, wrong;
 	do {                                                                                       \
 		checked++;                                                                         \
 		if (!(condition)) {                                                                \
-			printf("line %d: not so: %s\n", __LINE__, #condition);                     \
+			printf("line %d: failed: %s\n", __LINE__, #condition);                     \
 			wrong++;                                                                   \
 		}                                                                                  \
 	} while (0)
@@ -81,7 +81,7 @@ touch(const char *path)
 	close(make(path, 0, 0644));
 }
 
-/** A tree that the checks may use: a file, a directory, one with an entry, links. */
+/** A tree for the checks: a file, a directory, one with an entry, links. */
 static void
 set_up(void)
 {
@@ -309,7 +309,7 @@ arguments_that_make_no_sense(void)
 {
 	struct timespec times[2] = {{0, 1000000000}, {0, 1000000000}};
 	struct iovec    iov = {times, 1};
-	/* The compiler must not know better. */
+	/* Prevents the compiler from evaluating the calls. */
 	volatile int    negative = -1, many = IOV_MAX + 1;
 	int             fd = open("file", O_RDWR);
 	char            byte = 0;
@@ -425,7 +425,7 @@ attributes(void)
 	WORKS(removexattr("empty", "user.empty"));
 }
 
-/** Where there are no hard links and special files, the answer is the one POSIX has for that. */
+/** Without hard links and special files, the errors are those that POSIX specifies for that. */
 static void
 what_a_file_system_may_lack(void)
 {
@@ -510,7 +510,7 @@ removed_files_live_on(void)
 	WORKS(rename("open", "file"));
 }
 
-/** What a superuser has and others have not: set-id bits stay where they write. */
+/** Checks for the superuser, whose writes do not clear set-id bits. */
 static void
 keep_set_ids(int wanted)
 {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Reads, writes, cuts, punches and maps one file at random, with a copy of what must be in it in memory.
- * Every read is compared; now and then the file is closed and opened again, and read as a whole.
+ * Reads, writes, truncates, punches and maps one file at random, with a copy of its expected
+ * content in memory. Every read is compared; sometimes the file is closed, opened again and read as
+ * a whole.
  *
- * usage: fsx DIR [SEED [STEPS]]     the seed is printed; the same one does the same again
+ * usage: fsx DIR [SEED [STEPS]]     prints the seed, which replays the run
  */
 
 #define _GNU_SOURCE
@@ -56,7 +57,7 @@ check_bytes(const char *how, const uint8_t *bytes, size_t from, size_t len)
 			     from, from + at, bytes[at], model[from + at]);
 }
 
-/** A place: often near where chunks and pages end. */
+/** A random position, often near the end of a chunk or page. */
 static size_t
 place(size_t limit)
 {
@@ -76,7 +77,7 @@ length(size_t from)
 	return from + len > SIZE_MAX_BYTES ? SIZE_MAX_BYTES - from : len;
 }
 
-/** The model grows with zeros. */
+/** Extends the model with zeros. */
 static void
 grow(size_t end)
 {
@@ -207,7 +208,7 @@ do_allocate(void)
 	if (kind == 3 && !zeroes)
 		return;
 	if (fallocate(fd, mode, from, len)) {
-		/* File systems in memory do not zero ranges. */
+		/* File systems in memory do not support zeroing of ranges. */
 		if (kind != 3 || errno != EOPNOTSUPP)
 			FAIL("step %ld: fallocate %d of %zu bytes at %zu", step, kind, len, from);
 		zeroes = 0;
@@ -219,7 +220,7 @@ do_allocate(void)
 		memset(model + from, 0, (end < size ? end : size) - from);
 }
 
-/** Holes may begin and end where the file system likes, but never where there is data. */
+/** The file system may choose where holes begin and end, but never where there is data. */
 static void
 do_seek(void)
 {
@@ -228,10 +229,10 @@ do_seek(void)
 	size_t end = found < 0 ? size : (size_t)found;
 
 	if (found < 0 && errno != ENXIO)
-		FAIL("step %ld: looking for data from %zu", step, from);
+		FAIL("step %ld: seeking data from %zu", step, from);
 	for (size_t at = from; at < end; at++)
 		if (model[at])
-			FAIL("step %ld: data at %zu is said to be in a hole from %zu to %zu", step, at, from,
+			FAIL("step %ld: data at %zu is reported as a hole from %zu to %zu", step, at, from,
 			     end);
 	found = lseek(fd, from, SEEK_HOLE);
 	if (from < size ? found < (off_t)from || found > (off_t)size : found >= 0 || errno != ENXIO)
@@ -248,7 +249,7 @@ check_all(void)
 	for (ssize_t got; (got = read(fd, buffer, 65536)) != 0; at += got) {
 		if (got < 0)
 			FAIL("step %ld: reading at %ld", step, (long)at);
-		check_bytes("reading it all", buffer, at, got);
+		check_bytes("reading the whole file", buffer, at, got);
 	}
 	CHECK(at == (off_t)size);
 }

@@ -3,8 +3,8 @@
 #define ESKER_TESTS_POSIX_H
 
 /*
- * What the programs of this folder share. They use nothing but the C library, so that the same
- * program runs on any directory: of memory, of a disk, of a mount, or seen through a preloaded library.
+ * Shared code of the programs in this directory. They only use the C library, so that the same
+ * program runs on any directory: in memory, on disk, on a mount, or through a preloaded library.
  */
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/** Ends the program, saying where it stood and what errno says. */
+/** Ends the program with the source line and errno. */
 #define FAIL(...)                                                                                  \
 	do {                                                                                       \
 		int errno_ = errno;                                                                \
@@ -29,10 +29,10 @@
 #define CHECK(condition)                                                                           \
 	do {                                                                                       \
 		if (!(condition))                                                                  \
-			FAIL("not so: %s", #condition);                                            \
+			FAIL("failed: %s", #condition);                                            \
 	} while (0)
 
-/** Bytes that follow from a seed; the tests in Rust make the same. */
+/** Bytes determined by a seed; the tests in Rust generate the same bytes. */
 static inline void
 fill(uint8_t *buffer, size_t len, uint64_t seed)
 {
@@ -40,7 +40,7 @@ fill(uint8_t *buffer, size_t len, uint64_t seed)
 		buffer[at] = (uint8_t)(seed * 167 + at * 13 + (at >> 8) * 7 + 1);
 }
 
-/** The next of the random numbers that follow from a state (splitmix64). */
+/** The next random number of a state (splitmix64). */
 static inline uint64_t
 draw(uint64_t *state)
 {

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Performs a sequence of file operations in a fresh directory and prints what came of each, a line
- * for a line, so that two file systems can be compared by comparing text.
+ * Performs a sequence of file operations in a new directory and prints the result of each on a
+ * line, so that two file systems can be compared by comparing text.
  *
- * usage: replay DIR [SEQUENCE]     DIR is made and removed; without SEQUENCE, standard input is read
+ * usage: replay DIR [SEQUENCE]     creates and removes DIR; SEQUENCE defaults to standard input
  *
- * One operation a line, words apart by a space. F are numbers of open files, D of open directories:
+ * One operation per line, words separated by a space. F are numbers of open files, D of open
+ * directories:
  *
  *   open F PATH FLAGS MODE           FLAGS r, w or rw, then any of +creat +excl +trunc +append +dir +nofollow
  *   close F | dup F F2 | fsync F | fdatasync F | fstat F | fchmod F MODE | futimens F TIME
@@ -19,13 +20,14 @@
  *   setxattr PATH NAME LEN SEED any|create|replace | getxattr PATH NAME LEN | listxattr PATH | removexattr PATH NAME
  *   opendir D PATH | list D COUNT | closedir D | statfs PATH | tree
  *
- * What is opened takes the place of what was open under its number; if it fails, nothing changes.
- * PATH is relative to a directory eight levels below DIR, so that no `..` leads out. %XX in it is a
- * byte, % alone the empty path, ~ at its beginning that directory's absolute path, @D: at its
- * beginning has it looked up in an open directory.
+ * Opening a file or directory replaces the one that is open under the same number; if it fails,
+ * nothing changes. PATH is relative to a directory eight levels below DIR, so that `..` stays
+ * inside. %XX in it is a byte, a single % is the empty path, ~ at its start is that directory's
+ * absolute path, and @D: at its start resolves it relative to an open directory.
  *
- * A result is `ok` and what there is to say, or `errno` and its number. What file systems may choose
- * freely is not printed: sizes and link counts of directories, order of names, times nobody set.
+ * A result is `ok` with details, or `errno` and its number. Results that file systems may choose
+ * freely are not printed: sizes and link counts of directories, order of names, times not set by
+ * the sequence.
  */
 
 #define _GNU_SOURCE
@@ -45,7 +47,7 @@
 #define DATA_MAX (1 << 20)
 #define NAMES_MAX 4096
 #define NAMES_SORTED_MAX 256
-/* Times before it were set by the sequence; all others are of now. */
+/* The sequence has set all earlier times; later ones are the current time. */
 #define LONG_AGO 1600000000
 
 static int     files[SLOTS] = {-1, -1, -1, -1, -1, -1, -1, -1};
@@ -64,7 +66,7 @@ say(const char *format, ...)
 	va_end(arguments);
 }
 
-/** Result of a call that gives nothing but success. */
+/** Prints the result of a call that only succeeds or fails. */
 static void
 done(long result)
 {
@@ -83,7 +85,7 @@ counted(long result)
 		say("ok %ld", result);
 }
 
-/** Prints bytes so that they are one word. */
+/** Prints bytes as one word. */
 static void
 say_word(const char *bytes)
 {
@@ -108,7 +110,7 @@ say_bytes(long len)
 	say("ok %ld %016lx", len, hash);
 }
 
-/** A path as the calls want it, and the directory it is relative to. Four live at a time. */
+/** A path as the calls expect it, and the directory it is relative to. Four are valid at a time. */
 static const char *
 path_at(const char *word, int *at)
 {
@@ -243,7 +245,7 @@ do_fdatasync(char **w)
 	done(fdatasync(*file(w[0])));
 }
 
-/** Vectors over `data` of the lengths in a word; returns how many. */
+/** Vectors over `data` with the lengths in a word; returns their number. */
 static int
 vectors(const char *word, struct iovec *iov)
 {
@@ -340,10 +342,10 @@ is_zero(int fd, off_t from, off_t to)
 	return 1;
 }
 
-/* How far into a hole it is read, and how far back from its end. */
+/* Number of bytes to read at the start and at the end of a hole. */
 #define LOOK (4 << 20)
 
-/** Where holes begin is the file system's choice; that there is no data in them is not. */
+/** The file system chooses where holes begin, but holes must not contain data. */
 static void
 say_hole(int fd, int whence, off_t offset)
 {
@@ -438,7 +440,7 @@ stat_result(int result, const struct stat *st)
 		say_stat(st);
 }
 
-/** What a directory that was removed shows of itself is relaxed: nothing is done with it. */
+/** Attributes of a removed directory are unspecified, so they are not used. */
 static int
 is_removed_directory(int fd)
 {
@@ -500,7 +502,7 @@ do_fchmod(char **w)
 	done(is_removed_directory(*file(w[0])) ? 0 : fchmod(*file(w[0]), octal(w[1])));
 }
 
-/** Access and modification time of a word. */
+/** Access and modification time from a word. */
 static struct timespec *
 times(const char *word)
 {
@@ -577,7 +579,7 @@ do_symlink(char **w)
 	done(symlinkat(target, at, path));
 }
 
-/** Prints a link's target, the directory of the sequence as `~`. */
+/** Prints the target of a link, with the directory of the sequence as `~`. */
 static void
 say_target(const char *target)
 {
@@ -638,7 +640,7 @@ compare(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/** Sorts the names of attributes that users may set, and tells how many there are. */
+/** Sorts the names of user attributes, and returns their number. */
 static int
 sort_names(char *names, long len, char *sorted[NAMES_SORTED_MAX])
 {
@@ -651,7 +653,7 @@ sort_names(char *names, long len, char *sorted[NAMES_SORTED_MAX])
 	return count;
 }
 
-/** Prints those names. */
+/** Prints the names of user attributes. */
 static void
 say_names(char *names, long len)
 {
@@ -715,7 +717,7 @@ do_closedir(char **w)
 	*slot = NULL;
 }
 
-/** An entry as `name:kind`, kind being `?` where the file system does not say. */
+/** An entry as `name:kind`; kind is `?` if the file system does not report it. */
 static char *
 entry_word(const struct dirent *entry)
 {
@@ -726,7 +728,7 @@ entry_word(const struct dirent *entry)
 	return word;
 }
 
-/** Reads up to `limit` entries, `.` and `..` left out; returns how many. */
+/** Reads up to `limit` entries without `.` and `..`; returns their number. */
 static int
 read_some(DIR *stream, char **names, int limit)
 {
@@ -739,7 +741,7 @@ read_some(DIR *stream, char **names, int limit)
 	return count;
 }
 
-/** Prints names, sorted, and lets go of them. */
+/** Prints names, sorted, and frees them. */
 static void
 say_sorted(char **names, int count)
 {
@@ -755,7 +757,7 @@ say_sorted(char **names, int count)
 	}
 }
 
-/** Lists a directory from its beginning; from behind some entries, it does so twice. */
+/** Lists a directory from its beginning; after some entries, lists the rest twice. */
 static void
 do_list(char **w)
 {
@@ -780,7 +782,7 @@ do_list(char **w)
 	say_sorted(names, first + rest);
 }
 
-/** Prints a sum of a file's data; holes and zeros are the same. */
+/** Prints a checksum of a file's data; holes and zeros are the same. */
 static void
 say_content(const char *path)
 {
@@ -946,10 +948,10 @@ perform(char *line)
 			fflush(stdout);
 			return;
 		}
-	FAIL("not an operation, or not its words: %s", words[0]);
+	FAIL("unknown operation, or wrong arguments: %s", words[0]);
 }
 
-/** Makes the directory of the sequence, and all above it, and goes there. */
+/** Creates the directory of the sequence with its parents, and changes to it. */
 static void
 enter(const char *directory)
 {
@@ -964,7 +966,7 @@ enter(const char *directory)
 			FAIL("making %s", base);
 	}
 	if (chdir(base))
-		FAIL("going to %s", base);
+		FAIL("changing to %s", base);
 }
 
 static void
@@ -980,7 +982,7 @@ leave(void)
 		FAIL("leaving");
 }
 
-/** Removes everything below a directory, and it. */
+/** Removes a directory with its content. */
 static void
 clear(const char *path)
 {

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Runs the programs of this folder on a file system of Esker, each way it can be reached.
+# Runs the programs of this directory on an Esker file system, for each way of accessing files.
 #
 # usage: run.sh [WAY...]
-#   WAY  memory, a plain directory: what the programs want is what Linux does; run, under `esker run`;
-#        mount, on a mount; all three without
+#   WAY  memory, a plain directory, which shows that Linux passes; run, under `esker run`;
+#        mount, on a mount; default: all three
 #
 # environment: ESKER, the command; CC, the C compiler; ESKER_POSIX_ROUNDS, how often fsx goes round, 3
 #              without; ESKER_SEED, where all that is random begins, 1 without; ESKER_REFERENCE, the test `reference` of crates/dfs as cargo built it: where it is
@@ -16,7 +16,7 @@ mount=$work/mount
 trap '"$ESKER" umount "$mount" >/dev/null 2>&1; rm -rf "$work"' EXIT
 passed=0 failed=0 skipped=0 seed=${ESKER_SEED:-1}
 
-# check WHAT COMMAND...: says what came of it, with what was printed where that was nothing good.
+# check WHAT COMMAND...: reports the result, with the output if the command failed.
 check() {
     local what=$1
     shift
@@ -34,7 +34,7 @@ skip() {
     skipped=$((skipped + 1))
 }
 
-# on NAME DIR [COMMAND...]: all programs in a directory, started by the command.
+# on NAME DIR [COMMAND...]: runs all programs in a directory, started by the command.
 on() {
     local name=$1 dir=$2 round
     shift 2
@@ -51,8 +51,8 @@ way() {
         memory) mkdir "$work/plain" && on memory "$work/plain" ;;
         run) WITHOUT=set_ids on run /esker "$ESKER" run "esker:$work/pool/tree" -- ;;
         mount)
-            [ -w /dev/fuse ] || { skip "mount: /dev/fuse is not there" && return; }
-            command -v fusermount3 >/dev/null || { skip "mount: no fusermount3" && return; }
+            [ -w /dev/fuse ] || { skip "mount: /dev/fuse is missing" && return; }
+            command -v fusermount3 >/dev/null || { skip "mount: fusermount3 is missing" && return; }
             mkdir "$mount" && check "mount" "$ESKER" mount "esker:$work/pool/tree" "$mount" || return
             on mount "$mount"
             ;;

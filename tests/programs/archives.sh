@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# tar, cpio and zip: what went in comes out, with modes, times and links.
+# tar, cpio and zip: extracted files equal the archived ones, with modes, times and links.
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$(dirname "$0")/lib.sh"
 need tar
@@ -76,7 +76,7 @@ test_hard_links_in_tar() {
     echo text >"$outside/h/one"
     ln "$outside/h/one" "$outside/h/two"
     tar -C "$outside" -cf h.tar h
-    # Where there are no hard links, only the first of the two comes out, whichever that is.
+    # Without hard links, only the first of the two is extracted, whichever that is.
     tar xf h.tar || ! ln h/* probe
     for name in h/*; do
         holds "$name" text

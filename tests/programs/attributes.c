@@ -158,7 +158,7 @@ extended_stat(void)
 	CHECK(space.f_blocks > 0);
 }
 
-/* What programs linked before glibc 2.33 call instead of stat. */
+/* Programs linked before glibc 2.33 call these instead of stat. */
 #if defined(__x86_64__) && defined(__GLIBC__)
 int old_stat(int, const char *, struct stat *);
 int old_lstat(int, const char *, struct stat *);

@@ -3,9 +3,9 @@
 #define ESKER_TESTS_PROGRAMS_CHECK_H
 
 /*
- * What the C checks share. A check has a table of tests; each runs in a child and in a directory of
- * its own, so one that crashes does not keep the others from running. With names after the two
- * directories, only these run, in the process itself: what a debugger wants.
+ * Shared code of the C checks. A check has a table of tests; each runs in a child process and in
+ * its own directory, so that a crash does not affect the other tests. If names follow the two
+ * directories, only these tests run, in the process itself, for use with a debugger.
  */
 
 #include <errno.h>
@@ -23,13 +23,13 @@
 #define CHECK(condition)                                                                           \
 	do {                                                                                       \
 		if (!(condition)) {                                                                \
-			fprintf(stderr, "%s:%d: not so: %s (errno %d, %s)\n", __FILE__, __LINE__,  \
+			fprintf(stderr, "%s:%d: failed: %s (errno %d, %s)\n", __FILE__, __LINE__,  \
 				#condition, errno, strerror(errno));                               \
 			_exit(1);                                                                  \
 		}                                                                                  \
 	} while (0)
 
-/** A call gives a number. */
+/** Checks the return value of a call. */
 #define GIVES(expected, call)                                                                      \
 	do {                                                                                       \
 		long long want_ = (long long)(expected), got_ = (long long)(call);                 \
@@ -42,7 +42,7 @@
 
 #define OK(call) GIVES(0, call)
 
-/** A call gives -1 and this errno. */
+/** Checks that a call returns -1 with this errno. */
 #define FAILS(code, call)                                                                          \
 	do {                                                                                       \
 		errno = 0;                                                                         \
@@ -57,13 +57,13 @@ struct test {
 
 #define TEST(function) {#function, function}
 
-/** After so long a test that waits for what does not come is ended. */
+/** Seconds after which a test that hangs is killed. */
 #define SECONDS_MAX 60
 
 /** A directory that is not under test. */
 static const char *outside;
 
-/** Byte at a position of the pattern all files are filled with; it has no short period. */
+/** Byte at a position of the pattern that fills all files; it has no short period. */
 static inline unsigned char
 pattern(size_t at, unsigned seed)
 {
@@ -110,7 +110,7 @@ new_file(const char *name, size_t length, unsigned seed)
 	return fd;
 }
 
-/** A file's whole content is this text. */
+/** Checks that the whole content of a file is this text. */
 static inline void
 holds(const char *name, const char *text)
 {
@@ -154,7 +154,7 @@ enter(const char *directory, const char *name)
 	OK(chdir(name));
 }
 
-/** True for a test that WITHOUT in the environment names, one word of several. */
+/** True for a test that the environment variable WITHOUT, a list of words, contains. */
 static inline bool
 is_left_out(const char *name)
 {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The commands everybody has: what they leave behind is compared with what they leave elsewhere.
+# Common commands: their results are compared with those in another file system.
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$(dirname "$0")/lib.sh"
 
@@ -70,7 +70,7 @@ test_links() {
     is "$(stat -c %s link)" 5
 }
 
-# A hard link is one, or is refused: a copy in its place would be a lie.
+# A hard link is created or rejected; a copy in its place would be wrong.
 test_hard_links() {
     echo text >file
     if ln file link; then

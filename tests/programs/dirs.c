@@ -20,7 +20,7 @@ files(int count)
 	}
 }
 
-/* Each name once, with what is needed of its entry. */
+/* Each name once, with the required properties of its entry. */
 static int
 count_names(DIR *dir)
 {

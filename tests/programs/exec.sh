@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Programs that lie in the directory themselves: what the kernel and the dynamic loader open.
+# Programs stored in the directory itself, which the kernel and the dynamic loader open.
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$(dirname "$0")/lib.sh"
 

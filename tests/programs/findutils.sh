@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# find and xargs: walks with directory descriptors, by all kinds of attributes.
+# find and xargs: traversal with directory descriptors, selection by all kinds of attributes.
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$(dirname "$0")/lib.sh"
 need find xargs

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# fio: what it wrote by several of its engines, it reads back and compares by checksums.
+# fio: writes with several of its engines, reads back and compares by checksums.
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$(dirname "$0")/lib.sh"
 need fio

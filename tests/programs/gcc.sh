@@ -38,7 +38,7 @@ clean:
 END
 }
 
-# runs PROGRAM: copied to where it can be run from, it says 42.
+# runs PROGRAM: copies it to where it can be executed; it must print 42.
 runs() {
     cp "$1" "$outside/program"
     is "$("$outside/program")" 42
@@ -105,7 +105,7 @@ test_cplusplus() {
 #include <string>
 #include <vector>
 namespace fs = std::filesystem;
-#define CHECK(x) do { if (!(x)) { std::cerr << __LINE__ << ": not so: " #x "\n"; return 1; } } while (0)
+#define CHECK(x) do { if (!(x)) { std::cerr << __LINE__ << ": failed: " #x "\n"; return 1; } } while (0)
 int main(int, char **argv)
 {
 	fs::current_path(argv[1]);

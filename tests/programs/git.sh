@@ -8,7 +8,7 @@ export HOME=$elsewhere GIT_CONFIG_COUNT=3
 export GIT_CONFIG_KEY_0=safe.directory GIT_CONFIG_VALUE_0='*' GIT_CONFIG_KEY_1=gc.auto GIT_CONFIG_VALUE_1=0
 export GIT_CONFIG_KEY_2=init.defaultBranch GIT_CONFIG_VALUE_2=main
 
-# repository DIR: one with a tree and three commits.
+# repository DIR: creates one with a tree and three commits.
 repository() {
     git init -q "$1"
     tree "$1/tree"

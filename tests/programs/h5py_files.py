@@ -1,4 +1,4 @@
-"""h5py: HDF5 files by the library's usual driver, with its locks, and by others."""
+"""h5py: HDF5 files with the library's default driver, with its locks, and with other drivers."""
 import os
 import subprocess
 import sys
@@ -73,7 +73,7 @@ def _other_process(mode):
     return subprocess.run([sys.executable, "-c", code], stderr=subprocess.DEVNULL, check=False).returncode
 
 
-# HDF5 takes flock on every open file: a second writer, or a reader beside a writer, is refused.
+# HDF5 uses flock on every open file: it rejects a second writer, and a reader next to a writer.
 def test_locks(_):
     with h5py.File("a.h5", "w") as file:
         file["data"] = ARRAY

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Descriptors over fork, exec, spawn and vfork; copied, moved, closed in ranges. */
+/* Descriptors across fork, exec, spawn and vfork; copied, moved, closed in ranges. */
 #include "check.h"
 
 #include <dirent.h>
@@ -128,7 +128,7 @@ vforked(void)
 	holds("out", "vforked\nmore\n");
 }
 
-/** A script under test, started in each way that takes arguments one by one. */
+/** A script under test, started by each function that takes arguments one by one. */
 static void
 listed_arguments(void)
 {
@@ -157,7 +157,7 @@ listed_arguments(void)
 	}
 }
 
-/** A removed file at 7, which nothing but the next program has. */
+/** A removed file at descriptor 7, which only the next program has open. */
 static void
 removed_at_7(void)
 {
@@ -195,7 +195,8 @@ removed_over_exec(void)
 	}
 }
 
-/** Programs that the C library starts come to use a file when it is removed, and nobody else has it open. */
+/** Programs started by the C library access a file after it was removed, when no other process has
+ * it open. */
 static void
 removed_over_start(void)
 {
@@ -282,7 +283,7 @@ closed_in_ranges(void)
 	GIVES(first, fd);
 }
 
-/* A daemon's beginning: everything is closed, by force, and files are used afterwards. */
+/* The start of a daemon: all descriptors are closed by force, and files are used afterwards. */
 static void
 closed_altogether(void)
 {
@@ -317,7 +318,7 @@ closed_altogether(void)
 	GIVES(10, pread(fd, back, 10, 0));
 }
 
-/* The lowest free number is given, as the kernel does. */
+/* The lowest free number is used, as the kernel does. */
 static void
 lowest_numbers(void)
 {

@@ -1,6 +1,7 @@
-"""What the Python checks share: functions named test_* are run, each in a directory of its own.
+"""Shared code of the Python checks: functions named test_* run, each in its own directory.
 
-Each is given a directory elsewhere. A check of what is not installed ends with status 77.
+Each gets a directory elsewhere as an argument. A check of something that is not installed ends with
+status 77.
 """
 import importlib
 import os
@@ -10,7 +11,7 @@ import traceback
 
 
 def need(module):
-    """The module, or the end of the check where it is not installed."""
+    """Import a module, or end the check if it is not installed."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
@@ -34,7 +35,8 @@ def _passes(name, test, place, outside):
 
 
 def run_tests(namespace):
-    """Runs test_* of a namespace, or what the environment's TESTS names; ends the program."""
+    """Run the functions test_* of a namespace, or those in the environment variable TESTS; end the
+    program."""
     place, outside = map(pathlib.Path, sys.argv[1:3])
     tests = {name: value for name, value in namespace.items() if name.startswith("test_")}
     wanted = os.environ.get("TESTS", "").split() or tests

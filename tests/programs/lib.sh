@@ -1,10 +1,10 @@
-# What the shell checks share: source it, write functions whose names begin with test_, call run_tests.
-# Each runs in a directory of its own under test, with `set -e`; $outside is a directory elsewhere.
+# Shared functions of the shell checks: source it, write functions whose names start with test_, call run_tests. Each
+# runs in its own directory under test, with `set -e`; $outside is a directory elsewhere.
 # shellcheck shell=bash
 set -u
 place=$1 elsewhere=$2
 
-# need COMMAND...: without one of them there is nothing to check.
+# need COMMAND...: skips the check if one of them is missing.
 need() {
     local command
     for command; do
@@ -17,24 +17,24 @@ is() {
     [ "$1" = "$2" ] || { printf 'is:        %s\nshould be: %s\n' "$1" "$2" >&2; return 1; }
 }
 
-# holds FILE TEXT: the file's whole content is the text and a newline.
+# holds FILE TEXT: the whole content of the file is the text and a newline.
 holds() {
     printf '%s\n' "$2" | cmp - "$1"
 }
 
 # fails COMMAND...: the command must not succeed.
 fails() {
-    if "$@" 2>/dev/null; then echo "succeeds but should not: $*" >&2; return 1; fi
+    if "$@" 2>/dev/null; then echo "succeeded but should have failed: $*" >&2; return 1; fi
 }
 
-# bytes COUNT [SEED]: the same bytes each time, of which no part repeats.
+# bytes COUNT [SEED]: deterministic bytes without repetitions.
 bytes() {
     awk -v n="$1" -v x="${2:-1}" 'BEGIN {
         for (i = 0; i * 8 < n + 8; i++) { x = (x * 1103515245 + 12345) % 2147483648; printf "%07x\n", x }
     }' | head -c "$1"
 }
 
-# tree DIR: a small tree with all that a tree can have.
+# tree DIR: a small tree with every kind of entry.
 tree() {
     mkdir -p "$1/deep/er/still" "$1/empty"
     bytes 300000 7 >"$1/large"
@@ -49,7 +49,7 @@ tree() {
     touch -d '2020-01-02 03:04:05' "$1/deep/er/still" "$1/deep/er" "$1/deep" "$1"
 }
 
-# describe DIR: types, modes, sizes, whole seconds of files, links and sums of a tree.
+# describe DIR: types, modes, sizes, times of files in whole seconds, links and checksums of a tree.
 describe() {
     (cd "$1" && find . -type f -printf '%m %s %T@ %P\n' | sed 's/\.[0-9]* / /' | sort -k 4 &&
         find . -type l -printf '%P %l\n' | sort && find . -type d -printf '%m %P\n' | sort -k 2 &&
@@ -61,7 +61,7 @@ same_trees() {
     diff <(describe "$1") <(describe "$2") && diff -r --no-dereference "$1" "$2"
 }
 
-# run_tests: all functions test_*, or those the environment's TESTS names.
+# run_tests: runs all functions test_*, or those in the environment variable TESTS.
 run_tests() {
     local test outside failures=0
     exec {BASH_XTRACEFD}>&2

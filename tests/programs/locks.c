@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flock, fcntl's record locks and those of open files: they really exclude between processes. */
+/* flock, record locks of fcntl and of open file descriptions: they exclude other processes. */
 #include "check.h"
 
 #include <sched.h>
@@ -10,7 +10,7 @@
 #define WORKERS 4
 #define ROUNDS  50
 
-/* Status of a function in a child. */
+/* Exit status of a function run in a child process. */
 static int
 child(int (*run)(void))
 {
@@ -170,7 +170,8 @@ asks_who(void)
 	return asked.l_type == F_WRLCK && asked.l_pid == getppid() && asked.l_start == 0 && asked.l_len == 10 ? 0 : 1;
 }
 
-/* A record lock names its holder, ends with any close of the file, and a child has it not. */
+/* A record lock reports its holder, ends with any close of the file, and is not inherited by a
+ * child. */
 static void
 records_belong_to_a_process(void)
 {
@@ -223,7 +224,8 @@ dead_holders_hold_nothing(void)
 
 enum way { FLOCK, RECORD, OPEN_FILE };
 
-/* Read a number, wait a little, write one more: without exclusion numbers get lost. */
+/* Read a number, wait a little, write the number plus one: without exclusion, increments are lost.
+ * */
 static void
 count_up(enum way way)
 {
@@ -268,7 +270,7 @@ counters(void)
 	}
 }
 
-/* As count_up, but each round opens the file anew: the lock outlives nobody, and is always the same one. */
+/* As count_up, but each round opens the file again: the lock is the same for every open file. */
 static void
 count_up_anew(int seed)
 {
@@ -279,7 +281,7 @@ count_up_anew(int seed)
 		int fd = open("counter", O_RDWR);
 
 		CHECK(fd >= 0);
-		/* Locks of the two kinds do not see each other: all take both, in one order. */
+		/* Locks of the two kinds are independent: all processes take both, in the same order. */
 		OK(flock(fd, LOCK_EX));
 		OK(fcntl(fd, F_OFD_SETLKW, &lock));
 		GIVES(8, pread(fd, &number, 8, 0));
@@ -312,7 +314,7 @@ opened_for_each_lock(void)
 	OK(close(fd));
 }
 
-/* A lock to the end of the file is told as one, however far files may reach. */
+/* A lock to the end of the file is reported as such, whatever the maximum file size is. */
 static void
 to_the_end(void)
 {

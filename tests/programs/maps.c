@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mmap: private and shared, of parts, beyond the end, after close; a written shared one, or an error. */
+/* mmap: private and shared, partial, beyond the end, after close; a shared writable mapping, or an
+ * error. */
 #include "check.h"
 
 #include <sys/mman.h>
@@ -91,7 +92,7 @@ refused(void)
 	OK(close(fd));
 }
 
-/* Works with all it promises, or is refused: never written into the void. */
+/* Works as specified, or is rejected: writes are never discarded. */
 static void
 shared_writing(void)
 {
@@ -123,8 +124,8 @@ shared_writing(void)
 	OK(close(fd));
 }
 
-/* Two processes that each map the file see what the other writes, or are refused: sqlite's index of a
- * write-ahead log lives by it. */
+/* Two processes that map the same file see each other's writes, or are rejected: sqlite's index of
+ * a write-ahead log depends on it. */
 static void
 shared_between_processes(void)
 {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# MPI-IO by Open MPI's two ways (OMPIO, ROMIO) and by MPICH's ROMIO, with parallel HDF5 where it is there.
+# MPI-IO with both implementations of Open MPI (OMPIO, ROMIO) and with MPICH's ROMIO, and parallel HDF5 if installed.
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$(dirname "$0")/lib.sh"
 source_file=$(cd "$(dirname "$0")" && pwd)/mpi/parallel.c
@@ -7,7 +7,7 @@ command -v mpicc.openmpi >/dev/null || need mpicc.mpich
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
 export OMPI_MCA_btl_vader_single_copy_mechanism=none
 
-# built FLAVOUR: the program, with HDF5 of that flavour if it is installed.
+# built FLAVOUR: builds the program, with HDF5 of that flavour if it is installed.
 built() {
     local hdf5
     hdf5=$(find /usr/lib/*/hdf5/"$1" -maxdepth 1 -name libhdf5.so 2>/dev/null | head -n 1)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names: rename in all its forms, links, relative paths and working directories, what is refused. */
+/* Names: all forms of rename, links, relative paths and working directories, errors. */
 #include "check.h"
 
 #include <limits.h>

@@ -1,4 +1,4 @@
-"""numpy: arrays in files, read whole, in parts, and mapped."""
+"""numpy: arrays in files, read as a whole, in parts, and mapped."""
 import errno
 import io
 import os
@@ -70,7 +70,7 @@ def test_mapped_for_reading(_):
     assert private[0, 0] == -1 and numpy.load("a.npy")[0, 0] == 0
 
 
-# Shared and written: works, or is refused with an error.
+# Shared and writable: works, or is rejected with an error.
 def test_mapped_for_writing(_):
     numpy.save("a.npy", ARRAY)
     try:

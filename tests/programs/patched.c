@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared mappings in a program whose functions for them are replaced while it runs, as UCX, libfabric and Open MPI do
- * it: in machine code, or in the linker's tables of every library. */
+/* Shared mappings in a program that replaces the mapping functions at run time, as UCX, libfabric
+ * and Open MPI do: in machine code, or in the linker's tables of every library. */
 #include "check.h"
 
 #include <dlfcn.h>
@@ -31,7 +31,7 @@ munmap_by_number(void *at, size_t length)
 	return (int)syscall(SYS_munmap, at, length);
 }
 
-/* What the C library itself has, past all that stands before it. */
+/* The function of the C library itself, bypassing all replacements. */
 static int
 munmap_of_the_system(void *at, size_t length)
 {
@@ -55,7 +55,7 @@ replace_code(void *function, void *hook)
 	for (int i = 0; i < 4; i++)
 		jump[i] |= (uint32_t)((uintptr_t)hook >> (16 * i) & 0xffff) << 5;
 #else
-#error "how a function is replaced on this machine is not written yet"
+#error "replacing a function is not implemented for this architecture"
 #endif
 	memcpy(function, jump, sizeof(jump));
 	OK(mprotect(page, 8192, PROT_READ | PROT_EXEC));
@@ -108,7 +108,7 @@ replace_in(struct dl_phdr_info *object, size_t size, void *replacement)
 		const ElfW(Phdr) *segment = &object->dlpi_phdr[i];
 		const ElfW(Dyn)  *dynamic = (const void *)(object->dlpi_addr + segment->p_vaddr);
 
-		/* The kernel's own object has addresses that nobody moved. */
+		/* The addresses of the kernel's own object are not relocated. */
 		if (segment->p_type != PT_DYNAMIC || strstr(object->dlpi_name, "vdso"))
 			continue;
 		replace_entries(object, dynamic, DT_JMPREL, DT_PLTRELSZ, replacement);
@@ -185,7 +185,7 @@ has(const char *name, char byte)
 	free(content);
 }
 
-/* One mapping from before functions are replaced and one from after it. */
+/* One mapping from before the replacement of functions and one from after it. */
 static void
 around(void (*replace)(void))
 {
@@ -214,7 +214,7 @@ tables(void)
 	around(replace_all_tables);
 }
 
-/* What nobody heard of is in the file when the process has ended. */
+/* Changes through an untracked mapping are in the file when the process has ended. */
 static void
 past_everybody(void)
 {
@@ -234,7 +234,7 @@ past_everybody(void)
 	has("file", 'p');
 }
 
-/* Parts go with the rest of their last page; what stays is still the file's. */
+/* Unmapping a part removes the rest of its last page; the remaining parts still map the file. */
 static void
 parts(void)
 {
@@ -249,7 +249,7 @@ parts(void)
 	has("file", 'x');
 }
 
-/* Something else takes the place of a mapping. */
+/* Another mapping replaces a mapping. */
 static void
 covered(void)
 {
@@ -265,7 +265,7 @@ covered(void)
 	has("file", 'c');
 }
 
-/* A write is seen in a mapping for reading too, whatever the program made of its memory. */
+/* A write is visible in a read-only mapping, even if the program has changed its protection. */
 static void
 written(void)
 {

@@ -1,4 +1,4 @@
-"""Python's own ways to files: io, os, shutil, pathlib, tempfile, mmap, archives, processes."""
+"""Python's own file interfaces: io, os, shutil, pathlib, tempfile, mmap, archives, processes."""
 import concurrent.futures
 import csv
 import dbm.dumb
@@ -99,7 +99,7 @@ def test_raw_descriptors(_):
 
 
 def _copy_range(file, to, offset, length):
-    """Bytes copied, or None where the two are on file systems between which there is no such copy."""
+    """Number of bytes copied, or None if the kernel cannot copy between the two file systems."""
     left = length
     try:
         while left:
@@ -405,7 +405,7 @@ def _replace_often(name, times):
         os.replace("fresh", name)
 
 
-def test_a_name_that_is_renamed_over_is_always_there(_):
+def test_a_name_replaced_by_renames_always_exists(_):
     pathlib.Path("settings").write_bytes(bytes(1000))
     writer = multiprocessing.get_context("fork").Process(target=_replace_often, args=("settings", 500))
     writer.start()
@@ -423,7 +423,7 @@ def test_a_name_that_is_renamed_over_is_always_there(_):
     assert writer.exitcode == 0
 
 
-def test_what_others_move_and_remove_while_it_is_open(_):
+def test_files_moved_and_removed_by_others_while_open(_):
     held = os.open("file", os.O_RDWR | os.O_CREAT, 0o644)
     os.write(held, b"content")
     subprocess.run(["mv", "file", "moved"], check=True)
@@ -441,7 +441,7 @@ def test_what_others_move_and_remove_while_it_is_open(_):
     assert sorted(os.listxattr(held)) == ["user.a", "user.b"]
     seen = os.fstat(held)
     assert (seen.st_mode & 0o777, seen.st_size, seen.st_nlink) == (0o600, 7, 0), seen
-    # Nobody has it open but a child, which comes to use it last of all, as another program.
+    # Only a child has it open; as another program, the child accesses it at the very end.
     ready, go = os.pipe()
     os.set_inheritable(held, True)
     if os.fork() == 0:
@@ -454,7 +454,7 @@ def test_what_others_move_and_remove_while_it_is_open(_):
     assert os.wait()[1] == 0
 
 
-def test_record_locks_survive_what_their_owner_does(_):
+def test_record_locks_survive_actions_of_their_owner(_):
     held = os.open("file", os.O_RDWR | os.O_CREAT)
     ready, go = os.pipe()
     locked, tell = os.pipe()
@@ -476,7 +476,7 @@ def test_record_locks_survive_what_their_owner_does(_):
     assert os.waitpid(child, 0)[1] == 0
 
 
-def test_a_fork_with_many_open_files_leaves_room(_):
+def test_a_fork_with_many_open_files_leaves_free_descriptors(_):
     code = """
 import os
 held = [os.open(f"file{i}", os.O_RDWR | os.O_CREAT) for i in range(600)]
@@ -490,7 +490,7 @@ os.close(os.open("one more", os.O_RDWR | os.O_CREAT))
     subprocess.run(["sh", "-c", limited], input=code, text=True, check=True)
 
 
-def test_descriptor_games(_):
+def test_unusual_uses_of_descriptors(_):
     kept = os.open("kept", os.O_RDWR | os.O_CREAT)
     os.dup2(kept, 200)
     os.write(200, b"via 200")

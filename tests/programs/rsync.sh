@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# rsync into the directory, within it, and out again.
+# rsync into the directory, within it, and out of it.
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$(dirname "$0")/lib.sh"
 need rsync

@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
-# Runs real programs on files in a directory and compares what comes out with what must.
+# Runs real programs on files in a directory and compares their results with the expected ones.
 #
 # usage: run.sh DIR [NAME...]
-#   DIR   a directory of the file system under test; each check works in one of its own below it
-#   NAME  a check, without .sh, .py or .c; all of them without
+#   DIR   a directory of the file system under test; each check works in its own directory below it
+#   NAME  a check, without .sh, .py or .c; default: all
 #
-# Each check has a line: `ok`, `FAILED` with the place of its log, or `skipped` with what is missing.
-# The status is 0 where nothing failed.
+# Each check has a line: `ok`, `FAILED` with the path of its log, or `skipped` with what is missing.
+# The status is 0 if no check failed.
 #
-# environment: WITH    a command each check is started by, as in WITH="esker run tank/home --"
-#              WITHOUT tests of the checks in C that are left out, by their names
-#              PYTHON  the Python interpreter, python3 without; CC, the C compiler, cc without
-#              LOGS    where logs and what is compiled go, a new folder of TMPDIR without
-#              TAIL    lines shown of the log of a check that failed, 40 without
-#              LIMIT   seconds a check may take, 600 without: only one that hangs takes as long
+# environment: WITH    a command that starts each check, as in WITH="esker run tank/home --"
+#              WITHOUT names of tests of the C checks to be left out
+#              PYTHON  the Python interpreter (default python3); CC, the C compiler (default cc)
+#              LOGS    directory of logs and compiled programs (default: a new one in TMPDIR)
+#              TAIL    lines shown of the log of a failed check (default 40)
+#              LIMIT   time limit of a check in seconds (default 600), which only a hanging check reaches
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 [ $# -ge 1 ] || { sed -n '2,/^set/{s/^# \{0,1\}//p}' "$0" >&2; exit 2; }
@@ -23,13 +23,13 @@ logs=${LOGS:-$(mktemp -d "${TMPDIR:-/tmp}/esker-programs.XXXXXX")}
 mkdir -p "$logs"
 read -r -a with <<<"${WITH:-}"
 passed=0 failed=0 skipped=0
-# Started by make, a make of a check would say that it is an inner one.
+# Under make, a make started by a check would report that it is a recursive one.
 unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
 
-# The spellings of one source: names without and with 64, and those that check lengths.
+# Compiles one source with both sets of names, without and with 64, and with the variants that check lengths.
 declare -A builds=([plain]=-O1 [large]="-O1 -D_FILE_OFFSET_BITS=64" [fortified]="-O2 -D_FORTIFY_SOURCE=2")
 
-# in_place NAME COMMAND...: the command with a fresh directory under test and one outside of it.
+# in_place NAME COMMAND...: runs the command with a new directory under test and one outside of it.
 in_place() {
     local name=$1 place=$target/$1.$$ outside=$logs/$1.out
     shift
@@ -63,7 +63,7 @@ check() {
         command -v "${CC:-cc}" >/dev/null || { echo "${CC:-cc} is not installed"; return 77; }
         build_and_run "$name"
     else
-        echo "there is no check of that name in $here"
+        echo "no check has that name in $here"
         return 1
     fi
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What shells do with files: redirections, here-documents, descriptors they keep open, globs, scripts.
+# File operations of shells: redirections, here-documents, descriptors they keep open, globs, scripts.
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$(dirname "$0")/lib.sh"
 
@@ -52,7 +52,7 @@ test_removed_and_kept_open() {
     echo hello >file
     exec 5<file
     rm file
-    # The shell closes it before the child comes to use it.
+    # The shell closes it before the child uses it.
     (read -r _ <"$outside/go"; cat <&5) >seen &
     exec 5<&-
     echo >"$outside/go"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sizes: holes and where they are, truncation, allocation, far positions, times that follow. */
+/* Sizes: holes and their positions, truncation, allocation, high offsets, and the resulting times.
+ * */
 #include "check.h"
 
 #include <sys/vfs.h>
@@ -29,8 +30,8 @@ holes_read_as_zeros(void)
 	GIVES(300001, info.st_size);
 }
 
-/* Where holes are said to be may be coarse, but what is said to be one has no byte, and a copy of
- * the data alone is a copy of the file. */
+/* Reported holes may be coarse, but they contain no data, and a copy of the reported data is a copy
+ * of the file. */
 static void
 holes_are_found(void)
 {

@@ -8,7 +8,7 @@ numbers() {
     echo "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < $1)"
 }
 
-# talk_to DATABASE FILE: a process in the background that takes commands on descriptor 7.
+# talk_to DATABASE FILE: a background process that takes commands on descriptor 7.
 talk_to() {
     mkfifo "$outside/fifo" 2>/dev/null || [ -p "$outside/fifo" ]
     sqlite3 "$1" <"$outside/fifo" >"$2" &
@@ -71,7 +71,7 @@ test_locks_between_processes() {
     is "$(sqlite3 db 'SELECT n FROM t')" 1
 }
 
-# With its index in memory of one process, a write-ahead log needs no shared mapping.
+# With its index in the memory of one process, a write-ahead log needs no shared mapping.
 test_write_ahead_log_of_one() {
     sqlite3 db "PRAGMA locking_mode=EXCLUSIVE; PRAGMA journal_mode=WAL; CREATE TABLE t(a);
         $(numbers 5000) INSERT INTO t SELECT x FROM n;" >said
@@ -79,7 +79,7 @@ test_write_ahead_log_of_one() {
     is "$(sqlite3 db 'PRAGMA locking_mode=EXCLUSIVE; PRAGMA integrity_check; SELECT count(*) FROM t' | tail -n 2 | tr '\n' ' ')" "ok 5000 "
 }
 
-# Without one it needs a shared, written mapping: it works, or says that it does not.
+# Otherwise it needs a shared writable mapping: it works, or reports an error.
 test_write_ahead_log() {
     if sqlite3 db "PRAGMA journal_mode=WAL; CREATE TABLE t(a); $(numbers 100) INSERT INTO t SELECT x FROM n;" >said; then
         for i in 1 2; do

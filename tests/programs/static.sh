@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# A program that no library can be loaded into writes by relative paths: what it was told is written is there.
+# A program into which no library can be loaded writes with relative paths: successful writes must be in the
+# directory.
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$(dirname "$0")/lib.sh"
 need cc
@@ -13,7 +14,7 @@ int main(int argc, char **argv) {
 }
 END
 
-# wrote PATH COMMAND...: where the command succeeds, the file is there.
+# wrote PATH COMMAND...: if the command succeeds, the file exists.
 wrote() {
     local path=$1
     shift

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stdio: every way to open a stream, to read, write and move in it, and to get at its descriptor. */
+/* stdio: all ways to open a stream, to read, write and seek in it, and to get its descriptor. */
 #include "check.h"
 
 #include <locale.h>
@@ -169,7 +169,7 @@ reopened(void)
 	GIVES(STDIN_FILENO, fileno(stdin));
 }
 
-/* What libstdc++ does: a stream for opening, the descriptor for everything else. */
+/* Like libstdc++: a stream for opening, the descriptor for everything else. */
 static void
 descriptors(void)
 {
@@ -261,7 +261,7 @@ many_at_once(void)
 	}
 }
 
-/* What is in a stream's buffer is written when the program ends. */
+/* The content of a stream's buffer is written when the program ends. */
 static void
 written_at_exit(void)
 {

@@ -1,4 +1,4 @@
-"""torch: save and load by its own file code, mapped loads, data loaders with processes."""
+"""torch: save and load with its own file code, mapped loads, data loaders with processes."""
 import errno
 import os
 import pathlib
@@ -34,7 +34,7 @@ def test_mapped_load(_):
     try:
         state = torch.load("zip.pt", mmap=True)
     except TypeError:
-        print("this version has no mapped load")
+        print("this version does not support mapped loads")
         return
     same(state, STATE)
     state["weight"][0, 0] = -1
@@ -59,7 +59,7 @@ def test_from_file(_):
 
 
 class Samples(torch.utils.data.Dataset):
-    """One file a sample."""
+    """One file per sample."""
 
     def __len__(self):
         return 40

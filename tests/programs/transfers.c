@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bytes by vectors, by sendfile, copy_file_range and splice; several writers; unlinked files. */
+/* Transfers with vectors, sendfile, copy_file_range and splice; several writers; unlinked files. */
 #include "check.h"
 
 #include <pthread.h>
@@ -46,7 +46,7 @@ is_copy(const char *name, size_t length)
 	OK(close(fd));
 }
 
-/* All pairs of here and elsewhere. */
+/* All pairs of this file system and another one. */
 static void
 sent(void)
 {
@@ -134,7 +134,7 @@ append_records(int number)
 	}
 }
 
-/* No record is torn or lost, and those of one writer are in its order. */
+/* No record is torn or lost, and the records of each writer are in order. */
 static void
 appended_by_many(void)
 {
@@ -236,7 +236,7 @@ unlinked(void)
 	CHECK(info.st_size == 4 && info.st_nlink == 0);
 }
 
-/* What one process wrote another sees when the write has returned. */
+/* A write is visible to other processes when it has returned. */
 static void
 seen_by_others(void)
 {

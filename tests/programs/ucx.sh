@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Shared mappings in programs of Open MPI and MPICH on UCX, which puts its own functions in place of mmap and munmap.
+# Shared mappings in programs of Open MPI and MPICH on UCX, which replaces mmap and munmap by its own functions.
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$(dirname "$0")/lib.sh"
 source_file=$(cd "$(dirname "$0")" && pwd)/mpi/mapped.c
@@ -7,11 +7,11 @@ need mpicc.openmpi mpicc.mpich ompi_info
 ompi_info | grep -q 'MCA pml: ucx' || { echo "Open MPI has no UCX"; exit 77; }
 mpichversion | grep -qi 'device:.*ucx' || { echo "MPICH has no UCX"; exit 77; }
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl_vader_single_copy_mechanism=none
-# UCX though no network is there that it is made for.
+# Selects UCX although no network for it is present.
 export OMPI_MCA_pml=ucx OMPI_MCA_pml_ucx_tls=any OMPI_MCA_pml_ucx_devices=any OMPI_MCA_opal_common_ucx_tls=any
 export OMPI_MCA_opal_common_ucx_devices=any
 
-# mapped FLAVOUR: what a program of it wrote into its mappings is in the files.
+# mapped FLAVOUR: what a program wrote into its mappings is in the files.
 mapped() {
     mpicc."$1" -std=gnu11 -D_GNU_SOURCE -O1 -Wall -o "$outside/mapped" "$source_file"
     is "$(timeout 60 mpirun."$1" -np 1 "$outside/mapped" "$PWD" | tail -n 1)" unmapped

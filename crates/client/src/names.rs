@@ -40,7 +40,7 @@ pub fn pool_directories() -> Vec<PathBuf> {
 /// The default directory for new pools: the first of [`pool_directories`].
 ///
 /// # Errors
-/// `BadPath` where there is none.
+/// `BadPath` if none is known.
 pub fn new_pool_directory() -> Result<PathBuf> {
     pool_directories().into_iter().next().ok_or_else(|| {
         let message = format!(
@@ -206,4 +206,18 @@ pub(crate) fn connect(name: &str, mode: OpenMode) -> Result<Arc<dyn Pool>> {
         #[cfg(feature = "posix")]
         Named::Posix(url) => Arc::new(Posix::open(&url, mode)?),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    #[cfg(feature = "posix")]
+    #[test]
+    fn fuzz_urls() {
+        esker_testing::fuzz("url", &[], |bytes| {
+            let text = String::from_utf8_lossy(bytes);
+            let _ = crate::PosixUrl::parse(&text);
+            #[cfg(feature = "rados")]
+            let _ = crate::RadosUrl::parse(&text);
+        });
+    }
 }

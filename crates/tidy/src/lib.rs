@@ -10,9 +10,8 @@ pub mod fences;
 pub mod limits;
 pub mod pages;
 pub mod sizes;
-pub mod skips;
+pub mod test_rules;
 pub mod text;
-pub mod waits;
 
 mod rust;
 mod tree;

@@ -44,19 +44,19 @@ pub(crate) fn sources(tree: &Tree) -> (Vec<Source<'_>>, Vec<Finding>) {
     (sources, findings)
 }
 
-/// Reports `told` for each token of a test that is `wanted`, except in the file `but`.
+/// Reports `message` for each token of a test that is `wanted`, except in the file `but`.
 pub(crate) fn find_in_tests(
     tree: &Tree,
     but: &str,
     wanted: impl Fn(&str) -> bool,
-    told: &str,
+    message: &str,
 ) -> Vec<Finding> {
     let (sources, _) = sources(tree);
     let others = sources.iter().filter(|source| source.file.path != but);
     let found = others.flat_map(|source| {
         let of_tests = source.tokens.iter().filter(|token| source.is_test(token.line));
         let found = of_tests.filter(|token| wanted(&token.text));
-        found.map(|token| source.file.finding(token.line, told))
+        found.map(|token| source.file.finding(token.line, message))
     });
     found.collect()
 }

@@ -1,5 +1,5 @@
 //! Runs each rule on the whole repository.
-use esker_tidy::{Finding, Tree, arrows, fences, limits, pages, sizes, skips, text, waits};
+use esker_tidy::{Finding, Tree, arrows, fences, limits, pages, sizes, test_rules, text};
 
 fn demand(rule: impl Fn(&Tree) -> Vec<Finding>) {
     let tree = Tree::of_repository().expect("the tracked files can be read");
@@ -32,12 +32,12 @@ fn unsafe_code_is_limited_to_listed_files() {
 
 #[test]
 fn tests_wait_for_events() {
-    demand(waits::sleeping_tests);
+    demand(test_rules::sleeping);
 }
 
 #[test]
 fn skipped_tests_are_counted() {
-    demand(skips::uncounted);
+    demand(test_rules::skipped_silently);
 }
 
 #[test]

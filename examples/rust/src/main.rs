@@ -7,7 +7,7 @@ use esker_store::PoolSpec;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Bytes of a cell: one `f64`.
+/// Size of a cell in bytes: one `f64`.
 const CELL: usize = 8;
 
 fn main() -> ExitCode {
@@ -66,8 +66,8 @@ fn create_field(run: &Container) -> Result<Array> {
     Ok(field)
 }
 
-/// Changes index and field in one transaction. If another process changed what this one has read, the commit fails
-/// with `TxRestart`, and the work is repeated.
+/// Changes index and field in one transaction. If another process changed data that this one has read, the commit
+/// fails with `TxRestart`, and the work is repeated.
 fn replace(run: &Container, index: &Kv, field: &Array) -> Result<()> {
     let change = run.transaction()?;
     loop {

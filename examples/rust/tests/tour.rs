@@ -1,4 +1,4 @@
-//! The example prints what it says.
+//! Checks the output of the example.
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -9,7 +9,7 @@ fn directory() -> PathBuf {
 }
 
 #[test]
-fn both_change_at_once_and_the_snapshot_stays() {
+fn both_change_at_once_and_the_snapshot_does_not() {
     let directory = directory();
     std::fs::create_dir(&directory).unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_tour")).arg(&directory).output();
@@ -26,7 +26,7 @@ fn both_change_at_once_and_the_snapshot_stays() {
 }
 
 #[test]
-fn without_a_directory_it_says_how_it_is_used() {
+fn without_a_directory_it_prints_its_usage() {
     let output = Command::new(env!("CARGO_BIN_EXE_tour")).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert_eq!(String::from_utf8(output.stderr).unwrap(), "usage: tour DIRECTORY\n");

@@ -75,7 +75,6 @@ fn values(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
 
 /// A value as it is written in keys; dates as 20240610. Accepts texts, numbers and dates, including those of numpy;
 /// rejects None, lists and other objects that merely have a string representation.
-/// whatever else is printed somehow have none.
 fn spelt(name: &str, value: &Bound<'_, PyAny>) -> PyResult<String> {
     if value.hasattr("strftime")? {
         return value.call_method1("strftime", ("%Y%m%d",))?.extract();

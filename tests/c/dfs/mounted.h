@@ -3,8 +3,8 @@
 #define ESKER_TESTS_MOUNTED_H
 
 /*
- * What the programs of this folder share: a container of their own with a file system in it.
- * Each takes a pool and a folder for files.
+ * Shared code of the programs in this directory: a container with a file system. Each program takes
+ * a pool and a directory for files.
  */
 
 #include <fcntl.h>

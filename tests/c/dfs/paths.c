@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The calls by paths, and paths of another file system that stand for containers. */
+/* Calls with paths, and paths in another file system that refer to containers. */
 
 #include <errno.h>
 #include <pthread.h>
@@ -45,7 +45,7 @@ by_paths(struct mounted *m)
 	OK(dfs_sys_umount(sys));
 }
 
-/** Connects by the path daos://POOL/CONTAINER, as programs that know only paths do. */
+/** Connects by the path daos://POOL/CONTAINER, like programs that only know paths. */
 static void
 by_names(const char *pool, struct mounted *m)
 {
@@ -77,7 +77,7 @@ stands_for(struct mounted *m, const char *folder)
 	attr.da_type = DAOS_PROP_CO_LAYOUT_POSIX;
 	rc = duns_create_path(m->poh, path, &attr);
 	if (rc == ENOTSUP) {
-		printf("skipped: %s has no extended attributes\n", folder);
+		printf("skipped: %s does not support extended attributes\n", folder);
 		return;
 	}
 	OK(rc);
@@ -119,7 +119,7 @@ expect_whole(dfs_t *dfs, dfs_obj_t *file)
 	OK(dfs_release(file));
 }
 
-/** A name that is renamed over always opens, by each call. */
+/** A name that is replaced by renames can always be opened, by each call. */
 static void
 renamed_over(struct mounted *m)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Processes of one job share a mount and an open file as bytes, and write to the file at once. */
+/* Processes of one job share a mount and an open file as serialized handles, and write to the file
+ * concurrently. */
 
 #include <errno.h>
 #include <sys/wait.h>
@@ -9,7 +10,7 @@
 
 enum { RANKS = 4, BLOCKS = 64, BLOCK = 5000 };
 
-/** A handle as bytes. */
+/** A serialized handle. */
 struct blob {
 	size_t size;
 	char   bytes[512];
@@ -67,7 +68,7 @@ work(dfs_t *dfs, dfs_obj_t *file, int rank)
 	free(block);
 }
 
-/** What another process of the job does with the bytes it is sent. */
+/** The task of another process of the job, with the bytes it is sent. */
 static int
 child(struct blob blobs[4], int rank)
 {

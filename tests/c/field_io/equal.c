@@ -4,7 +4,7 @@
  *
  * usage: equal POOL FILE
  *
- * Prints how many are equal; fails where one differs or none is found.
+ * Prints how many are equal; fails if one differs or none is found.
  */
 #include <daos.h>
 #include <stdio.h>
@@ -53,7 +53,7 @@ is_equal(daos_handle_t cont, daos_obj_id_t oid, const char *bytes, size_t size)
 	int              equal;
 
 	must(daos_array_open(cont, oid, DAOS_TX_NONE, DAOS_OO_RO, &cell, &chunk, &array, NULL), "opening");
-	must(daos_array_get_size(array, DAOS_TX_NONE, &cells, NULL), "asking for the size");
+	must(daos_array_get_size(array, DAOS_TX_NONE, &cells, NULL), "querying the size");
 	d_iov_set(&iov, found, size);
 	equal = cells * cell == size;
 	if (equal)
@@ -64,7 +64,7 @@ is_equal(daos_handle_t cont, daos_obj_id_t oid, const char *bytes, size_t size)
 	return equal;
 }
 
-/* Returns the number of Arrays that are equal; one that is not ends the program. */
+/* Returns the number of Arrays that are equal; ends the program if one differs. */
 static unsigned
 compare_container(daos_handle_t pool, const char *name, const char *bytes, size_t size)
 {

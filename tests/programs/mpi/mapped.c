@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared mappings from before and after MPI_Init, which replaces the functions that map where UCX is in use.
+/* Shared mappings from before and after MPI_Init, which replaces the mapping functions if UCX is in
+ * use.
  * usage: mapped DIRECTORY */
 #include <fcntl.h>
 #include <mpi.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * MPI-IO and parallel HDF5: each rank writes parts of shared files, independently, collectively,
- * strided and atomically; all ranks read and compare all of it. Says `compared` once when done.
+ * strided and atomically; all ranks read and compare everything. Prints `compared` once at the end.
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@
 #define CHECK(condition)                                                                           \
 	do {                                                                                       \
 		if (!(condition)) {                                                                \
-			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);    \
+			fprintf(stderr, "%s:%d: failed: %s\n", __FILE__, __LINE__, #condition);    \
 			MPI_Abort(MPI_COMM_WORLD, 1);                                              \
 		}                                                                                  \
 	} while (0)
@@ -93,7 +93,7 @@ independent(int atomic)
 	compare_and_close(file, BLOCKS);
 }
 
-/* Every rank has every ranks-th block, written at once: two phases, or read-modify-write with locks. */
+/* Every rank writes every ranks-th block at once: two phases, or read-modify-write with locks. */
 static void
 strided(int collective)
 {
@@ -116,7 +116,8 @@ strided(int collective)
 	compare_and_close(file, own * ranks);
 }
 
-/* A pointer all ranks share: it lives in a file beside the data, or in one that is locked. */
+/* A file pointer that all ranks share: it is stored in a file next to the data, or in a locked
+ * file. */
 static void
 shared_pointer(void)
 {

@@ -72,7 +72,10 @@ impl PosixCheck {
     fn container(&mut self, path: &Path) -> Result<()> {
         let meta = Meta::read(&path.join(META));
         if self.note(meta).flatten().is_none() {
-            self.problems.push(format!("{}: a container whose metadata is missing: restore the file, or remove the container", path.display()));
+            self.problems.push(format!(
+                "{}: the metadata of a container is missing: restore the file, or remove the container",
+                path.display()
+            ));
         }
         for name in files::names_in(path)? {
             let path = path.join(&name);

@@ -114,7 +114,6 @@ fn own_file(files: &Files) -> Result<Temporary> {
 
 /// Removes the lock file if its owner has ended or it has expired. The file is first moved away by a rename and then
 /// checked again: if it is recent, it belongs to another process and is moved back.
-/// young one was somebody else's, and goes back.
 fn take_over_if_left(files: &Files, path: &Path, fresh: &Temporary) -> Result<()> {
     if !is_left(path, fresh)? {
         return Ok(());

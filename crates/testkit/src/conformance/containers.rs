@@ -77,7 +77,11 @@ fn one_of_racing_creators_wins(store: &Store) -> Result<()> {
     });
     let won = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
     let late = outcomes.iter().filter(|outcome| **outcome == Err(ErrorKind::Exists)).count();
-    assert_eq!((won, late), (1, 7), "of concurrent creators one succeeds, the others fail with Exists");
+    assert_eq!(
+        (won, late),
+        (1, 7),
+        "of concurrent creators one succeeds, the others fail with Exists"
+    );
     Ok(())
 }
 

@@ -62,7 +62,10 @@ fn leases_after_the_unlink_share_it(store: &Store) -> Result<()> {
     assert!(object.unlink_on_last_close().wait()?);
     let second = object.lease().wait()?;
     assert!(!first.release().wait()?);
-    assert!(second.release().wait()?, "the last one is told, even if it was taken after the unlink");
+    assert!(
+        second.release().wait()?,
+        "the last one is told, even if it was taken after the unlink"
+    );
     Ok(())
 }
 

@@ -199,7 +199,12 @@ fn objects_that_stay_are_listed_once_under_change(store: &Store) -> Result<()> {
         put(&all[1], b"more", b"a", b"v")?;
     }
     for object in all.iter().skip(1).step_by(2) {
-        assert_eq!(seen.get(&object.oid()), Some(&1), "object {} existed all the time", object.oid());
+        assert_eq!(
+            seen.get(&object.oid()),
+            Some(&1),
+            "object {} existed all the time",
+            object.oid()
+        );
     }
     assert!(seen.values().all(|times| *times == 1), "no object is listed twice");
     Ok(())

@@ -116,7 +116,11 @@ fn a_transaction_that_is_sent_again_is_done_once(store: &Store) -> Result<()> {
     let id = |sequence| Some(ChangeId { session: 5, slot: 9, sequence });
     let change = Change { tokens: Some(&tokens), id: id(6), ..Change::of(&writes) };
     let epoch = container.write(change).wait()?;
-    assert_eq!(container.write(change).wait()?, epoch, "its own write does not count as a conflict");
+    assert_eq!(
+        container.write(change).wait()?,
+        epoch,
+        "its own write does not count as a conflict"
+    );
     let next = Change { id: id(7), ..change };
     refused(container.write(next).wait(), ErrorKind::TxRestart);
     let punches: Vec<_> = objects

@@ -32,7 +32,6 @@ fn condition(random: &mut Random, choices: &[Cond]) -> Cond {
 
 /// It is unspecified whether a condition on a whole object sees earlier writes of its transaction, so such a write is
 /// only generated `alone`.
-/// comes `alone`.
 fn punch_object(
     random: &mut Random,
     oid: ObjectId,

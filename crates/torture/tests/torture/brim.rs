@@ -1,4 +1,4 @@
-//! Pools on a file system that is full to the brim: others took what the pools did not have.
+//! Pools on a full file system, where other files use all the space that the pools have not reserved.
 use crate::common::{self, Folder, Sort, Watchdog, Worker};
 use crate::simple;
 use esker::{Kv, Pool};
@@ -10,18 +10,18 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Bytes of small values, which lie in an index, and of large ones.
+/// Sizes of values stored in the index, and of values stored in segments.
 const LENGTHS: [usize; 2] = [400, 40_000];
 
-/// Puts values until there is no room; returns how many there are.
+/// Puts values until the pool is full; returns their number.
 fn fill(kv: &Kv, from: u64, len: usize) -> u64 {
     let full = (from..).find_map(|number| Some((number, simple::put(kv, number, len).err()?)));
-    let (number, error) = full.expect("a pool without end");
+    let (number, error) = full.expect("the pool never got full");
     assert_eq!(error.kind(), ErrorKind::NoSpace, "{error}");
     number
 }
 
-/// Takes all that is left of a file system.
+/// Uses all remaining space of a file system.
 fn fill_up(path: &Path) {
     let mut file = File::create(path).expect("making a file");
     for len in [1 << 20, 4096] {
@@ -29,7 +29,7 @@ fn fill_up(path: &Path) {
     }
 }
 
-/// Argument: a directory on which this process, in name spaces of its own, may mount.
+/// Argument: a directory on which this process, in its own namespaces, can mount.
 pub(crate) fn run() {
     let mount = PathBuf::from(&common::arguments()[0]);
     let mut mounting = Command::new("mount");
@@ -52,26 +52,32 @@ pub(crate) fn run() {
     common::expect_clean(&path);
 }
 
-/// Index and data take turns in having nearly all of the pool; nothing is lost.
+/// Index and data alternate in using nearly all of the pool; nothing is lost.
 fn work(pool: &Pool, round: u64) {
     let (_container, kv) = simple::kv(pool, "brim").expect("opening");
     for len in LENGTHS {
         let first = (round << 40) + ((len as u64) << 20);
         let end = fill(&kv, first, len);
         let bytes = (end - first) * len as u64;
-        assert!(bytes > 6 << 20, "round {round}: {bytes} bytes of {len} each found room");
+        assert!(
+            bytes > 6 << 20,
+            "round {round}: only {bytes} bytes of values of {len} bytes fitted"
+        );
         for number in first..end {
-            assert!(simple::is_there(&kv, number, len).expect("reading"), "{number} is gone");
+            assert!(
+                simple::is_there(&kv, number, len).expect("reading"),
+                "value {number} is missing"
+            );
             simple::remove(&kv, number).expect("removing");
         }
     }
 }
 
-/// In name spaces of its own every process may mount.
+/// In its own namespaces, every process may mount.
 const APART: [&str; 2] = ["unshare", "-Urm"];
 
 #[test]
-fn a_pool_on_a_full_file_system_loses_nothing_and_goes_on() {
+fn a_pool_on_a_full_file_system_loses_nothing_and_keeps_working() {
     let folder = Folder::new(Sort::Memory);
     let mut may = Command::new(APART[0]);
     may.args(&APART[1..]).args(["mount", "-t", "tmpfs", "none"]).arg(folder.path());

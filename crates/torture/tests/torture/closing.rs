@@ -1,5 +1,6 @@
-//! Programs that close what they did not open: files of a pool they looked at, or all descriptors that lead into it. They
-//! live, and the pool is to know it; and once they are dead, whatever children they leave, it is to know that too.
+//! Programs that close descriptors they did not open: those of pool files they have read, or all descriptors that
+//! refer to the pool. While they run, the pool must know it; once they are dead, whatever children they leave, the
+//! pool must know that too.
 use crate::common::{self, Folder, Shape, Sort, Watchdog, Worker};
 use crate::simple;
 use esker::{Access, Wait};
@@ -12,7 +13,7 @@ use std::path::{Path, PathBuf};
 const KEYS: u64 = 40;
 const LEN: usize = 50_000;
 
-/// Reads all files of a pool, as a backup does, and closes them.
+/// Reads all files of a pool, like a backup program, and closes them.
 fn look_at_all(folder: &Path) {
     for entry in fs::read_dir(folder).expect("listing a pool") {
         let path = entry.expect("an entry").path();
@@ -23,7 +24,7 @@ fn look_at_all(folder: &Path) {
     }
 }
 
-/// Closes all descriptors that lead into a pool, as a daemon does that closes all there are.
+/// Closes all descriptors that refer to a pool, like a daemon that closes all descriptors.
 fn close_all(pool: &Path) {
     let known = fs::read_dir("/proc/self/fd").expect("listing descriptors");
     let into_pool = known
@@ -32,12 +33,12 @@ fn close_all(pool: &Path) {
         .filter(|link| fs::read_link(link).is_ok_and(|file| file.starts_with(pool)));
     for link in into_pool.collect::<Vec<_>>() {
         let number = link.file_name().and_then(|name| name.to_str()?.parse().ok());
-        // SAFETY: no memory is touched; what used the descriptor is what is tried here.
+        // SAFETY: touches no memory; the effect on users of the descriptor is what this test examines.
         unsafe { libc::close(number.expect("a number")) };
     }
 }
 
-/// Arguments: pool, what to close, file to make then, file to wait for.
+/// Arguments: pool, what to close, file to create afterwards, file to wait for.
 pub(crate) fn close() {
     let arguments = common::arguments();
     let [path, sort, done, go] = &arguments[..] else { panic!("four arguments") };
@@ -52,17 +53,17 @@ pub(crate) fn close() {
         _ => close_all(path),
     }
     fs::write(done, b"").expect("signalling");
-    wait_for("the others have done their work", || go.exists());
+    wait_for("the test has done its checks", || go.exists());
     let expect_there = |number| {
         let there = simple::is_there(&kv, number, LEN);
         assert!(there.unwrap_or_else(|error| panic!("reading {number}: {error}")));
     };
-    // A view is kept by a descriptor of its own.
+    // A view has its own descriptor.
     assert!(sort == "descriptors" || view[..] == simple::value(0, LEN), "a view has changed");
     (1..KEYS).for_each(expect_there);
     for number in 1..KEYS {
         match simple::put(&kv, number, LEN) {
-            // What needs a descriptor says that it is not there.
+            // Operations that need a descriptor report that it is closed.
             Err(error) if sort == "descriptors" => {
                 assert_eq!(error.kind(), ErrorKind::Io, "{error}")
             }
@@ -70,7 +71,7 @@ pub(crate) fn close() {
         }
         expect_there(number);
     }
-    // SAFETY: ends the process without closing once more what it closed behind the library's back.
+    // SAFETY: ends the process without exit handlers, which would close the same descriptors again.
     unsafe { libc::_exit(0) };
 }
 
@@ -81,19 +82,19 @@ fn lives_on(sort: Sort, closes: &str) {
     let (done, go) = (folder.path().join("done"), folder.path().join("go"));
     let arguments = [&path, Path::new(closes), &done, &go].map(|path| path.display().to_string());
     let mut worker = Worker::start("closing", &arguments.join(" "));
-    worker.wait_until("it has closed what it did not open", || done.exists());
+    worker.wait_until("it has closed the descriptors", || done.exists());
     common::expect_sound(&path, true);
     let pool = common::open(&path);
     let (_container, kv) = simple::kv(&pool, "c").expect("opening");
     for _ in 0..5 {
-        // The value that is viewed goes, and others are written until segments go round.
+        // The viewed value is removed, and others are written until segments are reused.
         let _ = simple::remove(&kv, 0);
         (KEYS..3 * KEYS).for_each(|number| simple::put(&kv, number, LEN).expect("writing"));
     }
     drop((_container, kv, pool));
     common::expect_sound(&path, true);
     let destroyed = esker_store::Pool::destroy(&path, false).map_err(|error| error.kind());
-    assert_eq!(destroyed, Err(ErrorKind::Busy), "its user lives");
+    assert_eq!(destroyed, Err(ErrorKind::Busy), "the process that uses it runs");
     fs::write(&go, b"").expect("signalling");
     worker.finish_soon();
     common::expect_sound(&path, false);
@@ -101,31 +102,31 @@ fn lives_on(sort: Sort, closes: &str) {
 }
 
 #[test]
-fn a_program_that_closes_files_of_its_pool_lives_on() {
+fn a_program_that_closes_files_of_its_pool_stays_a_user() {
     for sort in [Sort::Memory, Sort::Guarded, Sort::Durable] {
         lives_on(sort, "files");
     }
 }
 
 #[test]
-fn a_program_that_closes_descriptors_of_its_pool_lives_on() {
+fn a_program_that_closes_descriptors_of_its_pool_stays_a_user() {
     lives_on(Sort::Memory, "descriptors");
 }
 
-/// Arguments: pool, file for the number of a child made by fork, which stays as long as the third is not there.
+/// Arguments: pool, file for the process id of a forked child, which runs until the third argument, a file, exists.
 pub(crate) fn leave_child() {
     let arguments = common::arguments();
     let [path, child, end] = &arguments[..] else { panic!("three arguments") };
     let pool = common::open(Path::new(path));
     let (_container, kv) = simple::kv(&pool, "c").expect("opening");
     (0..KEYS).for_each(|number| simple::put(&kv, number, LEN).expect("writing"));
-    // SAFETY: the child looks for a file, and leaves by _exit.
+    // SAFETY: the child waits for a file, and leaves by _exit.
     let forked = unsafe { libc::fork() };
     assert!(forked >= 0, "cannot fork");
     if forked == 0 {
         let end = Path::new(end);
         wait_for("the test is over", || !end.parent().is_some_and(Path::exists) || end.exists());
-        // SAFETY: ends the child without running what belongs to the parent.
+        // SAFETY: ends the child without running the parent's exit handlers.
         unsafe { libc::_exit(0) };
     }
     let draft = PathBuf::from(child).with_extension("new");
@@ -137,30 +138,30 @@ pub(crate) fn leave_child() {
 }
 
 #[test]
-fn a_child_does_not_keep_its_dead_parent_alive() {
+fn a_child_does_not_make_its_dead_parent_a_user() {
     let folder = Folder::new(Sort::Memory);
-    let _watchdog = Watchdog::new("a child that stays".to_owned());
+    let _watchdog = Watchdog::new("a child that outlives its parent".to_owned());
     let path = common::make(&folder, "pool", Sort::Memory, Shape::SMALL);
     let (child, end) = (folder.path().join("child"), folder.path().join("end"));
     let arguments = [&path, &child, &end].map(|path| path.display().to_string());
     let mut parent = Worker::start("closing-child", &arguments.join(" "));
-    parent.wait_until("its child is there", || child.exists());
+    parent.wait_until("its child runs", || child.exists());
     let refused = esker_store::Pool::destroy(&path, false).map_err(|error| error.kind());
-    assert_eq!(refused, Err(ErrorKind::Busy), "the parent lives");
+    assert_eq!(refused, Err(ErrorKind::Busy), "the parent runs");
     parent.kill();
-    let number = fs::read_to_string(&child).expect("the number of the child");
-    assert!(Path::new("/proc").join(&number).exists(), "the child is still there");
-    // Counting space is only for who is alone.
+    let number = fs::read_to_string(&child).expect("the process id of the child");
+    assert!(Path::new("/proc").join(&number).exists(), "the child still runs");
+    // Counting space requires that no other process uses the pool.
     let report = common::expect_sound(&path, true);
     assert!(report.records >= KEYS, "{report:?}");
-    esker_store::Pool::destroy(&path, false).expect("nobody uses it");
+    esker_store::Pool::destroy(&path, false).expect("no process uses it");
     fs::write(&end, b"").expect("signalling");
 }
 
-/// A child that another thread starts has a copy of each descriptor until it becomes another program. Here a copy is held
-/// for longer, to see what it does to those who close the pool and open it again.
+/// A child started by another thread has a copy of each descriptor until it executes another program. This test holds
+/// a copy for longer, and closes and reopens the pool meanwhile.
 #[test]
-fn a_copy_of_a_descriptor_is_in_nobodys_way() {
+fn a_copy_of_a_descriptor_does_not_block_other_users() {
     let folder = Folder::new(Sort::Memory);
     let path = common::make(&folder, "pool", Sort::Memory, Shape::SMALL);
     let pool = common::open(&path);

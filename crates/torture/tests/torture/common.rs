@@ -1,4 +1,4 @@
-//! Pools for tests, and processes that work on them.
+//! Pools for tests, and worker processes.
 use esker::{Native, Pool};
 use esker_store::{CheckReport, PoolSpec};
 use esker_torture::wait_for;
@@ -12,18 +12,18 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-/// Bytes of a page of an index.
+/// Page size of an index in bytes.
 pub(crate) const PAGE: usize = 4096;
 
-/// Longer than any test or round of one takes, however busy the machine is.
+/// Longer than any test or round takes, however busy the machine is.
 pub(crate) const STUCK: Duration = Duration::from_secs(900);
 
-/// Environment variable that names the job of a process.
+/// Environment variable with the task of a worker process.
 pub(crate) const JOB: &str = "ESKER_TORTURE_JOB";
-/// Environment variable with the job's arguments, separated by spaces.
+/// Environment variable with the task's arguments, separated by spaces.
 pub(crate) const ARGUMENTS: &str = "ESKER_TORTURE_ARGUMENTS";
 
-/// Sort of pool a test runs on.
+/// The kind of pool that a test runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sort {
     Memory,
@@ -33,7 +33,7 @@ pub(crate) enum Sort {
     Durable,
 }
 
-/// A directory for pools, removed when the test ends well; kept to be looked at when it fails.
+/// A directory for pools. It is removed if the test succeeds and kept for inspection if it fails.
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
@@ -62,7 +62,7 @@ impl Drop for Folder {
     }
 }
 
-/// How large a pool is: targets, segments of each, bytes of a segment, MiB of each index.
+/// Sizes of a pool: targets, segments per target, bytes per segment, MiB per index.
 #[derive(Clone, Copy)]
 pub(crate) struct Shape {
     pub targets: u32,
@@ -93,14 +93,14 @@ impl Shape {
     }
 }
 
-/// Makes a pool; returns its path.
+/// Creates a pool; returns its path.
 pub(crate) fn make(folder: &Folder, label: &str, sort: Sort, shape: Shape) -> PathBuf {
     let spec = shape.spec(label, sort);
     esker_store::Pool::create(folder.path(), &spec, &mut |_, _| {}).expect("creating a pool");
     folder.path().join(label)
 }
 
-/// Opens a pool, as a client does.
+/// Opens a pool like a client.
 pub(crate) fn open(path: &Path) -> Pool {
     try_open(path).unwrap_or_else(|error| panic!("opening {}: {error}", path.display()))
 }
@@ -110,24 +110,24 @@ pub(crate) fn try_open(path: &Path) -> esker_types::Result<Pool> {
     Ok(Pool::from_backend(Arc::new(native), OpenMode::ReadWrite))
 }
 
-/// Writes to a file of a closed pool until its times show it: the file system's clock ticks.
+/// Writes to a file of a closed pool until its time stamps change: the file system's clock is coarse.
 pub(crate) fn write_behind_its_back(path: &Path, at: u64, bytes: &[u8]) {
     let file = File::options().write(true).open(path).expect("opening");
     let times = || file.metadata().map(|info| (info.ctime(), info.ctime_nsec())).expect("times");
     let before = times();
-    wait_for("the file system's clock ticks", || {
+    wait_for("the file system's clock advances", || {
         file.write_all_at(bytes, at).expect("writing");
         times() != before
     });
 }
 
-/// Pages of a file that hold something.
+/// Pages of a file that are in use.
 pub(crate) fn used_pages(bytes: &[u8]) -> Vec<usize> {
     let pages = bytes.chunks(PAGE).enumerate();
     pages.filter(|(_, page)| page.iter().any(|byte| *byte != 0)).map(|(at, _)| at).collect()
 }
 
-/// Checks a pool and expects nothing wrong.
+/// Checks a pool; fails if a problem is found.
 pub(crate) fn expect_sound(path: &Path, repair: bool) -> CheckReport {
     let report = esker_store::Pool::check(path, repair, &mut |_, _| {}).expect("checking");
     assert!(report.problems.is_empty(), "problems: {:#?}", report.problems);
@@ -135,7 +135,7 @@ pub(crate) fn expect_sound(path: &Path, repair: bool) -> CheckReport {
     report
 }
 
-/// Scrubs a pool and expects nothing damaged.
+/// Scrubs a pool; fails if damage is found.
 pub(crate) fn expect_clean(path: &Path) {
     let pool = esker_store::Pool::open(path).expect("opening");
     let report = pool.opened().expect("state").scrub(&mut |_, _| {}).expect("scrubbing");
@@ -146,7 +146,7 @@ fn own_path() -> PathBuf {
     std::env::current_exe().expect("own path")
 }
 
-/// A process of this program with a job to do; killed when dropped.
+/// A process of this program with a task; killed when dropped.
 pub(crate) struct Worker(pub Child);
 
 impl Worker {
@@ -158,7 +158,7 @@ impl Worker {
         Self::run(Command::new(own_path()), job, arguments, set)
     }
 
-    /// Starts it by another program, which takes its place.
+    /// Starts it through another program that executes it.
     pub(crate) fn start_through(program: &[&str], job: &str, arguments: &str) -> Self {
         let mut command = Command::new(program[0]);
         command.args(&program[1..]).arg(own_path());
@@ -179,19 +179,19 @@ impl Worker {
     }
 
     pub(crate) fn expect_alive(&mut self) {
-        if let Some(status) = self.0.try_wait().expect("looking at a worker") {
-            panic!("a worker ended by itself: {status}");
+        if let Some(status) = self.0.try_wait().expect("polling a worker") {
+            panic!("a worker ended unexpectedly: {status}");
         }
     }
 
-    /// Kills it at once; it must have been alive until then.
+    /// Kills it. It must have been running until then.
     pub(crate) fn kill(&mut self) {
         self.expect_alive();
         self.0.kill().expect("killing a worker");
         self.0.wait().expect("waiting for a worker");
     }
 
-    /// Waits for its end, which must be a good one.
+    /// Waits for its end, which must be successful.
     pub(crate) fn finish(&mut self) {
         let status = self.0.wait().expect("waiting for a worker");
         assert!(status.success(), "a worker failed: {status}");
@@ -199,7 +199,7 @@ impl Worker {
 }
 
 impl Worker {
-    /// Waits until it has brought something about, as long as it lives.
+    /// Waits until `done`, as long as the worker runs.
     pub(crate) fn wait_until(&mut self, what: &str, mut done: impl FnMut() -> bool) {
         wait_for(what, || {
             self.expect_alive();
@@ -207,20 +207,20 @@ impl Worker {
         });
     }
 
-    /// Waits for its end, which must be a good one and come soon.
+    /// Waits for its end, which must be successful and not take too long.
     pub(crate) fn finish_soon(&mut self) {
         let status = self.wait_soon();
         assert!(status.success(), "a worker failed: {status}");
     }
 
-    /// Waits for its end, which must come soon.
+    /// Waits for its end, which must not take too long.
     pub(crate) fn wait_soon(&mut self) -> std::process::ExitStatus {
         let mut ended = None;
         wait_for("a worker ends", || {
-            ended = self.0.try_wait().expect("looking at a worker");
+            ended = self.0.try_wait().expect("polling a worker");
             ended.is_some()
         });
-        ended.expect("how it ended")
+        ended.expect("the status of a worker")
     }
 }
 
@@ -231,15 +231,15 @@ impl Drop for Worker {
     }
 }
 
-/// The arguments of this process's job.
+/// The arguments of this process's task.
 pub(crate) fn arguments() -> Vec<String> {
     let text = std::env::var(ARGUMENTS).unwrap_or_default();
     text.split(' ').map(str::to_owned).collect()
 }
 
-/// Ends the process where something takes so long that it must be stuck.
+/// Ends the process if something takes so long that it must be stuck.
 pub(crate) struct Watchdog {
-    /// Dropped with it, which ends the watch.
+    /// Dropping it ends the watchdog.
     _over: Sender<()>,
 }
 

@@ -1,4 +1,4 @@
-//! Many readers and many processes at a time, up to the limits and beyond.
+//! Many readers and many processes at the same time, up to the limits and beyond.
 use crate::common::{self, Folder, Shape, Sort, Watchdog, Worker};
 use crate::simple;
 use esker_torture::{scaled, wait_for};
@@ -22,7 +22,7 @@ fn spawn_small<'s>(
     builder.spawn_scoped(scope, work).expect("starting a thread")
 }
 
-/// Arguments: pool, file to append to when all threads read. They go on until it has grown long enough.
+/// Arguments: pool, file to append to when all threads read. They continue until the file is long enough.
 pub(crate) fn read() {
     let arguments = common::arguments();
     let pool = common::open(Path::new(&arguments[0]));
@@ -35,7 +35,7 @@ pub(crate) fn read() {
             spawn_small(scope, move || {
                 for step in 0.. {
                     let there = simple::is_there(kv, (thread + step) % KEYS, LEN);
-                    assert!(there.expect("reading"), "a value is gone");
+                    assert!(there.expect("reading"), "a value is missing");
                     if step == 0 && reading.fetch_add(1, Ordering::Relaxed) + 1 == THREADS_EACH {
                         append(signal);
                     }
@@ -54,7 +54,7 @@ fn append(path: &Path) {
 }
 
 fn length(path: &Path) -> u64 {
-    std::fs::metadata(path).expect("looking at the signal").len()
+    std::fs::metadata(path).expect("reading the signal file").len()
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn a_thousand_readers_and_two_writers() {
     common::expect_sound(&path, false);
 }
 
-/// Arguments: pool, file to append to once no reader slot is left. Holds them until it is killed.
+/// Arguments: pool, file to append to once no reader slot is left. Holds the slots until it is killed.
 pub(crate) fn hold() {
     let arguments = common::arguments();
     let pool = esker_store::Pool::open(Path::new(&arguments[0])).expect("opening");
@@ -94,7 +94,7 @@ pub(crate) fn hold() {
         for thread in 0..u64::from(READERS_MAX) + 8 {
             let (state, held) = (&**state, &held);
             spawn_small(scope, move || {
-                // A view lives for as long as scrub tells of its progress.
+                // A read transaction stays open while scrub reports its progress.
                 let result = state.scrub(&mut |_, _| {
                     held.fetch_add(1, Ordering::Relaxed);
                     loop {
@@ -106,7 +106,7 @@ pub(crate) fn hold() {
                 assert!(error.message().contains("READERS_MAX"), "{error}");
                 held.fetch_add(1 << 32, Ordering::Relaxed);
             });
-            wait_for("a thread reads or is refused", || {
+            wait_for("a thread has a reader slot or an error", || {
                 let held = held.load(Ordering::Relaxed);
                 held % (1 << 32) + (held >> 32) > thread
             });
@@ -133,7 +133,7 @@ fn readers_beyond_the_limit_get_a_clear_error() {
     drop((_container, kv, pool));
     let mut holder =
         Worker::start("crowd-hold", &format!("{} {}", path.display(), signal.display()));
-    holder.wait_until("all readers are held", || length(&signal) > 0);
+    holder.wait_until("all reader slots are held", || length(&signal) > 0);
     let refused = common::try_open(&path).and_then(|pool| simple::kv(&pool, "crowd").map(drop));
     let error = refused.expect_err("a reader beyond the limit");
     assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
@@ -141,10 +141,10 @@ fn readers_beyond_the_limit_get_a_clear_error() {
     holder.kill();
     let pool = common::open(&path);
     let (_container, kv) = simple::kv(&pool, "crowd").expect("opening");
-    assert!(simple::is_there(&kv, 1, LEN).expect("reading"), "the value is gone");
+    assert!(simple::is_there(&kv, 1, LEN).expect("reading"), "the value is missing");
 }
 
-/// Argument: pool. Locks the bytes of all processes, as that many would, until it is killed.
+/// Argument: pool. Locks the process slots, as that many processes would, until it is killed.
 pub(crate) fn lock_all() {
     let arguments = common::arguments();
     let control = Path::new(&arguments[0]).join("control");
@@ -156,7 +156,7 @@ pub(crate) fn lock_all() {
     lock.l_len = PROCESSES_MAX as libc::off_t;
     // SAFETY: the descriptor is open and `lock` is a valid flock.
     let result = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLK, &raw mut lock) };
-    assert_eq!(result, 0, "the bytes of processes are not free");
+    assert_eq!(result, 0, "the process slots are not free");
     append(Path::new(&arguments[1]));
     loop {
         std::thread::park();
@@ -172,7 +172,7 @@ fn processes_beyond_the_limit_get_a_clear_error() {
     std::fs::write(&signal, b"").expect("making the signal");
     let mut holder =
         Worker::start("crowd-lock", &format!("{} {}", path.display(), signal.display()));
-    holder.wait_until("all processes are locked", || length(&signal) > 0);
+    holder.wait_until("all process slots are locked", || length(&signal) > 0);
     let error = common::try_open(&path).err().expect("a process beyond the limit");
     assert_eq!(error.kind(), ErrorKind::Overflow, "{error}");
     assert!(error.message().contains("PROCESSES_MAX"), "{error}");
@@ -180,9 +180,9 @@ fn processes_beyond_the_limit_get_a_clear_error() {
     common::open(&path);
 }
 
-/// A key that comes and goes: whoever reads it gets the value or none, never other bytes.
+/// A key that is put and removed repeatedly: readers get the value or none, never other bytes.
 #[test]
-fn a_value_that_comes_and_goes() {
+fn a_value_that_is_put_and_removed_repeatedly() {
     let folder = Folder::new(Sort::Memory);
     let path = common::make(&folder, "pool", Sort::Memory, Shape::SMALL);
     let pool = common::open(&path);

@@ -1,4 +1,4 @@
-//! Bytes damaged behind the store's back: told of, never handed out as data.
+//! Bytes damaged on the medium: damage is reported, and damaged bytes are never returned as data.
 use crate::common::{self, Folder, PAGE, Shape, Sort, Worker};
 use crate::{machine, simple};
 use esker::{Access, Wait};
@@ -25,7 +25,7 @@ fn filled(folder: &Folder, sort: Sort) -> PathBuf {
     path
 }
 
-/// A file of a pool as it was when it was sound.
+/// An undamaged file of a pool.
 struct Sound {
     path: PathBuf,
     bytes: Vec<u8>,
@@ -51,7 +51,7 @@ impl Sound {
         file.write_all_at(&self.bytes, 0).expect("mending");
     }
 
-    /// Places to damage among those that hold something, and what to put there.
+    /// Positions to damage, in parts that are in use, and the bytes to write there.
     fn places(&self, random: &mut Random) -> Vec<(usize, u8)> {
         let pages = common::used_pages(&self.bytes);
         let place = |random: &mut Random| {
@@ -92,7 +92,7 @@ fn damaged_data(sort: Sort) {
         let mut lost = 0;
         for number in 0..KEYS {
             match simple::is_there(&kv, number, length(number)) {
-                Ok(there) => assert!(there, "{number} is gone"),
+                Ok(there) => assert!(there, "value {number} is missing"),
                 Err(error) => {
                     assert_eq!(error.kind(), ErrorKind::Checksum, "{error}");
                     assert!(error.message().contains("object"), "{error}");
@@ -109,7 +109,7 @@ fn damaged_data(sort: Sort) {
         drop((store, _container, kv, pool));
         sound.mend();
     }
-    assert!(noticed > 0, "no damage hit anything");
+    assert!(noticed > 0, "no damage had an effect");
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn damaged_data_on_disk() {
     damaged_data(Sort::Disk);
 }
 
-/// Arguments: pool, what for. Checks, scrubs or reads it: answers are right or errors.
+/// Arguments: pool, action. Checks, scrubs or reads the pool; answers must be correct or errors.
 pub(crate) fn look() {
     let arguments = common::arguments();
     let path = Path::new(&arguments[0]);
@@ -142,7 +142,7 @@ pub(crate) fn look() {
     let kv = container.kv(oid.expect("an id")).expect("a Key-Value");
     let mut fine = true;
     for number in 0..KEYS {
-        // A damaged page may hide a key from one search and show it to another: an empty value.
+        // A damaged page may hide a key from one search and show it to another, which then finds an empty value.
         let len = kv.size(&number.to_be_bytes(), Access::Latest).wait();
         let hidden = !matches!(len, Ok(Some(1..)));
         fine &= !hidden && simple::is_there(&kv, number, length(number)).is_ok_and(|there| there);
@@ -158,7 +158,7 @@ pub(crate) fn look() {
     std::process::exit(if fine { 0 } else { 3 });
 }
 
-/// How a look at a damaged pool ended.
+/// How a process on a damaged pool ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     Fine,
@@ -175,19 +175,19 @@ fn look_at(path: &Path, what: &str) -> End {
     match status.code() {
         Some(0) => End::Fine,
         Some(3) => End::Told,
-        Some(code) => panic!("looking at a damaged pool to {what} it failed with {code}"),
+        Some(code) => panic!("a worker told to {what} a damaged pool failed with {code}"),
         None => End::Crashed,
     }
 }
 
 #[test]
-fn a_damaged_index_is_told_of() {
+fn a_damaged_index_is_reported() {
     damaged_index(Sort::Disk, false);
 }
 
-/// The first to open a pool after a start of the machine looks at every page.
+/// The first process to open a pool after a restart of the machine verifies every page.
 #[test]
-fn an_index_damaged_before_the_machine_started_crashes_nobody() {
+fn an_index_damaged_before_a_restart_crashes_no_process() {
     damaged_index(Sort::Durable, true);
 }
 
@@ -210,6 +210,6 @@ fn damaged_index(sort: Sort, restarted: bool) {
         told += u64::from(check == End::Told || read == End::Told);
         sound.mend();
     }
-    eprintln!("{rounds} damaged indexes: {told} told of");
-    assert!(told > 0, "no damage hit anything");
+    eprintln!("{rounds} damaged indexes: {told} reported");
+    assert!(told > 0, "no damage had an effect");
 }

@@ -1,4 +1,4 @@
-//! A process with threads at work forks: the child works with what it inherited, the parent goes on.
+//! A process with running threads forks: the child uses what it inherited, and the parent continues.
 use crate::common::{self, Folder, Shape, Sort, Watchdog, Worker};
 use crate::simple;
 use esker::{Access, Kv, Pool, Wait};
@@ -36,7 +36,7 @@ fn write_until(pool: &Pool, thread: u64, stop: &AtomicBool) {
         }
         let (number, len) = (step % 50, LENGTHS[step as usize % 2]);
         simple::put(&kv, number, len).expect("writing");
-        assert!(simple::is_there(&kv, number, len).expect("reading"), "{number} is not there");
+        assert!(simple::is_there(&kv, number, len).expect("reading"), "value {number} is missing");
         if step.is_multiple_of(20) {
             let transaction = container.transaction().expect("a transaction");
             let access = Access::Tx(&transaction);
@@ -52,25 +52,25 @@ fn fork_once(pool: &Pool, number: u64) {
     let (_container, kv) = simple::kv(pool, "forked").expect("opening");
     let before = number * 10;
     simple::put(&kv, before, LENGTHS[1]).expect("writing");
-    // SAFETY: the child calls into this program only, which is made to be forked, and leaves by _exit.
+    // SAFETY: the child calls into this program only, which supports forks, and leaves by _exit.
     let child = unsafe { libc::fork() };
     assert!(child >= 0, "cannot fork");
     if child == 0 {
-        // SAFETY: sets a timer that ends a child that hangs.
+        // SAFETY: sets a timer that ends a hanging child.
         unsafe { libc::alarm(30) };
         let work = std::panic::AssertUnwindSafe(|| work_in_child(pool, &kv, before));
         let fine = std::panic::catch_unwind(work);
-        // SAFETY: ends the child without running what belongs to the parent.
+        // SAFETY: ends the child without running the parent's exit handlers.
         unsafe { libc::_exit(i32::from(fine.is_err())) };
     }
     let mut status = 0;
-    // SAFETY: `status` is ours to be written.
+    // SAFETY: `status` is a valid local variable.
     unsafe { libc::waitpid(child, &raw mut status, 0) };
     assert_eq!(status, 0, "fork {number}: the child failed");
     for step in 1..5 {
         let len = LENGTHS[step as usize % 2];
         let there = simple::is_there(&kv, before + step, len).expect("reading");
-        assert!(there, "fork {number}: what the child wrote is gone");
+        assert!(there, "fork {number}: the value that the child wrote is missing");
     }
     simple::remove(&kv, before).expect("removing");
 }
@@ -84,7 +84,7 @@ fn work_in_child(pool: &Pool, kv: &Kv, before: u64) {
     let epoch = own.create_snapshot("in a child").wait().expect("a snapshot");
     own.destroy_snapshot(epoch).wait().expect("no snapshot");
     if before.is_multiple_of(20) {
-        // Opens and closes for itself as well.
+        // Also opens and closes the pool itself.
         drop(pool.clone());
         pool.containers().wait().expect("listing");
     }
@@ -93,7 +93,7 @@ fn work_in_child(pool: &Pool, kv: &Kv, before: u64) {
 fn fork_on(sort: Sort, forks: u64) {
     let folder = Folder::new(sort);
     let _watchdog = Watchdog::new(format!("forking on {sort:?}"));
-    // Roomy, for this is about forks; `space` is about pools that are full.
+    // Large, because this test is about forks; `space` tests full pools.
     let pool = common::make(&folder, "pool", sort, Shape { segments: 64, ..Shape::SMALL });
     Worker::start("fork", &format!("{} {forks}", pool.display())).finish();
     common::expect_sound(&pool, false);

@@ -1,5 +1,5 @@
-//! Small pools of the automatic layout that are nearly full: processes overwrite what is there, together, and are
-//! killed. There is always room, for as much is free as they may need, and nothing acknowledged is lost.
+//! Small, nearly full pools with the default layout: concurrent processes overwrite values and are killed. Writes
+//! always find room, because the pools reserve enough for them, and nothing acknowledged is lost.
 use crate::common::{self, Folder, Sort, Watchdog, Worker};
 use esker_store::{Container, ContainerSpec, OpenPool, Pool, PoolSpec, Superblock};
 use esker_torture::{Random, SEED_VARIABLE, pause, scaled, seed, wait_for};
@@ -10,37 +10,37 @@ use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-/// Slots by process: one thread each.
+/// Slots per process: one thread each.
 const PROCESSES: [&[u64]; 3] = [&[0, 1], &[2], &[3]];
 const SLOTS: u64 = 4;
 const ROUNDS_PER_POOL: u64 = 10;
-/// MiB and targets of pools, from the smallest on.
+/// MiB and targets of pools, starting with the smallest.
 const LAYOUTS: [(u64, u32); 9] =
     [(4, 1), (6, 1), (12, 2), (24, 2), (40, 8), (32, 2), (64, 8), (72, 2), (128, 2)];
-/// Most a header takes with the keys of this test.
+/// Upper bound for the size of a header with the keys of this test.
 const HEADER: u64 = 128;
 
-/// A value that one slot overwrites again and again.
+/// A dkey whose value one slot overwrites repeatedly.
 #[derive(Clone, Copy)]
-struct Place {
+struct SlotValue {
     target: u32,
     dkey: [u8; 9],
-    /// Longest value.
+    /// Maximum length of its value.
     len: u64,
 }
 
-/// What one operation does: puts values of these numbers and lengths, or removes (0), together.
+/// One operation: puts values with these indexes, ids and lengths, or removes them (length 0), atomically.
 type Op = Vec<(usize, u64, u64)>;
 
-/// Places of a slot, so many that at most `percent` of what the pool can hold is alive.
-fn places(pool: &Path, seed: u64, percent: u64, slot: u64) -> Vec<Place> {
+/// The dkeys of a slot, so many that at most `percent` of the pool's capacity is live.
+fn values_of_slot(pool: &Path, seed: u64, percent: u64, slot: u64) -> Vec<SlotValue> {
     let layout = Superblock::read(pool).expect("the superblock");
     let mut random = Random::new(seed, 7000 + slot);
     let longest = (layout.segment_bytes / 8).min(200_000) >> random.below(3);
     let in_flight = 2 * SLOTS * (layout.segment_bytes / 8).min(200_000);
     let usable = u64::from(layout.segments - 1) * (layout.segment_bytes - longest - HEADER);
     let budget = usable.saturating_sub(in_flight) * percent / 100 / SLOTS;
-    let mut places = Vec::new();
+    let mut slot_values = Vec::new();
     for target in 0..layout.targets {
         let mut sum = 0;
         for number in 0_u64.. {
@@ -52,30 +52,30 @@ fn places(pool: &Path, seed: u64, percent: u64, slot: u64) -> Vec<Place> {
             }
             let mut dkey = [slot as u8; 9];
             dkey[1..].copy_from_slice(&number.to_be_bytes());
-            places.push(Place { target, dkey, len });
+            slot_values.push(SlotValue { target, dkey, len });
         }
     }
-    places
+    slot_values
 }
 
-fn draw(random: &mut Random, places: &[Place]) -> Op {
+fn draw(random: &mut Random, slot_values: &[SlotValue]) -> Op {
     let count = if random.one_in(8) { 3 } else { 1 };
     let one = |random: &mut Random| {
-        let place = random.below(places.len() as u64) as usize;
-        let most = places[place].len;
+        let index = random.below(slot_values.len() as u64) as usize;
+        let most = slot_values[index].len;
         let len = if random.one_in(16) { 0 } else { most - random.below(most / 8) };
-        (place, random.draw(), len)
+        (index, random.draw(), len)
     };
     let mut op: Op = (0..count).map(|_| one(random)).collect();
     op.sort_unstable();
-    op.dedup_by_key(|&mut (place, ..)| place);
+    op.dedup_by_key(|&mut (index, ..)| index);
     op
 }
 
 struct World {
     pool: Pool,
     container: Container,
-    places: Vec<Place>,
+    slot_values: Vec<SlotValue>,
 }
 
 const OID: fn() -> ObjectId = || ObjectId::generate(0, 1, ObjectType::MultiHashed, ObjectClass::S1);
@@ -85,9 +85,9 @@ impl World {
         let pool = Pool::open(path).expect("opening");
         let label = ContainerRef::Label("full");
         let container = state(&pool, |state| state.open_container(label, OpenMode::ReadWrite));
-        let (container, places) =
-            (container.expect("a container"), places(path, seed, percent, slot));
-        Self { pool, container, places }
+        let (container, slot_values) =
+            (container.expect("a container"), values_of_slot(path, seed, percent, slot));
+        Self { pool, container, slot_values }
     }
 
     fn perform(&self, op: &Op) -> Result<()> {
@@ -100,14 +100,14 @@ impl World {
                 [Update { akey: b"a", value, cond: Cond::NONE }]
             })
             .collect();
-        let write = |(at, &(place, _, len)): (usize, &(usize, u64, u64))| {
-            let (place, cond) = (&self.places[place], Cond::NONE);
-            let (dkey, updates) = (&place.dkey, &updates[at]);
+        let write = |(at, &(index, _, len)): (usize, &(usize, u64, u64))| {
+            let (slot_value, cond) = (&self.slot_values[index], Cond::NONE);
+            let (dkey, updates) = (&slot_value.dkey, &updates[at]);
             let op = match len {
                 0 => WriteOp::PunchDkey { dkey, cond },
                 _ => WriteOp::Update { dkey, cond, updates },
             };
-            (Write { oid: OID(), op }, vec![place.target])
+            (Write { oid: OID(), op }, vec![slot_value.target])
         };
         let writes: Vec<_> = op.iter().enumerate().map(write).collect();
         state(&self.pool, |state| match &writes[..] {
@@ -118,16 +118,16 @@ impl World {
         })
     }
 
-    /// The value at a place, empty where there is none.
-    fn read(&self, place: &Place) -> Vec<u8> {
-        let mut bytes = vec![0; place.len as usize];
+    /// The value of a dkey, empty if it does not exist.
+    fn read(&self, slot_value: &SlotValue) -> Vec<u8> {
+        let mut bytes = vec![0; slot_value.len as usize];
         let mut fetch = [Fetch::single(b"a", Sink::One(&mut bytes))];
         state(&self.pool, |state| {
-            let target = &state.targets[place.target as usize];
+            let target = &state.targets[slot_value.target as usize];
             target.fetch(
                 self.container.id(),
                 OID(),
-                &place.dkey,
+                &slot_value.dkey,
                 Cond::NONE,
                 &mut fetch,
                 ReadAt::LATEST,
@@ -152,8 +152,8 @@ fn ack_path(folder: &Path, slot: u64) -> PathBuf {
     folder.join(format!("acks-{slot}"))
 }
 
-/// Arguments: pool, seed, percent, round, folder for acknowledgements, and slots, a thread each. Overwrites until it
-/// is killed.
+/// Arguments: pool, seed, percent, round, directory for acknowledgements, and slots, a thread each. Overwrites values
+/// until it is killed.
 pub(crate) fn run() {
     let arguments = common::arguments();
     let number = |at: usize| arguments[at].parse::<u64>().expect("a number");
@@ -173,7 +173,7 @@ pub(crate) fn run() {
 fn work(world: &World, mut random: Random, mut acks: File) {
     let parent = std::os::unix::process::parent_id();
     while std::os::unix::process::parent_id() == parent {
-        let op = draw(&mut random, &world.places);
+        let op = draw(&mut random, &world.slot_values);
         if let Err(error) = world.perform(&op) {
             eprintln!("{error}: {op:?}");
             std::process::exit(1);
@@ -188,12 +188,12 @@ struct Torture {
     seed: u64,
     percent: u64,
     random: Random,
-    /// Number and length of the value at each place, a list a slot.
+    /// Id and length of the value of each dkey, one list per slot.
     models: Vec<Vec<(u64, u64)>>,
 }
 
 impl Torture {
-    /// A pool of the automatic layout, filled.
+    /// A pool with the default layout, filled.
     fn new(sort: Sort, seed: u64, number: u64) -> Self {
         let mut random = Random::new(seed, 1 << 40 | number);
         let seed = random.draw() >> 32;
@@ -216,10 +216,13 @@ impl Torture {
         state(&pool, |state| state.create_container(&spec)).expect("a container");
         for slot in 0..SLOTS {
             let world = self.world(slot);
-            let values: Vec<_> =
-                world.places.iter().map(|place| (self.random.draw(), place.len)).collect();
-            for (place, &(id, len)) in values.iter().enumerate() {
-                world.perform(&vec![(place, id, len)]).expect("filling");
+            let values: Vec<_> = world
+                .slot_values
+                .iter()
+                .map(|slot_value| (self.random.draw(), slot_value.len))
+                .collect();
+            for (index, &(id, len)) in values.iter().enumerate() {
+                world.perform(&vec![(index, id, len)]).expect("filling");
             }
             self.models.push(values);
         }
@@ -236,7 +239,7 @@ impl Torture {
         }
         let mut workers: Vec<_> = PROCESSES.iter().map(|slots| self.start(round, slots)).collect();
         if !self.random.one_in(10) {
-            wait_for("all workers work", || {
+            wait_for("all workers make progress", || {
                 workers.iter_mut().for_each(Worker::expect_alive);
                 (0..SLOTS).all(|slot| self.acks(slot) > 0)
             });
@@ -257,20 +260,22 @@ impl Torture {
     }
 
     fn acks(&self, slot: u64) -> u64 {
-        std::fs::metadata(ack_path(self.folder.path(), slot)).expect("looking at acks").len()
+        std::fs::metadata(ack_path(self.folder.path(), slot))
+            .expect("reading acknowledgements")
+            .len()
     }
 
-    /// What was acknowledged is there; what was under way, wholly or not at all.
+    /// Acknowledged operations are visible; an operation in progress is applied as a whole or not at all.
     fn verify(&mut self, round: u64) {
         for slot in 0..SLOTS {
             let (world, mut random) = (self.world(slot), stream(self.seed, round, slot));
             let acks = self.acks(slot);
             let model = &mut self.models[slot as usize];
             for _ in 0..acks {
-                apply(model, &draw(&mut random, &world.places));
+                apply(model, &draw(&mut random, &world.slot_values));
             }
             if let Some(without) = differs(&world, model) {
-                apply(model, &draw(&mut random, &world.places));
+                apply(model, &draw(&mut random, &world.slot_values));
                 if let Some(with) = differs(&world, model) {
                     panic!("slot {slot}, {acks} operations: {without}; with the next one {with}");
                 }
@@ -279,12 +284,12 @@ impl Torture {
         common::expect_sound(&self.pool, false);
     }
 
-    /// Everything removed, all of the pool is free.
+    /// Removes everything; then all of the pool must be free.
     fn empty(&self) {
         for slot in 0..SLOTS {
             let world = self.world(slot);
-            for place in 0..world.places.len() {
-                world.perform(&vec![(place, 0, 0)]).expect("removing");
+            for index in 0..world.slot_values.len() {
+                world.perform(&vec![(index, 0, 0)]).expect("removing");
             }
         }
         common::expect_sound(&self.pool, false);
@@ -296,15 +301,15 @@ impl Torture {
 }
 
 fn apply(model: &mut [(u64, u64)], op: &Op) {
-    op.iter().for_each(|&(place, id, len)| model[place] = (id, len));
+    op.iter().for_each(|&(index, id, len)| model[index] = (id, len));
 }
 
 fn differs(world: &World, model: &[(u64, u64)]) -> Option<String> {
-    let wrong = |(place, &(id, len)): (&Place, &(u64, u64))| {
-        world.read(place) != Random::new(id, len).bytes(len as usize)
+    let wrong = |(slot_value, &(id, len)): (&SlotValue, &(u64, u64))| {
+        world.read(slot_value) != Random::new(id, len).bytes(len as usize)
     };
-    let at = world.places.iter().zip(model).position(wrong)?;
-    Some(format!("place {at} holds something else than {} bytes", model[at].1))
+    let at = world.slot_values.iter().zip(model).position(wrong)?;
+    Some(format!("slot value {at} is not the expected one of {} bytes", model[at].1))
 }
 
 fn torture(sort: Sort, rounds: u64) {

@@ -1,5 +1,5 @@
-//! Files of several processes: opened, unlinked while others have them open, their data removed by the
-//! last. What somebody has open is there; what nobody has and no name leads to is gone.
+//! Files of several processes: opened, unlinked while other processes have them open, and removed by the last user.
+//! Open objects exist; objects that are neither open nor named do not.
 use crate::common::{self, Folder, Shape, Sort, Watchdog, Worker};
 use crate::simple;
 use esker::{Access, Container, Kv, Lease, Object, Wait};
@@ -13,7 +13,7 @@ const NAMES: u64 = 6;
 const OPEN_MAX: usize = 4;
 const WORKERS: u64 = 3;
 
-/// Names that lead to objects, by a Key-Value, and the objects.
+/// Names that refer to objects, stored in a Key-Value, and the objects.
 struct Files {
     container: Container,
     names: Kv,
@@ -32,7 +32,7 @@ impl Files {
         self.container.object(oid)
     }
 
-    /// The object a name leads to.
+    /// The object that a name refers to.
     fn look(&self, name: u64, access: Access<'_>) -> Result<Option<u64>> {
         let found = self.names.get(&name.to_be_bytes(), access).wait()?;
         Ok(found.map(|bytes| u64::from_be_bytes(bytes.try_into().expect("a number"))))
@@ -51,7 +51,7 @@ impl Files {
         }
     }
 
-    /// Holds what a name leads to, if it still does once it is held.
+    /// Takes a lease on the object of a name, if the name still refers to it afterwards.
     fn hold(&self, name: u64) -> Result<Option<(u64, Lease)>> {
         let Some(number) = self.look(name, Access::Latest)? else { return Ok(None) };
         let hold = self.object(number).lease().wait()?;
@@ -72,7 +72,7 @@ impl Files {
         let mut data = [0; 300];
         let mut fetch = [Fetch::single(b"a", Sink::One(&mut data))];
         self.object(number).fetch(b"d", Cond::NONE, &mut fetch, Access::Latest).wait()?;
-        assert!(fetch[0].reply.size == 300, "what is open was removed");
+        assert!(fetch[0].reply.size == 300, "an open object was removed");
         assert_eq!(data.as_slice(), simple::value(number, 300));
         Ok(())
     }
@@ -93,7 +93,7 @@ impl Files {
         }
     }
 
-    /// Objects that no name leads to.
+    /// Objects that no name refers to.
     fn nameless(&self) -> Vec<ObjectId> {
         let mut named = BTreeSet::from([self.names.oid()]);
         for name in 0..NAMES {
@@ -132,7 +132,7 @@ fn punch(object: &Object) -> Result<()> {
     object.punch(Cond::NONE, Access::Latest).wait()
 }
 
-/// Arguments: pool, seed, number of this process, steps. Works with two threads.
+/// Arguments: pool, seed, number of this process, steps. Runs two threads.
 pub(crate) fn run() {
     let arguments = common::arguments();
     let number = |at: usize| arguments[at].parse::<u64>().expect("a number");
@@ -161,25 +161,25 @@ fn start(path: &Path, seed: u64, number: u64, steps: u64) -> Worker {
 }
 
 #[test]
-fn what_is_open_stays_and_nothing_else() {
+fn open_objects_stay_and_unnamed_ones_are_removed() {
     let folder = Folder::new(Sort::Memory);
     let seed = seed();
     println!("{}={seed}", esker_torture::SEED_VARIABLE);
-    let _watchdog = Watchdog::new(format!("holds, seed {seed}"));
+    let _watchdog = Watchdog::new(format!("leases, seed {seed}"));
     let path = common::make(&folder, "pool", Sort::Memory, Shape::SMALL);
     let files = Files::open(&path);
     let steps = scaled(8000);
     let mut workers: Vec<_> = (0..WORKERS).map(|n| start(&path, seed, n, steps)).collect();
     workers.iter_mut().for_each(Worker::finish);
-    assert_eq!(files.nameless(), [], "left behind (seed {seed})");
+    assert_eq!(files.nameless(), [], "unnamed objects left (seed {seed})");
 }
 
 #[test]
-fn killed_holders_hold_nothing() {
+fn killed_processes_have_no_leases() {
     let folder = Folder::new(Sort::Memory);
     let seed = seed();
     println!("{}={seed}", esker_torture::SEED_VARIABLE);
-    let _watchdog = Watchdog::new(format!("killed holders, seed {seed}"));
+    let _watchdog = Watchdog::new(format!("leases of killed processes, seed {seed}"));
     let path = common::make(&folder, "pool", Sort::Memory, Shape::SMALL);
     let files = Files::open(&path);
     let mut random = Random::new(seed, 99);
@@ -195,7 +195,7 @@ fn killed_holders_hold_nothing() {
         let object = files.container.object(oid);
         assert!(
             !object.unlink_on_last_close().wait().expect("asking"),
-            "{oid} is held by the dead (seed {seed})"
+            "{oid} still has the lease of a killed process (seed {seed})"
         );
         punch(&object).expect("sweeping");
     }

@@ -1,4 +1,4 @@
-//! What a stop of the machine leaves, and what a process takes of it.
+//! Restarts of the machine: the state they leave, and the memory a process uses.
 use crate::common::{self, Folder, Shape, Sort, Worker};
 use crate::simple;
 use esker_torture::{Random, SEED_VARIABLE, scaled, seed};
@@ -23,19 +23,19 @@ fn expect_filled(path: &Path) {
     let (_container, kv) = simple::kv(&pool, "machine").expect("opening");
     for number in 0..KEYS {
         let there = simple::is_there(&kv, number, LENGTHS[number as usize % 3]).expect("reading");
-        assert!(there, "{number} is gone");
+        assert!(there, "value {number} is missing");
     }
     simple::put(&kv, 1, LENGTHS[1]).expect("writing");
 }
 
-/// Makes the control file look as one of an earlier start of the machine.
+/// Makes the control file look like one from before a restart of the machine.
 pub(crate) fn restart_machine(path: &Path) {
     let control = File::options().write(true).open(path.join("control")).expect("opening control");
     control.write_all_at(&0x1111_u64.to_ne_bytes(), 8).expect("writing control");
 }
 
 #[test]
-fn an_unclean_stop_asks_for_a_check() {
+fn an_unclean_restart_requires_a_check() {
     let folder = Folder::new(Sort::Disk);
     let path = filled(&folder, Sort::Disk);
     restart_machine(&path);
@@ -44,16 +44,16 @@ fn an_unclean_stop_asks_for_a_check() {
         assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
         assert!(error.message().contains("check"), "{error}");
     };
-    refused("after the stop");
+    refused("after the restart");
     common::expect_sound(&path, false);
-    refused("after a check that repairs nothing");
+    refused("after a check without repair");
     common::expect_sound(&path, true);
     expect_filled(&path);
     common::expect_clean(&path);
 }
 
 #[test]
-fn a_durable_pool_just_opens() {
+fn a_durable_pool_opens_without_a_check() {
     let folder = Folder::new(Sort::Durable);
     let path = filled(&folder, Sort::Durable);
     restart_machine(&path);
@@ -61,9 +61,9 @@ fn a_durable_pool_just_opens() {
     common::expect_sound(&path, false);
 }
 
-/// Whatever the words are after a stop of the machine, they are made anew from the indexes.
+/// Shared atomics from before a restart are ignored and rebuilt from the indexes.
 #[test]
-fn random_words_of_an_earlier_start() {
+fn random_atomics_from_before_a_restart() {
     let (folder, seed) = (Folder::new(Sort::Durable), seed());
     let path = filled(&folder, Sort::Durable);
     let mut random = Random::new(seed, 7);
@@ -83,9 +83,9 @@ fn random_words_of_an_earlier_start() {
     }
 }
 
-/// Words that a stray pointer hit while the machine runs: opening answers, one way or another.
+/// Shared atomics overwritten by a stray pointer while the machine runs: opening succeeds or fails, but ends.
 #[test]
-fn random_words_of_this_start_neither_crash_nor_hang() {
+fn random_atomics_of_this_boot_neither_crash_nor_hang() {
     let (folder, seed) = (Folder::new(Sort::Memory), seed());
     let path = filled(&folder, Sort::Memory);
     let mut random = Random::new(seed, 8);
@@ -107,12 +107,12 @@ fn random_words_of_this_start_neither_crash_nor_hang() {
     }
 }
 
-/// Argument: pool. Expects everything to be there.
+/// Argument: pool. Expects all values to exist.
 pub(crate) fn use_pool() {
     expect_filled(Path::new(&common::arguments()[0]));
 }
 
-/// Argument: pool. Opens it and looks at everything; errors are fine.
+/// Argument: pool. Opens it and reads everything; errors are allowed.
 pub(crate) fn open_pool() {
     let Ok(pool) = common::try_open(Path::new(&common::arguments()[0])) else { return };
     let Ok((_container, kv)) = simple::kv(&pool, "machine") else { return };
@@ -121,21 +121,21 @@ pub(crate) fn open_pool() {
     }
 }
 
-/// Argument: pool. Has it open, and says what that takes.
+/// Argument: pool. Opens it, and reports the memory this takes.
 pub(crate) fn idle() {
     let pool = common::open(Path::new(&common::arguments()[0]));
     let (_container, kv) = simple::kv(&pool, "idle").expect("opening");
     simple::put(&kv, 1, 100_000).expect("writing");
-    assert!(simple::is_there(&kv, 1, 100_000).expect("reading"), "the value is gone");
+    assert!(simple::is_there(&kv, 1, 100_000).expect("reading"), "the value is missing");
     let status = std::fs::read_to_string("/proc/self/status").expect("status");
     let line = status.lines().find(|line| line.starts_with("RssAnon:")).expect("RssAnon");
     let kib: u64 = line.split_whitespace().nth(1).and_then(|n| n.parse().ok()).expect("a number");
-    eprintln!("a process with a pool of 1.5 GiB open has {kib} KiB of its own");
+    eprintln!("a process with an open pool of 1.5 GiB uses {kib} KiB of private memory");
     assert!(kib < 32 << 10, "{kib} KiB");
 }
 
 #[test]
-fn an_idle_process_is_small() {
+fn an_idle_process_uses_little_memory() {
     let folder = Folder::new(Sort::Disk);
     let shape = Shape { targets: 4, segments: 8, segment_bytes: 32 << 20, index_bytes: 128 << 20 };
     let path = common::make(&folder, "pool", Sort::Disk, shape);

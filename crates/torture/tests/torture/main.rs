@@ -1,5 +1,6 @@
-//! Torture of the native store, of namespaces in it and of pools on Ceph: processes killed, forked and crowded, power
-//! cut, pools filled, bytes damaged, daemons stopped. Each failure names the seed it replays from (`ESKER_SEED`).
+//! Torture tests of the native store, of file systems in it and of pools on Ceph: processes killed, forked and
+//! crowded, power failures, full pools, damaged bytes, stopped daemons. Each failure prints the seed that replays it
+//! (`ESKER_SEED`).
 #![allow(unsafe_code)]
 mod brim;
 mod ceph;
@@ -20,7 +21,7 @@ mod simple;
 mod space;
 mod views;
 
-/// Where processes that tests start begin: the job is named by the environment.
+/// The entry point of processes that tests start; the environment names the task.
 #[test]
 fn job() {
     match std::env::var(common::JOB).as_deref() {
@@ -57,7 +58,7 @@ fn job() {
         Ok("machine-use") => machine::use_pool(),
         Ok("machine-open") => machine::open_pool(),
         Ok("machine-idle") => machine::idle(),
-        Ok(other) => panic!("no job is called {other}"),
+        Ok(other) => panic!("unknown job: {other}"),
         Err(_) => {}
     }
 }

@@ -1,5 +1,5 @@
-//! One page of an index of a closed pool is damaged; then a process writes and reads, and another one reads. What they
-//! are told is right, or an error: nothing that was acknowledged reads back wrong or missing.
+//! Damages one page of an index of a closed pool; then one process writes and reads, and another one reads. Results
+//! must be correct or errors: acknowledged values are never wrong or missing.
 use crate::common::{self, Folder, PAGE, Shape, Sort, Worker};
 use crate::{machine, simple};
 use esker::{Kv, Wait};
@@ -9,7 +9,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 const INDEXES: [&str; 2] = ["target-0/index/data.mdb", "target-1/index/data.mdb"];
-/// Numbers that are there before the damage; as many are written after it.
+/// Numbers written before the damage; as many are written after it.
 const KEYS: u64 = 400;
 const SHAPE: Shape =
     Shape { targets: 2, segments: 16, segment_bytes: 256 << 10, index_bytes: 1 << 20 };
@@ -30,26 +30,26 @@ fn filled(folder: &Folder, sort: Sort) -> PathBuf {
     path
 }
 
-/// How a process ended, by its status; one without a status was ended by a signal.
+/// How a process ended, by its status; a process without a status was ended by a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     Fine = 0,
     Told = 3,
-    /// What was acknowledged before the damage was wrong or missing.
+    /// A value acknowledged before the damage was wrong or missing.
     OldWrong = 4,
-    /// What was acknowledged after it was.
+    /// A value acknowledged after the damage was wrong or missing.
     NewWrong = 5,
     Crashed,
 }
 
-/// How a number reads back.
+/// Reads back the value of a number.
 fn read(kv: &Kv, number: u64, wrong: End, after: bool) -> End {
     let wanted = simple::value(number, length(number, after));
     match kv.get(&number.to_be_bytes(), esker::Access::Latest).wait() {
         Ok(Some(found)) if found == wanted => End::Fine,
         Ok(found) => {
             let found = found.map(|found| found.len());
-            eprintln!("{number}: {} bytes wanted, found {found:?}", wanted.len());
+            eprintln!("{number}: expected {} bytes, found {found:?}", wanted.len());
             wrong
         }
         Err(_) => End::Told,
@@ -104,7 +104,7 @@ fn ended(path: &Path, what: &str, log: &Path) -> End {
     }
 }
 
-/// Damages a page that holds something; says how.
+/// Damages a page in use; describes how.
 fn mutate(path: &Path, random: &mut Random) -> String {
     let sound = std::fs::read(path).expect("reading");
     let used = common::used_pages(&sound);
@@ -118,9 +118,9 @@ fn mutate(path: &Path, random: &mut Random) -> String {
             "a bit"
         }
         1 => {
-            // The head of a page says most about it.
+            // The header determines how the rest of a page is read.
             bytes[random.below(64) as usize] ^= 1 << random.below(8);
-            "a bit of its head"
+            "a bit of its header"
         }
         2 => {
             let end = (at + random.within(1..200) as usize).min(PAGE);
@@ -136,7 +136,7 @@ fn mutate(path: &Path, random: &mut Random) -> String {
     format!("page {page}, {how} at {at}")
 }
 
-/// Damages pages, one in each round, and lets processes work on them.
+/// Damages one page per round, and lets processes work on the pool.
 fn mutations(sort: Sort, rounds: u64, restarted: bool) {
     let (folder, seed) = (Folder::new(sort), seed());
     let path = filled(&folder, sort);
@@ -164,21 +164,21 @@ fn mutations(sort: Sort, rounds: u64, restarted: bool) {
             file.write_all_at(bytes, 0).expect("mending");
         }
     }
-    eprintln!("{sort:?}: of damaged pages {fine} did no harm, {told} were told of");
-    assert!(told > 0, "no damage hit anything");
+    eprintln!("{sort:?}: of the damaged pages {fine} had no effect, {told} were reported");
+    assert!(told > 0, "no damage had an effect");
 }
 
 #[test]
-fn no_write_goes_astray_on_a_damaged_page() {
+fn no_write_is_lost_on_a_damaged_page() {
     mutations(Sort::Memory, 60, false);
 }
 
 #[test]
-fn no_write_goes_astray_on_a_page_damaged_before_the_machine_started() {
+fn no_write_is_lost_on_a_page_damaged_before_a_restart() {
     mutations(Sort::Durable, 20, true);
 }
 
-/// Word 6 of the control file: who knows the indexes to be sound, or how they were left.
+/// Atomic 6 of the control file: the process that vouches for the indexes, or the state in which they were left.
 fn voucher(pool: &Path) -> u64 {
     let file = File::open(pool.join("control")).expect("opening");
     let mut word = [0; 8];
@@ -187,7 +187,7 @@ fn voucher(pool: &Path) -> u64 {
 }
 
 #[test]
-fn who_leaves_hands_over_what_is_known_of_the_indexes() {
+fn an_ending_process_hands_over_the_state_of_the_indexes() {
     let folder = Folder::new(Sort::Memory);
     let path = filled(&folder, Sort::Memory);
     let is_process = |word: u64| (1..=4096).contains(&word);
@@ -200,19 +200,19 @@ fn who_leaves_hands_over_what_is_known_of_the_indexes() {
     let arguments = format!("{} {}", path.display(), opened.display());
     let mut other = Worker::start("mutation-hold", &arguments);
     other.wait_until("it has the pool open", || opened.exists());
-    assert_eq!(voucher(&path), mine, "who vouches goes on");
+    assert_eq!(voucher(&path), mine, "the process that vouches continues");
     drop(pool);
     let theirs = voucher(&path);
     assert!(is_process(theirs) && theirs != mine, "{theirs:x}");
     drop(common::open(&path));
-    assert_eq!(voucher(&path), theirs, "who comes and goes changes nothing");
+    assert_eq!(voucher(&path), theirs, "another process changes nothing");
     other.kill();
-    assert_eq!(voucher(&path), theirs, "nobody says how the dead left them");
+    assert_eq!(voucher(&path), theirs, "no state is recorded for a killed process");
     drop(common::open(&path));
     assert!(!is_process(voucher(&path)));
 }
 
-/// Arguments: pool, a file that tells that it is open. Has it open until it is killed.
+/// Arguments: pool, a file to create once the pool is open. Keeps it open until it is killed.
 pub(crate) fn hold() {
     let arguments = common::arguments();
     let _pool = common::open(Path::new(&arguments[0]));

@@ -1,5 +1,5 @@
-//! A client sends its changes again: after a process died before the reply arrived, and over two connections at once.
-//! Each change is done once.
+//! A client sends its changes again: after a process died before the reply arrived, and over two connections at the
+//! same time. Each change is applied once.
 use crate::common::{self, Folder, Shape, Sort, Watchdog, Worker};
 use crate::simple;
 use esker::backend::OpenContainer;
@@ -25,8 +25,8 @@ fn object(number: u64) -> ObjectId {
     ObjectId::generate(9, number % OBJECTS, ObjectType::MultiHashed, ObjectClass::S1)
 }
 
-/// Change `number` of the client: it inserts a key into one object, or, every third time, into all of them, which lie
-/// on several targets. Doing it twice is an error.
+/// Change `number` of the client: it inserts a key into one object or, every third time, into all objects, which are
+/// on several targets. Applying it twice is an error.
 fn send(container: &dyn OpenContainer, number: u64) -> Result<()> {
     let (dkey, value) = (number.to_be_bytes(), simple::value(number, LEN));
     let value = Value::Single(Source::One(&value));
@@ -38,17 +38,17 @@ fn send(container: &dyn OpenContainer, number: u64) -> Result<()> {
     container.write(Change { id: Some(id), ..Change::of(&writes) }).wait().map(drop)
 }
 
-/// Arguments: pool, file with the number of the last change that was answered, number of changes.
+/// Arguments: pool, file with the number of the last answered change, number of changes.
 pub(crate) fn run() {
     let arguments = common::arguments();
     let [path, answered, count] = &arguments[..] else { panic!("three arguments") };
     let count: u64 = count.parse().expect("a number");
     let pool = common::open(Path::new(path));
     let container = container(&pool);
-    // The last one that was answered is sent again too.
+    // The last answered change is sent again too.
     for number in last_answered(Path::new(answered)).max(1)..=count {
         match send(&*container, number) {
-            // The other connection has gone on already.
+            // The other connection is already further ahead.
             Err(error) if error.kind() == ErrorKind::Invalid => {}
             sent => sent.unwrap_or_else(|error| panic!("change {number}: {error}")),
         }
@@ -64,7 +64,7 @@ fn last_answered(file: &Path) -> u64 {
     text.parse().unwrap_or_default()
 }
 
-/// Every change was done: its keys are there, with its value.
+/// Every change was applied: its keys exist with its value.
 fn expect_all(path: &Path, count: u64) {
     let pool = common::open(path);
     let (container, _) = simple::kv(&pool, "c").expect("opening");
@@ -81,9 +81,9 @@ fn expect_all(path: &Path, count: u64) {
     }
 }
 
-/// Starts a worker in the place of another, which is killed if it still runs.
+/// Starts a worker to replace another, which is killed if it still runs.
 fn replace(worker: &mut Worker, start: &dyn Fn() -> Worker) {
-    match worker.0.try_wait().expect("looking at a worker") {
+    match worker.0.try_wait().expect("polling a worker") {
         None => worker.kill(),
         Some(status) => assert!(status.success(), "a worker failed: {status}"),
     }

@@ -1,4 +1,4 @@
-//! A Key-Value that tests put numbered values into: each value follows from its number.
+//! A Key-Value for numbered values, each of which is derived from its number.
 use esker::backend::NewContainer;
 use esker::{Access, Container, Kv, Pool, Wait};
 use esker_torture::Random;
@@ -6,7 +6,7 @@ use esker_types::info::OpenMode;
 use esker_types::ops::Cond;
 use esker_types::{ErrorKind, ObjectType, Result};
 
-/// The Key-Value of container `label`, which is made where there is none.
+/// The Key-Value of container `label`, which is created if it does not exist.
 pub(crate) fn kv(pool: &Pool, label: &str) -> Result<(Container, Kv)> {
     let new = NewContainer::named(label);
     match pool.create_container(&new).wait() {
@@ -19,7 +19,7 @@ pub(crate) fn kv(pool: &Pool, label: &str) -> Result<(Container, Kv)> {
     Ok((container, kv))
 }
 
-/// Value of a number, of a length that follows from it too.
+/// The value of a number; its length is derived from the number too.
 pub(crate) fn value(number: u64, len: usize) -> Vec<u8> {
     Random::new(number, len as u64).bytes(len)
 }
@@ -32,12 +32,16 @@ pub(crate) fn remove(kv: &Kv, number: u64) -> Result<()> {
     kv.remove(&number.to_be_bytes(), Cond::NONE, Access::Latest).wait()
 }
 
-/// True if the value is there and right, false where it is not there.
+/// True if the value is correct, false if it is missing; panics if it is wrong.
 pub(crate) fn is_there(kv: &Kv, number: u64, len: usize) -> Result<bool> {
     let found = kv.get(&number.to_be_bytes(), Access::Latest).wait()?;
     if let Some(found) = &found {
         let right = *found == value(number, len);
-        assert!(right, "the value of {number}, {len} bytes, is a wrong one of {}", found.len());
+        assert!(
+            right,
+            "the value of {number} should have {len} bytes, found {} or other content",
+            found.len()
+        );
     }
     Ok(found.is_some())
 }

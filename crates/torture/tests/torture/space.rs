@@ -1,4 +1,4 @@
-//! Full pools: a clear error, nothing lost, room to delete, and room again after it.
+//! Full pools: a clear error, no loss, room for deletions, and free space after them.
 use crate::common::{self, Folder, Shape, Sort, Watchdog, Worker};
 use crate::simple;
 use esker::{Kv, Pool, Wait};
@@ -10,7 +10,7 @@ use std::path::Path;
 const SHAPE: Shape =
     Shape { targets: 2, segments: 12, segment_bytes: 256 << 10, index_bytes: 1 << 20 };
 
-/// Puts values until the pool is full; returns how many there are.
+/// Puts values until the pool is full; returns their number.
 fn fill(kv: &Kv, from: u64, len: usize) -> u64 {
     for number in from.. {
         if let Err(error) = simple::put(kv, number, len) {
@@ -18,16 +18,16 @@ fn fill(kv: &Kv, from: u64, len: usize) -> u64 {
             return number;
         }
     }
-    unreachable!("a pool without end")
+    unreachable!("the pool never got full")
 }
 
 fn expect_all(kv: &Kv, numbers: impl Iterator<Item = u64>, len: usize) {
     for number in numbers {
-        assert!(simple::is_there(kv, number, len).expect("reading"), "{number} is gone");
+        assert!(simple::is_there(kv, number, len).expect("reading"), "value {number} is missing");
     }
 }
 
-/// Neighbours deleted together.
+/// Number of adjacent keys that are deleted together.
 const RUN: u64 = 40;
 
 /// Fills, deletes half, fills again, and deletes all.
@@ -48,13 +48,13 @@ fn full_and_back(sort: Sort, len: usize, held: bool) {
         there.retain(|number| !gone(*number));
         expect_all(&kv, there.iter().copied(), len);
     };
-    // Every other one: the same keys find room on the pages they left.
+    // Every second one: new values of the same keys fit on the pages of the deleted ones.
     delete(&mut there, &|number| number.is_multiple_of(2));
     let back = (0..count).step_by(2).filter(|number| simple::put(&kv, *number, len).is_ok());
     let back: Vec<_> = back.collect();
     assert!(back.len() as u64 > count / 4, "{count} values, half deleted, {} put back", back.len());
     there.extend(back);
-    // Neighbours: whole pages of the index come back, for any keys.
+    // Adjacent keys: whole pages of the index become free, for any keys.
     delete(&mut there, &|number| (number / RUN).is_multiple_of(2));
     let again = fill(&kv, count, len);
     assert!(again - count > count / 5, "{count} values, half deleted, {} new", again - count);
@@ -64,7 +64,7 @@ fn full_and_back(sort: Sort, len: usize, held: bool) {
         container.destroy_snapshot(epoch).wait().expect("destroying the snapshot");
     }
     (0..again).for_each(|number| simple::remove(&kv, number).expect("deleting"));
-    assert!(fill(&kv, 0, len) * 10 >= count * 9, "space is lost");
+    assert!(fill(&kv, 0, len) * 10 >= count * 9, "space is leaked");
     drop((container, kv, pool));
     common::expect_sound(&path, false);
     common::expect_clean(&path);
@@ -88,7 +88,7 @@ fn full_with_a_snapshot_that_keeps_nothing() {
     full_and_back(Sort::Memory, 20_000, true);
 }
 
-/// Arguments: pool, file to append to. Looks at one state until it is killed.
+/// Arguments: pool, file to append to. Keeps a read transaction open until it is killed.
 pub(crate) fn hold_view() {
     let arguments = common::arguments();
     let pool = esker_store::Pool::open(Path::new(&arguments[0])).expect("opening");
@@ -102,10 +102,10 @@ pub(crate) fn hold_view() {
 }
 
 #[test]
-fn a_full_pool_with_a_reader_of_the_past() {
+fn a_full_pool_with_a_long_running_reader() {
     for len in [500, 20_000] {
         let folder = Folder::new(Sort::Memory);
-        let _watchdog = Watchdog::new("a reader of the past".to_owned());
+        let _watchdog = Watchdog::new("a long-running reader".to_owned());
         let path = common::make(&folder, "pool", Sort::Memory, Shape { targets: 1, ..SHAPE });
         let pool = common::open(&path);
         let (_container, kv) = simple::kv(&pool, "full").expect("opening");
@@ -113,13 +113,13 @@ fn a_full_pool_with_a_reader_of_the_past() {
         let signal = folder.path().join("signal");
         let arguments = format!("{} {}", path.display(), signal.display());
         let mut holder = Worker::start("space-hold", &arguments);
-        holder.wait_until("a view is held", || signal.exists());
-        // Some room is kept for deletions, whatever readers hold back.
+        holder.wait_until("a read transaction is open", || signal.exists());
+        // Some space is reserved for deletions, whatever readers keep in use.
         let deleted = (0..count).take_while(|number| simple::remove(&kv, *number).is_ok()).count();
-        assert!(deleted >= 5, "with a reader of the past only {deleted} could be deleted");
+        assert!(deleted >= 5, "with a long-running reader only {deleted} could be deleted");
         holder.kill();
         (0..count).for_each(|number| simple::remove(&kv, number).expect("deleting"));
-        assert!(fill(&kv, 0, len) * 10 >= count * 9, "space is lost");
+        assert!(fill(&kv, 0, len) * 10 >= count * 9, "space is leaked");
         drop((_container, kv, pool));
         common::expect_sound(&path, false);
     }
@@ -130,7 +130,7 @@ fn capacity(pool: &Pool) -> u64 {
 }
 
 #[test]
-fn overwriting_for_ever() {
+fn overwriting_forever() {
     let (folder, seed) = (Folder::new(Sort::Memory), seed());
     let _watchdog = Watchdog::new("overwriting".to_owned());
     let path = common::make(&folder, "pool", Sort::Memory, SHAPE);
@@ -147,8 +147,8 @@ fn overwriting_for_ever() {
     common::expect_sound(&path, false);
 }
 
-/// Long-lived values among short-lived ones: no segment ever dies as a whole, so only compaction makes
-/// room for the last third.
+/// Long-lived values among short-lived ones: no segment ever becomes completely dead, so only compaction frees space
+/// for the last third.
 #[test]
 fn lifetimes_that_need_compaction() {
     for sort in [Sort::Memory, Sort::Durable] {
@@ -159,8 +159,8 @@ fn lifetimes_that_need_compaction() {
         let (len, total) = (8000, capacity(&pool));
         let kept = total * 7 / 10 / len as u64;
         for number in 0..kept {
-            simple::put(&kv, number, len).expect("writing what is kept");
-            simple::put(&kv, (1 << 40) | (number % 16), len).expect("writing what is not");
+            simple::put(&kv, number, len).expect("writing a long-lived value");
+            simple::put(&kv, (1 << 40) | (number % 16), len).expect("writing a short-lived value");
         }
         expect_all(&kv, 0..kept, len);
         drop((_container, kv, pool));
@@ -169,7 +169,7 @@ fn lifetimes_that_need_compaction() {
     }
 }
 
-/// Arguments: pool, number, file. Writes a little and idles with segments half full.
+/// Arguments: pool, number, file. Writes a little and then idles with half-full segments.
 pub(crate) fn idle() {
     let arguments = common::arguments();
     let pool = common::open(Path::new(&arguments[0]));
@@ -185,7 +185,7 @@ pub(crate) fn idle() {
 }
 
 #[test]
-fn idle_processes_starve_nobody() {
+fn idle_processes_do_not_starve_others() {
     let folder = Folder::new(Sort::Memory);
     let _watchdog = Watchdog::new("idle processes".to_owned());
     let path = common::make(&folder, "pool", Sort::Memory, SHAPE);
@@ -202,7 +202,7 @@ fn idle_processes_starve_nobody() {
     let (_container, kv) = simple::kv(&pool, "busy").expect("opening");
     let (len, room) = (20_000, capacity(&pool) * 11 / 20);
     for number in 0..room / len as u64 {
-        simple::put(&kv, number, len).expect("writing beside idle processes");
+        simple::put(&kv, number, len).expect("writing while other processes are idle");
     }
     let (_idle, theirs) = simple::kv(&pool, "idle").expect("opening");
     for number in 0..16 {
@@ -210,9 +210,9 @@ fn idle_processes_starve_nobody() {
     }
 }
 
-/// Pools of the automatic layout, a quarter of them alive, overwritten by several threads at once.
+/// Pools with the default layout, a quarter of their data live, overwritten by several threads.
 #[test]
-fn small_pools_are_overwritten_for_ever() {
+fn small_pools_are_overwritten_forever() {
     for (mib, targets) in [(24, 2), (32, 2), (64, 2), (128, 2), (144, 2), (512, 8)] {
         let folder = Folder::new(Sort::Memory);
         let _watchdog = Watchdog::new(format!("overwriting {mib} MiB"));

@@ -1,5 +1,4 @@
-//! What one handle sees of what another does: exclusive use over processes, arrays that shrink,
-//! snapshots that go.
+//! Effects of one handle on another: exclusive use across processes, shrinking arrays, destroyed snapshots.
 use crate::common::{self, Folder, Shape, Sort, Worker};
 use crate::simple;
 use esker::backend::NewContainer;
@@ -13,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const CELLS: u64 = 64 << 10;
 const CHUNK: u64 = 1 << 10;
 
-/// Arguments: pool, file to make once the container is open for this process alone. Waits to be killed.
+/// Arguments: pool, file to create once the container is open exclusively. Waits to be killed.
 pub(crate) fn hold_exclusively() {
     let arguments = common::arguments();
     let pool = common::open(Path::new(&arguments[0]));
@@ -25,7 +24,7 @@ pub(crate) fn hold_exclusively() {
 }
 
 #[test]
-fn exclusive_use_stands_alone_over_processes() {
+fn exclusive_use_excludes_other_processes() {
     let folder = Folder::new(Sort::Memory);
     let path = common::make(&folder, "pool", Sort::Memory, Shape::SMALL);
     let pool = common::open(&path);
@@ -35,7 +34,7 @@ fn exclusive_use_stands_alone_over_processes() {
         let signal = folder.path().join(format!("held-{round}"));
         let arguments = format!("{} {}", path.display(), signal.display());
         let mut holder = Worker::start("views-hold", &arguments);
-        holder.wait_until("the container is taken", || signal.exists());
+        holder.wait_until("the container is open exclusively", || signal.exists());
         for mode in [OpenMode::ReadOnly, OpenMode::ReadWrite, OpenMode::Exclusive] {
             let refused = pool.open_container("c", mode).wait().map(drop);
             assert_eq!(refused.map_err(|error| error.kind()), Err(ErrorKind::Busy), "{mode:?}");
@@ -46,9 +45,9 @@ fn exclusive_use_stands_alone_over_processes() {
     }
 }
 
-/// Others may see an array that shrinks half done, but no cell other than it was, or a hole.
+/// Other processes may see an array half shrunk, but every cell is unchanged or a hole.
 #[test]
-fn an_array_shrinks_step_by_step() {
+fn an_array_shrinks_in_steps() {
     let folder = Folder::new(Sort::Memory);
     let path = common::make(&folder, "pool", Sort::Memory, Shape::SMALL);
     let pool = common::open(&path);
@@ -69,17 +68,20 @@ fn an_array_shrinks_step_by_step() {
             while !done.load(Ordering::Acquire) {
                 let mut seen = vec![9; CELLS as usize];
                 array.read(&whole, Sink::One(&mut seen), Access::Latest).wait().expect("reading");
-                assert!(seen[..100].iter().all(|&cell| cell == 7), "a cell that stays was changed");
-                assert!(seen.iter().all(|cell| [0, 7, 9].contains(cell)), "a cell of nowhere");
+                assert!(seen[..100].iter().all(|&cell| cell == 7), "a remaining cell was changed");
+                assert!(
+                    seen.iter().all(|cell| [0, 7, 9].contains(cell)),
+                    "a cell that nobody wrote"
+                );
             }
         });
         assert_eq!(array.size(Access::Latest).wait().expect("asking"), 100);
     }
 }
 
-/// A read of a snapshot either shows all of it or is refused, also while it is destroyed.
+/// A read of a snapshot returns all of it or fails, even while the snapshot is being destroyed.
 #[test]
-fn a_read_of_a_snapshot_that_goes_shows_no_hole() {
+fn a_read_of_a_destroyed_snapshot_shows_no_holes() {
     let folder = Folder::new(Sort::Memory);
     let path = common::make(&folder, "pool", Sort::Memory, Shape::SMALL);
     let pool = common::open(&path);
@@ -95,7 +97,7 @@ fn a_read_of_a_snapshot_that_goes_shows_no_hole() {
             for number in 0..300_u64 {
                 match kv.get(&number.to_be_bytes(), view).wait() {
                     Ok(Some(value)) => assert_eq!(value, simple::value(number, 2000)),
-                    Ok(None) => panic!("value {number} was taken for one that was never there"),
+                    Ok(None) => panic!("value {number} was reported as missing"),
                     Err(error) => {
                         assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
                         refused += 1;
@@ -104,5 +106,5 @@ fn a_read_of_a_snapshot_that_goes_shows_no_hole() {
             }
         });
     }
-    assert!(refused > 0, "no read came too late");
+    assert!(refused > 0, "no read came after the snapshot was destroyed");
 }

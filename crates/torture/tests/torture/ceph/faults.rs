@@ -1,4 +1,4 @@
-//! Daemons that end, hang or are full, and clients that may not.
+//! Daemons that die, hang or are full, and clients that lack permission.
 use super::{Cluster, run};
 use crate::simple;
 use esker::{Access, Array, ArrayAttributes, Container, Kv, Pool, Wait};
@@ -12,30 +12,30 @@ use std::time::{Duration, Instant};
 
 const LENGTHS: [usize; 2] = [100, 40_000];
 
-/// Seconds after which clients give up in tests that wait for it, and a bound that is below the default.
+/// Timeout of clients, in seconds, in tests that wait for it; and an upper bound below the default timeout.
 const TIMEOUT: u32 = 2;
 const SOON: Duration = Duration::from_secs(25);
 
-/// Writes until told to stop; answers how many were acknowledged.
+/// Writes until told to stop; returns the number of acknowledged writes.
 fn write_on(kv: &Kv, first: u64, written: &AtomicU64, stop: &AtomicBool) -> u64 {
     let mut number = 0;
     while !stop.load(Ordering::Relaxed) {
         let len = LENGTHS[number as usize % 2];
-        simple::put(kv, first + number, len).expect("writing while the OSD comes and goes");
+        simple::put(kv, first + number, len).expect("writing while the OSD stops and starts");
         number += 1;
         written.fetch_add(1, Ordering::Relaxed);
     }
     number
 }
 
-/// Until so many more were written.
+/// Waits until this many more values are written.
 fn wait_for_more(written: &AtomicU64, more: u64) {
     let target = written.load(Ordering::Relaxed) + more;
-    wait_for("writers go on", || written.load(Ordering::Relaxed) >= target);
+    wait_for("writers make progress", || written.load(Ordering::Relaxed) >= target);
 }
 
 #[test]
-fn writers_go_on_when_an_osd_comes_back() {
+fn writers_continue_when_an_osd_is_restarted() {
     let Some(cluster) = Cluster::new(&["--store", "bluestore"]) else { return };
     let pool = cluster.open(60);
     let (_container, kv) = simple::kv(&pool, "test").expect("opening");
@@ -56,7 +56,7 @@ fn writers_go_on_when_an_osd_comes_back() {
         stop.store(true, Ordering::Relaxed);
         writers.map(|writer| writer.join().expect("a writer"))
     });
-    // Asked for anew, by a client that has seen nothing of it.
+    // Read by a new client, which has cached nothing.
     let (_container, kv) = simple::kv(&cluster.open(60), "test").expect("opening");
     for (first, count) in firsts.into_iter().zip(counts) {
         for number in 0..count {
@@ -69,7 +69,7 @@ fn writers_go_on_when_an_osd_comes_back() {
     }
 }
 
-/// What must fail because nobody answers does so in time.
+/// Runs an operation that must time out, and checks that it does so in time.
 fn expect_timeout<T>(what: &str, work: impl FnOnce() -> Result<T>) {
     let start = Instant::now();
     let error = work().err().unwrap_or_else(|| panic!("{what} worked"));
@@ -98,14 +98,14 @@ fn expect_timeouts(container: &Container, kv: &Kv) {
     });
 }
 
-/// It takes a moment until all know that the cluster answers, or does not.
+/// Waits until the cluster answers, or does not; clients notice with a delay.
 fn wait_until(answers: bool, kv: &Kv) {
-    let what = format!("the cluster answers: {answers}");
+    let what = format!("waiting for: the cluster answers = {answers}");
     wait_for(&what, || simple::put(kv, 0, LENGTHS[1]).is_ok() == answers);
 }
 
 #[test]
-fn nobody_waits_longer_than_asked() {
+fn no_request_waits_longer_than_its_timeout() {
     let Some(cluster) = Cluster::new(&[]) else { return };
     let pool = cluster.open(TIMEOUT);
     let (container, impatient) = simple::kv(&pool, "test").expect("opening");
@@ -114,17 +114,17 @@ fn nobody_waits_longer_than_asked() {
     expect_timeouts(&container, &impatient);
     expect_timeout("opening", || Pool::connect(&cluster.url(TIMEOUT), OpenMode::ReadWrite));
     cluster.thaw_osd();
-    // The cluster may have given the OSD up, and needs a moment to take it back.
+    // The cluster may have marked the OSD as down, and needs time to mark it as up.
     let (_container, kv) = simple::kv(&cluster.open(30), "test").expect("opening again");
     expect_work(&kv, 0);
-    // What failed because of that would else be taken for the pause.
+    // Otherwise a failure for this reason would be mistaken for the effect of the pause.
     wait_until(true, &impatient);
     cluster.ask(&["osd", "set", "pause"]);
     wait_until(false, &impatient);
     expect_timeouts(&container, &impatient);
     cluster.ask(&["osd", "unset", "pause"]);
     expect_work(&kv, 0);
-    // Who is connected does not need the monitor.
+    // Connected clients do not need the monitor.
     cluster.daemon("kill", "mon");
     expect_timeout("connecting", || Pool::connect(&cluster.url(TIMEOUT), OpenMode::ReadWrite));
     expect_work(&kv, 3);
@@ -139,7 +139,7 @@ fn refused(url: &str) -> Error {
 }
 
 #[test]
-fn what_cannot_be_opened_is_named() {
+fn errors_name_what_cannot_be_opened() {
     let Some(cluster) = Cluster::new(&["--auth"]) else { return };
     let folder = cluster.folder.path().join("run");
     let wrong = folder.join("wrong.keyring");
@@ -190,7 +190,7 @@ fn set_ratios(cluster: &Cluster, [near, backfill, full]: [&str; 3], rising: bool
     commands.iter().for_each(|command| cluster.ask(command));
 }
 
-/// Writes to new arrays until that is as expected.
+/// Writes to new arrays until the result is as expected.
 fn write_until(
     container: &Container,
     mut numbers: std::ops::Range<u64>,
@@ -198,7 +198,7 @@ fn write_until(
 ) -> Result<()> {
     let data = vec![7; 100_000];
     let mut last = Ok(());
-    wait_for("the cluster says that it is full, or no longer", || {
+    wait_for("the cluster reports that it is full, or has space again", || {
         let Some(number) = numbers.next() else { return true };
         last = write(&array(container, number), &data);
         pause(100_000);
@@ -208,7 +208,7 @@ fn write_until(
 }
 
 #[test]
-fn a_full_cluster_says_so_and_goes_on_when_there_is_room() {
+fn a_full_cluster_is_reported_and_recovers() {
     let Some(cluster) = Cluster::new(&[]) else { return };
     let (container, kv) = simple::kv(&cluster.open(30), "test").expect("opening");
     let data = vec![9; 1_000_000];
@@ -217,16 +217,16 @@ fn a_full_cluster_says_so_and_goes_on_when_there_is_room() {
     expect_work(&kv, 0);
 
     set_ratios(&cluster, ["0.00005", "0.00007", "0.0001"], false);
-    let error = write_until(&container, 100..400, false).expect_err("there is room");
+    let error = write_until(&container, 100..400, false).expect_err("the cluster is full");
     assert_eq!(error.kind(), ErrorKind::NoSpace, "{error}");
     assert!(error.message().contains("full"), "{error}");
     let mut found = vec![0; data.len()];
     let whole = [Extent::new(0, data.len() as u64)];
     before.read(&whole, Sink::One(&mut found), Access::Latest).wait().expect("reading");
     assert!(found == data && simple::is_there(&kv, 0, LENGTHS[1]).expect("reading"));
-    before.destroy(Access::Latest).wait().expect("what is full can be emptied");
+    before.destroy(Access::Latest).wait().expect("destroying an object of a full cluster");
 
     set_ratios(&cluster, ["0.85", "0.9", "0.95"], true);
-    write_until(&container, 400..700, true).expect("there is room again");
+    write_until(&container, 400..700, true).expect("the cluster has space again");
     expect_work(&kv, 1);
 }

@@ -1,4 +1,4 @@
-//! Processes killed or forked while they have a pool on Ceph open.
+//! Processes that are killed or fork while they have a pool on Ceph open.
 use super::Cluster;
 use crate::common::{self, Worker};
 use crate::simple;
@@ -11,11 +11,11 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// Accounts of each of the two Key-Values that amounts move between, and what each has at first.
+/// Number of accounts in each of the two Key-Values between which amounts move, and the initial balance of each.
 const ACCOUNTS: u64 = 3;
 const AMOUNT: u64 = 1000;
 
-/// Three Key-Values, each a RADOS object: two with accounts, and one where every writer counts what it did.
+/// Three Key-Values, each a RADOS object: two with accounts, and one in which every writer counts its transfers.
 struct Bank {
     container: Container,
     kvs: [Kv; 3],
@@ -40,7 +40,7 @@ impl Bank {
         }
     }
 
-    /// Moves one from an account to another and counts that, all together; tried again where others were faster.
+    /// Moves one unit between two accounts and counts the transfer, in one transaction; retried on conflicts.
     fn transfer(&self, writer: u64, random: &mut Random) -> Result<u64> {
         let (from, to) = (random.below(ACCOUNTS), random.below(ACCOUNTS));
         let turned = random.below(2) as usize;
@@ -62,7 +62,7 @@ impl Bank {
         }
     }
 
-    /// What all accounts have together, at one moment.
+    /// The sum of all accounts in one consistent state.
     fn sum(&self) -> Result<u64> {
         let transaction = self.container.transaction_read_only()?;
         loop {
@@ -78,7 +78,7 @@ impl Bank {
     }
 }
 
-/// What moments of kills are drawn from.
+/// Random numbers that determine the times of kills.
 fn drawn() -> Random {
     let seed = seed();
     println!("{SEED_VARIABLE}={seed}");
@@ -94,7 +94,7 @@ fn set(kv: &Kv, key: u64, value: u64, access: Access<'_>) -> Result<()> {
     kv.put(&key.to_be_bytes(), &value.to_le_bytes(), Cond::NONE, access).wait()
 }
 
-/// The job of a writer: URL, its number, a file for what was acknowledged.
+/// The task of a writer. Arguments: URL, its number, a file for acknowledgements.
 pub(crate) fn transfer() {
     let arguments = common::arguments();
     let pool = Pool::connect(&arguments[0], OpenMode::ReadWrite).expect("opening");
@@ -107,14 +107,14 @@ pub(crate) fn transfer() {
     }
 }
 
-/// The last number that was acknowledged; 0 before the first.
+/// The last acknowledged number; 0 before the first.
 fn last_noted(file: &Path) -> u64 {
     let bytes = std::fs::read(file).unwrap_or_default();
     let last = bytes.chunks_exact(8).next_back();
     last.map_or(0, |number| u64::from_le_bytes(number.try_into().expect("8 bytes")))
 }
 
-/// A writer that is at work, and the file it notes in what was acknowledged.
+/// A running writer, and the file of its acknowledgements.
 struct Writer {
     worker: Worker,
     number: u64,
@@ -128,19 +128,19 @@ impl Writer {
         Self { worker: Worker::start("ceph-transfer", &arguments), number, file }
     }
 
-    /// The count that was acknowledged last.
+    /// The last acknowledged count.
     fn acknowledged(&self) -> u64 {
         last_noted(&self.file)
     }
 
-    /// Until it has done more.
+    /// Waits until it has made progress.
     fn wait_for_more(&mut self, more: u64) {
         let (file, target) = (&self.file, self.acknowledged() + more);
-        let what = format!("writer {} goes on", self.number);
+        let what = format!("writer {} makes progress", self.number);
         self.worker.wait_until(&what, || last_noted(file) >= target);
     }
 
-    /// Kills it; what it had acknowledged must be there, and at most one more.
+    /// Kills it. All acknowledged transfers must exist, and at most one more.
     fn kill(mut self, bank: &Bank) {
         self.worker.kill();
         let count = get(&bank.kvs[2], self.number, Access::Latest).expect("reading");
@@ -165,12 +165,12 @@ fn killed_writers_lose_nothing() {
         writers.remove(random.below(2) as usize).kill(&bank);
         let begun = Instant::now();
         assert_eq!(bank.sum().expect("adding up"), 2 * ACCOUNTS * AMOUNT);
-        assert!(begun.elapsed() < HANG, "readers were held up");
+        assert!(begun.elapsed() < HANG, "readers were blocked");
         writers.push(start());
     }
     writers.into_iter().for_each(|writer| writer.kill(&bank));
     assert_eq!(bank.sum().expect("adding up"), 2 * ACCOUNTS * AMOUNT);
-    // Whoever writes next clears away what the dead have left.
+    // The next writer cleans up after dead ones.
     bank.transfer(0, &mut random).expect("a transfer");
     assert_eq!(bank.sum().expect("adding up"), 2 * ACCOUNTS * AMOUNT);
 }
@@ -178,7 +178,8 @@ fn killed_writers_lose_nothing() {
 /// Values of one transaction: one in each of two Key-Values; every second one is long.
 const LENGTHS: [usize; 2] = [64, 20_000];
 
-/// The job of who puts the same number into two Key-Values at once: URL, first number, a file for what was done.
+/// The task of a process that puts the same number into two Key-Values in one transaction. Arguments: URL, first
+/// number, a file for acknowledgements.
 pub(crate) fn pairs() {
     let arguments = common::arguments();
     let pool = Pool::connect(&arguments[0], OpenMode::ReadWrite).expect("opening");
@@ -197,16 +198,16 @@ pub(crate) fn pairs() {
     }
 }
 
-/// The first number that is in neither Key-Value. Each has all before, or what is wrong is told.
+/// The first number that is in neither Key-Value. Fails unless each of them has all the numbers before.
 fn end_of_pairs(bank: &Bank, first: u64, done: u64) -> u64 {
     let mut number = first;
     loop {
         let len = LENGTHS[number as usize % 2];
         let there = |kv: &Kv| simple::is_there(kv, number, len).expect("reading");
         let both = [there(&bank.kvs[0]), there(&bank.kvs[1])];
-        assert_eq!(both[0], both[1], "half of transaction {number}");
+        assert_eq!(both[0], both[1], "transaction {number} is torn");
         if !both[0] {
-            assert!(number >= done, "{number} was acknowledged and is lost");
+            assert!(number >= done, "the acknowledged number {number} is lost");
             assert!(number <= done + 1, "{number} was never begun");
             return number;
         }
@@ -215,7 +216,7 @@ fn end_of_pairs(bank: &Bank, first: u64, done: u64) -> u64 {
 }
 
 #[test]
-fn a_killed_transaction_is_carried_out_or_undone() {
+fn a_transaction_of_a_killed_process_is_completed_or_undone() {
     let Some(cluster) = Cluster::new(&[]) else { return };
     let bank = Bank::open(&cluster.open(60));
     let mut random = drawn();
@@ -224,14 +225,14 @@ fn a_killed_transaction_is_carried_out_or_undone() {
     for _ in 0..scaled(25) {
         let mut worker =
             Worker::start("ceph-pairs", &format!("{} {next} {}", cluster.url(60), file.display()));
-        worker.wait_until("work goes on after a death", || last_noted(&file) > next);
+        worker.wait_until("work continues after a kill", || last_noted(&file) > next);
         pause(random.below(10_000));
         worker.kill();
         next = end_of_pairs(&bank, next, last_noted(&file));
     }
 }
 
-/// The job of who forks: URL.
+/// The task of a process that forks. Argument: URL.
 pub(crate) fn fork() {
     let pool = Pool::connect(&common::arguments()[0], OpenMode::ReadWrite).expect("opening");
     let (_container, kv) = simple::kv(&pool, "forked").expect("opening");
@@ -242,25 +243,28 @@ pub(crate) fn fork() {
 }
 
 fn fork_once(kv: &Kv, number: u64) {
-    // SAFETY: the child calls into this program only, which is made to be forked, and leaves by _exit.
+    // SAFETY: the child calls into this program only, which supports forks, and leaves by _exit.
     let child = unsafe { libc::fork() };
     assert!(child >= 0, "cannot fork");
     if child == 0 {
-        // SAFETY: sets a timer that ends a child that hangs.
+        // SAFETY: sets a timer that ends a hanging child.
         unsafe { libc::alarm(30) };
         let work = std::panic::AssertUnwindSafe(|| {
             assert!(simple::is_there(kv, number - 1, 5000).expect("reading"), "not inherited");
             simple::put(kv, number, 5000).expect("writing");
         });
         let fine = std::panic::catch_unwind(work);
-        // SAFETY: ends the child without running what belongs to the parent.
+        // SAFETY: ends the child without running the parent's exit handlers.
         unsafe { libc::_exit(i32::from(fine.is_err())) };
     }
     let mut status = 0;
-    // SAFETY: `status` is ours to be written.
+    // SAFETY: `status` is a valid local variable.
     unsafe { libc::waitpid(child, &raw mut status, 0) };
     assert_eq!(status, 0, "fork {number}: the child failed");
-    assert!(simple::is_there(kv, number, 5000).expect("reading"), "what the child wrote is gone");
+    assert!(
+        simple::is_there(kv, number, 5000).expect("reading"),
+        "the value that the child wrote is missing"
+    );
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Pools on Ceph, on clusters that faults are done to: each test makes one of its own (`scripts/ceph.sh`), and is
-//! skipped with a message where Ceph is not installed.
+//! Pools on Ceph, on clusters with injected faults. Each test creates its own cluster (`scripts/ceph.sh`), and is
+//! skipped with a message if Ceph is not installed.
 mod faults;
 pub(crate) mod kills;
 
@@ -11,16 +11,16 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 
-/// A cluster, ended and removed when dropped.
+/// A cluster, stopped and removed when dropped.
 pub(crate) struct Cluster {
     conf: PathBuf,
     folder: Folder,
-    /// Dropped with it, which ends the watch.
+    /// Dropping it ends the watchdog.
     _over: Sender<()>,
 }
 
 impl Cluster {
-    /// A new one; `None` with a message where Ceph is not installed.
+    /// A new cluster; `None`, after a message, if Ceph is not installed.
     pub(crate) fn new(options: &[&str]) -> Option<Self> {
         let missing = ["ceph-mon", "ceph-osd", "ceph", "rados"].into_iter().find(|tool| !has(tool));
         if let Some(tool) = missing {
@@ -36,7 +36,7 @@ impl Cluster {
         Some(cluster)
     }
 
-    /// The URL of its pool, where no answer is waited for longer than `timeout` seconds.
+    /// The URL of its pool, with a timeout in seconds.
     pub(crate) fn url(&self, timeout: u32) -> String {
         format!("rados:esker?conf={}&timeout={timeout}", self.conf.display())
     }
@@ -55,12 +55,12 @@ impl Cluster {
         pid.trim().parse().expect("a number")
     }
 
-    /// Stops the OSD where it stands, until [`Cluster::thaw_osd`].
+    /// Stops the OSD's process, until [`Cluster::thaw_osd`].
     fn freeze_osd(&self) {
         let pid = self.osd();
         signal(pid, libc::SIGSTOP);
-        // `kill` returns before each thread has taken notice, and one that has not may still answer.
-        wait_for("the OSD stands still", || all_stopped(pid));
+        // `kill` returns before all threads have stopped, and a running thread may still answer.
+        wait_for("all threads of the OSD are stopped", || all_stopped(pid));
     }
 
     fn thaw_osd(&self) {
@@ -75,7 +75,7 @@ impl Cluster {
     }
 }
 
-/// Ends cluster and process where the test takes so long that it must be stuck.
+/// Ends the cluster and the process if a test takes so long that it must be stuck.
 fn watch(folder: PathBuf) -> Sender<()> {
     let (over, ended) = channel();
     std::thread::spawn(move || {
@@ -96,11 +96,11 @@ impl Drop for Cluster {
 }
 
 fn signal(pid: i32, signal: i32) {
-    // SAFETY: a signal to a process of ours.
+    // SAFETY: sends a signal to a process of this test.
     assert_eq!(unsafe { libc::kill(pid, signal) }, 0, "signalling {pid}");
 }
 
-/// Whether each thread of a process is stopped, as the state after its name in `stat` tells (proc_pid_stat(5)).
+/// Whether all threads of a process are stopped, according to the state after the name in `stat` (proc_pid_stat(5)).
 fn all_stopped(pid: i32) -> bool {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).expect("the threads of a process");
     threads.flatten().all(|thread| {

@@ -1,4 +1,4 @@
-//! Processes killed at random moments: nothing acknowledged is lost, no lock and no space is left.
+//! Processes killed at random times: nothing acknowledged is lost, and no lock or space stays allocated.
 mod ops;
 mod power;
 pub(crate) mod worker;
@@ -12,17 +12,17 @@ use ops::{ACCOUNTS, BALANCE, Model, Op};
 use std::path::{Path, PathBuf};
 use world::World;
 
-/// Slots by process: one thread each.
+/// Slots per process: one thread each.
 const PROCESSES: [&[u64]; 3] = [&[0, 1], &[2], &[3]];
 const SLOTS: u64 = 4;
-/// Rounds after which everything is deleted and all space must be back.
+/// Number of rounds after which everything is deleted and all space must be free.
 const ROUNDS_PER_POOL: u64 = 20;
 
-/// Tight, so that collection and compaction go on all the time.
+/// Small, so that collection and compaction run all the time.
 const SHAPE: Shape =
     Shape { targets: 3, segments: 20, segment_bytes: 512 << 10, index_bytes: 3 << 20 };
 
-/// Bytes an empty pool must take at once: nine tenths of it.
+/// Bytes that an empty pool must accept at once: nine tenths of its capacity.
 const USABLE: u64 = 3 * 18 * (512 << 10);
 
 struct Torture {
@@ -99,11 +99,11 @@ impl Torture {
 
     fn acks(&self, slot: u64) -> u64 {
         let path = worker::ack_path(self.folder.path(), slot);
-        std::fs::metadata(path).expect("looking at acks").len()
+        std::fs::metadata(path).expect("reading acknowledgements").len()
     }
 
     fn wait_for_first_acks(&self, workers: &mut [Worker]) {
-        wait_for("all workers work", || {
+        wait_for("all workers make progress", || {
             workers.iter_mut().for_each(Worker::expect_alive);
             (0..SLOTS).all(|slot| self.acks(slot) > 0)
         });
@@ -113,7 +113,7 @@ impl Torture {
         {
             let pool = common::open(&self.pool);
             let sum = world::balance(&pool).expect("reading the balance");
-            assert_eq!(sum, ACCOUNTS * BALANCE, "a transfer happened by half");
+            assert_eq!(sum, ACCOUNTS * BALANCE, "a transfer was applied partly");
             for slot in 0..SLOTS {
                 self.verify_slot(&World::open(&pool, slot).expect("opening"), round, slot);
             }
@@ -136,7 +136,7 @@ impl Torture {
         common::expect_sound(&self.pool, false);
         let left = space(&self.pool);
         for (now, empty) in left.iter().zip(&self.empty) {
-            // What the index grew by is free in it.
+            // Pages that were added to the index are free in it.
             let lent = now.index_total - empty.index_total;
             assert_eq!(now.data_free + lent, empty.data_free, "data space is lost: {left:?}");
             let lost = empty.entries_free().saturating_sub(now.entries_free());
@@ -148,7 +148,7 @@ impl Torture {
     }
 }
 
-/// What was acknowledged must be there; what was under way, wholly or not at all.
+/// Acknowledged operations must be visible; an operation in progress is applied as a whole or not at all.
 fn expect_acknowledged(world: &World, model: &mut Model, mut random: Random, acks: u64) {
     (0..acks).for_each(|index| model.apply(&Op::draw(&mut random, index)));
     let Some(without) = world.differs_from(model).expect("reading") else { return };
@@ -162,10 +162,10 @@ fn expect_acknowledged(world: &World, model: &mut Model, mut random: Random, ack
 }
 
 fn space(pool: &Path) -> Vec<Space> {
-    common::open(pool).info().wait().expect("asking for space").targets
+    common::open(pool).info().wait().expect("querying the space").targets
 }
 
-/// Says how to replay a failure, unless there is none.
+/// Prints how to replay a failure, if the test fails.
 struct Announce(Option<String>);
 
 impl Announce {

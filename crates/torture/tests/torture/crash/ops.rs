@@ -1,4 +1,4 @@
-//! What workers do, drawn from a seed, and what the pool must hold after it.
+//! Operations of workers, drawn from a seed, and a model of their effect on the pool.
 use esker_torture::Random;
 use esker_types::Extent;
 use std::collections::BTreeMap;
@@ -6,15 +6,15 @@ use std::sync::Arc;
 
 /// Keys of a worker's Key-Value.
 const KEYS: u64 = 24;
-/// Bytes of a worker's array; it lies in chunks over all targets.
+/// Size of a worker's array in bytes; its chunks are distributed over all targets.
 pub(crate) const CELLS: u64 = 96 << 10;
 /// Bytes of a chunk.
 pub(crate) const CHUNK: u64 = 16 << 10;
 /// Accounts that all workers transfer between.
 pub(crate) const ACCOUNTS: u64 = 24;
-/// What each account begins with.
+/// Initial balance of each account.
 pub(crate) const BALANCE: u64 = 1000;
-/// Snapshots a worker keeps at a time.
+/// Number of snapshots that a worker keeps at a time.
 const SNAPSHOTS: usize = 2;
 
 /// One operation of a worker.
@@ -42,13 +42,13 @@ pub(crate) enum Op {
         range: Extent,
         bytes: Vec<u8>,
     },
-    /// Between accounts all workers share, and into the worker's own count.
+    /// A transfer between accounts that all workers share, counted in the worker's own counter.
     Transfer {
         from: u64,
         to: u64,
         amount: u64,
     },
-    /// Makes a snapshot, or drops the oldest where there are enough.
+    /// Takes a snapshot, or destroys the oldest if the limit is reached.
     Snapshot {
         name: String,
     },
@@ -100,7 +100,7 @@ fn value(random: &mut Random) -> Arc<Vec<u8>> {
     Arc::new(random.bytes(len as usize))
 }
 
-/// Bytes without a zero, which stands for a hole.
+/// Bytes without zeros, because a zero stands for a hole.
 fn cells(random: &mut Random, count: u64) -> Vec<u8> {
     let mut bytes = random.bytes(count as usize);
     bytes.iter_mut().for_each(|byte| *byte |= 1);
@@ -127,7 +127,7 @@ fn ranges(random: &mut Random) -> Vec<Extent> {
     (0..places).map(|number| place(number, random)).collect()
 }
 
-/// What a worker's container holds.
+/// The content of a worker's container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Content {
     pub keys: BTreeMap<u64, Arc<Vec<u8>>>,
@@ -135,7 +135,7 @@ pub(crate) struct Content {
     pub cells: Vec<u8>,
 }
 
-/// Everything one worker has done.
+/// Everything that one worker has done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Model {
     pub now: Content,
@@ -190,7 +190,7 @@ impl Model {
         }
     }
 
-    /// True if the next [`Op::Snapshot`] drops one.
+    /// True if the next [`Op::Snapshot`] destroys one.
     pub(crate) fn is_full_of_snapshots(count: usize) -> bool {
         count >= SNAPSHOTS
     }

@@ -1,5 +1,5 @@
-//! Power lost at any moment: what a disk could hold at each sync of a recorded run opens again, with
-//! everything that was acknowledged by then.
+//! Power failure at any time: every image that a disk can contain at a sync of a recorded run must be openable, with
+//! everything acknowledged by then.
 use super::ops::{ACCOUNTS, BALANCE, Model};
 use super::world::{self, World};
 use super::{expect_acknowledged, worker};
@@ -15,12 +15,12 @@ use std::process::Command;
 const SLOTS: u64 = 2;
 const SHAPE: Shape =
     Shape { targets: 2, segments: 12, segment_bytes: 256 << 10, index_bytes: 1 << 20 };
-/// Operations acknowledged in a recorded run.
+/// Number of acknowledged operations in a recorded run.
 const RECORDED: u64 = 150;
-/// What a disk writes as a whole.
+/// The unit that a disk writes atomically.
 const SECTOR: usize = 512;
 
-/// One line of the recorder's log.
+/// One entry of the recorder's log.
 enum Event {
     Write { file: PathBuf, offset: u64, bytes: Vec<u8>, synced: bool },
     Sync { file: PathBuf },
@@ -45,7 +45,7 @@ fn parse(log: &[u8], pool: &Path) -> Vec<Event> {
     events
 }
 
-/// The first event of a log and what is behind it; `None` at its end, where a line may be cut off.
+/// The first event of a log and the rest of the log; `None` at its end, where an entry may be truncated.
 fn parse_one<'l>(log: &'l [u8], pool: &Path) -> Option<(Option<Event>, &'l [u8])> {
     let end = log.iter().position(|byte| *byte == b'\n')?;
     let (line, rest) = (std::str::from_utf8(&log[..end]).ok()?, &log[end + 1..]);
@@ -67,7 +67,7 @@ fn parse_one<'l>(log: &'l [u8], pool: &Path) -> Option<(Option<Event>, &'l [u8])
             Some((Some(Event::Acknowledged { slot, count }), rest.get(count as usize..)?))
         }
         "S" => Some((file().map(|file| Event::Sync { file }), rest)),
-        other => panic!("the recorder saw `{other}`, which no image could show"),
+        other => panic!("the recorder logged `{other}`, which images cannot reproduce"),
     }
 }
 
@@ -84,7 +84,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// A run of workers on a pool, as the recorder saw it.
+/// A recorded run of workers on a pool.
 struct Run {
     folder: Folder,
     base: PathBuf,
@@ -117,7 +117,7 @@ impl Run {
         Self { folder, base, events, seed }
     }
 
-    /// Moments to cut the power at: before and behind every sync.
+    /// Positions of power failures: before and after every sync.
     fn cuts(&self) -> Vec<usize> {
         let is_sync =
             |event: &Event| matches!(event, Event::Sync { .. } | Event::Write { synced: true, .. });
@@ -125,7 +125,7 @@ impl Run {
         syncs.flat_map(|(at, _)| [at, at + 1]).collect()
     }
 
-    /// Events before `cut` after which the same file was synced, or which synced themselves.
+    /// Events before `cut` that a later sync of the same file covers, or that were synced themselves.
     fn durable(&self, cut: usize) -> Vec<bool> {
         let mut last_sync: HashMap<&Path, usize> = HashMap::new();
         for (at, event) in self.events[..cut].iter().enumerate() {
@@ -142,12 +142,12 @@ impl Run {
         self.events[..cut].iter().enumerate().map(is_durable).collect()
     }
 
-    /// What the disk could hold: what was synced, and of the rest nothing, all, or any sectors.
+    /// A possible content of the disk: everything that was synced, and of the rest nothing, all, or any sectors.
     fn image(&self, cut: usize, random: &mut Random) -> PathBuf {
         let image = self.folder.path().join("image");
         copy(&self.base, &image);
         let mut durable = self.durable(cut);
-        // A write that syncs itself may have been under way.
+        // A write with its own sync may have been in progress.
         let under_way = matches!(self.events.get(cut), Some(Event::Write { .. }));
         durable.extend(under_way.then_some(false));
         let luck = random.below(4);
@@ -170,7 +170,7 @@ impl Run {
         image
     }
 
-    /// The control file is never synced on the way: anything may be in it, but not this start's number.
+    /// The control file is not synced during the run: it may contain anything, but not the current boot id.
     fn lose_control(&self, image: &Path, random: &mut Random) {
         let path = image.join("control");
         let len = std::fs::metadata(&path).expect("control").len() as usize;
@@ -199,7 +199,7 @@ impl Run {
         {
             let pool = common::open(image);
             let sum = world::balance(&pool).expect("reading the balance");
-            assert_eq!(sum, ACCOUNTS * BALANCE, "a transfer happened by half");
+            assert_eq!(sum, ACCOUNTS * BALANCE, "a transfer was applied partly");
             for slot in 0..SLOTS {
                 let world = World::open(&pool, slot).expect("opening");
                 let (random, acks) =
@@ -215,7 +215,7 @@ impl Run {
 }
 
 #[test]
-fn power_lost_at_any_sync() {
+fn power_failure_at_any_sync() {
     let (seed, runs, mut images) = (seed(), scaled(2), 0);
     for number in 0..runs {
         let run = Run::record(seed, number);
@@ -234,7 +234,10 @@ fn power_lost_at_any_sync() {
             most = most.max(run.verify(&image, cut, number));
             images += 1;
         }
-        assert!(all > 20 && most > 10, "{all} moments, {most} operations: too few to tell");
+        assert!(
+            all > 20 && most > 10,
+            "{all} cuts, {most} operations: too few for a meaningful test"
+        );
     }
-    eprintln!("{images} images of lost power opened, over {runs} runs");
+    eprintln!("{images} images of power failures opened, from {runs} runs");
 }

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 
-/// Arguments: pool, seed, round, folder for acknowledgements, and the slots to work on, one thread each.
+/// Arguments: pool, seed, round, directory for acknowledgements, and the slots to work on, one thread each.
 pub(crate) fn run() {
     let arguments = common::arguments();
     let [pool, seed, round, folder, slots @ ..] = &arguments[..] else {
@@ -27,7 +27,7 @@ pub(crate) fn run() {
     });
 }
 
-/// Where a worker appends a byte for every operation that is done.
+/// The file to which a worker appends one byte per completed operation.
 pub(crate) fn ack_path(folder: &Path, slot: u64) -> std::path::PathBuf {
     folder.join(format!("acks-{slot}"))
 }
@@ -36,7 +36,7 @@ fn ack_file(folder: &Path, slot: u64) -> File {
     File::options().append(true).open(ack_path(folder, slot)).expect("opening acknowledgements")
 }
 
-/// What a worker draws its operations from.
+/// The random numbers that determine a worker's operations.
 pub(crate) fn stream(seed: u64, round: u64, slot: u64) -> Random {
     Random::new(seed, round * 64 + slot + 1)
 }

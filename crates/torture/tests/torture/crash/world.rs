@@ -1,4 +1,4 @@
-//! The real thing: what workers do to a pool, and how it is compared with the model.
+//! The real pool: applies the operations of workers, and compares the result with the model.
 use super::ops::{ACCOUNTS, BALANCE, CELLS, CHUNK, Content, Model, Op};
 use esker::backend::NewContainer;
 use esker::{Access, Array, ArrayAttributes, Container, Kv, Pool, Wait};
@@ -53,7 +53,7 @@ fn count_key(slot: u64) -> Vec<u8> {
     format!("count-{slot}").into_bytes()
 }
 
-/// Makes the containers of all workers and fills the accounts.
+/// Creates the containers of all workers and sets the balance of the accounts.
 pub(crate) fn prepare(pool: &Pool, slots: u64) -> Result<()> {
     (0..slots).try_for_each(|slot| make_container(pool, &own_label(slot)))?;
     make_container(pool, "shared")?;
@@ -65,7 +65,7 @@ pub(crate) fn prepare(pool: &Pool, slots: u64) -> Result<()> {
     Ok(())
 }
 
-/// Money over all accounts, seen at one moment.
+/// The sum of all accounts in one consistent state.
 pub(crate) fn balance(pool: &Pool) -> Result<u64> {
     let shared = open_container(pool, "shared")?;
     let accounts = kv_of(&shared)?;
@@ -76,7 +76,7 @@ pub(crate) fn balance(pool: &Pool) -> Result<u64> {
     Ok(sum)
 }
 
-/// Writes so many bytes into an array of a container of its own.
+/// Writes this many bytes into an array in a new container.
 pub(crate) fn fill(pool: &Pool, bytes: u64) -> Result<()> {
     make_container(pool, "filling")?;
     let cells = array_of(&open_container(pool, "filling")?)?;
@@ -108,7 +108,7 @@ impl World {
         format!("temporary-{}", self.slot)
     }
 
-    /// Does an operation.
+    /// Performs an operation.
     pub(crate) fn perform(&self, op: &Op) -> Result<()> {
         let now = Access::Latest;
         match op {
@@ -195,7 +195,7 @@ impl World {
         }
     }
 
-    /// What differs from the model, in words; `None` if nothing does.
+    /// Describes the difference from the model; `None` if they are equal.
     pub(crate) fn differs_from(&self, model: &Model) -> Result<Option<String>> {
         if let Some(text) = self.content_differs(&model.now, Access::Latest)? {
             return Ok(Some(format!("now: {text}")));
@@ -231,7 +231,7 @@ impl World {
                 let text = keys_differ(&kv_of(&container)?, keys, Access::Latest)?;
                 Ok(text.map(|text| format!("temporary container: {text}")))
             }
-            (found, _) => Ok(Some(format!("temporary container: there is {}", found.is_some()))),
+            (found, _) => Ok(Some(format!("temporary container exists: {}", found.is_some()))),
         }
     }
 
@@ -273,6 +273,6 @@ fn keys_differ(
     let wrong = found.iter().find(|(key, value)| value.as_ref() != wanted.get(key).map(|v| &**v));
     Ok(wrong.map(|(key, value)| {
         let (len, wanted) = (value.as_ref().map(Vec::len), wanted.get(key).map(|v| v.len()));
-        format!("key {key}: {len:?} bytes, {wanted:?} wanted, or other ones")
+        format!("key {key}: {len:?} bytes, expected {wanted:?}, or other content")
     }))
 }

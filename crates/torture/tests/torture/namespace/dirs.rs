@@ -5,7 +5,7 @@ use esker_torture::{Random, scaled};
 use esker_types::ErrorKind;
 use std::collections::BTreeSet;
 
-/// The first worker replaces a file by renaming others over it; the rest look at it.
+/// The first worker replaces a file by renaming others over it; the rest open it.
 pub(crate) fn replace() {
     let mut part = Part::take();
     if part.worker > 1 {
@@ -23,20 +23,20 @@ pub(crate) fn replace() {
 }
 
 fn look_at_settings(root: &Node) {
-    let node = root.lookup(b"settings").expect("a name that is renamed over is always there");
+    let node = root.lookup(b"settings").expect("a name that is replaced by renames always exists");
     match read_file(&node) {
         Ok(data) => {
-            assert_eq!(data.len(), 3200, "a file that was whole before it got its name");
+            assert_eq!(data.len(), 3200, "a file that was complete before it got its name");
             let first = &data[..16];
             assert!(data.chunks(16).all(|part| part == first), "parts of two files");
         }
-        // It was replaced between the look-up and the opening: open(2) would look again.
+        // The file was replaced between lookup and open: open(2) would look the name up again.
         Err(error) => assert_eq!(error.kind(), ErrorKind::NotFound, "{error}"),
     }
 }
 
 #[test]
-fn a_name_renamed_over_is_always_there() {
+fn a_name_replaced_by_renames_always_exists() {
     let arena = Arena::new();
     let root = arena.mount().root();
     write_file(&root, "settings", &[7_u8; 16].repeat(200)).expect("writing");
@@ -44,7 +44,7 @@ fn a_name_renamed_over_is_always_there() {
     assert_eq!(names(&root), ["settings"]);
 }
 
-/// Half of the workers remove a directory again and again, the others make files in it.
+/// Half of the workers repeatedly remove a directory, the others create files in it.
 pub(crate) fn vanish() {
     let part = Part::take();
     for number in 0..part.rounds {
@@ -63,7 +63,7 @@ fn make_and_remove(root: &Node) {
     }
 }
 
-/// What was made stands in the way of a removal: until it is gone, the directory is there.
+/// A created file prevents the removal: the directory exists until the file is gone.
 fn make_inside(root: &Node, name: &str) {
     let Ok(dir) = root.lookup(b"dir") else { return };
     match dir.create(name.as_bytes(), &FILE) {
@@ -71,13 +71,13 @@ fn make_inside(root: &Node, name: &str) {
         Ok(_) => {
             let now = root.lookup(b"dir").expect("a directory with an entry was removed");
             assert_eq!(now.oid(), dir.oid(), "a file was made in a directory that was removed");
-            now.unlink(name.as_bytes()).expect("what was made is not there");
+            now.unlink(name.as_bytes()).expect("a created file is missing");
         }
     }
 }
 
 #[test]
-fn nothing_is_made_in_a_directory_that_was_removed() {
+fn no_file_is_created_in_a_removed_directory() {
     let arena = Arena::new();
     arena.run("vanish", scaled(300));
 }
@@ -88,7 +88,7 @@ fn staying(number: u64) -> String {
     format!("stays{number}")
 }
 
-/// The first worker lists, the others make, rename and remove what is beside those that stay.
+/// The first worker lists, the others create, rename and remove files next to those that stay.
 pub(crate) fn listed() {
     let part = Part::take();
     if part.worker == 0 {
@@ -118,7 +118,7 @@ fn list(root: &Node) {
 }
 
 #[test]
-fn what_stays_is_listed_exactly_once() {
+fn permanent_entries_are_listed_exactly_once() {
     let arena = Arena::new();
     let root = arena.mount().root();
     for number in 0..STAYING {
@@ -129,7 +129,7 @@ fn what_stays_is_listed_exactly_once() {
 
 const MOVING: u64 = 6;
 
-/// Everybody moves directories into each other. None may get lost, none may get below itself.
+/// All workers move directories into each other. None may get lost or below itself.
 pub(crate) fn shuffle() {
     let mut part = Part::take();
     for _ in 0..part.rounds {
@@ -140,7 +140,7 @@ pub(crate) fn shuffle() {
         let renamed =
             above.rename(name.as_bytes(), &places[to].0, name.as_bytes(), RenameMode::Replace);
         if let Err(error) = renamed {
-            // Somebody was faster, or it would stand below itself.
+            // Another worker was faster, or the directory would get below itself.
             let expected = [ErrorKind::NotFound, ErrorKind::Invalid, ErrorKind::NotEmpty];
             assert!(expected.contains(&error.kind()), "{error}");
         }
@@ -149,7 +149,7 @@ pub(crate) fn shuffle() {
 
 type Found = (Node, Option<(Node, String)>);
 
-/// All directories, each with where it stands; some may be missed while others move them.
+/// All directories with their paths; some may be missed while other workers move them.
 fn find_all(root: &Node) -> Vec<Found> {
     let mut found: Vec<Found> = vec![(root.clone(), None)];
     let mut at = 0;
@@ -181,7 +181,7 @@ fn directories_moved_into_each_other_stay_one_tree() {
     let found: BTreeSet<_> = all.iter().filter_map(|(_, at)| Some(at.clone()?.1)).collect();
     let wanted: BTreeSet<_> = (0..MOVING).map(|number| format!("dir{number}")).collect();
     assert_eq!(found, wanted, "of {WORKERS} workers' moves");
-    assert_eq!(all.len() as u64, MOVING + 1, "a directory stands in two places");
+    assert_eq!(all.len() as u64, MOVING + 1, "a directory has two parents");
     for (dir, at) in all.iter().skip(1) {
         let inside = read_file(&dir.lookup(b"inside").expect("its file")).expect("reading");
         let name = at.as_ref().map_or("", |(_, name)| name);

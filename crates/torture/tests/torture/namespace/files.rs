@@ -5,10 +5,10 @@ use dfs::{File, Open};
 use esker_torture::{Random, pause, scaled};
 use std::collections::BTreeSet;
 
-/// What begins a record: worker, number and length, 8 bytes each.
+/// The header of a record: worker, number and length, 8 bytes each.
 const HEAD: usize = 24;
 
-/// A record nobody else writes.
+/// A record that no other worker writes.
 fn record(worker: u64, number: u64) -> Vec<u8> {
     let mut random = Random::new(worker, number + 1);
     let len = if random.one_in(6) { random.below(3 * CHUNK) } else { random.below(300) };
@@ -16,7 +16,7 @@ fn record(worker: u64, number: u64) -> Vec<u8> {
     [head, random.bytes(len as usize)].concat()
 }
 
-/// Cuts a file into its records.
+/// Splits a file into its records.
 fn records(data: &[u8]) -> Vec<(u64, u64)> {
     let (mut found, mut at) = (Vec::new(), 0);
     while at < data.len() {
@@ -26,7 +26,7 @@ fn records(data: &[u8]) -> Vec<(u64, u64)> {
         };
         let (worker, number) = (word(0), word(1));
         let end = at + HEAD + word(2) as usize;
-        let whole = data.get(at..end).unwrap_or_else(|| panic!("no whole record at {at}"));
+        let whole = data.get(at..end).unwrap_or_else(|| panic!("truncated record at {at}"));
         assert!(whole == record(worker, number), "record {number} of {worker} at {at} is torn");
         found.push((worker, number));
         at = end;
@@ -38,12 +38,12 @@ fn shared(part: &Part) -> File {
     part.root.lookup(b"shared").and_then(|node| node.open(Open::BOTH)).expect("the shared file")
 }
 
-/// Goes on behind what the worker wrote down before, for it may have been killed.
+/// Continues after the last record that the worker noted, because it may have been killed.
 fn first_number(part: &Part) -> u64 {
     let path = super::history_path(part_folder().as_ref(), part.worker);
     let text = std::fs::read_to_string(path).unwrap_or_default();
     let last = text.lines().last().and_then(|line| line.split(' ').next()?.parse::<u64>().ok());
-    // The one after the last may be in the file without having been written down.
+    // The next record may be in the file without having been noted.
     last.map_or(0, |last| last + 2)
 }
 
@@ -65,7 +65,7 @@ fn check_appends(arena: &Arena) {
     let file = arena.mount().root().lookup(b"shared").expect("the shared file");
     let found = records(&read_file(&file).expect("reading"));
     let distinct: BTreeSet<_> = found.iter().copied().collect();
-    assert_eq!(distinct.len(), found.len(), "a record is there twice");
+    assert_eq!(distinct.len(), found.len(), "a record occurs twice");
     for worker in 0..WORKERS {
         let numbers: Vec<_> = found.iter().filter(|of| of.0 == worker).map(|of| of.1).collect();
         assert!(numbers.is_sorted(), "records of {worker} are out of order");
@@ -84,19 +84,19 @@ fn arena_with_file() -> Arena {
 }
 
 #[test]
-fn every_append_is_there_once_and_whole() {
+fn every_append_occurs_once_and_whole() {
     let arena = arena_with_file();
     arena.run("append", scaled(100));
     check_appends(&arena);
 }
 
 #[test]
-fn appends_of_killed_processes_are_whole_or_not_there() {
+fn appends_of_killed_processes_are_whole_or_missing() {
     let arena = arena_with_file();
     let mut random = Random::new(arena.seed, 99);
     let start = |worker| arena.start("append", worker, 1_000_000);
     let mut workers: Vec<Worker> = (0..WORKERS).map(start).collect();
-    // The file grows all the time, and the pool does not.
+    // The file grows without limit, but the pool does not.
     for _ in 0..scaled(10).min(40) {
         pause(random.below(100_000));
         let victim = random.below(WORKERS);
@@ -109,30 +109,33 @@ fn appends_of_killed_processes_are_whole_or_not_there() {
 
 const STRIPE: u64 = 777;
 
-/// Stripes of all workers take turns in the file.
+/// The stripes of all workers alternate in the file.
 pub(crate) fn stripes() {
     let mut part = Part::take();
     let file = shared(&part);
     for number in 0..part.rounds {
-        let place = number * WORKERS + part.worker;
-        let data = Random::new(place, 1).bytes(STRIPE as usize);
-        file.write_at(place * STRIPE, &data).expect("writing");
+        let stripe_number = number * WORKERS + part.worker;
+        let data = Random::new(stripe_number, 1).bytes(STRIPE as usize);
+        file.write_at(stripe_number * STRIPE, &data).expect("writing");
         part.note(&number.to_string());
     }
 }
 
 #[test]
-fn writers_of_one_file_do_not_disturb_each_other() {
+fn writers_of_one_file_do_not_affect_each_other() {
     let (arena, rounds) = (arena_with_file(), scaled(150));
     arena.run("stripes", rounds);
     let data = read_file(&arena.mount().root().lookup(b"shared").expect("it")).expect("reading");
     assert_eq!(data.len() as u64, rounds * WORKERS * STRIPE, "the size of the file");
-    for (place, stripe) in (0..).zip(data.chunks(STRIPE as usize)) {
-        assert!(stripe == Random::new(place, 1).bytes(STRIPE as usize), "stripe {place} is wrong");
+    for (stripe_number, stripe) in (0..).zip(data.chunks(STRIPE as usize)) {
+        assert!(
+            stripe == Random::new(stripe_number, 1).bytes(STRIPE as usize),
+            "stripe {stripe_number} is wrong"
+        );
     }
 }
 
-/// All write the same bytes of one chunk, over and over, and read them: never of two writers.
+/// All workers repeatedly write the same bytes of one chunk and read them; no read returns bytes of two writers.
 pub(crate) fn overlap() {
     let part = Part::take();
     let file = shared(&part);
@@ -142,16 +145,16 @@ pub(crate) fn overlap() {
         let mut seen = vec![0; 12_000];
         assert_eq!(file.read_at(100, &mut seen).expect("reading"), seen.len());
         let (first, _) = seen.split_at(8);
-        assert!(seen.chunks(8).all(|word| word == first), "a read saw two writers");
+        assert!(seen.chunks(8).all(|word| word == first), "a read returned bytes of two writers");
     }
 }
 
 #[test]
-fn what_lies_in_one_chunk_changes_at_once() {
+fn writes_within_a_chunk_are_atomic() {
     arena_with_file().run("overlap", scaled(200));
 }
 
-/// Makes a file, removes it at once, and looks at what it can still do with it.
+/// Creates a file, removes it at once, and uses it while it is open.
 pub(crate) fn removed() {
     let part = Part::take();
     for number in 0..part.rounds {
@@ -165,7 +168,7 @@ pub(crate) fn removed() {
         let _ = part.root.unlink(&name);
         let mut seen = vec![0; data.len()];
         assert_eq!(file.read_at(offset, &mut seen).expect("reading"), seen.len(), "file {number}");
-        assert!(seen == data, "file {number}: what was written is gone while it is open");
+        assert!(seen == data, "file {number}: written data is missing while the file is open");
         file.close().expect("closing");
     }
 }

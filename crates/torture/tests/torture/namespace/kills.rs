@@ -1,4 +1,4 @@
-//! Processes that do everything at once in one small tree, killed at any moment. The tree must be whole.
+//! Processes that perform all operations in one small tree, killed at any time. The tree must be consistent.
 use super::{Arena, CHUNK, DIRECTORY, FILE, Part, WORKERS};
 use crate::common::{self, Worker};
 use dfs::{Create, Dfs, Follow, Kind, Node, Open, RenameMode, SetAttr, XattrMode};
@@ -7,7 +7,7 @@ use esker_types::{ErrorKind, Result};
 
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
 
-/// What processes that get into each other's way may be told; anything else is a mistake.
+/// Errors that concurrent processes may cause; any other error is a failure.
 const EXPECTED: [ErrorKind; 7] = [
     ErrorKind::NotFound,
     ErrorKind::Exists,
@@ -73,10 +73,10 @@ fn write(dir: &Node, name: &[u8], random: &mut Random) -> Result<()> {
     file.close()
 }
 
-/// Everything that is listed is there, and can be read.
+/// Everything that is listed exists and is readable.
 fn look_at_everything(dir: &Node) {
     for name in super::names(dir) {
-        let node = dir.lookup(name.as_bytes()).expect("what is listed");
+        let node = dir.lookup(name.as_bytes()).expect("a listed entry");
         match node.kind() {
             Kind::Directory => look_at_everything(&node),
             Kind::Symlink => drop(node.read_link().expect("a link's target")),
@@ -89,10 +89,10 @@ fn look_at_everything(dir: &Node) {
 }
 
 #[test]
-fn trees_are_whole_after_kills() {
+fn trees_are_consistent_after_kills() {
     let arena = Arena::new();
     let mut random = Random::new(arena.seed, 77);
-    // Each has a seed of its own, so that it does not do the same again after its death.
+    // Each has its own seed, so that a restarted process does not repeat the same operations.
     let start = |number: u64| arena.start("mix", number, 1_000_000);
     let mut workers: Vec<Worker> = (0..WORKERS).map(start).collect();
     for number in 0..scaled(25) {

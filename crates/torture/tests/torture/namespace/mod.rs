@@ -1,5 +1,5 @@
-//! Many processes at once in one directory and in one file of a namespace. Each writes down what it did
-//! and what came of it; what they wrote down is compared with what POSIX promises.
+//! Many concurrent processes in one directory and in one file of a file system. Each notes its operations and their
+//! results, which are then compared with the rules of POSIX.
 pub(crate) mod dirs;
 pub(crate) mod files;
 pub(crate) mod kills;
@@ -14,9 +14,9 @@ use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Processes that work at once.
+/// Number of concurrent processes.
 const WORKERS: u64 = 4;
-/// Chunks of files: small, so that writes cross them.
+/// Chunk size of files: small, so that writes cross chunk boundaries.
 const CHUNK: u64 = 16 << 10;
 
 const LABEL: &str = "tree";
@@ -24,7 +24,7 @@ const FILE: Create =
     Create { mode: 0o644, owner: None, exclusive: true, chunk_size: None, class: None };
 const DIRECTORY: Create = Create { mode: 0o755, ..FILE };
 
-/// A pool with a namespace, and what its workers write down.
+/// A pool with a file system, and the notes of its workers.
 struct Arena {
     folder: Folder,
     pool: PathBuf,
@@ -54,14 +54,14 @@ impl Arena {
         Worker::start(&format!("namespace-{job}"), &arguments)
     }
 
-    /// Has all workers do a job to its end.
+    /// Runs a task in all workers until they end.
     fn run(&self, job: &str, rounds: u64) {
         let mut workers: Vec<_> =
             (0..WORKERS).map(|worker| self.start(job, worker, rounds)).collect();
         workers.iter_mut().for_each(|worker| worker.finish_soon());
     }
 
-    /// What a worker wrote down, in order; of a line it was killed in, nothing.
+    /// The notes of a worker, in order; a line that was truncated by a kill is dropped.
     fn history(&self, worker: u64) -> Vec<String> {
         let text = std::fs::read_to_string(history_path(self.folder.path(), worker));
         let text = text.unwrap_or_default();
@@ -83,7 +83,7 @@ fn history_path(folder: &Path, worker: u64) -> PathBuf {
     folder.join(format!("history-{worker}"))
 }
 
-/// What a process of a job works with.
+/// The context of a worker process.
 struct Part {
     fs: Dfs,
     root: Node,
@@ -94,7 +94,7 @@ struct Part {
 }
 
 impl Part {
-    /// As the arguments of this process say.
+    /// Opens what the arguments of this process name.
     fn take() -> Self {
         let arguments = common::arguments();
         let number = |at: usize| arguments[at].parse::<u64>().expect("a number");
@@ -105,9 +105,9 @@ impl Part {
         Self { root: fs.root(), fs, worker, rounds: number(3), random, history }
     }
 
-    /// Writes down what was done; that it is written means that it was done.
+    /// Notes an operation after it is done.
     fn note(&mut self, what: &str) {
-        self.history.write_all(format!("{what}\n").as_bytes()).expect("writing it down");
+        self.history.write_all(format!("{what}\n").as_bytes()).expect("noting an operation");
     }
 }
 

@@ -1,11 +1,11 @@
-//! Calls of which exactly one of many may succeed.
+//! Calls of which exactly one of many concurrent ones may succeed.
 use super::{Arena, DIRECTORY, FILE, Part, WORKERS, expect_error};
 use dfs::{Node, RenameMode};
 use esker_torture::scaled;
 use esker_types::{ErrorKind, Result};
 use std::collections::BTreeMap;
 
-/// Ways of racing: a name, what all do, and what the losers are told.
+/// The kinds of races: a name, the call of all workers, and the error of the losers.
 /// What is raced for, how, and what the losers are told.
 type Race = (&'static str, fn(&Node, u64, u64) -> Result<()>, ErrorKind);
 
@@ -36,13 +36,13 @@ fn name(kind: &str, number: u64) -> Vec<u8> {
     format!("{kind}{number}").into_bytes()
 }
 
-/// Everybody brings a file, and wants to give it the same name.
+/// Every worker creates a file, and tries to rename it to the same name.
 fn rename_own(root: &Node, number: u64, worker: u64) -> Result<()> {
     let own = format!("own{worker}-{number}").into_bytes();
     root.create(&own, &FILE)?;
     let renamed = root.rename(&own, root, &name("n", number), RenameMode::NoReplace);
     match &renamed {
-        Ok(()) => expect_error(root.lookup(&own), &[ErrorKind::NotFound], "what was renamed"),
+        Ok(()) => expect_error(root.lookup(&own), &[ErrorKind::NotFound], "the renamed file"),
         Err(_) => root.unlink(&own)?,
     }
     renamed
@@ -53,7 +53,7 @@ fn move_away(root: &Node, number: u64, worker: u64) -> Result<()> {
     root.rename(&name("m", number), root, &to, RenameMode::Replace)
 }
 
-/// Everybody has a directory of its own to move it into.
+/// Every worker has its own directory and tries to move the same one into it.
 fn move_into(root: &Node, number: u64, worker: u64) -> Result<()> {
     let to = root.lookup(&name("home", worker))?;
     root.rename(&name("d", number), &to, &name("d", number), RenameMode::Replace)
@@ -72,7 +72,7 @@ pub(crate) fn race() {
 }
 
 #[test]
-fn one_of_many_wins() {
+fn exactly_one_call_succeeds() {
     let (arena, rounds) = (Arena::new(), scaled(60));
     let fs = arena.mount();
     let root = fs.root();

@@ -1,4 +1,4 @@
-//! Something of everything in a pool, and all that is in one.
+//! A pool with all kinds of content, and a listing of everything in a pool.
 use dfs::{Create, Dfs, Follow, MountOptions, NewDfs, Open};
 use esker::backend::NewContainer;
 use esker::{Access, ArrayAttributes, Container, Pool, Wait};
@@ -13,12 +13,12 @@ const KEYS: u64 = 600;
 const CELLS: u64 = 6000;
 const FILES: u64 = 12;
 
-/// Where something stands: the number of its container, object, dkey, akey, and the record, where it is one of an
+/// The position of a value: the number of its container, object, dkey, akey, and the record if it belongs to an
 /// array.
-pub(super) type Place = (u32, ObjectId, Vec<u8>, Vec<u8>, Option<u64>);
+pub(super) type ValuePosition = (u32, ObjectId, Vec<u8>, Vec<u8>, Option<u64>);
 
 /// All values of a pool, record by record.
-pub(super) type Content = BTreeMap<Place, Vec<u8>>;
+pub(super) type Content = BTreeMap<ValuePosition, Vec<u8>>;
 
 fn container(pool: &Pool, label: &str) -> Container {
     let new = NewContainer::named(label)
@@ -33,7 +33,7 @@ pub(super) fn file_of(number: u64) -> Vec<u8> {
     Random::new(number, 5).bytes(number as usize * 7001)
 }
 
-/// Fills a pool; so much, that its index has branches.
+/// Fills a pool with so much that its index has branch pages.
 pub(super) fn fill(pool: &Pool) {
     pool.attributes().set("site", b"here").wait().expect("an attribute");
     let run = container(pool, "run");
@@ -111,7 +111,7 @@ fn mount(pool: &Pool) -> Dfs {
     Dfs::mount(home, MountOptions::default()).expect("mounting")
 }
 
-/// The files are there with what was written to them.
+/// Checks that the files exist with their content.
 pub(super) fn expect_files(pool: &Pool) {
     let home = mount(pool);
     for number in 0..FILES {
@@ -125,7 +125,7 @@ pub(super) fn expect_files(pool: &Pool) {
     }
 }
 
-/// What is known of a container besides its objects.
+/// Data of a container besides its objects.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct About {
     label: String,
@@ -156,7 +156,7 @@ pub(super) fn about(pool: &Pool) -> (BTreeMap<String, About>, Values) {
     (found, of(pool.attributes()))
 }
 
-/// All that is in a pool; `number` tells containers apart.
+/// Everything in a pool; `number` identifies containers.
 pub(super) fn all(pool: &Pool, number: impl Fn(&ContainerInfo) -> u32) -> Content {
     let mut found = Content::new();
     for info in pool.containers().wait().expect("listing") {
@@ -206,7 +206,7 @@ fn of_akey(number: u32, object: &esker::Object, dkey: &[u8], akey: &[u8], found:
             let extents = [stored.extent];
             fetch(Fetch::array(akey, stored.record_size, &extents, Sink::One(&mut bytes)));
             let records = bytes.chunks(stored.record_size as usize).zip(stored.extent.start..);
-            // Of bytes, blocks: those of files.
+            // Byte arrays in blocks: the data of files.
             let step = if stored.record_size == 1 { 1024 } else { 1 };
             if step == 1 {
                 found.extend(records.map(|(bytes, at)| (place(Some(at)), bytes.to_vec())));

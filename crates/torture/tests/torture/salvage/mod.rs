@@ -1,5 +1,5 @@
-//! Pools with a damaged page or damaged data, saved into new ones: what can be read goes over as it was, and what
-//! cannot is told of.
+//! Pools with a damaged page or damaged data, salvaged into new pools: readable data is copied unchanged, and lost
+//! data is reported.
 mod content;
 
 use crate::common::{self, Folder, PAGE, Shape, Sort, used_pages};
@@ -17,7 +17,7 @@ fn shape(targets: u32) -> Shape {
     Shape { targets, segments: 16, segment_bytes: 512 << 10, index_bytes: 1 << 20 }
 }
 
-/// A pool with something of everything, what is in it, and what is on each of its targets.
+/// A pool with all kinds of content, its content, and the part of it on each target.
 struct Sample {
     folder: Folder,
     shape: Shape,
@@ -49,12 +49,12 @@ impl Sample {
         self.path.join(format!("target-{target}/index/data.mdb"))
     }
 
-    /// What is not found where the index of a target is gone.
+    /// The content lost if the index of a target is gone.
     fn lost_without(&self, target: u32) -> Content {
         let (file, away) = (self.index(target), self.folder.path().join("away"));
         std::fs::rename(&file, &away).expect("moving away");
         let (found, losses) = self.salvage(|new| self.content_of(new));
-        assert!(losses.count > 0, "target {target} is gone");
+        assert!(losses.count > 0, "target {target} is lost");
         std::fs::rename(&away, &file).expect("moving back");
         self.missing_in(&found)
     }
@@ -64,7 +64,7 @@ impl Sample {
         missing.map(|(place, bytes)| (place.clone(), bytes.clone())).collect()
     }
 
-    /// What is in a pool made of this one, with the numbers that containers have here.
+    /// The content of a salvaged pool, with the numbers that the containers have in the original.
     fn content_of(&self, pool: &Pool) -> Content {
         all(pool, |info| {
             let known = self.numbers.iter().find(|(uuid, _)| *uuid == info.uuid);
@@ -73,7 +73,8 @@ impl Sample {
         })
     }
 
-    /// Salvages it into a new pool, which must be sound, and looks at that; the damaged one stays as it is.
+    /// Salvages it into a new pool, which must be undamaged, and compares their content; the damaged pool is not
+    /// changed.
     fn salvage<T>(&self, look: impl FnOnce(&Pool) -> T) -> (T, Losses) {
         let new = common::make(&self.folder, "new", Sort::Guarded, self.shape);
         let mut from = Salvage::open(&self.path).expect("opening for salvage");
@@ -88,14 +89,14 @@ impl Sample {
     }
 }
 
-/// Who is killed now leaves nothing that somebody would take for whole.
+/// A salvage killed at this point leaves nothing that could be mistaken for a complete pool.
 fn expect_no_label(to: &Pool) {
     let containers = to.containers().wait().expect("listing");
     assert!(containers.iter().all(|info| info.label.is_empty()), "{containers:?}");
 }
 
 #[test]
-fn a_whole_pool_is_salvaged_into_an_equal_one() {
+fn an_undamaged_pool_is_salvaged_into_an_equal_one() {
     for targets in [1, 2, 8] {
         let sample = Sample::new(targets);
         let before = about(&common::open(&sample.path));
@@ -108,7 +109,7 @@ fn a_whole_pool_is_salvaged_into_an_equal_one() {
     }
 }
 
-/// Something that may happen to a page.
+/// Kinds of damage to a page.
 fn damage(file: &File, sound: &[u8], used: &[usize], random: &mut Random) -> usize {
     let page = used[random.below(used.len() as u64) as usize];
     let mut bytes = sound[page * PAGE..][..PAGE].to_vec();
@@ -130,7 +131,7 @@ fn damage(file: &File, sound: &[u8], used: &[usize], random: &mut Random) -> usi
     page
 }
 
-/// Damages one page of one index, again and again.
+/// Damages one page of one index in each round.
 fn pages_damaged(targets: u32, rounds: u64) {
     let (sample, seed) = (Sample::new(targets), seed());
     let mut random = Random::new(seed, 60 + u64::from(targets));
@@ -144,10 +145,13 @@ fn pages_damaged(targets: u32, rounds: u64) {
         let page = damage(&file, &sound, &used_pages(&sound), &mut random);
         let damaged = std::fs::read(&path).expect("reading");
         let (found, losses) = sample.salvage(|new| sample.content_of(new));
-        assert!(std::fs::read(&path).expect("reading") == damaged, "it is read only");
+        assert!(
+            std::fs::read(&path).expect("reading") == damaged,
+            "the damaged pool is not changed"
+        );
         file.write_all_at(&sound, 0).expect("mending");
         let wrong = found.iter().find(|(place, bytes)| sample.content.get(*place) != Some(*bytes));
-        // What is not sealed, the names of containers among it, may be wrong; never the values.
+        // Content without checksums, such as the names of containers, may be wrong, but never values.
         let renamed = wrong.is_some_and(|(place, _)| place.0 == u32::MAX && losses.count > 0);
         assert!(
             wrong.is_none() || renamed,
@@ -163,34 +167,34 @@ fn pages_damaged(targets: u32, rounds: u64) {
         );
         assert!(
             missing.is_empty() || losses.count > 0,
-            "page {page}: {} lost untold",
+            "page {page}: {} lost and not reported",
             missing.len()
         );
         told += u64::from(losses.count > 0);
         lossy += u64::from(!missing.is_empty());
     }
-    eprintln!("{targets} targets: values lost by {lossy} damaged pages, {told} told of");
-    assert!(lossy > 0, "no damage hit anything");
+    eprintln!("{targets} targets: values lost by {lossy} damaged pages, {told} reported");
+    assert!(lossy > 0, "no damage had an effect");
 }
 
 #[test]
-fn one_damaged_page_costs_what_it_held() {
+fn one_damaged_page_loses_only_its_content() {
     pages_damaged(1, 60);
 }
 
 #[test]
-fn one_damaged_page_of_two_targets_costs_what_it_held() {
+fn one_damaged_page_of_two_targets_loses_only_its_content() {
     pages_damaged(2, 40);
 }
 
 #[test]
-fn one_damaged_page_of_eight_targets_costs_what_it_held() {
+fn one_damaged_page_of_eight_targets_loses_only_its_content() {
     pages_damaged(8, 20);
 }
 
-/// Entries hang in branches, and can be found without them.
+/// Entries below a damaged branch page are found without it.
 #[test]
-fn a_damaged_branch_costs_nothing() {
+fn a_damaged_branch_page_loses_nothing() {
     let sample = Sample::new(1);
     let sound = std::fs::read(sample.index(0)).expect("reading");
     let is_branch = |page: &usize| {
@@ -210,7 +214,7 @@ fn a_damaged_branch_costs_nothing() {
 }
 
 #[test]
-fn damaged_data_is_lost_alone() {
+fn damaged_data_does_not_affect_other_data() {
     let (sample, seed) = (Sample::new(2), seed());
     let mut random = Random::new(seed, 64);
     let mut lossy = 0;
@@ -234,7 +238,7 @@ fn damaged_data_is_lost_alone() {
             lossy += 1;
         }
     }
-    assert!(lossy > 0, "no damage hit anything");
+    assert!(lossy > 0, "no damage had an effect");
 }
 
 #[test]
