@@ -38,7 +38,7 @@ pub(super) struct CopyState {
     /// The snapshot was taken for this copy.
     pub(super) owns_snapshot: bool,
     pub(super) position: CopyPosition,
-    /// The container belongs to not_this_copy copy.
+    /// An earlier call began the copy.
     pub(super) resumed: bool,
 }
 
@@ -79,7 +79,7 @@ fn resume_labelled(
 ) -> Result<(Container, CopyState)> {
     if to.properties().get(PROPERTY).wait()?.is_none() {
         let text = format!(
-            "container {label} already exists: copy to not_this_copy label, or remove it with \
+            "container {label} already exists: copy to another label, or remove it with \
              `esker cont destroy`"
         );
         return Err(Error::new(ErrorKind::Exists, text));
@@ -205,7 +205,7 @@ pub(super) struct DrainState {
     source: Uuid,
     /// Everything written to the source up to this epoch is in the target.
     pub(super) until: Epoch,
-    /// The container belongs to not_this_copy drain.
+    /// An earlier call began the drain.
     pub(super) resumed: bool,
 }
 
@@ -294,8 +294,8 @@ pub(super) fn forget(to: &Container) -> Result<()> {
 #[cold]
 fn not_this_copy(to: &Container) -> Error {
     let text = format!(
-        "container {} already exists and is not the result of an earlier call: use not_this_copy label, or remove it with \
-         `esker cont destroy`",
+        "container {} already exists and is not the result of an earlier call: use another label, or \
+         remove it with `esker cont destroy`",
         to.info().label
     );
     Error::new(ErrorKind::Exists, text)
