@@ -15,7 +15,7 @@ PRELOAD := $(RELEASE)/libesker_preload.so
 BUILT := $(ESKER) $(LIBDAOS) $(PRELOAD)
 SOURCES := $(shell find Cargo.toml Cargo.lock crates -name '*.rs' -o -name '*.toml' -o -name '*.lock')
 
-.PHONY: build demo test soak check bench figures book wheel wheels install uninstall deb fmt clean help ceph-up ceph-down
+.PHONY: build demo test soak check semver bench figures book wheel wheels install uninstall deb fmt clean help ceph-up ceph-down
 
 build: $(BUILT) ## Build the command line, libdaos and the interception library, optimised
 
@@ -43,6 +43,10 @@ soak: ## Test with random seeds for 30 minutes, then with Miri, loom and ThreadS
 check: ## Check formatting, lints, dependencies and repository style
 	scripts/setup.sh lint python
 	scripts/check.sh
+
+semver: ## Check that the public crates keep their API within a version (ESKER_SEMVER_BASELINE=COMMIT to compare with another)
+	scripts/setup.sh semver
+	scripts/semver.sh $(ARGS)
 
 wheel: ## Build the Python package into build/wheels
 	scripts/setup.sh python

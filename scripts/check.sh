@@ -29,6 +29,15 @@ python_lints() {
     step build/python/bin/ruff format --quiet --no-cache --check python
 }
 
+# Installing it takes longer than all of this.
+semver() {
+    if cargo semver-checks --version >/dev/null 2>&1; then
+        step scripts/semver.sh --quiet
+    else
+        skip "cargo-semver-checks is not installed (make semver installs it)"
+    fi
+}
+
 # The tables, the chart and the book are generated from files in the repository.
 pages() {
     step build/python/bin/rumdl check --quiet .
@@ -44,6 +53,7 @@ step cargo clippy --quiet --workspace --all-targets -- -D warnings "${in_tests[@
 step cargo deny --log-level error check licenses bans sources
 advisories
 step cargo publish --quiet --dry-run --workspace --no-verify --allow-dirty --locked
+semver
 step shellcheck -x .ci/run scripts/*.sh tests/packages/*.sh
 python_lints
 pages

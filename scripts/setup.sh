@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Ensures that the build requirements are present: installs them if it may, lists them otherwise.
-# usage: setup.sh [samples] [fields] [fuse] [ceph] [lint] [python] [deb] [wheels]
+# usage: setup.sh [samples] [fields] [fuse] [ceph] [lint] [semver] [python] [deb] [wheels]
 #   samples  also the sample fields of ecCodes
 #   fields   also ecCodes, which reads GRIB
 #   fuse     also what mounting needs, if this machine has the device
 #   ceph     also librados, and the daemons of a cluster for tests
 #   lint     also rustfmt, clippy, cargo-deny, shellcheck and mdbook
+#   semver   also cargo-semver-checks
 #   python   also the tools that build, check and test the Python package, into build/python
 #   deb      also the tools that build Debian packages
 #   wheels   also the tools that build wheels for other machines, into build/python
@@ -117,6 +118,13 @@ install_cargo_deny() {
     CARGO_PROFILE_DEV_DEBUG=0 cargo install --quiet --locked --debug cargo-deny
 }
 
+# It reads what rustdoc writes, whose format changes with the compiler: the newest version that builds is the right one.
+install_semver_checks() {
+    cargo semver-checks --version >/dev/null 2>&1 && return
+    echo "installing: cargo-semver-checks (about ten minutes)"
+    CARGO_PROFILE_DEV_DEBUG=0 cargo install --quiet --locked --debug cargo-semver-checks
+}
+
 # Of the book only the HTML is wanted, with its search: no server.
 install_mdbook() {
     mdbook --version >/dev/null 2>&1 && return
@@ -156,6 +164,7 @@ for group in "$@"; do
     fuse) [ ! -e /dev/fuse ] || need fuse3 command -v fusermount3 ;;
     ceph) need_ceph ;;
     lint) need_lint_tools ;;
+    semver) ;;
     deb) need dpkg-dev command -v dpkg-shlibdeps ;;
     python | wheels) need python3-venv has_python ;;
     *) echo "setup.sh: no such group: $group" >&2 && exit 2 ;;
@@ -164,4 +173,5 @@ done
 install_missing "${missing[@]}"
 [[ " $* " != *" lint "* ]] || { install_cargo_deny && install_mdbook; }
 [[ " $* " != *" python "* && " $* " != *" wheels "* ]] || install_python_tools
+[[ " $* " != *" semver "* ]] || install_semver_checks
 [[ " $* " != *" wheels "* ]] || install_wheel_tools
