@@ -57,5 +57,5 @@ that "programs build and run with it" builds_there
 uses "$prefix"
 [ -z "$(find /usr/share/lmod -path '*libexec/lmod' 2>/dev/null)" ] || that "Lmod loads it" lmod_loads_it
 that "it is removed" scripts/uninstall.sh "$prefix"
-that "nothing is left" test ! -e "$modules"
+that "nothing is left" test ! -e "$prefix"
 summary
