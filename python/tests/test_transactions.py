@@ -18,7 +18,7 @@ def test_all_or_nothing(container):
         kv.at(tx)["a"] = b"2"
         1 / 0  # noqa: B018
     assert kv["a"] == b"1"
-    with pytest.raises(PermissionError, match="over"):
+    with pytest.raises(PermissionError, match="has ended"):
         kv.at(tx)["a"] = b"2"
 
 
