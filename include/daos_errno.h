@@ -15,19 +15,19 @@
 
 /** Codes 1001 and up: general conditions. */
 #define D_FOREACH_GURT_ERR(X)                                                                      \
-	X(DER_NO_PERM, The caller may not do this)                                                 \
-	X(DER_NO_HDL, Not a valid handle)                                                          \
+	X(DER_NO_PERM, The caller has no permission for this)                                      \
+	X(DER_NO_HDL, The handle is not valid)                                                     \
 	X(DER_INVAL, An argument is not valid)                                                     \
-	X(DER_EXIST, It exists already)                                                            \
-	X(DER_NONEXIST, There is no such entity)                                                   \
+	X(DER_EXIST, The entity exists already)                                                    \
+	X(DER_NONEXIST, The entity does not exist)                                                 \
 	X(DER_UNREACH, The node cannot be reached)                                                 \
 	X(DER_NOSPACE, No space left on the target)                                                \
 	X(DER_ALREADY, This has been done before)                                                  \
-	X(DER_NOMEM, Memory exhausted)                                                             \
-	X(DER_NOSYS, This function is not offered)                                                 \
-	X(DER_TIMEDOUT, The time allowed ran out)                                                  \
+	X(DER_NOMEM, Out of memory)                                                                \
+	X(DER_NOSYS, This function is not implemented)                                             \
+	X(DER_TIMEDOUT, The time limit was exceeded)                                               \
 	X(DER_BUSY, The resource is in use)                                                        \
-	X(DER_AGAIN, Not now - ask again)                                                          \
+	X(DER_AGAIN, Temporarily unavailable - try again)                                          \
 	X(DER_PROTO, The two sides speak different protocols)                                      \
 	X(DER_UNINIT, The library is not initialised)                                              \
 	X(DER_TRUNC, The buffer is too small and the result was cut)                               \
@@ -38,15 +38,15 @@
 	X(DER_UNREG, The message type is not registered)                                           \
 	X(DER_ADDRSTR_GEN, No address string could be made)                                        \
 	X(DER_PMIX, The process manager failed)                                                    \
-	X(DER_IVCB_FORWARD, The variable lives elsewhere and must be forwarded)                    \
+	X(DER_IVCB_FORWARD, The variable is stored elsewhere and must be forwarded)                \
 	X(DER_MISC, A failure without a code of its own)                                           \
 	X(DER_BADPATH, The path is malformed)                                                      \
 	X(DER_NOTDIR, A path component is not a directory)                                         \
 	X(DER_CORPC_INCOMPLETE, A collective call did not reach everyone)                          \
-	X(DER_NO_RAS_RANK, No rank listens for events)                                             \
+	X(DER_NO_RAS_RANK, No rank receives events)                                                \
 	X(DER_NOTATTACH, Not attached to the service group)                                        \
 	X(DER_MISMATCH, The versions do not match)                                                 \
-	X(DER_EXCLUDED, The rank was taken out of the system)                                      \
+	X(DER_EXCLUDED, The rank is excluded from the system)                                      \
 	X(DER_NOREPLY, The handler ended without a reply)                                          \
 	X(DER_DOS, Service was denied)                                                             \
 	X(DER_BAD_TARGET, The message went to the wrong target)                                    \
@@ -54,12 +54,12 @@
 	X(DER_HLC_SYNC, The clocks are too far apart)                                              \
 	X(DER_NO_SHMEM, Shared memory exhausted)                                                   \
 	X(DER_ADD_METRIC_FAILED, The metric could not be added)                                    \
-	X(DER_DURATION_MISMATCH, A duration ended that was never begun)                            \
+	X(DER_DURATION_MISMATCH, A duration was ended that had not been started)                   \
 	X(DER_OP_NOT_PERMITTED, This kind of metric does not allow it)                             \
 	X(DER_EXCEEDS_PATH_LEN, The path is too long)                                              \
-	X(DER_METRIC_NOT_FOUND, There is no such metric)                                           \
+	X(DER_METRIC_NOT_FOUND, The metric does not exist)                                         \
 	X(DER_SHMEM_PERMS, Shared memory belongs to another user or group)                         \
-	X(DER_HG_FATAL, The transport failed for good)                                             \
+	X(DER_HG_FATAL, The transport failed and cannot recover)                                   \
 	X(DER_QUOTA_LIMIT, The quota is used up)
 
 /** Codes 2001 and up: conditions of the store. */
@@ -69,39 +69,39 @@
 	X(DER_ENOENT, The entry was not found)                                                     \
 	X(DER_NOTYPE, The object type is unknown)                                                  \
 	X(DER_NOSCHEMA, The object schema is unknown)                                              \
-	X(DER_NOLOCAL, The object does not live here)                                              \
+	X(DER_NOLOCAL, The object is not stored here)                                              \
 	X(DER_STALE, The pool map is out of date)                                                  \
-	X(DER_NOTLEADER, This replica does not lead)                                               \
+	X(DER_NOTLEADER, This replica is not the leader)                                           \
 	X(DER_TGT_CREATE, The target could not be created)                                         \
-	X(DER_EP_RO, The epoch can only be read)                                                   \
-	X(DER_EP_OLD, The epoch is gone and its data reclaimed)                                    \
+	X(DER_EP_RO, The epoch is read-only)                                                       \
+	X(DER_EP_OLD, The data of the epoch has been reclaimed)                                    \
 	X(DER_KEY2BIG, The key is larger than the space for it)                                    \
 	X(DER_REC2BIG, The record is larger than the space for it)                                 \
 	X(DER_IO_INVAL, The buffers do not fit the extents)                                        \
 	X(DER_EQ_BUSY, The event queue is in use)                                                  \
 	X(DER_DOMAIN, The fault domains do not match)                                              \
-	X(DER_SHUTDOWN, The service must stop)                                                     \
-	X(DER_INPROGRESS, This is still under way)                                                 \
+	X(DER_SHUTDOWN, The service is shutting down)                                              \
+	X(DER_INPROGRESS, The operation is still in progress)                                      \
 	X(DER_NOTAPPLICABLE, This does not apply here)                                             \
 	X(DER_NOTREPLICA, The service has no replica here)                                         \
 	X(DER_CSUM, The checksum does not match)                                                   \
 	X(DER_DF_INVAL, The durable format is not valid)                                           \
 	X(DER_DF_INCOMPT, The durable format is of another version)                                \
 	X(DER_REC_SIZE, The record has another size)                                               \
-	X(DER_TX_RESTART, The transaction lost a race and must be restarted)                       \
+	X(DER_TX_RESTART, The transaction conflicted with another and must be restarted)           \
 	X(DER_DATA_LOSS, Data was lost and cannot be rebuilt)                                      \
 	X(DER_OP_CANCELED, The operation was cancelled)                                            \
 	X(DER_TX_BUSY, The transaction is not committed yet)                                       \
-	X(DER_AGENT_INCOMPAT, The agent does not fit this library)                                 \
+	X(DER_AGENT_INCOMPAT, The agent is not compatible with this library)                       \
 	X(DER_NEED_TX, This needs a transaction)                                                   \
-	X(DER_RF, More parts failed than redundancy covers)                                        \
+	X(DER_RF, More components failed than the redundancy factor allows)                        \
 	X(DER_FETCH_AGAIN, Fetch once more)                                                        \
 	X(DER_TX_UNCERTAIN, It is not known whether the transaction committed)                     \
-	X(DER_AGENT_COMM, The agent does not answer)                                               \
+	X(DER_AGENT_COMM, The agent does not respond)                                              \
 	X(DER_ID_MISMATCH, The identifiers differ)                                                 \
 	X(DER_TGT_RETRY, Try another target)                                                       \
 	X(DER_NOTSUPPORTED, This is not supported)                                                 \
-	X(DER_CONTROL_INCOMPAT, Parts of the control plane do not fit together)                    \
+	X(DER_CONTROL_INCOMPAT, Components of the control plane are not compatible)                \
 	X(DER_NO_SERVICE, No service is available)                                                 \
 	X(DER_TX_ID_REUSED, The transaction identifier may have been used before)                  \
 	X(DER_UPDATE_AGAIN, Update once more)                                                      \
@@ -113,8 +113,8 @@
 	X(DER_DIV_BY_ZERO, Division by zero is undefined)                                          \
 	X(DER_OVERLOAD_RETRY, The service is overloaded - try later)                               \
 	X(DER_NOT_RESUME, The earlier check cannot be resumed)                                     \
-	X(DER_CONT_NONEXIST, There is no such container)                                           \
-	X(DER_CONT_DESTROYING, The container is about to disappear)                                \
+	X(DER_CONT_NONEXIST, The container does not exist)                                         \
+	X(DER_CONT_DESTROYING, The container is being destroyed)                                   \
 	X(DER_IGNORE, Skip this item)
 
 /** The ranges above: X(LIST, base); the first code of a list is base + 1. */

@@ -8,7 +8,7 @@ use crate::container::access::Rights;
 use crate::dfs::{Mount, OpenFile};
 use crate::dfs_sys::{OpenDir, Sys};
 use crate::event::Queue;
-use crate::list::Parked;
+use crate::list::StoredPositions;
 use crate::oit::Oit;
 use esker::{Access, Array, Container, Kv, Object, Pool, Transaction, Wait};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
@@ -296,11 +296,11 @@ impl Entry {
     }
 
     /// The list positions that are too long for an anchor, if the entry can be listed.
-    pub(crate) fn parked(&self) -> Option<&Parked> {
+    pub(crate) fn positions(&self) -> Option<&StoredPositions> {
         match self {
-            Self::Object(object) => Some(&object.parked),
-            Self::Array(array) => Some(&array.parked),
-            Self::Kv(kv) => Some(&kv.parked),
+            Self::Object(object) => Some(&object.positions),
+            Self::Array(array) => Some(&array.positions),
+            Self::Kv(kv) => Some(&kv.positions),
             _ => None,
         }
     }
@@ -311,7 +311,7 @@ pub(crate) struct OpenArray {
     first: Array,
     /// The mode it was opened with, `DAOS_OO_*`.
     pub(crate) mode: u32,
-    pub(crate) parked: Parked,
+    pub(crate) positions: StoredPositions,
     latest: AtomicPtr<Array>,
     /// The arrays that `latest` points or pointed to.
     later: Mutex<Vec<Pinned>>,
@@ -335,7 +335,7 @@ impl OpenArray {
         Self {
             first: array,
             mode,
-            parked: Parked::default(),
+            positions: StoredPositions::default(),
             latest: AtomicPtr::new(std::ptr::null_mut()),
             later: Mutex::default(),
         }
@@ -358,12 +358,12 @@ impl OpenArray {
 /// An object or Key-Value, and the positions of its listings.
 pub(crate) struct Opened<T> {
     pub(crate) it: T,
-    pub(crate) parked: Parked,
+    pub(crate) positions: StoredPositions,
 }
 
 impl<T> Opened<T> {
     pub(crate) fn new(it: T) -> Self {
-        Self { it, parked: Parked::default() }
+        Self { it, positions: StoredPositions::default() }
     }
 }
 

@@ -1,7 +1,7 @@
 //! A chained hash table with links inside the caller's records (`gurt/hash.h`), and hash functions.
 use crate::abi::{Bytes, Link, Ptr, Str};
 use crate::code::{self, Code, Result};
-use crate::edge::guard;
+use crate::edge::{self, guard};
 use crate::memory;
 use std::ffi::{c_int, c_void};
 
@@ -146,7 +146,7 @@ pub extern "C" fn d_hash_table_create_inplace(
     ops: Ptr<Ops>,
     table: Ptr<Table>,
 ) -> c_int {
-    guard(Code::MISC.0, || code::of(init(feats, bits, private, ops, table)))
+    edge::always(|| init(feats, bits, private, ops, table))
 }
 
 /// Creates a table.
@@ -158,18 +158,11 @@ pub extern "C" fn d_hash_table_create(
     ops: Ptr<Ops>,
     table: Ptr<Ptr<Table>>,
 ) -> c_int {
-    guard(Code::MISC.0, || {
-        code::of((|| {
-            let (out, made) = (table.needed()?, memory::zeroed(1)?);
-            match init(feats, bits, private, ops, made) {
-                Ok(()) => out.set(made),
-                Err(code) => {
-                    memory::free(made);
-                    return Err(code);
-                }
-            }
-            Ok(())
-        })())
+    edge::always(|| {
+        let (out, made) = (table.needed()?, memory::zeroed(1)?);
+        init(feats, bits, private, ops, made).inspect_err(|_| memory::free(made))?;
+        out.set(made);
+        Ok(())
     })
 }
 
@@ -210,13 +203,13 @@ fn destroy(table: Ptr<Table>, force: bool) -> Result<()> {
 /// Destroys a table in memory of the caller.
 #[unsafe(no_mangle)]
 pub extern "C" fn d_hash_table_destroy_inplace(table: Ptr<Table>, force: bool) -> c_int {
-    guard(Code::MISC.0, || code::of(destroy(table, force)))
+    edge::always(|| destroy(table, force))
 }
 
 /// Destroys and frees a table.
 #[unsafe(no_mangle)]
 pub extern "C" fn d_hash_table_destroy(table: Ptr<Table>, force: bool) -> c_int {
-    guard(Code::MISC.0, || code::of(destroy(table, force).map(|()| memory::free(table))))
+    edge::always(|| destroy(table, force).map(|()| memory::free(table)))
 }
 
 impl OpenTable {

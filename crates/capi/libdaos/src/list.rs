@@ -80,8 +80,8 @@ pub extern "C" fn daos_obj_list_akey(
 
 impl KeyPage {
     async fn fill(self, entry: &Entry, level: Level<'_>, access: Access<'_>) -> Result<()> {
-        let (object, parked) = object::listed(entry)?;
-        let mut at = read_anchor(self.anchor, parked)?;
+        let (object, positions) = object::listed(entry)?;
+        let mut at = read_anchor(self.anchor, positions)?;
         let entries = self.nr.get()? as usize;
         self.kds.needed()?;
         let mut room = convert::room(self.sgl, |iov| iov.buf_len)?;
@@ -95,7 +95,7 @@ impl KeyPage {
             return Err(self.too_big(&keys));
         }
         self.put(&keys, &mut room)?;
-        write_anchor(self.anchor, at, parked);
+        write_anchor(self.anchor, at, positions);
         Ok(())
     }
 
@@ -161,7 +161,7 @@ pub extern "C" fn daos_obj_list_recx(
 
 impl RecordPage {
     async fn fill(self, entry: &Entry, key: AkeyRef<'_>, access: Access<'_>) -> Result<()> {
-        let (object, parked) = object::listed(entry)?;
+        let (object, positions) = object::listed(entry)?;
         let entries = self.nr.get()? as usize;
         self.recxs.needed()?;
         if entries == 0 {
@@ -170,10 +170,10 @@ impl RecordPage {
         if !self.ascending {
             return self.fill_descending(object, key, entries, access).await;
         }
-        let mut at = read_anchor(self.anchor, parked)?;
+        let mut at = read_anchor(self.anchor, positions)?;
         let found = object.list_extents(key, &mut at, entries, access).await?;
         self.put(&found);
-        write_anchor(self.anchor, at, parked);
+        write_anchor(self.anchor, at, positions);
         Ok(())
     }
 
@@ -228,9 +228,9 @@ pub extern "C" fn daos_obj_anchor_split(
 ) -> c_int {
     edge::now(|| {
         let entry = handles::entry(oh)?;
-        let (_, parked) = object::listed(&entry)?;
+        let (_, positions) = object::listed(&entry)?;
         if nr.get()? > 0 {
-            write_anchor(anchors.needed()?, Anchor::Start, parked);
+            write_anchor(anchors.needed()?, Anchor::Start, positions);
         }
         nr.set(1);
         Ok(())
@@ -242,12 +242,12 @@ pub extern "C" fn daos_obj_anchor_split(
 pub extern "C" fn daos_obj_anchor_set(oh: Handle, index: u32, anchor: Ptr<abi::Anchor>) -> c_int {
     edge::now(|| {
         let entry = handles::entry(oh)?;
-        let (_, parked) = object::listed(&entry)?;
+        let (_, positions) = object::listed(&entry)?;
         anchor.needed()?;
         if index > 0 {
             return Err(Code::INVAL);
         }
-        write_anchor(anchor, Anchor::Start, parked);
+        write_anchor(anchor, Anchor::Start, positions);
         Ok(())
     })
 }
@@ -275,13 +275,13 @@ async fn set_at_key(
     akey: Ptr<Iov>,
     anchor: Ptr<abi::Anchor>,
 ) -> Result<()> {
-    let (object, parked) = object::listed(entry)?;
+    let (object, positions) = object::listed(entry)?;
     let (dkey, anchor) = (convert::key(dkey)?, anchor.needed()?);
     let at = match akey.is_null() {
         true => find(object, Level::Dkeys, dkey, access).await?,
         false => find(object, Level::Akeys(dkey), convert::key(akey)?, access).await?,
     };
-    write_anchor(anchor, at, parked);
+    write_anchor(anchor, at, positions);
     Ok(())
 }
 
@@ -316,13 +316,13 @@ const END: u16 = 3;
 /// Longest position that an anchor holds. The first byte of the buffer is its length.
 const INLINE_MAX: usize = 103;
 /// Instead of a length: the position is stored with the handle, under the number that follows.
-const PARKED: u8 = 0xff;
+const STORED: u8 = 0xff;
 /// Positions stored with one handle; new ones replace the oldest.
-const PARKED_MAX: usize = 256;
+const STORED_MAX: usize = 256;
 
 /// Positions that are too long for an anchor, stored with the handle that lists.
 #[derive(Default)]
-pub(crate) struct Parked(Mutex<Positions>);
+pub(crate) struct StoredPositions(Mutex<Positions>);
 
 #[derive(Default)]
 struct Positions {
@@ -330,14 +330,14 @@ struct Positions {
     positions: VecDeque<Vec<u8>>,
 }
 
-impl Parked {
+impl StoredPositions {
     fn positions(&self) -> MutexGuard<'_, Positions> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn put(&self, position: Vec<u8>) -> u64 {
         let mut stored = self.positions();
-        if stored.positions.len() == PARKED_MAX {
+        if stored.positions.len() == STORED_MAX {
             stored.positions.pop_front();
             stored.first += 1;
         }
@@ -353,28 +353,28 @@ impl Parked {
 }
 
 /// Reads the position of a listing from an anchor.
-pub(crate) fn read_anchor(anchor: Ptr<abi::Anchor>, parked: &Parked) -> Result<Anchor> {
+pub(crate) fn read_anchor(anchor: Ptr<abi::Anchor>, positions: &StoredPositions) -> Result<Anchor> {
     let anchor = anchor.get()?;
     match anchor.kind {
         START => Ok(Anchor::Start),
         END => Ok(Anchor::End),
         KEY => {
-            let position = position(&anchor.buf, parked).ok_or(Code::INVAL)?;
+            let position = position(&anchor.buf, positions).ok_or(Code::INVAL)?;
             Ok(Anchor::After { shard: u32::from(anchor.shard), position })
         }
         _ => Err(Code::INVAL),
     }
 }
 
-fn position(buf: &[u8; 104], parked: &Parked) -> Option<Vec<u8>> {
+fn position(buf: &[u8; 104], positions: &StoredPositions) -> Option<Vec<u8>> {
     match buf[0] {
-        PARKED => parked.get(u64::from_le_bytes(buf.get(1..9)?.try_into().ok()?)),
+        STORED => positions.get(u64::from_le_bytes(buf.get(1..9)?.try_into().ok()?)),
         len => Some(buf.get(1..=usize::from(len))?.to_vec()),
     }
 }
 
 /// Writes the position of a listing to an anchor.
-pub(crate) fn write_anchor(anchor: Ptr<abi::Anchor>, at: Anchor, parked: &Parked) {
+pub(crate) fn write_anchor(anchor: Ptr<abi::Anchor>, at: Anchor, positions: &StoredPositions) {
     let mut out = abi::Anchor { kind: START, shard: 0, flags: 0, sub_anchors: 0, buf: [0; 104] };
     match at {
         Anchor::Start => {}
@@ -382,21 +382,21 @@ pub(crate) fn write_anchor(anchor: Ptr<abi::Anchor>, at: Anchor, parked: &Parked
         Anchor::After { shard, position } => {
             out.kind = KEY;
             out.shard = shard as u16;
-            pack(&mut out.buf, position, parked);
+            pack(&mut out.buf, position, positions);
         }
     }
     anchor.set(out);
 }
 
-fn pack(buf: &mut [u8; 104], position: Vec<u8>, parked: &Parked) {
+fn pack(buf: &mut [u8; 104], position: Vec<u8>, positions: &StoredPositions) {
     match position.len() {
         len @ 0..=INLINE_MAX => {
             buf[0] = len as u8;
             buf[1..=len].copy_from_slice(&position);
         }
         _ => {
-            buf[0] = PARKED;
-            buf[1..9].copy_from_slice(&parked.put(position).to_le_bytes());
+            buf[0] = STORED;
+            buf[1..9].copy_from_slice(&positions.put(position).to_le_bytes());
         }
     }
 }
@@ -406,12 +406,12 @@ mod tests {
     use super::*;
 
     fn round_trip(at: Anchor) -> Anchor {
-        let parked = Parked::default();
+        let positions = StoredPositions::default();
         let mut raw = abi::Anchor { kind: 9, shard: 9, flags: 9, sub_anchors: 9, buf: [9; 104] };
         // SAFETY: it points to a local anchor.
         let anchor = unsafe { Ptr::new(&raw mut raw) };
-        write_anchor(anchor, at, &parked);
-        read_anchor(anchor, &parked).unwrap()
+        write_anchor(anchor, at, &positions);
+        read_anchor(anchor, &positions).unwrap()
     }
 
     #[test]
@@ -426,11 +426,11 @@ mod tests {
 
     #[test]
     fn stored_positions_are_bounded() {
-        let parked = Parked::default();
-        let first = parked.put(vec![0]);
-        let last = (1..=PARKED_MAX).map(|n| parked.put(vec![n as u8])).last().unwrap();
-        assert_eq!(parked.get(first), None);
-        assert_eq!(parked.get(last), Some(vec![PARKED_MAX as u8]));
-        assert_eq!(parked.get(last + 1), None);
+        let positions = StoredPositions::default();
+        let first = positions.put(vec![0]);
+        let last = (1..=STORED_MAX).map(|n| positions.put(vec![n as u8])).last().unwrap();
+        assert_eq!(positions.get(first), None);
+        assert_eq!(positions.get(last), Some(vec![STORED_MAX as u8]));
+        assert_eq!(positions.get(last + 1), None);
     }
 }

@@ -6,7 +6,7 @@ use crate::abi::{
 use crate::code::{Code, Result};
 use crate::convert::{Data, Extents};
 use crate::handles::{Entry, Opened, kind};
-use crate::list::Parked;
+use crate::list::StoredPositions;
 use crate::{convert, edge, handles, memory};
 use esker::types::limits::AKEYS_PER_OP_MAX;
 use esker::types::ops::{Cond, Edge, Fetch, KeyFound, KeyQuery, Sink, Update, Value};
@@ -18,8 +18,8 @@ use std::ffi::{c_int, c_void};
 pub(crate) const AKEY: &[u8] = b"0";
 
 /// The object behind a handle that can be listed, and the positions of its listings.
-pub(crate) fn listed(entry: &Entry) -> Result<(&Object, &Parked)> {
-    entry.object().zip(entry.parked()).ok_or(Code::NO_HDL)
+pub(crate) fn listed(entry: &Entry) -> Result<(&Object, &StoredPositions)> {
+    entry.object().zip(entry.positions()).ok_or(Code::NO_HDL)
 }
 
 /// Encodes type and class in an object id.

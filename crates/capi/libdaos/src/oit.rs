@@ -6,7 +6,7 @@ use crate::abi::{Anchor, Event, Handle, Iov, ObjId, Ptr};
 use crate::code::{Code, Result};
 use crate::edge;
 use crate::handles::{self, Entry, kind};
-use crate::list::{self, Parked};
+use crate::list::{self, StoredPositions};
 use esker::types::ops::{Cond, Fetch, Sink, Source, Update, Value};
 use esker::types::{Epoch, ObjectClass, ObjectId, ObjectType};
 use esker::{Access, Container, Object};
@@ -23,7 +23,7 @@ pub type Filter = unsafe extern "C" fn(oid: ObjId, marker: *mut Iov) -> c_int;
 pub(crate) struct Oit {
     container: Container,
     epoch: Epoch,
-    parked: Parked,
+    positions: StoredPositions,
 }
 
 /// The output of a listing.
@@ -106,7 +106,7 @@ impl Oit {
         if room == 0 {
             return Err(Code::INVAL);
         }
-        let mut at = list::read_anchor(page.anchor, &self.parked)?;
+        let mut at = list::read_anchor(page.anchor, &self.positions)?;
         let mut found = Vec::new();
         while found.is_empty() && !at.is_end() {
             let access = Access::Snapshot(self.epoch);
@@ -122,7 +122,7 @@ impl Oit {
             page.oids.at(index).set((*oid).into());
         }
         page.nr.set(found.len() as u32);
-        list::write_anchor(page.anchor, at, &self.parked);
+        list::write_anchor(page.anchor, at, &self.positions);
         Ok(())
     }
 }
@@ -136,7 +136,7 @@ pub extern "C" fn daos_oit_open(coh: Handle, epoch: u64, oh: Ptr<Handle>, ev: Pt
             oh.needed()?;
             let (container, epoch) = (container.container.clone(), Epoch(epoch));
             container.at(epoch).await?;
-            let table = Oit { container, epoch, parked: Parked::default() };
+            let table = Oit { container, epoch, positions: StoredPositions::default() };
             oh.set(handles::open(Entry::Oit(table))?);
             Ok(())
         })

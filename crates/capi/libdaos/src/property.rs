@@ -1,6 +1,6 @@
 //! Properties of pools and containers (`daos_prop.h`): lists of them, which C owns, and their values.
 use crate::abi::{ByteVal, Bytes, Prop, PropEntry, PropValue, Ptr, RankList, Roots, Str};
-use crate::code::{self, Code, Result};
+use crate::code::{Code, Result};
 use crate::edge::guard;
 use crate::{acl, edge, memory};
 use std::ffi::c_int;
@@ -256,12 +256,10 @@ pub extern "C" fn daos_prop_has_byteval(_entry: Ptr<PropEntry>) -> bool {
 /// Compares the access control lists of two entries.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_prop_entry_cmp_acl(a: Ptr<PropEntry>, b: Ptr<PropEntry>) -> c_int {
-    guard(Code::MISC.0, || {
-        let of = |entry: Ptr<PropEntry>| acl::checked(entry.get()?.value.pointer());
-        code::of((|| match of(a)? == of(b)? {
-            true => Ok(()),
-            false => Err(Code::MISMATCH),
-        })())
+    let list = |entry: Ptr<PropEntry>| acl::checked(entry.get()?.value.pointer());
+    edge::always(|| match list(a)? == list(b)? {
+        true => Ok(()),
+        false => Err(Code::MISMATCH),
     })
 }
 

@@ -52,8 +52,8 @@ impl Ace {
 
     /// Whether the fields are consistent.
     pub(crate) fn is_valid(&self) -> bool {
-        let watched = self.access & (AUDIT | ALARM) != 0;
-        let told = self.flags & (FLAG_FAIL | FLAG_SUCCESS) != 0;
+        let is_watched = self.access & (AUDIT | ALARM) != 0;
+        let notifies = self.flags & (FLAG_FAIL | FLAG_SUCCESS) != 0;
         let perms_fit = |(index, perms): (usize, &u64)| {
             perms & !PERM_ALL == 0 && (*perms == 0 || self.access & 1 << index != 0)
         };
@@ -61,7 +61,7 @@ impl Ace {
             && self.access & !ACCESS_ALL == 0
             && self.flags & !FLAG_ALL == 0
             && self.kind.is_group() == (self.flags & FLAG_GROUP != 0)
-            && watched == told
+            && is_watched == notifies
             && self.perms.iter().enumerate().all(perms_fit)
             && (!self.kind.has_name() || principal::is_valid(&self.name))
     }

@@ -165,7 +165,7 @@ pub(crate) fn default(property: &Property) -> Result<Value> {
     })
 }
 
-/// The user of this process. Pools belong to their user unless told otherwise.
+/// The user of this process. Pools belong to the user of the process unless a property says otherwise.
 fn owner() -> String {
     acl::principal::of_user(acl::accounts::effective_user())
 }

@@ -3,7 +3,7 @@ use crate::abi::{Dfs, DfsObj, Handle, Ptr, Str};
 use crate::array;
 use crate::errno::{self, Errno, Result};
 use crate::handles::{self, Entry, Held, OpenArray, kind};
-use crate::list::Parked;
+use crate::list::StoredPositions;
 use ::dfs::{File, Kind, Node, Open, find_and};
 use std::ffi::c_int;
 use std::sync::{OnceLock, PoisonError, RwLock};
@@ -19,7 +19,7 @@ pub(crate) struct OpenFile {
     /// The array of a file, for those who asked for it.
     array: OnceLock<Handle>,
     /// Of a directory: where listings stand.
-    pub(crate) parked: Parked,
+    pub(crate) positions: StoredPositions,
 }
 
 impl OpenFile {
@@ -30,8 +30,8 @@ impl OpenFile {
             Kind::Directory | Kind::Symlink => None,
         };
         let flags = flags & libc::O_ACCMODE;
-        let (array, parked) = (OnceLock::new(), Parked::default());
-        Ok(Self { node: RwLock::new(node), flags, file, array, parked })
+        let (array, positions) = (OnceLock::new(), StoredPositions::default());
+        Ok(Self { node: RwLock::new(node), flags, file, array, positions })
     }
 
     /// Where it stands.

@@ -24,7 +24,7 @@ impl Listing {
     fn new(obj: Ptr<DfsObj>, anchor: Ptr<Anchor>) -> Result<Self> {
         let open = handles::file(obj)?;
         let node = open.directory()?;
-        let at = list::read_anchor(anchor, &open.parked)?;
+        let at = list::read_anchor(anchor, &open.positions)?;
         Ok(Self { open, node, anchor, at })
     }
 
@@ -44,7 +44,7 @@ impl Listing {
 
     /// Tells where it stands now.
     fn keep(self) {
-        list::write_anchor(self.anchor, self.at, &self.open.parked);
+        list::write_anchor(self.anchor, self.at, &self.open.positions);
     }
 }
 
@@ -184,7 +184,7 @@ pub extern "C" fn dfs_dir_anchor_set(obj: Ptr<DfsObj>, name: Str, anchor: Ptr<An
         let (node, name) = (open.directory()?, Name::read(name)?);
         let dir = node.fs().container().object(node.oid());
         let at = list::find(&dir, Level::Dkeys, name.0, node.fs().view()).wait()?;
-        list::write_anchor(anchor.needed()?, at, &open.parked);
+        list::write_anchor(anchor.needed()?, at, &open.positions);
         Ok(())
     })
 }
@@ -201,7 +201,7 @@ pub extern "C" fn dfs_obj_anchor_split(
         open.directory()?;
         nr.needed()?;
         if !anchors.is_null() {
-            list::write_anchor(anchors, At::Start, &open.parked);
+            list::write_anchor(anchors, At::Start, &open.positions);
         }
         nr.set(1);
         Ok(())
@@ -218,7 +218,7 @@ pub extern "C" fn dfs_obj_anchor_set(obj: Ptr<DfsObj>, index: u32, anchor: Ptr<A
         if index > 0 {
             return Err(Errno::INVAL);
         }
-        list::write_anchor(anchor, At::Start, &open.parked);
+        list::write_anchor(anchor, At::Start, &open.positions);
         Ok(())
     })
 }

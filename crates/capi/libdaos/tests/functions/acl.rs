@@ -39,7 +39,7 @@ fn words(acl: Bytes) -> Vec<String> {
 fn entries_are_created_and_measured() {
     let bob = daos_ace_create(USER, text(c"bob@"));
     assert_eq!(daos_ace_get_size(bob), 40);
-    assert!(!daos_ace_is_valid(bob), "it gives no access yet");
+    assert!(!daos_ace_is_valid(bob), "an entry without access is not valid");
     assert_eq!(read(daos_ace_get_principal_str(bob)), "bob@");
     daos_ace_dump(bob, 1);
     daos_ace_free(bob);
@@ -52,12 +52,12 @@ fn entries_are_created_and_measured() {
     }
     let odd = daos_ace_create(USER, text(c"a@b@"));
     assert_eq!(daos_ace_get_size(odd), 40);
-    assert_eq!(read(daos_ace_get_principal_str(odd)), "a@b@", "a name need not be valid yet");
+    assert_eq!(read(daos_ace_get_principal_str(odd)), "a@b@", "creation does not check the name");
     daos_ace_free(odd);
     let mut header = [0; 32];
     header[1] = USER as u8;
-    assert_eq!(daos_ace_get_size(room(&mut header)), 32, "as long as it says");
-    assert!(!daos_ace_is_valid(room(&mut header)), "a user has a name");
+    assert_eq!(daos_ace_get_size(room(&mut header)), 32, "the length in its header");
+    assert!(!daos_ace_is_valid(room(&mut header)), "a user must have a name");
     assert!(daos_ace_create(5, text(c"bob@")).is_null());
     daos_ace_free(Ptr::null());
     assert_eq!(daos_ace_get_size(Ptr::null()), INVAL as isize);
@@ -69,33 +69,33 @@ fn entries_are_created_and_measured() {
 fn entries_are_formatted_as_text_and_words() {
     let group = ace(c"AU:GF:readers@:rt");
     assert!(daos_ace_is_valid(group));
-    let mut place = [1; 32];
-    assert_eq!(daos_ace_to_str(group, room(&mut place).cast(), 32), 0);
-    assert_eq!(&place[..18], b"AU:GF:readers@:rt\0");
-    assert_eq!(daos_ace_to_str(group, room(&mut place).cast(), 5), TRUNC);
-    assert_eq!(&place[..5], b"AU:G\0");
-    assert_eq!(daos_ace_to_str(group, room(&mut place).cast(), 0), INVAL);
+    let mut buffer = [1; 32];
+    assert_eq!(daos_ace_to_str(group, room(&mut buffer).cast(), 32), 0);
+    assert_eq!(&buffer[..18], b"AU:GF:readers@:rt\0");
+    assert_eq!(daos_ace_to_str(group, room(&mut buffer).cast(), 5), TRUNC);
+    assert_eq!(&buffer[..5], b"AU:G\0");
+    assert_eq!(daos_ace_to_str(group, room(&mut buffer).cast(), 0), INVAL);
     daos_ace_free(group);
-    let mut place = [1; 64];
-    let verbose = |words, len: usize, place: &mut [u8]| {
-        daos_ace_str_get_verbose(words, room(place).cast(), len)
+    let mut buffer = [1; 64];
+    let verbose = |words, len: usize, buffer: &mut [u8]| {
+        daos_ace_str_get_verbose(words, room(buffer).cast(), len)
     };
-    assert_eq!(verbose(text(c"A::bob@:rw"), 64, &mut place), 0);
-    assert_eq!(&place[..23], b"Allow::bob@:Read/Write\0");
-    assert_eq!(verbose(text(c"A::bob@:rw"), 9, &mut place), TRUNC);
+    assert_eq!(verbose(text(c"A::bob@:rw"), 64, &mut buffer), 0);
+    assert_eq!(&buffer[..23], b"Allow::bob@:Read/Write\0");
+    assert_eq!(verbose(text(c"A::bob@:rw"), 9, &mut buffer), TRUNC);
     for (entry, words) in [
         (c"UA:FS:OWNER@:wr", "Audit/Allow:Access-Failure/Access-Success:Owner:Write/Read"),
         (c"A:G:GROUP@:tT", "Allow:Group:Owner-Group:Get-Prop/Set-Prop"),
         (c"A::EVERYONE@:", "Allow::Everyone:No-Access"),
     ] {
-        assert_eq!(verbose(text(entry), 64, &mut place), 0);
-        assert_eq!(&place[..words.len()], words.as_bytes());
+        assert_eq!(verbose(text(entry), 64, &mut buffer), 0);
+        assert_eq!(&buffer[..words.len()], words.as_bytes());
     }
     for bad in [c"nonsense", c"::bob@:r", c"A::bob:r", c"A::bob@:r:", c"A::bob@:x"] {
-        assert_eq!(verbose(text(bad), 64, &mut place), INVAL, "{bad:?}");
+        assert_eq!(verbose(text(bad), 64, &mut buffer), INVAL, "{bad:?}");
     }
     let long = std::ffi::CString::new(format!("A::{}@:r", "x".repeat(315))).unwrap();
-    assert_eq!(daos_ace_from_str(text(&long), at(&mut Ptr::null())), INVAL, "over-long");
+    assert_eq!(daos_ace_from_str(text(&long), at(&mut Ptr::null())), INVAL, "too long");
     let mut made = Ptr::null();
     assert_eq!(daos_ace_from_str(text(c"A::bob:r"), at(&mut made)), INVAL);
     assert_eq!(daos_ace_from_str(Ptr::null(), at(&mut made)), INVAL);
@@ -145,7 +145,7 @@ fn entries_are_found_added_and_removed() {
     for (new, expected) in [(c"A::al@:r", "A::al@:r"), (c"A::bob@:w", "A::al@:r")] {
         let new = ace(new);
         assert_eq!(daos_acl_add_ace(at(&mut made), new), 0);
-        assert_eq!(words(made)[2], expected, "what is replaced stays in its place");
+        assert_eq!(words(made)[2], expected, "a replaced entry keeps its position");
         daos_ace_free(new);
     }
     assert_eq!(daos_acl_remove_ace(at(&mut made), USER, text(c"al@")), 0);
@@ -175,8 +175,8 @@ fn malformed_lists_are_refused() {
     assert_eq!(check(|bytes| bytes[7] = 0xff), INVAL, "length");
     assert_eq!(check(|bytes| bytes[8] = 0), INVAL, "no access");
     assert_eq!(check(|bytes| bytes[9] = 4), INVAL, "order");
-    assert_eq!(check(|bytes| bytes[10] = 8), INVAL, "a name where there is none");
-    assert_eq!(check(|bytes| bytes[12] = 1), INVAL, "the owner is no group");
+    assert_eq!(check(|bytes| bytes[10] = 8), INVAL, "a name for the owner");
+    assert_eq!(check(|bytes| bytes[12] = 1), INVAL, "the owner is not a group");
     assert_eq!(check(|bytes| bytes[18] = 0xff), INVAL, "unknown permissions");
     assert_eq!(daos_acl_validate(Ptr::null()), INVAL);
     assert_eq!(daos_acl_get_size(Ptr::null()), INVAL as isize);
@@ -184,7 +184,11 @@ fn malformed_lists_are_refused() {
     assert!(daos_acl_get_next_ace(Ptr::null(), Ptr::null()).is_null());
     assert!(daos_acl_create(Ptr::null(), 1).is_null());
     let mut twice = [text(c"A::bob@:r"), text(c"A::bob@:rw")];
-    assert_eq!(daos_acl_from_strs(list(&mut twice), 2, at(&mut Ptr::null())), INVAL, "two of bob");
+    assert_eq!(
+        daos_acl_from_strs(list(&mut twice), 2, at(&mut Ptr::null())),
+        INVAL,
+        "two entries for bob"
+    );
     let empty = daos_acl_create(Ptr::null(), 0);
     assert_eq!(words(empty), [""; 0]);
     assert_eq!((daos_acl_get_size(empty), daos_acl_validate(empty)), (8, 0));
@@ -242,7 +246,7 @@ fn the_most_specific_entry_applies() {
         perms
     };
     let all = [c"A::OWNER@:rw", c"A::root@:r", c"A:G:GROUP@:rt", c"A::EVERYONE@:o"];
-    assert_eq!(perms(c"root@", &all), 0x3 | 0xc0, "the owner may always see and change the list");
+    assert_eq!(perms(c"root@", &all), 0x3 | 0xc0, "the owner may always read and change the list");
     assert_eq!(perms(c"bob@", &all), 0x1);
     assert_eq!(perms(c"bob@", &[all[0], all[2], all[3]]), 0x11);
     assert_eq!(perms(c"bob@", &[all[0], all[3]]), 0x100);

@@ -33,8 +33,8 @@ fn write(oh: Handle, ranges: &mut [Range], data: &[u8]) -> c_int {
     daos_array_write(oh, NONE, at(&mut iod(ranges)), at(&mut sgl(&mut iovs)), WAIT)
 }
 
-fn read(oh: Handle, ranges: &mut [Range], place: &mut [u8]) -> (c_int, u64, u64) {
-    let mut iovs = [iov_room(place)];
+fn read(oh: Handle, ranges: &mut [Range], buffer: &mut [u8]) -> (c_int, u64, u64) {
+    let mut iovs = [iov_room(buffer)];
     let mut iod = iod(ranges);
     let done = daos_array_read(oh, NONE, at(&mut iod), at(&mut sgl(&mut iovs)), WAIT);
     (done, iod.nr_read, iod.nr_short_read)
@@ -62,7 +62,7 @@ fn cells_span_chunks_and_buffers() {
     let mut iod = iod(&mut ranges);
     let done = daos_array_read(oh, NONE, at(&mut iod), at(&mut sgl(&mut iovs)), WAIT);
     assert_eq!((done, [&a[..], &b[..]].concat()), (0, data));
-    assert_eq!((iod.nr_read, iod.nr_short_read), (u64::MAX, u64::MAX), "left as they came");
+    assert_eq!((iod.nr_read, iod.nr_short_read), (u64::MAX, u64::MAX), "unchanged");
     assert_eq!(size(oh), 105);
     assert_eq!(daos_array_close(oh, WAIT), 0);
     assert_eq!(daos_array_close(oh, WAIT), NO_HDL);
@@ -141,7 +141,7 @@ fn lengths_must_match() {
     let mut iod = iod(&mut ranges);
     let mut sgl = sgl(&mut iovs);
     let write = |iod, sgl| daos_array_write(oh, NONE, iod, sgl, WAIT);
-    assert_eq!(write(at(&mut iod), at(&mut sgl)), INVAL, "more in a buffer than it holds");
+    assert_eq!(write(at(&mut iod), at(&mut sgl)), INVAL, "the length exceeds the buffer");
     assert_eq!(write(Ptr::null(), at(&mut sgl)), INVAL);
     assert_eq!(write(at(&mut iod), Ptr::null()), INVAL);
     iod.rgs = Ptr::null();
@@ -167,9 +167,9 @@ fn holes_are_left_as_they_are() {
     let store = Store::new();
     let oh = create(&store, store.oid(ARRAY, S1), 1);
     write(oh, &mut [cells(2, 2)], b"xy");
-    let mut place = *b"........";
-    assert_eq!(read(oh, &mut [cells(0, 8)], &mut place).0, 0);
-    assert_eq!(&place, b"..xy....");
+    let mut buffer = *b"........";
+    assert_eq!(read(oh, &mut [cells(0, 8)], &mut buffer).0, 0);
+    assert_eq!(&buffer, b"..xy....");
 }
 
 #[test]
@@ -178,10 +178,10 @@ fn an_array_of_bytes_reads_like_a_file() {
     let oh = with_attr(&store, ARRAY_BYTE);
     write(oh, &mut [cells(2, 2)], b"xy");
     write(oh, &mut [cells(25, 1)], b"z");
-    let mut place = [b'.'; 30];
-    assert_eq!(read(oh, &mut [cells(0, 30)], &mut place), (0, 26, 4));
-    assert_eq!(&place[..4], b"\0\0xy");
-    assert_eq!(&place[4..], b"\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0z....");
+    let mut buffer = [b'.'; 30];
+    assert_eq!(read(oh, &mut [cells(0, 30)], &mut buffer), (0, 26, 4));
+    assert_eq!(&buffer[..4], b"\0\0xy");
+    assert_eq!(&buffer[4..], b"\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0z....");
 }
 
 #[test]
@@ -210,9 +210,9 @@ fn punched_cells_are_holes() {
     write(oh, &mut [cells(0, 20)], &[b'x'; 20]);
     let mut ranges = [cells(8, 4)];
     assert_eq!(daos_array_punch(oh, NONE, at(&mut iod(&mut ranges)), WAIT), 0);
-    let mut place = [b'.'; 20];
-    read(oh, &mut [cells(0, 20)], &mut place);
-    assert_eq!(&place, b"xxxxxxxx....xxxxxxxx");
+    let mut buffer = [b'.'; 20];
+    read(oh, &mut [cells(0, 20)], &mut buffer);
+    assert_eq!(&buffer, b"xxxxxxxx....xxxxxxxx");
     assert_eq!(daos_array_punch(oh, NONE, Ptr::null(), WAIT), INVAL);
 }
 
@@ -253,9 +253,9 @@ fn an_array_is_opened_from_a_global_handle() {
         let mut other = NONE;
         let open = |glob, oh| daos_array_global2local(store.coh, glob, 0, oh);
         assert_eq!(open(iov(&blob), at(&mut other)), 0);
-        let mut place = [0; 3];
-        assert_eq!(read(other, &mut [cells(0, 3)], &mut place).0, 0);
-        assert_eq!(&place, b"abc");
+        let mut buffer = [0; 3];
+        assert_eq!(read(other, &mut [cells(0, 3)], &mut buffer).0, 0);
+        assert_eq!(&buffer, b"abc");
         assert_eq!(open(iov(&blob[..71]), at(&mut other)), INVAL);
         let mut bad = blob.clone();
         bad[0] ^= 1;

@@ -50,9 +50,9 @@ fn stored_values_are_read_back() {
         assert_eq!(sizes, [5, 0, 0]);
         let (mut long, mut short) = ([b'.'; 8], [b'.'; 3]);
         let mut twice = [names[0], names[0]];
-        let mut places = [room(&mut long), room(&mut short)];
+        let mut buffers = [room(&mut long), room(&mut short)];
         let mut sizes = [8, 3];
-        assert_eq!(attributes.get(&mut twice, list(&mut places), &mut sizes), 0);
+        assert_eq!(attributes.get(&mut twice, list(&mut buffers), &mut sizes), 0);
         assert_eq!((sizes, &long, &short), ([5, 5], b"value...", b"val"));
     });
 }
@@ -65,16 +65,16 @@ fn names_are_listed() {
         let mut size = u64::MAX;
         assert_eq!(attributes.list(Ptr::null(), &mut size), 0);
         assert_eq!(size, 5);
-        let mut place = [b'.'; 8];
+        let mut buffer = [b'.'; 8];
         size = 8;
-        assert_eq!(attributes.list(room(&mut place).cast(), &mut size), 0);
-        assert_eq!((size, &place), (5, b"aa\0b\0..."));
-        (size, place) = (4, [b'.'; 8]);
-        assert_eq!((attributes.list(room(&mut place).cast(), &mut size), size), (0, 5));
-        assert_eq!(&place, b"aa\0.....", "whole names only");
+        assert_eq!(attributes.list(room(&mut buffer).cast(), &mut size), 0);
+        assert_eq!((size, &buffer), (5, b"aa\0b\0..."));
+        (size, buffer) = (4, [b'.'; 8]);
+        assert_eq!((attributes.list(room(&mut buffer).cast(), &mut size), size), (0, 5));
+        assert_eq!(&buffer, b"aa\0.....", "whole names only");
         assert_eq!(attributes.del(&mut names[..1]), 0);
         size = 8;
-        attributes.list(room(&mut place).cast(), &mut size);
+        attributes.list(room(&mut buffer).cast(), &mut size);
         assert_eq!(size, 3);
     });
 }

@@ -157,7 +157,7 @@ fn pools_and_containers_are_opened_from_global_handles() {
     assert_eq!(daos_cont_global2local(poh, iov(&container), at(&mut coh)), 0);
     let mut info = ContInfo::default();
     assert_eq!(daos_cont_query(coh, at(&mut info), Ptr::null(), WAIT), 0);
-    assert_eq!(info.nhandles, 1, "bytes are no handle of their own");
+    assert_eq!(info.nhandles, 1, "a global handle does not count as a handle");
     let bad = |blob: &[u8]| daos_cont_global2local(poh, iov(blob), at(&mut NONE.clone()));
     assert_eq!(bad(&container[1..]), INVAL);
     assert_eq!(bad(&container[..39]), INVAL);

@@ -92,7 +92,7 @@ fn handles_in_the_same_process_close_with_their_original() {
     };
     let ((_, first), (_, second)) = (again(), again());
     assert_eq!(daos_cont_close(first, WAIT), 0);
-    assert_eq!((works(own), works(second)), (0, 0), "closing one of them ends no other");
+    assert_eq!((works(own), works(second)), (0, 0), "closing one does not close the others");
     assert_eq!(daos_cont_close(own, WAIT), 0);
     assert_eq!((works(second), again().0), (NO_HDL, NO_HDL));
     assert_eq!(daos_cont_close(second, WAIT), 0);
@@ -119,7 +119,7 @@ fn global_handles_of_another_process_open_anew() {
     assert_eq!((works(coh), daos_cont_close(coh, WAIT), works(store.coh)), (0, 0, 0));
     container[24] ^= 1;
     let gone = daos_cont_global2local(store.poh, iov(&container), at(&mut coh));
-    assert_eq!(gone, NO_HDL, "there is no such container");
+    assert_eq!(gone, NO_HDL, "the container does not exist");
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn opening_and_changing_update_the_times() {
     let (_, coh, before) = try_open(&store, RO | MDSTATS);
     assert_eq!(daos_cont_close(coh, WAIT), 0);
     let (_, coh, info) = try_open(&store, RO | MDSTATS);
-    assert_eq!(times(&info), times(&before), "a quiet handle leaves none");
+    assert_eq!(times(&info), times(&before), "a handle with RO_MDSTATS does not update the times");
     daos_cont_close(coh, WAIT);
     let (_, coh, info) = try_open(&store, RO);
     assert!(info.md_otime > before.md_otime && info.md_mtime == before.md_mtime);

@@ -157,7 +157,7 @@ fn ephemeral_records_are_removed_with_their_last_reference() {
     let mut one = record(1);
     one.references = 1;
     insert(table, &mut one);
-    assert_eq!(one.references, 1, "the table itself does not count");
+    assert_eq!(one.references, 1, "the table does not hold a reference");
     d_hash_rec_decref(table, at(&mut one.link));
     assert_eq!(one.freed, 1);
     assert!(find(table, 1).is_null());

@@ -15,8 +15,8 @@ fn put(oh: Handle, flags: u64, key: &CStr, value: &[u8]) -> i32 {
     daos_kv_put(oh, NONE, flags, text(key), value.len() as u64, bytes(value), WAIT)
 }
 
-fn get(oh: Handle, flags: u64, key: &CStr, size: &mut u64, place: &mut [u8]) -> i32 {
-    daos_kv_get(oh, NONE, flags, text(key), at(size), room(place), WAIT)
+fn get(oh: Handle, flags: u64, key: &CStr, size: &mut u64, buffer: &mut [u8]) -> i32 {
+    daos_kv_get(oh, NONE, flags, text(key), at(size), room(buffer), WAIT)
 }
 
 const INSERT: u64 = 2;
@@ -136,12 +136,12 @@ fn handles_are_checked_by_type_and_generation() {
     assert_eq!(daos_obj_close(oh, WAIT), NO_HDL);
     assert_eq!(get(oh, 0, c"key", &mut size, &mut []), NO_HDL);
     let again = open_kv(&store);
-    assert_ne!(again, oh, "a place used again has another generation");
+    assert_ne!(again, oh, "a reused slot has another generation");
     assert_eq!(put(oh, 0, c"key", b"x"), NO_HDL);
     let mut object = NONE;
     let oid = store.oid(KV_HASHED, S1);
     assert_eq!(daos_obj_open(store.coh, oid, OBJ_RW, at(&mut object), WAIT), 0);
-    assert_eq!(put(object, 0, c"key", b"x"), NO_HDL, "an object is no Key-Value");
+    assert_eq!(put(object, 0, c"key", b"x"), NO_HDL, "an object is not a Key-Value");
 }
 
 #[test]
@@ -225,8 +225,8 @@ fn a_key_larger_than_the_buffer_returns_its_size() {
     let oh = open_kv(&store);
     put(oh, 0, c"a long key", b"v");
     let mut anchor = start();
-    let (mut nr, mut kd, mut place) = (4, [KeyDesc::default(); 4], [0; 4]);
-    let mut iovs = [iov_room(&mut place)];
+    let (mut nr, mut kd, mut buffer) = (4, [KeyDesc::default(); 4], [0; 4]);
+    let mut iovs = [iov_room(&mut buffer)];
     let mut sgl = sgl(&mut iovs);
     let listed =
         daos_kv_list(oh, NONE, at(&mut nr), list(&mut kd), at(&mut sgl), at(&mut anchor), WAIT);

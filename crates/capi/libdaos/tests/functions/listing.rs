@@ -31,11 +31,11 @@ fn put_records(oh: Handle, dkey: &[u8], akey: &[u8], recxs: &mut [Recx]) {
 
 /// Lists keys from an anchor: akeys if a dkey is given, otherwise dkeys.
 fn keys(oh: Handle, dkey: Option<&[u8]>, mut anchor: daos::abi::Anchor) -> Vec<Vec<u8>> {
-    let (mut kds, mut place) = ([KeyDesc::default(); 3], [0; 64]);
+    let (mut kds, mut buffer) = ([KeyDesc::default(); 3], [0; 64]);
     let mut keys = Vec::new();
     while anchor.kind != 3 {
         let mut nr = kds.len() as u32;
-        let mut iovs = [iov_room(&mut place)];
+        let mut iovs = [iov_room(&mut buffer)];
         let mut sgl = sgl(&mut iovs);
         let (nr_at, kds_at, sgl, to) = (at(&mut nr), list(&mut kds), at(&mut sgl), at(&mut anchor));
         let listed = match dkey {
@@ -46,7 +46,7 @@ fn keys(oh: Handle, dkey: Option<&[u8]>, mut anchor: daos::abi::Anchor) -> Vec<V
             }
         };
         assert_eq!(listed, 0);
-        let mut rest = &place[..];
+        let mut rest = &buffer[..];
         for kd in &kds[..nr as usize] {
             let (key, behind) = rest.split_at(kd.key_len as usize);
             keys.push(key.to_vec());
@@ -89,13 +89,13 @@ fn a_listing_continues_at_a_key() {
 /// Lists one dkey into a buffer of `room` bytes. Returns the result of the call, the length of the key, and the key.
 fn one_dkey(oh: Handle, room: usize) -> (i32, u64, Vec<u8>) {
     let (mut nr, mut kd, mut anchor) = (1, KeyDesc::default(), start());
-    let mut place = vec![0; room];
-    let mut iovs = [iov_room(&mut place)];
+    let mut buffer = vec![0; room];
+    let mut iovs = [iov_room(&mut buffer)];
     let mut sgl = sgl(&mut iovs);
     let (nr, kds, sgl, to) = (at(&mut nr), at(&mut kd), at(&mut sgl), at(&mut anchor));
     let listed = daos_obj_list_dkey(oh, NONE, nr, kds, sgl, to, WAIT);
-    place.truncate(kd.key_len as usize);
-    (listed, kd.key_len, place)
+    buffer.truncate(kd.key_len as usize);
+    (listed, kd.key_len, buffer)
 }
 
 #[test]
@@ -135,8 +135,8 @@ fn bad_listings_are_refused() {
     let store = Store::new();
     let oh = open_object(&store, MULTI_HASHED);
     put(oh, b"d", b"a");
-    let (mut nr, mut kd, mut anchor, mut place) = (1, KeyDesc::default(), start(), [0; 8]);
-    let mut iovs = [iov_room(&mut place)];
+    let (mut nr, mut kd, mut anchor, mut buffer) = (1, KeyDesc::default(), start(), [0; 8]);
+    let mut iovs = [iov_room(&mut buffer)];
     let mut sgl = sgl(&mut iovs);
     let (nr_at, kds, sgl, to) = (at(&mut nr), at(&mut kd), at(&mut sgl), at(&mut anchor));
     let list = |nr, kds, sgl, to| daos_obj_list_dkey(oh, NONE, nr, kds, sgl, to, WAIT);
@@ -147,7 +147,7 @@ fn bad_listings_are_refused() {
     to.set(daos::abi::Anchor { kind: 77, ..start() });
     assert_eq!(list(nr_at, kds, sgl, to), INVAL);
     to.set(daos::abi::Anchor { kind: 2, buf: [0xff; 104], ..start() });
-    assert_eq!(list(nr_at, kds, sgl, to), INVAL, "nothing is parked under that number");
+    assert_eq!(list(nr_at, kds, sgl, to), INVAL, "no position is stored under that number");
     nr_at.set(0);
     to.set(start());
     assert_eq!(list(nr_at, kds, sgl, to), INVAL);
@@ -214,8 +214,8 @@ fn query(oh: Handle, flags: u64) -> (i32, u64, u64, Recx) {
 fn the_smallest_and_largest_keys_and_records_are_found() {
     let store = Store::new();
     let oh = open_object(&store, MULTI_UINT64);
-    assert_eq!(query(oh, MAX | DKEY).0, 0, "nothing found is no error");
-    assert_eq!(query(oh, MAX | DKEY).1, 77, "and leaves arguments as they were");
+    assert_eq!(query(oh, MAX | DKEY).0, 0, "an empty result is not an error");
+    assert_eq!(query(oh, MAX | DKEY).1, 77, "and it leaves the arguments unchanged");
     for (dkey, akey) in [(3u64, 1u64), (3, 8), (77, 77), (300, 2)] {
         let mut recxs = [Recx { idx: dkey, nr: 2 }, Recx { idx: dkey + 10, nr: 5 }];
         put_records(oh, &dkey.to_ne_bytes(), &akey.to_ne_bytes(), &mut recxs);
@@ -225,7 +225,7 @@ fn the_smallest_and_largest_keys_and_records_are_found() {
     let (_, dkey, akey, recx) = query(oh, MIN | DKEY | AKEY | RECX);
     assert_eq!((dkey, akey, recx), (3, 1, Recx { idx: 3, nr: 2 }));
     let (done, .., recx) = query(oh, MAX | RECX);
-    assert_eq!((done, recx.idx + recx.nr), (0, 92), "of the dkey and akey given");
+    assert_eq!((done, recx.idx + recx.nr), (0, 92), "within the given dkey and akey");
 }
 
 #[test]

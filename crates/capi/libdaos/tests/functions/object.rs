@@ -29,8 +29,8 @@ fn put(oh: Handle, flags: u64, akey: &[u8], value: &[u8]) -> c_int {
 }
 
 /// The result, the size, and the number of filled buffers.
-fn get(oh: Handle, flags: u64, akey: &[u8], place: &mut [u8]) -> (c_int, u64, u32) {
-    let mut iovs = [iov_room(place)];
+fn get(oh: Handle, flags: u64, akey: &[u8], buffer: &mut [u8]) -> (c_int, u64, u32) {
+    let mut iovs = [iov_room(buffer)];
     let mut iod = single(akey, 0);
     let (mut dkey, mut sgl) = (iov(b"dkey"), sgl(&mut iovs));
     let (dkey, sgls, iods) = (at(&mut dkey), at(&mut sgl), at(&mut iod));
@@ -43,10 +43,10 @@ fn a_stored_single_value_is_read_back() {
     let store = Store::new();
     let oh = open_object(&store, MULTI_HASHED);
     assert_eq!(put(oh, 0, b"akey", b"value"), 0);
-    let mut place = *b"........";
-    assert_eq!(get(oh, 0, b"akey", &mut place), (0, 5, 1));
-    assert_eq!(&place, b"value...");
-    assert_eq!(get(oh, 0, b"akey", &mut place[..3]), (REC2BIG, 5, 0));
+    let mut buffer = *b"........";
+    assert_eq!(get(oh, 0, b"akey", &mut buffer), (0, 5, 1));
+    assert_eq!(&buffer, b"value...");
+    assert_eq!(get(oh, 0, b"akey", &mut buffer[..3]), (REC2BIG, 5, 0));
     assert_eq!(daos_obj_close(oh, WAIT), 0);
 }
 
@@ -56,13 +56,13 @@ fn missing_values_fail_only_with_a_condition() {
     const AKEY_FETCH: u64 = 0x40;
     let store = Store::new();
     let oh = open_object(&store, MULTI_HASHED);
-    let mut place = *b"...";
-    assert_eq!(get(oh, 0, b"akey", &mut place), (0, 0, 0));
-    assert_eq!(get(oh, DKEY_FETCH, b"akey", &mut place).0, NONEXIST);
+    let mut buffer = *b"...";
+    assert_eq!(get(oh, 0, b"akey", &mut buffer), (0, 0, 0));
+    assert_eq!(get(oh, DKEY_FETCH, b"akey", &mut buffer).0, NONEXIST);
     put(oh, 0, b"other", b"value");
-    assert_eq!(get(oh, DKEY_FETCH, b"akey", &mut place), (0, 0, 0));
-    assert_eq!(get(oh, AKEY_FETCH, b"akey", &mut place).0, NONEXIST);
-    assert_eq!(&place, b"...");
+    assert_eq!(get(oh, DKEY_FETCH, b"akey", &mut buffer), (0, 0, 0));
+    assert_eq!(get(oh, AKEY_FETCH, b"akey", &mut buffer).0, NONEXIST);
+    assert_eq!(&buffer, b"...");
 }
 
 #[test]
@@ -99,14 +99,14 @@ fn several_akeys_are_updated_atomically() {
     let (dkey, iods, sgls) = (at(&mut dkey), list(&mut iods), list(&mut sgls));
     let update = |flags| daos_obj_update(oh, NONE, flags, dkey, 2, iods, sgls, WAIT);
     assert_eq!(update(INSERT), EXIST);
-    let mut place = [0; 3];
-    assert_eq!(get(oh, 0, b"a", &mut place).1, 0, "nothing was written");
+    let mut buffer = [0; 3];
+    assert_eq!(get(oh, 0, b"a", &mut buffer).1, 0, "nothing was written");
     let mut first = iods.get().unwrap();
     first.flags = INSERT;
     iods.set(first);
-    assert_eq!(update(PER_AKEY), 0, "the condition is on the first only");
-    get(oh, 0, b"b", &mut place);
-    assert_eq!(&place, b"new");
+    assert_eq!(update(PER_AKEY), 0, "the condition applies only to the first");
+    get(oh, 0, b"b", &mut buffer);
+    assert_eq!(&buffer, b"new");
 }
 
 #[test]
@@ -128,8 +128,8 @@ fn records(oh: Handle, size: u64, recxs: &mut [Recx], data: &[u8]) -> c_int {
     daos_obj_update(oh, NONE, 0, at(&mut dkey), 1, at(&mut iod), at(&mut sgl), WAIT)
 }
 
-fn fetch_records(oh: Handle, iod: &mut Iod, place: &mut [u8], iom: Ptr<Iom>) -> c_int {
-    let mut iovs = [iov_room(place)];
+fn fetch_records(oh: Handle, iod: &mut Iod, buffer: &mut [u8], iom: Ptr<Iom>) -> c_int {
+    let mut iovs = [iov_room(buffer)];
     let (mut dkey, mut sgl) = (iov(b"dkey"), sgl(&mut iovs));
     daos_obj_fetch(oh, NONE, 0, at(&mut dkey), 1, at(iod), at(&mut sgl), iom, WAIT)
 }
@@ -149,17 +149,17 @@ fn holes_leave_the_buffer_unchanged_and_the_map_lists_extents() {
     assert_eq!(records(oh, 2, &mut [recx(1, 2), recx(6, 1)], b"aabbcc"), 0);
     let mut wanted = [recx(0, 8)];
     let mut iod = array(b"array", 0, &mut wanted);
-    let mut place = [b'.'; 16];
+    let mut buffer = [b'.'; 16];
     let mut iom = map(0, IOMF_DETAIL, Ptr::null());
-    assert_eq!(fetch_records(oh, &mut iod, &mut place, at(&mut iom)), 0);
-    assert_eq!(&place, b"..aabb......cc..");
+    assert_eq!(fetch_records(oh, &mut iod, &mut buffer, at(&mut iom)), 0);
+    assert_eq!(&buffer, b"..aabb......cc..");
     assert_eq!((iod.size, iom.size, iom.kind, iom.nr_out), (2, 2, IOD_ARRAY, 2));
     assert_eq!((iom.recx_lo, iom.recx_hi), (recx(1, 2), recx(6, 1)));
     assert_eq!(iom.recxs.list(2).unwrap(), [recx(1, 2), recx(6, 1)]);
     d_free(iom.recxs.cast());
     let mut found = [recx(9, 9)];
     let mut iom = map(1, IOMF_DETAIL, list(&mut found));
-    fetch_records(oh, &mut iod, &mut place, at(&mut iom));
+    fetch_records(oh, &mut iod, &mut buffer, at(&mut iom));
     assert_eq!((iom.nr_out, found[0]), (2, recx(1, 2)));
 }
 
@@ -174,9 +174,9 @@ fn record_sizes_and_lengths_must_match() {
     assert_eq!(records(oh, 2, &mut [recx(0, 4)], b"12345678"), 0);
     let mut wanted = [recx(0, 4)];
     for believed in [1, 2] {
-        let (mut iod, mut place) = (array(b"array", believed, &mut wanted), [0; 8]);
-        assert_eq!(fetch_records(oh, &mut iod, &mut place, Ptr::null()), 0);
-        assert_eq!((iod.size, &place), (2, b"12345678"), "the true size is told");
+        let (mut iod, mut buffer) = (array(b"array", believed, &mut wanted), [0; 8]);
+        assert_eq!(fetch_records(oh, &mut iod, &mut buffer, Ptr::null()), 0);
+        assert_eq!((iod.size, &buffer), (2, b"12345678"), "the stored size is returned");
     }
     let mut iod = array(b"array", 3, &mut wanted);
     assert_eq!(fetch_records(oh, &mut iod, &mut [0; 8], Ptr::null()), REC2BIG);
@@ -200,9 +200,12 @@ fn overlapping_ranges_of_an_akey_are_refused() {
         assert_eq!(fetch_records(oh, &mut iod, &mut [0; 8], Ptr::null()), INVAL);
     }
     assert_eq!(records(oh, 1, &mut [recx(4, 4), recx(0, 4), recx(9, 1)], b"abcd1234x"), 0);
-    let (mut wanted, mut place) = ([recx(8, 2), recx(0, 8)], *b"..........");
-    assert_eq!(fetch_records(oh, &mut array(b"array", 0, &mut wanted), &mut place, Ptr::null()), 0);
-    assert_eq!(&place, b".x1234abcd");
+    let (mut wanted, mut buffer) = ([recx(8, 2), recx(0, 8)], *b"..........");
+    assert_eq!(
+        fetch_records(oh, &mut array(b"array", 0, &mut wanted), &mut buffer, Ptr::null()),
+        0
+    );
+    assert_eq!(&buffer, b".x1234abcd");
 }
 
 #[test]
@@ -216,9 +219,9 @@ fn a_record_size_of_zero_punches() {
     let none = Ptr::null();
     assert_eq!(daos_obj_update(oh, NONE, 0, at(&mut dkey), 1, at(&mut iod), none, WAIT), 0);
     let mut wanted = [recx(0, 6)];
-    let mut place = *b"......";
-    fetch_records(oh, &mut array(b"array", 1, &mut wanted), &mut place, Ptr::null());
-    assert_eq!(&place, b"ab..ef");
+    let mut buffer = *b"......";
+    fetch_records(oh, &mut array(b"array", 1, &mut wanted), &mut buffer, Ptr::null());
+    assert_eq!(&buffer, b"ab..ef");
 }
 
 #[test]
@@ -282,8 +285,8 @@ fn identifiers_are_generated() {
         (done, oid.hi)
     };
     assert_eq!(generate(0xdead_beef_0000_0009, ARRAY, S2, 0), (0, 0x0b01_0002_0000_0009));
-    assert_eq!(generate(9, KV_HASHED, SX, 0), (0, 0x0801_0004_0000_0009), "fitted to 4 targets");
-    assert_eq!(generate(9, ARRAY, 0, 0), (0, 0x0b01_0004_0000_0009), "chosen");
+    assert_eq!(generate(9, KV_HASHED, SX, 0), (0, 0x0801_0004_0000_0009), "adapted to 4 targets");
+    assert_eq!(generate(9, ARRAY, 0, 0), (0, 0x0b01_0004_0000_0009), "chosen by the library");
     assert_eq!(generate(9, MULTI_HASHED, 0, 0), (0, 0x0001_0001_0000_0009));
     assert_eq!(generate(9, MULTI_HASHED, 0, 0x200), (0, 0x0001_0004_0000_0009), "hints");
     assert_eq!(generate(9, 15, S1, 0).0, INVAL);

@@ -40,8 +40,8 @@ fn connecting_returns_information_about_the_pool() {
     };
     assert_eq!(connect(name, RO, at(&mut poh)), 0);
     daos_pool_disconnect(poh, WAIT);
-    let told = daos_pool_connect(name, text(c"sys"), RW, at(&mut poh), at(&mut info), WAIT);
-    assert_eq!((told, info.ntargets), (0, 4));
+    let connected = daos_pool_connect(name, text(c"sys"), RW, at(&mut poh), at(&mut info), WAIT);
+    assert_eq!((connected, info.ntargets), (0, 4));
     daos_pool_disconnect(poh, WAIT);
     assert_eq!(connect(Ptr::null(), RO, at(&mut poh)), INVAL);
     assert_eq!(connect(name, 0, at(&mut poh)), INVAL);
@@ -93,7 +93,11 @@ fn containers_are_listed() {
     assert_eq!(count, 4);
     let mut found = [PoolContInfo { uuid: [0; 16], label: [1; 128] }; 5];
     count = 0;
-    assert_eq!((ask(at(&mut count), list(&mut found)), count), (0, 4), "no room asks how many");
+    assert_eq!(
+        (ask(at(&mut count), list(&mut found)), count),
+        (0, 4),
+        "a capacity of 0 asks for the count"
+    );
     count = 3;
     assert_eq!((ask(at(&mut count), list(&mut found)), count), (TRUNC, 4));
     count = 5;
@@ -136,7 +140,7 @@ fn containers_are_filtered() {
         assert_eq!(daos_pool_cont_filter_add(at(&mut filter), at(&mut open)), 0);
     }
     assert_eq!(daos_pool_cont_filter_add(at(&mut filter), at(&mut open)), 0);
-    assert_eq!(filtered(&store, at(&mut filter)).0, INVAL, "more parts than a listing takes");
+    assert_eq!(filtered(&store, at(&mut filter)).0, INVAL, "more parts than a listing accepts");
     daos_pool_cont_filter_fini(at(&mut filter));
     assert_eq!(filter.nparts, 0);
     assert_eq!(daos_pool_cont_filter_init(at(&mut filter), 2), INVAL);

@@ -149,7 +149,7 @@ fn the_number_of_snapshots_is_limited() {
     assert_eq!(snap(), OVERFLOW);
     let more = numbers(&[(LABEL, 0), (SNAPSHOT_MAX, 2)]);
     daos_prop_set_str(more, LABEL, text(c"few"), 3);
-    assert_eq!(daos_cont_set_prop(coh, more, WAIT), 0, "with the label it has");
+    assert_eq!(daos_cont_set_prop(coh, more, WAIT), 0, "with its current label");
     daos_prop_free(more);
     assert_eq!(snap(), 0);
     assert_eq!(snap(), OVERFLOW);

@@ -131,8 +131,8 @@ fn reading_properties_needs_permission() {
             done
         };
         assert_eq!(query(Ptr::null()), 0, "{perms}");
-        let told = [LABEL, ACL, OWNER].map(|kind| query(asking(kind, 0)));
-        assert_eq!(told, [label, acl, owner], "{perms}");
+        let codes = [LABEL, ACL, OWNER].map(|kind| query(asking(kind, 0)));
+        assert_eq!(codes, [label, acl, owner], "{perms}");
         assert_eq!(query(daos_prop_alloc(0)), all, "{perms}");
         let mut shown = Ptr::null();
         assert_eq!(daos_cont_get_acl(coh, at(&mut shown), WAIT), acl, "{perms}");

@@ -36,7 +36,11 @@ fn writes_appear_with_the_commit() {
     let th = begin(&store, 0);
     assert_eq!(put(oh, th, c"a", b"1"), 0);
     assert_eq!(put(oh, th, c"b", b"22"), 0);
-    assert_eq!((size(oh, th, c"a"), size(oh, NONE, c"a")), (0, 0), "not even to itself before");
+    assert_eq!(
+        (size(oh, th, c"a"), size(oh, NONE, c"a")),
+        (0, 0),
+        "invisible before the commit, also in the transaction"
+    );
     let mut epoch = 0;
     assert_eq!(daos_tx_hdl2epoch(th, at(&mut epoch)), UNINIT);
     assert_eq!(daos_tx_commit(th, WAIT), 0);

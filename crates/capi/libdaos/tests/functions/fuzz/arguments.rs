@@ -172,7 +172,7 @@ impl Fuzz {
         if self.random.below(8) == 0 { Ptr::null() } else { list(Vec::leak(many)) }
     }
 
-    pub(super) fn places(&mut self) -> Ptr<Bytes> {
+    pub(super) fn buffers(&mut self) -> Ptr<Bytes> {
         let many: Vec<_> = (0..9).map(|_| self.ptr()).collect();
         if self.random.below(4) == 0 { Ptr::null() } else { list(Vec::leak(many)) }
     }

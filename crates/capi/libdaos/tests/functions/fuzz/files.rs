@@ -47,7 +47,7 @@ impl Fuzz {
 
     /// Paths that do not exist on the machine, and malformed ones.
     fn host_path(&mut self) -> Str {
-        let paths = [c"daos://p/c", c"daos:", c"/no/such/place", c"", c"daos://"];
+        let paths = [c"daos://p/c", c"daos:", c"/no/such/path", c"", c"daos://"];
         if self.random.below(6) == 0 { Ptr::null() } else { text(self.random.one_of(&paths)) }
     }
 
@@ -66,7 +66,7 @@ impl Fuzz {
     }
 
     /// A number in the range of the file's size.
-    fn place(&mut self) -> u64 {
+    fn offset(&mut self) -> u64 {
         self.random.one_of(&[0, 1, 5, 4096, 1 << 20, u64::MAX, 1 << 63])
     }
 }
@@ -84,13 +84,13 @@ throw! { fuzz;
     dfs_sys_closedir(wild_obj);
     dfs_get_file_oh(obj, ptr);
     dfs_update_parent(obj, obj, str);
-    dfs_read(obj, obj, sgl, place, ptr, ev);
+    dfs_read(obj, obj, sgl, offset, ptr, ev);
     dfs_readx(obj, obj, dfs_iod, sgl, ptr, ev);
-    dfs_write(obj, obj, sgl, place, ev);
+    dfs_write(obj, obj, sgl, offset, ev);
     dfs_writex(obj, obj, dfs_iod, sgl, ev);
     dfs_get_size(obj, obj, ptr);
     dfs_get_size_by_oid(obj, oid, n64, ptr);
-    dfs_punch(obj, obj, place, place);
+    dfs_punch(obj, obj, offset, offset);
     dfs_readdir(obj, obj, anchor, sizes32, ptr);
     dfs_readdirplus(obj, obj, anchor, sizes32, ptr, ptr);
     dfs_iterate(obj, obj, anchor, sizes32, len_usize, no_op, ptr);
@@ -146,9 +146,9 @@ throw! { fuzz;
     dfs_sys_readlink(obj, path, ptr, sizes);
     dfs_sys_symlink(obj, str, path);
     dfs_sys_open(obj, path, open_mode, open_flags, n32, n64, str, ptr);
-    dfs_sys_read(obj, obj, ptr, place, sizes, ev);
-    dfs_sys_write(obj, obj, ptr, place, sizes, ev);
-    dfs_sys_punch(obj, path, place, place);
+    dfs_sys_read(obj, obj, ptr, offset, sizes, ev);
+    dfs_sys_write(obj, obj, ptr, offset, sizes, ev);
+    dfs_sys_punch(obj, path, offset, offset);
     dfs_sys_remove_type(obj, path, bit, open_mode, ptr);
     dfs_sys_mkdir_p(obj, path, n32, n32);
     dfs_sys_opendir(obj, path, small_int, ptr);
@@ -180,7 +180,7 @@ fn no_argument_crashes_the_file_system() {
     dfs_sys_mount(fs.store.poh, fs.coh, RDWR, 0, at(&mut sys));
     dfs_sys_opendir(sys, text(c"/"), 0, at(&mut listing));
     let cookie = |address: usize| Handle { cookie: address as u64 };
-    let places = [
+    let pointers = [
         fs.dfs.raw().addr(),
         fs.dfs.raw().addr(),
         file.raw().addr(),
@@ -188,7 +188,7 @@ fn no_argument_crashes_the_file_system() {
         sys.raw().addr(),
         listing.raw().addr(),
     ];
-    let mut handles = places.map(cookie).to_vec();
+    let mut handles = pointers.map(cookie).to_vec();
     handles.extend([fs.store.poh, fs.coh]);
     let mut oid = ObjId::default();
     dfs_obj2id(file, at(&mut oid));
