@@ -13,7 +13,7 @@ const LENGTH_2: std::ops::Range<usize> = 8..16;
 /// Bit of the length of edition 1 that marks another unit (messages from 8 MiB).
 const LARGE_1: u64 = 0x80_0000;
 
-/// Whether `message` is one GRIB message from its first to its last byte.
+/// Checks that `message` is one GRIB message from its first to its last byte.
 pub(crate) fn check(message: &[u8]) -> Result<()> {
     let wrong = if !message.starts_with(BEGIN) {
         "they do not begin with GRIB"
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_whole_messages_pass() {
+    fn only_complete_messages_are_accepted() {
         let first = b"GRIB\0\0\x14\x01........7777";
         let second = b"GRIB\0\0\0\x02\0\0\0\0\0\0\0\x147777";
         for message in [first, second] {

@@ -1,4 +1,4 @@
-//! Return codes and log messages of ecCodes as errors.
+//! Converts return codes and log messages of ecCodes to errors.
 use crate::api::{Context, Functions};
 use crate::limits::EXPLANATION_BYTES_MAX;
 use esker_types::{Error, ErrorKind, Result};
@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::ffi::{CStr, c_char, c_int};
 use std::fmt::Display;
 
-/// Severity of errors in what ecCodes logs (`GRIB_LOG_ERROR`); fatal ones are 3, debugging output is 4.
+/// Severity of errors in the log of ecCodes (`GRIB_LOG_ERROR`); fatal errors are 3, debugging output is 4.
 const LOG_ERROR: c_int = 2;
 const LOG_FATAL: c_int = 3;
 
@@ -16,35 +16,35 @@ const OUT_OF_MEMORY: c_int = -17;
 
 thread_local! {
     /// The first error message of ecCodes during a call of this thread: later ones are its consequences.
-    static COMPLAINT: RefCell<String> = const { RefCell::new(String::new()) };
+    static FIRST_ERROR: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
 /// Discards earlier messages.
-pub(crate) fn listen() {
-    COMPLAINT.with_borrow_mut(String::clear);
+pub(crate) fn clear() {
+    FIRST_ERROR.with_borrow_mut(String::clear);
 }
 
-/// Receives what ecCodes logs, instead of its own output to standard error.
+/// Receives log messages of ecCodes, instead of standard error.
 ///
 /// # Safety
-/// `text` is null or a C string, as ecCodes passes it.
+/// `text` must be null or a C string.
 pub(crate) unsafe extern "C" fn log(_: *const Context, severity: c_int, text: *const c_char) {
     if text.is_null() || !(LOG_ERROR..=LOG_FATAL).contains(&severity) {
         return;
     }
-    // SAFETY: not null, so a C string by this function's contract.
+    // SAFETY: it is not null, so the caller guarantees a C string.
     let text = unsafe { CStr::from_ptr(text) }.to_string_lossy();
     let first: String = text.trim().chars().take(EXPLANATION_BYTES_MAX / 4).collect();
-    let _ = COMPLAINT.try_with(|complaint| {
-        if let Ok(mut complaint) = complaint.try_borrow_mut()
-            && complaint.is_empty()
+    let _ = FIRST_ERROR.try_with(|first_error| {
+        if let Ok(mut first_error) = first_error.try_borrow_mut()
+            && first_error.is_empty()
         {
-            *complaint = first;
+            *first_error = first;
         }
     });
 }
 
-/// The error for `code`, if it is one; `doing` says what was asked.
+/// Fails if `code` is an error; `doing` names the operation.
 pub(crate) fn check(functions: &Functions, code: c_int, doing: impl Display) -> Result<()> {
     if code == 0 {
         return Ok(());
@@ -53,7 +53,7 @@ pub(crate) fn check(functions: &Functions, code: c_int, doing: impl Display) -> 
     let meaning = unsafe { (functions.codes_get_error_message)(code) };
     let meaning = match meaning.is_null() {
         true => format!("error {code}").into(),
-        // SAFETY: not null, and a C string as said above.
+        // SAFETY: it is not null, so it is a C string.
         false => unsafe { CStr::from_ptr(meaning) }.to_string_lossy(),
     };
     let kind = match code {
@@ -66,9 +66,9 @@ pub(crate) fn check(functions: &Functions, code: c_int, doing: impl Display) -> 
 
 /// An error with the message of ecCodes.
 pub(crate) fn explained(kind: ErrorKind, message: String) -> Error {
-    match COMPLAINT.with_borrow_mut(std::mem::take) {
-        complaint if complaint.is_empty() => Error::new(kind, message),
-        complaint => Error::new(kind, format!("{message} ({complaint})")),
+    match FIRST_ERROR.with_borrow_mut(std::mem::take) {
+        first_error if first_error.is_empty() => Error::new(kind, message),
+        first_error => Error::new(kind, format!("{message} ({first_error})")),
     }
 }
 
@@ -76,17 +76,17 @@ pub(crate) fn explained(kind: ErrorKind, message: String) -> Error {
 mod tests {
     use super::*;
 
-    fn say(severity: c_int, text: &CStr) {
+    fn log_text(severity: c_int, text: &CStr) {
         // SAFETY: a C string.
         unsafe { log(std::ptr::null(), severity, text.as_ptr()) };
     }
 
     #[test]
-    fn the_first_complaint_is_part_of_the_error() {
-        listen();
-        say(1, c"a warning");
-        say(LOG_ERROR, c"the cause");
-        say(LOG_ERROR, c"a consequence");
+    fn the_first_logged_error_is_part_of_the_message() {
+        clear();
+        log_text(1, c"a warning");
+        log_text(LOG_ERROR, c"the cause");
+        log_text(LOG_ERROR, c"a consequence");
         let error = explained(ErrorKind::Invalid, "it failed".to_owned());
         assert_eq!(error.message(), "it failed (the cause)");
         assert_eq!(explained(ErrorKind::Invalid, "again".to_owned()).message(), "again");

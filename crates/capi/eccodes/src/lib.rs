@@ -9,16 +9,13 @@
 //! Functions, constants and their meaning: the public C API of ecCodes (`eccodes.h`).
 #![allow(unsafe_code)]
 mod api;
-mod draft;
 mod envelope;
 mod failure;
-mod field;
 mod library;
 pub mod limits;
+mod message;
 mod search;
-mod turn;
 
-pub use draft::Draft;
-pub use field::Field;
 pub use library::Library;
+pub use message::{Draft, Field};
 pub use search::VARIABLE;

@@ -1,11 +1,13 @@
-//! The loaded library.
+//! The loaded library. A lock lets one thread at a time call it, and no thread while the process forks, so that a child
+//! does not inherit ecCodes in the middle of a call.
 use crate::api::{Context, Functions, Handle};
-use crate::{Draft, Field, envelope, failure, search, turn};
+use crate::{Draft, Field, envelope, failure, search};
 use esker_types::{Error, ErrorKind, Result};
+use std::cell::RefCell;
 use std::ffi::{CString, OsStr, OsString, c_int, c_void};
 use std::path::{Path, PathBuf};
 use std::ptr::{self, NonNull};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError};
 
 /// The loaded ecCodes. It stays loaded until the process ends.
 pub struct Library {
@@ -19,7 +21,7 @@ impl Library {
     /// as part of the Python package `eccodeslib`; else the library directories of the system.
     ///
     /// # Errors
-    /// [`ErrorKind::NotSupported`] if there is none; the message says what was tried and what to install.
+    /// [`ErrorKind::NotSupported`] if none can be loaded; the message says what was tried and what to install.
     pub fn shared() -> Result<&'static Self> {
         static SHARED: OnceLock<Result<Library>> = OnceLock::new();
         SHARED.get_or_init(|| Self::first_of(&search::candidates())).as_ref().map_err(Error::clone)
@@ -46,7 +48,7 @@ impl Library {
 
     fn open(file: &OsStr) -> std::result::Result<Self, libloading::Error> {
         for companion in search::companions(Path::new(file)) {
-            // If one fails, the error of the library that needs it says so.
+            // If one fails, loading the library that needs it fails with an error that names it.
             let _ = load(companion.as_os_str()).map(std::mem::forget);
         }
         let library = load(file)?;
@@ -54,7 +56,7 @@ impl Library {
         // Never unloaded: the pointers live as long as the process.
         std::mem::forget(library);
         let loaded = Self { functions, file: PathBuf::from(file) };
-        // SAFETY: `log` lives as long as the process and keeps to the type of the function.
+        // SAFETY: `log` lives as long as the process and has the type that the function expects.
         loaded.call(|f| unsafe { (f.codes_context_set_logging_proc)(context(f), failure::log) });
         Ok(loaded)
     }
@@ -80,10 +82,10 @@ impl Library {
     pub fn field<'a>(&'a self, message: &'a [u8]) -> Result<Field<'a>> {
         envelope::check(message)?;
         let (data, bytes) = (message.as_ptr().cast::<c_void>(), message.len());
-        // SAFETY: the bytes are there as long as the field, and a field is only read.
+        // SAFETY: the bytes live as long as the field, and a field is only read.
         let made =
             self.make(|f| unsafe { (f.codes_handle_new_from_message)(context(f), data, bytes) });
-        Ok(Field::new(self, made.ok_or_else(|| not_understood(bytes))?))
+        Ok(Field::new(self, made.ok_or_else(|| cannot_decode(bytes))?))
     }
 
     /// A message to change, initially a copy of `message`.
@@ -94,10 +96,10 @@ impl Library {
         envelope::check(message)?;
         let (data, bytes) = (message.as_ptr().cast::<c_void>(), message.len());
         let make = |f: &Functions| {
-            // SAFETY: the bytes are there during the call, and ecCodes takes a copy.
+            // SAFETY: the bytes live during the call, and ecCodes copies them.
             unsafe { (f.codes_handle_new_from_message_copy)(context(f), data, bytes) }
         };
-        let made = self.make(make).ok_or_else(|| not_understood(bytes))?;
+        let made = self.make(make).ok_or_else(|| cannot_decode(bytes))?;
         Ok(Draft::new(Field::new(self, made)))
     }
 
@@ -107,7 +109,7 @@ impl Library {
     /// [`ErrorKind::NotFound`] if ecCodes has no such sample.
     pub fn sample(&self, name: &str) -> Result<Draft<'_>> {
         let text = c_string(name)?;
-        // SAFETY: a C string that is there during the call.
+        // SAFETY: the C string lives during the call.
         let make = |f: &Functions| unsafe {
             (f.codes_grib_handle_new_from_samples)(context(f), text.as_ptr())
         };
@@ -171,15 +173,15 @@ impl Library {
         Ok(made)
     }
 
-    /// Calls what makes a handle.
+    /// Calls a function that creates a handle.
     fn make(&self, make: impl FnOnce(&Functions) -> *mut Handle) -> Option<NonNull<Handle>> {
         NonNull::new(self.call(make))
     }
 
     /// Calls functions of the library under the lock, and keeps its error messages.
     pub(crate) fn call<T>(&self, call: impl FnOnce(&Functions) -> T) -> T {
-        let _one_at_a_time = turn::take();
-        failure::listen();
+        let _calls = lock_calls();
+        failure::clear();
         call(&self.functions)
     }
 
@@ -202,7 +204,7 @@ fn load(file: &OsStr) -> std::result::Result<libloading::Library, libloading::Er
 
 /// The default context.
 fn context(functions: &Functions) -> *mut Context {
-    // SAFETY: it takes nothing; null would be understood as the same context.
+    // SAFETY: it has no arguments.
     unsafe { (functions.codes_context_get_default)() }
 }
 
@@ -212,7 +214,7 @@ pub(crate) fn c_string(text: &str) -> Result<CString> {
     CString::new(text).map_err(invalid)
 }
 
-fn not_understood(bytes: usize) -> Error {
+fn cannot_decode(bytes: usize) -> Error {
     let message = format!("ecCodes cannot decode a message of {bytes} bytes");
     failure::explained(ErrorKind::Invalid, message)
 }
@@ -228,4 +230,33 @@ fn missing(tried: &[String]) -> Error {
         tried.join("; ")
     );
     Error::new(ErrorKind::NotSupported, message)
+}
+
+/// Locked during each call of the library.
+static CALLS: Mutex<()> = Mutex::new(());
+
+thread_local! {
+    /// The lock, held by a forking thread from before the fork until after it, in parent and child.
+    static FORKING: RefCell<Option<MutexGuard<'static, ()>>> = const { RefCell::new(None) };
+}
+
+/// Locks the library for a call.
+fn lock_calls() -> MutexGuard<'static, ()> {
+    static FORKS: Once = Once::new();
+    FORKS.call_once(|| {
+        // SAFETY: the three functions live as long as the process and have no arguments. If this fails, forks are
+        // unprotected.
+        unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(after_fork)) };
+    });
+    CALLS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+extern "C" fn before_fork() {
+    let calls = CALLS.lock().unwrap_or_else(PoisonError::into_inner);
+    let _ =
+        FORKING.try_with(|forking| forking.try_borrow_mut().map(|mut held| *held = Some(calls)));
+}
+
+extern "C" fn after_fork() {
+    let _ = FORKING.try_with(|forking| forking.try_borrow_mut().map(|mut held| *held = None));
 }

@@ -16,8 +16,7 @@ const PREFIXES: [&str; 5] =
 /// Library directories below a prefix.
 const FOLDERS: [&str; 2] = ["lib", "lib64"];
 
-/// Libraries of the Python package `eckitlib` that ecCodes of the package `eccodeslib` beside it needs and
-/// does not find by itself.
+/// Libraries of the Python package `eckitlib` that ecCodes in the package `eccodeslib` needs but cannot find itself.
 const COMPANIONS: [&str; 5] = [
     "libeckit.so",
     "libeckit_codec.so",
@@ -26,7 +25,7 @@ const COMPANIONS: [&str; 5] = [
     "libeckit_geo.so",
 ];
 
-/// The files to try, in this order: the one that the user named, those of the active environment, those of the system.
+/// The files to try, in this order: the one the user named, those of the active environment, those of the system.
 pub(crate) fn candidates() -> Vec<OsString> {
     let Some(named) = env::var_os(VARIABLE).filter(|file| !file.is_empty()) else {
         let prefixes = PREFIXES.iter().filter_map(env::var_os).map(PathBuf::from);

@@ -1,10 +1,10 @@
-//! Children of a process whose threads are busy with ecCodes.
+//! Forks of a process whose threads are using ecCodes.
 #![allow(unsafe_code)]
 use esker_eccodes::Library;
 use esker_types::Result;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Steps set and read back; how many agree.
+/// Sets a step and reads it back, several times; returns how often both agree.
 fn work(library: &Library, times: i64) -> Result<usize> {
     let mut agree = 0;
     for step in 0..times {
@@ -15,22 +15,22 @@ fn work(library: &Library, times: i64) -> Result<usize> {
     Ok(agree)
 }
 
-/// Forks a child that works; whether it did all of it.
+/// Forks a child that runs [`work`]; returns whether the child completed all of it.
 fn child_works(library: &Library) -> bool {
-    // SAFETY: the child calls nothing but ecCodes, whose lock it has taken over, and ends.
+    // SAFETY: the child only calls ecCodes, whose lock it inherited, and exits.
     let child = unsafe { libc::fork() };
     if child == 0 {
         let done = work(library, 5).is_ok_and(|agree| agree == 5);
-        // SAFETY: it ends the child at once.
+        // SAFETY: it ends the child.
         unsafe { libc::_exit(i32::from(!done)) };
     }
     let mut status = 0;
-    // SAFETY: the child is this process's own.
+    // SAFETY: the child belongs to this process.
     unsafe { libc::waitpid(child, &raw mut status, 0) == child && status == 0 }
 }
 
 #[test]
-fn a_child_goes_on_where_threads_were_busy() {
+fn a_forked_child_can_use_eccodes_while_threads_do() {
     let found = Library::shared().inspect_err(|error| esker_testing::skip(error));
     let Ok(library) = found else { return };
     let (stop, busy) = (AtomicBool::new(false), work(library, 1));

@@ -1,16 +1,16 @@
-//! Messages made by ecCodes and read back; where it is missing, each test says so and ends.
+//! Creates messages with ecCodes and reads them back. Without ecCodes each test reports that it is skipped.
 use esker_eccodes::Library;
 use esker_types::ErrorKind;
 use std::path::Path;
 
-/// ecCodes, or none with a line that says why.
+/// ecCodes; if it is missing, `None` after a line that says why.
 fn library() -> Option<&'static Library> {
     let found = Library::shared();
     found.inspect_err(|error| esker_testing::skip(error)).ok()
 }
 
 #[test]
-fn a_made_message_says_what_was_set() {
+fn a_created_message_returns_the_values_that_were_set() {
     let Some(library) = library() else { return };
     println!("ecCodes {} from {}", library.version(), library.file().display());
     for (sample, edition) in [("GRIB1", 1), ("GRIB2", 2)] {
@@ -36,7 +36,7 @@ fn a_made_message_says_what_was_set() {
 }
 
 #[test]
-fn errors_say_what_was_asked() {
+fn errors_name_the_key_or_sample() {
     let Some(library) = library() else { return };
     let mut draft = library.sample("GRIB2").unwrap();
     let error = draft.text("nosuchkey").unwrap_err();
@@ -50,7 +50,7 @@ fn errors_say_what_was_asked() {
 }
 
 #[test]
-fn a_cut_message_is_an_error() {
+fn a_truncated_message_is_an_error() {
     let Some(library) = library() else { return };
     for sample in ["GRIB1", "GRIB2"] {
         let message = library.sample(sample).unwrap().message().unwrap();
@@ -62,7 +62,7 @@ fn a_cut_message_is_an_error() {
 }
 
 #[test]
-fn threads_take_turns() {
+fn several_threads_can_use_the_library() {
     let Some(library) = library() else { return };
     std::thread::scope(|scope| {
         for number in 1..=4 {
@@ -89,7 +89,7 @@ fn a_missing_library_says_what_to_install() {
 }
 
 #[test]
-fn another_library_is_not_taken_for_it() {
+fn another_library_is_rejected() {
     let error = Library::load(Path::new("libc.so.6")).unwrap_err();
     assert!(error.message().contains("codes_get_api_version"), "{error}");
 }

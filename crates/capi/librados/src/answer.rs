@@ -1,6 +1,6 @@
-//! Answers to operations: futures that a callback of librados completes, or that block the thread if it has nothing
-//! else to do. The callback runs on another thread of librados, and that switch costs as much as a small operation.
-use crate::api::{Functions, RawCompletion};
+//! Answers to operations. An answer is a future that a callback of librados completes, or that blocks the thread if it
+//! has nothing else to do: the callback runs on another thread, and that switch costs as much as a small operation.
+use crate::library::{Functions, RawCompletion};
 use esker_os::executor::may_block;
 use std::ffi::{c_int, c_void};
 use std::future::Future;
@@ -17,7 +17,7 @@ struct Shared<T> {
 }
 
 struct OperationState<T> {
-    /// Return code and version, once it is complete.
+    /// Return code and version, after completion.
     outcome: Option<(c_int, u64)>,
     /// Taken with the answer.
     owned: Option<T>,
@@ -57,17 +57,17 @@ impl Drop for Counted {
     }
 }
 
-/// An operation that its thread blocks on.
-struct Awaited<T> {
+/// An operation whose thread blocks until it is complete.
+struct BlockingOperation<T> {
     functions: &'static Functions,
     completion: *mut RawCompletion,
     owned: Option<T>,
 }
 
 // SAFETY: any thread may wait for it.
-unsafe impl<T: Send> Send for Awaited<T> {}
+unsafe impl<T: Send> Send for BlockingOperation<T> {}
 
-impl<T> Awaited<T> {
+impl<T> BlockingOperation<T> {
     fn wait(&mut self) -> (c_int, u64) {
         let Self { functions, completion, .. } = *self;
         // SAFETY: the completion is valid until `drop`.
@@ -81,7 +81,7 @@ impl<T> Awaited<T> {
     }
 }
 
-impl<T> Drop for Awaited<T> {
+impl<T> Drop for BlockingOperation<T> {
     fn drop(&mut self) {
         // The buffers that librados fills must stay until it is done, even if the answer is dropped.
         self.wait();
@@ -90,19 +90,19 @@ impl<T> Drop for Awaited<T> {
     }
 }
 
-/// Starts an operation that this thread blocks on.
-fn begin_awaited<T>(
+/// Starts an operation for which this thread will block.
+fn begin_blocking<T>(
     functions: &'static Functions,
     owned: T,
     operate: impl FnOnce(*mut RawCompletion) -> c_int,
-) -> Result<Awaited<T>, c_int> {
+) -> Result<BlockingOperation<T>, c_int> {
     let mut completion = ptr::null_mut();
     let create = functions.rados_aio_create_completion2;
-    // SAFETY: there is no callback; the call sets `completion`.
+    // SAFETY: no callback is passed; the call sets `completion`.
     let code = unsafe { create(ptr::null_mut(), None, &raw mut completion) };
     let code = if code < 0 { code } else { operate(completion) };
     match code < 0 {
-        false => Ok(Awaited { functions, completion, owned: Some(owned) }),
+        false => Ok(BlockingOperation { functions, completion, owned: Some(owned) }),
         true => {
             if !completion.is_null() {
                 // SAFETY: no operation was started with it.
@@ -116,7 +116,7 @@ fn begin_awaited<T>(
 /// Starts an operation: `operate` passes the completion to librados and returns its code.
 ///
 /// `owned` is kept at least until librados completes the operation.
-fn begin_told<T: Send + 'static>(
+fn begin_with_callback<T: Send + 'static>(
     functions: &'static Functions,
     owned: T,
     operate: impl FnOnce(*mut RawCompletion) -> c_int,
@@ -146,12 +146,12 @@ fn begin_told<T: Send + 'static>(
 /// Called by librados when an operation is complete.
 ///
 /// # Safety
-/// `argument` is the pointer that [`begin`] made of an `Arc`; it is passed once.
+/// `argument` must be the pointer that [`begin_with_callback`] made from an `Arc`; it is passed once.
 unsafe extern "C" fn done<T: Send + 'static>(
     completion: *mut RawCompletion,
     argument: *mut c_void,
 ) {
-    // SAFETY: the argument is the pointer that `begin` made of an `Arc`, and is passed once.
+    // SAFETY: `begin_with_callback` made the argument from an `Arc`, and it is passed once.
     let shared = unsafe { Arc::from_raw(argument.cast::<Shared<T>>()) };
     let functions = shared.functions;
     // SAFETY: the completion is valid during its callback.
@@ -167,17 +167,17 @@ unsafe extern "C" fn done<T: Send + 'static>(
 }
 
 /// Takes the answer of an operation; `None` until it is complete.
-trait Ask<T>: Send + Sync {
-    fn ask(&self, context: &Context<'_>) -> Option<Result<T, i32>>;
+trait PollAnswer<T>: Send + Sync {
+    fn poll_answer(&self, context: &Context<'_>) -> Option<Result<T, i32>>;
 }
 
-struct Asked<O, F> {
+struct CallbackAnswer<O, F> {
     shared: Arc<Shared<O>>,
     finish: F,
 }
 
-impl<O: Send, T, F: Fn(u64, O) -> T + Send + Sync> Ask<T> for Asked<O, F> {
-    fn ask(&self, context: &Context<'_>) -> Option<Result<T, i32>> {
+impl<O: Send, T, F: Fn(u64, O) -> T + Send + Sync> PollAnswer<T> for CallbackAnswer<O, F> {
+    fn poll_answer(&self, context: &Context<'_>) -> Option<Result<T, i32>> {
         let mut state = self.shared.state();
         let Some((code, version)) = state.outcome else {
             state.waker = Some(context.waker().clone());
@@ -192,14 +192,14 @@ impl<O: Send, T, F: Fn(u64, O) -> T + Send + Sync> Ask<T> for Asked<O, F> {
     }
 }
 
-impl<O: Send, T, F: Fn(u64, O) -> T + Send> Ask<T> for (Mutex<Awaited<O>>, F)
+impl<O: Send, T, F: Fn(u64, O) -> T + Send> PollAnswer<T> for (Mutex<BlockingOperation<O>>, F)
 where
     F: Sync,
 {
-    fn ask(&self, _: &Context<'_>) -> Option<Result<T, i32>> {
-        let mut awaited = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (code, version) = awaited.wait();
-        Some(match awaited.owned.take() {
+    fn poll_answer(&self, _: &Context<'_>) -> Option<Result<T, i32>> {
+        let mut operation = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (code, version) = operation.wait();
+        Some(match operation.owned.take() {
             Some(owned) if code >= 0 => Ok((self.1)(version, owned)),
             _ => Err(code.min(-1)),
         })
@@ -209,8 +209,8 @@ where
 /// An operation that failed to start.
 struct Refused(c_int);
 
-impl<T> Ask<T> for Refused {
-    fn ask(&self, _: &Context<'_>) -> Option<Result<T, i32>> {
+impl<T> PollAnswer<T> for Refused {
+    fn poll_answer(&self, _: &Context<'_>) -> Option<Result<T, i32>> {
         Some(Err(self.0))
     }
 }
@@ -218,7 +218,7 @@ impl<T> Ask<T> for Refused {
 /// The answer to an operation, or the code of librados for its failure: a negative errno.
 ///
 /// The operation continues if this is dropped.
-pub struct Answer<T>(Box<dyn Ask<T>>);
+pub struct Answer<T>(Box<dyn PollAnswer<T>>);
 
 impl<T: 'static> Answer<T> {
     /// Starts an operation: `operate` passes the completion to librados and returns its code. `owned` is
@@ -233,10 +233,13 @@ impl<T: 'static> Answer<T> {
         let owned = (owned, Counted::new(under_way));
         let finish = move |version, (owned, _): (O, Counted)| finish(version, owned);
         if !may_block() {
-            return Self(Box::new(Asked { shared: begin_told(functions, owned, operate), finish }));
+            return Self(Box::new(CallbackAnswer {
+                shared: begin_with_callback(functions, owned, operate),
+                finish,
+            }));
         }
-        match begin_awaited(functions, owned, operate) {
-            Ok(awaited) => Self(Box::new((Mutex::new(awaited), finish))),
+        match begin_blocking(functions, owned, operate) {
+            Ok(operation) => Self(Box::new((Mutex::new(operation), finish))),
             Err(code) => Self(Box::new(Refused(code))),
         }
     }
@@ -246,6 +249,6 @@ impl<T> Future for Answer<T> {
     type Output = Result<T, i32>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        self.0.ask(context).map_or(Poll::Pending, Poll::Ready)
+        self.0.poll_answer(context).map_or(Poll::Pending, Poll::Ready)
     }
 }

@@ -1,7 +1,7 @@
 //! Connections to a cluster.
 use crate::IoContext;
-use crate::api::{Functions, RawCluster, RawIoContext, RawUsage};
 use crate::failure::check;
+use crate::library::{Functions, RawCluster, RawIoContext, RawUsage};
 use crate::library::{c_string, functions};
 use crate::limits::{BYTES_MAX, OPERATIONS_MAX, SETTING_MAX, TIMEOUT_SECONDS};
 use esker_types::{Error, ErrorKind, Result};
@@ -22,7 +22,7 @@ pub struct Settings {
     pub conf: Option<PathBuf>,
     /// The user, without `client.`; `None` for `admin`.
     pub id: Option<String>,
-    /// The keyring; `None` for what the configuration names.
+    /// The keyring; `None` for the one in the configuration.
     pub keyring: Option<PathBuf>,
     /// Seconds after which operations time out; `None` for
     /// [`TIMEOUT_SECONDS`], unless the configuration sets `rados_osd_op_timeout`.
@@ -46,7 +46,7 @@ pub(crate) struct Connection {
     pub(crate) functions: &'static Functions,
     raw: *mut RawCluster,
     process: u32,
-    /// Operations whose answer is not taken yet.
+    /// Operations whose answer has not been taken yet.
     pub(crate) under_way: Arc<AtomicUsize>,
 }
 
@@ -57,7 +57,7 @@ unsafe impl Sync for Connection {}
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        // In a forked child, the threads that shutting down waits for are missing.
+        // A forked child lacks the threads that shutting down waits for.
         if self.process == std::process::id() {
             // SAFETY: the connection was made by `rados_create` and is not used after this.
             unsafe { (self.functions.rados_shutdown)(self.raw) }
@@ -66,7 +66,7 @@ impl Drop for Connection {
 }
 
 impl Cluster {
-    /// Connects.
+    /// Connects to a cluster.
     ///
     /// # Errors
     /// `NotSupported` if librados is not installed, `NotFound` if there is no configuration, or no monitor or key in it,
@@ -82,7 +82,7 @@ impl Cluster {
         let connection =
             Connection { functions, raw, process: std::process::id(), under_way: Arc::default() };
         connection.configure(settings)?;
-        // SAFETY: the connection is configured, and nobody else has it.
+        // SAFETY: the connection is configured, and nothing else uses it yet.
         let code = unsafe { (functions.rados_connect)(raw) };
         if code == INCOMPLETE {
             return Err(incomplete(settings));
@@ -99,25 +99,25 @@ impl Cluster {
         let (name, namespace) = (c_string(pool)?, c_string(namespace)?);
         let functions = self.0.functions;
         let mut raw: *mut RawIoContext = ptr::null_mut();
-        // SAFETY: the connection stands, `name` lives during the call, which sets `raw`.
+        // SAFETY: the connection is valid, `name` lives during the call, which sets `raw`.
         let code =
             unsafe { (functions.rados_ioctx_create)(self.0.raw, name.as_ptr(), &raw mut raw) };
         check(
             code,
-            format_args!("opening the Ceph pool {pool:?} (`ceph osd pool create` makes one)"),
+            format_args!("opening the Ceph pool {pool:?} (`ceph osd pool create` creates one)"),
         )?;
         // SAFETY: `raw` was just made; the name is copied.
         unsafe { (functions.rados_ioctx_set_namespace)(raw, namespace.as_ptr()) };
         Ok(IoContext::new(Arc::clone(&self.0), raw))
     }
 
-    /// Its space, as the cluster reports it.
+    /// The space of the cluster, as the cluster reports it.
     ///
     /// # Errors
     /// `TimedOut`.
     pub fn usage(&self) -> Result<Usage> {
         let mut usage = RawUsage::default();
-        // SAFETY: the connection stands; the call fills `usage`.
+        // SAFETY: the connection is valid; the call fills `usage`.
         let code = unsafe { (self.0.functions.rados_cluster_stat)(self.0.raw, &raw mut usage) };
         check(code, "asking Ceph for its space")?;
         Ok(Usage { total: usage.kib << 10, free: usage.kib_free << 10 })
@@ -130,7 +130,7 @@ impl Cluster {
     pub fn fsid(&self) -> Result<String> {
         let mut text = [0; 64];
         let buffer = text.as_mut_ptr().cast::<c_char>();
-        // SAFETY: the call writes at most the length it is told.
+        // SAFETY: the call writes at most the given length.
         let code = unsafe { (self.0.functions.rados_cluster_fsid)(self.0.raw, buffer, text.len()) };
         check(code, "asking Ceph for its id")?;
         Ok(text_of(&text))
@@ -148,7 +148,7 @@ impl Connection {
         if let Some(keyring) = &settings.keyring {
             self.set("keyring", &keyring.display().to_string())?;
         }
-        self.bound_waits(settings.timeout)
+        self.set_timeouts(settings.timeout)
     }
 
     fn read_file(&self, settings: &Settings) -> Result<()> {
@@ -160,8 +160,8 @@ impl Connection {
         check(code, format_args!("reading the configuration of Ceph{}", described(settings)))
     }
 
-    /// Sets time-outs: by default Ceph waits for ever.
-    fn bound_waits(&self, asked: Option<u32>) -> Result<()> {
+    /// Sets time-outs: by default Ceph waits forever.
+    fn set_timeouts(&self, asked: Option<u32>) -> Result<()> {
         let seconds = asked.unwrap_or(TIMEOUT_SECONDS).to_string();
         for name in ["rados_osd_op_timeout", "rados_mon_op_timeout"] {
             let is_set = self.get(name).is_some_and(|value| value.parse() != Ok(0.0));
@@ -184,7 +184,7 @@ impl Connection {
         let key: CString = c_string(name).ok()?;
         let mut text = [0; SETTING_MAX];
         let buffer = text.as_mut_ptr().cast::<c_char>();
-        // SAFETY: the call writes at most the length it is told.
+        // SAFETY: the call writes at most the given length.
         let code =
             unsafe { (self.functions.rados_conf_get)(self.raw, key.as_ptr(), buffer, text.len()) };
         (code >= 0).then(|| text_of(&text))
@@ -200,7 +200,7 @@ fn text_of(buffer: &[u8]) -> String {
 #[cold]
 fn incomplete(settings: &Settings) -> Error {
     let message = format!(
-        "connecting to Ceph{}: no monitor is named there, or there is no key of the user: see `mon host`, and \
+        "connecting to Ceph{}: the configuration names no monitor or no key of the user: set `mon host`, or \
          name the file with the key by keyring=",
         described(settings)
     );

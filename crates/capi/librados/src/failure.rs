@@ -1,8 +1,8 @@
-//! Codes of librados as errors.
+//! Converts codes of librados to errors.
 use esker_types::{Error, ErrorKind, Result};
 use std::ffi::c_int;
 
-/// An error for a negative code.
+/// Fails if the code is negative; `doing` names the operation.
 ///
 /// # Errors
 /// The error of the code.
@@ -24,7 +24,7 @@ pub(crate) fn error(code: c_int, doing: impl std::fmt::Display) -> Error {
     }
 }
 
-/// What the user can do about it.
+/// The remedy that the user can apply.
 fn remedy(kind: ErrorKind) -> Option<&'static str> {
     match kind {
         ErrorKind::TimedOut => Some(
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn codes_are_errnos_with_a_remedy() {
+    fn codes_become_errors_with_a_remedy() {
         assert!(check(1, "comparing").is_ok());
         let kind = |code| check(code, "writing").expect_err("an error").kind();
         assert_eq!(kind(-2), ErrorKind::NotFound);

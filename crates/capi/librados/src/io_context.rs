@@ -1,9 +1,9 @@
 //! I/O contexts: namespaces of Ceph pools.
 use crate::answer::Answer;
-use crate::api::{Functions, RawIoContext, RawList};
 use crate::cluster::Connection;
 use crate::failure::{check, error};
 use crate::library::c_string;
+use crate::library::{Functions, RawIoContext, RawList};
 use crate::read::{Found, ReadOp};
 use crate::write::WriteOp;
 use esker_types::Result;
@@ -21,29 +21,29 @@ const BAD_NAME: c_int = -22;
 
 /// An I/O context of librados (`rados_ioctx_t`): a namespace of a pool. Clones share it.
 #[derive(Clone)]
-pub struct IoContext(Arc<Opened>);
+pub struct IoContext(Arc<Context>);
 
-pub(crate) struct Opened {
+pub(crate) struct Context {
     connection: Arc<Connection>,
     raw: *mut RawIoContext,
     process: u32,
 }
 
 // SAFETY: librados allows operations on one context from several threads at a time.
-unsafe impl Send for Opened {}
+unsafe impl Send for Context {}
 // SAFETY: as above.
-unsafe impl Sync for Opened {}
+unsafe impl Sync for Context {}
 
-impl Drop for Opened {
+impl Drop for Context {
     fn drop(&mut self) {
         if self.process == std::process::id() {
-            // SAFETY: the context was made by `rados_ioctx_create`; what is under way keeps its own count.
+            // SAFETY: the context was made by `rados_ioctx_create`; pending operations keep their own reference.
             unsafe { (self.functions().rados_ioctx_destroy)(self.raw) }
         }
     }
 }
 
-impl Opened {
+impl Context {
     pub(crate) fn functions(&self) -> &'static Functions {
         self.connection.functions
     }
@@ -55,20 +55,20 @@ impl Opened {
 
 impl IoContext {
     pub(crate) fn new(connection: Arc<Connection>, raw: *mut RawIoContext) -> Self {
-        Self(Arc::new(Opened { connection, raw, process: std::process::id() }))
+        Self(Arc::new(Context { connection, raw, process: std::process::id() }))
     }
 
-    /// Does all of `op` to an object, or nothing; answers with the version the object has then. It is begun
-    /// here, whether or not somebody waits for the answer.
+    /// Applies all of `op` to an object, or nothing; returns the new version of the object. The operation starts now, even
+    /// if the answer is never polled.
     ///
     /// The error is the code of librados: a negative errno, `-ECANCELED` if a guard failed.
     pub fn write(&self, object: &str, op: WriteOp) -> Answer<u64> {
         let operate = |completion| {
             let Ok(name) = c_string(object) else { return BAD_NAME };
             let write = self.0.functions().rados_aio_write_op_operate;
-            let (raw, place, nowhere) = (op.raw(), self.0.raw, ptr::null_mut());
-            // SAFETY: the operation is whole, the name lives during the call, which takes copies of both.
-            unsafe { write(raw, place, completion, name.as_ptr(), nowhere, FULL_TRY) }
+            let (raw, context, no_time) = (op.raw(), self.0.raw, ptr::null_mut());
+            // SAFETY: the operation is valid, and the name lives during the call, which copies both.
+            unsafe { write(raw, context, completion, name.as_ptr(), no_time, FULL_TRY) }
         };
         Answer::begin(
             self.0.functions(),
@@ -79,13 +79,13 @@ impl IoContext {
         )
     }
 
-    /// Reads what `op` asks for of an object, all of one state. The error is the code of librados.
+    /// Reads the parts of an object that `op` names, all in one state. The error is the code of librados.
     pub fn read(&self, object: &str, op: ReadOp) -> Answer<Found> {
         let raw = op.raw();
         let operate = |completion| {
             let Ok(name) = c_string(object) else { return BAD_NAME };
             let read = self.0.functions().rados_aio_read_op_operate;
-            // SAFETY: the operation is whole and lives, with all places it fills, until it is complete.
+            // SAFETY: the operation and its outputs stay valid until it is complete.
             unsafe { read(raw, self.0.raw, completion, name.as_ptr(), 0) }
         };
         Answer::begin(
@@ -97,17 +97,17 @@ impl IoContext {
         )
     }
 
-    /// Operations under way on its connection, over all places.
+    /// Pending operations of its connection, over all namespaces.
     #[must_use]
     pub fn under_way(&self) -> usize {
         self.0.connection.under_way.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn opened(&self) -> Arc<Opened> {
+    pub(crate) fn opened(&self) -> Arc<Context> {
         Arc::clone(&self.0)
     }
 
-    /// The names of all objects of the namespace, in no order.
+    /// The names of all objects of the namespace, in arbitrary order.
     ///
     /// # Errors
     /// Errors of librados.
@@ -127,7 +127,7 @@ const NO_MORE: i32 = -2;
 
 /// Names of objects. Each item may wait for the cluster.
 pub struct Objects {
-    context: Arc<Opened>,
+    context: Arc<Context>,
     raw: *mut RawList,
 }
 
@@ -135,9 +135,9 @@ pub struct Objects {
 unsafe impl Send for Objects {}
 
 impl Objects {
-    pub(crate) fn open(context: Arc<Opened>) -> Result<Self> {
+    pub(crate) fn open(context: Arc<Context>) -> Result<Self> {
         let mut raw = ptr::null_mut();
-        // SAFETY: the context stands; the call sets `raw`.
+        // SAFETY: the context is valid; the call sets `raw`.
         let code =
             unsafe { (context.functions().rados_nobjects_list_open)(context.raw(), &raw mut raw) };
         check(code, "listing RADOS objects")?;
@@ -151,7 +151,7 @@ impl Iterator for Objects {
     fn next(&mut self) -> Option<Self::Item> {
         let mut name = ptr::null();
         let next = self.context.functions().rados_nobjects_list_next;
-        // SAFETY: the listing is open; outputs that are not wanted may be null.
+        // SAFETY: the listing is open; unused outputs may be null.
         let code = unsafe { next(self.raw, &raw mut name, ptr::null_mut(), ptr::null_mut()) };
         match code {
             NO_MORE => None,

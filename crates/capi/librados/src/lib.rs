@@ -10,7 +10,6 @@
 //! later).
 #![allow(unsafe_code)]
 mod answer;
-mod api;
 mod cluster;
 mod failure;
 mod io_context;

@@ -1,6 +1,6 @@
-//! The synchronous calls of librados, as a hand-written program uses them: the baseline of benchmarks.
+//! Synchronous calls of librados, as hand-written programs use them: the baseline of benchmarks.
 use crate::failure::check;
-use crate::io_context::Opened;
+use crate::io_context::Context;
 use crate::library::c_string;
 use crate::write::start;
 use crate::{IoContext, ReadOp, WriteOp};
@@ -9,14 +9,14 @@ use std::ffi::c_char;
 use std::ptr;
 use std::sync::Arc;
 
-/// A namespace, used by one blocking call at a time.
-pub struct Plain(Arc<Opened>);
+/// A namespace for blocking calls, one at a time.
+pub struct Plain(Arc<Context>);
 
 impl Plain {
     /// The same namespace.
     #[must_use]
-    pub fn of(place: &IoContext) -> Self {
-        Self(place.opened())
+    pub fn of(context: &IoContext) -> Self {
+        Self(context.opened())
     }
 
     /// Replaces the data of an object (`rados_write_full`).
@@ -37,10 +37,10 @@ impl Plain {
     /// Errors of librados.
     pub fn read(&self, object: &str, buffer: &mut [u8]) -> Result<usize> {
         let name = c_string(object)?;
-        let (place, len) = (buffer.as_mut_ptr().cast::<c_char>(), buffer.len());
-        // SAFETY: name and buffer live during the call, which writes no more than it is told.
+        let (output, len) = (buffer.as_mut_ptr().cast::<c_char>(), buffer.len());
+        // SAFETY: name and buffer live during the call, which writes at most `len` bytes.
         let code =
-            unsafe { (self.0.functions().rados_read)(self.0.raw(), name.as_ptr(), place, len, 0) };
+            unsafe { (self.0.functions().rados_read)(self.0.raw(), name.as_ptr(), output, len, 0) };
         check(code, format_args!("reading {object}")).map(|()| code as usize)
     }
 
@@ -72,7 +72,7 @@ impl Plain {
         check(code, format_args!("writing {object}"))
     }
 
-    /// The value of an entry of an object's map (`rados_read_op_operate`).
+    /// Reads the value of an entry of an object's map (`rados_read_op_operate`).
     ///
     /// # Errors
     /// Errors of librados.

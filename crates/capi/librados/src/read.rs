@@ -1,6 +1,6 @@
 //! Read operations: all parts see one state of the object.
-use crate::api::{Functions, RawEntries, RawRead};
 use crate::library::functions;
+use crate::library::{Functions, RawEntries, RawRead};
 use crate::write::{Compare, guard, starts};
 use esker_types::Result;
 use std::ffi::{CString, c_char, c_int, c_uchar};
@@ -9,9 +9,9 @@ use std::ptr;
 /// An entry of an object's map.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its key.
+    /// Key.
     pub key: Vec<u8>,
-    /// Its value.
+    /// Value.
     pub value: Vec<u8>,
 }
 
@@ -75,7 +75,7 @@ impl ReadOp {
             data_len: 0,
             codes: [0; 2],
         };
-        // SAFETY: it takes nothing.
+        // SAFETY: it has no arguments.
         let raw = unsafe { (functions.rados_create_read_op)() };
         Ok(Self { functions, raw, filled: Box::into_raw(Box::new(filled)) })
     }
@@ -91,7 +91,7 @@ impl ReadOp {
         self
     }
 
-    /// Reads the entries with these keys, as far as they exist.
+    /// Reads the entries with these keys; missing keys are left out.
     pub fn keys(&mut self, keys: &[&[u8]]) -> &mut Self {
         let (starts, lens) = starts(keys);
         let get = self.functions.rados_read_op_omap_get_vals_by_keys2;
@@ -120,7 +120,7 @@ impl ReadOp {
 
     /// Reads `len` bytes of the object's data, from `offset` on.
     pub fn data(&mut self, offset: u64, len: usize) -> &mut Self {
-        // SAFETY: nobody else uses the outputs yet; the buffer does not move until librados is done.
+        // SAFETY: nothing else uses the outputs yet; the buffer does not move until librados is done.
         unsafe {
             let filled = &mut *self.filled;
             filled.data = Vec::with_capacity(len);
@@ -131,7 +131,7 @@ impl ReadOp {
         self
     }
 
-    /// Its result. Only for an operation that completed without error.
+    /// The result of an operation that completed without error.
     pub(crate) fn finish(self, version: u64) -> Found {
         // SAFETY: librados is done with the outputs.
         let filled = unsafe { &mut *self.filled };
@@ -173,7 +173,7 @@ impl ReadOp {
 unsafe fn copy(start: *const c_char, len: usize) -> Vec<u8> {
     match start.is_null() || len == 0 {
         true => Vec::new(),
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         false => unsafe { std::slice::from_raw_parts(start.cast::<u8>(), len) }.to_vec(),
     }
 }

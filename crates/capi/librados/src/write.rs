@@ -1,6 +1,6 @@
 //! Write operations: all parts are applied, or none.
-use crate::api::{Bytes, Functions, Guard, RawWrite};
 use crate::library::functions;
+use crate::library::{Bytes, Functions, Guard, RawWrite};
 use esker_types::Result;
 use std::ffi::{c_char, c_int};
 use std::ptr;
@@ -27,7 +27,7 @@ unsafe impl Send for WriteOp {}
 
 impl Drop for WriteOp {
     fn drop(&mut self) {
-        // SAFETY: made by `rados_create_write_op`; librados keeps copies of pending work.
+        // SAFETY: `rados_create_write_op` made it; librados keeps copies for pending operations.
         unsafe { (self.functions.rados_release_write_op)(self.raw) }
     }
 }
@@ -37,7 +37,7 @@ pub(crate) fn start(bytes: &[u8]) -> Bytes {
     bytes.as_ptr().cast::<c_char>()
 }
 
-/// The starts of several, and their lengths.
+/// The start and the length of each byte string.
 pub(crate) fn starts(bytes: &[&[u8]]) -> (Vec<Bytes>, Vec<usize>) {
     bytes.iter().map(|bytes| (start(bytes), bytes.len())).unzip()
 }
@@ -55,7 +55,7 @@ pub(crate) unsafe fn guard<Op>(
 ) {
     let (key_start, value_start) = (start(key), start(value));
     let compare = compare as u8;
-    // SAFETY: the caller's promise; librados copies key and value.
+    // SAFETY: the caller guarantees it; librados copies key and value.
     unsafe {
         add(op, key_start, compare, value_start, key.len(), value.len(), ptr::null_mut());
     }
@@ -68,7 +68,7 @@ impl WriteOp {
     /// `NotSupported` if librados is not installed.
     pub fn new() -> Result<Self> {
         let functions = functions()?;
-        // SAFETY: it takes nothing.
+        // SAFETY: it has no arguments.
         Ok(Self { functions, raw: unsafe { (functions.rados_create_write_op)() } })
     }
 

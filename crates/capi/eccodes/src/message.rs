@@ -1,11 +1,13 @@
-//! Messages for reading.
+//! GRIB messages: [`Field`] reads one, [`Draft`] changes one.
 use crate::api::{Functions, Handle, Keys};
 use crate::library::c_string;
 use crate::limits::{KEYS_MAX, TEXT_BYTES_MAX, VALUES_MAX};
 use crate::{Library, failure};
 use esker_types::{Error, ErrorKind, Result};
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::fmt::Display;
 use std::marker::PhantomData;
+use std::ops::Deref;
 use std::ptr::{self, NonNull};
 
 /// The iterator skips duplicate keys (`CODES_KEYS_ITERATOR_SKIP_DUPLICATES`).
@@ -64,31 +66,31 @@ impl<'a> Field<'a> {
             (f.codes_get_long)(self.handle(), name.as_ptr(), &raw mut value)
         };
         let code = self.library.call(get);
-        self.library.check(code, format_args!("tell the value of {key:?}"))?;
+        self.library.check(code, format_args!("read the value of {key:?}"))?;
         Ok(value)
     }
 
-    /// Names and values of a name space, such as `mars`, in the order of ecCodes.
+    /// Names and values of a name space, such as `mars`, in the order that ecCodes lists them.
     ///
     /// # Errors
     /// As [`Field::text`]; [`ErrorKind::Overflow`] beyond [`KEYS_MAX`] keys.
     pub fn keys(&self, space: &str) -> Result<Vec<(String, String)>> {
-        let walk = Walk::new(self, space)?;
+        let iterator = KeyIterator::new(self, space)?;
         let mut keys = Vec::new();
-        while walk.advance() {
+        while iterator.advance() {
             if keys.len() == KEYS_MAX {
                 let message = format!("the name space {space:?} has over {KEYS_MAX} keys");
                 return Err(Error::new(ErrorKind::Overflow, message));
             }
-            let name = walk.name();
-            let value = walk.value(&name)?;
+            let name = iterator.name();
+            let value = iterator.value(&name)?;
             keys.push((name, value));
         }
         Ok(keys)
     }
 
-    /// The values of the field, unpacked, in the order of the message. Values that the bitmap leaves out are that of the
-    /// key `missingValue`.
+    /// The values of the field, unpacked, in the order of the message. Points that the bitmap leaves out have the value of
+    /// the key `missingValue`.
     ///
     /// # Errors
     /// As [`Field::doubles`].
@@ -108,10 +110,10 @@ impl<'a> Field<'a> {
             .call(|f| unsafe { (f.codes_get_size)(self.handle(), name.as_ptr(), &raw mut count) });
         self.library.check(code, format_args!("count the numbers of {key:?}"))?;
         let mut numbers = room_for(count)?;
-        let place = numbers.as_mut_ptr();
-        // SAFETY: the handle is valid; `place` has room for `count` numbers.
+        let start = numbers.as_mut_ptr();
+        // SAFETY: the handle is valid; the vector has space for `count` numbers.
         let code = self.library.call(|f| unsafe {
-            (f.codes_get_double_array)(self.handle(), name.as_ptr(), place, &raw mut count)
+            (f.codes_get_double_array)(self.handle(), name.as_ptr(), start, &raw mut count)
         });
         self.library.check(code, format_args!("unpack {key:?}"))?;
         numbers.truncate(count);
@@ -126,18 +128,18 @@ impl<'a> Field<'a> {
         let (mut data, mut bytes) = (ptr::null::<c_void>(), 0);
         let mut copy = Vec::new();
         let code = self.library.call(|f| {
-            // SAFETY: the handle lives; the two are there during the call.
+            // SAFETY: the handle is valid; `data` and `bytes` live during the call.
             let code =
                 unsafe { (f.codes_get_message)(self.handle(), &raw mut data, &raw mut bytes) };
             if code == 0 && !data.is_null() {
-                // SAFETY: ecCodes returns the number of bytes; nothing changes them meanwhile.
+                // SAFETY: ecCodes returns the number of bytes, which do not change meanwhile.
                 copy.extend_from_slice(unsafe {
                     std::slice::from_raw_parts(data.cast::<u8>(), bytes)
                 });
             }
             code
         });
-        self.library.check(code, "give the message back")?;
+        self.library.check(code, "return the message")?;
         Ok(copy)
     }
 
@@ -149,7 +151,7 @@ impl<'a> Field<'a> {
     ) -> Result<String> {
         let (mut buffer, mut bytes) = ([0_u8; TEXT_BYTES_MAX], TEXT_BYTES_MAX - 1);
         let code = self.library.call(|f| get(f, buffer.as_mut_ptr().cast(), &raw mut bytes));
-        self.library.check(code, format_args!("tell the value of {key:?}"))?;
+        self.library.check(code, format_args!("read the value of {key:?}"))?;
         let text = buffer.split(|byte| *byte == 0).next().unwrap_or_default();
         Ok(String::from_utf8_lossy(text).into_owned())
     }
@@ -181,12 +183,12 @@ fn room_for(count: usize) -> Result<Vec<f64>> {
 }
 
 /// An iterator over the keys of a name space.
-struct Walk<'a> {
+struct KeyIterator<'a> {
     field: &'a Field<'a>,
     keys: NonNull<Keys>,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> KeyIterator<'a> {
     fn new(field: &'a Field<'a>, space: &str) -> Result<Self> {
         let name = c_string(space)?;
         // SAFETY: the handle outlives the iterator; ecCodes copies the name.
@@ -227,9 +229,99 @@ impl<'a> Walk<'a> {
     }
 }
 
-impl Drop for Walk<'_> {
+impl Drop for KeyIterator<'_> {
     fn drop(&mut self) {
         // SAFETY: the iterator is not used after this.
         self.field.library.call(|f| unsafe { (f.codes_keys_iterator_delete)(self.keys.as_ptr()) });
+    }
+}
+
+/// A copy of a GRIB message that can be changed, and read as a [`Field`]. ecCodes updates dependent keys.
+#[derive(Debug)]
+pub struct Draft<'a> {
+    field: Field<'a>,
+}
+
+impl<'a> Draft<'a> {
+    /// Wraps `field`, which must own its bytes: it was created from a copy or a sample.
+    pub(crate) fn new(field: Field<'a>) -> Self {
+        Self { field }
+    }
+
+    /// Sets a key to a whole number.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] if the message has no such key; [`ErrorKind::Invalid`] if it cannot
+    /// have this value.
+    pub fn set_long(&mut self, key: &str, value: i64) -> Result<()> {
+        // SAFETY: the handle is valid and owns its bytes; the name lives during the call.
+        self.set(key, value, |f, name| unsafe { (f.codes_set_long)(self.handle(), name, value) })
+    }
+
+    /// Sets a key to a number.
+    ///
+    /// # Errors
+    /// As [`Draft::set_long`].
+    pub fn set_double(&mut self, key: &str, value: f64) -> Result<()> {
+        // SAFETY: the handle is valid and owns its bytes; the name lives during the call.
+        self.set(key, value, |f, name| unsafe { (f.codes_set_double)(self.handle(), name, value) })
+    }
+
+    /// Sets a key to a text, as ecCodes spells it.
+    ///
+    /// # Errors
+    /// As [`Draft::set_long`].
+    pub fn set_text(&mut self, key: &str, value: &str) -> Result<()> {
+        let (text, mut bytes) = (c_string(value)?, value.len());
+        let bytes = &raw mut bytes;
+        self.set(key, value, |f, name| {
+            // SAFETY: the handle is valid and owns its bytes; name, text and length live during the call.
+            unsafe { (f.codes_set_string)(self.handle(), name, text.as_ptr(), bytes) }
+        })
+    }
+
+    /// Sets a key by `set`.
+    fn set(
+        &self,
+        key: &str,
+        value: impl Display,
+        set: impl FnOnce(&Functions, *const c_char) -> c_int,
+    ) -> Result<()> {
+        let name = c_string(key)?;
+        let code = self.library().call(|f| set(f, name.as_ptr()));
+        self.library().check(code, format_args!("set {key:?} to {value}"))
+    }
+
+    /// Packs these values, one for each grid point.
+    ///
+    /// # Errors
+    /// As [`Draft::set_long`].
+    pub fn set_values(&mut self, values: &[f64]) -> Result<()> {
+        let name = c"values".as_ptr();
+        // SAFETY: the handle is valid and owns its bytes; the slice has this many values.
+        let code = self.library().call(|f| unsafe {
+            (f.codes_set_double_array)(self.handle(), name, values.as_ptr(), values.len())
+        });
+        self.library().check(code, format_args!("pack {} values", values.len()))
+    }
+
+    /// Another message with the same content.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoMemory`] if memory runs out.
+    pub fn try_clone(&self) -> Result<Self> {
+        // SAFETY: the handle is valid; its copy owns its bytes.
+        let made = self.library().call(|f| unsafe { (f.codes_handle_clone)(self.handle()) });
+        let message =
+            || failure::explained(ErrorKind::NoMemory, "ecCodes cannot copy a message".to_owned());
+        Ok(Self::new(Field::new(self.library(), NonNull::new(made).ok_or_else(message)?)))
+    }
+}
+
+impl<'a> Deref for Draft<'a> {
+    type Target = Field<'a>;
+
+    fn deref(&self) -> &Field<'a> {
+        &self.field
     }
 }
