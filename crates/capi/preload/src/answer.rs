@@ -1,10 +1,10 @@
 //! Results of served calls, and how they become return values and errno.
 use crate::report;
-use crate::thread::set_errno;
+use crate::threads::set_errno;
 use esker::types::{Error, ErrorKind};
 use std::ffi::c_int;
 
-/// The value of a served call, or why it has none.
+/// The result of a served call.
 pub(crate) type Answer<T> = Result<T, Fail>;
 
 /// Why a call was not served.
@@ -34,13 +34,13 @@ impl From<Error> for Fail {
 }
 
 /// Fails a call with an errno.
-pub(crate) fn no<T>(errno: c_int) -> Answer<T> {
+pub(crate) fn refuse<T>(errno: c_int) -> Answer<T> {
     Err(Fail::Errno(errno))
 }
 
-/// Types that C functions return, with the value that says "see errno".
+/// Types that C functions return, with the value that indicates an error.
 pub(crate) trait Returned {
-    /// The value of a call that failed.
+    /// The value that a failed call returns.
     const FAILED: Self;
 }
 
@@ -64,8 +64,8 @@ impl<T> Returned for *const T {
     const FAILED: Self = std::ptr::null();
 }
 
-/// The return value for C; sets errno. Paths that lead outside were handled before.
-pub(crate) fn tell<T: Returned>(answer: Answer<T>) -> T {
+/// Converts the result for C and sets errno. The caller has handled paths that lead outside.
+pub(crate) fn to_c<T: Returned>(answer: Answer<T>) -> T {
     match answer {
         Ok(value) => value,
         Err(Fail::Errno(errno)) => fail(errno),

@@ -1,10 +1,10 @@
 //! Changing attributes: modes, owners, times, sizes, space.
-use crate::answer::{Answer, no};
+use crate::answer::{Answer, refuse};
 use crate::edge::{In, Text, export};
+use crate::open;
 use crate::open_file::OpenFile;
-use crate::paths::{self, Spot};
+use crate::paths::{self, MountPath};
 use crate::serve::{at, on};
-use crate::special;
 use dfs::{Follow, Node, SetAttr, Time};
 use std::ffi::{c_int, c_long};
 
@@ -36,7 +36,7 @@ fn mode(mode: u32) -> SetAttr {
     SetAttr { mode: Some(mode & 0o7777), ..SetAttr::default() }
 }
 
-/// -1 leaves an owner as it is.
+/// An owner of -1 stays unchanged.
 fn owner(user: u32, group: u32) -> SetAttr {
     let changed = |id: u32| (id != u32::MAX).then_some(id);
     SetAttr { uid: changed(user), gid: changed(group), ..SetAttr::default() }
@@ -52,7 +52,7 @@ fn times(times: In<libc::timespec>) -> Answer<Option<SetAttr>> {
         (0..1_000_000_000).contains(&time.tv_nsec) || is_special(time.tv_nsec)
     };
     if !is_good(access) || !is_good(change) {
-        return no(libc::EINVAL);
+        return refuse(libc::EINVAL);
     }
     Ok(match change.tv_nsec {
         libc::UTIME_OMIT if access.tv_nsec == libc::UTIME_OMIT => None,
@@ -74,7 +74,7 @@ fn of_micros(times: In<libc::timeval>) -> Answer<Option<[libc::timespec; 2]>> {
     let [access, change] = times.values(2) else { return Ok(None) };
     let time = |time: &libc::timeval| match time.tv_usec {
         micros @ 0..1_000_000 => Ok(libc::timespec { tv_sec: time.tv_sec, tv_nsec: micros * 1000 }),
-        _ => no(libc::EINVAL),
+        _ => refuse(libc::EINVAL),
     };
     Ok(Some([time(access)?, time(change)?]))
 }
@@ -97,12 +97,12 @@ fn set_seconds(node: &impl Target, wanted: In<libc::utimbuf>) -> Answer<c_int> {
 }
 
 fn size(length: i64) -> Answer<u64> {
-    u64::try_from(length).or_else(|_| no(libc::EINVAL))
+    u64::try_from(length).or_else(|_| refuse(libc::EINVAL))
 }
 
-fn truncate_path(spot: &Spot<'_>, length: i64) -> Answer<c_int> {
+fn truncate_path(path: &MountPath<'_>, length: i64) -> Answer<c_int> {
     let change = SetAttr { size: Some(size(length)?), ..SetAttr::default() };
-    spot.with_node(Follow::All, |node| node.set(&change))
+    path.with_node(Follow::All, |node| node.set(&change))
 }
 
 fn truncate_open(file: &OpenFile, length: i64) -> Answer<c_int> {
@@ -117,7 +117,7 @@ fn truncate_open(file: &OpenFile, length: i64) -> Answer<c_int> {
 /// POSIX: `posix_fallocate`; Linux: `fallocate`.
 fn allocate(file: &OpenFile, mode: c_int, offset: i64, length: i64) -> Answer<c_int> {
     if offset < 0 || length <= 0 {
-        return no(libc::EINVAL);
+        return refuse(libc::EINVAL);
     }
     let (offset, length) = (offset as u64, length as u64);
     const KEEP: c_int = libc::FALLOC_FL_KEEP_SIZE;
@@ -131,27 +131,27 @@ fn allocate(file: &OpenFile, mode: c_int, offset: i64, length: i64) -> Answer<c_
             PUNCH => file.punch(offset, length)?,
             ZERO => file.zero(offset, length, false)?,
             ZERO_KEEP => file.zero(offset, length, true)?,
-            _ => return no(libc::EOPNOTSUPP),
+            _ => return refuse(libc::EOPNOTSUPP),
         }
         Ok(0)
     })
 }
 
-/// As `fallocate`, but the error is what is returned.
-fn told(answer: c_int) -> c_int {
-    if answer == 0 { 0 } else { crate::thread::errno() }
+/// Returns the error instead of setting errno, as `posix_fallocate` does.
+fn error_of(answer: c_int) -> c_int {
+    if answer == 0 { 0 } else { crate::threads::errno() }
 }
 
 /// Functions of one form under several names.
-macro_rules! alike {
-    ($($form:ident: $($name:ident)*;)*) => {$($(alike! { @$form $name })*)*};
+macro_rules! variants {
+    ($($form:ident: $($name:ident)*;)*) => {$($(variants! { @$form $name })*)*};
     (@truncate $name:ident) => { export! {
         fn $name(path: Text, length: i64) -> c_int | next {
             if length < 0 {
-                // The system refuses these for any path.
+                // Linux refuses negative lengths for any path.
                 return next(path, length);
             }
-            at(HERE, path, |spot| truncate_path(&spot, length), |_, path| next(path, length))
+            at(HERE, path, |path| truncate_path(&path, length), |_, path| next(path, length))
         }
     } };
     (@ftruncate $name:ident) => { export! {
@@ -168,14 +168,14 @@ macro_rules! alike {
     (@posix_fallocate $name:ident) => { export! {
         fn $name(fd: c_int, offset: i64, length: i64) -> c_int | next {
             match crate::descriptors::is_ours(fd) {
-                true => told(on(fd, |file| allocate(file, 0, offset, length), || 0)),
+                true => error_of(on(fd, |file| allocate(file, 0, offset, length), || 0)),
                 false => next(fd, offset, length),
             }
         }
     } };
 }
 
-alike! {
+variants! {
     truncate: truncate truncate64;
     ftruncate: ftruncate ftruncate64;
     fallocate: fallocate fallocate64;
@@ -184,15 +184,15 @@ alike! {
 
 export! {
     fn chmod(path: Text, bits: u32) -> c_int | next {
-        match special::descriptor(path) {
+        match open::descriptor(path) {
             Some(fd) => on(fd, |file| file.set(&mode(bits)), || 0),
-            None => at(HERE, path, |spot| spot.with_node(Follow::All, |node| node.set(&mode(bits))),
+            None => at(HERE, path, |path| path.with_node(Follow::All, |node| node.set(&mode(bits))),
                 |_, path| next(path, bits)),
         }
     }
 
     fn lchmod(path: Text, bits: u32) -> c_int | next {
-        at(HERE, path, |_| no(libc::EOPNOTSUPP), |_, path| next(path, bits))
+        at(HERE, path, |_| refuse(libc::EOPNOTSUPP), |_, path| next(path, bits))
     }
 
     fn fchmod(fd: c_int, bits: u32) -> c_int | next {
@@ -200,9 +200,9 @@ export! {
     }
 
     fn fchmodat(dir: c_int, path: Text, bits: u32, flags: c_int) -> c_int | next {
-        let ours = |spot: Spot<'_>| {
-            spot.with_node(follow(flags), |node| match node.kind() {
-                dfs::Kind::Symlink => no(libc::EOPNOTSUPP),
+        let ours = |path: MountPath<'_>| {
+            path.with_node(follow(flags), |node| match node.kind() {
+                dfs::Kind::Symlink => refuse(libc::EOPNOTSUPP),
                 _ => node.set(&mode(bits)),
             })
         };
@@ -210,12 +210,12 @@ export! {
     }
 
     fn chown(path: Text, user: u32, group: u32) -> c_int | next {
-        let ours = |spot: Spot<'_>| spot.with_node(Follow::All, |node| node.set(&owner(user, group)));
+        let ours = |path: MountPath<'_>| path.with_node(Follow::All, |node| node.set(&owner(user, group)));
         at(HERE, path, ours, |_, path| next(path, user, group))
     }
 
     fn lchown(path: Text, user: u32, group: u32) -> c_int | next {
-        let ours = |spot: Spot<'_>| spot.with_node(Follow::AllButLast, |node| node.set(&owner(user, group)));
+        let ours = |path: MountPath<'_>| path.with_node(Follow::AllButLast, |node| node.set(&owner(user, group)));
         at(HERE, path, ours, |_, path| next(path, user, group))
     }
 
@@ -228,7 +228,7 @@ export! {
             let ours = |file: &OpenFile| file.set(&owner(user, group));
             return on(dir, ours, || next(dir, path, user, group, flags));
         }
-        let ours = |spot: Spot<'_>| spot.with_node(follow(flags), |node| node.set(&owner(user, group)));
+        let ours = |path: MountPath<'_>| path.with_node(follow(flags), |node| node.set(&owner(user, group)));
         at(dir, path, ours, |dir, path| next(dir, path, user, group, flags))
     }
 
@@ -241,7 +241,7 @@ export! {
         if is_ours && matches!(self::times(times), Ok(None)) {
             return 0;
         }
-        let ours = |spot: Spot<'_>| spot.with_node(follow(flags), |node| set_times(&node, times));
+        let ours = |path: MountPath<'_>| path.with_node(follow(flags), |node| set_times(&node, times));
         at(dir, path, ours, |dir, path| next(dir, path, times, flags))
     }
 
@@ -250,12 +250,12 @@ export! {
     }
 
     fn utimes(path: Text, times: In<libc::timeval>) -> c_int | next {
-        let ours = |spot: Spot<'_>| spot.with_node(Follow::All, |node| set_micros(&node, times));
+        let ours = |path: MountPath<'_>| path.with_node(Follow::All, |node| set_micros(&node, times));
         at(HERE, path, ours, |_, path| next(path, times))
     }
 
     fn lutimes(path: Text, times: In<libc::timeval>) -> c_int | next {
-        let ours = |spot: Spot<'_>| spot.with_node(Follow::AllButLast, |node| set_micros(&node, times));
+        let ours = |path: MountPath<'_>| path.with_node(Follow::AllButLast, |node| set_micros(&node, times));
         at(HERE, path, ours, |_, path| next(path, times))
     }
 
@@ -264,12 +264,12 @@ export! {
     }
 
     fn futimesat(dir: c_int, path: Text, times: In<libc::timeval>) -> c_int | next {
-        let ours = |spot: Spot<'_>| spot.with_node(Follow::All, |node| set_micros(&node, times));
+        let ours = |path: MountPath<'_>| path.with_node(Follow::All, |node| set_micros(&node, times));
         at(dir, path, ours, |dir, path| next(dir, path, times))
     }
 
     fn utime(path: Text, times: In<libc::utimbuf>) -> c_int | next {
-        let ours = |spot: Spot<'_>| spot.with_node(Follow::All, |node| set_seconds(&node, times));
+        let ours = |path: MountPath<'_>| path.with_node(Follow::All, |node| set_seconds(&node, times));
         at(HERE, path, ours, |_, path| next(path, times))
     }
 }

@@ -1,13 +1,13 @@
 //! Closing and duplicating descriptors.
-use crate::answer::{Answer, fail, no, tell};
+use crate::answer::{Answer, fail, refuse, to_c};
 use crate::edge::export;
 use crate::serve::serve;
-use crate::{descriptors, internal, locks, maps, raw, report, thread};
+use crate::{descriptors, internal, locks, maps, raw, report, threads};
 use std::ffi::{c_int, c_uint};
 
-/// Forgets a descriptor of ours; the kernel's is closed by the caller.
+/// Forgets a descriptor of ours. The caller closes it in the kernel.
 pub(crate) fn forget(fd: c_int) {
-    let _ = thread::inside(|| {
+    let _ = threads::inside(|| {
         let file = descriptors::take(fd);
         if let Some(file) = file {
             maps::write_back_of(file.identity().oid);
@@ -41,7 +41,7 @@ fn duplicate(from: c_int, to: c_int, next: impl FnOnce() -> c_int) -> c_int {
     }
     let file = serve(|| Ok(descriptors::get(from).ok())).ok().flatten();
     let result = next();
-    let _ = thread::inside(|| {
+    let _ = threads::inside(|| {
         if result >= 0 && result != from {
             forget(result);
             if let Some(file) = file {
@@ -56,10 +56,10 @@ fn duplicate(from: c_int, to: c_int, next: impl FnOnce() -> c_int) -> c_int {
 /// Closes all descriptors from `first` to `last` except those of the store.
 fn close_between(first: c_uint, last: c_uint, flags: c_uint) -> Answer<c_int> {
     if first > last {
-        return no(libc::EINVAL);
+        return refuse(libc::EINVAL);
     }
-    let only_marks = flags & libc::CLOSE_RANGE_CLOEXEC != 0;
-    if !only_marks {
+    let only_cloexec = flags & libc::CLOSE_RANGE_CLOEXEC != 0;
+    if !only_cloexec {
         let ours: Vec<_> = descriptors::within(first, last).collect();
         ours.into_iter().for_each(forget);
     }
@@ -70,7 +70,7 @@ fn close_between(first: c_uint, last: c_uint, flags: c_uint) -> Answer<c_int> {
 export! {
     @inside_too
     fn close(fd: c_int) -> c_int | next {
-        if thread::is_inside() {
+        if threads::is_inside() {
             internal::forget(fd);
             return next(fd);
         }
@@ -85,7 +85,7 @@ export! {
 export! {
     @inside_too
     fn __close(fd: c_int) -> c_int | next {
-        if thread::is_inside() {
+        if threads::is_inside() {
             internal::forget(fd);
             return next(fd);
         }
@@ -99,11 +99,11 @@ export! {
 
 export! {
     fn close_range(first: c_uint, last: c_uint, flags: c_uint) -> c_int | _next {
-        tell(thread::inside(|| close_between(first, last, flags)))
+        to_c(threads::inside(|| close_between(first, last, flags)))
     }
 
     fn closefrom(first: c_int) -> () | _next {
-        let _ = thread::inside(|| close_between(first.max(0) as c_uint, c_uint::MAX, 0));
+        let _ = threads::inside(|| close_between(first.max(0) as c_uint, c_uint::MAX, 0));
     }
 
     fn dup(fd: c_int) -> c_int | next {

@@ -1,5 +1,5 @@
 //! fcntl, flock, lockf and ioctl.
-use crate::answer::{Answer, no, tell};
+use crate::answer::{Answer, refuse, to_c};
 use crate::edge::{Out, export};
 use crate::open_file::OpenFile;
 use crate::{descriptors, locks, raw, serve};
@@ -17,7 +17,7 @@ fn control(fd: c_int, command: c_int, argument: usize) -> c_int {
         F_GETLK | F_SETLK | F_SETLKW | F_OFD_GETLK | F_OFD_SETLK | F_OFD_SETLKW => {
             record_lock(fd, command, Out::at(argument))
         }
-        _ => tell(serve::serve(|| plain_control(fd, &*descriptors::get(fd)?, command, argument))),
+        _ => to_c(serve::serve(|| plain_control(fd, &*descriptors::get(fd)?, command, argument))),
     }
 }
 
@@ -41,15 +41,15 @@ fn plain_control(fd: c_int, file: &OpenFile, command: c_int, argument: usize) ->
         libc::F_GETFD | libc::F_SETFD | libc::F_GETOWN | libc::F_SETOWN => {
             raw::control(fd, command, argument)
         }
-        _ => no(libc::EINVAL),
+        _ => refuse(libc::EINVAL),
     }
 }
 
-/// The kernel may block: that happens outside, so that forks need not wait.
+/// Sets a lock outside the store, because the kernel may block and forks should not wait for it.
 fn record_lock(fd: c_int, command: c_int, lock: Out<libc::flock>) -> c_int {
-    let Some(wanted) = lock.get() else { return tell(no(libc::EFAULT)) };
+    let Some(wanted) = lock.get() else { return to_c(refuse(libc::EFAULT)) };
     let asked = serve::serve(|| locks::range(fd, &*descriptors::get(fd)?, command, wanted));
-    tell(asked.and_then(|(held, mut range)| {
+    to_c(asked.and_then(|(held, mut range)| {
         let answer = raw::lock_range(held, command, &mut range)?;
         if matches!(command, libc::F_GETLK | libc::F_OFD_GETLK) {
             lock.set(locks::shown(range));
@@ -60,24 +60,24 @@ fn record_lock(fd: c_int, command: c_int, lock: Out<libc::flock>) -> c_int {
 
 fn whole_lock(fd: c_int, operation: c_int) -> c_int {
     let held = serve::serve(|| locks::descriptor(fd, &*descriptors::get(fd)?));
-    tell(held.and_then(|held| raw::lock_whole(held, operation)))
+    to_c(held.and_then(|held| raw::lock_whole(held, operation)))
 }
 
-/// `lockf` is `fcntl` from the offset on.
+/// `lockf` locks like `fcntl`, from the current offset on.
 fn lock_from_here(fd: c_int, operation: c_int, length: i64) -> c_int {
     let (command, kind) = match operation {
         libc::F_LOCK => (libc::F_SETLKW, libc::F_WRLCK),
         libc::F_TLOCK => (libc::F_SETLK, libc::F_WRLCK),
         libc::F_ULOCK => (libc::F_SETLK, libc::F_UNLCK),
         libc::F_TEST => (libc::F_GETLK, libc::F_WRLCK),
-        _ => return tell(no(libc::EINVAL)),
+        _ => return to_c(refuse(libc::EINVAL)),
     };
     let (l_type, l_whence) = (kind as i16, libc::SEEK_CUR as i16);
     let mut lock = libc::flock { l_type, l_whence, l_start: 0, l_len: length, l_pid: 0 };
     let result = record_lock(fd, command, Out::of(&mut lock));
     let is_held = c_int::from(lock.l_type) != libc::F_UNLCK;
     match operation {
-        libc::F_TEST if result == 0 && is_held => tell(no(libc::EACCES)),
+        libc::F_TEST if result == 0 && is_held => to_c(refuse(libc::EACCES)),
         _ => result,
     }
 }
@@ -92,9 +92,9 @@ fn device_control(fd: c_int, request: c_ulong, argument: usize) -> Answer<c_int>
             Out::<c_int>::at(argument).set(left.clamp(0, i64::from(c_int::MAX)) as c_int);
             Ok(0)
         }),
-        // Copying by sharing blocks: callers fall back to copying.
-        FICLONE | FICLONERANGE => no(libc::EOPNOTSUPP),
-        _ => no(libc::ENOTTY),
+        // Blocks cannot be shared; callers fall back to copying.
+        FICLONE | FICLONERANGE => refuse(libc::EOPNOTSUPP),
+        _ => refuse(libc::ENOTTY),
     }
 }
 
@@ -109,21 +109,21 @@ export! {
     fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int | next {
         match descriptors::is_ours(fd) {
             true => control(fd, command, argument),
-            false => serve::on(fd, |_| no(libc::EBADF), || next(fd, command, argument)),
+            false => serve::on(fd, |_| refuse(libc::EBADF), || next(fd, command, argument)),
         }
     }
 
     fn fcntl64(fd: c_int, command: c_int, argument: usize) -> c_int | next {
         match descriptors::is_ours(fd) {
             true => control(fd, command, argument),
-            false => serve::on(fd, |_| no(libc::EBADF), || next(fd, command, argument)),
+            false => serve::on(fd, |_| refuse(libc::EBADF), || next(fd, command, argument)),
         }
     }
 
     fn __fcntl(fd: c_int, command: c_int, argument: usize) -> c_int | next {
         match descriptors::is_ours(fd) {
             true => control(fd, command, argument),
-            false => serve::on(fd, |_| no(libc::EBADF), || next(fd, command, argument)),
+            false => serve::on(fd, |_| refuse(libc::EBADF), || next(fd, command, argument)),
         }
     }
 
@@ -152,7 +152,7 @@ export! {
     fn isatty(fd: c_int) -> c_int | next {
         match descriptors::is_ours(fd) {
             true => {
-                crate::thread::set_errno(libc::ENOTTY);
+                crate::threads::set_errno(libc::ENOTTY);
                 0
             }
             false => next(fd),

@@ -1,11 +1,12 @@
 //! The working directory.
 //!
-//! While it is in the mount point, that of the kernel is an empty directory whose path encodes it: below the run
-//! directory, followed by the path in the file system. So children and started programs find it. It is removed as soon
-//! as it is entered: nobody who bypasses this library can create files in it, and a removed directory keeps its path.
-use crate::answer::{Answer, no};
+//! While it is in the mount point, the kernel's working directory is an empty directory whose path encodes it: the run
+//! directory, followed by the path in the file system. So children and started programs can determine it. The directory
+//! is removed as soon as it is entered: programs that bypass this library cannot create files in it, and a removed
+//! directory keeps its path.
+use crate::answer::{Answer, refuse};
 use crate::edge::{Out, Text, export};
-use crate::paths::{Spot, shown};
+use crate::paths::{MountPath, shown};
 use crate::{config, mounted, raw, serve};
 use arc_swap::ArcSwapOption;
 use dfs::{Follow, Kind, Node};
@@ -38,7 +39,7 @@ pub(crate) fn is_ours() -> bool {
 /// The node of the working directory.
 pub(crate) fn node() -> Answer<Node> {
     let current = CURRENT.load_full().filter(|_| is_ours());
-    let Some(current) = current else { return no(libc::ENOENT) };
+    let Some(current) = current else { return refuse(libc::ENOENT) };
     if let Some(node) = current.node.load_full() {
         return Ok((*node).clone());
     }
@@ -77,10 +78,10 @@ fn keep(path: Vec<u8>, node: Option<Node>) {
 pub(crate) fn stand_in(node: &Node) -> Answer<c_int> {
     let run_dir = &config::get().run_dir;
     if node.kind() != Kind::Directory {
-        return no(libc::ENOTDIR);
+        return refuse(libc::ENOTDIR);
     }
     if run_dir.is_empty() {
-        return no(libc::ENOENT);
+        return refuse(libc::ENOENT);
     }
     let (path, process) = (node.path(), raw::pid().to_string());
     let tail = if path == b"/" { &[][..] } else { &path };
@@ -98,7 +99,8 @@ fn open_removed(names: &[CString]) -> Answer<c_int> {
         let _ = raw::make_directory(name, 0o700);
     }
     let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC;
-    let opened = names.last().map_or_else(|| no(libc::ENOENT), |last| raw::open(last, flags, 0));
+    let opened =
+        names.last().map_or_else(|| refuse(libc::ENOENT), |last| raw::open(last, flags, 0));
     for name in names.iter().rev() {
         raw::remove_directory(name);
     }
@@ -106,7 +108,7 @@ fn open_removed(names: &[CString]) -> Answer<c_int> {
 }
 
 fn c_string(bytes: &[u8]) -> Answer<CString> {
-    CString::new(bytes).or_else(|_| no(libc::EINVAL))
+    CString::new(bytes).or_else(|_| refuse(libc::EINVAL))
 }
 
 /// Changes to a directory of the mount point.
@@ -119,6 +121,7 @@ pub(crate) fn enter(node: Node) -> Answer<c_int> {
     Ok(0)
 }
 
+/// Records that the working directory left the mount point, if the call succeeded.
 fn left(result: c_int) -> c_int {
     if result == 0 {
         IS_OURS.store(false, Ordering::Relaxed);
@@ -127,20 +130,20 @@ fn left(result: c_int) -> c_int {
 }
 
 /// Copies a path for C, to a new buffer if the caller passed none.
-pub(crate) fn give(path: &[u8], buffer: Out<u8>, size: usize) -> Answer<*mut c_char> {
+pub(crate) fn copy_out(path: &[u8], buffer: Out<u8>, size: usize) -> Answer<*mut c_char> {
     let length = path.len() + 1;
     if buffer.is_null() {
         if size != 0 && size < length {
-            return no(libc::ERANGE);
+            return refuse(libc::ERANGE);
         }
-        let path = CString::new(path).or_else(|_| no(libc::EINVAL))?;
+        let path = CString::new(path).or_else(|_| refuse(libc::EINVAL))?;
         // SAFETY: a string that ends with a zero byte.
         let copy = unsafe { libc::strdup(path.as_ptr()) };
-        return if copy.is_null() { no(libc::ENOMEM) } else { Ok(copy) };
+        return if copy.is_null() { refuse(libc::ENOMEM) } else { Ok(copy) };
     }
     match size {
-        0 => no(libc::EINVAL),
-        _ if size < length => no(libc::ERANGE),
+        0 => refuse(libc::EINVAL),
+        _ if size < length => refuse(libc::ERANGE),
         _ => {
             let room = buffer.values(length);
             room[..path.len()].copy_from_slice(path);
@@ -151,15 +154,15 @@ pub(crate) fn give(path: &[u8], buffer: Out<u8>, size: usize) -> Answer<*mut c_c
 }
 
 fn current(buffer: Out<u8>, size: usize) -> *mut c_char {
-    crate::answer::tell(serve::serve(|| {
-        let Some(path) = path() else { return no(libc::ENOENT) };
-        give(&path, buffer, size)
+    crate::answer::to_c(serve::serve(|| {
+        let Some(path) = path() else { return refuse(libc::ENOENT) };
+        copy_out(&path, buffer, size)
     }))
 }
 
 export! {
     fn chdir(path: Text) -> c_int | next {
-        let ours = |spot: Spot<'_>| enter(spot.node(Follow::All)?);
+        let ours = |path: MountPath<'_>| enter(path.node(Follow::All)?);
         serve::at(libc::AT_FDCWD, path, ours, |_, path| left(next(path)))
     }
 

@@ -1,13 +1,12 @@
 //! The descriptors of files in the mount point.
 //!
-//! An anonymous file of the kernel stands for each open file. Its name tells what is open, and its offset is the
-//! offset of the open file, so that dup, fork and exec share it as POSIX requires. The kernel has the authoritative
-//! state; the table here is a cache. System calls that bypass this library see an empty sealed file, so they change
-//! nothing and writes fail.
-use crate::answer::{Answer, no};
-use crate::identity::Identity;
+//! Each open file has an anonymous file of the kernel, whose name encodes the open file and whose offset is the offset
+//! of the open file. So dup, fork and exec share the offset as POSIX requires. The kernel has the authoritative state;
+//! the table here is a cache. System calls that bypass this library see an empty sealed file: they cannot change
+//! anything, and writes fail.
+use crate::answer::{Answer, refuse};
 use crate::limits::DESCRIPTORS_MAX;
-use crate::open_file::OpenFile;
+use crate::open_file::{Identity, OpenFile};
 use crate::{locks, raw, stdio};
 use arc_swap::ArcSwapOption;
 use std::ffi::{CString, c_int};
@@ -39,19 +38,19 @@ pub(crate) fn any() -> bool {
 /// `EBADF` if it is not one of ours, or was closed meanwhile.
 pub(crate) fn get(fd: c_int) -> Answer<Arc<OpenFile>> {
     let entry = usize::try_from(fd).ok().and_then(|fd| OPEN.get(fd));
-    entry.and_then(ArcSwapOption::load_full).map_or_else(|| no(libc::EBADF), Ok)
+    entry.and_then(ArcSwapOption::load_full).map_or_else(|| refuse(libc::EBADF), Ok)
 }
 
 /// Allocates a descriptor for an open file.
 ///
 /// # Errors
 /// `EMFILE`, `ENFILE`, `ENOMEM` from the kernel; `EMFILE` beyond [`DESCRIPTORS_MAX`].
-pub(crate) fn allot(file: OpenFile, cloexec: bool) -> Answer<c_int> {
-    stdio::take_over();
+pub(crate) fn allocate(file: OpenFile, cloexec: bool) -> Answer<c_int> {
+    stdio::replace_entries();
     let fd = file.identity().make_descriptor(cloexec)?;
     if fd as usize >= DESCRIPTORS_MAX {
         raw::close(fd);
-        return no(libc::EMFILE);
+        return refuse(libc::EMFILE);
     }
     if file.appends() {
         let _ = raw::control(fd, libc::F_SETFL, libc::O_APPEND as usize);

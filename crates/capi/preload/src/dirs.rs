@@ -1,10 +1,10 @@
 //! Directory streams: opendir and its relatives.
-use crate::answer::{Answer, Returned, no, tell};
+use crate::answer::{Answer, Returned, refuse, to_c};
 use crate::edge::{Out, Text, export};
 use crate::open::open_path;
-use crate::paths::Spot;
+use crate::paths::MountPath;
 use crate::serve::{at, on, serve};
-use crate::{close, descriptors, raw, thread};
+use crate::{close, descriptors, raw, threads};
 use dfs::{DirStream, Kind, Node};
 use std::ffi::{c_char, c_int, c_long, c_void};
 use std::sync::{Mutex, PoisonError};
@@ -107,14 +107,14 @@ impl Returned for Dir {
 impl Dir {
     fn new(fd: c_int) -> Answer<Self> {
         let inner = Mutex::new(Listing::new(&descriptors::get(fd)?.node()?)?);
-        // SAFETY: an entry of C is made of numbers, for which zero is good.
+        // SAFETY: an entry of C consists of numbers, for which zero is valid.
         let entry = unsafe { std::mem::zeroed() };
         let stream = Box::new(Stream { mark: MARK, fd, inner, entry });
         Ok(Self(Box::into_raw(stream).cast()))
     }
 
     fn is_ours(self) -> bool {
-        // SAFETY: what is not null is a stream, ours or one of the C library, which is longer than this.
+        // SAFETY: it is a stream, ours or one of the C library, and both are longer than this.
         !self.0.is_null() && unsafe { self.0.cast::<u64>().read() } == MARK
     }
 
@@ -143,7 +143,7 @@ impl Stream {
                 &raw mut self.entry
             }
             Ok(None) => std::ptr::null_mut(),
-            Err(error) => tell(Err(error)),
+            Err(error) => to_c(Err(error)),
         }
     }
 
@@ -163,15 +163,15 @@ impl Stream {
             }
             Err(error) => {
                 result.set(std::ptr::null_mut());
-                let _: c_int = tell(Err(error));
-                thread::errno()
+                let _: c_int = to_c(Err(error));
+                threads::errno()
             }
         }
     }
 }
 
-fn open_stream(spot: &Spot<'_>) -> Answer<Dir> {
-    let fd = open_path(spot, libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC, 0)?;
+fn open_stream(path: &MountPath<'_>) -> Answer<Dir> {
+    let fd = open_path(path, libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC, 0)?;
     Dir::new(fd)
 }
 
@@ -188,13 +188,13 @@ fn close_stream(dir: Dir, fd: c_int) -> c_int {
 fn adopt(fd: c_int) -> Answer<Dir> {
     match descriptors::get(fd)?.is_directory() {
         true => Dir::new(fd),
-        false => no(libc::ENOTDIR),
+        false => refuse(libc::ENOTDIR),
     }
 }
 
 /// Functions of one form under several names.
-macro_rules! alike {
-    ($($form:ident: $($name:ident)*;)*) => {$($(alike! { @$form $name })*)*};
+macro_rules! variants {
+    ($($form:ident: $($name:ident)*;)*) => {$($(variants! { @$form $name })*)*};
     (@read $name:ident) => { export! {
         fn $name(dir: Dir) -> *mut libc::dirent64 | next {
             match dir.stream() {
@@ -214,14 +214,14 @@ macro_rules! alike {
     } };
 }
 
-alike! {
+variants! {
     read: readdir readdir64;
     read_into: readdir_r readdir64_r;
 }
 
 export! {
     fn opendir(path: Text) -> Dir | next {
-        at(libc::AT_FDCWD, path, |spot| open_stream(&spot), |_, path| next(path))
+        at(libc::AT_FDCWD, path, |path| open_stream(&path), |_, path| next(path))
     }
 
     fn fdopendir(fd: c_int) -> Dir | next {
@@ -271,14 +271,14 @@ export! {
 /// Bytes of a raw entry before its name.
 const HEAD: usize = 19;
 
-/// The listing of the last raw call, and its descriptor.
+/// The descriptor and the listing of the last raw call.
 static LAST: Mutex<Option<(c_int, Listing)>> = Mutex::new(None);
 
 /// Entries in the form of the kernel. The position is the offset of the descriptor.
 pub(crate) fn raw_entries(fd: c_int, room: Out<u8>, size: usize) -> Answer<isize> {
     let file = descriptors::get(fd)?;
     if !file.is_directory() {
-        return no(libc::ENOTDIR);
+        return refuse(libc::ENOTDIR);
     }
     let position = raw::seek(fd, 0, libc::SEEK_CUR)? as u64;
     let node = file.node()?;
@@ -308,7 +308,7 @@ fn fill(listing: &mut Listing, room: &mut [u8]) -> Answer<usize> {
         let length = (HEAD + entry.name.len() + 1).next_multiple_of(8);
         let Some(record) = room.get_mut(used..used + length) else {
             listing.seek(before);
-            return if used == 0 { no(libc::EINVAL) } else { Ok(used) };
+            return if used == 0 { refuse(libc::EINVAL) } else { Ok(used) };
         };
         record.fill(0);
         record[..8].copy_from_slice(&entry.number.to_ne_bytes());

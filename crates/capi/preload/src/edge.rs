@@ -14,7 +14,7 @@ macro_rules! export {
     (@one ($name:ident) ($($arg:ident: $kind:ty),*) ($result:ty) ($next:ident) $before:block
         $body:block) => {
         /// # Safety
-        /// As for the function of this name in the C library: pointers must be good.
+        /// As for the function of this name in the C library: pointers must be valid.
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name($($arg: $kind),*) -> $result {
             type Real = extern "C" fn($($kind),*) -> $result;
@@ -31,7 +31,7 @@ macro_rules! export {
     ($(fn $name:ident($($arg:ident: $kind:ty),* $(,)?) -> $result:ty
         | $next:ident $body:block)*) => {$(
         $crate::edge::export! { @one ($name) ($($arg: $kind),*) ($result) ($next) {
-            if $crate::thread::is_inside() {
+            if $crate::threads::is_inside() {
                 return $next($($arg),*);
             }
         } $body }
@@ -77,7 +77,7 @@ impl Text {
     }
 
     pub(crate) fn c_str<'a>(self) -> Option<&'a CStr> {
-        // SAFETY: what is not in the first page is a string that ends with a zero byte, as C demands.
+        // SAFETY: other pointers are strings that end with a zero byte, as C demands.
         (self.0 as usize >= FIRST_PAGE).then(|| unsafe { CStr::from_ptr(self.0) })
     }
 
@@ -134,7 +134,7 @@ impl<T> Out<T> {
 
     pub(crate) fn set(self, value: T) {
         if !self.0.is_null() {
-            // SAFETY: what is not null has room for a value; it need not hold one before.
+            // SAFETY: it is not null, so it has space for a value, which need not be initialised.
             unsafe { self.0.write(value) };
         }
     }
@@ -143,7 +143,7 @@ impl<T> Out<T> {
     pub(crate) fn values<'a>(self, count: usize) -> &'a mut [T] {
         match self.0.is_null() {
             true => &mut [],
-            // SAFETY: C says that there are so many, and nobody else changes them meanwhile.
+            // SAFETY: C guarantees this many, and that nothing else accesses them meanwhile.
             false => unsafe { std::slice::from_raw_parts_mut(self.0, count) },
         }
     }
@@ -203,7 +203,7 @@ impl<T> In<T> {
     pub(crate) fn values<'a>(self, count: usize) -> &'a [T] {
         match self.0.is_null() {
             true => &[],
-            // SAFETY: C says that there are so many, and that nobody changes them meanwhile.
+            // SAFETY: C guarantees this many, and that they do not change meanwhile.
             false => unsafe { std::slice::from_raw_parts(self.0, count) },
         }
     }
@@ -236,7 +236,7 @@ impl Texts {
     pub(crate) fn list<'a>(self) -> Vec<&'a CStr> {
         let mut list = Vec::new();
         let mut next = self.0;
-        // SAFETY: the array ends with a null pointer, and what stands before are strings.
+        // SAFETY: the array ends with a null pointer, and all entries before it are strings.
         unsafe {
             while !next.is_null() && !(*next).is_null() {
                 list.push(CStr::from_ptr(*next));

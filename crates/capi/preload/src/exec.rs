@@ -1,18 +1,19 @@
-//! Starting programs: what they inherit, and programs in the mount point.
-use crate::answer::{Answer, Fail, no, tell};
+//! Starting programs, in the mount point and outside, and the environment they inherit.
+use crate::answer::{Answer, Fail, refuse, to_c};
 use crate::edge::{Text, Texts, export, real};
 use crate::limits::{LINKS_MAX, PATH_MAX};
-use crate::paths::{self, Spot, shown};
+use crate::paths::{self, MountPath, shown};
 use crate::serve::serve;
 use crate::{config, descriptors, process, raw, unreached};
 use dfs::{File, Follow, Node, Open};
+use std::arch::naked_asm;
 use std::ffi::{CStr, CString, c_char, c_int};
 
 /// Bytes of a first line that the kernel reads (Linux: `BINPRM_BUF_SIZE`).
 const FIRST_LINE_MAX: usize = 256;
 
 /// Bytes copied at a time.
-const STEP: usize = 1 << 20;
+const CHUNK: usize = 1 << 20;
 
 /// A program in a form that the kernel can run.
 pub(crate) struct Program {
@@ -24,10 +25,10 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// Of the arguments of an `exec` call.
+    /// From the arguments of an `exec` call.
     pub(crate) fn new(path: &CStr, arguments: Texts, environment: Texts) -> Self {
         let own = |list: Texts| list.list().into_iter().map(CStr::to_owned).collect();
-        let environment = handed_on(own(environment));
+        let environment = with_our_variables(own(environment));
         Self { path: path.to_owned(), arguments: own(arguments), environment, copy: -1 }
     }
 
@@ -40,17 +41,17 @@ impl Program {
                 unreached::warn(&self.path);
                 return Ok(());
             }
-            let found = Spot::new(libc::AT_FDCWD, path)
-                .and_then(|spot| spot.with_node(Follow::All, |node| open_program(&node)));
+            let found = MountPath::new(libc::AT_FDCWD, path)
+                .and_then(|path| path.with_node(Follow::All, |node| open_program(&node)));
             match found {
                 Ok(file) => self.reach_file(&file)?,
                 Err(Fail::Outside(host)) => {
-                    self.path = CString::new(host).or_else(|_| no(libc::ENOENT))?;
+                    self.path = CString::new(host).or_else(|_| refuse(libc::ENOENT))?;
                 }
                 Err(error) => return Err(error),
             }
         }
-        no(libc::ELOOP)
+        refuse(libc::ELOOP)
     }
 
     fn reach_file(&mut self, file: &File) -> Answer<()> {
@@ -83,14 +84,14 @@ impl Program {
         }
     }
 
-    /// Closes the copy in memory; the process that runs it has it open.
+    /// Closes the copy in memory, which stays open in the process that runs it.
     pub(crate) fn close_copy(&self) {
         if self.copy >= 0 {
             raw::close(self.copy);
         }
     }
 
-    /// Runs `work` with the program in the form of C.
+    /// Calls `work` with the program in the form of C.
     pub(crate) fn with<T>(&self, work: impl FnOnce(Text, Texts, Texts) -> T) -> T {
         let (arguments, environment) = (pointers(&self.arguments), pointers(&self.environment));
         work(Text::of(&self.path), Texts::of(&arguments), Texts::of(&environment))
@@ -101,20 +102,20 @@ impl Program {
 fn open_program(node: &Node) -> Answer<File> {
     let attr = node.attr()?;
     if !attr.allows(0, &[], dfs::EXECUTE) || node.kind() != dfs::Kind::File {
-        return no(libc::EACCES);
+        return refuse(libc::EACCES);
     }
     Ok(node.open(Open::READ)?)
 }
 
 fn c_string(bytes: Vec<u8>) -> Answer<CString> {
-    CString::new(bytes).or_else(|_| no(libc::EINVAL))
+    CString::new(bytes).or_else(|_| refuse(libc::EINVAL))
 }
 
 fn pointers(texts: &[CString]) -> Vec<*const c_char> {
     texts.iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect()
 }
 
-/// The interpreter that a script names, and the one argument it may give.
+/// The interpreter of a script and its optional argument.
 fn interpreter(first: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
     let line = first.strip_prefix(b"#!")?;
     let line = line.split(|byte| *byte == b'\n').next()?.trim_ascii();
@@ -123,11 +124,11 @@ fn interpreter(first: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
     Some((&line[..end], argument))
 }
 
-/// A copy of a program in memory.
+/// Copies a program to memory.
 fn copy(file: &File, name: &[u8]) -> Answer<c_int> {
     let name = c_string(name[..name.len().min(200)].to_vec())?;
     let fd = raw::anonymous(&name, libc::MFD_CLOEXEC)?;
-    let (mut room, mut offset) = (vec![0; STEP], 0);
+    let (mut room, mut offset) = (vec![0; CHUNK], 0);
     loop {
         let length = file.read_at(offset, &mut room)?;
         let mut part = &room[..length];
@@ -141,8 +142,8 @@ fn copy(file: &File, name: &[u8]) -> Answer<c_int> {
     }
 }
 
-/// An environment with our variables, even if the program changed them.
-pub(crate) fn handed_on(mut environment: Vec<CString>) -> Vec<CString> {
+/// Adds our variables to an environment, even if the program changed them.
+pub(crate) fn with_our_variables(mut environment: Vec<CString>) -> Vec<CString> {
     for ours in &config::get().variables {
         let ours_bytes = ours.to_bytes();
         let name_end = ours_bytes.iter().position(|byte| *byte == b'=').map_or(0, |at| at + 1);
@@ -184,18 +185,18 @@ pub(crate) fn run(path: &CStr, arguments: Texts, environment: Texts) -> c_int {
             process::before_exec();
             program.with(c::execve)
         }
-        Err(error) => tell(Err(error)),
+        Err(error) => to_c(Err(error)),
     }
 }
 
-/// Prepares a program; counted as served only by what it touches.
+/// Prepares a program. Only its accesses to the mount point count as served.
 pub(crate) fn serve_program<T>(work: impl FnOnce() -> Answer<T>) -> Answer<T> {
-    crate::thread::inside(work)
+    crate::threads::inside(work)
 }
 
 /// Searches `PATH` for a program, as a shell does. The C library does it, unless a directory of `PATH` is ours.
 pub(crate) fn search(file: Text, arguments: Texts, environment: Texts) -> c_int {
-    let Some(name) = file.c_str() else { return tell(no(libc::EFAULT)) };
+    let Some(name) = file.c_str() else { return to_c(refuse(libc::EFAULT)) };
     if name.to_bytes().contains(&b'/') {
         return run(name, arguments, environment);
     }
@@ -206,7 +207,7 @@ pub(crate) fn search(file: Text, arguments: Texts, environment: Texts) -> c_int 
         unreached::warn_found(name);
         Ok(Program::new(name, arguments, environment))
     });
-    let Ok(program) = program else { return tell(no(libc::ENOMEM)) };
+    let Ok(program) = program else { return to_c(refuse(libc::ENOMEM)) };
     process::before_exec();
     program.with(c::execvpe)
 }
@@ -217,7 +218,7 @@ pub(crate) fn in_our_folders(name: &[u8]) -> Answer<CString> {
     let folders = std::os::unix::ffi::OsStrExt::as_bytes(folders.as_os_str());
     let is_ours = |folder: &&[u8]| paths::is_ours(libc::AT_FDCWD, folder);
     if !folders.split(|byte| *byte == b':').any(|folder| is_ours(&folder)) {
-        return no(libc::ENOENT);
+        return refuse(libc::ENOENT);
     }
     for folder in folders.split(|byte| *byte == b':') {
         let path = [folder, b"/", name].concat();
@@ -228,16 +229,16 @@ pub(crate) fn in_our_folders(name: &[u8]) -> Answer<CString> {
         if !is_ours(&folder) {
             // SAFETY: the path ends with a zero byte.
             if unsafe { libc::access(path.as_ptr(), libc::X_OK) } == 0 {
-                return no(libc::ENOENT);
+                return refuse(libc::ENOENT);
             }
-        } else if Spot::new(libc::AT_FDCWD, path.to_bytes())
-            .and_then(|spot| spot.node(Follow::All))
+        } else if MountPath::new(libc::AT_FDCWD, path.to_bytes())
+            .and_then(|path| path.node(Follow::All))
             .is_ok()
         {
             return Ok(path);
         }
     }
-    no(libc::ENOENT)
+    refuse(libc::ENOENT)
 }
 
 /// The environment of this process.
@@ -246,11 +247,11 @@ pub(crate) fn environment() -> Texts {
     unsafe extern "C" {
         static environ: Texts;
     }
-    // SAFETY: the C library's variable; who changes it while a program is started breaks that program.
+    // SAFETY: it is the C library's variable; a program that changes it while it starts another one is at fault itself.
     unsafe { environ }
 }
 
-/// Runs what was found in the mount point.
+/// Runs a program in the mount point.
 fn run_found(open: impl FnOnce() -> Answer<File>, arguments: Texts, environment: Texts) -> c_int {
     let program = serve(|| {
         let mut program = Program::new(c"", arguments, environment);
@@ -263,7 +264,7 @@ fn run_found(open: impl FnOnce() -> Answer<File>, arguments: Texts, environment:
             process::before_exec();
             program.with(c::execve)
         }
-        Err(error) => tell(Err(error)),
+        Err(error) => to_c(Err(error)),
     }
 }
 
@@ -303,7 +304,7 @@ export! {
     fn execveat(
         dir: c_int, path: Text, arguments: Texts, environment: Texts, flags: c_int,
     ) -> c_int | next {
-        let Some(name) = path.c_str() else { return tell(no(libc::EFAULT)) };
+        let Some(name) = path.c_str() else { return to_c(refuse(libc::EFAULT)) };
         let names_itself = name.is_empty() && flags & libc::AT_EMPTY_PATH != 0;
         match () {
             () if names_itself && descriptors::is_ours(dir) => {
@@ -311,7 +312,7 @@ export! {
             }
             () if paths::is_ours(dir, name.to_bytes()) => {
                 let follow = if flags & libc::AT_SYMLINK_NOFOLLOW != 0 { Follow::AllButLast } else { Follow::All };
-                let find = || Spot::new(dir, name.to_bytes())?.with_node(follow, |node| open_program(&node));
+                let find = || MountPath::new(dir, name.to_bytes())?.with_node(follow, |node| open_program(&node));
                 run_found(find, arguments, environment)
             }
             () => {
@@ -320,5 +321,91 @@ export! {
                 program.with(|path, arguments, environment| next(dir, path, arguments, environment, flags))
             }
         }
+    }
+}
+
+/// Arguments after the path that are passed in registers.
+#[cfg(target_arch = "x86_64")]
+const IN_REGISTERS: usize = 5;
+#[cfg(target_arch = "aarch64")]
+const IN_REGISTERS: usize = 7;
+
+/// The arguments of `execl` and similar functions, which end with a null pointer, and the word after it.
+///
+/// # Safety
+/// `registers` must point to [`IN_REGISTERS`] words, and a null pointer must end the arguments.
+unsafe fn gather(
+    registers: *const *const c_char,
+    stack: *const *const c_char,
+) -> (Vec<*const c_char>, *const c_char) {
+    // SAFETY: the caller guarantees it.
+    let argument = |at: usize| unsafe {
+        match at.checked_sub(IN_REGISTERS) {
+            None => *registers.add(at),
+            Some(behind) => *stack.add(behind),
+        }
+    };
+    let mut arguments = Vec::new();
+    while arguments.last().is_none_or(|last: &*const c_char| !last.is_null()) {
+        arguments.push(argument(arguments.len()));
+    }
+    let behind = argument(arguments.len());
+    (arguments, behind)
+}
+
+/// Defines a function that calls `$answer` with the path and the positions of its arguments: the first ones are in
+/// registers, the others on the stack.
+macro_rules! listed {
+    ($($name:ident $answer:ident;)*) => {$(
+        /// # Safety
+        /// As for the function of this name in the C library.
+        #[unsafe(naked)]
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $name() {
+            #[cfg(target_arch = "x86_64")]
+            naked_asm!(
+                "sub rsp, 56", "mov [rsp], rsi", "mov [rsp + 8], rdx", "mov [rsp + 16], rcx",
+                "mov [rsp + 24], r8", "mov [rsp + 32], r9", "mov rsi, rsp", "lea rdx, [rsp + 64]",
+                "call {answer}", "add rsp, 56", "ret", answer = sym $answer,
+            );
+            #[cfg(target_arch = "aarch64")]
+            naked_asm!(
+                "stp x29, x30, [sp, #-80]!", "stp x1, x2, [sp, #16]", "stp x3, x4, [sp, #32]",
+                "stp x5, x6, [sp, #48]", "str x7, [sp, #64]", "add x1, sp, #16", "add x2, sp, #80",
+                "bl {answer}", "ldp x29, x30, [sp], #80", "ret", answer = sym $answer,
+            );
+        }
+    )*};
+}
+
+listed! {
+    execl run_listed;
+    execlp search_listed;
+    execle run_listed_with;
+}
+
+type ArgumentWords = *const *const c_char;
+
+extern "C" fn run_listed(path: Text, registers: ArgumentWords, stack: ArgumentWords) -> c_int {
+    // SAFETY: one of the functions above passed them from C.
+    let (arguments, _) = unsafe { gather(registers, stack) };
+    match path.c_str() {
+        Some(path) => run(path, Texts::of(&arguments), environment()),
+        None => to_c(refuse(libc::EFAULT)),
+    }
+}
+
+extern "C" fn search_listed(file: Text, registers: ArgumentWords, stack: ArgumentWords) -> c_int {
+    // SAFETY: one of the functions above passed them from C.
+    let (arguments, _) = unsafe { gather(registers, stack) };
+    search(file, Texts::of(&arguments), environment())
+}
+
+extern "C" fn run_listed_with(path: Text, registers: ArgumentWords, stack: ArgumentWords) -> c_int {
+    // SAFETY: one of the functions above passed them from C.
+    let (arguments, environment) = unsafe { gather(registers, stack) };
+    match path.c_str() {
+        Some(path) => run(path, Texts::of(&arguments), Texts::at(environment)),
+        None => to_c(refuse(libc::EFAULT)),
     }
 }

@@ -13,13 +13,13 @@ const HIGHEST: u64 = 4096;
 
 static MEMBERS: [AtomicU64; WORDS] = [const { AtomicU64::new(0) }; WORDS];
 static BASE: AtomicI32 = AtomicI32::new(0);
-/// They end below this.
+/// All of them are below this number.
 static TOP: AtomicI32 = AtomicI32::new(0);
 
 /// Descriptors that the store needs to open a pool, in a child too.
 const FREE_MIN: c_int = 64;
 
-fn place(fd: c_int) -> Option<(&'static AtomicU64, u64)> {
+fn word_and_bit(fd: c_int) -> Option<(&'static AtomicU64, u64)> {
     let number = usize::try_from(fd).ok()?;
     MEMBERS.get(number / 64).map(|word| (word, 1 << (number % 64)))
 }
@@ -27,14 +27,14 @@ fn place(fd: c_int) -> Option<(&'static AtomicU64, u64)> {
 /// Chooses the numbers of the store's descriptors by the limit of the process.
 pub(crate) fn choose_base() {
     let mut limit = libc::rlimit { rlim_cur: 1024, rlim_max: 1024 };
-    // SAFETY: `limit` has room for the answer.
+    // SAFETY: `limit` has space for the result.
     unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
     let top = limit.rlim_cur.min(HIGHEST);
     TOP.store(top as c_int, Ordering::Relaxed);
     BASE.store((top - INTERNAL_MAX.min(top / 2)) as c_int, Ordering::Relaxed);
 }
 
-/// Moves a descriptor of the store to a high number. It stays if there is no room.
+/// Moves a descriptor of the store to a high number. It stays where it is if none is free.
 pub(crate) fn keep(fd: c_int) -> c_int {
     let base = BASE.load(Ordering::Relaxed);
     let moved = match fd {
@@ -53,7 +53,7 @@ pub(crate) fn keep(fd: c_int) -> c_int {
 }
 
 pub(crate) fn add(fd: c_int) {
-    if let Some((word, bit)) = place(fd) {
+    if let Some((word, bit)) = word_and_bit(fd) {
         word.fetch_or(bit, Ordering::Relaxed);
     }
 }
@@ -67,9 +67,9 @@ pub(crate) fn has_room(fd: c_int) -> bool {
     })
 }
 
-/// The store has closed it.
+/// Records that the store has closed a descriptor.
 pub(crate) fn forget(fd: c_int) {
-    if let Some((word, bit)) = place(fd) {
+    if let Some((word, bit)) = word_and_bit(fd) {
         word.fetch_and(!bit, Ordering::Relaxed);
     }
 }
@@ -77,7 +77,7 @@ pub(crate) fn forget(fd: c_int) {
 /// True for a descriptor of the store.
 #[inline]
 pub(crate) fn has(fd: c_int) -> bool {
-    place(fd).is_some_and(|(word, bit)| word.load(Ordering::Relaxed) & bit != 0)
+    word_and_bit(fd).is_some_and(|(word, bit)| word.load(Ordering::Relaxed) & bit != 0)
 }
 
 /// Runs `work` on the ranges of numbers between descriptors of the store.

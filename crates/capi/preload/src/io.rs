@@ -1,5 +1,5 @@
 //! Reading and writing.
-use crate::answer::{Answer, no};
+use crate::answer::{Answer, refuse};
 use crate::edge::{In, Out, buffers, export};
 use crate::limits::TRANSFER_MAX;
 use crate::open_file::OpenFile;
@@ -27,28 +27,28 @@ fn write_at(file: &OpenFile, data: In<u8>, length: usize, offset: i64) -> Answer
 fn read_vector(file: &OpenFile, fd: c_int, vector: Vector, count: c_int) -> Answer<isize> {
     match buffers(vector, count) {
         Some(buffers) => file.read_vector(fd, buffers),
-        None => no(libc::EINVAL),
+        None => refuse(libc::EINVAL),
     }
 }
 
 fn write_vector(file: &OpenFile, fd: c_int, vector: Vector, count: c_int) -> Answer<isize> {
     match buffers(vector, count) {
         Some(parts) => file.write(fd, &shared(&parts)),
-        None => no(libc::EINVAL),
+        None => refuse(libc::EINVAL),
     }
 }
 
 fn read_vector_at(file: &OpenFile, vector: Vector, count: c_int, offset: i64) -> Answer<isize> {
     match buffers(vector, count) {
         Some(buffers) => file.read_vector_at(buffers, offset),
-        None => no(libc::EINVAL),
+        None => refuse(libc::EINVAL),
     }
 }
 
 fn write_vector_at(file: &OpenFile, vector: Vector, count: c_int, offset: i64) -> Answer<isize> {
     match buffers(vector, count) {
         Some(parts) => file.write_at(&shared(&parts), offset),
-        None => no(libc::EINVAL),
+        None => refuse(libc::EINVAL),
     }
 }
 
@@ -59,7 +59,7 @@ fn shared<'a>(parts: &'a [&mut [u8]]) -> Vec<&'a [u8]> {
 /// `preadv2` and `pwritev2`: accepts flags for what the store does anyway; offset -1 is the file's own.
 fn check_flags(flags: c_int) -> Answer<()> {
     const KNOWN: c_int = libc::RWF_HIPRI | libc::RWF_DSYNC | libc::RWF_SYNC | libc::RWF_NOWAIT;
-    if flags & !KNOWN == 0 { Ok(()) } else { no(libc::EOPNOTSUPP) }
+    if flags & !KNOWN == 0 { Ok(()) } else { refuse(libc::EOPNOTSUPP) }
 }
 
 fn read_vector2(
@@ -89,7 +89,7 @@ fn write_vector2(
                 let whole = shared(&parts).concat();
                 file.file(|file| Ok(file.append(&whole).map(|_| whole.len() as isize)?))
             }
-            None => no(libc::EINVAL),
+            None => refuse(libc::EINVAL),
         };
     }
     check_flags(flags)?;
@@ -100,8 +100,8 @@ fn write_vector2(
 }
 
 /// Functions of one form under several names.
-macro_rules! alike {
-    ($($form:ident: $($name:ident)*;)*) => {$($(alike! { @$form $name })*)*};
+macro_rules! variants {
+    ($($form:ident: $($name:ident)*;)*) => {$($(variants! { @$form $name })*)*};
     (@read $name:ident) => { export! {
         fn $name(fd: c_int, buffer: Out<u8>, length: usize) -> isize | next {
             on(fd, |file| read_all(file, fd, buffer, length), || next(fd, buffer, length))
@@ -158,7 +158,7 @@ macro_rules! alike {
     } };
 }
 
-alike! {
+variants! {
     read: read __read;
     write: write __write;
     read_at: pread pread64 __pread64;

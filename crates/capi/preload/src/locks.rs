@@ -1,29 +1,30 @@
-//! Locks: flock and those of fcntl.
+//! Locks: flock and the record locks of fcntl.
 //!
-//! The kernel locks, on a lock file that stands for the object and is the same for all processes.
-//! An open file opens it at its first lock, or before a fork or exec, so that whoever shares the open file shares
-//! its locks, and the store knows that it is in use before they use it ([`esker::PRESENCE`]). The offset of that descriptor is the number of the anonymous file it belongs to, by which
-//! a program that is started finds its own. Whoever closes that file last removes it. The files are in a
-//! folder of the pool, which `esker run` names, so that those may lock who may use the pool.
-use crate::answer::{Answer, Fail, no};
+//! The kernel provides the locks, on one lock file per object, which all processes share. An open file opens the lock
+//! file at its first lock, or before a fork or exec. So all processes that share the open file share its locks, and the
+//! store knows that the object is in use ([`esker::PRESENCE`]). The offset of the lock descriptor is the inode number of
+//! the anonymous file it belongs to, so that a started program can find its own. The last process that closes the lock
+//! file removes it. The lock files are in a directory of the pool, which `esker run` passes on, so that all users of the
+//! pool may lock.
+use crate::answer::{Answer, Fail, refuse};
 use crate::config::{self, Config};
 use crate::open_file::OpenFile;
-use crate::{descriptors, internal, mounted, raw, thread};
+use crate::{descriptors, internal, mounted, raw, threads};
 use esker::Wait;
 use esker::types::ObjectId;
 use std::ffi::{CStr, CString, c_int};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Locks of programs end before it.
+/// Byte that marks an object as in use. Locks of programs end before it.
 const PRESENCE: i64 = esker::PRESENCE as i64;
 
-/// Users of the directory may lock: its permissions without the execute bits.
+/// The mode of a lock file is that of the directory, limited to these bits, so that users of the directory may lock.
 const FILE_MODE_MAX: u32 = 0o666;
 
-/// Objects on which this process may have record locks: closing any descriptor of one drops them.
-static HELD: Mutex<Vec<ObjectId>> = Mutex::new(Vec::new());
-static HELD_COUNT: AtomicUsize = AtomicUsize::new(0);
+/// Objects on which this process may have record locks, which the kernel drops when any of its descriptors is closed.
+static RECORD_LOCKED: Mutex<Vec<ObjectId>> = Mutex::new(Vec::new());
+static RECORD_LOCKED_COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// True for the name of a lock file.
 pub(crate) fn is_lock_file(path: &[u8]) -> bool {
@@ -37,7 +38,7 @@ const FLAGS: c_int = libc::O_RDWR | libc::O_CLOEXEC | libc::O_NOFOLLOW;
 fn name(oid: ObjectId) -> Answer<CString> {
     let Config { locks: folder, container, .. } = config::get();
     if folder.is_empty() {
-        return no(libc::ENOLCK);
+        return refuse(libc::ENOLCK);
     }
     c_string([folder, &b"/"[..], esker::lock_file(container, oid).as_bytes()].concat())
 }
@@ -48,7 +49,7 @@ fn open_file(oid: ObjectId) -> Answer<c_int> {
         let fd = find_or_make(oid)?;
         match presence(fd, libc::F_OFD_SETLKW, libc::F_RDLCK).and_then(|_| raw::status(fd)) {
             Ok(status) if status.st_nlink > 0 => return Ok(fd),
-            // Its last user just removed it, or a signal arrived.
+            // Its last user has just removed it, or a signal arrived.
             Ok(_) | Err(Fail::Errno(libc::EINTR)) => raw::close(fd),
             Err(error) => {
                 raw::close(fd);
@@ -94,9 +95,9 @@ fn close_of(fd: c_int, oid: ObjectId) -> bool {
     removed.unwrap_or(false)
 }
 
-/// Closes a lock file, and removes it where nobody else has it open. Whoever opens it meanwhile waits for
-/// the lock on its last byte, and then sees that it was removed. Where it was removed, whether the object is to be,
-/// too.
+/// Closes a lock file, and removes it if no other process has it open. A process that opens it meanwhile waits for the
+/// lock on its last byte, and then sees that it was removed. Returns `None` if the file remains; otherwise whether the
+/// object has to be freed, too.
 fn close_file(fd: c_int, name: &CStr) -> Option<bool> {
     raw::close(fd);
     let fd = raw::open(name, FLAGS, 0).ok()?;
@@ -110,7 +111,7 @@ fn close_file(fd: c_int, name: &CStr) -> Option<bool> {
 }
 
 fn c_string(text: Vec<u8>) -> Answer<CString> {
-    CString::new(text).or_else(|_| no(libc::EINVAL))
+    CString::new(text).or_else(|_| refuse(libc::EINVAL))
 }
 
 /// The descriptor that has the locks of an open file.
@@ -122,7 +123,7 @@ pub(crate) fn descriptor(fd: c_int, file: &OpenFile) -> Answer<c_int> {
     let opened = internal::keep(open_file(file.identity().oid)?);
     let number = raw::status(fd)?.st_ino;
     raw::seek(opened, number as i64, libc::SEEK_SET)?;
-    // Inherited with the open file; a program that does not inherit that closes it.
+    // The lock descriptor is inherited with the open file; a program that does not inherit the file closes it.
     raw::control(opened, libc::F_SETFD, 0)?;
     match file.lock.compare_exchange(-1, opened, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => Ok(opened),
@@ -145,7 +146,7 @@ pub(crate) fn share_with_next() {
 }
 
 fn share_those(is_inherited: impl Fn(c_int) -> bool) {
-    let _ = thread::inside(|| {
+    let _ = threads::inside(|| {
         for fd in descriptors::within(0, u32::MAX).filter(|fd| is_inherited(*fd)) {
             let file = descriptors::get(fd)?;
             if file.lock.load(Ordering::Acquire) >= 0 {
@@ -183,7 +184,7 @@ pub(crate) fn inherit(lock: c_int, name: &CStr) {
     }
 }
 
-/// The last descriptor of an open file is closed. True if the file is removed and nobody else has it open.
+/// Called when the last descriptor of an open file is closed. True if the file is removed and no other process has it
 pub(crate) fn closed(file: &OpenFile) -> bool {
     let lock = file.lock.swap(-1, Ordering::AcqRel);
     if lock < 0 {
@@ -193,24 +194,24 @@ pub(crate) fn closed(file: &OpenFile) -> bool {
     close_of(lock, file.identity().oid)
 }
 
-/// The process ends, and its descriptors are closed.
+/// Called when the process ends and its descriptors are closed.
 pub(crate) fn end() {
     for fd in descriptors::within(0, u32::MAX) {
         if let Ok(file) = descriptors::get(fd) {
-            file.let_go();
+            file.release_locks();
         }
     }
 }
 
-/// A descriptor of the object is closed, which drops the record locks of this process on it (POSIX: `fcntl`).
+/// Drops the record locks of this process on an object, because a descriptor of it is closed (POSIX: `fcntl`).
 pub(crate) fn drop_records(oid: ObjectId) {
-    if HELD_COUNT.load(Ordering::Relaxed) == 0 {
+    if RECORD_LOCKED_COUNT.load(Ordering::Relaxed) == 0 {
         return;
     }
-    let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut held = RECORD_LOCKED.lock().unwrap_or_else(PoisonError::into_inner);
     let before = held.len();
     held.retain(|other| *other != oid);
-    HELD_COUNT.store(held.len(), Ordering::Relaxed);
+    RECORD_LOCKED_COUNT.store(held.len(), Ordering::Relaxed);
     if held.len() < before
         && let Ok(fd) = open_file(oid)
     {
@@ -221,15 +222,15 @@ pub(crate) fn drop_records(oid: ObjectId) {
 
 /// True if this process may have record locks on the object.
 pub(crate) fn has_records(oid: ObjectId) -> bool {
-    HELD_COUNT.load(Ordering::Relaxed) != 0
-        && HELD.lock().unwrap_or_else(PoisonError::into_inner).contains(&oid)
+    RECORD_LOCKED_COUNT.load(Ordering::Relaxed) != 0
+        && RECORD_LOCKED.lock().unwrap_or_else(PoisonError::into_inner).contains(&oid)
 }
 
 fn note_records(oid: ObjectId) {
-    let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut held = RECORD_LOCKED.lock().unwrap_or_else(PoisonError::into_inner);
     if !held.contains(&oid) {
         held.push(oid);
-        HELD_COUNT.store(held.len(), Ordering::Relaxed);
+        RECORD_LOCKED_COUNT.store(held.len(), Ordering::Relaxed);
     }
 }
 
@@ -248,24 +249,24 @@ pub(crate) fn range(
         _ => false,
     };
     if refused && !is_query {
-        return no(libc::EBADF);
+        return refuse(libc::EBADF);
     }
     let origin = match c_int::from(lock.l_whence) {
         libc::SEEK_SET => 0,
         libc::SEEK_CUR => raw::seek(fd, 0, libc::SEEK_CUR)?,
         libc::SEEK_END => file.file(|file| Ok(file.size()? as i64))?,
-        _ => return no(libc::EINVAL),
+        _ => return refuse(libc::EINVAL),
     };
-    let start = origin.checked_add(lock.l_start).map_or(no(libc::EOVERFLOW), Ok)?;
+    let start = origin.checked_add(lock.l_start).map_or(refuse(libc::EOVERFLOW), Ok)?;
     (lock.l_start, lock.l_whence) = (start, libc::SEEK_SET as i16);
     if start == PRESENCE {
-        return no(libc::EOVERFLOW);
+        return refuse(libc::EOVERFLOW);
     }
     if lock.l_len == 0 || lock.l_len > PRESENCE - start {
         lock.l_len = PRESENCE - start;
     }
     if matches!(command, libc::F_SETLK | libc::F_SETLKW) {
-        // Who holds the file need not be looked for by its lock file: to close that would drop the lock.
+        // Opening the file first avoids a later search for its users, which would close the lock file and drop the lock.
         file.node()?;
         note_records(file.identity().oid);
     }

@@ -1,15 +1,18 @@
 //! Files in memory: mmap.
 //!
-//! A mapping of a file in the mount point is anonymous memory, filled from the file at the start. Changes to a shared
-//! writable mapping are found by comparison with a second copy, and written to the file by msync, munmap, close, at the
-//! end of the process, and before this process reads the file. The comparison reads a second mapping of the same memory,
-//! because libraries that track mappings may unmap the first one without calling this library.
-use crate::answer::{Answer, no, tell};
+//! A mapping of a file in the mount point is anonymous memory, filled from the file at the start. To find changes, this
+//! library compares a shared writable mapping with a copy. It writes them to the file on msync, munmap and close, at the
+//! end of the process, and before this process reads the file.
+//!
+//! The comparison reads a second mapping of the same memory, which only this library knows. Libraries that track mappings
+//! (UCX, libfabric, Open MPI) patch `munmap` and similar functions in machine code or in the tables of the linker, so
+//! memory may be unmapped without a call to this library. The second mapping keeps what the program wrote, and reading it
+//! cannot fault.
+use crate::answer::{Answer, refuse, to_c};
 use crate::edge::export;
 use crate::open_file::OpenFile;
 use crate::serve::serve;
-use crate::view::View;
-use crate::{descriptors, locks, raw, report, thread};
+use crate::{descriptors, locks, raw, report, threads};
 use esker::types::ObjectId;
 use std::ffi::{c_int, c_long, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -130,9 +133,9 @@ fn update(region: &mut Region, offset: u64, data: &[u8]) {
 
 type Map = extern "C" fn(usize, usize, c_int, c_int, c_int, i64) -> *mut c_void;
 
-/// The mapping that a program asks for.
+/// The mapping that a program requests.
 #[derive(Clone, Copy)]
-struct Wish {
+struct MapRequest {
     address: usize,
     length: usize,
     protection: c_int,
@@ -141,7 +144,7 @@ struct Wish {
     offset: i64,
 }
 
-impl Wish {
+impl MapRequest {
     fn is_ours(&self) -> bool {
         self.flags & libc::MAP_ANONYMOUS == 0 && descriptors::is_ours(self.fd)
     }
@@ -154,7 +157,7 @@ impl Wish {
         self.is_shared() && self.protection & libc::PROT_WRITE != 0
     }
 
-    /// Of the words of a call by number.
+    /// From the arguments of a call by number.
     fn of(a: [usize; 6]) -> Self {
         let (protection, flags, fd) = (a[2] as c_int, a[3] as c_int, a[4] as c_int);
         Self { address: a[0], length: a[1], protection, flags, fd, offset: a[5] as i64 }
@@ -180,53 +183,53 @@ impl Wish {
     fn check(&self, file: &OpenFile) -> Answer<()> {
         let access = file.identity().flags & libc::O_ACCMODE;
         if access == libc::O_WRONLY || (self.is_written() && access != libc::O_RDWR) {
-            return no(libc::EACCES);
+            return refuse(libc::EACCES);
         }
-        // A program that locks it shares it with other processes, whose changes it would not see, as sqlite's
-        // write-ahead log does.
+        // A file with record locks is shared with other processes, as sqlite's write-ahead log is. This process would
+        // not see their changes.
         if self.is_written() && locks::has_records(file.identity().oid) {
             report::note("a shared writable mapping of a file with record locks was refused");
-            return no(libc::ENODEV);
+            return refuse(libc::ENODEV);
         }
         if self.length == 0 || self.offset < 0 || !(self.offset as usize).is_multiple_of(PAGE) {
-            return no(libc::EINVAL);
+            return refuse(libc::EINVAL);
         }
-        if file.is_directory() { no(libc::ENODEV) } else { Ok(()) }
+        if file.is_directory() { refuse(libc::ENODEV) } else { Ok(()) }
     }
 }
 
-fn map(wish: Wish, real: impl Fn(Wish) -> *mut c_void) -> Answer<*mut c_void> {
-    let file = descriptors::get(wish.fd)?;
-    wish.check(&file)?;
-    let plain = wish.memory();
+fn map(request: MapRequest, real: impl Fn(MapRequest) -> *mut c_void) -> Answer<*mut c_void> {
+    let file = descriptors::get(request.fd)?;
+    request.check(&file)?;
+    let plain = request.memory();
     let memory = real(plain);
     if memory == libc::MAP_FAILED {
-        return no(thread::errno());
+        return refuse(threads::errno());
     }
-    match fill(memory as usize, wish, file) {
+    match fill(memory as usize, request, file) {
         Ok(()) => {
-            if wish.protection != plain.protection {
-                raw::protect(memory as usize, wish.length, wish.protection)?;
+            if request.protection != plain.protection {
+                raw::protect(memory as usize, request.length, request.protection)?;
             }
             Ok(memory)
         }
         Err(error) => {
-            raw::unmap(memory as usize, wish.length);
+            raw::unmap(memory as usize, request.length);
             Err(error)
         }
     }
 }
 
-fn fill(start: usize, wish: Wish, file: Arc<OpenFile>) -> Answer<()> {
-    let (length, offset) = (wish.length, wish.offset as u64);
-    // SAFETY: fresh memory of this length, which nobody else knows yet.
+fn fill(start: usize, request: MapRequest, file: Arc<OpenFile>) -> Answer<()> {
+    let (length, offset) = (request.length, request.offset as u64);
+    // SAFETY: the memory is new, has this length, and nothing else uses it yet.
     let memory = unsafe { std::slice::from_raw_parts_mut(start as *mut u8, length) };
     file.whole(|file| {
         file.read_at(offset, memory)?;
         Ok(())
     })?;
-    if wish.is_shared() {
-        let copy = wish.is_written().then(|| memory.to_vec());
+    if request.is_shared() {
+        let copy = request.is_written().then(|| memory.to_vec());
         let view = View::of(start, length)?;
         regions().push(Region { start, length, view, file, offset, copy });
         COUNT.fetch_add(1, Ordering::Relaxed);
@@ -235,17 +238,17 @@ fn fill(start: usize, wish: Wish, file: Arc<OpenFile>) -> Answer<()> {
 }
 
 /// Maps a file or memory; `real` maps memory, and files outside.
-fn map_any(wish: Wish, real: impl Fn(Wish) -> *mut c_void) -> *mut c_void {
-    if wish.flags & libc::MAP_FIXED != 0 && has_any() {
-        let _ = thread::inside(|| unmapped(wish.address, wish.length));
+fn map_any(request: MapRequest, real: impl Fn(MapRequest) -> *mut c_void) -> *mut c_void {
+    if request.flags & libc::MAP_FIXED != 0 && has_any() {
+        let _ = threads::inside(|| unmapped(request.address, request.length));
     }
-    if !wish.is_ours() {
-        return real(wish);
+    if !request.is_ours() {
+        return real(request);
     }
-    match serve(|| map(wish, real)) {
+    match serve(|| map(request, real)) {
         Ok(memory) => memory,
         Err(error) => {
-            let _: c_int = tell(Err(error));
+            let _: c_int = to_c(Err(error));
             libc::MAP_FAILED
         }
     }
@@ -274,7 +277,7 @@ fn made_writable(start: usize, length: usize) -> Answer<()> {
     let end = end(start, length);
     for region in regions().iter_mut().filter(|region| region.overlaps(start, end)) {
         if region.file.identity().flags & libc::O_ACCMODE != libc::O_RDWR {
-            return no(libc::EACCES);
+            return refuse(libc::EACCES);
         }
         if region.copy.is_none() {
             region.copy = Some(region.view.bytes().to_vec());
@@ -283,10 +286,10 @@ fn made_writable(start: usize, length: usize) -> Answer<()> {
     Ok(())
 }
 
-/// A size that memory of ours may not be given: the rest would not be the file's.
+/// Refuses to grow a mapping: the additional memory would not have the content of the file.
 fn check_resize(start: usize, length: usize) -> Answer<()> {
     let grows = regions().iter().any(|region| region.start == start && region.length < length);
-    if grows { no(libc::ENOMEM) } else { Ok(()) }
+    if grows { refuse(libc::ENOMEM) } else { Ok(()) }
 }
 
 fn synced(start: usize, length: usize) -> Answer<()> {
@@ -296,22 +299,22 @@ fn synced(start: usize, length: usize) -> Answer<()> {
 
 /// Changes mappings by `real`, unless `ours` refuses.
 fn change(ours: impl FnOnce() -> Answer<()>, real: impl FnOnce() -> isize) -> isize {
-    let done = if has_any() { thread::inside(ours) } else { Ok(()) };
+    let done = if has_any() { threads::inside(ours) } else { Ok(()) };
     match done {
         Ok(()) => real(),
-        Err(error) => tell(Err(error)),
+        Err(error) => to_c(Err(error)),
     }
 }
 
 fn unmap(start: usize, length: usize, real: impl FnOnce() -> isize) -> isize {
     if has_any() {
-        let _ = thread::inside(|| unmapped(start, length));
+        let _ = threads::inside(|| unmapped(start, length));
     }
     real()
 }
 
-/// A call by number; `None` if it does not change memory. A library that put itself in place of our functions
-/// ends in these calls.
+/// Handles a call by number; `None` if it does not change memory. Libraries that replace our functions end up in these
+/// calls.
 pub(crate) fn by_number(
     number: c_long,
     a: [usize; 6],
@@ -319,7 +322,9 @@ pub(crate) fn by_number(
 ) -> Option<c_long> {
     let real = |with: [usize; 6]| real(number, with) as isize;
     let done = match number {
-        libc::SYS_mmap => map_any(Wish::of(a), |wish| real(wish.words()) as *mut c_void) as isize,
+        libc::SYS_mmap => {
+            map_any(MapRequest::of(a), |request| real(request.words()) as *mut c_void) as isize
+        }
         libc::SYS_munmap => unmap(a[0], a[1], || real(a)),
         libc::SYS_msync => change(|| synced(a[0], a[1]), || real(a)),
         libc::SYS_mprotect => protect(a[0], a[1], a[2] as c_int, || real(a)),
@@ -340,15 +345,15 @@ export! {
     fn mmap(address: usize, length: usize, protection: c_int, flags: c_int, fd: c_int, offset: i64)
         -> *mut c_void
     | next {
-        let wish = Wish { address, length, protection, flags, fd, offset };
-        map_any(wish, |wish| wish.call(next))
+        let request = MapRequest { address, length, protection, flags, fd, offset };
+        map_any(request, |request| request.call(next))
     }
 
     fn mmap64(address: usize, length: usize, protection: c_int, flags: c_int, fd: c_int, offset: i64)
         -> *mut c_void
     | next {
-        let wish = Wish { address, length, protection, flags, fd, offset };
-        map_any(wish, |wish| wish.call(next))
+        let request = MapRequest { address, length, protection, flags, fd, offset };
+        map_any(request, |request| request.call(next))
     }
 
     fn munmap(address: usize, length: usize) -> c_int | next {
@@ -368,5 +373,55 @@ export! {
     | next {
         let real = || next(address, length, new_length, flags, new) as isize;
         change(|| check_resize(address, new_length), real) as *mut c_void
+    }
+}
+
+/// A second mapping. The last view unmaps it.
+struct SecondMapping {
+    start: usize,
+    length: usize,
+}
+
+impl Drop for SecondMapping {
+    fn drop(&mut self) {
+        raw::unmap(self.start, self.length);
+    }
+}
+
+/// A part of shared memory, through its second mapping.
+pub(crate) struct View {
+    mapping: Arc<SecondMapping>,
+    skip: usize,
+    length: usize,
+}
+
+impl View {
+    /// A view of mapped shared memory.
+    pub(crate) fn of(start: usize, length: usize) -> Answer<Self> {
+        let mapping = SecondMapping { start: raw::map_again(start, length)?, length };
+        Ok(Self { mapping: Arc::new(mapping), skip: 0, length })
+    }
+
+    /// A view of `length` bytes of it, cut at its end.
+    pub(crate) fn part(&self, skip: usize, length: usize) -> Self {
+        let skip = (self.skip + skip).min(self.mapping.length);
+        let length = length.min(self.mapping.length - skip);
+        Self { mapping: self.mapping.clone(), skip, length }
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        // SAFETY: the second mapping has this length and lives as long as this value. If the program changes it
+        // meanwhile, each byte has its old or its new value, as with the kernel.
+        unsafe {
+            std::slice::from_raw_parts((self.mapping.start + self.skip) as *const u8, self.length)
+        }
+    }
+
+    /// Changes the memory of the program.
+    pub(crate) fn put(&self, at: usize, data: &[u8]) {
+        let length = data.len().min(self.length.saturating_sub(at));
+        let to = (self.mapping.start + self.skip + at) as *mut u8;
+        // SAFETY: the second mapping is always writable and has `length` bytes there.
+        unsafe { std::ptr::copy(data.as_ptr(), to, length) };
     }
 }

@@ -1,6 +1,6 @@
 //! The file system at the mount point, opened on first use.
-use crate::answer::{Answer, no};
-use crate::{config, fork, internal, raw, report};
+use crate::answer::{Answer, refuse};
+use crate::{config, internal, raw, report, threads};
 use arc_swap::ArcSwapOption;
 use dfs::{Dfs, MountOptions};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 static MOUNTED: ArcSwapOption<Dfs> = ArcSwapOption::const_empty();
 static OPENING: Mutex<()> = Mutex::new(());
-static TOLD: AtomicBool = AtomicBool::new(false);
+static REPORTED: AtomicBool = AtomicBool::new(false);
 
 /// The file system. It is opened by the first call; children share what their parent opened, and the
 /// store opens its files anew in them.
@@ -34,7 +34,7 @@ fn open() -> Answer<Arc<Dfs>> {
         return Ok(fs);
     }
     let config = config::get();
-    fork::watch();
+    threads::watch();
     internal::choose_base();
     let options = MountOptions { read_only: config.read_only, ..MountOptions::default() };
     match Dfs::open(&config.pool, &config.container, options) {
@@ -46,12 +46,12 @@ fn open() -> Answer<Arc<Dfs>> {
         }
         Err(error) => {
             report::trouble(&error);
-            if !TOLD.swap(true, Ordering::Relaxed) {
+            if !REPORTED.swap(true, Ordering::Relaxed) {
                 let mount = String::from_utf8_lossy(&config.mount);
-                let text = format!("esker: {mount} is not there: {}\n", error.message());
+                let text = format!("esker: {mount} cannot be opened: {}\n", error.message());
                 let _ = raw::write(libc::STDERR_FILENO, text.as_bytes());
             }
-            no(libc::ENXIO)
+            refuse(libc::ENXIO)
         }
     }
 }

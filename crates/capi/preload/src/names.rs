@@ -1,19 +1,19 @@
 //! Creating, renaming and removing entries.
-use crate::answer::{Answer, Fail, fail, no};
+use crate::answer::{Answer, Fail, fail, refuse};
 use crate::edge::{Out, Text, export};
+use crate::open;
 use crate::open::new_entry;
-use crate::paths::{self, Last, Spot};
+use crate::paths::{self, Last, MountPath};
 use crate::serve::{at, serve, settle};
-use crate::special;
 use dfs::{Follow, Kind, Node, RenameMode};
-use std::ffi::{c_int, c_uint};
+use std::ffi::{c_int, c_uint, c_void};
 
 const HERE: c_int = libc::AT_FDCWD;
 
-fn make_directory(spot: &Spot<'_>, mode: u32) -> Answer<c_int> {
-    let last = spot.last()?;
+fn make_directory(path: &MountPath<'_>, mode: u32) -> Answer<c_int> {
+    let last = path.last()?;
     if last.is_special() {
-        return no(libc::EEXIST);
+        return refuse(libc::EEXIST);
     }
     let mut new = new_entry(&last.dir, mode, true);
     new.mode |= last.dir.inode().mode & libc::S_ISGID;
@@ -21,13 +21,13 @@ fn make_directory(spot: &Spot<'_>, mode: u32) -> Answer<c_int> {
     Ok(0)
 }
 
-pub(crate) fn unlink_file(spot: &Spot<'_>) -> Answer<c_int> {
-    let last = spot.last()?;
+pub(crate) fn unlink_file(path: &MountPath<'_>) -> Answer<c_int> {
+    let last = path.last()?;
     if last.is_special() {
-        return no(libc::EISDIR);
+        return refuse(libc::EISDIR);
     }
     if last.slash && last.find()?.is_some_and(|node| !is_directory(&node)) {
-        return no(libc::ENOTDIR);
+        return refuse(libc::ENOTDIR);
     }
     Ok(last.dir.unlink(&last.name).map(|()| 0)?)
 }
@@ -36,34 +36,34 @@ fn is_directory(node: &Node) -> bool {
     node.kind() == Kind::Directory
 }
 
-fn remove_directory(spot: &Spot<'_>) -> Answer<c_int> {
-    let last = spot.last()?;
+fn remove_directory(path: &MountPath<'_>) -> Answer<c_int> {
+    let last = path.last()?;
     match &*last.name {
-        b"" => no(libc::EBUSY),
-        b"." => no(libc::EINVAL),
-        b".." => no(libc::ENOTEMPTY),
+        b"" => refuse(libc::EBUSY),
+        b"." => refuse(libc::EINVAL),
+        b".." => refuse(libc::ENOTEMPTY),
         name => Ok(last.dir.rmdir(name).map(|()| 0)?),
     }
 }
 
-fn remove_any(spot: &Spot<'_>) -> Answer<c_int> {
-    match unlink_file(spot) {
-        Err(Fail::Errno(libc::EISDIR)) => remove_directory(spot),
+fn remove_any(path: &MountPath<'_>) -> Answer<c_int> {
+    match unlink_file(path) {
+        Err(Fail::Errno(libc::EISDIR)) => remove_directory(path),
         answer => answer,
     }
 }
 
-fn unlink_by(spot: &Spot<'_>, flags: c_int) -> Answer<c_int> {
+fn unlink_by(path: &MountPath<'_>, flags: c_int) -> Answer<c_int> {
     match flags {
-        0 => unlink_file(spot),
-        libc::AT_REMOVEDIR => remove_directory(spot),
-        _ => no(libc::EINVAL),
+        0 => unlink_file(path),
+        libc::AT_REMOVEDIR => remove_directory(path),
+        _ => refuse(libc::EINVAL),
     }
 }
 
-fn make_link(spot: &Spot<'_>, target: Text) -> Answer<c_int> {
-    let Some(target) = target.bytes() else { return no(libc::EFAULT) };
-    let last = spot.last()?;
+fn make_link(path: &MountPath<'_>, target: Text) -> Answer<c_int> {
+    let Some(target) = target.bytes() else { return refuse(libc::EFAULT) };
+    let last = path.last()?;
     if last.is_special() || last.slash {
         check_free(&last)?;
     }
@@ -75,20 +75,20 @@ fn make_link(spot: &Spot<'_>, target: Text) -> Answer<c_int> {
 /// The name is free, and has no trailing slash.
 fn check_free(last: &Last) -> Answer<()> {
     match last.is_special() || last.find()?.is_some() {
-        true => no(libc::EEXIST),
-        false if last.slash => no(libc::ENOENT),
+        true => refuse(libc::EEXIST),
+        false if last.slash => refuse(libc::ENOENT),
         false => Ok(()),
     }
 }
 
-fn read_link(spot: &Spot<'_>, buffer: Out<u8>, size: usize) -> Answer<isize> {
-    let node = spot.node(Follow::AllButLast)?;
+fn read_link(path: &MountPath<'_>, buffer: Out<u8>, size: usize) -> Answer<isize> {
+    let node = path.node(Follow::AllButLast)?;
     copy_out(&node.read_link()?, buffer, size)
 }
 
 fn copy_out(text: &[u8], buffer: Out<u8>, size: usize) -> Answer<isize> {
     if size == 0 {
-        return no(libc::EINVAL);
+        return refuse(libc::EINVAL);
     }
     let length = text.len().min(size);
     buffer.values(length).copy_from_slice(&text[..length]);
@@ -102,13 +102,13 @@ fn read_link_at(
     size: usize,
     theirs: impl Fn(c_int, Text) -> isize,
 ) -> isize {
-    match special::descriptor(path) {
-        Some(fd) => crate::answer::tell(serve(|| copy_out(&special::target(fd)?, buffer, size))),
-        None => at(dir, path, |spot| read_link(&spot, buffer, size), theirs),
+    match open::descriptor(path) {
+        Some(fd) => crate::answer::to_c(serve(|| copy_out(&open::target(fd)?, buffer, size))),
+        None => at(dir, path, |path| read_link(&path, buffer, size), theirs),
     }
 }
 
-/// Looks for the last part of a path when it is asked for: of two that are wrong, the first one counts.
+/// Finds the last part of a path on request: if both paths are wrong, the error of the first one counts.
 type Find<'a> = &'a dyn Fn() -> Answer<Last>;
 
 fn move_entry(from: Find<'_>, to: Find<'_>, flags: c_uint) -> Answer<c_int> {
@@ -116,14 +116,14 @@ fn move_entry(from: Find<'_>, to: Find<'_>, flags: c_uint) -> Answer<c_int> {
         0 => RenameMode::Replace,
         libc::RENAME_NOREPLACE => RenameMode::NoReplace,
         libc::RENAME_EXCHANGE => RenameMode::Exchange,
-        _ => return no(libc::EINVAL),
+        _ => return refuse(libc::EINVAL),
     };
     let (from, to) = (from()?, to()?);
     if from.is_special() {
-        return no(libc::EBUSY);
+        return refuse(libc::EBUSY);
     }
     if to.is_special() {
-        return no(if mode == RenameMode::NoReplace { libc::EEXIST } else { libc::EBUSY });
+        return refuse(if mode == RenameMode::NoReplace { libc::EEXIST } else { libc::EBUSY });
     }
     if from.slash || to.slash {
         check_slashes(&from, &to, mode)?;
@@ -132,22 +132,22 @@ fn move_entry(from: Find<'_>, to: Find<'_>, flags: c_uint) -> Answer<c_int> {
     Ok(0)
 }
 
-/// A slash at the end asks for a directory. Of several errors the one is told that Linux tells.
+/// Checks that paths with a trailing slash name directories, and returns the same error as Linux if several apply.
 fn check_slashes(from: &Last, to: &Last, mode: RenameMode) -> Answer<()> {
-    let Some(source) = from.find()? else { return no(libc::ENOENT) };
+    let Some(source) = from.find()? else { return refuse(libc::ENOENT) };
     let must_be_directory = match (mode, to.find()?) {
-        (RenameMode::NoReplace, Some(_)) => return no(libc::EEXIST),
-        (RenameMode::Exchange, None) => return no(libc::ENOENT),
+        (RenameMode::NoReplace, Some(_)) => return refuse(libc::EEXIST),
+        (RenameMode::Exchange, None) => return refuse(libc::ENOENT),
         (RenameMode::Exchange, Some(target)) if to.slash && !is_directory(&target) => {
-            return no(libc::ENOTDIR);
+            return refuse(libc::ENOTDIR);
         }
         (RenameMode::Exchange, Some(_)) => from.slash,
         _ => true,
     };
-    if must_be_directory && !is_directory(&source) { no(libc::ENOTDIR) } else { Ok(()) }
+    if must_be_directory && !is_directory(&source) { refuse(libc::ENOTDIR) } else { Ok(()) }
 }
 
-/// Answers a call on two paths: both in the mount point, both outside, or one of each, which fails as between two file
+/// Answers a call on two paths. If one is in the mount point and one outside, it fails as between two file systems.
 /// systems.
 fn both(
     (dir, path): (c_int, Text),
@@ -156,71 +156,71 @@ fn both(
     theirs: impl FnOnce() -> c_int,
 ) -> c_int {
     let (Some(old), Some(new)) = (path.bytes(), new_path.bytes()) else { return theirs() };
-    let (from, to) = (|| Spot::new(dir, old)?.last(), || Spot::new(new_dir, new)?.last());
+    let (from, to) = (|| MountPath::new(dir, old)?.last(), || MountPath::new(new_dir, new)?.last());
     match (paths::is_ours(dir, old), paths::is_ours(new_dir, new)) {
         (false, false) => theirs(),
         (true, true) => settle(serve(|| ours(&from, &to)), |_, _| fail(libc::EXDEV)),
         (true, false) if new.is_empty() => {
-            settle(serve(|| from().and_then(|_| no(libc::ENOENT))), |_, _| fail(libc::ENOENT))
+            settle(serve(|| from().and_then(|_| refuse(libc::ENOENT))), |_, _| fail(libc::ENOENT))
         }
         _ if old.is_empty() => fail(libc::ENOENT),
         _ => fail(libc::EXDEV),
     }
 }
 
-/// Hard links: there are none, as `link(2)` says of such file systems.
+/// Hard links are not supported; the errors are those of `link(2)` for such file systems.
 fn no_link(from: Find<'_>, to: Find<'_>) -> Answer<c_int> {
     let from = from()?;
     if !from.is_special() && from.find()?.is_none() {
-        return no(libc::ENOENT);
+        return refuse(libc::ENOENT);
     }
     check_free(&to()?)?;
-    no(libc::EPERM)
+    refuse(libc::EPERM)
 }
 
-/// No devices, sockets or pipes.
-fn no_special_file(spot: &Spot<'_>) -> Answer<c_int> {
-    check_free(&spot.last()?)?;
-    no(libc::EPERM)
+/// Devices, sockets and pipes are not supported.
+fn no_special_file(path: &MountPath<'_>) -> Answer<c_int> {
+    check_free(&path.last()?)?;
+    refuse(libc::EPERM)
 }
 
 export! {
     fn mkdir(path: Text, mode: u32) -> c_int | next {
-        at(HERE, path, |spot| make_directory(&spot, mode), |_, path| next(path, mode))
+        at(HERE, path, |path| make_directory(&path, mode), |_, path| next(path, mode))
     }
 
     fn mkdirat(dir: c_int, path: Text, mode: u32) -> c_int | next {
-        at(dir, path, |spot| make_directory(&spot, mode), |dir, path| next(dir, path, mode))
+        at(dir, path, |path| make_directory(&path, mode), |dir, path| next(dir, path, mode))
     }
 
     fn unlink(path: Text) -> c_int | next {
-        at(HERE, path, |spot| unlink_file(&spot), |_, path| next(path))
+        at(HERE, path, |path| unlink_file(&path), |_, path| next(path))
     }
 
     fn unlinkat(dir: c_int, path: Text, flags: c_int) -> c_int | next {
-        at(dir, path, |spot| unlink_by(&spot, flags), |dir, path| next(dir, path, flags))
+        at(dir, path, |path| unlink_by(&path, flags), |dir, path| next(dir, path, flags))
     }
 
     fn rmdir(path: Text) -> c_int | next {
-        at(HERE, path, |spot| remove_directory(&spot), |_, path| next(path))
+        at(HERE, path, |path| remove_directory(&path), |_, path| next(path))
     }
 
     fn remove(path: Text) -> c_int | next {
-        at(HERE, path, |spot| remove_any(&spot), |_, path| next(path))
+        at(HERE, path, |path| remove_any(&path), |_, path| next(path))
     }
 
     fn symlink(target: Text, path: Text) -> c_int | next {
         if target.is_empty() {
             return next(target, path);
         }
-        at(HERE, path, |spot| make_link(&spot, target), |_, path| next(target, path))
+        at(HERE, path, |path| make_link(&path, target), |_, path| next(target, path))
     }
 
     fn symlinkat(target: Text, dir: c_int, path: Text) -> c_int | next {
         if target.is_empty() {
             return next(target, dir, path);
         }
-        at(dir, path, |spot| make_link(&spot, target), |dir, path| next(target, dir, path))
+        at(dir, path, |path| make_link(&path, target), |dir, path| next(target, dir, path))
     }
 
     fn readlink(path: Text, buffer: Out<u8>, size: usize) -> isize | next {
@@ -268,18 +268,34 @@ export! {
     }
 
     fn mkfifo(path: Text, mode: u32) -> c_int | next {
-        at(HERE, path, |spot| no_special_file(&spot), |_, path| next(path, mode))
+        at(HERE, path, |path| no_special_file(&path), |_, path| next(path, mode))
     }
 
     fn mkfifoat(dir: c_int, path: Text, mode: u32) -> c_int | next {
-        at(dir, path, |spot| no_special_file(&spot), |dir, path| next(dir, path, mode))
+        at(dir, path, |path| no_special_file(&path), |dir, path| next(dir, path, mode))
     }
 
     fn mknod(path: Text, mode: u32, device: u64) -> c_int | next {
-        at(HERE, path, |spot| no_special_file(&spot), |_, path| next(path, mode, device))
+        at(HERE, path, |path| no_special_file(&path), |_, path| next(path, mode, device))
     }
 
     fn mknodat(dir: c_int, path: Text, mode: u32, device: u64) -> c_int | next {
-        at(dir, path, |spot| no_special_file(&spot), |dir, path| next(dir, path, mode, device))
+        at(dir, path, |path| no_special_file(&path), |dir, path| next(dir, path, mode, device))
+    }
+}
+
+export! {
+    fn inotify_add_watch(fd: c_int, path: Text, mask: u32) -> c_int | next {
+        at(HERE, path, |_| refuse(libc::ENOSPC), |_, path| next(fd, path, mask))
+    }
+
+    fn name_to_handle_at(
+        dir: c_int, path: Text, handle: *mut c_void, mount: *mut c_int, flags: c_int,
+    ) -> c_int | next {
+        at(dir, path, |_| refuse(libc::EOPNOTSUPP), |dir, path| next(dir, path, handle, mount, flags))
+    }
+
+    fn chroot(path: Text) -> c_int | next {
+        at(HERE, path, |_| refuse(libc::EPERM), |_, path| next(path))
     }
 }

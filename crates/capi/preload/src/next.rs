@@ -1,9 +1,11 @@
-//! The intercepted functions: those of the C library, or of another library in between.
-use crate::older;
+//! The intercepted functions: those of the C library, or of another library in between. System calls replace functions
+//! that an older C library does not export.
+use crate::{raw, threads};
+use libc::{AT_FDCWD, AT_SYMLINK_NOFOLLOW, SYS_fstat, SYS_mknodat, SYS_newfstatat};
 use std::ffi::{CStr, c_char, c_int, c_long, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// Version under which the C library keeps spellings that it no longer offers to new programs.
+/// Version of the symbols that the C library keeps only for old programs.
 #[cfg(target_arch = "x86_64")]
 const OLDEST: &CStr = c"GLIBC_2.2.5";
 #[cfg(target_arch = "aarch64")]
@@ -20,7 +22,7 @@ impl Next {
         Self { name, address: AtomicPtr::new(std::ptr::null_mut()) }
     }
 
-    /// Its address; that of a function that fails with `ENOSYS` if no library has it.
+    /// The address of the function; if no library has it, the address of one that fails with `ENOSYS`.
     #[inline]
     pub(crate) fn address(&self) -> *mut c_void {
         let known = self.address.load(Ordering::Relaxed);
@@ -29,7 +31,7 @@ impl Next {
 
     #[cold]
     fn look_up(&self) -> *mut c_void {
-        let found = find(self.name).or_else(|| older::function(self.name));
+        let found = find(self.name).or_else(|| stand_in(self.name));
         let found = found.unwrap_or(absent as *mut c_void);
         self.address.store(found, Ordering::Relaxed);
         found
@@ -63,7 +65,7 @@ fn versioned(name: &CStr, version: &CStr) -> Option<*mut c_void> {
     (!found.is_null()).then_some(found)
 }
 
-/// A symbol of the C library that is data, such as a table; `None` if there is none.
+/// A symbol of the C library that is data, such as a table; `None` if no library has it.
 pub(crate) fn data(name: &CStr) -> Option<*mut c_void> {
     find(name)
 }
@@ -74,6 +76,83 @@ unsafe extern "C" {
 }
 
 extern "C" fn absent() -> c_long {
-    crate::thread::set_errno(libc::ENOSYS);
+    crate::threads::set_errno(libc::ENOSYS);
     c_long::from(-1 as c_int)
+}
+
+/// The replacement for a function that the C library does not export. Before version 2.33, glibc compiled `stat`,
+/// `mknod` and similar functions into each program as calls of `__xstat` and `__xmknod`. This library exports both forms
+/// on any version, so the newer ones may have no next function.
+fn stand_in(name: &CStr) -> Option<*mut c_void> {
+    Some(match name.to_bytes() {
+        b"stat" | b"stat64" => stat as *mut c_void,
+        b"lstat" | b"lstat64" => lstat as *mut c_void,
+        b"fstat" | b"fstat64" => fstat as *mut c_void,
+        b"fstatat" | b"fstatat64" => fstatat as *mut c_void,
+        b"mknod" => mknod as *mut c_void,
+        b"mknodat" => mknodat as *mut c_void,
+        _ => return None,
+    })
+}
+
+/// Makes a system call and returns as C functions do: -1 and `errno` on failure.
+///
+/// # Safety
+/// The arguments must be valid for the system call.
+unsafe fn call(number: c_long, with: [usize; 4]) -> c_int {
+    let [a, b, c, d] = with;
+    // SAFETY: the caller guarantees it; these calls ignore further arguments.
+    let result = unsafe { raw::call(number, [a, b, c, d, 0, 0]) };
+    if result < 0 {
+        threads::set_errno(-result as c_int);
+        return -1;
+    }
+    result as c_int
+}
+
+/// # Safety
+/// As for `stat` of the C library.
+unsafe extern "C" fn stat(path: *const c_char, out: *mut libc::stat) -> c_int {
+    // SAFETY: the caller guarantees it.
+    unsafe { fstatat(AT_FDCWD, path, out, 0) }
+}
+
+/// # Safety
+/// As for `lstat` of the C library.
+unsafe extern "C" fn lstat(path: *const c_char, out: *mut libc::stat) -> c_int {
+    // SAFETY: the caller guarantees it.
+    unsafe { fstatat(AT_FDCWD, path, out, AT_SYMLINK_NOFOLLOW) }
+}
+
+/// # Safety
+/// As for `fstat` of the C library.
+unsafe extern "C" fn fstat(fd: c_int, out: *mut libc::stat) -> c_int {
+    // SAFETY: the caller guarantees it; on 64-bit machines the structure of the kernel is that of C.
+    unsafe { call(SYS_fstat, [fd as usize, out as usize, 0, 0]) }
+}
+
+/// # Safety
+/// As for `fstatat` of the C library.
+unsafe extern "C" fn fstatat(
+    dir: c_int,
+    path: *const c_char,
+    out: *mut libc::stat,
+    flags: c_int,
+) -> c_int {
+    // SAFETY: the caller guarantees it; on 64-bit machines the structure of the kernel is that of C.
+    unsafe { call(SYS_newfstatat, [dir as usize, path as usize, out as usize, flags as usize]) }
+}
+
+/// # Safety
+/// As for `mknod` of the C library.
+unsafe extern "C" fn mknod(path: *const c_char, mode: u32, device: u64) -> c_int {
+    // SAFETY: the caller guarantees it.
+    unsafe { mknodat(AT_FDCWD, path, mode, device) }
+}
+
+/// # Safety
+/// As for `mknodat` of the C library.
+unsafe extern "C" fn mknodat(dir: c_int, path: *const c_char, mode: u32, device: u64) -> c_int {
+    // SAFETY: the caller guarantees it.
+    unsafe { call(SYS_mknodat, [dir as usize, path as usize, mode as usize, device as usize]) }
 }

@@ -1,47 +1,48 @@
-//! Opening files.
-use crate::answer::{Answer, Fail, no, tell};
+//! Opening files, by their path or by the path of a descriptor, and the umask that applies to new ones.
+use crate::answer::{Answer, Fail, refuse, to_c};
 use crate::edge::{Text, export};
 use crate::open_file::OpenFile;
-use crate::paths::Spot;
+use crate::paths::{MountPath, shown};
 use crate::serve::{at, serve};
-use crate::thread::is_inside;
-use crate::{descriptors, internal, special, umask};
+use crate::threads::is_inside;
+use crate::{descriptors, internal, raw};
 use dfs::{Create, Follow, Kind, Node, find_and};
 use std::ffi::c_int;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// `O_TMPFILE` without `O_DIRECTORY`, which is part of it.
 const UNNAMED: c_int = libc::O_TMPFILE & !libc::O_DIRECTORY;
 
-/// Opens what a path names, with a new descriptor (POSIX: `open`).
-pub(crate) fn open_path(spot: &Spot<'_>, flags: c_int, mode: u32) -> Answer<c_int> {
+/// Opens a path with a new descriptor (POSIX: `open`).
+pub(crate) fn open_path(path: &MountPath<'_>, flags: c_int, mode: u32) -> Answer<c_int> {
     let open = |node: Node| check(&node, flags).and_then(|()| OpenFile::new(node, flags));
-    let file = find_and(|| find(spot, flags, mode, 0), open, Fail::is_missing)?;
-    descriptors::allot(file, flags & libc::O_CLOEXEC != 0)
+    let file = find_and(|| find(path, flags, mode, 0), open, Fail::is_missing)?;
+    descriptors::allocate(file, flags & libc::O_CLOEXEC != 0)
 }
 
-fn find(spot: &Spot<'_>, flags: c_int, mode: u32, links: usize) -> Answer<Node> {
+fn find(path: &MountPath<'_>, flags: c_int, mode: u32, links: usize) -> Answer<Node> {
     if flags & UNNAMED != 0 {
-        return no(libc::EOPNOTSUPP);
+        return refuse(libc::EOPNOTSUPP);
     }
     if flags & libc::O_CREAT == 0 || flags & libc::O_PATH != 0 {
-        return spot.node(follow(flags));
+        return path.node(follow(flags));
     }
     let exclusive = flags & libc::O_EXCL != 0;
-    let last = spot.last()?;
+    let last = path.last()?;
     if last.is_special() {
-        return no(if exclusive { libc::EEXIST } else { libc::EISDIR });
+        return refuse(if exclusive { libc::EEXIST } else { libc::EISDIR });
     }
     if last.slash {
-        return no(libc::EISDIR);
+        return refuse(libc::EISDIR);
     }
     let found = last.dir.create(&last.name, &new_entry(&last.dir, mode, exclusive))?;
     if found.kind() != Kind::Symlink {
         return Ok(found);
     }
     if flags & libc::O_NOFOLLOW != 0 {
-        return no(libc::ELOOP);
+        return refuse(libc::ELOOP);
     }
-    find(&spot.behind(&found, links)?, flags, mode, links + 1)
+    find(&path.behind(&found, links)?, flags, mode, links + 1)
 }
 
 fn follow(flags: c_int) -> Follow {
@@ -52,21 +53,21 @@ fn follow(flags: c_int) -> Follow {
 pub(crate) fn new_entry(dir: &Node, mode: u32, exclusive: bool) -> Create {
     let inode = dir.inode();
     let owner = (inode.mode & libc::S_ISGID != 0).then(|| (crate::raw::user().0, inode.gid));
-    Create { owner, exclusive, ..Create::with_mode(mode & 0o7777 & !umask::get()) }
+    Create { owner, exclusive, ..Create::with_mode(mode & 0o7777 & !current_umask()) }
 }
 
 fn check(node: &Node, flags: c_int) -> Answer<()> {
     let is_path = flags & libc::O_PATH != 0;
     let writes = flags & libc::O_ACCMODE != libc::O_RDONLY || flags & libc::O_TRUNC != 0;
     match node.kind() {
-        Kind::Directory if writes && !is_path => no(libc::EISDIR),
-        Kind::File | Kind::Symlink if flags & libc::O_DIRECTORY != 0 => no(libc::ENOTDIR),
-        Kind::Symlink if !is_path => no(libc::ELOOP),
+        Kind::Directory if writes && !is_path => refuse(libc::EISDIR),
+        Kind::File | Kind::Symlink if flags & libc::O_DIRECTORY != 0 => refuse(libc::ENOTDIR),
+        Kind::Symlink if !is_path => refuse(libc::ELOOP),
         _ => Ok(()),
     }
 }
 
-/// Answers an open call. Descriptors that the store itself opens are moved to high numbers.
+/// Answers an open call. Descriptors that the store itself opens get high numbers.
 fn answer(
     dir: c_int,
     path: Text,
@@ -77,17 +78,17 @@ fn answer(
     if is_inside() {
         return internal::keep(theirs(dir, path));
     }
-    if let Some(fd) = special::descriptor(path) {
-        return tell(serve(|| special::reopen(fd, flags)));
+    if let Some(fd) = descriptor(path) {
+        return to_c(serve(|| reopen(fd, flags)));
     }
-    at(dir, path, |spot| open_path(&spot, flags, mode), theirs)
+    at(dir, path, |path| open_path(&path, flags, mode), theirs)
 }
 
 const CREATING: c_int = libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC;
 
-/// Functions of one form under several names. They decide themselves what to do inside.
-macro_rules! alike {
-    ($($form:ident: $($name:ident)*;)*) => {$($(alike! { @$form $name })*)*};
+/// Defines functions of one form under several names. They decide themselves what to do inside.
+macro_rules! variants {
+    ($($form:ident: $($name:ident)*;)*) => {$($(variants! { @$form $name })*)*};
     (@open $name:ident) => { export! { @inside_too
         fn $name(path: Text, flags: c_int, mode: u32) -> c_int | next {
             answer(libc::AT_FDCWD, path, flags, mode, |_, path| next(path, flags, mode))
@@ -115,10 +116,70 @@ macro_rules! alike {
     } };
 }
 
-alike! {
+variants! {
     open: open open64 __open __open64;
     open_below: openat openat64;
     checked_open: __open_2 __open64_2;
     checked_open_below: __openat_2 __openat64_2;
     create: creat creat64;
+}
+
+/// The descriptor that a path such as `/dev/fd/N`, `/proc/self/fd/N` or `/dev/stdin` names, if it is ours.
+#[inline]
+pub(crate) fn descriptor(path: Text) -> Option<c_int> {
+    let path =
+        path.bytes().filter(|path| path.starts_with(b"/dev/") || path.starts_with(b"/proc/"))?;
+    parse(path).filter(|fd| descriptors::is_ours(*fd))
+}
+
+fn parse(path: &[u8]) -> Option<c_int> {
+    match path {
+        b"/dev/stdin" => return Some(libc::STDIN_FILENO),
+        b"/dev/stdout" => return Some(libc::STDOUT_FILENO),
+        b"/dev/stderr" => return Some(libc::STDERR_FILENO),
+        _ => {}
+    }
+    let number = path.strip_prefix(b"/dev/fd/").or_else(|| {
+        let rest = path.strip_prefix(b"/proc/")?;
+        let after_self = rest.strip_prefix(b"self").or_else(|| {
+            let digits = rest.iter().position(|byte| !byte.is_ascii_digit())?;
+            let pid: c_int = std::str::from_utf8(&rest[..digits]).ok()?.parse().ok()?;
+            (pid == raw::pid()).then(|| &rest[digits..])
+        })?;
+        after_self.strip_prefix(b"/fd/")
+    })?;
+    std::str::from_utf8(number).ok()?.parse().ok()
+}
+
+/// Opens the same file again, as Linux does.
+pub(crate) fn reopen(fd: c_int, flags: c_int) -> Answer<c_int> {
+    let node = descriptors::get(fd)?.node()?;
+    let flags = flags & !(libc::O_CREAT | libc::O_EXCL);
+    descriptors::allocate(OpenFile::new(node, flags)?, flags & libc::O_CLOEXEC != 0)
+}
+
+/// The path of a descriptor as programs see it.
+pub(crate) fn target(fd: c_int) -> Answer<Vec<u8>> {
+    let file = descriptors::get(fd)?;
+    Ok(shown(&file.node()?.path()))
+}
+
+static UMASK: AtomicU32 = AtomicU32::new(0o022);
+
+/// Reads the umask, which the kernel returns only when it is set. Called while the process has one thread.
+pub(crate) fn learn_umask() {
+    let mask = raw::set_umask(0o077);
+    raw::set_umask(mask);
+    UMASK.store(mask, Ordering::Relaxed);
+}
+
+fn current_umask() -> u32 {
+    UMASK.load(Ordering::Relaxed)
+}
+
+export! {
+    fn umask(mask: u32) -> u32 | next {
+        UMASK.store(mask & 0o777, Ordering::Relaxed);
+        next(mask)
+    }
 }

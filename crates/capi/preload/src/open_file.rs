@@ -1,11 +1,11 @@
-//! An open file of the mount point, which duplicated descriptors share.
-use crate::answer::{Answer, Fail, no};
-use crate::identity::Identity;
-use crate::limits::TRANSFER_MAX;
-use crate::{fork, locks, maps, mounted, raw};
+//! Open files of the mount point, which duplicated descriptors share, and their identity, which survives exec.
+use crate::answer::{Answer, Fail, refuse};
+use crate::limits::{PATH_MAX, TRANSFER_MAX};
+use crate::{config, locks, maps, mounted, raw, threads};
 use arc_swap::ArcSwapOption;
 use dfs::{Attr, File, Follow, Kind, Node, Open, SetAttr};
-use std::ffi::c_int;
+use esker::types::ObjectId;
+use std::ffi::{CString, c_int, c_uint};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
@@ -32,7 +32,7 @@ pub(crate) enum Content {
 }
 
 impl Content {
-    /// Opens what `node` names, by the flags of `open`.
+    /// Opens `node` with the flags of `open`.
     pub(crate) fn open(node: Node, flags: c_int) -> Answer<Self> {
         if flags & libc::O_PATH != 0 || node.kind() == Kind::Directory {
             return Ok(Self::Node(node));
@@ -71,8 +71,8 @@ impl OpenFile {
             identity,
             appends: AtomicBool::new(appends),
             content: ArcSwapOption::from(content.map(Arc::new)),
-            generation: fork::generation(),
-            used_in: AtomicU64::new(fork::generation()),
+            generation: threads::generation(),
+            used_in: AtomicU64::new(threads::generation()),
             lock: AtomicI32::new(-1),
         }
     }
@@ -90,18 +90,18 @@ impl OpenFile {
         self.appends.store(appends, Ordering::Relaxed);
     }
 
-    /// Releases its locks, and frees the content of a removed file that nobody else has open.
-    pub(crate) fn let_go(&self) {
+    /// Releases its locks, and frees the content of a removed file that no other process has open.
+    pub(crate) fn release_locks(&self) {
         if locks::closed(self) {
             self.close();
             let _ = mounted::get().map(|fs| fs.bury(self.identity.oid));
         }
     }
 
-    /// Until a child uses a file that its parent opened, only the parent closes it: the pending times are the parent's to
-    /// store.
+    /// Drops the content. A child that never used a file of its parent only forgets it: the parent stores the pending
+    /// times.
     fn close(&self) {
-        let (content, now) = (self.content.swap(None), fork::generation());
+        let (content, now) = (self.content.swap(None), threads::generation());
         if self.generation != now && self.used_in.load(Ordering::Relaxed) != now {
             std::mem::forget(content);
         }
@@ -111,7 +111,7 @@ impl OpenFile {
         self.identity.flags & libc::O_DIRECTORY != 0
     }
 
-    /// True for a directory that was not opened as a path only.
+    /// True for a directory that was not opened with `O_PATH`.
     fn lists(&self) -> bool {
         self.identity.flags & (libc::O_DIRECTORY | libc::O_PATH) == libc::O_DIRECTORY
     }
@@ -128,7 +128,7 @@ impl OpenFile {
 
     /// At the first use in a forked child, takes a lease of its own on the file.
     fn inherit(&self, content: &Content) -> Answer<()> {
-        let now = fork::generation();
+        let now = threads::generation();
         if self.used_in.load(Ordering::Relaxed) == now
             || self.used_in.swap(now, Ordering::Relaxed) == now
         {
@@ -146,15 +146,15 @@ impl OpenFile {
         let node = fs.resolve(&fs.root(), &self.identity.path, Follow::AllButLast);
         let node = match node {
             Ok(node) if node.oid() == self.identity.oid => node,
-            // Removed or moved since, while somebody has it open.
-            _ => fs.file_in_use(self.identity.oid).or_else(|_| no(libc::ESTALE))?,
+            // It was removed or moved since, and another process still has it open.
+            _ => fs.file_in_use(self.identity.oid).or_else(|_| refuse(libc::ESTALE))?,
         };
         let content = Arc::new(Content::open(node, self.identity.flags)?);
         self.content.store(Some(content.clone()));
         Ok(content)
     }
 
-    /// What it names.
+    /// The node of the file.
     pub(crate) fn node(&self) -> Answer<Node> {
         self.content().map(|content| content.node())
     }
@@ -162,7 +162,7 @@ impl OpenFile {
     /// Runs `work` on a regular file, after writing back changes to its mappings.
     ///
     /// # Errors
-    /// `EISDIR` for a directory, `EBADF` for what was opened as a path only.
+    /// `EISDIR` for a directory, `EBADF` for a file opened with `O_PATH`.
     pub(crate) fn file<T>(&self, work: impl FnOnce(&File) -> Answer<T>) -> Answer<T> {
         maps::write_back_of(self.identity.oid);
         self.whole(work)
@@ -172,18 +172,18 @@ impl OpenFile {
     pub(crate) fn whole<T>(&self, work: impl FnOnce(&File) -> Answer<T>) -> Answer<T> {
         match &*self.content()? {
             Content::File(file) => work(file),
-            Content::Node(_) if self.lists() => no(libc::EISDIR),
-            Content::Node(_) => no(libc::EBADF),
+            Content::Node(_) if self.lists() => refuse(libc::EISDIR),
+            Content::Node(_) => refuse(libc::EBADF),
         }
     }
 
-    /// As [`OpenFile::file`], for what changes the content: no directory is open for that.
+    /// As [`OpenFile::file`], for changes of the content, for which directories cannot be opened.
     ///
     /// # Errors
-    /// `EBADF` for a directory, and for what was opened as a path only.
+    /// `EBADF` for a directory, and for a file opened with `O_PATH`.
     pub(crate) fn for_writing<T>(&self, work: impl FnOnce(&File) -> Answer<T>) -> Answer<T> {
         match self.file(work) {
-            Err(Fail::Errno(libc::EISDIR)) => no(libc::EBADF),
+            Err(Fail::Errno(libc::EISDIR)) => refuse(libc::EBADF),
             answer => answer,
         }
     }
@@ -260,7 +260,7 @@ impl OpenFile {
         work: impl FnOnce(u64) -> Answer<usize>,
     ) -> Answer<isize> {
         let step = length as i64;
-        let end = raw::seek(fd, step, libc::SEEK_CUR).or_else(|_| no(libc::EFBIG))?;
+        let end = raw::seek(fd, step, libc::SEEK_CUR).or_else(|_| refuse(libc::EFBIG))?;
         let result = work((end - step) as u64);
         let done = result.as_ref().map_or(0, |done| *done);
         if done < length {
@@ -271,7 +271,7 @@ impl OpenFile {
 
     /// Writes at an offset; with `O_APPEND` at the end, as Linux does.
     pub(crate) fn write_at(&self, parts: &[&[u8]], offset: i64) -> Answer<isize> {
-        let Ok(offset) = u64::try_from(offset) else { return no(libc::EINVAL) };
+        let Ok(offset) = u64::try_from(offset) else { return refuse(libc::EINVAL) };
         self.for_writing(|file| match self.appends() {
             true => append_parts(file, parts).map(|(_, length)| length as isize),
             false => Ok(self.put(file, offset, parts)? as isize),
@@ -280,13 +280,13 @@ impl OpenFile {
 
     /// Reads at an offset, into one buffer.
     pub(crate) fn read_at(&self, buffer: &mut [u8], offset: i64) -> Answer<isize> {
-        let Ok(offset) = u64::try_from(offset) else { return no(libc::EINVAL) };
+        let Ok(offset) = u64::try_from(offset) else { return refuse(libc::EINVAL) };
         self.file(|file| Ok(file.read_at(offset, buffer)? as isize))
     }
 
     /// As [`OpenFile::read_at`], into several buffers. Nothing can be read of a directory, as in Linux.
     pub(crate) fn read_vector_at(&self, buffers: Vec<&mut [u8]>, offset: i64) -> Answer<isize> {
-        let Ok(offset) = u64::try_from(offset) else { return no(libc::EINVAL) };
+        let Ok(offset) = u64::try_from(offset) else { return refuse(libc::EINVAL) };
         if self.lists() && buffers.iter().all(|buffer| buffer.is_empty()) {
             return Ok(0);
         }
@@ -298,17 +298,17 @@ impl OpenFile {
         if self.is_directory() || whence == libc::SEEK_SET || whence == libc::SEEK_CUR {
             return raw::seek(fd, offset, whence);
         }
-        let from = |offset: i64| u64::try_from(offset).or_else(|_| no(libc::ENXIO));
+        let from = |offset: i64| u64::try_from(offset).or_else(|_| refuse(libc::ENXIO));
         let to = self.file(|file| match whence {
             libc::SEEK_END => {
-                (file.size()? as i64).checked_add(offset).map_or(no(libc::EOVERFLOW), Ok)
+                (file.size()? as i64).checked_add(offset).map_or(refuse(libc::EOVERFLOW), Ok)
             }
             libc::SEEK_DATA => Ok(file.seek_data(from(offset)?)? as i64),
             libc::SEEK_HOLE => Ok(file.seek_hole(from(offset)?)? as i64),
-            _ => no(libc::EINVAL),
+            _ => refuse(libc::EINVAL),
         })?;
         if to < 0 {
-            return no(libc::EINVAL);
+            return refuse(libc::EINVAL);
         }
         raw::seek(fd, to, libc::SEEK_SET)
     }
@@ -338,7 +338,80 @@ fn append_parts(file: &File, parts: &[&[u8]]) -> Answer<(u64, usize)> {
 
 impl Drop for OpenFile {
     fn drop(&mut self) {
-        self.let_go();
+        self.release_locks();
         self.close();
     }
+}
+
+/// The identity of an open file, stored as the name of its anonymous file.
+#[derive(Clone, Debug)]
+pub(crate) struct Identity {
+    /// Path in the file system, from its root.
+    pub(crate) path: Box<[u8]>,
+    /// The object.
+    pub(crate) oid: ObjectId,
+    /// Access mode, `O_DIRECTORY` and `O_PATH`.
+    pub(crate) flags: c_int,
+}
+
+/// Prefix of such names, as created and as the kernel shows them.
+const PREFIX: &str = "esker:";
+const SHOWN_PREFIX: &[u8] = b"/memfd:esker:";
+const SHOWN_SUFFIX: &[u8] = b" (deleted)";
+
+/// Longest name of an anonymous file (Linux: 249).
+const NAME_MAX: usize = 249;
+
+/// Seals against all writes, which cannot be removed.
+const SEALS: c_int =
+    libc::F_SEAL_SEAL | libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_WRITE;
+
+impl Identity {
+    /// Creates an anonymous file with this name. A path that is too long for a name becomes its content.
+    ///
+    /// # Errors
+    /// Those of `memfd_create`.
+    pub(crate) fn make_descriptor(&self, cloexec: bool) -> Answer<c_int> {
+        let container = &config::get().container;
+        let (flags, hi, lo) = (self.flags, self.oid.hi, self.oid.lo);
+        let head = format!("{PREFIX}{container}:{flags:x}:{hi:x}.{lo:x}:");
+        let fits = head.len() + self.path.len() <= NAME_MAX;
+        let name = [head.as_bytes(), if fits { &self.path } else { b"" }].concat();
+        let name = CString::new(name).unwrap_or_default();
+        let cloexec: c_uint = if cloexec { libc::MFD_CLOEXEC } else { 0 };
+        let fd = raw::anonymous(&name, libc::MFD_ALLOW_SEALING | cloexec)?;
+        if !fits {
+            let _ = raw::write(fd, &self.path);
+            let _ = raw::seek(fd, 0, libc::SEEK_SET);
+        }
+        let _ = raw::control(fd, libc::F_ADD_SEALS, SEALS as usize);
+        Ok(fd)
+    }
+
+    /// Parses the target of a descriptor as the kernel shows it; `None` if it is not ours, or of another container.
+    pub(crate) fn parse(fd: c_int, shown: &[u8]) -> Option<Self> {
+        let rest = shown.strip_prefix(SHOWN_PREFIX)?;
+        let rest = rest.strip_suffix(SHOWN_SUFFIX).unwrap_or(rest);
+        let rest = rest.strip_prefix(config::get().container.as_bytes())?.strip_prefix(b":")?;
+        let mut parts = rest.splitn(3, |byte| *byte == b':');
+        let flags = c_int::from_str_radix(text(parts.next()?)?, 16).ok()?;
+        let (hi, lo) = text(parts.next()?)?.split_once('.')?;
+        let number = |digits| u64::from_str_radix(digits, 16).ok();
+        let oid = ObjectId { hi: number(hi)?, lo: number(lo)? };
+        let path = match parts.next()? {
+            b"" => content(fd)?,
+            path => path.into(),
+        };
+        Some(Self { path, oid, flags })
+    }
+}
+
+fn text(bytes: &[u8]) -> Option<&str> {
+    std::str::from_utf8(bytes).ok()
+}
+
+fn content(fd: c_int) -> Option<Box<[u8]>> {
+    let mut room = [0; PATH_MAX];
+    let length = raw::read_at(fd, &mut room, 0).ok()?;
+    Some(room[..length].into())
 }

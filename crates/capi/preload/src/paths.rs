@@ -1,5 +1,5 @@
-//! Paths: which are in the mount point, and what they name there.
-use crate::answer::{Answer, Fail, no};
+//! Paths: whether they are in the mount point, and the nodes they name.
+use crate::answer::{Answer, Fail, refuse};
 use crate::limits::{LINKS_MAX, PATH_MAX};
 use crate::{config, cwd, descriptors, mounted, raw};
 use dfs::{Attr, Dfs, Follow, Node, Parent, Resolved, find_and};
@@ -22,7 +22,7 @@ pub(crate) fn is_ours(dir: c_int, path: &[u8]) -> bool {
     }
 }
 
-/// True if a relative path begins with a name of the mount point's path, as when somebody walks there from the root,
+/// True if a relative path begins with a name of the mount point's path, as when a program walks there from the root
 /// name by name.
 fn may_lead_in(path: &[u8]) -> bool {
     let first = path.split(|byte| *byte == b'/').next().unwrap_or_default();
@@ -77,11 +77,11 @@ pub(crate) fn plain(path: &[u8]) -> Vec<u8> {
 }
 
 /// A path in the mount point.
-pub(crate) struct Spot<'a> {
+pub(crate) struct MountPath<'a> {
     fs: Arc<Dfs>,
     base: Node,
     path: Cow<'a, [u8]>,
-    /// Its last name was `..`, which is resolved.
+    /// Its last name was `..`, which has been resolved.
     climbed: bool,
 }
 
@@ -113,11 +113,11 @@ impl Last {
     }
 }
 
-impl<'a> Spot<'a> {
+impl<'a> MountPath<'a> {
     /// For a path of which [`is_ours`] holds.
     pub(crate) fn new(dir: c_int, path: &'a [u8]) -> Answer<Self> {
         if path.len() >= PATH_MAX {
-            return no(libc::ENAMETOOLONG);
+            return refuse(libc::ENAMETOOLONG);
         }
         let fs = mounted::get()?;
         let (base, path) = match path {
@@ -149,7 +149,7 @@ impl<'a> Spot<'a> {
             let Some(above) = dir.parent() else { return self.out(&rest) };
             (self.base, self.path) = (above.clone(), Cow::Owned(rest));
         }
-        no(libc::ELOOP)
+        refuse(libc::ELOOP)
     }
 
     fn go(&self, path: &[u8]) -> Answer<Node> {
@@ -176,7 +176,7 @@ impl<'a> Spot<'a> {
         }
     }
 
-    /// What it names.
+    /// The node it names.
     ///
     /// # Errors
     /// Those of path resolution; [`Fail::Outside`] if a symbolic link leads out.
@@ -187,10 +187,10 @@ impl<'a> Spot<'a> {
         }
     }
 
-    /// Works on what it names; if that was renamed over meanwhile, on what has the name by then.
+    /// Calls `work` with the node it names. If that was replaced meanwhile, retries with the new one.
     ///
     /// # Errors
-    /// As [`Spot::node`]; those of `work`.
+    /// As [`MountPath::node`]; those of `work`.
     pub(crate) fn with_node<T>(
         &self,
         follow: Follow,
@@ -199,10 +199,10 @@ impl<'a> Spot<'a> {
         find_and(|| self.node(follow), work, Fail::is_missing)
     }
 
-    /// The attributes of what it names.
+    /// The attributes of the node it names.
     ///
     /// # Errors
-    /// As [`Spot::node`].
+    /// As [`MountPath::node`].
     pub(crate) fn attr(&self, follow: Follow) -> Answer<Attr> {
         match self.fs.attr_step(&self.base, &self.path, follow)? {
             Resolved::Node(attr) => Ok(attr),
@@ -213,7 +213,7 @@ impl<'a> Spot<'a> {
     /// Its last part.
     ///
     /// # Errors
-    /// As [`Spot::node`].
+    /// As [`MountPath::node`].
     pub(crate) fn last(&self) -> Answer<Last> {
         match self.fs.resolve_parent_step(&self.base, &self.path)? {
             Parent::Entry(dir, name) => {
@@ -230,17 +230,17 @@ impl<'a> Spot<'a> {
     }
 
     /// The target of a symbolic link at its end, for creating the target.
-    pub(crate) fn behind(&self, link: &Node, links: usize) -> Answer<Spot<'static>> {
+    pub(crate) fn behind(&self, link: &Node, links: usize) -> Answer<MountPath<'static>> {
         if links >= LINKS_MAX {
-            return no(libc::ELOOP);
+            return refuse(libc::ELOOP);
         }
         let target = link.read_link()?;
         match target.first() {
             Some(b'/') => match below_mount(&target) {
-                Some(_) => Spot::below(&self.fs.root(), absolute(&target).into_owned()),
+                Some(_) => MountPath::below(&self.fs.root(), absolute(&target).into_owned()),
                 None => Err(Fail::Outside(target)),
             },
-            _ => Spot::below(link.parent().unwrap_or(&self.base), target),
+            _ => MountPath::below(link.parent().unwrap_or(&self.base), target),
         }
     }
 }

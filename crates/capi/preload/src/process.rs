@@ -1,6 +1,6 @@
 //! Start and end of the process.
 use crate::edge::export;
-use crate::{config, cwd, descriptors, fork, locks, maps, mounted, report, stdio, thread, umask};
+use crate::{config, cwd, descriptors, locks, maps, mounted, open, report, stdio, threads};
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -22,14 +22,14 @@ extern "C" fn start() {
     if !config::load() {
         return;
     }
-    umask::learn();
+    open::learn_umask();
     if config::get().report.is_some() {
         report::enable();
     }
     cwd::inherit();
     descriptors::inherit();
     if descriptors::any() {
-        stdio::take_over();
+        stdio::replace_entries();
     }
 }
 
@@ -41,13 +41,13 @@ extern "C" fn end() {
     }
     before_end();
     ENDING.store(true, Ordering::Relaxed);
-    let_go();
+    release_locks();
 }
 
 /// Releases locks. Not before exec, because the next program inherits them.
-fn let_go() {
+fn release_locks() {
     if descriptors::any() {
-        let _ = thread::inside(|| {
+        let _ = threads::inside(|| {
             locks::end();
             Ok(())
         });
@@ -57,13 +57,13 @@ fn let_go() {
 /// Records that this process uses the store.
 #[inline]
 pub(crate) fn used() {
-    let now = fork::generation();
+    let now = threads::generation();
     if USED.load(Ordering::Relaxed) != now {
         USED.store(now, Ordering::Relaxed);
     }
 }
 
-/// True once nothing would store pending changes any more.
+/// True once the process ends: pending changes must then be stored immediately.
 pub(crate) fn is_ending() -> bool {
     ENDING.load(Ordering::Relaxed)
 }
@@ -78,8 +78,8 @@ pub(crate) fn before_exec() {
 
 /// Stores pending changes and writes the report, before the process ends or execs.
 pub(crate) fn before_end() {
-    let _ = thread::inside(|| {
-        if USED.load(Ordering::Relaxed) == fork::generation() {
+    let _ = threads::inside(|| {
+        if USED.load(Ordering::Relaxed) == threads::generation() {
             maps::write_back_all();
             if let Some(fs) = mounted::if_open() {
                 let _ = fs.flush();
@@ -94,13 +94,13 @@ pub(crate) fn before_end() {
 export! {
     fn _exit(status: c_int) -> () | next {
         before_end();
-        let_go();
+        release_locks();
         next(status)
     }
 
     fn _Exit(status: c_int) -> () | next {
         before_end();
-        let_go();
+        release_locks();
         next(status)
     }
 

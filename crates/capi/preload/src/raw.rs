@@ -7,7 +7,7 @@ use std::ffi::{CStr, c_int, c_long, c_uint};
 /// A system call with up to six arguments; a negative result is an errno.
 ///
 /// # Safety
-/// As the call says of its arguments.
+/// The arguments must be valid for the system call.
 #[cfg(target_arch = "x86_64")]
 pub(crate) unsafe fn call(number: c_long, with: [usize; 6]) -> isize {
     let result;
@@ -24,7 +24,7 @@ pub(crate) unsafe fn call(number: c_long, with: [usize; 6]) -> isize {
 /// A system call with up to six arguments; a negative result is an errno.
 ///
 /// # Safety
-/// As the call says of its arguments.
+/// The arguments must be valid for the system call.
 #[cfg(target_arch = "aarch64")]
 pub(crate) unsafe fn call(number: c_long, with: [usize; 6]) -> isize {
     let result;
@@ -46,7 +46,7 @@ fn checked(result: isize) -> Answer<isize> {
 
 /// A call whose arguments are numbers.
 fn numbers(number: c_long, a: usize, b: usize, c: usize) -> Answer<isize> {
-    // SAFETY: callers here name calls that take numbers only, which cannot harm memory.
+    // SAFETY: callers pass calls that take only numbers, which cannot harm memory.
     checked(unsafe { call(number, [a, b, c, 0, 0, 0]) })
 }
 
@@ -136,31 +136,31 @@ pub(crate) fn change_directory(fd: c_int) -> Answer<()> {
 pub(crate) fn read_link<'a>(path: &CStr, room: &'a mut [u8]) -> Answer<&'a [u8]> {
     let at = libc::AT_FDCWD as usize;
     let with = [at, path.as_ptr() as usize, room.as_mut_ptr() as usize, room.len(), 0, 0];
-    // SAFETY: the path ends with a zero byte, and the room is as long as said.
+    // SAFETY: the path ends with a zero byte, and the buffer has this length.
     let length = checked(unsafe { call(libc::SYS_readlinkat, with) })?;
     Ok(&room[..length as usize])
 }
 
 pub(crate) fn write(fd: c_int, data: &[u8]) -> Answer<usize> {
     let with = [fd as usize, data.as_ptr() as usize, data.len(), 0, 0, 0];
-    // SAFETY: the data is as long as said.
+    // SAFETY: the data has this length.
     checked(unsafe { call(libc::SYS_write, with) }).map(|count| count as usize)
 }
 
 pub(crate) fn read_at(fd: c_int, room: &mut [u8], offset: i64) -> Answer<usize> {
     let with = [fd as usize, room.as_mut_ptr() as usize, room.len(), offset as usize, 0, 0];
-    // SAFETY: the room is as long as said.
+    // SAFETY: the buffer has this length.
     checked(unsafe { call(libc::SYS_pread64, with) }).map(|count| count as usize)
 }
 
 /// Entries of a directory as the kernel writes them.
 pub(crate) fn entries(fd: c_int, room: &mut [u8]) -> Answer<usize> {
     let with = [fd as usize, room.as_mut_ptr() as usize, room.len(), 0, 0, 0];
-    // SAFETY: the room is as long as said.
+    // SAFETY: the buffer has this length.
     checked(unsafe { call(libc::SYS_getdents64, with) }).map(|count| count as usize)
 }
 
-/// A record lock; `lock` also takes what the kernel answers.
+/// Sets or queries a record lock; `lock` receives the answer of the kernel.
 pub(crate) fn lock_range(fd: c_int, command: c_int, lock: &mut libc::flock) -> Answer<c_int> {
     let with = [fd as usize, command as usize, std::ptr::from_mut(lock) as usize, 0, 0, 0];
     // SAFETY: the commands that callers use take a `flock` of C.
@@ -171,7 +171,7 @@ pub(crate) fn lock_range(fd: c_int, command: c_int, lock: &mut libc::flock) -> A
 pub(crate) fn status(fd: c_int) -> Answer<libc::stat> {
     let mut status = std::mem::MaybeUninit::<libc::stat>::zeroed();
     let with = [fd as usize, status.as_mut_ptr() as usize, 0, 0, 0, 0];
-    // SAFETY: the room is a `stat` of C, which is that of the kernel on 64-bit machines.
+    // SAFETY: the buffer is a `stat` of C, which is that of the kernel on 64-bit machines.
     checked(unsafe { call(libc::SYS_fstat, with) })?;
     // SAFETY: the kernel filled it.
     Ok(unsafe { status.assume_init() })
@@ -181,7 +181,7 @@ pub(crate) fn protect(start: usize, length: usize, protection: c_int) -> Answer<
     numbers(libc::SYS_mprotect, start, length, protection as usize).map(drop)
 }
 
-/// Attributes of what has this path, following links.
+/// Attributes of a path, following links.
 pub(crate) fn status_of(path: &CStr) -> Answer<libc::stat> {
     let fd = open(path, libc::O_PATH | libc::O_CLOEXEC, 0)?;
     let status = status(fd);
@@ -192,12 +192,12 @@ pub(crate) fn status_of(path: &CStr) -> Answer<libc::stat> {
 /// Maps shared memory a second time (`mremap` with an old size of 0).
 pub(crate) fn map_again(start: usize, length: usize) -> Answer<usize> {
     let with = [start, 0, length, libc::MREMAP_MAYMOVE as usize, 0, 0];
-    // SAFETY: the kernel picks a place that is free; what is mapped stays as it is.
+    // SAFETY: the kernel picks a free address; existing mappings stay as they are.
     checked(unsafe { call(libc::SYS_mremap, with) }).map(|at| at as usize)
 }
 
 pub(crate) fn page_size() -> usize {
-    // SAFETY: only asks for a number.
+    // SAFETY: it only returns a number.
     usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
 }
 

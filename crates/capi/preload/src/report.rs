@@ -1,4 +1,4 @@
-//! Counting what is served, for `esker run --report`.
+//! Counting served calls, for `esker run --report`.
 //!
 //! Each process appends lines to one file as it ends or becomes another program: `served NAME COUNT` and
 //! `note TEXT`. Without that file nothing is counted.
@@ -125,7 +125,7 @@ pub(crate) fn write() {
 
 fn each(mut work: impl FnMut(&'static Counter)) {
     let mut next = FIRST.load(Ordering::Acquire);
-    // SAFETY: what is linked are counters, which are all static.
+    // SAFETY: the list consists of counters, which are all static.
     while let Some(counter) = unsafe { next.as_ref() } {
         work(counter);
         next = counter.next.load(Ordering::Relaxed);

@@ -1,9 +1,9 @@
-//! Decides for every call who answers it: the store or the C library.
-use crate::answer::{Answer, Fail, Returned, fail, tell};
+//! Decides for every call whether the store or the C library answers it.
+use crate::answer::{Answer, Fail, Returned, fail, to_c};
 use crate::edge::Text;
 use crate::open_file::OpenFile;
-use crate::paths::{self, Spot};
-use crate::{descriptors, internal, process, report, thread};
+use crate::paths::{self, MountPath};
+use crate::{descriptors, internal, process, report, threads};
 use std::ffi::{CString, c_int};
 
 /// Answers a call on a descriptor: `ours` for a file of the mount point, else `theirs`.
@@ -14,7 +14,7 @@ pub(crate) fn on<T: Returned>(
     theirs: impl FnOnce() -> T,
 ) -> T {
     if descriptors::is_ours(fd) {
-        return tell(serve(|| ours(&*descriptors::get(fd)?)));
+        return to_c(serve(|| ours(&*descriptors::get(fd)?)));
     }
     if internal::has(fd) { fail(libc::EBADF) } else { theirs() }
 }
@@ -25,12 +25,12 @@ pub(crate) fn on<T: Returned>(
 pub(crate) fn at<T: Returned>(
     dir: c_int,
     path: Text,
-    ours: impl FnOnce(Spot<'_>) -> Answer<T>,
+    ours: impl FnOnce(MountPath<'_>) -> Answer<T>,
     theirs: impl FnOnce(c_int, Text) -> T,
 ) -> T {
     match path.bytes() {
         Some(bytes) if paths::is_ours(dir, bytes) => {
-            settle(serve(|| ours(Spot::new(dir, bytes)?)), theirs)
+            settle(serve(|| ours(MountPath::new(dir, bytes)?)), theirs)
         }
         _ => theirs(dir, path),
     }
@@ -43,7 +43,7 @@ pub(crate) fn settle<T: Returned>(answer: Answer<T>, theirs: impl FnOnce(c_int, 
             Ok(host) => theirs(libc::AT_FDCWD, Text::of(&host)),
             Err(_) => fail(libc::ENOENT),
         },
-        answer => tell(answer),
+        answer => to_c(answer),
     }
 }
 
@@ -51,7 +51,7 @@ pub(crate) fn settle<T: Returned>(answer: Answer<T>, theirs: impl FnOnce(c_int, 
 pub(crate) fn serve<T>(work: impl FnOnce() -> Answer<T>) -> Answer<T> {
     report::served();
     process::used();
-    let answer = thread::inside(work);
+    let answer = threads::inside(work);
     if process::is_ending() {
         process::before_end();
     }

@@ -1,5 +1,5 @@
 //! Space and limits of the file system: statfs, statvfs, pathconf.
-use crate::answer::{Answer, no};
+use crate::answer::{Answer, refuse};
 use crate::edge::{Out, Text, export};
 use crate::limits::PATH_MAX;
 use crate::serve::{at, on};
@@ -16,7 +16,7 @@ const TYPE: i64 = 0x6573_6b72;
 const NAME_MAX: u64 = 255;
 
 fn c_statfs(space: &FsSpace) -> libc::statfs {
-    // SAFETY: a `statfs` of C is made of numbers, for which zero is good.
+    // SAFETY: a `statfs` of C consists of numbers, for which zero is valid.
     let mut out: libc::statfs = unsafe { std::mem::zeroed() };
     out.f_type = TYPE as _;
     out.f_bsize = space.block_size as _;
@@ -29,7 +29,7 @@ fn c_statfs(space: &FsSpace) -> libc::statfs {
 }
 
 fn c_statvfs(space: &FsSpace) -> libc::statvfs {
-    // SAFETY: a `statvfs` of C is made of numbers, for which zero is good.
+    // SAFETY: a `statvfs` of C consists of numbers, for which zero is valid.
     let mut out: libc::statvfs = unsafe { std::mem::zeroed() };
     (out.f_bsize, out.f_frsize) = (space.block_size, space.block_size);
     out.f_blocks = space.total / space.block_size;
@@ -40,12 +40,12 @@ fn c_statvfs(space: &FsSpace) -> libc::statvfs {
     out
 }
 
-fn give<T>(out: Out<T>, form: fn(&FsSpace) -> T) -> Answer<c_int> {
+fn write_space<T>(out: Out<T>, form: fn(&FsSpace) -> T) -> Answer<c_int> {
     out.set(form(&mounted::get()?.space()?));
     Ok(0)
 }
 
-/// Limits that `pathconf` tells.
+/// Limits that `pathconf` returns.
 fn limit(name: c_int) -> Answer<c_long> {
     match name {
         libc::_PC_NAME_MAX => Ok(NAME_MAX as c_long),
@@ -58,44 +58,44 @@ fn limit(name: c_int) -> Answer<c_long> {
         libc::_PC_ALLOC_SIZE_MIN | libc::_PC_REC_XFER_ALIGN | libc::_PC_REC_MIN_XFER_SIZE => {
             Ok(4096)
         }
-        _ => no(libc::EINVAL),
+        _ => refuse(libc::EINVAL),
     }
 }
 
 /// Functions of one form under several names.
-macro_rules! alike {
-    ($($form:ident: $($name:ident)*;)*) => {$($(alike! { @$form $name })*)*};
+macro_rules! variants {
+    ($($form:ident: $($name:ident)*;)*) => {$($(variants! { @$form $name })*)*};
     (@statfs $name:ident) => { export! {
         fn $name(path: Text, out: Out<libc::statfs>) -> c_int | next {
-            let ours = |spot: crate::paths::Spot<'_>| {
-                spot.node(Follow::All)?;
-                give(out, c_statfs)
+            let ours = |path: crate::paths::MountPath<'_>| {
+                path.node(Follow::All)?;
+                write_space(out, c_statfs)
             };
             at(HERE, path, ours, |_, path| next(path, out))
         }
     } };
     (@fstatfs $name:ident) => { export! {
         fn $name(fd: c_int, out: Out<libc::statfs>) -> c_int | next {
-            on(fd, |_| give(out, c_statfs), || next(fd, out))
+            on(fd, |_| write_space(out, c_statfs), || next(fd, out))
         }
     } };
     (@statvfs $name:ident) => { export! {
         fn $name(path: Text, out: Out<libc::statvfs>) -> c_int | next {
-            let ours = |spot: crate::paths::Spot<'_>| {
-                spot.node(Follow::All)?;
-                give(out, c_statvfs)
+            let ours = |path: crate::paths::MountPath<'_>| {
+                path.node(Follow::All)?;
+                write_space(out, c_statvfs)
             };
             at(HERE, path, ours, |_, path| next(path, out))
         }
     } };
     (@fstatvfs $name:ident) => { export! {
         fn $name(fd: c_int, out: Out<libc::statvfs>) -> c_int | next {
-            on(fd, |_| give(out, c_statvfs), || next(fd, out))
+            on(fd, |_| write_space(out, c_statvfs), || next(fd, out))
         }
     } };
 }
 
-alike! {
+variants! {
     statfs: statfs statfs64 __statfs;
     fstatfs: fstatfs fstatfs64 __fstatfs;
     statvfs: statvfs statvfs64;

@@ -1,11 +1,11 @@
-//! posix_spawn, popen and system: the C library runs them; paths in the mount point in the arguments of posix_spawn are
-//! replaced first.
+//! posix_spawn, popen and system. The C library runs them; before, this library replaces paths in the mount point among
+//! the arguments of posix_spawn.
 use crate::answer::{Answer, Fail};
 use crate::edge::{Text, Texts, export};
 use crate::exec::{Program, in_our_folders, serve_program};
 use crate::open::open_path;
 use crate::open_file::OpenFile;
-use crate::paths::{self, Spot};
+use crate::paths::{self, MountPath};
 use crate::serve::{at, serve};
 use crate::{cwd, descriptors, internal, locks, raw, unreached};
 use dfs::Follow;
@@ -73,9 +73,9 @@ fn spawn_found(
     })
 }
 
-/// The descriptor that an action opens. It is opened now, and gets its number in the child.
-fn open_now(list: usize, spot: &Spot<'_>, flags: c_int, mode: u32) -> Answer<c_int> {
-    let fd = open_path(spot, flags | libc::O_CLOEXEC, mode)?;
+/// Opens the file of an action now; it gets its number in the child.
+fn open_now(list: usize, path: &MountPath<'_>, flags: c_int, mode: u32) -> Answer<c_int> {
+    let fd = open_path(path, flags | libc::O_CLOEXEC, mode)?;
     let kept = raw::control(fd, libc::F_DUPFD_CLOEXEC, libc::STDERR_FILENO as usize + 1)?;
     let file = descriptors::take(fd);
     raw::close(fd);
@@ -161,7 +161,7 @@ export! {
         }
         let bytes = path.bytes().unwrap_or_default();
         let opened = serve(|| {
-            open_now(list as usize, &Spot::new(libc::AT_FDCWD, bytes)?, flags, mode)
+            open_now(list as usize, &MountPath::new(libc::AT_FDCWD, bytes)?, flags, mode)
         });
         match opened {
             Ok(kept) => add_copy(list, kept, fd),
@@ -182,8 +182,8 @@ export! {
     }
 
     fn posix_spawn_file_actions_addchdir_np(list: *mut c_void, path: Text) -> c_int | next {
-        let ours = |spot: Spot<'_>| {
-            let fd = internal::keep(cwd::stand_in(&spot.node(Follow::All)?)?);
+        let ours = |path: MountPath<'_>| {
+            let fd = internal::keep(cwd::stand_in(&path.node(Follow::All)?)?);
             keep_for(list as usize, fd, None);
             Ok(add_directory(list, fd))
         };

@@ -1,17 +1,17 @@
 //! Attributes of files: the stat family.
-use crate::answer::{Answer, no};
+use crate::answer::{Answer, refuse};
 use crate::edge::{Out, Text, export};
 use crate::limits::BLOCK_SIZE;
-use crate::paths::Spot;
+use crate::paths::MountPath;
 use crate::serve::{at, on};
-use crate::{config, descriptors, special};
+use crate::{config, descriptors, open};
 use dfs::{Attr, Follow, Time};
 use std::ffi::{c_int, c_uint};
 
-/// Device number of the file system: one of the upper minor numbers of a major number that no driver has.
+/// Major device number: one that no driver has.
 const MAJOR: u32 = 0xe5;
 
-/// Minor number: by the container, so that two of them differ.
+/// Minor device number: a hash of the container, so that different containers usually differ.
 fn minor() -> u32 {
     let hash = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
     config::get().container.bytes().fold(0x811c_9dc5, hash) & 0xf_ffff
@@ -24,7 +24,7 @@ pub(crate) fn device() -> u64 {
 
 /// The attributes in the form of C.
 pub(crate) fn c_stat(attr: &Attr) -> libc::stat {
-    // SAFETY: a `stat` of C is made of numbers, for which zero is good.
+    // SAFETY: a `stat` of C consists of numbers, for which zero is valid.
     let mut stat: libc::stat = unsafe { std::mem::zeroed() };
     stat.st_dev = device();
     stat.st_ino = attr.number();
@@ -41,7 +41,7 @@ pub(crate) fn c_stat(attr: &Attr) -> libc::stat {
 }
 
 fn c_statx(attr: &Attr) -> libc::statx {
-    // SAFETY: a `statx` of C is made of numbers, for which zero is good.
+    // SAFETY: a `statx` of C consists of numbers, for which zero is valid.
     let mut stat: libc::statx = unsafe { std::mem::zeroed() };
     stat.stx_mask = libc::STATX_BASIC_STATS;
     stat.stx_blksize = BLOCK_SIZE as u32;
@@ -63,7 +63,7 @@ fn c_statx(attr: &Attr) -> libc::statx {
 
 type Stat = Out<libc::stat>;
 
-fn give(attr: &Attr, out: Stat) -> Answer<c_int> {
+fn write_stat(attr: &Attr, out: Stat) -> Answer<c_int> {
     out.set(c_stat(attr));
     Ok(0)
 }
@@ -73,7 +73,7 @@ fn follow(flags: c_int) -> Follow {
 }
 
 /// The descriptor that an empty path refers to.
-fn itself(dir: c_int, path: Text, flags: c_int) -> Option<c_int> {
+fn descriptor_itself(dir: c_int, path: Text, flags: c_int) -> Option<c_int> {
     let is_empty = path.bytes().is_none_or(<[u8]>::is_empty);
     (is_empty && flags & libc::AT_EMPTY_PATH != 0 && descriptors::is_ours(dir)).then_some(dir)
 }
@@ -85,12 +85,11 @@ fn stat_at(
     flags: c_int,
     theirs: impl Fn(c_int, Text) -> c_int,
 ) -> c_int {
-    let named =
-        if flags & libc::AT_SYMLINK_NOFOLLOW == 0 { special::descriptor(path) } else { None };
-    match itself(dir, path, flags).or(named) {
-        Some(fd) => on(fd, |file| give(&file.attr()?, out), || theirs(dir, path)),
+    let named = if flags & libc::AT_SYMLINK_NOFOLLOW == 0 { open::descriptor(path) } else { None };
+    match descriptor_itself(dir, path, flags).or(named) {
+        Some(fd) => on(fd, |file| write_stat(&file.attr()?, out), || theirs(dir, path)),
         None => {
-            let ours = |spot: Spot<'_>| give(&spot.attr(follow(flags))?, out);
+            let ours = |path: MountPath<'_>| write_stat(&path.attr(follow(flags))?, out);
             at(dir, path, ours, theirs)
         }
     }
@@ -100,8 +99,8 @@ const HERE: c_int = libc::AT_FDCWD;
 const LINK: c_int = libc::AT_SYMLINK_NOFOLLOW;
 
 /// Functions of one form under several names; the old ones begin with a version of the structure.
-macro_rules! alike {
-    ($($form:ident: $($name:ident)*;)*) => {$($(alike! { @$form $name })*)*};
+macro_rules! variants {
+    ($($form:ident: $($name:ident)*;)*) => {$($(variants! { @$form $name })*)*};
     (@stat $name:ident) => { export! {
         fn $name(path: Text, out: Stat) -> c_int | next {
             stat_at(HERE, path, out, 0, |_, path| next(path, out))
@@ -114,7 +113,7 @@ macro_rules! alike {
     } };
     (@fstat $name:ident) => { export! {
         fn $name(fd: c_int, out: Stat) -> c_int | next {
-            on(fd, |file| give(&file.attr()?, out), || next(fd, out))
+            on(fd, |file| write_stat(&file.attr()?, out), || next(fd, out))
         }
     } };
     (@fstatat $name:ident) => { export! {
@@ -134,7 +133,7 @@ macro_rules! alike {
     } };
     (@old_fstat $name:ident) => { export! {
         fn $name(version: c_int, fd: c_int, out: Stat) -> c_int | next {
-            on(fd, |file| give(&file.attr()?, out), || next(version, fd, out))
+            on(fd, |file| write_stat(&file.attr()?, out), || next(version, fd, out))
         }
     } };
     (@old_fstatat $name:ident) => { export! {
@@ -144,7 +143,7 @@ macro_rules! alike {
     } };
 }
 
-alike! {
+variants! {
     stat: stat stat64;
     lstat: lstat lstat64;
     fstat: fstat fstat64;
@@ -164,31 +163,31 @@ export! {
     fn statx(dir: c_int, path: Text, flags: c_int, mask: c_uint, out: Out<libc::statx>) -> c_int
     | next {
         let theirs = |dir, path| next(dir, path, flags, mask, out);
-        match itself(dir, path, flags) {
+        match descriptor_itself(dir, path, flags) {
             Some(fd) => on(fd, |file| statx_of(&file.attr()?, out), || theirs(dir, path)),
             None => {
-                let ours = |spot: Spot<'_>| statx_of(&spot.attr(follow(flags))?, out);
+                let ours = |path: MountPath<'_>| statx_of(&path.attr(follow(flags))?, out);
                 at(dir, path, ours, theirs)
             }
         }
     }
 }
 
-/// Checks what `access` asks of a file.
+/// Checks the permissions that `access` asks for.
 fn check_access(attr: &Attr, mode: c_int, user: (u32, u32)) -> Answer<c_int> {
     let groups = [&[user.1][..], &groups()].concat();
     match mode {
         0 => Ok(0),
         1..=7 if attr.allows(user.0, &groups, mode as u32) => Ok(0),
-        1..=7 => no(libc::EACCES),
-        _ => no(libc::EINVAL),
+        1..=7 => refuse(libc::EACCES),
+        _ => refuse(libc::EINVAL),
     }
 }
 
-/// Further groups of the process.
+/// Supplementary groups of the process.
 fn groups() -> Vec<u32> {
     let mut room = [0; 64];
-    // SAFETY: the room is as long as said.
+    // SAFETY: the buffer has this length.
     let count = unsafe { libc::getgroups(room.len() as c_int, room.as_mut_ptr()) };
     room[..usize::try_from(count).unwrap_or(0)].to_vec()
 }
@@ -202,10 +201,10 @@ fn access_at(
 ) -> c_int {
     let effective = flags & libc::AT_EACCESS != 0;
     let user = if effective { crate::raw::user() } else { crate::raw::real_user() };
-    if let Some(fd) = itself(dir, path, flags) {
+    if let Some(fd) = descriptor_itself(dir, path, flags) {
         return on(fd, |file| check_access(&file.attr()?, mode, user), || theirs(dir, path));
     }
-    let ours = |spot: Spot<'_>| check_access(&spot.attr(follow(flags))?, mode, user);
+    let ours = |path: MountPath<'_>| check_access(&path.attr(follow(flags))?, mode, user);
     at(dir, path, ours, theirs)
 }
 

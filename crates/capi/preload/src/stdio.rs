@@ -1,12 +1,12 @@
-//! Streams of the C library. It reads and writes them by internal calls that no library can intercept, but through a
-//! table of functions for each kind of stream. When the first file of the mount point is opened, five entries of the
-//! tables for files are replaced by ours.
-use crate::answer::{Answer, Returned, no, tell};
+//! Streams of the C library. It reads and writes them by internal calls that cannot be intercepted, but it makes these
+//! calls through a table of functions for each kind of stream. When a program opens its first file of the mount point,
+//! this library replaces five entries of the tables for files.
+use crate::answer::{Answer, Returned, refuse, to_c};
 use crate::edge::{In, Out, Text, export, real};
 use crate::next::data;
 use crate::serve::{on, serve, settle};
-use crate::thread::is_inside;
-use crate::{close, descriptors, open, paths, raw, report, special, stat};
+use crate::threads::is_inside;
+use crate::{close, descriptors, open, paths, raw, report, stat};
 use libc::FILE;
 use std::ffi::{CString, c_int, c_void};
 use std::sync::Once;
@@ -28,11 +28,11 @@ const ERROR_SEEN: c_int = 0x20;
 type Slots = [AtomicUsize; ENTRIES];
 
 /// The original entries, which are the same in both tables.
-static BEFORE: [AtomicUsize; ENTRIES] = [const { AtomicUsize::new(0) }; ENTRIES];
+static ORIGINAL: [AtomicUsize; ENTRIES] = [const { AtomicUsize::new(0) }; ENTRIES];
 static ONCE: Once = Once::new();
 
 /// Replaces the entries. Called when the first file of the mount point is opened.
-pub(crate) fn take_over() {
+pub(crate) fn replace_entries() {
     ONCE.call_once(|| {
         let tables = [data(c"_IO_file_jumps"), data(c"_IO_wfile_jumps")];
         let expected = [
@@ -45,8 +45,8 @@ pub(crate) fn take_over() {
         let done = tables.into_iter().all(|table| table.is_some_and(|t| exchange(t, &expected)));
         if !done {
             report::note(
-                "streams (fopen, printf) on files of the mount point are not caught: this C \
-                          library keeps them in another way",
+                "streams (fopen, printf) on files of the mount point are not intercepted: this C \
+                          library implements them in another way",
             );
         }
     });
@@ -64,7 +64,7 @@ fn ours(entry: usize) -> usize {
 
 /// True if the table was as expected and has our entries now.
 fn exchange(table: *mut c_void, expected: &[(usize, Option<*mut c_void>)]) -> bool {
-    // SAFETY: the symbol names a table of so many pointers, which lives as long as the process.
+    // SAFETY: the symbol names a table of this many pointers, which lives as long as the process.
     let slots: &Slots = unsafe { &*table.cast() };
     let holds = |(entry, wanted): &(usize, Option<*mut c_void>)| {
         wanted.is_some_and(|wanted| slots[*entry].load(Ordering::Relaxed) == wanted as usize)
@@ -73,7 +73,7 @@ fn exchange(table: *mut c_void, expected: &[(usize, Option<*mut c_void>)]) -> bo
         return false;
     }
     for (entry, _) in expected {
-        BEFORE[*entry].store(slots[*entry].load(Ordering::Relaxed), Ordering::Relaxed);
+        ORIGINAL[*entry].store(slots[*entry].load(Ordering::Relaxed), Ordering::Relaxed);
         slots[*entry].store(ours(*entry), Ordering::Release);
     }
     protect(table, libc::PROT_READ)
@@ -89,15 +89,15 @@ fn protect(table: *mut c_void, protection: c_int) -> bool {
 
 /// The descriptor of a stream.
 fn number(stream: *mut FILE) -> c_int {
-    // SAFETY: the C library calls with its own streams; this reads one number of it, without a lock.
+    // SAFETY: the C library passes its own streams; this reads one number of it, without a lock.
     unsafe { libc::fileno(stream) }
 }
 
 /// The original function of an entry.
 macro_rules! before {
     ($entry:ident: fn($($kind:ty),*) -> $result:ty) => {{
-        let address = BEFORE[$entry].load(Ordering::Relaxed);
-        // SAFETY: the table holds functions of this type at this place, and it was read from there.
+        let address = ORIGINAL[$entry].load(Ordering::Relaxed);
+        // SAFETY: the table contains functions of this type at this index, and the address was read from there.
         unsafe { std::mem::transmute::<usize, extern "C" fn($($kind),*) -> $result>(address) }
     }};
 }
@@ -108,23 +108,23 @@ fn is_ours(stream: *mut FILE) -> Option<c_int> {
 
 extern "C" fn slot_read(stream: *mut FILE, buffer: Out<u8>, length: isize) -> isize {
     match is_ours(stream) {
-        Some(fd) => tell(serve(|| {
+        Some(fd) => to_c(serve(|| {
             descriptors::get(fd)?.read(fd, buffer.values(usize::try_from(length).unwrap_or(0)))
         })),
         None => before!(READ: fn(*mut FILE, Out<u8>, isize) -> isize)(stream, buffer, length),
     }
 }
 
-/// Updates what the C library stores here: the offset of the stream, and whether a write failed.
+/// Also updates the fields that the C library maintains here: the offset of the stream, and whether a write failed.
 extern "C" fn slot_write(stream: *mut FILE, bytes: In<u8>, length: isize) -> isize {
     let Some(fd) = is_ours(stream) else {
         return before!(WRITE: fn(*mut FILE, In<u8>, isize) -> isize)(stream, bytes, length);
     };
     let bytes = bytes.values(usize::try_from(length).unwrap_or(0));
-    let written: isize = tell(serve(|| descriptors::get(fd)?.write(fd, &[bytes])));
+    let written: isize = to_c(serve(|| descriptors::get(fd)?.write(fd, &[bytes])));
     let done = written.max(0);
-    // SAFETY: the C library calls with a stream of its own that it has locked; these two members have
-    // stood at these places since its first version.
+    // SAFETY: the C library passes a stream of its own that it has locked. The offsets of these two members have not
+    // changed since its first version.
     unsafe {
         let (flags, offset) = (stream.cast::<c_int>(), stream.byte_add(OFFSET).cast::<i64>());
         if written < 0 {
@@ -139,7 +139,7 @@ extern "C" fn slot_write(stream: *mut FILE, bytes: In<u8>, length: isize) -> isi
 
 extern "C" fn slot_seek(stream: *mut FILE, offset: i64, whence: c_int) -> i64 {
     match is_ours(stream) {
-        Some(fd) => tell(serve(|| descriptors::get(fd)?.seek(fd, offset, whence))),
+        Some(fd) => to_c(serve(|| descriptors::get(fd)?.seek(fd, offset, whence))),
         None => before!(SEEK: fn(*mut FILE, i64, c_int) -> i64)(stream, offset, whence),
     }
 }
@@ -157,7 +157,7 @@ extern "C" fn slot_close(stream: *mut FILE) -> c_int {
 
 extern "C" fn slot_stat(stream: *mut FILE, out: Out<libc::stat>) -> c_int {
     match is_ours(stream) {
-        Some(fd) => tell(serve(|| {
+        Some(fd) => to_c(serve(|| {
             out.set(stat::c_stat(&descriptors::get(fd)?.attr()?));
             Ok(0)
         })),
@@ -171,7 +171,7 @@ fn flags(mode: &[u8]) -> Answer<c_int> {
         Some(b'r') => (0, libc::O_RDONLY),
         Some(b'w') => (libc::O_CREAT | libc::O_TRUNC, libc::O_WRONLY),
         Some(b'a') => (libc::O_CREAT | libc::O_APPEND, libc::O_WRONLY),
-        _ => return no(libc::EINVAL),
+        _ => return refuse(libc::EINVAL),
     };
     let letters = mode[1..].split(|byte| *byte == b',').next().unwrap_or_default();
     let has = |letter| letters.contains(&letter);
@@ -180,7 +180,7 @@ fn flags(mode: &[u8]) -> Answer<c_int> {
     Ok(base | access | exclusive | if has(b'e') { libc::O_CLOEXEC } else { 0 })
 }
 
-/// Permission bits of files that streams make, before the umask.
+/// Permission bits of new files, before the umask.
 const MODE: u32 = 0o666;
 
 mod c {
@@ -193,7 +193,7 @@ mod c {
 
 /// Opens a path of ours as a new stream.
 fn open_stream(path: Text, mode: Text, theirs: impl Fn(Text) -> *mut FILE) -> *mut FILE {
-    let named = special::descriptor(path);
+    let named = open::descriptor(path);
     let bytes = path.bytes().unwrap_or_default();
     if named.is_none() && !paths::is_ours(libc::AT_FDCWD, bytes) {
         return theirs(path);
@@ -208,16 +208,16 @@ fn open_stream(path: Text, mode: Text, theirs: impl Fn(Text) -> *mut FILE) -> *m
 fn open_descriptor(named: Option<c_int>, path: &[u8], mode: &[u8]) -> Answer<c_int> {
     let flags = flags(mode)?;
     match named {
-        Some(fd) => special::reopen(fd, flags),
-        None => open::open_path(&paths::Spot::new(libc::AT_FDCWD, path)?, flags, MODE),
+        Some(fd) => open::reopen(fd, flags),
+        None => open::open_path(&paths::MountPath::new(libc::AT_FDCWD, path)?, flags, MODE),
     }
 }
 
-/// The letters that the C library must not see: mapping the file, and creating it.
+/// Opens a stream without the letters for mapping and creating the file, which the C library must not see.
 fn stream_of(fd: c_int, mode: Text) -> *mut FILE {
     let kept = mode.bytes().unwrap_or_default().iter().filter(|byte| !b"mx".contains(byte));
     let mode = CString::new(kept.copied().collect::<Vec<_>>()).unwrap_or_default();
-    take_over();
+    replace_entries();
     let stream = c::fdopen(fd, Text::of(&mode));
     if stream.is_null() {
         close::forget(fd);
@@ -235,7 +235,7 @@ fn reopen_stream(
 ) -> *mut FILE {
     let old = number(stream);
     let bytes = path.bytes().unwrap_or_default();
-    let named = if path.is_null() { Some(old) } else { special::descriptor(path) };
+    let named = if path.is_null() { Some(old) } else { open::descriptor(path) };
     let named = named.filter(|fd| descriptors::is_ours(*fd));
     if named.is_none() && !paths::is_ours(libc::AT_FDCWD, bytes) {
         let result = theirs(path);
@@ -248,7 +248,7 @@ fn reopen_stream(
         Err(error) => {
             // SAFETY: the stream is the caller's, which `freopen` closes when it fails.
             unsafe { libc::fclose(stream) };
-            tell(Err(error))
+            to_c(Err(error))
         }
     }
 }
@@ -260,7 +260,7 @@ fn exchange_descriptor(fd: c_int, stream: *mut FILE, old: c_int) -> *mut FILE {
         raw::close(fd);
         return stream;
     }
-    take_over();
+    replace_entries();
     let to = number(stream);
     let _ = serve(|| {
         raw::duplicate(fd, to, 0)?;
@@ -272,13 +272,13 @@ fn exchange_descriptor(fd: c_int, stream: *mut FILE, old: c_int) -> *mut FILE {
     stream
 }
 
-/// What `fdopen` does to a descriptor: check that the mode fits, and append.
+/// Checks that the mode of `fdopen` fits the descriptor, and makes it append if requested.
 fn adopt(fd: c_int, mode: Text) -> Answer<c_int> {
     let (file, wanted) = (descriptors::get(fd)?, flags(mode.bytes().unwrap_or_default())?);
     let (access, wanted_access) =
         (file.identity().flags & libc::O_ACCMODE, wanted & libc::O_ACCMODE);
     if access != libc::O_RDWR && access != wanted_access {
-        return no(libc::EINVAL);
+        return refuse(libc::EINVAL);
     }
     if wanted & libc::O_APPEND != 0 {
         file.set_appends(true);
@@ -291,13 +291,13 @@ fn adopt_stream(fd: c_int, mode: Text, theirs: impl FnOnce() -> *mut FILE) -> *m
     if adopted != 0 {
         return Returned::FAILED;
     }
-    take_over_for(fd);
+    replace_entries_for(fd);
     theirs()
 }
 
-fn take_over_for(fd: c_int) {
+fn replace_entries_for(fd: c_int) {
     if descriptors::is_ours(fd) {
-        take_over();
+        replace_entries();
     }
 }
 

@@ -1,7 +1,7 @@
 //! `syscall`: calls by number that programs make directly.
-use crate::answer::{Answer, no, tell};
+use crate::answer::{Answer, refuse, to_c};
 use crate::edge::{In, Out, Text, export};
-use crate::{descriptors, internal, maps, paths, report, thread};
+use crate::{descriptors, internal, maps, paths, report, threads};
 use libc::c_long;
 use std::ffi::{c_int, c_uint};
 
@@ -9,7 +9,7 @@ use std::ffi::{c_int, c_uint};
 mod named {
     use super::{In, Out, Text, c_int, c_uint};
 
-    // SAFETY: these are ours; with what C passed them they are as safe as the calls by number.
+    // SAFETY: these functions are ours; the arguments come from C, as in the calls by number.
     unsafe extern "C" {
         pub(super) safe fn read(fd: c_int, buffer: Out<u8>, length: usize) -> isize;
         pub(super) safe fn write(fd: c_int, data: In<u8>, length: usize) -> isize;
@@ -54,7 +54,7 @@ mod named {
     }
 }
 
-/// The answer by our function of that name; `None` for calls that are not among ours.
+/// Calls our function for a system call; `None` for system calls without one.
 fn by_name(number: c_long, a: [usize; 6]) -> Option<c_long> {
     let int = |at: usize| a[at] as c_int;
     let uint = |at: usize| a[at] as c_uint;
@@ -138,7 +138,7 @@ fn refuse_ring() -> Answer<c_long> {
     report::note(
         "io_uring was refused, because it bypasses this library; programs fall back to other calls",
     );
-    no(libc::ENOSYS)
+    refuse(libc::ENOSYS)
 }
 
 export! {
@@ -147,7 +147,7 @@ export! {
     ) -> c_long | next {
         let with = [a, b, c, d, e, f];
         if number == libc::SYS_io_uring_setup {
-            return tell(thread::inside(refuse_ring));
+            return to_c(threads::inside(refuse_ring));
         }
         let real = |number, [a, b, c, d, e, f]: [usize; 6]| next(number, a, b, c, d, e, f);
         let answer = if is_ours(number, with) { by_name(number, with) } else { None };

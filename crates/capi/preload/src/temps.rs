@@ -1,8 +1,8 @@
 //! Names for temporary files: mkstemp and its relatives.
-use crate::answer::{Answer, Fail, no, tell};
+use crate::answer::{Answer, Fail, refuse, to_c};
 use crate::edge::{Out, Text, export};
 use crate::open::{new_entry, open_path};
-use crate::paths::{self, Spot};
+use crate::paths::{self, MountPath};
 use crate::serve::serve;
 use std::ffi::{c_char, c_int};
 
@@ -16,26 +16,26 @@ const ATTEMPTS_MAX: u64 = 10_000;
 fn fill<T>(
     template: Out<u8>,
     suffix: c_int,
-    attempt: impl Fn(&Spot<'_>) -> Answer<T>,
+    attempt: impl Fn(&MountPath<'_>) -> Answer<T>,
 ) -> Answer<T> {
     let length = template.text_length();
     let Some(end) = length.checked_sub(usize::try_from(suffix).unwrap_or(usize::MAX)) else {
-        return no(libc::EINVAL);
+        return refuse(libc::EINVAL);
     };
     let text = template.values(length);
     if end < LETTERS || text[end - LETTERS..end] != *b"XXXXXX" {
-        return no(libc::EINVAL);
+        return refuse(libc::EINVAL);
     }
-    // A forked child inherits the state of the generator: the process id keeps its names apart.
+    // A forked child inherits the state of the generator; with the process id it draws other names.
     let mut random = fastrand::Rng::with_seed(fastrand::u64(..) ^ u64::from(std::process::id()));
     for _ in 0..ATTEMPTS_MAX {
         text[end - LETTERS..end].fill_with(|| random.alphanumeric() as u8);
-        match attempt(&Spot::new(libc::AT_FDCWD, text)?) {
+        match attempt(&MountPath::new(libc::AT_FDCWD, text)?) {
             Err(Fail::Errno(libc::EEXIST)) => {}
             answer => return answer,
         }
     }
-    no(libc::EEXIST)
+    refuse(libc::EEXIST)
 }
 
 fn file(template: Out<u8>, suffix: c_int, flags: c_int, theirs: impl FnOnce() -> c_int) -> c_int {
@@ -43,30 +43,30 @@ fn file(template: Out<u8>, suffix: c_int, flags: c_int, theirs: impl FnOnce() ->
         return theirs();
     }
     let flags = flags & !libc::O_ACCMODE | libc::O_RDWR | libc::O_CREAT | libc::O_EXCL;
-    tell(serve(|| fill(template, suffix, |spot| open_path(spot, flags, 0o600))))
+    to_c(serve(|| fill(template, suffix, |path| open_path(path, flags, 0o600))))
 }
 
 fn is_ours(template: Out<u8>) -> bool {
     !template.is_null() && paths::is_ours(libc::AT_FDCWD, template.values(template.text_length()))
 }
 
-fn make_directory(spot: &Spot<'_>) -> Answer<()> {
-    let last = spot.last()?;
+fn make_directory(path: &MountPath<'_>) -> Answer<()> {
+    let last = path.last()?;
     last.dir.mkdir(&last.name, &new_entry(&last.dir, 0o700, true))?;
     Ok(())
 }
 
-fn find_free(spot: &Spot<'_>) -> Answer<()> {
-    match spot.node(dfs::Follow::AllButLast) {
-        Ok(_) => no(libc::EEXIST),
+fn find_free(path: &MountPath<'_>) -> Answer<()> {
+    match path.node(dfs::Follow::AllButLast) {
+        Ok(_) => refuse(libc::EEXIST),
         Err(error) if error.is_missing() => Ok(()),
         Err(error) => Err(error),
     }
 }
 
 /// Functions of one form under several names.
-macro_rules! alike {
-    ($($form:ident: $($name:ident)*;)*) => {$($(alike! { @$form $name })*)*};
+macro_rules! variants {
+    ($($form:ident: $($name:ident)*;)*) => {$($(variants! { @$form $name })*)*};
     (@plain $name:ident) => { export! {
         fn $name(template: Out<u8>) -> c_int | next {
             file(template, 0, 0, || next(template))
@@ -89,7 +89,7 @@ macro_rules! alike {
     } };
 }
 
-alike! {
+variants! {
     plain: mkstemp mkstemp64;
     flags: mkostemp mkostemp64;
     suffix: mkstemps mkstemps64;
@@ -102,7 +102,7 @@ export! {
             return next(template);
         }
         let made = serve(|| fill(template, 0, make_directory));
-        tell(made.map(|()| template.pointer().cast()))
+        to_c(made.map(|()| template.pointer().cast()))
     }
 
     fn mktemp(template: Out<u8>) -> *mut c_char | next {
@@ -110,19 +110,19 @@ export! {
             return next(template);
         }
         let found = serve(|| fill(template, 0, find_free));
-        tell(found.map(|()| template.pointer().cast()))
+        to_c(found.map(|()| template.pointer().cast()))
     }
 }
 
 /// A path of ours, resolved as a whole.
 fn resolve(path: Text, room: Out<u8>, theirs: impl Fn(Text) -> *mut c_char) -> *mut c_char {
-    let ours = |spot: Spot<'_>| {
-        let node = spot.node(dfs::Follow::All)?;
-        if spot.must_be_directory() && node.kind() != dfs::Kind::Directory {
-            return no(libc::ENOTDIR);
+    let ours = |path: MountPath<'_>| {
+        let node = path.node(dfs::Follow::All)?;
+        if path.must_be_directory() && node.kind() != dfs::Kind::Directory {
+            return refuse(libc::ENOTDIR);
         }
         let size = if room.is_null() { 0 } else { crate::limits::PATH_MAX };
-        crate::cwd::give(&paths::shown(&node.path()), room, size)
+        crate::cwd::copy_out(&paths::shown(&node.path()), room, size)
     };
     crate::serve::at(libc::AT_FDCWD, path, ours, |_, path| theirs(path))
 }

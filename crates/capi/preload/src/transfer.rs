@@ -1,5 +1,5 @@
 //! Moving bytes between descriptors: sendfile, copy_file_range, splice.
-use crate::answer::{Answer, Fail, no, tell};
+use crate::answer::{Answer, Fail, refuse, to_c};
 use crate::descriptors;
 use crate::edge::{In, Out, export, real};
 use crate::limits::TRANSFER_MAX;
@@ -7,7 +7,7 @@ use crate::serve::{on, serve};
 use std::ffi::{c_int, c_uint};
 
 /// Bytes moved at a time.
-const STEP: usize = 1 << 20;
+const CHUNK: usize = 1 << 20;
 
 /// One end: a descriptor, at its own offset or at one of the caller's, which advances.
 #[derive(Clone, Copy)]
@@ -27,9 +27,9 @@ mod c {
     }
 }
 
-/// What a function of the C library returned.
-fn known(result: isize) -> Answer<usize> {
-    usize::try_from(result).map_err(|_| Fail::Errno(crate::thread::errno()))
+/// Converts the result of a function of the C library.
+fn checked(result: isize) -> Answer<usize> {
+    usize::try_from(result).map_err(|_| Fail::Errno(crate::threads::errno()))
 }
 
 impl End {
@@ -44,7 +44,7 @@ impl End {
             (false, None) => c::read(self.fd, Out::of_slice(room), room.len()),
             (false, Some(at)) => c::pread64(self.fd, Out::of_slice(room), room.len(), at),
         };
-        known(result).inspect(|done| self.move_on(*done as i64))
+        checked(result).inspect(|done| self.move_on(*done as i64))
     }
 
     fn write(self, data: &[u8]) -> Answer<usize> {
@@ -54,7 +54,7 @@ impl End {
             (false, None) => c::write(self.fd, In::of(data), data.len()),
             (false, Some(at)) => c::pwrite64(self.fd, In::of(data), data.len(), at),
         };
-        known(result).inspect(|done| self.move_on(*done as i64))
+        checked(result).inspect(|done| self.move_on(*done as i64))
     }
 
     fn move_on(self, by: i64) {
@@ -63,7 +63,7 @@ impl End {
         }
     }
 
-    /// Undoes the read of bytes that the target did not take.
+    /// Undoes the read of bytes that the target did not accept.
     fn move_back(self, by: usize) {
         match self.offset.get() {
             Some(_) => self.move_on(-(by as i64)),
@@ -72,10 +72,10 @@ impl End {
     }
 }
 
-/// Copies until the source ends, `length` is reached or the target takes no more.
+/// Copies until the source ends, `length` is reached or the target accepts no more.
 fn copy(from: End, to: End, length: usize) -> Answer<isize> {
     let length = length.min(TRANSFER_MAX);
-    let mut room = vec![0; length.clamp(1, STEP)];
+    let mut room = vec![0; length.clamp(1, CHUNK)];
     let mut done = 0;
     while done < length {
         let wanted = (length - done).min(room.len());
@@ -116,14 +116,14 @@ fn step(from: End, to: End, room: &mut [u8]) -> Answer<usize> {
 fn check_range(from: End, to: End, length: usize, flags: c_uint) -> Answer<()> {
     let target = descriptors::get(to.fd);
     if flags != 0 {
-        return no(libc::EINVAL);
+        return refuse(libc::EINVAL);
     }
     if target.is_ok_and(|file| file.appends()) {
-        return no(libc::EBADF);
+        return refuse(libc::EBADF);
     }
     match (from.offset.get(), to.offset.get()) {
         (Some(a), Some(b)) if same(from.fd, to.fd) && a.abs_diff(b) < length as u64 => {
-            no(libc::EINVAL)
+            refuse(libc::EINVAL)
         }
         _ => Ok(()),
     }
@@ -140,7 +140,7 @@ fn touches_ours(one: c_int, other: c_int) -> bool {
     descriptors::is_ours(one) || descriptors::is_ours(other)
 }
 
-/// Bytes that a pipe holds, so that moving them to one does not wait for its reader (Linux).
+/// Capacity of a pipe: a transfer of at most this size does not wait for its reader (Linux).
 const PIPE: usize = 65_536;
 
 /// One end must be a pipe (Linux: `splice`).
@@ -149,11 +149,11 @@ fn check_pipe(from: End, to: End) -> Answer<()> {
         let mode = crate::raw::status(end.fd).map_or(0, |status| status.st_mode);
         !end.is_ours() && mode & libc::S_IFMT == libc::S_IFIFO && end.offset.is_null()
     };
-    if is_pipe(from) || is_pipe(to) { Ok(()) } else { no(libc::EINVAL) }
+    if is_pipe(from) || is_pipe(to) { Ok(()) } else { refuse(libc::EINVAL) }
 }
 
 fn send(to: c_int, from: c_int, offset: Out<i64>, length: usize) -> isize {
-    tell(copy(End { fd: from, offset }, End { fd: to, offset: Out::null() }, length))
+    to_c(copy(End { fd: from, offset }, End { fd: to, offset: Out::null() }, length))
 }
 
 export! {
@@ -180,7 +180,7 @@ export! {
         }
         let ends = (End { fd: from, offset: from_offset }, End { fd: to, offset: to_offset });
         let checked = serve(|| check_range(ends.0, ends.1, length, flags));
-        tell(checked.and_then(|()| copy(ends.0, ends.1, length)))
+        to_c(checked.and_then(|()| copy(ends.0, ends.1, length)))
     }
 
     fn splice(
@@ -191,11 +191,11 @@ export! {
             return next(from, from_offset, to, to_offset, length, flags);
         }
         let ends = (End { fd: from, offset: from_offset }, End { fd: to, offset: to_offset });
-        tell(check_pipe(ends.0, ends.1).and_then(|()| copy(ends.0, ends.1, length.min(PIPE))))
+        to_c(check_pipe(ends.0, ends.1).and_then(|()| copy(ends.0, ends.1, length.min(PIPE))))
     }
 }
 
-// What says how a file will be used, or that it should be stored.
+// Calls that store data, or advise on the use of a file.
 export! {
     fn fsync(fd: c_int) -> c_int | next {
         on(fd, |file| file.sync(), || next(fd))

@@ -1,9 +1,9 @@
 //! Functions that the C library builds on internal directory streams: scandir, glob, ftw, nftw.
-use crate::answer::{Answer, fail, no, tell};
+use crate::answer::{Answer, fail, refuse, to_c};
 use crate::cwd;
 use crate::dirs::Listing;
 use crate::edge::{Out, Text, export};
-use crate::paths::{self, Spot};
+use crate::paths::{self, MountPath};
 use crate::serve::serve;
 use crate::stat::c_stat;
 use dfs::{Follow, Kind, Node};
@@ -19,16 +19,16 @@ fn entries(node: &Node) -> Answer<Vec<*mut dirent64>> {
     let mut list = Vec::new();
     while let Some(entry) = listing.next()? {
         // SAFETY: memory for one entry, which `write` fills; C frees it.
-        let place = unsafe { libc::calloc(1, size_of::<dirent64>()).cast::<dirent64>().as_mut() };
-        let Some(place) = place else { return no(libc::ENOMEM) };
-        entry.write(place);
-        list.push(&raw mut *place);
+        let output = unsafe { libc::calloc(1, size_of::<dirent64>()).cast::<dirent64>().as_mut() };
+        let Some(output) = output else { return refuse(libc::ENOMEM) };
+        entry.write(output);
+        list.push(&raw mut *output);
     }
     Ok(list)
 }
 
 fn free<T>(memory: *mut T) {
-    // SAFETY: memory of `malloc` that nobody uses any more.
+    // SAFETY: memory of `malloc` that is no longer in use.
     unsafe { libc::free(memory.cast()) };
 }
 
@@ -51,12 +51,12 @@ fn scan(
             compare((&raw const *one).cast(), (&raw const *other).cast()).cmp(&0)
         });
     }
-    // SAFETY: memory for so many pointers; C frees it.
+    // SAFETY: memory for this many pointers; C frees it.
     let array = unsafe { libc::calloc(kept.len().max(1), size_of::<*mut dirent64>()) };
     if array.is_null() {
         return fail(libc::ENOMEM);
     }
-    // SAFETY: the memory was just taken, for so many pointers.
+    // SAFETY: the memory was just allocated for this many pointers.
     unsafe { std::ptr::copy(kept.as_ptr(), array.cast(), kept.len()) };
     out.set(array.cast());
     kept.len() as c_int
@@ -72,14 +72,14 @@ fn scan_at(
     if !paths::is_ours(dir, bytes) {
         return theirs(dir, path);
     }
-    match serve(|| entries(&Spot::new(dir, bytes)?.node(Follow::All)?)) {
-        // The program's functions run outside, because they may call anything.
+    match serve(|| entries(&MountPath::new(dir, bytes)?.node(Follow::All)?)) {
+        // The program's functions run outside the store, because they may make any call.
         Ok(list) => scan(list, out, filter, compare),
         Err(error) => crate::serve::settle(Err(error), theirs),
     }
 }
 
-/// `glob_t` of C, with the functions by which it looks at files.
+/// `glob_t` of C, with the functions for accessing files.
 #[repr(C)]
 struct Glob {
     count: usize,
@@ -92,7 +92,7 @@ struct Glob {
 /// The functions in `Glob` are used (glibc: `GLOB_ALTDIRFUNC`).
 const GLOB_ALTDIRFUNC: c_int = 1 << 9;
 
-// SAFETY: these are ours, in the form in which C calls them.
+// SAFETY: these functions are ours, declared as C calls them.
 unsafe extern "C" {
     fn closedir(dir: *mut c_void) -> c_int;
     fn readdir64(dir: *mut c_void) -> *mut dirent64;
@@ -153,19 +153,19 @@ struct Walk {
 }
 
 impl Walk {
-    fn spot<'p>(&self, path: &'p [u8]) -> Answer<Spot<'p>> {
+    fn path<'p>(&self, path: &'p [u8]) -> Answer<MountPath<'p>> {
         match &self.base {
-            Some(base) if !path.starts_with(b"/") => Spot::below(base, path.to_vec()),
-            _ => Spot::new(libc::AT_FDCWD, path),
+            Some(base) if !path.starts_with(b"/") => MountPath::below(base, path.to_vec()),
+            _ => MountPath::new(libc::AT_FDCWD, path),
         }
     }
 
     /// The attributes of a path and its type for `nftw`.
     fn look(&self, path: &[u8]) -> Answer<(Node, libc::stat, c_int)> {
-        let spot = self.spot(path)?;
+        let path = self.path(path)?;
         let follow = if self.flags & FTW_PHYS != 0 { Follow::AllButLast } else { Follow::All };
-        let (node, dangling) = match spot.node(follow) {
-            Err(error) if error.is_missing() => (spot.node(Follow::AllButLast)?, true),
+        let (node, dangling) = match path.node(follow) {
+            Err(error) if error.is_missing() => (path.node(Follow::AllButLast)?, true),
             node => (node?, false),
         };
         let kind = match node.kind() {
@@ -182,10 +182,10 @@ impl Walk {
         let (node, stat, kind) = match serve(|| self.look(path)) {
             Ok(found) => found,
             Err(_) if level > 0 => {
-                // SAFETY: a `stat` of C is made of numbers, for which zero is good.
+                // SAFETY: a `stat` of C consists of numbers, for which zero is valid.
                 return self.call(path, &unsafe { std::mem::zeroed() }, FTW_NS, level);
             }
-            Err(error) => return tell(Err(error)),
+            Err(error) => return to_c(Err(error)),
         };
         if kind != FTW_D {
             return self.call(path, &stat, kind, level);
@@ -216,17 +216,17 @@ impl Walk {
 
     fn call(&self, path: &[u8], stat: &libc::stat, kind: c_int, level: c_int) -> c_int {
         let base = path.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);
-        let mut place = FtwPosition { base: base as c_int, level };
+        let mut output = FtwPosition { base: base as c_int, level };
         if self.base.is_some() {
             let above = if base > 1 { &path[..base - 1] } else { &path[..base] };
             let above = if above.is_empty() { b"." } else { above };
-            let entered = serve(|| cwd::enter(self.spot(above)?.node(Follow::All)?));
+            let entered = serve(|| cwd::enter(self.path(above)?.node(Follow::All)?));
             if entered.is_err() {
-                return tell(entered);
+                return to_c(entered);
             }
         }
         let Ok(path) = CString::new(path) else { return 0 };
-        (self.visit)(path.as_ptr(), stat, kind, &raw mut place)
+        (self.visit)(path.as_ptr(), stat, kind, &raw mut output)
     }
 }
 
@@ -241,7 +241,7 @@ fn names(node: &Node) -> Answer<Vec<Vec<u8>>> {
     Ok(names)
 }
 
-/// Walks with the forms of `ftw` and `nftw`; `ftw` ignores the last argument of its function.
+/// Walks a tree for `ftw` and `nftw`; the callback of `ftw` ignores the last argument.
 fn walk(path: Text, visit: Visit, flags: c_int, theirs: impl Fn(Text) -> c_int) -> c_int {
     let Some(bytes) = path.bytes() else { return theirs(path) };
     if !paths::is_ours(libc::AT_FDCWD, bytes) {
@@ -257,13 +257,13 @@ fn walk(path: Text, visit: Visit, flags: c_int, theirs: impl Fn(Text) -> c_int) 
             result
         }
         // The walk would have to return to a directory outside.
-        Err(_) => tell(no(libc::EOPNOTSUPP)),
+        Err(_) => to_c(refuse(libc::EOPNOTSUPP)),
     }
 }
 
 /// Functions of one form under several names.
-macro_rules! alike {
-    ($($form:ident: $($name:ident)*;)*) => {$($(alike! { @$form $name })*)*};
+macro_rules! variants {
+    ($($form:ident: $($name:ident)*;)*) => {$($(variants! { @$form $name })*)*};
     (@scandir $name:ident) => { export! {
         fn $name(path: Text, out: Out<*mut *mut dirent64>, filter: Filter, compare: Compare) -> c_int
         | next {
@@ -296,7 +296,7 @@ macro_rules! alike {
     } };
 }
 
-alike! {
+variants! {
     scandir: scandir scandir64;
     scandirat: scandirat scandirat64;
     glob: glob glob64;

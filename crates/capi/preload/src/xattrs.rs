@@ -1,8 +1,8 @@
 //! Extended attributes.
-use crate::answer::{Answer, no};
+use crate::answer::{Answer, refuse};
 use crate::edge::{In, Out, Text, export};
 use crate::open_file::OpenFile;
-use crate::paths::Spot;
+use crate::paths::MountPath;
 use crate::serve::{at, on};
 use dfs::{Follow, Node, XattrMode};
 use std::ffi::c_int;
@@ -10,10 +10,10 @@ use std::ffi::c_int;
 const HERE: c_int = libc::AT_FDCWD;
 
 /// Copies a value to the caller's buffer; returns only its length if the buffer is empty.
-fn give(value: &[u8], room: Out<u8>, size: usize) -> Answer<isize> {
+fn copy_out(value: &[u8], room: Out<u8>, size: usize) -> Answer<isize> {
     match size {
         0 => {}
-        _ if size < value.len() => return no(libc::ERANGE),
+        _ if size < value.len() => return refuse(libc::ERANGE),
         _ => room.values(value.len()).copy_from_slice(value),
     }
     Ok(value.len() as isize)
@@ -21,13 +21,13 @@ fn give(value: &[u8], room: Out<u8>, size: usize) -> Answer<isize> {
 
 fn get(node: &Node, name: Text, room: Out<u8>, size: usize) -> Answer<isize> {
     let value = node.get_xattr(name.bytes().unwrap_or_default())?;
-    give(&value, room, size)
+    copy_out(&value, room, size)
 }
 
 fn list(node: &Node, room: Out<u8>, size: usize) -> Answer<isize> {
     let names = node.list_xattrs()?;
     let text: Vec<u8> = names.iter().flat_map(|name| [&**name, b"\0"].concat()).collect();
-    give(&text, room, size)
+    copy_out(&text, room, size)
 }
 
 fn set(node: &Node, name: Text, value: In<u8>, size: usize, flags: c_int) -> Answer<c_int> {
@@ -35,12 +35,12 @@ fn set(node: &Node, name: Text, value: In<u8>, size: usize, flags: c_int) -> Ans
         0 => XattrMode::Any,
         libc::XATTR_CREATE => XattrMode::Create,
         libc::XATTR_REPLACE => XattrMode::Replace,
-        _ => return no(libc::EINVAL),
+        _ => return refuse(libc::EINVAL),
     };
     let name = name.bytes().unwrap_or_default();
-    // As on other file systems that keep no access lists.
+    // Access lists are not supported; other file systems without them refuse these names too.
     if name.starts_with(b"system.posix_acl") {
-        return no(libc::EOPNOTSUPP);
+        return refuse(libc::EOPNOTSUPP);
     }
     node.set_xattr(name, value.values(size), mode)?;
     Ok(0)
@@ -53,12 +53,12 @@ fn remove(node: &Node, name: Text) -> Answer<c_int> {
 
 export! {
     fn getxattr(path: Text, name: Text, room: Out<u8>, size: usize) -> isize | next {
-        let ours = |spot: Spot<'_>| spot.with_node(Follow::All, |node| get(&node, name, room, size));
+        let ours = |path: MountPath<'_>| path.with_node(Follow::All, |node| get(&node, name, room, size));
         at(HERE, path, ours, |_, path| next(path, name, room, size))
     }
 
     fn lgetxattr(path: Text, name: Text, room: Out<u8>, size: usize) -> isize | next {
-        let ours = |spot: Spot<'_>| spot.with_node(Follow::AllButLast, |node| get(&node, name, room, size));
+        let ours = |path: MountPath<'_>| path.with_node(Follow::AllButLast, |node| get(&node, name, room, size));
         at(HERE, path, ours, |_, path| next(path, name, room, size))
     }
 
@@ -68,12 +68,12 @@ export! {
     }
 
     fn listxattr(path: Text, room: Out<u8>, size: usize) -> isize | next {
-        let ours = |spot: Spot<'_>| spot.with_node(Follow::All, |node| list(&node, room, size));
+        let ours = |path: MountPath<'_>| path.with_node(Follow::All, |node| list(&node, room, size));
         at(HERE, path, ours, |_, path| next(path, room, size))
     }
 
     fn llistxattr(path: Text, room: Out<u8>, size: usize) -> isize | next {
-        let ours = |spot: Spot<'_>| spot.with_node(Follow::AllButLast, |node| list(&node, room, size));
+        let ours = |path: MountPath<'_>| path.with_node(Follow::AllButLast, |node| list(&node, room, size));
         at(HERE, path, ours, |_, path| next(path, room, size))
     }
 
@@ -82,12 +82,12 @@ export! {
     }
 
     fn setxattr(path: Text, name: Text, value: In<u8>, size: usize, flags: c_int) -> c_int | next {
-        let ours = |spot: Spot<'_>| spot.with_node(Follow::All, |node| set(&node, name, value, size, flags));
+        let ours = |path: MountPath<'_>| path.with_node(Follow::All, |node| set(&node, name, value, size, flags));
         at(HERE, path, ours, |_, path| next(path, name, value, size, flags))
     }
 
     fn lsetxattr(path: Text, name: Text, value: In<u8>, size: usize, flags: c_int) -> c_int | next {
-        let ours = |spot: Spot<'_>| spot.with_node(Follow::AllButLast, |node| set(&node, name, value, size, flags));
+        let ours = |path: MountPath<'_>| path.with_node(Follow::AllButLast, |node| set(&node, name, value, size, flags));
         at(HERE, path, ours, |_, path| next(path, name, value, size, flags))
     }
 
@@ -97,12 +97,12 @@ export! {
     }
 
     fn removexattr(path: Text, name: Text) -> c_int | next {
-        let ours = |spot: Spot<'_>| spot.with_node(Follow::All, |node| remove(&node, name));
+        let ours = |path: MountPath<'_>| path.with_node(Follow::All, |node| remove(&node, name));
         at(HERE, path, ours, |_, path| next(path, name))
     }
 
     fn lremovexattr(path: Text, name: Text) -> c_int | next {
-        let ours = |spot: Spot<'_>| spot.with_node(Follow::AllButLast, |node| remove(&node, name));
+        let ours = |path: MountPath<'_>| path.with_node(Follow::AllButLast, |node| remove(&node, name));
         at(HERE, path, ours, |_, path| next(path, name))
     }
 

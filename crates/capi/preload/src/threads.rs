@@ -1,0 +1,125 @@
+//! Threads inside the store, and forks: no thread may use the store while the process forks.
+use crate::answer::{Answer, Fail};
+use crate::{locks, report};
+use std::cell::Cell;
+use std::ffi::c_int;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+thread_local! {
+    static DEPTH: Cell<u32> = const { Cell::new(0) };
+}
+
+/// True while this thread is inside the store: its calls then go to the C library.
+#[inline]
+pub(crate) fn is_inside() -> bool {
+    DEPTH.with(|depth| depth.get() != 0)
+}
+
+/// Runs `work` inside the store. No panic unwinds out of it, and errno is preserved. The thread cannot be cancelled
+/// meanwhile, because that would unwind too.
+pub(crate) fn inside<T>(work: impl FnOnce() -> Answer<T>) -> Answer<T> {
+    let before = errno();
+    let cancel = set_cancel_state(PTHREAD_CANCEL_DISABLE);
+    let is_first = !is_inside();
+    if is_first {
+        enter();
+    }
+    DEPTH.with(|depth| depth.set(depth.get() + 1));
+    let result = catch_unwind(AssertUnwindSafe(work)).unwrap_or(Err(Fail::Errno(libc::EIO)));
+    DEPTH.with(|depth| depth.set(depth.get() - 1));
+    if is_first {
+        leave();
+    }
+    set_cancel_state(cancel);
+    set_errno(before);
+    result
+}
+
+/// Sets the calling thread's errno.
+pub(crate) fn set_errno(value: c_int) {
+    // SAFETY: the C library gives each thread its own errno.
+    unsafe { *libc::__errno_location() = value };
+}
+
+/// The calling thread's errno.
+pub(crate) fn errno() -> c_int {
+    // SAFETY: as in `set_errno`.
+    unsafe { *libc::__errno_location() }
+}
+
+const PTHREAD_CANCEL_DISABLE: c_int = 1;
+
+fn set_cancel_state(state: c_int) -> c_int {
+    let mut before = 0;
+    // SAFETY: it changes only the calling thread's state and `before`.
+    unsafe { pthread_setcancelstate(state, &raw mut before) };
+    before
+}
+
+// SAFETY: as the C library declares it.
+unsafe extern "C" {
+    fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
+}
+
+static GENERATION: AtomicU64 = AtomicU64::new(1);
+static WATCH: Once = Once::new();
+/// A fork is in progress, or waits for threads inside the store.
+static FORKING: AtomicBool = AtomicBool::new(false);
+/// Threads inside the store.
+static INSIDE: AtomicU64 = AtomicU64::new(0);
+
+/// A number that differs between a process and each of its forked children.
+pub(crate) fn generation() -> u64 {
+    GENERATION.load(Ordering::Relaxed)
+}
+
+/// Installs the handlers: from now on forks wait for threads inside the store.
+pub(crate) fn watch() {
+    WATCH.call_once(|| {
+        // SAFETY: the handlers may run at any fork: they touch atomics and make system calls.
+        unsafe { libc::pthread_atfork(Some(prepare), Some(in_parent), Some(in_child)) };
+    });
+}
+
+/// A thread enters the store.
+#[inline]
+pub(crate) fn enter() {
+    loop {
+        INSIDE.fetch_add(1, Ordering::SeqCst);
+        if !FORKING.load(Ordering::SeqCst) {
+            return;
+        }
+        INSIDE.fetch_sub(1, Ordering::SeqCst);
+        std::thread::yield_now();
+    }
+}
+
+/// A thread leaves the store.
+#[inline]
+pub(crate) fn leave() {
+    INSIDE.fetch_sub(1, Ordering::SeqCst);
+}
+
+extern "C" fn prepare() {
+    locks::share();
+    while FORKING.swap(true, Ordering::SeqCst) {
+        std::thread::yield_now();
+    }
+    let own = u64::from(is_inside());
+    while INSIDE.load(Ordering::SeqCst) > own {
+        std::thread::yield_now();
+    }
+}
+
+extern "C" fn in_parent() {
+    FORKING.store(false, Ordering::SeqCst);
+}
+
+extern "C" fn in_child() {
+    GENERATION.fetch_add(1, Ordering::SeqCst);
+    INSIDE.store(u64::from(is_inside()), Ordering::SeqCst);
+    report::forget();
+    FORKING.store(false, Ordering::SeqCst);
+}
