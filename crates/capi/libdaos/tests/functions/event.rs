@@ -38,7 +38,7 @@ impl Queue {
         daos_kv_put(self.kv, NONE, 0, text(c"key"), 1, bytes(b"v"), at(ev))
     }
 
-    /// Makes a put that ends in this result.
+    /// Launches a put that fails, because the key is missing.
     fn fail(&self, ev: &mut Event) -> c_int {
         daos_kv_put(self.kv, NONE, 4, text(c"missing"), 1, bytes(b"v"), at(ev))
     }
@@ -57,7 +57,7 @@ fn is(found: Ptr<Event>, ev: &Event) -> bool {
 }
 
 #[test]
-fn a_call_with_an_event_ends_in_its_queue() {
+fn a_call_with_an_event_completes_in_its_queue() {
     let queue = Queue::new();
     let mut ev = queue.event(Ptr::null());
     for _ in 0..3 {
@@ -73,7 +73,7 @@ fn a_call_with_an_event_ends_in_its_queue() {
 }
 
 #[test]
-fn bad_handles_are_told_by_the_event() {
+fn bad_handles_are_reported_by_the_event() {
     let queue = Queue::new();
     let mut ev = queue.event(Ptr::null());
     assert_eq!(daos_kv_put(NONE, NONE, 0, text(c"k"), 1, bytes(b"v"), at(&mut ev)), 0);
@@ -105,7 +105,7 @@ fn many_events_at_once() {
 }
 
 #[test]
-fn polling_waits_as_long_as_it_is_told() {
+fn polling_waits_for_the_given_time() {
     let queue = Queue::new();
     assert!(queue.poll(1, FOREVER, 1).is_empty(), "nothing runs");
     assert!(queue.poll(0, 0, 1).is_empty());
@@ -144,7 +144,7 @@ fn events_need_no_queue() {
 }
 
 #[test]
-fn what_is_no_event_is_refused() {
+fn invalid_events_are_refused() {
     let queue = Queue::new();
     let mut wild = event();
     assert_eq!(queue.put(&mut wild), INVAL);
@@ -158,7 +158,7 @@ fn what_is_no_event_is_refused() {
     assert_eq!(daos_event_init(Ptr::null(), queue.eq, Ptr::null()), INVAL);
 }
 
-/// Events with [`held_up`] go on for as long as a test has their gate.
+/// Events with [`held_up`] run for as long as a test holds their gate.
 static GATES: [Mutex<()>; 3] = [const { Mutex::new(()) }; 3];
 
 extern "C" fn held_up(gate: *mut c_void, _ev: *mut Event, _rc: c_int) -> c_int {
@@ -167,14 +167,14 @@ extern "C" fn held_up(gate: *mut c_void, _ev: *mut Event, _rc: c_int) -> c_int {
 }
 
 fn hold_up(ev: &mut Event, gate: usize) -> MutexGuard<'static, ()> {
-    // SAFETY: it is never followed.
+    // SAFETY: it is never dereferenced.
     let arg: Bytes = unsafe { Ptr::new(std::ptr::without_provenance_mut(gate)) };
     assert_eq!(daos_event_register_comp_cb(at(ev), Some(held_up), arg), 0);
     GATES[gate].lock().unwrap()
 }
 
 #[test]
-fn an_event_that_runs_cannot_be_launched() {
+fn a_running_event_cannot_be_launched() {
     let queue = Queue::new();
     let mut parent = queue.event(Ptr::null());
     let mut child = queue.event(at(&mut parent));
@@ -201,7 +201,7 @@ fn an_event_that_runs_cannot_be_launched() {
 }
 
 #[test]
-fn an_event_is_ended_twice_and_used_again() {
+fn an_event_is_finalised_twice_and_reused() {
     let queue = Queue::new();
     let mut parent = queue.event(Ptr::null());
     let mut child = queue.event(at(&mut parent));
@@ -272,7 +272,7 @@ fn a_parent_completes_with_its_last_child() {
 }
 
 #[test]
-fn children_are_listed_and_let_go() {
+fn children_are_listed_and_released() {
     let queue = Queue::new();
     let mut parent = queue.event(Ptr::null());
     let mut children: Vec<_> = (0..3).map(|_| queue.event(at(&mut parent))).collect();
@@ -303,7 +303,7 @@ extern "C" fn refuse(_arg: *mut c_void, _ev: *mut Event, _rc: c_int) -> c_int {
 fn callbacks_run_once_when_an_event_completes() {
     let queue = Queue::new();
     let mut ev = queue.event(Ptr::null());
-    // SAFETY: it is never followed.
+    // SAFETY: it is never dereferenced.
     let arg: Bytes = unsafe { Ptr::new(std::ptr::without_provenance_mut(3)) };
     assert_eq!(daos_event_register_comp_cb(at(&mut ev), Some(note), arg), 0);
     assert_eq!(daos_event_register_comp_cb(at(&mut ev), None, arg), INVAL);

@@ -1,4 +1,4 @@
-//! Attributes, extended ones too, and where symlinks lead.
+//! Attributes, extended attributes, and targets of symlinks.
 use super::*;
 use daos::abi::{DfsObjInfo, Str};
 use daos::dfs::attr::*;
@@ -25,7 +25,7 @@ fn the_root_is_found_without_a_name() {
     release(dir);
 }
 
-/// Attributes of a path of any mount.
+/// Attributes of a path in any mount.
 fn found(fs: &Fs, dfs: Ptr<Dfs>, path: &CStr) -> libc::stat {
     let mut found = stat();
     let root = lookup_in(dfs, path, RDWR).unwrap();
@@ -44,7 +44,7 @@ fn found(fs: &Fs, dfs: Ptr<Dfs>, path: &CStr) -> libc::stat {
 }
 
 #[test]
-fn attributes_of_the_root_are_those_it_has_now() {
+fn attributes_of_the_root_are_current() {
     const MODE_UID_GID_MTIME: c_int = 1 | 4 | 16 | 32;
     let fs = Fs::new();
     let other = fs.mount(RDWR);
@@ -72,7 +72,7 @@ fn attributes_of_the_root_are_those_it_has_now() {
 }
 
 #[test]
-fn a_type_is_never_changed() {
+fn a_type_cannot_be_changed() {
     const MODE: c_int = 1;
     let fs = Fs::new();
     let file = fs.file(c"f", b"");
@@ -86,7 +86,7 @@ fn a_type_is_never_changed() {
 }
 
 #[test]
-fn what_has_no_name_any_more_has_no_attributes() {
+fn attributes_of_a_removed_entry_are_refused() {
     let fs = Fs::new();
     let (file, dir) = (fs.file(c"f", b"data"), fs.dir(c"d"));
     for (obj, name) in [(file, c"f"), (dir, c"d")] {
@@ -124,7 +124,7 @@ fn attributes_are_set() {
 }
 
 #[test]
-fn modes_and_owners_of_entries_change() {
+fn modes_and_owners_of_entries_can_be_changed() {
     let fs = Fs::new();
     release(fs.file(c"f", b""));
     let (name, link, mut obj) = (text(c"f"), text(c"l"), Ptr::null());
@@ -150,7 +150,7 @@ fn modes_and_owners_of_entries_change() {
 }
 
 #[test]
-fn what_is_made_later_is_settled_by_its_directory() {
+fn a_directory_sets_defaults_for_new_entries() {
     let fs = Fs::new();
     let (dir, file) = (fs.dir(c"d"), fs.file(c"f", b""));
     assert_eq!(dfs_obj_set_chunk_size(fs.dfs, dir, 0, 65536), 0);
@@ -176,7 +176,7 @@ fn what_is_made_later_is_settled_by_its_directory() {
 }
 
 #[test]
-fn extended_attributes_come_back() {
+fn extended_attributes_are_read_back() {
     let fs = Fs::new();
     let file = fs.file(c"f", b"");
     let name = text(c"user.colour");
@@ -215,7 +215,7 @@ fn extended_attributes_come_back() {
 }
 
 #[test]
-fn a_symlink_tells_where_it_leads() {
+fn the_target_of_a_symlink_is_returned() {
     let fs = Fs::new();
     let (mut link, value) = (Ptr::null(), text(c"over/there"));
     let name = text(c"l");

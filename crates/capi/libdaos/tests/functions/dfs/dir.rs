@@ -1,4 +1,4 @@
-//! Listing, removing, moving.
+//! Listing, removing and moving entries.
 use super::*;
 use daos::abi::{Anchor, ObjId};
 use daos::dfs::attr::dfs_obj2id;
@@ -53,7 +53,7 @@ fn every_entry_is_listed_once() {
 }
 
 #[test]
-fn attributes_come_with_the_names() {
+fn attributes_are_listed_with_names() {
     let fs = Fs::new();
     let dir = fs.dir(c"d");
     let file = fs.open(dir, c"f", FILE | 0o640, RDWR | CREAT).unwrap();
@@ -80,7 +80,7 @@ extern "C" fn refuse(_: *mut Dfs, _: *mut DfsObj, _: *const c_char, _: *mut c_vo
 }
 
 #[test]
-fn iterations_stop_at_whichever_limit_comes_first() {
+fn iterations_stop_at_the_first_limit() {
     let fs = Fs::new();
     let (dir, _) = many(&fs, 20);
     let mut counted = 0u32;
@@ -149,7 +149,7 @@ fn entries_are_removed() {
 }
 
 #[test]
-fn entries_are_moved_and_swapped() {
+fn entries_are_moved_and_exchanged() {
     let fs = Fs::new();
     let (a, b, dir) = (fs.file(c"a", b"a"), fs.file(c"b", b"b"), fs.dir(c"d"));
     let (mut oid, mut replaced) = (ObjId::default(), ObjId::default());

@@ -1,4 +1,4 @@
-//! Paths that stand for containers.
+//! Paths that refer to containers.
 use super::*;
 use daos::abi::{DunsAttr, text_bytes, text_of};
 use daos::duns::*;
@@ -30,7 +30,7 @@ pub(crate) fn attr() -> DunsAttr {
     }
 }
 
-/// What a path stands for: pool, container, the rest.
+/// The parts of a resolved path: pool, container, the rest.
 fn resolve(path: &CStr, flags: u32) -> Result<(String, String, String), c_int> {
     let mut found = DunsAttr { flags, ..attr() };
     match duns_resolve_path(text(path), at(&mut found)) {
@@ -52,7 +52,7 @@ fn parts(pool: &str, container: &str, rest: &str) -> Result<(String, String, Str
 }
 
 #[test]
-fn direct_paths_are_read() {
+fn direct_paths_are_parsed() {
     const NO_PREFIX: u32 = 1;
     const NO_CHECK: u32 = 4;
     assert_eq!(resolve(c"daos://p/c", 0), parts("p", "c", ""));
@@ -70,7 +70,7 @@ fn direct_paths_are_read() {
 }
 
 #[test]
-fn values_of_the_attribute_are_read() {
+fn values_of_the_attribute_are_parsed() {
     let mut found = attr();
     let value = c"DAOS.HDF5://a2ea5ad0-0000-4000-8000-000000000001/c";
     let len = value.to_bytes_with_nul().len() as u64;
@@ -86,7 +86,7 @@ fn values_of_the_attribute_are_read() {
     duns_destroy_attr(Ptr::null());
 }
 
-/// A folder of its own, with extended attributes where the machine has them.
+/// A temporary directory, with extended attributes if the machine supports them.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -113,7 +113,7 @@ fn c_path(path: &Path) -> CString {
 }
 
 #[test]
-fn a_path_stands_for_a_container_until_it_is_destroyed() {
+fn a_path_refers_to_a_container_until_it_is_destroyed() {
     let (store, folder) = (Store::new(), Folder::new());
     let path = folder.path("fs");
     let mut wanted = DunsAttr { layout: POSIX, chunk_size: 8192, ..attr() };

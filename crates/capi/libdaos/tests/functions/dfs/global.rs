@@ -1,4 +1,4 @@
-//! Mounts and objects as bytes.
+//! Global handles of mounts and objects.
 use super::*;
 use daos::abi::{Iov, ObjId};
 use daos::dfs::attr::dfs_obj2id;
@@ -6,7 +6,7 @@ use daos::dfs::entry::dfs_move;
 use daos::dfs::global::*;
 use daos::dfs::mount::dfs_disconnect;
 
-/// The bytes that a call gives when it is asked for the size first.
+/// The global handle that a call returns after it was asked for the size.
 fn blob(call: impl Fn(Ptr<Iov>) -> c_int) -> Vec<u8> {
     let mut glob = Iov { buf: Ptr::null(), buf_len: 0, len: 0 };
     assert_eq!(call(at(&mut glob)), 0);
@@ -20,7 +20,7 @@ fn blob(call: impl Fn(Ptr<Iov>) -> c_int) -> Vec<u8> {
 }
 
 #[test]
-fn a_mount_goes_round() {
+fn a_mount_is_opened_from_a_global_handle() {
     let fs = Fs::new();
     release(fs.file(c"f", b"data"));
     let bytes = blob(|glob| dfs_local2global(fs.dfs, glob));
@@ -34,7 +34,7 @@ fn a_mount_goes_round() {
 }
 
 #[test]
-fn a_mount_goes_round_with_its_handles() {
+fn a_mount_is_opened_with_its_handles_from_a_global_handle() {
     let fs = Fs::new();
     release(fs.file(c"f", b"data"));
     let bytes = blob(|glob| dfs_local2global_all(fs.dfs, glob));
@@ -46,7 +46,7 @@ fn a_mount_goes_round_with_its_handles() {
 }
 
 #[test]
-fn an_object_goes_round() {
+fn an_object_is_opened_from_a_global_handle() {
     let fs = Fs::new();
     let (file, dir) = (fs.file(c"f", b"data"), fs.dir(c"d"));
     let bytes = blob(|glob| dfs_obj_local2global(fs.dfs, file, glob));

@@ -12,7 +12,7 @@ fn size(fs: &Fs, obj: Ptr<DfsObj>) -> u64 {
 }
 
 #[test]
-fn reads_end_at_the_end() {
+fn reads_stop_at_the_end_of_the_file() {
     let fs = Fs::new();
     let file = fs.file(c"f", b"0123456789");
     assert_eq!(fs.read(file, 0), Ok(b"0123456789".to_vec()));
@@ -26,7 +26,7 @@ fn reads_end_at_the_end() {
 }
 
 #[test]
-fn modes_are_kept_to() {
+fn access_modes_are_enforced() {
     let fs = Fs::new();
     release(fs.file(c"f", b"data"));
     let file = fs.open(ROOT, c"f", FILE, WRONLY).unwrap();
@@ -46,7 +46,7 @@ fn modes_are_kept_to() {
 }
 
 #[test]
-fn ranges_go_through_several_buffers() {
+fn ranges_span_several_buffers() {
     let fs = Fs::new();
     let file = fs.file(c"f", b"");
     let mut ranges = [Range { idx: 3, len: 4 }, Range { idx: 0, len: 2 }];
@@ -72,7 +72,7 @@ fn ranges_go_through_several_buffers() {
 }
 
 #[test]
-fn holes_are_punched_and_ends_are_cut() {
+fn files_are_punched_and_truncated() {
     let fs = Fs::new();
     let file = fs.file(c"f", b"0123456789");
     assert_eq!(dfs_punch(fs.dfs, file, 2, 3), 0);
@@ -123,7 +123,7 @@ fn an_event_holds_a_positive_errno() {
 }
 
 #[test]
-fn handles_of_other_sorts_are_refused() {
+fn handles_of_other_types_are_refused() {
     let fs = Fs::new();
     let file = fs.file(c"f", b"data");
     let mut size = 0;

@@ -46,7 +46,7 @@ impl Fs {
         Self { dfs, coh, store }
     }
 
-    /// Mounts it once more.
+    /// Mounts it again.
     pub(crate) fn mount(&self, flags: c_int) -> Ptr<Dfs> {
         let mut dfs = Ptr::null();
         assert_eq!(dfs_mount(self.store.poh, self.coh, flags, at(&mut dfs)), 0);
@@ -63,14 +63,14 @@ impl Fs {
         open_in(self.dfs, parent, name, mode, flags)
     }
 
-    /// A new file with data in it, open.
+    /// A new open file that contains data.
     pub(crate) fn file(&self, name: &CStr, data: &[u8]) -> Ptr<DfsObj> {
         let obj = self.open(ROOT, name, FILE | 0o644, RDWR | CREAT).unwrap();
         assert_eq!(self.write(obj, data, 0), 0);
         obj
     }
 
-    /// A new directory, open.
+    /// A new open directory.
     pub(crate) fn dir(&self, name: &CStr) -> Ptr<DfsObj> {
         assert_eq!(dfs_mkdir(self.dfs, ROOT, text(name), 0o755, 0), 0);
         self.open(ROOT, name, DIR, RDWR).unwrap()
@@ -84,7 +84,7 @@ impl Fs {
         dfs_write(self.dfs, obj, at(&mut sgl(&mut [iov(data)])), offset, WAIT)
     }
 
-    /// Up to 64 bytes from an offset on.
+    /// Reads up to 64 bytes from an offset.
     pub(crate) fn read(&self, obj: Ptr<DfsObj>, offset: u64) -> Result<Vec<u8>, c_int> {
         let (mut place, mut read) = ([0xee; 64], u64::MAX);
         let mut iovs = [iov_room(&mut place)];

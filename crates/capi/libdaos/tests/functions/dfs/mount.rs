@@ -1,4 +1,4 @@
-//! Beginning and ending mounts, making file systems.
+//! Creating, mounting and unmounting file systems.
 use super::*;
 use daos::abi::{DfsAttr, text_bytes, text_of};
 use daos::container::daos_cont_open2;
@@ -23,7 +23,7 @@ fn attr() -> DfsAttr {
 }
 
 #[test]
-fn a_file_system_knows_what_it_was_made_with() {
+fn a_file_system_stores_its_attributes() {
     let store = Store::new();
     let mut wanted = DfsAttr { chunk_size: 8192, hints: text_of(b"file:single"), ..attr() };
     wanted.dir_oclass = SX;
@@ -55,7 +55,7 @@ fn a_file_system_knows_what_it_was_made_with() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn invalid_attributes_are_refused() {
     let store = Store::new();
     let make = |attr: &mut DfsAttr| {
         dfs_cont_create(store.poh, at(&mut [0; 16]), at(attr), Ptr::null(), Ptr::null())
@@ -68,7 +68,7 @@ fn what_cannot_be_is_refused() {
         assert_eq!(make(&mut wrong), libc::EINVAL);
     }
     let nameless = dfs_cont_create(store.poh, Ptr::null(), Ptr::null(), Ptr::null(), Ptr::null());
-    assert_eq!(nameless, libc::EINVAL, "nobody would know what was made");
+    assert_eq!(nameless, libc::EINVAL, "neither a label nor an output for the UUID");
     let mut dfs = Ptr::null();
     assert_eq!(dfs_mount(store.poh, store.coh, RDWR, at(&mut dfs)), libc::EINVAL, "no file system");
     assert_eq!(dfs_mount(store.poh, NONE, RDWR, at(&mut dfs)), libc::EINVAL);
@@ -80,7 +80,7 @@ fn what_cannot_be_is_refused() {
 }
 
 #[test]
-fn what_is_balanced_is_mounted_so() {
+fn balanced_mode_must_be_requested_on_mount() {
     const BALANCED: c_int = 4;
     let store = Store::new();
     let (mut coh, mut made, label) = (NONE, Ptr::null(), text(c"balanced"));
@@ -138,7 +138,7 @@ fn classes_are_suggested() {
 }
 
 #[test]
-fn a_mount_for_reading_changes_nothing() {
+fn a_read_only_mount_refuses_changes() {
     let fs = Fs::new();
     release(fs.file(c"f", b"data"));
     let dfs = fs.mount(RDONLY);
@@ -152,7 +152,7 @@ fn a_mount_for_reading_changes_nothing() {
 }
 
 #[test]
-fn a_container_open_for_reading_is_mounted_so() {
+fn a_read_only_container_is_mounted_read_only() {
     let fs = Fs::new();
     let (mut coh, mut dfs) = (NONE, Ptr::null());
     let made = dfs_cont_create_with_label(
@@ -193,7 +193,7 @@ fn a_snapshot_is_mounted() {
 }
 
 #[test]
-fn names_of_pool_and_container_are_enough() {
+fn a_file_system_is_mounted_by_pool_and_container_name() {
     let store = Store::new();
     let (pool, mut dfs) = (text(&store.name), Ptr::null());
     let mut connect = |name: &CStr, flags| {
@@ -217,7 +217,7 @@ fn names_of_pool_and_container_are_enough() {
 }
 
 #[test]
-fn a_prefix_is_taken_off() {
+fn a_prefix_is_removed_from_paths() {
     let fs = Fs::new();
     release(fs.file(c"f", b"data"));
     assert_eq!(dfs_set_prefix(fs.dfs, text(c"relative")), libc::EINVAL);

@@ -1,4 +1,4 @@
-//! Finding, opening, making.
+//! Looking up, opening and creating entries.
 use super::*;
 use daos::abi::Str;
 use daos::dfs::entry::{dfs_move, dfs_remove};
@@ -14,7 +14,7 @@ fn symlink(fs: &Fs, name: &CStr, target: Str, flags: c_int) -> Result<Ptr<DfsObj
 }
 
 #[test]
-fn files_are_made_as_flags_say() {
+fn files_are_created_according_to_flags() {
     let fs = Fs::new();
     assert_eq!(fs.open(ROOT, c"a", FILE, RDWR).map(drop), Err(libc::ENOENT));
     release(fs.open(ROOT, c"a", FILE | 0o640, RDWR | CREAT).unwrap());
@@ -34,7 +34,7 @@ fn files_are_made_as_flags_say() {
 }
 
 #[test]
-fn names_are_one_component() {
+fn names_must_be_one_component() {
     let fs = Fs::new();
     let long = std::ffi::CString::new(vec![b'n'; 256]).unwrap();
     for (name, errno) in
@@ -49,7 +49,7 @@ fn names_are_one_component() {
 }
 
 #[test]
-fn directories_and_symlinks_are_made_by_their_types() {
+fn directories_and_symlinks_are_created_by_type() {
     let fs = Fs::new();
     let dir = fs.open(ROOT, c"d", DIR | 0o755, RDWR | CREAT).unwrap();
     release(fs.open(ROOT, c"d", DIR, RDWR | CREAT).unwrap());
@@ -69,7 +69,7 @@ fn directories_and_symlinks_are_made_by_their_types() {
 }
 
 #[test]
-fn lookups_tell_what_they_found() {
+fn lookups_return_the_entry_they_found() {
     let fs = Fs::new();
     release(fs.file(c"f", b"12345"));
     let (mut obj, mut mode) = (Ptr::null(), 0);
@@ -91,7 +91,7 @@ fn lookups_tell_what_they_found() {
 }
 
 #[test]
-fn an_object_can_be_opened_again_and_ends_once() {
+fn an_object_can_be_opened_again_and_is_released_once() {
     let fs = Fs::new();
     let file = fs.file(c"f", b"data");
     let mut other = Ptr::null();
@@ -105,7 +105,7 @@ fn an_object_can_be_opened_again_and_ends_once() {
 }
 
 #[test]
-fn the_array_of_a_file_is_lent() {
+fn the_array_of_a_file_can_be_borrowed() {
     let fs = Fs::new();
     let file = fs.file(c"f", b"data");
     let (mut oh, mut again, mut size) = (NONE, NONE, 0);
@@ -119,7 +119,7 @@ fn the_array_of_a_file_is_lent() {
 }
 
 #[test]
-fn a_moved_object_is_told_so() {
+fn an_object_learns_that_it_was_moved() {
     let fs = Fs::new();
     let (file, dir) = (fs.file(c"f", b"data"), fs.dir(c"d"));
     let inside = fs.open(dir, c"other", FILE | 0o600, RDWR | CREAT).unwrap();

@@ -1,10 +1,10 @@
-//! The calls by paths.
+//! The calls by path.
 use super::*;
 use daos::abi::{DfsSys, Iov, Str};
 use daos::dfs_sys::{attr::*, dir::*, entry::*, file::*, mount::*, xattr::*};
 use std::ffi::{CString, c_void};
 
-/// A file system that is used by paths.
+/// A file system used by path.
 struct Paths {
     sys: Ptr<DfsSys>,
     fs: Fs,
@@ -57,7 +57,7 @@ impl Drop for Paths {
 }
 
 #[test]
-fn files_are_opened_by_paths() {
+fn files_are_opened_by_path() {
     let paths = Paths::new();
     assert_eq!(paths.open(c"/a", FILE, RDWR).map(drop), Err(libc::ENOENT));
     assert_eq!(paths.open(c"a", FILE, RDWR).map(drop), Err(libc::EINVAL), "not absolute");
@@ -75,7 +75,7 @@ fn files_are_opened_by_paths() {
 }
 
 #[test]
-fn symlinks_are_followed_unless_they_are_not_to_be() {
+fn symlinks_are_followed_unless_the_caller_forbids_it() {
     let paths = Paths::new();
     paths.write(c"/f", b"12345");
     assert_eq!(paths.symlink(c"f", c"/l"), 0);
@@ -95,7 +95,7 @@ fn symlinks_are_followed_unless_they_are_not_to_be() {
 }
 
 #[test]
-fn entries_are_made_and_removed() {
+fn entries_are_created_and_removed() {
     let paths = Paths::new();
     let oid = Ptr::null();
     let path = text(c"/d/e/f");
@@ -119,7 +119,7 @@ fn entries_are_made_and_removed() {
 }
 
 #[test]
-fn attributes_are_changed_by_paths() {
+fn attributes_are_changed_by_path() {
     const MODE: c_int = 1;
     let paths = Paths::new();
     paths.write(c"/f", b"");
@@ -208,7 +208,7 @@ fn directories_are_read_entry_by_entry() {
 }
 
 #[test]
-fn mounts_by_paths_begin_and_end_like_others() {
+fn mounts_by_path_are_opened_and_closed() {
     let paths = Paths::new();
     paths.write(c"/f", b"data");
     let (mut dfs, mut sys) = (Ptr::null(), Ptr::null());
@@ -227,7 +227,7 @@ fn mounts_by_paths_begin_and_end_like_others() {
     let mut blob = [0; 256];
     let mut glob: Iov = iov_room(&mut blob);
     assert_eq!(dfs_sys_local2global_all(paths.sys, at(&mut glob)), 0);
-    // Flags of 0 stand for those of the mount it came from, which writes.
+    // Flags of 0 stand for those of the original mount, which allows writing.
     assert_eq!(dfs_sys_global2local_all(0, 0, glob, at(&mut sys)), 0);
     assert_eq!(dfs_sys_mkdir(sys, text(c"/d"), 0o755, 0), 0);
     assert_eq!(dfs_sys_disconnect(sys), 0);

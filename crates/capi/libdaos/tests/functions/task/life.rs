@@ -1,4 +1,4 @@
-//! When tasks begin, wait, end, and run once more.
+//! The life cycle of tasks: start, wait, completion, and further runs.
 use super::*;
 use daos::container::daos_cont_close;
 use daos::container::daos_cont_open2;
@@ -19,7 +19,7 @@ fn depend(task: Ptr<Task>, on: Ptr<Task>) -> c_int {
 }
 
 #[test]
-fn a_task_without_a_body_goes_on_until_it_is_completed() {
+fn a_task_without_a_body_runs_until_it_is_completed() {
     let _turn = TURN.lock();
     let (_room, sched) = sched();
     let mut number = 1;
@@ -39,7 +39,7 @@ fn a_task_without_a_body_goes_on_until_it_is_completed() {
     tse_sched_fini(sched);
 }
 
-/// Makes the task whose number is the address of another wait for that one, and begins it.
+/// Makes `task` wait for the task that its private data points to, and schedules that task.
 extern "C" fn splitting(task: Ptr<Task>) -> c_int {
     let part = tse_task_get_priv(task).cast::<Ptr<Task>>().get().unwrap();
     assert_eq!(depend(task, part), 0);
@@ -47,7 +47,7 @@ extern "C" fn splitting(task: Ptr<Task>) -> c_int {
 }
 
 #[test]
-fn a_running_task_completes_with_those_it_comes_to_wait_for() {
+fn a_running_task_completes_after_dependencies_added_to_it() {
     let _turn = TURN.lock();
     let (_room, sched) = sched();
     let (mut number, mut mark) = (1, 2u64);
@@ -91,7 +91,7 @@ extern "C" fn wait_more(task: Ptr<Task>, arg: Bytes) -> c_int {
 }
 
 #[test]
-fn a_callback_may_put_the_completion_off() {
+fn a_callback_may_defer_the_completion() {
     let _turn = TURN.lock();
     let (_room, sched) = sched();
     let (mut first, mut last, mut open) = (1u64, 2, bodiless(sched));
@@ -112,7 +112,7 @@ fn a_callback_may_put_the_completion_off() {
 }
 
 #[test]
-fn a_task_completed_by_hand_does_not_run() {
+fn a_task_completed_explicitly_does_not_run() {
     let _turn = TURN.lock();
     let (_room, sched) = sched();
     let mut numbers = [1, 2];
@@ -127,7 +127,7 @@ fn a_task_completed_by_hand_does_not_run() {
     tse_sched_fini(sched);
 }
 
-/// On completion, has the task run once more while the number it points to is not 0.
+/// On completion, makes the task run again while the number it points to is not 0.
 extern "C" fn again(task: Ptr<Task>, arg: Bytes) -> c_int {
     let left = arg.cast::<Ptr<u64>>().get().unwrap();
     match left.get().unwrap() {
@@ -140,7 +140,7 @@ extern "C" fn again(task: Ptr<Task>, arg: Bytes) -> c_int {
 }
 
 #[test]
-fn callbacks_that_were_not_called_stay_for_the_next_run() {
+fn uncalled_callbacks_stay_for_the_next_run() {
     let _turn = TURN.lock();
     let (_room, sched) = sched();
     let (mut number, mut left, mut mark) = (5, 2u64, 9u64);
@@ -155,7 +155,7 @@ fn callbacks_that_were_not_called_stay_for_the_next_run() {
 }
 
 #[test]
-fn a_completed_task_runs_once_more() {
+fn a_completed_task_can_run_again() {
     let _turn = TURN.lock();
     let (_room, sched) = sched();
     let mut number = 5;
@@ -175,7 +175,7 @@ fn a_completed_task_runs_once_more() {
 }
 
 #[test]
-fn a_task_whose_body_returned_runs_once_more() {
+fn a_task_whose_body_returned_can_run_again() {
     let _turn = TURN.lock();
     let (_room, sched) = sched();
     let mut number = 5;
@@ -193,7 +193,7 @@ extern "C" fn fail(_task: Ptr<Task>, _arg: Bytes) -> c_int {
 }
 
 #[test]
-fn an_error_of_what_comes_before_is_the_result() {
+fn an_error_of_a_dependency_is_the_result() {
     let _turn = TURN.lock();
     let (_room, sched) = sched();
     let mut number = 5;
@@ -211,7 +211,7 @@ fn an_error_of_what_comes_before_is_the_result() {
 }
 
 #[test]
-fn ending_a_scheduler_drops_what_runs_and_what_waits() {
+fn closing_a_scheduler_drops_running_and_waiting_tasks() {
     let _turn = TURN.lock();
     let (_room, sched) = sched();
     let (mut number, mut mark) = (5, 9u64);

@@ -22,7 +22,7 @@ fn result(task: Ptr<Task>) -> c_int {
     task.cast::<c_int>().get().unwrap()
 }
 
-/// What bodies and callbacks of a test did, in order; tests that use it take turns.
+/// The steps that bodies and callbacks of a test took, in order; tests that use it run one at a time.
 static STEPS: Mutex<Vec<u64>> = Mutex::new(Vec::new());
 static TURN: Mutex<()> = Mutex::new(());
 
@@ -121,7 +121,7 @@ fn callbacks_run_around_a_body() {
 }
 
 #[test]
-fn errors_are_handed_on() {
+fn errors_are_passed_to_dependent_tasks() {
     let _turn = TURN.lock();
     let (_room, sched) = sched();
     let mut numbers = [1, 2, 3];
@@ -144,7 +144,7 @@ fn errors_are_handed_on() {
 }
 
 #[test]
-fn a_task_runs_once_more() {
+fn a_task_can_run_again() {
     let _turn = TURN.lock();
     let (_room, sched) = sched();
     let (mut number, mut left) = (5, 3u64);
@@ -158,7 +158,7 @@ fn a_task_runs_once_more() {
 }
 
 #[test]
-fn progress_waits_for_tasks_that_end_elsewhere() {
+fn progress_waits_for_tasks_that_complete_elsewhere() {
     let (_room, sched) = sched();
     let mut number = 1;
     let task = make(sched, later, &mut number);
@@ -185,7 +185,7 @@ extern "C" fn sched_done(arg: Bytes, rc: c_int) -> c_int {
 }
 
 #[test]
-fn a_scheduler_is_ended() {
+fn a_scheduler_is_closed() {
     let _turn = TURN.lock();
     let (_room, sched) = sched();
     let mut numbers = [1u64, 100];
@@ -204,7 +204,7 @@ fn a_scheduler_is_ended() {
 }
 
 #[test]
-fn tasks_come_in_lists() {
+fn tasks_are_kept_in_lists() {
     let _turn = TURN.lock();
     let (_room, sched) = sched();
     let none = Ptr::null();
@@ -240,7 +240,7 @@ fn tasks_come_in_lists() {
 }
 
 #[test]
-fn the_room_in_a_task_is_bounded() {
+fn the_space_in_a_task_is_bounded() {
     let (_room, sched) = sched();
     let mut number = 1;
     let task = make(sched, body, &mut number);
