@@ -34,7 +34,10 @@ impl<T> From<Result<T>> for Reply<'_, T> {
     }
 }
 
-impl<T: Unpin> Future for Reply<'_, T> {
+/// Nothing in a reply is pinned: a future that is under way has a box of its own.
+impl<T> Unpin for Reply<'_, T> {}
+
+impl<T> Future for Reply<'_, T> {
     type Output = Result<T>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {

@@ -170,6 +170,13 @@ impl<'t> Change<'t> {
         Ok(())
     }
 
+    /// Pages of the headroom; `None` if part of it is used, so that only deletions still have room.
+    pub(super) fn untouched_headroom(&self) -> Result<Option<u64>> {
+        let (used, total) = self.target.pages(self.txn)?;
+        let headroom = headroom_pages(total);
+        Ok((used + headroom <= total).then_some(headroom))
+    }
+
     fn check_growth(&self) -> Result<()> {
         if self.tight.is_none() && !self.has_large {
             return Ok(());

@@ -97,7 +97,7 @@ impl Target {
 
     /// Fails if what a transaction read from this target has changed since. Call with the write lock held by
     /// transaction `own`, before its first change.
-    /// // A slot may already have the value `own`, from a change that died or was given up before its commit. What it
+    /// A slot may already have the value `own`, from a change that died or was given up before its commit. What it
     /// had before is lost, so the last commit is assumed. A transaction that restarts for this reads a later state
     /// than that, and succeeds.
     pub(crate) fn check_read_versions(
@@ -155,7 +155,7 @@ impl OpenPool {
         id: Option<ChangeId>,
     ) -> Result<Epoch> {
         let target: &Target = &self.targets[number as usize];
-        if let Some(done) = replies::find_early(target, id)? {
+        if let Some(done) = self.find_done(id)? {
             return Ok(done);
         }
         let mut repeated = false;
@@ -208,9 +208,7 @@ impl OpenPool {
             .collect();
         let targets: Vec<&Target> =
             numbers.iter().map(|&number| self.targets[number as usize].as_ref()).collect();
-        if let Some(first) = targets.first()
-            && let Some(done) = replies::find_early(first, id)?
-        {
+        if let Some(done) = self.find_done(id)? {
             return Ok(done);
         }
         let mut repeated = None;
@@ -239,6 +237,18 @@ impl OpenPool {
             parts.drain(..).for_each(stage::Staged::publish);
         }
         Ok(repeated.unwrap_or(epoch))
+    }
+
+    /// The epoch of a change, if it was done before. All targets are asked: a later change of its slot may have gone to
+    /// any of them, and then this one is refused.
+    fn find_done(&self, id: Option<ChangeId>) -> Result<Option<Epoch>> {
+        let mut done = None;
+        if id.is_some() {
+            for target in &self.targets {
+                done = done.or(replies::find_early(target, id)?);
+            }
+        }
+        Ok(done)
     }
 
     /// Fails with `TxRestart` if what a read-only transaction read was not true at one moment.

@@ -15,6 +15,13 @@ const VALUE_LEN: usize = 16;
 /// Bytes of an entry's key behind its table: session and slot.
 const KEY_LEN: usize = 10;
 
+/// Number of entries up to which some are added to an index that is full: they take a page or two.
+const KEPT_IN_FULL_INDEX: u64 = 64;
+
+/// Number of entries that go for each that is added to an index that is full. The few pages that they lie on are far
+/// from using up the headroom.
+const FORGOTTEN_IN_FULL_INDEX: u64 = 16;
+
 /// Key of the number of entries.
 fn count_key() -> Key {
     Key::table(Table::Reply)
@@ -74,21 +81,36 @@ pub(super) fn remember(change: &mut Change<'_>, id: Option<ChangeId>) -> Result<
     change.put(&key, &value_of(id.sequence, change.epoch))
 }
 
-/// Counts an entry that is about to be added. Forgets old ones if there are `most`.
+/// Counts an entry that is about to be added. Forgets old ones if there are `most`, or if there is hardly any room.
 fn count_one_more(change: &mut Change<'_>, most: usize) -> Result<()> {
     let stored = change.txn().get(&count_key())?;
     let mut count = stored.and_then(|value| value.try_into().ok()).map_or(0, u64::from_le_bytes);
-    if count >= most as u64 {
-        count = forget_oldest(change)?;
+    let surplus = surplus(change, count, most as u64)?;
+    if surplus > 0 {
+        count = forget_oldest(change, surplus)?;
     }
     change.put(&count_key(), &(count + 1).to_le_bytes())
 }
 
-/// Removes the quarter of the entries that were written first. Returns how many are left.
-fn forget_oldest(change: &mut Change<'_>) -> Result<u64> {
+/// How many of `count` entries must go before one is added. If only the headroom of the index is left, the cache
+/// shrinks: deletions need the headroom, and a deletion with an id adds an entry. Otherwise a quarter goes once there
+/// are `most`, but no more than the headroom has pages for: each may lie on a page of its own.
+fn surplus(change: &Change<'_>, count: u64, most: u64) -> Result<usize> {
+    let surplus = match change.untouched_headroom()? {
+        None if count >= KEPT_IN_FULL_INDEX => FORGOTTEN_IN_FULL_INDEX,
+        Some(pages) if count >= most => (most / 4).min(pages / 2),
+        _ => 0,
+    };
+    Ok(surplus as usize)
+}
+
+/// Removes the entries that were written first, `surplus` of them. Returns how many are left.
+fn forget_oldest(change: &mut Change<'_>, surplus: usize) -> Result<u64> {
     let mut entries = entries(change.txn())?;
-    entries.sort_unstable();
-    let forgotten = entries.len() / 4;
+    let forgotten = surplus.min(entries.len());
+    if forgotten < entries.len() {
+        entries.select_nth_unstable(forgotten);
+    }
     for (_, key) in &entries[..forgotten] {
         change.delete(key)?;
     }
@@ -159,5 +181,57 @@ mod tests {
         let newest = slots - kept as u16;
         assert!(kept >= most * 3 / 4);
         assert!((0..slots).all(|slot| found(target, slot, 1).is_some() == (slot >= newest)));
+    }
+
+    /// Adds values until the index is full; returns their number.
+    fn fill(target: &Target) -> u64 {
+        for number in 0u64.. {
+            let put = target.change(|change| {
+                change.check_room()?;
+                change.put(&value_key(number), &[7; 900])
+            });
+            if let Err(error) = put {
+                assert_eq!(error.kind(), ErrorKind::NoSpace, "{error}");
+                return number;
+            }
+        }
+        unreachable!()
+    }
+
+    fn value_key(number: u64) -> Vec<u8> {
+        [&b"T"[..], &number.to_be_bytes()].concat()
+    }
+
+    /// Session `number`, in the order of a hash: its entry goes to any page of the cache.
+    fn client(number: u64) -> Option<ChangeId> {
+        let session = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        Some(ChangeId { session, slot: 0, sequence: 1 })
+    }
+
+    #[test]
+    fn a_full_index_is_emptied_by_clients_that_are_new() {
+        for known in [0, CHANGE_IDS_MAX as u64 - 10] {
+            let pool = Scratch::new(24 << 20, |spec| spec.targets = Some(1));
+            let state = pool.opened();
+            let target = &state.targets[0];
+            let remember_known = |change: &mut Change<'_>| {
+                (0..known).try_for_each(|number| remember(change, client(number)))
+            };
+            target.change(remember_known).unwrap();
+            let count = fill(target);
+            // These remove nothing, and are remembered.
+            for number in 0..1000 {
+                target.change(|change| remember(change, client(known + number))).unwrap();
+            }
+            for number in 0..count {
+                let remove = |change: &mut Change<'_>| {
+                    change.delete(&value_key(number))?;
+                    remember(change, client(known + 1000 + number))
+                };
+                target
+                    .change(remove)
+                    .unwrap_or_else(|error| panic!("{number} of {count}: {error}"));
+            }
+        }
     }
 }

@@ -25,6 +25,7 @@ pub fn replies(make: Make<'_>) {
             a_condition_of_one_dkey_fails_the_fetch,
             a_change_that_is_sent_again_is_done_once,
             a_transaction_that_is_sent_again_is_done_once,
+            a_late_copy_is_refused_wherever_it_goes,
             a_dropped_write_is_done_or_not,
             a_dropped_fetch_disturbs_nobody,
         ],
@@ -130,6 +131,27 @@ fn a_transaction_that_is_sent_again_is_done_once(store: &Store) -> Result<()> {
     container.write(Change { id: id(7), ..Change::of(&punches) }).wait()?;
     refused(container.write(change).wait(), ErrorKind::Invalid);
     assert_eq!(get(&objects[0], b"d", b"a")?, None, "a late duplicate was applied");
+    container.close().wait()
+}
+
+/// The later change of the slot and the late copy have different dkeys, which may lie on different targets.
+fn a_late_copy_is_refused_wherever_it_goes(store: &Store) -> Result<()> {
+    let (container, object) = (opened(store)?, store.object()?);
+    if !store.pool.capabilities().change_ids {
+        return container.close().wait();
+    }
+    let updates = [single(b"a", b"value")];
+    let change = |dkey: &[u8], sequence| {
+        let op = WriteOp::Update { dkey, cond: Cond::NONE, updates: &updates };
+        let writes = [Write { oid: object.oid(), op }];
+        let id = Some(ChangeId { session: 6, slot: 3, sequence });
+        container.write(Change { id, ..Change::of(&writes) }).wait()
+    };
+    change(b"later", 2)?;
+    for dkey in 0..32u8 {
+        refused(change(&[dkey], 1), ErrorKind::Invalid);
+        assert_eq!(get(&object, &[dkey], b"a")?, None, "a late copy was done");
+    }
     container.close().wait()
 }
 

@@ -72,7 +72,8 @@ pub struct Update<'a> {
 ///
 /// A session uses each slot for one change at a time: the change of a slot is answered, or given up, before the next
 /// begins. A backend remembers the last change of each slot, so what it must remember is bounded by the changes that
-/// are in flight.
+/// are in flight. Slots belong to the pool: a client of several containers uses a slot for one of them at a time. A
+/// change without writes need not be remembered, for it does nothing: sent again, it verifies its tokens again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ChangeId {
     /// Names the session. Drawn at random, once for each connected client.
