@@ -9,9 +9,9 @@
 //! conformance::single_values(&|| Arc::new(Memory::new(2)) as Arc<dyn Pool>);
 //! ```
 //!
-//! A backend runs [`run_all`], or each entry of [`TOPICS`] as a separate test. Each topic creates one pool and each
-//! check a container. Checks of capabilities that a backend does not declare ([`esker_backend::Capabilities`]) are
-//! skipped.
+//! A backend runs [`run_all`], or each entry of [`TOPICS`] as a separate test. Each topic creates one pool or two and
+//! each check a container. A pool of 200 MiB is large enough if it takes single values of 4 MiB. Checks of capabilities
+//! that a backend does not declare ([`esker_backend::Capabilities`]) are skipped.
 mod arrays;
 mod conditions;
 mod containers;
