@@ -1,8 +1,9 @@
 //! A POSIX namespace in a container: DFS, the file system of DAOS, on any backend with transactions.
 //!
 //! A [`Dfs`] is mounted on a container. A [`Node`] is a file, directory or symbolic link, found by its
-//! parent and its name or by a path ([`Dfs::resolve`]); a [`File`] is one that is open. Calls block and
-//! errors carry the errno of POSIX. `docs/semantics.md` lists the differences from POSIX.
+//! parent and its name or by a path ([`Dfs::resolve`]); a [`File`] is one that is open. Calls block, except for
+//! [`File::read_into`] and [`File::write_from`], which are futures. Errors carry the errno of POSIX.
+//! `docs/semantics.md` lists the differences from POSIX.
 //!
 //! ```
 //! use dfs::{Create, Dfs, Follow, MountOptions, NewDfs, Open};

@@ -27,7 +27,7 @@ pub struct MountOptions {
 
 /// A mounted file system: a POSIX namespace in a container (DAOS: `dfs_t`). Clones share it.
 ///
-/// All calls block, as those of POSIX do. Errors carry the errno of POSIX ([`Error::errno`]).
+/// Calls block, as those of POSIX do. Errors carry the errno of POSIX ([`Error::errno`]).
 #[derive(Clone)]
 pub struct Dfs(Arc<Mounted>);
 

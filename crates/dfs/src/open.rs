@@ -37,7 +37,10 @@ impl OpenFile {
 
     /// What has to be stored at once, if `due`.
     fn take_due(&mut self, time: Time, due: bool) -> Option<(EntryLocation, Time)> {
-        let place = self.place.clone().filter(|_| due)?;
+        if !due {
+            return None;
+        }
+        let place = self.place.clone()?;
         self.stored = time;
         Some((place, time))
     }

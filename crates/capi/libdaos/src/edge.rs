@@ -1,5 +1,5 @@
-//! The edge every function goes through: nothing unwinds into C, nothing runs before `daos_init`,
-//! and every failure becomes a code.
+//! The edge that every function passes: no panic unwinds into C, nothing runs before `daos_init`, and every failure
+//! becomes a code.
 use crate::abi::{Event, Ptr};
 use crate::code::{self, Code, Result};
 use crate::{event, init};
@@ -38,7 +38,7 @@ where
     }
 }
 
-/// Does work that waits for nothing, at once even where there is an event.
+/// Does work that waits for nothing: at once, even with an event.
 pub(crate) fn done(ev: Ptr<Event>, work: impl FnOnce() -> Result<()>) -> c_int {
     match ev.is_null() {
         true => now(work),
@@ -46,7 +46,7 @@ pub(crate) fn done(ev: Ptr<Event>, work: impl FnOnce() -> Result<()>) -> c_int {
     }
 }
 
-/// A function this release does not have.
+/// A function that is not implemented.
 pub(crate) fn not_offered(ev: Ptr<Event>) -> c_int {
     done(ev, || Err(Code::NOSYS))
 }

@@ -16,10 +16,10 @@ const SET_UID: c_int = 1 << 4;
 const SET_GID: c_int = 1 << 5;
 const SET_ALL: c_int = SET_MODE | SET_ATIME | SET_MTIME | SET_SIZE | SET_UID | SET_GID;
 
-/// Leaves an owner as it is.
+/// Leaves the owner unchanged.
 const SAME: u32 = u32::MAX;
 
-/// Attributes as C has them. Times of access are not kept: those of modification stand in.
+/// Attributes as a `struct stat`. Access times are not stored; the modification time is reported instead.
 pub(crate) fn stat_of(attr: &Attr) -> libc::stat {
     let mut stat = libc::stat::zeroed();
     stat.st_ino = attr.number();
@@ -56,7 +56,7 @@ pub extern "C" fn dfs_stat(
     })
 }
 
-/// Attributes of an open object, as long as it has its name.
+/// Attributes of an open object that still has its name.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_ostat(dfs: Ptr<Dfs>, obj: Ptr<DfsObj>, stat: Ptr<libc::stat>) -> c_int {
     errno::now(|| {
@@ -74,7 +74,7 @@ fn current(open: &OpenFile) -> Result<Attr> {
     if attr.nlink == 0 { Err(Errno::NOENT) } else { Ok(attr) }
 }
 
-/// The permissions of a mode. It may name the type of what they are for, but not another one.
+/// The permission bits of a mode. Type bits are allowed if they match the node.
 pub(crate) fn permissions(mode: libc::mode_t, kind: Kind) -> Result<u32> {
     match mode & KIND_MASK {
         0 => Ok(mode & MODE_MASK),
@@ -103,7 +103,7 @@ pub extern "C" fn dfs_osetattr(
     })
 }
 
-/// What is to be set of something of this kind.
+/// The attributes to be set on a node of this kind.
 pub(crate) fn wanted(stat: &libc::stat, flags: c_int, kind: Kind) -> Result<SetAttr> {
     if flags & !SET_ALL != 0 {
         return Err(Errno::INVAL);
@@ -125,7 +125,7 @@ pub(crate) fn wanted(stat: &libc::stat, flags: c_int, kind: Kind) -> Result<SetA
     })
 }
 
-/// An entry with symlinks followed, unless they are not to be.
+/// Looks up an entry. A symlink is followed unless the flags forbid it.
 fn target(dfs: Ptr<Dfs>, parent: Ptr<DfsObj>, name: Str, flags: c_int) -> Result<Node> {
     let (mount, parent) = (handles::mount(dfs)?, parent_of(parent)?);
     let node = parent.find(&mount.fs, name)?;
@@ -137,13 +137,13 @@ fn target(dfs: Ptr<Dfs>, parent: Ptr<DfsObj>, name: Str, flags: c_int) -> Result
     }
 }
 
-/// Asks whether the user may do something with an entry.
+/// Checks the user's permissions on an entry.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_access(dfs: Ptr<Dfs>, parent: Ptr<DfsObj>, name: Str, mask: c_int) -> c_int {
     errno::now(|| may(&target(dfs, parent, name, 0)?, mask))
 }
 
-/// Compares the bits of `access(2)` with those of a node.
+/// Checks the bits of `access(2)` against those of a node.
 pub(crate) fn may(node: &Node, mask: c_int) -> Result<()> {
     let mask = u32::try_from(mask).ok().filter(|mask| *mask <= 7).ok_or(Errno::INVAL)?;
     if mask & ::dfs::WRITE != 0 && node.fs().is_read_only() {
@@ -187,7 +187,7 @@ pub extern "C" fn dfs_chown(
     errno::now(|| chown(&target(dfs, parent, name, flags)?, uid, gid))
 }
 
-/// Changes owners of a node, where they are given.
+/// Changes the owner, the group, or both of a node.
 pub(crate) fn chown(node: &Node, uid: u32, gid: u32) -> Result<()> {
     let given = |id: u32| (id != SAME).then_some(id);
     let set = SetAttr { uid: given(uid), gid: given(gid), ..SetAttr::default() };
@@ -244,7 +244,7 @@ pub extern "C" fn dfs_obj_get_info(
     })
 }
 
-/// Bytes of a file's chunks.
+/// Bytes per chunk of a file.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_get_chunk_size(obj: Ptr<DfsObj>, chunk_size: Ptr<u64>) -> c_int {
     errno::now(|| {
@@ -254,7 +254,7 @@ pub extern "C" fn dfs_get_chunk_size(obj: Ptr<DfsObj>, chunk_size: Ptr<u64>) -> 
     })
 }
 
-/// Sets a default of what is made in a directory.
+/// Sets a default for new entries of a directory.
 fn set_default(dfs: Ptr<Dfs>, obj: Ptr<DfsObj>, set: SetAttr) -> c_int {
     errno::now(|| {
         opened(dfs, obj)?.directory()?.set_attr(&set)?;
@@ -262,7 +262,7 @@ fn set_default(dfs: Ptr<Dfs>, obj: Ptr<DfsObj>, set: SetAttr) -> c_int {
     })
 }
 
-/// Sets the class of what is made in a directory.
+/// Sets the object class of new entries of a directory.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_obj_set_oclass(
     dfs: Ptr<Dfs>,
@@ -273,7 +273,7 @@ pub extern "C" fn dfs_obj_set_oclass(
     set_default(dfs, obj, SetAttr { class: Some(class), ..SetAttr::default() })
 }
 
-/// Sets the chunk size of files made in a directory.
+/// Sets the chunk size of new files of a directory.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_obj_set_chunk_size(
     dfs: Ptr<Dfs>,

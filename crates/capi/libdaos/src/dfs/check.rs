@@ -1,4 +1,4 @@
-//! Looking at a file system as a whole.
+//! Counting and checking a whole file system.
 use crate::abi::{Handle, Str};
 use crate::errno::{self, Errno, Result};
 use crate::handles;
@@ -7,7 +7,7 @@ use esker::Wait;
 use esker::types::info::OpenMode;
 use std::ffi::c_int;
 
-/// What there is below a directory.
+/// Counts of what is below a directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Count {
     files: u64,
@@ -19,7 +19,7 @@ struct Count {
 }
 
 impl Count {
-    /// Directories wait in a list of their own, so that depth costs no stack.
+    /// Directories are kept in a list, so that depth needs no stack.
     fn of(top: Node) -> Result<Self> {
         let mut count = Self::default();
         let mut waiting = vec![(top, 0)];
@@ -53,7 +53,7 @@ fn mounted(poh: Handle, cont: Str) -> Result<Dfs> {
     Ok(Dfs::mount(container, MountOptions { read_only: true, snapshot: None })?)
 }
 
-/// Prints how much there is.
+/// Prints the counts.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_cont_scan(poh: Handle, cont: Str, _flags: u64, name: Str) -> c_int {
     errno::now(|| {
@@ -70,7 +70,7 @@ pub extern "C" fn dfs_cont_scan(poh: Handle, cont: Str, _flags: u64, name: Str) 
     })
 }
 
-/// Checks of the tree are the business of `esker fs check`.
+/// Not implemented: `esker fs check` checks the tree.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_cont_check(_poh: Handle, _cont: Str, _flags: u64, _name: Str) -> c_int {
     errno::now(|| Err(Errno::NOTSUP))

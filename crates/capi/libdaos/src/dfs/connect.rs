@@ -1,4 +1,4 @@
-//! Mounts that begin with the names of a pool and a container.
+//! Mounting by the names of a pool and a container.
 use super::create;
 use super::mount::{self, How, are_users, give};
 use crate::abi::{Dfs, DfsAttr, Event, Ptr, Str};
@@ -23,7 +23,7 @@ impl<'a> ContainerName<'a> {
         Ok(Self { pool: pool.text()?, container: container.text()? })
     }
 
-    /// Connects, opens and mounts. Where the container is missing, `make` may make it.
+    /// Connects, opens and mounts. If the container is missing, `make` may create it.
     pub(crate) fn mount(
         &self,
         how: How,

@@ -1,4 +1,4 @@
-//! Making file systems, and what they were made with.
+//! Creating file systems, and querying their properties.
 use super::mount::{self, How};
 use super::open::class_of;
 use crate::abi::{Dfs, DfsAttr, Handle, Ptr, Str, UuidBytes, text_bytes, text_of};
@@ -13,7 +13,7 @@ use esker::types::{ObjectClass, Uuid};
 use esker::{Pool, Wait};
 use std::ffi::c_int;
 
-/// Objects of one hint that there are classes for.
+/// Hints that there are object classes for.
 const SINGLE: &str = "single";
 const MAX: &str = "max";
 
@@ -80,7 +80,7 @@ fn described(attr: &DfsAttr) -> Result<NewDfs> {
     })
 }
 
-/// Makes a container with a file system.
+/// Creates a container with a file system.
 pub(crate) fn make(pool: &Pool, label: Option<&str>, attr: Ptr<DfsAttr>) -> Result<ContainerInfo> {
     let attr = if attr.is_null() { None } else { Some(attr.get()?) };
     let new = attr.as_ref().map_or_else(|| Ok(NewDfs::default()), described)?;
@@ -123,7 +123,7 @@ fn open(poh: Handle, uuid: Uuid) -> Result<Handle> {
     Ok(handles::open(Entry::Container(pool.with(container)))?)
 }
 
-/// Makes a container with a file system.
+/// Creates a container with a file system.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_cont_create(
     poh: Handle,
@@ -135,7 +135,7 @@ pub extern "C" fn dfs_cont_create(
     errno::now(|| Made { uuid: uuid.needed()?, coh, dfs }.create(poh, None, attr))
 }
 
-/// Makes a container with a label and a file system.
+/// Creates a container with a label and a file system.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_cont_create_with_label(
     poh: Handle,
@@ -148,7 +148,7 @@ pub extern "C" fn dfs_cont_create_with_label(
     errno::now(|| Made { uuid, coh, dfs }.create(poh, Some(label.text()?), attr))
 }
 
-/// What a file system was made with.
+/// The properties that a file system was created with.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_query(dfs: Ptr<Dfs>, attr: Ptr<DfsAttr>) -> c_int {
     errno::now(|| {
@@ -171,7 +171,7 @@ pub extern "C" fn dfs_query(dfs: Ptr<Dfs>, attr: Ptr<DfsAttr>) -> c_int {
 /// Leaves an owner as it is, or stands for the one that a name has here.
 const NO_ID: u32 = u32::MAX;
 
-/// Gives a container and its root directory to others.
+/// Changes the owner of a container and its root directory.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_cont_set_owner(
     coh: Handle,

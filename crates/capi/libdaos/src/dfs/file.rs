@@ -10,20 +10,20 @@ use std::sync::{OnceLock, PoisonError, RwLock};
 
 /// An open file, directory or symlink.
 pub(crate) struct OpenFile {
-    /// Where it stands; `dfs_update_parent` changes that.
+    /// Its node, which `dfs_update_parent` replaces.
     node: RwLock<Node>,
     /// `O_RDONLY`, `O_WRONLY` or `O_RDWR`.
     pub(crate) flags: c_int,
-    /// Of a file.
+    /// The open file, if it is a regular file.
     pub(crate) file: Option<File>,
-    /// The array of a file, for those who asked for it.
+    /// The handle on the file's array, once somebody asked for it.
     array: OnceLock<Handle>,
-    /// Of a directory: where listings stand.
+    /// Positions of listings, if it is a directory.
     pub(crate) positions: StoredPositions,
 }
 
 impl OpenFile {
-    /// Opens what a node stands for.
+    /// Opens a node.
     pub(crate) fn new(node: Node, flags: c_int) -> Result<Self> {
         let file = match node.kind() {
             Kind::File => Some(node.open(how(&node, flags))?),
@@ -34,35 +34,35 @@ impl OpenFile {
         Ok(Self { node: RwLock::new(node), flags, file, array, positions })
     }
 
-    /// Where it stands.
+    /// Its node.
     pub(crate) fn node(&self) -> Node {
         self.node.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// It as a directory.
+    /// Its node, if it is a directory.
     pub(crate) fn directory(&self) -> Result<Node> {
         let node = self.node();
         if node.kind() == Kind::Directory { Ok(node) } else { Err(Errno::NOTDIR) }
     }
 
-    /// It as a file.
+    /// The file, if it is one.
     pub(crate) fn file(&self) -> Result<&File> {
         self.file.as_ref().ok_or(Errno::INVAL)
     }
 
-    /// It as a file to be read.
+    /// The file, if it is open for reading.
     pub(crate) fn readable(&self) -> Result<&File> {
         let file = self.file()?;
         if file.mode().read { Ok(file) } else { Err(Errno::PERM) }
     }
 
-    /// It as a file to be written.
+    /// The file, if it is open for writing.
     pub(crate) fn writable(&self) -> Result<&File> {
         let file = self.file()?;
         if file.mode().write { Ok(file) } else { Err(Errno::PERM) }
     }
 
-    /// A handle on the array of a file, which ends with the file.
+    /// A handle on the file's array, which is closed with the file.
     fn array(&self) -> Result<Handle> {
         const READ: u32 = 0x2;
         const READ_WRITE: u32 = 0x4;
@@ -89,7 +89,7 @@ impl Drop for OpenFile {
     }
 }
 
-/// A mount for reading only opens files so, whatever they are opened for.
+/// How to open a file. A read-only mount opens all files read-only.
 fn how(node: &Node, flags: c_int) -> Open {
     let mode = flags & libc::O_ACCMODE;
     let write = mode != libc::O_RDONLY && !node.fs().is_read_only();
@@ -97,7 +97,7 @@ fn how(node: &Node, flags: c_int) -> Open {
     Open { read: mode != libc::O_WRONLY, write, truncate }
 }
 
-/// The object of a call that names its mount as well.
+/// The open object of a call that also names its mount.
 pub(crate) fn opened(dfs: Ptr<Dfs>, obj: Ptr<DfsObj>) -> Result<Held<OpenFile>> {
     handles::mount(dfs)?;
     Ok(handles::file(obj)?)
@@ -125,7 +125,7 @@ pub extern "C" fn dfs_release(obj: Ptr<DfsObj>) -> c_int {
     errno::now(|| Ok(handles::close(handles::behind(obj).cookie, &[kind::FILE]).map(drop)?))
 }
 
-/// The array a file is.
+/// A handle on the array that holds the content of a file.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_get_file_oh(obj: Ptr<DfsObj>, oh: Ptr<Handle>) -> c_int {
     errno::now(|| {
@@ -134,7 +134,7 @@ pub extern "C" fn dfs_get_file_oh(obj: Ptr<DfsObj>, oh: Ptr<Handle>) -> c_int {
     })
 }
 
-/// Tells an object that it stands elsewhere now.
+/// Gives an open object its new parent and name.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_update_parent(obj: Ptr<DfsObj>, src_obj: Ptr<DfsObj>, name: Str) -> c_int {
     errno::now(|| {

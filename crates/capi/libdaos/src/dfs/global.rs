@@ -1,4 +1,4 @@
-//! Mounts and objects as bytes that other processes open: a magic number, then plain fields.
+//! Mounts and objects as blobs that other processes open: a magic number, then plain fields.
 use super::connect::ContainerName;
 use super::file;
 use super::mount::{self, How, Mount};
@@ -54,7 +54,7 @@ impl Fields {
     }
 }
 
-/// Makes a mount known to other processes.
+/// Exports a mount to other processes.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_local2global(dfs: Ptr<Dfs>, glob: Ptr<Iov>) -> c_int {
     errno::now(|| {
@@ -63,7 +63,7 @@ pub extern "C" fn dfs_local2global(dfs: Ptr<Dfs>, glob: Ptr<Iov>) -> c_int {
     })
 }
 
-/// Mounts as another process did.
+/// Imports a mount of another process.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_global2local(
     poh: Handle,
@@ -85,7 +85,7 @@ pub extern "C" fn dfs_global2local(
     })
 }
 
-/// Makes a mount known with its pool and container.
+/// Exports a mount with its pool and container.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_local2global_all(dfs: Ptr<Dfs>, glob: Ptr<Iov>) -> c_int {
     errno::now(|| {
@@ -96,7 +96,7 @@ pub extern "C" fn dfs_local2global_all(dfs: Ptr<Dfs>, glob: Ptr<Iov>) -> c_int {
     })
 }
 
-/// Connects, opens and mounts as another process did.
+/// Imports a mount of another process: connects, opens and mounts.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_global2local_all(flags: c_int, glob: Iov, dfs: Ptr<Ptr<Dfs>>) -> c_int {
     errno::now(|| {
@@ -111,7 +111,7 @@ pub extern "C" fn dfs_global2local_all(flags: c_int, glob: Iov, dfs: Ptr<Ptr<Dfs
     })
 }
 
-/// Makes an open object known to other processes.
+/// Exports an open object to other processes.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_obj_local2global(dfs: Ptr<Dfs>, obj: Ptr<DfsObj>, glob: Ptr<Iov>) -> c_int {
     errno::now(|| {
@@ -127,7 +127,7 @@ pub extern "C" fn dfs_obj_local2global(dfs: Ptr<Dfs>, obj: Ptr<DfsObj>, glob: Pt
     })
 }
 
-/// Opens an object as another process did: it must still have the path it had there.
+/// Imports an open object of another process. It must still have the path that it had there.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_obj_global2local(
     dfs: Ptr<Dfs>,

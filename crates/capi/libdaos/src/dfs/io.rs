@@ -12,7 +12,7 @@ use std::ffi::c_int;
 /// `DFS_MAX_FSIZE`.
 const TO_THE_END: u64 = u64::MAX;
 
-/// Reads from an offset on.
+/// Reads at an offset.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_read(
     dfs: Ptr<Dfs>,
@@ -62,7 +62,7 @@ fn ranges(iod: Ptr<DfsIod>) -> Result<Extents> {
     Ok(Extents::new(iod.rgs, iod.nr)?)
 }
 
-/// Writes from an offset on.
+/// Writes at an offset.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_write(
     dfs: Ptr<Dfs>,
@@ -114,7 +114,7 @@ async fn write_ranges(file: &File, ranges: &Extents, data: &Source<'_>) -> Resul
     Ok(())
 }
 
-/// Bytes of a file.
+/// The size of a file in bytes.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_get_size(dfs: Ptr<Dfs>, obj: Ptr<DfsObj>, size: Ptr<u64>) -> c_int {
     errno::now(|| {
@@ -124,7 +124,7 @@ pub extern "C" fn dfs_get_size(dfs: Ptr<Dfs>, obj: Ptr<DfsObj>, size: Ptr<u64>) 
     })
 }
 
-/// Bytes of a file that is known by its identifier.
+/// The size in bytes of the file with an object id.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_get_size_by_oid(
     dfs: Ptr<Dfs>,
@@ -146,7 +146,7 @@ pub extern "C" fn dfs_get_size_by_oid(
     })
 }
 
-/// Makes a hole, or cuts or grows a file.
+/// Punches a hole, or truncates or extends a file.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_punch(dfs: Ptr<Dfs>, obj: Ptr<DfsObj>, offset: u64, len: u64) -> c_int {
     errno::now(|| {
@@ -155,7 +155,7 @@ pub extern "C" fn dfs_punch(dfs: Ptr<Dfs>, obj: Ptr<DfsObj>, offset: u64, len: u
     })
 }
 
-/// A hole that reaches the end cuts the file, as in DAOS.
+/// A hole that reaches the end of the file truncates it, as in DAOS.
 pub(crate) fn punch(file: &File, offset: u64, len: u64) -> Result<()> {
     let end = offset.saturating_add(len);
     let size = if len == TO_THE_END { 0 } else { file.size()? };

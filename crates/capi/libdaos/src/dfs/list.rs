@@ -12,7 +12,7 @@ use esker::types::KeyBatch;
 use esker::types::ops::Anchor as At;
 use std::ffi::{c_char, c_int, c_void};
 
-/// A directory and where its listing stands.
+/// A directory and the position of its listing.
 pub(crate) struct Listing {
     open: Held<OpenFile>,
     node: Node,
@@ -42,13 +42,13 @@ impl Listing {
         }
     }
 
-    /// Tells where it stands now.
+    /// Writes its position to the caller's anchor.
     fn keep(self) {
         list::write_anchor(self.anchor, self.at, &self.open.positions);
     }
 }
 
-/// Most entries of one call; what asks for more gets so many.
+/// Most entries that one call returns.
 const ENTRIES_MAX: u32 = 1 << 16;
 
 fn most(nr: Ptr<u32>) -> Result<usize> {
@@ -58,7 +58,7 @@ fn most(nr: Ptr<u32>) -> Result<usize> {
     }
 }
 
-/// An entry with its name only.
+/// A directory entry that holds only a name.
 pub(crate) fn dirent(name: &[u8]) -> libc::dirent {
     let mut entry = libc::dirent::zeroed();
     for (place, byte) in entry.d_name[..NAME_MAX].iter_mut().zip(name) {
@@ -176,7 +176,7 @@ fn call(
     }
 }
 
-/// An anchor from which a listing goes on at an entry.
+/// An anchor at which a listing continues with an entry.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_dir_anchor_set(obj: Ptr<DfsObj>, name: Str, anchor: Ptr<Anchor>) -> c_int {
     errno::now(|| {
@@ -189,7 +189,7 @@ pub extern "C" fn dfs_dir_anchor_set(obj: Ptr<DfsObj>, name: Str, anchor: Ptr<An
     })
 }
 
-/// Counts the parts of a listing: always one.
+/// Number of parts of a listing: always one.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_obj_anchor_split(
     obj: Ptr<DfsObj>,

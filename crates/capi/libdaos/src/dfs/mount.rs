@@ -1,4 +1,4 @@
-//! Beginning and ending mounts.
+//! Mounting and unmounting.
 use crate::abi::{Dfs, Handle, Ptr, Str};
 use crate::container::daos_cont_close;
 use crate::errno::{self, Errno, Result};
@@ -20,7 +20,7 @@ pub(crate) struct Mount {
     pub(crate) coh: Handle,
     /// The snapshot it shows, 0 for the latest state.
     pub(crate) snapshot: u64,
-    /// The handles end with it.
+    /// Unmounting closes the handles of the pool and the container.
     owns_handles: bool,
     prefix: RwLock<Vec<u8>>,
 }
@@ -55,7 +55,7 @@ pub extern "C" fn dfs_init() -> c_int {
     errno::always(|| errno::code(started))
 }
 
-/// Undoes one `dfs_init`.
+/// Undoes one call of `dfs_init`.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_fini() -> c_int {
     let less = |users: u32| users.checked_sub(1);
@@ -153,7 +153,7 @@ pub(super) fn snapshot(epoch: u64, name: Str) -> Result<u64> {
     }
 }
 
-/// Ends a mount, of whatever kind.
+/// Unmounts, whether or not the mount owns its handles.
 pub(crate) fn end(dfs: Ptr<Dfs>) -> Result<()> {
     let mount = handles::mount(dfs)?;
     let flushed = mount.fs.flush();
@@ -167,13 +167,13 @@ pub(crate) fn end(dfs: Ptr<Dfs>) -> Result<()> {
     Ok(flushed?)
 }
 
-/// Ends a mount.
+/// Unmounts.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_umount(dfs: Ptr<Dfs>) -> c_int {
     errno::now(|| end(dfs))
 }
 
-/// Ends a mount with its handles.
+/// Unmounts, and closes the handles of the pool and the container.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_disconnect(dfs: Ptr<Dfs>) -> c_int {
     errno::now(|| end(dfs))
@@ -217,7 +217,7 @@ pub extern "C" fn dfs_cont_put(dfs: Ptr<Dfs>, coh: Handle) -> c_int {
     errno::now(|| put(|mount| mount.coh, dfs, coh))
 }
 
-/// Has lookups take a prefix off paths.
+/// Sets a prefix that lookups strip from paths.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_set_prefix(dfs: Ptr<Dfs>, prefix: Str) -> c_int {
     errno::now(|| {
@@ -232,7 +232,7 @@ pub extern "C" fn dfs_set_prefix(dfs: Ptr<Dfs>, prefix: Str) -> c_int {
     })
 }
 
-/// Stores times that wait for it.
+/// Stores pending times.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_sync(dfs: Ptr<Dfs>) -> c_int {
     errno::now(|| Ok(handles::mount(dfs)?.fs.flush()?))

@@ -1,4 +1,4 @@
-//! Finding and opening, and making what is not there.
+//! Lookups, opening, and creating what is missing.
 use super::{Name, file, parent_of};
 use crate::abi::{Dfs, DfsObj, Ptr, Str};
 use crate::dfs::attr;
@@ -8,7 +8,7 @@ use ::dfs::{Create, Follow, KIND_MASK, Kind, MODE_MASK, Node, find_and};
 use esker::types::{Error, ErrorKind, ObjectClass};
 use std::ffi::c_int;
 
-/// What is told of something that was found, where that is wanted.
+/// What a lookup reports of the node, if it is asked to.
 #[derive(Clone, Copy)]
 struct Told {
     obj: Ptr<Ptr<DfsObj>>,
@@ -34,7 +34,7 @@ pub(crate) fn follow(flags: c_int) -> Follow {
     if flags & libc::O_NOFOLLOW == 0 { Follow::All } else { Follow::AllButLast }
 }
 
-/// Opens what a path leads to.
+/// Looks up a path and opens it.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_lookup(
     dfs: Ptr<Dfs>,
@@ -83,7 +83,7 @@ pub extern "C" fn dfs_lookup_rel(
     })
 }
 
-/// What `dfs_open` and its like are to open, or make where it is missing.
+/// What `dfs_open` and similar functions are to open, or create if it is missing.
 #[derive(Clone, Copy)]
 pub(crate) struct Wanted<'a> {
     /// Type and permissions.
@@ -106,7 +106,7 @@ impl Wanted<'_> {
         }
     }
 
-    /// The node of this name, made where that is asked for.
+    /// The node of this name, created if asked for.
     pub(crate) fn node(&self, dir: &Node, name: &[u8]) -> Result<Node> {
         let kind = Kind::of_mode(self.mode & KIND_MASK).ok_or(Errno::INVAL)?;
         if self.flags & libc::O_APPEND != 0 {
@@ -156,12 +156,12 @@ pub(crate) fn of_kind(node: Node, kind: Kind) -> Result<Node> {
     }
 }
 
-/// A class as it is given; 0 is none.
+/// An object class; 0 means none.
 pub(crate) fn class_of(code: u32) -> Option<ObjectClass> {
     (code != 0).then(|| ObjectClass::from_code(code))
 }
 
-/// Opens or makes a file, directory or symlink.
+/// Opens or creates a file, directory or symlink.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_open(
     dfs: Ptr<Dfs>,
@@ -184,7 +184,7 @@ pub extern "C" fn dfs_open(
     })
 }
 
-/// Opens the same object once more.
+/// Opens the same object again.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_dup(
     dfs: Ptr<Dfs>,
@@ -199,7 +199,7 @@ pub extern "C" fn dfs_dup(
     })
 }
 
-/// Makes a directory.
+/// Creates a directory.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_mkdir(
     dfs: Ptr<Dfs>,

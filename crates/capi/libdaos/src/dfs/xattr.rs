@@ -1,4 +1,4 @@
-//! Extended attributes, and where symlinks lead.
+//! Extended attributes, and the targets of symlinks.
 use super::file::opened;
 use crate::abi::{Bytes, Dfs, DfsObj, Ptr, Str};
 use crate::attribute;
@@ -15,16 +15,16 @@ pub(crate) fn name<'a>(name: Str) -> Result<&'a [u8]> {
     }
 }
 
-/// How many bytes fit where C wants them.
+/// Bytes that fit the caller's buffer.
 pub(crate) fn room_of(place: Bytes, size: Ptr<u64>) -> Result<u64> {
     size.needed()?;
     Ok(if place.is_null() { 0 } else { size.get()? })
 }
 
-/// Puts a value where C wants it, and its size in place of how much fits.
+/// Copies a value to the caller's buffer, and replaces the size of the buffer by that of the value.
 ///
 /// # Errors
-/// `short` where it does not fit.
+/// `short` if it does not fit.
 pub(crate) fn give(found: &[u8], value: Bytes, size: Ptr<u64>, short: Errno) -> Result<()> {
     let (room, len) = (room_of(value, size)?, found.len() as u64);
     size.set(len);
@@ -92,8 +92,8 @@ pub extern "C" fn dfs_removexattr(dfs: Ptr<Dfs>, obj: Ptr<DfsObj>, attribute: St
     errno::now(|| Ok(opened(dfs, obj)?.node().remove_xattr(name(attribute)?)?))
 }
 
-/// Lists the names of a node's attributes, those that fit, and the bytes of all in place of how many fit.
-/// Returns whether all did.
+/// Lists the names of a node's attributes that fit the buffer, and replaces the size of the buffer by the bytes that
+/// all names take. Returns true if all fit.
 pub(crate) fn list(node: &Node, list: Str, size: Ptr<u64>) -> Result<bool> {
     let names = node.list_xattrs()?;
     let room = room_of(list.cast(), size)?;
@@ -104,7 +104,7 @@ pub(crate) fn list(node: &Node, list: Str, size: Ptr<u64>) -> Result<bool> {
     Ok(len <= room)
 }
 
-/// Lists the names of attributes: those that fit, and the bytes of all.
+/// Lists the names of attributes that fit the buffer, and tells the bytes that all names take.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_listxattr(
     dfs: Ptr<Dfs>,
@@ -118,13 +118,13 @@ pub extern "C" fn dfs_listxattr(
     })
 }
 
-/// Tells where a symlink leads, cut to the room there is for it.
+/// Reads the target of a symlink, cut to the size of the buffer.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_get_symlink_value(obj: Ptr<DfsObj>, buf: Str, size: Ptr<u64>) -> c_int {
     errno::now(|| read_link(&handles::file(obj)?.node(), buf, size))
 }
 
-/// Tells where a symlink leads: its bytes and a NUL, as many as fit.
+/// Reads the target of a symlink: its bytes and a NUL, as many as fit.
 pub(crate) fn read_link(node: &Node, buf: Str, size: Ptr<u64>) -> Result<()> {
     let room = size.get()?;
     let mut target = node.read_link()?;

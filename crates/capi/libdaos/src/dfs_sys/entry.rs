@@ -1,4 +1,4 @@
-//! Making and removing by paths.
+//! Creating and removing by path.
 use super::mount::{find, parent};
 use crate::abi::{DfsSys, ObjId, Ptr, Str};
 use crate::dfs::entry;
@@ -8,7 +8,7 @@ use ::dfs::{Create, Follow, KIND_MASK, Kind, MODE_MASK, Node};
 use esker::types::ErrorKind;
 use std::ffi::c_int;
 
-/// Makes an empty file or a directory.
+/// Creates an empty file or a directory.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_sys_mknod(
     sys: Ptr<DfsSys>,
@@ -35,7 +35,7 @@ pub extern "C" fn dfs_sys_mknod(
     })
 }
 
-/// Makes a symlink.
+/// Creates a symlink.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_sys_symlink(sys: Ptr<DfsSys>, target: Str, path: Str) -> c_int {
     const MODE: u32 = 0o777;
@@ -50,7 +50,7 @@ fn directory(mode: libc::mode_t, class: u32) -> Create {
     Create { class: class_of(class), ..Create::with_mode(mode & MODE_MASK) }
 }
 
-/// Makes a directory.
+/// Creates a directory.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_sys_mkdir(
     sys: Ptr<DfsSys>,
@@ -65,12 +65,12 @@ pub extern "C" fn dfs_sys_mkdir(
     })
 }
 
-/// The root is there already.
+/// The root exists already.
 fn taken(errno: Errno) -> Errno {
     if errno == Errno::BUSY { Errno::EXIST } else { errno }
 }
 
-/// Makes a directory and those on the way to it.
+/// Creates a directory and its missing parents.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_sys_mkdir_p(
     sys: Ptr<DfsSys>,
@@ -93,7 +93,7 @@ pub extern "C" fn dfs_sys_mkdir_p(
     })
 }
 
-/// One directory on, made where it is missing.
+/// The next directory of the path, created if it is missing.
 fn step(dir: &Node, name: &[u8], new: &Create) -> Result<Node> {
     match dir.fs().resolve(dir, name, Follow::All) {
         Ok(node) if node.kind() == Kind::Directory => return Ok(node),

@@ -9,7 +9,7 @@ use ::dfs::{Follow, KIND_MASK, Kind, Node, Open};
 use esker::types::ops::{Sink, Source};
 use std::ffi::c_int;
 
-/// Opens or makes a file, directory or symlink.
+/// Opens or creates a file, directory or symlink.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_sys_open(
     sys: Ptr<DfsSys>,
@@ -95,7 +95,7 @@ pub extern "C" fn dfs_sys_write(
     })
 }
 
-/// Makes a hole, or cuts or grows a file.
+/// Punches a hole, or truncates or extends a file.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_sys_punch(sys: Ptr<DfsSys>, path: Str, offset: u64, len: u64) -> c_int {
     errno::now(|| {

@@ -1,5 +1,5 @@
-//! Beginning and ending mounts that are used by paths. Nothing is cached: a lookup here costs no
-//! more than finding out whether a cached one still holds.
+//! Mounts that are used by path. Nothing is cached: a lookup costs no more than checking whether a cached one is still
+//! valid.
 use crate::abi::{Dfs, DfsAttr, DfsSys, Handle, Iov, Ptr, Str};
 use crate::dfs::connect;
 use crate::dfs::global::{
@@ -15,7 +15,7 @@ use std::ffi::c_int;
 /// `DFS_SYS_NO_CACHE` and `DFS_SYS_NO_LOCK`, which change nothing.
 const KNOWN_FLAGS: c_int = 0x3;
 
-/// A mount that is used by paths.
+/// A mount that is used by path.
 pub(crate) struct Sys {
     dfs: Handle,
 }
@@ -26,14 +26,14 @@ impl Sys {
         Ok(handles::mount(handles::as_pointer(self.dfs))?)
     }
 
-    /// What a path leads to.
+    /// The node of a path.
     pub(crate) fn find(&self, path: Str, follow: Follow) -> Result<Node> {
         let mount = self.mount()?;
         let path = absolute(&mount, path)?;
         Ok(mount.fs.resolve(&mount.fs.root(), &path, follow)?)
     }
 
-    /// The directory and the name that a path ends with.
+    /// The last directory of a path, and the name in it.
     pub(crate) fn parent(&self, path: Str) -> Result<(Node, Vec<u8>)> {
         let mount = self.mount()?;
         let path = absolute(&mount, path)?;
@@ -47,12 +47,12 @@ fn absolute(mount: &Mount, path: Str) -> Result<Vec<u8>> {
     if path.starts_with(b"/") { Ok(path) } else { Err(Errno::INVAL) }
 }
 
-/// What a path of a mount leads to; `O_NOFOLLOW` counts.
+/// The node of a path; `O_NOFOLLOW` is respected.
 pub(crate) fn find(sys: Ptr<DfsSys>, path: Str, flags: c_int) -> Result<Node> {
     handles::sys(sys)?.find(path, open::follow(flags))
 }
 
-/// The directory and the name that a path of a mount ends with. The root has neither: it is in use.
+/// The last directory of a path, and the name in it. The root has neither, so it is refused as in use.
 pub(crate) fn parent(sys: Ptr<DfsSys>, path: Str) -> Result<(Node, Vec<u8>)> {
     match handles::sys(sys)?.parent(path)? {
         (_, name) if name.is_empty() => Err(Errno::BUSY),
@@ -60,7 +60,7 @@ pub(crate) fn parent(sys: Ptr<DfsSys>, path: Str) -> Result<(Node, Vec<u8>)> {
     }
 }
 
-/// Begins a mount as `begin` does it, for use by paths.
+/// Mounts by `begin`, for use by path.
 fn begin(
     sflags: c_int,
     sys: Ptr<Ptr<DfsSys>>,
@@ -112,7 +112,7 @@ pub extern "C" fn dfs_sys_connect(
     errno::always(|| begin(sflags, sys, |dfs| connect::connect((pool, cont), how, attr, dfs)))
 }
 
-/// Ends a mount with its handles.
+/// Unmounts, and closes the handles of the pool and the container.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_sys_disconnect(sys: Ptr<DfsSys>) -> c_int {
     end(sys)
@@ -136,13 +136,13 @@ pub extern "C" fn dfs_sys_mount(
     })
 }
 
-/// Ends a mount.
+/// Unmounts.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_sys_umount(sys: Ptr<DfsSys>) -> c_int {
     end(sys)
 }
 
-/// Has lookups take a prefix off paths.
+/// Sets a prefix that lookups strip from paths.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_sys_set_prefix(sys: Ptr<DfsSys>, prefix: Str) -> c_int {
     errno::now(|| errno::code(dfs_set_prefix(base(sys)?, prefix)))

@@ -1,4 +1,4 @@
-//! Functions of the caller that run when an event completes.
+//! Callbacks that run when an event completes.
 use super::private::{Ev, EventStatus};
 use super::queue::{self, Events};
 use crate::abi::{Bytes, Event, Ptr};
@@ -10,14 +10,14 @@ use std::ffi::{c_int, c_void};
 pub type CompletionCallback =
     unsafe extern "C" fn(arg: *mut c_void, ev: *mut Event, rc: c_int) -> c_int;
 
-/// A callback and those registered before it.
+/// A callback, linked to the one registered before it.
 pub(super) struct Callback {
     function: CompletionCallback,
     arg: Bytes,
     next: *mut Callback,
 }
 
-/// Has a function called when the event completes.
+/// Registers a callback for the completion of an event.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_event_register_comp_cb(
     ev: Ptr<Event>,
@@ -39,7 +39,7 @@ pub extern "C" fn daos_event_register_comp_cb(
     })
 }
 
-/// Takes the callbacks out of an event, the first registered first.
+/// Removes the callbacks of an event and returns them, the first registered first.
 pub(super) fn take(held: &Events, ev: Ev) -> Vec<Callback> {
     let mut next = ev.get(held).callback;
     ev.change(held, |private| private.callback = std::ptr::null_mut());
@@ -54,7 +54,7 @@ pub(super) fn take(held: &Events, ev: Ev) -> Vec<Callback> {
     callbacks
 }
 
-/// Calls them. The first error, be it the event's or a callback's, is the result of the event.
+/// Calls callbacks. The result of the event is the first error: its own or that of a callback.
 pub(super) fn call(callbacks: Vec<Callback>, ev: Ev) {
     for callback in callbacks {
         let event = Ev::pointer(Some(ev)).raw();

@@ -1,4 +1,4 @@
-//! Event queues and events (`daos_event.h`): calls that other threads drive.
+//! Event queues and events (`daos_event.h`): calls whose operations other threads poll.
 mod blocking;
 mod callbacks;
 mod private;
@@ -30,13 +30,13 @@ pub(crate) fn stop() {
     blocking::stop();
 }
 
-/// Until when to wait; `None` for ever.
+/// The end of a time-out in microseconds; `None` if it is negative, which means for ever.
 fn deadline(timeout_us: i64) -> Option<Instant> {
     let timeout = Duration::from_micros(u64::try_from(timeout_us).ok()?);
     Instant::now().checked_add(timeout)
 }
 
-/// Has the operation that `prepare` returns driven by the threads for events; the event tells when it is done.
+/// Hands the operation that `prepare` returns to the threads for events. The event completes with it.
 pub(crate) fn launch<F>(ev: Ptr<Event>, prepare: impl FnOnce() -> Result<F>) -> Result<()>
 where
     F: Future<Output = Result<()>> + Send + 'static,
@@ -58,7 +58,7 @@ where
     Ok(())
 }
 
-/// What an operation answers; a panic in it is an error.
+/// The result of an operation; a panic in it is an error.
 async fn caught(operation: impl Future<Output = Result<()>>) -> Result<()> {
     let mut operation = pin!(operation);
     poll_fn(|context| guard(Poll::Ready(Err(Code::MISC)), || operation.as_mut().poll(context)))
@@ -74,7 +74,7 @@ pub(crate) fn completed(ev: Ptr<Event>, work: impl FnOnce() -> Result<()>) -> Re
     Ok(())
 }
 
-/// Makes an event ready.
+/// Initializes an event.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_event_init(ev: Ptr<Event>, eqh: Handle, parent: Ptr<Event>) -> c_int {
     edge::now(|| {
@@ -87,7 +87,7 @@ pub extern "C" fn daos_event_init(ev: Ptr<Event>, eqh: Handle, parent: Ptr<Event
     })
 }
 
-/// Lets go of an event, which can be used again as one without a parent.
+/// Finalizes an event. It can be used again, as an event without a parent.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_event_fini(ev: Ptr<Event>) -> c_int {
     edge::now(|| {
@@ -96,7 +96,7 @@ pub extern "C" fn daos_event_fini(ev: Ptr<Event>) -> c_int {
     })
 }
 
-/// The child after `child`, or the first.
+/// The child after `child`; the first one if `child` is null.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_event_next(parent: Ptr<Event>, child: Ptr<Event>) -> Ptr<Event> {
     guard(Ptr::null(), || {
@@ -136,7 +136,7 @@ pub extern "C" fn daos_event_parent_barrier(ev: Ptr<Event>) -> c_int {
     })
 }
 
-/// Asks for a running event to end early; it runs to its end all the same.
+/// Accepts a running event, whose operation runs to its end all the same: it never leaves a write half done.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_event_abort(ev: Ptr<Event>) -> c_int {
     edge::now(|| {

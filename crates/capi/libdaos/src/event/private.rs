@@ -1,15 +1,15 @@
-//! What the library keeps inside an event. An event needs no end, so nothing in it is owned but
-//! callbacks that were registered and never called.
+//! What the library stores inside an event. Programs need not finalize events, so an event owns nothing but callbacks
+//! that were registered and never called.
 use super::callbacks::Callback;
 use super::queue::Events;
 use crate::abi::{Event, Ptr};
 use crate::code::{Code, Result};
 use std::ffi::c_int;
 
-/// Marks an event that was made ready.
+/// Marks an event that was initialized.
 const MAGIC: u64 = 0x6573_6b65_725f_6576;
 
-/// Where an event is in its life.
+/// The status of an event (`enum daos_ev_status`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EventStatus {
     Ready,
@@ -17,7 +17,8 @@ pub(super) enum EventStatus {
     Completed,
 }
 
-/// The library's part of an event. What `daos_event_init` sets is read without a lock and never written again.
+/// The library's part of an event. `daos_event_init` sets the first two fields, which then are read without a lock and
+/// never written again.
 #[derive(Clone, Copy)]
 struct Private {
     magic: u64,
@@ -26,11 +27,11 @@ struct Private {
     shared: Shared,
 }
 
-/// What is looked at and changed under the lock of the event's queue only.
+/// What only the holder of the queue's lock reads and changes.
 #[derive(Clone, Copy)]
 pub(super) struct Shared {
     pub(super) status: EventStatus,
-    /// It completed, and was not launched since: its parent waits for it no more.
+    /// It has completed and was not launched again: its parent does not wait for it.
     pub(super) done: bool,
     /// What must still complete before it does: its own work and its children.
     pub(super) pending: u32,
@@ -60,7 +61,7 @@ impl Shared {
         }
     }
 
-    /// As it was made, with the callbacks it has.
+    /// The initial state, with the present callbacks.
     pub(super) fn alone(&self) -> Self {
         Self { callback: self.callback, ..Self::new() }
     }
@@ -73,7 +74,7 @@ const _: () = assert!(size_of::<Private>() <= 160 && align_of::<Private>() <= 8)
 pub(super) struct Ev(usize);
 
 impl Ev {
-    /// An event that was made ready.
+    /// An event that was initialized.
     ///
     /// # Errors
     /// [`Code::INVAL`] for no event, and for one that `daos_event_init` has not seen.
@@ -84,7 +85,7 @@ impl Ev {
         if magic == MAGIC { Ok(it) } else { Err(Code::INVAL) }
     }
 
-    /// Makes memory an event of a queue.
+    /// Initializes memory as an event of a queue.
     pub(super) fn fresh(ev: Ptr<Event>, queue: u64) -> Self {
         let it = Self(ev.raw() as usize);
         it.part().set(Private { magic: MAGIC, queue, shared: Shared::new() });
@@ -105,7 +106,8 @@ impl Ev {
         unsafe { Ptr::new((&raw mut (*event).space).cast()) }
     }
 
-    /// A word that does not change, read on its own: what is beside it may be anything, and others write it.
+    /// A word that does not change. It is read on its own: other threads may write what is beside it, and memory that
+    /// is no event may hold anything.
     fn word(self, offset: usize) -> u64 {
         self.part().cast::<u8>().at(offset).cast().get().unwrap_or(0)
     }
@@ -124,7 +126,7 @@ impl Ev {
         self.shared().get().unwrap_or_else(|_| Shared::new())
     }
 
-    /// To be called under the lock of its queue. Others may read at any time what is beside the shared part.
+    /// To be called under the lock of its queue. Only the shared part is written: others may read the rest at any time.
     pub(super) fn change(self, held: &Events, change: impl FnOnce(&mut Shared)) {
         let mut shared = self.get(held);
         change(&mut shared);

@@ -10,27 +10,27 @@ use std::ffi::c_int;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// An event queue, or what stands in for one with events that have none.
+/// An event queue. Events without a queue share one that has no handle.
 #[derive(Default)]
 pub struct Queue {
     events: Mutex<Events>,
     changed: Condvar,
 }
 
-/// What stands under the lock of a queue: who has it may look at the events too.
+/// What the lock of a queue guards. Whoever holds it may also read and change the events of the queue.
 #[derive(Default)]
 pub(super) struct Events {
-    /// Launched, and children of nobody.
+    /// Events that were launched and have no parent.
     running: BTreeSet<Ev>,
     completed: VecDeque<Ev>,
-    /// Work in other threads that knows of an event of this queue.
+    /// Operations under way that will complete an event of this queue.
     jobs: usize,
 }
 
-/// Stands in where an event has no queue.
+/// The queue of events that were initialized without one.
 static NO_QUEUE: PerProcess<Queue> = PerProcess::new();
 
-/// The queue of this handle; 0 stands for none.
+/// The queue of a handle; 0 means no queue.
 pub(super) fn find(cookie: u64) -> Result<Arc<Queue>> {
     match cookie {
         0 => Ok(NO_QUEUE.get()),
@@ -47,7 +47,7 @@ impl Queue {
         self.events.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does something that looks at or changes an event.
+    /// Runs `work` with the lock held.
     pub(super) fn locked<T>(&self, work: impl FnOnce(&Events) -> T) -> T {
         work(&self.events())
     }
@@ -81,7 +81,7 @@ impl Queue {
         })
     }
 
-    /// From ready to running. A parent may, once each of its children was launched.
+    /// Makes a ready event a running one. A parent can be started once all its children have been launched.
     pub(super) fn start(&self, ev: Ev) -> Result<()> {
         let mut events = self.events();
         let known = ev.get(&events);
@@ -109,7 +109,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Ends the event's own work. With the last child it completes, and may complete its parent.
+    /// Ends the event's own work. The event completes once its children have, too, and then may complete its parent.
     pub(super) fn settle(&self, mut ev: Ev, mut code: c_int) {
         while self.end_one(ev, code) {
             callbacks::call(self.locked(|held| callbacks::take(held, ev)), ev);
@@ -121,7 +121,7 @@ impl Queue {
         }
     }
 
-    /// True where nothing is pending any more.
+    /// Records one result; true if nothing is pending any more.
     fn end_one(&self, ev: Ev, code: c_int) -> bool {
         self.locked(|held| {
             if ev.error() == 0 {
@@ -132,7 +132,8 @@ impl Queue {
         })
     }
 
-    /// From running to completed. Afterwards an event without a parent is its user's again.
+    /// Makes a running event a completed one, and returns its parent if that is running. An event without a parent
+    /// belongs to its user from here on.
     fn complete(&self, ev: Ev) -> Option<Ev> {
         let mut events = self.events();
         ev.change(&events, |ev| (ev.status, ev.done) = (EventStatus::Completed, true));
@@ -146,7 +147,7 @@ impl Queue {
         (parent.get(&events).status == EventStatus::Running).then_some(parent)
     }
 
-    /// Waits for an event and takes it; true where it is not running any more. A child comes with its parent.
+    /// Waits for an event and takes it out of the queue; false if time ran out. A child is taken with its parent.
     pub(super) fn wait_for(&self, ev: Ev, until: Option<Instant>) -> Result<bool> {
         let mut events = self.events();
         loop {
@@ -186,7 +187,7 @@ impl Queue {
         taken
     }
 
-    /// `None` where the time ran out.
+    /// Waits for a change; `None` if time ran out.
     fn sleep<'a>(
         &self,
         events: MutexGuard<'a, Events>,
@@ -204,7 +205,7 @@ impl Queue {
         self.locked(|held| ev.get(held).status)
     }
 
-    /// Ends an event that neither runs nor has a child that does, and is no child of one that does.
+    /// Finalizes an event. It is refused while the event or one of its children runs, or its parent is not ready.
     pub(super) fn let_go(&self, ev: Ev) -> Result<()> {
         let mut events = self.events();
         let runs = |ev: Ev| ev.get(&events).status == EventStatus::Running;
@@ -240,7 +241,7 @@ impl Queue {
         self.changed.notify_all();
     }
 
-    /// Waits for work in other threads, then lets all events be.
+    /// Waits for the operations under way, then makes all events ready.
     pub(super) fn end(&self) {
         let mut events = self.events();
         while events.jobs > 0 {
@@ -254,19 +255,19 @@ impl Queue {
     }
 }
 
-/// Completed before its parent was launched, and not well.
+/// True if a child failed before its parent was launched.
 fn has_failed(held: &Events, child: Ev) -> bool {
     child.get(held).status == EventStatus::Completed && child.error() != 0
 }
 
-/// Back to ready, with all children.
+/// Makes an event and its children ready.
 fn rest(held: &Events, ev: Ev) {
     for ev in ev.children(held).chain([ev]) {
         ev.change(held, |ev| ev.status = EventStatus::Ready);
     }
 }
 
-/// As it was made, without kin.
+/// Makes an event ready, without parent and children.
 fn orphan(held: &Events, ev: Ev) {
     ev.change(held, |ev| *ev = ev.alone());
 }

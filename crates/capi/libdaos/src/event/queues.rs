@@ -15,7 +15,7 @@ const COMPLETED: u32 = 1;
 /// `DAOS_EQR_WAITING`.
 const WAITING: u32 = 2;
 
-/// Makes an event queue.
+/// Creates an event queue.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_eq_create(eqh: Ptr<Handle>) -> c_int {
     edge::now(|| {
@@ -24,7 +24,7 @@ pub extern "C" fn daos_eq_create(eqh: Ptr<Handle>) -> c_int {
     })
 }
 
-/// Frees an event queue.
+/// Destroys an event queue. By force, it first waits for the operations under way; otherwise it must have no events.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_eq_destroy(eqh: Handle, flags: c_int) -> c_int {
     edge::now(|| {
@@ -75,7 +75,7 @@ pub extern "C" fn daos_eq_query(
     })
 }
 
-/// A count, or a code.
+/// The count as C returns it, or the code of an error.
 fn count(work: impl FnOnce() -> Result<usize>) -> c_int {
     let mut count = 0;
     let code = edge::now(|| {

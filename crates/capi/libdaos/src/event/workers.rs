@@ -1,9 +1,9 @@
 //! The threads that poll operations of calls with events. They start when they are needed, are bounded, and end with
 //! the last `daos_fini`. An operation that waits for an answer keeps no thread, so thousands can be under way.
 //!
-//! An operation on a local pool is done when it is first polled. If it has to wait for another process meanwhile (for the
-//! lock of an index, or for space), it keeps the thread that polls it. Work that blocks as a rule runs elsewhere
-//! ([`super::blocking`]).
+//! An operation on a local pool is done when it is first polled. If it has to wait for another process meanwhile (for
+//! the lock of an index, or for space), it keeps the thread that polls it. Work that blocks as a rule runs on threads
+//! of its own ([`super::blocking()`]).
 use crate::per_process::PerProcess;
 use esker::block_on;
 use std::collections::VecDeque;

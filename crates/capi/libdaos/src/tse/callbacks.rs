@@ -1,4 +1,4 @@
-//! Functions of the caller around a task.
+//! Callbacks of tasks.
 use super::memory::Task;
 use crate::abi::{Bytes, Ptr};
 use crate::code::{Code, Result};
@@ -7,10 +7,10 @@ use std::ffi::c_int;
 /// `tse_task_cb_t`.
 pub type Function = unsafe extern "C" fn(task: Ptr<Task>, arg: Bytes) -> c_int;
 
-/// Most bytes of an argument that is copied.
+/// Largest argument that is copied, in bytes.
 const ARG_MAX: usize = 1 << 20;
 
-/// A function, and its argument: a pointer, or bytes that were copied.
+/// A callback and its argument: a pointer, or bytes that were copied.
 pub(super) struct Callback {
     function: Function,
     arg: Bytes,

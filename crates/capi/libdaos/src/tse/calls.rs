@@ -1,4 +1,4 @@
-//! Calls of the interface as tasks (`daos_task.h`).
+//! Functions of the DAOS API as tasks (`daos_task.h`).
 use super::args::Call;
 use super::memory::{ARGS_BYTES, Sched, Task, Work};
 use super::sched::{progress, pure};
@@ -8,7 +8,7 @@ use crate::code::{Code, Result};
 use std::ffi::c_int;
 use std::time::{Duration, Instant};
 
-/// Makes the task of a call.
+/// Creates a task that calls a function.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_task_create(
     opcode: c_int,
@@ -32,7 +32,7 @@ pub extern "C" fn daos_task_create(
     })
 }
 
-/// Uses a task for another call.
+/// Gives a completed task another function to call.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_task_reset(task: Ptr<Task>, opcode: c_int) -> c_int {
     pure(|| {

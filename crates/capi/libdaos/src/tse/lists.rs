@@ -26,7 +26,7 @@ pub extern "C" fn tse_task_list_add(task: Ptr<Task>, head: Ptr<Link>) -> c_int {
     })
 }
 
-/// Takes a task out of its list.
+/// Removes a task from its list.
 #[unsafe(no_mangle)]
 pub extern "C" fn tse_task_list_del(task: Ptr<Task>) {
     if !task.is_null() {
@@ -49,7 +49,7 @@ pub extern "C" fn tse_task_list_sched(head: Ptr<Link>, instant: bool) {
     }
 }
 
-/// Takes every task out of a list and completes it.
+/// Removes every task from a list and completes it.
 #[unsafe(no_mangle)]
 pub extern "C" fn tse_task_list_abort(head: Ptr<Link>, code: c_int) {
     for task in tasks(head) {
@@ -58,13 +58,13 @@ pub extern "C" fn tse_task_list_abort(head: Ptr<Link>, code: c_int) {
     }
 }
 
-/// Lets every task of a list wait for a task.
+/// Makes every task of a list wait for a task.
 #[unsafe(no_mangle)]
 pub extern "C" fn tse_task_list_depend(head: Ptr<Link>, task: Ptr<Task>) -> c_int {
     pure(|| tasks(head).try_for_each(|later| run::depend(&mut lock(), later, task)))
 }
 
-/// Lets a task wait for every task of a list.
+/// Makes a task wait for every task of a list.
 #[unsafe(no_mangle)]
 pub extern "C" fn tse_task_depend_list(task: Ptr<Task>, head: Ptr<Link>) -> c_int {
     pure(|| tasks(head).try_for_each(|first| run::depend(&mut lock(), task, first)))
@@ -87,8 +87,7 @@ pub extern "C" fn tse_task_list_traverse(
     })
 }
 
-/// As [`tse_task_list_traverse`], where the function may free the last task and the list: the last
-/// is known before it is called.
+/// As [`tse_task_list_traverse`], but the function may free the last task and the list with it.
 #[unsafe(no_mangle)]
 pub extern "C" fn tse_task_list_traverse_adv(
     head: Ptr<Link>,

@@ -1,4 +1,4 @@
-//! What C sees of tasks and schedulers, and what the library keeps behind it.
+//! Tasks and schedulers in memory: the structures of C, and those of the library that they point to.
 use super::callbacks::Callback;
 use crate::abi::{Bytes, Link, Ptr};
 use crate::code::{Code, Result};
@@ -42,23 +42,23 @@ pub struct Sched {
 
 const _: () = assert!(size_of::<Task>() == 1024 && size_of::<Sched>() == 400);
 
-/// Where a task is in its life.
+/// The status of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TaskStatus {
     /// Not scheduled.
     Fresh,
     /// Waits for others, or for its turn.
     Waiting,
-    /// It began. It goes on until it is completed, also where its body has returned.
+    /// It has begun. It runs until somebody completes it, even after its body has returned.
     Running,
     Completed,
 }
 
-/// What is to be run.
+/// What a task runs.
 #[derive(Clone, Copy)]
 pub(super) enum Work {
     Body(Option<Body>),
-    /// A call of the interface.
+    /// A function of the DAOS API.
     Call(super::args::Call),
 }
 
@@ -70,9 +70,9 @@ pub(super) struct Inner {
     pub(super) status: TaskStatus,
     /// Counts its runs.
     pub(super) runs: u32,
-    /// Somebody completes it; its callbacks run.
+    /// It is being completed: its callbacks run.
     pub(super) completing: bool,
-    /// Counts completions that were put off.
+    /// Counts postponed completions.
     pub(super) completions: u32,
     pub(super) not_before: Option<Instant>,
     /// Tasks it waits for.
@@ -85,7 +85,8 @@ pub(super) struct Inner {
 }
 
 impl Inner {
-    /// It is to run once more, or to wait: who is completing it leaves that to others.
+    /// Postpones its completion, because it runs again or waits for another task. The thread that is completing it
+    /// stops.
     pub(super) fn put_off(&mut self) {
         self.completions = self.completions.wrapping_add(1);
         self.completing = false;
@@ -95,41 +96,41 @@ impl Inner {
 #[derive(Default)]
 pub(super) struct SchedInner {
     pub(super) references: u32,
-    /// Tasks that can run, each with the time before which it must not.
+    /// Tasks that are ready to run, each with its earliest time.
     pub(super) ready: VecDeque<(Option<Instant>, Ptr<Task>)>,
-    /// Scheduled and not completed.
+    /// Tasks that are scheduled and not completed.
     pub(super) tasks: BTreeSet<*mut Task>,
-    /// Somebody ends it.
+    /// A thread is ending it.
     pub(super) ending: bool,
     pub(super) cancelled: bool,
     pub(super) done: Vec<(SchedDone, Bytes)>,
 }
 
 impl SchedInner {
-    /// Takes a task out of those that can run.
+    /// Removes a task from those that are ready.
     pub(super) fn withdraw(&mut self, task: Ptr<Task>) {
         self.ready.retain(|(_, ready)| !std::ptr::eq(ready.raw(), task.raw()));
     }
 }
 
-/// Guards all that is behind tasks and schedulers.
+/// Guards what tasks and schedulers point to.
 static LOCK: Mutex<()> = Mutex::new(());
 static CHANGED: Condvar = Condvar::new();
 
-/// The right to look behind tasks and schedulers.
+/// The lock, held.
 pub(super) struct Held(MutexGuard<'static, ()>);
 
 pub(super) fn lock() -> Held {
     Held(LOCK.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Wakes those who wait for a change.
+/// Wakes the threads that wait for a change.
 pub(super) fn changed() {
     CHANGED.notify_all();
 }
 
 impl Held {
-    /// Waits for a change, at most until then.
+    /// Waits for a change, until `until` at the latest.
     pub(super) fn wait(self, until: Option<Instant>) -> Self {
         let Some(until) = until else {
             return Self(CHANGED.wait(self.0).unwrap_or_else(PoisonError::into_inner));
@@ -138,14 +139,14 @@ impl Held {
         Self(CHANGED.wait_timeout(self.0, left).unwrap_or_else(PoisonError::into_inner).0)
     }
 
-    /// What is behind a task.
+    /// What a task points to.
     pub(super) fn task(&mut self, at: Ptr<Task>) -> Result<&mut Inner> {
         let inner = at.get_inner()?;
         // SAFETY: the lock is held; the caller vouches for the task, which was made with it.
         unsafe { inner.as_mut() }.ok_or(Code::INVAL)
     }
 
-    /// What is behind a scheduler.
+    /// What a scheduler points to.
     pub(super) fn sched(&mut self, at: Ptr<Sched>) -> Result<&mut SchedInner> {
         let inner = at.get()?.inner;
         // SAFETY: the lock is held; the caller vouches for the scheduler, which was made with it.
@@ -157,14 +158,14 @@ impl Held {
         self.sched(sched)
     }
 
-    /// A task of a scheduler that is not complete.
+    /// A task of a scheduler that has not completed.
     pub(super) fn first_task(&mut self, at: Ptr<Sched>) -> Option<Ptr<Task>> {
         let first = self.sched(at).ok()?.tasks.first().copied()?;
         // SAFETY: it is alive: completing it takes it out of the set.
         Some(unsafe { Ptr::new(first) })
     }
 
-    /// Gives up a reference; the last frees the task.
+    /// Drops a reference; the last one frees the task.
     pub(super) fn drop_reference(&mut self, task: Ptr<Task>) {
         let Ok(inner) = self.task(task) else { return };
         inner.references = inner.references.saturating_sub(1);
@@ -181,7 +182,7 @@ impl Ptr<Task> {
         Ok(unsafe { (&raw const (*task).inner).read_unaligned() })
     }
 
-    /// Its result, the first word.
+    /// Its result, which is its first word.
     pub(super) fn result(self) -> c_int {
         self.cast::<c_int>().get().unwrap_or(Code::INVAL.0)
     }
@@ -190,7 +191,7 @@ impl Ptr<Task> {
         self.cast::<c_int>().set(code);
     }
 
-    /// Room for arguments inside it.
+    /// The buffer for arguments inside it.
     pub(super) fn args(self) -> Bytes {
         self.cast::<u8>().at(std::mem::offset_of!(Task, args)).cast()
     }
@@ -209,7 +210,7 @@ impl Ptr<Task> {
 }
 
 impl Ptr<Sched> {
-    /// The first error of its tasks is its result.
+    /// Records the result of a task. The first error becomes the result of the scheduler.
     pub(super) fn note(self, code: c_int) {
         let result = self.cast::<c_int>();
         if result.get() == Ok(0) {
@@ -218,7 +219,7 @@ impl Ptr<Sched> {
     }
 }
 
-/// Makes a task, with one reference.
+/// Creates a task with one reference.
 pub(super) fn make(inner: Inner) -> Result<Ptr<Task>> {
     let task: Ptr<Task> = crate::memory::zeroed(1)?;
     let inner = Box::into_raw(Box::new(inner));
@@ -238,14 +239,14 @@ fn unmake(task: Ptr<Task>) {
     }
 }
 
-/// Makes the caller's memory a scheduler.
+/// Initializes the caller's memory as a scheduler.
 pub(super) fn make_sched(at: Ptr<Sched>, inner: SchedInner, udata: Bytes) -> Result<()> {
     let inner = Box::into_raw(Box::new(inner));
     at.needed()?.set(Sched { result: 0, udata, inner, rest: [0; 47] });
     Ok(())
 }
 
-/// Frees what is behind a scheduler.
+/// Frees what a scheduler points to.
 pub(super) fn unmake_sched(at: Ptr<Sched>) {
     let Ok(sched) = at.get() else { return };
     if !sched.inner.is_null() {

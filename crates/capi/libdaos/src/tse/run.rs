@@ -6,8 +6,8 @@ use crate::code::{Code, Result};
 use std::ffi::c_int;
 use std::time::Instant;
 
-/// Hands a task to its scheduler. It begins here where it has no body, or the caller asks for it,
-/// unless something comes before it.
+/// Schedules a task. It begins at once if it has no body or the caller asks for it (`instant`), unless it has to wait
+/// for a task, a callback or a time.
 pub(super) fn schedule(task: Ptr<Task>, instant: bool, not_before: Option<Instant>) -> Result<()> {
     let mut held = lock();
     let inner = held.task(task)?;
@@ -29,7 +29,7 @@ pub(super) fn schedule(task: Ptr<Task>, instant: bool, not_before: Option<Instan
     Ok(())
 }
 
-/// Among those that can run, where it waits for nothing but its turn.
+/// Adds a task to those that are ready, if it waits for no other task.
 fn make_ready(held: &mut Held, task: Ptr<Task>) {
     let Ok(inner) = held.task(task) else { return };
     let (free, not_before) = (inner.awaited == 0, inner.not_before);
@@ -39,14 +39,14 @@ fn make_ready(held: &mut Held, task: Ptr<Task>) {
     }
 }
 
-/// One run of a task. It holds a reference; when the task runs anew, its number is another.
+/// One run of a task. It holds a reference. Each run has a number of its own.
 pub(super) struct Turn {
     task: Ptr<Task>,
     number: u32,
     work: Work,
 }
 
-/// Begins a run of a task that waits.
+/// Begins a run of a waiting task.
 pub(super) fn begin(held: &mut Held, task: Ptr<Task>) -> Option<Turn> {
     let inner = held.task(task).ok()?;
     inner.status = TaskStatus::Running;
@@ -56,13 +56,13 @@ pub(super) fn begin(held: &mut Held, task: Ptr<Task>) -> Option<Turn> {
 }
 
 impl Turn {
-    /// Runs what comes before the task, and its body.
+    /// Runs the callbacks that precede the task, then its body.
     pub(super) fn run(self) {
         self.perform();
         lock().drop_reference(self.task);
     }
 
-    /// An error of what comes before is the task's; its body runs all the same.
+    /// An error of a callback becomes the result of the task, but its body runs all the same.
     fn perform(&self) {
         let task = self.task;
         while let Some(callback) = self.next_before() {
@@ -76,7 +76,7 @@ impl Turn {
         }
         match self.work {
             Work::Call(call) => complete(task, call.run(task.args())),
-            // It ends when the caller completes it.
+            // It runs until the caller completes it.
             Work::Body(None) => {}
             Work::Body(Some(body)) => {
                 // SAFETY: the caller made the task with a body to be called so.
@@ -103,14 +103,14 @@ impl Turn {
     }
 }
 
-/// The first error of a task is its result.
+/// Records a result of a task. Its first error counts.
 fn note(task: Ptr<Task>, code: c_int) {
     if task.result() == 0 {
         task.set_result(code);
     }
 }
 
-/// Runs a task once more: one that runs, or that is complete.
+/// Runs a task again that is running or has completed.
 pub(super) fn again(held: &mut Held, task: Ptr<Task>, not_before: Option<Instant>) -> Result<()> {
     let cancelled = held.sched_of(task)?.cancelled;
     let inner = held.task(task)?;
@@ -131,8 +131,8 @@ pub(super) fn again(held: &mut Held, task: Ptr<Task>, not_before: Option<Instant
     Ok(())
 }
 
-/// Lets a task wait for another, unless that is complete. One that runs completes with the last
-/// it waits for.
+/// Makes a task wait for another, unless that has completed. A task that is running completes with the last one it
+/// waits for.
 pub(super) fn depend(held: &mut Held, task: Ptr<Task>, on: Ptr<Task>) -> Result<()> {
     if std::ptr::eq(task.raw(), on.raw()) {
         return Err(Code::INVAL);
@@ -155,8 +155,8 @@ pub(super) fn depend(held: &mut Held, task: Ptr<Task>, on: Ptr<Task>) -> Result<
     Ok(())
 }
 
-/// Ends a task, unless a callback has it run once more or wait for another; with it end those that
-/// run and waited for it alone.
+/// Completes a task, unless a callback runs it again or makes it wait. Running tasks that waited for it alone complete
+/// with it.
 pub(super) fn complete(task: Ptr<Task>, code: c_int) {
     let known = lock().task(task).map(|inner| inner.references += 1).is_ok();
     if known {
@@ -164,7 +164,7 @@ pub(super) fn complete(task: Ptr<Task>, code: c_int) {
     }
 }
 
-/// Each comes with a reference.
+/// Completes tasks. Each comes with a reference, which is dropped.
 fn complete_all(mut left: Vec<(Ptr<Task>, c_int)>) {
     while let Some((task, code)) = left.pop() {
         if let Some(completion) = begin_completing(task, code) {
@@ -175,7 +175,7 @@ fn complete_all(mut left: Vec<(Ptr<Task>, c_int)>) {
     }
 }
 
-/// The number of the completion that begins; `None` where it is complete or about to be.
+/// The number of the completion that begins; `None` if the task has completed or is being completed.
 fn begin_completing(task: Ptr<Task>, code: c_int) -> Option<u32> {
     let mut held = lock();
     let inner = held.task(task).ok()?;
@@ -187,7 +187,7 @@ fn begin_completing(task: Ptr<Task>, code: c_int) -> Option<u32> {
     Some(inner.completions)
 }
 
-/// Calls what waits for its completion, for as long as it is about to be complete.
+/// Calls the callbacks for its completion, until one of them postpones it.
 fn call_after(task: Ptr<Task>, completion: u32) {
     while let Some(callback) = next_after(task, completion) {
         let code = callback.call(task);
@@ -211,7 +211,7 @@ fn finish(task: Ptr<Task>, completion: u32) -> Vec<Ptr<Task>> {
     }
 }
 
-/// Makes a task complete. Returns those that are now to be completed, each with a reference.
+/// Marks a task as completed. Returns the tasks that complete with it, each with a reference.
 fn end(held: &mut Held, task: Ptr<Task>) -> Vec<Ptr<Task>> {
     let Ok(inner) = held.task(task) else { return Vec::new() };
     inner.completing = false;
@@ -231,8 +231,8 @@ fn end(held: &mut Held, task: Ptr<Task>) -> Vec<Ptr<Task>> {
     dependents
 }
 
-/// One task fewer to wait for; errors are handed on. True where it runs and waited for this alone:
-/// else its reference is given up.
+/// Tells a task that one it waits for has completed, with this result. True if it is running and waited for no other;
+/// otherwise its reference is dropped.
 fn release(held: &mut Held, task: Ptr<Task>, error: c_int) -> bool {
     let cancelled = held.sched_of(task).is_ok_and(|sched| sched.cancelled);
     let Ok(inner) = held.task(task) else { return false };
@@ -251,7 +251,7 @@ fn release(held: &mut Held, task: Ptr<Task>, error: c_int) -> bool {
     false
 }
 
-/// Makes all tasks of a scheduler complete, as they are: nothing of theirs is called any more.
+/// Marks all tasks of a scheduler as completed, without calling their bodies or callbacks.
 pub(super) fn cancel(sched: Ptr<super::Sched>) {
     let mut held = lock();
     let mut freed = Vec::new();

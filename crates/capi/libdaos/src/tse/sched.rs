@@ -7,12 +7,12 @@ use crate::edge::guard;
 use std::ffi::c_int;
 use std::time::Instant;
 
-/// Functions of tasks and schedulers need no initialised library.
+/// Runs a function on tasks or schedulers, which need no initialised library.
 pub(super) fn pure(work: impl FnOnce() -> Result<()>) -> c_int {
     guard(Code::MISC.0, || code::of(work()))
 }
 
-/// Makes a scheduler.
+/// Initializes a scheduler.
 #[unsafe(no_mangle)]
 pub extern "C" fn tse_sched_init(
     sched: Ptr<Sched>,
@@ -26,7 +26,7 @@ pub extern "C" fn tse_sched_init(
     })
 }
 
-/// Lets go of a scheduler.
+/// Frees a scheduler.
 #[unsafe(no_mangle)]
 pub extern "C" fn tse_sched_fini(sched: Ptr<Sched>) {
     guard((), || {
@@ -45,7 +45,7 @@ pub extern "C" fn tse_sched_addref(sched: Ptr<Sched>) {
     });
 }
 
-/// Gives up a reference.
+/// Drops a reference; the last one frees the scheduler.
 #[unsafe(no_mangle)]
 pub extern "C" fn tse_sched_decref(sched: Ptr<Sched>) {
     guard((), || drop_reference(sched));
@@ -60,7 +60,7 @@ fn drop_reference(sched: Ptr<Sched>) {
     }
 }
 
-/// Has a function called when the scheduler is complete.
+/// Registers a callback for the completion of the scheduler.
 #[unsafe(no_mangle)]
 pub extern "C" fn tse_sched_register_comp_cb(
     sched: Ptr<Sched>,
@@ -74,8 +74,8 @@ pub extern "C" fn tse_sched_register_comp_cb(
     })
 }
 
-/// Ends a scheduler: drops its tasks, or runs them first. Its functions are called, and it is let
-/// go of as by [`tse_sched_decref`].
+/// Completes a scheduler: cancels its tasks, or runs all of them first. Its callbacks run, and a reference is dropped
+/// as by [`tse_sched_decref`].
 #[unsafe(no_mangle)]
 pub extern "C" fn tse_sched_complete(sched: Ptr<Sched>, code: c_int, cancel: bool) {
     guard((), || {
@@ -96,7 +96,7 @@ pub extern "C" fn tse_sched_complete(sched: Ptr<Sched>, code: c_int, cancel: boo
     });
 }
 
-/// Only the first who ends a scheduler does.
+/// Fails for all but the first caller that completes a scheduler.
 fn begin_ending(sched: Ptr<Sched>, cancel: bool) -> Result<()> {
     let mut held = lock();
     let inner = held.sched(sched)?;
@@ -107,7 +107,7 @@ fn begin_ending(sched: Ptr<Sched>, cancel: bool) -> Result<()> {
     }
 }
 
-/// Runs the tasks that can be run now.
+/// Runs the tasks that are ready.
 #[unsafe(no_mangle)]
 pub extern "C" fn tse_sched_progress(sched: Ptr<Sched>) {
     guard((), || {
@@ -116,7 +116,7 @@ pub extern "C" fn tse_sched_progress(sched: Ptr<Sched>) {
     });
 }
 
-/// Whether no task is left.
+/// True if no task is left.
 #[unsafe(no_mangle)]
 pub extern "C" fn tse_sched_check_complete(sched: Ptr<Sched>) -> bool {
     guard(true, || lock().sched(sched).map_or(true, |inner| inner.tasks.is_empty()))
@@ -132,7 +132,7 @@ fn next(held: &mut Held, sched: Ptr<Sched>) -> Option<Turn> {
     run::begin(held, task)
 }
 
-/// Runs tasks until none is left or the time runs out; true where none is left.
+/// Runs tasks until none is left or time runs out; true if none is left.
 pub(super) fn progress(sched: Ptr<Sched>, until: Option<Instant>) -> bool {
     loop {
         tse_sched_progress(sched);
@@ -144,7 +144,7 @@ pub(super) fn progress(sched: Ptr<Sched>, until: Option<Instant>) -> bool {
         if until.is_some_and(|until| until <= Instant::now()) {
             return false;
         }
-        // A task that became ready meanwhile has no time, and is not waited for.
+        // A task that has become ready without an earliest time runs now.
         let due = inner.ready.iter().map(|(not_before, _)| *not_before).min();
         if let Some(None) = due {
             continue;

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::ffi::c_int;
 use std::time::{Duration, Instant};
 
-/// Makes a task for any work.
+/// Creates a task for any work.
 pub(super) fn create(
     work: Work,
     sched: Ptr<Sched>,
@@ -39,7 +39,7 @@ pub(super) fn create(
     Ok(task)
 }
 
-/// Makes a task.
+/// Creates a task.
 #[unsafe(no_mangle)]
 pub extern "C" fn tse_task_create(
     body: Option<Body>,
@@ -50,7 +50,7 @@ pub extern "C" fn tse_task_create(
     pure(|| create(Work::Body(body), sched, private, out).map(drop))
 }
 
-/// Hands a task to its scheduler.
+/// Schedules a task.
 #[unsafe(no_mangle)]
 pub extern "C" fn tse_task_schedule(task: Ptr<Task>, instant: bool) -> c_int {
     pure(|| run::schedule(task, instant, None))
@@ -60,7 +60,7 @@ fn after(delay_us: u64) -> Option<Instant> {
     (delay_us > 0).then(|| Instant::now().checked_add(Duration::from_micros(delay_us)))?
 }
 
-/// Hands a task to its scheduler, to run later.
+/// Schedules a task to run after a delay in microseconds.
 #[unsafe(no_mangle)]
 pub extern "C" fn tse_task_schedule_with_delay(
     task: Ptr<Task>,
@@ -70,7 +70,7 @@ pub extern "C" fn tse_task_schedule_with_delay(
     pure(|| run::schedule(task, instant, after(delay)))
 }
 
-/// Ends a task.
+/// Completes a task.
 #[unsafe(no_mangle)]
 pub extern "C" fn tse_task_complete(task: Ptr<Task>, code: c_int) {
     guard((), || run::complete(task, code));
@@ -115,7 +115,7 @@ pub extern "C" fn tse_task2sched(task: Ptr<Task>) -> Ptr<Sched> {
 /// Most tasks in one list of dependencies.
 const DEPENDENCIES_MAX: c_int = 1 << 20;
 
-/// Lets a task wait for others.
+/// Makes a task wait for others.
 #[unsafe(no_mangle)]
 pub extern "C" fn tse_task_register_deps(
     task: Ptr<Task>,
@@ -133,7 +133,7 @@ pub extern "C" fn tse_task_register_deps(
     })
 }
 
-/// Has a function called when a task is complete.
+/// Registers a callback for the completion of a task.
 #[unsafe(no_mangle)]
 pub extern "C" fn tse_task_register_comp_cb(
     task: Ptr<Task>,
@@ -144,7 +144,7 @@ pub extern "C" fn tse_task_register_comp_cb(
     tse_task_register_cbs(task, None, Ptr::null(), 0, function, arg, size)
 }
 
-/// Has functions called before a task and when it is complete.
+/// Registers callbacks that run before a task and on its completion.
 #[unsafe(no_mangle)]
 pub extern "C" fn tse_task_register_cbs(
     task: Ptr<Task>,
@@ -172,19 +172,19 @@ pub extern "C" fn tse_task_register_cbs(
     })
 }
 
-/// Runs a task once more.
+/// Runs a task again.
 #[unsafe(no_mangle)]
 pub extern "C" fn tse_task_reinit(task: Ptr<Task>) -> c_int {
     tse_task_reinit_with_delay(task, 0)
 }
 
-/// Runs a task once more, later.
+/// Runs a task again after a delay in microseconds.
 #[unsafe(no_mangle)]
 pub extern "C" fn tse_task_reinit_with_delay(task: Ptr<Task>, delay: u64) -> c_int {
     pure(|| run::again(&mut lock(), task, after(delay)))
 }
 
-/// Registers a function and runs the task once more: both or neither.
+/// Registers a callback and runs the task again: both or neither.
 #[unsafe(no_mangle)]
 pub extern "C" fn tse_task_register_comp_cb_and_reinit(
     task: Ptr<Task>,
@@ -205,7 +205,7 @@ pub extern "C" fn tse_task_register_comp_cb_and_reinit(
     })
 }
 
-/// Uses a task that is complete, and in no list, for other work.
+/// Gives other work to a task that has completed and is in no list.
 pub(super) fn reuse(task: Ptr<Task>, work: Work, private: Option<Bytes>) -> Result<()> {
     let mut held = lock();
     let inner = held.task(task)?;
@@ -221,7 +221,7 @@ pub(super) fn reuse(task: Ptr<Task>, work: Work, private: Option<Bytes>) -> Resu
     Ok(())
 }
 
-/// Uses a task for something else.
+/// Gives a completed task another body.
 #[unsafe(no_mangle)]
 pub extern "C" fn tse_task_reset(task: Ptr<Task>, body: Option<Body>, private: Bytes) -> c_int {
     pure(|| reuse(task, Work::Body(body), Some(private)))
@@ -237,13 +237,13 @@ pub extern "C" fn tse_task_addref(task: Ptr<Task>) {
     });
 }
 
-/// Gives up a reference.
+/// Drops a reference; the last one frees the task.
 #[unsafe(no_mangle)]
 pub extern "C" fn tse_task_decref(task: Ptr<Task>) {
     guard((), || lock().drop_reference(task));
 }
 
-/// Keeps errors of tasks it waits for out of a task.
+/// Errors of the tasks that it waits for do not become its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn tse_disable_propagate(task: Ptr<Task>) {
     guard((), || {

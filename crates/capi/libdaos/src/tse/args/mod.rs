@@ -1,4 +1,4 @@
-//! Arguments of tasks, laid out as `daos/task_args_*.h` say, and the calls they are for.
+//! Arguments of tasks, as laid out in `daos/task_args_*.h`, and the functions that take them.
 mod objects;
 mod pools;
 
@@ -6,28 +6,28 @@ use crate::abi::{Bytes, Event, Ptr};
 use crate::code::{self, Result};
 use std::ffi::c_int;
 
-/// A call of the interface that takes its arguments from memory.
+/// A function of the DAOS API that takes its arguments from memory.
 #[derive(Clone, Copy)]
 pub(super) struct Call(fn(Bytes) -> Result<c_int>);
 
 impl Call {
-    /// The call of an opcode.
+    /// The function of an opcode.
     pub(super) fn of(opcode: c_int) -> Option<Self> {
         pools::of(opcode).or_else(|| objects::of(opcode)).map(Self)
     }
 
-    /// Does it, waiting for it.
+    /// Calls it and waits for its end.
     pub(super) fn run(self, args: Bytes) -> c_int {
         crate::edge::guard(code::Code::MISC.0, || (self.0)(args).unwrap_or_else(|code| code.0))
     }
 }
 
-/// Tasks wait for their calls.
+/// No event: tasks wait for the function that they call.
 fn now() -> Ptr<Event> {
     Ptr::null()
 }
 
-/// Opcodes, each with the fields of its arguments and the call they are for.
+/// Opcodes, each with the fields of its arguments and the function that takes them.
 macro_rules! calls {
     ($($opcode:literal { $($field:ident: $type:ty),* } => $call:expr;)*) => {
         pub(super) fn of(opcode: std::ffi::c_int) -> Option<super::Function> {
