@@ -83,6 +83,66 @@ fn a_name_that_exists_is_said_to_exist() {
     }
 }
 
+/// Each message names the thing, the cause and the remedy, and no number of the system.
+#[test]
+fn messages_say_what_is_wrong_and_what_to_do() {
+    let site = Site::with_container();
+    site.ok(&["cont", "create", "tank/home", "--type", "posix"]);
+    let file = site.file("file", b"x");
+    let at = |scheme: &str, name: &str| format!("{scheme}{}/{name}", site.dir.display());
+    let (none, posix) = (at("esker:", "none"), at("posix:", "none"));
+    let (path, missing) = (at("", "tank"), at("", "missing"));
+    let directory = site.dir.display().to_string();
+    for (arguments, words) in [
+        (&["pool", "query", "nope"][..], "no pool \"nope\" in"),
+        (&["pool", "query", &none], "`esker pool list`"),
+        (&["pool", "query", &posix], "is not a posix pool"),
+        (&["pool", "query", "posix:"], "posix:/path"),
+        (&["pool", "query", "foo:/x"], "there is no kind of pool `foo:`"),
+        (&["pool", "query", &path], "is a path: write esker:/"),
+        (&["pool", "create", "x", "--size", "64M", "--targets", "100"], "choose 1 to 64"),
+        (
+            &["pool", "create", "x", "--size", "900T"],
+            "make it smaller, or choose another directory",
+        ),
+        (&["cont", "query", "tank", "nope"], "`esker cont list`"),
+        (
+            &["kv", "put", "tank/run1", "i", "k", "v", "--class", "S32"],
+            "does not fit a pool of 2 targets",
+        ),
+        (&["array", "put", "tank/run1", "field", &directory], "is a directory: name a file"),
+        (&["array", "stat", "tank/run1", "field"], "`esker object list tank run1`"),
+        (&["fs", "ls", "tank/run1:/"], "holds no file system"),
+        (&["fs", "rm", "tank/home:/"], "must end with the name of a file"),
+        (&["mount", "tank/home", &missing], "there is no directory"),
+        (&["mount", "tank/home", &file], "choose a directory"),
+    ] {
+        let message = site.message(arguments);
+        assert!(message.contains(words) && !message.contains("os error"), "{message}");
+    }
+    assert_eq!(site.json(&["object", "list", "tank/run1"]), json!([]));
+}
+
+/// A pool that others may not read is there all the same.
+#[test]
+fn a_pool_of_somebody_else_is_said_to_be_closed() {
+    use std::os::unix::fs::PermissionsExt;
+    let site = Site::in_memory();
+    site.create_pool();
+    std::fs::set_permissions(&site.dir, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let program = site.command(&["pool", "query", "tank"]);
+    let mut other = std::process::Command::new("setpriv");
+    other.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"]);
+    other.arg(program.get_program()).args(program.get_args()).env("ESKER_POOLS", &site.dir);
+    let said = other.output().map(|output| String::from_utf8(output.stderr).unwrap());
+    match said {
+        Ok(said) if said.contains("esker: ") => {
+            assert!(said.contains("/tank") && said.contains("Permission denied"), "{said}");
+        }
+        _ => esker_testing::skip("this needs to be root, and setpriv"),
+    }
+}
+
 #[test]
 fn what_cannot_be_done_is_refused() {
     let site = Site::with_container();

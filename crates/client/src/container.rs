@@ -408,7 +408,10 @@ fn refuse_class(class: ObjectClass, cause: ClassError, targets: u32) -> Error {
     let message = match cause {
         ClassError::Unknown => format!("{:#x} is not an object class", class.code()),
         ClassError::DoesNotFit => {
-            format!("object class {class} does not fit a pool of {targets} targets")
+            format!(
+                "object class {class} does not fit a pool of {targets} targets: choose one for fewer targets, or SX for \
+                 all of them"
+            )
         }
     };
     Error::new(ErrorKind::Invalid, message)

@@ -128,7 +128,7 @@ pub fn resolve(name: &str) -> Result<Named> {
     }
     if let Some((scheme, _)) = name.split_once(':') {
         let message = format!(
-            "`{scheme}:` is not the scheme of a pool in a directory: use `esker:/path` or `posix:/path`"
+            "there is no kind of pool `{scheme}:`: write esker:/path, posix:/path or rados:CEPH_POOL"
         );
         return Err(Error::new(ErrorKind::BadPath, message));
     }
@@ -149,7 +149,10 @@ pub fn find(name: &str) -> Result<PathBuf> {
         #[cfg(feature = "posix")]
         Named::Posix(_) => Err(Error::new(
             ErrorKind::NotSupported,
-            format!("{name} is a posix pool: this operation needs a native pool"),
+            format!(
+                "{name} is a posix pool, of plain files: this works on native pools only, which `esker pool create \
+                 LABEL` makes"
+            ),
         )),
     }
 }
@@ -170,12 +173,14 @@ fn by_label(name: &str) -> Option<PathBuf> {
     paths.find(|path| plain && is_pool(path))
 }
 
+/// True for a directory that only others may read, too: opening it then fails with that reason.
 fn is_pool(path: &Path) -> bool {
     #[cfg(feature = "posix")]
     if PosixPool::is_at(path) {
         return true;
     }
-    path.join("pool").exists()
+    let found = path.join("pool").metadata();
+    found.map_or_else(|error| error.kind() == std::io::ErrorKind::PermissionDenied, |_| true)
 }
 
 fn unknown(name: &str) -> Error {
@@ -184,7 +189,7 @@ fn unknown(name: &str) -> Error {
     Error::new(
         ErrorKind::NotFound,
         format!(
-            "no pool {name} in {}: `esker pool list` lists the pools, {POOLS_VARIABLE} \
+            "no pool {name:?} in {}: `esker pool list` lists the pools, {POOLS_VARIABLE} \
              sets the directories to search",
             paths.join(":")
         ),

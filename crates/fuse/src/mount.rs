@@ -80,6 +80,11 @@ fn check(dir: &Path, options: &Options) -> Result<()> {
                 format!("{} is not a directory: choose a directory to mount on", dir.display());
             return Err(Error::new(ErrorKind::NotDirectory, message));
         }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let message =
+                format!("there is no directory {}: create it to mount on it", dir.display());
+            return Err(Error::new(ErrorKind::NotFound, message));
+        }
         Ok(_) => {}
         Err(error) if error.raw_os_error() == Some(Errno::NOTCONN.raw_os_error()) => {
             return Err(stale(dir));

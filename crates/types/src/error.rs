@@ -249,8 +249,20 @@ impl Error {
     #[cold]
     pub fn io(doing: impl fmt::Display, cause: &std::io::Error) -> Self {
         let source = cause.raw_os_error().map(std::io::Error::from_raw_os_error).map(Arc::new);
-        Self { source, ..Self::new(kind_of_io(cause), format!("{doing}: {cause}")) }
+        Self {
+            source,
+            ..Self::new(kind_of_io(cause), format!("{doing}: {}", without_number(cause)))
+        }
     }
+}
+
+/// What the system says about an error, without `(os error 2)`: the number is in the source.
+fn without_number(cause: &std::io::Error) -> String {
+    let mut text = cause.to_string();
+    if let Some(end) = text.find(" (os error ") {
+        text.truncate(end);
+    }
+    text
 }
 
 fn kind_of_io(cause: &std::io::Error) -> ErrorKind {

@@ -41,7 +41,7 @@ immediately. SRC must be on a pool with snapshots and transactions. Containers t
 refused: use `esker fs export` and `esker fields move` for them.
 
 Examples:
-  esker cont drain fast/run1 --to rados:archive/run1 &          # beside the job, until a signal ends it
+  esker cont drain fast/run1 --to rados:archive/run1 &                # beside the job
   esker cont drain fast/run1 --to rados:archive/run1 --until-idle 0   # after the job: the rest";
 
 /// Move the objects of a container to another one while programs write to it

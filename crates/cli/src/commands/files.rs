@@ -1,5 +1,5 @@
 //! Reading and writing files, standard input and standard output.
-use esker::types::{Error, Result};
+use esker::types::{Error, ErrorKind, Result};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::Path;
@@ -39,6 +39,10 @@ impl Source {
         let failed = |error| Error::io(format!("reading {name}"), &error);
         let file = File::open(path).map_err(failed)?;
         let status = file.metadata().map_err(failed)?;
+        if status.is_dir() {
+            let message = format!("{name} is a directory: name a file");
+            return Err(Error::new(ErrorKind::IsDirectory, message));
+        }
         let len = status.is_file().then_some(status.len());
         Ok(Self { name, inner: Box::new(file), len })
     }

@@ -131,6 +131,19 @@ fn resolve_group(name: &str) -> Result<u32> {
     known.or_else(number).ok_or_else(|| invalid(format!("there is no group `{name}`")))
 }
 
+/// Names the directory of the pools rather than the temporary name in it.
+#[cold]
+fn explain_denied(error: Error, directory: &Path) -> Error {
+    if error.kind() != ErrorKind::NoPermission {
+        return error;
+    }
+    let message = format!(
+        "permission denied: you may not create a pool in {}: choose another directory (--dir, or the first of ESKER_POOLS)",
+        directory.display()
+    );
+    Error::new(ErrorKind::NoPermission, message)
+}
+
 fn make_directory(path: &Path, mode: u32, group: Option<u32>) -> Result<()> {
     let failed = |error| Error::io(format_args!("making {}", path.display()), &error);
     fs::DirBuilder::new().mode(0o700).create(path).map_err(failed)?;
@@ -231,7 +244,9 @@ impl Builder<'_> {
 
     fn try_begin(&self, parent: &Path) -> Result<(File, Own)> {
         let coming = esker_os::directory::coming(parent)?;
-        make_directory(&coming, self.superblock.directory_permissions(), self.group)?;
+        let permissions = self.superblock.directory_permissions();
+        make_directory(&coming, permissions, self.group)
+            .map_err(|error| explain_denied(error, parent))?;
         let begun = self.create(&coming.join(UNFINISHED)).and_then(|unfinished| {
             let locked = lock_unfinished(&unfinished, self.path)?;
             fs::rename(&coming, self.path).map_err(|error| self.not_made(&error))?;
@@ -285,8 +300,10 @@ impl Builder<'_> {
         let failed = |error| Error::io(format_args!("looking at {}", self.path.display()), &error);
         let free = File::open(self.path).and_then(|file| sys::free_space(&file)).map_err(failed)?;
         if free < total {
-            let message =
-                format!("{} has {free} bytes free, the pool needs {total}", self.path.display());
+            let message = format!(
+                "{} has {free} bytes free, and the pool needs {total}: make it smaller, or choose another directory",
+                self.path.display()
+            );
             return Err(Error::new(ErrorKind::NoSpace, message));
         }
         Ok(())
@@ -415,7 +432,9 @@ pub(super) fn lay_out(spec: &PoolSpec, medium: Medium, growing: bool) -> Result<
     }
     let targets = spec.targets.unwrap_or_else(default_targets);
     if targets == 0 || targets as usize > TARGETS_MAX {
-        return Err(invalid(format!("{targets} targets: 1 to {TARGETS_MAX} (TARGETS_MAX)")));
+        return Err(invalid(format!(
+            "a pool cannot have {targets} targets: choose 1 to {TARGETS_MAX} (TARGETS_MAX)"
+        )));
     }
     let automatic = if growing { INDEX_PERCENT_FIRST } else { INDEX_PERCENT };
     let percent = spec.index_percent.unwrap_or(automatic);
@@ -444,7 +463,7 @@ pub(super) fn lay_out(spec: &PoolSpec, medium: Medium, growing: bool) -> Result<
     if segments < SEGMENTS_MIN {
         let least = (SEGMENTS_MIN * segment_bytes + index_bytes) * u64::from(targets);
         return Err(invalid(format!(
-            "a pool of {} bytes is too small for {targets} targets: make it {least} at least, or use \
+            "a pool of {} bytes is too small for {targets} targets: give it at least {least} bytes, or \
              fewer targets",
             spec.size_bytes
         )));

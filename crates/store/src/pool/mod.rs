@@ -105,6 +105,13 @@ pub fn record_clean_exit() {
     states.iter().for_each(|state| state.record_clean());
 }
 
+#[cold]
+fn no_pool(path: &Path, cause: &std::io::Error) -> Error {
+    let error = Error::io(format_args!("there is no pool at {}", path.display()), cause);
+    let message = format!("{error}: `esker pool list` lists the pools in the known directories");
+    Error::new(ErrorKind::NotFound, message)
+}
+
 impl Pool {
     /// Opens the pool at `path`.
     ///
@@ -112,9 +119,7 @@ impl Pool {
     /// `NotFound` if there is none; `Incompatible` for another format; `Corrupt` if the machine crashed while a pool
     /// was in use whose durability is `process`: run `esker pool check`.
     pub fn open(path: &Path) -> Result<Self> {
-        let path = path.canonicalize().map_err(|error| {
-            Error::new(ErrorKind::NotFound, format!("no pool at {}: {error}", path.display()))
-        })?;
+        let path = path.canonicalize().map_err(|error| no_pool(path, &error))?;
         let state = OpenPool::shared(&path, Purpose::Use)?;
         Ok(Self { path, current: PerProcess::new(state) })
     }

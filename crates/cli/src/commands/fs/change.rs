@@ -124,7 +124,7 @@ impl Rm {
                 true => dir.rmdir(name).map(|()| 1),
                 false => Err(Error::new(
                     ErrorKind::IsDirectory,
-                    "is a directory: -r removes it and its contents, -d removes it if it is empty",
+                    "it is a directory: -r removes it and its contents, -d removes it if it is empty",
                 )),
             },
             removed => removed.map(|()| 1),

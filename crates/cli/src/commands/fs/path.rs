@@ -138,9 +138,13 @@ impl Mounts {
         let (dir, name) =
             fs.resolve_parent(&fs.root(), &path.path).map_err(|error| at(path, &error))?;
         match name {
-            b"" | b"." | b".." => {
-                Err(at(path, &Error::new(ErrorKind::Invalid, "the path ends with no name")))
-            }
+            b"" | b"." | b".." => Err(at(
+                path,
+                &Error::new(
+                    ErrorKind::Invalid,
+                    "the path must end with the name of a file or directory",
+                ),
+            )),
             _ => Ok((dir, name.to_vec())),
         }
     }
