@@ -6,11 +6,11 @@ usage: figures.py measure ESKER LIBDAOS [--quick] [--only NAMES] [--memory DIR] 
        figures.py check
 
 `measure` runs the commands of every figure on this machine and writes the tables, the chart and all reports to
-build/figures. With --keep it writes to docs instead, in place of the figures that are there. --quick measures little:
-it shows that everything runs, and its figures mean nothing. --python names a Python that has pyfdb and esker, --ceph
-the URL of a pool on Ceph; what needs them is left out without them, as is a figure whose command fails.
+build/figures. With --keep it writes to docs instead and replaces the figures there. --quick takes few measurements, to
+test that everything runs; its figures are meaningless. --python names a Python with pyfdb and esker, --ceph the URL of
+a pool on Ceph; figures that need them are left out without them, as are figures whose command fails.
 
-`render` writes the tables and the chart from docs/figures.json; `check` fails where they differ from it.
+`render` writes the tables and the chart from docs/figures.json; `check` fails if they differ from it.
 """
 
 import argparse
@@ -30,7 +30,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 DATA, PAGE, CHART = "figures.json", "performance.md", "figures.svg"
 PR_SET_THP_DISABLE = 41
 
-# Where labels begin, left of the smallest ratio.
+# Position of labels, left of the smallest ratio.
 LEFT = 0.0016
 
 
@@ -44,14 +44,14 @@ def table_lines(columns, rows):
 
 
 def section_lines(table):
-    """What stands between the marks of a table on the page."""
+    """The text between the marks of a table on the page."""
     commands = ["    " + command for command in table["commands"]]
     facts = [f"Ratios are to {table['ratio']}.", f"Measured on: {table['machine']}; {table['measured']}."]
     return ["", *commands, "", *facts, "", *table_lines(table["columns"], table["rows"]), ""]
 
 
 def render_page(page, tables):
-    """The page with every table between its marks made anew."""
+    """The page with every table between its marks replaced."""
 
     def section(match):
         return "\n".join([match[1], *section_lines(tables[match[2]]), match[3]])
@@ -60,12 +60,12 @@ def render_page(page, tables):
 
 
 def numbers(cell):
-    """The numbers of a cell: one, or the two ends of a range."""
+    """The numbers of a cell: a single one, or the two ends of a range."""
     return [float(number) for number in re.findall(r"\d+(?:\.\d+)?", cell)]
 
 
 def bars(data):
-    """Label, group and value of each bar; those of a cell without a number are left out."""
+    """Label, group and value of each bar; cells without a number are left out."""
     for group in data["chart"]["groups"]:
         for label, name, row, column in group["bars"]:
             rows = data["tables"].get(name, {"rows": []})["rows"]
@@ -113,17 +113,17 @@ def render_chart(data):
 
 
 def rendered(data, page):
-    """The files that are made from the figures."""
+    """The files that are generated from the figures."""
     return {PAGE: render_page(page, data["tables"]), CHART: render_chart(data)}
 
 
 def read_docs():
-    """The figures that are kept, and the page that shows them."""
+    """The recorded figures, and the page that shows them."""
     return json.loads((ROOT / "docs" / DATA).read_text()), (ROOT / "docs" / PAGE).read_text()
 
 
 def write(folder, data, files):
-    """All of it, into one folder."""
+    """Writes all of them into a directory."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / DATA).write_text(json.dumps(data, indent=1) + "\n")
     for name, text in files.items():
@@ -134,7 +134,7 @@ def write(folder, data, files):
 
 
 class Skipped(Exception):
-    """A figure that cannot be measured here, and why."""
+    """The reason why a figure cannot be measured on this machine."""
 
 
 class Machine:
@@ -160,7 +160,7 @@ class Machine:
         return found
 
     def run(self, command, small_pages=False):
-        """What a command prints; its failure skips the figure."""
+        """The output of a command; the figure is skipped if it fails."""
         before = no_huge_pages if small_pages else None
         done = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, text=True, preexec_fn=before)
         if done.returncode != 0:
@@ -175,7 +175,7 @@ class Machine:
 
 
 def no_huge_pages():
-    """Keeps the kernel from gathering pages for this process and its children."""
+    """Turns off huge pages for this process and its children."""
     ctypes.CDLL(None).prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0)
 
 
@@ -188,7 +188,7 @@ def quantity(number, unit=""):
 
 
 def ratio(number):
-    """Two digits behind the point, or none."""
+    """A ratio with two decimals, or none."""
     return "-" if number is None else f"{number:.2f}" if number < 10 else f"{number:.0f}"
 
 
@@ -222,7 +222,7 @@ def c_api_row(machine):
 
 
 def measure_store(machine):
-    """Arrays and Key-Values beside pwrite and pread."""
+    """Arrays and Key-Values, compared with pwrite and pread."""
     options = machine.options
     short = ["--ops", 64, "--rounds", 1] if options.quick else []
     memory, disk = ["--path", options.memory, *short], ["--path", options.disk, *short]
@@ -278,7 +278,7 @@ def measure_compare(machine):
 
 
 def measure_files(machine):
-    """Files in a container, each way they are reached, beside tmpfs and the disk."""
+    """Files in a container, for each way of accessing them, compared with tmpfs and the disk."""
     options = machine.options
     short = ["--files", 1000, "--small", "4M", "--large", "16M", "-i", 1] if options.quick else []
     report = machine.bench("posix", "--tmpfs", options.memory, "--disk", options.disk, *short)
@@ -293,7 +293,7 @@ def measure_files(machine):
 
 
 def measure_fields(machine):
-    """Fields by key, beside plain files and, where it is there, FDB."""
+    """Fields by key, compared with plain files and, if available, FDB."""
     options = machine.options
     peer = ["--peer", "pyfdb", "--python", options.python] if options.python else []
     short = ["--steps", 1, "-i", 1] if options.quick else ["-i", 5]
@@ -322,10 +322,10 @@ def measure_field_io(machine):
 
 
 def measure_ceph(machine):
-    """Field I/O on Ceph beside librados by hand."""
+    """Field I/O on Ceph, compared with direct use of librados."""
     options = machine.options
     if not options.ceph:
-        raise Skipped("no pool on Ceph is named (--ceph)")
+        raise Skipped("no pool on Ceph is given (--ceph)")
     short = ["--ops", 16, "--rounds", 1] if options.quick else []
     rows = []
     for flight in (8, 16):
@@ -353,7 +353,7 @@ FIGURES = {
 
 
 def measure(options):
-    """Measures what was asked for, and writes what came of it."""
+    """Measures the requested figures, and writes the results."""
     kept, page = read_docs()
     machine, tables = Machine(options), {}
     for name in options.only or FIGURES:
@@ -375,7 +375,7 @@ def measure(options):
 
 
 def only_measured(page, tables):
-    """The page without the figures that were not measured this time."""
+    """The page without the figures that were not measured."""
     sections = re.findall(r"^## [^\n]*\n\n<!-- figure: (\w+) -->\n.*?<!-- end -->\n", page, flags=re.DOTALL | re.MULTILINE)
     headings = dict(re.findall(r"^(## [^\n]*)\n\n<!-- figure: (\w+) -->", page, flags=re.MULTILINE))
     names = {name: heading for heading, name in headings.items()}
@@ -384,16 +384,16 @@ def only_measured(page, tables):
 
 
 def check():
-    """Fails where a file is not what is made of the figures."""
+    """Fails if a generated file differs from the figures."""
     data, page = read_docs()
     stale = [name for name, text in rendered(data, page).items() if (ROOT / "docs" / name).read_text() != text]
     for name in stale:
-        print(f"docs/{name} is not made of docs/{DATA}: run scripts/figures.py render", file=sys.stderr)
+        print(f"docs/{name} differs from docs/{DATA}: run scripts/figures.py render", file=sys.stderr)
     return 1 if stale else 0
 
 
 def render():
-    """Makes the page and the chart from the figures that are kept."""
+    """Generates the page and the chart from the recorded figures."""
     data, page = read_docs()
     write(ROOT / "docs", data, rendered(data, page))
     return 0
@@ -406,15 +406,15 @@ def parse():
     measuring = actions.add_parser("measure", help="run the commands of every figure")
     measuring.add_argument("esker", type=pathlib.Path)
     measuring.add_argument("libdaos", type=pathlib.Path)
-    measuring.add_argument("--quick", action="store_true", help="measure little, to see that everything runs")
+    measuring.add_argument("--quick", action="store_true", help="take few measurements, to test that everything runs")
     measuring.add_argument("--only", type=lambda text: text.split(","), help=f"figures by name: {','.join(FIGURES)}")
     measuring.add_argument("--memory", default="/dev/shm", help="folder in memory (default /dev/shm)")
     measuring.add_argument("--disk", default=tempfile.gettempdir(), help="folder on a disk (default: that of temporary files)")
     measuring.add_argument("--python", help="a Python that has pyfdb and esker, to measure FDB beside the field store")
     measuring.add_argument("--ceph", help="pool on Ceph: rados:POOL?conf=FILE")
-    measuring.add_argument("--keep", action="store_true", help="write to docs, in place of the figures there")
+    measuring.add_argument("--keep", action="store_true", help="write to docs and replace the figures there")
     actions.add_parser("render", help="write the page and the chart from docs/figures.json")
-    actions.add_parser("check", help="fail where the page or the chart is stale")
+    actions.add_parser("check", help="fail if the page or the chart is out of date")
     return parser.parse_args()
 
 

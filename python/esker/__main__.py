@@ -14,9 +14,9 @@ def command() -> pathlib.Path:
     for file in importlib.metadata.files("esker") or ():
         if file.parts[-2:] == ("bin", "esker"):
             candidates.insert(0, pathlib.Path(file.locate()).resolve())
-    for place in candidates:
-        if os.access(place, os.X_OK):
-            return place
+    for candidate in candidates:
+        if os.access(candidate, os.X_OK):
+            return candidate
     raise SystemExit(
         f"esker: the command line tool is not installed with the package in {candidates[-1].parents[1]}: "
         "wheels contain it, installations from source do not; `make wheel` in the source tree builds a wheel"

@@ -1,4 +1,4 @@
-//! A backend whose operations wait at a gate: a local pool that takes its time, as one on another machine does.
+//! A backend whose operations wait at a gate: a local pool that responds late, like a pool on another machine.
 use esker_backend::{
     Capabilities, Metadata, MetadataChanges, NewContainer, OpenContainer, Pool, Reply,
 };
@@ -12,13 +12,13 @@ use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
-/// Where operations wait while it is shut. It begins open.
+/// A gate at which operations wait while it is shut. It is open at first.
 #[derive(Default)]
 pub struct Gate(Mutex<Operations>);
 
 #[derive(Default)]
 struct Operations {
-    /// How many must still come before the gate opens; 0 while it is open.
+    /// Number of operations that must arrive before the gate opens; 0 while it is open.
     missing: usize,
     waiting: Vec<Waker>,
     come: usize,
@@ -30,7 +30,7 @@ impl Gate {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Shuts the gate until `count` operations wait at it: each of them depends on all others.
+    /// Shuts the gate until `count` operations wait at it, so that each of them depends on all others.
     pub fn shut_until(&self, count: usize) {
         self.operations().missing = count;
     }
@@ -40,7 +40,7 @@ impl Gate {
         self.shut_until(usize::MAX);
     }
 
-    /// Opens the gate for those that wait and all that come.
+    /// Opens the gate for all waiting and later operations.
     pub fn open(&self) {
         let waiting = {
             let mut operations = self.operations();
@@ -50,19 +50,19 @@ impl Gate {
         waiting.into_iter().for_each(Waker::wake);
     }
 
-    /// Operations that came to the gate while it was shut.
+    /// Number of operations that arrived while the gate was shut.
     #[must_use]
     pub fn come(&self) -> usize {
         self.operations().come
     }
 
-    /// Those of them that went through.
+    /// Number of those operations that have passed.
     #[must_use]
     pub fn passed(&self) -> usize {
         self.operations().passed
     }
 
-    /// Counts one that comes; true if it is the last one that was missing.
+    /// Counts an arriving operation; true if it is the last one that the gate waits for.
     fn arrive(&self) -> bool {
         let mut operations = self.operations();
         operations.come += 1;
@@ -86,7 +86,7 @@ impl Gate {
         .await;
     }
 
-    /// The reply to a call, made once the gate lets it through.
+    /// The reply to a call that is made when the gate lets it pass.
     fn before<'a, T: Send + Unpin + 'a>(
         &'a self,
         call: impl FnOnce() -> Reply<'a, T> + Send + 'a,
@@ -120,7 +120,7 @@ impl Gated {
     }
 }
 
-/// Metadata of a pool and of a container: the same calls.
+/// Metadata of a pool and of a container have the same calls.
 macro_rules! metadata {
     ($of:ty) => {
         impl Metadata for $of {

@@ -42,7 +42,8 @@ impl Posix {
     pub fn open(url: &PosixUrl, mode: OpenMode) -> Result<Self> {
         let mut pool = PosixPool::read(&url.path)?;
         if mode == OpenMode::Exclusive {
-            let message = "a posix pool does not support exclusive use, because it cannot detect other nodes: open it without";
+            let message = "a posix pool does not support exclusive use, because it cannot detect other nodes: \
+                           open it without";
             return Err(Error::new(ErrorKind::NotSupported, message));
         }
         pool.fsync = url.fsync.unwrap_or(pool.fsync);

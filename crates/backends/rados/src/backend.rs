@@ -81,7 +81,8 @@ impl Rados {
     /// not available; `TimedOut` if the cluster does not answer; `NoPermission`, `Incompatible`.
     pub fn open(url: &RadosUrl, mode: OpenMode) -> Result<Self> {
         if mode == OpenMode::Exclusive {
-            let message = "a rados pool does not support exclusive use, because it cannot detect other clients: open it without";
+            let message = "a rados pool does not support exclusive use, because it cannot detect other clients: \
+                           open it without";
             return Err(Error::new(ErrorKind::NotSupported, message));
         }
         let session = Arc::new(Session::connect(url.clone())?);
